@@ -1,0 +1,102 @@
+/** @file attention.h  Executing a plan: on device buffers, or on host memory in one call. */
+#ifndef CLATTN_ATTENTION_H
+#define CLATTN_ATTENTION_H
+
+#include <clattn/context.h>
+#include <clattn/plan.h>
+#include <clattn/problem.h>
+
+CLATTN_BEGIN
+
+/**
+ * A tensor in device memory; its shape, dtype and strides are the plan's. Borrowed: the caller
+ * keeps the buffer until the work has finished.
+ */
+typedef struct clattn_buffer {
+    cl_mem buffer; /**< Of the plan's OpenCL context; NULL where the problem has no such tensor or
+                        it has no elements. */
+    size_t offset; /**< Position of element (0, 0, 0, 0), in elements. */
+} clattn_buffer;
+
+/** The tensors of a forward execution. Fields of options that the problem lacks must be NULL. */
+typedef struct clattn_forward {
+    size_t struct_size;       /**< sizeof(clattn_forward). */
+    clattn_buffer q, k, v;    /**< Read. */
+    clattn_buffer o;          /**< Every element is overwritten (it may hold NaN). */
+    clattn_buffer bias;       /**< Read; elements of bias_dtype. */
+    clattn_buffer mask;       /**< Read; bytes. */
+    clattn_buffer slopes;     /**< Read; heads floats (ALiBi). */
+    clattn_buffer sinks;      /**< Read; heads floats. */
+    clattn_buffer q_lengths;  /**< Read; batch cl_ints. */
+    clattn_buffer kv_lengths; /**< Read; batch cl_ints. */
+    clattn_buffer lse;        /**< Written; (batch, heads, seq_q) floats. */
+    clattn_buffer scores;     /**< Written; (batch, heads, seq_q, seq_kv) floats. */
+    clattn_buffer workspace;  /**< At least the plan's workspace_bytes, offset in floats; contents are
+                                   undefined before and after. NULL: allocated for this call. Two
+                                   executions that may overlap in time need one each. */
+} clattn_forward;
+
+/**
+ * Enqueues a forward computation.
+ *
+ * Written tensors must not overlap each other or any tensor that is read; tensors that are read
+ * may overlap. Nothing is allocated, compiled or looked up, but for a NULL workspace where the
+ * plan needs one.
+ *
+ * @param plan      Of direction CLATTN_FORWARD.
+ * @param queue     On the plan's device and OpenCL context; in-order or out-of-order.
+ * @param tensors   Read during the call only.
+ * @param num_wait  Events to wait for before anything is read or written.
+ * @param wait      @p num_wait events of the same OpenCL context; NULL if and only if it is 0.
+ * @param done      NULL, or receives an event for the end of all the work, which the caller
+ *                  releases; NULL again on failure.
+ * @retval CLATTN_SUCCESS           Enqueued, not finished.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, an overlap, a tensor that the problem has not, a queue
+ *                                  or event of another context, an event that has failed, a
+ *                                  struct_size of none of this library's versions. Nothing was
+ *                                  enqueued.
+ * @retval CLATTN_BUFFER_TOO_SMALL  A tensor reaches past the end of its buffer. Nothing was
+ *                                  enqueued.
+ * @retval CLATTN_OUT_OF_MEMORY     Host or device memory ran out; kernels already enqueued
+ *                                  finish, o is undefined.
+ * @retval CLATTN_OPENCL_ERROR      An OpenCL call failed; likewise.
+ */
+CLATTN_API clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue queue,
+                                                  const clattn_forward *tensors, cl_uint num_wait,
+                                                  const cl_event *wait, cl_event *done);
+
+/** The tensors of a forward execution in host memory, as in clattn_forward. Pointers are to
+ *  element (0, 0, 0, 0). Elements of o between its strides keep their values. */
+typedef struct clattn_host_forward {
+    size_t struct_size; /**< sizeof(clattn_host_forward). */
+    const void *q, *k, *v;
+    void *o;
+    const void *bias;
+    const unsigned char *mask;
+    const float *slopes, *sinks;
+    const cl_int *q_lengths, *kv_lengths;
+    float *lse;
+    float *scores;
+} clattn_host_forward;
+
+/**
+ * Makes a plan, copies the tensors to the device, computes, copies the results back and returns
+ * when they are there. For trying things out and for small programs; a second call with an equal
+ * problem builds nothing.
+ *
+ * @param context,problem,tensors  Not null.
+ * @param options                  NULL, or what is to be forced.
+ * @retval CLATTN_SUCCESS           The results are in host memory.
+ * @retval CLATTN_INVALID_ARGUMENT  A null where the problem has a tensor, a tensor that the
+ *                                  problem has not, or results that overlap other tensors.
+ * Other statuses as clattn_plan_create() and clattn_attention_forward(); results are undefined
+ * after a failure.
+ */
+CLATTN_API clattn_status clattn_attention_forward_host(clattn_context *context,
+                                                       const clattn_problem *problem,
+                                                       const clattn_plan_options *options,
+                                                       const clattn_host_forward *tensors);
+
+CLATTN_END
+
+#endif

@@ -1,0 +1,13 @@
+/** @file clattn.h  Attention for every OpenCL device. Includes every public header. */
+#ifndef CLATTN_CLATTN_H
+#define CLATTN_CLATTN_H
+
+#include <clattn/attention.h>
+#include <clattn/context.h>
+#include <clattn/device.h>
+#include <clattn/plan.h>
+#include <clattn/problem.h>
+#include <clattn/status.h>
+#include <clattn/version.h>
+
+#endif

@@ -1,0 +1,81 @@
+/** @file context.h  One OpenCL context and one of its devices, with the programs built for it. */
+#ifndef CLATTN_CONTEXT_H
+#define CLATTN_CONTEXT_H
+
+#include <clattn/device.h>
+#include <clattn/export.h>
+#include <clattn/status.h>
+
+CLATTN_BEGIN
+
+/** Shared by any number of threads; holds no global state. */
+typedef struct clattn_context clattn_context;
+
+typedef enum clattn_log_level {
+    CLATTN_LOG_ERROR = 0,   /**< A call failed; this says why. */
+    CLATTN_LOG_WARNING = 1, /**< Something was not as it should be, and was worked around. */
+    CLATTN_LOG_INFO = 2     /**< What was chosen, and why. */
+} clattn_log_level;
+
+/**
+ * Receives one sentence for a person, without a newline (a build log may hold newlines). Called
+ * in the thread of the failing call; may be called by several threads at once. It must not call
+ * clattn with the same context.
+ */
+typedef void (*clattn_log_callback)(clattn_log_level level, const char *message, void *user_data);
+
+typedef struct clattn_context_options {
+    size_t struct_size;      /**< sizeof(clattn_context_options). */
+    clattn_log_callback log; /**< NULL: the sentences are dropped. */
+    void *log_user_data;     /**< Passed to @ref log; borrowed, must outlive the context. */
+} clattn_context_options;
+
+/**
+ * Makes a context for @p device of @p opencl.
+ *
+ * @param opencl   Not null. Retained until the clattn context and its plans are released.
+ * @param device   One of the devices of @p opencl.
+ * @param options  NULL for no logging; read during the call only.
+ * @param context  Not null; receives the context (release it), or NULL on failure.
+ * @retval CLATTN_SUCCESS           Made. Nothing was compiled yet.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, an options->struct_size of none of this library's
+ *                                  versions, or a device that does not belong to @p opencl.
+ * @retval CLATTN_UNSUPPORTED       The device is big-endian or older than OpenCL 1.2.
+ * @retval CLATTN_NO_COMPILER       The device has no compiler.
+ * @retval CLATTN_OUT_OF_MEMORY     No host memory.
+ * @retval CLATTN_OPENCL_ERROR      A query of the device failed.
+ */
+CLATTN_API clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
+                                               const clattn_context_options *options,
+                                               clattn_context **context);
+
+/**
+ * Makes an OpenCL context for the device that clattn_device_select(@p selector) chooses, and a
+ * clattn context on it. The OpenCL context lives as long as the clattn context.
+ *
+ * @retval CLATTN_NO_DEVICE  No device matches @p selector.
+ * @retval CLATTN_OPENCL_ERROR  clCreateContext failed.
+ * Other statuses as clattn_context_create().
+ */
+CLATTN_API clattn_status clattn_context_create_default(const char *selector,
+                                                       const clattn_context_options *options,
+                                                       clattn_context **context);
+
+/**
+ * Gives up the caller's reference; NULL is allowed. Plans made from the context keep it alive:
+ * what it holds is freed with the last of them.
+ */
+CLATTN_API void clattn_context_release(clattn_context *context);
+
+/** The OpenCL context, borrowed; NULL for NULL. */
+CLATTN_API cl_context clattn_context_opencl(const clattn_context *context);
+
+/** The device's facts, borrowed for the life of the context; NULL for NULL. */
+CLATTN_API const clattn_device_info *clattn_context_device(const clattn_context *context);
+
+/** How many programs the context has compiled so far; 0 for NULL. A second plan adds none. */
+CLATTN_API size_t clattn_context_builds(const clattn_context *context);
+
+CLATTN_END
+
+#endif

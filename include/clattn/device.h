@@ -1,0 +1,85 @@
+/** @file device.h  Finding an OpenCL device and the facts that decide how attention runs on it. */
+#ifndef CLATTN_DEVICE_H
+#define CLATTN_DEVICE_H
+
+#include <clattn/export.h>
+#include <clattn/status.h>
+#include <stddef.h>
+
+CLATTN_BEGIN
+
+/** Facts about a device, as its driver states them. Texts are cut at their array's size. */
+typedef struct clattn_device_info {
+    size_t struct_size; /**< Set by the caller to sizeof(clattn_device_info). */
+    cl_platform_id platform;
+    cl_device_id device;
+    char name[128];
+    char vendor[128];
+    char driver_version[128];
+    char device_version[128]; /**< For example "OpenCL 3.0 PoCL ...". */
+    char platform_name[128];
+    char platform_version[128];
+    cl_device_type type; /**< Bits CL_DEVICE_TYPE_CPU, _GPU, _ACCELERATOR. */
+    unsigned opencl_version;   /**< 10 * major + minor of the device: 12, 20, 21, 30. */
+    unsigned opencl_c_version; /**< Likewise of its OpenCL C. */
+    unsigned compute_units;
+    unsigned address_bits;
+    unsigned vector_width_float; /**< CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT. */
+    size_t max_work_group_size;
+    size_t max_work_item_sizes[3];
+    size_t max_parameter_bytes; /**< Of all arguments of a kernel. */
+    cl_ulong local_memory_bytes;
+    cl_ulong global_memory_bytes;
+    cl_ulong max_allocation_bytes;
+    cl_bool local_memory_dedicated; /**< CL_LOCAL, not a part of global memory. */
+    cl_bool compiler_available;
+    cl_bool fp16; /**< cl_khr_fp16. f16 storage works without it. */
+    cl_bool fp64; /**< cl_khr_fp64. */
+    cl_bool little_endian;
+} clattn_device_info;
+
+/**
+ * The facts of one device.
+ *
+ * @param device  Not null.
+ * @param info    Not null; its struct_size says how much of it the caller knows. Filled on
+ *                success, cleared but for struct_size on failure.
+ * @retval CLATTN_SUCCESS           Filled.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, a struct_size of none of this library's versions, or
+ *                                  not a device.
+ * @retval CLATTN_OPENCL_ERROR      The driver refused a query that OpenCL 1.2 demands.
+ */
+CLATTN_API clattn_status clattn_device_query(cl_device_id device, clattn_device_info *info);
+
+/**
+ * Every device of every platform, in the loader's order; an index here is the index that
+ * clattn_device_select() takes.
+ *
+ * @param devices   NULL, or room for @p capacity devices.
+ * @param capacity  0 if @p devices is NULL.
+ * @param count     Not null; receives how many there are, which may exceed @p capacity.
+ * @retval CLATTN_SUCCESS           @p count is set; at most @p capacity entries were written.
+ * @retval CLATTN_INVALID_ARGUMENT  @p count is null, or @p devices is null and @p capacity not 0.
+ * @retval CLATTN_NO_DEVICE         There is none; @p count is 0.
+ * @retval CLATTN_OUT_OF_MEMORY     No memory for the list.
+ */
+CLATTN_API clattn_status clattn_device_list(cl_device_id *devices, size_t capacity, size_t *count);
+
+/**
+ * Chooses a device.
+ *
+ * @param selector  An index into clattn_device_list(), or a part of the device's, vendor's or
+ *                  platform's name (case is ignored; the first match wins). NULL or "" means: the
+ *                  environment variable CLATTN_DEVICE, read likewise; where that is unset the
+ *                  first GPU, else the first accelerator, else the first CPU.
+ * @param device    Not null; receives the device, or NULL on failure.
+ * @retval CLATTN_SUCCESS           Chosen.
+ * @retval CLATTN_INVALID_ARGUMENT  @p device is null.
+ * @retval CLATTN_NO_DEVICE         No device matches.
+ * @retval CLATTN_OUT_OF_MEMORY     No memory for the list.
+ */
+CLATTN_API clattn_status clattn_device_select(const char *selector, cl_device_id *device);
+
+CLATTN_END
+
+#endif

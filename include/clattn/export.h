@@ -1,0 +1,31 @@
+/** @file export.h  Visibility of public symbols, C linkage and the OpenCL headers. */
+#ifndef CLATTN_EXPORT_H
+#define CLATTN_EXPORT_H
+
+#if defined(__APPLE__)
+#include <OpenCL/opencl.h>
+#else
+#include <CL/cl.h>
+#endif
+
+#if defined(CLATTN_STATIC)
+#define CLATTN_API
+#elif defined(_WIN32)
+#if defined(CLATTN_BUILDING)
+#define CLATTN_API __declspec(dllexport)
+#else
+#define CLATTN_API __declspec(dllimport)
+#endif
+#else
+#define CLATTN_API __attribute__((visibility("default")))
+#endif
+
+#if defined(__cplusplus)
+#define CLATTN_BEGIN extern "C" {
+#define CLATTN_END }
+#else
+#define CLATTN_BEGIN
+#define CLATTN_END
+#endif
+
+#endif

@@ -1,0 +1,86 @@
+/** @file plan.h  From a problem to kernels that are ready to be enqueued. */
+#ifndef CLATTN_PLAN_H
+#define CLATTN_PLAN_H
+
+#include <clattn/context.h>
+#include <clattn/problem.h>
+
+CLATTN_BEGIN
+
+/** A prepared computation. Immutable: any number of threads may execute it on their queues. */
+typedef struct clattn_plan clattn_plan;
+
+typedef struct clattn_plan_options {
+    size_t struct_size;   /**< sizeof(clattn_plan_options). */
+    const char *family;   /**< NULL to let the library choose, or a name of clattn_family_name(). */
+    const char *tunables; /**< NULL for the defaults, or "NAME=value ..." for some or all of the
+                               family's tunables; needs @ref family. */
+} clattn_plan_options;
+
+/** What a plan will run. The texts belong to the plan and live as long as it. */
+typedef struct clattn_plan_info {
+    size_t struct_size;     /**< Set by the caller to sizeof(clattn_plan_info). */
+    const char *family;     /**< For example "fused_lanes". */
+    const char *tunables;   /**< "NAME=value ...", all of them; "" for a family without any. */
+    const char *reason;     /**< Why this family, one sentence. */
+    const char *problem;    /**< The problem's text form. */
+    size_t workspace_bytes; /**< 0 if none is needed. */
+} clattn_plan_info;
+
+/** The name of family @p index, in no order that means anything; NULL past the last. */
+CLATTN_API const char *clattn_family_name(size_t index);
+
+/**
+ * Whether clattn_plan_create() with the same arguments would find a family that can do it: the
+ * same check, without building anything.
+ *
+ * @param context,problem  Not null.
+ * @param options          NULL, or what is to be forced; read during the call only.
+ * @param reason           NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
+ * @retval CLATTN_SUCCESS           Yes.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
+ * @retval CLATTN_INVALID_PROBLEM   As clattn_problem_check().
+ * @retval CLATTN_UNSUPPORTED       No family can, or the one forced cannot, or no family or
+ *                                  tunable has that name, or a value is not among its candidates.
+ */
+CLATTN_API clattn_status clattn_plan_supports(const clattn_context *context,
+                                              const clattn_problem *problem,
+                                              const clattn_plan_options *options, char *reason,
+                                              size_t reason_bytes);
+
+/**
+ * Chooses family and tunables and builds the kernels, or takes them from the context if it has
+ * built the same before.
+ *
+ * @param context  Not null; kept alive by the plan.
+ * @param problem  Not null; copied.
+ * @param options  NULL, or what is to be forced; read during the call only.
+ * @param plan     Not null; receives the plan (release it), or NULL on failure.
+ * @retval CLATTN_SUCCESS           Ready.
+ * @retval CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_PROBLEM, CLATTN_UNSUPPORTED
+ *                                  As clattn_plan_supports().
+ * @retval CLATTN_BUILD_FAILED      The compiler refused a kernel; the log has its output.
+ * @retval CLATTN_OUT_OF_MEMORY     Host or device memory ran out.
+ * @retval CLATTN_OPENCL_ERROR      Another OpenCL call failed.
+ */
+CLATTN_API clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem,
+                                            const clattn_plan_options *options, clattn_plan **plan);
+
+/**
+ * Gives up the plan; NULL is allowed. Executions that were enqueued finish undisturbed; no other
+ * thread may be inside a call with this plan.
+ */
+CLATTN_API void clattn_plan_release(clattn_plan *plan);
+
+/**
+ * What the plan will run.
+ *
+ * @param plan,info  Not null.
+ * @retval CLATTN_SUCCESS           Filled.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
+ */
+CLATTN_API clattn_status clattn_plan_describe(const clattn_plan *plan, clattn_plan_info *info);
+
+CLATTN_END
+
+#endif

@@ -1,0 +1,213 @@
+/**
+ * @file problem.h  What is to be computed, and its one-line text form.
+ *
+ * For each batch b, query head h (kv head h / (heads / kv_heads)), query i and key j, in this
+ * order, in f32:
+ *
+ *     s  = scale * dot(q[i], k[j])
+ *     s  = softcap * tanh(s / softcap)               if softcap > 0
+ *     s += bias[b,h,i,j]                             if bias; a bias of -inf masks
+ *     s += slope[h] * (j - i - diagonal)             if alibi
+ *     s  = -inf                                      where masked
+ *     p  = exp(s - m) / (sum_j exp(s - m) + exp(sink[h] - m))   m = maximum, the sink's included
+ *     o  = sum_j p * v[j]
+ *     lse = m + log(sum_j exp(s - m) + exp(sink[h] - m))
+ *
+ * (the terms with sink only if sinks). A key is masked if the boolean mask holds 0 there, if it
+ * lies outside the window or after the diagonal of a causal problem, or at or beyond the batch's
+ * key length; a query at or beyond the batch's query length sees no key. A query that sees no key
+ * gives o = 0, lse = -inf and weights 0, with or without a sink. What lies behind a mask (NaN,
+ * Inf, 1e30), in q, k, v or bias, never reaches the output; NaN in visible data does.
+ *
+ * Formula: A. Vaswani et al., "Attention Is All You Need" (2017); order of softcap, bias and mask
+ * as in the ONNX operator Attention, opset 24; ALiBi: O. Press et al. (2022); sinks as in
+ * gpt-oss (2025).
+ */
+#ifndef CLATTN_PROBLEM_H
+#define CLATTN_PROBLEM_H
+
+#include <clattn/export.h>
+#include <clattn/status.h>
+#include <stddef.h>
+#include <stdint.h>
+
+CLATTN_BEGIN
+
+typedef enum clattn_direction {
+    CLATTN_FORWARD = 0
+} clattn_direction;
+
+/** How values are stored; arithmetic is always f32. */
+typedef enum clattn_dtype {
+    CLATTN_F32 = 0,
+    CLATTN_F16 = 1, /**< IEEE binary16. Needs no cl_khr_fp16. */
+    CLATTN_BF16 = 2 /**< The upper half of an f32, rounded to nearest even when stored. */
+} clattn_dtype;
+
+/** The diagonal d that causal masks, windows and ALiBi count from: key i + d is "now" for query i. */
+typedef enum clattn_diagonal {
+    CLATTN_TOP_LEFT = 0,     /**< d = 0. */
+    CLATTN_BOTTOM_RIGHT = 1, /**< d = keys - queries, of the batch's lengths where they are given. */
+    CLATTN_OFFSET = 2        /**< d = diagonal_offset, such as the number of cached keys. */
+} clattn_diagonal;
+
+/** At which point the score matrix is handed out (ONNX's qk_matmul_output_mode 0 to 3). */
+typedef enum clattn_scores {
+    CLATTN_SCORES_NONE = 0,
+    CLATTN_SCORES_RAW = 1,     /**< scale * q k^T, of every pair, masked or not. */
+    CLATTN_SCORES_SOFTCAP = 2, /**< After softcap, of every pair, masked or not. */
+    CLATTN_SCORES_BIAS = 3,    /**< After bias, ALiBi and masks: -inf where masked. */
+    CLATTN_SCORES_WEIGHTS = 4  /**< p. */
+} clattn_scores;
+
+/** No limit on this side of a window. */
+#define CLATTN_UNLIMITED (-1)
+
+/**
+ * Steps of a tensor along (batch, heads, seq, dim), or (batch, heads, seq_q, seq_kv) for bias and
+ * mask, in elements. All four 0 in q, k, v and o stand for the packed (batch, heads, seq, dim).
+ * In inputs a stride of 0 broadcasts. In o no two elements may share a place.
+ */
+typedef struct clattn_layout {
+    size_t stride[4];
+} clattn_layout;
+
+/** Made by clattn_problem_init() or clattn_problem_parse(), then changed as needed. */
+typedef struct clattn_problem {
+    size_t struct_size;
+    clattn_direction direction;
+    clattn_dtype dtype; /**< Of q, k, v and o. */
+    size_t batch;       /**< 0 is allowed: nothing is computed. */
+    size_t heads;       /**< Query heads, a multiple of kv_heads; at least 1. */
+    size_t kv_heads;    /**< At least 1. */
+    size_t seq_q;       /**< 0 is allowed. */
+    size_t seq_kv;      /**< 0 is allowed: no query sees a key. */
+    size_t dim_qk;      /**< At least 1. */
+    size_t dim_v;       /**< At least 1. */
+    clattn_layout q;    /**< (batch, heads, seq_q, dim_qk) */
+    clattn_layout k;    /**< (batch, kv_heads, seq_kv, dim_qk) */
+    clattn_layout v;    /**< (batch, kv_heads, seq_kv, dim_v) */
+    clattn_layout o;    /**< (batch, heads, seq_q, dim_v) */
+    float scale;        /**< Any finite value; NaN stands for 1 / sqrt(dim_qk). */
+    float softcap;      /**< Finite and > 0, or 0 for none. */
+    int causal;         /**< Not 0: query i sees no key after i + diagonal. */
+    clattn_diagonal diagonal;
+    int64_t diagonal_offset; /**< With CLATTN_OFFSET; any value, negative ones too. */
+    int64_t window_left;     /**< Query i sees no key before i + diagonal - window_left. */
+    int64_t window_right;    /**< Query i sees no key after i + diagonal + window_right. */
+    int bias;                /**< Not 0: an additive bias (batch, heads, seq_q, seq_kv) is given. */
+    clattn_dtype bias_dtype;
+    clattn_layout bias_layout; /**< Zeros broadcast; also from clattn_layout_broadcast(). */
+    int mask; /**< Not 0: a boolean mask of bytes, not 0 = visible, of that shape is given. */
+    clattn_layout mask_layout;
+    int alibi;            /**< Not 0: slopes, heads floats. */
+    int sinks;            /**< Not 0: sinks, heads floats. */
+    int q_lengths;        /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
+    int kv_lengths;       /**< Not 0: batch cl_ints, keys in use; clamped to 0..seq_kv. */
+    int lse;              /**< Not 0: lse is written, packed (batch, heads, seq_q) floats. */
+    clattn_scores scores; /**< Written packed, (batch, heads, seq_q, seq_kv) floats. */
+} clattn_problem;
+
+/**
+ * A forward f32 problem of one batch, one head, one query and one key of dimension 1, with
+ * packed layouts, the default scale, unlimited windows and no options.
+ *
+ * @param problem  Not null.
+ */
+CLATTN_API void clattn_problem_init(clattn_problem *problem);
+
+/**
+ * Checks a problem against every rule of this header and of 64-bit indexing, for any device.
+ *
+ * @param problem  Not null.
+ * @param reason   NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
+ * @retval CLATTN_SUCCESS           Sound.
+ * @retval CLATTN_INVALID_ARGUMENT  @p problem is null or its struct_size is of none of this
+ *                                  library's versions.
+ * @retval CLATTN_INVALID_PROBLEM   @p reason names the field and the limit.
+ */
+CLATTN_API clattn_status clattn_problem_check(const clattn_problem *problem, char *reason,
+                                              size_t reason_bytes);
+
+/**
+ * Strides of a packed bias or mask of the given shape, aligned at the right to (batch, heads,
+ * seq_q, seq_kv) as in NumPy: missing and 1-sized dimensions broadcast.
+ *
+ * @param problem  Gives the four sizes; not null.
+ * @param rank     0 to 4.
+ * @param shape    @p rank sizes, each 1 or that of the problem; NULL only if @p rank is 0.
+ * @param layout   Not null; receives the strides, zeros on failure.
+ * @retval CLATTN_SUCCESS           Set.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, a rank above 4 or a size that does not broadcast.
+ */
+CLATTN_API clattn_status clattn_layout_broadcast(const clattn_problem *problem, size_t rank,
+                                                 const size_t *shape, clattn_layout *layout);
+
+/**
+ * Strides of a packed tensor whose dimensions lie in memory in the given order.
+ *
+ * @param order   A permutation of "bhsd", outermost first: "bhsd", "bshd", "sbhd", ...
+ * @param sizes   Sizes along (batch, heads, seq, dim); not null.
+ * @param layout  Not null; receives the strides, zeros on failure.
+ * @retval CLATTN_SUCCESS           Set.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, or not a permutation.
+ */
+CLATTN_API clattn_status clattn_layout_packed(const char *order, const size_t sizes[4],
+                                              clattn_layout *layout);
+
+/**
+ * The text form, one line: "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br". In this order:
+ *
+ *     fwd                    direction
+ *     f32|f16|bf16           dtype
+ *     bN                     batch
+ *     hN or hN/M             heads, kv_heads if different
+ *     qN kN                  seq_q, seq_kv
+ *     dN or dN/M             dim_qk, dim_v if different
+ *     q=L k=L v=L o=L        layouts, where not packed "bhsd": an order such as bshd, or
+ *                            four strides such as 4096.64.128.1
+ *     scale=X softcap=X      X as printed by %.9g; scale where it is not NaN
+ *     causal=A               A is tl, br or an offset such as 17 or -3
+ *     diagonal=A             likewise, for a problem that is not causal
+ *     window=L,R             each a number, or * for unlimited
+ *     bias=T:L mask=L        T a dtype; L the dimensions that do not broadcast, packed, such as
+ *                            bhqk, qk or bk, or four strides such as 0.0.64.1 (0.0.0.0: one value)
+ *     alibi sinks qlen klen lse
+ *     scores=raw|softcap|bias|weights
+ *
+ * Parsing what was printed gives an equal problem.
+ *
+ * @param problem  Not null; need not pass clattn_problem_check().
+ * @param text     NULL if @p text_bytes is 0; else receives the form, always terminated.
+ * @param needed   NULL, or receives the bytes needed, the terminating 0 included.
+ * @retval CLATTN_SUCCESS           Printed.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
+ * @retval CLATTN_BUFFER_TOO_SMALL  @p text holds as much as fits.
+ */
+CLATTN_API clattn_status clattn_problem_print(const clattn_problem *problem, char *text,
+                                              size_t text_bytes, size_t *needed);
+
+/**
+ * Reads the text form. Words are separated by blanks, their order is free. The direction, a
+ * dtype, q and d must be there; b and h default to 1, k to q, the options to none.
+ *
+ * @param text     Not null.
+ * @param problem  Not null; cleared to clattn_problem_init() on failure.
+ * @param reason   NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
+ * @retval CLATTN_SUCCESS           Read, and clattn_problem_check() passes.
+ * @retval CLATTN_INVALID_ARGUMENT  A null.
+ * @retval CLATTN_INVALID_PROBLEM   A word is unknown, given twice, missing or out of range.
+ */
+CLATTN_API clattn_status clattn_problem_parse(const char *text, clattn_problem *problem,
+                                              char *reason, size_t reason_bytes);
+
+/**
+ * Floating-point operations of the two products over the pairs that causality and windows leave
+ * visible: 2 * (dim_qk + dim_v) per pair. Masks, biases and lengths, which lie on the device, do
+ * not reduce it. 0 for a problem that fails clattn_problem_check().
+ */
+CLATTN_API double clattn_problem_flops(const clattn_problem *problem);
+
+CLATTN_END
+
+#endif

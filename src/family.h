@@ -1,0 +1,59 @@
+/* A family: one way to compute attention. Its .cl file holds the kernels, its .def file the
+ * tunables, and its C file a struct ca_family that says when it applies and how it is launched.
+ * Nothing here enqueues: forward.c does that the same way for every family. */
+#ifndef CA_FAMILY_H
+#define CA_FAMILY_H
+
+#include "tunables.h"
+#include <clattn/device.h>
+#include <clattn/problem.h>
+
+enum { CA_MAX_STAGES = 3, CA_REASON_BYTES = 256 };
+
+/* Buffers a kernel may take, in the order of its parameters (after shape and offsets). Those of
+ * options that the problem has not are left out, on both sides. */
+enum ca_argument {
+    CA_Q, CA_K, CA_V, CA_O, CA_BIAS, CA_MASK, CA_SLOPES, CA_SINKS, CA_Q_LENGTHS, CA_KV_LENGTHS,
+    CA_LSE, CA_SCORES, CA_WORKSPACE, CA_NUM_ARGUMENTS
+};
+#define CA_BIT(argument) (1u << (argument))
+
+struct ca_ndrange {
+    size_t global[3], local[3];
+};
+
+/* One kernel of a family; stages run one after the other. */
+struct ca_stage {
+    const char *kernel;  /* its name in the .cl file */
+    unsigned arguments;  /* CA_BIT()s */
+    /* Sizes for a problem that has queries (batch, heads and seq_q are not 0). */
+    void (*ndrange)(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
+                    struct ca_ndrange *range);
+};
+
+struct ca_family {
+    const char *name;
+    const char *source;  /* embedded, includes resolved */
+    const struct ca_tunable *tunables;
+    size_t num_tunables;
+    struct ca_stage stages[CA_MAX_STAGES];
+    size_t num_stages;
+    /* NULL if the family can compute p on dev, else why not. */
+    const char *(*unsupported)(const clattn_problem *p, const clattn_device_info *dev);
+    /* values holds the .def's defaults; adjusts them to the problem and the device. */
+    void (*adapt)(const clattn_problem *p, const clattn_device_info *dev, size_t *values);
+    /* NULL if the values fit, else why not. Candidate lists were checked before. */
+    const char *(*reject)(const clattn_problem *p, const clattn_device_info *dev,
+                          const size_t *values);
+    size_t (*workspace_bytes)(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev); /* NULL: none */
+    /* How well it suits, 0 (only when forced or nothing else can) to 100, from facts alone. */
+    int (*preference)(const clattn_problem *p, const clattn_device_info *dev);
+};
+
+extern const struct ca_family ca_unfused, ca_fused_lanes, ca_fused_tiles;
+
+/* All families; NULL past the last. */
+const struct ca_family *ca_family_at(size_t index);
+
+#endif
