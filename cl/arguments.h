@@ -3,7 +3,7 @@
 #ifndef CLATTN_ARGUMENTS_H
 #define CLATTN_ARGUMENTS_H
 
-#if defined(__OPENCL_VERSION__)
+#if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
 #define CA_LONG long
 #define CA_FLOAT float
 #define CA_UINT uint
