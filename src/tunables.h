@@ -4,6 +4,7 @@
 
 #include <clattn/status.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { CA_MAX_TUNABLES = 24, CA_MAX_CANDIDATES = 16, CA_TUNABLES_TEXT = 512 };
 

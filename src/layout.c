@@ -1,0 +1,104 @@
+#include "layout.h"
+
+#include <string.h>
+
+int ca_multiply(size_t a, size_t b, size_t *product)
+{
+    if (b != 0 && a > SIZE_MAX / b)
+        return 0;
+    *product = a * b;
+    return 1;
+}
+
+clattn_status clattn_layout_packed(const char *order, const size_t sizes[4], clattn_layout *layout)
+{
+    static const char axes[] = "bhsd";
+    size_t step = 1;
+    unsigned seen = 0;
+
+    if (layout)
+        memset(layout, 0, sizeof *layout);
+    if (!order || !sizes || !layout || strlen(order) != 4)
+        return CLATTN_INVALID_ARGUMENT;
+    for (int n = 3; n >= 0; n--) {
+        const char *axis = strchr(axes, order[n]);
+        const unsigned bit = axis ? 1u << (axis - axes) : 0;
+        if (!axis || seen & bit) {
+            memset(layout, 0, sizeof *layout);
+            return CLATTN_INVALID_ARGUMENT;
+        }
+        seen |= bit;
+        layout->stride[axis - axes] = step;
+        /* Sizes that overflow cannot be used anyway: clattn_problem_check() refuses them. */
+        if (!ca_multiply(step, sizes[axis - axes] ? sizes[axis - axes] : 1, &step))
+            step = SIZE_MAX;
+    }
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_layout_broadcast(const clattn_problem *problem, size_t rank,
+                                      const size_t *shape, clattn_layout *layout)
+{
+    size_t step = 1;
+
+    if (layout)
+        memset(layout, 0, sizeof *layout);
+    if (!problem || !layout || rank > 4 || (!shape && rank > 0))
+        return CLATTN_INVALID_ARGUMENT;
+    const size_t sizes[4] = {problem->batch, problem->heads, problem->seq_q, problem->seq_kv};
+    for (size_t n = rank; n-- > 0;) {
+        const size_t axis = 4 - rank + n;
+        if (shape[n] != sizes[axis] && shape[n] != 1) {
+            memset(layout, 0, sizeof *layout);
+            return CLATTN_INVALID_ARGUMENT;
+        }
+        if (shape[n] == 1)
+            continue;
+        layout->stride[axis] = step;
+        if (!ca_multiply(step, shape[n] ? shape[n] : 1, &step))
+            step = SIZE_MAX;
+    }
+    return CLATTN_SUCCESS;
+}
+
+int ca_layout_span(const clattn_layout *layout, const size_t sizes[4], size_t *span)
+{
+    size_t last = 0;
+
+    *span = 0;
+    for (int n = 0; n < 4; n++)
+        if (sizes[n] == 0)
+            return 1;
+    for (int n = 0; n < 4; n++) {
+        size_t reach;
+        if (!ca_multiply(layout->stride[n], sizes[n] - 1, &reach) ||
+            reach > CA_MAX_ELEMENTS - last)
+            return 0;
+        last += reach;
+    }
+    *span = last + 1;
+    return 1;
+}
+
+int ca_layout_injective(const clattn_layout *layout, const size_t sizes[4])
+{
+    size_t reach = 0; /* the largest index that the axes seen so far make */
+    unsigned done = 0;
+
+    for (int n = 0; n < 4; n++)
+        if (sizes[n] == 0)
+            return 1;
+    for (int round = 0; round < 4; round++) {
+        int next = -1;
+        for (int n = 0; n < 4; n++)
+            if (!(done & 1u << n) && (next < 0 || layout->stride[n] < layout->stride[next]))
+                next = n;
+        done |= 1u << next;
+        if (sizes[next] == 1)
+            continue;
+        if (layout->stride[next] <= reach)
+            return 0;
+        reach += layout->stride[next] * (sizes[next] - 1);
+    }
+    return 1;
+}

@@ -1,0 +1,21 @@
+/* Strides: how far a tensor reaches, and whether its elements have a place each. */
+#ifndef CA_LAYOUT_H
+#define CA_LAYOUT_H
+
+#include <clattn/problem.h>
+
+/* Element indices stay below this, so byte offsets fit 63 bits. */
+#define CA_MAX_ELEMENTS ((size_t)1 << 58)
+
+/* False if a * b overflows. */
+int ca_multiply(size_t a, size_t b, size_t *product);
+
+/* The number of elements from the first to the last, both included; 0 if a size is 0. False if
+ * it exceeds CA_MAX_ELEMENTS. */
+int ca_layout_span(const clattn_layout *layout, const size_t sizes[4], size_t *span);
+
+/* True if, sorted by stride, each axis steps over all that the smaller ones reach: then no two
+ * elements share a place. The span must have been found to fit. */
+int ca_layout_injective(const clattn_layout *layout, const size_t sizes[4]);
+
+#endif

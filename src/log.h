@@ -1,0 +1,34 @@
+/* One sentence for a person, beside the status for the program. */
+#ifndef CA_LOG_H
+#define CA_LOG_H
+
+#include <clattn/context.h>
+
+struct ca_log {
+    clattn_log_callback callback; /* NULL: drop */
+    void *user_data;
+};
+
+enum { CA_LOG_BYTES = 1024 };
+
+#if defined(__GNUC__)
+#define CA_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define CA_PRINTF(text, first)
+#endif
+
+/* Logs an error and returns status. */
+clattn_status ca_fail(const struct ca_log *log, clattn_status status, const char *format, ...)
+    CA_PRINTF(3, 4);
+
+/* Logs an error of an OpenCL call, with its name, and returns the status that fits it. */
+clattn_status ca_fail_cl(const struct ca_log *log, cl_int error, const char *format, ...)
+    CA_PRINTF(3, 4);
+
+/* Logs a text of any length as it is, such as a build log. */
+void ca_log_text(const struct ca_log *log, clattn_log_level level, const char *text);
+
+/* Writes a reason for a caller, cut to its size; text may be NULL. */
+void ca_reason(char *text, size_t text_bytes, const char *format, ...) CA_PRINTF(3, 4);
+
+#endif

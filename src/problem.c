@@ -1,0 +1,243 @@
+#include "problem.h"
+#include "family.h"
+#include "layout.h"
+#include "log.h"
+
+#include <math.h>
+#include <string.h>
+
+void clattn_problem_init(clattn_problem *problem)
+{
+    memset(problem, 0, sizeof *problem);
+    problem->struct_size = sizeof *problem;
+    problem->batch = problem->heads = problem->kv_heads = 1;
+    problem->seq_q = problem->seq_kv = problem->dim_qk = problem->dim_v = 1;
+    problem->scale = NAN;
+    problem->window_left = problem->window_right = CLATTN_UNLIMITED;
+}
+
+size_t ca_dtype_bytes(clattn_dtype dtype)
+{
+    return dtype == CLATTN_F32 ? 4 : 2;
+}
+
+int ca_problem_empty(const clattn_problem *p)
+{
+    return p->batch == 0 || p->seq_q == 0;
+}
+
+int64_t ca_problem_diagonal(const clattn_problem *p)
+{
+    switch (p->diagonal) {
+    case CLATTN_BOTTOM_RIGHT:
+        return (int64_t)p->seq_kv - (int64_t)p->seq_q;
+    case CLATTN_OFFSET:
+        return p->diagonal_offset;
+    default:
+        return 0;
+    }
+}
+
+static clattn_layout explicit_layout(const clattn_layout *layout, const size_t sizes[4])
+{
+    clattn_layout packed = *layout;
+
+    if (!(layout->stride[0] | layout->stride[1] | layout->stride[2] | layout->stride[3]))
+        clattn_layout_packed("bhsd", sizes, &packed);
+    return packed;
+}
+
+void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors)
+{
+    const size_t bytes = ca_dtype_bytes(p->dtype);
+    const struct ca_tensor all[CA_WORKSPACE] = {
+        [CA_Q] = {"q", 1, 0, bytes, {p->batch, p->heads, p->seq_q, p->dim_qk}, p->q},
+        [CA_K] = {"k", 1, 0, bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_qk}, p->k},
+        [CA_V] = {"v", 1, 0, bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_v}, p->v},
+        [CA_O] = {"o", 1, 1, bytes, {p->batch, p->heads, p->seq_q, p->dim_v}, p->o},
+        [CA_BIAS] = {"bias", p->bias, 0, ca_dtype_bytes(p->bias_dtype),
+                     {p->batch, p->heads, p->seq_q, p->seq_kv}, p->bias_layout},
+        [CA_MASK] = {"mask", p->mask, 0, 1, {p->batch, p->heads, p->seq_q, p->seq_kv},
+                     p->mask_layout},
+        [CA_SLOPES] = {"slopes", p->alibi, 0, 4, {1, 1, 1, p->heads}, {{0}}},
+        [CA_SINKS] = {"sinks", p->sinks, 0, 4, {1, 1, 1, p->heads}, {{0}}},
+        [CA_Q_LENGTHS] = {"q_lengths", p->q_lengths, 0, 4, {1, 1, 1, p->batch}, {{0}}},
+        [CA_KV_LENGTHS] = {"kv_lengths", p->kv_lengths, 0, 4, {1, 1, 1, p->batch}, {{0}}},
+        [CA_LSE] = {"lse", p->lse, 1, 4, {1, p->batch, p->heads, p->seq_q}, {{0}}},
+        [CA_SCORES] = {"scores", p->scores != CLATTN_SCORES_NONE, 1, 4,
+                       {p->batch, p->heads, p->seq_q, p->seq_kv}, {{0}}},
+    };
+
+    for (size_t n = 0; n < CA_WORKSPACE; n++) {
+        tensors[n] = all[n];
+        if (n != CA_BIAS && n != CA_MASK) /* there four zeros broadcast one value */
+            tensors[n].layout = explicit_layout(&all[n].layout, all[n].sizes);
+    }
+}
+
+clattn_problem ca_problem_normal(const clattn_problem *p)
+{
+    struct ca_tensor tensors[CA_WORKSPACE];
+    clattn_problem normal = *p;
+
+    ca_problem_tensors(p, tensors);
+    normal.q = tensors[CA_Q].layout;
+    normal.k = tensors[CA_K].layout;
+    normal.v = tensors[CA_V].layout;
+    normal.o = tensors[CA_O].layout;
+    if (isnan(p->scale))
+        normal.scale = (float)(1.0 / sqrt((double)p->dim_qk));
+    if (p->causal)
+        normal.window_right = 0;
+    return normal;
+}
+
+/* ---- checks ----------------------------------------------------------------------------------- */
+
+static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t bytes)
+{
+    const struct {
+        const char *name;
+        size_t value, least;
+    } sizes[] = {
+        {"batch", p->batch, 0},   {"heads", p->heads, 1},   {"kv_heads", p->kv_heads, 1},
+        {"seq_q", p->seq_q, 0},   {"seq_kv", p->seq_kv, 0}, {"dim_qk", p->dim_qk, 1},
+        {"dim_v", p->dim_v, 1},
+    };
+
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
+        if (sizes[n].value < sizes[n].least || sizes[n].value > CA_MAX_SIZE) {
+            ca_reason(reason, bytes, "%s is %zu but must be from %zu to %zu", sizes[n].name,
+                      sizes[n].value, sizes[n].least, CA_MAX_SIZE);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    if (p->heads % p->kv_heads != 0) {
+        ca_reason(reason, bytes, "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
+                  p->kv_heads);
+        return CLATTN_INVALID_PROBLEM;
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_enums(const clattn_problem *p, char *reason, size_t bytes)
+{
+    const struct {
+        const char *name;
+        int value, last;
+    } enums[] = {
+        {"direction", (int)p->direction, CLATTN_FORWARD},
+        {"dtype", (int)p->dtype, CLATTN_BF16},
+        {"bias_dtype", p->bias ? (int)p->bias_dtype : 0, CLATTN_BF16},
+        {"diagonal", (int)p->diagonal, CLATTN_OFFSET},
+        {"scores", (int)p->scores, CLATTN_SCORES_WEIGHTS},
+    };
+
+    for (size_t n = 0; n < sizeof enums / sizeof *enums; n++) {
+        if (enums[n].value < 0 || enums[n].value > enums[n].last) {
+            ca_reason(reason, bytes, "%s is %d but must be from 0 to %d", enums[n].name,
+                      enums[n].value, enums[n].last);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_values(const clattn_problem *p, char *reason, size_t bytes)
+{
+    const int64_t most = (int64_t)CA_MAX_SIZE;
+    const struct {
+        const char *name;
+        int64_t value, least;
+    } steps[] = {
+        {"window_left", p->window_left, CLATTN_UNLIMITED},
+        {"window_right", p->window_right, CLATTN_UNLIMITED},
+        {"diagonal_offset", p->diagonal == CLATTN_OFFSET ? p->diagonal_offset : 0, -most},
+    };
+
+    if (isinf(p->scale)) {
+        ca_reason(reason, bytes, "scale must be finite, or NaN for the default");
+        return CLATTN_INVALID_PROBLEM;
+    }
+    if (!(p->softcap >= 0.0f) || isinf(p->softcap)) {
+        ca_reason(reason, bytes, "softcap is %g but must be finite and positive, or 0 for none",
+                  (double)p->softcap);
+        return CLATTN_INVALID_PROBLEM;
+    }
+    for (size_t n = 0; n < sizeof steps / sizeof *steps; n++) {
+        if (steps[n].value < steps[n].least || steps[n].value > most) {
+            ca_reason(reason, bytes, "%s is %lld but must be from %lld to %lld", steps[n].name,
+                      (long long)steps[n].value, (long long)steps[n].least, (long long)most);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_layouts(const clattn_problem *p, char *reason, size_t bytes)
+{
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(p, tensors);
+    for (size_t n = 0; n < CA_WORKSPACE; n++) {
+        const struct ca_tensor *t = &tensors[n];
+        size_t span;
+        if (!t->present)
+            continue;
+        if (!ca_layout_span(&t->layout, t->sizes, &span)) {
+            ca_reason(reason, bytes, "%s reaches over more than 2^58 elements", t->name);
+            return CLATTN_INVALID_PROBLEM;
+        }
+        if (t->written && !ca_layout_injective(&t->layout, t->sizes)) {
+            ca_reason(reason, bytes, "elements of %s share places: its strides are too small",
+                      t->name);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_problem_check(const clattn_problem *problem, char *reason,
+                                   size_t reason_bytes)
+{
+    clattn_status status;
+
+    ca_reason(reason, reason_bytes, "%s", "");
+    if (!problem || problem->struct_size != sizeof *problem) {
+        ca_reason(reason, reason_bytes,
+                  "problem is null or its struct_size is not that of this library");
+        return CLATTN_INVALID_ARGUMENT;
+    }
+    if ((status = check_enums(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
+        (status = check_sizes(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
+        (status = check_values(problem, reason, reason_bytes)) != CLATTN_SUCCESS)
+        return status;
+    return check_layouts(problem, reason, reason_bytes);
+}
+
+/* ---- operations --------------------------------------------------------------------------- */
+
+/* The sum over i < queries of i + first, each clamped to 0..keys. */
+static double clamped_sum(double queries, double first, double keys)
+{
+    const double begin = fmin(fmax(-first, 0.0), queries);       /* terms before it are 0 */
+    const double end = fmin(fmax(keys - first, begin), queries); /* terms from it on are keys */
+
+    return (end - begin) * (first + (begin + end - 1.0) / 2.0) + (queries - end) * keys;
+}
+
+double clattn_problem_flops(const clattn_problem *problem)
+{
+    if (clattn_problem_check(problem, NULL, 0) != CLATTN_SUCCESS)
+        return 0.0;
+    const clattn_problem p = ca_problem_normal(problem);
+    const double queries = (double)p.seq_q, keys = (double)p.seq_kv;
+    const double d = (double)ca_problem_diagonal(&p);
+    double pairs = queries * keys;
+
+    if (p.window_right != CLATTN_UNLIMITED)
+        pairs = clamped_sum(queries, d + (double)p.window_right + 1.0, keys);
+    if (p.window_left != CLATTN_UNLIMITED)
+        pairs -= clamped_sum(queries, d - (double)p.window_left, keys);
+    return 2.0 * (double)(p.dim_qk + p.dim_v) * (double)p.batch * (double)p.heads * pairs;
+}

@@ -1,0 +1,36 @@
+/* What the plan derives from a problem. */
+#ifndef CA_PROBLEM_H
+#define CA_PROBLEM_H
+
+#include <clattn/problem.h>
+
+/* No size, window or offset exceeds this, so that sums of a few of them fit 64 bits. */
+#define CA_MAX_SIZE ((size_t)1 << 48)
+
+/* One tensor of a problem as it lies in memory. */
+struct ca_tensor {
+    const char *name;
+    int present;
+    int written;
+    size_t element_bytes;
+    size_t sizes[4];
+    clattn_layout layout; /* explicit strides */
+};
+
+/* Fills tensors[CA_NUM_ARGUMENTS - 1] (src/family.h), all but the workspace, for a problem that
+ * passed clattn_problem_check(), or whose layouts are still to be checked. */
+void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors);
+
+/* With explicit layouts, scale and windows: causality becomes window_right = 0. */
+clattn_problem ca_problem_normal(const clattn_problem *p);
+
+/* The diagonal that does not depend on lengths. */
+int64_t ca_problem_diagonal(const clattn_problem *p);
+
+/* True if there is nothing to compute. */
+int ca_problem_empty(const clattn_problem *p);
+
+/* Bytes of an element. */
+size_t ca_dtype_bytes(clattn_dtype dtype);
+
+#endif

@@ -1,0 +1,346 @@
+#include "log.h"
+#include "problem.h"
+#include "problem_words.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Each reads what follows a word's key, up to the end of the text, and returns 0 if it cannot. */
+
+static int parse_size(const char **text, size_t *value)
+{
+    char *end;
+
+    if (!isdigit((unsigned char)**text))
+        return 0;
+    errno = 0;
+    const unsigned long long number = strtoull(*text, &end, 10);
+    if (errno == ERANGE || number > SIZE_MAX)
+        return 0;
+    *text = end;
+    *value = (size_t)number;
+    return 1;
+}
+
+static int parse_pair(const char *text, size_t *first, size_t *second)
+{
+    if (!parse_size(&text, first))
+        return 0;
+    *second = *first;
+    if (*text == '/') {
+        text++;
+        if (!parse_size(&text, second))
+            return 0;
+    }
+    return *text == '\0';
+}
+
+static int parse_float(const char *text, float *value)
+{
+    char copy[64], *end;
+    const char *point = localeconv()->decimal_point;
+    const char *mark = strchr(text, '.');
+    const int before = mark ? (int)(mark - text) : (int)strlen(text);
+
+    if (!isdigit((unsigned char)text[*text == '-']))
+        return 0; /* neither blanks nor "inf" nor "nan" */
+    if (snprintf(copy, sizeof copy, "%.*s%s%s", before, text, mark ? point : "",
+                 mark ? mark + 1 : "") >= (int)sizeof copy)
+        return 0;
+    *value = strtof(copy, &end);
+    return *end == '\0' && isfinite(*value);
+}
+
+static int parse_name(const char *text, const char *const *names, size_t count, int *value)
+{
+    for (size_t n = 0; n < count; n++) {
+        if (strcmp(names[n], text) == 0) {
+            *value = (int)n;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int parse_strides(const char *text, clattn_layout *layout)
+{
+    for (int n = 0; n < 4; n++) {
+        if (n > 0 && *text++ != '.')
+            return 0;
+        if (!parse_size(&text, &layout->stride[n]))
+            return 0;
+    }
+    return *text == '\0';
+}
+
+static int parse_layout(const char *text, const size_t sizes[4], clattn_layout *layout)
+{
+    return parse_strides(text, layout) ||
+           clattn_layout_packed(text, sizes, layout) == CLATTN_SUCCESS;
+}
+
+static int parse_spanning(const char *text, const clattn_problem *p, clattn_layout *layout)
+{
+    if (parse_strides(text, layout))
+        return 1;
+    for (unsigned axes = 15; axes > 0; axes--) {
+        char letters[5];
+        ca_spanning_layout(p, axes, letters, layout);
+        if (strcmp(text, letters) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+static int parse_step(const char **text, int64_t *step)
+{
+    size_t value;
+
+    if (**text == '*') {
+        ++*text;
+        *step = CLATTN_UNLIMITED;
+        return 1;
+    }
+    if (!parse_size(text, &value) || value > CA_MAX_SIZE)
+        return 0;
+    *step = (int64_t)value;
+    return 1;
+}
+
+static int parse_diagonal(const char *text, clattn_problem *p)
+{
+    const int negative = *text == '-';
+    size_t value;
+
+    if (strcmp(text, "tl") == 0 || strcmp(text, "br") == 0) {
+        p->diagonal = *text == 't' ? CLATTN_TOP_LEFT : CLATTN_BOTTOM_RIGHT;
+        return 1;
+    }
+    text += negative;
+    if (!parse_size(&text, &value) || *text != '\0' || value > CA_MAX_SIZE)
+        return 0;
+    p->diagonal = CLATTN_OFFSET;
+    p->diagonal_offset = negative ? -(int64_t)value : (int64_t)value;
+    return 1;
+}
+
+static int parse_dtype(const char *text, clattn_dtype *dtype)
+{
+    int value;
+
+    if (!parse_name(text, ca_dtype_names, CA_DTYPE_NAMES, &value))
+        return 0;
+    *dtype = (clattn_dtype)value;
+    return 1;
+}
+
+/* The words. A key that ends in '=' is followed by a value, one that ends in a letter and is
+ * marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. */
+enum word {
+    W_FWD, W_F32, W_F16, W_BF16, W_Q_LAYOUT, W_K_LAYOUT, W_V_LAYOUT, W_O_LAYOUT, W_SCALE,
+    W_SOFTCAP, W_CAUSAL, W_DIAGONAL, W_WINDOW, W_BIAS, W_MASK, W_SCORES, W_ALIBI, W_SINKS, W_QLEN,
+    W_KLEN, W_LSE, W_BATCH, W_HEADS, W_SEQ_Q, W_SEQ_KV, W_DIM, W_COUNT
+};
+static const char *const keys[W_COUNT] = {
+    "fwd", "f32", "f16", "bf16", "q=", "k=", "v=", "o=", "scale=", "softcap=", "causal=",
+    "diagonal=", "window=", "bias=", "mask=", "scores=", "alibi", "sinks", "qlen", "klen", "lse",
+    "b", "h", "q", "k", "d"};
+#define WORD(word) (1u << (word))
+#define FLAG_WORDS                                                                                 \
+    (WORD(W_FWD) | WORD(W_F32) | WORD(W_F16) | WORD(W_BF16) | WORD(W_ALIBI) | WORD(W_SINKS) |      \
+     WORD(W_QLEN) | WORD(W_KLEN) | WORD(W_LSE))
+#define LAYOUT_WORDS                                                                               \
+    (WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) | WORD(W_O_LAYOUT) | WORD(W_BIAS) |    \
+     WORD(W_MASK))
+#define DTYPE_WORDS (WORD(W_F32) | WORD(W_F16) | WORD(W_BF16))
+#define EXCLUSIVE_DIAGONAL (WORD(W_CAUSAL) | WORD(W_DIAGONAL))
+
+/* The word that text starts with, and the text after its key. */
+static enum word recognise(const char *text, const char **value)
+{
+    for (unsigned w = 0; w < W_COUNT; w++) {
+        const size_t length = strlen(keys[w]);
+        if (strncmp(text, keys[w], length) != 0)
+            continue;
+        *value = text + length;
+        const int fits = FLAG_WORDS & WORD(w)        ? **value == '\0'
+                         : keys[w][length - 1] == '=' ? 1
+                                                      : isdigit((unsigned char)**value);
+        if (fits)
+            return (enum word)w;
+    }
+    return W_COUNT;
+}
+
+static int parse_word(enum word word, const char *value, clattn_problem *p)
+{
+    int number;
+
+    switch (word) {
+    case W_FWD:
+        p->direction = CLATTN_FORWARD;
+        return 1;
+    case W_F32:
+    case W_F16:
+    case W_BF16:
+        return parse_dtype(keys[word], &p->dtype);
+    case W_BATCH:
+        return parse_size(&value, &p->batch) && *value == '\0';
+    case W_HEADS:
+        return parse_pair(value, &p->heads, &p->kv_heads);
+    case W_SEQ_Q:
+        return parse_size(&value, &p->seq_q) && *value == '\0';
+    case W_SEQ_KV:
+        return parse_size(&value, &p->seq_kv) && *value == '\0';
+    case W_DIM:
+        return parse_pair(value, &p->dim_qk, &p->dim_v);
+    case W_SCALE:
+        return parse_float(value, &p->scale);
+    case W_SOFTCAP:
+        return parse_float(value, &p->softcap);
+    case W_CAUSAL:
+        p->causal = 1;
+        return parse_diagonal(value, p);
+    case W_DIAGONAL:
+        return parse_diagonal(value, p);
+    case W_WINDOW:
+        return parse_step(&value, &p->window_left) && *value++ == ',' &&
+               parse_step(&value, &p->window_right) && *value == '\0';
+    case W_SCORES:
+        if (!parse_name(value, ca_scores_names, CA_SCORES_NAMES, &number) || number == 0)
+            return 0;
+        p->scores = (clattn_scores)number;
+        return 1;
+    case W_ALIBI:
+        return p->alibi = 1;
+    case W_SINKS:
+        return p->sinks = 1;
+    case W_QLEN:
+        return p->q_lengths = 1;
+    case W_KLEN:
+        return p->kv_lengths = 1;
+    case W_LSE:
+        return p->lse = 1;
+    default:
+        return 1; /* a layout: for the second pass */
+    }
+}
+
+static int parse_layout_word(enum word word, const char *value, clattn_problem *p)
+{
+    const char *colon = strchr(value, ':');
+    char dtype[8] = "";
+
+    switch (word) {
+    case W_Q_LAYOUT:
+        return parse_layout(value, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk}, &p->q);
+    case W_K_LAYOUT:
+        return parse_layout(value, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk}, &p->k);
+    case W_V_LAYOUT:
+        return parse_layout(value, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v}, &p->v);
+    case W_O_LAYOUT:
+        return parse_layout(value, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, &p->o);
+    case W_MASK:
+        p->mask = 1;
+        return parse_spanning(value, p, &p->mask_layout);
+    case W_BIAS:
+        p->bias = 1;
+        if (!colon || colon - value >= (int)sizeof dtype)
+            return 0;
+        memcpy(dtype, value, (size_t)(colon - value));
+        return parse_dtype(dtype, &p->bias_dtype) &&
+               parse_spanning(colon + 1, p, &p->bias_layout);
+    default:
+        return 1;
+    }
+}
+
+/* Goes over all words once; layouts tells which pass. */
+static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p, unsigned *seen,
+                                char *reason, size_t reason_bytes)
+{
+    static const char blanks[] = " \t\r\n";
+
+    for (text += strspn(text, blanks); *text; text += strspn(text, blanks)) {
+        const size_t length = strcspn(text, blanks);
+        char copy[128] = "";
+        const char *value = NULL;
+        if (length < sizeof copy)
+            memcpy(copy, text, length);
+        const enum word w = recognise(copy, &value);
+        text += length;
+        if (w == W_COUNT) {
+            ca_reason(reason, reason_bytes, "'%.*s' is not a word of a problem", (int)length,
+                      text - length);
+            return CLATTN_INVALID_PROBLEM;
+        }
+        if (!layouts && *seen & WORD(w)) {
+            ca_reason(reason, reason_bytes, "'%s' is given twice", keys[w]);
+            return CLATTN_INVALID_PROBLEM;
+        }
+        *seen |= WORD(w);
+        if (!(layouts ? parse_layout_word(w, value, p) : parse_word(w, value, p))) {
+            ca_reason(reason, reason_bytes, "'%.*s' has a value that cannot be read", (int)length,
+                      text - length);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* What must be there, and what excludes each other. */
+static clattn_status check_words(unsigned seen, char *reason, size_t reason_bytes)
+{
+    const unsigned dtypes = seen & DTYPE_WORDS, diagonals = seen & EXCLUSIVE_DIAGONAL;
+    const char *missing = !(seen & WORD(W_FWD))     ? "the direction, fwd,"
+                          : !dtypes                 ? "a dtype, f32, f16 or bf16,"
+                          : !(seen & WORD(W_SEQ_Q)) ? "qN"
+                          : !(seen & WORD(W_DIM))   ? "dN"
+                                                    : NULL;
+
+    if (missing) {
+        ca_reason(reason, reason_bytes, "%s is missing", missing);
+        return CLATTN_INVALID_PROBLEM;
+    }
+    if (dtypes & (dtypes - 1)) {
+        ca_reason(reason, reason_bytes, "two dtypes are given");
+        return CLATTN_INVALID_PROBLEM;
+    }
+    if (diagonals & (diagonals - 1)) {
+        ca_reason(reason, reason_bytes, "causal= and diagonal= exclude each other");
+        return CLATTN_INVALID_PROBLEM;
+    }
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_problem_parse(const char *text, clattn_problem *problem, char *reason,
+                                   size_t reason_bytes)
+{
+    clattn_status status;
+    unsigned seen = 0;
+
+    ca_reason(reason, reason_bytes, "%s", "");
+    if (problem)
+        clattn_problem_init(problem);
+    if (!text || !problem) {
+        ca_reason(reason, reason_bytes, "text or problem is null");
+        return CLATTN_INVALID_ARGUMENT;
+    }
+    status = parse_pass(text, 0, problem, &seen, reason, reason_bytes);
+    if (status == CLATTN_SUCCESS)
+        status = check_words(seen, reason, reason_bytes);
+    if (status == CLATTN_SUCCESS && !(seen & WORD(W_SEQ_KV)))
+        problem->seq_kv = problem->seq_q;
+    if (status == CLATTN_SUCCESS && seen & LAYOUT_WORDS)
+        status = parse_pass(text, 1, problem, &seen, reason, reason_bytes);
+    if (status == CLATTN_SUCCESS)
+        status = clattn_problem_check(problem, reason, reason_bytes);
+    if (status != CLATTN_SUCCESS)
+        clattn_problem_init(problem);
+    return status;
+}

@@ -1,0 +1,162 @@
+#include "layout.h"
+#include "log.h"
+#include "problem.h"
+#include "problem_words.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const orders[] = {
+    "bhsd", "bshd", "sbhd", "shbd", "hbsd", "hsbd", "bhds", "bdhs", "bsdh", "bdsh", "hbds", "hdbs",
+    "hsdb", "hdsb", "sbdh", "sdbh", "shdb", "sdhb", "dbhs", "dbsh", "dhbs", "dhsb", "dsbh", "dshb"};
+
+
+struct writer {
+    char *text;
+    size_t bytes, length; /* length is what would have been written */
+};
+
+static void put(struct writer *w, const char *format, ...) CA_PRINTF(2, 3);
+
+static void put(struct writer *w, const char *format, ...)
+{
+    const size_t at = w->length < w->bytes ? w->length : w->bytes;
+    va_list list;
+
+    va_start(list, format);
+    const int more = vsnprintf(w->bytes ? w->text + at : NULL, w->bytes - at, format, list);
+    va_end(list);
+    w->length += more > 0 ? (size_t)more : 0;
+}
+
+/* With a point whatever the locale. */
+static void put_float(struct writer *w, const char *name, float value)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%.9g", (double)value);
+    char *mark = strstr(text, localeconv()->decimal_point);
+    if (mark)
+        *mark = '.';
+    put(w, " %s=%s", name, text);
+}
+
+static void put_strides(struct writer *w, const clattn_layout *l)
+{
+    put(w, "%zu.%zu.%zu.%zu", l->stride[0], l->stride[1], l->stride[2], l->stride[3]);
+}
+
+static void put_layout(struct writer *w, char name, const clattn_layout *layout,
+                       const size_t sizes[4])
+{
+    static const clattn_layout zero;
+
+    if (memcmp(layout, &zero, sizeof zero) == 0)
+        return;
+    for (size_t n = 0; n < sizeof orders / sizeof *orders; n++) {
+        clattn_layout packed;
+        clattn_layout_packed(orders[n], sizes, &packed);
+        if (memcmp(layout, &packed, sizeof packed) == 0) {
+            if (n > 0) /* the first is the default */
+                put(w, " %c=%s", name, orders[n]);
+            return;
+        }
+    }
+    put(w, " %c=", name);
+    put_strides(w, layout);
+}
+
+static void put_spanning(struct writer *w, const clattn_problem *p, const clattn_layout *layout)
+{
+    for (unsigned axes = 15; axes > 0; axes--) {
+        char letters[5];
+        clattn_layout spanning;
+        ca_spanning_layout(p, axes, letters, &spanning);
+        if (memcmp(layout, &spanning, sizeof spanning) == 0) {
+            put(w, "%s", letters);
+            return;
+        }
+    }
+    put_strides(w, layout);
+}
+
+static void put_diagonal(struct writer *w, const clattn_problem *p)
+{
+    const char *name = p->causal ? "causal" : "diagonal";
+
+    if (p->diagonal == CLATTN_OFFSET)
+        put(w, " %s=%lld", name, (long long)p->diagonal_offset);
+    else if (p->causal || p->diagonal != CLATTN_TOP_LEFT)
+        put(w, " %s=%s", name, p->diagonal == CLATTN_TOP_LEFT ? "tl" : "br");
+}
+
+static void put_step(struct writer *w, char before, int64_t step)
+{
+    if (step == CLATTN_UNLIMITED)
+        put(w, "%c*", before);
+    else
+        put(w, "%c%lld", before, (long long)step);
+}
+
+/* The name at an index, or "?" for a value that clattn_problem_check() would refuse. */
+static const char *name_at(const char *const *names, size_t count, int value)
+{
+    return value >= 0 && (size_t)value < count ? names[value] : "?";
+}
+
+static void print(struct writer *w, const clattn_problem *p)
+{
+    put(w, "fwd %s b%zu h%zu", name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->dtype), p->batch,
+        p->heads);
+    if (p->kv_heads != p->heads)
+        put(w, "/%zu", p->kv_heads);
+    put(w, " q%zu k%zu d%zu", p->seq_q, p->seq_kv, p->dim_qk);
+    if (p->dim_v != p->dim_qk)
+        put(w, "/%zu", p->dim_v);
+    put_layout(w, 'q', &p->q, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk});
+    put_layout(w, 'k', &p->k, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk});
+    put_layout(w, 'v', &p->v, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v});
+    put_layout(w, 'o', &p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v});
+    if (!isnan(p->scale))
+        put_float(w, "scale", p->scale);
+    if (p->softcap != 0.0f)
+        put_float(w, "softcap", p->softcap);
+    put_diagonal(w, p);
+    if (p->window_left != CLATTN_UNLIMITED || p->window_right != CLATTN_UNLIMITED) {
+        put(w, " window");
+        put_step(w, '=', p->window_left);
+        put_step(w, ',', p->window_right);
+    }
+    if (p->bias) {
+        put(w, " bias=%s:", name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->bias_dtype));
+        put_spanning(w, p, &p->bias_layout);
+    }
+    if (p->mask) {
+        put(w, " mask=");
+        put_spanning(w, p, &p->mask_layout);
+    }
+    put(w, "%s%s%s%s%s", p->alibi ? " alibi" : "", p->sinks ? " sinks" : "",
+        p->q_lengths ? " qlen" : "", p->kv_lengths ? " klen" : "", p->lse ? " lse" : "");
+    if (p->scores != CLATTN_SCORES_NONE)
+        put(w, " scores=%s", name_at(ca_scores_names, CA_SCORES_NAMES, (int)p->scores));
+}
+
+clattn_status clattn_problem_print(const clattn_problem *problem, char *text, size_t text_bytes,
+                                   size_t *needed)
+{
+    struct writer w = {text, text_bytes, 0};
+
+    if (needed)
+        *needed = 0;
+    if (text && text_bytes > 0)
+        text[0] = '\0';
+    if (!problem || problem->struct_size != sizeof *problem || (!text && text_bytes > 0))
+        return CLATTN_INVALID_ARGUMENT;
+    print(&w, problem);
+    if (needed)
+        *needed = w.length + 1;
+    return w.length < text_bytes ? CLATTN_SUCCESS : CLATTN_BUFFER_TOO_SMALL;
+}

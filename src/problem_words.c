@@ -1,0 +1,19 @@
+#include "problem_words.h"
+
+const char *const ca_dtype_names[CA_DTYPE_NAMES] = {"f32", "f16", "bf16"};
+const char *const ca_scores_names[CA_SCORES_NAMES] = {"none", "raw", "softcap", "bias", "weights"};
+
+void ca_spanning_layout(const clattn_problem *p, unsigned axes, char letters[5],
+                        clattn_layout *layout)
+{
+    const size_t sizes[4] = {p->batch, p->heads, p->seq_q, p->seq_kv};
+    size_t shape[4];
+
+    for (unsigned n = 0; n < 4; n++) {
+        shape[n] = axes & 1u << n ? sizes[n] : 1;
+        if (axes & 1u << n)
+            *letters++ = "bhqk"[n];
+    }
+    *letters = '\0';
+    clattn_layout_broadcast(p, 4, shape, layout);
+}

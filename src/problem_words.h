@@ -1,0 +1,16 @@
+/* What printing and parsing of a problem's text form share. */
+#ifndef CA_PROBLEM_WORDS_H
+#define CA_PROBLEM_WORDS_H
+
+#include <clattn/problem.h>
+
+enum { CA_DTYPE_NAMES = 3, CA_SCORES_NAMES = 5 };
+extern const char *const ca_dtype_names[CA_DTYPE_NAMES];   /* by clattn_dtype */
+extern const char *const ca_scores_names[CA_SCORES_NAMES]; /* by clattn_scores */
+
+/* The layout of a bias or mask that spans the axes (bit n: the n-th of batch, heads, seq_q,
+ * seq_kv) and broadcasts along the others, and the letters of those axes, such as "bk". */
+void ca_spanning_layout(const clattn_problem *p, unsigned axes, char letters[5],
+                        clattn_layout *layout);
+
+#endif

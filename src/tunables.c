@@ -1,0 +1,97 @@
+#include "tunables.h"
+#include "log.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ca_tunables_default(const struct ca_tunable *tunables, size_t count, size_t *values)
+{
+    for (size_t n = 0; n < count; n++)
+        values[n] = tunables[n].value;
+}
+
+static int is_candidate(const struct ca_tunable *tunable, size_t value)
+{
+    for (size_t n = 0; n < tunable->num_candidates; n++)
+        if (tunable->candidates[n] == value)
+            return 1;
+    return 0;
+}
+
+int ca_tunables_check(const struct ca_tunable *tunables, size_t count, const size_t *values,
+                      char *reason, size_t reason_bytes)
+{
+    for (size_t n = 0; n < count; n++) {
+        if (!is_candidate(&tunables[n], values[n])) {
+            ca_reason(reason, reason_bytes, "tunable %s=%zu is not among its candidates",
+                      tunables[n].name, values[n]);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The index of the tunable called by the first length characters of name, or count. */
+static size_t find(const struct ca_tunable *tunables, size_t count, const char *name, size_t length)
+{
+    size_t n = 0;
+
+    while (n < count &&
+           (strncmp(tunables[n].name, name, length) != 0 || tunables[n].name[length] != '\0'))
+        n++;
+    return n;
+}
+
+int ca_tunables_parse(const struct ca_tunable *tunables, size_t count, const char *text,
+                      size_t *values, char *reason, size_t reason_bytes)
+{
+    unsigned seen = 0; /* CA_MAX_TUNABLES bits */
+
+    for (;;) {
+        text += strspn(text, " \t\n");
+        if (*text == '\0')
+            return ca_tunables_check(tunables, count, values, reason, reason_bytes);
+        const int word = (int)strcspn(text, " \t\n");
+        const size_t length = strcspn(text, "= \t\n");
+        const size_t n = find(tunables, count, text, length);
+        if (n == count) {
+            ca_reason(reason, reason_bytes, "no tunable is called '%.*s'", (int)length, text);
+            return 0;
+        }
+        if (seen & 1u << n) {
+            ca_reason(reason, reason_bytes, "tunable %s is given twice", tunables[n].name);
+            return 0;
+        }
+        seen |= 1u << n;
+
+        const char *digits = text + length + 1;
+        char *end = NULL;
+        errno = 0;
+        const unsigned long long value =
+            text[length] == '=' && isdigit((unsigned char)*digits) ? strtoull(digits, &end, 10) : 0;
+        if (!end || end != text + word || errno == ERANGE || value > SIZE_MAX) {
+            ca_reason(reason, reason_bytes, "'%.*s' is not of the form NAME=number", word, text);
+            return 0;
+        }
+        values[n] = (size_t)value;
+        text = end;
+    }
+}
+
+int ca_tunables_print(const struct ca_tunable *tunables, size_t count, const size_t *values,
+                      const char *prefix, char *text, size_t text_bytes)
+{
+    int length = 0;
+
+    if (text_bytes > 0)
+        text[0] = '\0';
+    for (size_t n = 0; n < count; n++) {
+        const size_t at = (size_t)length < text_bytes ? (size_t)length : text_bytes;
+        length += snprintf(text + at, text_bytes - at, "%s%s%s=%zu", n ? " " : "", prefix,
+                           tunables[n].name, values[n]);
+    }
+    return length;
+}
