@@ -47,6 +47,7 @@ typedef struct clattn_device_info {
  * @retval CLATTN_SUCCESS           Filled.
  * @retval CLATTN_INVALID_ARGUMENT  A null, a struct_size of none of this library's versions, or
  *                                  not a device.
+ * @retval CLATTN_OUT_OF_MEMORY     No host memory.
  * @retval CLATTN_OPENCL_ERROR      The driver refused a query that OpenCL 1.2 demands.
  */
 CLATTN_API clattn_status clattn_device_query(cl_device_id device, clattn_device_info *info);

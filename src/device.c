@@ -1,0 +1,296 @@
+#include <clattn/device.h>
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- facts ------------------------------------------------------------------------------------ */
+
+/* Texts that do not fit are cut: drivers put build details into them. */
+static cl_int device_text(cl_device_id device, cl_device_info what, char *text, size_t text_bytes)
+{
+    size_t bytes = 0;
+    cl_int err = clGetDeviceInfo(device, what, 0, NULL, &bytes);
+    char *whole = err == CL_SUCCESS ? calloc(bytes + 1, 1) : NULL;
+
+    if (err == CL_SUCCESS && !whole)
+        return CL_OUT_OF_HOST_MEMORY;
+    if (err == CL_SUCCESS)
+        err = clGetDeviceInfo(device, what, bytes, whole, NULL);
+    if (err == CL_SUCCESS)
+        strncat(text, whole, text_bytes - 1);
+    free(whole);
+    return err;
+}
+
+static cl_int platform_text(cl_platform_id platform, cl_platform_info what, char *text,
+                            size_t text_bytes)
+{
+    size_t bytes = 0;
+    cl_int err = clGetPlatformInfo(platform, what, 0, NULL, &bytes);
+    char *whole = err == CL_SUCCESS ? calloc(bytes + 1, 1) : NULL;
+
+    if (err == CL_SUCCESS && !whole)
+        return CL_OUT_OF_HOST_MEMORY;
+    if (err == CL_SUCCESS)
+        err = clGetPlatformInfo(platform, what, bytes, whole, NULL);
+    if (err == CL_SUCCESS)
+        strncat(text, whole, text_bytes - 1);
+    free(whole);
+    return err;
+}
+
+/* "OpenCL 3.0 ..." and "OpenCL C 1.2 ..." give 30 and 12; 0 for anything else. */
+static unsigned version_number(const char *text)
+{
+    while (*text && !isdigit((unsigned char)*text))
+        text++;
+    char *end;
+    const unsigned long major = strtoul(text, &end, 10);
+    if (end == text || *end != '.' || !isdigit((unsigned char)end[1]))
+        return 0;
+    return (unsigned)major * 10 + (unsigned)(end[1] - '0');
+}
+
+static cl_bool has_extension(cl_device_id device, const char *name)
+{
+    size_t bytes = 0;
+    cl_bool found = CL_FALSE;
+
+    if (clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &bytes) != CL_SUCCESS)
+        return CL_FALSE;
+    char *all = calloc(bytes + 1, 1);
+    if (all && clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, bytes, all, NULL) == CL_SUCCESS) {
+        const size_t length = strlen(name);
+        for (const char *at = all; (at = strstr(at, name)) != NULL; at += length)
+            if ((at == all || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+                found = CL_TRUE;
+    }
+    free(all);
+    return found;
+}
+
+static cl_int query_numbers(cl_device_id device, clattn_device_info *info)
+{
+    cl_uint units = 0, bits = 0, width = 0;
+    size_t item_sizes[16] = {0};
+    cl_device_local_mem_type local_type = CL_GLOBAL;
+    const struct {
+        cl_device_info what;
+        size_t bytes;
+        void *value;
+    } facts[] = {
+        {CL_DEVICE_PLATFORM, sizeof info->platform, &info->platform},
+        {CL_DEVICE_TYPE, sizeof info->type, &info->type},
+        {CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units},
+        {CL_DEVICE_ADDRESS_BITS, sizeof bits, &bits},
+        {CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof width, &width},
+        {CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof info->max_work_group_size,
+         &info->max_work_group_size},
+        {CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof item_sizes, item_sizes},
+        {CL_DEVICE_MAX_PARAMETER_SIZE, sizeof info->max_parameter_bytes,
+         &info->max_parameter_bytes},
+        {CL_DEVICE_LOCAL_MEM_SIZE, sizeof info->local_memory_bytes, &info->local_memory_bytes},
+        {CL_DEVICE_LOCAL_MEM_TYPE, sizeof local_type, &local_type},
+        {CL_DEVICE_GLOBAL_MEM_SIZE, sizeof info->global_memory_bytes, &info->global_memory_bytes},
+        {CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof info->max_allocation_bytes,
+         &info->max_allocation_bytes},
+        {CL_DEVICE_COMPILER_AVAILABLE, sizeof info->compiler_available, &info->compiler_available},
+        {CL_DEVICE_ENDIAN_LITTLE, sizeof info->little_endian, &info->little_endian},
+    };
+
+    for (size_t n = 0; n < sizeof facts / sizeof *facts; n++) {
+        const cl_int err =
+            clGetDeviceInfo(device, facts[n].what, facts[n].bytes, facts[n].value, NULL);
+        if (err != CL_SUCCESS)
+            return err;
+    }
+    info->compute_units = units;
+    info->address_bits = bits;
+    info->vector_width_float = width;
+    memcpy(info->max_work_item_sizes, item_sizes, sizeof info->max_work_item_sizes);
+    info->local_memory_dedicated = local_type == CL_LOCAL;
+    info->fp16 = has_extension(device, "cl_khr_fp16");
+    info->fp64 = has_extension(device, "cl_khr_fp64");
+    return CL_SUCCESS;
+}
+
+static cl_int query_texts(cl_device_id device, clattn_device_info *info)
+{
+    char c_version[64] = "";
+    cl_int err;
+
+    if ((err = device_text(device, CL_DEVICE_NAME, info->name, sizeof info->name)) ||
+        (err = device_text(device, CL_DEVICE_VENDOR, info->vendor, sizeof info->vendor)) ||
+        (err = device_text(device, CL_DRIVER_VERSION, info->driver_version,
+                           sizeof info->driver_version)) ||
+        (err = device_text(device, CL_DEVICE_VERSION, info->device_version,
+                           sizeof info->device_version)) ||
+        (err = device_text(device, CL_DEVICE_OPENCL_C_VERSION, c_version, sizeof c_version)) ||
+        (err = platform_text(info->platform, CL_PLATFORM_NAME, info->platform_name,
+                             sizeof info->platform_name)) ||
+        (err = platform_text(info->platform, CL_PLATFORM_VERSION, info->platform_version,
+                             sizeof info->platform_version)))
+        return err;
+    info->opencl_version = version_number(info->device_version);
+    info->opencl_c_version = version_number(c_version);
+    return CL_SUCCESS;
+}
+
+static void clear(clattn_device_info *info)
+{
+    memset(info, 0, sizeof *info);
+    info->struct_size = sizeof *info;
+}
+
+clattn_status clattn_device_query(cl_device_id device, clattn_device_info *info)
+{
+    cl_int err;
+
+    if (!info || info->struct_size != sizeof *info)
+        return CLATTN_INVALID_ARGUMENT;
+    clear(info);
+    if (!device)
+        return CLATTN_INVALID_ARGUMENT;
+    info->device = device;
+    err = query_numbers(device, info);
+    if (err == CL_SUCCESS)
+        err = query_texts(device, info);
+    if (err == CL_SUCCESS)
+        return CLATTN_SUCCESS;
+    clear(info);
+    return err == CL_INVALID_DEVICE       ? CLATTN_INVALID_ARGUMENT
+           : err == CL_OUT_OF_HOST_MEMORY ? CLATTN_OUT_OF_MEMORY
+                                          : CLATTN_OPENCL_ERROR;
+}
+
+/* ---- finding ---------------------------------------------------------------------------------- */
+
+/* Platforms that fail or have no devices are passed over. */
+static cl_uint platform_devices(cl_platform_id platform, cl_uint capacity, cl_device_id *devices)
+{
+    cl_uint count = 0;
+
+    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, capacity, capacity ? devices : NULL,
+                       &count) != CL_SUCCESS)
+        return 0;
+    return count;
+}
+
+clattn_status clattn_device_list(cl_device_id *devices, size_t capacity, size_t *count)
+{
+    cl_platform_id *platforms = NULL;
+    cl_uint num_platforms = 0;
+    clattn_status status = CLATTN_SUCCESS;
+
+    if (count)
+        *count = 0;
+    if (!count || (!devices && capacity > 0))
+        return CLATTN_INVALID_ARGUMENT;
+    if (clGetPlatformIDs(0, NULL, &num_platforms) != CL_SUCCESS || num_platforms == 0)
+        return CLATTN_NO_DEVICE;
+    platforms = calloc(num_platforms, sizeof *platforms);
+    if (!platforms)
+        return CLATTN_OUT_OF_MEMORY;
+    if (clGetPlatformIDs(num_platforms, platforms, NULL) != CL_SUCCESS)
+        num_platforms = 0;
+    for (cl_uint n = 0; n < num_platforms; n++) {
+        const cl_uint here = platform_devices(platforms[n], 0, NULL);
+        cl_device_id *own = here ? calloc(here, sizeof *own) : NULL;
+        if (here && !own) {
+            *count = 0;
+            status = CLATTN_OUT_OF_MEMORY;
+            break;
+        }
+        const cl_uint found = here ? platform_devices(platforms[n], here, own) : 0;
+        for (cl_uint d = 0; d < found && d < here; d++, ++*count)
+            if (*count < capacity)
+                devices[*count] = own[d];
+        free(own);
+    }
+    free(platforms);
+    if (status == CLATTN_SUCCESS && *count == 0)
+        status = CLATTN_NO_DEVICE;
+    return status;
+}
+
+static int contains(const char *text, const char *part)
+{
+    const size_t length = strlen(part);
+
+    for (; *text; text++) {
+        size_t n = 0;
+        while (n < length && text[n] &&
+               tolower((unsigned char)text[n]) == tolower((unsigned char)part[n]))
+            n++;
+        if (n == length)
+            return 1;
+    }
+    return 0;
+}
+
+/* The first of the devices that the selector names; count if there is none. */
+static size_t select_named(const cl_device_id *devices, size_t count, const char *selector)
+{
+    char *end;
+    const unsigned long index = strtoul(selector, &end, 10);
+
+    if (isdigit((unsigned char)*selector) && *end == '\0')
+        return index < count ? (size_t)index : count;
+    for (size_t n = 0; n < count; n++) {
+        clattn_device_info info = {.struct_size = sizeof info};
+        if (clattn_device_query(devices[n], &info) == CLATTN_SUCCESS &&
+            (contains(info.name, selector) || contains(info.vendor, selector) ||
+             contains(info.platform_name, selector)))
+            return n;
+    }
+    return count;
+}
+
+static size_t select_default(const cl_device_id *devices, size_t count)
+{
+    static const cl_device_type order[] = {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR,
+                                           CL_DEVICE_TYPE_CPU};
+
+    for (size_t t = 0; t < sizeof order / sizeof *order; t++) {
+        for (size_t n = 0; n < count; n++) {
+            cl_device_type type = 0;
+            if (clGetDeviceInfo(devices[n], CL_DEVICE_TYPE, sizeof type, &type, NULL) ==
+                    CL_SUCCESS &&
+                type & order[t])
+                return n;
+        }
+    }
+    return count;
+}
+
+clattn_status clattn_device_select(const char *selector, cl_device_id *device)
+{
+    size_t count, chosen;
+
+    if (!device)
+        return CLATTN_INVALID_ARGUMENT;
+    *device = NULL;
+    clattn_status status = clattn_device_list(NULL, 0, &count);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    cl_device_id *devices = calloc(count, sizeof *devices);
+    if (!devices)
+        return CLATTN_OUT_OF_MEMORY;
+    const size_t capacity = count;
+    status = clattn_device_list(devices, capacity, &count);
+    if (count > capacity)
+        count = capacity;
+    if (status == CLATTN_SUCCESS) {
+        if (!selector || !*selector)
+            selector = getenv("CLATTN_DEVICE");
+        chosen = selector && *selector ? select_named(devices, count, selector)
+                                       : select_default(devices, count);
+        if (chosen < count)
+            *device = devices[chosen];
+        else
+            status = CLATTN_NO_DEVICE;
+    }
+    free(devices);
+    return status;
+}
