@@ -8,6 +8,7 @@
 #define CA_FLOAT float
 #define CA_UINT uint
 #else
+#include <clattn/export.h>
 #define CA_LONG cl_long
 #define CA_FLOAT cl_float
 #define CA_UINT cl_uint

@@ -38,7 +38,8 @@ CLATTN_API const char *clattn_family_name(size_t index);
  * @param options          NULL, or what is to be forced; read during the call only.
  * @param reason           NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
  * @retval CLATTN_SUCCESS           Yes.
- * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, tunables without a family, or a struct_size of none of
+ *                                  this library's versions.
  * @retval CLATTN_INVALID_PROBLEM   As clattn_problem_check().
  * @retval CLATTN_UNSUPPORTED       No family can, or the one forced cannot, or no family or
  *                                  tunable has that name, or a value is not among its candidates.

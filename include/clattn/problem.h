@@ -124,7 +124,8 @@ CLATTN_API void clattn_problem_init(clattn_problem *problem);
  * @retval CLATTN_SUCCESS           Sound.
  * @retval CLATTN_INVALID_ARGUMENT  @p problem is null or its struct_size is of none of this
  *                                  library's versions.
- * @retval CLATTN_INVALID_PROBLEM   @p reason names the field and the limit.
+ * @retval CLATTN_INVALID_PROBLEM   @p reason names the field and the limit: sizes, windows and
+ *                                  offsets go to 2^48, tensors reach over at most 2^58 elements.
  */
 CLATTN_API clattn_status clattn_problem_check(const clattn_problem *problem, char *reason,
                                               size_t reason_bytes);
@@ -175,7 +176,7 @@ CLATTN_API clattn_status clattn_layout_packed(const char *order, const size_t si
  *     alibi sinks qlen klen lse
  *     scores=raw|softcap|bias|weights
  *
- * Parsing what was printed gives an equal problem.
+ * Parsing what was printed gives an equivalent problem: one with the same text and results.
  *
  * @param problem  Not null; need not pass clattn_problem_check().
  * @param text     NULL if @p text_bytes is 0; else receives the form, always terminated.

@@ -1,0 +1,174 @@
+#include "buffers.h"
+
+const clattn_buffer *ca_buffer_at(const clattn_forward *tensors, enum ca_argument argument)
+{
+    const clattn_buffer *const all[CA_NUM_ARGUMENTS] = {
+        [CA_Q] = &tensors->q,
+        [CA_K] = &tensors->k,
+        [CA_V] = &tensors->v,
+        [CA_O] = &tensors->o,
+        [CA_BIAS] = &tensors->bias,
+        [CA_MASK] = &tensors->mask,
+        [CA_SLOPES] = &tensors->slopes,
+        [CA_SINKS] = &tensors->sinks,
+        [CA_Q_LENGTHS] = &tensors->q_lengths,
+        [CA_KV_LENGTHS] = &tensors->kv_lengths,
+        [CA_LSE] = &tensors->lse,
+        [CA_SCORES] = &tensors->scores,
+        [CA_WORKSPACE] = &tensors->workspace,
+    };
+
+    return all[argument];
+}
+
+/* ---- buffers ---------------------------------------------------------------------------------- */
+
+/* The bytes of memory that a tensor reaches over, in its outermost buffer. */
+struct range {
+    cl_mem memory; /* NULL: no elements */
+    size_t begin, end;
+};
+
+static cl_int locate(cl_mem buffer, cl_mem_object_type *type, cl_mem_flags *flags,
+                     cl_context *context, size_t *bytes, cl_mem *parent, size_t *origin)
+{
+    const struct {
+        cl_mem_info what;
+        size_t bytes;
+        void *value;
+    } facts[] = {
+        {CL_MEM_TYPE, sizeof *type, type},
+        {CL_MEM_FLAGS, sizeof *flags, flags},
+        {CL_MEM_CONTEXT, sizeof *context, context},
+        {CL_MEM_SIZE, sizeof *bytes, bytes},
+        {CL_MEM_ASSOCIATED_MEMOBJECT, sizeof *parent, parent},
+        {CL_MEM_OFFSET, sizeof *origin, origin},
+    };
+
+    for (size_t n = 0; n < sizeof facts / sizeof *facts; n++) {
+        const cl_int err =
+            clGetMemObjectInfo(buffer, facts[n].what, facts[n].bytes, facts[n].value, NULL);
+        if (err != CL_SUCCESS)
+            return err;
+    }
+    return CL_SUCCESS;
+}
+
+static clattn_status check_one(const clattn_plan *plan, const struct ca_operand *operand,
+                               const clattn_buffer *given, struct range *range)
+{
+    const struct ca_log *log = &plan->context->log;
+    const char *name = operand->name;
+    cl_mem_object_type type = 0;
+    cl_mem_flags flags = 0;
+    cl_context context = NULL;
+    size_t bytes = 0, origin = 0;
+    cl_mem parent = NULL;
+
+    const cl_int err =
+        locate(given->buffer, &type, &flags, &context, &bytes, &parent, &origin);
+    if (err != CL_SUCCESS || type != CL_MEM_OBJECT_BUFFER)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s is not an OpenCL buffer", name);
+    if (context != plan->context->cl)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s is a buffer of another OpenCL context",
+                       name);
+    if (flags & (operand->written ? CL_MEM_READ_ONLY : CL_MEM_WRITE_ONLY))
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s is %s by kernels, but its buffer is %s",
+                       name, operand->written ? "written" : "read",
+                       operand->written ? "CL_MEM_READ_ONLY" : "CL_MEM_WRITE_ONLY");
+    const size_t elements = bytes / operand->element_bytes;
+    if (elements < operand->span || given->offset > elements - operand->span)
+        return ca_fail(log, CLATTN_BUFFER_TOO_SMALL,
+                       "%s reaches over %zu elements from %zu on, but its buffer holds %zu", name,
+                       operand->span, given->offset, elements);
+    range->memory = parent ? parent : given->buffer;
+    range->begin = origin + given->offset * operand->element_bytes;
+    range->end = range->begin + operand->span * operand->element_bytes;
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_overlaps(const clattn_plan *plan, const struct range *ranges)
+{
+    for (size_t w = 0; w < CA_NUM_ARGUMENTS; w++) {
+        if (!plan->operands[w].written || !ranges[w].memory)
+            continue;
+        for (size_t n = 0; n < CA_NUM_ARGUMENTS; n++)
+            if (n != w && ranges[n].memory == ranges[w].memory &&
+                ranges[n].begin < ranges[w].end && ranges[w].begin < ranges[n].end)
+                return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
+                               "%s, which is written, overlaps %s", plan->operands[w].name,
+                               plan->operands[n].name);
+    }
+    return CLATTN_SUCCESS;
+}
+
+clattn_status ca_check_buffers(const clattn_plan *plan, const clattn_forward *tensors)
+{
+    struct range ranges[CA_NUM_ARGUMENTS] = {{0}};
+
+    for (size_t n = 0; n < CA_NUM_ARGUMENTS; n++) {
+        const struct ca_operand *operand = &plan->operands[n];
+        const clattn_buffer *given = ca_buffer_at(tensors, (enum ca_argument)n);
+        if (!given->buffer) {
+            if (operand->present && operand->span > 0 && n != CA_WORKSPACE)
+                return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
+                               "%s must not be null for '%s'", operand->name, plan->problem_text);
+            continue;
+        }
+        if (!operand->present && n != CA_WORKSPACE) /* a workspace too many is no mistake */
+            return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
+                           "%s is given, but '%s' has none", operand->name, plan->problem_text);
+        if (operand->span == 0)
+            continue;
+        const clattn_status status = check_one(plan, operand, given, &ranges[n]);
+        if (status != CLATTN_SUCCESS)
+            return status;
+    }
+    return check_overlaps(plan, ranges);
+}
+
+/* ---- queue and events ------------------------------------------------------------------------- */
+
+clattn_status ca_check_queue(const clattn_plan *plan, cl_command_queue queue, int *in_order)
+{
+    const struct ca_log *log = &plan->context->log;
+    cl_command_queue_properties properties = 0;
+    cl_context context = NULL;
+    cl_device_id device = NULL;
+
+    if (clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL) ||
+        clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL) ||
+        clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL))
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "queue is not a command queue");
+    if (context != plan->context->cl)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "queue belongs to another OpenCL context");
+    if (device != plan->context->device.device)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "queue is on another device than the plan");
+    *in_order = !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status ca_check_wait_list(const clattn_plan *plan, cl_uint num_wait, const cl_event *wait)
+{
+    const struct ca_log *log = &plan->context->log;
+
+    if ((num_wait == 0) != (wait == NULL))
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT,
+                       "num_wait is %u, but wait is %s: it must be null if and only if num_wait is 0",
+                       num_wait, wait ? "not null" : "null");
+    for (cl_uint n = 0; n < num_wait; n++) {
+        cl_context context = NULL;
+        cl_int state = CL_QUEUED;
+        if (!wait[n] ||
+            clGetEventInfo(wait[n], CL_EVENT_CONTEXT, sizeof context, &context, NULL) ||
+            clGetEventInfo(wait[n], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL))
+            return ca_fail(log, CLATTN_INVALID_ARGUMENT, "wait[%u] is not an event", n);
+        if (context != plan->context->cl)
+            return ca_fail(log, CLATTN_INVALID_ARGUMENT,
+                           "wait[%u] is an event of another OpenCL context", n);
+        if (state < 0)
+            return ca_fail(log, CLATTN_INVALID_ARGUMENT,
+                           "wait[%u] is an event that has failed with %d", n, state);
+    }
+    return CLATTN_SUCCESS;
+}

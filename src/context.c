@@ -1,0 +1,149 @@
+#include "context.h"
+#include "program.h"
+
+#include <stdlib.h>
+
+/* Whether device is one of cl's. */
+static cl_int belongs(cl_context cl, cl_device_id device, int *found)
+{
+    size_t bytes = 0;
+    cl_int err = clGetContextInfo(cl, CL_CONTEXT_DEVICES, 0, NULL, &bytes);
+
+    *found = 0;
+    if (err != CL_SUCCESS)
+        return err;
+    cl_device_id *devices = malloc(bytes ? bytes : 1);
+    if (!devices)
+        return CL_OUT_OF_HOST_MEMORY;
+    err = clGetContextInfo(cl, CL_CONTEXT_DEVICES, bytes, devices, NULL);
+    for (size_t n = 0; err == CL_SUCCESS && n < bytes / sizeof *devices; n++)
+        *found |= devices[n] == device;
+    free(devices);
+    return err;
+}
+
+/* Fills the facts and checks what every kernel relies on. */
+static clattn_status examine(clattn_context *ctx, cl_device_id device)
+{
+    int found;
+    const cl_int err = belongs(ctx->cl, device, &found);
+
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(&ctx->log, err, "clGetContextInfo(CL_CONTEXT_DEVICES)");
+    if (!found)
+        return ca_fail(&ctx->log, CLATTN_INVALID_ARGUMENT,
+                       "device is not one of the OpenCL context's devices");
+    ctx->device.struct_size = sizeof ctx->device;
+    const clattn_status status = clattn_device_query(device, &ctx->device);
+    if (status != CLATTN_SUCCESS)
+        return ca_fail(&ctx->log, status, "the device's facts cannot be queried");
+    if (!ctx->device.little_endian)
+        return ca_fail(&ctx->log, CLATTN_UNSUPPORTED, "device '%s' is big-endian",
+                       ctx->device.name);
+    if (ctx->device.opencl_version < 12)
+        return ca_fail(&ctx->log, CLATTN_UNSUPPORTED,
+                       "device '%s' has '%s', but OpenCL 1.2 is needed", ctx->device.name,
+                       ctx->device.device_version);
+    if (!ctx->device.compiler_available)
+        return ca_fail(&ctx->log, CLATTN_NO_COMPILER, "device '%s' has no OpenCL C compiler",
+                       ctx->device.name);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
+                                    const clattn_context_options *options,
+                                    clattn_context **context)
+{
+    static const clattn_context_options none = {.struct_size = sizeof none};
+
+    if (!context)
+        return CLATTN_INVALID_ARGUMENT;
+    *context = NULL;
+    if (!options)
+        options = &none;
+    if (options->struct_size != sizeof *options)
+        return CLATTN_INVALID_ARGUMENT;
+    const struct ca_log log = {options->log, options->log_user_data};
+    if (!opencl || !device)
+        return ca_fail(&log, CLATTN_INVALID_ARGUMENT, "opencl and device must not be null");
+
+    clattn_context *ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
+        return ca_fail(&log, CLATTN_OUT_OF_MEMORY, "no host memory for a context");
+    atomic_init(&ctx->references, 1);
+    atomic_init(&ctx->builds, 0);
+    ctx->cl = opencl;
+    ctx->log = log;
+    clattn_status status = examine(ctx, device);
+    if (status == CLATTN_SUCCESS && pthread_mutex_init(&ctx->lock, NULL) != 0)
+        status = ca_fail(&log, CLATTN_OUT_OF_MEMORY, "no resources for a mutex");
+    if (status != CLATTN_SUCCESS) {
+        free(ctx);
+        return status;
+    }
+    const cl_int err = clRetainContext(opencl);
+    if (err != CL_SUCCESS) {
+        pthread_mutex_destroy(&ctx->lock);
+        free(ctx);
+        return ca_fail_cl(&log, err, "clRetainContext");
+    }
+    *context = ctx;
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_context_create_default(const char *selector,
+                                            const clattn_context_options *options,
+                                            clattn_context **context)
+{
+    cl_device_id device;
+    cl_int err;
+
+    if (!context)
+        return CLATTN_INVALID_ARGUMENT;
+    *context = NULL;
+    if (options && options->struct_size != sizeof *options)
+        return CLATTN_INVALID_ARGUMENT;
+    const struct ca_log log = {options ? options->log : NULL,
+                               options ? options->log_user_data : NULL};
+    const clattn_status status = clattn_device_select(selector, &device);
+    if (status != CLATTN_SUCCESS)
+        return ca_fail(&log, status, "no OpenCL device could be chosen by '%s'",
+                       selector && *selector ? selector : "CLATTN_DEVICE or its default");
+    cl_context cl = clCreateContext(NULL, 1, &device, NULL, NULL, &err);
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(&log, err, "clCreateContext");
+    const clattn_status made = clattn_context_create(cl, device, options, context);
+    clReleaseContext(cl); /* the clattn context holds its own reference */
+    return made;
+}
+
+void ca_context_retain(clattn_context *context)
+{
+    atomic_fetch_add_explicit(&context->references, 1, memory_order_relaxed);
+}
+
+void clattn_context_release(clattn_context *context)
+{
+    if (!context ||
+        atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1)
+        return;
+    ca_programs_release(context->programs);
+    pthread_mutex_destroy(&context->lock);
+    clReleaseContext(context->cl);
+    free(context);
+}
+
+cl_context clattn_context_opencl(const clattn_context *context)
+{
+    return context ? context->cl : NULL;
+}
+
+const clattn_device_info *clattn_context_device(const clattn_context *context)
+{
+    return context ? &context->device : NULL;
+}
+
+size_t clattn_context_builds(const clattn_context *context)
+{
+    return context ? atomic_load(&context->builds) : 0;
+}

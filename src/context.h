@@ -1,0 +1,25 @@
+/* The context: one OpenCL context and device, its facts, and the programs built for it. */
+#ifndef CA_CONTEXT_H
+#define CA_CONTEXT_H
+
+#include "log.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct ca_program; /* src/program.c */
+
+struct clattn_context {
+    atomic_size_t references; /* the caller's and one for each plan */
+    cl_context cl;
+    clattn_device_info device;
+    struct ca_log log;
+    atomic_size_t builds; /* programs compiled so far */
+    pthread_mutex_t lock; /* guards programs */
+    struct ca_program *programs;
+};
+
+/* For plans: one more reference, given up by clattn_context_release(). */
+void ca_context_retain(clattn_context *context);
+
+#endif

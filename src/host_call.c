@@ -1,0 +1,177 @@
+#include "buffers.h"
+#include "layout.h"
+#include "plan.h"
+
+#include <stdint.h>
+
+/* A host tensor, its place on the device and what the plan knows of it. */
+struct transfer {
+    const void *input;
+    void *output; /* NULL for inputs */
+    cl_mem buffer;
+    size_t bytes;
+    int keeps; /* an output with gaps between its elements, which keep their values */
+};
+
+static void collect(const clattn_host_forward *t, struct transfer transfers[CA_WORKSPACE])
+{
+    const struct transfer all[CA_WORKSPACE] = {
+        [CA_Q] = {.input = t->q},
+        [CA_K] = {.input = t->k},
+        [CA_V] = {.input = t->v},
+        [CA_O] = {.output = t->o},
+        [CA_BIAS] = {.input = t->bias},
+        [CA_MASK] = {.input = t->mask},
+        [CA_SLOPES] = {.input = t->slopes},
+        [CA_SINKS] = {.input = t->sinks},
+        [CA_Q_LENGTHS] = {.input = t->q_lengths},
+        [CA_KV_LENGTHS] = {.input = t->kv_lengths},
+        [CA_LSE] = {.output = t->lse},
+        [CA_SCORES] = {.output = t->scores},
+    };
+
+    for (size_t n = 0; n < CA_WORKSPACE; n++)
+        transfers[n] = all[n];
+}
+
+static const void *pointer_of(const struct transfer *transfer)
+{
+    return transfer->output ? transfer->output : transfer->input;
+}
+
+static int overlap(const struct transfer *a, const struct transfer *b)
+{
+    const uintptr_t at = (uintptr_t)pointer_of(a), other = (uintptr_t)pointer_of(b);
+
+    return a->bytes > 0 && b->bytes > 0 && at < other + b->bytes && other < at + a->bytes;
+}
+
+static clattn_status check(const clattn_plan *plan, struct transfer transfers[CA_WORKSPACE])
+{
+    const struct ca_log *log = &plan->context->log;
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(&plan->problem, tensors);
+    for (size_t n = 0; n < CA_WORKSPACE; n++) {
+        const struct ca_operand *operand = &plan->operands[n];
+        const size_t *sizes = tensors[n].sizes;
+        const void *pointer = pointer_of(&transfers[n]);
+        if (!operand->present && pointer)
+            return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s is given, but '%s' has none",
+                           operand->name, plan->problem_text);
+        if (!operand->present || operand->span == 0)
+            continue;
+        if (!pointer)
+            return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s must not be null for '%s'",
+                           operand->name, plan->problem_text);
+        transfers[n].bytes = operand->span * operand->element_bytes;
+        transfers[n].keeps =
+            operand->written && operand->span != sizes[0] * sizes[1] * sizes[2] * sizes[3];
+    }
+    for (size_t w = 0; w < CA_WORKSPACE; w++)
+        for (size_t n = 0; n < CA_WORKSPACE; n++)
+            if (n != w && plan->operands[w].written && overlap(&transfers[w], &transfers[n]))
+                return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s, which is written, overlaps %s",
+                               plan->operands[w].name, plan->operands[n].name);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status upload(const clattn_plan *plan, struct transfer transfers[CA_WORKSPACE],
+                            clattn_forward *device)
+{
+    cl_mem *const buffers[CA_WORKSPACE] = {
+        [CA_Q] = &device->q.buffer,
+        [CA_K] = &device->k.buffer,
+        [CA_V] = &device->v.buffer,
+        [CA_O] = &device->o.buffer,
+        [CA_BIAS] = &device->bias.buffer,
+        [CA_MASK] = &device->mask.buffer,
+        [CA_SLOPES] = &device->slopes.buffer,
+        [CA_SINKS] = &device->sinks.buffer,
+        [CA_Q_LENGTHS] = &device->q_lengths.buffer,
+        [CA_KV_LENGTHS] = &device->kv_lengths.buffer,
+        [CA_LSE] = &device->lse.buffer,
+        [CA_SCORES] = &device->scores.buffer,
+    };
+
+    for (size_t n = 0; n < CA_WORKSPACE; n++) {
+        struct transfer *t = &transfers[n];
+        const int copies = !t->output || t->keeps;
+        cl_int err;
+        if (t->bytes == 0)
+            continue;
+        t->buffer = clCreateBuffer(plan->context->cl,
+                                   (t->output ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY) |
+                                       (copies ? CL_MEM_COPY_HOST_PTR : 0),
+                                   t->bytes, copies ? (void *)(uintptr_t)pointer_of(t) : NULL,
+                                   &err);
+        if (err != CL_SUCCESS) {
+            t->buffer = NULL;
+            return ca_fail_cl(&plan->context->log, err, "clCreateBuffer for %s of %zu bytes",
+                              plan->operands[n].name, t->bytes);
+        }
+        *buffers[n] = t->buffer;
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status download(const clattn_plan *plan, cl_command_queue queue,
+                              const struct transfer transfers[CA_WORKSPACE])
+{
+    for (size_t n = 0; n < CA_WORKSPACE; n++) {
+        const struct transfer *t = &transfers[n];
+        if (!t->buffer || !t->output)
+            continue;
+        const cl_int err = clEnqueueReadBuffer(queue, t->buffer, CL_TRUE, 0, t->bytes, t->output,
+                                               0, NULL, NULL);
+        if (err != CL_SUCCESS)
+            return ca_fail_cl(&plan->context->log, err, "clEnqueueReadBuffer for %s",
+                              plan->operands[n].name);
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status compute(const clattn_plan *plan, struct transfer transfers[CA_WORKSPACE])
+{
+    clattn_forward device = {.struct_size = sizeof device};
+    cl_int err;
+
+    cl_command_queue queue =
+        clCreateCommandQueue(plan->context->cl, plan->context->device.device, 0, &err);
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(&plan->context->log, err, "clCreateCommandQueue");
+    clattn_status status = upload(plan, transfers, &device);
+    if (status == CLATTN_SUCCESS)
+        status = clattn_attention_forward(plan, queue, &device, 0, NULL, NULL);
+    if (status == CLATTN_SUCCESS)
+        status = download(plan, queue, transfers);
+    clFinish(queue); /* after a failure too: kernels may still use the buffers */
+    for (size_t n = 0; n < CA_WORKSPACE; n++)
+        if (transfers[n].buffer)
+            clReleaseMemObject(transfers[n].buffer);
+    clReleaseCommandQueue(queue);
+    return status;
+}
+
+clattn_status clattn_attention_forward_host(clattn_context *context, const clattn_problem *problem,
+                                            const clattn_plan_options *options,
+                                            const clattn_host_forward *tensors)
+{
+    struct transfer transfers[CA_WORKSPACE];
+    clattn_plan *plan;
+
+    if (!context)
+        return CLATTN_INVALID_ARGUMENT;
+    if (!tensors || tensors->struct_size != sizeof *tensors)
+        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
+                       "tensors is null or its struct_size is not that of this library");
+    clattn_status status = clattn_plan_create(context, problem, options, &plan);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    collect(tensors, transfers);
+    status = check(plan, transfers);
+    if (status == CLATTN_SUCCESS)
+        status = compute(plan, transfers);
+    clattn_plan_release(plan);
+    return status;
+}

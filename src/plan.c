@@ -1,0 +1,210 @@
+#include "plan.h"
+#include "layout.h"
+#include "program.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+clattn_status clattn_plan_supports(const clattn_context *context, const clattn_problem *problem,
+                                   const clattn_plan_options *options, char *reason,
+                                   size_t reason_bytes)
+{
+    struct ca_choice choice;
+
+    if (!context) {
+        ca_reason(reason, reason_bytes, "context is null");
+        return CLATTN_INVALID_ARGUMENT;
+    }
+    return ca_choose(&context->device, problem, options, &choice, reason, reason_bytes);
+}
+
+/* ---- kernels ---------------------------------------------------------------------------------- */
+
+struct ca_kernels *ca_kernels_take(const clattn_plan *plan)
+{
+    for (;;) {
+        for (size_t n = 0; n < CA_KERNEL_COPIES; n++)
+            if (!atomic_flag_test_and_set_explicit(&plan->kernels[n].taken, memory_order_acquire))
+                return &plan->kernels[n];
+        sched_yield();
+    }
+}
+
+void ca_kernels_give_back(struct ca_kernels *kernels)
+{
+    atomic_flag_clear_explicit(&kernels->taken, memory_order_release);
+}
+
+static void copy_strides(cl_long *to, const clattn_layout *layout)
+{
+    for (int n = 0; n < 4; n++)
+        to[n] = (cl_long)layout->stride[n];
+}
+
+static struct attention_shape shape_of(const clattn_problem *p)
+{
+    struct attention_shape a = {
+        .batch = (cl_long)p->batch,
+        .heads = (cl_long)p->heads,
+        .seq_q = (cl_long)p->seq_q,
+        .seq_kv = (cl_long)p->seq_kv,
+        .group = (cl_long)(p->heads / p->kv_heads),
+        .diagonal = ca_problem_diagonal(p),
+        .window_left = p->window_left,
+        .window_right = p->window_right,
+        .scale = p->scale,
+        .softcap = p->softcap,
+    };
+
+    copy_strides(a.q_stride, &p->q);
+    copy_strides(a.k_stride, &p->k);
+    copy_strides(a.v_stride, &p->v);
+    copy_strides(a.o_stride, &p->o);
+    copy_strides(a.bias_stride, &p->bias_layout);
+    copy_strides(a.mask_stride, &p->mask_layout);
+    return a;
+}
+
+static clattn_status create_kernels(clattn_plan *plan, cl_program program)
+{
+    const struct ca_family *family = plan->choice.family;
+    const struct attention_shape shape = shape_of(&plan->problem);
+    const struct ca_log *log = &plan->context->log;
+    cl_int err;
+
+    plan->kernels = calloc(CA_KERNEL_COPIES, sizeof *plan->kernels);
+    if (!plan->kernels)
+        return ca_fail(log, CLATTN_OUT_OF_MEMORY, "no host memory for a plan");
+    for (size_t n = 0; n < CA_KERNEL_COPIES; n++) {
+        atomic_flag_clear(&plan->kernels[n].taken);
+        for (size_t s = 0; s < family->num_stages; s++) {
+            cl_kernel *kernel = &plan->kernels[n].stage[s];
+            *kernel = clCreateKernel(program, family->stages[s].kernel, &err);
+            if (err != CL_SUCCESS) {
+                *kernel = NULL;
+                return ca_fail_cl(log, err, "clCreateKernel(%s)", family->stages[s].kernel);
+            }
+            err = clSetKernelArg(*kernel, 0, sizeof shape, &shape);
+            if (err != CL_SUCCESS)
+                return ca_fail_cl(log, err, "clSetKernelArg(%s, shape)",
+                                  family->stages[s].kernel);
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* ---- making and releasing --------------------------------------------------------------------- */
+
+static void describe_operands(clattn_plan *plan)
+{
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(&plan->problem, tensors);
+    for (size_t n = 0; n < CA_WORKSPACE; n++) {
+        struct ca_operand *operand = &plan->operands[n];
+        *operand = (struct ca_operand){tensors[n].name, tensors[n].present, tensors[n].written,
+                                       tensors[n].element_bytes, 0};
+        ca_layout_span(&tensors[n].layout, tensors[n].sizes, &operand->span); /* was checked */
+    }
+    plan->operands[CA_WORKSPACE] = (struct ca_operand){
+        "workspace", plan->workspace_bytes > 0, 1, sizeof(cl_float),
+        (plan->workspace_bytes + sizeof(cl_float) - 1) / sizeof(cl_float)};
+}
+
+static void size_stages(clattn_plan *plan)
+{
+    const struct ca_family *family = plan->choice.family;
+
+    if (ca_problem_empty(&plan->problem))
+        return; /* no stage runs */
+    if (family->workspace_bytes)
+        plan->workspace_bytes = family->workspace_bytes(&plan->problem, plan->choice.values,
+                                                        &plan->context->device);
+    for (size_t s = 0; s < family->num_stages; s++) {
+        struct ca_ndrange *range = &plan->range[s];
+        family->stages[s].ndrange(&plan->problem, plan->choice.values, &plan->context->device,
+                                  range);
+        plan->runs[s] = range->global[0] && range->global[1] && range->global[2];
+    }
+}
+
+static clattn_status print_texts(clattn_plan *plan, const clattn_problem *problem)
+{
+    const struct ca_family *family = plan->choice.family;
+    size_t bytes = 0;
+
+    ca_tunables_print(family->tunables, family->num_tunables, plan->choice.values, "",
+                      plan->tunables_text, sizeof plan->tunables_text);
+    clattn_problem_print(problem, NULL, 0, &bytes);
+    plan->problem_text = malloc(bytes);
+    if (!plan->problem_text)
+        return ca_fail(&plan->context->log, CLATTN_OUT_OF_MEMORY, "no host memory for a plan");
+    return clattn_problem_print(problem, plan->problem_text, bytes, NULL);
+}
+
+clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem,
+                                 const clattn_plan_options *options, clattn_plan **plan)
+{
+    char reason[8 * CA_REASON_BYTES];
+    struct ca_choice choice;
+    cl_program program;
+
+    if (!plan)
+        return CLATTN_INVALID_ARGUMENT;
+    *plan = NULL;
+    if (!context)
+        return CLATTN_INVALID_ARGUMENT;
+    clattn_status status =
+        ca_choose(&context->device, problem, options, &choice, reason, sizeof reason);
+    if (status != CLATTN_SUCCESS)
+        return ca_fail(&context->log, status, "%s", reason);
+
+    clattn_plan *made = calloc(1, sizeof *made);
+    if (!made)
+        return ca_fail(&context->log, CLATTN_OUT_OF_MEMORY, "no host memory for a plan");
+    ca_context_retain(context);
+    made->context = context;
+    made->choice = choice;
+    made->problem = ca_problem_normal(problem);
+    size_stages(made);
+    describe_operands(made);
+    status = print_texts(made, problem);
+    if (status == CLATTN_SUCCESS)
+        status = ca_program_get(context, &choice, &made->problem, &program);
+    if (status == CLATTN_SUCCESS)
+        status = create_kernels(made, program);
+    if (status != CLATTN_SUCCESS) {
+        clattn_plan_release(made);
+        return status;
+    }
+    *plan = made;
+    return CLATTN_SUCCESS;
+}
+
+void clattn_plan_release(clattn_plan *plan)
+{
+    if (!plan)
+        return;
+    for (size_t n = 0; plan->kernels && n < CA_KERNEL_COPIES; n++)
+        for (size_t s = 0; s < CA_MAX_STAGES; s++)
+            if (plan->kernels[n].stage[s])
+                clReleaseKernel(plan->kernels[n].stage[s]);
+    free(plan->kernels);
+    free(plan->problem_text);
+    clattn_context_release(plan->context);
+    free(plan);
+}
+
+clattn_status clattn_plan_describe(const clattn_plan *plan, clattn_plan_info *info)
+{
+    if (!plan || !info || info->struct_size != sizeof *info)
+        return CLATTN_INVALID_ARGUMENT;
+    *info = (clattn_plan_info){.struct_size = sizeof *info,
+                               .family = plan->choice.family->name,
+                               .tunables = plan->tunables_text,
+                               .reason = plan->choice.why,
+                               .problem = plan->problem_text,
+                               .workspace_bytes = plan->workspace_bytes};
+    return CLATTN_SUCCESS;
+}

@@ -1,0 +1,46 @@
+/* The plan: everything about a computation that is known before its buffers are. */
+#ifndef CA_PLAN_H
+#define CA_PLAN_H
+
+#include "arguments.h"
+#include "choose.h"
+#include "context.h"
+#include "family.h"
+#include "problem.h"
+
+/* clSetKernelArg is not thread-safe on one kernel, so a plan holds several copies and a thread
+ * takes a free one while it sets arguments and enqueues. */
+enum { CA_KERNEL_COPIES = 8 };
+
+struct ca_kernels {
+    atomic_flag taken;
+    cl_kernel stage[CA_MAX_STAGES];
+};
+
+/* A tensor as the execution checks it. */
+struct ca_operand {
+    const char *name;
+    int present, written;
+    size_t element_bytes;
+    size_t span; /* elements from first to last; 0 if there are none */
+};
+
+struct clattn_plan {
+    clattn_context *context;
+    struct ca_choice choice;
+    clattn_problem problem; /* normal */
+    struct ca_operand operands[CA_NUM_ARGUMENTS];
+    struct ca_ndrange range[CA_MAX_STAGES];
+    int runs[CA_MAX_STAGES]; /* 0: the stage has nothing to do */
+    size_t workspace_bytes;
+    struct ca_kernels *kernels; /* CA_KERNEL_COPIES; all that an execution changes */
+    char *problem_text;
+    char tunables_text[CA_TUNABLES_TEXT];
+};
+
+/* One copy of the plan's kernels for the calling thread, without a lock; waits while all are
+ * taken, which lasts as long as another thread's enqueueing. */
+struct ca_kernels *ca_kernels_take(const clattn_plan *plan);
+void ca_kernels_give_back(struct ca_kernels *kernels);
+
+#endif

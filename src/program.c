@@ -1,0 +1,152 @@
+#include "program.h"
+#include "problem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPTIONS_BYTES = 2048 };
+
+struct ca_program {
+    struct ca_program *next;
+    const struct ca_family *family;
+    cl_program cl;
+    char options[];
+};
+
+/* The -D options of a problem (see cl/common.cl) and of the choice's tunables. False if they do
+ * not fit, which the number of tunables rules out. */
+static int print_options(const struct ca_choice *choice, const clattn_problem *p, char *text,
+                         size_t text_bytes)
+{
+    const int lengths = p->q_lengths || p->kv_lengths;
+    const struct {
+        const char *name;
+        size_t value;
+    } defines[] = {
+        {"DTYPE", (size_t)p->dtype},
+        {"BIAS_DTYPE", p->bias ? (size_t)p->bias_dtype : 0},
+        {"DIM_QK", p->dim_qk},
+        {"DIM_V", p->dim_v},
+        {"UNIT_Q", p->q.stride[3] == 1 || p->dim_qk == 1},
+        {"UNIT_K", p->k.stride[3] == 1 || p->dim_qk == 1},
+        {"UNIT_V", p->v.stride[3] == 1 || p->dim_v == 1},
+        {"UNIT_O", p->o.stride[3] == 1 || p->dim_v == 1},
+        {"HAS_SOFTCAP", p->softcap > 0.0f},
+        {"HAS_BIAS", p->bias != 0},
+        {"HAS_MASK", p->mask != 0},
+        {"HAS_ALIBI", p->alibi != 0},
+        {"HAS_SINKS", p->sinks != 0},
+        {"HAS_WINDOW_LEFT", p->window_left != CLATTN_UNLIMITED},
+        {"HAS_WINDOW_RIGHT", p->window_right != CLATTN_UNLIMITED},
+        {"HAS_Q_LENGTHS", p->q_lengths != 0},
+        {"HAS_KV_LENGTHS", p->kv_lengths != 0},
+        {"DIAGONAL_FOLLOWS_LENGTHS", p->diagonal == CLATTN_BOTTOM_RIGHT && lengths},
+        {"HAS_LSE", p->lse != 0},
+        {"SCORES", (size_t)p->scores},
+    };
+    size_t length = (size_t)snprintf(text, text_bytes, "-cl-std=CL1.2");
+
+    for (size_t n = 0; n < sizeof defines / sizeof *defines && length < text_bytes; n++)
+        length += (size_t)snprintf(text + length, text_bytes - length, " -D%s=%zu",
+                                   defines[n].name, defines[n].value);
+    if (length + 2 >= text_bytes)
+        return 0;
+    text[length++] = ' ';
+    length += (size_t)ca_tunables_print(choice->family->tunables, choice->family->num_tunables,
+                                        choice->values, "-D", text + length, text_bytes - length);
+    return length < text_bytes;
+}
+
+static void log_build(const clattn_context *ctx, cl_program program)
+{
+    size_t bytes = 0;
+
+    if (clGetProgramBuildInfo(program, ctx->device.device, CL_PROGRAM_BUILD_LOG, 0, NULL,
+                              &bytes) != CL_SUCCESS)
+        return;
+    char *text = calloc(bytes + 1, 1);
+    if (text && clGetProgramBuildInfo(program, ctx->device.device, CL_PROGRAM_BUILD_LOG, bytes,
+                                      text, NULL) == CL_SUCCESS)
+        ca_log_text(&ctx->log, CLATTN_LOG_ERROR, text);
+    free(text);
+}
+
+static clattn_status build(clattn_context *ctx, const struct ca_family *family,
+                           const char *options, cl_program *program)
+{
+    const char *source = family->source;
+    cl_int err;
+
+    *program = NULL;
+    cl_program cl = clCreateProgramWithSource(ctx->cl, 1, &source, NULL, &err);
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(&ctx->log, err, "clCreateProgramWithSource for %s", family->name);
+    err = clBuildProgram(cl, 1, &ctx->device.device, options, NULL, NULL);
+    if (err == CL_SUCCESS) {
+        atomic_fetch_add(&ctx->builds, 1);
+        *program = cl;
+        return CLATTN_SUCCESS;
+    }
+    clattn_status status = CLATTN_BUILD_FAILED;
+    if (err == CL_BUILD_PROGRAM_FAILURE) {
+        ca_fail(&ctx->log, status, "%s does not build with '%s' on '%s'; its build log follows",
+                family->name, options, ctx->device.name);
+        log_build(ctx, cl);
+    } else {
+        status = ca_fail_cl(&ctx->log, err, "clBuildProgram for %s with '%s'", family->name,
+                            options);
+    }
+    clReleaseProgram(cl);
+    return status;
+}
+
+static struct ca_program *find(struct ca_program *programs, const struct ca_family *family,
+                               const char *options)
+{
+    while (programs && (programs->family != family || strcmp(programs->options, options) != 0))
+        programs = programs->next;
+    return programs;
+}
+
+clattn_status ca_program_get(clattn_context *ctx, const struct ca_choice *choice,
+                             const clattn_problem *p, cl_program *program)
+{
+    char options[OPTIONS_BYTES];
+    clattn_status status = CLATTN_SUCCESS;
+
+    *program = NULL;
+    if (!print_options(choice, p, options, sizeof options))
+        return ca_fail(&ctx->log, CLATTN_UNSUPPORTED, "%s has too many tunables for its options",
+                       choice->family->name);
+    pthread_mutex_lock(&ctx->lock); /* held while building: the same program is built once */
+    struct ca_program *known = find(ctx->programs, choice->family, options);
+    if (!known) {
+        const size_t bytes = strlen(options) + 1;
+        known = malloc(sizeof *known + bytes);
+        status = known ? build(ctx, choice->family, options, &known->cl)
+                       : ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a program");
+        if (status == CLATTN_SUCCESS) {
+            known->family = choice->family;
+            memcpy(known->options, options, bytes);
+            known->next = ctx->programs;
+            ctx->programs = known;
+        } else {
+            free(known);
+        }
+    }
+    if (status == CLATTN_SUCCESS)
+        *program = known->cl;
+    pthread_mutex_unlock(&ctx->lock);
+    return status;
+}
+
+void ca_programs_release(struct ca_program *programs)
+{
+    while (programs) {
+        struct ca_program *next = programs->next;
+        clReleaseProgram(programs->cl);
+        free(programs);
+        programs = next;
+    }
+}

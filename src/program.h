@@ -1,0 +1,16 @@
+/* Building a family's program for a problem, once per context. */
+#ifndef CA_PROGRAM_H
+#define CA_PROGRAM_H
+
+#include "choose.h"
+#include "context.h"
+
+/* The program of a choice for a normal problem, from the context or built now. Borrowed: it lives
+ * as long as the context. On failure *program is NULL and the log says why. */
+clattn_status ca_program_get(clattn_context *ctx, const struct ca_choice *choice,
+                             const clattn_problem *p, cl_program *program);
+
+/* Releases a context's list of programs. */
+void ca_programs_release(struct ca_program *programs);
+
+#endif
