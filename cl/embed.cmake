@@ -1,7 +1,8 @@
 # Turns a kernel into a C array: cmake -DINPUT=x.cl -DOUTPUT=x.c -DNAME=ca_source_x -P embed.cmake
 # Lines #include "file" are replaced by that file of the kernel's folder, each file once.
-get_filename_component(folder "${INPUT}" DIRECTORY)
 cmake_minimum_required(VERSION 3.22)
+get_filename_component(folder "${INPUT}" DIRECTORY)
+get_filename_component(input_name "${INPUT}" NAME)
 set_property(GLOBAL PROPERTY embed_seen "")
 
 function(embed_expand file result)
@@ -34,4 +35,11 @@ file(REMOVE "${OUTPUT}.txt")
 string(REPEAT "[0-9a-f]" 32 line)
 string(REGEX REPLACE "(${line})" "\\1\n" bytes "${hex}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-file(WRITE "${OUTPUT}" "/* Made from ${NAME} by cl/embed.cmake. */\nextern const char ${NAME}[];\nconst char ${NAME}[] = {\n${bytes}0};\n")
+if("${bytes}" MATCHES "0x[89a-f]")
+    message(FATAL_ERROR "cl/${input_name} or what it includes is not plain ASCII; compilers differ there")
+endif()
+file(WRITE "${OUTPUT}" "/* Made from cl/${input_name} by cl/embed.cmake. */
+extern const char ${NAME}[];
+const char ${NAME}[] = {
+${bytes}0};
+")
