@@ -1,0 +1,89 @@
+#include "faults.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+static const char *const kind_names[NUM_OBJECT_KINDS] = {"contexts", "queues",  "buffers",
+                                                         "programs", "kernels", "events"};
+
+static atomic_long objects[NUM_OBJECT_KINDS], allocations, commands;
+
+static struct {
+    atomic_int kind;
+    atomic_long left; /* calls until the one that fails */
+    cl_int error;
+    _Atomic(const char *) fired;
+} armed;
+
+void faults_arm(const enum fault_kind kind, const size_t n, const cl_int error)
+{
+    armed.error = error;
+    atomic_store(&armed.fired, NULL);
+    atomic_store(&armed.left, (long)n);
+    atomic_store(&armed.kind, kind);
+}
+
+const char *faults_disarm(void)
+{
+    atomic_store(&armed.kind, FAULT_NONE);
+    return atomic_load(&armed.fired);
+}
+
+static int fails(const enum fault_kind kind, const char *call)
+{
+    if (atomic_load(&armed.kind) != (int)kind || atomic_fetch_sub(&armed.left, 1) != 0)
+        return 0;
+    atomic_store(&armed.fired, call);
+    return 1;
+}
+
+cl_int faults_opencl(const char *call)
+{
+    return fails(FAULT_OPENCL, call) ? armed.error : CL_SUCCESS;
+}
+
+int faults_memory(const char *call)
+{
+    return fails(FAULT_MEMORY, call);
+}
+
+void faults_object(const enum object_kind kind, const long change)
+{
+    atomic_fetch_add(&objects[kind], change);
+}
+
+void faults_allocation(const long change)
+{
+    atomic_fetch_add(&allocations, change);
+}
+
+void faults_command(void)
+{
+    atomic_fetch_add(&commands, 1);
+}
+
+long faults_objects_alive(char *text, const size_t text_bytes)
+{
+    long sum = 0;
+    size_t at = 0;
+
+    if (text_bytes > 0)
+        text[0] = 0;
+    for (int k = 0; k < NUM_OBJECT_KINDS; k++) {
+        const long alive = atomic_load(&objects[k]);
+        sum += alive < 0 ? -alive : alive; /* released once too often is as bad */
+        if (alive != 0 && at < text_bytes)
+            at += (size_t)snprintf(text + at, text_bytes - at, "%ld %s ", alive, kind_names[k]);
+    }
+    return sum;
+}
+
+long faults_allocations_alive(void)
+{
+    return atomic_load(&allocations);
+}
+
+long faults_commands(void)
+{
+    return atomic_load(&commands);
+}

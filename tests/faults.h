@@ -1,0 +1,49 @@
+/* Counts the OpenCL objects and the allocations of this program and makes calls fail on demand.
+ *
+ * The linker's --wrap puts the functions of faults_*.c in the place of malloc() and of the OpenCL
+ * calls that the library and the tests make (not those of OpenCL's implementation itself); the
+ * list stands in CMakeLists.txt. */
+#ifndef TEST_FAULTS_H
+#define TEST_FAULTS_H
+
+#include <CL/cl.h>
+#include <stddef.h>
+
+enum fault_kind {
+    FAULT_NONE,
+    FAULT_MEMORY, /* malloc, calloc and realloc give NULL */
+    FAULT_OPENCL  /* an OpenCL call gives an error, without having done anything */
+};
+
+/* The call number n (from 0) of the kind, from now on and of any thread, fails, with the error
+ * given if it is an OpenCL call. */
+void faults_arm(enum fault_kind kind, size_t n, cl_int error);
+
+/* Disarms. The name of the call that failed, NULL if it never came to that. */
+const char *faults_disarm(void);
+
+/* How many OpenCL objects of the program are alive; text receives how many of which kind. */
+long faults_objects_alive(char *text, size_t text_bytes);
+
+/* How many allocations of the program are alive. */
+long faults_allocations_alive(void);
+
+/* How many commands were handed to a queue so far. */
+long faults_commands(void);
+
+/* ---- for the wrappers ---------------------------------------------------------------------- */
+
+enum object_kind {
+    OBJECT_CONTEXT, OBJECT_QUEUE, OBJECT_BUFFER, OBJECT_PROGRAM, OBJECT_KERNEL, OBJECT_EVENT,
+    NUM_OBJECT_KINDS
+};
+
+/* CL_SUCCESS, or the error with which the call named must fail. */
+cl_int faults_opencl(const char *call);
+int faults_memory(const char *call);
+
+void faults_object(enum object_kind kind, long change);
+void faults_allocation(long change);
+void faults_command(void);
+
+#endif

@@ -1,0 +1,97 @@
+#include "fixture.h"
+
+#include "faults.h"
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void log_message(const clattn_log_level level, const char *message, void *log)
+{
+    struct log *l = log;
+
+    if (level != CLATTN_LOG_ERROR)
+        return;
+    pthread_mutex_lock(&log_lock);
+    l->errors++;
+    snprintf(l->last, sizeof l->last, "%s", message);
+    pthread_mutex_unlock(&log_lock);
+}
+
+void fixture_open(struct fixture *f)
+{
+    const clattn_context_options options = {
+        .struct_size = sizeof options, .log = log_message, .log_user_data = &f->log};
+    cl_int err;
+
+    memset(f, 0, sizeof *f);
+    const clattn_status status = clattn_context_create_default(NULL, &options, &f->context);
+    cr_assert(status == CLATTN_SUCCESS, "no context: %s, %s", clattn_status_string(status),
+              f->log.last);
+    f->opencl = clattn_context_opencl(f->context);
+    f->device = clattn_context_device(f->context)->device;
+    f->queue = clCreateCommandQueue(f->opencl, f->device, 0, &err);
+    cr_assert(err == CL_SUCCESS, "clCreateCommandQueue: %d", err);
+}
+
+void fixture_close(struct fixture *f)
+{
+    char alive[256];
+
+    cr_assert(clFinish(f->queue) == CL_SUCCESS);
+    clReleaseCommandQueue(f->queue);
+    clattn_context_release(f->context);
+    cr_assert(faults_objects_alive(alive, sizeof alive) == 0, "leaked: %s", alive);
+}
+
+clattn_problem fixture_problem(const char *text)
+{
+    clattn_problem problem;
+    char reason[256];
+
+    cr_assert(clattn_problem_parse(text, &problem, reason, sizeof reason) == CLATTN_SUCCESS,
+              "'%s': %s", text, reason);
+    return problem;
+}
+
+clattn_plan *fixture_plan(struct fixture *f, const char *problem, const char *family)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
+    const clattn_problem parsed = fixture_problem(problem);
+    clattn_plan *plan;
+
+    const clattn_status status = clattn_plan_create(f->context, &parsed, &options, &plan);
+    cr_assert(status == CLATTN_SUCCESS, "'%s' on %s: %s, %s", problem, family ? family : "any",
+              clattn_status_string(status), f->log.last);
+    return plan;
+}
+
+cl_mem fixture_buffer(struct fixture *f, const size_t bytes, const void *host)
+{
+    cl_int err;
+    cl_mem buffer = clCreateBuffer(f->opencl, CL_MEM_READ_WRITE | (host ? CL_MEM_COPY_HOST_PTR : 0),
+                                   bytes, (void *)host, &err);
+
+    cr_assert(err == CL_SUCCESS, "clCreateBuffer of %zu bytes: %d", bytes, err);
+    return buffer;
+}
+
+void fixture_read(struct fixture *f, cl_mem buffer, const size_t bytes, void *host)
+{
+    const cl_int err =
+        clEnqueueReadBuffer(f->queue, buffer, CL_TRUE, 0, bytes, host, 0, NULL, NULL);
+
+    cr_assert(err == CL_SUCCESS, "clEnqueueReadBuffer of %zu bytes: %d", bytes, err);
+}
+
+int fixture_said(struct fixture *f, const char *words)
+{
+    const int said = f->log.errors > 0 && strstr(f->log.last, words) != NULL;
+
+    if (!said)
+        cr_log_error("%zu sentences, the last '%s', not '%s'", f->log.errors, f->log.last, words);
+    memset(&f->log, 0, sizeof f->log);
+    return said;
+}

@@ -1,0 +1,48 @@
+/* What a test on a device needs: a context with its sentences kept, a queue, and the count of
+ * OpenCL objects that must be back at zero in the end. */
+#ifndef TEST_FIXTURE_H
+#define TEST_FIXTURE_H
+
+#include <clattn/clattn.h>
+
+enum { FIXTURE_LOG_BYTES = 8192 };
+
+/* The sentences of a context. */
+struct log {
+    size_t errors;                /* sentences at CLATTN_LOG_ERROR */
+    char last[FIXTURE_LOG_BYTES]; /* the last of them */
+};
+
+struct fixture {
+    struct log log;
+    clattn_context *context;
+    cl_context opencl;
+    cl_device_id device;
+    cl_command_queue queue; /* in-order */
+};
+
+/* Adds to a struct log; the library may call it from several threads. */
+void log_message(clattn_log_level level, const char *message, void *log);
+
+/* On the default device (CLATTN_DEVICE chooses). Fails the test if there is none. */
+void fixture_open(struct fixture *f);
+
+/* Fails the test if an OpenCL object of this process is still alive. */
+void fixture_close(struct fixture *f);
+
+/* A plan for the problem's text form that must be had, of the family (NULL: any). */
+clattn_plan *fixture_plan(struct fixture *f, const char *problem, const char *family);
+
+/* A problem from its text form, which must parse. */
+clattn_problem fixture_problem(const char *text);
+
+/* A device buffer that must be had; host NULL leaves it undefined. */
+cl_mem fixture_buffer(struct fixture *f, size_t bytes, const void *host);
+
+/* Reads a whole buffer, waiting for all that the fixture's queue holds. */
+void fixture_read(struct fixture *f, cl_mem buffer, size_t bytes, void *host);
+
+/* Whether the last error sentence holds the words, and none was lost: it clears the log. */
+int fixture_said(struct fixture *f, const char *words);
+
+#endif

@@ -1,0 +1,28 @@
+/* Random problems: first a kind, which is what a program is compiled for, then shapes for it. */
+#ifndef TEST_RANDOM_PROBLEM_H
+#define TEST_RANDOM_PROBLEM_H
+
+#include "family.h"
+#include "rng.h"
+
+/* A program costs a second or so to compile, a shape next to nothing. */
+struct problem_kind {
+    clattn_problem base;             /* dims, dtypes and options; one query, one key */
+    const struct ca_family *family;
+    size_t values[CA_MAX_TUNABLES];  /* of the tunables */
+    char tunables[CA_TUNABLES_TEXT]; /* their text, "" for the family's own choice */
+    int unit[4];                     /* whether the innermost stride of q, k, v, o is 1 */
+};
+
+/* Draws dims, dtypes, options and tunables that pass the family's checks on the device. */
+struct problem_kind random_kind(struct rng *r, const struct ca_family *family,
+                                const clattn_device_info *device);
+
+/* Draws sizes, layouts, diagonal and windows. The work is bounded, so that the double-precision
+ * reference takes a fraction of a second. */
+clattn_problem random_shape(struct rng *r, const struct problem_kind *kind);
+
+/* A problem of any kind, for tests that run nothing. */
+clattn_problem random_problem(struct rng *r);
+
+#endif

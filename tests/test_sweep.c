@@ -1,0 +1,82 @@
+/* The randomised sweep: options x shapes x dtypes x layouts x families x tunables against the
+ * reference. CLATTN_TEST_SCALE=10 makes it ten times as long, CLATTN_TEST_SEED moves it elsewhere. */
+#include "random_problem.h"
+#include "trial.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KINDS_PER_PART = 5, SHAPES_PER_KIND = 10, PARTS_PER_FAMILY = 8 };
+
+TestSuite(sweep, .timeout = 900);
+
+/* Which family (by index) and which part of its sweep. */
+struct part {
+    size_t family, number;
+};
+
+static uint64_t from_environment(const char *name, const uint64_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return text && text[0] ? strtoull(text, NULL, 10) : otherwise;
+}
+
+ParameterizedTestParameters(sweep, part)
+{
+    static struct part parts[16 * PARTS_PER_FAMILY];
+    size_t count = 0;
+
+    for (size_t number = 0; number < PARTS_PER_FAMILY; number++)
+        for (size_t family = 0; ca_family_at(family) && family < 16; family++)
+            parts[count++] = (struct part){family, number};
+    return cr_make_param_array(struct part, parts, count);
+}
+
+ParameterizedTest(struct part *part, sweep, part)
+{
+    const uint64_t base = from_environment("CLATTN_TEST_SEED", 1);
+    const uint64_t scale = from_environment("CLATTN_TEST_SCALE", 1);
+    struct rng r = rng_seed(base * 1000003 + part->number * 101 + part->family);
+    const struct ca_family *family = ca_family_at(part->family);
+    struct fixture f;
+    size_t passed = 0;
+
+    fixture_open(&f);
+    const clattn_device_info *device = clattn_context_device(f.context);
+    for (uint64_t k = 0; k < KINDS_PER_PART * scale; k++) {
+        const struct problem_kind kind = random_kind(&r, family, device);
+        for (int n = 0; n < SHAPES_PER_KIND; n++) {
+            struct trial t = {.problem = random_shape(&r, &kind), .family = family->name,
+                              .seed = rng_next(&r)};
+            const clattn_plan_options options = {
+                .struct_size = sizeof options, .family = t.family, .tunables = kind.tunables};
+            memcpy(t.tunables, kind.tunables, sizeof t.tunables);
+            if (clattn_plan_supports(f.context, &t.problem, &options, NULL, 0) != CLATTN_SUCCESS)
+                continue;
+            trial_pass(&f, &t);
+            passed++;
+        }
+    }
+    cr_assert(passed >= KINDS_PER_PART * scale * SHAPES_PER_KIND / 2,
+              "%s took only %zu of the problems", family->name, passed);
+    fixture_close(&f);
+}
+
+/* One problem of the user's, or of a failure's message. */
+Test(sweep, one)
+{
+    const char *text = getenv("CLATTN_TEST_PROBLEM"), *family = getenv("CLATTN_TEST_FAMILY");
+    const char *tunables = getenv("CLATTN_TEST_TUNABLES");
+    struct trial t = {.family = family && family[0] ? family : NULL,
+                      .seed = from_environment("CLATTN_TEST_SEED", 1)};
+    struct fixture f;
+
+    t.problem = fixture_problem(text ? text : "fwd f32 b2 h4/2 q33 k65 d40 causal=br klen lse");
+    if (tunables && strlen(tunables) < sizeof t.tunables)
+        memcpy(t.tunables, tunables, strlen(tunables) + 1);
+    fixture_open(&f);
+    trial_pass(&f, &t);
+    fixture_close(&f);
+}

@@ -1,0 +1,53 @@
+/* One problem run through the public API and compared, element by element, with the reference.
+ *
+ * Tensors lie at random places inside buffers in which every byte that is not theirs is 0xff,
+ * a NaN in each dtype: between strides, before and after. What is hidden from every query that
+ * could use it is NaN, Inf or huge. Everything follows from problem and seed, so that a failure
+ * is repeated by
+ *
+ *   CLATTN_TEST_PROBLEM="fwd ..." CLATTN_TEST_SEED=1 CLATTN_TEST_FAMILY=... CLATTN_TEST_TUNABLES=...
+ *   clattn_tests --filter 'sweep/one'
+ */
+#ifndef TEST_TRIAL_H
+#define TEST_TRIAL_H
+
+#include "fixture.h"
+#include "tensors.h"
+#include "tunables.h"
+#include <stdint.h>
+
+struct host_tensor {
+    struct tensor_shape shape;
+    unsigned char *bytes; /* the whole buffer, guard bands included; NULL: no such tensor */
+    unsigned char *got;   /* what it holds after the run */
+    size_t num_bytes;
+    size_t offset;        /* of element (0, 0, 0, 0), in elements */
+};
+
+struct trial {
+    clattn_problem problem;
+    const char *family;               /* NULL: the library's choice */
+    char tunables[CA_TUNABLES_TEXT];  /* "": the family's */
+    uint64_t seed;
+    struct host_tensor tensor[NUM_TENSORS];
+};
+
+/* Makes the tensors and their data from problem and seed. */
+void trial_fill(struct trial *t);
+void trial_free(struct trial *t);
+
+/* Where the tensors lie before the run, or what they hold after it. */
+struct tensor_view trial_sent(const struct trial *t);
+struct tensor_view trial_got(const struct trial *t);
+
+/* Makes a plan and runs it on the fixture's queue; fails the test unless all calls succeed. */
+void trial_run(struct fixture *f, struct trial *t);
+
+/* Compares got with the reference, inputs and guard bands with what was sent; fails the test with
+ * the first difference and the line that repeats it. */
+void trial_check(const struct trial *t);
+
+/* All of it. */
+void trial_pass(struct fixture *f, struct trial *t);
+
+#endif
