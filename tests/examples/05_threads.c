@@ -1,0 +1,112 @@
+/* 05: one plan, four threads. A plan is immutable: each thread brings its queue and its buffers
+ * (the workspace too), and no thread waits for another. */
+#define CL_TARGET_OPENCL_VERSION 120
+#include <clattn/clattn.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { THREADS = 4, ROUNDS = 10, SEQ = 40, DIM = 16, COUNT = SEQ * DIM };
+
+struct worker {
+    clattn_context *context;
+    const clattn_plan *plan;
+    size_t workspace_bytes;
+    float value;        /* all of this thread's values, and so all of its outputs */
+    const char *failed; /* NULL, or what went wrong */
+};
+
+static cl_mem make_buffer(cl_context opencl, size_t bytes, float value)
+{
+    float *host = malloc(bytes);
+    cl_mem buffer;
+
+    if (host == NULL)
+        return NULL;
+    for (size_t n = 0; n < bytes / sizeof(float); n++)
+        host[n] = value;
+    buffer = clCreateBuffer(opencl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes, host, NULL);
+    free(host);
+    return buffer;
+}
+
+/* Executes the plan on the thread's own queue; NULL, or what failed. */
+static const char *execute(const struct worker *w, cl_command_queue queue,
+                           const clattn_forward *tensors)
+{
+    float o[COUNT];
+
+    if (clattn_attention_forward(w->plan, queue, tensors, 0, NULL, NULL) != CLATTN_SUCCESS)
+        return "forward";
+    if (clEnqueueReadBuffer(queue, tensors->o.buffer, CL_TRUE, 0, sizeof o, o, 0, NULL, NULL) !=
+        CL_SUCCESS)
+        return "read";
+    for (int n = 0; n < COUNT; n++)
+        if (!(fabsf(o[n] - w->value) < 1e-5f))
+            return "comparison";
+    return NULL;
+}
+
+static void *work(void *argument)
+{
+    struct worker *w = argument;
+    cl_context opencl = clattn_context_opencl(w->context);
+    cl_command_queue queue =
+        clCreateCommandQueue(opencl, clattn_context_device(w->context)->device, 0, NULL);
+    const size_t bytes = COUNT * sizeof(float);
+    clattn_forward tensors = {
+        .struct_size = sizeof tensors,
+        .q = {make_buffer(opencl, bytes, 0.5f), 0},
+        .k = {make_buffer(opencl, bytes, 0.1f), 0},
+        .v = {make_buffer(opencl, bytes, w->value), 0},
+        .o = {make_buffer(opencl, bytes, 0), 0},
+    };
+    if (w->workspace_bytes > 0)
+        tensors.workspace.buffer = make_buffer(opencl, w->workspace_bytes, 0);
+
+    for (int round = 0; round < ROUNDS && w->failed == NULL; round++)
+        w->failed = execute(w, queue, &tensors);
+
+    const cl_mem buffers[] = {tensors.q.buffer, tensors.k.buffer, tensors.v.buffer,
+                              tensors.o.buffer, tensors.workspace.buffer};
+    for (size_t n = 0; n < sizeof buffers / sizeof *buffers; n++)
+        if (buffers[n] != NULL)
+            clReleaseMemObject(buffers[n]);
+    if (queue != NULL)
+        clReleaseCommandQueue(queue);
+    return NULL;
+}
+
+int main(void)
+{
+    clattn_context *context;
+    clattn_plan *plan;
+    clattn_problem problem;
+    clattn_plan_info info = {.struct_size = sizeof info};
+    struct worker workers[THREADS];
+    pthread_t threads[THREADS];
+    int failures = 0, started = 0;
+
+    if (clattn_context_create_default(NULL, NULL, &context) != CLATTN_SUCCESS ||
+        clattn_problem_parse("fwd f32 q40 d16 causal=tl", &problem, NULL, 0) != CLATTN_SUCCESS ||
+        clattn_plan_create(context, &problem, NULL, &plan) != CLATTN_SUCCESS ||
+        clattn_plan_describe(plan, &info) != CLATTN_SUCCESS)
+        return 1;
+    for (; started < THREADS; started++) {
+        workers[started] =
+            (struct worker){context, plan, info.workspace_bytes, (float)(started + 1), NULL};
+        if (pthread_create(&threads[started], NULL, work, &workers[started]) != 0)
+            break;
+    }
+    for (int n = 0; n < started; n++) {
+        pthread_join(threads[n], NULL);
+        if (workers[n].failed != NULL)
+            printf("thread %d: %s failed\n", n, workers[n].failed);
+        failures += workers[n].failed != NULL;
+    }
+    printf("%d of %d threads, %d rounds each\n", started - failures, THREADS, ROUNDS);
+    clattn_plan_release(plan);
+    clattn_context_release(context);
+    return failures == 0 && started == THREADS ? 0 : 1;
+}
