@@ -1,0 +1,455 @@
+/* fused_tiles: forward attention for GPUs; the scores never reach global memory.
+ *
+ * A work-group owns BLOCK_Q query rows of one (batch, head) and walks over the keys that any of
+ * them may see, BLOCK_KV at a time:
+ *   1. s = q k^T, with K (and Q, unless Q_RESIDENT) staged in local memory by STAGE_D columns;
+ *   2. online softmax: the rows' maxima over the work-group, then weights from scores;
+ *   3. o += p v, with the weights and V staged in local memory by STAGE_V keys.
+ *
+ * Items     LANES along keys and output dims, BANDS = BLOCK_Q / ROWS along rows. An item keeps ROWS
+ *           x KEYS scores and ROWS x DIMS4 float4 of output in registers: key lane + LANES * c, row
+ *           ROW(r), dims 4 * (lane + LANES * n). Both products read 16 bytes of local memory at a
+ *           time, and neighbouring lanes read neighbouring banks.
+ * NDRange   local ITEMS = LANES * BANDS; one group for each block of queries of each (batch, head).
+ * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
+ * Hidden    A hidden key's weight is -0, which no exp gives. Where V holds an Inf or NaN and some
+ *           key of the tile is hidden from some row, the second product skips weights of -0.
+ * Barriers  Every item reaches every barrier; nothing relies on sub-group lockstep. A stage is
+ *           filled between two barriers and read between the next two.
+ * Tunables  src/tunables/fused_tiles.def, all defined by the host; no fallbacks here. */
+#include "score.h"
+#if !defined(BLOCK_Q) || !defined(BLOCK_KV) || !defined(LANES) || !defined(ROWS) ||                \
+    !defined(STAGE_D) || !defined(STAGE_V) || !defined(Q_RESIDENT) || !defined(SHARE_KV) ||        \
+    !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(EXP)
+#error "fused_tiles.cl must be built with all of its tunables defined"
+#endif
+
+#define BANDS (BLOCK_Q / ROWS)
+#define ITEMS (LANES * BANDS)
+#define KEYS (BLOCK_KV / LANES)
+#define QUADS (ROWS / 4)
+#define DIMS4 ((DIM_V + 4 * LANES - 1) / (4 * LANES))
+/* An item's rows are quads, BANDS quads apart: row r of an item, in the block. */
+#define ROW(r) (((r) / 4 * BANDS + band) * 4 + (r) % 4)
+
+/* Local memory, counted in float4. Columns of q and k are padded with zeros to whole stages. */
+#define MIN(x, y) ((x) < (y) ? (x) : (y))
+#define MAX(x, y) ((x) > (y) ? (x) : (y))
+#define STAGE MIN(STAGE_D, (DIM_QK + 3) / 4 * 4)
+#define STAGED_DIM ((DIM_QK + STAGE - 1) / STAGE * STAGE)
+#define WEIGHT_KEYS MAX(STAGE_V, LANES)
+#define K_STRIDE ((STAGE + PADDING) / 4)
+#define Q_STRIDE (Q_RESIDENT ? (STAGED_DIM + PADDING) / 4 : K_STRIDE)
+#define V_STRIDE (LANES * DIMS4)
+#define ROW_STRIDE ((BLOCK_Q + PADDING) / 4)
+#define K_AT (BLOCK_Q * Q_STRIDE)
+#define K_END (K_AT + BLOCK_KV * K_STRIDE)
+#define WEIGHTS_AT (!SHARE_KV ? K_END : Q_RESIDENT ? K_AT : 0)
+#define V_AT (WEIGHTS_AT + WEIGHT_KEYS * ROW_STRIDE)
+#define V_END (V_AT + STAGE_V * V_STRIDE)
+#define PARTIAL_AT MAX(K_END, V_END)
+#define LOCAL_FLOAT4S (PARTIAL_AT + LANES * ROW_STRIDE)
+
+#define HIDDEN_WEIGHT as_float(0x80000000u)
+#define IS_HIDDEN(p) (as_uint(p) == 0x80000000u)
+
+#ifdef FP_FAST_FMAF
+#define MULTIPLY_ADD fma
+#else
+#define MULTIPLY_ADD mad
+#endif
+
+#define EXP_BUILTIN 0
+#define EXP_NATIVE 1
+#if EXP == EXP_BUILTIN
+#define EXP2(x) exp2(x)
+#elif EXP == EXP_NATIVE
+#define EXP2(x) native_exp2(x)
+#else
+#define EXP2(x) polynomial_exp2(x)
+/* 2^x to 2 ulp for x <= 0; 0 below -126; NaN for NaN. */
+inline float polynomial_exp2(const float x)
+{
+    const float shifted = fmax(x, -126.0f) + 12582912.0f; /* 1.5 * 2^23: the last bit is 1 */
+    const float f = fmax(x, -126.0f) - (shifted - 12582912.0f); /* -0.5 .. 0.5 */
+    float y = 1.5403530e-4f;
+    y = MULTIPLY_ADD(y, f, 1.3333558e-3f);
+    y = MULTIPLY_ADD(y, f, 9.6181291e-3f);
+    y = MULTIPLY_ADD(y, f, 5.5504109e-2f);
+    y = MULTIPLY_ADD(y, f, 2.4022651e-1f);
+    y = MULTIPLY_ADD(y, f, 6.9314718e-1f);
+    y = MULTIPLY_ADD(y, f, 1.0f);
+    y = as_float(as_int(y) + (int)(as_uint(shifted) << 23));
+    return x >= -126.0f ? y : x < -126.0f ? 0.0f : x;
+}
+#endif
+
+/* ---- global to local memory ----------------------------------------------------------------- */
+
+#if DTYPE == DTYPE_F32
+#define STORAGE_BYTES 4
+#else
+#define STORAGE_BYTES 2
+#endif
+
+/* Elements that one load takes: as many as LOAD_WIDTH says where rows are a multiple of them. */
+#define WIDTH(unit, dim) (!(unit) ? 1 : (dim) % LOAD_WIDTH == 0 ? LOAD_WIDTH : (dim) % 4 ? 1 : 4)
+
+/* Whether rows of a tensor are so aligned that one instruction can load width elements. */
+inline bool rows_aligned(const __global storage *rows, const long row_step, const int width)
+{
+    return (((size_t)rows | (size_t)row_step * STORAGE_BYTES) & (width * STORAGE_BYTES - 1)) == 0;
+}
+
+#if DTYPE == DTYPE_F32
+inline float4 load4(const __global storage *p, const bool aligned)
+{
+    return aligned ? *(const __global float4 *)p : vload4(0, p);
+}
+#define STORE4(x, p) vstore4(x, 0, p)
+#elif DTYPE == DTYPE_F16
+inline float4 load4(const __global storage *p, const bool aligned)
+{
+    return aligned ? vloada_half4(0, p) : vload_half4(0, p);
+}
+inline float8 load8(const __global storage *p, const bool aligned)
+{
+    return aligned ? vloada_half8(0, p) : vload_half8(0, p);
+}
+#define STORE4(x, p) vstore_half4_rte(x, 0, p)
+#else
+inline float4 load4(const __global storage *p, const bool aligned)
+{
+    const ushort4 x = aligned ? *(const __global ushort4 *)p : vload4(0, p);
+    return as_float4(convert_uint4(x) << 16);
+}
+inline float8 load8(const __global storage *p, const bool aligned)
+{
+    const ushort8 x = aligned ? *(const __global ushort8 *)p : vload8(0, p);
+    return as_float8(convert_uint8(x) << 16);
+}
+#define STORE4(x, p)                                                                      \
+    vstore4((ushort4)(bf16_round((x).x), bf16_round((x).y), bf16_round((x).z),                     \
+                      bf16_round((x).w)), 0, p)
+#endif
+
+/* Fills tile_rows x columns of a tile (stride in float4) with columns [first, first + columns) of
+ * a matrix of rows x dim, and with 0 outside of it; rows >= 1. The result is NaN if this item
+ * loaded an Inf or NaN, else 0. All but the pointers, steps and rows are constants once inlined. */
+__attribute__((always_inline))
+inline float load_tile(__local float4 *tile, const int stride, const int tile_rows,
+                       const int columns, const __global storage *matrix, const long row_step,
+                       const long step, const int rows, const int first, const int dim,
+                       const int width, const bool aligned)
+{
+    const int chunks = columns / width;
+    float4 taint = 0.0f;
+
+    for (int t = get_local_id(0); t < tile_rows * chunks; t += ITEMS) {
+        const int row = t / chunks, column = t % chunks * width;
+        const bool inside = row < rows && first + column < dim;
+        /* Clamped, not skipped: loads without branches can be in flight together. */
+        const __global storage *p =
+            matrix + min(row, rows - 1) * row_step + min(first + column, dim - width) * step;
+        if (width == 1) {
+            const float x = inside ? LOAD(p, 0) : 0.0f;
+            ((__local float *)tile)[row * stride * 4 + column] = x;
+            taint.x = x * 0.0f + taint.x;
+        } else if (width == 4) {
+            const float4 x = inside ? load4(p, aligned) : 0.0f;
+            tile[row * stride + column / 4] = x;
+            taint = x * 0.0f + taint;
+        }
+#if LOAD_WIDTH == 8
+        else {
+            const float8 x = inside ? load8(p, aligned) : 0.0f;
+            tile[row * stride + column / 4] = x.lo;
+            tile[row * stride + column / 4 + 1] = x.hi;
+            taint = x.lo * 0.0f + taint;
+            taint = x.hi * 0.0f + taint;
+        }
+#endif
+    }
+    return taint.x + taint.y + taint.z + taint.w;
+}
+
+/* out += p v over the keys of a stage; weights and values start at this item's first. */
+__attribute__((always_inline))
+inline void add_values(float4 (*out)[DIMS4], const __local float4 *weights,
+                       const __local float4 *values, const bool skip_hidden)
+{
+    for (int key = 0; key < STAGE_V; key++) {
+        float4 v4[DIMS4];
+#pragma unroll
+        for (int n = 0; n < DIMS4; n++)
+            v4[n] = values[key * V_STRIDE + n * LANES];
+#pragma unroll
+        for (int g = 0; g < QUADS; g++) {
+            const float4 p4 = weights[key * ROW_STRIDE + g * BANDS];
+            const float p[4] = {p4.x, p4.y, p4.z, p4.w};
+#pragma unroll
+            for (int r = 0; r < 4; r++)
+                if (!skip_hidden || !IS_HIDDEN(p[r]))
+#pragma unroll
+                    for (int n = 0; n < DIMS4; n++)
+                        out[4 * g + r][n] =
+                            MULTIPLY_ADD((float4)p[r], v4[n], out[4 * g + r][n]);
+        }
+    }
+}
+
+/* Stores x to dims d.. of a row of o, those that exist. */
+inline void store4(const float4 x, __global storage *row, const long step, const int d)
+{
+    if (WIDTH(UNIT_O, DIM_V) != 1) {
+        if (d < DIM_V)
+            STORE4(x, row + d);
+        return;
+    }
+    const float parts[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+    for (int n = 0; n < 4; n++)
+        if (d + n < DIM_V)
+            STORE(parts[n], row, (d + n) * step);
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
+                 const __global storage *restrict k, const __global storage *restrict v,
+                 __global storage *restrict o BIAS_PARAM MASK_PARAM SLOPES_PARAM SINKS_PARAM
+                 Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM)
+{
+    __local float4 tiles[LOCAL_FLOAT4S];
+    __local int v_tainted;      /* not 0 once a V tile with a hidden key held an Inf or NaN */
+    __local float4 *const q_tile = tiles, *const k_tile = tiles + K_AT;
+    __local float4 *const weights = tiles + WEIGHTS_AT, *const v_tile = tiles + V_AT;
+    __local float4 *const partial = tiles + PARTIAL_AT;
+    const int item = get_local_id(0), lane = item % LANES, band = item / LANES;
+    const long blocks = (a.seq_q + BLOCK_Q - 1) / BLOCK_Q;
+    const long bh = get_group_id(0) / blocks, b = bh / a.heads, h = bh % a.heads;
+    /* With a limit to the right later blocks see more keys: the longest go first. */
+#if HAS_WINDOW_RIGHT
+    const long i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK_Q;
+#else
+    const long i0 = get_group_id(0) % blocks * BLOCK_Q;
+#endif
+    const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const int queries = clamp(e.queries - i0, 0L, (long)BLOCK_Q);
+    /* Both limits grow with the query: no row sees keys outside, each sees those in between. */
+    const long begin = first_key(a, e, i0), end = end_key(a, e, i0 + max(queries, 1) - 1);
+    const long seen_by_all_from = first_key(a, e, i0 + max(queries, 1) - 1);
+    const long seen_by_all_to = end_key(a, e, i0);
+    const __global storage *const q_rows =
+        q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + i0 * a.q_stride[2];
+    const __global storage *const k_rows =
+        k + at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1];
+    const __global storage *const v_rows =
+        v + at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1];
+    const bool q_aligned = rows_aligned(q_rows, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
+    const bool k_aligned = rows_aligned(k_rows, a.k_stride[2], WIDTH(UNIT_K, DIM_QK));
+    const bool v_aligned = rows_aligned(v_rows, a.v_stride[2], WIDTH(UNIT_V, DIM_V));
+    float4 out[ROWS][DIMS4];
+    float maximum[ROWS], sum[ROWS]; /* of the row so far; sum of this item's keys only */
+#if HAS_SINKS && (HAS_MASK || HAS_BIAS)
+    __local int row_sees[BLOCK_Q];
+    uint sees = 0; /* bit r: some key is visible to row r */
+    for (int row = item; row < BLOCK_Q; row += ITEMS)
+        row_sees[row] = 0;
+#endif
+
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        maximum[r] = -INFINITY;
+        sum[r] = 0.0f;
+#pragma unroll
+        for (int n = 0; n < DIMS4; n++)
+            out[r][n] = 0.0f;
+    }
+    if (item == 0)
+        v_tainted = 0;
+    if (Q_RESIDENT && begin < end)
+        load_tile(q_tile, Q_STRIDE, BLOCK_Q, STAGED_DIM, q_rows, a.q_stride[2], Q_STEP, queries, 0,
+                  DIM_QK, WIDTH(UNIT_Q, DIM_QK), q_aligned);
+    barrier(CLK_LOCAL_MEM_FENCE);
+
+    for (long j0 = begin; j0 < end; j0 += BLOCK_KV) {
+        const int keys = min(end - j0, (long)BLOCK_KV);
+        const bool hides = HAS_MASK || HAS_BIAS || j0 < seen_by_all_from ||
+                           j0 + BLOCK_KV > seen_by_all_to;
+        const __global storage *const v_block = v_rows + j0 * a.v_stride[2];
+        float s[ROWS][KEYS], highest[ROWS];
+        uint hidden[ROWS]; /* bit c: key c of this item */
+
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int c = 0; c < KEYS; c++)
+                s[r][c] = 0.0f;
+        for (int first = 0; first < STAGED_DIM; first += STAGE) {
+            if (!Q_RESIDENT)
+                load_tile(q_tile, Q_STRIDE, BLOCK_Q, STAGE, q_rows, a.q_stride[2], Q_STEP, queries,
+                          first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), q_aligned);
+            load_tile(k_tile, K_STRIDE, BLOCK_KV, STAGE, k_rows + j0 * a.k_stride[2],
+                      a.k_stride[2], K_STEP, keys, first, DIM_QK, WIDTH(UNIT_K, DIM_QK), k_aligned);
+            barrier(CLK_LOCAL_MEM_FENCE); /* the stage is complete */
+            for (int d = 0; d < STAGE / 4; d++) {
+                float4 k4[KEYS];
+#pragma unroll
+                for (int c = 0; c < KEYS; c++)
+                    k4[c] = k_tile[(lane + LANES * c) * K_STRIDE + d];
+#pragma unroll
+                for (int r = 0; r < ROWS; r++) {
+                    const float4 q4 =
+                        q_tile[ROW(r) * Q_STRIDE + (Q_RESIDENT ? first / 4 : 0) + d];
+#pragma unroll
+                    for (int c = 0; c < KEYS; c++) {
+                        s[r][c] = MULTIPLY_ADD(q4.x, k4[c].x, s[r][c]);
+                        s[r][c] = MULTIPLY_ADD(q4.y, k4[c].y, s[r][c]);
+                        s[r][c] = MULTIPLY_ADD(q4.z, k4[c].z, s[r][c]);
+                        s[r][c] = MULTIPLY_ADD(q4.w, k4[c].w, s[r][c]);
+                    }
+                }
+            }
+            if (first + STAGE < STAGED_DIM)
+                barrier(CLK_LOCAL_MEM_FENCE); /* the stage may be overwritten */
+        }
+
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const long i = i0 + ROW(r), row_first = first_key(a, e, i), row_end = end_key(a, e, i);
+            highest[r] = -INFINITY;
+            hidden[r] = 0;
+#pragma unroll
+            for (int c = 0; c < KEYS; c++) {
+                const long j = j0 + lane + LANES * c;
+                s[r][c] = SOFTCAPPED(a.scale * s[r][c]);
+                if (hides) {
+                    if (!visible(a, at, row_first, row_end, b, h, i, j BIAS_ARG MASK_ARG))
+                        hidden[r] |= 1u << c;
+                    s[r][c] = biased_score(a, at, e, row_first, row_end, b, h, i, j,
+                                           s[r][c] BIAS_ARG MASK_ARG SLOPES_ARG);
+                }
+#if HAS_ALIBI
+                else
+                    s[r][c] += slopes[at.slopes + h] * (float)(j - i - e.diagonal);
+#endif
+                highest[r] = fmax(highest[r], s[r][c]);
+            }
+#if HAS_SINKS && (HAS_MASK || HAS_BIAS)
+            if (hidden[r] != ~0u >> (32 - KEYS))
+                sees |= 1u << r;
+#endif
+        }
+#pragma unroll
+        for (int g = 0; g < QUADS; g++)
+            partial[lane * ROW_STRIDE + g * BANDS + band] =
+                (float4)(highest[4 * g], highest[4 * g + 1], highest[4 * g + 2],
+                         highest[4 * g + 3]);
+        barrier(CLK_LOCAL_MEM_FENCE); /* the maxima are complete; nobody reads q and k any more */
+#pragma unroll
+        for (int g = 0; g < QUADS; g++) {
+            float4 block_highest = partial[g * BANDS + band];
+            for (int l = 1; l < LANES; l++)
+                block_highest = fmax(block_highest, partial[l * ROW_STRIDE + g * BANDS + band]);
+            highest[4 * g] = block_highest.x;
+            highest[4 * g + 1] = block_highest.y;
+            highest[4 * g + 2] = block_highest.z;
+            highest[4 * g + 3] = block_highest.w;
+        }
+
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const float old = maximum[r];
+            maximum[r] = fmax(old, highest[r]);
+            /* While a row has seen nothing but -inf, any finite reference gives weights of 0. */
+            const float reference = maximum[r] == -INFINITY ? 0.0f : maximum[r];
+            const float rescale = EXP2((old - reference) * LOG2E);
+            sum[r] *= rescale;
+#pragma unroll
+            for (int n = 0; n < DIMS4; n++)
+                out[r][n] *= rescale;
+#pragma unroll
+            for (int c = 0; c < KEYS; c++) {
+                s[r][c] = EXP2((s[r][c] - reference) * LOG2E);
+                if (hides && (hidden[r] >> c & 1u))
+                    s[r][c] = HIDDEN_WEIGHT;
+                sum[r] += s[r][c];
+            }
+        }
+
+        for (int j = 0; j < BLOCK_KV; j += STAGE_V) {
+            if (j >= keys)
+                break;
+            if (j % WEIGHT_KEYS == 0)
+#pragma unroll
+                for (int c = 0; c < KEYS; c++)
+                    if (c / (WEIGHT_KEYS / LANES) == j / WEIGHT_KEYS)
+#pragma unroll
+                        for (int g = 0; g < QUADS; g++)
+                            weights[(lane + LANES * (c % (WEIGHT_KEYS / LANES))) * ROW_STRIDE +
+                                    g * BANDS + band] =
+                                (float4)(s[4 * g][c], s[4 * g + 1][c], s[4 * g + 2][c],
+                                         s[4 * g + 3][c]);
+            const float taint = load_tile(v_tile, V_STRIDE, STAGE_V, 4 * V_STRIDE,
+                                          v_block + j * a.v_stride[2], a.v_stride[2], V_STEP,
+                                          keys - j, 0, DIM_V, WIDTH(UNIT_V, DIM_V), v_aligned);
+            if (hides && taint != taint)
+                atomic_or(&v_tainted, 1);
+            barrier(CLK_LOCAL_MEM_FENCE); /* weights and V are complete */
+            if (hides && v_tainted)
+                add_values(out, weights + j % WEIGHT_KEYS * ROW_STRIDE + band, v_tile + lane, true);
+            else
+                add_values(out, weights + j % WEIGHT_KEYS * ROW_STRIDE + band, v_tile + lane,
+                           false);
+            barrier(CLK_LOCAL_MEM_FENCE); /* weights and V may be overwritten */
+        }
+    }
+
+#pragma unroll
+    for (int g = 0; g < QUADS; g++)
+        partial[lane * ROW_STRIDE + g * BANDS + band] =
+            (float4)(sum[4 * g], sum[4 * g + 1], sum[4 * g + 2], sum[4 * g + 3]);
+#if HAS_SINKS && (HAS_MASK || HAS_BIAS)
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        if (sees >> r & 1u)
+            atomic_or(&row_sees[ROW(r)], 1);
+#endif
+    barrier(CLK_LOCAL_MEM_FENCE); /* the sums are complete */
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const long i = i0 + ROW(r);
+        bool sees_any = first_key(a, e, i) < end_key(a, e, i);
+        float total = 0.0f, highest = maximum[r];
+
+#if HAS_SINKS && (HAS_MASK || HAS_BIAS)
+        sees_any = sees_any && row_sees[ROW(r)];
+#endif
+        for (int l = 0; l < LANES; l++)
+            total += ((__local float *)partial)[l * ROW_STRIDE * 4 + ROW(r)];
+        float rescale = 1.0f;
+#if HAS_SINKS
+        const float sink = sinks[at.sinks + h];
+        highest = fmax(highest, sink);
+        const float reference = highest == -INFINITY ? 0.0f : highest;
+        rescale = EXP2((maximum[r] - reference) * LOG2E);
+        total = total * rescale + EXP2((sink - reference) * LOG2E);
+#endif
+        /* A total of 0 is a row of hidden keys or of -inf scores alone; NaN goes on to o. */
+        const bool zero = !sees_any || total == 0.0f;
+        rescale /= total;
+        if (i >= a.seq_q)
+            continue;
+        __global storage *const o_row = o + at.o + b * a.o_stride[0] + h * a.o_stride[1] +
+                                        i * a.o_stride[2];
+#pragma unroll
+        for (int n = 0; n < DIMS4; n++)
+            store4(zero ? 0.0f : out[r][n] * rescale, o_row, O_STEP, 4 * (lane + LANES * n));
+#if HAS_LSE
+        if (lane == 0)
+            lse[at.lse + bh * a.seq_q + i] = zero ? -INFINITY : highest + log(total);
+#endif
+    }
+}
