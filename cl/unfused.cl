@@ -1,0 +1,419 @@
+/* unfused: attention as three kernels, with the scores in memory between them.
+ *
+ *   scores   s = q k^T, finished: scale, softcap, bias, ALiBi, masks        (batch, heads, i, j)
+ *   softmax  p = exp(s - maximum) / sum, in the place of s                  row by row
+ *   values   o = p v
+ *
+ * Scores    Packed f32 in the workspace, or in the caller's buffer if that is to receive p.
+ *           `scores` may leave keys outside [first_key, end_key) of a query unwritten there:
+ *           `softmax` reads none of them and writes 0.
+ * Products  A group computes TILE_Y rows x TILE_X columns, DEPTH steps of the summed dimension at
+ *           a time from local memory; a work-item owns ITEM_Y x ITEM_X of them in registers.
+ * NDRange   One-dimensional groups, numbered with the column tiles fastest: no limit but the
+ *           first dimension's matters. Local: GROUP_X * GROUP_Y; softmax SOFTMAX_ITEMS.
+ * Ragged    What lies outside a matrix, or at keys that no query of a tile sees, is staged as 0
+ *           and never read: local memory is always defined. Stores are guarded.
+ * Barriers  Every work-item reaches every barrier; nothing relies on sub-group lockstep.
+ * Tunables  src/tunables/unfused.def, all defined by the host; no fallbacks here. */
+#include "common.cl"
+#include "score.h"
+
+#if !defined(GROUP_X) || !defined(GROUP_Y) || !defined(ITEM_X) || !defined(ITEM_Y) ||              \
+    !defined(VECTOR) || !defined(DEPTH) || !defined(SWEEPS) || !defined(SOFTMAX_ITEMS)
+#error "unfused.cl must be built with all of its tunables defined"
+#endif
+
+#define GROUP (GROUP_X * GROUP_Y)
+#define TILE_X (GROUP_X * ITEM_X)
+#define TILE_Y (GROUP_Y * ITEM_Y)
+#define VECTORS (ITEM_X / VECTOR) /* per work-item and row */
+
+#if VECTOR == 4
+typedef float4 lanes;
+#define LANES_LOAD(p) vload4(0, p)
+#define LANES_STORE(x, p) vstore4(x, 0, p)
+#elif VECTOR == 8
+typedef float8 lanes;
+#define LANES_LOAD(p) vload8(0, p)
+#define LANES_STORE(x, p) vstore8(x, 0, p)
+#elif VECTOR == 16
+typedef float16 lanes;
+#define LANES_LOAD(p) vload16(0, p)
+#define LANES_STORE(x, p) vstore16(x, 0, p)
+#else
+#error "VECTOR must be 4, 8 or 16"
+#endif
+
+/* Where the scores live between the kernels. */
+#if SCORES == SCORES_WEIGHTS
+#define PLACE_PARAM SCORES_PARAM
+#define PLACE (scores + at.scores)
+#else
+#define PLACE_PARAM SCORES_PARAM, __global float *workspace
+#define PLACE (workspace + at.workspace)
+#endif
+#define EVERY_PAIR (SCORES == SCORES_RAW || SCORES == SCORES_SOFTCAP) /* masked ones too */
+
+/* ---- moving data -------------------------------------------------------------------------- */
+
+#if DTYPE == DTYPE_F32
+#define LOAD4(p) vload4(0, p)
+#elif DTYPE == DTYPE_F16
+#define LOAD4(p) vload_half4(0, p)
+#else
+#define LOAD4(p) as_float4(convert_uint4(vload4(0, p)) << 16)
+#endif
+
+/* Four elements, step apart, of which `left` (it may be negative) lie inside; 0 for the others. */
+inline float4 load_storage(const __global storage *p, const long step, const long left)
+{
+    if (step == 1 && left >= 4)
+        return LOAD4(p);
+    return (float4)(left > 0 ? LOAD(p, 0) : 0.0f, left > 1 ? LOAD(p, step) : 0.0f,
+                    left > 2 ? LOAD(p, 2 * step) : 0.0f, left > 3 ? LOAD(p, 3 * step) : 0.0f);
+}
+
+inline float4 load_float(const __global float *p, const long left)
+{
+    if (left >= 4)
+        return vload4(0, p);
+    return (float4)(left > 0 ? p[0] : 0.0f, left > 1 ? p[1] : 0.0f, left > 2 ? p[2] : 0.0f, 0.0f);
+}
+
+/* Writes the transpose of rows r0..r3, four steps of the summed dimension each, to column group
+ * `column` of a tile of `width` float4 per step. */
+inline void store_transposed(__local float4 *tile, const int width, const int depth,
+                             const int column, const float4 r0, const float4 r1, const float4 r2,
+                             const float4 r3)
+{
+    tile[(depth + 0) * width + column] = (float4)(r0.x, r1.x, r2.x, r3.x);
+    tile[(depth + 1) * width + column] = (float4)(r0.y, r1.y, r2.y, r3.y);
+    tile[(depth + 2) * width + column] = (float4)(r0.z, r1.z, r2.z, r3.z);
+    tile[(depth + 3) * width + column] = (float4)(r0.w, r1.w, r2.w, r3.w);
+}
+
+/* tile[d][r] = row r, element d, of `rows` rows of `depth` elements that are inside. */
+inline void stage_storage(__local float4 *tile, const int size, const __global storage *p,
+                          const long stride, const long step, const long rows, const long depth)
+{
+    for (int n = get_local_id(0); n < size / 4 * (DEPTH / 4); n += GROUP) {
+        const int r = n / (DEPTH / 4) * 4, d = n % (DEPTH / 4) * 4;
+        const __global storage *row = p + r * stride + d * step;
+
+        store_transposed(tile, size / 4, d, r / 4,
+                         load_storage(row, step, r + 0 < rows ? depth - d : 0),
+                         load_storage(row + stride, step, r + 1 < rows ? depth - d : 0),
+                         load_storage(row + 2 * stride, step, r + 2 < rows ? depth - d : 0),
+                         load_storage(row + 3 * stride, step, r + 3 < rows ? depth - d : 0));
+    }
+}
+
+/* Likewise from floats, step 1. */
+inline void stage_floats(__local float4 *tile, const int size, const __global float *p,
+                         const long stride, const long rows, const long depth)
+{
+    for (int n = get_local_id(0); n < size / 4 * (DEPTH / 4); n += GROUP) {
+        const int r = n / (DEPTH / 4) * 4, d = n % (DEPTH / 4) * 4;
+        const __global float *row = p + r * stride + d;
+
+        store_transposed(tile, size / 4, d, r / 4, load_float(row, r + 0 < rows ? depth - d : 0),
+                         load_float(row + stride, r + 1 < rows ? depth - d : 0),
+                         load_float(row + 2 * stride, r + 2 < rows ? depth - d : 0),
+                         load_float(row + 3 * stride, r + 3 < rows ? depth - d : 0));
+    }
+}
+
+/* VECTOR floats, of which `left` (at least 1) lie inside; `outside` for the others. */
+inline lanes load_lanes(const __global float *p, const long left, const float outside)
+{
+    float each[VECTOR];
+
+    if (left >= VECTOR)
+        return LANES_LOAD(p);
+    for (int c = 0; c < VECTOR; c++)
+        each[c] = c < left ? p[c] : outside;
+    return LANES_LOAD(each);
+}
+
+inline void store_lanes(const lanes x, __global float *p, const long left)
+{
+    float each[VECTOR];
+
+    if (left >= VECTOR) {
+        LANES_STORE(x, p);
+        return;
+    }
+    LANES_STORE(x, each);
+    for (int c = 0; c < left; c++)
+        p[c] = each[c];
+}
+
+/* ---- the product of two tiles ---------------------------------------------------------------- */
+
+/* The first of the VECTOR columns that vector n of work-item x holds. Neighbours in x are
+ * neighbours in memory, so local memory is read without bank conflicts. */
+inline int column_of(const int x, const int n) { return (n * GROUP_X + x) * VECTOR; }
+
+/* sum[r][n] += over d: y_tile[d][row r of work-item y] * x_tile[d][vector n of work-item x]. */
+inline __attribute__((always_inline)) void multiply_tiles(lanes sum[ITEM_Y][VECTORS],
+                                                          const __local float *y_tile,
+                                                          const __local lanes *x_tile,
+                                                          const int x, const int y)
+{
+    for (int d = 0; d < DEPTH; d++) {
+        lanes right[VECTORS];
+
+        for (int n = 0; n < VECTORS; n++)
+            right[n] = x_tile[(d * TILE_X + column_of(x, n)) / VECTOR];
+        for (int r = 0; r < ITEM_Y; r++) {
+            const lanes left = y_tile[d * TILE_Y + y * ITEM_Y + r];
+
+            for (int n = 0; n < VECTORS; n++)
+                sum[r][n] = fma(left, right[n], sum[r][n]);
+        }
+    }
+}
+
+/* ---- scores ------------------------------------------------------------------------------- */
+
+/* Groups: tiles of TILE_X keys, then of SWEEPS * TILE_Y queries, then batch * heads. */
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void scores(SHAPE_PARAMS, const __global storage *q, const __global storage *k BIAS_PARAM
+            MASK_PARAM SLOPES_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM PLACE_PARAM)
+{
+    __local lanes k_tile[DEPTH * TILE_X / VECTOR]; /* [d][key] */
+    __local float4 q_tile[DEPTH * TILE_Y / 4];     /* [d][query] */
+    const int x = get_local_id(0) % GROUP_X, y = get_local_id(0) / GROUP_X;
+    const long key_tiles = max((a.seq_kv + TILE_X - 1) / TILE_X, 1L);
+    const long query_tiles = (a.seq_q + SWEEPS * TILE_Y - 1) / (SWEEPS * TILE_Y);
+    const long tile = get_group_id(0) / key_tiles;
+    const long j0 = get_group_id(0) % key_tiles * TILE_X;
+    const long b = tile / query_tiles / a.heads, h = tile / query_tiles % a.heads;
+    const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const long keys = EVERY_PAIR ? a.seq_kv : e.keys;
+    const __global storage *k_rows =
+        k + at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1] + j0 * a.k_stride[2];
+    bool k_complete = false; /* k_tile holds all of the keys' elements */
+
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        const long i0 = (tile % query_tiles * SWEEPS + sweep) * TILE_Y;
+        const long last = min(i0 + TILE_Y, e.queries) - 1;
+        const bool any_visible = i0 < e.queries && j0 < end_key(a, e, last) &&
+                                 j0 + TILE_X > first_key(a, e, i0);
+        const __global storage *q_rows =
+            q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + i0 * a.q_stride[2];
+        lanes sum[ITEM_Y][VECTORS];
+
+        if (i0 >= a.seq_q || (!any_visible && (SCORES == 0 || SCORES == SCORES_WEIGHTS)))
+            continue;
+        for (int r = 0; r < ITEM_Y; r++)
+            for (int n = 0; n < VECTORS; n++)
+                sum[r][n] = 0.0f;
+        for (int d0 = 0; d0 < DIM_QK && (any_visible || EVERY_PAIR); d0 += DEPTH) {
+            barrier(CLK_LOCAL_MEM_FENCE); /* both tiles may be overwritten */
+            if (!k_complete)
+                stage_storage((__local float4 *)k_tile, TILE_X, k_rows + d0 * K_STEP,
+                              a.k_stride[2], K_STEP, keys - j0, DIM_QK - d0);
+            k_complete = DIM_QK <= DEPTH;
+            stage_storage(q_tile, TILE_Y, q_rows + d0 * Q_STEP, a.q_stride[2], Q_STEP,
+                          a.seq_q - i0, DIM_QK - d0);
+            barrier(CLK_LOCAL_MEM_FENCE); /* both tiles are complete */
+            multiply_tiles(sum, (const __local float *)q_tile, k_tile, x, y);
+        }
+
+        for (int r = 0; r < ITEM_Y; r++) {
+            const long i = i0 + y * ITEM_Y + r;
+            const long first = first_key(a, e, i), end = end_key(a, e, i);
+            const long row = ((b * a.heads + h) * a.seq_q + i) * a.seq_kv;
+
+            for (int n = 0; n < VECTORS && i < a.seq_q; n++) {
+                const long j = j0 + column_of(x, n), left = a.seq_kv - j;
+                lanes s = a.scale * sum[r][n];
+                float each[VECTOR];
+
+                if (left <= 0)
+                    break;
+#if SCORES == SCORES_RAW
+                store_lanes(s, scores + at.scores + row + j, left);
+#endif
+                s = SOFTCAPPED(s);
+#if SCORES == SCORES_SOFTCAP
+                store_lanes(s, scores + at.scores + row + j, left);
+#endif
+                LANES_STORE(s, each);
+                for (int c = 0; c < VECTOR; c++)
+                    each[c] = biased_score(a, at, e, first, end, b, h, i, j + c,
+                                           each[c] BIAS_ARG MASK_ARG SLOPES_ARG);
+                s = LANES_LOAD(each);
+#if SCORES == SCORES_BIAS
+                store_lanes(s, scores + at.scores + row + j, left);
+#endif
+                store_lanes(s, PLACE + row + j, left);
+            }
+        }
+    }
+}
+
+/* ---- softmax ------------------------------------------------------------------------------ */
+
+/* The larger; a NaN if one of them is. */
+inline float larger(const float x, const float y) { return y > x || y != y ? y : x; }
+
+inline lanes larger_lanes(const lanes x, const lanes y)
+{
+    return select(x, y, (y > x) | (y != y));
+}
+
+inline float largest_lane(const lanes x)
+{
+    float each[VECTOR], top = -INFINITY;
+
+    LANES_STORE(x, each);
+    for (int c = 0; c < VECTOR; c++)
+        top = larger(top, each[c]);
+    return top;
+}
+
+inline float sum_of_lanes(const lanes x)
+{
+    float each[VECTOR], sum = 0.0f;
+
+    LANES_STORE(x, each);
+    for (int c = 0; c < VECTOR; c++)
+        sum += each[c];
+    return sum;
+}
+
+/* Zeroes row[begin..end), the group's work-items taking turns. */
+inline void clear(__global float *row, const long begin, const long end)
+{
+    for (long j = begin + get_local_id(0) * VECTOR; j < end; j += SOFTMAX_ITEMS * VECTOR)
+        store_lanes(0.0f, row + j, end - j);
+}
+
+/* One group per row (b, h, i). A work-item returns to the same elements in each pass, so only
+ * `part`, through which maximum and sum are shared, needs barriers. */
+__kernel __attribute__((reqd_work_group_size(SOFTMAX_ITEMS, 1, 1)))
+void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM PLACE_PARAM)
+{
+    __local float part[SOFTMAX_ITEMS];
+    const int x = get_local_id(0);
+    const long n = get_group_id(0);
+    const long i = n % a.seq_q, h = n / a.seq_q % a.heads, b = n / a.seq_q / a.heads;
+    const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const long end = end_key(a, e, i), first = min(first_key(a, e, i), end);
+    const long step = SOFTMAX_ITEMS * VECTOR;
+    __global float *row = PLACE + n * a.seq_kv;
+    lanes tops = -INFINITY, sums = 0.0f;
+
+    for (long j = first + x * VECTOR; j < end; j += step)
+        tops = larger_lanes(tops, load_lanes(row + j, end - j, -INFINITY));
+    part[x] = largest_lane(tops);
+    for (int half_way = SOFTMAX_ITEMS / 2; half_way > 0; half_way /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE); /* the parts to be joined are there */
+        if (x < half_way)
+            part[x] = larger(part[x], part[x + half_way]);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE); /* part[0] is the maximum */
+    float top = part[0];
+    const bool sees_none = top == -INFINITY;
+#if HAS_SINKS
+    top = larger(top, sinks[at.sinks + h]);
+#endif
+    barrier(CLK_LOCAL_MEM_FENCE); /* part may be overwritten */
+
+    for (long j = first + x * VECTOR; j < end && !sees_none; j += step) {
+        const lanes p = exp(load_lanes(row + j, end - j, -INFINITY) - top);
+
+        sums += p;
+        store_lanes(p, row + j, end - j);
+    }
+    part[x] = sum_of_lanes(sums);
+    for (int half_way = SOFTMAX_ITEMS / 2; half_way > 0; half_way /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE); /* the parts to be joined are there */
+        if (x < half_way)
+            part[x] += part[x + half_way];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE); /* part[0] is the sum */
+    float sum = part[0];
+#if HAS_SINKS
+    sum += exp(sinks[at.sinks + h] - top);
+#endif
+
+    for (long j = first + x * VECTOR; j < end && !sees_none; j += step)
+        store_lanes(load_lanes(row + j, end - j, 0.0f) / sum, row + j, end - j);
+    clear(row, 0, sees_none ? a.seq_kv : first);
+    clear(row, end, sees_none ? 0 : a.seq_kv);
+#if HAS_LSE
+    if (x == 0)
+        lse[at.lse + n] = sees_none ? -INFINITY : top + log(sum);
+#endif
+}
+
+/* ---- values ------------------------------------------------------------------------------- */
+
+/* Groups: tiles of TILE_X columns of v, then of TILE_Y queries, then batch * heads. */
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void values(SHAPE_PARAMS, const __global storage *v, __global storage *o BIAS_PARAM MASK_PARAM
+            Q_LENGTHS_PARAM KV_LENGTHS_PARAM PLACE_PARAM)
+{
+    __local lanes v_tile[DEPTH * TILE_X / VECTOR]; /* [key][column] */
+    __local float4 p_tile[DEPTH * TILE_Y / 4];     /* [key][query] */
+    const int x = get_local_id(0) % GROUP_X, y = get_local_id(0) / GROUP_X;
+    const long column_tiles = (DIM_V + TILE_X - 1) / TILE_X;
+    const long query_tiles = (a.seq_q + TILE_Y - 1) / TILE_Y;
+    const long tile = get_group_id(0) / column_tiles;
+    const long c0 = get_group_id(0) % column_tiles * TILE_X;
+    const long i0 = tile % query_tiles * TILE_Y;
+    const long b = tile / query_tiles / a.heads, h = tile / query_tiles % a.heads;
+    const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const long begin = first_key(a, e, i0); /* the keys that some query of the tile sees */
+    const long end = i0 < e.queries ? end_key(a, e, min(i0 + TILE_Y, e.queries) - 1) : 0;
+    const __global storage *v_rows = v + at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1];
+    const __global float *p_rows = PLACE + ((b * a.heads + h) * a.seq_q + i0) * a.seq_kv;
+    lanes sum[ITEM_Y][VECTORS];
+
+    for (int r = 0; r < ITEM_Y; r++)
+        for (int n = 0; n < VECTORS; n++)
+            sum[r][n] = 0.0f;
+    for (long j0 = begin; j0 < end; j0 += DEPTH) {
+        barrier(CLK_LOCAL_MEM_FENCE); /* both tiles may be overwritten */
+        for (int n = get_local_id(0); n < DEPTH * (TILE_X / 4); n += GROUP) {
+            const long j = j0 + n / (TILE_X / 4), c = c0 + n % (TILE_X / 4) * 4;
+
+            ((__local float4 *)v_tile)[n] = load_storage(
+                v_rows + j * a.v_stride[2] + c * V_STEP, V_STEP, j < end ? DIM_V - c : 0);
+        }
+        stage_floats(p_tile, TILE_Y, p_rows + j0, a.seq_kv, a.seq_q - i0, end - j0);
+        barrier(CLK_LOCAL_MEM_FENCE); /* both tiles are complete */
+        multiply_tiles(sum, (const __local float *)p_tile, v_tile, x, y);
+    }
+
+    for (int r = 0; r < ITEM_Y; r++) {
+        const long i = i0 + y * ITEM_Y + r;
+
+        for (int n = 0; n < VECTORS && i < a.seq_q; n++) {
+            float each[VECTOR];
+
+            LANES_STORE(sum[r][n], each);
+            for (int m = 0; m < VECTOR; m++) {
+                const long c = c0 + column_of(x, n) + m;
+                float result = each[m];
+
+                if (c >= DIM_V)
+                    break;
+                if (result != result) { /* perhaps 0 * NaN or 0 * Inf of a hidden key: leave them out */
+                    const long first = first_key(a, e, i), last = end_key(a, e, i);
+
+                    result = 0.0f;
+                    for (long j = first; j < last; j++)
+                        if (visible(a, at, first, last, b, h, i, j BIAS_ARG MASK_ARG))
+                            result += p_rows[(i - i0) * a.seq_kv + j] *
+                                      LOAD(v_rows, j * a.v_stride[2] + c * V_STEP);
+                }
+                STORE(result, o, at.o + b * a.o_stride[0] + h * a.o_stride[1] +
+                                     i * a.o_stride[2] + c * O_STEP);
+            }
+        }
+    }
+}
