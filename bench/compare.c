@@ -1,0 +1,37 @@
+#include "compare.h"
+#include "values.h"
+
+#include <math.h>
+
+struct tolerance compare_tolerance(struct tolerance wanted, clattn_dtype dtype)
+{
+    static const struct tolerance defaults[] = {
+        [CLATTN_F32] = { 1e-5, 1e-6 },
+        [CLATTN_F16] = { 2e-3, 1e-5 },  /* 4 units of rounding: answers may be made in f16 */
+        [CLATTN_BF16] = { 1.6e-2, 1e-5 } /* likewise */
+    };
+
+    return (struct tolerance){
+        .rtol = wanted.rtol < 0.0 ? defaults[dtype].rtol : wanted.rtol,
+        .atol = wanted.atol < 0.0 ? defaults[dtype].atol : wanted.atol,
+    };
+}
+
+void compare_answer(struct worst *worst, const struct answer *answer, clattn_dtype dtype,
+                    const void *got, struct tolerance tolerance)
+{
+    /* An f16 answer is no better than f16, even where the result is f32. */
+    const struct tolerance t = compare_tolerance(tolerance, answer->dtype);
+
+    for (size_t row = 0; row < answer->count; row += answer->row) {
+        double largest = 0.0;
+        for (size_t n = row; n < row + answer->row; n++) {
+            const double want = fabs(value_get(answer->dtype, answer->data, n));
+            if (isfinite(want) && want > largest)
+                largest = want;
+        }
+        for (size_t n = row; n < row + answer->row; n++)
+            worst_add(worst, value_get(dtype, got, n), value_get(answer->dtype, answer->data, n),
+                      t.atol + t.rtol * largest);
+    }
+}

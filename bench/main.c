@@ -1,0 +1,50 @@
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include "options.h"
+
+#include <clattn/version.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: clattn-bench COMMAND [OPTION...]\n"
+    "Attention on an OpenCL device: what there is, whether it is right, how fast it is.\n"
+    "\n"
+    "  devices                     every OpenCL device and its facts\n"
+    "  verify FILE.safetensors...  compare with the answers in files\n"
+    "  run [WHAT...]               time problems beside the device's measured peaks\n"
+    "\n"
+    "clattn-bench COMMAND --help says more; --version prints the library's version.\n"
+    "Without --device the environment variable CLATTN_DEVICE chooses, else the first GPU, else\n"
+    "the first CPU. POCL_AFFINITY=1 is put into the program's environment where it is not set:\n"
+    "without it PoCL may run both of its threads on one core, at half the speed.\n"
+    "Exit status: 0 all is well, 1 something is wrong with a device, a file or a result, 2 usage.\n";
+
+static const struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    { "devices", devices_command }, { "verify", verify_command }, { "run", run_command }
+};
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+
+    setenv("POCL_AFFINITY", "1", 0); /* before the first OpenCL call */
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        fputs(help, stdout);
+        return EXIT_SUCCESS;
+    }
+    if (strcmp(name, "--version") == 0) {
+        printf("clattn-bench %s\n", clattn_version_string());
+        return EXIT_SUCCESS;
+    }
+    for (size_t n = 0; n < sizeof commands / sizeof *commands; n++)
+        if (strcmp(name, commands[n].name) == 0)
+            return commands[n].run(argc - 1, argv + 1);
+    if (argc > 1)
+        fprintf(stderr, "clattn-bench: there is no command '%s'\n", name);
+    fputs(help, stderr);
+    return EXIT_USAGE;
+}

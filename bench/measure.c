@@ -1,0 +1,210 @@
+#include "measure.h"
+#include "values.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_EXECUTIONS 256 /* Of one sample. */
+
+static bool fail(const struct measurement *m, const char *what, clattn_status status,
+                 struct message *why)
+{
+    return message_set(why, "%s: %s: %s", what, clattn_status_string(status),
+                       m->target->log.text);
+}
+
+/* Leaves *buffer NULL for no bytes. The data may be NULL. */
+static bool make_buffer(const struct measurement *m, size_t bytes, void *data,
+                        clattn_buffer *buffer, struct message *why)
+{
+    const cl_mem_flags flags = CL_MEM_READ_WRITE | (data != NULL ? CL_MEM_COPY_HOST_PTR : 0);
+    cl_int err;
+
+    if (bytes == 0)
+        return true;
+    buffer->buffer = clCreateBuffer(clattn_context_opencl(m->target->context), flags, bytes, data,
+                                    &err);
+    return err == CL_SUCCESS ||
+           message_set(why, "clCreateBuffer of %zu bytes failed with %d", bytes, err);
+}
+
+static clattn_buffer *input_buffer(clattn_forward *tensors, enum input input)
+{
+    clattn_buffer *const buffers[INPUT_COUNT] = {
+        [INPUT_Q] = &tensors->q,
+        [INPUT_K] = &tensors->k,
+        [INPUT_V] = &tensors->v,
+        [INPUT_BIAS] = &tensors->bias,
+        [INPUT_MASK] = &tensors->mask,
+        [INPUT_SLOPES] = &tensors->slopes,
+        [INPUT_SINKS] = &tensors->sinks,
+        [INPUT_Q_LENGTHS] = &tensors->q_lengths,
+        [INPUT_KV_LENGTHS] = &tensors->kv_lengths,
+    };
+
+    return buffers[input];
+}
+
+struct sizes {
+    size_t o, lse, scores; /* Bytes; 0 for what the problem has not. */
+};
+
+static struct sizes output_sizes(const clattn_problem *p)
+{
+    const size_t rows = p->batch * p->heads * p->seq_q;
+    const struct view o = case_output_view(p);
+
+    return (struct sizes){
+        .o = o.extent * value_bytes(o.dtype),
+        .lse = p->lse ? rows * sizeof(cl_float) : 0,
+        .scores = p->scores != CLATTN_SCORES_NONE ? rows * p->seq_kv * sizeof(cl_float) : 0,
+    };
+}
+
+static bool make_buffers(struct measurement *m, const struct attention_case *attention,
+                         struct message *why)
+{
+    const struct sizes sizes = output_sizes(&attention->problem);
+
+    m->tensors.struct_size = sizeof m->tensors;
+    for (int n = 0; n < INPUT_COUNT; n++)
+        if (!make_buffer(m, attention->in[n].bytes, attention->in[n].data,
+                         input_buffer(&m->tensors, (enum input)n), why))
+            return false;
+    return make_buffer(m, sizes.o, NULL, &m->tensors.o, why) &&
+           make_buffer(m, sizes.lse, NULL, &m->tensors.lse, why) &&
+           make_buffer(m, sizes.scores, NULL, &m->tensors.scores, why) &&
+           make_buffer(m, m->info.workspace_bytes, NULL, &m->tensors.workspace, why);
+}
+
+static bool execute(struct measurement *m, cl_event *done, struct message *why)
+{
+    const clattn_status status =
+        clattn_attention_forward(m->plan, m->target->queue, &m->tensors, 0, NULL, done);
+
+    return status == CLATTN_SUCCESS || fail(m, "clattn_attention_forward", status, why);
+}
+
+static bool finish(struct measurement *m, struct message *why)
+{
+    const cl_int err = clFinish(m->target->queue);
+
+    return err == CL_SUCCESS || message_set(why, "clFinish failed with %d", err);
+}
+
+bool measurement_open(struct measurement *m, const struct target *target,
+                      const struct attention_case *attention, const clattn_plan_options *options,
+                      struct message *why)
+{
+    memset(m, 0, sizeof *m);
+    m->target = target;
+    m->info.struct_size = sizeof m->info;
+    clattn_status status =
+        clattn_plan_create(target->context, &attention->problem, options, &m->plan);
+    if (status == CLATTN_SUCCESS)
+        status = clattn_plan_describe(m->plan, &m->info);
+    if (status != CLATTN_SUCCESS)
+        fail(m, "clattn_plan_create", status, why);
+    else if (make_buffers(m, attention, why) && execute(m, NULL, why) && finish(m, why))
+        return true;
+    measurement_close(m);
+    return false;
+}
+
+void measurement_close(struct measurement *m)
+{
+    clattn_buffer *const outputs[] = { &m->tensors.o, &m->tensors.lse, &m->tensors.scores,
+                                       &m->tensors.workspace };
+
+    for (int n = 0; n < 4; n++)
+        if (outputs[n]->buffer != NULL)
+            clReleaseMemObject(outputs[n]->buffer);
+    for (int n = 0; n < INPUT_COUNT; n++) {
+        const clattn_buffer *buffer = input_buffer(&m->tensors, (enum input)n);
+        if (buffer->buffer != NULL)
+            clReleaseMemObject(buffer->buffer);
+    }
+    clattn_plan_release(m->plan);
+    memset(m, 0, sizeof *m);
+}
+
+static bool read_back(const struct measurement *m, const clattn_buffer *from, size_t bytes,
+                      void **to, struct message *why)
+{
+    *to = NULL;
+    if (bytes == 0)
+        return true;
+    *to = case_allocate(bytes, 1, why);
+    if (*to == NULL)
+        return false;
+    const cl_int err = clEnqueueReadBuffer(m->target->queue, from->buffer, CL_TRUE, 0, bytes, *to,
+                                           0, NULL, NULL);
+    return err == CL_SUCCESS || message_set(why, "clEnqueueReadBuffer failed with %d", err);
+}
+
+bool measurement_results(const struct measurement *m, const struct attention_case *attention,
+                         struct results *results, struct message *why)
+{
+    const struct sizes sizes = output_sizes(&attention->problem);
+    void *o = NULL, *lse = NULL, *scores = NULL;
+    const bool ok = read_back(m, &m->tensors.o, sizes.o, &o, why) &&
+                    read_back(m, &m->tensors.lse, sizes.lse, &lse, why) &&
+                    read_back(m, &m->tensors.scores, sizes.scores, &scores, why);
+
+    *results = (struct results){ .o = o, .lse = lse, .scores = scores };
+    if (!ok)
+        measurement_free_results(results);
+    return ok;
+}
+
+void measurement_free_results(struct results *results)
+{
+    free(results->o);
+    free(results->lse);
+    free(results->scores);
+    *results = (struct results){ 0 };
+}
+
+static int ascending(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+
+    return (a > b) - (a < b);
+}
+
+/* The median time from each end to the next. */
+static bool median_step(const cl_event *ends, size_t count, double *seconds, struct message *why)
+{
+    double steps[MOST_EXECUTIONS];
+
+    for (size_t n = 0; n + 1 < count; n++) {
+        steps[n] = target_seconds(ends[n], CL_PROFILING_COMMAND_END, ends[n + 1]);
+        if (steps[n] < 0.0)
+            return message_set(why, "the device's clock does not advance between executions");
+    }
+    qsort(steps, count - 1, sizeof *steps, ascending);
+    *seconds = (steps[(count - 1) / 2] + steps[(count - 2) / 2]) / 2.0;
+    return true;
+}
+
+bool measurement_sample(struct measurement *m, double busy, double *seconds, struct message *why)
+{
+    cl_event ends[MOST_EXECUTIONS + 1];
+    size_t enqueued = 0;
+    size_t wanted = 1; /* The first sample of all only finds out how long one takes. */
+
+    if (m->seconds > 0.0)
+        wanted = busy / m->seconds < MOST_EXECUTIONS ? (size_t)(busy / m->seconds) + 1
+                                                     : MOST_EXECUTIONS;
+    bool ok = true;
+    while (ok && enqueued < wanted + 1) {
+        ok = execute(m, &ends[enqueued], why);
+        enqueued += ok;
+    }
+    ok = finish(m, why) && ok && median_step(ends, enqueued, seconds, why);
+    for (size_t n = 0; n < enqueued; n++)
+        clReleaseEvent(ends[n]);
+    if (ok)
+        m->seconds = *seconds;
+    return ok;
+}

@@ -1,0 +1,38 @@
+/* One case on the device: its plan, its buffers, its results and how long it takes. */
+#ifndef CLATTN_BENCH_MEASURE_H
+#define CLATTN_BENCH_MEASURE_H
+
+#include "case.h"
+#include "check.h"
+#include "target.h"
+
+struct measurement {
+    const struct target *target;
+    clattn_plan *plan;
+    clattn_plan_info info;
+    clattn_forward tensors;
+    double seconds; /* Of one execution, as last seen. */
+};
+
+/* Makes the plan, copies the data to the device and executes once, which also compiles what the
+ * driver leaves to the first launch. */
+bool measurement_open(struct measurement *measurement, const struct target *target,
+                      const struct attention_case *attention, const clattn_plan_options *options,
+                      struct message *why);
+
+void measurement_close(struct measurement *measurement);
+
+/* The results of the last execution; free them with measurement_free_results(). */
+bool measurement_results(const struct measurement *measurement,
+                         const struct attention_case *attention, struct results *results,
+                         struct message *why);
+
+void measurement_free_results(struct results *results);
+
+/* Executes back to back for about `busy` seconds and gives the median device time of one
+ * execution: from the end of one to the end of the next, so that all its kernels and the gaps
+ * between them count, but not the way from the host. */
+bool measurement_sample(struct measurement *measurement, double busy, double *seconds,
+                        struct message *why);
+
+#endif

@@ -1,0 +1,17 @@
+/* One sentence for a person about what went wrong. */
+#ifndef CLATTN_BENCH_MESSAGE_H
+#define CLATTN_BENCH_MESSAGE_H
+
+#include <stdbool.h>
+
+struct message {
+    char text[512];
+};
+
+/* Formats like printf. Returns false, so that a failing function ends in `return message_set()`. */
+bool message_set(struct message *message, const char *format, ...);
+
+/* Replaces control characters: texts from files may hold what a terminal would obey. */
+void message_sanitize(char *text);
+
+#endif

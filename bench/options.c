@@ -1,0 +1,24 @@
+#include "options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+bool option_number(const char *option, const char *text, double low, double high, double *value,
+                   struct message *why)
+{
+    char *end;
+
+    *value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(*value >= low && *value <= high))
+        return message_set(why, "%s takes a number from %g to %g, not '%s'", option, low, high,
+                           text);
+    return true;
+}
+
+int option_usage(const char *command, const char *reason)
+{
+    if (reason[0] != '\0') /* getopt has spoken otherwise */
+        fprintf(stderr, "clattn-bench %s: %s\n", command, reason);
+    fprintf(stderr, "Try 'clattn-bench %s --help'.\n", command);
+    return EXIT_USAGE;
+}

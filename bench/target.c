@@ -1,0 +1,66 @@
+#include "target.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void on_log(clattn_log_level level, const char *text, void *user_data)
+{
+    struct target *target = user_data;
+
+    if (level == CLATTN_LOG_ERROR)
+        message_set(&target->log, "%s", text);
+    else if (level == CLATTN_LOG_WARNING)
+        fprintf(stderr, "clattn-bench: %s\n", text);
+}
+
+bool target_open(struct target *target, const char *selector, struct message *why)
+{
+    const clattn_context_options options = { .struct_size = sizeof options,
+                                             .log = on_log,
+                                             .log_user_data = target };
+    cl_int err;
+
+    memset(target, 0, sizeof *target);
+    clattn_status status = clattn_context_create_default(selector, &options, &target->context);
+    if (status == CLATTN_NO_DEVICE)
+        return message_set(why, "no OpenCL device%s%s; 'clattn-bench devices' lists them",
+                           selector != NULL ? " matches " : "", selector != NULL ? selector : "");
+    if (status != CLATTN_SUCCESS)
+        return message_set(why, "%s: %s", clattn_status_string(status), target->log.text);
+    target->info = clattn_context_device(target->context);
+    target->queue = clCreateCommandQueue(clattn_context_opencl(target->context),
+                                         target->info->device, CL_QUEUE_PROFILING_ENABLE, &err);
+    if (err == CL_SUCCESS)
+        return true;
+    target->queue = NULL;
+    target_close(target);
+    return message_set(why, "clCreateCommandQueue failed with %d", err);
+}
+
+void target_close(struct target *target)
+{
+    if (target->queue != NULL)
+        clReleaseCommandQueue(target->queue);
+    clattn_context_release(target->context);
+    memset(target, 0, sizeof *target);
+}
+
+const char *target_type_name(cl_device_type type)
+{
+    return type & CL_DEVICE_TYPE_GPU           ? "gpu"
+           : type & CL_DEVICE_TYPE_CPU         ? "cpu"
+           : type & CL_DEVICE_TYPE_ACCELERATOR ? "accelerator"
+                                               : "other";
+}
+
+double target_seconds(cl_event first, cl_profiling_info first_info, cl_event last)
+{
+    cl_ulong from, to;
+
+    if (clGetEventProfilingInfo(first, first_info, sizeof from, &from, NULL) != CL_SUCCESS ||
+        clGetEventProfilingInfo(last, CL_PROFILING_COMMAND_END, sizeof to, &to, NULL) !=
+            CL_SUCCESS ||
+        to <= from)
+        return -1.0;
+    return (double)(to - from) * 1e-9;
+}

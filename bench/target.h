@@ -1,0 +1,27 @@
+/* The device that is measured: a clattn context, a queue with timers, the last complaint. */
+#ifndef CLATTN_BENCH_TARGET_H
+#define CLATTN_BENCH_TARGET_H
+
+#include "message.h"
+#include <clattn/clattn.h>
+
+struct target {
+    clattn_context *context;
+    cl_command_queue queue; /* In-order, with profiling. */
+    const clattn_device_info *info;
+    struct message log; /* The library's last error. */
+};
+
+/* `selector` as for clattn_device_select(). The target must not move while it is open. */
+bool target_open(struct target *target, const char *selector, struct message *why);
+
+void target_close(struct target *target);
+
+/* "cpu", "gpu", "accelerator" or "other". */
+const char *target_type_name(cl_device_type type);
+
+/* The device time in seconds from a moment of `first` (CL_PROFILING_COMMAND_START or _END) to the
+ * end of `last`; negative if the driver cannot tell. */
+double target_seconds(cl_event first, cl_profiling_info first_info, cl_event last);
+
+#endif

@@ -1,0 +1,20 @@
+/* Single values of tensors in host memory, whatever they are stored as. */
+#ifndef CLATTN_BENCH_VALUES_H
+#define CLATTN_BENCH_VALUES_H
+
+#include <clattn/problem.h>
+
+size_t value_bytes(clattn_dtype dtype);
+
+/* Element n of `data`, exactly. */
+double value_get(clattn_dtype dtype, const void *data, size_t n);
+
+/* Stores x as element n, rounded to nearest even. */
+void value_set(clattn_dtype dtype, void *data, size_t n, float x);
+
+/* Storing x moves it by at most |x| * value_roundoff() + value_tiny(). The latter allows for
+ * flushing f32 and bf16 subnormals to zero, as many devices do. */
+double value_roundoff(clattn_dtype dtype);
+double value_tiny(clattn_dtype dtype);
+
+#endif

@@ -1,0 +1,24 @@
+/* The worst error of many results, each against its own bound. */
+#ifndef CLATTN_BENCH_WORST_H
+#define CLATTN_BENCH_WORST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct worst {
+    double error, bound; /* Of the result that comes closest to its bound, or exceeds it most. */
+    double ratio;        /* error / bound; infinite if a NaN or an infinity is wrong. */
+    size_t results;      /* How many were looked at. */
+};
+
+/* Takes one result into account. A NaN is right where a NaN is wanted, and only there; so is an
+ * infinity. */
+void worst_add(struct worst *worst, double got, double want, double bound);
+
+/* Takes in all that `other` has seen. */
+void worst_merge(struct worst *worst, const struct worst *other);
+
+/* At least one result was looked at, and all are within their bounds. */
+bool worst_ok(const struct worst *worst);
+
+#endif
