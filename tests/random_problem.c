@@ -69,14 +69,13 @@ struct problem_kind random_kind(struct rng *r, const struct ca_family *family,
 {
     struct problem_kind kind = {.family = family};
 
-    do
+    kind.base = draw_options(r);
+    for (int n = 0; n < 100 && family->unsupported(&kind.base, device) != NULL; n++)
         kind.base = draw_options(r);
-    while (family->unsupported && family->unsupported(&kind.base, device) != NULL);
     for (int n = 0; n < 4; n++)
         kind.unit[n] = !rng_one_in(r, 8);
     ca_tunables_default(family->tunables, family->num_tunables, kind.values);
-    if (family->adapt)
-        family->adapt(&kind.base, device, kind.values);
+    family->adapt(&kind.base, device, kind.values);
     if (family->num_tunables > 0 && rng_one_in(r, 2) && draw_tunables(r, &kind, device))
         ca_tunables_print(family->tunables, family->num_tunables, kind.values, "", kind.tunables,
                           sizeof kind.tunables);

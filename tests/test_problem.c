@@ -1,0 +1,215 @@
+/* Every rule of clattn_problem_check(), the layouts and the operation count. */
+#include "fixture.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+static clattn_problem sound(void)
+{
+    return fixture_problem("fwd f32 b2 h4/2 q5 k6 d8/3");
+}
+
+/* The problem is refused, and the reason names the field. */
+static void refused(const clattn_problem *p, const char *field)
+{
+    char reason[256] = "?";
+
+    cr_expect(clattn_problem_check(p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM,
+              "a wrong %s was taken", field);
+    cr_expect(strstr(reason, field) != NULL, "'%s' does not name %s", reason, field);
+    cr_expect(clattn_problem_check(p, NULL, 0) == CLATTN_INVALID_PROBLEM);
+}
+
+Test(problem, init_is_sound)
+{
+    clattn_problem p;
+    char reason[256] = "?";
+
+    clattn_problem_init(&p);
+    cr_assert(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_SUCCESS);
+    cr_assert(reason[0] == 0);
+    cr_assert(isnan(p.scale) && p.window_left == CLATTN_UNLIMITED && p.batch == 1);
+}
+
+Test(problem, sizes)
+{
+    const struct {
+        const char *name;
+        size_t offset;
+        int zero_allowed;
+    } sizes[] = {
+        {"batch", offsetof(clattn_problem, batch), 1},
+        {"heads", offsetof(clattn_problem, heads), 0},
+        {"kv_heads", offsetof(clattn_problem, kv_heads), 0},
+        {"seq_q", offsetof(clattn_problem, seq_q), 1},
+        {"seq_kv", offsetof(clattn_problem, seq_kv), 1},
+        {"dim_qk", offsetof(clattn_problem, dim_qk), 0},
+        {"dim_v", offsetof(clattn_problem, dim_v), 0},
+    };
+
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
+        clattn_problem p = sound();
+        size_t *size = (size_t *)(void *)((char *)&p + sizes[n].offset);
+        *size = 0;
+        if (sizes[n].zero_allowed)
+            cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS, "%s", sizes[n].name);
+        else
+            refused(&p, sizes[n].name);
+        *size = SIZE_MAX;
+        refused(&p, sizes[n].name);
+    }
+    clattn_problem p = sound();
+    p.kv_heads = 3;
+    refused(&p, "multiple");
+}
+
+Test(problem, values)
+{
+    clattn_problem p = sound();
+
+    p.scale = INFINITY;
+    refused(&p, "scale");
+    p = sound();
+    p.softcap = -1;
+    refused(&p, "softcap");
+    p.softcap = NAN;
+    refused(&p, "softcap");
+    p.softcap = INFINITY;
+    refused(&p, "softcap");
+    p = sound();
+    p.window_left = -2;
+    refused(&p, "window_left");
+    p = sound();
+    p.window_right = INT64_MIN;
+    refused(&p, "window_right");
+    p = sound();
+    p.dtype = (clattn_dtype)3;
+    refused(&p, "dtype");
+    p = sound();
+    p.bias_dtype = (clattn_dtype)77;
+    cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS, "without bias it is not looked at");
+    p.bias = 1;
+    refused(&p, "bias_dtype");
+    p = sound();
+    p.diagonal = (clattn_diagonal)3;
+    refused(&p, "diagonal");
+    p = sound();
+    p.scores = (clattn_scores)5;
+    refused(&p, "scores");
+    p = sound();
+    p.direction = (clattn_direction)1;
+    refused(&p, "direction");
+}
+
+Test(problem, layouts)
+{
+    clattn_problem p = sound();
+
+    p.o = (clattn_layout){{0, 15, 3, 1}}; /* batches over each other */
+    refused(&p, "o");
+    p.o = (clattn_layout){{60, 15, 2, 1}}; /* rows overlap */
+    refused(&p, "o");
+    p.o = (clattn_layout){{60, 3, 12, 1}}; /* bshd */
+    cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
+    p.q = (clattn_layout){{0, 0, 0, 7}}; /* an input may broadcast */
+    cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
+    p.k = (clattn_layout){{SIZE_MAX / 2, 0, 0, 1}};
+    refused(&p, "k");
+    p = sound();
+    p.v = (clattn_layout){{1, (size_t)1 << 62, 1, 1}};
+    refused(&p, "v");
+    p = sound();
+    p.mask = 1;
+    p.mask_layout = (clattn_layout){{0, 0, 0, (size_t)1 << 61}};
+    refused(&p, "mask");
+    p = fixture_problem("fwd f32 h1000000 q1000000 k1000000 d1");
+    p.scores = CLATTN_SCORES_RAW;
+    refused(&p, "scores");
+}
+
+Test(problem, null_and_size)
+{
+    clattn_problem p = sound();
+    char reason[8] = "";
+
+    cr_expect(clattn_problem_check(NULL, NULL, 0) == CLATTN_INVALID_ARGUMENT);
+    p.struct_size--;
+    cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(strlen(reason) == sizeof reason - 1, "a reason is cut, not left out: '%s'", reason);
+}
+
+Test(problem, packed_layouts)
+{
+    const size_t sizes[4] = {2, 3, 5, 7};
+    clattn_layout l;
+
+    cr_expect(clattn_layout_packed("bhsd", sizes, &l) == CLATTN_SUCCESS);
+    cr_expect(memcmp(l.stride, (size_t[4]){105, 35, 7, 1}, sizeof l.stride) == 0);
+    cr_expect(clattn_layout_packed("sbhd", sizes, &l) == CLATTN_SUCCESS);
+    cr_expect(memcmp(l.stride, (size_t[4]){21, 7, 42, 1}, sizeof l.stride) == 0);
+    cr_expect(clattn_layout_packed("bhds", sizes, &l) == CLATTN_SUCCESS);
+    cr_expect(memcmp(l.stride, (size_t[4]){105, 35, 1, 5}, sizeof l.stride) == 0);
+    const char *wrong[] = {"bhs", "bhsdd", "bbsd", "bhsx", ""};
+    for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
+        l.stride[0] = 9;
+        cr_expect(clattn_layout_packed(wrong[n], sizes, &l) == CLATTN_INVALID_ARGUMENT);
+        cr_expect(l.stride[0] == 0, "'%s'", wrong[n]);
+    }
+    cr_expect(clattn_layout_packed(NULL, sizes, &l) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_layout_packed("bhsd", NULL, &l) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_layout_packed("bhsd", sizes, NULL) == CLATTN_INVALID_ARGUMENT);
+}
+
+Test(problem, broadcast_layouts)
+{
+    const clattn_problem p = sound(); /* 2, 4, 5, 6 */
+    const size_t whole[] = {2, 4, 5, 6}, keys[] = {6}, one[] = {1}, some[] = {2, 1, 5, 1};
+    clattn_layout l;
+
+    cr_expect(clattn_layout_broadcast(&p, 4, whole, &l) == CLATTN_SUCCESS);
+    cr_expect(memcmp(l.stride, (size_t[4]){120, 30, 6, 1}, sizeof l.stride) == 0);
+    cr_expect(clattn_layout_broadcast(&p, 1, keys, &l) == CLATTN_SUCCESS);
+    cr_expect(memcmp(l.stride, (size_t[4]){0, 0, 0, 1}, sizeof l.stride) == 0);
+    cr_expect(clattn_layout_broadcast(&p, 4, some, &l) == CLATTN_SUCCESS);
+    cr_expect(memcmp(l.stride, (size_t[4]){5, 0, 1, 0}, sizeof l.stride) == 0);
+    cr_expect(clattn_layout_broadcast(&p, 1, one, &l) == CLATTN_SUCCESS);
+    cr_expect(memcmp(l.stride, (size_t[4]){0, 0, 0, 0}, sizeof l.stride) == 0);
+    cr_expect(clattn_layout_broadcast(&p, 0, NULL, &l) == CLATTN_SUCCESS);
+    cr_expect(clattn_layout_broadcast(&p, 1, NULL, &l) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_layout_broadcast(&p, 5, whole, &l) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_layout_broadcast(&p, 1, &whole[2], &l) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_layout_broadcast(NULL, 1, keys, &l) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_layout_broadcast(&p, 1, keys, NULL) == CLATTN_INVALID_ARGUMENT);
+}
+
+/* Pairs counted one by one, times 2 * (dim_qk + dim_v). */
+Test(problem, flops)
+{
+    const char *cases[] = {
+        "fwd f32 q5 k7 d3/4", "fwd f32 b2 h3 q5 k7 d3/4 causal=tl", "fwd f32 q5 k7 d3 causal=br",
+        "fwd f32 q9 k4 d3 causal=br", "fwd f32 q9 k4 d3 causal=-30", "fwd f32 q9 k4 d3 causal=30",
+        "fwd f32 q9 k12 d3 window=2,1", "fwd f32 q9 k12 d3 diagonal=-3 window=0,4",
+        "fwd f32 q6 k6 d3 causal=tl window=*,3", "fwd f32 q0 k6 d3", "fwd f32 q6 k0 d3",
+    };
+
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const clattn_problem p = fixture_problem(cases[c]);
+        const long long d = p.diagonal == CLATTN_OFFSET ? p.diagonal_offset
+                            : p.diagonal == CLATTN_BOTTOM_RIGHT
+                                ? (long long)p.seq_kv - (long long)p.seq_q
+                                : 0;
+        double pairs = 0;
+        for (long long i = 0; i < (long long)p.seq_q; i++)
+            for (long long j = 0; j < (long long)p.seq_kv; j++)
+                pairs += (!p.causal || j <= i + d) &&
+                         (p.window_left < 0 || j >= i + d - p.window_left) &&
+                         (p.window_right < 0 || j <= i + d + p.window_right);
+        const double want = pairs * (double)(p.batch * p.heads * 2 * (p.dim_qk + p.dim_v));
+        cr_expect(clattn_problem_flops(&p) == want, "%s: %g, not %g", cases[c],
+                  clattn_problem_flops(&p), want);
+    }
+    clattn_problem bad = sound();
+    bad.heads = 0;
+    cr_expect(clattn_problem_flops(&bad) == 0.0);
+}
