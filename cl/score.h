@@ -49,13 +49,4 @@ inline float biased_score(SHAPE_PARAMS, const struct extent e, const long first,
     return s;
 }
 
-/* The final score from dot(q[i], k[j]). */
-inline float finish_score(SHAPE_PARAMS, const struct extent e, const long first, const long end,
-                          const long b, const long h, const long i, const long j,
-                          const float dot_product BIAS_PARAM MASK_PARAM SLOPES_PARAM)
-{
-    return biased_score(a, at, e, first, end, b, h, i, j,
-                        SOFTCAPPED(a.scale * dot_product) BIAS_ARG MASK_ARG SLOPES_ARG);
-}
-
 #endif

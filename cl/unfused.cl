@@ -15,7 +15,6 @@
  *           and never read: local memory is always defined. Stores are guarded.
  * Barriers  Every work-item reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables  src/tunables/unfused.def, all defined by the host; no fallbacks here. */
-#include "common.cl"
 #include "score.h"
 
 #if !defined(GROUP_X) || !defined(GROUP_Y) || !defined(ITEM_X) || !defined(ITEM_Y) ||              \
@@ -44,12 +43,11 @@ typedef float16 lanes;
 #error "VECTOR must be 4, 8 or 16"
 #endif
 
-/* Where the scores live between the kernels. */
+/* Where the scores live between the kernels; the workspace is null where it is not needed. */
+#define PLACE_PARAM SCORES_PARAM, __global float *workspace
 #if SCORES == SCORES_WEIGHTS
-#define PLACE_PARAM SCORES_PARAM
 #define PLACE (scores + at.scores)
 #else
-#define PLACE_PARAM SCORES_PARAM, __global float *workspace
 #define PLACE (workspace + at.workspace)
 #endif
 #define EVERY_PAIR (SCORES == SCORES_RAW || SCORES == SCORES_SOFTCAP) /* masked ones too */
@@ -320,10 +318,12 @@ void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM
 #if HAS_SINKS
     top = larger(top, sinks[at.sinks + h]);
 #endif
+    top = top == INFINITY ? NAN : top; /* as inf - inf is; but p of a masked key stays 0 */
     barrier(CLK_LOCAL_MEM_FENCE); /* part may be overwritten */
 
     for (long j = first + x * VECTOR; j < end && !sees_none; j += step) {
-        const lanes p = exp(load_lanes(row + j, end - j, -INFINITY) - top);
+        const lanes s = load_lanes(row + j, end - j, -INFINITY);
+        const lanes p = select(exp(s - top), (lanes)0.0f, s == (lanes)-INFINITY);
 
         sums += p;
         store_lanes(p, row + j, end - j);
@@ -340,8 +340,11 @@ void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM
     sum += exp(sinks[at.sinks + h] - top);
 #endif
 
-    for (long j = first + x * VECTOR; j < end && !sees_none; j += step)
-        store_lanes(load_lanes(row + j, end - j, 0.0f) / sum, row + j, end - j);
+    for (long j = first + x * VECTOR; j < end && !sees_none; j += step) {
+        const lanes p = load_lanes(row + j, end - j, 0.0f);
+
+        store_lanes(select(p / sum, p, p == (lanes)0.0f), row + j, end - j);
+    }
     clear(row, 0, sees_none ? a.seq_kv : first);
     clear(row, end, sees_none ? 0 : a.seq_kv);
 #if HAS_LSE
