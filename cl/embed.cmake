@@ -36,9 +36,9 @@ string(REPEAT "[0-9a-f]" 32 line)
 string(REGEX REPLACE "(${line})" "\\1\n" bytes "${hex}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
 if("${bytes}" MATCHES "0x[89a-f]")
-    message(FATAL_ERROR "cl/${input_name} or what it includes is not plain ASCII; compilers differ there")
+    message(FATAL_ERROR "${input_name} or what it includes is not plain ASCII")
 endif()
-file(WRITE "${OUTPUT}" "/* Made from cl/${input_name} by cl/embed.cmake. */
+file(WRITE "${OUTPUT}" "/* Made from ${input_name} by cl/embed.cmake. */
 extern const char ${NAME}[];
 const char ${NAME}[] = {
 ${bytes}0};

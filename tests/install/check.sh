@@ -1,0 +1,43 @@
+#!/bin/sh
+# Installs a build (sh tests/install/check.sh BUILD), moves the copy elsewhere, and uses it as a
+# stranger would: symbols, headers, pkg-config, find_package.
+set -eu
+build=$1
+here=$(cd "$(dirname "$0")" && pwd)
+work=$build/install-check
+rm -rf "$work"
+mkdir -p "$work"
+cmake --install "$build" --prefix "$work/first" > "$work/log"
+prefix=$work/moved
+mv "$work/first" "$prefix"
+
+library=$(find "$prefix" -name 'libclattn.so')
+PKG_CONFIG_PATH=$(dirname "$library")/pkgconfig
+LD_LIBRARY_PATH=$(dirname "$library")
+export PKG_CONFIG_PATH LD_LIBRARY_PATH
+
+echo "symbols: all exported ones are public, all public ones are exported"
+nm -D --defined-only "$library" | awk '{ print $3 }' | sort > "$work/exported"
+cat "$prefix"/include/clattn/*.h | tr '\n' ' ' | sed 's/CLATTN_API/\n&/g' |
+    sed -n 's/^CLATTN_API [^(]*[ *]\(clattn_[a-z_]*\)(.*/\1/p' | sort > "$work/declared"
+diff "$work/declared" "$work/exported"
+test -s "$work/exported"
+
+echo "headers: each compiles alone, as C11 and as C++11"
+for header in "$prefix"/include/clattn/*.h; do
+    echo "#include <clattn/$(basename "$header")>" > "$work/alone.c"
+    cp "$work/alone.c" "$work/alone.cc"
+    flags="-Wall -Wextra -Wpedantic -Werror -DCL_TARGET_OPENCL_VERSION=120"
+    cc -std=c11 $flags -fsyntax-only $(pkg-config --cflags clattn) "$work/alone.c"
+    c++ -std=c++11 $flags -fsyntax-only $(pkg-config --cflags clattn) "$work/alone.cc"
+done
+
+echo "pkg-config"
+cc -std=c11 -o "$work/by-pkg-config" "$here/outside.c" $(pkg-config --cflags --libs clattn) -lm
+timeout 60 "$work/by-pkg-config"
+
+echo "find_package"
+cmake -S "$here" -B "$work/outside" -DCMAKE_PREFIX_PATH="$prefix" >> "$work/log"
+cmake --build "$work/outside" >> "$work/log"
+timeout 60 "$work/outside/outside_shared"
+timeout 60 "$work/outside/outside_static"

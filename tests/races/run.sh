@@ -1,0 +1,27 @@
+#!/bin/sh
+# Runs the program races under Oclgrind: sh tests/races/run.sh BUILD/tests/races/races
+# Fails if a result is wrong or Oclgrind reports anything at all.
+set -eu
+program=$1
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+unset CLATTN_DEVICE # Oclgrind is the only device there
+
+watch() {
+    : > "$log"
+    timeout 500 oclgrind --num-threads 1 --data-races --uninitialized --log "$log" \
+        "$program" "$@"
+}
+
+watch --racy
+if ! grep -q 'data race' "$log"; then
+    echo "FAIL Oclgrind did not see the race that was put there" >&2
+    exit 1
+fi
+watch
+if [ -s "$log" ]; then
+    head -n 60 "$log" >&2
+    echo "FAIL Oclgrind has reported $(grep -c . "$log") lines" >&2
+    exit 1
+fi
+echo "Oclgrind reported nothing"

@@ -1,0 +1,82 @@
+#!/bin/sh
+# sh tests/run.sh: installs what is missing, builds with warnings as errors and runs every test.
+# Exits non-zero if one fails, crashes, hangs or leaks. A second run only does what has changed.
+#
+# Tests run on PoCL; CLATTN_DEVICE chooses another device. CLATTN_TEST_BUILD moves the build folder
+# (./build), which also holds PoCL's cache of compiled kernels.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+root=$(pwd)
+build=${CLATTN_TEST_BUILD:-$root/build}
+passed=0
+failed=0
+
+# run NAME SECONDS COMMAND...: one step of the summary.
+run() {
+    name=$1
+    limit=$2
+    shift 2
+    printf '\n== %s\n' "$name"
+    start=$(date +%s)
+    timeout -k 10 "$limit" "$@"
+    status=$?
+    line="$name, $(($(date +%s) - start)) s"
+    if [ "$status" -eq 0 ]; then
+        passed=$((passed + 1))
+        summary="${summary:-}ok    $line
+"
+    else
+        failed=$((failed + 1))
+        summary="${summary:-}FAIL  $line (exit status $status; 124 is a timeout)
+"
+    fi
+}
+
+finish() {
+    printf '\n== summary\n%ssteps: %d passed, %d failed\n' "$summary" "$passed" "$failed"
+    [ "$failed" -eq 0 ]
+    exit
+}
+
+# Configures and builds the folder NAME; says little unless it fails.
+compile() {
+    run "build $1" 600 sh -c '
+        folder=$1
+        shift
+        mkdir -p "$folder"
+        { cmake -B "$folder" -DCLATTN_WERROR=ON "$@" &&
+            cmake --build "$folder" --parallel "$(nproc)"; } > "$folder/build.log" 2>&1 ||
+            { tail -n 60 "$folder/build.log"; exit 1; }' compile "$build/$1" "$2" "$3" "$4"
+}
+
+run "packages" 1200 sh tests/packages.sh build test
+[ "$failed" -eq 0 ] || finish
+
+compile test-gcc --preset release -DCMAKE_C_COMPILER=gcc
+compile test-clang --preset release -DCMAKE_C_COMPILER=clang
+compile test-sanitized --preset asan-ubsan -DCMAKE_C_COMPILER=gcc
+[ "$failed" -eq 0 ] || finish
+
+# One implementation at a time: others that are installed would be loaded, and leak, as well.
+pocl=/etc/OpenCL/vendors/pocl.icd
+if [ -z "${CLATTN_DEVICE:-}" ] && [ -e "$pocl" ]; then
+    OCL_ICD_VENDORS=$pocl
+    CLATTN_DEVICE="Portable Computing Language"
+    export OCL_ICD_VENDORS CLATTN_DEVICE
+fi
+POCL_CACHE_DIR=$build/pocl-cache
+mkdir -p "$POCL_CACHE_DIR"
+export POCL_CACHE_DIR
+
+run "unit tests and sweeps" 1200 "$build/test-gcc/tests/clattn_tests"
+run "examples, installation, races" 900 \
+    ctest --test-dir "$build/test-gcc" --output-on-failure --exclude-regex '^tests$'
+
+ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:allocator_may_return_null=1
+LSAN_OPTIONS=suppressions=$root/tests/lsan.supp:print_suppressions=0
+UBSAN_OPTIONS=print_stacktrace=1
+export ASAN_OPTIONS LSAN_OPTIONS UBSAN_OPTIONS
+run "examples, sanitized" 300 \
+    ctest --test-dir "$build/test-sanitized" --output-on-failure --tests-regex '^example_'
+run "every kernel, sanitized" 300 "$build/test-sanitized/tests/races/races"
+finish
