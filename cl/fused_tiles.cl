@@ -50,6 +50,9 @@
 #define PARTIAL_AT MAX(K_END, V_END)
 #define LOCAL_FLOAT4S (PARTIAL_AT + LANES * ROW_STRIDE)
 
+/* While a row has seen nothing but -inf, any finite reference gives weights of 0. */
+#define FINITE(maximum) ((maximum) == -INFINITY ? 0.0f : (maximum))
+
 #define HIDDEN_WEIGHT as_float(0x80000000u)
 #define IS_HIDDEN(p) (as_uint(p) == 0x80000000u)
 
@@ -223,6 +226,8 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
 {
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int v_tainted;      /* not 0 once a V tile with a hidden key held an Inf or NaN */
+    /* Each row's highest score so far, and what a new one scales earlier weights by. */
+    __local float4 maximum[BLOCK_Q / 4], rescale[BLOCK_Q / 4];
     __local float4 *const q_tile = tiles, *const k_tile = tiles + K_AT;
     __local float4 *const weights = tiles + WEIGHTS_AT, *const v_tile = tiles + V_AT;
     __local float4 *const partial = tiles + PARTIAL_AT;
@@ -247,26 +252,35 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
         k + at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1];
     const __global storage *const v_rows =
         v + at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1];
+#if HAS_MASK
+    const __global uchar *const mask_block =
+        mask + at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] + i0 * a.mask_stride[2];
+#endif
+#if HAS_BIAS
+    const __global bias_storage *const bias_block =
+        bias + at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] + i0 * a.bias_stride[2];
+#endif
     const bool q_aligned = rows_aligned(q_rows, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
     const bool k_aligned = rows_aligned(k_rows, a.k_stride[2], WIDTH(UNIT_K, DIM_QK));
     const bool v_aligned = rows_aligned(v_rows, a.v_stride[2], WIDTH(UNIT_V, DIM_V));
     float4 out[ROWS][DIMS4];
-    float maximum[ROWS], sum[ROWS]; /* of the row so far; sum of this item's keys only */
+    float sum[ROWS]; /* of weights, over this item's keys only */
 #if HAS_SINKS && (HAS_MASK || HAS_BIAS)
     __local int row_sees[BLOCK_Q];
-    uint sees = 0; /* bit r: some key is visible to row r */
+    uint rows_seeing = 0; /* bit r: some key is visible to row r */
     for (int row = item; row < BLOCK_Q; row += ITEMS)
         row_sees[row] = 0;
 #endif
 
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        maximum[r] = -INFINITY;
         sum[r] = 0.0f;
 #pragma unroll
         for (int n = 0; n < DIMS4; n++)
             out[r][n] = 0.0f;
     }
+    for (int row = item; row < BLOCK_Q; row += ITEMS)
+        ((__local float *)maximum)[row] = -INFINITY;
     if (item == 0)
         v_tainted = 0;
     if (Q_RESIDENT && begin < end)
@@ -280,7 +294,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                            j0 + BLOCK_KV > seen_by_all_to;
         const __global storage *const v_block = v_rows + j0 * a.v_stride[2];
         float s[ROWS][KEYS], highest[ROWS];
-        uint hidden[ROWS]; /* bit c: key c of this item */
+        uint hidden[(ROWS * KEYS + 31) / 32] = {0}; /* bit r * KEYS + c: key c, row r */
 
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
@@ -316,31 +330,54 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                 barrier(CLK_LOCAL_MEM_FENCE); /* the stage may be overwritten */
         }
 
+        /* In the block's own coordinates: 32 bits, and a register or two instead of 64 bits a row. */
+#if HAS_WINDOW_LEFT
+        const int first_at = clamp(i0 + e.diagonal - a.window_left - j0, (long)-BLOCK_Q,
+                                   (long)BLOCK_KV);
+#endif
+#if HAS_WINDOW_RIGHT
+        const int end_at = clamp(i0 + e.diagonal + a.window_right + 1 - j0, (long)-BLOCK_Q,
+                                 (long)BLOCK_KV);
+#endif
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const long i = i0 + ROW(r), row_first = first_key(a, e, i), row_end = end_key(a, e, i);
+            const int row = ROW(r);
             highest[r] = -INFINITY;
-            hidden[r] = 0;
 #pragma unroll
             for (int c = 0; c < KEYS; c++) {
-                const long j = j0 + lane + LANES * c;
+                const int key = lane + LANES * c;
                 s[r][c] = SOFTCAPPED(a.scale * s[r][c]);
-                if (hides) {
-                    if (!visible(a, at, row_first, row_end, b, h, i, j BIAS_ARG MASK_ARG))
-                        hidden[r] |= 1u << c;
-                    s[r][c] = biased_score(a, at, e, row_first, row_end, b, h, i, j,
-                                           s[r][c] BIAS_ARG MASK_ARG SLOPES_ARG);
-                }
 #if HAS_ALIBI
-                else
-                    s[r][c] += slopes[at.slopes + h] * (float)(j - i - e.diagonal);
+                s[r][c] += slopes[at.slopes + h] *
+                           (float)(j0 - i0 - e.diagonal + (key - row));
 #endif
+                if (hides) {
+                    bool sees = row < queries && key < keys;
+#if HAS_WINDOW_LEFT
+                    sees = sees && key >= row + first_at;
+#endif
+#if HAS_WINDOW_RIGHT
+                    sees = sees && key < row + end_at;
+#endif
+#if HAS_MASK
+                    sees = sees && mask_block[min(row, queries - 1) * a.mask_stride[2] +
+                                              (j0 + min(key, keys - 1)) * a.mask_stride[3]];
+#endif
+#if HAS_BIAS
+                    const float bias_here =
+                        LOAD_BIAS(bias_block, min(row, queries - 1) * a.bias_stride[2] +
+                                                  (j0 + min(key, keys - 1)) * a.bias_stride[3]);
+                    sees = sees && bias_here != -INFINITY;
+                    s[r][c] += bias_here;
+#endif
+                    hidden[(r * KEYS + c) / 32] |= (uint)!sees << (r * KEYS + c) % 32;
+#if HAS_SINKS && (HAS_MASK || HAS_BIAS)
+                    rows_seeing |= (uint)sees << r;
+#endif
+                    s[r][c] = sees ? s[r][c] : -INFINITY;
+                }
                 highest[r] = fmax(highest[r], s[r][c]);
             }
-#if HAS_SINKS && (HAS_MASK || HAS_BIAS)
-            if (hidden[r] != ~0u >> (32 - KEYS))
-                sees |= 1u << r;
-#endif
         }
 #pragma unroll
         for (int g = 0; g < QUADS; g++)
@@ -348,32 +385,29 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                 (float4)(highest[4 * g], highest[4 * g + 1], highest[4 * g + 2],
                          highest[4 * g + 3]);
         barrier(CLK_LOCAL_MEM_FENCE); /* the maxima are complete; nobody reads q and k any more */
-#pragma unroll
-        for (int g = 0; g < QUADS; g++) {
-            float4 block_highest = partial[g * BANDS + band];
-            for (int l = 1; l < LANES; l++)
-                block_highest = fmax(block_highest, partial[l * ROW_STRIDE + g * BANDS + band]);
-            highest[4 * g] = block_highest.x;
-            highest[4 * g + 1] = block_highest.y;
-            highest[4 * g + 2] = block_highest.z;
-            highest[4 * g + 3] = block_highest.w;
+        for (int row = item; row < BLOCK_Q; row += ITEMS) {
+            __local float *const row_maximum = (__local float *)maximum + row;
+            const float old = *row_maximum;
+            float new = old;
+            for (int l = 0; l < LANES; l++)
+                new = fmax(new, ((__local float *)partial)[l * ROW_STRIDE * 4 + row]);
+            *row_maximum = new;
+            ((__local float *)rescale)[row] = EXP2((old - FINITE(new)) * LOG2E);
         }
+        barrier(CLK_LOCAL_MEM_FENCE); /* the rows' state is complete */
 
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const float old = maximum[r];
-            maximum[r] = fmax(old, highest[r]);
-            /* While a row has seen nothing but -inf, any finite reference gives weights of 0. */
-            const float reference = maximum[r] == -INFINITY ? 0.0f : maximum[r];
-            const float rescale = EXP2((old - reference) * LOG2E);
-            sum[r] *= rescale;
+            const float reference = FINITE(((__local float *)maximum)[ROW(r)]);
+            const float row_rescale = ((__local float *)rescale)[ROW(r)];
+            sum[r] *= row_rescale;
 #pragma unroll
             for (int n = 0; n < DIMS4; n++)
-                out[r][n] *= rescale;
+                out[r][n] *= row_rescale;
 #pragma unroll
             for (int c = 0; c < KEYS; c++) {
                 s[r][c] = EXP2((s[r][c] - reference) * LOG2E);
-                if (hides && (hidden[r] >> c & 1u))
+                if (hides && (hidden[(r * KEYS + c) / 32] >> (r * KEYS + c) % 32 & 1u))
                     s[r][c] = HIDDEN_WEIGHT;
                 sum[r] += s[r][c];
             }
@@ -414,7 +448,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
 #if HAS_SINKS && (HAS_MASK || HAS_BIAS)
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
-        if (sees >> r & 1u)
+        if (rows_seeing >> r & 1u)
             atomic_or(&row_sees[ROW(r)], 1);
 #endif
     barrier(CLK_LOCAL_MEM_FENCE); /* the sums are complete */
@@ -422,31 +456,31 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
     for (int r = 0; r < ROWS; r++) {
         const long i = i0 + ROW(r);
         bool sees_any = first_key(a, e, i) < end_key(a, e, i);
-        float total = 0.0f, highest = maximum[r];
+        const float row_maximum = ((__local float *)maximum)[ROW(r)];
+        float total = 0.0f, highest = row_maximum;
 
 #if HAS_SINKS && (HAS_MASK || HAS_BIAS)
         sees_any = sees_any && row_sees[ROW(r)];
 #endif
         for (int l = 0; l < LANES; l++)
             total += ((__local float *)partial)[l * ROW_STRIDE * 4 + ROW(r)];
-        float rescale = 1.0f;
+        float factor = 1.0f;
 #if HAS_SINKS
         const float sink = sinks[at.sinks + h];
         highest = fmax(highest, sink);
-        const float reference = highest == -INFINITY ? 0.0f : highest;
-        rescale = EXP2((maximum[r] - reference) * LOG2E);
-        total = total * rescale + EXP2((sink - reference) * LOG2E);
+        factor = EXP2((row_maximum - FINITE(highest)) * LOG2E);
+        total = total * factor + EXP2((sink - FINITE(highest)) * LOG2E);
 #endif
         /* A total of 0 is a row of hidden keys or of -inf scores alone; NaN goes on to o. */
         const bool zero = !sees_any || total == 0.0f;
-        rescale /= total;
+        factor /= total;
         if (i >= a.seq_q)
             continue;
         __global storage *const o_row = o + at.o + b * a.o_stride[0] + h * a.o_stride[1] +
                                         i * a.o_stride[2];
 #pragma unroll
         for (int n = 0; n < DIMS4; n++)
-            store4(zero ? 0.0f : out[r][n] * rescale, o_row, O_STEP, 4 * (lane + LANES * n));
+            store4(zero ? 0.0f : out[r][n] * factor, o_row, O_STEP, 4 * (lane + LANES * n));
 #if HAS_LSE
         if (lane == 0)
             lse[at.lse + bh * a.seq_q + i] = zero ? -INFINITY : highest + log(total);

@@ -54,8 +54,9 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
                          stage_v * lanes * item_dims(p, lanes);
     const size_t floats = larger(k_end, v_end) + lanes * (block_q + padding);
 
-    /* Beside the tiles a flag, and one for each row (with sinks). */
-    return floats * sizeof(cl_float) + (1 + block_q) * sizeof(cl_int);
+    /* Beside the tiles a flag, and of each row two floats and (with sinks) a flag. */
+    return floats * sizeof(cl_float) + (2 * sizeof(cl_float) + sizeof(cl_int)) * block_q +
+           4 * sizeof(cl_int);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
