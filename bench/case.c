@@ -8,7 +8,7 @@
 static struct view make_view(clattn_dtype dtype, const size_t size[4], const clattn_layout *layout,
                              bool packed)
 {
-    struct view view = { .dtype = dtype, .extent = 1 };
+    struct view view = {.dtype = dtype, .extent = 1};
     size_t step = 1;
 
     memcpy(view.size, size, sizeof view.size);
@@ -29,17 +29,17 @@ static struct view make_view(clattn_dtype dtype, const size_t size[4], const cla
 
 struct view case_input_view(const clattn_problem *p, enum input input)
 {
-    const size_t pairs[4] = { p->batch, p->heads, p->seq_q, p->seq_kv };
+    const size_t pairs[4] = {p->batch, p->heads, p->seq_q, p->seq_kv};
 
     switch (input) {
     case INPUT_Q:
-        return make_view(p->dtype, (size_t[]){ p->batch, p->heads, p->seq_q, p->dim_qk }, &p->q,
+        return make_view(p->dtype, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk}, &p->q,
                          true);
     case INPUT_K:
-        return make_view(p->dtype, (size_t[]){ p->batch, p->kv_heads, p->seq_kv, p->dim_qk },
-                         &p->k, true);
+        return make_view(p->dtype, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk}, &p->k,
+                         true);
     case INPUT_V:
-        return make_view(p->dtype, (size_t[]){ p->batch, p->kv_heads, p->seq_kv, p->dim_v }, &p->v,
+        return make_view(p->dtype, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v}, &p->v,
                          true);
     case INPUT_BIAS:
         return make_view(p->bias_dtype, pairs, &p->bias_layout, false);
@@ -50,7 +50,7 @@ struct view case_input_view(const clattn_problem *p, enum input input)
 
 struct view case_output_view(const clattn_problem *p)
 {
-    return make_view(p->dtype, (size_t[]){ p->batch, p->heads, p->seq_q, p->dim_v }, &p->o, true);
+    return make_view(p->dtype, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, &p->o, true);
 }
 
 void *case_allocate(size_t count, size_t size, struct message *why)

@@ -6,8 +6,16 @@
 #include <clattn/problem.h>
 
 enum input {
-    INPUT_Q, INPUT_K, INPUT_V, INPUT_BIAS, INPUT_MASK, INPUT_SLOPES, INPUT_SINKS,
-    INPUT_Q_LENGTHS, INPUT_KV_LENGTHS, INPUT_COUNT
+    INPUT_Q,
+    INPUT_K,
+    INPUT_V,
+    INPUT_BIAS,
+    INPUT_MASK,
+    INPUT_SLOPES,
+    INPUT_SINKS,
+    INPUT_Q_LENGTHS,
+    INPUT_KV_LENGTHS,
+    INPUT_COUNT
 };
 
 struct block {

@@ -10,10 +10,10 @@ static const struct naming {
     const char *k, *v, *o, *scores;
     clattn_scores mode; /* What `scores` holds; NONE: as qk_matmul_output_mode says. */
 } namings[] = {
-    { "K", "V", "Y", "qk_matmul_output", CLATTN_SCORES_NONE },
-    { "K", "V", "O", "qk_matmul_output", CLATTN_SCORES_NONE },
-    { "K", "V", "context", "weights", CLATTN_SCORES_WEIGHTS },
-    { "K2", "V2", "context_cross", "weights_cross", CLATTN_SCORES_WEIGHTS },
+    {"K", "V", "Y", "qk_matmul_output", CLATTN_SCORES_NONE},
+    {"K", "V", "O", "qk_matmul_output", CLATTN_SCORES_NONE},
+    {"K", "V", "context", "weights", CLATTN_SCORES_WEIGHTS},
+    {"K2", "V2", "context_cross", "weights_cross", CLATTN_SCORES_WEIGHTS},
 };
 #define NAMING_COUNT (sizeof namings / sizeof *namings)
 
@@ -40,14 +40,14 @@ static bool find_source(struct source *source, const struct safetensors *file, c
     if (t->rank == 4) {
         memcpy(source->size, t->shape, sizeof source->size);
     } else if (t->rank == 2) {
-        memcpy(source->size, (size_t[]){ 1, 1, t->shape[0], t->shape[1] }, sizeof source->size);
+        memcpy(source->size, (size_t[]){1, 1, t->shape[0], t->shape[1]}, sizeof source->size);
     } else if (t->rank == 3) {
         if (!case_read_size(file, heads_attribute, &heads, why))
             return false;
         if (heads == 0 || t->shape[2] % heads != 0)
             return message_set(why, "%s=%zu does not divide the %zu columns of '%s'",
                                heads_attribute, heads, t->shape[2], name);
-        memcpy(source->size, (size_t[]){ t->shape[0], heads, t->shape[1], t->shape[2] / heads },
+        memcpy(source->size, (size_t[]){t->shape[0], heads, t->shape[1], t->shape[2] / heads},
                sizeof source->size);
     } else {
         return message_set(why, "'%s' has rank %zu; 2, 3 and 4 are known", name, t->rank);
@@ -59,8 +59,8 @@ static bool find_source(struct source *source, const struct safetensors *file, c
 static const unsigned char *row_of(const struct source *source, size_t b, size_t h, size_t s)
 {
     const size_t *size = source->size;
-    const size_t row = source->seq_major ? (b * size[2] + s) * size[1] + h
-                                         : (b * size[1] + h) * size[2] + s;
+    const size_t row =
+        source->seq_major ? (b * size[2] + s) * size[1] + h : (b * size[1] + h) * size[2] + s;
 
     return source->tensor->data + row * size[3] * value_bytes(source->dtype);
 }
@@ -151,7 +151,7 @@ static bool read_qkv(struct attention_case *attention, const struct safetensors 
     p->seq_kv = *past + k.size[2];
     p->dim_qk = q.size[3];
     p->dim_v = v.size[3];
-    const size_t o[4] = { p->batch, p->heads, p->seq_q, p->dim_v };
+    const size_t o[4] = {p->batch, p->heads, p->seq_q, p->dim_v};
     if (q.seq_major && clattn_layout_packed("bshd", o, &p->o) != CLATTN_SUCCESS)
         return message_set(why, "the shape of the output overflows");
     return true;

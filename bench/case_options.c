@@ -10,8 +10,7 @@
 bool case_dtype(const struct safetensor *tensor, clattn_dtype *dtype)
 {
     static const char *const names[] = {
-        [CLATTN_F32] = "F32", [CLATTN_F16] = "F16", [CLATTN_BF16] = "BF16"
-    };
+        [CLATTN_F32] = "F32", [CLATTN_F16] = "F16", [CLATTN_BF16] = "BF16"};
 
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         if (strcmp(tensor->dtype, names[n]) == 0) {

@@ -40,7 +40,7 @@ static bool fill_mask(struct block *block, const struct view *view, uint64_t *st
 static bool fill_floats(struct block *block, size_t count, float low, float high, uint64_t *state,
                         struct message *why)
 {
-    const struct view view = { .dtype = CLATTN_F32, .extent = count };
+    const struct view view = {.dtype = CLATTN_F32, .extent = count};
 
     return fill_values(block, &view, low, high, state, why);
 }
@@ -74,8 +74,7 @@ static bool fill(struct attention_case *attention, const clattn_problem *p, uint
            (!p->alibi || fill_floats(&in[INPUT_SLOPES], p->heads, 0.004f, 0.5f, state, why)) &&
            (!p->sinks || fill_floats(&in[INPUT_SINKS], p->heads, -1.0f, 1.0f, state, why)) &&
            (!p->q_lengths || fill_lengths(&in[INPUT_Q_LENGTHS], p->batch, p->seq_q, state, why)) &&
-           (!p->kv_lengths ||
-            fill_lengths(&in[INPUT_KV_LENGTHS], p->batch, p->seq_kv, state, why));
+           (!p->kv_lengths || fill_lengths(&in[INPUT_KV_LENGTHS], p->batch, p->seq_kv, state, why));
 }
 
 bool case_random(struct attention_case *attention, const clattn_problem *problem, unsigned seed,

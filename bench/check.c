@@ -4,10 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define UNIT 0x1p-24           /* Unit roundoff of the f32 arithmetic. */
-#define WORK 2e7               /* Elements of K and V that are looked at. */
+#define UNIT 0x1p-24 /* Unit roundoff of the f32 arithmetic. */
+#define WORK 2e7     /* Elements of K and V that are looked at. */
 #define FEWEST_ROWS 32
-#define TINY 0x1p-120          /* What a device may flush to zero, with room. */
+#define TINY 0x1p-120 /* What a device may flush to zero, with room. */
 
 /* One row of the score matrix and what its rounding may do. */
 struct row {
@@ -15,9 +15,9 @@ struct row {
     double queries, keys, diagonal; /* In use in this batch; what the diagonal counts from. */
     double *raw, *capped, *s;       /* The scores at each point; s is -inf where masked. */
     double *raw_slack, *slack;      /* How far f32 may be off from raw and from s. */
-    double *o, *magnitude, *drift; /* Over dim_v: the sum, sum p|v|, sum p slack |v|. */
-    double maximum, total;         /* Of the softmax. */
-    double mean_slack;             /* Mean of the relative errors of p, weighted by p. */
+    double *o, *magnitude, *drift;  /* Over dim_v: the sum, sum p|v|, sum p slack |v|. */
+    double maximum, total;          /* Of the softmax. */
+    double mean_slack;              /* Mean of the relative errors of p, weighted by p. */
     size_t visible;
 };
 
@@ -70,7 +70,8 @@ static bool is_visible(const struct attention_case *c, const struct row *row, si
         return false;
     if (p->mask) {
         const struct view mask = case_input_view(p, INPUT_MASK);
-        return ((const unsigned char *)c->in[INPUT_MASK].data)[at(&mask, row->b, row->h, row->i, j)];
+        return (
+            (const unsigned char *)c->in[INPUT_MASK].data)[at(&mask, row->b, row->h, row->i, j)];
     }
     return true;
 }
@@ -87,10 +88,9 @@ static void compute_scores(const struct attention_case *c, struct row *row)
     for (size_t j = 0; j < p->seq_kv; j++) {
         double dot = 0.0, magnitude = 0.0;
         for (size_t d = 0; d < p->dim_qk; d++) {
-            const double term = value_get(q.dtype, c->in[INPUT_Q].data,
-                                          at(&q, row->b, row->h, row->i, d)) *
-                                value_get(k.dtype, c->in[INPUT_K].data,
-                                          at(&k, row->b, kv_head, j, d));
+            const double term =
+                value_get(q.dtype, c->in[INPUT_Q].data, at(&q, row->b, row->h, row->i, d)) *
+                value_get(k.dtype, c->in[INPUT_K].data, at(&k, row->b, kv_head, j, d));
             dot += term;
             magnitude += fabs(term);
         }
@@ -104,8 +104,8 @@ static void compute_scores(const struct attention_case *c, struct row *row)
         }
         row->capped[j] = s;
         if (p->bias) {
-            const double b = value_get(bias.dtype, c->in[INPUT_BIAS].data,
-                                       at(&bias, row->b, row->h, row->i, j));
+            const double b =
+                value_get(bias.dtype, c->in[INPUT_BIAS].data, at(&bias, row->b, row->h, row->i, j));
             s += b;
             slack += 4.0 * UNIT * (fabs(b) + fabs(s));
         }
@@ -126,8 +126,8 @@ static void compute_output(const struct attention_case *c, struct row *row)
     const clattn_problem *p = &c->problem;
     const struct view v = case_input_view(p, INPUT_V);
     const size_t kv_head = row->h / (p->heads / p->kv_heads);
-    const double sink = p->sinks ? (double)((const float *)c->in[INPUT_SINKS].data)[row->h]
-                                 : -(double)INFINITY;
+    const double sink =
+        p->sinks ? (double)((const float *)c->in[INPUT_SINKS].data)[row->h] : -(double)INFINITY;
 
     row->maximum = sink;
     row->visible = 0;
@@ -146,14 +146,13 @@ static void compute_output(const struct attention_case *c, struct row *row)
             continue;
         const double weight = exp(row->s[j] - row->maximum);
         /* The score's error, that of the difference to the maximum, that of exp. */
-        const double relative = expm1(row->slack[j]) +
-                                UNIT * (2.0 * fabs(row->s[j]) + 2.0 * fabs(row->maximum) + 16.0);
+        const double relative =
+            expm1(row->slack[j]) + UNIT * (2.0 * fabs(row->s[j]) + 2.0 * fabs(row->maximum) + 16.0);
         row->slack[j] = relative;
         row->total += weight;
         row->mean_slack += weight * relative;
         for (size_t d = 0; d < p->dim_v; d++) {
-            const double x = value_get(v.dtype, c->in[INPUT_V].data,
-                                       at(&v, row->b, kv_head, j, d));
+            const double x = value_get(v.dtype, c->in[INPUT_V].data, at(&v, row->b, kv_head, j, d));
             row->o[d] += weight * x;
             row->magnitude[d] += weight * fabs(x);
             row->drift[d] += weight * relative * fabs(x);
@@ -169,8 +168,7 @@ static void check_output(const struct attention_case *c, const struct row *row,
     const struct view view = case_output_view(p);
 
     for (size_t d = 0; d < p->dim_v; d++) {
-        const double got = value_get(view.dtype, results->o,
-                                     at(&view, row->b, row->h, row->i, d));
+        const double got = value_get(view.dtype, results->o, at(&view, row->b, row->h, row->i, d));
         if (row->visible == 0) {
             worst_add(worst, got, 0.0, 0.0);
             continue;
@@ -230,7 +228,7 @@ static bool allocate_row(struct row *row, const clattn_problem *p, double **memo
                          struct message *why)
 {
     double *next = *memory = case_allocate(5 * p->seq_kv + 3 * p->dim_v, sizeof **memory, why);
-    double **const arrays[] = { &row->raw, &row->capped, &row->s, &row->raw_slack, &row->slack };
+    double **const arrays[] = {&row->raw, &row->capped, &row->s, &row->raw_slack, &row->slack};
 
     if (next == NULL)
         return false;
@@ -257,8 +255,8 @@ bool check_results(const struct attention_case *attention, const struct results 
         return false;
     for (size_t n = 0; n < rows; n++) {
         /* Even steps from the first row to the last. */
-        const size_t index = rows == all ? n : (size_t)((double)n / (double)(rows - 1) *
-                                                        (double)(all - 1));
+        const size_t index =
+            rows == all ? n : (size_t)((double)n / (double)(rows - 1) * (double)(all - 1));
         locate(attention, index, &row);
         compute_scores(attention, &row);
         compute_output(attention, &row);

@@ -6,9 +6,9 @@
 struct tolerance compare_tolerance(struct tolerance wanted, clattn_dtype dtype)
 {
     static const struct tolerance defaults[] = {
-        [CLATTN_F32] = { 1e-5, 1e-6 },
-        [CLATTN_F16] = { 2e-3, 1e-5 },  /* 4 units of rounding: answers may be made in f16 */
-        [CLATTN_BF16] = { 1.6e-2, 1e-5 } /* likewise */
+        [CLATTN_F32] = {1e-5, 1e-6},
+        [CLATTN_F16] = {2e-3, 1e-5},   /* 4 units of rounding: answers may be made in f16 */
+        [CLATTN_BF16] = {1.6e-2, 1e-5} /* likewise */
     };
 
     return (struct tolerance){

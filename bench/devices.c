@@ -33,7 +33,7 @@ static void print_text(size_t index, const clattn_device_info *d, bool chosen)
 /* Prints one device, or adds it to `list` if there is one. */
 static void show(size_t index, cl_device_id device, cl_device_id chosen, json_t *list)
 {
-    clattn_device_info info = { .struct_size = sizeof info };
+    clattn_device_info info = {.struct_size = sizeof info};
     const clattn_status status = clattn_device_query(device, &info);
 
     if (status != CLATTN_SUCCESS) {
@@ -65,9 +65,8 @@ static cl_device_id *list_devices(size_t *count)
 
 int devices_command(int argc, char **argv)
 {
-    static const struct option options[] = { { "json", no_argument, NULL, 'j' },
-                                             { "help", no_argument, NULL, 'h' },
-                                             { NULL, 0, NULL, 0 } };
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
     bool json = false;
     int option;
 

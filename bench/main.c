@@ -18,14 +18,13 @@ static const char help[] =
     "Without --device the environment variable CLATTN_DEVICE chooses, else the first GPU, else\n"
     "the first CPU. POCL_AFFINITY=1 is put into the program's environment where it is not set:\n"
     "without it PoCL may run both of its threads on one core, at half the speed.\n"
-    "Exit status: 0 all is well, 1 something is wrong with a device, a file or a result, 2 usage.\n";
+    "Exit status: 0 all is well, 1 something is wrong with a device, a file or a result, 2 "
+    "usage.\n";
 
 static const struct command {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {
-    { "devices", devices_command }, { "verify", verify_command }, { "run", run_command }
-};
+} commands[] = {{"devices", devices_command}, {"verify", verify_command}, {"run", run_command}};
 
 int main(int argc, char **argv)
 {

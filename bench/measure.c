@@ -9,8 +9,7 @@
 static bool fail(const struct measurement *m, const char *what, clattn_status status,
                  struct message *why)
 {
-    return message_set(why, "%s: %s: %s", what, clattn_status_string(status),
-                       m->target->log.text);
+    return message_set(why, "%s: %s: %s", what, clattn_status_string(status), m->target->log.text);
 }
 
 /* Leaves *buffer NULL for no bytes. The data may be NULL. */
@@ -22,8 +21,8 @@ static bool make_buffer(const struct measurement *m, size_t bytes, void *data,
 
     if (bytes == 0)
         return true;
-    buffer->buffer = clCreateBuffer(clattn_context_opencl(m->target->context), flags, bytes, data,
-                                    &err);
+    buffer->buffer =
+        clCreateBuffer(clattn_context_opencl(m->target->context), flags, bytes, data, &err);
     return err == CL_SUCCESS ||
            message_set(why, "clCreateBuffer of %zu bytes failed with %d", bytes, err);
 }
@@ -113,8 +112,8 @@ bool measurement_open(struct measurement *m, const struct target *target,
 
 void measurement_close(struct measurement *m)
 {
-    clattn_buffer *const outputs[] = { &m->tensors.o, &m->tensors.lse, &m->tensors.scores,
-                                       &m->tensors.workspace };
+    clattn_buffer *const outputs[] = {&m->tensors.o, &m->tensors.lse, &m->tensors.scores,
+                                      &m->tensors.workspace};
 
     for (int n = 0; n < 4; n++)
         if (outputs[n]->buffer != NULL)
@@ -137,8 +136,8 @@ static bool read_back(const struct measurement *m, const clattn_buffer *from, si
     *to = case_allocate(bytes, 1, why);
     if (*to == NULL)
         return false;
-    const cl_int err = clEnqueueReadBuffer(m->target->queue, from->buffer, CL_TRUE, 0, bytes, *to,
-                                           0, NULL, NULL);
+    const cl_int err =
+        clEnqueueReadBuffer(m->target->queue, from->buffer, CL_TRUE, 0, bytes, *to, 0, NULL, NULL);
     return err == CL_SUCCESS || message_set(why, "clEnqueueReadBuffer failed with %d", err);
 }
 
@@ -151,7 +150,7 @@ bool measurement_results(const struct measurement *m, const struct attention_cas
                     read_back(m, &m->tensors.lse, sizes.lse, &lse, why) &&
                     read_back(m, &m->tensors.scores, sizes.scores, &scores, why);
 
-    *results = (struct results){ .o = o, .lse = lse, .scores = scores };
+    *results = (struct results){.o = o, .lse = lse, .scores = scores};
     if (!ok)
         measurement_free_results(results);
     return ok;
@@ -162,7 +161,7 @@ void measurement_free_results(struct results *results)
     free(results->o);
     free(results->lse);
     free(results->scores);
-    *results = (struct results){ 0 };
+    *results = (struct results){0};
 }
 
 static int ascending(const void *left, const void *right)
@@ -194,8 +193,8 @@ bool measurement_sample(struct measurement *m, double busy, double *seconds, str
     size_t wanted = 1; /* The first sample of all only finds out how long one takes. */
 
     if (m->seconds > 0.0)
-        wanted = busy / m->seconds < MOST_EXECUTIONS ? (size_t)(busy / m->seconds) + 1
-                                                     : MOST_EXECUTIONS;
+        wanted =
+            busy / m->seconds < MOST_EXECUTIONS ? (size_t)(busy / m->seconds) + 1 : MOST_EXECUTIONS;
     bool ok = true;
     while (ok && enqueued < wanted + 1) {
         ok = execute(m, &ends[enqueued], why);

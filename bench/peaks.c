@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define LAUNCH_SECONDS 0.01
-#define UNROLLED 16 /* As in peaks.cl. */
+#define UNROLLED 16                        /* As in peaks.cl. */
 #define LARGEST_BUFFER ((size_t)256 << 20) /* Beyond most last-level caches. */
 
 extern const char bench_source_peaks[];
@@ -133,8 +133,8 @@ static bool try_shape(struct peaks *peaks, unsigned lanes, unsigned chains, doub
 /* Leaves the fastest shape built. */
 static bool choose_shape(struct peaks *peaks, struct message *why)
 {
-    static const unsigned cpu_chains[] = { 8, 12, 16 };
-    static const unsigned gpu_shapes[][2] = { { 1, 8 }, { 1, 16 }, { 4, 4 } };
+    static const unsigned cpu_chains[] = {8, 12, 16};
+    static const unsigned gpu_shapes[][2] = {{1, 8}, {1, 16}, {4, 4}};
     const unsigned width = peaks->target->info->vector_width_float;
     const bool cpu = peaks->target->info->type & CL_DEVICE_TYPE_CPU;
     double best = 0.0, gflops;
@@ -173,8 +173,8 @@ static bool make_buffers(struct peaks *peaks, struct message *why)
 }
 
 /* Arguments of a memory kernel, then one launch, so that what follows finds it compiled. */
-static bool prepare(struct peaks *peaks, cl_kernel kernel, const cl_mem *buffers, cl_uint buffer_count,
-                    struct message *why)
+static bool prepare(struct peaks *peaks, cl_kernel kernel, const cl_mem *buffers,
+                    cl_uint buffer_count, struct message *why)
 {
     cl_int err = CL_SUCCESS;
     double seconds;
@@ -201,7 +201,7 @@ static bool prepare_streams(struct peaks *peaks, struct message *why)
         !make_kernel(peaks, "peak_copy", &peaks->copy, why) ||
         !make_kernel(peaks, "peak_fill", &fill, why))
         return false;
-    const cl_mem buffers[] = { peaks->to, peaks->from };
+    const cl_mem buffers[] = {peaks->to, peaks->from};
     const bool ok = prepare(peaks, fill, &peaks->from, 1, why) &&
                     prepare(peaks, peaks->read, buffers, 2, why) &&
                     prepare(peaks, peaks->copy, buffers, 2, why);

@@ -26,6 +26,7 @@ void peaks_close(struct peaks *peaks);
 /* Each is one sample of some 30 ms, the median of three launches. */
 bool peaks_fma(struct peaks *peaks, double *gflops, struct message *why);
 bool peaks_read(struct peaks *peaks, double *gigabytes, struct message *why);
-bool peaks_copy(struct peaks *peaks, double *gigabytes, struct message *why); /* Read and written. */
+bool peaks_copy(struct peaks *peaks, double *gigabytes,
+                struct message *why); /* Read and written. */
 
 #endif

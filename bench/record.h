@@ -20,13 +20,13 @@ double samples_median(const struct samples *samples);
 double samples_minimum(const struct samples *samples);
 
 struct record {
-    char name[128];      /* The workload, or the case in a file. */
-    char *problem;       /* Text form; owned. */
-    char *family;        /* Owned. */
-    char *tunables;      /* Owned. */
-    char *reason;        /* Why this family; owned. */
+    char name[128]; /* The workload, or the case in a file. */
+    char *problem;  /* Text form; owned. */
+    char *family;   /* Owned. */
+    char *tunables; /* Owned. */
+    char *reason;   /* Why this family; owned. */
     size_t workspace_bytes;
-    double flops;        /* Of one execution. */
+    double flops; /* Of one execution. */
     struct samples seconds;
     struct samples share; /* Of the FMA peak, each sample against the peak beside it. */
     const char *against;  /* What the results were compared with: "reference" or "file". */

@@ -8,22 +8,20 @@
 
 json_t *results_device(const clattn_device_info *info)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, "
-                     "s:I, s:b, s:b, s:b, s:b}",
-                     "name", info->name, "vendor", info->vendor, "type",
-                     target_type_name(info->type), "driver", info->driver_version, "version",
-                     info->device_version, "platform", info->platform_name, "platform_version",
-                     info->platform_version, "opencl_version", (int)info->opencl_version,
-                     "opencl_c_version", (int)info->opencl_c_version, "compute_units",
-                     (int)info->compute_units, "address_bits", (int)info->address_bits,
-                     "vector_width_float", (int)info->vector_width_float, "max_work_group_size",
-                     (json_int_t)info->max_work_group_size, "local_memory_bytes",
-                     (json_int_t)info->local_memory_bytes, "global_memory_bytes",
-                     (json_int_t)info->global_memory_bytes, "max_allocation_bytes",
-                     (json_int_t)info->max_allocation_bytes, "local_memory_dedicated",
-                     info->local_memory_dedicated != 0, "compiler_available",
-                     info->compiler_available != 0, "fp16", info->fp16 != 0, "fp64",
-                     info->fp64 != 0);
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, "
+        "s:I, s:b, s:b, s:b, s:b}",
+        "name", info->name, "vendor", info->vendor, "type", target_type_name(info->type), "driver",
+        info->driver_version, "version", info->device_version, "platform", info->platform_name,
+        "platform_version", info->platform_version, "opencl_version", (int)info->opencl_version,
+        "opencl_c_version", (int)info->opencl_c_version, "compute_units", (int)info->compute_units,
+        "address_bits", (int)info->address_bits, "vector_width_float",
+        (int)info->vector_width_float, "max_work_group_size", (json_int_t)info->max_work_group_size,
+        "local_memory_bytes", (json_int_t)info->local_memory_bytes, "global_memory_bytes",
+        (json_int_t)info->global_memory_bytes, "max_allocation_bytes",
+        (json_int_t)info->max_allocation_bytes, "local_memory_dedicated",
+        info->local_memory_dedicated != 0, "compiler_available", info->compiler_available != 0,
+        "fp16", info->fp16 != 0, "fp64", info->fp64 != 0);
 }
 
 /* null where JSON has no such number. */
@@ -51,8 +49,8 @@ static json_t *make_record(const struct record *r)
         "name", r->name, "problem", r->problem, "family", r->family, "tunables", r->tunables,
         "reason", r->reason, "workspace_bytes", (json_int_t)r->workspace_bytes, "flops",
         number(r->flops), "milliseconds", "median", number(seconds * 1e3), "minimum",
-        number(samples_minimum(&r->seconds) * 1e3), "samples", numbers(&r->seconds, 1e3),
-        "gflops", number(seconds > 0.0 ? r->flops / seconds * 1e-9 : 0.0), "peak_share",
+        number(samples_minimum(&r->seconds) * 1e3), "samples", numbers(&r->seconds, 1e3), "gflops",
+        number(seconds > 0.0 ? r->flops / seconds * 1e-9 : 0.0), "peak_share",
         number(samples_median(&r->share)), "error", "against", r->against, "worst",
         number(r->worst.error), "bound", number(r->worst.bound), "ratio", number(r->worst.ratio),
         "results", (json_int_t)r->worst.results, "ok", worst_ok(&r->worst));
@@ -73,18 +71,16 @@ static json_t *make_load(void)
 
 static json_t *make_peaks(const struct peak_samples *peaks)
 {
-    return json_pack("{s:{s:o, s:o, s:i, s:i}, s:{s:o, s:o}, s:{s:o, s:o}}", "fma_gflops",
-                     "median", number(samples_median(&peaks->fma)), "samples",
-                     numbers(&peaks->fma, 1.0), "lanes", (int)peaks->lanes, "chains",
-                     (int)peaks->chains, "read_gbytes", "median",
-                     number(samples_median(&peaks->read)), "samples", numbers(&peaks->read, 1.0),
-                     "copy_gbytes", "median", number(samples_median(&peaks->copy)), "samples",
-                     numbers(&peaks->copy, 1.0));
+    return json_pack("{s:{s:o, s:o, s:i, s:i}, s:{s:o, s:o}, s:{s:o, s:o}}", "fma_gflops", "median",
+                     number(samples_median(&peaks->fma)), "samples", numbers(&peaks->fma, 1.0),
+                     "lanes", (int)peaks->lanes, "chains", (int)peaks->chains, "read_gbytes",
+                     "median", number(samples_median(&peaks->read)), "samples",
+                     numbers(&peaks->read, 1.0), "copy_gbytes", "median",
+                     number(samples_median(&peaks->copy)), "samples", numbers(&peaks->copy, 1.0));
 }
 
-bool results_write(const char *path, const struct target *target,
-                   const struct peak_samples *peaks, const struct record *records, size_t count,
-                   struct message *why)
+bool results_write(const char *path, const struct target *target, const struct peak_samples *peaks,
+                   const struct record *records, size_t count, struct message *why)
 {
     const time_t now = time(NULL);
     json_t *results = json_array();
@@ -93,10 +89,10 @@ bool results_write(const char *path, const struct target *target,
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
     for (size_t n = 0; n < count; n++)
         json_array_append_new(results, make_record(&records[n]));
-    json_t *run = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "schema", "clattn-bench-run-1",
-                            "date", date, "clattn", clattn_version_string(), "device",
-                            results_device(target->info), "load", make_load(), "peaks",
-                            make_peaks(peaks), "results", results);
+    json_t *run =
+        json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "schema", "clattn-bench-run-1", "date",
+                  date, "clattn", clattn_version_string(), "device", results_device(target->info),
+                  "load", make_load(), "peaks", make_peaks(peaks), "results", results);
     int failed = run == NULL;
     if (!failed && strcmp(path, "-") == 0)
         failed = json_dumpf(run, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0 ||

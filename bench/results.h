@@ -10,8 +10,7 @@ struct json_t;
 struct json_t *results_device(const clattn_device_info *info);
 
 /* Writes the run to the file, or to standard output for "-". */
-bool results_write(const char *path, const struct target *target,
-                   const struct peak_samples *peaks, const struct record *records, size_t count,
-                   struct message *why);
+bool results_write(const char *path, const struct target *target, const struct peak_samples *peaks,
+                   const struct record *records, size_t count, struct message *why);
 
 #endif

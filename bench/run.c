@@ -21,7 +21,8 @@
 static const char help[] =
     "Usage: clattn-bench run [OPTION...] [WORKLOAD | PROBLEM | FILE.safetensors]...\n"
     "Times attention and compares every result: with the answer in the file, else with double\n"
-    "precision. Problems are lines such as \"fwd f16 b1 h32/8 q512 d128 causal=tl\"; their data is\n"
+    "precision. Problems are lines such as \"fwd f16 b1 h32/8 q512 d128 causal=tl\"; their data "
+    "is\n"
     "random. Without arguments all workloads run.\n"
     "  --device SEL     index or part of a name, as 'clattn-bench devices' lists them\n"
     "  --family F       force a kernel family\n"
@@ -75,7 +76,7 @@ static bool add_item(struct items *items, const struct item *item, struct messag
 static bool add_problem(struct items *items, const char *heading, const char *text,
                         struct message *why)
 {
-    struct item item = { .heading = heading };
+    struct item item = {.heading = heading};
     char reason[256];
 
     if (clattn_problem_parse(text, &item.problem, reason, sizeof reason) != CLATTN_SUCCESS)
@@ -92,7 +93,7 @@ static bool add_file(struct items *items, const char *path, struct message *why)
     const size_t count = case_file_count(&file);
     safetensors_free(&file);
     for (size_t n = 0; n == 0 || n < count; n++) /* without an answer: fails with the reason */
-        if (!add_item(items, &(struct item){ .path = path, .index = n }, why))
+        if (!add_item(items, &(struct item){.path = path, .index = n}, why))
             return false;
     return true;
 }
@@ -145,7 +146,7 @@ static bool check(const struct measurement *m, const struct attention_case *atte
     if (!measurement_results(m, attention, &results, why))
         return false;
     if (attention->o.data != NULL) {
-        const struct tolerance by_dtype = { -1.0, -1.0 };
+        const struct tolerance by_dtype = {-1.0, -1.0};
         compare_answer(&record->worst, &attention->o, attention->problem.dtype, results.o,
                        by_dtype);
         if (results.scores != NULL)
@@ -273,7 +274,7 @@ static bool run_items(struct run *run, const struct items *items)
 /* Opens the device, runs everything and closes it. */
 static int run_all(const struct settings *settings, const struct items *items)
 {
-    struct run run = { .settings = settings };
+    struct run run = {.settings = settings};
     struct message why;
     bool ok = false;
 
@@ -311,11 +312,10 @@ static void print_workloads(void)
 static int read_options(int argc, char **argv, struct settings *settings)
 {
     static const struct option options[] = {
-        { "device", required_argument, NULL, 'd' },   { "family", required_argument, NULL, 'f' },
-        { "tunables", required_argument, NULL, 't' }, { "repeat", required_argument, NULL, 'r' },
-        { "json", required_argument, NULL, 'j' },     { "list", no_argument, NULL, 'l' },
-        { "help", no_argument, NULL, 'h' },           { NULL, 0, NULL, 0 }
-    };
+        {"device", required_argument, NULL, 'd'},   {"family", required_argument, NULL, 'f'},
+        {"tunables", required_argument, NULL, 't'}, {"repeat", required_argument, NULL, 'r'},
+        {"json", required_argument, NULL, 'j'},     {"list", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
     struct message why;
     double repeat;
     int option;
@@ -368,9 +368,8 @@ static bool list_items(int argc, char **argv, struct items *items, struct messag
 
 int run_command(int argc, char **argv)
 {
-    struct settings settings = { .plan.struct_size = sizeof settings.plan,
-                                 .repeat = DEFAULT_REPEAT };
-    struct items items = { NULL, 0 };
+    struct settings settings = {.plan.struct_size = sizeof settings.plan, .repeat = DEFAULT_REPEAT};
+    struct items items = {NULL, 0};
     struct message why;
 
     const int stop = read_options(argc, argv, &settings);

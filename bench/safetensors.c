@@ -15,9 +15,9 @@ static const struct {
     const char *name;
     size_t bytes;
 } dtypes[] = {
-    { "BOOL", 1 }, { "U8", 1 },  { "I8", 1 },  { "F8_E5M2", 1 }, { "F8_E4M3", 1 },
-    { "I16", 2 },  { "U16", 2 }, { "F16", 2 }, { "BF16", 2 },    { "I32", 4 },
-    { "U32", 4 },  { "F32", 4 }, { "F64", 8 }, { "I64", 8 },     { "U64", 8 },
+    {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1},
+    {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},
+    {"U32", 4},  {"F32", 4}, {"F64", 8}, {"I64", 8},     {"U64", 8},
 };
 
 /* A JSON integer from 0 to SIZE_MAX. */
@@ -127,9 +127,11 @@ static bool check_metadata(const json_t *metadata, struct message *why)
 
     if (!json_is_object(metadata))
         return message_set(why, "__metadata__ is not an object");
-    json_object_foreach ((json_t *)metadata, key, value)
-        if (!json_is_string(value))
-            return message_set(why, "'%s' in __metadata__ is not a text", key);
+    json_object_foreach(
+        (json_t *)metadata, key,
+        value) if (!json_is_string(value)) return message_set(why,
+                                                              "'%s' in __metadata__ is not a text",
+                                                              key);
     return true;
 }
 
@@ -142,7 +144,8 @@ static bool read_tensors(struct safetensors *file, const unsigned char *data, si
     file->tensors = calloc(json_object_size(file->header) + 1, sizeof *file->tensors);
     if (file->tensors == NULL)
         return message_set(why, "no memory for the list of tensors");
-    json_object_foreach (file->header, name, entry) {
+    json_object_foreach(file->header, name, entry)
+    {
         struct safetensor *tensor = &file->tensors[file->count];
         size_t element_bytes = 0;
 

@@ -7,9 +7,10 @@
 
 void table_header(const struct target *target)
 {
-    printf("%s (%s, %u units), %s, driver %s\n\n", target->info->name,
-           target_type_name(target->info->type), target->info->compute_units,
-           target->info->platform_name, target->info->driver_version);
+    const clattn_device_info *info = target->info;
+
+    printf("%.75s (%s, %u units)\n", info->name, target_type_name(info->type), info->compute_units);
+    printf("%.50s, driver %.40s\n\n", info->platform_name, info->driver_version);
     printf("%-*s %-11s %9s %8s %7s %9s %9s\n", PROBLEM_COLUMNS, "problem", "family", "ms",
            "GFLOP/s", "of peak", "error", "workspace");
 }
@@ -17,7 +18,7 @@ void table_header(const struct target *target)
 /* "512 B", "1.5 MiB". */
 static void print_bytes(size_t bytes)
 {
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double value = (double)bytes;
     size_t unit = 0;
     char text[32];
@@ -54,8 +55,7 @@ void table_footer(const struct peak_samples *peaks)
 {
     printf("\npeaks measured in this run: %.1f GFLOP/s of f32 multiply-adds, reading %.1f GB/s, "
            "copying %.1f GB/s\n",
-           samples_median(&peaks->fma), samples_median(&peaks->read),
-           samples_median(&peaks->copy));
+           samples_median(&peaks->fma), samples_median(&peaks->read), samples_median(&peaks->copy));
     printf("ms is the median device time; error is the worst error divided by its bound "
            "(over 1 fails)\n");
 }

@@ -15,9 +15,8 @@ static void on_log(clattn_log_level level, const char *text, void *user_data)
 
 bool target_open(struct target *target, const char *selector, struct message *why)
 {
-    const clattn_context_options options = { .struct_size = sizeof options,
-                                             .log = on_log,
-                                             .log_user_data = target };
+    const clattn_context_options options = {
+        .struct_size = sizeof options, .log = on_log, .log_user_data = target};
     cl_int err;
 
     memset(target, 0, sizeof *target);

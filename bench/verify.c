@@ -51,8 +51,7 @@ static void choose_scores(const struct target *target, const struct settings *se
     if (settings->plan.family == NULL || problem->scores == CLATTN_SCORES_NONE ||
         clattn_plan_supports(target->context, problem, &settings->plan, NULL, 0) !=
             CLATTN_UNSUPPORTED ||
-        clattn_plan_supports(target->context, &without, &settings->plan, NULL, 0) !=
-            CLATTN_SUCCESS)
+        clattn_plan_supports(target->context, &without, &settings->plan, NULL, 0) != CLATTN_SUCCESS)
         return;
     *problem = without;
     outcome->scores_skipped = true;
@@ -61,7 +60,7 @@ static void choose_scores(const struct target *target, const struct settings *se
 static bool describe(const struct target *target, const struct settings *settings,
                      const clattn_problem *problem, struct outcome *outcome, struct message *why)
 {
-    clattn_plan_info info = { .struct_size = sizeof info };
+    clattn_plan_info info = {.struct_size = sizeof info};
     clattn_plan *plan;
     const clattn_status status =
         clattn_plan_create(target->context, problem, &settings->plan, &plan);
@@ -90,8 +89,8 @@ static bool execute(const struct target *target, const struct settings *settings
         .kv_lengths = in[INPUT_KV_LENGTHS].data,
         .scores = scores,
     };
-    const clattn_status status = clattn_attention_forward_host(target->context, &c->problem,
-                                                               &settings->plan, &tensors);
+    const clattn_status status =
+        clattn_attention_forward_host(target->context, &c->problem, &settings->plan, &tensors);
 
     return status == CLATTN_SUCCESS ||
            message_set(why, "%s: %s", clattn_status_string(status), target->log.text);
@@ -174,12 +173,12 @@ static bool verify_file(const struct target *target, const struct settings *sett
     bool ok = true;
 
     if (!safetensors_read(&file, path, &why)) {
-        report(settings, path, path, &(struct outcome){ .problem = "" }, &why);
+        report(settings, path, path, &(struct outcome){.problem = ""}, &why);
         return false;
     }
     size_t count = case_file_count(&file);
     for (size_t n = 0; n == 0 || n < count; n++) {
-        struct outcome outcome = { .problem = "" };
+        struct outcome outcome = {.problem = ""};
         struct attention_case attention;
         if (!case_file_read(&attention, &file, path, n, &why)) {
             report(settings, path, path, &outcome, &why);
@@ -198,12 +197,13 @@ static bool verify_file(const struct target *target, const struct settings *sett
 /* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
 static int read_options(int argc, char **argv, struct settings *settings)
 {
-    static const struct option options[] = {
-        { "device", required_argument, NULL, 'd' }, { "family", required_argument, NULL, 'f' },
-        { "rtol", required_argument, NULL, 'r' },   { "atol", required_argument, NULL, 'a' },
-        { "json", no_argument, NULL, 'j' },         { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 }
-    };
+    static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                            {"family", required_argument, NULL, 'f'},
+                                            {"rtol", required_argument, NULL, 'r'},
+                                            {"atol", required_argument, NULL, 'a'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     struct message why;
     int option;
 
@@ -239,8 +239,8 @@ static int read_options(int argc, char **argv, struct settings *settings)
 
 int verify_command(int argc, char **argv)
 {
-    struct settings settings = { .plan.struct_size = sizeof settings.plan,
-                                 .tolerance = { -1.0, -1.0 } };
+    struct settings settings = {.plan.struct_size = sizeof settings.plan,
+                                .tolerance = {-1.0, -1.0}};
     struct target target;
     struct message why;
     bool ok = true;
