@@ -1,0 +1,642 @@
+/* fused_lanes: o = softmax(scale q k^T, masked) v, and lse, in one pass over the keys.
+ *
+ * NDRange    local (1, 1, 1), global (blocks of BM queries, heads, batch): one work-item has a block
+ *            of one head. With PAIRS a group has the blocks x and blocks - 1 - x, and the first
+ *            size is half: under a causal mask all groups then have the same work.
+ * Lanes      are queries: an element of K or V, as it lies in memory, is broadcast to all lanes and
+ *            multiplied with MV vectors of queries (or weights), so that nothing is transposed but
+ *            the block's q and o, and the softmax needs no step across lanes.
+ * Tiles      of at most BN keys: scores to private memory, maximum, exponential, values. Keys that
+ *            no query of the block sees are in no tile; keys that all of them see are in tiles that
+ *            know no mask.
+ * Ragged     Nothing outside the tensors is read: lanes beyond the last query repeat it, scores
+ *            beyond the last key repeat its and are ignored.
+ * Speed      rint, fmax, any and the conversions of OpenCL are slow on CPUs; what stands here in
+ *            their place relies on IEEE addition, so never build it with fast-math options.
+ * Tunables   src/tunables/fused_lanes.def, all defined by the host; no fallbacks here. */
+#include "common.cl"
+
+#if !defined(WIDTH) || !defined(MV) || !defined(NB) || !defined(DB) || !defined(BN) ||             \
+    !defined(PAIRS)
+#error "fused_lanes.cl must be built with all of its tunables defined"
+#endif
+
+#define INLINE inline __attribute__((always_inline))
+#define BM (WIDTH * MV)
+#define UNROLL _Pragma("unroll")
+#define ROUNDED(n) (((n) + WIDTH - 1) / WIDTH * WIDTH)
+
+/* ---- vectors of WIDTH lanes ----------------------------------------------------------------- */
+
+#if WIDTH == 16
+#define LOG2_WIDTH 4
+#define VECTOR(name) name##16
+#define COUNT_UP (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#define LOW_PAIRS(a, b)                                                                            \
+    (float16)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6,  \
+              a.s7, b.s7)
+#define HIGH_PAIRS(a, b)                                                                           \
+    (float16)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se,  \
+              a.sf, b.sf)
+#elif WIDTH == 8
+#define LOG2_WIDTH 3
+#define VECTOR(name) name##8
+#define COUNT_UP (float8)(0, 1, 2, 3, 4, 5, 6, 7)
+#define LOW_PAIRS(a, b) (float8)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3)
+#define HIGH_PAIRS(a, b) (float8)(a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
+#else
+#define LOG2_WIDTH 2
+#define VECTOR(name) name##4
+#define COUNT_UP (float4)(0, 1, 2, 3)
+#define LOW_PAIRS(a, b) (float4)(a.s0, b.s0, a.s1, b.s1)
+#define HIGH_PAIRS(a, b) (float4)(a.s2, b.s2, a.s3, b.s3)
+#endif
+typedef VECTOR(float) lanes;
+typedef VECTOR(int) ints;
+
+/* Columns of x become rows. */
+INLINE void transpose(lanes *x)
+{
+    lanes y[WIDTH];
+
+    UNROLL
+    for (int stage = 0; stage < LOG2_WIDTH; stage++) { /* rotates (row, column)'s bits by one */
+        UNROLL
+        for (int c = 0; c < WIDTH / 2; c++) {
+            y[2 * c] = LOW_PAIRS(x[c], x[c + WIDTH / 2]);
+            y[2 * c + 1] = HIGH_PAIRS(x[c], x[c + WIDTH / 2]);
+        }
+        UNROLL
+        for (int c = 0; c < WIDTH; c++)
+            x[c] = y[c];
+    }
+}
+
+/* 2^x for x <= 126, exactly 0 for x <= -127; a NaN stays one. The degree suits f32: the relative
+ * error is 2e-7. */
+#define ROUNDER (12582912.0f + 127.0f) /* adding it leaves round(x) + 127 in the low bits */
+INLINE lanes exponential2(const lanes x)
+{
+    const lanes y = (lanes)(-127.0f) > x ? (lanes)(-127.0f) : x;
+    const lanes r = y + ROUNDER;
+    const lanes f = y - (r - ROUNDER);
+    const lanes t = VECTOR(as_float)(VECTOR(as_int)(r) << 23);
+    lanes h = fma(f, (lanes)(0.00133813021f), (lanes)(0.00966636837f));
+    h = fma(f, h, (lanes)(0.0555038117f));
+    h = fma(f, h, (lanes)(0.240223497f));
+    h = fma(f, h, (lanes)(0.693147182f));
+    return fma(t * f, h, t);
+}
+
+/* By e^2|x| - 1, which keeps the relative error at a few eps near 0 too. */
+INLINE lanes hyperbolic_tangent(const lanes x)
+{
+    const lanes y = fabs(x) * (2.0f * LOG2E);
+    const lanes z = (lanes)(40.0f) < y ? (lanes)(40.0f) : y;
+    const lanes r = z + ROUNDER;
+    const lanes f = z - (r - ROUNDER);
+    const lanes t = VECTOR(as_float)(VECTOR(as_int)(r) << 23);
+    lanes h = fma(f, (lanes)(0.00133813021f), (lanes)(0.00966636837f));
+    h = fma(f, h, (lanes)(0.0555038117f));
+    h = fma(f, h, (lanes)(0.240223497f));
+    h = fma(f, h, (lanes)(0.693147182f));
+    const lanes e = fma(t * f, h, t - 1.0f);
+    return copysign(e / (e + 2.0f), x);
+}
+
+INLINE int any_lane(const ints x)
+{
+#if WIDTH == 16
+    const int8 y = x.lo | x.hi;
+    const int4 z = y.lo | y.hi;
+#elif WIDTH == 8
+    const int4 z = x.lo | x.hi;
+#else
+    const int4 z = x;
+#endif
+    const int2 w = z.lo | z.hi;
+    return w.x | w.y;
+}
+
+/* ---- storage -------------------------------------------------------------------------------- */
+
+#if DTYPE == DTYPE_F32
+#define LOAD_VECTOR(p) VECTOR(vload)(0, (p))
+#define STORE_VECTOR(x, p) VECTOR(vstore)((x), 0, (p))
+#elif DTYPE == DTYPE_F16
+#define LOAD_VECTOR(p) VECTOR(vload_half)(0, (p))
+#define STORE_VECTOR(x, p) STORE_HALVES((x), 0, (p))
+#if WIDTH == 16
+#define STORE_HALVES vstore_half16_rte
+#elif WIDTH == 8
+#define STORE_HALVES vstore_half8_rte
+#else
+#define STORE_HALVES vstore_half4_rte
+#endif
+#else
+#define LOAD_VECTOR(p) bf16_load_lanes(VECTOR(vload)(0, (p)))
+#define STORE_VECTOR(x, p) VECTOR(vstore)(bf16_round_lanes(x), 0, (p))
+
+INLINE lanes bf16_load_lanes(const VECTOR(ushort) x)
+{
+    return VECTOR(as_float)(VECTOR(convert_uint)(x) << 16);
+}
+
+INLINE VECTOR(ushort) bf16_round_lanes(const lanes x)
+{
+    const VECTOR(uint) u = VECTOR(as_uint)(x);
+    const VECTOR(uint) nan = u >> 16 | 0x40u;
+    const VECTOR(uint) rounded = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
+    return VECTOR(convert_ushort)(x != x ? nan : rounded);
+}
+#endif
+
+/* left values from p on, at most WIDTH; zeros after them. */
+INLINE lanes load_row(const __global storage *p, const long step, const int left)
+{
+    float x[WIDTH];
+
+    if (step == 1 && left >= WIDTH)
+        return LOAD_VECTOR(p);
+    for (int c = 0; c < WIDTH; c++)
+        x[c] = c < left ? LOAD(p, c * step) : 0.0f;
+    return VECTOR(vload)(0, x);
+}
+
+INLINE void store_row(const lanes x, __global storage *p, const long step, const int left)
+{
+    float y[WIDTH];
+
+    if (step == 1 && left >= WIDTH) {
+        STORE_VECTOR(x, p);
+        return;
+    }
+    VECTOR(vstore)(x, 0, y);
+    for (int c = 0; c < min(left, WIDTH); c++)
+        STORE(y[c], p, c * step);
+}
+
+/* Keys and values as the products read them: where they are, or (f16, bf16) from f32 copies. */
+#if DTYPE == DTYPE_F32
+#define STAGED 0
+typedef const __global float *source;
+#define K_COLUMN K_STEP
+#define V_COLUMN V_STEP
+#else
+#define STAGED 1
+typedef const float *source;
+#define K_COLUMN 1
+#define V_COLUMN 1
+
+INLINE void stage_row(float *to, const __global storage *p, const long step, const int dim)
+{
+    if (step == 1 && dim >= WIDTH) {
+        for (int d = 0; d < dim; d += WIDTH) {
+            const int at = min(d, dim - WIDTH); /* the last vector overlaps the one before */
+            VECTOR(vstore)(LOAD_VECTOR(p + at), 0, to + at);
+        }
+    } else {
+        for (int d = 0; d < dim; d++)
+            to[d] = LOAD(p, d * step);
+    }
+}
+#endif
+
+/* ---- scores --------------------------------------------------------------------------------- */
+
+/* Scores are kept in units of log 2, so that 2^x serves as the exponential; with a bias in natural
+ * units, since a bias of -FLT_MAX must stay finite. */
+#if HAS_BIAS
+#define UNIT 1.0f
+#define SCORE_TO_LOG 1.0f
+#define EXPONENTIAL(x) exponential2((x) * LOG2E)
+#else
+#define UNIT LOG2E
+#define SCORE_TO_LOG LN2
+#define EXPONENTIAL(x) exponential2(x)
+#endif
+#define HAS_WINDOW (HAS_WINDOW_LEFT || HAS_WINDOW_RIGHT)
+#define HIDES_ANYWHERE (HAS_BIAS || HAS_MASK)
+/* Whether scores change between the product and the softmax even in a tile that hides nothing. */
+#define CHANGES_SCORES (HAS_SOFTCAP || HAS_BIAS || HAS_MASK || HAS_ALIBI)
+
+/* What a block of queries has besides its big arrays. */
+struct place {
+    long b, h, i; /* i: its first query */
+    struct extent e;
+    int queries; /* rows of it in use, 1..BM */
+};
+
+/* s[n] = k[n] . q for count keys; the scores after them repeat the last. top: their maximum. */
+INLINE void multiply_keys(const struct attention_shape a, const lanes *q,
+                          const __global storage *k, const int count, lanes *s, lanes *top)
+{
+#if STAGED
+    float rows[NB * DIM_QK];
+#endif
+    for (int n0 = 0; n0 < count; n0 += NB) {
+        source row[NB];
+        lanes sum[NB][MV];
+        UNROLL
+        for (int n = 0; n < NB; n++) {
+            const __global storage *p = k + min(n0 + n, count - 1) * a.k_stride[2];
+#if STAGED
+            stage_row(rows + n * DIM_QK, p, K_STEP, DIM_QK);
+            row[n] = rows + n * DIM_QK;
+#else
+            row[n] = p;
+#endif
+            UNROLL
+            for (int m = 0; m < MV; m++)
+                sum[n][m] = 0.0f;
+        }
+        for (int d = 0; d < DIM_QK; d++) {
+            lanes x[MV];
+            UNROLL
+            for (int m = 0; m < MV; m++)
+                x[m] = q[d * MV + m];
+            UNROLL
+            for (int n = 0; n < NB; n++) {
+                const lanes y = row[n][d * K_COLUMN];
+                UNROLL
+                for (int m = 0; m < MV; m++)
+                    sum[n][m] = fma(x[m], y, sum[n][m]);
+            }
+        }
+        UNROLL
+        for (int n = 0; n < NB; n++) {
+            UNROLL
+            for (int m = 0; m < MV; m++) {
+                s[(n0 + n) * MV + m] = sum[n][m];
+                top[m] = sum[n][m] > top[m] ? sum[n][m] : top[m];
+            }
+        }
+    }
+}
+
+#if HAS_BIAS
+/* left biases of one query, at most WIDTH. */
+INLINE lanes load_biases(const __global bias_storage *p, const long step, const int left)
+{
+    float x[WIDTH];
+
+    if (step == 1 && left >= WIDTH) {
+#if BIAS_DTYPE == DTYPE_F32
+        return VECTOR(vload)(0, p);
+#elif BIAS_DTYPE == DTYPE_F16
+        return VECTOR(vload_half)(0, p);
+#else
+        return VECTOR(as_float)(VECTOR(convert_uint)(VECTOR(vload)(0, p)) << 16);
+#endif
+    }
+    for (int c = 0; c < WIDTH; c++)
+        x[c] = c < left ? LOAD_BIAS(p, c * step) : 0.0f;
+    return VECTOR(vload)(0, x);
+}
+#endif
+
+#if HAS_MASK
+/* left bytes of one query, at most WIDTH, as floats. */
+INLINE lanes load_mask(const __global uchar *p, const long step, const int left)
+{
+    float x[WIDTH];
+
+    if (step == 1 && left >= WIDTH)
+        return VECTOR(convert_float)(VECTOR(vload)(0, p));
+    for (int c = 0; c < WIDTH; c++)
+        x[c] = c < left ? p[c * step] : 0.0f;
+    return VECTOR(vload)(0, x);
+}
+#endif
+
+/* Softcap, bias, ALiBi and, where hides, what is masked (-inf) for keys j .. j + count - 1. */
+INLINE void change_scores(const int hides, SHAPE_PARAMS, const struct place at_block, const long j,
+                          const int count, lanes *s, lanes *top BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+{
+    UNROLL
+    for (int m = 0; m < MV; m++) {
+        const long i = at_block.i + m * WIDTH;
+#if HAS_ALIBI
+        const float slope = slopes[at.slopes + at_block.h] * UNIT;
+        const lanes distance = (float)(j - i - at_block.e.diagonal) - COUNT_UP;
+#endif
+#if HAS_WINDOW
+        int first[WIDTH], end[WIDTH];
+        for (int r = 0; r < WIDTH; r++) {
+            first[r] = (int)clamp(first_key(a, at_block.e, i + r) - j, 0L, (long)BN);
+            end[r] = (int)clamp(end_key(a, at_block.e, i + r) - j, 0L, (long)BN);
+        }
+        const ints begins = VECTOR(vload)(0, first), ends = VECTOR(vload)(0, end);
+#endif
+        for (int n0 = 0; n0 < count; n0 += WIDTH) {
+#if HAS_BIAS || HAS_MASK
+            const int last = at_block.queries - 1 - m * WIDTH;
+#endif
+#if HAS_BIAS
+            lanes biases[WIDTH];
+            for (int r = 0; r < WIDTH; r++)
+                biases[r] = load_biases(bias + at.bias + at_block.b * a.bias_stride[0] +
+                                            at_block.h * a.bias_stride[1] +
+                                            (i + min(r, last)) * a.bias_stride[2] +
+                                            (j + n0) * a.bias_stride[3],
+                                        a.bias_stride[3], count - n0);
+            transpose(biases);
+#endif
+#if HAS_MASK
+            lanes visible[WIDTH];
+            for (int r = 0; r < WIDTH; r++)
+                visible[r] = load_mask(mask + at.mask + at_block.b * a.mask_stride[0] +
+                                           at_block.h * a.mask_stride[1] +
+                                           (i + min(r, last)) * a.mask_stride[2] +
+                                           (j + n0) * a.mask_stride[3],
+                                       a.mask_stride[3], count - n0);
+            transpose(visible);
+#endif
+            for (int c = 0; c < min(WIDTH, count - n0); c++) {
+                const int n = n0 + c;
+                lanes x = s[n * MV + m];
+#if HAS_SOFTCAP
+                x = hyperbolic_tangent(x * min(1.0f / a.softcap, FLT_MAX)) * (a.softcap * UNIT);
+#endif
+#if HAS_BIAS
+                x = biases[c] == -INFINITY ? (lanes)(-INFINITY) : x + biases[c];
+#endif
+#if HAS_ALIBI
+                x = fma((lanes)(slope), distance + (float)n, x);
+#endif
+#if HAS_MASK
+                x = visible[c] == 0.0f ? (lanes)(-INFINITY) : x;
+#endif
+#if HAS_WINDOW
+                if (hides)
+                    x = (n >= begins & n < ends) ? x : (lanes)(-INFINITY);
+#endif
+                s[n * MV + m] = x;
+                top[m] = x > top[m] ? x : top[m];
+            }
+        }
+    }
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+/* o[d] = o[d] * factor + sum_n p[n] v[n][d] for `columns` (constant, at most DB) values of d. */
+INLINE void add_columns(const int columns, const lanes *factor, const lanes *p, source v,
+                        const long v_row, const long v_column, const int count, lanes *o)
+{
+    lanes sum[DB][MV];
+
+    UNROLL
+    for (int c = 0; c < columns; c++) {
+        UNROLL
+        for (int m = 0; m < MV; m++)
+            sum[c][m] = o[c * MV + m] * factor[m];
+    }
+    for (int n = 0; n < count; n++) {
+        lanes x[MV];
+        UNROLL
+        for (int m = 0; m < MV; m++)
+            x[m] = p[n * MV + m];
+        UNROLL
+        for (int c = 0; c < columns; c++) {
+            const lanes y = v[n * v_row + c * v_column];
+            UNROLL
+            for (int m = 0; m < MV; m++)
+                sum[c][m] = fma(x[m], y, sum[c][m]);
+        }
+    }
+    UNROLL
+    for (int c = 0; c < columns; c++) {
+        UNROLL
+        for (int m = 0; m < MV; m++)
+            o[c * MV + m] = sum[c][m];
+    }
+}
+
+/* Whether one of the values is infinite or NaN, which a weight of 0 would not keep away. */
+INLINE int has_nonfinite(source v, const long v_row, const long v_column, const int count)
+{
+    float sum = 0.0f;
+
+    for (int n = 0; n < count; n++) {
+        for (int d = 0; d < DIM_V; d++)
+            sum = fma(v[n * v_row + d * v_column], 0.0f, sum);
+    }
+    return sum != 0.0f;
+}
+
+/* As add_columns for all of v, but leaving out what a weight of -0 says is hidden. */
+INLINE void add_visible(const lanes *factor, const lanes *p, source v, const long v_row,
+                        const long v_column, const int count, lanes *o)
+{
+    for (int d = 0; d < DIM_V; d++) {
+        for (int m = 0; m < MV; m++) {
+            lanes sum = o[d * MV + m] * factor[m];
+            for (int n = 0; n < count; n++) {
+                const lanes x = p[n * MV + m];
+                const lanes y = v[n * v_row + d * v_column];
+                sum = VECTOR(as_int)(x) < 0 ? sum : fma(x, y, sum);
+            }
+            o[d * MV + m] = sum;
+        }
+    }
+}
+
+/* ---- a tile and a block --------------------------------------------------------------------- */
+
+/* Keys j .. j + count - 1 of at most BN. hides (constant): some may be hidden from some queries. */
+INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, const long j,
+                     const int count, const lanes *q, const __global storage *k,
+                     const __global storage *v, lanes *s, lanes *top, lanes *total,
+                     lanes *o BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+{
+    lanes new_top[MV], raw_top[MV], factor[MV], base[MV], sum[MV];
+    ints hidden = 0;
+
+    UNROLL
+    for (int m = 0; m < MV; m++)
+        raw_top[m] = new_top[m] = top[m];
+    if (hides || CHANGES_SCORES) {
+        multiply_keys(a, q, k, count, s, raw_top);
+        change_scores(hides, a, at, block, j, count, s,
+                      new_top BIAS_ARG MASK_ARG SLOPES_ARG);
+    } else {
+        multiply_keys(a, q, k, count, s, new_top);
+    }
+    UNROLL
+    for (int m = 0; m < MV; m++) {
+        base[m] = new_top[m] == -INFINITY ? (lanes)(0.0f) : new_top[m];
+        factor[m] = EXPONENTIAL(top[m] - base[m]);
+        top[m] = new_top[m];
+        sum[m] = 0.0f;
+    }
+    for (int n = 0; n < count; n++) {
+        UNROLL
+        for (int m = 0; m < MV; m++) {
+            const lanes x = s[n * MV + m];
+            lanes p = EXPONENTIAL(x - base[m]);
+            if (hides) {
+                const ints none = x == -INFINITY;
+                hidden |= none;
+                p = none ? (lanes)(-0.0f) : p;
+            }
+            s[n * MV + m] = p;
+            sum[m] += p;
+        }
+    }
+    UNROLL
+    for (int m = 0; m < MV; m++)
+        total[m] = fma(total[m], factor[m], sum[m]);
+
+#if STAGED
+    float values[BN * DIM_V];
+    for (int n = 0; n < count; n++)
+        stage_row(values + n * DIM_V, v + n * a.v_stride[2], V_STEP, DIM_V);
+    const long v_row = DIM_V;
+#else
+    const __global float *values = v;
+    const long v_row = a.v_stride[2];
+#endif
+    if (hides && any_lane(hidden) && has_nonfinite(values, v_row, V_COLUMN, count)) {
+        add_visible(factor, s, values, v_row, V_COLUMN, count, o);
+        return;
+    }
+    for (int d = 0; d + DB <= DIM_V; d += DB)
+        add_columns(DB, factor, s, values + d * V_COLUMN, v_row, V_COLUMN, count, o + d * MV);
+    if (DIM_V % DB)
+        add_columns(DIM_V % DB, factor, s, values + DIM_V / DB * DB * V_COLUMN, v_row, V_COLUMN,
+                    count, o + DIM_V / DB * DB * MV);
+}
+
+/* q[d] = the block's queries, scaled, as lanes. */
+INLINE void pack_queries(const struct attention_shape a, const struct place block,
+                         const __global storage *q, lanes *packed)
+{
+    const float scale = HAS_SOFTCAP ? a.scale : a.scale * UNIT;
+
+    for (int m = 0; m < MV; m++) {
+        for (int d = 0; d < DIM_QK; d += WIDTH) {
+            lanes x[WIDTH];
+            for (int r = 0; r < WIDTH; r++) {
+                const long row = min(m * WIDTH + r, block.queries - 1);
+                x[r] = load_row(q + row * a.q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d);
+            }
+            transpose(x);
+            for (int c = 0; c < min(WIDTH, DIM_QK - d); c++)
+                packed[(d + c) * MV + m] = x[c] * scale;
+        }
+    }
+}
+
+/* Rows block.i .. of o, at most BM and not beyond seq_q; zeros where the factor is negative. */
+INLINE void unpack_outputs(const struct attention_shape a, const struct place block,
+                           const lanes *packed, const lanes *factor, __global storage *o)
+{
+    const long rows = min(a.seq_q - block.i, (long)BM);
+
+    for (int m = 0; m < MV; m++) {
+        for (int d = 0; d < DIM_V; d += WIDTH) {
+            lanes x[WIDTH];
+            for (int c = 0; c < WIDTH; c++) {
+                const lanes y = packed[(d + c) * MV + m];
+                x[c] = factor[m] < 0.0f ? (lanes)(0.0f) : y * factor[m];
+            }
+            transpose(x);
+            for (int r = 0; r < min((long)WIDTH, rows - m * WIDTH); r++)
+                store_row(x[r], o + (m * WIDTH + r) * a.o_stride[2] + d * O_STEP, O_STEP,
+                          DIM_V - d);
+        }
+    }
+}
+
+INLINE void compute_block(SHAPE_PARAMS, const struct place block, const __global storage *q,
+                          const __global storage *k, const __global storage *v,
+                          __global storage *o BIAS_PARAM MASK_PARAM SLOPES_PARAM SINKS_PARAM
+                              LSE_PARAM)
+{
+    lanes packed_q[DIM_QK * MV], packed_o[ROUNDED(DIM_V) * MV], s[BN * MV];
+    lanes top[MV], total[MV], factor[MV];
+    const long last = block.i + block.queries - 1;
+    const long begin = first_key(a, block.e, block.i);
+    const long end = block.queries > 0 ? end_key(a, block.e, last) : 0;
+    const long all_begin = HIDES_ANYWHERE ? end : first_key(a, block.e, last);
+    const long all_end = end_key(a, block.e, block.i);
+
+    UNROLL
+    for (int m = 0; m < MV; m++) {
+        top[m] = -INFINITY;
+        total[m] = 0.0f;
+    }
+    for (int n = 0; n < ROUNDED(DIM_V) * MV; n++)
+        packed_o[n] = 0.0f;
+    if (begin < end)
+        pack_queries(a, block, q + at.q + block.b * a.q_stride[0] + block.h * a.q_stride[1] +
+                                   block.i * a.q_stride[2], packed_q);
+    k += at.k + block.b * a.k_stride[0] + block.h / a.group * a.k_stride[1];
+    v += at.v + block.b * a.v_stride[0] + block.h / a.group * a.v_stride[1];
+    for (long j = begin; j < end;) {
+        const int for_all = j >= all_begin && j < all_end;
+        const long stop = j < all_begin ? min(all_begin, end) : for_all ? all_end : end;
+        const int count = (int)min(stop - j, (long)BN);
+        if (!HIDES_ANYWHERE && for_all)
+            add_tile(0, a, at, block, j, count, packed_q, k + j * a.k_stride[2],
+                     v + j * a.v_stride[2], s, top, total,
+                     packed_o BIAS_ARG MASK_ARG SLOPES_ARG);
+        else if (HIDES_ANYWHERE || HAS_WINDOW)
+            add_tile(1, a, at, block, j, count, packed_q, k + j * a.k_stride[2],
+                     v + j * a.v_stride[2], s, top, total,
+                     packed_o BIAS_ARG MASK_ARG SLOPES_ARG);
+        j += count;
+    }
+
+    UNROLL
+    for (int m = 0; m < MV; m++) {
+        const ints unseeing =
+            total[m] == 0.0f | COUNT_UP + (float)(m * WIDTH) >= (float)block.queries;
+#if HAS_SINKS
+        const lanes sink = sinks[at.sinks + block.h] * UNIT;
+        const lanes new_top = sink > top[m] ? sink : top[m];
+        const lanes rescale = EXPONENTIAL(top[m] - new_top);
+        total[m] = fma(total[m], rescale, EXPONENTIAL(sink - new_top));
+        factor[m] = unseeing ? (lanes)(-1.0f) : rescale / total[m];
+        top[m] = new_top;
+#else
+        factor[m] = unseeing ? (lanes)(-1.0f) : 1.0f / total[m];
+#endif
+#if HAS_LSE
+        const lanes sums = unseeing ? (lanes)(-INFINITY) : top[m] * SCORE_TO_LOG + log(total[m]);
+        float rows[WIDTH];
+        VECTOR(vstore)(sums, 0, rows);
+        for (int r = 0; r < min((long)WIDTH, a.seq_q - block.i - m * WIDTH); r++)
+            lse[at.lse + (block.b * a.heads + block.h) * a.seq_q + block.i + m * WIDTH + r] =
+                rows[r];
+#endif
+    }
+    unpack_outputs(a, block, packed_o, factor,
+                   o + at.o + block.b * a.o_stride[0] + block.h * a.o_stride[1] +
+                       block.i * a.o_stride[2]);
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void fused_lanes(SHAPE_PARAMS, const __global storage *restrict q,
+                 const __global storage *restrict k, const __global storage *restrict v,
+                 __global storage *restrict o BIAS_PARAM MASK_PARAM SLOPES_PARAM SINKS_PARAM
+                     Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM)
+{
+    const long blocks = (a.seq_q + BM - 1) / BM;
+    const long x = get_global_id(0);
+    struct place block;
+
+    block.h = get_global_id(1);
+    block.b = get_global_id(2);
+    block.e = extent_of(a, at, block.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    for (int part = 0; part <= PAIRS; part++) {
+        const long n = part ? blocks - 1 - x : x;
+        if (part && n == x)
+            break;
+        block.i = n * BM;
+        block.queries = (int)clamp(block.e.queries - block.i, 0L, (long)BM);
+        compute_block(a, at, block, q, k, v,
+                      o BIAS_ARG MASK_ARG SLOPES_ARG SINKS_ARG LSE_ARG);
+    }
+}
