@@ -184,9 +184,9 @@ void scores(SHAPE_PARAMS, const __global storage *q, const __global storage *k B
     const int x = get_local_id(0) % GROUP_X, y = get_local_id(0) / GROUP_X;
     const long key_tiles = max((a.seq_kv + TILE_X - 1) / TILE_X, 1L);
     const long query_tiles = (a.seq_q + SWEEPS * TILE_Y - 1) / (SWEEPS * TILE_Y);
-    const long tile = get_group_id(0) / key_tiles;
-    const long j0 = get_group_id(0) % key_tiles * TILE_X;
-    const long b = tile / query_tiles / a.heads, h = tile / query_tiles % a.heads;
+    const long group = get_group_id(0), tile = group / key_tiles, bh = tile / query_tiles;
+    const long j0 = (group - tile * key_tiles) * TILE_X;
+    const long b = bh / a.heads, h = bh - b * a.heads;
     const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const long keys = EVERY_PAIR ? a.seq_kv : e.keys;
     const __global storage *k_rows =
@@ -194,7 +194,7 @@ void scores(SHAPE_PARAMS, const __global storage *q, const __global storage *k B
     bool k_complete = false; /* k_tile holds all of the keys' elements */
 
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
-        const long i0 = (tile % query_tiles * SWEEPS + sweep) * TILE_Y;
+        const long i0 = ((tile - bh * query_tiles) * SWEEPS + sweep) * TILE_Y;
         const long last = min(i0 + TILE_Y, e.queries) - 1;
         const bool any_visible = i0 < e.queries && j0 < end_key(a, e, last) &&
                                  j0 + TILE_X > first_key(a, e, i0);
@@ -222,7 +222,7 @@ void scores(SHAPE_PARAMS, const __global storage *q, const __global storage *k B
         for (int r = 0; r < ITEM_Y; r++) {
             const long i = i0 + y * ITEM_Y + r;
             const long first = first_key(a, e, i), end = end_key(a, e, i);
-            const long row = ((b * a.heads + h) * a.seq_q + i) * a.seq_kv;
+            const long row = (bh * a.seq_q + i) * a.seq_kv;
 
             for (int n = 0; n < VECTORS && i < a.seq_q; n++) {
                 const long j = j0 + column_of(x, n), left = a.seq_kv - j;
@@ -296,8 +296,8 @@ void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM
 {
     __local float part[SOFTMAX_ITEMS];
     const int x = get_local_id(0);
-    const long n = get_group_id(0);
-    const long i = n % a.seq_q, h = n / a.seq_q % a.heads, b = n / a.seq_q / a.heads;
+    const long n = get_group_id(0), bh = n / a.seq_q;
+    const long i = n - bh * a.seq_q, b = bh / a.heads, h = bh - b * a.heads;
     const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const long end = end_key(a, e, i), first = min(first_key(a, e, i), end);
     const long step = SOFTMAX_ITEMS * VECTOR;
@@ -365,15 +365,15 @@ void values(SHAPE_PARAMS, const __global storage *v, __global storage *o BIAS_PA
     const int x = get_local_id(0) % GROUP_X, y = get_local_id(0) / GROUP_X;
     const long column_tiles = (DIM_V + TILE_X - 1) / TILE_X;
     const long query_tiles = (a.seq_q + TILE_Y - 1) / TILE_Y;
-    const long tile = get_group_id(0) / column_tiles;
-    const long c0 = get_group_id(0) % column_tiles * TILE_X;
-    const long i0 = tile % query_tiles * TILE_Y;
-    const long b = tile / query_tiles / a.heads, h = tile / query_tiles % a.heads;
+    const long group = get_group_id(0), tile = group / column_tiles, bh = tile / query_tiles;
+    const long c0 = (group - tile * column_tiles) * TILE_X;
+    const long i0 = (tile - bh * query_tiles) * TILE_Y;
+    const long b = bh / a.heads, h = bh - b * a.heads;
     const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const long begin = first_key(a, e, i0); /* the keys that some query of the tile sees */
     const long end = i0 < e.queries ? end_key(a, e, min(i0 + TILE_Y, e.queries) - 1) : 0;
     const __global storage *v_rows = v + at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1];
-    const __global float *p_rows = PLACE + ((b * a.heads + h) * a.seq_q + i0) * a.seq_kv;
+    const __global float *p_rows = PLACE + (bh * a.seq_q + i0) * a.seq_kv;
     lanes sum[ITEM_Y][VECTORS];
 
     for (int r = 0; r < ITEM_Y; r++)
@@ -405,7 +405,7 @@ void values(SHAPE_PARAMS, const __global storage *v, __global storage *o BIAS_PA
 
                 if (c >= DIM_V)
                     break;
-                if (result != result) { /* perhaps 0 * NaN or 0 * Inf of a hidden key: leave them out */
+                if (result != result) { /* perhaps 0 * NaN of a hidden key: leave those out */
                     const long first = first_key(a, e, i), last = end_key(a, e, i);
 
                     result = 0.0f;

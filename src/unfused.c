@@ -86,7 +86,8 @@ static void adapt_cpu(const clattn_problem *p, const clattn_device_info *dev, si
 
     values[GROUP_X_INDEX] = values[GROUP_Y_INDEX] = values[SOFTMAX_ITEMS_INDEX] = 1;
     values[VECTOR_INDEX] = width >= 16 ? 16 : width >= 8 ? 8 : 4;
-    values[ITEM_X_INDEX] = 4 * values[VECTOR_INDEX];
+    values[ITEM_X_INDEX] = 2 * values[VECTOR_INDEX];
+    values[ITEM_Y_INDEX] = p->seq_q > 4 ? 8 : 4;
     values[SWEEPS_INDEX] = 16;
     values[DEPTH_INDEX] = 32;
     while (values[DEPTH_INDEX] < p->dim_qk && values[DEPTH_INDEX] < 128)
