@@ -1,10 +1,9 @@
 #include "measure.h"
+#include "timing.h"
 #include "values.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define MOST_EXECUTIONS 256 /* Of one sample. */
 
 static bool fail(const struct measurement *m, const char *what, clattn_status status,
                  struct message *why)
@@ -164,46 +163,20 @@ void measurement_free_results(struct results *results)
     *results = (struct results){0};
 }
 
-static int ascending(const void *left, const void *right)
+static bool enqueue(void *work, cl_event *end, struct message *why)
 {
-    const double a = *(const double *)left, b = *(const double *)right;
-
-    return (a > b) - (a < b);
-}
-
-/* The median time from each end to the next. */
-static bool median_step(const cl_event *ends, size_t count, double *seconds, struct message *why)
-{
-    double steps[MOST_EXECUTIONS];
-
-    for (size_t n = 0; n + 1 < count; n++) {
-        steps[n] = target_seconds(ends[n], CL_PROFILING_COMMAND_END, ends[n + 1]);
-        if (steps[n] < 0.0)
-            return message_set(why, "the device's clock does not advance between executions");
-    }
-    qsort(steps, count - 1, sizeof *steps, ascending);
-    *seconds = (steps[(count - 1) / 2] + steps[(count - 2) / 2]) / 2.0;
-    return true;
+    return execute(work, end, why);
 }
 
 bool measurement_sample(struct measurement *m, double busy, double *seconds, struct message *why)
 {
-    cl_event ends[MOST_EXECUTIONS + 1];
-    size_t enqueued = 0;
-    size_t wanted = 1; /* The first sample of all only finds out how long one takes. */
+    size_t executions = 1; /* The first sample of all only finds out how long one takes. */
 
     if (m->seconds > 0.0)
-        wanted =
-            busy / m->seconds < MOST_EXECUTIONS ? (size_t)(busy / m->seconds) + 1 : MOST_EXECUTIONS;
-    bool ok = true;
-    while (ok && enqueued < wanted + 1) {
-        ok = execute(m, &ends[enqueued], why);
-        enqueued += ok;
-    }
-    ok = finish(m, why) && ok && median_step(ends, enqueued, seconds, why);
-    for (size_t n = 0; n < enqueued; n++)
-        clReleaseEvent(ends[n]);
-    if (ok)
-        m->seconds = *seconds;
-    return ok;
+        executions =
+            busy / m->seconds < TIMING_MOST ? (size_t)(busy / m->seconds) + 1 : TIMING_MOST;
+    if (!timing_median(m->target, enqueue, m, executions, seconds, why))
+        return false;
+    m->seconds = *seconds;
+    return true;
 }

@@ -29,9 +29,7 @@ bool measurement_results(const struct measurement *measurement,
 
 void measurement_free_results(struct results *results);
 
-/* Executes back to back for about `busy` seconds and gives the median device time of one
- * execution: from the end of one to the end of the next, so that all its kernels and the gaps
- * between them count, but not the way from the host. */
+/* Executes back to back for about `busy` seconds; the time of one as timing_median() has it. */
 bool measurement_sample(struct measurement *measurement, double busy, double *seconds,
                         struct message *why);
 

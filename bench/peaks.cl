@@ -1,5 +1,7 @@
 /* What a device can do at best: fused multiply-adds in registers, reading and copying memory.
  *
+ * MULTIPLY_ADD fma or mad: which one is the machine's own differs, and FP_FAST_FMAF does not tell
+ *            (PoCL 3.1 leaves it undefined, and its mad is a multiplication and an addition)
  * LANES      floats per vector: 1, 4, 8 or 16
  * CHAINS     independent accumulators, enough to hide the latency of one
  * SEQUENTIAL 1: a work-item walks through memory of its own (CPUs); 0: neighbours read neighbours
@@ -10,12 +12,6 @@
 typedef float real;
 #else
 typedef PASTE(float, LANES) real;
-#endif
-
-#ifdef FP_FAST_FMAF
-#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
-#else
-#define MULTIPLY_ADD(a, b, c) mad(a, b, c) /* fma() would be emulated */
 #endif
 
 /* 2 * LANES * CHAINS * 16 * rounds operations per work-item; a converges to y / (1 - x), so it

@@ -5,28 +5,41 @@
 
 #include "target.h"
 
-struct peaks {
-    const struct target *target;
+/* A form of the multiply-add kernel; several are tried, the fastest stays. */
+struct peak_form {
+    unsigned lanes, chains; /* Vector width and independent accumulators. */
+    const char *operation;  /* "fma" or "mad". */
     cl_program program;
-    cl_kernel fma, read, copy;
-    cl_mem from, to;
-    size_t local, global;   /* Of the FMA kernel. */
-    size_t stream_global;   /* Of the memory kernels; their local size is the same. */
-    unsigned lanes, chains; /* The FMA kernel's shape, the fastest of those tried. */
-    cl_uint rounds;         /* Makes a launch long enough to be timed. */
-    cl_uint count;          /* Vectors per work-item of the memory kernels. */
-    size_t buffer_bytes;    /* Read by one launch. */
+    cl_kernel kernel;
+    double best; /* Operations per second. */
 };
 
-/* Builds the kernels in the shapes that suit the device and keeps the fastest. */
+#define PEAK_MOST_FORMS 4
+
+struct peaks {
+    const struct target *target;
+    struct peak_form forms[PEAK_MOST_FORMS];
+    const struct peak_form *form; /* The fastest. */
+    cl_kernel read, copy;
+    cl_mem from, to;
+    size_t local;         /* Of all kernels. */
+    size_t fma_global;    /* Of the multiply-add kernels. */
+    size_t stream_global; /* Of the memory kernels. */
+    cl_uint count;        /* Vectors per work-item of the memory kernels. */
+    size_t buffer_bytes;  /* Read by one launch. */
+};
+
+/* Builds the kernels in the forms that suit the device and finds the fastest. */
 bool peaks_open(struct peaks *peaks, const struct target *target, struct message *why);
 
 void peaks_close(struct peaks *peaks);
 
-/* Each is one sample of some 30 ms, the median of three launches. */
-bool peaks_fma(struct peaks *peaks, double *gflops, struct message *why);
+/* One sample of some 30 ms, in launches of about `launch_seconds` (within bounds): as long as the
+ * executions that it is compared with, so that interruptions weigh the same. */
+bool peaks_fma(struct peaks *peaks, double launch_seconds, double *gflops, struct message *why);
+
+/* One sample of three launches; copying counts what is read and what is written. */
 bool peaks_read(struct peaks *peaks, double *gigabytes, struct message *why);
-bool peaks_copy(struct peaks *peaks, double *gigabytes,
-                struct message *why); /* Read and written. */
+bool peaks_copy(struct peaks *peaks, double *gigabytes, struct message *why);
 
 #endif

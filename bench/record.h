@@ -2,7 +2,7 @@
 #ifndef CLATTN_BENCH_RECORD_H
 #define CLATTN_BENCH_RECORD_H
 
-#include "target.h"
+#include "peaks.h"
 #include "worst.h"
 #include <stddef.h>
 
@@ -38,7 +38,8 @@ void record_free(struct record *record);
 /* The peaks of a run, in GFLOP/s and GB/s. */
 struct peak_samples {
     struct samples fma, read, copy;
-    unsigned lanes, chains;
+    struct peak_form form;
+    bool exceeded; /* A problem was clearly faster: the peak is none. */
 };
 
 #endif

@@ -69,14 +69,18 @@ static json_t *make_load(void)
     return count == 3 ? json_pack("[f, f, f]", load[0], load[1], load[2]) : json_null();
 }
 
+static json_t *make_peak(const struct samples *samples)
+{
+    return json_pack("{s:o, s:o}", "median", number(samples_median(samples)), "samples",
+                     numbers(samples, 1.0));
+}
+
 static json_t *make_peaks(const struct peak_samples *peaks)
 {
-    return json_pack("{s:{s:o, s:o, s:i, s:i}, s:{s:o, s:o}, s:{s:o, s:o}}", "fma_gflops", "median",
-                     number(samples_median(&peaks->fma)), "samples", numbers(&peaks->fma, 1.0),
-                     "lanes", (int)peaks->lanes, "chains", (int)peaks->chains, "read_gbytes",
-                     "median", number(samples_median(&peaks->read)), "samples",
-                     numbers(&peaks->read, 1.0), "copy_gbytes", "median",
-                     number(samples_median(&peaks->copy)), "samples", numbers(&peaks->copy, 1.0));
+    return json_pack("{s:o, s:{s:s, s:i, s:i}, s:o, s:o}", "fma_gflops", make_peak(&peaks->fma),
+                     "fma_form", "operation", peaks->form.operation, "lanes",
+                     (int)peaks->form.lanes, "chains", (int)peaks->form.chains, "read_gbytes",
+                     make_peak(&peaks->read), "copy_gbytes", make_peak(&peaks->copy));
 }
 
 bool results_write(const char *path, const struct target *target, const struct peak_samples *peaks,

@@ -17,6 +17,7 @@
 #define WARM_UP_SECONDS 0.2
 #define SAMPLE_SECONDS 0.05
 #define DEFAULT_REPEAT 7
+#define MOST_PLAUSIBLE_SHARE 1.02
 
 static const char help[] =
     "Usage: clattn-bench run [OPTION...] [WORKLOAD | PROBLEM | FILE.safetensors]...\n"
@@ -178,14 +179,16 @@ static bool sample(struct run *run, struct measurement *m, struct record *record
         return false;
     samples_add(&run->peak_samples.copy, bandwidth);
     for (size_t n = 0; n < run->settings->repeat; n++) {
-        if (!peaks_fma(&run->peaks, &before, why) ||
+        if (!peaks_fma(&run->peaks, m->seconds, &before, why) ||
             !measurement_sample(m, SAMPLE_SECONDS, &seconds, why) ||
-            !peaks_fma(&run->peaks, &after, why))
+            !peaks_fma(&run->peaks, m->seconds, &after, why))
             return false;
         samples_add(&run->peak_samples.fma, before);
         samples_add(&record->seconds, seconds);
         samples_add(&record->share, record->flops / seconds * 1e-9 / ((before + after) / 2.0));
     }
+    if (samples_median(&record->share) > MOST_PLAUSIBLE_SHARE)
+        run->peak_samples.exceeded = true;
     return true;
 }
 
@@ -285,8 +288,7 @@ static int run_all(const struct settings *settings, const struct items *items)
         return EXIT_FAILED;
     }
     if (peaks_open(&run.peaks, &run.target, &why)) {
-        run.peak_samples.lanes = run.peaks.lanes;
-        run.peak_samples.chains = run.peaks.chains;
+        run.peak_samples.form = *run.peaks.form;
         ok = run_items(&run, items);
         peaks_close(&run.peaks);
     } else {

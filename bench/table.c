@@ -58,4 +58,8 @@ void table_footer(const struct peak_samples *peaks)
            samples_median(&peaks->fma), samples_median(&peaks->read), samples_median(&peaks->copy));
     printf("ms is the median device time; error is the worst error divided by its bound "
            "(over 1 fails)\n");
+    if (peaks->exceeded)
+        printf(
+            "a share over 100 %% means that the peak was measured too low: the machine was busy, "
+            "or the\nmultiply-add kernel does not suit this device\n");
 }

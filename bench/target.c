@@ -51,15 +51,3 @@ const char *target_type_name(cl_device_type type)
            : type & CL_DEVICE_TYPE_ACCELERATOR ? "accelerator"
                                                : "other";
 }
-
-double target_seconds(cl_event first, cl_profiling_info first_info, cl_event last)
-{
-    cl_ulong from, to;
-
-    if (clGetEventProfilingInfo(first, first_info, sizeof from, &from, NULL) != CL_SUCCESS ||
-        clGetEventProfilingInfo(last, CL_PROFILING_COMMAND_END, sizeof to, &to, NULL) !=
-            CL_SUCCESS ||
-        to <= from)
-        return -1.0;
-    return (double)(to - from) * 1e-9;
-}

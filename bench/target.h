@@ -20,8 +20,4 @@ void target_close(struct target *target);
 /* "cpu", "gpu", "accelerator" or "other". */
 const char *target_type_name(cl_device_type type);
 
-/* The device time in seconds from a moment of `first` (CL_PROFILING_COMMAND_START or _END) to the
- * end of `last`; negative if the driver cannot tell. */
-double target_seconds(cl_event first, cl_profiling_info first_info, cl_event last);
-
 #endif

@@ -1,0 +1,26 @@
+#!/bin/sh
+# sh bench/quickstart.sh: installs what is missing, builds, and runs attention on the default
+# device over tensors of a real model, each result checked against the stored answer.
+# Options go to clattn-bench run, for example: sh bench/quickstart.sh --device 1
+set -eu
+cd "$(dirname "$0")/.."
+build=build/quickstart
+
+# quietly COMMAND...: shows what it said only if it fails.
+quietly() {
+    mkdir -p "$build"
+    if ! "$@" > "$build/log" 2>&1; then
+        cat "$build/log" >&2
+        exit 1
+    fi
+}
+
+sh tests/packages.sh build
+echo "building in $build"
+quietly cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DCLATTN_BUILD_TESTS=OFF
+quietly cmake --build "$build" --parallel "$(nproc)"
+if ! "$build/bench/clattn-bench" devices > /dev/null 2>&1; then
+    sh tests/packages.sh device
+fi
+echo
+exec "$build/bench/clattn-bench" run "$@" tests/data/minilm/*.safetensors

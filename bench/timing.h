@@ -1,0 +1,18 @@
+/* How long one of many equal executions takes, all enqueued at once. */
+#ifndef CLATTN_BENCH_TIMING_H
+#define CLATTN_BENCH_TIMING_H
+
+#include "target.h"
+
+/* Enqueues one execution on the target's queue; `end` receives the event of its end. */
+typedef bool (*timing_enqueue)(void *work, cl_event *end, struct message *why);
+
+/* The median device time from the end of one execution to the end of the next, over `executions`
+ * (1 to TIMING_MOST) after a first: all kernels of an execution and the gaps between them count,
+ * the way from the host does not. Peaks and problems are timed alike, so that what disturbs the
+ * machine disturbs both. */
+#define TIMING_MOST 256
+bool timing_median(const struct target *target, timing_enqueue enqueue, void *work,
+                   size_t executions, double *seconds, struct message *why);
+
+#endif

@@ -1,0 +1,66 @@
+#!/bin/sh
+# sh tests/packages.sh TOPIC...: installs what is missing on Debian 12, Ubuntu 24.04 and later.
+#   build   compile the library and clattn-bench
+#   device  the CPU as an OpenCL device (PoCL), for machines without another
+#   test    what the tests need besides
+# As root, or with sudo. When nothing is missing it only looks; where there is no apt-get it names
+# the packages and goes on.
+set -eu
+
+missing=
+
+# need PACKAGE [COMMAND]: is missing if it is not installed and the command is not there either.
+need() {
+    if [ $# -gt 1 ] && command -v "$2" > /dev/null 2>&1; then
+        return
+    fi
+    case $(dpkg-query -W -f '${Status}' "$1" 2> /dev/null || true) in
+    "install ok installed") ;;
+    *) missing="$missing $1" ;;
+    esac
+}
+
+for topic in "$@"; do
+    case $topic in
+    build)
+        need gcc cc
+        need libc6-dev
+        need make make
+        need cmake cmake
+        need pkg-config pkg-config
+        need opencl-headers
+        need ocl-icd-opencl-dev
+        need libjansson-dev
+        ;;
+    device)
+        need pocl-opencl-icd
+        ;;
+    test)
+        need gcc gcc
+        need g++ g++
+        need clang clang
+        need libcriterion-dev
+        need oclgrind oclgrind
+        need pocl-opencl-icd
+        ;;
+    *)
+        echo "usage: sh tests/packages.sh build|device|test..." >&2
+        exit 2
+        ;;
+    esac
+done
+
+[ -n "$missing" ] || exit 0
+if ! command -v apt-get > /dev/null 2>&1; then
+    echo "There is no apt-get here. If the build fails, install what Debian calls$missing." >&2
+    exit 0
+fi
+as_root=
+if [ "$(id -u)" -ne 0 ]; then
+    as_root=sudo
+fi
+echo "installing$missing"
+$as_root apt-get update -q > /dev/null
+# shellcheck disable=SC2086 # a list of words
+$as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -q -y --no-install-recommends $missing > /dev/null
