@@ -12,8 +12,8 @@
  *           time, and neighbouring lanes read neighbouring banks.
  * NDRange   local ITEMS = LANES * BANDS; one group for each block of queries of each (batch, head).
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
- * Hidden    A hidden key's weight is -0, which no exp gives. Where V holds an Inf or NaN and some
- *           key of the tile is hidden from some row, the second product skips weights of -0.
+ * Hidden    Where some key of a block is hidden from some row, V's Infs and NaNs are staged as 0:
+ *           a weight of 0 would not silence them. Rows that do see them get them at the end.
  * Barriers  Every item reaches every barrier; nothing relies on sub-group lockstep. A stage is
  *           filled between two barriers and read between the next two.
  * Tunables  src/tunables/fused_tiles.def, all defined by the host; no fallbacks here. */
@@ -52,9 +52,6 @@
 
 /* While a row has seen nothing but -inf, any finite reference gives weights of 0. */
 #define FINITE(maximum) ((maximum) == -INFINITY ? 0.0f : (maximum))
-
-#define HIDDEN_WEIGHT as_float(0x80000000u)
-#define IS_HIDDEN(p) (as_uint(p) == 0x80000000u)
 
 #ifdef FP_FAST_FMAF
 #define MULTIPLY_ADD fma
@@ -136,17 +133,27 @@ inline float8 load8(const __global storage *p, const bool aligned)
                       bf16_round((x).w)), 0, p)
 #endif
 
+/* x with 0 for every Inf and NaN; tells whether there was one. */
+inline float4 finite_or_0(const float4 x, int *tainted)
+{
+    const int4 bad = x * 0.0f != 0.0f;
+
+    *tainted |= any(bad);
+    return bad ? (float4)0.0f : x;
+}
+
 /* Fills tile_rows x columns of a tile (stride in float4) with columns [first, first + columns) of
- * a matrix of rows x dim, and with 0 outside of it; rows >= 1. The result is NaN if this item
- * loaded an Inf or NaN, else 0. All but the pointers, steps and rows are constants once inlined. */
+ * a matrix of rows x dim, and with 0 outside of it; rows >= 1. With `finite` Infs and NaNs become
+ * 0 too, and the result tells whether this item met one. All but the pointers, steps, rows and
+ * flags are constants once inlined. */
 __attribute__((always_inline))
-inline float load_tile(__local float4 *tile, const int stride, const int tile_rows,
-                       const int columns, const __global storage *matrix, const long row_step,
-                       const long step, const int rows, const int first, const int dim,
-                       const int width, const bool aligned)
+inline int load_tile(__local float4 *tile, const int stride, const int tile_rows,
+                     const int columns, const __global storage *matrix, const long row_step,
+                     const long step, const int rows, const int first, const int dim,
+                     const int width, const bool aligned, const bool finite)
 {
     const int chunks = columns / width;
-    float4 taint = 0.0f;
+    int tainted = 0;
 
     for (int t = get_local_id(0); t < tile_rows * chunks; t += ITEMS) {
         const int row = t / chunks, column = t % chunks * width;
@@ -154,51 +161,25 @@ inline float load_tile(__local float4 *tile, const int stride, const int tile_ro
         /* Clamped, not skipped: loads without branches can be in flight together. */
         const __global storage *p =
             matrix + min(row, rows - 1) * row_step + min(first + column, dim - width) * step;
+        __local float4 *const to = tile + row * stride + column / 4;
         if (width == 1) {
-            const float x = inside ? LOAD(p, 0) : 0.0f;
-            ((__local float *)tile)[row * stride * 4 + column] = x;
-            taint.x = x * 0.0f + taint.x;
+            float4 x = inside ? LOAD(p, 0) : 0.0f;
+            if (finite)
+                x = finite_or_0(x, &tainted);
+            ((__local float *)to)[column % 4] = x.x;
         } else if (width == 4) {
             const float4 x = inside ? load4(p, aligned) : 0.0f;
-            tile[row * stride + column / 4] = x;
-            taint = x * 0.0f + taint;
+            *to = finite ? finite_or_0(x, &tainted) : x;
         }
 #if LOAD_WIDTH == 8
         else {
             const float8 x = inside ? load8(p, aligned) : 0.0f;
-            tile[row * stride + column / 4] = x.lo;
-            tile[row * stride + column / 4 + 1] = x.hi;
-            taint = x.lo * 0.0f + taint;
-            taint = x.hi * 0.0f + taint;
+            to[0] = finite ? finite_or_0(x.lo, &tainted) : x.lo;
+            to[1] = finite ? finite_or_0(x.hi, &tainted) : x.hi;
         }
 #endif
     }
-    return taint.x + taint.y + taint.z + taint.w;
-}
-
-/* out += p v over the keys of a stage; weights and values start at this item's first. */
-__attribute__((always_inline))
-inline void add_values(float4 (*out)[DIMS4], const __local float4 *weights,
-                       const __local float4 *values, const bool skip_hidden)
-{
-    for (int key = 0; key < STAGE_V; key++) {
-        float4 v4[DIMS4];
-#pragma unroll
-        for (int n = 0; n < DIMS4; n++)
-            v4[n] = values[key * V_STRIDE + n * LANES];
-#pragma unroll
-        for (int g = 0; g < QUADS; g++) {
-            const float4 p4 = weights[key * ROW_STRIDE + g * BANDS];
-            const float p[4] = {p4.x, p4.y, p4.z, p4.w};
-#pragma unroll
-            for (int r = 0; r < 4; r++)
-                if (!skip_hidden || !IS_HIDDEN(p[r]))
-#pragma unroll
-                    for (int n = 0; n < DIMS4; n++)
-                        out[4 * g + r][n] =
-                            MULTIPLY_ADD((float4)p[r], v4[n], out[4 * g + r][n]);
-        }
-    }
+    return tainted;
 }
 
 /* Stores x to dims d.. of a row of o, those that exist. */
@@ -225,7 +206,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                  Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int v_tainted;      /* not 0 once a V tile with a hidden key held an Inf or NaN */
+    __local int v_tainted; /* not 0 once an Inf or NaN of V was staged as 0 */
     /* Each row's highest score so far, and what a new one scales earlier weights by. */
     __local float4 maximum[BLOCK_Q / 4], rescale[BLOCK_Q / 4];
     __local float4 *const q_tile = tiles, *const k_tile = tiles + K_AT;
@@ -285,7 +266,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
         v_tainted = 0;
     if (Q_RESIDENT && begin < end)
         load_tile(q_tile, Q_STRIDE, BLOCK_Q, STAGED_DIM, q_rows, a.q_stride[2], Q_STEP, queries, 0,
-                  DIM_QK, WIDTH(UNIT_Q, DIM_QK), q_aligned);
+                  DIM_QK, WIDTH(UNIT_Q, DIM_QK), q_aligned, false);
     barrier(CLK_LOCAL_MEM_FENCE);
 
     for (long j0 = begin; j0 < end; j0 += BLOCK_KV) {
@@ -294,7 +275,6 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                            j0 + BLOCK_KV > seen_by_all_to;
         const __global storage *const v_block = v_rows + j0 * a.v_stride[2];
         float s[ROWS][KEYS], highest[ROWS];
-        uint hidden[(ROWS * KEYS + 31) / 32] = {0}; /* bit r * KEYS + c: key c, row r */
 
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
@@ -304,9 +284,10 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
         for (int first = 0; first < STAGED_DIM; first += STAGE) {
             if (!Q_RESIDENT)
                 load_tile(q_tile, Q_STRIDE, BLOCK_Q, STAGE, q_rows, a.q_stride[2], Q_STEP, queries,
-                          first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), q_aligned);
+                          first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), q_aligned, false);
             load_tile(k_tile, K_STRIDE, BLOCK_KV, STAGE, k_rows + j0 * a.k_stride[2],
-                      a.k_stride[2], K_STEP, keys, first, DIM_QK, WIDTH(UNIT_K, DIM_QK), k_aligned);
+                      a.k_stride[2], K_STEP, keys, first, DIM_QK, WIDTH(UNIT_K, DIM_QK), k_aligned,
+                      false);
             barrier(CLK_LOCAL_MEM_FENCE); /* the stage is complete */
             for (int d = 0; d < STAGE / 4; d++) {
                 float4 k4[KEYS];
@@ -330,7 +311,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                 barrier(CLK_LOCAL_MEM_FENCE); /* the stage may be overwritten */
         }
 
-        /* In the block's own coordinates: 32 bits, and a register or two instead of 64 bits a row. */
+        /* In the block's own coordinates: 32 bits take fewer registers than 64 for each row. */
 #if HAS_WINDOW_LEFT
         const int first_at = clamp(i0 + e.diagonal - a.window_left - j0, (long)-BLOCK_Q,
                                    (long)BLOCK_KV);
@@ -370,7 +351,6 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                     sees = sees && bias_here != -INFINITY;
                     s[r][c] += bias_here;
 #endif
-                    hidden[(r * KEYS + c) / 32] |= (uint)!sees << (r * KEYS + c) % 32;
 #if HAS_SINKS && (HAS_MASK || HAS_BIAS)
                     rows_seeing |= (uint)sees << r;
 #endif
@@ -407,8 +387,6 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
 #pragma unroll
             for (int c = 0; c < KEYS; c++) {
                 s[r][c] = EXP2((s[r][c] - reference) * LOG2E);
-                if (hides && (hidden[(r * KEYS + c) / 32] >> (r * KEYS + c) % 32 & 1u))
-                    s[r][c] = HIDDEN_WEIGHT;
                 sum[r] += s[r][c];
             }
         }
@@ -426,21 +404,52 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                                     g * BANDS + band] =
                                 (float4)(s[4 * g][c], s[4 * g + 1][c], s[4 * g + 2][c],
                                          s[4 * g + 3][c]);
-            const float taint = load_tile(v_tile, V_STRIDE, STAGE_V, 4 * V_STRIDE,
-                                          v_block + j * a.v_stride[2], a.v_stride[2], V_STEP,
-                                          keys - j, 0, DIM_V, WIDTH(UNIT_V, DIM_V), v_aligned);
-            if (hides && taint != taint)
+            if (load_tile(v_tile, V_STRIDE, STAGE_V, 4 * V_STRIDE, v_block + j * a.v_stride[2],
+                          a.v_stride[2], V_STEP, keys - j, 0, DIM_V, WIDTH(UNIT_V, DIM_V),
+                          v_aligned, hides))
                 atomic_or(&v_tainted, 1);
             barrier(CLK_LOCAL_MEM_FENCE); /* weights and V are complete */
-            if (hides && v_tainted)
-                add_values(out, weights + j % WEIGHT_KEYS * ROW_STRIDE + band, v_tile + lane, true);
-            else
-                add_values(out, weights + j % WEIGHT_KEYS * ROW_STRIDE + band, v_tile + lane,
-                           false);
+            for (int key = 0; key < STAGE_V; key++) {
+                float4 v4[DIMS4];
+#pragma unroll
+                for (int n = 0; n < DIMS4; n++)
+                    v4[n] = v_tile[key * V_STRIDE + n * LANES + lane];
+#pragma unroll
+                for (int g = 0; g < QUADS; g++) {
+                    const float4 p4 =
+                        weights[(j % WEIGHT_KEYS + key) * ROW_STRIDE + g * BANDS + band];
+                    const float p[4] = {p4.x, p4.y, p4.z, p4.w};
+#pragma unroll
+                    for (int r = 0; r < 4; r++)
+#pragma unroll
+                        for (int n = 0; n < DIMS4; n++)
+                            out[4 * g + r][n] =
+                                MULTIPLY_ADD((float4)p[r], v4[n], out[4 * g + r][n]);
+                }
+            }
             barrier(CLK_LOCAL_MEM_FENCE); /* weights and V may be overwritten */
         }
     }
 
+    /* v_tainted is final: a barrier ended the last stage. Here only what is not finite counts. */
+    for (long j = v_tainted ? begin : end; j < end; j++)
+#pragma unroll
+        for (int n = 0; n < DIMS4; n++) {
+            const int d = 4 * (lane + LANES * n);
+            const __global storage *const p = v_rows + j * a.v_stride[2];
+            const float4 v4 = (float4)(LOAD(p, min(d, DIM_V - 1) * V_STEP),
+                                       LOAD(p, min(d + 1, DIM_V - 1) * V_STEP),
+                                       LOAD(p, min(d + 2, DIM_V - 1) * V_STEP),
+                                       LOAD(p, min(d + 3, DIM_V - 1) * V_STEP));
+            int tainted = 0;
+            const float4 finite = finite_or_0(v4, &tainted);
+            if (tainted)
+#pragma unroll
+                for (int r = 0; r < ROWS; r++)
+                    if (visible(a, at, first_key(a, e, i0 + ROW(r)), end_key(a, e, i0 + ROW(r)), b,
+                                h, i0 + ROW(r), j BIAS_ARG MASK_ARG))
+                        out[r][n] += v4 - finite;
+        }
 #pragma unroll
     for (int g = 0; g < QUADS; g++)
         partial[lane * ROW_STRIDE + g * BANDS + band] =
