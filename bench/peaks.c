@@ -144,7 +144,7 @@ static void list_forms(struct peaks *peaks)
 
 static bool choose_form(struct peaks *peaks, struct message *why)
 {
-    double rate;
+    double rate = 0.0;
 
     list_forms(peaks);
     for (int n = 0; n < PEAK_MOST_FORMS; n++)

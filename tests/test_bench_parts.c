@@ -1,9 +1,9 @@
 /* The parts of clattn-bench that decide whether a result is right. */
-#include "case.h"
-#include "case_file.h"
-#include "check.h"
-#include "compare.h"
-#include "values.h"
+#include "../bench/case.h"
+#include "../bench/case_file.h"
+#include "../bench/check.h"
+#include "../bench/compare.h"
+#include "../bench/values.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>

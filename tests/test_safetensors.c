@@ -1,5 +1,5 @@
 /* The safetensors reader against sound, truncated, lying and hostile files. */
-#include "../bench/safetensors.h" /* not the one in this folder */
+#include "../bench/safetensors.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
