@@ -30,7 +30,8 @@
 #define QUADS (ROWS / 4)
 #define DIMS4 ((DIM_V + 4 * LANES - 1) / (4 * LANES))
 /* An item's rows are quads, BANDS quads apart: row r of an item, in the block. */
-#define ROW(r) (((r) / 4 * BANDS + band) * 4 + (r) % 4)
+#define ROW_FROM_FIRST(r) ((r) / 4 * BANDS * 4 + (r) % 4)
+#define ROW(r) (band * 4 + ROW_FROM_FIRST(r))
 
 /* Local memory, counted in float4. Columns of q and k are padded with zeros to whole stages. */
 #define MIN(x, y) ((x) < (y) ? (x) : (y))
@@ -101,34 +102,40 @@ inline bool rows_aligned(const __global storage *rows, const long row_step, cons
     return (((size_t)rows | (size_t)row_step * STORAGE_BYTES) & (width * STORAGE_BYTES - 1)) == 0;
 }
 
-#if DTYPE == DTYPE_F32
+/* Four elements at once; where rows are not aligned one at a time, not by vload4: compilers would
+ * make one branch of the two, with the weaker alignment. */
 inline float4 load4(const __global storage *p, const bool aligned)
 {
-    return aligned ? *(const __global float4 *)p : vload4(0, p);
+    if (!aligned)
+        return (float4)(LOAD(p, 0), LOAD(p, 1), LOAD(p, 2), LOAD(p, 3));
+#if DTYPE == DTYPE_F32
+    return *(const __global float4 *)p;
+#elif DTYPE == DTYPE_F16
+    return vloada_half4(0, p);
+#else
+    return as_float4(convert_uint4(*(const __global ushort4 *)p) << 16);
+#endif
 }
+
+#if LOAD_WIDTH == 8
+inline float8 load8(const __global storage *p, const bool aligned)
+{
+    if (!aligned)
+        return (float8)(load4(p, false), load4(p + 4, false));
+#if DTYPE == DTYPE_F16
+    return vloada_half8(0, p);
+#else
+    return as_float8(convert_uint8(*(const __global ushort8 *)p) << 16);
+#endif
+}
+#endif
+
+#if DTYPE == DTYPE_F32
 #define STORE4(x, p) vstore4(x, 0, p)
 #elif DTYPE == DTYPE_F16
-inline float4 load4(const __global storage *p, const bool aligned)
-{
-    return aligned ? vloada_half4(0, p) : vload_half4(0, p);
-}
-inline float8 load8(const __global storage *p, const bool aligned)
-{
-    return aligned ? vloada_half8(0, p) : vload_half8(0, p);
-}
 #define STORE4(x, p) vstore_half4_rte(x, 0, p)
 #else
-inline float4 load4(const __global storage *p, const bool aligned)
-{
-    const ushort4 x = aligned ? *(const __global ushort4 *)p : vload4(0, p);
-    return as_float4(convert_uint4(x) << 16);
-}
-inline float8 load8(const __global storage *p, const bool aligned)
-{
-    const ushort8 x = aligned ? *(const __global ushort8 *)p : vload8(0, p);
-    return as_float8(convert_uint8(x) << 16);
-}
-#define STORE4(x, p)                                                                      \
+#define STORE4(x, p)                                                                               \
     vstore4((ushort4)(bf16_round((x).x), bf16_round((x).y), bf16_round((x).z),                     \
                       bf16_round((x).w)), 0, p)
 #endif
@@ -289,15 +296,18 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                       a.k_stride[2], K_STEP, keys, first, DIM_QK, WIDTH(UNIT_K, DIM_QK), k_aligned,
                       false);
             barrier(CLK_LOCAL_MEM_FENCE); /* the stage is complete */
-            for (int d = 0; d < STAGE / 4; d++) {
+            /* Constants away from one pointer each, which spares the loop its index arithmetic. */
+            const __local float4 *q_item =
+                q_tile + ROW(0) * Q_STRIDE + (Q_RESIDENT ? first / 4 : 0);
+            const __local float4 *k_item = k_tile + lane * K_STRIDE;
+            for (int d = 0; d < STAGE; d += 4, q_item++, k_item++) {
                 float4 k4[KEYS];
 #pragma unroll
                 for (int c = 0; c < KEYS; c++)
-                    k4[c] = k_tile[(lane + LANES * c) * K_STRIDE + d];
+                    k4[c] = k_item[LANES * c * K_STRIDE];
 #pragma unroll
                 for (int r = 0; r < ROWS; r++) {
-                    const float4 q4 =
-                        q_tile[ROW(r) * Q_STRIDE + (Q_RESIDENT ? first / 4 : 0) + d];
+                    const float4 q4 = q_item[ROW_FROM_FIRST(r) * Q_STRIDE];
 #pragma unroll
                     for (int c = 0; c < KEYS; c++) {
                         s[r][c] = MULTIPLY_ADD(q4.x, k4[c].x, s[r][c]);
@@ -409,15 +419,16 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                           v_aligned, hides))
                 atomic_or(&v_tainted, 1);
             barrier(CLK_LOCAL_MEM_FENCE); /* weights and V are complete */
-            for (int key = 0; key < STAGE_V; key++) {
+            const __local float4 *p_item = weights + j % WEIGHT_KEYS * ROW_STRIDE + band;
+            const __local float4 *v_item = v_tile + lane;
+            for (int key = 0; key < STAGE_V; key++, p_item += ROW_STRIDE, v_item += V_STRIDE) {
                 float4 v4[DIMS4];
 #pragma unroll
                 for (int n = 0; n < DIMS4; n++)
-                    v4[n] = v_tile[key * V_STRIDE + n * LANES + lane];
+                    v4[n] = v_item[n * LANES];
 #pragma unroll
                 for (int g = 0; g < QUADS; g++) {
-                    const float4 p4 =
-                        weights[(j % WEIGHT_KEYS + key) * ROW_STRIDE + g * BANDS + band];
+                    const float4 p4 = p_item[g * BANDS];
                     const float p[4] = {p4.x, p4.y, p4.z, p4.w};
 #pragma unroll
                     for (int r = 0; r < 4; r++)
