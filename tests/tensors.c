@@ -3,9 +3,9 @@
 #include "storage.h"
 #include <stddef.h>
 
-static const char *const names[NUM_TENSORS] = {"q",     "k",      "v",         "o",
-                                               "bias",  "mask",   "slopes",    "sinks",
-                                               "qlen",  "klen",   "lse",       "scores"};
+static const char *const names[NUM_TENSORS] = {
+    "q",     "k",         "v",          "o",   "bias",  "mask", "slopes",
+    "sinks", "q_lengths", "kv_lengths", "lse", "scores"};
 
 static void set_sizes(struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d)
 {
