@@ -67,27 +67,19 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return NULL;
 }
 
-/* Lowers one value to the next smaller candidate; false if there is none. */
-static int step_down(size_t *values, size_t index)
+static size_t work_items(const size_t *values)
 {
-    const struct ca_tunable *t = &tunables[index];
-
-    for (size_t n = t->num_candidates; n-- > 0;)
-        if (t->candidates[n] < values[index]) {
-            values[index] = t->candidates[n];
-            return 1;
-        }
-    return 0;
+    return values[BLOCK_Q_INDEX] / values[ROWS_INDEX] * values[LANES_INDEX];
 }
 
-/* Sixty-four-float register tiles want a GPU with over 128 registers per work-item. */
+/* Register tiles of 8 x 8 want a GPU that gives a work-item well over 128 registers. */
 static int has_many_registers(const clattn_device_info *dev)
 {
     return strstr(dev->vendor, "NVIDIA") || strstr(dev->vendor, "AMD") ||
            strstr(dev->vendor, "Advanced Micro Devices");
 }
 
-/* Widest stage of K's columns up to `most` that pads dim_qk the least. */
+/* The widest stage of K's columns, up to most, that pads dim_qk the least. */
 static size_t best_stage(size_t dim_qk, size_t most)
 {
     size_t best = most;
@@ -98,28 +90,57 @@ static size_t best_stage(size_t dim_qk, size_t most)
     return best;
 }
 
+/* Halves tile sizes, the cheapest losses first, until two groups share the local memory of a GPU
+ * that has 64 KB of it, or all of a smaller one is enough for one. */
+static void fit_local_memory(const clattn_problem *p, const clattn_device_info *dev,
+                             size_t *values)
+{
+    static const struct {
+        size_t index, floor;
+    } steps[] = {{STAGE_V_INDEX, 16}, {STAGE_D_INDEX, 16}, {BLOCK_Q_INDEX, 32},
+                 {STAGE_V_INDEX, 8},  {STAGE_D_INDEX, 8},  {BLOCK_KV_INDEX, 32},
+                 {STAGE_V_INDEX, 4},  {BLOCK_Q_INDEX, 8},  {BLOCK_KV_INDEX, 8}};
+    const size_t most = smaller((size_t)dev->local_memory_bytes, 32768);
+
+    for (size_t n = 0; n < sizeof steps / sizeof *steps; n++)
+        while (local_bytes(p, values) > most && values[steps[n].index] > steps[n].floor &&
+               (steps[n].index != BLOCK_KV_INDEX ||
+                values[BLOCK_KV_INDEX] > values[LANES_INDEX]) &&
+               (steps[n].index != BLOCK_Q_INDEX || values[BLOCK_Q_INDEX] > values[ROWS_INDEX]))
+            values[steps[n].index] /= 2;
+    values[STAGE_V_INDEX] = smaller(values[STAGE_V_INDEX], values[BLOCK_KV_INDEX]);
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    /* In the order in which room is made: the cheapest losses first. */
-    static const size_t shrink[] = {STAGE_V_INDEX, STAGE_D_INDEX, BLOCK_Q_INDEX, BLOCK_KV_INDEX,
-                                    ROWS_INDEX, LANES_INDEX};
     const size_t tile = has_many_registers(dev) ? 8 : 4;
-    size_t *lanes = &values[LANES_INDEX];
+    const size_t most_items =
+        smaller(256, smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
+    size_t *const block_q = &values[BLOCK_Q_INDEX], *const lanes = &values[LANES_INDEX];
 
-    values[ROWS_INDEX] = tile;
     while (*lanes < 32 && item_dims(p, *lanes) > tile)
         *lanes *= 2;
-    if (item_dims(p, *lanes) > 8)
+    values[ROWS_INDEX] = item_dims(p, *lanes) > tile ? 4 : tile;
+    /* Small problems: smaller blocks, so that every compute unit gets some; more lanes then, so
+     * that a group is still as wide as the hardware. */
+    while (*block_q > 8 &&
+           (*block_q / 2 >= p->seq_q ||
+            (*block_q > 16 && (p->seq_q + *block_q - 1) / *block_q * p->heads * p->batch <
+                                  2 * (size_t)dev->compute_units)))
+        *block_q /= 2;
+    if (work_items(values) < 64)
         values[ROWS_INDEX] = 4;
-    values[BLOCK_KV_INDEX] = smaller(*lanes * tile, larger(64, *lanes));
-    while (values[BLOCK_Q_INDEX] > 8 && values[BLOCK_Q_INDEX] / 2 >= p->seq_q)
-        values[BLOCK_Q_INDEX] /= 2;
+    while (work_items(values) < 64 && *lanes < 32 && *lanes * 4 < p->dim_v)
+        *lanes *= 2;
+    while (work_items(values) > most_items && *block_q > 8)
+        *block_q /= 2;
+    while (work_items(values) > most_items && *lanes > 4)
+        *lanes /= 2;
+    values[BLOCK_KV_INDEX] = larger(smaller(*lanes * tile, 128), 32);
     values[STAGE_D_INDEX] = best_stage(p->dim_qk, values[STAGE_D_INDEX]);
     if (p->dtype != CLATTN_F32)
         values[LOAD_WIDTH_INDEX] = 8;
-    for (size_t round = 0; reject(p, dev, values) && round < sizeof shrink / sizeof *shrink;)
-        if (!step_down(values, shrink[round]))
-            round++;
+    fit_local_memory(p, dev, values);
 }
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
@@ -132,7 +153,7 @@ static void ndrange(const clattn_problem *p, const size_t *values, const clattn_
                     struct ca_ndrange *range)
 {
     const size_t block_q = values[BLOCK_Q_INDEX];
-    const size_t items = values[LANES_INDEX] * (block_q / values[ROWS_INDEX]);
+    const size_t items = work_items(values);
     const size_t blocks = (p->seq_q + block_q - 1) / block_q;
 
     (void)dev;
