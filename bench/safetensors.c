@@ -200,19 +200,22 @@ bool safetensors_parse(struct safetensors *file, const void *bytes, size_t size,
 static void *read_whole(const char *path, size_t *size, struct message *why)
 {
     struct stat facts;
-    unsigned char *bytes = NULL;
-    FILE *stream = fopen(path, "rb");
 
+    if (stat(path, &facts) != 0) {
+        message_set(why, "cannot be found");
+        return NULL;
+    }
+    if (!S_ISREG(facts.st_mode)) { /* Not even opened: that could wait for ever. */
+        message_set(why, "is not a regular file");
+        return NULL;
+    }
+    FILE *stream = fopen(path, "rb");
     if (stream == NULL) {
         message_set(why, "cannot be opened");
         return NULL;
     }
-    if (fstat(fileno(stream), &facts) != 0 || !S_ISREG(facts.st_mode)) {
-        message_set(why, "is not a regular file");
-        goto done;
-    }
     *size = (size_t)facts.st_size;
-    bytes = malloc(*size + 1);
+    unsigned char *bytes = malloc(*size + 1);
     if (bytes == NULL) {
         message_set(why, "no memory for its %zu bytes", *size);
     } else if (fread(bytes, 1, *size, stream) != *size) {
@@ -220,7 +223,6 @@ static void *read_whole(const char *path, size_t *size, struct message *why)
         free(bytes);
         bytes = NULL;
     }
-done:
     fclose(stream);
     return bytes;
 }

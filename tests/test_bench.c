@@ -48,7 +48,7 @@ ParameterizedTestParameters(bench, exits_with) {
         {"verify --rtol -1 x", 2, "--rtol takes a number"},
         {"verify --wrong x", 2, "--help"},
         {"verify --device nowhere x", 1, "no OpenCL device matches nowhere"},
-        {"verify /nonexistent.safetensors", 1, "cannot be opened"},
+        {"verify /nonexistent.safetensors", 1, "cannot be found"},
         {"verify " LAYER_0, 0, "ok    minilm_layer_0"},
         {"verify --rtol 0 --atol 0 " LAYER_0, 1, "out of bounds"},
         {"verify --family nonsense " LAYER_0, 1, "nonsense"},
@@ -58,7 +58,7 @@ ParameterizedTestParameters(bench, exits_with) {
         {"run --tunables X=1 minilm", 2, "--tunables needs --family"},
         {"run nonsense", 2, "'nonsense' is no workload"},
         {"run 'fwd f32 q3'", 2, "is no workload"},
-        {"run /nonexistent.safetensors", 2, "cannot be opened"},
+        {"run /nonexistent.safetensors", 2, "cannot be found"},
     };
     return cr_make_param_array(struct call, calls, sizeof calls / sizeof *calls);
 }

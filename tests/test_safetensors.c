@@ -1,4 +1,5 @@
 /* The safetensors reader against sound, truncated, lying and hostile files. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "../bench/safetensors.h"
 
 #include <criterion/criterion.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SOUND                                                                                      \
@@ -164,13 +166,28 @@ Test(safetensors, survives_every_changed_byte) {
     free(bytes);
 }
 
-Test(safetensors, names_the_path_of_what_cannot_be_read) {
-    static const char *const paths[] = {"/nonexistent/x", "/", "/dev/zero"};
+Test(safetensors, says_why_a_path_cannot_be_read, .timeout = 10) {
+    static const struct {
+        const char *path, *reason;
+    } cases[] = {
+        {"/nonexistent/x", "/nonexistent/x: cannot be found"},
+        {"/", "/: is not a regular file"},
+        {"/dev/zero", "/dev/zero: is not a regular file"},
+    };
+    char fifo[] = "/tmp/clattn_test_XXXXXX/fifo";
     struct safetensors file;
     struct message why;
 
-    for (size_t n = 0; n < sizeof paths / sizeof *paths; n++) {
-        cr_assert(not(safetensors_read(&file, paths[n], &why)), "%s", paths[n]);
-        cr_assert(strncmp(why.text, paths[n], strlen(paths[n])) == 0, "%s", why.text);
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        cr_assert(not(safetensors_read(&file, cases[n].path, &why)), "%s", cases[n].path);
+        cr_assert(strcmp(why.text, cases[n].reason) == 0, "%s", why.text);
     }
+    *strrchr(fifo, '/') = '\0';
+    cr_assert(mkdtemp(fifo) != NULL);
+    fifo[strlen(fifo)] = '/';
+    cr_assert(eq(int, mkfifo(fifo, 0600), 0));
+    cr_assert(not(safetensors_read(&file, fifo, &why))); /* and returns */
+    remove(fifo);
+    *strrchr(fifo, '/') = '\0';
+    rmdir(fifo);
 }
