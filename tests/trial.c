@@ -79,7 +79,7 @@ struct tensor_view trial_got(const struct trial *t)
 /* What to type to see it again. */
 static const char *again(const struct trial *t)
 {
-    static char line[LINE];
+    static char line[2 * LINE];
     char problem[LINE / 2] = "?";
 
     clattn_problem_print(&t->problem, problem, sizeof problem, NULL);
