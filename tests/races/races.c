@@ -188,7 +188,8 @@ static int run_racy(clattn_context *context)
 
 int main(int argc, char **argv)
 {
-    const clattn_context_options options = {sizeof options, print_message, NULL};
+    const clattn_context_options options = {
+        .struct_size = sizeof options, .log = print_message, .skip_self_checks = 1};
     clattn_context *context;
     int failures = 0, runs = 0;
 
