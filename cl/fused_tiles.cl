@@ -121,7 +121,8 @@ inline float4 load4(const __global storage *p, const bool aligned)
 inline float8 load8(const __global storage *p, const bool aligned)
 {
     if (!aligned)
-        return (float8)(load4(p, false), load4(p + 4, false));
+        return (float8)(LOAD(p, 0), LOAD(p, 1), LOAD(p, 2), LOAD(p, 3), LOAD(p, 4), LOAD(p, 5),
+                        LOAD(p, 6), LOAD(p, 7));
 #if DTYPE == DTYPE_F16
     return vloada_half8(0, p);
 #else
@@ -181,8 +182,10 @@ inline int load_tile(__local float4 *tile, const int stride, const int tile_rows
 #if LOAD_WIDTH == 8
         else {
             const float8 x = inside ? load8(p, aligned) : 0.0f;
-            to[0] = finite ? finite_or_0(x.lo, &tainted) : x.lo;
-            to[1] = finite ? finite_or_0(x.hi, &tainted) : x.hi;
+            const float4 lo = (float4)(x.s0, x.s1, x.s2, x.s3);
+            const float4 hi = (float4)(x.s4, x.s5, x.s6, x.s7);
+            to[0] = finite ? finite_or_0(lo, &tainted) : lo;
+            to[1] = finite ? finite_or_0(hi, &tainted) : hi;
         }
 #endif
     }
