@@ -54,7 +54,8 @@ static clattn_status choose_forced(const clattn_device_info *dev, const clattn_p
 }
 
 static clattn_status choose_best(const clattn_device_info *dev, const clattn_problem *p,
-                                 struct ca_choice *choice, char *reason, size_t reason_bytes)
+                                 unsigned excluded, struct ca_choice *choice, char *reason,
+                                 size_t reason_bytes)
 {
     const struct ca_family *family;
     char refusals[4 * CA_REASON_BYTES] = "";
@@ -64,7 +65,8 @@ static clattn_status choose_best(const clattn_device_info *dev, const clattn_pro
     for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
         size_t values[CA_MAX_TUNABLES];
         suggest(family, p, dev, values);
-        const char *why = refusal(family, p, dev, values);
+        const char *why = excluded & 1u << n ? "does not work on this device"
+                                             : refusal(family, p, dev, values);
         if (why && length < sizeof refusals)
             length += (size_t)snprintf(refusals + length, sizeof refusals - length, "%s%s: %s",
                                        length ? "; " : "", family->name, why);
@@ -72,6 +74,7 @@ static clattn_status choose_best(const clattn_device_info *dev, const clattn_pro
             continue;
         best = family->preference(p, dev);
         choice->family = family;
+        choice->bit = 1u << n;
         memcpy(choice->values, values, sizeof values);
     }
     if (!choice->family) {
@@ -83,8 +86,8 @@ static clattn_status choose_best(const clattn_device_info *dev, const clattn_pro
 }
 
 clattn_status ca_choose(const clattn_device_info *dev, const clattn_problem *problem,
-                        const clattn_plan_options *options, struct ca_choice *choice,
-                        char *reason, size_t reason_bytes)
+                        const clattn_plan_options *options, unsigned excluded,
+                        struct ca_choice *choice, char *reason, size_t reason_bytes)
 {
     memset(choice, 0, sizeof *choice);
     ca_reason(reason, reason_bytes, "%s", "");
@@ -102,5 +105,5 @@ clattn_status ca_choose(const clattn_device_info *dev, const clattn_problem *pro
     const clattn_problem normal = ca_problem_normal(problem);
     if (options && options->family)
         return choose_forced(dev, &normal, options, choice, reason, reason_bytes);
-    return choose_best(dev, &normal, choice, reason, reason_bytes);
+    return choose_best(dev, &normal, excluded, choice, reason, reason_bytes);
 }

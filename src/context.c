@@ -74,6 +74,7 @@ clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
     atomic_init(&ctx->builds, 0);
     ctx->cl = opencl;
     ctx->log = log;
+    ctx->skip_self_checks = options->skip_self_checks;
     clattn_status status = examine(ctx, device);
     if (status == CLATTN_SUCCESS && pthread_mutex_init(&ctx->lock, NULL) != 0)
         status = ca_fail(&log, CLATTN_OUT_OF_MEMORY, "no resources for a mutex");

@@ -14,6 +14,7 @@ struct clattn_context {
     cl_context cl;
     clattn_device_info device;
     struct ca_log log;
+    int skip_self_checks;
     atomic_size_t builds; /* programs compiled so far */
     pthread_mutex_t lock; /* guards programs */
     struct ca_program *programs;

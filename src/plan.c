@@ -16,7 +16,7 @@ clattn_status clattn_plan_supports(const clattn_context *context, const clattn_p
         ca_reason(reason, reason_bytes, "context is null");
         return CLATTN_INVALID_ARGUMENT;
     }
-    return ca_choose(&context->device, problem, options, &choice, reason, reason_bytes);
+    return ca_choose(&context->device, problem, options, 0, &choice, reason, reason_bytes);
 }
 
 /* ---- kernels ---------------------------------------------------------------------------------- */
@@ -143,35 +143,21 @@ static clattn_status print_texts(clattn_plan *plan, const clattn_problem *proble
     return clattn_problem_print(problem, plan->problem_text, bytes, NULL);
 }
 
-clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem,
-                                 const clattn_plan_options *options, clattn_plan **plan)
+clattn_status ca_plan_make(clattn_context *context, const struct ca_choice *choice,
+                           const clattn_problem *problem, cl_program program, clattn_plan **plan)
 {
-    char reason[8 * CA_REASON_BYTES];
-    struct ca_choice choice;
-    cl_program program;
-
-    if (!plan)
-        return CLATTN_INVALID_ARGUMENT;
-    *plan = NULL;
-    if (!context)
-        return CLATTN_INVALID_ARGUMENT;
-    clattn_status status =
-        ca_choose(&context->device, problem, options, &choice, reason, sizeof reason);
-    if (status != CLATTN_SUCCESS)
-        return ca_fail(&context->log, status, "%s", reason);
-
     clattn_plan *made = calloc(1, sizeof *made);
+
+    *plan = NULL;
     if (!made)
         return ca_fail(&context->log, CLATTN_OUT_OF_MEMORY, "no host memory for a plan");
     ca_context_retain(context);
     made->context = context;
-    made->choice = choice;
+    made->choice = *choice;
     made->problem = ca_problem_normal(problem);
     size_stages(made);
     describe_operands(made);
-    status = print_texts(made, problem);
-    if (status == CLATTN_SUCCESS)
-        status = ca_program_get(context, &choice, &made->problem, &program);
+    clattn_status status = print_texts(made, problem);
     if (status == CLATTN_SUCCESS)
         status = create_kernels(made, program);
     if (status != CLATTN_SUCCESS) {
@@ -180,6 +166,38 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
     }
     *plan = made;
     return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem,
+                                 const clattn_plan_options *options, clattn_plan **plan)
+{
+    char reason[8 * CA_REASON_BYTES];
+    struct ca_choice choice;
+    cl_program program = NULL;
+    unsigned excluded = 0;
+    clattn_status failure = CLATTN_SUCCESS;
+
+    if (!plan)
+        return CLATTN_INVALID_ARGUMENT;
+    *plan = NULL;
+    if (!context)
+        return CLATTN_INVALID_ARGUMENT;
+    while (!program) {
+        clattn_status status = ca_choose(&context->device, problem, options, excluded, &choice,
+                                         reason, sizeof reason);
+        if (status != CLATTN_SUCCESS)
+            return ca_fail(&context->log, failure ? failure : status, "%s", reason);
+        const clattn_problem normal = ca_problem_normal(problem);
+        status = ca_program_get(context, &choice, &normal, &program);
+        if (status == CLATTN_SUCCESS)
+            break;
+        if ((options && options->family) ||
+            (status != CLATTN_BUILD_FAILED && status != CLATTN_MISCOMPILED))
+            return status;
+        failure = status; /* a broken compiler costs speed: the next best family is tried */
+        excluded |= choice.bit;
+    }
+    return ca_plan_make(context, &choice, problem, program, plan);
 }
 
 void clattn_plan_release(clattn_plan *plan)

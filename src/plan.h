@@ -38,6 +38,10 @@ struct clattn_plan {
     char tunables_text[CA_TUNABLES_TEXT];
 };
 
+/* Makes a plan from a choice and the program that was built for it. */
+clattn_status ca_plan_make(clattn_context *context, const struct ca_choice *choice,
+                           const clattn_problem *problem, cl_program program, clattn_plan **plan);
+
 /* One copy of the plan's kernels for the calling thread, without a lock; waits while all are
  * taken, which lasts as long as another thread's enqueueing. */
 struct ca_kernels *ca_kernels_take(const clattn_plan *plan);

@@ -1,5 +1,6 @@
 #include "program.h"
 #include "problem.h"
+#include "trust.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@ enum { OPTIONS_BYTES = 2048 };
 struct ca_program {
     struct ca_program *next;
     const struct ca_family *family;
-    cl_program cl;
+    cl_program cl;        /* NULL if the verdict is not CLATTN_SUCCESS */
+    clattn_status verdict; /* CLATTN_SUCCESS, CLATTN_BUILD_FAILED or CLATTN_MISCOMPILED, for good */
     char options[];
 };
 
@@ -109,6 +111,39 @@ static struct ca_program *find(struct ca_program *programs, const struct ca_fami
     return programs;
 }
 
+/* Builds and checks a program and keeps it, or the verdict that it does not work, in the context;
+ * a failure that may pass, such as a lack of memory, is not kept. */
+static clattn_status add(clattn_context *ctx, const struct ca_choice *choice,
+                         const clattn_problem *p, const char *options, struct ca_program **added)
+{
+    const size_t bytes = strlen(options) + 1;
+    struct ca_program *made = malloc(sizeof *made + bytes);
+
+    *added = NULL;
+    if (!made)
+        return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a program");
+    clattn_status status = build(ctx, choice->family, options, &made->cl);
+    if (status == CLATTN_SUCCESS && !ctx->skip_self_checks) {
+        status = ca_trust_check(ctx, choice, p, made->cl);
+        if (status != CLATTN_SUCCESS) {
+            clReleaseProgram(made->cl);
+            made->cl = NULL;
+        }
+    }
+    if (status != CLATTN_SUCCESS && status != CLATTN_BUILD_FAILED &&
+        status != CLATTN_MISCOMPILED) {
+        free(made);
+        return status;
+    }
+    made->family = choice->family;
+    made->verdict = status;
+    memcpy(made->options, options, bytes);
+    made->next = ctx->programs;
+    ctx->programs = made;
+    *added = made;
+    return CLATTN_SUCCESS;
+}
+
 clattn_status ca_program_get(clattn_context *ctx, const struct ca_choice *choice,
                              const clattn_problem *p, cl_program *program)
 {
@@ -121,22 +156,15 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_choice *choice
                        choice->family->name);
     pthread_mutex_lock(&ctx->lock); /* held while building: the same program is built once */
     struct ca_program *known = find(ctx->programs, choice->family, options);
-    if (!known) {
-        const size_t bytes = strlen(options) + 1;
-        known = malloc(sizeof *known + bytes);
-        status = known ? build(ctx, choice->family, options, &known->cl)
-                       : ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a program");
-        if (status == CLATTN_SUCCESS) {
-            known->family = choice->family;
-            memcpy(known->options, options, bytes);
-            known->next = ctx->programs;
-            ctx->programs = known;
-        } else {
-            free(known);
-        }
-    }
-    if (status == CLATTN_SUCCESS)
+    if (!known)
+        status = add(ctx, choice, p, options, &known);
+    else if (known->verdict != CLATTN_SUCCESS)
+        ca_fail(&ctx->log, known->verdict, "%s did not work on '%s' before with '%s'",
+                choice->family->name, ctx->device.name, options);
+    if (known) {
+        status = known->verdict;
         *program = known->cl;
+    }
     pthread_mutex_unlock(&ctx->lock);
     return status;
 }
@@ -145,7 +173,8 @@ void ca_programs_release(struct ca_program *programs)
 {
     while (programs) {
         struct ca_program *next = programs->next;
-        clReleaseProgram(programs->cl);
+        if (programs->cl)
+            clReleaseProgram(programs->cl);
         free(programs);
         programs = next;
     }

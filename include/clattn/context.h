@@ -28,6 +28,8 @@ typedef struct clattn_context_options {
     size_t struct_size;      /**< sizeof(clattn_context_options). */
     clattn_log_callback log; /**< NULL: the sentences are dropped. */
     void *log_user_data;     /**< Passed to @ref log; borrowed, must outlive the context. */
+    int skip_self_checks;    /**< Not 0: programs are used without the small problem that each must
+                                  solve first (see clattn_plan_create()). For drivers known to be right. */
 } clattn_context_options;
 
 /**

@@ -53,6 +53,12 @@ CLATTN_API clattn_status clattn_plan_supports(const clattn_context *context,
  * Chooses family and tunables and builds the kernels, or takes them from the context if it has
  * built the same before.
  *
+ * OpenCL compilers make mistakes, so a program that was built is checked before its first use: it
+ * computes a small problem of the same kind (ragged, with NaN behind every mask and guard bands
+ * around its output), and the result is compared with double precision. If a family does not build
+ * or fails its check, the log gets a warning and the next best family is tried, unless @p options
+ * force one.
+ *
  * @param context  Not null; kept alive by the plan.
  * @param problem  Not null; copied.
  * @param options  NULL, or what is to be forced; read during the call only.
@@ -61,6 +67,7 @@ CLATTN_API clattn_status clattn_plan_supports(const clattn_context *context,
  * @retval CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_PROBLEM, CLATTN_UNSUPPORTED
  *                                  As clattn_plan_supports().
  * @retval CLATTN_BUILD_FAILED      The compiler refused a kernel; the log has its output.
+ * @retval CLATTN_MISCOMPILED       The kernel computes wrong results on this device and driver.
  * @retval CLATTN_OUT_OF_MEMORY     Host or device memory ran out.
  * @retval CLATTN_OPENCL_ERROR      Another OpenCL call failed.
  */

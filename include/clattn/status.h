@@ -25,7 +25,9 @@ typedef enum clattn_status {
     /** Host or device memory ran out. */
     CLATTN_OUT_OF_MEMORY = 8,
     /** Another OpenCL call failed; the log names the call and its error. */
-    CLATTN_OPENCL_ERROR = 9
+    CLATTN_OPENCL_ERROR = 9,
+    /** The device's compiler turned the kernel into wrong code: its self-check failed. */
+    CLATTN_MISCOMPILED = 10
 } clattn_status;
 
 /** The name of a status, such as "CLATTN_UNSUPPORTED"; "unknown clattn_status" for other values. */
