@@ -39,7 +39,7 @@ void record_free(struct record *record);
 struct peak_samples {
     struct samples fma, read, copy;
     struct peak_form form;
-    bool exceeded; /* A problem was clearly faster: the peak is none. */
+    bool exceeded; /* A share is clearly over 100 %. */
 };
 
 #endif

@@ -60,6 +60,7 @@ void table_footer(const struct peak_samples *peaks)
            "(over 1 fails)\n");
     if (peaks->exceeded)
         printf(
-            "a share over 100 %% means that the peak was measured too low: the machine was busy, "
-            "or the\nmultiply-add kernel does not suit this device\n");
+            "a share over 100 %% has no meaning: masks or lengths hid pairs that are counted, or "
+            "the peak was\nmeasured too low, on a busy machine or by a kernel that does not suit "
+            "this device\n");
 }

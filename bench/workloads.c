@@ -6,10 +6,10 @@
 const struct workload workloads[] = {
     {"minilm",
      "all-MiniLM-L6-v2: a sentence, a paragraph, a batch of them",
-     {"fwd f32 b1 h12 q32 d32", "fwd f32 b1 h12 q256 d32", "fwd f32 b8 h12 q128 d32 klen"}},
+     {"fwd f32 b1 h12 q32 d32", "fwd f32 b1 h12 q256 d32", "fwd f32 b8 h12 q128 d32"}},
     {"bert-base",
-     "BERT-base: short and full length, a padded batch",
-     {"fwd f32 b1 h12 q128 d64", "fwd f32 b1 h12 q512 d64", "fwd f32 b8 h12 q128 d64 klen"}},
+     "BERT-base: short and full length, a batch",
+     {"fwd f32 b1 h12 q128 d64", "fwd f32 b1 h12 q512 d64", "fwd f32 b8 h12 q128 d64"}},
     {"gpt2",
      "GPT-2 small: the whole context at once",
      {"fwd f32 b1 h12 q1024 d64 causal=tl", "fwd f16 b1 h12 q1024 d64 causal=tl"}},
