@@ -1,4 +1,5 @@
 #include "context.h"
+#include "disk.h"
 #include "program.h"
 
 #include <stdlib.h>
@@ -75,16 +76,19 @@ clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
     ctx->cl = opencl;
     ctx->log = log;
     ctx->skip_self_checks = options->skip_self_checks;
+    ctx->cache_directory = ca_disk_directory(options->cache_directory);
     clattn_status status = examine(ctx, device);
     if (status == CLATTN_SUCCESS && pthread_mutex_init(&ctx->lock, NULL) != 0)
         status = ca_fail(&log, CLATTN_OUT_OF_MEMORY, "no resources for a mutex");
     if (status != CLATTN_SUCCESS) {
+        free(ctx->cache_directory);
         free(ctx);
         return status;
     }
     const cl_int err = clRetainContext(opencl);
     if (err != CL_SUCCESS) {
         pthread_mutex_destroy(&ctx->lock);
+        free(ctx->cache_directory);
         free(ctx);
         return ca_fail_cl(&log, err, "clRetainContext");
     }
@@ -131,6 +135,7 @@ void clattn_context_release(clattn_context *context)
     ca_programs_release(context->programs);
     pthread_mutex_destroy(&context->lock);
     clReleaseContext(context->cl);
+    free(context->cache_directory);
     free(context);
 }
 

@@ -1,5 +1,6 @@
 #include "program.h"
 #include "problem.h"
+#include "program_cache.h"
 #include "trust.h"
 
 #include <stdio.h>
@@ -111,7 +112,24 @@ static struct ca_program *find(struct ca_program *programs, const struct ca_fami
     return programs;
 }
 
-/* Builds and checks a program and keeps it, or the verdict that it does not work, in the context;
+/* On failure *program is NULL. */
+static clattn_status build_and_check(clattn_context *ctx, const struct ca_choice *choice,
+                                     const clattn_problem *p, const char *options,
+                                     cl_program *program)
+{
+    clattn_status status = build(ctx, choice->family, options, program);
+
+    if (status != CLATTN_SUCCESS || ctx->skip_self_checks)
+        return status;
+    status = ca_trust_check(ctx, choice, p, *program);
+    if (status != CLATTN_SUCCESS) {
+        clReleaseProgram(*program);
+        *program = NULL;
+    }
+    return status;
+}
+
+/* Takes a program from the cache on disk, or builds and checks it, and keeps it, or the verdict that it does not work, in the context;
  * a failure that may pass, such as a lack of memory, is not kept. */
 static clattn_status add(clattn_context *ctx, const struct ca_choice *choice,
                          const clattn_problem *p, const char *options, struct ca_program **added)
@@ -122,18 +140,16 @@ static clattn_status add(clattn_context *ctx, const struct ca_choice *choice,
     *added = NULL;
     if (!made)
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a program");
-    clattn_status status = build(ctx, choice->family, options, &made->cl);
-    if (status == CLATTN_SUCCESS && !ctx->skip_self_checks) {
-        status = ca_trust_check(ctx, choice, p, made->cl);
-        if (status != CLATTN_SUCCESS) {
-            clReleaseProgram(made->cl);
-            made->cl = NULL;
+    clattn_status status;
+    if (!ca_program_cache_load(ctx, choice->family, options, &made->cl, &status)) {
+        status = build_and_check(ctx, choice, p, options, &made->cl);
+        if (status != CLATTN_SUCCESS && status != CLATTN_BUILD_FAILED &&
+            status != CLATTN_MISCOMPILED) {
+            free(made);
+            return status;
         }
-    }
-    if (status != CLATTN_SUCCESS && status != CLATTN_BUILD_FAILED &&
-        status != CLATTN_MISCOMPILED) {
-        free(made);
-        return status;
+        if (!ctx->skip_self_checks)
+            ca_program_cache_store(ctx, choice->family, options, made->cl, status);
     }
     made->family = choice->family;
     made->verdict = status;
@@ -158,12 +174,14 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_choice *choice
     struct ca_program *known = find(ctx->programs, choice->family, options);
     if (!known)
         status = add(ctx, choice, p, options, &known);
-    else if (known->verdict != CLATTN_SUCCESS)
-        ca_fail(&ctx->log, known->verdict, "%s did not work on '%s' before with '%s'",
-                choice->family->name, ctx->device.name, options);
     if (known) {
         status = known->verdict;
         *program = known->cl;
+        if (status != CLATTN_SUCCESS)
+            ca_fail(&ctx->log, status, "%s is not used on '%s' with '%s': %s", choice->family->name,
+                    ctx->device.name, options,
+                    status == CLATTN_MISCOMPILED ? "it failed its self-check"
+                                                 : "it does not build");
     }
     pthread_mutex_unlock(&ctx->lock);
     return status;

@@ -1,0 +1,25 @@
+/* The cache directory and files that are whole or not there. */
+#ifndef CA_DISK_H
+#define CA_DISK_H
+
+#include <stddef.h>
+
+/*
+ * The cache directory: given, unless it is NULL; else $CLATTN_CACHE_DIR, $XDG_CACHE_HOME/clattn or
+ * $HOME/.cache/clattn, the first that is set. NULL if that is empty (no cache is wanted), if none
+ * is set or if memory runs out. The caller frees it.
+ */
+char *ca_disk_directory(const char *given);
+
+/* The whole file, its size in *bytes; NULL if it cannot be read or exceeds most bytes. The caller
+ * frees it. */
+unsigned char *ca_disk_read(const char *path, size_t most, size_t *bytes);
+
+/*
+ * Writes a file of two parts, and its directories if they are missing: under another name first,
+ * then renamed, so that nobody ever sees half of it. 0 on failure, with nothing left behind.
+ */
+int ca_disk_write(const char *path, const void *first, size_t first_bytes, const void *second,
+                  size_t second_bytes);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * Built programs on disk, so that the second process neither compiles nor checks.
+ *
+ * One file per program, <cache directory>/programs/<hash of the key>.clbin: a text header of lines
+ * "name value" (the format, the key, the verdict, the size and checksum of what follows), an empty
+ * line, then the driver's binary. The key is all that shapes the binary: platform, device and
+ * driver with their versions, family, hash of the source, options. A file is used only if its
+ * header repeats the key to the letter and its checksum holds, since some drivers abort the
+ * process on a damaged binary; any other file is ignored with a warning and written anew.
+ * A program that did not build or failed its self-check is remembered likewise, without a binary.
+ * Readers and writers need no lock: files are renamed into place (src/disk.c).
+ */
+#ifndef CA_PROGRAM_CACHE_H
+#define CA_PROGRAM_CACHE_H
+
+#include "choose.h"
+#include "context.h"
+
+/*
+ * Looks a program up. True if the cache knows it: *verdict is then CLATTN_SUCCESS, with the program
+ * built in *program, or CLATTN_BUILD_FAILED or CLATTN_MISCOMPILED, with *program NULL.
+ */
+int ca_program_cache_load(const clattn_context *ctx, const struct ca_family *family,
+                          const char *options, cl_program *program, clattn_status *verdict);
+
+/* Keeps a program that has run (drivers finish compiling only then), or a bad verdict with a NULL
+ * program. A cache that cannot be written is no error. */
+void ca_program_cache_store(clattn_context *ctx, const struct ca_family *family,
+                            const char *options, cl_program program, clattn_status verdict);
+
+#endif
