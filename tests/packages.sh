@@ -31,6 +31,8 @@ for topic in "$@"; do
         need opencl-headers
         need ocl-icd-opencl-dev
         need libjansson-dev
+        need libxxhash-dev
+        need zlib1g-dev
         ;;
     device)
         need pocl-opencl-icd
