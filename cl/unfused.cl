@@ -196,18 +196,22 @@ void scores(SHAPE_PARAMS, const __global storage *q, const __global storage *k B
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
         const long i0 = ((tile - bh * query_tiles) * SWEEPS + sweep) * TILE_Y;
         const long last = min(i0 + TILE_Y, e.queries) - 1;
-        const bool any_visible = i0 < e.queries && j0 < end_key(a, e, last) &&
-                                 j0 + TILE_X > first_key(a, e, i0);
+        const bool multiply = EVERY_PAIR || (i0 < e.queries && j0 < end_key(a, e, last) &&
+                                             j0 + TILE_X > first_key(a, e, i0));
         const __global storage *q_rows =
             q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + i0 * a.q_stride[2];
         lanes sum[ITEM_Y][VECTORS];
 
-        if (i0 >= a.seq_q || (!any_visible && (SCORES == 0 || SCORES == SCORES_WEIGHTS)))
-            continue;
+        if (i0 >= a.seq_q)
+            break;
+#if SCORES == 0 || SCORES == SCORES_WEIGHTS
+        if (!multiply)
+            continue; /* nobody reads these scores */
+#endif
         for (int r = 0; r < ITEM_Y; r++)
             for (int n = 0; n < VECTORS; n++)
                 sum[r][n] = 0.0f;
-        for (int d0 = 0; d0 < DIM_QK && (any_visible || EVERY_PAIR); d0 += DEPTH) {
+        for (int d0 = 0; d0 < DIM_QK && multiply; d0 += DEPTH) {
             barrier(CLK_LOCAL_MEM_FENCE); /* both tiles may be overwritten */
             if (!k_complete)
                 stage_storage((__local float4 *)k_tile, TILE_X, k_rows + d0 * K_STEP,
@@ -297,7 +301,7 @@ void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM
     __local float part[SOFTMAX_ITEMS];
     const int x = get_local_id(0);
     const long n = get_group_id(0), bh = n / a.seq_q;
-    const long i = n - bh * a.seq_q, b = bh / a.heads, h = bh - b * a.heads;
+    const long i = n - bh * a.seq_q, b = bh / a.heads;
     const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const long end = end_key(a, e, i), first = min(first_key(a, e, i), end);
     const long step = SOFTMAX_ITEMS * VECTOR;
@@ -316,7 +320,8 @@ void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM
     float top = part[0];
     const bool sees_none = top == -INFINITY;
 #if HAS_SINKS
-    top = larger(top, sinks[at.sinks + h]);
+    const float sink = sinks[at.sinks + bh - b * a.heads];
+    top = larger(top, sink);
 #endif
     top = top == INFINITY ? NAN : top; /* as inf - inf is; but p of a masked key stays 0 */
     barrier(CLK_LOCAL_MEM_FENCE); /* part may be overwritten */
@@ -337,7 +342,7 @@ void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM
     barrier(CLK_LOCAL_MEM_FENCE); /* part[0] is the sum */
     float sum = part[0];
 #if HAS_SINKS
-    sum += exp(sinks[at.sinks + h] - top);
+    sum += exp(sink - top);
 #endif
 
     for (long j = first + x * VECTOR; j < end && !sees_none; j += step) {
