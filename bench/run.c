@@ -1,7 +1,7 @@
 /* clattn-bench run: problems timed beside the device's measured peaks. */
 #define _POSIX_C_SOURCE 200809L /* strdup */
-#include "case_file.h"
 #include "compare.h"
+#include "items.h"
 #include "measure.h"
 #include "options.h"
 #include "peaks.h"
@@ -40,19 +40,6 @@ struct settings {
     size_t repeat;
 };
 
-/* One argument's or workload's problem before it runs. */
-struct item {
-    const char *heading; /* NULL: as the item before. */
-    const char *path;    /* NULL: random data for `problem`. */
-    size_t index;        /* Of the answer in the file. */
-    clattn_problem problem;
-};
-
-struct items {
-    struct item *item;
-    size_t count;
-};
-
 /* All that a run holds. */
 struct run {
     const struct settings *settings;
@@ -62,81 +49,6 @@ struct run {
     struct record *records;
     size_t count;
 };
-
-static bool add_item(struct items *items, const struct item *item, struct message *why)
-{
-    struct item *grown = realloc(items->item, (items->count + 1) * sizeof *grown);
-
-    if (grown == NULL)
-        return message_set(why, "no memory for the list of problems");
-    items->item = grown;
-    grown[items->count++] = *item;
-    return true;
-}
-
-static bool add_problem(struct items *items, const char *heading, const char *text,
-                        struct message *why)
-{
-    struct item item = {.heading = heading};
-    char reason[256];
-
-    if (clattn_problem_parse(text, &item.problem, reason, sizeof reason) != CLATTN_SUCCESS)
-        return message_set(why, "'%s' is no workload, no file and no problem: %s", text, reason);
-    return add_item(items, &item, why);
-}
-
-static bool add_file(struct items *items, const char *path, struct message *why)
-{
-    struct safetensors file;
-
-    if (!safetensors_read(&file, path, why))
-        return false;
-    const size_t count = case_file_count(&file);
-    safetensors_free(&file);
-    for (size_t n = 0; n == 0 || n < count; n++) /* without an answer: fails with the reason */
-        if (!add_item(items, &(struct item){.path = path, .index = n}, why))
-            return false;
-    return true;
-}
-
-static bool add_workload(struct items *items, const struct workload *workload, struct message *why)
-{
-    for (size_t n = 0; workload->problems[n] != NULL; n++)
-        if (!add_problem(items, n == 0 ? workload->name : NULL, workload->problems[n], why))
-            return false;
-    return true;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t length = strlen(text), end_length = strlen(end);
-
-    return length >= end_length && strcmp(text + length - end_length, end) == 0;
-}
-
-static bool add_argument(struct items *items, const char *argument, struct message *why)
-{
-    const struct workload *workload = workload_find(argument);
-
-    if (workload != NULL)
-        return add_workload(items, workload, why);
-    if (ends_with(argument, ".safetensors"))
-        return add_file(items, argument, why);
-    return add_problem(items, "", argument, why);
-}
-
-static bool load(const struct item *item, struct attention_case *attention, struct message *why)
-{
-    struct safetensors file;
-
-    if (item->path == NULL)
-        return case_random(attention, &item->problem, 1, why);
-    if (!safetensors_read(&file, item->path, why))
-        return false;
-    const bool ok = case_file_read(attention, &file, item->path, item->index, why);
-    safetensors_free(&file);
-    return ok;
-}
 
 static bool check(const struct measurement *m, const struct attention_case *attention,
                   struct record *record, struct message *why)
@@ -229,7 +141,7 @@ static bool run_item(struct run *run, const struct item *item, const char *headi
     struct record *record = &run->records[run->count];
     struct attention_case attention;
     struct message why;
-    bool ok = load(item, &attention, &why);
+    bool ok = item_load(item, &attention, &why);
 
     if (ok) {
         const char *name = item->path != NULL ? attention.name : heading;
@@ -356,18 +268,6 @@ static int read_options(int argc, char **argv, struct settings *settings)
     return 0;
 }
 
-static bool list_items(int argc, char **argv, struct items *items, struct message *why)
-{
-    if (optind == argc)
-        for (const struct workload *w = workloads; w->name != NULL; w++)
-            if (!add_workload(items, w, why))
-                return false;
-    for (int n = optind; n < argc; n++)
-        if (!add_argument(items, argv[n], why))
-            return false;
-    return true;
-}
-
 int run_command(int argc, char **argv)
 {
     struct settings settings = {.plan.struct_size = sizeof settings.plan, .repeat = DEFAULT_REPEAT};
@@ -377,8 +277,9 @@ int run_command(int argc, char **argv)
     const int stop = read_options(argc, argv, &settings);
     if (stop != 0)
         return stop == 1 ? EXIT_SUCCESS : stop;
-    const int status = list_items(argc, argv, &items, &why) ? run_all(&settings, &items)
-                                                            : option_usage("run", why.text);
-    free(items.item);
+    const int status = items_read(&items, argc - optind, argv + optind, &why)
+                           ? run_all(&settings, &items)
+                           : option_usage("run", why.text);
+    items_free(&items);
     return status;
 }

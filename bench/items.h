@@ -1,0 +1,29 @@
+/* What a run is to time: the arguments of the command line, workloads taken apart. */
+#ifndef CLATTN_BENCH_ITEMS_H
+#define CLATTN_BENCH_ITEMS_H
+
+#include "case.h"
+
+/* One problem before it runs. */
+struct item {
+    const char *heading; /* NULL: as the item before. */
+    const char *path;    /* NULL: random data for `problem`. */
+    size_t index;        /* Of the answer in the file. */
+    clattn_problem problem;
+};
+
+struct items {
+    struct item *item;
+    size_t count;
+};
+
+/* Each argument is the name of a workload, a file or a problem's text form; none stands for all
+ * workloads. The items borrow the texts. On failure *why says which argument is none of these. */
+bool items_read(struct items *items, int count, char **arguments, struct message *why);
+
+void items_free(struct items *items);
+
+/* The item's data: from its file, or random. */
+bool item_load(const struct item *item, struct attention_case *attention, struct message *why);
+
+#endif
