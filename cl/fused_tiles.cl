@@ -85,51 +85,7 @@ inline float polynomial_exp2(const float x)
 }
 #endif
 
-/* ---- global to local memory ----------------------------------------------------------------- */
-
-#if DTYPE == DTYPE_F32
-#define STORAGE_BYTES 4
-#else
-#define STORAGE_BYTES 2
-#endif
-
-/* Elements that one load takes: as many as LOAD_WIDTH says where rows are a multiple of them. */
-#define WIDTH(unit, dim) (!(unit) ? 1 : (dim) % LOAD_WIDTH == 0 ? LOAD_WIDTH : (dim) % 4 ? 1 : 4)
-
-/* Whether rows of a tensor are so aligned that one instruction can load width elements. */
-inline bool rows_aligned(const __global storage *rows, const long row_step, const int width)
-{
-    return (((size_t)rows | (size_t)row_step * STORAGE_BYTES) & (width * STORAGE_BYTES - 1)) == 0;
-}
-
-/* Four elements at once; where rows are not aligned one at a time, not by vload4: compilers would
- * make one branch of the two, with the weaker alignment. */
-inline float4 load4(const __global storage *p, const bool aligned)
-{
-    if (!aligned)
-        return (float4)(LOAD(p, 0), LOAD(p, 1), LOAD(p, 2), LOAD(p, 3));
-#if DTYPE == DTYPE_F32
-    return *(const __global float4 *)p;
-#elif DTYPE == DTYPE_F16
-    return vloada_half4(0, p);
-#else
-    return as_float4(convert_uint4(*(const __global ushort4 *)p) << 16);
-#endif
-}
-
-#if LOAD_WIDTH == 8
-inline float8 load8(const __global storage *p, const bool aligned)
-{
-    if (!aligned)
-        return (float8)(LOAD(p, 0), LOAD(p, 1), LOAD(p, 2), LOAD(p, 3), LOAD(p, 4), LOAD(p, 5),
-                        LOAD(p, 6), LOAD(p, 7));
-#if DTYPE == DTYPE_F16
-    return vloada_half8(0, p);
-#else
-    return as_float8(convert_uint8(*(const __global ushort8 *)p) << 16);
-#endif
-}
-#endif
+#include "tile_load.h"
 
 #if DTYPE == DTYPE_F32
 #define STORE4(x, p) vstore4(x, 0, p)
@@ -140,57 +96,6 @@ inline float8 load8(const __global storage *p, const bool aligned)
     vstore4((ushort4)(bf16_round((x).x), bf16_round((x).y), bf16_round((x).z),                     \
                       bf16_round((x).w)), 0, p)
 #endif
-
-/* x with 0 for every Inf and NaN; tells whether there was one. */
-inline float4 finite_or_0(const float4 x, int *tainted)
-{
-    const int4 bad = x * 0.0f != 0.0f;
-
-    *tainted |= any(bad);
-    return bad ? (float4)0.0f : x;
-}
-
-/* Fills tile_rows x columns of a tile (stride in float4) with columns [first, first + columns) of
- * a matrix of rows x dim, and with 0 outside of it; rows >= 1. With `finite` Infs and NaNs become
- * 0 too, and the result tells whether this item met one. All but the pointers, steps, rows and
- * flags are constants once inlined. */
-__attribute__((always_inline))
-inline int load_tile(__local float4 *tile, const int stride, const int tile_rows,
-                     const int columns, const __global storage *matrix, const long row_step,
-                     const long step, const int rows, const int first, const int dim,
-                     const int width, const bool aligned, const bool finite)
-{
-    const int chunks = columns / width;
-    int tainted = 0;
-
-    for (int t = get_local_id(0); t < tile_rows * chunks; t += ITEMS) {
-        const int row = t / chunks, column = t % chunks * width;
-        const bool inside = row < rows && first + column < dim;
-        /* Clamped, not skipped: loads without branches can be in flight together. */
-        const __global storage *p =
-            matrix + min(row, rows - 1) * row_step + min(first + column, dim - width) * step;
-        __local float4 *const to = tile + row * stride + column / 4;
-        if (width == 1) {
-            float4 x = inside ? LOAD(p, 0) : 0.0f;
-            if (finite)
-                x = finite_or_0(x, &tainted);
-            ((__local float *)to)[column % 4] = x.x;
-        } else if (width == 4) {
-            const float4 x = inside ? load4(p, aligned) : 0.0f;
-            *to = finite ? finite_or_0(x, &tainted) : x;
-        }
-#if LOAD_WIDTH == 8
-        else {
-            const float8 x = inside ? load8(p, aligned) : 0.0f;
-            const float4 lo = (float4)(x.s0, x.s1, x.s2, x.s3);
-            const float4 hi = (float4)(x.s4, x.s5, x.s6, x.s7);
-            to[0] = finite ? finite_or_0(lo, &tainted) : lo;
-            to[1] = finite ? finite_or_0(hi, &tainted) : hi;
-        }
-#endif
-    }
-    return tainted;
-}
 
 /* Stores x to dims d.. of a row of o, those that exist. */
 inline void store4(const float4 x, __global storage *row, const long step, const int d)
@@ -205,6 +110,17 @@ inline void store4(const float4 x, __global storage *row, const long step, const
     for (int n = 0; n < 4; n++)
         if (d + n < DIM_V)
             STORE(parts[n], row, (d + n) * step);
+}
+
+/* Fills the stage of V. Sets *tainted if some key is hidden and an Inf or NaN became 0 for it. */
+__attribute__((always_inline))
+inline void stage_values(__local float4 *v_tile, const __global storage *from,
+                         const struct attention_shape a, const int rows, const bool aligned,
+                         const bool hides_some, volatile __local int *tainted)
+{
+    if (load_tile(v_tile, V_STRIDE, STAGE_V, 4 * V_STRIDE, from, a.v_stride[2], V_STEP, rows, 0,
+                  DIM_V, WIDTH(UNIT_V, DIM_V), aligned, hides_some))
+        atomic_or(tainted, 1);
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
@@ -291,6 +207,8 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
 #pragma unroll
             for (int c = 0; c < KEYS; c++)
                 s[r][c] = 0.0f;
+        if (!SHARE_KV) /* early, so that it arrives during the first product */
+            stage_values(v_tile, v_block, a, keys, v_aligned, hides, &v_tainted);
         for (int first = 0; first < STAGED_DIM; first += STAGE) {
             if (!Q_RESIDENT)
                 load_tile(q_tile, Q_STRIDE, BLOCK_Q, STAGE, q_rows, a.q_stride[2], Q_STEP, queries,
@@ -417,10 +335,9 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                                     g * BANDS + band] =
                                 (float4)(s[4 * g][c], s[4 * g + 1][c], s[4 * g + 2][c],
                                          s[4 * g + 3][c]);
-            if (load_tile(v_tile, V_STRIDE, STAGE_V, 4 * V_STRIDE, v_block + j * a.v_stride[2],
-                          a.v_stride[2], V_STEP, keys - j, 0, DIM_V, WIDTH(UNIT_V, DIM_V),
-                          v_aligned, hides))
-                atomic_or(&v_tainted, 1);
+            if (SHARE_KV || j > 0)
+                stage_values(v_tile, v_block + j * a.v_stride[2], a, keys - j, v_aligned, hides,
+                             &v_tainted);
             barrier(CLK_LOCAL_MEM_FENCE); /* weights and V are complete */
             const __local float4 *p_item = weights + j % WEIGHT_KEYS * ROW_STRIDE + band;
             const __local float4 *v_item = v_tile + lane;

@@ -1,0 +1,103 @@
+/* Filling tiles of local memory from a matrix in global memory, by the whole work-group.
+ *
+ * Before including this: common.cl; ITEMS, the work-group's size; LOAD_WIDTH, 4 or 8, the elements
+ * that one load takes where a matrix allows it. */
+#ifndef CLATTN_TILE_LOAD_H
+#define CLATTN_TILE_LOAD_H
+
+#if DTYPE == DTYPE_F32
+#define STORAGE_BYTES 4
+#else
+#define STORAGE_BYTES 2
+#endif
+
+/* Elements that one load takes: as many as LOAD_WIDTH says where rows are a multiple of them. */
+#define WIDTH(unit, dim) (!(unit) ? 1 : (dim) % LOAD_WIDTH == 0 ? LOAD_WIDTH : (dim) % 4 ? 1 : 4)
+
+/* Whether rows of a tensor are so aligned that one instruction can load width elements. */
+inline bool rows_aligned(const __global storage *rows, const long row_step, const int width)
+{
+    return (((size_t)rows | (size_t)row_step * STORAGE_BYTES) & (width * STORAGE_BYTES - 1)) == 0;
+}
+
+/* Four elements at once; where rows are not aligned one at a time, not by vload4: compilers would
+ * make one branch of the two, with the weaker alignment. */
+inline float4 load4(const __global storage *p, const bool aligned)
+{
+    if (!aligned)
+        return (float4)(LOAD(p, 0), LOAD(p, 1), LOAD(p, 2), LOAD(p, 3));
+#if DTYPE == DTYPE_F32
+    return *(const __global float4 *)p;
+#elif DTYPE == DTYPE_F16
+    return vloada_half4(0, p);
+#else
+    return as_float4(convert_uint4(*(const __global ushort4 *)p) << 16);
+#endif
+}
+
+#if LOAD_WIDTH == 8
+inline float8 load8(const __global storage *p, const bool aligned)
+{
+    if (!aligned)
+        return (float8)(LOAD(p, 0), LOAD(p, 1), LOAD(p, 2), LOAD(p, 3), LOAD(p, 4), LOAD(p, 5),
+                        LOAD(p, 6), LOAD(p, 7));
+#if DTYPE == DTYPE_F16
+    return vloada_half8(0, p);
+#else
+    return as_float8(convert_uint8(*(const __global ushort8 *)p) << 16);
+#endif
+}
+#endif
+
+/* x with 0 for every Inf and NaN; tells whether there was one. */
+inline float4 finite_or_0(const float4 x, int *tainted)
+{
+    const int4 bad = x * 0.0f != 0.0f;
+
+    *tainted |= any(bad);
+    return bad ? (float4)0.0f : x;
+}
+
+/* Fills tile_rows x columns of a tile (stride in float4) with columns [first, first + columns) of
+ * a matrix of rows x dim, and with 0 outside of it; rows >= 1. With `finite` Infs and NaNs become
+ * 0 too, and the result tells whether this item met one. All but the pointers, steps, rows and
+ * flags are constants once inlined. */
+__attribute__((always_inline))
+inline int load_tile(__local float4 *tile, const int stride, const int tile_rows,
+                     const int columns, const __global storage *matrix, const long row_step,
+                     const long step, const int rows, const int first, const int dim,
+                     const int width, const bool aligned, const bool finite)
+{
+    const int chunks = columns / width;
+    int tainted = 0;
+
+    for (int t = get_local_id(0); t < tile_rows * chunks; t += ITEMS) {
+        const int row = t / chunks, column = t % chunks * width;
+        const bool inside = row < rows && first + column < dim;
+        /* Clamped, not skipped: loads without branches can be in flight together. */
+        const __global storage *p =
+            matrix + min(row, rows - 1) * row_step + min(first + column, dim - width) * step;
+        __local float4 *const to = tile + row * stride + column / 4;
+        if (width == 1) {
+            float4 x = inside ? LOAD(p, 0) : 0.0f;
+            if (finite)
+                x = finite_or_0(x, &tainted);
+            ((__local float *)to)[column % 4] = x.x;
+        } else if (width == 4) {
+            const float4 x = inside ? load4(p, aligned) : 0.0f;
+            *to = finite ? finite_or_0(x, &tainted) : x;
+        }
+#if LOAD_WIDTH == 8
+        else {
+            const float8 x = inside ? load8(p, aligned) : 0.0f;
+            const float4 lo = (float4)(x.s0, x.s1, x.s2, x.s3);
+            const float4 hi = (float4)(x.s4, x.s5, x.s6, x.s7);
+            to[0] = finite ? finite_or_0(lo, &tainted) : lo;
+            to[1] = finite ? finite_or_0(hi, &tainted) : hi;
+        }
+#endif
+    }
+    return tainted;
+}
+
+#endif
