@@ -68,9 +68,11 @@ POCL_CACHE_DIR=$build/pocl-cache
 mkdir -p "$POCL_CACHE_DIR"
 export POCL_CACHE_DIR
 
-run "unit tests and sweeps" 1200 "$build/test-gcc/tests/clattn_tests"
-run "examples, installation, races" 900 \
-    ctest --test-dir "$build/test-gcc" --output-on-failure --exclude-regex '^tests$'
+# Criterion's programs directly, so that their closing lines show.
+run "tests of the library" 1200 "$build/test-gcc/tests/clattn_tests"
+run "tests of clattn-bench" 600 "$build/test-gcc/tests/clattn_bench_tests"
+run "examples, installed copy, Oclgrind" 900 \
+    ctest --test-dir "$build/test-gcc" --output-on-failure --exclude-regex '^(tests|bench)$'
 
 ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:allocator_may_return_null=1
 LSAN_OPTIONS=suppressions=$root/tests/lsan.supp:print_suppressions=0

@@ -3,7 +3,8 @@
  * hides missing ones. Results are compared with the reference too, because Oclgrind interprets
  * kernels and shares no code generator with PoCL.
  *
- *   races         runs everything; 0 if all results are right
+ *   races         runs all items; 0 if all results are right
+ *   races N       runs item N; 3 if there is none
  *   races --racy  runs a kernel that lacks a barrier, which shows that Oclgrind would tell
  */
 #include "reference.h"
@@ -22,6 +23,7 @@ struct item {
 
 /* Small tiles, so that even these shapes have several along every dimension. */
 #define SMALL_TILES "BLOCK_Q=8 BLOCK_KV=8 LANES=4 ROWS=4 STAGE_D=8 STAGE_V=4 LOAD_WIDTH=4 PADDING=4"
+#define SMALL_GROUPS "GROUP_X=4 GROUP_Y=2 ITEM_X=4 ITEM_Y=4 VECTOR=4 DEPTH=8"
 #define SMALL_LANES "WIDTH=4 MV=1 NB=4 DB=4 BN=24"
 
 static const struct item items[] = {
@@ -37,9 +39,16 @@ static const struct item items[] = {
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=1 SHARE_KV=0", "fwd f32 q19 k21 d11/13 causal=br"},
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=1 SHARE_KV=1", "fwd f16 q9 k18 d16 mask=qk klen"},
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=0 SHARE_KV=0", "fwd bf16 q9 k18 d12 window=3,4 sinks"},
+    {"fused_tiles", SMALL_TILES " Q_RESIDENT=0 SHARE_KV=1", "fwd f32 q19 k5 d4 causal=-12 lse"},
+    {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_ITEMS=16", "fwd f32 h2/1 q11 k39 d19/21 lse sinks"},
+    {"unfused", SMALL_GROUPS " SWEEPS=4 SOFTMAX_ITEMS=1",
+     "fwd f16 q19 k21 d19/21 causal=br mask=qk"},
+    {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_ITEMS=16", "fwd f32 q9 k18 d5 scores=raw klen"},
     {"fused_lanes", SMALL_LANES " PAIRS=0", "fwd f32 h2/1 q13 k30 d6 lse bias=bf16:hqk"},
     {"fused_lanes", SMALL_LANES " PAIRS=1", "fwd f32 q19 k19 d6/5 causal=tl klen"},
 };
+
+enum { NUM_ITEMS = sizeof items / sizeof *items, NO_SUCH_ITEM = -1 };
 
 static void print_message(clattn_log_level level, const char *message, void *user_data)
 {
@@ -198,12 +207,16 @@ int main(int argc, char **argv)
     printf("on %s\n", clattn_context_device(context)->name);
     if (argc > 1 && strcmp(argv[1], "--racy") == 0)
         failures = run_racy(context);
+    else if (argc > 1 && strtoul(argv[1], NULL, 10) >= NUM_ITEMS)
+        failures = NO_SUCH_ITEM;
+    else if (argc > 1)
+        failures = run_item(context, &items[strtoul(argv[1], NULL, 10)], &runs);
     else
-        for (size_t n = 0; n < sizeof items / sizeof *items; n++) {
+        for (size_t n = 0; n < NUM_ITEMS; n++)
             failures += run_item(context, &items[n], &runs);
-            fflush(stdout);
-        }
     clattn_context_release(context);
+    if (failures == NO_SUCH_ITEM)
+        return 3;
     printf("%d runs, %d failures\n", runs, failures);
     return failures == 0 ? 0 : 1;
 }

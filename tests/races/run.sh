@@ -11,7 +11,7 @@ unset CLATTN_DEVICE # Oclgrind is the only device there
 # and since an optimiser may remove the access that races.
 watch() {
     : > "$log"
-    timeout 500 oclgrind --num-threads 1 --data-races --uninitialized \
+    timeout 120 oclgrind --num-threads 1 --data-races --uninitialized \
         --build-options -cl-opt-disable --log "$log" "$program" "$@"
 }
 
@@ -20,12 +20,20 @@ if ! grep -q 'data race' "$log"; then
     echo "FAIL Oclgrind did not see the race that was put there" >&2
     exit 1
 fi
-status=0
-watch || status=$?
-if [ -s "$log" ]; then
-    head -n 60 "$log" >&2
-    echo "FAIL Oclgrind has reported $(grep -c . "$log") lines" >&2
-    exit 1
-fi
-[ "$status" -eq 0 ] || exit "$status"
-echo "Oclgrind reported nothing"
+# A process for each item: where a new buffer has the place of a freed one, Oclgrind 21.10 may call
+# values uninitialized that were written (nothing is reported if buffers are never freed).
+item=0
+while :; do
+    status=0
+    watch "$item" || status=$?
+    [ "$status" -ne 3 ] || break
+    if [ -s "$log" ]; then
+        head -n 40 "$log" >&2
+        echo "FAIL Oclgrind has reported $(grep -c . "$log") lines" >&2
+        exit 1
+    fi
+    [ "$status" -eq 0 ] || exit "$status"
+    item=$((item + 1))
+done
+echo "Oclgrind reported nothing in $item items"
+[ "$item" -gt 0 ]
