@@ -67,6 +67,8 @@ static clattn_status check_one(const clattn_plan *plan, const struct ca_operand 
 
     const cl_int err =
         locate(given->buffer, &type, &flags, &context, &bytes, &parent, &origin);
+    if (err != CL_SUCCESS && err != CL_INVALID_MEM_OBJECT)
+        return ca_fail_cl(log, err, "clGetMemObjectInfo for %s", name);
     if (err != CL_SUCCESS || type != CL_MEM_OBJECT_BUFFER)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s is not an OpenCL buffer", name);
     if (context != plan->context->cl)
@@ -136,10 +138,16 @@ clattn_status ca_check_queue(const clattn_plan *plan, cl_command_queue queue, in
     cl_context context = NULL;
     cl_device_id device = NULL;
 
-    if (clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL) ||
-        clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL) ||
-        clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL))
+    cl_int err = clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
+    if (err == CL_SUCCESS)
+        err = clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL);
+    if (err == CL_SUCCESS)
+        err = clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties,
+                                    NULL);
+    if (err == CL_INVALID_COMMAND_QUEUE)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT, "queue is not a command queue");
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(log, err, "clGetCommandQueueInfo");
     if (context != plan->context->cl)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT, "queue belongs to another OpenCL context");
     if (device != plan->context->device.device)
@@ -159,10 +167,16 @@ clattn_status ca_check_wait_list(const clattn_plan *plan, cl_uint num_wait, cons
     for (cl_uint n = 0; n < num_wait; n++) {
         cl_context context = NULL;
         cl_int state = CL_QUEUED;
-        if (!wait[n] ||
-            clGetEventInfo(wait[n], CL_EVENT_CONTEXT, sizeof context, &context, NULL) ||
-            clGetEventInfo(wait[n], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL))
+        cl_int err = wait[n] ? clGetEventInfo(wait[n], CL_EVENT_CONTEXT, sizeof context, &context,
+                                              NULL)
+                             : CL_INVALID_EVENT;
+        if (err == CL_SUCCESS)
+            err = clGetEventInfo(wait[n], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state,
+                                 NULL);
+        if (err == CL_INVALID_EVENT)
             return ca_fail(log, CLATTN_INVALID_ARGUMENT, "wait[%u] is not an event", n);
+        if (err != CL_SUCCESS)
+            return ca_fail_cl(log, err, "clGetEventInfo for wait[%u]", n);
         if (context != plan->context->cl)
             return ca_fail(log, CLATTN_INVALID_ARGUMENT,
                            "wait[%u] is an event of another OpenCL context", n);
