@@ -1,12 +1,14 @@
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "faults.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 
 static const char *const kind_names[NUM_OBJECT_KINDS] = {"contexts", "queues",  "buffers",
                                                          "programs", "kernels", "events"};
 
-static atomic_long objects[NUM_OBJECT_KINDS], allocations, commands;
+static atomic_long objects[NUM_OBJECT_KINDS], allocations, commands, waits;
 
 static struct {
     atomic_int kind;
@@ -47,6 +49,11 @@ int faults_memory(const char *call)
     return fails(FAULT_MEMORY, call);
 }
 
+int faults_lie(const char *call)
+{
+    return fails(FAULT_LIE, call);
+}
+
 void faults_object(const enum object_kind kind, const long change)
 {
     atomic_fetch_add(&objects[kind], change);
@@ -57,9 +64,16 @@ void faults_allocation(const long change)
     atomic_fetch_add(&allocations, change);
 }
 
-void faults_command(void)
+void faults_command(const cl_uint num_wait)
 {
     atomic_fetch_add(&commands, 1);
+    atomic_fetch_add(&waits, (long)num_wait);
+}
+
+void faults_delay(void)
+{
+    if (atomic_load(&armed.kind) == FAULT_DELAY)
+        nanosleep(&(struct timespec){0, 20000}, NULL);
 }
 
 long faults_objects_alive(char *text, const size_t text_bytes)
@@ -86,4 +100,9 @@ long faults_allocations_alive(void)
 long faults_commands(void)
 {
     return atomic_load(&commands);
+}
+
+long faults_waits(void)
+{
+    return atomic_load(&waits);
 }

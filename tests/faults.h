@@ -12,7 +12,9 @@
 enum fault_kind {
     FAULT_NONE,
     FAULT_MEMORY, /* malloc, calloc and realloc give NULL */
-    FAULT_OPENCL  /* an OpenCL call gives an error, without having done anything */
+    FAULT_OPENCL, /* an OpenCL call gives an error, without having done anything */
+    FAULT_LIE,    /* a clEnqueueReadBuffer() that blocks gives other bytes than are there */
+    FAULT_DELAY   /* none fails, but every clSetKernelArg() lets other threads go first */
 };
 
 /* The call number n (from 0) of the kind, from now on and of any thread, fails, with the error
@@ -28,8 +30,9 @@ long faults_objects_alive(char *text, size_t text_bytes);
 /* How many allocations of the program are alive. */
 long faults_allocations_alive(void);
 
-/* How many commands were handed to a queue so far. */
+/* How many commands were handed to a queue so far, and how many events they wait for. */
 long faults_commands(void);
+long faults_waits(void);
 
 /* ---- for the wrappers ---------------------------------------------------------------------- */
 
@@ -44,6 +47,8 @@ int faults_memory(const char *call);
 
 void faults_object(enum object_kind kind, long change);
 void faults_allocation(long change);
-void faults_command(void);
+void faults_command(cl_uint num_wait);
+void faults_delay(void);
+int faults_lie(const char *call);
 
 #endif

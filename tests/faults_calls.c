@@ -88,6 +88,17 @@ cl_int __wrap_clGetEventInfo(cl_event event, cl_event_info name, size_t size, vo
         needed);
 }
 
+cl_int __real_clGetProgramInfo(cl_program program, cl_program_info name, size_t size, void *value,
+    size_t *needed);
+cl_int __wrap_clGetProgramInfo(cl_program program, cl_program_info name, size_t size, void *value,
+    size_t *needed)
+{
+    const cl_int failure = faults_opencl("clGetProgramInfo");
+
+    return failure != CL_SUCCESS ? failure
+                                 : __real_clGetProgramInfo(program, name, size, value, needed);
+}
+
 cl_int __real_clGetProgramBuildInfo(cl_program program, cl_device_id device, cl_program_build_info
     name, size_t size, void *value, size_t *needed);
 cl_int __wrap_clGetProgramBuildInfo(cl_program program, cl_device_id device, cl_program_build_info
@@ -126,6 +137,7 @@ cl_int __wrap_clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const
 {
     const cl_int failure = faults_opencl("clSetKernelArg");
 
+    faults_delay();
     return failure != CL_SUCCESS ? failure : __real_clSetKernelArg(kernel, index, size, value);
 }
 

@@ -92,6 +92,26 @@ cl_program __wrap_clCreateProgramWithSource(cl_context context, cl_uint count, c
     return made;
 }
 
+cl_program __real_clCreateProgramWithBinary(cl_context context, cl_uint count,
+    const cl_device_id *devices, const size_t *lengths, const unsigned char **binaries,
+    cl_int *binary_error, cl_int *error);
+cl_program __wrap_clCreateProgramWithBinary(cl_context context, cl_uint count,
+    const cl_device_id *devices, const size_t *lengths, const unsigned char **binaries,
+    cl_int *binary_error, cl_int *error)
+{
+    const cl_int failure = faults_opencl("clCreateProgramWithBinary");
+    cl_program made = NULL;
+
+    if (failure == CL_SUCCESS)
+        made = __real_clCreateProgramWithBinary(context, count, devices, lengths, binaries,
+                                                binary_error, error);
+    else if (error)
+        *error = failure;
+    if (made)
+        faults_object(OBJECT_PROGRAM, 1);
+    return made;
+}
+
 cl_kernel __real_clCreateKernel(cl_program program, const char *name, cl_int *error);
 cl_kernel __wrap_clCreateKernel(cl_program program, const char *name, cl_int *error)
 {

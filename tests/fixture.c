@@ -12,18 +12,24 @@ void log_message(const clattn_log_level level, const char *message, void *log)
 {
     struct log *l = log;
 
-    if (level != CLATTN_LOG_ERROR)
-        return;
     pthread_mutex_lock(&log_lock);
+    l->warnings += level == CLATTN_LOG_WARNING;
+    if (level != CLATTN_LOG_ERROR) {
+        pthread_mutex_unlock(&log_lock);
+        return;
+    }
     l->errors++;
     snprintf(l->last, sizeof l->last, "%s", message);
     pthread_mutex_unlock(&log_lock);
 }
 
-void fixture_open(struct fixture *f)
+static void open(struct fixture *f, const int skip_self_checks, const char *cache_directory)
 {
-    const clattn_context_options options = {
-        .struct_size = sizeof options, .log = log_message, .log_user_data = &f->log};
+    const clattn_context_options options = {.struct_size = sizeof options,
+                                            .log = log_message,
+                                            .log_user_data = &f->log,
+                                            .skip_self_checks = skip_self_checks,
+                                            .cache_directory = cache_directory};
     cl_int err;
 
     memset(f, 0, sizeof *f);
@@ -34,6 +40,16 @@ void fixture_open(struct fixture *f)
     f->device = clattn_context_device(f->context)->device;
     f->queue = clCreateCommandQueue(f->opencl, f->device, 0, &err);
     cr_assert(err == CL_SUCCESS, "clCreateCommandQueue: %d", err);
+}
+
+void fixture_open(struct fixture *f)
+{
+    open(f, 1, "");
+}
+
+void fixture_open_checked(struct fixture *f, const char *cache_directory)
+{
+    open(f, 0, cache_directory);
 }
 
 void fixture_close(struct fixture *f)

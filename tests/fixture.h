@@ -9,8 +9,8 @@ enum { FIXTURE_LOG_BYTES = 8192 };
 
 /* The sentences of a context. */
 struct log {
-    size_t errors;                /* sentences at CLATTN_LOG_ERROR */
-    char last[FIXTURE_LOG_BYTES]; /* the last of them */
+    size_t errors, warnings;      /* sentences at those levels */
+    char last[FIXTURE_LOG_BYTES]; /* the last error */
 };
 
 struct fixture {
@@ -24,8 +24,12 @@ struct fixture {
 /* Adds to a struct log; the library may call it from several threads. */
 void log_message(clattn_log_level level, const char *message, void *log);
 
-/* On the default device (CLATTN_DEVICE chooses). Fails the test if there is none. */
+/* On the default device (CLATTN_DEVICE chooses). Fails the test if there is none. Programs are
+ * neither checked by the library, which would hide what tests look for, nor kept on disk. */
 void fixture_open(struct fixture *f);
+
+/* The same with self-checks, and with a folder for programs ("": none). */
+void fixture_open_checked(struct fixture *f, const char *cache_directory);
 
 /* Fails the test if an OpenCL object of this process is still alive. */
 void fixture_close(struct fixture *f);

@@ -7,7 +7,7 @@
 #include "tensors.h"
 
 struct bounded {
-    double value, bound; /* a NaN or an infinity is expected exactly; the bound then means nothing */
+    double value, bound; /* a NaN or an infinity is expected as it is, whatever the bound */
 };
 
 /* What one query gives. Arrays are the row's own. */

@@ -55,7 +55,10 @@ Test(faults, context)
         for (size_t n = 0; failed && n < MOST_CALLS; n++) {
             struct log log = {0};
             const clattn_context_options options = {
-                .struct_size = sizeof options, .log = log_message, .log_user_data = &log};
+                .struct_size = sizeof options,
+                .log = log_message,
+                .log_user_data = &log,
+                .cache_directory = ""};
             clattn_context *context = (clattn_context *)(void *)&log;
             const struct alive before = count();
             faults_arm(failures[kind].kind, n, failures[kind].error);
@@ -79,7 +82,7 @@ Test(faults, context)
 
 /* ---- making a plan -------------------------------------------------------------------------- */
 
-/* The first plan on a fresh context builds a program; `warm` has it built before. */
+/* The first plan on a fresh context builds and checks a program; `warm` has it done before. */
 static void plan_with_faults(const struct failure *failure, const int warm)
 {
     const clattn_plan_options options = {.struct_size = sizeof options, .family = "unfused"};
@@ -87,7 +90,7 @@ static void plan_with_faults(const struct failure *failure, const int warm)
     const char *failed = "";
     struct fixture f;
 
-    fixture_open(&f);
+    fixture_open_checked(&f, "");
     if (warm)
         clattn_plan_release(fixture_plan(&f, problem_text, "unfused"));
     for (size_t n = 0; failed && n < MOST_CALLS; n++) {
@@ -96,14 +99,19 @@ static void plan_with_faults(const struct failure *failure, const int warm)
         faults_arm(failure->kind, n, failure->error);
         const clattn_status status = clattn_plan_create(f.context, &problem, &options, &plan);
         failed = faults_disarm();
-        cr_assert((status == CLATTN_SUCCESS) == (failed == NULL), "%s failed, yet %s", failed,
-                  clattn_status_string(status));
+        /* the clFinish() after a self-check has nobody to tell: the results are there */
+        const int closing = failed && strcmp(failed, "clFinish") == 0;
         if (status == CLATTN_SUCCESS) {
+            cr_assert(failed == NULL || closing, "%s failed, yet there is a plan", failed);
             clattn_plan_release(plan);
-            break;
+            continue;
         }
-        cr_assert(plan == NULL && status == failure->status, "%s failed with %d: %s", failed,
-                  failure->error, clattn_status_string(status));
+        cr_assert(failed != NULL);
+        /* in a self-check, a queue or buffer whose query fails counts as one that cannot be used */
+        const int query = strncmp(failed, "clGet", 5) == 0;
+        cr_assert(status == failure->status || (query && status == CLATTN_INVALID_ARGUMENT),
+                  "%s failed with %d: %s", failed, failure->error, clattn_status_string(status));
+        cr_assert(plan == NULL, "%s", failed);
         cr_assert(f.log.errors > 0, "%s failed without a sentence", failed);
         f.log.errors = 0;
         if (clattn_context_builds(f.context) == 0) /* else the program is kept: no leak */
@@ -139,8 +147,6 @@ Test(faults, build_failure)
                                                                    : CLATTN_OPENCL_ERROR));
     }
     cr_assert(f.log.errors > 0 && clattn_context_builds(f.context) == 0);
-    cr_assert(clattn_plan_create(f.context, &problem, &options, &plan) == CLATTN_SUCCESS);
-    clattn_plan_release(plan);
     fixture_close(&f);
 }
 

@@ -61,8 +61,8 @@ static void copy_rows(struct fixture *f, struct host_tensor *x, const struct ten
             }
 }
 
-static void run(struct fixture *f, const char *family, const enum tensor_id id, cl_mem buffer,
-                const size_t bytes)
+static void run(struct fixture *f, const char *family, const enum tensor_id id, const int axis,
+                cl_mem buffer, const size_t bytes)
 {
     const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
     struct trial t = {.problem = fixture_problem(problem_text), .family = family, .seed = 3};
@@ -71,7 +71,7 @@ static void run(struct fixture *f, const char *family, const enum tensor_id id, 
     clattn_plan *plan;
 
     trial_fill(&t);
-    stretch(layout_of(&problem, id), &t.tensor[id].shape, (int)id % 3,
+    stretch(layout_of(&problem, id), &t.tensor[id].shape, axis,
             bytes / t.tensor[id].shape.element_bytes);
     const struct tensor_shape large = tensor_shape_of(&problem, id);
     for (int n = 0; n < NUM_TENSORS; n++) {
@@ -117,7 +117,8 @@ Test(large, offsets_beyond_32_bits)
         cr_skip_test("the device gives no buffer of %zu bytes (error %d)", bytes, err);
     for (size_t family = 0; clattn_family_name(family); family++)
         for (int id = TENSOR_Q; id <= TENSOR_MASK; id++)
-            run(&f, clattn_family_name(family), (enum tensor_id)id, buffer, bytes);
+            for (int axis = 0; axis < 3; axis++)
+                run(&f, clattn_family_name(family), (enum tensor_id)id, axis, buffer, bytes);
     clReleaseMemObject(buffer);
     fixture_close(&f);
 }

@@ -88,7 +88,7 @@ Test(problem, values)
     refused(&p, "dtype");
     p = sound();
     p.bias_dtype = (clattn_dtype)77;
-    cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS, "without bias it is not looked at");
+    cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS, "not looked at without bias");
     p.bias = 1;
     refused(&p, "bias_dtype");
     p = sound();

@@ -15,7 +15,7 @@ static const char *printed(const clattn_problem *p)
     return text;
 }
 
-/* Field by field: four zeros and the packed strides are one layout, and unused fields may differ. */
+/* Field by field: four zeros and packed strides are one layout, and unused fields may differ. */
 static int same_layout(const clattn_layout *a, const clattn_layout *b, const char *dims,
                        const size_t sizes[4])
 {

@@ -1,5 +1,5 @@
 /* The randomised sweep: options x shapes x dtypes x layouts x families x tunables against the
- * reference. CLATTN_TEST_SCALE=10 makes it ten times as long, CLATTN_TEST_SEED moves it elsewhere. */
+ * reference. CLATTN_TEST_SCALE=10 makes it ten times as long, CLATTN_TEST_SEED=2 another one. */
 #include "random_problem.h"
 #include "trial.h"
 #include <criterion/criterion.h>

@@ -5,8 +5,8 @@
  * could use it is NaN, Inf or huge. Everything follows from problem and seed, so that a failure
  * is repeated by
  *
- *   CLATTN_TEST_PROBLEM="fwd ..." CLATTN_TEST_SEED=1 CLATTN_TEST_FAMILY=... CLATTN_TEST_TUNABLES=...
- *   clattn_tests --filter 'sweep/one'
+ *   CLATTN_TEST_PROBLEM="fwd ..." CLATTN_TEST_SEED=1 CLATTN_TEST_FAMILY=...
+ *   CLATTN_TEST_TUNABLES="..." clattn_tests --filter sweep/one
  */
 #ifndef TEST_TRIAL_H
 #define TEST_TRIAL_H

@@ -1,0 +1,107 @@
+/* A program that computes wrong results is found before its first use, and passed over. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "faults.h"
+#include "fixture.h"
+#include "trial.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(trust, .timeout = 300);
+
+static const char problem_text[] = "fwd f32 h2 q9 k20 d24 causal=br lse";
+
+static clattn_status make(struct fixture *f, const char *family, clattn_plan **plan)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
+    const clattn_problem problem = fixture_problem(problem_text);
+
+    return clattn_plan_create(f->context, &problem, &options, plan);
+}
+
+/* The results of the self-check are read back; a lie there stands for a miscompiled kernel. */
+Test(trust, a_forced_family_is_refused)
+{
+    struct fixture f;
+    clattn_plan *plan = (clattn_plan *)(void *)&f;
+    char alive[256];
+
+    for (size_t n = 0; clattn_family_name(n); n++) {
+        fixture_open_checked(&f, "");
+        const long objects = faults_objects_alive(alive, sizeof alive);
+        faults_arm(FAULT_LIE, 0, 0);
+        const clattn_status status = make(&f, clattn_family_name(n), &plan);
+        cr_assert(faults_disarm() != NULL, "%s was not checked", clattn_family_name(n));
+        cr_assert(status == CLATTN_MISCOMPILED, "%s: %s", clattn_family_name(n),
+                  clattn_status_string(status));
+        cr_assert(plan == NULL && f.log.errors > 0);
+        cr_assert(faults_objects_alive(alive, sizeof alive) - objects <= 1, "%s", alive);
+        fixture_close(&f);
+    }
+}
+
+Test(trust, the_next_family_is_tried)
+{
+    clattn_plan_info first = {.struct_size = sizeof first}, next = {.struct_size = sizeof next};
+    struct trial t = {.problem = fixture_problem(problem_text), .seed = 1};
+    struct fixture f;
+    clattn_plan *sound, *other;
+    char chosen[64];
+
+    fixture_open_checked(&f, "");
+    cr_assert(make(&f, NULL, &sound) == CLATTN_SUCCESS);
+    cr_assert(clattn_plan_describe(sound, &first) == CLATTN_SUCCESS);
+    snprintf(chosen, sizeof chosen, "%s", first.family);
+    clattn_plan_release(sound);
+    fixture_close(&f);
+
+    fixture_open_checked(&f, "");
+    faults_arm(FAULT_LIE, 0, 0);
+    const clattn_status status = make(&f, NULL, &other);
+    cr_assert(faults_disarm() != NULL);
+    cr_assert(status == CLATTN_SUCCESS, "%s, %s", clattn_status_string(status), f.log.last);
+    cr_assert(clattn_plan_describe(other, &next) == CLATTN_SUCCESS);
+    cr_assert_str_neq(next.family, chosen);
+    cr_assert(f.log.warnings > 0, "a family is passed over without a word");
+    clattn_plan_release(other);
+    trial_pass(&f, &t);
+    fixture_close(&f);
+}
+
+/* Without self-checks nothing is run while the plan is made. */
+Test(trust, checks_can_be_left_out)
+{
+    struct fixture f;
+    clattn_plan *plan;
+
+    fixture_open(&f);
+    const long commands = faults_commands();
+    cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS);
+    cr_assert(faults_commands() == commands);
+    clattn_plan_release(plan);
+    fixture_close(&f);
+}
+
+/* A second context with the same folder compiles nothing and checks nothing. */
+Test(trust, programs_are_kept_on_disk)
+{
+    char folder[] = "/tmp/clattn-trust-XXXXXX", command[64];
+    struct fixture f;
+
+    cr_assert(mkdtemp(folder) != NULL);
+    for (int run = 0; run < 2; run++) {
+        struct trial t = {.problem = fixture_problem(problem_text), .seed = 1};
+        fixture_open_checked(&f, folder);
+        const long commands = faults_commands();
+        clattn_plan *plan;
+        cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
+        cr_expect(clattn_context_builds(f.context) == (run == 0));
+        cr_expect((faults_commands() > commands) == (run == 0));
+        clattn_plan_release(plan);
+        trial_pass(&f, &t);
+        fixture_close(&f);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_expect(system(command) == 0);
+}
