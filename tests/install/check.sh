@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs a build (sh tests/install/check.sh BUILD), moves the copy elsewhere, and uses it as a
-# stranger would: symbols, headers, pkg-config, find_package.
+# stranger would: symbols, pkg-config, find_package.
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -22,15 +22,6 @@ cat "$prefix"/include/clattn/*.h | tr '\n' ' ' | sed 's/CLATTN_API/\n&/g' |
     sed -n 's/^CLATTN_API [^(]*[ *]\(clattn_[a-z_]*\)(.*/\1/p' | sort > "$work/declared"
 diff "$work/declared" "$work/exported"
 test -s "$work/exported"
-
-echo "headers: each compiles alone, as C11 and as C++11"
-for header in "$prefix"/include/clattn/*.h; do
-    echo "#include <clattn/$(basename "$header")>" > "$work/alone.c"
-    cp "$work/alone.c" "$work/alone.cc"
-    flags="-Wall -Wextra -Wpedantic -Werror -DCL_TARGET_OPENCL_VERSION=120"
-    cc -std=c11 $flags -fsyntax-only $(pkg-config --cflags clattn) "$work/alone.c"
-    c++ -std=c++11 $flags -fsyntax-only $(pkg-config --cflags clattn) "$work/alone.cc"
-done
 
 echo "pkg-config"
 cc -std=c11 -o "$work/by-pkg-config" "$here/outside.c" $(pkg-config --cflags --libs clattn) -lm

@@ -6,6 +6,7 @@ program=$1
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 unset CLATTN_DEVICE # Oclgrind is the only device there
+export CLATTN_CACHE_DIR= # programs built with other options than below are not wanted
 
 # Unoptimised, since Oclgrind does not know the instruction `freeze` that optimisation brings in,
 # and since an optimiser may remove the access that races.
