@@ -1,0 +1,96 @@
+/* The default. A few random configurations, unless there are seeds; then, in turn, the most
+ * promising neighbour of the incumbent, and the configuration of the whole space with the largest
+ * expected improvement. At the end of the budget only neighbours: what is left of the incumbent's
+ * neighbourhood is looked at completely. */
+#include "strategy.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { START = 4 };
+static const double OPTIMISM = 1.0; /* deviations below the mean by which neighbours are ordered */
+
+struct guided {
+    size_t turn;
+};
+
+static void *create(struct ca_search *search)
+{
+    (void)search;
+    return calloc(1, sizeof(struct guided));
+}
+
+static void destroy(void *state)
+{
+    free(state);
+}
+
+/* CA_NO_CONFIG if all neighbours of the incumbent are known; counts the others. */
+static size_t best_neighbour(struct ca_search *search, struct ca_model *model, size_t *num_unseen)
+{
+    const size_t count = ca_space_neighbours(search->space, search->best, search->neighbours);
+    size_t chosen = CA_NO_CONFIG;
+    double least = INFINITY;
+
+    *num_unseen = 0;
+    for (size_t n = 0; n < count; n++) {
+        const size_t config = search->neighbours[n];
+        if (ca_is_known(search, config))
+            continue;
+        const struct ca_prediction prediction = ca_model_predict(model, config);
+        const double hope = prediction.mean - OPTIMISM * prediction.deviation;
+        if (hope < least) {
+            least = hope;
+            chosen = config;
+        }
+        ++*num_unseen;
+    }
+    return chosen;
+}
+
+static size_t best_jump(struct ca_search *search, struct ca_model *model)
+{
+    const double best = log(search->times[search->best]);
+    const struct ca_prediction *predictions = ca_model_predict_pool(model);
+    size_t count, chosen = CA_NO_CONFIG;
+    const size_t *pool = ca_model_pool(model, &count);
+    double most = -INFINITY;
+
+    for (size_t n = 0; n < count; n++) {
+        if (ca_is_known(search, pool[n]))
+            continue;
+        const double gain = ca_log_expected_gain(predictions[n], best);
+        if (gain > most) {
+            most = gain;
+            chosen = pool[n];
+        }
+    }
+    return chosen;
+}
+
+static size_t propose(struct ca_search *search, void *state)
+{
+    struct guided *guided = state;
+    size_t num_unseen;
+
+    if (search->num_evaluated < START && search->options.num_first == 0)
+        return CA_NO_CONFIG;
+    struct ca_model *model = ca_search_model(search);
+    if (!model)
+        return CA_NO_CONFIG;
+    const size_t neighbour = best_neighbour(search, model, &num_unseen);
+    const bool last_chance = ca_search_remaining(search) <= num_unseen;
+    if (neighbour != CA_NO_CONFIG && (last_chance || guided->turn++ % 2 == 1))
+        return neighbour;
+    return best_jump(search, model);
+}
+
+static void learn(struct ca_search *search, void *state, size_t config, double time)
+{
+    (void)search;
+    (void)state;
+    (void)config;
+    (void)time;
+}
+
+const struct ca_strategy_calls ca_strategy_guided = {"guided", create, destroy, propose, learn};
