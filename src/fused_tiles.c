@@ -92,8 +92,7 @@ static size_t best_stage(size_t dim_qk, size_t most)
 
 /* Halves tile sizes, the cheapest losses first, until two groups share the local memory of a GPU
  * that has 64 KB of it, or all of a smaller one is enough for one. */
-static void fit_local_memory(const clattn_problem *p, const clattn_device_info *dev,
-                             size_t *values)
+static void fit_local_memory(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {
         size_t index, floor;
@@ -104,8 +103,7 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
 
     for (size_t n = 0; n < sizeof steps / sizeof *steps; n++)
         while (local_bytes(p, values) > most && values[steps[n].index] > steps[n].floor &&
-               (steps[n].index != BLOCK_KV_INDEX ||
-                values[BLOCK_KV_INDEX] > values[LANES_INDEX]) &&
+               (steps[n].index != BLOCK_KV_INDEX || values[BLOCK_KV_INDEX] > values[LANES_INDEX]) &&
                (steps[n].index != BLOCK_Q_INDEX || values[BLOCK_Q_INDEX] > values[ROWS_INDEX]))
             values[steps[n].index] /= 2;
     values[STAGE_V_INDEX] = smaller(values[STAGE_V_INDEX], values[BLOCK_KV_INDEX]);
