@@ -1,14 +1,14 @@
 /* fused_lanes: o = softmax(scale q k^T, masked) v, and lse, in one pass over the keys.
  *
- * NDRange    local (1, 1, 1), global (blocks of BM queries, heads, batch): one work-item has a block
- *            of one head. With PAIRS a group has the blocks x and blocks - 1 - x, and the first
- *            size is half: under a causal mask all groups then have the same work.
+ * NDRange    local (1, 1, 1), global (chunks, heads, batch): one work-item has a chunk of BLOCKS
+ *            blocks of BM queries of one head. With PAIRS it has the chunks x and chunks - 1 - x,
+ *            and the first size is half: under a causal mask all groups then have the same work.
  * Lanes      are queries: an element of K or V, as it lies in memory, is broadcast to all lanes and
  *            multiplied with MV vectors of queries (or weights), so that nothing is transposed but
  *            the block's q and o, and the softmax needs no step across lanes.
  * Tiles      of at most BN keys: scores to private memory, maximum, exponential, values. Keys that
  *            no query of the block sees are in no tile; keys that all of them see are in tiles that
- *            know no mask.
+ *            know no mask. The blocks of a chunk take turns at each tile while it is in the cache.
  * Ragged     Nothing outside the tensors is read: lanes beyond the last query repeat it, scores
  *            beyond the last key repeat its and are ignored.
  * Speed      rint, fmax, any and the conversions of OpenCL are slow on CPUs; what stands here in
@@ -17,7 +17,7 @@
 #include "common.cl"
 
 #if !defined(WIDTH) || !defined(MV) || !defined(NB) || !defined(DB) || !defined(BN) ||             \
-    !defined(PAIRS)
+    !defined(BLOCKS) || !defined(PAIRS)
 #error "fused_lanes.cl must be built with all of its tunables defined"
 #endif
 
@@ -228,24 +228,15 @@ struct place {
 };
 
 /* s[n] = k[n] . q for count keys; the scores after them repeat the last. top: their maximum. */
-INLINE void multiply_keys(const struct attention_shape a, const lanes *q,
-                          const __global storage *k, const int count, lanes *s, lanes *top)
+INLINE void multiply_keys(const lanes *q, source k, const long k_row, const long k_column,
+                          const int count, lanes *s, lanes *top)
 {
-#if STAGED
-    float rows[NB * DIM_QK];
-#endif
     for (int n0 = 0; n0 < count; n0 += NB) {
         source row[NB];
         lanes sum[NB][MV];
         UNROLL
         for (int n = 0; n < NB; n++) {
-            const __global storage *p = k + min(n0 + n, count - 1) * a.k_stride[2];
-#if STAGED
-            stage_row(rows + n * DIM_QK, p, K_STEP, DIM_QK);
-            row[n] = rows + n * DIM_QK;
-#else
-            row[n] = p;
-#endif
+            row[n] = k + min(n0 + n, count - 1) * k_row;
             UNROLL
             for (int m = 0; m < MV; m++)
                 sum[n][m] = 0.0f;
@@ -257,7 +248,7 @@ INLINE void multiply_keys(const struct attention_shape a, const lanes *q,
                 x[m] = q[d * MV + m];
             UNROLL
             for (int n = 0; n < NB; n++) {
-                const lanes y = row[n][d * K_COLUMN];
+                const lanes y = row[n][d * k_column];
                 UNROLL
                 for (int m = 0; m < MV; m++)
                     sum[n][m] = fma(x[m], y, sum[n][m]);
@@ -387,10 +378,10 @@ INLINE void add_columns(const int columns, const lanes *factor, const lanes *p, 
     lanes sum[DB][MV];
 
     UNROLL
-    for (int c = 0; c < columns; c++) {
+    for (int c = 0; c < DB; c++) {
         UNROLL
         for (int m = 0; m < MV; m++)
-            sum[c][m] = o[c * MV + m] * factor[m];
+            sum[c][m] = c < columns ? o[c * MV + m] * factor[m] : (lanes)(0.0f);
     }
     for (int n = 0; n < count; n++) {
         lanes x[MV];
@@ -398,18 +389,21 @@ INLINE void add_columns(const int columns, const lanes *factor, const lanes *p, 
         for (int m = 0; m < MV; m++)
             x[m] = p[n * MV + m];
         UNROLL
-        for (int c = 0; c < columns; c++) {
-            const lanes y = v[n * v_row + c * v_column];
-            UNROLL
-            for (int m = 0; m < MV; m++)
-                sum[c][m] = fma(x[m], y, sum[c][m]);
+        for (int c = 0; c < DB; c++) {
+            if (c < columns) {
+                const lanes y = v[n * v_row + c * v_column];
+                UNROLL
+                for (int m = 0; m < MV; m++)
+                    sum[c][m] = fma(x[m], y, sum[c][m]);
+            }
         }
     }
     UNROLL
-    for (int c = 0; c < columns; c++) {
+    for (int c = 0; c < DB; c++) {
         UNROLL
         for (int m = 0; m < MV; m++)
-            o[c * MV + m] = sum[c][m];
+            if (c < columns)
+                o[c * MV + m] = sum[c][m];
     }
 }
 
@@ -442,31 +436,31 @@ INLINE void add_visible(const lanes *factor, const lanes *p, source v, const lon
     }
 }
 
-/* ---- a tile and a block --------------------------------------------------------------------- */
+/* ---- tiles, blocks and chunks --------------------------------------------------------------- */
 
 /* Keys j .. j + count - 1 of at most BN. hides (constant): some may be hidden from some queries. */
 INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, const long j,
-                     const int count, const lanes *q, const __global storage *k,
-                     const __global storage *v, lanes *s, lanes *top, lanes *total,
+                     const int count, const lanes *q, source k, const long k_row, source v,
+                     const long v_row, lanes *s, lanes *top, lanes *total,
                      lanes *o BIAS_PARAM MASK_PARAM SLOPES_PARAM)
 {
-    lanes new_top[MV], raw_top[MV], factor[MV], base[MV], sum[MV];
+    lanes old_top[MV], new_top[MV], factor[MV], base[MV], sum[MV];
     ints hidden = 0;
 
     UNROLL
     for (int m = 0; m < MV; m++)
-        raw_top[m] = new_top[m] = top[m];
-    if (hides || CHANGES_SCORES) {
-        multiply_keys(a, q, k, count, s, raw_top);
-        change_scores(hides, a, at, block, j, count, s,
-                      new_top BIAS_ARG MASK_ARG SLOPES_ARG);
-    } else {
-        multiply_keys(a, q, k, count, s, new_top);
+        old_top[m] = new_top[m] = top[m];
+    multiply_keys(q, k, k_row, K_COLUMN, count, s, new_top);
+    if (hides || CHANGES_SCORES) { /* the maximum of the products does not matter */
+        UNROLL
+        for (int m = 0; m < MV; m++)
+            new_top[m] = old_top[m];
+        change_scores(hides, a, at, block, j, count, s, new_top BIAS_ARG MASK_ARG SLOPES_ARG);
     }
     UNROLL
     for (int m = 0; m < MV; m++) {
         base[m] = new_top[m] == -INFINITY ? (lanes)(0.0f) : new_top[m];
-        factor[m] = EXPONENTIAL(top[m] - base[m]);
+        factor[m] = EXPONENTIAL(old_top[m] - base[m]);
         top[m] = new_top[m];
         sum[m] = 0.0f;
     }
@@ -488,23 +482,14 @@ INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, co
     for (int m = 0; m < MV; m++)
         total[m] = fma(total[m], factor[m], sum[m]);
 
-#if STAGED
-    float values[BN * DIM_V];
-    for (int n = 0; n < count; n++)
-        stage_row(values + n * DIM_V, v + n * a.v_stride[2], V_STEP, DIM_V);
-    const long v_row = DIM_V;
-#else
-    const __global float *values = v;
-    const long v_row = a.v_stride[2];
-#endif
-    if (hides && any_lane(hidden) && has_nonfinite(values, v_row, V_COLUMN, count)) {
-        add_visible(factor, s, values, v_row, V_COLUMN, count, o);
+    if (hides && any_lane(hidden) && has_nonfinite(v, v_row, V_COLUMN, count)) {
+        add_visible(factor, s, v, v_row, V_COLUMN, count, o);
         return;
     }
     for (int d = 0; d + DB <= DIM_V; d += DB)
-        add_columns(DB, factor, s, values + d * V_COLUMN, v_row, V_COLUMN, count, o + d * MV);
+        add_columns(DB, factor, s, v + d * V_COLUMN, v_row, V_COLUMN, count, o + d * MV);
     if (DIM_V % DB)
-        add_columns(DIM_V % DB, factor, s, values + DIM_V / DB * DB * V_COLUMN, v_row, V_COLUMN,
+        add_columns(DIM_V % DB, factor, s, v + DIM_V / DB * DB * V_COLUMN, v_row, V_COLUMN,
                     count, o + DIM_V / DB * DB * MV);
 }
 
@@ -517,12 +502,14 @@ INLINE void pack_queries(const struct attention_shape a, const struct place bloc
     for (int m = 0; m < MV; m++) {
         for (int d = 0; d < DIM_QK; d += WIDTH) {
             lanes x[WIDTH];
+            UNROLL
             for (int r = 0; r < WIDTH; r++) {
                 const long row = min(m * WIDTH + r, block.queries - 1);
                 x[r] = load_row(q + row * a.q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d);
             }
             transpose(x);
-            for (int c = 0; c < min(WIDTH, DIM_QK - d); c++)
+            UNROLL
+            for (int c = 0; c < WIDTH; c++)
                 packed[(d + c) * MV + m] = x[c] * scale;
         }
     }
@@ -537,57 +524,26 @@ INLINE void unpack_outputs(const struct attention_shape a, const struct place bl
     for (int m = 0; m < MV; m++) {
         for (int d = 0; d < DIM_V; d += WIDTH) {
             lanes x[WIDTH];
+            UNROLL
             for (int c = 0; c < WIDTH; c++) {
                 const lanes y = packed[(d + c) * MV + m];
                 x[c] = factor[m] < 0.0f ? (lanes)(0.0f) : y * factor[m];
             }
             transpose(x);
-            for (int r = 0; r < min((long)WIDTH, rows - m * WIDTH); r++)
-                store_row(x[r], o + (m * WIDTH + r) * a.o_stride[2] + d * O_STEP, O_STEP,
-                          DIM_V - d);
+            UNROLL
+            for (int r = 0; r < WIDTH; r++)
+                if (m * WIDTH + r < rows)
+                    store_row(x[r], o + (m * WIDTH + r) * a.o_stride[2] + d * O_STEP, O_STEP,
+                              DIM_V - d);
         }
     }
 }
 
-INLINE void compute_block(SHAPE_PARAMS, const struct place block, const __global storage *q,
-                          const __global storage *k, const __global storage *v,
-                          __global storage *o BIAS_PARAM MASK_PARAM SLOPES_PARAM SINKS_PARAM
-                              LSE_PARAM)
+/* The sums of a block become o and lse. */
+INLINE void finish_block(SHAPE_PARAMS, const struct place block, const lanes *packed_o, lanes *top,
+                         lanes *total, __global storage *o SINKS_PARAM LSE_PARAM)
 {
-    lanes packed_q[DIM_QK * MV], packed_o[ROUNDED(DIM_V) * MV], s[BN * MV];
-    lanes top[MV], total[MV], factor[MV];
-    const long last = block.i + block.queries - 1;
-    const long begin = first_key(a, block.e, block.i);
-    const long end = block.queries > 0 ? end_key(a, block.e, last) : 0;
-    const long all_begin = HIDES_ANYWHERE ? end : first_key(a, block.e, last);
-    const long all_end = end_key(a, block.e, block.i);
-
-    UNROLL
-    for (int m = 0; m < MV; m++) {
-        top[m] = -INFINITY;
-        total[m] = 0.0f;
-    }
-    for (int n = 0; n < ROUNDED(DIM_V) * MV; n++)
-        packed_o[n] = 0.0f;
-    if (begin < end)
-        pack_queries(a, block, q + at.q + block.b * a.q_stride[0] + block.h * a.q_stride[1] +
-                                   block.i * a.q_stride[2], packed_q);
-    k += at.k + block.b * a.k_stride[0] + block.h / a.group * a.k_stride[1];
-    v += at.v + block.b * a.v_stride[0] + block.h / a.group * a.v_stride[1];
-    for (long j = begin; j < end;) {
-        const int for_all = j >= all_begin && j < all_end;
-        const long stop = j < all_begin ? min(all_begin, end) : for_all ? all_end : end;
-        const int count = (int)min(stop - j, (long)BN);
-        if (!HIDES_ANYWHERE && for_all)
-            add_tile(0, a, at, block, j, count, packed_q, k + j * a.k_stride[2],
-                     v + j * a.v_stride[2], s, top, total,
-                     packed_o BIAS_ARG MASK_ARG SLOPES_ARG);
-        else if (HIDES_ANYWHERE || HAS_WINDOW)
-            add_tile(1, a, at, block, j, count, packed_q, k + j * a.k_stride[2],
-                     v + j * a.v_stride[2], s, top, total,
-                     packed_o BIAS_ARG MASK_ARG SLOPES_ARG);
-        j += count;
-    }
+    lanes factor[MV];
 
     UNROLL
     for (int m = 0; m < MV; m++) {
@@ -617,26 +573,112 @@ INLINE void compute_block(SHAPE_PARAMS, const struct place block, const __global
                        block.i * a.o_stride[2]);
 }
 
+/* What block n of the chunk that starts with chunk's first query holds. */
+INLINE struct place block_of(const struct place chunk, const int n)
+{
+    struct place block = chunk;
+
+    block.i = chunk.i + n * BM;
+    block.queries = (int)clamp(chunk.e.queries - block.i, 0L, (long)BM);
+    return block;
+}
+
+INLINE void compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global storage *q,
+                          const __global storage *k, const __global storage *v,
+                          __global storage *o BIAS_PARAM MASK_PARAM SLOPES_PARAM SINKS_PARAM
+                              LSE_PARAM)
+{
+    lanes packed_q[BLOCKS][ROUNDED(DIM_QK) * MV], packed_o[BLOCKS][ROUNDED(DIM_V) * MV];
+    lanes s[BN * MV], top[BLOCKS][MV], total[BLOCKS][MV];
+    const long queries = min(chunk.e.queries - chunk.i, (long)BM * BLOCKS);
+    const long begin = first_key(a, chunk.e, chunk.i);
+    const long end = queries > 0 ? end_key(a, chunk.e, chunk.i + queries - 1) : 0;
+#if STAGED
+    float k_staged[BN * DIM_QK], v_staged[BN * DIM_V];
+    const long k_row = DIM_QK, v_row = DIM_V;
+#else
+    const long k_row = a.k_stride[2], v_row = a.v_stride[2];
+#endif
+
+    for (int n = 0; n < BLOCKS; n++) {
+        const struct place block = block_of(chunk, n);
+        for (int m = 0; m < MV; m++) {
+            top[n][m] = -INFINITY;
+            total[n][m] = 0.0f;
+        }
+        for (int d = 0; d < ROUNDED(DIM_V) * MV; d++)
+            packed_o[n][d] = 0.0f;
+        if (block.queries > 0 && begin < end)
+            pack_queries(a, block, q + at.q + block.b * a.q_stride[0] + block.h * a.q_stride[1] +
+                                       block.i * a.q_stride[2], packed_q[n]);
+    }
+    k += at.k + chunk.b * a.k_stride[0] + chunk.h / a.group * a.k_stride[1];
+    v += at.v + chunk.b * a.v_stride[0] + chunk.h / a.group * a.v_stride[1];
+    for (long tile = begin; tile < end; tile += BN) {
+        const long tile_end = min(tile + BN, end);
+#if STAGED
+        for (int n = 0; n < (int)(tile_end - tile); n++) {
+            stage_row(k_staged + n * DIM_QK, k + (tile + n) * a.k_stride[2], K_STEP, DIM_QK);
+            stage_row(v_staged + n * DIM_V, v + (tile + n) * a.v_stride[2], V_STEP, DIM_V);
+        }
+        source tile_k = k_staged, tile_v = v_staged;
+#else
+        source tile_k = k + tile * k_row, tile_v = v + tile * v_row;
+#endif
+        for (int n = 0; n < BLOCKS; n++) {
+            const struct place block = block_of(chunk, n);
+            if (block.queries == 0)
+                break;
+            const long last = block.i + block.queries - 1;
+            const long all_begin = first_key(a, block.e, last);
+            const long all_end = end_key(a, block.e, block.i);
+            const long block_end = min(end_key(a, block.e, last), tile_end);
+            long stop;
+            for (long j = max(first_key(a, block.e, block.i), tile); j < block_end; j = stop) {
+                const source keys = tile_k + (j - tile) * k_row;
+                const source values = tile_v + (j - tile) * v_row;
+                /* A rest that all see is worth no tile of its own. */
+                if (!HIDES_ANYWHERE && j >= all_begin &&
+                    (all_end >= block_end || all_end - j >= BN / 2)) {
+                    stop = min(all_end, block_end);
+                    add_tile(0, a, at, block, j, (int)(stop - j), packed_q[n], keys, k_row,
+                             values, v_row, s, top[n], total[n],
+                             packed_o[n] BIAS_ARG MASK_ARG SLOPES_ARG);
+                } else {
+                    stop = block_end;
+#if HIDES_ANYWHERE || HAS_WINDOW
+                    add_tile(1, a, at, block, j, (int)(stop - j), packed_q[n], keys, k_row,
+                             values, v_row, s, top[n], total[n],
+                             packed_o[n] BIAS_ARG MASK_ARG SLOPES_ARG);
+#endif
+                }
+            }
+        }
+    }
+    for (int n = 0; n < BLOCKS; n++)
+        finish_block(a, at, block_of(chunk, n), packed_o[n], top[n], total[n],
+                     o SINKS_ARG LSE_ARG);
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void fused_lanes(SHAPE_PARAMS, const __global storage *restrict q,
                  const __global storage *restrict k, const __global storage *restrict v,
                  __global storage *restrict o BIAS_PARAM MASK_PARAM SLOPES_PARAM SINKS_PARAM
                      Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM)
 {
-    const long blocks = (a.seq_q + BM - 1) / BM;
+    const long chunks = (a.seq_q + BM * BLOCKS - 1) / (BM * BLOCKS);
     const long x = get_global_id(0);
-    struct place block;
+    struct place chunk;
 
-    block.h = get_global_id(1);
-    block.b = get_global_id(2);
-    block.e = extent_of(a, at, block.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    chunk.h = get_global_id(1);
+    chunk.b = get_global_id(2);
+    chunk.e = extent_of(a, at, chunk.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     for (int part = 0; part <= PAIRS; part++) {
-        const long n = part ? blocks - 1 - x : x;
+        const long n = part ? chunks - 1 - x : x;
         if (part && n == x)
             break;
-        block.i = n * BM;
-        block.queries = (int)clamp(block.e.queries - block.i, 0L, (long)BM);
-        compute_block(a, at, block, q, k, v,
+        chunk.i = n * BM * BLOCKS;
+        compute_chunk(a, at, chunk, q, k, v,
                       o BIAS_ARG MASK_ARG SLOPES_ARG SINKS_ARG LSE_ARG);
     }
 }

@@ -9,13 +9,21 @@ static size_t round_up_divide(const size_t n, const size_t by)
     return (n + by - 1) / by;
 }
 
+static size_t groups(const clattn_problem *p, const size_t *values)
+{
+    const size_t chunk = values[WIDTH_INDEX] * values[MV_INDEX] * values[BLOCKS_INDEX];
+
+    return round_up_divide(p->seq_q, chunk) * p->heads * p->batch;
+}
+
 static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
                     struct ca_ndrange *range)
 {
-    const size_t blocks = round_up_divide(p->seq_q, values[WIDTH_INDEX] * values[MV_INDEX]);
+    const size_t chunk = values[WIDTH_INDEX] * values[MV_INDEX] * values[BLOCKS_INDEX];
+    const size_t chunks = round_up_divide(p->seq_q, chunk);
 
     (void)dev;
-    range->global[0] = values[PAIRS_INDEX] ? round_up_divide(blocks, 2) : blocks;
+    range->global[0] = values[PAIRS_INDEX] ? round_up_divide(chunks, 2) : chunks;
     range->global[1] = p->heads;
     range->global[2] = p->batch;
     for (size_t n = 0; n < 3; n++)
@@ -26,7 +34,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 {
     /* The least private memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
-        [WIDTH_INDEX] = 4, [MV_INDEX] = 1, [NB_INDEX] = 4, [DB_INDEX] = 3, [BN_INDEX] = 24};
+        [WIDTH_INDEX] = 4, [MV_INDEX] = 1, [NB_INDEX] = 4, [DB_INDEX] = 3, [BN_INDEX] = 24,
+        [BLOCKS_INDEX] = 1};
 
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which a fused family never forms";
@@ -51,8 +60,18 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     block_registers(p->seq_q <= 256 ? 1 : p->seq_q < 1024 ? 2 : 3, wide, values);
     values[BN_INDEX] = p->causal ? 48 : 96;
     values[PAIRS_INDEX] = p->causal != 0;
+    values[BLOCKS_INDEX] = p->causal ? 1 : 4;
+    while (values[BLOCKS_INDEX] > 1 && groups(p, values) < (size_t)4 * dev->compute_units)
+        values[BLOCKS_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BLOCKS_INDEX] > 1)
+        values[BLOCKS_INDEX] /= 2;
     while (reject(p, dev, values) && values[MV_INDEX] > 1)
         block_registers(values[MV_INDEX] - 1, wide, values);
+    if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
+        values[WIDTH_INDEX] = 4;
+        values[NB_INDEX] = 4;
+        values[BN_INDEX] = 24;
+    }
 }
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
