@@ -31,6 +31,7 @@ for topic in "$@"; do
         need opencl-headers
         need ocl-icd-opencl-dev
         need libjansson-dev
+        need zlib1g-dev
         need libxxhash-dev
         need zlib1g-dev
         ;;

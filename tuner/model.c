@@ -250,6 +250,15 @@ struct ca_prediction ca_model_predict(struct ca_model *model, size_t config)
     return prediction(model, score, explained);
 }
 
+double ca_model_surprise(const struct ca_model *model)
+{
+    double squares = 0.0;
+
+    for (size_t n = 0; n < model->num_observed; n++) /* the weights are just these errors */
+        squares += model->weights[n] * model->weights[n];
+    return sqrt(squares / (double)model->num_observed);
+}
+
 const size_t *ca_model_pool(const struct ca_model *model, size_t *count)
 {
     *count = model->num_pool;

@@ -38,6 +38,10 @@ void ca_model_fit(struct ca_model *model, const double *values);
 /* By the last fit, since which no observation has been added. */
 struct ca_prediction ca_model_predict(struct ca_model *model, size_t config);
 
+/* How many times larger than their predicted deviations the errors were, had every observation been
+ * predicted from those before it (root mean square, at the last fit). */
+double ca_model_surprise(const struct ca_model *model);
+
 /* The pool, ascending, and the predictions of all of it. */
 const size_t *ca_model_pool(const struct ca_model *model, size_t *count);
 const struct ca_prediction *ca_model_predict_pool(struct ca_model *model);

@@ -51,23 +51,8 @@ static void fill_losses(const struct ca_space *target, const struct ca_recording
     }
 }
 
-/* Neighbours of a seed are left to the search, which looks at them anyway. */
-static bool near_one(const struct ca_space *space, size_t config, const size_t *seeds,
-                     size_t num_seeds)
-{
-    for (size_t n = 0; n < num_seeds; n++) {
-        size_t differing = 0;
-        for (size_t p = 0; p < space->num_parameters; p++)
-            differing +=
-                ca_space_choices(space, config)[p] != ca_space_choices(space, seeds[n])[p];
-        if (differing <= 1)
-            return true;
-    }
-    return false;
-}
-
 static size_t choose_next(const struct ca_space *space, const double *losses, size_t num_devices,
-                          const double *covered, const size_t *seeds, size_t num_seeds)
+                          const double *covered)
 {
     size_t chosen = CA_NO_CONFIG;
     double least = INFINITY;
@@ -79,7 +64,7 @@ static size_t choose_next(const struct ca_space *space, const double *losses, si
             own += losses[n * space->count + config];
         }
         sum += 0.1 * own; /* among equals the one that is good everywhere */
-        if (sum < least && !near_one(space, config, seeds, num_seeds)) {
+        if (sum < least) {
             least = sum;
             chosen = config;
         }
@@ -103,12 +88,14 @@ size_t ca_portfolio_choose(const struct ca_recording *target,
         covered[num_devices++] = log(WORST);
     }
     while (num_devices > 0 && num_seeds < max_seeds) {
-        const size_t seed = choose_next(space, losses, num_devices, covered, seeds, num_seeds);
+        const size_t seed = choose_next(space, losses, num_devices, covered);
         if (seed == CA_NO_CONFIG)
             break;
         seeds[num_seeds++] = seed;
-        for (size_t n = 0; n < num_devices; n++)
+        for (size_t n = 0; n < num_devices; n++) {
             covered[n] = fmin(covered[n], losses[n * space->count + seed]);
+            losses[n * space->count + seed] = INFINITY; /* not again */
+        }
     }
     free(covered);
     free(losses);

@@ -83,12 +83,15 @@ bool ca_search_outlook(struct ca_search *search, struct ca_outlook *outlook)
     const double best = log(search->times[search->best]);
     const struct ca_prediction *predictions = ca_model_predict_pool(model);
     const size_t *pool = ca_model_pool(model, &count);
+    const double surprise = fmax(ca_model_surprise(model), 1.0);
     for (size_t n = 0; n < count; n++) {
+        struct ca_prediction p = predictions[n];
         if (ca_is_known(search, pool[n]))
             continue;
-        most = fmax(most, ca_log_expected_gain(predictions[n], best));
-        log_none_2 += log1p(-below(predictions[n], best - log(1.02)));
-        log_none_5 += log1p(-below(predictions[n], best - log(1.05)));
+        p.deviation *= surprise;
+        most = fmax(most, ca_log_expected_gain(p, best));
+        log_none_2 += log1p(-below(p, best - log(1.02)));
+        log_none_5 += log1p(-below(p, best - log(1.05)));
     }
     outlook->expected_gain = -expm1(-exp(most));
     outlook->within_2 = exp(log_none_2);

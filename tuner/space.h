@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CA_MAX_PARAMETERS = 64, CA_MAX_VALUES = 65535 };
+enum { CA_MAX_PARAMETERS = 64, CA_MAX_VALUES = 4096 };
 #define CA_NO_CONFIG SIZE_MAX
 
 enum ca_value_kind { CA_NUMBER, CA_BOOLEAN, CA_TEXT };

@@ -1,6 +1,6 @@
-/* The default. A few random configurations, unless there are seeds; then, in turn, the most
- * promising neighbour of the incumbent, and the configuration of the whole space with the largest
- * expected improvement. At the end of the budget only neighbours: what is left of the incumbent's
+/* The default. From seeds it descends to a local optimum, the most promising neighbour of the
+ * incumbent first; without seeds it begins with a few random configurations. Then, in turn, such a
+ * neighbour, and the configuration of the whole space with the largest expected improvement. At the end of the budget only neighbours: what is left of the incumbent's
  * neighbourhood is looked at completely. */
 #include "strategy.h"
 
@@ -12,12 +12,16 @@ static const double OPTIMISM = 1.0; /* deviations below the mean by which neighb
 
 struct guided {
     size_t turn;
+    bool jumps; /* false until the descent from the seeds has ended */
 };
 
 static void *create(struct ca_search *search)
 {
-    (void)search;
-    return calloc(1, sizeof(struct guided));
+    struct guided *guided = calloc(1, sizeof *guided);
+
+    if (guided)
+        guided->jumps = search->options.num_first == 0;
+    return guided;
 }
 
 static void destroy(void *state)
@@ -80,8 +84,9 @@ static size_t propose(struct ca_search *search, void *state)
         return CA_NO_CONFIG;
     const size_t neighbour = best_neighbour(search, model, &num_unseen);
     const bool last_chance = ca_search_remaining(search) <= num_unseen;
-    if (neighbour != CA_NO_CONFIG && (last_chance || guided->turn++ % 2 == 1))
-        return neighbour;
+    guided->jumps |= neighbour == CA_NO_CONFIG;
+    if (!guided->jumps || last_chance || guided->turn++ % 2 == 1)
+        return neighbour != CA_NO_CONFIG ? neighbour : best_jump(search, model);
     return best_jump(search, model);
 }
 
