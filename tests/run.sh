@@ -71,10 +71,11 @@ mkdir -p "$POCL_CACHE_DIR"
 export POCL_CACHE_DIR CLATTN_CACHE_DIR
 
 # Criterion's programs directly, so that their closing lines show.
-run "tests of the library" 1200 "$build/test-gcc/tests/clattn_tests"
-run "tests of clattn-bench" 600 "$build/test-gcc/tests/clattn_bench_tests"
+for program in "$build"/test-gcc/tests/clattn_*tests; do
+    run "$(basename "$program")" 1200 "$program"
+done
 run "examples, installed copy, Oclgrind" 900 \
-    ctest --test-dir "$build/test-gcc" --output-on-failure --exclude-regex '^(tests|bench)$'
+    ctest --test-dir "$build/test-gcc" --output-on-failure --exclude-regex '^(tests|bench|tuner)$'
 
 # Twice: PoCL's compiler leaks, and so its libraries are excused in the first pass. The second finds
 # all kernels compiled; nothing leaks then, and a lost OpenCL object shows.
