@@ -93,7 +93,7 @@ Test(tuner_search, strategies_are_better_than_chance)
     const double chance = mean_evaluations(CA_RANDOM);
 
     cr_assert(chance >= 35.0 && chance <= 75.0, "%g", chance);
-    cr_assert(mean_evaluations(CA_GUIDED) <= 0.4 * chance);
+    cr_assert(mean_evaluations(CA_GUIDED) <= 0.35 * chance, "%g", mean_evaluations(CA_GUIDED));
     cr_assert(mean_evaluations(CA_ILS) <= 0.7 * chance);
     cr_assert(mean_evaluations(CA_GENETIC) <= 0.9 * chance);
     cr_assert(mean_evaluations(CA_ANNEALING) <= 0.9 * chance);
@@ -191,7 +191,7 @@ Test(tuner_search, the_outlook_grows_surer)
     while (ca_search_suggest(search, &config))
         ca_search_report(search, config, made_up_time(space, config));
     cr_assert(ca_search_outlook(search, &late));
-    cr_assert(early.within_2 >= 0.0 && early.within_2 <= early.within_5 && early.within_5 < 0.9,
+    cr_assert(early.within_2 > 0.0 && early.within_2 <= early.within_5 && early.within_5 < 0.9,
               "%g %g", early.within_2, early.within_5);
     cr_assert(early.expected_gain > 0.0 && early.expected_gain < 1.0);
     cr_assert(late.within_2 == 1.0 && late.expected_gain == 0.0, "nothing is left");
