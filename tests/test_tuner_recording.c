@@ -10,7 +10,8 @@
 #include <zlib.h>
 
 #define HEAD "{\"device_name\": \"d\", \"kernel_name\": \"k\", \"problem_size\": 7, " \
-    "\"tune_params_keys\": [\"x\", \"y\"], \"tune_params\": {\"x\": [1, 2.5], \"y\": [true, \"s\"]},"
+    "\"tune_params_keys\": [\"x\", \"y\"], " \
+    "\"tune_params\": {\"x\": [1, 2.5], \"y\": [true, \"s\"]},"
 #define ENTRY "\"1,True\": {\"x\": 1, \"y\": true, \"time\": 3.5, \"times\": [3, 4]}"
 #define OLD_FAILURE "\"2.5,True\": {\"x\": 2.5, \"y\": true, \"time\": \"RuntimeFailedConfig\"}"
 #define NEW_FAILURE "\"1,s\": {\"x\": 1, \"y\": \"s\", \"__error__\": \"InvalidConfig\"}"
@@ -264,8 +265,8 @@ Test(tuner_recording, packed_files_are_read_and_cut_ones_refused)
     for (size_t length = 12; length < bytes; length += bytes / 9) {
         file = fopen(path, "wb");
         cr_assert(fwrite(packed, 1, length, file) == length && fclose(file) == 0);
-        cr_assert(!ca_recording_read(path, &why) && strstr(why.text, "cannot read"), "%zu of %zu: %s",
-                  length, bytes, why.text);
+        cr_assert(!ca_recording_read(path, &why) && strstr(why.text, "cannot read"),
+                  "%zu of %zu: %s", length, bytes, why.text);
     }
     remove(path);
     cr_assert(!ca_recording_read(path, &why) && strstr(why.text, "cannot open"));

@@ -51,7 +51,8 @@ Test(tuner_replay, wrong_usage_is_2)
 {
     static const char *const lines[] = {
         "%.0s", "reply%.0s", "replay%.0s", "replay %s --strategy best", "replay %s --strategy ils,",
-        "replay %s --runs 0", "replay %s --runs 3x", "replay %s --budget 0", "replay %s --budget 5p",
+        "replay %s --runs 0", "replay %s --runs 3x", "replay %s --budget 0",
+        "replay %s --budget 5p",
         "replay %s --budget 101%%", "replay %s --budget -5", "replay %s --seed x",
         "replay %s --num-seeds 9", "replay %s --threads 0", "replay %s --unknown",
         "replay %s --runs",
@@ -111,8 +112,8 @@ Test(tuner_replay, seeds_come_from_other_files_only)
 
     cr_assert(tune("replay %s --runs 3 --json --seeds-from %s", path) == 0);
     cr_assert(strstr(output, "\"seeds\": 0"), "a file does not seed itself");
-    snprintf(command, sizeof command, "replay %%s --runs 3 --json --seeds-from %%s %s.2 --num-seeds 2",
-             path);
+    snprintf(command, sizeof command, "replay %%s --runs 3 --json --seeds-from %%s %s.2 "
+             "--num-seeds 2", path);
     char copy[300];
     snprintf(copy, sizeof copy, "cp %s %s.2", path, path);
     cr_assert(system(copy) == 0 && tune(command, path) == 0);

@@ -19,7 +19,7 @@ struct ca_model {
     size_t *observed;
     size_t num_observed;
     float *rows[CA_MODEL_OBSERVATIONS];     /* inverse factor times likeness to the pool */
-    double *factors[CA_MODEL_OBSERVATIONS]; /* lower Cholesky factor of the observations' likeness */
+    double *factors[CA_MODEL_OBSERVATIONS]; /* lower Cholesky factor of their likeness */
     double *weights;                        /* inverse factor times standardized values */
     double *solved;                         /* scratch: one configuration's column of rows */
     double mean, scale;                     /* of the values */

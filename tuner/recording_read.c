@@ -131,8 +131,8 @@ static bool read_parameters(struct ca_space *space, const json_t *root, const ch
             return ca_say(why, "%.200s: it has more than %d parameters", name, CA_MAX_PARAMETERS);
         if (json_array_size(json_object_get(lists, key)) == 0 ||
             !read_values(space, json_object_get(lists, key)))
-            return ca_say(why, "%.200s: the values of %.100s are not a list of at most %d different "
-                          "numbers, booleans and texts", name, key, CA_MAX_VALUES);
+            return ca_say(why, "%.200s: the values of %.100s are not a list of at most %d "
+                          "different numbers, booleans and texts", name, key, CA_MAX_VALUES);
     }
     return true;
 }

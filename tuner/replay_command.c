@@ -130,7 +130,8 @@ static bool print_json(const struct session *session)
                              CA_TUNE_VERSION, "runs", (json_int_t)options->runs, "seed",
                              (json_int_t)options->seed, "margin", CA_REPLAY_MARGIN, "results",
                              session->rows, "means", session->means);
-    const bool good = root && json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0;
+    const bool good =
+        root && json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0;
 
     printf("\n");
     json_decref(root);

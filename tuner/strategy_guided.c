@@ -1,7 +1,8 @@
 /* The default. From seeds it descends to a local optimum, the most promising neighbour of the
  * incumbent first; without seeds it begins with a few random configurations. Then, in turn, such a
- * neighbour, and the configuration of the whole space with the largest expected improvement. At the end of the budget only neighbours: what is left of the incumbent's
- * neighbourhood is looked at completely. */
+ * neighbour, and the configuration of the whole space with the largest expected improvement. At
+ * the end of the budget only neighbours: what is left of the incumbent's neighbourhood is looked
+ * at completely. */
 #include "strategy.h"
 
 #include <math.h>
