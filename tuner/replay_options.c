@@ -14,8 +14,8 @@
 static const char help[] =
     "Usage: clattn-tune replay FILE.json[.gz]... [OPTION...]\n"
     "Searches recorded spaces (Kernel Tuner cache files) instead of a device, and prints the\n"
-    "share of runs that come within 2 % of the recorded optimum after 25, 50, 100 and 200 evaluations\n"
-    "and after 5 % of the space. A failed configuration counts as an evaluation.\n"
+    "share of runs that come within 2 % of the recorded optimum after 25, 50, 100 and 200\n"
+    "evaluations and after 5 % of the space. A failed configuration counts as an evaluation.\n"
     "\n"
     "  --strategy NAME,...    guided (default), ils, genetic, annealing, random, exhaustive, all\n"
     "  --runs N               runs of each, default 100\n"
