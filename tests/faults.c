@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
+#include <string.h>
 
 static const char *const kind_names[NUM_OBJECT_KINDS] = {"contexts", "queues",  "buffers",
                                                          "programs", "kernels", "events"};
@@ -29,6 +30,30 @@ const char *faults_disarm(void)
 {
     atomic_store(&armed.kind, FAULT_NONE);
     return atomic_load(&armed.fired);
+}
+
+static struct {
+    cl_device_info what;
+    const void *value;
+    size_t bytes;
+} pretence;
+
+void faults_pretend(cl_device_info what, const void *value, size_t bytes)
+{
+    pretence.what = what;
+    pretence.value = value;
+    pretence.bytes = bytes;
+}
+
+int faults_pretended(cl_device_info what, size_t size, void *value, size_t *needed)
+{
+    if (!pretence.value || pretence.what != what)
+        return 0;
+    if (needed)
+        *needed = pretence.bytes;
+    if (value && size >= pretence.bytes)
+        memcpy(value, pretence.value, pretence.bytes);
+    return 1;
 }
 
 static int fails(const enum fault_kind kind, const char *call)

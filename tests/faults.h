@@ -24,6 +24,10 @@ void faults_arm(enum fault_kind kind, size_t n, cl_int error);
 /* Disarms. The name of the call that failed, NULL if it never came to that. */
 const char *faults_disarm(void);
 
+/* From now on clGetDeviceInfo() answers what with these bytes: a device that is not at hand. NULL
+ * ends it. The value is borrowed. */
+void faults_pretend(cl_device_info what, const void *value, size_t bytes);
+
 /* How many OpenCL objects of the program are alive; text receives how many of which kind. */
 long faults_objects_alive(char *text, size_t text_bytes);
 
@@ -40,6 +44,9 @@ enum object_kind {
     OBJECT_CONTEXT, OBJECT_QUEUE, OBJECT_BUFFER, OBJECT_PROGRAM, OBJECT_KERNEL, OBJECT_EVENT,
     NUM_OBJECT_KINDS
 };
+
+/* Answers a clGetDeviceInfo() as faults_pretend() was told; 0 if it was not told. */
+int faults_pretended(cl_device_info what, size_t size, void *value, size_t *needed);
 
 /* CL_SUCCESS, or the error with which the call named must fail. */
 cl_int faults_opencl(const char *call);

@@ -144,6 +144,38 @@ static void refused(struct fixture *f, const clattn_problem *problem,
     cr_expect(fixture_said(f, words));
 }
 
+/* Devices that this machine has not, by a driver that says so. */
+Test(context, devices_that_cannot)
+{
+    static const cl_bool no = CL_FALSE;
+    static const char old[] = "OpenCL 1.1 Old";
+    static const struct {
+        cl_device_info what;
+        const void *value;
+        size_t bytes;
+        clattn_status status;
+        const char *words;
+    } devices[] = {
+        {CL_DEVICE_COMPILER_AVAILABLE, &no, sizeof no, CLATTN_NO_COMPILER, "compiler"},
+        {CL_DEVICE_ENDIAN_LITTLE, &no, sizeof no, CLATTN_UNSUPPORTED, "big-endian"},
+        {CL_DEVICE_VERSION, old, sizeof old, CLATTN_UNSUPPORTED, "OpenCL 1.2 is needed"},
+    };
+    struct log log = {0};
+    const clattn_context_options options = {
+        .struct_size = sizeof options, .log = log_message, .log_user_data = &log};
+
+    for (size_t n = 0; n < sizeof devices / sizeof *devices; n++) {
+        clattn_context *context = GARBAGE(clattn_context *);
+        faults_pretend(devices[n].what, devices[n].value, devices[n].bytes);
+        const clattn_status status = clattn_context_create_default(NULL, &options, &context);
+        faults_pretend(0, NULL, 0);
+        cr_expect(status == devices[n].status, "device %zu: %s", n, clattn_status_string(status));
+        cr_expect(context == NULL);
+        cr_expect(strstr(log.last, devices[n].words) != NULL, "device %zu", n);
+    }
+    cr_expect(faults_objects_alive(NULL, 0) == 0, "an OpenCL object leaked");
+}
+
 Test(context, plan_refusals)
 {
     struct fixture f;
