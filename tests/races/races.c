@@ -44,8 +44,8 @@ static const struct item items[] = {
     {"unfused", SMALL_GROUPS " SWEEPS=4 SOFTMAX_ITEMS=1",
      "fwd f16 q19 k21 d19/21 causal=br mask=qk"},
     {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_ITEMS=16", "fwd f32 q9 k18 d5 scores=raw klen"},
-    {"fused_lanes", SMALL_LANES " PAIRS=0", "fwd f32 h2/1 q13 k30 d6 lse bias=bf16:hqk"},
-    {"fused_lanes", SMALL_LANES " PAIRS=1", "fwd f32 q19 k19 d6/5 causal=tl klen"},
+    {"fused_lanes", SMALL_LANES " BLOCKS=2 PAIRS=0", "fwd f32 h2/1 q13 k30 d6 lse bias=bf16:hqk"},
+    {"fused_lanes", SMALL_LANES " BLOCKS=1 PAIRS=1", "fwd f32 q19 k19 d6/5 causal=tl klen"},
 };
 
 enum { NUM_ITEMS = sizeof items / sizeof *items, NO_SUCH_ITEM = -1 };
