@@ -57,10 +57,9 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     const int wide = dev->vector_width_float >= 16;
 
     values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
-    block_registers(p->seq_q <= 256 ? 1 : p->seq_q < 1024 ? 2 : 3, wide, values);
-    values[BN_INDEX] = p->causal ? 48 : 96;
+    block_registers(p->seq_q <= 256 ? 1 : p->seq_q < 1024 ? 2 : 4, wide, values);
     values[PAIRS_INDEX] = p->causal != 0;
-    values[BLOCKS_INDEX] = p->causal ? 1 : 4;
+    values[BLOCKS_INDEX] = p->causal ? 2 : 8; /* more would straddle the diagonal */
     while (values[BLOCKS_INDEX] > 1 && groups(p, values) < (size_t)4 * dev->compute_units)
         values[BLOCKS_INDEX] /= 2;
     while (reject(p, dev, values) && values[BLOCKS_INDEX] > 1)
