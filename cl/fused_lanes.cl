@@ -307,6 +307,7 @@ INLINE void change_scores(const int hides, SHAPE_PARAMS, const struct place at_b
     UNROLL
     for (int m = 0; m < MV; m++) {
         const long i = at_block.i + m * WIDTH;
+        (void)i; /* softcap alone has no use for it */
 #if HAS_ALIBI
         const float slope = slopes[at.slopes + at_block.h] * UNIT;
         const lanes distance = (float)(j - i - at_block.e.diagonal) - COUNT_UP;

@@ -396,8 +396,8 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
     for (int r = 0; r < ROWS; r++) {
         const long i = i0 + ROW(r);
         bool sees_any = first_key(a, e, i) < end_key(a, e, i);
-        const float row_maximum = ((__local float *)maximum)[ROW(r)];
-        float total = 0.0f, highest = row_maximum;
+        float total = 0.0f, highest = ((__local float *)maximum)[ROW(r)];
+        (void)highest; /* only a sink and lse need it */
 
 #if HAS_SINKS && (HAS_MASK || HAS_BIAS)
         sees_any = sees_any && row_sees[ROW(r)];
@@ -407,6 +407,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
         float factor = 1.0f;
 #if HAS_SINKS
         const float sink = sinks[at.sinks + h];
+        const float row_maximum = highest;
         highest = fmax(highest, sink);
         factor = EXP2((row_maximum - FINITE(highest)) * LOG2E);
         total = total * factor + EXP2((sink - FINITE(highest)) * LOG2E);

@@ -62,11 +62,10 @@ inline float4 finite_or_0(const float4 x, int *tainted)
  * a matrix of rows x dim, and with 0 outside of it; rows >= 1. With `finite` Infs and NaNs become
  * 0 too, and the result tells whether this item met one. All but the pointers, steps, rows and
  * flags are constants once inlined. */
-__attribute__((always_inline))
-inline int load_tile(__local float4 *tile, const int stride, const int tile_rows,
-                     const int columns, const __global storage *matrix, const long row_step,
-                     const long step, const int rows, const int first, const int dim,
-                     const int width, const bool aligned, const bool finite)
+__attribute__((always_inline)) inline int
+load_tile(__local float4 *tile, const int stride, const int tile_rows, const int columns,
+          const __global storage *matrix, const long row_step, const long step, const int rows,
+          const int first, const int dim, const int width, const bool aligned, const bool finite)
 {
     const int chunks = columns / width;
     int tainted = 0;

@@ -63,9 +63,8 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
             status = ca_fail_cl(&plan->context->log, err, "clSetKernelArg for %s", name);
             break;
         }
-        err = clEnqueueNDRangeKernel(queue, kernels->stage[s], 3, NULL, range->global,
-                                     range->local, previous ? 1 : num_wait,
-                                     previous ? &previous : wait, wanted);
+        err = clEnqueueNDRangeKernel(queue, kernels->stage[s], 3, NULL, range->global, range->local,
+                                     previous ? 1 : num_wait, previous ? &previous : wait, wanted);
         if (err != CL_SUCCESS) {
             status = ca_fail_cl(&plan->context->log, err, "clEnqueueNDRangeKernel for %s", name);
             break;
@@ -126,8 +125,8 @@ clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue
 
     clattn_forward with_workspace = *tensors;
     with_workspace.workspace.offset = 0;
-    with_workspace.workspace.buffer = clCreateBuffer(plan->context->cl, CL_MEM_READ_WRITE,
-                                                     plan->workspace_bytes, NULL, &err);
+    with_workspace.workspace.buffer =
+        clCreateBuffer(plan->context->cl, CL_MEM_READ_WRITE, plan->workspace_bytes, NULL, &err);
     if (err != CL_SUCCESS)
         return ca_fail_cl(log, err, "clCreateBuffer for a workspace of %zu bytes",
                           plan->workspace_bytes);

@@ -65,8 +65,7 @@ static clattn_status check_one(const clattn_plan *plan, const struct ca_operand 
     size_t bytes = 0, origin = 0;
     cl_mem parent = NULL;
 
-    const cl_int err =
-        locate(given->buffer, &type, &flags, &context, &bytes, &parent, &origin);
+    const cl_int err = locate(given->buffer, &type, &flags, &context, &bytes, &parent, &origin);
     if (err != CL_SUCCESS && err != CL_INVALID_MEM_OBJECT)
         return ca_fail_cl(log, err, "clGetMemObjectInfo for %s", name);
     if (err != CL_SUCCESS || type != CL_MEM_OBJECT_BUFFER)
@@ -95,8 +94,8 @@ static clattn_status check_overlaps(const clattn_plan *plan, const struct range 
         if (!plan->operands[w].written || !ranges[w].memory)
             continue;
         for (size_t n = 0; n < CA_NUM_ARGUMENTS; n++)
-            if (n != w && ranges[n].memory == ranges[w].memory &&
-                ranges[n].begin < ranges[w].end && ranges[w].begin < ranges[n].end)
+            if (n != w && ranges[n].memory == ranges[w].memory && ranges[n].begin < ranges[w].end &&
+                ranges[w].begin < ranges[n].end)
                 return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
                                "%s, which is written, overlaps %s", plan->operands[w].name,
                                plan->operands[n].name);
@@ -142,8 +141,8 @@ clattn_status ca_check_queue(const clattn_plan *plan, cl_command_queue queue, in
     if (err == CL_SUCCESS)
         err = clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL);
     if (err == CL_SUCCESS)
-        err = clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties,
-                                    NULL);
+        err =
+            clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
     if (err == CL_INVALID_COMMAND_QUEUE)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT, "queue is not a command queue");
     if (err != CL_SUCCESS)
@@ -161,15 +160,16 @@ clattn_status ca_check_wait_list(const clattn_plan *plan, cl_uint num_wait, cons
     const struct ca_log *log = &plan->context->log;
 
     if ((num_wait == 0) != (wait == NULL))
-        return ca_fail(log, CLATTN_INVALID_ARGUMENT,
-                       "num_wait is %u, but wait is %s: it must be null if and only if num_wait is 0",
-                       num_wait, wait ? "not null" : "null");
+        return ca_fail(
+            log, CLATTN_INVALID_ARGUMENT,
+            "num_wait is %u, but wait is %s: it must be null if and only if num_wait is 0",
+            num_wait, wait ? "not null" : "null");
     for (cl_uint n = 0; n < num_wait; n++) {
         cl_context context = NULL;
         cl_int state = CL_QUEUED;
-        cl_int err = wait[n] ? clGetEventInfo(wait[n], CL_EVENT_CONTEXT, sizeof context, &context,
-                                              NULL)
-                             : CL_INVALID_EVENT;
+        cl_int err = wait[n]
+                         ? clGetEventInfo(wait[n], CL_EVENT_CONTEXT, sizeof context, &context, NULL)
+                         : CL_INVALID_EVENT;
         if (err == CL_SUCCESS)
             err = clGetEventInfo(wait[n], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state,
                                  NULL);

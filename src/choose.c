@@ -65,8 +65,8 @@ static clattn_status choose_best(const clattn_device_info *dev, const clattn_pro
     for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
         size_t values[CA_MAX_TUNABLES];
         suggest(family, p, dev, values);
-        const char *why = excluded & 1u << n ? "does not work on this device"
-                                             : refusal(family, p, dev, values);
+        const char *why =
+            excluded & 1u << n ? "does not work on this device" : refusal(family, p, dev, values);
         if (why && length < sizeof refusals)
             length += (size_t)snprintf(refusals + length, sizeof refusals - length, "%s%s: %s",
                                        length ? "; " : "", family->name, why);

@@ -52,8 +52,7 @@ static clattn_status examine(clattn_context *ctx, cl_device_id device)
 }
 
 clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
-                                    const clattn_context_options *options,
-                                    clattn_context **context)
+                                    const clattn_context_options *options, clattn_context **context)
 {
     static const clattn_context_options none = {.struct_size = sizeof none};
 
@@ -129,8 +128,7 @@ void ca_context_retain(clattn_context *context)
 
 void clattn_context_release(clattn_context *context)
 {
-    if (!context ||
-        atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1)
+    if (!context || atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1)
         return;
     ca_programs_release(context->programs);
     pthread_mutex_destroy(&context->lock);

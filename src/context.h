@@ -16,8 +16,8 @@ struct clattn_context {
     struct ca_log log;
     int skip_self_checks;
     char *cache_directory; /* NULL: no cache; guarded by lock */
-    atomic_size_t builds; /* programs compiled so far */
-    pthread_mutex_t lock; /* guards programs */
+    atomic_size_t builds;  /* programs compiled so far */
+    pthread_mutex_t lock;  /* guards programs */
     struct ca_program *programs;
 };
 

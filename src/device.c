@@ -171,8 +171,8 @@ static cl_uint platform_devices(cl_platform_id platform, cl_uint capacity, cl_de
 {
     cl_uint count = 0;
 
-    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, capacity, capacity ? devices : NULL,
-                       &count) != CL_SUCCESS)
+    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, capacity, capacity ? devices : NULL, &count) !=
+        CL_SUCCESS)
         return 0;
     return count;
 }

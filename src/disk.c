@@ -85,8 +85,7 @@ static int write_parts(int descriptor, const void *first, size_t first_bytes, co
         return 0;
     }
     const int written = fwrite(first, 1, first_bytes, file) == first_bytes &&
-                        fwrite(second, 1, second_bytes, file) == second_bytes &&
-                        fflush(file) == 0;
+                        fwrite(second, 1, second_bytes, file) == second_bytes && fflush(file) == 0;
     return (fclose(file) == 0) & written;
 }
 

@@ -13,8 +13,20 @@ enum { CA_MAX_STAGES = 3, CA_REASON_BYTES = 256 };
 /* Buffers a kernel may take, in the order of its parameters (after shape and offsets). Those of
  * options that the problem has not are left out, on both sides. */
 enum ca_argument {
-    CA_Q, CA_K, CA_V, CA_O, CA_BIAS, CA_MASK, CA_SLOPES, CA_SINKS, CA_Q_LENGTHS, CA_KV_LENGTHS,
-    CA_LSE, CA_SCORES, CA_WORKSPACE, CA_NUM_ARGUMENTS
+    CA_Q,
+    CA_K,
+    CA_V,
+    CA_O,
+    CA_BIAS,
+    CA_MASK,
+    CA_SLOPES,
+    CA_SINKS,
+    CA_Q_LENGTHS,
+    CA_KV_LENGTHS,
+    CA_LSE,
+    CA_SCORES,
+    CA_WORKSPACE,
+    CA_NUM_ARGUMENTS
 };
 #define CA_BIT(argument) (1u << (argument))
 
@@ -24,8 +36,8 @@ struct ca_ndrange {
 
 /* One kernel of a family; stages run one after the other. */
 struct ca_stage {
-    const char *kernel;  /* its name in the .cl file */
-    unsigned arguments;  /* CA_BIT()s */
+    const char *kernel; /* its name in the .cl file */
+    unsigned arguments; /* CA_BIT()s */
     /* Sizes for a problem that has queries (batch, heads and seq_q are not 0). */
     void (*ndrange)(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
                     struct ca_ndrange *range);
@@ -33,7 +45,7 @@ struct ca_stage {
 
 struct ca_family {
     const char *name;
-    const char *source;  /* embedded, includes resolved */
+    const char *source; /* embedded, includes resolved */
     const struct ca_tunable *tunables;
     size_t num_tunables;
     struct ca_stage stages[CA_MAX_STAGES];

@@ -34,8 +34,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 {
     /* The least private memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
-        [WIDTH_INDEX] = 4, [MV_INDEX] = 1, [NB_INDEX] = 4, [DB_INDEX] = 3, [BN_INDEX] = 24,
-        [BLOCKS_INDEX] = 1};
+        [WIDTH_INDEX] = 4, [MV_INDEX] = 1,  [NB_INDEX] = 4,
+        [DB_INDEX] = 3,    [BN_INDEX] = 24, [BLOCKS_INDEX] = 1};
 
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which a fused family never forms";
@@ -86,8 +86,8 @@ const struct ca_family ca_fused_lanes = {
     .num_tunables = NUM_TUNABLES,
     .stages = {{"fused_lanes",
                 CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) | CA_BIT(CA_BIAS) |
-                    CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_SINKS) |
-                    CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_LSE),
+                    CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_SINKS) | CA_BIT(CA_Q_LENGTHS) |
+                    CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_LSE),
                 ndrange}},
     .num_stages = 1,
     .unsupported = unsupported,

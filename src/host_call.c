@@ -100,11 +100,11 @@ static clattn_status upload(const clattn_plan *plan, struct transfer transfers[C
         cl_int err;
         if (t->bytes == 0)
             continue;
-        t->buffer = clCreateBuffer(plan->context->cl,
-                                   (t->output ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY) |
-                                       (copies ? CL_MEM_COPY_HOST_PTR : 0),
-                                   t->bytes, copies ? (void *)(uintptr_t)pointer_of(t) : NULL,
-                                   &err);
+        t->buffer =
+            clCreateBuffer(plan->context->cl,
+                           (t->output ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY) |
+                               (copies ? CL_MEM_COPY_HOST_PTR : 0),
+                           t->bytes, copies ? (void *)(uintptr_t)pointer_of(t) : NULL, &err);
         if (err != CL_SUCCESS) {
             t->buffer = NULL;
             return ca_fail_cl(&plan->context->log, err, "clCreateBuffer for %s of %zu bytes",
@@ -122,8 +122,8 @@ static clattn_status download(const clattn_plan *plan, cl_command_queue queue,
         const struct transfer *t = &transfers[n];
         if (!t->buffer || !t->output)
             continue;
-        const cl_int err = clEnqueueReadBuffer(queue, t->buffer, CL_TRUE, 0, t->bytes, t->output,
-                                               0, NULL, NULL);
+        const cl_int err =
+            clEnqueueReadBuffer(queue, t->buffer, CL_TRUE, 0, t->bytes, t->output, 0, NULL, NULL);
         if (err != CL_SUCCESS)
             return ca_fail_cl(&plan->context->log, err, "clEnqueueReadBuffer for %s",
                               plan->operands[n].name);

@@ -71,8 +71,7 @@ int ca_layout_span(const clattn_layout *layout, const size_t sizes[4], size_t *s
             return 1;
     for (int n = 0; n < 4; n++) {
         size_t reach;
-        if (!ca_multiply(layout->stride[n], sizes[n] - 1, &reach) ||
-            reach > CA_MAX_ELEMENTS - last)
+        if (!ca_multiply(layout->stride[n], sizes[n] - 1, &reach) || reach > CA_MAX_ELEMENTS - last)
             return 0;
         last += reach;
     }

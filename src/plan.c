@@ -87,8 +87,7 @@ static clattn_status create_kernels(clattn_plan *plan, cl_program program)
             }
             err = clSetKernelArg(*kernel, 0, sizeof shape, &shape);
             if (err != CL_SUCCESS)
-                return ca_fail_cl(log, err, "clSetKernelArg(%s, shape)",
-                                  family->stages[s].kernel);
+                return ca_fail_cl(log, err, "clSetKernelArg(%s, shape)", family->stages[s].kernel);
         }
     }
     return CLATTN_SUCCESS;
@@ -107,9 +106,9 @@ static void describe_operands(clattn_plan *plan)
                                        tensors[n].element_bytes, 0};
         ca_layout_span(&tensors[n].layout, tensors[n].sizes, &operand->span); /* was checked */
     }
-    plan->operands[CA_WORKSPACE] = (struct ca_operand){
-        "workspace", plan->workspace_bytes > 0, 1, sizeof(cl_float),
-        (plan->workspace_bytes + sizeof(cl_float) - 1) / sizeof(cl_float)};
+    plan->operands[CA_WORKSPACE] =
+        (struct ca_operand){"workspace", plan->workspace_bytes > 0, 1, sizeof(cl_float),
+                            (plan->workspace_bytes + sizeof(cl_float) - 1) / sizeof(cl_float)};
 }
 
 static void size_stages(clattn_plan *plan)
@@ -119,8 +118,8 @@ static void size_stages(clattn_plan *plan)
     if (ca_problem_empty(&plan->problem))
         return; /* no stage runs */
     if (family->workspace_bytes)
-        plan->workspace_bytes = family->workspace_bytes(&plan->problem, plan->choice.values,
-                                                        &plan->context->device);
+        plan->workspace_bytes =
+            family->workspace_bytes(&plan->problem, plan->choice.values, &plan->context->device);
     for (size_t s = 0; s < family->num_stages; s++) {
         struct ca_ndrange *range = &plan->range[s];
         family->stages[s].ndrange(&plan->problem, plan->choice.values, &plan->context->device,
@@ -183,8 +182,8 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
     if (!context)
         return CLATTN_INVALID_ARGUMENT;
     while (!program) {
-        clattn_status status = ca_choose(&context->device, problem, options, excluded, &choice,
-                                         reason, sizeof reason);
+        clattn_status status =
+            ca_choose(&context->device, problem, options, excluded, &choice, reason, sizeof reason);
         if (status != CLATTN_SUCCESS)
             return ca_fail(&context->log, failure ? failure : status, "%s", reason);
         const clattn_problem normal = ca_problem_normal(problem);

@@ -55,17 +55,25 @@ void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors)
         [CA_K] = {"k", 1, 0, bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_qk}, p->k},
         [CA_V] = {"v", 1, 0, bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_v}, p->v},
         [CA_O] = {"o", 1, 1, bytes, {p->batch, p->heads, p->seq_q, p->dim_v}, p->o},
-        [CA_BIAS] = {"bias", p->bias, 0, ca_dtype_bytes(p->bias_dtype),
-                     {p->batch, p->heads, p->seq_q, p->seq_kv}, p->bias_layout},
-        [CA_MASK] = {"mask", p->mask, 0, 1, {p->batch, p->heads, p->seq_q, p->seq_kv},
-                     p->mask_layout},
+        [CA_BIAS] = {"bias",
+                     p->bias,
+                     0,
+                     ca_dtype_bytes(p->bias_dtype),
+                     {p->batch, p->heads, p->seq_q, p->seq_kv},
+                     p->bias_layout},
+        [CA_MASK] =
+            {"mask", p->mask, 0, 1, {p->batch, p->heads, p->seq_q, p->seq_kv}, p->mask_layout},
         [CA_SLOPES] = {"slopes", p->alibi, 0, 4, {1, 1, 1, p->heads}, {{0}}},
         [CA_SINKS] = {"sinks", p->sinks, 0, 4, {1, 1, 1, p->heads}, {{0}}},
         [CA_Q_LENGTHS] = {"q_lengths", p->q_lengths, 0, 4, {1, 1, 1, p->batch}, {{0}}},
         [CA_KV_LENGTHS] = {"kv_lengths", p->kv_lengths, 0, 4, {1, 1, 1, p->batch}, {{0}}},
         [CA_LSE] = {"lse", p->lse, 1, 4, {1, p->batch, p->heads, p->seq_q}, {{0}}},
-        [CA_SCORES] = {"scores", p->scores != CLATTN_SCORES_NONE, 1, 4,
-                       {p->batch, p->heads, p->seq_q, p->seq_kv}, {{0}}},
+        [CA_SCORES] = {"scores",
+                       p->scores != CLATTN_SCORES_NONE,
+                       1,
+                       4,
+                       {p->batch, p->heads, p->seq_q, p->seq_kv},
+                       {{0}}},
     };
 
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
@@ -100,8 +108,8 @@ static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t b
         const char *name;
         size_t value, least;
     } sizes[] = {
-        {"batch", p->batch, 0},   {"heads", p->heads, 1},   {"kv_heads", p->kv_heads, 1},
-        {"seq_q", p->seq_q, 0},   {"seq_kv", p->seq_kv, 0}, {"dim_qk", p->dim_qk, 1},
+        {"batch", p->batch, 0}, {"heads", p->heads, 1},   {"kv_heads", p->kv_heads, 1},
+        {"seq_q", p->seq_q, 0}, {"seq_kv", p->seq_kv, 0}, {"dim_qk", p->dim_qk, 1},
         {"dim_v", p->dim_v, 1},
     };
 
@@ -197,8 +205,7 @@ static clattn_status check_layouts(const clattn_problem *p, char *reason, size_t
     return CLATTN_SUCCESS;
 }
 
-clattn_status clattn_problem_check(const clattn_problem *problem, char *reason,
-                                   size_t reason_bytes)
+clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, size_t reason_bytes)
 {
     clattn_status status;
 

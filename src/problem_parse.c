@@ -142,14 +142,38 @@ static int parse_dtype(const char *text, clattn_dtype *dtype)
 /* The words. A key that ends in '=' is followed by a value, one that ends in a letter and is
  * marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. */
 enum word {
-    W_FWD, W_F32, W_F16, W_BF16, W_Q_LAYOUT, W_K_LAYOUT, W_V_LAYOUT, W_O_LAYOUT, W_SCALE,
-    W_SOFTCAP, W_CAUSAL, W_DIAGONAL, W_WINDOW, W_BIAS, W_MASK, W_SCORES, W_ALIBI, W_SINKS, W_QLEN,
-    W_KLEN, W_LSE, W_BATCH, W_HEADS, W_SEQ_Q, W_SEQ_KV, W_DIM, W_COUNT
+    W_FWD,
+    W_F32,
+    W_F16,
+    W_BF16,
+    W_Q_LAYOUT,
+    W_K_LAYOUT,
+    W_V_LAYOUT,
+    W_O_LAYOUT,
+    W_SCALE,
+    W_SOFTCAP,
+    W_CAUSAL,
+    W_DIAGONAL,
+    W_WINDOW,
+    W_BIAS,
+    W_MASK,
+    W_SCORES,
+    W_ALIBI,
+    W_SINKS,
+    W_QLEN,
+    W_KLEN,
+    W_LSE,
+    W_BATCH,
+    W_HEADS,
+    W_SEQ_Q,
+    W_SEQ_KV,
+    W_DIM,
+    W_COUNT
 };
 static const char *const keys[W_COUNT] = {
-    "fwd", "f32", "f16", "bf16", "q=", "k=", "v=", "o=", "scale=", "softcap=", "causal=",
-    "diagonal=", "window=", "bias=", "mask=", "scores=", "alibi", "sinks", "qlen", "klen", "lse",
-    "b", "h", "q", "k", "d"};
+    "fwd",      "f32",     "f16",       "bf16",    "q=",    "k=",    "v=",      "o=",    "scale=",
+    "softcap=", "causal=", "diagonal=", "window=", "bias=", "mask=", "scores=", "alibi", "sinks",
+    "qlen",     "klen",    "lse",       "b",       "h",     "q",     "k",       "d"};
 #define WORD(word) (1u << (word))
 #define FLAG_WORDS                                                                                 \
     (WORD(W_FWD) | WORD(W_F32) | WORD(W_F16) | WORD(W_BF16) | WORD(W_ALIBI) | WORD(W_SINKS) |      \
@@ -168,7 +192,7 @@ static enum word recognise(const char *text, const char **value)
         if (strncmp(text, keys[w], length) != 0)
             continue;
         *value = text + length;
-        const int fits = FLAG_WORDS & WORD(w)        ? **value == '\0'
+        const int fits = FLAG_WORDS & WORD(w)         ? **value == '\0'
                          : keys[w][length - 1] == '=' ? 1
                                                       : isdigit((unsigned char)**value);
         if (fits)
@@ -253,8 +277,7 @@ static int parse_layout_word(enum word word, const char *value, clattn_problem *
         if (!colon || colon - value >= (int)sizeof dtype)
             return 0;
         memcpy(dtype, value, (size_t)(colon - value));
-        return parse_dtype(dtype, &p->bias_dtype) &&
-               parse_spanning(colon + 1, p, &p->bias_layout);
+        return parse_dtype(dtype, &p->bias_dtype) && parse_spanning(colon + 1, p, &p->bias_layout);
     default:
         return 1;
     }

@@ -13,7 +13,6 @@ static const char *const orders[] = {
     "bhsd", "bshd", "sbhd", "shbd", "hbsd", "hsbd", "bhds", "bdhs", "bsdh", "bdsh", "hbds", "hdbs",
     "hsdb", "hdsb", "sbdh", "sdbh", "shdb", "sdhb", "dbhs", "dbsh", "dhbs", "dhsb", "dsbh", "dshb"};
 
-
 struct writer {
     char *text;
     size_t bytes, length; /* length is what would have been written */

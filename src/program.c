@@ -12,7 +12,7 @@ enum { OPTIONS_BYTES = 2048 };
 struct ca_program {
     struct ca_program *next;
     const struct ca_family *family;
-    cl_program cl;        /* NULL if the verdict is not CLATTN_SUCCESS */
+    cl_program cl;         /* NULL if the verdict is not CLATTN_SUCCESS */
     clattn_status verdict; /* CLATTN_SUCCESS, CLATTN_BUILD_FAILED or CLATTN_MISCOMPILED, for good */
     char options[];
 };
@@ -51,8 +51,8 @@ static int print_options(const struct ca_choice *choice, const clattn_problem *p
     size_t length = (size_t)snprintf(text, text_bytes, "-cl-std=CL1.2");
 
     for (size_t n = 0; n < sizeof defines / sizeof *defines && length < text_bytes; n++)
-        length += (size_t)snprintf(text + length, text_bytes - length, " -D%s=%zu",
-                                   defines[n].name, defines[n].value);
+        length += (size_t)snprintf(text + length, text_bytes - length, " -D%s=%zu", defines[n].name,
+                                   defines[n].value);
     if (length + 2 >= text_bytes)
         return 0;
     text[length++] = ' ';
@@ -65,8 +65,8 @@ static void log_build(const clattn_context *ctx, cl_program program)
 {
     size_t bytes = 0;
 
-    if (clGetProgramBuildInfo(program, ctx->device.device, CL_PROGRAM_BUILD_LOG, 0, NULL,
-                              &bytes) != CL_SUCCESS)
+    if (clGetProgramBuildInfo(program, ctx->device.device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) !=
+        CL_SUCCESS)
         return;
     char *text = calloc(bytes + 1, 1);
     if (text && clGetProgramBuildInfo(program, ctx->device.device, CL_PROGRAM_BUILD_LOG, bytes,
@@ -75,8 +75,8 @@ static void log_build(const clattn_context *ctx, cl_program program)
     free(text);
 }
 
-static clattn_status build(clattn_context *ctx, const struct ca_family *family,
-                           const char *options, cl_program *program)
+static clattn_status build(clattn_context *ctx, const struct ca_family *family, const char *options,
+                           cl_program *program)
 {
     const char *source = family->source;
     cl_int err;
@@ -97,8 +97,8 @@ static clattn_status build(clattn_context *ctx, const struct ca_family *family,
                 family->name, options, ctx->device.name);
         log_build(ctx, cl);
     } else {
-        status = ca_fail_cl(&ctx->log, err, "clBuildProgram for %s with '%s'", family->name,
-                            options);
+        status =
+            ca_fail_cl(&ctx->log, err, "clBuildProgram for %s with '%s'", family->name, options);
     }
     clReleaseProgram(cl);
     return status;

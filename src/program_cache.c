@@ -18,8 +18,7 @@ static const char *const verdict_names[] = {
 /* Texts of drivers go into lines of a header: no line may end early. */
 static void put_line(char *text, size_t *length, const char *name, const char *value)
 {
-    const int more =
-        snprintf(text + *length, KEY_BYTES - *length, "%s %s\n", name, value);
+    const int more = snprintf(text + *length, KEY_BYTES - *length, "%s %s\n", name, value);
 
     for (size_t n = *length; n + 1 < *length + (size_t)more && n < KEY_BYTES; n++)
         if (text[n] == '\n' || text[n] == '\r')
@@ -99,8 +98,8 @@ static cl_program from_binary(const clattn_context *ctx, const unsigned char *bi
                               const char *options)
 {
     cl_int state, err;
-    cl_program program = clCreateProgramWithBinary(ctx->cl, 1, &ctx->device.device, &bytes, &binary,
-                                                   &state, &err);
+    cl_program program =
+        clCreateProgramWithBinary(ctx->cl, 1, &ctx->device.device, &bytes, &binary, &state, &err);
 
     if (err != CL_SUCCESS)
         return NULL;
@@ -156,8 +155,8 @@ static unsigned char *binary_of(const clattn_context *ctx, cl_program program, s
         binary = binaries[n] = malloc(sizes[n]);
         *bytes = sizes[n];
     }
-    if (binary && clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof *binaries,
-                                   binaries, NULL) == CL_SUCCESS)
+    if (binary && clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof *binaries, binaries,
+                                   NULL) == CL_SUCCESS)
         return binary;
     free(binary);
     return NULL;

@@ -4,10 +4,10 @@
 const char *clattn_status_string(clattn_status status)
 {
     static const char *const names[] = {
-        "CLATTN_SUCCESS",       "CLATTN_INVALID_ARGUMENT", "CLATTN_INVALID_PROBLEM",
-        "CLATTN_UNSUPPORTED",   "CLATTN_BUFFER_TOO_SMALL", "CLATTN_NO_DEVICE",
-        "CLATTN_NO_COMPILER",   "CLATTN_BUILD_FAILED",     "CLATTN_OUT_OF_MEMORY",
-        "CLATTN_OPENCL_ERROR",  "CLATTN_MISCOMPILED",
+        "CLATTN_SUCCESS",      "CLATTN_INVALID_ARGUMENT", "CLATTN_INVALID_PROBLEM",
+        "CLATTN_UNSUPPORTED",  "CLATTN_BUFFER_TOO_SMALL", "CLATTN_NO_DEVICE",
+        "CLATTN_NO_COMPILER",  "CLATTN_BUILD_FAILED",     "CLATTN_OUT_OF_MEMORY",
+        "CLATTN_OPENCL_ERROR", "CLATTN_MISCOMPILED",
     };
 
     if ((size_t)status >= sizeof names / sizeof *names)

@@ -19,16 +19,16 @@ static clattn_status upload(clattn_context *ctx, struct ca_trust_case *c, cl_mem
     return CLATTN_SUCCESS;
 }
 
-static clattn_status download(clattn_context *ctx, cl_command_queue queue,
-                              struct ca_trust_case *c, cl_mem *buffers)
+static clattn_status download(clattn_context *ctx, cl_command_queue queue, struct ca_trust_case *c,
+                              cl_mem *buffers)
 {
     static const enum ca_argument outputs[] = {CA_O, CA_LSE, CA_SCORES};
 
     for (size_t n = 0; n < sizeof outputs / sizeof *outputs; n++) {
         const enum ca_argument out = outputs[n];
         const cl_int err = c->bytes[out]
-                               ? clEnqueueReadBuffer(queue, buffers[out], CL_TRUE, 0,
-                                                     c->sizes[out], c->bytes[out], 0, NULL, NULL)
+                               ? clEnqueueReadBuffer(queue, buffers[out], CL_TRUE, 0, c->sizes[out],
+                                                     c->bytes[out], 0, NULL, NULL)
                                : CL_SUCCESS;
         if (err != CL_SUCCESS)
             return ca_fail_cl(&ctx->log, err, "clEnqueueReadBuffer for a self-check");
@@ -92,9 +92,10 @@ clattn_status ca_trust_check(clattn_context *ctx, const struct ca_choice *choice
     if (status == CLATTN_SUCCESS && ca_trust_case_judge(&c, why, sizeof why)) {
         char problem[512], text[CA_LOG_BYTES];
         clattn_problem_print(&c.problem, problem, sizeof problem, NULL);
-        ca_reason(text, sizeof text,
-                  "%s is miscompiled on '%s' (driver %s) and is not used: in its self-check '%s' %s",
-                  choice->family->name, ctx->device.name, ctx->device.driver_version, problem, why);
+        ca_reason(
+            text, sizeof text,
+            "%s is miscompiled on '%s' (driver %s) and is not used: in its self-check '%s' %s",
+            choice->family->name, ctx->device.name, ctx->device.driver_version, problem, why);
         ca_log_text(&ctx->log, CLATTN_LOG_WARNING, text);
         status = CLATTN_MISCOMPILED;
     }

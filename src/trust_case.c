@@ -68,11 +68,11 @@ static void store(unsigned char *bytes, clattn_dtype dtype, size_t n, float valu
     if (dtype == CLATTN_F16) { /* of 0, NaN, -inf and magnitudes from 2^-14 to 2^15; others: inf */
         const unsigned sign = u >> 16 & 0x8000u;
         const int exponent = (int)(u >> 23 & 0xff) - 127;
-        half = (unsigned short)(value != value   ? sign | 0x7e00u
-                                : exponent > 15  ? sign | 0x7c00u
-                                : exponent < -14 ? sign
-                                                 : sign | (unsigned)(exponent + 15) << 10 |
-                                                      (u >> 13 & 0x3ffu));
+        half = (unsigned short)(value != value  ? sign | 0x7e00u
+                                : exponent > 15 ? sign | 0x7c00u
+                                : exponent < -14
+                                    ? sign
+                                    : sign | (unsigned)(exponent + 15) << 10 | (u >> 13 & 0x3ffu));
     }
     memcpy(bytes + 2 * n, &half, 2);
 }
@@ -93,8 +93,7 @@ static double load(const unsigned char *bytes, clattn_dtype dtype, size_t n)
         const double sign = half & 0x8000 ? -1.0 : 1.0;
         if (exponent == 31)
             return fraction ? NAN : sign * INFINITY;
-        return sign * (exponent ? ldexp(1024.0 + fraction, exponent - 25)
-                                : ldexp(fraction, -24));
+        return sign * (exponent ? ldexp(1024.0 + fraction, exponent - 25) : ldexp(fraction, -24));
     }
     u = (unsigned)half << 16;
     memcpy(&value, &u, 4);
@@ -122,8 +121,8 @@ static float hidden_value(size_t n)
     return n % 3 == 0 ? NAN : n % 3 == 1 ? HUGE_VALUE_BEHIND_MASK : -INFINITY;
 }
 
-static void fill_rows(struct ca_trust_case *c, enum ca_argument argument,
-                      const struct ca_tensor *t, unsigned *state)
+static void fill_rows(struct ca_trust_case *c, enum ca_argument argument, const struct ca_tensor *t,
+                      unsigned *state)
 {
     const clattn_problem *p = &c->problem;
     unsigned char *data = c->bytes[argument] + CA_TRUST_GUARD;
@@ -350,8 +349,8 @@ const char *ca_trust_case_judge(const struct ca_trust_case *c, char *text, size_
             const double got = element(c, CA_O, &p->o, b, h, i, d);
             const double want = c->o[row * p->dim_v + d];
             if (!close_to(got, want, c->tolerance)) {
-                ca_reason(text, text_bytes, "o(%zu, %zu, %zu, %zu) is %g, should be %g", b, h, i,
-                          d, got, want);
+                ca_reason(text, text_bytes, "o(%zu, %zu, %zu, %zu) is %g, should be %g", b, h, i, d,
+                          got, want);
                 return text;
             }
         }

@@ -5,7 +5,10 @@
 
 extern const char ca_source_unfused[];
 
-static size_t tiles(size_t size, size_t tile) { return size / tile + (size % tile != 0); }
+static size_t tiles(size_t size, size_t tile)
+{
+    return size / tile + (size % tile != 0);
+}
 
 static void one_dimensional(struct ca_ndrange *range, size_t groups, size_t items)
 {
@@ -111,9 +114,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (values[GROUP_X_INDEX] * values[GROUP_Y_INDEX] > limit)
         values[values[GROUP_X_INDEX] > values[GROUP_Y_INDEX] ? GROUP_X_INDEX : GROUP_Y_INDEX] /= 2;
     while (values[SOFTMAX_ITEMS_INDEX] > limit)
-        values[SOFTMAX_ITEMS_INDEX] = values[SOFTMAX_ITEMS_INDEX] > 16
-                                          ? values[SOFTMAX_ITEMS_INDEX] / 2
-                                          : 1;
+        values[SOFTMAX_ITEMS_INDEX] =
+            values[SOFTMAX_ITEMS_INDEX] > 16 ? values[SOFTMAX_ITEMS_INDEX] / 2 : 1;
     while (values[DEPTH_INDEX] > 8 && reject(p, dev, values))
         values[DEPTH_INDEX] /= 2; /* local memory: the only limit left */
 }

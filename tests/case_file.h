@@ -25,7 +25,6 @@ void case_file_close(struct case_file *file);
 int case_file_find(const struct case_file *file, const char *name, struct case_tensor *tensor);
 
 /* A string of the metadata, or otherwise. */
-const char *case_file_text(const struct case_file *file, const char *key,
-                             const char *otherwise);
+const char *case_file_text(const struct case_file *file, const char *key, const char *otherwise);
 
 #endif

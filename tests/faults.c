@@ -3,8 +3,8 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
-#include <time.h>
 #include <string.h>
+#include <time.h>
 
 static const char *const kind_names[NUM_OBJECT_KINDS] = {"contexts", "queues",  "buffers",
                                                          "programs", "kernels", "events"};

@@ -41,7 +41,12 @@ long faults_waits(void);
 /* ---- for the wrappers ---------------------------------------------------------------------- */
 
 enum object_kind {
-    OBJECT_CONTEXT, OBJECT_QUEUE, OBJECT_BUFFER, OBJECT_PROGRAM, OBJECT_KERNEL, OBJECT_EVENT,
+    OBJECT_CONTEXT,
+    OBJECT_QUEUE,
+    OBJECT_BUFFER,
+    OBJECT_PROGRAM,
+    OBJECT_KERNEL,
+    OBJECT_EVENT,
     NUM_OBJECT_KINDS
 };
 

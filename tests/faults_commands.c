@@ -15,25 +15,30 @@ static cl_int enqueued(const cl_int err, const cl_uint num_wait, const cl_event 
     return err;
 }
 
-cl_int __real_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const
-    size_t *offset, const size_t *global, const size_t *local, cl_uint num_wait, const cl_event
-    *wait, cl_event *done);
-cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const
-    size_t *offset, const size_t *global, const size_t *local, cl_uint num_wait, const cl_event
-    *wait, cl_event *done)
+cl_int __real_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
+                                     const size_t *offset, const size_t *global,
+                                     const size_t *local, cl_uint num_wait, const cl_event *wait,
+                                     cl_event *done);
+cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
+                                     const size_t *offset, const size_t *global,
+                                     const size_t *local, cl_uint num_wait, const cl_event *wait,
+                                     cl_event *done)
 {
     const cl_int failure = faults_opencl("clEnqueueNDRangeKernel");
 
     if (failure != CL_SUCCESS)
         return failure;
     return enqueued(__real_clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local,
-        num_wait, wait, done), num_wait, done);
+                                                  num_wait, wait, done),
+                    num_wait, done);
 }
 
-cl_int __real_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t
-    offset, size_t size, void *host, cl_uint num_wait, const cl_event *wait, cl_event *done);
-cl_int __wrap_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t
-    offset, size_t size, void *host, cl_uint num_wait, const cl_event *wait, cl_event *done)
+cl_int __real_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                                  size_t offset, size_t size, void *host, cl_uint num_wait,
+                                  const cl_event *wait, cl_event *done);
+cl_int __wrap_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                                  size_t offset, size_t size, void *host, cl_uint num_wait,
+                                  const cl_event *wait, cl_event *done)
 {
     const cl_int failure = faults_opencl("clEnqueueReadBuffer");
 
@@ -46,94 +51,99 @@ cl_int __wrap_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool
     return enqueued(err, num_wait, done);
 }
 
-cl_int __real_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t
-    offset, size_t size, const void *host, cl_uint num_wait, const cl_event *wait, cl_event *done);
-cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t
-    offset, size_t size, const void *host, cl_uint num_wait, const cl_event *wait, cl_event *done)
+cl_int __real_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                                   size_t offset, size_t size, const void *host, cl_uint num_wait,
+                                   const cl_event *wait, cl_event *done);
+cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                                   size_t offset, size_t size, const void *host, cl_uint num_wait,
+                                   const cl_event *wait, cl_event *done)
 {
     const cl_int failure = faults_opencl("clEnqueueWriteBuffer");
 
     if (failure != CL_SUCCESS)
         return failure;
     return enqueued(__real_clEnqueueWriteBuffer(queue, buffer, blocking, offset, size, host,
-        num_wait, wait, done), num_wait, done);
+                                                num_wait, wait, done),
+                    num_wait, done);
 }
 
-cl_int __real_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pattern, size_t
-    pattern_size, size_t offset, size_t size, cl_uint num_wait, const cl_event *wait, cl_event
-    *done);
-cl_int __wrap_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pattern, size_t
-    pattern_size, size_t offset, size_t size, cl_uint num_wait, const cl_event *wait, cl_event
-    *done)
+cl_int __real_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pattern,
+                                  size_t pattern_size, size_t offset, size_t size, cl_uint num_wait,
+                                  const cl_event *wait, cl_event *done);
+cl_int __wrap_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pattern,
+                                  size_t pattern_size, size_t offset, size_t size, cl_uint num_wait,
+                                  const cl_event *wait, cl_event *done)
 {
     const cl_int failure = faults_opencl("clEnqueueFillBuffer");
 
     if (failure != CL_SUCCESS)
         return failure;
     return enqueued(__real_clEnqueueFillBuffer(queue, buffer, pattern, pattern_size, offset, size,
-        num_wait, wait, done), num_wait, done);
+                                               num_wait, wait, done),
+                    num_wait, done);
 }
 
-cl_int __real_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from, cl_mem to, size_t
-    from_offset, size_t to_offset, size_t size, cl_uint num_wait, const cl_event *wait, cl_event
-    *done);
-cl_int __wrap_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from, cl_mem to, size_t
-    from_offset, size_t to_offset, size_t size, cl_uint num_wait, const cl_event *wait, cl_event
-    *done)
+cl_int __real_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from, cl_mem to,
+                                  size_t from_offset, size_t to_offset, size_t size,
+                                  cl_uint num_wait, const cl_event *wait, cl_event *done);
+cl_int __wrap_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from, cl_mem to,
+                                  size_t from_offset, size_t to_offset, size_t size,
+                                  cl_uint num_wait, const cl_event *wait, cl_event *done)
 {
     const cl_int failure = faults_opencl("clEnqueueCopyBuffer");
 
     if (failure != CL_SUCCESS)
         return failure;
     return enqueued(__real_clEnqueueCopyBuffer(queue, from, to, from_offset, to_offset, size,
-        num_wait, wait, done), num_wait, done);
+                                               num_wait, wait, done),
+                    num_wait, done);
 }
 
-cl_int __real_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *mapped, cl_uint
-    num_wait, const cl_event *wait, cl_event *done);
-cl_int __wrap_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *mapped, cl_uint
-    num_wait, const cl_event *wait, cl_event *done)
+cl_int __real_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *mapped,
+                                      cl_uint num_wait, const cl_event *wait, cl_event *done);
+cl_int __wrap_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *mapped,
+                                      cl_uint num_wait, const cl_event *wait, cl_event *done)
 {
     const cl_int failure = faults_opencl("clEnqueueUnmapMemObject");
 
     if (failure != CL_SUCCESS)
         return failure;
     return enqueued(__real_clEnqueueUnmapMemObject(queue, buffer, mapped, num_wait, wait, done),
-        num_wait, done);
+                    num_wait, done);
 }
 
-cl_int __real_clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint num_wait, const cl_event
-    *wait, cl_event *done);
-cl_int __wrap_clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint num_wait, const cl_event
-    *wait, cl_event *done)
+cl_int __real_clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint num_wait,
+                                          const cl_event *wait, cl_event *done);
+cl_int __wrap_clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint num_wait,
+                                          const cl_event *wait, cl_event *done)
 {
     const cl_int failure = faults_opencl("clEnqueueMarkerWithWaitList");
 
     if (failure != CL_SUCCESS)
         return failure;
     return enqueued(__real_clEnqueueMarkerWithWaitList(queue, num_wait, wait, done), num_wait,
-        done);
+                    done);
 }
 
-cl_int __real_clEnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint num_wait, const cl_event
-    *wait, cl_event *done);
-cl_int __wrap_clEnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint num_wait, const cl_event
-    *wait, cl_event *done)
+cl_int __real_clEnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint num_wait,
+                                           const cl_event *wait, cl_event *done);
+cl_int __wrap_clEnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint num_wait,
+                                           const cl_event *wait, cl_event *done)
 {
     const cl_int failure = faults_opencl("clEnqueueBarrierWithWaitList");
 
     if (failure != CL_SUCCESS)
         return failure;
     return enqueued(__real_clEnqueueBarrierWithWaitList(queue, num_wait, wait, done), num_wait,
-        done);
+                    done);
 }
 
 void *__real_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-    cl_map_flags flags, size_t offset, size_t size, cl_uint num_wait, const cl_event *wait, cl_event
-    *done, cl_int *error);
+                                cl_map_flags flags, size_t offset, size_t size, cl_uint num_wait,
+                                const cl_event *wait, cl_event *done, cl_int *error);
 void *__wrap_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-    cl_map_flags flags, size_t offset, size_t size, cl_uint num_wait, const cl_event *wait, cl_event
-    *done, cl_int *error)
+                                cl_map_flags flags, size_t offset, size_t size, cl_uint num_wait,
+                                const cl_event *wait, cl_event *done, cl_int *error)
 {
     const cl_int failure = faults_opencl("clEnqueueMapBuffer");
     void *mapped = NULL;

@@ -6,11 +6,11 @@
 typedef void(CL_CALLBACK *context_notify)(const char *, const void *, size_t, void *);
 
 cl_context __real_clCreateContext(const cl_context_properties *properties, cl_uint num_devices,
-    const cl_device_id *devices, context_notify notify,
-    void *user_data, cl_int *error);
+                                  const cl_device_id *devices, context_notify notify,
+                                  void *user_data, cl_int *error);
 cl_context __wrap_clCreateContext(const cl_context_properties *properties, cl_uint num_devices,
-    const cl_device_id *devices, context_notify notify,
-    void *user_data, cl_int *error)
+                                  const cl_device_id *devices, context_notify notify,
+                                  void *user_data, cl_int *error)
 {
     const cl_int failure = faults_opencl("clCreateContext");
     cl_context made = NULL;
@@ -25,9 +25,9 @@ cl_context __wrap_clCreateContext(const cl_context_properties *properties, cl_ui
 }
 
 cl_command_queue __real_clCreateCommandQueue(cl_context context, cl_device_id device,
-    cl_command_queue_properties properties, cl_int *error);
+                                             cl_command_queue_properties properties, cl_int *error);
 cl_command_queue __wrap_clCreateCommandQueue(cl_context context, cl_device_id device,
-    cl_command_queue_properties properties, cl_int *error)
+                                             cl_command_queue_properties properties, cl_int *error)
 {
     const cl_int failure = faults_opencl("clCreateCommandQueue");
     cl_command_queue made = NULL;
@@ -41,10 +41,10 @@ cl_command_queue __wrap_clCreateCommandQueue(cl_context context, cl_device_id de
     return made;
 }
 
-cl_mem __real_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int
-    *error);
-cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int
-    *error)
+cl_mem __real_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host,
+                             cl_int *error);
+cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host,
+                             cl_int *error)
 {
     const cl_int failure = faults_opencl("clCreateBuffer");
     cl_mem made = NULL;
@@ -58,10 +58,10 @@ cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size
     return made;
 }
 
-cl_mem __real_clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type, const
-    void *info, cl_int *error);
-cl_mem __wrap_clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type, const
-    void *info, cl_int *error)
+cl_mem __real_clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type,
+                                const void *info, cl_int *error);
+cl_mem __wrap_clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type,
+                                const void *info, cl_int *error)
 {
     const cl_int failure = faults_opencl("clCreateSubBuffer");
     cl_mem made = NULL;
@@ -76,9 +76,9 @@ cl_mem __wrap_clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_cre
 }
 
 cl_program __real_clCreateProgramWithSource(cl_context context, cl_uint count, const char **strings,
-    const size_t *lengths, cl_int *error);
+                                            const size_t *lengths, cl_int *error);
 cl_program __wrap_clCreateProgramWithSource(cl_context context, cl_uint count, const char **strings,
-    const size_t *lengths, cl_int *error)
+                                            const size_t *lengths, cl_int *error)
 {
     const cl_int failure = faults_opencl("clCreateProgramWithSource");
     cl_program made = NULL;
@@ -93,11 +93,13 @@ cl_program __wrap_clCreateProgramWithSource(cl_context context, cl_uint count, c
 }
 
 cl_program __real_clCreateProgramWithBinary(cl_context context, cl_uint count,
-    const cl_device_id *devices, const size_t *lengths, const unsigned char **binaries,
-    cl_int *binary_error, cl_int *error);
+                                            const cl_device_id *devices, const size_t *lengths,
+                                            const unsigned char **binaries, cl_int *binary_error,
+                                            cl_int *error);
 cl_program __wrap_clCreateProgramWithBinary(cl_context context, cl_uint count,
-    const cl_device_id *devices, const size_t *lengths, const unsigned char **binaries,
-    cl_int *binary_error, cl_int *error)
+                                            const cl_device_id *devices, const size_t *lengths,
+                                            const unsigned char **binaries, cl_int *binary_error,
+                                            cl_int *error)
 {
     const cl_int failure = faults_opencl("clCreateProgramWithBinary");
     cl_program made = NULL;

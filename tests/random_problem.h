@@ -7,7 +7,7 @@
 
 /* A program costs a second or so to compile, a shape next to nothing. */
 struct problem_kind {
-    clattn_problem base;             /* dims, dtypes and options; one query, one key */
+    clattn_problem base; /* dims, dtypes and options; one query, one key */
     const struct ca_family *family;
     size_t values[CA_MAX_TUNABLES];  /* of the tunables */
     char tunables[CA_TUNABLES_TEXT]; /* their text, "" for the family's own choice */

@@ -45,11 +45,11 @@ static struct span span_of(const clattn_problem *p, const struct tensor_view *vi
     struct span span = {p->seq_q, p->seq_kv, 0};
 
     if (p->q_lengths)
-        span.queries = clamped(((const cl_int *)(const void *)view->at[TENSOR_Q_LENGTHS])[b],
-                               p->seq_q);
+        span.queries =
+            clamped(((const cl_int *)(const void *)view->at[TENSOR_Q_LENGTHS])[b], p->seq_q);
     if (p->kv_lengths)
-        span.keys = clamped(((const cl_int *)(const void *)view->at[TENSOR_KV_LENGTHS])[b],
-                            p->seq_kv);
+        span.keys =
+            clamped(((const cl_int *)(const void *)view->at[TENSOR_KV_LENGTHS])[b], p->seq_kv);
     if (p->diagonal == CLATTN_BOTTOM_RIGHT)
         span.diagonal = span.keys - span.queries;
     else if (p->diagonal == CLATTN_OFFSET)
@@ -107,8 +107,8 @@ static double score_at(const clattn_problem *p, const struct tensor_view *view,
         magnitude += fabs(q * k);
     }
     double s = scale * dot;
-    *error = (double)(p->dim_qk + 6) *
-             (u * fabs(scale) * magnitude + FLT_MIN * fmax(1.0, fabs(scale)));
+    *error =
+        (double)(p->dim_qk + 6) * (u * fabs(scale) * magnitude + FLT_MIN * fmax(1.0, fabs(scale)));
     if (point == CLATTN_SCORES_RAW)
         return s;
     if (p->softcap > 0.0f) {
@@ -129,9 +129,8 @@ static double score_at(const clattn_problem *p, const struct tensor_view *view,
 }
 
 /* Scores of a row at the point asked for, if that is before the softmax. */
-static void hand_out_scores(const clattn_problem *p, const struct tensor_view *view,
-                            const size_t b, const size_t h, const size_t i,
-                            struct reference_row *row)
+static void hand_out_scores(const clattn_problem *p, const struct tensor_view *view, const size_t b,
+                            const size_t h, const size_t i, struct reference_row *row)
 {
     for (size_t j = 0; j < p->seq_kv; j++) {
         struct bounded *out = &row->scores[j];
@@ -232,14 +231,13 @@ void reference_row_compute(const clattn_problem *p, const struct tensor_view *vi
     if (!nothing)
         weigh_values(p, view, b, h, &den, seen, row);
     row->lse.value = nothing ? -INFINITY : den.max + log(den.sum);
-    row->lse.bound = den.slack + den.gather +
-                     8 * u * (1 + fabs(den.max) + fabs(row->lse.value));
+    row->lse.bound = den.slack + den.gather + 8 * u * (1 + fabs(den.max) + fabs(row->lse.value));
     if (p->scores == CLATTN_SCORES_WEIGHTS)
         for (size_t j = 0; j < p->seq_kv; j++) {
             const double weight = nothing || !seen[j] ? 0.0 : row->p[j];
             const double error = row->slack[j] + den.slack + 2 * den.gather;
-            row->scores[j] = (struct bounded){weight, weight == 0.0 && !seen[j] ? 0.0
-                                                      : weight * error + 2 * FLT_MIN};
+            row->scores[j] = (struct bounded){
+                weight, weight == 0.0 && !seen[j] ? 0.0 : weight * error + 2 * FLT_MIN};
         }
     free(seen);
 }

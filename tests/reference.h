@@ -12,7 +12,7 @@ struct bounded {
 
 /* What one query gives. Arrays are the row's own. */
 struct reference_row {
-    struct bounded *o;      /* dim_v, as stored in the problem's dtype */
+    struct bounded *o; /* dim_v, as stored in the problem's dtype */
     struct bounded lse;
     struct bounded *scores; /* seq_kv, at the point that the problem asks for */
     double *s, *slack, *p;  /* seq_kv each: final score, relative error of exp(s - m), weight */

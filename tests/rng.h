@@ -18,7 +18,7 @@ int rng_one_in(struct rng *r, size_t n); /* true once in n draws, on average */
 
 /* An element of a list of sizes. */
 #define RNG_PICK(r, ...)                                                                           \
-    (((const size_t[]){__VA_ARGS__})[rng_below(                                                    \
-        (r), sizeof((const size_t[]){__VA_ARGS__}) / sizeof(size_t))])
+    (((const size_t[]){                                                                            \
+        __VA_ARGS__})[rng_below((r), sizeof((const size_t[]){__VA_ARGS__}) / sizeof(size_t))])
 
 #endif

@@ -3,9 +3,9 @@
 #include "storage.h"
 #include <stddef.h>
 
-static const char *const names[NUM_TENSORS] = {
-    "q",     "k",         "v",          "o",   "bias",  "mask", "slopes",
-    "sinks", "q_lengths", "kv_lengths", "lse", "scores"};
+static const char *const names[NUM_TENSORS] = {"q",         "k",          "v",      "o",
+                                               "bias",      "mask",       "slopes", "sinks",
+                                               "q_lengths", "kv_lengths", "lse",    "scores"};
 
 static void set_sizes(struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d)
 {
@@ -125,9 +125,9 @@ size_t tensor_index(const struct tensor_shape *s, const size_t b, const size_t h
 clattn_buffer *tensor_buffer(clattn_forward *tensors, const enum tensor_id id)
 {
     clattn_buffer *const buffers[NUM_TENSORS] = {
-        &tensors->q,      &tensors->k,     &tensors->v,         &tensors->o,
-        &tensors->bias,   &tensors->mask,  &tensors->slopes,    &tensors->sinks,
-        &tensors->q_lengths, &tensors->kv_lengths, &tensors->lse, &tensors->scores};
+        &tensors->q,         &tensors->k,          &tensors->v,      &tensors->o,
+        &tensors->bias,      &tensors->mask,       &tensors->slopes, &tensors->sinks,
+        &tensors->q_lengths, &tensors->kv_lengths, &tensors->lse,    &tensors->scores};
 
     return buffers[id];
 }

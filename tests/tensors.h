@@ -6,17 +6,28 @@
 #include <clattn/clattn.h>
 
 enum tensor_id {
-    TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_O, TENSOR_BIAS, TENSOR_MASK, TENSOR_SLOPES, TENSOR_SINKS,
-    TENSOR_Q_LENGTHS, TENSOR_KV_LENGTHS, TENSOR_LSE, TENSOR_SCORES, NUM_TENSORS
+    TENSOR_Q,
+    TENSOR_K,
+    TENSOR_V,
+    TENSOR_O,
+    TENSOR_BIAS,
+    TENSOR_MASK,
+    TENSOR_SLOPES,
+    TENSOR_SINKS,
+    TENSOR_Q_LENGTHS,
+    TENSOR_KV_LENGTHS,
+    TENSOR_LSE,
+    TENSOR_SCORES,
+    NUM_TENSORS
 };
 
 struct tensor_shape {
     const char *name;
-    int present;        /* the problem has it and it has elements */
-    int written;        /* o, lse or scores */
-    size_t size[4];     /* 1-dimensional tensors use the last */
-    size_t stride[4];   /* in elements, packed layouts resolved */
-    size_t extent;      /* elements from the first to the last used, both included; 0 if none */
+    int present;      /* the problem has it and it has elements */
+    int written;      /* o, lse or scores */
+    size_t size[4];   /* 1-dimensional tensors use the last */
+    size_t stride[4]; /* in elements, packed layouts resolved */
+    size_t extent;    /* elements from the first to the last used, both included; 0 if none */
     size_t element_bytes;
     clattn_dtype dtype; /* of q, k, v, o, bias and the float tensors */
 };

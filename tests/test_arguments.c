@@ -56,8 +56,7 @@ static void refused_with(struct call *c, const clattn_forward *tensors, cl_comma
                          const clattn_status want, const char *words)
 {
     cl_event done = (cl_event)(void *)c;
-    const clattn_status status =
-        clattn_attention_forward(c->plan, queue, tensors, 0, NULL, &done);
+    const clattn_status status = clattn_attention_forward(c->plan, queue, tensors, 0, NULL, &done);
 
     cr_expect(status == want, "%s instead of %s (%s)", clattn_status_string(status),
               clattn_status_string(want), words);
@@ -73,21 +72,20 @@ static void refused(struct call *c, const clattn_forward *tensors, const clattn_
 }
 
 /* Nothing of what the tests spoil is wrong to begin with. */
-Test(arguments, the_unspoilt_call_works)
-{
+Test(arguments, the_unspoilt_call_works) {
     struct call c;
     cl_event done = NULL;
 
     open(&c, everything);
     cr_assert(clattn_attention_forward(c.plan, c.f.queue, &c.tensors, 0, NULL, &done) ==
-              CLATTN_SUCCESS, "%s", c.f.log.last);
+                  CLATTN_SUCCESS,
+              "%s", c.f.log.last);
     cr_assert(done != NULL && clWaitForEvents(1, &done) == CL_SUCCESS);
     clReleaseEvent(done);
     close(&c);
 }
 
-Test(arguments, nulls_and_sizes)
-{
+Test(arguments, nulls_and_sizes) {
     struct call c;
     cl_event done;
 
@@ -105,8 +103,7 @@ Test(arguments, nulls_and_sizes)
 }
 
 /* Each tensor left out where the problem has it, and given where it has not. */
-Test(arguments, missing_and_superfluous_tensors)
-{
+Test(arguments, missing_and_superfluous_tensors) {
     struct call c;
 
     open(&c, everything);
@@ -129,8 +126,7 @@ Test(arguments, missing_and_superfluous_tensors)
     close(&c);
 }
 
-Test(arguments, short_buffers)
-{
+Test(arguments, short_buffers) {
     struct call c;
 
     open(&c, everything);
@@ -156,8 +152,7 @@ Test(arguments, short_buffers)
     close(&c);
 }
 
-Test(arguments, workspace)
-{
+Test(arguments, workspace) {
     clattn_plan_info info = {.struct_size = sizeof info};
     struct call c;
 
@@ -178,8 +173,7 @@ Test(arguments, workspace)
 }
 
 /* One buffer for two tensors: allowed for those that are read, never with one that is written. */
-Test(arguments, overlaps)
-{
+Test(arguments, overlaps) {
     struct call c;
 
     open(&c, "fwd f32 q4 k4 d8 lse");
@@ -208,8 +202,7 @@ Test(arguments, overlaps)
     close(&c);
 }
 
-Test(arguments, overlaps_of_sub_buffers)
-{
+Test(arguments, overlaps_of_sub_buffers) {
     struct call c;
     cl_int err;
 
@@ -239,8 +232,7 @@ Test(arguments, overlaps_of_sub_buffers)
     close(&c);
 }
 
-Test(arguments, access_flags)
-{
+Test(arguments, access_flags) {
     struct call c;
     cl_int err;
 
@@ -257,8 +249,7 @@ Test(arguments, access_flags)
 }
 
 /* A queue, a buffer and an event of another OpenCL context. */
-Test(arguments, foreign_objects)
-{
+Test(arguments, foreign_objects) {
     struct call c;
     cl_int err;
 
@@ -282,8 +273,7 @@ Test(arguments, foreign_objects)
     close(&c);
 }
 
-Test(arguments, wait_lists)
-{
+Test(arguments, wait_lists) {
     struct call c;
     cl_event done = NULL, events[2] = {NULL, NULL};
     cl_int err;

@@ -1,8 +1,8 @@
 /* Cases that no one on this project wrote (tests/data/conformance), through the public API on
  * every family, against the values in the files and against the reference. */
 #define _POSIX_C_SOURCE 200809L /* scandir */
-#include "reference.h"
 #include "case_file.h"
+#include "reference.h"
 #include "storage.h"
 #include "trial.h"
 #include <criterion/criterion.h>
@@ -35,7 +35,10 @@ static int find(const struct case_file *file, const char *name, const size_t hea
     const size_t rank3[] = {n[0], heads, n[1], n[2] / heads};
     const size_t rank3_step[] = {n[1] * n[2], n[2] / heads, n[2], 1};
     memcpy(s->size, s->t.rank == 2 ? rank2 : s->t.rank == 3 ? rank3 : rank4, sizeof s->size);
-    memcpy(s->stride, s->t.rank == 2 ? rank2_step : s->t.rank == 3 ? rank3_step : rank4_step,
+    memcpy(s->stride,
+           s->t.rank == 2   ? rank2_step
+           : s->t.rank == 3 ? rank3_step
+                            : rank4_step,
            sizeof s->stride);
     return 1;
 }
@@ -122,8 +125,8 @@ static void expect(const struct trial *t, const char *file, const enum tensor_id
                         most = fmax(most, fabs(source_at(want, b, h, i, d)));
                 for (size_t d = 0; d < want->size[3]; d++) {
                     const struct bounded w = {source_at(want, b, h, i, d), tolerance * most};
-                    const double g = storage_load(x->shape.dtype, got,
-                                                  tensor_index(&x->shape, b, h, i, d));
+                    const double g =
+                        storage_load(x->shape.dtype, got, tensor_index(&x->shape, b, h, i, d));
                     cr_assert(within(g, w), "%s on %s: %s[%zu, %zu, %zu, %zu] is %.9g, not %.9g",
                               file, t->family, x->shape.name, b, h, i, d, g, w.value);
                 }
@@ -227,8 +230,9 @@ static void run_example(struct fixture *f, const struct case_file *file, const c
     clattn_problem *p = &t->problem;
 
     cr_assert(find(file, "Q", 1, &q) && find(file, e->k, 1, &k) && find(file, e->v, 1, &v) &&
-              find(file, e->scores, 1, &scores) && find(file, e->weights, 1, &weights) &&
-              find(file, e->context, 1, &context), "%s", name);
+                  find(file, e->scores, 1, &scores) && find(file, e->weights, 1, &weights) &&
+                  find(file, e->context, 1, &context),
+              "%s", name);
     clattn_problem_init(p);
     p->seq_q = q.size[2];
     p->seq_kv = k.size[2];
@@ -265,8 +269,7 @@ struct portion {
     size_t family, share, shares;
 };
 
-ParameterizedTestParameters(conformance, portion)
-{
+ParameterizedTestParameters(conformance, portion) {
     static struct portion portions[32];
     size_t count = 0;
 
@@ -276,8 +279,7 @@ ParameterizedTestParameters(conformance, portion)
     return cr_make_param_array(struct portion, portions, count);
 }
 
-ParameterizedTest(struct portion *portion, conformance, portion)
-{
+ParameterizedTest(struct portion *portion, conformance, portion) {
     const struct example own = {"K", "V", "scores", "weights", "context"};
     const struct example cross = {"K2", "V2", "scores_cross", "weights_cross", "context_cross"};
     struct trial t = {.family = clattn_family_name(portion->family), .seed = 1};

@@ -14,20 +14,18 @@ static int garbage; /* an address that no call may leave in an output */
 
 /* ---- versions and names --------------------------------------------------------------------- */
 
-Test(version, headers_and_library_agree)
-{
+Test(version, headers_and_library_agree) {
     char text[32];
 
     snprintf(text, sizeof text, "%d.%d.%d", CLATTN_VERSION_MAJOR, CLATTN_VERSION_MINOR,
              CLATTN_VERSION_PATCH);
     cr_expect_str_eq(clattn_version_string(), text);
     cr_expect_str_eq(CLATTN_VERSION_STRING, text);
-    cr_expect(clattn_version_number() == 10000u * CLATTN_VERSION_MAJOR +
-                                             100u * CLATTN_VERSION_MINOR + CLATTN_VERSION_PATCH);
+    cr_expect(clattn_version_number() ==
+              10000u * CLATTN_VERSION_MAJOR + 100u * CLATTN_VERSION_MINOR + CLATTN_VERSION_PATCH);
 }
 
-Test(version, every_status_has_its_name)
-{
+Test(version, every_status_has_its_name) {
     cr_expect_str_eq(clattn_status_string(CLATTN_SUCCESS), "CLATTN_SUCCESS");
     for (int n = 0; n <= CLATTN_MISCOMPILED; n++)
         for (int m = 0; m < n; m++)
@@ -39,8 +37,7 @@ Test(version, every_status_has_its_name)
 
 /* ---- devices -------------------------------------------------------------------------------- */
 
-Test(context, device_list_and_query)
-{
+Test(context, device_list_and_query) {
     cl_device_id devices[16];
     size_t count = 0, again = 0;
     clattn_device_info info = {.struct_size = sizeof info};
@@ -63,8 +60,7 @@ Test(context, device_list_and_query)
     cr_expect(clattn_device_query(devices[0], &info) == CLATTN_INVALID_ARGUMENT);
 }
 
-Test(context, device_select)
-{
+Test(context, device_select) {
     cl_device_id first, chosen = GARBAGE(cl_device_id);
     clattn_device_info info = {.struct_size = sizeof info};
     char part[8] = "";
@@ -72,8 +68,8 @@ Test(context, device_select)
     cr_assert(clattn_device_select("0", &first) == CLATTN_SUCCESS);
     cr_assert(clattn_device_query(first, &info) == CLATTN_SUCCESS);
     for (size_t n = 0; n + 1 < sizeof part && info.name[n]; n++) /* its name, case changed */
-        part[n] = (char)(info.name[n] >= 'a' && info.name[n] <= 'z' ? info.name[n] - 32
-                                                                     : info.name[n]);
+        part[n] =
+            (char)(info.name[n] >= 'a' && info.name[n] <= 'z' ? info.name[n] - 32 : info.name[n]);
     cr_expect(clattn_device_select(part, &chosen) == CLATTN_SUCCESS && chosen == first, "%s", part);
     cr_expect(clattn_device_select("no such device", &chosen) == CLATTN_NO_DEVICE && !chosen);
     chosen = GARBAGE(cl_device_id);
@@ -83,8 +79,7 @@ Test(context, device_select)
 
 /* ---- contexts ------------------------------------------------------------------------------- */
 
-Test(context, statuses)
-{
+Test(context, statuses) {
     struct log log = {0};
     clattn_context_options options = {
         .struct_size = sizeof options, .log = log_message, .log_user_data = &log};
@@ -101,12 +96,12 @@ Test(context, statuses)
     cr_expect(log.errors == 2);
     cr_expect(clattn_context_create(opencl, device, &options, NULL) == CLATTN_INVALID_ARGUMENT);
     cr_expect(clattn_context_create(opencl, GARBAGE(cl_device_id), &options, &context) ==
-              CLATTN_INVALID_ARGUMENT, "a device that is not the context's");
+                  CLATTN_INVALID_ARGUMENT,
+              "a device that is not the context's");
     cr_expect(strstr(log.last, "device") != NULL);
     options.struct_size = 1;
     context = GARBAGE(clattn_context *);
-    cr_expect(clattn_context_create(opencl, device, &options, &context) ==
-              CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_context_create(opencl, device, &options, &context) == CLATTN_INVALID_ARGUMENT);
     cr_expect(context == NULL);
     cr_expect(clattn_context_create_default(NULL, &options, &context) == CLATTN_INVALID_ARGUMENT);
     cr_expect(clattn_context_create_default(NULL, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
@@ -131,8 +126,7 @@ Test(context, statuses)
 
 /* clattn_plan_supports() and clattn_plan_create() say the same, in status and sentence. */
 static void refused(struct fixture *f, const clattn_problem *problem,
-                    const clattn_plan_options *options, const clattn_status want,
-                    const char *words)
+                    const clattn_plan_options *options, const clattn_status want, const char *words)
 {
     clattn_plan *plan = GARBAGE(clattn_plan *);
     char reason[512] = "?";
@@ -145,8 +139,7 @@ static void refused(struct fixture *f, const clattn_problem *problem,
 }
 
 /* Devices that this machine has not, by a driver that says so. */
-Test(context, devices_that_cannot)
-{
+Test(context, devices_that_cannot) {
     static const cl_bool no = CL_FALSE;
     static const char old[] = "OpenCL 1.1 Old";
     static const struct {
@@ -176,8 +169,7 @@ Test(context, devices_that_cannot)
     cr_expect(faults_objects_alive(NULL, 0) == 0, "an OpenCL object leaked");
 }
 
-Test(context, plan_refusals)
-{
+Test(context, plan_refusals) {
     struct fixture f;
     clattn_problem problem = fixture_problem("fwd f32 q3 k5 d8");
     clattn_plan_options options = {.struct_size = sizeof options};
@@ -223,15 +215,14 @@ Test(context, plan_refusals)
     fixture_close(&f);
 }
 
-Test(context, plan_describe)
-{
+Test(context, plan_describe) {
     struct fixture f;
     clattn_plan_info info = {.struct_size = sizeof info};
 
     fixture_open(&f);
     for (size_t n = 0; clattn_family_name(n); n++) {
-        clattn_plan *plan = fixture_plan(&f, "fwd f32 b2 h4/2 q3 k5 d8 causal=br lse",
-                                         clattn_family_name(n));
+        clattn_plan *plan =
+            fixture_plan(&f, "fwd f32 b2 h4/2 q3 k5 d8 causal=br lse", clattn_family_name(n));
         cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
         cr_expect_str_eq(info.family, clattn_family_name(n));
         cr_expect_str_eq(info.problem, "fwd f32 b2 h4/2 q3 k5 d8 causal=br lse");
@@ -242,8 +233,8 @@ Test(context, plan_describe)
         const clattn_plan_options options = {
             .struct_size = sizeof options, .family = info.family, .tunables = info.tunables};
         clattn_plan *again;
-        cr_expect(clattn_plan_create(f.context, &problem, &options, &again) == CLATTN_SUCCESS,
-                  "%s", f.log.last);
+        cr_expect(clattn_plan_create(f.context, &problem, &options, &again) == CLATTN_SUCCESS, "%s",
+                  f.log.last);
         clattn_plan_release(again);
         cr_expect(clattn_plan_describe(plan, NULL) == CLATTN_INVALID_ARGUMENT);
         cr_expect(clattn_plan_describe(NULL, &info) == CLATTN_INVALID_ARGUMENT);
@@ -256,8 +247,7 @@ Test(context, plan_describe)
 }
 
 /* A second plan for the same problem, or for other sizes, compiles nothing. */
-Test(context, builds_are_shared)
-{
+Test(context, builds_are_shared) {
     struct fixture f;
 
     fixture_open(&f);
@@ -277,8 +267,7 @@ Test(context, builds_are_shared)
 }
 
 /* Plans keep the context alive, in any order of release. */
-Test(context, plan_outlives_the_context)
-{
+Test(context, plan_outlives_the_context) {
     struct fixture f;
     clattn_plan_info info = {.struct_size = sizeof info};
 
@@ -292,8 +281,7 @@ Test(context, plan_outlives_the_context)
 }
 
 /* Without a callback nothing is said, and nothing breaks. */
-Test(context, no_log)
-{
+Test(context, no_log) {
     clattn_context *context;
     clattn_plan *plan;
     clattn_problem problem = fixture_problem("fwd f32 q3 k5 d8");

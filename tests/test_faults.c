@@ -46,24 +46,21 @@ static const char problem_text[] = "fwd f32 h2 q3 k5 d8 lse scores=raw";
 
 /* ---- making a context ----------------------------------------------------------------------- */
 
-Test(faults, context)
-{
+Test(faults, context) {
     for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++) {
         const char *failed = "";
         if (failures[kind].error == CL_MEM_OBJECT_ALLOCATION_FAILURE)
             continue; /* no buffer is made */
         for (size_t n = 0; failed && n < MOST_CALLS; n++) {
             struct log log = {0};
-            const clattn_context_options options = {
-                .struct_size = sizeof options,
-                .log = log_message,
-                .log_user_data = &log,
-                .cache_directory = ""};
+            const clattn_context_options options = {.struct_size = sizeof options,
+                                                    .log = log_message,
+                                                    .log_user_data = &log,
+                                                    .cache_directory = ""};
             clattn_context *context = (clattn_context *)(void *)&log;
             const struct alive before = count();
             faults_arm(failures[kind].kind, n, failures[kind].error);
-            const clattn_status status =
-                clattn_context_create_default(NULL, &options, &context);
+            const clattn_status status = clattn_context_create_default(NULL, &options, &context);
             failed = faults_disarm();
             if (status == CLATTN_SUCCESS) { /* also where one device of several was passed over */
                 cr_assert(context != NULL);
@@ -119,16 +116,14 @@ static void plan_with_faults(const struct failure *failure, const int warm)
     fixture_close(&f);
 }
 
-Test(faults, plan)
-{
+Test(faults, plan) {
     for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++)
         for (int warm = 0; warm < 2; warm++)
             plan_with_faults(&failures[kind], warm);
 }
 
 /* A compiler's refusal is told apart from a call that failed, and its log reaches the caller. */
-Test(faults, build_failure)
-{
+Test(faults, build_failure) {
     const clattn_problem problem = fixture_problem(problem_text);
     const clattn_plan_options options = {.struct_size = sizeof options, .family = "unfused"};
     struct fixture f;
@@ -208,14 +203,13 @@ static void execute_with_faults(struct fixture *f, const struct execution *e,
     cr_assert(failed == NULL, "there is no end of calls");
 }
 
-Test(faults, execution)
-{
+Test(faults, execution) {
     struct fixture f;
     cl_int err;
 
     fixture_open(&f);
-    cl_command_queue free_order = clCreateCommandQueue(
-        f.opencl, f.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
+    cl_command_queue free_order =
+        clCreateCommandQueue(f.opencl, f.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
     for (size_t family = 0; clattn_family_name(family); family++) {
         struct execution e;
         open_execution(&f, &e, clattn_family_name(family));
@@ -232,8 +226,7 @@ Test(faults, execution)
 }
 
 /* Executing with a workspace of the caller's allocates nothing at all on the host. */
-Test(faults, execution_allocates_nothing)
-{
+Test(faults, execution_allocates_nothing) {
     struct fixture f;
 
     fixture_open(&f);
@@ -252,8 +245,7 @@ Test(faults, execution_allocates_nothing)
 
 /* ---- the call with host pointers ------------------------------------------------------------- */
 
-Test(faults, host_call)
-{
+Test(faults, host_call) {
     static float q[24], k[40], v[40], o[24], lse[3];
     const clattn_problem problem = fixture_problem("fwd f32 q3 k5 d8 lse");
     const clattn_host_forward tensors = {
@@ -273,8 +265,8 @@ Test(faults, host_call)
             failed = faults_disarm();
             /* the closing clFinish() has nobody to tell: the results are there */
             const int closing = failed && strcmp(failed, "clFinish") == 0;
-            cr_assert(status == (failed == NULL || closing ? CLATTN_SUCCESS
-                                                           : failures[kind].status),
+            cr_assert(status ==
+                          (failed == NULL || closing ? CLATTN_SUCCESS : failures[kind].status),
                       "%s failed: %s", failed, clattn_status_string(status));
             nothing_leaked(before, failed ? failed : "nothing", n);
         }

@@ -29,18 +29,19 @@ static void passes(struct fixture *f, struct trial *t)
     trial_fill(t);
     const clattn_host_forward tensors = arguments(t);
     cr_assert(clattn_attention_forward_host(f->context, &t->problem, &options, &tensors) ==
-              CLATTN_SUCCESS, "%s", f->log.last);
+                  CLATTN_SUCCESS,
+              "%s", f->log.last);
     trial_check(t);
     trial_free(t);
 }
 
-Test(host, results)
-{
+Test(host, results) {
     static const char *const problems[] = {
         "fwd f32 b2 h4/2 q9 k20 d16 causal=br lse",
         "fwd f16 b2 h3 q9 k20 d16/8 o=1000.300.20.2 bias=bf16:qk mask=bk alibi sinks qlen klen lse",
         "fwd bf16 h2 q9 k20 d16 q=bshd k=sbhd v=0.0.16.1 o=bshd scores=weights",
-        "fwd f32 h2 q5 k0 d8 lse", "fwd f32 b0 q5 k3 d8 lse",
+        "fwd f32 h2 q5 k0 d8 lse",
+        "fwd f32 b0 q5 k3 d8 lse",
     };
     struct fixture f;
 
@@ -53,8 +54,7 @@ Test(host, results)
 }
 
 /* An equal problem compiles nothing the second time. */
-Test(host, second_call_builds_nothing)
-{
+Test(host, second_call_builds_nothing) {
     struct fixture f;
     struct trial t = {.problem = fixture_problem("fwd f32 q9 k20 d16"), .seed = 1};
 
@@ -68,18 +68,15 @@ Test(host, second_call_builds_nothing)
 }
 
 static void refused(struct fixture *f, const clattn_problem *problem,
-                    const clattn_host_forward *tensors, const clattn_status want,
-                    const char *words)
+                    const clattn_host_forward *tensors, const clattn_status want, const char *words)
 {
-    const clattn_status status =
-        clattn_attention_forward_host(f->context, problem, NULL, tensors);
+    const clattn_status status = clattn_attention_forward_host(f->context, problem, NULL, tensors);
 
     cr_expect(status == want, "%s (%s)", clattn_status_string(status), words);
     cr_expect(fixture_said(f, words));
 }
 
-Test(host, refusals)
-{
+Test(host, refusals) {
     struct fixture f;
     struct trial t = {.problem = fixture_problem("fwd f32 q9 k20 d16 lse"), .seed = 1};
     float extra[400];

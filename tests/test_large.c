@@ -35,8 +35,7 @@ static void stretch(clattn_layout *layout, const struct tensor_shape *s, const i
 
 static clattn_layout *layout_of(clattn_problem *p, const enum tensor_id id)
 {
-    clattn_layout *const layouts[] = {&p->q, &p->k, &p->v, &p->o, &p->bias_layout,
-                                      &p->mask_layout};
+    clattn_layout *const layouts[] = {&p->q, &p->k, &p->v, &p->o, &p->bias_layout, &p->mask_layout};
 
     return layouts[id];
 }
@@ -52,11 +51,11 @@ static void copy_rows(struct fixture *f, struct host_tensor *x, const struct ten
             for (size_t i = 0; i < x->shape.size[2]; i++) {
                 const size_t there = tensor_index(large, b, h, i, 0) * bytes;
                 const size_t here = (x->offset + tensor_index(&x->shape, b, h, i, 0)) * bytes;
-                const cl_int err =
-                    to_device ? clEnqueueWriteBuffer(f->queue, buffer, CL_TRUE, there, row,
-                                                     x->bytes + here, 0, NULL, NULL)
-                              : clEnqueueReadBuffer(f->queue, buffer, CL_TRUE, there, row,
-                                                    x->got + here, 0, NULL, NULL);
+                const cl_int err = to_device
+                                       ? clEnqueueWriteBuffer(f->queue, buffer, CL_TRUE, there, row,
+                                                              x->bytes + here, 0, NULL, NULL)
+                                       : clEnqueueReadBuffer(f->queue, buffer, CL_TRUE, there, row,
+                                                             x->got + here, 0, NULL, NULL);
                 cr_assert(err == CL_SUCCESS, "%d at byte %zu", err, there);
             }
 }
@@ -105,8 +104,7 @@ static void run(struct fixture *f, const char *family, const enum tensor_id id, 
     trial_free(&t);
 }
 
-Test(large, offsets_beyond_32_bits)
-{
+Test(large, offsets_beyond_32_bits) {
     struct fixture f;
     cl_int err;
 

@@ -21,8 +21,7 @@ static void refused(const clattn_problem *p, const char *field)
     cr_expect(clattn_problem_check(p, NULL, 0) == CLATTN_INVALID_PROBLEM);
 }
 
-Test(problem, init_is_sound)
-{
+Test(problem, init_is_sound) {
     clattn_problem p;
     char reason[256] = "?";
 
@@ -32,8 +31,7 @@ Test(problem, init_is_sound)
     cr_assert(isnan(p.scale) && p.window_left == CLATTN_UNLIMITED && p.batch == 1);
 }
 
-Test(problem, sizes)
-{
+Test(problem, sizes) {
     const struct {
         const char *name;
         size_t offset;
@@ -64,8 +62,7 @@ Test(problem, sizes)
     refused(&p, "multiple");
 }
 
-Test(problem, values)
-{
+Test(problem, values) {
     clattn_problem p = sound();
 
     p.scale = INFINITY;
@@ -102,8 +99,7 @@ Test(problem, values)
     refused(&p, "direction");
 }
 
-Test(problem, layouts)
-{
+Test(problem, layouts) {
     clattn_problem p = sound();
 
     p.o = (clattn_layout){{0, 15, 3, 1}}; /* batches over each other */
@@ -128,8 +124,7 @@ Test(problem, layouts)
     refused(&p, "scores");
 }
 
-Test(problem, null_and_size)
-{
+Test(problem, null_and_size) {
     clattn_problem p = sound();
     char reason[8] = "";
 
@@ -139,8 +134,7 @@ Test(problem, null_and_size)
     cr_expect(strlen(reason) == sizeof reason - 1, "a reason is cut, not left out: '%s'", reason);
 }
 
-Test(problem, packed_layouts)
-{
+Test(problem, packed_layouts) {
     const size_t sizes[4] = {2, 3, 5, 7};
     clattn_layout l;
 
@@ -161,8 +155,7 @@ Test(problem, packed_layouts)
     cr_expect(clattn_layout_packed("bhsd", sizes, NULL) == CLATTN_INVALID_ARGUMENT);
 }
 
-Test(problem, broadcast_layouts)
-{
+Test(problem, broadcast_layouts) {
     const clattn_problem p = sound(); /* 2, 4, 5, 6 */
     const size_t whole[] = {2, 4, 5, 6}, keys[] = {6}, one[] = {1}, some[] = {2, 1, 5, 1};
     clattn_layout l;
@@ -184,13 +177,19 @@ Test(problem, broadcast_layouts)
 }
 
 /* Pairs counted one by one, times 2 * (dim_qk + dim_v). */
-Test(problem, flops)
-{
+Test(problem, flops) {
     const char *cases[] = {
-        "fwd f32 q5 k7 d3/4", "fwd f32 b2 h3 q5 k7 d3/4 causal=tl", "fwd f32 q5 k7 d3 causal=br",
-        "fwd f32 q9 k4 d3 causal=br", "fwd f32 q9 k4 d3 causal=-30", "fwd f32 q9 k4 d3 causal=30",
-        "fwd f32 q9 k12 d3 window=2,1", "fwd f32 q9 k12 d3 diagonal=-3 window=0,4",
-        "fwd f32 q6 k6 d3 causal=tl window=*,3", "fwd f32 q0 k6 d3", "fwd f32 q6 k0 d3",
+        "fwd f32 q5 k7 d3/4",
+        "fwd f32 b2 h3 q5 k7 d3/4 causal=tl",
+        "fwd f32 q5 k7 d3 causal=br",
+        "fwd f32 q9 k4 d3 causal=br",
+        "fwd f32 q9 k4 d3 causal=-30",
+        "fwd f32 q9 k4 d3 causal=30",
+        "fwd f32 q9 k12 d3 window=2,1",
+        "fwd f32 q9 k12 d3 diagonal=-3 window=0,4",
+        "fwd f32 q6 k6 d3 causal=tl window=*,3",
+        "fwd f32 q0 k6 d3",
+        "fwd f32 q6 k0 d3",
     };
 
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

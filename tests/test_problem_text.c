@@ -53,8 +53,7 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            a->kv_lengths == b->kv_lengths && a->lse == b->lse && a->scores == b->scores;
 }
 
-Test(problem_text, what_is_printed)
-{
+Test(problem_text, what_is_printed) {
     const char *canonical[] = {
         "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br",
         "fwd f32 b2 h4 q1 k0 d64/32 q=bshd k=4096.64.128.1 scale=0.125 softcap=30 lse",
@@ -70,8 +69,7 @@ Test(problem_text, what_is_printed)
     cr_expect_str_eq(printed(&p), "fwd f32 b1 h1 q3 k3 d8");
 }
 
-Test(problem_text, random_problems_come_back_equal)
-{
+Test(problem_text, random_problems_come_back_equal) {
     struct rng r = rng_seed(3);
 
     for (int n = 0; n < 3000; n++) {
@@ -88,8 +86,7 @@ Test(problem_text, random_problems_come_back_equal)
 }
 
 /* Every refusal names the word. */
-Test(problem_text, refusals)
-{
+Test(problem_text, refusals) {
     const struct {
         const char *text, *named;
     } cases[] = {
@@ -160,8 +157,7 @@ Test(problem_text, refusals)
     }
 }
 
-Test(problem_text, nulls_and_short_buffers)
-{
+Test(problem_text, nulls_and_short_buffers) {
     const clattn_problem p = fixture_problem("fwd f32 q3 d4 causal=br");
     clattn_problem parsed;
     const char *whole = "fwd f32 b1 h1 q3 k3 d4 causal=br";
@@ -187,8 +183,7 @@ Test(problem_text, nulls_and_short_buffers)
 }
 
 /* Arbitrary bytes are refused or taken, but nothing else happens: for the sanitizers. */
-Test(problem_text, noise)
-{
+Test(problem_text, noise) {
     static const char letters[] = "fwd32b16hqk0149=./,*:-causl tbrdiopnsxe";
     struct rng r = rng_seed(5);
 

@@ -23,13 +23,15 @@ static struct criterion_test_params all_families(void)
 }
 
 #define FOR_EACH_FAMILY(name)                                                                      \
-    ParameterizedTestParameters(properties, name) { return all_families(); }                       \
+    ParameterizedTestParameters(properties, name) {                                                \
+        return all_families();                                                                     \
+    }                                                                                              \
     ParameterizedTest(size_t *family, properties, name)
 
 static struct trial make(const size_t family, const char *problem)
 {
-    struct trial t = {.problem = fixture_problem(problem), .family = clattn_family_name(family),
-                      .seed = 11};
+    struct trial t = {
+        .problem = fixture_problem(problem), .family = clattn_family_name(family), .seed = 11};
 
     trial_fill(&t);
     return t;
@@ -126,10 +128,10 @@ FOR_EACH_FAMILY(one_visible_key)
     for (size_t h = 0; h < 2; h++)
         for (size_t i = 0; i < 33; i++)
             for (size_t d = 0; d < 16; d++)
-                cr_assert(got(&t, TENSOR_O, 0, h, i, d) ==
-                              storage_load(v->dtype, first(&t, TENSOR_V),
-                                           tensor_index(v, 0, h, i, d)),
-                          "query %zu", i);
+                cr_assert(
+                    got(&t, TENSOR_O, 0, h, i, d) ==
+                        storage_load(v->dtype, first(&t, TENSOR_V), tensor_index(v, 0, h, i, d)),
+                    "query %zu", i);
     trial_free(&t);
     fixture_close(&f);
 }
@@ -224,8 +226,7 @@ FOR_EACH_FAMILY(merge_of_split_keys)
         const double a = exp(lse[i] - most), b = exp(other - most);
         cr_assert(fabs(most + log(a + b) - got(&whole, TENSOR_LSE, 0, 0, 0, i)) <= 1e-5);
         for (size_t d = 0; d < 16; d++) {
-            const double merged =
-                (a * o[i][d] + b * got(&part, TENSOR_O, 0, 0, i, d)) / (a + b);
+            const double merged = (a * o[i][d] + b * got(&part, TENSOR_O, 0, 0, i, d)) / (a + b);
             cr_assert(fabs(merged - got(&whole, TENSOR_O, 0, 0, i, d)) <= 1e-5);
         }
     }
@@ -238,10 +239,14 @@ FOR_EACH_FAMILY(merge_of_split_keys)
 
 /* Each problem hides keys 40 and up from the queries below 8 (or from all). */
 static const char *const hiding[] = {
-    "fwd f32 h2 q20 k70 d16 causal=32",        "fwd f32 h2 q20 k70 d16 causal=32 softcap=3",
-    "fwd f32 h2 q20 k70 d16 window=*,32",      "fwd f32 h2 q20 k70 d16 klen",
-    "fwd f32 h2 q20 k70 d16 mask=qk",          "fwd f32 h2 q20 k70 d16 bias=f32:qk",
-    "fwd f16 h2 q20 k70 d16 mask=qk",          "fwd bf16 h2 q20 k70 d16 causal=32 alibi sinks",
+    "fwd f32 h2 q20 k70 d16 causal=32",
+    "fwd f32 h2 q20 k70 d16 causal=32 softcap=3",
+    "fwd f32 h2 q20 k70 d16 window=*,32",
+    "fwd f32 h2 q20 k70 d16 klen",
+    "fwd f32 h2 q20 k70 d16 mask=qk",
+    "fwd f32 h2 q20 k70 d16 bias=f32:qk",
+    "fwd f16 h2 q20 k70 d16 mask=qk",
+    "fwd bf16 h2 q20 k70 d16 causal=32 alibi sinks",
     "fwd f32 h2 q20 k70 d16 bias=f16:qk softcap=3",
 };
 
@@ -302,8 +307,10 @@ FOR_EACH_FAMILY(hidden_keys_change_nothing)
 FOR_EACH_FAMILY(visible_nan_reaches_the_output)
 {
     static const char *const problems[] = {
-        "fwd f32 q20 k70 d16 lse", "fwd f32 q20 k70 d16 softcap=2 lse",
-        "fwd f16 q20 k70 d16 alibi lse", "fwd bf16 q20 k70 d16 sinks klen lse",
+        "fwd f32 q20 k70 d16 lse",
+        "fwd f32 q20 k70 d16 softcap=2 lse",
+        "fwd f16 q20 k70 d16 alibi lse",
+        "fwd bf16 q20 k70 d16 sinks klen lse",
     };
     struct fixture f;
 
@@ -377,9 +384,12 @@ FOR_EACH_FAMILY(large_scores)
 FOR_EACH_FAMILY(empty_sizes)
 {
     static const char *const problems[] = {
-        "fwd f32 b0 q3 k4 d8 lse",     "fwd f32 b2 q0 k4 d8 lse",
-        "fwd f32 b2 h2 q3 k0 d8 lse",  "fwd f16 b2 h2 q3 k0 d8 sinks lse",
-        "fwd f32 b0 q0 k0 d8 lse",     "fwd f32 q3 k0 d5 bias=f32:qk mask=bhqk klen qlen lse",
+        "fwd f32 b0 q3 k4 d8 lse",
+        "fwd f32 b2 q0 k4 d8 lse",
+        "fwd f32 b2 h2 q3 k0 d8 lse",
+        "fwd f16 b2 h2 q3 k0 d8 sinks lse",
+        "fwd f32 b0 q0 k0 d8 lse",
+        "fwd f32 q3 k0 d5 bias=f32:qk mask=bhqk klen qlen lse",
         "fwd f32 q3 k5 d5 causal=-9 sinks lse",
     };
     struct fixture f;
@@ -387,7 +397,8 @@ FOR_EACH_FAMILY(empty_sizes)
     fixture_open(&f);
     for (size_t c = 0; c < sizeof problems / sizeof *problems; c++) {
         struct trial t = {.problem = fixture_problem(problems[c]),
-                          .family = clattn_family_name(*family), .seed = 5};
+                          .family = clattn_family_name(*family),
+                          .seed = 5};
         trial_pass(&f, &t);
     }
     fixture_close(&f);

@@ -1,7 +1,7 @@
 /* Orders and threads: out-of-order queues, events, four threads on one plan, plans made at once. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
-#include "faults.h"
 #include "family.h"
+#include "faults.h"
 #include "fixture.h"
 #include "reference.h"
 #include "storage.h"
@@ -87,7 +87,8 @@ static void run_behind_event(const cl_command_queue_properties properties)
         cl_event done = NULL, gate = clCreateUserEvent(f.opencl, &err);
         open_job(&f, &job, problem_text, 3 + family);
         cr_assert(clattn_attention_forward(plan, queue, &job.tensors, 1, &gate, &done) ==
-                  CLATTN_SUCCESS, "%s", f.log.last);
+                      CLATTN_SUCCESS,
+                  "%s", f.log.last);
         clFlush(queue);
         nanosleep(&(struct timespec){0, 50000000}, NULL);
         cl_int state = CL_COMPLETE;
@@ -106,19 +107,16 @@ static void run_behind_event(const cl_command_queue_properties properties)
     fixture_close(&f);
 }
 
-Test(queues, in_order_behind_an_event)
-{
+Test(queues, in_order_behind_an_event) {
     run_behind_event(0);
 }
 
-Test(queues, out_of_order_behind_an_event)
-{
+Test(queues, out_of_order_behind_an_event) {
     run_behind_event(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
 }
 
 /* Many executions at once on one out-of-order queue, each with a workspace of the library's. */
-Test(queues, out_of_order_many)
-{
+Test(queues, out_of_order_many) {
     enum { JOBS = 12 };
     struct fixture f;
     struct job jobs[JOBS];
@@ -126,8 +124,8 @@ Test(queues, out_of_order_many)
     cl_int err;
 
     fixture_open(&f);
-    cl_command_queue queue = clCreateCommandQueue(
-        f.opencl, f.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
+    cl_command_queue queue =
+        clCreateCommandQueue(f.opencl, f.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
     if (err == CL_INVALID_QUEUE_PROPERTIES)
         cr_skip_test("the device has no out-of-order queues");
     clattn_plan *plan = fixture_plan(&f, problem_text, "unfused");
@@ -135,7 +133,8 @@ Test(queues, out_of_order_many)
     for (int n = 0; n < JOBS; n++) {
         open_job(&f, &jobs[n], problem_text, 100 + (uint64_t)n);
         cr_assert(clattn_attention_forward(plan, queue, &jobs[n].tensors, 0, NULL, &done[n]) ==
-                  CLATTN_SUCCESS, "%s", f.log.last);
+                      CLATTN_SUCCESS,
+                  "%s", f.log.last);
     }
     /* An implementation may order kernels by their buffers, so ask for the events themselves. */
     cr_expect(faults_waits() - waits == JOBS * (long)(ca_unfused.num_stages - 1));
@@ -150,8 +149,7 @@ Test(queues, out_of_order_many)
 }
 
 /* Nothing to compute: the event still stands for the wait list. */
-Test(queues, empty_problem_keeps_the_order)
-{
+Test(queues, empty_problem_keeps_the_order) {
     struct fixture f;
     cl_event done = NULL;
     cl_int err, state = CL_COMPLETE;
@@ -199,8 +197,7 @@ static void *execute(void *argument)
 }
 
 /* Each thread has its own queue and tensors; a kernel's arguments must never be mixed up. */
-Test(queues, four_threads_on_one_plan)
-{
+Test(queues, four_threads_on_one_plan) {
     static const char text[] = "fwd f32 h2 q9 k20 d24 lse";
     struct fixture f;
     struct worker workers[THREADS];
@@ -210,7 +207,8 @@ Test(queues, four_threads_on_one_plan)
     for (size_t family = 0; clattn_family_name(family); family++) {
         clattn_plan *plan = fixture_plan(&f, text, clattn_family_name(family));
         for (int w = 0; w < THREADS; w++) {
-            workers[w] = (struct worker){.f = &f, .plan = plan,
+            workers[w] = (struct worker){.f = &f,
+                                         .plan = plan,
                                          .queue = clCreateCommandQueue(f.opencl, f.device, 0, &err),
                                          .jobs = calloc(RUNS, sizeof(struct job))};
             cr_assert(workers[w].jobs && err == CL_SUCCESS);
@@ -255,8 +253,7 @@ static void *make(void *argument)
 }
 
 /* Several plans on one context at once: two different programs, each built once. */
-Test(queues, plans_made_at_once)
-{
+Test(queues, plans_made_at_once) {
     struct fixture f;
     struct maker makers[6];
     const char *problems[2] = {"fwd f32 q9 k20 d24", "fwd f16 q9 k20 d24 lse"};

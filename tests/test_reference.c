@@ -18,8 +18,7 @@ static struct tensor_view view_of(const float *q, const float *k, const float *v
 }
 
 /* Two keys with the scores 0 and log 3: weights 1/4 and 3/4. */
-Test(reference, two_by_two_by_hand)
-{
+Test(reference, two_by_two_by_hand) {
     const float q[] = {1, 0, 0, 1}, k[] = {0, 1, 1.0986123f, 0}, v[] = {4, -8, 8, 0};
     const clattn_problem p =
         fixture_problem("fwd f32 q2 k2 d2 scale=1 lse scores=weights causal=tl");
@@ -47,8 +46,7 @@ Test(reference, two_by_two_by_hand)
 
 /* One key, all terms of the score: 2 * 3 * 0.5 = 3; 2 tanh(3 / 2); + 1.5; + 0.25 * (0 - 0 - 4);
  * the sink takes its share of the weight but gives no value. */
-Test(reference, order_of_terms_by_hand)
-{
+Test(reference, order_of_terms_by_hand) {
     const float q[] = {3}, k[] = {2}, v[] = {5}, bias[] = {1.5f}, slope[] = {0.25f}, sink[] = {1};
     clattn_problem p = fixture_problem("fwd f32 q1 k1 d1 scale=0.5 softcap=2 diagonal=4 "
                                        "bias=f32:0.0.0.0 alibi sinks lse scores=bias");
@@ -74,8 +72,7 @@ Test(reference, order_of_terms_by_hand)
 }
 
 /* Every rule for what is seen, on 4 queries and 6 keys; a string per query, '1' for a key seen. */
-Test(reference, what_is_seen)
-{
+Test(reference, what_is_seen) {
     const cl_int three = 3, five = 5;
     const struct {
         const char *problem, *seen[4];
@@ -105,8 +102,7 @@ Test(reference, what_is_seen)
 }
 
 /* Whatever is hidden is not even read: NaN everywhere, and the second key masked. */
-Test(reference, hidden_data_is_not_read)
-{
+Test(reference, hidden_data_is_not_read) {
     const float q[] = {1, NAN}, k[] = {2, NAN}, v[] = {3, NAN};
     const unsigned char mask[] = {1, 0};
     const cl_int one = 1;
@@ -125,8 +121,7 @@ Test(reference, hidden_data_is_not_read)
     reference_row_close(&row);
 }
 
-Test(reference, visible_nan_is_expected)
-{
+Test(reference, visible_nan_is_expected) {
     const float q[] = {1}, k[] = {2, 1}, v[] = {3, NAN}, bad[] = {NAN, 1};
     const clattn_problem p = fixture_problem("fwd f32 q1 k2 d1 lse");
     const struct tensor_view in_v = view_of(q, k, v), in_k = view_of(q, bad, k);
@@ -141,8 +136,7 @@ Test(reference, visible_nan_is_expected)
 }
 
 /* The bounds hold for the plainest f32 implementation, and are not wildly larger than its error. */
-Test(reference, bounds_hold_for_naive_f32)
-{
+Test(reference, bounds_hold_for_naive_f32) {
     enum { KEYS = 100, DIM = 48 };
     float q[DIM], k[KEYS * DIM], v[KEYS];
     struct rng r = rng_seed(7);
@@ -184,8 +178,7 @@ Test(reference, bounds_hold_for_naive_f32)
 
 /* ---- storage ------------------------------------------------------------------------------- */
 
-Test(storage, every_16_bit_value_survives)
-{
+Test(storage, every_16_bit_value_survives) {
     for (int dtype = CLATTN_F16; dtype <= CLATTN_BF16; dtype++)
         for (unsigned n = 0; n < 0x10000; n++) {
             const uint16_t bits = (uint16_t)n;
@@ -199,21 +192,20 @@ Test(storage, every_16_bit_value_survives)
         }
 }
 
-Test(storage, known_values_and_rounding)
-{
+Test(storage, known_values_and_rounding) {
     const struct {
         clattn_dtype dtype;
         double value;
         uint16_t bits;
     } cases[] = {
-        {CLATTN_F16, 1.0, 0x3c00},          {CLATTN_F16, -2.0, 0xc000},
-        {CLATTN_F16, 65504.0, 0x7bff},      {CLATTN_F16, 65520.0, 0x7c00},
-        {CLATTN_F16, 65519.0, 0x7bff},      {CLATTN_F16, 0x1p-24, 0x0001},
-        {CLATTN_F16, 0x1p-25, 0x0000},      {CLATTN_F16, 0x1.8p-24, 0x0002},
-        {CLATTN_F16, 1 + 0x1p-11, 0x3c00},  {CLATTN_F16, 1 + 3 * 0x1p-11, 0x3c02},
-        {CLATTN_BF16, 1.0, 0x3f80},         {CLATTN_BF16, -2.0, 0xc000},
-        {CLATTN_BF16, 1 + 0x1p-8, 0x3f80},  {CLATTN_BF16, 1 + 3 * 0x1p-8, 0x3f82},
-        {CLATTN_BF16, 0x1.ffp127, 0x7f80},  {CLATTN_BF16, 0x1.fep127, 0x7f7f},
+        {CLATTN_F16, 1.0, 0x3c00},         {CLATTN_F16, -2.0, 0xc000},
+        {CLATTN_F16, 65504.0, 0x7bff},     {CLATTN_F16, 65520.0, 0x7c00},
+        {CLATTN_F16, 65519.0, 0x7bff},     {CLATTN_F16, 0x1p-24, 0x0001},
+        {CLATTN_F16, 0x1p-25, 0x0000},     {CLATTN_F16, 0x1.8p-24, 0x0002},
+        {CLATTN_F16, 1 + 0x1p-11, 0x3c00}, {CLATTN_F16, 1 + 3 * 0x1p-11, 0x3c02},
+        {CLATTN_BF16, 1.0, 0x3f80},        {CLATTN_BF16, -2.0, 0xc000},
+        {CLATTN_BF16, 1 + 0x1p-8, 0x3f80}, {CLATTN_BF16, 1 + 3 * 0x1p-8, 0x3f82},
+        {CLATTN_BF16, 0x1.ffp127, 0x7f80}, {CLATTN_BF16, 0x1.fep127, 0x7f7f},
     };
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {

@@ -23,8 +23,7 @@ static uint64_t from_environment(const char *name, const uint64_t otherwise)
     return text && text[0] ? strtoull(text, NULL, 10) : otherwise;
 }
 
-ParameterizedTestParameters(sweep, part)
-{
+ParameterizedTestParameters(sweep, part) {
     static struct part parts[16 * PARTS_PER_FAMILY];
     size_t count = 0;
 
@@ -34,8 +33,7 @@ ParameterizedTestParameters(sweep, part)
     return cr_make_param_array(struct part, parts, count);
 }
 
-ParameterizedTest(struct part *part, sweep, part)
-{
+ParameterizedTest(struct part *part, sweep, part) {
     const uint64_t base = from_environment("CLATTN_TEST_SEED", 1);
     const uint64_t scale = from_environment("CLATTN_TEST_SCALE", 1);
     struct rng r = rng_seed(base * 1000003 + part->number * 101 + part->family);
@@ -48,8 +46,8 @@ ParameterizedTest(struct part *part, sweep, part)
     for (uint64_t k = 0; k < KINDS_PER_PART * scale; k++) {
         const struct problem_kind kind = random_kind(&r, family, device);
         for (int n = 0; n < SHAPES_PER_KIND; n++) {
-            struct trial t = {.problem = random_shape(&r, &kind), .family = family->name,
-                              .seed = rng_next(&r)};
+            struct trial t = {
+                .problem = random_shape(&r, &kind), .family = family->name, .seed = rng_next(&r)};
             const clattn_plan_options options = {
                 .struct_size = sizeof options, .family = t.family, .tunables = kind.tunables};
             memcpy(t.tunables, kind.tunables, sizeof t.tunables);
@@ -65,8 +63,7 @@ ParameterizedTest(struct part *part, sweep, part)
 }
 
 /* One problem of the user's, or of a failure's message. */
-Test(sweep, one)
-{
+Test(sweep, one) {
     const char *text = getenv("CLATTN_TEST_PROBLEM"), *family = getenv("CLATTN_TEST_FAMILY");
     const char *tunables = getenv("CLATTN_TEST_TUNABLES");
     struct trial t = {.family = family && family[0] ? family : NULL,

@@ -21,8 +21,7 @@ static clattn_status make(struct fixture *f, const char *family, clattn_plan **p
 }
 
 /* The results of the self-check are read back; a lie there stands for a miscompiled kernel. */
-Test(trust, a_forced_family_is_refused)
-{
+Test(trust, a_forced_family_is_refused) {
     struct fixture f;
     clattn_plan *plan = (clattn_plan *)(void *)&f;
     char alive[256];
@@ -41,8 +40,7 @@ Test(trust, a_forced_family_is_refused)
     }
 }
 
-Test(trust, the_next_family_is_tried)
-{
+Test(trust, the_next_family_is_tried) {
     clattn_plan_info first = {.struct_size = sizeof first}, next = {.struct_size = sizeof next};
     struct trial t = {.problem = fixture_problem(problem_text), .seed = 1};
     struct fixture f;
@@ -70,8 +68,7 @@ Test(trust, the_next_family_is_tried)
 }
 
 /* Without self-checks nothing is run while the plan is made. */
-Test(trust, checks_can_be_left_out)
-{
+Test(trust, checks_can_be_left_out) {
     struct fixture f;
     clattn_plan *plan;
 
@@ -84,8 +81,7 @@ Test(trust, checks_can_be_left_out)
 }
 
 /* A second context with the same folder compiles nothing and checks nothing. */
-Test(trust, programs_are_kept_on_disk)
-{
+Test(trust, programs_are_kept_on_disk) {
     char folder[] = "/tmp/clattn-trust-XXXXXX", command[64];
     struct fixture f;
 

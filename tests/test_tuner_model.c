@@ -23,8 +23,7 @@ static struct ca_model *observe(const struct ca_space *space, size_t step)
     return model;
 }
 
-Test(tuner_model, comes_close_to_what_it_saw_and_is_less_sure_of_the_rest)
-{
+Test(tuner_model, comes_close_to_what_it_saw_and_is_less_sure_of_the_rest) {
     struct ca_space *space = made_up_space();
     struct ca_model *model = observe(space, 3);
     double seen = 0.0, unseen = 0.0, error = 0.0;
@@ -42,8 +41,7 @@ Test(tuner_model, comes_close_to_what_it_saw_and_is_less_sure_of_the_rest)
     ca_space_destroy(space);
 }
 
-Test(tuner_model, predicts_unseen_configurations_better_than_their_mean_does)
-{
+Test(tuner_model, predicts_unseen_configurations_better_than_their_mean_does) {
     struct ca_space *space = made_up_space();
     struct ca_model *model = observe(space, 3);
     double mean = 0.0, error = 0.0, spread = 0.0;
@@ -61,8 +59,7 @@ Test(tuner_model, predicts_unseen_configurations_better_than_their_mean_does)
     ca_space_destroy(space);
 }
 
-Test(tuner_model, pool_and_single_predictions_agree)
-{
+Test(tuner_model, pool_and_single_predictions_agree) {
     struct ca_space *space = made_up_space();
     struct ca_model *model = observe(space, 4);
     const struct ca_prediction *all = ca_model_predict_pool(model);
@@ -80,8 +77,7 @@ Test(tuner_model, pool_and_single_predictions_agree)
     ca_space_destroy(space);
 }
 
-Test(tuner_model, large_spaces_are_sampled_evenly)
-{
+Test(tuner_model, large_spaces_are_sampled_evenly) {
     struct ca_space *space = ca_space_create();
     struct ca_random random = {7};
     size_t count, low = 0;

@@ -9,8 +9,9 @@
 #include <string.h>
 #include <zlib.h>
 
-#define HEAD "{\"device_name\": \"d\", \"kernel_name\": \"k\", \"problem_size\": 7, " \
-    "\"tune_params_keys\": [\"x\", \"y\"], " \
+#define HEAD                                                                                       \
+    "{\"device_name\": \"d\", \"kernel_name\": \"k\", \"problem_size\": 7, "                       \
+    "\"tune_params_keys\": [\"x\", \"y\"], "                                                       \
     "\"tune_params\": {\"x\": [1, 2.5], \"y\": [true, \"s\"]},"
 #define ENTRY "\"1,True\": {\"x\": 1, \"y\": true, \"time\": 3.5, \"times\": [3, 4]}"
 #define OLD_FAILURE "\"2.5,True\": {\"x\": 2.5, \"y\": true, \"time\": \"RuntimeFailedConfig\"}"
@@ -22,8 +23,7 @@ static struct ca_recording *parse(const char *text, struct ca_sentence *why)
     return ca_recording_parse("file", text, strlen(text), why);
 }
 
-Test(tuner_recording, reads_closed_and_open_files)
-{
+Test(tuner_recording, reads_closed_and_open_files) {
     static const char *const texts[] = {
         HEAD "\"cache\": {" ENTRY ",\n" OLD_FAILURE ",\n" NEW_FAILURE "}}",
         HEAD "\"cache\": {\n" ENTRY ",\n" OLD_FAILURE ",\n" NEW_FAILURE ",\n",
@@ -48,8 +48,7 @@ Test(tuner_recording, reads_closed_and_open_files)
     ca_recording_destroy(empty);
 }
 
-Test(tuner_recording, refuses_in_one_sentence)
-{
+Test(tuner_recording, refuses_in_one_sentence) {
     static const struct {
         const char *text, *reason;
     } files[] = {
@@ -66,8 +65,12 @@ Test(tuner_recording, refuses_in_one_sentence)
          "values of x"},
         {"{\"tune_params_keys\": [\"x\", \"x\"], \"tune_params\": {\"x\": [1]}, \"cache\": {}}",
          "twice"},
-        {HEAD "\"cache\": {" ENTRY ", " "\"2\": 5}}", "lacks"},
-        {HEAD "\"cache\": {" ENTRY ", " "\"2\": {\"x\": 1}}}", "lacks"},
+        {HEAD "\"cache\": {" ENTRY ", "
+              "\"2\": 5}}",
+         "lacks"},
+        {HEAD "\"cache\": {" ENTRY ", "
+              "\"2\": {\"x\": 1}}}",
+         "lacks"},
         {HEAD "\"cache\": {\"\": {\"x\": 9, \"y\": true, \"time\": 1}}}", "not in tune_params"},
         {HEAD "\"cache\": {\"\": {\"x\": \"1\", \"y\": true, \"time\": 1}}}", "not in tune_params"},
         {HEAD "\"cache\": {\"\": {\"x\": null, \"y\": true, \"time\": 1}}}", "another kind"},
@@ -75,7 +78,8 @@ Test(tuner_recording, refuses_in_one_sentence)
         {HEAD "\"cache\": {\"\": {\"x\": 1, \"y\": true}}}", "neither a time"},
         {HEAD "\"cache\": {\"\": {\"x\": 1, \"y\": true, \"time\": \"Odd\"}}}", "unknown error"},
         {HEAD "\"cache\": {\"a\": {\"x\": 1, \"y\": true, \"time\": 1}, "
-         "\"b\": {\"x\": 1, \"y\": true, \"time\": 2}}}", "there before"},
+              "\"b\": {\"x\": 1, \"y\": true, \"time\": 2}}}",
+         "there before"},
         {HEAD "\"cache\": {\"\": {\"x\": 1, \"y\": true, \"time\": 1e999}}}", "not JSON"},
         {HEAD "\"cache\": {\"\x1b[31m\\u001b\": 5}}", "not JSON"},
         {HEAD "\"cache\": {\"\\u001b[31m\": 5}}", "entry ?[31m lacks"},
@@ -105,8 +109,7 @@ static char *written(const struct ca_recording *recording,
     return text;
 }
 
-Test(tuner_recording, a_file_cut_anywhere_is_refused_or_holds_whole_entries)
-{
+Test(tuner_recording, a_file_cut_anywhere_is_refused_or_holds_whole_entries) {
     struct ca_recording *recording = made_up_recording();
     char *text = written(recording, ca_recording_write);
     const size_t bytes = strlen(text);
@@ -151,8 +154,7 @@ static void expect_same(const struct ca_recording *a, const struct ca_recording 
     }
 }
 
-Test(tuner_recording, what_is_written_is_read_back)
-{
+Test(tuner_recording, what_is_written_is_read_back) {
     struct ca_recording *recording = made_up_recording();
     char *text = written(recording, ca_recording_write);
     struct ca_sentence why;
@@ -168,8 +170,7 @@ Test(tuner_recording, what_is_written_is_read_back)
     ca_recording_destroy(recording);
 }
 
-Test(tuner_recording, a_cache_file_says_what_kernel_tuner_expects)
-{
+Test(tuner_recording, a_cache_file_says_what_kernel_tuner_expects) {
     struct ca_recording *recording = made_up_recording();
     char *text = written(recording, ca_recording_write);
     json_t *root = json_loads(text, 0, NULL), *entry;
@@ -177,7 +178,8 @@ Test(tuner_recording, a_cache_file_says_what_kernel_tuner_expects)
 
     cr_assert_str_eq(json_string_value(json_object_get(root, "objective")), "time");
     cr_assert_str_eq(json_string_value(json_object_get(root, "driver")), "3.1 \n \"x\"");
-    json_object_foreach(json_object_get(root, "cache"), key, entry) {
+    json_object_foreach(json_object_get(root, "cache"), key, entry)
+    {
         const json_t *error = json_object_get(entry, "__error__");
         const json_t *time = json_object_get(entry, "time");
         cr_assert(error ? json_equal(error, time) : json_number_value(time) > 0.0);
@@ -189,10 +191,9 @@ Test(tuner_recording, a_cache_file_says_what_kernel_tuner_expects)
     ca_recording_destroy(recording);
 }
 
-Test(tuner_recording, t4_results_have_what_the_schema_requires)
-{
-    static const char *const words[] = {"timeout", "compile", "runtime", "correctness",
-                                        "constraints", "correct"};
+Test(tuner_recording, t4_results_have_what_the_schema_requires) {
+    static const char *const words[] = {"timeout",     "compile",     "runtime",
+                                        "correctness", "constraints", "correct"};
     struct ca_recording *recording = made_up_recording();
     char *text = written(recording, ca_recording_write_t4);
     json_t *root = json_loads(text, 0, NULL);
@@ -220,8 +221,7 @@ Test(tuner_recording, t4_results_have_what_the_schema_requires)
     ca_recording_destroy(recording);
 }
 
-Test(tuner_recording, without_a_success_nothing_is_written)
-{
+Test(tuner_recording, without_a_success_nothing_is_written) {
     struct ca_recording *recording = ca_recording_create("d", "k", "1");
     struct ca_sentence why;
     FILE *file = tmpfile();
@@ -231,8 +231,7 @@ Test(tuner_recording, without_a_success_nothing_is_written)
     ca_recording_destroy(recording);
 }
 
-Test(tuner_recording, a_full_disk_is_reported)
-{
+Test(tuner_recording, a_full_disk_is_reported) {
     struct ca_recording *recording = made_up_recording();
     struct ca_sentence why;
     FILE *file = fopen("/dev/full", "w");
@@ -244,8 +243,7 @@ Test(tuner_recording, a_full_disk_is_reported)
     ca_recording_destroy(recording);
 }
 
-Test(tuner_recording, packed_files_are_read_and_cut_ones_refused)
-{
+Test(tuner_recording, packed_files_are_read_and_cut_ones_refused) {
     struct ca_recording *recording = made_up_recording();
     char *text = written(recording, ca_recording_write), path[] = "/tmp/clattn_tuner_XXXXXX";
     struct ca_sentence why;
@@ -274,10 +272,9 @@ Test(tuner_recording, packed_files_are_read_and_cut_ones_refused)
     ca_recording_destroy(recording);
 }
 
-Test(tuner_recording, a_portfolio_begins_with_what_is_good_on_all_others)
-{
-    struct ca_recording *target = made_up_recording(), *others[2] = {made_up_recording(),
-                                                                     made_up_recording()};
+Test(tuner_recording, a_portfolio_begins_with_what_is_good_on_all_others) {
+    struct ca_recording *target = made_up_recording(),
+                        *others[2] = {made_up_recording(), made_up_recording()};
     const struct ca_recording *const list[] = {others[0], others[1]};
     size_t seeds[8];
 

@@ -40,21 +40,29 @@ static char *made_up_file(void)
     return path;
 }
 
-Test(tuner_replay, help_and_version_are_well)
-{
+Test(tuner_replay, help_and_version_are_well) {
     cr_assert(tune("--help%.0s", "") == 0 && strstr(output, "replay"));
     cr_assert(tune("replay --help%.0s", "") == 0 && strstr(output, "--seeds-from"));
     cr_assert(tune("--version%.0s", "") == 0 && strncmp(output, "clattn-tune ", 12) == 0);
 }
 
-Test(tuner_replay, wrong_usage_is_2)
-{
+Test(tuner_replay, wrong_usage_is_2) {
     static const char *const lines[] = {
-        "%.0s", "reply%.0s", "replay%.0s", "replay %s --strategy best", "replay %s --strategy ils,",
-        "replay %s --runs 0", "replay %s --runs 3x", "replay %s --budget 0",
+        "%.0s",
+        "reply%.0s",
+        "replay%.0s",
+        "replay %s --strategy best",
+        "replay %s --strategy ils,",
+        "replay %s --runs 0",
+        "replay %s --runs 3x",
+        "replay %s --budget 0",
         "replay %s --budget 5p",
-        "replay %s --budget 101%%", "replay %s --budget -5", "replay %s --seed x",
-        "replay %s --num-seeds 9", "replay %s --threads 0", "replay %s --unknown",
+        "replay %s --budget 101%%",
+        "replay %s --budget -5",
+        "replay %s --seed x",
+        "replay %s --num-seeds 9",
+        "replay %s --threads 0",
+        "replay %s --unknown",
         "replay %s --runs",
     };
     char *path = made_up_file();
@@ -64,8 +72,7 @@ Test(tuner_replay, wrong_usage_is_2)
     remove(path);
 }
 
-Test(tuner_replay, unusable_files_are_1)
-{
+Test(tuner_replay, unusable_files_are_1) {
     cr_assert(tune("replay %s", "/nowhere.json") == 1 && strstr(output, "/nowhere.json"));
     cr_assert(tune("replay %s", "/dev/null") == 1 && strstr(output, "not JSON"));
 }
@@ -75,8 +82,7 @@ static double share(const json_t *row, const char *checkpoint)
     return json_number_value(json_object_get(json_object_get(row, "within"), checkpoint));
 }
 
-Test(tuner_replay, json_has_a_row_for_each_file_and_strategy)
-{
+Test(tuner_replay, json_has_a_row_for_each_file_and_strategy) {
     char *path = made_up_file();
 
     cr_assert(tune("replay %s %s --strategy guided,random --runs 30 --json", path) == 0);
@@ -92,8 +98,7 @@ Test(tuner_replay, json_has_a_row_for_each_file_and_strategy)
     remove(path);
 }
 
-Test(tuner_replay, threads_change_nothing)
-{
+Test(tuner_replay, threads_change_nothing) {
     char *path = made_up_file();
     char alone[sizeof output];
 
@@ -106,14 +111,15 @@ Test(tuner_replay, threads_change_nothing)
     remove(path);
 }
 
-Test(tuner_replay, seeds_come_from_other_files_only)
-{
+Test(tuner_replay, seeds_come_from_other_files_only) {
     char *path = made_up_file(), command[512];
 
     cr_assert(tune("replay %s --runs 3 --json --seeds-from %s", path) == 0);
     cr_assert(strstr(output, "\"seeds\": 0"), "a file does not seed itself");
-    snprintf(command, sizeof command, "replay %%s --runs 3 --json --seeds-from %%s %s.2 "
-             "--num-seeds 2", path);
+    snprintf(command, sizeof command,
+             "replay %%s --runs 3 --json --seeds-from %%s %s.2 "
+             "--num-seeds 2",
+             path);
     char copy[300];
     snprintf(copy, sizeof copy, "cp %s %s.2", path, path);
     cr_assert(system(copy) == 0 && tune(command, path) == 0);

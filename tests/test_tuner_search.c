@@ -33,17 +33,15 @@ static size_t run(const struct ca_space *space, const struct ca_search_options *
     return found;
 }
 
-ParameterizedTestParameters(tuner_search, every_strategy_evaluates_all_once_if_it_may)
-{
-    static int strategies[] = {CA_GUIDED, CA_ILS, CA_GENETIC, CA_ANNEALING, CA_RANDOM,
-                               CA_EXHAUSTIVE};
+ParameterizedTestParameters(tuner_search, every_strategy_evaluates_all_once_if_it_may) {
+    static int strategies[] = {CA_GUIDED,    CA_ILS,    CA_GENETIC,
+                               CA_ANNEALING, CA_RANDOM, CA_EXHAUSTIVE};
     return cr_make_param_array(int, strategies, CA_NUM_STRATEGIES);
 }
 
-ParameterizedTest(int *strategy, tuner_search, every_strategy_evaluates_all_once_if_it_may)
-{
+ParameterizedTest(int *strategy, tuner_search, every_strategy_evaluates_all_once_if_it_may) {
     struct ca_space *space = made_up_space();
-    const struct ca_search_options options = {.strategy = (enum ca_strategy)*strategy, .seed = 3};
+    const struct ca_search_options options = {.strategy = (enum ca_strategy) * strategy, .seed = 3};
     size_t order[ALL], count;
 
     cr_assert(run(space, &options, order, &count) > 0);
@@ -51,17 +49,15 @@ ParameterizedTest(int *strategy, tuner_search, every_strategy_evaluates_all_once
     ca_space_destroy(space);
 }
 
-ParameterizedTestParameters(tuner_search, a_seed_decides_everything)
-{
+ParameterizedTestParameters(tuner_search, a_seed_decides_everything) {
     static int strategies[] = {CA_GUIDED, CA_ILS, CA_GENETIC, CA_ANNEALING, CA_RANDOM};
     return cr_make_param_array(int, strategies, sizeof strategies / sizeof *strategies);
 }
 
-ParameterizedTest(int *strategy, tuner_search, a_seed_decides_everything)
-{
+ParameterizedTest(int *strategy, tuner_search, a_seed_decides_everything) {
     struct ca_space *space = made_up_space();
-    struct ca_search_options options = {.strategy = (enum ca_strategy)*strategy, .seed = 11,
-                                        .max_evaluations = 40};
+    struct ca_search_options options = {
+        .strategy = (enum ca_strategy) * strategy, .seed = 11, .max_evaluations = 40};
     size_t a[ALL], b[ALL], c[ALL], count;
 
     run(space, &options, a, &count);
@@ -88,8 +84,7 @@ static double mean_evaluations(enum ca_strategy strategy)
     return sum / 20.0;
 }
 
-Test(tuner_search, strategies_are_better_than_chance)
-{
+Test(tuner_search, strategies_are_better_than_chance) {
     const double chance = mean_evaluations(CA_RANDOM);
 
     cr_assert(chance >= 35.0 && chance <= 75.0, "%g", chance);
@@ -99,12 +94,10 @@ Test(tuner_search, strategies_are_better_than_chance)
     cr_assert(mean_evaluations(CA_ANNEALING) <= 0.9 * chance);
 }
 
-Test(tuner_search, seeds_come_first_and_once)
-{
+Test(tuner_search, seeds_come_first_and_once) {
     struct ca_space *space = made_up_space();
     const size_t first[] = {50, 7, 50, 31};
-    const struct ca_search_options options = {.first = first, .num_first = 4,
-                                              .max_evaluations = 5};
+    const struct ca_search_options options = {.first = first, .num_first = 4, .max_evaluations = 5};
     size_t order[ALL], count;
 
     run(space, &options, order, &count);
@@ -112,8 +105,7 @@ Test(tuner_search, seeds_come_first_and_once)
     ca_space_destroy(space);
 }
 
-Test(tuner_search, what_is_known_is_not_suggested_and_counts)
-{
+Test(tuner_search, what_is_known_is_not_suggested_and_counts) {
     struct ca_space *space = made_up_space();
     const struct ca_search_options options = {.max_evaluations = ALL};
     struct ca_search *search = ca_search_create(space, &options);
@@ -133,18 +125,16 @@ Test(tuner_search, what_is_known_is_not_suggested_and_counts)
     ca_space_destroy(space);
 }
 
-ParameterizedTestParameters(tuner_search, failures_are_survived_and_never_the_best)
-{
-    static int strategies[] = {CA_GUIDED, CA_ILS, CA_GENETIC, CA_ANNEALING, CA_RANDOM,
-                               CA_EXHAUSTIVE};
+ParameterizedTestParameters(tuner_search, failures_are_survived_and_never_the_best) {
+    static int strategies[] = {CA_GUIDED,    CA_ILS,    CA_GENETIC,
+                               CA_ANNEALING, CA_RANDOM, CA_EXHAUSTIVE};
     return cr_make_param_array(int, strategies, CA_NUM_STRATEGIES);
 }
 
-ParameterizedTest(int *strategy, tuner_search, failures_are_survived_and_never_the_best)
-{
+ParameterizedTest(int *strategy, tuner_search, failures_are_survived_and_never_the_best) {
     static const double failures[] = {INFINITY, NAN, 0.0, -1.0, -INFINITY};
     struct ca_space *space = made_up_space();
-    const struct ca_search_options options = {.strategy = (enum ca_strategy)*strategy};
+    const struct ca_search_options options = {.strategy = (enum ca_strategy) * strategy};
     struct ca_search *search = ca_search_create(space, &options);
     struct ca_outlook outlook;
     size_t config, count = 0;
@@ -164,12 +154,10 @@ static double tick(void *user)
     return *(double *)user += 0.5;
 }
 
-Test(tuner_search, a_clock_ends_it)
-{
+Test(tuner_search, a_clock_ends_it) {
     struct ca_space *space = made_up_space();
     double seconds = 0.0;
-    const struct ca_search_options options = {.clock = tick, .user = &seconds,
-                                              .max_seconds = 60.0};
+    const struct ca_search_options options = {.clock = tick, .user = &seconds, .max_seconds = 60.0};
     size_t order[ALL], count;
 
     run(space, &options, order, &count);
@@ -177,8 +165,7 @@ Test(tuner_search, a_clock_ends_it)
     ca_space_destroy(space);
 }
 
-Test(tuner_search, the_outlook_grows_surer)
-{
+Test(tuner_search, the_outlook_grows_surer) {
     struct ca_space *space = made_up_space();
     const struct ca_search_options options = {.seed = 5};
     struct ca_search *search = ca_search_create(space, &options);
@@ -199,8 +186,7 @@ Test(tuner_search, the_outlook_grows_surer)
     ca_space_destroy(space);
 }
 
-Test(tuner_search, an_empty_space_suggests_nothing)
-{
+Test(tuner_search, an_empty_space_suggests_nothing) {
     struct ca_space *space = ca_space_create();
     const struct ca_search_options options = {.strategy = CA_GUIDED};
     struct ca_search *search = ca_search_create(space, &options);
@@ -211,8 +197,7 @@ Test(tuner_search, an_empty_space_suggests_nothing)
     ca_space_destroy(space);
 }
 
-Test(tuner_search, strategies_have_names)
-{
+Test(tuner_search, strategies_have_names) {
     for (int n = 0; n < CA_NUM_STRATEGIES; n++)
         cr_assert((int)ca_strategy_find(ca_strategy_name((enum ca_strategy)n)) == n);
     cr_assert(ca_strategy_find("guide") == CA_NUM_STRATEGIES);

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-Test(tuner_space, enumerates_what_brute_force_does)
-{
+Test(tuner_space, enumerates_what_brute_force_does) {
     struct ca_space *space = made_up_space();
     size_t config = 0;
 
@@ -27,8 +26,7 @@ Test(tuner_space, enumerates_what_brute_force_does)
     ca_space_destroy(space);
 }
 
-Test(tuner_space, neighbours_differ_in_exactly_one_parameter)
-{
+Test(tuner_space, neighbours_differ_in_exactly_one_parameter) {
     struct ca_space *space = made_up_space();
     size_t *neighbours = malloc(ca_space_max_neighbours(space) * sizeof *neighbours);
 
@@ -51,8 +49,7 @@ Test(tuner_space, neighbours_differ_in_exactly_one_parameter)
     ca_space_destroy(space);
 }
 
-Test(tuner_space, explicit_configurations_keep_their_order_and_are_there_once)
-{
+Test(tuner_space, explicit_configurations_keep_their_order_and_are_there_once) {
     struct ca_space *space = ca_space_create();
     const uint16_t choices[][2] = {{2, 0}, {0, 1}, {1, 1}};
 
@@ -74,8 +71,7 @@ Test(tuner_space, explicit_configurations_keep_their_order_and_are_there_once)
     ca_space_destroy(space);
 }
 
-Test(tuner_space, nothing_is_added_where_there_is_no_room)
-{
+Test(tuner_space, nothing_is_added_where_there_is_no_room) {
     struct ca_space *space = ca_space_create();
 
     cr_assert(!ca_space_add_number(space, 1.0) && !ca_space_add_text(space, "x"));

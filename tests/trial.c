@@ -132,8 +132,8 @@ static clattn_plan *make_plan(struct fixture *f, const struct trial *t)
     clattn_plan *plan;
 
     const clattn_status status = clattn_plan_create(f->context, &t->problem, &options, &plan);
-    cr_assert(status == CLATTN_SUCCESS, "plan: %s, %s%s", clattn_status_string(status),
-              f->log.last, again(t));
+    cr_assert(status == CLATTN_SUCCESS, "plan: %s, %s%s", clattn_status_string(status), f->log.last,
+              again(t));
     return plan;
 }
 

@@ -21,13 +21,13 @@ struct host_tensor {
     unsigned char *bytes; /* the whole buffer, guard bands included; NULL: no such tensor */
     unsigned char *got;   /* what it holds after the run */
     size_t num_bytes;
-    size_t offset;        /* of element (0, 0, 0, 0), in elements */
+    size_t offset; /* of element (0, 0, 0, 0), in elements */
 };
 
 struct trial {
     clattn_problem problem;
-    const char *family;               /* NULL: the library's choice */
-    char tunables[CA_TUNABLES_TEXT];  /* "": the family's */
+    const char *family;              /* NULL: the library's choice */
+    char tunables[CA_TUNABLES_TEXT]; /* "": the family's */
     uint64_t seed;
     struct host_tensor tensor[NUM_TENSORS];
 };

@@ -27,7 +27,7 @@ static void fill_uniform(struct host_tensor *t, struct rng *r, const double most
 
     if (s->present)
         EACH_ELEMENT(s, b, h, i, d, at)
-            storage_store(s->dtype, first(t), at, rng_uniform(r, -most, most));
+    storage_store(s->dtype, first(t), at, rng_uniform(r, -most, most));
 }
 
 /* Sometimes beyond both ends, where they are clamped. */
@@ -79,7 +79,7 @@ static void fill_mask(struct host_tensor *t, struct rng *r)
 
     if (t->shape.present)
         EACH_ELEMENT(&t->shape, b, h, i, j, at)
-            first(t)[at] = hides(&pattern, r, i, j) ? 0 : (unsigned char)(1 + rng_below(r, 255));
+    first(t)[at] = hides(&pattern, r, i, j) ? 0 : (unsigned char)(1 + rng_below(r, 255));
 }
 
 static void fill_bias(struct host_tensor *t, struct rng *r)
@@ -90,8 +90,8 @@ static void fill_bias(struct host_tensor *t, struct rng *r)
         pattern.kind = 4; /* hides nothing */
     if (t->shape.present)
         EACH_ELEMENT(&t->shape, b, h, i, j, at)
-            storage_store(t->shape.dtype, first(t), at,
-                          hides(&pattern, r, i, j) ? -INFINITY : rng_uniform(r, -2, 2));
+    storage_store(t->shape.dtype, first(t), at,
+                  hides(&pattern, r, i, j) ? -INFINITY : rng_uniform(r, -2, 2));
 }
 
 /* Scores that are handed out before the masks show hidden keys: there only a NaN is the same
@@ -144,10 +144,10 @@ static void fill_rows(struct trial *t, struct host_tensor *x, const unsigned cha
     if (!s->present)
         return;
     EACH_ELEMENT(s, b, h, i, d, at)
-        storage_store(s->dtype, first(x), at, hidden);
+    storage_store(s->dtype, first(x), at, hidden);
     EACH_ELEMENT(s, b, h, i, d, at)
-        if (seen[(b * s->size[1] + h) * s->size[2] + i])
-            storage_store(s->dtype, first(x), at, rng_uniform(r, -most, most));
+    if (seen[(b * s->size[1] + h) * s->size[2] + i])
+        storage_store(s->dtype, first(x), at, rng_uniform(r, -most, most));
 }
 
 static void poison_bias(struct trial *t, const unsigned char *seen, struct rng *r)
@@ -156,8 +156,8 @@ static void poison_bias(struct trial *t, const unsigned char *seen, struct rng *
 
     if (bias->shape.present)
         EACH_ELEMENT(&bias->shape, b, h, i, j, at)
-            if (!seen[at])
-                storage_store(bias->shape.dtype, first(bias), at, poison(&t->problem, r));
+    if (!seen[at])
+        storage_store(bias->shape.dtype, first(bias), at, poison(&t->problem, r));
 }
 
 /* A NaN in one element of q, k, v or bias, most likely one that is seen. */

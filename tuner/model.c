@@ -230,8 +230,7 @@ void ca_model_fit(struct ca_model *model, const double *values)
     }
 }
 
-static struct ca_prediction prediction(const struct ca_model *model, double score,
-                                       double explained)
+static struct ca_prediction prediction(const struct ca_model *model, double score, double explained)
 {
     return (struct ca_prediction){
         .mean = model->mean + model->scale * score,

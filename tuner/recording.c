@@ -74,8 +74,7 @@ bool ca_recording_add(struct ca_recording *recording, const struct ca_attempt *a
 
 bool ca_recording_add_fact(struct ca_recording *recording, const char *key, const char *text)
 {
-    struct ca_fact *grown =
-        realloc(recording->facts, (recording->num_facts + 1) * sizeof *grown);
+    struct ca_fact *grown = realloc(recording->facts, (recording->num_facts + 1) * sizeof *grown);
 
     if (!grown)
         return false;

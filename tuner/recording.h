@@ -67,8 +67,7 @@ struct ca_recording *ca_recording_parse(const char *name, const char *text, size
 
 /* Writes a cache file that Kernel Tuner's simulation mode and its dashboard read. One without a
  * single success is refused: the dashboard takes its columns from the first entry. */
-bool ca_recording_write(const struct ca_recording *recording, FILE *file,
-                        struct ca_sentence *why);
+bool ca_recording_write(const struct ca_recording *recording, FILE *file, struct ca_sentence *why);
 bool ca_recording_write_t4(const struct ca_recording *recording, FILE *file,
                            struct ca_sentence *why);
 

@@ -102,10 +102,9 @@ static bool read_values(struct ca_space *space, const json_t *values)
         if (!describe(value, &kind, text, sizeof text) ||
             ca_parameter_find(parameter, kind, text) < parameter->num_values)
             return false;
-        const bool added =
-            kind == CA_NUMBER    ? ca_space_add_number(space, json_number_value(value))
-            : kind == CA_BOOLEAN ? ca_space_add_boolean(space, json_is_true(value))
-                                 : ca_space_add_text(space, text);
+        const bool added = kind == CA_NUMBER ? ca_space_add_number(space, json_number_value(value))
+                           : kind == CA_BOOLEAN ? ca_space_add_boolean(space, json_is_true(value))
+                                                : ca_space_add_text(space, text);
         if (!added)
             return false;
     }
@@ -131,8 +130,10 @@ static bool read_parameters(struct ca_space *space, const json_t *root, const ch
             return ca_say(why, "%.200s: it has more than %d parameters", name, CA_MAX_PARAMETERS);
         if (json_array_size(json_object_get(lists, key)) == 0 ||
             !read_values(space, json_object_get(lists, key)))
-            return ca_say(why, "%.200s: the values of %.100s are not a list of at most %d "
-                          "different numbers, booleans and texts", name, key, CA_MAX_VALUES);
+            return ca_say(why,
+                          "%.200s: the values of %.100s are not a list of at most %d "
+                          "different numbers, booleans and texts",
+                          name, key, CA_MAX_VALUES);
     }
     return true;
 }
@@ -230,7 +231,8 @@ static bool read_facts(struct ca_recording *recording, json_t *root)
     const char *key;
     json_t *value;
 
-    json_object_foreach(root, key, value) {
+    json_object_foreach(root, key, value)
+    {
         size_t n = 0;
         while (n < sizeof own / sizeof *own && strcmp(own[n], key) != 0)
             n++;
@@ -278,7 +280,8 @@ struct ca_recording *ca_recording_parse(const char *name, const char *text, size
     }
     if (!read_parameters(recording->space, root, name, why))
         goto failed;
-    json_object_foreach(cache, key, entry) {
+    json_object_foreach(cache, key, entry)
+    {
         const char *wrong = read_entry(recording, entry);
         if (wrong) {
             ca_say(why, "%.200s: the entry %.200s %s", name, key, wrong);

@@ -100,8 +100,8 @@ static bool write_head(const struct ca_recording *recording, FILE *file)
                fputs(": ", file) >= 0 && print(json_string(recording->facts[n].text), file);
     good = good && fputs(",\n\"tune_params_keys\": [", file) >= 0;
     for (size_t p = 0; good && p < space->num_parameters; p++)
-        good = fputs(p ? ", " : "", file) >= 0 &&
-               print(json_string(space->parameters[p].name), file);
+        good =
+            fputs(p ? ", " : "", file) >= 0 && print(json_string(space->parameters[p].name), file);
     good = good && fputs("],\n\"tune_params\": {", file) >= 0;
     for (size_t p = 0; good && p < space->num_parameters; p++) {
         json_t *values = json_array();
@@ -155,21 +155,15 @@ static json_t *result_json(const struct ca_space *space, const struct ca_attempt
     if (correct)
         json_array_append_new(measurements, json_pack("{s:s, s:f, s:s}", "name", "time", "value",
                                                       attempt->time, "unit", "ms"));
-    return json_pack("{s:s, s:o, s:{s:f, s:f, s:f, s:f, s:f, s:f, s:o}, s:s, s:i, s:o, s:[s]}",
-                     "timestamp", attempt->timestamp,
-                     "configuration", configuration_json(space, attempt->config),
-                     "times",
-                     "compilation_time", attempt->compile_time, /* the schema's name ... */
-                     "compilation", attempt->compile_time,      /* ... and every writer's */
-                     "benchmark", attempt->benchmark_time,
-                     "framework", attempt->framework_time,
-                     "search_algorithm", attempt->strategy_time,
-                     "validation", attempt->verification_time,
-                     "runtimes", runtimes_json(attempt),
-                     "invalidity", ca_outcome_invalidity(attempt->outcome),
-                     "correctness", correct ? 1 : 0,
-                     "measurements", measurements,
-                     "objectives", "time");
+    return json_pack(
+        "{s:s, s:o, s:{s:f, s:f, s:f, s:f, s:f, s:f, s:o}, s:s, s:i, s:o, s:[s]}", "timestamp",
+        attempt->timestamp, "configuration", configuration_json(space, attempt->config), "times",
+        "compilation_time", attempt->compile_time, /* the schema's name ... */
+        "compilation", attempt->compile_time,      /* ... and every writer's */
+        "benchmark", attempt->benchmark_time, "framework", attempt->framework_time,
+        "search_algorithm", attempt->strategy_time, "validation", attempt->verification_time,
+        "runtimes", runtimes_json(attempt), "invalidity", ca_outcome_invalidity(attempt->outcome),
+        "correctness", correct ? 1 : 0, "measurements", measurements, "objectives", "time");
 }
 
 bool ca_recording_write_t4(const struct ca_recording *recording, FILE *file,

@@ -7,8 +7,8 @@
 const size_t ca_replay_checkpoints[CA_REPLAY_CHECKPOINTS] = {25, 50, 100, 200};
 
 struct run {
-    bool good;       /* false without memory */
-    size_t found;    /* evaluations until within the margin; 0 if never */
+    bool good;    /* false without memory */
+    size_t found; /* evaluations until within the margin; 0 if never */
     double loss;
     double claimed[CA_REPLAY_CHECKPOINTS];
 };

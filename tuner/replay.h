@@ -26,8 +26,8 @@ struct ca_replay_plan {
 struct ca_replay_result {
     double within[CA_REPLAY_CHECKPOINTS];  /* share of the runs, 0 to 1 */
     double claimed[CA_REPLAY_CHECKPOINTS]; /* mean of what the runs stated; NaN if not asked */
-    double within_part;  /* share of the runs after 5 % of the space */
-    size_t part;         /* evaluations that those 5 % are */
+    double within_part;                    /* share of the runs after 5 % of the space */
+    size_t part;                           /* evaluations that those 5 % are */
     double mean_to_find; /* evaluations until within the margin; the budget where never */
     double mean_loss;    /* best time over the optimum, minus 1, at the end */
 };

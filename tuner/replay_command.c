@@ -125,11 +125,11 @@ static bool print_json(const struct session *session)
     char date[32];
 
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-    json_t *root = json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:O, s:O}", "schema",
-                             "clattn-tune-replay-1", "date", date, "clattn",
-                             CA_TUNE_VERSION, "runs", (json_int_t)options->runs, "seed",
-                             (json_int_t)options->seed, "margin", CA_REPLAY_MARGIN, "results",
-                             session->rows, "means", session->means);
+    json_t *root =
+        json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:O, s:O}", "schema", "clattn-tune-replay-1",
+                  "date", date, "clattn", CA_TUNE_VERSION, "runs", (json_int_t)options->runs,
+                  "seed", (json_int_t)options->seed, "margin", CA_REPLAY_MARGIN, "results",
+                  session->rows, "means", session->means);
     const bool good =
         root && json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0;
 

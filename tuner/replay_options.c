@@ -105,12 +105,16 @@ static bool parse_strategies(const char *text, bool *wanted)
 enum { STRATEGY, RUNS, BUDGET, SEED, SEEDS_FROM, NUM_SEEDS, OUTLOOK, THREADS, JSON, HELP };
 
 static const struct option words[] = {
-    {"strategy", required_argument, NULL, STRATEGY}, {"runs", required_argument, NULL, RUNS},
-    {"budget", required_argument, NULL, BUDGET},     {"seed", required_argument, NULL, SEED},
+    {"strategy", required_argument, NULL, STRATEGY},
+    {"runs", required_argument, NULL, RUNS},
+    {"budget", required_argument, NULL, BUDGET},
+    {"seed", required_argument, NULL, SEED},
     {"seeds-from", required_argument, NULL, SEEDS_FROM},
     {"num-seeds", required_argument, NULL, NUM_SEEDS},
-    {"outlook", no_argument, NULL, OUTLOOK},         {"threads", required_argument, NULL, THREADS},
-    {"json", no_argument, NULL, JSON},               {"help", no_argument, NULL, HELP},
+    {"outlook", no_argument, NULL, OUTLOOK},
+    {"threads", required_argument, NULL, THREADS},
+    {"json", no_argument, NULL, JSON},
+    {"help", no_argument, NULL, HELP},
     {NULL, 0, NULL, 0},
 };
 
@@ -143,8 +147,11 @@ enum replay_action replay_options_parse(int argc, char **argv, struct replay_opt
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     int word, which = 0;
 
-    *options = (struct replay_options){.wanted = {[CA_GUIDED] = true}, .runs = 100, .seed = 1,
-                                       .num_seeds = 3, .threads = (size_t)fmax(processors, 1)};
+    *options = (struct replay_options){.wanted = {[CA_GUIDED] = true},
+                                       .runs = 100,
+                                       .seed = 1,
+                                       .num_seeds = 3,
+                                       .threads = (size_t)fmax(processors, 1)};
     options->files = calloc((size_t)argc + 1, sizeof *options->files);
     options->seed_files = calloc((size_t)argc + 1, sizeof *options->seed_files);
     if (!options->files || !options->seed_files)

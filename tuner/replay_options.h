@@ -12,7 +12,7 @@ struct replay_options {
     size_t budget;         /* evaluations; 0: a part of the space */
     double budget_percent; /* 0: 5 %, but at least as much as the last checkpoint */
     uint64_t seed;
-    size_t num_seeds;      /* configurations taken from the seed files */
+    size_t num_seeds; /* configurations taken from the seed files */
     size_t threads;
     bool outlook, json;
 };

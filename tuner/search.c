@@ -8,9 +8,9 @@
 enum { MAX_REPEATS = 1000 };
 
 static const struct ca_strategy_calls *const strategies[CA_NUM_STRATEGIES] = {
-    [CA_GUIDED] = &ca_strategy_guided,       [CA_ILS] = &ca_strategy_ils,
-    [CA_GENETIC] = &ca_strategy_genetic,     [CA_ANNEALING] = &ca_strategy_annealing,
-    [CA_RANDOM] = &ca_strategy_random,       [CA_EXHAUSTIVE] = &ca_strategy_exhaustive,
+    [CA_GUIDED] = &ca_strategy_guided,   [CA_ILS] = &ca_strategy_ils,
+    [CA_GENETIC] = &ca_strategy_genetic, [CA_ANNEALING] = &ca_strategy_annealing,
+    [CA_RANDOM] = &ca_strategy_random,   [CA_EXHAUSTIVE] = &ca_strategy_exhaustive,
 };
 
 const char *ca_strategy_name(enum ca_strategy strategy)
@@ -166,8 +166,8 @@ bool ca_search_suggest(struct ca_search *search, size_t *config)
            ca_is_known(search, options->first[search->num_first]))
         search->num_first++;
     search->pending_proposed = search->num_first == options->num_first;
-    search->pending = search->pending_proposed ? propose(search)
-                                               : options->first[search->num_first];
+    search->pending =
+        search->pending_proposed ? propose(search) : options->first[search->num_first];
     *config = search->pending;
     return true;
 }

@@ -23,11 +23,11 @@ enum ca_strategy {
 struct ca_search_options {
     enum ca_strategy strategy;
     uint64_t seed;
-    size_t max_evaluations;        /* 0: as many as there are configurations */
-    double max_seconds;            /* only with a clock */
-    double (*clock)(void *user);   /* NULL, or seconds since the search began */
-    void *user;                    /* of the clock */
-    const size_t *first;           /* evaluated before all others; copied */
+    size_t max_evaluations;      /* 0: as many as there are configurations */
+    double max_seconds;          /* only with a clock */
+    double (*clock)(void *user); /* NULL, or seconds since the search began */
+    void *user;                  /* of the clock */
+    const size_t *first;         /* evaluated before all others; copied */
     size_t num_first;
 };
 
@@ -64,9 +64,9 @@ double ca_search_time(const struct ca_search *search, size_t config);
  * recorded spaces it stated 3, 26, 39 and 80 % for being within 2 % after 25, 50, 100 and 200
  * evaluations where 25, 44, 69 and 96 % of the searches were. */
 struct ca_outlook {
-    double expected_gain;  /* of the next evaluation, as a part of the best time; 0 to 1 */
-    double within_2;       /* probability that no configuration is over 2 % faster */
-    double within_5;       /* ... over 5 % */
+    double expected_gain; /* of the next evaluation, as a part of the best time; 0 to 1 */
+    double within_2;      /* probability that no configuration is over 2 % faster */
+    double within_5;      /* ... over 5 % */
 };
 
 /* False without memory or before the first success. Without a guided search it costs

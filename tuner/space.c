@@ -116,8 +116,7 @@ const uint16_t *ca_space_choices(const struct ca_space *space, size_t config)
     return space->choices + config * space->num_parameters;
 }
 
-const struct ca_value *ca_space_value(const struct ca_space *space, size_t config,
-                                      size_t parameter)
+const struct ca_value *ca_space_value(const struct ca_space *space, size_t config, size_t parameter)
 {
     return &space->parameters[parameter].values[ca_space_choices(space, config)[parameter]];
 }

@@ -24,18 +24,18 @@ struct ca_search {
     const struct ca_strategy_calls *calls;
     void *state;
     struct ca_random random;
-    double *times;      /* per configuration: NaN unknown, INFINITY failed */
-    size_t *evaluated;  /* in the order of their reports */
+    double *times;     /* per configuration: NaN unknown, INFINITY failed */
+    size_t *evaluated; /* in the order of their reports */
     size_t num_evaluated;
     size_t *unseen;     /* the others, in no order */
     size_t *place;      /* of each of the others in unseen */
     size_t *neighbours; /* room for those of one configuration */
     size_t best;
-    size_t num_first;   /* taken from options.first */
+    size_t num_first;       /* taken from options.first */
     struct ca_model *model; /* NULL until asked for */
-    double *values;     /* of the model's observations */
-    size_t pending;     /* suggested, not reported */
-    bool pending_proposed; /* ... by the strategy */
+    double *values;         /* of the model's observations */
+    size_t pending;         /* suggested, not reported */
+    bool pending_proposed;  /* ... by the strategy */
 };
 
 static inline bool ca_is_known(const struct ca_search *search, size_t config)

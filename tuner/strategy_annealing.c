@@ -45,8 +45,7 @@ static void learn(struct ca_search *search, void *state, size_t config, double t
     if (time == INFINITY)
         return;
     const double heat = HOT * pow(COLD / HOT, ca_search_progress(search));
-    const double here = annealing->here == CA_NO_CONFIG ? INFINITY
-                                                        : search->times[annealing->here];
+    const double here = annealing->here == CA_NO_CONFIG ? INFINITY : search->times[annealing->here];
     if (time <= here || ca_random_unit(&search->random) < exp(log(here / time) / heat))
         annealing->here = config;
 }

@@ -13,7 +13,7 @@ struct ils {
     double time;   /* of here */
     size_t *queue; /* its neighbours, shuffled */
     size_t num_queued;
-    bool kicked;   /* the next one learned becomes here, better or not */
+    bool kicked; /* the next one learned becomes here, better or not */
 };
 
 static void destroy(void *state)

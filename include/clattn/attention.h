@@ -31,7 +31,8 @@ typedef struct clattn_forward {
     clattn_buffer kv_lengths; /**< Read; batch cl_ints. */
     clattn_buffer lse;        /**< Written; (batch, heads, seq_q) floats. */
     clattn_buffer scores;     /**< Written; (batch, heads, seq_q, seq_kv) floats. */
-    clattn_buffer workspace;  /**< At least the plan's workspace_bytes, offset in floats; contents are
+    clattn_buffer
+        workspace; /**< At least the plan's workspace_bytes, offset in floats; contents are
                                    undefined before and after. NULL: allocated for this call. Two
                                    executions that may overlap in time need one each. */
 } clattn_forward;

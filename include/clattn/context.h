@@ -30,7 +30,8 @@ typedef struct clattn_context_options {
     void *log_user_data;     /**< Passed to @ref log; borrowed, must outlive the context. */
     int skip_self_checks;    /**< Not 0: programs are used without the small problem that each must
                                   solve first (see clattn_plan_create()). For drivers known to be right. */
-    const char *cache_directory; /**< Where built programs are kept for the next process; read during
+    const char
+        *cache_directory; /**< Where built programs are kept for the next process; read during
                                       the call only. NULL: $CLATTN_CACHE_DIR, else
                                       $XDG_CACHE_HOME/clattn, else $HOME/.cache/clattn. "", or an
                                       empty CLATTN_CACHE_DIR: nowhere. Need not exist or be writable:

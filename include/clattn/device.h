@@ -19,7 +19,7 @@ typedef struct clattn_device_info {
     char device_version[128]; /**< For example "OpenCL 3.0 PoCL ...". */
     char platform_name[128];
     char platform_version[128];
-    cl_device_type type; /**< Bits CL_DEVICE_TYPE_CPU, _GPU, _ACCELERATOR. */
+    cl_device_type type;       /**< Bits CL_DEVICE_TYPE_CPU, _GPU, _ACCELERATOR. */
     unsigned opencl_version;   /**< 10 * major + minor of the device: 12, 20, 21, 30. */
     unsigned opencl_c_version; /**< Likewise of its OpenCL C. */
     unsigned compute_units;

@@ -33,9 +33,7 @@
 
 CLATTN_BEGIN
 
-typedef enum clattn_direction {
-    CLATTN_FORWARD = 0
-} clattn_direction;
+typedef enum clattn_direction { CLATTN_FORWARD = 0 } clattn_direction;
 
 /** How values are stored; arithmetic is always f32. */
 typedef enum clattn_dtype {
@@ -46,9 +44,10 @@ typedef enum clattn_dtype {
 
 /** The diagonal d that causal masks, windows and ALiBi count from: key i + d is "now" for query i. */
 typedef enum clattn_diagonal {
-    CLATTN_TOP_LEFT = 0,     /**< d = 0. */
-    CLATTN_BOTTOM_RIGHT = 1, /**< d = keys - queries, of the batch's lengths where they are given. */
-    CLATTN_OFFSET = 2        /**< d = diagonal_offset, such as the number of cached keys. */
+    CLATTN_TOP_LEFT = 0, /**< d = 0. */
+    CLATTN_BOTTOM_RIGHT =
+        1,            /**< d = keys - queries, of the batch's lengths where they are given. */
+    CLATTN_OFFSET = 2 /**< d = diagonal_offset, such as the number of cached keys. */
 } clattn_diagonal;
 
 /** At which point the score matrix is handed out (ONNX's qk_matmul_output_mode 0 to 3). */

@@ -28,7 +28,9 @@ static const char *reject(const clattn_problem *p, const clattn_device_info *dev
 {
     (void)p;
     (void)dev;
-#define TUNABLE(name, ...) const size_t name = values[name##_INDEX]; (void)name;
+#define TUNABLE(name, ...)                                                                         \
+    const size_t name = values[name##_INDEX];                                                      \
+    (void)name;
 #define REQUIRE(condition, reason)                                                                 \
     if (!(condition))                                                                              \
         return reason;
