@@ -10,6 +10,8 @@
  *   SCORES                  0 none, 1 raw, 2 after softcap, 3 after bias and masks, 4 weights
  * and for the family every tunable of its .def file.
  */
+#ifndef CLATTN_COMMON_CL
+#define CLATTN_COMMON_CL
 #include "arguments.h"
 
 #define DTYPE_F32 0
@@ -191,3 +193,5 @@ inline long end_key(const struct attention_shape a, const struct extent e, const
     return e.keys;
 #endif
 }
+
+#endif

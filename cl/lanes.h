@@ -1,0 +1,186 @@
+/* Vectors whose lanes are queries, and rows of storage as such vectors: what fused_lanes.cl is
+ * written in. Needs WIDTH (4, 8 or 16) and common.cl. */
+#ifndef CLATTN_LANES_H
+#define CLATTN_LANES_H
+#include "common.cl"
+
+#define INLINE inline __attribute__((always_inline))
+#define UNROLL _Pragma("unroll")
+
+/* ---- vectors of WIDTH lanes ----------------------------------------------------------------- */
+
+#if WIDTH == 16
+#define LOG2_WIDTH 4
+#define VECTOR(name) name##16
+#define COUNT_UP (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#define LOW_PAIRS(a, b)                                                                            \
+    (float16)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6,  \
+              a.s7, b.s7)
+#define HIGH_PAIRS(a, b)                                                                           \
+    (float16)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se,  \
+              a.sf, b.sf)
+#elif WIDTH == 8
+#define LOG2_WIDTH 3
+#define VECTOR(name) name##8
+#define COUNT_UP (float8)(0, 1, 2, 3, 4, 5, 6, 7)
+#define LOW_PAIRS(a, b) (float8)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3)
+#define HIGH_PAIRS(a, b) (float8)(a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
+#else
+#define LOG2_WIDTH 2
+#define VECTOR(name) name##4
+#define COUNT_UP (float4)(0, 1, 2, 3)
+#define LOW_PAIRS(a, b) (float4)(a.s0, b.s0, a.s1, b.s1)
+#define HIGH_PAIRS(a, b) (float4)(a.s2, b.s2, a.s3, b.s3)
+#endif
+typedef VECTOR(float) lanes;
+typedef VECTOR(int) ints;
+
+/* Columns of x become rows. */
+INLINE void transpose(lanes *x)
+{
+    lanes y[WIDTH];
+
+    UNROLL
+    for (int stage = 0; stage < LOG2_WIDTH; stage++) { /* rotates (row, column)'s bits by one */
+        UNROLL
+        for (int c = 0; c < WIDTH / 2; c++) {
+            y[2 * c] = LOW_PAIRS(x[c], x[c + WIDTH / 2]);
+            y[2 * c + 1] = HIGH_PAIRS(x[c], x[c + WIDTH / 2]);
+        }
+        UNROLL
+        for (int c = 0; c < WIDTH; c++)
+            x[c] = y[c];
+    }
+}
+
+/* 2^x for x <= 126, exactly 0 for x <= -127; a NaN stays one. The degree suits f32: the relative
+ * error is 2e-7. */
+#define ROUNDER (12582912.0f + 127.0f) /* adding it leaves round(x) + 127 in the low bits */
+INLINE lanes exponential2(const lanes x)
+{
+    const lanes y = (lanes)(-127.0f) > x ? (lanes)(-127.0f) : x;
+    const lanes r = y + ROUNDER;
+    const lanes f = y - (r - ROUNDER);
+    const lanes t = VECTOR(as_float)(VECTOR(as_int)(r) << 23);
+    lanes h = fma(f, (lanes)(0.00133813021f), (lanes)(0.00966636837f));
+    h = fma(f, h, (lanes)(0.0555038117f));
+    h = fma(f, h, (lanes)(0.240223497f));
+    h = fma(f, h, (lanes)(0.693147182f));
+    return fma(t * f, h, t);
+}
+
+/* By e^2|x| - 1, which keeps the relative error at a few eps near 0 too. */
+INLINE lanes hyperbolic_tangent(const lanes x)
+{
+    const lanes y = fabs(x) * (2.0f * LOG2E);
+    const lanes z = (lanes)(40.0f) < y ? (lanes)(40.0f) : y;
+    const lanes r = z + ROUNDER;
+    const lanes f = z - (r - ROUNDER);
+    const lanes t = VECTOR(as_float)(VECTOR(as_int)(r) << 23);
+    lanes h = fma(f, (lanes)(0.00133813021f), (lanes)(0.00966636837f));
+    h = fma(f, h, (lanes)(0.0555038117f));
+    h = fma(f, h, (lanes)(0.240223497f));
+    h = fma(f, h, (lanes)(0.693147182f));
+    const lanes e = fma(t * f, h, t - 1.0f);
+    return copysign(e / (e + 2.0f), x);
+}
+
+INLINE int any_lane(const ints x)
+{
+#if WIDTH == 16
+    const int8 y = x.lo | x.hi;
+    const int4 z = y.lo | y.hi;
+#elif WIDTH == 8
+    const int4 z = x.lo | x.hi;
+#else
+    const int4 z = x;
+#endif
+    const int2 w = z.lo | z.hi;
+    return w.x | w.y;
+}
+
+/* ---- storage -------------------------------------------------------------------------------- */
+
+#if DTYPE == DTYPE_F32
+#define LOAD_VECTOR(p) VECTOR(vload)(0, (p))
+#define STORE_VECTOR(x, p) VECTOR(vstore)((x), 0, (p))
+#elif DTYPE == DTYPE_F16
+#define LOAD_VECTOR(p) VECTOR(vload_half)(0, (p))
+#define STORE_VECTOR(x, p) STORE_HALVES((x), 0, (p))
+#if WIDTH == 16
+#define STORE_HALVES vstore_half16_rte
+#elif WIDTH == 8
+#define STORE_HALVES vstore_half8_rte
+#else
+#define STORE_HALVES vstore_half4_rte
+#endif
+#else
+#define LOAD_VECTOR(p) bf16_load_lanes(VECTOR(vload)(0, (p)))
+#define STORE_VECTOR(x, p) VECTOR(vstore)(bf16_round_lanes(x), 0, (p))
+
+INLINE lanes bf16_load_lanes(const VECTOR(ushort) x)
+{
+    return VECTOR(as_float)(VECTOR(convert_uint)(x) << 16);
+}
+
+INLINE VECTOR(ushort) bf16_round_lanes(const lanes x)
+{
+    const VECTOR(uint) u = VECTOR(as_uint)(x);
+    const VECTOR(uint) nan = u >> 16 | 0x40u;
+    const VECTOR(uint) rounded = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
+    return VECTOR(convert_ushort)(x != x ? nan : rounded);
+}
+#endif
+
+/* left values from p on, at most WIDTH; zeros after them. */
+INLINE lanes load_row(const __global storage *p, const long step, const int left)
+{
+    float x[WIDTH];
+
+    if (step == 1 && left >= WIDTH)
+        return LOAD_VECTOR(p);
+    for (int c = 0; c < WIDTH; c++)
+        x[c] = c < left ? LOAD(p, c * step) : 0.0f;
+    return VECTOR(vload)(0, x);
+}
+
+INLINE void store_row(const lanes x, __global storage *p, const long step, const int left)
+{
+    float y[WIDTH];
+
+    if (step == 1 && left >= WIDTH) {
+        STORE_VECTOR(x, p);
+        return;
+    }
+    VECTOR(vstore)(x, 0, y);
+    for (int c = 0; c < min(left, WIDTH); c++)
+        STORE(y[c], p, c * step);
+}
+
+/* Keys and values as the products read them: where they are, or (f16, bf16) from f32 copies. */
+#if DTYPE == DTYPE_F32
+#define STAGED 0
+typedef const __global float *source;
+#define K_COLUMN K_STEP
+#define V_COLUMN V_STEP
+#else
+#define STAGED 1
+typedef const float *source;
+#define K_COLUMN 1
+#define V_COLUMN 1
+
+INLINE void stage_row(float *to, const __global storage *p, const long step, const int dim)
+{
+    if (step == 1 && dim >= WIDTH) {
+        for (int d = 0; d < dim; d += WIDTH) {
+            const int at = min(d, dim - WIDTH); /* the last vector overlaps the one before */
+            VECTOR(vstore)(LOAD_VECTOR(p + at), 0, to + at);
+        }
+    } else {
+        for (int d = 0; d < dim; d++)
+            to[d] = LOAD(p, d * step);
+    }
+}
+#endif
+
+#endif
