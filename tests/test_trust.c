@@ -4,6 +4,7 @@
 #include "fixture.h"
 #include "trial.h"
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,4 +101,74 @@ Test(trust, programs_are_kept_on_disk) {
     }
     snprintf(command, sizeof command, "rm -rf %s", folder);
     cr_expect(system(command) == 0);
+}
+
+/* ---- damaged files: a driver may abort the process on a damaged binary, so none must see one ---- */
+
+enum damage { TRUNCATED, HEADER_ALONE, FLIPPED_BIT, OTHER_KEY, FOREIGN, NUM_DAMAGES };
+
+/* Damages every cached program of the folder. */
+static void damage_programs(const char *folder, enum damage damage)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/programs", folder);
+    DIR *directory = opendir(path);
+    cr_assert(directory != NULL);
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        static unsigned char bytes[4 << 20];
+        if (!strstr(entry->d_name, ".clbin"))
+            continue;
+        snprintf(path, sizeof path, "%s/programs/%s", folder, entry->d_name);
+        FILE *file = fopen(path, "rb");
+        cr_assert(file != NULL);
+        size_t size = fread(bytes, 1, sizeof bytes, file);
+        fclose(file);
+        cr_assert(size > 1000 && size < sizeof bytes);
+        if (damage == TRUNCATED)
+            size -= 100;
+        if (damage == HEADER_ALONE)
+            size = 300;
+        if (damage == FLIPPED_BIT)
+            bytes[size - 500] ^= 4;
+        if (damage == OTHER_KEY)
+            memcpy(strstr((char *)bytes, "driver "), "dRiver ", 7);
+        if (damage == FOREIGN)
+            memset(bytes, 'x', size);
+        file = fopen(path, "wb");
+        cr_assert(file != NULL && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
+    }
+    closedir(directory);
+}
+
+Test(trust, damaged_programs_are_made_anew) {
+    char folder[] = "/tmp/clattn-trust-XXXXXX", command[64];
+    struct fixture f;
+    clattn_plan *plan;
+
+    cr_assert(mkdtemp(folder) != NULL);
+    for (int run = 0; run < 2 * NUM_DAMAGES; run++) { /* every other run finds damage */
+        fixture_open_checked(&f, folder);
+        cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
+        cr_expect(clattn_context_builds(f.context) == (run % 2 == 0), "run %d", run);
+        cr_expect((f.log.warnings > 0) == (run % 2 == 0 && run > 0), "run %d", run);
+        clattn_plan_release(plan);
+        fixture_close(&f);
+        if (run % 2 == 1)
+            damage_programs(folder, (enum damage)(run / 2));
+    }
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_expect(system(command) == 0);
+}
+
+/* A cache directory that cannot be made costs a warning. */
+Test(trust, unwritable_cache) {
+    struct fixture f;
+    clattn_plan *plan;
+
+    fixture_open_checked(&f, "/dev/null/clattn");
+    cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
+    cr_expect(f.log.warnings == 1 && f.log.errors == 0);
+    clattn_plan_release(plan);
+    fixture_close(&f);
 }
