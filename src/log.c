@@ -68,6 +68,17 @@ void ca_log_text(const struct ca_log *log, clattn_log_level level, const char *t
         log->callback(level, text, log->user_data);
 }
 
+void ca_warn(const struct ca_log *log, const char *format, ...)
+{
+    char text[CA_LOG_BYTES];
+    va_list list;
+
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    ca_log_text(log, CLATTN_LOG_WARNING, text);
+}
+
 clattn_status ca_fail(const struct ca_log *log, clattn_status status, const char *format, ...)
 {
     char text[CA_LOG_BYTES];

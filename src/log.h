@@ -25,6 +25,9 @@ clattn_status ca_fail(const struct ca_log *log, clattn_status status, const char
 clattn_status ca_fail_cl(const struct ca_log *log, cl_int error, const char *format, ...)
     CA_PRINTF(3, 4);
 
+/* Logs a warning: something was not as it should be, and is worked around. */
+void ca_warn(const struct ca_log *log, const char *format, ...) CA_PRINTF(2, 3);
+
 /* Logs a text of any length as it is, such as a build log. */
 void ca_log_text(const struct ca_log *log, clattn_log_level level, const char *text);
 

@@ -190,9 +190,12 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
         status = ca_program_get(context, &choice, &normal, &program);
         if (status == CLATTN_SUCCESS)
             break;
-        if ((options && options->family) ||
-            (status != CLATTN_BUILD_FAILED && status != CLATTN_MISCOMPILED))
+        if (status != CLATTN_BUILD_FAILED && status != CLATTN_MISCOMPILED)
             return status;
+        if (options && options->family)
+            return ca_fail(&context->log, status, "%s was forced, but %s", options->family,
+                           status == CLATTN_MISCOMPILED ? "it failed its self-check"
+                                                        : "it does not build");
         failure = status; /* a broken compiler costs speed: the next best family is tried */
         excluded |= choice.bit;
     }

@@ -71,7 +71,7 @@ static void log_build(const clattn_context *ctx, cl_program program)
     char *text = calloc(bytes + 1, 1);
     if (text && clGetProgramBuildInfo(program, ctx->device.device, CL_PROGRAM_BUILD_LOG, bytes,
                                       text, NULL) == CL_SUCCESS)
-        ca_log_text(&ctx->log, CLATTN_LOG_ERROR, text);
+        ca_log_text(&ctx->log, CLATTN_LOG_WARNING, text);
     free(text);
 }
 
@@ -93,7 +93,7 @@ static clattn_status build(clattn_context *ctx, const struct ca_family *family, 
     }
     clattn_status status = CLATTN_BUILD_FAILED;
     if (err == CL_BUILD_PROGRAM_FAILURE) {
-        ca_fail(&ctx->log, status, "%s does not build with '%s' on '%s'; its build log follows",
+        ca_warn(&ctx->log, "%s does not build with '%s' on '%s'; its build log follows",
                 family->name, options, ctx->device.name);
         log_build(ctx, cl);
     } else {
@@ -178,7 +178,7 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_choice *choice
         status = known->verdict;
         *program = known->cl;
         if (status != CLATTN_SUCCESS)
-            ca_fail(&ctx->log, status, "%s is not used on '%s' with '%s': %s", choice->family->name,
+            ca_warn(&ctx->log, "%s is not used on '%s' with '%s': %s", choice->family->name,
                     ctx->device.name, options,
                     status == CLATTN_MISCOMPILED ? "it failed its self-check"
                                                  : "it does not build");

@@ -113,7 +113,7 @@ static cl_program from_binary(const clattn_context *ctx, const unsigned char *bi
 int ca_program_cache_load(const clattn_context *ctx, const struct ca_family *family,
                           const char *options, cl_program *program, clattn_status *verdict)
 {
-    char key[KEY_BYTES], text[CA_LOG_BYTES];
+    char key[KEY_BYTES];
     size_t bytes, begin;
 
     *program = NULL;
@@ -126,10 +126,9 @@ int ca_program_cache_load(const clattn_context *ctx, const struct ca_family *fam
         known = *program != NULL;
     }
     if (data && !known) {
-        ca_reason(text, sizeof text,
-                  "the cached program %.800s is damaged or refused by the driver and is made anew",
-                  path);
-        ca_log_text(&ctx->log, CLATTN_LOG_WARNING, text);
+        ca_warn(&ctx->log,
+                "the cached program %.800s is damaged or refused by the driver and is made anew",
+                path);
     }
     free(data);
     free(path);
@@ -165,7 +164,7 @@ static unsigned char *binary_of(const clattn_context *ctx, cl_program program, s
 void ca_program_cache_store(clattn_context *ctx, const struct ca_family *family,
                             const char *options, cl_program program, clattn_status verdict)
 {
-    char key[KEY_BYTES], header[HEADER_BYTES], text[CA_LOG_BYTES];
+    char key[KEY_BYTES], header[HEADER_BYTES];
     size_t bytes = 0;
 
     print_key(ctx, family, options, key);
@@ -175,11 +174,10 @@ void ca_program_cache_store(clattn_context *ctx, const struct ca_family *family,
         print_header(key, verdict, binary ? binary : (const unsigned char *)"", bytes, header);
         if (!ca_disk_write(path, header, strlen(header), binary ? binary : (unsigned char *)header,
                            bytes)) {
-            ca_reason(text, sizeof text,
-                      "the cache directory %.800s cannot be written: the next process will compile "
-                      "again",
-                      ctx->cache_directory);
-            ca_log_text(&ctx->log, CLATTN_LOG_WARNING, text);
+            ca_warn(&ctx->log,
+                    "the cache directory %.800s cannot be written: the next process will compile "
+                    "again",
+                    ctx->cache_directory);
             free(ctx->cache_directory); /* once is enough */
             ctx->cache_directory = NULL;
         }

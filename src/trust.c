@@ -90,13 +90,11 @@ clattn_status ca_trust_check(clattn_context *ctx, const struct ca_choice *choice
         clattn_plan_release(plan);
     }
     if (status == CLATTN_SUCCESS && ca_trust_case_judge(&c, why, sizeof why)) {
-        char problem[512], text[CA_LOG_BYTES];
+        char problem[512];
         clattn_problem_print(&c.problem, problem, sizeof problem, NULL);
-        ca_reason(
-            text, sizeof text,
-            "%s is miscompiled on '%s' (driver %s) and is not used: in its self-check '%s' %s",
-            choice->family->name, ctx->device.name, ctx->device.driver_version, problem, why);
-        ca_log_text(&ctx->log, CLATTN_LOG_WARNING, text);
+        ca_warn(&ctx->log,
+                "%s is miscompiled on '%s' (driver %s) and is not used: in its self-check '%s' %s",
+                choice->family->name, ctx->device.name, ctx->device.driver_version, problem, why);
         status = CLATTN_MISCOMPILED;
     }
     ca_trust_case_free(&c);
