@@ -63,6 +63,7 @@ Test(trust, the_next_family_is_tried) {
     cr_assert(clattn_plan_describe(other, &next) == CLATTN_SUCCESS);
     cr_assert_str_neq(next.family, chosen);
     cr_assert(f.log.warnings > 0, "a family is passed over without a word");
+    cr_assert(f.log.errors == 0, "a call that succeeded logged an error: %s", f.log.last);
     clattn_plan_release(other);
     trial_pass(&f, &t);
     fixture_close(&f);
