@@ -2,21 +2,45 @@
 #ifndef CA_CHOOSE_H
 #define CA_CHOOSE_H
 
-#include "family.h"
+#include "candidate.h"
+#include "context.h"
 #include <clattn/plan.h>
 
-struct ca_choice {
-    const struct ca_family *family;
-    unsigned bit; /* the family's, for the excluded ones */
-    size_t values[CA_MAX_TUNABLES];
-    const char *why;
+enum { CA_MAX_CHOICES = 32 };
+
+/* Where a choice comes from, in order of preference. */
+enum ca_origin {
+    CA_FORCED,
+    CA_OVERRIDE,
+    CA_EXACT,       /* the store's entry for the class */
+    CA_EXACT_STALE, /* ... of another driver, kernel source or set of tunables */
+    CA_NEAREST,     /* the store's nearest class */
+    CA_SHIPPED,
+    CA_DEFAULT /* the family suits the device, its tunables are untuned */
 };
 
-/* The one check behind clattn_plan_supports() and clattn_plan_create(). Families whose bit (by
- * ca_family_at()'s index) is set in excluded are not chosen, unless forced. On failure
- * choice->family is NULL and reason says why. */
-clattn_status ca_choose(const clattn_device_info *dev, const clattn_problem *problem,
-                        const clattn_plan_options *options, unsigned excluded,
-                        struct ca_choice *choice, char *reason, size_t reason_bytes);
+struct ca_choice {
+    struct ca_candidate candidate;
+    enum ca_origin origin;
+};
+
+/* What may compute a problem, the best first, no candidate twice. */
+struct ca_choices {
+    struct ca_choice list[CA_MAX_CHOICES];
+    size_t count;
+};
+
+/*
+ * The one check behind clattn_plan_supports() and clattn_plan_create(): arguments, problem, and the
+ * order of clattn/tuning.h. On success there is at least one choice; what does not fit or is
+ * quarantined is not among them. With something forced it is the only one. On failure the list is
+ * empty and reason says why.
+ */
+clattn_status ca_choose(const clattn_context *ctx, const clattn_problem *problem,
+                        const clattn_plan_options *options, struct ca_choices *choices,
+                        char *reason, size_t reason_bytes);
+
+/* One sentence for clattn_plan_info. */
+const char *ca_origin_sentence(enum ca_origin origin);
 
 #endif

@@ -7,7 +7,8 @@ const char *clattn_status_string(clattn_status status)
         "CLATTN_SUCCESS",      "CLATTN_INVALID_ARGUMENT", "CLATTN_INVALID_PROBLEM",
         "CLATTN_UNSUPPORTED",  "CLATTN_BUFFER_TOO_SMALL", "CLATTN_NO_DEVICE",
         "CLATTN_NO_COMPILER",  "CLATTN_BUILD_FAILED",     "CLATTN_OUT_OF_MEMORY",
-        "CLATTN_OPENCL_ERROR", "CLATTN_MISCOMPILED",
+        "CLATTN_OPENCL_ERROR", "CLATTN_MISCOMPILED",      "CLATTN_NOT_TUNED",
+        "CLATTN_FILE_ERROR",
     };
 
     if ((size_t)status >= sizeof names / sizeof *names)

@@ -3,20 +3,11 @@
 #ifndef CA_RECORDING_H
 #define CA_RECORDING_H
 
+#include "outcome.h"
 #include "sentence.h"
 #include "space.h"
 
 #include <stdio.h>
-
-enum ca_outcome {
-    CA_CORRECT,
-    CA_COMPILE_FAILED,
-    CA_RUNTIME_FAILED,
-    CA_CONSTRAINT_FAILED,
-    CA_TIMED_OUT,
-    CA_WRONG, /* it ran, and its result is wrong */
-    CA_NUM_OUTCOMES
-};
 
 /* All times in milliseconds. */
 struct ca_attempt {

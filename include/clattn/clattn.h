@@ -8,6 +8,7 @@
 #include <clattn/plan.h>
 #include <clattn/problem.h>
 #include <clattn/status.h>
+#include <clattn/tuning.h>
 #include <clattn/version.h>
 
 #endif

@@ -10,11 +10,25 @@ CLATTN_BEGIN
 /** A prepared computation. Immutable: any number of threads may execute it on their queues. */
 typedef struct clattn_plan clattn_plan;
 
+/** How a plan chooses; to be combined with |. The order of the choice stands in tuning.h. */
+enum {
+    CLATTN_PLAN_DEFAULT = 0,
+    /** If the store has no fresh entry for the problem's class, tunes it first (clattn_tune()), in
+     *  at most measure_seconds, in this process. */
+    CLATTN_PLAN_MEASURE = 1,
+    /** Only an override or the class's own entries; without one CLATTN_NOT_TUNED. */
+    CLATTN_PLAN_KNOWN_ONLY = 2,
+    /** Neither overrides nor the store: what a device gets that was never tuned. */
+    CLATTN_PLAN_UNTUNED = 4
+};
+
 typedef struct clattn_plan_options {
     size_t struct_size;   /**< sizeof(clattn_plan_options). */
     const char *family;   /**< NULL to let the library choose, or a name of clattn_family_name(). */
     const char *tunables; /**< NULL for the defaults, or "NAME=value ..." for some or all of the
                                family's tunables; needs @ref family. */
+    unsigned flags;       /**< CLATTN_PLAN_... */
+    double measure_seconds; /**< For CLATTN_PLAN_MEASURE: over 0; else 0. */
 } clattn_plan_options;
 
 /** What a plan will run. The texts belong to the plan and live as long as it. */
@@ -38,9 +52,12 @@ CLATTN_API const char *clattn_family_name(size_t index);
  * @param options          NULL, or what is to be forced; read during the call only.
  * @param reason           NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
  * @retval CLATTN_SUCCESS           Yes.
- * @retval CLATTN_INVALID_ARGUMENT  A null, tunables without a family, or a struct_size of none of
- *                                  this library's versions.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, tunables without a family, a struct_size of none of
+ *                                  this library's versions, flags that are unknown or contradict
+ *                                  each other or a forced family, or measure_seconds without its
+ *                                  flag or the other way round.
  * @retval CLATTN_INVALID_PROBLEM   As clattn_problem_check().
+ * @retval CLATTN_NOT_TUNED         CLATTN_PLAN_KNOWN_ONLY, and nothing is known.
  * @retval CLATTN_UNSUPPORTED       No family can, or the one forced cannot, or no family or
  *                                  tunable has that name, or a value is not among its candidates.
  */
@@ -64,7 +81,7 @@ CLATTN_API clattn_status clattn_plan_supports(const clattn_context *context,
  * @param options  NULL, or what is to be forced; read during the call only.
  * @param plan     Not null; receives the plan (release it), or NULL on failure.
  * @retval CLATTN_SUCCESS           Ready.
- * @retval CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_PROBLEM, CLATTN_UNSUPPORTED
+ * @retval CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_PROBLEM, CLATTN_UNSUPPORTED, CLATTN_NOT_TUNED
  *                                  As clattn_plan_supports().
  * @retval CLATTN_BUILD_FAILED      The compiler refused a kernel; the log has its output.
  * @retval CLATTN_MISCOMPILED       The kernel computes wrong results on this device and driver.

@@ -27,7 +27,11 @@ typedef enum clattn_status {
     /** Another OpenCL call failed; the log names the call and its error. */
     CLATTN_OPENCL_ERROR = 9,
     /** The device's compiler turned the kernel into wrong code: its self-check failed. */
-    CLATTN_MISCOMPILED = 10
+    CLATTN_MISCOMPILED = 10,
+    /** Only what is known may be used (CLATTN_PLAN_KNOWN_ONLY), and the store knows nothing. */
+    CLATTN_NOT_TUNED = 11,
+    /** A file cannot be read, understood or written; the log or reason names it. */
+    CLATTN_FILE_ERROR = 12
 } clattn_status;
 
 /** The name of a status, such as "CLATTN_UNSUPPORTED"; "unknown clattn_status" for other values. */

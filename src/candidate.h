@@ -1,0 +1,23 @@
+/* A way to compute a problem: a family with a value for each of its tunables. */
+#ifndef CA_CANDIDATE_H
+#define CA_CANDIDATE_H
+
+#include "family.h"
+
+struct ca_candidate {
+    const struct ca_family *family;
+    size_t values[CA_MAX_TUNABLES]; /* those past the family's are 0 */
+};
+
+int ca_candidates_equal(const struct ca_candidate *a, const struct ca_candidate *b);
+
+/* "FAMILY NAME=value ...". */
+enum { CA_CANDIDATE_TEXT = CA_TUNABLES_TEXT + 64 };
+void ca_candidate_print(const struct ca_candidate *candidate, char text[CA_CANDIDATE_TEXT]);
+
+/* Reads that form; tunables that are missing get what suits the problem and the device. False, with
+ * the reason, if it does not parse or the candidate does not fit. p is normal. */
+int ca_candidate_parse(const char *text, const clattn_problem *p, const clattn_device_info *dev,
+                       struct ca_candidate *candidate, char *reason, size_t reason_bytes);
+
+#endif

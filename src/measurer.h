@@ -1,0 +1,36 @@
+/* Trying candidates on a device: building, checking and timing them. Two do it: this process, and a
+ * worker process of clattn-tune. The one header of src/ that tuner/ may include, with tune.h. */
+#ifndef CA_MEASURER_H
+#define CA_MEASURER_H
+
+#include "candidate.h"
+#include "outcome.h"
+#include <clattn/context.h>
+
+/* Problems are known by their index among those that a measurer was made with. All calls come from
+ * one thread, one at a time. */
+struct ca_measurer {
+    void *user;
+    /* Hint: these will be built next; NULL: not wanted. */
+    void (*announce)(void *user, const struct ca_candidate *candidates, size_t count);
+    /* Builds the program for the first problem (all are alike) and self-checks it. */
+    void (*build)(void *user, const struct ca_candidate *candidate, struct ca_reading *reading);
+    /* Checks the candidate on the problem itself (its values at sampled rows, nothing written out
+     * of bounds, no NaN), then times it: warm-up by busy time until three readings agree, each
+     * reading long enough for the device's timer; at least three readings, and no more than that if
+     * their minimum is over 1.5 * best (best 0: never). */
+    void (*measure)(void *user, size_t problem, const struct ca_candidate *candidate, double best,
+                    struct ca_reading *reading);
+    /* One reading of each, in this order; INFINITY for one that fails. */
+    void (*round)(void *user, size_t problem, const struct ca_candidate *candidates, size_t count,
+                  double *seconds);
+};
+
+/* Measures in this process, on the context's device. The problems are alike (ca_classes_alike())
+ * and sound; copied. CA_POLICY names how it measures, for the store. */
+#define CA_POLICY "device events, warm, min of 3 then interleaved medians"
+clattn_status ca_measurer_create(clattn_context *ctx, const clattn_problem *problems, size_t count,
+                                 struct ca_measurer *measurer);
+void ca_measurer_destroy(struct ca_measurer *measurer);
+
+#endif

@@ -1,0 +1,26 @@
+/* The class of problems that share tuning results; what is exact and what is rounded stands in
+ * clattn/tuning.h. */
+#ifndef CA_PROBLEM_CLASS_H
+#define CA_PROBLEM_CLASS_H
+
+#include <clattn/problem.h>
+
+enum { CA_CLASS_TEXT = 256 };
+
+/* The representative of a problem's class: a problem that passes clattn_problem_check() and is its
+ * own representative. p has passed the check. */
+clattn_problem ca_problem_representative(const clattn_problem *p);
+
+/* The class's text. */
+void ca_problem_class(const clattn_problem *p, char text[CA_CLASS_TEXT]);
+
+/* True if programs for the two differ in nothing but tunables: all that is exact is equal. Both are
+ * representatives. */
+int ca_classes_alike(const clattn_problem *a, const clattn_problem *b);
+
+/* How far apart the best configurations of two representatives probably lie: 0 for the same class,
+ * about 1 for a factor of two in one size, more for what shapes the kernels (dims, dtype, causality,
+ * options). Symmetric. INFINITY if results of one say nothing about the other. */
+double ca_class_distance(const clattn_problem *a, const clattn_problem *b);
+
+#endif

@@ -1,0 +1,55 @@
+/* Tuning problems on a context: what clattn_tune() does in this process and clattn-tune with a
+ * worker. The one header of src/ that tuner/ may include, with measurer.h. */
+#ifndef CA_TUNE_H
+#define CA_TUNE_H
+
+#include "measurer.h"
+#include "session.h"
+#include <clattn/tuning.h>
+
+/* One configuration tried on one problem, as it happens. */
+struct ca_tune_event {
+    const clattn_tuning_progress *progress;
+    const struct ca_space *space; /* of the group of alike problems */
+    const struct ca_candidate *candidate;
+    size_t problem, config;
+    const struct ca_reading *reading; /* NULL in a race */
+};
+
+/* What is known of one problem in the end. */
+struct ca_tune_result {
+    int known;    /* nothing was done: the store had fresh entries */
+    int searched; /* result holds something */
+    struct ca_session_result result;
+    struct ca_candidate top[CA_TOP]; /* the winner first */
+    struct ca_candidate incumbent;   /* what an untuned plan uses */
+    double total_seconds;            /* spent on the problem's group */
+};
+
+struct ca_tune_hooks {
+    void *user;
+    /* Makes a measurer for problems that are alike; NULL: ca_measurer_create(). */
+    clattn_status (*open)(void *user, const clattn_problem *problems, size_t count,
+                          struct ca_measurer *measurer);
+    void (*close)(void *user, struct ca_measurer *measurer);
+    /* After each configuration; NULL: none. False ends the tuning. */
+    bool (*event)(void *user, const struct ca_tune_event *event);
+    /* What an interrupted session measured: fills known (of this space, problems by index within
+     * the group) and returns how many; NULL: nothing. The array stays the hook's. */
+    size_t (*known)(void *user, const struct ca_space *space, const clattn_problem *problems,
+                    size_t count, const struct ca_known **known);
+};
+
+/* results: NULL, or count of them. Failed configurations are banned in the store, the top of each
+ * class is put there. */
+clattn_status ca_tune(clattn_context *ctx, const clattn_problem *problems, size_t count,
+                      const clattn_tuning_options *options, const struct ca_tune_hooks *hooks,
+                      struct ca_tune_result *results);
+
+/* The candidate that a configuration of such a space stands for: its first parameter is the family,
+ * the others are tunables, 0 where the family has none of that name. False if there is none. */
+bool ca_tune_candidate(const struct ca_space *space, size_t config,
+                       struct ca_candidate *candidate);
+size_t ca_tune_config(const struct ca_space *space, const struct ca_candidate *candidate);
+
+#endif
