@@ -31,6 +31,13 @@ const struct workload workloads[] = {
      "8 heads, 2048 queries and keys, dims 64 and 128, causal and not",
      {"fwd f32 b1 h8 q2048 d64", "fwd f32 b1 h8 q2048 d128", "fwd f32 b1 h8 q2048 d64 causal=tl",
       "fwd f32 b1 h8 q2048 d128 causal=tl"}},
+    {"standard",
+     "what clattn-tune tunes by default: six groups of alike programs",
+     {"fwd f32 b1 h12 q128 d32", "fwd f32 b1 h12 q512 d32", "fwd f32 b1 h12 q128 d64",
+      "fwd f32 b1 h12 q512 d64", "fwd f32 b1 h8 q2048 d64", "fwd f16 b1 h12 q1024 d64 causal=tl",
+      "fwd f16 b1 h4 q4096 d64 causal=tl", "fwd f16 b1 h8 q1024 d80", "fwd f16 b1 h4 q4096 d80",
+      "fwd f16 b1 h8 q512 d128 causal=tl", "fwd f16 b1 h8 q2048 d128 causal=tl",
+      "fwd f32 b1 h8 q256 d128", "fwd f32 b1 h8 q2048 d128"}},
     {NULL, NULL, {NULL}},
 };
 

@@ -2,7 +2,7 @@
 #ifndef CLATTN_BENCH_WORKLOADS_H
 #define CLATTN_BENCH_WORKLOADS_H
 
-#define WORKLOAD_MOST_PROBLEMS 6
+#define WORKLOAD_MOST_PROBLEMS 16
 
 struct workload {
     const char *name;
