@@ -26,7 +26,7 @@ static struct attention_offsets offsets_of(const clattn_forward *tensors)
 static cl_int set_arguments(const clattn_plan *plan, size_t stage, cl_kernel kernel,
                             const struct attention_offsets *offsets, const clattn_forward *tensors)
 {
-    const unsigned arguments = plan->choice.family->stages[stage].arguments;
+    const unsigned arguments = plan->candidate.family->stages[stage].arguments;
     cl_uint index = 1;
     cl_int err = clSetKernelArg(kernel, index++, sizeof *offsets, offsets);
 
@@ -44,7 +44,7 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
                                     const clattn_forward *tensors, cl_uint num_wait,
                                     const cl_event *wait, cl_event *done)
 {
-    const struct ca_family *family = plan->choice.family;
+    const struct ca_family *family = plan->candidate.family;
     const struct attention_offsets offsets = offsets_of(tensors);
     struct ca_kernels *kernels = ca_kernels_take(plan);
     clattn_status status = CLATTN_SUCCESS;

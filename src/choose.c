@@ -1,109 +1,266 @@
 #include "choose.h"
 #include "log.h"
+#include "override.h"
 #include "problem.h"
+#include "problem_class.h"
+#include "shipped.h"
+#include "store.h"
+#include "store_entry.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* NULL if the family with these values can compute p, else why not; values passed their lists. */
-static const char *refusal(const struct ca_family *family, const clattn_problem *p,
-                           const clattn_device_info *dev, const size_t *values)
-{
-    const char *why = family->unsupported(p, dev);
+/* Entries of a class farther away than this say less than what is known of the device: two halvings
+ * or doublings of one size. */
+#define NEAR 2.0
 
-    return why ? why : family->reject(p, dev, values);
+const char *ca_origin_sentence(enum ca_origin origin)
+{
+    static const char *const sentences[] = {
+        [CA_FORCED] = "the caller forced it",
+        [CA_OVERRIDE] = "an override is set for this class of problems",
+        [CA_EXACT] = "tuned for this class of problems on this device",
+        [CA_EXACT_STALE] = "tuned for this class of problems, with another driver or kernel source",
+        [CA_NEAREST] = "tuned for the nearest class of problems on this device",
+        [CA_SHIPPED] = "tuned elsewhere on a device of this name",
+        [CA_DEFAULT] = "untuned: it suits this kind of device",
+    };
+
+    return sentences[origin];
 }
 
-static void suggest(const struct ca_family *family, const clattn_problem *p,
-                    const clattn_device_info *dev, size_t *values)
+/* ---- arguments -------------------------------------------------------------------------------- */
+
+static const char *options_mistake(const clattn_plan_options *o)
 {
-    ca_tunables_default(family->tunables, family->num_tunables, values);
-    family->adapt(p, dev, values);
+    const unsigned all = CLATTN_PLAN_MEASURE | CLATTN_PLAN_KNOWN_ONLY | CLATTN_PLAN_UNTUNED;
+
+    if (o->struct_size != sizeof *o)
+        return "options->struct_size is not that of this library";
+    if (o->tunables && !o->family)
+        return "options->tunables are given without a family";
+    if (o->flags & ~all)
+        return "options->flags holds a bit that this library does not know";
+    if (o->flags & (o->flags - 1))
+        return "options->flags: MEASURE, KNOWN_ONLY and UNTUNED exclude each other";
+    if (o->flags && o->family)
+        return "options->flags choose, but options->family is forced";
+    if (o->flags & CLATTN_PLAN_MEASURE
+            ? !(o->measure_seconds > 0.0 && o->measure_seconds < HUGE_VAL)
+            : o->measure_seconds != 0.0)
+        return "options->measure_seconds must be over 0 with MEASURE, and 0 without";
+    return NULL;
 }
 
-static clattn_status choose_forced(const clattn_device_info *dev, const clattn_problem *p,
-                                   const clattn_plan_options *options, struct ca_choice *choice,
+/* ---- the list --------------------------------------------------------------------------------- */
+
+struct search {
+    const clattn_context *ctx;
+    const clattn_problem *p; /* normal */
+    clattn_problem representative;
+    struct ca_view view; /* of the store, which is locked */
+    struct ca_choices *choices;
+};
+
+static int is_banned(const struct search *s, const struct ca_candidate *candidate)
+{
+    const struct ca_device_table *own = s->view.own;
+
+    for (size_t n = 0; own && n < own->num_banned; n++)
+        if (ca_banned_is(&own->banned[n], candidate, &s->representative))
+            return 1;
+    return 0;
+}
+
+/* Adds a candidate that fits, is not banned and not there yet. */
+static void add(struct search *s, const struct ca_candidate *candidate, enum ca_origin origin)
+{
+    struct ca_choices *choices = s->choices;
+    char reason[CA_REASON_BYTES];
+
+    if (choices->count == CA_MAX_CHOICES || is_banned(s, candidate) ||
+        ca_family_refusal(candidate->family, s->p, &s->ctx->device, candidate->values, reason,
+                          sizeof reason))
+        return;
+    for (size_t n = 0; n < choices->count; n++)
+        if (ca_candidates_equal(&choices->list[n].candidate, candidate))
+            return;
+    choices->list[choices->count++] = (struct ca_choice){*candidate, origin};
+}
+
+/* Adds the fresh or the stale entries of a class, fastest first. */
+static void add_entries(struct search *s, const struct ca_class *class, int stale,
+                        enum ca_origin origin)
+{
+    for (size_t n = 0; class && n < class->num_entries; n++) {
+        struct ca_candidate candidate;
+        if (ca_entry_is_fresh(&class->entries[n]) == !stale &&
+            ca_entry_candidate(&class->entries[n], &candidate))
+            add(s, &candidate, origin);
+    }
+}
+
+static void add_exact(struct search *s)
+{
+    char text[CA_CLASS_TEXT];
+
+    ca_problem_class(s->p, text);
+    const struct ca_class *own = s->view.own ? ca_device_table_class(s->view.own, text) : NULL;
+    add_entries(s, own, 0, CA_EXACT);
+    add_entries(s, own, 1, CA_EXACT_STALE);
+    for (size_t n = 0; n < s->view.table->num_devices; n++) {
+        const struct ca_device_table *table = &s->view.table->devices[n];
+        if (table == s->view.own)
+            continue;
+        const struct ca_class *other = ca_device_table_class(table, text);
+        add_entries(s, other, 0, CA_EXACT_STALE);
+        add_entries(s, other, 1, CA_EXACT_STALE);
+    }
+}
+
+static void add_nearest(struct search *s)
+{
+    const struct ca_class *nearest = NULL;
+    double least = INFINITY;
+
+    for (size_t d = 0; d < s->view.table->num_devices; d++) {
+        const struct ca_device_table *table = &s->view.table->devices[d];
+        for (size_t n = 0; n < table->num_classes; n++) {
+            clattn_problem other;
+            if (clattn_problem_parse(table->classes[n].text, &other, NULL, 0) != CLATTN_SUCCESS)
+                continue;
+            const double distance = ca_class_distance(&s->representative, &other);
+            if (distance > 0.0 && distance <= NEAR &&
+                (distance < least || (distance == least && table == s->view.own))) {
+                least = distance;
+                nearest = &table->classes[n];
+            }
+        }
+    }
+    add_entries(s, nearest, 0, CA_NEAREST);
+    add_entries(s, nearest, 1, CA_NEAREST);
+}
+
+static void add_shipped(struct search *s)
+{
+    struct ca_candidate candidates[CA_TABLE_TOP];
+    const size_t count =
+        ca_shipped_find(s->ctx->shipped, s->p, &s->ctx->device, candidates, CA_TABLE_TOP);
+
+    for (size_t n = 0; n < count; n++)
+        add(s, &candidates[n], CA_SHIPPED);
+}
+
+/* One candidate of each family, in order of preference. */
+static void add_defaults(struct search *s)
+{
+    const struct ca_family *family;
+
+    for (int preference = 100; preference >= 0; preference--) {
+        for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
+            if (family->preference(s->p, &s->ctx->device) != preference)
+                continue;
+            struct ca_candidate candidate = {.family = family};
+            ca_family_suggest(family, s->p, &s->ctx->device, candidate.values);
+            add(s, &candidate, CA_DEFAULT);
+        }
+    }
+}
+
+/* ---- the choice ------------------------------------------------------------------------------- */
+
+static clattn_status choose_forced(const clattn_context *ctx, const clattn_problem *p,
+                                   const clattn_plan_options *options, struct ca_choices *choices,
                                    char *reason, size_t reason_bytes)
 {
-    const struct ca_family *family = NULL;
-    char detail[CA_REASON_BYTES];
+    char text[2 * CA_TUNABLES_TEXT];
+    struct ca_choice *choice = &choices->list[0];
+    const int length = snprintf(text, sizeof text, "%s %s", options->family,
+                                options->tunables ? options->tunables : "");
 
-    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++)
-        if (strcmp(family->name, options->family) == 0)
-            break;
-    if (!family) {
-        ca_reason(reason, reason_bytes, "no family is called '%s'", options->family);
+    if (length >= (int)sizeof text) {
+        ca_reason(reason, reason_bytes, "the forced family and tunables are over %zu bytes long",
+                  sizeof text - 2);
         return CLATTN_UNSUPPORTED;
     }
-    suggest(family, p, dev, choice->values);
-    if (!ca_tunables_parse(family->tunables, family->num_tunables,
-                           options->tunables ? options->tunables : "", choice->values, detail,
-                           sizeof detail)) {
-        ca_reason(reason, reason_bytes, "%s: %s", family->name, detail);
+    if (!ca_candidate_parse(text, p, &ctx->device, &choice->candidate, reason, reason_bytes))
         return CLATTN_UNSUPPORTED;
-    }
-    const char *why = refusal(family, p, dev, choice->values);
-    if (why) {
-        ca_reason(reason, reason_bytes, "%s: %s", family->name, why);
-        return CLATTN_UNSUPPORTED;
-    }
-    choice->family = family;
-    choice->why = options->tunables ? "family and tunables are the caller's"
-                                    : "the family is the caller's, its tunables are untuned";
+    choice->origin = CA_FORCED;
+    choices->count = 1;
     return CLATTN_SUCCESS;
 }
 
-static clattn_status choose_best(const clattn_device_info *dev, const clattn_problem *p,
-                                 unsigned excluded, struct ca_choice *choice, char *reason,
-                                 size_t reason_bytes)
+/* Why no family can compute a problem that none is left for. */
+static void explain(const clattn_context *ctx, const clattn_problem *p, char *reason,
+                    size_t reason_bytes)
 {
     const struct ca_family *family;
     char refusals[4 * CA_REASON_BYTES] = "";
     size_t length = 0;
-    int best = -1;
 
-    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL && length < sizeof refusals; n++) {
         size_t values[CA_MAX_TUNABLES];
-        suggest(family, p, dev, values);
-        const char *why =
-            excluded & 1u << n ? "does not work on this device" : refusal(family, p, dev, values);
-        if (why && length < sizeof refusals)
-            length += (size_t)snprintf(refusals + length, sizeof refusals - length, "%s%s: %s",
-                                       length ? "; " : "", family->name, why);
-        if (why || family->preference(p, dev) <= best)
-            continue;
-        best = family->preference(p, dev);
-        choice->family = family;
-        choice->bit = 1u << n;
-        memcpy(choice->values, values, sizeof values);
+        char made[CA_REASON_BYTES];
+        ca_family_suggest(family, p, &ctx->device, values);
+        const char *why = ca_family_refusal(family, p, &ctx->device, values, made, sizeof made);
+        length += (size_t)snprintf(refusals + length, sizeof refusals - length, "%s%s: %s",
+                                   length ? "; " : "", family->name,
+                                   why ? why : "did not work on this device before");
     }
-    if (!choice->family) {
-        ca_reason(reason, reason_bytes, "no family can compute it: %s", refusals);
-        return CLATTN_UNSUPPORTED;
-    }
-    choice->why = "the family suits this kind of device best, its tunables are untuned";
-    return CLATTN_SUCCESS;
+    ca_reason(reason, reason_bytes, "no family can compute it: %s", refusals);
 }
 
-clattn_status ca_choose(const clattn_device_info *dev, const clattn_problem *problem,
-                        const clattn_plan_options *options, unsigned excluded,
-                        struct ca_choice *choice, char *reason, size_t reason_bytes)
+static clattn_status choose(const clattn_context *ctx, const clattn_problem *p, unsigned flags,
+                            struct ca_choices *choices, char *reason, size_t reason_bytes)
 {
-    memset(choice, 0, sizeof *choice);
-    ca_reason(reason, reason_bytes, "%s", "");
-    if (options && options->struct_size != sizeof *options) {
-        ca_reason(reason, reason_bytes, "options->struct_size is not that of this library");
-        return CLATTN_INVALID_ARGUMENT;
+    struct search s = {.ctx = ctx,
+                       .p = p,
+                       .representative = ca_problem_representative(p),
+                       .view = ca_store_lock(ctx->store),
+                       .choices = choices};
+    struct ca_candidate candidate;
+
+    if (!(flags & CLATTN_PLAN_UNTUNED)) {
+        if (ca_overrides_find(ctx->overrides, p, &ctx->device, &candidate))
+            add(&s, &candidate, CA_OVERRIDE);
+        add_exact(&s);
     }
+    if (!(flags & (CLATTN_PLAN_UNTUNED | CLATTN_PLAN_KNOWN_ONLY)))
+        add_nearest(&s);
+    if (!(flags & CLATTN_PLAN_KNOWN_ONLY)) {
+        add_shipped(&s);
+        add_defaults(&s);
+    }
+    ca_store_unlock(ctx->store);
+    if (choices->count > 0)
+        return CLATTN_SUCCESS;
+    if (flags & CLATTN_PLAN_KNOWN_ONLY) {
+        char text[CA_CLASS_TEXT];
+        ca_problem_class(p, text);
+        ca_reason(reason, reason_bytes, "nothing is known of '%s' on this device", text);
+        return CLATTN_NOT_TUNED;
+    }
+    explain(ctx, p, reason, reason_bytes);
+    return CLATTN_UNSUPPORTED;
+}
+
+clattn_status ca_choose(const clattn_context *ctx, const clattn_problem *problem,
+                        const clattn_plan_options *options, struct ca_choices *choices,
+                        char *reason, size_t reason_bytes)
+{
+    const char *mistake = options ? options_mistake(options) : NULL;
+
+    choices->count = 0;
+    ca_reason(reason, reason_bytes, "%s", mistake ? mistake : "");
+    if (mistake)
+        return CLATTN_INVALID_ARGUMENT;
     const clattn_status status = clattn_problem_check(problem, reason, reason_bytes);
     if (status != CLATTN_SUCCESS)
         return status;
-    if (options && options->tunables && !options->family) {
-        ca_reason(reason, reason_bytes, "options->tunables are given without a family");
-        return CLATTN_INVALID_ARGUMENT;
-    }
     const clattn_problem normal = ca_problem_normal(problem);
     if (options && options->family)
-        return choose_forced(dev, &normal, options, choice, reason, reason_bytes);
-    return choose_best(dev, &normal, excluded, choice, reason, reason_bytes);
+        return choose_forced(ctx, &normal, options, choices, reason, reason_bytes);
+    return choose(ctx, &normal, options ? options->flags : CLATTN_PLAN_DEFAULT, choices, reason,
+                  reason_bytes);
 }

@@ -1,6 +1,9 @@
 #include "context.h"
 #include "disk.h"
+#include "override.h"
 #include "program.h"
+#include "shipped.h"
+#include "store.h"
 
 #include <stdlib.h>
 
@@ -51,6 +54,28 @@ static clattn_status examine(clattn_context *ctx, cl_device_id device)
     return CLATTN_SUCCESS;
 }
 
+/* What choosing looks at, and the lock, which comes last. */
+static clattn_status open_parts(clattn_context *ctx)
+{
+    ctx->store = ca_store_create(ctx->cache_directory, &ctx->device, &ctx->log);
+    ctx->overrides = ca_overrides_create(&ctx->log);
+    ctx->shipped = ca_shipped_create();
+    if (!ctx->store || !ctx->overrides || !ctx->shipped ||
+        pthread_mutex_init(&ctx->lock, NULL) != 0)
+        return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a context");
+    return CLATTN_SUCCESS;
+}
+
+/* Frees all but the lock and the OpenCL context. */
+static void destroy(clattn_context *ctx)
+{
+    ca_store_destroy(ctx->store);
+    ca_overrides_destroy(ctx->overrides);
+    ca_shipped_destroy(ctx->shipped);
+    free(ctx->cache_directory);
+    free(ctx);
+}
+
 clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
                                     const clattn_context_options *options, clattn_context **context)
 {
@@ -77,18 +102,16 @@ clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
     ctx->skip_self_checks = options->skip_self_checks;
     ctx->cache_directory = ca_disk_directory(options->cache_directory);
     clattn_status status = examine(ctx, device);
-    if (status == CLATTN_SUCCESS && pthread_mutex_init(&ctx->lock, NULL) != 0)
-        status = ca_fail(&log, CLATTN_OUT_OF_MEMORY, "no resources for a mutex");
+    if (status == CLATTN_SUCCESS)
+        status = open_parts(ctx);
     if (status != CLATTN_SUCCESS) {
-        free(ctx->cache_directory);
-        free(ctx);
+        destroy(ctx);
         return status;
     }
     const cl_int err = clRetainContext(opencl);
     if (err != CL_SUCCESS) {
         pthread_mutex_destroy(&ctx->lock);
-        free(ctx->cache_directory);
-        free(ctx);
+        destroy(ctx);
         return ca_fail_cl(&log, err, "clRetainContext");
     }
     *context = ctx;
@@ -133,8 +156,7 @@ void clattn_context_release(clattn_context *context)
     ca_programs_release(context->programs);
     pthread_mutex_destroy(&context->lock);
     clReleaseContext(context->cl);
-    free(context->cache_directory);
-    free(context);
+    destroy(context);
 }
 
 cl_context clattn_context_opencl(const clattn_context *context)

@@ -7,7 +7,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct ca_program; /* src/program.c */
+struct ca_program;   /* src/program.c */
+struct ca_store;     /* src/store.h */
+struct ca_overrides; /* src/override.h */
+struct ca_shipped;   /* src/shipped.h */
 
 struct clattn_context {
     atomic_size_t references; /* the caller's and one for each plan */
@@ -19,6 +22,9 @@ struct clattn_context {
     atomic_size_t builds;  /* programs compiled so far */
     pthread_mutex_t lock;  /* guards programs */
     struct ca_program *programs;
+    struct ca_store *store; /* these three lock themselves */
+    struct ca_overrides *overrides;
+    struct ca_shipped *shipped;
 };
 
 /* For plans: one more reference, given up by clattn_context_release(). */

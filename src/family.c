@@ -1,5 +1,11 @@
 #include "family.h"
+#include "log.h"
 #include <clattn/plan.h>
+
+#include <stdio.h>
+#include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 static const struct ca_family *const families[] = {&ca_unfused, &ca_fused_lanes, &ca_fused_tiles};
 
@@ -8,9 +14,61 @@ const struct ca_family *ca_family_at(size_t index)
     return index < sizeof families / sizeof *families ? families[index] : NULL;
 }
 
+const struct ca_family *ca_family_find(const char *name)
+{
+    const struct ca_family *family;
+
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++)
+        if (strcmp(family->name, name) == 0)
+            return family;
+    return NULL;
+}
+
 const char *clattn_family_name(size_t index)
 {
     const struct ca_family *family = ca_family_at(index);
 
     return family ? family->name : NULL;
+}
+
+const char *ca_family_refusal(const struct ca_family *family, const clattn_problem *p,
+                              const clattn_device_info *dev, const size_t *values, char *reason,
+                              size_t reason_bytes)
+{
+    if (!ca_tunables_check(family->tunables, family->num_tunables, values, reason, reason_bytes))
+        return reason;
+    const char *why = family->unsupported(p, dev);
+    return why ? why : family->reject(p, dev, values);
+}
+
+void ca_family_suggest(const struct ca_family *family, const clattn_problem *p,
+                       const clattn_device_info *dev, size_t *values)
+{
+    ca_tunables_default(family->tunables, family->num_tunables, values);
+    family->adapt(p, dev, values);
+}
+
+static void print_hash(XXH64_hash_t hash, char text[CA_HASH_TEXT])
+{
+    snprintf(text, CA_HASH_TEXT, "%016llx", (unsigned long long)hash);
+}
+
+void ca_family_source_hash(const struct ca_family *family, char text[CA_HASH_TEXT])
+{
+    print_hash(XXH3_64bits(family->source, strlen(family->source)), text);
+}
+
+void ca_family_declaration_hash(const struct ca_family *family, char text[CA_HASH_TEXT])
+{
+    XXH64_hash_t hash = 0;
+
+    for (size_t n = 0; n < family->num_tunables; n++) {
+        const struct ca_tunable *t = &family->tunables[n];
+        hash = XXH3_64bits_withSeed(t->name, strlen(t->name), hash);
+        for (size_t c = 0; c < t->num_candidates; c++) {
+            const uint64_t value = t->candidates[c];
+            hash = XXH3_64bits_withSeed(&value, sizeof value, hash);
+        }
+    }
+    print_hash(hash, text);
 }

@@ -82,7 +82,7 @@ void ca_family_suggest(const struct ca_family *family, const clattn_problem *p,
                        const clattn_device_info *dev, size_t *values);
 
 /* Hashes, in 16 hexadecimal digits, of the kernel source and of the declaration of the tunables
- * (names, defaults, candidates): measurements made with others are stale. */
+ * (names and candidates): measurements made with others are stale. */
 enum { CA_HASH_TEXT = 17 };
 void ca_family_source_hash(const struct ca_family *family, char text[CA_HASH_TEXT]);
 void ca_family_declaration_hash(const struct ca_family *family, char text[CA_HASH_TEXT]);

@@ -1,6 +1,9 @@
 #include "plan.h"
+#include "choose.h"
 #include "layout.h"
 #include "program.h"
+#include "store.h"
+#include <clattn/tuning.h>
 
 #include <sched.h>
 #include <stdlib.h>
@@ -10,13 +13,13 @@ clattn_status clattn_plan_supports(const clattn_context *context, const clattn_p
                                    const clattn_plan_options *options, char *reason,
                                    size_t reason_bytes)
 {
-    struct ca_choice choice;
+    struct ca_choices choices;
 
     if (!context) {
         ca_reason(reason, reason_bytes, "context is null");
         return CLATTN_INVALID_ARGUMENT;
     }
-    return ca_choose(&context->device, problem, options, 0, &choice, reason, reason_bytes);
+    return ca_choose(context, problem, options, &choices, reason, reason_bytes);
 }
 
 /* ---- kernels ---------------------------------------------------------------------------------- */
@@ -68,7 +71,7 @@ static struct attention_shape shape_of(const clattn_problem *p)
 
 static clattn_status create_kernels(clattn_plan *plan, cl_program program)
 {
-    const struct ca_family *family = plan->choice.family;
+    const struct ca_family *family = plan->candidate.family;
     const struct attention_shape shape = shape_of(&plan->problem);
     const struct ca_log *log = &plan->context->log;
     cl_int err;
@@ -113,16 +116,16 @@ static void describe_operands(clattn_plan *plan)
 
 static void size_stages(clattn_plan *plan)
 {
-    const struct ca_family *family = plan->choice.family;
+    const struct ca_family *family = plan->candidate.family;
 
     if (ca_problem_empty(&plan->problem))
         return; /* no stage runs */
     if (family->workspace_bytes)
         plan->workspace_bytes =
-            family->workspace_bytes(&plan->problem, plan->choice.values, &plan->context->device);
+            family->workspace_bytes(&plan->problem, plan->candidate.values, &plan->context->device);
     for (size_t s = 0; s < family->num_stages; s++) {
         struct ca_ndrange *range = &plan->range[s];
-        family->stages[s].ndrange(&plan->problem, plan->choice.values, &plan->context->device,
+        family->stages[s].ndrange(&plan->problem, plan->candidate.values, &plan->context->device,
                                   range);
         plan->runs[s] = range->global[0] && range->global[1] && range->global[2];
     }
@@ -130,10 +133,10 @@ static void size_stages(clattn_plan *plan)
 
 static clattn_status print_texts(clattn_plan *plan, const clattn_problem *problem)
 {
-    const struct ca_family *family = plan->choice.family;
+    const struct ca_family *family = plan->candidate.family;
     size_t bytes = 0;
 
-    ca_tunables_print(family->tunables, family->num_tunables, plan->choice.values, "",
+    ca_tunables_print(family->tunables, family->num_tunables, plan->candidate.values, "",
                       plan->tunables_text, sizeof plan->tunables_text);
     clattn_problem_print(problem, NULL, 0, &bytes);
     plan->problem_text = malloc(bytes);
@@ -142,8 +145,9 @@ static clattn_status print_texts(clattn_plan *plan, const clattn_problem *proble
     return clattn_problem_print(problem, plan->problem_text, bytes, NULL);
 }
 
-clattn_status ca_plan_make(clattn_context *context, const struct ca_choice *choice,
-                           const clattn_problem *problem, cl_program program, clattn_plan **plan)
+clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *candidate,
+                           const char *why, const clattn_problem *problem, cl_program program,
+                           clattn_plan **plan)
 {
     clattn_plan *made = calloc(1, sizeof *made);
 
@@ -152,7 +156,8 @@ clattn_status ca_plan_make(clattn_context *context, const struct ca_choice *choi
         return ca_fail(&context->log, CLATTN_OUT_OF_MEMORY, "no host memory for a plan");
     ca_context_retain(context);
     made->context = context;
-    made->choice = *choice;
+    made->candidate = *candidate;
+    made->why = why;
     made->problem = ca_problem_normal(problem);
     size_stages(made);
     describe_operands(made);
@@ -167,39 +172,66 @@ clattn_status ca_plan_make(clattn_context *context, const struct ca_choice *choi
     return CLATTN_SUCCESS;
 }
 
+/* Remembers that a candidate does not work, so that no process tries it again. */
+static void ban(clattn_context *context, const struct ca_candidate *candidate,
+                const clattn_problem *problem, clattn_status verdict)
+{
+    ca_store_ban_candidate(context->store, candidate, problem,
+                           verdict == CLATTN_MISCOMPILED ? "it failed its self-check"
+                                                         : "it does not build");
+}
+
+/* Makes the plan of the first choice that works. A broken compiler costs speed: after a choice that
+ * does not build or is miscompiled the next is tried. */
+static clattn_status make_first(clattn_context *context, const struct ca_choices *choices,
+                                const clattn_problem *problem, clattn_plan **plan)
+{
+    const clattn_problem normal = ca_problem_normal(problem);
+    clattn_status status = CLATTN_SUCCESS;
+
+    for (size_t n = 0; n < choices->count; n++) {
+        const struct ca_choice *choice = &choices->list[n];
+        cl_program program;
+        status = ca_program_get(context, &choice->candidate, &normal, &program);
+        if (status == CLATTN_SUCCESS)
+            return ca_plan_make(context, &choice->candidate, ca_origin_sentence(choice->origin),
+                                problem, program, plan);
+        if (status != CLATTN_BUILD_FAILED && status != CLATTN_MISCOMPILED)
+            return status;
+        ban(context, &choice->candidate, problem, status);
+    }
+    const char *what = status == CLATTN_MISCOMPILED ? "failed its self-check" : "does not build";
+    if (choices->list[0].origin == CA_FORCED)
+        return ca_fail(&context->log, status, "%s was forced, but it %s",
+                       choices->list[0].candidate.family->name, what);
+    return ca_fail(&context->log, status,
+                   "none of %zu ways to compute it works on '%s'; the last one %s", choices->count,
+                   context->device.name, what);
+}
+
 clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem,
                                  const clattn_plan_options *options, clattn_plan **plan)
 {
     char reason[8 * CA_REASON_BYTES];
-    struct ca_choice choice;
-    cl_program program = NULL;
-    unsigned excluded = 0;
-    clattn_status failure = CLATTN_SUCCESS;
+    struct ca_choices choices;
 
     if (!plan)
         return CLATTN_INVALID_ARGUMENT;
     *plan = NULL;
     if (!context)
         return CLATTN_INVALID_ARGUMENT;
-    while (!program) {
-        clattn_status status =
-            ca_choose(&context->device, problem, options, excluded, &choice, reason, sizeof reason);
-        if (status != CLATTN_SUCCESS)
-            return ca_fail(&context->log, failure ? failure : status, "%s", reason);
-        const clattn_problem normal = ca_problem_normal(problem);
-        status = ca_program_get(context, &choice, &normal, &program);
-        if (status == CLATTN_SUCCESS)
-            break;
-        if (status != CLATTN_BUILD_FAILED && status != CLATTN_MISCOMPILED)
-            return status;
-        if (options && options->family)
-            return ca_fail(&context->log, status, "%s was forced, but %s", options->family,
-                           status == CLATTN_MISCOMPILED ? "it failed its self-check"
-                                                        : "it does not build");
-        failure = status; /* a broken compiler costs speed: the next best family is tried */
-        excluded |= choice.bit;
+    clattn_status status = ca_choose(context, problem, options, &choices, reason, sizeof reason);
+    if (status == CLATTN_SUCCESS && options && options->flags & CLATTN_PLAN_MEASURE &&
+        choices.list[0].origin > CA_EXACT) {
+        const clattn_tuning_options tuning = {.struct_size = sizeof tuning,
+                                              .seconds = options->measure_seconds};
+        if (clattn_tune(context, problem, 1, &tuning, NULL) != CLATTN_SUCCESS)
+            ca_warn(&context->log, "tuning failed, so the plan is made without it");
+        status = ca_choose(context, problem, options, &choices, reason, sizeof reason);
     }
-    return ca_plan_make(context, &choice, problem, program, plan);
+    if (status != CLATTN_SUCCESS)
+        return ca_fail(&context->log, status, "%s", reason);
+    return make_first(context, &choices, problem, plan);
 }
 
 void clattn_plan_release(clattn_plan *plan)
@@ -221,9 +253,9 @@ clattn_status clattn_plan_describe(const clattn_plan *plan, clattn_plan_info *in
     if (!plan || !info || info->struct_size != sizeof *info)
         return CLATTN_INVALID_ARGUMENT;
     *info = (clattn_plan_info){.struct_size = sizeof *info,
-                               .family = plan->choice.family->name,
+                               .family = plan->candidate.family->name,
                                .tunables = plan->tunables_text,
-                               .reason = plan->choice.why,
+                               .reason = plan->why,
                                .problem = plan->problem_text,
                                .workspace_bytes = plan->workspace_bytes};
     return CLATTN_SUCCESS;

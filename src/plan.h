@@ -3,7 +3,7 @@
 #define CA_PLAN_H
 
 #include "arguments.h"
-#include "choose.h"
+#include "candidate.h"
 #include "context.h"
 #include "family.h"
 #include "problem.h"
@@ -27,7 +27,8 @@ struct ca_operand {
 
 struct clattn_plan {
     clattn_context *context;
-    struct ca_choice choice;
+    struct ca_candidate candidate;
+    const char *why; /* this candidate, a static sentence */
     clattn_problem problem; /* normal */
     struct ca_operand operands[CA_NUM_ARGUMENTS];
     struct ca_ndrange range[CA_MAX_STAGES];
@@ -38,9 +39,10 @@ struct clattn_plan {
     char tunables_text[CA_TUNABLES_TEXT];
 };
 
-/* Makes a plan from a choice and the program that was built for it. */
-clattn_status ca_plan_make(clattn_context *context, const struct ca_choice *choice,
-                           const clattn_problem *problem, cl_program program, clattn_plan **plan);
+/* Makes a plan from a candidate and the program that was built for it. why: a static sentence. */
+clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *candidate,
+                           const char *why, const clattn_problem *problem, cl_program program,
+                           clattn_plan **plan);
 
 /* One copy of the plan's kernels for the calling thread, without a lock; waits while all are
  * taken, which lasts as long as another thread's enqueueing. */

@@ -17,9 +17,9 @@ struct ca_program {
     char options[];
 };
 
-/* The -D options of a problem (see cl/common.cl) and of the choice's tunables. False if they do
+/* The -D options of a problem (see cl/common.cl) and of the candidate's tunables. False if they do
  * not fit, which the number of tunables rules out. */
-static int print_options(const struct ca_choice *choice, const clattn_problem *p, char *text,
+static int print_options(const struct ca_candidate *candidate, const clattn_problem *p, char *text,
                          size_t text_bytes)
 {
     const int lengths = p->q_lengths || p->kv_lengths;
@@ -56,8 +56,8 @@ static int print_options(const struct ca_choice *choice, const clattn_problem *p
     if (length + 2 >= text_bytes)
         return 0;
     text[length++] = ' ';
-    length += (size_t)ca_tunables_print(choice->family->tunables, choice->family->num_tunables,
-                                        choice->values, "-D", text + length, text_bytes - length);
+    length += (size_t)ca_tunables_print(candidate->family->tunables, candidate->family->num_tunables,
+                                        candidate->values, "-D", text + length, text_bytes - length);
     return length < text_bytes;
 }
 
@@ -113,15 +113,15 @@ static struct ca_program *find(struct ca_program *programs, const struct ca_fami
 }
 
 /* On failure *program is NULL. */
-static clattn_status build_and_check(clattn_context *ctx, const struct ca_choice *choice,
+static clattn_status build_and_check(clattn_context *ctx, const struct ca_candidate *candidate,
                                      const clattn_problem *p, const char *options,
                                      cl_program *program)
 {
-    clattn_status status = build(ctx, choice->family, options, program);
+    clattn_status status = build(ctx, candidate->family, options, program);
 
     if (status != CLATTN_SUCCESS || ctx->skip_self_checks)
         return status;
-    status = ca_trust_check(ctx, choice, p, *program);
+    status = ca_trust_check(ctx, candidate, p, *program);
     if (status != CLATTN_SUCCESS) {
         clReleaseProgram(*program);
         *program = NULL;
@@ -131,7 +131,7 @@ static clattn_status build_and_check(clattn_context *ctx, const struct ca_choice
 
 /* Takes a program from the cache on disk, or builds and checks it, and keeps it, or the verdict that it does not work, in the context;
  * a failure that may pass, such as a lack of memory, is not kept. */
-static clattn_status add(clattn_context *ctx, const struct ca_choice *choice,
+static clattn_status add(clattn_context *ctx, const struct ca_candidate *candidate,
                          const clattn_problem *p, const char *options, struct ca_program **added)
 {
     const size_t bytes = strlen(options) + 1;
@@ -141,17 +141,17 @@ static clattn_status add(clattn_context *ctx, const struct ca_choice *choice,
     if (!made)
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a program");
     clattn_status status;
-    if (!ca_program_cache_load(ctx, choice->family, options, &made->cl, &status)) {
-        status = build_and_check(ctx, choice, p, options, &made->cl);
+    if (!ca_program_cache_load(ctx, candidate->family, options, &made->cl, &status)) {
+        status = build_and_check(ctx, candidate, p, options, &made->cl);
         if (status != CLATTN_SUCCESS && status != CLATTN_BUILD_FAILED &&
             status != CLATTN_MISCOMPILED) {
             free(made);
             return status;
         }
         if (!ctx->skip_self_checks)
-            ca_program_cache_store(ctx, choice->family, options, made->cl, status);
+            ca_program_cache_store(ctx, candidate->family, options, made->cl, status);
     }
-    made->family = choice->family;
+    made->family = candidate->family;
     made->verdict = status;
     memcpy(made->options, options, bytes);
     made->next = ctx->programs;
@@ -160,25 +160,25 @@ static clattn_status add(clattn_context *ctx, const struct ca_choice *choice,
     return CLATTN_SUCCESS;
 }
 
-clattn_status ca_program_get(clattn_context *ctx, const struct ca_choice *choice,
+clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *candidate,
                              const clattn_problem *p, cl_program *program)
 {
     char options[OPTIONS_BYTES];
     clattn_status status = CLATTN_SUCCESS;
 
     *program = NULL;
-    if (!print_options(choice, p, options, sizeof options))
+    if (!print_options(candidate, p, options, sizeof options))
         return ca_fail(&ctx->log, CLATTN_UNSUPPORTED, "%s has too many tunables for its options",
-                       choice->family->name);
+                       candidate->family->name);
     pthread_mutex_lock(&ctx->lock); /* held while building: the same program is built once */
-    struct ca_program *known = find(ctx->programs, choice->family, options);
+    struct ca_program *known = find(ctx->programs, candidate->family, options);
     if (!known)
-        status = add(ctx, choice, p, options, &known);
+        status = add(ctx, candidate, p, options, &known);
     if (known) {
         status = known->verdict;
         *program = known->cl;
         if (status != CLATTN_SUCCESS)
-            ca_warn(&ctx->log, "%s is not used on '%s' with '%s': %s", choice->family->name,
+            ca_warn(&ctx->log, "%s is not used on '%s' with '%s': %s", candidate->family->name,
                     ctx->device.name, options,
                     status == CLATTN_MISCOMPILED ? "it failed its self-check"
                                                  : "it does not build");

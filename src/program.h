@@ -2,12 +2,12 @@
 #ifndef CA_PROGRAM_H
 #define CA_PROGRAM_H
 
-#include "choose.h"
+#include "candidate.h"
 #include "context.h"
 
-/* The program of a choice for a normal problem, from the context or built now. Borrowed: it lives
+/* The program of a candidate for a normal problem, from the context or built now. Borrowed: it lives
  * as long as the context. On failure *program is NULL and the log says why. */
-clattn_status ca_program_get(clattn_context *ctx, const struct ca_choice *choice,
+clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *candidate,
                              const clattn_problem *p, cl_program *program);
 
 /* Releases a context's list of programs. */

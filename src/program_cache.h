@@ -13,7 +13,7 @@
 #ifndef CA_PROGRAM_CACHE_H
 #define CA_PROGRAM_CACHE_H
 
-#include "choose.h"
+#include "family.h"
 #include "context.h"
 
 /*

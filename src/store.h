@@ -2,6 +2,7 @@
 #ifndef CA_STORE_H
 #define CA_STORE_H
 
+#include "candidate.h"
 #include "log.h"
 #include "tuning_table.h"
 
@@ -37,6 +38,11 @@ clattn_status ca_store_put(struct ca_store *store, const char *problem_class,
 
 /* Bans a configuration; a ban that is there already keeps its reason. */
 clattn_status ca_store_ban(struct ca_store *store, const struct ca_banned *banned);
+
+/* The same for a candidate that does not work for problems like p: a sentence says why. A ban that
+ * cannot be kept is no error. */
+void ca_store_ban_candidate(struct ca_store *store, const struct ca_candidate *candidate,
+                            const clattn_problem *p, const char *reason);
 
 /* Merges a document's tables of this device. CLATTN_FILE_ERROR if the store cannot be written. */
 clattn_status ca_store_merge(struct ca_store *store, const struct ca_table *from, size_t *added);

@@ -75,7 +75,7 @@ static clattn_status run(clattn_context *ctx, const clattn_plan *plan, struct ca
     return status;
 }
 
-clattn_status ca_trust_check(clattn_context *ctx, const struct ca_choice *choice,
+clattn_status ca_trust_check(clattn_context *ctx, const struct ca_candidate *candidate,
                              const clattn_problem *p, cl_program program)
 {
     struct ca_trust_case c;
@@ -84,7 +84,7 @@ clattn_status ca_trust_check(clattn_context *ctx, const struct ca_choice *choice
 
     if (!ca_trust_case_make(&c, p))
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a self-check");
-    clattn_status status = ca_plan_make(ctx, choice, &c.problem, program, &plan);
+    clattn_status status = ca_plan_make(ctx, candidate, "self-check", &c.problem, program, &plan);
     if (status == CLATTN_SUCCESS) {
         status = run(ctx, plan, &c);
         clattn_plan_release(plan);
@@ -94,7 +94,7 @@ clattn_status ca_trust_check(clattn_context *ctx, const struct ca_choice *choice
         clattn_problem_print(&c.problem, problem, sizeof problem, NULL);
         ca_warn(&ctx->log,
                 "%s is miscompiled on '%s' (driver %s) and is not used: in its self-check '%s' %s",
-                choice->family->name, ctx->device.name, ctx->device.driver_version, problem, why);
+                candidate->family->name, ctx->device.name, ctx->device.driver_version, problem, why);
         status = CLATTN_MISCOMPILED;
     }
     ca_trust_case_free(&c);

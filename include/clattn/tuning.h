@@ -220,7 +220,8 @@ typedef int (*clattn_tuning_observer)(const clattn_tuning_progress *progress, vo
 
 typedef struct clattn_tuning_options {
     size_t struct_size;   /**< sizeof(clattn_tuning_options). */
-    double seconds;       /**< For all problems together; 0: 60. Overrun by one configuration at most. */
+    double seconds;       /**< For all problems together, overrun by one configuration at most; 0: 60, or
+                               no limit if evaluations is given. */
     size_t evaluations;   /**< At most that many configurations; 0: no limit. */
     const char *strategy; /**< NULL: "guided"; or ils, genetic, annealing, random, exhaustive. */
     unsigned long long seed;         /**< The same seed makes the same choices. */

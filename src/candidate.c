@@ -1,0 +1,45 @@
+#include "candidate.h"
+#include "log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int ca_candidates_equal(const struct ca_candidate *a, const struct ca_candidate *b)
+{
+    return a->family == b->family &&
+           memcmp(a->values, b->values, a->family->num_tunables * sizeof *a->values) == 0;
+}
+
+void ca_candidate_print(const struct ca_candidate *candidate, char text[CA_CANDIDATE_TEXT])
+{
+    const struct ca_family *family = candidate->family;
+    const int length =
+        snprintf(text, CA_CANDIDATE_TEXT, "%s%s", family->name, family->num_tunables ? " " : "");
+
+    ca_tunables_print(family->tunables, family->num_tunables, candidate->values, "", text + length,
+                      CA_CANDIDATE_TEXT - (size_t)length);
+}
+
+int ca_candidate_parse(const char *text, const clattn_problem *p, const clattn_device_info *dev,
+                       struct ca_candidate *candidate, char *reason, size_t reason_bytes)
+{
+    char name[64], made[CA_REASON_BYTES];
+    const size_t length = strcspn(text, " \t\n");
+
+    memset(candidate, 0, sizeof *candidate);
+    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name), text);
+    const struct ca_family *family = length < sizeof name ? ca_family_find(name) : NULL;
+    if (!family) {
+        ca_reason(reason, reason_bytes, "no family is called '%s'", name);
+        return 0;
+    }
+    candidate->family = family;
+    ca_family_suggest(family, p, dev, candidate->values);
+    const char *why = ca_tunables_parse(family->tunables, family->num_tunables, text + length,
+                                        candidate->values, made, sizeof made)
+                          ? ca_family_refusal(family, p, dev, candidate->values, made, sizeof made)
+                          : made;
+    if (why)
+        ca_reason(reason, reason_bytes, "%s: %s", family->name, why);
+    return !why;
+}

@@ -1,0 +1,185 @@
+#include "tune_space.h"
+#include "tune.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int ca_tune_fits(const struct ca_candidate *candidate, const clattn_problem *p,
+                 const clattn_device_info *dev)
+{
+    char reason[CA_REASON_BYTES];
+
+    return ca_family_refusal(candidate->family, p, dev, candidate->values, reason, sizeof reason) ==
+           NULL;
+}
+
+/* ---- parameters ------------------------------------------------------------------------------- */
+
+static size_t find_parameter(const struct ca_space *space, const char *name)
+{
+    size_t n = 0;
+
+    while (n < space->num_parameters && strcmp(space->parameters[n].name, name) != 0)
+        n++;
+    return n;
+}
+
+static const struct ca_tunable *find_tunable(const struct ca_family *family, const char *name)
+{
+    for (size_t n = 0; n < family->num_tunables; n++)
+        if (strcmp(family->tunables[n].name, name) == 0)
+            return &family->tunables[n];
+    return NULL;
+}
+
+static int ascending(const void *left, const void *right)
+{
+    const size_t a = *(const size_t *)left, b = *(const size_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+/* Adds the values that the families give a tunable, ascending, each once. */
+static bool add_values(struct ca_space *space, unsigned families, const char *name)
+{
+    size_t values[8 * CA_MAX_CANDIDATES];
+    size_t count = 0;
+    const struct ca_family *family;
+
+    for (size_t f = 0; (family = ca_family_at(f)) != NULL; f++) {
+        const struct ca_tunable *tunable = find_tunable(family, name);
+        if (!(families & 1u << f))
+            continue;
+        if (count + CA_MAX_CANDIDATES > sizeof values / sizeof *values)
+            return false;
+        if (!tunable)
+            values[count++] = 0;
+        for (size_t n = 0; tunable && n < tunable->num_candidates; n++)
+            values[count++] = tunable->candidates[n];
+    }
+    qsort(values, count, sizeof *values, ascending);
+    for (size_t n = 0; n < count; n++)
+        if ((n == 0 || values[n] != values[n - 1]) &&
+            !ca_space_add_number(space, (double)values[n]))
+            return false;
+    return true;
+}
+
+static bool add_parameters(struct ca_space *space, unsigned families)
+{
+    const struct ca_family *family;
+
+    if (!ca_space_add_parameter(space, "family"))
+        return false;
+    for (size_t f = 0; (family = ca_family_at(f)) != NULL; f++)
+        if (families & 1u << f && !ca_space_add_text(space, family->name))
+            return false;
+    for (size_t f = 0; (family = ca_family_at(f)) != NULL; f++)
+        for (size_t n = 0; families & 1u << f && n < family->num_tunables; n++) {
+            const char *name = family->tunables[n].name;
+            if (find_parameter(space, name) == space->num_parameters &&
+                (!ca_space_add_parameter(space, name) || !add_values(space, families, name)))
+                return false;
+        }
+    return true;
+}
+
+/* ---- configurations --------------------------------------------------------------------------- */
+
+/* The positions of a candidate's values. False if the space has not its family or a value. */
+static bool choices_of(const struct ca_space *space, const struct ca_candidate *candidate,
+                       uint16_t *choices)
+{
+    for (size_t n = 0; n < space->num_parameters; n++) {
+        const struct ca_parameter *parameter = &space->parameters[n];
+        size_t at;
+        if (n == 0) {
+            at = ca_parameter_find(parameter, CA_TEXT, candidate->family->name);
+        } else {
+            const struct ca_tunable *t = find_tunable(candidate->family, parameter->name);
+            char text[32];
+            snprintf(text, sizeof text, "%zu",
+                     t ? candidate->values[t - candidate->family->tunables] : (size_t)0);
+            at = ca_parameter_find(parameter, CA_NUMBER, text);
+        }
+        if (at == parameter->num_values)
+            return false;
+        choices[n] = (uint16_t)at;
+    }
+    return true;
+}
+
+bool ca_tune_candidate(const struct ca_space *space, size_t config, struct ca_candidate *candidate)
+{
+    memset(candidate, 0, sizeof *candidate);
+    if (config >= space->count)
+        return false;
+    candidate->family = ca_family_find(ca_space_value(space, config, 0)->text);
+    if (!candidate->family)
+        return false;
+    for (size_t n = 0; n < candidate->family->num_tunables; n++) {
+        const size_t parameter = find_parameter(space, candidate->family->tunables[n].name);
+        if (parameter == space->num_parameters)
+            return false;
+        candidate->values[n] = (size_t)ca_space_value(space, config, parameter)->number;
+    }
+    return true;
+}
+
+size_t ca_tune_config(const struct ca_space *space, const struct ca_candidate *candidate)
+{
+    uint16_t choices[CA_MAX_PARAMETERS];
+
+    return choices_of(space, candidate, choices) ? ca_space_find(space, choices) : CA_NO_CONFIG;
+}
+
+/* The next combination of a family's candidate values, the last changing fastest. False after the
+ * last one. */
+static bool step(const struct ca_family *family, size_t *positions, size_t *values)
+{
+    for (size_t n = family->num_tunables; n-- > 0;) {
+        const struct ca_tunable *tunable = &family->tunables[n];
+        positions[n] = (positions[n] + 1) % tunable->num_candidates;
+        values[n] = tunable->candidates[positions[n]];
+        if (positions[n] != 0)
+            return true;
+    }
+    return false;
+}
+
+static bool allow_family(struct ca_space *space, const struct ca_family *family,
+                         const clattn_problem *problems, size_t count,
+                         const clattn_device_info *dev)
+{
+    size_t positions[CA_MAX_TUNABLES] = {0};
+    struct ca_candidate candidate = {.family = family};
+    uint16_t choices[CA_MAX_PARAMETERS];
+
+    for (size_t n = 0; n < family->num_tunables; n++)
+        candidate.values[n] = family->tunables[n].candidates[0];
+    do {
+        int fits = 0;
+        for (size_t n = 0; n < count && !fits; n++)
+            fits = ca_tune_fits(&candidate, &problems[n], dev);
+        if (fits && (!choices_of(space, &candidate, choices) || !ca_space_allow(space, choices)))
+            return false;
+    } while (step(family, positions, candidate.values));
+    return true;
+}
+
+struct ca_space *ca_tune_space_create(unsigned families, const clattn_problem *problems,
+                                      size_t count, const clattn_device_info *dev)
+{
+    struct ca_space *space = ca_space_create();
+    const struct ca_family *family;
+    bool made = space && add_parameters(space, families);
+
+    for (size_t f = 0; made && (family = ca_family_at(f)) != NULL; f++)
+        if (families & 1u << f)
+            made = allow_family(space, family, problems, count, dev);
+    if (made)
+        return space;
+    ca_space_destroy(space);
+    return NULL;
+}
