@@ -1,0 +1,307 @@
+#include "problem_class.h"
+#include "problem.h"
+#include "problem_words.h"
+#include <clattn/tuning.h>
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_HEADS = 128, MOST_SEQ = 65536 };
+
+static size_t smaller(size_t x, size_t y)
+{
+    return x < y ? x : y;
+}
+
+/* The nearest power of two by ratio, from 1 to most, which is one. A size of 0 counts as 1, so that
+ * the representative has something to measure; nothing is computed for it anyway. */
+static size_t rounded(size_t size, size_t most)
+{
+    size_t power = 1;
+
+    if (size >= most)
+        return most;
+    while (power * 2 <= size)
+        power *= 2;
+    return size * size > 2 * power * power ? power * 2 : power; /* over sqrt(2) times the power */
+}
+
+/* A window's side: 0 is one of its own, and what reaches beyond all keys may as well end there. */
+static int64_t rounded_side(int64_t side, size_t seq_kv)
+{
+    if (side == CLATTN_UNLIMITED || side == 0)
+        return side;
+    return (int64_t)rounded((size_t)side, seq_kv);
+}
+
+static int is_unit(const clattn_layout *layout, size_t dim)
+{
+    return layout->stride[3] == 1 || dim == 1;
+}
+
+/* Packed; if not unit, keys along the rows where that makes dim's stride more than 1. */
+static clattn_layout simple_layout(int unit, const size_t sizes[4])
+{
+    clattn_layout layout = {{0}};
+
+    if (unit)
+        return layout;
+    if (sizes[2] > 1)
+        clattn_layout_packed("bhds", sizes, &layout);
+    else if (sizes[1] > 1)
+        clattn_layout_packed("bsdh", sizes, &layout);
+    else
+        layout.stride[3] = 2; /* one row */
+    return layout;
+}
+
+/* Whether queries stand for positions among the keys. */
+static int has_positions(const clattn_problem *p)
+{
+    return p->causal || p->alibi || p->window_left != CLATTN_UNLIMITED ||
+           p->window_right != CLATTN_UNLIMITED;
+}
+
+/* All diagonals become the bottom-right one, which caches of keys have too. One that must not
+ * follow the lengths, which costs the kernels' source a few lines, becomes an offset. */
+static void set_diagonal(clattn_problem *r, const clattn_problem *p)
+{
+    const int lengths = p->q_lengths || p->kv_lengths;
+
+    r->diagonal = CLATTN_TOP_LEFT;
+    r->diagonal_offset = 0;
+    if (lengths ? p->diagonal == CLATTN_BOTTOM_RIGHT : has_positions(r)) {
+        r->diagonal = CLATTN_BOTTOM_RIGHT;
+    } else if (has_positions(r)) {
+        r->diagonal = CLATTN_OFFSET;
+        r->diagonal_offset = (int64_t)r->seq_kv - (int64_t)r->seq_q;
+    }
+}
+
+/* Everything that depends on r's sizes; p is normal. */
+static void set_layouts(clattn_problem *r, const clattn_problem *p)
+{
+    char letters[5];
+
+    r->window_left = rounded_side(p->window_left, r->seq_kv);
+    r->window_right = r->causal ? CLATTN_UNLIMITED : rounded_side(p->window_right, r->seq_kv);
+    set_diagonal(r, p);
+    r->q = simple_layout(is_unit(&p->q, p->dim_qk), (size_t[]){1, r->heads, r->seq_q, r->dim_qk});
+    r->k =
+        simple_layout(is_unit(&p->k, p->dim_qk), (size_t[]){1, r->kv_heads, r->seq_kv, r->dim_qk});
+    r->v = simple_layout(is_unit(&p->v, p->dim_v), (size_t[]){1, r->kv_heads, r->seq_kv, r->dim_v});
+    r->o = simple_layout(is_unit(&p->o, p->dim_v), (size_t[]){1, r->heads, r->seq_q, r->dim_v});
+    if (p->bias)
+        ca_spanning_layout(r, 15, letters, &r->bias_layout);
+    if (p->mask)
+        ca_spanning_layout(r, 15, letters, &r->mask_layout);
+}
+
+clattn_problem ca_problem_representative(const clattn_problem *p)
+{
+    const clattn_problem normal = ca_problem_normal(p);
+    clattn_problem r;
+
+    clattn_problem_init(&r);
+    r.direction = p->direction;
+    r.dtype = p->dtype;
+    r.dim_qk = p->dim_qk;
+    r.dim_v = p->dim_v;
+    r.softcap = p->softcap > 0.0f ? 30.0f : 0.0f;
+    r.causal = normal.window_right == 0;
+    r.bias = p->bias != 0;
+    r.bias_dtype = p->bias ? p->bias_dtype : CLATTN_F32;
+    r.mask = p->mask != 0;
+    r.alibi = p->alibi != 0;
+    r.sinks = p->sinks != 0;
+    r.q_lengths = p->q_lengths != 0;
+    r.kv_lengths = p->kv_lengths != 0;
+    r.lse = p->lse != 0;
+    r.scores = p->scores;
+    r.seq_q = rounded(p->seq_q, MOST_SEQ);
+    r.seq_kv = rounded(p->seq_kv, MOST_SEQ);
+    r.heads = rounded(smaller(p->batch ? p->batch : 1, MOST_HEADS) * smaller(p->heads, MOST_HEADS),
+                      MOST_HEADS);
+    const size_t ratio = rounded(p->heads / p->kv_heads, MOST_HEADS);
+    for (;;) {
+        r.kv_heads = r.heads / smaller(ratio, r.heads);
+        set_layouts(&r, &normal);
+        if (clattn_problem_check(&r, NULL, 0) == CLATTN_SUCCESS)
+            return r;
+        /* Rounding up took dims of a huge problem past the limits of indexing. It ends: with all
+         * three at 1 no tensor is longer than a row of the problem's own. */
+        size_t *largest = r.seq_q > r.seq_kv ? &r.seq_q : &r.seq_kv;
+        largest = *largest > r.heads ? largest : &r.heads;
+        *largest /= 2;
+    }
+}
+
+clattn_status clattn_problem_class(const clattn_problem *problem, char *text, size_t text_bytes,
+                                   size_t *needed)
+{
+    if (needed)
+        *needed = 0;
+    if (text && text_bytes > 0)
+        text[0] = '\0';
+    if (!text && text_bytes > 0)
+        return CLATTN_INVALID_ARGUMENT;
+    const clattn_status status = clattn_problem_check(problem, NULL, 0);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    const clattn_problem r = ca_problem_representative(problem);
+    return clattn_problem_print(&r, text, text_bytes, needed);
+}
+
+void ca_problem_class(const clattn_problem *p, char text[CA_CLASS_TEXT])
+{
+    const clattn_problem r = ca_problem_representative(p);
+
+    clattn_problem_print(&r, text, CA_CLASS_TEXT, NULL);
+}
+
+/* ---- likeness --------------------------------------------------------------------------------- */
+
+/* All that distinguishes classes. */
+enum fact {
+    DIRECTION,
+    SCORES_WANTED,
+    SCORES,
+    DTYPE,
+    ELEMENT_BYTES,
+    DIM_QK,
+    DIM_V,
+    UNIT_Q,
+    UNIT_K,
+    UNIT_V,
+    UNIT_O,
+    SOFTCAP,
+    BIAS,
+    BIAS_DTYPE,
+    MASK,
+    ALIBI,
+    SINKS,
+    Q_LENGTHS,
+    KV_LENGTHS,
+    FOLLOWS_LENGTHS,
+    LSE,
+    LIMIT_LEFT,
+    LIMIT_RIGHT,
+    CAUSAL,
+    WINDOW_LEFT,
+    WINDOW_RIGHT,
+    SEQ_Q,
+    SEQ_KV,
+    HEADS,
+    RATIO,
+    NUM_FACTS
+};
+
+/* What a difference costs in ca_class_distance(), in doublings of seq_q, and what a factor of two
+ * costs beside. Estimates; only their order matters much. Exact facts are defined to the compiler. */
+static const struct {
+    int exact;
+    double difference, doubling;
+} weights[NUM_FACTS] = {
+    [DIRECTION] = {1, INFINITY, 0},     /* other kernels altogether */
+    [SCORES_WANTED] = {1, INFINITY, 0}, /* most families cannot */
+    [SCORES] = {1, 0.5, 0},             /* one more store in another place */
+    [DTYPE] = {1, 1, 0},                /* conversions */
+    [ELEMENT_BYTES] = {1, 0, 3},        /* memory traffic, width of loads */
+    [DIM_QK] = {1, 0.5, 2},             /* local tiles, loop over dims */
+    [DIM_V] = {1, 0.5, 2},              /* registers for the output, local tiles */
+    [UNIT_Q] = {1, 0.5, 0},             /* read once per block */
+    [UNIT_K] = {1, 2, 0},               /* read by every block, in vectors or not */
+    [UNIT_V] = {1, 2, 0},               /* likewise */
+    [UNIT_O] = {1, 0.5, 0},             /* written once */
+    [SOFTCAP] = {1, 1, 0},              /* a tanh per score outweighs the exponential */
+    [BIAS] = {1, 2, 0},                 /* four bytes per score, which nothing shares */
+    [BIAS_DTYPE] = {1, 0.5, 0},         /* ... or two */
+    [MASK] = {1, 1.5, 0},               /* a byte per score */
+    [ALIBI] = {1, 0.5, 0},              /* one operation per score */
+    [SINKS] = {1, 0.25, 0},             /* once per row */
+    [Q_LENGTHS] = {1, 0.5, 0},          /* idle groups */
+    [KV_LENGTHS] = {1, 0.5, 0},         /* shorter loops, unequal ones */
+    [FOLLOWS_LENGTHS] = {1, 0.25, 0},   /* a few operations per group */
+    [LSE] = {1, 0.25, 0},               /* one store per row */
+    [LIMIT_LEFT] = {1, 2, 0},           /* tiles are skipped, and cut at the limit */
+    [LIMIT_RIGHT] = {1, 1, 0},          /* likewise */
+    [CAUSAL] = {0, 2, 0},               /* groups with unequal work */
+    [WINDOW_LEFT] = {0, 0, 0.5},        /* keys that a block sees */
+    [WINDOW_RIGHT] = {0, 0, 0.5},       /* likewise */
+    [SEQ_Q] = {0, 0, 1},                /* blocks of queries: how many groups, how full */
+    [SEQ_KV] = {0, 0, 0.5},             /* only the length of a loop, and what the cache holds */
+    [HEADS] = {0, 0, 0.5},              /* only how many groups */
+    [RATIO] = {0, 0, 0.25},             /* how often the cache has K and V already */
+};
+
+/* The facts of a representative. None is 0 where doublings count. */
+static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
+{
+    const int lengths = p->q_lengths || p->kv_lengths;
+    const int left = p->window_left != CLATTN_UNLIMITED;
+    const int right = p->window_right != CLATTN_UNLIMITED;
+    const size_t all[NUM_FACTS] = {
+        [DIRECTION] = (size_t)p->direction,
+        [SCORES_WANTED] = p->scores != CLATTN_SCORES_NONE,
+        [SCORES] = (size_t)p->scores,
+        [DTYPE] = (size_t)p->dtype,
+        [ELEMENT_BYTES] = ca_dtype_bytes(p->dtype),
+        [DIM_QK] = p->dim_qk,
+        [DIM_V] = p->dim_v,
+        [UNIT_Q] = p->q.stride[3] <= 1, /* 0 in a packed layout */
+        [UNIT_K] = p->k.stride[3] <= 1,
+        [UNIT_V] = p->v.stride[3] <= 1,
+        [UNIT_O] = p->o.stride[3] <= 1,
+        [SOFTCAP] = p->softcap > 0.0f,
+        [BIAS] = p->bias != 0,
+        [BIAS_DTYPE] = (size_t)p->bias_dtype,
+        [MASK] = p->mask != 0,
+        [ALIBI] = p->alibi != 0,
+        [SINKS] = p->sinks != 0,
+        [Q_LENGTHS] = p->q_lengths != 0,
+        [KV_LENGTHS] = p->kv_lengths != 0,
+        [FOLLOWS_LENGTHS] = lengths && p->diagonal == CLATTN_BOTTOM_RIGHT,
+        [LSE] = p->lse != 0,
+        [LIMIT_LEFT] = (size_t)left,
+        [LIMIT_RIGHT] = p->causal || right,
+        [CAUSAL] = p->causal != 0,
+        /* Without a limit a window is as wide as the keys. */
+        [WINDOW_LEFT] = 1 + (left ? (size_t)p->window_left : p->seq_kv),
+        [WINDOW_RIGHT] = 1 + (right ? (size_t)p->window_right : p->seq_kv),
+        [SEQ_Q] = p->seq_q,
+        [SEQ_KV] = p->seq_kv,
+        [HEADS] = p->heads,
+        [RATIO] = p->heads / p->kv_heads,
+    };
+
+    memcpy(facts, all, sizeof all);
+}
+
+int ca_classes_alike(const clattn_problem *a, const clattn_problem *b)
+{
+    size_t of_a[NUM_FACTS], of_b[NUM_FACTS];
+
+    examine(a, of_a);
+    examine(b, of_b);
+    for (size_t n = 0; n < NUM_FACTS; n++)
+        if (weights[n].exact && of_a[n] != of_b[n])
+            return 0;
+    return 1;
+}
+
+double ca_class_distance(const clattn_problem *a, const clattn_problem *b)
+{
+    size_t of_a[NUM_FACTS], of_b[NUM_FACTS];
+    double distance = 0.0;
+
+    examine(a, of_a);
+    examine(b, of_b);
+    for (size_t n = 0; n < NUM_FACTS; n++) {
+        if (of_a[n] == of_b[n])
+            continue;
+        distance += weights[n].difference;
+        if (weights[n].doubling > 0.0)
+            distance += weights[n].doubling * fabs(log2((double)of_a[n]) - log2((double)of_b[n]));
+    }
+    return distance;
+}
