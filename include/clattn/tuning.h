@@ -33,7 +33,8 @@ CLATTN_BEGIN
  * are there (scale aside), the bias's dtype, the kind of scores, unit strides along dim or not.
  * Rounded to the nearest power of two (by ratio), because speed varies slowly with them: batch *
  * heads (folded into heads, 1 to 128), heads / kv_heads, seq_q and seq_kv (1 to 65536) and the
- * sides of a window (no wider than the keys). All else is normal: packed layouts, full bias and mask, default scale.
+ * sides of a window (no wider than the keys). All else is normal: packed layouts, full bias and
+ * mask, default scale, one kind of diagonal.
  *
  * @param problem  Not null; passes clattn_problem_check().
  * @param text     NULL if @p text_bytes is 0; else receives the class, always terminated.
