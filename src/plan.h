@@ -7,6 +7,7 @@
 #include "context.h"
 #include "family.h"
 #include "problem.h"
+#include <clattn/plan.h>
 
 /* clSetKernelArg is not thread-safe on one kernel, so a plan holds several copies and a thread
  * takes a free one while it sets arguments and enqueues. */
