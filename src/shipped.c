@@ -1,0 +1,61 @@
+#include "shipped.h"
+#include "table_advice.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* src/shipped.json, embedded at build time. */
+extern const char ca_shipped_json[];
+
+struct ca_shipped {
+    pthread_mutex_t lock; /* guards parsed, and the table until it is */
+    int parsed;
+    struct ca_table table; /* never changes once it is parsed */
+};
+
+struct ca_shipped *ca_shipped_create(void)
+{
+    struct ca_shipped *shipped = calloc(1, sizeof *shipped);
+
+    if (shipped && pthread_mutex_init(&shipped->lock, NULL) != 0) {
+        free(shipped);
+        return NULL;
+    }
+    return shipped;
+}
+
+void ca_shipped_destroy(struct ca_shipped *shipped)
+{
+    if (!shipped)
+        return;
+    ca_table_free(&shipped->table);
+    pthread_mutex_destroy(&shipped->lock);
+    free(shipped);
+}
+
+/* The table; empty if memory ran out. */
+static const struct ca_table *table_of(struct ca_shipped *shipped)
+{
+    char reason[CA_REASON_BYTES];
+
+    pthread_mutex_lock(&shipped->lock);
+    if (!shipped->parsed)
+        ca_table_parse(ca_shipped_json, strlen(ca_shipped_json), &shipped->table, reason,
+                       sizeof reason);
+    shipped->parsed = 1;
+    pthread_mutex_unlock(&shipped->lock);
+    return &shipped->table;
+}
+
+size_t ca_shipped_find(struct ca_shipped *shipped, const clattn_problem *p,
+                       const clattn_device_info *dev, struct ca_candidate *candidates, size_t most)
+{
+    return ca_table_nearest(table_of(shipped), p, dev, candidates, most);
+}
+
+size_t ca_shipped_portfolio(struct ca_shipped *shipped, const clattn_problem *p,
+                            const clattn_device_info *dev, struct ca_candidate *seeds, size_t most)
+{
+    return ca_table_portfolio(table_of(shipped), p, dev, seeds, most);
+}
