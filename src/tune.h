@@ -18,7 +18,7 @@ struct ca_tune_event {
 
 /* What is known of one problem in the end. */
 struct ca_tune_result {
-    int known;    /* nothing was done: the store had fresh entries */
+    int known;    /* nothing was done: the store has fresh entries, or another problem stands for it */
     int searched; /* result holds something */
     struct ca_session_result result;
     struct ca_candidate top[CA_TOP]; /* the winner first */
@@ -40,7 +40,7 @@ struct ca_tune_hooks {
                     size_t count, const struct ca_known **known);
 };
 
-/* results: NULL, or count of them. Failed configurations are banned in the store, the top of each
+/* results: count of them, zero; hooks: not NULL. Failed configurations are banned in the store, the top of each
  * class is put there. */
 clattn_status ca_tune(clattn_context *ctx, const clattn_problem *problems, size_t count,
                       const clattn_tuning_options *options, const struct ca_tune_hooks *hooks,

@@ -1,0 +1,213 @@
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#include "tune.h"
+#include "choose.h"
+#include "context.h"
+#include "problem.h"
+#include "problem_class.h"
+#include "tune_group.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* For all problems when nothing is said; for each class whose stale entries are measured anew. */
+#define DEFAULT_SECONDS 60.0
+#define RENEWAL_SECONDS 2.0
+
+double ca_tune_clock(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static clattn_status check(const clattn_context *ctx, const clattn_problem *problems, size_t count,
+                           const clattn_tuning_options *o)
+{
+    const char *mistake = NULL;
+    char reason[8 * CA_REASON_BYTES];
+
+    if (!problems || count == 0)
+        mistake = "there is no problem to tune";
+    else if (o->struct_size != sizeof *o)
+        mistake = "options->struct_size is not that of this library";
+    else if (!(o->seconds >= 0.0 && o->seconds < HUGE_VAL))
+        mistake = "options->seconds must be finite and not negative";
+    else if (o->strategy && ca_strategy_find(o->strategy) == CA_NUM_STRATEGIES)
+        mistake = "options->strategy is not the name of a strategy";
+    if (mistake)
+        return ca_fail(&ctx->log, CLATTN_INVALID_ARGUMENT, "%s", mistake);
+    for (size_t n = 0; n < count; n++) {
+        struct ca_choices choices;
+        const clattn_status status =
+            ca_choose(ctx, &problems[n], NULL, &choices, reason, sizeof reason);
+        if (status != CLATTN_SUCCESS)
+            return ca_fail(&ctx->log, status, "problem %zu: %s", n, reason);
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* ---- groups ----------------------------------------------------------------------------------- */
+
+/* How a class gets its results. */
+enum state { KNOWN, RENEWAL, SEARCH };
+
+/* A class with fresh entries is known; one with none but stale entries is to be renewed. */
+static enum state state_of(const clattn_context *ctx, const clattn_problem *problem)
+{
+    struct ca_choices choices;
+    char reason[CA_REASON_BYTES];
+    enum state state = SEARCH;
+
+    ca_choose(ctx, problem, NULL, &choices, reason, sizeof reason); /* was checked */
+    for (size_t n = 0; n < choices.count; n++) {
+        if (choices.list[n].origin == CA_EXACT)
+            return KNOWN;
+        if (choices.list[n].origin == CA_EXACT_STALE)
+            state = RENEWAL;
+    }
+    return state;
+}
+
+/* The group that a problem joins: programs alike, results got in the same way. A new one at the
+ * end if there is none. NULL if a problem of its class is in a group already. */
+static struct ca_group *group_for(struct ca_group *groups, size_t *num_groups,
+                                  const clattn_problem *problem, int renewal)
+{
+    const clattn_problem mine = ca_problem_representative(problem);
+    struct ca_group *found = NULL;
+
+    for (size_t g = 0; g < *num_groups; g++) {
+        int alike = groups[g].renewal == renewal && groups[g].count < CA_GROUP_MOST;
+        for (size_t n = 0; n < groups[g].count; n++) {
+            const clattn_problem other = ca_problem_representative(&groups[g].problems[n]);
+            if (ca_class_distance(&mine, &other) == 0.0)
+                return NULL;
+            alike = alike && ca_classes_alike(&mine, &other);
+        }
+        if (alike)
+            found = &groups[g];
+    }
+    if (!found) {
+        found = &groups[(*num_groups)++];
+        found->renewal = renewal;
+    }
+    return found;
+}
+
+/* Fills at most count groups; problems whose class is known, or that another one stands for, are
+ * marked as known. Returns how many. */
+static size_t make_groups(const struct ca_tuning *tuning, const clattn_problem *problems,
+                          struct ca_group *groups)
+{
+    size_t num_groups = 0;
+
+    for (size_t n = 0; n < tuning->num_problems; n++) {
+        const enum state state =
+            tuning->options->again ? SEARCH : state_of(tuning->ctx, &problems[n]);
+        struct ca_group *group =
+            state == KNOWN ? NULL : group_for(groups, &num_groups, &problems[n], state == RENEWAL);
+        tuning->results[n].known = !group;
+        if (!group)
+            continue;
+        group->index[group->count] = n;
+        group->problems[group->count++] = ca_problem_normal(&problems[n]);
+    }
+    return num_groups;
+}
+
+/* A group's share of what is left. Compiling costs a group as much as measuring two problems. */
+static void limit(const struct ca_tuning *tuning, struct ca_group *groups, size_t num_groups)
+{
+    const clattn_tuning_options *o = tuning->options;
+    const double left = tuning->end - ca_tune_clock();
+    double sum = 0.0;
+
+    for (size_t g = 0; g < num_groups; g++)
+        sum += 2.0 + (double)groups[g].count;
+    const double share = (2.0 + (double)groups[0].count) / sum;
+    if (isfinite(left))
+        groups[0].max_seconds = fmax(left * share, 1e-3);
+    if (o->evaluations)
+        groups[0].max_evaluations =
+            (size_t)fmax(1.0, ((double)o->evaluations - (double)tuning->evaluations) * share + 0.5);
+    if (groups[0].renewal) {
+        const double most = RENEWAL_SECONDS * (double)groups[0].count;
+        groups[0].max_seconds = fmin(most, fmax(left, 1e-3));
+    }
+    groups[0].later_seconds = isfinite(left) ? fmax(left - groups[0].max_seconds, 0.0) : 0.0;
+}
+
+/* ---- the tuning ------------------------------------------------------------------------------- */
+
+static int is_spent(const struct ca_tuning *tuning)
+{
+    const size_t most = tuning->options->evaluations;
+
+    return tuning->ended || ca_tune_clock() >= tuning->end || (most && tuning->evaluations >= most);
+}
+
+/* A group that cannot be tuned does not keep the others from it; its failure is returned. */
+static clattn_status tune_groups(struct ca_tuning *tuning, struct ca_group *groups, size_t count)
+{
+    clattn_status first = CLATTN_SUCCESS;
+
+    for (size_t g = 0; g < count && !is_spent(tuning); g++) {
+        limit(tuning, groups + g, count - g);
+        const clattn_status status = ca_group_tune(tuning, &groups[g]);
+        if (first == CLATTN_SUCCESS)
+            first = status;
+    }
+    return first;
+}
+
+clattn_status ca_tune(clattn_context *ctx, const clattn_problem *problems, size_t count,
+                      const clattn_tuning_options *options, const struct ca_tune_hooks *hooks,
+                      struct ca_tune_result *results)
+{
+    static const clattn_tuning_options defaults = {.struct_size = sizeof defaults};
+
+    if (!options)
+        options = &defaults;
+    clattn_status status = check(ctx, problems, count, options);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    const double seconds = options->seconds > 0.0 ? options->seconds
+                           : options->evaluations ? INFINITY
+                                                  : DEFAULT_SECONDS;
+    const double begin = ca_tune_clock();
+    struct ca_tuning tuning = {.ctx = ctx,
+                               .options = options,
+                               .hooks = hooks,
+                               .results = results,
+                               .num_problems = count,
+                               .begin = begin,
+                               .end = begin + seconds};
+    struct ca_group *groups = calloc(count, sizeof *groups);
+    if (groups)
+        status = tune_groups(&tuning, groups, make_groups(&tuning, problems, groups));
+    else
+        status = ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a tuning");
+    free(groups);
+    return status;
+}
+
+clattn_status clattn_tune(clattn_context *context, const clattn_problem *problems, size_t count,
+                          const clattn_tuning_options *options, size_t *tuned)
+{
+    static const struct ca_tune_hooks none = {0};
+
+    if (tuned)
+        *tuned = 0;
+    if (!context)
+        return CLATTN_INVALID_ARGUMENT;
+    struct ca_tune_result *results = calloc(count ? count : 1, sizeof *results);
+    if (!results)
+        return ca_fail(&context->log, CLATTN_OUT_OF_MEMORY, "no host memory for a tuning");
+    const clattn_status status = ca_tune(context, problems, count, options, &none, results);
+    for (size_t n = 0; tuned && n < count; n++)
+        *tuned += results[n].searched != 0;
+    free(results);
+    return status;
+}

@@ -1,0 +1,160 @@
+#include "context.h"
+#include "problem_class.h"
+#include "store.h"
+#include "tune_run.h"
+#include "tune_space.h"
+
+/* ---- failures --------------------------------------------------------------------------------- */
+
+static const char *outcome_text(enum ca_outcome outcome)
+{
+    static const char *const texts[CA_NUM_OUTCOMES] = {
+        [CA_CORRECT] = "right",
+        [CA_COMPILE_FAILED] = "does not build",
+        [CA_RUNTIME_FAILED] = "fails",
+        [CA_CONSTRAINT_FAILED] = "does not fit",
+        [CA_TIMED_OUT] = "takes too long",
+        [CA_WRONG] = "computes wrong results",
+    };
+
+    return texts[outcome];
+}
+
+void ca_run_note(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
+                 const struct ca_reading *reading)
+{
+    char reason[CA_REASON_BYTES + 64];
+
+    if (reading->outcome == CA_CORRECT) {
+        run->worked = 1;
+        return;
+    }
+    if (reading->outcome == CA_CONSTRAINT_FAILED)
+        return;
+    run->failure = reading->outcome == CA_WRONG            ? CLATTN_MISCOMPILED
+                   : reading->outcome == CA_COMPILE_FAILED ? CLATTN_BUILD_FAILED
+                                                           : CLATTN_OPENCL_ERROR;
+    ca_reason(reason, sizeof reason, "%s%s%s", outcome_text(reading->outcome),
+              reading->reason[0] ? ": " : "", reading->reason);
+    ca_store_ban_candidate(run->tuning->ctx->store, candidate, &run->group->problems[problem],
+                           reason);
+}
+
+/* ---- the session's bench ---------------------------------------------------------------------- */
+
+static void bench_announce(void *user, const size_t *configs, size_t count)
+{
+    const struct ca_run *run = user;
+    struct ca_candidate candidates[CA_SESSION_SEEDS];
+    size_t num = 0;
+
+    for (size_t n = 0; n < count && num < CA_SESSION_SEEDS; n++)
+        num += ca_tune_candidate(run->space, configs[n], &candidates[num]);
+    run->measurer.announce(run->measurer.user, candidates, num);
+}
+
+static void bench_build(void *user, size_t config, struct ca_reading *reading)
+{
+    struct ca_run *run = user;
+    struct ca_candidate candidate;
+
+    ca_tune_candidate(run->space, config, &candidate);
+    run->measurer.build(run->measurer.user, &candidate, reading);
+    ca_run_note(run, 0, &candidate, reading);
+}
+
+static void bench_measure(void *user, size_t problem, size_t config, double best,
+                          struct ca_reading *reading)
+{
+    struct ca_run *run = user;
+    struct ca_candidate candidate;
+
+    ca_tune_candidate(run->space, config, &candidate);
+    run->measurer.measure(run->measurer.user, problem, &candidate, best, reading);
+    ca_run_note(run, problem, &candidate, reading);
+}
+
+static void bench_round(void *user, size_t problem, const size_t *configs, size_t count,
+                        double *times)
+{
+    struct ca_run *run = user;
+    struct ca_candidate candidates[CA_FINALISTS + 1];
+
+    for (size_t n = 0; n < count; n++)
+        ca_tune_candidate(run->space, configs[n], &candidates[n]);
+    run->measurer.round(run->measurer.user, problem, candidates, count, times);
+}
+
+struct ca_bench ca_run_bench(struct ca_run *run)
+{
+    return (struct ca_bench){.user = run,
+                             .announce = run->measurer.announce ? bench_announce : NULL,
+                             .build = bench_build,
+                             .measure = bench_measure,
+                             .round = bench_round};
+}
+
+/* ---- events ----------------------------------------------------------------------------------- */
+
+double ca_run_clock(void *user)
+{
+    (void)user;
+    return ca_tune_clock();
+}
+
+bool ca_run_allows(void *user, size_t problem, size_t config)
+{
+    const struct ca_run *run = user;
+    struct ca_candidate candidate;
+
+    return ca_tune_candidate(run->space, config, &candidate) &&
+           ca_tune_fits(&candidate, &run->group->problems[problem], &run->tuning->ctx->device);
+}
+
+/* Tells the observer and the hook. False if one of them ends the tuning. */
+static bool tell(struct ca_run *run, const struct ca_session_event *event,
+                 const struct ca_candidate *candidate)
+{
+    struct ca_tuning *tuning = run->tuning;
+    char class[CA_CLASS_TEXT], text[CA_CANDIDATE_TEXT];
+    const int failed = event->reading && event->reading->outcome != CA_CORRECT;
+
+    ca_problem_class(&run->group->problems[event->problem], class);
+    ca_candidate_print(candidate, text);
+    const clattn_tuning_progress progress = {
+        .struct_size = sizeof progress,
+        .phase = ca_phase_name(event->phase),
+        .problem_class = class,
+        .problem = run->group->index[event->problem],
+        .num_problems = tuning->num_problems,
+        .evaluations = run->before + event->evaluations,
+        .seconds = ca_tune_clock() - tuning->begin,
+        .seconds_left = event->seconds_left + run->group->later_seconds,
+        .configuration = text,
+        .failure = failed ? event->reading->reason : NULL,
+        .best = event->best,
+        .untuned = event->incumbent,
+    };
+    const struct ca_tune_event out = {.progress = &progress,
+                                      .space = run->space,
+                                      .candidate = candidate,
+                                      .problem = progress.problem,
+                                      .config = event->config,
+                                      .reading = event->reading};
+    tuning->evaluations = progress.evaluations;
+    if (tuning->options->observer &&
+        tuning->options->observer(&progress, tuning->options->user_data))
+        tuning->ended = 1;
+    if (tuning->hooks->event && !tuning->hooks->event(tuning->hooks->user, &out))
+        tuning->ended = 1;
+    return !tuning->ended;
+}
+
+bool ca_run_event(void *user, const struct ca_session_event *event)
+{
+    struct ca_run *run = user;
+    struct ca_candidate candidate;
+
+    ca_tune_candidate(run->space, event->config, &candidate);
+    return tell(run, event, &candidate);
+}

@@ -1,0 +1,62 @@
+/* One group's tuning: what its parts share. */
+#ifndef CA_TUNE_RUN_H
+#define CA_TUNE_RUN_H
+
+#include "tune_group.h"
+
+struct ca_run {
+    struct ca_tuning *tuning;
+    struct ca_group *group;
+    struct ca_measurer measurer;
+    struct ca_space *space;
+    double begin;          /* ca_tune_clock() */
+    size_t before;         /* evaluations of earlier groups and of the families' comparison */
+    int worked;            /* some candidate is right */
+    clattn_status failure; /* of the last one that is not */
+};
+
+/* ---- tune_bench.c: between the session and the measurer ---------------------------------------- */
+
+/* The bench and the callbacks of a session; their user is the run. */
+struct ca_bench ca_run_bench(struct ca_run *run);
+double ca_run_clock(void *user);
+bool ca_run_allows(void *user, size_t problem, size_t config);
+bool ca_run_event(void *user, const struct ca_session_event *event);
+
+/* Bans what failed: no plan and no other tuning is to meet it again. */
+void ca_run_note(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
+                 const struct ca_reading *reading);
+
+/* ---- tune_seeds.c: which families are searched, from where ------------------------------------- */
+
+enum { CA_MAX_FAMILIES = 16 };
+
+/* Each family's untuned candidate on the group's smallest problem. */
+struct ca_comparison {
+    struct ca_candidate candidates[CA_MAX_FAMILIES];
+    struct ca_reading readings[CA_MAX_FAMILIES];
+    size_t family[CA_MAX_FAMILIES]; /* ca_family_at()'s index */
+    size_t count;
+    size_t problem;
+};
+
+/* Measures the families' candidates. The bits of those that are worth a search. */
+unsigned ca_run_compare(struct ca_run *run, struct ca_comparison *comparison);
+
+/* The bits of the families of a problem's stale entries. */
+unsigned ca_run_stale_families(const struct ca_run *run, size_t problem);
+
+/* What plans use without tuning: its family's bit, or 0 if nothing is left that may be used, and
+ * incumbent->family is NULL. */
+unsigned ca_run_incumbent(const struct ca_run *run, size_t problem, struct ca_candidate *incumbent);
+
+struct ca_seeds {
+    size_t configs[CA_SESSION_SEEDS];
+    size_t count;
+};
+
+/* The incumbent, what the store knows of this class and the nearest, the shipped portfolio. */
+void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_candidate *incumbent,
+                  struct ca_seeds *seeds);
+
+#endif
