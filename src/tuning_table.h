@@ -10,6 +10,12 @@
 /* Most entries that a class keeps, and most samples that an entry keeps. */
 enum { CA_TABLE_TOP = 5, CA_TABLE_SAMPLES = 64 };
 
+/* What a document may hold: bytes in all, and entries of a class (unions exceed CA_TABLE_TOP). */
+enum { CA_TABLE_BYTES = 32 << 20, CA_TABLE_CLASS_ENTRIES = 1024 };
+
+/* Most bytes of its texts, the terminating 0 included. They are printable ASCII. */
+enum { CA_TABLE_NAME = 64, CA_TABLE_LINE = 256, CA_TABLE_SENTENCE = 1024 };
+
 /* One configuration of a class. Texts are owned. */
 struct ca_entry {
     char *family, *tunables;    /* all tunables, "NAME=value ..." in the family's order */
@@ -48,6 +54,7 @@ struct ca_table {
     size_t num_devices;
 };
 
+/* Frees what it holds and leaves an empty table. */
 void ca_table_free(struct ca_table *table);
 
 /* Reads a document. False, with the reason and an empty table, if it is not one of this version, or
@@ -55,6 +62,11 @@ void ca_table_free(struct ca_table *table);
  * texts that do not parse as problem or tunables' syntax): nothing of such a file is believed. */
 int ca_table_parse(const char *text, size_t bytes, struct ca_table *table, char *reason,
                    size_t reason_bytes);
+
+/* The same for those who must tell a damaged document (CLATTN_FILE_ERROR) from a lack of memory
+ * (CLATTN_OUT_OF_MEMORY), which says nothing about the document. */
+clattn_status ca_table_read(const char *text, size_t bytes, struct ca_table *table, char *reason,
+                            size_t reason_bytes);
 
 /* The document as text, sorted, indented, one sample list per line; the caller frees it. NULL
  * without memory. Equal tables give equal texts. */
@@ -78,5 +90,51 @@ int ca_device_table_is(const struct ca_device_table *table, const clattn_device_
 /* NULL if there is none. */
 const struct ca_class *ca_device_table_class(const struct ca_device_table *table,
                                              const char *problem_class);
+
+/* ---- its parts -------------------------------------------------------------------------------- */
+
+/* A copy in which everything but printable ASCII is '?', cut to fit text_bytes: sentences and names
+ * of drivers may hold anything. NULL without memory. */
+char *ca_text_clean(const char *text, size_t text_bytes);
+
+/* NULL, or what a document may not hold. */
+const char *ca_class_text_wrong(const char *text);
+const char *ca_entry_wrong(const struct ca_entry *entry);
+const char *ca_banned_wrong(const struct ca_banned *banned);
+const char *ca_device_table_wrong(const struct ca_device_table *table); /* its own texts */
+
+/* Deep copies; false without memory, and then nothing is held. */
+int ca_entry_copy(struct ca_entry *to, const struct ca_entry *from);
+int ca_banned_copy(struct ca_banned *to, const struct ca_banned *from);
+
+void ca_entry_free(struct ca_entry *entry);
+void ca_class_free(struct ca_class *class);
+void ca_banned_free(struct ca_banned *banned);
+void ca_device_table_free(struct ca_device_table *table);
+
+/* Orders as by strcmp(): entries by time and then by everything else, 0 only for equal ones;
+ * devices, classes and bans by what tells them apart. */
+int ca_entry_order(const void *a, const void *b);
+int ca_device_table_order(const void *a, const void *b);
+int ca_class_order(const void *a, const void *b);
+int ca_banned_order(const void *a, const void *b);
+
+/* Whether the configurations are the same: family, tunables and hashes. */
+int ca_entries_same(const struct ca_entry *a, const struct ca_entry *b);
+
+/* Room for one more element at the end of an array, all zero; NULL without memory, and then nothing
+ * has changed. The caller counts it. */
+void *ca_array_grow(void **array, size_t count, size_t element_bytes);
+
+/* The table of the same device, driver and platform, made if it is not there; NULL without memory. */
+struct ca_device_table *ca_table_make_device(struct ca_table *table,
+                                             const struct ca_device_table *like);
+
+/* As ca_table_merge(), for one device; *added grows. */
+int ca_device_table_merge(struct ca_table *to, const struct ca_device_table *from, size_t *added);
+
+/* The class, made if it is not there; NULL without memory. */
+struct ca_class *ca_device_table_make_class(struct ca_device_table *table,
+                                            const char *problem_class);
 
 #endif
