@@ -34,8 +34,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 {
     /* The least private memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
-        [WIDTH_INDEX] = 4, [MV_INDEX] = 1,  [NB_INDEX] = 4,
-        [DB_INDEX] = 3,    [BN_INDEX] = 24, [BLOCKS_INDEX] = 1};
+        [WIDTH_INDEX] = 4, [MV_INDEX] = 1,  [NB_INDEX] = 8,
+        [DB_INDEX] = 8,    [BN_INDEX] = 24, [BLOCKS_INDEX] = 1};
 
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which a fused family never forms";
@@ -45,7 +45,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 /* Sums that fill the registers: 24 of 32 with vectors of 16, else 12 of 16. */
 static void block_registers(const size_t mv, const int wide, size_t *values)
 {
-    static const size_t sums[2][5] = {{0, 12, 6, 4, 3}, {0, 12, 12, 8, 6}};
+    static const size_t sums[2][5] = {{0, 12, 6, 4}, {0, 12, 12, 8, 6}}; /* by wide, mv */
 
     values[MV_INDEX] = mv;
     values[NB_INDEX] = sums[wide][mv];
@@ -57,7 +57,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     const int wide = dev->vector_width_float >= 16;
 
     values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
-    block_registers(p->seq_q <= 256 ? 1 : p->seq_q < 1024 ? 2 : 4, wide, values);
+    block_registers(p->seq_q <= 256 ? 1 : p->seq_q < 1024 ? 2 : wide ? 4 : 3, wide, values);
     values[PAIRS_INDEX] = p->causal != 0;
     values[BLOCKS_INDEX] = p->causal ? 2 : 8; /* more would straddle the diagonal */
     while (values[BLOCKS_INDEX] > 1 && groups(p, values) < (size_t)4 * dev->compute_units)
@@ -68,7 +68,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         block_registers(values[MV_INDEX] - 1, wide, values);
     if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
         values[WIDTH_INDEX] = 4;
-        values[NB_INDEX] = 4;
+        block_registers(1, 0, values);
         values[BN_INDEX] = 24;
     }
 }
