@@ -226,7 +226,7 @@ static const struct {
     [LIMIT_LEFT] = {1, 2, 0},           /* tiles are skipped, and cut at the limit */
     [LIMIT_RIGHT] = {1, 1, 0},          /* likewise */
     [CAUSAL] = {0, 2, 0},               /* groups with unequal work */
-    [WINDOW_LEFT] = {0, 0, 0.5},        /* keys that a block sees */
+    [WINDOW_LEFT] = {0, 0, 0.5},        /* the share of tiles that is skipped */
     [WINDOW_RIGHT] = {0, 0, 0.5},       /* likewise */
     [SEQ_Q] = {0, 0, 1},                /* blocks of queries: how many groups, how full */
     [SEQ_KV] = {0, 0, 0.5},             /* only the length of a loop, and what the cache holds */
@@ -234,12 +234,18 @@ static const struct {
     [RATIO] = {0, 0, 0.25},             /* how often the cache has K and V already */
 };
 
+/* How many times the keys are as wide as a window's side. */
+static size_t window_share(int64_t side, size_t seq_kv)
+{
+    if (side == CLATTN_UNLIMITED)
+        return 1;
+    return side == 0 ? 2 * seq_kv : seq_kv / (size_t)side;
+}
+
 /* The facts of a representative. None is 0 where doublings count. */
 static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
 {
     const int lengths = p->q_lengths || p->kv_lengths;
-    const int left = p->window_left != CLATTN_UNLIMITED;
-    const int right = p->window_right != CLATTN_UNLIMITED;
     const size_t all[NUM_FACTS] = {
         [DIRECTION] = (size_t)p->direction,
         [SCORES_WANTED] = p->scores != CLATTN_SCORES_NONE,
@@ -262,12 +268,11 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [KV_LENGTHS] = p->kv_lengths != 0,
         [FOLLOWS_LENGTHS] = lengths && p->diagonal == CLATTN_BOTTOM_RIGHT,
         [LSE] = p->lse != 0,
-        [LIMIT_LEFT] = (size_t)left,
-        [LIMIT_RIGHT] = p->causal || right,
+        [LIMIT_LEFT] = p->window_left != CLATTN_UNLIMITED,
+        [LIMIT_RIGHT] = p->causal || p->window_right != CLATTN_UNLIMITED,
         [CAUSAL] = p->causal != 0,
-        /* Without a limit a window is as wide as the keys. */
-        [WINDOW_LEFT] = 1 + (left ? (size_t)p->window_left : p->seq_kv),
-        [WINDOW_RIGHT] = 1 + (right ? (size_t)p->window_right : p->seq_kv),
+        [WINDOW_LEFT] = window_share(p->window_left, p->seq_kv),
+        [WINDOW_RIGHT] = window_share(p->window_right, p->seq_kv),
         [SEQ_Q] = p->seq_q,
         [SEQ_KV] = p->seq_kv,
         [HEADS] = p->heads,
