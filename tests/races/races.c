@@ -24,7 +24,7 @@ struct item {
 /* Small tiles, so that even these shapes have several along every dimension. */
 #define SMALL_TILES "BLOCK_Q=8 BLOCK_KV=8 LANES=4 ROWS=4 STAGE_D=8 STAGE_V=4 LOAD_WIDTH=4 PADDING=4"
 #define SMALL_GROUPS "GROUP_X=4 GROUP_Y=2 ITEM_X=4 ITEM_Y=4 VECTOR=4 DEPTH=8"
-#define SMALL_LANES "WIDTH=4 MV=1 NB=4 DB=4 BN=24"
+#define SMALL_LANES "WIDTH=4 MV=2 NB=4 DB=4 BN=24"
 
 static const struct item items[] = {
     {NULL, NULL, "fwd f32 q7 k9 d5"},
