@@ -1,29 +1,77 @@
-/* The problem that a program must solve before it is trusted: data and right answers. */
+/* Data and right answers that a program's results are compared with: a small, hostile problem that
+ * it must solve before it is trusted, or an ordinary one of real size. */
 #ifndef CA_TRUST_CASE_H
 #define CA_TRUST_CASE_H
 
+#include "context.h"
 #include "family.h"
+#include <clattn/attention.h>
+
+/* A right answer and how far a result may lie from it. A NaN or an infinity is expected as it is. */
+struct ca_bounded {
+    double value, bound;
+};
 
 struct ca_trust_case {
-    clattn_problem problem; /* normal: the features of the real one, small and ragged */
+    clattn_problem problem; /* normal */
     /* One block of bytes per tensor, of its span between two guard bands of CA_TRUST_GUARD
      * bytes; NULL if the problem has no such tensor. Outputs are filled with CA_TRUST_FILL. */
     unsigned char *bytes[CA_WORKSPACE];
-    size_t sizes[CA_WORKSPACE]; /* of the blocks */
-    /* Right answers, in the order of (batch, heads, seq_q, ...). */
-    double *o, *lse, *scores;
-    double tolerance; /* of o and the scores, relative to the largest value */
+    size_t sizes[CA_WORKSPACE]; /* of the blocks; 0 if the problem has no such tensor */
+    /* The rows that are judged, (b * heads + h) * seq_q + i, and their right answers. */
+    size_t *rows, num_rows;
+    struct ca_bounded *o;      /* dim_v for each row */
+    struct ca_bounded *lse;    /* one for each row */
+    struct ca_bounded *scores; /* seq_kv for each row; NULL if the problem hands out none */
 };
 
-enum { CA_TRUST_GUARD = 256, CA_TRUST_FILL = 0xff }; /* NaN in every dtype */
+/* A guard band keeps the alignment of a whole allocation. A fill is NaN in every dtype. */
+enum { CA_TRUST_GUARD = 4096, CA_TRUST_FILL = 0xff };
 
-/* Makes the case for a normal problem. False, with everything freed, if memory runs out. */
+/* Bytes of the blocks of a normal problem, each into sizes (0: no such tensor). */
+void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE]);
+
+/* The hostile case for a normal problem: small and ragged, with all of its options, rows that see
+ * nothing, NaN and huge values behind masks. False, with everything freed, without memory. */
 int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *p);
+
+/* The problem itself, which is normal and not empty: random data, a quarter of the mask hidden,
+ * lengths of at least a half; about rows rows are judged, the first and the last among them.
+ * Only outputs keep their blocks: ca_trust_case_drop_inputs() after the upload. */
+int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p);
+void ca_trust_case_drop_inputs(struct ca_trust_case *c);
 
 void ca_trust_case_free(struct ca_trust_case *c);
 
-/* NULL if the results in bytes[] are right and nothing was written outside of them, else what is
- * wrong, as a sentence in text. */
-const char *ca_trust_case_judge(const struct ca_trust_case *c, char *text, size_t text_bytes);
+/* Fills in the answers for rows[] from the data (src/trust_case_answer.c). 0 without memory. */
+int ca_trust_case_solve(struct ca_trust_case *c);
+
+/* NULL if the results in bytes[] are right, every element was written and nothing outside of them
+ * was, else what is wrong, as a sentence in text. *error is the worst judged element's distance
+ * from its answer over its bound, at most CA_TRUST_WORST. (src/trust_case_judge.c) */
+#define CA_TRUST_WORST 1e30
+const char *ca_trust_case_judge(const struct ca_trust_case *c, double *error, char *text,
+                                size_t text_bytes);
+
+/* ---- on the device (src/trust_case_device.c) ---------------------------------------------------- */
+
+/* Makes a buffer of each block. On failure those made so far are there, to be released. */
+clattn_status ca_trust_case_upload(const clattn_context *ctx, const struct ca_trust_case *c,
+                                   cl_mem buffers[CA_WORKSPACE]);
+
+/* Fills the outputs with CA_TRUST_FILL again. */
+clattn_status ca_trust_case_clear(const clattn_context *ctx, const struct ca_trust_case *c,
+                                  cl_command_queue queue, const cl_mem buffers[CA_WORKSPACE]);
+
+/* Reads the outputs' blocks, waiting for all that the queue holds. */
+clattn_status ca_trust_case_download(const clattn_context *ctx, struct ca_trust_case *c,
+                                     cl_command_queue queue, const cl_mem buffers[CA_WORKSPACE]);
+
+/* The tensors inside of the buffers; no workspace. */
+clattn_forward ca_trust_case_tensors(const struct ca_trust_case *c,
+                                     const cl_mem buffers[CA_WORKSPACE]);
+
+/* Releases the buffers that there are and clears them. */
+void ca_trust_case_release(cl_mem buffers[CA_WORKSPACE]);
 
 #endif
