@@ -13,6 +13,8 @@ static const char help[] =
     "  devices                     every OpenCL device and its facts\n"
     "  verify FILE.safetensors...  compare with the answers in files\n"
     "  run [WHAT...]               time problems beside the device's measured peaks\n"
+    "  duel PROBLEM CONFIGURATION...  race configurations of one problem\n"
+    "  plan PROBLEM                time what happens before a process's first result\n"
     "\n"
     "clattn-bench COMMAND --help says more; --version prints the library's version.\n"
     "Without --device the environment variable CLATTN_DEVICE chooses, else the first GPU, else\n"
@@ -24,7 +26,11 @@ static const char help[] =
 static const struct command {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {{"devices", devices_command}, {"verify", verify_command}, {"run", run_command}};
+} commands[] = {{"devices", devices_command},
+                {"verify", verify_command},
+                {"run", run_command},
+                {"duel", duel_command},
+                {"plan", plan_command}};
 
 int main(int argc, char **argv)
 {

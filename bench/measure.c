@@ -1,7 +1,9 @@
 #include "measure.h"
+#include "compare.h"
 #include "timing.h"
 #include "values.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,6 +92,27 @@ static bool finish(struct measurement *m, struct message *why)
     return err == CL_SUCCESS || message_set(why, "clFinish failed with %d", err);
 }
 
+static bool name_configuration(struct measurement *m, struct message *why)
+{
+    const size_t bytes = strlen(m->info.family) + strlen(m->info.tunables) + 2;
+
+    m->configuration = malloc(bytes);
+    if (m->configuration == NULL)
+        return message_set(why, "no memory for the name of a configuration");
+    snprintf(m->configuration, bytes, "%s%s%s", m->info.family,
+             m->info.tunables[0] != '\0' ? " " : "", m->info.tunables);
+    return true;
+}
+
+static bool execute_first(struct measurement *m, struct message *why)
+{
+    const double begin = timing_clock();
+    const bool ok = execute(m, NULL, why) && finish(m, why);
+
+    m->first_seconds = timing_clock() - begin;
+    return ok;
+}
+
 bool measurement_open(struct measurement *m, const struct target *target,
                       const struct attention_case *attention, const clattn_plan_options *options,
                       struct message *why)
@@ -97,13 +120,15 @@ bool measurement_open(struct measurement *m, const struct target *target,
     memset(m, 0, sizeof *m);
     m->target = target;
     m->info.struct_size = sizeof m->info;
+    const double begin = timing_clock();
     clattn_status status =
         clattn_plan_create(target->context, &attention->problem, options, &m->plan);
+    m->plan_seconds = timing_clock() - begin;
     if (status == CLATTN_SUCCESS)
         status = clattn_plan_describe(m->plan, &m->info);
     if (status != CLATTN_SUCCESS)
         fail(m, "clattn_plan_create", status, why);
-    else if (make_buffers(m, attention, why) && execute(m, NULL, why) && finish(m, why))
+    else if (name_configuration(m, why) && make_buffers(m, attention, why) && execute_first(m, why))
         return true;
     measurement_close(m);
     return false;
@@ -122,6 +147,7 @@ void measurement_close(struct measurement *m)
         if (buffer->buffer != NULL)
             clReleaseMemObject(buffer->buffer);
     }
+    free(m->configuration);
     clattn_plan_release(m->plan);
     memset(m, 0, sizeof *m);
 }
@@ -140,7 +166,16 @@ static bool read_back(const struct measurement *m, const clattn_buffer *from, si
     return err == CL_SUCCESS || message_set(why, "clEnqueueReadBuffer failed with %d", err);
 }
 
-bool measurement_results(const struct measurement *m, const struct attention_case *attention,
+static void free_results(struct results *results)
+{
+    free(results->o);
+    free(results->lse);
+    free(results->scores);
+    *results = (struct results){0};
+}
+
+/* The results of the last execution, to be freed. */
+static bool read_results(const struct measurement *m, const struct attention_case *attention,
                          struct results *results, struct message *why)
 {
     const struct sizes sizes = output_sizes(&attention->problem);
@@ -151,16 +186,28 @@ bool measurement_results(const struct measurement *m, const struct attention_cas
 
     *results = (struct results){.o = o, .lse = lse, .scores = scores};
     if (!ok)
-        measurement_free_results(results);
+        free_results(results);
     return ok;
 }
 
-void measurement_free_results(struct results *results)
+bool measurement_check(const struct measurement *m, const struct attention_case *attention,
+                       struct worst *worst, struct message *why)
 {
-    free(results->o);
-    free(results->lse);
-    free(results->scores);
-    *results = (struct results){0};
+    const struct tolerance by_dtype = {-1.0, -1.0};
+    struct results results;
+    bool ok = true;
+
+    if (!read_results(m, attention, &results, why))
+        return false;
+    if (attention->o.data == NULL) {
+        ok = check_results(attention, &results, worst, why);
+    } else {
+        compare_answer(worst, &attention->o, attention->problem.dtype, results.o, by_dtype);
+        if (results.scores != NULL)
+            compare_answer(worst, &attention->scores, CLATTN_F32, results.scores, by_dtype);
+    }
+    free_results(&results);
+    return ok;
 }
 
 static bool enqueue(void *work, cl_event *end, struct message *why)

@@ -10,8 +10,11 @@ struct measurement {
     const struct target *target;
     clattn_plan *plan;
     clattn_plan_info info;
+    char *configuration; /* "FAMILY NAME=value ...", as the duel takes it. */
     clattn_forward tensors;
-    double seconds; /* Of one execution, as last seen. */
+    double plan_seconds;  /* What making the plan took, on the host's clock. */
+    double first_seconds; /* What the first execution took there. */
+    double seconds;       /* Of one execution, as last seen. */
 };
 
 /* Makes the plan, copies the data to the device and executes once, which also compiles what the
@@ -22,12 +25,11 @@ bool measurement_open(struct measurement *measurement, const struct target *targ
 
 void measurement_close(struct measurement *measurement);
 
-/* The results of the last execution; free them with measurement_free_results(). */
-bool measurement_results(const struct measurement *measurement,
-                         const struct attention_case *attention, struct results *results,
-                         struct message *why);
-
-void measurement_free_results(struct results *results);
+/* Compares the results of the last execution with the answer in the case, if it has one, else with
+ * double precision. */
+bool measurement_check(const struct measurement *measurement,
+                       const struct attention_case *attention, struct worst *worst,
+                       struct message *why);
 
 /* Executes back to back for about `busy` seconds; the time of one as timing_median() has it. */
 bool measurement_sample(struct measurement *measurement, double busy, double *seconds,

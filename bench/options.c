@@ -15,6 +15,15 @@ bool option_number(const char *option, const char *text, double low, double high
     return true;
 }
 
+bool option_choice(const clattn_plan_options *options, struct message *why)
+{
+    const int choices = (options->family != NULL) + (options->flags & CLATTN_PLAN_UNTUNED ? 1 : 0) +
+                        (options->flags & CLATTN_PLAN_KNOWN_ONLY ? 1 : 0);
+
+    return choices <= 1 ||
+           message_set(why, "--family, --untuned and --known-only exclude each other");
+}
+
 int option_usage(const char *command, const char *reason)
 {
     if (reason[0] != '\0') /* getopt has spoken otherwise */

@@ -39,21 +39,23 @@ static json_t *numbers(const struct samples *samples, double unit)
     return array;
 }
 
-static json_t *make_record(const struct record *r)
+json_t *results_milliseconds(const struct samples *seconds)
 {
-    const double seconds = samples_median(&r->seconds);
+    return json_pack("{s:o, s:o, s:o}", "median", number(samples_median(seconds) * 1e3), "minimum",
+                     number(samples_minimum(seconds) * 1e3), "samples", numbers(seconds, 1e3));
+}
 
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:{s:o, s:o, s:o}, s:o, s:o, s:{s:s, s:o, s:o, s:o, "
-        "s:I}, s:b}",
-        "name", r->name, "problem", r->problem, "family", r->family, "tunables", r->tunables,
-        "reason", r->reason, "workspace_bytes", (json_int_t)r->workspace_bytes, "flops",
-        number(r->flops), "milliseconds", "median", number(seconds * 1e3), "minimum",
-        number(samples_minimum(&r->seconds) * 1e3), "samples", numbers(&r->seconds, 1e3), "gflops",
-        number(seconds > 0.0 ? r->flops / seconds * 1e-9 : 0.0), "peak_share",
-        number(samples_median(&r->share)), "error", "against", r->against, "worst",
-        number(r->worst.error), "bound", number(r->worst.bound), "ratio", number(r->worst.ratio),
-        "results", (json_int_t)r->worst.results, "ok", worst_ok(&r->worst));
+json_t *results_ratio(const struct ca_interval *ratio)
+{
+    return json_pack("{s:o, s:o, s:o}", "median", number(ratio->middle), "low", number(ratio->low),
+                     "high", number(ratio->high));
+}
+
+json_t *results_error(const struct worst *worst, const char *against)
+{
+    return json_pack("{s:s, s:o, s:o, s:o, s:I}", "against", against, "worst", number(worst->error),
+                     "bound", number(worst->bound), "ratio", number(worst->ratio), "results",
+                     (json_int_t)worst->results);
 }
 
 /* The three load averages of Linux; null elsewhere. */
@@ -67,6 +69,57 @@ static json_t *make_load(void)
     const int count = fscanf(stream, "%lf %lf %lf", &load[0], &load[1], &load[2]);
     fclose(stream);
     return count == 3 ? json_pack("[f, f, f]", load[0], load[1], load[2]) : json_null();
+}
+
+json_t *results_new(const char *schema, const struct target *target)
+{
+    const time_t now = time(NULL);
+    char date[32];
+
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+    return json_pack("{s:s, s:s, s:s, s:o, s:o}", "schema", schema, "date", date, "clattn",
+                     clattn_version_string(), "device", results_device(target->info), "load",
+                     make_load());
+}
+
+bool results_dump(const char *path, json_t *object, struct message *why)
+{
+    int failed = object == NULL;
+
+    if (!failed && strcmp(path, "-") == 0)
+        failed = json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0 ||
+                 putchar('\n') == EOF;
+    else if (!failed)
+        failed = json_dump_file(object, path, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0;
+    json_decref(object);
+    return !failed || message_set(why, "%s: the results cannot be written", path);
+}
+
+/* What the untuned choice came to; null if it was not asked for. */
+static json_t *make_untuned(const struct record *r)
+{
+    if (r->untuned == NULL)
+        return json_null();
+    const bool measured = r->untuned_seconds.count > 0;
+    return json_pack("{s:s, s:o, s:o}", "configuration", r->untuned, "milliseconds",
+                     measured ? results_milliseconds(&r->untuned_seconds) : json_null(), "error",
+                     measured ? results_error(&r->untuned_worst, r->against) : json_null());
+}
+
+static json_t *make_record(const struct record *r)
+{
+    const double seconds = samples_median(&r->seconds);
+
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "name",
+        r->name, "problem", r->problem, "configuration", r->configuration, "family", r->family,
+        "tunables", r->tunables, "origin", record_origin(r->reason), "reason", r->reason,
+        "workspace_bytes", (json_int_t)r->workspace_bytes, "flops", number(r->flops),
+        "milliseconds", results_milliseconds(&r->seconds), "gflops",
+        number(seconds > 0.0 ? r->flops / seconds * 1e-9 : 0.0), "peak_share",
+        number(samples_median(&r->share)), "gain",
+        r->untuned_seconds.count > 0 ? results_ratio(&r->gain) : json_null(), "untuned",
+        make_untuned(r), "error", results_error(&r->worst, r->against), "ok", record_ok(r));
 }
 
 static json_t *make_peak(const struct samples *samples)
@@ -86,23 +139,12 @@ static json_t *make_peaks(const struct peak_samples *peaks)
 bool results_write(const char *path, const struct target *target, const struct peak_samples *peaks,
                    const struct record *records, size_t count, struct message *why)
 {
-    const time_t now = time(NULL);
+    json_t *run = results_new("clattn-bench-run-1", target);
     json_t *results = json_array();
-    char date[32];
 
-    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
     for (size_t n = 0; n < count; n++)
         json_array_append_new(results, make_record(&records[n]));
-    json_t *run =
-        json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "schema", "clattn-bench-run-1", "date",
-                  date, "clattn", clattn_version_string(), "device", results_device(target->info),
-                  "load", make_load(), "peaks", make_peaks(peaks), "results", results);
-    int failed = run == NULL;
-    if (!failed && strcmp(path, "-") == 0)
-        failed = json_dumpf(run, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0 ||
-                 putchar('\n') == EOF;
-    else if (!failed)
-        failed = json_dump_file(run, path, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0;
-    json_decref(run);
-    return !failed || message_set(why, "%s: the results cannot be written", path);
+    json_object_set_new(run, "peaks", make_peaks(peaks));
+    json_object_set_new(run, "results", results);
+    return results_dump(path, run, why);
 }

@@ -1,8 +1,7 @@
 /* clattn-bench run: problems timed beside the device's measured peaks. */
 #define _POSIX_C_SOURCE 200809L /* strdup */
-#include "compare.h"
+#include "contest.h"
 #include "items.h"
-#include "measure.h"
 #include "options.h"
 #include "peaks.h"
 #include "results.h"
@@ -14,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WARM_UP_SECONDS 0.2
-#define SAMPLE_SECONDS 0.05
 #define DEFAULT_REPEAT 7
 #define MOST_PLAUSIBLE_SHARE 1.02
 
@@ -24,11 +21,14 @@ static const char help[] =
     "Times attention and compares every result: with the answer in the file, else with double\n"
     "precision. Problems are lines such as \"fwd f16 b1 h32/8 q512 d128 causal=tl\"; their data "
     "is\n"
-    "random. Without arguments all workloads run.\n"
+    "random. Without arguments all workloads run. What was tuned is used, and timed beside what\n"
+    "would be used without ('clattn-tune' tunes).\n"
     "  --device SEL     index or part of a name, as 'clattn-bench devices' lists them\n"
     "  --family F       force a kernel family\n"
     "  --tunables T     force its tunables, \"NAME=value ...\"\n"
     "  --repeat N       samples of each problem, each beside one of the peak (default 7)\n"
+    "  --untuned        time the choice that a device gets that was never tuned\n"
+    "  --known-only     only what was tuned for each problem; others fail\n"
     "  --json FILE      write the run as JSON, to standard output instead of the table for -\n"
     "  --list           print the workloads and their problems\n"
     "Exit status: 0 all within bounds, 1 not so or something failed, 2 usage.\n";
@@ -50,87 +50,75 @@ struct run {
     size_t count;
 };
 
-static bool check(const struct measurement *m, const struct attention_case *attention,
-                  struct record *record, struct message *why)
-{
-    struct results results;
-    bool ok = true;
-
-    if (!measurement_results(m, attention, &results, why))
-        return false;
-    if (attention->o.data != NULL) {
-        const struct tolerance by_dtype = {-1.0, -1.0};
-        compare_answer(&record->worst, &attention->o, attention->problem.dtype, results.o,
-                       by_dtype);
-        if (results.scores != NULL)
-            compare_answer(&record->worst, &attention->scores, CLATTN_F32, results.scores,
-                           by_dtype);
-    } else {
-        ok = check_results(attention, &results, &record->worst, why);
-    }
-    measurement_free_results(&results);
-    return ok;
-}
-
 /* Samples of the problem, each between two of the peak. */
-static bool sample(struct run *run, struct measurement *m, struct record *record,
+static bool sample(struct run *run, struct contest *contest, struct record *record,
                    struct message *why)
 {
-    double seconds, before, after, bandwidth;
-    double busy = 0.0;
+    const struct measurement *m = contest->contestant[0].measurement;
+    double before, after, bandwidth;
 
-    while (busy < WARM_UP_SECONDS) {
-        if (!measurement_sample(m, SAMPLE_SECONDS, &seconds, why))
-            return false;
-        busy += seconds > SAMPLE_SECONDS ? seconds : SAMPLE_SECONDS;
-    }
-    if (!peaks_read(&run->peaks, &bandwidth, why))
+    if (!contest_warm_up(contest, why) || !peaks_read(&run->peaks, &bandwidth, why))
         return false;
     samples_add(&run->peak_samples.read, bandwidth);
     if (!peaks_copy(&run->peaks, &bandwidth, why))
         return false;
     samples_add(&run->peak_samples.copy, bandwidth);
     for (size_t n = 0; n < run->settings->repeat; n++) {
-        if (!peaks_fma(&run->peaks, m->seconds, &before, why) ||
-            !measurement_sample(m, SAMPLE_SECONDS, &seconds, why) ||
+        if (!peaks_fma(&run->peaks, m->seconds, &before, why) || !contest_round(contest, why) ||
             !peaks_fma(&run->peaks, m->seconds, &after, why))
             return false;
         samples_add(&run->peak_samples.fma, before);
-        samples_add(&record->seconds, seconds);
-        samples_add(&record->share, record->flops / seconds * 1e-9 / ((before + after) / 2.0));
+        samples_add(&record->share,
+                    record->flops / record->seconds.value[n] * 1e-9 / ((before + after) / 2.0));
     }
     if (samples_median(&record->share) > MOST_PLAUSIBLE_SHARE)
         run->peak_samples.exceeded = true;
     return true;
 }
 
-static bool describe(const struct measurement *m, const struct attention_case *attention,
-                     const char *heading, struct record *record, struct message *why)
+/* Opens what a device gets that was never tuned; it competes only if it is something else. */
+static bool open_untuned(struct run *run, const struct attention_case *attention,
+                         struct measurement *untuned, struct contest *contest,
+                         struct record *record, struct message *why)
 {
-    snprintf(record->name, sizeof record->name, "%s", heading);
-    record->problem = strdup(m->info.problem);
-    record->family = strdup(m->info.family);
-    record->tunables = strdup(m->info.tunables);
-    record->reason = strdup(m->info.reason);
-    record->workspace_bytes = m->info.workspace_bytes;
-    record->flops = clattn_problem_flops(&attention->problem);
-    record->against = attention->o.data != NULL ? "file" : "reference";
-    return (record->problem != NULL && record->family != NULL && record->tunables != NULL &&
-            record->reason != NULL) ||
-           message_set(why, "no memory for the results");
+    const clattn_plan_options options = {.struct_size = sizeof options,
+                                         .flags = CLATTN_PLAN_UNTUNED};
+
+    if (!measurement_open(untuned, &run->target, attention, &options, why))
+        return false;
+    record->untuned = strdup(untuned->configuration);
+    if (record->untuned == NULL)
+        return message_set(why, "no memory for the results");
+    if (strcmp(record->untuned, record->configuration) != 0)
+        contest->contestant[contest->count++] =
+            (struct contestant){untuned, &record->untuned_seconds, &record->untuned_worst};
+    return true;
 }
 
 static bool measure(struct run *run, const struct attention_case *attention, const char *heading,
                     struct record *record, struct message *why)
 {
-    struct measurement m;
+    const clattn_plan_options *options = &run->settings->plan;
+    const bool forced = options->family != NULL || (options->flags & CLATTN_PLAN_UNTUNED) != 0;
+    struct measurement m, untuned = {NULL};
+    struct contest contest = {
+        .contestant = {{&m, &record->seconds, &record->worst}}, .count = 1, .random = 1};
 
-    if (!measurement_open(&m, &run->target, attention, &run->settings->plan, why))
+    if (!measurement_open(&m, &run->target, attention, options, why))
         return false;
+    snprintf(record->name, sizeof record->name, "%s", heading);
+    record->flops = clattn_problem_flops(&attention->problem);
+    record->against = attention->o.data != NULL ? "file" : "reference";
+    bool ok = record_describe(record, &m, why);
+    if (ok && !forced)
+        ok = open_untuned(run, attention, &untuned, &contest, record, why);
     /* Checked before and after: a kernel may go wrong only when run often. */
-    const bool ok = describe(&m, attention, heading, record, why) &&
-                    check(&m, attention, record, why) && sample(run, &m, record, why) &&
-                    check(&m, attention, record, why);
+    ok = ok && contest_check(&contest, attention, why) && sample(run, &contest, record, why) &&
+         contest_check(&contest, attention, why);
+    if (ok && contest.count > 1)
+        record->gain = ca_paired_ratio(record->untuned_seconds.value, record->seconds.value,
+                                       record->seconds.count);
+    measurement_close(&untuned);
     measurement_close(&m);
     return ok;
 }
@@ -159,7 +147,7 @@ static bool run_item(struct run *run, const struct item *item, const char *headi
         return false;
     }
     run->count++;
-    return worst_ok(&record->worst);
+    return record_ok(record);
 }
 
 static bool run_items(struct run *run, const struct items *items)
@@ -176,7 +164,7 @@ static bool run_items(struct run *run, const struct items *items)
         ok = run_item(run, &items->item[n], heading) && ok;
     }
     if (table)
-        table_footer(&run->peak_samples);
+        table_footer(&run->peak_samples, run->records, run->count);
     if (run->settings->json != NULL &&
         !results_write(run->settings->json, &run->target, &run->peak_samples, run->records,
                        run->count, &why)) {
@@ -228,6 +216,7 @@ static int read_options(int argc, char **argv, struct settings *settings)
     static const struct option options[] = {
         {"device", required_argument, NULL, 'd'},   {"family", required_argument, NULL, 'f'},
         {"tunables", required_argument, NULL, 't'}, {"repeat", required_argument, NULL, 'r'},
+        {"untuned", no_argument, NULL, 'u'},        {"known-only", no_argument, NULL, 'k'},
         {"json", required_argument, NULL, 'j'},     {"list", no_argument, NULL, 'l'},
         {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
     struct message why;
@@ -250,6 +239,12 @@ static int read_options(int argc, char **argv, struct settings *settings)
                 return option_usage("run", why.text);
             settings->repeat = (size_t)repeat;
             break;
+        case 'u':
+            settings->plan.flags |= CLATTN_PLAN_UNTUNED;
+            break;
+        case 'k':
+            settings->plan.flags |= CLATTN_PLAN_KNOWN_ONLY;
+            break;
         case 'j':
             settings->json = optarg;
             break;
@@ -265,7 +260,7 @@ static int read_options(int argc, char **argv, struct settings *settings)
     }
     if (settings->plan.tunables != NULL && settings->plan.family == NULL)
         return option_usage("run", "--tunables needs --family");
-    return 0;
+    return option_choice(&settings->plan, &why) ? 0 : option_usage("run", why.text);
 }
 
 int run_command(int argc, char **argv)

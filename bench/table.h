@@ -10,7 +10,7 @@ void table_header(const struct target *target);
 /* `heading` is NULL if the record belongs to the same group as the one before. */
 void table_row(const struct record *record, const char *heading);
 
-/* The peaks, and what the columns mean. */
-void table_footer(const struct peak_samples *peaks);
+/* The peaks, the gain of all problems together, and what the columns mean. */
+void table_footer(const struct peak_samples *peaks, const struct record *records, size_t count);
 
 #endif

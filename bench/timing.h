@@ -4,6 +4,9 @@
 
 #include "target.h"
 
+/* Seconds on the host, by a clock that nobody sets. */
+double timing_clock(void);
+
 /* Enqueues one execution on the target's queue; `end` receives the event of its end. */
 typedef bool (*timing_enqueue)(void *work, cl_event *end, struct message *why);
 

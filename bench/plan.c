@@ -1,0 +1,179 @@
+/* clattn-bench plan: how long a fresh process waits for its first result, step by step. */
+#include "measure.h"
+#include "options.h"
+#include "results.h"
+#include "timing.h"
+
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: clattn-bench plan [OPTION...] PROBLEM\n"
+    "Times what a process does before its first result: finding the device, making a context, a\n"
+    "plan, executing it; then a second plan for the same problem. Run it twice to see what the\n"
+    "cache of built programs saves. Times are the host's.\n"
+    "  --device SEL   index or part of a name, as 'clattn-bench devices' lists them\n"
+    "  --untuned      the choice that a device gets that was never tuned\n"
+    "  --known-only   only what was tuned for this problem, or fail\n"
+    "  --json FILE    write JSON, to standard output instead of the lines for -\n"
+    "Exit status: 0 done, 1 something failed, 2 usage.\n";
+
+struct settings {
+    const char *device;
+    const char *json;
+    clattn_plan_options plan;
+};
+
+/* Seconds of each step. */
+struct steps {
+    double devices, context, plan, first, second_plan, second;
+    size_t builds; /* Programs compiled for the first plan. */
+};
+
+static bool measure(const struct target *target, const struct settings *settings,
+                    const struct attention_case *attention, struct steps *steps,
+                    struct measurement *m, struct message *why)
+{
+    struct measurement again;
+
+    if (!measurement_open(m, target, attention, &settings->plan, why))
+        return false;
+    steps->builds = clattn_context_builds(target->context);
+    steps->plan = m->plan_seconds;
+    steps->first = m->first_seconds;
+    if (!measurement_open(&again, target, attention, &settings->plan, why)) {
+        measurement_close(m);
+        return false;
+    }
+    steps->second_plan = again.plan_seconds;
+    steps->second = again.first_seconds;
+    measurement_close(&again);
+    return true;
+}
+
+static void print_lines(const struct steps *steps, const struct measurement *m)
+{
+    const struct {
+        const char *name;
+        double seconds;
+    } lines[] = {
+        {"finding the devices", steps->devices},
+        {"context and queue", steps->context},
+        {"plan", steps->plan},
+        {"first execution", steps->first},
+        {"a second plan", steps->second_plan},
+        {"its first execution", steps->second},
+    };
+
+    printf("%s\n%s\n%s\n\n", m->info.problem, m->configuration, m->info.reason);
+    for (size_t n = 0; n < sizeof lines / sizeof *lines; n++)
+        printf("  %-20s %9.3f ms\n", lines[n].name, lines[n].seconds * 1e3);
+    if (steps->builds > 0)
+        printf("\nprograms compiled: %zu\n", steps->builds);
+    else
+        printf("\nprograms compiled: none, the cache on disk had what was needed\n");
+}
+
+static bool write_json(const char *path, const struct steps *steps, const struct measurement *m,
+                       struct message *why)
+{
+    json_t *object = results_new("clattn-bench-plan-1", m->target);
+    json_t *milliseconds = json_pack(
+        "{s:f, s:f, s:f, s:f, s:f, s:f}", "devices", steps->devices * 1e3, "context",
+        steps->context * 1e3, "plan", steps->plan * 1e3, "first_execution", steps->first * 1e3,
+        "second_plan", steps->second_plan * 1e3, "second_execution", steps->second * 1e3);
+
+    json_object_set_new(object, "problem", json_string(m->info.problem));
+    json_object_set_new(object, "configuration", json_string(m->configuration));
+    json_object_set_new(object, "origin", json_string(record_origin(m->info.reason)));
+    json_object_set_new(object, "milliseconds", milliseconds);
+    json_object_set_new(object, "programs_compiled", json_integer((json_int_t)steps->builds));
+    return results_dump(path, object, why);
+}
+
+static bool run_plan(const struct settings *settings, const clattn_problem *problem,
+                     struct message *why)
+{
+    const double begin = timing_clock();
+    struct attention_case attention;
+    struct measurement m;
+    struct target target;
+    struct steps steps;
+    size_t count;
+
+    clattn_device_list(NULL, 0, &count); /* the first OpenCL call: the drivers start */
+    steps.devices = timing_clock() - begin;
+    if (!target_open(&target, settings->device, why))
+        return false;
+    steps.context = timing_clock() - begin - steps.devices;
+    bool ok = case_random(&attention, problem, 1, why);
+    if (ok) {
+        ok = measure(&target, settings, &attention, &steps, &m, why);
+        case_free(&attention);
+    }
+    if (ok && (settings->json == NULL || strcmp(settings->json, "-") != 0))
+        print_lines(&steps, &m);
+    if (ok) {
+        ok = settings->json == NULL || write_json(settings->json, &steps, &m, why);
+        measurement_close(&m);
+    }
+    target_close(&target);
+    return ok;
+}
+
+/* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
+static int read_options(int argc, char **argv, struct settings *settings)
+{
+    static const struct option options[] = {
+        {"device", required_argument, NULL, 'd'}, {"untuned", no_argument, NULL, 'u'},
+        {"known-only", no_argument, NULL, 'k'},   {"json", required_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
+    struct message why;
+    int option;
+
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        switch (option) {
+        case 'd':
+            settings->device = optarg;
+            break;
+        case 'u':
+            settings->plan.flags |= CLATTN_PLAN_UNTUNED;
+            break;
+        case 'k':
+            settings->plan.flags |= CLATTN_PLAN_KNOWN_ONLY;
+            break;
+        case 'j':
+            settings->json = optarg;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return 1;
+        default:
+            return option_usage("plan", "");
+        }
+    }
+    if (argc - optind != 1)
+        return option_usage("plan", "takes one problem");
+    return option_choice(&settings->plan, &why) ? 0 : option_usage("plan", why.text);
+}
+
+int plan_command(int argc, char **argv)
+{
+    struct settings settings = {.plan.struct_size = sizeof settings.plan};
+    clattn_problem problem;
+    struct message why;
+    char reason[256];
+
+    const int stop = read_options(argc, argv, &settings);
+    if (stop != 0)
+        return stop == 1 ? EXIT_SUCCESS : stop;
+    if (clattn_problem_parse(argv[optind], &problem, reason, sizeof reason) != CLATTN_SUCCESS)
+        return option_usage("plan", reason);
+    if (run_plan(&settings, &problem, &why))
+        return EXIT_SUCCESS;
+    fprintf(stderr, "clattn-bench plan: %s\n", why.text);
+    return EXIT_FAILED;
+}
