@@ -3,8 +3,16 @@
 #define CA_SHIPPED_H
 
 #include "candidate.h"
+#include "tuning_table.h"
 
-struct ca_shipped;
+#include <pthread.h>
+
+struct ca_shipped {
+    const char *document; /* the one embedded at build time; tests put another here */
+    pthread_mutex_t lock; /* guards parsed, and the table until it is */
+    int parsed;
+    struct ca_table table; /* never changes once it is parsed */
+};
 
 /* Nothing is read yet: the table is parsed when it is first asked. NULL without memory. Safe to
  * share between threads. */
