@@ -76,7 +76,7 @@ int faults_memory(const char *call)
 
 int faults_lie(const char *call)
 {
-    return fails(FAULT_LIE, call);
+    return atomic_load(&armed.kind) == FAULT_LIES || fails(FAULT_LIE, call);
 }
 
 void faults_object(const enum object_kind kind, const long change)
