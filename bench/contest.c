@@ -42,6 +42,7 @@ bool contest_round(struct contest *contest, struct message *why)
 
     for (size_t n = 0; n < contest->count; n++) {
         const size_t place = draw(&contest->random, n + 1);
+        order[n] = n;
         order[n] = order[place];
         order[place] = n;
     }

@@ -65,8 +65,12 @@ static bool open_all(struct duel *duel, struct message *why)
 
     for (size_t n = 0; n < duel->count; n++) {
         struct duellist *d = &duel->duellist[n];
-        if (!measurement_open(&d->measurement, &duel->target, &duel->attention, &d->options,
-                              &reason))
+        const bool ok =
+            n == 0 ? measurement_open(&d->measurement, &duel->target, &duel->attention, &d->options,
+                                      &reason)
+                   : measurement_open_beside(&d->measurement, &duel->duellist[0].measurement,
+                                             &duel->attention, &d->options, &reason);
+        if (!ok)
             return message_set(why, "'%.100s': %.400s", d->name, reason.text);
         duel->opened++;
     }

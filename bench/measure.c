@@ -13,6 +13,9 @@ static bool fail(const struct measurement *m, const char *what, clattn_status st
     return message_set(why, "%s: %s: %s", what, clattn_status_string(status), m->target->log.text);
 }
 
+/* The tensors besides the workspace: the inputs, then the outputs. */
+enum { SHARED_O = INPUT_COUNT, SHARED_LSE, SHARED_SCORES, SHARED_COUNT };
+
 /* Leaves *buffer NULL for no bytes. The data may be NULL. */
 static bool make_buffer(const struct measurement *m, size_t bytes, void *data,
                         clattn_buffer *buffer, struct message *why)
@@ -28,9 +31,9 @@ static bool make_buffer(const struct measurement *m, size_t bytes, void *data,
            message_set(why, "clCreateBuffer of %zu bytes failed with %d", bytes, err);
 }
 
-static clattn_buffer *input_buffer(clattn_forward *tensors, enum input input)
+static clattn_buffer *shared_buffer(clattn_forward *tensors, int index)
 {
-    clattn_buffer *const buffers[INPUT_COUNT] = {
+    clattn_buffer *const buffers[SHARED_COUNT] = {
         [INPUT_Q] = &tensors->q,
         [INPUT_K] = &tensors->k,
         [INPUT_V] = &tensors->v,
@@ -40,9 +43,12 @@ static clattn_buffer *input_buffer(clattn_forward *tensors, enum input input)
         [INPUT_SINKS] = &tensors->sinks,
         [INPUT_Q_LENGTHS] = &tensors->q_lengths,
         [INPUT_KV_LENGTHS] = &tensors->kv_lengths,
+        [SHARED_O] = &tensors->o,
+        [SHARED_LSE] = &tensors->lse,
+        [SHARED_SCORES] = &tensors->scores,
     };
 
-    return buffers[input];
+    return buffers[index];
 }
 
 struct sizes {
@@ -69,12 +75,16 @@ static bool make_buffers(struct measurement *m, const struct attention_case *att
     m->tensors.struct_size = sizeof m->tensors;
     for (int n = 0; n < INPUT_COUNT; n++)
         if (!make_buffer(m, attention->in[n].bytes, attention->in[n].data,
-                         input_buffer(&m->tensors, (enum input)n), why))
+                         shared_buffer(&m->tensors, n), why))
             return false;
     return make_buffer(m, sizes.o, NULL, &m->tensors.o, why) &&
            make_buffer(m, sizes.lse, NULL, &m->tensors.lse, why) &&
-           make_buffer(m, sizes.scores, NULL, &m->tensors.scores, why) &&
-           make_buffer(m, m->info.workspace_bytes, NULL, &m->tensors.workspace, why);
+           make_buffer(m, sizes.scores, NULL, &m->tensors.scores, why);
+}
+
+static bool make_workspace(struct measurement *m, struct message *why)
+{
+    return make_buffer(m, m->info.workspace_bytes, NULL, &m->tensors.workspace, why);
 }
 
 static bool execute(struct measurement *m, cl_event *done, struct message *why)
@@ -113,22 +123,54 @@ static bool execute_first(struct measurement *m, struct message *why)
     return ok;
 }
 
-bool measurement_open(struct measurement *m, const struct target *target,
-                      const struct attention_case *attention, const clattn_plan_options *options,
+static bool make_plan(struct measurement *m, const struct target *target,
+                      const clattn_problem *problem, const clattn_plan_options *options,
                       struct message *why)
 {
     memset(m, 0, sizeof *m);
     m->target = target;
     m->info.struct_size = sizeof m->info;
     const double begin = timing_clock();
-    clattn_status status =
-        clattn_plan_create(target->context, &attention->problem, options, &m->plan);
+    clattn_status status = clattn_plan_create(target->context, problem, options, &m->plan);
     m->plan_seconds = timing_clock() - begin;
     if (status == CLATTN_SUCCESS)
         status = clattn_plan_describe(m->plan, &m->info);
-    if (status != CLATTN_SUCCESS)
-        fail(m, "clattn_plan_create", status, why);
-    else if (name_configuration(m, why) && make_buffers(m, attention, why) && execute_first(m, why))
+    return status == CLATTN_SUCCESS ? name_configuration(m, why)
+                                    : fail(m, "clattn_plan_create", status, why);
+}
+
+/* What measurements beside each other share, another reference each. */
+static bool share_buffers(clattn_forward *tensors, const clattn_forward *others,
+                          struct message *why)
+{
+    cl_int err = CL_SUCCESS;
+
+    *tensors = *others;
+    tensors->workspace = (clattn_buffer){0};
+    for (int n = 0; n < SHARED_COUNT; n++)
+        if (shared_buffer(tensors, n)->buffer != NULL)
+            err |= clRetainMemObject(shared_buffer(tensors, n)->buffer);
+    return err == CL_SUCCESS || message_set(why, "clRetainMemObject failed with %d", err);
+}
+
+bool measurement_open(struct measurement *m, const struct target *target,
+                      const struct attention_case *attention, const clattn_plan_options *options,
+                      struct message *why)
+{
+    if (make_plan(m, target, &attention->problem, options, why) &&
+        make_buffers(m, attention, why) && make_workspace(m, why) && execute_first(m, why))
+        return true;
+    measurement_close(m);
+    return false;
+}
+
+bool measurement_open_beside(struct measurement *m, const struct measurement *other,
+                             const struct attention_case *attention,
+                             const clattn_plan_options *options, struct message *why)
+{
+    if (make_plan(m, other->target, &attention->problem, options, why) &&
+        share_buffers(&m->tensors, &other->tensors, why) && make_workspace(m, why) &&
+        execute_first(m, why))
         return true;
     measurement_close(m);
     return false;
@@ -136,17 +178,11 @@ bool measurement_open(struct measurement *m, const struct target *target,
 
 void measurement_close(struct measurement *m)
 {
-    clattn_buffer *const outputs[] = {&m->tensors.o, &m->tensors.lse, &m->tensors.scores,
-                                      &m->tensors.workspace};
-
-    for (int n = 0; n < 4; n++)
-        if (outputs[n]->buffer != NULL)
-            clReleaseMemObject(outputs[n]->buffer);
-    for (int n = 0; n < INPUT_COUNT; n++) {
-        const clattn_buffer *buffer = input_buffer(&m->tensors, (enum input)n);
-        if (buffer->buffer != NULL)
-            clReleaseMemObject(buffer->buffer);
-    }
+    for (int n = 0; n < SHARED_COUNT; n++)
+        if (shared_buffer(&m->tensors, n)->buffer != NULL)
+            clReleaseMemObject(shared_buffer(&m->tensors, n)->buffer);
+    if (m->tensors.workspace.buffer != NULL)
+        clReleaseMemObject(m->tensors.workspace.buffer);
     free(m->configuration);
     clattn_plan_release(m->plan);
     memset(m, 0, sizeof *m);
@@ -174,13 +210,28 @@ static void free_results(struct results *results)
     *results = (struct results){0};
 }
 
-/* The results of the last execution, to be freed. */
-static bool read_results(const struct measurement *m, const struct attention_case *attention,
+static bool poison(const struct measurement *m, const clattn_buffer *output, size_t bytes,
+                   struct message *why)
+{
+    static const unsigned char nan = 0xff; /* four of them, or two */
+
+    if (bytes == 0)
+        return true;
+    const cl_int err = clEnqueueFillBuffer(m->target->queue, output->buffer, &nan, sizeof nan, 0,
+                                           bytes, 0, NULL, NULL);
+    return err == CL_SUCCESS || message_set(why, "clEnqueueFillBuffer failed with %d", err);
+}
+
+/* Of an execution, to be freed. Nothing that another has left in the outputs is taken for one. */
+static bool make_results(struct measurement *m, const struct attention_case *attention,
                          struct results *results, struct message *why)
 {
     const struct sizes sizes = output_sizes(&attention->problem);
     void *o = NULL, *lse = NULL, *scores = NULL;
-    const bool ok = read_back(m, &m->tensors.o, sizes.o, &o, why) &&
+    const bool ok = poison(m, &m->tensors.o, sizes.o, why) &&
+                    poison(m, &m->tensors.lse, sizes.lse, why) &&
+                    poison(m, &m->tensors.scores, sizes.scores, why) && execute(m, NULL, why) &&
+                    read_back(m, &m->tensors.o, sizes.o, &o, why) &&
                     read_back(m, &m->tensors.lse, sizes.lse, &lse, why) &&
                     read_back(m, &m->tensors.scores, sizes.scores, &scores, why);
 
@@ -190,14 +241,14 @@ static bool read_results(const struct measurement *m, const struct attention_cas
     return ok;
 }
 
-bool measurement_check(const struct measurement *m, const struct attention_case *attention,
+bool measurement_check(struct measurement *m, const struct attention_case *attention,
                        struct worst *worst, struct message *why)
 {
     const struct tolerance by_dtype = {-1.0, -1.0};
     struct results results;
     bool ok = true;
 
-    if (!read_results(m, attention, &results, why))
+    if (!make_results(m, attention, &results, why))
         return false;
     if (attention->o.data == NULL) {
         ok = check_results(attention, &results, worst, why);

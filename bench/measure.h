@@ -23,13 +23,18 @@ bool measurement_open(struct measurement *measurement, const struct target *targ
                       const struct attention_case *attention, const clattn_plan_options *options,
                       struct message *why);
 
+/* Another plan on the same tensors, so that where they lie in memory favours neither. The other one
+ * must stay open. */
+bool measurement_open_beside(struct measurement *measurement, const struct measurement *other,
+                             const struct attention_case *attention,
+                             const clattn_plan_options *options, struct message *why);
+
 void measurement_close(struct measurement *measurement);
 
-/* Compares the results of the last execution with the answer in the case, if it has one, else with
- * double precision. */
-bool measurement_check(const struct measurement *measurement,
-                       const struct attention_case *attention, struct worst *worst,
-                       struct message *why);
+/* Executes on outputs that held NaN and compares the results with the answer in the case, if it has
+ * one, else with double precision. */
+bool measurement_check(struct measurement *measurement, const struct attention_case *attention,
+                       struct worst *worst, struct message *why);
 
 /* Executes back to back for about `busy` seconds; the time of one as timing_median() has it. */
 bool measurement_sample(struct measurement *measurement, double busy, double *seconds,

@@ -77,14 +77,14 @@ static bool sample(struct run *run, struct contest *contest, struct record *reco
 }
 
 /* Opens what a device gets that was never tuned; it competes only if it is something else. */
-static bool open_untuned(struct run *run, const struct attention_case *attention,
-                         struct measurement *untuned, struct contest *contest,
-                         struct record *record, struct message *why)
+static bool open_untuned(const struct attention_case *attention, struct measurement *untuned,
+                         struct contest *contest, struct record *record, struct message *why)
 {
     const clattn_plan_options options = {.struct_size = sizeof options,
                                          .flags = CLATTN_PLAN_UNTUNED};
 
-    if (!measurement_open(untuned, &run->target, attention, &options, why))
+    if (!measurement_open_beside(untuned, contest->contestant[0].measurement, attention, &options,
+                                 why))
         return false;
     record->untuned = strdup(untuned->configuration);
     if (record->untuned == NULL)
@@ -111,7 +111,7 @@ static bool measure(struct run *run, const struct attention_case *attention, con
     record->against = attention->o.data != NULL ? "file" : "reference";
     bool ok = record_describe(record, &m, why);
     if (ok && !forced)
-        ok = open_untuned(run, attention, &untuned, &contest, record, why);
+        ok = open_untuned(attention, &untuned, &contest, record, why);
     /* Checked before and after: a kernel may go wrong only when run often. */
     ok = ok && contest_check(&contest, attention, why) && sample(run, &contest, record, why) &&
          contest_check(&contest, attention, why);
