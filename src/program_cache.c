@@ -135,8 +135,7 @@ int ca_program_cache_load(const clattn_context *ctx, const struct ca_family *fam
     return known;
 }
 
-/* The program's binary for the context's device; NULL if there is none. The caller frees it. */
-static unsigned char *binary_of(const clattn_context *ctx, cl_program program, size_t *bytes)
+unsigned char *ca_program_binary(const clattn_context *ctx, cl_program program, size_t *bytes)
 {
     cl_uint count = 0;
     cl_device_id devices[64];
@@ -169,7 +168,7 @@ void ca_program_cache_store(clattn_context *ctx, const struct ca_family *family,
 
     print_key(ctx, family, options, key);
     char *path = path_of(ctx, key);
-    unsigned char *binary = path && program ? binary_of(ctx, program, &bytes) : NULL;
+    unsigned char *binary = path && program ? ca_program_binary(ctx, program, &bytes) : NULL;
     if (path && (binary || !program)) {
         print_header(key, verdict, binary ? binary : (const unsigned char *)"", bytes, header);
         if (!ca_disk_write(path, header, strlen(header), binary ? binary : (unsigned char *)header,

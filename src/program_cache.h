@@ -28,4 +28,7 @@ int ca_program_cache_load(const clattn_context *ctx, const struct ca_family *fam
 void ca_program_cache_store(clattn_context *ctx, const struct ca_family *family,
                             const char *options, cl_program program, clattn_status verdict);
 
+/* The program's binary for the context's device; NULL if there is none. The caller frees it. */
+unsigned char *ca_program_binary(const clattn_context *ctx, cl_program program, size_t *bytes);
+
 #endif

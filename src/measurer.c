@@ -1,0 +1,374 @@
+#include "measurer.h"
+#include "measurer_data.h"
+#include "problem.h"
+#include "program.h"
+#include "program_cache.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* ---- sentences -------------------------------------------------------------------------------- */
+
+/* The first line of a build log that speaks of an error; the log itself if none does. */
+static void copy_build_error(const char *log, char text[CA_READING_REASON])
+{
+    static const char word[] = "error";
+
+    for (const char *line = log; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        const size_t length = strcspn(line, "\n");
+        for (size_t n = 0; n + sizeof word - 1 <= length; n++) {
+            size_t same = 0;
+            while (same < sizeof word - 1 && tolower((unsigned char)line[n + same]) == word[same])
+                same++;
+            if (same == sizeof word - 1) {
+                ca_reason(text, CA_READING_REASON, "%.*s", (int)length, line);
+                return;
+            }
+        }
+    }
+    ca_reason(text, CA_READING_REASON, "%.*s", (int)strcspn(log, "\n"), log);
+}
+
+/* A candidate that fails is no call that fails: errors go on as warnings. */
+static void capture(clattn_log_level level, const char *message, void *user)
+{
+    struct ca_capture *c = user;
+
+    if (strchr(message, '\n')) {
+        if (!c->build_error[0])
+            copy_build_error(message, c->build_error);
+    } else if (!c->sentence[0]) {
+        ca_reason(c->sentence, sizeof c->sentence, "%s", message);
+    }
+    ca_log_text(&c->to, level == CLATTN_LOG_ERROR ? CLATTN_LOG_WARNING : level, message);
+}
+
+static void forget_sentences(struct ca_measuring *m)
+{
+    m->capture.sentence[0] = m->capture.build_error[0] = '\0';
+}
+
+/* ---- failures --------------------------------------------------------------------------------- */
+
+/* Whether the context still does anything: some errors (a kernel that reads beyond its memory, on
+ * some drivers) make all that follows fail. */
+static int is_alive(const struct ca_measuring *m)
+{
+    unsigned char byte = 0;
+    cl_int err;
+
+    cl_mem buffer = clCreateBuffer(m->ctx->cl, CL_MEM_READ_WRITE, sizeof byte, NULL, &err);
+    if (err != CL_SUCCESS)
+        return 0;
+    err = clEnqueueWriteBuffer(m->queue, buffer, CL_TRUE, 0, sizeof byte, &byte, 0, NULL, NULL);
+    clReleaseMemObject(buffer);
+    return err == CL_SUCCESS && clFinish(m->queue) == CL_SUCCESS;
+}
+
+static void fail(struct ca_measuring *m, enum ca_outcome outcome, struct ca_reading *reading)
+{
+    reading->outcome = outcome;
+    ca_reason(reading->reason, sizeof reading->reason, "%s", m->capture.sentence);
+    if (outcome == CA_COMPILE_FAILED || outcome == CA_WRONG)
+        return;
+    m->lost = !is_alive(m);
+    if (m->lost)
+        ca_reason(reading->reason, sizeof reading->reason, "%.200s; the context is lost",
+                  m->capture.sentence);
+}
+
+/* A program's verdict. */
+static void fail_build(struct ca_measuring *m, clattn_status status, struct ca_reading *reading)
+{
+    fail(m,
+         status == CLATTN_BUILD_FAILED  ? CA_COMPILE_FAILED
+         : status == CLATTN_MISCOMPILED ? CA_WRONG
+                                        : CA_RUNTIME_FAILED,
+         reading);
+    if (status == CLATTN_BUILD_FAILED && m->capture.build_error[0])
+        ca_reason(reading->reason, sizeof reading->reason, "%s", m->capture.build_error);
+}
+
+/* True, with the outcome, if there is no use in trying. */
+static int is_refused(const struct ca_measuring *m, size_t problem,
+                      const struct ca_candidate *candidate, struct ca_reading *reading)
+{
+    char text[CA_REASON_BYTES];
+    const char *why =
+        m->lost ? "an earlier candidate's failure has left the context lost"
+                : ca_family_refusal(candidate->family, &m->works[problem].data.problem,
+                                    &m->ctx->device, candidate->values, text, sizeof text);
+
+    if (!why)
+        return 0;
+    reading->outcome = CA_CONSTRAINT_FAILED;
+    ca_reason(reading->reason, sizeof reading->reason, "%s", why);
+    return 1;
+}
+
+/* ---- building --------------------------------------------------------------------------------- */
+
+static uint64_t hash_binary(const clattn_context *ctx, cl_program program)
+{
+    size_t bytes = 0;
+    unsigned char *binary = ca_program_binary(ctx, program, &bytes);
+    const uint64_t hash = binary ? XXH3_64bits(binary, bytes) : 0;
+
+    free(binary);
+    return hash;
+}
+
+static void build(void *user, const struct ca_candidate *candidate, struct ca_reading *reading)
+{
+    struct ca_measuring *m = user;
+    cl_program program;
+
+    memset(reading, 0, sizeof *reading);
+    if (is_refused(m, 0, candidate, reading))
+        return;
+    forget_sentences(m);
+    const double begin = ca_stopwatch_now();
+    const clattn_status status =
+        ca_program_get(m->ctx, candidate, &m->works[0].data.problem, &program);
+    reading->compile_seconds = ca_stopwatch_now() - begin;
+    if (status != CLATTN_SUCCESS)
+        fail_build(m, status, reading);
+    else
+        reading->binary = hash_binary(m->ctx, program);
+}
+
+/* ---- measuring -------------------------------------------------------------------------------- */
+
+/* One execution whose results are judged. */
+static clattn_status check(struct ca_measuring *m, struct ca_work *work, struct ca_ready *ready,
+                           const clattn_forward *tensors, struct ca_reading *reading)
+{
+    clattn_status status = ca_trust_case_clear(m->ctx, &work->data, m->queue, work->buffers);
+
+    if (status == CLATTN_SUCCESS)
+        status = ca_stopwatch_read(&m->watch, ready->plan, tensors, 1, &ready->seconds);
+    if (status == CLATTN_SUCCESS)
+        status = ca_trust_case_download(m->ctx, &work->data, m->queue, work->buffers);
+    if (status != CLATTN_SUCCESS)
+        fail(m, CA_RUNTIME_FAILED, reading);
+    else if (ca_trust_case_judge(&work->data, &reading->error, reading->reason,
+                                 sizeof reading->reason))
+        reading->outcome = CA_WRONG;
+    return status;
+}
+
+static void measure(void *user, size_t problem, const struct ca_candidate *candidate, double best,
+                    struct ca_reading *reading)
+{
+    struct ca_measuring *m = user;
+    struct ca_work *work;
+    struct ca_ready *ready;
+    clattn_forward tensors;
+
+    reading->outcome = CA_CORRECT;
+    reading->num_times = 0;
+    reading->error = reading->check_seconds = reading->measure_seconds = 0.0;
+    reading->reason[0] = '\0';
+    if (is_refused(m, problem, candidate, reading))
+        return;
+    forget_sentences(m);
+    clattn_status status = ca_work_open(m, problem, &work);
+    if (status != CLATTN_SUCCESS) { /* not for the candidate's sake */
+        fail(m, CA_CONSTRAINT_FAILED, reading);
+        return;
+    }
+    status = ca_ready_open(m, problem, candidate, &ready);
+    if (status != CLATTN_SUCCESS) {
+        fail_build(m, status, reading);
+        return;
+    }
+    status = ca_work_tensors(m, work, ready->plan, &tensors);
+    if (status != CLATTN_SUCCESS) {
+        fail(m, CA_RUNTIME_FAILED, reading);
+        return;
+    }
+    const double begin = ca_stopwatch_now();
+    status = check(m, work, ready, &tensors, reading);
+    const double checked = ca_stopwatch_now();
+    reading->check_seconds = checked - begin;
+    if (reading->outcome != CA_CORRECT)
+        return;
+    status = ca_stopwatch_time(&m->watch, ready->plan, &tensors, ready->seconds, best, reading);
+    reading->measure_seconds = ca_stopwatch_now() - checked;
+    if (status == CLATTN_SUCCESS)
+        ready->seconds = reading->times[reading->num_times - 1];
+    else
+        fail(m, CA_RUNTIME_FAILED, reading);
+}
+
+/* A candidate's reading in a round: like those of measure(), it follows on an execution of the
+ * same kernels, unless one takes so long that what came before does not matter. */
+#define SETTLED_SECONDS 0.01
+
+static clattn_status read_once(struct ca_measuring *m, size_t problem,
+                               const struct ca_candidate *candidate, double *seconds)
+{
+    struct ca_work *work;
+    struct ca_ready *ready;
+    clattn_forward tensors;
+
+    clattn_status status = ca_ready_open(m, problem, candidate, &ready);
+    if (status == CLATTN_SUCCESS)
+        status = ca_work_open(m, problem, &work);
+    if (status == CLATTN_SUCCESS)
+        status = ca_work_tensors(m, work, ready->plan, &tensors);
+    if (status == CLATTN_SUCCESS && ready->seconds < SETTLED_SECONDS) {
+        const int known = ready->seconds > 0.0;
+        status = ca_stopwatch_read(&m->watch, ready->plan, &tensors, 1, seconds);
+        if (!known)
+            ready->seconds = *seconds;
+    }
+    if (status == CLATTN_SUCCESS)
+        status = ca_stopwatch_read(&m->watch, ready->plan, &tensors,
+                                   ca_stopwatch_executions(&m->watch, ready->seconds), seconds);
+    return status;
+}
+
+static void take_round(void *user, size_t problem, const struct ca_candidate *candidates,
+                       size_t count, double *seconds)
+{
+    struct ca_measuring *m = user;
+
+    for (size_t n = 0; n < count; n++) {
+        struct ca_reading unused;
+        seconds[n] = INFINITY;
+        if (is_refused(m, problem, &candidates[n], &unused))
+            continue;
+        forget_sentences(m);
+        if (read_once(m, problem, &candidates[n], &seconds[n]) != CLATTN_SUCCESS) {
+            seconds[n] = INFINITY;
+            m->lost = !is_alive(m);
+        }
+    }
+}
+
+/* ---- making ----------------------------------------------------------------------------------- */
+
+static clattn_status add_problem(struct ca_measuring *m, const clattn_problem *problem,
+                                 const struct ca_log *log)
+{
+    const clattn_device_info *dev = &m->ctx->device;
+    struct ca_work *work = &m->works[m->num_works];
+    size_t sizes[CA_WORKSPACE];
+    char text[256];
+
+    work->data.problem = ca_problem_normal(problem);
+    clattn_problem_print(problem, text, sizeof text, NULL);
+    if (ca_problem_empty(problem))
+        return ca_fail(log, CLATTN_INVALID_PROBLEM, "'%s' has nothing to measure", text);
+    ca_trust_case_sizes(&work->data.problem, sizes);
+    for (size_t n = 0; n < CA_WORKSPACE; n++) {
+        work->bytes += sizes[n];
+        if (sizes[n] > dev->max_allocation_bytes || work->bytes < sizes[n] ||
+            work->bytes > dev->global_memory_bytes / 4)
+            return ca_fail(log, CLATTN_OUT_OF_MEMORY,
+                           "'%s' is too large to be measured: its tensors exceed the device's "
+                           "largest allocation or a quarter of its memory",
+                           text);
+    }
+    m->num_works++;
+    return CLATTN_SUCCESS;
+}
+
+/* A context of the measurer's own, on the same OpenCL context, device and cache. */
+static clattn_status make_context(struct ca_measuring *m, clattn_context *ctx)
+{
+    clattn_context_options options = {.struct_size = sizeof options,
+                                      .log = capture,
+                                      .log_user_data = &m->capture,
+                                      .skip_self_checks = ctx->skip_self_checks};
+    char *directory = NULL;
+
+    pthread_mutex_lock(&ctx->lock);
+    const size_t bytes = ctx->cache_directory ? strlen(ctx->cache_directory) + 1 : 1;
+    directory = calloc(bytes, 1);
+    if (directory && ctx->cache_directory)
+        memcpy(directory, ctx->cache_directory, bytes);
+    pthread_mutex_unlock(&ctx->lock);
+    if (!directory)
+        return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a measurer");
+    options.cache_directory = directory;
+    const clattn_status status =
+        clattn_context_create(ctx->cl, ctx->device.device, &options, &m->ctx);
+    free(directory);
+    return status == CLATTN_SUCCESS
+               ? status
+               : ca_fail(&ctx->log, status, "no context to measure in: %s", m->capture.sentence);
+}
+
+static clattn_status fill(struct ca_measuring *m, clattn_context *ctx,
+                          const clattn_problem *problems, size_t count)
+{
+    cl_int err;
+
+    m->capture.to = ctx->log;
+    m->works = calloc(count, sizeof *m->works);
+    if (!m->works)
+        return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a measurer");
+    clattn_status status = make_context(m, ctx);
+    for (size_t n = 0; n < count && status == CLATTN_SUCCESS; n++)
+        status = add_problem(m, &problems[n], &ctx->log);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    m->queue =
+        clCreateCommandQueue(m->ctx->cl, m->ctx->device.device, CL_QUEUE_PROFILING_ENABLE, &err);
+    if (err != CL_SUCCESS) {
+        m->queue = NULL;
+        return ca_fail_cl(&ctx->log, err, "clCreateCommandQueue with profiling");
+    }
+    m->watch = (struct ca_stopwatch){.queue = m->queue, .log = &m->ctx->log};
+    ca_stopwatch_init(&m->watch, &m->ctx->device);
+    return CLATTN_SUCCESS;
+}
+
+static void destroy(struct ca_measuring *m)
+{
+    ca_measuring_empty(m);
+    if (m->queue)
+        clReleaseCommandQueue(m->queue);
+    clattn_context_release(m->ctx);
+    free(m->works);
+    free(m);
+}
+
+clattn_status ca_measurer_create(clattn_context *ctx, const clattn_problem *problems, size_t count,
+                                 struct ca_measurer *measurer)
+{
+    struct ca_measuring *m = calloc(1, sizeof *m);
+
+    memset(measurer, 0, sizeof *measurer);
+    if (!m)
+        return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a measurer");
+    const clattn_status status = fill(m, ctx, problems, count);
+    if (status != CLATTN_SUCCESS) {
+        destroy(m);
+        return status;
+    }
+    *measurer =
+        (struct ca_measurer){.user = m, .build = build, .measure = measure, .round = take_round};
+    return CLATTN_SUCCESS;
+}
+
+void ca_measurer_destroy(struct ca_measurer *measurer)
+{
+    if (measurer->user)
+        destroy(measurer->user);
+    memset(measurer, 0, sizeof *measurer);
+}
+
+int ca_measurer_lost(const struct ca_measurer *measurer)
+{
+    const struct ca_measuring *m = measurer->user;
+
+    return m->lost;
+}

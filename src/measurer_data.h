@@ -1,0 +1,63 @@
+/* What the measurer of this process keeps ready: data of problems, and plans. */
+#ifndef CA_MEASURER_DATA_H
+#define CA_MEASURER_DATA_H
+
+#include "measurer.h"
+#include "measurer_time.h"
+#include "trust_case.h"
+
+/* A problem with its data, which is made when it is first needed and dropped when others need the
+ * memory. */
+struct ca_work {
+    struct ca_trust_case data; /* all zeros but for the problem if there is none */
+    cl_mem buffers[CA_WORKSPACE];
+    size_t bytes; /* of all blocks */
+    unsigned long used;
+};
+
+/* A candidate's plan for a problem. */
+struct ca_ready {
+    clattn_plan *plan; /* NULL: free */
+    size_t problem;
+    struct ca_candidate candidate;
+    double seconds; /* of an execution; 0 if it never ran */
+    unsigned long used;
+};
+
+/* The sentences of a candidate that fails: the first, and of a build log the first error. */
+struct ca_capture {
+    struct ca_log to; /* they also go there */
+    char sentence[CA_READING_REASON], build_error[CA_READING_REASON];
+};
+
+enum { CA_READY = 16 };
+
+struct ca_measuring {
+    clattn_context *ctx; /* of its own: the candidates' programs and sentences are its business */
+    struct ca_capture capture;
+    cl_command_queue queue;
+    struct ca_stopwatch watch;
+    struct ca_work *works;
+    size_t num_works;
+    struct ca_ready ready[CA_READY];
+    unsigned long now; /* counts uses: what was used last stays */
+    cl_mem workspace;  /* of all plans: they run one after the other */
+    size_t workspace_bytes;
+    int lost;
+};
+
+/* The data of a problem, on the device. */
+clattn_status ca_work_open(struct ca_measuring *m, size_t problem, struct ca_work **work);
+
+/* A plan that is ready to run, built anew if it is not there any more. Valid until the next call. */
+clattn_status ca_ready_open(struct ca_measuring *m, size_t problem,
+                            const struct ca_candidate *candidate, struct ca_ready **ready);
+
+/* The tensors of a problem for a plan, with its workspace. */
+clattn_status ca_work_tensors(struct ca_measuring *m, const struct ca_work *work,
+                              const clattn_plan *plan, clattn_forward *tensors);
+
+/* Drops all data and plans. */
+void ca_measuring_empty(struct ca_measuring *m);
+
+#endif

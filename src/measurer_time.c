@@ -1,0 +1,191 @@
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#include "measurer_time.h"
+
+#include <math.h>
+#include <time.h>
+
+/* A reading lasts at least so many seconds and so many ticks of the device's timer. */
+#define LEAST_SECONDS 0.5e-3
+#define LEAST_TICKS 50.0
+enum { MOST_EXECUTIONS = 1000 };
+
+/* An execution this long is its own warm-up. */
+#define LONG_SECONDS 0.05
+#define AGREEMENT 1.05 /* between the readings of a warm-up */
+enum { AGREEING = 3 };
+
+/* Readings at least, and at most within so many further seconds if it is no loser. */
+enum { LEAST_READINGS = 3, MOST_READINGS = 5 };
+#define LOSER 1.5
+#define FURTHER_SECONDS 0.25
+
+void ca_stopwatch_init(struct ca_stopwatch *watch, const clattn_device_info *dev)
+{
+    size_t nanoseconds = 0;
+    const int cpu = (dev->type & CL_DEVICE_TYPE_CPU) != 0;
+
+    if (clGetDeviceInfo(dev->device, CL_DEVICE_PROFILING_TIMER_RESOLUTION, sizeof nanoseconds,
+                        &nanoseconds, NULL) != CL_SUCCESS)
+        nanoseconds = 1000;
+    watch->resolution = (double)nanoseconds * 1e-9;
+    /* A GPU's clocks rise with work, for milliseconds. On a CPU readings scatter for other reasons,
+     * which no warm-up ends. */
+    watch->warm = cpu ? 0.002 : 0.02;
+    watch->hot = cpu ? 0.04 : 0.3;
+}
+
+double ca_stopwatch_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+double ca_stopwatch_elapsed(cl_ulong begin, cl_ulong end, double host)
+{
+    const double device = end > begin ? (double)(end - begin) * 1e-9 : 0.0;
+
+    return device > 0.0 && device <= 1.1 * host ? device : fmax(host, 1e-9);
+}
+
+size_t ca_stopwatch_executions(const struct ca_stopwatch *watch, double seconds)
+{
+    const double least = fmax(LEAST_SECONDS, LEAST_TICKS * watch->resolution);
+    const double executions = ceil(least / seconds);
+
+    return executions < (double)MOST_EXECUTIONS ? (size_t)fmax(executions, 1.0) : MOST_EXECUTIONS;
+}
+
+/* ---- one reading ------------------------------------------------------------------------------ */
+
+/* From the beginning of the first command to the end of the last; the same time twice where the
+ * device does not say. A marker, which stands before the first, counts from its end. */
+static void ask_clock(cl_event first, cl_profiling_info what, cl_event last, cl_ulong *begin,
+                      cl_ulong *end)
+{
+    if (clGetEventProfilingInfo(first, what, sizeof *begin, begin, NULL) != CL_SUCCESS ||
+        clGetEventProfilingInfo(last, CL_PROFILING_COMMAND_END, sizeof *end, end, NULL) !=
+            CL_SUCCESS)
+        *begin = *end = 0;
+}
+
+static clattn_status check_end(const struct ca_stopwatch *watch, cl_event last)
+{
+    cl_int state = CL_COMPLETE;
+    const cl_int err =
+        clGetEventInfo(last, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(watch->log, err, "clGetEventInfo for a measurement");
+    return state < 0 ? ca_fail_cl(watch->log, state, "a kernel") : CLATTN_SUCCESS;
+}
+
+clattn_status ca_stopwatch_read(const struct ca_stopwatch *watch, const clattn_plan *plan,
+                                const clattn_forward *tensors, size_t executions, double *seconds)
+{
+    const int marked =
+        plan->candidate.family->num_stages > 1; /* an execution ends with one event */
+    cl_event first = NULL, last = NULL;
+    clattn_status status = CLATTN_SUCCESS;
+    cl_ulong begin = 0, end = 0;
+    cl_int err = CL_SUCCESS;
+
+    *seconds = 0.0;
+    const double start = ca_stopwatch_now();
+    if (marked)
+        err = clEnqueueMarkerWithWaitList(watch->queue, 0, NULL, &first);
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(watch->log, err, "clEnqueueMarkerWithWaitList for a measurement");
+    for (size_t n = 0; n < executions && status == CLATTN_SUCCESS; n++) {
+        const int ends = n + 1 == executions;
+        cl_event *event = ends ? &last : n == 0 && !marked ? &first : NULL;
+        status = clattn_attention_forward(plan, watch->queue, tensors, 0, NULL, event);
+    }
+    err = clFinish(watch->queue); /* after a failure too: the buffers are in use */
+    const double host = (ca_stopwatch_now() - start);
+    if (status == CLATTN_SUCCESS && err != CL_SUCCESS)
+        status = ca_fail_cl(watch->log, err, "clFinish after a measurement");
+    if (status == CLATTN_SUCCESS)
+        status = check_end(watch, last);
+    if (status == CLATTN_SUCCESS) {
+        ask_clock(first ? first : last,
+                  marked ? CL_PROFILING_COMMAND_END : CL_PROFILING_COMMAND_START, last, &begin,
+                  &end);
+        *seconds = ca_stopwatch_elapsed(begin, end, host) / (double)executions;
+    }
+    if (first)
+        clReleaseEvent(first);
+    if (last)
+        clReleaseEvent(last);
+    return status;
+}
+
+/* ---- a candidate ------------------------------------------------------------------------------ */
+
+static int agree(const double times[AGREEING])
+{
+    double least = times[0], most = times[0];
+
+    for (int n = 1; n < AGREEING; n++) {
+        least = fmin(least, times[n]);
+        most = fmax(most, times[n]);
+    }
+    return most <= AGREEMENT * least;
+}
+
+/* *seconds: what an execution takes, before and after. */
+static clattn_status warm_up(const struct ca_stopwatch *watch, const clattn_plan *plan,
+                             const clattn_forward *tensors, double *seconds)
+{
+    double times[AGREEING], busy = 0.0;
+
+    for (size_t n = 0; busy < watch->hot; n++) {
+        const size_t executions = ca_stopwatch_executions(watch, *seconds);
+        const clattn_status status = ca_stopwatch_read(watch, plan, tensors, executions, seconds);
+        if (status != CLATTN_SUCCESS)
+            return status;
+        busy += *seconds * (double)executions;
+        times[n % AGREEING] = *seconds;
+        if (n + 1 >= AGREEING && busy >= watch->warm && agree(times))
+            break;
+    }
+    return CLATTN_SUCCESS;
+}
+
+static int is_loser(const struct ca_reading *reading, double best)
+{
+    double least = INFINITY;
+
+    for (size_t n = 0; n < reading->num_times; n++)
+        least = fmin(least, reading->times[n]);
+    return best > 0.0 && least > LOSER * best;
+}
+
+clattn_status ca_stopwatch_time(const struct ca_stopwatch *watch, const clattn_plan *plan,
+                                const clattn_forward *tensors, double first, double best,
+                                struct ca_reading *reading)
+{
+    clattn_status status = CLATTN_SUCCESS;
+    double seconds = first, third = 0.0;
+
+    if (first > LONG_SECONDS) {
+        status = ca_stopwatch_read(watch, plan, tensors, 1, &seconds);
+        if (status == CLATTN_SUCCESS && seconds > 0.5 * first) /* else that was the compiler */
+            reading->times[reading->num_times++] = seconds;
+    }
+    if (status == CLATTN_SUCCESS && reading->num_times == 0)
+        status = warm_up(watch, plan, tensors, &seconds);
+    while (status == CLATTN_SUCCESS && reading->num_times < MOST_READINGS) {
+        if (reading->num_times == LEAST_READINGS)
+            third = ca_stopwatch_now();
+        if (reading->num_times >= LEAST_READINGS &&
+            (is_loser(reading, best) || ca_stopwatch_now() - third >= FURTHER_SECONDS))
+            break;
+        status = ca_stopwatch_read(watch, plan, tensors, ca_stopwatch_executions(watch, seconds),
+                                   &seconds);
+        if (status == CLATTN_SUCCESS)
+            reading->times[reading->num_times++] = seconds;
+    }
+    return status;
+}

@@ -1,0 +1,39 @@
+/* Timing executions: readings, warm-up, and how many readings a candidate gets. */
+#ifndef CA_MEASURER_TIME_H
+#define CA_MEASURER_TIME_H
+
+#include "outcome.h"
+#include "plan.h"
+#include <clattn/attention.h>
+
+struct ca_stopwatch {
+    cl_command_queue queue; /* in-order, with profiling */
+    const struct ca_log *log;
+    double resolution; /* of the device's timer, in seconds */
+    double warm, hot;  /* busy seconds of a warm-up, at least and at most */
+};
+
+/* Sets all but the queue and the log. */
+void ca_stopwatch_init(struct ca_stopwatch *watch, const clattn_device_info *dev);
+
+/* The host's clock, in seconds. */
+double ca_stopwatch_now(void);
+
+/* The device time from begin to end, by its clock in nanoseconds; host seconds, which enclose
+ * them, if that clock does not advance or is beside itself. Over 0. */
+double ca_stopwatch_elapsed(cl_ulong begin, cl_ulong end, double host);
+
+/* How many executions of that many seconds make a reading that the clock can tell from another. */
+size_t ca_stopwatch_executions(const struct ca_stopwatch *watch, double seconds);
+
+/* One reading: seconds of one of so many executions in a row. Waits for them. */
+clattn_status ca_stopwatch_read(const struct ca_stopwatch *watch, const clattn_plan *plan,
+                                const clattn_forward *tensors, size_t executions, double *seconds);
+
+/* Warms up and takes readings as src/measurer.h says, after a first execution of first seconds;
+ * appends them to reading->times. */
+clattn_status ca_stopwatch_time(const struct ca_stopwatch *watch, const clattn_plan *plan,
+                                const clattn_forward *tensors, double first, double best,
+                                struct ca_reading *reading);
+
+#endif
