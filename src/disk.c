@@ -62,8 +62,7 @@ unsigned char *ca_disk_read(const char *path, size_t most, size_t *bytes)
     return data;
 }
 
-/* mkdir -p of a path's directories; path is changed and changed back. */
-static int make_directories(char *path)
+int ca_disk_make_directories(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
@@ -97,7 +96,7 @@ int ca_disk_write(const char *path, const void *first, size_t first_bytes, const
 
     if (!temporary)
         return 0;
-    if (make_directories(temporary)) {
+    if (ca_disk_make_directories(temporary)) {
         const int descriptor = mkstemp(temporary);
         if (descriptor >= 0) {
             written = write_parts(descriptor, first, first_bytes, second, second_bytes) &&

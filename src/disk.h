@@ -15,6 +15,10 @@ char *ca_disk_directory(const char *given);
  * frees it. */
 unsigned char *ca_disk_read(const char *path, size_t most, size_t *bytes);
 
+/* Makes a path's directories, but not its last part, as mkdir -p does. 0 on failure. The path is
+ * changed and changed back. */
+int ca_disk_make_directories(char *path);
+
 /*
  * Writes a file of two parts, and its directories if they are missing: under another name first,
  * then renamed, so that nobody ever sees half of it. 0 on failure, with nothing left behind.

@@ -9,7 +9,7 @@
 struct ca_store;
 
 /* Opens the store in a cache directory (NULL: one that lives in memory only). Nothing is read yet.
- * The log is copied. NULL without memory. */
+ * The log and what is needed of dev are copied. NULL without memory. */
 struct ca_store *ca_store_create(const char *cache_directory, const clattn_device_info *dev,
                                  const struct ca_log *log);
 void ca_store_destroy(struct ca_store *store);
@@ -26,6 +26,7 @@ const char *ca_store_path(const struct ca_store *store);
 struct ca_view {
     const struct ca_table *table;
     const struct ca_device_table *own;
+    clattn_status status; /* CLATTN_OUT_OF_MEMORY: the document may lack what was added lately */
 };
 struct ca_view ca_store_lock(struct ca_store *store);
 void ca_store_unlock(struct ca_store *store);

@@ -134,7 +134,7 @@ const char *ca_entry_wrong(const struct ca_entry *entry)
 
 const char *ca_banned_wrong(const struct ca_banned *banned)
 {
-    if (!is_text(banned->reason, CA_TABLE_SENTENCE) || banned->reason[0] == '\0')
+    if (!is_text(banned->reason, CA_TABLE_SENTENCE))
         return "a reason is not a sentence of printable ASCII";
     const char *wrong = ca_class_text_wrong(banned->problem_class);
     return wrong ? wrong
