@@ -67,7 +67,7 @@ step() {
     shift
     if [ ! -s "$file" ]; then
         echo "$(basename "$file" .json)"
-        "$@" "$file.part" > "$file.log" 2>&1 || { cat "$file.log" >&2; return 1; }
+        "$@" "$file.part" < /dev/null > "$file.log" 2>&1 || { cat "$file.log" >&2; return 1; }
         mv "$file.part" "$file"
     fi
 }
@@ -123,7 +123,7 @@ numbered() {
 {
     printf '{\n"schema": "clattn-tuning-figures-1",\n"budget": "%s",\n' "$budget"
     printf '"reference_strategy": "%s",\n"reference_budget": "%s",\n' "$strategy" "$reference"
-    for key in tunings searches run agreement reference plans; do
+    for key in tunings run agreement searches reference plans; do
         printf '"%s": ' "$key"
         case $key in
         tunings) list tuning-1 tuning-2 ;;
@@ -137,4 +137,22 @@ numbered() {
     echo '}'
 } > "$output.part"
 mv "$output.part" "$output"
+
+# Row 2 and 3 of a race begin "ROW MS LOW .. HIGH RATIO LOW .. HIGH VERDICT".
+ratio() {
+    awk -v row="$2" '$1 == row && $4 == ".." { print $6 }' "$work/$1.json.log"
+}
+n=0
+while read -r problem; do
+    n=$((n + 1))
+    echo "$(ratio "agreement-$n" 2) $(ratio "reference-$n" 2) $(ratio "reference-$n" 3) $problem"
+done < "$work/problems" | awk '
+    BEGIN { print "\ntime of the     second tuning   tuned choice    untuned choice"
+            print "over that of    the first       the winner of the long search" }
+    { t += log($2); u += log($3); if ($2 > tmax) tmax = $2; if ($3 > umax) umax = $3
+      printf "                %-15.3f %-15.3f %-8.3f", $1, $2, $3
+      for (n = 4; n <= NF; n++) printf " %s", $n
+      print "" }
+    END { printf "geometric mean                  %-15.3f %.3f\n", exp(t / NR), exp(u / NR)
+          printf "most                            %-15.3f %.3f\n", tmax, umax }'
 echo "$output"

@@ -1,8 +1,9 @@
 /* clattn-bench as a person calls it: exit codes, complaints, output. */
-#define _POSIX_C_SOURCE 200809L /* popen */
+#define _XOPEN_SOURCE 700 /* popen, nftw */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
+#include <ftw.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,55 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define EMPTY_CACHE "/tmp/clattn_bench_XXXXXX"
+#define SMALL "'fwd f32 h2 q33 d24'"
 #define LAYER_0 TEST_DATA "/minilm/minilm_layer_0.safetensors"
+
+/* A cache directory of its own, so that nothing is tuned but what a test tunes. */
+static void empty_cache(char directory[static sizeof EMPTY_CACHE])
+{
+    strcpy(directory, EMPTY_CACHE);
+    cr_assert(mkdtemp(directory) != NULL);
+    setenv("CLATTN_CACHE_DIR", directory, 1);
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+    (void)status, (void)type, (void)where;
+    return remove(path);
+}
+
+static void remove_cache(const char *directory)
+{
+    nftw(directory, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static json_t *load(const char *path)
+{
+    json_error_t error;
+    json_t *object = json_load_file(path, 0, &error);
+
+    cr_assert(object != NULL, "%s: %s", path, error.text);
+    return object;
+}
+
+static void check_ratio(const json_t *ratio)
+{
+    const double low = json_real_value(json_object_get(ratio, "low"));
+    const double median = json_real_value(json_object_get(ratio, "median"));
+
+    cr_assert(gt(dbl, low, 0.0));
+    cr_assert(ge(dbl, median, low));
+    cr_assert(ge(dbl, json_real_value(json_object_get(ratio, "high")), median));
+}
+
+static void check_text(const json_t *object, const char *key, const char *want)
+{
+    const char *got = json_string_value(json_object_get(object, key));
+
+    cr_assert(got != NULL && strcmp(got, want) == 0, "%s is '%s', not '%s'", key,
+              got != NULL ? got : "nothing", want);
+}
 
 /* Runs the program with `arguments`, puts both its outputs into `text` and returns its status. */
 static int run_bench(const char *arguments, char *text, size_t text_bytes)
@@ -59,6 +108,21 @@ ParameterizedTestParameters(bench, exits_with) {
         {"run nonsense", 2, "'nonsense' is no workload"},
         {"run 'fwd f32 q3'", 2, "is no workload"},
         {"run /nonexistent.safetensors", 2, "cannot be found"},
+        {"run --untuned --known-only minilm", 2, "exclude each other"},
+        {"run --known-only " SMALL, 1, "CLATTN_NOT_TUNED"},
+        {"duel --help", 0, "Usage: clattn-bench duel"},
+        {"duel " SMALL " untuned", 2, "2 to 16 configurations"},
+        {"duel 'fwd f32 q3' tuned untuned", 2, "duel: "},
+        {"duel --rounds 5 " SMALL " untuned untuned", 2, "--rounds takes a number from 6"},
+        {"duel --seconds -1 " SMALL " untuned untuned", 2, "--seconds takes a number"},
+        {"duel " SMALL " untuned nonsense", 1, "'nonsense': "},
+        {"duel " SMALL " untuned 'unfused ITEM_X=3'", 1, "'unfused ITEM_X=3': "},
+        {"duel " SMALL " untuned tuned", 1, "'tuned': "},
+        {"plan --help", 0, "Usage: clattn-bench plan"},
+        {"plan", 2, "takes one problem"},
+        {"plan nonsense", 2, "plan: "},
+        {"plan --untuned --known-only " SMALL, 2, "exclude each other"},
+        {"plan --known-only " SMALL, 1, "CLATTN_NOT_TUNED"},
     };
     return cr_make_param_array(struct call, calls, sizeof calls / sizeof *calls);
 }
@@ -151,4 +215,103 @@ Test(bench, devices_and_verify_speak_json) {
         cr_assert(json_array_size(list) > 0, "%s: %s", calls[n], text);
         json_decref(list);
     }
+}
+
+/* An override stands for a tuned choice: what a device gets that was never tuned is another. */
+Test(bench, run_shows_the_gain_over_the_untuned_choice) {
+    char path[] = "/tmp/clattn_test_XXXXXX", arguments[200], text[8192];
+    static const char *const options[] = {"", "--untuned", "--family unfused"};
+    static const char *const origins[] = {"override", "untuned", "forced"};
+
+    close(mkstemp(path));
+    setenv("CLATTN_OVERRIDE", "unfused", 1);
+    for (size_t n = 0; n < 3; n++) {
+        snprintf(arguments, sizeof arguments, "run --repeat 2 %s --json %s " SMALL, options[n],
+                 path);
+        cr_assert(eq(int, run_bench(arguments, text, sizeof text), 0), "%s", text);
+        cr_assert(strstr(text, origins[n]) != NULL, "%s", text);
+        json_t *run = load(path);
+        const json_t *result = json_array_get(json_object_get(run, "results"), 0);
+        const json_t *untuned = json_object_get(result, "untuned");
+        check_text(result, "origin", origins[n]);
+        if (n == 0) {
+            const json_t *times = json_object_get(untuned, "milliseconds");
+            check_ratio(json_object_get(result, "gain"));
+            cr_assert(eq(sz, json_array_size(json_object_get(times, "samples")), 2));
+            cr_assert(strcmp(json_string_value(json_object_get(untuned, "configuration")),
+                             json_string_value(json_object_get(result, "configuration"))) != 0);
+        } else {
+            cr_assert(eq(int, json_is_null(untuned), 1));
+            cr_assert(eq(int, json_is_null(json_object_get(result, "gain")), 1));
+        }
+        json_decref(run);
+    }
+    remove(path);
+}
+
+Test(bench, the_untuned_choice_is_not_raced_against_itself) {
+    char path[] = "/tmp/clattn_test_XXXXXX", cache[sizeof EMPTY_CACHE], arguments[200], text[8192];
+
+    close(mkstemp(path));
+    empty_cache(cache);
+    snprintf(arguments, sizeof arguments, "run --repeat 1 --json %s " SMALL, path);
+    cr_assert(eq(int, run_bench(arguments, text, sizeof text), 0), "%s", text);
+    json_t *run = load(path);
+    const json_t *result = json_array_get(json_object_get(run, "results"), 0);
+    const json_t *untuned = json_object_get(result, "untuned");
+    check_text(untuned, "configuration",
+               json_string_value(json_object_get(result, "configuration")));
+    cr_assert(eq(int, json_is_null(json_object_get(untuned, "milliseconds")), 1));
+    cr_assert(eq(int, json_is_null(json_object_get(result, "gain")), 1));
+    json_decref(run);
+    remove_cache(cache);
+    remove(path);
+}
+
+Test(bench, duel_races_and_checks_every_configuration) {
+    static const char *const names[] = {"untuned", "unfused", "unfused"};
+    char path[] = "/tmp/clattn_test_XXXXXX", arguments[200], text[8192];
+
+    close(mkstemp(path));
+    snprintf(arguments, sizeof arguments,
+             "duel --seconds 0 --json %s " SMALL " untuned unfused unfused", path);
+    cr_assert(eq(int, run_bench(arguments, text, sizeof text), 0), "%s", text);
+    cr_assert(strstr(text, "6 rounds") != NULL, "%s", text);
+    for (const char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
+        cr_expect(strlen(line) <= 100 || strchr(line, '=') != NULL, "wide: %s", line);
+    json_t *duel = load(path);
+    const json_t *list = json_object_get(duel, "duellists");
+    cr_assert(eq(sz, json_array_size(list), 3));
+    for (size_t n = 0; n < 3; n++) {
+        const json_t *duellist = json_array_get(list, n);
+        const json_t *times = json_object_get(duellist, "milliseconds");
+        check_text(duellist, "name", names[n]);
+        cr_assert(eq(sz, json_array_size(json_object_get(times, "samples")), 6));
+        cr_assert(eq(int, json_is_true(json_object_get(duellist, "ok")), 1));
+        if (n > 0)
+            check_ratio(json_object_get(duellist, "ratio"));
+        cr_assert(eq(int, json_is_null(json_object_get(duellist, "verdict")), n == 0));
+    }
+    json_decref(duel);
+    remove(path);
+}
+
+Test(bench, the_second_process_compiles_nothing) {
+    char path[] = "/tmp/clattn_test_XXXXXX", cache[sizeof EMPTY_CACHE], arguments[200], text[8192];
+
+    close(mkstemp(path));
+    empty_cache(cache);
+    snprintf(arguments, sizeof arguments, "plan --json %s " SMALL, path);
+    for (int process = 0; process < 2; process++) {
+        cr_assert(eq(int, run_bench(arguments, text, sizeof text), 0), "%s", text);
+        json_t *plan = load(path);
+        cr_assert(eq(int, (int)json_integer_value(json_object_get(plan, "programs_compiled")),
+                     process == 0));
+        check_text(plan, "origin", "untuned");
+        const json_t *times = json_object_get(plan, "milliseconds");
+        cr_assert(gt(dbl, json_real_value(json_object_get(times, "plan")), 0.0));
+        json_decref(plan);
+    }
+    remove_cache(cache);
+    remove(path);
 }

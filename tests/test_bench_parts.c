@@ -3,6 +3,7 @@
 #include "../bench/case_file.h"
 #include "../bench/check.h"
 #include "../bench/compare.h"
+#include "../bench/duel.h"
 #include "../bench/values.h"
 
 #include <criterion/criterion.h>
@@ -70,6 +71,21 @@ Test(bench_worst, nan_and_infinity_are_right_only_where_they_are_wanted) {
         worst_add(&worst, 0.0, 0.0, 1.0);
         cr_assert(eq(int, worst_ok(&worst), cases[n].ok), "case %zu is forgotten", n);
     }
+}
+
+Test(bench_duel, a_verdict_needs_the_whole_interval_on_one_side) {
+    static const struct {
+        struct ca_interval ratio;
+        const char *verdict;
+    } cases[] = {
+        {{1.05, 1.01, 1.1}, "slower"},
+        {{0.95, 0.9, 0.99}, "faster"},
+        {{1.05, 0.99, 1.1}, "tie"},
+        {{1.0, 1.0, 1.0}, "tie"},
+    };
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++)
+        cr_assert(strcmp(duel_verdict(&cases[n].ratio), cases[n].verdict) == 0, "case %zu", n);
 }
 
 /* With V the same for all keys the output is that value: known without a reference. */
