@@ -54,9 +54,10 @@ struct ca_search *ca_search_create(const struct ca_space *space,
     search->unseen = malloc(count * sizeof *search->unseen);
     search->place = malloc(count * sizeof *search->place);
     search->neighbours = malloc((ca_space_max_neighbours(space) + 1) * sizeof(size_t));
+    search->hopes = malloc((ca_space_max_neighbours(space) + 1) * sizeof(double));
     search->best = search->pending = CA_NO_CONFIG;
     if (!search->options.first || !search->times || !search->evaluated || !search->unseen ||
-        !search->place || !search->neighbours)
+        !search->place || !search->neighbours || !search->hopes)
         goto failed;
     for (size_t config = 0; config < space->count; config++) {
         search->times[config] = NAN;
@@ -78,6 +79,7 @@ void ca_search_destroy(struct ca_search *search)
         search->calls->destroy(search->state);
     ca_model_destroy(search->model);
     free(search->values);
+    free(search->hopes);
     free(search->neighbours);
     free(search->place);
     free(search->unseen);

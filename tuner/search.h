@@ -53,6 +53,10 @@ bool ca_search_suggest(struct ca_search *search, size_t *config);
  * evaluated. A second report of a configuration is ignored. */
 void ca_search_report(struct ca_search *search, size_t config, double time);
 
+/* The neighbours of the fastest that are not evaluated, by a model the most promising first (the
+ * first `max` of them are stored). Returns how many there are; 0 without memory or a success. */
+size_t ca_search_neighbours(struct ca_search *search, size_t *configs, size_t max);
+
 /* The fastest so far; CA_NO_CONFIG while there is none. */
 size_t ca_search_best(const struct ca_search *search);
 size_t ca_search_num_evaluations(const struct ca_search *search);

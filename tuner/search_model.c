@@ -6,6 +6,9 @@
 /* The part of the successes that the model tells apart, the fastest ones; measured by replay. */
 static const double KEEP = 0.75;
 
+/* Deviations below the mean by which neighbours are ordered. */
+static const double OPTIMISM = 1.0;
+
 static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -52,6 +55,41 @@ struct ca_model *ca_search_model(struct ca_search *search)
         search->values[n] = fmin(log(search->times[search->evaluated[n]]), most);
     ca_model_fit(search->model, search->values);
     return search->model;
+}
+
+size_t ca_search_promising(struct ca_search *search, struct ca_model *model, size_t *configs,
+                           size_t max)
+{
+    const size_t count = ca_space_neighbours(search->space, search->best, search->neighbours);
+    size_t num_unseen = 0;
+
+    for (size_t n = 0; n < count; n++) {
+        const size_t config = search->neighbours[n];
+        if (ca_is_known(search, config))
+            continue;
+        const struct ca_prediction prediction = ca_model_predict(model, config);
+        const double hope = prediction.mean - OPTIMISM * prediction.deviation;
+        size_t place = num_unseen < max ? num_unseen : max;
+        for (; place > 0 && hope < search->hopes[place - 1]; place--) {
+            if (place == max)
+                continue; /* the last one drops out */
+            search->hopes[place] = search->hopes[place - 1];
+            configs[place] = configs[place - 1];
+        }
+        if (place < max) {
+            search->hopes[place] = hope;
+            configs[place] = config;
+        }
+        num_unseen++;
+    }
+    return num_unseen;
+}
+
+size_t ca_search_neighbours(struct ca_search *search, size_t *configs, size_t max)
+{
+    struct ca_model *model = ca_search_model(search);
+
+    return model ? ca_search_promising(search, model, configs, max) : 0;
 }
 
 double ca_log_expected_gain(struct ca_prediction prediction, double best)

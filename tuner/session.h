@@ -29,8 +29,8 @@ struct ca_bench {
 };
 
 struct ca_session_problem {
-    const size_t *seeds; /* at most CA_SESSION_SEEDS, tried in this order; the first is the incumbent */
-    size_t num_seeds;
+    const size_t *seeds; /* tried in this order; the first is the incumbent */
+    size_t num_seeds;    /* at most CA_SESSION_SEEDS */
     /* Whether a configuration of the space fits this problem; NULL: all do. */
     bool (*allows)(void *user, size_t problem, size_t config);
 };

@@ -30,6 +30,7 @@ struct ca_search {
     size_t *unseen;     /* the others, in no order */
     size_t *place;      /* of each of the others in unseen */
     size_t *neighbours; /* room for those of one configuration */
+    double *hopes;      /* ... and how fast they may be */
     size_t best;
     size_t num_first;       /* taken from options.first */
     struct ca_model *model; /* NULL until asked for */
@@ -57,6 +58,10 @@ size_t ca_search_remaining(const struct ca_search *search);
  * success, and all that are slower than most count the same: how bad the bad ones are says nothing
  * about the good ones. NULL without memory or before the first success. */
 struct ca_model *ca_search_model(struct ca_search *search);
+
+/* ca_search_neighbours() with a model at hand. */
+size_t ca_search_promising(struct ca_search *search, struct ca_model *model, size_t *configs,
+                           size_t max);
 
 /* Logarithm of how far below `best` a value so distributed is to be expected, in its own unit. */
 double ca_log_expected_gain(struct ca_prediction prediction, double best);

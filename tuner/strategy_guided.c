@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 enum { START = 4 };
-static const double OPTIMISM = 1.0; /* deviations below the mean by which neighbours are ordered */
 
 struct guided {
     size_t turn;
@@ -28,29 +27,6 @@ static void *create(struct ca_search *search)
 static void destroy(void *state)
 {
     free(state);
-}
-
-/* CA_NO_CONFIG if all neighbours of the incumbent are known; counts the others. */
-static size_t best_neighbour(struct ca_search *search, struct ca_model *model, size_t *num_unseen)
-{
-    const size_t count = ca_space_neighbours(search->space, search->best, search->neighbours);
-    size_t chosen = CA_NO_CONFIG;
-    double least = INFINITY;
-
-    *num_unseen = 0;
-    for (size_t n = 0; n < count; n++) {
-        const size_t config = search->neighbours[n];
-        if (ca_is_known(search, config))
-            continue;
-        const struct ca_prediction prediction = ca_model_predict(model, config);
-        const double hope = prediction.mean - OPTIMISM * prediction.deviation;
-        if (hope < least) {
-            least = hope;
-            chosen = config;
-        }
-        ++*num_unseen;
-    }
-    return chosen;
 }
 
 static size_t best_jump(struct ca_search *search, struct ca_model *model)
@@ -76,14 +52,14 @@ static size_t best_jump(struct ca_search *search, struct ca_model *model)
 static size_t propose(struct ca_search *search, void *state)
 {
     struct guided *guided = state;
-    size_t num_unseen;
+    size_t neighbour = CA_NO_CONFIG;
 
     if (search->num_evaluated < START && search->options.num_first == 0)
         return CA_NO_CONFIG;
     struct ca_model *model = ca_search_model(search);
     if (!model)
         return CA_NO_CONFIG;
-    const size_t neighbour = best_neighbour(search, model, &num_unseen);
+    const size_t num_unseen = ca_search_promising(search, model, &neighbour, 1);
     const bool last_chance = ca_search_remaining(search) <= num_unseen;
     guided->jumps |= neighbour == CA_NO_CONFIG;
     if (!guided->jumps || last_chance || guided->turn++ % 2 == 1)

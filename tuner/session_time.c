@@ -1,0 +1,110 @@
+#include "session_state.h"
+
+#include <math.h>
+
+/* The largest part of a time budget that is kept for races, and how many readings of how many
+ * finalists they probably take; measured by replay. */
+static const double RACE_SHARE = 0.18;
+static const double RACE_ROUNDS = 30.0, RACE_FINALISTS = 5.0;
+
+double ca_session_seconds(const struct ca_session *session)
+{
+    const struct ca_session_options *options = session->options;
+
+    return options->clock ? options->clock(options->user) - session->start : 0.0;
+}
+
+bool ca_session_is_timed(const struct ca_session *session)
+{
+    return session->options->clock && session->options->max_seconds > 0.0;
+}
+
+/* What races probably take, from that of task `first` on. */
+static double race_seconds(const struct ca_session *session, size_t first)
+{
+    double sum = 0.0;
+
+    for (size_t t = first; t < session->num_tasks; t++)
+        sum += RACE_ROUNDS * RACE_FINALISTS * session->tasks[t].round_seconds;
+    return sum;
+}
+
+void ca_session_reserve(struct ca_session *session)
+{
+    const double all = session->options->max_seconds;
+    const double races = race_seconds(session, 0);
+
+    session->search_end = all - fmin(RACE_SHARE * all, races > 0.0 ? races : INFINITY);
+}
+
+/* Seconds that one configuration takes, searching included. */
+static double cost(const struct ca_session *session)
+{
+    if (session->tries == 0)
+        return 0.0;
+    return (ca_session_seconds(session) - session->noise_seconds) / (double)session->tries;
+}
+
+bool ca_session_may_try(const struct ca_session *session)
+{
+    const size_t most = session->options->max_evaluations;
+
+    if (session->ended || session->failed || (most != 0 && session->evaluations >= most))
+        return false;
+    if (!ca_session_is_timed(session) || session->tries == 0)
+        return true;
+    /* Half a configuration too late as often as half of one too early. */
+    return ca_session_seconds(session) + 0.5 * cost(session) <= session->search_end;
+}
+
+double ca_session_tries_left(const struct ca_session *session)
+{
+    const size_t asked = session->options->max_evaluations, all = session->space->count;
+    const double most = (double)(asked == 0 || asked > all ? all : asked);
+    double left = fmax(most - (double)session->evaluations, 0.0);
+
+    if (ca_session_is_timed(session) && session->tries > 0)
+        left = fmin(left, (session->search_end - ca_session_seconds(session)) / cost(session));
+    return fmax(left, 0.0);
+}
+
+double ca_session_seconds_left(const struct ca_session *session)
+{
+    const double seconds = ca_session_seconds(session);
+    double left;
+
+    if (session->phase == CA_PHASE_RACE)
+        left = session->race_left + race_seconds(session, session->num_decided + 1);
+    else
+        left = ca_session_tries_left(session) * cost(session) + race_seconds(session, 0);
+    if (ca_session_is_timed(session))
+        left = fmin(left, session->options->max_seconds - seconds);
+    return fmax(left, 0.0);
+}
+
+double ca_session_race_end(const struct ca_session *session)
+{
+    const double seconds = ca_session_seconds(session);
+    const double mine = race_seconds(session, session->num_decided) -
+                        race_seconds(session, session->num_decided + 1);
+    const double all = race_seconds(session, session->num_decided);
+
+    if (!ca_session_is_timed(session))
+        return INFINITY;
+    return seconds + (session->options->max_seconds - seconds) * (all > 0.0 ? mine / all : 1.0);
+}
+
+void ca_session_expect_race(struct ca_session *session, double rounds)
+{
+    const struct ca_task *task = &session->tasks[session->num_decided];
+
+    session->race_left = fmin(rounds, RACE_ROUNDS) * 0.5 * RACE_FINALISTS * task->round_seconds;
+}
+
+double ca_session_part(void *user)
+{
+    const struct ca_session *session = user;
+    const double left = ca_session_tries_left(session), done = (double)session->evaluations;
+
+    return left > 0.0 ? done / (done + left) : 1.0;
+}
