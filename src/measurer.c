@@ -4,54 +4,11 @@
 #include "program.h"
 #include "program_cache.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
-
-/* ---- sentences -------------------------------------------------------------------------------- */
-
-/* The first line of a build log that speaks of an error; the log itself if none does. */
-static void copy_build_error(const char *log, char text[CA_READING_REASON])
-{
-    static const char word[] = "error";
-
-    for (const char *line = log; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        const size_t length = strcspn(line, "\n");
-        for (size_t n = 0; n + sizeof word - 1 <= length; n++) {
-            size_t same = 0;
-            while (same < sizeof word - 1 && tolower((unsigned char)line[n + same]) == word[same])
-                same++;
-            if (same == sizeof word - 1) {
-                ca_reason(text, CA_READING_REASON, "%.*s", (int)length, line);
-                return;
-            }
-        }
-    }
-    ca_reason(text, CA_READING_REASON, "%.*s", (int)strcspn(log, "\n"), log);
-}
-
-/* A candidate that fails is no call that fails: errors go on as warnings. */
-static void capture(clattn_log_level level, const char *message, void *user)
-{
-    struct ca_capture *c = user;
-
-    if (strchr(message, '\n')) {
-        if (!c->build_error[0])
-            copy_build_error(message, c->build_error);
-    } else if (!c->sentence[0]) {
-        ca_reason(c->sentence, sizeof c->sentence, "%s", message);
-    }
-    ca_log_text(&c->to, level == CLATTN_LOG_ERROR ? CLATTN_LOG_WARNING : level, message);
-}
-
-static void forget_sentences(struct ca_measuring *m)
-{
-    m->capture.sentence[0] = m->capture.build_error[0] = '\0';
-}
 
 /* ---- failures --------------------------------------------------------------------------------- */
 
@@ -113,9 +70,14 @@ static int is_refused(const struct ca_measuring *m, size_t problem,
 
 /* ---- building --------------------------------------------------------------------------------- */
 
+/* 0 on PoCL, whose binaries hold a hash of the options, so that no two are equal, and are made only
+ * when they are asked for, which takes half as long as compiling. */
 static uint64_t hash_binary(const clattn_context *ctx, cl_program program)
 {
     size_t bytes = 0;
+
+    if (strstr(ctx->device.platform_name, "Portable Computing Language"))
+        return 0;
     unsigned char *binary = ca_program_binary(ctx, program, &bytes);
     const uint64_t hash = binary ? XXH3_64bits(binary, bytes) : 0;
 
@@ -131,7 +93,7 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
     memset(reading, 0, sizeof *reading);
     if (is_refused(m, 0, candidate, reading))
         return;
-    forget_sentences(m);
+    ca_capture_forget(&m->capture);
     const double begin = ca_stopwatch_now();
     const clattn_status status =
         ca_program_get(m->ctx, candidate, &m->works[0].data.problem, &program);
@@ -176,7 +138,7 @@ static void measure(void *user, size_t problem, const struct ca_candidate *candi
     reading->reason[0] = '\0';
     if (is_refused(m, problem, candidate, reading))
         return;
-    forget_sentences(m);
+    ca_capture_forget(&m->capture);
     clattn_status status = ca_work_open(m, problem, &work);
     if (status != CLATTN_SUCCESS) { /* not for the candidate's sake */
         fail(m, CA_CONSTRAINT_FAILED, reading);
@@ -244,7 +206,7 @@ static void take_round(void *user, size_t problem, const struct ca_candidate *ca
         seconds[n] = INFINITY;
         if (is_refused(m, problem, &candidates[n], &unused))
             continue;
-        forget_sentences(m);
+        ca_capture_forget(&m->capture);
         if (read_once(m, problem, &candidates[n], &seconds[n]) != CLATTN_SUCCESS) {
             seconds[n] = INFINITY;
             m->lost = !is_alive(m);
@@ -280,27 +242,19 @@ static clattn_status add_problem(struct ca_measuring *m, const clattn_problem *p
     return CLATTN_SUCCESS;
 }
 
-/* A context of the measurer's own, on the same OpenCL context, device and cache. */
-static clattn_status make_context(struct ca_measuring *m, clattn_context *ctx)
+/* A context of the measurer's own, on the same OpenCL context and device. It keeps nothing on disk:
+ * hundreds of programs that lose are not worth it, and some drivers take as long to hand one out as
+ * to compile it. */
+static clattn_status make_context(struct ca_measuring *m, const clattn_context *ctx)
 {
-    clattn_context_options options = {.struct_size = sizeof options,
-                                      .log = capture,
-                                      .log_user_data = &m->capture,
-                                      .skip_self_checks = ctx->skip_self_checks};
-    char *directory = NULL;
-
-    pthread_mutex_lock(&ctx->lock);
-    const size_t bytes = ctx->cache_directory ? strlen(ctx->cache_directory) + 1 : 1;
-    directory = calloc(bytes, 1);
-    if (directory && ctx->cache_directory)
-        memcpy(directory, ctx->cache_directory, bytes);
-    pthread_mutex_unlock(&ctx->lock);
-    if (!directory)
-        return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a measurer");
-    options.cache_directory = directory;
+    const clattn_context_options options = {.struct_size = sizeof options,
+                                            .log = ca_capture_message,
+                                            .log_user_data = &m->capture,
+                                            .skip_self_checks = ctx->skip_self_checks,
+                                            .cache_directory = ""};
     const clattn_status status =
         clattn_context_create(ctx->cl, ctx->device.device, &options, &m->ctx);
-    free(directory);
+
     return status == CLATTN_SUCCESS
                ? status
                : ca_fail(&ctx->log, status, "no context to measure in: %s", m->capture.sentence);

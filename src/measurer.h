@@ -31,8 +31,8 @@ struct ca_measurer {
 /*
  * Measures in this process, on the context's device. The problems are alike (ca_classes_alike())
  * and sound; copied. What the candidates' failures log comes as warnings: only a call that fails
- * logs an error. The programs are the measurer's and go with it. CA_POLICY names how it measures,
- * for the store. On failure *measurer is zeros.
+ * logs an error. The programs are the measurer's: they go with it, and none is kept on disk.
+ * CA_POLICY names how it measures, for the store. On failure *measurer is zeros.
  *
  * CLATTN_OUT_OF_MEMORY if a problem's tensors exceed the device's largest allocation or a quarter of
  * its memory, CLATTN_INVALID_PROBLEM if one is empty.

@@ -30,6 +30,11 @@ struct ca_capture {
     char sentence[CA_READING_REASON], build_error[CA_READING_REASON];
 };
 
+/* A log callback for a struct ca_capture. A candidate that fails is no call that fails: errors go on
+ * as warnings. (src/measurer_capture.c) */
+void ca_capture_message(clattn_log_level level, const char *message, void *capture);
+void ca_capture_forget(struct ca_capture *capture);
+
 enum { CA_READY = 16 };
 
 struct ca_measuring {
