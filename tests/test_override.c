@@ -1,6 +1,7 @@
 /* Overrides: set, read back and cleared, by class; and the environment's. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "context.h"
+#include "faults.h"
 #include "fixture.h"
 #include "override.h"
 #include "problem.h"
@@ -185,6 +186,31 @@ Test(override, malformed_environment) {
         cr_expect(found(&f, problem_text) == 0, "'%s'", malformed[n]);
         fixture_close(&f);
     }
+}
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+Test(override, without_memory) {
+    const struct ca_log silent = {0};
+    struct fixture f;
+
+    fixture_open(&f);
+    faults_arm(FAULT_MEMORY, 0, 0);
+    const clattn_status status = set(&f, problem_text, "unfused", NULL);
+    cr_expect(faults_disarm() != NULL && status == CLATTN_OUT_OF_MEMORY);
+    cr_expect(fixture_said(&f, "memory"));
+    cr_expect_str_eq(get(&f, problem_text), "");
+    cr_expect(set(&f, problem_text, "unfused", NULL) == CLATTN_SUCCESS);
+    fixture_close(&f);
+
+    setenv("CLATTN_OVERRIDE", "unfused", 1);
+    const long allocations = faults_allocations_alive();
+    for (size_t n = 0; n < 2; n++) {
+        faults_arm(FAULT_MEMORY, n, 0);
+        cr_expect(ca_overrides_create(&silent) == NULL);
+        cr_expect(faults_disarm() != NULL);
+    }
+    cr_expect(faults_allocations_alive() == allocations);
 }
 
 /* ---- threads ---------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* What a table of tuning results advises: the nearest entries, and a portfolio of seeds. */
+#include "faults.h"
 #include "fixture.h"
 #include "problem.h"
 #include "problem_class.h"
@@ -234,4 +235,26 @@ Test(table_advice, portfolio_of_random_tables) {
         for (size_t n = 0; n < fewer; n++)
             cr_assert(ca_candidates_equal(&all[n], &few[n]));
     }
+}
+
+/* Without memory there is no advice, and nothing is leaked. */
+Test(table_advice, without_memory) {
+    const clattn_problem parsed = fixture_problem(problem), p = ca_problem_normal(&parsed);
+    struct world *w = world_open();
+    struct ca_candidate seeds[8];
+    size_t failures = 0;
+
+    add(w, 0, problem, "unfused GROUP_X=2", 1.0);
+    const long allocations = faults_allocations_alive();
+    for (const char *failed = ""; failed; failures++) {
+        faults_arm(FAULT_MEMORY, failures, 0);
+        const size_t count = ca_table_portfolio(&w->table, &p, &w->infos[0], seeds, 8);
+        failed = faults_disarm();
+        cr_expect(count == (failed == NULL), "allocation %zu: %zu seeds", failures, count);
+        cr_expect(faults_allocations_alive() == allocations);
+    }
+    cr_expect(failures > 2, "%zu", failures);
+    faults_arm(FAULT_MEMORY, 0, 0);
+    cr_expect(ca_table_nearest(&w->table, &p, &w->infos[0], seeds, 8) == 0);
+    cr_expect(faults_disarm() != NULL);
 }
