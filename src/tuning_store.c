@@ -269,12 +269,13 @@ clattn_status clattn_tuning_export(const clattn_context *context, const char *pa
     clattn_status status = copy_view(context, &table, &own);
     if (status != CLATTN_SUCCESS)
         return status;
-    if (count_items(&table) == 0)
+    const size_t items = count_items(&table);
+    char *text = items > 0 ? ca_table_print(&table) : NULL;
+    ca_table_free(&table);
+    if (items == 0)
         return ca_fail(&context->log, CLATTN_NOT_TUNED,
                        "the tuning store holds nothing for '%s', so there is nothing to export",
                        context->device.name);
-    char *text = ca_table_print(&table);
-    ca_table_free(&table);
     if (!text)
         return ca_fail(&context->log, CLATTN_OUT_OF_MEMORY, "no host memory for an export");
     if (!write_document(path, text))
@@ -305,27 +306,34 @@ clattn_status clattn_tuning_import(clattn_context *context, const char *path, si
     return status;
 }
 
-/* Reads, merges and prints; what is printed can be read again. */
+/* Reads and merges; the result is as text, which can be read again. */
 static clattn_status merge_files(const char *const *paths, size_t count, char **text, char *reason,
                                  size_t reason_bytes)
 {
     struct ca_table all = {NULL, 0}, table;
     clattn_status status = CLATTN_SUCCESS;
+    int whole = 1;
 
     *text = NULL;
-    for (size_t n = 0; status == CLATTN_SUCCESS && n < count; n++) {
+    for (size_t n = 0; status == CLATTN_SUCCESS && whole && n < count; n++) {
         status = read_document(paths[n], &table, reason, reason_bytes);
-        if (status == CLATTN_SUCCESS && !ca_table_merge(&all, &table, NULL))
-            status = CLATTN_OUT_OF_MEMORY;
+        whole = ca_table_merge(&all, &table, NULL);
         ca_table_free(&table);
     }
-    if (status == CLATTN_SUCCESS) {
+    if (status == CLATTN_SUCCESS && whole)
         *text = ca_table_print(&all);
-        status =
-            *text ? ca_table_read(*text, strlen(*text), &table, NULL, 0) : CLATTN_OUT_OF_MEMORY;
+    ca_table_free(&all);
+    if (status == CLATTN_SUCCESS && !*text) {
+        ca_reason(reason, reason_bytes, "there is no host memory to merge them");
+        return CLATTN_OUT_OF_MEMORY;
+    }
+    if (*text) {
+        char why[CA_REASON_BYTES];
+        status = ca_table_read(*text, strlen(*text), &table, why, sizeof why);
+        if (status != CLATTN_SUCCESS)
+            ca_reason(reason, reason_bytes, "the union could not be read again: %s", why);
         ca_table_free(&table);
     }
-    ca_table_free(&all);
     return status;
 }
 

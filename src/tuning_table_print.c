@@ -102,13 +102,13 @@ static void put_number_member(struct writer *w, int depth, const char *key, doub
 static void put_entry(struct writer *w, const struct ca_entry *entry)
 {
     put(w, "{");
-    put_text_member(w, 6, 1, "family", entry->family);
-    put_text_member(w, 6, 0, "tunables", entry->tunables);
-    put_number_member(w, 6, "seconds", entry->seconds);
-    put_number_member(w, 6, "low", entry->low);
-    put_number_member(w, 6, "high", entry->high);
-    put_number_member(w, 6, "error", entry->error);
-    put_line(w, 6, 0);
+    put_text_member(w, 7, 1, "family", entry->family);
+    put_text_member(w, 7, 0, "tunables", entry->tunables);
+    put_number_member(w, 7, "seconds", entry->seconds);
+    put_number_member(w, 7, "low", entry->low);
+    put_number_member(w, 7, "high", entry->high);
+    put_number_member(w, 7, "error", entry->error);
+    put_line(w, 7, 0);
     put(w, "\"samples\": [");
     for (size_t n = 0; n < entry->num_samples; n++) {
         if (n > 0)
@@ -116,70 +116,70 @@ static void put_entry(struct writer *w, const struct ca_entry *entry)
         put_number(w, entry->samples[n]);
     }
     put(w, "]");
-    put_text_member(w, 6, 0, "when", entry->when);
-    put_text_member(w, 6, 0, "policy", entry->policy);
-    put_text_member(w, 6, 0, "source", entry->source);
-    put_text_member(w, 6, 0, "declaration", entry->declaration);
-    put_line(w, 5, 1);
+    put_text_member(w, 7, 0, "when", entry->when);
+    put_text_member(w, 7, 0, "policy", entry->policy);
+    put_text_member(w, 7, 0, "source", entry->source);
+    put_text_member(w, 7, 0, "declaration", entry->declaration);
+    put_line(w, 6, 1);
     put(w, "}");
 }
 
 static void put_class(struct writer *w, const struct ca_class *class)
 {
     put(w, "{");
-    put_text_member(w, 4, 1, "class", class->text);
-    put_line(w, 4, 0);
+    put_text_member(w, 5, 1, "class", class->text);
+    put_line(w, 5, 0);
     put(w, "\"entries\": [");
     for (size_t n = 0; n < class->num_entries; n++) {
-        put_line(w, 5, n == 0);
+        put_line(w, 6, n == 0);
         put_entry(w, &class->entries[n]);
     }
-    put_line(w, 4, 1);
+    put_line(w, 5, 1);
     put(w, "]");
-    put_line(w, 3, 1);
+    put_line(w, 4, 1);
     put(w, "}");
 }
 
 static void put_banned(struct writer *w, const struct ca_banned *banned)
 {
     put(w, "{");
-    put_text_member(w, 4, 1, "class", banned->problem_class);
-    put_text_member(w, 4, 0, "family", banned->family);
-    put_text_member(w, 4, 0, "tunables", banned->tunables);
-    put_text_member(w, 4, 0, "reason", banned->reason);
-    put_text_member(w, 4, 0, "when", banned->when);
-    put_text_member(w, 4, 0, "source", banned->source);
-    put_text_member(w, 4, 0, "declaration", banned->declaration);
-    put_line(w, 3, 1);
+    put_text_member(w, 5, 1, "class", banned->problem_class);
+    put_text_member(w, 5, 0, "family", banned->family);
+    put_text_member(w, 5, 0, "tunables", banned->tunables);
+    put_text_member(w, 5, 0, "reason", banned->reason);
+    put_text_member(w, 5, 0, "when", banned->when);
+    put_text_member(w, 5, 0, "source", banned->source);
+    put_text_member(w, 5, 0, "declaration", banned->declaration);
+    put_line(w, 4, 1);
     put(w, "}");
 }
 
 static void put_device(struct writer *w, const struct ca_device_table *table)
 {
     put(w, "{");
-    put_text_member(w, 2, 1, "platform", table->platform);
-    put_text_member(w, 2, 0, "platform_version", table->platform_version);
-    put_text_member(w, 2, 0, "vendor", table->vendor);
-    put_text_member(w, 2, 0, "device", table->device);
-    put_text_member(w, 2, 0, "device_version", table->device_version);
-    put_text_member(w, 2, 0, "driver", table->driver);
-    put_line(w, 2, 0);
+    put_text_member(w, 3, 1, "platform", table->platform);
+    put_text_member(w, 3, 0, "platform_version", table->platform_version);
+    put_text_member(w, 3, 0, "vendor", table->vendor);
+    put_text_member(w, 3, 0, "device", table->device);
+    put_text_member(w, 3, 0, "device_version", table->device_version);
+    put_text_member(w, 3, 0, "driver", table->driver);
+    put_line(w, 3, 0);
     put(w, "\"classes\": [");
     for (size_t n = 0; n < table->num_classes; n++) {
-        put_line(w, 3, n == 0);
+        put_line(w, 4, n == 0);
         put_class(w, &table->classes[n]);
     }
-    put_line(w, 2, 1);
+    put_line(w, 3, 1);
     put(w, "],");
-    put_line(w, 2, 1);
+    put_line(w, 3, 1);
     put(w, "\"quarantine\": [");
     for (size_t n = 0; n < table->num_banned; n++) {
-        put_line(w, 3, n == 0);
+        put_line(w, 4, n == 0);
         put_banned(w, &table->banned[n]);
     }
-    put_line(w, 2, 1);
+    put_line(w, 3, 1);
     put(w, "]");
-    put_line(w, 1, 1);
+    put_line(w, 2, 1);
     put(w, "}");
 }
 
@@ -189,10 +189,10 @@ char *ca_table_print(const struct ca_table *table)
 
     put(&w, "{\n \"format\": \"clattn-tuning\",\n \"version\": 1,\n \"devices\": [");
     for (size_t n = 0; n < table->num_devices; n++) {
-        put_line(&w, 1, n == 0);
+        put_line(&w, 2, n == 0);
         put_device(&w, &table->devices[n]);
     }
-    put_line(&w, 0, 1);
+    put_line(&w, 1, 1);
     put(&w, "]\n}\n");
     return w.text;
 }
