@@ -100,7 +100,7 @@ static bool measure(struct run *run, const struct attention_case *attention, con
 {
     const clattn_plan_options *options = &run->settings->plan;
     const bool forced = options->family != NULL || (options->flags & CLATTN_PLAN_UNTUNED) != 0;
-    struct measurement m, untuned = {NULL};
+    struct measurement m, untuned = {.target = NULL};
     struct contest contest = {
         .contestant = {{&m, &record->seconds, &record->worst}}, .count = 1, .random = 1};
 

@@ -1,5 +1,6 @@
 /* clattn-bench as a person calls it: exit codes, complaints, output. */
 #define _XOPEN_SOURCE 700 /* popen, nftw */
+#include <clattn/clattn.h>
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
@@ -247,6 +248,40 @@ Test(bench, run_shows_the_gain_over_the_untuned_choice) {
         json_decref(run);
     }
     remove(path);
+}
+
+/* Tunes a problem in this process, as far as one configuration goes. */
+static void tune(const char *text)
+{
+    const clattn_tuning_options options = {.struct_size = sizeof options, .evaluations = 1};
+    clattn_context *context;
+    clattn_problem problem;
+
+    cr_assert(eq(int, clattn_problem_parse(text, &problem, NULL, 0), CLATTN_SUCCESS));
+    cr_assert(eq(int, clattn_context_create_default(NULL, NULL, &context), CLATTN_SUCCESS));
+    cr_assert(eq(int, clattn_tune(context, &problem, 1, &options, NULL), CLATTN_SUCCESS));
+    clattn_context_release(context);
+}
+
+Test(bench, what_was_tuned_is_used) {
+    static const struct {
+        char arguments[100], says[40];
+    } calls[] = {
+        {"run --repeat 1 " SMALL, " tuned "},
+        {"run --repeat 1 'fwd f32 h2 q65 d24'", " nearest "},
+        {"run --repeat 1 --known-only " SMALL, " tuned "},
+        {"plan --known-only " SMALL, "tuned for this class"},
+        {"duel --seconds 0 " SMALL " tuned untuned", "6 rounds"},
+    };
+    char cache[sizeof EMPTY_CACHE], text[8192];
+
+    empty_cache(cache);
+    tune("fwd f32 h2 q33 d24");
+    for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
+        cr_assert(eq(int, run_bench(calls[n].arguments, text, sizeof text), 0), "%s", text);
+        cr_assert(strstr(text, calls[n].says) != NULL, "%s: %s", calls[n].arguments, text);
+    }
+    remove_cache(cache);
 }
 
 Test(bench, the_untuned_choice_is_not_raced_against_itself) {
