@@ -24,6 +24,15 @@ const struct ca_family *ca_family_find(const char *name)
     return NULL;
 }
 
+unsigned ca_family_bit(const struct ca_family *family)
+{
+    unsigned bit = 1;
+
+    for (size_t n = 0; families[n] != family; n++)
+        bit <<= 1;
+    return bit;
+}
+
 const char *clattn_family_name(size_t index)
 {
     const struct ca_family *family = ca_family_at(index);

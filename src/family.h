@@ -71,6 +71,9 @@ const struct ca_family *ca_family_at(size_t index);
 /* NULL if there is none of this name. */
 const struct ca_family *ca_family_find(const char *name);
 
+/* 1 shifted by its ca_family_at() index, for sets of families. */
+unsigned ca_family_bit(const struct ca_family *family);
+
 /* NULL if the family with these values can compute p on dev, else why not: candidate lists,
  * unsupported() and reject(), in that order. reason is used for texts that are made. */
 const char *ca_family_refusal(const struct ca_family *family, const clattn_problem *p,

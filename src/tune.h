@@ -10,7 +10,9 @@
 /* One configuration tried on one problem, as it happens. */
 struct ca_tune_event {
     const clattn_tuning_progress *progress;
-    const struct ca_space *space; /* of the group of alike problems */
+    /* Of the group of alike problems. NULL while families are compared; what was measured then comes
+     * again when there is a space, if it is in it. */
+    const struct ca_space *space;
     const struct ca_candidate *candidate;
     size_t problem, config;
     const struct ca_reading *reading; /* NULL in a race */
@@ -18,7 +20,7 @@ struct ca_tune_event {
 
 /* What is known of one problem in the end. */
 struct ca_tune_result {
-    int known;    /* nothing was done: the store has fresh entries, or another problem stands for it */
+    int known; /* nothing was done: the store has fresh entries, or another problem stands for it */
     int searched; /* result holds something */
     struct ca_session_result result;
     struct ca_candidate top[CA_TOP]; /* the winner first */
@@ -35,7 +37,7 @@ struct ca_tune_hooks {
     /* After each configuration; NULL: none. False ends the tuning. */
     bool (*event)(void *user, const struct ca_tune_event *event);
     /* What an interrupted session measured: fills known (of this space, problems by index within
-     * the group) and returns how many; NULL: nothing. The array stays the hook's. */
+     * the group; called twice, with a space of few and then with one of all candidates) and returns how many; NULL: nothing. The array stays the hook's. */
     size_t (*known)(void *user, const struct ca_space *space, const clattn_problem *problems,
                     size_t count, const struct ca_known **known);
 };
@@ -48,8 +50,7 @@ clattn_status ca_tune(clattn_context *ctx, const clattn_problem *problems, size_
 
 /* The candidate that a configuration of such a space stands for: its first parameter is the family,
  * the others are tunables, 0 where the family has none of that name. False if there is none. */
-bool ca_tune_candidate(const struct ca_space *space, size_t config,
-                       struct ca_candidate *candidate);
+bool ca_tune_candidate(const struct ca_space *space, size_t config, struct ca_candidate *candidate);
 size_t ca_tune_config(const struct ca_space *space, const struct ca_candidate *candidate);
 
 #endif

@@ -69,8 +69,7 @@ static clattn_status report(struct ca_run *run, const struct ca_session_result *
 
 /* Readings that need not be made: of the families' comparison, and the hook's. The caller frees
  * the array. NULL without memory. */
-static struct ca_known *list_known(const struct ca_run *run, const struct ca_comparison *c,
-                                   size_t *count)
+static struct ca_known *list_known(struct ca_run *run, const struct ca_comparison *c, size_t *count)
 {
     const struct ca_tune_hooks *hooks = run->tuning->hooks;
     const struct ca_known *earlier = NULL;
@@ -88,8 +87,10 @@ static struct ca_known *list_known(const struct ca_run *run, const struct ca_com
     *count = num_earlier;
     for (size_t n = 0; c->count > 1 && n < c->count; n++) {
         const size_t config = ca_tune_config(run->space, &c->candidates[n]);
-        if (config != CA_NO_CONFIG)
-            all[(*count)++] = (struct ca_known){c->problem, config, c->readings[n]};
+        if (config == CA_NO_CONFIG || c->readings[n].outcome == CA_NUM_OUTCOMES)
+            continue;
+        ca_run_tell_again(run, c->problem, &c->candidates[n], &c->readings[n]);
+        all[(*count)++] = (struct ca_known){c->problem, config, c->readings[n]};
     }
     return all;
 }
@@ -100,6 +101,15 @@ static double seconds_left(const struct ca_run *run)
     return run->group->max_seconds > 0.0
                ? fmax(run->begin + run->group->max_seconds - ca_tune_clock(), 1e-3)
                : 0.0;
+}
+
+/* Of the group's evaluations what the families' comparison has left, 0 for no limit. */
+static size_t most_evaluations(const struct ca_run *run, size_t most_seeds)
+{
+    const size_t most = run->group->max_evaluations;
+    const size_t spent = run->tuning->evaluations - run->evaluations_at_begin;
+
+    return run->group->renewal ? most_seeds : most == 0 ? 0 : spent < most ? most - spent : 1;
 }
 
 static clattn_status search(struct ca_run *run, const struct ca_comparison *compared,
@@ -127,7 +137,7 @@ static clattn_status search(struct ca_run *run, const struct ca_comparison *comp
         .strategy = o->strategy ? ca_strategy_find(o->strategy) : CA_GUIDED,
         .seed = o->seed,
         .max_seconds = seconds_left(run),
-        .max_evaluations = group->renewal ? most_seeds : group->max_evaluations,
+        .max_evaluations = most_evaluations(run, most_seeds),
         .clock = ca_run_clock,
         .event = ca_run_event,
         .user = run,
@@ -183,8 +193,11 @@ static clattn_status tune(struct ca_run *run)
 clattn_status ca_group_tune(struct ca_tuning *tuning, struct ca_group *group)
 {
     const struct ca_tune_hooks *hooks = tuning->hooks;
-    struct ca_run run = {
-        .tuning = tuning, .group = group, .begin = ca_tune_clock(), .before = tuning->evaluations};
+    struct ca_run run = {.tuning = tuning,
+                         .group = group,
+                         .begin = ca_tune_clock(),
+                         .before = tuning->evaluations,
+                         .evaluations_at_begin = tuning->evaluations};
     clattn_status status =
         hooks->open ? hooks->open(hooks->user, group->problems, group->count, &run.measurer)
                     : ca_measurer_create(tuning->ctx, group->problems, group->count, &run.measurer);

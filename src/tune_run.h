@@ -9,7 +9,8 @@ struct ca_run {
     struct ca_group *group;
     struct ca_measurer measurer;
     struct ca_space *space;
-    double begin;          /* ca_tune_clock() */
+    double begin; /* ca_tune_clock() */
+    size_t evaluations_at_begin;
     size_t before;         /* evaluations of earlier groups and of the families' comparison */
     int worked;            /* some candidate is right */
     clattn_status failure; /* of the last one that is not */
@@ -23,6 +24,14 @@ double ca_run_clock(void *user);
 bool ca_run_allows(void *user, size_t problem, size_t config);
 bool ca_run_event(void *user, const struct ca_session_event *event);
 
+/* Tells the observer and the hook about a candidate. False if one of them ends the tuning. */
+bool ca_run_tell(struct ca_run *run, const struct ca_session_event *event,
+                 const struct ca_candidate *candidate);
+
+/* Tells the hook alone, of what was measured before there was a space. */
+void ca_run_tell_again(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
+                       const struct ca_reading *reading);
+
 /* Bans what failed: no plan and no other tuning is to meet it again. */
 void ca_run_note(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
                  const struct ca_reading *reading);
@@ -35,12 +44,12 @@ enum { CA_MAX_FAMILIES = 16 };
 struct ca_comparison {
     struct ca_candidate candidates[CA_MAX_FAMILIES];
     struct ca_reading readings[CA_MAX_FAMILIES];
-    size_t family[CA_MAX_FAMILIES]; /* ca_family_at()'s index */
     size_t count;
     size_t problem;
 };
 
-/* Measures the families' candidates. The bits of those that are worth a search. */
+/* Measures the families' candidates, if there are two or more; the outcome of those that were not
+ * measured is CA_NUM_OUTCOMES. The bits of those that are worth a search. */
 unsigned ca_run_compare(struct ca_run *run, struct ca_comparison *comparison);
 
 /* The bits of the families of a problem's stale entries. */

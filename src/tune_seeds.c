@@ -23,7 +23,7 @@ static size_t smallest(const struct ca_group *group)
     return least;
 }
 
-/* The families that can compute some problem of the group, with their candidates. */
+/* The families that can compute the group's smallest problem, with their untuned candidates. */
 static void list_families(const struct ca_run *run, struct ca_comparison *c)
 {
     const clattn_device_info *dev = &run->tuning->ctx->device;
@@ -34,37 +34,79 @@ static void list_families(const struct ca_run *run, struct ca_comparison *c)
         struct ca_candidate *candidate = &c->candidates[c->count];
         *candidate = (struct ca_candidate){.family = family};
         ca_family_suggest(family, &run->group->problems[c->problem], dev, candidate->values);
-        if (!(run->tuning->hopeless & 1u << f) &&
-            ca_tune_fits(candidate, &run->group->problems[c->problem], dev))
-            c->family[c->count++] = f;
+        c->count += !(run->tuning->hopeless & 1u << f) &&
+                    ca_tune_fits(candidate, &run->group->problems[c->problem], dev);
     }
+}
+
+/* Takes over what an interrupted tuning measured; the others' outcome becomes CA_NUM_OUTCOMES. */
+static void recall(const struct ca_run *run, struct ca_comparison *c)
+{
+    const struct ca_tune_hooks *hooks = run->tuning->hooks;
+    struct ca_space *space = ca_tune_space_of(c->candidates, c->count);
+    const struct ca_known *known = NULL;
+    const size_t count =
+        space && hooks->known
+            ? hooks->known(hooks->user, space, run->group->problems, run->group->count, &known)
+            : 0;
+
+    for (size_t n = 0; n < c->count; n++) {
+        c->readings[n].outcome = CA_NUM_OUTCOMES;
+        for (size_t k = 0; k < count; k++)
+            if (known[k].problem == c->problem &&
+                known[k].config == ca_tune_config(space, &c->candidates[n]))
+                c->readings[n] = known[k].reading;
+    }
+    ca_space_destroy(space);
+}
+
+static void measure_family(struct ca_run *run, struct ca_comparison *c, size_t n, double best)
+{
+    const struct ca_measurer *m = &run->measurer;
+    struct ca_reading *r = &c->readings[n];
+
+    memset(r, 0, sizeof *r);
+    m->build(m->user, &c->candidates[n], r);
+    if (r->outcome == CA_CORRECT)
+        m->measure(m->user, c->problem, &c->candidates[n], best, r);
+    run->before++;
+    const struct ca_session_event event = {.phase = CA_PHASE_SEEDS,
+                                           .problem = c->problem,
+                                           .config = CA_NO_CONFIG,
+                                           .reading = r,
+                                           .seconds_left = run->group->max_seconds,
+                                           .best = best};
+    ca_run_tell(run, &event, &c->candidates[n]);
+}
+
+static double time_of(const struct ca_reading *r)
+{
+    return r->outcome == CA_CORRECT && r->num_times > 0 ? ca_median(r->times, r->num_times).middle
+                                                        : INFINITY;
 }
 
 unsigned ca_run_compare(struct ca_run *run, struct ca_comparison *c)
 {
-    const struct ca_measurer *m = &run->measurer;
     double best = INFINITY;
     unsigned worth = 0;
 
     list_families(run, c);
-    for (size_t n = 0; c->count > 1 && n < c->count; n++) {
-        struct ca_reading *r = &c->readings[n];
-        m->build(m->user, &c->candidates[n], r);
-        if (r->outcome == CA_CORRECT)
-            m->measure(m->user, c->problem, &c->candidates[n], 0.0, r);
-        ca_run_note(run, c->problem, &c->candidates[n], r);
-        run->before++;
-        if (r->outcome == CA_CORRECT)
-            best = fmin(best, ca_median(r->times, r->num_times).middle);
+    if (c->count == 1)
+        return ca_family_bit(c->candidates[0].family);
+    recall(run, c);
+    for (size_t n = 0; n < c->count && !run->tuning->ended; n++) {
+        if (c->readings[n].outcome == CA_NUM_OUTCOMES)
+            measure_family(run, c, n, isinf(best) ? 0.0 : best);
+        ca_run_note(run, c->problem, &c->candidates[n], &c->readings[n]);
+        best = fmin(best, time_of(&c->readings[n]));
     }
     for (size_t n = 0; n < c->count; n++) {
-        const struct ca_reading *r = &c->readings[n];
-        const int slow = c->count > 1 && r->outcome == CA_CORRECT &&
-                         ca_median(r->times, r->num_times).middle > HOPELESS * best;
-        if (slow)
-            run->tuning->hopeless |= 1u << c->family[n];
-        else if (c->count == 1 || r->outcome == CA_CORRECT || isinf(best))
-            worth |= 1u << c->family[n];
+        const unsigned bit = ca_family_bit(c->candidates[n].family);
+        const double time = time_of(&c->readings[n]);
+        if (isfinite(time) && time > HOPELESS * best)
+            run->tuning->hopeless |= bit;
+        else if (isfinite(time) || isinf(best))
+            worth |= bit;
     }
     return worth;
 }
@@ -106,15 +148,6 @@ void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_cand
         add_seed(run, &portfolio[n], seeds);
 }
 
-static unsigned family_bit(const struct ca_family *family)
-{
-    unsigned bit = 1;
-
-    for (size_t f = 0; ca_family_at(f) != family; f++)
-        bit <<= 1;
-    return bit;
-}
-
 unsigned ca_run_incumbent(const struct ca_run *run, size_t problem, struct ca_candidate *incumbent)
 {
     const clattn_plan_options untuned = {.struct_size = sizeof untuned,
@@ -127,7 +160,7 @@ unsigned ca_run_incumbent(const struct ca_run *run, size_t problem, struct ca_ca
                   sizeof reason) != CLATTN_SUCCESS)
         return 0;
     *incumbent = choices.list[0].candidate;
-    return family_bit(incumbent->family);
+    return ca_family_bit(incumbent->family);
 }
 
 unsigned ca_run_stale_families(const struct ca_run *run, size_t problem)
@@ -140,6 +173,6 @@ unsigned ca_run_stale_families(const struct ca_run *run, size_t problem)
               sizeof reason);
     for (size_t n = 0; n < choices.count; n++)
         if (choices.list[n].origin == CA_EXACT_STALE)
-            families |= family_bit(choices.list[n].candidate.family);
+            families |= ca_family_bit(choices.list[n].candidate.family);
     return families;
 }

@@ -168,6 +168,23 @@ static bool allow_family(struct ca_space *space, const struct ca_family *family,
     return true;
 }
 
+struct ca_space *ca_tune_space_of(const struct ca_candidate *candidates, size_t count)
+{
+    struct ca_space *space = ca_space_create();
+    uint16_t choices[CA_MAX_PARAMETERS];
+    unsigned families = 0;
+
+    for (size_t n = 0; n < count; n++)
+        families |= ca_family_bit(candidates[n].family);
+    bool made = space && add_parameters(space, families);
+    for (size_t n = 0; made && n < count; n++)
+        made = choices_of(space, &candidates[n], choices) && ca_space_allow(space, choices);
+    if (made)
+        return space;
+    ca_space_destroy(space);
+    return NULL;
+}
+
 struct ca_space *ca_tune_space_create(unsigned families, const clattn_problem *problems,
                                       size_t count, const clattn_device_info *dev)
 {

@@ -148,7 +148,8 @@ static int run_item(clattn_context *context, const struct item *item, int *runs)
         return 1;
     }
     for (size_t n = 0; (family = clattn_family_name(n)) != NULL; n++) {
-        const clattn_plan_options options = {sizeof options, family, item->tunables};
+        const clattn_plan_options options = {
+            .struct_size = sizeof options, .family = family, .tunables = item->tunables};
         if (item->family != NULL && strcmp(item->family, family) != 0)
             continue;
         if (clattn_plan_supports(context, &p, &options, reason, sizeof reason) != CLATTN_SUCCESS) {
