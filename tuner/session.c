@@ -27,7 +27,6 @@ static bool begin(struct ca_session *session, const struct ca_session_problem *p
 
     session->random.state = options->seed;
     session->start = options->clock ? options->clock(options->user) : 0.0;
-    session->search_end = options->max_seconds;
     session->tasks = calloc(session->num_tasks + 1, sizeof *session->tasks);
     for (size_t t = 0; session->tasks && t < session->num_tasks; t++) {
         struct ca_task *task = &session->tasks[t];
@@ -130,8 +129,6 @@ static void try_seeds(struct ca_session *session)
         }
         for (size_t t = 0; turn == 0 && t < session->num_tasks; t++)
             ca_session_measure_noise(&session->tasks[t]);
-        if (turn == 0)
-            ca_session_reserve(session);
     }
 }
 

@@ -9,12 +9,17 @@ enum {
     BRIEF_ROUNDS = 8,
     SETTLED_ROUNDS = 12,
     NOISE_ROUNDS = 16,
-    UNTIMED_ROUNDS = 32,
-    MAX_ROUNDS = CA_READING_TIMES
+    MAX_ROUNDS = CA_READING_TIMES / 2 /* of the race, and of the duel */
 };
 
 /* Differences that do not matter any more. */
 static const double NEGLIGIBLE = 0.005;
+
+/* The incumbent stays for the duel unless it is surely slower by this. */
+static const double HOPELESS = 0.03;
+
+/* The race's part of the time; the rest is for the duel. */
+static const double RACE_PART = 0.65;
 
 struct ca_entrant *ca_race_enter(struct ca_race *race, const struct ca_trial *trial)
 {
@@ -53,7 +58,7 @@ static struct ca_entrant *find_leader(struct ca_race *race)
     return leader;
 }
 
-/* Sends away who is surely slower. Returns whether what is still open does not matter. */
+/* Sends away who is surely slower. Returns whether nobody is left who may be notably faster. */
 static bool judge(struct ca_race *race)
 {
     bool settled = race->rounds >= SETTLED_ROUNDS;
@@ -64,10 +69,9 @@ static bool judge(struct ca_race *race)
         if (entrant->out || entrant == race->leader)
             continue;
         const struct ca_interval ratio = ca_race_ratio(entrant, race->leader);
-        entrant->out = race->rounds >= MIN_ROUNDS && ratio.low > 1.0;
-        const bool can_win = ratio.low < 1.0 - NEGLIGIBLE;
-        const bool may_tie = entrant == race->incumbent && ratio.high > 1.0 + NEGLIGIBLE;
-        settled &= entrant->out || (!can_win && !may_tie);
+        const double limit = entrant == race->incumbent ? 1.0 + HOPELESS : 1.0;
+        entrant->out = race->rounds >= MIN_ROUNDS && ratio.low > limit;
+        settled &= ratio.low > 1.0 - NEGLIGIBLE;
     }
     return settled || !race->leader;
 }
@@ -99,23 +103,64 @@ static void run_round(struct ca_task *task, struct ca_race *race)
     race->rounds++;
 }
 
-void ca_race_run(struct ca_task *task, struct ca_race *race, double end)
+/* Runs one more round if the time and the event hook allow it. */
+static bool go_on(struct ca_task *task, struct ca_race *race, double end)
 {
     struct ca_session *session = task->session;
-    size_t most = end < INFINITY ? MAX_ROUNDS : UNTIMED_ROUNDS;
-    bool settled = race->count == 0;
+    const size_t count = num_left(race);
 
-    while (!settled && !session->cut && race->rounds < most) {
-        if (session->ended)
-            most = BRIEF_ROUNDS;
-        const double round = task->round_seconds * (double)num_left(race);
-        if (ca_session_seconds(session) + round > end)
-            break;
-        run_round(task, race);
-        settled = judge(race);
-        ca_session_expect_race(session, (double)most - (double)race->rounds);
-        ca_session_tell(task, (race->leader ? race->leader : race->entrants)->trial->config, NULL);
+    if (count == 0 || session->cut || (session->ended && race->rounds >= BRIEF_ROUNDS) ||
+        ca_session_seconds(session) + task->round_seconds * (double)count > end)
+        return false;
+    run_round(task, race);
+    return true;
+}
+
+static void tell(struct ca_task *task, const struct ca_race *race, size_t rounds_left)
+{
+    const struct ca_entrant *shown = race->leader ? race->leader : race->entrants;
+
+    task->session->race_left = task->round_seconds * (double)(rounds_left * num_left(race));
+    ca_session_tell(task, shown->trial->config, NULL);
+}
+
+/* What is the fastest of many is so by luck, too: leader and incumbent meet again, alone, and only
+ * these rounds count. */
+static void duel(struct ca_task *task, struct ca_race *race, double end)
+{
+    struct ca_entrant *leader = race->leader;
+
+    race->duel = race->rounds;
+    for (size_t n = 0; n < race->count; n++) {
+        struct ca_entrant *entrant = &race->entrants[n];
+        entrant->out |= entrant != leader && entrant != race->incumbent;
     }
+    while (race->rounds - race->duel < MAX_ROUNDS && num_left(race) == 2 &&
+           go_on(task, race, end)) {
+        const size_t rounds = race->rounds - race->duel;
+        tell(task, race, MAX_ROUNDS - rounds);
+        if (rounds < SETTLED_ROUNDS || num_left(race) < 2)
+            continue;
+        const struct ca_interval ratio = ca_race_ratio_to_incumbent(race, leader);
+        if (ratio.high < 1.0 - NEGLIGIBLE || ratio.low > 1.0)
+            break;
+    }
+    if (leader->failed)
+        race->leader = race->incumbent->failed ? NULL : race->incumbent;
+}
+void ca_race_run(struct ca_task *task, struct ca_race *race, double end)
+{
+    const double begin = ca_session_seconds(task->session);
+    const double race_end = begin + RACE_PART * (end - begin);
+    bool settled = false;
+
+    while (!settled && race->rounds < MAX_ROUNDS && go_on(task, race, race_end)) {
+        settled = judge(race);
+        tell(task, race, settled ? 0 : (MAX_ROUNDS - race->rounds) / 3);
+    }
+    if (race->leader && race->incumbent && race->leader != race->incumbent &&
+        !race->incumbent->out && !task->session->ended)
+        duel(task, race, end);
 }
 
 bool ca_race_decided(const struct ca_race *race)
@@ -123,11 +168,23 @@ bool ca_race_decided(const struct ca_race *race)
     return race->leader && race->rounds >= FEWEST;
 }
 
+struct ca_interval ca_race_ratio_to_incumbent(const struct ca_race *race,
+                                              const struct ca_entrant *entrant)
+{
+    const struct ca_entrant *incumbent = race->incumbent;
+    const size_t a = entrant->num_times, b = incumbent->num_times, count = a < b ? a : b;
+
+    if (race->duel == 0 || count < race->duel + MIN_ROUNDS)
+        return ca_race_ratio(entrant, incumbent);
+    return ca_paired_ratio(entrant->times + race->duel, incumbent->times + race->duel,
+                           count - race->duel);
+}
+
 const struct ca_entrant *ca_race_winner(const struct ca_race *race)
 {
     const struct ca_entrant *incumbent = race->incumbent;
 
-    if (!incumbent || incumbent->out || ca_race_ratio(race->leader, incumbent).high < 1.0)
+    if (!incumbent || incumbent->out || ca_race_ratio_to_incumbent(race, race->leader).high < 1.0)
         return race->leader;
     return incumbent;
 }

@@ -2,7 +2,7 @@
  *
  * All configurations are timed once per round, in a new order each time: what disturbs a round
  * disturbs all of them, and pairs within rounds are compared. Those that are surely slower than
- * the leader leave. */
+ * the leader leave. Last, the leader and the incumbent meet alone. */
 #ifndef CA_SESSION_RACE_H
 #define CA_SESSION_RACE_H
 
@@ -18,8 +18,9 @@ struct ca_entrant {
 struct ca_race {
     struct ca_entrant entrants[CA_FINALISTS];
     size_t count, rounds;
-    struct ca_entrant *leader;          /* NULL if all failed */
-    const struct ca_entrant *incumbent; /* NULL if it does not take part */
+    size_t duel;                  /* rounds before the last part; 0 if there is none */
+    struct ca_entrant *leader;    /* NULL if all failed */
+    struct ca_entrant *incumbent; /* NULL if it does not take part */
 };
 
 /* Adds a configuration, which is built; there is room. */
@@ -36,6 +37,10 @@ const struct ca_entrant *ca_race_winner(const struct ca_race *race);
 
 /* The time of a over that of b, from the rounds in which both took part. */
 struct ca_interval ca_race_ratio(const struct ca_entrant *a, const struct ca_entrant *b);
+
+/* The same to the incumbent, which takes part; if they met in the last part, from that alone. */
+struct ca_interval ca_race_ratio_to_incumbent(const struct ca_race *race,
+                                              const struct ca_entrant *entrant);
 
 /* Races a configuration with itself: how far the ratio of equals may be from 1. */
 void ca_race_noise(struct ca_task *task, const struct ca_trial *trial, double end);

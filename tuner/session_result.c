@@ -15,6 +15,9 @@ static const double NOISE_SHARE = 0.03;
 /* The rounds that a race should have time for; fewer configurations take part if it has not. */
 static const double WANTED_ROUNDS = 8.0;
 
+/* How many rounds finalists stay that are slower by more than FAR, and the others: guesses. */
+static const double FAR = 0.04, FAR_ROUNDS = 7.0, CLOSE_ROUNDS = 20.0;
+
 /* Trials in the order in which they come in the result. */
 struct ranking {
     const struct ca_trial *trials[CA_FINALISTS + CA_TOP];
@@ -87,10 +90,26 @@ static struct ranking choose_finalists(const struct ca_task *task, size_t most)
     return ranking;
 }
 
+double ca_session_race_readings(const struct ca_task *task)
+{
+    const struct ranking finalists = choose_finalists(task, CA_FINALISTS), none = {.count = 0};
+    const struct ca_trial *best = next_best(task, &none);
+    double readings = 0.0;
+
+    for (size_t n = 0; n < finalists.count; n++) {
+        const struct ca_trial *trial = finalists.trials[n];
+        const double gap = trial->time / best->time - 1.0;
+        readings += gap > FAR ? FAR_ROUNDS : CLOSE_ROUNDS;
+        if (trial->config == task->incumbent && gap > 0.0 && gap <= FAR)
+            readings += 2.0 * CLOSE_ROUNDS; /* it meets the leader alone */
+    }
+    return readings;
+}
+
 /* How many can be raced until then. */
 static size_t room(const struct ca_task *task, double end)
 {
-    const double left = end - ca_session_seconds(task->session);
+    const double left = 0.5 * (end - ca_session_seconds(task->session));
 
     if (!(left < CA_FINALISTS * WANTED_ROUNDS * task->round_seconds))
         return CA_FINALISTS;
@@ -136,7 +155,7 @@ static void admit(struct ca_task *task, const struct ranking *finalists, double 
                 continue;
             }
         }
-        const struct ca_entrant *entrant = ca_race_enter(race, trial);
+        struct ca_entrant *entrant = ca_race_enter(race, trial);
         if (trial->config == task->incumbent)
             race->incumbent = entrant;
     }
@@ -200,7 +219,7 @@ static struct ca_finalist describe(const struct ca_task *task, const struct ca_r
     memcpy(finalist.times, times, finalist.num_times * sizeof *times);
     finalist.seconds = ca_median(times, finalist.num_times);
     if (raced && race->incumbent && !race->incumbent->failed)
-        finalist.ratio = ca_race_ratio(entrant, race->incumbent);
+        finalist.ratio = ca_race_ratio_to_incumbent(race, entrant);
     else
         finalist.ratio = unpaired_ratio(task, trial);
     return finalist;

@@ -49,7 +49,6 @@ struct ca_session {
     double build_seconds; /* of the tries' builds */
     double start;
     double noise_seconds; /* spent on noise */
-    double search_end;    /* when races begin, if there is a time limit */
     double race_left;     /* what the present race will still take */
     enum ca_phase phase;
     struct ca_random random;
@@ -85,9 +84,6 @@ void ca_session_tell(struct ca_task *task, size_t config, const struct ca_readin
 /* Since the beginning; 0 without a clock. */
 double ca_session_seconds(const struct ca_session *session);
 
-/* Decides when races begin; once it is known what a round costs. */
-void ca_session_reserve(struct ca_session *session);
-
 /* Whether the budget allows another configuration. */
 bool ca_session_may_try(const struct ca_session *session);
 
@@ -99,9 +95,6 @@ double ca_session_seconds_left(const struct ca_session *session);
 /* When the race of the first task that is not decided must end; INFINITY without a limit. */
 double ca_session_race_end(const struct ca_session *session);
 
-/* Says how many rounds the present race may still have, at most. */
-void ca_session_expect_race(struct ca_session *session, double rounds);
-
 /* Whether there is a limit to the time. */
 bool ca_session_is_timed(const struct ca_session *session);
 
@@ -112,6 +105,9 @@ double ca_session_part(void *user);
 
 /* Races the incumbent (if it failed, the fastest) with itself, unless that was done. */
 void ca_session_measure_noise(struct ca_task *task);
+
+/* How many readings a race would probably take. */
+double ca_session_race_readings(const struct ca_task *task);
 
 /* Races the finalists and fills the result but for its outlook. */
 void ca_session_decide(struct ca_task *task, struct ca_session_result *result);

@@ -2,10 +2,9 @@
 
 #include <math.h>
 
-/* The largest part of a time budget that is kept for races, and how many readings of how many
- * finalists they probably take; measured by replay. */
-static const double RACE_SHARE = 0.18;
-static const double RACE_ROUNDS = 30.0, RACE_FINALISTS = 5.0;
+/* The largest part of a time budget that is kept for races; and how much more than they probably
+ * take. */
+static const double RACE_SHARE = 0.18, RACE_RESERVE = 1.25;
 
 double ca_session_seconds(const struct ca_session *session)
 {
@@ -25,16 +24,16 @@ static double race_seconds(const struct ca_session *session, size_t first)
     double sum = 0.0;
 
     for (size_t t = first; t < session->num_tasks; t++)
-        sum += RACE_ROUNDS * RACE_FINALISTS * session->tasks[t].round_seconds;
+        sum += ca_session_race_readings(&session->tasks[t]) * session->tasks[t].round_seconds;
     return sum;
 }
 
-void ca_session_reserve(struct ca_session *session)
+/* When races begin. */
+static double search_end(const struct ca_session *session)
 {
     const double all = session->options->max_seconds;
-    const double races = race_seconds(session, 0);
 
-    session->search_end = all - fmin(RACE_SHARE * all, races > 0.0 ? races : INFINITY);
+    return all - fmin(RACE_SHARE * all, RACE_RESERVE * race_seconds(session, 0));
 }
 
 /* Seconds that one configuration takes, searching included. */
@@ -54,7 +53,7 @@ bool ca_session_may_try(const struct ca_session *session)
     if (!ca_session_is_timed(session) || session->tries == 0)
         return true;
     /* Half a configuration too late as often as half of one too early. */
-    return ca_session_seconds(session) + 0.5 * cost(session) <= session->search_end;
+    return ca_session_seconds(session) + 0.5 * cost(session) <= search_end(session);
 }
 
 double ca_session_tries_left(const struct ca_session *session)
@@ -64,7 +63,7 @@ double ca_session_tries_left(const struct ca_session *session)
     double left = fmax(most - (double)session->evaluations, 0.0);
 
     if (ca_session_is_timed(session) && session->tries > 0)
-        left = fmin(left, (session->search_end - ca_session_seconds(session)) / cost(session));
+        left = fmin(left, (search_end(session) - ca_session_seconds(session)) / cost(session));
     return fmax(left, 0.0);
 }
 
@@ -92,13 +91,6 @@ double ca_session_race_end(const struct ca_session *session)
     if (!ca_session_is_timed(session))
         return INFINITY;
     return seconds + (session->options->max_seconds - seconds) * (all > 0.0 ? mine / all : 1.0);
-}
-
-void ca_session_expect_race(struct ca_session *session, double rounds)
-{
-    const struct ca_task *task = &session->tasks[session->num_decided];
-
-    session->race_left = fmin(rounds, RACE_ROUNDS) * 0.5 * RACE_FINALISTS * task->round_seconds;
 }
 
 double ca_session_part(void *user)
