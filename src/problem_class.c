@@ -120,8 +120,7 @@ clattn_problem ca_problem_representative(const clattn_problem *p)
     r.scores = p->scores;
     r.seq_q = rounded(p->seq_q, MOST_SEQ);
     r.seq_kv = rounded(p->seq_kv, MOST_SEQ);
-    r.heads = rounded(smaller(p->batch ? p->batch : 1, MOST_HEADS) * smaller(p->heads, MOST_HEADS),
-                      MOST_HEADS);
+    r.heads = rounded(smaller(p->batch ? p->batch : 1, MOST_HEADS) * p->heads, MOST_HEADS);
     const size_t ratio = rounded(p->heads / p->kv_heads, MOST_HEADS);
     for (;;) {
         r.kv_heads = r.heads / smaller(ratio, r.heads);

@@ -37,9 +37,8 @@ static struct neighbour *list_neighbours(const struct ca_table *table,
             if (clattn_problem_parse(device->classes[n].text, &other, NULL, 0) != CLATTN_SUCCESS)
                 continue;
             other = ca_problem_representative(&other); /* a foreign file may round otherwise */
-            const double distance = ca_class_distance(representative, &other);
-            if (isfinite(distance))
-                list[(*count)++] = (struct neighbour){device, &device->classes[n], distance};
+            list[(*count)++] = (struct neighbour){device, &device->classes[n],
+                                                  ca_class_distance(representative, &other)};
         }
     }
     return list;
@@ -130,7 +129,8 @@ struct cover {
     double *gains;     /* by candidate */
 };
 
-/* How much a neighbour counts: the same device more than one of its vendor, that more than others. */
+/* How much a neighbour counts: the same device more than one of its vendor, that more than others;
+ * 0 if nothing carries over from its class. */
 static double weight(const struct neighbour *neighbour, const clattn_device_info *dev)
 {
     const struct ca_device_table *device = neighbour->device;

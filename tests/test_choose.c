@@ -262,8 +262,9 @@ Test(choose, the_nearest_class) {
     struct fixture f;
 
     fixture_open(&f);
-    store(&f, "fwd f32 h2 q512 k128 d32", 1, 1);  /* 2 away */
     store(&f, "fwd f32 h2 q1024 k128 d32", 2, 1); /* too far */
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "D");
+    store(&f, "fwd f32 h2 q512 k128 d32", 1, 1); /* 2 away */
     cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "N1 D");
     store(&f, "fwd f32 h2 q256 k128 d32", 4, 1); /* 1 */
     cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "N4 D");

@@ -155,8 +155,10 @@ Test(override, of_the_environment) {
     cr_expect(found(&f, "fwd f32 q9 d8") == 2);
     cr_assert(clattn_tuning_override_clear(f.context, NULL) == CLATTN_SUCCESS);
     cr_expect(found(&f, problem_text) == 2, "only what was set is cleared");
+    cr_assert(set(&f, problem_text, "unfused", "GROUP_X=4") == CLATTN_SUCCESS);
     f.context->device.max_work_group_size = 1;
-    cr_expect(found(&f, problem_text) == 0, "it does not fit the device");
+    cr_expect(found(&f, problem_text) == 0, "what was set does not fit the device any more");
+    cr_expect(found(&f, "fwd f32 q9 d8") == 0, "nor does the environment's");
     fixture_close(&f);
 
     setenv("CLATTN_OVERRIDE", "", 1);

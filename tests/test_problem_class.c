@@ -184,21 +184,62 @@ Test(problem_class, what_is_rounded) {
 
 /* ---- pairs ------------------------------------------------------------------------------------ */
 
+/* One thing changed. */
+static clattn_problem varied(struct rng *r, clattn_problem p)
+{
+    clattn_layout *const layouts[] = {&p.q, &p.k, &p.v, &p.o};
+    const size_t side = rng_below(r, 2);
+
+    switch (rng_below(r, 9)) {
+    case 0:
+        p.seq_q = p.seq_q == 8 ? 16 : 8;
+        p.o = (clattn_layout){{0}};
+        break;
+    case 1:
+        p.lse = !p.lse;
+        break;
+    case 2: /* another stride along dim, of a problem of one head */
+        p.batch = p.heads = p.kv_heads = 1;
+        p.q = p.k = p.v = p.o = (clattn_layout){{0}};
+        *layouts[rng_below(r, 4)] = (clattn_layout){{0, 0, 1, 1000}};
+        break;
+    case 3:
+        p.diagonal = p.diagonal == CLATTN_OFFSET ? CLATTN_BOTTOM_RIGHT : CLATTN_OFFSET;
+        p.kv_lengths = 1;
+        break;
+    case 4:
+        p.causal = !p.causal;
+        break;
+    case 5:
+        p.causal = 0;
+        p.window_right = (int64_t)side + 1;
+        break;
+    case 6:
+        p.window_left = (int64_t)side;
+        break;
+    case 7:
+        p.bias_dtype = CLATTN_BF16; /* with or without a bias */
+        break;
+    default:
+        p.scores = p.scores ? CLATTN_SCORES_NONE : CLATTN_SCORES_BIAS;
+    }
+    return p;
+}
+
 /* Alike are those, and only those, that make the same programs. */
 Test(problem_class, alike_and_distant) {
-    enum { MANY = 300 };
+    enum { MANY = 500 };
     struct rng r = rng_seed(43);
     static clattn_problem all[MANY];
     size_t alike = 0, equal = 0;
 
-    for (size_t n = 0; n < MANY; n++) { /* every third is a variation of one before */
-        clattn_problem p = n % 3 == 2 ? all[rng_below(&r, n)] : random_problem(&r);
-        if (n % 3 == 2 && rng_one_in(&r, 2))
-            p.seq_q = p.seq_q == 8 ? 16 : 8;
-        if (n % 9 == 2)
-            p.lse = !p.lse;
-        all[n] = ca_problem_representative(&p);
+    for (size_t n = 0; n < MANY; n++) {
+        const clattn_problem p = n % 4 ? varied(&r, all[n - 1]) : random_problem(&r);
+        cr_assert(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
+        all[n] = p;
     }
+    for (size_t n = 0; n < MANY; n++)
+        all[n] = ca_problem_representative(&all[n]);
     for (size_t a = 0; a < MANY; a++) {
         for (size_t b = 0; b < MANY; b++) {
             char text_a[CA_CLASS_TEXT], text_b[CA_CLASS_TEXT];

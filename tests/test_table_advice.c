@@ -4,10 +4,12 @@
 #include "problem.h"
 #include "problem_class.h"
 #include "rng.h"
+#include "shipped.h"
 #include "table_advice.h"
 #include "tuned.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_DEVICES = 3, MOST_CLASSES = 3, MOST_ENTRIES = 4 };
@@ -198,6 +200,19 @@ Test(table_advice, portfolio_covers_classes) {
     add(w, 2, problem, "unfused GROUP_X=4", 1.0);
     add(w, 2, problem, "unfused GROUP_X=16", 1.0);
     cr_expect_str_eq(portfolio(w, problem, 0, 8), "4 2");
+
+    w = world_open();
+    add(w, 1, "fwd f16 h4 q4096 k4096 d128", "unfused GROUP_X=2", 1.0);
+    add(w, 2, problem, "unfused GROUP_X=16", 1.0);
+    cr_expect_str_eq(portfolio(w, problem, 0, 8), "16 2");
+
+    w = world_open(); /* a seed may be as bad as it likes where another is good */
+    add(w, 1, problem, "unfused GROUP_X=2", 1.0);
+    add(w, 2, problem, "unfused GROUP_X=4", 1.0);
+    add(w, 2, problem, "unfused GROUP_X=2", 8.0);
+    cr_expect_str_eq(portfolio(w, problem, 0, 8), "2 4");
+    cr_expect_str_eq(portfolio(w, problem, 1, 8), "2 4");
+    cr_expect_str_eq(portfolio(w, problem, 2, 8), "4 2");
 }
 
 /* Whatever the table: all fit, none comes twice, and fewer are the first of more. */
@@ -257,4 +272,62 @@ Test(table_advice, without_memory) {
     faults_arm(FAULT_MEMORY, 0, 0);
     cr_expect(ca_table_nearest(&w->table, &p, &w->infos[0], seeds, 8) == 0);
     cr_expect(faults_disarm() != NULL);
+}
+
+/* ---- the shipped table ------------------------------------------------------------------------ */
+
+/* Entries of a device that is shipped are advised as they stand there; damage is no advice. */
+Test(table_advice, of_the_shipped_table) {
+    const clattn_problem parsed = fixture_problem(problem), p = ca_problem_normal(&parsed);
+    struct world *w = world_open();
+    struct ca_candidate candidates[8];
+
+    add(w, 0, problem, "unfused GROUP_X=2", 1.0);
+    add(w, 1, problem, "unfused GROUP_X=4", 1.0);
+    char *document = ca_table_print(&w->table);
+    cr_assert(document != NULL);
+    for (int damaged = 0; damaged < 2; damaged++) {
+        struct ca_shipped *shipped = ca_shipped_create();
+        cr_assert(shipped != NULL);
+        shipped->document = damaged ? document + 1 : document;
+        for (int again = 0; again < 2; again++) {
+            cr_expect_str_eq(
+                said(candidates, ca_shipped_find(shipped, &p, &w->infos[0], candidates, 8)),
+                damaged ? "" : "2");
+            cr_expect_str_eq(
+                said(candidates, ca_shipped_portfolio(shipped, &p, &w->infos[0], candidates, 8)),
+                damaged ? "" : "2 4");
+        }
+        ca_shipped_destroy(shipped);
+    }
+    free(document);
+}
+
+/* The document that the library holds: it can be read, and all of its entries mean something. */
+Test(table_advice, what_is_shipped) {
+    struct ca_shipped *shipped = ca_shipped_create();
+    struct ca_table table;
+    char reason[256] = "";
+
+    cr_assert(
+        ca_table_parse(shipped->document, strlen(shipped->document), &table, reason, sizeof reason),
+        "%s", reason);
+    for (size_t d = 0; d < table.num_devices; d++) {
+        const struct ca_device_table *device = &table.devices[d];
+        for (size_t c = 0; c < device->num_classes; c++) {
+            const struct ca_class *class = &device->classes[c];
+            const clattn_problem p = fixture_problem(class->text);
+            char text[CA_CLASS_TEXT];
+            ca_problem_class(&p, text);
+            cr_expect_str_eq(text, class->text, "classes are rounded otherwise today");
+            for (size_t e = 0; e < class->num_entries; e++) {
+                struct ca_candidate candidate;
+                cr_expect(ca_entry_candidate(&class->entries[e], &candidate), "'%s' of %s: %s %s",
+                          class->text, device->device, class->entries[e].family,
+                          class->entries[e].tunables);
+            }
+        }
+    }
+    ca_table_free(&table);
+    ca_shipped_destroy(shipped);
 }
