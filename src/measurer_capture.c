@@ -9,7 +9,8 @@ static int speaks_of_error(const char *line, size_t length)
     static const char word[] = "error";
 
     for (size_t n = 0, same = 0; n < length; n++) {
-        same = tolower((unsigned char)line[n]) == word[same] ? same + 1 : 0;
+        const char c = (char)tolower((unsigned char)line[n]);
+        same = c == word[same] ? same + 1 : c == word[0];
         if (word[same] == '\0')
             return 1;
     }

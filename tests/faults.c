@@ -64,9 +64,17 @@ static int fails(const enum fault_kind kind, const char *call)
     return 1;
 }
 
+static int stays_failed(const char *call)
+{
+    if (atomic_load(&armed.kind) != FAULT_STICKY || atomic_fetch_sub(&armed.left, 1) > 0)
+        return 0;
+    atomic_store(&armed.fired, call);
+    return 1;
+}
+
 cl_int faults_opencl(const char *call)
 {
-    return fails(FAULT_OPENCL, call) ? armed.error : CL_SUCCESS;
+    return fails(FAULT_OPENCL, call) || stays_failed(call) ? armed.error : CL_SUCCESS;
 }
 
 int faults_memory(const char *call)

@@ -13,6 +13,7 @@ enum fault_kind {
     FAULT_NONE,
     FAULT_MEMORY, /* malloc, calloc and realloc give NULL */
     FAULT_OPENCL, /* an OpenCL call gives an error, without having done anything */
+    FAULT_STICKY, /* the same, and so does every later one: a context that is lost */
     FAULT_LIE,    /* a clEnqueueReadBuffer() that blocks gives other bytes than are there */
     FAULT_LIES,   /* every such call does, from the first on */
     FAULT_DELAY   /* none fails, but every clSetKernelArg() lets other threads go first */
