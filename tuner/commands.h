@@ -2,8 +2,18 @@
 #ifndef CA_COMMANDS_H
 #define CA_COMMANDS_H
 
-enum { EXIT_USAGE = 2 };
+enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
+/* Without a command: argv[0] is the program's name. */
+int tune_command(int argc, char **argv);
+
+int list_command(int argc, char **argv);
+int show_command(int argc, char **argv);
+int export_command(int argc, char **argv);
+int import_command(int argc, char **argv);
+int merge_command(int argc, char **argv);
+int forget_command(int argc, char **argv);
 int replay_command(int argc, char **argv);
+int worker_command(int argc, char **argv);
 
 #endif

@@ -1,0 +1,324 @@
+#define _POSIX_C_SOURCE 200809L /* fcntl, pread, mkdir, gmtime_r */
+#include "journal.h"
+#include "worker_json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct ca_journal {
+    char *path;
+    int file;  /* -1: it only lives in memory */
+    bool torn; /* the file's end is no end of a line */
+    struct ca_journal_entry *entries;
+    size_t count, capacity;
+    struct ca_known *known; /* of the last ca_journal_known() */
+};
+
+/* ---- lines ------------------------------------------------------------------------------------ */
+
+static json_t *entry_json(const struct ca_journal_entry *entry)
+{
+    char source[CA_HASH_TEXT], declaration[CA_HASH_TEXT];
+
+    ca_family_source_hash(entry->candidate.family, source);
+    ca_family_declaration_hash(entry->candidate.family, declaration);
+    return json_pack("{s:s, s:o, s:s, s:s, s:b, s:o, s:s, s:o}", "class", entry->problem_class,
+                     "candidate", ca_candidate_json(&entry->candidate), "source", source,
+                     "declaration", declaration, "built", (int)entry->built, "reading",
+                     ca_reading_json(&entry->reading), "when", entry->when, "seconds",
+                     ca_seconds_json(entry->seconds));
+}
+
+static bool same_text(const json_t *object, const char *key, const char *text)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+
+    return value && strcmp(value, text) == 0;
+}
+
+static bool read_text(const json_t *object, const char *key, char *text, size_t text_bytes)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+
+    return value && snprintf(text, text_bytes, "%s", value) < (int)text_bytes;
+}
+
+static bool read_entry(const json_t *line, struct ca_journal_entry *entry)
+{
+    char source[CA_HASH_TEXT], declaration[CA_HASH_TEXT];
+
+    memset(entry, 0, sizeof *entry);
+    if (!read_text(line, "class", entry->problem_class, sizeof entry->problem_class) ||
+        !read_text(line, "when", entry->when, sizeof entry->when) ||
+        !ca_candidate_from_json(json_object_get(line, "candidate"), &entry->candidate) ||
+        !ca_reading_from_json(json_object_get(line, "reading"), &entry->reading))
+        return false;
+    entry->built = json_is_true(json_object_get(line, "built"));
+    entry->seconds = json_number_value(json_object_get(line, "seconds"));
+    ca_family_source_hash(entry->candidate.family, source);
+    ca_family_declaration_hash(entry->candidate.family, declaration);
+    return entry->seconds >= 0.0 && same_text(line, "source", source) &&
+           same_text(line, "declaration", declaration);
+}
+
+/* Takes the object over. One write, so that a line is whole unless the process is killed in it. */
+static bool write_line(int file, const char *before, json_t *line)
+{
+    char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_t *whole = text ? json_sprintf("%s%s\n", before, text) : NULL;
+    const size_t bytes = json_string_length(whole);
+    const bool good = bytes > 0 && write(file, json_string_value(whole), bytes) == (ssize_t)bytes;
+
+    json_decref(whole);
+    free(text);
+    json_decref(line);
+    return good;
+}
+
+static bool append(struct ca_journal *journal, json_t *line)
+{
+    if (journal->file < 0) {
+        json_decref(line);
+        return false;
+    }
+    const bool good = write_line(journal->file, journal->torn ? "\n" : "", line);
+    journal->torn = !good;
+    return good;
+}
+
+/* ---- entries ---------------------------------------------------------------------------------- */
+
+size_t ca_journal_count(const struct ca_journal *journal)
+{
+    return journal->count;
+}
+
+const struct ca_journal_entry *ca_journal_at(const struct ca_journal *journal, size_t entry)
+{
+    return &journal->entries[entry];
+}
+
+const struct ca_journal_entry *ca_journal_find(const struct ca_journal *journal,
+                                               const char *problem_class,
+                                               const struct ca_candidate *candidate)
+{
+    for (size_t n = 0; n < journal->count; n++)
+        if (strcmp(journal->entries[n].problem_class, problem_class) == 0 &&
+            ca_candidates_equal(&journal->entries[n].candidate, candidate))
+            return &journal->entries[n];
+    return NULL;
+}
+
+static struct ca_journal_entry *keep(struct ca_journal *journal,
+                                     const struct ca_journal_entry *entry)
+{
+    if (ca_journal_find(journal, entry->problem_class, &entry->candidate))
+        return NULL;
+    if (journal->count == journal->capacity) {
+        const size_t capacity = journal->capacity ? 2 * journal->capacity : 64;
+        struct ca_journal_entry *grown = realloc(journal->entries, capacity * sizeof *grown);
+        if (!grown)
+            return NULL;
+        journal->entries = grown;
+        journal->capacity = capacity;
+    }
+    journal->entries[journal->count] = *entry;
+    return &journal->entries[journal->count++];
+}
+
+void ca_journal_add(struct ca_journal *journal, const struct ca_journal_entry *entry)
+{
+    struct ca_journal_entry *kept = keep(journal, entry);
+    const time_t now = time(NULL);
+    struct tm utc;
+
+    if (!kept)
+        return;
+    kept->finished = false;
+    strftime(kept->when, sizeof kept->when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    if (append(journal, entry_json(kept)))
+        fsync(journal->file); /* a device that hangs may take the machine with it */
+}
+
+static void drop(struct ca_journal *journal, const char *problem_class)
+{
+    size_t kept = 0;
+
+    for (size_t n = 0; n < journal->count; n++)
+        if (strcmp(journal->entries[n].problem_class, problem_class) != 0)
+            journal->entries[kept++] = journal->entries[n];
+    journal->count = kept;
+}
+
+void ca_journal_finish(struct ca_journal *journal, const char *problem_class)
+{
+    bool there = false;
+
+    for (size_t n = 0; n < journal->count; n++)
+        if (strcmp(journal->entries[n].problem_class, problem_class) == 0)
+            there = journal->entries[n].finished = true;
+    if (there)
+        append(journal, json_pack("{s:s}", "finished", problem_class));
+}
+
+size_t ca_journal_known(struct ca_journal *journal, const struct ca_space *space,
+                        const clattn_problem *problems, size_t count, const struct ca_known **known)
+{
+    char text[CA_JOURNAL_CLASS];
+    size_t found = 0;
+
+    free(journal->known);
+    *known = journal->known = malloc((journal->count + 1) * sizeof *journal->known);
+    for (size_t p = 0; journal->known && p < count; p++) {
+        if (clattn_problem_class(&problems[p], text, sizeof text, NULL) != CLATTN_SUCCESS)
+            continue;
+        for (size_t n = 0; n < journal->count; n++) {
+            const struct ca_journal_entry *entry = &journal->entries[n];
+            const size_t config = strcmp(entry->problem_class, text) == 0
+                                      ? ca_tune_config(space, &entry->candidate)
+                                      : CA_NO_CONFIG;
+            if (config != CA_NO_CONFIG)
+                journal->known[found++] = (struct ca_known){p, config, entry->reading};
+        }
+    }
+    return found;
+}
+
+/* ---- the file --------------------------------------------------------------------------------- */
+
+static void make_directories(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700); /* opening the file says whether it is there */
+        *slash = '/';
+    }
+}
+
+static bool lock(int file)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+    return fcntl(file, F_SETLK, &whole) == 0;
+}
+
+static void read_line(struct ca_journal *journal, const char *text, size_t bytes)
+{
+    json_t *line = json_loadb(text, bytes, 0, NULL);
+    const char *finished = json_string_value(json_object_get(line, "finished"));
+    struct ca_journal_entry entry;
+
+    if (finished)
+        drop(journal, finished);
+    else if (read_entry(line, &entry))
+        keep(journal, &entry);
+    json_decref(line);
+}
+
+/* Not by a FILE of the same file: closing it would give up the lock. What cannot be read is as if it
+ * was not there. */
+static void read_lines(struct ca_journal *journal)
+{
+    const off_t size = lseek(journal->file, 0, SEEK_END);
+    char *text = size > 0 ? malloc((size_t)size) : NULL;
+    const ssize_t bytes = text ? pread(journal->file, text, (size_t)size, 0) : 0;
+
+    for (ssize_t at = 0; at < bytes;) {
+        const char *newline = memchr(text + at, '\n', (size_t)(bytes - at));
+        const ssize_t end = newline ? newline - text : bytes;
+        read_line(journal, text + at, (size_t)(end - at));
+        journal->torn = !newline; /* what follows must not be torn with it */
+        at = end + 1;
+    }
+    free(text);
+}
+
+static enum ca_journal_state open_file(struct ca_journal *journal, struct ca_sentence *why)
+{
+    make_directories(journal->path);
+    journal->file = open(journal->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (journal->file < 0) {
+        ca_say(why, "the journal %s cannot be written: %s", journal->path, strerror(errno));
+        return CA_JOURNAL_FORGETFUL;
+    }
+    if (!lock(journal->file) && (errno == EACCES || errno == EAGAIN)) /* else there are no locks */
+        return CA_JOURNAL_BUSY;
+    read_lines(journal);
+    return CA_JOURNAL_OPEN;
+}
+
+static void destroy(struct ca_journal *journal)
+{
+    if (journal->file >= 0)
+        close(journal->file);
+    free(journal->known);
+    free(journal->entries);
+    free(journal->path);
+    free(journal);
+}
+
+enum ca_journal_state ca_journal_open(const char *path, struct ca_journal **journal,
+                                      struct ca_sentence *why)
+{
+    struct ca_journal *made = calloc(1, sizeof *made);
+    enum ca_journal_state state = CA_JOURNAL_OPEN;
+
+    *journal = NULL;
+    if (made)
+        made->path = malloc(strlen(path) + 1);
+    if (!made || !made->path) {
+        free(made);
+        return CA_JOURNAL_NO_MEMORY;
+    }
+    strcpy(made->path, path);
+    made->file = -1;
+    if (*path)
+        state = open_file(made, why);
+    if (state == CA_JOURNAL_BUSY)
+        destroy(made);
+    else
+        *journal = made;
+    return state;
+}
+
+/* Under another name first, then renamed: a kill at any moment leaves one or the other. */
+static void rewrite(const struct ca_journal *journal)
+{
+    const size_t bytes = strlen(journal->path) + sizeof ".new";
+    char *path = malloc(bytes);
+
+    if (!path)
+        return;
+    snprintf(path, bytes, "%s.new", journal->path);
+    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool good = file >= 0;
+    for (size_t n = 0; good && n < journal->count; n++)
+        if (!journal->entries[n].finished)
+            good = write_line(file, "", entry_json(&journal->entries[n]));
+    if (file >= 0)
+        close(file);
+    if (!good || rename(path, journal->path) != 0)
+        remove(path);
+    free(path);
+}
+
+void ca_journal_close(struct ca_journal *journal)
+{
+    size_t left = 0;
+
+    if (!journal)
+        return;
+    for (size_t n = 0; n < journal->count; n++)
+        left += !journal->entries[n].finished;
+    if (journal->file >= 0 && left > 0)
+        rewrite(journal);
+    if (journal->file >= 0 && left == 0)
+        remove(journal->path);
+    destroy(journal);
+}

@@ -1,0 +1,64 @@
+/* The journal of a tuning: every reading as it happens, so that a tuning that was interrupted or
+ * killed goes on where it was. A file beside the store's, one JSON object a line:
+ *
+ *     {"class": ..., "candidate": {...}, "source": ..., "declaration": ..., "built": ...,
+ *      "reading": {...}, "when": ..., "seconds": ...}
+ *     {"finished": CLASS}        what is above of that class counts no more
+ *
+ * Lines that are torn, foreign or of changed kernels are passed over. While it is open no other
+ * process can open it: two tunings on one device would disturb each other's timings. */
+#ifndef CA_JOURNAL_H
+#define CA_JOURNAL_H
+
+#include "sentence.h"
+#include "tune.h"
+
+enum { CA_JOURNAL_CLASS = 256 };
+
+/* One candidate on one problem. */
+struct ca_journal_entry {
+    char problem_class[CA_JOURNAL_CLASS];
+    struct ca_candidate candidate;
+    struct ca_reading reading;
+    bool built;     /* if the reading is a failure: it happened after the build */
+    double seconds; /* of the tuning that passed since the entry before */
+    char when[24];  /* UTC; set by ca_journal_add() */
+    bool finished;  /* its class is, since the journal was opened */
+};
+
+struct ca_journal;
+
+enum ca_journal_state {
+    CA_JOURNAL_OPEN,
+    CA_JOURNAL_FORGETFUL, /* open, but the file cannot be written, and why */
+    CA_JOURNAL_BUSY,      /* another process has it */
+    CA_JOURNAL_NO_MEMORY
+};
+
+/* Reads what is there; makes the directory. "" for a journal that only lives in memory. *journal is
+ * NULL unless it is open. */
+enum ca_journal_state ca_journal_open(const char *path, struct ca_journal **journal,
+                                      struct ca_sentence *why);
+
+/* Removes what counts no more, the file too if nothing is left. NULL is allowed. */
+void ca_journal_close(struct ca_journal *journal);
+
+size_t ca_journal_count(const struct ca_journal *journal);
+const struct ca_journal_entry *ca_journal_at(const struct ca_journal *journal, size_t entry);
+
+/* NULL if there is none. */
+const struct ca_journal_entry *ca_journal_find(const struct ca_journal *journal,
+                                               const char *problem_class,
+                                               const struct ca_candidate *candidate);
+
+/* Copies an entry, at once to the disk; what is there already is not added again. */
+void ca_journal_add(struct ca_journal *journal, const struct ca_journal_entry *entry);
+
+void ca_journal_finish(struct ca_journal *journal, const char *problem_class);
+
+/* As the hook of struct ca_tune_hooks; valid until the next call. */
+size_t ca_journal_known(struct ca_journal *journal, const struct ca_space *space,
+                        const clattn_problem *problems, size_t count,
+                        const struct ca_known **known);
+
+#endif

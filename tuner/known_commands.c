@@ -1,0 +1,191 @@
+/* clattn-tune list, show and forget: what the store knows of a device. */
+#include "command_line.h"
+#include "commands.h"
+#include "progress.h"
+#include "tune_options.h"
+#include "tune_report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char list_help[] =
+    "Usage: clattn-tune list [--device D]\n"
+    "Everything that is known of a device: for each class of problems the best configurations "
+    "with\n"
+    "the median time, its 95 % interval, the worst error as a share of its bound, the number of\n"
+    "timings and when they were made; then what is never used, and why. A stale entry was "
+    "measured\n"
+    "with another driver or another version of clattn.\n";
+
+static const char show_help[] =
+    "Usage: clattn-tune show LINE [--device D] [--known-only]\n"
+    "What the problem LINE, such as \"fwd f16 b1 h8 q512 d64\", gets now and why, and all that is\n"
+    "known of its class, timings included. --known-only: only what was tuned counts, as for a\n"
+    "program that asks for CLATTN_PLAN_KNOWN_ONLY.\n";
+
+static const char forget_help[] =
+    "Usage: clattn-tune forget LINE [--device D]\n"
+    "       clattn-tune forget --all [--device D]\n"
+    "Forgets results and quarantine of the class of the problem LINE, or of the whole device.\n";
+
+/* ---- listing ---------------------------------------------------------------------------------- */
+
+struct listing {
+    char problem_class[256]; /* the last one */
+    size_t count;
+    bool samples;
+};
+
+static void print_samples(const clattn_tuning_entry *entry)
+{
+    char text[80 * 12] = "ms:";
+    size_t length = strlen(text);
+
+    for (size_t n = 0; n < entry->num_samples && length < sizeof text - 12; n++)
+        length +=
+            (size_t)snprintf(text + length, sizeof text - length, " %.4g", 1e3 * entry->samples[n]);
+    tune_print_wrapped(stdout, 8, text);
+}
+
+static void print_measured(const clattn_tuning_entry *entry, bool samples)
+{
+    char middle[CA_TIME_TEXT], low[CA_TIME_TEXT], high[CA_TIME_TEXT];
+
+    printf("  %zu. %s (%s to %s), error %.2f, %zu timings, %s%s\n", entry->rank + 1,
+           ca_time_print(entry->seconds, middle), ca_time_print(entry->low, low),
+           ca_time_print(entry->high, high), entry->error, entry->num_samples, entry->when,
+           entry->stale ? ", stale" : "");
+    if (samples) {
+        print_samples(entry);
+        printf("        %s\n", entry->policy);
+    }
+}
+
+static int print_entry(const clattn_tuning_entry *entry, void *user)
+{
+    struct listing *listing = user;
+    char text[CA_CANDIDATE_TEXT];
+
+    if (strcmp(listing->problem_class, entry->problem_class) != 0)
+        printf("%s%s\n", listing->count ? "\n" : "", entry->problem_class);
+    snprintf(listing->problem_class, sizeof listing->problem_class, "%s", entry->problem_class);
+    snprintf(text, sizeof text, "%s %s", entry->family, entry->tunables);
+    if (entry->quarantine) {
+        printf("  never used: %s%s\n", entry->quarantine, entry->stale ? " (stale)" : "");
+        tune_print_wrapped(stdout, 8, text);
+    } else {
+        tune_print_wrapped(stdout, 5, text);
+        print_measured(entry, listing->samples);
+    }
+    listing->count++;
+    return 0;
+}
+
+/* What is known of a problem's class, or of everything if it is NULL. */
+static clattn_status print_known(const clattn_context *context, const clattn_problem *problem)
+{
+    struct listing listing = {.samples = problem != NULL};
+    const clattn_status status = clattn_tuning_list(context, problem, print_entry, &listing);
+
+    if (status == CLATTN_SUCCESS && listing.count == 0)
+        puts(problem ? "nothing is known of its class; clattn-tune --problem LINE tunes it"
+                     : "nothing is known of this device; clattn-tune tunes it");
+    return status;
+}
+
+static void print_head(const clattn_context *context)
+{
+    const clattn_device_info *device = clattn_context_device(context);
+    char path[4096];
+
+    clattn_tuning_path(context, path, sizeof path, NULL);
+    printf("%s, %s, driver %s\n%s\n\n", device->name, device->platform_name, device->driver_version,
+           *path ? path : "there is no cache directory");
+}
+
+int list_command(int argc, char **argv)
+{
+    struct command_line line;
+    int status;
+
+    if (!command_line_parse(argc, argv, list_help, "d", 0, 0, &line, &status))
+        return status;
+    clattn_context *context = command_context(&line);
+    if (!context)
+        return EXIT_FAILURE;
+    print_head(context);
+    const clattn_status listed = print_known(context, NULL);
+    clattn_context_release(context);
+    return listed == CLATTN_SUCCESS && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* ---- one problem ------------------------------------------------------------------------------ */
+
+static clattn_status print_plan(clattn_context *context, const clattn_problem *problem,
+                                bool known_only)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options,
+                                         .flags = known_only ? CLATTN_PLAN_KNOWN_ONLY
+                                                             : CLATTN_PLAN_DEFAULT};
+    clattn_plan_info info = {.struct_size = sizeof info};
+    char text[CA_CANDIDATE_TEXT];
+    clattn_plan *plan;
+    const clattn_status status = clattn_plan_create(context, problem, &options, &plan);
+
+    if (status != CLATTN_SUCCESS) {
+        printf("no plan can be made: %s\n\n", clattn_status_string(status));
+        return status;
+    }
+    clattn_plan_describe(plan, &info);
+    snprintf(text, sizeof text, "%s %s", info.family, info.tunables);
+    tune_print_wrapped(stdout, 0, text);
+    printf("%s; workspace of %zu bytes\n\n", info.reason, info.workspace_bytes);
+    clattn_plan_release(plan);
+    return CLATTN_SUCCESS;
+}
+
+int show_command(int argc, char **argv)
+{
+    struct command_line line;
+    clattn_problem problem;
+    int status;
+
+    if (!command_line_parse(argc, argv, show_help, "dk", 1, 1, &line, &status))
+        return status;
+    if (!tune_problem_parse("clattn-tune show", line.words[0], &problem))
+        return EXIT_USAGE;
+    clattn_context *context = command_context(&line);
+    if (!context)
+        return EXIT_FAILURE;
+    print_head(context);
+    const clattn_status made = print_plan(context, &problem, line.known_only);
+    const clattn_status listed = print_known(context, &problem);
+    clattn_context_release(context);
+    return made == CLATTN_SUCCESS && listed == CLATTN_SUCCESS && fflush(stdout) == 0 ? EXIT_SUCCESS
+                                                                                     : EXIT_FAILURE;
+}
+
+int forget_command(int argc, char **argv)
+{
+    struct command_line line;
+    clattn_problem problem;
+    size_t removed = 0;
+    int status;
+
+    if (!command_line_parse(argc, argv, forget_help, "da", 0, 1, &line, &status))
+        return status;
+    if (line.all == (line.num_words == 1))
+        return command_usage("forget", "either a problem or --all must be given");
+    if (!line.all && !tune_problem_parse("clattn-tune forget", line.words[0], &problem))
+        return EXIT_USAGE;
+    clattn_context *context = command_context(&line);
+    if (!context)
+        return EXIT_FAILURE;
+    const clattn_status forgotten =
+        clattn_tuning_forget(context, line.all ? NULL : &problem, &removed);
+    clattn_context_release(context);
+    if (forgotten == CLATTN_SUCCESS)
+        printf("%zu entries forgotten\n", removed);
+    return forgotten == CLATTN_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
+}

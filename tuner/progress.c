@@ -1,0 +1,169 @@
+#define _POSIX_C_SOURCE 200809L /* isatty, fileno */
+#include "progress.h"
+#include "worker_process.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { BAR = 20, LEAST_WIDTH = 40, MOST_WIDTH = 200 };
+
+static bool is_terminal(FILE *to)
+{
+    const char *kind = getenv("TERM");
+
+    return isatty(fileno(to)) && kind && strcmp(kind, "dumb") != 0;
+}
+
+bool ca_progress_colours(FILE *to)
+{
+    const char *wish = getenv("NO_COLOR");
+
+    return is_terminal(to) && !(wish && *wish);
+}
+
+const char *ca_time_print(double seconds, char text[CA_TIME_TEXT])
+{
+    static const struct {
+        double unit;
+        const char *name;
+    } units[] = {{1.0, "s"}, {1e-3, "ms"}, {1e-6, "us"}};
+    size_t n = 0;
+
+    while (n + 1 < sizeof units / sizeof *units && seconds < units[n].unit)
+        n++;
+    snprintf(text, CA_TIME_TEXT, "%.*f %s",
+             seconds >= 100.0 * units[n].unit  ? 0
+             : seconds >= 10.0 * units[n].unit ? 1
+                                               : 2,
+             seconds / units[n].unit, units[n].name);
+    return text;
+}
+
+void ca_progress_open(struct ca_progress *progress, FILE *to, bool quiet)
+{
+    *progress = (struct ca_progress){.to = to, .quiet = quiet, .terminal = is_terminal(to)};
+}
+
+void ca_progress_clear(struct ca_progress *progress)
+{
+    if (progress->drawn)
+        fputs("\r\033[K", progress->to);
+    progress->drawn = false;
+    fflush(progress->to);
+}
+
+void ca_progress_say(struct ca_progress *progress, const char *format, ...)
+{
+    va_list list;
+
+    if (progress->quiet)
+        return;
+    ca_progress_clear(progress);
+    va_start(list, format);
+    vfprintf(progress->to, format, list);
+    va_end(list);
+    fputc('\n', progress->to);
+    fflush(progress->to);
+}
+
+/* ---- the line --------------------------------------------------------------------------------- */
+
+static size_t width_of(FILE *to)
+{
+    struct winsize size;
+    const size_t width =
+        ioctl(fileno(to), TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+
+    return width < LEAST_WIDTH ? LEAST_WIDTH : width > MOST_WIDTH ? MOST_WIDTH : width;
+}
+
+struct line {
+    char text[2 * MOST_WIDTH];
+    size_t length;
+};
+
+/* Adds words; the line is cut at the terminal's width. */
+static void add(struct line *line, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    const int length =
+        vsnprintf(line->text + line->length, sizeof line->text - line->length, format, list);
+    va_end(list);
+    line->length += (size_t)(length > 0 ? length : 0);
+    if (line->length >= sizeof line->text)
+        line->length = sizeof line->text - 1;
+}
+
+/* "[####----] 0:41 left". */
+static void add_time(struct line *line, const struct ca_progress *progress)
+{
+    const double waited = ca_process_clock() - progress->since;
+    const double left = progress->left > waited ? progress->left - waited : 0.0;
+    const double elapsed = progress->elapsed + waited, whole = elapsed + left;
+    const size_t full = whole > 0.0 ? (size_t)(BAR * elapsed / whole + 0.5) : 0;
+    const unsigned long seconds = (unsigned long)(left + 0.5);
+
+    add(line, "[");
+    for (size_t n = 0; n < BAR; n++)
+        add(line, n < full ? "#" : "-");
+    add(line, "] %lu:%02lu left", seconds / 60, seconds % 60);
+}
+
+static void draw(struct ca_progress *progress)
+{
+    const int width = (int)width_of(progress->to);
+    struct line line = {.length = 0};
+    char best[CA_TIME_TEXT];
+
+    if (progress->num_problems == 0) {
+        add(&line, "first of all %s", progress->what);
+    } else {
+        add_time(&line, progress);
+        add(&line, "  %zu tried", progress->evaluations);
+        if (progress->best > 0.0)
+            add(&line, "  %s", ca_time_print(progress->best, best));
+        if (progress->best > 0.0 && progress->untuned > 0.0)
+            add(&line, " %.2fx", progress->untuned / progress->best);
+        add(&line, "  %s %zu/%zu %s", progress->phase, progress->problem + 1,
+            progress->num_problems, progress->what);
+    }
+    fprintf(progress->to, "\r%.*s\033[K", width - 1, line.text);
+    fflush(progress->to);
+    progress->drawn = true;
+}
+
+void ca_progress_trying(struct ca_progress *progress, const char *what)
+{
+    if (progress->num_problems > 0)
+        return;
+    snprintf(progress->what, sizeof progress->what, "%s", what);
+    ca_progress_tick(progress);
+}
+
+void ca_progress_update(struct ca_progress *progress, const clattn_tuning_progress *now,
+                        const char *what)
+{
+    progress->since = ca_process_clock();
+    progress->elapsed = now->seconds;
+    progress->left = now->seconds_left;
+    progress->best = now->best;
+    progress->untuned = now->untuned;
+    progress->problem = now->problem;
+    progress->num_problems = now->num_problems;
+    progress->evaluations = now->evaluations;
+    snprintf(progress->phase, sizeof progress->phase, "%s", now->phase);
+    snprintf(progress->what, sizeof progress->what, "%s", what);
+    if (progress->terminal && !progress->quiet)
+        draw(progress);
+}
+
+void ca_progress_tick(struct ca_progress *progress)
+{
+    if (progress->terminal && !progress->quiet && progress->what[0])
+        draw(progress);
+}

@@ -1,0 +1,158 @@
+#include "tune_measurer.h"
+#include "worker_process.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ca_tune_measurer {
+    struct ca_measurer within;
+    struct ca_journal *journal;
+    void (*trying)(void *user, const struct ca_candidate *candidate);
+    void *user;
+    char (*classes)[CA_JOURNAL_CLASS]; /* of the problems */
+    size_t count;
+    double since; /* the clock at the last entry */
+};
+
+struct ca_tune_measurer *ca_tune_measurer_create(
+    const struct ca_measurer *within, struct ca_journal *journal, const clattn_problem *problems,
+    size_t count, void (*trying)(void *user, const struct ca_candidate *candidate), void *user)
+{
+    struct ca_tune_measurer *made = calloc(1, sizeof *made);
+
+    if (!made)
+        return NULL;
+    *made = (struct ca_tune_measurer){.within = *within,
+                                      .journal = journal,
+                                      .trying = trying,
+                                      .user = user,
+                                      .classes = calloc(count, sizeof *made->classes),
+                                      .count = count,
+                                      .since = ca_process_clock()};
+    for (size_t n = 0; made->classes && n < count; n++)
+        clattn_problem_class(&problems[n], made->classes[n], sizeof made->classes[n], NULL);
+    if (made->classes)
+        return made;
+    free(made);
+    return NULL;
+}
+
+void ca_tune_measurer_destroy(struct ca_tune_measurer *measurer)
+{
+    if (!measurer)
+        return;
+    free(measurer->classes);
+    free(measurer);
+}
+
+size_t ca_tune_measurer_count(const struct ca_tune_measurer *measurer)
+{
+    return measurer->count;
+}
+
+const char *ca_tune_measurer_class(const struct ca_tune_measurer *measurer, size_t problem)
+{
+    return measurer->classes[problem];
+}
+
+/* ---- calls ------------------------------------------------------------------------------------ */
+
+/* What could not be tried (outcome CA_CONSTRAINT_FAILED) is not known. */
+static void enter(struct ca_tune_measurer *m, size_t problem, const struct ca_candidate *candidate,
+                  bool built, const struct ca_reading *reading)
+{
+    struct ca_journal_entry entry = {.candidate = *candidate, .reading = *reading, .built = built};
+
+    if (reading->outcome == CA_CONSTRAINT_FAILED)
+        return;
+    snprintf(entry.problem_class, sizeof entry.problem_class, "%s", m->classes[problem]);
+    entry.seconds = ca_process_clock() - m->since;
+    m->since += entry.seconds;
+    ca_journal_add(m->journal, &entry);
+}
+
+/* True if the journal knows how the build ended. */
+static bool recall_build(const struct ca_tune_measurer *m, const struct ca_candidate *candidate,
+                         struct ca_reading *reading)
+{
+    for (size_t n = 0; n < m->count; n++) {
+        const struct ca_journal_entry *entry =
+            ca_journal_find(m->journal, m->classes[n], candidate);
+        if (!entry)
+            continue;
+        memset(reading, 0, sizeof *reading);
+        if (entry->built)
+            reading->binary = entry->reading.binary; /* and the outcome is correct */
+        else
+            *reading = entry->reading;
+        return true;
+    }
+    return false;
+}
+
+/* A failure counts for all problems, as the program is the same. */
+static void build(void *user, const struct ca_candidate *candidate, struct ca_reading *reading)
+{
+    struct ca_tune_measurer *m = user;
+
+    if (recall_build(m, candidate, reading))
+        return;
+    m->trying(m->user, candidate);
+    m->within.build(m->within.user, candidate, reading);
+    for (size_t n = 0; reading->outcome != CA_CORRECT && n < m->count; n++)
+        enter(m, n, candidate, false, reading);
+}
+
+/* The reading comes as its build left it. */
+static void measure(void *user, size_t problem, const struct ca_candidate *candidate, double best,
+                    struct ca_reading *reading)
+{
+    struct ca_tune_measurer *m = user;
+    const struct ca_journal_entry *entry =
+        ca_journal_find(m->journal, m->classes[problem], candidate);
+    const uint64_t binary = reading->binary;
+    const double compile_seconds = reading->compile_seconds;
+
+    if (entry) {
+        *reading = entry->reading;
+        return;
+    }
+    m->within.measure(m->within.user, problem, candidate, best, reading);
+    reading->binary = binary;
+    reading->compile_seconds = compile_seconds;
+    enter(m, problem, candidate, true, reading);
+}
+
+/* What was not read, as the tuning was interrupted, is as it was: it has not failed. */
+static void round_of(void *user, size_t problem, const struct ca_candidate *candidates,
+                     size_t count, double *seconds)
+{
+    struct ca_tune_measurer *m = user;
+
+    m->within.round(m->within.user, problem, candidates, count, seconds);
+    for (size_t n = 0; n < count; n++) {
+        const struct ca_journal_entry *entry =
+            isnan(seconds[n]) ? ca_journal_find(m->journal, m->classes[problem], &candidates[n])
+                              : NULL;
+        if (entry && entry->reading.num_times > 0)
+            seconds[n] = entry->reading.times[0];
+    }
+}
+
+static void announce(void *user, const struct ca_candidate *candidates, size_t count)
+{
+    struct ca_tune_measurer *m = user;
+
+    m->within.announce(m->within.user, candidates, count);
+}
+
+struct ca_measurer ca_tune_measurer_calls(struct ca_tune_measurer *measurer)
+{
+    return (struct ca_measurer){.user = measurer,
+                                .announce = measurer->within.announce ? announce : NULL,
+                                .build = build,
+                                .measure = measure,
+                                .round = round_of};
+}

@@ -1,0 +1,305 @@
+#define _POSIX_C_SOURCE 200809L /* access */
+#include "tune_options.h"
+#include "../bench/workloads.h"
+#include "commands.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char tune_help[] =
+    "Usage: clattn-tune [OPTION...]\n"
+    "       clattn-tune COMMAND [OPTION...]\n"
+    "Finds the fastest attention kernels for an OpenCL device, and keeps them: from then on every\n"
+    "program that uses clattn on this device takes them by itself.\n"
+    "\n"
+    "On new hardware: leave the machine idle, run clattn-tune, wait a minute. It searches a list "
+    "of\n"
+    "common problems; for those of your program say --problem, as often as you like. The more\n"
+    "time, the better: --budget 10m. Ctrl-C ends it at any moment: what was found is kept, and "
+    "the\n"
+    "next run goes on from there, even after a crash or a kill. Run again, it has nothing to do\n"
+    "until a driver or clattn changes. 'clattn-bench run' shows the gain.\n"
+    "\n"
+    "  --device D        index or part of a name, as 'clattn-bench devices' lists them; default\n"
+    "                    CLATTN_DEVICE, else the first GPU, else the first accelerator or CPU\n"
+    "  --problem LINE    what to tune for, such as \"fwd f16 b1 h32/8 q1024 k4096 d128 "
+    "causal=br\"\n"
+    "  --workload NAME   a list of problems; default 'standard'; 'list' names them all\n"
+    "  --budget N        configurations to try, or with 's' or 'm' the time for all problems\n"
+    "                    together; default 60s\n"
+    "  --again           also what was tuned before\n"
+    "  --strategy NAME   guided (default), ils, genetic, annealing, random, exhaustive\n"
+    "  --seed N          of the search, default 1\n"
+    "  --timeout SECONDS for building one configuration, and for measuring it; default 20\n"
+    "  --json [FILE]     print the result as JSON, or write it to a file as well\n"
+    "  --record FILE     write all that was measured as a Kernel Tuner cache file\n"
+    "  --t4 FILE         ... as T4 results; one file per problem: FILE-1, FILE-2, ... if several\n"
+    "  --quiet           print the result only\n"
+    "  --help, --version\n"
+    "\n"
+    "  list              what is known of the device: results, and what is never used and why\n"
+    "  show LINE         what a problem gets now, why, and all that is known about its class\n"
+    "  export FILE       write what is known of the device, to be shared\n"
+    "  import FILE       take over what someone else has measured, or exported\n"
+    "  merge FILE... -o FILE    one file of several, of any devices\n"
+    "  forget LINE | --all      forget what is known of a problem's class, or of the device\n"
+    "  replay FILE...    search recorded spaces instead of a device\n"
+    "\n"
+    "Each configuration is built and tried in a process of its own, so a driver that crashes or\n"
+    "hangs costs that configuration, which is then never used. Each is checked against double\n"
+    "precision, so a wrong result never wins. Results lie under CLATTN_CACHE_DIR, else\n"
+    "XDG_CACHE_HOME/clattn, else ~/.cache/clattn. NO_COLOR is honoured. POCL_AFFINITY=1 is set\n"
+    "unless it is set already.\n"
+    "Exit status: 0 all is well (also if there was nothing to do), 1 something is wrong with a\n"
+    "device, a file or a problem, 2 usage, 130 interrupted.\n";
+
+int tune_option_usage(const char *program, int complaint, char *const *argv)
+{
+    if (complaint == ':')
+        fprintf(stderr, "%s: %s needs a value; --help shows how it is used\n", program,
+                argv[optind - 1]);
+    else
+        fprintf(stderr, "%s: there is no option '%s'; --help shows all\n", program,
+                argv[optind - 1]);
+    return EXIT_USAGE;
+}
+
+bool tune_problem_parse(const char *program, const char *line, clattn_problem *problem)
+{
+    char reason[256];
+
+    if (clattn_problem_parse(line, problem, reason, sizeof reason) == CLATTN_SUCCESS)
+        return true;
+    fprintf(stderr, "%s: '%s' is no problem: %s\n", program, line, reason);
+    return false;
+}
+
+static bool add_problem(struct tune_options *options, const char *line)
+{
+    clattn_problem problem;
+
+    if (!tune_problem_parse("clattn-tune", line, &problem))
+        return false;
+    clattn_problem *grown = realloc(options->problems, (options->num_problems + 1) * sizeof *grown);
+    if (!grown) {
+        fputs("clattn-tune: there is no memory for the problems\n", stderr);
+        return false;
+    }
+    options->problems = grown;
+    options->problems[options->num_problems++] = problem;
+    return true;
+}
+
+static void list_workloads(void)
+{
+    for (const struct workload *w = workloads; w->name; w++)
+        printf("%-24s %s\n", w->name, w->meaning);
+}
+
+static enum tune_action add_workload(struct tune_options *options, const char *name)
+{
+    const struct workload *workload = workload_find(name);
+
+    if (strcmp(name, "list") == 0) {
+        list_workloads();
+        return TUNE_DONE;
+    }
+    if (!workload) {
+        fprintf(stderr, "clattn-tune: there is no workload '%s'; --workload list names them\n",
+                name);
+        return TUNE_USAGE;
+    }
+    for (size_t n = 0; workload->problems[n]; n++)
+        if (!add_problem(options, workload->problems[n]))
+            return TUNE_USAGE;
+    return TUNE_RUN;
+}
+
+/* A whole number with nothing after it. */
+static bool parse_count(const char *text, uint64_t least, uint64_t *number)
+{
+    char *rest;
+
+    if (!isdigit((unsigned char)*text))
+        return false;
+    errno = 0;
+    *number = strtoull(text, &rest, 10);
+    return errno == 0 && *rest == '\0' && *number >= least;
+}
+
+/* A positive number, followed by `rest`. */
+static bool parse_positive(const char *text, double *number, const char **rest)
+{
+    char *end;
+
+    if (!isdigit((unsigned char)*text) && *text != '.')
+        return false;
+    *number = strtod(text, &end);
+    *rest = end;
+    return end != text && *number > 0.0 && *number < 1e9;
+}
+
+static bool parse_budget(const char *text, struct tune_options *options)
+{
+    const char *unit;
+    uint64_t count;
+
+    options->seconds = 0.0;
+    options->evaluations = 0;
+    if (parse_count(text, 1, &count)) {
+        options->evaluations = (size_t)count;
+        return true;
+    }
+    if (!parse_positive(text, &options->seconds, &unit) ||
+        (strcmp(unit, "s") != 0 && strcmp(unit, "m") != 0))
+        return false;
+    options->seconds *= *unit == 'm' ? 60.0 : 1.0;
+    return true;
+}
+
+static bool parse_timeout(const char *text, double *timeout)
+{
+    const char *rest;
+
+    return parse_positive(text, timeout, &rest) && *rest == '\0';
+}
+
+enum {
+    DEVICE,
+    PROBLEM,
+    WORKLOAD,
+    BUDGET,
+    STRATEGY,
+    SEED,
+    AGAIN,
+    JSON,
+    QUIET,
+    RECORD,
+    T4,
+    TIMEOUT,
+    HELP,
+    VERSION
+};
+
+static const struct option words[] = {
+    {"device", required_argument, NULL, DEVICE},
+    {"problem", required_argument, NULL, PROBLEM},
+    {"workload", required_argument, NULL, WORKLOAD},
+    {"budget", required_argument, NULL, BUDGET},
+    {"strategy", required_argument, NULL, STRATEGY},
+    {"seed", required_argument, NULL, SEED},
+    {"again", no_argument, NULL, AGAIN},
+    {"json", optional_argument, NULL, JSON},
+    {"quiet", no_argument, NULL, QUIET},
+    {"record", required_argument, NULL, RECORD},
+    {"t4", required_argument, NULL, T4},
+    {"timeout", required_argument, NULL, TIMEOUT},
+    {"help", no_argument, NULL, HELP},
+    {"version", no_argument, NULL, VERSION},
+    {NULL, 0, NULL, 0},
+};
+
+/* False if the value is none for the option. */
+static bool take(int word, const char *text, struct tune_options *options)
+{
+    switch (word) {
+    case DEVICE:
+        options->device = text;
+        return true;
+    case BUDGET:
+        return parse_budget(text, options);
+    case STRATEGY:
+        options->strategy = ca_strategy_find(text);
+        return options->strategy != CA_NUM_STRATEGIES;
+    case SEED:
+        return parse_count(text, 0, &options->seed);
+    case RECORD:
+        options->record_file = text;
+        return true;
+    case T4:
+        options->t4_file = text;
+        return true;
+    case TIMEOUT:
+        return parse_timeout(text, &options->timeout);
+    case AGAIN:
+        options->again = true;
+        return true;
+    case QUIET:
+        options->quiet = true;
+        return true;
+    default:
+        options->json = true;
+        options->json_file = text;
+        return true;
+    }
+}
+
+/* Whether a file can be made there, to be known before the tuning and not after it. */
+static bool can_write(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    char folder[4096] = ".";
+
+    if (!path)
+        return true;
+    if (slash)
+        snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    if (access(path, W_OK) == 0 || (errno == ENOENT && access(folder, W_OK) == 0))
+        return true;
+    fprintf(stderr, "clattn-tune: %s cannot be written: %s\n", path, strerror(errno));
+    return false;
+}
+
+static enum tune_action parse_words(int argc, char **argv, struct tune_options *options)
+{
+    enum tune_action action = TUNE_RUN;
+    int word, which = 0;
+
+    opterr = 0;
+    while (action == TUNE_RUN && (word = getopt_long(argc, argv, ":h", words, &which)) != -1) {
+        if (word == JSON && !optarg && optind < argc && argv[optind][0] != '-')
+            optarg = argv[optind++]; /* there are no other words without dashes */
+        if (word == HELP || word == 'h') {
+            fputs(tune_help, stdout);
+            action = TUNE_DONE;
+        } else if (word == VERSION) {
+            printf("clattn-tune %s\n", CA_TUNE_VERSION);
+            action = TUNE_DONE;
+        } else if (word == '?' || word == ':') {
+            tune_option_usage("clattn-tune", word, argv);
+            action = TUNE_USAGE;
+        } else if (word == PROBLEM) {
+            action = add_problem(options, optarg) ? TUNE_RUN : TUNE_USAGE;
+        } else if (word == WORKLOAD) {
+            action = add_workload(options, optarg);
+        } else if (!take(word, optarg, options)) {
+            fprintf(stderr, "clattn-tune: --%s cannot be '%s'\n", words[which].name, optarg);
+            action = TUNE_USAGE;
+        }
+    }
+    return action;
+}
+
+enum tune_action tune_options_parse(int argc, char **argv, struct tune_options *options)
+{
+    *options = (struct tune_options){
+        .device = "", .seconds = 60.0, .strategy = CA_GUIDED, .seed = 1, .timeout = 20.0};
+    enum tune_action action = parse_words(argc, argv, options);
+    if (action == TUNE_RUN && optind < argc) {
+        fprintf(stderr, "clattn-tune: '%s' is neither a command nor an option; --help shows all\n",
+                argv[optind]);
+        return TUNE_USAGE;
+    }
+    if (action == TUNE_RUN && options->num_problems == 0)
+        action = add_workload(options, "standard");
+    if (action == TUNE_RUN && !(can_write(options->json_file) && can_write(options->record_file) &&
+                                can_write(options->t4_file)))
+        action = TUNE_FAILED;
+    return action;
+}

@@ -1,0 +1,300 @@
+#include "tune_report.h"
+#include "progress.h"
+#include "recording.h"
+#include "worker_json.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Above this half-width of the noise's interval timings are not to be trusted. */
+#define TOO_NOISY 0.05
+
+enum { COLUMNS = 100, LINE_COLUMNS = 44 };
+
+static size_t count_state(const struct tune_report *report, enum tune_state state)
+{
+    size_t count = 0;
+
+    for (size_t n = 0; n < report->num_problems; n++)
+        count += report->problems[n].state == state;
+    return count;
+}
+
+bool tune_report_covers(const struct tune_report *report, const struct ca_journal_entry *entry)
+{
+    for (size_t n = 0; n < report->num_problems; n++)
+        if (strcmp(report->problems[n].problem_class, entry->problem_class) == 0)
+            return true;
+    return false;
+}
+
+void tune_print_wrapped(FILE *to, size_t indent, const char *words)
+{
+    size_t column = 0;
+
+    for (words += strspn(words, " "); *words; words += strspn(words, " ")) {
+        const size_t length = strcspn(words, " ");
+        if (column > 0 && column + 1 + length > COLUMNS) {
+            fputc('\n', to);
+            column = 0;
+        }
+        const int blanks = column > 0 ? 1 : (int)indent;
+        fprintf(to, "%*s%.*s", blanks, "", (int)length, words);
+        column += (size_t)blanks + length;
+        words += length;
+    }
+    fputc('\n', to);
+}
+
+/* ---- the table -------------------------------------------------------------------------------- */
+
+static void print_tuned(const struct tune_problem *problem, FILE *to, bool colours)
+{
+    const struct ca_session_result *result = &problem->result.result;
+    const struct ca_finalist *winner = &result->top[0];
+    const struct ca_interval ratio = winner->ratio;
+    const char *begin = colours && ratio.high < 1.0 ? "\033[32m" : "",
+               *end = *begin ? "\033[m" : "";
+    char time[CA_TIME_TEXT], untuned[CA_TIME_TEXT], gain[40], sure[24] = "", noise[24];
+    char text[CA_CANDIDATE_TEXT];
+
+    snprintf(gain, sizeof gain, "%.2fx (%.2f to %.2f)", 1.0 / ratio.middle, 1.0 / ratio.high,
+             1.0 / ratio.low);
+    if (result->has_outlook)
+        snprintf(sure, sizeof sure, "%.0f %%", 100.0 * result->outlook.within_5);
+    snprintf(noise, sizeof noise, "%.1f %%%s", 100.0 * result->noise,
+             result->noise > TOO_NOISY ? "!" : "");
+    if (strlen(problem->line) > LINE_COLUMNS)
+        fprintf(to, "%s\n%*s", problem->line, LINE_COLUMNS, "");
+    else
+        fprintf(to, "%-*s", LINE_COLUMNS, problem->line);
+    fprintf(to, " %9s %9s  %s%-20s%s %5s %7s\n",
+            ca_time_print(winner->seconds.middle / ratio.middle, untuned),
+            ca_time_print(winner->seconds.middle, time), begin, gain, end, sure, noise);
+    ca_candidate_print(&problem->result.top[0], text);
+    tune_print_wrapped(to, 4, text);
+}
+
+static void print_table(const struct tune_report *report, FILE *to, bool colours)
+{
+    if (count_state(report, TUNE_TUNED) == 0)
+        return;
+    fprintf(to, "%s%-*s %9s %9s  %-20s %5s %7s%s\n", colours ? "\033[1m" : "", LINE_COLUMNS,
+            "problem", "untuned", "tuned", "speed-up (95 %)", "sure", "noise",
+            colours ? "\033[m" : "");
+    for (size_t n = 0; n < report->num_problems; n++)
+        if (report->problems[n].state == TUNE_TUNED)
+            print_tuned(&report->problems[n], to, colours);
+    fputs("sure: how probable it is that nothing in the space is over 5 % faster; noise: of one\n"
+          "configuration timed against itself, half the 95 % interval\n",
+          to);
+}
+
+/* ---- the rest --------------------------------------------------------------------------------- */
+
+static void print_others(const struct tune_report *report, FILE *to)
+{
+    static const char *const what[] = {
+        [TUNE_NOT_REACHED] = "not reached: the budget was spent before",
+        [TUNE_NO_RESULT] = "nothing that was tried works",
+        [TUNE_UNSUPPORTED] = "cannot be computed on this device",
+    };
+    const size_t known = count_state(report, TUNE_KNOWN);
+
+    for (size_t n = 0; n < report->num_problems; n++) {
+        const struct tune_problem *problem = &report->problems[n];
+        if (problem->state == TUNE_TUNED || problem->state == TUNE_KNOWN)
+            continue;
+        fprintf(to, "%s\n", problem->line);
+        fprintf(to, "    %s%s%s\n",
+                problem->state == TUNE_NOT_REACHED && report->interrupted
+                    ? "not reached before the interruption"
+                    : what[problem->state],
+                problem->reason[0] ? ": " : "", problem->reason);
+    }
+    if (known > 0)
+        fprintf(to, "%zu problem%s tuned before; --again tunes %s anew\n", known,
+                known > 1 ? "s were" : " was", known > 1 ? "them" : "it");
+}
+
+static bool same_failure(const struct ca_journal_entry *a, const struct ca_journal_entry *b)
+{
+    return a->reading.outcome == b->reading.outcome &&
+           ca_candidates_equal(&a->candidate, &b->candidate);
+}
+
+/* The first of the same candidate's equal failures, on whatever problem. */
+static bool is_first_failure(const struct tune_report *report, size_t entry)
+{
+    const struct ca_journal_entry *failure = ca_journal_at(report->journal, entry);
+
+    if (failure->reading.outcome == CA_CORRECT || !tune_report_covers(report, failure))
+        return false;
+    for (size_t n = 0; n < entry; n++)
+        if (same_failure(ca_journal_at(report->journal, n), failure) &&
+            tune_report_covers(report, ca_journal_at(report->journal, n)))
+            return false;
+    return true;
+}
+
+static void print_failures(const struct tune_report *report, FILE *to)
+{
+    static const char *const what[CA_NUM_OUTCOMES] = {
+        [CA_COMPILE_FAILED] = "did not build",  [CA_RUNTIME_FAILED] = "failed",
+        [CA_CONSTRAINT_FAILED] = "did not fit", [CA_TIMED_OUT] = "took too long",
+        [CA_WRONG] = "computed wrong results",
+    };
+
+    for (int outcome = CA_CORRECT + 1; outcome < CA_NUM_OUTCOMES; outcome++) {
+        const struct ca_journal_entry *first = NULL;
+        size_t count = 0;
+        for (size_t n = 0; n < ca_journal_count(report->journal); n++) {
+            const struct ca_journal_entry *entry = ca_journal_at(report->journal, n);
+            if ((int)entry->reading.outcome != outcome || !is_first_failure(report, n))
+                continue;
+            first = first ? first : entry;
+            count++;
+        }
+        if (first)
+            fprintf(to, "%zu configuration%s %s and will not be used; the first: %s\n", count,
+                    count > 1 ? "s" : "", what[outcome], first->reading.reason);
+    }
+}
+
+static void print_noise(const struct tune_report *report, FILE *to)
+{
+    size_t noisy = 0;
+
+    for (size_t n = 0; n < report->num_problems; n++)
+        noisy += report->problems[n].state == TUNE_TUNED &&
+                 report->problems[n].result.result.noise > TOO_NOISY;
+    if (noisy > 0)
+        fprintf(to,
+                "warning: the machine was too noisy (see !) to trust the timings of %zu problem%s; "
+                "let it idle,\nor cool down, and tune again with --again\n",
+                noisy, noisy > 1 ? "s" : "");
+}
+
+void tune_report_print(const struct tune_report *report, FILE *to, bool colours)
+{
+    const size_t tuned = count_state(report, TUNE_TUNED);
+
+    if (count_state(report, TUNE_KNOWN) == report->num_problems) {
+        fprintf(to,
+                "nothing to do: all %zu problems are tuned for %s with this driver; --again tunes "
+                "them anew\n",
+                report->num_problems, report->device->name);
+        return;
+    }
+    print_table(report, to, colours);
+    print_others(report, to);
+    print_failures(report, to);
+    print_noise(report, to);
+    fprintf(to, "%s%zu problem%s tuned in %.0f s with %zu configurations",
+            report->interrupted ? "interrupted: " : "", tuned, tuned == 1 ? "" : "s",
+            report->seconds, report->evaluations);
+    if (report->restarts > 0)
+        fprintf(to, ", worker restarted %zu times", report->restarts);
+    fputc('\n', to);
+    if (tuned > 0)
+        fprintf(to, "%s%s\n", *report->store_path ? "kept in " : "kept nowhere: there is no cache",
+                report->store_path);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------- */
+
+static json_t *interval_json(double low, double middle, double high, double unit)
+{
+    return json_pack("{s:f, s:f, s:f}", "median", middle * unit, "low", low * unit, "high",
+                     high * unit);
+}
+
+static json_t *tuned_json(const struct tune_problem *problem)
+{
+    const struct ca_session_result *result = &problem->result.result;
+    const struct ca_finalist *winner = &result->top[0];
+    char text[CA_CANDIDATE_TEXT];
+    json_t *object = json_object(), *samples = json_array();
+
+    ca_candidate_print(&problem->result.top[0], text);
+    json_object_set_new(object, "configuration", json_string(text));
+    if (problem->result.incumbent.family) {
+        ca_candidate_print(&problem->result.incumbent, text);
+        json_object_set_new(object, "untuned", json_string(text));
+    }
+    for (size_t n = 0; n < winner->num_times; n++)
+        json_array_append_new(samples, json_real(1e3 * winner->times[n]));
+    json_t *time =
+        interval_json(winner->seconds.low, winner->seconds.middle, winner->seconds.high, 1e3);
+    json_object_set_new(time, "samples", samples);
+    json_object_set_new(object, "milliseconds", time);
+    json_object_set_new(object, "speedup",
+                        interval_json(1.0 / winner->ratio.high, 1.0 / winner->ratio.middle,
+                                      1.0 / winner->ratio.low, 1.0));
+    json_object_set_new(object, "error", json_real(winner->error));
+    json_object_set_new(object, "noise", json_real(result->noise));
+    json_object_set_new(object, "raced", json_boolean(result->raced));
+    json_object_set_new(object, "evaluations", json_integer((json_int_t)result->evaluations));
+    if (result->has_outlook) {
+        json_object_set_new(object, "within_2_percent", json_real(result->outlook.within_2));
+        json_object_set_new(object, "within_5_percent", json_real(result->outlook.within_5));
+    }
+    return object;
+}
+
+static json_t *problem_json(const struct tune_problem *problem)
+{
+    static const char *const states[] = {
+        [TUNE_KNOWN] = "known",
+        [TUNE_TUNED] = "tuned",
+        [TUNE_NOT_REACHED] = "not reached",
+        [TUNE_NO_RESULT] = "nothing works",
+        [TUNE_UNSUPPORTED] = "unsupported",
+    };
+    json_t *object = problem->state == TUNE_TUNED ? tuned_json(problem) : json_object();
+
+    json_object_set_new(object, "problem", json_string(problem->line));
+    json_object_set_new(object, "class", json_string(problem->problem_class));
+    json_object_set_new(object, "state", json_string(states[problem->state]));
+    if (problem->reason[0])
+        json_object_set_new(object, "reason", ca_text_json(problem->reason));
+    return object;
+}
+
+static json_t *failures_json(const struct tune_report *report)
+{
+    json_t *failures = json_array();
+    char text[CA_CANDIDATE_TEXT];
+
+    for (size_t n = 0; n < ca_journal_count(report->journal); n++) {
+        const struct ca_journal_entry *entry = ca_journal_at(report->journal, n);
+        if (!is_first_failure(report, n))
+            continue;
+        ca_candidate_print(&entry->candidate, text);
+        json_array_append_new(failures,
+                              json_pack("{s:s, s:s, s:s, s:o}", "class", entry->problem_class,
+                                        "configuration", text, "outcome",
+                                        ca_outcome_invalidity(entry->reading.outcome), "reason",
+                                        ca_text_json(entry->reading.reason)));
+    }
+    return failures;
+}
+
+json_t *tune_report_json(const struct tune_report *report)
+{
+    const clattn_device_info *device = report->device;
+    json_t *problems = json_array();
+
+    for (size_t n = 0; n < report->num_problems; n++)
+        json_array_append_new(problems, problem_json(&report->problems[n]));
+    return json_pack(
+        "{s:s, s:s, s:{s:o, s:o, s:o, s:o}, s:s, s:I, s:f, s:I, s:I, s:b, s:o, s:o, s:o}", "schema",
+        "clattn-tune-1", "clattn", CA_TUNE_VERSION, "device", "name", ca_text_json(device->name),
+        "platform", ca_text_json(device->platform_name), "platform_version",
+        ca_text_json(device->platform_version), "driver", ca_text_json(device->driver_version),
+        "strategy", ca_strategy_name(report->options->strategy), "seed",
+        (json_int_t)report->options->seed, "seconds", report->seconds, "evaluations",
+        (json_int_t)report->evaluations, "worker_restarts", (json_int_t)report->restarts,
+        "interrupted", (int)report->interrupted, "store", ca_text_json(report->store_path),
+        "problems", problems, "failed", failures_json(report));
+}

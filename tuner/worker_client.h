@@ -1,0 +1,39 @@
+/* Measuring in a worker process: a struct ca_measurer (src/measurer.h) that survives whatever a
+ * candidate does to the process that tries it.
+ *
+ * A candidate that hangs, crashes the driver or ends the process costs its reading; the worker is
+ * started again for the next one. So it is after a candidate that failed while it ran or computed
+ * wrong results, as it may have spoilt the driver's state, and a crash in a worker that had tried
+ * others before counts only if it happens again in a new one. */
+#ifndef CA_WORKER_CLIENT_H
+#define CA_WORKER_CLIENT_H
+
+#include "measurer.h"
+#include "worker_process.h"
+
+struct ca_worker_options {
+    const char *program;   /* path of clattn-tune */
+    const char *device;    /* selector of clattn_device_select() */
+    double timeout;        /* seconds for building a candidate, or for measuring it */
+    ca_patience *patience; /* asked while the worker is at work, several times a second */
+    void *user;
+};
+
+struct ca_worker;
+
+/* Starts nothing yet. The options are copied, their texts borrowed. NULL without memory. */
+struct ca_worker *ca_worker_create(const struct ca_worker_options *options);
+void ca_worker_destroy(struct ca_worker *worker);
+
+/* A measurer for problems that are alike, until the next one. What cannot be tried, as there is no
+ * patience left or no worker, gets CA_CONSTRAINT_FAILED, which is held against no candidate. */
+clattn_status ca_worker_open(struct ca_worker *worker, const clattn_problem *problems, size_t count,
+                             struct ca_measurer *measurer);
+
+/* NULL, or why no worker works: then nothing will be measured any more. */
+const char *ca_worker_broken(const struct ca_worker *worker);
+
+/* How often a worker had to be replaced. */
+size_t ca_worker_restarts(const struct ca_worker *worker);
+
+#endif
