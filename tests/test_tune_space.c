@@ -102,6 +102,13 @@ Test(tune_space, what_a_family_suggests_fits) {
             if (family->unsupported(&p, &dev))
                 continue;
             fitting++;
+            cr_assert(ca_tunables_check(family->tunables, family->num_tunables, candidate.values,
+                                        reason, sizeof reason),
+                      "%s: %s", family->name, reason);
+            /* Of groups or local memory that are too small reject() tells, not unsupported(). */
+            if (family != &ca_fused_lanes &&
+                (dev.max_work_group_size < 256 || dev.local_memory_bytes < 48 << 10))
+                continue;
             const char *why =
                 ca_family_refusal(family, &p, &dev, candidate.values, reason, sizeof reason);
             clattn_problem_print(&p, text, sizeof text, NULL);
