@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-struct tolerance compare_tolerance(struct tolerance wanted, clattn_dtype dtype)
+/* Fills in what is negative. */
+static struct tolerance complete(struct tolerance wanted, clattn_dtype dtype)
 {
     static const struct tolerance defaults[] = {
         [CLATTN_F32] = {1e-5, 1e-6},
@@ -17,11 +18,12 @@ struct tolerance compare_tolerance(struct tolerance wanted, clattn_dtype dtype)
     };
 }
 
-void compare_answer(struct worst *worst, const struct answer *answer, clattn_dtype dtype,
-                    const void *got, struct tolerance tolerance)
+/* `got` has as many elements in the same order, of `dtype`. */
+static void compare_answer(struct worst *worst, const struct answer *answer, clattn_dtype dtype,
+                           const void *got, struct tolerance tolerance)
 {
     /* An f16 answer is no better than f16, even where the result is f32. */
-    const struct tolerance t = compare_tolerance(tolerance, answer->dtype);
+    const struct tolerance t = complete(tolerance, answer->dtype);
 
     for (size_t row = 0; row < answer->count; row += answer->row) {
         double largest = 0.0;
@@ -34,4 +36,12 @@ void compare_answer(struct worst *worst, const struct answer *answer, clattn_dty
             worst_add(worst, value_get(dtype, got, n), value_get(answer->dtype, answer->data, n),
                       t.atol + t.rtol * largest);
     }
+}
+
+void compare_case(struct worst *worst, const struct attention_case *attention, const void *o,
+                  const float *scores, struct tolerance tolerance)
+{
+    compare_answer(worst, &attention->o, attention->problem.dtype, o, tolerance);
+    if (scores != NULL)
+        compare_answer(worst, &attention->scores, CLATTN_F32, scores, tolerance);
 }

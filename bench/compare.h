@@ -5,16 +5,14 @@
 #include "case.h"
 #include "worst.h"
 
-/* |got - want| <= atol + rtol * (the largest |want| of the row). Negative: by dtype. */
+/* |got - want| <= atol + rtol * (the largest |want| of the row). Negative: what f32 arithmetic
+ * and storage in the answer's dtype may cost. */
 struct tolerance {
     double rtol, atol;
 };
 
-/* Fills in what is negative: what f32 arithmetic and storage in `dtype` may cost. */
-struct tolerance compare_tolerance(struct tolerance wanted, clattn_dtype dtype);
-
-/* `got` has as many elements in the same order, of `dtype`. */
-void compare_answer(struct worst *worst, const struct answer *answer, clattn_dtype dtype,
-                    const void *got, struct tolerance tolerance);
+/* Compares a case's output, and its scores unless NULL, with the answers that it holds. */
+void compare_case(struct worst *worst, const struct attention_case *attention, const void *o,
+                  const float *scores, struct tolerance tolerance);
 
 #endif

@@ -250,13 +250,10 @@ bool measurement_check(struct measurement *m, const struct attention_case *atten
 
     if (!make_results(m, attention, &results, why))
         return false;
-    if (attention->o.data == NULL) {
+    if (attention->o.data == NULL)
         ok = check_results(attention, &results, worst, why);
-    } else {
-        compare_answer(worst, &attention->o, attention->problem.dtype, results.o, by_dtype);
-        if (results.scores != NULL)
-            compare_answer(worst, &attention->scores, CLATTN_F32, results.scores, by_dtype);
-    }
+    else
+        compare_case(worst, attention, results.o, results.scores, by_dtype);
     free_results(&results);
     return ok;
 }

@@ -1,6 +1,7 @@
 #include "target.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void on_log(clattn_log_level level, const char *text, void *user_data)
@@ -13,6 +14,18 @@ static void on_log(clattn_log_level level, const char *text, void *user_data)
         fprintf(stderr, "clattn-bench: %s\n", text);
 }
 
+static bool no_device(const char *selector, struct message *why)
+{
+    const char *wanted = selector != NULL ? selector : getenv("CLATTN_DEVICE");
+
+    if (wanted == NULL || wanted[0] == '\0')
+        return message_set(why, "there is no OpenCL device: no driver is installed, or "
+                                "OCL_ICD_VENDORS hides it");
+    return message_set(why,
+                       "no OpenCL device matches %s'%.200s'; 'clattn-bench devices' lists them",
+                       selector != NULL ? "" : "CLATTN_DEVICE, which is ", wanted);
+}
+
 bool target_open(struct target *target, const char *selector, struct message *why)
 {
     const clattn_context_options options = {
@@ -22,8 +35,7 @@ bool target_open(struct target *target, const char *selector, struct message *wh
     memset(target, 0, sizeof *target);
     clattn_status status = clattn_context_create_default(selector, &options, &target->context);
     if (status == CLATTN_NO_DEVICE)
-        return message_set(why, "no OpenCL device%s%s; 'clattn-bench devices' lists them",
-                           selector != NULL ? " matches " : "", selector != NULL ? selector : "");
+        return no_device(selector, why);
     if (status != CLATTN_SUCCESS)
         return message_set(why, "%s: %s", clattn_status_string(status), target->log.text);
     target->info = clattn_context_device(target->context);

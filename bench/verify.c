@@ -118,9 +118,7 @@ static bool verify_case(const struct target *target, const struct settings *sett
     if (!describe(target, settings, &c->problem, outcome, why) ||
         !execute(target, settings, c, o, scores, why))
         goto done;
-    compare_answer(&outcome->worst, &c->o, c->problem.dtype, o, settings->tolerance);
-    if (scores != NULL)
-        compare_answer(&outcome->worst, &c->scores, CLATTN_F32, scores, settings->tolerance);
+    compare_case(&outcome->worst, c, o, scores, settings->tolerance);
     ok = worst_ok(&outcome->worst) || message_set(why, "out of bounds");
 done:
     free(scores);

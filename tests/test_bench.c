@@ -97,7 +97,7 @@ ParameterizedTestParameters(bench, exits_with) {
         {"verify --rtol much x", 2, "--rtol takes a number"},
         {"verify --rtol -1 x", 2, "--rtol takes a number"},
         {"verify --wrong x", 2, "--help"},
-        {"verify --device nowhere x", 1, "no OpenCL device matches nowhere"},
+        {"verify --device nowhere x", 1, "no OpenCL device matches 'nowhere'"},
         {"verify /nonexistent.safetensors", 1, "cannot be found"},
         {"verify " LAYER_0, 0, "ok    minilm_layer_0"},
         {"verify --rtol 0 --atol 0 " LAYER_0, 1, "out of bounds"},
@@ -216,6 +216,18 @@ Test(bench, devices_and_verify_speak_json) {
         cr_assert(json_array_size(list) > 0, "%s: %s", calls[n], text);
         json_decref(list);
     }
+}
+
+Test(bench, says_which_device_it_looked_for) {
+    char text[4096];
+
+    setenv("CLATTN_DEVICE", "nowhere", 1);
+    cr_assert(eq(int, run_bench("plan " SMALL, text, sizeof text), 1), "%s", text);
+    cr_assert(strstr(text, "matches CLATTN_DEVICE, which is 'nowhere'") != NULL, "%s", text);
+    setenv("OCL_ICD_VENDORS", "/nonexistent", 1);
+    unsetenv("CLATTN_DEVICE");
+    cr_assert(eq(int, run_bench("plan " SMALL, text, sizeof text), 1), "%s", text);
+    cr_assert(strstr(text, "there is no OpenCL device") != NULL, "%s", text);
 }
 
 /* An override stands for a tuned choice: what a device gets that was never tuned is another. */
