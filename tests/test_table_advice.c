@@ -136,6 +136,8 @@ Test(table_advice, the_class_then_nearer_ones) {
     cr_expect_str_eq(nearest(w, problem, 1, 8), "16");
     cr_expect_str_eq(nearest(w, problem, 2, 8), "");
     cr_expect_str_eq(nearest(w, "fwd f32 h4 q2048 k256 d32", 0, 8), "", "all are too far");
+    strcpy(w->texts[0][1], "fwd f32 b2 h2 q250 k250 d32"); /* a file that rounds otherwise */
+    cr_expect_str_eq(nearest(w, problem, 0, 3), "2 4 8");
     strcpy(w->infos[2].name, "A"); /* a second driver of the first device */
     strcpy(w->infos[2].vendor, "maker of A");
     strcpy(w->infos[2].driver_version, "newer");
