@@ -11,7 +11,7 @@ clattn_device_info table_device_info(int n, const char *driver);
 /* An entry for a configuration of unfused, with hashes of today's kernels; its texts are static or
  * in the struct that is given: it lives as long as that. */
 struct made_entry {
-    char tunables[64], source[17], declaration[17];
+    char tunables[256], source[17], declaration[17];
     double samples[3];
     struct ca_entry entry;
 };
