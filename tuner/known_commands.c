@@ -52,7 +52,7 @@ static void print_measured(const clattn_tuning_entry *entry, bool samples)
 {
     char middle[CA_TIME_TEXT], low[CA_TIME_TEXT], high[CA_TIME_TEXT];
 
-    printf("  %zu. %s (%s to %s), error %.2f, %zu timings, %s%s\n", entry->rank + 1,
+    printf("      %s (%s to %s), error %.2f, %zu timings, %s%s\n",
            ca_time_print(entry->seconds, middle), ca_time_print(entry->low, low),
            ca_time_print(entry->high, high), entry->error, entry->num_samples, entry->when,
            entry->stale ? ", stale" : "");
@@ -70,12 +70,13 @@ static int print_entry(const clattn_tuning_entry *entry, void *user)
     if (strcmp(listing->problem_class, entry->problem_class) != 0)
         printf("%s%s\n", listing->count ? "\n" : "", entry->problem_class);
     snprintf(listing->problem_class, sizeof listing->problem_class, "%s", entry->problem_class);
-    snprintf(text, sizeof text, "%s %s", entry->family, entry->tunables);
     if (entry->quarantine) {
+        snprintf(text, sizeof text, "%s %s", entry->family, entry->tunables);
         printf("  never used: %s%s\n", entry->quarantine, entry->stale ? " (stale)" : "");
         tune_print_wrapped(stdout, 8, text);
     } else {
-        tune_print_wrapped(stdout, 5, text);
+        snprintf(text, sizeof text, "%zu. %s %s", entry->rank + 1, entry->family, entry->tunables);
+        tune_print_wrapped(stdout, 2, text);
         print_measured(entry, listing->samples);
     }
     listing->count++;

@@ -42,9 +42,10 @@ const char *ca_time_print(double seconds, char text[CA_TIME_TEXT])
     return text;
 }
 
-void ca_progress_open(struct ca_progress *progress, FILE *to, bool quiet)
+void ca_progress_open(struct ca_progress *progress, FILE *to, bool quiet, double budget)
 {
-    *progress = (struct ca_progress){.to = to, .quiet = quiet, .terminal = is_terminal(to)};
+    *progress = (struct ca_progress){
+        .to = to, .quiet = quiet, .terminal = is_terminal(to), .budget = budget};
 }
 
 void ca_progress_clear(struct ca_progress *progress)
@@ -151,6 +152,8 @@ void ca_progress_update(struct ca_progress *progress, const clattn_tuning_progre
     progress->since = ca_process_clock();
     progress->elapsed = now->seconds;
     progress->left = now->seconds_left;
+    if (progress->left <= 0.0 && progress->budget > now->seconds) /* there is no estimate yet */
+        progress->left = progress->budget - now->seconds;
     progress->best = now->best;
     progress->untuned = now->untuned;
     progress->problem = now->problem;

@@ -12,12 +12,13 @@ struct ca_progress {
     bool quiet, terminal;
     bool drawn;   /* a line is on the screen */
     double since; /* seconds of ca_process_clock() at the last update; 0: none yet */
-    double elapsed, left, best, untuned;
+    double budget, elapsed, left, best, untuned;
     size_t problem, num_problems, evaluations;
     char phase[16], what[256];
 };
 
-void ca_progress_open(struct ca_progress *progress, FILE *to, bool quiet);
+/* budget: seconds, 0 if there is no limit. */
+void ca_progress_open(struct ca_progress *progress, FILE *to, bool quiet, double budget);
 
 /* `what` is being worked on. */
 void ca_progress_update(struct ca_progress *progress, const clattn_tuning_progress *now,

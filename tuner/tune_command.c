@@ -164,7 +164,7 @@ static bool event(void *user, const struct ca_tune_event *event)
     struct tuning *tuning = user;
     struct tune_problem *problem = &tuning->problems[tuning->asked[event->problem]];
 
-    if (!problem->space)
+    if (!problem->space && event->space) /* families are compared before there is one */
         problem->space = tune_copy_parameters(event->space);
     if (event->reading)
         enter(tuning, event);
@@ -408,7 +408,7 @@ static int run(struct tuning *tuning, char *const *argv)
         .struct_size = sizeof options, .log = log_line, .log_user_data = tuning};
     char store_path[4096] = "";
 
-    ca_progress_open(&tuning->progress, stderr, tuning->options.quiet);
+    ca_progress_open(&tuning->progress, stderr, tuning->options.quiet, tuning->options.seconds);
     if (clattn_context_create_default(tuning->options.device, &options, &tuning->context) !=
         CLATTN_SUCCESS) {
         fail("%s", tuning->complaint);
