@@ -1,0 +1,156 @@
+/* Likeness of problem classes. */
+#include "problem.h"
+#include "problem_class.h"
+
+#include <math.h>
+#include <string.h>
+
+/* All that distinguishes classes. */
+enum fact {
+    DIRECTION,
+    SCORES_WANTED,
+    SCORES,
+    DTYPE,
+    ELEMENT_BYTES,
+    DIM_QK,
+    DIM_V,
+    UNIT_Q,
+    UNIT_K,
+    UNIT_V,
+    UNIT_O,
+    SOFTCAP,
+    BIAS,
+    BIAS_DTYPE,
+    MASK,
+    ALIBI,
+    SINKS,
+    Q_LENGTHS,
+    KV_LENGTHS,
+    FOLLOWS_LENGTHS,
+    LSE,
+    LIMIT_LEFT,
+    LIMIT_RIGHT,
+    CAUSAL,
+    WINDOW_LEFT,
+    WINDOW_RIGHT,
+    SEQ_Q,
+    SEQ_KV,
+    HEADS,
+    RATIO,
+    NUM_FACTS
+};
+
+/* What a difference costs in ca_class_distance(), in doublings of seq_q, and what a factor of two
+ * costs beside. Estimates; only their order matters much. Exact facts are defined to the compiler. */
+static const struct {
+    int exact;
+    double difference, doubling;
+} weights[NUM_FACTS] = {
+    [DIRECTION] = {1, INFINITY, 0},     /* other kernels altogether */
+    [SCORES_WANTED] = {1, INFINITY, 0}, /* most families cannot */
+    [SCORES] = {1, 0.5, 0},             /* one more store in another place */
+    [DTYPE] = {1, 1, 0},                /* conversions */
+    [ELEMENT_BYTES] = {1, 0, 3},        /* memory traffic, width of loads */
+    [DIM_QK] = {1, 0.5, 2},             /* local tiles, loop over dims */
+    [DIM_V] = {1, 0.5, 2},              /* registers for the output, local tiles */
+    [UNIT_Q] = {1, 0.5, 0},             /* read once per block */
+    [UNIT_K] = {1, 2, 0},               /* read by every block, in vectors or not */
+    [UNIT_V] = {1, 2, 0},               /* likewise */
+    [UNIT_O] = {1, 0.5, 0},             /* written once */
+    [SOFTCAP] = {1, 1, 0},              /* a tanh per score outweighs the exponential */
+    [BIAS] = {1, 2, 0},                 /* four bytes per score, which nothing shares */
+    [BIAS_DTYPE] = {1, 0.5, 0},         /* ... or two */
+    [MASK] = {1, 1.5, 0},               /* a byte per score */
+    [ALIBI] = {1, 0.5, 0},              /* one operation per score */
+    [SINKS] = {1, 0.25, 0},             /* once per row */
+    [Q_LENGTHS] = {1, 0.5, 0},          /* idle groups */
+    [KV_LENGTHS] = {1, 0.5, 0},         /* shorter loops, unequal ones */
+    [FOLLOWS_LENGTHS] = {1, 0.25, 0},   /* a few operations per group */
+    [LSE] = {1, 0.25, 0},               /* one store per row */
+    [LIMIT_LEFT] = {1, 2, 0},           /* tiles are skipped, and cut at the limit */
+    [LIMIT_RIGHT] = {1, 1, 0},          /* likewise */
+    [CAUSAL] = {0, 2, 0},               /* groups with unequal work */
+    [WINDOW_LEFT] = {0, 0, 0.5},        /* the share of tiles that is skipped */
+    [WINDOW_RIGHT] = {0, 0, 0.5},       /* likewise */
+    [SEQ_Q] = {0, 0, 1},                /* blocks of queries: how many groups, how full */
+    [SEQ_KV] = {0, 0, 0.5},             /* only the length of a loop, and what the cache holds */
+    [HEADS] = {0, 0, 0.5},              /* only how many groups */
+    [RATIO] = {0, 0, 0.25},             /* how often the cache has K and V already */
+};
+
+/* How many times the keys are as wide as a window's side. */
+static size_t window_share(int64_t side, size_t seq_kv)
+{
+    if (side == CLATTN_UNLIMITED)
+        return 1;
+    return side == 0 ? 2 * seq_kv : seq_kv / (size_t)side;
+}
+
+/* The facts of a representative. None is 0 where doublings count. */
+static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
+{
+    const int lengths = p->q_lengths || p->kv_lengths;
+    const size_t all[NUM_FACTS] = {
+        [DIRECTION] = (size_t)p->direction,
+        [SCORES_WANTED] = p->scores != CLATTN_SCORES_NONE,
+        [SCORES] = (size_t)p->scores,
+        [DTYPE] = (size_t)p->dtype,
+        [ELEMENT_BYTES] = ca_dtype_bytes(p->dtype),
+        [DIM_QK] = p->dim_qk,
+        [DIM_V] = p->dim_v,
+        [UNIT_Q] = p->q.stride[3] <= 1, /* 0 in a packed layout */
+        [UNIT_K] = p->k.stride[3] <= 1,
+        [UNIT_V] = p->v.stride[3] <= 1,
+        [UNIT_O] = p->o.stride[3] <= 1,
+        [SOFTCAP] = p->softcap > 0.0f,
+        [BIAS] = p->bias != 0,
+        [BIAS_DTYPE] = (size_t)p->bias_dtype,
+        [MASK] = p->mask != 0,
+        [ALIBI] = p->alibi != 0,
+        [SINKS] = p->sinks != 0,
+        [Q_LENGTHS] = p->q_lengths != 0,
+        [KV_LENGTHS] = p->kv_lengths != 0,
+        [FOLLOWS_LENGTHS] = lengths && p->diagonal == CLATTN_BOTTOM_RIGHT,
+        [LSE] = p->lse != 0,
+        [LIMIT_LEFT] = p->window_left != CLATTN_UNLIMITED,
+        [LIMIT_RIGHT] = p->causal || p->window_right != CLATTN_UNLIMITED,
+        [CAUSAL] = p->causal != 0,
+        [WINDOW_LEFT] = window_share(p->window_left, p->seq_kv),
+        [WINDOW_RIGHT] = window_share(p->window_right, p->seq_kv),
+        [SEQ_Q] = p->seq_q,
+        [SEQ_KV] = p->seq_kv,
+        [HEADS] = p->heads,
+        [RATIO] = p->heads / p->kv_heads,
+    };
+
+    memcpy(facts, all, sizeof all);
+}
+
+int ca_classes_alike(const clattn_problem *a, const clattn_problem *b)
+{
+    size_t of_a[NUM_FACTS], of_b[NUM_FACTS];
+
+    examine(a, of_a);
+    examine(b, of_b);
+    for (size_t n = 0; n < NUM_FACTS; n++)
+        if (weights[n].exact && of_a[n] != of_b[n])
+            return 0;
+    return 1;
+}
+
+double ca_class_distance(const clattn_problem *a, const clattn_problem *b)
+{
+    size_t of_a[NUM_FACTS], of_b[NUM_FACTS];
+    double distance = 0.0;
+
+    examine(a, of_a);
+    examine(b, of_b);
+    for (size_t n = 0; n < NUM_FACTS; n++) {
+        if (of_a[n] == of_b[n])
+            continue;
+        distance += weights[n].difference;
+        if (weights[n].doubling > 0.0)
+            distance += weights[n].doubling * fabs(log2((double)of_a[n]) - log2((double)of_b[n]));
+    }
+    return distance;
+}
