@@ -106,7 +106,19 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
 
 /* ---- measuring -------------------------------------------------------------------------------- */
 
-/* One execution whose results are judged. */
+/* Judges the results of the last execution. */
+static clattn_status judge(struct ca_measuring *m, struct ca_work *work, struct ca_reading *reading)
+{
+    const clattn_status status =
+        ca_trust_case_download(m->ctx, &work->data, m->queue, work->buffers);
+
+    if (status == CLATTN_SUCCESS &&
+        ca_trust_case_judge(&work->data, &reading->error, reading->reason, sizeof reading->reason))
+        reading->outcome = CA_WRONG;
+    return status;
+}
+
+/* The first execution, on outputs that hold NaN. */
 static clattn_status check(struct ca_measuring *m, struct ca_work *work, struct ca_ready *ready,
                            const clattn_forward *tensors, struct ca_reading *reading)
 {
@@ -114,14 +126,29 @@ static clattn_status check(struct ca_measuring *m, struct ca_work *work, struct 
 
     if (status == CLATTN_SUCCESS)
         status = ca_stopwatch_read(&m->watch, ready->plan, tensors, 1, &ready->seconds);
-    if (status == CLATTN_SUCCESS)
-        status = ca_trust_case_download(m->ctx, &work->data, m->queue, work->buffers);
+    return status == CLATTN_SUCCESS ? judge(m, work, reading) : status;
+}
+
+static void check_and_time(struct ca_measuring *m, struct ca_work *work, struct ca_ready *ready,
+                           const clattn_forward *tensors, double best, struct ca_reading *reading)
+{
+    const double begin = ca_stopwatch_now();
+    clattn_status status = check(m, work, ready, tensors, reading);
+    const double checked = ca_stopwatch_now();
+    double timed = checked;
+
+    if (status == CLATTN_SUCCESS && reading->outcome == CA_CORRECT) {
+        status = ca_stopwatch_time(&m->watch, ready->plan, tensors, ready->seconds, best, reading);
+        timed = ca_stopwatch_now();
+    }
+    if (status == CLATTN_SUCCESS && reading->outcome == CA_CORRECT) {
+        ready->seconds = reading->times[reading->num_times - 1];
+        status = judge(m, work, reading); /* a race between work-items may err now and then */
+    }
+    reading->measure_seconds = timed - checked;
+    reading->check_seconds = ca_stopwatch_now() - begin - reading->measure_seconds;
     if (status != CLATTN_SUCCESS)
         fail(m, CA_RUNTIME_FAILED, reading);
-    else if (ca_trust_case_judge(&work->data, &reading->error, reading->reason,
-                                 sizeof reading->reason))
-        reading->outcome = CA_WRONG;
-    return status;
 }
 
 static void measure(void *user, size_t problem, const struct ca_candidate *candidate, double best,
@@ -145,31 +172,16 @@ static void measure(void *user, size_t problem, const struct ca_candidate *candi
         return;
     }
     status = ca_ready_open(m, problem, candidate, &ready);
-    if (status != CLATTN_SUCCESS) {
-        fail_build(m, status, reading);
-        return;
-    }
-    status = ca_work_tensors(m, work, ready->plan, &tensors);
-    if (status != CLATTN_SUCCESS) {
-        fail(m, CA_RUNTIME_FAILED, reading);
-        return;
-    }
-    const double begin = ca_stopwatch_now();
-    status = check(m, work, ready, &tensors, reading);
-    const double checked = ca_stopwatch_now();
-    reading->check_seconds = checked - begin;
-    if (reading->outcome != CA_CORRECT)
-        return;
-    status = ca_stopwatch_time(&m->watch, ready->plan, &tensors, ready->seconds, best, reading);
-    reading->measure_seconds = ca_stopwatch_now() - checked;
     if (status == CLATTN_SUCCESS)
-        ready->seconds = reading->times[reading->num_times - 1];
+        status = ca_work_tensors(m, work, ready->plan, &tensors);
+    if (status != CLATTN_SUCCESS)
+        fail_build(m, status, reading);
     else
-        fail(m, CA_RUNTIME_FAILED, reading);
+        check_and_time(m, work, ready, &tensors, best, reading);
 }
 
-/* A candidate's reading in a round: like those of measure(), it follows on an execution of the
- * same kernels, unless one takes so long that what came before does not matter. */
+/* A reading follows on an execution of the same kernels, as in measure(), unless they take so long
+ * that what came before does not matter. */
 #define SETTLED_SECONDS 0.01
 
 static clattn_status read_once(struct ca_measuring *m, size_t problem,
@@ -184,12 +196,13 @@ static clattn_status read_once(struct ca_measuring *m, size_t problem,
         status = ca_work_open(m, problem, &work);
     if (status == CLATTN_SUCCESS)
         status = ca_work_tensors(m, work, ready->plan, &tensors);
-    if (status == CLATTN_SUCCESS && ready->seconds < SETTLED_SECONDS) {
-        const int known = ready->seconds > 0.0;
+    const int known = ready->seconds > 0.0;
+    if (status == CLATTN_SUCCESS && !known) /* the first may wait for the compiler */
         status = ca_stopwatch_read(&m->watch, ready->plan, &tensors, 1, seconds);
-        if (!known)
-            ready->seconds = *seconds;
-    }
+    if (status == CLATTN_SUCCESS && ready->seconds < SETTLED_SECONDS)
+        status = ca_stopwatch_read(&m->watch, ready->plan, &tensors, 1, seconds);
+    if (status == CLATTN_SUCCESS && !known)
+        ready->seconds = *seconds;
     if (status == CLATTN_SUCCESS)
         status = ca_stopwatch_read(&m->watch, ready->plan, &tensors,
                                    ca_stopwatch_executions(&m->watch, ready->seconds), seconds);

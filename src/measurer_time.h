@@ -31,7 +31,7 @@ clattn_status ca_stopwatch_read(const struct ca_stopwatch *watch, const clattn_p
                                 const clattn_forward *tensors, size_t executions, double *seconds);
 
 /* Warms up and takes readings as src/measurer.h says, after a first execution of first seconds;
- * appends them to reading->times. */
+ * appends them to reading->times. A first execution that is long counts as a reading. */
 clattn_status ca_stopwatch_time(const struct ca_stopwatch *watch, const clattn_plan *plan,
                                 const clattn_forward *tensors, double first, double best,
                                 struct ca_reading *reading);

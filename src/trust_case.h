@@ -36,9 +36,11 @@ void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE]);
 int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *p);
 
 /* The problem itself, which is normal and not empty: random data, a quarter of the mask hidden,
- * lengths of at least a half; about rows rows are judged, the first and the last among them.
- * Only outputs keep their blocks: ca_trust_case_drop_inputs() after the upload. */
+ * lengths of at least a half. Some 64 rows are judged, the first and the last among them, fewer
+ * where the answers would take too long. */
 int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p);
+
+/* Frees the inputs' blocks, which nobody needs after the upload. */
 void ca_trust_case_drop_inputs(struct ca_trust_case *c);
 
 void ca_trust_case_free(struct ca_trust_case *c);
