@@ -49,7 +49,9 @@ done
 output=$1
 bench=$build/bench/clattn-bench
 tune=$build/tuner/clattn-tune
-[ -x "$bench" ] && [ -x "$tune" ] || usage "$build holds no clattn-bench and clattn-tune"
+if [ ! -x "$bench" ] || [ ! -x "$tune" ]; then
+    usage "$build holds no clattn-bench and clattn-tune"
+fi
 [ -n "$work" ] || work=$(mktemp -d "${TMPDIR:-/tmp}/clattn-figures.XXXXXX")
 mkdir -p "$work"
 echo "steps and caches: $work"
@@ -66,7 +68,7 @@ step() {
     file=$1
     shift
     if [ ! -s "$file" ]; then
-        echo "$(basename "$file" .json)"
+        basename "$file" .json
         "$@" "$file.part" < /dev/null > "$file.log" 2>&1 || { cat "$file.log" >&2; return 1; }
         mv "$file.part" "$file"
     fi
@@ -100,10 +102,10 @@ while IFS= read -r problem; do
     step "$work/plan-$n.json" in_cache 1 "$bench" plan --known-only "$problem" --json
 done < "$work/problems"
 
-# list NAME...: a JSON array of these steps.
+# list: a JSON array of the steps whose names come in.
 list() {
     separator='['
-    for name in "$@"; do
+    while read -r name; do
         printf '%s\n' "$separator"
         cat "$work/$name.json"
         separator=,
@@ -126,11 +128,11 @@ numbered() {
     for key in tunings run agreement searches reference plans; do
         printf '"%s": ' "$key"
         case $key in
-        tunings) list tuning-1 tuning-2 ;;
+        tunings) printf '%s\n' tuning-1 tuning-2 | list ;;
         run) cat "$work/run.json" ;;
-        searches) list $(numbered search) ;;
-        plans) list $(numbered plan) ;;
-        *) list $(numbered "$key") ;;
+        searches) numbered search | list ;;
+        plans) numbered plan | list ;;
+        *) numbered "$key" | list ;;
         esac
         [ "$key" = plans ] || echo ,
     done
