@@ -38,7 +38,9 @@ static void print_gain(const struct record *record)
     char text[32] = "-";
 
     if (record->untuned_seconds.count > 0)
-        snprintf(text, sizeof text, "%.2fx", record->gain.middle);
+        snprintf(text, sizeof text, "%s%.2fx",
+                 record->gain.low <= 1.0 && record->gain.high >= 1.0 ? "~" : "",
+                 record->gain.middle);
     printf(" %6s %-8s", text, record_origin(record->reason));
 }
 
@@ -99,8 +101,9 @@ void table_footer(const struct peak_samples *peaks, const struct record *records
            samples_median(&peaks->fma), samples_median(&peaks->read), samples_median(&peaks->copy));
     print_gains(records, count);
     printf("ms is the median device time; error is the worst error divided by its bound "
-           "(over 1 fails);\ngain is the untuned choice's time over this, - if that is the same "
-           "configuration\n");
+           "(over 1 fails);\n"
+           "gain is the untuned choice's time over this, ~ if there may be none, - if that is the "
+           "same choice\n");
     if (peaks->exceeded)
         printf(
             "a share over 100 %% has no meaning: masks or lengths hid pairs that are counted, or "
