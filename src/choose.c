@@ -15,6 +15,9 @@
  * or doublings of one size. */
 #define NEAR 2.0
 
+/* Choices that are kept for defaults: all that is known may fail. */
+enum { ROOM_FOR_DEFAULTS = 8 };
+
 const char *ca_origin_sentence(enum ca_origin origin)
 {
     static const char *const sentences[] = {
@@ -77,9 +80,10 @@ static int is_banned(const struct search *s, const struct ca_candidate *candidat
 static void add(struct search *s, const struct ca_candidate *candidate, enum ca_origin origin)
 {
     struct ca_choices *choices = s->choices;
+    const size_t most = CA_MAX_CHOICES - (origin == CA_DEFAULT ? 0 : ROOM_FOR_DEFAULTS);
     char reason[CA_REASON_BYTES];
 
-    if (choices->count == CA_MAX_CHOICES || is_banned(s, candidate) ||
+    if (choices->count >= most || is_banned(s, candidate) ||
         ca_family_refusal(candidate->family, s->p, &s->ctx->device, candidate->values, reason,
                           sizeof reason))
         return;
@@ -130,6 +134,7 @@ static void add_nearest(struct search *s)
             clattn_problem other;
             if (clattn_problem_parse(table->classes[n].text, &other, NULL, 0) != CLATTN_SUCCESS)
                 continue;
+            other = ca_problem_representative(&other); /* foreign files may round otherwise */
             const double distance = ca_class_distance(&s->representative, &other);
             if (distance > 0.0 && distance <= NEAR &&
                 (distance < least || (distance == least && table == s->view.own))) {
@@ -229,7 +234,8 @@ static clattn_status choose(const clattn_context *ctx, const clattn_problem *p, 
     if (!(flags & (CLATTN_PLAN_UNTUNED | CLATTN_PLAN_KNOWN_ONLY)))
         add_nearest(&s);
     if (!(flags & CLATTN_PLAN_KNOWN_ONLY)) {
-        add_shipped(&s);
+        if (choices->count == 0) /* it is read when first asked: milliseconds */
+            add_shipped(&s);
         add_defaults(&s);
     }
     ca_store_unlock(ctx->store);

@@ -86,13 +86,13 @@ static void fill_table(struct small_table *t, struct fixture *f, const char *pro
 }
 
 /* What another driver of this device knows. */
-static void store_of_driver(struct fixture *f, const char *problem, size_t group_x)
+static void store_of_driver(struct fixture *f, const char *problem, const struct ca_candidate *c,
+                            const char *driver)
 {
-    const struct ca_candidate c = candidate(f, group_x);
     struct small_table t;
     size_t added;
 
-    fill_table(&t, f, problem, &c, "another driver");
+    fill_table(&t, f, problem, c, driver);
     cr_assert(ca_store_merge(f->context->store, &t.table, &added) == CLATTN_SUCCESS && added == 1);
 }
 
@@ -242,7 +242,8 @@ Test(choose, one_door_at_a_time) {
     fixture_close(&f);
 
     fixture_open(&f);
-    store_of_driver(&f, problem_text, 2);
+    const struct ca_candidate of_another = candidate(&f, 2);
+    store_of_driver(&f, problem_text, &of_another, "another driver");
     cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "T2 D",
                      "another driver's is stale");
     store(&f, problem_text, 4, 1);
@@ -273,6 +274,30 @@ Test(choose, the_nearest_class) {
     cr_expect_str_eq(chosen(&f, "fwd f32 h2 q128 k128 d32 scores=raw", CLATTN_PLAN_DEFAULT), "D",
                      "nothing carries over to where scores are wanted");
     cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "CLATTN_NOT_TUNED");
+    fixture_close(&f);
+}
+
+/* However much is known, what suits the device without tuning is among the choices: all that is
+ * known may fail. */
+Test(choose, defaults_are_never_crowded_out) {
+    const clattn_problem p = fixture_problem(problem_text);
+    struct ca_choices untuned, choices;
+    struct fixture f;
+
+    fixture_open(&f);
+    cr_assert(choose(&f, problem_text, CLATTN_PLAN_DEFAULT, &untuned) == CLATTN_SUCCESS);
+    for (size_t n = 0; n < 36; n++) {
+        char text[128], driver[16];
+        snprintf(text, sizeof text, "unfused GROUP_X=%d GROUP_Y=1 ITEM_X=4 VECTOR=4 DEPTH=%d",
+                 1 << n % 6, 8 << n / 6);
+        snprintf(driver, sizeof driver, "%zu", n);
+        const struct ca_candidate c = tuned_candidate(text, &p, &f.context->device);
+        store_of_driver(&f, problem_text, &c, driver);
+    }
+    cr_assert(choose(&f, problem_text, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
+    cr_expect(choices.count > CA_MAX_CHOICES - 8);
+    for (size_t n = 0; n < untuned.count; n++)
+        cr_expect(is_chosen(&f, problem_text, &untuned.list[n].candidate) == 1, "default %zu", n);
     fixture_close(&f);
 }
 
