@@ -13,7 +13,7 @@ static const char help[] =
     "  devices                     every OpenCL device and its facts\n"
     "  verify FILE.safetensors...  compare with the answers in files\n"
     "  run [WHAT...]               time problems beside the device's measured peaks\n"
-    "  duel PROBLEM CONFIGURATION...  race configurations of one problem\n"
+    "  duel PROBLEM A B...         race configurations of one problem\n"
     "  plan PROBLEM                time what happens before a process's first result\n"
     "\n"
     "clattn-bench COMMAND --help says more; --version prints the library's version.\n"
