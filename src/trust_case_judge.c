@@ -66,8 +66,13 @@ static void describe(const struct ca_trust_case *c, const struct worst *worst, c
     const size_t index = c->rows[worst->row], b = index / c->problem.seq_q / c->problem.heads;
     const size_t h = index / c->problem.seq_q % c->problem.heads, i = index % c->problem.seq_q;
 
-    ca_reason(text, text_bytes, "%s(%zu, %zu, %zu, %zu) is %.7g, should be %.7g within %.2g",
-              worst->name, b, h, i, worst->last, worst->got, worst->want.value, worst->want.bound);
+    if (isnan(worst->got))
+        ca_reason(text, text_bytes, "%s(%zu, %zu, %zu, %zu) is NaN or was not written", worst->name,
+                  b, h, i, worst->last);
+    else
+        ca_reason(text, text_bytes, "%s(%zu, %zu, %zu, %zu) is %.7g, should be %.7g within %.2g",
+                  worst->name, b, h, i, worst->last, worst->got, worst->want.value,
+                  worst->want.bound);
 }
 
 static int guards_intact(const unsigned char *bytes, size_t size)
