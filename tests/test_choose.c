@@ -210,18 +210,18 @@ Test(choose, every_door_in_order) {
     store(&f, problem_text, 2, 0.003);
     store(&f, problem_text, 16, 0.004);
     override(&f, problem_text, 1);
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O1 E2 E16 T4 N8 S32 D");
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_MEASURE), "O1 E2 E16 T4 N8 S32 D");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O1 E2 E16 T4 N8 D");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_MEASURE), "O1 E2 E16 T4 N8 D");
     cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "O1 E2 E16 T4 ");
     cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_UNTUNED), "S32 D");
     /* Another size of the class, and the class that was the nearest. */
     cr_expect_str_eq(chosen(&f, "fwd f32 h2 q120 k140 d32", CLATTN_PLAN_DEFAULT),
-                     "O1 E2 E16 T4 N8 S32 D");
+                     "O1 E2 E16 T4 N8 D");
     cr_expect_str_eq(chosen(&f, "fwd f32 h2 q128 k256 d32", CLATTN_PLAN_DEFAULT),
-                     "E8 N2 N16 N4 S32 D");
+                     "E8 N2 N16 N4 D");
     /* One that comes through several doors counts at the first. */
     override(&f, problem_text, 8);
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O8 E2 E16 T4 S32 D");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O8 E2 E16 T4 D");
     fixture_close(&f);
     free(document);
 }
@@ -397,7 +397,7 @@ Test(choose, what_does_not_fit_the_device) {
     store(&f, problem_text, 8, 1);
     store_stale(&f, problem_text, 4, 1);
     store(&f, "fwd f32 h2 q128 k256 d32", 2, 1);
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O16 E8 T4 N2 S32 D");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O16 E8 T4 N2 D");
     for (size_t most = 16; most >= 1; most /= 2) {
         static const char *const left[] = {
             [16] = "O16 E8 T4 N2 D", [8] = "E8 T4 N2 D", [4] = "T4 N2 D", [2] = "N2 D", [1] = "D"};
