@@ -140,17 +140,17 @@ static bool make_plan(struct measurement *m, const struct target *target,
 }
 
 /* What measurements beside each other share, another reference each. */
-static bool share_buffers(clattn_forward *tensors, const clattn_forward *others,
-                          struct message *why)
+static bool share_buffers(clattn_forward *tensors, clattn_forward others, struct message *why)
 {
-    cl_int err = CL_SUCCESS;
-
-    *tensors = *others;
-    tensors->workspace = (clattn_buffer){0};
-    for (int n = 0; n < SHARED_COUNT; n++)
-        if (shared_buffer(tensors, n)->buffer != NULL)
-            err |= clRetainMemObject(shared_buffer(tensors, n)->buffer);
-    return err == CL_SUCCESS || message_set(why, "clRetainMemObject failed with %d", err);
+    tensors->struct_size = sizeof *tensors;
+    for (int n = 0; n < SHARED_COUNT; n++) {
+        const clattn_buffer *shared = shared_buffer(&others, n);
+        const cl_int err = shared->buffer != NULL ? clRetainMemObject(shared->buffer) : CL_SUCCESS;
+        if (err != CL_SUCCESS)
+            return message_set(why, "clRetainMemObject failed with %d", err);
+        *shared_buffer(tensors, n) = *shared;
+    }
+    return true;
 }
 
 bool measurement_open(struct measurement *m, const struct target *target,
@@ -169,7 +169,7 @@ bool measurement_open_beside(struct measurement *m, const struct measurement *ot
                              const clattn_plan_options *options, struct message *why)
 {
     if (make_plan(m, other->target, &attention->problem, options, why) &&
-        share_buffers(&m->tensors, &other->tensors, why) && make_workspace(m, why) &&
+        share_buffers(&m->tensors, other->tensors, why) && make_workspace(m, why) &&
         execute_first(m, why))
         return true;
     measurement_close(m);
