@@ -36,11 +36,11 @@ struct reader {
     size_t reason_bytes;
 };
 
-static void refuse(struct reader *r, const char *why)
+static void refuse(struct reader *r, const char *what, const char *why)
 {
     if (r->status == CLATTN_SUCCESS) {
         r->status = CLATTN_FILE_ERROR;
-        ca_reason(r->reason, r->reason_bytes, "%s", why);
+        ca_reason(r->reason, r->reason_bytes, "%s %s", what, why);
     }
 }
 
@@ -55,15 +55,16 @@ static void no_memory(struct reader *r)
 static void check(struct reader *r, const char *wrong)
 {
     if (wrong)
-        refuse(r, wrong);
+        refuse(r, "in it,", wrong);
 }
 
 /* ---- members ---------------------------------------------------------------------------------- */
 
-static const json_t *read_object(struct reader *r, const json_t *value, size_t members)
+static const json_t *read_object(struct reader *r, const json_t *value, const char *what,
+                                 size_t members)
 {
     if (!json_is_object(value) || json_object_size(value) != members)
-        refuse(r, "something is not an object of the members that belong there");
+        refuse(r, what, "is not an object with just the members that it must have");
     return value;
 }
 
@@ -76,7 +77,7 @@ static char *read_text(struct reader *r, const json_t *object, const char *key)
         return NULL;
     /* the parser refuses a 0 within a text */
     if (!json_is_string(value) || json_string_length(value) >= CA_TABLE_SENTENCE) {
-        refuse(r, "a text is missing, or too long, or is something else");
+        refuse(r, key, "is missing, or too long, or not a text");
         return NULL;
     }
     char *copy = malloc(json_string_length(value) + 1);
@@ -87,16 +88,16 @@ static char *read_text(struct reader *r, const json_t *object, const char *key)
     return copy;
 }
 
-static double as_number(struct reader *r, const json_t *value)
+static double as_number(struct reader *r, const json_t *value, const char *key)
 {
     if (!json_is_number(value))
-        refuse(r, "a number is missing, or is something else");
+        refuse(r, key, "is missing, or not a number");
     return json_number_value(value);
 }
 
 static double read_number(struct reader *r, const json_t *object, const char *key)
 {
-    return as_number(r, json_object_get(object, key));
+    return as_number(r, json_object_get(object, key), key);
 }
 
 static const json_t *read_array(struct reader *r, const json_t *object, const char *key,
@@ -105,7 +106,7 @@ static const json_t *read_array(struct reader *r, const json_t *object, const ch
     const json_t *value = json_object_get(object, key);
 
     if (!json_is_array(value) || json_array_size(value) > most)
-        refuse(r, "a list is missing, or too long, or is something else");
+        refuse(r, key, "is missing, or too long, or not a list");
     return value;
 }
 
@@ -123,12 +124,13 @@ static void read_samples(struct reader *r, const json_t *list, struct ca_entry *
         return;
     }
     for (; entry->num_samples < count; entry->num_samples++)
-        entry->samples[entry->num_samples] = as_number(r, json_array_get(list, entry->num_samples));
+        entry->samples[entry->num_samples] =
+            as_number(r, json_array_get(list, entry->num_samples), "samples");
 }
 
 static void read_entry(struct reader *r, const json_t *value, struct ca_entry *entry)
 {
-    const json_t *object = read_object(r, value, 11);
+    const json_t *object = read_object(r, value, "an entry", 11);
 
     entry->family = read_text(r, object, "family");
     entry->tunables = read_text(r, object, "tunables");
@@ -147,7 +149,7 @@ static void read_entry(struct reader *r, const json_t *value, struct ca_entry *e
 
 static void read_banned(struct reader *r, const json_t *value, struct ca_banned *banned)
 {
-    const json_t *object = read_object(r, value, 7);
+    const json_t *object = read_object(r, value, "an element of the quarantine", 7);
 
     banned->problem_class = read_text(r, object, "class");
     banned->family = read_text(r, object, "family");
@@ -176,8 +178,8 @@ static void *make_array(struct reader *r, const json_t *list, size_t element_byt
 }
 
 /* Sorts, and refuses what is there twice. */
-static void sort(struct reader *r, void *array, size_t count, size_t element_bytes,
-                 int (*order)(const void *, const void *))
+static void sort(struct reader *r, const char *what, void *array, size_t count,
+                 size_t element_bytes, int (*order)(const void *, const void *))
 {
     const char *bytes = array;
 
@@ -186,12 +188,12 @@ static void sort(struct reader *r, void *array, size_t count, size_t element_byt
     qsort(array, count, element_bytes, order);
     for (size_t n = 1; n < count; n++)
         if (order(bytes + (n - 1) * element_bytes, bytes + n * element_bytes) == 0)
-            refuse(r, "a device, a class or a configuration is there twice");
+            refuse(r, what, "is there twice");
 }
 
 static void read_class(struct reader *r, const json_t *value, struct ca_class *class)
 {
-    const json_t *object = read_object(r, value, 2);
+    const json_t *object = read_object(r, value, "a class", 2);
     const json_t *entries = read_array(r, object, "entries", CA_TABLE_CLASS_ENTRIES);
 
     class->text = read_text(r, object, "class");
@@ -203,14 +205,14 @@ static void read_class(struct reader *r, const json_t *value, struct ca_class *c
         read_entry(r, json_array_get(entries, last), &class->entries[last]);
         for (size_t n = 0; r->status == CLATTN_SUCCESS && n < last; n++)
             if (ca_entries_same(&class->entries[n], &class->entries[last]))
-                refuse(r, "a configuration is there twice");
+                refuse(r, "an entry", "is there twice");
     }
-    sort(r, class->entries, class->num_entries, sizeof *class->entries, ca_entry_order);
+    sort(r, "an entry", class->entries, class->num_entries, sizeof *class->entries, ca_entry_order);
 }
 
 static void read_device(struct reader *r, const json_t *value, struct ca_device_table *table)
 {
-    const json_t *object = read_object(r, value, 8);
+    const json_t *object = read_object(r, value, "a device", 8);
     const json_t *classes = read_array(r, object, "classes", SIZE_MAX);
     const json_t *banned = read_array(r, object, "quarantine", SIZE_MAX);
 
@@ -227,13 +229,13 @@ static void read_device(struct reader *r, const json_t *value, struct ca_device_
         const size_t last = table->num_classes++;
         read_class(r, json_array_get(classes, last), &table->classes[last]);
     }
-    sort(r, table->classes, table->num_classes, sizeof *table->classes, ca_class_order);
+    sort(r, "a class", table->classes, table->num_classes, sizeof *table->classes, ca_class_order);
     table->banned = make_array(r, banned, sizeof *table->banned);
     while (r->status == CLATTN_SUCCESS && table->num_banned < json_array_size(banned)) {
         const size_t last = table->num_banned++;
         read_banned(r, json_array_get(banned, last), &table->banned[last]);
     }
-    sort(r, table->banned, table->num_banned, sizeof *table->banned, ca_banned_order);
+    sort(r, "a ban", table->banned, table->num_banned, sizeof *table->banned, ca_banned_order);
 }
 
 /* ---- the document ----------------------------------------------------------------------------- */
@@ -244,17 +246,18 @@ static void read_document(struct reader *r, const json_t *root, struct ca_table 
     const json_t *version = json_object_get(root, "version");
 
     if (!format || strcmp(format, "clattn-tuning") != 0)
-        refuse(r, "it is not a tuning document of clattn, for its format is not clattn-tuning");
+        refuse(r, "it", "is not a tuning document of clattn: its format is not clattn-tuning");
     if (!json_is_integer(version) || json_integer_value(version) != 1)
-        refuse(r, "its version is not 1, the only one that this version of clattn knows");
-    read_object(r, root, 3);
+        refuse(r, "its version", "is not 1, the only one that this version of clattn knows");
+    read_object(r, root, "it", 3);
     const json_t *devices = read_array(r, root, "devices", SIZE_MAX);
     table->devices = make_array(r, devices, sizeof *table->devices);
     while (r->status == CLATTN_SUCCESS && table->num_devices < json_array_size(devices)) {
         const size_t last = table->num_devices++;
         read_device(r, json_array_get(devices, last), &table->devices[last]);
     }
-    sort(r, table->devices, table->num_devices, sizeof *table->devices, ca_device_table_order);
+    sort(r, "a device", table->devices, table->num_devices, sizeof *table->devices,
+         ca_device_table_order);
 }
 
 clattn_status ca_table_read(const char *text, size_t bytes, struct ca_table *table, char *reason,
@@ -266,7 +269,7 @@ clattn_status ca_table_read(const char *text, size_t bytes, struct ca_table *tab
     memset(table, 0, sizeof *table);
     ca_reason(reason, reason_bytes, "%s", "");
     if (bytes > CA_TABLE_BYTES) {
-        refuse(&r, "it is larger than any tuning document");
+        refuse(&r, "it", "is larger than any tuning document");
         return r.status;
     }
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
@@ -274,7 +277,7 @@ clattn_status ca_table_read(const char *text, size_t bytes, struct ca_table *tab
         no_memory(&r);
     } else if (!root) {
         r.status = CLATTN_FILE_ERROR;
-        ca_reason(reason, reason_bytes, "line %d is not JSON", error.line);
+        ca_reason(reason, reason_bytes, "line %d is not JSON, or gives a member twice", error.line);
     } else {
         read_document(&r, root, table);
     }
