@@ -42,6 +42,9 @@ for topic in "$@"; do
         need gcc gcc
         need g++ g++
         need clang clang
+        # Its fuzzer and sanitizers come in a package of their own.
+        ls "$(clang --print-runtime-dir 2> /dev/null)"/libclang_rt.fuzzer* > /dev/null 2>&1 ||
+            need libclang-rt-dev
         need libcriterion-dev
         need oclgrind oclgrind
         need pocl-opencl-icd

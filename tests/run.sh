@@ -46,14 +46,28 @@ compile() {
         mkdir -p "$folder"
         { cmake -B "$folder" -DCLATTN_WERROR=ON "$@" &&
             cmake --build "$folder" --parallel "$(nproc)"; } > "$folder/build.log" 2>&1 ||
-            { tail -n 60 "$folder/build.log"; exit 1; }' compile "$build/$1" "$2" "$3" "$4"
+            { tail -n 60 "$folder/build.log"; exit 1; }' compile "$build/$@"
+}
+
+# fuzz TARGET SEEDS...: half a minute of hostile bytes. What earlier runs found interesting is kept.
+fuzz() {
+    target=$1
+    shift
+    mkdir -p "$build/fuzz/$target"
+    run "fuzz_$target" 120 sh -c '
+        program=$1
+        folder=$2
+        shift 2
+        "$program" "$folder" "$@" -artifact_prefix="$folder-" -max_total_time=30 -max_len=8192 \
+            -timeout=10 > "$folder.log" 2>&1 || { tail -n 60 "$folder.log"; exit 1; }' \
+        fuzz "$build/test-clang/tests/fuzz/fuzz_$target" "$build/fuzz/$target" "$@"
 }
 
 run "packages" 1200 sh tests/packages.sh build test
 [ "$failed" -eq 0 ] || finish
 
 compile test-gcc --preset release -DCMAKE_C_COMPILER=gcc
-compile test-clang --preset release -DCMAKE_C_COMPILER=clang
+compile test-clang --preset release -DCMAKE_C_COMPILER=clang -DCLATTN_FUZZ=ON
 compile test-sanitized --preset asan-ubsan -DCMAKE_C_COMPILER=gcc
 [ "$failed" -eq 0 ] || finish
 
@@ -74,6 +88,8 @@ export POCL_CACHE_DIR CLATTN_CACHE_DIR
 for program in "$build"/test-gcc/tests/clattn_*tests; do
     run "$(basename "$program")" 1200 "$program"
 done
+fuzz table tests/fuzz/table tests/data/store -dict=tests/fuzz/table.dict
+fuzz recording tests/fuzz/recording -dict=tests/fuzz/recording.dict
 run "examples, installed copy, Oclgrind" 900 \
     ctest --test-dir "$build/test-gcc" --output-on-failure --exclude-regex '^(tests|bench|tuner)$'
 
