@@ -40,13 +40,15 @@ finish() {
 
 # Configures and builds the folder NAME; says little unless it fails.
 compile() {
-    run "build $1" 600 sh -c '
+    folder=$build/$1
+    shift
+    run "build ${folder##*/}" 600 sh -c '
         folder=$1
         shift
         mkdir -p "$folder"
         { cmake -B "$folder" -DCLATTN_WERROR=ON "$@" &&
             cmake --build "$folder" --parallel "$(nproc)"; } > "$folder/build.log" 2>&1 ||
-            { tail -n 60 "$folder/build.log"; exit 1; }' compile "$build/$@"
+            { tail -n 60 "$folder/build.log"; exit 1; }' compile "$folder" "$@"
 }
 
 # fuzz TARGET SEEDS...: half a minute of hostile bytes. What earlier runs found interesting is kept.
