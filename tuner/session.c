@@ -93,14 +93,10 @@ static bool is_wanted(struct ca_task *task, size_t config)
     return false;
 }
 
-static void announce(struct ca_session *session, const size_t *configs, size_t count)
-{
-    if (session->bench->announce && count > 0)
-        session->bench->announce(session->bench->user, configs, count);
-}
-
+/* The seeds in the order in which they are tried. False without memory. */
 static bool announce_seeds(struct ca_session *session)
 {
+    const struct ca_bench *bench = session->bench;
     size_t *configs = malloc((session->num_tasks * CA_SESSION_SEEDS + 1) * sizeof *configs);
     size_t count = 0;
 
@@ -116,10 +112,16 @@ static bool announce_seeds(struct ca_session *session)
             count += n == count;
         }
     }
-    if (configs)
-        announce(session, configs, count);
+    if (configs && bench->announce && count > 0)
+        bench->announce(bench->user, configs, count);
     free(configs);
     return configs != NULL;
+}
+
+static void measure_noise(struct ca_session *session)
+{
+    for (size_t t = 0; t < session->num_tasks; t++)
+        ca_session_measure_noise(&session->tasks[t]);
 }
 
 static void try_seeds(struct ca_session *session)
@@ -131,9 +133,10 @@ static void try_seeds(struct ca_session *session)
                 is_wanted(task, task->problem->seeds[turn]))
                 ca_session_try(task, task->problem->seeds[turn]);
         }
-        for (size_t t = 0; turn == 0 && t < session->num_tasks; t++)
-            ca_session_measure_noise(&session->tasks[t]);
+        if (turn == 0)
+            measure_noise(session);
     }
+    measure_noise(session); /* of problems whose incumbent failed, with what is best now */
 }
 
 /* Once what is left of the budget is needed for the incumbents' neighbours. */
@@ -153,16 +156,14 @@ static bool is_finish(struct ca_session *session)
 /* What the task wants to know next; CA_NO_CONFIG for nothing. */
 static size_t choose(struct ca_task *task)
 {
-    struct ca_session *session = task->session;
+    const bool finish = task->session->phase == CA_PHASE_FINISH;
     size_t config;
 
-    do {
-        if (session->phase == CA_PHASE_FINISH && ca_search_neighbours(task->search, &config, 1) > 0)
-            continue;
-        if (!ca_search_suggest(task->search, &config))
-            return CA_NO_CONFIG;
-    } while (!is_wanted(task, config));
-    return config;
+    while ((finish && ca_search_neighbours(task->search, &config, 1) > 0) ||
+           ca_search_suggest(task->search, &config))
+        if (is_wanted(task, config))
+            return config;
+    return CA_NO_CONFIG;
 }
 
 /* The tasks take turns. */
@@ -179,7 +180,6 @@ static void search(struct ca_session *session)
         idle = config == CA_NO_CONFIG ? idle + 1 : 0;
         if (config == CA_NO_CONFIG)
             continue;
-        announce(session, &config, 1);
         ca_session_try(task, config);
     }
 }

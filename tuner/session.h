@@ -3,7 +3,9 @@
  * First the seeds; then, in turns, a search for each problem; then the rest of each incumbent's
  * neighbourhood; last an interleaved race of each problem's finalists, decided by paired
  * differences, where a tie keeps the incumbent (what is used without tuning, or was the winner
- * before). Knows neither kernels nor devices: whoever calls builds and measures. */
+ * before). A problem that did not ask for a configuration is measured only where that is cheaper
+ * than a build. Up to 18 % of a time limit is kept for the races. Knows neither kernels nor devices:
+ * whoever calls builds and measures. */
 #ifndef CA_SESSION_H
 #define CA_SESSION_H
 
@@ -16,9 +18,9 @@ enum { CA_FINALISTS = 8, CA_TOP = 5, CA_SESSION_SEEDS = 16 };
 /* How configurations are tried. Each call may take long, and must return. */
 struct ca_bench {
     void *user;
-    /* Hint: these will be built next; may build some ahead. NULL: not wanted. */
+    /* Hint: these seeds will be built first, in this order; may build some ahead. NULL: not wanted. */
     void (*announce)(void *user, const size_t *configs, size_t count);
-    /* Builds and self-checks; the outcome, times 0. */
+    /* Builds and self-checks; the outcome, no times. Each configuration once; the program is kept. */
     void (*build)(void *user, size_t config, struct ca_reading *reading);
     /* Checks on the problem itself and times; stops after three readings if their minimum is above
      * 1.5 * best (best 0: never). Only after a correct build. */
@@ -44,12 +46,14 @@ struct ca_known {
 enum ca_phase { CA_PHASE_SEEDS, CA_PHASE_SEARCH, CA_PHASE_FINISH, CA_PHASE_RACE, CA_NUM_PHASES };
 const char *ca_phase_name(enum ca_phase phase);
 
-/* After each configuration on each problem, and each round of a race (then reading is NULL). */
+/* After each configuration on each problem, and each round of a race (then reading is NULL). What
+ * failed to build did so for all problems that allow it; what one does not allow is no event. The
+ * same program under another configuration has the same times. */
 struct ca_session_event {
     enum ca_phase phase;
     size_t problem, config;
     const struct ca_reading *reading;
-    size_t evaluations; /* configurations built so far */
+    size_t evaluations; /* configurations built so far, those known from before included */
     double seconds, seconds_left;
     double best, incumbent; /* of this problem; 0 if not known yet */
 };
@@ -58,8 +62,8 @@ struct ca_session_options {
     enum ca_strategy strategy;
     uint64_t seed;
     double max_seconds;     /* 0: no limit */
-    size_t max_evaluations; /* configurations built; 0: no limit */
-    double (*clock)(void *user);
+    size_t max_evaluations; /* configurations built and known; 0: no limit */
+    double (*clock)(void *user); /* seconds; NULL: no time limit. Without one it decides nothing */
     /* False ends the session: no further build, but what was found is raced (once, briefly) unless
      * it answers false again. */
     bool (*event)(void *user, const struct ca_session_event *event);
@@ -74,15 +78,16 @@ struct ca_finalist {
     double times[CA_READING_TIMES];
     size_t num_times;
     double error;
-    struct ca_interval ratio; /* to the incumbent's time, paired; 1 for the incumbent itself */
+    struct ca_interval ratio; /* to the incumbent's time, paired if both were raced; 1 for the
+                                 incumbent itself, and if it failed */
 };
 
 struct ca_session_result {
     struct ca_finalist top[CA_TOP]; /* the winner first */
     size_t num_top;                 /* 0 if nothing worked */
     size_t evaluations;             /* configurations that this problem was measured with */
-    double noise;                   /* A against A: half-width of the 95 % interval of the ratio */
-    bool raced;
+    double noise; /* A against A: half-width of the 95 % interval of the ratio; 0 if nothing worked */
+    bool raced;   /* else decided by readings, where less than 2 % or twice the noise is a tie */
     struct ca_outlook outlook;
     bool has_outlook;
 };

@@ -231,6 +231,7 @@ void ca_session_decide(struct ca_task *task, struct ca_session_result *result)
     struct ranking finalists, ranking = {.count = 0};
     struct ca_race race = {.count = 0};
 
+    task->session->race_left = ca_session_race_readings(task) * task->round_seconds;
     ca_session_measure_noise(task);
     finalists = choose_finalists(task, room(task, end));
     admit(task, &finalists, end, &race);

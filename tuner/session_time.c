@@ -52,8 +52,7 @@ bool ca_session_may_try(const struct ca_session *session)
         return false;
     if (!ca_session_is_timed(session) || session->tries == 0)
         return true;
-    /* Half a configuration too late as often as half of one too early. */
-    return ca_session_seconds(session) + 0.5 * cost(session) <= search_end(session);
+    return ca_session_seconds(session) + cost(session) <= search_end(session);
 }
 
 double ca_session_tries_left(const struct ca_session *session)
