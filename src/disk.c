@@ -91,7 +91,7 @@ static int write_parts(int descriptor, const void *first, size_t first_bytes, co
 int ca_disk_write(const char *path, const void *first, size_t first_bytes, const void *second,
                   size_t second_bytes)
 {
-    char *temporary = join(path, ".XXXXXX");
+    char *temporary = join(path, ".tmp-XXXXXX");
     int written = 0;
 
     if (!temporary)

@@ -21,7 +21,8 @@ int ca_disk_make_directories(char *path);
 
 /*
  * Writes a file of two parts, and its directories if they are missing: under another name first,
- * then renamed, so that nobody ever sees half of it. 0 on failure, with nothing left behind.
+ * then renamed, so that nobody ever sees half of it. 0 on failure, with nothing left behind; a
+ * process that is killed leaves <path>.tmp-<six letters and digits>.
  */
 int ca_disk_write(const char *path, const void *first, size_t first_bytes, const void *second,
                   size_t second_bytes);

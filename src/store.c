@@ -1,7 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* opendir, gmtime_r */
 #include "store_state.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,18 +117,13 @@ void ca_store_leave(struct ca_store *store)
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
-/* Whether a name ends like the temporary file of a writer, "<document>.json.XXXXXX". */
+/* Whether it is what a writer that was killed left behind: ca_disk_write() of a document. */
 static int is_temporary(const char *name)
 {
-    const char *rest = strstr(name, ".json.");
-    size_t length = 0;
+    static const char mark[] = ".json.tmp-";
+    const char *rest = strstr(name, mark);
 
-    if (!rest)
-        return 0;
-    rest += strlen(".json.");
-    while (isalnum((unsigned char)rest[length]))
-        length++;
-    return length == 6 && rest[length] == '\0';
+    return rest && strlen(rest) == strlen(mark) + 6;
 }
 
 static int is_document(const char *name)

@@ -440,7 +440,11 @@ Test(store, kill_9_leaves_a_good_file) {
         if (child == 0)
             put_for_ever(folder, done, ends[1]);
         close(ends[1]);
-        nap(1000 + (long)rng_below(&rng, 20000));
+        if (run % 2)
+            nap(1000 + (long)rng_below(&rng, 20000));
+        else /* in the middle of writing, most of the time */
+            for (int n = 0; n < 1000 && store_folder_files(folder) < 3; n++)
+                nap(10);
         cr_assert(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
         while (read(ends[0], &byte, 1) == 1)
             done++;
@@ -452,9 +456,40 @@ Test(store, kill_9_leaves_a_good_file) {
     }
     cr_expect(warnings.count == 0, "%s", warnings.last);
     cr_expect(done > 60, "too few were put for this to be a test");
-    cr_log_info("%zu were put, %zu writers were killed while they wrote", done, torn);
+    cr_expect(torn > 0, "no writer was killed while it wrote");
     put(store, class, 1, 1.0);
     cr_expect(store_folder_files(folder) == 2, "what killed writers leave behind is removed");
+    ca_store_destroy(store);
+    store_folder_remove(folder);
+}
+
+/* Only what is a writer's temporary file of this device is removed. */
+Test(store, other_files_are_left_alone) {
+    static const struct {
+        const char *ending;
+        int stays;
+    } files[] = {
+        {".tmp-aB3xyz", 0}, {".tmp-aB3xyzz", 1}, {".backup", 1}, {".damaged-1", 1}, {"~", 1}};
+    char folder[STORE_FOLDER], path[600];
+    struct store_warnings warnings;
+
+    store_folder_make(folder);
+    struct ca_store *store = open_store(folder, "1", &warnings);
+    for (size_t n = 0; n < sizeof files / sizeof *files; n++) {
+        snprintf(path, sizeof path, "%s%s", ca_store_path(store), files[n].ending);
+        store_write(path, "x", 1);
+    }
+    snprintf(path, sizeof path, "%s/tuning/another-device-00000000-00000000.json.tmp-aB3xyz",
+             folder);
+    store_write(path, "x", 1);
+    cr_expect(count(store, 0) == 0 && store_folder_files(folder) == 6, "readers remove nothing");
+    put(store, class, 1, 1.0);
+    cr_expect(access(path, F_OK) == 0);
+    for (size_t n = 0; n < sizeof files / sizeof *files; n++) {
+        snprintf(path, sizeof path, "%s%s", ca_store_path(store), files[n].ending);
+        cr_expect((access(path, F_OK) == 0) == files[n].stays, "%s", path);
+    }
+    cr_expect(warnings.count == 0);
     ca_store_destroy(store);
     store_folder_remove(folder);
 }
