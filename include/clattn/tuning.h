@@ -3,8 +3,8 @@
  * from it.
  *
  * Results are kept in the store: one JSON file per device and driver, <cache directory>/tuning/
- * <device>-<hash>.json (the cache directory: clattn_context_options). Plans look there by problem
- * class (clattn_problem_class()), in this order:
+ * <device>-<hash>-<hash of the versions>.json (the cache directory: clattn_context_options). Plans
+ * look there by problem class (clattn_problem_class()), in this order:
  *
  *     1. what clattn_plan_options force                 5. the nearest class, by size and options
  *     2. an override (clattn_tuning_override_set())     6. the table shipped with the library, if
