@@ -93,7 +93,7 @@ done
 fuzz table tests/fuzz/table tests/data/store -dict=tests/fuzz/table.dict
 fuzz recording tests/fuzz/recording -dict=tests/fuzz/recording.dict
 run "examples, installed copy, Oclgrind" 900 \
-    ctest --test-dir "$build/test-gcc" --output-on-failure --exclude-regex '^(tests|bench|tuner)$'
+    ctest --test-dir "$build/test-gcc" --output-on-failure --exclude-regex '^(tests|bench|tuner|tune)$'
 
 # Twice: PoCL's compiler leaks, and so its libraries are excused in the first pass. The second finds
 # all kernels compiled; nothing leaks then, and a lost OpenCL object shows.

@@ -71,9 +71,11 @@ static int print_entry(const clattn_tuning_entry *entry, void *user)
         printf("%s%s\n", listing->count ? "\n" : "", entry->problem_class);
     snprintf(listing->problem_class, sizeof listing->problem_class, "%s", entry->problem_class);
     if (entry->quarantine) {
-        snprintf(text, sizeof text, "%s %s", entry->family, entry->tunables);
-        printf("  never used: %s%s\n", entry->quarantine, entry->stale ? " (stale)" : "");
-        tune_print_wrapped(stdout, 8, text);
+        snprintf(text, sizeof text, "never: %s %s", entry->family, entry->tunables);
+        tune_print_wrapped(stdout, 2, text);
+        tune_print_wrapped(stdout, 6, entry->quarantine);
+        if (entry->stale)
+            puts("      (stale)");
     } else {
         snprintf(text, sizeof text, "%zu. %s %s", entry->rank + 1, entry->family, entry->tunables);
         tune_print_wrapped(stdout, 2, text);

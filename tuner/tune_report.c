@@ -145,6 +145,8 @@ static void print_failures(const struct tune_report *report, FILE *to)
         [CA_WRONG] = "computed wrong results",
     };
 
+    char text[CA_READING_REASON + 100];
+
     for (int outcome = CA_CORRECT + 1; outcome < CA_NUM_OUTCOMES; outcome++) {
         const struct ca_journal_entry *first = NULL;
         size_t count = 0;
@@ -155,9 +157,11 @@ static void print_failures(const struct tune_report *report, FILE *to)
             first = first ? first : entry;
             count++;
         }
-        if (first)
-            fprintf(to, "%zu configuration%s %s and will not be used; the first: %s\n", count,
-                    count > 1 ? "s" : "", what[outcome], first->reading.reason);
+        if (!first)
+            continue;
+        snprintf(text, sizeof text, "%zu configuration%s %s and will not be used; the first: %s",
+                 count, count > 1 ? "s" : "", what[outcome], first->reading.reason);
+        tune_print_wrapped(to, 0, text);
     }
 }
 
