@@ -3,9 +3,9 @@
  * First the seeds; then, in turns, a search for each problem; then the rest of each incumbent's
  * neighbourhood; last an interleaved race of each problem's finalists, decided by paired
  * differences, where a tie keeps the incumbent (what is used without tuning, or was the winner
- * before). A problem that did not ask for a configuration is measured only where that is cheaper
- * than a build. Up to 18 % of a time limit is kept for the races. Knows neither kernels nor devices:
- * whoever calls builds and measures. */
+ * before). A configuration is measured on problems that did not ask for it only where that is
+ * cheaper than a build. Up to 18 % of a time limit is kept for the races. Knows neither kernels nor
+ * devices: whoever calls builds and measures. */
 #ifndef CA_SESSION_H
 #define CA_SESSION_H
 
@@ -18,9 +18,10 @@ enum { CA_FINALISTS = 8, CA_TOP = 5, CA_SESSION_SEEDS = 16 };
 /* How configurations are tried. Each call may take long, and must return. */
 struct ca_bench {
     void *user;
-    /* Hint: these seeds will be built first, in this order; may build some ahead. NULL: not wanted. */
+    /* Hint: these will be built first, in this order; may build some ahead. NULL: not wanted. */
     void (*announce)(void *user, const size_t *configs, size_t count);
-    /* Builds and self-checks; the outcome, no times. Each configuration once; the program is kept. */
+    /* Builds and self-checks; the outcome, no times. Keeps the program: no configuration is built
+     * twice. */
     void (*build)(void *user, size_t config, struct ca_reading *reading);
     /* Checks on the problem itself and times; stops after three readings if their minimum is above
      * 1.5 * best (best 0: never). Only after a correct build. */
@@ -61,8 +62,8 @@ struct ca_session_event {
 struct ca_session_options {
     enum ca_strategy strategy;
     uint64_t seed;
-    double max_seconds;     /* 0: no limit */
-    size_t max_evaluations; /* configurations built and known; 0: no limit */
+    double max_seconds;          /* 0: no limit */
+    size_t max_evaluations;      /* configurations built and known; 0: no limit */
     double (*clock)(void *user); /* seconds; NULL: no time limit. Without one it decides nothing */
     /* False ends the session: no further build, but what was found is raced (once, briefly) unless
      * it answers false again. */
@@ -86,8 +87,8 @@ struct ca_session_result {
     struct ca_finalist top[CA_TOP]; /* the winner first */
     size_t num_top;                 /* 0 if nothing worked */
     size_t evaluations;             /* configurations that this problem was measured with */
-    double noise; /* A against A: half-width of the 95 % interval of the ratio; 0 if nothing worked */
-    bool raced;   /* else decided by readings, where less than 2 % or twice the noise is a tie */
+    double noise;                   /* A against A: half-width of the 95 % interval of the ratio */
+    bool raced; /* else readings decided, where less than 2 % (or twice the noise) is a tie */
     struct ca_outlook outlook;
     bool has_outlook;
 };
