@@ -111,6 +111,19 @@ static bool read_values(struct ca_space *space, const json_t *values)
     return true;
 }
 
+/* Whether an entry has this key beside its parameters. */
+static bool is_reserved(const char *key)
+{
+    static const char *const keys[] = {
+        "time",          "times",          "compile_time", "verification_time", "benchmark_time",
+        "strategy_time", "framework_time", "timestamp",    "__error__",         "invalidity"};
+    size_t n = 0;
+
+    while (n < sizeof keys / sizeof *keys && strcmp(keys[n], key) != 0)
+        n++;
+    return n < sizeof keys / sizeof *keys;
+}
+
 static bool read_parameters(struct ca_space *space, const json_t *root, const char *name,
                             struct ca_sentence *why)
 {
@@ -123,6 +136,8 @@ static bool read_parameters(struct ca_space *space, const json_t *root, const ch
         const char *key = json_string_value(json_array_get(keys, p));
         if (!key)
             return ca_say(why, "%.200s: a name in tune_params_keys is not a text", name);
+        if (is_reserved(key))
+            return ca_say(why, "%.200s: no parameter can be named %s", name, key);
         for (size_t other = 0; other < p; other++)
             if (strcmp(space->parameters[other].name, key) == 0)
                 return ca_say(why, "%.200s: the parameter %.100s is there twice", name, key);

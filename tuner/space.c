@@ -69,7 +69,7 @@ static bool add_value(struct ca_space *space, enum ca_value_kind kind, const cha
 void ca_number_print(double number, char *text, size_t text_bytes)
 {
     if (number == floor(number) && fabs(number) < 1e15) {
-        snprintf(text, text_bytes, "%.0f", number);
+        snprintf(text, text_bytes, "%.0f", number + 0.0); /* -0 is 0: JSON has no other integer */
         return;
     }
     for (int digits = 15; digits <= 17; digits++) { /* the shortest that reads back the same */

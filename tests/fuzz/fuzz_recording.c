@@ -1,5 +1,5 @@
 /* libFuzzer target: whatever the bytes are, reading them as a Kernel Tuner cache file ends in a
- * sentence or in a recording that is written and read back with as many attempts. */
+ * sentence or in a recording that is written and read back. */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 #include "recording.h"
 
@@ -48,7 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     char *text = written(recording, &length, ca_recording_write);
     if (text) {
         again = ca_recording_parse("again", text, length, &why);
-        require(again && again->num_attempts == recording->num_attempts);
+        /* the values 1 and "1" make the same key, and so one of two entries */
+        require(again && again->num_attempts > 0 && again->num_attempts <= recording->num_attempts);
         ca_recording_destroy(again);
         free(text);
     }
