@@ -182,10 +182,14 @@ static clattn_status set_aside(struct ca_store *store, struct ca_store_file *fil
         char *name = locked || descriptor >= 0 ? ca_store_file_set_aside(file) : NULL;
         file->stuck = name == NULL;
         if (name)
-            ca_store_say(store, "the tuning store %.300s was damaged (%.200s) and is now %.400s",
+            ca_store_say(store,
+                         "the tuning store %.300s is damaged or of another version (%.200s): it is "
+                         "set aside as %.400s",
                          file->path, reason, name);
         else
-            ca_store_say(store, "the tuning store %.300s is damaged (%.200s) and is ignored%s",
+            ca_store_say(store,
+                         "the tuning store %.300s is damaged or of another version (%.200s) and is "
+                         "ignored%s",
                          file->path, reason, "");
         free(name);
         status = CLATTN_SUCCESS;

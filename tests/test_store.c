@@ -586,7 +586,7 @@ Test(store, damage_is_found_by_every_door) {
     store_folder_remove(folder);
 }
 
-/* Not a file at all: a folder, a pipe that nobody writes to. */
+/* A folder, a pipe that nobody writes to, a file that is larger than memory may be. */
 Test(store, strange_files_are_set_aside) {
     char folder[STORE_FOLDER];
     struct store_warnings warnings;
@@ -594,10 +594,17 @@ Test(store, strange_files_are_set_aside) {
     store_folder_make(folder);
     struct ca_store *store = open_store(folder, "1", &warnings);
     put(store, class, 1, 1.0);
-    for (int n = 0; n < 2; n++) {
-        cr_assert(unlink(ca_store_path(store)) == 0);
-        cr_assert((n ? mkfifo(ca_store_path(store), 0600) : mkdir(ca_store_path(store), 0700)) ==
-                  0);
+    for (int n = 0; n < 3; n++) {
+        const char *path = ca_store_path(store);
+        cr_assert(unlink(path) == 0);
+        if (n == 0)
+            cr_assert(mkdir(path, 0700) == 0);
+        if (n == 1)
+            cr_assert(mkfifo(path, 0600) == 0);
+        if (n == 2) {
+            store_write(path, "{", 1);
+            cr_assert(truncate(path, (off_t)1 << 40) == 0);
+        }
         put(store, class, 1, 1.0);
         cr_expect(warnings.count == (size_t)n + 1 && count(store, 1) == 1, "%s", warnings.last);
     }
@@ -610,8 +617,6 @@ Test(store, damage_that_cannot_be_set_aside) {
     char folder[STORE_FOLDER], path[600];
     struct store_warnings warnings;
 
-    if (geteuid() == 0) /* who may write everywhere: a folder in the way instead */
-        cr_log_info("running as root: nothing is unwritable");
     store_folder_make(folder);
     struct ca_store *store = open_store(folder, "1", &warnings);
     put(store, class, 1, 1.0);
@@ -621,7 +626,7 @@ Test(store, damage_that_cannot_be_set_aside) {
     put(store, class, 2, 1.0);
     put(store, class, 3, 1.0);
     cr_expect(count(store, 1) == 2);
-    if (geteuid() != 0) {
+    if (geteuid() != 0) { /* who may write everywhere */
         char found[8];
         cr_expect(warnings.count == 2, "%zu: %s", warnings.count, warnings.last);
         cr_expect(store_read(ca_store_path(store), found, sizeof found) == 4);
