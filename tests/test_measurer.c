@@ -209,6 +209,8 @@ Test(measurer, failing_calls) {
                           strstr(reading.reason, "clEnqueueNDRangeKernel for"),
                       "outcome %d: %s", (int)reading.outcome, reading.reason);
         }
+        if (call && strcmp(call, "clFinish") == 0)
+            cr_assert(reading.outcome == CA_RUNTIME_FAILED, "a failure went unnoticed");
         building += call && strcmp(call, "clBuildProgram") == 0;
         ca_measurer_destroy(&m);
         expect_no_leak(before);
