@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- making it -------------------------------------------------------------------------------- */
+/* ---- making it ------------------------------------------------------------------------------- */
 
 static struct ca_store_file *add_file(struct ca_store *store, char *path)
 {
@@ -82,7 +82,7 @@ void ca_store_now(char text[CA_WHEN_TEXT])
     strftime(text, CA_WHEN_TEXT, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
-/* ---- the lock, and what is said once it is given up ------------------------------------------- */
+/* ---- the lock, and what is said once it is given up ------------------------------------------ */
 
 void ca_store_say(struct ca_store *store, const char *format, const char *a, const char *b,
                   const char *c)
@@ -115,7 +115,7 @@ void ca_store_leave(struct ca_store *store)
     }
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Whether it is what a writer that was killed left behind: ca_disk_write() of a document. */
 static int is_temporary(const char *name)
@@ -213,7 +213,7 @@ clattn_status ca_store_refresh(struct ca_store *store, int locked)
     return status;
 }
 
-/* ---- the view --------------------------------------------------------------------------------- */
+/* ---- the view -------------------------------------------------------------------------------- */
 
 static int add_to_view(struct ca_table *view, const struct ca_table *table,
                        const clattn_device_info *dev)

@@ -20,8 +20,8 @@ const char *ca_store_path(const struct ca_store *store);
 /*
  * Locks the store for this thread, reads the file if it has changed since, and gives the document:
  * this device's table with this driver (NULL if there is none) and, in `table`, all that is known
- * of the device, other drivers' too. Valid until ca_store_unlock(); nothing else of the store may be
- * called in between. A damaged file is set aside with a warning.
+ * of the device, other drivers' too. Valid until ca_store_unlock(); nothing else of the store may
+ * be called in between. A damaged file is set aside with a warning.
  */
 struct ca_view {
     const struct ca_table *table;

@@ -90,7 +90,7 @@ static void save(struct change *c, size_t index, struct ca_table *copy, int keep
     store->view_is_old = 1;
 }
 
-/* ---- keeping the best ------------------------------------------------------------------------- */
+/* ---- keeping the best ------------------------------------------------------------------------ */
 
 static int is_banned(const struct ca_device_table *table, const clattn_problem *p,
                      const struct ca_entry *entry)
@@ -126,7 +126,7 @@ static void cut(const struct ca_device_table *table, struct ca_class *class)
     }
 }
 
-/* ---- putting ---------------------------------------------------------------------------------- */
+/* ---- putting --------------------------------------------------------------------------------- */
 
 /* Copies with no more samples than are kept, taken evenly: they stay what they were. NULL, with the
  * reason, if one is nothing that a store may hold; without memory the reason is NULL as well. */
@@ -216,7 +216,7 @@ clattn_status ca_store_put(struct ca_store *store, const char *problem_class,
     return end(&c);
 }
 
-/* ---- banning ---------------------------------------------------------------------------------- */
+/* ---- banning --------------------------------------------------------------------------------- */
 
 /* False without memory. */
 static int ban(struct ca_store *store, struct ca_table *table, const struct ca_banned *banned)
@@ -269,7 +269,7 @@ clattn_status ca_store_ban(struct ca_store *store, const struct ca_banned *banne
     return end(&c);
 }
 
-/* ---- merging ---------------------------------------------------------------------------------- */
+/* ---- merging --------------------------------------------------------------------------------- */
 
 /* How many entries and bans of a table another one (NULL: empty) does not have. */
 static size_t count_new(const struct ca_device_table *table, const struct ca_device_table *old)
@@ -333,7 +333,7 @@ clattn_status ca_store_merge(struct ca_store *store, const struct ca_table *from
     return end(&c);
 }
 
-/* ---- forgetting ------------------------------------------------------------------------------- */
+/* ---- forgetting ------------------------------------------------------------------------------ */
 
 /* Removes a class (NULL: all) of this device's tables; returns how many entries and bans went. */
 static size_t forget(const struct ca_store *store, struct ca_table *table,

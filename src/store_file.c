@@ -14,7 +14,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* ---- names ------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* Eight digits for three texts. */
 static unsigned hash(const char *a, const char *b, const char *c)
@@ -61,7 +61,7 @@ char *ca_store_join(const char *a, const char *b, const char *c)
     return text;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* What is wrong with this process rather than with a file. */
 static int is_shortage(int error)
@@ -174,7 +174,7 @@ clattn_status ca_store_file_read(struct ca_store_file *file, int again, int *cha
     return status;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 clattn_status ca_store_file_write(struct ca_store_file *file, struct ca_table *table)
 {
@@ -221,7 +221,7 @@ void ca_store_file_free(struct ca_store_file *file)
     free(file->path);
 }
 
-/* ---- the lock --------------------------------------------------------------------------------- */
+/* ---- the lock -------------------------------------------------------------------------------- */
 
 int ca_store_lock_acquire(char *path)
 {

@@ -1,8 +1,8 @@
 /* Files of tuning documents: their names, reading them when they have changed, setting damaged ones
  * aside, and the lock that writers hold.
  *
- * All files lie in <cache directory>/tuning. Those of one device, whatever its driver, have a common
- * stem, "<device>-<hash of vendor, device and platform>", and share the lock <stem>.lock. */
+ * All files lie in <cache directory>/tuning. Those of one device, whatever its driver, have a
+ * common stem, "<device>-<hash of vendor, device and platform>", and share the lock <stem>.lock. */
 #ifndef CA_STORE_FILE_H
 #define CA_STORE_FILE_H
 

@@ -64,7 +64,7 @@ static clattn_status copy_view(const clattn_context *ctx, struct ca_table *copy,
     return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for the tuning store");
 }
 
-/* ---- listing ---------------------------------------------------------------------------------- */
+/* ---- listing --------------------------------------------------------------------------------- */
 
 /* An entry or a ban of the listing. */
 struct item {
@@ -197,7 +197,7 @@ clattn_status clattn_tuning_list(const clattn_context *context, const clattn_pro
     return status;
 }
 
-/* ---- files ------------------------------------------------------------------------------------ */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* Writes straight into what is no regular file, such as /dev/stdout: it must not be replaced. */
 static int write_through(const char *path, const char *text)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- texts ------------------------------------------------------------------------------------ */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 static char clean(char c)
 {
@@ -44,7 +44,7 @@ static char *copy_text(const char *text)
     return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
-/* ---- entries and bans ------------------------------------------------------------------------- */
+/* ---- entries and bans ------------------------------------------------------------------------ */
 
 void ca_entry_free(struct ca_entry *entry)
 {
@@ -112,7 +112,7 @@ int ca_entries_same(const struct ca_entry *a, const struct ca_entry *b)
            strcmp(a->source, b->source) == 0 && strcmp(a->declaration, b->declaration) == 0;
 }
 
-/* ---- orders ----------------------------------------------------------------------------------- */
+/* ---- orders ---------------------------------------------------------------------------------- */
 
 static int order_numbers(double a, double b)
 {
@@ -176,7 +176,7 @@ int ca_device_table_order(const void *a, const void *b)
     return order;
 }
 
-/* ---- tables ----------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 void ca_class_free(struct ca_class *class)
 {

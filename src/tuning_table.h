@@ -1,6 +1,6 @@
 /* What is known from tuning, as one document: devices, their problem classes with the best
- * configurations, and what is quarantined. The store's file, an export and the shipped table are all
- * this document; its JSON form is described in tuning_table_json.c. */
+ * configurations, and what is quarantined. The store's file, an export and the shipped table are
+ * all this document; its JSON form is described in tuning_table_json.c. */
 #ifndef CA_TUNING_TABLE_H
 #define CA_TUNING_TABLE_H
 
@@ -91,7 +91,7 @@ int ca_device_table_is(const struct ca_device_table *table, const clattn_device_
 const struct ca_class *ca_device_table_class(const struct ca_device_table *table,
                                              const char *problem_class);
 
-/* ---- its parts -------------------------------------------------------------------------------- */
+/* ---- its parts ------------------------------------------------------------------------------- */
 
 /* A copy in which everything but printable ASCII is '?', cut to fit text_bytes: sentences and names
  * of drivers may hold anything. NULL without memory. */
@@ -126,7 +126,8 @@ int ca_entries_same(const struct ca_entry *a, const struct ca_entry *b);
  * has changed. The caller counts it. */
 void *ca_array_grow(void **array, size_t count, size_t element_bytes);
 
-/* The table of the same device, driver and platform, made if it is not there; NULL without memory. */
+/* The table of the same device, driver and platform, made if it is not there; NULL without
+ * memory. */
 struct ca_device_table *ca_table_make_device(struct ca_table *table,
                                              const struct ca_device_table *like);
 

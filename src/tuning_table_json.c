@@ -58,7 +58,7 @@ static void check(struct reader *r, const char *wrong)
         refuse(r, "in it,", wrong);
 }
 
-/* ---- members ---------------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 static const json_t *read_object(struct reader *r, const json_t *value, const char *what,
                                  size_t members)
@@ -110,7 +110,7 @@ static const json_t *read_array(struct reader *r, const json_t *object, const ch
     return value;
 }
 
-/* ---- entries and quarantine ------------------------------------------------------------------- */
+/* ---- entries and quarantine ------------------------------------------------------------------ */
 
 static void read_samples(struct reader *r, const json_t *list, struct ca_entry *entry)
 {
@@ -162,7 +162,7 @@ static void read_banned(struct reader *r, const json_t *value, struct ca_banned 
         check(r, ca_banned_wrong(banned));
 }
 
-/* ---- lists ------------------------------------------------------------------------------------ */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 /* An array of as many elements as the list has, all zero; NULL if there are none. */
 static void *make_array(struct reader *r, const json_t *list, size_t element_bytes)
@@ -238,7 +238,7 @@ static void read_device(struct reader *r, const json_t *value, struct ca_device_
     sort(r, "a ban", table->banned, table->num_banned, sizeof *table->banned, ca_banned_order);
 }
 
-/* ---- the document ----------------------------------------------------------------------------- */
+/* ---- the document ---------------------------------------------------------------------------- */
 
 static void read_document(struct reader *r, const json_t *root, struct ca_table *table)
 {

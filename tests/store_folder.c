@@ -2,6 +2,7 @@
 #include "store_folder.h"
 
 #include "family.h"
+#include "tables.h"
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -115,4 +116,49 @@ void store_unfused_tunables(size_t n, char *text, size_t text_bytes)
     cr_assert(n < family->tunables[last].num_candidates);
     values[last] = family->tunables[last].candidates[n];
     ca_tunables_print(family->tunables, family->num_tunables, values, "", text, text_bytes);
+}
+
+struct ca_store *store_open(const char *folder, const char *driver, struct store_warnings *warnings)
+{
+    const clattn_device_info dev = table_device_info(1, driver);
+    const struct ca_log log = {store_warn, warnings};
+    struct ca_store *store;
+
+    memset(warnings, 0, sizeof *warnings);
+    store = ca_store_create(folder, &dev, &log);
+    cr_assert(store != NULL);
+    return store;
+}
+
+void store_put(struct ca_store *store, const char *problem_class, size_t config, double seconds)
+{
+    struct made_entry made;
+
+    cr_assert(ca_store_put(store, problem_class, table_entry(&made, config, seconds), 1) ==
+              CLATTN_SUCCESS);
+}
+
+size_t store_count(struct ca_store *store, int own)
+{
+    const struct ca_view view = ca_store_lock(store);
+    size_t entries = 0;
+
+    for (size_t d = 0; d < view.table->num_devices; d++)
+        for (size_t n = 0; n < view.table->devices[d].num_classes; n++)
+            if (!own || &view.table->devices[d] == view.own)
+                entries += view.table->devices[d].classes[n].num_entries;
+    ca_store_unlock(store);
+    return entries;
+}
+
+void store_order(struct ca_store *store, const char *problem_class, char text[512])
+{
+    const struct ca_view view = ca_store_lock(store);
+    const struct ca_class *found = ca_device_table_class(view.own, problem_class);
+
+    text[0] = '\0';
+    for (size_t n = 0; n < found->num_entries; n++)
+        snprintf(text + strlen(text), 512 - strlen(text), "%s%s", n ? ", " : "",
+                 found->entries[n].tunables);
+    ca_store_unlock(store);
 }

@@ -110,7 +110,7 @@ static void put_whole_list(struct fixture *f)
     ban(f, class_a, 5);
 }
 
-/* ---- path ------------------------------------------------------------------------------------- */
+/* ---- path ------------------------------------------------------------------------------------ */
 
 Test(tuning_store, path) {
     char folder[STORE_FOLDER], text[512] = "x", small[8] = "xxxxxxx";
@@ -140,7 +140,7 @@ Test(tuning_store, path) {
     fixture_close(&f);
 }
 
-/* ---- list ------------------------------------------------------------------------------------- */
+/* ---- list ------------------------------------------------------------------------------------ */
 
 Test(tuning_store, list) {
     char folder[STORE_FOLDER];
@@ -170,7 +170,7 @@ Test(tuning_store, list) {
     store_folder_remove(folder);
 }
 
-/* ---- export and import ------------------------------------------------------------------------ */
+/* ---- export and import ----------------------------------------------------------------------- */
 
 Test(tuning_store, export_and_import) {
     char folder[STORE_FOLDER], other[STORE_FOLDER], path[600];
@@ -349,7 +349,7 @@ Test(tuning_store, imports_that_fail) {
     store_folder_remove(folder);
 }
 
-/* ---- merge ------------------------------------------------------------------------------------ */
+/* ---- merge ----------------------------------------------------------------------------------- */
 
 static size_t file_text(const char *path, char *text, size_t most)
 {
@@ -408,7 +408,7 @@ Test(tuning_store, merge) {
     store_folder_remove(folder);
 }
 
-/* ---- forget ----------------------------------------------------------------------------------- */
+/* ---- forget ---------------------------------------------------------------------------------- */
 
 Test(tuning_store, forget) {
     char folder[STORE_FOLDER];
@@ -443,7 +443,7 @@ Test(tuning_store, forget) {
     fixture_close(&f);
 }
 
-/* ---- without memory --------------------------------------------------------------------------- */
+/* ---- without memory -------------------------------------------------------------------------- */
 
 Test(tuning_store, allocations_that_fail) {
     char folder[STORE_FOLDER], path[600], to[600], reason[256];

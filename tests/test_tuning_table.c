@@ -29,7 +29,7 @@ static struct ca_table merged(const struct ca_table *a, const struct ca_table *b
     return both;
 }
 
-/* ---- printing and parsing --------------------------------------------------------------------- */
+/* ---- printing and parsing -------------------------------------------------------------------- */
 
 Test(tuning_table, comes_back_as_it_was) {
     struct rng rng = rng_seed(1);
@@ -154,7 +154,7 @@ Test(tuning_table, odd_names_of_devices) {
     ca_table_free(&table);
 }
 
-/* ---- the laws of merging ---------------------------------------------------------------------- */
+/* ---- the laws of merging --------------------------------------------------------------------- */
 
 Test(tuning_table, merging_obeys_its_laws) {
     struct rng rng = rng_seed(3);
@@ -232,7 +232,7 @@ Test(tuning_table, what_tells_entries_apart) {
     cr_expect(ca_entries_same(&entry, &other));
 }
 
-/* ---- what is refused -------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 /* The document with the first `from` in it replaced. */
 static char *changed(const char *from, const char *to)
@@ -440,7 +440,7 @@ Test(tuning_table, damaged_anywhere) {
     cr_expect(accepted > 0 && accepted < 1500, "%zu", accepted);
 }
 
-/* ---- without memory --------------------------------------------------------------------------- */
+/* ---- without memory -------------------------------------------------------------------------- */
 
 Test(tuning_table, allocations_that_fail) {
     struct rng rng = rng_seed(5);
