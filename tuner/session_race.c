@@ -151,15 +151,16 @@ static void duel(struct ca_task *task, struct ca_race *race, double end)
 void ca_race_run(struct ca_task *task, struct ca_race *race, double end)
 {
     const double begin = ca_session_seconds(task->session);
-    const double race_end = begin + RACE_PART * (end - begin);
+    const bool has_duel = race->incumbent && race->count > 2;
+    const double race_end = has_duel ? begin + RACE_PART * (end - begin) : end;
     bool settled = false;
 
     while (!settled && race->rounds < MAX_ROUNDS && go_on(task, race, race_end)) {
         settled = judge(race);
         tell(task, race, settled ? 0 : (MAX_ROUNDS - race->rounds) / 3);
     }
-    if (race->leader && race->incumbent && race->leader != race->incumbent &&
-        !race->incumbent->out && !task->session->ended)
+    if (has_duel && race->leader && race->leader != race->incumbent && !race->incumbent->out &&
+        !task->session->ended)
         duel(task, race, end);
 }
 

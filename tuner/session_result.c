@@ -163,20 +163,25 @@ static void admit(struct ca_task *task, const struct ranking *finalists, double 
         race->count = 0;
 }
 
-/* The winner, then the others of the race by their ratio to the leader. */
+/* The winner, then the others of the race by their ratio to the leader. An incumbent that is slow
+ * comes among those that were not raced. */
 static void rank_raced(const struct ca_race *race, struct ranking *ranking)
 {
     const struct ca_entrant *next = ca_race_winner(race);
 
     while (next) {
+        double least = 1.0 + FINALIST_MARGIN;
         ranking->trials[ranking->count++] = next->trial;
         next = NULL;
         for (size_t n = 0; n < race->count; n++) {
             const struct ca_entrant *entrant = &race->entrants[n];
-            if (!entrant->failed && !is_ranked(ranking, entrant->trial) &&
-                (!next || ca_race_ratio(entrant, race->leader).middle <
-                              ca_race_ratio(next, race->leader).middle))
+            if (entrant->failed || is_ranked(ranking, entrant->trial))
+                continue;
+            const double ratio = ca_race_ratio(entrant, race->leader).middle;
+            if (ratio < least) {
+                least = ratio;
                 next = entrant;
+            }
         }
     }
 }

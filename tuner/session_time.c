@@ -55,15 +55,20 @@ bool ca_session_may_try(const struct ca_session *session)
     return ca_session_seconds(session) + cost(session) <= search_end(session);
 }
 
-double ca_session_tries_left(const struct ca_session *session)
+/* INFINITY without a budget. */
+static double allowed(const struct ca_session *session)
 {
-    const size_t asked = session->options->max_evaluations, all = session->space->count;
-    const double most = (double)(asked == 0 || asked > all ? all : asked);
-    double left = fmax(most - (double)session->evaluations, 0.0);
+    const size_t most = session->options->max_evaluations;
+    double left = most != 0 ? (double)most - (double)session->evaluations : INFINITY;
 
     if (ca_session_is_timed(session) && session->tries > 0)
         left = fmin(left, (search_end(session) - ca_session_seconds(session)) / cost(session));
     return fmax(left, 0.0);
+}
+
+double ca_session_tries_left(const struct ca_session *session)
+{
+    return fmin(allowed(session), (double)session->space->count - (double)session->evaluations);
 }
 
 double ca_session_seconds_left(const struct ca_session *session)
@@ -95,7 +100,7 @@ double ca_session_race_end(const struct ca_session *session)
 double ca_session_part(void *user)
 {
     const struct ca_session *session = user;
-    const double left = ca_session_tries_left(session), done = (double)session->evaluations;
+    const double left = allowed(session), done = (double)session->evaluations;
 
     return left > 0.0 ? done / (done + left) : 1.0;
 }

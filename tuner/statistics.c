@@ -34,7 +34,7 @@ static double ranked(const struct series *series, size_t rank)
 
 /* How many samples lie below the lower end of the interval, and above the upper one: the largest
  * number k such that a median has at most k of `count` samples on a given side with a probability
- * of at most 2.5 %. */
+ * of at most 2.5 %; 0 if there is none. */
 static size_t outside(size_t count)
 {
     double log_chance = -(double)count * log(2.0), sum = exp(log_chance);
@@ -47,12 +47,12 @@ static size_t outside(size_t count)
             break;
         below++;
     }
-    return below < count / 2 ? below : 0;
+    return below;
 }
 
 static struct ca_interval median(const struct series *series)
 {
-    const size_t count = series->count, cut = count < 6 ? 0 : outside(count);
+    const size_t count = series->count, cut = outside(count);
     struct ca_interval interval = {
         .middle = ranked(series, count / 2),
         .low = ranked(series, cut),
