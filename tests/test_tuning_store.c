@@ -478,6 +478,7 @@ Test(tuning_store, allocations_that_fail) {
             cr_assert(status == CLATTN_SUCCESS || (failed && status == CLATTN_OUT_OF_MEMORY) ||
                           (failed && status == CLATTN_FILE_ERROR && verb > 0),
                       "verb %d, step %zu: %s", verb, n, clattn_status_string(status));
+            cr_assert(n > 0 || status == CLATTN_OUT_OF_MEMORY);
             cr_expect(status == CLATTN_SUCCESS || (verb == 3 ? reason[0] : f.log.errors == 1));
             cr_expect(f.log.warnings == 0);
             if (verb < 4) /* the store holds other things, or the same in other memory */
