@@ -3,6 +3,7 @@
 #include "store_entry.h"
 #include "store_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,8 +129,35 @@ static void cut(const struct ca_device_table *table, struct ca_class *class)
 
 /* ---- putting --------------------------------------------------------------------------------- */
 
-/* Copies with no more samples than are kept, taken evenly: they stay what they were. NULL, with the
- * reason, if one is nothing that a store may hold; without memory the reason is NULL as well. */
+/* Seven digits are more than any clock gives, and easier to read than seventeen. */
+static double rounded(double number)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%.7g", number);
+    return strtod(text, NULL);
+}
+
+/* An entry as it is kept: rounded, with no more samples than are kept, taken evenly: they stay what
+ * they were. */
+static struct ca_entry kept(const struct ca_entry *entry, double samples[CA_TABLE_SAMPLES])
+{
+    struct ca_entry made = *entry;
+
+    if (made.num_samples > CA_TABLE_SAMPLES)
+        made.num_samples = CA_TABLE_SAMPLES;
+    for (size_t n = 0; n < made.num_samples; n++)
+        samples[n] = rounded(entry->samples[n * entry->num_samples / made.num_samples]);
+    made.samples = samples;
+    made.seconds = rounded(entry->seconds);
+    made.low = rounded(entry->low);
+    made.high = rounded(entry->high);
+    made.error = rounded(entry->error);
+    return made;
+}
+
+/* Copies as they are kept. NULL, with the reason, if one is nothing that a store may hold; without
+ * memory the reason is NULL as well. */
 static struct ca_entry *copy_entries(const struct ca_entry *entries, size_t count,
                                      const char **wrong)
 {
@@ -139,15 +167,9 @@ static struct ca_entry *copy_entries(const struct ca_entry *entries, size_t coun
     *wrong = NULL;
     for (size_t n = 0; whole && !*wrong && n < count; n++) {
         double samples[CA_TABLE_SAMPLES];
-        struct ca_entry thin = entries[n];
-        if (thin.num_samples > CA_TABLE_SAMPLES) {
-            for (size_t s = 0; s < CA_TABLE_SAMPLES; s++)
-                samples[s] = entries[n].samples[s * thin.num_samples / CA_TABLE_SAMPLES];
-            thin.samples = samples;
-            thin.num_samples = CA_TABLE_SAMPLES;
-        }
-        *wrong = ca_entry_wrong(&thin);
-        whole = *wrong || ca_entry_copy(&copies[n], &thin);
+        const struct ca_entry entry = kept(&entries[n], samples);
+        *wrong = ca_entry_wrong(&entry);
+        whole = *wrong || ca_entry_copy(&copies[n], &entry);
     }
     if (whole && !*wrong)
         return copies;

@@ -99,6 +99,14 @@ static void put_number_member(struct writer *w, int depth, const char *key, doub
     put_number(w, number);
 }
 
+/* Ends a list of some depth. */
+static void put_end(struct writer *w, int depth, size_t count)
+{
+    if (count > 0)
+        put_line(w, depth, 1);
+    put(w, "]");
+}
+
 static void put_entry(struct writer *w, const struct ca_entry *entry)
 {
     put(w, "{");
@@ -134,8 +142,7 @@ static void put_class(struct writer *w, const struct ca_class *class)
         put_line(w, 6, n == 0);
         put_entry(w, &class->entries[n]);
     }
-    put_line(w, 5, 1);
-    put(w, "]");
+    put_end(w, 5, class->num_entries);
     put_line(w, 4, 1);
     put(w, "}");
 }
@@ -169,16 +176,14 @@ static void put_device(struct writer *w, const struct ca_device_table *table)
         put_line(w, 4, n == 0);
         put_class(w, &table->classes[n]);
     }
-    put_line(w, 3, 1);
-    put(w, "],");
-    put_line(w, 3, 1);
+    put_end(w, 3, table->num_classes);
+    put_line(w, 3, 0);
     put(w, "\"quarantine\": [");
     for (size_t n = 0; n < table->num_banned; n++) {
         put_line(w, 4, n == 0);
         put_banned(w, &table->banned[n]);
     }
-    put_line(w, 3, 1);
-    put(w, "]");
+    put_end(w, 3, table->num_banned);
     put_line(w, 2, 1);
     put(w, "}");
 }
@@ -192,7 +197,7 @@ char *ca_table_print(const struct ca_table *table)
         put_line(&w, 2, n == 0);
         put_device(&w, &table->devices[n]);
     }
-    put_line(&w, 1, 1);
-    put(&w, "]\n}\n");
+    put_end(&w, 1, table->num_devices);
+    put(&w, "\n}\n");
     return w.text;
 }

@@ -110,6 +110,10 @@ Test(tuning_table, equal_tables_print_equal_texts) {
         "{\"devices\": [], \"version\": 1, \"format\": \"clattn-tuning\"}";
     struct ca_table empty = {NULL, 0}, other = table_parse(swapped);
     same_texts(&empty, &other, "members", 0);
+    char *text = table_text(&empty);
+    cr_expect_str_eq(text, "{\n \"format\": \"clattn-tuning\",\n \"version\": 1,\n"
+                           " \"devices\": []\n}\n");
+    free(text);
     ca_table_free(&other);
 }
 
