@@ -7,6 +7,7 @@
 /* A reading lasts at least so many seconds and so many ticks of the device's timer. */
 #define LEAST_SECONDS 0.5e-3
 #define LEAST_TICKS 50.0
+#define NOISE_TICKS 2.0 /* rusticl's clock, of Mesa 22.3, shows 1 ns whatever has run */
 enum { MOST_EXECUTIONS = 1000 };
 
 /* An execution this long needs no warm-up, or is one. */
@@ -42,11 +43,13 @@ double ca_stopwatch_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-double ca_stopwatch_elapsed(cl_ulong begin, cl_ulong end, double host)
+double ca_stopwatch_elapsed(const struct ca_stopwatch *watch, cl_ulong begin, cl_ulong end,
+                            double host)
 {
     const double device = end > begin ? (double)(end - begin) * 1e-9 : 0.0;
+    const double ticks = NOISE_TICKS * fmax(watch->resolution, 1e-9);
 
-    return device > 0.0 && device <= 1.1 * host ? device : fmax(host, 1e-9);
+    return device > ticks && device <= 1.1 * host ? device : fmax(host, 1e-9);
 }
 
 size_t ca_stopwatch_executions(const struct ca_stopwatch *watch, double seconds)
@@ -112,7 +115,7 @@ clattn_status ca_stopwatch_read(const struct ca_stopwatch *watch, const clattn_p
         ask_clock(first ? first : last,
                   marked ? CL_PROFILING_COMMAND_END : CL_PROFILING_COMMAND_START, last, &begin,
                   &end);
-        *seconds = ca_stopwatch_elapsed(begin, end, host) / (double)executions;
+        *seconds = ca_stopwatch_elapsed(watch, begin, end, host) / (double)executions;
     }
     if (first)
         clReleaseEvent(first);

@@ -21,7 +21,8 @@ double ca_stopwatch_now(void);
 
 /* The device time from begin to end, by its clock in nanoseconds; host seconds, which enclose
  * them, if that clock does not advance or is beside itself. Over 0. */
-double ca_stopwatch_elapsed(cl_ulong begin, cl_ulong end, double host);
+double ca_stopwatch_elapsed(const struct ca_stopwatch *watch, cl_ulong begin, cl_ulong end,
+                            double host);
 
 /* How many executions of that many seconds make a reading that the clock can tell from another. */
 size_t ca_stopwatch_executions(const struct ca_stopwatch *watch, double seconds);

@@ -370,11 +370,15 @@ Test(measurer, problems_take_turns_in_memory) {
 /* ---- clocks and sentences ---------------------------------------------------------------------- */
 
 Test(measurer, elapsed_time) {
-    cr_expect(fabs(ca_stopwatch_elapsed(1000, 501000, 1.0) - 500e-6) < 1e-12);
-    cr_expect(ca_stopwatch_elapsed(7, 7, 0.25) == 0.25, "a clock that stands still");
-    cr_expect(ca_stopwatch_elapsed(8, 7, 0.25) == 0.25, "a clock that runs back");
-    cr_expect(ca_stopwatch_elapsed(0, 2000000000, 0.25) == 0.25, "a clock in other units");
-    cr_expect(ca_stopwatch_elapsed(7, 7, 0.0) > 0.0, "two clocks that stand still");
+    const struct ca_stopwatch w = {.resolution = 1e-6}, zero = {.resolution = 0.0};
+
+    cr_expect(fabs(ca_stopwatch_elapsed(&w, 1000, 501000, 1.0) - 500e-6) < 1e-12);
+    cr_expect(ca_stopwatch_elapsed(&w, 7, 7, 0.25) == 0.25, "a clock that stands still");
+    cr_expect(ca_stopwatch_elapsed(&w, 7, 1507, 0.25) == 0.25, "a tick or two are noise");
+    cr_expect(ca_stopwatch_elapsed(&zero, 7, 8, 0.25) == 0.25, "a clock that shows 1 ns");
+    cr_expect(ca_stopwatch_elapsed(&w, 8, 7, 0.25) == 0.25, "a clock that runs back");
+    cr_expect(ca_stopwatch_elapsed(&w, 0, 2000000000, 0.25) == 0.25, "a clock in other units");
+    cr_expect(ca_stopwatch_elapsed(&w, 7, 7, 0.0) > 0.0, "two clocks that stand still");
 }
 
 Test(measurer, executions_of_a_reading) {
