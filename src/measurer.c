@@ -10,7 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* ---- failures --------------------------------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------------------------- */
 
 /* Whether the context still does anything: some errors (a kernel that reads beyond its memory, on
  * some drivers) make all that follows fail. */
@@ -68,7 +68,7 @@ static int is_refused(const struct ca_measuring *m, size_t problem,
     return 1;
 }
 
-/* ---- building --------------------------------------------------------------------------------- */
+/* ---- building ------------------------------------------------------------------------------- */
 
 /* 0 on PoCL, whose binaries hold a hash of the options, so that no two are equal, and are made only
  * when they are asked for, which takes half as long as compiling. */
@@ -104,7 +104,7 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
         reading->binary = hash_binary(m->ctx, program);
 }
 
-/* ---- measuring -------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------ */
 
 /* Judges the results of the last execution. */
 static clattn_status judge(struct ca_measuring *m, struct ca_work *work, struct ca_reading *reading)
@@ -227,7 +227,7 @@ static void take_round(void *user, size_t problem, const struct ca_candidate *ca
     }
 }
 
-/* ---- making ----------------------------------------------------------------------------------- */
+/* ---- making --------------------------------------------------------------------------------- */
 
 static clattn_status add_problem(struct ca_measuring *m, const clattn_problem *problem,
                                  const struct ca_log *log)

@@ -2,7 +2,7 @@
 #include "plan.h"
 #include "program.h"
 
-/* ---- data of problems ------------------------------------------------------------------------- */
+/* ---- data of problems ----------------------------------------------------------------------- */
 
 static int is_there(const struct ca_work *work)
 {
@@ -83,7 +83,7 @@ clattn_status ca_work_tensors(struct ca_measuring *m, const struct ca_work *work
     return CLATTN_SUCCESS;
 }
 
-/* ---- plans ------------------------------------------------------------------------------------ */
+/* ---- plans ---------------------------------------------------------------------------------- */
 
 static void forget(struct ca_ready *ready)
 {

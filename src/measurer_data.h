@@ -30,8 +30,8 @@ struct ca_capture {
     char sentence[CA_READING_REASON], build_error[CA_READING_REASON];
 };
 
-/* A log callback for a struct ca_capture. A candidate that fails is no call that fails: errors go on
- * as warnings. (src/measurer_capture.c) */
+/* A log callback for a struct ca_capture. A candidate that fails is no call that fails: errors go
+ * on as warnings. (src/measurer_capture.c) */
 void ca_capture_message(clattn_log_level level, const char *message, void *capture);
 void ca_capture_forget(struct ca_capture *capture);
 
@@ -54,7 +54,7 @@ struct ca_measuring {
 /* The data of a problem, on the device. */
 clattn_status ca_work_open(struct ca_measuring *m, size_t problem, struct ca_work **work);
 
-/* A plan that is ready to run, built anew if it is not there any more. Valid until the next call. */
+/* A plan that is ready to run, built anew if it is gone. Valid until the next call. */
 clattn_status ca_ready_open(struct ca_measuring *m, size_t problem,
                             const struct ca_candidate *candidate, struct ca_ready **ready);
 

@@ -60,7 +60,7 @@ size_t ca_stopwatch_executions(const struct ca_stopwatch *watch, double seconds)
     return executions < (double)MOST_EXECUTIONS ? (size_t)fmax(executions, 1.0) : MOST_EXECUTIONS;
 }
 
-/* ---- one reading ------------------------------------------------------------------------------ */
+/* ---- one reading ---------------------------------------------------------------------------- */
 
 /* From the beginning of the first command to the end of the last; the same time twice where the
  * device does not say. A marker, which stands before the first, counts from its end. */
@@ -124,7 +124,7 @@ clattn_status ca_stopwatch_read(const struct ca_stopwatch *watch, const clattn_p
     return status;
 }
 
-/* ---- a candidate ------------------------------------------------------------------------------ */
+/* ---- a candidate ---------------------------------------------------------------------------- */
 
 static int agree(const double times[AGREEING])
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- blocks ----------------------------------------------------------------------------------- */
+/* ---- blocks --------------------------------------------------------------------------------- */
 
 void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE])
 {
@@ -66,7 +66,7 @@ void ca_trust_case_free(struct ca_trust_case *c)
     memset(c, 0, sizeof *c);
 }
 
-/* ---- the hostile case ------------------------------------------------------------------------- */
+/* ---- the hostile case ----------------------------------------------------------------------- */
 
 /* More than one tile of every family, and ragged in each dimension; the second batch is shorter
  * where there are lengths. */
@@ -229,7 +229,7 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real)
     return 1;
 }
 
-/* ---- an ordinary case ------------------------------------------------------------------------- */
+/* ---- an ordinary case ----------------------------------------------------------------------- */
 
 /* Rows that are judged, and multiplications that their answers may take in all, unless the rows
  * would be fewer than LEAST_ROWS. */

@@ -7,7 +7,7 @@
 #include "family.h"
 #include <clattn/attention.h>
 
-/* A right answer and how far a result may lie from it. A NaN or an infinity is expected as it is. */
+/* A right answer and how far a result may lie from it. NaN and infinities are expected as such. */
 struct ca_bounded {
     double value, bound;
 };
@@ -55,7 +55,7 @@ int ca_trust_case_solve(struct ca_trust_case *c);
 const char *ca_trust_case_judge(const struct ca_trust_case *c, double *error, char *text,
                                 size_t text_bytes);
 
-/* ---- on the device (src/trust_case_device.c) ---------------------------------------------------- */
+/* ---- on the device (src/trust_case_device.c) ------------------------------------------------ */
 
 /* Makes a buffer of each block. On failure those made so far are there, to be released. */
 clattn_status ca_trust_case_upload(const clattn_context *ctx, const struct ca_trust_case *c,

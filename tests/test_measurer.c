@@ -119,7 +119,7 @@ Test(measurer, every_option_and_several_problems) {
     fixture_close(&f);
 }
 
-/* ---- wrong results ---------------------------------------------------------------------------- */
+/* ---- wrong results -------------------------------------------------------------------------- */
 
 /* Results that are read back stand for what a kernel wrote. */
 Test(measurer, wrong_results) {
@@ -163,7 +163,7 @@ Test(measurer, miscompiled) {
     fixture_close(&f);
 }
 
-/* ---- failures --------------------------------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------------------------- */
 
 static void expect_no_leak(long before)
 {
@@ -172,7 +172,7 @@ static void expect_no_leak(long before)
     cr_assert(faults_objects_alive(alive, sizeof alive) == before, "leaked: %s", alive);
 }
 
-/* Every call in turn, with everything made anew; of those that repeat, once timing has begun, some. */
+/* Every call in turn, with everything made anew; once timing has begun and they repeat, some. */
 Test(measurer, failing_calls) {
     struct fixture f;
     char alive[256];
@@ -315,7 +315,7 @@ Test(measurer, round_with_a_failure) {
     fixture_close(&f);
 }
 
-/* ---- what cannot be measured ------------------------------------------------------------------- */
+/* ---- what cannot be measured ---------------------------------------------------------------- */
 
 Test(measurer, too_large_or_empty) {
     const cl_ulong little = 4 << 20, most = 1 << 20;
@@ -367,7 +367,7 @@ Test(measurer, problems_take_turns_in_memory) {
     fixture_close(&f);
 }
 
-/* ---- clocks and sentences ---------------------------------------------------------------------- */
+/* ---- clocks and sentences ------------------------------------------------------------------- */
 
 Test(measurer, elapsed_time) {
     const struct ca_stopwatch w = {.resolution = 1e-6}, zero = {.resolution = 0.0};

@@ -14,7 +14,7 @@
 
 TestSuite(trust_case, .timeout = 60);
 
-/* ---- answers: the tests' own reference agrees ---------------------------------------------------- */
+/* ---- answers: the tests' own reference agrees ----------------------------------------------- */
 
 /* No pointers: it crosses processes. */
 struct text {
@@ -108,7 +108,7 @@ Test(trust_case, ordinary_data) {
     ca_trust_case_free(&c);
 }
 
-/* ---- judgement -------------------------------------------------------------------------------- */
+/* ---- judgement ------------------------------------------------------------------------------ */
 
 /* 160 rows, of which 64 are judged. */
 static void solved(struct ca_trust_case *c)
@@ -258,7 +258,7 @@ Test(trust_case, rows_that_see_nothing) {
     ca_trust_case_free(&c);
 }
 
-/* ---- numbers ---------------------------------------------------------------------------------- */
+/* ---- numbers -------------------------------------------------------------------------------- */
 
 Test(trust_case, halves_are_read_exactly) {
     for (unsigned n = 0; n < 1u << 16; n++) {
