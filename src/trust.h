@@ -7,8 +7,8 @@
 #include "context.h"
 
 /*
- * Checks a program that was built for a candidate and a normal problem: ragged sizes, every option of
- * the problem, rows that see nothing, NaN and huge values behind masks, guard bands.
+ * Checks a program that was built for a candidate and a normal problem: ragged sizes, every option
+ * of the problem, rows that see nothing, NaN and huge values behind masks, guard bands.
  * CLATTN_SUCCESS if what it computes is right; CLATTN_MISCOMPILED, logged as a warning, if not;
  * another status if the check could not run.
  */
