@@ -92,7 +92,8 @@ static void run_round(struct ca_task *task, struct ca_race *race)
         configs[n] = race->entrants[order[n]].trial->config;
     const double begin = ca_session_seconds(session);
     bench->round(bench->user, task->index, configs, count, times);
-    task->round_seconds = (ca_session_seconds(session) - begin) / (double)count;
+    const double each = (ca_session_seconds(session) - begin) / (double)count;
+    task->round_seconds = task->round_seconds > 0.0 ? 0.5 * (task->round_seconds + each) : each;
     for (size_t n = 0; n < count; n++) {
         struct ca_entrant *entrant = &race->entrants[order[n]];
         entrant->failed = !(times[n] > 0.0 && times[n] < INFINITY);
@@ -148,6 +149,7 @@ static void duel(struct ca_task *task, struct ca_race *race, double end)
     if (leader->failed)
         race->leader = race->incumbent->failed ? NULL : race->incumbent;
 }
+
 void ca_race_run(struct ca_task *task, struct ca_race *race, double end)
 {
     const double begin = ca_session_seconds(task->session);
