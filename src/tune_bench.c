@@ -181,6 +181,11 @@ bool ca_run_event(void *user, const struct ca_session_event *event)
     struct ca_run *run = user;
     struct ca_candidate candidate;
 
+    struct ca_seeds *seeds = &run->seeds[event->problem];
+
+    for (size_t n = 0; event->reading && n < seeds->count; n++)
+        if (seeds->configs[n] == event->config)
+            seeds->readings[n] = *event->reading;
     ca_tune_candidate(run->space, event->config, &candidate);
     return ca_run_tell(run, event, &candidate);
 }

@@ -11,38 +11,86 @@
 
 /* ---- results ---------------------------------------------------------------------------------- */
 
-static clattn_status keep(const struct ca_run *run, size_t problem,
-                          const struct ca_session_result *result)
-{
-    struct ca_candidate_texts texts[CA_TOP];
-    struct ca_entry entries[CA_TOP];
-    char class[CA_CLASS_TEXT], when[CA_WHEN_TEXT], policy[] = CA_POLICY;
-    struct ca_finalist top[CA_TOP];
+/* The entries that a class gets; the texts lie beside them. */
+struct entries {
+    struct ca_entry list[CA_TOP + CA_SESSION_SEEDS];
+    struct ca_candidate_texts texts[CA_TOP + CA_SESSION_SEEDS];
+    size_t count;
+    char when[CA_WHEN_TEXT], policy[sizeof CA_POLICY];
+};
 
-    ca_problem_class(&run->group->problems[problem], class);
-    ca_store_now(when);
-    for (size_t n = 0; n < result->num_top; n++) {
-        struct ca_candidate candidate;
-        ca_tune_candidate(run->space, result->top[n].config, &candidate);
-        ca_candidate_texts(&candidate, &texts[n]);
-        top[n] = result->top[n];
-        entries[n] = (struct ca_entry){.family = texts[n].family,
-                                       .tunables = texts[n].tunables,
-                                       .source = texts[n].source,
-                                       .declaration = texts[n].declaration,
-                                       .seconds = top[n].seconds.middle,
-                                       .low = top[n].seconds.low,
-                                       .high = top[n].seconds.high,
-                                       .samples = top[n].times,
-                                       .num_samples = top[n].num_times,
-                                       .error = top[n].error,
-                                       .when = when,
-                                       .policy = policy};
-    }
-    return ca_store_put(run->tuning->ctx->store, class, entries, result->num_top);
+/* samples: borrowed. */
+static void add_entry(const struct ca_run *run, size_t config, struct ca_interval seconds,
+                      double *samples, size_t num_samples, double error, struct entries *entries)
+{
+    struct ca_candidate_texts *texts = &entries->texts[entries->count];
+    struct ca_candidate candidate;
+
+    ca_tune_candidate(run->space, config, &candidate);
+    ca_candidate_texts(&candidate, texts);
+    entries->list[entries->count++] = (struct ca_entry){.family = texts->family,
+                                                        .tunables = texts->tunables,
+                                                        .source = texts->source,
+                                                        .declaration = texts->declaration,
+                                                        .seconds = seconds.middle,
+                                                        .low = fmin(seconds.low, seconds.middle),
+                                                        .high = fmax(seconds.high, seconds.middle),
+                                                        .samples = samples,
+                                                        .num_samples = num_samples,
+                                                        .error = error,
+                                                        .when = entries->when,
+                                                        .policy = entries->policy};
 }
 
-static clattn_status report(struct ca_run *run, const struct ca_session_result *results,
+/* The store ranks by time. After a race that is the winner's time and the ratios to it, which were
+ * taken in pairs; what only ties with the winner stays behind it. */
+static void add_top(const struct ca_run *run, struct ca_session_result *result,
+                    struct entries *entries)
+{
+    for (size_t n = 0; n < result->num_top; n++) {
+        struct ca_finalist *finalist = &result->top[n];
+        const struct ca_finalist *winner = &result->top[0];
+        struct ca_interval seconds = finalist->seconds;
+        if (result->raced)
+            seconds.middle = winner->seconds.middle * finalist->ratio.middle / winner->ratio.middle;
+        seconds.middle = fmax(seconds.middle, winner->seconds.middle * (1.0 + 1e-6 * (double)n));
+        add_entry(run, finalist->config, seconds, finalist->times, finalist->num_times,
+                  finalist->error, entries);
+    }
+}
+
+/* What the store knew of the class and is not among the top gets today's time: it may have been too
+ * good. */
+static void add_seeds(const struct ca_run *run, struct ca_seeds *seeds,
+                      const struct ca_session_result *result, struct entries *entries)
+{
+    for (size_t n = 0; n < seeds->count; n++) {
+        struct ca_reading *r = &seeds->readings[n];
+        int is_top = 0;
+        for (size_t t = 0; t < result->num_top; t++)
+            is_top |= result->top[t].config == seeds->configs[n];
+        if (is_top || r->outcome != CA_CORRECT || r->num_times == 0)
+            continue;
+        struct ca_interval seconds = ca_median(r->times, r->num_times);
+        seconds.middle = fmax(seconds.middle, result->top[0].seconds.middle * (1.0 + 1e-5));
+        add_entry(run, seeds->configs[n], seconds, r->times, r->num_times, r->error, entries);
+    }
+}
+
+static clattn_status keep(const struct ca_run *run, size_t problem,
+                          struct ca_session_result *result)
+{
+    struct entries entries = {.count = 0, .policy = CA_POLICY};
+    char class[CA_CLASS_TEXT];
+
+    ca_problem_class(&run->group->problems[problem], class);
+    ca_store_now(entries.when);
+    add_top(run, result, &entries);
+    add_seeds(run, &run->seeds[problem], result, &entries);
+    return ca_store_put(run->tuning->ctx->store, class, entries.list, entries.count);
+}
+
+static clattn_status report(struct ca_run *run, struct ca_session_result *results,
                             const struct ca_candidate *incumbents, double seconds)
 {
     clattn_status status = CLATTN_SUCCESS;
@@ -120,15 +168,15 @@ static clattn_status search(struct ca_run *run, const struct ca_comparison *comp
     const struct ca_bench bench = ca_run_bench(run);
     struct ca_session_problem problems[CA_GROUP_MOST];
     struct ca_session_result results[CA_GROUP_MOST];
-    struct ca_seeds seeds[CA_GROUP_MOST] = {{{0}, 0}};
     size_t most_seeds = 0;
     size_t num_known;
 
     memset(results, 0, sizeof results);
     for (size_t n = 0; n < group->count; n++) {
-        ca_run_seeds(run, n, &incumbents[n], &seeds[n]);
-        most_seeds += seeds[n].count;
-        problems[n] = (struct ca_session_problem){seeds[n].configs, seeds[n].count, ca_run_allows};
+        struct ca_seeds *seeds = &run->seeds[n];
+        ca_run_seeds(run, n, &incumbents[n], seeds);
+        most_seeds += seeds->count;
+        problems[n] = (struct ca_session_problem){seeds->configs, seeds->count, ca_run_allows};
     }
     struct ca_known *known = list_known(run, compared, &num_known);
     if (!known)
@@ -183,10 +231,12 @@ static clattn_status tune(struct ca_run *run)
                          "no family works on '%s'", ctx->device.name);
     } else {
         run->space = ca_tune_space_create(families, group->problems, group->count, &ctx->device);
-        status = run->space ? search(run, compared, incumbents)
-                            : ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY,
-                                      "no host memory for a search space");
+        run->seeds = calloc(group->count, sizeof *run->seeds);
+        status = run->space && run->seeds ? search(run, compared, incumbents)
+                                          : ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY,
+                                                    "no host memory for a search space");
         ca_space_destroy(run->space);
+        free(run->seeds);
     }
     free(compared);
     return status;

@@ -4,12 +4,20 @@
 
 #include "tune_group.h"
 
+/* What a problem's search begins with, and what was read of it this time. */
+struct ca_seeds {
+    size_t configs[CA_SESSION_SEEDS];
+    size_t count;
+    struct ca_reading readings[CA_SESSION_SEEDS]; /* without times if there was none */
+};
+
 struct ca_run {
     struct ca_tuning *tuning;
     struct ca_group *group;
     struct ca_measurer measurer;
     struct ca_space *space;
-    double begin; /* ca_tune_clock() */
+    struct ca_seeds *seeds; /* of each problem; NULL before there is a space */
+    double begin;           /* ca_tune_clock() */
     size_t evaluations_at_begin;
     size_t before;         /* evaluations of earlier groups and of the families' comparison */
     int worked;            /* some candidate is right */
@@ -58,11 +66,6 @@ unsigned ca_run_stale_families(const struct ca_run *run, size_t problem);
 /* What plans use without tuning: its family's bit, or 0 if nothing is left that may be used, and
  * incumbent->family is NULL. */
 unsigned ca_run_incumbent(const struct ca_run *run, size_t problem, struct ca_candidate *incumbent);
-
-struct ca_seeds {
-    size_t configs[CA_SESSION_SEEDS];
-    size_t count;
-};
 
 /* The incumbent, what the store knows of this class and the nearest, the shipped portfolio. */
 void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_candidate *incumbent,
