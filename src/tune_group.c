@@ -207,8 +207,7 @@ static unsigned choose_families(struct ca_run *run, struct ca_comparison *compar
 
     for (size_t n = 0; n < run->group->count; n++) {
         families |= ca_run_incumbent(run, n, &incumbents[n]);
-        if (run->group->renewal)
-            families |= ca_run_stale_families(run, n);
+        families |= ca_run_known_families(run, n);
     }
     return families;
 }

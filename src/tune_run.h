@@ -60,8 +60,8 @@ struct ca_comparison {
  * measured is CA_NUM_OUTCOMES. The bits of those that are worth a search. */
 unsigned ca_run_compare(struct ca_run *run, struct ca_comparison *comparison);
 
-/* The bits of the families of a problem's stale entries. */
-unsigned ca_run_stale_families(const struct ca_run *run, size_t problem);
+/* The bits of the families of what the store knows of a problem's class. */
+unsigned ca_run_known_families(const struct ca_run *run, size_t problem);
 
 /* What plans use without tuning: its family's bit, or 0 if nothing is left that may be used, and
  * incumbent->family is NULL. */

@@ -163,7 +163,7 @@ unsigned ca_run_incumbent(const struct ca_run *run, size_t problem, struct ca_ca
     return ca_family_bit(incumbent->family);
 }
 
-unsigned ca_run_stale_families(const struct ca_run *run, size_t problem)
+unsigned ca_run_known_families(const struct ca_run *run, size_t problem)
 {
     struct ca_choices choices;
     char reason[8 * CA_REASON_BYTES];
@@ -172,7 +172,7 @@ unsigned ca_run_stale_families(const struct ca_run *run, size_t problem)
     ca_choose(run->tuning->ctx, &run->group->problems[problem], NULL, &choices, reason,
               sizeof reason);
     for (size_t n = 0; n < choices.count; n++)
-        if (choices.list[n].origin == CA_EXACT_STALE)
+        if (choices.list[n].origin == CA_EXACT || choices.list[n].origin == CA_EXACT_STALE)
             families |= ca_family_bit(choices.list[n].candidate.family);
     return families;
 }
