@@ -101,6 +101,7 @@ Test(session, no_budget_is_overrun_by_more_than_a_configuration) {
         const struct ca_session_options options = {.max_evaluations = evaluations};
         lab_run(lab, PROBLEMS, &options);
         cr_assert(lab->num_builds == evaluations);
+        cr_assert(lab->results[0].has_outlook == (evaluations >= 8), "a few say nothing");
         lab_close(lab);
     }
 }
