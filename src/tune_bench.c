@@ -4,6 +4,8 @@
 #include "tune_run.h"
 #include "tune_space.h"
 
+#include <math.h>
+
 /* ---- failures --------------------------------------------------------------------------------- */
 
 static const char *outcome_text(enum ca_outcome outcome)
@@ -78,11 +80,15 @@ static void bench_round(void *user, size_t problem, const size_t *configs, size_
                         double *times)
 {
     struct ca_run *run = user;
-    struct ca_candidate candidates[CA_FINALISTS + 1];
+    struct ca_candidate candidates[CA_FINALISTS + 1] = {{NULL, {0}}};
 
     for (size_t n = 0; n < count; n++)
         ca_tune_candidate(run->space, configs[n], &candidates[n]);
     run->measurer.round(run->measurer.user, problem, candidates, count, times);
+    for (size_t n = 0; n < count; n++)
+        if (!(times[n] < INFINITY))
+            ca_store_ban_candidate(run->tuning->ctx->store, &candidates[n],
+                                   &run->group->problems[problem], "fails in a race");
 }
 
 struct ca_bench ca_run_bench(struct ca_run *run)

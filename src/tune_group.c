@@ -133,12 +133,13 @@ static struct ca_known *list_known(struct ca_run *run, const struct ca_compariso
     if (num_earlier)
         memcpy(all, earlier, num_earlier * sizeof *all);
     *count = num_earlier;
-    for (size_t n = 0; c->count > 1 && n < c->count; n++) {
+    for (size_t n = 0; n < c->count; n++) {
         const size_t config = ca_tune_config(run->space, &c->candidates[n]);
-        if (config == CA_NO_CONFIG || c->readings[n].outcome == CA_NUM_OUTCOMES)
+        if (config == CA_NO_CONFIG || !c->is_new[n])
             continue;
         ca_run_tell_again(run, c->problem, &c->candidates[n], &c->readings[n]);
         all[(*count)++] = (struct ca_known){c->problem, config, c->readings[n]};
+        run->before--; /* the session counts what it is told as well */
     }
     return all;
 }
@@ -151,11 +152,12 @@ static double seconds_left(const struct ca_run *run)
                : 0.0;
 }
 
-/* Of the group's evaluations what the families' comparison has left, 0 for no limit. */
+/* Of the group's evaluations what the families' comparison has left, 0 for no limit. The session
+ * counts from run->before on. */
 static size_t most_evaluations(const struct ca_run *run, size_t most_seeds)
 {
     const size_t most = run->group->max_evaluations;
-    const size_t spent = run->tuning->evaluations - run->evaluations_at_begin;
+    const size_t spent = run->before - run->evaluations_at_begin;
 
     return run->group->renewal ? most_seeds : most == 0 ? 0 : spent < most ? most - spent : 1;
 }

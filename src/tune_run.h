@@ -52,6 +52,7 @@ enum { CA_MAX_FAMILIES = 16 };
 struct ca_comparison {
     struct ca_candidate candidates[CA_MAX_FAMILIES];
     struct ca_reading readings[CA_MAX_FAMILIES];
+    int is_new[CA_MAX_FAMILIES]; /* measured now, not by a tuning that was interrupted */
     size_t count;
     size_t problem;
 };

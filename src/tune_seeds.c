@@ -69,6 +69,7 @@ static void measure_family(struct ca_run *run, struct ca_comparison *c, size_t n
     m->build(m->user, &c->candidates[n], r);
     if (r->outcome == CA_CORRECT)
         m->measure(m->user, c->problem, &c->candidates[n], best, r);
+    c->is_new[n] = 1;
     run->before++;
     const struct ca_session_event event = {.phase = CA_PHASE_SEEDS,
                                            .problem = c->problem,

@@ -48,7 +48,6 @@ Test(tuner_replay, help_and_version_are_well) {
 
 Test(tuner_replay, wrong_usage_is_2) {
     static const char *const lines[] = {
-        "%.0s",
         "reply%.0s",
         "replay%.0s",
         "replay %s --strategy best",
