@@ -1,14 +1,14 @@
 /* clattn-tune without a command: searches problems on a device, in a worker process. */
-#define _POSIX_C_SOURCE 200809L /* sigaction */
+#define _POSIX_C_SOURCE 200809L /* access */
 #include "commands.h"
+#include "interrupt.h"
 #include "progress.h"
 #include "tune_measurer.h"
+#include "tune_output.h"
 #include "tune_record.h"
 #include "worker_client.h"
 
-#include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,46 +35,18 @@ struct tuning {
     size_t evaluations;
     bool resumed;
     double begin;
-    double interrupted_at; /* 0: not yet */
-    char complaint[512];   /* the library's last error */
+    char complaint[512]; /* the library's last error */
 };
 
-/* ---- interruptions ---------------------------------------------------------------------------- */
-
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int signal_number)
-{
-    (void)signal_number;
-    interrupted = 1;
-}
-
-/* The first one ends the tuning, the second the process. */
-static void catch_signals(void)
-{
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
-
-    sigemptyset(&action.sa_mask);
-    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
-        sigaction(numbers[n], &action, NULL);
-    action = (struct sigaction){.sa_handler = SIG_IGN}; /* a worker that died is written to */
-    sigaction(SIGPIPE, &action, NULL);
-}
+/* ---- hooks ------------------------------------------------------------------------------------ */
 
 static bool patience(void *user)
 {
     struct tuning *tuning = user;
 
     ca_progress_tick(&tuning->progress);
-    if (!interrupted)
-        return true;
-    if (tuning->interrupted_at == 0.0)
-        tuning->interrupted_at = ca_process_clock();
-    return ca_process_clock() < tuning->interrupted_at + GRACE_SECONDS;
+    return ca_interrupt_age() < GRACE_SECONDS;
 }
-
-/* ---- hooks ------------------------------------------------------------------------------------ */
 
 static void show_trying(void *user, const struct ca_candidate *candidate)
 {
@@ -132,7 +104,7 @@ static void close_group(void *user, struct ca_measurer *measurer)
     for (size_t n = 0; n < ca_tune_measurer_count(tuning->measurer); n++) {
         const char *problem_class = ca_tune_measurer_class(tuning->measurer, n);
         say_result(tuning, problem_class);
-        if (!interrupted && !ca_worker_broken(tuning->worker))
+        if (!ca_interrupted() && !ca_worker_broken(tuning->worker))
             ca_journal_finish(tuning->journal, problem_class);
     }
     ca_tune_measurer_destroy(tuning->measurer);
@@ -170,7 +142,7 @@ static bool event(void *user, const struct ca_tune_event *event)
         enter(tuning, event);
     tuning->evaluations = event->progress->evaluations;
     ca_progress_update(&tuning->progress, event->progress, problem->line);
-    return !interrupted && !ca_worker_broken(tuning->worker);
+    return !ca_interrupted() && !ca_worker_broken(tuning->worker);
 }
 
 static void log_line(clattn_log_level level, const char *message, void *user)
@@ -179,19 +151,13 @@ static void log_line(clattn_log_level level, const char *message, void *user)
 
     if (level == CLATTN_LOG_ERROR)
         snprintf(tuning->complaint, sizeof tuning->complaint, "%s", message);
-    else if (level == CLATTN_LOG_WARNING)
-        ca_progress_say(&tuning->progress, "clattn-tune: %s", message);
+    if (level != CLATTN_LOG_WARNING)
+        return;
+    ca_progress_clear(&tuning->progress);
+    fprintf(stderr, "clattn-tune: %s\n", message);
 }
 
 /* ---- problems --------------------------------------------------------------------------------- */
-
-static bool fail(const char *format, const char *text)
-{
-    fputs("clattn-tune: ", stderr);
-    fprintf(stderr, format, text);
-    fputc('\n', stderr);
-    return false;
-}
 
 /* One of each class. */
 static bool list_problems(struct tuning *tuning)
@@ -202,7 +168,7 @@ static bool list_problems(struct tuning *tuning)
     tuning->asked = calloc(options->num_problems, sizeof *tuning->asked);
     tuning->asked_problems = calloc(options->num_problems, sizeof *tuning->asked_problems);
     if (!tuning->problems || !tuning->asked || !tuning->asked_problems)
-        return fail("%s", "there is no memory for the problems");
+        return tune_fail("%s", "there is no memory for the problems");
     for (size_t n = 0; n < options->num_problems; n++) {
         struct tune_problem *problem = &tuning->problems[tuning->num_problems];
         char text[CA_JOURNAL_CLASS];
@@ -286,9 +252,9 @@ static bool open_journal(struct tuning *tuning, const char *store_path)
                         why.text);
         return true;
     case CA_JOURNAL_BUSY:
-        return fail("another clattn-tune is at work on this device (it has locked %s)", path);
+        return tune_fail("another clattn-tune is at work on this device (it has locked %s)", path);
     default:
-        return fail("%s", "there is no memory for a journal");
+        return tune_fail("%s", "there is no memory for a journal");
     }
 }
 
@@ -309,7 +275,7 @@ static bool search(struct tuning *tuning)
 
     tuning->results = calloc(tuning->num_asked, sizeof *tuning->results);
     if (!tuning->results)
-        return fail("%s", "there is no memory for the results");
+        return tune_fail("%s", "there is no memory for the results");
     const clattn_status status = ca_tune(tuning->context, tuning->asked_problems, tuning->num_asked,
                                          &how, &hooks, tuning->results);
     for (size_t n = 0; n < tuning->num_asked; n++) {
@@ -324,46 +290,11 @@ static bool search(struct tuning *tuning)
     }
     ca_progress_clear(&tuning->progress);
     if (ca_worker_broken(tuning->worker))
-        return fail("%s", ca_worker_broken(tuning->worker));
-    if (status != CLATTN_SUCCESS && !interrupted)
-        return fail("%s", tuning->complaint[0] ? tuning->complaint : clattn_status_string(status));
+        return tune_fail("%s", ca_worker_broken(tuning->worker));
+    if (status != CLATTN_SUCCESS && !ca_interrupted())
+        return tune_fail("%s",
+                         tuning->complaint[0] ? tuning->complaint : clattn_status_string(status));
     return true;
-}
-
-static bool write_json(const struct tune_report *report)
-{
-    const char *path = report->options->json_file;
-    json_t *object = tune_report_json(report);
-    FILE *file = path ? fopen(path, "w") : stdout;
-    bool good = file && object &&
-                json_dumpf(object, file, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0 &&
-                fputc('\n', file) != EOF;
-
-    json_decref(object);
-    if (file)
-        good &= (path ? fclose(file) : fflush(file)) == 0;
-    return good || fail("the result cannot be written as JSON to %s", path ? path : "the output");
-}
-
-static bool write_record(const struct tune_report *report, const char *path, bool t4)
-{
-    struct ca_sentence why;
-
-    return !path || tune_record(report, path, t4, &why) || fail("%s", why.text);
-}
-
-static bool write_report(const struct tune_report *report)
-{
-    const struct tune_options *options = report->options;
-    bool good = true;
-
-    if (options->json)
-        good = write_json(report);
-    if (!options->json || options->json_file)
-        tune_report_print(report, stdout, ca_progress_colours(stdout));
-    good &= write_record(report, options->record_file, false);
-    good &= write_record(report, options->t4_file, true);
-    return good & (fflush(stdout) == 0);
 }
 
 static bool tune(struct tuning *tuning, const char *store_path)
@@ -390,9 +321,9 @@ static bool tune(struct tuning *tuning, const char *store_path)
         .seconds = ca_process_clock() - tuning->begin,
         .evaluations = tuning->evaluations,
         .restarts = ca_worker_restarts(tuning->worker),
-        .interrupted = interrupted,
+        .interrupted = ca_interrupted(),
     };
-    return write_report(&report) && good;
+    return tune_output(&report) && good;
 }
 
 static int run(struct tuning *tuning, char *const *argv)
@@ -411,18 +342,18 @@ static int run(struct tuning *tuning, char *const *argv)
     ca_progress_open(&tuning->progress, stderr, tuning->options.quiet, tuning->options.seconds);
     if (clattn_context_create_default(tuning->options.device, &options, &tuning->context) !=
         CLATTN_SUCCESS) {
-        fail("%s", tuning->complaint);
+        tune_fail("%s", tuning->complaint);
         return EXIT_FAILURE;
     }
     tuning->worker = ca_worker_create(&worker);
     if (!tuning->worker) {
-        fail("%s", "there is no memory for a worker");
+        tune_fail("%s", "there is no memory for a worker");
         return EXIT_FAILURE;
     }
     clattn_tuning_path(tuning->context, store_path, sizeof store_path, NULL);
-    catch_signals();
+    ca_interrupt_catch();
     const bool good = tune(tuning, store_path);
-    return interrupted ? EXIT_INTERRUPTED : good ? EXIT_SUCCESS : EXIT_FAILURE;
+    return ca_interrupted() ? EXIT_INTERRUPTED : good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static void clean_up(struct tuning *tuning)

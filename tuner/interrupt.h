@@ -1,0 +1,16 @@
+/* Ctrl-C and its like: the first ends the work in an orderly way, the second the process. */
+#ifndef CA_INTERRUPT_H
+#define CA_INTERRUPT_H
+
+#include <stdbool.h>
+
+/* Catches SIGINT, SIGTERM and SIGHUP from now on, and ignores SIGPIPE: a worker that died is written
+ * to. */
+void ca_interrupt_catch(void);
+
+bool ca_interrupted(void);
+
+/* Seconds since an interruption was noticed first, by this function; 0 before. */
+double ca_interrupt_age(void);
+
+#endif

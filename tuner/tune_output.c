@@ -1,0 +1,46 @@
+#include "tune_output.h"
+#include "progress.h"
+#include "tune_record.h"
+
+bool tune_fail(const char *format, const char *text)
+{
+    fputs("clattn-tune: ", stderr);
+    fprintf(stderr, format, text);
+    fputc('\n', stderr);
+    return false;
+}
+
+static bool write_json(const struct tune_report *report)
+{
+    const char *path = report->options->json_file;
+    json_t *object = tune_report_json(report);
+    FILE *file = path ? fopen(path, "w") : stdout;
+    bool good = file && object &&
+                json_dumpf(object, file, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0 &&
+                fputc('\n', file) != EOF;
+
+    json_decref(object);
+    if (file)
+        good &= (path ? fclose(file) : fflush(file)) == 0;
+    return good ||
+           tune_fail("the result cannot be written as JSON to %s", path ? path : "the output");
+}
+
+static bool write_record(const struct tune_report *report, const char *path, bool t4)
+{
+    struct ca_sentence why;
+
+    return !path || tune_record(report, path, t4, &why) || tune_fail("%s", why.text);
+}
+
+bool tune_output(const struct tune_report *report)
+{
+    const struct tune_options *options = report->options;
+    bool good = !options->json || write_json(report);
+
+    if (!options->json || options->json_file)
+        tune_report_print(report, stdout, ca_progress_colours(stdout));
+    good &= write_record(report, options->record_file, false);
+    good &= write_record(report, options->t4_file, true);
+    return good & (fflush(stdout) == 0);
+}
