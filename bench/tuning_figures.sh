@@ -4,8 +4,9 @@
 #   tunings    two tunings of the workload from scratch, with different seeds;
 #   run        the workload with what the first found, beside the untuned choices;
 #   agreement  a race of the two winners for each problem;
-#   reference  for each problem a long search of its own, then a race of its winner, the winner of
-#              the first tuning and the untuned choice;
+#   search     a long search of the same spaces from scratch;
+#   reference  for each problem a race of its winner, the winner of the first tuning and the untuned
+#              choice;
 #   plans      how long a second process takes to its first result, for each problem.
 #
 #   --build DIR        where clattn-tune and clattn-bench were built (build)
@@ -13,17 +14,17 @@
 #                      so an interrupted run goes on where it was
 #   --workload NAME    standard
 #   --budget B         of each of the two tunings, as clattn-tune takes it (60s)
-#   --reference B      of the long search of each problem (300s)
-#   --strategy S       of the long search (exhaustive)
+#   --reference B      of the long search (60m)
+#   --strategy S       of the long search (exhaustive, which a search of a day ends)
 #   --rounds N         of each race (30)
-# A quiet machine makes narrow intervals. The long searches take their budget for each problem.
+# A quiet machine makes narrow intervals.
 set -eu
 
 build=build
 work=
 workload=standard
 budget=60s
-reference=300s
+reference=60m
 strategy=exhaustive
 rounds=30
 
@@ -87,6 +88,8 @@ step "$work/tuning-1.json" in_cache 1 "$tune" --workload "$workload" --budget "$
     --json
 step "$work/tuning-2.json" in_cache 2 "$tune" --workload "$workload" --budget "$budget" --seed 2 \
     --json
+step "$work/search.json" in_cache reference "$tune" --workload "$workload" \
+    --strategy "$strategy" --budget "$reference" --seed 3 --json
 step "$work/run.json" in_cache 1 "$bench" run "$workload" --json
 
 n=0
@@ -95,8 +98,6 @@ while IFS= read -r problem; do
     echo "$problem"
     step "$work/agreement-$n.json" in_cache 1 "$bench" duel --rounds "$rounds" "$problem" tuned \
         "$(winner 2 "$problem")" --json
-    step "$work/search-$n.json" in_cache reference "$tune" --problem "$problem" \
-        --strategy "$strategy" --budget "$reference" --seed 3 --json
     step "$work/reference-$n.json" in_cache 1 "$bench" duel --rounds "$rounds" "$problem" \
         "$(winner reference "$problem")" tuned untuned --json
     step "$work/plan-$n.json" in_cache 1 "$bench" plan --known-only "$problem" --json
@@ -125,12 +126,11 @@ numbered() {
 {
     printf '{\n"schema": "clattn-tuning-figures-1",\n"budget": "%s",\n' "$budget"
     printf '"reference_strategy": "%s",\n"reference_budget": "%s",\n' "$strategy" "$reference"
-    for key in tunings run agreement searches reference plans; do
+    for key in tunings run agreement search reference plans; do
         printf '"%s": ' "$key"
         case $key in
         tunings) printf '%s\n' tuning-1 tuning-2 | list ;;
-        run) cat "$work/run.json" ;;
-        searches) numbered search | list ;;
+        run | search) cat "$work/$key.json" ;;
         plans) numbered plan | list ;;
         *) numbered "$key" | list ;;
         esac
