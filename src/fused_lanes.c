@@ -9,18 +9,21 @@ static size_t round_up_divide(const size_t n, const size_t by)
     return (n + by - 1) / by;
 }
 
+/* Queries of one group, or of half a pair. */
+static size_t chunk(const size_t *values)
+{
+    return values[WIDTH_INDEX] * values[MV_INDEX] * values[BLOCKS_INDEX];
+}
+
 static size_t groups(const clattn_problem *p, const size_t *values)
 {
-    const size_t chunk = values[WIDTH_INDEX] * values[MV_INDEX] * values[BLOCKS_INDEX];
-
-    return round_up_divide(p->seq_q, chunk) * p->heads * p->batch;
+    return round_up_divide(p->seq_q, chunk(values)) * p->heads * p->batch;
 }
 
 static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
                     struct ca_ndrange *range)
 {
-    const size_t chunk = values[WIDTH_INDEX] * values[MV_INDEX] * values[BLOCKS_INDEX];
-    const size_t chunks = round_up_divide(p->seq_q, chunk);
+    const size_t chunks = round_up_divide(p->seq_q, chunk(values));
 
     (void)dev;
     range->global[0] = values[PAIRS_INDEX] ? round_up_divide(chunks, 2) : chunks;
@@ -57,10 +60,15 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     const int wide = dev->vector_width_float >= 16;
 
     values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
-    block_registers(p->seq_q <= 256 ? 1 : p->seq_q < 1024 ? 2 : wide ? 4 : 3, wide, values);
+    block_registers(p->seq_q <= values[WIDTH_INDEX] ? 1
+                    : p->seq_q < 192                ? 2
+                    : wide                          ? 4
+                                                    : 3,
+                    wide, values);
     values[PAIRS_INDEX] = p->causal != 0;
-    values[BLOCKS_INDEX] = p->causal ? 2 : 8; /* more would straddle the diagonal */
-    while (values[BLOCKS_INDEX] > 1 && groups(p, values) < (size_t)4 * dev->compute_units)
+    values[BLOCKS_INDEX] = p->causal ? 4 : 8; /* more would straddle the diagonal */
+    while (values[BLOCKS_INDEX] > 1 &&
+           (groups(p, values) < (size_t)4 * dev->compute_units || chunk(values) > p->seq_q / 2))
         values[BLOCKS_INDEX] /= 2;
     while (reject(p, dev, values) && values[BLOCKS_INDEX] > 1)
         values[BLOCKS_INDEX] /= 2;
