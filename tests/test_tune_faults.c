@@ -98,7 +98,7 @@ Test(tune_faults, each_costs_itself_and_is_quarantined) {
     setenv("TUNE_FAULTS_SEEN", tune_path(&run, "seen"), 1);
     snprintf(arguments, sizeof arguments,
              "--problem '" SMALL
-             "' --budget 17 --strategy random --timeout 6 --json %s/result.json",
+             "' --budget 17 --strategy random --timeout 8 --json %s/result.json",
              run.folder);
     cr_assert(tune_run(&run, FAULTY_PROGRAM, arguments) == 0, "%s", run.text);
     cr_expect(tune_says(&run, "worker restarted"), "%s", run.text);
@@ -142,26 +142,5 @@ Test(tune_faults, a_worker_that_never_starts_ends_the_tuning) {
     cr_expect(tune_says(&run, "exited with status 3, saying 'out of luck'"), "%s", run.text);
     cr_assert(tune_run(&run, TUNE_PROGRAM, "list") == 0);
     cr_expect(tune_says(&run, "nothing is known of this device"), "%s", run.text);
-    tune_run_close(&run);
-}
-
-/* A configuration that ran well until the finalists' race, and then ends the worker there. */
-Test(tune_faults, one_that_fails_late_does_not_win) {
-    struct tune_run run;
-    char arguments[512], tunables[1024];
-
-    tune_run_open(&run);
-    setenv("TUNE_FAULTS", "none,none,none,none,segv@300", 1);
-    setenv("TUNE_FAULTS_SEEN", tune_path(&run, "seen"), 1);
-    snprintf(arguments, sizeof arguments,
-             "--problem 'fwd f32 h2 q512 d32' --budget 8 --strategy random --json %s/result.json",
-             run.folder);
-    cr_assert(tune_run(&run, FAULTY_PROGRAM, arguments) == 0, "%s", run.text);
-    json_t *root = tune_json(tune_path(&run, "result.json"));
-    const json_t *problem = json_array_get(json_object_get(root, "problems"), 0);
-    read_tunables(&run, 4, tunables, sizeof tunables);
-    const char *winner = json_string_value(json_object_get(problem, "configuration"));
-    cr_assert(winner != NULL && *tunables && !strstr(winner, tunables), "%s", run.text);
-    json_decref(root);
     tune_run_close(&run);
 }

@@ -262,7 +262,7 @@ Test(tune_journal, lives_in_memory_if_it_must) {
     cr_expect(strstr(why.text, "/dev/null/journal") != NULL, "%s", why.text);
 }
 
-/* ---- measuring with it ------------------------------------------------------------------------ */
+/* ---- measuring with it ----------------------------------------------------------------------- */
 
 struct calls {
     size_t builds, measurements, tries;
@@ -308,7 +308,7 @@ static void count_try(void *user, const struct ca_candidate *c)
 static void try_candidate(struct ca_journal *journal, struct calls *calls, size_t n,
                           struct ca_reading readings[2])
 {
-    const struct ca_measurer within = {calls, NULL, count_build, count_measure, read_nothing};
+    const struct ca_measurer within = {calls, NULL, count_build, count_measure, read_nothing, 0};
     const struct ca_candidate tried = candidate(n);
     clattn_problem problems[2];
 
@@ -372,7 +372,7 @@ Test(tune_journal, what_was_not_tried_is_not_entered) {
 
 /* In a round NaN stands for what was not tried, and is no failure. */
 Test(tune_journal, a_round_that_was_interrupted_is_no_failure) {
-    const struct ca_measurer within = {NULL, NULL, count_build, count_measure, read_nothing};
+    const struct ca_measurer within = {NULL, NULL, count_build, count_measure, read_nothing, 0};
     const struct ca_candidate both[2] = {candidate(0), candidate(1)};
     struct ca_journal *journal = open_at("");
     clattn_problem problem;

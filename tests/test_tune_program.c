@@ -24,7 +24,7 @@ static void nap(long milliseconds)
     nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000}, NULL);
 }
 
-/* ---- what it writes --------------------------------------------------------------------------- */
+/* ---- what it writes -------------------------------------------------------------------------- */
 
 static void check_json(const json_t *root)
 {
@@ -113,7 +113,7 @@ Test(tune_program, tunes_a_class_once) {
     tune_run_close(&run);
 }
 
-/* ---- interruptions ---------------------------------------------------------------------------- */
+/* ---- interruptions --------------------------------------------------------------------------- */
 
 /* Waits until the journal has so many readings; false if the program ends before. */
 static bool wait_for_readings(const struct tune_run *run, pid_t program, size_t readings)
@@ -255,7 +255,7 @@ Test(tune_program, two_at_once_do_not_disturb_each_other) {
     tune_run_close(&run);
 }
 
-/* ---- the progress line ------------------------------------------------------------------------ */
+/* ---- the progress line ----------------------------------------------------------------------- */
 
 /* What a terminal of 60 columns gets. */
 static void draw_on_terminal(char *text, size_t text_bytes)
@@ -283,8 +283,10 @@ static void draw_on_terminal(char *text, size_t text_bytes)
     ca_progress_update(&progress, &now, "a problem whose text is too long for the line");
     ca_progress_say(&progress, "a line that stays");
     fcntl(master, F_SETFL, O_NONBLOCK);
-    const ssize_t bytes = read(master, text, text_bytes - 1);
-    text[bytes > 0 ? bytes : 0] = '\0';
+    size_t length = 0;
+    for (ssize_t bytes; (bytes = read(master, text + length, text_bytes - 1 - length)) > 0;)
+        length += (size_t)bytes;
+    text[length] = '\0';
     fclose(terminal);
     close(master);
 }

@@ -1,5 +1,7 @@
 /* A child process that answers, hangs, dies or talks nonsense; shells stand in for the worker. */
 #define _POSIX_C_SOURCE 200809L /* kill */
+#include "tune_program.h"
+#include "worker_client.h"
 #include "worker_json.h"
 #include "worker_process.h"
 #include <criterion/criterion.h>
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -123,7 +126,7 @@ Test(tune_worker, cannot_be_started) {
     cr_assert(process.pid == 0);
 }
 
-/* ---- readings and candidates ------------------------------------------------------------------ */
+/* ---- readings and candidates ----------------------------------------------------------------- */
 
 Test(tune_worker, readings_come_through) {
     const struct ca_reading sent = {.outcome = CA_TIMED_OUT,
@@ -199,4 +202,161 @@ Test(tune_worker, candidates_come_through) {
     json_object_set_new(object, "family", json_string("nonsense"));
     cr_assert(ca_candidate_from_json(object, &got) == false, "no family has that name");
     json_decref(object);
+}
+
+/* ---- the client, with a script as its worker ------------------------------------------------- */
+
+#define GOOD                                                                                       \
+    "{\"outcome\":\"correct\",\"times\":[0.5],\"error\":0,\"binary\":\"1\",\"compile\":0,"         \
+    "\"check\":0,"                                                                                 \
+    "\"measure\":0,\"reason\":\"\"}"
+#define BAD                                                                                        \
+    "{\"outcome\":\"runtime\",\"times\":[],\"error\":0,\"binary\":\"0\",\"compile\":0,\"check\":"  \
+    "0,"                                                                                           \
+    "\"measure\":0,\"reason\":\"it failed\"}"
+
+struct client {
+    struct tune_run run;
+    char path[256]; /* of the script */
+    struct ca_worker *worker;
+    struct ca_measurer m;
+    struct ca_candidate candidates[3]; /* their first values differ: 4, 8, 16 */
+};
+
+/* A worker that obeys a shell's `case` of the request; $n counts the builds of its process. */
+static void open_client(struct client *client, const char *cases, ca_patience *patience)
+{
+    const struct ca_tunable *tunable = ca_fused_lanes.tunables;
+    clattn_problem problem;
+
+    tune_run_open(&client->run);
+    snprintf(client->path, sizeof client->path, "%s", tune_path(&client->run, "worker"));
+    FILE *file = fopen(client->path, "w");
+    fprintf(file,
+            "#!/bin/sh\nn=0\nwhile read x <&3; do\ncase \"$x\" in *build*) n=$((n + 1));; esac\n"
+            "case \"$x\" in\n%s\n*open*) echo '{\"status\":0,\"reason\":\"\"}';;\n"
+            "*round*) echo '{\"seconds\":[0.5,0.5,0.5]}';;\n*) echo '{\"reading\":" GOOD "}';;\n"
+            "esac >&4\ndone\n",
+            cases);
+    fclose(file);
+    cr_assert(chmod(client->path, 0700) == 0);
+    signal(SIGPIPE, SIG_IGN);
+    const struct ca_worker_options options = {
+        .program = client->path, .device = "", .timeout = 1.0, .patience = patience};
+    client->worker = ca_worker_create(&options);
+    clattn_problem_parse("fwd f32 q64 d32", &problem, NULL, 0);
+    cr_assert(ca_worker_open(client->worker, &problem, 1, &client->m) == CLATTN_SUCCESS, "%s",
+              ca_worker_broken(client->worker));
+    for (size_t n = 0; n < 3; n++) {
+        client->candidates[n] = (struct ca_candidate){.family = &ca_fused_lanes};
+        ca_tunables_default(tunable, ca_fused_lanes.num_tunables, client->candidates[n].values);
+        client->candidates[n].values[0] = tunable->candidates[n];
+    }
+}
+
+static void close_client(struct client *client)
+{
+    ca_worker_destroy(client->worker);
+    tune_run_close(&client->run);
+}
+
+static struct ca_reading build(struct client *client, size_t n)
+{
+    struct ca_reading reading = {.outcome = CA_NUM_OUTCOMES};
+
+    client->m.build(client->m.user, &client->candidates[n], &reading);
+    return reading;
+}
+
+/* One that ends the worker in a race is found, and the others are not blamed. */
+Test(tune_worker, a_race_goes_on_without_the_one_that_ends_the_worker) {
+    struct client client;
+    double seconds[3];
+
+    open_client(&client, "*round*'[8,'*) exit 5;;", for_ever);
+    for (size_t n = 0; n < 3; n++)
+        cr_assert(eq(int, (int)build(&client, n).outcome, (int)CA_CORRECT));
+    client.m.round(client.m.user, 0, client.candidates, 3, seconds);
+    cr_expect(seconds[0] == 0.5 && isinf(seconds[1]) && seconds[2] == 0.5);
+    cr_expect(ca_worker_restarts(client.worker) > 0);
+    close_client(&client);
+}
+
+/* A failure in a worker that has tried others counts only if a new one agrees. */
+Test(tune_worker, the_second_candidate_is_not_blamed_for_the_first) {
+    struct client client;
+
+    open_client(&client,
+                "*build*) if [ $n -gt 1 ]; then exit 1; else echo '{\"reading\":" GOOD "}'; fi;;",
+                for_ever);
+    for (size_t n = 0; n < 3; n++)
+        cr_expect(eq(int, (int)build(&client, n).outcome, (int)CA_CORRECT));
+    cr_expect(eq(sz, ca_worker_restarts(client.worker), 2));
+    close_client(&client);
+}
+
+/* A candidate that failed may have spoilt the driver: the next gets a new worker. */
+Test(tune_worker, nothing_is_tried_where_something_has_failed) {
+    struct client client;
+
+    open_client(&client,
+                "*build*'[4,'*) echo '{\"reading\":" BAD "}'; bad=1;;\n"
+                "*build*) if [ $bad ]; then exit 1; else echo '{\"reading\":" GOOD "}'; fi;;",
+                for_ever);
+    const struct ca_reading reading = build(&client, 0);
+    cr_expect(reading.outcome == CA_RUNTIME_FAILED);
+    cr_expect_str_eq(reading.reason, "it failed");
+    cr_expect(eq(int, (int)build(&client, 1).outcome, (int)CA_CORRECT));
+    cr_expect(eq(sz, ca_worker_restarts(client.worker), 1));
+    close_client(&client);
+}
+
+/* What is built in a worker that ended is built again before it is measured. */
+Test(tune_worker, a_new_worker_builds_before_it_measures) {
+    struct ca_reading reading = {.outcome = CA_CORRECT};
+    struct client client;
+
+    open_client(&client,
+                "*measure*) if [ $n = 0 ]; then exit 1; fi; echo '{\"reading\":" GOOD "}';;\n"
+                "*build*'[16,'*) exit 1;;",
+                for_ever);
+    cr_assert(eq(int, (int)build(&client, 0).outcome, (int)CA_CORRECT));
+    cr_assert(eq(int, (int)build(&client, 2).outcome, (int)CA_RUNTIME_FAILED));
+    client.m.measure(client.m.user, 0, &client.candidates[0], 0.0, &reading);
+    cr_expect(reading.outcome == CA_CORRECT && reading.times[0] == 0.5, "%s", reading.reason);
+    close_client(&client);
+}
+
+Test(tune_worker, a_driver_that_always_dies_ends_the_tuning) {
+    struct client client;
+    size_t failed = 0;
+
+    open_client(&client, "*build*) exit 6;;", for_ever);
+    while (!ca_worker_broken(client.worker) && failed < 100)
+        failed += build(&client, failed % 3).outcome == CA_RUNTIME_FAILED;
+    cr_expect(failed < 100);
+    const char *why = ca_worker_broken(client.worker);
+    cr_assert(why && strstr(why, "in a row") && strstr(why, "status 6"), "%s", why);
+    cr_expect(build(&client, 0).outcome == CA_CONSTRAINT_FAILED, "nothing is tried any more");
+    close_client(&client);
+}
+
+static bool impatient;
+
+static bool until_told(void *user)
+{
+    (void)user;
+    return !impatient;
+}
+
+Test(tune_worker, what_is_interrupted_is_held_against_nobody) {
+    struct client client;
+    double seconds[2];
+
+    open_client(&client, "*build*'[4,'*) sleep 60;;", until_told);
+    impatient = true;
+    cr_expect(build(&client, 0).outcome == CA_CONSTRAINT_FAILED);
+    client.m.round(client.m.user, 0, client.candidates, 2, seconds);
+    cr_expect(isnan(seconds[0]) && isnan(seconds[1]));
+    close_client(&client);
 }

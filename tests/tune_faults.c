@@ -5,8 +5,9 @@
  * programs' options are written, a line each, in that order. KIND@N: only from the nth time on that
  * the kernel is enqueued. TUNE_FAULTS_COMPILED: a file that gets the options whenever a program is
  * built from its source. TUNE_FAULTS_QUEUE: the process ends when a queue is made. */
-#define _POSIX_C_SOURCE 200809L /* pause */
+#define _POSIX_C_SOURCE 200809L /* pause, fcntl */
 #include <CL/cl.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,19 +43,21 @@ static enum fault last;  /* of the kernel enqueued last, if it has come to that 
 static cl_program fresh; /* made from source last */
 static int lost;
 
-/* ---- who gets which ----------------------------------------------------------------------------- */
+/* ---- who gets which -------------------------------------------------------------------------- */
 
 /* Which line of the file the options are, written there if they are new. */
 static size_t ordinal(const char *options)
 {
     const char *path = getenv("TUNE_FAULTS_SEEN");
     FILE *file = path ? fopen(path, "a+") : NULL;
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     char line[4096];
     size_t n = 0;
     int known = 0;
 
     if (!file)
         return MOST;
+    fcntl(fileno(file), F_SETLKW, &whole); /* programs may be built in several processes at once */
     rewind(file);
     while (!known && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
@@ -127,7 +130,7 @@ static void end(enum fault fault)
     }
 }
 
-/* ---- the calls ---------------------------------------------------------------------------------- */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
 /* The names are the linker's: --wrap=f calls __wrap_f() for f() and f() for __real_f(). */
 

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Catches SIGINT, SIGTERM and SIGHUP from now on, and ignores SIGPIPE: a worker that died is written
- * to. */
+/* Catches SIGINT, SIGTERM and SIGHUP from now on, and ignores SIGPIPE: a worker that died may be
+ * written to. */
 void ca_interrupt_catch(void);
 
 bool ca_interrupted(void);

@@ -20,7 +20,7 @@ struct ca_journal {
     struct ca_known *known; /* of the last ca_journal_known() */
 };
 
-/* ---- lines ------------------------------------------------------------------------------------ */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static json_t *entry_json(const struct ca_journal_entry *entry)
 {
@@ -92,7 +92,7 @@ static bool append(struct ca_journal *journal, json_t *line)
     return good;
 }
 
-/* ---- entries ---------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 size_t ca_journal_count(const struct ca_journal *journal)
 {
@@ -190,7 +190,7 @@ size_t ca_journal_known(struct ca_journal *journal, const struct ca_space *space
     return found;
 }
 
-/* ---- the file --------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static void make_directories(char *path)
 {
@@ -221,8 +221,8 @@ static void read_line(struct ca_journal *journal, const char *text, size_t bytes
     json_decref(line);
 }
 
-/* Not by a FILE of the same file: closing it would give up the lock. What cannot be read is as if it
- * was not there. */
+/* Not by a FILE of the same file: closing it would give up the lock. What cannot be read is as if
+ * it was not there. */
 static void read_lines(struct ca_journal *journal)
 {
     const off_t size = lseek(journal->file, 0, SEEK_END);

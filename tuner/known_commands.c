@@ -29,7 +29,7 @@ static const char forget_help[] =
     "       clattn-tune forget --all [--device D]\n"
     "Forgets results and quarantine of the class of the problem LINE, or of the whole device.\n";
 
-/* ---- listing ---------------------------------------------------------------------------------- */
+/* ---- listing --------------------------------------------------------------------------------- */
 
 struct listing {
     char problem_class[256]; /* the last one */
@@ -123,7 +123,7 @@ int list_command(int argc, char **argv)
     return listed == CLATTN_SUCCESS && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* ---- one problem ------------------------------------------------------------------------------ */
+/* ---- one problem ----------------------------------------------------------------------------- */
 
 static clattn_status print_plan(clattn_context *context, const clattn_problem *problem,
                                 bool known_only)

@@ -8,6 +8,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+/* Seconds between two drawings: the rounds of a race follow each other fast. */
+#define LEAST_PAUSE 0.05
+
 enum { BAR = 20, LEAST_WIDTH = 40, MOST_WIDTH = 200 };
 
 static bool is_terminal(FILE *to)
@@ -70,7 +73,7 @@ void ca_progress_say(struct ca_progress *progress, const char *format, ...)
     fflush(progress->to);
 }
 
-/* ---- the line --------------------------------------------------------------------------------- */
+/* ---- the line -------------------------------------------------------------------------------- */
 
 static size_t width_of(FILE *to)
 {
@@ -161,8 +164,10 @@ void ca_progress_update(struct ca_progress *progress, const clattn_tuning_progre
     progress->evaluations = now->evaluations;
     snprintf(progress->phase, sizeof progress->phase, "%s", now->phase);
     snprintf(progress->what, sizeof progress->what, "%s", what);
-    if (progress->terminal && !progress->quiet)
-        draw(progress);
+    if (!progress->terminal || progress->quiet || progress->since < progress->shown + LEAST_PAUSE)
+        return;
+    progress->shown = progress->since;
+    draw(progress);
 }
 
 void ca_progress_tick(struct ca_progress *progress)

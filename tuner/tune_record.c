@@ -28,8 +28,8 @@ struct ca_space *tune_copy_parameters(const struct ca_space *space)
     return NULL;
 }
 
-/* The position of a candidate's value of parameter p; num_values if it has none. The first parameter
- * is the family, the others are tunables, 0 where the family has none of that name. */
+/* The position of a candidate's value of parameter p; num_values if it has none. The first
+ * parameter is the family, the others are tunables, 0 where the family has none of that name. */
 static size_t find_choice(const struct ca_space *space, size_t p,
                           const struct ca_candidate *candidate)
 {

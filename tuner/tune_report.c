@@ -46,7 +46,7 @@ void tune_print_wrapped(FILE *to, size_t indent, const char *words)
     fputc('\n', to);
 }
 
-/* ---- the table -------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void print_tuned(const struct tune_problem *problem, FILE *to, bool colours)
 {
@@ -90,7 +90,7 @@ static void print_table(const struct tune_report *report, FILE *to, bool colours
           to);
 }
 
-/* ---- the rest --------------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static void print_others(const struct tune_report *report, FILE *to)
 {
@@ -205,7 +205,7 @@ void tune_report_print(const struct tune_report *report, FILE *to, bool colours)
                 report->store_path);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static json_t *interval_json(double low, double middle, double high, double unit)
 {
