@@ -66,7 +66,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
                                                     : 3,
                     wide, values);
     values[PAIRS_INDEX] = p->causal != 0;
-    values[BLOCKS_INDEX] = p->causal ? 4 : 8; /* more would straddle the diagonal */
+    values[BLOCKS_INDEX] = 8;
     while (values[BLOCKS_INDEX] > 1 &&
            (groups(p, values) < (size_t)4 * dev->compute_units || chunk(values) > p->seq_q / 2))
         values[BLOCKS_INDEX] /= 2;
