@@ -21,7 +21,7 @@ const clattn_buffer *ca_buffer_at(const clattn_forward *tensors, enum ca_argumen
     return all[argument];
 }
 
-/* ---- buffers ---------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 /* The bytes of memory that a tensor reaches over, in its outermost buffer. */
 struct range {
@@ -128,7 +128,7 @@ clattn_status ca_check_buffers(const clattn_plan *plan, const clattn_forward *te
     return check_overlaps(plan, ranges);
 }
 
-/* ---- queue and events ------------------------------------------------------------------------- */
+/* ---- queue and events ------------------------------------------------------------------------ */
 
 clattn_status ca_check_queue(const clattn_plan *plan, cl_command_queue queue, int *in_order)
 {

@@ -33,7 +33,7 @@ const char *ca_origin_sentence(enum ca_origin origin)
     return sentences[origin];
 }
 
-/* ---- arguments -------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static const char *options_mistake(const clattn_plan_options *o)
 {
@@ -56,7 +56,7 @@ static const char *options_mistake(const clattn_plan_options *o)
     return NULL;
 }
 
-/* ---- the list --------------------------------------------------------------------------------- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 struct search {
     const clattn_context *ctx;
@@ -173,7 +173,7 @@ static void add_defaults(struct search *s)
     }
 }
 
-/* ---- the choice ------------------------------------------------------------------------------- */
+/* ---- the choice ------------------------------------------------------------------------------ */
 
 static clattn_status choose_forced(const clattn_context *ctx, const clattn_problem *p,
                                    const clattn_plan_options *options, struct ca_choices *choices,

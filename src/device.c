@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- facts ------------------------------------------------------------------------------------ */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
 /* Texts that do not fit are cut: drivers put build details into them. */
 static cl_int device_text(cl_device_id device, cl_device_info what, char *text, size_t text_bytes)
@@ -164,7 +164,7 @@ clattn_status clattn_device_query(cl_device_id device, clattn_device_info *info)
                                           : CLATTN_OPENCL_ERROR;
 }
 
-/* ---- finding ---------------------------------------------------------------------------------- */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 /* Platforms that fail or have no devices are passed over. */
 static cl_uint platform_devices(cl_platform_id platform, cl_uint capacity, cl_device_id *devices)

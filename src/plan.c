@@ -22,7 +22,7 @@ clattn_status clattn_plan_supports(const clattn_context *context, const clattn_p
     return ca_choose(context, problem, options, &choices, reason, reason_bytes);
 }
 
-/* ---- kernels ---------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 struct ca_kernels *ca_kernels_take(const clattn_plan *plan)
 {
@@ -96,7 +96,7 @@ static clattn_status create_kernels(clattn_plan *plan, cl_program program)
     return CLATTN_SUCCESS;
 }
 
-/* ---- making and releasing --------------------------------------------------------------------- */
+/* ---- making and releasing -------------------------------------------------------------------- */
 
 static void describe_operands(clattn_plan *plan)
 {

@@ -29,7 +29,7 @@ struct ca_operand {
 struct clattn_plan {
     clattn_context *context;
     struct ca_candidate candidate;
-    const char *why; /* this candidate, a static sentence */
+    const char *why;        /* this candidate, a static sentence */
     clattn_problem problem; /* normal */
     struct ca_operand operands[CA_NUM_ARGUMENTS];
     struct ca_ndrange range[CA_MAX_STAGES];

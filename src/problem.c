@@ -100,7 +100,7 @@ clattn_problem ca_problem_normal(const clattn_problem *p)
     return normal;
 }
 
-/* ---- checks ----------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t bytes)
 {

@@ -56,8 +56,9 @@ static int print_options(const struct ca_candidate *candidate, const clattn_prob
     if (length + 2 >= text_bytes)
         return 0;
     text[length++] = ' ';
-    length += (size_t)ca_tunables_print(candidate->family->tunables, candidate->family->num_tunables,
-                                        candidate->values, "-D", text + length, text_bytes - length);
+    length +=
+        (size_t)ca_tunables_print(candidate->family->tunables, candidate->family->num_tunables,
+                                  candidate->values, "-D", text + length, text_bytes - length);
     return length < text_bytes;
 }
 
@@ -129,8 +130,9 @@ static clattn_status build_and_check(clattn_context *ctx, const struct ca_candid
     return status;
 }
 
-/* Takes a program from the cache on disk, or builds and checks it, and keeps it, or the verdict that it does not work, in the context;
- * a failure that may pass, such as a lack of memory, is not kept. */
+/* Takes a program from the cache on disk, or builds and checks it, and keeps it, or the verdict
+ * that it does not work, in the context; a failure that may pass, such as a lack of memory, is not
+ * kept. */
 static clattn_status add(clattn_context *ctx, const struct ca_candidate *candidate,
                          const clattn_problem *p, const char *options, struct ca_program **added)
 {

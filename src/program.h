@@ -5,8 +5,8 @@
 #include "candidate.h"
 #include "context.h"
 
-/* The program of a candidate for a normal problem, from the context or built now. Borrowed: it lives
- * as long as the context. On failure *program is NULL and the log says why. */
+/* The program of a candidate for a normal problem, from the context or built now. Borrowed: it
+ * lives as long as the context. On failure *program is NULL and the log says why. */
 clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *candidate,
                              const clattn_problem *p, cl_program *program);
 

@@ -13,8 +13,8 @@
 #ifndef CA_PROGRAM_CACHE_H
 #define CA_PROGRAM_CACHE_H
 
-#include "family.h"
 #include "context.h"
+#include "family.h"
 
 /*
  * Looks a program up. True if the cache knows it: *verdict is then CLATTN_SUCCESS, with the program

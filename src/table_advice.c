@@ -74,7 +74,7 @@ static size_t find(const struct ca_candidate *list, size_t count,
     return n;
 }
 
-/* ---- the nearest ------------------------------------------------------------------------------ */
+/* ---- the nearest ----------------------------------------------------------------------------- */
 
 static int by_distance(const void *a, const void *b)
 {
@@ -110,7 +110,7 @@ size_t ca_table_nearest(const struct ca_table *table, const clattn_problem *p,
     return count;
 }
 
-/* ---- the portfolio ---------------------------------------------------------------------------- */
+/* ---- the portfolio --------------------------------------------------------------------------- */
 
 /* A candidate among the best of a neighbour. */
 struct appearance {

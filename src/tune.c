@@ -48,7 +48,7 @@ static clattn_status check(const clattn_context *ctx, const clattn_problem *prob
     return CLATTN_SUCCESS;
 }
 
-/* ---- groups ----------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 /* How a class gets its results. */
 enum state { KNOWN, RENEWAL, SEARCH };
@@ -139,7 +139,7 @@ static void limit(const struct ca_tuning *tuning, struct ca_group *groups, size_
     groups[0].later_seconds = isfinite(left) ? fmax(left - groups[0].max_seconds, 0.0) : 0.0;
 }
 
-/* ---- the tuning ------------------------------------------------------------------------------- */
+/* ---- the tuning ------------------------------------------------------------------------------ */
 
 static int is_spent(const struct ca_tuning *tuning)
 {

@@ -10,8 +10,8 @@
 /* One configuration tried on one problem, as it happens. */
 struct ca_tune_event {
     const clattn_tuning_progress *progress;
-    /* Of the group of alike problems. NULL while families are compared; what was measured then comes
-     * again when there is a space, if it is in it. */
+    /* Of the group of alike problems. NULL while families are compared; what was measured then
+     * comes again when there is a space, if it is in it. */
     const struct ca_space *space;
     const struct ca_candidate *candidate;
     size_t problem, config;
@@ -37,13 +37,14 @@ struct ca_tune_hooks {
     /* After each configuration; NULL: none. False ends the tuning. */
     bool (*event)(void *user, const struct ca_tune_event *event);
     /* What an interrupted session measured: fills known (of this space, problems by index within
-     * the group; called twice, with a space of few and then with one of all candidates) and returns how many; NULL: nothing. The array stays the hook's. */
+     * the group) and returns how many; NULL: nothing. Called twice: with a space of few candidates
+     * and with one of all. The array stays the hook's. */
     size_t (*known)(void *user, const struct ca_space *space, const clattn_problem *problems,
                     size_t count, const struct ca_known **known);
 };
 
-/* results: count of them, zero; hooks: not NULL. Failed configurations are banned in the store, the top of each
- * class is put there. */
+/* results: count of them, zero; hooks: not NULL. Failed configurations are banned in the store, the
+ * top of each class is put there. */
 clattn_status ca_tune(clattn_context *ctx, const clattn_problem *problems, size_t count,
                       const clattn_tuning_options *options, const struct ca_tune_hooks *hooks,
                       struct ca_tune_result *results);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- results ---------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 /* The entries that a class gets; the texts lie beside them. */
 struct entries {
@@ -113,7 +113,7 @@ static clattn_status report(struct ca_run *run, struct ca_session_result *result
     return status;
 }
 
-/* ---- the group -------------------------------------------------------------------------------- */
+/* ---- the group ------------------------------------------------------------------------------- */
 
 /* Readings that need not be made: of the families' comparison, and the hook's. The caller frees
  * the array. NULL without memory. */

@@ -24,7 +24,7 @@ struct ca_run {
     clattn_status failure; /* of the last one that is not */
 };
 
-/* ---- tune_bench.c: between the session and the measurer ---------------------------------------- */
+/* ---- tune_bench.c: between the session and the measurer -------------------------------------- */
 
 /* The bench and the callbacks of a session; their user is the run. */
 struct ca_bench ca_run_bench(struct ca_run *run);
@@ -44,7 +44,7 @@ void ca_run_tell_again(struct ca_run *run, size_t problem, const struct ca_candi
 void ca_run_note(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
                  const struct ca_reading *reading);
 
-/* ---- tune_seeds.c: which families are searched, from where ------------------------------------- */
+/* ---- tune_seeds.c: which families are searched, from where ----------------------------------- */
 
 enum { CA_MAX_FAMILIES = 16 };
 

@@ -10,7 +10,7 @@
 /* A family whose untuned candidate takes this many times longer than another's is not searched. */
 #define HOPELESS 3.0
 
-/* ---- families --------------------------------------------------------------------------------- */
+/* ---- families -------------------------------------------------------------------------------- */
 
 static size_t smallest(const struct ca_group *group)
 {
@@ -112,7 +112,7 @@ unsigned ca_run_compare(struct ca_run *run, struct ca_comparison *c)
     return worth;
 }
 
-/* ---- seeds ------------------------------------------------------------------------------------ */
+/* ---- seeds ----------------------------------------------------------------------------------- */
 
 static void add_seed(const struct ca_run *run, const struct ca_candidate *candidate,
                      struct ca_seeds *seeds)

@@ -14,7 +14,7 @@ int ca_tune_fits(const struct ca_candidate *candidate, const clattn_problem *p,
            NULL;
 }
 
-/* ---- parameters ------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 static size_t find_parameter(const struct ca_space *space, const char *name)
 {
@@ -85,7 +85,7 @@ static bool add_parameters(struct ca_space *space, unsigned families)
     return true;
 }
 
-/* ---- configurations --------------------------------------------------------------------------- */
+/* ---- configurations -------------------------------------------------------------------------- */
 
 /* The positions of a candidate's values. False if the space has not its family or a value. */
 static bool choices_of(const struct ca_space *space, const struct ca_candidate *candidate,

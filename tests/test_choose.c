@@ -28,7 +28,7 @@ static struct ca_candidate candidate(const struct fixture *f, size_t group_x)
     return tuned_candidate(text, &p, &f->context->device);
 }
 
-/* ---- filling the doors ------------------------------------------------------------------------ */
+/* ---- filling the doors ----------------------------------------------------------------------- */
 
 static void put(struct fixture *f, const char *problem, const struct tuned *t)
 {
@@ -127,7 +127,7 @@ static void ban(struct fixture *f, const char *problem, const struct ca_candidat
     ca_store_ban_candidate(f->context->store, c, &p, "it is wrong");
 }
 
-/* ---- looking at choices ----------------------------------------------------------------------- */
+/* ---- looking at choices ---------------------------------------------------------------------- */
 
 static clattn_status choose(const struct fixture *f, const char *problem, unsigned flags,
                             struct ca_choices *choices)
@@ -186,7 +186,7 @@ static size_t is_chosen(const struct fixture *f, const char *problem, const stru
     return found;
 }
 
-/* ---- the order -------------------------------------------------------------------------------- */
+/* ---- the order ------------------------------------------------------------------------------- */
 
 Test(choose, nothing_is_known) {
     struct fixture f;
@@ -217,8 +217,7 @@ Test(choose, every_door_in_order) {
     /* Another size of the class, and the class that was the nearest. */
     cr_expect_str_eq(chosen(&f, "fwd f32 h2 q120 k140 d32", CLATTN_PLAN_DEFAULT),
                      "O1 E2 E16 T4 N8 D");
-    cr_expect_str_eq(chosen(&f, "fwd f32 h2 q128 k256 d32", CLATTN_PLAN_DEFAULT),
-                     "E8 N2 N16 N4 D");
+    cr_expect_str_eq(chosen(&f, "fwd f32 h2 q128 k256 d32", CLATTN_PLAN_DEFAULT), "E8 N2 N16 N4 D");
     /* One that comes through several doors counts at the first. */
     override(&f, problem_text, 8);
     cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O8 E2 E16 T4 D");
@@ -301,7 +300,7 @@ Test(choose, defaults_are_never_crowded_out) {
     fixture_close(&f);
 }
 
-/* ---- what is passed over ---------------------------------------------------------------------- */
+/* ---- what is passed over --------------------------------------------------------------------- */
 
 /* Whatever its door, what is in quarantine is no choice, for all problems with the same programs. */
 Test(choose, quarantine_at_every_door) {
@@ -431,7 +430,7 @@ Test(choose, what_does_not_fit_the_problem) {
     free(document);
 }
 
-/* ---- flags ------------------------------------------------------------------------------------ */
+/* ---- flags ----------------------------------------------------------------------------------- */
 
 Test(choose, contradicting_options) {
     static const clattn_plan_options wrong[] = {
@@ -472,7 +471,7 @@ Test(choose, contradicting_options) {
     fixture_close(&f);
 }
 
-/* ---- plans ------------------------------------------------------------------------------------ */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 /* A plan with these flags runs a candidate, or with NULL any, for that reason. */
 static void expect_plan(struct fixture *f, unsigned flags, const struct ca_candidate *c,

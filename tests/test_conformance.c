@@ -257,7 +257,7 @@ static void run_example(struct fixture *f, const struct case_file *file, const c
     }
 }
 
-/* ---- all files, on every family --------------------------------------------------------------- */
+/* ---- all files, on every family -------------------------------------------------------------- */
 
 static int is_case(const struct dirent *entry)
 {

@@ -127,7 +127,7 @@ Test(override, arguments) {
     fixture_close(&f);
 }
 
-/* ---- the environment -------------------------------------------------------------------------- */
+/* ---- the environment ------------------------------------------------------------------------- */
 
 /* The value of an override's first tunable for a problem; 0 if there is none. */
 static size_t found(struct fixture *f, const char *problem)
@@ -190,7 +190,7 @@ Test(override, malformed_environment) {
     }
 }
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 Test(override, without_memory) {
     const struct ca_log silent = {0};
@@ -215,7 +215,7 @@ Test(override, without_memory) {
     cr_expect(faults_allocations_alive() == allocations);
 }
 
-/* ---- threads ---------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 struct worker {
     struct fixture *f;

@@ -182,7 +182,7 @@ Test(problem_class, what_is_rounded) {
     }
 }
 
-/* ---- pairs ------------------------------------------------------------------------------------ */
+/* ---- pairs ----------------------------------------------------------------------------------- */
 
 /* One thing changed. */
 static clattn_problem varied(struct rng *r, clattn_problem p)
@@ -294,7 +294,7 @@ Test(problem_class, order_of_distances) {
     cr_expect(isfinite(distance("fwd f32 q8 d8 scores=bias", "fwd f32 q8 d8 scores=raw")));
 }
 
-/* ---- the public function ---------------------------------------------------------------------- */
+/* ---- the public function --------------------------------------------------------------------- */
 
 Test(problem_class, arguments) {
     clattn_problem p = fixture_problem("fwd f32 q60 k60 d8");

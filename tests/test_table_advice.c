@@ -110,7 +110,7 @@ static const char *portfolio(const struct world *w, const char *problem, size_t 
 
 static const char problem[] = "fwd f32 h4 q256 k256 d32";
 
-/* ---- the nearest ------------------------------------------------------------------------------ */
+/* ---- the nearest ----------------------------------------------------------------------------- */
 
 Test(table_advice, nothing_is_known) {
     struct world *w = world_open();
@@ -170,7 +170,7 @@ Test(table_advice, what_does_not_fit_or_is_banned) {
     cr_expect_str_eq(nearest(w, problem, 0, 8), "16 8", "banned for other programs only");
 }
 
-/* ---- the portfolio ---------------------------------------------------------------------------- */
+/* ---- the portfolio --------------------------------------------------------------------------- */
 
 /* The one that is good on most devices comes first, then what covers the rest. */
 Test(table_advice, portfolio_covers_devices) {
@@ -276,7 +276,7 @@ Test(table_advice, without_memory) {
     cr_expect(faults_disarm() != NULL);
 }
 
-/* ---- the shipped table ------------------------------------------------------------------------ */
+/* ---- the shipped table ----------------------------------------------------------------------- */
 
 /* Entries of a device that is shipped are advised as they stand there; damage is no advice. */
 Test(table_advice, of_the_shipped_table) {

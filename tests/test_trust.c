@@ -104,7 +104,7 @@ Test(trust, programs_are_kept_on_disk) {
     cr_expect(system(command) == 0);
 }
 
-/* ---- damaged files: a driver may abort the process on a damaged binary, so none must see one ---- */
+/* ---- damaged files: a driver may abort the process on a damaged binary, so none must see one - */
 
 enum damage { TRUNCATED, HEADER_ALONE, FLIPPED_BIT, OTHER_KEY, FOREIGN, NUM_DAMAGES };
 

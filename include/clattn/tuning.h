@@ -47,7 +47,7 @@ CLATTN_BEGIN
 CLATTN_API clattn_status clattn_problem_class(const clattn_problem *problem, char *text,
                                               size_t text_bytes, size_t *needed);
 
-/* ---- the store -------------------------------------------------------------------------------- */
+/* ---- the store ------------------------------------------------------------------------------- */
 
 /** One thing that the store knows. The texts are borrowed for the duration of the visit. */
 typedef struct clattn_tuning_entry {
@@ -139,8 +139,8 @@ CLATTN_API clattn_status clattn_tuning_import(clattn_context *context, const cha
  * @retval CLATTN_FILE_ERROR        A file cannot be read, is not a store, or cannot be written.
  * @retval CLATTN_OUT_OF_MEMORY     No host memory.
  */
-CLATTN_API clattn_status clattn_tuning_merge(const char *const *paths, size_t count,
-                                             const char *to, char *reason, size_t reason_bytes);
+CLATTN_API clattn_status clattn_tuning_merge(const char *const *paths, size_t count, const char *to,
+                                             char *reason, size_t reason_bytes);
 
 /**
  * Removes entries and quarantine from the store.
@@ -156,7 +156,7 @@ CLATTN_API clattn_status clattn_tuning_merge(const char *const *paths, size_t co
 CLATTN_API clattn_status clattn_tuning_forget(clattn_context *context,
                                               const clattn_problem *problem, size_t *removed);
 
-/* ---- overrides -------------------------------------------------------------------------------- */
+/* ---- overrides ------------------------------------------------------------------------------- */
 
 /**
  * Makes plans of a class use a configuration, as long as the context lives. The environment
@@ -198,7 +198,7 @@ CLATTN_API clattn_status clattn_tuning_override_get(const clattn_context *contex
 CLATTN_API clattn_status clattn_tuning_override_clear(clattn_context *context,
                                                       const clattn_problem *problem);
 
-/* ---- tuning ----------------------------------------------------------------------------------- */
+/* ---- tuning ---------------------------------------------------------------------------------- */
 
 /** How far a tuning has come. The texts are borrowed for the duration of the call. */
 typedef struct clattn_tuning_progress {
@@ -207,26 +207,26 @@ typedef struct clattn_tuning_progress {
     const char *problem_class; /**< What is being worked on. */
     size_t problem;            /**< Its index among the problems given. */
     size_t num_problems;
-    size_t evaluations;       /**< Configurations tried so far, for all problems. */
-    double seconds;           /**< Since the beginning. */
-    double seconds_left;      /**< Estimated. */
+    size_t evaluations;        /**< Configurations tried so far, for all problems. */
+    double seconds;            /**< Since the beginning. */
+    double seconds_left;       /**< Estimated. */
     const char *configuration; /**< Tried last, "FAMILY NAME=value ...". */
-    const char *failure;      /**< Why that failed, NULL if it did not. */
-    double best;              /**< Seconds of this class's fastest so far; 0 if there is none. */
-    double untuned;           /**< Seconds of the choice without tuning; 0 if not known yet. */
+    const char *failure;       /**< Why that failed, NULL if it did not. */
+    double best;               /**< Seconds of this class's fastest so far; 0 if there is none. */
+    double untuned;            /**< Seconds of the choice without tuning; 0 if not known yet. */
 } clattn_tuning_progress;
 
 /** Not 0 ends the tuning early; what was found is kept. Must not call clattn with the context. */
 typedef int (*clattn_tuning_observer)(const clattn_tuning_progress *progress, void *user_data);
 
 typedef struct clattn_tuning_options {
-    size_t struct_size;   /**< sizeof(clattn_tuning_options). */
-    double seconds;       /**< For all problems together, overrun by one configuration at most; 0: 60, or
-                               no limit if evaluations is given. */
-    size_t evaluations;   /**< At most that many configurations; 0: no limit. */
-    const char *strategy; /**< NULL: "guided"; or ils, genetic, annealing, random, exhaustive. */
-    unsigned long long seed;         /**< The same seed makes the same choices. */
-    int again;                       /**< Not 0: also what the store holds already. */
+    size_t struct_size;      /**< sizeof(clattn_tuning_options). */
+    double seconds;          /**< For all problems together, overrun by one configuration at most;
+                                  0: 60, or no limit if evaluations is given. */
+    size_t evaluations;      /**< At most that many configurations; 0: no limit. */
+    const char *strategy;    /**< NULL: "guided"; or ils, genetic, annealing, random, exhaustive. */
+    unsigned long long seed; /**< The same seed makes the same choices. */
+    int again;               /**< Not 0: also what the store holds already. */
     clattn_tuning_observer observer; /**< NULL, or called after each configuration. */
     void *user_data;
 } clattn_tuning_options;
