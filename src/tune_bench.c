@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* ---- failures --------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 static const char *outcome_text(enum ca_outcome outcome)
 {
@@ -42,7 +42,7 @@ void ca_run_note(struct ca_run *run, size_t problem, const struct ca_candidate *
                            reason);
 }
 
-/* ---- the session's bench ---------------------------------------------------------------------- */
+/* ---- the session's bench --------------------------------------------------------------------- */
 
 static void bench_announce(void *user, const size_t *configs, size_t count)
 {
@@ -97,10 +97,11 @@ struct ca_bench ca_run_bench(struct ca_run *run)
                              .announce = run->measurer.announce ? bench_announce : NULL,
                              .build = bench_build,
                              .measure = bench_measure,
-                             .round = bench_round};
+                             .round = bench_round,
+                             .batch = run->measurer.batch};
 }
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 double ca_run_clock(void *user)
 {

@@ -179,7 +179,7 @@ const size_t lab_num_seeds[PROBLEMS] = {3, 2, 1};
 
 struct ca_bench lab_bench(struct lab *lab)
 {
-    return (struct ca_bench){lab, announced, build, measure, run_round};
+    return (struct ca_bench){lab, announced, build, measure, run_round, lab->batch};
 }
 
 void lab_run(struct lab *lab, size_t num_problems, const struct ca_session_options *given)

@@ -23,6 +23,7 @@ struct lab {
     size_t stop_at, stop_again_at;         /* events that answer false; 0: none */
     size_t breaks;                         /* configuration that fails in a race; 0: none */
     double first_slower;                   /* what the first of a round takes longer */
+    size_t batch;                          /* configurations chosen at once */
     size_t builds[ALL], measured[PROBLEMS][ALL];
     size_t raced[PROBLEMS][ALL]; /* rounds against others */
     size_t num_builds, num_rounds, num_announced, num_events;

@@ -54,10 +54,11 @@ struct ca_search *ca_search_create(const struct ca_space *space,
     search->unseen = malloc(count * sizeof *search->unseen);
     search->place = malloc(count * sizeof *search->place);
     search->neighbours = malloc((ca_space_max_neighbours(space) + 1) * sizeof(size_t));
+    search->beliefs = malloc(count * sizeof *search->beliefs);
     search->hopes = malloc((ca_space_max_neighbours(space) + 1) * sizeof(double));
     search->best = search->pending = CA_NO_CONFIG;
     if (!search->options.first || !search->times || !search->evaluated || !search->unseen ||
-        !search->place || !search->neighbours || !search->hopes)
+        !search->place || !search->neighbours || !search->beliefs || !search->hopes)
         goto failed;
     for (size_t config = 0; config < space->count; config++) {
         search->times[config] = NAN;
@@ -80,6 +81,7 @@ void ca_search_destroy(struct ca_search *search)
     ca_model_destroy(search->model);
     free(search->values);
     free(search->hopes);
+    free(search->beliefs);
     free(search->neighbours);
     free(search->place);
     free(search->unseen);
@@ -174,16 +176,38 @@ bool ca_search_suggest(struct ca_search *search, size_t *config)
     return true;
 }
 
-void ca_search_report(struct ca_search *search, size_t config, double time)
+static void evaluate(struct ca_search *search, size_t config, double time)
 {
-    if (ca_is_known(search, config))
-        return;
     const size_t last = search->space->count - search->num_evaluated - 1;
     const size_t moved = search->unseen[last];
     search->unseen[search->place[config]] = moved;
     search->place[moved] = search->place[config];
     search->evaluated[search->num_evaluated++] = config;
-    search->times[config] = time > 0.0 ? time : INFINITY;
+    search->times[config] = time;
+}
+
+/* True if it was only believed until now. */
+static bool end_belief(struct ca_search *search, size_t config)
+{
+    for (size_t n = 0; n < search->num_beliefs; n++) {
+        if (search->beliefs[n] != config)
+            continue;
+        search->beliefs[n] = search->beliefs[--search->num_beliefs];
+        return true;
+    }
+    return false;
+}
+
+void ca_search_report(struct ca_search *search, size_t config, double time)
+{
+    if (!(time > 0.0))
+        time = INFINITY;
+    if (end_belief(search, config))
+        search->times[config] = time;
+    else if (ca_is_known(search, config))
+        return;
+    else
+        evaluate(search, config, time);
     if (search->times[config] < INFINITY &&
         (search->best == CA_NO_CONFIG || time < search->times[search->best]))
         search->best = config;
@@ -192,6 +216,42 @@ void ca_search_report(struct ca_search *search, size_t config, double time)
         if (search->pending_proposed)
             search->calls->learn(search, search->state, config, search->times[config]);
     }
+}
+
+bool ca_search_believe(struct ca_search *search, size_t config)
+{
+    double time = INFINITY;
+
+    if (search->calls->adapts || ca_is_known(search, config))
+        return false;
+    if (search->best != CA_NO_CONFIG && search->model && ca_model_num_observed(search->model) > 0)
+        time = fmax(exp(ca_model_predict(search->model, config).mean), search->times[search->best]);
+    evaluate(search, config, time);
+    search->beliefs[search->num_beliefs++] = config;
+    search->pending = CA_NO_CONFIG;
+    return true;
+}
+
+void ca_search_disbelieve(struct ca_search *search)
+{
+    const size_t count = search->num_evaluated;
+    size_t kept = 0;
+
+    if (search->num_beliefs == 0)
+        return;
+    for (size_t n = 0; n < count; n++) {
+        const size_t config = search->evaluated[n];
+        if (!end_belief(search, config)) {
+            search->evaluated[kept++] = config;
+            continue;
+        }
+        search->times[config] = NAN;
+        search->place[config] = search->space->count - search->num_evaluated;
+        search->unseen[search->place[config]] = config;
+        search->num_evaluated--;
+    }
+    ca_model_destroy(search->model); /* it takes no observation back */
+    search->model = NULL;
 }
 
 size_t ca_search_best(const struct ca_search *search)

@@ -53,6 +53,14 @@ bool ca_search_suggest(struct ca_search *search, size_t *config);
  * evaluated. A second report of a configuration is ignored. */
 void ca_search_report(struct ca_search *search, size_t config, double time);
 
+/* Takes a suggestion for as fast as the model predicts (though not for the fastest) until its report,
+ * so that more can be suggested and built at once. False if its strategy learns from each time
+ * before it goes on. */
+bool ca_search_believe(struct ca_search *search, size_t config);
+
+/* Forgets beliefs that no report has come for: they are not evaluated. */
+void ca_search_disbelieve(struct ca_search *search);
+
 /* The neighbours of the fastest that are not evaluated, by a model the most promising first (the
  * first `max` of them are stored). Returns how many there are; 0 without memory or a success. */
 size_t ca_search_neighbours(struct ca_search *search, size_t *configs, size_t max);
@@ -61,7 +69,7 @@ size_t ca_search_neighbours(struct ca_search *search, size_t *configs, size_t ma
 size_t ca_search_best(const struct ca_search *search);
 size_t ca_search_num_evaluations(const struct ca_search *search);
 
-/* NaN if not evaluated, INFINITY if it failed. */
+/* NaN if not evaluated, INFINITY if it failed; what it is taken for is a time, too. */
 double ca_search_time(const struct ca_search *search, size_t config);
 
 /* How much is probably left, by a model of all reports so far. It errs on the side of doubt: on

@@ -168,21 +168,73 @@ static size_t choose(struct ca_task *task)
     return CA_NO_CONFIG;
 }
 
-/* The tasks take turns. */
-static void search(struct ca_session *session)
-{
-    size_t idle = 0;
+/* Configurations that are chosen before the first of them is tried. */
+struct batch {
+    struct ca_task *askers[CA_SESSION_BATCH];
+    size_t configs[CA_SESSION_BATCH], count;
+    size_t turn; /* of the tasks */
+    size_t idle; /* tasks in a row that want nothing */
+};
 
-    session->phase = CA_PHASE_SEARCH;
-    for (size_t turn = 0; idle < session->num_tasks && ca_session_may_try(session); turn++) {
-        struct ca_task *task = &session->tasks[turn % session->num_tasks];
+static size_t batch_size(const struct ca_session *session)
+{
+    const double left = ca_session_tries_left(session);
+    const size_t most =
+        session->bench->batch < CA_SESSION_BATCH ? session->bench->batch : CA_SESSION_BATCH;
+
+    return left < (double)most ? (size_t)fmax(left, 1.0) : most > 0 ? most : 1;
+}
+
+static bool is_in(const struct batch *batch, size_t config)
+{
+    for (size_t n = 0; n < batch->count; n++)
+        if (batch->configs[n] == config)
+            return true;
+    return false;
+}
+
+/* The tasks take turns. Several choices at once: each is believed to come out as its task's model
+ * says until it is tried; where that cannot be, a task has one. */
+static void draw(struct ca_session *session, struct batch *batch)
+{
+    const size_t size = batch_size(session);
+
+    batch->count = 0;
+    while (batch->count < size && batch->idle < session->num_tasks) {
+        struct ca_task *task = &session->tasks[batch->turn++ % session->num_tasks];
         if (session->phase == CA_PHASE_SEARCH && is_finish(session))
             session->phase = CA_PHASE_FINISH;
         const size_t config = choose(task);
-        idle = config == CA_NO_CONFIG ? idle + 1 : 0;
+        batch->idle = config == CA_NO_CONFIG ? batch->idle + 1 : 0;
         if (config == CA_NO_CONFIG)
             continue;
-        ca_session_try(task, config);
+        const bool believed = size > 1 && ca_search_believe(task->search, config);
+        if (!is_in(batch, config)) {
+            batch->askers[batch->count] = task;
+            batch->configs[batch->count++] = config;
+        } else if (!believed) {
+            break;
+        }
+        if (!believed && batch->count >= session->num_tasks)
+            break;
+    }
+}
+
+static void search(struct ca_session *session)
+{
+    const struct ca_bench *bench = session->bench;
+    struct batch batch = {.count = 0};
+
+    session->phase = CA_PHASE_SEARCH;
+    while (batch.idle < session->num_tasks && ca_session_may_try(session)) {
+        draw(session, &batch);
+        if (batch.count > 1 && bench->announce)
+            bench->announce(bench->user, batch.configs, batch.count);
+        for (size_t n = 0; n < batch.count && (n == 0 || ca_session_may_try(session)); n++)
+            if (!ca_session_trial(batch.askers[n], batch.configs[n])) /* for another's sake */
+                ca_session_try(batch.askers[n], batch.configs[n]);
+        for (size_t t = 0; t < session->num_tasks; t++)
+            ca_search_disbelieve(session->tasks[t].search);
     }
 }
 

@@ -13,12 +13,12 @@
 #include "search.h"
 #include "statistics.h"
 
-enum { CA_FINALISTS = 8, CA_TOP = 5, CA_SESSION_SEEDS = 16 };
+enum { CA_FINALISTS = 8, CA_TOP = 5, CA_SESSION_SEEDS = 16, CA_SESSION_BATCH = 16 };
 
 /* How configurations are tried. Each call may take long, and must return. */
 struct ca_bench {
     void *user;
-    /* Hint: these will be built first, in this order; may build some ahead. NULL: not wanted. */
+    /* Hint: these will be built next, in this order; may build some ahead. NULL: not wanted. */
     void (*announce)(void *user, const size_t *configs, size_t count);
     /* Builds and self-checks; the outcome, no times. Keeps the program: no configuration is built
      * twice. */
@@ -29,6 +29,10 @@ struct ca_bench {
                     struct ca_reading *reading);
     /* One interleaved round: one time of each, in this order; INFINITY for one that fails. */
     void (*round)(void *user, size_t problem, const size_t *configs, size_t count, double *times);
+    /* How many configurations of the search are chosen, and announced, before the first of them is
+     * built. 0 or 1: each with all that is known; more is worse informed. Same results for the same
+     * seed and batch. */
+    size_t batch;
 };
 
 struct ca_session_problem {

@@ -13,6 +13,7 @@ struct ca_strategy_calls {
     size_t (*propose)(struct ca_search *search, void *state);
     /* The time of what it proposed, new or known; INFINITY if it failed. */
     void (*learn)(struct ca_search *search, void *state, size_t config, double time);
+    bool adapts; /* learns from each time: there is no going on without it */
 };
 
 extern const struct ca_strategy_calls ca_strategy_guided, ca_strategy_ils, ca_strategy_genetic,
@@ -37,6 +38,8 @@ struct ca_search {
     double *values;         /* of the model's observations */
     size_t pending;         /* suggested, not reported */
     bool pending_proposed;  /* ... by the strategy */
+    size_t *beliefs;        /* evaluated, but not reported */
+    size_t num_beliefs;
 };
 
 static inline bool ca_is_known(const struct ca_search *search, size_t config)

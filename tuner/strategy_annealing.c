@@ -50,5 +50,5 @@ static void learn(struct ca_search *search, void *state, size_t config, double t
         annealing->here = config;
 }
 
-const struct ca_strategy_calls ca_strategy_annealing = {"annealing", create, destroy, propose,
-                                                        learn};
+const struct ca_strategy_calls ca_strategy_annealing = {"annealing", create, destroy,
+                                                        propose,     learn,  true};

@@ -81,4 +81,5 @@ static size_t propose(struct ca_search *search, void *state)
     return ca_search_any_neighbour(search, mother);
 }
 
-const struct ca_strategy_calls ca_strategy_genetic = {"genetic", create, destroy, propose, learn};
+const struct ca_strategy_calls ca_strategy_genetic = {"genetic", create, destroy,
+                                                      propose,   learn,  true};

@@ -75,4 +75,5 @@ static void learn(struct ca_search *search, void *state, size_t config, double t
     (void)time;
 }
 
-const struct ca_strategy_calls ca_strategy_guided = {"guided", create, destroy, propose, learn};
+const struct ca_strategy_calls ca_strategy_guided = {"guided", create, destroy,
+                                                     propose,  learn,  false};

@@ -75,4 +75,4 @@ static void learn(struct ca_search *search, void *state, size_t config, double t
     ils->kicked = false;
 }
 
-const struct ca_strategy_calls ca_strategy_ils = {"ils", create, destroy, propose, learn};
+const struct ca_strategy_calls ca_strategy_ils = {"ils", create, destroy, propose, learn, true};

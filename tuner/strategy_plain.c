@@ -37,7 +37,7 @@ static void learn(struct ca_search *search, void *state, size_t config, double t
     (void)time;
 }
 
-const struct ca_strategy_calls ca_strategy_random = {"random", create, destroy, propose_random,
-                                                     learn};
+const struct ca_strategy_calls ca_strategy_random = {"random",       create, destroy,
+                                                     propose_random, learn,  false};
 const struct ca_strategy_calls ca_strategy_exhaustive = {"exhaustive", create, destroy,
-                                                         propose_next, learn};
+                                                         propose_next, learn,  false};

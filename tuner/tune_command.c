@@ -332,6 +332,7 @@ static int run(struct tuning *tuning, char *const *argv)
         .program = access("/proc/self/exe", X_OK) == 0 ? "/proc/self/exe" : argv[0],
         .device = tuning->options.device,
         .timeout = tuning->options.timeout,
+        .builders = tuning->options.builders,
         .patience = patience,
         .user = tuning,
     };

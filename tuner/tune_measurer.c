@@ -144,8 +144,15 @@ static void round_of(void *user, size_t problem, const struct ca_candidate *cand
 static void announce(void *user, const struct ca_candidate *candidates, size_t count)
 {
     struct ca_tune_measurer *m = user;
+    struct ca_candidate *unknown = calloc(count, sizeof *unknown);
+    struct ca_reading reading;
+    size_t num = 0;
 
-    m->within.announce(m->within.user, candidates, count);
+    for (size_t n = 0; unknown && n < count; n++)
+        if (!recall_build(m, &candidates[n], &reading))
+            unknown[num++] = candidates[n];
+    m->within.announce(m->within.user, unknown, num);
+    free(unknown);
 }
 
 struct ca_measurer ca_tune_measurer_calls(struct ca_tune_measurer *measurer)
@@ -154,5 +161,6 @@ struct ca_measurer ca_tune_measurer_calls(struct ca_tune_measurer *measurer)
                                 .announce = measurer->within.announce ? announce : NULL,
                                 .build = build,
                                 .measure = measure,
-                                .round = round_of};
+                                .round = round_of,
+                                .batch = measurer->within.batch};
 }

@@ -2,6 +2,7 @@
 #include "tune_options.h"
 #include "../bench/workloads.h"
 #include "commands.h"
+#include "worker_builders.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -37,6 +38,7 @@ const char tune_help[] =
     "  --strategy NAME   guided (default), ils, genetic, annealing, random, exhaustive\n"
     "  --seed N          of the search, default 1\n"
     "  --timeout SECONDS for building one configuration, and for measuring it; default 20\n"
+    "  --builders N      processes that compile ahead; default one for each of up to four cores\n"
     "  --json [FILE]     print the result as JSON, or write it to a file as well\n"
     "  --record FILE     write all that was measured as a Kernel Tuner cache file\n"
     "  --t4 FILE         ... as T4 results; one file per problem: FILE-1, FILE-2, ... if several\n"
@@ -170,6 +172,16 @@ static bool parse_timeout(const char *text, double *timeout)
     return parse_positive(text, timeout, &rest) && *rest == '\0';
 }
 
+static bool parse_builders(const char *text, int *builders)
+{
+    uint64_t count;
+
+    if (!parse_count(text, 0, &count) || count > CA_BUILDERS)
+        return false;
+    *builders = (int)count;
+    return true;
+}
+
 enum {
     DEVICE,
     PROBLEM,
@@ -183,6 +195,7 @@ enum {
     RECORD,
     T4,
     TIMEOUT,
+    BUILDERS,
     HELP,
     VERSION
 };
@@ -200,6 +213,7 @@ static const struct option words[] = {
     {"record", required_argument, NULL, RECORD},
     {"t4", required_argument, NULL, T4},
     {"timeout", required_argument, NULL, TIMEOUT},
+    {"builders", required_argument, NULL, BUILDERS},
     {"help", no_argument, NULL, HELP},
     {"version", no_argument, NULL, VERSION},
     {NULL, 0, NULL, 0},
@@ -227,6 +241,8 @@ static bool take(int word, const char *text, struct tune_options *options)
         return true;
     case TIMEOUT:
         return parse_timeout(text, &options->timeout);
+    case BUILDERS:
+        return parse_builders(text, &options->builders);
     case AGAIN:
         options->again = true;
         return true;
@@ -288,8 +304,12 @@ static enum tune_action parse_words(int argc, char **argv, struct tune_options *
 
 enum tune_action tune_options_parse(int argc, char **argv, struct tune_options *options)
 {
-    *options = (struct tune_options){
-        .device = "", .seconds = 60.0, .strategy = CA_GUIDED, .seed = 1, .timeout = 20.0};
+    *options = (struct tune_options){.device = "",
+                                     .seconds = 60.0,
+                                     .strategy = CA_GUIDED,
+                                     .seed = 1,
+                                     .timeout = 20.0,
+                                     .builders = ca_builders_automatic()};
     enum tune_action action = parse_words(argc, argv, options);
     if (action == TUNE_RUN && optind < argc) {
         fprintf(stderr, "clattn-tune: '%s' is neither a command nor an option; --help shows all\n",

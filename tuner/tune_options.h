@@ -14,6 +14,7 @@ struct tune_options {
     enum ca_strategy strategy;
     uint64_t seed;
     double timeout; /* seconds of one configuration */
+    int builders;   /* processes that compile ahead */
     bool again, quiet, json;
     const char *json_file;             /* NULL: standard output */
     const char *record_file, *t4_file; /* NULL: none */

@@ -18,7 +18,8 @@ enum { MOST_START_FAILURES = 3, MOST_DEATHS = 16 };
 struct ca_worker {
     struct ca_worker_options options;
     struct ca_process process;
-    bool doubtful; /* its driver may be spoilt: replace it */
+    struct ca_builders *builders; /* NULL: none */
+    bool doubtful;                /* its driver may be spoilt: replace it */
     clattn_problem *problems;
     size_t num_problems;
     double *best;               /* seconds, of each problem; 0 if not known */
@@ -30,10 +31,18 @@ struct ca_worker {
 
 struct ca_worker *ca_worker_create(const struct ca_worker_options *options)
 {
+    const struct ca_builders_options builders = {.count = options->builders,
+                                                 .program = options->program,
+                                                 .device = options->device,
+                                                 .timeout = options->timeout,
+                                                 .patience = options->patience,
+                                                 .user = options->user};
     struct ca_worker *worker = calloc(1, sizeof *worker);
 
-    if (worker)
-        worker->options = *options;
+    if (!worker)
+        return NULL;
+    worker->options = *options;
+    worker->builders = options->builders > 0 ? ca_builders_create(&builders) : NULL;
     return worker;
 }
 
@@ -41,6 +50,7 @@ void ca_worker_destroy(struct ca_worker *worker)
 {
     if (!worker)
         return;
+    ca_builders_destroy(worker->builders);
     ca_process_end(&worker->process);
     free(worker->built);
     free(worker->best);
@@ -250,6 +260,8 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
     struct ca_worker *worker = user;
     bool worn;
 
+    if (worker->builders)
+        ca_builders_run(worker->builders, candidate);
     do {
         if (!ready(worker)) {
             fail_untried(reading);
@@ -258,6 +270,15 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
         worn = is_worn(worker, candidate);
         build_here(worker, candidate, reading);
     } while (is_suspect(worker, worn, reading));
+    if (worker->builders)
+        ca_builders_judge(worker->builders, candidate, reading);
+}
+
+static void announce(void *user, const struct ca_candidate *candidates, size_t count)
+{
+    struct ca_worker *worker = user;
+
+    ca_builders_announce(worker->builders, candidates, count);
 }
 
 static void measure(void *user, size_t problem, const struct ca_candidate *candidate, double best,
@@ -355,7 +376,12 @@ clattn_status ca_worker_open(struct ca_worker *worker, const clattn_problem *pro
     struct ca_sentence how;
     clattn_status status;
 
-    *measurer = (struct ca_measurer){worker, NULL, build, measure, round_of};
+    *measurer =
+        (struct ca_measurer){.user = worker, .build = build, .measure = measure, .round = round_of};
+    if (worker->builders) {
+        measurer->announce = announce;
+        measurer->batch = (size_t)worker->options.builders;
+    }
     if (!copies || !best) {
         free(best);
         free(copies);
@@ -367,6 +393,8 @@ clattn_status ca_worker_open(struct ca_worker *worker, const clattn_problem *pro
     worker->problems = copies;
     worker->num_problems = count;
     worker->best = best;
+    if (worker->builders)
+        ca_builders_open(worker->builders, open_request(worker));
     if (worker->process.pid > 0 &&
         (open_problems(worker, &status, &how) != CA_ANSWERED || status != CLATTN_SUCCESS))
         worker->doubtful = true; /* what it opens anew will tell */

@@ -249,30 +249,35 @@ static enum ca_asked wait_for_line(struct ca_process *process, double seconds,
     process->filled = 0;
     while (asked == CA_STOPPED) {
         const double left = deadline - ca_process_clock();
+        const double wait = fmin(fmax(ceil(1e3 * left), 0.0), TICK_MILLISECONDS);
         struct pollfd answers = {.fd = process->answers, .events = POLLIN};
-        if (left <= 0.0)
-            return CA_LATE;
-        if (poll(&answers, 1, (int)fmin(ceil(1e3 * left), TICK_MILLISECONDS)) > 0)
+        if (poll(&answers, 1, (int)wait) > 0)
             asked = receive(process);
+        else if (left <= 0.0)
+            return CA_LATE;
         else if (!patience(user))
             return CA_STOPPED;
     }
     return asked;
 }
 
-enum ca_asked ca_process_ask(struct ca_process *process, json_t *request, double seconds,
-                             ca_patience *patience, void *user, json_t **answer,
-                             struct ca_sentence *how)
+bool ca_process_request(struct ca_process *process, json_t *request)
 {
-    enum ca_asked asked = CA_DIED;
-
-    *answer = NULL;
     if (process->words >= 0 && ftruncate(process->words, 0) != 0) {
         close(process->words);
         process->words = -1;
     }
-    if (send_request(process, request))
-        asked = wait_for_line(process, seconds, patience, user);
+    process->asked = send_request(process, request);
+    return process->asked;
+}
+
+enum ca_asked ca_process_answer(struct ca_process *process, double seconds, ca_patience *patience,
+                                void *user, json_t **answer, struct ca_sentence *how)
+{
+    enum ca_asked asked =
+        process->asked ? wait_for_line(process, seconds, patience, user) : CA_DIED;
+
+    *answer = NULL;
     if (asked == CA_ANSWERED) {
         *answer = json_loads(process->line, 0, NULL);
         if (*answer)
@@ -288,4 +293,12 @@ enum ca_asked ca_process_ask(struct ca_process *process, json_t *request, double
     }
     ca_process_end(process);
     return asked;
+}
+
+enum ca_asked ca_process_ask(struct ca_process *process, json_t *request, double seconds,
+                             ca_patience *patience, void *user, json_t **answer,
+                             struct ca_sentence *how)
+{
+    ca_process_request(process, request);
+    return ca_process_answer(process, seconds, patience, user, answer, how);
 }

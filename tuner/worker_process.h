@@ -14,7 +14,8 @@
 enum { CA_WORKER_REQUESTS = 3, CA_WORKER_ANSWERS = 4 };
 
 struct ca_process {
-    pid_t pid; /* 0: not running */
+    pid_t pid;  /* 0: not running */
+    bool asked; /* has taken the last request */
     int requests, answers, words;
     char *line; /* of the answer that is being read */
     size_t filled, capacity;
@@ -36,11 +37,18 @@ double ca_process_clock(void);
 /* argv[0] is the program's path, or its name on the PATH. */
 bool ca_process_start(struct ca_process *process, const char *const *argv, struct ca_sentence *why);
 
-/* Takes the request over. *answer is the caller's to release if there is one, else NULL and `how`
- * says what it did, as in "exited with status 3". Unless it answered, the process is ended. */
+/* Takes the request over and waits for its answer, which is the caller's to release if there is one,
+ * else NULL and `how` says what it did, as in "exited with status 3". Unless it answered, the
+ * process is ended. */
 enum ca_asked ca_process_ask(struct ca_process *process, json_t *request, double seconds,
                              ca_patience *patience, void *user, json_t **answer,
                              struct ca_sentence *how);
+
+/* The same in two parts, so that several processes work at once. False if it took no request: then
+ * its answer is that it died. */
+bool ca_process_request(struct ca_process *process, json_t *request);
+enum ca_asked ca_process_answer(struct ca_process *process, double seconds, ca_patience *patience,
+                                void *user, json_t **answer, struct ca_sentence *how);
 
 /* Kills it, with its own children. */
 void ca_process_end(struct ca_process *process);
