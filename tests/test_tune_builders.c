@@ -179,14 +179,14 @@ Test(tune_builders, of_the_program) {
     tune_run_open(&run);
     setenv("TUNE_FAULTS_COMPILED", tune_path(&run, "compiled"), 1);
     cr_assert(tune_run(&run, FAULTY_PROGRAM,
-                       "--problem '" SMALL "' --budget 6 --seed 3 --builders 0") == 0,
+                       "--problem '" SMALL "' --budget 8 --seed 3 --builders 0") == 0,
               "%s", run.text);
     const size_t alone = tune_count_lines(tune_path(&run, "compiled"), "-D");
     cr_assert(tune_run(&run, FAULTY_PROGRAM,
-                       "--problem '" SMALL "' --budget 6 --seed 3 --again --builders 2") == 0,
+                       "--problem '" SMALL "' --budget 8 --seed 3 --again --builders 2") == 0,
               "%s", run.text);
     const size_t both = tune_count_lines(tune_path(&run, "compiled"), "-D") - alone;
-    cr_assert(alone >= 6 && both >= alone + 2, "%zu, %zu", alone, both);
+    cr_assert(alone >= 8 && both >= alone + 4, "%zu, %zu", alone, both);
     cr_assert(eq(int, tune_run(&run, TUNE_PROGRAM, "--builders 17"), 2));
     cr_assert(eq(int, tune_run(&run, TUNE_PROGRAM, "--builders few"), 2));
     tune_run_close(&run);
