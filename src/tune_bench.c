@@ -86,7 +86,7 @@ static void bench_round(void *user, size_t problem, const size_t *configs, size_
         ca_tune_candidate(run->space, configs[n], &candidates[n]);
     run->measurer.round(run->measurer.user, problem, candidates, count, times);
     for (size_t n = 0; n < count; n++)
-        if (!(times[n] < INFINITY))
+        if (times[n] == INFINITY)
             ca_store_ban_candidate(run->tuning->ctx->store, &candidates[n],
                                    &run->group->problems[problem], "fails in a race");
 }

@@ -39,8 +39,9 @@ static void list_families(const struct ca_run *run, struct ca_comparison *c)
     }
 }
 
-/* Takes over what an interrupted tuning measured; the others' outcome becomes CA_NUM_OUTCOMES. */
-static void recall(const struct ca_run *run, struct ca_comparison *c)
+/* Takes over what an interrupted tuning measured and returns how many; the others' outcome becomes
+ * CA_NUM_OUTCOMES. */
+static size_t recall(const struct ca_run *run, struct ca_comparison *c)
 {
     const struct ca_tune_hooks *hooks = run->tuning->hooks;
     struct ca_space *space = ca_tune_space_of(c->candidates, c->count);
@@ -49,6 +50,7 @@ static void recall(const struct ca_run *run, struct ca_comparison *c)
         space && hooks->known
             ? hooks->known(hooks->user, space, run->group->problems, run->group->count, &known)
             : 0;
+    size_t recalled = 0;
 
     for (size_t n = 0; n < c->count; n++) {
         c->readings[n].outcome = CA_NUM_OUTCOMES;
@@ -56,8 +58,10 @@ static void recall(const struct ca_run *run, struct ca_comparison *c)
             if (known[k].problem == c->problem &&
                 known[k].config == ca_tune_config(space, &c->candidates[n]))
                 c->readings[n] = known[k].reading;
+        recalled += c->readings[n].outcome != CA_NUM_OUTCOMES;
     }
     ca_space_destroy(space);
+    return recalled;
 }
 
 static void measure_family(struct ca_run *run, struct ca_comparison *c, size_t n, double best)
@@ -94,7 +98,9 @@ unsigned ca_run_compare(struct ca_run *run, struct ca_comparison *c)
     list_families(run, c);
     if (c->count == 1)
         return ca_family_bit(c->candidates[0].family);
-    recall(run, c);
+    const size_t num_known = recall(run, c);
+    if (num_known == 0 && run->measurer.announce)
+        run->measurer.announce(run->measurer.user, c->candidates, c->count);
     for (size_t n = 0; n < c->count && !run->tuning->ended; n++) {
         if (c->readings[n].outcome == CA_NUM_OUTCOMES)
             measure_family(run, c, n, isinf(best) ? 0.0 : best);
