@@ -41,7 +41,8 @@ enum fact {
 };
 
 /* What a difference costs in ca_class_distance(), in doublings of seq_q, and what a factor of two
- * costs beside. Estimates; only their order matters much. Exact facts are defined to the compiler. */
+ * costs beside. Estimates; only their order matters much. Exact facts are defined to the
+ * compiler. */
 static const struct {
     int exact;
     double difference, doubling;
@@ -74,7 +75,7 @@ static const struct {
     [WINDOW_RIGHT] = {0, 0, 0.5},       /* likewise */
     [SEQ_Q] = {0, 0, 1},                /* blocks of queries: how many groups, how full */
     [SEQ_KV] = {0, 0, 0.5},             /* only the length of a loop, and what the cache holds */
-    [HEADS] = {0, 0, 0.5},              /* only how many groups */
+    [HEADS] = {0, 0, 1},                /* how many groups: too few leave units idle */
     [RATIO] = {0, 0, 0.25},             /* how often the cache has K and V already */
 };
 
