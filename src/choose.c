@@ -11,10 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Entries of a class farther away than this say less than what is known of the device: two halvings
- * or doublings of one size. */
-#define NEAR 2.0
-
 /* Choices that are kept for defaults: all that is known may fail. */
 enum { ROOM_FOR_DEFAULTS = 8 };
 
@@ -136,7 +132,7 @@ static void add_nearest(struct search *s)
                 continue;
             other = ca_problem_representative(&other); /* foreign files may round otherwise */
             const double distance = ca_class_distance(&s->representative, &other);
-            if (distance > 0.0 && distance <= NEAR &&
+            if (distance > 0.0 && distance <= CA_CLASS_NEAR &&
                 (distance < least || (distance == least && table == s->view.own))) {
                 least = distance;
                 nearest = &table->classes[n];
@@ -147,14 +143,16 @@ static void add_nearest(struct search *s)
     add_entries(s, nearest, 1, CA_NEAREST);
 }
 
-static void add_shipped(struct search *s)
+static clattn_status add_shipped(struct search *s)
 {
     struct ca_candidate candidates[CA_TABLE_TOP];
-    const size_t count =
-        ca_shipped_find(s->ctx->shipped, s->p, &s->ctx->device, candidates, CA_TABLE_TOP);
+    size_t count;
+    const clattn_status status =
+        ca_shipped_find(s->ctx->shipped, s->p, &s->ctx->device, candidates, CA_TABLE_TOP, &count);
 
     for (size_t n = 0; n < count; n++)
         add(s, &candidates[n], CA_SHIPPED);
+    return status;
 }
 
 /* One candidate of each family, in order of preference. */
@@ -224,6 +222,7 @@ static clattn_status choose(const clattn_context *ctx, const clattn_problem *p, 
                        .representative = ca_problem_representative(p),
                        .view = ca_store_lock(ctx->store),
                        .choices = choices};
+    clattn_status status = CLATTN_SUCCESS;
     struct ca_candidate candidate;
 
     if (!(flags & CLATTN_PLAN_UNTUNED)) {
@@ -235,10 +234,15 @@ static clattn_status choose(const clattn_context *ctx, const clattn_problem *p, 
         add_nearest(&s);
     if (!(flags & CLATTN_PLAN_KNOWN_ONLY)) {
         if (choices->count == 0) /* it is read when first asked: milliseconds */
-            add_shipped(&s);
+            status = add_shipped(&s);
         add_defaults(&s);
     }
     ca_store_unlock(ctx->store);
+    if (status != CLATTN_SUCCESS) {
+        choices->count = 0;
+        ca_reason(reason, reason_bytes, "no host memory for the shipped table");
+        return status;
+    }
     if (choices->count > 0)
         return CLATTN_SUCCESS;
     if (flags & CLATTN_PLAN_KNOWN_ONLY) {

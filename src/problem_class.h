@@ -23,4 +23,8 @@ int ca_classes_alike(const clattn_problem *a, const clattn_problem *b);
  * options). Symmetric. INFINITY if results of one say nothing about the other. */
 double ca_class_distance(const clattn_problem *a, const clattn_problem *b);
 
+/* Results of a class farther away than this say less than what is known of the device: two halvings
+ * or doublings of one size. */
+#define CA_CLASS_NEAR 2.0
+
 #endif

@@ -29,28 +29,35 @@ void ca_shipped_destroy(struct ca_shipped *shipped)
     free(shipped);
 }
 
-/* The table; empty if memory ran out. */
+/* The table; NULL without memory, and then it is read when it is asked next. */
 static const struct ca_table *table_of(struct ca_shipped *shipped)
 {
     char reason[CA_REASON_BYTES];
 
     pthread_mutex_lock(&shipped->lock);
     if (!shipped->parsed)
-        ca_table_parse(shipped->document, strlen(shipped->document), &shipped->table, reason,
-                       sizeof reason);
-    shipped->parsed = 1;
+        shipped->parsed =
+            ca_table_read(shipped->document, strlen(shipped->document), &shipped->table, reason,
+                          sizeof reason) != CLATTN_OUT_OF_MEMORY;
+    const struct ca_table *table = shipped->parsed ? &shipped->table : NULL;
     pthread_mutex_unlock(&shipped->lock);
-    return &shipped->table;
+    return table;
 }
 
-size_t ca_shipped_find(struct ca_shipped *shipped, const clattn_problem *p,
-                       const clattn_device_info *dev, struct ca_candidate *candidates, size_t most)
+clattn_status ca_shipped_find(struct ca_shipped *shipped, const clattn_problem *p,
+                              const clattn_device_info *dev, struct ca_candidate *candidates,
+                              size_t most, size_t *count)
 {
-    return ca_table_nearest(table_of(shipped), p, dev, candidates, most);
+    const struct ca_table *table = table_of(shipped);
+
+    *count = 0;
+    return table ? ca_table_nearest(table, p, dev, candidates, most, count) : CLATTN_OUT_OF_MEMORY;
 }
 
 size_t ca_shipped_portfolio(struct ca_shipped *shipped, const clattn_problem *p,
                             const clattn_device_info *dev, struct ca_candidate *seeds, size_t most)
 {
-    return ca_table_portfolio(table_of(shipped), p, dev, seeds, most);
+    const struct ca_table *table = table_of(shipped);
+
+    return table ? ca_table_portfolio(table, p, dev, seeds, most) : 0;
 }

@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A class farther away than this says less than what is known of the device: two halvings or
- * doublings of one size. */
-#define NEAR 2.0
-
 /* How much slower a candidate is taken to be where it was not among the best. */
 #define UNCOVERED 4.0
 
@@ -20,7 +16,7 @@ struct neighbour {
     double distance;
 };
 
-/* NULL with *count 0 if there is none, or without memory; the caller frees it. */
+/* NULL with *count 0 without memory; the caller frees it. */
 static struct neighbour *list_neighbours(const struct ca_table *table,
                                          const clattn_problem *representative, size_t *count)
 {
@@ -29,7 +25,7 @@ static struct neighbour *list_neighbours(const struct ca_table *table,
     *count = 0;
     for (size_t d = 0; d < table->num_devices; d++)
         all += table->devices[d].num_classes;
-    struct neighbour *list = all ? malloc(all * sizeof *list) : NULL;
+    struct neighbour *list = malloc((all ? all : 1) * sizeof *list);
     for (size_t d = 0; list && d < table->num_devices; d++) {
         const struct ca_device_table *device = &table->devices[d];
         for (size_t n = 0; n < device->num_classes; n++) {
@@ -85,29 +81,33 @@ static int by_distance(const void *a, const void *b)
     return (x->class > y->class) - (x->class < y->class); /* the table's order */
 }
 
-size_t ca_table_nearest(const struct ca_table *table, const clattn_problem *p,
-                        const clattn_device_info *dev, struct ca_candidate *candidates, size_t most)
+clattn_status ca_table_nearest(const struct ca_table *table, const clattn_problem *p,
+                               const clattn_device_info *dev, struct ca_candidate *candidates,
+                               size_t most, size_t *count)
 {
     const clattn_problem representative = ca_problem_representative(p);
-    size_t num_neighbours, count = 0;
+    size_t num_neighbours;
     struct neighbour *neighbours = list_neighbours(table, &representative, &num_neighbours);
 
+    *count = 0;
+    if (!neighbours)
+        return CLATTN_OUT_OF_MEMORY;
     if (num_neighbours > 0)
         qsort(neighbours, num_neighbours, sizeof *neighbours, by_distance);
-    for (size_t n = 0; n < num_neighbours && neighbours[n].distance <= NEAR; n++) {
+    for (size_t n = 0; n < num_neighbours && neighbours[n].distance <= CA_CLASS_NEAR; n++) {
         const struct ca_device_table *device = neighbours[n].device;
         const struct ca_class *class = neighbours[n].class;
         if (!ca_device_table_is(device, dev))
             continue;
-        for (size_t e = 0; e < class->num_entries && count < most; e++) {
-            struct ca_candidate *candidate = &candidates[count];
-            count += fitting(&class->entries[e], p, dev, candidate) &&
-                     !is_banned(device, candidate, &representative) &&
-                     find(candidates, count, candidate) == count;
+        for (size_t e = 0; e < class->num_entries && *count < most; e++) {
+            struct ca_candidate *candidate = &candidates[*count];
+            *count += fitting(&class->entries[e], p, dev, candidate) &&
+                      !is_banned(device, candidate, &representative) &&
+                      find(candidates, *count, candidate) == *count;
         }
     }
     free(neighbours);
-    return count;
+    return CLATTN_SUCCESS;
 }
 
 /* ---- the portfolio --------------------------------------------------------------------------- */

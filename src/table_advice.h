@@ -7,10 +7,10 @@
 
 /* What was fastest on this device, whatever its driver, for the problem's class, then for others
  * that are near enough, the nearest first: at most `most` candidates that fit and that the table
- * does not ban, none twice. Returns how many. */
-size_t ca_table_nearest(const struct ca_table *table, const clattn_problem *p,
-                        const clattn_device_info *dev, struct ca_candidate *candidates,
-                        size_t most);
+ * does not ban, none twice; *count of them. CLATTN_OUT_OF_MEMORY or CLATTN_SUCCESS. */
+clattn_status ca_table_nearest(const struct ca_table *table, const clattn_problem *p,
+                               const clattn_device_info *dev, struct ca_candidate *candidates,
+                               size_t most, size_t *count);
 
 /*
  * At most `most` candidates that fit, none twice, which together cover all devices and classes of

@@ -96,8 +96,11 @@ static const char *nearest(const struct world *w, const char *problem, size_t d,
 {
     const clattn_problem parsed = fixture_problem(problem), p = ca_problem_normal(&parsed);
     struct ca_candidate candidates[8];
+    size_t count;
 
-    return said(candidates, ca_table_nearest(&w->table, &p, &w->infos[d], candidates, most));
+    cr_expect(ca_table_nearest(&w->table, &p, &w->infos[d], candidates, most, &count) ==
+              CLATTN_SUCCESS);
+    return said(candidates, count);
 }
 
 static const char *portfolio(const struct world *w, const char *problem, size_t d, size_t most)
@@ -272,7 +275,10 @@ Test(table_advice, without_memory) {
     }
     cr_expect(failures > 2, "%zu", failures);
     faults_arm(FAULT_MEMORY, 0, 0);
-    cr_expect(ca_table_nearest(&w->table, &p, &w->infos[0], seeds, 8) == 0);
+    size_t nearest_count = 7;
+    cr_expect(ca_table_nearest(&w->table, &p, &w->infos[0], seeds, 8, &nearest_count) ==
+              CLATTN_OUT_OF_MEMORY);
+    cr_expect(nearest_count == 0);
     cr_expect(faults_disarm() != NULL);
 }
 
@@ -293,9 +299,15 @@ Test(table_advice, of_the_shipped_table) {
         cr_assert(shipped != NULL);
         shipped->document = damaged ? document + 1 : document;
         for (int again = 0; again < 2; again++) {
-            cr_expect_str_eq(
-                said(candidates, ca_shipped_find(shipped, &p, &w->infos[0], candidates, 8)),
-                damaged ? "" : "2");
+            size_t count = 7;
+            faults_arm(FAULT_MEMORY, 0, 0); /* a lack of memory passes */
+            cr_expect(ca_shipped_find(shipped, &p, &w->infos[0], candidates, 8, &count) ==
+                      CLATTN_OUT_OF_MEMORY);
+            faults_disarm();
+            cr_expect(count == 0);
+            cr_expect(ca_shipped_find(shipped, &p, &w->infos[0], candidates, 8, &count) ==
+                      CLATTN_SUCCESS);
+            cr_expect_str_eq(said(candidates, count), damaged ? "" : "2");
             cr_expect_str_eq(
                 said(candidates, ca_shipped_portfolio(shipped, &p, &w->infos[0], candidates, 8)),
                 damaged ? "" : "2 4");

@@ -60,6 +60,7 @@ CLATTN_API const char *clattn_family_name(size_t index);
  * @retval CLATTN_NOT_TUNED         CLATTN_PLAN_KNOWN_ONLY, and nothing is known.
  * @retval CLATTN_UNSUPPORTED       No family can, or the one forced cannot, or no family or
  *                                  tunable has that name, or a value is not among its candidates.
+ * @retval CLATTN_OUT_OF_MEMORY     No host memory for what was tuned elsewhere.
  */
 CLATTN_API clattn_status clattn_plan_supports(const clattn_context *context,
                                               const clattn_problem *problem,
