@@ -1,150 +1,125 @@
+#define _POSIX_C_SOURCE 200809L /* gmtime_r, sysconf */
 #include "results.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <time.h>
+#include <unistd.h>
 
-json_t *results_device(const clattn_device_info *info)
+/* What follows `key` and a colon in /proc/cpuinfo; false if it is not there. */
+static bool find_fact(const char *key, char *value, size_t bytes)
 {
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, "
-        "s:I, s:b, s:b, s:b, s:b}",
-        "name", info->name, "vendor", info->vendor, "type", target_type_name(info->type), "driver",
-        info->driver_version, "version", info->device_version, "platform", info->platform_name,
-        "platform_version", info->platform_version, "opencl_version", (int)info->opencl_version,
-        "opencl_c_version", (int)info->opencl_c_version, "compute_units", (int)info->compute_units,
-        "address_bits", (int)info->address_bits, "vector_width_float",
-        (int)info->vector_width_float, "max_work_group_size", (json_int_t)info->max_work_group_size,
-        "local_memory_bytes", (json_int_t)info->local_memory_bytes, "global_memory_bytes",
-        (json_int_t)info->global_memory_bytes, "max_allocation_bytes",
-        (json_int_t)info->max_allocation_bytes, "local_memory_dedicated",
-        info->local_memory_dedicated != 0, "compiler_available", info->compiler_available != 0,
-        "fp16", info->fp16 != 0, "fp64", info->fp64 != 0);
+    FILE *stream = fopen("/proc/cpuinfo", "r");
+    char line[512];
+    bool found = false;
+
+    while (stream != NULL && !found && fgets(line, sizeof line, stream) != NULL) {
+        const char *colon = strchr(line, ':');
+        if (colon == NULL || strncmp(line, key, strlen(key)) != 0)
+            continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        snprintf(value, bytes, "%.*s", (int)strcspn(colon, "\n"), colon);
+        found = value[0] != '\0';
+    }
+    if (stream != NULL)
+        fclose(stream);
+    return found;
 }
 
-/* null where JSON has no such number. */
-static json_t *number(double value)
+/* x86 names its model, some other architectures the hardware; elsewhere only the instruction set is
+ * known. */
+static void name_host(struct run_results *results)
 {
-    return isfinite(value) ? json_real(value) : json_null();
+    struct utsname system;
+
+    if (uname(&system) < 0) {
+        snprintf(results->system, sizeof results->system, "unknown");
+        snprintf(results->processor, sizeof results->processor, "unknown");
+        return;
+    }
+    snprintf(results->system, sizeof results->system, "%.40s %.60s", system.sysname,
+             system.release);
+    if (!find_fact("model name", results->processor, sizeof results->processor) &&
+        !find_fact("Hardware", results->processor, sizeof results->processor))
+        snprintf(results->processor, sizeof results->processor, "%.60s", system.machine);
 }
 
-static json_t *numbers(const struct samples *samples, double unit)
-{
-    json_t *array = json_array();
-
-    for (size_t n = 0; n < samples->count; n++)
-        json_array_append_new(array, number(samples->value[n] * unit));
-    return array;
-}
-
-json_t *results_milliseconds(const struct samples *seconds)
-{
-    return json_pack("{s:o, s:o, s:o}", "median", number(samples_median(seconds) * 1e3), "minimum",
-                     number(samples_minimum(seconds) * 1e3), "samples", numbers(seconds, 1e3));
-}
-
-json_t *results_ratio(const struct ca_interval *ratio)
-{
-    return json_pack("{s:o, s:o, s:o}", "median", number(ratio->middle), "low", number(ratio->low),
-                     "high", number(ratio->high));
-}
-
-json_t *results_error(const struct worst *worst, const char *against)
-{
-    return json_pack("{s:s, s:o, s:o, s:o, s:I}", "against", against, "worst", number(worst->error),
-                     "bound", number(worst->bound), "ratio", number(worst->ratio), "results",
-                     (json_int_t)worst->results);
-}
-
-/* The three load averages of Linux; null elsewhere. */
-static json_t *make_load(void)
-{
-    FILE *stream = fopen("/proc/loadavg", "r");
-    double load[3];
-
-    if (stream == NULL)
-        return json_null();
-    const int count = fscanf(stream, "%lf %lf %lf", &load[0], &load[1], &load[2]);
-    fclose(stream);
-    return count == 3 ? json_pack("[f, f, f]", load[0], load[1], load[2]) : json_null();
-}
-
-json_t *results_new(const char *schema, const struct target *target)
+void results_begin(struct run_results *results)
 {
     const time_t now = time(NULL);
-    char date[32];
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    struct tm utc;
 
-    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-    return json_pack("{s:s, s:s, s:s, s:o, s:o}", "schema", schema, "date", date, "clattn",
-                     clattn_version_string(), "device", results_device(target->info), "load",
-                     make_load());
+    memset(results, 0, sizeof *results);
+    if (gmtime_r(&now, &utc) != NULL)
+        strftime(results->date, sizeof results->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    snprintf(results->clattn, sizeof results->clattn, "%s", clattn_version_string());
+    results->processors = processors > 0 ? (unsigned)processors : 1;
+    name_host(results);
 }
 
-bool results_dump(const char *path, json_t *object, struct message *why)
+struct device_run *results_add(struct run_results *results)
 {
-    int failed = object == NULL;
+    struct device_run *devices =
+        realloc(results->devices, (results->count + 1) * sizeof *results->devices);
 
-    if (!failed && strcmp(path, "-") == 0)
-        failed = json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0 ||
-                 putchar('\n') == EOF;
-    else if (!failed)
-        failed = json_dump_file(object, path, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0;
-    json_decref(object);
-    return !failed || message_set(why, "%s: the results cannot be written", path);
+    if (devices == NULL)
+        return NULL;
+    results->devices = devices;
+    struct device_run *run = &devices[results->count++];
+    memset(run, 0, sizeof *run);
+    run->info.struct_size = sizeof run->info;
+    for (size_t n = 0; n < sizeof run->load / sizeof *run->load; n++)
+        run->load[n] = NAN;
+    return run;
 }
 
-/* What the untuned choice came to; null if it was not asked for. */
-static json_t *make_untuned(const struct record *r)
+void device_run_free(struct device_run *run)
 {
-    if (r->untuned == NULL)
-        return json_null();
-    const bool measured = r->untuned_seconds.count > 0;
-    return json_pack("{s:s, s:o, s:o}", "configuration", r->untuned, "milliseconds",
-                     measured ? results_milliseconds(&r->untuned_seconds) : json_null(), "error",
-                     measured ? results_error(&r->untuned_worst, r->against) : json_null());
+    for (size_t n = 0; n < run->count; n++)
+        record_free(&run->records[n]);
+    free(run->records);
+    memset(run, 0, sizeof *run);
 }
 
-static json_t *make_record(const struct record *r)
+void results_free(struct run_results *results)
 {
-    const double seconds = samples_median(&r->seconds);
-
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "name",
-        r->name, "problem", r->problem, "configuration", r->configuration, "family", r->family,
-        "tunables", r->tunables, "origin", record_origin(r->reason), "reason", r->reason,
-        "workspace_bytes", (json_int_t)r->workspace_bytes, "flops", number(r->flops),
-        "milliseconds", results_milliseconds(&r->seconds), "gflops",
-        number(seconds > 0.0 ? r->flops / seconds * 1e-9 : 0.0), "peak_share",
-        number(samples_median(&r->share)), "gain",
-        r->untuned_seconds.count > 0 ? results_ratio(&r->gain) : json_null(), "untuned",
-        make_untuned(r), "error", results_error(&r->worst, r->against), "ok", record_ok(r));
+    for (size_t n = 0; n < results->count; n++)
+        device_run_free(&results->devices[n]);
+    free(results->devices);
+    memset(results, 0, sizeof *results);
 }
 
-static json_t *make_peak(const struct samples *samples)
+static int ascending(const void *left, const void *right)
 {
-    return json_pack("{s:o, s:o}", "median", number(samples_median(samples)), "samples",
-                     numbers(samples, 1.0));
+    const double a = *(const double *)left, b = *(const double *)right;
+
+    return (a > b) - (a < b);
 }
 
-static json_t *make_peaks(const struct peak_samples *peaks)
+double device_run_noise(const struct device_run *run)
 {
-    return json_pack("{s:o, s:{s:s, s:i, s:i}, s:o, s:o}", "fma_gflops", make_peak(&peaks->fma),
-                     "fma_form", "operation", peaks->form.operation, "lanes",
-                     (int)peaks->form.lanes, "chains", (int)peaks->form.chains, "read_gbytes",
-                     make_peak(&peaks->read), "copy_gbytes", make_peak(&peaks->copy));
-}
+    double *widths = calloc(run->count * RECORD_MOST_OUTCOMES + 1, sizeof *widths), noise = 0.0;
+    size_t count = 0;
 
-bool results_write(const char *path, const struct target *target, const struct peak_samples *peaks,
-                   const struct record *records, size_t count, struct message *why)
-{
-    json_t *run = results_new("clattn-bench-run-1", target);
-    json_t *results = json_array();
-
-    for (size_t n = 0; n < count; n++)
-        json_array_append_new(results, make_record(&records[n]));
-    json_object_set_new(run, "peaks", make_peaks(peaks));
-    json_object_set_new(run, "results", results);
-    return results_dump(path, run, why);
+    if (widths == NULL)
+        return NAN;
+    for (size_t r = 0; r < run->count; r++) {
+        for (size_t n = 0; n < run->records[r].count; n++) {
+            const struct samples *seconds = &run->records[r].outcome[n].seconds;
+            if (seconds->count == 0)
+                continue;
+            const struct ca_interval median = ca_median(seconds->value, seconds->count);
+            widths[count++] = (median.high - median.low) / 2.0 / median.middle;
+        }
+    }
+    if (count > 0) {
+        qsort(widths, count, sizeof *widths, ascending);
+        noise = (widths[count / 2] + widths[(count - 1) / 2]) / 2.0;
+    }
+    free(widths);
+    return noise;
 }
