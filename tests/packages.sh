@@ -3,6 +3,8 @@
 #   build   compile the library and clattn-bench
 #   device  the CPU as an OpenCL device (PoCL), for machines without another
 #   test    what the tests need besides
+#   peers   libraries that clattn-bench compares with
+#   cpus    Mesa's OpenCL on the CPU, and what Intel's is fetched with (bench/drivers.sh)
 # As root, or with sudo. When nothing is missing it only looks; where there is no apt-get it names
 # the packages and goes on.
 set -eu
@@ -31,7 +33,6 @@ for topic in "$@"; do
         need opencl-headers
         need ocl-icd-opencl-dev
         need libjansson-dev
-        need zlib1g-dev
         need libxxhash-dev
         need zlib1g-dev
         ;;
@@ -49,8 +50,19 @@ for topic in "$@"; do
         need oclgrind oclgrind
         need pocl-opencl-icd
         ;;
+    peers)
+        need libclblast-dev
+        need libopenblas-dev
+        need libdnnl-dev
+        need gnuplot-nox gnuplot
+        ;;
+    cpus)
+        need mesa-opencl-icd
+        need python3 python3
+        need python3-venv
+        ;;
     *)
-        echo "usage: sh tests/packages.sh build|device|test..." >&2
+        echo "usage: sh tests/packages.sh build|device|test|peers|cpus..." >&2
         exit 2
         ;;
     esac
