@@ -12,14 +12,23 @@ struct results {
     float *scores;
 };
 
+/* Of the arithmetic that results are held to. */
+enum precision {
+    PRECISION_SINGLE, /* u = 2^-24: what clattn promises. */
+    PRECISION_HALF    /* u = 2^-11, or 2^-8 for bf16 storage: libraries that multiply and add in f16
+                       * or TF32, or keep scores and weights in the dtype of storage. For o alone. */
+};
+
 /* Computes rows (batch, head, query) of the problem in double precision, straight from the formula
  * in clattn/problem.h, and compares o, lse and scores. Small problems are computed whole, large
  * ones at rows spread over all of it, the first and the last among them.
  *
- * The bound: with u = 2^-24, a sum of n terms in f32 is off by at most 6 sqrt(n) u sum|terms|, but
- * for odds below 1e-7 (N. J. Higham, T. Mary, "A New Approach to Probabilistic Rounding Error
- * Analysis", 2019); errors of the scores reach the output through the softmax's derivative. */
+ * The bound: with the unit roundoff u of the precision, a sum of n terms is off by at most
+ * 6 sqrt(n) u sum|terms|, but for odds below 1e-7 (N. J. Higham, T. Mary, "A New Approach to
+ * Probabilistic Rounding Error Analysis", 2019); errors of the scores reach the output through the
+ * softmax's derivative. In half precision that would excuse a result of zeros, so there the errors
+ * of different weights are taken as independent, and sums of terms of either sign as small. */
 bool check_results(const struct attention_case *attention, const struct results *results,
-                   struct worst *worst, struct message *why);
+                   enum precision precision, struct worst *worst, struct message *why);
 
 #endif

@@ -251,7 +251,7 @@ bool measurement_check(struct measurement *m, const struct attention_case *atten
     if (!make_results(m, attention, &results, why))
         return false;
     if (attention->o.data == NULL)
-        ok = check_results(attention, &results, worst, why);
+        ok = check_results(attention, &results, PRECISION_SINGLE, worst, why);
     else
         compare_case(worst, attention, results.o, results.scores, by_dtype);
     free_results(&results);

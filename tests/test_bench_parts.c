@@ -113,7 +113,7 @@ Test(bench_check, accepts_what_is_right_and_nothing_else) {
         o[n] = n < count / 2 ? 1.25f : 0.0f;
     struct worst worst = {.results = 0};
     const struct results results = {.o = o};
-    cr_assert(check_results(&attention, &results, &worst, &why), "%s", why.text);
+    cr_assert(check_results(&attention, &results, PRECISION_SINGLE, &worst, &why), "%s", why.text);
     cr_assert(eq(sz, worst.results, count));
     cr_assert(worst_ok(&worst), "error %g, bound %g", worst.error, worst.bound);
 
@@ -123,7 +123,8 @@ Test(bench_check, accepts_what_is_right_and_nothing_else) {
         for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
             o[n] = wrong[w];
             worst = (struct worst){.results = 0};
-            cr_assert(check_results(&attention, &results, &worst, &why), "%s", why.text);
+            cr_assert(check_results(&attention, &results, PRECISION_SINGLE, &worst, &why), "%s",
+                      why.text);
             cr_assert(not(worst_ok(&worst)), "%g passed as element %zu", (double)wrong[w], n);
         }
         o[n] = kept;
