@@ -1,4 +1,5 @@
-/* How far a run has come: on a terminal one line that is redrawn, with the time left. */
+/* How far a run has come: on a terminal one line that is redrawn, with the time left; and a sign of
+ * life for the program that started this one. */
 #ifndef CLATTN_BENCH_OUTLOOK_H
 #define CLATTN_BENCH_OUTLOOK_H
 
@@ -6,19 +7,27 @@
 #include <stddef.h>
 #include <stdio.h>
 
+/* The environment's name for the descriptor of an inherited pipe. What is being done goes there, a
+ * line each time it changes and at least one a second, terminal or not. */
+#define OUTLOOK_HEARTBEAT "CLATTN_BENCH_HEARTBEAT"
+
 struct outlook {
     FILE *to;
-    bool shown;   /* On a terminal, and not quiet. */
-    bool drawn;   /* A line is on the screen. */
-    double begin; /* By timing_clock(). */
-    double done, total; /* Weights of the problems: what they are expected to cost. */
-    double last;        /* When it was drawn last. */
+    bool shown;           /* On a terminal, and not quiet. */
+    bool drawn;           /* A line is on the screen. */
+    int heart;            /* The pipe, or -1. */
+    size_t index, count;  /* Problems done and to be done in all. */
+    double begin;         /* By timing_clock(). */
+    double done, total;   /* Weights of the problems: what they are expected to cost. */
+    double redrawn, beat; /* When it was drawn, and written to the pipe, last. */
+    char what[128];       /* Was written to the pipe last. */
 };
 
-/* Draws to a terminal only; `total` is the sum of the weights to come. */
-void outlook_open(struct outlook *outlook, FILE *to, bool quiet, double total);
+/* Draws to a terminal only; `total` is the sum of the weights of the `count` problems to come. Takes
+ * the pipe out of the environment: it is not for this program's children. */
+void outlook_open(struct outlook *outlook, FILE *to, bool quiet, size_t count, double total);
 
-/* `what` is being done, a part (0 to 1) of a problem of that weight. Redraws at most 5 times a
+/* `what` is being done, a part (0 to 1) of a problem of that weight is. Redraws at most 5 times a
  * second. */
 void outlook_update(struct outlook *outlook, const char *what, double weight, double part);
 

@@ -1,31 +1,14 @@
-#define _POSIX_C_SOURCE 200809L /* isatty, fileno */
 #include "progress.h"
+#include "terminal.h"
 #include "worker_process.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 /* Seconds between two drawings: the rounds of a race follow each other fast. */
 #define LEAST_PAUSE 0.05
 
-enum { BAR = 20, LEAST_WIDTH = 40, MOST_WIDTH = 200 };
-
-static bool is_terminal(FILE *to)
-{
-    const char *kind = getenv("TERM");
-
-    return isatty(fileno(to)) && kind && strcmp(kind, "dumb") != 0;
-}
-
-bool ca_progress_colours(FILE *to)
-{
-    const char *wish = getenv("NO_COLOR");
-
-    return is_terminal(to) && !(wish && *wish);
-}
+enum { BAR = 20 };
 
 const char *ca_time_print(double seconds, char text[CA_TIME_TEXT])
 {
@@ -48,7 +31,7 @@ const char *ca_time_print(double seconds, char text[CA_TIME_TEXT])
 void ca_progress_open(struct ca_progress *progress, FILE *to, bool quiet, double budget)
 {
     *progress = (struct ca_progress){
-        .to = to, .quiet = quiet, .terminal = is_terminal(to), .budget = budget};
+        .to = to, .quiet = quiet, .terminal = ca_terminal(to), .budget = budget};
 }
 
 void ca_progress_clear(struct ca_progress *progress)
@@ -75,17 +58,8 @@ void ca_progress_say(struct ca_progress *progress, const char *format, ...)
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
-static size_t width_of(FILE *to)
-{
-    struct winsize size;
-    const size_t width =
-        ioctl(fileno(to), TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
-
-    return width < LEAST_WIDTH ? LEAST_WIDTH : width > MOST_WIDTH ? MOST_WIDTH : width;
-}
-
 struct line {
-    char text[2 * MOST_WIDTH];
+    char text[2 * CA_TERMINAL_MOST];
     size_t length;
 };
 
@@ -120,7 +94,7 @@ static void add_time(struct line *line, const struct ca_progress *progress)
 
 static void draw(struct ca_progress *progress)
 {
-    const int width = (int)width_of(progress->to);
+    const int width = (int)ca_terminal_width(progress->to);
     struct line line = {.length = 0};
     char best[CA_TIME_TEXT];
 

@@ -37,9 +37,6 @@ void ca_progress_say(struct ca_progress *progress, const char *format, ...);
 /* Takes the redrawn line away. */
 void ca_progress_clear(struct ca_progress *progress);
 
-/* Whether a stream takes colours: a terminal, and neither NO_COLOR nor TERM=dumb. */
-bool ca_progress_colours(FILE *to);
-
 /* "1.23 ms". */
 enum { CA_TIME_TEXT = 24 };
 const char *ca_time_print(double seconds, char text[CA_TIME_TEXT]);
