@@ -5,11 +5,14 @@
 #include "case.h"
 
 /* Floating-point operations of the two products, 2 * (dim_qk + dim_v) for each pair that is
- * visible, counted from the case's own masks, lengths, windows and causality. */
+ * visible, counted from the case's own mask, bias (-inf hides), lengths, windows and causality; 0 without
+ * memory to count in. */
 double case_flops(const struct attention_case *attention);
 
-/* Bytes that any implementation must move: each element of q, o, lse, bias and mask in use once (a
- * broadcast one once, not once per use), and each key and value that at least one query sees. */
+/* Bytes that any implementation must move, what broadcasts once: the queries that see a key, the
+ * keys and values that a query sees, mask and bias where causality, windows and lengths leave a
+ * pair; all of o, lse and scores. Slopes, sinks and lengths, a few floats, are left out. Only the
+ * results without memory to count in. */
 double case_bytes(const struct attention_case *attention);
 
 /* How many sets of tensors take turns so that a problem which memory limits is not measured from
