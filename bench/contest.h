@@ -1,4 +1,4 @@
-/* Plans for one case, taking turns: what disturbs the machine disturbs all of them alike. */
+/* Implementations of one case, taking turns: what disturbs the machine disturbs all of them alike. */
 #ifndef CLATTN_BENCH_CONTEST_H
 #define CLATTN_BENCH_CONTEST_H
 
@@ -10,25 +10,36 @@
 #define CONTEST_MOST 16
 
 struct contestant {
-    struct measurement *measurement;
-    struct samples *seconds;
-    struct worst *worst;
+    struct measurement *measurement; /* Of a plan of ours. */
+    struct outcome *outcome;
 };
 
+/* Called right before and right after each sample of the first contestant. */
+typedef bool contest_beside(void *user, struct message *why);
+
+/* Who fails or is wrong has an outcome that says so, and takes no further part. */
 struct contest {
     struct contestant contestant[CONTEST_MOST];
     size_t count;
-    uint64_t random; /* Not 0; shuffles the order of each round. */
+    uint64_t random;        /* Not 0; shuffles the order of each round. */
+    contest_beside *beside; /* May be NULL. */
+    void *user;
 };
 
-/* Executes each until the device has settled. */
-bool contest_warm_up(const struct contest *contest, struct message *why);
+/* Executes each until its device has settled. */
+void contest_warm_up(const struct contest *contest);
 
-/* Takes the results of each one's last execution into account. */
-bool contest_check(const struct contest *contest, const struct attention_case *attention,
-                   struct message *why);
+/* Compares the results of each. */
+void contest_check(const struct contest *contest, const struct attention_case *attention);
 
-/* One sample of each, in an order drawn anew. */
+/* One sample of each, in an order drawn anew. False, with nothing added, if `beside` failed or the
+ * user has interrupted it; *why is "" then. */
 bool contest_round(struct contest *contest, struct message *why);
+
+/* Whether anybody still takes part. */
+bool contest_goes_on(const struct contest *contest);
+
+/* The longest that one execution of any of them takes. */
+double contest_slowest(const struct contest *contest);
 
 #endif

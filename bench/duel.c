@@ -67,7 +67,7 @@ static bool open_all(struct duel *duel, struct message *why)
         struct duellist *d = &duel->duellist[n];
         const bool ok =
             n == 0 ? measurement_open(&d->measurement, &duel->target, &duel->attention, &d->options,
-                                      &reason)
+                                      1, &reason)
                    : measurement_open_beside(&d->measurement, &duel->duellist[0].measurement,
                                              &duel->attention, &d->options, &reason);
         if (!ok)
@@ -77,39 +77,44 @@ static bool open_all(struct duel *duel, struct message *why)
     return true;
 }
 
+/* Who is out of the contest leaves nothing to compare with. */
+static bool all_right(const struct duel *duel, struct message *why)
+{
+    for (size_t n = 0; n < duel->count; n++)
+        if (duel->duellist[n].outcome.state != OUTCOME_MEASURED)
+            return message_set(why, "'%.100s': %.400s", duel->duellist[n].name,
+                               duel->duellist[n].outcome.why.text);
+    return true;
+}
+
 static bool race(struct duel *duel, const struct settings *settings, struct message *why)
 {
     struct contest contest = {.count = duel->count, .random = 1};
 
     for (size_t n = 0; n < duel->count; n++) {
         struct duellist *d = &duel->duellist[n];
-        contest.contestant[n] = (struct contestant){&d->measurement, &d->seconds, &d->worst};
+        contest.contestant[n] =
+            (struct contestant){.measurement = &d->measurement, .outcome = &d->outcome};
     }
-    if (!contest_check(&contest, &duel->attention, why) || !contest_warm_up(&contest, why))
-        return false;
+    contest_check(&contest, &duel->attention);
+    contest_warm_up(&contest);
     const double begin = timing_clock();
     const size_t rounds = (size_t)settings->rounds;
-    for (size_t n = 0; n < rounds; n++) {
+    for (size_t n = 0; n < rounds && all_right(duel, why); n++) {
         if (n >= FEWEST_ROUNDS && timing_clock() - begin >= settings->seconds)
             break;
-        if (!contest_round(&contest, why))
-            return false;
+        contest_round(&contest, why);
     }
+    contest_check(&contest, &duel->attention); /* a kernel may go wrong when run often */
+    if (!all_right(duel, why))
+        return false;
     for (size_t n = 0; n < duel->count; n++) {
         struct duellist *d = &duel->duellist[n];
-        d->median = ca_median(d->seconds.value, d->seconds.count);
-        d->ratio =
-            ca_paired_ratio(d->seconds.value, duel->duellist[0].seconds.value, d->seconds.count);
+        const struct samples *seconds = &d->outcome.seconds;
+        d->median = ca_median(seconds->value, seconds->count);
+        d->outcome.ratio = ca_paired_ratio(seconds->value, duel->duellist[0].outcome.seconds.value,
+                                           seconds->count);
     }
-    return contest_check(&contest, &duel->attention,
-                         why); /* a kernel may go wrong when run often */
-}
-
-static bool all_right(const struct duel *duel, struct message *why)
-{
-    for (size_t n = 0; n < duel->count; n++)
-        if (!worst_ok(&duel->duellist[n].worst))
-            return message_set(why, "the results of '%.200s' are wrong", duel->duellist[n].name);
     return true;
 }
 
@@ -124,8 +129,7 @@ static bool run_duel(struct duel *duel, const struct settings *settings,
         race(duel, settings, why)) {
         if (settings->json == NULL || strcmp(settings->json, "-") != 0)
             duel_print(duel);
-        ok = (settings->json == NULL || duel_write(settings->json, duel, why)) &&
-             all_right(duel, why);
+        ok = settings->json == NULL || duel_write(settings->json, duel, why);
     }
     for (size_t n = 0; n < duel->opened; n++)
         measurement_close(&duel->duellist[n].measurement);

@@ -3,17 +3,14 @@
 #define CLATTN_BENCH_DUEL_H
 
 #include "contest.h"
-#include "statistics.h"
 
 struct duellist {
     const char *name; /* As on the command line. */
     char *family;     /* Owned; the name's first word, the rest are tunables. */
     clattn_plan_options options;
     struct measurement measurement;
-    struct samples seconds;
-    struct worst worst;
+    struct outcome outcome;
     struct ca_interval median;
-    struct ca_interval ratio; /* The time over the first one's, round by round. */
 };
 
 struct duel {

@@ -17,10 +17,8 @@ static void print_row(const struct duel *duel, size_t index)
     printf("%2zu %10.4f  %9.4f .. %-9.4f ", index + 1, d->median.middle * 1e3, d->median.low * 1e3,
            d->median.high * 1e3);
     if (index > 0)
-        printf(" %8.4f  %7.4f .. %-7.4f  %s", d->ratio.middle, d->ratio.low, d->ratio.high,
-               duel_verdict(&d->ratio));
-    if (!worst_ok(&d->worst))
-        printf("  WRONG: off by %.3g, %.3g is allowed", d->worst.error, d->worst.bound);
+        printf(" %8.4f  %7.4f .. %-7.4f  %s", d->outcome.ratio.middle, d->outcome.ratio.low,
+               d->outcome.ratio.high, duel_verdict(&d->outcome.ratio));
     printf("\n   %s\n   %s\n", d->measurement.configuration, d->measurement.info.reason);
 }
 
@@ -29,7 +27,7 @@ void duel_print(const struct duel *duel)
     const clattn_device_info *info = duel->target.info;
 
     printf("%s\n%.75s, driver %.20s\n%zu rounds\n\n", duel->problem, info->name,
-           info->driver_version, duel->duellist[0].seconds.count);
+           info->driver_version, duel->duellist[0].outcome.seconds.count);
     printf("   %10s  %-22s  %8s  %-18s  %s\n", "ms", "95 % of its median", "to first",
            "95 % of the ratio", "verdict");
     for (size_t n = 0; n < duel->count; n++)
@@ -39,14 +37,14 @@ void duel_print(const struct duel *duel)
 static json_t *make_duellist(const struct duel *duel, size_t index)
 {
     const struct duellist *d = &duel->duellist[index];
-    const char *verdict = index > 0 ? duel_verdict(&d->ratio) : NULL;
+    const char *verdict = index > 0 ? duel_verdict(&d->outcome.ratio) : NULL;
 
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:s?, s:o, s:b}", "name", d->name, "configuration",
-                     d->measurement.configuration, "origin",
-                     record_origin(d->measurement.info.reason), "milliseconds",
-                     results_milliseconds(&d->seconds), "ratio",
-                     index > 0 ? results_ratio(&d->ratio) : json_null(), "verdict", verdict,
-                     "error", results_error(&d->worst, "reference"), "ok", worst_ok(&d->worst));
+    return json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:s?, s:o, s:b}", "name", d->name, "configuration",
+        d->measurement.configuration, "origin", record_origin(d->measurement.info.reason),
+        "milliseconds", results_milliseconds(&d->outcome.seconds), "ratio",
+        index > 0 ? results_ratio(&d->outcome.ratio) : json_null(), "verdict", verdict, "error",
+        results_error(&d->outcome.worst, "reference"), "ok", worst_ok(&d->outcome.worst));
 }
 
 bool duel_write(const char *path, const struct duel *duel, struct message *why)

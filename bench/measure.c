@@ -1,6 +1,6 @@
 #include "measure.h"
 #include "compare.h"
-#include "timing.h"
+#include "statistics.h"
 #include "values.h"
 
 #include <stdio.h>
@@ -67,30 +67,46 @@ static struct sizes output_sizes(const clattn_problem *p)
     };
 }
 
-static bool make_buffers(struct measurement *m, const struct attention_case *attention,
-                         struct message *why)
+static bool make_sets(struct measurement *m, size_t copies, struct message *why)
+{
+    m->sets = calloc(copies, sizeof *m->sets);
+    if (m->sets == NULL)
+        return message_set(why, "no memory for a measurement");
+    m->copies = copies;
+    for (size_t n = 0; n < copies; n++)
+        m->sets[n].struct_size = sizeof *m->sets;
+    return true;
+}
+
+static bool make_buffers(struct measurement *m, clattn_forward *set,
+                         const struct attention_case *attention, struct message *why)
 {
     const struct sizes sizes = output_sizes(&attention->problem);
 
-    m->tensors.struct_size = sizeof m->tensors;
     for (int n = 0; n < INPUT_COUNT; n++)
-        if (!make_buffer(m, attention->in[n].bytes, attention->in[n].data,
-                         shared_buffer(&m->tensors, n), why))
+        if (!make_buffer(m, attention->in[n].bytes, attention->in[n].data, shared_buffer(set, n),
+                         why))
             return false;
-    return make_buffer(m, sizes.o, NULL, &m->tensors.o, why) &&
-           make_buffer(m, sizes.lse, NULL, &m->tensors.lse, why) &&
-           make_buffer(m, sizes.scores, NULL, &m->tensors.scores, why);
+    return make_buffer(m, sizes.o, NULL, &set->o, why) &&
+           make_buffer(m, sizes.lse, NULL, &set->lse, why) &&
+           make_buffer(m, sizes.scores, NULL, &set->scores, why);
 }
 
+/* One for all sets: the queue is in-order. */
 static bool make_workspace(struct measurement *m, struct message *why)
 {
-    return make_buffer(m, m->info.workspace_bytes, NULL, &m->tensors.workspace, why);
+    if (!make_buffer(m, m->info.workspace_bytes, NULL, &m->sets[0].workspace, why))
+        return false;
+    for (size_t n = 1; n < m->copies; n++)
+        m->sets[n].workspace = m->sets[0].workspace;
+    return true;
 }
 
 static bool execute(struct measurement *m, cl_event *done, struct message *why)
 {
+    const clattn_forward *set = &m->sets[m->next++ % m->copies];
     const clattn_status status =
-        clattn_attention_forward(m->plan, m->target->queue, &m->tensors, 0, NULL, done);
+        clattn_attention_forward(m->plan, m->target->queue, set, 0, NULL, done);
 
     return status == CLATTN_SUCCESS || fail(m, "clattn_attention_forward", status, why);
 }
@@ -140,25 +156,27 @@ static bool make_plan(struct measurement *m, const struct target *target,
 }
 
 /* What measurements beside each other share, another reference each. */
-static bool share_buffers(clattn_forward *tensors, clattn_forward others, struct message *why)
+static bool share_buffers(clattn_forward *set, clattn_forward others, struct message *why)
 {
-    tensors->struct_size = sizeof *tensors;
     for (int n = 0; n < SHARED_COUNT; n++) {
         const clattn_buffer *shared = shared_buffer(&others, n);
         const cl_int err = shared->buffer != NULL ? clRetainMemObject(shared->buffer) : CL_SUCCESS;
         if (err != CL_SUCCESS)
             return message_set(why, "clRetainMemObject failed with %d", err);
-        *shared_buffer(tensors, n) = *shared;
+        *shared_buffer(set, n) = *shared;
     }
     return true;
 }
 
 bool measurement_open(struct measurement *m, const struct target *target,
                       const struct attention_case *attention, const clattn_plan_options *options,
-                      struct message *why)
+                      size_t copies, struct message *why)
 {
-    if (make_plan(m, target, &attention->problem, options, why) &&
-        make_buffers(m, attention, why) && make_workspace(m, why) && execute_first(m, why))
+    bool ok = make_plan(m, target, &attention->problem, options, why) && make_sets(m, copies, why);
+
+    for (size_t n = 0; ok && n < copies; n++)
+        ok = make_buffers(m, &m->sets[n], attention, why);
+    if (ok && make_workspace(m, why) && execute_first(m, why))
         return true;
     measurement_close(m);
     return false;
@@ -168,9 +186,12 @@ bool measurement_open_beside(struct measurement *m, const struct measurement *ot
                              const struct attention_case *attention,
                              const clattn_plan_options *options, struct message *why)
 {
-    if (make_plan(m, other->target, &attention->problem, options, why) &&
-        share_buffers(&m->tensors, other->tensors, why) && make_workspace(m, why) &&
-        execute_first(m, why))
+    bool ok = make_plan(m, other->target, &attention->problem, options, why) &&
+              make_sets(m, other->copies, why);
+
+    for (size_t n = 0; ok && n < m->copies; n++)
+        ok = share_buffers(&m->sets[n], other->sets[n], why);
+    if (ok && make_workspace(m, why) && execute_first(m, why))
         return true;
     measurement_close(m);
     return false;
@@ -178,11 +199,13 @@ bool measurement_open_beside(struct measurement *m, const struct measurement *ot
 
 void measurement_close(struct measurement *m)
 {
-    for (int n = 0; n < SHARED_COUNT; n++)
-        if (shared_buffer(&m->tensors, n)->buffer != NULL)
-            clReleaseMemObject(shared_buffer(&m->tensors, n)->buffer);
-    if (m->tensors.workspace.buffer != NULL)
-        clReleaseMemObject(m->tensors.workspace.buffer);
+    for (size_t set = 0; set < m->copies; set++)
+        for (int n = 0; n < SHARED_COUNT; n++)
+            if (shared_buffer(&m->sets[set], n)->buffer != NULL)
+                clReleaseMemObject(shared_buffer(&m->sets[set], n)->buffer);
+    if (m->copies > 0 && m->sets[0].workspace.buffer != NULL)
+        clReleaseMemObject(m->sets[0].workspace.buffer);
+    free(m->sets);
     free(m->configuration);
     clattn_plan_release(m->plan);
     memset(m, 0, sizeof *m);
@@ -227,13 +250,13 @@ static bool make_results(struct measurement *m, const struct attention_case *att
                          struct results *results, struct message *why)
 {
     const struct sizes sizes = output_sizes(&attention->problem);
+    const clattn_forward *set = &m->sets[m->next % m->copies];
     void *o = NULL, *lse = NULL, *scores = NULL;
-    const bool ok = poison(m, &m->tensors.o, sizes.o, why) &&
-                    poison(m, &m->tensors.lse, sizes.lse, why) &&
-                    poison(m, &m->tensors.scores, sizes.scores, why) && execute(m, NULL, why) &&
-                    read_back(m, &m->tensors.o, sizes.o, &o, why) &&
-                    read_back(m, &m->tensors.lse, sizes.lse, &lse, why) &&
-                    read_back(m, &m->tensors.scores, sizes.scores, &scores, why);
+    const bool ok = poison(m, &set->o, sizes.o, why) && poison(m, &set->lse, sizes.lse, why) &&
+                    poison(m, &set->scores, sizes.scores, why) && execute(m, NULL, why) &&
+                    read_back(m, &set->o, sizes.o, &o, why) &&
+                    read_back(m, &set->lse, sizes.lse, &lse, why) &&
+                    read_back(m, &set->scores, sizes.scores, &scores, why);
 
     *results = (struct results){.o = o, .lse = lse, .scores = scores};
     if (!ok)
@@ -260,18 +283,26 @@ bool measurement_check(struct measurement *m, const struct attention_case *atten
 
 static bool enqueue(void *work, cl_event *end, struct message *why)
 {
-    return execute(work, end, why);
+    struct measurement *m = work;
+    const double begin = timing_clock();
+    const bool ok = execute(m, end, why);
+
+    m->host[m->enqueued++] = timing_clock() - begin;
+    return ok;
 }
 
-bool measurement_sample(struct measurement *m, double busy, double *seconds, struct message *why)
+bool measurement_sample(struct measurement *m, double busy, double *seconds, double *host,
+                        struct message *why)
 {
     size_t executions = 1; /* The first sample of all only finds out how long one takes. */
 
     if (m->seconds > 0.0)
         executions =
             busy / m->seconds < TIMING_MOST ? (size_t)(busy / m->seconds) + 1 : TIMING_MOST;
+    m->enqueued = 0;
     if (!timing_median(m->target, enqueue, m, executions, seconds, why))
         return false;
     m->seconds = *seconds;
+    *host = ca_median(m->host, m->enqueued).middle;
     return true;
 }

@@ -5,23 +5,27 @@
 #include "case.h"
 #include "check.h"
 #include "target.h"
+#include "timing.h"
 
 struct measurement {
     const struct target *target;
     clattn_plan *plan;
     clattn_plan_info info;
-    char *configuration; /* "FAMILY NAME=value ...", as the duel takes it. */
-    clattn_forward tensors;
-    double plan_seconds;  /* What making the plan took, on the host's clock. */
-    double first_seconds; /* What the first execution took there. */
-    double seconds;       /* Of one execution, as last seen. */
+    char *configuration;  /* "FAMILY NAME=value ...", as the duel takes it. */
+    clattn_forward *sets; /* Of tensors, equal ones, which executions go through in turn. */
+    size_t copies, next;
+    double plan_seconds;          /* What making the plan took, on the host's clock. */
+    double first_seconds;         /* What the first execution took there. */
+    double seconds;               /* Of one execution, as last seen; 0: not yet. */
+    double host[TIMING_MOST + 1]; /* What enqueueing took in the sample that is being taken. */
+    size_t enqueued;
 };
 
-/* Makes the plan, copies the data to the device and executes once, which also compiles what the
- * driver leaves to the first launch. */
+/* Makes the plan, copies the data to the device so many times and executes once, which also
+ * compiles what the driver leaves to the first launch. */
 bool measurement_open(struct measurement *measurement, const struct target *target,
                       const struct attention_case *attention, const clattn_plan_options *options,
-                      struct message *why);
+                      size_t copies, struct message *why);
 
 /* Another plan on the same tensors, so that where they lie in memory favours neither. The other one
  * must stay open. */
@@ -31,13 +35,14 @@ bool measurement_open_beside(struct measurement *measurement, const struct measu
 
 void measurement_close(struct measurement *measurement);
 
-/* Executes on outputs that held NaN and compares the results with the answer in the case, if it has
- * one, else with double precision. */
+/* Executes on the next set, whose outputs held NaN, and compares the results with the answer in the
+ * case, if it has one, else with double precision. */
 bool measurement_check(struct measurement *measurement, const struct attention_case *attention,
                        struct worst *worst, struct message *why);
 
-/* Executes back to back for about `busy` seconds; the time of one as timing_median() has it. */
-bool measurement_sample(struct measurement *measurement, double busy, double *seconds,
+/* Executes back to back for about `busy` seconds: the time of one as timing_median() has it, and
+ * the median of what enqueueing one cost the calling thread. */
+bool measurement_sample(struct measurement *measurement, double busy, double *seconds, double *host,
                         struct message *why);
 
 #endif

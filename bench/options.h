@@ -7,6 +7,7 @@
 
 #define EXIT_FAILED 1 /* Something was wrong with a device, a file or a result. */
 #define EXIT_USAGE 2
+#define EXIT_INTERRUPTED 130 /* By the user; what was measured is kept. */
 
 /* argv[0] is the command's name. */
 int devices_command(int argc, char **argv);

@@ -39,12 +39,12 @@ static bool measure(const struct target *target, const struct settings *settings
 {
     struct measurement again;
 
-    if (!measurement_open(m, target, attention, &settings->plan, why))
+    if (!measurement_open(m, target, attention, &settings->plan, 1, why))
         return false;
     steps->builds = clattn_context_builds(target->context);
     steps->plan = m->plan_seconds;
     steps->first = m->first_seconds;
-    if (!measurement_open(&again, target, attention, &settings->plan, why)) {
+    if (!measurement_open(&again, target, attention, &settings->plan, 1, why)) {
         measurement_close(m);
         return false;
     }

@@ -1,6 +1,8 @@
-#define _POSIX_C_SOURCE 200809L /* strdup */
 #include "record.h"
 
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,22 +12,9 @@ void samples_add(struct samples *samples, double value)
         samples->value[samples->count++] = value;
 }
 
-static int ascending(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-
-    return (a > b) - (a < b);
-}
-
 double samples_median(const struct samples *samples)
 {
-    struct samples sorted = *samples;
-    const size_t count = sorted.count;
-
-    if (count == 0)
-        return 0.0;
-    qsort(sorted.value, count, sizeof *sorted.value, ascending);
-    return (sorted.value[count / 2] + sorted.value[(count - 1) / 2]) / 2.0;
+    return samples->count > 0 ? ca_median(samples->value, samples->count).middle : 0.0;
 }
 
 double samples_minimum(const struct samples *samples)
@@ -37,23 +26,73 @@ double samples_minimum(const struct samples *samples)
     return minimum;
 }
 
-bool record_ok(const struct record *record)
+static const char *const state_names[] = {
+    [OUTCOME_MEASURED] = "measured",       [OUTCOME_LOOSE] = "loose",
+    [OUTCOME_UNSUPPORTED] = "unsupported", [OUTCOME_WRONG] = "wrong",
+    [OUTCOME_FAILED] = "failed",
+};
+
+const char *outcome_state_name(enum outcome_state state)
 {
-    return worst_ok(&record->worst) &&
-           (record->untuned_seconds.count == 0 || worst_ok(&record->untuned_worst));
+    return state_names[state];
 }
 
-bool record_describe(struct record *record, const struct measurement *m, struct message *why)
+bool outcome_state_find(const char *name, enum outcome_state *state)
 {
-    record->problem = strdup(m->info.problem);
-    record->family = strdup(m->info.family);
-    record->tunables = strdup(m->info.tunables);
-    record->configuration = strdup(m->configuration);
-    record->reason = strdup(m->info.reason);
-    record->workspace_bytes = m->info.workspace_bytes;
-    return (record->problem != NULL && record->family != NULL && record->tunables != NULL &&
-            record->configuration != NULL && record->reason != NULL) ||
-           message_set(why, "no memory for the results");
+    for (int n = OUTCOME_MEASURED; n <= OUTCOME_FAILED; n++)
+        if (strcmp(state_names[n], name) == 0) {
+            *state = (enum outcome_state)n;
+            return true;
+        }
+    return false;
+}
+
+bool outcome_timed(const struct outcome *outcome)
+{
+    return outcome->seconds.count > 0 &&
+           (outcome->state == OUTCOME_MEASURED || outcome->state == OUTCOME_LOOSE);
+}
+
+void outcome_give_up(struct outcome *outcome, enum outcome_state state, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(outcome->why.text, sizeof outcome->why.text, format, arguments);
+    va_end(arguments);
+    message_sanitize(outcome->why.text);
+    outcome->state = state;
+    outcome->seconds.count = 0;
+    outcome->host.count = 0;
+    outcome->first_source = outcome->first_cache = NAN;
+}
+
+bool record_ok(const struct record *record)
+{
+    for (size_t n = 0; n < record->count; n++) {
+        const struct outcome *outcome = &record->outcome[n];
+        const bool ours = strncmp(outcome->implementation, "clattn", strlen("clattn")) == 0;
+        if (ours && outcome->state != OUTCOME_MEASURED)
+            return false;
+    }
+    return record->count > 0;
+}
+
+double record_share(const struct record *record, const struct outcome *outcome)
+{
+    const double clattn = record->count > 0 ? samples_median(&record->outcome[0].seconds) : 0.0;
+
+    if (!outcome_timed(outcome) || clattn <= 0.0)
+        return 0.0;
+    return samples_median(&record->share) * clattn / samples_median(&outcome->seconds);
+}
+
+const struct outcome *record_find(const struct record *record, const char *implementation)
+{
+    for (size_t n = 0; n < record->count; n++)
+        if (strcmp(record->outcome[n].implementation, implementation) == 0)
+            return &record->outcome[n];
+    return NULL;
 }
 
 const char *record_origin(const char *reason)
@@ -79,10 +118,8 @@ const char *record_origin(const char *reason)
 void record_free(struct record *record)
 {
     free(record->problem);
-    free(record->family);
-    free(record->tunables);
-    free(record->configuration);
     free(record->reason);
-    free(record->untuned);
+    for (size_t n = 0; n < record->count; n++)
+        free(record->outcome[n].configuration);
     memset(record, 0, sizeof *record);
 }

@@ -1,112 +1,276 @@
 #include "table.h"
+#include "terminal.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#define PROBLEM_COLUMNS 36
+#define COLUMNS 100
+#define NAME_COLUMNS 24 /* With the indentation. */
 
-void table_header(const struct target *target)
+static const char *const red = "\033[31m", *const bold = "\033[1m";
+
+static void begin_colour(const char *colour)
 {
-    const clattn_device_info *info = target->info;
-
-    printf("%.75s (%s, %u units)\n", info->name, target_type_name(info->type), info->compute_units);
-    printf("%.50s, driver %.40s\n\n", info->platform_name, info->driver_version);
-    printf("%-*s %-11s %8s %7s %4s %6s %-8s %5s %7s\n", PROBLEM_COLUMNS, "problem", "family", "ms",
-           "GFLOP/s", "peak", "gain", "choice", "error", "memory");
+    if (ca_terminal_colours(stdout))
+        fputs(colour, stdout);
 }
 
-/* "512 B", "1.5 MiB": at most seven characters. */
-static void print_bytes(size_t bytes)
+static void end_colour(void)
+{
+    begin_colour("\033[0m");
+}
+
+void table_wrap(FILE *to, const char *text, int column)
+{
+    const char *rest = text;
+
+    while ((int)strlen(rest) > COLUMNS - column) {
+        int length = COLUMNS - column;
+        while (length > 0 && rest[length] != ' ')
+            length--;
+        length = length > 0 ? length : COLUMNS - column; /* a word that fills the line */
+        fprintf(to, "%.*s\n%*s", length, rest, column, "");
+        rest += length;
+        rest += strspn(rest, " ");
+    }
+    fprintf(to, "%s\n", rest);
+}
+
+/* Four digits, as long as a number of milliseconds has no more before its point. */
+static void print_number(double value, int width)
+{
+    const int decimals = value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0;
+
+    printf(" %*.*f", width - 1, decimals, value);
+}
+
+/* A dash for what is not known. */
+static void print_short(double value, int width, int decimals)
+{
+    if (isfinite(value))
+        printf(" %*.*f", width - 1, value < 99.95 ? decimals : 0, value);
+    else
+        printf(" %*s", width - 1, "-");
+}
+
+/* ---- above the rows ---------------------------------------------------------------------------- */
+
+void table_header(const struct device_run *run)
+{
+    const clattn_device_info *info = &run->info;
+
+    begin_colour(bold);
+    printf("%.75s (%s, %u units)\n", info->name, target_type_name(info->type), info->compute_units);
+    end_colour();
+    printf("%.50s, driver %.40s\n", info->platform_name, info->driver_version);
+    for (size_t n = 0; n < run->num_peers; n++)
+        if (run->peer[n].missing.text[0] != '\0') {
+            printf("without %s: ", run->peer[n].name);
+            table_wrap(stdout, run->peer[n].missing.text,
+                       (int)(strlen("without : ") + strlen(run->peer[n].name)));
+        }
+    printf("\n%-*s %8s %4s %7s %6s %5s  %-18s %5s %13s %5s\n", NAME_COLUMNS, "", "ms", "+-%",
+           "GFLOP/s", "GB/s", "share", "time over clattn's", "host", "first call ms", "error");
+    printf("%-*s %8s %4s %7s %6s %5s  %-18s %5s %6s %6s %5s\n", NAME_COLUMNS, "", "", "", "", "",
+           "", "", "us", "source", "cache", "/bnd");
+}
+
+/* "512 B", "1.5 MiB". */
+static void print_bytes(char text[static 16], size_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double value = (double)bytes;
     size_t unit = 0;
-    char text[32];
 
     while (value >= 999.5 && unit + 1 < sizeof units / sizeof *units) {
         value /= 1024.0;
         unit++;
     }
-    snprintf(text, sizeof text, value < 9.95 && unit > 0 ? "%.1f %s" : "%.0f %s", value,
-             units[unit]);
-    printf(" %7s\n", text);
+    snprintf(text, 16, value < 9.95 && unit > 0 ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }
 
-static void print_gain(const struct record *record)
+static void print_problem(const struct record *record)
 {
-    char text[32] = "-";
+    char memory[16], facts[160], copies[48] = "";
 
-    if (record->untuned_seconds.count > 0)
-        snprintf(text, sizeof text, "%s%.2fx",
-                 record->gain.low <= 1.0 && record->gain.high >= 1.0 ? "~" : "",
-                 record->gain.middle);
-    printf(" %6s %-8s", text, record_origin(record->reason));
+    print_bytes(memory, record->workspace_bytes);
+    if (record->copies > 1)
+        snprintf(copies, sizeof copies, ", %zu sets of tensors", record->copies);
+    snprintf(facts, sizeof facts, "roof: %s%s, workspace %s",
+             record->roof == ROOF_FMA ? "multiply-adds" : "reading", copies, memory);
+    const bool fits = strlen(record->problem) + strlen(facts) + 4 <= COLUMNS;
+    printf("  %s%s%s\n", record->problem, fits ? "  " : "\n  ", facts);
 }
 
-void table_row(const struct record *record, const char *heading)
-{
-    const double seconds = samples_median(&record->seconds);
-    const char *problem = record->problem;
+/* ---- the rows ---------------------------------------------------------------------------------- */
 
-    if (heading != NULL)
-        printf("%s\n", heading);
-    if (strlen(problem) > PROBLEM_COLUMNS - 2) { /* a line of its own */
-        printf("  %s\n", problem);
-        problem = "";
-    }
-    printf("  %-*s %-11s %8.3f", PROBLEM_COLUMNS - 2, problem, record->family, seconds * 1e3);
-    printf(" %7.1f %3.0f%%", seconds > 0.0 ? record->flops / seconds * 1e-9 : 0.0,
-           100.0 * samples_median(&record->share));
-    print_gain(record);
-    if (worst_ok(&record->worst))
-        printf(" %5.3f", record->worst.ratio);
+/* Ours with family and choice: "clattn fused_tiles tuned". */
+static void print_name(const struct record *record, const struct outcome *outcome)
+{
+    const bool ours = outcome == &record->outcome[0];
+    const char *configuration = outcome->configuration != NULL ? outcome->configuration : "";
+    char name[64];
+
+    if (ours && record->reason != NULL)
+        snprintf(name, sizeof name, "%.*s %s", (int)strcspn(configuration, " "), configuration,
+                 record_origin(record->reason));
+    else if (strncmp(outcome->implementation, "clattn ", strlen("clattn ")) == 0)
+        snprintf(name, sizeof name, "%.*s %s", (int)strcspn(configuration, " "), configuration,
+                 outcome->implementation + strlen("clattn "));
     else
-        printf(" %5s", "FAIL");
-    print_bytes(record->workspace_bytes);
-    if (!worst_ok(&record->worst))
-        printf("  off by up to %.3g where %.3g is allowed\n", record->worst.error,
-               record->worst.bound);
-    if (!record_ok(record) && worst_ok(&record->worst))
-        printf("  the untuned choice is off by up to %.3g where %.3g is allowed\n",
-               record->untuned_worst.error, record->untuned_worst.bound);
+        snprintf(name, sizeof name, "%s", outcome->implementation);
+    printf("    %-*.*s", NAME_COLUMNS - 4, NAME_COLUMNS - 4, name);
+}
+
+static void print_ratio(const struct record *record, const struct outcome *outcome)
+{
+    const struct ca_interval *ratio = &outcome->ratio;
+    char text[48] = "";
+
+    if (outcome != &record->outcome[0] && ratio->middle > 0.0)
+        snprintf(text, sizeof text, "%s%.*fx (%.*f-%.*f)",
+                 ratio->low <= 1.0 && ratio->high >= 1.0 ? "~" : "", ratio->high < 9.995 ? 2 : 1,
+                 ratio->middle, ratio->high < 9.995 ? 2 : 1, ratio->low,
+                 ratio->high < 9.995 ? 2 : 1, ratio->high);
+    printf("  %-18s", text);
+}
+
+static void print_times(const struct record *record, const struct outcome *outcome)
+{
+    const struct ca_interval median = ca_median(outcome->seconds.value, outcome->seconds.count);
+    const double host = outcome->host.count > 0 ? samples_median(&outcome->host) : NAN;
+    const double share = record_share(record, outcome);
+
+    print_number(median.middle * 1e3, 9);
+    print_short(50.0 * (median.high - median.low) / median.middle, 5, 1);
+    print_short(record->flops / median.middle * 1e-9, 8, 1);
+    print_short(record->bytes / median.middle * 1e-9, 7, 1);
+    if (share > 0.0)
+        printf(" %4.0f%%", 100.0 * share);
+    else
+        printf(" %5s", "-");
+    print_ratio(record, outcome);
+    print_short(host * 1e6, 6, 1);
+    print_short(outcome->first_source * 1e3, 7, 1);
+    print_short(outcome->first_cache * 1e3, 7, 1);
+    printf(outcome->worst.ratio < 9.995 ? " %5.3f\n" : " %5.0f\n", outcome->worst.ratio);
+}
+
+static void print_outcome(const struct record *record, const struct outcome *outcome)
+{
+    char text[sizeof outcome->why.text + 16];
+    const bool bad = outcome->state == OUTCOME_WRONG || outcome->state == OUTCOME_FAILED;
+
+    print_name(record, outcome);
+    if (outcome_timed(outcome)) {
+        print_times(record, outcome);
+        return;
+    }
+    snprintf(text, sizeof text, "%s: %s", outcome_state_name(outcome->state), outcome->why.text);
+    putchar(' ');
+    begin_colour(bad ? red : "");
+    table_wrap(stdout, text, NAME_COLUMNS + 1);
+    end_colour();
+}
+
+void table_record(const struct record *record, const struct record *before)
+{
+    if (record->name[0] != '\0' && (before == NULL || strcmp(record->name, before->name) != 0)) {
+        begin_colour(bold);
+        printf("%s\n", record->name);
+        end_colour();
+    }
+    print_problem(record);
+    for (size_t n = 0; n < record->count; n++)
+        print_outcome(record, &record->outcome[n]);
     fflush(stdout);
 }
 
-/* The gains of all problems in one; a choice that is the untuned one gains nothing. */
-static void print_gains(const struct record *records, size_t count)
+/* ---- below the rows ---------------------------------------------------------------------------- */
+
+/* Over all problems that both computed. */
+static void print_mean(const struct device_run *run, const char *implementation)
 {
     double sum = 0.0, least = INFINITY, most = 0.0;
-    size_t compared = 0;
+    size_t count = 0;
 
-    for (size_t n = 0; n < count; n++) {
-        if (records[n].untuned == NULL)
+    for (size_t n = 0; n < run->count; n++) {
+        const struct outcome *outcome = record_find(&run->records[n], implementation);
+        if (outcome == NULL || !outcome_timed(outcome) || !(outcome->ratio.middle > 0.0))
             continue;
-        const double gain = records[n].untuned_seconds.count > 0 ? records[n].gain.middle : 1.0;
-        sum += log(gain);
-        least = fmin(least, gain);
-        most = fmax(most, gain);
-        compared++;
+        sum += log(outcome->ratio.middle);
+        least = fmin(least, outcome->ratio.middle);
+        most = fmax(most, outcome->ratio.middle);
+        count++;
     }
-    if (compared > 1 && most != least)
-        printf("gain over the choice without tuning: %.2fx in the geometric mean of %zu problems, "
-               "from %.2fx to %.2fx\n",
-               exp(sum / (double)compared), compared, least, most);
+    if (count > 1)
+        printf("%-20s %6.2fx clattn's time in the geometric mean of %zu problems, %.2fx to %.2fx\n",
+               implementation, exp(sum / (double)count), count, least, most);
 }
 
-void table_footer(const struct peak_samples *peaks, const struct record *records, size_t count)
+static void print_means(const struct device_run *run)
 {
-    printf("\npeaks measured in this run: %.1f GFLOP/s of f32 multiply-adds, reading %.1f GB/s, "
-           "copying %.1f GB/s\n",
-           samples_median(&peaks->fma), samples_median(&peaks->read), samples_median(&peaks->copy));
-    print_gains(records, count);
-    printf("ms is the median device time; error is the worst error divided by its bound "
-           "(over 1 fails);\n"
-           "gain is the untuned choice's time over this, ~ if there may be none, - if that is the "
-           "same choice\n");
-    if (peaks->exceeded)
+    print_mean(run, "clattn untuned");
+    for (size_t n = 0; n < run->num_peers; n++)
+        print_mean(run, run->peer[n].name);
+}
+
+static void print_peaks(const struct peak_samples *peaks)
+{
+    printf("peaks measured in this run: %.1f GFLOP/s of f32 multiply-adds",
+           samples_median(&peaks->fma));
+    if (peaks->fma_half.count > 0)
+        printf(", %.1f of f16", samples_median(&peaks->fma_half));
+    printf("; reading %.1f GB/s, copying %.1f GB/s\n", samples_median(&peaks->read),
+           samples_median(&peaks->copy));
+}
+
+static void print_peers(const struct device_run *run)
+{
+    for (size_t n = 0; n < run->num_peers; n++) {
+        const struct peer_note *peer = &run->peer[n];
+        char text[sizeof peer->version + sizeof peer->method + 4];
+        if (peer->missing.text[0] != '\0')
+            continue;
+        snprintf(text, sizeof text, "%s: %s", peer->version, peer->method);
+        printf("%s ", peer->name);
+        table_wrap(stdout, text, (int)strlen(peer->name) + 1);
+    }
+}
+
+static void print_doubts(const struct device_run *run)
+{
+    const double noise = device_run_noise(run);
+
+    if (noise >= RESULTS_NOISY)
         printf(
-            "a share over 100 %% has no meaning: masks or lengths hid pairs that are counted, or "
-            "the peak was\nmeasured too low, on a busy machine or by a kernel that does not suit "
-            "this device\n");
+            "The machine was too noisy: half of all times are known to no better than +-%.0f %%. "
+            "Close what\nelse runs and repeat, or trust only ratios whose intervals are clear.\n",
+            100.0 * noise);
+    if (run->peaks.exceeded)
+        printf("A share over 100 %% has no meaning: the peak was measured too low, on a busy "
+               "machine or by a\nkernel that does not suit this device.\n");
+}
+
+void table_footer(const struct device_run *run)
+{
+    putchar('\n');
+    if (run->peaks.fma.count > 0)
+        print_peaks(&run->peaks);
+    print_means(run);
+    print_peers(run);
+    printf("ms is the median device time, +-%% half its 95 %% interval; share is that of the roof, "
+           "the tighter of\nmultiply-adds and reading; time over clattn's with its 95 %% interval, "
+           "~ if there may be no difference;\nhost is what enqueueing costs the caller; first call "
+           "in a new process, built from source and from\nthe cache; error is the worst error over "
+           "its bound: over 1 only half precision's bound was kept\n");
+    print_doubts(run);
+    if (run->failed.text[0] != '\0') {
+        begin_colour(red);
+        table_wrap(stdout, run->failed.text, 0);
+        end_colour();
+    }
+    if (run->interrupted)
+        printf("interrupted: what was measured by then is above\n");
+    fflush(stdout);
 }

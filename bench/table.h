@@ -2,15 +2,21 @@
 #ifndef CLATTN_BENCH_TABLE_H
 #define CLATTN_BENCH_TABLE_H
 
-#include "record.h"
+#include "results.h"
 
-/* The device and the names of the columns. */
-void table_header(const struct target *target);
+#include <stdio.h>
 
-/* `heading` is NULL if the record belongs to the same group as the one before. */
-void table_row(const struct record *record, const char *heading);
+/* The device, who is missing, and the names of the columns. */
+void table_header(const struct device_run *run);
 
-/* The peaks, the gain of all problems together, and what the columns mean. */
-void table_footer(const struct peak_samples *peaks, const struct record *records, size_t count);
+/* A problem and all who computed it. Its workload is named if it is not `before`'s; NULL: is named. */
+void table_record(const struct record *record, const struct record *before);
+
+/* The peaks, all problems together, what the columns mean, and what to be wary of. */
+void table_footer(const struct device_run *run);
+
+/* Prints text that begins at `column` with line breaks where it would leave the table, further
+ * lines indented by `column`. */
+void table_wrap(FILE *to, const char *text, int column);
 
 #endif

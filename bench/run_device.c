@@ -1,0 +1,205 @@
+#include "run_device.h"
+#include "interrupt.h"
+#include "run_problem.h"
+#include "table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Standard output has room for one thing. */
+static bool has_table(const struct run_settings *settings)
+{
+    return !settings->quiet && (settings->json == NULL || strcmp(settings->json, "-") != 0) &&
+           (settings->csv == NULL || strcmp(settings->csv, "-") != 0);
+}
+
+static bool complain(struct run *run, const char *text)
+{
+    outlook_clear(&run->outlook);
+    fflush(stdout);
+    fprintf(stderr, "clattn-bench run: %s\n", text);
+    return false;
+}
+
+/* A crash costs only what is not yet there. */
+static bool save(struct run *run)
+{
+    const char *path = run->settings->json;
+    struct message why;
+
+    return path == NULL || strcmp(path, "-") == 0 || results_write(path, run->results, &why) ||
+           complain(run, why.text);
+}
+
+static void show(struct run *run, const struct record *record)
+{
+    outlook_clear(&run->outlook);
+    if (has_table(run->settings))
+        table_record(record, record > run->device->records ? record - 1 : NULL);
+    for (size_t n = 0; !has_table(run->settings) && !record_ok(record) && n < record->count; n++) {
+        const struct outcome *outcome = &record->outcome[n];
+        char text[sizeof outcome->why.text + 512];
+        if (outcome->state == OUTCOME_MEASURED ||
+            strncmp(outcome->implementation, "clattn", 6) != 0)
+            continue;
+        snprintf(text, sizeof text, "%.400s: %s %s: %s", record->problem, outcome->implementation,
+                 outcome_state_name(outcome->state), outcome->why.text);
+        complain(run, text);
+    }
+}
+
+/* After a failure: whether the device still does anything. */
+static bool is_alive(struct run *run)
+{
+    struct message why;
+    double gigabytes;
+
+    if (peaks_read(&run->peaks, &gigabytes, &why))
+        return true;
+    message_set(&run->device->failed, "the device does not answer any more: %.400s", why.text);
+    return false;
+}
+
+/* Each kind of peak is measured at least once for every problem. */
+static bool sample_peaks(struct run *run, struct message *why)
+{
+    struct peak_samples *peaks = &run->device->peaks;
+    double fma, read, copy;
+
+    if (!peaks_fma(&run->peaks, 0.0, &fma, why) || !peaks_read(&run->peaks, &read, why) ||
+        !peaks_copy(&run->peaks, &copy, why))
+        return false;
+    samples_add(&peaks->fma, fma);
+    samples_add(&peaks->read, read);
+    samples_add(&peaks->copy, copy);
+    return true;
+}
+
+static bool run_item(struct run *run, const struct item *item, const char *heading)
+{
+    struct device_run *device = run->device;
+    struct record *record = &device->records[device->count];
+    struct attention_case attention;
+    struct message why;
+
+    if (!item_load(item, &attention, &why))
+        return complain(run, why.text);
+    run->weight = run_problem_weight(&item->problem);
+    if (!sample_peaks(run, &why)) {
+        message_set(&device->failed, "%.500s", why.text);
+        case_free(&attention);
+        return false;
+    }
+    const bool kept =
+        run_problem(run, &attention, item->path != NULL ? attention.name : heading, record);
+    case_free(&attention);
+    outlook_done(&run->outlook, run->weight);
+    if (!kept) {
+        record_free(record);
+        return true;
+    }
+    device->count++;
+    show(run, record);
+    const bool ok = record_ok(record);
+    return (ok || is_alive(run)) && save(run) && ok;
+}
+
+static void read_load(double load[3])
+{
+    FILE *stream = fopen("/proc/loadavg", "r"); /* Linux; unknown elsewhere */
+
+    if (stream == NULL)
+        return;
+    if (fscanf(stream, "%lf %lf %lf", &load[0], &load[1], &load[2]) != 3)
+        load[0] = load[1] = load[2] = NAN;
+    fclose(stream);
+}
+
+static bool run_items(struct run *run, const struct items *items)
+{
+    struct device_run *device = run->device;
+    const char *heading = "";
+    bool ok = true;
+
+    if (has_table(run->settings))
+        table_header(device);
+    for (size_t n = 0; n < items->count && !ca_interrupted() && device->failed.text[0] == '\0';
+         n++) {
+        heading = items->item[n].heading != NULL ? items->item[n].heading : heading;
+        ok = run_item(run, &items->item[n], heading) && ok;
+    }
+    device->interrupted = ca_interrupted();
+    outlook_clear(&run->outlook);
+    return ok;
+}
+
+/* From here on there are signs of life. */
+static void open_outlook(struct run *run, const struct items *items)
+{
+    double weight = 0.0;
+
+    for (size_t n = 0; n < items->count; n++)
+        weight += run_problem_weight(&items->item[n].problem);
+    outlook_open(&run->outlook, stderr, run->settings->quiet, items->count, weight);
+    outlook_update(&run->outlook, "measuring the device's peaks", 0.0, 0.0);
+}
+
+static size_t find_index(const struct target *target)
+{
+    cl_device_id devices[64];
+    size_t count = 0, index = 0;
+
+    clattn_device_list(devices, sizeof devices / sizeof *devices, &count);
+    count = count < 64 ? count : 64;
+    while (index < count && devices[index] != target->info->device)
+        index++;
+    return index;
+}
+
+static void describe(struct run *run)
+{
+    struct device_run *device = run->device;
+    const struct peak_form *form = run->peaks.form;
+
+    device->info = *run->target.info;
+    device->index = find_index(&run->target);
+    if (form != NULL)
+        snprintf(device->peaks.form, sizeof device->peaks.form, "%s, %u lanes, %u chains",
+                 form->operation, form->lanes, form->chains);
+}
+
+bool run_device(const struct run_settings *settings, const struct items *items,
+                struct run_results *results)
+{
+    struct run run = {.settings = settings, .results = results};
+    struct message why;
+    bool ok = false;
+
+    open_outlook(&run, items);
+    if (!target_open(&run.target, settings->device, &why))
+        return complain(&run, why.text);
+    run.device = results_add(results);
+    if (run.device != NULL)
+        run.device->records = calloc(items->count, sizeof *run.device->records);
+    if (run.device == NULL || run.device->records == NULL) {
+        target_close(&run.target);
+        return complain(&run, "no memory for the results");
+    }
+    if (peaks_open(&run.peaks, &run.target, &why)) {
+        describe(&run);
+        ok = run_items(&run, items);
+        peaks_close(&run.peaks);
+    } else {
+        describe(&run);
+        message_set(&run.device->failed, "%.500s", why.text);
+    }
+    read_load(run.device->load);
+    if (has_table(settings))
+        table_footer(run.device);
+    else if (run.device->failed.text[0] != '\0')
+        complain(&run, run.device->failed.text);
+    target_close(&run.target);
+    return save(&run) && ok && run.device->failed.text[0] == '\0';
+}

@@ -1,0 +1,36 @@
+/* A run on one device. */
+#ifndef CLATTN_BENCH_RUN_DEVICE_H
+#define CLATTN_BENCH_RUN_DEVICE_H
+
+#include "items.h"
+#include "outlook.h"
+#include "peaks.h"
+#include "results.h"
+
+/* What the command line says. */
+struct run_settings {
+    const char *device;
+    const char *json, *csv; /* Files, "-" for standard output, or NULL. */
+    clattn_plan_options plan;
+    size_t repeat;   /* Samples; 0: as many as the problem's size suggests. */
+    double patience; /* Seconds that one execution may take. */
+    bool quiet;
+};
+
+/* While it runs. */
+struct run {
+    const struct run_settings *settings;
+    struct run_results *results; /* Saved after every problem. */
+    struct device_run *device;   /* The one in there that is being filled. */
+    struct target target;
+    struct peaks peaks;
+    struct outlook outlook;
+    double weight; /* Of the problem that is being run. */
+};
+
+/* Runs the items on the settings' device, prints the table and adds the device to the results.
+ * False if anything of ours failed or was wrong. */
+bool run_device(const struct run_settings *settings, const struct items *items,
+                struct run_results *results);
+
+#endif

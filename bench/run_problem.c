@@ -1,0 +1,248 @@
+#define _POSIX_C_SOURCE 200809L /* strdup */
+#include "run_problem.h"
+#include "contest.h"
+#include "interrupt.h"
+#include "roof.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_SAMPLES 9 /* The interval of their median leaves out the lowest and the highest. */
+#define FEWEST_SAMPLES 3
+#define SLOW_SECONDS 1.0 /* From here on an execution gets fewer. */
+#define MOST_PLAUSIBLE_SHARE 1.02
+
+/* A problem while it is measured. */
+struct race {
+    struct run *run;
+    const struct attention_case *attention;
+    struct record *record;
+    struct contest contest;
+    struct measurement clattn, untuned;
+    double peak[2]; /* Just before and just after clattn's sample. */
+    size_t peaks;
+};
+
+double run_problem_weight(const clattn_problem *problem)
+{
+    return 5e10 + clattn_problem_flops(problem);
+}
+
+/* ---- what is to be measured ------------------------------------------------------------------- */
+
+static bool describe(struct race *race, const char *name, struct message *why)
+{
+    const struct attention_case *attention = race->attention;
+    const struct peak_samples *peaks = &race->run->device->peaks;
+    struct record *record = race->record;
+    const double gflops = samples_median(&peaks->fma), gigabytes = samples_median(&peaks->read);
+    const double most = (double)race->run->target.info->global_memory_bytes / 8.0;
+    size_t length = 0;
+
+    memset(record, 0, sizeof *record);
+    snprintf(record->name, sizeof record->name, "%s", name);
+    record->flops = case_flops(attention);
+    record->bytes = case_bytes(attention);
+    record->against = attention->o.data != NULL ? "file" : "reference";
+    record->roof = record->bytes * gflops > record->flops * gigabytes ? ROOF_READ : ROOF_FMA;
+    record->copies = roof_copies(record->flops, record->bytes, gflops, gigabytes,
+                                 (double)race->run->peaks.buffer_bytes, most);
+    clattn_problem_print(&attention->problem, NULL, 0, &length);
+    record->problem = malloc(length + 1);
+    if (record->problem == NULL)
+        return message_set(why, "no memory for the results");
+    clattn_problem_print(&attention->problem, record->problem, length + 1, NULL);
+    return true;
+}
+
+static struct outcome *add_outcome(struct record *record, const char *implementation)
+{
+    struct outcome *outcome = &record->outcome[record->count++];
+
+    snprintf(outcome->implementation, sizeof outcome->implementation, "%s", implementation);
+    outcome->first_source = outcome->first_cache = NAN;
+    return outcome;
+}
+
+/* ---- our own plans ---------------------------------------------------------------------------- */
+
+/* What the first execution took is the only warning that there is. */
+static void check_patience(const struct race *race, double first_seconds, struct outcome *outcome)
+{
+    const double patience = race->run->settings->patience;
+
+    if (first_seconds > patience)
+        outcome_give_up(outcome, OUTCOME_FAILED,
+                        "too slow: the first execution took %.3g s, --patience allows %.3g s",
+                        first_seconds, patience);
+}
+
+static void open_clattn(struct race *race, struct outcome *outcome)
+{
+    const clattn_plan_options *options = &race->run->settings->plan;
+    const struct target *target = &race->run->target;
+    struct record *record = race->record;
+    struct message why;
+
+    if (clattn_plan_supports(target->context, &race->attention->problem, options, why.text,
+                             sizeof why.text) == CLATTN_UNSUPPORTED) {
+        outcome_give_up(outcome, OUTCOME_UNSUPPORTED, "%s", why.text);
+        return;
+    }
+    if (!measurement_open(&race->clattn, target, race->attention, options, record->copies, &why)) {
+        outcome_give_up(outcome, OUTCOME_FAILED, "%s", why.text);
+        return;
+    }
+    record->workspace_bytes = race->clattn.info.workspace_bytes;
+    record->reason = strdup(race->clattn.info.reason);
+    outcome->configuration = strdup(race->clattn.configuration);
+    if (record->reason == NULL || outcome->configuration == NULL)
+        outcome_give_up(outcome, OUTCOME_FAILED, "no memory for the results");
+    check_patience(race, race->clattn.first_seconds, outcome);
+}
+
+/* What a device gets that was never tuned takes part if it is something else. */
+static void open_untuned(struct race *race)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options,
+                                         .flags = CLATTN_PLAN_UNTUNED};
+    struct message why = {""};
+    const bool opened =
+        measurement_open_beside(&race->untuned, &race->clattn, race->attention, &options, &why);
+
+    if (opened && strcmp(race->untuned.configuration, race->clattn.configuration) == 0)
+        return;
+    struct outcome *outcome = add_outcome(race->record, "clattn untuned");
+    race->contest.contestant[race->contest.count++] =
+        (struct contestant){.measurement = &race->untuned, .outcome = outcome};
+    if (!opened) {
+        outcome_give_up(outcome, OUTCOME_FAILED, "%s", why.text);
+        return;
+    }
+    outcome->configuration = strdup(race->untuned.configuration);
+    check_patience(race, race->untuned.first_seconds, outcome);
+}
+
+static void open_all(struct race *race)
+{
+    const clattn_plan_options *options = &race->run->settings->plan;
+    const bool forced = options->family != NULL || (options->flags & CLATTN_PLAN_UNTUNED) != 0;
+    struct outcome *outcome = add_outcome(race->record, "clattn");
+
+    race->contest.contestant[race->contest.count++] =
+        (struct contestant){.measurement = &race->clattn, .outcome = outcome};
+    open_clattn(race, outcome);
+    if (!forced && race->clattn.plan != NULL)
+        open_untuned(race);
+}
+
+/* ---- measuring -------------------------------------------------------------------------------- */
+
+static bool sample_peak(void *user, struct message *why)
+{
+    struct race *race = user;
+    struct peak_samples *peaks = &race->run->device->peaks;
+    double *peak = &race->peak[race->peaks++ % 2];
+
+    if (race->record->roof == ROOF_READ) {
+        if (!peaks_read(&race->run->peaks, peak, why))
+            return false;
+        samples_add(&peaks->read, *peak);
+    } else {
+        if (!peaks_fma(&race->run->peaks, race->clattn.seconds, peak, why))
+            return false;
+        samples_add(&peaks->fma, *peak);
+    }
+    return true;
+}
+
+static size_t samples_wanted(const struct race *race)
+{
+    const double slowest = contest_slowest(&race->contest);
+    const double affordable = DEFAULT_SAMPLES / fmax(slowest / SLOW_SECONDS, 1.0);
+
+    if (race->run->settings->repeat > 0)
+        return race->run->settings->repeat;
+    return affordable > FEWEST_SAMPLES ? (size_t)affordable : FEWEST_SAMPLES;
+}
+
+static void add_share(struct race *race)
+{
+    const struct record *record = race->record;
+    const struct samples *seconds = &record->outcome[0].seconds;
+    const double peak = (race->peak[0] + race->peak[1]) / 2.0;
+    const double work = record->roof == ROOF_READ ? record->bytes : record->flops;
+
+    if (seconds->count > record->share.count)
+        samples_add(&race->record->share, work / seconds->value[seconds->count - 1] * 1e-9 / peak);
+}
+
+static void measure(struct race *race, struct message *why)
+{
+    struct contest *contest = &race->contest;
+
+    contest_check(contest, race->attention);
+    contest_warm_up(contest);
+    const size_t wanted = samples_wanted(race);
+    for (size_t n = 0; n < wanted && contest_goes_on(contest); n++) {
+        outlook_update(&race->run->outlook, race->record->problem, race->run->weight,
+                       (double)n / (double)wanted);
+        if (!contest_round(contest, why))
+            break;
+        add_share(race);
+    }
+    contest_check(contest, race->attention); /* a kernel may go wrong when run often */
+}
+
+static void compare(struct record *record, const struct message *why)
+{
+    const struct samples *ours = &record->outcome[0].seconds;
+
+    for (size_t n = 0; n < record->count; n++) {
+        struct outcome *outcome = &record->outcome[n];
+        const bool in = outcome->state == OUTCOME_MEASURED || outcome->state == OUTCOME_LOOSE;
+        if (in && outcome->seconds.count == 0)
+            outcome_give_up(outcome, OUTCOME_FAILED, "%s",
+                            why->text[0] != '\0' ? why->text : "interrupted");
+        else if (in && ours->count > 0)
+            outcome->ratio = ca_paired_ratio(outcome->seconds.value, ours->value, ours->count);
+    }
+    if (ours->count == 0)
+        record->share.count = 0;
+}
+
+static bool any_timed(const struct record *record)
+{
+    for (size_t n = 0; n < record->count; n++)
+        if (outcome_timed(&record->outcome[n]))
+            return true;
+    return false;
+}
+
+bool run_problem(struct run *run, const struct attention_case *attention, const char *name,
+                 struct record *record)
+{
+    struct race race = {.run = run,
+                        .attention = attention,
+                        .record = record,
+                        .contest = {.random = 1, .beside = sample_peak}};
+    struct message why = {""};
+
+    race.contest.user = &race;
+    if (describe(&race, name, &why)) {
+        open_all(&race);
+        measure(&race, &why);
+    } else {
+        add_outcome(record, "clattn");
+    }
+    if (why.text[0] != '\0')
+        outcome_give_up(&record->outcome[0], OUTCOME_FAILED, "%s", why.text);
+    compare(record, &why);
+    if (samples_median(&record->share) > MOST_PLAUSIBLE_SHARE)
+        run->device->peaks.exceeded = true;
+    measurement_close(&race.untuned);
+    measurement_close(&race.clattn);
+    return any_timed(record) || !ca_interrupted();
+}
