@@ -276,10 +276,10 @@ static json_t *make_peers(const struct device_run *run)
 
     for (size_t n = 0; n < run->num_peers; n++) {
         const struct peer_note *peer = &run->peer[n];
-        json_array_append_new(peers, json_pack("{s:o, s:o, s:o, s:o}", "name", text(peer->name),
-                                               "version", text_or_null(peer->version), "method",
-                                               text_or_null(peer->method), "missing",
-                                               text_or_null(peer->missing.text)));
+        peers = append(peers,
+                       json_pack("{s:o, s:o, s:o, s:o}", "name", text(peer->name), "version",
+                                 text_or_null(peer->version), "method", text_or_null(peer->method),
+                                 "missing", text_or_null(peer->missing.text)));
     }
     return peers;
 }
