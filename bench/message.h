@@ -11,7 +11,8 @@ struct message {
 /* Formats like printf. Returns false, so that a failing function ends in `return message_set()`. */
 bool message_set(struct message *message, const char *format, ...);
 
-/* Replaces control characters: texts from files may hold what a terminal would obey. */
+/* Replaces control characters, which a terminal would obey, and what is no UTF-8, which JSON cannot
+ * hold: texts from files and drivers may be anything. */
 void message_sanitize(char *text);
 
 #endif

@@ -1,0 +1,34 @@
+/* What passes between this program and a peer: a problem as JSON, tensors as files. The subject of
+ * each sentence in *why is the peer. */
+#ifndef CLATTN_BENCH_PEER_DATA_H
+#define CLATTN_BENCH_PEER_DATA_H
+
+#include "case.h"
+
+#define PEER_DATA_PATH 512
+
+struct json_t;
+
+/* The problem in numbers and words: `fields` of peers/README.md. A new object, NULL without
+ * memory. */
+struct json_t *peer_data_fields(const clattn_problem *problem);
+
+/* Of the case's tensors, packed, without the header. More than a size_t holds is possible, where
+ * strides of 0 repeat the same again and again. */
+double peer_data_bytes(const clattn_problem *problem);
+
+/* Of o, packed. */
+size_t peer_data_result_bytes(const clattn_problem *problem);
+
+/* Makes an empty file that only this user reads, for so many bytes: in /dev/shm if that is a small
+ * part of its room, else in $TMPDIR or /tmp. The caller removes it. On failure *path is "". */
+bool peer_data_file(char path[PEER_DATA_PATH], double bytes, struct message *why);
+
+/* Fills the file with the case's tensors, packed, as safetensors. */
+bool peer_data_write(const char *path, const struct attention_case *attention, struct message *why);
+
+/* Reads o, packed, into new memory in the problem's layout, which may have gaps that hold anything.
+ * NULL on failure. */
+void *peer_data_read(const char *path, const clattn_problem *problem, struct message *why);
+
+#endif
