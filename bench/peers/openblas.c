@@ -1,0 +1,426 @@
+/* clattn-peer-openblas: GEMM, softmax, GEMM on the host's CPU, the products by OpenBLAS. */
+#define _POSIX_C_SOURCE 200809L /* posix_memalign */
+#include "peer_main.h"
+#include "pool.h"
+#include "softmax_rows.h"
+#include "steps.h"
+#include "timing.h"
+
+#include <cblas.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_ROWS_WORTH_GEMV = 8,
+    GEMV_KEYS = 1024,           /* So many keys or values stay in the cache from row to row. */
+    CACHED_SCORES = 128 * 1024, /* Of a thread's block of rows. */
+    FEWEST_ROWS = 64,           /* GEMM packs keys and values anew for each block. */
+    MOST_ROWS = 512,
+    SHARED_SCORES = 4 * 1024 * 1024 /* Where all threads share one product. */
+};
+
+/* One set of tensors. */
+struct set {
+    float *q, *k, *v, *o;
+};
+
+/* A way to share out the work, the fastest of which is found by trying. */
+struct way {
+    const char *name;
+    bool blas_threads; /* A product is OpenBLAS's threads' affair, else each thread has its own. */
+    bool by_vectors;   /* Each row by GEMV. */
+    struct steps steps;
+};
+
+enum { MOST_WAYS = 3 };
+
+struct openblas {
+    struct pool *pool;
+    unsigned threads;
+    const struct problem_data *data;
+    struct set *sets;
+    size_t copies;
+    struct way ways[MOST_WAYS];
+    size_t num_ways;
+    const struct way *way;
+    float **scratch; /* For each thread: scores, and a factor for each row. */
+    size_t scores;   /* Of them. */
+};
+
+static bool hello(void *self, const char *device, unsigned threads, struct peer_greeting *greeting,
+                  struct message *why)
+{
+    struct openblas *c = self;
+    int major = 0, minor = 0, patch = 0;
+
+    (void)device; /* On the CPU in any case. */
+    if (sscanf(openblas_get_config(), "OpenBLAS %d.%d.%d", &major, &minor, &patch) == 3)
+        snprintf(greeting->version, sizeof greeting->version, "%d.%d.%d", major, minor, patch);
+    snprintf(greeting->method, sizeof greeting->method,
+             "cblas_sgemm or sgemv (%s kernels), a C softmax%s, cblas_sgemm or sgemv",
+             openblas_get_corename(), CLATTN_PEER_NATIVE ? " for this processor" : "");
+    c->threads = threads;
+    c->pool = pool_open(threads, why);
+    c->scratch = calloc(threads, sizeof *c->scratch);
+    return c->pool != NULL && c->scratch != NULL;
+}
+
+/* ---- computing -------------------------------------------------------------------------------- */
+
+/* The matrices of a step, whose batch is one entry. */
+struct operands {
+    const float *q, *k, *v;
+    float *o, *s, *factors;
+    size_t dim_qk, dim_v;
+};
+
+static struct operands operands_of(const struct openblas *c, const struct set *set,
+                                   const struct step *step, unsigned worker)
+{
+    const clattn_problem *p = &c->data->problem;
+    const size_t row = step_first_row(step, p), key = step->slice * p->seq_kv + step->key;
+
+    return (struct operands){.q = set->q + row * p->dim_qk,
+                             .k = set->k + key * p->dim_qk,
+                             .v = set->v + key * p->dim_v,
+                             .o = set->o + row * p->dim_v,
+                             .s = c->scratch[worker],
+                             .factors = c->scratch[worker] + c->scores,
+                             .dim_qk = p->dim_qk,
+                             .dim_v = p->dim_v};
+}
+
+static void multiply_keys(const struct openblas *c, const struct step *step,
+                          const struct operands *x)
+{
+    const float scale = c->data->scale;
+    const int dim = (int)x->dim_qk, stride = (int)step->stride;
+
+    if (!c->way->by_vectors) {
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)step->rows, (int)step->keys, dim,
+                    scale, x->q, dim, x->k, dim, 0.0f, x->s, stride);
+        return;
+    }
+    for (size_t j = 0; j < step->keys; j += GEMV_KEYS) {
+        const size_t keys = step->keys - j < GEMV_KEYS ? step->keys - j : GEMV_KEYS;
+        for (size_t r = 0; r < step->rows; r++)
+            cblas_sgemv(CblasRowMajor, CblasNoTrans, (int)keys, dim, scale, x->k + j * x->dim_qk,
+                        dim, x->q + r * x->dim_qk, 1, 0.0f, x->s + r * step->stride + j, 1);
+    }
+}
+
+static void multiply_values(const struct openblas *c, const struct step *step,
+                            const struct operands *x)
+{
+    const int dim = (int)x->dim_v, stride = (int)step->stride;
+
+    if (!c->way->by_vectors) {
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)step->rows, dim,
+                    (int)step->keys, 1.0f, x->s, stride, x->v, dim, 0.0f, x->o, dim);
+        return;
+    }
+    for (size_t j = 0; j < step->keys; j += GEMV_KEYS) {
+        const size_t keys = step->keys - j < GEMV_KEYS ? step->keys - j : GEMV_KEYS;
+        for (size_t r = 0; r < step->rows; r++)
+            cblas_sgemv(CblasRowMajor, CblasTrans, (int)keys, dim, 1.0f, x->v + j * x->dim_v, dim,
+                        x->s + r * step->stride + j, 1, j > 0 ? 1.0f : 0.0f, x->o + r * x->dim_v,
+                        1);
+    }
+}
+
+static float weigh_row(const struct problem_data *data, const struct step *step, float *scores,
+                       size_t row)
+{
+    const clattn_problem *p = &data->problem;
+    const struct row_place at = step_row(step, p, 0, row);
+    const float *addend = problem_data_addend(data, at.batch, at.head, at.i);
+    const double distance =
+        (double)step->key - (double)at.i - (double)problem_data_diagonal(data, at.batch);
+    size_t first, end;
+
+    problem_data_visible(data, at.batch, at.i, &first, &end);
+    const struct softmax_row softmax = {.scores = scores + row * step->stride,
+                                        .keys = step->keys,
+                                        .first = first > step->key ? first - step->key : 0,
+                                        .end = end > step->key ? end - step->key : 0,
+                                        .softcap = p->softcap,
+                                        .addend = addend != NULL ? addend + step->key : NULL,
+                                        .slope = p->alibi ? data->slopes[at.head] : 0.0f,
+                                        .distance = (float)distance,
+                                        .has_sink = p->sinks,
+                                        .sink = p->sinks ? data->sinks[at.head] : 0.0f};
+    return softmax_row(&softmax);
+}
+
+static void divide_row(const struct operands *x, size_t row)
+{
+    float *o = x->o + row * x->dim_v;
+
+    for (size_t d = 0; d < x->dim_v; d++)
+        o[d] *= x->factors[row];
+}
+
+struct work {
+    const struct openblas *c;
+    const struct set *set;
+    const struct step *step; /* Where all threads share one. */
+    struct operands x;       /* Of it. */
+};
+
+/* A thread's own step, the last first: with causality those are the long ones. */
+static void do_step(void *argument, size_t index, unsigned worker)
+{
+    const struct work *work = argument;
+    const struct openblas *c = work->c;
+    const struct step *step = &c->way->steps.step[c->way->steps.count - 1 - index];
+    const struct operands x = operands_of(c, work->set, step, worker);
+
+    multiply_keys(c, step, &x);
+    for (size_t r = 0; r < step->rows; r++)
+        x.factors[r] = weigh_row(c->data, step, x.s, r);
+    multiply_values(c, step, &x);
+    for (size_t r = 0; r < step->rows; r++)
+        divide_row(&x, r);
+}
+
+enum { ROWS_AT_ONCE = 16 };
+
+static void do_rows(void *argument, size_t index, unsigned worker)
+{
+    const struct work *work = argument;
+    const size_t from = index * ROWS_AT_ONCE;
+
+    (void)worker;
+    for (size_t r = from; r < from + ROWS_AT_ONCE && r < work->step->rows; r++)
+        work->x.factors[r] = weigh_row(work->c->data, work->step, work->x.s, r);
+}
+
+static bool compute(void *self, size_t set, struct message *why)
+{
+    struct openblas *c = self;
+    struct work work = {.c = c, .set = &c->sets[set]};
+    const struct steps *steps = &c->way->steps;
+
+    (void)why; /* Nothing fails. */
+    if (!c->way->blas_threads) {
+        pool_run(c->pool, do_step, &work, steps->count);
+        return true;
+    }
+    for (size_t n = 0; n < steps->count; n++) {
+        work.step = &steps->step[n];
+        work.x = operands_of(c, work.set, work.step, 0);
+        multiply_keys(c, work.step, &work.x);
+        pool_run(c->pool, do_rows, &work, (work.step->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE);
+        multiply_values(c, work.step, &work.x);
+        for (size_t r = 0; r < work.step->rows; r++)
+            divide_row(&work.x, r);
+    }
+    return true;
+}
+
+/* ---- opening ---------------------------------------------------------------------------------- */
+
+static void *allocate(size_t bytes)
+{
+    void *memory = NULL;
+
+    return posix_memalign(&memory, 64, bytes) == 0 ? memory : NULL;
+}
+
+static float *copy(const unsigned char *data, size_t bytes)
+{
+    float *memory = allocate(bytes);
+
+    if (memory != NULL && data != NULL)
+        memcpy(memory, data, bytes);
+    return memory;
+}
+
+static bool make_sets(struct openblas *c, size_t copies)
+{
+    const struct problem_data *data = c->data;
+    bool ok = true;
+
+    c->sets = calloc(copies, sizeof *c->sets);
+    for (c->copies = 0; ok && c->sets != NULL && c->copies < copies; c->copies++) {
+        struct set *set = &c->sets[c->copies];
+        *set = (struct set){copy(data->q, data->q_bytes), copy(data->k, data->k_bytes),
+                            copy(data->v, data->v_bytes), copy(NULL, data->o_bytes)};
+        ok = set->q != NULL && set->k != NULL && set->v != NULL && set->o != NULL;
+    }
+    return ok && c->sets != NULL;
+}
+
+static bool add_way(struct openblas *c, struct way way, const struct step_limits *limits,
+                    struct message *why)
+{
+    struct way *added = &c->ways[c->num_ways];
+
+    *added = way;
+    if (!steps_make(&added->steps, c->data, limits, why))
+        return false;
+    c->num_ways++;
+    c->scores = added->steps.most_scores > c->scores ? added->steps.most_scores : c->scores;
+    return true;
+}
+
+static bool make_ways(struct openblas *c, struct message *why)
+{
+    const clattn_problem *p = &c->data->problem;
+    const size_t slice = p->heads / p->kv_heads * p->seq_q;
+    const size_t all = p->batch * p->kv_heads * slice;
+    const size_t share = (all + c->threads - 1) / c->threads; /* Of rows, so that each has some. */
+    const size_t cached = CACHED_SCORES / p->seq_kv;
+    const size_t wish = cached < FEWEST_ROWS ? FEWEST_ROWS
+                        : cached < MOST_ROWS ? cached
+                                             : MOST_ROWS;
+    const struct step_limits own = {.rows = wish < share ? wish : share,
+                                    .entries = 1,
+                                    .scores = SIZE_MAX,
+                                    .always_by_rows = true};
+    const struct step_limits shared = {
+        .rows = MOST_ROWS, .entries = 1, .scores = SHARED_SCORES, .always_by_rows = false};
+
+    if (!add_way(c, (struct way){.name = "each thread its own products"}, &own, why) ||
+        !add_way(c, (struct way){.name = "all threads in each product", .blas_threads = true},
+                 &shared, why))
+        return false;
+    return slice > MOST_ROWS_WORTH_GEMV ||
+           add_way(c, (struct way){.name = "each thread its own GEMVs", .by_vectors = true}, &own,
+                   why);
+}
+
+static void choose(struct openblas *c, size_t way)
+{
+    c->way = &c->ways[way];
+    openblas_set_num_threads(c->way->blas_threads ? (int)c->threads : 1);
+}
+
+static enum peer_status open_problem(void *self, const struct problem_data *data, size_t copies,
+                                     struct message *why)
+{
+    struct openblas *c = self;
+    const clattn_problem *p = &data->problem;
+
+    c->data = data;
+    if (p->dtype != CLATTN_F32) {
+        message_set(why, "OpenBLAS multiplies no f16 and no bf16 into f32 here");
+        return PEER_UNSUPPORTED;
+    }
+    if (p->seq_kv > INT_MAX || p->heads * p->seq_q > INT_MAX || p->dim_qk > INT_MAX ||
+        p->dim_v > INT_MAX) {
+        message_set(why, "OpenBLAS counts rows and columns in 31 bits");
+        return PEER_UNSUPPORTED;
+    }
+    if (!make_sets(c, copies)) {
+        message_set(why, "no memory for %zu sets of tensors", copies);
+        return PEER_FAILED;
+    }
+    if (!make_ways(c, why))
+        return PEER_FAILED;
+    for (unsigned n = 0; n < c->threads; n++) {
+        c->scratch[n] = allocate((c->scores + p->heads * p->seq_q) * sizeof(float));
+        if (c->scratch[n] == NULL) {
+            message_set(why, "no memory for the scores of %u threads", c->threads);
+            return PEER_FAILED;
+        }
+    }
+    choose(c, 0);
+    return PEER_DONE;
+}
+
+static enum peer_status build(void *self, struct message *why)
+{
+    (void)self;
+    (void)why;
+    return PEER_DONE;
+}
+
+static bool settle(void *self, char configuration[256], struct message *why)
+{
+    struct openblas *c = self;
+    double best = 0.0;
+    size_t chosen = 0;
+
+    for (size_t n = 0; n < c->num_ways; n++) {
+        choose(c, n);
+        if (n > 0)
+            compute(c, 0, why); /* Its first is slower: threads wake. */
+        const double start = timing_clock();
+        compute(c, 0, why);
+        const double seconds = timing_clock() - start;
+        if (n == 0 || seconds < best) {
+            best = seconds;
+            chosen = n;
+        }
+    }
+    choose(c, chosen);
+    snprintf(configuration, 256, "%s, %u thread%s, up to %zu x %zu scores at a time", c->way->name,
+             c->threads, c->threads == 1 ? "" : "s",
+             c->way->steps.most_scores / ((c->way->steps.most_keys + 15) / 16 * 16),
+             c->way->steps.most_keys);
+    return true;
+}
+
+static void close_problem(void *self)
+{
+    struct openblas *c = self;
+
+    for (size_t n = 0; c->sets != NULL && n < c->copies; n++) {
+        free(c->sets[n].q);
+        free(c->sets[n].k);
+        free(c->sets[n].v);
+        free(c->sets[n].o);
+    }
+    free(c->sets);
+    for (size_t n = 0; n < c->num_ways; n++)
+        steps_free(&c->ways[n].steps);
+    for (unsigned n = 0; n < c->threads; n++) {
+        free(c->scratch[n]);
+        c->scratch[n] = NULL;
+    }
+    *c = (struct openblas){.pool = c->pool, .threads = c->threads, .scratch = c->scratch};
+}
+
+static bool poison(void *self, struct message *why)
+{
+    const struct openblas *c = self;
+
+    (void)why;
+    memset(c->sets[0].o, 0xff, c->data->o_bytes); /* All bits set: NaN. */
+    return true;
+}
+
+static bool read_output(void *self, void *o, struct message *why)
+{
+    const struct openblas *c = self;
+
+    (void)why;
+    memcpy(o, c->sets[0].o, c->data->o_bytes);
+    return true;
+}
+
+int main(void)
+{
+    static const struct peer_library library = {
+        .name = "OpenBLAS",
+        .on = "cpu",
+        .hello = hello,
+        .open = open_problem,
+        .build = build,
+        .compute = compute,
+        .settle = settle,
+        .poison = poison,
+        .read_output = read_output,
+        .close = close_problem,
+    };
+    struct openblas openblas = {.threads = 0};
+    const int status = peer_main(&library, &openblas);
+
+    pool_close(openblas.pool);
+    free(openblas.scratch);
+    return status;
+}

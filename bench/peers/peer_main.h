@@ -1,0 +1,59 @@
+/* The loop of a peer program (README.md): requests in, answers out; a library fills in the rest. */
+#ifndef CLATTN_BENCH_PEER_MAIN_H
+#define CLATTN_BENCH_PEER_MAIN_H
+
+#include "problem_data.h"
+
+/* How a library presents itself. */
+struct peer_greeting {
+    char version[32];
+    char method[128]; /* What is called, in one line. */
+};
+
+struct peer_sample {
+    double seconds; /* Of one computation, the median. */
+    size_t executions;
+    double host_seconds; /* Of the calling thread for one; negative where it computes itself. */
+};
+
+enum peer_status {
+    PEER_DONE,
+    PEER_UNSUPPORTED, /* There is no way to compute this. */
+    PEER_FAILED
+};
+
+/* Functions that fail say why in one sentence. `self` is the library's own state. */
+struct peer_library {
+    const char *name;
+    const char *on; /* "device" or "cpu". */
+
+    bool (*hello)(void *self, const char *device, unsigned threads, struct peer_greeting *greeting,
+                  struct message *why);
+
+    /* Makes `copies` sets of tensors. The data lives until close(), which follows in any case. */
+    enum peer_status (*open)(void *self, const struct problem_data *data, size_t copies,
+                             struct message *why);
+
+    /* What counts as a part of the first computation: compiling. */
+    enum peer_status (*build)(void *self, struct message *why);
+
+    /* Computes on one of the sets, to the end. */
+    bool (*compute)(void *self, size_t set, struct message *why);
+
+    /* After the first computation: chooses the fastest way and describes it. */
+    bool (*settle)(void *self, char configuration[256], struct message *why);
+
+    /* Computes for about `busy` seconds by the device's clock. NULL: the host's clock is right. */
+    bool (*sample)(void *self, double busy, struct peer_sample *sample, struct message *why);
+
+    /* Fills the first set's outputs with NaN, and reads them. */
+    bool (*poison)(void *self, struct message *why);
+    bool (*read_output)(void *self, void *o, struct message *why);
+
+    void (*close)(void *self);
+};
+
+/* Answers requests until they end; the program's exit code. */
+int peer_main(const struct peer_library *library, void *self);
+
+#endif

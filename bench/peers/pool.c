@@ -1,0 +1,128 @@
+#define _POSIX_C_SOURCE 200809L /* pthreads, sched_yield */
+#include "pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { YIELDS = 4000 }; /* About a millisecond: the next run follows soon or not at all. */
+
+struct worker {
+    struct pool *pool;
+    pthread_t thread;
+    unsigned number;
+};
+
+struct pool {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    atomic_uint generation; /* Of runs. */
+    atomic_size_t next;
+    atomic_uint working; /* Threads, without the caller's. */
+    bool ending;
+    pool_task *task;
+    void *work;
+    size_t count;
+    struct worker *workers;
+    unsigned started; /* Threads, without the caller's. */
+};
+
+static void work_off(struct pool *pool, unsigned worker)
+{
+    size_t index;
+
+    while ((index = atomic_fetch_add(&pool->next, 1)) < pool->count)
+        pool->task(pool->work, index, worker);
+}
+
+/* Until there is another run than the one that was seen last. */
+static void wait_for_run(struct pool *pool, unsigned *seen)
+{
+    for (int n = 0; n < YIELDS && atomic_load(&pool->generation) == *seen; n++)
+        sched_yield();
+    if (atomic_load(&pool->generation) == *seen) {
+        pthread_mutex_lock(&pool->mutex);
+        while (atomic_load(&pool->generation) == *seen)
+            pthread_cond_wait(&pool->changed, &pool->mutex);
+        pthread_mutex_unlock(&pool->mutex);
+    }
+    *seen = atomic_load(&pool->generation);
+}
+
+static void *live(void *argument)
+{
+    struct worker *worker = argument;
+    struct pool *pool = worker->pool;
+    unsigned seen = 0;
+
+    for (;;) {
+        wait_for_run(pool, &seen);
+        if (pool->ending)
+            return NULL;
+        work_off(pool, worker->number);
+        atomic_fetch_sub(&pool->working, 1);
+    }
+}
+
+static void announce(struct pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    atomic_fetch_add(&pool->generation, 1);
+    pthread_cond_broadcast(&pool->changed);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+void pool_run(struct pool *pool, pool_task *task, void *work, size_t count)
+{
+    pool->task = task;
+    pool->work = work;
+    pool->count = count;
+    atomic_store(&pool->next, 0);
+    atomic_store(&pool->working, pool->started);
+    if (pool->started > 0)
+        announce(pool);
+    work_off(pool, 0);
+    while (atomic_load(&pool->working) > 0)
+        sched_yield();
+}
+
+struct pool *pool_open(unsigned threads, struct message *why)
+{
+    struct pool *pool = calloc(1, sizeof *pool);
+    struct worker *workers = calloc(threads, sizeof *workers);
+
+    if (pool == NULL || workers == NULL) {
+        free(pool);
+        free(workers);
+        message_set(why, "no memory for %u threads", threads);
+        return NULL;
+    }
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->changed, NULL);
+    pool->workers = workers;
+    for (unsigned n = 0; n + 1 < threads; n++) {
+        workers[n] = (struct worker){.pool = pool, .number = n + 1};
+        if (pthread_create(&workers[n].thread, NULL, live, &workers[n]) != 0) {
+            message_set(why, "the system gives no more than %u of %u threads", n + 1, threads);
+            pool_close(pool);
+            return NULL;
+        }
+        pool->started++;
+    }
+    return pool;
+}
+
+void pool_close(struct pool *pool)
+{
+    if (pool == NULL)
+        return;
+    pool->ending = true;
+    announce(pool);
+    for (unsigned n = 0; n < pool->started; n++)
+        pthread_join(pool->workers[n].thread, NULL);
+    pthread_cond_destroy(&pool->changed);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool->workers);
+    free(pool);
+}

@@ -1,0 +1,26 @@
+/* The softmax of a row of scores on the host, in loops that compilers turn into vectors. */
+#ifndef CLATTN_BENCH_PEER_SOFTMAX_ROWS_H
+#define CLATTN_BENCH_PEER_SOFTMAX_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SOFTMAX_LANES 16
+
+struct softmax_row {
+    float *scores; /* Room for a multiple of SOFTMAX_LANES. */
+    size_t keys;
+    size_t first, end;   /* The visible ones; none if end is not larger. */
+    float softcap;       /* 0: none. */
+    const float *addend; /* One for each key, or NULL. */
+    float slope;         /* Added times (j + distance). */
+    float distance;
+    bool has_sink;
+    float sink;
+};
+
+/* Replaces the scores by weights that are still to be divided by their sum; returns what they are
+ * to be multiplied with: 1 / sum, or 0 if nothing is visible. */
+float softmax_row(const struct softmax_row *row);
+
+#endif

@@ -1,0 +1,145 @@
+#include "steps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t round_up(size_t n, size_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+static size_t group(const clattn_problem *p)
+{
+    return p->heads / p->kv_heads;
+}
+
+struct row_place step_row(const struct step *step, const clattn_problem *p, size_t entry,
+                          size_t row)
+{
+    const size_t slice = step->slice + (step->same_slice ? 0 : entry);
+    const size_t r = step->row + row + (step->same_slice ? entry * p->seq_q : 0);
+
+    return (struct row_place){.batch = slice / p->kv_heads,
+                              .head = slice % p->kv_heads * group(p) + r / p->seq_q,
+                              .i = r % p->seq_q};
+}
+
+size_t step_row_stride(const struct step *step, const clattn_problem *p)
+{
+    return step->same_slice ? p->seq_q : group(p) * p->seq_q;
+}
+
+size_t step_slice_stride(const struct step *step)
+{
+    return step->same_slice ? 0 : 1;
+}
+
+size_t step_first_row(const struct step *step, const clattn_problem *p)
+{
+    return step->slice * group(p) * p->seq_q + step->row;
+}
+
+/* ---- cutting ---------------------------------------------------------------------------------- */
+
+/* The columns that some row of the step may see. Visible keys move with i, so the first and the
+ * last row in use say it for all. */
+static void find_keys(struct step *step, const struct problem_data *data)
+{
+    const clattn_problem *p = &data->problem;
+    const size_t first_row = step->row % p->seq_q;
+    const size_t last_row =
+        step->rows > p->seq_q - first_row ? p->seq_q - 1 : first_row + step->rows - 1;
+    const size_t from = step->rows > p->seq_q - first_row ? 0 : first_row;
+    size_t low = SIZE_MAX, high = 0;
+
+    for (size_t n = 0; n < (step->same_slice ? 1 : step->entries); n++) {
+        const size_t b = (step->slice + n) / p->kv_heads;
+        for (size_t i = from; i <= last_row; i++) {
+            size_t first, end;
+            problem_data_visible(data, b, i, &first, &end);
+            if (end > first) {
+                low = least(low, first);
+                high = high > end ? high : end;
+            }
+        }
+    }
+    step->key = high > 0 ? low / 16 * 16 : 0;
+    step->keys = high > 0 ? high - step->key : 1;
+    step->stride = round_up(step->keys, 16);
+}
+
+static bool add(struct steps *steps, size_t *capacity, struct step step,
+                const struct problem_data *data)
+{
+    if (steps->count == *capacity) {
+        *capacity = *capacity * 2 + 16;
+        struct step *grown = realloc(steps->step, *capacity * sizeof *grown);
+        if (grown == NULL)
+            return false;
+        steps->step = grown;
+    }
+    find_keys(&step, data);
+    const size_t scores = step.entries * step.rows * step.stride;
+    steps->most_scores = scores > steps->most_scores ? scores : steps->most_scores;
+    steps->most_keys = step.keys > steps->most_keys ? step.keys : steps->most_keys;
+    steps->step[steps->count++] = step;
+    return true;
+}
+
+/* All rows [row, row + rows) of each slice, or of each head in turn where `by_head`. */
+static bool cut(struct steps *steps, const struct problem_data *data, size_t rows, size_t entries,
+                bool by_head)
+{
+    const clattn_problem *p = &data->problem;
+    const size_t slices = p->batch * p->kv_heads;
+    const bool same_slice = by_head && group(p) > 1;
+    const size_t unit = by_head ? p->seq_q : group(p) * p->seq_q;
+    const size_t outer = same_slice ? slices : 1, inner = same_slice ? group(p) : slices;
+    size_t capacity = 0;
+    bool ok = true;
+
+    for (size_t s = 0; s < outer; s++) {
+        for (size_t row = 0; row < unit; row += rows) {
+            for (size_t n = 0; ok && n < inner; n += entries) {
+                const struct step step = {.slice = same_slice ? s : n,
+                                          .entries = least(entries, inner - n),
+                                          .same_slice = same_slice,
+                                          .row = row + (same_slice ? n * p->seq_q : 0),
+                                          .rows = least(rows, unit - row)};
+                ok = add(steps, &capacity, step, data);
+            }
+        }
+    }
+    return ok;
+}
+
+bool steps_make(struct steps *steps, const struct problem_data *data,
+                const struct step_limits *limits, struct message *why)
+{
+    const clattn_problem *p = &data->problem;
+    const size_t stride = round_up(p->seq_kv, 16);
+    const size_t fitting = limits->scores / stride > 1 ? limits->scores / stride : 1;
+    const bool hidden = problem_data_limited(data) && p->seq_q > limits->rows;
+    const bool by_head = hidden;
+    const size_t unit = by_head ? p->seq_q : group(p) * p->seq_q;
+    const size_t wish = hidden || limits->always_by_rows ? limits->rows : unit;
+    const size_t rows = least(least(wish, unit), fitting);
+    const size_t entries = least(fitting / rows > 1 ? fitting / rows : 1, limits->entries);
+
+    memset(steps, 0, sizeof *steps);
+    if (cut(steps, data, rows, entries, by_head))
+        return true;
+    steps_free(steps);
+    return message_set(why, "no memory for the list of its matrix products");
+}
+
+void steps_free(struct steps *steps)
+{
+    free(steps->step);
+    memset(steps, 0, sizeof *steps);
+}
