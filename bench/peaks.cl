@@ -1,34 +1,48 @@
 /* What a device can do at best: fused multiply-adds in registers, reading and copying memory.
  *
- * MULTIPLY_ADD fma or mad: which one is the machine's own differs, and FP_FAST_FMAF does not tell
- *            (PoCL 3.1 leaves it undefined, and its mad is a multiplication and an addition)
- * LANES      floats per vector: 1, 4, 8 or 16
- * CHAINS     independent accumulators, enough to hide the latency of one
- * SEQUENTIAL 1: a work-item walks through memory of its own (CPUs); 0: neighbours read neighbours
+ * REAL, HALF    float and 0, or half and 1
+ * LANES         of a vector: 1, 2, 4, 8 or 16
+ * CHAINS        independent accumulators, enough to hide the latency of one
+ * MULTIPLY_ADD  fma or mad: which one is the machine's own differs, and FP_FAST_FMAF does not tell
+ *               (PoCL 3.1 leaves it undefined, and its mad is a multiplication and an addition)
+ * ACCUMULATE    1: a = x * y + a, as in a product of matrices; the only one that some machines do
+ *               two of at once (AMD's dual-issue FMAC). 0: a = a * x + y, the one to be used with
+ *               mad, out of which a compiler could take x * y
+ * SEQUENTIAL    1: a work-item walks through memory of its own (CPUs); 0: neighbours read neighbours
  */
+#if HALF
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 #if LANES == 1
-typedef float real;
+typedef REAL real;
 #else
-typedef PASTE(float, LANES) real;
+typedef PASTE(REAL, LANES) real;
 #endif
 
-/* 2 * LANES * CHAINS * 16 * rounds operations per work-item; a converges to y / (1 - x), so it
- * never becomes subnormal or infinite. */
-__kernel void peak_fma(__global real *out, const uint rounds, const float x, const float y)
+#if ACCUMULATE
+#define STEP(a) MULTIPLY_ADD(x, y, a)
+#else
+#define STEP(a) MULTIPLY_ADD(a, x, y)
+#endif
+
+/* 2 * LANES * CHAINS * 16 * rounds operations per work-item. With x just below 1 and y = 1 - x no
+ * accumulator becomes subnormal or infinite: it goes to 1, or grows until y is lost in rounding. */
+__kernel void peak_fma(__global real *out, const uint rounds, const float multiplier,
+                       const float addend)
 {
-    const real slope = (real)(x), shift = (real)(y);
+    const real x = (real)((REAL)multiplier), y = (real)((REAL)addend);
     real a[CHAINS];
 
     for (uint c = 0; c < CHAINS; c++)
-        a[c] = (real)(1.0f + 0.001f * (float)(c + (uint)get_local_id(0)));
+        a[c] = (real)((REAL)(1.0f + 0.001f * (float)(c + (uint)get_local_id(0))));
     for (uint r = 0; r < rounds; r++) {
 #pragma unroll
         for (uint repeat = 0; repeat < 16; repeat++) {
 #pragma unroll
             for (uint c = 0; c < CHAINS; c++)
-                a[c] = MULTIPLY_ADD(a[c], slope, shift);
+                a[c] = STEP(a[c]);
         }
     }
     for (uint c = 1; c < CHAINS; c++)
@@ -68,6 +82,6 @@ __kernel void peak_fill(__global real *out, const uint count)
     for (size_t n = 0; n < count; n++) {
         uint u = (uint)PLACE(n) * 2654435761u;
         u = (u ^ u >> 15) * 2246822519u;
-        out[PLACE(n)] = (real)((float)(u >> 8) * 0x1p-24f);
+        out[PLACE(n)] = (real)((REAL)((float)(u >> 8) * 0x1p-24f));
     }
 }

@@ -3,30 +3,25 @@
 #ifndef CLATTN_BENCH_PEAKS_H
 #define CLATTN_BENCH_PEAKS_H
 
-#include "target.h"
+#include "peak_form.h"
 
-/* A form of the multiply-add kernel; several are tried, the fastest stays. */
-struct peak_form {
-    unsigned lanes, chains; /* Vector width and independent accumulators. */
-    const char *operation;  /* "fma" or "mad". */
-    cl_program program;
+/* A kernel that goes through memory. */
+struct peak_stream {
     cl_kernel kernel;
-    double best; /* Operations per second. */
+    size_t local, global;
+    double bytes; /* That one launch goes through. */
+    double best;  /* The same per second, as known at first. */
 };
-
-#define PEAK_MOST_FORMS 4
 
 struct peaks {
     const struct target *target;
     struct peak_form forms[PEAK_MOST_FORMS];
-    const struct peak_form *form; /* The fastest. */
-    cl_kernel read, copy;
+    size_t num_forms;
+    const struct peak_form *single, *half; /* The fastest; half is NULL without cl_khr_fp16. */
+    struct peak_stream read, copy;
     cl_mem from, to;
-    size_t local;         /* Of all kernels. */
-    size_t fma_global;    /* Of the multiply-add kernels. */
-    size_t stream_global; /* Of the memory kernels. */
-    cl_uint count;        /* Vectors per work-item of the memory kernels. */
-    size_t buffer_bytes;  /* Read by one launch. */
+    size_t buffer_bytes;
+    char form[64], form_half[64]; /* The fastest in words; form_half is "" without cl_khr_fp16. */
 };
 
 /* Builds the kernels in the forms that suit the device and finds the fastest. */
@@ -38,8 +33,16 @@ void peaks_close(struct peaks *peaks);
  * executions that it is compared with, so that interruptions weigh the same. */
 bool peaks_fma(struct peaks *peaks, double launch_seconds, double *gflops, struct message *why);
 
+/* The same in f16, for a device that has it: form_half is not "". */
+bool peaks_fma_half(struct peaks *peaks, double launch_seconds, double *gflops,
+                    struct message *why);
+
 /* One sample of three launches; copying counts what is read and what is written. */
 bool peaks_read(struct peaks *peaks, double *gigabytes, struct message *why);
 bool peaks_copy(struct peaks *peaks, double *gigabytes, struct message *why);
+
+/* How much memory reading walks through: a problem that is compared with it has to walk through as
+ * much, or the caches help it alone. */
+double peaks_read_bytes(const struct peaks *peaks);
 
 #endif
