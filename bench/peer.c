@@ -98,6 +98,7 @@ static enum peer_answer ask(struct peer *peer, json_t *request, double seconds, 
         json_decref(request);
         return fail(peer, why, "does not run");
     }
+    seconds *= peer->kind->patience;
     if (peer_process_ask(&peer->process, request, seconds, answer, &how) != CA_ANSWERED)
         return fail(peer, why, how.text);
     if (json_is_true(json_object_get(*answer, "ok")))
@@ -179,7 +180,9 @@ static enum peer_answer say_hello(struct peer *peer, json_t *request, bool besid
     struct message how;
     enum peer_answer said = ask(peer, request, HELLO_SECONDS, &answer, why);
 
-    if (said == PEER_FAILED && peer_runs(peer)) {
+    /* A refusal, or 127: the loader found a library missing, env an interpreter. */
+    if (said == PEER_FAILED &&
+        (peer_runs(peer) || strstr(why->text, "exited with status 127") != NULL)) {
         how = *why;
         said = miss(peer->kind, why, how.text);
     }

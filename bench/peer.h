@@ -18,6 +18,7 @@ struct peer_kind {
     const char *argument; /* NULL: none. */
     bool on_cpu;          /* Beside CPU devices only. */
     const char *install;  /* What makes it available, as a command; "" if nothing is known. */
+    double patience;      /* Times the usual time limits. */
 };
 
 extern const struct peer_kind peer_kinds[]; /* Ends with a null key. */

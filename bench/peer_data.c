@@ -114,14 +114,18 @@ static struct tensor describe(const clattn_problem *p, enum input input)
     return t;
 }
 
-/* The tensors that the problem has, in the order of the file; returns how many. */
+/* The tensors that the problem has, in the order of the file; returns how many. Those of large
+ * elements come first: so all lie where their elements may be read. */
 static size_t list_tensors(const clattn_problem *p, struct tensor tensors[INPUT_COUNT])
 {
     size_t count = 0;
 
-    for (int input = 0; input < INPUT_COUNT; input++)
-        if (is_asked_for(p, (enum input)input))
-            tensors[count++] = describe(p, (enum input)input);
+    for (size_t element = 4; element > 0; element /= 2)
+        for (int input = 0; input < INPUT_COUNT; input++) {
+            const struct tensor t = describe(p, (enum input)input);
+            if (t.element == element && is_asked_for(p, (enum input)input))
+                tensors[count++] = t;
+        }
     return count;
 }
 
@@ -273,7 +277,8 @@ bool peer_data_file(char path[PEER_DATA_PATH], double bytes, struct message *why
                            "folder",
                            folder, 1e-6 * bytes);
     }
-    const int length = snprintf(path, PEER_DATA_PATH, "%s/clattn-bench-XXXXXX", folder);
+    const int length =
+        snprintf(path, PEER_DATA_PATH, "%s/clattn-bench-%ld-XXXXXX", folder, (long)getpid());
     const int file = length < PEER_DATA_PATH ? mkstemp(path) : -1;
     if (file >= 0)
         return close(file) == 0;

@@ -10,27 +10,32 @@ const struct peer_kind peer_kinds[] = {
     {.key = "clblast",
      .name = "CLBlast",
      .program = "clattn-peer-clblast",
-     .install = "apt-get install libclblast-dev, then build again"},
+     .install = "apt-get install libclblast-dev, then build again",
+     .patience = 1.0},
     {.key = "openblas",
      .name = "OpenBLAS",
      .program = "clattn-peer-openblas",
      .on_cpu = true,
-     .install = "apt-get install libopenblas-dev, then build again"},
+     .install = "apt-get install libopenblas-dev, then build again",
+     .patience = 1.0},
     {.key = "onednn",
      .name = "oneDNN",
      .program = "clattn-peer-onednn",
      .on_cpu = true,
-     .install = "apt-get install libdnnl-dev, then build again"},
+     .install = "apt-get install libdnnl-dev, then build again",
+     .patience = 1.0},
     {.key = "torch",
      .name = "PyTorch",
      .program = "peers.py",
      .argument = "torch",
-     .install = "pip install torch"},
+     .install = "pip install torch",
+     .patience = 1.0},
     {.key = "onnxruntime",
      .name = "ONNX Runtime",
      .program = "peers.py",
      .argument = "onnxruntime",
-     .install = "pip install onnxruntime onnx"},
+     .install = "pip install onnxruntime onnx",
+     .patience = 1.0},
     {.key = NULL},
 };
 
@@ -46,8 +51,11 @@ struct peer_kind peer_kind_path(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
-    return (struct peer_kind){
-        .key = path, .name = slash != NULL ? slash + 1 : path, .program = path, .install = ""};
+    return (struct peer_kind){.key = path,
+                              .name = slash != NULL ? slash + 1 : path,
+                              .program = path,
+                              .install = "",
+                              .patience = 1.0};
 }
 
 bool peer_kind_suits(const struct peer_kind *kind, cl_device_type type)

@@ -263,7 +263,8 @@ static enum ca_asked wait_for_line(struct ca_process *process, double seconds,
 
 bool ca_process_request(struct ca_process *process, json_t *request)
 {
-    if (process->words >= 0 && ftruncate(process->words, 0) != 0) {
+    /* What it printed before the first request may be why it does not get there. */
+    if (process->asked && process->words >= 0 && ftruncate(process->words, 0) != 0) {
         close(process->words);
         process->words = -1;
     }
