@@ -10,22 +10,14 @@ static const char header[] =
     "configuration,median_ms,low_ms,high_ms,min_ms,gflops,gbytes,roof,share,ratio_low,ratio_high,"
     "host_us,first_source_ms,first_cache_ms,error_ratio,workspace_bytes,copies,noise\r\n";
 
-/* One row as it is written. */
-struct row {
-    FILE *to;
-    bool begun;
-};
-
-static void separate(struct row *row)
+static void separate(struct csv_row *row)
 {
     if (row->begun)
         fputc(',', row->to);
     row->begun = true;
 }
 
-/* Quoted where it has to be. What a spreadsheet would take for a formula gets an apostrophe before
- * it, what a terminal would obey a question mark instead. */
-static void put_text(struct row *row, const char *text)
+void csv_text(struct csv_row *row, const char *text)
 {
     separate(row);
     if (text == NULL || text[0] == '\0')
@@ -45,8 +37,7 @@ static void put_text(struct row *row, const char *text)
         fputc('"', row->to);
 }
 
-/* Nothing for a number that is not known. A point whatever the locale says. */
-static void put_number(struct row *row, double value)
+void csv_number(struct csv_row *row, double value)
 {
     char text[64];
 
@@ -61,6 +52,12 @@ static void put_number(struct row *row, double value)
     }
 }
 
+void csv_end(struct csv_row *row)
+{
+    fputs("\r\n", row->to);
+    row->begun = false;
+}
+
 static const char *version_of(const struct run_results *results, const struct device_run *run,
                               const struct outcome *outcome)
 {
@@ -72,7 +69,8 @@ static const char *version_of(const struct run_results *results, const struct de
     return "";
 }
 
-static void put_times(struct row *row, const struct record *record, const struct outcome *outcome)
+static void put_times(struct csv_row *row, const struct record *record,
+                      const struct outcome *outcome)
 {
     const bool timed = outcome_timed(outcome);
     const struct ca_interval none = {NAN, NAN, NAN};
@@ -81,45 +79,45 @@ static void put_times(struct row *row, const struct record *record, const struct
     const bool compared = timed && outcome->ratio.middle > 0.0;
     const struct ca_interval ratio = compared ? outcome->ratio : none;
 
-    put_number(row, seconds.middle * 1e3);
-    put_number(row, seconds.low * 1e3);
-    put_number(row, seconds.high * 1e3);
-    put_number(row, timed ? samples_minimum(&outcome->seconds) * 1e3 : NAN);
-    put_number(row, record->flops / seconds.middle * 1e-9);
-    put_number(row, record->bytes / seconds.middle * 1e-9);
-    put_text(row, record->roof == ROOF_FMA ? "fma" : "read");
-    put_number(row, timed && record->share.count > 0 ? record_share(record, outcome) : NAN);
-    put_number(row, ratio.low);
-    put_number(row, ratio.high);
-    put_number(row, timed && outcome->host.count > 0 ? samples_median(&outcome->host) * 1e6 : NAN);
+    csv_number(row, seconds.middle * 1e3);
+    csv_number(row, seconds.low * 1e3);
+    csv_number(row, seconds.high * 1e3);
+    csv_number(row, timed ? samples_minimum(&outcome->seconds) * 1e3 : NAN);
+    csv_number(row, record->flops / seconds.middle * 1e-9);
+    csv_number(row, record->bytes / seconds.middle * 1e-9);
+    csv_text(row, record->roof == ROOF_FMA ? "fma" : "read");
+    csv_number(row, timed && record->share.count > 0 ? record_share(record, outcome) : NAN);
+    csv_number(row, ratio.low);
+    csv_number(row, ratio.high);
+    csv_number(row, timed && outcome->host.count > 0 ? samples_median(&outcome->host) * 1e6 : NAN);
 }
 
 static void put_outcome(FILE *to, const struct run_results *results, const struct device_run *run,
                         const struct record *record, const struct outcome *outcome)
 {
     const bool ours = strcmp(outcome->implementation, "clattn") == 0;
-    struct row row = {.to = to};
+    struct csv_row row = {.to = to};
 
-    put_text(&row, results->date);
-    put_text(&row, results->clattn);
-    put_text(&row, run->info.name);
-    put_text(&row, run->info.platform_name);
-    put_text(&row, run->info.driver_version);
-    put_text(&row, record->name);
-    put_text(&row, record->problem);
-    put_text(&row, outcome->implementation);
-    put_text(&row, version_of(results, run, outcome));
-    put_text(&row, outcome_state_name(outcome->state));
-    put_text(&row, outcome->why.text);
-    put_text(&row, outcome->configuration);
+    csv_text(&row, results->date);
+    csv_text(&row, results->clattn);
+    csv_text(&row, run->info.name);
+    csv_text(&row, run->info.platform_name);
+    csv_text(&row, run->info.driver_version);
+    csv_text(&row, record->name);
+    csv_text(&row, record->problem);
+    csv_text(&row, outcome->implementation);
+    csv_text(&row, version_of(results, run, outcome));
+    csv_text(&row, outcome_state_name(outcome->state));
+    csv_text(&row, outcome->why.text);
+    csv_text(&row, outcome->configuration);
     put_times(&row, record, outcome);
-    put_number(&row, outcome->first_source * 1e3);
-    put_number(&row, outcome->first_cache * 1e3);
-    put_number(&row, outcome->worst.results > 0 ? outcome->worst.ratio : NAN);
-    put_number(&row, ours ? (double)record->workspace_bytes : NAN); /* a peer's is not known */
-    put_number(&row, (double)record->copies);
-    put_number(&row, run->count > 0 ? device_run_noise(run) : NAN);
-    fputs("\r\n", to);
+    csv_number(&row, outcome->first_source * 1e3);
+    csv_number(&row, outcome->first_cache * 1e3);
+    csv_number(&row, outcome->worst.results > 0 ? outcome->worst.ratio : NAN);
+    csv_number(&row, ours ? (double)record->workspace_bytes : NAN); /* a peer's is not known */
+    csv_number(&row, (double)record->copies);
+    csv_number(&row, run->count > 0 ? device_run_noise(run) : NAN);
+    csv_end(&row);
 }
 
 static bool write_all(FILE *to, const struct run_results *results)

@@ -15,19 +15,17 @@
 #define FORMAT (JSON_INDENT(1) | JSON_REAL_PRECISION(9))
 
 /* A text of a driver, a file or a peer need not be UTF-8, and one that was cut to fit may end within
- * a character: then what is not ASCII is lost, not the whole file. */
+ * a character. NULL without memory. */
 static json_t *text(const char *raw)
 {
-    json_t *string = json_string(raw);
-    char *ascii = string == NULL && raw != NULL ? strdup(raw) : NULL;
+    char *clean = raw != NULL ? strdup(raw) : NULL;
+    json_t *string = NULL;
 
-    if (ascii == NULL)
-        return string;
-    for (char *c = ascii; *c != '\0'; c++)
-        if ((unsigned char)*c >= 0x80)
-            *c = '?';
-    string = json_string(ascii);
-    free(ascii);
+    if (clean != NULL) {
+        message_sanitize(clean);
+        string = json_string(clean);
+    }
+    free(clean);
     return string;
 }
 
