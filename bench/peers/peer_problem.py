@@ -1,0 +1,136 @@
+"""A problem and its tensors, as README.md describes them, in NumPy."""
+import functools
+import json
+import math
+
+import numpy as np
+from peer_refusal import Refusal, Unsupported, need
+
+STORED = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|u1", "I32": "<i4"}
+FAR = 1 << 30  # Farther than any key.
+
+
+def read_safetensors(path):
+    """Its tensors by name; bf16 as 16-bit words, booleans as such."""
+    raw = np.fromfile(path, dtype=np.uint8)
+    start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
+    tensors = {}
+    for name, entry in json.loads(raw[8:start].tobytes()).items():
+        if name == "__metadata__":
+            continue
+        begin, end = (start + offset for offset in entry["data_offsets"])
+        values = raw[begin:end].view(STORED[entry["dtype"]]).reshape(entry["shape"])
+        tensors[name] = values != 0 if entry["dtype"] == "BOOL" else values
+    return tensors
+
+
+def widened(values):
+    """As floating-point numbers of at least 32 bits; 16-bit words are bf16."""
+    if values.dtype == np.uint16:
+        return (values.astype(np.uint32) << 16).view(np.float32)
+    return values.astype(np.float32)
+
+
+class Problem:
+    """What is to be computed, with all masks merged into one and all that is added into another.
+
+    visible      None, or booleans of rank 4 with 1 where they broadcast
+    band         (low, high) if visible says low <= key - query <= high and nothing else
+    added        None, or float32 values likewise: the bias and ALiBi
+    hidden_rows  None, or True for queries that see no key, which give zeros
+    """
+
+    def __init__(self, fields, tensors):
+        for name in "batch heads kv_heads seq_q seq_kv dim_qk dim_v".split():
+            setattr(self, name, need(fields, name, int))
+        for name in "scale softcap".split():
+            setattr(self, name, float(need(fields, name, (int, float))))
+        self.dtype = need(fields, "dtype", str)
+        self.group = self.heads // self.kv_heads
+        self.shape = (self.batch, self.heads, self.seq_q, self.dim_v)
+        self.q, self.k, self.v = (tensors[name] for name in "qkv")
+        wanted = {"q": (self.batch, self.heads, self.seq_q, self.dim_qk),
+                  "k": (self.batch, self.kv_heads, self.seq_kv, self.dim_qk),
+                  "v": (self.batch, self.kv_heads, self.seq_kv, self.dim_v)}
+        for name, shape in wanted.items():
+            if tensors[name].shape != shape:
+                raise Refusal(f"The data's {name} is {tensors[name].shape}, not {shape}.")
+        if 0 in self.q.shape + self.k.shape:
+            raise Unsupported("There is nothing to compute.")
+        self.sinks = tensors["sinks"] if fields["sinks"] else None
+
+        i = np.arange(self.seq_q).reshape(1, 1, -1, 1)
+        j = np.arange(self.seq_kv).reshape(1, 1, 1, -1)
+        queries, keys = (np.clip(tensors[name], 0, most).reshape(-1, 1, 1, 1)
+                         if fields[name] else np.full((1, 1, 1, 1), most)
+                         for name, most in (("q_lengths", self.seq_q),
+                                            ("kv_lengths", self.seq_kv)))
+        diagonal = {"tl": np.zeros_like(keys), "br": keys - queries}.get(
+            fields["diagonal"], fields["diagonal"])
+        now = i + diagonal  # The key that is "now" for a query.
+
+        left, right = fields["window_left"], fields["window_right"]
+        if fields["causal"]:
+            right = 0
+        bias = widened(tensors["bias"]) if fields["bias"] else None
+        limits = [j <= now + right] * (right >= 0) + [j >= now - left] * (left >= 0)
+        others = [j < keys] * fields["kv_lengths"] + [i < queries] * fields["q_lengths"]
+        if fields["mask"]:
+            others.append(tensors["mask"])
+        if bias is not None and np.isneginf(bias).any():
+            others.append(~np.isneginf(bias))
+        self.added = bias
+        if fields["alibi"]:
+            distance = (j - now).astype(np.float32)
+            alibi = tensors["slopes"].reshape(1, -1, 1, 1) * distance
+            self.added = alibi if bias is None else bias + alibi
+
+        self.visible = self.hidden_rows = self.band = None
+        visible = functools.reduce(np.logical_and, limits + others, np.ones((1, 1, 1, 1), bool))
+        if visible.all():
+            return
+        self.visible = visible
+        rows = ~visible.any(axis=3, keepdims=True)
+        self.hidden_rows = rows if rows.any() else None
+        if not others and np.size(diagonal) == 1:
+            at = int(np.asarray(diagonal).item())
+            self.band = (max(at - left, -FAR) if left >= 0 else -FAR,
+                         min(at + right, FAR) if right >= 0 else FAR)
+
+    def merged(self):
+        """The mask to add: the additions, -inf where hidden; None if there is neither."""
+        if self.visible is None:
+            return self.added
+        hidden = np.float32(-np.inf)
+        return np.where(self.visible, 0 if self.added is None else self.added, hidden).astype("f4")
+
+    def is_right(self, o):
+        """Whether three rows of o, as float32, are near the formula: enough to choose a way by."""
+        for b, h, i in ((0, 0, 0), (0, self.heads - 1, self.seq_q - 1),
+                        (self.batch - 1, self.heads // 2, self.seq_q // 2)):
+            want = self.row(b, h, i)
+            error = np.abs(o[b, h, i] - want).max()
+            if not error <= 0.05 * np.abs(want).max() + 1e-6:
+                return False
+        return True
+
+    def row(self, b, h, i):
+        """One row of the result by the formula in clattn/problem.h, in double precision."""
+        def of(values):
+            shape = (self.batch, self.heads, self.seq_q, self.seq_kv)
+            return np.broadcast_to(values, shape)[b, h, i]
+
+        head = h // self.group
+        scores = widened(self.k[b, head]).astype("f8") @ widened(self.q[b, h, i]) * self.scale
+        if self.softcap:
+            scores = self.softcap * np.tanh(scores / self.softcap)
+        if self.added is not None:
+            scores = scores + of(self.added)
+        seen = np.ones(self.seq_kv, bool) if self.visible is None else of(self.visible)
+        if not seen.any():
+            return np.zeros(self.dim_v)
+        sink = -np.inf if self.sinks is None else float(self.sinks[h])
+        top = max(scores[seen].max(), sink)
+        weights = np.exp(scores[seen] - top)
+        total = weights.sum() + math.exp(sink - top)
+        return weights @ widened(self.v[b, head])[seen] / total

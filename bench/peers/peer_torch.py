@@ -1,0 +1,232 @@
+"""PyTorch's attention."""
+import functools
+import os
+import sys
+import tempfile
+
+import numpy as np
+from peer_problem import FAR
+from peer_refusal import Refusal, Unsupported, package
+from peer_ways import CLOCK, Peer
+
+SMALL_SCORES = 1 << 28  # Bytes up to which an eager computation is tried beside a fused one.
+
+
+class Torch(Peer):
+    """torch.nn.functional.scaled_dot_product_attention; what it cannot do, by flex_attention, or
+    by matrix products and a softmax."""
+    name, packages = "PyTorch", "torch"
+    method = "scaled_dot_product_attention, flex_attention or matmul and softmax: the fastest"
+
+    def __init__(self, threads, device_type, device_name):
+        # Compiling belongs to the first computation: no cache from before, no workers beside.
+        self.cache = tempfile.TemporaryDirectory(prefix="clattn-torch-")
+        os.environ.update(TORCHINDUCTOR_CACHE_DIR=self.cache.name,
+                          TORCHINDUCTOR_COMPILE_THREADS="1")
+        self.torch = package("torch", self.packages)
+        self.version = str(self.torch.__version__)
+        self.device = self.gpu(device_name) if device_type == "gpu" else "cpu"
+        self.on = "cpu" if self.device == "cpu" else "device"
+        self.torch.set_num_threads(threads)
+        super().__init__()
+
+    def gpu(self, name):
+        for i in range(self.torch.cuda.device_count()):
+            properties = self.torch.cuda.get_device_properties(i)
+            if name in (properties.name, getattr(properties, "gcnArchName", "").split(":")[0]):
+                return f"cuda:{i}"
+        raise Refusal(f"This PyTorch ({self.version}) sees no GPU called '{name}'; a build for "
+                      "it is installed with: pip install torch")
+
+    def close(self):
+        super().close()
+        if "torch._dynamo" in sys.modules:
+            sys.modules["torch._dynamo"].reset()
+        if self.device != "cpu":
+            self.torch.cuda.empty_cache()
+
+    def on_device(self, values):
+        if values is None:
+            return None
+        torch = self.torch
+        if values.dtype == np.uint16:
+            return torch.tensor(values.view(np.int16)).view(torch.bfloat16).to(self.device)
+        return torch.tensor(values).to(self.device)
+
+    def tensors(self):
+        return [self.on_device(getattr(self.problem, name)) for name in "qkv"]
+
+    def ways(self, tensors):
+        problem = self.problem
+        ways = []
+        scores = 4 * problem.batch * problem.heads * problem.seq_q * problem.seq_kv
+        fused = False
+        if not problem.softcap and problem.sinks is None:
+            causal = problem.added is None and problem.band == (-FAR, 0)
+            grouped = ["enable_gqa", "repeat_interleave"] if problem.group > 1 else [""]
+            padded = [False, True] if problem.dim_v < problem.dim_qk else [False]
+            for by in grouped:
+                for pad in padded:
+                    backend = self.backend(causal, by, pad, *tensors)
+                    if backend == "math" and scores > self.memory() / 8:
+                        continue
+                    fused = fused or backend != "math"
+                    name = ", ".join(filter(None, (
+                        "scaled_dot_product_attention", backend, by, "v padded" if pad else "",
+                        "is_causal" if causal else "")))
+                    ways.append((name, functools.partial(self.sdpa, causal, by, pad), False))
+            if causal:
+                ways.append(("scaled_dot_product_attention, attn_mask",
+                             functools.partial(self.sdpa, False, grouped[-1], False), True))
+        if problem.softcap or problem.sinks is not None or (
+                problem.band is not None and problem.band[0] > -FAR):
+            ways.append(("flex_attention", self.flex, False))
+        if scores <= SMALL_SCORES or not fused and scores <= self.memory() / 8:
+            ways.append(("matmul, softmax", self.eager, False))
+        if not ways:
+            raise Unsupported(f"Its scores would take {scores / 1e9:.1f} GB.")
+        return ways
+
+    def memory(self):
+        if self.device != "cpu":
+            return self.torch.cuda.mem_get_info(self.device)[1]
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+    def mask(self, boolean):
+        """Without leading dimensions of 1; additions in the problem's dtype if that is exact."""
+        problem = self.problem
+        values = problem.visible if boolean and problem.added is None else problem.merged()
+        if values is None:
+            return None
+        while values.ndim > 2 and values.shape[0] == 1:
+            values = values[0]
+        mask = self.on_device(np.ascontiguousarray(values))
+        narrow = mask.to(getattr(self.torch, {"f16": "float16", "bf16": "bfloat16"}.get(
+            problem.dtype, "float32"))) if mask.dtype.is_floating_point else mask
+        return narrow if (narrow.to(mask.dtype) == mask).all() else mask
+
+    def backend(self, causal, by, pad, q, k, v):
+        """What scaled_dot_product_attention is going to choose, or "" if that cannot be known."""
+        torch = self.torch
+        try:
+            number = torch._fused_sdp_choice(
+                q, *self.widened(k, v, by, pad), None if causal else self.mask(True), 0.0, causal,
+                scale=self.problem.scale, enable_gqa=by == "enable_gqa")
+            backends = torch.nn.attention.SDPBackend.__members__.items()
+            return {int(b): name for name, b in backends}[number].lower().replace("_attention", "")
+        except Exception:  # It is no public function: what it is good for is only a word.
+            return ""
+
+    def widened(self, k, v, by, pad):
+        """With as many heads, or columns of v, as q has."""
+        problem = self.problem
+        if pad:
+            v = self.torch.nn.functional.pad(v, (0, problem.dim_qk - problem.dim_v))
+        if by == "repeat_interleave":
+            k, v = (t.repeat_interleave(problem.group, 1) for t in (k, v))
+        return k, v
+
+    def zeroed(self, compute):
+        """With zeros for the queries that see no key, where there are any."""
+        hidden = self.on_device(self.problem.hidden_rows)
+        return compute if hidden is None else lambda: compute().masked_fill_(hidden, 0)
+
+    def sdpa(self, causal, by, pad, tensors):
+        problem = self.problem
+        q, k, v = tensors
+        attention = self.torch.nn.functional.scaled_dot_product_attention
+        options = {"attn_mask": None if causal else self.mask(True), "is_causal": causal,
+                   "scale": problem.scale, **({"enable_gqa": True} if by == "enable_gqa" else {})}
+        return self.zeroed(lambda: attention(
+            q, *self.widened(k, v, by, pad), **options)[..., :problem.dim_v])
+
+    def eager(self, tensors):
+        torch, problem = self.torch, self.problem
+        q, k, v = tensors
+        mask = self.mask(False)
+        sinks = self.on_device(problem.sinks)
+        grouped = (problem.batch, problem.kv_heads, problem.group * problem.seq_q, -1)
+
+        def compute():
+            scores = torch.matmul(q.view(grouped), k.transpose(2, 3)).view(q.shape[:3] + (-1,))
+            scores *= problem.scale
+            if problem.softcap:
+                scores = scores.div_(problem.softcap).tanh_().mul_(problem.softcap)
+            if mask is not None:
+                scores = scores + mask
+            if sinks is not None:
+                column = sinks.to(scores.dtype).view(1, -1, 1, 1).expand(q.shape[:3] + (1,))
+                scores = torch.cat((scores, column), dim=3)
+            weights = torch.softmax(scores, dim=3, dtype=torch.float32).to(q.dtype)
+            weights = weights[..., :problem.seq_kv].reshape(grouped)
+            return torch.matmul(weights, v).view(problem.shape)
+        return self.zeroed(compute)
+
+    def flex(self, tensors):
+        attention = package("torch.nn.attention.flex_attention", self.packages)
+        torch, problem = self.torch, self.problem
+        q, k, v = tensors
+        sinks, softcap, band = self.on_device(problem.sinks), problem.softcap, problem.band
+        block_mask = score_mod = None
+
+        def lookup(values):
+            steps = [int(size > 1) for size in values.shape]
+            table = self.on_device(values)
+            return lambda *at: table[tuple(x * step for x, step in zip(at, steps))]
+
+        if problem.visible is not None:
+            seen = lookup(problem.visible) if band is None else (
+                lambda b, h, i, j: (j - i <= band[1]) & (j - i >= band[0]))
+            b, h = (size if size > 1 else None for size in problem.visible.shape[:2])
+            block_mask = attention.create_block_mask(
+                seen, b, h, problem.seq_q, problem.seq_kv, device=self.device)
+        if softcap or problem.added is not None:
+            added = (lambda *at: 0.0) if problem.added is None else lookup(problem.added)
+
+            def score_mod(score, b, h, i, j):
+                score = softcap * torch.tanh(score / softcap) if softcap else score
+                return score + added(b, h, i, j)
+        compiled = torch.compile(attention.flex_attention, dynamic=False, fullgraph=True)
+        options = {"score_mod": score_mod, "block_mask": block_mask, "scale": problem.scale,
+                   "enable_gqa": problem.group > 1}
+
+        def compute():
+            if sinks is None:
+                return compiled(q, k, v, **options)
+            o, lse = compiled(q, k, v, return_lse=True, **options)
+            return o * torch.sigmoid(lse - sinks.view(1, -1, 1)).unsqueeze(3).to(o.dtype)
+        return self.zeroed(compute)
+
+    def open(self, request):
+        with self.torch.inference_mode():
+            return super().open(request)
+
+    def finish(self):
+        if self.device != "cpu":
+            self.torch.cuda.synchronize(self.device)
+
+    def sample(self, busy):
+        with self.torch.inference_mode():
+            return super().sample(busy) if self.device == "cpu" else self.sample_on_gpu(busy)
+
+    def sample_on_gpu(self, busy):
+        executions = min(max(int(busy / self.seconds), 1), 200)
+        marks = [self.torch.cuda.Event(enable_timing=True) for _ in range(executions + 1)]
+        start = CLOCK()
+        marks[0].record()
+        for mark in marks[1:]:
+            self.next()()
+            mark.record()
+        host = (CLOCK() - start) / executions
+        self.finish()
+        return [a.elapsed_time(b) / 1e3 for a, b in zip(marks, marks[1:])], host
+
+    def result(self):
+        with self.torch.inference_mode():
+            return super().result()
+
+    def raw(self, o):
+        return o.contiguous().view(self.torch.uint8).cpu().numpy()
+
+    def to_numpy(self, o):
+        return o.float().cpu().numpy()
