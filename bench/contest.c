@@ -16,11 +16,14 @@ static bool takes_part(const struct contestant *contestant)
 static bool sample(const struct contestant *contestant, double *seconds, double *host)
 {
     struct message why;
+    const bool ok =
+        contestant->peer != NULL
+            ? peer_sample(contestant->peer, SAMPLE_SECONDS, seconds, host, &why) == PEER_OK
+            : measurement_sample(contestant->measurement, SAMPLE_SECONDS, seconds, host, &why);
 
-    if (measurement_sample(contestant->measurement, SAMPLE_SECONDS, seconds, host, &why))
-        return true;
-    outcome_give_up(contestant->outcome, OUTCOME_FAILED, "%s", why.text);
-    return false;
+    if (!ok)
+        outcome_give_up(contestant->outcome, OUTCOME_FAILED, "%s", why.text);
+    return ok;
 }
 
 static bool is_steady(const double last[3])
@@ -49,7 +52,13 @@ void contest_warm_up(const struct contest *contest)
             warm_up(&contest->contestant[n]);
 }
 
-static void check(const struct contestant *contestant, const struct attention_case *attention)
+static void find_wrong(struct outcome *outcome, const struct worst *worst)
+{
+    outcome_give_up(outcome, OUTCOME_WRONG, "a result is off by %.3g where %.3g is allowed",
+                    worst->error, worst->bound);
+}
+
+static void check_ours(const struct contestant *contestant, const struct attention_case *attention)
 {
     struct outcome *outcome = contestant->outcome;
     struct message why;
@@ -57,15 +66,40 @@ static void check(const struct contestant *contestant, const struct attention_ca
     if (!measurement_check(contestant->measurement, attention, &outcome->worst, &why))
         outcome_give_up(outcome, OUTCOME_FAILED, "%s", why.text);
     else if (!worst_ok(&outcome->worst))
-        outcome_give_up(outcome, OUTCOME_WRONG, "a result is off by %.3g where %.3g is allowed",
-                        outcome->worst.error, outcome->worst.bound);
+        find_wrong(outcome, &outcome->worst);
+}
+
+/* Others may compute in half precision: that is said, but no error. */
+static void check_peer(const struct contestant *contestant, const struct attention_case *attention)
+{
+    struct outcome *outcome = contestant->outcome;
+    struct worst loose = {.results = 0};
+    struct message why;
+
+    bool ok =
+        peer_check(contestant->peer, attention, PRECISION_SINGLE, &outcome->worst, &why) == PEER_OK;
+    if (ok && worst_ok(&outcome->worst))
+        return;
+    ok = ok && peer_check(contestant->peer, attention, PRECISION_HALF, &loose, &why) == PEER_OK;
+    if (!ok) {
+        outcome_give_up(outcome, OUTCOME_FAILED, "%s", why.text);
+    } else if (!worst_ok(&loose)) {
+        find_wrong(outcome, &loose);
+    } else {
+        outcome->state = OUTCOME_LOOSE;
+        message_set(&outcome->why, "right only within the bounds of half-precision arithmetic");
+    }
 }
 
 void contest_check(const struct contest *contest, const struct attention_case *attention)
 {
-    for (size_t n = 0; n < contest->count; n++)
-        if (takes_part(&contest->contestant[n]))
-            check(&contest->contestant[n], attention);
+    for (size_t n = 0; n < contest->count; n++) {
+        const struct contestant *contestant = &contest->contestant[n];
+        if (takes_part(contestant) && contestant->peer != NULL)
+            check_peer(contestant, attention);
+        else if (takes_part(contestant))
+            check_ours(contestant, attention);
+    }
 }
 
 /* xorshift64, and all that a shuffle of a few needs. */
@@ -129,8 +163,11 @@ double contest_slowest(const struct contest *contest)
 {
     double slowest = 0.0;
 
-    for (size_t n = 0; n < contest->count; n++)
-        if (takes_part(&contest->contestant[n]))
-            slowest = fmax(slowest, contest->contestant[n].measurement->seconds);
+    for (size_t n = 0; n < contest->count; n++) {
+        const struct contestant *contestant = &contest->contestant[n];
+        if (takes_part(contestant))
+            slowest = fmax(slowest, contestant->peer != NULL ? contestant->peer->seconds
+                                                             : contestant->measurement->seconds);
+    }
     return slowest;
 }

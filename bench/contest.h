@@ -3,6 +3,7 @@
 #define CLATTN_BENCH_CONTEST_H
 
 #include "measure.h"
+#include "peer.h"
 #include "record.h"
 
 #include <stdint.h>
@@ -10,7 +11,8 @@
 #define CONTEST_MOST 16
 
 struct contestant {
-    struct measurement *measurement; /* Of a plan of ours. */
+    struct measurement *measurement; /* Of a plan of ours; */
+    struct peer *peer;               /* or another library, the case open. One of them is NULL. */
     struct outcome *outcome;
 };
 

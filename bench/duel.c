@@ -4,7 +4,6 @@
 #include "options.h"
 #include "timing.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +30,7 @@ static const char help[] =
     "Exit status: 0 the race was run and all results are right, 1 not so, 2 usage.\n";
 
 struct settings {
-    const char *device;
-    const char *json;
+    struct common_options common;
     double rounds, seconds;
 };
 
@@ -123,13 +121,13 @@ static bool run_duel(struct duel *duel, const struct settings *settings,
 {
     bool ok = false;
 
-    if (!target_open(&duel->target, settings->device, why))
+    if (!target_open(&duel->target, settings->common.device, why))
         return false;
     if (case_random(&duel->attention, problem, 1, why) && open_all(duel, why) &&
         race(duel, settings, why)) {
-        if (settings->json == NULL || strcmp(settings->json, "-") != 0)
+        if (settings->common.json == NULL || strcmp(settings->common.json, "-") != 0)
             duel_print(duel);
-        ok = settings->json == NULL || duel_write(settings->json, duel, why);
+        ok = settings->common.json == NULL || duel_write(settings->common.json, duel, why);
     }
     for (size_t n = 0; n < duel->opened; n++)
         measurement_close(&duel->duellist[n].measurement);
@@ -141,18 +139,16 @@ static bool run_duel(struct duel *duel, const struct settings *settings,
 /* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
 static int read_options(int argc, char **argv, struct settings *settings)
 {
-    static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'},  {"rounds", required_argument, NULL, 'r'},
-        {"seconds", required_argument, NULL, 's'}, {"json", required_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"rounds", required_argument, NULL, 'r'},
+                                            {"seconds", required_argument, NULL, 's'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     struct message why;
     int option;
 
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    while ((option = option_next(argc, argv, options, OPTION_DEVICE | OPTION_JSON,
+                                 &settings->common)) != -1) {
         switch (option) {
-        case 'd':
-            settings->device = optarg;
-            break;
         case 'r':
             if (!option_number("--rounds", optarg, FEWEST_ROUNDS, RECORD_MOST_SAMPLES,
                                &settings->rounds, &why))
@@ -161,9 +157,6 @@ static int read_options(int argc, char **argv, struct settings *settings)
         case 's':
             if (!option_number("--seconds", optarg, 0.0, 1e6, &settings->seconds, &why))
                 return option_usage("duel", why.text);
-            break;
-        case 'j':
-            settings->json = optarg;
             break;
         case 'h':
             fputs(help, stdout);

@@ -4,7 +4,6 @@
 #include "results.h"
 #include "timing.h"
 
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,21 +15,24 @@ static const char help[] =
     "plan, executing it; then a second plan for the same problem. Run it twice to see what the\n"
     "cache of built programs saves. Times are the host's.\n"
     "  --device SEL   index or part of a name, as 'clattn-bench devices' lists them\n"
+    "  --family F     force a kernel family\n"
+    "  --tunables T   force its tunables, \"NAME=value ...\"\n"
     "  --untuned      the choice that a device gets that was never tuned\n"
     "  --known-only   only what was tuned for this problem, or fail\n"
+    "  --once         end after the first result, without a second plan\n"
     "  --json FILE    write JSON, to standard output instead of the lines for -\n"
     "Exit status: 0 done, 1 something failed, 2 usage.\n";
 
 struct settings {
-    const char *device;
-    const char *json;
-    clattn_plan_options plan;
+    struct common_options common;
+    bool once;
 };
 
 /* Seconds of each step. */
 struct steps {
-    double devices, context, plan, first, second_plan, second;
-    size_t builds; /* Programs compiled for the first plan. */
+    double devices, context, plan, first;
+    double second_plan, second; /* 0 with --once. */
+    size_t builds;              /* Programs compiled for the first plan. */
 };
 
 static bool measure(const struct target *target, const struct settings *settings,
@@ -39,12 +41,14 @@ static bool measure(const struct target *target, const struct settings *settings
 {
     struct measurement again;
 
-    if (!measurement_open(m, target, attention, &settings->plan, 1, why))
+    if (!measurement_open(m, target, attention, &settings->common.plan, 1, why))
         return false;
     steps->builds = clattn_context_builds(target->context);
     steps->plan = m->plan_seconds;
     steps->first = m->first_seconds;
-    if (!measurement_open(&again, target, attention, &settings->plan, 1, why)) {
+    if (settings->once)
+        return true;
+    if (!measurement_open(&again, target, attention, &settings->common.plan, 1, why)) {
         measurement_close(m);
         return false;
     }
@@ -69,7 +73,7 @@ static void print_lines(const struct steps *steps, const struct measurement *m)
     };
 
     printf("%s\n%s\n%s\n\n", m->info.problem, m->configuration, m->info.reason);
-    for (size_t n = 0; n < sizeof lines / sizeof *lines; n++)
+    for (size_t n = 0; n < sizeof lines / sizeof *lines && lines[n].seconds > 0.0; n++)
         printf("  %-20s %9.3f ms\n", lines[n].name, lines[n].seconds * 1e3);
     if (steps->builds > 0)
         printf("\nprograms compiled: %zu\n", steps->builds);
@@ -81,10 +85,14 @@ static bool write_json(const char *path, const struct steps *steps, const struct
                        struct message *why)
 {
     json_t *object = results_new("clattn-bench-plan-1", m->target);
-    json_t *milliseconds = json_pack(
-        "{s:f, s:f, s:f, s:f, s:f, s:f}", "devices", steps->devices * 1e3, "context",
-        steps->context * 1e3, "plan", steps->plan * 1e3, "first_execution", steps->first * 1e3,
-        "second_plan", steps->second_plan * 1e3, "second_execution", steps->second * 1e3);
+    json_t *milliseconds = json_pack("{s:f, s:f, s:f, s:f}", "devices", steps->devices * 1e3,
+                                     "context", steps->context * 1e3, "plan", steps->plan * 1e3,
+                                     "first_execution", steps->first * 1e3);
+
+    if (steps->second > 0.0) {
+        json_object_set_new(milliseconds, "second_plan", json_real(steps->second_plan * 1e3));
+        json_object_set_new(milliseconds, "second_execution", json_real(steps->second * 1e3));
+    }
 
     json_object_set_new(object, "problem", json_string(m->info.problem));
     json_object_set_new(object, "configuration", json_string(m->configuration));
@@ -101,12 +109,12 @@ static bool run_plan(const struct settings *settings, const clattn_problem *prob
     struct attention_case attention;
     struct measurement m;
     struct target target;
-    struct steps steps;
+    struct steps steps = {0};
     size_t count;
 
     clattn_device_list(NULL, 0, &count); /* the first OpenCL call: the drivers start */
     steps.devices = timing_clock() - begin;
-    if (!target_open(&target, settings->device, why))
+    if (!target_open(&target, settings->common.device, why))
         return false;
     steps.context = timing_clock() - begin - steps.devices;
     bool ok = case_random(&attention, problem, 1, why);
@@ -114,10 +122,10 @@ static bool run_plan(const struct settings *settings, const clattn_problem *prob
         ok = measure(&target, settings, &attention, &steps, &m, why);
         case_free(&attention);
     }
-    if (ok && (settings->json == NULL || strcmp(settings->json, "-") != 0))
+    if (ok && (settings->common.json == NULL || strcmp(settings->common.json, "-") != 0))
         print_lines(&steps, &m);
     if (ok) {
-        ok = settings->json == NULL || write_json(settings->json, &steps, &m, why);
+        ok = settings->common.json == NULL || write_json(settings->common.json, &steps, &m, why);
         measurement_close(&m);
     }
     target_close(&target);
@@ -128,25 +136,15 @@ static bool run_plan(const struct settings *settings, const clattn_problem *prob
 static int read_options(int argc, char **argv, struct settings *settings)
 {
     static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'}, {"untuned", no_argument, NULL, 'u'},
-        {"known-only", no_argument, NULL, 'k'},   {"json", required_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
+        {"once", no_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
     struct message why;
     int option;
 
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    while ((option = option_next(argc, argv, options, OPTION_DEVICE | OPTION_PLAN | OPTION_JSON,
+                                 &settings->common)) != -1) {
         switch (option) {
-        case 'd':
-            settings->device = optarg;
-            break;
-        case 'u':
-            settings->plan.flags |= CLATTN_PLAN_UNTUNED;
-            break;
-        case 'k':
-            settings->plan.flags |= CLATTN_PLAN_KNOWN_ONLY;
-            break;
-        case 'j':
-            settings->json = optarg;
+        case 'o':
+            settings->once = true;
             break;
         case 'h':
             fputs(help, stdout);
@@ -157,12 +155,12 @@ static int read_options(int argc, char **argv, struct settings *settings)
     }
     if (argc - optind != 1)
         return option_usage("plan", "takes one problem");
-    return option_choice(&settings->plan, &why) ? 0 : option_usage("plan", why.text);
+    return option_choice(&settings->common.plan, &why) ? 0 : option_usage("plan", why.text);
 }
 
 int plan_command(int argc, char **argv)
 {
-    struct settings settings = {.plan.struct_size = sizeof settings.plan};
+    struct settings settings = {.common.plan.struct_size = sizeof settings.common.plan};
     clattn_problem problem;
     struct message why;
     char reason[256];

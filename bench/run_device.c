@@ -9,15 +9,16 @@
 #include <string.h>
 
 /* Standard output has room for one thing. */
-static bool has_table(const struct run_settings *settings)
+bool run_has_table(const struct run_settings *settings)
 {
     return !settings->quiet && (settings->json == NULL || strcmp(settings->json, "-") != 0) &&
            (settings->csv == NULL || strcmp(settings->csv, "-") != 0);
 }
 
-static bool complain(struct run *run, const char *text)
+bool run_complain(struct run *run, const char *text)
 {
-    outlook_clear(&run->outlook);
+    if (run != NULL)
+        outlook_clear(&run->outlook);
     fflush(stdout);
     fprintf(stderr, "clattn-bench run: %s\n", text);
     return false;
@@ -30,15 +31,16 @@ static bool save(struct run *run)
     struct message why;
 
     return path == NULL || strcmp(path, "-") == 0 || results_write(path, run->results, &why) ||
-           complain(run, why.text);
+           run_complain(run, why.text);
 }
 
 static void show(struct run *run, const struct record *record)
 {
     outlook_clear(&run->outlook);
-    if (has_table(run->settings))
+    if (run_has_table(run->settings))
         table_record(record, record > run->device->records ? record - 1 : NULL);
-    for (size_t n = 0; !has_table(run->settings) && !record_ok(record) && n < record->count; n++) {
+    for (size_t n = 0; !run_has_table(run->settings) && !record_ok(record) && n < record->count;
+         n++) {
         const struct outcome *outcome = &record->outcome[n];
         char text[sizeof outcome->why.text + 512];
         if (outcome->state == OUTCOME_MEASURED ||
@@ -46,7 +48,7 @@ static void show(struct run *run, const struct record *record)
             continue;
         snprintf(text, sizeof text, "%.400s: %s %s: %s", record->problem, outcome->implementation,
                  outcome_state_name(outcome->state), outcome->why.text);
-        complain(run, text);
+        run_complain(run, text);
     }
 }
 
@@ -66,11 +68,15 @@ static bool is_alive(struct run *run)
 static bool sample_peaks(struct run *run, struct message *why)
 {
     struct peak_samples *peaks = &run->device->peaks;
-    double fma, read, copy;
+    const bool half = run->peaks.form_half[0] != '\0';
+    double fma, fma_half, read, copy;
 
     if (!peaks_fma(&run->peaks, 0.0, &fma, why) || !peaks_read(&run->peaks, &read, why) ||
-        !peaks_copy(&run->peaks, &copy, why))
+        !peaks_copy(&run->peaks, &copy, why) ||
+        (half && !peaks_fma_half(&run->peaks, 0.0, &fma_half, why)))
         return false;
+    if (half)
+        samples_add(&peaks->fma_half, fma_half);
     samples_add(&peaks->fma, fma);
     samples_add(&peaks->read, read);
     samples_add(&peaks->copy, copy);
@@ -85,7 +91,7 @@ static bool run_item(struct run *run, const struct item *item, const char *headi
     struct message why;
 
     if (!item_load(item, &attention, &why))
-        return complain(run, why.text);
+        return run_complain(run, why.text);
     run->weight = run_problem_weight(&item->problem);
     if (!sample_peaks(run, &why)) {
         message_set(&device->failed, "%.500s", why.text);
@@ -98,7 +104,7 @@ static bool run_item(struct run *run, const struct item *item, const char *headi
     outlook_done(&run->outlook, run->weight);
     if (!kept) {
         record_free(record);
-        return true;
+        return ca_interrupted();
     }
     device->count++;
     show(run, record);
@@ -123,7 +129,7 @@ static bool run_items(struct run *run, const struct items *items)
     const char *heading = "";
     bool ok = true;
 
-    if (has_table(run->settings))
+    if (run_has_table(run->settings))
         table_header(device);
     for (size_t n = 0; n < items->count && !ca_interrupted() && device->failed.text[0] == '\0';
          n++) {
@@ -161,13 +167,11 @@ static size_t find_index(const struct target *target)
 static void describe(struct run *run)
 {
     struct device_run *device = run->device;
-    const struct peak_form *form = run->peaks.form;
 
     device->info = *run->target.info;
     device->index = find_index(&run->target);
-    if (form != NULL)
-        snprintf(device->peaks.form, sizeof device->peaks.form, "%s, %u lanes, %u chains",
-                 form->operation, form->lanes, form->chains);
+    memcpy(device->peaks.form, run->peaks.form, sizeof device->peaks.form);
+    memcpy(device->peaks.form_half, run->peaks.form_half, sizeof device->peaks.form_half);
 }
 
 bool run_device(const struct run_settings *settings, const struct items *items,
@@ -179,27 +183,30 @@ bool run_device(const struct run_settings *settings, const struct items *items,
 
     open_outlook(&run, items);
     if (!target_open(&run.target, settings->device, &why))
-        return complain(&run, why.text);
+        return run_complain(&run, why.text);
     run.device = results_add(results);
     if (run.device != NULL)
         run.device->records = calloc(items->count, sizeof *run.device->records);
     if (run.device == NULL || run.device->records == NULL) {
         target_close(&run.target);
-        return complain(&run, "no memory for the results");
+        return run_complain(&run, "no memory for the results");
     }
     if (peaks_open(&run.peaks, &run.target, &why)) {
         describe(&run);
+        outlook_update(&run.outlook, "starting other libraries", 0.0, 0.0);
+        run_peers_open(&run.peers, &settings->peers, run.device);
         ok = run_items(&run, items);
+        run_peers_close(&run.peers);
         peaks_close(&run.peaks);
     } else {
         describe(&run);
         message_set(&run.device->failed, "%.500s", why.text);
     }
     read_load(run.device->load);
-    if (has_table(settings))
+    if (run_has_table(settings))
         table_footer(run.device);
     else if (run.device->failed.text[0] != '\0')
-        complain(&run, run.device->failed.text);
+        run_complain(&run, run.device->failed.text);
     target_close(&run.target);
     return save(&run) && ok && run.device->failed.text[0] == '\0';
 }

@@ -6,15 +6,18 @@
 #include "outlook.h"
 #include "peaks.h"
 #include "results.h"
+#include "run_peers.h"
 
 /* What the command line says. */
 struct run_settings {
-    const char *device;
+    const char *program;    /* This one's path, for processes of its own. */
+    const char *device;     /* One. */
     const char *json, *csv; /* Files, "-" for standard output, or NULL. */
     clattn_plan_options plan;
+    struct peer_choice peers;
     size_t repeat;   /* Samples; 0: as many as the problem's size suggests. */
     double patience; /* Seconds that one execution may take. */
-    bool quiet;
+    bool no_first_call, quiet;
 };
 
 /* While it runs. */
@@ -24,9 +27,16 @@ struct run {
     struct device_run *device;   /* The one in there that is being filled. */
     struct target target;
     struct peaks peaks;
+    struct run_peers peers;
     struct outlook outlook;
     double weight; /* Of the problem that is being run. */
 };
+
+/* Whether standard output is for tables. */
+bool run_has_table(const struct run_settings *settings);
+
+/* Prints a sentence on standard error, below no progress; `run` may be NULL. False. */
+bool run_complain(struct run *run, const char *text);
 
 /* Runs the items on the settings' device, prints the table and adds the device to the results.
  * False if anything of ours failed or was wrong. */

@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* strdup */
 #include "run_problem.h"
 #include "contest.h"
+#include "first.h"
 #include "interrupt.h"
 #include "roof.h"
 
@@ -13,6 +14,7 @@
 #define FEWEST_SAMPLES 3
 #define SLOW_SECONDS 1.0 /* From here on an execution gets fewer. */
 #define MOST_PLAUSIBLE_SHARE 1.02
+#define FIRST_CALL_SECONDS 60.0 /* For compiling, besides what an execution may take. */
 
 /* A problem while it is measured. */
 struct race {
@@ -48,7 +50,7 @@ static bool describe(struct race *race, const char *name, struct message *why)
     record->against = attention->o.data != NULL ? "file" : "reference";
     record->roof = record->bytes * gflops > record->flops * gigabytes ? ROOF_READ : ROOF_FMA;
     record->copies = roof_copies(record->flops, record->bytes, gflops, gigabytes,
-                                 (double)race->run->peaks.buffer_bytes, most);
+                                 peaks_read_bytes(&race->run->peaks), most);
     clattn_problem_print(&attention->problem, NULL, 0, &length);
     record->problem = malloc(length + 1);
     if (record->problem == NULL)
@@ -125,8 +127,37 @@ static void open_untuned(struct race *race)
     check_patience(race, race->untuned.first_seconds, outcome);
 }
 
+/* ---- other libraries -------------------------------------------------------------------------- */
+
+static void open_peer(struct race *race, struct run_peer *peer)
+{
+    const char *name = race->run->device->peer[peer->note].name;
+    struct outcome *outcome = add_outcome(race->record, name);
+
+    if (!run_peer_ready(&race->run->peers, peer)) {
+        outcome_give_up(outcome, OUTCOME_FAILED, "%s", peer->why.text);
+        return;
+    }
+    const enum peer_answer answer =
+        peer_open(&peer->peer, race->attention, race->record->copies, &peer->why);
+    if (answer != PEER_OK) {
+        outcome_give_up(outcome, answer == PEER_UNSUPPORTED ? OUTCOME_UNSUPPORTED : OUTCOME_FAILED,
+                        "%s", peer->why.text);
+        return;
+    }
+    outcome->first_source = peer->peer.first_seconds;
+    if (peer->peer.configuration[0] != '\0')
+        outcome->configuration = strdup(peer->peer.configuration);
+    check_patience(race, peer->peer.first_seconds, outcome);
+    race->contest.contestant[race->contest.count++] =
+        (struct contestant){.peer = &peer->peer, .outcome = outcome};
+}
+
+/* ---- all of them ------------------------------------------------------------------------------ */
+
 static void open_all(struct race *race)
 {
+    struct run_peers *peers = &race->run->peers;
     const clattn_plan_options *options = &race->run->settings->plan;
     const bool forced = options->family != NULL || (options->flags & CLATTN_PLAN_UNTUNED) != 0;
     struct outcome *outcome = add_outcome(race->record, "clattn");
@@ -136,6 +167,19 @@ static void open_all(struct race *race)
     open_clattn(race, outcome);
     if (!forced && race->clattn.plan != NULL)
         open_untuned(race);
+    for (size_t n = 0; n < peers->count && !ca_interrupted(); n++) {
+        open_peer(race, &peers->peer[n]);
+    }
+}
+
+static void close_all(struct race *race)
+{
+    struct run_peers *peers = &race->run->peers;
+
+    for (size_t n = 0; n < peers->count; n++)
+        peer_close(&peers->peer[n].peer);
+    measurement_close(&race->untuned);
+    measurement_close(&race->clattn);
 }
 
 /* ---- measuring -------------------------------------------------------------------------------- */
@@ -221,6 +265,37 @@ static bool any_timed(const struct record *record)
     return false;
 }
 
+/* ---- the first call --------------------------------------------------------------------------- */
+
+static void tick(void *user)
+{
+    struct race *race = user;
+
+    outlook_update(&race->run->outlook, race->record->problem, race->run->weight, 1.0);
+}
+
+static void measure_first_call(struct race *race)
+{
+    struct outcome *outcome = &race->record->outcome[0];
+    const struct first_call call = {
+        .program = race->run->settings->program,
+        .device = race->run->device->index,
+        .problem = race->record->problem,
+        .configuration = outcome->configuration,
+        .seconds = FIRST_CALL_SECONDS + race->run->settings->patience,
+        .tick = tick,
+        .user = race,
+    };
+    struct message why;
+
+    if (outcome_timed(outcome) && !race->run->settings->no_first_call && !ca_interrupted() &&
+        !first_call_measure(&call, &outcome->first_source, &outcome->first_cache, &why) &&
+        !ca_interrupted())
+        run_complain(race->run, why.text);
+}
+
+/* ----------------------------------------------------------------------------------------------- */
+
 bool run_problem(struct run *run, const struct attention_case *attention, const char *name,
                  struct record *record)
 {
@@ -231,18 +306,16 @@ bool run_problem(struct run *run, const struct attention_case *attention, const 
     struct message why = {""};
 
     race.contest.user = &race;
-    if (describe(&race, name, &why)) {
-        open_all(&race);
-        measure(&race, &why);
-    } else {
-        add_outcome(record, "clattn");
-    }
+    if (!describe(&race, name, &why))
+        return run_complain(run, why.text);
+    open_all(&race);
+    measure(&race, &why);
     if (why.text[0] != '\0')
         outcome_give_up(&record->outcome[0], OUTCOME_FAILED, "%s", why.text);
     compare(record, &why);
     if (samples_median(&record->share) > MOST_PLAUSIBLE_SHARE)
         run->device->peaks.exceeded = true;
-    measurement_close(&race.untuned);
-    measurement_close(&race.clattn);
+    close_all(&race);
+    measure_first_call(&race);
     return any_timed(record) || !ca_interrupted();
 }

@@ -8,8 +8,8 @@
  * some constant work. */
 double run_problem_weight(const clattn_problem *problem);
 
-/* Fills the record, whatever happens. False if the user interrupted it before there was anything
- * to show. */
+/* Fills the record, whatever happens. False if there is nothing to show, because the user has
+ * interrupted it or there was no memory, which was said. */
 bool run_problem(struct run *run, const struct attention_case *attention, const char *name,
                  struct record *record);
 

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #define COLUMNS 100
-#define NAME_COLUMNS 24 /* With the indentation. */
+#define NAME_COLUMNS 19                   /* With the indentation. */
+#define ROOM (COLUMNS - NAME_COLUMNS - 1) /* Beside a name. */
 
 static const char *const red = "\033[31m", *const bold = "\033[1m";
 
@@ -64,11 +65,8 @@ void table_header(const struct device_run *run)
     end_colour();
     printf("%.50s, driver %.40s\n", info->platform_name, info->driver_version);
     for (size_t n = 0; n < run->num_peers; n++)
-        if (run->peer[n].missing.text[0] != '\0') {
-            printf("without %s: ", run->peer[n].name);
-            table_wrap(stdout, run->peer[n].missing.text,
-                       (int)(strlen("without : ") + strlen(run->peer[n].name)));
-        }
+        if (run->peer[n].missing.text[0] != '\0')
+            table_wrap(stdout, run->peer[n].missing.text, 0);
     printf("\n%-*s %8s %4s %7s %6s %5s  %-18s %5s %13s %5s\n", NAME_COLUMNS, "", "ms", "+-%",
            "GFLOP/s", "GB/s", "share", "time over clattn's", "host", "first call ms", "error");
     printf("%-*s %8s %4s %7s %6s %5s  %-18s %5s %6s %6s %5s\n", NAME_COLUMNS, "", "", "", "", "",
@@ -91,47 +89,35 @@ static void print_bytes(char text[static 16], size_t bytes)
 
 static void print_problem(const struct record *record)
 {
-    char memory[16], facts[160], copies[48] = "";
+    const char *configuration = record->outcome[0].configuration;
+    char memory[16], facts[200], copies[48] = "";
 
     print_bytes(memory, record->workspace_bytes);
     if (record->copies > 1)
-        snprintf(copies, sizeof copies, ", %zu sets of tensors", record->copies);
-    snprintf(facts, sizeof facts, "roof: %s%s, workspace %s",
-             record->roof == ROOF_FMA ? "multiply-adds" : "reading", copies, memory);
-    const bool fits = strlen(record->problem) + strlen(facts) + 4 <= COLUMNS;
-    printf("  %s%s%s\n", record->problem, fits ? "  " : "\n  ", facts);
+        snprintf(copies, sizeof copies, "; %zu sets of tensors", record->copies);
+    if (configuration != NULL && record->reason != NULL)
+        snprintf(facts, sizeof facts, "%.*s, %s, workspace %s; roof: %s%s",
+                 (int)strcspn(configuration, " "), configuration, record_origin(record->reason),
+                 memory, record->roof == ROOF_FMA ? "multiply-adds" : "reading", copies);
+    else
+        snprintf(facts, sizeof facts, "roof: %s%s",
+                 record->roof == ROOF_FMA ? "multiply-adds" : "reading", copies);
+    const bool fits = strlen(record->problem) + strlen(facts) + 5 <= COLUMNS;
+    printf("  %s%s%s\n", record->problem, fits ? "   " : "\n    ", facts);
 }
 
 /* ---- the rows ---------------------------------------------------------------------------------- */
 
-/* Ours with family and choice: "clattn fused_tiles tuned". */
-static void print_name(const struct record *record, const struct outcome *outcome)
-{
-    const bool ours = outcome == &record->outcome[0];
-    const char *configuration = outcome->configuration != NULL ? outcome->configuration : "";
-    char name[64];
-
-    if (ours && record->reason != NULL)
-        snprintf(name, sizeof name, "%.*s %s", (int)strcspn(configuration, " "), configuration,
-                 record_origin(record->reason));
-    else if (strncmp(outcome->implementation, "clattn ", strlen("clattn ")) == 0)
-        snprintf(name, sizeof name, "%.*s %s", (int)strcspn(configuration, " "), configuration,
-                 outcome->implementation + strlen("clattn "));
-    else
-        snprintf(name, sizeof name, "%s", outcome->implementation);
-    printf("    %-*.*s", NAME_COLUMNS - 4, NAME_COLUMNS - 4, name);
-}
-
 static void print_ratio(const struct record *record, const struct outcome *outcome)
 {
     const struct ca_interval *ratio = &outcome->ratio;
+    const int decimals = ratio->high < 9.995 ? 2 : ratio->high < 99.95 ? 1 : 0;
     char text[48] = "";
 
     if (outcome != &record->outcome[0] && ratio->middle > 0.0)
         snprintf(text, sizeof text, "%s%.*fx (%.*f-%.*f)",
-                 ratio->low <= 1.0 && ratio->high >= 1.0 ? "~" : "", ratio->high < 9.995 ? 2 : 1,
-                 ratio->middle, ratio->high < 9.995 ? 2 : 1, ratio->low,
-                 ratio->high < 9.995 ? 2 : 1, ratio->high);
+                 ratio->low <= 1.0 && ratio->high >= 1.0 ? "~" : "", decimals, ratio->middle,
+                 decimals, ratio->low, decimals, ratio->high);
     printf("  %-18s", text);
 }
 
@@ -156,21 +142,39 @@ static void print_times(const struct record *record, const struct outcome *outco
     printf(outcome->worst.ratio < 9.995 ? " %5.3f\n" : " %5.0f\n", outcome->worst.ratio);
 }
 
+/* Why it has no figures, in one line; ours is said in full. */
+static void print_reason(const struct record *record, const struct outcome *outcome)
+{
+    const size_t name = strlen(outcome->implementation);
+    const char *why = outcome->why.text;
+    char text[sizeof outcome->why.text + 16];
+
+    if (strncmp(why, outcome->implementation, name) == 0 && strncmp(why + name, ": ", 2) == 0)
+        why += name + 2;
+    snprintf(text, sizeof text, "%s: %s", outcome_state_name(outcome->state), why);
+    if (outcome != &record->outcome[0] && strlen(text) > ROOM) {
+        text[ROOM - strlen("...")] = '\0';
+        message_sanitize(text); /* the cut may go through a character */
+        strcat(text, "...");
+    }
+    table_wrap(stdout, text, NAME_COLUMNS + 1);
+}
+
 static void print_outcome(const struct record *record, const struct outcome *outcome)
 {
-    char text[sizeof outcome->why.text + 16];
     const bool bad = outcome->state == OUTCOME_WRONG || outcome->state == OUTCOME_FAILED;
 
-    print_name(record, outcome);
+    printf("    %-*.*s", NAME_COLUMNS - 4, NAME_COLUMNS - 4, outcome->implementation);
     if (outcome_timed(outcome)) {
         print_times(record, outcome);
         return;
     }
-    snprintf(text, sizeof text, "%s: %s", outcome_state_name(outcome->state), outcome->why.text);
     putchar(' ');
-    begin_colour(bad ? red : "");
-    table_wrap(stdout, text, NAME_COLUMNS + 1);
-    end_colour();
+    if (bad)
+        begin_colour(red);
+    print_reason(record, outcome);
+    if (bad)
+        end_colour();
 }
 
 void table_record(const struct record *record, const struct record *before)
@@ -252,6 +256,14 @@ static void print_doubts(const struct device_run *run)
                "machine or by a\nkernel that does not suit this device.\n");
 }
 
+static const char legend[] =
+    "ms: median device time of one execution, +-% half its 95 % interval. share: of the roof, the\n"
+    "tighter of multiply-adds and reading. time over clattn's: with its 95 % interval, ~ if there\n"
+    "may be no difference. host: what enqueueing costs the caller. first call: in a new process,\n"
+    "compiled from source and from the caches; of others the problem's first computation. error: "
+    "the\n"
+    "worst over its bound; over 1 the results are right only within half precision's bounds.\n";
+
 void table_footer(const struct device_run *run)
 {
     putchar('\n');
@@ -259,11 +271,7 @@ void table_footer(const struct device_run *run)
         print_peaks(&run->peaks);
     print_means(run);
     print_peers(run);
-    printf("ms is the median device time, +-%% half its 95 %% interval; share is that of the roof, "
-           "the tighter of\nmultiply-adds and reading; time over clattn's with its 95 %% interval, "
-           "~ if there may be no difference;\nhost is what enqueueing costs the caller; first call "
-           "in a new process, built from source and from\nthe cache; error is the worst error over "
-           "its bound: over 1 only half precision's bound was kept\n");
+    fputs(legend, stdout);
     print_doubts(run);
     if (run->failed.text[0] != '\0') {
         begin_colour(red);

@@ -44,6 +44,34 @@ static json_t *load(const char *path)
     return object;
 }
 
+/* Of the run's only device. */
+static const json_t *result(const json_t *run, size_t index)
+{
+    const json_t *device = json_array_get(json_object_get(run, "devices"), 0);
+
+    return json_array_get(json_object_get(device, "results"), index);
+}
+
+/* What that implementation came to; NULL if it took no part. */
+static const json_t *implementation(const json_t *result, const char *name)
+{
+    const json_t *list = json_object_get(result, "implementations");
+
+    for (size_t n = 0; n < json_array_size(list); n++) {
+        const json_t *one = json_array_get(list, n);
+        if (strcmp(json_string_value(json_object_get(one, "implementation")), name) == 0)
+            return one;
+    }
+    return NULL;
+}
+
+static size_t num_samples(const json_t *implementation)
+{
+    const json_t *times = json_object_get(implementation, "milliseconds");
+
+    return json_array_size(json_object_get(times, "samples"));
+}
+
 static void check_ratio(const json_t *ratio)
 {
     const double low = json_real_value(json_object_get(ratio, "low"));
@@ -106,11 +134,12 @@ ParameterizedTestParameters(bench, exits_with) {
         {"run --list", 0, "llama3-8b-prefill-512: "},
         {"run --repeat 0 minilm", 2, "--repeat takes a number from 1"},
         {"run --tunables X=1 minilm", 2, "--tunables needs --family"},
+        {"run --patience 0 minilm", 2, "--patience takes a number from"},
         {"run nonsense", 2, "'nonsense' is no workload"},
         {"run 'fwd f32 q3'", 2, "is no workload"},
         {"run /nonexistent.safetensors", 2, "cannot be found"},
         {"run --untuned --known-only minilm", 2, "exclude each other"},
-        {"run --known-only " SMALL, 1, "CLATTN_NOT_TUNED"},
+        {"run --peers none --known-only " SMALL, 1, "CLATTN_NOT_TUNED"},
         {"duel --help", 0, "Usage: clattn-bench duel"},
         {"duel " SMALL " untuned", 2, "2 to 16 configurations"},
         {"duel 'fwd f32 q3' tuned untuned", 2, "duel: "},
@@ -173,33 +202,29 @@ Test(bench, verify_finds_a_spoilt_and_a_truncated_file) {
 
 Test(bench, run_writes_a_table_and_json) {
     char path[] = "/tmp/clattn_test_XXXXXX", arguments[200], text[8192];
-    json_error_t error;
 
     close(mkstemp(path));
     snprintf(arguments, sizeof arguments,
-             "run --repeat 2 --json %s 'fwd f16 b2 h4/2 q33 k47 d24 causal=br klen lse' %s", path,
-             LAYER_0);
+             "run --peers none --no-first-call --repeat 2 --json %s 'fwd f16 b2 h4/2 q33 k47 d24 "
+             "causal=br klen lse' %s",
+             path, LAYER_0);
     cr_assert(eq(int, run_bench(arguments, text, sizeof text), 0), "%s", text);
     cr_assert(strstr(text, "peaks measured in this run") != NULL, "%s", text);
     for (const char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
         cr_expect(strlen(line) <= 100 || strncmp(line, "  fwd", 5) == 0, "wide: %s", line);
 
-    json_t *run = json_load_file(path, 0, &error);
-    cr_assert(run != NULL, "%s", error.text);
-    const json_t *results = json_object_get(run, "results");
-    cr_assert(eq(sz, json_array_size(results), 2));
+    json_t *run = load(path);
     for (size_t n = 0; n < 2; n++) {
-        const json_t *result = json_array_get(results, n);
-        const json_t *times = json_object_get(result, "milliseconds");
-        cr_assert(eq(int, json_boolean_value(json_object_get(result, "ok")), 1));
-        cr_assert(eq(sz, json_array_size(json_object_get(times, "samples")), 2));
+        const json_t *record = result(run, n), *clattn = implementation(record, "clattn");
+        const json_t *times = json_object_get(clattn, "milliseconds");
+        check_text(clattn, "state", "measured");
+        cr_assert(eq(sz, num_samples(clattn), 2));
         cr_assert(gt(dbl, json_real_value(json_object_get(times, "median")), 0.0));
-        cr_assert(gt(dbl, json_real_value(json_object_get(result, "peak_share")), 0.0));
-        const json_t *error_of = json_object_get(result, "error");
-        const char *against = json_string_value(json_object_get(error_of, "against"));
-        cr_assert(strcmp(against, n == 0 ? "reference" : "file") == 0, "%s", against);
+        const json_t *share = json_object_get(record, "roof_share");
+        cr_assert(gt(dbl, json_real_value(json_object_get(share, "median")), 0.0));
+        check_text(record, "against", n == 0 ? "reference" : "file");
     }
-    cr_assert(json_string_value(json_object_get(json_object_get(run, "device"), "driver")) != NULL);
+    cr_assert(result(run, 2) == NULL);
     json_decref(run);
     remove(path);
 }
@@ -231,7 +256,7 @@ Test(bench, says_which_device_it_looked_for) {
 }
 
 /* An override stands for a tuned choice: what a device gets that was never tuned is another. */
-Test(bench, run_shows_the_gain_over_the_untuned_choice) {
+Test(bench, run_times_the_untuned_choice_beside_another) {
     char path[] = "/tmp/clattn_test_XXXXXX", arguments[200], text[8192];
     static const char *const options[] = {"", "--untuned", "--family unfused"};
     static const char *const origins[] = {"override", "untuned", "forced"};
@@ -239,23 +264,21 @@ Test(bench, run_shows_the_gain_over_the_untuned_choice) {
     close(mkstemp(path));
     setenv("CLATTN_OVERRIDE", "unfused", 1);
     for (size_t n = 0; n < 3; n++) {
-        snprintf(arguments, sizeof arguments, "run --repeat 2 %s --json %s " SMALL, options[n],
+        snprintf(arguments, sizeof arguments,
+                 "run --peers none --no-first-call --repeat 2 %s --json %s " SMALL, options[n],
                  path);
         cr_assert(eq(int, run_bench(arguments, text, sizeof text), 0), "%s", text);
         cr_assert(strstr(text, origins[n]) != NULL, "%s", text);
         json_t *run = load(path);
-        const json_t *result = json_array_get(json_object_get(run, "results"), 0);
-        const json_t *untuned = json_object_get(result, "untuned");
-        check_text(result, "origin", origins[n]);
+        const json_t *clattn = implementation(result(run, 0), "clattn");
+        const json_t *untuned = implementation(result(run, 0), "clattn untuned");
+        check_text(result(run, 0), "origin", origins[n]);
+        cr_assert(eq(int, untuned != NULL, n == 0));
         if (n == 0) {
-            const json_t *times = json_object_get(untuned, "milliseconds");
-            check_ratio(json_object_get(result, "gain"));
-            cr_assert(eq(sz, json_array_size(json_object_get(times, "samples")), 2));
+            check_ratio(json_object_get(untuned, "ratio"));
+            cr_assert(eq(sz, num_samples(untuned), 2));
             cr_assert(strcmp(json_string_value(json_object_get(untuned, "configuration")),
-                             json_string_value(json_object_get(result, "configuration"))) != 0);
-        } else {
-            cr_assert(eq(int, json_is_null(untuned), 1));
-            cr_assert(eq(int, json_is_null(json_object_get(result, "gain")), 1));
+                             json_string_value(json_object_get(clattn, "configuration"))) != 0);
         }
         json_decref(run);
     }
@@ -279,9 +302,9 @@ Test(bench, what_was_tuned_is_used) {
     static const struct {
         char arguments[100], says[40];
     } calls[] = {
-        {"run --repeat 1 " SMALL, " tuned "},
-        {"run --repeat 1 'fwd f32 h2 q65 d24'", " nearest "},
-        {"run --repeat 1 --known-only " SMALL, " tuned "},
+        {"run --peers none --no-first-call --repeat 1 " SMALL, ", tuned, "},
+        {"run --peers none --no-first-call --repeat 1 'fwd f32 h2 q65 d24'", ", nearest, "},
+        {"run --peers none --no-first-call --repeat 1 --known-only " SMALL, ", tuned, "},
         {"plan --known-only " SMALL, "tuned for this class"},
         {"duel --seconds 0 " SMALL " tuned untuned", "6 rounds"},
     };
@@ -301,15 +324,13 @@ Test(bench, the_untuned_choice_is_not_raced_against_itself) {
 
     close(mkstemp(path));
     empty_cache(cache);
-    snprintf(arguments, sizeof arguments, "run --repeat 1 --json %s " SMALL, path);
+    snprintf(arguments, sizeof arguments,
+             "run --peers none --no-first-call --repeat 1 --json %s " SMALL, path);
     cr_assert(eq(int, run_bench(arguments, text, sizeof text), 0), "%s", text);
     json_t *run = load(path);
-    const json_t *result = json_array_get(json_object_get(run, "results"), 0);
-    const json_t *untuned = json_object_get(result, "untuned");
-    check_text(untuned, "configuration",
-               json_string_value(json_object_get(result, "configuration")));
-    cr_assert(eq(int, json_is_null(json_object_get(untuned, "milliseconds")), 1));
-    cr_assert(eq(int, json_is_null(json_object_get(result, "gain")), 1));
+    check_text(result(run, 0), "origin", "untuned");
+    cr_assert(eq(sz, num_samples(implementation(result(run, 0), "clattn")), 1));
+    cr_assert(implementation(result(run, 0), "clattn untuned") == NULL);
     json_decref(run);
     remove_cache(cache);
     remove(path);
