@@ -250,7 +250,7 @@ static bool run_fleet(const struct request *request, struct run_results *results
         return run_complain(NULL, "no memory");
     const struct fleet fleet = {
         .program = settings->program,
-        .arguments = (char **)arguments,
+        .arguments = arguments,
         .num_arguments = list_arguments(request, arguments),
         .devices = settings->device,
         .save = save ? settings->json : NULL,
