@@ -35,7 +35,8 @@ class OnnxRuntime(Peer):
     def ways(self, tensors):
         problem = self.problem
         if problem.dtype == "bf16":
-            raise Unsupported("Its bf16 is not reached through NumPy, which has no such type.")
+            raise Unsupported("It has no attention in bf16 on the CPU." if self.device == "cpu"
+                              else "NumPy, through which it gets its tensors, has no bf16.")
         square = problem.added is None and problem.band == (-FAR, 0) and (
             problem.seq_q == problem.seq_kv)
         plain = problem.softcap == 0 and problem.sinks is None
@@ -55,7 +56,7 @@ class OnnxRuntime(Peer):
         if problem.added is None and last == past >= 0 and problem.dim_qk == problem.dim_v:
             add("GroupQueryAttention, cached keys", self.grouped, past, band[0])
         if not ways:
-            raise Unsupported("None of its operators computes sinks with these options.")
+            raise Unsupported("None of its operators computes sinks together with the other options.")
         return ways
 
     def full(self, mask):
@@ -69,7 +70,7 @@ class OnnxRuntime(Peer):
         if not square and problem.added is not None:
             mask = problem.merged().astype(problem.q.dtype)
         elif not square and problem.visible is not None:
-            mask = problem.visible
+            mask = problem.boolean()
         inputs = tensors + ([] if mask is None else [self.full(mask)])
         return self.model("Attention", "", opset, inputs, problem.shape, is_causal=int(square),
                           scale=problem.scale, softcap=problem.softcap)

@@ -97,12 +97,20 @@ class Problem:
             self.band = (max(at - left, -FAR) if left >= 0 else -FAR,
                          min(at + right, FAR) if right >= 0 else FAR)
 
+    def boolean(self):
+        """The mask to choose by, or None. Queries that see no key, whose results are replaced, are
+        shown all: from NaN in one row a library may make NaN in another."""
+        if self.visible is None or self.hidden_rows is None:
+            return self.visible
+        return self.visible | self.hidden_rows
+
     def merged(self):
-        """The mask to add: the additions, -inf where hidden; None if there is neither."""
+        """The mask to add, likewise: the additions, -inf where hidden; None if there is neither."""
         if self.visible is None:
             return self.added
-        hidden = np.float32(-np.inf)
-        return np.where(self.visible, 0 if self.added is None else self.added, hidden).astype("f4")
+        added = np.float32(0) if self.added is None else self.added
+        masked = np.where(self.visible, added, np.float32(-np.inf))
+        return masked if self.hidden_rows is None else np.where(self.hidden_rows, 0, masked)
 
     def is_right(self, o):
         """Whether three rows of o, as float32, are near the formula: enough to choose a way by."""

@@ -78,11 +78,13 @@ class Torch(Peer):
             if causal:
                 ways.append(("scaled_dot_product_attention, attn_mask",
                              functools.partial(self.sdpa, False, grouped[-1], False), True))
-        if problem.softcap or problem.sinks is not None or (
-                problem.band is not None and problem.band[0] > -FAR):
-            ways.append(("flex_attention", self.flex, False))
         if scores <= SMALL_SCORES or not fused and scores <= self.memory() / 8:
             ways.append(("matmul, softmax", self.eager, False))
+        sparse = problem.band is not None and problem.band[0] > -FAR
+        # On the CPU it does not hand out the sums that sinks need.
+        possible = problem.sinks is None or self.device != "cpu"
+        if possible and (problem.softcap or problem.sinks is not None or sparse):
+            ways.append(("flex_attention", self.flex, False))
         if not ways:
             raise Unsupported(f"Its scores would take {scores / 1e9:.1f} GB.")
         return ways
@@ -95,7 +97,7 @@ class Torch(Peer):
     def mask(self, boolean):
         """Without leading dimensions of 1; additions in the problem's dtype if that is exact."""
         problem = self.problem
-        values = problem.visible if boolean and problem.added is None else problem.merged()
+        values = problem.boolean() if boolean and problem.added is None else problem.merged()
         if values is None:
             return None
         while values.ndim > 2 and values.shape[0] == 1:
@@ -172,7 +174,8 @@ class Torch(Peer):
         def lookup(values):
             steps = [int(size > 1) for size in values.shape]
             table = self.on_device(values)
-            return lambda *at: table[tuple(x * step for x, step in zip(at, steps))]
+            return lambda b, h, i, j: table[
+                b * steps[0], h * steps[1], i * steps[2], j * steps[3]]
 
         if problem.visible is not None:
             seen = lookup(problem.visible) if band is None else (
@@ -181,11 +184,11 @@ class Torch(Peer):
             block_mask = attention.create_block_mask(
                 seen, b, h, problem.seq_q, problem.seq_kv, device=self.device)
         if softcap or problem.added is not None:
-            added = (lambda *at: 0.0) if problem.added is None else lookup(problem.added)
+            added = None if problem.added is None else lookup(problem.added)
 
             def score_mod(score, b, h, i, j):
                 score = softcap * torch.tanh(score / softcap) if softcap else score
-                return score + added(b, h, i, j)
+                return score + added(b, h, i, j) if added else score
         compiled = torch.compile(attention.flex_attention, dynamic=False, fullgraph=True)
         options = {"score_mod": score_mod, "block_mask": block_mask, "scale": problem.scale,
                    "enable_gqa": problem.group > 1}

@@ -19,6 +19,13 @@ LIBRARIES = {  # Module and class here, packages to install.
 }
 
 
+def parse(line):
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(f"The request is no JSON: {first_line(error)}.") from error
+
+
 class Conversation:
     """One peer, once it has been greeted."""
 
@@ -28,7 +35,7 @@ class Conversation:
     def answer(self, line):
         """Of whatever a request is made of; an answer in any case."""
         try:
-            request = json.loads(line)
+            request = parse(line)
             if not isinstance(request, dict):
                 raise Refusal("A request is a JSON object.")
             answers = {"hello": self.hello, "open": self.open, "sample": self.sample,
@@ -41,8 +48,8 @@ class Conversation:
             if do in ("sample", "result") and not self.peer.problem:
                 raise Refusal(f"'{do}' needs an open problem.")
             return {"ok": True, **answers[do](request)}
-        except json.JSONDecodeError as error:
-            return {"ok": False, "why": f"The request is no JSON: {first_line(error)}."}
+        except KeyError as error:
+            return {"ok": False, "why": f"The request or its data lack {first_line(error)}."}
         except Exception as error:  # A library may raise anything; the process lives on.
             refused = {"unsupported": True} if is_unsupported(error) else {}
             return {"ok": False, "why": first_line(error), **refused}
