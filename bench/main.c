@@ -15,6 +15,8 @@ static const char help[] =
     "  run [WHAT...]               time problems beside the device's measured peaks\n"
     "  duel PROBLEM A B...         race configurations of one problem\n"
     "  plan PROBLEM                time what happens before a process's first result\n"
+    "  compare A.json B.json...    what changed from one run to others, for a person or a CI\n"
+    "  report FILE.json...         a page to show around: sentences, charts, tables\n"
     "\n"
     "clattn-bench COMMAND --help says more; --version prints the library's version.\n"
     "Without --device the environment variable CLATTN_DEVICE chooses, else the first GPU, else\n"
@@ -30,7 +32,9 @@ static const struct command {
                 {"verify", verify_command},
                 {"run", run_command},
                 {"duel", duel_command},
-                {"plan", plan_command}};
+                {"plan", plan_command},
+                {"compare", compare_command},
+                {"report", report_command}};
 
 int main(int argc, char **argv)
 {
