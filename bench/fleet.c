@@ -140,8 +140,11 @@ static bool run_device(const struct fleet *fleet, const struct fleet_device *dev
 
 static void announce(const struct fleet_devices *devices, size_t n)
 {
-    fprintf(stderr, "%sclattn-bench run: device %zu of %zu: %.60s\n", n > 0 ? "\n" : "", n + 1,
-            devices->count, devices->device[n].info.name);
+    if (n > 0)
+        puts(""); /* between two tables */
+    fflush(stdout);
+    fprintf(stderr, "clattn-bench run: device %zu of %zu: %.60s\n", n + 1, devices->count,
+            devices->device[n].info.name);
 }
 
 static void save(const struct fleet *fleet, const struct run_results *results)

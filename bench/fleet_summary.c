@@ -22,7 +22,23 @@ struct summary {
     const struct record **rows; /* One record of each problem, for its name. */
     size_t count;
     struct letters letters;
+    size_t owed; /* Blanks, if anything follows them in the line. */
 };
+
+/* Text that takes up so many columns. */
+static void put(struct summary *summary, size_t columns, const char *text)
+{
+    const size_t length = strlen(text);
+
+    fprintf(summary->to, "%*s%s", (int)summary->owed, "", text);
+    summary->owed = columns > length ? columns - length : 0;
+}
+
+static void end_line(struct summary *summary)
+{
+    fputc('\n', summary->to);
+    summary->owed = 0;
+}
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
@@ -72,25 +88,28 @@ static bool is_group(const struct summary *summary, const struct record *row)
 }
 
 /* What does not fit before the columns gets a line of its own. */
-static void print_text(FILE *to, int indent, const char *text)
+static void print_text(struct summary *summary, const char *text)
 {
-    if (strlen(text) + (size_t)indent <= LABEL)
-        fprintf(to, "%*s%-*s", indent, "", LABEL - indent, text);
-    else
-        fprintf(to, "%*s%.*s\n%*s", indent, "", WIDTH - indent, text, LABEL, "");
+    char line[WIDTH + 1];
+
+    snprintf(line, sizeof line, "%.*s", (int)(WIDTH - summary->owed), text);
+    if (strlen(line) + summary->owed > LABEL) {
+        put(summary, 0, line);
+        end_line(summary);
+        line[0] = '\0';
+    }
+    put(summary, LABEL - summary->owed, line);
 }
 
-static void print_label(const struct summary *summary, size_t row)
+static void print_label(struct summary *summary, size_t row)
 {
     const struct record *record = summary->rows[row];
     const bool group = record->name[0] != '\0' && is_group(summary, record);
 
     if (group && (row == 0 || strcmp(summary->rows[row - 1]->name, record->name) != 0))
         fprintf(summary->to, "%.*s\n", WIDTH, record->name);
-    if (group)
-        print_text(summary->to, 2, record->problem);
-    else
-        print_text(summary->to, 0, record->name[0] != '\0' ? record->name : record->problem);
+    summary->owed = group ? 2 : 0;
+    print_text(summary, group || record->name[0] == '\0' ? record->problem : record->name);
 }
 
 /* ---- cells ------------------------------------------------------------------------------------ */
@@ -143,7 +162,7 @@ static void print_cell(struct summary *summary, const struct device_run *run,
 {
     const struct record *record = find(run, row);
     const struct outcome *clattn = record != NULL ? record_find(record, "clattn") : NULL;
-    char cell[64] = "-", times[32];
+    char cell[64], times[32];
 
     if (clattn != NULL && outcome_timed(clattn)) {
         const double seconds = samples_median(&clattn->seconds);
@@ -151,31 +170,32 @@ static void print_cell(struct summary *summary, const struct device_run *run,
         compare(&summary->letters, record, times, sizeof times);
         snprintf(cell, sizeof cell, "%7.*f %3.0f%% %s", gflops < 99999.0 ? 1 : 0, gflops,
                  100.0 * record_share(record, clattn), times);
-        fprintf(summary->to, "%*s%-*s", GAP, "", COLUMN, cell);
-        return;
+    } else {
+        snprintf(cell, sizeof cell, "%7s",
+                 clattn != NULL ? outcome_state_name(clattn->state) : "-");
     }
-    if (clattn != NULL)
-        snprintf(cell, sizeof cell, "%s", outcome_state_name(clattn->state));
-    fprintf(summary->to, "%*s%7s%*s", GAP, "", cell, COLUMN - 7, "");
+    summary->owed += GAP;
+    put(summary, COLUMN, cell);
 }
 
 /* ---- the table -------------------------------------------------------------------------------- */
 
 static void print_block(struct summary *summary, size_t begin, size_t end)
 {
-    fprintf(summary->to, "\n%*s", LABEL, "");
-    for (size_t n = begin; n < end; n++)
-        fprintf(summary->to, "%*s%-*s", GAP, "", COLUMN, summary->names[n].text);
-    fprintf(summary->to, "\n%-*s", LABEL, "problem");
-    for (size_t n = begin; n < end; n++)
-        fprintf(summary->to, "%*s%7s %4s %6s%*s", GAP, "", "GFLOP/s", "roof", "peer", COLUMN - 19,
-                "");
-    fputc('\n', summary->to);
+    end_line(summary);
+    put(summary, LABEL + GAP, "");
+    for (size_t n = begin; n < end; n++, summary->owed += GAP)
+        put(summary, COLUMN, summary->names[n].text);
+    end_line(summary);
+    put(summary, LABEL + GAP, "problem");
+    for (size_t n = begin; n < end; n++, summary->owed += GAP)
+        put(summary, COLUMN, "GFLOP/s roof   peer");
+    end_line(summary);
     for (size_t row = 0; row < summary->count; row++) {
         print_label(summary, row);
         for (size_t n = begin; n < end; n++)
             print_cell(summary, &summary->results->devices[n], summary->rows[row]);
-        fputc('\n', summary->to);
+        end_line(summary);
     }
 }
 

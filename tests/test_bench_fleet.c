@@ -402,3 +402,43 @@ Test(fleet, program_that_is_not_there) {
     cr_assert(not(run_crew(&crew)));
     close_crew(&crew);
 }
+
+/* ---- the program itself ----------------------------------------------------------------------- */
+
+#define POCL_ICD "/etc/OpenCL/vendors/pocl.icd"
+
+/* Both of PoCL's devices, each in a process of its own. */
+Test(fleet, real_devices) {
+    struct run_results results;
+    struct message why;
+    struct crew crew;
+    char command[512], path[128], text[8192];
+
+    if (access(POCL_ICD, R_OK) != 0)
+        cr_skip_test("PoCL is not where it is expected");
+    open_crew(&crew);
+    setenv("OCL_ICD_VENDORS", POCL_ICD, 1);
+    setenv("POCL_DEVICES", "pthread basic", 1);
+    setenv("CLATTN_CACHE_DIR", "", 1);
+    snprintf(path, sizeof path, "%s/run.json", crew.folder);
+    snprintf(command, sizeof command,
+             "'%s' run --device all --repeat 1 --peers none --no-first-call --json '%s' "
+             "--csv '%s/run.csv' 'fwd f32 h1 q8 d8' 2>&1",
+             BENCH_PROGRAM, path, crew.folder);
+    FILE *pipe = popen(command, "r");
+    text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
+    cr_assert(eq(int, pclose(pipe), 0), "%s", text);
+    cr_expect(strstr(text, "device 2 of 2: ") != NULL, "%s", text);
+    cr_expect(strstr(text, "\nfwd f32 b1 h1 q8 k8 d8 ") != NULL, "%s", text);
+    cr_assert(results_read(path, &results, &why), "%s", why.text);
+    cr_assert(eq(sz, results.count, 2));
+    for (size_t n = 0; n < results.count; n++) {
+        cr_expect(eq(sz, results.devices[n].index, n));
+        cr_assert(eq(sz, results.devices[n].count, 1));
+        cr_expect(record_ok(&results.devices[n].records[0]));
+    }
+    cr_expect(strstr(read_file(&crew, "run.csv"), ",clattn," CLATTN_VERSION_STRING ",measured,") !=
+              NULL);
+    results_free(&results);
+    close_crew(&crew);
+}

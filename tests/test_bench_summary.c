@@ -85,6 +85,7 @@ static void check_width(const char *text)
 {
     for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1)
         cr_expect(le(sz, strcspn(line, "\n"), 100), "'%.*s'", (int)strcspn(line, "\n"), line);
+    cr_expect(strstr(text, " \n") == NULL, "a line ends in blanks:\n%s", text);
 }
 
 static void check_says(const char *text, const char *want)
