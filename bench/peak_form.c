@@ -26,21 +26,20 @@ static const struct peak_form wide[] = {
  * two are one instruction of some machines, such as AMD's CDNA. */
 static const struct peak_form narrow[] = {
     {.lanes = 1, .chains = 8, .operation = "fma"},
+    {.lanes = 1, .chains = 12, .operation = "mad"}, /* llvmpipe multiplies, then adds */
     {.lanes = 1, .chains = 16, .operation = "fma", .accumulates = true},
     {.lanes = 2, .chains = 8, .operation = "fma", .accumulates = true},
     {.lanes = 4, .chains = 4, .operation = "fma", .accumulates = true},
     {.lanes = 4, .chains = 4, .operation = "mad"},
 };
 
-/* Two halves share a register nearly everywhere. */
 static const struct peak_form half_wide[] = {
-    {.lanes = 16,
-     .chains = 16,
-     .operation = "fma",
-     .accumulates = true,
-     .half = true,
-     .alone = true},
+    {.lanes = 16, .chains = 12, .operation = "fma", .half = true, .alone = true},
+    {.lanes = 16, .chains = 12, .operation = "mad", .half = true, .alone = true},
+    {.lanes = 1, .chains = 12, .operation = "mad", .half = true},
 };
+
+/* Two halves share a register nearly everywhere. */
 static const struct peak_form half_narrow[] = {
     {.lanes = 1, .chains = 16, .operation = "fma", .accumulates = true, .half = true},
     {.lanes = 2, .chains = 12, .operation = "fma", .accumulates = true, .half = true},
@@ -48,32 +47,48 @@ static const struct peak_form half_narrow[] = {
     {.lanes = 2, .chains = 8, .operation = "mad", .half = true},
 };
 
-static size_t append(struct peak_form *forms, size_t count, const struct peak_form *more,
-                     size_t more_count)
+/* Without this claim fma may be software that takes half a minute to compile (llvmpipe), and mad is
+ * as fast as can be. */
+static bool claims_fma(const clattn_device_info *info)
 {
-    memcpy(forms + count, more, more_count * sizeof *forms);
-    return count + more_count;
+    cl_device_fp_config config = 0;
+
+    clGetDeviceInfo(info->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL);
+    return (config & CL_FP_FMA) != 0;
 }
-#define APPEND(forms, count, more) append(forms, count, more, sizeof(more) / sizeof *(more))
 
-size_t peak_form_list(struct peak_form forms[PEAK_MOST_FORMS], const clattn_device_info *info)
+static size_t append(struct peak_form *forms, size_t count, const clattn_device_info *info,
+                     const struct peak_form *more, size_t num_more)
 {
+    const bool fma = claims_fma(info);
     const unsigned width = info->vector_width_float;
-    const bool vectors = (info->type & CL_DEVICE_TYPE_CPU) != 0 && width >= 4;
     const size_t largest = info->max_work_group_size;
-    size_t count = vectors ? APPEND(forms, 0, wide) : APPEND(forms, 0, narrow);
 
-    if (info->fp16 && vectors)
-        count = APPEND(forms, count, half_wide);
-    if (info->fp16)
-        count = APPEND(forms, count, half_narrow);
-    for (struct peak_form *form = forms; form < forms + count; form++) {
+    for (size_t n = 0; n < num_more; n++) {
+        struct peak_form *form = &forms[count];
+        if (strcmp(more[n].operation, "fma") == 0 && !fma)
+            continue;
+        *form = more[n];
         if (form->lanes == 0)
             form->lanes = width >= 16 ? 16 : width >= 8 ? 8 : 4;
         form->local = form->alone ? 1 : largest < LARGEST_GROUP ? largest : LARGEST_GROUP;
         form->global = form->local * info->compute_units * GROUPS_PER_UNIT;
+        count++;
     }
     return count;
+}
+#define APPEND(forms, count, info, more)                                                           \
+    append(forms, count, info, more, sizeof(more) / sizeof *(more))
+
+size_t peak_form_list(struct peak_form forms[PEAK_MOST_FORMS], const clattn_device_info *info)
+{
+    const bool vectors = (info->type & CL_DEVICE_TYPE_CPU) != 0 && info->vector_width_float >= 4;
+    const size_t count = vectors ? APPEND(forms, 0, info, wide) : APPEND(forms, 0, info, narrow);
+
+    if (!info->fp16)
+        return count;
+    return vectors ? APPEND(forms, count, info, half_wide)
+                   : APPEND(forms, count, info, half_narrow);
 }
 
 static bool fail_cl(struct message *why, const char *call, cl_int err)
@@ -145,9 +160,9 @@ static bool time_rounds(const struct peak_form *form, const struct target *targe
 /* A first rate: from launches twice as long each time until one is long enough to be timed. */
 static bool calibrate(struct peak_form *form, const struct target *target, struct message *why)
 {
-    for (cl_uint rounds = 64; rounds < MOST_ROUNDS; rounds *= 2) {
+    for (cl_uint rounds = 1; rounds < MOST_ROUNDS; rounds *= 2) {
         double seconds;
-        if (!time_rounds(form, target, rounds, 1, &seconds, why))
+        if (!time_rounds(form, target, rounds, 3, &seconds, why))
             return false;
         form->best = operations(form, rounds) / seconds;
         if (seconds >= SHORTEST_LAUNCH)

@@ -4,9 +4,11 @@
 
 #define LARGEST_BUFFER ((size_t)256 << 20)      /* Beyond most last-level caches. */
 #define LARGEST_GPU_BUFFER ((size_t)1024 << 20) /* Some have 256 MiB of cache. */
-#define PASSES 3                                /* Over the forms, against chance. */
-#define FIRST_LAUNCH 0.001                      /* Of a form whose rate is known roughly. */
-#define LAUNCHES 3                              /* In a sample of a stream. */
+#define SMALLEST_BUFFER ((size_t)32 << 20)
+#define LONGEST_PASS 0.2   /* Seconds over a buffer. */
+#define PASSES 3           /* Over the forms, against chance. */
+#define FIRST_LAUNCH 0.001 /* Of a form whose rate is known roughly. */
+#define LAUNCHES 3         /* In a sample of a stream. */
 
 static bool fail_cl(struct message *why, const char *call, cl_int err)
 {
@@ -179,6 +181,9 @@ static bool choose_streams(struct peaks *peaks, struct message *why)
         time_stream(peaks, &fill, 1, &fill.best, why);
 
     close_stream(&fill);
+    while (filled && peaks->buffer_bytes > SMALLEST_BUFFER &&
+           (double)peaks->buffer_bytes > LONGEST_PASS * fill.best)
+        peaks->buffer_bytes /= 2; /* llvmpipe: what no memory limits needs none to be measured */
     return filled && choose_stream(peaks, "peak_read", buffers, 2, &peaks->read, why) &&
            choose_stream(peaks, "peak_copy", buffers, 2, &peaks->copy, why);
 }

@@ -50,10 +50,11 @@ __kernel void peak_fma(__global real *out, const uint rounds, const float multip
     out[get_global_id(0)] = a[0];
 }
 
+/* Below 2^32: the host's buffers are small enough, and 64 bits are slow on some devices. */
 #if SEQUENTIAL
-#define PLACE(n) (get_global_id(0) * (size_t)count + (n))
+#define PLACE(n) ((uint)get_global_id(0) * count + (n))
 #else
-#define PLACE(n) ((n) * get_global_size(0) + get_global_id(0))
+#define PLACE(n) ((n) * (uint)get_global_size(0) + (uint)get_global_id(0))
 #endif
 
 /* Each work-item reads count vectors, a multiple of 4. */
@@ -61,7 +62,7 @@ __kernel void peak_read(__global real *out, const __global real *in, const uint 
 {
     real a = (real)(0.0f), b = a, c = a, d = a;
 
-    for (size_t n = 0; n < count; n += 4) {
+    for (uint n = 0; n < count; n += 4) {
         a += in[PLACE(n)];
         b += in[PLACE(n + 1)];
         c += in[PLACE(n + 2)];
@@ -72,15 +73,15 @@ __kernel void peak_read(__global real *out, const __global real *in, const uint 
 
 __kernel void peak_copy(__global real *out, const __global real *in, const uint count)
 {
-    for (size_t n = 0; n < count; n++)
+    for (uint n = 0; n < count; n++)
         out[PLACE(n)] = in[PLACE(n)];
 }
 
 /* Values that no memory compresses. */
 __kernel void peak_fill(__global real *out, const uint count)
 {
-    for (size_t n = 0; n < count; n++) {
-        uint u = (uint)PLACE(n) * 2654435761u;
+    for (uint n = 0; n < count; n++) {
+        uint u = PLACE(n) * 2654435761u;
         u = (u ^ u >> 15) * 2246822519u;
         out[PLACE(n)] = (real)((REAL)((float)(u >> 8) * 0x1p-24f));
     }
