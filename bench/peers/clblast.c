@@ -316,9 +316,8 @@ static bool settle(void *self, char configuration[256], struct message *why)
     }
     snprintf(configuration, 256,
              "%s, up to %zu x %zu scores in %zu step%s, CLBlast's own parameters",
-             c->by_vectors ? "a GEMV per row" : "batched GEMM",
-             c->steps.most_scores / ((c->steps.most_keys + 15) / 16 * 16), c->steps.most_keys,
-             c->steps.count, c->steps.count == 1 ? "" : "s");
+             c->by_vectors ? "a GEMV per row" : "batched GEMM", c->steps.most_rows,
+             c->steps.most_keys, c->steps.count, c->steps.count == 1 ? "" : "s");
     return true;
 }
 

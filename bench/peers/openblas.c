@@ -16,8 +16,9 @@
 enum {
     MOST_ROWS_WORTH_GEMV = 8,
     GEMV_KEYS = 1024,           /* So many keys or values stay in the cache from row to row. */
-    CACHED_SCORES = 128 * 1024, /* Of a thread's block of rows. */
-    FEWEST_ROWS = 64,           /* GEMM packs keys and values anew for each block. */
+    CACHED_SCORES = 512 * 1024, /* Of a thread's block of rows. */
+    FEWEST_ROWS = 256,          /* GEMM packs keys and values anew for each block, */
+    FEWEST_WHERE_HIDDEN = 128,  /* which smaller ones leave more out of. */
     MOST_ROWS = 512,
     SHARED_SCORES = 4 * 1024 * 1024 /* Where all threads share one product. */
 };
@@ -65,7 +66,7 @@ static bool hello(void *self, const char *device, unsigned threads, struct peer_
     c->threads = threads;
     c->pool = pool_open(threads, why);
     c->scratch = calloc(threads, sizeof *c->scratch);
-    return c->pool != NULL && c->scratch != NULL;
+    return c->pool != NULL && (c->scratch != NULL || message_set(why, "no memory"));
 }
 
 /* ---- computing -------------------------------------------------------------------------------- */
@@ -274,9 +275,8 @@ static bool make_ways(struct openblas *c, struct message *why)
     const size_t all = p->batch * p->kv_heads * slice;
     const size_t share = (all + c->threads - 1) / c->threads; /* Of rows, so that each has some. */
     const size_t cached = CACHED_SCORES / p->seq_kv;
-    const size_t wish = cached < FEWEST_ROWS ? FEWEST_ROWS
-                        : cached < MOST_ROWS ? cached
-                                             : MOST_ROWS;
+    const size_t fewest = problem_data_limited(c->data) ? FEWEST_WHERE_HIDDEN : FEWEST_ROWS;
+    const size_t wish = cached < fewest ? fewest : cached < MOST_ROWS ? cached : MOST_ROWS;
     const struct step_limits own = {.rows = wish < share ? wish : share,
                                     .entries = 1,
                                     .scores = SIZE_MAX,
@@ -359,8 +359,7 @@ static bool settle(void *self, char configuration[256], struct message *why)
     }
     choose(c, chosen);
     snprintf(configuration, 256, "%s, %u thread%s, up to %zu x %zu scores at a time", c->way->name,
-             c->threads, c->threads == 1 ? "" : "s",
-             c->way->steps.most_scores / ((c->way->steps.most_keys + 15) / 16 * 16),
+             c->threads, c->threads == 1 ? "" : "s", c->way->steps.most_rows,
              c->way->steps.most_keys);
     return true;
 }

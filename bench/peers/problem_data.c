@@ -259,8 +259,15 @@ bool problem_data_limited(const struct problem_data *data)
 {
     const clattn_problem *p = &data->problem;
 
-    return p->causal || p->window_left >= 0 || p->window_right >= 0 || p->q_lengths ||
-           p->kv_lengths;
+    for (size_t b = 0; b < p->batch; b++) {
+        for (size_t i = 0; i < p->seq_q; i++) {
+            size_t first, end;
+            problem_data_visible(data, b, i, &first, &end);
+            if (first > 0 || end < p->seq_kv)
+                return true;
+        }
+    }
+    return false;
 }
 
 const float *problem_data_addend(const struct problem_data *data, size_t batch, size_t head,

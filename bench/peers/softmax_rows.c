@@ -1,19 +1,26 @@
 #include "softmax_rows.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 #define LANES SOFTMAX_LANES
 
-/* e^x to 2 ulp for x <= 88; 0 below -87; NaN for NaN. */
+/* b if either is NaN. */
+static inline float larger(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+/* e^x to 2 ulp for -88 <= x <= 88, but 0 where the power of two would be subnormal; NaN for NaN.
+ * Without a branch or a conversion: compilers turn it into vectors. */
 static inline float exponential(float x)
 {
-    const float clamped = x > -87.0f ? x : -87.0f;
-    const float t = clamped * 1.44269504f;
-    const int n = (int)(t + (t < 0.0f ? -0.5f : 0.5f));
-    const float r = (clamped - (float)n * 0.693359375f) + (float)n * 2.12194440e-4f;
-    const int bits = (n + 127) * (1 << 23);
+    const float shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: the last bit is 1 */
+    const float n = shifted - 12582912.0f;
+    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     float y = 1.3888889e-3f, power;
+    uint32_t bits;
 
     y = y * r + 8.3333333e-3f;
     y = y * r + 4.1666667e-2f;
@@ -21,13 +28,10 @@ static inline float exponential(float x)
     y = y * r + 5.0e-1f;
     y = y * r + 1.0f;
     y = y * r + 1.0f;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 127) << 23;
     memcpy(&power, &bits, sizeof power);
-    return x >= -87.0f ? y * power : x < -87.0f ? 0.0f : x;
-}
-
-static inline float limited(float x, float low, float high)
-{
-    return x < low ? low : x > high ? high : x;
+    return y * power;
 }
 
 /* softcap * tanh(s / softcap): tanh x = 1 - 2 / (e^2x + 1). */
@@ -35,9 +39,10 @@ static void cap(float *s, size_t from, size_t to, float softcap)
 {
     const float inverse = 2.0f / softcap;
 
-    for (size_t j = from; j < to; j++)
-        s[j] =
-            softcap * (1.0f - 2.0f / (exponential(limited(s[j] * inverse, -40.0f, 40.0f)) + 1.0f));
+    for (size_t j = from; j < to; j++) {
+        const float x = larger(-40.0f, -larger(-40.0f, -inverse * s[j]));
+        s[j] = softcap * (1.0f - 2.0f / (exponential(x) + 1.0f));
+    }
 }
 
 static float maximum(const float *s, size_t from, size_t to)
@@ -48,7 +53,7 @@ static float maximum(const float *s, size_t from, size_t to)
         top[l] = -INFINITY;
     for (size_t j = from; j < to; j += LANES)
         for (int l = 0; l < LANES; l++)
-            top[l] = s[j + l] > top[l] ? s[j + l] : top[l];
+            top[l] = larger(top[l], s[j + l]);
     for (int l = 0; l < LANES; l++)
         most = top[l] > most ? top[l] : most;
     return most;
@@ -58,13 +63,11 @@ static float exponentials(float *s, size_t from, size_t to, float most)
 {
     float sums[LANES] = {0.0f}, sum = 0.0f;
 
-    for (size_t j = from; j < to; j += LANES) {
-        for (int l = 0; l < LANES; l++) {
-            const float p = exponential(s[j + l] - most);
-            s[j + l] = p;
-            sums[l] += p;
-        }
-    }
+    for (size_t j = from; j < to; j++)
+        s[j] = exponential(larger(-88.0f, s[j] - most));
+    for (size_t j = from; j < to; j += LANES)
+        for (int l = 0; l < LANES; l++)
+            sums[l] += s[j + l];
     for (int l = 0; l < LANES; l++)
         sum += sums[l];
     return sum;
@@ -96,7 +99,7 @@ float softmax_row(const struct softmax_row *row)
     const bool nothing = most == -INFINITY;
     most = row->has_sink && row->sink > most ? row->sink : most;
     float sum = exponentials(s, from, to, nothing ? 0.0f : most);
-    sum += row->has_sink ? exponential(row->sink - most) : 0.0f;
+    sum += row->has_sink ? exponential(larger(-88.0f, row->sink - most)) : 0.0f;
     memset(s, 0, from * sizeof *s);
     if (to < row->keys)
         memset(s + to, 0, (row->keys - to) * sizeof *s);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ALIGNMENT = 32 };
+
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -68,9 +70,9 @@ static void find_keys(struct step *step, const struct problem_data *data)
             }
         }
     }
-    step->key = high > 0 ? low / 16 * 16 : 0;
+    step->key = high > 0 ? low / ALIGNMENT * ALIGNMENT : 0;
     step->keys = high > 0 ? high - step->key : 1;
-    step->stride = round_up(step->keys, 16);
+    step->stride = round_up(step->keys, ALIGNMENT);
 }
 
 static bool add(struct steps *steps, size_t *capacity, struct step step,
@@ -84,8 +86,9 @@ static bool add(struct steps *steps, size_t *capacity, struct step step,
         steps->step = grown;
     }
     find_keys(&step, data);
-    const size_t scores = step.entries * step.rows * step.stride;
+    const size_t rows = step.entries * step.rows, scores = rows * step.stride;
     steps->most_scores = scores > steps->most_scores ? scores : steps->most_scores;
+    steps->most_rows = rows > steps->most_rows ? rows : steps->most_rows;
     steps->most_keys = step.keys > steps->most_keys ? step.keys : steps->most_keys;
     steps->step[steps->count++] = step;
     return true;
@@ -122,7 +125,7 @@ bool steps_make(struct steps *steps, const struct problem_data *data,
                 const struct step_limits *limits, struct message *why)
 {
     const clattn_problem *p = &data->problem;
-    const size_t stride = round_up(p->seq_kv, 16);
+    const size_t stride = round_up(p->seq_kv, ALIGNMENT);
     const size_t fitting = limits->scores / stride > 1 ? limits->scores / stride : 1;
     const bool hidden = problem_data_limited(data) && p->seq_q > limits->rows;
     const bool by_head = hidden;

@@ -14,13 +14,14 @@ struct step {
     bool same_slice;  /* Entries are heads of one slice; otherwise each is a slice. */
     size_t row, rows; /* Of the first entry's slice. */
     size_t key, keys; /* Columns; at least one. */
-    size_t stride;    /* From one row of scores to the next, for alignment: a multiple of 16. */
+    size_t stride;    /* From one row of scores to the next: a multiple of 32. */
 };
 
 struct steps {
     struct step *step; /* Owned. */
     size_t count;
     size_t most_scores; /* Elements, strides included, of the largest step. */
+    size_t most_rows;   /* Of a step, those of all entries. */
     size_t most_keys;
 };
 

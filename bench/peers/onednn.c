@@ -1,0 +1,331 @@
+/* clattn-peer-onednn: matmul, softmax, matmul on the host's CPU by oneDNN's primitives. */
+#define _POSIX_C_SOURCE 200809L /* posix_memalign, setenv, dlsym */
+#include "addends.h"
+#include "dnn_ops.h"
+#include "peer_main.h"
+#include "values.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SCORES_PER_THREAD = 1024 * 1024, /* More of them leave the caches between two primitives. */
+    ROWS_WHERE_HIDDEN = 256
+};
+
+/* One set of tensors. */
+struct set {
+    char *q, *k, *v, *o;
+};
+
+/* The primitives of a step. */
+struct stage {
+    struct dnn_op keys, softmax, values;
+};
+
+struct onednn {
+    unsigned threads;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    const struct problem_data *data;
+    size_t element; /* Bytes. */
+    struct set *sets;
+    size_t copies;
+    struct steps steps;
+    struct addends addends;
+    struct stage *stages; /* One for each step. */
+    float *scores;
+    void *weights; /* The scores' place, where they have the same type. */
+};
+
+/* The library's threads are its OpenMP's, which has read the environment already. */
+static bool set_threads(unsigned threads)
+{
+    void *program = dlopen(NULL, RTLD_NOW);
+    void *symbol = program != NULL ? dlsym(program, "omp_set_num_threads") : NULL;
+    void (*set_num_threads)(int) = NULL;
+
+    if (symbol == NULL)
+        return false;
+    memcpy(&set_num_threads, &symbol, sizeof symbol); /* As POSIX has it; C knows no such cast. */
+    set_num_threads((int)threads);
+    return true;
+}
+
+static bool hello(void *self, const char *device, unsigned threads, struct peer_greeting *greeting,
+                  struct message *why)
+{
+    struct onednn *c = self;
+    const dnnl_version_t *version = dnnl_version();
+
+    (void)device; /* On the CPU in any case. */
+    if (!set_threads(threads))
+        return message_set(why, "this oneDNN has no OpenMP whose number of threads could be set");
+    c->threads = threads;
+    snprintf(greeting->version, sizeof greeting->version, "%d.%d.%d", version->major,
+             version->minor, version->patch);
+    snprintf(greeting->method, sizeof greeting->method,
+             "matmul with post-ops for scale, softcap and mask; softmax; matmul");
+    if (dnnl_engine_create(&c->engine, dnnl_cpu, 0) != dnnl_success ||
+        dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags) != dnnl_success)
+        return message_set(why, "oneDNN has no engine for this CPU");
+    return true;
+}
+
+/* ---- computing -------------------------------------------------------------------------------- */
+
+/* Columns of scores: the keys, and one that holds the sink. */
+static size_t columns(const struct onednn *c, const struct step *step)
+{
+    return step->keys + (c->data->sinks != NULL ? 1 : 0);
+}
+
+static void put_sinks(const struct onednn *c, const struct step *step)
+{
+    const clattn_problem *p = &c->data->problem;
+    float *place = c->scores + step->keys;
+
+    for (size_t e = 0; e < step->entries; e++)
+        for (size_t r = 0; r < step->rows; r++, place += step->keys + 1)
+            *place = c->data->sinks[step_row(step, p, e, r).head];
+}
+
+static dnnl_status_t run_step(const struct onednn *c, const struct set *set, size_t n)
+{
+    const clattn_problem *p = &c->data->problem;
+    const struct step *step = &c->steps.step[n];
+    const struct stage *stage = &c->stages[n];
+    const size_t row = step_first_row(step, p), key = step->slice * p->seq_kv + step->key;
+    char *q = set->q + row * p->dim_qk * c->element, *k = set->k + key * p->dim_qk * c->element;
+    char *v = set->v + key * p->dim_v * c->element, *o = set->o + row * p->dim_v * c->element;
+    float *addend = c->addends.addend[n].values;
+    dnnl_status_t status = dnn_op_run(&stage->keys, c->stream, (void *[]){q, k, addend, c->scores});
+
+    if (status == dnnl_success && c->data->sinks != NULL) {
+        status = dnnl_stream_wait(c->stream);
+        put_sinks(c, step);
+    }
+    if (status == dnnl_success)
+        status =
+            dnn_op_run(&stage->softmax, c->stream, (void *[]){c->scores, NULL, NULL, c->weights});
+    if (status == dnnl_success)
+        status = dnn_op_run(&stage->values, c->stream, (void *[]){c->weights, v, NULL, o});
+    return status;
+}
+
+static bool compute(void *self, size_t set, struct message *why)
+{
+    struct onednn *c = self;
+    const size_t row_bytes = c->data->problem.dim_v * c->element;
+    dnnl_status_t status = dnnl_success;
+
+    for (size_t n = 0; status == dnnl_success && n < c->steps.count; n++)
+        status = run_step(c, &c->sets[set], n);
+    if (status == dnnl_success)
+        status = dnnl_stream_wait(c->stream);
+    for (size_t n = 0; n < c->addends.num_blind; n++) /* A softmax over nothing but -inf is NaN. */
+        memset(c->sets[set].o + c->addends.blind[n] * row_bytes, 0, row_bytes);
+    return status == dnnl_success || message_set(why, "oneDNN failed with status %d", (int)status);
+}
+
+/* ---- opening ---------------------------------------------------------------------------------- */
+
+static void *allocate(size_t bytes)
+{
+    void *memory = NULL;
+
+    return posix_memalign(&memory, 64, bytes) == 0 ? memory : NULL;
+}
+
+static void *copy(const unsigned char *data, size_t bytes)
+{
+    void *memory = allocate(bytes);
+
+    if (memory != NULL && data != NULL)
+        memcpy(memory, data, bytes);
+    return memory;
+}
+
+static bool make_sets(struct onednn *c, size_t copies)
+{
+    const struct problem_data *data = c->data;
+    bool ok = true;
+
+    c->sets = calloc(copies, sizeof *c->sets);
+    for (c->copies = 0; ok && c->sets != NULL && c->copies < copies; c->copies++) {
+        struct set *set = &c->sets[c->copies];
+        *set = (struct set){copy(data->q, data->q_bytes), copy(data->k, data->k_bytes),
+                            copy(data->v, data->v_bytes), copy(NULL, data->o_bytes)};
+        ok = set->q != NULL && set->k != NULL && set->v != NULL && set->o != NULL;
+    }
+    return ok && c->sets != NULL;
+}
+
+static bool make_buffers(struct onednn *c)
+{
+    const size_t rows = c->steps.most_rows, elements = c->steps.most_scores + rows;
+
+    c->scores = allocate(elements * sizeof *c->scores);
+    c->weights = c->data->problem.dtype == CLATTN_F32 ? c->scores : allocate(elements * c->element);
+    c->stages = calloc(c->steps.count, sizeof *c->stages);
+    return c->scores != NULL && c->weights != NULL && c->stages != NULL;
+}
+
+static enum peer_status open_problem(void *self, const struct problem_data *data, size_t copies,
+                                     struct message *why)
+{
+    struct onednn *c = self;
+    /* A mask for all entries alike would make the product one of the reference implementation. */
+    const struct step_limits limits = {.rows = ROWS_WHERE_HIDDEN,
+                                       .entries = addends_needed(data) ? 1 : SIZE_MAX,
+                                       .scores = (size_t)c->threads * SCORES_PER_THREAD};
+
+    c->data = data;
+    c->element = value_bytes(data->problem.dtype);
+    if (!steps_make(&c->steps, data, &limits, why) ||
+        !addends_make(&c->addends, data, &c->steps, why))
+        return PEER_FAILED;
+    if (make_sets(c, copies) && make_buffers(c))
+        return PEER_DONE;
+    message_set(why, "no memory for %zu sets of tensors and the scores", copies);
+    return PEER_FAILED;
+}
+
+static dnnl_status_t build_step(struct onednn *c, size_t n)
+{
+    const clattn_problem *p = &c->data->problem;
+    const struct step *step = &c->steps.step[n];
+    const struct addend *addend = &c->addends.addend[n];
+    struct stage *stage = &c->stages[n];
+    const dnnl_data_type_t type = p->dtype == CLATTN_F32   ? dnnl_f32
+                                  : p->dtype == CLATTN_F16 ? dnnl_f16
+                                                           : dnnl_bf16;
+    const size_t E = step->entries, R = step->rows, K = step->keys, W = columns(c, step);
+    const size_t slices = step->same_slice ? 1 : E, next_row = step_row_stride(step, p);
+    const struct dnn_tensor q =
+        dnn_tensor(type, E, R, p->dim_qk, next_row * p->dim_qk, p->dim_qk, 1);
+    const struct dnn_tensor k =
+        dnn_tensor(type, slices, p->dim_qk, K, p->seq_kv * p->dim_qk, 1, p->dim_qk);
+    const struct dnn_tensor v =
+        dnn_tensor(type, slices, K, p->dim_v, p->seq_kv * p->dim_v, p->dim_v, 1);
+    const struct dnn_tensor o = dnn_tensor(type, E, R, p->dim_v, next_row * p->dim_v, p->dim_v, 1);
+    const struct dnn_tensor scores = dnn_tensor(dnnl_f32, E, R, K, R * W, W, 1);
+    const struct dnn_tensor all_scores = dnn_tensor(dnnl_f32, E, R, W, R * W, W, 1);
+    const struct dnn_tensor all_weights = dnn_tensor(type, E, R, W, R * W, W, 1);
+    const struct dnn_tensor weights = dnn_tensor(type, E, R, K, R * W, W, 1);
+    const struct dnn_tensor added = dnn_tensor(dnnl_f32, addend->entries, R, K, R * K, K, 1);
+    const struct dnn_finish scaled = {.scale = c->data->scale,
+                                      .softcap = p->softcap,
+                                      .addend = addend->values != NULL ? &added : NULL};
+    const struct dnn_finish plain = {.scale = 1.0f};
+    dnnl_status_t status = dnn_product_open(&stage->keys, c->engine, &q, &k, &scaled, &scores);
+
+    if (status == dnnl_success)
+        status = dnn_softmax_open(&stage->softmax, c->engine, &all_scores, &all_weights);
+    if (status == dnnl_success)
+        status = dnn_product_open(&stage->values, c->engine, &weights, &v, &plain, &o);
+    return status;
+}
+
+static enum peer_status build(void *self, struct message *why)
+{
+    struct onednn *c = self;
+    dnnl_status_t status = dnnl_success;
+
+    for (size_t n = 0; status == dnnl_success && n < c->steps.count; n++)
+        status = build_step(c, n);
+    if (status == dnnl_success)
+        return PEER_DONE;
+    if (status == dnnl_unimplemented) {
+        message_set(why, "oneDNN has no matmul or softmax for %s on this CPU",
+                    c->data->problem.dtype == CLATTN_F16    ? "f16"
+                    : c->data->problem.dtype == CLATTN_BF16 ? "bf16"
+                                                            : "these shapes");
+        return PEER_UNSUPPORTED;
+    }
+    message_set(why, "oneDNN makes no primitives for this problem: status %d", (int)status);
+    return PEER_FAILED;
+}
+
+static bool settle(void *self, char configuration[256], struct message *why)
+{
+    const struct onednn *c = self;
+    const struct stage *stage = &c->stages[0];
+
+    (void)why; /* There is nothing to choose. */
+    snprintf(configuration, 256, "%s, %s, %s; up to %zu x %zu scores in %zu step%s",
+             stage->keys.name, stage->softmax.name, stage->values.name, c->steps.most_rows,
+             c->steps.most_keys, c->steps.count, c->steps.count == 1 ? "" : "s");
+    return true;
+}
+
+static void close_problem(void *self)
+{
+    struct onednn *c = self;
+
+    for (size_t n = 0; c->stages != NULL && n < c->steps.count; n++) {
+        dnn_op_close(&c->stages[n].keys);
+        dnn_op_close(&c->stages[n].softmax);
+        dnn_op_close(&c->stages[n].values);
+    }
+    free(c->stages);
+    if (c->weights != c->scores)
+        free(c->weights);
+    free(c->scores);
+    for (size_t n = 0; c->sets != NULL && n < c->copies; n++) {
+        free(c->sets[n].q);
+        free(c->sets[n].k);
+        free(c->sets[n].v);
+        free(c->sets[n].o);
+    }
+    free(c->sets);
+    addends_free(&c->addends);
+    steps_free(&c->steps);
+    *c = (struct onednn){.threads = c->threads, .engine = c->engine, .stream = c->stream};
+}
+
+static bool poison(void *self, struct message *why)
+{
+    const struct onednn *c = self;
+
+    (void)why;
+    memset(c->sets[0].o, 0xff, c->data->o_bytes); /* All bits set: NaN in each format. */
+    return true;
+}
+
+static bool read_output(void *self, void *o, struct message *why)
+{
+    const struct onednn *c = self;
+
+    (void)why;
+    memcpy(o, c->sets[0].o, c->data->o_bytes);
+    return true;
+}
+
+int main(void)
+{
+    static const struct peer_library library = {
+        .name = "oneDNN",
+        .on = "cpu",
+        .hello = hello,
+        .open = open_problem,
+        .build = build,
+        .compute = compute,
+        .settle = settle,
+        .poison = poison,
+        .read_output = read_output,
+        .close = close_problem,
+    };
+    struct onednn onednn = {.threads = 0};
+    const int status = peer_main(&library, &onednn);
+
+    if (onednn.stream != NULL)
+        dnnl_stream_destroy(onednn.stream);
+    if (onednn.engine != NULL)
+        dnnl_engine_destroy(onednn.engine);
+    return status;
+}
