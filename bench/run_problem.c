@@ -27,6 +27,11 @@ struct race {
     size_t peaks;
 };
 
+static void show_progress(const struct race *race, double part)
+{
+    outlook_update(&race->run->outlook, race->record->problem, race->run->weight, part);
+}
+
 double run_problem_weight(const clattn_problem *problem)
 {
     return 5e10 + clattn_problem_flops(problem);
@@ -70,15 +75,14 @@ static struct outcome *add_outcome(struct record *record, const char *implementa
 
 /* ---- our own plans ---------------------------------------------------------------------------- */
 
-/* What the first execution took is the only warning that there is. */
-static void check_patience(const struct race *race, double first_seconds, struct outcome *outcome)
+static void check_patience(const struct race *race, double seconds, struct outcome *outcome)
 {
     const double patience = race->run->settings->patience;
 
-    if (first_seconds > patience)
+    if (seconds > patience)
         outcome_give_up(outcome, OUTCOME_FAILED,
-                        "too slow: the first execution took %.3g s, --patience allows %.3g s",
-                        first_seconds, patience);
+                        "too slow: an execution took %.3g s, --patience allows %.3g s", seconds,
+                        patience);
 }
 
 static void open_clattn(struct race *race, struct outcome *outcome)
@@ -129,6 +133,19 @@ static void open_untuned(struct race *race)
 
 /* ---- other libraries -------------------------------------------------------------------------- */
 
+/* Many compile in their first computation: then one more decides. */
+static void check_peers_patience(const struct race *race, struct run_peer *peer,
+                                 struct outcome *outcome)
+{
+    double seconds = peer->peer.first_seconds, host;
+
+    if (seconds > race->run->settings->patience &&
+        peer_sample(&peer->peer, 0.0, &seconds, &host, &peer->why) != PEER_OK)
+        outcome_give_up(outcome, OUTCOME_FAILED, "%s", peer->why.text);
+    else
+        check_patience(race, seconds, outcome);
+}
+
 static void open_peer(struct race *race, struct run_peer *peer)
 {
     const char *name = race->run->device->peer[peer->note].name;
@@ -148,7 +165,7 @@ static void open_peer(struct race *race, struct run_peer *peer)
     outcome->first_source = peer->peer.first_seconds;
     if (peer->peer.configuration[0] != '\0')
         outcome->configuration = strdup(peer->peer.configuration);
-    check_patience(race, peer->peer.first_seconds, outcome);
+    check_peers_patience(race, peer, outcome);
     race->contest.contestant[race->contest.count++] =
         (struct contestant){.peer = &peer->peer, .outcome = outcome};
 }
@@ -168,6 +185,7 @@ static void open_all(struct race *race)
     if (!forced && race->clattn.plan != NULL)
         open_untuned(race);
     for (size_t n = 0; n < peers->count && !ca_interrupted(); n++) {
+        show_progress(race, 0.0);
         open_peer(race, &peers->peer[n]);
     }
 }
@@ -227,12 +245,12 @@ static void measure(struct race *race, struct message *why)
 {
     struct contest *contest = &race->contest;
 
+    show_progress(race, 0.0);
     contest_check(contest, race->attention);
     contest_warm_up(contest);
     const size_t wanted = samples_wanted(race);
     for (size_t n = 0; n < wanted && contest_goes_on(contest); n++) {
-        outlook_update(&race->run->outlook, race->record->problem, race->run->weight,
-                       (double)n / (double)wanted);
+        show_progress(race, (double)n / (double)wanted);
         if (!contest_round(contest, why))
             break;
         add_share(race);
@@ -269,9 +287,7 @@ static bool any_timed(const struct record *record)
 
 static void tick(void *user)
 {
-    struct race *race = user;
-
-    outlook_update(&race->run->outlook, race->record->problem, race->run->weight, 1.0);
+    show_progress(user, 1.0);
 }
 
 static void measure_first_call(struct race *race)

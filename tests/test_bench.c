@@ -1,15 +1,15 @@
 /* clattn-bench as a person calls it: exit codes, complaints, output. */
-#define _XOPEN_SOURCE 700 /* popen, nftw */
+#define _XOPEN_SOURCE 700 /* nftw, mkdtemp */
+#include "bench_program.h"
+
 #include <clattn/clattn.h>
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
 #include <ftw.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define EMPTY_CACHE "/tmp/clattn_bench_XXXXXX"
@@ -35,43 +35,6 @@ static void remove_cache(const char *directory)
     nftw(directory, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-static json_t *load(const char *path)
-{
-    json_error_t error;
-    json_t *object = json_load_file(path, 0, &error);
-
-    cr_assert(object != NULL, "%s: %s", path, error.text);
-    return object;
-}
-
-/* Of the run's only device. */
-static const json_t *result(const json_t *run, size_t index)
-{
-    const json_t *device = json_array_get(json_object_get(run, "devices"), 0);
-
-    return json_array_get(json_object_get(device, "results"), index);
-}
-
-/* What that implementation came to; NULL if it took no part. */
-static const json_t *implementation(const json_t *result, const char *name)
-{
-    const json_t *list = json_object_get(result, "implementations");
-
-    for (size_t n = 0; n < json_array_size(list); n++) {
-        const json_t *one = json_array_get(list, n);
-        if (strcmp(json_string_value(json_object_get(one, "implementation")), name) == 0)
-            return one;
-    }
-    return NULL;
-}
-
-static size_t num_samples(const json_t *implementation)
-{
-    const json_t *times = json_object_get(implementation, "milliseconds");
-
-    return json_array_size(json_object_get(times, "samples"));
-}
-
 static void check_ratio(const json_t *ratio)
 {
     const double low = json_real_value(json_object_get(ratio, "low"));
@@ -80,29 +43,6 @@ static void check_ratio(const json_t *ratio)
     cr_assert(gt(dbl, low, 0.0));
     cr_assert(ge(dbl, median, low));
     cr_assert(ge(dbl, json_real_value(json_object_get(ratio, "high")), median));
-}
-
-static void check_text(const json_t *object, const char *key, const char *want)
-{
-    const char *got = json_string_value(json_object_get(object, key));
-
-    cr_assert(got != NULL && strcmp(got, want) == 0, "%s is '%s', not '%s'", key,
-              got != NULL ? got : "nothing", want);
-}
-
-/* Runs the program with `arguments`, puts both its outputs into `text` and returns its status. */
-static int run_bench(const char *arguments, char *text, size_t text_bytes)
-{
-    char command[1024];
-
-    snprintf(command, sizeof command, "'%s' %s 2>&1", BENCH_PROGRAM, arguments);
-    FILE *pipe = popen(command, "r");
-    const size_t length = fread(text, 1, text_bytes - 1, pipe);
-    text[length] = '\0';
-    while (fgetc(pipe) != EOF)
-        continue;
-    const int status = pclose(pipe);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 struct call {
@@ -135,6 +75,11 @@ ParameterizedTestParameters(bench, exits_with) {
         {"run --repeat 0 minilm", 2, "--repeat takes a number from 1"},
         {"run --tunables X=1 minilm", 2, "--tunables needs --family"},
         {"run --patience 0 minilm", 2, "--patience takes a number from"},
+        {"run --filter gpt2 minilm", 2, "no problem contains 'gpt2'"},
+        {"run --peers clblast,nonsense minilm", 2, "torch, onnxruntime and paths of programs"},
+        {"run --peers torch,torch minilm", 2, "--peers names 'torch' twice"},
+        {"run --json - --csv - minilm", 2, "cannot both go to standard output"},
+        {"run --device nowhere minilm", 1, "no OpenCL device matches 'nowhere'"},
         {"run nonsense", 2, "'nonsense' is no workload"},
         {"run 'fwd f32 q3'", 2, "is no workload"},
         {"run /nonexistent.safetensors", 2, "cannot be found"},
@@ -160,7 +105,7 @@ ParameterizedTestParameters(bench, exits_with) {
 ParameterizedTest(struct call *call, bench, exits_with) {
     char text[8192];
 
-    cr_assert(eq(int, run_bench(call->arguments, text, sizeof text), call->status), "%s: %s",
+    cr_assert(eq(int, bench_run(call->arguments, text, sizeof text), call->status), "%s: %s",
               call->arguments, text);
     cr_assert(strstr(text, call->says) != NULL, "%s: got '%s', want '%s'", call->arguments, text,
               call->says);
@@ -190,12 +135,12 @@ Test(bench, verify_finds_a_spoilt_and_a_truncated_file) {
     close(mkstemp(path));
     snprintf(arguments, sizeof arguments, "verify %s", path);
     copy_layer(path, 0, false);
-    cr_assert(eq(int, run_bench(arguments, text, sizeof text), 0), "%s", text);
+    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
     copy_layer(path, 0, true);
-    cr_assert(eq(int, run_bench(arguments, text, sizeof text), 1), "%s", text);
+    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 1), "%s", text);
     cr_assert(strstr(text, "FAIL  minilm_layer_0") != NULL, "%s", text);
     copy_layer(path, 1, false);
-    cr_assert(eq(int, run_bench(arguments, text, sizeof text), 1), "%s", text);
+    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 1), "%s", text);
     cr_assert(strstr(text, "ends at byte") != NULL, "%s", text);
     remove(path);
 }
@@ -208,23 +153,22 @@ Test(bench, run_writes_a_table_and_json) {
              "run --peers none --no-first-call --repeat 2 --json %s 'fwd f16 b2 h4/2 q33 k47 d24 "
              "causal=br klen lse' %s",
              path, LAYER_0);
-    cr_assert(eq(int, run_bench(arguments, text, sizeof text), 0), "%s", text);
+    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
     cr_assert(strstr(text, "peaks measured in this run") != NULL, "%s", text);
-    for (const char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
-        cr_expect(strlen(line) <= 100 || strncmp(line, "  fwd", 5) == 0, "wide: %s", line);
-
-    json_t *run = load(path);
+    bench_check_width(text);
+    json_t *run = bench_load(path);
     for (size_t n = 0; n < 2; n++) {
-        const json_t *record = result(run, n), *clattn = implementation(record, "clattn");
+        const json_t *record = bench_result(run, n);
+        const json_t *clattn = bench_implementation(record, "clattn");
         const json_t *times = json_object_get(clattn, "milliseconds");
-        check_text(clattn, "state", "measured");
-        cr_assert(eq(sz, num_samples(clattn), 2));
+        bench_check_text(clattn, "state", "measured");
+        cr_assert(eq(sz, bench_samples(clattn), 2));
         cr_assert(gt(dbl, json_real_value(json_object_get(times, "median")), 0.0));
         const json_t *share = json_object_get(record, "roof_share");
         cr_assert(gt(dbl, json_real_value(json_object_get(share, "median")), 0.0));
-        check_text(record, "against", n == 0 ? "reference" : "file");
+        bench_check_text(record, "against", n == 0 ? "reference" : "file");
     }
-    cr_assert(result(run, 2) == NULL);
+    cr_assert(bench_result(run, 2) == NULL);
     json_decref(run);
     remove(path);
 }
@@ -235,7 +179,7 @@ Test(bench, devices_and_verify_speak_json) {
     json_error_t error;
 
     for (size_t n = 0; n < 2; n++) {
-        cr_assert(eq(int, run_bench(calls[n], text, sizeof text), 0), "%s", text);
+        cr_assert(eq(int, bench_run(calls[n], text, sizeof text), 0), "%s", text);
         const char *begin = strchr(text, '['); /* a driver may have spoken before */
         json_t *list = json_loads(begin != NULL ? begin : "", JSON_DISABLE_EOF_CHECK, &error);
         cr_assert(json_array_size(list) > 0, "%s: %s", calls[n], text);
@@ -247,11 +191,11 @@ Test(bench, says_which_device_it_looked_for) {
     char text[4096];
 
     setenv("CLATTN_DEVICE", "nowhere", 1);
-    cr_assert(eq(int, run_bench("plan " SMALL, text, sizeof text), 1), "%s", text);
+    cr_assert(eq(int, bench_run("plan " SMALL, text, sizeof text), 1), "%s", text);
     cr_assert(strstr(text, "matches CLATTN_DEVICE, which is 'nowhere'") != NULL, "%s", text);
     setenv("OCL_ICD_VENDORS", "/nonexistent", 1);
     unsetenv("CLATTN_DEVICE");
-    cr_assert(eq(int, run_bench("plan " SMALL, text, sizeof text), 1), "%s", text);
+    cr_assert(eq(int, bench_run("plan " SMALL, text, sizeof text), 1), "%s", text);
     cr_assert(strstr(text, "there is no OpenCL device") != NULL, "%s", text);
 }
 
@@ -267,16 +211,16 @@ Test(bench, run_times_the_untuned_choice_beside_another) {
         snprintf(arguments, sizeof arguments,
                  "run --peers none --no-first-call --repeat 2 %s --json %s " SMALL, options[n],
                  path);
-        cr_assert(eq(int, run_bench(arguments, text, sizeof text), 0), "%s", text);
+        cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
         cr_assert(strstr(text, origins[n]) != NULL, "%s", text);
-        json_t *run = load(path);
-        const json_t *clattn = implementation(result(run, 0), "clattn");
-        const json_t *untuned = implementation(result(run, 0), "clattn untuned");
-        check_text(result(run, 0), "origin", origins[n]);
+        json_t *run = bench_load(path);
+        const json_t *clattn = bench_implementation(bench_result(run, 0), "clattn");
+        const json_t *untuned = bench_implementation(bench_result(run, 0), "clattn untuned");
+        bench_check_text(bench_result(run, 0), "origin", origins[n]);
         cr_assert(eq(int, untuned != NULL, n == 0));
         if (n == 0) {
             check_ratio(json_object_get(untuned, "ratio"));
-            cr_assert(eq(sz, num_samples(untuned), 2));
+            cr_assert(eq(sz, bench_samples(untuned), 2));
             cr_assert(strcmp(json_string_value(json_object_get(untuned, "configuration")),
                              json_string_value(json_object_get(clattn, "configuration"))) != 0);
         }
@@ -313,7 +257,7 @@ Test(bench, what_was_tuned_is_used) {
     empty_cache(cache);
     tune("fwd f32 h2 q33 d24");
     for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
-        cr_assert(eq(int, run_bench(calls[n].arguments, text, sizeof text), 0), "%s", text);
+        cr_assert(eq(int, bench_run(calls[n].arguments, text, sizeof text), 0), "%s", text);
         cr_assert(strstr(text, calls[n].says) != NULL, "%s: %s", calls[n].arguments, text);
     }
     remove_cache(cache);
@@ -326,11 +270,11 @@ Test(bench, the_untuned_choice_is_not_raced_against_itself) {
     empty_cache(cache);
     snprintf(arguments, sizeof arguments,
              "run --peers none --no-first-call --repeat 1 --json %s " SMALL, path);
-    cr_assert(eq(int, run_bench(arguments, text, sizeof text), 0), "%s", text);
-    json_t *run = load(path);
-    check_text(result(run, 0), "origin", "untuned");
-    cr_assert(eq(sz, num_samples(implementation(result(run, 0), "clattn")), 1));
-    cr_assert(implementation(result(run, 0), "clattn untuned") == NULL);
+    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
+    json_t *run = bench_load(path);
+    bench_check_text(bench_result(run, 0), "origin", "untuned");
+    cr_assert(eq(sz, bench_samples(bench_implementation(bench_result(run, 0), "clattn")), 1));
+    cr_assert(bench_implementation(bench_result(run, 0), "clattn untuned") == NULL);
     json_decref(run);
     remove_cache(cache);
     remove(path);
@@ -343,17 +287,17 @@ Test(bench, duel_races_and_checks_every_configuration) {
     close(mkstemp(path));
     snprintf(arguments, sizeof arguments,
              "duel --seconds 0 --json %s " SMALL " untuned unfused unfused", path);
-    cr_assert(eq(int, run_bench(arguments, text, sizeof text), 0), "%s", text);
+    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
     cr_assert(strstr(text, "6 rounds") != NULL, "%s", text);
     for (const char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
         cr_expect(strlen(line) <= 100 || strchr(line, '=') != NULL, "wide: %s", line);
-    json_t *duel = load(path);
+    json_t *duel = bench_load(path);
     const json_t *list = json_object_get(duel, "duellists");
     cr_assert(eq(sz, json_array_size(list), 3));
     for (size_t n = 0; n < 3; n++) {
         const json_t *duellist = json_array_get(list, n);
         const json_t *times = json_object_get(duellist, "milliseconds");
-        check_text(duellist, "name", names[n]);
+        bench_check_text(duellist, "name", names[n]);
         cr_assert(eq(sz, json_array_size(json_object_get(times, "samples")), 6));
         cr_assert(eq(int, json_is_true(json_object_get(duellist, "ok")), 1));
         if (n > 0)
@@ -371,11 +315,11 @@ Test(bench, the_second_process_compiles_nothing) {
     empty_cache(cache);
     snprintf(arguments, sizeof arguments, "plan --json %s " SMALL, path);
     for (int process = 0; process < 2; process++) {
-        cr_assert(eq(int, run_bench(arguments, text, sizeof text), 0), "%s", text);
-        json_t *plan = load(path);
+        cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
+        json_t *plan = bench_load(path);
         cr_assert(eq(int, (int)json_integer_value(json_object_get(plan, "programs_compiled")),
                      process == 0));
-        check_text(plan, "origin", "untuned");
+        bench_check_text(plan, "origin", "untuned");
         const json_t *times = json_object_get(plan, "milliseconds");
         cr_assert(gt(dbl, json_real_value(json_object_get(times, "plan")), 0.0));
         json_decref(plan);
