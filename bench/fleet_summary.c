@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* LABEL + BLOCK * (GAP + COLUMN) is 100. */
-enum { WIDTH = 100, LABEL = 28, GAP = 2, COLUMN = 22, BLOCK = 3, MOST_LETTERS = 26 };
+/* BLOCK columns leave 28 for the problem. */
+enum { WIDTH = 100, GAP = 2, COLUMN = 22, BLOCK = 3, MOST_LETTERS = 26 };
 
 /* Peers are named by letters, in the order in which they are met. */
 struct letters {
@@ -21,6 +21,7 @@ struct summary {
     struct short_name *names;
     const struct record **rows; /* One record of each problem, for its name. */
     size_t count;
+    size_t label; /* Columns for the problem. */
     struct letters letters;
     size_t owed; /* Blanks, if anything follows them in the line. */
 };
@@ -87,29 +88,46 @@ static bool is_group(const struct summary *summary, const struct record *row)
     return members > 1;
 }
 
-/* What does not fit before the columns gets a line of its own. */
-static void print_text(struct summary *summary, const char *text)
+/* Whether its name is a line of its own above it. */
+static bool is_grouped(const struct summary *summary, const struct record *row)
 {
-    char line[WIDTH + 1];
-
-    snprintf(line, sizeof line, "%.*s", (int)(WIDTH - summary->owed), text);
-    if (strlen(line) + summary->owed > LABEL) {
-        put(summary, 0, line);
-        end_line(summary);
-        line[0] = '\0';
-    }
-    put(summary, LABEL - summary->owed, line);
+    return row->name[0] != '\0' && is_group(summary, row);
 }
 
+static const char *label_of(const struct summary *summary, const struct record *row)
+{
+    return row->name[0] == '\0' || is_group(summary, row) ? row->problem : row->name;
+}
+
+/* As much as the longest one needs that fits beside so many devices. */
+static void choose_label(struct summary *summary, size_t devices)
+{
+    const size_t room = WIDTH - devices * (GAP + COLUMN);
+    size_t need = strlen("problem");
+
+    for (size_t n = 0; n < summary->count; n++) {
+        const struct record *row = summary->rows[n];
+        const size_t length = strlen(label_of(summary, row)) + (is_grouped(summary, row) ? 2 : 0);
+        need = length > need && length <= room ? length : need;
+    }
+    summary->label = need;
+}
+
+/* What does not fit before the columns gets a line of its own. */
 static void print_label(struct summary *summary, size_t row)
 {
     const struct record *record = summary->rows[row];
-    const bool group = record->name[0] != '\0' && is_group(summary, record);
+    const bool group = is_grouped(summary, record);
+    char line[WIDTH + 1];
 
     if (group && (row == 0 || strcmp(summary->rows[row - 1]->name, record->name) != 0))
         fprintf(summary->to, "%.*s\n", WIDTH, record->name);
-    summary->owed = group ? 2 : 0;
-    print_text(summary, group || record->name[0] == '\0' ? record->problem : record->name);
+    snprintf(line, sizeof line, "%s%.*s", group ? "  " : "", WIDTH - 2, label_of(summary, record));
+    if (strlen(line) > summary->label) {
+        fprintf(summary->to, "%s\n", line);
+        line[0] = '\0';
+    }
+    put(summary, summary->label, line);
 }
 
 /* ---- cells ------------------------------------------------------------------------------------ */
@@ -183,11 +201,11 @@ static void print_cell(struct summary *summary, const struct device_run *run,
 static void print_block(struct summary *summary, size_t begin, size_t end)
 {
     end_line(summary);
-    put(summary, LABEL + GAP, "");
+    put(summary, summary->label + GAP, "");
     for (size_t n = begin; n < end; n++, summary->owed += GAP)
         put(summary, COLUMN, summary->names[n].text);
     end_line(summary);
-    put(summary, LABEL + GAP, "problem");
+    put(summary, summary->label + GAP, "problem");
     for (size_t n = begin; n < end; n++, summary->owed += GAP)
         put(summary, COLUMN, "GFLOP/s roof   peer");
     end_line(summary);
@@ -255,6 +273,7 @@ void fleet_summary_print(FILE *to, const struct run_results *results)
     summary.names = calloc(results->count + 1, sizeof *summary.names);
     if (summary.names != NULL && find_rows(&summary)) {
         short_names(results, summary.names);
+        choose_label(&summary, blocks > 0 ? (results->count + blocks - 1) / blocks : 0);
         for (size_t n = 0; summary.count > 0 && n < blocks; n++) /* of about the same size */
             print_block(&summary, results->count * n / blocks, results->count * (n + 1) / blocks);
         if (summary.count > 0)

@@ -127,7 +127,6 @@ void outlook_open(struct outlook *outlook, FILE *to, bool quiet, size_t count, d
                                 .shown = !quiet && ca_terminal(to),
                                 .heart = find_heart(),
                                 .count = count,
-                                .begin = timing_clock(),
                                 .total = total};
 }
 
@@ -136,6 +135,8 @@ void outlook_update(struct outlook *outlook, const char *what, double weight, do
     const double now = timing_clock();
     const double done = outlook->done + weight * part;
 
+    if (outlook->begin == 0.0 && weight > 0.0) /* what came before has no weight */
+        outlook->begin = now;
     beat(outlook, what, now);
     if (outlook->shown && (!outlook->drawn || now >= outlook->redrawn + LEAST_PAUSE))
         draw(outlook, what,

@@ -78,6 +78,10 @@ Test(outlook, draws_one_line_and_takes_it_away) {
 
     open_screen(&screen, 100);
     outlook_open(&outlook, screen.program, false, 4, 8.0);
+    outlook_update(&outlook, "peaks", 0.0, 0.0);
+    check_line(look(&screen));
+    cr_expect(eq(dbl, outlook.begin, 0.0), "what has no weight says nothing of the time left");
+    outlook.redrawn = 0.0;
     outlook_update(&outlook, "bert: warming up", 2.0, 0.0);
     cr_assert(lt(sz, check_line(look(&screen)), 100));
     check_says(screen.text, "[--------------------]   0%  1/4 bert: warming up");
