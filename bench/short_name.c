@@ -42,7 +42,7 @@ static void name_one(const clattn_device_info *info, char text[SHORT_NAME])
         snprintf(text, SHORT_NAME, "PoCL %.*s", (int)strcspn(info->name, "- "), info->name);
     else if (strcmp(info->platform_name, "Intel(R) OpenCL") == 0 &&
              (info->type & CL_DEVICE_TYPE_CPU) != 0)
-        snprintf(text, SHORT_NAME, "Intel");
+        snprintf(text, SHORT_NAME, "Intel OpenCL");
     else
         clean(info->name, text, SHORT_NAME);
     if (text[0] == '\0')
