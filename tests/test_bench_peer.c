@@ -4,6 +4,7 @@
 #include "interrupt.h"
 #include "peer.h"
 #include "peer_data.h"
+#include "safetensors.h"
 #include "values.h"
 
 #include <criterion/criterion.h>
@@ -538,6 +539,41 @@ Test(bench_peer, programs_are_found_in_the_chosen_folder_and_scripts_run_by_pyth
 }
 
 /* ---- files ------------------------------------------------------------------------------------ */
+
+static void has_shape(const struct safetensors *file, const char *name, const char *dtype, size_t b,
+                      size_t h, size_t q, size_t k)
+{
+    const struct safetensor *t = safetensors_find(file, name);
+    const size_t shape[4] = {b, h, q, k};
+
+    cr_assert(t != NULL && t->rank == 4, "%s", name);
+    is_text(t->dtype, dtype);
+    cr_assert(memcmp(t->shape, shape, sizeof shape) == 0, "%s: %zu %zu %zu %zu", name, t->shape[0],
+              t->shape[1], t->shape[2], t->shape[3]);
+    const size_t element = strcmp(dtype, "BOOL") == 0 ? 1 : strcmp(dtype, "F32") == 0 ? 4 : 2;
+    cr_assert(eq(sz, (uintptr_t)t->data % element, 0), "%s lies crooked", name);
+}
+
+Test(bench_peer, what_broadcasts_is_sent_once) {
+    struct attention_case attention;
+    struct safetensors file;
+    struct message why;
+    char path[PEER_DATA_PATH];
+
+    make_case(&attention, "fwd f16 b2 h3/1 q5 k7 d3 v=0.0.3.1 bias=f32:qk mask=bk sinks");
+    cr_assert(peer_data_file(path, 1.0, &why), "%s", why.text);
+    cr_assert(peer_data_write(path, &attention, &why), "%s", why.text);
+    cr_assert(safetensors_read(&file, path, &why), "%s", why.text);
+    unlink(path);
+    cr_assert(eq(sz, file.count, 6));
+    has_shape(&file, "q", "F16", 2, 3, 5, 3);
+    has_shape(&file, "k", "F16", 2, 1, 7, 3);
+    has_shape(&file, "v", "F16", 2, 1, 7, 3); /* the peer knows no layouts */
+    has_shape(&file, "bias", "F32", 1, 1, 5, 7);
+    has_shape(&file, "mask", "BOOL", 2, 1, 1, 7);
+    safetensors_free(&file);
+    case_free(&attention);
+}
 
 Test(bench_peer, a_folder_without_room_or_of_no_use_is_named) {
     char path[PEER_DATA_PATH];
