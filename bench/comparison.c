@@ -276,24 +276,42 @@ static void compare_row(const struct comparison *c, const struct comparison_grou
     }
 }
 
+/* Rows of which no file has the implementation say nothing. */
+static void drop_empty_rows(const struct comparison *c, struct comparison_group *group)
+{
+    size_t kept = 0;
+
+    for (size_t n = 0; n < group->num_rows; n++) {
+        bool there = false;
+        for (size_t file = 0; file < c->num_files; file++)
+            there = there || group->rows[n].cell[file].outcome != NULL;
+        if (there)
+            group->rows[kept++] = group->rows[n];
+    }
+    group->num_rows = kept;
+}
+
 /* ---- all together ------------------------------------------------------------------------------ */
+
+static bool check_filter(const struct comparison *c, struct message *why)
+{
+    size_t rows = 0;
+
+    for (size_t g = 0; g < c->num_groups; g++)
+        rows += c->groups[g].num_rows;
+    return rows > 0 || c->options.filter == NULL ||
+           message_set(why, "no problem contains '%.200s', which --filter wants",
+                       c->options.filter);
+}
 
 /* The first file must have something to compare with. */
 static bool check_first(const struct comparison *c, struct message *why)
 {
-    const char *path = c->files[0].path;
-    size_t rows = 0;
-
-    for (size_t g = 0; g < c->num_groups; g++) {
-        rows += c->groups[g].num_rows;
+    for (size_t g = 0; g < c->num_groups; g++)
         for (size_t n = 0; n < c->groups[g].num_rows; n++)
             if (isfinite(c->groups[g].rows[n].cell[0].seconds))
                 return true;
-    }
-    if (rows == 0 && c->options.filter != NULL)
-        return message_set(why, "no problem contains '%.200s', which --filter wants",
-                           c->options.filter);
-    return message_set(why, "%.300s has no times of '%.60s'%s to compare with", path,
+    return message_set(why, "%.300s has no times of '%.60s'%s to compare with", c->files[0].path,
                        c->options.implementation,
                        c->options.filter != NULL ? " among these problems" : "");
 }
@@ -309,9 +327,12 @@ bool comparison_open(struct comparison *c, const struct run_results *files, size
         ok = make_rows(c, &c->groups[g]);
     if (!ok)
         message_set(why, "no memory to compare the files");
-    for (size_t g = 0; ok && g < c->num_groups; g++)
+    ok = ok && check_filter(c, why);
+    for (size_t g = 0; ok && g < c->num_groups; g++) {
         for (size_t n = 0; n < c->groups[g].num_rows; n++)
             compare_row(c, &c->groups[g], &c->groups[g].rows[n]);
+        drop_empty_rows(c, &c->groups[g]);
+    }
     ok = ok && check_first(c, why);
     if (!ok)
         comparison_free(c);

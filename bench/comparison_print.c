@@ -134,30 +134,32 @@ static void print_regression(const struct comparison *c, const struct comparison
     table_wrap(stdout, text, 5);
 }
 
-/* A device that is not there, or that failed or was interrupted before it had anything, is said once
- * and not for each problem. The number of regressions it stands for; 0 if it is there. */
-static size_t print_absence(const struct comparison_group *group, size_t file)
+/* Why a file may lack whatever it lacks of a device; NULL if only of some problems. */
+static const char *absence(const struct device_run *run)
+{
+    return run == NULL                   ? "is not there"
+           : run->failed.text[0] != '\0' ? "failed"
+           : run->interrupted            ? "was interrupted"
+                                         : NULL;
+}
+
+/* What is missing for one reason is said once. */
+static void print_absence(const struct comparison_group *group, size_t file)
 {
     const struct device_run *run = group->run[file];
     char device[160], text[1024];
     size_t missing = 0;
 
-    if (run != NULL && run->count > 0)
-        return 0;
     for (size_t n = 0; n < group->num_rows; n++)
         missing += group->rows[n].cell[file].verdict == VERDICT_MISSING;
     if (missing == 0)
-        return 0;
+        return;
     print_device(device, any_device(group));
-    snprintf(text, sizeof text, "%s %s%s: %zu missing", device,
-             run == NULL                   ? "is not there"
-             : run->failed.text[0] != '\0' ? "failed: "
-             : run->interrupted            ? "was interrupted"
-                                           : "has no results",
-             run != NULL ? run->failed.text : "", missing);
+    const bool failed = run != NULL && run->failed.text[0] != '\0';
+    snprintf(text, sizeof text, "%s %s%s%s: %zu missing", device, absence(run), failed ? ", " : "",
+             failed ? run->failed.text : "", missing);
     printf("! %c  ", comparison_letter(file));
     table_wrap(stdout, text, 5);
-    return missing;
 }
 
 static void print_regressions(const struct comparison *c)
@@ -165,11 +167,14 @@ static void print_regressions(const struct comparison *c)
     for (size_t file = 1; file < c->num_files; file++)
         for (size_t g = 0; g < c->num_groups; g++) {
             const struct comparison_group *group = &c->groups[g];
-            if (print_absence(group, file) > 0)
-                continue;
-            for (size_t n = 0; n < group->num_rows; n++)
-                if (verdict_regression(group->rows[n].cell[file].verdict))
+            const bool absent = absence(group->run[file]) != NULL;
+            if (absent)
+                print_absence(group, file);
+            for (size_t n = 0; n < group->num_rows; n++) {
+                const enum verdict verdict = group->rows[n].cell[file].verdict;
+                if (verdict_regression(verdict) && !(absent && verdict == VERDICT_MISSING))
                     print_regression(c, group, &group->rows[n], file);
+            }
         }
 }
 
@@ -184,38 +189,52 @@ static size_t count_verdicts(const struct comparison *c, enum verdict verdict)
     return count;
 }
 
+static bool any_other(const struct comparison *c)
+{
+    bool other = false;
+
+    for (size_t g = 0; g < c->num_groups; g++)
+        for (size_t file = 1; file < c->num_files; file++)
+            other = other || c->groups[g].other[file];
+    return other;
+}
+
 static void print_legend(const struct comparison *c)
 {
+    const double percent = c->options.threshold * 100.0;
     char text[1024];
 
     snprintf(text, sizeof text,
              "%s: so many times as long as in A, the median over all pairs of samples, and its "
-             "95 %% interval by ranks; ~ if that holds 1; ! a regression: all of the interval "
-             "%.4g %% slower, or measured in A and now not there or not right; + all of it "
-             "%.4g %% faster%s.",
-             c->options.by_share ? "A / B, of shares of the roof" : "B / A, of times",
-             c->options.threshold * 100.0, c->options.threshold * 100.0,
+             "95 %% interval by ranks; ~ if that holds 1; ! a regression: all of the interval more "
+             "than %.4g %% slower, or measured in A and now not there or not right; + all of it "
+             "more than %.4g %% faster%s%s.",
+             c->options.by_share ? "A / B, of shares of the roof" : "B / A, of times", percent,
+             percent,
              count_verdicts(c, VERDICT_FEW) > 0
                  ? "; ? too few samples to be sure: 'run --repeat 4' takes enough"
-                 : "");
+                 : "",
+             any_other(c) ? "; on another device slower is no regression" : "");
     putchar('\n');
     table_wrap(stdout, text, 0);
 }
 
 static void print_conclusion(const struct comparison *c)
 {
-    const size_t regressions = comparison_regressions(c);
+    const size_t regressions = comparison_regressions(c), few = count_verdicts(c, VERDICT_FEW);
 
-    if (regressions == 0) {
-        printf("no regression beyond %.4g %%; faster: %zu\n", c->options.threshold * 100.0,
-               count_verdicts(c, VERDICT_FASTER));
-        return;
+    if (regressions > 0) {
+        comparison_colour("31");
+        printf("%zu regression%s", regressions, regressions == 1 ? "" : "s");
+        comparison_colour("0");
+    } else {
+        fputs("no regression", stdout);
     }
-    comparison_colour("31");
-    printf("%zu regression%s beyond %.4g %%; faster: %zu\n", regressions,
-           regressions == 1 ? "" : "s", c->options.threshold * 100.0,
+    printf(" at a threshold of %.4g %%; faster: %zu", c->options.threshold * 100.0,
            count_verdicts(c, VERDICT_FASTER));
-    comparison_colour("0");
+    if (few > 0)
+        printf("; too few samples: %zu", few);
+    putchar('\n');
 }
 
 void comparison_print(const struct comparison *c, bool quiet)
@@ -224,14 +243,16 @@ void comparison_print(const struct comparison *c, bool quiet)
         print_regressions(c);
         return;
     }
+    size_t shown = 0;
     print_files(c);
     for (size_t g = 0; g < c->num_groups; g++) {
         if (c->groups[g].num_rows == 0)
             continue;
+        shown++;
         print_group_heading(c, &c->groups[g]);
         comparison_table(c, &c->groups[g]);
     }
-    if (c->num_groups > 1) {
+    if (shown > 1) {
         putchar('\n');
         comparison_table_means(c);
     }

@@ -149,7 +149,8 @@ static void print_row(const struct comparison *c, const struct comparison_row *r
         const struct comparison_cell *cell = &row->cell[file];
         colour_verdict(cell->verdict);
         print_figure(c, cell, block->narrow ? 9 : 8);
-        print_compared(cell, block->narrow ? 9 : 7);
+        if (cell->compared || cell->verdict != VERDICT_NONE || file + 1 < block->end)
+            print_compared(cell, block->narrow ? 9 : 7);
         if (block->narrow && verdict_looks[cell->verdict].mark != ' ')
             printf(" %c %s", verdict_looks[cell->verdict].mark, verdict_looks[cell->verdict].word);
         else if (!block->narrow &&
@@ -173,7 +174,13 @@ static void print_mean(const struct comparison *c, const struct comparison_group
     }
     if (most < 2)
         return;
-    snprintf(text, sizeof text, "geometric mean%s", group == NULL ? " of all devices" : "");
+    int length = snprintf(text, sizeof text, "geometric mean%s",
+                          group != NULL   ? ""
+                          : block->narrow ? " of all devices"
+                                          : " of all:");
+    for (size_t file = block->begin; group == NULL && !block->narrow && file < block->end; file++)
+        length +=
+            snprintf(text + length, sizeof text - (size_t)length, " %c", comparison_letter(file));
     printf("%-*s %*s", block->narrow ? NARROW : WIDE, text, block->narrow ? 8 : 7, "");
     for (size_t file = block->begin; file < block->end; file++) {
         const struct comparison_mean mean = comparison_mean(c, group, file);

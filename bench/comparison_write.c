@@ -20,10 +20,10 @@ static const char *state_of(const struct comparison_cell *cell)
 
 static json_t *make_cell(const struct comparison_cell *cell)
 {
-    return json_pack("{s:s, s:o, s:o, s:o, s:s}", "state", state_of(cell), "milliseconds",
+    return json_pack("{s:s, s:o, s:o, s:o, s:s?}", "state", state_of(cell), "milliseconds",
                      number(cell->seconds * 1e3), "share", number(cell->share), "ratio",
                      cell->compared ? results_ratio(&cell->ratio) : json_null(), "verdict",
-                     verdict_name(cell->verdict));
+                     cell->verdict != VERDICT_NONE ? verdict_name(cell->verdict) : NULL);
 }
 
 static json_t *make_row(const struct comparison *c, const struct comparison_row *row)

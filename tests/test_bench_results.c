@@ -179,6 +179,8 @@ Test(bench_results, what_is_written_is_read_again) {
     for (size_t n = 0; n < want.count; n++)
         check_device(&got.devices[n], &want.devices[n]);
 
+    cr_assert(isnan(got.devices[1].load[0])); /* nobody set it */
+
     /* From here on nothing is rounded any more. */
     snprintf(second, sizeof second, "%s/second.json", folder);
     write_run(path, &got);
@@ -459,6 +461,23 @@ Test(bench_results, what_is_not_json_is_said_with_its_line) {
     check_text(why.text, want);
     cr_assert(not(results_read("/nonexistent", &results, &why)));
     check_text(why.text, "/nonexistent: cannot be read: No such file or directory");
+}
+
+Test(bench_results, a_terminal_is_not_told_what_to_do) {
+    struct run_results results;
+    struct message why;
+
+    example_full(&results);
+    write_run(path, &results);
+    results_free(&results);
+    json_t *document = json_load_file(path, 0, NULL);
+    set_value(document, RUN "device.name", "\"a\\u001b[31mb\"");
+    set_value(document, RECORD "problem", "\"fwd\\u009b31m\"");
+    cr_assert(results_from_json("a.json", document, &results, &why), "%s", why.text);
+    check_text(results.devices[0].info.name, "a?[31mb");
+    cr_assert(strncmp(results.devices[0].records[0].problem, "fwd?", 4) == 0);
+    json_decref(document);
+    results_free(&results);
 }
 
 Test(bench_results, what_a_newer_program_adds_is_passed_over) {
