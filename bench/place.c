@@ -185,7 +185,7 @@ bool place_bytes(const struct place *in, const char *key, cl_ulong *bytes)
 bool place_derived(const struct place *in, const char *key, double want)
 {
     const struct place place = place_child(in, key);
-    double number;
+    double number = 0.0;
 
     return place_number_here(&place, 0.0, &number) &&
            (fabs(number - want) <= 1e-6 * want ||
@@ -206,7 +206,7 @@ bool place_samples(const struct place *in, const char *key, double least, double
         return false;
     for (size_t n = 0; n < json_array_size(list.value); n++) {
         const struct place sample = place_element(&list, n);
-        double value;
+        double value = 0.0;
         if (!place_number_here(&sample, least, &value))
             return false;
         samples_add(samples, value * unit);
