@@ -1,4 +1,4 @@
-/* What a run is to time: the arguments of the command line, workloads taken apart. */
+/* What a run is to time: the arguments of the command line, workloads and files taken apart. */
 #ifndef CLATTN_BENCH_ITEMS_H
 #define CLATTN_BENCH_ITEMS_H
 
@@ -15,10 +15,13 @@ struct item {
 struct items {
     struct item *item;
     size_t count;
+    char **names; /* Headings out of files; owned. */
+    size_t num_names;
 };
 
-/* Each argument is the name of a workload, a file or a problem's text form; none stands for all
- * workloads. The items borrow the texts. On failure *why says which argument is none of these. */
+/* Each argument is the name of a workload, a problem's text form, a FILE.safetensors with tensors
+ * or another file with a problem a line. The items borrow the texts. On failure *why says which
+ * argument is none of these, or what is wrong in a file; items_free() is due all the same. */
 bool items_read(struct items *items, int count, char **arguments, struct message *why);
 
 void items_free(struct items *items);

@@ -2,11 +2,14 @@
 #ifndef CLATTN_BENCH_WORKLOADS_H
 #define CLATTN_BENCH_WORKLOADS_H
 
-#define WORKLOAD_MOST_PROBLEMS 16
+#include <stddef.h>
+
+#define WORKLOAD_MOST_PROBLEMS 32
 
 struct workload {
     const char *name;
     const char *meaning;
+    const char *source; /* Where a model's sizes stand; NULL: a set, of no model. */
     const char *problems[WORKLOAD_MOST_PROBLEMS + 1]; /* Text forms; NULL after the last. */
 };
 
@@ -15,5 +18,8 @@ extern const struct workload workloads[];
 
 /* NULL if there is none of that name. */
 const struct workload *workload_find(const char *name);
+
+/* What problem n of a workload belongs to: in a set the model that it was taken from. */
+const struct workload *workload_origin(const struct workload *workload, size_t n);
 
 #endif
