@@ -62,7 +62,6 @@ static char *take_apart(struct reader *reader)
         return NULL;
     memcpy(reader->name, text, length);
     reader->name[length] = '\0';
-    message_sanitize(reader->name);
     return text + length + 1 + strspn(text + length + 1, blanks);
 }
 

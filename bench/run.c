@@ -295,7 +295,7 @@ int run_command(int argc, char **argv)
     struct request request = {.common.plan.struct_size = sizeof request.common.plan,
                               .settings.patience = DEFAULT_PATIENCE,
                               .what = calloc((size_t)argc + 1, sizeof *request.what)};
-    struct items items = {NULL, 0};
+    struct items items = {.item = NULL};
     struct message why;
 
     if (request.what == NULL) {
