@@ -59,6 +59,12 @@ double report_ratio(const struct report *report, size_t device, size_t problem, 
 /* Whether anything of that implementation was timed there. */
 bool report_timed(const struct report *report, size_t device, size_t name);
 
+/* How many devices have a time. */
+size_t report_measured(const struct report *report);
+
+/* Whether that was right only within the bounds of half-precision arithmetic. */
+bool report_loose(const struct report *report, size_t device, size_t problem, size_t name);
+
 /* A series of ratios. */
 struct spread {
     double mean; /* Geometric. */
@@ -85,6 +91,10 @@ struct page {
 };
 
 void report_page(struct page *page);
+
+/* Parts of its summary. */
+void report_winners(const struct page *page);
+void report_ranking(const struct page *page);
 
 /* Its sections, each without its heading. */
 void report_summary(struct page *page);

@@ -26,7 +26,7 @@ struct canvas canvas_new(FILE *script, bool narrow)
 {
     return (struct canvas){.script = script,
                            .narrow = narrow,
-                           .width = narrow ? 340.0 : 1024.0,
+                           .width = narrow ? 340.0 : 1120.0,
                            .font = narrow ? 13.0 : 14.0};
 }
 
@@ -100,6 +100,8 @@ void series_style(FILE *script, const struct series *series, size_t n, bool line
             style->colour, style->point);
     if (lines)
         fprintf(script, " lw %.1f dt %s", style->width, style->dashes);
+    else
+        fputs(" lw 1.6", script);
 }
 
 void canvas_legend(const struct canvas *canvas, const struct series *series, bool lines)
@@ -117,7 +119,7 @@ void canvas_legend(const struct canvas *canvas, const struct series *series, boo
                     place.x / canvas->width, level, (place.x + 30.0) / canvas->width, level,
                     style->colour, style->width, style->dashes);
         fprintf(canvas->script,
-                "set label '' at screen %.5f,%.5f point lc '%s' pt %d ps 0.75\nset label ",
+                "set label '' at screen %.5f,%.5f point lc '%s' pt %d ps 0.75 lw 1.6\nset label ",
                 (place.x + 15.0) / canvas->width, level, style->colour, style->point);
         text_plot(canvas->script, series->names[n]);
         fprintf(canvas->script, " at screen %.5f,%.5f left\n", (place.x + 36.0) / canvas->width,

@@ -52,7 +52,7 @@ struct panels {
     const size_t *lengths;               /* Labels of the x axis; NULL for powers of ten. */
     size_t num_lengths;
     const struct panel *panels;
-    size_t count, columns; /* Columns where there is room for more than one. */
+    size_t count;
     struct series series;
     bool lines; /* From point to point. */
     /* Writes a line "x y" for each point. */

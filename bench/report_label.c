@@ -41,7 +41,10 @@ void label_problem(struct report *report, size_t problem)
         used = (size_t)snprintf(full, sizeof full, "%s", name);
     for (const char *at = text; name[0] != '\0' && *at != '\0'; at += strspn(at, " ")) {
         const size_t length = strcspn(at, " ");
-        if (!common(report, name, at, length) && used + length + 2 < sizeof full)
+        const bool repeated = *at == 'k' && at - text > (long)length && at[-1] == ' ' &&
+                              memcmp(at - length, at + 1, length - 1) == 0 &&
+                              at[-(long)length - 1] == 'q'; /* "q512 k512" */
+        if (!repeated && !common(report, name, at, length) && used + length + 2 < sizeof full)
             used += (size_t)snprintf(full + used, sizeof full - used, " %.*s", (int)length, at);
         at += length;
     }

@@ -189,6 +189,22 @@ bool report_timed(const struct report *report, size_t device, size_t name)
     return false;
 }
 
+size_t report_measured(const struct report *report)
+{
+    size_t count = 0;
+
+    for (size_t d = 0; d < report->num_devices; d++)
+        count += report->devices[d].measured;
+    return count;
+}
+
+bool report_loose(const struct report *report, size_t device, size_t problem, size_t name)
+{
+    const struct outcome *outcome = report_outcome(report, device, problem, name);
+
+    return outcome != NULL && outcome->state == OUTCOME_LOOSE;
+}
+
 /* ---- ratios ----------------------------------------------------------------------------------- */
 
 void spread_add(struct spread *spread, double value)

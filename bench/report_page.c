@@ -40,7 +40,15 @@ static void write_header(const struct page *page)
 {
     fputs("<header>\n<h1>", page->out);
     text_html(page->out, page->title);
-    fputs("</h1>\n<nav aria-label=\"Sections\"><ul>\n", page->out);
+    fputs("</h1>\n", page->out);
+    for (size_t f = 0; f < page->report->num_files; f++) {
+        const struct run_results *file = &page->report->files[f];
+        fprintf(page->out, "<p class=\"source\">Measured %s on ", text_date(file->date).text);
+        text_html(page->out, file->processor);
+        fprintf(page->out, " (%s), clattn %s</p>\n", text_count(file->processors, "processor").text,
+                text_escaped(file->clattn).text);
+    }
+    fputs("<nav aria-label=\"Sections\"><ul>\n", page->out);
     for (size_t n = 0; n < sizeof sections / sizeof *sections; n++)
         fprintf(page->out, "<li><a href=\"#%s\">%s</a></li>\n", sections[n].id, sections[n].title);
     fputs("</ul></nav>\n</header>\n<main>\n", page->out);

@@ -84,10 +84,9 @@ void figure_draw_panels(const void *what, struct canvas *canvas)
 {
     const struct panels *panels = what;
     FILE *script = canvas->script;
-    const size_t most = canvas->narrow ? 1 : panels->columns;
-    const size_t columns = panels->count < most ? panels->count : most;
+    const size_t columns = canvas->narrow ? 1 : panels->count == 2 || panels->count == 4 ? 2 : 3;
     const size_t lines = (panels->count + columns - 1) / columns;
-    const double head = 2.0 * canvas->font, foot = 3.6 * canvas->font;
+    const double head = 2.4 * canvas->font, foot = 4.2 * canvas->font;
     const double left = canvas_text(canvas, 7) + canvas->font, right = canvas_text(canvas, 2);
     const double column = canvas->width / (double)columns;
     const double axes = fmin(column - left - right, 640.0);

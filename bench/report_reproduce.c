@@ -31,37 +31,64 @@ static void end_lines(const struct page *page, struct lines *lines)
     free(lines->text);
 }
 
-/* Whether all of a workload's problems are in the run. */
-static bool has_workload(const struct device_run *run, const struct workload *workload)
+/* How many problems of a run a workload names that nothing else has named yet; 0 where the run lacks
+ * one of it. */
+static size_t covers(const struct workload *workload, const struct device_run *run,
+                     const bool *named)
 {
+    size_t count = 0;
+
     for (size_t n = 0; workload->problems[n] != NULL; n++) {
         bool found = false;
-        for (size_t r = 0; !found && r < run->count; r++)
-            found = strcmp(run->records[r].problem, workload->problems[n]) == 0;
+        for (size_t r = 0; r < run->count; r++) {
+            const bool same = strcmp(run->records[r].problem, workload->problems[n]) == 0;
+            count += same && !named[r];
+            found = found || same;
+        }
         if (!found)
-            return false;
+            return 0;
     }
+    return count;
+}
+
+/* Names the workload that covers most; false if none covers anything. */
+static bool write_workload(FILE *out, const struct device_run *run, bool *named)
+{
+    const struct workload *best = NULL;
+    size_t most = 0;
+
+    for (const struct workload *w = workloads; w->name != NULL; w++) {
+        const size_t count = covers(w, run, named);
+        best = count > most ? w : best;
+        most = count > most ? count : most;
+    }
+    if (best == NULL)
+        return false;
+    fprintf(out, " %s", best->name);
+    for (size_t r = 0; r < run->count; r++)
+        for (size_t n = 0; best->problems[n] != NULL; n++)
+            named[r] = named[r] || strcmp(run->records[r].problem, best->problems[n]) == 0;
     return true;
 }
 
-/* The arguments that name the run's problems, each once: whole workloads by their names. */
+/* The arguments that name the run's problems, whole workloads by their names. */
 static void write_problems(FILE *out, const struct device_run *run, size_t *from_files)
 {
-    for (size_t r = 0; r < run->count; r++) {
-        const struct record *record = &run->records[r];
-        const struct workload *workload = workload_find(record->name);
-        bool told = strcmp(record->against, "file") == 0;
-        *from_files += told;
-        if (workload != NULL && !has_workload(run, workload))
-            workload = NULL;
-        for (size_t n = 0; !told && n < r; n++)
-            told = workload != NULL ? strcmp(run->records[n].name, record->name) == 0
-                                    : strcmp(run->records[n].problem, record->problem) == 0;
-        if (told)
-            continue;
-        fputs(workload != NULL ? " " : " \\\n    ", out);
-        text_shell(out, workload != NULL ? workload->name : record->problem);
+    bool *named = calloc(run->count + 1, sizeof *named);
+
+    for (size_t r = 0; named != NULL && r < run->count; r++) {
+        named[r] = strcmp(run->records[r].against, "file") == 0;
+        *from_files += named[r];
     }
+    while (named != NULL && write_workload(out, run, named))
+        continue;
+    for (size_t r = 0; named != NULL && r < run->count; r++) {
+        if (named[r])
+            continue;
+        fputs(" \\\n    ", out);
+        text_shell(out, run->records[r].problem);
+    }
+    free(named);
 }
 
 static void write_peers(FILE *out, const struct device_run *run)
@@ -84,7 +111,7 @@ static void write_file(const struct page *page, size_t f)
     text_html(page->out, file->processor);
     fprintf(page->out, " (%s), ", text_count(file->processors, "processor").text);
     text_html(page->out, file->system);
-    fprintf(page->out, ", %s.</p>\n", text_escaped(file->date).text);
+    fprintf(page->out, ", %s.</p>\n", text_date(file->date).text);
     if (file->count == 0)
         return;
     lines.out = open_memstream(&lines.text, &lines.bytes);

@@ -96,7 +96,6 @@ void report_roofline(struct page *page)
         .x_axis = "FLOP for each byte",
         .y_axis = "GFLOP/s",
         .panels = panel,
-        .columns = 2,
         .series = {.names = report->names, .count = report->num_names},
         .points = write_points,
         .data = &cloud,

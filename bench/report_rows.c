@@ -33,23 +33,18 @@ static void write_labels(const struct rows *rows, const struct canvas *canvas,
 {
     char cut[4 * REPORT_LABEL + 1];
 
-    if (!canvas->narrow)
-        fputs("set ytics scale 0 (", canvas->script);
     for (size_t n = 0; n < rows->count; n++) {
         const double top = layout->row * (double)n;
         text_cut(cut, rows->labels[n], canvas->narrow ? REPORT_LABEL : MOST_LABEL);
-        if (!canvas->narrow) {
-            fputs(n > 0 ? ", " : "", canvas->script);
-            text_plot(canvas->script, cut);
-            fprintf(canvas->script, " %.2f", top + layout->row / 2.0);
-            continue;
-        }
         fputs("set label ", canvas->script);
         text_plot(canvas->script, cut);
-        fprintf(canvas->script, " at graph 0,first %.2f left offset 0.4,0 front\n",
-                top + 3.0 + canvas->font / 2.0);
+        if (canvas->narrow)
+            fprintf(canvas->script, " at graph 0,first %.2f left offset 0.4,0 front\n",
+                    top + 3.0 + canvas->font / 2.0);
+        else
+            fprintf(canvas->script, " at graph 0,first %.2f right offset -0.8,0\n",
+                    top + layout->row / 2.0);
     }
-    fputs(canvas->narrow ? "unset ytics\n" : ")\n", canvas->script);
 }
 
 static void write_axis(const struct rows *rows, const struct canvas *canvas, double length)
@@ -106,7 +101,7 @@ void figure_draw_rows(const void *what, struct canvas *canvas)
     canvas_legend(canvas, &rows->series, false);
     canvas_name_axis(canvas, rows->axis, layout.left, right, layout.top + height);
     canvas_place(canvas, layout.left, right, layout.top, layout.top + height);
-    fprintf(script, "set border 1\nset yrange [%.2f:0]\n", height);
+    fprintf(script, "set border 1\nunset ytics\nset yrange [%.2f:0]\n", height);
     for (size_t n = 1; n < rows->count; n += 2)
         fprintf(script,
                 "set object rectangle from graph 0,first %.2f to graph 1,first %.2f behind "

@@ -6,21 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "a", "a and b", "a, b and c": what goes before entry n of so many. */
-static const char *comma(size_t n, size_t count)
-{
-    return n == 0 ? "" : n + 1 == count ? " and " : ", ";
-}
-
-static size_t measured_devices(const struct report *report)
-{
-    size_t count = 0;
-
-    for (size_t d = 0; d < report->num_devices; d++)
-        count += report->devices[d].measured;
-    return count;
-}
-
 static size_t timed_results(const struct report *report)
 {
     size_t count = 0;
@@ -32,171 +17,22 @@ static size_t timed_results(const struct report *report)
     return count;
 }
 
-/* ---- winners ---------------------------------------------------------------------------------- */
-
-/* Which implementation on which device was the fastest for how many problems. */
-struct winner {
-    size_t name, device, wins;
-};
-
-static int more_wins(const void *left, const void *right)
-{
-    const struct winner *a = left, *b = right;
-
-    return (a->wins < b->wins) - (a->wins > b->wins);
-}
-
-/* The fastest of all on this problem; false if nothing was timed. */
-static bool find_fastest(const struct report *report, size_t problem, struct winner *winner)
-{
-    double best = INFINITY;
-
-    for (size_t d = 0; d < report->num_devices; d++) {
-        for (size_t n = 0; n < report->num_names; n++) {
-            const double seconds = report_seconds(report, d, problem, n);
-            if (seconds < best) {
-                best = seconds;
-                *winner = (struct winner){.name = n, .device = d};
-            }
-        }
-    }
-    return isfinite(best);
-}
-
-static void write_winners(const struct page *page)
-{
-    const struct report *report = page->report;
-    const size_t most = report->num_names * report->num_devices;
-    struct winner *winners = calloc(most + 1, sizeof *winners), fastest = {0, 0, 0};
-    const size_t devices = measured_devices(report);
-    size_t problems = 0, count = 0;
-
-    for (size_t p = 0; winners != NULL && p < report->num_problems; p++) {
-        if (!find_fastest(report, p, &fastest))
-            continue;
-        problems++;
-        struct winner *winner = &winners[fastest.name * report->num_devices + fastest.device];
-        winner->name = fastest.name;
-        winner->device = fastest.device;
-        winner->wins++;
-    }
-    if (problems == 0) {
-        free(winners);
-        return;
-    }
-    qsort(winners, most, sizeof *winners, more_wins);
-    while (count < most && winners[count].wins > 0)
-        count++;
-    fprintf(page->out, "<p class=\"lead\">The shortest time for a problem was reached by ");
-    for (size_t n = 0; n < count; n++) {
-        fprintf(page->out, "%s<b>%s</b>", comma(n, count),
-                text_escaped(report->names[winners[n].name]).text);
-        if (devices > 1)
-            fprintf(page->out, " beside or on %s",
-                    text_escaped(report->devices[winners[n].device].label.text).text);
-        fprintf(page->out, n == 0 ? " for %zu of %zu problems" : " for %zu", winners[n].wins,
-                problems);
-    }
-    fputs(".</p>\n", page->out);
-    free(winners);
-}
-
-/* ---- devices ---------------------------------------------------------------------------------- */
-
-/* Whether clattn has a time for the problem on each device that has any. */
-static bool on_all(const struct report *report, size_t problem)
-{
-    for (size_t d = 0; d < report->num_devices; d++)
-        if (report->devices[d].measured && isnan(report_seconds(report, d, problem, REPORT_CLATTN)))
-            return false;
-    return true;
-}
-
-/* How many times as long as on `best` clattn takes on `device`, over the problems all computed. */
-static struct spread compare(const struct report *report, size_t best, size_t device)
-{
-    struct spread spread = {.count = 0};
-
-    for (size_t p = 0; p < report->num_problems; p++)
-        if (on_all(report, p))
-            spread_add(&spread, report_seconds(report, device, p, REPORT_CLATTN) /
-                                    report_seconds(report, best, p, REPORT_CLATTN));
-    return spread;
-}
-
-/* How many of those problems each device is the fastest for. */
-static size_t first_places(const struct report *report, size_t device)
-{
-    size_t wins = 0;
-
-    for (size_t p = 0; p < report->num_problems; p++) {
-        bool first = on_all(report, p);
-        for (size_t d = 0; first && d < report->num_devices; d++)
-            first = !(report_seconds(report, d, p, REPORT_CLATTN) <
-                      report_seconds(report, device, p, REPORT_CLATTN));
-        wins += first;
-    }
-    return wins;
-}
-
-static void write_devices(const struct page *page)
-{
-    const struct report *report = page->report;
-    const size_t devices = measured_devices(report);
-    size_t best = report->num_devices, others = 0;
-
-    for (size_t d = 0; d < report->num_devices; d++)
-        if (report->devices[d].measured &&
-            (best == report->num_devices || compare(report, best, d).mean < 1.0))
-            best = d;
-    if (devices < 2)
-        return;
-    const struct spread own = compare(report, best, best);
-    fputs("<h3>Which device</h3>\n", page->out);
-    if (own.count == 0) {
-        fputs("<p>clattn computed no problem on all of the devices, so they cannot be "
-              "ranked.</p>\n",
-              page->out);
-        return;
-    }
-    fprintf(page->out,
-            "<p>With clattn <b>%s</b> is the fastest device. Over the %s that all %zu devices "
-            "computed, by the geometric mean, it is ",
-            text_escaped(report->devices[best].label.text).text,
-            text_count(own.count, "problem").text, devices);
-    for (size_t d = 0; d < report->num_devices; d++) {
-        const struct spread spread = compare(report, best, d);
-        if (!report->devices[d].measured || d == best)
-            continue;
-        fprintf(page->out, "%s<b>%s times</b> as fast as %s (%s to %s)", comma(others, devices - 1),
-                text_number(spread.mean).text, text_escaped(report->devices[d].label.text).text,
-                text_number(spread.low).text, text_number(spread.high).text);
-        others++;
-    }
-    fprintf(page->out, ". It was first for %zu of them.", first_places(report, best));
-    for (size_t d = 0; d < report->num_devices; d++)
-        if (report->devices[d].measured && d != best && first_places(report, d) > 0)
-            fprintf(page->out, " %s was first for %zu.",
-                    text_escaped(report->devices[d].label.text).text, first_places(report, d));
-    fputs(" Devices are measured one after another, so these ratios are less certain than those "
-          "between libraries, which take turns.</p>\n",
-          page->out);
-}
-
 /* ---- libraries -------------------------------------------------------------------------------- */
 
 struct verdicts {
     size_t faster, slower, ties; /* As clattn is, by the interval of each ratio. */
+    size_t loose;                /* Results of the other that are of half precision. */
 };
 
 static struct verdicts judge(const struct report *report, size_t device, size_t name)
 {
-    struct verdicts verdicts = {0, 0, 0};
+    struct verdicts verdicts = {.loose = 0};
 
     for (size_t p = 0; p < report->num_problems; p++) {
         if (isnan(report_ratio(report, device, p, name)))
             continue;
         const struct ca_interval *ratio = &report_outcome(report, device, p, name)->ratio;
+        verdicts.loose += report_loose(report, device, p, name);
         verdicts.faster += ratio->low > 1.0;
         verdicts.slower += ratio->high < 1.0;
         verdicts.ties += !(ratio->low > 1.0) && !(ratio->high < 1.0);
@@ -204,7 +40,7 @@ static struct verdicts judge(const struct report *report, size_t device, size_t 
     return verdicts;
 }
 
-/* "2.1 times as fast as CLBlast", or the other way round where clattn is slower. */
+/* "2.1 times as fast as CLBlast"; what is less than once is called slower. */
 static void write_comparison(const struct page *page, size_t device, size_t name)
 {
     const struct report *report = page->report;
@@ -212,19 +48,16 @@ static void write_comparison(const struct page *page, size_t device, size_t name
     const struct verdicts verdicts = judge(report, device, name);
     const struct text other = text_escaped(report->names[name]);
 
-    if (spread.mean >= 1.0)
-        fprintf(page->out, "<li><b>%s times</b> as fast as %s", text_number(spread.mean).text,
-                other.text);
-    else
-        fprintf(page->out, "<li>slower than %s, which is <b>%s times</b> as fast", other.text,
-                text_number(1.0 / spread.mean).text);
     fprintf(page->out,
-            " (clattn&rsquo;s speed is %s to %s times that of %s): faster for %zu, slower for %zu "
-            "of %s",
-            text_number(spread.low).text, text_number(spread.high).text, other.text,
-            verdicts.faster, verdicts.slower, text_count(spread.count, "problem").text);
+            "<li>%s<b>%s times</b> as fast as %s (%s to %s times, problem by problem): faster for "
+            "%zu, slower for %zu of %s",
+            spread.mean < 1.0 ? "slower: " : "", text_number(spread.mean).text, other.text,
+            text_rough(spread.low).text, text_rough(spread.high).text, verdicts.faster,
+            verdicts.slower, text_count(spread.count, "problem").text);
     if (verdicts.ties > 0)
         fprintf(page->out, ", too close to call for %zu", verdicts.ties);
+    if (verdicts.loose > 0)
+        fprintf(page->out, "; %zu of its results are of half precision only", verdicts.loose);
     fputs("</li>\n", page->out);
 }
 
@@ -232,7 +65,7 @@ static void write_libraries(const struct page *page)
 {
     const struct report *report = page->report;
 
-    fputs("<h3>Which library</h3>\n", page->out);
+    fputs("<h3>Which library</h3>\n<div class=\"columns\">\n", page->out);
     for (size_t d = 0; d < report->num_devices; d++) {
         size_t compared = 0;
         for (size_t n = REPORT_UNTUNED + 1; n < report->num_names; n++)
@@ -240,17 +73,19 @@ static void write_libraries(const struct page *page)
         if (!report->devices[d].measured)
             continue;
         if (compared == 0) {
-            fprintf(page->out, "<p>On %s no other library was timed beside clattn.</p>\n",
+            fprintf(page->out,
+                    "<div><p>On %s no other library was timed beside clattn.</p></div>\n",
                     text_escaped(report->devices[d].label.text).text);
             continue;
         }
-        fprintf(page->out, "<p>On <b>%s</b>, by the geometric mean, clattn is</p>\n<ul>\n",
+        fprintf(page->out, "<div><p>On <b>%s</b>, by the geometric mean, clattn is</p>\n<ul>\n",
                 text_escaped(report->devices[d].label.text).text);
         for (size_t n = REPORT_UNTUNED + 1; n < report->num_names; n++)
             if (report_spread(report, d, n).count > 0)
                 write_comparison(page, d, n);
-        fputs("</ul>\n", page->out);
+        fputs("</ul></div>\n", page->out);
     }
+    fputs("</div>\n", page->out);
 }
 
 /* ---- the rest --------------------------------------------------------------------------------- */
@@ -315,12 +150,11 @@ static void write_limits(const struct page *page)
         const struct range range = range_of(values, count);
         if (count > 0)
             fprintf(page->out,
-                    "<li>On %s clattn reaches <b>%s&nbsp;%%</b> of the tighter roof in the middle "
+                    "<li>On %s clattn reaches <b>%s&nbsp;%%</b> of the tighter roof, the median "
                     "of %s (%s to %s&nbsp;%%); arithmetic limits %zu of them, memory %zu.</li>\n",
-                    text_escaped(report->devices[d].label.text).text,
-                    text_number(range.middle).text, text_count(count, "problem").text,
-                    text_number(range.low).text, text_number(range.high).text, arithmetic,
-                    count - arithmetic);
+                    text_escaped(report->devices[d].label.text).text, text_rough(range.middle).text,
+                    text_count(count, "problem").text, text_rough(range.low).text,
+                    text_rough(range.high).text, arithmetic, count - arithmetic);
     }
     fputs("</ul>\n", page->out);
     free(values);
@@ -347,12 +181,12 @@ static void write_first_call(const struct page *page)
         fprintf(page->out, "<li>On %s clattn&rsquo;s first result in a new process takes",
                 text_escaped(report->devices[d].label.text).text);
         if (sources > 0)
-            fprintf(page->out, " <b>%s&nbsp;s</b> (the middle of %s) if all must be compiled",
-                    text_number(range_of(source, sources).middle).text,
+            fprintf(page->out, " <b>%s</b> (the median of %s) if all must be compiled",
+                    text_duration(range_of(source, sources).middle).text,
                     text_count(sources, "problem").text);
         if (caches > 0)
-            fprintf(page->out, "%s <b>%s&nbsp;s</b> if it was compiled before",
-                    sources > 0 ? ", and" : "", text_number(range_of(cache, caches).middle).text);
+            fprintf(page->out, "%s <b>%s</b> if it was compiled before", sources > 0 ? ", and" : "",
+                    text_duration(range_of(cache, caches).middle).text);
         fputs(".</li>\n", page->out);
     }
     fputs("</ul>\n", page->out);
@@ -372,11 +206,11 @@ void report_summary(struct page *page)
     }
     fprintf(page->out, "<p>%s on %s, computed by clattn and %s: %s, each one checked.</p>\n",
             text_count(report->num_problems, "attention problem").text,
-            text_count(measured_devices(report), "OpenCL device").text,
+            text_count(report_measured(report), "OpenCL device").text,
             text_count(report->num_names - 2, "other library").text,
             text_count(results, "time").text);
-    write_winners(page);
-    write_devices(page);
+    report_winners(page);
+    report_ranking(page);
     write_libraries(page);
     write_tuning(page);
     write_limits(page);

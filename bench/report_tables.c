@@ -6,9 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-static void begin_table(const struct page *page, const char *name, const char *headings)
+static void begin_table(const struct page *page, const char *name, const char *classes,
+                        const char *headings)
 {
-    fputs("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"", page->out);
+    fprintf(page->out, "<div class=\"scroll %s\" role=\"region\" tabindex=\"0\" aria-label=\"",
+            classes);
     text_html(page->out, name);
     fputs("\"><table class=\"sortable\"><caption>", page->out);
     text_html(page->out, name);
@@ -42,6 +44,14 @@ static void write_text(const struct page *page, const char *text)
     fputs("</td>", page->out);
 }
 
+/* A line below the cell's first. */
+static void write_small(const struct page *page, const char *text)
+{
+    fputs("<br><small>", page->out);
+    text_html(page->out, text);
+    fputs("</small>", page->out);
+}
+
 /* A dash where there is nothing to say. */
 static const char *or_dash(const char *text)
 {
@@ -57,11 +67,8 @@ static void write_state(const struct page *page, const struct outcome *outcome)
 {
     fprintf(page->out, "<td class=\"s-%s\"><b>%s</b>", outcome_state_name(outcome->state),
             outcome_state_name(outcome->state));
-    if (outcome->why.text[0] != '\0') {
-        fputs("<br><small>", page->out);
-        text_html(page->out, outcome->why.text);
-        fputs("</small>", page->out);
-    }
+    if (outcome->why.text[0] != '\0')
+        write_small(page, outcome->why.text);
     fputs("</td>", page->out);
 }
 
@@ -73,8 +80,8 @@ static void write_time(const struct page *page, const struct outcome *outcome)
     }
     const struct ca_interval time = ca_median(outcome->seconds.value, outcome->seconds.count);
     open_number(page, 1e3 * time.middle);
-    fprintf(page->out, "%s <small>&plusmn;&nbsp;%s</small></td>",
-            text_number(1e3 * time.middle).text, text_number(5e2 * (time.high - time.low)).text);
+    fprintf(page->out, "%s<br><small>&plusmn;&nbsp;%s</small></td>",
+            text_number(1e3 * time.middle).text, text_rough(5e2 * (time.high - time.low)).text);
 }
 
 static void write_ratio(const struct page *page, const struct outcome *outcome)
@@ -88,12 +95,12 @@ static void write_ratio(const struct page *page, const struct outcome *outcome)
     open_number(page, ratio->middle);
     fprintf(page->out, "%s", text_number(ratio->middle).text);
     if (ratio->low < ratio->high)
-        fprintf(page->out, " <small>(%s to %s)</small>", text_number(ratio->low).text,
+        fprintf(page->out, "<br><small>%s to %s</small>", text_number(ratio->low).text,
                 text_number(ratio->high).text);
     fputs("</td>", page->out);
 }
 
-/* The worst error as a part of its bound. */
+/* The worst error as a part of its bound, and itself. */
 static void write_error(const struct page *page, const struct outcome *outcome)
 {
     if (outcome->worst.results == 0) {
@@ -101,8 +108,22 @@ static void write_error(const struct page *page, const struct outcome *outcome)
         return;
     }
     open_number(page, outcome->worst.ratio);
-    fprintf(page->out, "%s <small>of %s</small></td>", text_number(outcome->worst.error).text,
-            text_number(outcome->worst.bound).text);
+    fprintf(page->out, "%s<br><small>%s</small></td>", text_rough(outcome->worst.ratio).text,
+            text_rough(outcome->worst.error).text);
+}
+
+static void write_share(const struct page *page, const struct record *record,
+                        const struct outcome *outcome)
+{
+    const double share = outcome_timed(outcome) ? 100.0 * record_share(record, outcome) : 0.0;
+
+    if (share <= 0.0) {
+        write_number(page, NAN);
+        return;
+    }
+    open_number(page, share);
+    fprintf(page->out, "%s<br><small>%s</small></td>", text_number(share).text,
+            record->roof == ROOF_FMA ? "arithmetic" : "memory");
 }
 
 static void write_result(const struct page *page, const struct report_label *label,
@@ -110,18 +131,16 @@ static void write_result(const struct page *page, const struct report_label *lab
 {
     const bool timed = outcome_timed(outcome);
     const double seconds = timed ? samples_median(&outcome->seconds) : NAN;
-    const double share = timed ? 100.0 * record_share(record, outcome) : NAN;
 
     fputs("<tr><th scope=\"row\">", page->out);
     text_html(page->out, label->text);
-    fputs("<br><small>", page->out);
-    text_html(page->out, record->problem);
-    fputs("</small></th>", page->out);
+    if (record->name[0] != '\0' || text_width(record->problem) > REPORT_LABEL)
+        write_small(page, record->problem);
+    fputs("</th>", page->out);
     write_text(page, outcome->implementation);
     write_time(page, outcome);
     write_number(page, record->flops / seconds * 1e-9);
-    write_number(page, share > 0.0 ? share : NAN);
-    write_text(page, record->roof == ROOF_FMA ? "arithmetic" : "memory");
+    write_share(page, record, outcome);
     write_ratio(page, outcome);
     write_number(page,
                  timed && outcome->host.count > 0 ? 1e6 * samples_median(&outcome->host) : NAN);
@@ -134,10 +153,9 @@ static void write_result(const struct page *page, const struct report_label *lab
 
 static void write_device_results(const struct page *page, size_t d)
 {
-    static const char headings[] =
-        T("Problem") T("Implementation") N("Time, ms") N("GFLOP/s") N("Share, %") T("Roof")
-            N("Time over clattn&rsquo;s") N("Host, &micro;s") N("First call, ms: compiled")
-                N("First call, ms: cached") N("Greatest error") T("State");
+    static const char headings[] = T("Problem") T("Implementation") N("Time, ms") N("GFLOP/s")
+        N("Share, %") N("Time over clattn&rsquo;s") N("Host, &micro;s")
+            N("First call, ms, compiled") N("First call, ms, cached") N("Error / bound") T("State");
     const struct report *report = page->report;
     const struct device_run *run = report->devices[d].run;
     char name[4 * REPORT_LABEL + 32];
@@ -151,7 +169,7 @@ static void write_device_results(const struct page *page, size_t d)
         fputs("</p>\n", page->out);
         return;
     }
-    begin_table(page, name, headings);
+    begin_table(page, name, "tall", headings);
     for (size_t r = 0; r < run->count; r++) {
         const struct record *record = &run->records[r];
         const struct report_label *label = NULL;
@@ -182,29 +200,28 @@ void report_devices(struct page *page)
 {
     const struct report *report = page->report;
 
-    begin_table(page, "Devices and their measured peaks",
-                T("Device") T("Full name") T("Driver") T("Platform") N("Units")
-                    N("f32 multiply-add, GFLOP/s") N("f16 multiply-add, GFLOP/s") N("Read, GB/s")
-                        N("Copy, GB/s") N("Load") N("Noise, %") T("Date"));
+    begin_table(page, "Devices and their measured peaks", "",
+                T("Device") T("Driver") N("Compute units") N("f32 FMA, GFLOP/s")
+                    N("f16 FMA, GFLOP/s") N("Read, GB/s") N("Copy, GB/s") N("Load") N("Noise, %")
+                        T("Measured"));
     for (size_t d = 0; d < report->num_devices; d++) {
         const struct report_device *device = &report->devices[d];
         const clattn_device_info *info = &device->run->info;
-        fprintf(page->out, "<tr><th scope=\"row\">%s</th>", text_escaped(device->label.text).text);
-        write_text(page, or_dash(info->name));
-        write_text(page, or_dash(info->driver_version));
-        fputs("<td>", page->out);
+        fprintf(page->out, "<tr><th scope=\"row\">%s", text_escaped(device->label.text).text);
+        write_small(page, info->name);
+        fputs("</th><td>", page->out);
         text_html(page->out, or_dash(info->platform_name));
-        fputs("<br><small>", page->out);
-        text_html(page->out, info->platform_version);
-        fputs("</small></td>", page->out);
-        write_number(page, info->compute_units);
+        write_small(page, info->platform_version);
+        if (strstr(info->platform_version, info->driver_version) == NULL)
+            write_small(page, info->driver_version);
+        fprintf(page->out, "</td><td class=\"n\">%u</td>", info->compute_units);
         write_number(page, peak(&device->run->peaks.fma));
         write_number(page, peak(&device->run->peaks.fma_half));
         write_number(page, peak(&device->run->peaks.read));
         write_number(page, peak(&device->run->peaks.copy));
         write_number(page, device->run->load[0]);
         write_number(page, device->measured ? 100.0 * device_run_noise(device->run) : NAN);
-        write_text(page, device->file->date);
+        fprintf(page->out, "<td>%s</td>", text_date(device->file->date).text);
         fputs("</tr>\n", page->out);
     }
     end_table(page);
@@ -216,7 +233,7 @@ void report_choices(struct page *page)
 {
     const struct report *report = page->report;
 
-    begin_table(page, "The configurations that clattn chose",
+    begin_table(page, "The configurations that clattn chose", "tall",
                 T("Device") T("Problem") T("Configuration") T("Origin") T("Why")
                     N("Workspace, MiB"));
     for (size_t d = 0; d < report->num_devices; d++) {
@@ -254,7 +271,7 @@ void report_peers(struct page *page)
         fputs("<p>No other library was asked for.</p>\n", page->out);
         return;
     }
-    begin_table(page, "Other libraries",
+    begin_table(page, "Other libraries", "",
                 T("Device") T("Library") T("Version") T("What was called") T("Missing"));
     for (size_t d = 0; d < report->num_devices; d++) {
         const struct device_run *run = report->devices[d].run;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define REPLACEMENT 0xFFFDul
@@ -111,7 +112,7 @@ void text_plot(FILE *out, const char *text)
         const char *shown;
     } replaced[] = {{'\'', "\u2019"}, {'"', "\u201D"}, {'`', "\u2018"}, {'\\', "/"},
                     {'<', "\u2039"},  {'>', "\u203A"}, {'&', "+"},      {'$', "S"},
-                    {'@', "\uFF20"},  {'{', "("},      {'}', ")"},      {'%', "\u2030"}};
+                    {'@', "\uFF20"},  {'{', "("},      {'}', ")"}};
     unsigned long c;
     char bytes[5];
 
@@ -160,26 +161,67 @@ struct text text_escaped(const char *text)
     return escaped;
 }
 
-struct text text_number(double value)
+static struct text with_digits(double value, int digits)
 {
-    const double size = fabs(value);
     struct text number = {"&ndash;"};
 
     if (!isfinite(value))
         return number;
-    if (size != 0.0 && (size < 1e-4 || size >= 1e7))
-        snprintf(number.text, sizeof number.text, "%.2e", value);
-    else {
-        const int digits = size >= 99.95 || size == 0.0 ? 0 : 2 - (int)floor(log10(size * 1.0005));
-        snprintf(number.text, sizeof number.text, "%.*f", digits, value);
+    snprintf(number.text, sizeof number.text, "%.*e", digits - 1, value);
+    const double rounded = strtod(number.text, NULL), size = fabs(rounded);
+    if (size == 0.0 || (size >= 1e-4 && size < 1e7)) {
+        const int before = size > 0.0 ? (int)floor(log10(size)) + 1 : digits;
+        snprintf(number.text, sizeof number.text, "%.*f", before < digits ? digits - before : 0,
+                 rounded);
     }
     return number;
 }
 
+struct text text_number(double value)
+{
+    return with_digits(value, 3);
+}
+
+struct text text_rough(double value)
+{
+    return with_digits(value, 2);
+}
+
+struct text text_duration(double seconds)
+{
+    const double unit = seconds >= 1.0 ? 1.0 : seconds >= 1e-3 ? 1e-3 : 1e-6;
+    struct text duration;
+
+    snprintf(duration.text, sizeof duration.text, "%.32s&nbsp;%s", text_rough(seconds / unit).text,
+             unit == 1.0    ? "s"
+             : unit == 1e-3 ? "ms"
+                            : "&micro;s");
+    return duration;
+}
+
+struct text text_date(const char *date)
+{
+    int year, month, day, hour, minute, length = 0;
+    struct text shown;
+
+    if (sscanf(date, "%4d-%2d-%2dT%2d:%2d:%*2dZ%n", &year, &month, &day, &hour, &minute, &length) <
+            5 ||
+        length == 0 || date[length] != '\0')
+        return text_escaped(date);
+    snprintf(shown.text, sizeof shown.text, "%04d-%02d-%02d&nbsp;%02d:%02d&nbsp;UTC", year, month,
+             day, hour, minute);
+    return shown;
+}
+
 struct text text_count(size_t count, const char *noun)
 {
+    const size_t length = strlen(noun);
+    const bool y = count != 1 && length > 0 && noun[length - 1] == 'y';
     struct text counted;
 
-    snprintf(counted.text, sizeof counted.text, "%zu %s%s", count, noun, count == 1 ? "" : "s");
+    snprintf(counted.text, sizeof counted.text, "%zu %.*s%s", count, (int)(length - y), noun,
+             y            ? "ies"
+             : count == 1 ? ""
+                          : "s");
     return counted;
 }

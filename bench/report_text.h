@@ -35,7 +35,16 @@ struct text text_escaped(const char *text);
 /* Three significant digits, no exponent where it can be helped; a dash for what is not finite. */
 struct text text_number(double value);
 
-/* "1 problem", "3 problems". */
+/* The same with two digits: for what is itself uncertain. */
+struct text text_rough(double value);
+
+/* "1.2 s", "19 ms", "14 &micro;s", with two digits. */
+struct text text_duration(double seconds);
+
+/* "2026-11-21 10:00 UTC" of an ISO 8601 date; another text as it is, escaped. */
+struct text text_date(const char *date);
+
+/* "1 problem", "3 problems", "2 libraries". */
 struct text text_count(size_t count, const char *noun);
 
 #endif

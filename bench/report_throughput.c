@@ -148,13 +148,32 @@ static void describe(const struct family *family, size_t panels, char *text, siz
         snprintf(text + used, bytes - used, ". All numbers are in the table below the figure.");
 }
 
+/* What the names of the family's problems begin with, in whole words; "" for nothing much. */
+static void find_name(const struct family *family, char *name, size_t bytes)
+{
+    const struct report_problem *problems = family->report->problems;
+
+    snprintf(name, bytes, "%s", problems[family->problems[0]].record->name);
+    for (size_t k = 1; k < family->count; k++) {
+        const char *other = problems[family->problems[k]].record->name;
+        size_t same = 0;
+        while (name[same] != '\0' && name[same] == other[same])
+            same++;
+        if (name[same] == '\0' && other[same] == '\0')
+            continue;
+        while (same > 0 && name[same] != '-' && name[same] != ' ')
+            same--;
+        name[same] = '\0';
+    }
+}
+
 static void write_family(struct page *page, struct family *family)
 {
     const struct report *report = page->report;
     struct panel *panels = calloc(report->num_devices + 1, sizeof *panels);
     size_t count = 0;
     double low = INFINITY, high = 0.0;
-    char title[MOST_TEXT + 32], description[1024];
+    char name[128], title[MOST_TEXT + 160], description[1024];
 
     for (size_t d = 0; panels != NULL && d < report->num_devices; d++) {
         bool any = false;
@@ -183,13 +202,14 @@ static void write_family(struct page *page, struct family *family)
             .num_lengths = family->count,
             .panels = panels,
             .count = count,
-            .columns = 3,
             .series = {.names = report->names, .count = report->num_names},
             .lines = true,
             .points = write_points,
             .data = family,
         };
-        snprintf(title, sizeof title, "Throughput of %s", family->text);
+        find_name(family, name, sizeof name);
+        snprintf(title, sizeof title, "Throughput of %s%s%s%s", name, name[0] ? " (" : "",
+                 family->text, name[0] ? ")" : "");
         describe(family, count, description, sizeof description);
         figure_write(page, &(struct figure){
                                title,

@@ -7,7 +7,6 @@
 
 /* A benchmark keeps every processor busy; more than this besides is somebody else's. */
 #define OTHERS_LOAD 0.5
-#define MOST_PLAUSIBLE_SHARE 1.02
 
 static void write_noise(const struct page *page, const struct report_device *device)
 {
@@ -15,18 +14,17 @@ static void write_noise(const struct page *page, const struct report_device *dev
     const double load = device->run->load[0];
 
     fprintf(page->out,
-            "<li>%s: the times are certain to &plusmn;%s&nbsp;%% (the middle of the 95 "
-            "%% intervals)",
-            text_escaped(device->label.text).text, text_number(100.0 * noise).text);
+            "<li>%s: a time is known to &plusmn;%s&nbsp;%% (half the 95&nbsp;%% "
+            "interval, the median of all)",
+            text_escaped(device->label.text).text, text_rough(100.0 * noise).text);
     if (noise >= RESULTS_NOISY)
-        fputs("; <b>the machine was noisy</b>: do not conclude much from small differences",
-              page->out);
+        fputs("; <b>the machine was noisy</b>, so small differences mean nothing", page->out);
     if (isfinite(load)) {
-        fprintf(page->out, "; the load average at the end was %s on %s", text_number(load).text,
+        fprintf(page->out, "; the load average at the end was %s on %s", text_rough(load).text,
                 text_count(device->file->processors, "processor").text);
         if (load > (double)device->file->processors + OTHERS_LOAD)
-            fputs(", more than the benchmark itself causes: <b>other work shared the machine</b>, "
-                  "so times are too long; ratios and shares suffer less",
+            fputs(": <b>other work shared the machine</b>, which makes times too long, ratios and "
+                  "shares less so",
                   page->out);
     }
     fputs(".</li>\n", page->out);
@@ -34,10 +32,10 @@ static void write_noise(const struct page *page, const struct report_device *dev
 
 static void write_failures(const struct page *page, const struct report_device *device)
 {
-    const char *label = text_escaped(device->label.text).text[0] ? device->label.text : "";
+    const struct text label = text_escaped(device->label.text);
 
     if (device->run->failed.text[0] != '\0') {
-        fprintf(page->out, "<li><b>%s failed</b>%s: ", text_escaped(label).text,
+        fprintf(page->out, "<li><b>%s failed</b>%s: ", label.text,
                 device->run->count > 0 ? " after some results" : "");
         text_html(page->out, device->run->failed.text);
         fputs("</li>\n", page->out);
@@ -45,9 +43,36 @@ static void write_failures(const struct page *page, const struct report_device *
     if (device->run->interrupted)
         fprintf(page->out,
                 "<li>The run on %s was <b>interrupted</b>: it has %s, others are missing.</li>\n",
-                text_escaped(label).text, text_count(device->run->count, "problem").text);
+                label.text, text_count(device->run->count, "problem").text);
     if (!device->measured && device->run->failed.text[0] == '\0')
-        fprintf(page->out, "<li>%s has no results.</li>\n", text_escaped(label).text);
+        fprintf(page->out, "<li>%s has no times.</li>\n", label.text);
+}
+
+/* Whether an earlier device has said the same. */
+static bool said(const struct report *report, size_t device, const struct peer_note *peer)
+{
+    for (size_t d = 0; d < device; d++) {
+        const struct device_run *run = report->devices[d].run;
+        for (size_t n = 0; n < run->num_peers; n++)
+            if (strcmp(run->peer[n].name, peer->name) == 0 &&
+                strcmp(run->peer[n].missing.text, peer->missing.text) == 0)
+                return true;
+    }
+    return false;
+}
+
+static void write_missing(const struct page *page, size_t device)
+{
+    const struct device_run *run = page->report->devices[device].run;
+
+    for (size_t n = 0; n < run->num_peers; n++) {
+        const struct peer_note *peer = &run->peer[n];
+        if (peer->missing.text[0] == '\0' || said(page->report, device, peer))
+            continue;
+        fprintf(page->out, "<li>%s took no part: ", text_escaped(peer->name).text);
+        text_html(page->out, peer->missing.text);
+        fputs("</li>\n", page->out);
+    }
 }
 
 /* How often an implementation ended in each state on all devices. */
@@ -93,31 +118,24 @@ static void write_correctness(const struct page *page)
         }
     }
     if (results > 0)
-        fprintf(page->out,
-                "<li>%s of clattn with a time here %s compared with double precision or a stored "
-                "answer; the greatest error is %s of what rounding may explain.</li>\n",
-                text_count(results, "result").text, results == 1 ? "was" : "were each",
-                text_number(worst).text);
+        fprintf(
+            page->out,
+            "<li>%s of clattn %s compared with double precision or a stored answer; the greatest "
+            "error is %s of its bound.</li>\n",
+            text_count(results, "timed result").text, results == 1 ? "was" : "were",
+            text_rough(worst).text);
 }
 
 static void write_implausible(const struct page *page)
 {
     const struct report *report = page->report;
 
-    for (size_t d = 0; d < report->num_devices; d++) {
-        size_t count = 0;
-        for (size_t p = 0; p < report->num_problems; p++) {
-            const struct record *record = report_record(report, d, p);
-            count += record != NULL && samples_median(&record->share) > MOST_PLAUSIBLE_SHARE;
-        }
-        if (count > 0)
+    for (size_t d = 0; d < report->num_devices; d++)
+        if (report->devices[d].run->peaks.exceeded)
             fprintf(page->out,
-                    "<li>On %s %s more than 100&nbsp;%% of the roof: the measured peak is too low "
-                    "there, or caches helped.</li>\n",
-                    text_escaped(report->devices[d].label.text).text,
-                    count == 1 ? "1 problem reached"
-                               : text_count(count, "problem").text /* followed by the verb */);
-    }
+                    "<li>On %s a share is clearly over 100&nbsp;%%: the measured peak is too low, "
+                    "and shares mean nothing there.</li>\n",
+                    text_escaped(report->devices[d].label.text).text);
 }
 
 void report_trust(struct page *page)
@@ -130,6 +148,8 @@ void report_trust(struct page *page)
         if (report->devices[d].measured)
             write_noise(page, &report->devices[d]);
     }
+    for (size_t d = 0; d < report->num_devices; d++)
+        write_missing(page, d);
     write_correctness(page);
     write_implausible(page);
     for (size_t n = 0; n < report->num_names; n++)
