@@ -70,6 +70,16 @@ static bool make_set(const struct clblast *c, struct set *set, struct message *w
            (set->o = make_buffer(c, data->o_bytes, NULL, why)) != NULL;
 }
 
+/* CLBlast's GEMV multiplies what was there by 0: a NaN would stay one. */
+static bool clear(const struct clblast *c, cl_mem buffer, size_t bytes, struct message *why)
+{
+    const unsigned char zero = 0;
+    const cl_int err =
+        clEnqueueFillBuffer(c->target.queue, buffer, &zero, 1, 0, bytes, 0, NULL, NULL);
+
+    return err == CL_SUCCESS || message_set(why, "clEnqueueFillBuffer failed with %d", err);
+}
+
 /* The scores of a step take no more than a quarter of the device's memory. Where keys are hidden,
  * rows are taken in blocks, eight for a matrix, so that most of what is hidden is left out. */
 static bool make_steps(struct clblast *c, struct message *why)
@@ -85,8 +95,9 @@ static bool make_steps(struct clblast *c, struct message *why)
 
     if (!steps_make(&c->steps, c->data, &limits, why))
         return false;
-    c->scores = make_buffer(c, c->steps.most_scores * value_bytes(p->dtype), NULL, why);
-    return c->scores != NULL;
+    const size_t score_bytes = c->steps.most_scores * value_bytes(p->dtype);
+    c->scores = make_buffer(c, score_bytes, NULL, why);
+    return c->scores != NULL && clear(c, c->scores, score_bytes, why);
 }
 
 static enum peer_status open_problem(void *self, const struct problem_data *data, size_t copies,
@@ -98,11 +109,11 @@ static enum peer_status open_problem(void *self, const struct problem_data *data
 
     c->data = data;
     if (p->dtype == CLATTN_BF16) {
-        message_set(why, "CLBlast has no bf16");
+        message_set(why, "it has no bf16");
         return PEER_UNSUPPORTED;
     }
     if (p->dtype == CLATTN_F16 && !c->target.info->fp16) {
-        message_set(why, "CLBlast needs cl_khr_fp16 for f16, which this device has not");
+        message_set(why, "it needs cl_khr_fp16 for f16, which this device has not");
         return PEER_UNSUPPORTED;
     }
     c->sets = calloc(copies, sizeof *c->sets);
@@ -260,6 +271,8 @@ static CLBlastStatusCode multiply_values(struct clblast *c, const struct step *s
 static bool enqueue_set(struct clblast *c, const struct set *set, cl_event *end,
                         struct message *why)
 {
+    if (c->by_vectors && !clear(c, set->o, c->data->o_bytes, why))
+        return false;
     for (size_t n = 0; n < c->steps.count; n++) {
         const struct step *step = &c->steps.step[n];
         const struct operands x = operands_of(c, set, step);

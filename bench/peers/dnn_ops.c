@@ -36,9 +36,18 @@ static void forget(dnnl_memory_desc_t description)
     dnnl_memory_desc_destroy(description);
 }
 
-static dnnl_status_t append_eltwise(dnnl_post_ops_t list, dnnl_alg_kind_t kind, float alpha)
+static dnnl_status_t append_linear(dnnl_post_ops_t list, float factor)
 {
-    return dnnl_post_ops_append_eltwise(list, kind, alpha, 0.0f);
+    return dnnl_post_ops_append_eltwise(list, dnnl_eltwise_linear, factor, 0.0f);
+}
+
+enum { TANH_POST_OPS = 2 };
+
+static dnnl_status_t append_tanh(dnnl_post_ops_t list, float factor)
+{
+    const dnnl_status_t status = dnnl_post_ops_append_eltwise(list, dnnl_eltwise_tanh, 0.0f, 0.0f);
+
+    return status == dnnl_success ? append_linear(list, factor) : status;
 }
 
 static dnnl_status_t plan_product(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, described a,
@@ -74,9 +83,17 @@ static void forget(dnnl_memory_desc_t description)
     (void)description; /* Owns nothing. */
 }
 
-static dnnl_status_t append_eltwise(dnnl_post_ops_t list, dnnl_alg_kind_t kind, float alpha)
+static dnnl_status_t append_linear(dnnl_post_ops_t list, float factor)
 {
-    return dnnl_post_ops_append_eltwise(list, 1.0f, kind, alpha, 0.0f);
+    return dnnl_post_ops_append_eltwise(list, 1.0f, dnnl_eltwise_linear, factor, 0.0f);
+}
+
+/* In one: 2.6.3 takes a second linear post-op for the first. */
+enum { TANH_POST_OPS = 1 };
+
+static dnnl_status_t append_tanh(dnnl_post_ops_t list, float factor)
+{
+    return dnnl_post_ops_append_eltwise(list, factor, dnnl_eltwise_tanh, 0.0f, 0.0f);
 }
 
 static dnnl_status_t plan_product(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, described a,
@@ -117,11 +134,9 @@ static dnnl_status_t make_post_ops(dnnl_post_ops_t *list, const struct dnn_finis
     dnnl_memory_desc_t addend;
 
     if (status == dnnl_success && scaling(finish) != 1.0f)
-        status = append_eltwise(*list, dnnl_eltwise_linear, scaling(finish));
+        status = append_linear(*list, scaling(finish));
     if (status == dnnl_success && finish->softcap > 0.0f)
-        status = append_eltwise(*list, dnnl_eltwise_tanh, 0.0f);
-    if (status == dnnl_success && finish->softcap > 0.0f)
-        status = append_eltwise(*list, dnnl_eltwise_linear, finish->softcap);
+        status = append_tanh(*list, finish->softcap);
     if (status != dnnl_success || finish->addend == NULL)
         return status;
     status = describe(&addend, finish->addend);
@@ -204,7 +219,7 @@ dnnl_status_t dnn_product_open(struct dnn_op *op, dnnl_engine_t engine, const st
         status = make_memory(op, DNN_OTHER, engine, b);
     if (status == dnnl_success && finish->addend != NULL)
         status = make_memory(op, DNN_ADDEND, engine, finish->addend);
-    op->addend_place = (scaling(finish) != 1.0f) + (finish->softcap > 0.0f ? 2 : 0);
+    op->addend_place = (scaling(finish) != 1.0f) + (finish->softcap > 0.0f ? TANH_POST_OPS : 0);
     if (status == dnnl_success)
         status = make_memory(op, DNN_RESULT, engine, c);
     if (attributes != NULL)

@@ -241,13 +241,13 @@ static enum peer_status build(void *self, struct message *why)
     if (status == dnnl_success)
         return PEER_DONE;
     if (status == dnnl_unimplemented) {
-        message_set(why, "oneDNN has no matmul or softmax for %s on this CPU",
+        message_set(why, "it has no matmul or softmax for %s on this CPU",
                     c->data->problem.dtype == CLATTN_F16    ? "f16"
                     : c->data->problem.dtype == CLATTN_BF16 ? "bf16"
                                                             : "these shapes");
         return PEER_UNSUPPORTED;
     }
-    message_set(why, "oneDNN makes no primitives for this problem: status %d", (int)status);
+    message_set(why, "it makes no primitives for this problem: status %d", (int)status);
     return PEER_FAILED;
 }
 

@@ -307,12 +307,12 @@ static enum peer_status open_problem(void *self, const struct problem_data *data
 
     c->data = data;
     if (p->dtype != CLATTN_F32) {
-        message_set(why, "OpenBLAS multiplies no f16 and no bf16 into f32 here");
+        message_set(why, "its products are of f32 alone");
         return PEER_UNSUPPORTED;
     }
     if (p->seq_kv > INT_MAX || p->heads * p->seq_q > INT_MAX || p->dim_qk > INT_MAX ||
         p->dim_v > INT_MAX) {
-        message_set(why, "OpenBLAS counts rows and columns in 31 bits");
+        message_set(why, "it counts rows and columns in 31 bits");
         return PEER_UNSUPPORTED;
     }
     if (!make_sets(c, copies)) {
