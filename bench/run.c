@@ -72,6 +72,8 @@ static void print_workloads(void)
 {
     for (const struct workload *w = workloads; w->name != NULL; w++) {
         printf("%s: %s\n", w->name, w->meaning);
+        if (w->source != NULL)
+            printf("  # %s\n", w->source);
         for (size_t n = 0; w->problems[n] != NULL; n++)
             printf("  %s\n", w->problems[n]);
     }

@@ -170,8 +170,33 @@ static void describe(struct run *run)
 
     device->info = *run->target.info;
     device->index = find_index(&run->target);
+}
+
+/* Once the device is open. False if anything of ours failed or was wrong. */
+static bool measure(struct run *run, const struct items *items)
+{
+    struct device_run *device = run->device;
+    struct message why;
+
+    describe(run);
+    if (!save(run)) /* rather now than after an hour */
+        return false;
+    if (!peaks_open(&run->peaks, &run->target, &why)) {
+        message_set(&device->failed, "%.500s", why.text);
+        save(run);
+        return false;
+    }
     memcpy(device->peaks.form, run->peaks.form, sizeof device->peaks.form);
     memcpy(device->peaks.form_half, run->peaks.form_half, sizeof device->peaks.form_half);
+    outlook_update(&run->outlook, "starting other libraries", 0.0, 0.0);
+    run_peers_open(&run->peers, &run->settings->peers, device);
+    const bool ok = run_items(run, items);
+    run_peers_close(&run->peers);
+    peaks_close(&run->peaks);
+    read_load(device->load);
+    if (run_has_table(run->settings))
+        table_footer(device);
+    return save(run) && ok && device->failed.text[0] == '\0';
 }
 
 bool run_device(const struct run_settings *settings, const struct items *items,
@@ -179,7 +204,6 @@ bool run_device(const struct run_settings *settings, const struct items *items,
 {
     struct run run = {.settings = settings, .results = results};
     struct message why;
-    bool ok = false;
 
     open_outlook(&run, items);
     if (!target_open(&run.target, settings->device, &why))
@@ -191,22 +215,9 @@ bool run_device(const struct run_settings *settings, const struct items *items,
         target_close(&run.target);
         return run_complain(&run, "no memory for the results");
     }
-    if (peaks_open(&run.peaks, &run.target, &why)) {
-        describe(&run);
-        outlook_update(&run.outlook, "starting other libraries", 0.0, 0.0);
-        run_peers_open(&run.peers, &settings->peers, run.device);
-        ok = run_items(&run, items);
-        run_peers_close(&run.peers);
-        peaks_close(&run.peaks);
-    } else {
-        describe(&run);
-        message_set(&run.device->failed, "%.500s", why.text);
-    }
-    read_load(run.device->load);
-    if (run_has_table(settings))
-        table_footer(run.device);
-    else if (run.device->failed.text[0] != '\0')
+    const bool ok = measure(&run, items);
+    if (run.device->failed.text[0] != '\0')
         run_complain(&run, run.device->failed.text);
     target_close(&run.target);
-    return save(&run) && ok && run.device->failed.text[0] == '\0';
+    return ok;
 }

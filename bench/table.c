@@ -273,11 +273,6 @@ void table_footer(const struct device_run *run)
     print_peers(run);
     fputs(legend, stdout);
     print_doubts(run);
-    if (run->failed.text[0] != '\0') {
-        begin_colour(red);
-        table_wrap(stdout, run->failed.text, 0);
-        end_colour();
-    }
     if (run->interrupted)
         printf("interrupted: what was measured by then is above\n");
     fflush(stdout);

@@ -269,6 +269,16 @@ Test(bench_run, filters_by_workload_and_by_text) {
     json_decref(object);
 }
 
+Test(bench_run, where_results_cannot_go_nothing_is_measured) {
+    char text[4096];
+
+    const int status =
+        bench_run(FAST "--peers none --json /nonexistent/run.json " SMALL, text, sizeof text);
+    cr_assert(eq(int, status, 1));
+    check_has(text, "/nonexistent/run.json: the results cannot be written");
+    cr_assert(strstr(text, "clattn  ") == NULL, "%s", text);
+}
+
 /* ---- being ended ------------------------------------------------------------------------------- */
 
 struct child {
