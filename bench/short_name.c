@@ -12,14 +12,14 @@ static const char *const ends[] = {" (", "@", ",", " Graphics"};
 /* The device's own name, cleaned, as much as fits whole words. */
 static void clean(const char *name, char *text, size_t bytes)
 {
-    size_t length = 0, limit = strlen(name);
+    size_t length = 0, at = 0, limit = strlen(name);
 
     for (size_t n = 0; n < sizeof ends / sizeof *ends; n++) {
         const char *end = strstr(name, ends[n]);
         if (end != NULL && end != name && (size_t)(end - name) < limit)
             limit = (size_t)(end - name);
     }
-    for (size_t at = 0; at < limit && length + 1 < bytes;) {
+    while (at < limit && length + 1 < bytes) {
         size_t skip = 0;
         for (size_t n = 0; n < sizeof noise / sizeof *noise && skip == 0; n++)
             if (strncmp(name + at, noise[n], strlen(noise[n])) == 0)
@@ -28,11 +28,12 @@ static void clean(const char *name, char *text, size_t bytes)
             text[length++] = name[at];
         at += skip > 0 ? skip : 1;
     }
+    while (at < limit && name[at] != ' ' && length > 0 && memchr(text, ' ', length) != NULL &&
+           text[length - 1] != ' ')
+        length--; /* half a word */
     while (length > 0 && text[length - 1] == ' ')
         length--;
     text[length] = '\0';
-    if (length + 1 == bytes && strrchr(text, ' ') != NULL) /* cut: the last word may be half */
-        *strrchr(text, ' ') = '\0';
 }
 
 /* Where many implementations run on one processor, they are what tells devices apart. */

@@ -215,13 +215,16 @@ Test(fleet, silence_ends_a_child) {
     struct crew crew;
 
     open_crew(&crew);
-    add_device(&crew, "hangs", 1, "echo tiny: sample 3 >&3; " WORK "sleep 50 & wait");
+    add_device(&crew, "hangs", 1,
+               "echo tiny: sample 3 >&3; " WORK
+               "trap 'echo told > $d/told; exit' TERM; sleep 50 & wait");
     add_device(&crew, "clings", 1, "trap '' TERM; sleep 50 & while :; do sleep 1; done");
     add_device(&crew, "good", 1, WORK);
     crew.fleet.silence = SHORT;
     cr_assert(not(run_crew(&crew)));
     check_device(&crew, 0, "hangs", 1,
                  "gave no sign of life for 2 s while it did 'tiny: sample 3'");
+    check_file(&crew, "told", "told\n");
     check_device(&crew, 1, "clings", 0, "gave no sign of life for 2 s and was ended");
     check_device(&crew, 2, "good", 1, "");
     close_crew(&crew);
@@ -264,11 +267,12 @@ Test(fleet, second_interrupt_kills) {
     open_crew(&crew);
     add_device(&crew, "stubborn", 1,
                "trap '' INT TERM; " WORK "kill -INT $PPID; sleep 0.3; "
-               "kill -TERM $PPID; sleep 50");
+               "kill -TERM $PPID; sleep 50; echo late > $d/late");
     add_device(&crew, "next", 1, WORK);
     cr_assert(not(run_crew(&crew)));
     cr_assert(eq(sz, crew.results.count, 1));
     check_device(&crew, 0, "stubborn", 1, "");
+    check_file(&crew, "late", "");
     cr_expect(crew.results.devices[0].interrupted);
     close_crew(&crew);
 }

@@ -135,11 +135,48 @@ Test(outlook, fits_the_terminal) {
     }
 }
 
+Test(outlook, keeps_the_last_column_free) {
+    char what[] = "0123456789012345678901234567890";
+
+    for (size_t length = sizeof what - 1; length > 20; length--) {
+        struct outlook outlook;
+        struct screen screen;
+        what[length] = '\0';
+        open_screen(&screen, 40);
+        outlook_open(&outlook, screen.program, false, 1, 1.0);
+        outlook_update(&outlook, what, 1.0, 0.0);
+        const size_t all = strlen("  0%  1/1 ") + length;
+        cr_expect(eq(sz, check_line(look(&screen)), all < 39 ? all : 39), "%zu: '%s'", length,
+                  screen.text);
+        close_screen(&screen);
+    }
+}
+
+/* Without a second of work, or a fiftieth of it, the time left is anybody's guess. */
+Test(outlook, guesses_no_time) {
+    static const struct {
+        double elapsed, part;
+        bool guesses;
+    } cases[] = {{0.5, 0.5, false}, {60.0, 0.01, false}, {60.0, 0.03, true}, {2.0, 0.5, true}};
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        struct outlook outlook;
+        struct screen screen;
+        open_screen(&screen, 80);
+        outlook_open(&outlook, screen.program, false, 1, 1.0);
+        outlook.begin = timing_clock() - cases[n].elapsed;
+        outlook_update(&outlook, "bert", 1.0, cases[n].part);
+        const bool guesses = strstr(look(&screen), " left ") != NULL;
+        cr_expect(guesses == cases[n].guesses, "case %zu: '%s'", n, screen.text);
+        close_screen(&screen);
+    }
+}
+
 Test(outlook, shows_no_half_characters) {
     struct outlook outlook;
     struct screen screen;
 
-    for (unsigned short columns = 20; columns < 26; columns++) {
+    for (unsigned short columns = 11; columns < 26; columns++) {
         open_screen(&screen, columns);
         outlook_open(&outlook, screen.program, false, 1, 1.0);
         outlook_update(&outlook, "\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\033[31m\xe2\x82\xac", 1.0,

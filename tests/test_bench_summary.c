@@ -40,17 +40,22 @@ Test(short_name, tells_devices_apart) {
     } devices[] = {
         {POCL, "pthread-skylake-avx512-Intel(R) Xeon(R)", "PoCL pthread", CL_DEVICE_TYPE_CPU},
         {POCL, "basic-Intel(R) Xeon(R) Processor", "PoCL basic", CL_DEVICE_TYPE_CPU},
-        {"Intel(R) OpenCL", "Intel(R) Xeon(R) Processor @ 2.1GHz", "Intel OpenCL", CL_DEVICE_TYPE_CPU},
+        {"Intel(R) OpenCL", "Intel(R) Xeon(R) Processor @ 2.1GHz", "Intel OpenCL",
+         CL_DEVICE_TYPE_CPU},
         {"rusticl", "llvmpipe (LLVM 15.0.6, 256 bits)", "llvmpipe", CL_DEVICE_TYPE_CPU},
         {"NVIDIA CUDA", "NVIDIA GeForce RTX 4090", "GeForce RTX 4090", CL_DEVICE_TYPE_GPU},
         {"Intel(R) OpenCL Graphics", "Intel(R) Arc(TM) A770 Graphics", "Intel Arc A770",
          CL_DEVICE_TYPE_GPU},
         {"A", "Some Very Long-winded Accelerator Of A Name", "Some Very Long-winded",
          CL_DEVICE_TYPE_ACCELERATOR},
-        {"A", "Twin", "Twin #7", CL_DEVICE_TYPE_GPU},
-        {"A", "Twin", "Twin #8", CL_DEVICE_TYPE_GPU},
-        {"A", "AVeryLongNameInOneWordOfATwin", "AVeryLongNameInOneW #9", CL_DEVICE_TYPE_GPU},
-        {"A", "AVeryLongNameInOneWordOfATwin", "AVeryLongNameInOne #10", CL_DEVICE_TYPE_GPU},
+        {"A", "Some Very Longish Accelerator", "Some Very Longish", CL_DEVICE_TYPE_GPU},
+        {"A", "Some Accelerator of 22", "Some Accelerator of 22", CL_DEVICE_TYPE_GPU},
+        {"A", "Fine Accelerator of 22 or more", "Fine Accelerator of 22", CL_DEVICE_TYPE_GPU},
+        {"A", "AVeryLongNameOfOneWordAlone", "AVeryLongNameOfOneWord", CL_DEVICE_TYPE_GPU},
+        {"A", "Twin", "Twin #11", CL_DEVICE_TYPE_GPU},
+        {"A", "Twin", "Twin #12", CL_DEVICE_TYPE_GPU},
+        {"A", "AVeryLongNameInOneWordOfATwin", "AVeryLongNameInOne #13", CL_DEVICE_TYPE_GPU},
+        {"A", "AVeryLongNameInOneWordOfATwin", "AVeryLongNameInOne #14", CL_DEVICE_TYPE_GPU},
         {"A", "", "device", CL_DEVICE_TYPE_GPU},
     };
     enum { COUNT = sizeof devices / sizeof *devices };
@@ -332,12 +337,12 @@ Test(csv, hostile_texts) {
     example_begin(&results);
     struct device_run *run = example_device(&results, "=HYPERLINK(\"x\",\"y\")", "a \"b\", c\r\nd");
     strcpy(run->info.driver_version, "\x1b[2J,");
-    solve(run, "@bert", "+1", 1e-3);
+    solve(run, "@b\"ert", "+1", 1e-3);
     write_and_parse(&results, &table);
     check_field(&table, 1, "device", "'=HYPERLINK(\"x\",\"y\")");
     check_field(&table, 1, "platform", "a \"b\", c\r\nd");
     check_field(&table, 1, "driver", "?[2J,");
-    check_field(&table, 1, "workload", "'@bert");
+    check_field(&table, 1, "workload", "'@b\"ert");
     check_field(&table, 1, "problem", "'+1");
     results_free(&results);
 }
