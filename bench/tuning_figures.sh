@@ -12,7 +12,7 @@
 #   --build DIR        where clattn-tune and clattn-bench were built (build)
 #   --work DIR         keeps caches and steps there (a new directory); what is done is not repeated,
 #                      so an interrupted run goes on where it was
-#   --workload NAME    standard
+#   --workload NAME    tuning
 #   --budget B         of each of the two tunings, as clattn-tune takes it (60s)
 #   --reference B      of the long search (60m)
 #   --strategy S       of the long search (exhaustive, which a search of a day ends)
@@ -22,7 +22,7 @@ set -eu
 
 build=build
 work=
-workload=standard
+workload=tuning
 budget=60s
 reference=60m
 strategy=exhaustive

@@ -18,7 +18,7 @@ ParameterizedTestParameters(tune_commands, exits_with) {
         {"--help", 0, "Usage: clattn-tune"},
         {"-h", 0, "On new hardware"},
         {"--version", 0, "clattn-tune "},
-        {"--workload list", 0, "standard"},
+        {"--workload list", 0, "tuning"},
         {"nonsense", 2, "there is no command 'nonsense'"},
         {"--nonsense", 2, "there is no option '--nonsense'"},
         {"-x", 2, "there is no option '-x'"},
@@ -35,7 +35,9 @@ ParameterizedTestParameters(tune_commands, exits_with) {
         {"--seed 99999999999999999999", 2, "--seed cannot be"},
         {"--strategy nonsense", 2, "--strategy cannot be 'nonsense'"},
         {"--problem 'fwd f32'", 2, "'fwd f32' is no problem"},
-        {"--workload nonsense", 2, "there is no workload 'nonsense'"},
+        {"--workload nonsense", 2, "there is no workload 'nonsense' and no such file"},
+        {"--workload /tmp", 2, "/tmp cannot be read: Is a directory"},
+        {"--workload /dev/null", 2, "/dev/null holds no problem"},
         {"--again something", 2, "'something' is neither a command nor an option"},
         {"--quiet=3", 2, "there is no option '--quiet=3'"},
         {"--record /nonexistent/file", 1, "/nonexistent/file cannot be written"},
@@ -107,6 +109,31 @@ static int in_folder(struct tune_run *run, const char *format)
 
     snprintf(arguments, sizeof arguments, format, run->folder, run->folder, run->folder);
     return tune_run(run, TUNE_PROGRAM, arguments);
+}
+
+/* A file of problems is read before a device is looked for. */
+Test(tune_commands, takes_a_file_of_problems) {
+    static const struct {
+        const char *lines;
+        int status;
+        const char *says;
+    } cases[] = {
+        {"# mine\n" SMALL "\nencoder: " SMALL " causal=tl\n", 1, "by 'nowhere'"},
+        {SMALL "\nfwd f32 q3\n", 2, "mine.txt, line 2: 'fwd f32 q3' is no problem"},
+    };
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        struct tune_run run;
+        tune_run_open(&run);
+        FILE *file = fopen(tune_path(&run, "mine.txt"), "w");
+        cr_assert(file != NULL);
+        fputs(cases[n].lines, file);
+        fclose(file);
+        cr_assert(in_folder(&run, "--device nowhere --workload %s/mine.txt") == cases[n].status,
+                  "%s", run.text);
+        cr_assert(tune_says(&run, cases[n].says), "%s", run.text);
+        tune_run_close(&run);
+    }
 }
 
 /* One tuning, whose results then go through all commands. */

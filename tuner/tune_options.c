@@ -1,5 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* access */
 #include "tune_options.h"
+#include "../bench/problem_file.h"
 #include "../bench/workloads.h"
 #include "commands.h"
 #include "worker_builders.h"
@@ -31,7 +32,9 @@ const char tune_help[] =
     "                    CLATTN_DEVICE, else the first GPU, else the first accelerator or CPU\n"
     "  --problem LINE    what to tune for, such as \"fwd f16 b1 h32/8 q1024 k4096 d128 "
     "causal=br\"\n"
-    "  --workload NAME   a list of problems; default 'standard'; 'list' names them all\n"
+    "  --workload NAME   a list of problems; default 'tuning'; 'list' names them all; or a file "
+    "of\n"
+    "                    yours with a problem a line\n"
     "  --budget N        configurations to try, or with 's' or 'm' the time for all problems\n"
     "                    together; default 60s\n"
     "  --again           also what was tuned before\n"
@@ -82,45 +85,67 @@ bool tune_problem_parse(const char *program, const char *line, clattn_problem *p
     return false;
 }
 
-static bool add_problem(struct tune_options *options, const char *line)
+static bool add_problem(struct tune_options *options, const clattn_problem *problem)
 {
-    clattn_problem problem;
-
-    if (!tune_problem_parse("clattn-tune", line, &problem))
-        return false;
     clattn_problem *grown = realloc(options->problems, (options->num_problems + 1) * sizeof *grown);
+
     if (!grown) {
         fputs("clattn-tune: there is no memory for the problems\n", stderr);
         return false;
     }
     options->problems = grown;
-    options->problems[options->num_problems++] = problem;
+    options->problems[options->num_problems++] = *problem;
     return true;
+}
+
+static bool add_line(struct tune_options *options, const char *line)
+{
+    clattn_problem problem;
+
+    return tune_problem_parse("clattn-tune", line, &problem) && add_problem(options, &problem);
+}
+
+static bool add_file(struct tune_options *options, const char *path)
+{
+    struct problem_file file;
+    struct message why;
+    bool ok = problem_file_read(&file, path, &why);
+
+    if (!ok)
+        fprintf(stderr, "clattn-tune: %s\n", why.text);
+    for (size_t n = 0; ok && n < file.count; n++)
+        ok = add_problem(options, &file.line[n].problem);
+    problem_file_free(&file);
+    return ok;
 }
 
 static void list_workloads(void)
 {
     for (const struct workload *w = workloads; w->name; w++)
-        printf("%-24s %s\n", w->name, w->meaning);
+        printf("%-22s %s\n", w->name, w->meaning);
 }
 
 static enum tune_action add_workload(struct tune_options *options, const char *name)
 {
     const struct workload *workload = workload_find(name);
+    bool ok = true;
 
     if (strcmp(name, "list") == 0) {
         list_workloads();
         return TUNE_DONE;
     }
-    if (!workload) {
-        fprintf(stderr, "clattn-tune: there is no workload '%s'; --workload list names them\n",
+    if (!workload && access(name, F_OK) == 0) {
+        ok = add_file(options, name);
+    } else if (!workload) {
+        fprintf(stderr,
+                "clattn-tune: there is no workload '%s' and no such file; --workload list names "
+                "them\n",
                 name);
-        return TUNE_USAGE;
+        ok = false;
     }
-    for (size_t n = 0; workload->problems[n]; n++)
-        if (!add_problem(options, workload->problems[n]))
-            return TUNE_USAGE;
-    return TUNE_RUN;
+    for (size_t n = 0; workload && ok && workload->problems[n]; n++)
+        ok = add_line(options, workload->problems[n]);
+    return ok ? TUNE_RUN : TUNE_USAGE;
 }
 
 /* A whole number with nothing after it. */
@@ -291,7 +316,7 @@ static enum tune_action parse_words(int argc, char **argv, struct tune_options *
             tune_option_usage("clattn-tune", word, argv);
             action = TUNE_USAGE;
         } else if (word == PROBLEM) {
-            action = add_problem(options, optarg) ? TUNE_RUN : TUNE_USAGE;
+            action = add_line(options, optarg) ? TUNE_RUN : TUNE_USAGE;
         } else if (word == WORKLOAD) {
             action = add_workload(options, optarg);
         } else if (!take(word, optarg, options)) {
@@ -317,7 +342,7 @@ enum tune_action tune_options_parse(int argc, char **argv, struct tune_options *
         return TUNE_USAGE;
     }
     if (action == TUNE_RUN && options->num_problems == 0)
-        action = add_workload(options, "standard");
+        action = add_workload(options, "tuning");
     if (action == TUNE_RUN && !(can_write(options->json_file) && can_write(options->record_file) &&
                                 can_write(options->t4_file)))
         action = TUNE_FAILED;
