@@ -14,6 +14,7 @@
 #define FEWEST_SAMPLES 3
 #define SLOW_SECONDS 1.0 /* From here on an execution gets fewer. */
 #define MOST_PLAUSIBLE_SHARE 1.02
+#define SAMPLING_PART 0.85      /* Of a problem's time; the rest is for its first call. */
 #define FIRST_CALL_SECONDS 60.0 /* For compiling, besides what an execution may take. */
 
 /* A problem while it is measured. */
@@ -250,7 +251,7 @@ static void measure(struct race *race, struct message *why)
     contest_warm_up(contest);
     const size_t wanted = samples_wanted(race);
     for (size_t n = 0; n < wanted && contest_goes_on(contest); n++) {
-        show_progress(race, (double)n / (double)wanted);
+        show_progress(race, SAMPLING_PART * (double)n / (double)wanted);
         if (!contest_round(contest, why))
             break;
         add_share(race);
@@ -287,7 +288,7 @@ static bool any_timed(const struct record *record)
 
 static void tick(void *user)
 {
-    show_progress(user, 1.0);
+    show_progress(user, SAMPLING_PART);
 }
 
 static void measure_first_call(struct race *race)
