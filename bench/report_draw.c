@@ -26,7 +26,7 @@ struct canvas canvas_new(FILE *script, bool narrow)
 {
     return (struct canvas){.script = script,
                            .narrow = narrow,
-                           .width = narrow ? 340.0 : 1120.0,
+                           .width = narrow ? 330.0 : 1120.0,
                            .font = narrow ? 13.0 : 14.0};
 }
 

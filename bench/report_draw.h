@@ -4,7 +4,7 @@
 
 #include "report.h"
 
-/* Each chart is drawn twice: 1120 wide for screens and paper, 340 wide for phones. */
+/* Each chart is drawn twice: 1120 wide for screens and paper, 330 wide for phones. */
 struct canvas {
     FILE *script;
     bool narrow;
