@@ -3,7 +3,7 @@
 #   build   compile the library and clattn-bench
 #   device  the CPU as an OpenCL device (PoCL), for machines without another
 #   test    what the tests need besides
-#   peers   libraries that clattn-bench compares with
+#   peers   libraries that clattn-bench compares with, and what draws its charts
 #   cpus    Mesa's OpenCL on the CPU, and what Intel's is fetched with (bench/drivers.sh)
 # As root, or with sudo. When nothing is missing it only looks; where there is no apt-get it names
 # the packages and goes on.
@@ -20,6 +20,13 @@ need() {
     "install ok installed") ;;
     *) missing="$missing $1" ;;
     esac
+}
+
+need_peers() {
+    need libclblast-dev
+    need libopenblas-dev
+    need libdnnl-dev
+    need gnuplot-nox gnuplot
 }
 
 for topic in "$@"; do
@@ -49,13 +56,13 @@ for topic in "$@"; do
         need libcriterion-dev
         need oclgrind oclgrind
         need pocl-opencl-icd
+        need_peers
+        # Elsewhere it is a snap, which apt-get cannot install in a container; the test then says so.
+        if grep -q '^ID=debian' /etc/os-release 2> /dev/null; then
+            need chromium chromium
+        fi
         ;;
-    peers)
-        need libclblast-dev
-        need libopenblas-dev
-        need libdnnl-dev
-        need gnuplot-nox gnuplot
-        ;;
+    peers) need_peers ;;
     cpus)
         need mesa-opencl-icd
         need python3 python3

@@ -92,6 +92,7 @@ for program in "$build"/test-gcc/tests/clattn_*tests; do
 done
 fuzz table tests/fuzz/table tests/data/store -dict=tests/fuzz/table.dict
 fuzz recording tests/fuzz/recording -dict=tests/fuzz/recording.dict
+fuzz results tests/fuzz/results -dict=tests/fuzz/results.dict
 run "examples, installed copy, Oclgrind" 900 \
     ctest --test-dir "$build/test-gcc" --output-on-failure --exclude-regex '^(tests|bench|tuner|tune)$'
 
