@@ -23,4 +23,15 @@ if ! "$build/bench/clattn-bench" devices > /dev/null 2>&1; then
     sh tests/packages.sh device
 fi
 echo
-exec "$build/bench/clattn-bench" run "$@" tests/data/minilm/*.safetensors
+# Other libraries and first calls are left to the commands below: they take minutes.
+"$build/bench/clattn-bench" run --peers none --no-first-call "$@" \
+    tests/data/minilm/*.safetensors || exit
+cat >&2 << END
+
+What next?
+  $build/bench/clattn-bench devices              what OpenCL finds here, for --device
+  $build/bench/clattn-bench run                  known models, beside other libraries
+  $build/bench/clattn-bench run --device all --workload standard --json mine.json
+  $build/bench/clattn-bench report mine.json -o mine.html
+  $build/tuner/clattn-tune                       makes it faster here, in a minute
+END
