@@ -1,6 +1,7 @@
 /* What clattn-bench is given to do, and what that costs at least. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "../bench/items.h"
+#include "../bench/peaks.h"
 #include "../bench/problem_file.h"
 #include "../bench/roof.h"
 #include "../bench/values.h"
@@ -243,6 +244,76 @@ Test(bench_roof, copies_cover_the_caches_where_memory_limits) {
                                  cases[n].gigabytes, cases[n].cover, cases[n].most),
                      cases[n].copies),
                   "case %zu", n);
+}
+
+/* ---- peaks -------------------------------------------------------------------------------- */
+
+/* The default device, made up to look like others. */
+Test(bench_peaks, forms_suit_the_device) {
+    static const struct {
+        cl_device_type type;
+        unsigned width;
+        cl_bool fp16;
+        unsigned lanes; /* Of all float forms, or 0 for several. */
+    } cases[] = {
+        {CL_DEVICE_TYPE_CPU, 16, CL_FALSE, 16},      {CL_DEVICE_TYPE_CPU, 8, CL_TRUE, 8},
+        {CL_DEVICE_TYPE_CPU, 4, CL_FALSE, 4},        {CL_DEVICE_TYPE_CPU, 1, CL_FALSE, 0},
+        {CL_DEVICE_TYPE_GPU, 1, CL_FALSE, 0},        {CL_DEVICE_TYPE_GPU, 4, CL_TRUE, 0},
+        {CL_DEVICE_TYPE_ACCELERATOR, 1, CL_TRUE, 0},
+    };
+    struct target target;
+    struct message why;
+
+    cr_assert(target_open(&target, "", &why), "%s", why.text);
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        struct peak_form forms[PEAK_MOST_FORMS];
+        clattn_device_info info = *target.info;
+        bool halves = false;
+        info.type = cases[n].type;
+        info.vector_width_float = cases[n].width;
+        info.fp16 = cases[n].fp16;
+        info.max_work_group_size = 128;
+        const size_t count = peak_form_list(forms, &info);
+        cr_assert(lt(sz, 0, count));
+        cr_assert(le(sz, count, PEAK_MOST_FORMS));
+        cr_assert(not(forms[0].half), "case %zu has none for f32", n);
+        for (size_t f = 0; f < count; f++) {
+            char text[64];
+            halves = halves || forms[f].half;
+            peak_form_describe(&forms[f], text);
+            cr_assert(lt(sz, strlen(text), 63), "%s", text);
+            cr_assert(eq(sz, forms[f].local, forms[f].alone ? 1 : 128), "%s", text);
+            cr_assert(forms[f].half || cases[n].lanes == 0 || forms[f].lanes == cases[n].lanes);
+            cr_assert(eq(sz, forms[f].global % forms[f].local, 0), "%s", text);
+        }
+        cr_assert(eq(int, halves, (int)cases[n].fp16), "case %zu", n);
+    }
+    target_close(&target);
+}
+
+/* Two samples of each, all of them positive and told in words. */
+Test(bench_peaks, the_default_device_has_them) {
+    struct target target;
+    struct peaks peaks;
+    struct message why;
+
+    cr_assert(target_open(&target, "", &why), "%s", why.text);
+    cr_assert(peaks_open(&peaks, &target, &why), "%s", why.text);
+    cr_assert(strstr(peaks.form, "(") != NULL);
+    cr_assert(eq(int, peaks.form_half[0] != '\0', (int)target.info->fp16));
+    cr_assert(lt(dbl, 1e6, peaks_read_bytes(&peaks)));
+    for (int n = 0; n < 2; n++) {
+        double value[4] = {0.0, 0.0, 0.0, 1.0};
+        cr_assert(peaks_fma(&peaks, 0.0, &value[0], &why), "%s", why.text);
+        cr_assert(peaks_read(&peaks, &value[1], &why), "%s", why.text);
+        cr_assert(peaks_copy(&peaks, &value[2], &why), "%s", why.text);
+        if (target.info->fp16)
+            cr_assert(peaks_fma_half(&peaks, 0.0, &value[3], &why), "%s", why.text);
+        for (int v = 0; v < 4; v++)
+            cr_assert(lt(dbl, 0.0, value[v]), "peak %d", v);
+    }
+    peaks_close(&peaks);
+    target_close(&target);
 }
 
 /* ---- workloads ---------------------------------------------------------------------------- */
