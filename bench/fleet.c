@@ -3,6 +3,7 @@
 #include "fleet_child.h"
 #include "fleet_devices.h"
 #include "fleet_summary.h"
+#include "terminal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -147,6 +148,13 @@ static void announce(const struct fleet_devices *devices, size_t n)
             devices->device[n].info.name);
 }
 
+/* A child that crashed has left its line of progress on the screen. */
+static void complain(const struct device_run *run)
+{
+    fprintf(stderr, "%sclattn-bench run: %.60s: %s\n", ca_terminal(stderr) ? "\r\033[K" : "",
+            run->info.name, run->failed.text);
+}
+
 static void save(const struct fleet *fleet, const struct run_results *results)
 {
     struct message why;
@@ -169,7 +177,7 @@ static bool run_devices(const struct fleet *fleet, const struct fleet_devices *d
         const struct device_run *run =
             results->count > 0 ? &results->devices[results->count - 1] : NULL;
         if (run != NULL && run->failed.text[0] != '\0')
-            fprintf(stderr, "clattn-bench run: %.60s: %s\n", run->info.name, run->failed.text);
+            complain(run);
         save(fleet, results);
     }
     return ok && fleet_interrupts() == 0;
