@@ -5,7 +5,8 @@
 #   log, devices.json, verify.txt, results.json, results.csv, report.html, store/
 # A step that fails does not keep the others from running; the last lines say which did.
 #   --device SEL     the device, as clattn-bench devices counts them (default: the one clattn takes)
-#   --workload W     what is timed (default standard)
+#   --workload W     what is tuned and timed: a workload's name, a file of problems, or a problem
+#                    (default standard)
 #   --budget TIME    for clattn-tune (default 10m)
 #   --data FOLDER    the test data (default tests/data)
 #   --programs DIR   builds nothing: clattn-bench and clattn-tune are in DIR
@@ -199,7 +200,11 @@ verify() {
 
 step "devices" devices || { printf '\n== summary\n%s' "$summary"; exit 1; }
 step "verify" verify "$@"
-step "tune" "$tune" "$@" --budget "$budget"
+case $workload in
+*" "*) what=--problem ;;
+*) what=--workload ;;
+esac
+step "tune" "$tune" "$@" --budget "$budget" "$what" "$workload"
 step "run" "$bench" run "$@" --workload "$workload" --json "$dir/results.json" --csv "$dir/results.csv"
 [ ! -s "$dir/results.json" ] || step "report" "$bench" report "$dir/results.json" -o "$dir/report.html"
 printf '\n== summary\n%s%s\n' "$summary" "all of it is in $dir" | tee -a "$dir/log"
