@@ -29,7 +29,11 @@ static int more_wins(const void *left, const void *right)
 {
     const struct winner *a = left, *b = right;
 
-    return (a->wins < b->wins) - (a->wins > b->wins);
+    if (a->wins != b->wins)
+        return a->wins < b->wins ? 1 : -1;
+    if (a->name != b->name)
+        return a->name > b->name ? 1 : -1;
+    return (a->device > b->device) - (a->device < b->device);
 }
 
 /* The fastest of all on this problem; false if nothing was timed. */
@@ -158,7 +162,7 @@ void report_ranking(const struct page *page)
             continue;
         fprintf(page->out, "%s<b>%s times</b> as fast as %s (%s to %s)", comma(others, devices - 1),
                 text_number(spread.mean).text, text_escaped(report->devices[d].label.text).text,
-                text_number(spread.low).text, text_number(spread.high).text);
+                text_rough(spread.low).text, text_rough(spread.high).text);
         others++;
     }
     fprintf(page->out, ". It was first for %zu of them.", first_places(report, best));

@@ -108,7 +108,7 @@ static void write_tuning(const struct page *page)
                 "<p>Where tuning chose another configuration (%s), clattn is <b>%s times</b> as "
                 "fast as untuned by the geometric mean (%s to %s).</p>\n",
                 text_count(all.count, "result").text, text_number(all.mean).text,
-                text_number(all.low).text, text_number(all.high).text);
+                text_rough(all.low).text, text_rough(all.high).text);
 }
 
 static int ascending(const void *left, const void *right)
