@@ -204,7 +204,7 @@ static json_t *say(struct ca_process *process, const char *line)
     cr_assert(write(process->requests, line, strlen(line)) == (ssize_t)strlen(line));
     cr_assert(write(process->requests, "\n", 1) == 1);
     process->asked = true;
-    cr_assert(ca_process_answer(process, 60.0, for_ever, NULL, &answer, &how) == CA_ANSWERED,
+    cr_assert(ca_process_answer(process, 110.0, for_ever, NULL, &answer, &how) == CA_ANSWERED,
               "%s: it %s", line, how.text);
     return answer;
 }

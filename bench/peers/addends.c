@@ -63,7 +63,7 @@ static const struct addend *find_equal(const struct addends *addends, const stru
 }
 
 static bool make_one(struct addends *addends, const struct problem_data *data,
-                     const struct steps *steps, size_t n, struct message *why)
+                     const struct steps *steps, size_t n, size_t spare, struct message *why)
 {
     const clattn_problem *p = &data->problem;
     const struct step *step = &steps->step[n];
@@ -80,13 +80,13 @@ static bool make_one(struct addends *addends, const struct problem_data *data,
         addend->shared = true;
         return true;
     }
-    const size_t count = addend->entries * step->rows * step->keys;
-    addend->values = count < SIZE_MAX / sizeof(float) ? malloc(count * sizeof(float)) : NULL;
+    const size_t stride = step->keys + spare, count = addend->entries * step->rows * stride;
+    addend->values = count < SIZE_MAX / sizeof(float) ? calloc(count, sizeof(float)) : NULL;
     if (addend->values == NULL)
         return message_set(why, "no memory for %zu elements of masks", count);
     for (size_t e = 0; e < addend->entries; e++) {
         for (size_t r = 0; r < step->rows; r++) {
-            float *values = addend->values + (e * step->rows + r) * step->keys;
+            float *values = addend->values + (e * step->rows + r) * stride;
             const struct row_place at = step_row(step, p, e, r);
             zeros = fill_row(data, at, step->key, step->keys, values).zeros && zeros;
         }
@@ -126,7 +126,7 @@ bool addends_needed(const struct problem_data *data)
 }
 
 bool addends_make(struct addends *addends, const struct problem_data *data,
-                  const struct steps *steps, struct message *why)
+                  const struct steps *steps, size_t spare, struct message *why)
 {
     const bool needed = addends_needed(data);
     bool ok = true;
@@ -136,7 +136,7 @@ bool addends_make(struct addends *addends, const struct problem_data *data,
     if (addends->addend == NULL)
         return message_set(why, "no memory for %zu masks", steps->count);
     for (size_t n = 0; ok && needed && n < steps->count; n++) {
-        ok = make_one(addends, data, steps, n, why);
+        ok = make_one(addends, data, steps, n, spare, why);
         addends->count = n + 1;
     }
     return ok && (!needed || find_blind(addends, data, why));

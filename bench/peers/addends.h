@@ -6,7 +6,7 @@
 #include "steps.h"
 
 struct addend {
-    float *values;  /* (entries, rows, keys); NULL if all are 0. */
+    float *values;  /* (entries, rows, keys + spare); NULL if all are 0. */
     size_t entries; /* 1 if they are the same for each. */
     bool shared;    /* An earlier step owns them. */
 };
@@ -21,8 +21,9 @@ struct addends {
 /* Whether there may be any. */
 bool addends_needed(const struct problem_data *data);
 
+/* Rows have `spare` columns after the keys', whose values mean nothing. */
 bool addends_make(struct addends *addends, const struct problem_data *data,
-                  const struct steps *steps, struct message *why);
+                  const struct steps *steps, size_t spare, struct message *why);
 
 /* Allowed on one that is all zeros. */
 void addends_free(struct addends *addends);

@@ -187,7 +187,7 @@ static enum peer_status open_problem(void *self, const struct problem_data *data
     c->data = data;
     c->element = value_bytes(data->problem.dtype);
     if (!steps_make(&c->steps, data, &limits, why) ||
-        !addends_make(&c->addends, data, &c->steps, why))
+        !addends_make(&c->addends, data, &c->steps, data->sinks != NULL ? 1 : 0, why))
         return PEER_FAILED;
     if (make_sets(c, copies) && make_buffers(c))
         return PEER_DONE;
@@ -217,7 +217,7 @@ static dnnl_status_t build_step(struct onednn *c, size_t n)
     const struct dnn_tensor all_scores = dnn_tensor(dnnl_f32, E, R, W, R * W, W, 1);
     const struct dnn_tensor all_weights = dnn_tensor(type, E, R, W, R * W, W, 1);
     const struct dnn_tensor weights = dnn_tensor(type, E, R, K, R * W, W, 1);
-    const struct dnn_tensor added = dnn_tensor(dnnl_f32, addend->entries, R, K, R * K, K, 1);
+    const struct dnn_tensor added = dnn_tensor(dnnl_f32, addend->entries, R, K, R * W, W, 1);
     const struct dnn_finish scaled = {.scale = c->data->scale,
                                       .softcap = p->softcap,
                                       .addend = addend->values != NULL ? &added : NULL};
