@@ -108,6 +108,13 @@ static bool take_over(const char *file, const struct fleet_device *device, struc
     return ok;
 }
 
+/* A child that crashed has left its line of progress on the screen. */
+static void complain(const struct device_run *run)
+{
+    fprintf(stderr, "%sclattn-bench run: %.60s: %s\n", ca_terminal(stderr) ? "\r\033[K" : "",
+            run->info.name, run->failed.text);
+}
+
 /* Runs one device; false if something went wrong with it, which its row says then. */
 static bool run_device(const struct fleet *fleet, const struct fleet_device *device,
                        const char *file, struct run_results *results)
@@ -126,6 +133,7 @@ static bool run_device(const struct fleet *fleet, const struct fleet_device *dev
         run->interrupted = true;
         return false;
     }
+    const bool said = run->failed.text[0] != '\0'; /* by the child */
     if (!started)
         run->failed = failed;
     else if (!good && !fleet_end_is(&end, EXIT_FAILURE))
@@ -134,6 +142,8 @@ static bool run_device(const struct fleet *fleet, const struct fleet_device *dev
         message_set(&run->failed, "its results cannot be read: %.400s", unread.text);
     else if (!there)
         message_set(&run->failed, "ended before it had results");
+    if (run->failed.text[0] != '\0' && !said)
+        complain(run);
     return good && run->failed.text[0] == '\0';
 }
 
@@ -148,19 +158,11 @@ static void announce(const struct fleet_devices *devices, size_t n)
             devices->device[n].info.name);
 }
 
-/* A child that crashed has left its line of progress on the screen. */
-static void complain(const struct device_run *run)
-{
-    fprintf(stderr, "%sclattn-bench run: %.60s: %s\n", ca_terminal(stderr) ? "\r\033[K" : "",
-            run->info.name, run->failed.text);
-}
-
-static void save(const struct fleet *fleet, const struct run_results *results)
+static bool save(const struct fleet *fleet, const struct run_results *results)
 {
     struct message why;
 
-    if (fleet->save != NULL && !results_write(fleet->save, results, &why))
-        fail(why.text);
+    return fleet->save == NULL || results_write(fleet->save, results, &why) || fail(why.text);
 }
 
 static bool run_devices(const struct fleet *fleet, const struct fleet_devices *devices,
@@ -174,11 +176,7 @@ static bool run_devices(const struct fleet *fleet, const struct fleet_devices *d
         snprintf(folder->file, sizeof folder->file, "%s/%zu.json", folder->path,
                  devices->device[n].index);
         ok = run_device(fleet, &devices->device[n], folder->file, results) && ok;
-        const struct device_run *run =
-            results->count > 0 ? &results->devices[results->count - 1] : NULL;
-        if (run != NULL && run->failed.text[0] != '\0')
-            complain(run);
-        save(fleet, results);
+        ok = save(fleet, results) && ok;
     }
     return ok && fleet_interrupts() == 0;
 }

@@ -398,6 +398,17 @@ Test(fleet, saves_after_each_device) {
     close_crew(&crew);
 }
 
+Test(fleet, place_where_nothing_can_be_saved) {
+    struct crew crew;
+
+    open_crew(&crew);
+    add_device(&crew, "only", 1, WORK);
+    crew.fleet.save = "/nonexistent/run.json";
+    cr_assert(not(run_crew(&crew)));
+    check_device(&crew, 0, "only", 1, "");
+    close_crew(&crew);
+}
+
 Test(fleet, program_that_is_not_there) {
     struct crew crew;
 
