@@ -1,4 +1,4 @@
-/* Implementations of one case, taking turns: what disturbs the machine disturbs all of them alike. */
+/* Implementations of one case, taking turns: what disturbs the machine disturbs all alike. */
 #ifndef CLATTN_BENCH_CONTEST_H
 #define CLATTN_BENCH_CONTEST_H
 

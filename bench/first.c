@@ -32,7 +32,7 @@ static const char *const caches[] = {
 
 #define NUM_CACHES (sizeof caches / sizeof *caches)
 
-/* ---- the folder ------------------------------------------------------------------------------- */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
 static bool make_folder(char path[static FOLDER_BYTES], struct message *why)
 {
@@ -57,7 +57,7 @@ static void remove_folder(const char *path)
     nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* ---- the processes ---------------------------------------------------------------------------- */
+/* ---- the processes --------------------------------------------------------------------------- */
 
 /* A process's surroundings: this one's, but for where caches are. */
 struct surroundings {

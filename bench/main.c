@@ -12,7 +12,7 @@ static const char help[] =
     "\n"
     "  devices                     every OpenCL device and its facts\n"
     "  verify FILE.safetensors...  compare with the answers in files\n"
-    "  run [WHAT...]               time problems beside the device's measured peaks\n"
+    "  run [WHAT...]               time problems beside other libraries and the device's peaks\n"
     "  duel PROBLEM A B...         race configurations of one problem\n"
     "  plan PROBLEM                time what happens before a process's first result\n"
     "  compare A.json B.json...    what changed from one run to others, for a person or a CI\n"

@@ -79,7 +79,7 @@ static void print_workloads(void)
     }
 }
 
-/* ---- the command line -------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 static bool read_peers(struct request *request, struct message *why)
 {
@@ -204,7 +204,7 @@ static bool filter_items(struct items *items, const char *filter, struct message
            message_set(why, "no problem contains '%.200s', which --filter wants", filter);
 }
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* Whatever was asked for, but for the devices and where results go. */
 static size_t list_arguments(const struct request *request, const char **list)

@@ -38,7 +38,7 @@ double run_problem_weight(const clattn_problem *problem)
     return 5e10 + clattn_problem_flops(problem);
 }
 
-/* ---- what is to be measured ------------------------------------------------------------------- */
+/* ---- what is to be measured ------------------------------------------------------------------ */
 
 static bool describe(struct race *race, const char *name, struct message *why)
 {
@@ -74,7 +74,7 @@ static struct outcome *add_outcome(struct record *record, const char *implementa
     return outcome;
 }
 
-/* ---- our own plans ---------------------------------------------------------------------------- */
+/* ---- our own plans --------------------------------------------------------------------------- */
 
 static void check_patience(const struct race *race, double seconds, struct outcome *outcome)
 {
@@ -132,7 +132,7 @@ static void open_untuned(struct race *race)
     check_patience(race, race->untuned.first_seconds, outcome);
 }
 
-/* ---- other libraries -------------------------------------------------------------------------- */
+/* ---- other libraries ------------------------------------------------------------------------- */
 
 /* Many compile in their first computation: then one more decides. */
 static void check_peers_patience(const struct race *race, struct run_peer *peer,
@@ -171,7 +171,7 @@ static void open_peer(struct race *race, struct run_peer *peer)
         (struct contestant){.peer = &peer->peer, .outcome = outcome};
 }
 
-/* ---- all of them ------------------------------------------------------------------------------ */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 static void open_all(struct race *race)
 {
@@ -201,7 +201,7 @@ static void close_all(struct race *race)
     measurement_close(&race->clattn);
 }
 
-/* ---- measuring -------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static bool sample_peak(void *user, struct message *why)
 {
@@ -284,7 +284,7 @@ static bool any_timed(const struct record *record)
     return false;
 }
 
-/* ---- the first call --------------------------------------------------------------------------- */
+/* ---- the first call -------------------------------------------------------------------------- */
 
 static void tick(void *user)
 {
@@ -311,7 +311,7 @@ static void measure_first_call(struct race *race)
         run_complain(race->run, why.text);
 }
 
-/* ----------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 
 bool run_problem(struct run *run, const struct attention_case *attention, const char *name,
                  struct record *record)

@@ -54,7 +54,7 @@ static void print_short(double value, int width, int decimals)
         printf(" %*s", width - 1, "-");
 }
 
-/* ---- above the rows ---------------------------------------------------------------------------- */
+/* ---- above the rows -------------------------------------------------------------------------- */
 
 void table_header(const struct device_run *run)
 {
@@ -106,7 +106,7 @@ static void print_problem(const struct record *record)
     printf("  %s%s%s\n", record->problem, fits ? "   " : "\n    ", facts);
 }
 
-/* ---- the rows ---------------------------------------------------------------------------------- */
+/* ---- the rows -------------------------------------------------------------------------------- */
 
 static void print_ratio(const struct record *record, const struct outcome *outcome)
 {
@@ -190,7 +190,7 @@ void table_record(const struct record *record, const struct record *before)
     fflush(stdout);
 }
 
-/* ---- below the rows ---------------------------------------------------------------------------- */
+/* ---- below the rows -------------------------------------------------------------------------- */
 
 /* Over all problems that both computed. */
 static void print_mean(const struct device_run *run, const char *implementation)

@@ -23,7 +23,7 @@ size_t bench_samples(const json_t *implementation);
 /* Fails the test unless the text is there. */
 void bench_check_text(const json_t *object, const char *key, const char *want);
 
-/* Fails the test if the program's table is wider than 100 columns; lines of problems are not cut. */
+/* Fails the test if the table is wider than 100 columns; lines of problems are not cut. */
 void bench_check_width(const char *text);
 
 #endif

@@ -98,6 +98,8 @@ ParameterizedTestParameters(bench, exits_with) {
         {"plan nonsense", 2, "plan: "},
         {"plan --untuned --known-only " SMALL, 2, "exclude each other"},
         {"plan --known-only " SMALL, 1, "CLATTN_NOT_TUNED"},
+        {"plan --once --family unfused " SMALL, 0, "first execution"},
+        {"plan --tunables X=1 " SMALL, 2, "--tunables needs --family"},
     };
     return cr_make_param_array(struct call, calls, sizeof calls / sizeof *calls);
 }

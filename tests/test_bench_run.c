@@ -75,7 +75,7 @@ static void check_has(const char *text, const char *part)
     cr_assert(strstr(text, part) != NULL, "there is no '%s' in: %s", part, text);
 }
 
-/* ---- other libraries --------------------------------------------------------------------------- */
+/* ---- other libraries ------------------------------------------------------------------------- */
 
 struct habit {
     char habit[32]; /* Of the fake peer. */
@@ -150,7 +150,7 @@ Test(bench_run, who_is_missing_is_named_once) {
     json_decref(object);
 }
 
-/* ---- clattn ------------------------------------------------------------------------------------ */
+/* ---- clattn ---------------------------------------------------------------------------------- */
 
 /* The answer in the file is spoilt, so that all results are wrong. */
 static void spoil_layer(const char *path)
@@ -231,7 +231,7 @@ Test(bench_run, the_first_call_is_measured_without_and_with_caches) {
     json_decref(object);
 }
 
-/* ---- what is printed --------------------------------------------------------------------------- */
+/* ---- what is printed ------------------------------------------------------------------------- */
 
 Test(bench_run, quiet_prints_nothing_and_dash_nothing_else) {
     char call[256], text[16384];
@@ -279,7 +279,7 @@ Test(bench_run, where_results_cannot_go_nothing_is_measured) {
     cr_assert(strstr(text, "clattn  ") == NULL, "%s", text);
 }
 
-/* ---- being ended ------------------------------------------------------------------------------- */
+/* ---- being ended ----------------------------------------------------------------------------- */
 
 struct child {
     pid_t pid;
