@@ -1,8 +1,11 @@
 /* clattn-peer-onednn: matmul, softmax, matmul on the host's CPU by oneDNN's primitives. */
-#define _POSIX_C_SOURCE 200809L /* posix_memalign, setenv, dlsym */
+#define _POSIX_C_SOURCE 200809L /* dlsym */
 #include "addends.h"
+#include "dnn_graph.h"
 #include "dnn_ops.h"
+#include "host_sets.h"
 #include "peer_main.h"
+#include "timing.h"
 #include "values.h"
 
 #include <dlfcn.h>
@@ -17,11 +20,6 @@ enum {
     ROWS_WHERE_HIDDEN = 256
 };
 
-/* One set of tensors. */
-struct set {
-    char *q, *k, *v, *o;
-};
-
 /* The primitives of a step. */
 struct stage {
     struct dnn_op keys, softmax, values;
@@ -33,13 +31,15 @@ struct onednn {
     dnnl_stream_t stream;
     const struct problem_data *data;
     size_t element; /* Bytes. */
-    struct set *sets;
-    size_t copies;
+    struct host_sets sets;
     struct steps steps;
     struct addends addends;
     struct stage *stages; /* One for each step. */
     float *scores;
-    void *weights; /* The scores' place, where they have the same type. */
+    void *weights;           /* The scores' place, where they have the same type. */
+    struct dnn_graph *graph; /* The other way to compute; NULL where there is none. */
+    unsigned char scale[4];  /* Of the problem's type, for the graph. */
+    bool fused;              /* By the graph. */
 };
 
 /* The library's threads are its OpenMP's, which has read the environment already. */
@@ -69,7 +69,8 @@ static bool hello(void *self, const char *device, unsigned threads, struct peer_
     snprintf(greeting->version, sizeof greeting->version, "%d.%d.%d", version->major,
              version->minor, version->patch);
     snprintf(greeting->method, sizeof greeting->method,
-             "matmul with post-ops for scale, softcap and mask; softmax; matmul");
+             "matmul with post-ops for scale, softcap and mask, softmax, matmul%s",
+             version->major >= 3 ? "; or the graph's SDPA without masks" : "");
     if (dnnl_engine_create(&c->engine, dnnl_cpu, 0) != dnnl_success ||
         dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags) != dnnl_success)
         return message_set(why, "oneDNN has no engine for this CPU");
@@ -94,14 +95,16 @@ static void put_sinks(const struct onednn *c, const struct step *step)
             *place = c->data->sinks[step_row(step, p, e, r).head];
 }
 
-static dnnl_status_t run_step(const struct onednn *c, const struct set *set, size_t n)
+static dnnl_status_t run_step(const struct onednn *c, const struct host_set *set, size_t n)
 {
     const clattn_problem *p = &c->data->problem;
     const struct step *step = &c->steps.step[n];
     const struct stage *stage = &c->stages[n];
     const size_t row = step_first_row(step, p), key = step->slice * p->seq_kv + step->key;
-    char *q = set->q + row * p->dim_qk * c->element, *k = set->k + key * p->dim_qk * c->element;
-    char *v = set->v + key * p->dim_v * c->element, *o = set->o + row * p->dim_v * c->element;
+    char *q = (char *)set->q + row * p->dim_qk * c->element,
+         *k = (char *)set->k + key * p->dim_qk * c->element;
+    char *v = (char *)set->v + key * p->dim_v * c->element,
+         *o = (char *)set->o + row * p->dim_v * c->element;
     float *addend = c->addends.addend[n].values;
     dnnl_status_t status = dnn_op_run(&stage->keys, c->stream, (void *[]){q, k, addend, c->scores});
 
@@ -120,59 +123,33 @@ static dnnl_status_t run_step(const struct onednn *c, const struct set *set, siz
 static bool compute(void *self, size_t set, struct message *why)
 {
     struct onednn *c = self;
+    const struct host_set *s = &c->sets.set[set];
     const size_t row_bytes = c->data->problem.dim_v * c->element;
     dnnl_status_t status = dnnl_success;
 
-    for (size_t n = 0; status == dnnl_success && n < c->steps.count; n++)
-        status = run_step(c, &c->sets[set], n);
+    if (c->fused)
+        status = dnn_graph_run(c->graph, c->stream, s->q, s->k, s->v, s->o);
+    for (size_t n = 0; !c->fused && status == dnnl_success && n < c->steps.count; n++)
+        status = run_step(c, s, n);
     if (status == dnnl_success)
         status = dnnl_stream_wait(c->stream);
     for (size_t n = 0; n < c->addends.num_blind; n++) /* A softmax over nothing but -inf is NaN. */
-        memset(c->sets[set].o + c->addends.blind[n] * row_bytes, 0, row_bytes);
+        memset((char *)s->o + c->addends.blind[n] * row_bytes, 0, row_bytes);
     return status == dnnl_success || message_set(why, "oneDNN failed with status %d", (int)status);
 }
 
 /* ---- opening ---------------------------------------------------------------------------------- */
 
-static void *allocate(size_t bytes)
-{
-    void *memory = NULL;
-
-    return posix_memalign(&memory, 64, bytes) == 0 ? memory : NULL;
-}
-
-static void *copy(const unsigned char *data, size_t bytes)
-{
-    void *memory = allocate(bytes);
-
-    if (memory != NULL && data != NULL)
-        memcpy(memory, data, bytes);
-    return memory;
-}
-
-static bool make_sets(struct onednn *c, size_t copies)
-{
-    const struct problem_data *data = c->data;
-    bool ok = true;
-
-    c->sets = calloc(copies, sizeof *c->sets);
-    for (c->copies = 0; ok && c->sets != NULL && c->copies < copies; c->copies++) {
-        struct set *set = &c->sets[c->copies];
-        *set = (struct set){copy(data->q, data->q_bytes), copy(data->k, data->k_bytes),
-                            copy(data->v, data->v_bytes), copy(NULL, data->o_bytes)};
-        ok = set->q != NULL && set->k != NULL && set->v != NULL && set->o != NULL;
-    }
-    return ok && c->sets != NULL;
-}
-
-static bool make_buffers(struct onednn *c)
+static bool make_buffers(struct onednn *c, struct message *why)
 {
     const size_t rows = c->steps.most_rows, elements = c->steps.most_scores + rows;
 
-    c->scores = allocate(elements * sizeof *c->scores);
-    c->weights = c->data->problem.dtype == CLATTN_F32 ? c->scores : allocate(elements * c->element);
+    c->scores = host_allocate(elements * sizeof *c->scores);
+    c->weights =
+        c->data->problem.dtype == CLATTN_F32 ? c->scores : host_allocate(elements * c->element);
     c->stages = calloc(c->steps.count, sizeof *c->stages);
-    return c->scores != NULL && c->weights != NULL && c->stages != NULL;
+    return (c->scores != NULL && c->weights != NULL && c->stages != NULL) ||
+           message_set(why, "no memory for %zu scores", elements);
 }
 
 static enum peer_status open_problem(void *self, const struct problem_data *data, size_t copies,
@@ -186,13 +163,15 @@ static enum peer_status open_problem(void *self, const struct problem_data *data
 
     c->data = data;
     c->element = value_bytes(data->problem.dtype);
-    if (!steps_make(&c->steps, data, &limits, why) ||
-        !addends_make(&c->addends, data, &c->steps, data->sinks != NULL ? 1 : 0, why))
-        return PEER_FAILED;
-    if (make_sets(c, copies) && make_buffers(c))
-        return PEER_DONE;
-    message_set(why, "no memory for %zu sets of tensors and the scores", copies);
-    return PEER_FAILED;
+    const bool ok = steps_make(&c->steps, data, &limits, why) &&
+                    addends_make(&c->addends, data, &c->steps, data->sinks != NULL ? 1 : 0, why) &&
+                    host_sets_make(&c->sets, data, copies, why) && make_buffers(c, why);
+    return ok ? PEER_DONE : PEER_FAILED;
+}
+
+static dnnl_data_type_t data_type(clattn_dtype dtype)
+{
+    return dtype == CLATTN_F32 ? dnnl_f32 : dtype == CLATTN_F16 ? dnnl_f16 : dnnl_bf16;
 }
 
 static dnnl_status_t build_step(struct onednn *c, size_t n)
@@ -201,9 +180,7 @@ static dnnl_status_t build_step(struct onednn *c, size_t n)
     const struct step *step = &c->steps.step[n];
     const struct addend *addend = &c->addends.addend[n];
     struct stage *stage = &c->stages[n];
-    const dnnl_data_type_t type = p->dtype == CLATTN_F32   ? dnnl_f32
-                                  : p->dtype == CLATTN_F16 ? dnnl_f16
-                                                           : dnnl_bf16;
+    const dnnl_data_type_t type = data_type(p->dtype);
     const size_t E = step->entries, R = step->rows, K = step->keys, W = columns(c, step);
     const size_t slices = step->same_slice ? 1 : E, next_row = step_row_stride(step, p);
     const struct dnn_tensor q =
@@ -251,15 +228,60 @@ static enum peer_status build(void *self, struct message *why)
     return PEER_FAILED;
 }
 
+/* Where nothing is masked or capped. The heads of a key head are its rows. */
+static void build_graph(struct onednn *c)
+{
+    const clattn_problem *p = &c->data->problem;
+    const struct dnn_attention attention = {.type = data_type(p->dtype),
+                                            .batch = p->batch,
+                                            .heads = p->kv_heads,
+                                            .seq_q = p->heads / p->kv_heads * p->seq_q,
+                                            .seq_kv = p->seq_kv,
+                                            .dim_qk = p->dim_qk,
+                                            .dim_v = p->dim_v,
+                                            .scale = c->scale};
+
+    value_set(p->dtype, c->scale, 0, c->data->scale);
+    if (!addends_needed(c->data) && p->softcap == 0.0f && !p->sinks &&
+        value_get(p->dtype, c->scale, 0) == (double)c->data->scale)
+        c->graph = dnn_graph_open(&attention, c->engine);
+}
+
+/* The seconds of a second computation: the first wakes threads and fills caches. */
+static bool time_one(struct onednn *c, double *seconds, struct message *why)
+{
+    double start = 0.0;
+
+    for (int n = 0; n < 2; n++) {
+        start = timing_clock();
+        if (!compute(c, 0, why))
+            return false;
+    }
+    *seconds = timing_clock() - start;
+    return true;
+}
+
 static bool settle(void *self, char configuration[256], struct message *why)
 {
-    const struct onednn *c = self;
+    struct onednn *c = self;
     const struct stage *stage = &c->stages[0];
+    double by_primitives, by_graph;
 
-    (void)why; /* There is nothing to choose. */
-    snprintf(configuration, 256, "%s, %s, %s; up to %zu x %zu scores in %zu step%s",
-             stage->keys.name, stage->softmax.name, stage->values.name, c->steps.most_rows,
-             c->steps.most_keys, c->steps.count, c->steps.count == 1 ? "" : "s");
+    build_graph(c);
+    if (c->graph != NULL) {
+        if (!time_one(c, &by_primitives, why))
+            return false;
+        c->fused = true;
+        if (!time_one(c, &by_graph, why))
+            return false;
+        c->fused = by_graph < by_primitives;
+    }
+    if (c->fused)
+        snprintf(configuration, 256, "the graph's SDPA");
+    else
+        snprintf(configuration, 256, "%s, %s, %s; up to %zu x %zu scores in %zu step%s",
+                 stage->keys.name, stage->softmax.name, stage->values.name, c->steps.most_rows,
+                 c->steps.most_keys, c->steps.count, c->steps.count == 1 ? "" : "s");
     return true;
 }
 
@@ -273,16 +295,11 @@ static void close_problem(void *self)
         dnn_op_close(&c->stages[n].values);
     }
     free(c->stages);
+    dnn_graph_close(c->graph);
     if (c->weights != c->scores)
         free(c->weights);
     free(c->scores);
-    for (size_t n = 0; c->sets != NULL && n < c->copies; n++) {
-        free(c->sets[n].q);
-        free(c->sets[n].k);
-        free(c->sets[n].v);
-        free(c->sets[n].o);
-    }
-    free(c->sets);
+    host_sets_free(&c->sets);
     addends_free(&c->addends);
     steps_free(&c->steps);
     *c = (struct onednn){.threads = c->threads, .engine = c->engine, .stream = c->stream};
@@ -293,7 +310,7 @@ static bool poison(void *self, struct message *why)
     const struct onednn *c = self;
 
     (void)why;
-    memset(c->sets[0].o, 0xff, c->data->o_bytes); /* All bits set: NaN in each format. */
+    host_sets_poison(&c->sets);
     return true;
 }
 
@@ -302,7 +319,7 @@ static bool read_output(void *self, void *o, struct message *why)
     const struct onednn *c = self;
 
     (void)why;
-    memcpy(o, c->sets[0].o, c->data->o_bytes);
+    host_sets_read(&c->sets, o);
     return true;
 }
 

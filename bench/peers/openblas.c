@@ -1,5 +1,5 @@
 /* clattn-peer-openblas: GEMM, softmax, GEMM on the host's CPU, the products by OpenBLAS. */
-#define _POSIX_C_SOURCE 200809L /* posix_memalign */
+#include "host_sets.h"
 #include "peer_main.h"
 #include "pool.h"
 #include "softmax_rows.h"
@@ -23,11 +23,6 @@ enum {
     SHARED_SCORES = 4 * 1024 * 1024 /* Where all threads share one product. */
 };
 
-/* One set of tensors. */
-struct set {
-    float *q, *k, *v, *o;
-};
-
 /* A way to share out the work, the fastest of which is found by trying. */
 struct way {
     const char *name;
@@ -42,8 +37,7 @@ struct openblas {
     struct pool *pool;
     unsigned threads;
     const struct problem_data *data;
-    struct set *sets;
-    size_t copies;
+    struct host_sets sets;
     struct way ways[MOST_WAYS];
     size_t num_ways;
     const struct way *way;
@@ -78,16 +72,16 @@ struct operands {
     size_t dim_qk, dim_v;
 };
 
-static struct operands operands_of(const struct openblas *c, const struct set *set,
+static struct operands operands_of(const struct openblas *c, const struct host_set *set,
                                    const struct step *step, unsigned worker)
 {
     const clattn_problem *p = &c->data->problem;
     const size_t row = step_first_row(step, p), key = step->slice * p->seq_kv + step->key;
 
-    return (struct operands){.q = set->q + row * p->dim_qk,
-                             .k = set->k + key * p->dim_qk,
-                             .v = set->v + key * p->dim_v,
-                             .o = set->o + row * p->dim_v,
+    return (struct operands){.q = (const float *)set->q + row * p->dim_qk,
+                             .k = (const float *)set->k + key * p->dim_qk,
+                             .v = (const float *)set->v + key * p->dim_v,
+                             .o = (float *)set->o + row * p->dim_v,
                              .s = c->scratch[worker],
                              .factors = c->scratch[worker] + c->scores,
                              .dim_qk = p->dim_qk,
@@ -166,7 +160,7 @@ static void divide_row(const struct operands *x, size_t row)
 
 struct work {
     const struct openblas *c;
-    const struct set *set;
+    const struct host_set *set;
     const struct step *step; /* Where all threads share one. */
     struct operands x;       /* Of it. */
 };
@@ -202,7 +196,7 @@ static void do_rows(void *argument, size_t index, unsigned worker)
 static bool compute(void *self, size_t set, struct message *why)
 {
     struct openblas *c = self;
-    struct work work = {.c = c, .set = &c->sets[set]};
+    struct work work = {.c = c, .set = &c->sets.set[set]};
     const struct steps *steps = &c->way->steps;
 
     (void)why; /* Nothing fails. */
@@ -223,37 +217,6 @@ static bool compute(void *self, size_t set, struct message *why)
 }
 
 /* ---- opening ---------------------------------------------------------------------------------- */
-
-static void *allocate(size_t bytes)
-{
-    void *memory = NULL;
-
-    return posix_memalign(&memory, 64, bytes) == 0 ? memory : NULL;
-}
-
-static float *copy(const unsigned char *data, size_t bytes)
-{
-    float *memory = allocate(bytes);
-
-    if (memory != NULL && data != NULL)
-        memcpy(memory, data, bytes);
-    return memory;
-}
-
-static bool make_sets(struct openblas *c, size_t copies)
-{
-    const struct problem_data *data = c->data;
-    bool ok = true;
-
-    c->sets = calloc(copies, sizeof *c->sets);
-    for (c->copies = 0; ok && c->sets != NULL && c->copies < copies; c->copies++) {
-        struct set *set = &c->sets[c->copies];
-        *set = (struct set){copy(data->q, data->q_bytes), copy(data->k, data->k_bytes),
-                            copy(data->v, data->v_bytes), copy(NULL, data->o_bytes)};
-        ok = set->q != NULL && set->k != NULL && set->v != NULL && set->o != NULL;
-    }
-    return ok && c->sets != NULL;
-}
 
 static bool add_way(struct openblas *c, struct way way, const struct step_limits *limits,
                     struct message *why)
@@ -315,14 +278,10 @@ static enum peer_status open_problem(void *self, const struct problem_data *data
         message_set(why, "it counts rows and columns in 31 bits");
         return PEER_UNSUPPORTED;
     }
-    if (!make_sets(c, copies)) {
-        message_set(why, "no memory for %zu sets of tensors", copies);
-        return PEER_FAILED;
-    }
-    if (!make_ways(c, why))
+    if (!host_sets_make(&c->sets, data, copies, why) || !make_ways(c, why))
         return PEER_FAILED;
     for (unsigned n = 0; n < c->threads; n++) {
-        c->scratch[n] = allocate((c->scores + p->heads * p->seq_q) * sizeof(float));
+        c->scratch[n] = host_allocate((c->scores + p->heads * p->seq_q) * sizeof(float));
         if (c->scratch[n] == NULL) {
             message_set(why, "no memory for the scores of %u threads", c->threads);
             return PEER_FAILED;
@@ -368,13 +327,7 @@ static void close_problem(void *self)
 {
     struct openblas *c = self;
 
-    for (size_t n = 0; c->sets != NULL && n < c->copies; n++) {
-        free(c->sets[n].q);
-        free(c->sets[n].k);
-        free(c->sets[n].v);
-        free(c->sets[n].o);
-    }
-    free(c->sets);
+    host_sets_free(&c->sets);
     for (size_t n = 0; n < c->num_ways; n++)
         steps_free(&c->ways[n].steps);
     for (unsigned n = 0; n < c->threads; n++) {
@@ -389,7 +342,7 @@ static bool poison(void *self, struct message *why)
     const struct openblas *c = self;
 
     (void)why;
-    memset(c->sets[0].o, 0xff, c->data->o_bytes); /* All bits set: NaN. */
+    host_sets_poison(&c->sets);
     return true;
 }
 
@@ -398,7 +351,7 @@ static bool read_output(void *self, void *o, struct message *why)
     const struct openblas *c = self;
 
     (void)why;
-    memcpy(o, c->sets[0].o, c->data->o_bytes);
+    host_sets_read(&c->sets, o);
     return true;
 }
 
