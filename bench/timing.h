@@ -13,7 +13,8 @@ typedef bool (*timing_enqueue)(void *work, cl_event *end, struct message *why);
 /* The median device time from the end of one execution to the end of the next, over `executions`
  * (1 to TIMING_MOST) after a first: all kernels of an execution and the gaps between them count,
  * the way from the host does not. Peaks and problems are timed alike, so that what disturbs the
- * machine disturbs both. */
+ * machine disturbs both. Where the device's clock stands still (rusticl's does), the host's: the
+ * whole time over all executions, the way to the device included. */
 #define TIMING_MOST 256
 bool timing_median(const struct target *target, timing_enqueue enqueue, void *work,
                    size_t executions, double *seconds, struct message *why);
