@@ -30,28 +30,33 @@ struct canvas canvas_new(FILE *script, bool narrow)
                            .font = narrow ? 13.0 : 14.0};
 }
 
-double canvas_text(const struct canvas *canvas, size_t characters)
+double canvas_digits(const struct canvas *canvas, size_t count)
 {
-    return 0.64 * canvas->font * (double)characters;
+    return 0.66 * canvas->font * (double)count;
 }
 
-/* Where the next entry of a legend goes: lines are filled from the left. */
-struct place_in_legend {
+/* An entry of a legend: lines are filled from the left. */
+struct entry {
+    char name[4 * REPORT_LABEL + 1];
     double x, y;
 };
 
-static struct place_in_legend legend_next(const struct canvas *canvas, const char *name, double *x,
-                                          double *y)
-{
-    const double width = 36.0 + canvas_text(canvas, text_width(name)) + 16.0;
+#define SAMPLE 36.0 /* Room for a point and its line. */
 
+static struct entry next_entry(const struct canvas *canvas, const char *name, double *x, double *y)
+{
+    struct entry entry;
+
+    text_fit(entry.name, name, (canvas->width - SAMPLE - 16.0) / canvas->font);
+    const double width = SAMPLE + canvas->font * text_em(entry.name);
     if (*x > 8.0 && *x + width > canvas->width) {
         *x = 8.0;
         *y += canvas->font + 8.0;
     }
-    const struct place_in_legend place = {*x, *y};
-    *x += width;
-    return place;
+    entry.x = *x;
+    entry.y = *y;
+    *x += width + 16.0;
+    return entry;
 }
 
 void canvas_measure_legend(struct canvas *canvas, const struct series *series)
@@ -59,7 +64,7 @@ void canvas_measure_legend(struct canvas *canvas, const struct series *series)
     double x = 8.0, y = canvas->font;
 
     for (size_t n = 0; n < series->count; n++)
-        legend_next(canvas, series->names[n], &x, &y);
+        next_entry(canvas, series->names[n], &x, &y);
     canvas->legend = y + canvas->font;
 }
 
@@ -110,25 +115,25 @@ void canvas_legend(const struct canvas *canvas, const struct series *series, boo
 
     for (size_t n = 0; n < series->count; n++) {
         const struct style *style = style_of(series, n);
-        const struct place_in_legend place = legend_next(canvas, series->names[n], &x, &y);
-        const double level = 1.0 - place.y / canvas->height;
+        const struct entry entry = next_entry(canvas, series->names[n], &x, &y);
+        const double level = 1.0 - entry.y / canvas->height;
         if (lines)
             fprintf(canvas->script,
                     "set arrow from screen %.5f,%.5f to screen %.5f,%.5f nohead lc '%s' lw %.1f "
                     "dt %s\n",
-                    place.x / canvas->width, level, (place.x + 30.0) / canvas->width, level,
+                    entry.x / canvas->width, level, (entry.x + 30.0) / canvas->width, level,
                     style->colour, style->width, style->dashes);
         fprintf(canvas->script,
                 "set label '' at screen %.5f,%.5f point lc '%s' pt %d ps 0.75 lw 1.6\nset label ",
-                (place.x + 15.0) / canvas->width, level, style->colour, style->point);
-        text_plot(canvas->script, series->names[n]);
-        fprintf(canvas->script, " at screen %.5f,%.5f left\n", (place.x + 36.0) / canvas->width,
+                (entry.x + 15.0) / canvas->width, level, style->colour, style->point);
+        text_plot(canvas->script, entry.name);
+        fprintf(canvas->script, " at screen %.5f,%.5f left\n", (entry.x + SAMPLE) / canvas->width,
                 level);
     }
 }
 
-void canvas_name_axis(const struct canvas *canvas, const char *name, double left, double right,
-                      double bottom)
+void canvas_name_x(const struct canvas *canvas, const char *name, double left, double right,
+                   double bottom)
 {
     fputs("set label ", canvas->script);
     text_plot(canvas->script, name);
@@ -136,11 +141,20 @@ void canvas_name_axis(const struct canvas *canvas, const char *name, double left
             1.0 - (bottom + 2.7 * canvas->font) / canvas->height);
 }
 
+void canvas_name_y(const struct canvas *canvas, const char *name, double left, double top,
+                   double bottom)
+{
+    fputs("set label ", canvas->script);
+    text_plot(canvas->script, name);
+    fprintf(canvas->script, " at screen %.5f,%.5f center rotate by 90\n",
+            (left + canvas->font) / canvas->width, 1.0 - (top + bottom) / 2.0 / canvas->height);
+}
+
 void axis_decades(const struct canvas *canvas, char axis, double low, double high, double length)
 {
     static const double steps[] = {1.0, 2.0, 5.0};
     const double decades = fmax(log10(high / low), 0.01), decade = length / decades;
-    const double room = axis == 'x' ? canvas_text(canvas, 6) : 2.0 * canvas->font;
+    const double room = axis == 'x' ? canvas_digits(canvas, 6) : 2.0 * canvas->font;
     const size_t parts = 0.3 * decade >= room ? 3 : 1;
     const int every = decade >= room ? 1 : (int)ceil(room / decade);
     const char *between = "";

@@ -32,15 +32,17 @@ void canvas_begin(const struct canvas *canvas);
 void canvas_place(const struct canvas *canvas, double left, double right, double top,
                   double bottom);
 
-/* Width of a text, generously. */
-double canvas_text(const struct canvas *canvas, size_t characters);
+/* Width of so many digits, generously. */
+double canvas_digits(const struct canvas *canvas, size_t count);
 
 /* Writes the legend into the room at the top. */
 void canvas_legend(const struct canvas *canvas, const struct series *series, bool lines);
 
-/* Writes what a horizontal axis shows below its labels. */
-void canvas_name_axis(const struct canvas *canvas, const char *name, double left, double right,
-                      double bottom);
+/* Writes what axes show: below the labels of the horizontal one; turned, beside `left`. */
+void canvas_name_x(const struct canvas *canvas, const char *name, double left, double right,
+                   double bottom);
+void canvas_name_y(const struct canvas *canvas, const char *name, double left, double top,
+                   double bottom);
 
 /* "with points ..." or "with linespoints ..." of a series. */
 void series_style(FILE *script, const struct series *series, size_t n, bool lines);

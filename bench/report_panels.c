@@ -18,7 +18,7 @@ static void write_lengths(const struct panels *panels, const struct canvas *canv
     for (size_t n = 0; n < panels->num_lengths; n++) {
         const size_t length = panels->lengths[n];
         const double at = unit * log((double)length / panels->x_low);
-        if (at - last < canvas_text(canvas, 5))
+        if (at - last < canvas_digits(canvas, 5))
             continue;
         last = at;
         if (length >= 1024 && length % 1024 == 0)
@@ -60,13 +60,17 @@ static void write_data(const struct panels *panels, FILE *script)
     }
 }
 
-static void plot_panel(const struct panels *panels, const struct canvas *canvas, size_t n)
+/* `width` is what there is for the title. */
+static void plot_panel(const struct panels *panels, const struct canvas *canvas, size_t n,
+                       double width)
 {
     const struct panel *panel = &panels->panels[n];
     FILE *script = canvas->script;
+    char title[4 * REPORT_LABEL + 1];
 
+    text_fit(title, panel->title, width / canvas->font);
     fputs("set title ", script);
-    text_plot(script, panel->title);
+    text_plot(script, title);
     fputs(" offset 0,-0.5\nplot ", script);
     if (panel->fma > 0.0 && panel->read > 0.0) {
         fprintf(script, "$roof%zu with lines lc '#1B1F24' lw 1.8 notitle, ", n);
@@ -87,7 +91,8 @@ void figure_draw_panels(const void *what, struct canvas *canvas)
     const size_t columns = canvas->narrow ? 1 : panels->count == 2 || panels->count == 4 ? 2 : 3;
     const size_t lines = (panels->count + columns - 1) / columns;
     const double head = 2.4 * canvas->font, foot = 4.2 * canvas->font;
-    const double left = canvas_text(canvas, 7) + canvas->font, right = canvas_text(canvas, 2);
+    const double left = canvas_digits(canvas, 6) + 2.0 * canvas->font,
+                 right = canvas_digits(canvas, 2);
     const double column = canvas->width / (double)columns;
     const double axes = fmin(column - left - right, 640.0);
 
@@ -95,9 +100,7 @@ void figure_draw_panels(const void *what, struct canvas *canvas)
     canvas->height = canvas->legend + (double)lines * (head + PANEL_HEIGHT + foot);
     canvas_begin(canvas);
     write_data(panels, script);
-    fputs("set multiplot\nset grid xtics ytics\nset ylabel ", script);
-    text_plot(script, panels->y_axis);
-    fputs("\n", script);
+    fputs("set multiplot\nset grid xtics ytics\n", script);
     if (panels->lengths != NULL)
         write_lengths(panels, canvas, axes);
     else
@@ -110,8 +113,9 @@ void figure_draw_panels(const void *what, struct canvas *canvas)
         canvas_place(canvas, x, x + axes, y, y + PANEL_HEIGHT);
         if (n == 0)
             canvas_legend(canvas, &panels->series, panels->lines);
-        canvas_name_axis(canvas, panels->x_axis, x, x + axes, y + PANEL_HEIGHT);
-        plot_panel(panels, canvas, n);
+        canvas_name_x(canvas, panels->x_axis, x, x + axes, y + PANEL_HEIGHT);
+        canvas_name_y(canvas, panels->y_axis, x - left, y, y + PANEL_HEIGHT);
+        plot_panel(panels, canvas, n, axes);
         fputs("unset label\nunset arrow\n", script); /* of this panel and of the legend */
     }
     fputs("unset multiplot\n", script);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define MOST_LABEL 36 /* Characters, at the left. */
+#define MOST_LABEL 23.0 /* Times the font's size, at the left. */
 
 /* Where things are, from the top of the axes. */
 struct layout {
@@ -15,13 +15,12 @@ struct layout {
 static struct layout lay_out(const struct rows *rows, const struct canvas *canvas)
 {
     struct layout layout = {.left = 12.0, .top = canvas->legend + 12.0};
-    size_t longest = 0;
+    char label[4 * REPORT_LABEL + 1];
 
-    for (size_t n = 0; n < rows->count; n++)
-        longest = text_width(rows->labels[n]) > longest ? text_width(rows->labels[n]) : longest;
-    if (!canvas->narrow)
-        layout.left =
-            canvas_text(canvas, longest < MOST_LABEL ? longest : MOST_LABEL) + canvas->font;
+    for (size_t n = 0; n < rows->count && !canvas->narrow; n++) {
+        text_fit(label, rows->labels[n], MOST_LABEL);
+        layout.left = fmax(layout.left, canvas->font * (text_em(label) + 1.0));
+    }
     layout.offset = canvas->narrow ? canvas->font + 8.0 : 5.0;
     layout.row = layout.offset + rows->lane * (double)rows->series.count + 5.0;
     layout.row = fmax(layout.row, canvas->font + 10.0);
@@ -35,7 +34,8 @@ static void write_labels(const struct rows *rows, const struct canvas *canvas,
 
     for (size_t n = 0; n < rows->count; n++) {
         const double top = layout->row * (double)n;
-        text_cut(cut, rows->labels[n], canvas->narrow ? REPORT_LABEL : MOST_LABEL);
+        text_fit(cut, rows->labels[n],
+                 canvas->narrow ? (canvas->width - 40.0) / canvas->font : MOST_LABEL);
         fputs("set label ", canvas->script);
         text_plot(canvas->script, cut);
         if (canvas->narrow)
@@ -95,11 +95,11 @@ void figure_draw_rows(const void *what, struct canvas *canvas)
     canvas_measure_legend(canvas, &rows->series);
     const struct layout layout = lay_out(rows, canvas);
     const double height = layout.row * (double)rows->count;
-    const double right = canvas->width - canvas_text(canvas, 3);
+    const double right = canvas->width - canvas_digits(canvas, 3);
     canvas->height = layout.top + height + 3.6 * canvas->font;
     canvas_begin(canvas);
     canvas_legend(canvas, &rows->series, false);
-    canvas_name_axis(canvas, rows->axis, layout.left, right, layout.top + height);
+    canvas_name_x(canvas, rows->axis, layout.left, right, layout.top + height);
     canvas_place(canvas, layout.left, right, layout.top, layout.top + height);
     fprintf(script, "set border 1\nunset ytics\nset yrange [%.2f:0]\n", height);
     for (size_t n = 1; n < rows->count; n += 2)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define REPLACEMENT 0xFFFDul
+#define MOST_FIT 40
 
 /* Bytes that a lead byte announces; 0 if it is none. */
 static size_t announced(unsigned char lead)
@@ -89,6 +90,39 @@ void text_cut(char *out, const char *text, size_t most)
         encode(c, out);
         out += strlen(out);
     }
+}
+
+/* As wide as DejaVu Sans, which is wider than most, and a little more. */
+static double character_em(unsigned long c)
+{
+    if (c >= 0x2E80) /* Chinese and its neighbours, emoji */
+        return 1.05;
+    if (c >= 0x80 || strchr("mwMW@%", (int)c) != NULL)
+        return 1.02;
+    if (strchr("ijl.,:;'|! ()[]", (int)c) != NULL)
+        return 0.42;
+    return c >= 'A' && c <= 'Z' ? 0.78 : 0.66;
+}
+
+double text_em(const char *text)
+{
+    double em = 0.0;
+    unsigned long c;
+
+    for (size_t length; *text != '\0'; text += length) {
+        length = text_character(text, &c);
+        em += character_em(c);
+    }
+    return em;
+}
+
+void text_fit(char *out, const char *text, double em)
+{
+    size_t most = MOST_FIT;
+
+    text_cut(out, text, most);
+    while (most > 2 && text_em(out) > em)
+        text_cut(out, text, --most);
 }
 
 void text_html(FILE *out, const char *text)

@@ -16,6 +16,12 @@ size_t text_width(const char *text);
  * `out` holds 4 bytes for each of them and 1 more. */
 void text_cut(char *out, const char *text, size_t most);
 
+/* About how wide the text is in a wide sans-serif font, in units of the font's size. */
+double text_em(const char *text);
+
+/* text_cut() to what is no wider than that, and to no more than 40 characters. */
+void text_fit(char *out, const char *text, double em);
+
 /* Writes text as it may stand between tags and in quoted attributes. */
 void text_html(FILE *out, const char *text);
 
