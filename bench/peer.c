@@ -32,8 +32,11 @@ static enum peer_answer fail(struct peer *peer, struct message *why, const char 
 
 static enum peer_answer miss(const struct peer_kind *kind, struct message *why, const char *reason)
 {
-    message_set(why, "%s is missing: %.300s%s%s", kind->name, reason,
-                kind->install[0] != '\0' ? "; " : "", kind->install);
+    /* A peer may know better what it lacks. */
+    const bool told = kind->install[0] == '\0' || strstr(reason, " install ") != NULL;
+
+    message_set(why, "%s is missing: %.300s%s%s", kind->name, reason, told ? "" : "; ",
+                told ? "" : kind->install);
     return PEER_MISSING;
 }
 

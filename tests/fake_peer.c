@@ -381,6 +381,7 @@ static bool run_amok(const char *request, FILE *answers)
         {"neither", "{\"ok\": 1}\n"},
         {"list", "[]\n"},
         {"missing", "{\"ok\": false, \"why\": \"no module named fake\"}\n"},
+        {"knowing", "{\"ok\": false, \"why\": \"no numpy: pip install numpy fake\"}\n"},
         {"unsupported", "{\"ok\": false, \"why\": \"no \\u001b[1mwindows\", "
                         "\"unsupported\": true}\n"},
     };

@@ -493,6 +493,18 @@ Test(bench_peer, beside_a_gpu_the_host_is_no_match) {
     case_free(&attention);
 }
 
+/* What a peer says itself is not followed by what is said of its kind. */
+Test(bench_peer, one_command_is_enough) {
+    const struct peer_kind kind = fake("knowing@hello");
+    struct attention_case attention;
+
+    make_case(&attention, SMALL);
+    const struct course c = go_through(&kind, &attention, &cpu);
+    cr_assert(eq(int, c.answer, PEER_MISSING));
+    is_text(c.why.text, "Fake Peer is missing: no numpy: pip install numpy fake");
+    case_free(&attention);
+}
+
 Test(bench_peer, what_is_not_there_is_named_with_the_command_that_brings_it) {
     struct peer_kind kind = fake(NULL);
     struct attention_case attention;
