@@ -127,10 +127,19 @@ static enum peer_answer ask_work(struct peer *peer, json_t *request, double seco
 
 /* ---- starting and ending ---------------------------------------------------------------------- */
 
+/* Whether the environment has the NAME of "NAME=VALUE". */
+static bool is_set(const char *variable)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(variable, "="), variable);
+    return getenv(name) != NULL;
+}
+
 static enum peer_answer start_program(struct peer *peer, struct message *why)
 {
     const char *python = getenv("CLATTN_PYTHON");
-    const char *argv[4] = {NULL};
+    const char *argv[6] = {NULL};
     char path[4096];
     struct message how;
     size_t count = 0;
@@ -138,6 +147,10 @@ static enum peer_answer start_program(struct peer *peer, struct message *why)
     if (!peer_kind_program(peer->kind, path, sizeof path)) {
         message_set(&how, "there is no program %s", peer->kind->program);
         return miss(peer->kind, why, how.text);
+    }
+    if (peer->kind->variable != NULL && !is_set(peer->kind->variable)) {
+        argv[count++] = "env";
+        argv[count++] = peer->kind->variable;
     }
     const size_t length = strlen(path);
     if (length > 3 && strcmp(path + length - 3, ".py") == 0)

@@ -16,6 +16,7 @@ struct peer_kind {
     const char *name;     /* "CLBlast". */
     const char *program;  /* A name that peer_kind_program() finds, or a path; ".py" for Python. */
     const char *argument; /* NULL: none. */
+    const char *variable; /* "NAME=VALUE" of its environment unless that has a NAME; or NULL. */
     bool on_cpu;          /* Beside CPU devices only. */
     const char *install;  /* What makes it available, as a command; "" if nothing is known. */
     double patience;      /* Times the usual time limits. */

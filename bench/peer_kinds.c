@@ -6,6 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+/* One thread on each core. Left to the system, threads that have been stopped often wake up on one
+ * core, and wait for each other there by spinning: that took a thousand times as long. OpenBLAS has
+ * threads of ours beside, which would inherit the one core of the thread that starts them. */
+#define BOUND "OMP_PROC_BIND=spread"
+
 const struct peer_kind peer_kinds[] = {
     {.key = "clblast",
      .name = "CLBlast",
@@ -21,6 +26,7 @@ const struct peer_kind peer_kinds[] = {
     {.key = "onednn",
      .name = "oneDNN",
      .program = "clattn-peer-onednn",
+     .variable = BOUND,
      .on_cpu = true,
      .install = "apt-get install libdnnl-dev, then build again",
      .patience = 1.0},
@@ -28,6 +34,7 @@ const struct peer_kind peer_kinds[] = {
      .name = "PyTorch",
      .program = "peers.py",
      .argument = "torch",
+     .variable = BOUND,
      .install = "pip install torch",
      .patience = 1.0},
     {.key = "onnxruntime",

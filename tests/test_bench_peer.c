@@ -479,6 +479,21 @@ Test(bench_peer, a_program_by_path_is_asked_through_the_environment) {
     case_free(&attention);
 }
 
+Test(bench_peer, a_variable_is_set_unless_the_user_has_set_it) {
+    struct peer_kind kind = fake(NULL);
+    struct attention_case attention;
+
+    make_case(&attention, SMALL);
+    kind.variable = "FAKE_PEER=missing@hello";
+    struct course c = go_through(&kind, &attention, &cpu);
+    cr_assert(eq(int, c.answer, PEER_MISSING), "%s", c.why.text);
+    setenv("FAKE_PEER", "unsupported@hello", 1);
+    c = go_through(&kind, &attention, &cpu);
+    cr_assert(eq(int, c.answer, PEER_UNSUPPORTED), "%s", c.why.text);
+    nothing_is_left();
+    case_free(&attention);
+}
+
 Test(bench_peer, beside_a_gpu_the_host_is_no_match) {
     const struct peer_kind kind = fake("host@hello");
     struct attention_case attention;
