@@ -26,6 +26,7 @@ struct race {
     struct measurement clattn, untuned;
     double peak[2]; /* Just before and just after clattn's sample. */
     size_t peaks;
+    bool given_up; /* Nothing is tried: it would take too long. */
 };
 
 static void show_progress(const struct race *race, double part)
@@ -86,6 +87,26 @@ static void check_patience(const struct race *race, double seconds, struct outco
                         patience);
 }
 
+/* A slow device would be lost in a large problem for hours before its time was known. */
+static bool expect_patience(const struct race *race, struct outcome *outcome)
+{
+    const double patience = race->run->settings->patience, fastest = race->run->fastest;
+    const double expected = fastest > 0.0 ? race->record->flops / fastest : 0.0;
+
+    if (expected > patience)
+        outcome_give_up(outcome, OUTCOME_FAILED,
+                        "too slow: at the best rate so far an execution would take %.3g s, "
+                        "--patience allows %.3g s",
+                        expected, patience);
+    return expected <= patience;
+}
+
+static void note_rate(struct race *race, double seconds)
+{
+    if (seconds > 0.0)
+        race->run->fastest = fmax(race->run->fastest, race->record->flops / seconds);
+}
+
 static void open_clattn(struct race *race, struct outcome *outcome)
 {
     const clattn_plan_options *options = &race->run->settings->plan;
@@ -98,6 +119,9 @@ static void open_clattn(struct race *race, struct outcome *outcome)
         outcome_give_up(outcome, OUTCOME_UNSUPPORTED, "%s", why.text);
         return;
     }
+    race->given_up = !expect_patience(race, outcome);
+    if (race->given_up)
+        return;
     if (!measurement_open(&race->clattn, target, race->attention, options, record->copies, &why)) {
         outcome_give_up(outcome, OUTCOME_FAILED, "%s", why.text);
         return;
@@ -107,6 +131,7 @@ static void open_clattn(struct race *race, struct outcome *outcome)
     outcome->configuration = strdup(race->clattn.configuration);
     if (record->reason == NULL || outcome->configuration == NULL)
         outcome_give_up(outcome, OUTCOME_FAILED, "no memory for the results");
+    note_rate(race, race->clattn.first_seconds);
     check_patience(race, race->clattn.first_seconds, outcome);
 }
 
@@ -152,6 +177,10 @@ static void open_peer(struct race *race, struct run_peer *peer)
     const char *name = race->run->device->peer[peer->note].name;
     struct outcome *outcome = add_outcome(race->record, name);
 
+    if (race->given_up) {
+        outcome_give_up(outcome, OUTCOME_FAILED, "not tried, as clattn is too slow here");
+        return;
+    }
     if (!run_peer_ready(&race->run->peers, peer)) {
         outcome_give_up(outcome, OUTCOME_FAILED, "%s", peer->why.text);
         return;
@@ -256,6 +285,7 @@ static void measure(struct race *race, struct message *why)
             break;
         add_share(race);
     }
+    note_rate(race, samples_minimum(&race->record->outcome[0].seconds));
     contest_check(contest, race->attention); /* a kernel may go wrong when run often */
 }
 
