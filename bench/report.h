@@ -65,6 +65,9 @@ size_t report_measured(const struct report *report);
 /* Whether that was right only within the bounds of half-precision arithmetic. */
 bool report_loose(const struct report *report, size_t device, size_t problem, size_t name);
 
+/* NAN where it was not measured. */
+double report_peak(const struct samples *samples);
+
 /* A series of ratios. */
 struct spread {
     double mean; /* Geometric. */

@@ -53,10 +53,4 @@
       });
     });
   });
-  // What was folded away is printed, too.
-  window.addEventListener('beforeprint', function () {
-    document.querySelectorAll('details').forEach(function (details) {
-      details.open = true;
-    });
-  });
 })();

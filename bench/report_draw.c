@@ -105,8 +105,6 @@ void series_style(FILE *script, const struct series *series, size_t n, bool line
             style->colour, style->point);
     if (lines)
         fprintf(script, " lw %.1f dt %s", style->width, style->dashes);
-    else
-        fputs(" lw 1.6", script);
 }
 
 void canvas_legend(const struct canvas *canvas, const struct series *series, bool lines)
@@ -124,7 +122,7 @@ void canvas_legend(const struct canvas *canvas, const struct series *series, boo
                     entry.x / canvas->width, level, (entry.x + 30.0) / canvas->width, level,
                     style->colour, style->width, style->dashes);
         fprintf(canvas->script,
-                "set label '' at screen %.5f,%.5f point lc '%s' pt %d ps 0.75 lw 1.6\nset label ",
+                "set label '' at screen %.5f,%.5f point lc '%s' pt %d ps 0.75\nset label ",
                 (entry.x + 15.0) / canvas->width, level, style->colour, style->point);
         text_plot(canvas->script, entry.name);
         fprintf(canvas->script, " at screen %.5f,%.5f left\n", (entry.x + SAMPLE) / canvas->width,

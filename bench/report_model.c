@@ -205,6 +205,11 @@ bool report_loose(const struct report *report, size_t device, size_t problem, si
     return outcome != NULL && outcome->state == OUTCOME_LOOSE;
 }
 
+double report_peak(const struct samples *samples)
+{
+    return samples->count > 0 ? samples_median(samples) : NAN;
+}
+
 /* ---- ratios ----------------------------------------------------------------------------------- */
 
 void spread_add(struct spread *spread, double value)

@@ -55,11 +55,6 @@ static void write_table(const struct page *page)
     figure_table_end(page);
 }
 
-static double peak(const struct samples *samples)
-{
-    return samples->count > 0 ? samples_median(samples) : NAN;
-}
-
 /* The limits of both axes, so that all points and all roofs are inside. */
 static void find_limits(const struct report *report, struct panels *panels)
 {
@@ -105,8 +100,9 @@ void report_roofline(struct page *page)
         const struct peak_samples *peaks = &report->devices[d].run->peaks;
         if (!report->devices[d].measured)
             continue;
-        panel[panels.count] = (struct panel){report->devices[d].label.text, peak(&peaks->fma),
-                                             peak(&peaks->fma_half), peak(&peaks->read)};
+        panel[panels.count] =
+            (struct panel){report->devices[d].label.text, report_peak(&peaks->fma),
+                           report_peak(&peaks->fma_half), report_peak(&peaks->read)};
         cloud.devices[panels.count++] = d;
     }
     find_limits(report, &panels);

@@ -191,11 +191,6 @@ void report_results(struct page *page)
 
 /* ---- devices ---------------------------------------------------------------------------------- */
 
-static double peak(const struct samples *samples)
-{
-    return samples->count > 0 ? samples_median(samples) : NAN;
-}
-
 void report_devices(struct page *page)
 {
     const struct report *report = page->report;
@@ -215,10 +210,10 @@ void report_devices(struct page *page)
         if (strstr(info->platform_version, info->driver_version) == NULL)
             write_small(page, info->driver_version);
         fprintf(page->out, "</td><td class=\"n\">%u</td>", info->compute_units);
-        write_number(page, peak(&device->run->peaks.fma));
-        write_number(page, peak(&device->run->peaks.fma_half));
-        write_number(page, peak(&device->run->peaks.read));
-        write_number(page, peak(&device->run->peaks.copy));
+        write_number(page, report_peak(&device->run->peaks.fma));
+        write_number(page, report_peak(&device->run->peaks.fma_half));
+        write_number(page, report_peak(&device->run->peaks.read));
+        write_number(page, report_peak(&device->run->peaks.copy));
         write_number(page, device->run->load[0]);
         write_number(page, device->measured ? 100.0 * device_run_noise(device->run) : NAN);
         fprintf(page->out, "<td>%s</td>", text_date(device->file->date).text);

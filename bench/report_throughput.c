@@ -148,6 +148,11 @@ static void describe(const struct family *family, size_t panels, char *text, siz
         snprintf(text + used, bytes - used, ". All numbers are in the table below the figure.");
 }
 
+static bool ends_word(char c)
+{
+    return c == '\0' || c == '-' || c == ' ';
+}
+
 /* What the names of the family's problems begin with, in whole words; "" for nothing much. */
 static void find_name(const struct family *family, char *name, size_t bytes)
 {
@@ -159,9 +164,7 @@ static void find_name(const struct family *family, char *name, size_t bytes)
         size_t same = 0;
         while (name[same] != '\0' && name[same] == other[same])
             same++;
-        if (name[same] == '\0' && other[same] == '\0')
-            continue;
-        while (same > 0 && name[same] != '-' && name[same] != ' ')
+        while (same > 0 && (!ends_word(name[same]) || !ends_word(other[same])))
             same--;
         name[same] = '\0';
     }

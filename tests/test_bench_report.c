@@ -289,6 +289,30 @@ Test(bench_report, devices_of_several_files_keep_apart) {
     free(page);
 }
 
+Test(bench_report, lengths_of_one_kind_of_problem_make_a_figure) {
+    static const char *const problems[][2] = {
+        {"llama-prefill-8k", "fwd f16 b1 h32/8 q8192 k8192 d128 causal=tl"},
+        {"llama-prefill-512", "fwd f16 b1 h32/8 q512 d128 causal=tl"},
+        {"llama-prefill-2k", "fwd f16 b1 h32/8 q2048 k2048 d128 causal=tl"},
+        {"llama-decode", "fwd f16 b1 h32/8 q1 k4096 d128 causal=tl"}};
+    struct run_results results;
+    struct rng random = rng_seed(1);
+
+    example_begin(&results);
+    struct device_run *run = example_device(&results, "llvmpipe", "rusticl");
+    for (size_t n = 0; n < 4; n++)
+        example_outcome(example_record(run, problems[n][0], problems[n][1]), "clattn",
+                        1e-3 * (double)(n + 1), 0.0, 7, &random);
+    char *page = make_page(&results, 1);
+    check_says(page, "Throughput of llama-prefill (fwd f16 b1 h32/8 d128 causal=tl)");
+    const char *shortest = strstr(page, "<tr><th scope=\"row\">512</th>");
+    const char *longest = strstr(page, "<tr><th scope=\"row\">8192</th>");
+    cr_assert(shortest != NULL && longest != NULL && shortest < longest, "the shortest first");
+    cr_assert(strstr(page, "<tr><th scope=\"row\">4096</th>") == NULL, "one query is another kind");
+    check_says(page, "<tr><th scope=\"row\">512</th><td>llvmpipe</td><td class=\"n\">500</td>");
+    free(page);
+}
+
 Test(bench_report, problems_of_one_name_are_told_apart_and_workloads_named_whole) {
     static const char *const bert[] = {
         "fwd f32 b1 h12 q128 k128 d64", "fwd f32 b1 h12 q512 k512 d64",
