@@ -136,8 +136,8 @@ static void write_limits(const struct page *page)
 {
     const struct report *report = page->report;
     double *values = calloc(report->num_problems + 1, sizeof *values);
+    size_t items = 0;
 
-    fputs("<h3>How close to the limits of the hardware</h3>\n<ul>\n", page->out);
     for (size_t d = 0; values != NULL && d < report->num_devices; d++) {
         size_t count = 0, arithmetic = 0;
         for (size_t p = 0; p < report->num_problems; p++) {
@@ -150,13 +150,14 @@ static void write_limits(const struct page *page)
         const struct range range = range_of(values, count);
         if (count > 0)
             fprintf(page->out,
-                    "<li>On %s clattn reaches <b>%s&nbsp;%%</b> of the tighter roof, the median "
+                    "%s<li>On %s clattn reaches <b>%s&nbsp;%%</b> of the tighter roof, the median "
                     "of %s (%s to %s&nbsp;%%); arithmetic limits %zu of them, memory %zu.</li>\n",
+                    items++ == 0 ? "<h3>How close to the limits of the hardware</h3>\n<ul>\n" : "",
                     text_escaped(report->devices[d].label.text).text, text_rough(range.middle).text,
                     text_count(count, "problem").text, text_rough(range.low).text,
                     text_rough(range.high).text, arithmetic, count - arithmetic);
     }
-    fputs("</ul>\n", page->out);
+    fputs(items > 0 ? "</ul>\n" : "", page->out);
     free(values);
 }
 
@@ -165,8 +166,8 @@ static void write_first_call(const struct page *page)
     const struct report *report = page->report;
     double *source = calloc(2 * report->num_problems + 1, sizeof *source);
     double *cache = source != NULL ? source + report->num_problems : NULL;
+    size_t items = 0;
 
-    fputs("<h3>What the first call costs</h3>\n<ul>\n", page->out);
     for (size_t d = 0; source != NULL && d < report->num_devices; d++) {
         size_t sources = 0, caches = 0;
         for (size_t p = 0; p < report->num_problems; p++) {
@@ -178,7 +179,8 @@ static void write_first_call(const struct page *page)
         }
         if (sources + caches == 0)
             continue;
-        fprintf(page->out, "<li>On %s clattn&rsquo;s first result in a new process takes",
+        fprintf(page->out, "%s<li>On %s clattn&rsquo;s first result in a new process takes",
+                items++ == 0 ? "<h3>What the first call costs</h3>\n<ul>\n" : "",
                 text_escaped(report->devices[d].label.text).text);
         if (sources > 0)
             fprintf(page->out, " <b>%s</b> (the median of %s) if all must be compiled",
@@ -189,7 +191,7 @@ static void write_first_call(const struct page *page)
                     text_duration(range_of(cache, caches).middle).text);
         fputs(".</li>\n", page->out);
     }
-    fputs("</ul>\n", page->out);
+    fputs(items > 0 ? "</ul>\n" : "", page->out);
     free(source);
 }
 
