@@ -65,7 +65,7 @@ static bool hello(void *self, const char *device, unsigned threads, struct peer_
 
     (void)device; /* On the CPU in any case. */
     if (!set_threads(threads))
-        return message_set(why, "this oneDNN has no OpenMP whose number of threads could be set");
+        return message_set(why, "it has no OpenMP whose number of threads could be set");
     c->threads = threads;
     snprintf(greeting->version, sizeof greeting->version, "%d.%d.%d", version->major,
              version->minor, version->patch);
@@ -74,7 +74,7 @@ static bool hello(void *self, const char *device, unsigned threads, struct peer_
              version->major >= 3 ? "; or the graph's SDPA without masks" : "");
     if (dnnl_engine_create(&c->engine, dnnl_cpu, 0) != dnnl_success ||
         dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags) != dnnl_success)
-        return message_set(why, "oneDNN has no engine for this CPU");
+        return message_set(why, "it has no engine for this CPU");
     return true;
 }
 

@@ -15,11 +15,10 @@
 
 enum {
     MOST_ROWS_WORTH_GEMV = 8,
-    GEMV_KEYS = 1024,           /* So many keys or values stay in the cache from row to row. */
-    CACHED_SCORES = 512 * 1024, /* Of a thread's block of rows. */
-    FEWEST_ROWS = 256,          /* GEMM packs keys and values anew for each block, */
-    FEWEST_WHERE_HIDDEN = 128,  /* which smaller ones leave more out of. */
-    MOST_ROWS = 512,
+    GEMV_KEYS = 1024,        /* So many keys or values stay in the cache from row to row. */
+    ROWS = 256,              /* GEMM packs keys and values anew for each block of rows, */
+    ROWS_WHERE_HIDDEN = 128, /* of which smaller ones leave out more. */
+    SHARED_ROWS = 512,
     SHARED_SCORES = 4 * 1024 * 1024 /* Where all threads share one product. */
 };
 
@@ -237,15 +236,13 @@ static bool make_ways(struct openblas *c, struct message *why)
     const size_t slice = p->heads / p->kv_heads * p->seq_q;
     const size_t all = p->batch * p->kv_heads * slice;
     const size_t share = (all + c->threads - 1) / c->threads; /* Of rows, so that each has some. */
-    const size_t cached = CACHED_SCORES / p->seq_kv;
-    const size_t fewest = problem_data_limited(c->data) ? FEWEST_WHERE_HIDDEN : FEWEST_ROWS;
-    const size_t wish = cached < fewest ? fewest : cached < MOST_ROWS ? cached : MOST_ROWS;
+    const size_t wish = problem_data_limited(c->data) ? ROWS_WHERE_HIDDEN : ROWS;
     const struct step_limits own = {.rows = wish < share ? wish : share,
                                     .entries = 1,
                                     .scores = SIZE_MAX,
                                     .always_by_rows = true};
     const struct step_limits shared = {
-        .rows = MOST_ROWS, .entries = 1, .scores = SHARED_SCORES, .always_by_rows = false};
+        .rows = SHARED_ROWS, .entries = 1, .scores = SHARED_SCORES, .always_by_rows = false};
 
     if (!add_way(c, (struct way){.name = "each thread its own products"}, &own, why) ||
         !add_way(c, (struct way){.name = "all threads in each product", .blas_threads = true},
