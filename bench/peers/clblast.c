@@ -25,7 +25,7 @@ struct clblast {
     struct softmax_program softmax;
     struct steps steps;
     bool by_vectors; /* Each row by GEMV. */
-    double last;     /* Seconds of one computation. */
+    double last;     /* Seconds of one computation; 0 before the first sample. */
     double enqueueing;
 };
 
@@ -303,29 +303,19 @@ static bool compute(void *self, size_t set, struct message *why)
     return enqueue_set(c, &c->sets[set], NULL, why) && finish(c, why);
 }
 
-static bool time_once(struct clblast *c, double *seconds, struct message *why)
-{
-    const double start = timing_clock();
-    const bool ok = compute(c, 0, why);
-
-    *seconds = timing_clock() - start;
-    return ok;
-}
-
 static bool settle(void *self, char configuration[256], struct message *why)
 {
     struct clblast *c = self;
     const clattn_problem *p = &c->data->problem;
-    double by_vectors;
+    double by_matrices, by_vectors;
 
-    if (!time_once(c, &c->last, why))
-        return false;
     if (p->heads / p->kv_heads * p->seq_q <= MOST_ROWS_WORTH_GEMV) {
-        c->by_vectors = true;
-        if (!compute(c, 0, why) || !time_once(c, &by_vectors, why))
+        if (!peer_main_time(compute, c, &by_matrices, why))
             return false;
-        c->by_vectors = by_vectors < c->last;
-        c->last = c->by_vectors ? by_vectors : c->last;
+        c->by_vectors = true;
+        if (!peer_main_time(compute, c, &by_vectors, why))
+            return false;
+        c->by_vectors = by_vectors < by_matrices;
     }
     snprintf(configuration, 256,
              "%s, up to %zu x %zu scores in %zu step%s, CLBlast's own parameters",
@@ -345,11 +335,9 @@ static bool enqueue_next(void *work, cl_event *end, struct message *why)
     return ok;
 }
 
-static bool sample(void *self, double busy, struct peer_sample *sample, struct message *why)
+static bool sample_so_many(struct clblast *c, double wanted, struct peer_sample *sample,
+                           struct message *why)
 {
-    struct clblast *c = self;
-    const double wanted = busy / (c->last > 1e-7 ? c->last : 1e-7);
-
     sample->executions = wanted < 1.0 ? 1 : wanted > TIMING_MOST ? TIMING_MOST : (size_t)wanted;
     c->enqueueing = 0.0;
     if (!timing_median(&c->target, enqueue_next, c, sample->executions, &sample->seconds, why))
@@ -357,6 +345,16 @@ static bool sample(void *self, double busy, struct peer_sample *sample, struct m
     c->last = sample->seconds;
     sample->host_seconds = c->enqueueing / (double)(sample->executions + 1); /* One goes before. */
     return true;
+}
+
+/* The first sample of a problem says how many executions fill the time. */
+static bool sample(void *self, double busy, struct peer_sample *sample, struct message *why)
+{
+    struct clblast *c = self;
+
+    if (c->last == 0.0 && (!sample_so_many(c, 1.0, sample, why) || busy < 2.0 * c->last))
+        return c->last > 0.0;
+    return sample_so_many(c, busy / c->last, sample, why);
 }
 
 /* ---- results ---------------------------------------------------------------------------------- */

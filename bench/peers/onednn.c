@@ -5,7 +5,6 @@
 #include "dnn_ops.h"
 #include "host_sets.h"
 #include "peer_main.h"
-#include "timing.h"
 #include "values.h"
 
 #include <dlfcn.h>
@@ -248,20 +247,6 @@ static void build_graph(struct onednn *c)
         c->graph = dnn_graph_open(&attention, c->engine);
 }
 
-/* The seconds of a second computation: the first wakes threads and fills caches. */
-static bool time_one(struct onednn *c, double *seconds, struct message *why)
-{
-    double start = 0.0;
-
-    for (int n = 0; n < 2; n++) {
-        start = timing_clock();
-        if (!compute(c, 0, why))
-            return false;
-    }
-    *seconds = timing_clock() - start;
-    return true;
-}
-
 static bool settle(void *self, char configuration[256], struct message *why)
 {
     struct onednn *c = self;
@@ -270,10 +255,10 @@ static bool settle(void *self, char configuration[256], struct message *why)
 
     build_graph(c);
     if (c->graph != NULL) {
-        if (!time_one(c, &by_primitives, why))
+        if (!peer_main_time(compute, c, &by_primitives, why))
             return false;
         c->fused = true;
-        if (!time_one(c, &by_graph, why))
+        if (!peer_main_time(compute, c, &by_graph, why))
             return false;
         c->fused = by_graph < by_primitives;
     }

@@ -4,7 +4,6 @@
 #include "pool.h"
 #include "softmax_rows.h"
 #include "steps.h"
-#include "timing.h"
 
 #include <cblas.h>
 #include <limits.h>
@@ -298,16 +297,13 @@ static enum peer_status build(void *self, struct message *why)
 static bool settle(void *self, char configuration[256], struct message *why)
 {
     struct openblas *c = self;
-    double best = 0.0;
+    double seconds, best = 0.0;
     size_t chosen = 0;
 
     for (size_t n = 0; n < c->num_ways; n++) {
         choose(c, n);
-        if (n > 0)
-            compute(c, 0, why); /* Its first is slower: threads wake. */
-        const double start = timing_clock();
-        compute(c, 0, why);
-        const double seconds = timing_clock() - start;
+        if (!peer_main_time(compute, c, &seconds, why))
+            return false;
         if (n == 0 || seconds < best) {
             best = seconds;
             chosen = n;
