@@ -268,22 +268,6 @@ static json_t *open_request(const clattn_problem *problem, const char *path, siz
     return request;
 }
 
-/* A file for the time of one request. */
-static bool lend_file(struct peer *peer, char path[PEER_DATA_PATH], double bytes,
-                      struct message *why)
-{
-    if (!peer_data_file(path, bytes, why))
-        return false;
-    peer_process_lend(&peer->process, path);
-    return true;
-}
-
-static void take_file_back(struct peer *peer, const char *path)
-{
-    unlink(path);
-    peer_process_lend(&peer->process, "");
-}
-
 static enum peer_answer send_case(struct peer *peer, const struct attention_case *attention,
                                   size_t copies, json_t **answer, struct message *why)
 {
@@ -294,14 +278,14 @@ static enum peer_answer send_case(struct peer *peer, const struct attention_case
     struct message how;
 
     *answer = NULL;
-    if (!lend_file(peer, path, bytes, &how))
+    if (!peer_data_file(path, bytes, &how))
         return fail(peer, why, how.text);
     if (peer_data_write(path, attention, &how))
         sent =
             ask_work(peer, open_request(&attention->problem, path, copies), seconds, answer, why);
     else
         sent = fail(peer, why, how.text);
-    take_file_back(peer, path);
+    unlink(path);
     return sent;
 }
 
@@ -378,14 +362,14 @@ static enum peer_answer fetch(struct peer *peer, const clattn_problem *problem, 
     json_t *answer;
 
     *o = NULL;
-    if (!lend_file(peer, path, bytes, &how))
+    if (!peer_data_file(path, bytes, &how))
         return fail(peer, why, how.text);
     enum peer_answer asked = ask_work(peer, json_pack("{s:s, s:s}", "do", "result", "path", path),
                                       seconds, &answer, why);
     json_decref(answer);
     if (asked == PEER_OK && (*o = peer_data_read(path, problem, &how)) == NULL)
         asked = fail(peer, why, how.text);
-    take_file_back(peer, path);
+    unlink(path);
     return asked;
 }
 

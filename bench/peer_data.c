@@ -278,7 +278,7 @@ bool peer_data_file(char path[PEER_DATA_PATH], double bytes, struct message *why
                            folder, 1e-6 * bytes);
     }
     const int length =
-        snprintf(path, PEER_DATA_PATH, "%s/clattn-bench-%ld-XXXXXX", folder, (long)getpid());
+        snprintf(path, PEER_DATA_PATH, "%s/" PEER_DATA_PREFIX "%ld-XXXXXX", folder, (long)getpid());
     const int file = length < PEER_DATA_PATH ? mkstemp(path) : -1;
     if (file >= 0)
         return close(file) == 0;

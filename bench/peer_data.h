@@ -6,6 +6,7 @@
 #include "case.h"
 
 #define PEER_DATA_PATH 512
+#define PEER_DATA_PREFIX "clattn-peer-" /* Of files' names; then follows this process's number. */
 
 struct json_t;
 

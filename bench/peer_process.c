@@ -1,18 +1,20 @@
 #define _POSIX_C_SOURCE 200809L /* kill */
 #include "peer_process.h"
 #include "interrupt.h"
+#include "peer_data.h"
 
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
-/* Waits for the end of its requests, which are paths: so long lives who could stop the process group
- * $1 himself. The system would end a stopped group that lost its parent, were the next parent not
- * often of the same session, as the first process of a container is. */
-static const char guard_script[] = "while IFS= read -r path; do last=$path; done <&3\n"
-                                   "kill -s KILL -- \"-$1\"\n"
-                                   "rm -f -- \"$last\"\n";
+/* Waits for the end of its requests, of which there are none: it comes when this program, of number
+ * $2, ends without ending the guard. Then the peer, process group $1, has to go, and files with it.
+ * The system would end a stopped group that lost its parent, were the next parent not often of the
+ * same session, as the first process of a container is. */
+static const char guard_script[] =
+    "read -r line <&3\n"
+    "kill -s KILL -- \"-$1\"\n"
+    "rm -f -- /dev/shm/" PEER_DATA_PREFIX "$2-* \"${TMPDIR:-/tmp}/\"" PEER_DATA_PREFIX "$2-*\n";
 
 static void signal_all(const struct peer_process *process, int number)
 {
@@ -23,12 +25,13 @@ static void signal_all(const struct peer_process *process, int number)
 bool peer_process_start(struct peer_process *process, const char *const *argv, struct message *how)
 {
     struct ca_sentence reason;
-    char group[24];
-    const char *const guard[] = {"sh", "-c", guard_script, "clattn-bench-guard", group, NULL};
+    char group[24], self[24];
+    const char *const guard[] = {"sh", "-c", guard_script, "clattn-bench-guard", group, self, NULL};
 
     if (!ca_process_start(&process->worker, argv, &reason))
         return message_set(how, "%s", reason.text);
     snprintf(group, sizeof group, "%ld", (long)process->worker.pid);
+    snprintf(self, sizeof self, "%ld", (long)getpid());
     if (!ca_process_start(&process->guard, guard, &reason)) {
         ca_process_end(&process->worker);
         return message_set(how, "got no guard: the shell %s", reason.text);
@@ -57,17 +60,6 @@ enum ca_asked peer_process_ask(struct peer_process *process, json_t *request, do
         ca_process_end(&process->guard); /* the number of the group may soon be another's */
     }
     return asked;
-}
-
-void peer_process_lend(struct peer_process *process, const char *path)
-{
-    char line[1024];
-    const int bytes = snprintf(line, sizeof line, "%s\n", path);
-
-    /* A guard that died is no reason to fail: it has work only if this program dies as well. */
-    if (bytes < (int)sizeof line && process->guard.pid > 0 &&
-        write(process->guard.requests, line, (size_t)bytes) < bytes)
-        ca_process_end(&process->guard);
 }
 
 void peer_process_end(struct peer_process *process)

@@ -1,6 +1,7 @@
 /* A peer's process: stopped but for the time that it has a request to answer, so that threads of
  * its own that spin for work do not disturb others, and ended for certain, even if this program is
- * killed: what is stopped would not notice that its requests have come to an end. */
+ * killed: what is stopped would not notice that its requests have come to an end. Then this
+ * program's files for peers (peer_data.h) go as well. */
 #ifndef CLATTN_BENCH_PEER_PROCESS_H
 #define CLATTN_BENCH_PEER_PROCESS_H
 
@@ -18,9 +19,6 @@ bool peer_process_start(struct peer_process *process, const char *const *argv, s
 /* Like ca_process_ask(); ca_interrupted() ends the patience. */
 enum ca_asked peer_process_ask(struct peer_process *process, json_t *request, double seconds,
                                json_t **answer, struct message *how);
-
-/* The file to remove if this program dies from now on, instead of the last; "" for none. */
-void peer_process_lend(struct peer_process *process, const char *path);
 
 void peer_process_end(struct peer_process *process);
 

@@ -67,7 +67,7 @@ static size_t files_of(pid_t pid, const char *folder)
     char prefix[64];
     size_t count = 0;
 
-    snprintf(prefix, sizeof prefix, "clattn-bench-%ld-", (long)pid);
+    snprintf(prefix, sizeof prefix, PEER_DATA_PREFIX "%ld-", (long)pid);
     for (struct dirent *e = directory ? readdir(directory) : NULL; e; e = readdir(directory))
         count += strncmp(e->d_name, prefix, strlen(prefix)) == 0;
     if (directory)
