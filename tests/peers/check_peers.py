@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Checks the results of bench/peers/peers.py against NumPy in double precision.
 
-    python3 tests/peers/check_peers.py [--seed N] [--count N] [torch|onnxruntime ...]
+    python3 tests/peers/check_peers.py [--every-way] [--seed N] [--count N] [LIBRARY...]
 
 Needs what the peers need (pip install numpy torch onnxruntime onnx), so it is run by hand, with a
 Python that has them. Each problem is seeded, passed to a peer as clattn-bench does it, and its
 whole result compared. Prints what each peer computed by which way, what it refused, and ends with
-1 if a result was wrong.
+1 if a result was wrong. With --every-way not only the fastest way is checked; where a library
+compiles, that takes some seconds for each problem.
 """
 import argparse
 import collections
+import importlib
 import json
 import os
 import random
@@ -57,7 +59,8 @@ def random_problem(number, seed):
     """Fields; the first numbers make sure that every option is there alone, in every dtype."""
     dice = random.Random(seed * 1000003 + number)
     single = ("none causal br offset window_left window_right windows softcap bias mask alibi "
-              "sinks q_lengths kv_lengths decode decode_window gqa mla prompt").split()
+              "sinks q_lengths kv_lengths gqa mla prompt decode decode_window decode_softcap "
+              "decode_sinks").split()
     only = single[number // 3] if number < 3 * len(single) else None
 
     def has(name, odds=0.25):
@@ -82,10 +85,14 @@ def random_problem(number, seed):
         fields["window_left"] = dice.choice([0, 3, 20])
     if has("window_right") or has("windows"):
         fields["window_right"] = dice.choice([0, 3, 20])
-    if has("decode", 0.1) or has("decode_window", 0.1):
-        fields.update(seq_q=1, causal=True, diagonal="br")
+    if only.startswith("decode") if only else has("decode", 0.2):
+        fields.update(seq_q=1, causal=True, diagonal="br", seq_kv=dice.choice([32, 130]))
         if has("decode_window"):
-            fields.update(window_left=20)
+            fields.update(window_left=3)
+        if only == "decode_softcap":
+            fields.update(softcap=5.0)
+        if only == "decode_sinks":
+            fields.update(sinks=True)
     if has("prompt", 0.1):
         fields.update(seq_kv=fields["seq_q"], causal=True, diagonal="br")
     fields["dim_v"] = dice.choice([8, 24, 32]) if has("mla") else fields["dim_qk"]
@@ -232,14 +239,54 @@ def check_library(library, seed, count, folder):
     return wrong + (peer.end() != 0)
 
 
+def check_every_way(library, seed, count):
+    """In this process, by the peer's own classes."""
+    sys.path.insert(0, os.path.dirname(SCRIPT))
+    peers, problems, refusal = (importlib.import_module(name)
+                                for name in ("peers", "peer_problem", "peer_refusal"))
+    module, kind, _ = peers.LIBRARIES[library]
+    peer = getattr(importlib.import_module(module), kind)(2, "cpu", "")
+    print(f"{peer.name} {peer.version}, every way", flush=True)
+    tally, wrong = collections.Counter(), 0
+    for number in range(count):
+        fields = random_problem(number, seed)
+        stored, exact = random_tensors(fields, seed + number)
+        peer.close()
+        peer.problem = problems.Problem(fields, stored)
+        tensors = peer.tensors()
+        try:
+            ways = peer.ways(tensors)
+        except refusal.Unsupported as error:
+            tally[f"unsupported: {error}"] += 1
+            continue
+        for name, prepare, _ in ways:
+            try:
+                compute = prepare(tensors)
+                got = peer.to_numpy(compute()).astype("f8")
+            except Exception as error:  # The peer takes another way then.
+                tally[f"{name} refuses: {refusal.first_line(error)[:60]}"] += 1
+                continue
+            error = np.abs(got - reference(fields, exact)).max() / TOLERANCE[fields["dtype"]]
+            tally[name] += 1
+            if not error <= 1:
+                wrong += 1
+                print(f"  WRONG {number}: {error} {name} {fields}", flush=True)
+    for what, times in tally.most_common():
+        print(f"  {times:3}  {what}")
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("libraries", nargs="*", default=["torch", "onnxruntime"])
+    parser.add_argument("libraries", nargs="*", metavar="LIBRARY",
+                        default=["torch", "onnxruntime"])
+    parser.add_argument("--every-way", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=120)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        wrong = sum(check_library(library, chosen.seed, chosen.count, folder)
+        wrong = sum(check_every_way(library, chosen.seed, chosen.count) if chosen.every_way
+                    else check_library(library, chosen.seed, chosen.count, folder)
                     for library in chosen.libraries)
     sys.exit(1 if wrong else 0)
 
