@@ -56,7 +56,7 @@ class OnnxRuntime(Peer):
         if problem.added is None and last == past >= 0 and problem.dim_qk == problem.dim_v:
             add("GroupQueryAttention, cached keys", self.grouped, past, band[0])
         if not ways:
-            raise Unsupported("None of its operators computes sinks together with the other options.")
+            raise Unsupported("None of its operators has sinks beside the other options.")
         return ways
 
     def full(self, mask):

@@ -19,10 +19,7 @@ class Torch(Peer):
     method = "scaled_dot_product_attention, flex_attention or matmul and softmax: the fastest"
 
     def __init__(self, threads, device_type, device_name):
-        # Compiling belongs to the first computation: no cache from before, no workers beside.
-        self.cache = tempfile.TemporaryDirectory(prefix="clattn-torch-")
-        os.environ.update(TORCHINDUCTOR_CACHE_DIR=self.cache.name,
-                          TORCHINDUCTOR_COMPILE_THREADS="1")
+        os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # No workers beside.
         self.torch = package("torch", self.packages)
         self.version = str(self.torch.__version__)
         self.device = self.gpu(device_name) if device_type == "gpu" else "cpu"
@@ -40,6 +37,7 @@ class Torch(Peer):
 
     def close(self):
         super().close()
+        self.flexible = None
         if "torch._dynamo" in sys.modules:
             sys.modules["torch._dynamo"].reset()
         if self.device != "cpu":
@@ -165,10 +163,31 @@ class Torch(Peer):
         return self.zeroed(compute)
 
     def flex(self, tensors):
-        attention = package("torch.nn.attention.flex_attention", self.packages)
         torch, problem = self.torch, self.problem
         q, k, v = tensors
-        sinks, softcap, band = self.on_device(problem.sinks), problem.softcap, problem.band
+        sinks = self.on_device(problem.sinks)
+        first = self.flexible is None
+        compiled, options = self.flexible = self.flexible or self.flex_options()
+
+        def compute():
+            if sinks is None:
+                return compiled(q, k, v, **options)
+            o, lse = compiled(q, k, v, return_lse=True, **options)
+            return o * torch.sigmoid(lse - sinks.view(1, -1, 1)).unsqueeze(3).to(o.dtype)
+        if first:
+            # Compiling is part of the first computation, so what another process left is not used.
+            inductor = package("torch._inductor.utils", self.packages)
+            with tempfile.TemporaryDirectory(prefix="clattn-torch-") as folder:
+                with inductor.fresh_inductor_cache(dir=folder):
+                    compute()
+        return self.zeroed(compute)
+
+    def flex_options(self):
+        """flex_attention, compiled at its first call, and what it gets besides q, k and v. Once
+        for all sets of tensors: other functions among its arguments would be compiled again."""
+        attention = package("torch.nn.attention.flex_attention", self.packages)
+        torch, problem = self.torch, self.problem
+        softcap, band = problem.softcap, problem.band
         block_mask = score_mod = None
 
         def lookup(values):
@@ -189,16 +208,9 @@ class Torch(Peer):
             def score_mod(score, b, h, i, j):
                 score = softcap * torch.tanh(score / softcap) if softcap else score
                 return score + added(b, h, i, j) if added else score
-        compiled = torch.compile(attention.flex_attention, dynamic=False, fullgraph=True)
-        options = {"score_mod": score_mod, "block_mask": block_mask, "scale": problem.scale,
-                   "enable_gqa": problem.group > 1}
-
-        def compute():
-            if sinks is None:
-                return compiled(q, k, v, **options)
-            o, lse = compiled(q, k, v, return_lse=True, **options)
-            return o * torch.sigmoid(lse - sinks.view(1, -1, 1)).unsqueeze(3).to(o.dtype)
-        return self.zeroed(compute)
+        return torch.compile(attention.flex_attention, dynamic=False, fullgraph=True), {
+            "score_mod": score_mod, "block_mask": block_mask, "scale": problem.scale,
+            "enable_gqa": problem.group > 1}
 
     def open(self, request):
         with self.torch.inference_mode():
