@@ -105,7 +105,7 @@ class Problem:
         return self.visible | self.hidden_rows
 
     def merged(self):
-        """The mask to add, likewise: what is added, -inf where hidden; None if there is neither."""
+        """The mask to add, likewise: what is added, -inf where hidden; None if neither is."""
         if self.visible is None:
             return self.added
         added = np.float32(0) if self.added is None else self.added
