@@ -9,6 +9,7 @@
 #include <clattn/device.h>
 
 #define PEER_MOST 8
+#define PEER_MOST_VARIABLES 2
 
 /* What the program knows of a peer before it is started. */
 struct peer_kind {
@@ -16,10 +17,11 @@ struct peer_kind {
     const char *name;     /* "CLBlast". */
     const char *program;  /* A name that peer_kind_program() finds, or a path; ".py" for Python. */
     const char *argument; /* NULL: none. */
-    const char *variable; /* "NAME=VALUE" of its environment unless that has a NAME; or NULL. */
-    bool on_cpu;          /* Beside CPU devices only. */
-    const char *install;  /* What makes it available, as a command; "" if nothing is known. */
-    double patience;      /* Times the usual time limits. */
+    const char *variable[PEER_MOST_VARIABLES]; /* "NAME=VALUE" of its environment, each unless that
+                                                * has a NAME; NULL: no more. */
+    bool on_cpu;                               /* Beside CPU devices only. */
+    const char *install; /* What makes it available, as a command; "" if nothing is known. */
+    double patience;     /* Times the usual time limits. */
 };
 
 extern const struct peer_kind peer_kinds[]; /* Ends with a null key. */

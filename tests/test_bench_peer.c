@@ -482,7 +482,7 @@ Test(bench_peer, a_variable_is_set_unless_the_user_has_set_it) {
     struct attention_case attention;
 
     make_case(&attention, SMALL);
-    kind.variable = "FAKE_PEER=missing@hello";
+    kind.variable[0] = "FAKE_PEER=missing@hello";
     struct course c = go_through(&kind, &attention, &cpu);
     cr_assert(eq(int, c.answer, PEER_MISSING), "%s", c.why.text);
     setenv("FAKE_PEER", "unsupported@hello", 1);

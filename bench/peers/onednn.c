@@ -1,5 +1,5 @@
 /* clattn-peer-onednn: matmul, softmax, matmul on the host's CPU by oneDNN's primitives. */
-#define _POSIX_C_SOURCE 200809L /* dlsym, execv, setenv */
+#define _POSIX_C_SOURCE 200809L /* dlsym */
 #include "addends.h"
 #include "dnn_graph.h"
 #include "dnn_ops.h"
@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     SCORES_PER_THREAD = 1024 * 1024, /* More of them leave the caches between two primitives. */
@@ -309,17 +308,7 @@ static bool read_output(void *self, void *o, struct message *why)
     return true;
 }
 
-/* GNU's OpenMP has its threads wait for each other in a loop of some milliseconds. On a machine that
- * is not theirs alone the one that they wait for does not run meanwhile, for each of the primitives;
- * a loop of some microseconds costs nothing where it is. The library reads this when it is loaded. */
-static void spin_less(char **argv)
-{
-    if (getenv("GOMP_SPINCOUNT") == NULL && getenv("OMP_WAIT_POLICY") == NULL &&
-        setenv("GOMP_SPINCOUNT", "10000", 1) == 0)
-        execv("/proc/self/exe", argv); /* Where there is no such file, it goes on as it is. */
-}
-
-int main(int argc, char **argv)
+int main(void)
 {
     static const struct peer_library library = {
         .name = "oneDNN",
@@ -335,8 +324,6 @@ int main(int argc, char **argv)
     };
     struct onednn onednn = {.threads = 0};
 
-    (void)argc;
-    spin_less(argv);
     const int status = peer_main(&library, &onednn);
 
     if (onednn.stream != NULL)
