@@ -416,8 +416,8 @@ void values(SHAPE_PARAMS, const __global storage *v, __global storage *o BIAS_PA
                     result = 0.0f;
                     for (long j = first; j < last; j++)
                         if (visible(a, at, first, last, b, h, i, j BIAS_ARG MASK_ARG))
-                            result += p_rows[(i - i0) * a.seq_kv + j] *
-                                      LOAD(v_rows, j * a.v_stride[2] + c * V_STEP);
+                            result = fma(p_rows[(i - i0) * a.seq_kv + j],
+                                         LOAD(v_rows, j * a.v_stride[2] + c * V_STEP), result);
                 }
                 STORE(result, o, at.o + b * a.o_stride[0] + h * a.o_stride[1] +
                                      i * a.o_stride[2] + c * O_STEP);

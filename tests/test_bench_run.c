@@ -364,3 +364,25 @@ Test(bench_run, a_crash_costs_only_the_problem_that_was_running) {
     cr_assert(strcmp(results.devices[0].records[0].problem, "fwd f32 b1 h1 q16 k16 d16") == 0);
     results_free(&results);
 }
+
+/* ---- a device that disappears ---------------------------------------------------------------- */
+
+/* What was measured is kept, the problem that met the loss says so, and no further one is tried. */
+Test(bench_run, device_disappears) {
+    char text[8192];
+
+    setenv("LD_PRELOAD", LOST_DEVICE, 1);
+    json_t *object = run(FAST "--peers none 'fwd f32 h2 q33 d24' 'fwd f32 h7 q33 d24' "
+                              "'fwd f32 h2 q65 d24'",
+                         1, text, sizeof text);
+    unsetenv("LD_PRELOAD");
+    const json_t *results = json_object_get(device(object), "results");
+    cr_assert(eq(sz, json_array_size(results), 2));
+    bench_check_text(bench_implementation(bench_result(object, 0), "clattn"), "state", "measured");
+    bench_check_text(bench_implementation(bench_result(object, 1), "clattn"), "state", "failed");
+    const char *failed = json_string_value(json_object_get(device(object), "failed"));
+    cr_assert(failed != NULL);
+    check_has(failed, "does not answer any more");
+    check_has(text, "does not answer any more");
+    json_decref(object);
+}

@@ -32,8 +32,9 @@ static int find(const struct case_file *file, const char *name, const size_t hea
     const size_t rank2[] = {1, 1, n[0], n[1]}, rank2_step[] = {0, 0, n[1], 1};
     const size_t rank4[] = {n[0], n[1], n[2], n[3]};
     const size_t rank4_step[] = {n[1] * n[2] * n[3], n[2] * n[3], n[3], 1};
-    const size_t rank3[] = {n[0], heads, n[1], n[2] / heads};
-    const size_t rank3_step[] = {n[1] * n[2], n[2] / heads, n[2], 1};
+    const size_t dim = s->t.rank == 3 ? n[2] / heads : 0; /* heads are not known for other ranks */
+    const size_t rank3[] = {n[0], heads, n[1], dim};
+    const size_t rank3_step[] = {n[1] * n[2], dim, n[2], 1};
     memcpy(s->size, s->t.rank == 2 ? rank2 : s->t.rank == 3 ? rank3 : rank4, sizeof s->size);
     memcpy(s->stride,
            s->t.rank == 2   ? rank2_step
