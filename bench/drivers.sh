@@ -13,12 +13,11 @@ cd "$(dirname "$0")/.."
 sh tests/packages.sh device cpus
 
 # intel-opencl-rt lacks the compiler's mathematical libraries, and the path in its .icd file is a
-# placeholder, so it gets one that is true. Its loader stays behind: the system's is used.
+# placeholder, so it gets one that is true.
 if [ ! -e "$folder/intel/lib/libintelocl.so" ]; then
     python3 -m venv "$folder/intel" ||
         { echo "drivers.sh: python3 lacks venv; on Debian: apt-get install python3-venv" >&2; exit 1; }
     "$folder/intel/bin/pip" install --quiet intel-opencl-rt intel-cmplr-lib-rt
-    rm -f "$folder"/intel/lib/libOpenCL.so*
 fi
 mkdir -p "$folder/vendors"
 for icd in /etc/OpenCL/vendors/pocl.icd /etc/OpenCL/vendors/rusticl.icd; do
@@ -28,9 +27,8 @@ echo "$folder/intel/lib/libintelocl.so" > "$folder/vendors/intel.icd"
 
 cat > "$folder/env" <<END
 OCL_ICD_VENDORS=$folder/vendors
-LD_LIBRARY_PATH=$folder/intel/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}
 POCL_DEVICES="pthread basic"
 RUSTICL_ENABLE=llvmpipe
-export OCL_ICD_VENDORS LD_LIBRARY_PATH POCL_DEVICES RUSTICL_ENABLE
+export OCL_ICD_VENDORS POCL_DEVICES RUSTICL_ENABLE
 END
 echo "now: . $folder/env"
