@@ -131,6 +131,16 @@ static size_t first_places(const struct report *report, size_t device)
     return wins;
 }
 
+/* Whether another device is as fast, but for what runs one after another differ by anyway. */
+static bool level(const struct report *report, size_t best)
+{
+    for (size_t d = 0; d < report->num_devices; d++)
+        if (d != best && report->devices[d].measured &&
+            compare(report, best, d).mean < 1.0 + RESULTS_NOISY)
+            return true;
+    return false;
+}
+
 void report_ranking(const struct page *page)
 {
     const struct report *report = page->report;
@@ -151,11 +161,13 @@ void report_ranking(const struct page *page)
               page->out);
         return;
     }
-    fprintf(page->out,
-            "<p>With clattn <b>%s</b> is the fastest device. Over the %s that all %zu devices "
-            "computed, by the geometric mean, it is ",
-            text_escaped(report->devices[best].label.text).text,
-            text_count(own.count, "problem").text, devices);
+    fprintf(
+        page->out,
+        level(report, best) ? "<p>With clattn <b>%s</b> is level with the next device, as far as "
+                              "can be told from runs one after another. Over the %s "
+                            : "<p>With clattn <b>%s</b> is the fastest device. Over the %s ",
+        text_escaped(report->devices[best].label.text).text, text_count(own.count, "problem").text);
+    fprintf(page->out, "that all %zu devices computed, by the geometric mean, it is ", devices);
     for (size_t d = 0; d < report->num_devices; d++) {
         const struct spread spread = compare(report, best, d);
         if (!report->devices[d].measured || d == best)

@@ -230,7 +230,7 @@ Test(bench_compare, problems_belong_together_by_text_and_first_by_name) {
         struct device_run *run = example_device(&files[f], "device", "platform");
         add(run, f == 0 ? "first" : "third", BERT, f == 0 ? 1e-3 : 3e-3);
         add(run, f == 0 ? "second" : "first", BERT, f == 0 ? 2e-3 : 1e-3);
-        add(run, "renamed" + (f == 0 ? 2 : 0), LLAMA, 1e-3);
+        add(run, f == 0 ? "named" : "renamed", LLAMA, 1e-3);
     }
     open_all(&c, files, 2, &plain);
     cr_assert(eq(sz, c.groups[0].num_rows, 3));

@@ -204,6 +204,21 @@ Test(bench_report, ranks_devices_and_libraries_in_sentences) {
     free(page);
 }
 
+Test(bench_report, devices_may_be_level) {
+    struct run_results results;
+
+    fill_two(&results);
+    for (size_t r = 0; r < 2; r++)
+        for (size_t n = 0; n < 7; n++)
+            results.devices[1].records[r].outcome[0].seconds.value[n] =
+                1.01 * results.devices[0].records[r].outcome[0].seconds.value[n];
+    char *page = make_page(&results, 1);
+    check_says(page, "With clattn <b>PoCL pthread</b> is level with the next device");
+    check_hides(page, "is the fastest device");
+    check_says(page, "it is <b>1.01 times</b> as fast as llvmpipe");
+    free(page);
+}
+
 Test(bench_report, the_last_device_may_be_the_fastest) {
     struct run_results results;
 
