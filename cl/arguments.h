@@ -7,29 +7,36 @@
 #define CA_LONG long
 #define CA_FLOAT float
 #define CA_UINT uint
+#define CA_ULONG ulong
 #else
 #include <clattn/export.h>
 #define CA_LONG cl_long
 #define CA_FLOAT cl_float
 #define CA_UINT cl_uint
+#define CA_ULONG cl_ulong
 #endif
 
 /* Fixed when the plan is made. Strides along (batch, heads, seq, dim) or (batch, heads, seq_q,
  * seq_kv), in elements. */
 struct attention_shape {
     CA_LONG q_stride[4], k_stride[4], v_stride[4], o_stride[4], bias_stride[4], mask_stride[4];
+    CA_LONG do_stride[4], dq_stride[4], dk_stride[4], dv_stride[4]; /* backward */
     CA_LONG batch, heads, seq_q, seq_kv;
     CA_LONG group;        /* query heads per kv head */
     CA_LONG diagonal;     /* d: key i + d is "now" for query i (unless DIAGONAL_FOLLOWS_LENGTHS) */
     CA_LONG window_left;  /* with HAS_WINDOW_LEFT: j >= i + d - window_left */
     CA_LONG window_right; /* with HAS_WINDOW_RIGHT: j <= i + d + window_right; causal is 0 */
     CA_FLOAT scale;
-    CA_FLOAT softcap; /* with HAS_SOFTCAP */
+    CA_FLOAT softcap;   /* with HAS_SOFTCAP */
+    CA_FLOAT keep;      /* with HAS_DROPOUT: 1 / (1 - dropout) */
+    CA_UINT drop_below; /* ... random words below this drop the weight */
 };
 
 /* Given with each execution: the position of each tensor's first element, in elements. */
 struct attention_offsets {
-    CA_LONG q, k, v, o, bias, mask, slopes, sinks, q_lengths, kv_lengths, lse, scores, workspace;
+    CA_LONG q, k, v, o, bias, mask, slopes, sinks, q_lengths, kv_lengths, lse, scores;
+    CA_LONG d_o, dq, dk, dv, dbias, dslopes, dsinks, workspace;
+    CA_ULONG seed, stream; /* of dropout's random numbers */
 };
 
 #endif

@@ -22,27 +22,11 @@
 #endif
 
 #include "lanes.h"
+#include "lane_scores.h"
 
 #define BM (WIDTH * MV)
-#define ROUNDED(n) (((n) + WIDTH - 1) / WIDTH * WIDTH)
 
 /* ---- scores --------------------------------------------------------------------------------- */
-
-/* Scores are kept in units of log 2, so that 2^x serves as the exponential; with a bias in natural
- * units, since a bias of -FLT_MAX must stay finite. */
-#if HAS_BIAS
-#define UNIT 1.0f
-#define SCORE_TO_LOG 1.0f
-#define EXPONENTIAL(x) exponential2((x) * LOG2E)
-#else
-#define UNIT LOG2E
-#define SCORE_TO_LOG LN2
-#define EXPONENTIAL(x) exponential2(x)
-#endif
-#define HAS_WINDOW (HAS_WINDOW_LEFT || HAS_WINDOW_RIGHT)
-#define HIDES_ANYWHERE (HAS_BIAS || HAS_MASK)
-/* Whether scores change between the product and the softmax even in a tile that hides nothing. */
-#define CHANGES_SCORES (HAS_SOFTCAP || HAS_BIAS || HAS_MASK || HAS_ALIBI)
 
 /* What a block of queries has besides its big arrays. */
 struct place {
@@ -88,41 +72,6 @@ INLINE void multiply_keys(const lanes *q, source k, const long k_row, const long
         }
     }
 }
-
-#if HAS_BIAS
-/* left biases of one query, at most WIDTH. */
-INLINE lanes load_biases(const __global bias_storage *p, const long step, const int left)
-{
-    float x[WIDTH];
-
-    if (step == 1 && left >= WIDTH) {
-#if BIAS_DTYPE == DTYPE_F32
-        return VECTOR(vload)(0, p);
-#elif BIAS_DTYPE == DTYPE_F16
-        return VECTOR(vload_half)(0, p);
-#else
-        return VECTOR(as_float)(VECTOR(convert_uint)(VECTOR(vload)(0, p)) << 16);
-#endif
-    }
-    for (int c = 0; c < WIDTH; c++)
-        x[c] = c < left ? LOAD_BIAS(p, c * step) : 0.0f;
-    return VECTOR(vload)(0, x);
-}
-#endif
-
-#if HAS_MASK
-/* left bytes of one query, at most WIDTH, as floats. */
-INLINE lanes load_mask(const __global uchar *p, const long step, const int left)
-{
-    float x[WIDTH];
-
-    if (step == 1 && left >= WIDTH)
-        return VECTOR(convert_float)(VECTOR(vload)(0, p));
-    for (int c = 0; c < WIDTH; c++)
-        x[c] = c < left ? p[c * step] : 0.0f;
-    return VECTOR(vload)(0, x);
-}
-#endif
 
 /* Softcap, bias, ALiBi and, where hides, what is masked (-inf) for keys j .. j + count - 1. */
 INLINE void change_scores(const int hides, SHAPE_PARAMS, const struct place at_block, const long j,

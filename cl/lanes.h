@@ -99,6 +99,20 @@ INLINE int any_lane(const ints x)
     return w.x | w.y;
 }
 
+INLINE float sum_lanes(const lanes x)
+{
+#if WIDTH == 16
+    const float8 y = x.lo + x.hi;
+    const float4 z = y.lo + y.hi;
+#elif WIDTH == 8
+    const float4 z = x.lo + x.hi;
+#else
+    const float4 z = x;
+#endif
+    const float2 w = z.lo + z.hi;
+    return w.x + w.y;
+}
+
 /* ---- storage -------------------------------------------------------------------------------- */
 
 #if DTYPE == DTYPE_F32

@@ -3,28 +3,40 @@
 
 #include <stddef.h>
 
-static struct attention_offsets offsets_of(const clattn_forward *tensors)
+static struct attention_offsets offsets_of(const struct ca_tensors *tensors)
 {
+    const clattn_buffer *at = tensors->at;
+
     return (struct attention_offsets){
-        .q = (cl_long)tensors->q.offset,
-        .k = (cl_long)tensors->k.offset,
-        .v = (cl_long)tensors->v.offset,
-        .o = (cl_long)tensors->o.offset,
-        .bias = (cl_long)tensors->bias.offset,
-        .mask = (cl_long)tensors->mask.offset,
-        .slopes = (cl_long)tensors->slopes.offset,
-        .sinks = (cl_long)tensors->sinks.offset,
-        .q_lengths = (cl_long)tensors->q_lengths.offset,
-        .kv_lengths = (cl_long)tensors->kv_lengths.offset,
-        .lse = (cl_long)tensors->lse.offset,
-        .scores = (cl_long)tensors->scores.offset,
-        .workspace = (cl_long)tensors->workspace.offset,
+        .q = (cl_long)at[CA_Q].offset,
+        .k = (cl_long)at[CA_K].offset,
+        .v = (cl_long)at[CA_V].offset,
+        .o = (cl_long)at[CA_O].offset,
+        .bias = (cl_long)at[CA_BIAS].offset,
+        .mask = (cl_long)at[CA_MASK].offset,
+        .slopes = (cl_long)at[CA_SLOPES].offset,
+        .sinks = (cl_long)at[CA_SINKS].offset,
+        .q_lengths = (cl_long)at[CA_Q_LENGTHS].offset,
+        .kv_lengths = (cl_long)at[CA_KV_LENGTHS].offset,
+        .lse = (cl_long)at[CA_LSE].offset,
+        .scores = (cl_long)at[CA_SCORES].offset,
+        .d_o = (cl_long)at[CA_DO].offset,
+        .dq = (cl_long)at[CA_DQ].offset,
+        .dk = (cl_long)at[CA_DK].offset,
+        .dv = (cl_long)at[CA_DV].offset,
+        .dbias = (cl_long)at[CA_DBIAS].offset,
+        .dslopes = (cl_long)at[CA_DSLOPES].offset,
+        .dsinks = (cl_long)at[CA_DSINKS].offset,
+        .workspace = (cl_long)at[CA_WORKSPACE].offset,
+        .seed = tensors->seed,
+        .stream = tensors->stream,
     };
 }
 
 /* Sets a stage's arguments but for the shape, which the plan has set. */
 static cl_int set_arguments(const clattn_plan *plan, size_t stage, cl_kernel kernel,
-                            const struct attention_offsets *offsets, const clattn_forward *tensors)
+                            const struct attention_offsets *offsets,
+                            const struct ca_tensors *tensors)
 {
     const unsigned arguments = plan->candidate.family->stages[stage].arguments;
     cl_uint index = 1;
@@ -33,7 +45,7 @@ static cl_int set_arguments(const clattn_plan *plan, size_t stage, cl_kernel ker
     for (unsigned n = 0; err == CL_SUCCESS && n < CA_NUM_ARGUMENTS; n++) {
         if (!(arguments & CA_BIT(n)) || !(plan->operands[n].present || n == CA_WORKSPACE))
             continue;
-        const cl_mem buffer = ca_buffer_at(tensors, (enum ca_argument)n)->buffer;
+        const cl_mem buffer = tensors->at[n].buffer;
         err = clSetKernelArg(kernel, index++, sizeof buffer, &buffer);
     }
     return err;
@@ -41,7 +53,7 @@ static cl_int set_arguments(const clattn_plan *plan, size_t stage, cl_kernel ker
 
 /* Enqueues the stages one after the other: by the queue's order, or by an event between two. */
 static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue queue, int in_order,
-                                    const clattn_forward *tensors, cl_uint num_wait,
+                                    const struct ca_tensors *tensors, cl_uint num_wait,
                                     const cl_event *wait, cl_event *done)
 {
     const struct ca_family *family = plan->candidate.family;
@@ -49,8 +61,10 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
     struct ca_kernels *kernels = ca_kernels_take(plan);
     clattn_status status = CLATTN_SUCCESS;
     cl_event previous = NULL;
-    size_t last = family->num_stages - 1; /* the last stage always runs: it writes o */
+    size_t last = family->num_stages - 1;
 
+    while (!plan->runs[last]) /* one runs: the problem is not empty */
+        last--;
     for (size_t s = 0; s <= last && status == CLATTN_SUCCESS; s++) {
         const char *name = family->stages[s].kernel;
         const struct ca_ndrange *range = &plan->range[s];
@@ -98,39 +112,117 @@ static clattn_status enqueue_nothing(const clattn_plan *plan, cl_command_queue q
     return ca_fail_cl(&plan->context->log, err, "clEnqueueMarkerWithWaitList");
 }
 
-clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue queue,
-                                       const clattn_forward *tensors, cl_uint num_wait,
-                                       const cl_event *wait, cl_event *done)
+clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
+                         const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
+                         cl_event *done)
 {
     clattn_status status;
     int in_order;
     cl_int err;
 
-    if (done)
-        *done = NULL;
-    if (!plan)
-        return CLATTN_INVALID_ARGUMENT;
-    const struct ca_log *log = &plan->context->log;
-    if (!queue || !tensors || tensors->struct_size != sizeof *tensors)
-        return ca_fail(log, CLATTN_INVALID_ARGUMENT,
-                       "queue or tensors is null, or struct_size is not that of this library");
+    if (!queue)
+        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT, "queue is null");
     if ((status = ca_check_queue(plan, queue, &in_order)) != CLATTN_SUCCESS ||
         (status = ca_check_wait_list(plan, num_wait, wait)) != CLATTN_SUCCESS ||
         (status = ca_check_buffers(plan, tensors)) != CLATTN_SUCCESS)
         return status;
-    if (ca_problem_empty(&plan->problem))
+    if (plan->empty)
         return enqueue_nothing(plan, queue, num_wait, wait, done);
-    if (tensors->workspace.buffer || plan->workspace_bytes == 0)
+    if (tensors->at[CA_WORKSPACE].buffer || plan->workspace_bytes == 0)
         return enqueue_stages(plan, queue, in_order, tensors, num_wait, wait, done);
 
-    clattn_forward with_workspace = *tensors;
-    with_workspace.workspace.offset = 0;
-    with_workspace.workspace.buffer =
+    struct ca_tensors with_workspace = *tensors;
+    clattn_buffer *workspace = &with_workspace.at[CA_WORKSPACE];
+    workspace->offset = 0;
+    workspace->buffer =
         clCreateBuffer(plan->context->cl, CL_MEM_READ_WRITE, plan->workspace_bytes, NULL, &err);
     if (err != CL_SUCCESS)
-        return ca_fail_cl(log, err, "clCreateBuffer for a workspace of %zu bytes",
+        return ca_fail_cl(&plan->context->log, err, "clCreateBuffer for a workspace of %zu bytes",
                           plan->workspace_bytes);
     status = enqueue_stages(plan, queue, in_order, &with_workspace, num_wait, wait, done);
-    clReleaseMemObject(with_workspace.workspace.buffer); /* lives until the kernels are done */
+    clReleaseMemObject(workspace->buffer); /* lives until the kernels are done */
     return status;
+}
+
+static clattn_status check_direction(const clattn_plan *plan, clattn_direction direction)
+{
+    if (plan->problem.direction == direction)
+        return CLATTN_SUCCESS;
+    return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
+                   "the plan computes '%s', not its %s", plan->problem_text,
+                   direction == CLATTN_FORWARD ? "forward direction" : "gradients");
+}
+
+clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue queue,
+                                       const clattn_forward *t, cl_uint num_wait,
+                                       const cl_event *wait, cl_event *done)
+{
+    if (done)
+        *done = NULL;
+    if (!plan)
+        return CLATTN_INVALID_ARGUMENT;
+    if (!t || t->struct_size != sizeof *t)
+        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
+                       "tensors is null, or its struct_size is not that of this library");
+    const clattn_status status = check_direction(plan, CLATTN_FORWARD);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    const struct ca_tensors tensors = {
+        .at = {[CA_Q] = t->q,
+               [CA_K] = t->k,
+               [CA_V] = t->v,
+               [CA_O] = t->o,
+               [CA_BIAS] = t->bias,
+               [CA_MASK] = t->mask,
+               [CA_SLOPES] = t->slopes,
+               [CA_SINKS] = t->sinks,
+               [CA_Q_LENGTHS] = t->q_lengths,
+               [CA_KV_LENGTHS] = t->kv_lengths,
+               [CA_LSE] = t->lse,
+               [CA_SCORES] = t->scores,
+               [CA_WORKSPACE] = t->workspace},
+        .seed = t->dropout_seed,
+        .stream = t->dropout_offset,
+    };
+    return ca_execute(plan, queue, &tensors, num_wait, wait, done);
+}
+
+clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queue queue,
+                                        const clattn_backward *t, cl_uint num_wait,
+                                        const cl_event *wait, cl_event *done)
+{
+    if (done)
+        *done = NULL;
+    if (!plan)
+        return CLATTN_INVALID_ARGUMENT;
+    if (!t || t->struct_size != sizeof *t)
+        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
+                       "tensors is null, or its struct_size is not that of this library");
+    const clattn_status status = check_direction(plan, CLATTN_BACKWARD);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    const struct ca_tensors tensors = {
+        .at = {[CA_Q] = t->q,
+               [CA_K] = t->k,
+               [CA_V] = t->v,
+               [CA_O] = t->o,
+               [CA_BIAS] = t->bias,
+               [CA_MASK] = t->mask,
+               [CA_SLOPES] = t->slopes,
+               [CA_SINKS] = t->sinks,
+               [CA_Q_LENGTHS] = t->q_lengths,
+               [CA_KV_LENGTHS] = t->kv_lengths,
+               [CA_LSE] = t->lse,
+               [CA_DO] = t->d_o,
+               [CA_DQ] = t->dq,
+               [CA_DK] = t->dk,
+               [CA_DV] = t->dv,
+               [CA_DBIAS] = t->dbias,
+               [CA_DSLOPES] = t->dslopes,
+               [CA_DSINKS] = t->dsinks,
+               [CA_WORKSPACE] = t->workspace},
+        .seed = t->dropout_seed,
+        .stream = t->dropout_offset,
+    };
+    return ca_execute(plan, queue, &tensors, num_wait, wait, done);
 }

@@ -1,26 +1,5 @@
 #include "buffers.h"
 
-const clattn_buffer *ca_buffer_at(const clattn_forward *tensors, enum ca_argument argument)
-{
-    const clattn_buffer *const all[CA_NUM_ARGUMENTS] = {
-        [CA_Q] = &tensors->q,
-        [CA_K] = &tensors->k,
-        [CA_V] = &tensors->v,
-        [CA_O] = &tensors->o,
-        [CA_BIAS] = &tensors->bias,
-        [CA_MASK] = &tensors->mask,
-        [CA_SLOPES] = &tensors->slopes,
-        [CA_SINKS] = &tensors->sinks,
-        [CA_Q_LENGTHS] = &tensors->q_lengths,
-        [CA_KV_LENGTHS] = &tensors->kv_lengths,
-        [CA_LSE] = &tensors->lse,
-        [CA_SCORES] = &tensors->scores,
-        [CA_WORKSPACE] = &tensors->workspace,
-    };
-
-    return all[argument];
-}
-
 /* ---- buffers --------------------------------------------------------------------------------- */
 
 /* The bytes of memory that a tensor reaches over, in its outermost buffer. */
@@ -103,13 +82,13 @@ static clattn_status check_overlaps(const clattn_plan *plan, const struct range 
     return CLATTN_SUCCESS;
 }
 
-clattn_status ca_check_buffers(const clattn_plan *plan, const clattn_forward *tensors)
+clattn_status ca_check_buffers(const clattn_plan *plan, const struct ca_tensors *tensors)
 {
     struct range ranges[CA_NUM_ARGUMENTS] = {{0}};
 
     for (size_t n = 0; n < CA_NUM_ARGUMENTS; n++) {
         const struct ca_operand *operand = &plan->operands[n];
-        const clattn_buffer *given = ca_buffer_at(tensors, (enum ca_argument)n);
+        const clattn_buffer *given = &tensors->at[n];
         if (!given->buffer) {
             if (operand->present && operand->span > 0 && n != CA_WORKSPACE)
                 return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,

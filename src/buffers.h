@@ -5,11 +5,19 @@
 #include "plan.h"
 #include <clattn/attention.h>
 
-/* The buffer for each enum ca_argument. */
-const clattn_buffer *ca_buffer_at(const clattn_forward *tensors, enum ca_argument argument);
+/* What an execution is given, in either direction. */
+struct ca_tensors {
+    clattn_buffer at[CA_NUM_ARGUMENTS];
+    cl_ulong seed, stream; /* of dropout */
+};
 
 /* Presence, kind, context, size and overlaps of the buffers. A null workspace passes. */
-clattn_status ca_check_buffers(const clattn_plan *plan, const clattn_forward *tensors);
+clattn_status ca_check_buffers(const clattn_plan *plan, const struct ca_tensors *tensors);
+
+/* Checks everything and enqueues. The public functions are this with other structs. */
+clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
+                         const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
+                         cl_event *done);
 
 /* The queue's context and device; *in_order tells its kind. */
 clattn_status ca_check_queue(const clattn_plan *plan, cl_command_queue queue, int *in_order);

@@ -18,6 +18,10 @@ enum fact {
     UNIT_K,
     UNIT_V,
     UNIT_O,
+    UNIT_DO,
+    UNIT_DQ,
+    UNIT_DK,
+    UNIT_DV,
     SOFTCAP,
     BIAS,
     BIAS_DTYPE,
@@ -28,6 +32,10 @@ enum fact {
     KV_LENGTHS,
     FOLLOWS_LENGTHS,
     LSE,
+    DROPOUT,
+    DBIAS,
+    DSLOPES,
+    DSINKS,
     LIMIT_LEFT,
     LIMIT_RIGHT,
     CAUSAL,
@@ -58,25 +66,33 @@ static const struct {
     [UNIT_K] = {1, 2, 0},               /* read by every block, in vectors or not */
     [UNIT_V] = {1, 2, 0},               /* likewise */
     [UNIT_O] = {1, 0.5, 0},             /* written once */
-    [SOFTCAP] = {1, 1, 0},              /* a tanh per score outweighs the exponential */
-    [BIAS] = {1, 2, 0},                 /* four bytes per score, which nothing shares */
-    [BIAS_DTYPE] = {1, 0.5, 0},         /* ... or two */
-    [MASK] = {1, 1.5, 0},               /* a byte per score */
-    [ALIBI] = {1, 0.5, 0},              /* one operation per score */
-    [SINKS] = {1, 0.25, 0},             /* once per row */
-    [Q_LENGTHS] = {1, 0.5, 0},          /* idle groups */
-    [KV_LENGTHS] = {1, 0.5, 0},         /* shorter loops, unequal ones */
-    [FOLLOWS_LENGTHS] = {1, 0.25, 0},   /* a few operations per group */
-    [LSE] = {1, 0.25, 0},               /* one store per row */
-    [LIMIT_LEFT] = {1, 2, 0},           /* tiles are skipped, and cut at the limit */
-    [LIMIT_RIGHT] = {1, 1, 0},          /* likewise */
-    [CAUSAL] = {0, 2, 0},               /* groups with unequal work */
-    [WINDOW_LEFT] = {0, 0, 0.5},        /* the share of tiles that is skipped */
-    [WINDOW_RIGHT] = {0, 0, 0.5},       /* likewise */
-    [SEQ_Q] = {0, 0, 1},                /* blocks of queries: how many groups, how full */
-    [SEQ_KV] = {0, 0, 0.5},             /* only the length of a loop, and what the cache holds */
-    [HEADS] = {0, 0, 1},                /* how many groups: too few leave units idle */
-    [RATIO] = {0, 0, 0.25},             /* how often the cache has K and V already */
+    [UNIT_DO] = {1, 2, 0},              /* read by every block of keys */
+    [UNIT_DQ] = {1, 0.5, 0},            /* written once, as the next two */
+    [UNIT_DK] = {1, 0.5, 0},
+    [UNIT_DV] = {1, 0.5, 0},
+    [SOFTCAP] = {1, 1, 0},            /* a tanh per score outweighs the exponential */
+    [BIAS] = {1, 2, 0},               /* four bytes per score, which nothing shares */
+    [BIAS_DTYPE] = {1, 0.5, 0},       /* ... or two */
+    [MASK] = {1, 1.5, 0},             /* a byte per score */
+    [ALIBI] = {1, 0.5, 0},            /* one operation per score */
+    [SINKS] = {1, 0.25, 0},           /* once per row */
+    [Q_LENGTHS] = {1, 0.5, 0},        /* idle groups */
+    [KV_LENGTHS] = {1, 0.5, 0},       /* shorter loops, unequal ones */
+    [FOLLOWS_LENGTHS] = {1, 0.25, 0}, /* a few operations per group */
+    [LSE] = {1, 0.25, 0},             /* one store per row */
+    [DROPOUT] = {1, 2, 0},            /* random numbers outweigh the exponential */
+    [DBIAS] = {1, 2, 0},              /* a pass of its own */
+    [DSLOPES] = {1, 0.5, 0},          /* one operation per score */
+    [DSINKS] = {1, 0.25, 0},          /* once per row */
+    [LIMIT_LEFT] = {1, 2, 0},         /* tiles are skipped, and cut at the limit */
+    [LIMIT_RIGHT] = {1, 1, 0},        /* likewise */
+    [CAUSAL] = {0, 2, 0},             /* groups with unequal work */
+    [WINDOW_LEFT] = {0, 0, 0.5},      /* the share of tiles that is skipped */
+    [WINDOW_RIGHT] = {0, 0, 0.5},     /* likewise */
+    [SEQ_Q] = {0, 0, 1},              /* blocks of queries: how many groups, how full */
+    [SEQ_KV] = {0, 0, 0.5},           /* only the length of a loop, and what the cache holds */
+    [HEADS] = {0, 0, 1},              /* how many groups: too few leave units idle */
+    [RATIO] = {0, 0, 0.25},           /* how often the cache has K and V already */
 };
 
 /* How many times the keys are as wide as a window's side. */
@@ -103,6 +119,10 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [UNIT_K] = p->k.stride[3] <= 1,
         [UNIT_V] = p->v.stride[3] <= 1,
         [UNIT_O] = p->o.stride[3] <= 1,
+        [UNIT_DO] = p->d_o.stride[3] <= 1,
+        [UNIT_DQ] = p->dq.stride[3] <= 1,
+        [UNIT_DK] = p->dk.stride[3] <= 1,
+        [UNIT_DV] = p->dv.stride[3] <= 1,
         [SOFTCAP] = p->softcap > 0.0f,
         [BIAS] = p->bias != 0,
         [BIAS_DTYPE] = (size_t)p->bias_dtype,
@@ -113,6 +133,10 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [KV_LENGTHS] = p->kv_lengths != 0,
         [FOLLOWS_LENGTHS] = lengths && p->diagonal == CLATTN_BOTTOM_RIGHT,
         [LSE] = p->lse != 0,
+        [DROPOUT] = p->dropout > 0.0f,
+        [DBIAS] = p->dbias != 0,
+        [DSLOPES] = p->dslopes != 0,
+        [DSINKS] = p->dsinks != 0,
         [LIMIT_LEFT] = p->window_left != CLATTN_UNLIMITED,
         [LIMIT_RIGHT] = p->causal || p->window_right != CLATTN_UNLIMITED,
         [CAUSAL] = p->causal != 0,

@@ -7,7 +7,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-static const struct ca_family *const families[] = {&ca_unfused, &ca_fused_lanes, &ca_fused_tiles};
+static const struct ca_family *const families[] = {&ca_unfused, &ca_fused_lanes, &ca_fused_tiles,
+                                                  &ca_backward_lanes};
 
 const struct ca_family *ca_family_at(size_t index)
 {
@@ -44,6 +45,9 @@ const char *ca_family_refusal(const struct ca_family *family, const clattn_probl
                               const clattn_device_info *dev, const size_t *values, char *reason,
                               size_t reason_bytes)
 {
+    if (p->direction != family->direction)
+        return family->direction == CLATTN_FORWARD ? "it computes forward only"
+                                                   : "it computes backward only";
     if (!ca_tunables_check(family->tunables, family->num_tunables, values, reason, reason_bytes))
         return reason;
     const char *why = family->unsupported(p, dev);

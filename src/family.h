@@ -8,7 +8,7 @@
 #include <clattn/device.h>
 #include <clattn/problem.h>
 
-enum { CA_MAX_STAGES = 3, CA_REASON_BYTES = 256 };
+enum { CA_MAX_STAGES = 5, CA_REASON_BYTES = 256 };
 
 /* Buffers a kernel may take, in the order of its parameters (after shape and offsets). Those of
  * options that the problem has not are left out, on both sides. */
@@ -25,6 +25,13 @@ enum ca_argument {
     CA_KV_LENGTHS,
     CA_LSE,
     CA_SCORES,
+    CA_DO, /* this and what follows: backward */
+    CA_DQ,
+    CA_DK,
+    CA_DV,
+    CA_DBIAS,
+    CA_DSLOPES,
+    CA_DSINKS,
     CA_WORKSPACE,
     CA_NUM_ARGUMENTS
 };
@@ -38,13 +45,14 @@ struct ca_ndrange {
 struct ca_stage {
     const char *kernel; /* its name in the .cl file */
     unsigned arguments; /* CA_BIT()s */
-    /* Sizes for a problem that has queries (batch, heads and seq_q are not 0). */
+    /* Sizes for a problem that is not empty; one of them 0 if the stage has nothing to do. */
     void (*ndrange)(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
                     struct ca_ndrange *range);
 };
 
 struct ca_family {
     const char *name;
+    clattn_direction direction;
     const char *source; /* embedded, includes resolved */
     const struct ca_tunable *tunables;
     size_t num_tunables;
@@ -63,7 +71,7 @@ struct ca_family {
     int (*preference)(const clattn_problem *p, const clattn_device_info *dev);
 };
 
-extern const struct ca_family ca_unfused, ca_fused_lanes, ca_fused_tiles;
+extern const struct ca_family ca_unfused, ca_fused_lanes, ca_fused_tiles, ca_backward_lanes;
 
 /* All families; NULL past the last. */
 const struct ca_family *ca_family_at(size_t index);

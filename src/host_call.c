@@ -13,27 +13,6 @@ struct transfer {
     int keeps; /* an output with gaps between its elements, which keep their values */
 };
 
-static void collect(const clattn_host_forward *t, struct transfer transfers[CA_WORKSPACE])
-{
-    const struct transfer all[CA_WORKSPACE] = {
-        [CA_Q] = {.input = t->q},
-        [CA_K] = {.input = t->k},
-        [CA_V] = {.input = t->v},
-        [CA_O] = {.output = t->o},
-        [CA_BIAS] = {.input = t->bias},
-        [CA_MASK] = {.input = t->mask},
-        [CA_SLOPES] = {.input = t->slopes},
-        [CA_SINKS] = {.input = t->sinks},
-        [CA_Q_LENGTHS] = {.input = t->q_lengths},
-        [CA_KV_LENGTHS] = {.input = t->kv_lengths},
-        [CA_LSE] = {.output = t->lse},
-        [CA_SCORES] = {.output = t->scores},
-    };
-
-    for (size_t n = 0; n < CA_WORKSPACE; n++)
-        transfers[n] = all[n];
-}
-
 static const void *pointer_of(const struct transfer *transfer)
 {
     return transfer->output ? transfer->output : transfer->input;
@@ -77,23 +56,8 @@ static clattn_status check(const clattn_plan *plan, struct transfer transfers[CA
 }
 
 static clattn_status upload(const clattn_plan *plan, struct transfer transfers[CA_WORKSPACE],
-                            clattn_forward *device)
+                            struct ca_tensors *device)
 {
-    cl_mem *const buffers[CA_WORKSPACE] = {
-        [CA_Q] = &device->q.buffer,
-        [CA_K] = &device->k.buffer,
-        [CA_V] = &device->v.buffer,
-        [CA_O] = &device->o.buffer,
-        [CA_BIAS] = &device->bias.buffer,
-        [CA_MASK] = &device->mask.buffer,
-        [CA_SLOPES] = &device->slopes.buffer,
-        [CA_SINKS] = &device->sinks.buffer,
-        [CA_Q_LENGTHS] = &device->q_lengths.buffer,
-        [CA_KV_LENGTHS] = &device->kv_lengths.buffer,
-        [CA_LSE] = &device->lse.buffer,
-        [CA_SCORES] = &device->scores.buffer,
-    };
-
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         struct transfer *t = &transfers[n];
         const int copies = !t->output || t->keeps;
@@ -110,7 +74,7 @@ static clattn_status upload(const clattn_plan *plan, struct transfer transfers[C
             return ca_fail_cl(&plan->context->log, err, "clCreateBuffer for %s of %zu bytes",
                               plan->operands[n].name, t->bytes);
         }
-        *buffers[n] = t->buffer;
+        device->at[n].buffer = t->buffer;
     }
     return CLATTN_SUCCESS;
 }
@@ -131,9 +95,9 @@ static clattn_status download(const clattn_plan *plan, cl_command_queue queue,
     return CLATTN_SUCCESS;
 }
 
-static clattn_status compute(const clattn_plan *plan, struct transfer transfers[CA_WORKSPACE])
+static clattn_status compute(const clattn_plan *plan, struct transfer transfers[CA_WORKSPACE],
+                             struct ca_tensors device)
 {
-    clattn_forward device = {.struct_size = sizeof device};
     cl_int err;
 
     cl_command_queue queue =
@@ -142,7 +106,7 @@ static clattn_status compute(const clattn_plan *plan, struct transfer transfers[
         return ca_fail_cl(&plan->context->log, err, "clCreateCommandQueue");
     clattn_status status = upload(plan, transfers, &device);
     if (status == CLATTN_SUCCESS)
-        status = clattn_attention_forward(plan, queue, &device, 0, NULL, NULL);
+        status = ca_execute(plan, queue, &device, 0, NULL, NULL);
     if (status == CLATTN_SUCCESS)
         status = download(plan, queue, transfers);
     clFinish(queue); /* after a failure too: kernels may still use the buffers */
@@ -153,25 +117,84 @@ static clattn_status compute(const clattn_plan *plan, struct transfer transfers[
     return status;
 }
 
-clattn_status clattn_attention_forward_host(clattn_context *context, const clattn_problem *problem,
-                                            const clattn_plan_options *options,
-                                            const clattn_host_forward *tensors)
+/* Makes the plan, and computes if it is of that direction. */
+static clattn_status call(clattn_context *context, const clattn_problem *problem,
+                          const clattn_plan_options *options, clattn_direction direction,
+                          struct transfer transfers[CA_WORKSPACE], cl_ulong seed, cl_ulong stream)
 {
-    struct transfer transfers[CA_WORKSPACE];
+    const struct ca_tensors device = {.seed = seed, .stream = stream};
     clattn_plan *plan;
 
-    if (!context)
-        return CLATTN_INVALID_ARGUMENT;
-    if (!tensors || tensors->struct_size != sizeof *tensors)
-        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
-                       "tensors is null or its struct_size is not that of this library");
     clattn_status status = clattn_plan_create(context, problem, options, &plan);
     if (status != CLATTN_SUCCESS)
         return status;
-    collect(tensors, transfers);
-    status = check(plan, transfers);
+    if (plan->problem.direction != direction)
+        status = ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
+                         "'%s' is not of the direction that is called", plan->problem_text);
     if (status == CLATTN_SUCCESS)
-        status = compute(plan, transfers);
+        status = check(plan, transfers);
+    if (status == CLATTN_SUCCESS)
+        status = compute(plan, transfers, device);
     clattn_plan_release(plan);
     return status;
+}
+
+clattn_status clattn_attention_forward_host(clattn_context *context, const clattn_problem *problem,
+                                            const clattn_plan_options *options,
+                                            const clattn_host_forward *t)
+{
+    if (!context)
+        return CLATTN_INVALID_ARGUMENT;
+    if (!t || t->struct_size != sizeof *t)
+        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
+                       "tensors is null or its struct_size is not that of this library");
+    struct transfer transfers[CA_WORKSPACE] = {
+        [CA_Q] = {.input = t->q},
+        [CA_K] = {.input = t->k},
+        [CA_V] = {.input = t->v},
+        [CA_O] = {.output = t->o},
+        [CA_BIAS] = {.input = t->bias},
+        [CA_MASK] = {.input = t->mask},
+        [CA_SLOPES] = {.input = t->slopes},
+        [CA_SINKS] = {.input = t->sinks},
+        [CA_Q_LENGTHS] = {.input = t->q_lengths},
+        [CA_KV_LENGTHS] = {.input = t->kv_lengths},
+        [CA_LSE] = {.output = t->lse},
+        [CA_SCORES] = {.output = t->scores},
+    };
+    return call(context, problem, options, CLATTN_FORWARD, transfers, t->dropout_seed,
+                t->dropout_offset);
+}
+
+clattn_status clattn_attention_backward_host(clattn_context *context, const clattn_problem *problem,
+                                             const clattn_plan_options *options,
+                                             const clattn_host_backward *t)
+{
+    if (!context)
+        return CLATTN_INVALID_ARGUMENT;
+    if (!t || t->struct_size != sizeof *t)
+        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
+                       "tensors is null or its struct_size is not that of this library");
+    struct transfer transfers[CA_WORKSPACE] = {
+        [CA_Q] = {.input = t->q},
+        [CA_K] = {.input = t->k},
+        [CA_V] = {.input = t->v},
+        [CA_O] = {.input = t->o},
+        [CA_BIAS] = {.input = t->bias},
+        [CA_MASK] = {.input = t->mask},
+        [CA_SLOPES] = {.input = t->slopes},
+        [CA_SINKS] = {.input = t->sinks},
+        [CA_Q_LENGTHS] = {.input = t->q_lengths},
+        [CA_KV_LENGTHS] = {.input = t->kv_lengths},
+        [CA_LSE] = {.input = t->lse},
+        [CA_DO] = {.input = t->d_o},
+        [CA_DQ] = {.output = t->dq},
+        [CA_DK] = {.output = t->dk},
+        [CA_DV] = {.output = t->dv},
+        [CA_DBIAS] = {.output = t->dbias},
+        [CA_DSLOPES] = {.output = t->dslopes},
+        [CA_DSINKS] = {.output = t->dsinks},
+    };
+    return call(context, problem, options, CLATTN_BACKWARD, transfers, t->dropout_seed,
+                t->dropout_offset);
 }

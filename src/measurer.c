@@ -120,7 +120,7 @@ static clattn_status judge(struct ca_measuring *m, struct ca_work *work, struct 
 
 /* The first execution, on outputs that hold NaN. */
 static clattn_status check(struct ca_measuring *m, struct ca_work *work, struct ca_ready *ready,
-                           const clattn_forward *tensors, struct ca_reading *reading)
+                           const struct ca_tensors *tensors, struct ca_reading *reading)
 {
     clattn_status status = ca_trust_case_clear(m->ctx, &work->data, m->queue, work->buffers);
 
@@ -130,7 +130,8 @@ static clattn_status check(struct ca_measuring *m, struct ca_work *work, struct 
 }
 
 static void check_and_time(struct ca_measuring *m, struct ca_work *work, struct ca_ready *ready,
-                           const clattn_forward *tensors, double best, struct ca_reading *reading)
+                           const struct ca_tensors *tensors, double best,
+                           struct ca_reading *reading)
 {
     const double begin = ca_stopwatch_now();
     clattn_status status = check(m, work, ready, tensors, reading);
@@ -157,7 +158,7 @@ static void measure(void *user, size_t problem, const struct ca_candidate *candi
     struct ca_measuring *m = user;
     struct ca_work *work;
     struct ca_ready *ready;
-    clattn_forward tensors;
+    struct ca_tensors tensors;
 
     reading->outcome = CA_CORRECT;
     reading->num_times = 0;
@@ -189,7 +190,7 @@ static clattn_status read_once(struct ca_measuring *m, size_t problem,
 {
     struct ca_work *work;
     struct ca_ready *ready;
-    clattn_forward tensors;
+    struct ca_tensors tensors;
 
     clattn_status status = ca_ready_open(m, problem, candidate, &ready);
     if (status == CLATTN_SUCCESS)

@@ -61,7 +61,7 @@ clattn_status ca_work_open(struct ca_measuring *m, size_t problem, struct ca_wor
 }
 
 clattn_status ca_work_tensors(struct ca_measuring *m, const struct ca_work *work,
-                              const clattn_plan *plan, clattn_forward *tensors)
+                              const clattn_plan *plan, struct ca_tensors *tensors)
 {
     cl_int err = CL_SUCCESS;
 
@@ -79,7 +79,7 @@ clattn_status ca_work_tensors(struct ca_measuring *m, const struct ca_work *work
     }
     *tensors = ca_trust_case_tensors(&work->data, work->buffers);
     if (plan->workspace_bytes > 0)
-        tensors->workspace.buffer = m->workspace;
+        tensors->at[CA_WORKSPACE].buffer = m->workspace;
     return CLATTN_SUCCESS;
 }
 

@@ -60,7 +60,7 @@ clattn_status ca_ready_open(struct ca_measuring *m, size_t problem,
 
 /* The tensors of a problem for a plan, with its workspace. */
 clattn_status ca_work_tensors(struct ca_measuring *m, const struct ca_work *work,
-                              const clattn_plan *plan, clattn_forward *tensors);
+                              const clattn_plan *plan, struct ca_tensors *tensors);
 
 /* Drops all data and plans. */
 void ca_measuring_empty(struct ca_measuring *m);

@@ -85,7 +85,8 @@ static clattn_status check_end(const struct ca_stopwatch *watch, cl_event last)
 }
 
 clattn_status ca_stopwatch_read(const struct ca_stopwatch *watch, const clattn_plan *plan,
-                                const clattn_forward *tensors, size_t executions, double *seconds)
+                                const struct ca_tensors *tensors, size_t executions,
+                                double *seconds)
 {
     const int marked =
         plan->candidate.family->num_stages > 1; /* an execution ends with one event */
@@ -103,7 +104,7 @@ clattn_status ca_stopwatch_read(const struct ca_stopwatch *watch, const clattn_p
     for (size_t n = 0; n < executions && status == CLATTN_SUCCESS; n++) {
         const int ends = n + 1 == executions;
         cl_event *event = ends ? &last : n == 0 && !marked ? &first : NULL;
-        status = clattn_attention_forward(plan, watch->queue, tensors, 0, NULL, event);
+        status = ca_execute(plan, watch->queue, tensors, 0, NULL, event);
     }
     err = clFinish(watch->queue); /* after a failure too: the buffers are in use */
     const double host = (ca_stopwatch_now() - start);
@@ -139,7 +140,7 @@ static int agree(const double times[AGREEING])
 
 /* *seconds: what an execution takes, before and after. */
 static clattn_status warm_up(const struct ca_stopwatch *watch, const clattn_plan *plan,
-                             const clattn_forward *tensors, double *seconds)
+                             const struct ca_tensors *tensors, double *seconds)
 {
     double times[AGREEING], busy = 0.0;
 
@@ -166,7 +167,7 @@ static int is_loser(const struct ca_reading *reading, double best)
 }
 
 clattn_status ca_stopwatch_time(const struct ca_stopwatch *watch, const clattn_plan *plan,
-                                const clattn_forward *tensors, double first, double best,
+                                const struct ca_tensors *tensors, double first, double best,
                                 struct ca_reading *reading)
 {
     clattn_status status = CLATTN_SUCCESS;

@@ -2,9 +2,9 @@
 #ifndef CA_MEASURER_TIME_H
 #define CA_MEASURER_TIME_H
 
+#include "buffers.h"
 #include "outcome.h"
 #include "plan.h"
-#include <clattn/attention.h>
 
 struct ca_stopwatch {
     cl_command_queue queue; /* in-order, with profiling */
@@ -29,12 +29,13 @@ size_t ca_stopwatch_executions(const struct ca_stopwatch *watch, double seconds)
 
 /* One reading: seconds of one of so many executions in a row. Waits for them. */
 clattn_status ca_stopwatch_read(const struct ca_stopwatch *watch, const clattn_plan *plan,
-                                const clattn_forward *tensors, size_t executions, double *seconds);
+                                const struct ca_tensors *tensors, size_t executions,
+                                double *seconds);
 
 /* Warms up and takes readings as src/measurer.h says, after a first execution of first seconds;
  * appends them to reading->times. A first execution that is long counts as a reading. */
 clattn_status ca_stopwatch_time(const struct ca_stopwatch *watch, const clattn_plan *plan,
-                                const clattn_forward *tensors, double first, double best,
+                                const struct ca_tensors *tensors, double first, double best,
                                 struct ca_reading *reading);
 
 #endif

@@ -58,12 +58,18 @@ static struct attention_shape shape_of(const clattn_problem *p)
         .window_right = p->window_right,
         .scale = p->scale,
         .softcap = p->softcap,
+        .keep = 1.0f / (1.0f - p->dropout),
+        .drop_below = (cl_uint)((double)p->dropout * 4294967296.0),
     };
 
     copy_strides(a.q_stride, &p->q);
     copy_strides(a.k_stride, &p->k);
     copy_strides(a.v_stride, &p->v);
     copy_strides(a.o_stride, &p->o);
+    copy_strides(a.do_stride, &p->d_o);
+    copy_strides(a.dq_stride, &p->dq);
+    copy_strides(a.dk_stride, &p->dk);
+    copy_strides(a.dv_stride, &p->dv);
     copy_strides(a.bias_stride, &p->bias_layout);
     copy_strides(a.mask_stride, &p->mask_layout);
     return a;
@@ -83,6 +89,8 @@ static clattn_status create_kernels(clattn_plan *plan, cl_program program)
         atomic_flag_clear(&plan->kernels[n].taken);
         for (size_t s = 0; s < family->num_stages; s++) {
             cl_kernel *kernel = &plan->kernels[n].stage[s];
+            if (!plan->runs[s])
+                continue;
             *kernel = clCreateKernel(program, family->stages[s].kernel, &err);
             if (err != CL_SUCCESS) {
                 *kernel = NULL;
@@ -118,8 +126,9 @@ static void size_stages(clattn_plan *plan)
 {
     const struct ca_family *family = plan->candidate.family;
 
+    plan->empty = 1;
     if (ca_problem_empty(&plan->problem))
-        return; /* no stage runs */
+        return;
     if (family->workspace_bytes)
         plan->workspace_bytes =
             family->workspace_bytes(&plan->problem, plan->candidate.values, &plan->context->device);
@@ -128,6 +137,7 @@ static void size_stages(clattn_plan *plan)
         family->stages[s].ndrange(&plan->problem, plan->candidate.values, &plan->context->device,
                                   range);
         plan->runs[s] = range->global[0] && range->global[1] && range->global[2];
+        plan->empty = plan->empty && !plan->runs[s];
     }
 }
 

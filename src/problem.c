@@ -21,11 +21,6 @@ size_t ca_dtype_bytes(clattn_dtype dtype)
     return dtype == CLATTN_F32 ? 4 : 2;
 }
 
-int ca_problem_empty(const clattn_problem *p)
-{
-    return p->batch == 0 || p->seq_q == 0;
-}
-
 int64_t ca_problem_diagonal(const clattn_problem *p)
 {
     switch (p->diagonal) {
@@ -47,18 +42,25 @@ static clattn_layout explicit_layout(const clattn_layout *layout, const size_t s
     return packed;
 }
 
+/* The bias's gradient has one element where the bias broadcasts; one of no elements has none. */
+static size_t unless_broadcast(const clattn_problem *p, int axis, size_t size)
+{
+    return p->bias_layout.stride[axis] == 0 && size > 0 ? 1 : size;
+}
+
 void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors)
 {
-    const size_t bytes = ca_dtype_bytes(p->dtype);
+    const size_t bytes = ca_dtype_bytes(p->dtype), bias_bytes = ca_dtype_bytes(p->bias_dtype);
+    const int backward = p->direction == CLATTN_BACKWARD;
     const struct ca_tensor all[CA_WORKSPACE] = {
         [CA_Q] = {"q", 1, 0, bytes, {p->batch, p->heads, p->seq_q, p->dim_qk}, p->q},
         [CA_K] = {"k", 1, 0, bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_qk}, p->k},
         [CA_V] = {"v", 1, 0, bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_v}, p->v},
-        [CA_O] = {"o", 1, 1, bytes, {p->batch, p->heads, p->seq_q, p->dim_v}, p->o},
+        [CA_O] = {"o", 1, !backward, bytes, {p->batch, p->heads, p->seq_q, p->dim_v}, p->o},
         [CA_BIAS] = {"bias",
                      p->bias,
                      0,
-                     ca_dtype_bytes(p->bias_dtype),
+                     bias_bytes,
                      {p->batch, p->heads, p->seq_q, p->seq_kv},
                      p->bias_layout},
         [CA_MASK] =
@@ -67,20 +69,49 @@ void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors)
         [CA_SINKS] = {"sinks", p->sinks, 0, 4, {1, 1, 1, p->heads}, {{0}}},
         [CA_Q_LENGTHS] = {"q_lengths", p->q_lengths, 0, 4, {1, 1, 1, p->batch}, {{0}}},
         [CA_KV_LENGTHS] = {"kv_lengths", p->kv_lengths, 0, 4, {1, 1, 1, p->batch}, {{0}}},
-        [CA_LSE] = {"lse", p->lse, 1, 4, {1, p->batch, p->heads, p->seq_q}, {{0}}},
+        [CA_LSE] =
+            {"lse", p->lse || backward, !backward, 4, {1, p->batch, p->heads, p->seq_q}, {{0}}},
         [CA_SCORES] = {"scores",
                        p->scores != CLATTN_SCORES_NONE,
                        1,
                        4,
                        {p->batch, p->heads, p->seq_q, p->seq_kv},
                        {{0}}},
+        [CA_DO] = {"do", backward, 0, bytes, {p->batch, p->heads, p->seq_q, p->dim_v}, p->d_o},
+        [CA_DQ] = {"dq", backward, 1, bytes, {p->batch, p->heads, p->seq_q, p->dim_qk}, p->dq},
+        [CA_DK] = {"dk", backward, 1, bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_qk}, p->dk},
+        [CA_DV] = {"dv", backward, 1, bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_v}, p->dv},
+        [CA_DBIAS] = {"dbias",
+                      p->dbias,
+                      1,
+                      bias_bytes,
+                      {unless_broadcast(p, 0, p->batch), unless_broadcast(p, 1, p->heads),
+                       unless_broadcast(p, 2, p->seq_q), unless_broadcast(p, 3, p->seq_kv)},
+                      p->bias_layout},
+        [CA_DSLOPES] = {"dslopes", p->dslopes, 1, 4, {1, 1, 1, p->heads}, {{0}}},
+        [CA_DSINKS] = {"dsinks", p->dsinks, 1, 4, {1, 1, 1, p->heads}, {{0}}},
     };
 
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         tensors[n] = all[n];
-        if (n != CA_BIAS && n != CA_MASK) /* there four zeros broadcast one value */
+        if (n != CA_BIAS && n != CA_MASK &&
+            n != CA_DBIAS) /* there four zeros broadcast one value */
             tensors[n].layout = explicit_layout(&all[n].layout, all[n].sizes);
     }
+}
+
+int ca_problem_empty(const clattn_problem *p)
+{
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(p, tensors);
+    for (size_t n = 0; n < CA_WORKSPACE; n++) {
+        const size_t *sizes = tensors[n].sizes;
+        if (tensors[n].present && tensors[n].written && sizes[0] && sizes[1] && sizes[2] &&
+            sizes[3])
+            return 0;
+    }
+    return 1;
 }
 
 clattn_problem ca_problem_normal(const clattn_problem *p)
@@ -93,6 +124,10 @@ clattn_problem ca_problem_normal(const clattn_problem *p)
     normal.k = tensors[CA_K].layout;
     normal.v = tensors[CA_V].layout;
     normal.o = tensors[CA_O].layout;
+    normal.d_o = tensors[CA_DO].layout;
+    normal.dq = tensors[CA_DQ].layout;
+    normal.dk = tensors[CA_DK].layout;
+    normal.dv = tensors[CA_DV].layout;
     if (isnan(p->scale))
         normal.scale = (float)(1.0 / sqrt((double)p->dim_qk));
     if (p->causal)
@@ -134,7 +169,7 @@ static clattn_status check_enums(const clattn_problem *p, char *reason, size_t b
         const char *name;
         int value, last;
     } enums[] = {
-        {"direction", (int)p->direction, CLATTN_FORWARD},
+        {"direction", (int)p->direction, CLATTN_BACKWARD},
         {"dtype", (int)p->dtype, CLATTN_BF16},
         {"bias_dtype", p->bias ? (int)p->bias_dtype : 0, CLATTN_BF16},
         {"diagonal", (int)p->diagonal, CLATTN_OFFSET},
@@ -172,10 +207,39 @@ static clattn_status check_values(const clattn_problem *p, char *reason, size_t 
                   (double)p->softcap);
         return CLATTN_INVALID_PROBLEM;
     }
+    if (!(p->dropout >= 0.0f && p->dropout < 1.0f)) {
+        ca_reason(reason, bytes, "dropout is %g but must be from 0 to below 1", (double)p->dropout);
+        return CLATTN_INVALID_PROBLEM;
+    }
     for (size_t n = 0; n < sizeof steps / sizeof *steps; n++) {
         if (steps[n].value < steps[n].least || steps[n].value > most) {
             ca_reason(reason, bytes, "%s is %lld but must be from %lld to %lld", steps[n].name,
                       (long long)steps[n].value, (long long)steps[n].least, (long long)most);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* Options that need another, or a direction. */
+static clattn_status check_options(const clattn_problem *p, char *reason, size_t bytes)
+{
+    const int backward = p->direction == CLATTN_BACKWARD;
+    const struct {
+        const char *sentence;
+        int broken;
+    } rules[] = {
+        {"scores are an output of forward only", backward && p->scores != CLATTN_SCORES_NONE},
+        {"dbias, dslopes and dsinks are outputs of backward only",
+         !backward && (p->dbias || p->dslopes || p->dsinks)},
+        {"dbias is wanted, but there is no bias", p->dbias && !p->bias},
+        {"dslopes is wanted, but there is no alibi", p->dslopes && !p->alibi},
+        {"dsinks is wanted, but there are no sinks", p->dsinks && !p->sinks},
+    };
+
+    for (size_t n = 0; n < sizeof rules / sizeof *rules; n++) {
+        if (rules[n].broken) {
+            ca_reason(reason, bytes, "%s", rules[n].sentence);
             return CLATTN_INVALID_PROBLEM;
         }
     }
@@ -217,7 +281,8 @@ clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, 
     }
     if ((status = check_enums(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
         (status = check_sizes(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
-        (status = check_values(problem, reason, reason_bytes)) != CLATTN_SUCCESS)
+        (status = check_values(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
+        (status = check_options(problem, reason, reason_bytes)) != CLATTN_SUCCESS)
         return status;
     return check_layouts(problem, reason, reason_bytes);
 }
@@ -246,5 +311,7 @@ double clattn_problem_flops(const clattn_problem *problem)
         pairs = clamped_sum(queries, d + (double)p.window_right + 1.0, keys);
     if (p.window_left != CLATTN_UNLIMITED)
         pairs -= clamped_sum(queries, d - (double)p.window_left, keys);
-    return 2.0 * (double)(p.dim_qk + p.dim_v) * (double)p.batch * (double)p.heads * pairs;
+    const size_t per_pair =
+        p.direction == CLATTN_BACKWARD ? 6 * p.dim_qk + 4 * p.dim_v : 2 * p.dim_qk + 2 * p.dim_v;
+    return (double)per_pair * (double)p.batch * (double)p.heads * pairs;
 }

@@ -27,7 +27,7 @@ clattn_problem ca_problem_normal(const clattn_problem *p);
 /* The diagonal that does not depend on lengths. */
 int64_t ca_problem_diagonal(const clattn_problem *p);
 
-/* True if there is nothing to compute. */
+/* True if no output has an element. */
 int ca_problem_empty(const clattn_problem *p);
 
 /* Bytes of an element. */

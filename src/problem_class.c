@@ -75,6 +75,19 @@ static void set_diagonal(clattn_problem *r, const clattn_problem *p)
     }
 }
 
+static void set_gradient_layouts(clattn_problem *r, const clattn_problem *p)
+{
+    const size_t queries[4] = {1, r->heads, r->seq_q, r->dim_qk};
+    const size_t keys[4] = {1, r->kv_heads, r->seq_kv, r->dim_qk};
+    const size_t values[4] = {1, r->kv_heads, r->seq_kv, r->dim_v};
+    const size_t outputs[4] = {1, r->heads, r->seq_q, r->dim_v};
+
+    r->d_o = simple_layout(is_unit(&p->d_o, p->dim_v), outputs);
+    r->dq = simple_layout(is_unit(&p->dq, p->dim_qk), queries);
+    r->dk = simple_layout(is_unit(&p->dk, p->dim_qk), keys);
+    r->dv = simple_layout(is_unit(&p->dv, p->dim_v), values);
+}
+
 /* Everything that depends on r's sizes; p is normal. */
 static void set_layouts(clattn_problem *r, const clattn_problem *p)
 {
@@ -88,6 +101,8 @@ static void set_layouts(clattn_problem *r, const clattn_problem *p)
         simple_layout(is_unit(&p->k, p->dim_qk), (size_t[]){1, r->kv_heads, r->seq_kv, r->dim_qk});
     r->v = simple_layout(is_unit(&p->v, p->dim_v), (size_t[]){1, r->kv_heads, r->seq_kv, r->dim_v});
     r->o = simple_layout(is_unit(&p->o, p->dim_v), (size_t[]){1, r->heads, r->seq_q, r->dim_v});
+    if (p->direction == CLATTN_BACKWARD)
+        set_gradient_layouts(r, p);
     if (p->bias)
         ca_spanning_layout(r, 15, letters, &r->bias_layout);
     if (p->mask)
@@ -115,6 +130,10 @@ clattn_problem ca_problem_representative(const clattn_problem *p)
     r.kv_lengths = p->kv_lengths != 0;
     r.lse = p->lse != 0;
     r.scores = p->scores;
+    r.dropout = p->dropout > 0.0f ? 0.125f : 0.0f;
+    r.dbias = p->dbias != 0;
+    r.dslopes = p->dslopes != 0;
+    r.dsinks = p->dsinks != 0;
     r.seq_q = rounded(p->seq_q, MOST_SEQ);
     r.seq_kv = rounded(p->seq_kv, MOST_SEQ);
     r.heads = rounded(smaller(p->batch ? p->batch : 1, MOST_HEADS) * p->heads, MOST_HEADS);

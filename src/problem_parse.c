@@ -143,6 +143,7 @@ static int parse_dtype(const char *text, clattn_dtype *dtype)
  * marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. */
 enum word {
     W_FWD,
+    W_BWD,
     W_F32,
     W_F16,
     W_BF16,
@@ -150,6 +151,11 @@ enum word {
     W_K_LAYOUT,
     W_V_LAYOUT,
     W_O_LAYOUT,
+    W_DO_LAYOUT,
+    W_DQ_LAYOUT,
+    W_DK_LAYOUT,
+    W_DV_LAYOUT,
+    W_DROPOUT,
     W_SCALE,
     W_SOFTCAP,
     W_CAUSAL,
@@ -163,6 +169,9 @@ enum word {
     W_QLEN,
     W_KLEN,
     W_LSE,
+    W_DBIAS,
+    W_DSLOPES,
+    W_DSINKS,
     W_BATCH,
     W_HEADS,
     W_SEQ_Q,
@@ -171,16 +180,20 @@ enum word {
     W_COUNT
 };
 static const char *const keys[W_COUNT] = {
-    "fwd",      "f32",     "f16",       "bf16",    "q=",    "k=",    "v=",      "o=",    "scale=",
-    "softcap=", "causal=", "diagonal=", "window=", "bias=", "mask=", "scores=", "alibi", "sinks",
-    "qlen",     "klen",    "lse",       "b",       "h",     "q",     "k",       "d"};
-#define WORD(word) (1u << (word))
+    "fwd",     "bwd",      "f32",     "f16",       "bf16",    "q=",    "k=",
+    "v=",      "o=",       "do=",     "dq=",       "dk=",     "dv=",   "dropout=",
+    "scale=",  "softcap=", "causal=", "diagonal=", "window=", "bias=", "mask=",
+    "scores=", "alibi",    "sinks",   "qlen",      "klen",    "lse",   "dbias",
+    "dslopes", "dsinks",   "b",       "h",         "q",       "k",     "d"};
+#define WORD(word) (UINT64_C(1) << (word))
 #define FLAG_WORDS                                                                                 \
     (WORD(W_FWD) | WORD(W_F32) | WORD(W_F16) | WORD(W_BF16) | WORD(W_ALIBI) | WORD(W_SINKS) |      \
-     WORD(W_QLEN) | WORD(W_KLEN) | WORD(W_LSE))
+     WORD(W_QLEN) | WORD(W_KLEN) | WORD(W_LSE) | WORD(W_BWD) | WORD(W_DBIAS) | WORD(W_DSLOPES) |   \
+     WORD(W_DSINKS))
 #define LAYOUT_WORDS                                                                               \
-    (WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) | WORD(W_O_LAYOUT) | WORD(W_BIAS) |    \
-     WORD(W_MASK))
+    (WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) | WORD(W_O_LAYOUT) |                   \
+     WORD(W_DO_LAYOUT) | WORD(W_DQ_LAYOUT) | WORD(W_DK_LAYOUT) | WORD(W_DV_LAYOUT) |               \
+     WORD(W_BIAS) | WORD(W_MASK))
 #define DTYPE_WORDS (WORD(W_F32) | WORD(W_F16) | WORD(W_BF16))
 #define EXCLUSIVE_DIAGONAL (WORD(W_CAUSAL) | WORD(W_DIAGONAL))
 
@@ -209,6 +222,17 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
     case W_FWD:
         p->direction = CLATTN_FORWARD;
         return 1;
+    case W_BWD:
+        p->direction = CLATTN_BACKWARD;
+        return 1;
+    case W_DROPOUT:
+        return parse_float(value, &p->dropout);
+    case W_DBIAS:
+        return p->dbias = 1;
+    case W_DSLOPES:
+        return p->dslopes = 1;
+    case W_DSINKS:
+        return p->dsinks = 1;
     case W_F32:
     case W_F16:
     case W_BF16:
@@ -269,6 +293,14 @@ static int parse_layout_word(enum word word, const char *value, clattn_problem *
         return parse_layout(value, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v}, &p->v);
     case W_O_LAYOUT:
         return parse_layout(value, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, &p->o);
+    case W_DO_LAYOUT:
+        return parse_layout(value, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, &p->d_o);
+    case W_DQ_LAYOUT:
+        return parse_layout(value, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk}, &p->dq);
+    case W_DK_LAYOUT:
+        return parse_layout(value, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk}, &p->dk);
+    case W_DV_LAYOUT:
+        return parse_layout(value, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v}, &p->dv);
     case W_MASK:
         p->mask = 1;
         return parse_spanning(value, p, &p->mask_layout);
@@ -284,7 +316,7 @@ static int parse_layout_word(enum word word, const char *value, clattn_problem *
 }
 
 /* Goes over all words once; layouts tells which pass. */
-static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p, unsigned *seen,
+static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p, uint64_t *seen,
                                 char *reason, size_t reason_bytes)
 {
     static const char blanks[] = " \t\r\n";
@@ -317,10 +349,11 @@ static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p
 }
 
 /* What must be there, and what excludes each other. */
-static clattn_status check_words(unsigned seen, char *reason, size_t reason_bytes)
+static clattn_status check_words(uint64_t seen, char *reason, size_t reason_bytes)
 {
-    const unsigned dtypes = seen & DTYPE_WORDS, diagonals = seen & EXCLUSIVE_DIAGONAL;
-    const char *missing = !(seen & WORD(W_FWD))     ? "the direction, fwd,"
+    const uint64_t directions = seen & (WORD(W_FWD) | WORD(W_BWD));
+    const uint64_t dtypes = seen & DTYPE_WORDS, diagonals = seen & EXCLUSIVE_DIAGONAL;
+    const char *missing = !directions               ? "the direction, fwd or bwd,"
                           : !dtypes                 ? "a dtype, f32, f16 or bf16,"
                           : !(seen & WORD(W_SEQ_Q)) ? "qN"
                           : !(seen & WORD(W_DIM))   ? "dN"
@@ -328,6 +361,10 @@ static clattn_status check_words(unsigned seen, char *reason, size_t reason_byte
 
     if (missing) {
         ca_reason(reason, reason_bytes, "%s is missing", missing);
+        return CLATTN_INVALID_PROBLEM;
+    }
+    if (directions & (directions - 1)) {
+        ca_reason(reason, reason_bytes, "two directions are given");
         return CLATTN_INVALID_PROBLEM;
     }
     if (dtypes & (dtypes - 1)) {
@@ -345,7 +382,7 @@ clattn_status clattn_problem_parse(const char *text, clattn_problem *problem, ch
                                    size_t reason_bytes)
 {
     clattn_status status;
-    unsigned seen = 0;
+    uint64_t seen = 0;
 
     ca_reason(reason, reason_bytes, "%s", "");
     if (problem)

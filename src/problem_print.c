@@ -48,7 +48,7 @@ static void put_strides(struct writer *w, const clattn_layout *l)
     put(w, "%zu.%zu.%zu.%zu", l->stride[0], l->stride[1], l->stride[2], l->stride[3]);
 }
 
-static void put_layout(struct writer *w, char name, const clattn_layout *layout,
+static void put_layout(struct writer *w, const char *name, const clattn_layout *layout,
                        const size_t sizes[4])
 {
     static const clattn_layout zero;
@@ -60,11 +60,11 @@ static void put_layout(struct writer *w, char name, const clattn_layout *layout,
         clattn_layout_packed(orders[n], sizes, &packed);
         if (memcmp(layout, &packed, sizeof packed) == 0) {
             if (n > 0) /* the first is the default */
-                put(w, " %c=%s", name, orders[n]);
+                put(w, " %s=%s", name, orders[n]);
             return;
         }
     }
-    put(w, " %c=", name);
+    put(w, " %s=", name);
     put_strides(w, layout);
 }
 
@@ -108,17 +108,17 @@ static const char *name_at(const char *const *names, size_t count, int value)
 
 static void print(struct writer *w, const clattn_problem *p)
 {
-    put(w, "fwd %s b%zu h%zu", name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->dtype), p->batch,
-        p->heads);
+    put(w, "%s %s b%zu h%zu", name_at(ca_direction_names, CA_DIRECTION_NAMES, (int)p->direction),
+        name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->dtype), p->batch, p->heads);
     if (p->kv_heads != p->heads)
         put(w, "/%zu", p->kv_heads);
     put(w, " q%zu k%zu d%zu", p->seq_q, p->seq_kv, p->dim_qk);
     if (p->dim_v != p->dim_qk)
         put(w, "/%zu", p->dim_v);
-    put_layout(w, 'q', &p->q, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk});
-    put_layout(w, 'k', &p->k, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk});
-    put_layout(w, 'v', &p->v, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v});
-    put_layout(w, 'o', &p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v});
+    put_layout(w, "q", &p->q, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk});
+    put_layout(w, "k", &p->k, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk});
+    put_layout(w, "v", &p->v, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v});
+    put_layout(w, "o", &p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v});
     if (!isnan(p->scale))
         put_float(w, "scale", p->scale);
     if (p->softcap != 0.0f)
@@ -141,6 +141,14 @@ static void print(struct writer *w, const clattn_problem *p)
         p->q_lengths ? " qlen" : "", p->kv_lengths ? " klen" : "", p->lse ? " lse" : "");
     if (p->scores != CLATTN_SCORES_NONE)
         put(w, " scores=%s", name_at(ca_scores_names, CA_SCORES_NAMES, (int)p->scores));
+    if (p->dropout != 0.0f)
+        put_float(w, "dropout", p->dropout);
+    put_layout(w, "do", &p->d_o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v});
+    put_layout(w, "dq", &p->dq, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk});
+    put_layout(w, "dk", &p->dk, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk});
+    put_layout(w, "dv", &p->dv, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v});
+    put(w, "%s%s%s", p->dbias ? " dbias" : "", p->dslopes ? " dslopes" : "",
+        p->dsinks ? " dsinks" : "");
 }
 
 clattn_status clattn_problem_print(const clattn_problem *problem, char *text, size_t text_bytes,

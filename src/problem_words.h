@@ -4,7 +4,8 @@
 
 #include <clattn/problem.h>
 
-enum { CA_DTYPE_NAMES = 3, CA_SCORES_NAMES = 5 };
+enum { CA_DIRECTION_NAMES = 2, CA_DTYPE_NAMES = 3, CA_SCORES_NAMES = 5 };
+extern const char *const ca_direction_names[CA_DIRECTION_NAMES]; /* by clattn_direction */
 extern const char *const ca_dtype_names[CA_DTYPE_NAMES];   /* by clattn_dtype */
 extern const char *const ca_scores_names[CA_SCORES_NAMES]; /* by clattn_scores */
 

@@ -17,16 +17,32 @@ struct ca_program {
     char options[];
 };
 
+struct define {
+    const char *name;
+    size_t value;
+};
+
+/* How many characters it adds, or would. */
+static size_t print_defines(const struct define *defines, size_t count, char *text,
+                            size_t text_bytes, size_t length)
+{
+    size_t more = 0;
+
+    for (size_t n = 0; n < count; n++) {
+        const size_t at = length + more < text_bytes ? length + more : text_bytes;
+        more += (size_t)snprintf(text + at, text_bytes - at, " -D%s=%zu", defines[n].name,
+                                 defines[n].value);
+    }
+    return more;
+}
+
 /* The -D options of a problem (see cl/common.cl) and of the candidate's tunables. False if they do
  * not fit, which the number of tunables rules out. */
 static int print_options(const struct ca_candidate *candidate, const clattn_problem *p, char *text,
                          size_t text_bytes)
 {
     const int lengths = p->q_lengths || p->kv_lengths;
-    const struct {
-        const char *name;
-        size_t value;
-    } defines[] = {
+    const struct define defines[] = {
         {"DTYPE", (size_t)p->dtype},
         {"BIAS_DTYPE", p->bias ? (size_t)p->bias_dtype : 0},
         {"DIM_QK", p->dim_qk},
@@ -47,12 +63,23 @@ static int print_options(const struct ca_candidate *candidate, const clattn_prob
         {"DIAGONAL_FOLLOWS_LENGTHS", p->diagonal == CLATTN_BOTTOM_RIGHT && lengths},
         {"HAS_LSE", p->lse != 0},
         {"SCORES", (size_t)p->scores},
+        {"HAS_DROPOUT", p->dropout > 0.0f},
+    };
+    const struct define backward[] = {
+        {"UNIT_DO", p->d_o.stride[3] == 1 || p->dim_v == 1},
+        {"UNIT_DQ", p->dq.stride[3] == 1 || p->dim_qk == 1},
+        {"UNIT_DK", p->dk.stride[3] == 1 || p->dim_qk == 1},
+        {"UNIT_DV", p->dv.stride[3] == 1 || p->dim_v == 1},
+        {"HAS_DBIAS", p->dbias != 0},
+        {"HAS_DSLOPES", p->dslopes != 0},
+        {"HAS_DSINKS", p->dsinks != 0},
     };
     size_t length = (size_t)snprintf(text, text_bytes, "-cl-std=CL1.2");
 
-    for (size_t n = 0; n < sizeof defines / sizeof *defines && length < text_bytes; n++)
-        length += (size_t)snprintf(text + length, text_bytes - length, " -D%s=%zu", defines[n].name,
-                                   defines[n].value);
+    length += print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
+    if (p->direction == CLATTN_BACKWARD)
+        length +=
+            print_defines(backward, sizeof backward / sizeof *backward, text, text_bytes, length);
     if (length + 2 >= text_bytes)
         return 0;
     text[length++] = ' ';

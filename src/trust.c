@@ -12,8 +12,8 @@ static clattn_status run(clattn_context *ctx, const clattn_plan *plan, struct ca
         return ca_fail_cl(&ctx->log, err, "clCreateCommandQueue for a self-check");
     clattn_status status = ca_trust_case_upload(ctx, c, buffers);
     if (status == CLATTN_SUCCESS) {
-        const clattn_forward tensors = ca_trust_case_tensors(c, buffers);
-        status = clattn_attention_forward(plan, queue, &tensors, 0, NULL, NULL);
+        const struct ca_tensors tensors = ca_trust_case_tensors(c, buffers);
+        status = ca_execute(plan, queue, &tensors, 0, NULL, NULL);
     }
     if (status == CLATTN_SUCCESS)
         status = ca_trust_case_download(ctx, c, queue, buffers);

@@ -30,8 +30,9 @@ static unsigned char *elements(const struct ca_trust_case *c, enum ca_argument a
     return c->bytes[argument] ? c->bytes[argument] + CA_TRUST_GUARD : NULL;
 }
 
-/* Room for data and answers of num_rows rows of c->problem, all bytes CA_TRUST_FILL. */
-static int allocate(struct ca_trust_case *c, size_t num_rows)
+/* Room for data and answers of num_rows rows, and backward of num_keys keys, of c->problem, all
+ * bytes CA_TRUST_FILL. sums: as for ca_gradients_allocate(). */
+static int allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys, int sums)
 {
     const clattn_problem *p = &c->problem;
     int complete = 1;
@@ -47,7 +48,11 @@ static int allocate(struct ca_trust_case *c, size_t num_rows)
             complete = 0;
     }
     c->num_rows = num_rows;
-    c->rows = calloc(num_rows, sizeof *c->rows);
+    c->rows = calloc(num_rows + 1, sizeof *c->rows);
+    if (p->direction == CLATTN_BACKWARD) {
+        c->gradients = ca_gradients_allocate(p, num_rows, num_keys, sums);
+        return complete && c->rows && c->gradients;
+    }
     c->o = calloc(num_rows * p->dim_v, sizeof *c->o);
     c->lse = calloc(num_rows, sizeof *c->lse);
     if (p->scores != CLATTN_SCORES_NONE)
@@ -63,6 +68,7 @@ void ca_trust_case_free(struct ca_trust_case *c)
     free(c->o);
     free(c->lse);
     free(c->scores);
+    ca_gradients_free(c->gradients);
     memset(c, 0, sizeof *c);
 }
 
@@ -70,7 +76,7 @@ void ca_trust_case_free(struct ca_trust_case *c)
 
 /* More than one tile of every family, and ragged in each dimension; the second batch is shorter
  * where there are lengths. */
-enum { BATCH = 2, HEADS = 2, SEQ_Q = 67, SEQ_KV = 149, SHORTER = 21 };
+enum { BATCH = 2, HEADS = 2, SEQ_Q = 67, SEQ_KV = 149, SHORTER = 21, BACKWARD_STEP = 11 };
 #define HUGE_VALUE_BEHIND_MASK 1e30f
 
 static clattn_problem shrink(const clattn_problem *real)
@@ -92,7 +98,7 @@ static clattn_problem shrink(const clattn_problem *real)
     if (p.window_right != CLATTN_UNLIMITED)
         p.window_right = p.causal ? 0 : 30;
     clattn_layout_broadcast(&p, 4, (size_t[]){BATCH, HEADS, SEQ_Q, SEQ_KV}, &p.bias_layout);
-    p.mask_layout = p.bias_layout;
+    clattn_layout_broadcast(&p, 4, (size_t[]){BATCH, HEADS, SEQ_Q, SEQ_KV}, &p.mask_layout);
     return p;
 }
 
@@ -134,7 +140,7 @@ static void fill_rows(struct ca_trust_case *c, enum ca_argument argument, const 
     for (size_t b = 0; b < t->sizes[0]; b++)
         for (size_t h = 0; h < t->sizes[1]; h++)
             for (size_t s = 0; s < t->sizes[2]; s++) {
-                const int hidden = argument == CA_Q
+                const int hidden = argument == CA_Q || argument == CA_DO || argument == CA_O
                                        ? s >= queries_in_use(p, b)
                                        : s >= keys_in_use(p, b) || (p->mask && s == 70);
                 for (size_t d = 0; d < t->sizes[3]; d++) {
@@ -203,18 +209,34 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real)
     p->k = keep_unit(&real->k, p->kv_heads, SEQ_KV, p->dim_qk);
     p->v = keep_unit(&real->v, p->kv_heads, SEQ_KV, p->dim_v);
     p->o = keep_unit(&real->o, HEADS, SEQ_Q, p->dim_v);
-    const size_t step = row_step(p);
-    if (!allocate(c, (rows + step - 1) / step)) {
+    p->d_o = keep_unit(&real->d_o, HEADS, SEQ_Q, p->dim_v);
+    p->dq = keep_unit(&real->dq, HEADS, SEQ_Q, p->dim_qk);
+    p->dk = keep_unit(&real->dk, p->kv_heads, SEQ_KV, p->dim_qk);
+    p->dv = keep_unit(&real->dv, p->kv_heads, SEQ_KV, p->dim_v);
+    const int backward = p->direction == CLATTN_BACKWARD;
+    const size_t step = backward ? BACKWARD_STEP : row_step(p);
+    const size_t keys = BATCH * p->kv_heads * SEQ_KV;
+    if (!allocate(c, (rows + step - 1) / step, (keys + step - 1) / step, 1)) {
         ca_trust_case_free(c);
         return 0;
     }
     for (size_t n = 0; n < c->num_rows; n++)
         c->rows[n] = n * step;
+    for (size_t n = 0; backward && n < c->gradients->num_keys; n++)
+        c->gradients->keys[n] = n * step;
     ca_problem_tensors(p, tensors);
     fill_rows(c, CA_Q, &tensors[CA_Q], &state);
     fill_rows(c, CA_K, &tensors[CA_K], &state);
     fill_rows(c, CA_V, &tensors[CA_V], &state);
     fill_plain(c, &state);
+    if (backward) {
+        fill_rows(c, CA_O, &tensors[CA_O], &state);
+        fill_rows(c, CA_DO, &tensors[CA_DO], &state);
+        if (ca_gradients_fill_lse(c, &state) && ca_gradients_solve(c))
+            return 1;
+        ca_trust_case_free(c);
+        return 0;
+    }
     if (!ca_trust_case_solve(c)) {
         ca_trust_case_free(c);
         return 0;
@@ -235,14 +257,21 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real)
  * would be fewer than LEAST_ROWS. */
 enum { MOST_ROWS = 64, LEAST_ROWS = 8, MOST_PRODUCTS = 1 << 26 };
 
-static size_t rows_to_judge(const clattn_problem *p)
+/* Of `all` rows (or keys) with so many pairs each. */
+static size_t to_judge(const clattn_problem *p, size_t all, size_t pairs)
 {
-    const size_t all = p->batch * p->heads * p->seq_q;
-    const size_t affordable = MOST_PRODUCTS / (p->seq_kv * (p->dim_qk + p->dim_v) + 1);
+    const size_t affordable = MOST_PRODUCTS / (pairs * (p->dim_qk + p->dim_v) + 1);
     size_t rows = affordable < MOST_ROWS ? affordable : MOST_ROWS;
 
     rows = rows > LEAST_ROWS ? rows : LEAST_ROWS;
     return rows < all ? rows : all;
+}
+
+/* Places from the first to the last of `all`. */
+static void spread(size_t *places, size_t count, size_t all)
+{
+    for (size_t n = 1; n < count; n++)
+        places[n] = (size_t)((double)(all - 1) * (double)n / (double)(count - 1));
 }
 
 /* Repeats the first done bytes to the end. */
@@ -303,13 +332,16 @@ int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p
 
     memset(c, 0, sizeof *c);
     c->problem = *p;
-    if (!allocate(c, rows_to_judge(p))) {
+    const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->kv_heads * p->seq_kv;
+    const int backward = p->direction == CLATTN_BACKWARD;
+    if (!allocate(c, to_judge(p, rows, p->seq_kv),
+                  to_judge(p, keys, p->seq_q * (p->heads / p->kv_heads)), 0)) {
         ca_trust_case_free(c);
         return 0;
     }
-    const size_t last = p->batch * p->heads * p->seq_q - 1;
-    for (size_t n = 1; n < c->num_rows; n++)
-        c->rows[n] = (size_t)((double)last * (double)n / (double)(c->num_rows - 1));
+    spread(c->rows, c->num_rows, rows);
+    if (backward)
+        spread(c->gradients->keys, c->gradients->num_keys, keys);
     fill_random(c, CA_Q, p->dtype, -2.0f, 2.0f, &state);
     fill_random(c, CA_K, p->dtype, -2.0f, 2.0f, &state);
     fill_random(c, CA_V, p->dtype, -2.0f, 2.0f, &state);
@@ -319,7 +351,13 @@ int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p
     fill_mask(c, &state);
     fill_lengths(c, CA_Q_LENGTHS, p->seq_q, &state);
     fill_lengths(c, CA_KV_LENGTHS, p->seq_kv, &state);
-    if (ca_trust_case_solve(c))
+    if (backward) {
+        fill_random(c, CA_O, p->dtype, -2.0f, 2.0f, &state);
+        fill_random(c, CA_DO, p->dtype, -2.0f, 2.0f, &state);
+        const float low = logf((float)p->seq_kv) + 1.0f;
+        fill_random(c, CA_LSE, CLATTN_F32, low, low + 0.5f, &state);
+    }
+    if (backward ? ca_gradients_solve(c) : ca_trust_case_solve(c))
         return 1;
     ca_trust_case_free(c);
     return 0;
@@ -327,8 +365,11 @@ int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p
 
 void ca_trust_case_drop_inputs(struct ca_trust_case *c)
 {
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(&c->problem, tensors);
     for (size_t n = 0; n < CA_WORKSPACE; n++)
-        if (n != CA_O && n != CA_LSE && n != CA_SCORES) {
+        if (!tensors[n].written) {
             free(c->bytes[n]);
             c->bytes[n] = NULL;
         }

@@ -3,9 +3,9 @@
 #ifndef CA_TRUST_CASE_H
 #define CA_TRUST_CASE_H
 
+#include "buffers.h"
 #include "context.h"
 #include "family.h"
-#include <clattn/attention.h>
 
 /* A right answer and how far a result may lie from it. NaN and infinities are expected as such. */
 struct ca_bounded {
@@ -20,13 +20,40 @@ struct ca_trust_case {
     size_t sizes[CA_WORKSPACE]; /* of the blocks; 0 if the problem has no such tensor */
     /* The rows that are judged, (b * heads + h) * seq_q + i, and their right answers. */
     size_t *rows, num_rows;
-    struct ca_bounded *o;      /* dim_v for each row */
-    struct ca_bounded *lse;    /* one for each row */
-    struct ca_bounded *scores; /* seq_kv for each row; NULL if the problem hands out none */
+    struct ca_bounded *o;           /* dim_v for each row */
+    struct ca_bounded *lse;         /* one for each row */
+    struct ca_bounded *scores;      /* seq_kv for each row; NULL if the problem hands out none */
+    struct ca_gradients *gradients; /* of a backward problem, which has none of the three above */
 };
+
+/* Right answers of a backward problem. The keys are counted (b * kv_heads + head) * seq_kv + j. */
+struct ca_gradients {
+    size_t *keys, num_keys;
+    struct ca_bounded *dq; /* dim_qk for each row */
+    struct ca_bounded
+        *dbias; /* seq_kv for each row; NULL if the bias broadcasts or none is wanted */
+    struct ca_bounded *dk, *dv;          /* dim_qk and dim_v for each key */
+    struct ca_bounded *dslopes, *dsinks; /* heads; NULL if too long to sum, or not wanted */
+};
+
+/* Room for the answers of num_rows rows and num_keys keys; sums: those over all rows too. NULL
+ * without memory. (src/trust_case_gradient.c, as the next ones) */
+struct ca_gradients *ca_gradients_allocate(const clattn_problem *p, size_t num_rows,
+                                           size_t num_keys, int sums);
+void ca_gradients_free(struct ca_gradients *gradients);
+
+/* Fills in lse, -infinity where a row sees nothing. 0 without memory. */
+int ca_gradients_fill_lse(struct ca_trust_case *c, unsigned *state);
+
+/* Fills in the answers for rows[] and keys[] from the data, o and lse included, whatever they hold.
+ * 0 without memory. */
+int ca_gradients_solve(struct ca_trust_case *c);
 
 /* A guard band keeps the alignment of a whole allocation. A fill is NaN in every dtype. */
 enum { CA_TRUST_GUARD = 4096, CA_TRUST_FILL = 0xff };
+
+/* Of dropout in a case. */
+enum { CA_TRUST_SEED = 20240229, CA_TRUST_STREAM = 7 };
 
 /* Bytes of the blocks of a normal problem, each into sizes (0: no such tensor). */
 void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE]);
@@ -70,8 +97,8 @@ clattn_status ca_trust_case_download(const clattn_context *ctx, struct ca_trust_
                                      cl_command_queue queue, const cl_mem buffers[CA_WORKSPACE]);
 
 /* The tensors inside of the buffers; no workspace. */
-clattn_forward ca_trust_case_tensors(const struct ca_trust_case *c,
-                                     const cl_mem buffers[CA_WORKSPACE]);
+struct ca_tensors ca_trust_case_tensors(const struct ca_trust_case *c,
+                                        const cl_mem buffers[CA_WORKSPACE]);
 
 /* Releases the buffers that there are and clears them. */
 void ca_trust_case_release(cl_mem buffers[CA_WORKSPACE]);

@@ -14,152 +14,30 @@
  */
 #include "problem.h"
 #include "trust_case.h"
+#include "trust_case_row.h"
 #include "trust_case_values.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 
-static const double u = 0x1p-24;
-
-/* One row's way through the formula of clattn/problem.h; arrays are reused from row to row. */
-struct row {
-    size_t b, h, i;
-    size_t queries, keys; /* in use */
-    int64_t diagonal;
-    double *q;       /* dim_qk */
-    double *values;  /* a row of k or v */
-    double *weights; /* seq_kv: first scores, -inf where hidden */
-    double *slack;   /* seq_kv: the error of a score, then the relative error of a weight */
-    double *errors;  /* dim_v */
-};
-
-static int open_row(const clattn_problem *p, struct row *row)
-{
-    const size_t dim = p->dim_qk > p->dim_v ? p->dim_qk : p->dim_v;
-
-    *row = (struct row){.q = malloc(p->dim_qk * sizeof(double)),
-                        .values = malloc(dim * sizeof(double)),
-                        .weights = malloc((p->seq_kv + 1) * sizeof(double)),
-                        .slack = malloc((p->seq_kv + 1) * sizeof(double)),
-                        .errors = malloc(p->dim_v * sizeof(double))};
-    return row->q && row->values && row->weights && row->slack && row->errors;
-}
-
-static void close_row(struct row *row)
-{
-    free(row->q);
-    free(row->values);
-    free(row->weights);
-    free(row->slack);
-    free(row->errors);
-}
-
-static const unsigned char *elements(const struct ca_trust_case *c, enum ca_argument argument)
-{
-    return c->bytes[argument] + CA_TRUST_GUARD;
-}
-
-static size_t position(const clattn_layout *layout, size_t b, size_t h, size_t s, size_t d)
-{
-    return b * layout->stride[0] + h * layout->stride[1] + s * layout->stride[2] +
-           d * layout->stride[3];
-}
-
-static double length_error(size_t n)
-{
-    return fmin((double)(n + 8), 16.0 * sqrt((double)n)) * u;
-}
-
-static size_t length_in_use(const struct ca_trust_case *c, enum ca_argument argument, size_t b,
-                            size_t most)
-{
-    const cl_int *length;
-
-    if (!c->bytes[argument])
-        return most;
-    length = (const cl_int *)(const void *)elements(c, argument) + b;
-    return *length < 0 ? 0 : (size_t)*length < most ? (size_t)*length : most;
-}
-
-static void locate(const struct ca_trust_case *c, size_t index, struct row *row)
-{
-    const clattn_problem *p = &c->problem;
-
-    row->b = index / p->seq_q / p->heads;
-    row->h = index / p->seq_q % p->heads;
-    row->i = index % p->seq_q;
-    row->queries = length_in_use(c, CA_Q_LENGTHS, row->b, p->seq_q);
-    row->keys = length_in_use(c, CA_KV_LENGTHS, row->b, p->seq_kv);
-    row->diagonal = p->diagonal == CLATTN_BOTTOM_RIGHT ? (int64_t)row->keys - (int64_t)row->queries
-                                                       : ca_problem_diagonal(p);
-}
-
-/* Whether the row's query sees key j, but for a bias of -inf. */
-static int sees(const struct ca_trust_case *c, const struct row *row, size_t j)
-{
-    const clattn_problem *p = &c->problem;
-    const int64_t now = (int64_t)row->i + row->diagonal, key = (int64_t)j;
-
-    return row->i < row->queries && j < row->keys &&
-           (p->window_left == CLATTN_UNLIMITED || key >= now - p->window_left) &&
-           (p->window_right == CLATTN_UNLIMITED || key <= now + p->window_right) &&
-           (!p->mask ||
-            elements(c, CA_MASK)[position(&p->mask_layout, row->b, row->h, row->i, j)] != 0);
-}
-
-/* The final score of key j, and its value at the point that the problem hands out, if that lies
- * before the masks; each with the error that it may have. */
-static struct ca_bounded score(const struct ca_trust_case *c, const struct row *row, size_t j,
-                               struct ca_bounded *shown)
-{
-    const clattn_problem *p = &c->problem;
-    const size_t g = row->h / (p->heads / p->kv_heads);
-    const double scale = (double)p->scale, cap = (double)p->softcap;
-    double dot = 0.0, magnitude = 0.0, bias = 0.0, alibi = 0.0;
-
-    ca_values_load(elements(c, CA_K), p->dtype, position(&p->k, row->b, g, j, 0), p->k.stride[3],
-                   p->dim_qk, row->values);
-    for (size_t d = 0; d < p->dim_qk; d++) {
-        dot += row->q[d] * row->values[d];
-        magnitude += fabs(row->q[d] * row->values[d]);
-    }
-    struct ca_bounded s = {scale * dot,
-                           length_error(p->dim_qk) * fabs(scale) * magnitude + FLT_MIN};
-    if (p->scores == CLATTN_SCORES_RAW)
-        *shown = s;
-    if (cap > 0.0) {
-        s.value = cap * tanh(s.value / cap);
-        s.bound += 16.0 * u * fabs(s.value);
-    }
-    if (p->scores == CLATTN_SCORES_SOFTCAP)
-        *shown = s;
-    if (p->bias)
-        bias = ca_value_load(elements(c, CA_BIAS), p->bias_dtype,
-                             position(&p->bias_layout, row->b, row->h, row->i, j));
-    if (p->alibi)
-        alibi = ca_value_load(elements(c, CA_SLOPES), CLATTN_F32, row->h) *
-                (double)((int64_t)j - (int64_t)row->i - row->diagonal);
-    if (p->bias || p->alibi)
-        s.bound += 4.0 * u * (fabs(s.value) + fabs(bias) + fabs(alibi));
-    s.value += bias + alibi;
-    return bias == -INFINITY ? (struct ca_bounded){-INFINITY, 0.0} : s;
-}
+static const double u = CA_TRUST_ROUNDOFF;
 
 /* Scores into weights and slack; the number of keys that the query sees. */
-static size_t score_row(const struct ca_trust_case *c, struct row *row, struct ca_bounded *out)
+static size_t score_row(const struct ca_trust_case *c, struct ca_trust_row *row,
+                        struct ca_bounded *out)
 {
     const clattn_problem *p = &c->problem;
     const int shows_hidden = p->scores == CLATTN_SCORES_RAW || p->scores == CLATTN_SCORES_SOFTCAP;
     size_t visible = 0;
 
-    ca_values_load(elements(c, CA_Q), p->dtype, position(&p->q, row->b, row->h, row->i, 0),
-                   p->q.stride[3], p->dim_qk, row->q);
+    ca_values_load(ca_trust_elements(c, CA_Q), p->dtype,
+                   ca_trust_position(&p->q, row->b, row->h, row->i, 0), p->q.stride[3], p->dim_qk,
+                   row->q);
     for (size_t j = 0; j < p->seq_kv; j++) {
-        const int seen = sees(c, row, j);
+        const int seen = ca_trust_row_sees(c, row, j);
         struct ca_bounded s = {-INFINITY, 0.0}, shown = s;
         if (seen || shows_hidden)
-            s = score(c, row, j, &shown);
+            s = ca_trust_row_score(c, row, j, &shown);
         if (!seen)
             s = (struct ca_bounded){-INFINITY, 0.0};
         row->weights[j] = s.value;
@@ -176,11 +54,11 @@ struct denominator {
     double most, sum, slack;
 };
 
-static struct denominator normalise(const struct ca_trust_case *c, struct row *row)
+static struct denominator normalise(const struct ca_trust_case *c, struct ca_trust_row *row)
 {
     const clattn_problem *p = &c->problem;
     const double sink =
-        p->sinks ? ca_value_load(elements(c, CA_SINKS), CLATTN_F32, row->h) : -INFINITY;
+        p->sinks ? ca_value_load(ca_trust_elements(c, CA_SINKS), CLATTN_F32, row->h) : -INFINITY;
     struct denominator den = {sink, 0.0, 0.0};
 
     for (size_t j = 0; j < p->seq_kv; j++)
@@ -205,7 +83,7 @@ static struct denominator normalise(const struct ca_trust_case *c, struct row *r
 }
 
 /* o = sum of weight * v over the visible keys. gather: the relative error of such sums. */
-static void weigh_values(const struct ca_trust_case *c, struct row *row,
+static void weigh_values(const struct ca_trust_case *c, struct ca_trust_row *row,
                          const struct denominator *den, double gather, struct ca_bounded *o)
 {
     const clattn_problem *p = &c->problem;
@@ -217,8 +95,9 @@ static void weigh_values(const struct ca_trust_case *c, struct row *row,
         const double weight = row->weights[j], error = weight * (row->slack[j] + gather);
         if (!(weight > 0.0)) /* what hidden keys hold must not be looked at */
             continue;
-        ca_values_load(elements(c, CA_V), p->dtype, position(&p->v, row->b, g, j, 0),
-                       p->v.stride[3], p->dim_v, row->values);
+        ca_values_load(ca_trust_elements(c, CA_V), p->dtype,
+                       ca_trust_position(&p->v, row->b, g, j, 0), p->v.stride[3], p->dim_v,
+                       row->values);
         for (size_t d = 0; d < p->dim_v; d++) {
             o[d].value += weight * row->values[d];
             row->errors[d] += error * fabs(row->values[d]);
@@ -231,12 +110,12 @@ static void weigh_values(const struct ca_trust_case *c, struct row *row,
     }
 }
 
-static void solve_row(const struct ca_trust_case *c, struct row *row, struct ca_bounded *o,
+static void solve_row(const struct ca_trust_case *c, struct ca_trust_row *row, struct ca_bounded *o,
                       struct ca_bounded *lse, struct ca_bounded *scores)
 {
     const clattn_problem *p = &c->problem;
     const size_t visible = score_row(c, row, scores);
-    const double gather = 2.0 * length_error(visible);
+    const double gather = 2.0 * ca_trust_length_error(visible);
 
     if (visible == 0) {
         for (size_t d = 0; d < p->dim_v; d++)
@@ -259,14 +138,14 @@ static void solve_row(const struct ca_trust_case *c, struct row *row, struct ca_
 int ca_trust_case_solve(struct ca_trust_case *c)
 {
     const clattn_problem *p = &c->problem;
-    struct row row;
-    const int complete = open_row(p, &row);
+    struct ca_trust_row row;
+    const int complete = ca_trust_row_open(p, &row);
 
     for (size_t n = 0; complete && n < c->num_rows; n++) {
-        locate(c, c->rows[n], &row);
+        ca_trust_row_locate(c, c->rows[n], &row);
         solve_row(c, &row, c->o + n * p->dim_v, c->lse + n,
                   c->scores ? c->scores + n * p->seq_kv : NULL);
     }
-    close_row(&row);
+    ca_trust_row_close(&row);
     return complete;
 }

@@ -2,9 +2,6 @@
 #include "problem.h"
 #include "trust_case.h"
 
-static const enum ca_argument outputs[] = {CA_O, CA_LSE, CA_SCORES};
-enum { NUM_OUTPUTS = sizeof outputs / sizeof *outputs };
-
 clattn_status ca_trust_case_upload(const clattn_context *ctx, const struct ca_trust_case *c,
                                    cl_mem buffers[CA_WORKSPACE])
 {
@@ -28,9 +25,11 @@ clattn_status ca_trust_case_clear(const clattn_context *ctx, const struct ca_tru
 {
     static const unsigned char fill[2] = {CA_TRUST_FILL, CA_TRUST_FILL};
 
-    for (size_t n = 0; n < NUM_OUTPUTS; n++) {
-        const enum ca_argument out = outputs[n];
-        const cl_int err = buffers[out]
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(&c->problem, tensors);
+    for (size_t out = 0; out < CA_WORKSPACE; out++) {
+        const cl_int err = buffers[out] && tensors[out].written
                                ? clEnqueueFillBuffer(queue, buffers[out], fill, sizeof fill, 0,
                                                      c->sizes[out], 0, NULL, NULL)
                                : CL_SUCCESS;
@@ -43,9 +42,11 @@ clattn_status ca_trust_case_clear(const clattn_context *ctx, const struct ca_tru
 clattn_status ca_trust_case_download(const clattn_context *ctx, struct ca_trust_case *c,
                                      cl_command_queue queue, const cl_mem buffers[CA_WORKSPACE])
 {
-    for (size_t n = 0; n < NUM_OUTPUTS; n++) {
-        const enum ca_argument out = outputs[n];
-        const cl_int err = buffers[out]
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(&c->problem, tensors);
+    for (size_t out = 0; out < CA_WORKSPACE; out++) {
+        const cl_int err = buffers[out] && tensors[out].written
                                ? clEnqueueReadBuffer(queue, buffers[out], CL_TRUE, 0, c->sizes[out],
                                                      c->bytes[out], 0, NULL, NULL)
                                : CL_SUCCESS;
@@ -55,26 +56,16 @@ clattn_status ca_trust_case_download(const clattn_context *ctx, struct ca_trust_
     return CLATTN_SUCCESS;
 }
 
-clattn_forward ca_trust_case_tensors(const struct ca_trust_case *c,
-                                     const cl_mem buffers[CA_WORKSPACE])
+struct ca_tensors ca_trust_case_tensors(const struct ca_trust_case *c,
+                                        const cl_mem buffers[CA_WORKSPACE])
 {
-    const size_t first = CA_TRUST_GUARD / ca_dtype_bytes(c->problem.dtype);
+    struct ca_tensor shapes[CA_WORKSPACE];
+    struct ca_tensors tensors = {.seed = CA_TRUST_SEED, .stream = CA_TRUST_STREAM};
 
-    return (clattn_forward){
-        .struct_size = sizeof(clattn_forward),
-        .q = {buffers[CA_Q], first},
-        .k = {buffers[CA_K], first},
-        .v = {buffers[CA_V], first},
-        .o = {buffers[CA_O], first},
-        .bias = {buffers[CA_BIAS], CA_TRUST_GUARD / ca_dtype_bytes(c->problem.bias_dtype)},
-        .mask = {buffers[CA_MASK], CA_TRUST_GUARD},
-        .slopes = {buffers[CA_SLOPES], CA_TRUST_GUARD / 4},
-        .sinks = {buffers[CA_SINKS], CA_TRUST_GUARD / 4},
-        .q_lengths = {buffers[CA_Q_LENGTHS], CA_TRUST_GUARD / 4},
-        .kv_lengths = {buffers[CA_KV_LENGTHS], CA_TRUST_GUARD / 4},
-        .lse = {buffers[CA_LSE], CA_TRUST_GUARD / 4},
-        .scores = {buffers[CA_SCORES], CA_TRUST_GUARD / 4},
-    };
+    ca_problem_tensors(&c->problem, shapes);
+    for (size_t n = 0; n < CA_WORKSPACE; n++)
+        tensors.at[n] = (clattn_buffer){buffers[n], CA_TRUST_GUARD / shapes[n].element_bytes};
+    return tensors;
 }
 
 void ca_trust_case_release(cl_mem buffers[CA_WORKSPACE])

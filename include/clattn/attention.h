@@ -31,11 +31,34 @@ typedef struct clattn_forward {
     clattn_buffer kv_lengths; /**< Read; batch cl_ints. */
     clattn_buffer lse;        /**< Written; (batch, heads, seq_q) floats. */
     clattn_buffer scores;     /**< Written; (batch, heads, seq_q, seq_kv) floats. */
-    clattn_buffer
-        workspace; /**< At least the plan's workspace_bytes, offset in floats; contents are
-                                   undefined before and after. NULL: allocated for this call. Two
-                                   executions that may overlap in time need one each. */
+    clattn_buffer workspace;  /**< At least the plan's workspace_bytes, offset in floats; contents
+                                   are undefined before and after. NULL: allocated for this call.
+                                   Two executions that may overlap in time need one each. */
+    cl_ulong dropout_seed;    /**< The key of dropout's random numbers; any value. */
+    cl_ulong dropout_offset;  /**< Which of the key's streams; for example the training step. */
 } clattn_forward;
+
+/** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
+typedef struct clattn_backward {
+    size_t struct_size;    /**< sizeof(clattn_backward). */
+    clattn_buffer q, k, v; /**< Read: what forward read. */
+    clattn_buffer o, lse;  /**< Read: what forward wrote. */
+    clattn_buffer d_o;     /**< Read: the gradient with respect to o. */
+    clattn_buffer bias;    /**< Read, as in forward; likewise what follows. */
+    clattn_buffer mask;
+    clattn_buffer slopes;
+    clattn_buffer sinks;
+    clattn_buffer q_lengths;
+    clattn_buffer kv_lengths;
+    clattn_buffer dq, dk, dv; /**< Every element is overwritten (it may hold NaN). */
+    clattn_buffer dbias;      /**< Written, in the bias's dtype and layout; one element where the
+                                     bias broadcasts. */
+    clattn_buffer dslopes;    /**< Written; heads floats. */
+    clattn_buffer dsinks;     /**< Written; heads floats. */
+    clattn_buffer workspace;  /**< As in clattn_forward. */
+    cl_ulong dropout_seed;    /**< Those of the forward execution. */
+    cl_ulong dropout_offset;
+} clattn_backward;
 
 /**
  * Enqueues a forward computation.
@@ -44,7 +67,7 @@ typedef struct clattn_forward {
  * may overlap. Nothing is allocated, compiled or looked up, but for a NULL workspace where the
  * plan needs one.
  *
- * @param plan      Of direction CLATTN_FORWARD.
+ * @param plan      Not null; of direction CLATTN_FORWARD.
  * @param queue     On the plan's device and OpenCL context; in-order or out-of-order.
  * @param tensors   Read during the call only.
  * @param num_wait  Events to wait for before anything is read or written.
@@ -52,7 +75,7 @@ typedef struct clattn_forward {
  * @param done      NULL, or receives an event for the end of all the work, which the caller
  *                  releases; NULL again on failure.
  * @retval CLATTN_SUCCESS           Enqueued, not finished.
- * @retval CLATTN_INVALID_ARGUMENT  A null, an overlap, a tensor that the problem has not, a queue
+ * @retval CLATTN_INVALID_ARGUMENT  A null, a plan of the other direction, an overlap, a tensor that the problem has not, a queue
  *                                  or event of another context, an event that has failed, a
  *                                  struct_size of none of this library's versions. Nothing was
  *                                  enqueued.
@@ -66,6 +89,17 @@ CLATTN_API clattn_status clattn_attention_forward(const clattn_plan *plan, cl_co
                                                   const clattn_forward *tensors, cl_uint num_wait,
                                                   const cl_event *wait, cl_event *done);
 
+/**
+ * Enqueues the gradients of a forward computation. The same inputs give the same bits on every run.
+ *
+ * @param plan      Of direction CLATTN_BACKWARD.
+ * @param tensors   Read during the call only; overlaps as in clattn_attention_forward().
+ * Other parameters and all statuses as clattn_attention_forward().
+ */
+CLATTN_API clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queue queue,
+                                                   const clattn_backward *tensors, cl_uint num_wait,
+                                                   const cl_event *wait, cl_event *done);
+
 /** The tensors of a forward execution in host memory, as in clattn_forward. Pointers are to
  *  element (0, 0, 0, 0). Elements of o between its strides keep their values. */
 typedef struct clattn_host_forward {
@@ -78,7 +112,25 @@ typedef struct clattn_host_forward {
     const cl_int *q_lengths, *kv_lengths;
     float *lse;
     float *scores;
+    cl_ulong dropout_seed, dropout_offset;
 } clattn_host_forward;
+
+/** The tensors of a backward execution in host memory, as in clattn_backward. Elements of what is
+ *  written that lie between its strides keep their values. */
+typedef struct clattn_host_backward {
+    size_t struct_size; /**< sizeof(clattn_host_backward). */
+    const void *q, *k, *v, *o;
+    const float *lse;
+    const void *d_o;
+    const void *bias;
+    const unsigned char *mask;
+    const float *slopes, *sinks;
+    const cl_int *q_lengths, *kv_lengths;
+    void *dq, *dk, *dv;
+    void *dbias;
+    float *dslopes, *dsinks;
+    cl_ulong dropout_seed, dropout_offset;
+} clattn_host_backward;
 
 /**
  * Makes a plan, copies the tensors to the device, computes, copies the results back and returns
@@ -97,6 +149,12 @@ CLATTN_API clattn_status clattn_attention_forward_host(clattn_context *context,
                                                        const clattn_problem *problem,
                                                        const clattn_plan_options *options,
                                                        const clattn_host_forward *tensors);
+
+/** The same for gradients; statuses as clattn_attention_forward_host(). */
+CLATTN_API clattn_status clattn_attention_backward_host(clattn_context *context,
+                                                        const clattn_problem *problem,
+                                                        const clattn_plan_options *options,
+                                                        const clattn_host_backward *tensors);
 
 CLATTN_END
 

@@ -19,9 +19,28 @@
  * gives o = 0, lse = -inf and weights 0, with or without a sink. What lies behind a mask (NaN,
  * Inf, 1e30), in q, k, v or bias, never reaches the output; NaN in visible data does.
  *
+ * Dropout, with probability r > 0, multiplies each p by 0 or by 1 / (1 - r) before the sum that
+ * gives o: by 0 where u < r, with u from Philox 4x32-10, keyed by an execution's seed and offset and
+ * by (b, h, i, j) alone (clattn/dropout.h), so that it is the same for every family and device.
+ *
+ * Backward. Given do, the gradient of some loss with respect to o, and o and lse as forward wrote
+ * them, with p' the weights after dropout and w = p' / p:
+ *
+ *     dv[j] = sum_i p'[i,j] do[i]
+ *     ds    = p * (w * dot(do[i], v[j]) - dot(do[i], o[i]))     dbias = ds
+ *     dsink[h]  = -sum_i exp(sink[h] - lse[i]) dot(do[i], o[i])
+ *     dslope[h] = sum_ij ds * (j - i - diagonal)
+ *     dt    = ds * (1 - tanh^2)                                  softcap's derivative; else ds
+ *     dq[i] = scale * sum_j dt k[j]            dk[j] = scale * sum_i dt q[i]
+ *
+ * with sums over all query heads of a kv head in dk and dv, over batches in dsink and dslope, and over
+ * the dimensions that the bias broadcasts over in dbias. What is masked contributes nothing: rows that
+ * see nothing and keys that nobody sees have gradients of 0.
+ *
  * Formula: A. Vaswani et al., "Attention Is All You Need" (2017); order of softcap, bias and mask
  * as in the ONNX operator Attention, opset 24; ALiBi: O. Press et al. (2022); sinks as in
- * gpt-oss (2025).
+ * gpt-oss (2025); backward by lse and dot(do, o): T. Dao et al., "FlashAttention" (2022); Philox:
+ * J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
  */
 #ifndef CLATTN_PROBLEM_H
 #define CLATTN_PROBLEM_H
@@ -33,7 +52,10 @@
 
 CLATTN_BEGIN
 
-typedef enum clattn_direction { CLATTN_FORWARD = 0 } clattn_direction;
+typedef enum clattn_direction {
+    CLATTN_FORWARD = 0,
+    CLATTN_BACKWARD = 1 /**< The gradients of forward; see "Backward" above. */
+} clattn_direction;
 
 /** How values are stored; arithmetic is always f32. */
 typedef enum clattn_dtype {
@@ -64,8 +86,8 @@ typedef enum clattn_scores {
 
 /**
  * Steps of a tensor along (batch, heads, seq, dim), or (batch, heads, seq_q, seq_kv) for bias and
- * mask, in elements. All four 0 in q, k, v and o stand for the packed (batch, heads, seq, dim).
- * In inputs a stride of 0 broadcasts. In o no two elements may share a place.
+ * mask, in elements. All four 0 in q, k, v, o and their gradients stand for the packed (batch, heads,
+ * seq, dim). In inputs a stride of 0 broadcasts. In what is written no two elements may share a place.
  */
 typedef struct clattn_layout {
     size_t stride[4];
@@ -99,12 +121,22 @@ typedef struct clattn_problem {
     clattn_layout bias_layout; /**< Zeros broadcast; also from clattn_layout_broadcast(). */
     int mask; /**< Not 0: a boolean mask of bytes, not 0 = visible, of that shape is given. */
     clattn_layout mask_layout;
-    int alibi;            /**< Not 0: slopes, heads floats. */
-    int sinks;            /**< Not 0: sinks, heads floats. */
-    int q_lengths;        /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
-    int kv_lengths;       /**< Not 0: batch cl_ints, keys in use; clamped to 0..seq_kv. */
-    int lse;              /**< Not 0: lse is written, packed (batch, heads, seq_q) floats. */
-    clattn_scores scores; /**< Written packed, (batch, heads, seq_q, seq_kv) floats. */
+    int alibi;      /**< Not 0: slopes, heads floats. */
+    int sinks;      /**< Not 0: sinks, heads floats. */
+    int q_lengths;  /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
+    int kv_lengths; /**< Not 0: batch cl_ints, keys in use; clamped to 0..seq_kv. */
+    int lse;        /**< Not 0: lse is written, packed (batch, heads, seq_q) floats; backward
+                               always reads it. */
+    clattn_scores
+        scores;        /**< Written packed, (batch, heads, seq_q, seq_kv) floats; not backward. */
+    float dropout;     /**< Probability that a weight is dropped: 0 for none, below 1. */
+    clattn_layout d_o; /**< Of do, as o; this and what follows: backward only. */
+    clattn_layout dq;  /**< As q, but nothing may broadcast; likewise dk, dv. */
+    clattn_layout dk;
+    clattn_layout dv;
+    int dbias;   /**< Not 0: the bias's gradient is written, in its dtype and layout. */
+    int dslopes; /**< Not 0: the slopes' gradient is written, heads floats. */
+    int dsinks;  /**< Not 0: the sinks' gradient is written, heads floats. */
 } clattn_problem;
 
 /**
@@ -158,7 +190,7 @@ CLATTN_API clattn_status clattn_layout_packed(const char *order, const size_t si
 /**
  * The text form, one line: "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br". In this order:
  *
- *     fwd                    direction
+ *     fwd|bwd                direction
  *     f32|f16|bf16           dtype
  *     bN                     batch
  *     hN or hN/M             heads, kv_heads if different
@@ -174,6 +206,9 @@ CLATTN_API clattn_status clattn_layout_packed(const char *order, const size_t si
  *                            bhqk, qk or bk, or four strides such as 0.0.64.1 (0.0.0.0: one value)
  *     alibi sinks qlen klen lse
  *     scores=raw|softcap|bias|weights
+ *     dropout=X              X as above
+ *     do=L dq=L dk=L dv=L    layouts, as q=L
+ *     dbias dslopes dsinks
  *
  * Parsing what was printed gives an equivalent problem: one with the same text and results.
  *
@@ -202,8 +237,8 @@ CLATTN_API clattn_status clattn_problem_parse(const char *text, clattn_problem *
                                               char *reason, size_t reason_bytes);
 
 /**
- * Floating-point operations of the two products over the pairs that causality and windows leave
- * visible: 2 * (dim_qk + dim_v) per pair. Masks, biases and lengths, which lie on the device, do
+ * Floating-point operations of the products over the pairs that causality and windows leave
+ * visible: 2 * (dim_qk + dim_v) per pair, backward 6 * dim_qk + 4 * dim_v. Masks, biases and lengths, which lie on the device, do
  * not reduce it. 0 for a problem that fails clattn_problem_check().
  */
 CLATTN_API double clattn_problem_flops(const clattn_problem *problem);

@@ -1,0 +1,67 @@
+/* What kernels of the backward direction share: argument lists of gradients, steps, and where things
+ * lie in the workspace. Defined by the host besides what common.cl lists:
+ *   UNIT_DO UNIT_DQ UNIT_DK UNIT_DV    1: the innermost stride is 1
+ *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS   0 or 1 */
+#ifndef CLATTN_BACKWARD_H
+#define CLATTN_BACKWARD_H
+#include "common.cl"
+
+#if UNIT_DO
+#define DO_STEP 1
+#else
+#define DO_STEP a.do_stride[3]
+#endif
+#if UNIT_DQ
+#define DQ_STEP 1
+#else
+#define DQ_STEP a.dq_stride[3]
+#endif
+#if UNIT_DK
+#define DK_STEP 1
+#else
+#define DK_STEP a.dk_stride[3]
+#endif
+#if UNIT_DV
+#define DV_STEP 1
+#else
+#define DV_STEP a.dv_stride[3]
+#endif
+
+#if HAS_DSLOPES
+#define DSLOPES_PARAM , __global float *restrict dslopes
+#else
+#define DSLOPES_PARAM
+#endif
+#if HAS_DSINKS
+#define DSINKS_PARAM , __global float *restrict dsinks
+#else
+#define DSINKS_PARAM
+#endif
+#if BIAS_DTYPE == DTYPE_F32
+#define STORE_BIAS(x, p, n) ((p)[n] = (x))
+#elif BIAS_DTYPE == DTYPE_F16
+#define STORE_BIAS(x, p, n) vstore_half_rte((x), (size_t)(n), (p))
+#else
+#define STORE_BIAS(x, p, n) ((p)[n] = bf16_round(x))
+#endif
+
+/* (b, h, i) counted as lse is packed. */
+inline long row_of(const struct attention_shape a, const long b, const long h, const long i)
+{
+    return (b * a.heads + h) * a.seq_q + i;
+}
+
+/* dot(do[i], o[i]). */
+inline float row_delta(SHAPE_PARAMS, const long b, const long h, const long i,
+                       const __global storage *restrict o, const __global storage *restrict d_o)
+{
+    float sum = 0.0f;
+
+    o += at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
+    d_o += at.d_o + b * a.do_stride[0] + h * a.do_stride[1] + i * a.do_stride[2];
+    for (int d = 0; d < DIM_V; d++)
+        sum = fma(LOAD(o, d * O_STEP), LOAD(d_o, d * DO_STEP), sum);
+    return sum;
+}
+
+#endif
