@@ -144,13 +144,13 @@ clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
     return status;
 }
 
-static clattn_status check_direction(const clattn_plan *plan, clattn_direction direction)
+static clattn_status check_operation(const clattn_plan *plan, clattn_operation operation)
 {
-    if (plan->problem.direction == direction)
+    if (plan->problem.operation == operation)
         return CLATTN_SUCCESS;
     return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
                    "the plan computes '%s', not its %s", plan->problem_text,
-                   direction == CLATTN_FORWARD ? "forward direction" : "gradients");
+                   operation == CLATTN_FORWARD ? "forward direction" : "gradients");
 }
 
 clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue queue,
@@ -164,7 +164,7 @@ clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue
     if (!t || t->struct_size != sizeof *t)
         return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
                        "tensors is null, or its struct_size is not that of this library");
-    const clattn_status status = check_direction(plan, CLATTN_FORWARD);
+    const clattn_status status = check_operation(plan, CLATTN_FORWARD);
     if (status != CLATTN_SUCCESS)
         return status;
     const struct ca_tensors tensors = {
@@ -198,7 +198,7 @@ clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queu
     if (!t || t->struct_size != sizeof *t)
         return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
                        "tensors is null, or its struct_size is not that of this library");
-    const clattn_status status = check_direction(plan, CLATTN_BACKWARD);
+    const clattn_status status = check_operation(plan, CLATTN_BACKWARD);
     if (status != CLATTN_SUCCESS)
         return status;
     const struct ca_tensors tensors = {

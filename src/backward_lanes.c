@@ -129,7 +129,7 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 
 const struct ca_family ca_backward_lanes = {
     .name = "backward_lanes",
-    .direction = CLATTN_BACKWARD,
+    .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,

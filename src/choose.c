@@ -162,7 +162,8 @@ static void add_defaults(struct search *s)
 
     for (int preference = 100; preference >= 0; preference--) {
         for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
-            if (family->preference(s->p, &s->ctx->device) != preference)
+            if (family->operation != s->p->operation ||
+                family->preference(s->p, &s->ctx->device) != preference)
                 continue;
             struct ca_candidate candidate = {.family = family};
             ca_family_suggest(family, s->p, &s->ctx->device, candidate.values);
@@ -205,6 +206,8 @@ static void explain(const clattn_context *ctx, const clattn_problem *p, char *re
     for (size_t n = 0; (family = ca_family_at(n)) != NULL && length < sizeof refusals; n++) {
         size_t values[CA_MAX_TUNABLES];
         char made[CA_REASON_BYTES];
+        if (family->operation != p->operation)
+            continue;
         ca_family_suggest(family, p, &ctx->device, values);
         const char *why = ca_family_refusal(family, p, &ctx->device, values, made, sizeof made);
         length += (size_t)snprintf(refusals + length, sizeof refusals - length, "%s%s: %s",

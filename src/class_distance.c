@@ -7,7 +7,7 @@
 
 /* All that distinguishes classes. */
 enum fact {
-    DIRECTION,
+    OPERATION,
     SCORES_WANTED,
     SCORES,
     DTYPE,
@@ -55,7 +55,7 @@ static const struct {
     int exact;
     double difference, doubling;
 } weights[NUM_FACTS] = {
-    [DIRECTION] = {1, INFINITY, 0},     /* other kernels altogether */
+    [OPERATION] = {1, INFINITY, 0},     /* other kernels altogether */
     [SCORES_WANTED] = {1, INFINITY, 0}, /* most families cannot */
     [SCORES] = {1, 0.5, 0},             /* one more store in another place */
     [DTYPE] = {1, 1, 0},                /* conversions */
@@ -108,7 +108,7 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
 {
     const int lengths = p->q_lengths || p->kv_lengths;
     const size_t all[NUM_FACTS] = {
-        [DIRECTION] = (size_t)p->direction,
+        [OPERATION] = (size_t)p->operation,
         [SCORES_WANTED] = p->scores != CLATTN_SCORES_NONE,
         [SCORES] = (size_t)p->scores,
         [DTYPE] = (size_t)p->dtype,

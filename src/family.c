@@ -8,7 +8,7 @@
 #include <xxhash.h>
 
 static const struct ca_family *const families[] = {&ca_unfused, &ca_fused_lanes, &ca_fused_tiles,
-                                                  &ca_backward_lanes};
+                                                   &ca_backward_lanes};
 
 const struct ca_family *ca_family_at(size_t index)
 {
@@ -34,20 +34,25 @@ unsigned ca_family_bit(const struct ca_family *family)
     return bit;
 }
 
-const char *clattn_family_name(size_t index)
+const char *clattn_family_name(clattn_operation operation, size_t index)
 {
-    const struct ca_family *family = ca_family_at(index);
+    const struct ca_family *family;
 
-    return family ? family->name : NULL;
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++)
+        if (family->operation == operation && index-- == 0)
+            return family->name;
+    return NULL;
 }
 
 const char *ca_family_refusal(const struct ca_family *family, const clattn_problem *p,
                               const clattn_device_info *dev, const size_t *values, char *reason,
                               size_t reason_bytes)
 {
-    if (p->direction != family->direction)
-        return family->direction == CLATTN_FORWARD ? "it computes forward only"
-                                                   : "it computes backward only";
+    static const char *const only[] = {"it computes forward only", "it computes backward only",
+                                       "it computes projections only"};
+
+    if (p->operation != family->operation)
+        return only[family->operation];
     if (!ca_tunables_check(family->tunables, family->num_tunables, values, reason, reason_bytes))
         return reason;
     const char *why = family->unsupported(p, dev);
@@ -58,7 +63,8 @@ void ca_family_suggest(const struct ca_family *family, const clattn_problem *p,
                        const clattn_device_info *dev, size_t *values)
 {
     ca_tunables_default(family->tunables, family->num_tunables, values);
-    family->adapt(p, dev, values);
+    if (family->operation == p->operation)
+        family->adapt(p, dev, values);
 }
 
 static void print_hash(XXH64_hash_t hash, char text[CA_HASH_TEXT])

@@ -52,7 +52,7 @@ struct ca_stage {
 
 struct ca_family {
     const char *name;
-    clattn_direction direction;
+    clattn_operation operation;
     const char *source; /* embedded, includes resolved */
     const struct ca_tunable *tunables;
     size_t num_tunables;

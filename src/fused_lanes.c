@@ -89,7 +89,7 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 
 const struct ca_family ca_fused_lanes = {
     .name = "fused_lanes",
-    .direction = CLATTN_FORWARD,
+    .operation = CLATTN_FORWARD,
     .source = ca_source_fused_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,

@@ -160,7 +160,7 @@ static void ndrange(const clattn_problem *p, const size_t *values, const clattn_
 
 const struct ca_family ca_fused_tiles = {
     .name = "fused_tiles",
-    .direction = CLATTN_FORWARD,
+    .operation = CLATTN_FORWARD,
     .source = ca_source_fused_tiles,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,

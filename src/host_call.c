@@ -117,9 +117,9 @@ static clattn_status compute(const clattn_plan *plan, struct transfer transfers[
     return status;
 }
 
-/* Makes the plan, and computes if it is of that direction. */
+/* Makes the plan, and computes if it is that operation. */
 static clattn_status call(clattn_context *context, const clattn_problem *problem,
-                          const clattn_plan_options *options, clattn_direction direction,
+                          const clattn_plan_options *options, clattn_operation operation,
                           struct transfer transfers[CA_WORKSPACE], cl_ulong seed, cl_ulong stream)
 {
     const struct ca_tensors device = {.seed = seed, .stream = stream};
@@ -128,9 +128,9 @@ static clattn_status call(clattn_context *context, const clattn_problem *problem
     clattn_status status = clattn_plan_create(context, problem, options, &plan);
     if (status != CLATTN_SUCCESS)
         return status;
-    if (plan->problem.direction != direction)
+    if (plan->problem.operation != operation)
         status = ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
-                         "'%s' is not of the direction that is called", plan->problem_text);
+                         "'%s' is not the operation that is called", plan->problem_text);
     if (status == CLATTN_SUCCESS)
         status = check(plan, transfers);
     if (status == CLATTN_SUCCESS)

@@ -34,7 +34,7 @@ struct clattn_plan {
     struct ca_operand operands[CA_NUM_ARGUMENTS];
     struct ca_ndrange range[CA_MAX_STAGES];
     int runs[CA_MAX_STAGES]; /* 0: the stage has nothing to do */
-    int empty;              /* no stage runs */
+    int empty;               /* no stage runs */
     size_t workspace_bytes;
     struct ca_kernels *kernels; /* CA_KERNEL_COPIES; all that an execution changes */
     char *problem_text;

@@ -51,7 +51,7 @@ static size_t unless_broadcast(const clattn_problem *p, int axis, size_t size)
 void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors)
 {
     const size_t bytes = ca_dtype_bytes(p->dtype), bias_bytes = ca_dtype_bytes(p->bias_dtype);
-    const int backward = p->direction == CLATTN_BACKWARD;
+    const int backward = p->operation == CLATTN_BACKWARD;
     const struct ca_tensor all[CA_WORKSPACE] = {
         [CA_Q] = {"q", 1, 0, bytes, {p->batch, p->heads, p->seq_q, p->dim_qk}, p->q},
         [CA_K] = {"k", 1, 0, bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_qk}, p->k},
@@ -169,7 +169,7 @@ static clattn_status check_enums(const clattn_problem *p, char *reason, size_t b
         const char *name;
         int value, last;
     } enums[] = {
-        {"direction", (int)p->direction, CLATTN_BACKWARD},
+        {"operation", (int)p->operation, CLATTN_BACKWARD},
         {"dtype", (int)p->dtype, CLATTN_BF16},
         {"bias_dtype", p->bias ? (int)p->bias_dtype : 0, CLATTN_BF16},
         {"diagonal", (int)p->diagonal, CLATTN_OFFSET},
@@ -221,10 +221,10 @@ static clattn_status check_values(const clattn_problem *p, char *reason, size_t 
     return CLATTN_SUCCESS;
 }
 
-/* Options that need another, or a direction. */
+/* Options that need another, or an operation. */
 static clattn_status check_options(const clattn_problem *p, char *reason, size_t bytes)
 {
-    const int backward = p->direction == CLATTN_BACKWARD;
+    const int backward = p->operation == CLATTN_BACKWARD;
     const struct {
         const char *sentence;
         int broken;
@@ -312,6 +312,6 @@ double clattn_problem_flops(const clattn_problem *problem)
     if (p.window_left != CLATTN_UNLIMITED)
         pairs -= clamped_sum(queries, d - (double)p.window_left, keys);
     const size_t per_pair =
-        p.direction == CLATTN_BACKWARD ? 6 * p.dim_qk + 4 * p.dim_v : 2 * p.dim_qk + 2 * p.dim_v;
+        p.operation == CLATTN_BACKWARD ? 6 * p.dim_qk + 4 * p.dim_v : 2 * p.dim_qk + 2 * p.dim_v;
     return (double)per_pair * (double)p.batch * (double)p.heads * pairs;
 }

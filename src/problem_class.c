@@ -101,7 +101,7 @@ static void set_layouts(clattn_problem *r, const clattn_problem *p)
         simple_layout(is_unit(&p->k, p->dim_qk), (size_t[]){1, r->kv_heads, r->seq_kv, r->dim_qk});
     r->v = simple_layout(is_unit(&p->v, p->dim_v), (size_t[]){1, r->kv_heads, r->seq_kv, r->dim_v});
     r->o = simple_layout(is_unit(&p->o, p->dim_v), (size_t[]){1, r->heads, r->seq_q, r->dim_v});
-    if (p->direction == CLATTN_BACKWARD)
+    if (p->operation == CLATTN_BACKWARD)
         set_gradient_layouts(r, p);
     if (p->bias)
         ca_spanning_layout(r, 15, letters, &r->bias_layout);
@@ -115,7 +115,7 @@ clattn_problem ca_problem_representative(const clattn_problem *p)
     clattn_problem r;
 
     clattn_problem_init(&r);
-    r.direction = p->direction;
+    r.operation = p->operation;
     r.dtype = p->dtype;
     r.dim_qk = p->dim_qk;
     r.dim_v = p->dim_v;

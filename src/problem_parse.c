@@ -220,10 +220,10 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
 
     switch (word) {
     case W_FWD:
-        p->direction = CLATTN_FORWARD;
+        p->operation = CLATTN_FORWARD;
         return 1;
     case W_BWD:
-        p->direction = CLATTN_BACKWARD;
+        p->operation = CLATTN_BACKWARD;
         return 1;
     case W_DROPOUT:
         return parse_float(value, &p->dropout);
@@ -351,9 +351,9 @@ static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p
 /* What must be there, and what excludes each other. */
 static clattn_status check_words(uint64_t seen, char *reason, size_t reason_bytes)
 {
-    const uint64_t directions = seen & (WORD(W_FWD) | WORD(W_BWD));
+    const uint64_t operations = seen & (WORD(W_FWD) | WORD(W_BWD));
     const uint64_t dtypes = seen & DTYPE_WORDS, diagonals = seen & EXCLUSIVE_DIAGONAL;
-    const char *missing = !directions               ? "the direction, fwd or bwd,"
+    const char *missing = !operations               ? "the operation, fwd or bwd,"
                           : !dtypes                 ? "a dtype, f32, f16 or bf16,"
                           : !(seen & WORD(W_SEQ_Q)) ? "qN"
                           : !(seen & WORD(W_DIM))   ? "dN"
@@ -363,8 +363,8 @@ static clattn_status check_words(uint64_t seen, char *reason, size_t reason_byte
         ca_reason(reason, reason_bytes, "%s is missing", missing);
         return CLATTN_INVALID_PROBLEM;
     }
-    if (directions & (directions - 1)) {
-        ca_reason(reason, reason_bytes, "two directions are given");
+    if (operations & (operations - 1)) {
+        ca_reason(reason, reason_bytes, "two operations are given");
         return CLATTN_INVALID_PROBLEM;
     }
     if (dtypes & (dtypes - 1)) {

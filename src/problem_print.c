@@ -108,7 +108,7 @@ static const char *name_at(const char *const *names, size_t count, int value)
 
 static void print(struct writer *w, const clattn_problem *p)
 {
-    put(w, "%s %s b%zu h%zu", name_at(ca_direction_names, CA_DIRECTION_NAMES, (int)p->direction),
+    put(w, "%s %s b%zu h%zu", name_at(ca_operation_names, CA_OPERATION_NAMES, (int)p->operation),
         name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->dtype), p->batch, p->heads);
     if (p->kv_heads != p->heads)
         put(w, "/%zu", p->kv_heads);

@@ -4,10 +4,10 @@
 
 #include <clattn/problem.h>
 
-enum { CA_DIRECTION_NAMES = 2, CA_DTYPE_NAMES = 3, CA_SCORES_NAMES = 5 };
-extern const char *const ca_direction_names[CA_DIRECTION_NAMES]; /* by clattn_direction */
-extern const char *const ca_dtype_names[CA_DTYPE_NAMES];   /* by clattn_dtype */
-extern const char *const ca_scores_names[CA_SCORES_NAMES]; /* by clattn_scores */
+enum { CA_OPERATION_NAMES = 2, CA_DTYPE_NAMES = 3, CA_SCORES_NAMES = 5 };
+extern const char *const ca_operation_names[CA_OPERATION_NAMES]; /* by clattn_operation */
+extern const char *const ca_dtype_names[CA_DTYPE_NAMES];         /* by clattn_dtype */
+extern const char *const ca_scores_names[CA_SCORES_NAMES];       /* by clattn_scores */
 
 /* The layout of a bias or mask that spans the axes (bit n: the n-th of batch, heads, seq_q,
  * seq_kv) and broadcasts along the others, and the letters of those axes, such as "bk". */

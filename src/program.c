@@ -77,7 +77,7 @@ static int print_options(const struct ca_candidate *candidate, const clattn_prob
     size_t length = (size_t)snprintf(text, text_bytes, "-cl-std=CL1.2");
 
     length += print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
-    if (p->direction == CLATTN_BACKWARD)
+    if (p->operation == CLATTN_BACKWARD)
         length +=
             print_defines(backward, sizeof backward / sizeof *backward, text, text_bytes, length);
     if (length + 2 >= text_bytes)

@@ -49,7 +49,7 @@ static int allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys, i
     }
     c->num_rows = num_rows;
     c->rows = calloc(num_rows + 1, sizeof *c->rows);
-    if (p->direction == CLATTN_BACKWARD) {
+    if (p->operation == CLATTN_BACKWARD) {
         c->gradients = ca_gradients_allocate(p, num_rows, num_keys, sums);
         return complete && c->rows && c->gradients;
     }
@@ -213,7 +213,7 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real)
     p->dq = keep_unit(&real->dq, HEADS, SEQ_Q, p->dim_qk);
     p->dk = keep_unit(&real->dk, p->kv_heads, SEQ_KV, p->dim_qk);
     p->dv = keep_unit(&real->dv, p->kv_heads, SEQ_KV, p->dim_v);
-    const int backward = p->direction == CLATTN_BACKWARD;
+    const int backward = p->operation == CLATTN_BACKWARD;
     const size_t step = backward ? BACKWARD_STEP : row_step(p);
     const size_t keys = BATCH * p->kv_heads * SEQ_KV;
     if (!allocate(c, (rows + step - 1) / step, (keys + step - 1) / step, 1)) {
@@ -333,7 +333,7 @@ int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p
     memset(c, 0, sizeof *c);
     c->problem = *p;
     const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->kv_heads * p->seq_kv;
-    const int backward = p->direction == CLATTN_BACKWARD;
+    const int backward = p->operation == CLATTN_BACKWARD;
     if (!allocate(c, to_judge(p, rows, p->seq_kv),
                   to_judge(p, keys, p->seq_q * (p->heads / p->kv_heads)), 0)) {
         ca_trust_case_free(c);

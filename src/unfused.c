@@ -128,7 +128,7 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 
 const struct ca_family ca_unfused = {
     .name = "unfused",
-    .direction = CLATTN_FORWARD,
+    .operation = CLATTN_FORWARD,
     .source = ca_source_unfused,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,

@@ -274,7 +274,7 @@ ParameterizedTestParameters(conformance, portion) {
     static struct portion portions[32];
     size_t count = 0;
 
-    for (size_t family = 0; clattn_family_name(family) && count + 2 <= 32; family++)
+    for (size_t family = 0; clattn_family_name(CLATTN_FORWARD, family) && count + 2 <= 32; family++)
         for (size_t share = 0; share < 2; share++)
             portions[count++] = (struct portion){family, share, 2};
     return cr_make_param_array(struct portion, portions, count);
@@ -283,7 +283,7 @@ ParameterizedTestParameters(conformance, portion) {
 ParameterizedTest(struct portion *portion, conformance, portion) {
     const struct example own = {"K", "V", "scores", "weights", "context"};
     const struct example cross = {"K2", "V2", "scores_cross", "weights_cross", "context_cross"};
-    struct trial t = {.family = clattn_family_name(portion->family), .seed = 1};
+    struct trial t = {.family = clattn_family_name(CLATTN_FORWARD, portion->family), .seed = 1};
     struct dirent **files;
     struct fixture f;
 

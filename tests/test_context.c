@@ -220,11 +220,11 @@ Test(context, plan_describe) {
     clattn_plan_info info = {.struct_size = sizeof info};
 
     fixture_open(&f);
-    for (size_t n = 0; clattn_family_name(n); n++) {
-        clattn_plan *plan =
-            fixture_plan(&f, "fwd f32 b2 h4/2 q3 k5 d8 causal=br lse", clattn_family_name(n));
+    for (size_t n = 0; clattn_family_name(CLATTN_FORWARD, n); n++) {
+        clattn_plan *plan = fixture_plan(&f, "fwd f32 b2 h4/2 q3 k5 d8 causal=br lse",
+                                         clattn_family_name(CLATTN_FORWARD, n));
         cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
-        cr_expect_str_eq(info.family, clattn_family_name(n));
+        cr_expect_str_eq(info.family, clattn_family_name(CLATTN_FORWARD, n));
         cr_expect_str_eq(info.problem, "fwd f32 b2 h4/2 q3 k5 d8 causal=br lse");
         cr_expect(info.reason && info.reason[0] && info.tunables);
 

@@ -210,9 +210,9 @@ Test(faults, execution) {
     fixture_open(&f);
     cl_command_queue free_order =
         clCreateCommandQueue(f.opencl, f.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
-    for (size_t family = 0; clattn_family_name(family); family++) {
+    for (size_t family = 0; clattn_family_name(CLATTN_FORWARD, family); family++) {
         struct execution e;
-        open_execution(&f, &e, clattn_family_name(family));
+        open_execution(&f, &e, clattn_family_name(CLATTN_FORWARD, family));
         for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++) {
             execute_with_faults(&f, &e, f.queue, &failures[kind]);
             if (free_order)
@@ -230,9 +230,9 @@ Test(faults, execution_allocates_nothing) {
     struct fixture f;
 
     fixture_open(&f);
-    for (size_t family = 0; clattn_family_name(family); family++) {
+    for (size_t family = 0; clattn_family_name(CLATTN_FORWARD, family); family++) {
         struct execution e;
-        open_execution(&f, &e, clattn_family_name(family));
+        open_execution(&f, &e, clattn_family_name(CLATTN_FORWARD, family));
         faults_arm(FAULT_MEMORY, 0, 0);
         const clattn_status status =
             clattn_attention_forward(e.plan, f.queue, &e.tensors, 0, NULL, NULL);

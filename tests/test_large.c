@@ -113,10 +113,11 @@ Test(large, offsets_beyond_32_bits) {
     cl_mem buffer = clCreateBuffer(f.opencl, CL_MEM_READ_WRITE, bytes, NULL, &err);
     if (err != CL_SUCCESS || bytes < (size_t)1 << 31)
         cr_skip_test("the device gives no buffer of %zu bytes (error %d)", bytes, err);
-    for (size_t family = 0; clattn_family_name(family); family++)
+    for (size_t family = 0; clattn_family_name(CLATTN_FORWARD, family); family++)
         for (int id = TENSOR_Q; id <= TENSOR_MASK; id++)
             for (int axis = 0; axis < 3; axis++)
-                run(&f, clattn_family_name(family), (enum tensor_id)id, axis, buffer, bytes);
+                run(&f, clattn_family_name(CLATTN_FORWARD, family), (enum tensor_id)id, axis,
+                    buffer, bytes);
     clReleaseMemObject(buffer);
     fixture_close(&f);
 }

@@ -95,8 +95,8 @@ Test(problem, values) {
     p.scores = (clattn_scores)5;
     refused(&p, "scores");
     p = sound();
-    p.direction = (clattn_direction)1;
-    refused(&p, "direction");
+    p.operation = (clattn_operation)7;
+    refused(&p, "operation");
 }
 
 Test(problem, layouts) {

@@ -36,7 +36,7 @@ static int same(const clattn_problem *a, const clattn_problem *b)
     const size_t v[4] = {a->batch, a->kv_heads, a->seq_kv, a->dim_v};
     const size_t o[4] = {a->batch, a->heads, a->seq_q, a->dim_v};
 
-    return a->direction == b->direction && a->dtype == b->dtype && a->batch == b->batch &&
+    return a->operation == b->operation && a->dtype == b->dtype && a->batch == b->batch &&
            a->heads == b->heads && a->kv_heads == b->kv_heads && a->seq_q == b->seq_q &&
            a->seq_kv == b->seq_kv && a->dim_qk == b->dim_qk && a->dim_v == b->dim_v &&
            same_layout(&a->q, &b->q, "bhsd", q) && same_layout(&a->k, &b->k, "bhsd", k) &&
@@ -90,12 +90,12 @@ Test(problem_text, refusals) {
     const struct {
         const char *text, *named;
     } cases[] = {
-        {"", "direction"},
-        {"f32 q1 d1", "direction"},
+        {"", "operation"},
+        {"f32 q1 d1", "operation"},
         {"fwd q1 d1", "dtype"},
         {"fwd f32 d1", "q"},
         {"fwd f32 q1", "d"},
-        {"bwd f32 q1 d1", "bwd"},
+        {"sideways f32 q1 d1", "sideways"},
         {"fwd f64 q1 d1", "f64"},
         {"fwd f32 f16 q1 d1", "dtype"},
         {"fwd f32 f32 q1 d1", "f32"},

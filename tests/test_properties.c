@@ -17,7 +17,7 @@ static struct criterion_test_params all_families(void)
 {
     size_t count = 0;
 
-    for (; clattn_family_name(count) && count < 16; count++)
+    for (; clattn_family_name(CLATTN_FORWARD, count) && count < 16; count++)
         families[count] = count;
     return cr_make_param_array(size_t, families, count);
 }
@@ -30,8 +30,9 @@ static struct criterion_test_params all_families(void)
 
 static struct trial make(const size_t family, const char *problem)
 {
-    struct trial t = {
-        .problem = fixture_problem(problem), .family = clattn_family_name(family), .seed = 11};
+    struct trial t = {.problem = fixture_problem(problem),
+                      .family = clattn_family_name(CLATTN_FORWARD, family),
+                      .seed = 11};
 
     trial_fill(&t);
     return t;
@@ -397,7 +398,7 @@ FOR_EACH_FAMILY(empty_sizes)
     fixture_open(&f);
     for (size_t c = 0; c < sizeof problems / sizeof *problems; c++) {
         struct trial t = {.problem = fixture_problem(problems[c]),
-                          .family = clattn_family_name(*family),
+                          .family = clattn_family_name(CLATTN_FORWARD, *family),
                           .seed = 5};
         trial_pass(&f, &t);
     }

@@ -81,8 +81,9 @@ static void run_behind_event(const cl_command_queue_properties properties)
     if (err == CL_INVALID_QUEUE_PROPERTIES)
         cr_skip_test("the device has no out-of-order queues");
     cr_assert(err == CL_SUCCESS);
-    for (size_t family = 0; clattn_family_name(family); family++) {
-        clattn_plan *plan = fixture_plan(&f, problem_text, clattn_family_name(family));
+    for (size_t family = 0; clattn_family_name(CLATTN_FORWARD, family); family++) {
+        clattn_plan *plan =
+            fixture_plan(&f, problem_text, clattn_family_name(CLATTN_FORWARD, family));
         struct job job;
         cl_event done = NULL, gate = clCreateUserEvent(f.opencl, &err);
         open_job(&f, &job, problem_text, 3 + family);
@@ -95,7 +96,7 @@ static void run_behind_event(const cl_command_queue_properties properties)
         clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
         cr_expect(state > CL_COMPLETE, "finished before what it waits for");
         cr_expect(untouched(&f, &job), "%s ran before what it waits for",
-                  clattn_family_name(family));
+                  clattn_family_name(CLATTN_FORWARD, family));
         clSetUserEventStatus(gate, CL_COMPLETE);
         cr_assert(clWaitForEvents(1, &done) == CL_SUCCESS);
         clReleaseEvent(gate);
@@ -204,8 +205,8 @@ Test(queues, four_threads_on_one_plan) {
     cl_int err;
 
     fixture_open(&f);
-    for (size_t family = 0; clattn_family_name(family); family++) {
-        clattn_plan *plan = fixture_plan(&f, text, clattn_family_name(family));
+    for (size_t family = 0; clattn_family_name(CLATTN_FORWARD, family); family++) {
+        clattn_plan *plan = fixture_plan(&f, text, clattn_family_name(CLATTN_FORWARD, family));
         for (int w = 0; w < THREADS; w++) {
             workers[w] = (struct worker){.f = &f,
                                          .plan = plan,

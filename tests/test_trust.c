@@ -27,13 +27,14 @@ Test(trust, a_forced_family_is_refused) {
     clattn_plan *plan = (clattn_plan *)(void *)&f;
     char alive[256];
 
-    for (size_t n = 0; clattn_family_name(n); n++) {
+    for (size_t n = 0; clattn_family_name(CLATTN_FORWARD, n); n++) {
         fixture_open_checked(&f, "");
         const long objects = faults_objects_alive(alive, sizeof alive);
         faults_arm(FAULT_LIE, 0, 0);
-        const clattn_status status = make(&f, clattn_family_name(n), &plan);
-        cr_assert(faults_disarm() != NULL, "%s was not checked", clattn_family_name(n));
-        cr_assert(status == CLATTN_MISCOMPILED, "%s: %s", clattn_family_name(n),
+        const clattn_status status = make(&f, clattn_family_name(CLATTN_FORWARD, n), &plan);
+        cr_assert(faults_disarm() != NULL, "%s was not checked",
+                  clattn_family_name(CLATTN_FORWARD, n));
+        cr_assert(status == CLATTN_MISCOMPILED, "%s: %s", clattn_family_name(CLATTN_FORWARD, n),
                   clattn_status_string(status));
         cr_assert(plan == NULL && f.log.errors > 0);
         cr_assert(faults_objects_alive(alive, sizeof alive) - objects <= 1, "%s", alive);

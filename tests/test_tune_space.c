@@ -99,7 +99,7 @@ Test(tune_space, what_a_family_suggests_fits) {
             struct ca_candidate candidate = {.family = family};
             char reason[CA_REASON_BYTES], text[512];
             ca_family_suggest(family, &p, &dev, candidate.values);
-            if (family->unsupported(&p, &dev))
+            if (family->operation != p.operation || family->unsupported(&p, &dev))
                 continue;
             fitting++;
             cr_assert(ca_tunables_check(family->tunables, family->num_tunables, candidate.values,

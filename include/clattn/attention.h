@@ -67,7 +67,7 @@ typedef struct clattn_backward {
  * may overlap. Nothing is allocated, compiled or looked up, but for a NULL workspace where the
  * plan needs one.
  *
- * @param plan      Not null; of direction CLATTN_FORWARD.
+ * @param plan      Not null; of operation CLATTN_FORWARD.
  * @param queue     On the plan's device and OpenCL context; in-order or out-of-order.
  * @param tensors   Read during the call only.
  * @param num_wait  Events to wait for before anything is read or written.
@@ -75,7 +75,7 @@ typedef struct clattn_backward {
  * @param done      NULL, or receives an event for the end of all the work, which the caller
  *                  releases; NULL again on failure.
  * @retval CLATTN_SUCCESS           Enqueued, not finished.
- * @retval CLATTN_INVALID_ARGUMENT  A null, a plan of the other direction, an overlap, a tensor that the problem has not, a queue
+ * @retval CLATTN_INVALID_ARGUMENT  A null, a plan of another operation, an overlap, a tensor that the problem has not, a queue
  *                                  or event of another context, an event that has failed, a
  *                                  struct_size of none of this library's versions. Nothing was
  *                                  enqueued.
@@ -92,7 +92,7 @@ CLATTN_API clattn_status clattn_attention_forward(const clattn_plan *plan, cl_co
 /**
  * Enqueues the gradients of a forward computation. The same inputs give the same bits on every run.
  *
- * @param plan      Of direction CLATTN_BACKWARD.
+ * @param plan      of operation CLATTN_BACKWARD.
  * @param tensors   Read during the call only; overlaps as in clattn_attention_forward().
  * Other parameters and all statuses as clattn_attention_forward().
  */

@@ -41,8 +41,9 @@ typedef struct clattn_plan_info {
     size_t workspace_bytes; /**< 0 if none is needed. */
 } clattn_plan_info;
 
-/** The name of family @p index, in no order that means anything; NULL past the last. */
-CLATTN_API const char *clattn_family_name(size_t index);
+/** The name of family @p index of those that compute @p operation, in no order that means anything;
+ *  NULL past the last. */
+CLATTN_API const char *clattn_family_name(clattn_operation operation, size_t index);
 
 /**
  * Whether clattn_plan_create() with the same arguments would find a family that can do it: the

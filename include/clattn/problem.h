@@ -52,10 +52,10 @@
 
 CLATTN_BEGIN
 
-typedef enum clattn_direction {
+typedef enum clattn_operation {
     CLATTN_FORWARD = 0,
     CLATTN_BACKWARD = 1 /**< The gradients of forward; see "Backward" above. */
-} clattn_direction;
+} clattn_operation;
 
 /** How values are stored; arithmetic is always f32. */
 typedef enum clattn_dtype {
@@ -96,7 +96,7 @@ typedef struct clattn_layout {
 /** Made by clattn_problem_init() or clattn_problem_parse(), then changed as needed. */
 typedef struct clattn_problem {
     size_t struct_size;
-    clattn_direction direction;
+    clattn_operation operation;
     clattn_dtype dtype; /**< Of q, k, v and o. */
     size_t batch;       /**< 0 is allowed: nothing is computed. */
     size_t heads;       /**< Query heads, a multiple of kv_heads; at least 1. */
@@ -190,7 +190,7 @@ CLATTN_API clattn_status clattn_layout_packed(const char *order, const size_t si
 /**
  * The text form, one line: "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br". In this order:
  *
- *     fwd|bwd                direction
+ *     fwd|bwd                operation
  *     f32|f16|bf16           dtype
  *     bN                     batch
  *     hN or hN/M             heads, kv_heads if different
@@ -223,7 +223,7 @@ CLATTN_API clattn_status clattn_problem_print(const clattn_problem *problem, cha
                                               size_t text_bytes, size_t *needed);
 
 /**
- * Reads the text form. Words are separated by blanks, their order is free. The direction, a
+ * Reads the text form. Words are separated by blanks, their order is free. The operation, a
  * dtype, q and d must be there; b and h default to 1, k to q, the options to none.
  *
  * @param text     Not null.

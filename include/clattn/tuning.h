@@ -29,7 +29,7 @@ CLATTN_BEGIN
 /**
  * The class of problems that share tuning results, as the text form of its representative.
  *
- * Exact, because they shape the kernels: direction, dtype, dim_qk, dim_v, causality, which options
+ * Exact, because they shape the kernels: operation, dtype, dim_qk, dim_v, causality, which options
  * are there (scale aside), the bias's dtype, the kind of scores, unit strides along dim or not.
  * Rounded to the nearest power of two (by ratio), because speed varies slowly with them: batch *
  * heads (folded into heads, 1 to 128), heads / kv_heads, seq_q and seq_kv (1 to 65536) and the

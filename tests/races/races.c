@@ -147,7 +147,7 @@ static int run_item(clattn_context *context, const struct item *item, int *runs)
         printf("FAIL %s: %s\n", item->problem, reason);
         return 1;
     }
-    for (size_t n = 0; (family = clattn_family_name(n)) != NULL; n++) {
+    for (size_t n = 0; (family = clattn_family_name(CLATTN_FORWARD, n)) != NULL; n++) {
         const clattn_plan_options options = {
             .struct_size = sizeof options, .family = family, .tunables = item->tunables};
         if (item->family != NULL && strcmp(item->family, family) != 0)
