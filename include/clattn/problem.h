@@ -37,6 +37,18 @@
  * the dimensions that the bias broadcasts over in dbias. What is masked contributes nothing: rows that
  * see nothing and keys that nobody sees have gradients of 0.
  *
+ * Projection: a matrix product that splits or merges heads, with the sizes of the problem as
+ * heads = heads of y, kv_heads = heads of x, seq_q = rows, dim_qk and dim_v = columns of a head of x
+ * and of y:
+ *
+ *     y[b,g,i,e] = sum_{h,d} x[b,h,i,d] * w[h,d,g,e]
+ *     y[b,g,i,e] += bias[g,e]                        if bias
+ *     y[b,g,i,e] += what y held before               if accumulate
+ *
+ * for x (batch, kv_heads, seq_q, dim_qk), w (kv_heads, dim_qk, heads, dim_v), in f32 and rounded once
+ * when stored. Strides say what is transposed: a gradient with respect to x is a projection with w
+ * turned around, one with respect to w sums over batches and rows in place of heads and columns.
+ *
  * Formula: A. Vaswani et al., "Attention Is All You Need" (2017); order of softcap, bias and mask
  * as in the ONNX operator Attention, opset 24; ALiBi: O. Press et al. (2022); sinks as in
  * gpt-oss (2025); backward by lse and dot(do, o): T. Dao et al., "FlashAttention" (2022); Philox:
@@ -54,7 +66,8 @@ CLATTN_BEGIN
 
 typedef enum clattn_operation {
     CLATTN_FORWARD = 0,
-    CLATTN_BACKWARD = 1 /**< The gradients of forward; see "Backward" above. */
+    CLATTN_BACKWARD = 1,  /**< The gradients of forward; see "Backward" above. */
+    CLATTN_PROJECTION = 2 /**< See "Projection" above, and clattn/projection.h. */
 } clattn_operation;
 
 /** How values are stored; arithmetic is always f32. */
@@ -137,6 +150,7 @@ typedef struct clattn_problem {
     int dbias;   /**< Not 0: the bias's gradient is written, in its dtype and layout. */
     int dslopes; /**< Not 0: the slopes' gradient is written, heads floats. */
     int dsinks;  /**< Not 0: the sinks' gradient is written, heads floats. */
+    int accumulate; /**< Not 0: y is added to; projection only. */
 } clattn_problem;
 
 /**
@@ -209,6 +223,16 @@ CLATTN_API clattn_status clattn_layout_packed(const char *order, const size_t si
  *     dropout=X              X as above
  *     do=L dq=L dk=L dv=L    layouts, as q=L
  *     dbias dslopes dsinks
+ *
+ * A projection is "proj f32 b2 h12/1 q2048 d768/64 w=oi bias=f32": the words of operation, dtype, b,
+ * h, q and d, where heads need not be a multiple of kv_heads and k is not given (seq_kv is 1); then
+ *
+ *     x=L y=L                layouts of x (the field q) and y (o), where not packed "bhsd"
+ *     w=L                    of w (k), where not packed "io", which is (kv_heads, dim_qk, heads, dim_v):
+ *                            "oi", its transpose (heads, dim_v, kv_heads, dim_qk), or four strides along
+ *                            (kv_heads, dim_qk, heads, dim_v)
+ *     bias=T                 packed (heads, dim_v) of dtype T
+ *     accumulate
  *
  * Parsing what was printed gives an equivalent problem: one with the same text and results.
  *
