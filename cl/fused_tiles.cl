@@ -54,63 +54,8 @@
 /* While a row has seen nothing but -inf, any finite reference gives weights of 0. */
 #define FINITE(maximum) ((maximum) == -INFINITY ? 0.0f : (maximum))
 
-#ifdef FP_FAST_FMAF
-#define MULTIPLY_ADD fma
-#else
-#define MULTIPLY_ADD mad
-#endif
-
-#define EXP_BUILTIN 0
-#define EXP_NATIVE 1
-#if EXP == EXP_BUILTIN
-#define EXP2(x) exp2(x)
-#elif EXP == EXP_NATIVE
-#define EXP2(x) native_exp2(x)
-#else
-#define EXP2(x) polynomial_exp2(x)
-/* 2^x to 2 ulp for x <= 0; 0 below -126; NaN for NaN. */
-inline float polynomial_exp2(const float x)
-{
-    const float shifted = fmax(x, -126.0f) + 12582912.0f; /* 1.5 * 2^23: the last bit is 1 */
-    const float f = fmax(x, -126.0f) - (shifted - 12582912.0f); /* -0.5 .. 0.5 */
-    float y = 1.5403530e-4f;
-    y = MULTIPLY_ADD(y, f, 1.3333558e-3f);
-    y = MULTIPLY_ADD(y, f, 9.6181291e-3f);
-    y = MULTIPLY_ADD(y, f, 5.5504109e-2f);
-    y = MULTIPLY_ADD(y, f, 2.4022651e-1f);
-    y = MULTIPLY_ADD(y, f, 6.9314718e-1f);
-    y = MULTIPLY_ADD(y, f, 1.0f);
-    y = as_float(as_int(y) + (int)(as_uint(shifted) << 23));
-    return x >= -126.0f ? y : x < -126.0f ? 0.0f : x;
-}
-#endif
-
+#include "tile_exp.h"
 #include "tile_load.h"
-
-#if DTYPE == DTYPE_F32
-#define STORE4(x, p) vstore4(x, 0, p)
-#elif DTYPE == DTYPE_F16
-#define STORE4(x, p) vstore_half4_rte(x, 0, p)
-#else
-#define STORE4(x, p)                                                                               \
-    vstore4((ushort4)(bf16_round((x).x), bf16_round((x).y), bf16_round((x).z),                     \
-                      bf16_round((x).w)), 0, p)
-#endif
-
-/* Stores x to dims d.. of a row of o, those that exist. */
-inline void store4(const float4 x, __global storage *row, const long step, const int d)
-{
-    if (WIDTH(UNIT_O, DIM_V) != 1) {
-        if (d < DIM_V)
-            STORE4(x, row + d);
-        return;
-    }
-    const float parts[4] = {x.x, x.y, x.z, x.w};
-#pragma unroll
-    for (int n = 0; n < 4; n++)
-        if (d + n < DIM_V)
-            STORE(parts[n], row, (d + n) * step);
-}
 
 /* Fills the stage of V. Sets *tainted if some key is hidden and an Inf or NaN became 0 for it. */
 __attribute__((always_inline))
@@ -421,7 +366,8 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                                         i * a.o_stride[2];
 #pragma unroll
         for (int n = 0; n < DIMS4; n++)
-            store4(zero ? 0.0f : out[r][n] * factor, o_row, O_STEP, 4 * (lane + LANES * n));
+            store4(zero ? 0.0f : out[r][n] * factor, o_row, O_STEP, 4 * (lane + LANES * n), DIM_V,
+                   WIDTH(UNIT_O, DIM_V));
 #if HAS_LSE
         if (lane == 0)
             lse[at.lse + bh * a.seq_q + i] = zero ? -INFINITY : highest + log(total);

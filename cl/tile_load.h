@@ -1,4 +1,5 @@
-/* Filling tiles of local memory from a matrix in global memory, by the whole work-group.
+/* Filling tiles of local memory from a matrix in global memory, by the whole work-group, and storing
+ * to one.
  *
  * Before including this: common.cl; ITEMS, the work-group's size; LOAD_WIDTH, 4 or 8, the elements
  * that one load takes where a matrix allows it. */
@@ -97,6 +98,34 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
 #endif
     }
     return tainted;
+}
+
+#if DTYPE == DTYPE_F32
+#define STORE4(x, p) vstore4(x, 0, p)
+#elif DTYPE == DTYPE_F16
+#define STORE4(x, p) vstore_half4_rte(x, 0, p)
+#else
+#define STORE4(x, p)                                                                               \
+    vstore4((ushort4)(bf16_round((x).x), bf16_round((x).y), bf16_round((x).z),                     \
+                      bf16_round((x).w)), 0, p)
+#endif
+
+/* Stores x to columns d.. of a row of dim, those that exist; dim and width (as in load_tile) are
+ * constants once inlined. */
+__attribute__((always_inline)) inline void
+store4(const float4 x, __global storage *row, const long step, const int d, const int dim,
+       const int width)
+{
+    if (width != 1) {
+        if (d < dim)
+            STORE4(x, row + d);
+        return;
+    }
+    const float parts[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+    for (int n = 0; n < 4; n++)
+        if (d + n < dim)
+            STORE(parts[n], row, (d + n) * step);
 }
 
 #endif
