@@ -22,6 +22,7 @@ struct attention_shape {
     CA_LONG q_stride[4], k_stride[4], v_stride[4], o_stride[4], bias_stride[4], mask_stride[4];
     CA_LONG do_stride[4], dq_stride[4], dk_stride[4], dv_stride[4]; /* backward */
     CA_LONG batch, heads, seq_q, seq_kv;
+    CA_LONG kv_heads, dim_qk, dim_v; /* for projections, whose programs do not define them */
     CA_LONG group;        /* query heads per kv head */
     CA_LONG diagonal;     /* d: key i + d is "now" for query i (unless DIAGONAL_FOLLOWS_LENGTHS) */
     CA_LONG window_left;  /* with HAS_WINDOW_LEFT: j >= i + d - window_left */

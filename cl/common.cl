@@ -1,6 +1,7 @@
 /* Shared by every attention kernel: storage types, argument lists, masks and ranges.
  *
- * Defined by the host for the problem (src/program.c), all of them always:
+ * Defined by the host for the problem (src/program.c), all of them always (projections: some of
+ * them, cl/projection.h):
  *   DTYPE, BIAS_DTYPE       0 f32, 1 f16, 2 bf16
  *   DIM_QK, DIM_V
  *   UNIT_Q UNIT_K UNIT_V UNIT_O    1: the innermost stride is 1

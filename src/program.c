@@ -36,10 +36,28 @@ static size_t print_defines(const struct define *defines, size_t count, char *te
     return more;
 }
 
-/* The -D options of a problem (see cl/common.cl) and of the candidate's tunables. False if they do
- * not fit, which the number of tunables rules out. */
-static int print_options(const struct ca_candidate *candidate, const clattn_problem *p, char *text,
-                         size_t text_bytes)
+/* The -D options of a projection (see cl/projection.h). */
+static size_t print_projection(const clattn_problem *p, char *text, size_t text_bytes,
+                               size_t length)
+{
+    const int x_column = p->q.stride[3] == 1, w_column = p->k.stride[3] == 1;
+    const struct define defines[] = {
+        {"DTYPE", (size_t)p->dtype},
+        {"BIAS_DTYPE", p->bias ? (size_t)p->bias_dtype : 0},
+        {"HAS_BIAS", p->bias != 0},
+        {"HAS_ACCUMULATE", p->accumulate != 0},
+        {"UNIT_X_COLUMN", x_column},
+        {"UNIT_X_ROW", !x_column && p->q.stride[2] == 1},
+        {"UNIT_W_COLUMN", w_column},
+        {"UNIT_W_ROW", !w_column && p->k.stride[1] == 1},
+        {"UNIT_Y_COLUMN", p->o.stride[3] == 1},
+    };
+
+    return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
+}
+
+/* Those of attention (see cl/common.cl and cl/backward.h). */
+static size_t print_attention(const clattn_problem *p, char *text, size_t text_bytes, size_t length)
 {
     const int lengths = p->q_lengths || p->kv_lengths;
     const struct define defines[] = {
@@ -74,12 +92,24 @@ static int print_options(const struct ca_candidate *candidate, const clattn_prob
         {"HAS_DSLOPES", p->dslopes != 0},
         {"HAS_DSINKS", p->dsinks != 0},
     };
+    size_t more =
+        print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
+
+    if (p->operation == CLATTN_BACKWARD)
+        more += print_defines(backward, sizeof backward / sizeof *backward, text, text_bytes,
+                              length + more);
+    return more;
+}
+
+/* The options for a problem and the candidate's tunables. False if they do not fit, which the number
+ * of tunables rules out. */
+static int print_options(const struct ca_candidate *candidate, const clattn_problem *p, char *text,
+                         size_t text_bytes)
+{
     size_t length = (size_t)snprintf(text, text_bytes, "-cl-std=CL1.2");
 
-    length += print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
-    if (p->operation == CLATTN_BACKWARD)
-        length +=
-            print_defines(backward, sizeof backward / sizeof *backward, text, text_bytes, length);
+    length += p->operation == CLATTN_PROJECTION ? print_projection(p, text, text_bytes, length)
+                                                : print_attention(p, text, text_bytes, length);
     if (length + 2 >= text_bytes)
         return 0;
     text[length++] = ' ';
