@@ -1,7 +1,8 @@
 /* What kernels of the backward direction share: argument lists of gradients, steps, and where things
  * lie in the workspace. Defined by the host besides what common.cl lists:
  *   UNIT_DO UNIT_DQ UNIT_DK UNIT_DV    1: the innermost stride is 1
- *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS   0 or 1 */
+ *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS   0 or 1
+ * Before including this: UNIT, what scores are multiplied with. */
 #ifndef CLATTN_BACKWARD_H
 #define CLATTN_BACKWARD_H
 #include "common.cl"
@@ -62,6 +63,53 @@ inline float row_delta(SHAPE_PARAMS, const long b, const long h, const long i,
     for (int d = 0; d < DIM_V; d++)
         sum = fma(LOAD(o, d * O_STEP), LOAD(d_o, d * DO_STEP), sum);
     return sum;
+}
+
+/* Queries [first_query, end_query) hold all that may see one of the keys j .. j + keys - 1, which
+ * are in use, by lengths, window and causality. */
+inline long first_query(const struct attention_shape a, const struct extent e, const long j)
+{
+#if HAS_WINDOW_RIGHT
+    return clamp(j - e.diagonal - a.window_right, 0L, e.queries);
+#else
+    return 0;
+#endif
+}
+
+inline long end_query(const struct attention_shape a, const struct extent e, const long j,
+                      const int keys)
+{
+    if (keys == 0)
+        return 0;
+#if HAS_WINDOW_LEFT
+    return clamp(j + keys - e.diagonal + a.window_left, 0L, e.queries);
+#else
+    return e.queries;
+#endif
+}
+
+/* A row's part in the gradient of its head's sink. One that sees nothing has no weights, the sink's
+ * neither. */
+inline float sink_term(const float sink, const float lse, const float minus_delta)
+{
+    return lse == -INFINITY ? 0.0f : exp(sink - lse) * minus_delta;
+}
+
+/* Global (seq_q or more, heads, batch): -lse, in the unit of the scores, and -delta of each row, into
+ * the workspace's first floats. Where all that a row sees has a score of -inf its weights are 0. */
+__kernel void backward_rows(SHAPE_PARAMS, const __global storage *restrict o,
+                            const __global float *restrict lse,
+                            const __global storage *restrict d_o, __global float *restrict work)
+{
+    const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
+
+    if (i >= a.seq_q)
+        return;
+    const long row = row_of(a, b, h, i);
+    const float base = lse[at.lse + row] * UNIT;
+    work += at.workspace + 2 * row;
+    work[0] = base == -INFINITY ? base : -base;
+    work[1] = -row_delta(a, at, b, h, i, o, d_o);
 }
 
 #endif

@@ -27,9 +27,9 @@
 #error "backward_lanes.cl must be built with all of its tunables defined"
 #endif
 
-#include "backward.h"
 #include "lanes.h"
 #include "lane_scores.h"
+#include "backward.h"
 
 #define BM (WIDTH * MV)
 #define ROW_QK ROUNDED(DIM_QK)
@@ -449,39 +449,6 @@ INLINE void open_block(SHAPE_PARAMS, struct place *block, const __global storage
     pack_keys(DIM_V, v, a.v_stride[2], V_STEP, block->keys, 1.0f, packed_v, 0);
 }
 
-/* The first query that may see a key of the block, and the end of those that may. */
-INLINE long first_query(const struct attention_shape a, const struct place block)
-{
-#if HAS_WINDOW_RIGHT
-    return clamp(block.j - block.e.diagonal - a.window_right, 0L, block.e.queries);
-#else
-    return 0;
-#endif
-}
-
-INLINE long end_query(const struct attention_shape a, const struct place block)
-{
-    if (block.keys == 0)
-        return 0;
-#if HAS_WINDOW_LEFT
-    return clamp(block.j + block.keys - block.e.diagonal + a.window_left, 0L, block.e.queries);
-#else
-    return block.e.queries;
-#endif
-}
-
-__kernel void backward_rows(SHAPE_PARAMS, const __global storage *restrict o,
-                            const __global float *restrict lse,
-                            const __global storage *restrict d_o, __global float *restrict work)
-{
-    const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
-    const long row = row_of(a, b, h, i);
-
-    work += at.workspace + 2 * row;
-    work[0] = -lse[at.lse + row] * UNIT;
-    work[1] = -row_delta(a, at, b, h, i, o, d_o);
-}
-
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void backward_lanes(SHAPE_PARAMS, const __global storage *restrict q,
                     const __global storage *restrict k,
@@ -529,7 +496,8 @@ void backward_lanes(SHAPE_PARAMS, const __global storage *restrict q,
             sum_k[d] = 0.0f;
         for (int d = 0; d < ROW_V * MV; d++)
             sum_v[d] = 0.0f;
-        const long begin = first_query(a, block), end = end_query(a, block);
+        const long begin = first_query(a, block.e, block.j);
+        const long end = end_query(a, block.e, block.j, block.keys);
         for (; block.h < end_head; block.h++) {
             const long row = row_of(a, block.b, block.h, 0);
             lanes slope_sums = 0.0f;
@@ -603,9 +571,7 @@ __kernel void backward_heads(SHAPE_PARAMS SINKS_PARAM, const __global float *res
     for (long b = 0; b < a.batch; b++) {
         for (long i = 0; i < a.seq_q; i++) {
             const long row = row_of(a, b, h, i);
-            const float top = lse[at.lse + row];
-            if (top != -INFINITY) /* a row that sees nothing has no weights, the sink's neither */
-                sum = fma(exp(sinks[at.sinks + h] - top), rows[2 * row + 1], sum);
+            sum += sink_term(sinks[at.sinks + h], lse[at.lse + row], rows[2 * row + 1]);
         }
     }
     dsinks[at.dsinks + h] = sum;
@@ -647,8 +613,9 @@ void backward_bias(SHAPE_PARAMS, const __global storage *restrict q,
             const long row = row_of(a, b, block.h, 0);
             for (block.j = own_j; block.j < (over_j ? a.seq_kv : own_j + 1); block.j += BM) {
                 open_block(a, at, &block, k, v, packed_k, packed_v, 0);
-                const long end = min(end_query(a, block), over_i ? a.seq_q : own_i + BQ);
-                const long begin = first_query(a, block);
+                const long end = min(end_query(a, block.e, block.j, block.keys),
+                                     over_i ? a.seq_q : own_i + BQ);
+                const long begin = first_query(a, block.e, block.j);
                 for (long i = own_i; i < end; i += BQ) {
                     const int count = (int)min(end - i, (long)BQ);
                     if (i + count <= begin)
