@@ -43,7 +43,7 @@ static cl_int set_arguments(const clattn_plan *plan, size_t stage, cl_kernel ker
     cl_int err = clSetKernelArg(kernel, index++, sizeof *offsets, offsets);
 
     for (unsigned n = 0; err == CL_SUCCESS && n < CA_NUM_ARGUMENTS; n++) {
-        if (!(arguments & CA_BIT(n)) || !(plan->operands[n].present || n == CA_WORKSPACE))
+        if (!(arguments & CA_BIT(n)) || !plan->operands[n].present)
             continue;
         const cl_mem buffer = tensors->at[n].buffer;
         err = clSetKernelArg(kernel, index++, sizeof buffer, &buffer);
@@ -99,9 +99,8 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
     return status;
 }
 
-/* Nothing to compute: the event still stands for the wait list. */
-static clattn_status enqueue_nothing(const clattn_plan *plan, cl_command_queue queue,
-                                     cl_uint num_wait, const cl_event *wait, cl_event *done)
+clattn_status ca_enqueue_marker(const clattn_context *context, cl_command_queue queue,
+                                cl_uint num_wait, const cl_event *wait, cl_event *done)
 {
     if (!done)
         return CLATTN_SUCCESS;
@@ -109,25 +108,17 @@ static clattn_status enqueue_nothing(const clattn_plan *plan, cl_command_queue q
     if (err == CL_SUCCESS)
         return CLATTN_SUCCESS;
     *done = NULL;
-    return ca_fail_cl(&plan->context->log, err, "clEnqueueMarkerWithWaitList");
+    return ca_fail_cl(&context->log, err, "clEnqueueMarkerWithWaitList");
 }
 
-clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
+clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in_order,
                          const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
                          cl_event *done)
 {
-    clattn_status status;
-    int in_order;
     cl_int err;
 
-    if (!queue)
-        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT, "queue is null");
-    if ((status = ca_check_queue(plan, queue, &in_order)) != CLATTN_SUCCESS ||
-        (status = ca_check_wait_list(plan, num_wait, wait)) != CLATTN_SUCCESS ||
-        (status = ca_check_buffers(plan, tensors)) != CLATTN_SUCCESS)
-        return status;
     if (plan->empty)
-        return enqueue_nothing(plan, queue, num_wait, wait, done);
+        return ca_enqueue_marker(plan->context, queue, num_wait, wait, done);
     if (tensors->at[CA_WORKSPACE].buffer || plan->workspace_bytes == 0)
         return enqueue_stages(plan, queue, in_order, tensors, num_wait, wait, done);
 
@@ -139,9 +130,26 @@ clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
     if (err != CL_SUCCESS)
         return ca_fail_cl(&plan->context->log, err, "clCreateBuffer for a workspace of %zu bytes",
                           plan->workspace_bytes);
-    status = enqueue_stages(plan, queue, in_order, &with_workspace, num_wait, wait, done);
+    const clattn_status status =
+        enqueue_stages(plan, queue, in_order, &with_workspace, num_wait, wait, done);
     clReleaseMemObject(workspace->buffer); /* lives until the kernels are done */
     return status;
+}
+
+clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
+                         const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
+                         cl_event *done)
+{
+    const clattn_context *context = plan->context;
+    clattn_status status;
+    int in_order;
+
+    if ((status = ca_check_queue(context, queue, &in_order)) != CLATTN_SUCCESS ||
+        (status = ca_check_wait_list(context, num_wait, wait)) != CLATTN_SUCCESS ||
+        (status = ca_check_buffers(context, plan->problem_text, plan->operands, tensors->at,
+                                   CA_NUM_ARGUMENTS)) != CLATTN_SUCCESS)
+        return status;
+    return ca_enqueue(plan, queue, in_order, tensors, num_wait, wait, done);
 }
 
 static clattn_status check_operation(const clattn_plan *plan, clattn_operation operation)

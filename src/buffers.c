@@ -33,10 +33,10 @@ static cl_int locate(cl_mem buffer, cl_mem_object_type *type, cl_mem_flags *flag
     return CL_SUCCESS;
 }
 
-static clattn_status check_one(const clattn_plan *plan, const struct ca_operand *operand,
+static clattn_status check_one(const clattn_context *owner, const struct ca_operand *operand,
                                const clattn_buffer *given, struct range *range)
 {
-    const struct ca_log *log = &plan->context->log;
+    const struct ca_log *log = &owner->log;
     const char *name = operand->name;
     cl_mem_object_type type = 0;
     cl_mem_flags flags = 0;
@@ -49,7 +49,7 @@ static clattn_status check_one(const clattn_plan *plan, const struct ca_operand 
         return ca_fail_cl(log, err, "clGetMemObjectInfo for %s", name);
     if (err != CL_SUCCESS || type != CL_MEM_OBJECT_BUFFER)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s is not an OpenCL buffer", name);
-    if (context != plan->context->cl)
+    if (context != owner->cl)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s is a buffer of another OpenCL context",
                        name);
     if (flags & (operand->written ? CL_MEM_READ_ONLY : CL_MEM_WRITE_ONLY))
@@ -67,55 +67,58 @@ static clattn_status check_one(const clattn_plan *plan, const struct ca_operand 
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check_overlaps(const clattn_plan *plan, const struct range *ranges)
+static clattn_status check_overlaps(const struct ca_log *log, const struct ca_operand *operands,
+                                    const struct range *ranges, size_t count)
 {
-    for (size_t w = 0; w < CA_NUM_ARGUMENTS; w++) {
-        if (!plan->operands[w].written || !ranges[w].memory)
+    for (size_t w = 0; w < count; w++) {
+        if (!operands[w].written || !ranges[w].memory)
             continue;
-        for (size_t n = 0; n < CA_NUM_ARGUMENTS; n++)
+        for (size_t n = 0; n < count; n++)
             if (n != w && ranges[n].memory == ranges[w].memory && ranges[n].begin < ranges[w].end &&
                 ranges[w].begin < ranges[n].end)
-                return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
-                               "%s, which is written, overlaps %s", plan->operands[w].name,
-                               plan->operands[n].name);
+                return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s, which is written, overlaps %s",
+                               operands[w].name, operands[n].name);
     }
     return CLATTN_SUCCESS;
 }
 
-clattn_status ca_check_buffers(const clattn_plan *plan, const struct ca_tensors *tensors)
+clattn_status ca_check_buffers(const clattn_context *context, const char *what,
+                               const struct ca_operand *operands, const clattn_buffer *given,
+                               size_t count)
 {
-    struct range ranges[CA_NUM_ARGUMENTS] = {{0}};
+    struct range ranges[CA_MAX_OPERANDS] = {{0}};
 
-    for (size_t n = 0; n < CA_NUM_ARGUMENTS; n++) {
-        const struct ca_operand *operand = &plan->operands[n];
-        const clattn_buffer *given = &tensors->at[n];
-        if (!given->buffer) {
-            if (operand->present && operand->span > 0 && n != CA_WORKSPACE)
-                return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
-                               "%s must not be null for '%s'", operand->name, plan->problem_text);
+    for (size_t n = 0; n < count; n++) {
+        const struct ca_operand *operand = &operands[n];
+        if (!given[n].buffer) {
+            if (operand->present && operand->span > 0 && !operand->optional)
+                return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
+                               "%s must not be null for '%s'", operand->name, what);
             continue;
         }
-        if (!operand->present && n != CA_WORKSPACE) /* a workspace too many is no mistake */
-            return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
-                           "%s is given, but '%s' has none", operand->name, plan->problem_text);
+        if (!operand->present)
+            return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "%s is given, but '%s' has none",
+                           operand->name, what);
         if (operand->span == 0)
             continue;
-        const clattn_status status = check_one(plan, operand, given, &ranges[n]);
+        const clattn_status status = check_one(context, operand, &given[n], &ranges[n]);
         if (status != CLATTN_SUCCESS)
             return status;
     }
-    return check_overlaps(plan, ranges);
+    return check_overlaps(&context->log, operands, ranges, count);
 }
 
 /* ---- queue and events ------------------------------------------------------------------------ */
 
-clattn_status ca_check_queue(const clattn_plan *plan, cl_command_queue queue, int *in_order)
+clattn_status ca_check_queue(const clattn_context *owner, cl_command_queue queue, int *in_order)
 {
-    const struct ca_log *log = &plan->context->log;
+    const struct ca_log *log = &owner->log;
     cl_command_queue_properties properties = 0;
     cl_context context = NULL;
     cl_device_id device = NULL;
 
+    if (!queue)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "queue is null");
     cl_int err = clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
     if (err == CL_SUCCESS)
         err = clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL);
@@ -126,17 +129,18 @@ clattn_status ca_check_queue(const clattn_plan *plan, cl_command_queue queue, in
         return ca_fail(log, CLATTN_INVALID_ARGUMENT, "queue is not a command queue");
     if (err != CL_SUCCESS)
         return ca_fail_cl(log, err, "clGetCommandQueueInfo");
-    if (context != plan->context->cl)
+    if (context != owner->cl)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT, "queue belongs to another OpenCL context");
-    if (device != plan->context->device.device)
+    if (device != owner->device.device)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT, "queue is on another device than the plan");
     *in_order = !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
     return CLATTN_SUCCESS;
 }
 
-clattn_status ca_check_wait_list(const clattn_plan *plan, cl_uint num_wait, const cl_event *wait)
+clattn_status ca_check_wait_list(const clattn_context *owner, cl_uint num_wait,
+                                 const cl_event *wait)
 {
-    const struct ca_log *log = &plan->context->log;
+    const struct ca_log *log = &owner->log;
 
     if ((num_wait == 0) != (wait == NULL))
         return ca_fail(
@@ -156,7 +160,7 @@ clattn_status ca_check_wait_list(const clattn_plan *plan, cl_uint num_wait, cons
             return ca_fail(log, CLATTN_INVALID_ARGUMENT, "wait[%u] is not an event", n);
         if (err != CL_SUCCESS)
             return ca_fail_cl(log, err, "clGetEventInfo for wait[%u]", n);
-        if (context != plan->context->cl)
+        if (context != owner->cl)
             return ca_fail(log, CLATTN_INVALID_ARGUMENT,
                            "wait[%u] is an event of another OpenCL context", n);
         if (state < 0)

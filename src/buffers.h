@@ -11,18 +11,34 @@ struct ca_tensors {
     cl_ulong seed, stream; /* of dropout */
 };
 
-/* Presence, kind, context, size and overlaps of the buffers. A null workspace passes. */
-clattn_status ca_check_buffers(const clattn_plan *plan, const struct ca_tensors *tensors);
+enum { CA_MAX_OPERANDS = 48 };
+
+/* Presence, kind, context, size and overlaps of count buffers, at most CA_MAX_OPERANDS. what: the
+ * text form of what is executed. */
+clattn_status ca_check_buffers(const clattn_context *context, const char *what,
+                               const struct ca_operand *operands, const clattn_buffer *given,
+                               size_t count);
 
 /* Checks everything and enqueues. The public functions are this with other structs. */
 clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
                          const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
                          cl_event *done);
 
+/* Enqueues what was checked. Where the plan has nothing to do and done is null, the wait list is
+ * dropped. */
+clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in_order,
+                         const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
+                         cl_event *done);
+
+/* The end of nothing but the wait list. done may be null. */
+clattn_status ca_enqueue_marker(const clattn_context *context, cl_command_queue queue,
+                                cl_uint num_wait, const cl_event *wait, cl_event *done);
+
 /* The queue's context and device; *in_order tells its kind. */
-clattn_status ca_check_queue(const clattn_plan *plan, cl_command_queue queue, int *in_order);
+clattn_status ca_check_queue(const clattn_context *owner, cl_command_queue queue, int *in_order);
 
 /* The events' number, context and state. */
-clattn_status ca_check_wait_list(const clattn_plan *plan, cl_uint num_wait, const cl_event *wait);
+clattn_status ca_check_wait_list(const clattn_context *owner, cl_uint num_wait,
+                                 const cl_event *wait);
 
 #endif

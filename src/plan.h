@@ -23,7 +23,8 @@ struct ca_operand {
     const char *name;
     int present, written;
     size_t element_bytes;
-    size_t span; /* elements from first to last; 0 if there are none */
+    size_t span;  /* elements from first to last; 0 if there are none */
+    int optional; /* may be null all the same */
 };
 
 struct clattn_plan {
