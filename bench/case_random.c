@@ -1,6 +1,7 @@
 #include "case.h"
 #include "values.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -13,68 +14,53 @@ static float uniform(uint64_t *state, float low, float high)
     return low + (high - low) * (float)(*state >> 40) / (float)(1 << 24);
 }
 
-static bool fill_values(struct block *block, const struct view *view, float low, float high,
-                        uint64_t *state, struct message *why)
+static void fill_values(void *data, const struct view *view, float low, float high, uint64_t *state)
 {
-    block->data = case_allocate(view->extent, value_bytes(view->dtype), why);
-    if (block->data == NULL)
-        return false;
-    block->bytes = view->extent * value_bytes(view->dtype);
     for (size_t n = 0; n < view->extent; n++)
-        value_set(view->dtype, block->data, n, uniform(state, low, high));
-    return true;
+        value_set(view->dtype, data, n, uniform(state, low, high));
 }
 
-static bool fill_mask(struct block *block, const struct view *view, uint64_t *state,
-                      struct message *why)
+static void fill_mask(unsigned char *data, const struct view *view, uint64_t *state)
 {
-    block->data = case_allocate(view->extent, 1, why);
-    if (block->data == NULL)
-        return false;
-    block->bytes = view->extent;
     for (size_t n = 0; n < view->extent; n++)
-        ((unsigned char *)block->data)[n] = uniform(state, 0.0f, 1.0f) < 0.75f;
-    return true;
+        data[n] = uniform(state, 0.0f, 1.0f) < 0.75f;
 }
 
-static bool fill_floats(struct block *block, size_t count, float low, float high, uint64_t *state,
-                        struct message *why)
+static void fill_lengths(cl_int *data, const struct view *view, size_t longest, uint64_t *state)
 {
-    const struct view view = {.dtype = CLATTN_F32, .extent = count};
-
-    return fill_values(block, &view, low, high, state, why);
+    for (size_t b = 0; b < view->extent; b++)
+        data[b] = (cl_int)((float)longest * uniform(state, 0.5f, 1.0f));
 }
 
-static bool fill_lengths(struct block *block, size_t batch, size_t longest, uint64_t *state,
-                         struct message *why)
+static void fill(void *data, const clattn_problem *p, enum input input, const struct view *view,
+                 uint64_t *state)
 {
-    block->data = case_allocate(batch, sizeof(cl_int), why);
-    if (block->data == NULL)
-        return false;
-    block->bytes = batch * sizeof(cl_int);
-    for (size_t b = 0; b < batch; b++)
-        ((cl_int *)block->data)[b] = (cl_int)((float)longest * uniform(state, 0.5f, 1.0f));
-    return true;
-}
+    const float lse = logf((float)p->seq_kv + 1.0f) + 1.0f; /* of scores as here */
 
-static bool fill(struct attention_case *attention, const clattn_problem *p, uint64_t *state,
-                 struct message *why)
-{
-    struct block *in = attention->in;
-
-    for (enum input n = INPUT_Q; n <= INPUT_V; n++) {
-        const struct view view = case_input_view(p, n);
-        if (!fill_values(&in[n], &view, -2.0f, 2.0f, state, why))
-            return false;
+    switch (input) {
+    case INPUT_MASK:
+        fill_mask(data, view, state);
+        break;
+    case INPUT_SLOPES:
+        fill_values(data, view, 0.004f, 0.5f, state);
+        break;
+    case INPUT_BIAS:
+    case INPUT_SINKS:
+    case INPUT_O:
+        fill_values(data, view, -1.0f, 1.0f, state);
+        break;
+    case INPUT_Q_LENGTHS:
+        fill_lengths(data, view, p->seq_q, state);
+        break;
+    case INPUT_KV_LENGTHS:
+        fill_lengths(data, view, p->seq_kv, state);
+        break;
+    case INPUT_LSE:
+        fill_values(data, view, lse, lse + 0.5f, state);
+        break;
+    default:
+        fill_values(data, view, -2.0f, 2.0f, state);
     }
-    const struct view bias = case_input_view(p, INPUT_BIAS);
-    const struct view mask = case_input_view(p, INPUT_MASK);
-    return (!p->bias || fill_values(&in[INPUT_BIAS], &bias, -1.0f, 1.0f, state, why)) &&
-           (!p->mask || fill_mask(&in[INPUT_MASK], &mask, state, why)) &&
-           (!p->alibi || fill_floats(&in[INPUT_SLOPES], p->heads, 0.004f, 0.5f, state, why)) &&
-           (!p->sinks || fill_floats(&in[INPUT_SINKS], p->heads, -1.0f, 1.0f, state, why)) &&
-           (!p->q_lengths || fill_lengths(&in[INPUT_Q_LENGTHS], p->batch, p->seq_q, state, why)) &&
-           (!p->kv_lengths || fill_lengths(&in[INPUT_KV_LENGTHS], p->batch, p->seq_kv, state, why));
 }
 
 bool case_random(struct attention_case *attention, const clattn_problem *problem, unsigned seed,
@@ -84,8 +70,18 @@ bool case_random(struct attention_case *attention, const clattn_problem *problem
 
     memset(attention, 0, sizeof *attention);
     attention->problem = *problem;
-    if (fill(attention, problem, &state, why))
-        return true;
-    case_free(attention);
-    return false;
+    for (int n = 0; n < INPUT_COUNT; n++) {
+        const struct view view = case_input_view(problem, (enum input)n);
+        struct block *block = &attention->in[n];
+        if (!case_has_input(problem, (enum input)n))
+            continue;
+        block->data = case_allocate(view.extent, view.element, why);
+        if (block->data == NULL) {
+            case_free(attention);
+            return false;
+        }
+        block->bytes = view.extent * view.element;
+        fill(block->data, problem, (enum input)n, &view, &state);
+    }
+    return true;
 }

@@ -5,12 +5,14 @@
 #include "case.h"
 #include "worst.h"
 
-/* What a device computed, in host memory; NULL for what the problem has not. */
+/* What a device computed, in host memory, in the layouts of the problem; NULL for what the problem
+ * has not, or is not to be looked at. */
 struct results {
-    void *o;
-    float *lse;
-    float *scores;
+    void *out[OUTPUT_COUNT];
 };
+
+/* Where they are owned. */
+void results_release(struct results *results);
 
 /* Of the arithmetic that results are held to. */
 enum precision {
@@ -20,8 +22,10 @@ enum precision {
 };
 
 /* Computes rows (batch, head, query) of the problem in double precision, straight from the formula
- * in clattn/problem.h, and compares o, lse and scores. Small problems are computed whole, large
- * ones at rows spread over all of it, the first and the last among them.
+ * in clattn/problem.h, and compares o, lse and scores; of backward rows of dq, rows of dk and dv
+ * (batch, kv head, key), elements of dbias, dslopes and dsinks, from the o and lse of the case. Small
+ * problems are computed whole, large ones at places spread over all of it, the first and the last
+ * among them.
  *
  * The bound: with the unit roundoff u of the precision, a sum of n terms is off by at most
  * 6 sqrt(n) u sum|terms|, but for odds below 1e-7 (N. J. Higham, T. Mary, "A New Approach to

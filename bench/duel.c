@@ -1,6 +1,7 @@
 /* clattn-bench duel: which of some configurations is the fastest, and how sure that is. */
 #define _POSIX_C_SOURCE 200809L /* strndup */
 #include "duel.h"
+#include "case_forward.h"
 #include "options.h"
 #include "timing.h"
 
@@ -123,7 +124,8 @@ static bool run_duel(struct duel *duel, const struct settings *settings,
 
     if (!target_open(&duel->target, settings->common.device, why))
         return false;
-    if (case_random(&duel->attention, problem, 1, why) && open_all(duel, why) &&
+    if (case_random(&duel->attention, problem, 1, why) &&
+        case_forward(&duel->attention, &duel->target, why) && open_all(duel, why) &&
         race(duel, settings, why)) {
         if (settings->common.json == NULL || strcmp(settings->common.json, "-") != 0)
             duel_print(duel);

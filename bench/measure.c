@@ -1,7 +1,6 @@
 #include "measure.h"
 #include "compare.h"
 #include "statistics.h"
-#include "values.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +11,6 @@ static bool fail(const struct measurement *m, const char *what, clattn_status st
 {
     return message_set(why, "%s: %s: %s", what, clattn_status_string(status), m->target->log.text);
 }
-
-/* The tensors besides the workspace: the inputs, then the outputs. */
-enum { SHARED_O = INPUT_COUNT, SHARED_LSE, SHARED_SCORES, SHARED_COUNT };
 
 /* Leaves *buffer NULL for no bytes. The data may be NULL. */
 static bool make_buffer(const struct measurement *m, size_t bytes, void *data,
@@ -31,65 +27,32 @@ static bool make_buffer(const struct measurement *m, size_t bytes, void *data,
            message_set(why, "clCreateBuffer of %zu bytes failed with %d", bytes, err);
 }
 
-static clattn_buffer *shared_buffer(clattn_forward *tensors, int index)
-{
-    clattn_buffer *const buffers[SHARED_COUNT] = {
-        [INPUT_Q] = &tensors->q,
-        [INPUT_K] = &tensors->k,
-        [INPUT_V] = &tensors->v,
-        [INPUT_BIAS] = &tensors->bias,
-        [INPUT_MASK] = &tensors->mask,
-        [INPUT_SLOPES] = &tensors->slopes,
-        [INPUT_SINKS] = &tensors->sinks,
-        [INPUT_Q_LENGTHS] = &tensors->q_lengths,
-        [INPUT_KV_LENGTHS] = &tensors->kv_lengths,
-        [SHARED_O] = &tensors->o,
-        [SHARED_LSE] = &tensors->lse,
-        [SHARED_SCORES] = &tensors->scores,
-    };
-
-    return buffers[index];
-}
-
-struct sizes {
-    size_t o, lse, scores; /* Bytes; 0 for what the problem has not. */
-};
-
-static struct sizes output_sizes(const clattn_problem *p)
-{
-    const size_t rows = p->batch * p->heads * p->seq_q;
-    const struct view o = case_output_view(p);
-
-    return (struct sizes){
-        .o = o.extent * value_bytes(o.dtype),
-        .lse = p->lse ? rows * sizeof(cl_float) : 0,
-        .scores = p->scores != CLATTN_SCORES_NONE ? rows * p->seq_kv * sizeof(cl_float) : 0,
-    };
-}
-
 static bool make_sets(struct measurement *m, size_t copies, struct message *why)
 {
     m->sets = calloc(copies, sizeof *m->sets);
     if (m->sets == NULL)
         return message_set(why, "no memory for a measurement");
     m->copies = copies;
-    for (size_t n = 0; n < copies; n++)
-        m->sets[n].struct_size = sizeof *m->sets;
     return true;
 }
 
-static bool make_buffers(struct measurement *m, clattn_forward *set,
+static size_t output_bytes(const clattn_problem *problem, int output)
+{
+    const struct view view = case_output_view(problem, (enum output)output);
+
+    return view.extent * view.element;
+}
+
+static bool make_buffers(struct measurement *m, struct tensor_set *set,
                          const struct attention_case *attention, struct message *why)
 {
-    const struct sizes sizes = output_sizes(&attention->problem);
-
     for (int n = 0; n < INPUT_COUNT; n++)
-        if (!make_buffer(m, attention->in[n].bytes, attention->in[n].data, shared_buffer(set, n),
-                         why))
+        if (!make_buffer(m, attention->in[n].bytes, attention->in[n].data, &set->in[n], why))
             return false;
-    return make_buffer(m, sizes.o, NULL, &set->o, why) &&
-           make_buffer(m, sizes.lse, NULL, &set->lse, why) &&
-           make_buffer(m, sizes.scores, NULL, &set->scores, why);
+    for (int n = 0; n < OUTPUT_COUNT; n++)
+        if (!make_buffer(m, output_bytes(&attention->problem, n), NULL, &set->out[n], why))
+            return false;
+    return true;
 }
 
 /* One for all sets: the queue is in-order. */
@@ -102,14 +65,77 @@ static bool make_workspace(struct measurement *m, struct message *why)
     return true;
 }
 
+/* ---- operations ------------------------------------------------------------------------------ */
+
+static clattn_status run_forward(const struct measurement *m, const struct tensor_set *set,
+                                 cl_event *done)
+{
+    const clattn_forward tensors = {
+        .struct_size = sizeof tensors,
+        .q = set->in[INPUT_Q],
+        .k = set->in[INPUT_K],
+        .v = set->in[INPUT_V],
+        .o = set->out[OUTPUT_O],
+        .bias = set->in[INPUT_BIAS],
+        .mask = set->in[INPUT_MASK],
+        .slopes = set->in[INPUT_SLOPES],
+        .sinks = set->in[INPUT_SINKS],
+        .q_lengths = set->in[INPUT_Q_LENGTHS],
+        .kv_lengths = set->in[INPUT_KV_LENGTHS],
+        .lse = set->out[OUTPUT_LSE],
+        .scores = set->out[OUTPUT_SCORES],
+        .workspace = set->workspace,
+    };
+
+    return clattn_attention_forward(m->plan, m->target->queue, &tensors, 0, NULL, done);
+}
+
+static clattn_status run_backward(const struct measurement *m, const struct tensor_set *set,
+                                  cl_event *done)
+{
+    const clattn_backward tensors = {
+        .struct_size = sizeof tensors,
+        .q = set->in[INPUT_Q],
+        .k = set->in[INPUT_K],
+        .v = set->in[INPUT_V],
+        .o = set->in[INPUT_O],
+        .lse = set->in[INPUT_LSE],
+        .d_o = set->in[INPUT_DO],
+        .bias = set->in[INPUT_BIAS],
+        .mask = set->in[INPUT_MASK],
+        .slopes = set->in[INPUT_SLOPES],
+        .sinks = set->in[INPUT_SINKS],
+        .q_lengths = set->in[INPUT_Q_LENGTHS],
+        .kv_lengths = set->in[INPUT_KV_LENGTHS],
+        .dq = set->out[OUTPUT_DQ],
+        .dk = set->out[OUTPUT_DK],
+        .dv = set->out[OUTPUT_DV],
+        .dbias = set->out[OUTPUT_DBIAS],
+        .dslopes = set->out[OUTPUT_DSLOPES],
+        .dsinks = set->out[OUTPUT_DSINKS],
+        .workspace = set->workspace,
+    };
+
+    return clattn_attention_backward(m->plan, m->target->queue, &tensors, 0, NULL, done);
+}
+
+static const struct {
+    const char *call;
+    clattn_status (*run)(const struct measurement *m, const struct tensor_set *set, cl_event *done);
+} operations[] = {
+    [CLATTN_FORWARD] = {"clattn_attention_forward", run_forward},
+    [CLATTN_BACKWARD] = {"clattn_attention_backward", run_backward},
+};
+
 static bool execute(struct measurement *m, cl_event *done, struct message *why)
 {
-    const clattn_forward *set = &m->sets[m->next++ % m->copies];
-    const clattn_status status =
-        clattn_attention_forward(m->plan, m->target->queue, set, 0, NULL, done);
+    const struct tensor_set *set = &m->sets[m->next++ % m->copies];
+    const clattn_status status = operations[m->operation].run(m, set, done);
 
-    return status == CLATTN_SUCCESS || fail(m, "clattn_attention_forward", status, why);
+    return status == CLATTN_SUCCESS || fail(m, operations[m->operation].call, status, why);
 }
+
+/* ---- opening and closing ----------------------------------------------------------------------- */
 
 static bool finish(struct measurement *m, struct message *why)
 {
@@ -145,6 +171,7 @@ static bool make_plan(struct measurement *m, const struct target *target,
 {
     memset(m, 0, sizeof *m);
     m->target = target;
+    m->operation = problem->operation;
     m->info.struct_size = sizeof m->info;
     const double begin = timing_clock();
     clattn_status status = clattn_plan_create(target->context, problem, options, &m->plan);
@@ -155,15 +182,16 @@ static bool make_plan(struct measurement *m, const struct target *target,
                                     : fail(m, "clattn_plan_create", status, why);
 }
 
-/* What measurements beside each other share, another reference each. */
-static bool share_buffers(clattn_forward *set, clattn_forward others, struct message *why)
+/* Another reference to each. */
+static bool share_buffers(clattn_buffer *buffers, const clattn_buffer *others, size_t count,
+                          struct message *why)
 {
-    for (int n = 0; n < SHARED_COUNT; n++) {
-        const clattn_buffer *shared = shared_buffer(&others, n);
-        const cl_int err = shared->buffer != NULL ? clRetainMemObject(shared->buffer) : CL_SUCCESS;
+    for (size_t n = 0; n < count; n++) {
+        const cl_int err =
+            others[n].buffer != NULL ? clRetainMemObject(others[n].buffer) : CL_SUCCESS;
         if (err != CL_SUCCESS)
             return message_set(why, "clRetainMemObject failed with %d", err);
-        *shared_buffer(set, n) = *shared;
+        buffers[n] = others[n];
     }
     return true;
 }
@@ -190,26 +218,36 @@ bool measurement_open_beside(struct measurement *m, const struct measurement *ot
               make_sets(m, other->copies, why);
 
     for (size_t n = 0; ok && n < m->copies; n++)
-        ok = share_buffers(&m->sets[n], other->sets[n], why);
+        ok = share_buffers(m->sets[n].in, other->sets[n].in, INPUT_COUNT, why) &&
+             share_buffers(m->sets[n].out, other->sets[n].out, OUTPUT_COUNT, why);
     if (ok && make_workspace(m, why) && execute_first(m, why))
         return true;
     measurement_close(m);
     return false;
 }
 
+static void release(const clattn_buffer *buffers, size_t count)
+{
+    for (size_t n = 0; n < count; n++)
+        if (buffers[n].buffer != NULL)
+            clReleaseMemObject(buffers[n].buffer);
+}
+
 void measurement_close(struct measurement *m)
 {
-    for (size_t set = 0; set < m->copies; set++)
-        for (int n = 0; n < SHARED_COUNT; n++)
-            if (shared_buffer(&m->sets[set], n)->buffer != NULL)
-                clReleaseMemObject(shared_buffer(&m->sets[set], n)->buffer);
-    if (m->copies > 0 && m->sets[0].workspace.buffer != NULL)
-        clReleaseMemObject(m->sets[0].workspace.buffer);
+    for (size_t n = 0; n < m->copies; n++) {
+        release(m->sets[n].in, INPUT_COUNT);
+        release(m->sets[n].out, OUTPUT_COUNT);
+    }
+    if (m->copies > 0)
+        release(&m->sets[0].workspace, 1);
     free(m->sets);
     free(m->configuration);
     clattn_plan_release(m->plan);
     memset(m, 0, sizeof *m);
 }
+
+/* ---- results ----------------------------------------------------------------------------------- */
 
 static bool read_back(const struct measurement *m, const clattn_buffer *from, size_t bytes,
                       void **to, struct message *why)
@@ -225,14 +263,6 @@ static bool read_back(const struct measurement *m, const clattn_buffer *from, si
     return err == CL_SUCCESS || message_set(why, "clEnqueueReadBuffer failed with %d", err);
 }
 
-static void free_results(struct results *results)
-{
-    free(results->o);
-    free(results->lse);
-    free(results->scores);
-    *results = (struct results){0};
-}
-
 static bool poison(const struct measurement *m, const clattn_buffer *output, size_t bytes,
                    struct message *why)
 {
@@ -245,22 +275,21 @@ static bool poison(const struct measurement *m, const clattn_buffer *output, siz
     return err == CL_SUCCESS || message_set(why, "clEnqueueFillBuffer failed with %d", err);
 }
 
-/* Of an execution, to be freed. Nothing that another has left in the outputs is taken for one. */
-static bool make_results(struct measurement *m, const struct attention_case *attention,
+bool measurement_results(struct measurement *m, const struct attention_case *attention,
                          struct results *results, struct message *why)
 {
-    const struct sizes sizes = output_sizes(&attention->problem);
-    const clattn_forward *set = &m->sets[m->next % m->copies];
-    void *o = NULL, *lse = NULL, *scores = NULL;
-    const bool ok = poison(m, &set->o, sizes.o, why) && poison(m, &set->lse, sizes.lse, why) &&
-                    poison(m, &set->scores, sizes.scores, why) && execute(m, NULL, why) &&
-                    read_back(m, &set->o, sizes.o, &o, why) &&
-                    read_back(m, &set->lse, sizes.lse, &lse, why) &&
-                    read_back(m, &set->scores, sizes.scores, &scores, why);
+    const struct tensor_set *set = &m->sets[m->next % m->copies];
+    bool ok = true;
 
-    *results = (struct results){.o = o, .lse = lse, .scores = scores};
+    *results = (struct results){{NULL}};
+    for (int n = 0; ok && n < OUTPUT_COUNT; n++)
+        ok = poison(m, &set->out[n], output_bytes(&attention->problem, n), why);
+    ok = ok && execute(m, NULL, why);
+    for (int n = 0; ok && n < OUTPUT_COUNT; n++)
+        ok =
+            read_back(m, &set->out[n], output_bytes(&attention->problem, n), &results->out[n], why);
     if (!ok)
-        free_results(results);
+        results_release(results);
     return ok;
 }
 
@@ -271,15 +300,17 @@ bool measurement_check(struct measurement *m, const struct attention_case *atten
     struct results results;
     bool ok = true;
 
-    if (!make_results(m, attention, &results, why))
+    if (!measurement_results(m, attention, &results, why))
         return false;
     if (attention->o.data == NULL)
         ok = check_results(attention, &results, PRECISION_SINGLE, worst, why);
     else
-        compare_case(worst, attention, results.o, results.scores, by_dtype);
-    free_results(&results);
+        compare_case(worst, attention, results.out[OUTPUT_O], results.out[OUTPUT_SCORES], by_dtype);
+    results_release(&results);
     return ok;
 }
+
+/* ---- times ------------------------------------------------------------------------------------- */
 
 static bool enqueue(void *work, cl_event *end, struct message *why)
 {

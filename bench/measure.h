@@ -7,12 +7,18 @@
 #include "target.h"
 #include "timing.h"
 
+/* The tensors of one execution. */
+struct tensor_set {
+    clattn_buffer in[INPUT_COUNT], out[OUTPUT_COUNT], workspace;
+};
+
 struct measurement {
     const struct target *target;
+    clattn_operation operation;
     clattn_plan *plan;
     clattn_plan_info info;
-    char *configuration;  /* "FAMILY NAME=value ...", as the duel takes it. */
-    clattn_forward *sets; /* Of tensors, equal ones, which executions go through in turn. */
+    char *configuration;     /* "FAMILY NAME=value ...", as the duel takes it. */
+    struct tensor_set *sets; /* Equal ones, which executions go through in turn. */
     size_t copies, next;
     double plan_seconds;          /* What making the plan took, on the host's clock. */
     double first_seconds;         /* What the first execution took there. */
@@ -35,8 +41,12 @@ bool measurement_open_beside(struct measurement *measurement, const struct measu
 
 void measurement_close(struct measurement *measurement);
 
-/* Executes on the next set, whose outputs held NaN, and compares the results with the answer in the
- * case, if it has one, else with double precision. */
+/* Executes on the next set, whose outputs held NaN, and reads them; to be freed. */
+bool measurement_results(struct measurement *measurement, const struct attention_case *attention,
+                         struct results *results, struct message *why);
+
+/* Likewise, and compares the results with the answer in the case, if it has one, else with double
+ * precision. */
 bool measurement_check(struct measurement *measurement, const struct attention_case *attention,
                        struct worst *worst, struct message *why);
 

@@ -175,6 +175,22 @@ static json_t *hello_request(const char *device, const clattn_device_info *info,
                      "device_name", name, "threads", (json_int_t)threads);
 }
 
+/* Those of a peer that names none are forward's. */
+static unsigned take_operations(const json_t *answer)
+{
+    static const char *const names[] = {[CLATTN_FORWARD] = "fwd", [CLATTN_BACKWARD] = "bwd"};
+    const json_t *list = json_object_get(answer, "operations");
+    unsigned operations = list == NULL ? 1u << CLATTN_FORWARD : 0;
+
+    for (size_t n = 0; n < json_array_size(list); n++)
+        for (size_t known = 0; known < sizeof names / sizeof *names; known++) {
+            const char *name = json_string_value(json_array_get(list, n));
+            if (name != NULL && strcmp(name, names[known]) == 0)
+                operations |= 1u << known;
+        }
+    return operations;
+}
+
 static bool take_hello(struct peer *peer, const json_t *answer, struct message *how)
 {
     char name[sizeof peer->name];
@@ -186,6 +202,7 @@ static bool take_hello(struct peer *peer, const json_t *answer, struct message *
     if (name[0] == '\0' || strncmp(name, "clattn", 6) == 0) /* names of implementations of ours */
         return message_set(how, "says that its name is '%s'", name);
     memcpy(peer->name, name, sizeof name);
+    peer->operations = take_operations(answer);
     return true;
 }
 
@@ -289,14 +306,29 @@ static enum peer_answer send_case(struct peer *peer, const struct attention_case
     return sent;
 }
 
+/* NULL if the peer can be asked to compute it. */
+static const char *refuse_problem(const struct peer *peer, const clattn_problem *p)
+{
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "scores are not asked of other libraries";
+    if (p->dbias || p->dslopes || p->dsinks)
+        return "gradients of bias, slopes and sinks are not asked of other libraries";
+    if (p->dropout > 0.0f)
+        return "other libraries drop other weights";
+    return (peer->operations >> p->operation & 1u) != 0 ? NULL
+           : p->operation == CLATTN_BACKWARD            ? "it computes no gradients"
+                                                        : "it does not compute this";
+}
+
 enum peer_answer peer_open(struct peer *peer, const struct attention_case *attention, size_t copies,
                            struct message *why)
 {
+    const char *refused = refuse_problem(peer, &attention->problem);
     json_t *answer;
     struct message how;
 
-    if (attention->problem.scores != CLATTN_SCORES_NONE) {
-        message_set(why, "%s: scores are not asked of other libraries", subject(peer));
+    if (refused != NULL) {
+        message_set(why, "%s: %s", subject(peer), refused);
         return PEER_UNSUPPORTED;
     }
     peer_close(peer);
@@ -351,9 +383,9 @@ enum peer_answer peer_sample(struct peer *peer, double busy, double *seconds, do
     return PEER_OK;
 }
 
-/* Its result in the problem's layout, which the caller frees; NULL unless PEER_OK. */
-static enum peer_answer fetch(struct peer *peer, const clattn_problem *problem, void **o,
-                              struct message *why)
+/* Its results in the problem's layouts, which the caller releases; none unless PEER_OK. */
+static enum peer_answer fetch(struct peer *peer, const clattn_problem *problem,
+                              struct results *results, struct message *why)
 {
     const double bytes = (double)peer_data_result_bytes(problem);
     const double seconds = WORK_SECONDS + WORK_TIMES * peer->seconds + bytes / BYTES_PER_SECOND;
@@ -361,13 +393,13 @@ static enum peer_answer fetch(struct peer *peer, const clattn_problem *problem, 
     struct message how;
     json_t *answer;
 
-    *o = NULL;
+    *results = (struct results){{NULL}};
     if (!peer_data_file(path, bytes, &how))
         return fail(peer, why, how.text);
     enum peer_answer asked = ask_work(peer, json_pack("{s:s, s:s}", "do", "result", "path", path),
                                       seconds, &answer, why);
     json_decref(answer);
-    if (asked == PEER_OK && (*o = peer_data_read(path, problem, &how)) == NULL)
+    if (asked == PEER_OK && !peer_data_read(path, problem, results, &how))
         asked = fail(peer, why, how.text);
     unlink(path);
     return asked;
@@ -376,15 +408,14 @@ static enum peer_answer fetch(struct peer *peer, const clattn_problem *problem, 
 enum peer_answer peer_check(struct peer *peer, const struct attention_case *attention,
                             enum precision precision, struct worst *worst, struct message *why)
 {
-    void *o;
-    const enum peer_answer asked = fetch(peer, &attention->problem, &o, why);
-    const struct results results = {.o = o};
+    struct results results;
     struct message how;
+    const enum peer_answer asked = fetch(peer, &attention->problem, &results, why);
 
     if (asked != PEER_OK)
         return asked;
     const bool checked = check_results(attention, &results, precision, worst, &how);
-    free(o);
+    results_release(&results);
     if (checked)
         return PEER_OK;
     message_set(why, "%s was not checked: %s", subject(peer), how.text);

@@ -43,6 +43,7 @@ struct peer {
     const struct peer_kind *kind; /* Borrowed. */
     struct peer_process process;
     char name[32], version[32], method[128];
+    unsigned operations; /* A bit for each clattn_operation that it computes. */
     bool open;
     double first_seconds;    /* Of the open problem. */
     char configuration[256]; /* Likewise; "" if it says none. */
@@ -75,8 +76,8 @@ enum peer_answer peer_open(struct peer *peer, const struct attention_case *atten
 enum peer_answer peer_sample(struct peer *peer, double busy, double *seconds, double *host,
                              struct message *why);
 
-/* Has it compute once more and compares o with double precision, even if the case has an answer:
- * that may be less exact than the peer. */
+/* Has it compute once more and compares o, or dq, dk and dv, with double precision, even if the case
+ * has an answer: that may be less exact than the peer. */
 enum peer_answer peer_check(struct peer *peer, const struct attention_case *attention,
                             enum precision precision, struct worst *worst, struct message *why);
 

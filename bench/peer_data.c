@@ -31,19 +31,20 @@ static json_t *diagonal_json(const clattn_problem *p)
 
 json_t *peer_data_fields(const clattn_problem *p)
 {
+    static const char *const operations[] = {[CLATTN_FORWARD] = "fwd", [CLATTN_BACKWARD] = "bwd"};
     const double scale = isnan(p->scale) ? 1.0 / sqrt((double)p->dim_qk) : (double)p->scale;
 
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:o, s:I, s:I, "
-                     "s:b, s:b, s:b, s:b, s:b, s:b}",
-                     "dtype", dtype_names[p->dtype], "batch", (json_int_t)p->batch, "heads",
-                     (json_int_t)p->heads, "kv_heads", (json_int_t)p->kv_heads, "seq_q",
-                     (json_int_t)p->seq_q, "seq_kv", (json_int_t)p->seq_kv, "dim_qk",
-                     (json_int_t)p->dim_qk, "dim_v", (json_int_t)p->dim_v, "scale", scale,
-                     "softcap", (double)p->softcap, "causal", p->causal != 0, "diagonal",
-                     diagonal_json(p), "window_left", (json_int_t)p->window_left, "window_right",
-                     (json_int_t)p->window_right, "bias", p->bias != 0, "mask", p->mask != 0,
-                     "alibi", p->alibi != 0, "sinks", p->sinks != 0, "q_lengths", p->q_lengths != 0,
-                     "kv_lengths", p->kv_lengths != 0);
+    return json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:o, s:I, "
+        "s:I, s:b, s:b, s:b, s:b, s:b, s:b}",
+        "operation", operations[p->operation], "dtype", dtype_names[p->dtype], "batch",
+        (json_int_t)p->batch, "heads", (json_int_t)p->heads, "kv_heads", (json_int_t)p->kv_heads,
+        "seq_q", (json_int_t)p->seq_q, "seq_kv", (json_int_t)p->seq_kv, "dim_qk",
+        (json_int_t)p->dim_qk, "dim_v", (json_int_t)p->dim_v, "scale", scale, "softcap",
+        (double)p->softcap, "causal", p->causal != 0, "diagonal", diagonal_json(p), "window_left",
+        (json_int_t)p->window_left, "window_right", (json_int_t)p->window_right, "bias",
+        p->bias != 0, "mask", p->mask != 0, "alibi", p->alibi != 0, "sinks", p->sinks != 0,
+        "q_lengths", p->q_lengths != 0, "kv_lengths", p->kv_lengths != 0);
 }
 
 /* ---- its tensors in a file -------------------------------------------------------------------- */
@@ -59,21 +60,27 @@ struct tensor {
     enum input input;
 };
 
-static bool is_asked_for(const clattn_problem *p, enum input input)
+/* As the program says it in peers/README.md: lists have one dimension, lse three. */
+static size_t rank_of(enum input input)
 {
-    const bool asked[INPUT_COUNT] = {
-        [INPUT_Q] = true,
-        [INPUT_K] = true,
-        [INPUT_V] = true,
-        [INPUT_BIAS] = p->bias,
-        [INPUT_MASK] = p->mask,
-        [INPUT_SLOPES] = p->alibi,
-        [INPUT_SINKS] = p->sinks,
-        [INPUT_Q_LENGTHS] = p->q_lengths,
-        [INPUT_KV_LENGTHS] = p->kv_lengths,
-    };
+    switch (input) {
+    case INPUT_SLOPES:
+    case INPUT_SINKS:
+    case INPUT_Q_LENGTHS:
+    case INPUT_KV_LENGTHS:
+        return 1;
+    case INPUT_LSE:
+        return 3;
+    default:
+        return 4;
+    }
+}
 
-    return asked[input];
+static const char *stored_name(enum input input, clattn_dtype dtype)
+{
+    const bool lengths = input == INPUT_Q_LENGTHS || input == INPUT_KV_LENGTHS;
+
+    return input == INPUT_MASK ? "BOOL" : lengths ? "I32" : stored_names[dtype];
 }
 
 static struct tensor describe(const clattn_problem *p, enum input input)
@@ -88,27 +95,23 @@ static struct tensor describe(const clattn_problem *p, enum input input)
         [INPUT_SINKS] = "sinks",
         [INPUT_Q_LENGTHS] = "q_lengths",
         [INPUT_KV_LENGTHS] = "kv_lengths",
+        [INPUT_O] = "o",
+        [INPUT_LSE] = "lse",
+        [INPUT_DO] = "do",
     };
-    struct tensor t = {.name = names[input], .input = input, .rank = 1};
+    const struct view view = case_input_view(p, input);
+    const bool broadcasts = (input == INPUT_BIAS || input == INPUT_MASK) && view.extent > 0;
+    struct tensor t = {.name = names[input],
+                       .dtype = stored_name(input, view.dtype),
+                       .element = view.element,
+                       .rank = rank_of(input),
+                       .bytes = view.element,
+                       .input = input};
 
-    if (input == INPUT_SLOPES || input == INPUT_SINKS) {
-        t.dtype = "F32";
-        t.element = sizeof(float);
-        t.size[0] = p->heads;
-    } else if (input == INPUT_Q_LENGTHS || input == INPUT_KV_LENGTHS) {
-        t.dtype = "I32";
-        t.element = sizeof(cl_int);
-        t.size[0] = p->batch;
-    } else {
-        const struct view view = case_input_view(p, input);
-        const bool broadcasts = (input == INPUT_BIAS || input == INPUT_MASK) && view.extent > 0;
-        t.dtype = input == INPUT_MASK ? "BOOL" : stored_names[view.dtype];
-        t.element = input == INPUT_MASK ? 1 : value_bytes(view.dtype);
-        t.rank = 4;
-        for (int n = 0; n < 4; n++)
-            t.size[n] = broadcasts && view.stride[n] == 0 ? 1 : view.size[n];
-    }
-    t.bytes = t.element;
+    for (int n = 0; n < 4; n++)
+        t.size[n] = broadcasts && view.stride[n] == 0 ? 1 : view.size[n];
+    if (t.rank == 1)
+        t.size[0] = t.size[3];
     for (size_t n = 0; n < t.rank; n++)
         t.bytes *= t.size[n];
     return t;
@@ -123,7 +126,7 @@ static size_t list_tensors(const clattn_problem *p, struct tensor tensors[INPUT_
     for (size_t element = 4; element > 0; element /= 2)
         for (int input = 0; input < INPUT_COUNT; input++) {
             const struct tensor t = describe(p, (enum input)input);
-            if (t.element == element && is_asked_for(p, (enum input)input))
+            if (t.element == element && case_has_input(p, (enum input)input))
                 tensors[count++] = t;
         }
     return count;
@@ -144,11 +147,20 @@ double peer_data_bytes(const clattn_problem *problem)
     return bytes;
 }
 
+/* What a peer is asked for, in the order of its file. */
+static const enum output asked[] = {OUTPUT_O, OUTPUT_DQ, OUTPUT_DK, OUTPUT_DV};
+
+#define NUM_ASKED (sizeof asked / sizeof *asked)
+
 size_t peer_data_result_bytes(const clattn_problem *problem)
 {
-    const struct view view = case_output_view(problem);
+    size_t bytes = 0;
 
-    return view.size[0] * view.size[1] * view.size[2] * view.size[3] * value_bytes(view.dtype);
+    for (size_t n = 0; n < NUM_ASKED; n++) {
+        const struct view view = case_output_view(problem, asked[n]);
+        bytes += view.size[0] * view.size[1] * view.size[2] * view.size[3] * view.element;
+    }
+    return bytes;
 }
 
 /* The header's text, padded with blanks so that the data is aligned; NULL without memory. */
@@ -218,7 +230,7 @@ static void write_tensor(FILE *file, const struct tensor *t, const struct attent
     for (size_t b = 0; b < t->size[0]; b++)
         for (size_t h = 0; h < t->size[1]; h++)
             for (size_t s = 0; s < t->size[2] && !ferror(file); s++) {
-                const size_t first = b * view.stride[0] + h * view.stride[1] + s * view.stride[2];
+                const size_t first = view_place(&view, b, h, s, 0);
                 if (view.stride[3] == 1 && t->input != INPUT_MASK)
                     fwrite(data + first * t->element, t->element, t->size[3], file);
                 else
@@ -290,56 +302,59 @@ bool peer_data_file(char path[PEER_DATA_PATH], double bytes, struct message *why
 /* The next elements of the file, along the last dimension. */
 static bool read_row(FILE *file, const struct view *view, unsigned char *to)
 {
-    const size_t element = value_bytes(view->dtype);
-
     if (view->stride[3] == 1)
-        return fread(to, element, view->size[3], file) == view->size[3];
+        return fread(to, view->element, view->size[3], file) == view->size[3];
     for (size_t d = 0; d < view->size[3]; d++)
-        if (fread(to + d * view->stride[3] * element, element, 1, file) != 1)
+        if (fread(to + d * view->stride[3] * view->element, view->element, 1, file) != 1)
             return false;
     return true;
 }
 
-static bool read_rows(FILE *file, const struct view *view, unsigned char *o)
+static bool read_rows(FILE *file, const struct view *view, unsigned char *to)
 {
-    const size_t element = value_bytes(view->dtype);
-
     for (size_t b = 0; b < view->size[0]; b++)
         for (size_t h = 0; h < view->size[1]; h++)
             for (size_t s = 0; s < view->size[2]; s++)
-                if (!read_row(
-                        file, view,
-                        o + (b * view->stride[0] + h * view->stride[1] + s * view->stride[2]) *
-                                element))
+                if (!read_row(file, view, to + view_place(view, b, h, s, 0) * view->element))
                     return false;
     return true;
 }
 
-void *peer_data_read(const char *path, const clattn_problem *problem, struct message *why)
+static bool read_tensors(FILE *file, const clattn_problem *problem, struct results *results,
+                         struct message *why)
 {
-    const struct view view = case_output_view(problem);
+    for (size_t n = 0; n < NUM_ASKED; n++) {
+        const struct view view = case_output_view(problem, asked[n]);
+        if (!case_has_output(problem, asked[n]))
+            continue;
+        results->out[asked[n]] = case_allocate(view.extent, view.element, why);
+        if (results->out[asked[n]] == NULL)
+            return false;
+        if (!read_rows(file, &view, results->out[asked[n]]))
+            return message_set(why, "gave a result that cannot be read");
+    }
+    return true;
+}
+
+bool peer_data_read(const char *path, const clattn_problem *problem, struct results *results,
+                    struct message *why)
+{
     const size_t wanted = peer_data_result_bytes(problem);
     struct stat facts;
 
+    *results = (struct results){{NULL}};
     /* Its kind before it is opened: that could wait for ever. */
-    if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode)) {
-        message_set(why, "left no file for its result");
-        return NULL;
-    }
-    if ((double)facts.st_size != (double)wanted) {
-        message_set(why, "gave a result of %.0f bytes, not %zu", (double)facts.st_size, wanted);
-        return NULL;
-    }
-    unsigned char *o = case_allocate(view.extent, value_bytes(view.dtype), why);
-    FILE *file = o != NULL ? fopen(path, "rb") : NULL;
-    if (file != NULL && read_rows(file, &view, o)) {
-        fclose(file);
-        return o;
-    }
-    if (o != NULL)
-        message_set(why, "gave a result that cannot be read");
-    if (file != NULL)
-        fclose(file);
-    free(o);
-    return NULL;
+    if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode))
+        return message_set(why, "left no file for its result");
+    if ((double)facts.st_size != (double)wanted)
+        return message_set(why, "gave a result of %.0f bytes, not %zu", (double)facts.st_size,
+                           wanted);
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return message_set(why, "gave a result that cannot be read");
+    const bool ok = read_tensors(file, problem, results, why);
+    fclose(file);
+    if (!ok)
+        results_release(results);
+    return ok;
 }

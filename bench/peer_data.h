@@ -3,7 +3,7 @@
 #ifndef CLATTN_BENCH_PEER_DATA_H
 #define CLATTN_BENCH_PEER_DATA_H
 
-#include "case.h"
+#include "check.h"
 
 #define PEER_DATA_PATH 512
 #define PEER_DATA_PREFIX "clattn-peer-" /* Of files' names; then follows this process's number. */
@@ -18,7 +18,7 @@ struct json_t *peer_data_fields(const clattn_problem *problem);
  * strides of 0 repeat the same again and again. */
 double peer_data_bytes(const clattn_problem *problem);
 
-/* Of o, packed. */
+/* Of what is asked of peers, packed: o, or dq, dk and dv one after the other. */
 size_t peer_data_result_bytes(const clattn_problem *problem);
 
 /* Makes an empty file that only this user reads, for so many bytes: in /dev/shm if that is a small
@@ -28,8 +28,9 @@ bool peer_data_file(char path[PEER_DATA_PATH], double bytes, struct message *why
 /* Fills the file with the case's tensors, packed, as safetensors. */
 bool peer_data_write(const char *path, const struct attention_case *attention, struct message *why);
 
-/* Reads o, packed, into new memory in the problem's layout, which may have gaps that hold anything.
- * NULL on failure. */
-void *peer_data_read(const char *path, const clattn_problem *problem, struct message *why);
+/* Reads what is asked of peers into new memory in the problem's layouts, which may have gaps that hold
+ * anything; for results_release(). */
+bool peer_data_read(const char *path, const clattn_problem *problem, struct results *results,
+                    struct message *why);
 
 #endif

@@ -1,5 +1,4 @@
 #include "roof.h"
-#include "values.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -17,6 +16,12 @@ struct marks {
     double weight; /* Bytes that a mark stands for. */
 };
 
+/* Tensors of which all of a row is used or nothing of it; first those of queries. */
+static const enum input rows_used[] = {INPUT_Q, INPUT_O, INPUT_LSE, INPUT_DO, INPUT_K, INPUT_V};
+
+#define NUM_ROWS_USED (sizeof rows_used / sizeof *rows_used)
+#define NUM_OF_QUERIES 4
+
 /* All rows of the score matrix, one after the other. Without lengths and where mask and bias
  * broadcast, all batches or heads are alike, and one is gone through for all. */
 struct survey {
@@ -24,8 +29,8 @@ struct survey {
     size_t batches, heads;
     unsigned char *visible; /* By mask and bias alone, of a row; NULL if there is neither. */
     bool rows_differ;       /* In that. */
-    struct marks marks[INPUT_MASK + 1]; /* Without any room where only pairs are counted. */
-    double pairs;                       /* That are visible. */
+    struct marks marks[INPUT_COUNT]; /* Without any room where only pairs are counted. */
+    double pairs;                    /* That are visible. */
 };
 
 /* The keys that lengths, causality and windows leave to a query: begin <= j < end. */
@@ -114,6 +119,12 @@ static void mark_row(struct survey *survey, size_t b, size_t h, size_t i, struct
             *find_mark(&survey->marks[n], b, h, i, j) = 1;
 }
 
+static void mark_query(const struct marks *marks, size_t b, size_t h, size_t i)
+{
+    if (marks->used != NULL)
+        *find_mark(marks, b, h, i, 0) = 1;
+}
+
 static double count_visible(const struct survey *survey, struct span span)
 {
     size_t count = 0;
@@ -140,7 +151,8 @@ static void go_through(struct survey *survey)
                 if (survey->marks[INPUT_Q].used == NULL)
                     continue;
                 mark_row(survey, b, h, i, span);
-                *find_mark(&survey->marks[INPUT_Q], b, h, i, 0) |= pairs > 0.0;
+                for (size_t n = 0; n < NUM_OF_QUERIES && pairs > 0.0; n++)
+                    mark_query(&survey->marks[rows_used[n]], b, h, i);
             }
         }
     }
@@ -165,21 +177,20 @@ static bool begin_survey(struct survey *survey, const struct attention_case *att
 
 static void end_survey(struct survey *survey)
 {
-    for (int n = INPUT_Q; n <= INPUT_MASK; n++)
+    for (int n = 0; n < INPUT_COUNT; n++)
         free(survey->marks[n].used);
     free(survey->visible);
 }
 
-/* In q, k and v all of a row is used or nothing of it. */
-static bool open_marks(struct survey *survey, enum input input, size_t element_bytes)
+static bool open_marks(struct survey *survey, enum input input)
 {
     const struct view view = case_input_view(&survey->attention->problem, input);
-    const bool rows = input <= INPUT_V;
+    const bool rows = input != INPUT_BIAS && input != INPUT_MASK;
     const bool once[4] = {survey->batches == 1, survey->heads == 1, false, rows};
     struct marks *marks = &survey->marks[input];
 
     marks->count = 1;
-    marks->weight = (double)element_bytes;
+    marks->weight = (double)view.element;
     for (int n = 3; n >= 0; n--) {
         if (view.stride[n] == 0)
             continue;
@@ -206,12 +217,12 @@ static double marked_bytes(const struct marks *marks)
 static bool open_all_marks(struct survey *survey)
 {
     const clattn_problem *p = &survey->attention->problem;
-    const size_t element = value_bytes(p->dtype);
+    bool ok = true;
 
-    return open_marks(survey, INPUT_Q, element) && open_marks(survey, INPUT_K, element) &&
-           open_marks(survey, INPUT_V, element) &&
-           (!p->bias || open_marks(survey, INPUT_BIAS, value_bytes(p->bias_dtype))) &&
-           (!p->mask || open_marks(survey, INPUT_MASK, 1));
+    for (size_t n = 0; ok && n < NUM_ROWS_USED; n++)
+        ok = !case_has_input(p, rows_used[n]) || open_marks(survey, rows_used[n]);
+    return ok && (!p->bias || open_marks(survey, INPUT_BIAS)) &&
+           (!p->mask || open_marks(survey, INPUT_MASK));
 }
 
 /* Scores from before the mask are wanted of hidden pairs as well. */
@@ -224,33 +235,50 @@ static void mark_for_scores(struct survey *survey)
             memset(survey->marks[n].used, 1, survey->marks[n].count);
 }
 
+/* Of a visible pair: two products forward, five backward. */
+static double pair_flops(const clattn_problem *p)
+{
+    return p->operation == CLATTN_BACKWARD ? 6.0 * (double)p->dim_qk + 4.0 * (double)p->dim_v
+                                           : 2.0 * (double)(p->dim_qk + p->dim_v);
+}
+
 double case_flops(const struct attention_case *attention)
 {
-    const clattn_problem *p = &attention->problem;
     struct survey survey;
 
     if (begin_survey(&survey, attention))
         go_through(&survey);
     end_survey(&survey);
-    return 2.0 * (double)(p->dim_qk + p->dim_v) * survey.pairs;
+    return pair_flops(&attention->problem) * survey.pairs;
+}
+
+/* All elements of what is written, strides apart or not. */
+static double written_bytes(const clattn_problem *p)
+{
+    double bytes = 0.0;
+
+    for (int output = 0; output < OUTPUT_COUNT; output++) {
+        const struct view view = case_output_view(p, (enum output)output);
+        double elements = output == OUTPUT_DSLOPES || output == OUTPUT_DSINKS ? 0.0 : 1.0;
+        for (int n = 0; n < 4; n++) /* dbias has one where the bias broadcasts */
+            elements *= view.stride[n] != 0 || view.size[n] <= 1 ? (double)view.size[n] : 1.0;
+        bytes += elements * (double)view.element;
+    }
+    return bytes;
 }
 
 double case_bytes(const struct attention_case *attention)
 {
     const clattn_problem *p = &attention->problem;
     const double rows = (double)p->batch * (double)p->heads * (double)p->seq_q;
-    double bytes = rows * (double)p->dim_v * (double)value_bytes(p->dtype);
+    double bytes = written_bytes(p);
     struct survey survey;
 
-    if (p->lse)
-        bytes += rows * sizeof(cl_float);
-    if (p->scores != CLATTN_SCORES_NONE)
-        bytes += rows * (double)p->seq_kv * sizeof(cl_float);
     if (begin_survey(&survey, attention) && open_all_marks(&survey)) {
         go_through(&survey);
         if (rows * (double)p->seq_kv > 0.0)
             mark_for_scores(&survey);
-        for (int n = INPUT_Q; n <= INPUT_MASK; n++)
+        for (int n = 0; n < INPUT_COUNT; n++)
             bytes += marked_bytes(&survey.marks[n]);
     }
     end_survey(&survey);

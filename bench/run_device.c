@@ -1,4 +1,5 @@
 #include "run_device.h"
+#include "case_forward.h"
 #include "interrupt.h"
 #include "run_problem.h"
 #include "table.h"
@@ -96,6 +97,12 @@ static bool run_item(struct run *run, const struct item *item, const char *headi
     if (!sample_peaks(run, &why)) {
         message_set(&device->failed, "%.500s", why.text);
         case_free(&attention);
+        return false;
+    }
+    if (!case_forward(&attention, &run->target, &why)) {
+        case_free(&attention);
+        run_complain(run, why.text);
+        is_alive(run); /* else the run ends */
         return false;
     }
     const bool kept =

@@ -3,7 +3,6 @@
 #include "compare.h"
 #include "options.h"
 #include "target.h"
-#include "values.h"
 
 #include <getopt.h>
 #include <jansson.h>
@@ -99,7 +98,8 @@ static bool execute(const struct target *target, const struct settings *settings
 static bool verify_case(const struct target *target, const struct settings *settings,
                         struct attention_case *c, struct outcome *outcome, struct message *why)
 {
-    const size_t o_bytes = case_output_view(&c->problem).extent * value_bytes(c->problem.dtype);
+    const struct view o_view = case_output_view(&c->problem, OUTPUT_O);
+    const size_t o_bytes = o_view.extent * o_view.element;
     float *scores = NULL;
     bool ok = false;
 

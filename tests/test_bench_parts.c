@@ -112,7 +112,7 @@ Test(bench_check, accepts_what_is_right_and_nothing_else) {
     for (size_t n = 0; n < count; n++)
         o[n] = n < count / 2 ? 1.25f : 0.0f;
     struct worst worst = {.results = 0};
-    const struct results results = {.o = o};
+    const struct results results = {.out = {[OUTPUT_O] = o}};
     cr_assert(check_results(&attention, &results, PRECISION_SINGLE, &worst, &why), "%s", why.text);
     cr_assert(eq(sz, worst.results, count));
     cr_assert(worst_ok(&worst), "error %g, bound %g", worst.error, worst.bound);
