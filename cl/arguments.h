@@ -37,7 +37,7 @@ struct attention_shape {
 struct attention_offsets {
     CA_LONG q, k, v, o, bias, mask, slopes, sinks, q_lengths, kv_lengths, lse, scores;
     CA_LONG d_o, dq, dk, dv, dbias, dslopes, dsinks, workspace;
-    CA_ULONG seed, stream; /* of dropout's random numbers */
+    CA_ULONG seed, stream; /* of dropout's random numbers; a stream has 32 bits */
 };
 
 #endif

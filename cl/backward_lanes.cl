@@ -30,6 +30,10 @@
 #include "lanes.h"
 #include "lane_scores.h"
 #include "backward.h"
+#if HAS_DROPOUT
+#define RANDOM_LANES WIDTH
+#include "philox.h"
+#endif
 
 #define BM (WIDTH * MV)
 #define ROW_QK ROUNDED(DIM_QK)
@@ -335,7 +339,27 @@ INLINE int tile_hides(const struct attention_shape a, const struct place block, 
            first_key(a, block.e, i + count - 1) > block.j;
 }
 
-/* p and ds of a tile; -0 in p where a pair is hidden, and 0 in ds. True if one is. slope_sums
+#if HAS_DROPOUT
+/* x[n][m]: what the weights of query i + n and the keys of vector m are multiplied by. The random
+ * numbers of four queries are computed at once, since four neighbouring keys share a counter. */
+INLINE void four_rows_of_factors(SHAPE_PARAMS, const struct place block, const long i,
+                                 lanes x[4][MV])
+{
+    const words lane = VECTOR(convert_uint)(COUNT_UP);
+
+    for (int m = 0; m < MV; m++) {
+        lanes y[4];
+        dropout_factors(a, at, block.b * a.heads + block.h, (uint)i + (lane & 3u),
+                        (uint)((block.j + m * WIDTH) / 4) + (lane >> 2), y);
+        transpose_fours(y);
+        UNROLL
+        for (int n = 0; n < 4; n++)
+            x[n][m] = y[n];
+    }
+}
+#endif
+
+/* p and ds of a tile, p after dropout; -0 in p where a pair is hidden, and 0 in ds. True if one is. slope_sums
  * collects ds times the distance. ds_is_raw: without softcap's derivative, as the bias wants it. */
 INLINE int weigh_tile(const int hides, const int ds_is_raw, SHAPE_PARAMS, const struct place block,
                       const struct tile tile, const __global float *rows, const lanes *k,
@@ -352,9 +376,17 @@ INLINE int weigh_tile(const int hides, const int ds_is_raw, SHAPE_PARAMS, const 
     }
     multiply_rows(DIM_QK, tile.q, tile.q_row, TILE_Q_COLUMN, k, CHANGES_SCORES ? none : base,
                   tile.count, p);
-    multiply_rows(DIM_V, tile.d_o, tile.do_row, TILE_DO_COLUMN, v, delta, tile.count, ds);
+    multiply_rows(DIM_V, tile.d_o, tile.do_row, TILE_DO_COLUMN, v, HAS_DROPOUT ? none : delta,
+                  tile.count, ds);
+#if HAS_DROPOUT
+    lanes kept[4][MV];
+#endif
     for (int n = 0; n < tile.count; n++) {
         const long i = tile.i + n;
+#if HAS_DROPOUT
+        if (n % 4 == 0)
+            four_rows_of_factors(a, at, block, i, kept);
+#endif
         const float begins = (float)clamp(first_key(a, block.e, i) - block.j, 0L, (long)BM);
         const float ends = (float)clamp(end_key(a, block.e, i) - block.j, 0L, (long)block.keys);
         for (int m = 0; m < MV; m++) {
@@ -390,7 +422,12 @@ INLINE int weigh_tile(const int hides, const int ds_is_raw, SHAPE_PARAMS, const 
             if (CHANGES_SCORES)
                 x += base[n];
             lanes weight = EXPONENTIAL(x);
+#if HAS_DROPOUT
+            lanes gradient = weight * fma(kept[n % 4][m], ds[n * MV + m], (lanes)(delta[n]));
+            weight *= kept[n % 4][m];
+#else
             lanes gradient = weight * ds[n * MV + m];
+#endif
             if (hides) {
                 weight = gone ? (lanes)(-0.0f) : weight;
                 gradient = gone ? (lanes)(0.0f) : gradient;

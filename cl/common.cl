@@ -8,6 +8,7 @@
  *   HAS_SOFTCAP HAS_BIAS HAS_MASK HAS_ALIBI HAS_SINKS HAS_WINDOW_LEFT HAS_WINDOW_RIGHT
  *   HAS_Q_LENGTHS HAS_KV_LENGTHS HAS_LSE              0 or 1
  *   DIAGONAL_FOLLOWS_LENGTHS  1: d = keys in use - queries in use of the batch
+ *   HAS_DROPOUT             0 or 1
  *   SCORES                  0 none, 1 raw, 2 after softcap, 3 after bias and masks, 4 weights
  * and for the family every tunable of its .def file.
  */

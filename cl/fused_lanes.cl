@@ -9,6 +9,7 @@
  * Tiles      of at most BN keys: scores to private memory, maximum, exponential, values. Keys that
  *            no query of the block sees are in no tile; keys that all of them see are in tiles that
  *            know no mask. The blocks of a chunk take turns at each tile while it is in the cache.
+ * Dropout    comes after the sum of the weights. Four keys at a time share a counter's words.
  * Ragged     Nothing outside the tensors is read: lanes beyond the last query repeat it, scores
  *            beyond the last key repeat its and are ignored.
  * Speed      rint, fmax, any and the conversions of OpenCL are slow on CPUs; what stands here in
@@ -23,6 +24,10 @@
 
 #include "lanes.h"
 #include "lane_scores.h"
+#if HAS_DROPOUT
+#define RANDOM_LANES WIDTH
+#include "philox.h"
+#endif
 
 #define BM (WIDTH * MV)
 
@@ -181,6 +186,29 @@ INLINE void add_columns(const int columns, const lanes *factor, const lanes *p, 
     }
 }
 
+#if HAS_DROPOUT
+/* The weights of keys j .. j + count - 1 after dropout; one of -0 stays one. */
+INLINE void drop_weights(SHAPE_PARAMS, const struct place block, const long j, const int count,
+                         lanes *p)
+{
+    const uint first = (uint)block.i;
+
+    for (int n = -(int)(j % 4); n < count; n += 4) {
+        UNROLL
+        for (int m = 0; m < MV; m++) {
+            lanes x[4];
+            dropout_factors(a, at, block.b * a.heads + block.h,
+                            first + m * WIDTH + VECTOR(convert_uint)(COUNT_UP),
+                            (words)(uint)((j + n) / 4), x);
+            UNROLL
+            for (int c = 0; c < 4; c++)
+                if (n + c >= 0 && n + c < count)
+                    p[(n + c) * MV + m] *= x[c];
+        }
+    }
+}
+#endif
+
 /* Whether one of the values is infinite or NaN, which a weight of 0 would not keep away. */
 INLINE int has_nonfinite(source v, const long v_row, const long v_column, const int count)
 {
@@ -255,6 +283,9 @@ INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, co
     UNROLL
     for (int m = 0; m < MV; m++)
         total[m] = fma(total[m], factor[m], sum[m]);
+#if HAS_DROPOUT
+    drop_weights(a, at, block, j, count, s);
+#endif
 
     if (hides && any_lane(hidden) && has_nonfinite(v, v_row, V_COLUMN, count)) {
         add_visible(factor, s, v, v_row, V_COLUMN, count, o);

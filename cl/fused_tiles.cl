@@ -11,6 +11,8 @@
  *           ROW(r), dims 4 * (lane + LANES * n). Both products read 16 bytes of local memory at a
  *           time, and neighbouring lanes read neighbouring banks.
  * NDRange   local ITEMS = LANES * BANDS; one group for each block of queries of each (batch, head).
+ * Dropout   Four neighbouring lanes share the random numbers of their keys: each computes those of
+ *           one of their rows in four, and they exchange a bit for each weight.
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
  * Hidden    Where some key of a block is hidden from some row, V's Infs and NaNs are staged as 0:
  *           a weight of 0 would not silence them. Rows that do see them get them at the end.
@@ -22,6 +24,11 @@
     !defined(STAGE_D) || !defined(STAGE_V) || !defined(Q_RESIDENT) || !defined(SHARE_KV) ||        \
     !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(EXP)
 #error "fused_tiles.cl must be built with all of its tunables defined"
+#endif
+
+#if HAS_DROPOUT
+#define RANDOM_LANES 1
+#include "philox.h"
 #endif
 
 #define BANDS (BLOCK_Q / ROWS)
@@ -57,6 +64,36 @@
 #include "tile_exp.h"
 #include "tile_load.h"
 
+#if HAS_DROPOUT
+/* Bit n of kept[g][row] tells whether the row's weight for key 4 * g + n of the block stays. An item
+ * fills in one row of each of its quads for each four keys that it has with its neighbours. */
+inline void draw_kept(__local uchar *kept, SHAPE_PARAMS, const long bh, const long i0,
+                      const long j0, const int lane, const int band)
+{
+    for (int c = 0; c < KEYS; c++)
+        for (int g = 0; g < QUADS; g++) {
+            const int row = ROW(4 * g) + lane % 4, four = c * (LANES / 4) + lane / 4;
+            float x[4];
+
+            dropout_factors(a, at, bh, (uint)(i0 + row), (uint)(j0 / 4 + four), x);
+            kept[four * BLOCK_Q + row] = (x[0] > 0.0f) | (x[1] > 0.0f) << 1 | (x[2] > 0.0f) << 2 |
+                                         (x[3] > 0.0f) << 3;
+        }
+}
+#endif
+
+/* What the weight of a pair is multiplied by. */
+inline float dropout_factor(SHAPE_PARAMS, const long bh, const long i, const long j)
+{
+#if HAS_DROPOUT
+    float x[4];
+    dropout_factors(a, at, bh, (uint)i, (uint)(j / 4), x);
+    return x[j % 4];
+#else
+    return 1.0f;
+#endif
+}
+
 /* Fills the stage of V. Sets *tainted if some key is hidden and an Inf or NaN became 0 for it. */
 __attribute__((always_inline))
 inline void stage_values(__local float4 *v_tile, const __global storage *from,
@@ -80,6 +117,9 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
     __local int v_tainted; /* not 0 once an Inf or NaN of V was staged as 0 */
     /* Each row's highest score so far, and what a new one scales earlier weights by. */
     __local float4 maximum[BLOCK_Q / 4], rescale[BLOCK_Q / 4];
+#if HAS_DROPOUT
+    __local uchar kept[BLOCK_KV / 4 * BLOCK_Q];
+#endif
     __local float4 *const q_tile = tiles, *const k_tile = tiles + K_AT;
     __local float4 *const weights = tiles + WEIGHTS_AT, *const v_tile = tiles + V_AT;
     __local float4 *const partial = tiles + PARTIAL_AT;
@@ -95,7 +135,9 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
     const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const int queries = clamp(e.queries - i0, 0L, (long)BLOCK_Q);
     /* Both limits grow with the query: no row sees keys outside, each sees those in between. */
-    const long begin = first_key(a, e, i0), end = end_key(a, e, i0 + max(queries, 1) - 1);
+    const long seen_from = first_key(a, e, i0);
+    const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the random numbers' step */
+    const long end = end_key(a, e, i0 + max(queries, 1) - 1);
     const long seen_by_all_from = first_key(a, e, i0 + max(queries, 1) - 1);
     const long seen_by_all_to = end_key(a, e, i0);
     const __global storage *const q_rows =
@@ -240,6 +282,9 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
             partial[lane * ROW_STRIDE + g * BANDS + band] =
                 (float4)(highest[4 * g], highest[4 * g + 1], highest[4 * g + 2],
                          highest[4 * g + 3]);
+#if HAS_DROPOUT
+        draw_kept(kept, a, at, bh, i0, j0, lane, band);
+#endif
         barrier(CLK_LOCAL_MEM_FENCE); /* the maxima are complete; nobody reads q and k any more */
         for (int row = item; row < BLOCK_Q; row += ITEMS) {
             __local float *const row_maximum = (__local float *)maximum + row;
@@ -264,6 +309,10 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
             for (int c = 0; c < KEYS; c++) {
                 s[r][c] = EXP2((s[r][c] - reference) * LOG2E);
                 sum[r] += s[r][c];
+#if HAS_DROPOUT
+                const uchar bits = kept[(c * (LANES / 4) + lane / 4) * BLOCK_Q + ROW(r)];
+                s[r][c] *= bits >> lane % 4 & 1 ? a.keep : 0.0f;
+#endif
             }
         }
 
@@ -324,7 +373,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                 for (int r = 0; r < ROWS; r++)
                     if (visible(a, at, first_key(a, e, i0 + ROW(r)), end_key(a, e, i0 + ROW(r)), b,
                                 h, i0 + ROW(r), j BIAS_ARG MASK_ARG))
-                        out[r][n] += v4 - finite;
+                        out[r][n] += (v4 - finite) * dropout_factor(a, at, bh, i0 + ROW(r), j);
         }
 #pragma unroll
     for (int g = 0; g < QUADS; g++)

@@ -19,18 +19,28 @@
 #define HIGH_PAIRS(a, b)                                                                           \
     (float16)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se,  \
               a.sf, b.sf)
+#define LOW_IN_FOURS(a, b)                                                                         \
+    (float16)(a.s0, b.s0, a.s1, b.s1, a.s4, b.s4, a.s5, b.s5, a.s8, b.s8, a.s9, b.s9, a.sc, b.sc,  \
+              a.sd, b.sd)
+#define HIGH_IN_FOURS(a, b)                                                                        \
+    (float16)(a.s2, b.s2, a.s3, b.s3, a.s6, b.s6, a.s7, b.s7, a.sa, b.sa, a.sb, b.sb, a.se, b.se,  \
+              a.sf, b.sf)
 #elif WIDTH == 8
 #define LOG2_WIDTH 3
 #define VECTOR(name) name##8
 #define COUNT_UP (float8)(0, 1, 2, 3, 4, 5, 6, 7)
 #define LOW_PAIRS(a, b) (float8)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3)
 #define HIGH_PAIRS(a, b) (float8)(a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
+#define LOW_IN_FOURS(a, b) (float8)(a.s0, b.s0, a.s1, b.s1, a.s4, b.s4, a.s5, b.s5)
+#define HIGH_IN_FOURS(a, b) (float8)(a.s2, b.s2, a.s3, b.s3, a.s6, b.s6, a.s7, b.s7)
 #else
 #define LOG2_WIDTH 2
 #define VECTOR(name) name##4
 #define COUNT_UP (float4)(0, 1, 2, 3)
 #define LOW_PAIRS(a, b) (float4)(a.s0, b.s0, a.s1, b.s1)
 #define HIGH_PAIRS(a, b) (float4)(a.s2, b.s2, a.s3, b.s3)
+#define LOW_IN_FOURS(a, b) LOW_PAIRS(a, b)
+#define HIGH_IN_FOURS(a, b) HIGH_PAIRS(a, b)
 #endif
 typedef VECTOR(float) lanes;
 typedef VECTOR(int) ints;
@@ -51,6 +61,18 @@ INLINE void transpose(lanes *x)
         for (int c = 0; c < WIDTH; c++)
             x[c] = y[c];
     }
+}
+
+/* In each four lanes of x[0..3] columns become rows. */
+INLINE void transpose_fours(lanes *x)
+{
+    const lanes even_low = LOW_IN_FOURS(x[0], x[2]), odd_low = LOW_IN_FOURS(x[1], x[3]);
+    const lanes even_high = HIGH_IN_FOURS(x[0], x[2]), odd_high = HIGH_IN_FOURS(x[1], x[3]);
+
+    x[0] = LOW_IN_FOURS(even_low, odd_low);
+    x[1] = HIGH_IN_FOURS(even_low, odd_low);
+    x[2] = LOW_IN_FOURS(even_high, odd_high);
+    x[3] = HIGH_IN_FOURS(even_high, odd_high);
 }
 
 /* 2^x for x <= 126, exactly 0 for x <= -127; a NaN stays one. The degree suits f32: the relative

@@ -2,7 +2,7 @@
  *
  *   scores   s = q k^T, finished: scale, softcap, bias, ALiBi, masks        (batch, heads, i, j)
  *   softmax  p = exp(s - maximum) / sum, in the place of s                  row by row
- *   values   o = p v
+ *   values   o = p v, with p after dropout
  *
  * Scores    Packed f32 in the workspace, or in the caller's buffer if that is to receive p.
  *           `scores` may leave keys outside [first_key, end_key) of a query unwritten there:
@@ -20,6 +20,11 @@
 #if !defined(GROUP_X) || !defined(GROUP_Y) || !defined(ITEM_X) || !defined(ITEM_Y) ||              \
     !defined(VECTOR) || !defined(DEPTH) || !defined(SWEEPS) || !defined(SOFTMAX_ITEMS)
 #error "unfused.cl must be built with all of its tunables defined"
+#endif
+
+#if HAS_DROPOUT
+#define RANDOM_LANES 4
+#include "philox.h"
 #endif
 
 #define GROUP (GROUP_X * GROUP_Y)
@@ -106,19 +111,41 @@ inline void stage_storage(__local float4 *tile, const int size, const __global s
     }
 }
 
-/* Likewise from floats, step 1. */
-inline void stage_floats(__local float4 *tile, const int size, const __global float *p,
-                         const long stride, const long rows, const long depth)
+/* Likewise from the weights of TILE_Y queries, i0 and on, and DEPTH keys, j0 and on, of which `keys`
+ * are inside; after dropout, for which j0 is a multiple of 4. p points at the first weight. */
+inline void stage_weights(__local float4 *tile, SHAPE_PARAMS, const __global float *p,
+                          const long bh, const long i0, const long j0, const long keys)
 {
-    for (int n = get_local_id(0); n < size / 4 * (DEPTH / 4); n += GROUP) {
+    const long rows = a.seq_q - i0, stride = a.seq_kv;
+
+    for (int n = get_local_id(0); n < TILE_Y / 4 * (DEPTH / 4); n += GROUP) {
         const int r = n / (DEPTH / 4) * 4, d = n % (DEPTH / 4) * 4;
         const __global float *row = p + r * stride + d;
 
-        store_transposed(tile, size / 4, d, r / 4, load_float(row, r + 0 < rows ? depth - d : 0),
-                         load_float(row + stride, r + 1 < rows ? depth - d : 0),
-                         load_float(row + 2 * stride, r + 2 < rows ? depth - d : 0),
-                         load_float(row + 3 * stride, r + 3 < rows ? depth - d : 0));
+        store_transposed(tile, TILE_Y / 4, d, r / 4, load_float(row, r + 0 < rows ? keys - d : 0),
+                         load_float(row + stride, r + 1 < rows ? keys - d : 0),
+                         load_float(row + 2 * stride, r + 2 < rows ? keys - d : 0),
+                         load_float(row + 3 * stride, r + 3 < rows ? keys - d : 0));
+#if HAS_DROPOUT
+        float4 x[4]; /* of a key each, for the queries */
+        dropout_factors(a, at, bh, (uint)(i0 + r) + (uint4)(0, 1, 2, 3),
+                        (uint4)(uint)((j0 + d) / 4), x);
+        for (int c = 0; c < 4; c++)
+            tile[(d + c) * (TILE_Y / 4) + r / 4] *= x[c];
+#endif
     }
+}
+
+/* What a weight counts in o. */
+inline float after_dropout(SHAPE_PARAMS, const float p, const long bh, const long i, const long j)
+{
+#if HAS_DROPOUT
+    float4 x[4];
+    dropout_factors(a, at, bh, (uint4)(uint)i, (uint4)(uint)(j / 4), x);
+    return p * x[j % 4].x;
+#else
+    return p;
+#endif
 }
 
 /* VECTOR floats, of which `left` (at least 1) lie inside; `outside` for the others. */
@@ -375,7 +402,8 @@ void values(SHAPE_PARAMS, const __global storage *v, __global storage *o BIAS_PA
     const long i0 = (tile - bh * query_tiles) * TILE_Y;
     const long b = bh / a.heads, h = bh - b * a.heads;
     const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    const long begin = first_key(a, e, i0); /* the keys that some query of the tile sees */
+    const long seen_from = first_key(a, e, i0); /* the keys that some query of the tile sees */
+    const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the weights before are 0 */
     const long end = i0 < e.queries ? end_key(a, e, min(i0 + TILE_Y, e.queries) - 1) : 0;
     const __global storage *v_rows = v + at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1];
     const __global float *p_rows = PLACE + (bh * a.seq_q + i0) * a.seq_kv;
@@ -392,7 +420,7 @@ void values(SHAPE_PARAMS, const __global storage *v, __global storage *o BIAS_PA
             ((__local float4 *)v_tile)[n] = load_storage(
                 v_rows + j * a.v_stride[2] + c * V_STEP, V_STEP, j < end ? DIM_V - c : 0);
         }
-        stage_floats(p_tile, TILE_Y, p_rows + j0, a.seq_kv, a.seq_q - i0, end - j0);
+        stage_weights(p_tile, a, at, p_rows + j0, bh, i0, j0, end - j0);
         barrier(CLK_LOCAL_MEM_FENCE); /* both tiles are complete */
         multiply_tiles(sum, (const __local float *)p_tile, v_tile, x, y);
     }
@@ -416,7 +444,8 @@ void values(SHAPE_PARAMS, const __global storage *v, __global storage *o BIAS_PA
                     result = 0.0f;
                     for (long j = first; j < last; j++)
                         if (visible(a, at, first, last, b, h, i, j BIAS_ARG MASK_ARG))
-                            result = fma(p_rows[(i - i0) * a.seq_kv + j],
+                            result = fma(after_dropout(a, at, p_rows[(i - i0) * a.seq_kv + j], bh,
+                                                       i, j),
                                          LOAD(v_rows, j * a.v_stride[2] + c * V_STEP), result);
                 }
                 STORE(result, o, at.o + b * a.o_stride[0] + h * a.o_stride[1] +

@@ -8,7 +8,8 @@
 /* What an execution is given, in either direction. */
 struct ca_tensors {
     clattn_buffer at[CA_NUM_ARGUMENTS];
-    cl_ulong seed, stream; /* of dropout */
+    cl_ulong seed;  /* of dropout, */
+    cl_uint stream; /* likewise */
 };
 
 enum { CA_MAX_OPERANDS = 48 };

@@ -54,9 +54,10 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
                          stage_v * lanes * item_dims(p, lanes);
     const size_t floats = larger(k_end, v_end) + lanes * (block_q + padding);
 
-    /* Beside the tiles a flag, and of each row two floats and (with sinks) a flag. */
+    /* Beside the tiles a flag, of each row two floats and (with sinks) a flag, and what is kept. */
     return floats * sizeof(cl_float) + (2 * sizeof(cl_float) + sizeof(cl_int)) * block_q +
-           4 * sizeof(cl_int);
+           4 * sizeof(cl_int) +
+           (p->dropout > 0.0f ? block_q * (values[BLOCK_KV_INDEX] / 4) : 0);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)

@@ -120,7 +120,7 @@ static clattn_status compute(const clattn_plan *plan, struct transfer transfers[
 /* Makes the plan, and computes if it is that operation. */
 static clattn_status call(clattn_context *context, const clattn_problem *problem,
                           const clattn_plan_options *options, clattn_operation operation,
-                          struct transfer transfers[CA_WORKSPACE], cl_ulong seed, cl_ulong stream)
+                          struct transfer transfers[CA_WORKSPACE], cl_ulong seed, cl_uint stream)
 {
     const struct ca_tensors device = {.seed = seed, .stream = stream};
     clattn_plan *plan;

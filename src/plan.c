@@ -1,6 +1,7 @@
 #include "plan.h"
 #include "choose.h"
 #include "layout.h"
+#include "philox.h"
 #include "program.h"
 #include "store.h"
 #include <clattn/tuning.h>
@@ -62,7 +63,7 @@ static struct attention_shape shape_of(const clattn_problem *p)
         .scale = p->scale,
         .softcap = p->softcap,
         .keep = 1.0f / (1.0f - p->dropout),
-        .drop_below = (cl_uint)((double)p->dropout * 4294967296.0),
+        .drop_below = ca_drop_below(p),
     };
 
     copy_strides(a.q_stride, &p->q);

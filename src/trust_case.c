@@ -91,6 +91,8 @@ static clattn_problem shrink(const clattn_problem *real)
     p.scale = (float)(1.0 / sqrt((double)p.dim_qk));
     if (p.softcap > 0.0f)
         p.softcap = 3.0f;
+    if (p.dropout > 0.0f)
+        p.dropout = 0.375f;
     if (p.diagonal == CLATTN_OFFSET)
         p.diagonal_offset = SEQ_KV - SEQ_Q - 5;
     if (p.window_left != CLATTN_UNLIMITED)

@@ -9,9 +9,10 @@
  *            4 u (|s| + |bias| + |alibi|)
  *   weight   an error e of the score s and exp (4 ulp, and the argument s - m is rounded three
  *            times) give expm1(e + (8 + 3 |s - m|) u), relative to the weight
- *   o        a quotient of two sums over the visible keys
+ *   o        a quotient of two sums over the visible keys; dropout adds 4 u to each weight
  *   lse      m + log of such a sum
  */
+#include "philox.h"
 #include "problem.h"
 #include "trust_case.h"
 #include "trust_case_row.h"
@@ -88,13 +89,18 @@ static void weigh_values(const struct ca_trust_case *c, struct ca_trust_row *row
 {
     const clattn_problem *p = &c->problem;
     const size_t g = row->h / (p->heads / p->kv_heads);
+    const double dropout = p->dropout > 0.0f ? 4.0 * u : 0.0;
 
     for (size_t d = 0; d < p->dim_v; d++)
         o[d].value = row->errors[d] = 0.0;
     for (size_t j = 0; j < p->seq_kv; j++) {
-        const double weight = row->weights[j], error = weight * (row->slack[j] + gather);
+        double weight = row->weights[j];
         if (!(weight > 0.0)) /* what hidden keys hold must not be looked at */
             continue;
+        if (p->dropout > 0.0f)
+            weight *=
+                ca_dropout_factor(p, CA_TRUST_SEED, CA_TRUST_STREAM, row->b, row->h, row->i, j);
+        const double error = weight * (row->slack[j] + gather + dropout);
         ca_values_load(ca_trust_elements(c, CA_V), p->dtype,
                        ca_trust_position(&p->v, row->b, g, j, 0), p->v.stride[3], p->dim_v,
                        row->values);

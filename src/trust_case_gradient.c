@@ -1,5 +1,6 @@
 /* Right answers of the backward direction, each with the error that f32 may leave on it: the rules
  * of trust_case_answer.c, carried through the formulas of clattn/problem.h. */
+#include "philox.h"
 #include "problem.h"
 #include "trust_case.h"
 #include "trust_case_row.h"
@@ -163,7 +164,7 @@ static void load_row(const struct ca_trust_case *c, struct row *row)
     row->loaded = 1;
 }
 
-/* p and ds of a pair, ds before and after softcap's derivative. */
+/* p after dropout and ds of a pair, ds before and after softcap's derivative. */
 struct pair {
     struct ca_bounded p, raw, ds;
 };
@@ -184,7 +185,14 @@ static int look(const struct ca_trust_case *c, struct row *row, size_t j, struct
     const double loose = expm1(s.bound + row->lse.bound + (8.0 + 3.0 * fabs(distance)) * u);
     const size_t head = row->scores.h / (p->heads / p->kv_heads);
     load(c, CA_V, &p->v, row->scores.b, head, j, p->dim_v, row->other);
-    const struct ca_bounded dp = dot(row->d_o, row->other, p->dim_v);
+    struct ca_bounded dp = dot(row->d_o, row->other, p->dim_v);
+    double factor = 1.0;
+    if (p->dropout > 0.0f) {
+        factor = ca_dropout_factor(p, CA_TRUST_SEED, CA_TRUST_STREAM, row->scores.b, row->scores.h,
+                                   row->scores.i, j);
+        dp.value *= factor;
+        dp.bound = factor * dp.bound + 4.0 * u * fabs(dp.value);
+    }
     const double difference = dp.value - row->delta.value;
     pair->p.value = exp(distance);
     pair->p.bound = pair->p.value * loose + FLT_MIN;
@@ -192,6 +200,8 @@ static int look(const struct ca_trust_case *c, struct row *row, size_t j, struct
     pair->raw.bound = pair->p.bound * fabs(difference) +
                       pair->p.value * (dp.bound + row->delta.bound) +
                       4.0 * u * pair->p.value * (fabs(dp.value) + fabs(row->delta.value)) + FLT_MIN;
+    pair->p.value *= factor;
+    pair->p.bound = factor * pair->p.bound + 4.0 * u * pair->p.value;
     pair->ds.value = pair->raw.value * row->scores.slope;
     pair->ds.bound = pair->raw.bound * row->scores.slope;
     if (p->softcap > 0.0f) /* tanh is off by its argument's error and a few units */

@@ -35,7 +35,8 @@ typedef struct clattn_forward {
                                    are undefined before and after. NULL: allocated for this call.
                                    Two executions that may overlap in time need one each. */
     cl_ulong dropout_seed;    /**< The key of dropout's random numbers; any value. */
-    cl_ulong dropout_offset;  /**< Which of the key's streams; for example the training step. */
+    cl_uint dropout_offset;   /**< Which of the seed's 2^32 streams of random numbers, such as the
+                                   number of the training step (clattn/dropout.h). */
 } clattn_forward;
 
 /** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
@@ -57,7 +58,7 @@ typedef struct clattn_backward {
     clattn_buffer dsinks;     /**< Written; heads floats. */
     clattn_buffer workspace;  /**< As in clattn_forward. */
     cl_ulong dropout_seed;    /**< Those of the forward execution. */
-    cl_ulong dropout_offset;
+    cl_uint dropout_offset;
 } clattn_backward;
 
 /**
@@ -112,7 +113,8 @@ typedef struct clattn_host_forward {
     const cl_int *q_lengths, *kv_lengths;
     float *lse;
     float *scores;
-    cl_ulong dropout_seed, dropout_offset;
+    cl_ulong dropout_seed;
+    cl_uint dropout_offset;
 } clattn_host_forward;
 
 /** The tensors of a backward execution in host memory, as in clattn_backward. Elements of what is
@@ -129,7 +131,8 @@ typedef struct clattn_host_backward {
     void *dq, *dk, *dv;
     void *dbias;
     float *dslopes, *dsinks;
-    cl_ulong dropout_seed, dropout_offset;
+    cl_ulong dropout_seed;
+    cl_uint dropout_offset;
 } clattn_host_backward;
 
 /**
