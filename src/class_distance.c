@@ -45,6 +45,14 @@ enum fact {
     SEQ_KV,
     HEADS,
     RATIO,
+    ACCUMULATE, /* this and what follows: projections */
+    X_AXIS,
+    W_AXIS,
+    ROWS,
+    TERMS,
+    COLUMNS,
+    X_HEADS,
+    Y_HEADS,
     NUM_FACTS
 };
 
@@ -93,6 +101,14 @@ static const struct {
     [SEQ_KV] = {0, 0, 0.5},           /* only the length of a loop, and what the cache holds */
     [HEADS] = {0, 0, 1},              /* how many groups: too few leave units idle */
     [RATIO] = {0, 0, 0.25},           /* how often the cache has K and V already */
+    [ACCUMULATE] = {1, 0.25, 0},      /* one load per result */
+    [X_AXIS] = {1, 1, 0},             /* how tiles are loaded, or packed */
+    [W_AXIS] = {1, 1, 0},             /* likewise */
+    [ROWS] = {0, 0, 1},               /* how many groups, how full */
+    [TERMS] = {0, 0, 0.5},            /* only the length of a loop */
+    [COLUMNS] = {0, 0, 1},            /* as rows */
+    [X_HEADS] = {0, 0, 0.1},          /* seams between heads */
+    [Y_HEADS] = {0, 0, 0.1},          /* likewise */
 };
 
 /* How many times the keys are as wide as a window's side. */
@@ -103,9 +119,41 @@ static size_t window_share(int64_t side, size_t seq_kv)
     return side == 0 ? 2 * seq_kv : seq_kv / (size_t)side;
 }
 
+/* Which of two axes lies contiguous: 0 neither, 1 the first, 2 the last. */
+static size_t contiguous(const clattn_layout *layout, int first)
+{
+    return layout->stride[3] == 1 ? 2 : layout->stride[first] == 1;
+}
+
+static void examine_projection(const clattn_problem *p, size_t facts[NUM_FACTS])
+{
+    const clattn_problem normal = ca_problem_normal(p); /* with strides */
+
+    for (size_t n = 0; n < NUM_FACTS; n++)
+        facts[n] = 1;
+    facts[OPERATION] = CLATTN_PROJECTION;
+    facts[DTYPE] = (size_t)p->dtype;
+    facts[ELEMENT_BYTES] = ca_dtype_bytes(p->dtype);
+    facts[UNIT_O] = normal.o.stride[3] == 1;
+    facts[BIAS] = p->bias != 0;
+    facts[BIAS_DTYPE] = (size_t)p->bias_dtype;
+    facts[ACCUMULATE] = p->accumulate != 0;
+    facts[X_AXIS] = contiguous(&normal.q, 2);
+    facts[W_AXIS] = contiguous(&normal.k, 1);
+    facts[ROWS] = p->seq_q;
+    facts[TERMS] = p->kv_heads * p->dim_qk;
+    facts[COLUMNS] = p->heads * p->dim_v;
+    facts[X_HEADS] = p->kv_heads;
+    facts[Y_HEADS] = p->heads;
+}
+
 /* The facts of a representative. None is 0 where doublings count. */
 static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
 {
+    if (p->operation == CLATTN_PROJECTION) {
+        examine_projection(p, facts);
+        return;
+    }
     const int lengths = p->q_lengths || p->kv_lengths;
     const size_t all[NUM_FACTS] = {
         [OPERATION] = (size_t)p->operation,
@@ -146,6 +194,14 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [SEQ_KV] = p->seq_kv,
         [HEADS] = p->heads,
         [RATIO] = p->heads / p->kv_heads,
+        [ACCUMULATE] = 0,
+        [X_AXIS] = 0,
+        [W_AXIS] = 0,
+        [ROWS] = 1,
+        [TERMS] = 1,
+        [COLUMNS] = 1,
+        [X_HEADS] = 1,
+        [Y_HEADS] = 1,
     };
 
     memcpy(facts, all, sizeof all);

@@ -79,6 +79,15 @@ int ca_layout_span(const clattn_layout *layout, const size_t sizes[4], size_t *s
     return 1;
 }
 
+clattn_layout ca_layout_explicit(const clattn_layout *layout, const size_t sizes[4])
+{
+    clattn_layout packed = *layout;
+
+    if (!(layout->stride[0] | layout->stride[1] | layout->stride[2] | layout->stride[3]))
+        clattn_layout_packed("bhsd", sizes, &packed);
+    return packed;
+}
+
 int ca_layout_injective(const clattn_layout *layout, const size_t sizes[4])
 {
     size_t reach = 0; /* the largest index that the axes seen so far make */

@@ -14,6 +14,9 @@ int ca_multiply(size_t a, size_t b, size_t *product);
  * it exceeds CA_MAX_ELEMENTS. */
 int ca_layout_span(const clattn_layout *layout, const size_t sizes[4], size_t *span);
 
+/* The layout itself, or the packed one that four zeros stand for. */
+clattn_layout ca_layout_explicit(const clattn_layout *layout, const size_t sizes[4]);
+
 /* True if, sorted by stride, each axis steps over all that the smaller ones reach: then no two
  * elements share a place. The span must have been found to fit. */
 int ca_layout_injective(const clattn_layout *layout, const size_t sizes[4]);

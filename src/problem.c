@@ -2,6 +2,7 @@
 #include "family.h"
 #include "layout.h"
 #include "log.h"
+#include "problem_projection.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,22 +34,13 @@ int64_t ca_problem_diagonal(const clattn_problem *p)
     }
 }
 
-static clattn_layout explicit_layout(const clattn_layout *layout, const size_t sizes[4])
-{
-    clattn_layout packed = *layout;
-
-    if (!(layout->stride[0] | layout->stride[1] | layout->stride[2] | layout->stride[3]))
-        clattn_layout_packed("bhsd", sizes, &packed);
-    return packed;
-}
-
 /* The bias's gradient has one element where the bias broadcasts; one of no elements has none. */
 static size_t unless_broadcast(const clattn_problem *p, int axis, size_t size)
 {
     return p->bias_layout.stride[axis] == 0 && size > 0 ? 1 : size;
 }
 
-void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors)
+static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors)
 {
     const size_t bytes = ca_dtype_bytes(p->dtype), bias_bytes = ca_dtype_bytes(p->bias_dtype);
     const int backward = p->operation == CLATTN_BACKWARD;
@@ -96,8 +88,16 @@ void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors)
         tensors[n] = all[n];
         if (n != CA_BIAS && n != CA_MASK &&
             n != CA_DBIAS) /* there four zeros broadcast one value */
-            tensors[n].layout = explicit_layout(&all[n].layout, all[n].sizes);
+            tensors[n].layout = ca_layout_explicit(&all[n].layout, all[n].sizes);
     }
+}
+
+void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors)
+{
+    if (p->operation == CLATTN_PROJECTION)
+        ca_projection_tensors(p, tensors);
+    else
+        attention_tensors(p, tensors);
 }
 
 int ca_problem_empty(const clattn_problem *p)
@@ -119,6 +119,8 @@ clattn_problem ca_problem_normal(const clattn_problem *p)
     struct ca_tensor tensors[CA_WORKSPACE];
     clattn_problem normal = *p;
 
+    if (p->operation == CLATTN_PROJECTION)
+        return ca_projection_normal(p);
     ca_problem_tensors(p, tensors);
     normal.q = tensors[CA_Q].layout;
     normal.k = tensors[CA_K].layout;
@@ -155,7 +157,7 @@ static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t b
             return CLATTN_INVALID_PROBLEM;
         }
     }
-    if (p->heads % p->kv_heads != 0) {
+    if (p->operation != CLATTN_PROJECTION && p->heads % p->kv_heads != 0) {
         ca_reason(reason, bytes, "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
                   p->kv_heads);
         return CLATTN_INVALID_PROBLEM;
@@ -169,7 +171,7 @@ static clattn_status check_enums(const clattn_problem *p, char *reason, size_t b
         const char *name;
         int value, last;
     } enums[] = {
-        {"operation", (int)p->operation, CLATTN_BACKWARD},
+        {"operation", (int)p->operation, CLATTN_PROJECTION},
         {"dtype", (int)p->dtype, CLATTN_BF16},
         {"bias_dtype", p->bias ? (int)p->bias_dtype : 0, CLATTN_BF16},
         {"diagonal", (int)p->diagonal, CLATTN_OFFSET},
@@ -235,6 +237,8 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
         {"dbias is wanted, but there is no bias", p->dbias && !p->bias},
         {"dslopes is wanted, but there is no alibi", p->dslopes && !p->alibi},
         {"dsinks is wanted, but there are no sinks", p->dsinks && !p->sinks},
+        {"accumulate is an option of projections only",
+         p->accumulate && p->operation != CLATTN_PROJECTION},
     };
 
     for (size_t n = 0; n < sizeof rules / sizeof *rules; n++) {
@@ -284,6 +288,9 @@ clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, 
         (status = check_values(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
         (status = check_options(problem, reason, reason_bytes)) != CLATTN_SUCCESS)
         return status;
+    if (problem->operation == CLATTN_PROJECTION &&
+        (status = ca_projection_check(problem, reason, reason_bytes)) != CLATTN_SUCCESS)
+        return status;
     return check_layouts(problem, reason, reason_bytes);
 }
 
@@ -302,6 +309,8 @@ double clattn_problem_flops(const clattn_problem *problem)
 {
     if (clattn_problem_check(problem, NULL, 0) != CLATTN_SUCCESS)
         return 0.0;
+    if (problem->operation == CLATTN_PROJECTION)
+        return ca_projection_flops(problem);
     const clattn_problem p = ca_problem_normal(problem);
     const double queries = (double)p.seq_q, keys = (double)p.seq_kv;
     const double d = (double)ca_problem_diagonal(&p);

@@ -1,5 +1,6 @@
 #include "problem_class.h"
 #include "problem.h"
+#include "problem_projection.h"
 #include "problem_words.h"
 #include <clattn/tuning.h>
 
@@ -10,9 +11,7 @@ static size_t smaller(size_t x, size_t y)
     return x < y ? x : y;
 }
 
-/* The nearest power of two by ratio, from 1 to most, which is one. A size of 0 counts as 1, so that
- * the representative has something to measure; nothing is computed for it anyway. */
-static size_t rounded(size_t size, size_t most)
+size_t ca_size_rounded(size_t size, size_t most)
 {
     size_t power = 1;
 
@@ -28,7 +27,7 @@ static int64_t rounded_side(int64_t side, size_t seq_kv)
 {
     if (side == CLATTN_UNLIMITED || side == 0)
         return side;
-    return (int64_t)rounded((size_t)side, seq_kv);
+    return (int64_t)ca_size_rounded((size_t)side, seq_kv);
 }
 
 static int is_unit(const clattn_layout *layout, size_t dim)
@@ -114,6 +113,8 @@ clattn_problem ca_problem_representative(const clattn_problem *p)
     const clattn_problem normal = ca_problem_normal(p);
     clattn_problem r;
 
+    if (p->operation == CLATTN_PROJECTION)
+        return ca_projection_representative(&normal);
     clattn_problem_init(&r);
     r.operation = p->operation;
     r.dtype = p->dtype;
@@ -134,10 +135,10 @@ clattn_problem ca_problem_representative(const clattn_problem *p)
     r.dbias = p->dbias != 0;
     r.dslopes = p->dslopes != 0;
     r.dsinks = p->dsinks != 0;
-    r.seq_q = rounded(p->seq_q, MOST_SEQ);
-    r.seq_kv = rounded(p->seq_kv, MOST_SEQ);
-    r.heads = rounded(smaller(p->batch ? p->batch : 1, MOST_HEADS) * p->heads, MOST_HEADS);
-    const size_t ratio = rounded(p->heads / p->kv_heads, MOST_HEADS);
+    r.seq_q = ca_size_rounded(p->seq_q, MOST_SEQ);
+    r.seq_kv = ca_size_rounded(p->seq_kv, MOST_SEQ);
+    r.heads = ca_size_rounded(smaller(p->batch ? p->batch : 1, MOST_HEADS) * p->heads, MOST_HEADS);
+    const size_t ratio = ca_size_rounded(p->heads / p->kv_heads, MOST_HEADS);
     for (;;) {
         r.kv_heads = r.heads / smaller(ratio, r.heads);
         set_layouts(&r, &normal);

@@ -172,6 +172,11 @@ enum word {
     W_DBIAS,
     W_DSLOPES,
     W_DSINKS,
+    W_PROJ,
+    W_X_LAYOUT,
+    W_W_LAYOUT,
+    W_Y_LAYOUT,
+    W_ACCUMULATE,
     W_BATCH,
     W_HEADS,
     W_SEQ_Q,
@@ -184,18 +189,24 @@ static const char *const keys[W_COUNT] = {
     "v=",      "o=",       "do=",     "dq=",       "dk=",     "dv=",   "dropout=",
     "scale=",  "softcap=", "causal=", "diagonal=", "window=", "bias=", "mask=",
     "scores=", "alibi",    "sinks",   "qlen",      "klen",    "lse",   "dbias",
-    "dslopes", "dsinks",   "b",       "h",         "q",       "k",     "d"};
+    "dslopes", "dsinks",   "proj",    "x=",        "w=",      "y=",    "accumulate",
+    "b",       "h",        "q",       "k",         "d"};
 #define WORD(word) (UINT64_C(1) << (word))
 #define FLAG_WORDS                                                                                 \
     (WORD(W_FWD) | WORD(W_F32) | WORD(W_F16) | WORD(W_BF16) | WORD(W_ALIBI) | WORD(W_SINKS) |      \
      WORD(W_QLEN) | WORD(W_KLEN) | WORD(W_LSE) | WORD(W_BWD) | WORD(W_DBIAS) | WORD(W_DSLOPES) |   \
-     WORD(W_DSINKS))
+     WORD(W_DSINKS) | WORD(W_PROJ) | WORD(W_ACCUMULATE))
 #define LAYOUT_WORDS                                                                               \
     (WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) | WORD(W_O_LAYOUT) |                   \
      WORD(W_DO_LAYOUT) | WORD(W_DQ_LAYOUT) | WORD(W_DK_LAYOUT) | WORD(W_DV_LAYOUT) |               \
-     WORD(W_BIAS) | WORD(W_MASK))
+     WORD(W_BIAS) | WORD(W_MASK) | WORD(W_X_LAYOUT) | WORD(W_W_LAYOUT) | WORD(W_Y_LAYOUT))
 #define DTYPE_WORDS (WORD(W_F32) | WORD(W_F16) | WORD(W_BF16))
 #define EXCLUSIVE_DIAGONAL (WORD(W_CAUSAL) | WORD(W_DIAGONAL))
+#define ONLY_PROJECTIONS                                                                           \
+    (WORD(W_X_LAYOUT) | WORD(W_W_LAYOUT) | WORD(W_Y_LAYOUT) | WORD(W_ACCUMULATE))
+#define OF_PROJECTIONS                                                                             \
+    (ONLY_PROJECTIONS | DTYPE_WORDS | WORD(W_PROJ) | WORD(W_BATCH) | WORD(W_HEADS) |               \
+     WORD(W_SEQ_Q) | WORD(W_DIM) | WORD(W_BIAS))
 
 /* The word that text starts with, and the text after its key. */
 static enum word recognise(const char *text, const char **value)
@@ -225,6 +236,11 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
     case W_BWD:
         p->operation = CLATTN_BACKWARD;
         return 1;
+    case W_PROJ:
+        p->operation = CLATTN_PROJECTION;
+        return 1;
+    case W_ACCUMULATE:
+        return p->accumulate = 1;
     case W_DROPOUT:
         return parse_float(value, &p->dropout);
     case W_DBIAS:
@@ -279,6 +295,17 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
     }
 }
 
+/* "io", "oi" or strides. */
+static int parse_weights(const char *value, clattn_problem *p)
+{
+    const size_t sizes[4] = {p->kv_heads, p->dim_qk, p->heads, p->dim_v};
+
+    if (strcmp(value, "io") == 0 || strcmp(value, "oi") == 0)
+        return clattn_layout_packed(*value == 'i' ? "bhsd" : CA_OUT_IN, sizes, &p->k) ==
+               CLATTN_SUCCESS;
+    return parse_strides(value, &p->k);
+}
+
 static int parse_layout_word(enum word word, const char *value, clattn_problem *p)
 {
     const char *colon = strchr(value, ':');
@@ -301,11 +328,19 @@ static int parse_layout_word(enum word word, const char *value, clattn_problem *
         return parse_layout(value, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk}, &p->dk);
     case W_DV_LAYOUT:
         return parse_layout(value, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v}, &p->dv);
+    case W_X_LAYOUT:
+        return parse_layout(value, (size_t[]){p->batch, p->kv_heads, p->seq_q, p->dim_qk}, &p->q);
+    case W_W_LAYOUT:
+        return parse_weights(value, p);
+    case W_Y_LAYOUT:
+        return parse_layout(value, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, &p->o);
     case W_MASK:
         p->mask = 1;
         return parse_spanning(value, p, &p->mask_layout);
     case W_BIAS:
         p->bias = 1;
+        if (p->operation == CLATTN_PROJECTION)
+            return parse_dtype(value, &p->bias_dtype);
         if (!colon || colon - value >= (int)sizeof dtype)
             return 0;
         memcpy(dtype, value, (size_t)(colon - value));
@@ -348,12 +383,30 @@ static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p
     return CLATTN_SUCCESS;
 }
 
+/* Words of another operation than the one that is given. */
+static clattn_status check_operation(uint64_t seen, char *reason, size_t reason_bytes)
+{
+    const int projection = (seen & WORD(W_PROJ)) != 0;
+    const uint64_t strange = seen & (projection ? ~(uint64_t)OF_PROJECTIONS : ONLY_PROJECTIONS);
+
+    for (unsigned w = 0; w < W_COUNT; w++) {
+        if (strange & WORD(w)) {
+            ca_reason(reason, reason_bytes,
+                      projection ? "'%s' is not a word of projections"
+                                 : "'%s' is a word of projections only",
+                      keys[w]);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
 /* What must be there, and what excludes each other. */
 static clattn_status check_words(uint64_t seen, char *reason, size_t reason_bytes)
 {
-    const uint64_t operations = seen & (WORD(W_FWD) | WORD(W_BWD));
+    const uint64_t operations = seen & (WORD(W_FWD) | WORD(W_BWD) | WORD(W_PROJ));
     const uint64_t dtypes = seen & DTYPE_WORDS, diagonals = seen & EXCLUSIVE_DIAGONAL;
-    const char *missing = !operations               ? "the operation, fwd or bwd,"
+    const char *missing = !operations               ? "the operation, fwd, bwd or proj,"
                           : !dtypes                 ? "a dtype, f32, f16 or bf16,"
                           : !(seen & WORD(W_SEQ_Q)) ? "qN"
                           : !(seen & WORD(W_DIM))   ? "dN"
@@ -375,7 +428,7 @@ static clattn_status check_words(uint64_t seen, char *reason, size_t reason_byte
         ca_reason(reason, reason_bytes, "causal= and diagonal= exclude each other");
         return CLATTN_INVALID_PROBLEM;
     }
-    return CLATTN_SUCCESS;
+    return check_operation(seen, reason, reason_bytes);
 }
 
 clattn_status clattn_problem_parse(const char *text, clattn_problem *problem, char *reason,
@@ -394,7 +447,7 @@ clattn_status clattn_problem_parse(const char *text, clattn_problem *problem, ch
     status = parse_pass(text, 0, problem, &seen, reason, reason_bytes);
     if (status == CLATTN_SUCCESS)
         status = check_words(seen, reason, reason_bytes);
-    if (status == CLATTN_SUCCESS && !(seen & WORD(W_SEQ_KV)))
+    if (status == CLATTN_SUCCESS && !(seen & (WORD(W_SEQ_KV) | WORD(W_PROJ))))
         problem->seq_kv = problem->seq_q;
     if (status == CLATTN_SUCCESS && seen & LAYOUT_WORDS)
         status = parse_pass(text, 1, problem, &seen, reason, reason_bytes);

@@ -13,6 +13,8 @@ static const char *const orders[] = {
     "bhsd", "bshd", "sbhd", "shbd", "hbsd", "hsbd", "bhds", "bdhs", "bsdh", "bdsh", "hbds", "hdbs",
     "hsdb", "hdsb", "sbdh", "sdbh", "shdb", "sdhb", "dbhs", "dbsh", "dhbs", "dhsb", "dsbh", "dshb"};
 
+static const clattn_layout zero_layout;
+
 struct writer {
     char *text;
     size_t bytes, length; /* length is what would have been written */
@@ -51,9 +53,7 @@ static void put_strides(struct writer *w, const clattn_layout *l)
 static void put_layout(struct writer *w, const char *name, const clattn_layout *layout,
                        const size_t sizes[4])
 {
-    static const clattn_layout zero;
-
-    if (memcmp(layout, &zero, sizeof zero) == 0)
+    if (memcmp(layout, &zero_layout, sizeof zero_layout) == 0)
         return;
     for (size_t n = 0; n < sizeof orders / sizeof *orders; n++) {
         clattn_layout packed;
@@ -106,15 +106,30 @@ static const char *name_at(const char *const *names, size_t count, int value)
     return value >= 0 && (size_t)value < count ? names[value] : "?";
 }
 
-static void print(struct writer *w, const clattn_problem *p)
+/* What comes after the sizes of a projection; a layout "oi" is the packed one of another order. */
+static void print_projection(struct writer *w, const clattn_problem *p)
 {
-    put(w, "%s %s b%zu h%zu", name_at(ca_operation_names, CA_OPERATION_NAMES, (int)p->operation),
-        name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->dtype), p->batch, p->heads);
-    if (p->kv_heads != p->heads)
-        put(w, "/%zu", p->kv_heads);
-    put(w, " q%zu k%zu d%zu", p->seq_q, p->seq_kv, p->dim_qk);
-    if (p->dim_v != p->dim_qk)
-        put(w, "/%zu", p->dim_v);
+    const size_t sizes[4] = {p->kv_heads, p->dim_qk, p->heads, p->dim_v};
+    clattn_layout io, oi;
+
+    put_layout(w, "x", &p->q, (size_t[]){p->batch, p->kv_heads, p->seq_q, p->dim_qk});
+    put_layout(w, "y", &p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v});
+    clattn_layout_packed("bhsd", sizes, &io);
+    clattn_layout_packed(CA_OUT_IN, sizes, &oi);
+    if (memcmp(&p->k, &zero_layout, sizeof io) != 0 && memcmp(&p->k, &io, sizeof io) != 0) {
+        put(w, " w=");
+        if (memcmp(&p->k, &oi, sizeof oi) == 0)
+            put(w, "oi");
+        else
+            put_strides(w, &p->k);
+    }
+    if (p->bias)
+        put(w, " bias=%s", name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->bias_dtype));
+    put(w, "%s", p->accumulate ? " accumulate" : "");
+}
+
+static void print_attention(struct writer *w, const clattn_problem *p)
+{
     put_layout(w, "q", &p->q, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk});
     put_layout(w, "k", &p->k, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk});
     put_layout(w, "v", &p->v, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v});
@@ -149,6 +164,26 @@ static void print(struct writer *w, const clattn_problem *p)
     put_layout(w, "dv", &p->dv, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v});
     put(w, "%s%s%s", p->dbias ? " dbias" : "", p->dslopes ? " dslopes" : "",
         p->dsinks ? " dsinks" : "");
+}
+
+static void print(struct writer *w, const clattn_problem *p)
+{
+    const int projection = p->operation == CLATTN_PROJECTION;
+
+    put(w, "%s %s b%zu h%zu", name_at(ca_operation_names, CA_OPERATION_NAMES, (int)p->operation),
+        name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->dtype), p->batch, p->heads);
+    if (p->kv_heads != p->heads)
+        put(w, "/%zu", p->kv_heads);
+    put(w, " q%zu", p->seq_q);
+    if (!projection)
+        put(w, " k%zu", p->seq_kv);
+    put(w, " d%zu", p->dim_qk);
+    if (p->dim_v != p->dim_qk)
+        put(w, "/%zu", p->dim_v);
+    if (projection)
+        print_projection(w, p);
+    else
+        print_attention(w, p);
 }
 
 clattn_status clattn_problem_print(const clattn_problem *problem, char *text, size_t text_bytes,

@@ -1,6 +1,6 @@
 #include "problem_words.h"
 
-const char *const ca_operation_names[CA_OPERATION_NAMES] = {"fwd", "bwd"};
+const char *const ca_operation_names[CA_OPERATION_NAMES] = {"fwd", "bwd", "proj"};
 const char *const ca_dtype_names[CA_DTYPE_NAMES] = {"f32", "f16", "bf16"};
 const char *const ca_scores_names[CA_SCORES_NAMES] = {"none", "raw", "softcap", "bias", "weights"};
 

@@ -4,7 +4,11 @@
 
 #include <clattn/problem.h>
 
-enum { CA_OPERATION_NAMES = 2, CA_DTYPE_NAMES = 3, CA_SCORES_NAMES = 5 };
+enum { CA_OPERATION_NAMES = 3, CA_DTYPE_NAMES = 3, CA_SCORES_NAMES = 5 };
+/* The order of w's axes (kv_heads, dim_qk, heads, dim_v), by the letters of clattn_layout_packed(),
+ * where it is transposed: "oi". */
+#define CA_OUT_IN "sdbh"
+
 extern const char *const ca_operation_names[CA_OPERATION_NAMES]; /* by clattn_operation */
 extern const char *const ca_dtype_names[CA_DTYPE_NAMES];         /* by clattn_dtype */
 extern const char *const ca_scores_names[CA_SCORES_NAMES];       /* by clattn_scores */

@@ -36,6 +36,11 @@ CLATTN_BEGIN
  * sides of a window (no wider than the keys). All else is normal: packed layouts, full bias and
  * mask, default scale, one kind of diagonal.
  *
+ * Of a projection are exact: operation, dtype, bias and its dtype, accumulate, and which axis of x, w
+ * and y has a stride of 1. Rounded are its rows (batch * seq_q), the terms of a sum (kv_heads *
+ * dim_qk), its columns (heads * dim_v), each from 1 to 65536, and dim_qk and dim_v, where strides keep
+ * heads apart.
+ *
  * @param problem  Not null; passes clattn_problem_check().
  * @param text     NULL if @p text_bytes is 0; else receives the class, always terminated.
  * @param needed   NULL, or receives the bytes needed, the terminating 0 included.

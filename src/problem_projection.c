@@ -1,0 +1,196 @@
+#include "problem_projection.h"
+#include "family.h"
+#include "layout.h"
+#include "log.h"
+#include "problem_class.h"
+#include "problem_words.h"
+
+#include <math.h>
+
+/* Rows, columns and terms of a sum in a representative. */
+enum { MOST_LENGTH = 65536 };
+
+void ca_projection_tensors(const clattn_problem *p, struct ca_tensor *tensors)
+{
+    const size_t bytes = ca_dtype_bytes(p->dtype);
+    const struct ca_tensor x = {"x", 1, 0, bytes, {p->batch, p->kv_heads, p->seq_q, p->dim_qk},
+                                p->q};
+    const struct ca_tensor w = {"w", 1, 0, bytes, {p->kv_heads, p->dim_qk, p->heads, p->dim_v},
+                                p->k};
+    const struct ca_tensor y = {"y", 1, 1, bytes, {p->batch, p->heads, p->seq_q, p->dim_v}, p->o};
+    const struct ca_tensor bias = {
+        "bias", p->bias, 0, ca_dtype_bytes(p->bias_dtype), {1, p->heads, 1, p->dim_v}, {{0}}};
+
+    for (size_t n = 0; n < CA_WORKSPACE; n++)
+        tensors[n] = (struct ca_tensor){.name = "a tensor of attention", .element_bytes = 1};
+    tensors[CA_Q] = x;
+    tensors[CA_K] = w;
+    tensors[CA_O] = y;
+    tensors[CA_BIAS] = bias;
+    for (size_t n = 0; n < CA_WORKSPACE; n++)
+        tensors[n].layout = ca_layout_explicit(&tensors[n].layout, tensors[n].sizes);
+}
+
+/* ---- the normal form ------------------------------------------------------------------------- */
+
+/* Whether an outer axis goes on where an inner one ends; then *step becomes that of both together. */
+static int goes_on(size_t outer, size_t outer_step, size_t inner, size_t *step)
+{
+    if (outer == 1)
+        return 1;
+    if (inner == 1) {
+        *step = outer_step;
+        return 1;
+    }
+    return outer_step == inner * *step;
+}
+
+/* Makes axis `outer` of two tensors part of axis `inner` if it goes on in both. steps: where each
+ * tensor has the step of the outer axis, and of the inner one. */
+static void merge(size_t *outer, size_t *inner, size_t *const steps[2][2])
+{
+    size_t merged[2] = {*steps[0][1], *steps[1][1]};
+
+    if (*outer > CA_MAX_SIZE / *inner)
+        return;
+    for (int n = 0; n < 2; n++)
+        if (!goes_on(*outer, *steps[n][0], *inner, &merged[n]))
+            return;
+    *inner *= *outer;
+    *outer = 1; /* whose steps stay: four of 0 would mean another layout */
+    for (int n = 0; n < 2; n++)
+        *steps[n][1] = merged[n];
+}
+
+clattn_problem ca_projection_normal(const clattn_problem *p)
+{
+    struct ca_tensor tensors[CA_WORKSPACE];
+    clattn_problem normal = *p;
+    size_t *const x = normal.q.stride, *const w = normal.k.stride, *const y = normal.o.stride;
+
+    ca_projection_tensors(p, tensors);
+    normal.q = tensors[CA_Q].layout;
+    normal.k = tensors[CA_K].layout;
+    normal.o = tensors[CA_O].layout;
+    if (ca_problem_empty(p))
+        return normal;
+    merge(&normal.batch, &normal.seq_q, (size_t *const[2][2]){{&x[0], &x[2]}, {&y[0], &y[2]}});
+    merge(&normal.kv_heads, &normal.dim_qk, (size_t *const[2][2]){{&x[1], &x[3]}, {&w[0], &w[1]}});
+    merge(&normal.heads, &normal.dim_v, (size_t *const[2][2]){{&w[2], &w[3]}, {&y[1], &y[3]}});
+    return normal;
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+clattn_status ca_projection_check(const clattn_problem *p, char *reason, size_t reason_bytes)
+{
+    const size_t *bias = p->bias_layout.stride;
+    const struct {
+        const char *name;
+        int given;
+    } options[] = {
+        {"scale", !isnan(p->scale)},
+        {"softcap", p->softcap != 0.0f},
+        {"causal", p->causal},
+        {"diagonal", p->diagonal != CLATTN_TOP_LEFT},
+        {"window", p->window_left != CLATTN_UNLIMITED || p->window_right != CLATTN_UNLIMITED},
+        {"mask", p->mask},
+        {"alibi", p->alibi},
+        {"sinks", p->sinks},
+        {"q_lengths", p->q_lengths},
+        {"kv_lengths", p->kv_lengths},
+        {"lse", p->lse},
+        {"scores", p->scores != CLATTN_SCORES_NONE},
+        {"dropout", p->dropout != 0.0f},
+        {"bias_layout, as its bias is packed", p->bias && (bias[0] | bias[1] | bias[2] | bias[3])},
+    };
+
+    for (size_t n = 0; n < sizeof options / sizeof *options; n++) {
+        if (options[n].given) {
+            ca_reason(reason, reason_bytes, "a projection has no %s", options[n].name);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    if (p->seq_kv != 1) {
+        ca_reason(reason, reason_bytes, "seq_kv is %zu but must be 1 for a projection", p->seq_kv);
+        return CLATTN_INVALID_PROBLEM;
+    }
+    if (p->kv_heads > CA_MAX_SIZE / p->dim_qk) {
+        ca_reason(reason, reason_bytes, "kv_heads * dim_qk is over %zu", CA_MAX_SIZE);
+        return CLATTN_INVALID_PROBLEM;
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* ---- the class ------------------------------------------------------------------------------- */
+
+/* Two axes that could not be merged, rounded so that the same is true of them: as many elements,
+ * inner ones that are about as long. */
+static void round_pair(size_t *outer, size_t *inner, int mergeable)
+{
+    const size_t all =
+        *outer > MOST_LENGTH / *inner ? MOST_LENGTH : ca_size_rounded(*outer * *inner, MOST_LENGTH);
+    const size_t rounded = ca_size_rounded(*inner, MOST_LENGTH);
+
+    *inner = *outer == 1 || mergeable || rounded > all ? all : rounded;
+    *outer = all / *inner;
+}
+
+/* The packed layout with gaps between all elements. */
+static clattn_layout spaced(const size_t sizes[4])
+{
+    clattn_layout layout;
+
+    clattn_layout_packed("bhsd", sizes, &layout);
+    for (int n = 0; n < 4; n++)
+        layout.stride[n] *= 2;
+    return layout;
+}
+
+/* The simplest layout with the same contiguous axis as a given one: the last, or the axis n with the
+ * last one's steps around it, or none. */
+static clattn_layout simple_layout(const clattn_layout *given, int n, const size_t sizes[4])
+{
+    clattn_layout layout = {{0}};
+
+    if (given->stride[3] == 1)
+        return layout;
+    if (n == 3 || given->stride[n] != 1)
+        return spaced(sizes);
+    size_t permuted[4] = {sizes[0], sizes[1], sizes[2], sizes[3]};
+    permuted[n] = sizes[n] > 1 ? sizes[n] : 2; /* else the last axis would be contiguous too */
+    clattn_layout_packed(n == 2 ? "bhds" : CA_OUT_IN, permuted, &layout);
+    return layout;
+}
+
+clattn_problem ca_projection_representative(const clattn_problem *p)
+{
+    const int x_turned = p->q.stride[3] != 1 && p->q.stride[2] == 1;
+    clattn_problem r;
+
+    clattn_problem_init(&r);
+    r.operation = CLATTN_PROJECTION;
+    r.dtype = p->dtype;
+    r.bias = p->bias != 0;
+    r.bias_dtype = p->bias ? p->bias_dtype : CLATTN_F32;
+    r.accumulate = p->accumulate != 0;
+    r.seq_q = p->batch > MOST_LENGTH ? MOST_LENGTH : p->batch;
+    r.seq_q =
+        ca_size_rounded(r.seq_q * (p->seq_q < MOST_LENGTH ? p->seq_q : MOST_LENGTH), MOST_LENGTH);
+    r.heads = p->heads;
+    r.dim_v = p->dim_v;
+    r.kv_heads = p->kv_heads;
+    r.dim_qk = p->dim_qk;
+    round_pair(&r.kv_heads, &r.dim_qk, r.seq_q == 1 || x_turned);
+    round_pair(&r.heads, &r.dim_v, r.seq_q == 1);
+    r.q = simple_layout(&p->q, 2, (size_t[]){1, r.kv_heads, r.seq_q, r.dim_qk});
+    r.k = simple_layout(&p->k, 1, (size_t[]){r.kv_heads, r.dim_qk, r.heads, r.dim_v});
+    r.o = simple_layout(&p->o, 3, (size_t[]){1, r.heads, r.seq_q, r.dim_v});
+    return r;
+}
+
+double ca_projection_flops(const clattn_problem *p)
+{
+    return 2.0 * (double)p->batch * (double)p->seq_q * (double)p->kv_heads * (double)p->dim_qk *
+           (double)p->heads * (double)p->dim_v;
+}
