@@ -66,7 +66,7 @@ def agree(name, got, want):
     assert got.shape == want.shape and worst <= 1e-12, f"{name}: {worst}"
 
 
-# ---- attention ------------------------------------------------------------------------------------
+# ---- attention -----------------------------------------------------------------------------------
 
 
 class Problem:
@@ -250,7 +250,7 @@ def attention(out, metadata, name, text, hidden_rows=None):
     write_safetensors(out / f"attention_{name}.safetensors", stored, metadata)
 
 
-# ---- layers ---------------------------------------------------------------------------------------
+# ---- layers --------------------------------------------------------------------------------------
 
 
 def layer_masks(g, sizes, mask, lengths):
@@ -343,15 +343,14 @@ def layer(out, metadata, name, model, heads, batch, seq_q, cross=None, bias=True
     write_safetensors(out / f"layer_{name}.safetensors", {n: stored[n] for n in order}, metadata)
 
 
-# ---- the cases ------------------------------------------------------------------------------------
+# ---- the cases -----------------------------------------------------------------------------------
 
 # All are f32. Many share dimensions and options on purpose: the tests compile a program once for
 # all of those. A list after the text is of queries that see no key.
 ATTENTION = [
     ("plain", "f32 b2 h2 q9 d8"),
-    ("cross", "f32 b2 h2 q5 k21 d8"),
-    ("blocks", "f32 h1 q53 k75 d8"),
-    ("one_query", "f32 b2 h2 q1 k33 d8"),
+    ("cross", "f32 b2 h2 q5 k15 d8"),
+    ("one_query", "f32 b2 h2 q1 k16 d8"),
     ("one_key", "f32 b2 h2 q11 k1 d8"),
     ("one_of_each", "f32 h2 q1 k1 d8"),
     ("scale", "f32 b2 h2 q9 k12 d8 scale=1.25"),
@@ -364,8 +363,8 @@ ATTENTION = [
     ("causal_more_queries", "f32 b2 h2 q14 k6 d8 causal=tl"),
     ("causal_bottom_right", "f32 b2 h2 q6 k14 d8 causal=br"),
     ("causal_bottom_right_hidden_rows", "f32 b2 h2 q14 k6 d8 causal=br"),
-    ("causal_cache", "f32 b2 h4/2 q5 k17 d8 causal=12"),
-    ("causal_blocks", "f32 h1 q53 k75 d8 causal=br"),
+    ("causal_cache", "f32 b2 h4/2 q5 k16 d8 causal=11"),
+    ("causal_blocks", "f32 h2/1 q53 k75 d8 causal=br"),
     ("mask_qk", "f32 b2 h2 q9 k12 d8 mask=qk", []),
     ("mask_bk", "f32 b3 h2 q6 k12 d8 mask=bk", []),
     ("mask_hq", "f32 b2 h3 q9 k7 d8 mask=hq", []),
@@ -376,22 +375,18 @@ ATTENTION = [
     ("bias_heads", "f32 b2 h3 q7 k9 d8 bias=f32:hqk"),
     ("bias_keys", "f32 b2 h2 q9 k12 d8 bias=f32:bk"),
     ("bias_queries", "f32 b2 h2 q9 k12 d8 bias=f32:hq"),
-    ("bias_blocks", "f32 h2/1 q50 k67 d8 bias=f32:qk"),
+    ("bias_one_value", "f32 b2 h2 q9 k12 d8 bias=f32:0.0.0.0"),
     ("bias_infinite", "f32 b2 h2 q9 k12 d8 bias=f32:qk", [2, 3]),
-    ("dim_1_softcap", "f32 b2 h3 q9 k20 d1 softcap=2.5"),
+    ("dim_1_softcap_bias", "f32 b2 h3 q9 k16 d1 softcap=2.5 bias=f32:bhqk"),
     ("dim_3_alibi", "f32 b2 h4 q9 k12 d3 causal=br alibi"),
-    ("dim_17_sinks", "f32 h4/2 q9 k12 d17 sinks"),
-    ("dim_33_window", "f32 h2 q13 k13 d33 window=4,2"),
-    ("dim_59", "f32 h2 q6 k7 d59"),
+    ("dim_17_sinks_window", "f32 h4/2 q14 k16 d17 diagonal=br window=5,3 sinks"),
+    ("dim_33_lengths", "f32 b3 h1 q8 k13 d33 qlen klen"),
+    ("dim_59_window", "f32 h2 q9 d59 window=4,2"),
     ("dim_80_causal", "f32 h1 q12 d80 causal=tl"),
-    ("dim_5_12_bias", "f32 b2 h2 q9 k12 d5/12 bias=f32:hqk"),
-    ("dim_24_7_mask", "f32 b2 h2/1 q7 k9 d24/7 mask=bqk", []),
-    ("softcap_bias", "f32 b2 h2 q9 k12 d8 softcap=1.5 bias=f32:bhqk"),
-    ("sinks_window", "f32 b2 h4/2 q12 k20 d8 causal=br window=5,* sinks"),
-    ("alibi_bias", "f32 b2 h2 q9 k12 d8 bias=f32:qk alibi"),
-    ("lengths", "f32 b3 h2 q8 k13 d8 qlen klen"),
+    ("dim_5_12_bias_alibi", "f32 b2 h2 q9 k12 d5/12 bias=f32:hqk alibi"),
+    ("dim_24_7_mask", "f32 b2 h4/2 q9 k12 d24/7 mask=bqk", []),
     ("lengths_causal", "f32 b3 h2 q8 k13 d8 causal=br qlen klen"),
-    ("everything", "f32 b3 h4/2 q12 k20 d8 softcap=4 causal=br window=9,* bias=f32:hqk alibi sinks "
+    ("everything", "f32 b3 h4/2 q12 k16 d8 softcap=4 causal=br window=9,* bias=f32:hqk alibi sinks "
      "qlen klen"),
 ]
 
