@@ -71,7 +71,8 @@ struct ca_family {
     int (*preference)(const clattn_problem *p, const clattn_device_info *dev);
 };
 
-extern const struct ca_family ca_unfused, ca_fused_lanes, ca_fused_tiles, ca_backward_lanes;
+extern const struct ca_family ca_unfused, ca_fused_lanes, ca_fused_tiles, ca_backward_lanes,
+    ca_projection_lanes;
 
 /* All families; NULL past the last. */
 const struct ca_family *ca_family_at(size_t index);
