@@ -152,13 +152,14 @@ clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
     return ca_enqueue(plan, queue, in_order, tensors, num_wait, wait, done);
 }
 
-static clattn_status check_operation(const clattn_plan *plan, clattn_operation operation)
+clattn_status ca_check_operation(const clattn_plan *plan, clattn_operation operation)
 {
+    static const char *const names[] = {"attention", "gradients", "a projection"};
+
     if (plan->problem.operation == operation)
         return CLATTN_SUCCESS;
-    return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
-                   "the plan computes '%s', not its %s", plan->problem_text,
-                   operation == CLATTN_FORWARD ? "forward direction" : "gradients");
+    return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT, "the plan computes '%s', not %s",
+                   plan->problem_text, names[operation]);
 }
 
 clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue queue,
@@ -172,7 +173,7 @@ clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue
     if (!t || t->struct_size != sizeof *t)
         return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
                        "tensors is null, or its struct_size is not that of this library");
-    const clattn_status status = check_operation(plan, CLATTN_FORWARD);
+    const clattn_status status = ca_check_operation(plan, CLATTN_FORWARD);
     if (status != CLATTN_SUCCESS)
         return status;
     const struct ca_tensors tensors = {
@@ -206,7 +207,7 @@ clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queu
     if (!t || t->struct_size != sizeof *t)
         return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
                        "tensors is null, or its struct_size is not that of this library");
-    const clattn_status status = check_operation(plan, CLATTN_BACKWARD);
+    const clattn_status status = ca_check_operation(plan, CLATTN_BACKWARD);
     if (status != CLATTN_SUCCESS)
         return status;
     const struct ca_tensors tensors = {

@@ -52,10 +52,12 @@ static clattn_status check_one(const clattn_context *owner, const struct ca_oper
     if (context != owner->cl)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s is a buffer of another OpenCL context",
                        name);
-    if (flags & (operand->written ? CL_MEM_READ_ONLY : CL_MEM_WRITE_ONLY))
-        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s is %s by kernels, but its buffer is %s",
-                       name, operand->written ? "written" : "read",
-                       operand->written ? "CL_MEM_READ_ONLY" : "CL_MEM_WRITE_ONLY");
+    if (operand->written && flags & CL_MEM_READ_ONLY)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT,
+                       "%s is written by kernels, but its buffer is CL_MEM_READ_ONLY", name);
+    if (operand->written != 1 && flags & CL_MEM_WRITE_ONLY)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT,
+                       "%s is read by kernels, but its buffer is CL_MEM_WRITE_ONLY", name);
     const size_t elements = bytes / operand->element_bytes;
     if (elements < operand->span || given->offset > elements - operand->span)
         return ca_fail(log, CLATTN_BUFFER_TOO_SMALL,

@@ -20,6 +20,9 @@ clattn_status ca_check_buffers(const clattn_context *context, const char *what,
                                const struct ca_operand *operands, const clattn_buffer *given,
                                size_t count);
 
+/* Whether the plan is one of this operation. */
+clattn_status ca_check_operation(const clattn_plan *plan, clattn_operation operation);
+
 /* Checks everything and enqueues. The public functions are this with other structs. */
 clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
                          const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,

@@ -1,31 +1,23 @@
+#include "host_call.h"
 #include "buffers.h"
 #include "layout.h"
 #include "plan.h"
 
 #include <stdint.h>
 
-/* A host tensor, its place on the device and what the plan knows of it. */
-struct transfer {
-    const void *input;
-    void *output; /* NULL for inputs */
-    cl_mem buffer;
-    size_t bytes;
-    int keeps; /* an output with gaps between its elements, which keep their values */
-};
-
-static const void *pointer_of(const struct transfer *transfer)
+static const void *pointer_of(const struct ca_transfer *transfer)
 {
     return transfer->output ? transfer->output : transfer->input;
 }
 
-static int overlap(const struct transfer *a, const struct transfer *b)
+static int overlap(const struct ca_transfer *a, const struct ca_transfer *b)
 {
     const uintptr_t at = (uintptr_t)pointer_of(a), other = (uintptr_t)pointer_of(b);
 
     return a->bytes > 0 && b->bytes > 0 && at < other + b->bytes && other < at + a->bytes;
 }
 
-static clattn_status check(const clattn_plan *plan, struct transfer transfers[CA_WORKSPACE])
+static clattn_status check(const clattn_plan *plan, struct ca_transfer transfers[CA_WORKSPACE])
 {
     const struct ca_log *log = &plan->context->log;
     struct ca_tensor tensors[CA_WORKSPACE];
@@ -45,7 +37,8 @@ static clattn_status check(const clattn_plan *plan, struct transfer transfers[CA
                            operand->name, plan->problem_text);
         transfers[n].bytes = operand->span * operand->element_bytes;
         transfers[n].keeps =
-            operand->written && operand->span != sizes[0] * sizes[1] * sizes[2] * sizes[3];
+            operand->written == CA_UPDATED ||
+            (operand->written && operand->span != sizes[0] * sizes[1] * sizes[2] * sizes[3]);
     }
     for (size_t w = 0; w < CA_WORKSPACE; w++)
         for (size_t n = 0; n < CA_WORKSPACE; n++)
@@ -55,11 +48,11 @@ static clattn_status check(const clattn_plan *plan, struct transfer transfers[CA
     return CLATTN_SUCCESS;
 }
 
-static clattn_status upload(const clattn_plan *plan, struct transfer transfers[CA_WORKSPACE],
+static clattn_status upload(const clattn_plan *plan, struct ca_transfer transfers[CA_WORKSPACE],
                             struct ca_tensors *device)
 {
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
-        struct transfer *t = &transfers[n];
+        struct ca_transfer *t = &transfers[n];
         const int copies = !t->output || t->keeps;
         cl_int err;
         if (t->bytes == 0)
@@ -80,10 +73,10 @@ static clattn_status upload(const clattn_plan *plan, struct transfer transfers[C
 }
 
 static clattn_status download(const clattn_plan *plan, cl_command_queue queue,
-                              const struct transfer transfers[CA_WORKSPACE])
+                              const struct ca_transfer transfers[CA_WORKSPACE])
 {
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
-        const struct transfer *t = &transfers[n];
+        const struct ca_transfer *t = &transfers[n];
         if (!t->buffer || !t->output)
             continue;
         const cl_int err =
@@ -95,7 +88,7 @@ static clattn_status download(const clattn_plan *plan, cl_command_queue queue,
     return CLATTN_SUCCESS;
 }
 
-static clattn_status compute(const clattn_plan *plan, struct transfer transfers[CA_WORKSPACE],
+static clattn_status compute(const clattn_plan *plan, struct ca_transfer transfers[CA_WORKSPACE],
                              struct ca_tensors device)
 {
     cl_int err;
@@ -117,10 +110,10 @@ static clattn_status compute(const clattn_plan *plan, struct transfer transfers[
     return status;
 }
 
-/* Makes the plan, and computes if it is that operation. */
-static clattn_status call(clattn_context *context, const clattn_problem *problem,
-                          const clattn_plan_options *options, clattn_operation operation,
-                          struct transfer transfers[CA_WORKSPACE], cl_ulong seed, cl_uint stream)
+clattn_status ca_host_call(clattn_context *context, const clattn_problem *problem,
+                           const clattn_plan_options *options, clattn_operation operation,
+                           struct ca_transfer transfers[CA_WORKSPACE], cl_ulong seed,
+                           cl_uint stream)
 {
     const struct ca_tensors device = {.seed = seed, .stream = stream};
     clattn_plan *plan;
@@ -148,7 +141,7 @@ clattn_status clattn_attention_forward_host(clattn_context *context, const clatt
     if (!t || t->struct_size != sizeof *t)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
                        "tensors is null or its struct_size is not that of this library");
-    struct transfer transfers[CA_WORKSPACE] = {
+    struct ca_transfer transfers[CA_WORKSPACE] = {
         [CA_Q] = {.input = t->q},
         [CA_K] = {.input = t->k},
         [CA_V] = {.input = t->v},
@@ -162,8 +155,8 @@ clattn_status clattn_attention_forward_host(clattn_context *context, const clatt
         [CA_LSE] = {.output = t->lse},
         [CA_SCORES] = {.output = t->scores},
     };
-    return call(context, problem, options, CLATTN_FORWARD, transfers, t->dropout_seed,
-                t->dropout_offset);
+    return ca_host_call(context, problem, options, CLATTN_FORWARD, transfers, t->dropout_seed,
+                        t->dropout_offset);
 }
 
 clattn_status clattn_attention_backward_host(clattn_context *context, const clattn_problem *problem,
@@ -175,7 +168,7 @@ clattn_status clattn_attention_backward_host(clattn_context *context, const clat
     if (!t || t->struct_size != sizeof *t)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
                        "tensors is null or its struct_size is not that of this library");
-    struct transfer transfers[CA_WORKSPACE] = {
+    struct ca_transfer transfers[CA_WORKSPACE] = {
         [CA_Q] = {.input = t->q},
         [CA_K] = {.input = t->k},
         [CA_V] = {.input = t->v},
@@ -195,6 +188,6 @@ clattn_status clattn_attention_backward_host(clattn_context *context, const clat
         [CA_DSLOPES] = {.output = t->dslopes},
         [CA_DSINKS] = {.output = t->dsinks},
     };
-    return call(context, problem, options, CLATTN_BACKWARD, transfers, t->dropout_seed,
-                t->dropout_offset);
+    return ca_host_call(context, problem, options, CLATTN_BACKWARD, transfers, t->dropout_seed,
+                        t->dropout_offset);
 }

@@ -21,7 +21,7 @@ struct ca_kernels {
 /* A tensor as the execution checks it. */
 struct ca_operand {
     const char *name;
-    int present, written;
+    int present, written; /* as in struct ca_tensor */
     size_t element_bytes;
     size_t span;  /* elements from first to last; 0 if there are none */
     int optional; /* may be null all the same */

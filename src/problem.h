@@ -7,11 +7,14 @@
 /* No size, window or offset exceeds this, so that sums of a few of them fit 64 bits. */
 #define CA_MAX_SIZE ((size_t)1 << 48)
 
+/* What is written, but read before. */
+enum { CA_UPDATED = 2 };
+
 /* One tensor of a problem as it lies in memory. */
 struct ca_tensor {
     const char *name;
     int present;
-    int written;
+    int written; /* 0, 1, or CA_UPDATED */
     size_t element_bytes;
     size_t sizes[4];
     clattn_layout layout; /* explicit strides */

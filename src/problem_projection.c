@@ -17,7 +17,7 @@ void ca_projection_tensors(const clattn_problem *p, struct ca_tensor *tensors)
                                 p->q};
     const struct ca_tensor w = {"w", 1, 0, bytes, {p->kv_heads, p->dim_qk, p->heads, p->dim_v},
                                 p->k};
-    const struct ca_tensor y = {"y", 1, 1, bytes, {p->batch, p->heads, p->seq_q, p->dim_v}, p->o};
+    const struct ca_tensor y = {"y", 1, p->accumulate ? CA_UPDATED : 1, bytes, {p->batch, p->heads, p->seq_q, p->dim_v}, p->o};
     const struct ca_tensor bias = {
         "bias", p->bias, 0, ca_dtype_bytes(p->bias_dtype), {1, p->heads, 1, p->dim_v}, {{0}}};
 

@@ -7,6 +7,7 @@
 #include <clattn/device.h>
 #include <clattn/plan.h>
 #include <clattn/problem.h>
+#include <clattn/projection.h>
 #include <clattn/status.h>
 #include <clattn/tuning.h>
 #include <clattn/version.h>
