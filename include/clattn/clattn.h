@@ -5,6 +5,7 @@
 #include <clattn/attention.h>
 #include <clattn/context.h>
 #include <clattn/device.h>
+#include <clattn/multihead.h>
 #include <clattn/plan.h>
 #include <clattn/problem.h>
 #include <clattn/projection.h>

@@ -64,7 +64,7 @@ typedef struct clattn_multihead {
     int seq_first;   /**< Not 0: x, context, values and y are (seq, batch, columns). */
     int training;    /**< Not 0: a forward execution keeps in the reserve what backward needs;
                           backward always reads it. */
-    clattn_weights_out weights; /**< Forward only. */
+    clattn_weights_out weights; /**< Forward only; before dropout. */
 } clattn_multihead;
 
 /**
@@ -99,7 +99,7 @@ CLATTN_API clattn_status clattn_multihead_check(const clattn_multihead *layer, c
  *     packed biases obias seqfirst training
  *     weights=heads|mean
  *
- * for example "layer fwd f32 b2 h12 q128 d64 causal=tl model=768 packed biases obias training".
+ * for example "layer fwd f32 b2 h12 q128 k128 d64 causal=tl model=768 packed biases obias training".
  *
  * @param layer     Not null; need not pass clattn_multihead_check().
  * @param text      NULL if @p text_bytes is 0; else receives the form, always terminated.
@@ -125,7 +125,7 @@ typedef struct clattn_multihead_plan clattn_multihead_plan;
 typedef struct clattn_multihead_info {
     size_t struct_size;     /**< Set by the caller to sizeof(clattn_multihead_info). */
     const char *layer;      /**< The layer's text form. */
-    const char *steps;      /**< A line for each plan inside: step, family, tunables, problem. */
+    const char *steps;      /**< A line for each plan inside: "step: family (tunables): problem". */
     size_t num_steps;       /**< Lines of steps. */
     size_t workspace_bytes; /**< 0 if none is needed. */
     size_t reserve_bytes;   /**< 0 unless training or backward. Equal for the two directions of a
@@ -192,7 +192,8 @@ typedef struct clattn_multihead_forward_tensors {
     clattn_buffer workspace; /**< As in clattn_forward. */
 } clattn_multihead_forward_tensors;
 
-/** The tensors of a layer's backward execution. Gradients that are not wanted may be NULL. */
+/** The tensors of a layer's backward execution. Gradients of inputs and parameters that are not wanted
+ *  may be NULL, and what leads to no other is not computed. */
 typedef struct clattn_multihead_backward_tensors {
     size_t struct_size;
     clattn_multihead_inputs in;             /**< Read: what forward read. */
@@ -202,7 +203,8 @@ typedef struct clattn_multihead_backward_tensors {
     clattn_buffer dx, dcontext, dvalues;    /**< Written, as x, context, values. With CLATTN_SELF dx
                                                  holds the gradient through q, k and v. */
     clattn_multihead_parameters gradients;  /**< Written, as the parameters. */
-    clattn_buffer dbias, dslopes, dsinks;   /**< Written; as in clattn_backward. */
+    clattn_buffer dbias, dslopes, dsinks;   /**< Written; as in clattn_backward: given if and only if
+                                                 the layer's attention has them. */
     clattn_buffer workspace;                /**< As in clattn_forward. */
 } clattn_multihead_backward_tensors;
 

@@ -1,0 +1,132 @@
+/* A multi-head layer as a list of steps, each a plan's problem and where its tensors lie.
+ *
+ * Between the steps q, k, v and o lie as rows of columns, head after head, in the order of x's rows:
+ * (batch, seq, heads, dim), or (seq, batch, heads, dim) if seq_first. So every projection is a plain
+ * matrix product over all rows at once, and attention finds its heads by strides. Where q, k and v are
+ * made of the same tensor with packed weights, one product makes them, side by side. */
+#ifndef CA_MULTIHEAD_H
+#define CA_MULTIHEAD_H
+
+#include "plan.h"
+#include <clattn/multihead.h>
+
+/* Where a tensor lies: with the caller, or in a room of the reserve, workspace or constants. */
+enum ca_place {
+    CA_NOWHERE,
+    CA_AT_X,
+    CA_AT_CONTEXT,
+    CA_AT_VALUES,
+    CA_AT_BIAS,
+    CA_AT_MASK,
+    CA_AT_SLOPES,
+    CA_AT_SINKS,
+    CA_AT_Q_LENGTHS,
+    CA_AT_KV_LENGTHS,
+    CA_AT_W_Q,
+    CA_AT_W_K,
+    CA_AT_W_V,
+    CA_AT_W_O,
+    CA_AT_B_Q,
+    CA_AT_B_K,
+    CA_AT_B_V,
+    CA_AT_B_O,
+    CA_AT_Y,
+    CA_AT_WEIGHTS,
+    CA_AT_DY, /* this and what follows: backward */
+    CA_AT_DX,
+    CA_AT_DCONTEXT,
+    CA_AT_DVALUES,
+    CA_AT_DW_Q,
+    CA_AT_DW_K,
+    CA_AT_DW_V,
+    CA_AT_DW_O,
+    CA_AT_DB_Q,
+    CA_AT_DB_K,
+    CA_AT_DB_V,
+    CA_AT_DB_O,
+    CA_AT_DBIAS,
+    CA_AT_DSLOPES,
+    CA_AT_DSINKS,
+    CA_AT_RESERVE,
+    CA_AT_WORKSPACE,
+    CA_NUM_LAYER_TENSORS,
+    CA_AT_Q = CA_NUM_LAYER_TENSORS, /* this and what follows: rooms */
+    CA_AT_K,
+    CA_AT_V,
+    CA_AT_O,
+    CA_AT_LSE,
+    CA_AT_SCORES, /* of all heads, for their mean */
+    CA_AT_DQ,
+    CA_AT_DK,
+    CA_AT_DV,
+    CA_AT_DO,
+    CA_AT_CONSTANTS, /* 1 and 0 in the layer's dtype, and at CA_MEAN_BYTES 1 / heads for each head */
+    CA_NUM_PLACES
+};
+#define CA_PLACE(place) (UINT64_C(1) << (place))
+
+enum { CA_MAX_STEPS = 16, CA_STEP_NAME = 24, CA_ROOM_ALIGN = 128, CA_MEAN_BYTES = 8 };
+
+/* The tensor of a step, offset elements behind the beginning of its place. */
+struct ca_located {
+    enum ca_place place;
+    size_t offset;
+};
+
+struct ca_step {
+    char name[CA_STEP_NAME];
+    clattn_problem problem;
+    struct ca_located at[CA_NUM_ARGUMENTS];
+};
+
+/* Bytes inside another place; none: the layer has no such tensor. */
+struct ca_room {
+    enum ca_place inside; /* CA_AT_RESERVE, CA_AT_WORKSPACE or, for the constants, CA_NOWHERE */
+    size_t offset, bytes;
+};
+
+struct ca_steps {
+    struct ca_step list[CA_MAX_STEPS];
+    size_t count;
+    struct ca_room rooms[CA_NUM_PLACES];
+    size_t reserve_bytes, workspace_bytes; /* of the rooms */
+};
+
+/* Columns of q, k and v together, in this order. */
+struct ca_columns {
+    size_t q, k, v, all;
+};
+struct ca_columns ca_layer_columns(const clattn_multihead *layer);
+
+/* Rows of x, and of what keys and values are made of. */
+size_t ca_layer_rows(const clattn_multihead *layer, int of_keys);
+
+/* The steps of a layer that passed every check but that of its steps. */
+void ca_layer_steps(const clattn_multihead *layer, struct ca_steps *steps);
+
+/* The caller's tensors of a layer that passed clattn_multihead_check(), by place. */
+void ca_layer_operands(const clattn_multihead *layer, const struct ca_steps *steps,
+                       struct ca_operand operands[CA_NUM_LAYER_TENSORS]);
+
+/* A step that is ready to be enqueued. */
+struct ca_ready_step {
+    struct ca_step step;
+    clattn_plan *plan;
+    uint64_t reads, writes; /* CA_PLACE()s */
+    unsigned after;         /* bit n: step n writes what this one reads */
+    size_t workspace;       /* offset of its own part, in bytes */
+};
+
+struct clattn_multihead_plan {
+    clattn_context *context;
+    clattn_multihead layer;
+    struct ca_operand operands[CA_NUM_LAYER_TENSORS];
+    struct ca_ready_step steps[CA_MAX_STEPS];
+    size_t num_steps;
+    struct ca_room rooms[CA_NUM_PLACES];
+    cl_mem constants; /* NULL: no step needs them */
+    size_t workspace_bytes, reserve_bytes;
+    char *layer_text, *steps_text;
+};
+
+#endif
