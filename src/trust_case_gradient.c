@@ -96,118 +96,7 @@ int ca_gradients_fill_lse(struct ca_trust_case *c, unsigned *state)
     return complete;
 }
 
-/* ---- pairs ---------------------------------------------------------------------------------- */
-
-/* A row with what all its pairs share. */
-struct row {
-    struct ca_trust_row scores;
-    double *d_o, *other; /* dim_v; the longer dim */
-    struct ca_bounded lse, delta;
-    int loaded;
-};
-
-static int open_row(const clattn_problem *p, struct row *row)
-{
-    const size_t dim = p->dim_qk > p->dim_v ? p->dim_qk : p->dim_v;
-
-    memset(row, 0, sizeof *row);
-    row->d_o = malloc(p->dim_v * sizeof(double));
-    row->other = malloc(dim * sizeof(double));
-    return ca_trust_row_open(p, &row->scores) && row->d_o && row->other;
-}
-
-static void close_row(struct row *row)
-{
-    ca_trust_row_close(&row->scores);
-    free(row->d_o);
-    free(row->other);
-}
-
-static void load(const struct ca_trust_case *c, enum ca_argument argument,
-                 const clattn_layout *layout, size_t b, size_t h, size_t s, size_t dim, double *to)
-{
-    ca_values_load(ca_trust_elements(c, argument), c->problem.dtype,
-                   ca_trust_position(layout, b, h, s, 0), layout->stride[3], dim, to);
-}
-
-static struct ca_bounded dot(const double *x, const double *y, size_t count)
-{
-    double sum = 0.0, magnitude = 0.0;
-
-    for (size_t d = 0; d < count; d++) {
-        sum += x[d] * y[d];
-        magnitude += fabs(x[d] * y[d]);
-    }
-    return (struct ca_bounded){sum, ca_trust_length_error(count) * magnitude + FLT_MIN};
-}
-
-/* Goes to a row; its vectors are read when the first pair is seen: hidden rows hold anything. */
-static void go_to(const struct ca_trust_case *c, size_t index, struct row *row)
-{
-    ca_trust_row_locate(c, index, &row->scores);
-    row->lse.value = ca_value_load(ca_trust_elements(c, CA_LSE), CLATTN_F32, index);
-    row->lse.bound = 2.0 * u * fabs(row->lse.value);
-    row->loaded = 0;
-}
-
-static void load_row(const struct ca_trust_case *c, struct row *row)
-{
-    const clattn_problem *p = &c->problem;
-    const struct ca_trust_row *at = &row->scores;
-
-    if (row->loaded)
-        return;
-    load(c, CA_Q, &p->q, at->b, at->h, at->i, p->dim_qk, row->scores.q);
-    load(c, CA_DO, &p->d_o, at->b, at->h, at->i, p->dim_v, row->d_o);
-    load(c, CA_O, &p->o, at->b, at->h, at->i, p->dim_v, row->other);
-    row->delta = dot(row->d_o, row->other, p->dim_v);
-    row->loaded = 1;
-}
-
-/* p after dropout and ds of a pair, ds before and after softcap's derivative. */
-struct pair {
-    struct ca_bounded p, raw, ds;
-};
-
-/* False if the row does not see key j. */
-static int look(const struct ca_trust_case *c, struct row *row, size_t j, struct pair *pair)
-{
-    const clattn_problem *p = &c->problem;
-    struct ca_bounded unused;
-
-    if (!ca_trust_row_sees(c, &row->scores, j))
-        return 0;
-    load_row(c, row);
-    const struct ca_bounded s = ca_trust_row_score(c, &row->scores, j, &unused);
-    if (s.value == -INFINITY)
-        return 0;
-    const double distance = s.value - row->lse.value;
-    const double loose = expm1(s.bound + row->lse.bound + (8.0 + 3.0 * fabs(distance)) * u);
-    const size_t head = row->scores.h / (p->heads / p->kv_heads);
-    load(c, CA_V, &p->v, row->scores.b, head, j, p->dim_v, row->other);
-    struct ca_bounded dp = dot(row->d_o, row->other, p->dim_v);
-    double factor = 1.0;
-    if (p->dropout > 0.0f) {
-        factor = ca_dropout_factor(p, CA_TRUST_SEED, CA_TRUST_STREAM, row->scores.b, row->scores.h,
-                                   row->scores.i, j);
-        dp.value *= factor;
-        dp.bound = factor * dp.bound + 4.0 * u * fabs(dp.value);
-    }
-    const double difference = dp.value - row->delta.value;
-    pair->p.value = exp(distance);
-    pair->p.bound = pair->p.value * loose + FLT_MIN;
-    pair->raw.value = pair->p.value * difference;
-    pair->raw.bound = pair->p.bound * fabs(difference) +
-                      pair->p.value * (dp.bound + row->delta.bound) +
-                      4.0 * u * pair->p.value * (fabs(dp.value) + fabs(row->delta.value)) + FLT_MIN;
-    pair->p.value *= factor;
-    pair->p.bound = factor * pair->p.bound + 4.0 * u * pair->p.value;
-    pair->ds.value = pair->raw.value * row->scores.slope;
-    pair->ds.bound = pair->raw.bound * row->scores.slope;
-    if (p->softcap > 0.0f) /* tanh is off by its argument's error and a few units */
-        pair->ds.bound += fabs(pair->raw.value) * (2.0 * s.bound / (double)p->softcap + 16.0 * u);
-    return 1;
-}
+/* ---- sums ----------------------------------------------------------------------------------- */
 
 /* sums[d] += weight * vector[d]; the bounds collect what the weights may be off by, and terms[] the
  * magnitudes, whose rounding comes last. */
@@ -236,20 +125,20 @@ static void finish(const clattn_problem *p, struct ca_bounded *sums, const doubl
 /* ---- sweeps --------------------------------------------------------------------------------- */
 
 /* dq and dbias of one row. */
-static void solve_row(const struct ca_trust_case *c, size_t index, struct row *row, double *terms,
-                      struct ca_bounded *dq, struct ca_bounded *dbias)
+static void solve_row(const struct ca_trust_case *c, size_t index, struct ca_pair_row *row,
+                      double *terms, struct ca_bounded *dq, struct ca_bounded *dbias)
 {
     const clattn_problem *p = &c->problem;
     size_t visible = 0;
-    struct pair pair;
+    struct ca_pair pair;
 
     memset(terms, 0, p->dim_qk * sizeof *terms);
-    go_to(c, index, row);
+    ca_pair_row_locate(c, index, row);
     for (size_t j = 0; j < p->seq_kv; j++) {
-        if (!look(c, row, j, &pair))
+        if (!ca_pair_look(c, row, j, &pair))
             continue;
         const size_t head = row->scores.h / (p->heads / p->kv_heads);
-        load(c, CA_K, &p->k, row->scores.b, head, j, p->dim_qk, row->other);
+        ca_pair_load(c, CA_K, &p->k, row->scores.b, head, j, p->dim_qk, row->other);
         add(dq, pair.ds, row->other, p->dim_qk, terms);
         if (dbias) {
             dbias[j] = pair.raw;
@@ -261,21 +150,21 @@ static void solve_row(const struct ca_trust_case *c, size_t index, struct row *r
 }
 
 /* dk and dv of one key. */
-static void solve_key(const struct ca_trust_case *c, size_t index, struct row *row, double *terms,
-                      struct ca_bounded *dk, struct ca_bounded *dv)
+static void solve_key(const struct ca_trust_case *c, size_t index, struct ca_pair_row *row,
+                      double *terms, struct ca_bounded *dk, struct ca_bounded *dv)
 {
     const clattn_problem *p = &c->problem;
     const size_t b = index / p->seq_kv / p->kv_heads, head = index / p->seq_kv % p->kv_heads;
     const size_t group = p->heads / p->kv_heads;
     double *terms_v = terms + p->dim_qk;
     size_t visible = 0;
-    struct pair pair;
+    struct ca_pair pair;
 
     memset(terms, 0, (p->dim_qk + p->dim_v) * sizeof *terms);
     for (size_t h = head * group; h < (head + 1) * group; h++)
         for (size_t i = 0; i < p->seq_q; i++) {
-            go_to(c, (b * p->heads + h) * p->seq_q + i, row);
-            if (!look(c, row, index % p->seq_kv, &pair))
+            ca_pair_row_locate(c, (b * p->heads + h) * p->seq_q + i, row);
+            if (!ca_pair_look(c, row, index % p->seq_kv, &pair))
                 continue;
             add(dk, pair.ds, row->scores.q, p->dim_qk, terms);
             add(dv, pair.p, row->d_o, p->dim_v, terms_v);
@@ -286,19 +175,19 @@ static void solve_key(const struct ca_trust_case *c, size_t index, struct row *r
 }
 
 /* dslopes and dsinks of all heads. */
-static void solve_sums(const struct ca_trust_case *c, struct row *row)
+static void solve_sums(const struct ca_trust_case *c, struct ca_pair_row *row)
 {
     const clattn_problem *p = &c->problem;
     const struct ca_gradients *g = c->gradients;
     const double rounding =
         2.0 * ca_trust_length_error(p->batch * p->seq_q * (g->dslopes ? p->seq_kv : 1));
-    struct pair pair;
+    struct ca_pair pair;
 
     for (size_t index = 0; index < p->batch * p->heads * p->seq_q; index++) {
         const size_t h = index / p->seq_q % p->heads;
-        go_to(c, index, row);
+        ca_pair_row_locate(c, index, row);
         for (size_t j = 0; g->dslopes && j < p->seq_kv; j++) {
-            if (!look(c, row, j, &pair))
+            if (!ca_pair_look(c, row, j, &pair))
                 continue;
             const double distance =
                 (double)((int64_t)j - (int64_t)row->scores.i - row->scores.diagonal);
@@ -309,7 +198,7 @@ static void solve_sums(const struct ca_trust_case *c, struct row *row)
         if (g->dsinks && row->lse.value != -INFINITY) {
             const double sink = ca_value_load(ca_trust_elements(c, CA_SINKS), CLATTN_F32, h);
             const double weight = exp(sink - row->lse.value);
-            load_row(c, row);
+            ca_pair_row_load(c, row);
             g->dsinks[h].value -= weight * row->delta.value;
             g->dsinks[h].bound +=
                 weight *
@@ -325,8 +214,8 @@ int ca_gradients_solve(struct ca_trust_case *c)
     const clattn_problem *p = &c->problem;
     const struct ca_gradients *g = c->gradients;
     double *terms = malloc((p->dim_qk + p->dim_v) * sizeof *terms);
-    struct row row;
-    const int complete = open_row(p, &row) && terms;
+    struct ca_pair_row row;
+    const int complete = ca_pair_row_open(p, &row) && terms;
 
     for (size_t n = 0; complete && n < c->num_rows; n++)
         solve_row(c, c->rows[n], &row, terms, g->dq + n * p->dim_qk,
@@ -335,7 +224,7 @@ int ca_gradients_solve(struct ca_trust_case *c)
         solve_key(c, g->keys[n], &row, terms, g->dk + n * p->dim_qk, g->dv + n * p->dim_v);
     if (complete && (g->dslopes || g->dsinks))
         solve_sums(c, &row);
-    close_row(&row);
+    ca_pair_row_close(&row);
     free(terms);
     return complete;
 }

@@ -44,4 +44,37 @@ int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *
 struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_trust_row *row,
                                      size_t j, struct ca_bounded *shown);
 
+/* ---- pairs, backward (src/trust_case_pair.c) -------------------------------------------------- */
+
+/* A row with what all its pairs share. */
+struct ca_pair_row {
+    struct ca_trust_row scores;
+    double *d_o, *other; /* dim_v; the longer dim */
+    struct ca_bounded lse, delta;
+    int loaded;
+};
+
+/* p after dropout and ds of a pair, ds before and after softcap's derivative. */
+struct ca_pair {
+    struct ca_bounded p, raw, ds;
+};
+
+/* 0 without memory; to be closed in any case. */
+int ca_pair_row_open(const clattn_problem *p, struct ca_pair_row *row);
+void ca_pair_row_close(struct ca_pair_row *row);
+
+/* Goes to row `index`; its vectors are read when its first pair is seen, or by load: hidden rows hold
+ * anything. */
+void ca_pair_row_locate(const struct ca_trust_case *c, size_t index, struct ca_pair_row *row);
+void ca_pair_row_load(const struct ca_trust_case *c, struct ca_pair_row *row);
+
+/* False if the row does not see key j. */
+int ca_pair_look(const struct ca_trust_case *c, struct ca_pair_row *row, size_t j,
+                 struct ca_pair *pair);
+
+/* count numbers of a row of a tensor. */
+void ca_pair_load(const struct ca_trust_case *c, enum ca_argument argument,
+                  const clattn_layout *layout, size_t b, size_t h, size_t s, size_t count,
+                  double *to);
+
 #endif
