@@ -383,6 +383,7 @@ int main(void)
     static const struct peer_library library = {
         .name = "CLBlast",
         .on = "device",
+        .operations = 1u << CLATTN_FORWARD,
         .hello = hello,
         .open = open_problem,
         .build = build,

@@ -5,22 +5,24 @@
 #include "problem_data.h"
 
 struct host_set {
-    void *q, *k, *v, *o; /* Owned. */
+    void *q, *k, *v, *o; /* Owned, as all. */
+    void *d_o, *lse;     /* NULL unless backward, which reads o. */
+    void *result[3];     /* O, which is the one above, or dq, dk and dv; NULL after the last. */
 };
 
 struct host_sets {
     struct host_set *set; /* Owned. */
     size_t count;
-    size_t o_bytes;
+    size_t result_bytes[3];
 };
 
 /* On failure what was made is for host_sets_free() to release. */
 bool host_sets_make(struct host_sets *sets, const struct problem_data *data, size_t copies,
                     struct message *why);
 
-/* Fills the first one's outputs with NaN, and copies them. */
+/* Fills the first one's results with NaN, and copies them, one after the other. */
 void host_sets_poison(const struct host_sets *sets);
-void host_sets_read(const struct host_sets *sets, void *o);
+void host_sets_read(const struct host_sets *sets, void *results);
 
 /* Allowed on one that is all zeros. */
 void host_sets_free(struct host_sets *sets);

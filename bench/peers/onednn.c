@@ -313,6 +313,7 @@ int main(void)
     static const struct peer_library library = {
         .name = "oneDNN",
         .on = "cpu",
+        .operations = 1u << CLATTN_FORWARD,
         .hello = hello,
         .open = open_problem,
         .build = build,

@@ -1,9 +1,7 @@
-/* clattn-peer-openblas: GEMM, softmax, GEMM on the host's CPU, the products by OpenBLAS. */
-#include "host_sets.h"
+/* clattn-peer-openblas: GEMM, softmax, GEMM, and their gradients, on the host's CPU, the products by OpenBLAS. */
+#include "openblas.h"
 #include "peer_main.h"
-#include "pool.h"
 #include "softmax_rows.h"
-#include "steps.h"
 
 #include <cblas.h>
 #include <limits.h>
@@ -21,28 +19,6 @@ enum {
     SHARED_SCORES = 4 * 1024 * 1024 /* Where all threads share one product. */
 };
 
-/* A way to share out the work, the fastest of which is found by trying. */
-struct way {
-    const char *name;
-    bool blas_threads; /* A product is OpenBLAS's threads' affair, else each thread has its own. */
-    bool by_vectors;   /* Each row by GEMV. */
-    struct steps steps;
-};
-
-enum { MOST_WAYS = 3 };
-
-struct openblas {
-    struct pool *pool;
-    unsigned threads;
-    const struct problem_data *data;
-    struct host_sets sets;
-    struct way ways[MOST_WAYS];
-    size_t num_ways;
-    const struct way *way;
-    float **scratch; /* For each thread: scores, and a factor for each row. */
-    size_t scores;   /* Of them. */
-};
-
 static bool hello(void *self, const char *device, unsigned threads, struct peer_greeting *greeting,
                   struct message *why)
 {
@@ -53,7 +29,7 @@ static bool hello(void *self, const char *device, unsigned threads, struct peer_
     if (sscanf(openblas_get_config(), "OpenBLAS %d.%d.%d", &major, &minor, &patch) == 3)
         snprintf(greeting->version, sizeof greeting->version, "%d.%d.%d", major, minor, patch);
     snprintf(greeting->method, sizeof greeting->method,
-             "cblas_sgemm or sgemv (%s kernels), a C softmax%s, cblas_sgemm or sgemv",
+             "cblas_sgemm or sgemv (%s kernels), and between them a C softmax%s, or its derivative",
              openblas_get_corename(), CLATTN_PEER_NATIVE ? " for this processor" : "");
     c->threads = threads;
     c->pool = pool_open(threads, why);
@@ -124,8 +100,8 @@ static void multiply_values(const struct openblas *c, const struct step *step,
     }
 }
 
-static float weigh_row(const struct problem_data *data, const struct step *step, float *scores,
-                       size_t row)
+struct softmax_row openblas_row(const struct problem_data *data, const struct step *step,
+                                float *scores, size_t row)
 {
     const clattn_problem *p = &data->problem;
     const struct row_place at = step_row(step, p, 0, row);
@@ -135,16 +111,23 @@ static float weigh_row(const struct problem_data *data, const struct step *step,
     size_t first, end;
 
     problem_data_visible(data, at.batch, at.i, &first, &end);
-    const struct softmax_row softmax = {.scores = scores + row * step->stride,
-                                        .keys = step->keys,
-                                        .first = first > step->key ? first - step->key : 0,
-                                        .end = end > step->key ? end - step->key : 0,
-                                        .softcap = p->softcap,
-                                        .addend = addend != NULL ? addend + step->key : NULL,
-                                        .slope = p->alibi ? data->slopes[at.head] : 0.0f,
-                                        .distance = (float)distance,
-                                        .has_sink = p->sinks,
-                                        .sink = p->sinks ? data->sinks[at.head] : 0.0f};
+    return (struct softmax_row){.scores = scores + row * step->stride,
+                                .keys = step->keys,
+                                .first = first > step->key ? first - step->key : 0,
+                                .end = end > step->key ? end - step->key : 0,
+                                .softcap = p->softcap,
+                                .addend = addend != NULL ? addend + step->key : NULL,
+                                .slope = p->alibi ? data->slopes[at.head] : 0.0f,
+                                .distance = (float)distance,
+                                .has_sink = p->sinks,
+                                .sink = p->sinks ? data->sinks[at.head] : 0.0f};
+}
+
+static float weigh_row(const struct problem_data *data, const struct step *step, float *scores,
+                       size_t row)
+{
+    const struct softmax_row softmax = openblas_row(data, step, scores, row);
+
     return softmax_row(&softmax);
 }
 
@@ -179,15 +162,13 @@ static void do_step(void *argument, size_t index, unsigned worker)
         divide_row(&x, r);
 }
 
-enum { ROWS_AT_ONCE = 16 };
-
 static void do_rows(void *argument, size_t index, unsigned worker)
 {
     const struct work *work = argument;
-    const size_t from = index * ROWS_AT_ONCE;
+    const size_t from = index * OPENBLAS_ROWS_AT_ONCE;
 
     (void)worker;
-    for (size_t r = from; r < from + ROWS_AT_ONCE && r < work->step->rows; r++)
+    for (size_t r = from; r < from + OPENBLAS_ROWS_AT_ONCE && r < work->step->rows; r++)
         work->x.factors[r] = weigh_row(work->c->data, work->step, work->x.s, r);
 }
 
@@ -198,6 +179,10 @@ static bool compute(void *self, size_t set, struct message *why)
     const struct steps *steps = &c->way->steps;
 
     (void)why; /* Nothing fails. */
+    if (c->data->problem.operation == CLATTN_BACKWARD) {
+        openblas_backward(c, work.set);
+        return true;
+    }
     if (!c->way->blas_threads) {
         pool_run(c->pool, do_step, &work, steps->count);
         return true;
@@ -206,7 +191,8 @@ static bool compute(void *self, size_t set, struct message *why)
         work.step = &steps->step[n];
         work.x = operands_of(c, work.set, work.step, 0);
         multiply_keys(c, work.step, &work.x);
-        pool_run(c->pool, do_rows, &work, (work.step->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE);
+        pool_run(c->pool, do_rows, &work,
+                 (work.step->rows + OPENBLAS_ROWS_AT_ONCE - 1) / OPENBLAS_ROWS_AT_ONCE);
         multiply_values(c, work.step, &work.x);
         for (size_t r = 0; r < work.step->rows; r++)
             divide_row(&work.x, r);
@@ -247,7 +233,7 @@ static bool make_ways(struct openblas *c, struct message *why)
         !add_way(c, (struct way){.name = "all threads in each product", .blas_threads = true},
                  &shared, why))
         return false;
-    return slice > MOST_ROWS_WORTH_GEMV ||
+    return slice > MOST_ROWS_WORTH_GEMV || p->operation == CLATTN_BACKWARD ||
            add_way(c, (struct way){.name = "each thread its own GEMVs", .by_vectors = true}, &own,
                    why);
 }
@@ -276,8 +262,9 @@ static enum peer_status open_problem(void *self, const struct problem_data *data
     }
     if (!host_sets_make(&c->sets, data, copies, why) || !make_ways(c, why))
         return PEER_FAILED;
+    const size_t more = p->operation == CLATTN_BACKWARD ? c->scores : p->heads * p->seq_q;
     for (unsigned n = 0; n < c->threads; n++) {
-        c->scratch[n] = host_allocate((c->scores + p->heads * p->seq_q) * sizeof(float));
+        c->scratch[n] = host_allocate((c->scores + more) * sizeof(float));
         if (c->scratch[n] == NULL) {
             message_set(why, "no memory for the scores of %u threads", c->threads);
             return PEER_FAILED;
@@ -353,6 +340,7 @@ int main(void)
     static const struct peer_library library = {
         .name = "OpenBLAS",
         .on = "cpu",
+        .operations = 1u << CLATTN_FORWARD | 1u << CLATTN_BACKWARD,
         .hello = hello,
         .open = open_problem,
         .build = build,

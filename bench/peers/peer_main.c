@@ -67,6 +67,17 @@ bool peer_main_time(bool (*compute)(void *self, size_t set, struct message *why)
 
 /* ---- requests --------------------------------------------------------------------------------- */
 
+static json_t *list_operations(unsigned operations)
+{
+    static const char *const names[] = {[CLATTN_FORWARD] = "fwd", [CLATTN_BACKWARD] = "bwd"};
+    json_t *list = json_array();
+
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        if ((operations >> n & 1u) != 0)
+            json_array_append_new(list, json_string(names[n]));
+    return list;
+}
+
 static json_t *hello(struct peer *peer, const json_t *request)
 {
     const char *device = json_string_value(json_object_get(request, "device"));
@@ -82,8 +93,9 @@ static json_t *hello(struct peer *peer, const json_t *request)
     if (!library->hello(peer->self, device, (unsigned)threads, &greeting, &why))
         return refusal(&why, false);
     peer->greeted = true;
-    return json_pack("{s:b, s:s, s:s, s:s, s:s}", "ok", 1, "name", library->name, "version",
-                     greeting.version, "on", library->on, "method", greeting.method);
+    return json_pack("{s:b, s:s, s:s, s:s, s:s, s:o}", "ok", 1, "name", library->name, "version",
+                     greeting.version, "on", library->on, "method", greeting.method, "operations",
+                     list_operations(library->operations));
 }
 
 static enum peer_status open_library(struct peer *peer, double *first_seconds,
@@ -119,6 +131,11 @@ static json_t *open_problem(struct peer *peer, const json_t *request)
         return misuse("open needs a problem, its data and 1 to 64 copies");
     if (!problem_data_read(&peer->data, problem, path, &why))
         return refusal(&why, false);
+    if ((peer->library->operations >> peer->data.problem.operation & 1u) == 0) {
+        problem_data_free(&peer->data);
+        message_set(&why, "it does not compute this operation");
+        return refusal(&why, true);
+    }
     peer->open = true;
     peer->copies = (size_t)copies;
     peer->turn = 0;
@@ -203,12 +220,12 @@ static json_t *write_result(struct peer *peer, const json_t *request)
         return misuse("result needs a path");
     if (!peer->open)
         return misuse("no problem is open");
-    void *o = malloc(peer->data.o_bytes);
-    bool ok = o != NULL || message_set(&why, "no memory for the result");
+    void *results = malloc(peer->data.result_bytes);
+    bool ok = results != NULL || message_set(&why, "no memory for the result");
     ok = ok && library->poison(peer->self, &why) && library->compute(peer->self, 0, &why) &&
-         library->read_output(peer->self, o, &why) &&
-         write_whole(path, o, peer->data.o_bytes, &why);
-    free(o);
+         library->read_output(peer->self, results, &why) &&
+         write_whole(path, results, peer->data.result_bytes, &why);
+    free(results);
     return ok ? json_pack("{s:b}", "ok", 1) : refusal(&why, false);
 }
 

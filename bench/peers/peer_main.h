@@ -25,7 +25,8 @@ enum peer_status {
 /* Functions that fail say why in one sentence. `self` is the library's own state. */
 struct peer_library {
     const char *name;
-    const char *on; /* "device" or "cpu". */
+    const char *on;      /* "device" or "cpu". */
+    unsigned operations; /* A bit for each clattn_operation that it computes. */
 
     bool (*hello)(void *self, const char *device, unsigned threads, struct peer_greeting *greeting,
                   struct message *why);
@@ -46,9 +47,9 @@ struct peer_library {
     /* Computes for about `busy` seconds by the device's clock. NULL: the host's clock is right. */
     bool (*sample)(void *self, double busy, struct peer_sample *sample, struct message *why);
 
-    /* Fills the first set's outputs with NaN, and reads them. */
+    /* Fills the first set's results with NaN, and reads them, one after the other. */
     bool (*poison)(void *self, struct message *why);
-    bool (*read_output)(void *self, void *o, struct message *why);
+    bool (*read_output)(void *self, void *results, struct message *why);
 
     void (*close)(void *self);
 };

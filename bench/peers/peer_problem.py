@@ -34,6 +34,7 @@ def widened(values):
 class Problem:
     """What is to be computed, with all masks merged into one and all that is added into another.
 
+    operation    "fwd" or "bwd", which has o, lse and do besides
     visible      None, or booleans of rank 4 with 1 where they broadcast
     band         (low, high) if visible says low <= key - query <= high and nothing else
     added        None, or float32 values likewise: the bias and ALiBi
@@ -41,6 +42,7 @@ class Problem:
     """
 
     def __init__(self, fields, tensors):
+        self.operation = need(fields, "operation", str)
         for name in "batch heads kv_heads seq_q seq_kv dim_qk dim_v".split():
             setattr(self, name, need(fields, name, int))
         for name in "scale softcap".split():
@@ -52,6 +54,9 @@ class Problem:
         wanted = {"q": (self.batch, self.heads, self.seq_q, self.dim_qk),
                   "k": (self.batch, self.kv_heads, self.seq_kv, self.dim_qk),
                   "v": (self.batch, self.kv_heads, self.seq_kv, self.dim_v)}
+        if self.operation == "bwd":
+            self.o, self.lse, self.do = (tensors[name] for name in ("o", "lse", "do"))
+            wanted.update({"o": self.shape, "do": self.shape, "lse": self.shape[:3]})
         for name, shape in wanted.items():
             if tensors[name].shape != shape:
                 raise Refusal(f"The data's {name} is {tensors[name].shape}, not {shape}.")
@@ -113,32 +118,48 @@ class Problem:
         return masked if self.hidden_rows is None else np.where(self.hidden_rows, 0, masked)
 
     def is_right(self, o):
-        """Whether three rows of o, as float32, are near the formula: enough to choose a way by."""
+        """Whether three rows of o, or of dq, as float32, are near the formula: enough to choose a
+        way by."""
         for b, h, i in ((0, 0, 0), (0, self.heads - 1, self.seq_q - 1),
                         (self.batch - 1, self.heads // 2, self.seq_q // 2)):
-            want = self.row(b, h, i)
+            want = self.row(b, h, i) if self.operation == "fwd" else self.row_gradient(b, h, i)
             error = np.abs(o[b, h, i] - want).max()
             if not error <= 0.05 * np.abs(want).max() + 1e-6:
                 return False
         return True
 
-    def row(self, b, h, i):
-        """One row of the result by the formula in clattn/problem.h, in double precision."""
+    def weights(self, b, h, i):
+        """One row of weights by the formula in clattn/problem.h, in double precision, which keys
+        have any, and the derivative of softcap."""
         def of(values):
             shape = (self.batch, self.heads, self.seq_q, self.seq_kv)
             return np.broadcast_to(values, shape)[b, h, i]
 
         head = h // self.group
         scores = widened(self.k[b, head]).astype("f8") @ widened(self.q[b, h, i]) * self.scale
+        slope = np.ones(self.seq_kv)
         if self.softcap:
-            scores = self.softcap * np.tanh(scores / self.softcap)
+            tanh = np.tanh(scores / self.softcap)
+            scores, slope = self.softcap * tanh, 1 - tanh * tanh
         if self.added is not None:
             scores = scores + of(self.added)
         seen = np.ones(self.seq_kv, bool) if self.visible is None else of(self.visible)
         if not seen.any():
-            return np.zeros(self.dim_v)
+            return np.zeros(0), seen, slope[seen]
         sink = -np.inf if self.sinks is None else float(self.sinks[h])
         top = max(scores[seen].max(), sink)
         weights = np.exp(scores[seen] - top)
-        total = weights.sum() + math.exp(sink - top)
-        return weights @ widened(self.v[b, head])[seen] / total
+        return weights / (weights.sum() + math.exp(sink - top)), seen, slope[seen]
+
+    def row(self, b, h, i):
+        """One row of o."""
+        weights, seen, _ = self.weights(b, h, i)
+        return weights @ widened(self.v[b, h // self.group])[seen]
+
+    def row_gradient(self, b, h, i):
+        """One row of dq."""
+        weights, seen, slope = self.weights(b, h, i)
+        do, head = widened(self.do[b, h, i]).astype("f8"), h // self.group
+        by_weight = widened(self.v[b, head])[seen] @ do
+        by_score = weights * (by_weight - weights @ by_weight) * slope
+        return self.scale * by_score @ widened(self.k[b, head])[seen]

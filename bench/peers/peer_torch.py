@@ -1,4 +1,5 @@
 """PyTorch's attention."""
+import contextlib
 import functools
 import os
 import sys
@@ -6,7 +7,7 @@ import tempfile
 
 import numpy as np
 from peer_problem import FAR
-from peer_refusal import Refusal, Unsupported, package
+from peer_refusal import Refusal, Unsupported, need, package
 from peer_ways import CLOCK, Peer
 
 SMALL_SCORES = 1 << 28  # Bytes up to which an eager computation is tried beside a fused one.
@@ -17,6 +18,7 @@ class Torch(Peer):
     by matrix products and a softmax."""
     name, packages = "PyTorch", "torch"
     method = "scaled_dot_product_attention, flex_attention or matmul and softmax: the fastest"
+    operations = ["fwd", "bwd"]
 
     def __init__(self, threads, device_type, device_name):
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # No workers beside.
@@ -52,9 +54,26 @@ class Torch(Peer):
         return torch.tensor(values).to(self.device)
 
     def tensors(self):
-        return [self.on_device(getattr(self.problem, name)) for name in "qkv"]
+        """Q, k and v; for backward do as well, which autograd starts from."""
+        qkv = [self.on_device(getattr(self.problem, name)) for name in "qkv"]
+        if not self.backward:
+            return qkv
+        return [values.requires_grad_() for values in qkv] + [self.on_device(self.problem.do)]
 
     def ways(self, tensors):
+        ways = self.forward_ways(tensors[:3])
+        if not self.backward:
+            return ways
+        return [(f"autograd of {name}", functools.partial(self.gradients, prepare), last_resort)
+                for name, prepare, last_resort in ways]
+
+    def gradients(self, prepare, tensors):
+        """Backward alone: what forward leaves is kept, so that it can be used again."""
+        qkv, do = tensors[:3], tensors[3]
+        o = prepare(qkv)()
+        return lambda: self.torch.autograd.grad(o, qkv, do, retain_graph=True)
+
+    def forward_ways(self, tensors):
         problem = self.problem
         ways = []
         scores = 4 * problem.batch * problem.heads * problem.seq_q * problem.seq_kv
@@ -129,7 +148,11 @@ class Torch(Peer):
     def zeroed(self, compute):
         """With zeros for the queries that see no key, where there are any."""
         hidden = self.on_device(self.problem.hidden_rows)
-        return compute if hidden is None else lambda: compute().masked_fill_(hidden, 0)
+        if hidden is None:
+            return compute
+        if self.backward:  # Which may need what was there before.
+            return lambda: compute().masked_fill(hidden, 0)
+        return lambda: compute().masked_fill_(hidden, 0)
 
     def sdpa(self, causal, by, pad, tensors):
         problem = self.problem
@@ -151,7 +174,8 @@ class Torch(Peer):
             scores = torch.matmul(q.view(grouped), k.transpose(2, 3)).view(q.shape[:3] + (-1,))
             scores *= problem.scale
             if problem.softcap:
-                scores = scores.div_(problem.softcap).tanh_().mul_(problem.softcap)
+                scores = scores.div_(problem.softcap).tanh_()  # Which backward reads.
+                scores = scores * problem.softcap if self.backward else scores.mul_(problem.softcap)
             if mask is not None:
                 scores = scores + mask
             if sinks is not None:
@@ -212,8 +236,12 @@ class Torch(Peer):
             "score_mod": score_mod, "block_mask": block_mask, "scale": problem.scale,
             "enable_gqa": problem.group > 1}
 
+    def mode(self):
+        return contextlib.nullcontext() if self.backward else self.torch.inference_mode()
+
     def open(self, request):
-        with self.torch.inference_mode():
+        self.backward = need(request, "fields", dict).get("operation") == "bwd"
+        with self.mode():
             return super().open(request)
 
     def finish(self):
@@ -221,7 +249,7 @@ class Torch(Peer):
             self.torch.cuda.synchronize(self.device)
 
     def sample(self, busy):
-        with self.torch.inference_mode():
+        with self.mode():
             return super().sample(busy) if self.device == "cpu" else self.sample_on_gpu(busy)
 
     def sample_on_gpu(self, busy):
@@ -237,11 +265,15 @@ class Torch(Peer):
         return [a.elapsed_time(b) / 1e3 for a, b in zip(marks, marks[1:])], host
 
     def result(self):
-        with self.torch.inference_mode():
+        with self.mode():
             return super().result()
 
-    def raw(self, o):
-        return o.contiguous().view(self.torch.uint8).cpu().numpy()
+    def raw(self, results):
+        """Of o, or dq, dk and dv, one after the other."""
+        tensors = results if self.backward else [results]
+        return np.concatenate([t.detach().contiguous().view(self.torch.uint8).cpu().numpy().ravel()
+                               for t in tensors])
 
-    def to_numpy(self, o):
-        return o.float().cpu().numpy()
+    def to_numpy(self, results):
+        """O, or dq."""
+        return (results[0] if self.backward else results).detach().float().cpu().numpy()

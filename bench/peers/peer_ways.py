@@ -13,6 +13,7 @@ class Peer:
     """One library and the problem that is open. What it knows are `ways`: a name, a function that
     takes a set of tensors and gives a function without arguments, which computes, and whether it
     is worth a trial only if nothing else worked."""
+    operations = ["fwd"]
 
     def __init__(self):
         self.close()
@@ -25,6 +26,8 @@ class Peer:
         copies = need(request, "copies", int)
         tensors = read_safetensors(need(request, "data", str))
         self.problem = Problem(need(request, "fields", dict), tensors)
+        if self.problem.operation not in self.operations:
+            raise Unsupported(f"It does not compute '{self.problem.operation}'.")
         name, prepare, compute, first, self.seconds = self.fastest()
         self.computations = [compute] + [prepare(self.tensors()) for _ in range(1, copies)]
         return {"first_seconds": first, "configuration": name}

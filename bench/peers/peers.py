@@ -60,7 +60,8 @@ class Conversation:
         self.peer = getattr(importlib.import_module(module), kind)(
             max(1, need(request, "threads", int)), request.get("device_type", "cpu"),
             request.get("device_name", ""))
-        return {key: getattr(self.peer, key) for key in ("name", "version", "on", "method")}
+        return {key: getattr(self.peer, key)
+                for key in ("name", "version", "on", "method", "operations")}
 
     def open(self, request):
         try:

@@ -40,11 +40,11 @@ static bool find_packed(const struct problem_data *data, const char *name, size_
     return true;
 }
 
-/* A copy of a tensor of 4-byte elements, one for each head or batch. */
-static bool copy_list(const struct problem_data *data, const char *name, const char *dtype,
-                      size_t count, void **copy, struct message *why)
+/* A copy of a tensor of 4-byte elements. */
+static bool copy_tensor(const struct problem_data *data, const char *name, const char *dtype,
+                        size_t rank, const size_t *shape, void **copy, struct message *why)
 {
-    const struct safetensor *tensor = find(data, name, dtype, 1, &count, false, why);
+    const struct safetensor *tensor = find(data, name, dtype, rank, shape, false, why);
 
     if (tensor == NULL)
         return false;
@@ -53,6 +53,13 @@ static bool copy_list(const struct problem_data *data, const char *name, const c
         return message_set(why, "no memory for '%s'", name);
     memcpy(*copy, tensor->data, tensor->bytes);
     return true;
+}
+
+/* One element for each head or batch. */
+static bool copy_list(const struct problem_data *data, const char *name, const char *dtype,
+                      size_t count, void **copy, struct message *why)
+{
+    return copy_tensor(data, name, dtype, 1, &count, copy, why);
 }
 
 static bool read_lists(struct problem_data *data, struct message *why)
@@ -155,6 +162,21 @@ static bool read_addend(struct problem_data *data, struct message *why)
 
 /* ---- all of it -------------------------------------------------------------------------------- */
 
+/* What backward needs besides. */
+static bool read_backward(struct problem_data *data, struct message *why)
+{
+    const clattn_problem *p = &data->problem;
+    void *lse = NULL;
+    const bool ok =
+        find_packed(data, "o", p->heads, p->seq_q, p->dim_v, &data->o, &data->o_bytes, why) &&
+        find_packed(data, "do", p->heads, p->seq_q, p->dim_v, &data->d_o, &data->o_bytes, why) &&
+        copy_tensor(data, "lse", "F32", 3, (size_t[]){p->batch, p->heads, p->seq_q}, &lse, why);
+
+    data->lse = lse;
+    data->result_bytes = data->q_bytes + data->k_bytes + data->v_bytes;
+    return ok;
+}
+
 static bool read_tensors(struct problem_data *data, const char *path, struct message *why)
 {
     const clattn_problem *p = &data->problem;
@@ -163,12 +185,14 @@ static bool read_tensors(struct problem_data *data, const char *path, struct mes
         return false;
     data->scale = isnan(p->scale) ? (float)(1.0 / sqrt((double)p->dim_qk)) : p->scale;
     data->o_bytes = p->batch * p->heads * p->seq_q * p->dim_v * value_bytes(p->dtype);
+    data->result_bytes = data->o_bytes;
     return find_packed(data, "q", p->heads, p->seq_q, p->dim_qk, &data->q, &data->q_bytes, why) &&
            find_packed(data, "k", p->kv_heads, p->seq_kv, p->dim_qk, &data->k, &data->k_bytes,
                        why) &&
            find_packed(data, "v", p->kv_heads, p->seq_kv, p->dim_v, &data->v, &data->v_bytes,
                        why) &&
-           read_lists(data, why) && read_addend(data, why);
+           read_lists(data, why) && read_addend(data, why) &&
+           (p->operation != CLATTN_BACKWARD || read_backward(data, why));
 }
 
 bool problem_data_read(struct problem_data *data, const char *problem, const char *path,
@@ -190,6 +214,7 @@ bool problem_data_read(struct problem_data *data, const char *problem, const cha
 
 void problem_data_free(struct problem_data *data)
 {
+    free(data->lse);
     free(data->addend);
     free(data->slopes);
     free(data->sinks);

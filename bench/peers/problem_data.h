@@ -11,8 +11,11 @@ struct problem_data {
     clattn_problem problem;
     float scale;
     const unsigned char *q, *k, *v; /* Packed; not necessarily aligned. */
+    const unsigned char *o, *d_o;   /* Likewise; NULL unless backward, and of o's size. */
+    float *lse;                     /* (batch, heads, seq_q); likewise. */
     size_t q_bytes, k_bytes, v_bytes, o_bytes;
-    float *addend; /* Bias where visible, -inf where masked; NULL if there is neither. */
+    size_t result_bytes; /* Of o, or of dq, dk and dv one after the other. */
+    float *addend;       /* Bias where visible, -inf where masked; NULL if there is neither. */
     size_t addend_count;
     size_t addend_stride[3]; /* Along (batch, heads, seq_q); 0 broadcasts. Keys lie side by side. */
     float *slopes, *sinks;   /* NULL if there are none. */

@@ -105,3 +105,41 @@ float softmax_row(const struct softmax_row *row)
         memset(s + to, 0, (row->keys - to) * sizeof *s);
     return nothing ? 0.0f : 1.0f / sum;
 }
+
+/* ds *= 1 - tanh^2, from the capped scores. */
+static void derive_cap(const float *s, float *ds, size_t from, size_t to, float softcap)
+{
+    const float inverse = 1.0f / softcap;
+
+    for (size_t j = from; j < to; j++) {
+        const float t = s[j] * inverse;
+        ds[j] *= 1.0f - t * t;
+    }
+}
+
+void softmax_row_derive(const struct softmax_row *row, float lse, float delta, float *ds)
+{
+    float *s = row->scores;
+    const size_t from = row->first, to = row->end > row->first ? row->end : row->first;
+
+    for (size_t j = from; j < to; j++)
+        ds[j] -= delta;
+    if (row->softcap > 0.0f) {
+        cap(s, from, to, row->softcap);
+        derive_cap(s, ds, from, to, row->softcap);
+    }
+    if (row->addend != NULL)
+        for (size_t j = from; j < to; j++)
+            s[j] += row->addend[j];
+    if (row->slope != 0.0f)
+        for (size_t j = from; j < to; j++)
+            s[j] += row->slope * ((float)j + row->distance);
+    for (size_t j = from; j < to; j++) {
+        s[j] = s[j] > -88.0f + lse ? exponential(s[j] - lse) : 0.0f;
+        ds[j] *= s[j];
+    }
+    memset(s, 0, from * sizeof *s);
+    memset(ds, 0, from * sizeof *ds);
+    memset(s + to, 0, (row->keys - to) * sizeof *s);
+    memset(ds + to, 0, (row->keys - to) * sizeof *ds);
+}

@@ -24,4 +24,8 @@ struct softmax_row {
  * to be multiplied with: 1 / sum, or 0 if nothing is visible. */
 float softmax_row(const struct softmax_row *row);
 
+/* With the logarithm of that sum known, and dot(do, o): replaces the scores by weights, and `ds`,
+ * which holds dot(do, v), by the derivative of the loss by each score before softcap. */
+void softmax_row_derive(const struct softmax_row *row, float lse, float delta, float *ds);
+
 #endif
