@@ -15,6 +15,7 @@ static const char help[] =
     "  run [WHAT...]               time problems beside other libraries and the device's peaks\n"
     "  duel PROBLEM A B...         race configurations of one problem\n"
     "  plan PROBLEM                time what happens before a process's first result\n"
+    "  gradcheck PROBLEM...        compare gradients with formulas and finite differences\n"
     "  compare A.json B.json...    what changed from one run to others, for a person or a CI\n"
     "  report FILE.json...         a page to show around: sentences, charts, tables\n"
     "\n"
@@ -33,6 +34,7 @@ static const struct command {
                 {"run", run_command},
                 {"duel", duel_command},
                 {"plan", plan_command},
+                {"gradcheck", gradcheck_command},
                 {"compare", compare_command},
                 {"report", report_command}};
 

@@ -17,6 +17,7 @@ int verify_command(int argc, char **argv);
 int run_command(int argc, char **argv);
 int duel_command(int argc, char **argv);
 int plan_command(int argc, char **argv);
+int gradcheck_command(int argc, char **argv);
 int compare_command(int argc, char **argv);
 int report_command(int argc, char **argv);
 

@@ -5,6 +5,8 @@
 #include <clattn/attention.h>
 #include <clattn/context.h>
 #include <clattn/device.h>
+#include <clattn/dropout.h>
+#include <clattn/gradient_check.h>
 #include <clattn/multihead.h>
 #include <clattn/plan.h>
 #include <clattn/problem.h>
