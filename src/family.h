@@ -5,6 +5,7 @@
 #define CA_FAMILY_H
 
 #include "tunables.h"
+#include <clattn/context.h>
 #include <clattn/device.h>
 #include <clattn/problem.h>
 
@@ -69,10 +70,12 @@ struct ca_family {
                               const clattn_device_info *dev); /* NULL: none */
     /* How well it suits, 0 (only when forced or nothing else can) to 100, from facts alone. */
     int (*preference)(const clattn_problem *p, const clattn_device_info *dev);
+    /* NULL: src/trust.c checks its programs; statuses as there. */
+    clattn_status (*check)(clattn_context *ctx, cl_program program);
 };
 
 extern const struct ca_family ca_unfused, ca_fused_lanes, ca_fused_tiles, ca_backward_lanes,
-    ca_projection_lanes;
+    ca_backward_tiles, ca_projection_lanes;
 
 /* All families; NULL past the last. */
 const struct ca_family *ca_family_at(size_t index);

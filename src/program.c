@@ -179,7 +179,8 @@ static clattn_status build_and_check(clattn_context *ctx, const struct ca_candid
 
     if (status != CLATTN_SUCCESS || ctx->skip_self_checks)
         return status;
-    status = ca_trust_check(ctx, candidate, p, *program);
+    status = candidate->family->check ? candidate->family->check(ctx, *program)
+                                      : ca_trust_check(ctx, candidate, p, *program);
     if (status != CLATTN_SUCCESS) {
         clReleaseProgram(*program);
         *program = NULL;

@@ -21,7 +21,8 @@
  *
  * Dropout, with probability r > 0, multiplies each p by 0 or by 1 / (1 - r) before the sum that
  * gives o: by 0 where u < r, with u from Philox 4x32-10, keyed by an execution's seed and offset and
- * by (b, h, i, j) alone (clattn/dropout.h), so that it is the same for every family and device.
+ * by (b, h, i, j) alone, so that it is the same for every family and device (which are dropped, and
+ * how to read that out: clattn/dropout.h). Neither lse nor the weights that are handed out change.
  *
  * Backward. Given do, the gradient of some loss with respect to o, and o and lse as forward wrote
  * them, with p' the weights after dropout and w = p' / p:
@@ -91,7 +92,7 @@ typedef enum clattn_scores {
     CLATTN_SCORES_RAW = 1,     /**< scale * q k^T, of every pair, masked or not. */
     CLATTN_SCORES_SOFTCAP = 2, /**< After softcap, of every pair, masked or not. */
     CLATTN_SCORES_BIAS = 3,    /**< After bias, ALiBi and masks: -inf where masked. */
-    CLATTN_SCORES_WEIGHTS = 4  /**< p. */
+    CLATTN_SCORES_WEIGHTS = 4  /**< p, before dropout. */
 } clattn_scores;
 
 /** No limit on this side of a window. */
