@@ -88,6 +88,26 @@ clattn_layout ca_layout_explicit(const clattn_layout *layout, const size_t sizes
     return packed;
 }
 
+int ca_layout_holds(const clattn_layout *layout, const size_t sizes[4], size_t n)
+{
+    size_t limit = SIZE_MAX; /* the axes with longer steps are done */
+
+    for (int round = 0; round < 4; round++) {
+        size_t step = 0, size = 1;
+        for (int axis = 0; axis < 4; axis++)
+            if (sizes[axis] > 1 && layout->stride[axis] > step && layout->stride[axis] < limit) {
+                step = layout->stride[axis];
+                size = sizes[axis];
+            }
+        if (step == 0)
+            break;
+        const size_t index = n / step;
+        n -= (index < size ? index : size - 1) * step;
+        limit = step;
+    }
+    return n == 0;
+}
+
 int ca_layout_injective(const clattn_layout *layout, const size_t sizes[4])
 {
     size_t reach = 0; /* the largest index that the axes seen so far make */

@@ -21,4 +21,7 @@ clattn_layout ca_layout_explicit(const clattn_layout *layout, const size_t sizes
  * elements share a place. The span must have been found to fit. */
 int ca_layout_injective(const clattn_layout *layout, const size_t sizes[4]);
 
+/* Whether there is an element at position n, of an injective layout. */
+int ca_layout_holds(const clattn_layout *layout, const size_t sizes[4], size_t n);
+
 #endif

@@ -1,6 +1,7 @@
 #include "trust_case.h"
 #include "layout.h"
 #include "problem.h"
+#include "trust_case_parts.h"
 #include "trust_case_values.h"
 
 #include <math.h>
@@ -30,9 +31,7 @@ static unsigned char *elements(const struct ca_trust_case *c, enum ca_argument a
     return c->bytes[argument] ? c->bytes[argument] + CA_TRUST_GUARD : NULL;
 }
 
-/* Room for data and answers of num_rows rows, and backward of num_keys keys, of c->problem, all
- * bytes CA_TRUST_FILL. sums: as for ca_gradients_allocate(). */
-static int allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys, int sums)
+int ca_trust_allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys, int sums)
 {
     const clattn_problem *p = &c->problem;
     int complete = 1;
@@ -64,6 +63,7 @@ void ca_trust_case_free(struct ca_trust_case *c)
 {
     for (size_t n = 0; n < CA_WORKSPACE; n++)
         free(c->bytes[n]);
+    free(c->before);
     free(c->rows);
     free(c->o);
     free(c->lse);
@@ -204,8 +204,11 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real)
     struct ca_tensor tensors[CA_WORKSPACE];
     unsigned state = 20240229u;
 
+    if (real->operation == CLATTN_PROJECTION)
+        return ca_projection_case_make(c, real);
     memset(c, 0, sizeof *c);
     c->problem = shrink(real);
+    c->hostile = 1;
     clattn_problem *p = &c->problem;
     p->q = keep_unit(&real->q, HEADS, SEQ_Q, p->dim_qk);
     p->k = keep_unit(&real->k, p->kv_heads, SEQ_KV, p->dim_qk);
@@ -218,7 +221,7 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real)
     const int backward = p->operation == CLATTN_BACKWARD;
     const size_t step = backward ? BACKWARD_STEP : row_step(p);
     const size_t keys = BATCH * p->kv_heads * SEQ_KV;
-    if (!allocate(c, (rows + step - 1) / step, (keys + step - 1) / step, 1)) {
+    if (!ca_trust_allocate(c, (rows + step - 1) / step, (keys + step - 1) / step, 1)) {
         ca_trust_case_free(c);
         return 0;
     }
@@ -259,18 +262,16 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real)
  * would be fewer than LEAST_ROWS. */
 enum { MOST_ROWS = 64, LEAST_ROWS = 8, MOST_PRODUCTS = 1 << 26 };
 
-/* Of `all` rows (or keys) with so many pairs each. */
-static size_t to_judge(const clattn_problem *p, size_t all, size_t pairs)
+size_t ca_trust_to_judge(size_t all, size_t products)
 {
-    const size_t affordable = MOST_PRODUCTS / (pairs * (p->dim_qk + p->dim_v) + 1);
+    const size_t affordable = MOST_PRODUCTS / (products + 1);
     size_t rows = affordable < MOST_ROWS ? affordable : MOST_ROWS;
 
     rows = rows > LEAST_ROWS ? rows : LEAST_ROWS;
     return rows < all ? rows : all;
 }
 
-/* Places from the first to the last of `all`. */
-static void spread(size_t *places, size_t count, size_t all)
+void ca_trust_spread(size_t *places, size_t count, size_t all)
 {
     for (size_t n = 1; n < count; n++)
         places[n] = (size_t)((double)(all - 1) * (double)n / (double)(count - 1));
@@ -286,12 +287,12 @@ static void repeat(unsigned char *bytes, size_t done, size_t count)
     }
 }
 
-/* Random numbers in the whole span, gaps between strides included. Drawing them would take longer
- * than the kernels, so they repeat: after a prime, so that no two rows are alike. */
+/* Drawing all numbers would take longer than the kernels, so they repeat: after a prime, so that no
+ * two rows are alike. */
 enum { PERIOD = 65521 };
 
-static void fill_random(struct ca_trust_case *c, enum ca_argument argument, clattn_dtype dtype,
-                        float low, float high, unsigned *state)
+void ca_trust_fill_random(struct ca_trust_case *c, enum ca_argument argument, clattn_dtype dtype,
+                          float low, float high, unsigned *state)
 {
     unsigned char *data = elements(c, argument);
     const size_t bytes = ca_dtype_bytes(dtype);
@@ -332,32 +333,35 @@ int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p
 {
     unsigned state = 20240229u;
 
+    if (p->operation == CLATTN_PROJECTION)
+        return ca_projection_case_make_ordinary(c, p);
     memset(c, 0, sizeof *c);
     c->problem = *p;
     const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->kv_heads * p->seq_kv;
     const int backward = p->operation == CLATTN_BACKWARD;
-    if (!allocate(c, to_judge(p, rows, p->seq_kv),
-                  to_judge(p, keys, p->seq_q * (p->heads / p->kv_heads)), 0)) {
+    const size_t per_pair = p->dim_qk + p->dim_v, queries = p->seq_q * (p->heads / p->kv_heads);
+    if (!ca_trust_allocate(c, ca_trust_to_judge(rows, p->seq_kv * per_pair),
+                           ca_trust_to_judge(keys, queries * per_pair), 0)) {
         ca_trust_case_free(c);
         return 0;
     }
-    spread(c->rows, c->num_rows, rows);
+    ca_trust_spread(c->rows, c->num_rows, rows);
     if (backward)
-        spread(c->gradients->keys, c->gradients->num_keys, keys);
-    fill_random(c, CA_Q, p->dtype, -2.0f, 2.0f, &state);
-    fill_random(c, CA_K, p->dtype, -2.0f, 2.0f, &state);
-    fill_random(c, CA_V, p->dtype, -2.0f, 2.0f, &state);
-    fill_random(c, CA_BIAS, p->bias_dtype, -1.0f, 1.0f, &state);
-    fill_random(c, CA_SLOPES, CLATTN_F32, 0.004f, 0.5f, &state);
-    fill_random(c, CA_SINKS, CLATTN_F32, -1.0f, 1.0f, &state);
+        ca_trust_spread(c->gradients->keys, c->gradients->num_keys, keys);
+    ca_trust_fill_random(c, CA_Q, p->dtype, -2.0f, 2.0f, &state);
+    ca_trust_fill_random(c, CA_K, p->dtype, -2.0f, 2.0f, &state);
+    ca_trust_fill_random(c, CA_V, p->dtype, -2.0f, 2.0f, &state);
+    ca_trust_fill_random(c, CA_BIAS, p->bias_dtype, -1.0f, 1.0f, &state);
+    ca_trust_fill_random(c, CA_SLOPES, CLATTN_F32, 0.004f, 0.5f, &state);
+    ca_trust_fill_random(c, CA_SINKS, CLATTN_F32, -1.0f, 1.0f, &state);
     fill_mask(c, &state);
     fill_lengths(c, CA_Q_LENGTHS, p->seq_q, &state);
     fill_lengths(c, CA_KV_LENGTHS, p->seq_kv, &state);
     if (backward) {
-        fill_random(c, CA_O, p->dtype, -2.0f, 2.0f, &state);
-        fill_random(c, CA_DO, p->dtype, -2.0f, 2.0f, &state);
+        ca_trust_fill_random(c, CA_O, p->dtype, -2.0f, 2.0f, &state);
+        ca_trust_fill_random(c, CA_DO, p->dtype, -2.0f, 2.0f, &state);
         const float low = logf((float)p->seq_kv) + 1.0f;
-        fill_random(c, CA_LSE, CLATTN_F32, low, low + 0.5f, &state);
+        ca_trust_fill_random(c, CA_LSE, CLATTN_F32, low, low + 0.5f, &state);
     }
     if (backward ? ca_gradients_solve(c) : ca_trust_case_solve(c))
         return 1;

@@ -18,6 +18,9 @@ struct ca_trust_case {
      * bytes; NULL if the problem has no such tensor. Outputs are filled with CA_TRUST_FILL. */
     unsigned char *bytes[CA_WORKSPACE];
     size_t sizes[CA_WORKSPACE]; /* of the blocks; 0 if the problem has no such tensor */
+    /* y's block before the execution, if it is added to; else NULL. */
+    unsigned char *before;
+    int hostile; /* nothing but elements may be written within the outputs' strides either */
     /* The rows that are judged, (b * heads + h) * seq_q + i, and their right answers. */
     size_t *rows, num_rows;
     struct ca_bounded *o;           /* dim_v for each row */
@@ -88,7 +91,7 @@ const char *ca_trust_case_judge(const struct ca_trust_case *c, double *error, ch
 clattn_status ca_trust_case_upload(const clattn_context *ctx, const struct ca_trust_case *c,
                                    cl_mem buffers[CA_WORKSPACE]);
 
-/* Fills the outputs with CA_TRUST_FILL again. */
+/* Fills the outputs with CA_TRUST_FILL again, or with what they held before. */
 clattn_status ca_trust_case_clear(const clattn_context *ctx, const struct ca_trust_case *c,
                                   cl_command_queue queue, const cl_mem buffers[CA_WORKSPACE]);
 

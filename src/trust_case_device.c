@@ -24,9 +24,15 @@ clattn_status ca_trust_case_clear(const clattn_context *ctx, const struct ca_tru
                                   cl_command_queue queue, const cl_mem buffers[CA_WORKSPACE])
 {
     static const unsigned char fill[2] = {CA_TRUST_FILL, CA_TRUST_FILL};
-
     struct ca_tensor tensors[CA_WORKSPACE];
 
+    if (c->before) { /* of a projection, which has no other output */
+        const cl_int err = clEnqueueWriteBuffer(queue, buffers[CA_O], CL_TRUE, 0, c->sizes[CA_O],
+                                                c->before, 0, NULL, NULL);
+        return err == CL_SUCCESS
+                   ? CLATTN_SUCCESS
+                   : ca_fail_cl(&ctx->log, err, "clEnqueueWriteBuffer for a check");
+    }
     ca_problem_tensors(&c->problem, tensors);
     for (size_t out = 0; out < CA_WORKSPACE; out++) {
         const cl_int err = buffers[out] && tensors[out].written

@@ -1,4 +1,5 @@
 /* Comparing results with right answers. */
+#include "layout.h"
 #include "log.h"
 #include "problem.h"
 #include "trust_case.h"
@@ -148,6 +149,20 @@ static int guards_intact(const unsigned char *bytes, size_t size)
     return 1;
 }
 
+/* Whether something was written between the elements. */
+static int gaps_intact(const struct ca_trust_case *c, enum ca_argument argument,
+                       const struct ca_tensor *t)
+{
+    const unsigned char *bytes = c->bytes[argument] + CA_TRUST_GUARD;
+    const size_t count = (c->sizes[argument] - 2 * CA_TRUST_GUARD) / t->element_bytes;
+
+    for (size_t n = 0; n < count; n++)
+        if (bytes[n * t->element_bytes] != CA_TRUST_FILL &&
+            !ca_layout_holds(&t->layout, t->sizes, n))
+            return 0;
+    return 1;
+}
+
 /* No result is a NaN, as no visible number is one; an element that was not written is. Scores that
  * show what is hidden are left out. */
 static int find_nan(const struct ca_trust_case *c, enum ca_argument argument,
@@ -186,7 +201,9 @@ const char *ca_trust_case_judge(const struct ca_trust_case *c, double *error, ch
     *error = worst.error;
     ca_problem_tensors(&c->problem, tensors);
     for (size_t out = 0; out < CA_WORKSPACE; out++) {
-        if (tensors[out].written && c->bytes[out] && !guards_intact(c->bytes[out], c->sizes[out])) {
+        if (tensors[out].written && c->bytes[out] &&
+            (!guards_intact(c->bytes[out], c->sizes[out]) ||
+             (c->hostile && !gaps_intact(c, (enum ca_argument)out, &tensors[out])))) {
             ca_reason(text, text_bytes, "it writes outside of its output %s", tensors[out].name);
             return text;
         }
@@ -195,6 +212,8 @@ const char *ca_trust_case_judge(const struct ca_trust_case *c, double *error, ch
         describe(&worst, text, text_bytes);
         return text;
     }
+    if (c->problem.operation == CLATTN_PROJECTION && c->hostile)
+        return NULL; /* every element was judged, and some are NaN */
     for (size_t out = 0; out < CA_WORKSPACE; out++) {
         if (tensors[out].written && c->bytes[out] && !(out == CA_SCORES && shows_hidden) &&
             find_nan(c, (enum ca_argument)out, &tensors[out], text, text_bytes))
