@@ -1,12 +1,8 @@
-/* Multiply-adds and the exponential of kernels for GPUs, chosen by the tunable EXP. */
+/* The exponential of kernels for GPUs, chosen by the tunable EXP. */
 #ifndef CLATTN_TILE_EXP_H
 #define CLATTN_TILE_EXP_H
 
-#ifdef FP_FAST_FMAF
-#define MULTIPLY_ADD fma
-#else
-#define MULTIPLY_ADD mad
-#endif
+#include "multiply_add.h"
 
 #define EXP_BUILTIN 0
 #define EXP_NATIVE 1

@@ -105,9 +105,9 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
 #elif DTYPE == DTYPE_F16
 #define STORE4(x, p) vstore_half4_rte(x, 0, p)
 #else
-#define STORE4(x, p)                                                                               \
-    vstore4((ushort4)(bf16_round((x).x), bf16_round((x).y), bf16_round((x).z),                     \
-                      bf16_round((x).w)), 0, p)
+#define STORE4(value, p)                                                                           \
+    vstore4((ushort4)(bf16_round((value).x), bf16_round((value).y), bf16_round((value).z),         \
+                      bf16_round((value).w)), 0, p)
 #endif
 
 /* Stores x to columns d.. of a row of dim, those that exist; dim and width (as in load_tile) are

@@ -1,0 +1,162 @@
+/* projection_tiles: matrix products for GPUs; see cl/projection_tiles.cl. */
+#include "family.h"
+#include <string.h>
+
+static size_t work_items(const size_t *values);
+static size_t local_bytes(const size_t *values);
+
+#define TUNABLES_DEF "tunables/projection_tiles.def"
+#include "tunables/expand.h"
+
+extern const char ca_source_projection_tiles[];
+
+enum { SUM_ITEMS = 64 };
+
+static size_t smaller(size_t x, size_t y)
+{
+    return x < y ? x : y;
+}
+
+static size_t round_up_divide(size_t n, size_t by)
+{
+    return (n + by - 1) / by;
+}
+
+static size_t rows_of(const clattn_problem *p)
+{
+    return p->batch * p->seq_q;
+}
+
+static size_t columns_of(const clattn_problem *p)
+{
+    return p->heads * p->dim_v;
+}
+
+static size_t work_items(const size_t *values)
+{
+    return values[BLOCK_ROWS_INDEX] / values[ITEM_ROWS_INDEX] * values[BLOCK_COLUMNS_INDEX] /
+           values[ITEM_COLUMNS_INDEX];
+}
+
+/* The tiles, and the places of rows, columns and depths. */
+static size_t local_bytes(const size_t *values)
+{
+    const size_t across = values[BLOCK_ROWS_INDEX] + values[BLOCK_COLUMNS_INDEX];
+    const size_t stage = values[STAGE_INDEX];
+
+    return values[BUFFERS_INDEX] * stage * (across + 2 * values[PADDING_INDEX]) * sizeof(cl_float) +
+           (across + 4 * stage) * sizeof(cl_long);
+}
+
+static size_t num_tiles(const clattn_problem *p, const size_t *values)
+{
+    return round_up_divide(rows_of(p), values[BLOCK_ROWS_INDEX]) *
+           round_up_divide(columns_of(p), values[BLOCK_COLUMNS_INDEX]);
+}
+
+static void tiles_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const size_t items = work_items(values);
+
+    (void)dev;
+    *range =
+        (struct ca_ndrange){{items * num_tiles(p, values), values[SPLITS_INDEX], 1}, {items, 1, 1}};
+}
+
+static void sum_ndrange(const clattn_problem *p, const size_t *values,
+                        const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const size_t items = smaller(SUM_ITEMS, dev->max_work_group_size);
+    const size_t sums = values[SPLITS_INDEX] > 1 ? rows_of(p) * columns_of(p) : 0;
+
+    *range = (struct ca_ndrange){{round_up_divide(sums, items) * items, 1, 1}, {items, 1, 1}};
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    const size_t splits = values[SPLITS_INDEX];
+
+    (void)dev;
+    return splits > 1 ? splits * rows_of(p) * columns_of(p) * sizeof(cl_float) : 0;
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    static const size_t least[NUM_TUNABLES] = {
+        [BLOCK_ROWS_INDEX] = 16,  [BLOCK_COLUMNS_INDEX] = 16, [ITEM_ROWS_INDEX] = 4,
+        [ITEM_COLUMNS_INDEX] = 4, [STAGE_INDEX] = 8,          [BUFFERS_INDEX] = 1,
+        [PADDING_INDEX] = 0,      [RASTER_INDEX] = 1,         [SPLITS_INDEX] = 1};
+
+    return reject(p, dev, least);
+}
+
+/* Register tiles of 8 x 8 want a GPU that gives a work-item well over 128 registers. */
+static int has_many_registers(const clattn_device_info *dev)
+{
+    return strstr(dev->vendor, "NVIDIA") || strstr(dev->vendor, "AMD") ||
+           strstr(dev->vendor, "Advanced Micro Devices");
+}
+
+/* Halves what is larger than it needs to be: a tile of rows or columns that the matrix does not have. */
+static void shrink_to(size_t size, size_t least, size_t *block)
+{
+    while (*block > least && *block / 2 >= size)
+        *block /= 2;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t enough = 2 * (size_t)dev->compute_units, depth = p->kv_heads * p->dim_qk;
+    size_t *const rows = &values[BLOCK_ROWS_INDEX], *const columns = &values[BLOCK_COLUMNS_INDEX];
+    size_t *const splits = &values[SPLITS_INDEX];
+
+    if (!has_many_registers(dev))
+        values[ITEM_COLUMNS_INDEX] = 4;
+    else if (rows_of(p) >= 512 && columns_of(p) >= 512)
+        *rows = *columns = 128;
+    while (*rows > 64 && num_tiles(p, values) < enough)
+        *rows /= 2, *columns /= 2;
+    shrink_to(rows_of(p), 4, rows);
+    shrink_to(columns_of(p), 16, columns);
+    if (*rows < 64) { /* few rows, which read all of w: wide tiles in deep stages */
+        values[ITEM_ROWS_INDEX] = values[ITEM_COLUMNS_INDEX] = 4;
+        values[STAGE_INDEX] = 32;
+    }
+    while (*columns < 256 && *columns * 2 <= columns_of(p) && work_items(values) < 64)
+        *columns *= 2;
+    while (*splits < 32 && num_tiles(p, values) * *splits < enough && depth >= *splits * 2 * 256)
+        *splits *= 2;
+    while (reject(p, dev, values) && values[STAGE_INDEX] > 8)
+        values[STAGE_INDEX] /= 2;
+    while (reject(p, dev, values) && *columns > 16)
+        *columns /= 2;
+    while (reject(p, dev, values) && *rows > 16)
+        *rows /= 2;
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return dev->type & CL_DEVICE_TYPE_GPU ? 90 : 20;
+}
+
+const struct ca_family ca_projection_tiles = {
+    .name = "projection_tiles",
+    .operation = CLATTN_PROJECTION,
+    .source = ca_source_projection_tiles,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"projection_tiles",
+                CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_O) | CA_BIT(CA_BIAS) | CA_BIT(CA_WORKSPACE),
+                tiles_ndrange},
+               {"projection_sum", CA_BIT(CA_O) | CA_BIT(CA_BIAS) | CA_BIT(CA_WORKSPACE),
+                sum_ndrange}},
+    .num_stages = 2,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .preference = preference,
+};
