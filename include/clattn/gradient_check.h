@@ -10,15 +10,14 @@ CLATTN_BEGIN
 
 /** One element of a gradient, and what it was compared with. */
 typedef struct clattn_gradient_element {
-    const char
-        *tensor;     /**< "dq", "dk", "dv", "dbias", "dslopes" or "dsinks"; a static text. NULL if
-                             nothing was compared. */
-    size_t index[4]; /**< Along the tensor's four dimensions; lists use the last. */
-    double value;    /**< What was compared. */
-    double expected; /**< What it was compared with. */
-    double ratio;    /**< Their distance over the error that f32 arithmetic, storage in the
-                             problem's dtype and the step of the difference may explain: right up to
-                             1. INFINITY where one of the two is NaN and the other is not. */
+    const char *tensor; /**< "dq", "dk", "dv", "dbias", "dslopes", "dsinks", or of forward "o", "lse";
+                             a static text. NULL if nothing was compared. */
+    size_t index[4];    /**< Along the tensor's four dimensions; lists use the last. */
+    double value;       /**< What was compared. */
+    double expected;    /**< What it was compared with. */
+    double ratio;       /**< Their distance over the error that f32 arithmetic, storage in the
+                             problem's dtype and the step of the difference may explain: right up
+                             to 1. INFINITY where one of the two is NaN and the other is not. */
 } clattn_gradient_element;
 
 /** What a check found. */
@@ -26,8 +25,8 @@ typedef struct clattn_gradient_report {
     size_t struct_size;  /**< Set by the caller to sizeof(clattn_gradient_report). */
     int right;           /**< Not 0: no ratio exceeds 1. */
     char family[64];     /**< What computed the gradients. */
-    size_t num_analytic; /**< Elements of the device's gradients that were compared with those that
-                                 the formulas of clattn/problem.h give in double precision: all. */
+    size_t num_analytic; /**< Elements that the device computed and that were compared with what the
+                                 formulas of clattn/problem.h give in double precision: all. */
     clattn_gradient_element analytic; /**< The worst of them. */
     size_t num_differences; /**< Elements of the formulas' gradients that were compared with central
                                  differences of the forward formulas in double precision: some of
