@@ -46,6 +46,8 @@ void ca_layer_operands(const clattn_multihead *layer, const struct ca_steps *ste
     const size_t w_o = merged * layer->output, b_q = layer->packed ? columns.all : columns.q;
     const size_t x = queries * layer->model, y = queries * layer->output;
     const size_t context = keys * layer->context_model, values = keys * layer->values_model;
+    const int dcontext = separate || layer->packed ? 1 : CA_UPDATED;
+    const int dx = cross || layer->packed ? 1 : CA_UPDATED; /* added up from q, k and v */
     const struct {
         enum ca_place place;
         struct ca_operand operand; /* name, present, written, bytes, span, optional */
@@ -65,8 +67,8 @@ void ca_layer_operands(const clattn_multihead *layer, const struct ca_steps *ste
         {CA_AT_WEIGHTS,
          {"weights", layer->weights != CLATTN_WEIGHTS_NONE, 1, sizeof(cl_float), weights, 0}},
         {CA_AT_DY, {"dy", backward, 0, bytes, y, 0}},
-        {CA_AT_DX, {"dx", backward, 1, bytes, x, 1}},
-        {CA_AT_DCONTEXT, {"dcontext", backward && cross, 1, bytes, context, 1}},
+        {CA_AT_DX, {"dx", backward, dx, bytes, x, 1}},
+        {CA_AT_DCONTEXT, {"dcontext", backward && cross, dcontext, bytes, context, 1}},
         {CA_AT_DVALUES, {"dvalues", backward && separate, 1, bytes, values, 1}},
         {CA_AT_DW_Q, {"gradients.w_q", backward, 1, bytes, w_q, 1}},
         {CA_AT_DW_K, {"gradients.w_k", backward && apart, 1, bytes, w_k, 1}},
@@ -77,9 +79,9 @@ void ca_layer_operands(const clattn_multihead *layer, const struct ca_steps *ste
         {CA_AT_DB_V, {"gradients.b_v", backward && biases && apart, 1, bytes, columns.v, 1}},
         {CA_AT_DB_O, {"gradients.b_o", backward && obias, 1, bytes, layer->output, 1}},
         {CA_AT_RESERVE,
-         {"reserve", backward || layer->training, forward, sizeof(cl_float),
+         {"reserve", backward || layer->training, forward ? CA_UPDATED : 0, sizeof(cl_float),
           steps->reserve_bytes / sizeof(cl_float), 0}},
-        {CA_AT_WORKSPACE, {"workspace", 1, 1, sizeof(cl_float), 0, 1}},
+        {CA_AT_WORKSPACE, {"workspace", 1, CA_UPDATED, sizeof(cl_float), 0, 1}},
     };
 
     operands[CA_NOWHERE] = (struct ca_operand){.name = "nothing", .element_bytes = 1};

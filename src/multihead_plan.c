@@ -28,7 +28,7 @@ static clattn_status plan_step(clattn_multihead_plan *made, const struct ca_step
         const uint64_t place = CA_PLACE(step->at[n].place);
         if (operand->present && operand->written)
             ready->writes |= place;
-        if (operand->present && (!operand->written || step->problem.accumulate))
+        if (operand->present && operand->written != 1)
             ready->reads |= place;
     }
     for (size_t n = 0; n < made->num_steps; n++)
