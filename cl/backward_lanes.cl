@@ -134,6 +134,8 @@ INLINE void add_rows(const int dim, const lanes *w, source rows, const long row,
                     sums + dim / DB * DB * MV);
 }
 
+#define HIDDEN_BITS INT_MIN /* of -0: a weight that is NaN may be negative too */
+
 /* Likewise, but leaving out the pairs that p says are hidden, by a weight of -0. */
 INLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, source rows,
                              const long row, const long column, const int count, lanes *sums)
@@ -143,7 +145,7 @@ INLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, sour
             lanes sum = sums[d * MV + m];
             for (int n = 0; n < count; n++) {
                 const lanes y = rows[n * row + d * column];
-                sum = VECTOR(as_int)(p[n * MV + m]) < 0 ? sum : fma(w[n * MV + m], y, sum);
+                sum = VECTOR(as_int)(p[n * MV + m]) == HIDDEN_BITS ? sum : fma(w[n * MV + m], y, sum);
             }
             sums[d * MV + m] = sum;
         }
@@ -208,7 +210,7 @@ INLINE void add_visible_queries(const float *p, const float *w, const float *k, 
 {
     for (int n = 0; n < count; n++) {
         for (int j = 0; j < keys; j++) {
-            if (as_int(p[n * BM + j]) < 0)
+            if (as_int(p[n * BM + j]) == HIDDEN_BITS)
                 continue;
             for (int d = 0; d < DIM_QK; d++)
                 to[n * ROW_QK + d] = fma(w[n * BM + j], k[j * ROW_QK + d], to[n * ROW_QK + d]);

@@ -14,12 +14,26 @@ static clattn_dtype draw_dtype(struct rng *r)
     return (clattn_dtype)rng_below(r, 3);
 }
 
+/* What only one of the operations has. */
+static void draw_results(struct rng *r, clattn_problem *p)
+{
+    if (p->operation == CLATTN_BACKWARD) {
+        p->dbias = p->bias && rng_one_in(r, 2);
+        p->dslopes = p->alibi && rng_one_in(r, 2);
+        p->dsinks = p->sinks && rng_one_in(r, 2);
+    } else {
+        p->lse = rng_one_in(r, 2);
+        p->scores = rng_one_in(r, 3) ? (clattn_scores)(1 + rng_below(r, 4)) : CLATTN_SCORES_NONE;
+    }
+}
+
 /* Options that change the program. */
-static clattn_problem draw_options(struct rng *r)
+static clattn_problem draw_options(struct rng *r, const clattn_operation operation)
 {
     clattn_problem p;
 
     clattn_problem_init(&p);
+    p.operation = operation;
     p.dtype = draw_dtype(r);
     p.dim_qk = draw_dim(r);
     p.dim_v = rng_one_in(r, 2) ? p.dim_qk : draw_dim(r);
@@ -38,8 +52,9 @@ static clattn_problem draw_options(struct rng *r)
     p.sinks = rng_one_in(r, 5);
     p.q_lengths = rng_one_in(r, 5);
     p.kv_lengths = rng_one_in(r, 4);
-    p.lse = rng_one_in(r, 2);
-    p.scores = rng_one_in(r, 3) ? (clattn_scores)(1 + rng_below(r, 4)) : CLATTN_SCORES_NONE;
+    if (rng_one_in(r, 5))
+        p.dropout = (float)rng_uniform(r, 0.02, 0.9);
+    draw_results(r, &p);
     return p;
 }
 
@@ -69,10 +84,10 @@ struct problem_kind random_kind(struct rng *r, const struct ca_family *family,
 {
     struct problem_kind kind = {.family = family};
 
-    kind.base = draw_options(r);
+    kind.base = draw_options(r, family->operation);
     for (int n = 0; n < 100 && family->unsupported(&kind.base, device) != NULL; n++)
-        kind.base = draw_options(r);
-    for (int n = 0; n < 4; n++)
+        kind.base = draw_options(r, family->operation);
+    for (int n = 0; n < NUM_UNITS; n++)
         kind.unit[n] = !rng_one_in(r, 8);
     ca_tunables_default(family->tunables, family->num_tunables, kind.values);
     family->adapt(&kind.base, device, kind.values);
@@ -144,7 +159,8 @@ static clattn_layout draw_pair_layout(struct rng *r, const clattn_problem *p)
 
 static void draw_sizes(struct rng *r, const struct problem_kind *kind, clattn_problem *p)
 {
-    enum { MOST_WORK = 6000000 };
+    const int backward = p->operation == CLATTN_BACKWARD;
+    const double most = backward ? 4000000 : 6000000; /* 2.5 times the operations */
     double work;
 
     do {
@@ -154,8 +170,8 @@ static void draw_sizes(struct rng *r, const struct problem_kind *kind, clattn_pr
         p->seq_q = draw_seq(r, kind);
         p->seq_kv = draw_seq(r, kind);
         work = (double)p->batch * (double)p->heads * (double)p->seq_q * (double)p->seq_kv *
-               (double)(p->dim_qk + p->dim_v);
-    } while (work > MOST_WORK);
+               (double)(p->dim_qk + p->dim_v + (backward ? 32 : 0));
+    } while (work > most);
 }
 
 clattn_problem random_shape(struct rng *r, const struct problem_kind *kind)
@@ -171,6 +187,12 @@ clattn_problem random_shape(struct rng *r, const struct problem_kind *kind)
     p.k = draw_layout(r, k, kind->unit[1], 0);
     p.v = draw_layout(r, v, kind->unit[2], 0);
     p.o = draw_layout(r, o, kind->unit[3], 1);
+    if (p.operation == CLATTN_BACKWARD) {
+        p.d_o = draw_layout(r, o, kind->unit[4], 0);
+        p.dq = draw_layout(r, q, kind->unit[5], 1);
+        p.dk = draw_layout(r, k, kind->unit[6], 1);
+        p.dv = draw_layout(r, v, kind->unit[7], 1);
+    }
     if (p.bias)
         p.bias_layout = draw_pair_layout(r, &p);
     if (p.mask)
@@ -188,9 +210,10 @@ clattn_problem random_shape(struct rng *r, const struct problem_kind *kind)
 
 clattn_problem random_problem(struct rng *r)
 {
-    struct problem_kind kind = {.base = draw_options(r)};
+    struct problem_kind kind = {
+        .base = draw_options(r, rng_one_in(r, 3) ? CLATTN_BACKWARD : CLATTN_FORWARD)};
 
-    for (int n = 0; n < 4; n++)
+    for (int n = 0; n < NUM_UNITS; n++)
         kind.unit[n] = !rng_one_in(r, 4);
     return random_shape(r, &kind);
 }

@@ -5,13 +5,15 @@
 #include "family.h"
 #include "rng.h"
 
+enum { NUM_UNITS = 8 };
+
 /* A program costs a second or so to compile, a shape next to nothing. */
 struct problem_kind {
     clattn_problem base; /* dims, dtypes and options; one query, one key */
     const struct ca_family *family;
     size_t values[CA_MAX_TUNABLES];  /* of the tunables */
     char tunables[CA_TUNABLES_TEXT]; /* their text, "" for the family's own choice */
-    int unit[4];                     /* whether the innermost stride of q, k, v, o is 1 */
+    int unit[NUM_UNITS]; /* whether the innermost stride of q, k, v, o, do, dq, dk, dv is 1 */
 };
 
 /* Draws dims, dtypes, options and tunables that pass the family's checks on the device. */

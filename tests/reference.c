@@ -19,9 +19,11 @@
  * Quotient    o = sum e_j v_j / sum e_j is off by at most
  *             sum p_j |v_j| (slack_j + gather) + |o| (sum p_j slack_j + gather),
  *             to which storing adds half an ulp of the dtype. Weights likewise: v = 1 for one j.
+ * Dropout     multiplies terms by 1 / (1 - r), which rounds three times: 3 u of them.
  * lse         m + log(sum): sum p_j slack_j + gather + 8 u (1 + |m| + |lse|). */
 #include "reference.h"
 
+#include "reference_dropout.h"
 #include "storage.h"
 #include <float.h>
 #include <math.h>
@@ -63,6 +65,12 @@ static double load(const clattn_problem *p, const struct tensor_view *view, cons
     const struct tensor_shape s = tensor_shape_of(p, id);
 
     return storage_load(s.dtype, view->at[id], tensor_index(&s, b, h, i, d));
+}
+
+double reference_distance(const clattn_problem *p, const struct tensor_view *view, const size_t b,
+                          const size_t i, const size_t j)
+{
+    return (double)((long double)j - i - span_of(p, view, b).diagonal);
 }
 
 int reference_sees(const clattn_problem *p, const struct tensor_view *view, const size_t b,
@@ -121,7 +129,7 @@ static double score_at(const clattn_problem *p, const struct tensor_view *view,
     double alibi = 0.0;
     if (p->alibi) {
         const double slope = ((const float *)(const void *)view->at[TENSOR_SLOPES])[h];
-        alibi = slope * (double)((long double)j - i - span_of(p, view, b).diagonal);
+        alibi = slope * reference_distance(p, view, b, i, j);
     }
     if (p->bias || p->alibi)
         *error += 4 * u * (fabs(s) + fabs(bias) + fabs(alibi));
@@ -181,11 +189,14 @@ static struct denominator normalise(const clattn_problem *p, const struct tensor
 }
 
 static void weigh_values(const clattn_problem *p, const struct tensor_view *view, const size_t b,
-                         const size_t h, const struct denominator *den, const unsigned char *seen,
-                         struct reference_row *row)
+                         const size_t h, const size_t i, const struct denominator *den,
+                         const unsigned char *seen, struct reference_row *row)
 {
     const struct tensor_shape vs = tensor_shape_of(p, TENSOR_V);
+    const double gather = den->gather + (p->dropout > 0.0f ? 3 * u : 0.0);
 
+    for (size_t j = 0; j < p->seq_kv; j++)
+        row->factor[j] = seen[j] ? reference_dropout_factor(p, view, b, h, i, j) : 0.0;
     for (size_t d = 0; d < p->dim_v; d++) {
         double o = 0.0, error = 0.0;
         for (size_t j = 0; j < p->seq_kv; j++) {
@@ -193,8 +204,9 @@ static void weigh_values(const clattn_problem *p, const struct tensor_view *view
                 continue;
             const size_t at = tensor_index(&vs, b, h / (p->heads / p->kv_heads), j, d);
             const double v = storage_load(p->dtype, view->at[TENSOR_V], at);
-            o += row->p[j] * v;
-            error += fabs(v) * (row->p[j] * (row->slack[j] + den->gather) + 2 * FLT_MIN);
+            o += row->factor[j] * row->p[j] * v;
+            error +=
+                row->factor[j] * fabs(v) * (row->p[j] * (row->slack[j] + gather) + 2 * FLT_MIN);
         }
         error += fabs(o) * (den->slack + den->gather) + FLT_MIN;
         row->o[d].value = o;
@@ -229,7 +241,7 @@ void reference_row_compute(const clattn_problem *p, const struct tensor_view *vi
     for (size_t d = 0; d < p->dim_v; d++)
         row->o[d] = (struct bounded){0.0, 0.0};
     if (!nothing)
-        weigh_values(p, view, b, h, &den, seen, row);
+        weigh_values(p, view, b, h, i, &den, seen, row);
     row->lse.value = nothing ? -INFINITY : den.max + log(den.sum);
     row->lse.bound = den.slack + den.gather + 8 * u * (1 + fabs(den.max) + fabs(row->lse.value));
     if (p->scores == CLATTN_SCORES_WEIGHTS)
@@ -250,12 +262,14 @@ int reference_row_open(const clattn_problem *p, struct reference_row *row)
         .s = calloc(p->seq_kv + 1, sizeof *row->s),
         .slack = calloc(p->seq_kv + 1, sizeof *row->slack),
         .p = calloc(p->seq_kv + 1, sizeof *row->p),
+        .factor = calloc(p->seq_kv + 1, sizeof *row->factor),
     };
-    return row->o && row->scores && row->s && row->slack && row->p;
+    return row->o && row->scores && row->s && row->slack && row->p && row->factor;
 }
 
 void reference_row_close(struct reference_row *row)
 {
+    free(row->factor);
     free(row->p);
     free(row->slack);
     free(row->s);

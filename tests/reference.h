@@ -16,12 +16,17 @@ struct reference_row {
     struct bounded lse;
     struct bounded *scores; /* seq_kv, at the point that the problem asks for */
     double *s, *slack, *p;  /* seq_kv each: final score, relative error of exp(s - m), weight */
+    double *factor;         /* seq_kv, dropout's */
 };
 
 /* Whether (b, h, i) may use key j by mask, bias, causality, window and lengths. A bias or mask
  * that the view leaves out hides nothing. */
 int reference_sees(const clattn_problem *p, const struct tensor_view *view, size_t b, size_t h,
                    size_t i, size_t j);
+
+/* j - i - diagonal, which ALiBi multiplies the slope with. */
+double reference_distance(const clattn_problem *p, const struct tensor_view *view, size_t b,
+                          size_t i, size_t j);
 
 /* Room for a row; false if there is no memory. Close it in any case. */
 int reference_row_open(const clattn_problem *p, struct reference_row *row);

@@ -28,7 +28,7 @@ static void open(struct call *c, const char *problem)
     c->problem = fixture_problem(problem);
     c->plan = fixture_plan(&c->f, problem, "unfused");
     c->tensors.struct_size = sizeof c->tensors;
-    for (int id = 0; id < NUM_TENSORS; id++) {
+    for (int id = 0; id < NUM_FORWARD_TENSORS; id++) {
         const struct tensor_shape s = tensor_shape_of(&c->problem, (enum tensor_id)id);
         if (s.present)
             tensor_buffer(&c->tensors, (enum tensor_id)id)->buffer =
@@ -45,7 +45,7 @@ static void release_buffer(cl_mem buffer)
 
 static void close(struct call *c)
 {
-    for (int id = 0; id < NUM_TENSORS; id++)
+    for (int id = 0; id < NUM_FORWARD_TENSORS; id++)
         release_buffer(tensor_buffer(&c->tensors, (enum tensor_id)id)->buffer);
     clattn_plan_release(c->plan);
     fixture_close(&c->f);
@@ -107,7 +107,7 @@ Test(arguments, missing_and_superfluous_tensors) {
     struct call c;
 
     open(&c, everything);
-    for (int id = 0; id < NUM_TENSORS; id++) {
+    for (int id = 0; id < NUM_FORWARD_TENSORS; id++) {
         clattn_forward t = c.tensors;
         tensor_buffer(&t, (enum tensor_id)id)->buffer = NULL;
         refused(&c, &t, CLATTN_INVALID_ARGUMENT,
@@ -115,7 +115,7 @@ Test(arguments, missing_and_superfluous_tensors) {
     }
     close(&c);
     open(&c, plain);
-    for (int id = TENSOR_BIAS; id < NUM_TENSORS; id++) {
+    for (int id = TENSOR_BIAS; id < NUM_FORWARD_TENSORS; id++) {
         clattn_forward t = c.tensors;
         cl_mem extra = fixture_buffer(&c.f, 64, NULL);
         tensor_buffer(&t, (enum tensor_id)id)->buffer = extra;
@@ -130,7 +130,7 @@ Test(arguments, short_buffers) {
     struct call c;
 
     open(&c, everything);
-    for (int id = 0; id < NUM_TENSORS; id++) {
+    for (int id = 0; id < NUM_FORWARD_TENSORS; id++) {
         const struct tensor_shape s = tensor_shape_of(&c.problem, (enum tensor_id)id);
         clattn_forward t = c.tensors;
         clattn_buffer *b = tensor_buffer(&t, (enum tensor_id)id);

@@ -1,5 +1,6 @@
 /* The n-th allocation or OpenCL call fails, for every n: the right status, a sentence, nothing
  * leaked, and the same call works afterwards. */
+#include "family.h"
 #include "faults.h"
 #include "fixture.h"
 #include "tensors.h"
@@ -148,28 +149,29 @@ Test(faults, build_failure) {
 struct execution {
     clattn_problem problem;
     clattn_plan *plan;
-    clattn_forward tensors;
+    struct tensor_arguments tensors;
 };
 
-static void open_execution(struct fixture *f, struct execution *e, const char *family)
+static void open_execution(struct fixture *f, struct execution *e, const struct ca_family *family)
 {
+    /* by operation */
+    static const char *const texts[] = {"fwd f32 h2 q3 k5 d8 lse", "bwd f32 h2 q3 k5 d8"};
+
     memset(e, 0, sizeof *e);
-    e->problem = fixture_problem("fwd f32 h2 q3 k5 d8 lse");
-    e->plan = fixture_plan(f, "fwd f32 h2 q3 k5 d8 lse", family);
-    e->tensors.struct_size = sizeof e->tensors;
+    e->problem = fixture_problem(texts[family->operation]);
+    e->plan = fixture_plan(f, texts[family->operation], family->name);
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct tensor_shape s = tensor_shape_of(&e->problem, (enum tensor_id)id);
         if (s.present)
-            tensor_buffer(&e->tensors, (enum tensor_id)id)->buffer =
-                fixture_buffer(f, s.extent * s.element_bytes, NULL);
+            e->tensors.at[id].buffer = fixture_buffer(f, s.extent * s.element_bytes, NULL);
     }
 }
 
 static void close_execution(struct execution *e)
 {
     for (int id = 0; id < NUM_TENSORS; id++)
-        if (tensor_buffer(&e->tensors, (enum tensor_id)id)->buffer)
-            clReleaseMemObject(tensor_buffer(&e->tensors, (enum tensor_id)id)->buffer);
+        if (e->tensors.at[id].buffer)
+            clReleaseMemObject(e->tensors.at[id].buffer);
     clattn_plan_release(e->plan);
 }
 
@@ -184,7 +186,7 @@ static void execute_with_faults(struct fixture *f, const struct execution *e,
         const long commands = faults_commands();
         faults_arm(failure->kind, n, failure->error);
         const clattn_status status =
-            clattn_attention_forward(e->plan, queue, &e->tensors, 0, NULL, &done);
+            tensor_execute(e->problem.operation, e->plan, queue, &e->tensors, 0, NULL, &done);
         failed = faults_disarm();
         if (status == CLATTN_SUCCESS) {
             cr_assert(failed == NULL && done != NULL, "%s failed, yet the call succeeded", failed);
@@ -210,9 +212,11 @@ Test(faults, execution) {
     fixture_open(&f);
     cl_command_queue free_order =
         clCreateCommandQueue(f.opencl, f.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
-    for (size_t family = 0; clattn_family_name(CLATTN_FORWARD, family); family++) {
+    for (size_t n = 0; ca_family_at(n); n++) {
         struct execution e;
-        open_execution(&f, &e, clattn_family_name(CLATTN_FORWARD, family));
+        if (ca_family_at(n)->operation > CLATTN_BACKWARD)
+            continue;
+        open_execution(&f, &e, ca_family_at(n));
         for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++) {
             execute_with_faults(&f, &e, f.queue, &failures[kind]);
             if (free_order)
@@ -230,12 +234,14 @@ Test(faults, execution_allocates_nothing) {
     struct fixture f;
 
     fixture_open(&f);
-    for (size_t family = 0; clattn_family_name(CLATTN_FORWARD, family); family++) {
+    for (size_t n = 0; ca_family_at(n); n++) {
         struct execution e;
-        open_execution(&f, &e, clattn_family_name(CLATTN_FORWARD, family));
+        if (ca_family_at(n)->operation > CLATTN_BACKWARD)
+            continue;
+        open_execution(&f, &e, ca_family_at(n));
         faults_arm(FAULT_MEMORY, 0, 0);
         const clattn_status status =
-            clattn_attention_forward(e.plan, f.queue, &e.tensors, 0, NULL, NULL);
+            tensor_execute(e.problem.operation, e.plan, f.queue, &e.tensors, 0, NULL, NULL);
         cr_assert(faults_disarm() == NULL && status == CLATTN_SUCCESS);
         clFinish(f.queue);
         close_execution(&e);

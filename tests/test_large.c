@@ -1,6 +1,7 @@
 /* Offsets beyond 32 bits: a few rows of one tensor after the other lie as far apart as the device
  * allocates. Nothing touches what lies between them, so that an allocation which the system
  * backs page by page costs little. */
+#include "family.h"
 #include "fixture.h"
 #include "trial.h"
 #include <criterion/criterion.h>
@@ -10,7 +11,11 @@
 
 TestSuite(large, .timeout = 300);
 
-static const char problem_text[] = "fwd f16 b2 h2 q3 k5 d8 bias=f16:bhqk mask=bhqk";
+/* By operation. */
+static const char *const problem_texts[] = {
+    "fwd f16 b2 h2 q3 k5 d8 bias=f16:bhqk mask=bhqk",
+    "bwd f16 b2 h2 q3 k5 d8 bias=f16:bhqk mask=bhqk dbias",
+};
 
 /* More than 2^32 bytes and 2^31 elements of two bytes, where the device gives so much. */
 static size_t most_bytes(const struct fixture *f)
@@ -35,7 +40,18 @@ static void stretch(clattn_layout *layout, const struct tensor_shape *s, const i
 
 static clattn_layout *layout_of(clattn_problem *p, const enum tensor_id id)
 {
-    clattn_layout *const layouts[] = {&p->q, &p->k, &p->v, &p->o, &p->bias_layout, &p->mask_layout};
+    clattn_layout *const layouts[NUM_TENSORS] = {
+        [TENSOR_Q] = &p->q,
+        [TENSOR_K] = &p->k,
+        [TENSOR_V] = &p->v,
+        [TENSOR_O] = &p->o,
+        [TENSOR_BIAS] = &p->bias_layout,
+        [TENSOR_MASK] = &p->mask_layout,
+        [TENSOR_DO] = &p->d_o,
+        [TENSOR_DQ] = &p->dq,
+        [TENSOR_DK] = &p->dk,
+        [TENSOR_DV] = &p->dv,
+    };
 
     return layouts[id];
 }
@@ -60,12 +76,29 @@ static void copy_rows(struct fixture *f, struct host_tensor *x, const struct ten
             }
 }
 
-static void run(struct fixture *f, const char *family, const enum tensor_id id, const int axis,
-                cl_mem buffer, const size_t bytes)
+/* Whether the operation has the tensor, and with strides of its own. */
+static int has_layout(const clattn_operation operation, const enum tensor_id id)
 {
-    const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
-    struct trial t = {.problem = fixture_problem(problem_text), .family = family, .seed = 3};
-    clattn_forward tensors = {.struct_size = sizeof tensors};
+    clattn_problem p = fixture_problem(problem_texts[operation]);
+
+    return layout_of(&p, id) && tensor_shape_of(&p, id).present;
+}
+
+/* The bias's gradient has the bias's layout. */
+static int is_large(const enum tensor_id stretched, const int id)
+{
+    return id == (int)stretched || (stretched == TENSOR_BIAS && id == TENSOR_DBIAS);
+}
+
+/* Stretches a tensor along an axis; buffers has room for it, and for the bias's gradient. */
+static void run(struct fixture *f, const struct ca_family *family, const enum tensor_id id,
+                const int axis, const cl_mem buffers[2], const size_t bytes)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = family->name};
+    struct trial t = {.problem = fixture_problem(problem_texts[family->operation]),
+                      .family = family->name,
+                      .seed = 3};
+    struct tensor_arguments tensors = {.dropout_seed = 0};
     clattn_problem problem = t.problem;
     clattn_plan *plan;
 
@@ -80,44 +113,60 @@ static void run(struct fixture *f, const char *family, const enum tensor_id id, 
         x->got = malloc(x->num_bytes);
         cr_assert(x->got != NULL);
         memcpy(x->got, x->bytes, x->num_bytes);
-        *tensor_buffer(&tensors, (enum tensor_id)n) =
-            n == (int)id ? (clattn_buffer){buffer, 0}
-                         : (clattn_buffer){fixture_buffer(f, x->num_bytes, x->bytes), x->offset};
+        if (is_large(id, n)) {
+            tensors.at[n].buffer = buffers[n == TENSOR_DBIAS];
+            copy_rows(f, x, &large, tensors.at[n].buffer, 1);
+        } else {
+            tensors.at[n] = (clattn_buffer){fixture_buffer(f, x->num_bytes, x->bytes), x->offset};
+        }
     }
-    copy_rows(f, &t.tensor[id], &large, buffer, 1);
     cr_assert(clattn_plan_create(f->context, &problem, &options, &plan) == CLATTN_SUCCESS, "%s",
               f->log.last);
-    cr_assert(clattn_attention_forward(plan, f->queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS,
+    cr_assert(tensor_execute(problem.operation, plan, f->queue, &tensors, 0, NULL, NULL) ==
+                  CLATTN_SUCCESS,
               "%s", f->log.last);
     cr_assert(clFinish(f->queue) == CL_SUCCESS);
-    copy_rows(f, &t.tensor[id], &large, buffer, 0);
     for (int n = 0; n < NUM_TENSORS; n++) {
         struct host_tensor *x = &t.tensor[n];
-        cl_mem own = tensor_buffer(&tensors, (enum tensor_id)n)->buffer;
-        if (!x->bytes || n == (int)id)
+        if (!x->bytes)
             continue;
-        fixture_read(f, own, x->num_bytes, x->got);
-        clReleaseMemObject(own);
+        if (is_large(id, n)) {
+            copy_rows(f, x, &large, tensors.at[n].buffer, 0);
+        } else {
+            fixture_read(f, tensors.at[n].buffer, x->num_bytes, x->got);
+            clReleaseMemObject(tensors.at[n].buffer);
+        }
     }
     trial_check(&t);
     clattn_plan_release(plan);
     trial_free(&t);
 }
 
-Test(large, offsets_beyond_32_bits) {
+static void run_operation(const clattn_operation operation)
+{
     struct fixture f;
-    cl_int err;
+    cl_int errors[2];
+    cl_mem buffers[2];
 
     fixture_open(&f);
     const size_t bytes = most_bytes(&f);
-    cl_mem buffer = clCreateBuffer(f.opencl, CL_MEM_READ_WRITE, bytes, NULL, &err);
-    if (err != CL_SUCCESS || bytes < (size_t)1 << 31)
-        cr_skip_test("the device gives no buffer of %zu bytes (error %d)", bytes, err);
-    for (size_t family = 0; clattn_family_name(CLATTN_FORWARD, family); family++)
-        for (int id = TENSOR_Q; id <= TENSOR_MASK; id++)
-            for (int axis = 0; axis < 3; axis++)
-                run(&f, clattn_family_name(CLATTN_FORWARD, family), (enum tensor_id)id, axis,
-                    buffer, bytes);
-    clReleaseMemObject(buffer);
+    for (int n = 0; n < 2; n++)
+        buffers[n] = clCreateBuffer(f.opencl, CL_MEM_READ_WRITE, bytes, NULL, &errors[n]);
+    if (errors[0] != CL_SUCCESS || errors[1] != CL_SUCCESS || bytes < (size_t)1 << 31)
+        cr_skip_test("the device gives no buffers of %zu bytes (error %d)", bytes, errors[0]);
+    for (size_t n = 0; ca_family_at(n); n++)
+        for (int id = 0; ca_family_at(n)->operation == operation && id < NUM_TENSORS; id++)
+            for (int axis = 0; has_layout(operation, (enum tensor_id)id) && axis < 3; axis++)
+                run(&f, ca_family_at(n), (enum tensor_id)id, axis, buffers, bytes);
+    clReleaseMemObject(buffers[1]);
+    clReleaseMemObject(buffers[0]);
     fixture_close(&f);
+}
+
+Test(large, offsets_beyond_32_bits) {
+    run_operation(CLATTN_FORWARD);
+}
+
+Test(large, offsets_of_gradients_beyond_32_bits) {
+    run_operation(CLATTN_BACKWARD);
 }

@@ -30,6 +30,7 @@ static clattn_problem extreme_problem(struct rng *r)
             *sizes[n] = (size_t)exp2(rng_uniform(r, 0, rng_one_in(r, 4) ? 48 : 12));
         p.heads = p.kv_heads * (1 + rng_below(r, 300));
         p.q = p.k = p.v = p.o = p.bias_layout = p.mask_layout = packed;
+        p.d_o = p.dq = p.dk = p.dv = packed;
         if (rng_one_in(r, 2))
             clattn_layout_packed("bhds", (size_t[]){p.batch, p.kv_heads, p.seq_kv, p.dim_qk}, &p.k);
         if (rng_one_in(r, 2))
@@ -43,11 +44,11 @@ static clattn_problem extreme_problem(struct rng *r)
 }
 
 /* What a program is built for, counted here anew: the conditions in the kernels' sources. */
-enum { NUM_DEFINES = 20 };
+enum { NUM_DEFINES = 29 };
 static void defines_of(const clattn_problem *problem, size_t defines[NUM_DEFINES])
 {
     const clattn_problem p = ca_problem_normal(problem);
-    const int lengths = p.q_lengths || p.kv_lengths;
+    const int lengths = p.q_lengths || p.kv_lengths, backward = p.operation == CLATTN_BACKWARD;
     const size_t all[NUM_DEFINES] = {
         (size_t)p.dtype,
         p.bias ? (size_t)p.bias_dtype : 0,
@@ -69,6 +70,15 @@ static void defines_of(const clattn_problem *problem, size_t defines[NUM_DEFINES
         lengths && p.diagonal == CLATTN_BOTTOM_RIGHT,
         p.lse != 0,
         (size_t)p.scores,
+        p.dropout > 0.0f,
+        (size_t)p.operation,
+        backward && (p.d_o.stride[3] == 1 || p.dim_v == 1),
+        backward && (p.dq.stride[3] == 1 || p.dim_qk == 1),
+        backward && (p.dk.stride[3] == 1 || p.dim_qk == 1),
+        backward && (p.dv.stride[3] == 1 || p.dim_v == 1),
+        p.dbias != 0,
+        p.dslopes != 0,
+        p.dsinks != 0,
     };
 
     memcpy(defines, all, sizeof all);
@@ -187,21 +197,23 @@ Test(problem_class, what_is_rounded) {
 /* One thing changed. */
 static clattn_problem varied(struct rng *r, clattn_problem p)
 {
-    clattn_layout *const layouts[] = {&p.q, &p.k, &p.v, &p.o};
-    const size_t side = rng_below(r, 2);
+    clattn_layout *const layouts[] = {&p.q, &p.k, &p.v, &p.o, &p.d_o, &p.dq, &p.dk, &p.dv};
+    const size_t used = p.operation == CLATTN_BACKWARD ? 8 : 4, side = rng_below(r, 2);
 
-    switch (rng_below(r, 9)) {
-    case 0:
+    switch (rng_below(r, 10)) {
+    case 0: /* what is written must have room */
         p.seq_q = p.seq_q == 8 ? 16 : 8;
-        p.o = (clattn_layout){{0}};
+        p.o = p.dq = (clattn_layout){{0}};
+        p.dbias = 0;
         break;
     case 1:
         p.lse = !p.lse;
         break;
     case 2: /* another stride along dim, of a problem of one head */
         p.batch = p.heads = p.kv_heads = 1;
-        p.q = p.k = p.v = p.o = (clattn_layout){{0}};
-        *layouts[rng_below(r, 4)] = (clattn_layout){{0, 0, 1, 1000}};
+        for (size_t n = 0; n < used; n++)
+            *layouts[n] = (clattn_layout){{0}};
+        *layouts[rng_below(r, used)] = (clattn_layout){{0, 0, 1, 1000}};
         break;
     case 3:
         p.diagonal = p.diagonal == CLATTN_OFFSET ? CLATTN_BOTTOM_RIGHT : CLATTN_OFFSET;
@@ -220,8 +232,12 @@ static clattn_problem varied(struct rng *r, clattn_problem p)
     case 7:
         p.bias_dtype = CLATTN_BF16; /* with or without a bias */
         break;
+    case 8:
+        p.dropout = p.dropout > 0.0f ? 0.0f : 0.5f;
+        break;
     default:
-        p.scores = p.scores ? CLATTN_SCORES_NONE : CLATTN_SCORES_BIAS;
+        if (p.operation == CLATTN_FORWARD)
+            p.scores = p.scores ? CLATTN_SCORES_NONE : CLATTN_SCORES_BIAS;
     }
     return p;
 }
@@ -249,8 +265,9 @@ Test(problem_class, alike_and_distant) {
                       "'%s' and '%s'", text_a, text_b);
             cr_assert(distance == ca_class_distance(&all[b], &all[a]));
             cr_assert((distance == 0.0) == same, "'%s' and '%s': %g", text_a, text_b, distance);
-            cr_assert(isinf(distance) == (!all[a].scores != !all[b].scores), "'%s' and '%s': %g",
-                      text_a, text_b, distance);
+            cr_assert(isinf(distance) == (all[a].operation != all[b].operation ||
+                                          !all[a].scores != !all[b].scores),
+                      "'%s' and '%s': %g", text_a, text_b, distance);
             alike += ca_classes_alike(&all[a], &all[b]);
             equal += same;
         }

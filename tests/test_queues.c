@@ -14,12 +14,16 @@
 
 TestSuite(queues, .timeout = 300);
 
-static const char problem_text[] = "fwd f32 b2 h4/2 q37 k70 d24 causal=br lse";
+/* By operation. */
+static const char *const problem_texts[] = {
+    "fwd f32 b2 h4/2 q37 k70 d24 causal=br lse",
+    "bwd f32 b2 h4/2 q37 k70 d24 causal=br bias=f32:hqk sinks dbias dsinks",
+};
 
 /* One execution: its own tensors on the device, filled from the seed. */
 struct job {
     struct trial t;
-    clattn_forward tensors;
+    struct tensor_arguments tensors;
 };
 
 static void open_job(struct fixture *f, struct job *job, const char *problem, const uint64_t seed)
@@ -28,45 +32,41 @@ static void open_job(struct fixture *f, struct job *job, const char *problem, co
     job->t.problem = fixture_problem(problem);
     job->t.seed = seed;
     trial_fill(&job->t);
-    job->tensors.struct_size = sizeof job->tensors;
-    for (int id = 0; id < NUM_TENSORS; id++) {
-        struct host_tensor *x = &job->t.tensor[id];
-        if (!x->bytes)
-            continue;
-        *tensor_buffer(&job->tensors, (enum tensor_id)id) =
-            (clattn_buffer){fixture_buffer(f, x->num_bytes, x->bytes), x->offset};
-        x->got = malloc(x->num_bytes);
-        cr_assert(x->got != NULL);
-    }
+    job->tensors = trial_send(f, &job->t);
+}
+
+static clattn_status execute_job(const clattn_plan *plan, cl_command_queue queue,
+                                 const struct job *job, const cl_uint num_wait,
+                                 const cl_event *wait, cl_event *done)
+{
+    return tensor_execute(job->t.problem.operation, plan, queue, &job->tensors, num_wait, wait,
+                          done);
 }
 
 /* Reads everything back and compares; the work must have finished. */
 static void close_job(struct fixture *f, struct job *job)
 {
-    for (int id = 0; id < NUM_TENSORS; id++) {
-        struct host_tensor *x = &job->t.tensor[id];
-        if (!x->bytes)
-            continue;
-        cl_mem buffer = tensor_buffer(&job->tensors, (enum tensor_id)id)->buffer;
-        fixture_read(f, buffer, x->num_bytes, x->got);
-        clReleaseMemObject(buffer);
-    }
+    trial_receive(f, &job->t, &job->tensors);
     trial_check(&job->t);
     trial_free(&job->t);
 }
 
-/* Whether o still holds the poison that it was sent with: nothing has run. */
+/* Whether a result still holds the poison that it was sent with: nothing has run. */
 static int untouched(struct fixture *f, const struct job *job)
 {
-    const struct host_tensor *o = &job->t.tensor[TENSOR_O];
+    const enum tensor_id id = job->t.problem.operation == CLATTN_BACKWARD ? TENSOR_DV : TENSOR_O;
+    const struct host_tensor *x = &job->t.tensor[id];
+    unsigned char *now = malloc(x->num_bytes);
     cl_int err;
     cl_command_queue other = clCreateCommandQueue(f->opencl, f->device, 0, &err);
 
-    cr_assert(err == CL_SUCCESS);
-    clEnqueueReadBuffer(other, job->tensors.o.buffer, CL_TRUE, 0, o->num_bytes, o->got, 0, NULL,
+    cr_assert(now != NULL && err == CL_SUCCESS);
+    clEnqueueReadBuffer(other, job->tensors.at[id].buffer, CL_TRUE, 0, x->num_bytes, now, 0, NULL,
                         NULL);
     clReleaseCommandQueue(other);
-    return memcmp(o->got, o->bytes, o->num_bytes) == 0;
+    const int same = memcmp(now, x->bytes, x->num_bytes) == 0;
+    free(now);
+    return same;
 }
 
 /* The work waits for a user event, and the stages wait for each other, in whichever order the
@@ -81,22 +81,23 @@ static void run_behind_event(const cl_command_queue_properties properties)
     if (err == CL_INVALID_QUEUE_PROPERTIES)
         cr_skip_test("the device has no out-of-order queues");
     cr_assert(err == CL_SUCCESS);
-    for (size_t family = 0; clattn_family_name(CLATTN_FORWARD, family); family++) {
-        clattn_plan *plan =
-            fixture_plan(&f, problem_text, clattn_family_name(CLATTN_FORWARD, family));
+    for (size_t n = 0; ca_family_at(n); n++) {
+        const struct ca_family *family = ca_family_at(n);
+        if (family->operation > CLATTN_BACKWARD)
+            continue;
+        const char *problem = problem_texts[family->operation];
+        clattn_plan *plan = fixture_plan(&f, problem, family->name);
         struct job job;
         cl_event done = NULL, gate = clCreateUserEvent(f.opencl, &err);
-        open_job(&f, &job, problem_text, 3 + family);
-        cr_assert(clattn_attention_forward(plan, queue, &job.tensors, 1, &gate, &done) ==
-                      CLATTN_SUCCESS,
-                  "%s", f.log.last);
+        open_job(&f, &job, problem, 3 + n);
+        cr_assert(execute_job(plan, queue, &job, 1, &gate, &done) == CLATTN_SUCCESS, "%s",
+                  f.log.last);
         clFlush(queue);
         nanosleep(&(struct timespec){0, 50000000}, NULL);
         cl_int state = CL_COMPLETE;
         clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
         cr_expect(state > CL_COMPLETE, "finished before what it waits for");
-        cr_expect(untouched(&f, &job), "%s ran before what it waits for",
-                  clattn_family_name(CLATTN_FORWARD, family));
+        cr_expect(untouched(&f, &job), "%s ran before what it waits for", family->name);
         clSetUserEventStatus(gate, CL_COMPLETE);
         cr_assert(clWaitForEvents(1, &done) == CL_SUCCESS);
         clReleaseEvent(gate);
@@ -117,8 +118,10 @@ Test(queues, out_of_order_behind_an_event) {
 }
 
 /* Many executions at once on one out-of-order queue, each with a workspace of the library's. */
-Test(queues, out_of_order_many) {
+static void run_many(const struct ca_family *family)
+{
     enum { JOBS = 12 };
+    const char *problem = problem_texts[family->operation];
     struct fixture f;
     struct job jobs[JOBS];
     cl_event done[JOBS];
@@ -129,16 +132,15 @@ Test(queues, out_of_order_many) {
         clCreateCommandQueue(f.opencl, f.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
     if (err == CL_INVALID_QUEUE_PROPERTIES)
         cr_skip_test("the device has no out-of-order queues");
-    clattn_plan *plan = fixture_plan(&f, problem_text, "unfused");
+    clattn_plan *plan = fixture_plan(&f, problem, family->name);
     const long waits = faults_waits();
     for (int n = 0; n < JOBS; n++) {
-        open_job(&f, &jobs[n], problem_text, 100 + (uint64_t)n);
-        cr_assert(clattn_attention_forward(plan, queue, &jobs[n].tensors, 0, NULL, &done[n]) ==
-                      CLATTN_SUCCESS,
-                  "%s", f.log.last);
+        open_job(&f, &jobs[n], problem, 100 + (uint64_t)n);
+        cr_assert(execute_job(plan, queue, &jobs[n], 0, NULL, &done[n]) == CLATTN_SUCCESS, "%s",
+                  f.log.last);
     }
     /* An implementation may order kernels by their buffers, so ask for the events themselves. */
-    cr_expect(faults_waits() - waits == JOBS * (long)(ca_unfused.num_stages - 1));
+    cr_expect(faults_waits() - waits == JOBS * (long)(family->num_stages - 1));
     clattn_plan_release(plan); /* what was enqueued finishes undisturbed */
     cr_assert(clWaitForEvents(JOBS, done) == CL_SUCCESS);
     for (int n = 0; n < JOBS; n++) {
@@ -147,6 +149,14 @@ Test(queues, out_of_order_many) {
     }
     clReleaseCommandQueue(queue);
     fixture_close(&f);
+}
+
+Test(queues, out_of_order_many) {
+    run_many(&ca_unfused);
+}
+
+Test(queues, out_of_order_many_gradients) {
+    run_many(&ca_backward_lanes);
 }
 
 /* Nothing to compute: the event still stands for the wait list. */
@@ -190,47 +200,52 @@ static void *execute(void *argument)
     struct worker *w = argument;
 
     for (int n = 0; n < RUNS; n++)
-        if (clattn_attention_forward(w->plan, w->queue, &w->jobs[n].tensors, 0, NULL, NULL) !=
-            CLATTN_SUCCESS)
-            w->failure = "clattn_attention_forward";
+        if (execute_job(w->plan, w->queue, &w->jobs[n], 0, NULL, NULL) != CLATTN_SUCCESS)
+            w->failure = "execution";
     clFinish(w->queue);
     return NULL;
 }
 
-/* Each thread has its own queue and tensors; a kernel's arguments must never be mixed up. */
-Test(queues, four_threads_on_one_plan) {
-    static const char text[] = "fwd f32 h2 q9 k20 d24 lse";
-    struct fixture f;
+static void run_in_threads(struct fixture *f, const char *family, const char *problem)
+{
+    clattn_plan *plan = fixture_plan(f, problem, family);
     struct worker workers[THREADS];
     cl_int err;
 
-    fixture_open(&f);
-    for (size_t family = 0; clattn_family_name(CLATTN_FORWARD, family); family++) {
-        clattn_plan *plan = fixture_plan(&f, text, clattn_family_name(CLATTN_FORWARD, family));
-        for (int w = 0; w < THREADS; w++) {
-            workers[w] = (struct worker){.f = &f,
-                                         .plan = plan,
-                                         .queue = clCreateCommandQueue(f.opencl, f.device, 0, &err),
-                                         .jobs = calloc(RUNS, sizeof(struct job))};
-            cr_assert(workers[w].jobs && err == CL_SUCCESS);
-            for (int n = 0; n < RUNS; n++)
-                open_job(&f, &workers[w].jobs[n], text, (uint64_t)(1000 * w + n));
-        }
-        faults_arm(FAULT_DELAY, 0, 0);
-        for (int w = 0; w < THREADS; w++)
-            cr_assert(pthread_create(&workers[w].thread, NULL, execute, &workers[w]) == 0);
-        for (int w = 0; w < THREADS; w++)
-            pthread_join(workers[w].thread, NULL);
-        faults_disarm();
-        for (int w = 0; w < THREADS; w++) {
-            cr_assert(workers[w].failure == NULL, "%s", f.log.last);
-            for (int n = 0; n < RUNS; n++)
-                close_job(&f, &workers[w].jobs[n]);
-            clReleaseCommandQueue(workers[w].queue);
-            free(workers[w].jobs);
-        }
-        clattn_plan_release(plan);
+    for (int w = 0; w < THREADS; w++) {
+        workers[w] = (struct worker){.f = f,
+                                     .plan = plan,
+                                     .queue = clCreateCommandQueue(f->opencl, f->device, 0, &err),
+                                     .jobs = calloc(RUNS, sizeof(struct job))};
+        cr_assert(workers[w].jobs && err == CL_SUCCESS);
+        for (int n = 0; n < RUNS; n++)
+            open_job(f, &workers[w].jobs[n], problem, (uint64_t)(1000 * w + n));
     }
+    faults_arm(FAULT_DELAY, 0, 0);
+    for (int w = 0; w < THREADS; w++)
+        cr_assert(pthread_create(&workers[w].thread, NULL, execute, &workers[w]) == 0);
+    for (int w = 0; w < THREADS; w++)
+        pthread_join(workers[w].thread, NULL);
+    faults_disarm();
+    for (int w = 0; w < THREADS; w++) {
+        cr_assert(workers[w].failure == NULL, "%s", f->log.last);
+        for (int n = 0; n < RUNS; n++)
+            close_job(f, &workers[w].jobs[n]);
+        clReleaseCommandQueue(workers[w].queue);
+        free(workers[w].jobs);
+    }
+    clattn_plan_release(plan);
+}
+
+/* Each thread has its own queue and tensors; a kernel's arguments must never be mixed up. */
+Test(queues, four_threads_on_one_plan) {
+    static const char *const texts[] = {"fwd f32 h2 q9 k20 d24 lse", "bwd f32 h2 q9 k20 d24"};
+    struct fixture f;
+
+    fixture_open(&f);
+    for (size_t n = 0; ca_family_at(n); n++)
+        if (ca_family_at(n)->operation <= CLATTN_BACKWARD)
+            run_in_threads(&f, ca_family_at(n)->name, texts[ca_family_at(n)->operation]);
     fixture_close(&f);
 }
 

@@ -9,7 +9,7 @@
 
 static struct tensor_view view_of(const float *q, const float *k, const float *v)
 {
-    struct tensor_view view = {{NULL}};
+    struct tensor_view view = {.at = {NULL}};
 
     view.at[TENSOR_Q] = (const unsigned char *)q;
     view.at[TENSOR_K] = (const unsigned char *)k;
@@ -91,7 +91,7 @@ Test(reference, what_is_seen) {
 
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const clattn_problem p = fixture_problem(cases[c].problem);
-        struct tensor_view view = {{NULL}};
+        struct tensor_view view = {.at = {NULL}};
         view.at[TENSOR_Q_LENGTHS] = (const unsigned char *)&three;
         view.at[TENSOR_KV_LENGTHS] = (const unsigned char *)&five;
         for (size_t i = 0; i < 4; i++)

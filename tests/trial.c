@@ -1,6 +1,6 @@
 #include "trial.h"
 
-#include "reference.h"
+#include "reference_backward.h"
 #include "rng.h"
 #include "storage.h"
 #include "trial_data.h"
@@ -52,9 +52,21 @@ void trial_free(struct trial *t)
     }
 }
 
+/* The seeds of dropout: any number in each half. */
+static uint64_t trial_dropout_seed(const struct trial *t)
+{
+    return rng_next(&(struct rng){t->seed + 1});
+}
+
+static uint32_t trial_dropout_offset(const struct trial *t)
+{
+    return (uint32_t)rng_next(&(struct rng){t->seed + 2});
+}
+
 struct tensor_view trial_sent(const struct trial *t)
 {
-    struct tensor_view view = {{NULL}};
+    struct tensor_view view = {.dropout_seed = trial_dropout_seed(t),
+                               .dropout_offset = trial_dropout_offset(t)};
 
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct host_tensor *x = &t->tensor[id];
@@ -66,10 +78,11 @@ struct tensor_view trial_sent(const struct trial *t)
 
 struct tensor_view trial_got(const struct trial *t)
 {
-    struct tensor_view view = {{NULL}};
+    struct tensor_view view = trial_sent(t);
 
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct host_tensor *x = &t->tensor[id];
+        view.at[id] = NULL;
         if (x->got)
             view.at[id] = x->got + x->offset * x->shape.element_bytes;
     }
@@ -94,7 +107,7 @@ static const char *again(const struct trial *t)
 
 /* The caller's workspace, guarded like a tensor; half of the trials leave it to the library. */
 static unsigned char *place_workspace(struct fixture *f, const clattn_plan *plan, struct rng *r,
-                                      clattn_forward *tensors, size_t *bytes)
+                                      struct tensor_arguments *tensors, size_t *bytes)
 {
     clattn_plan_info info = {.struct_size = sizeof info};
 
@@ -111,7 +124,8 @@ static unsigned char *place_workspace(struct fixture *f, const clattn_plan *plan
 }
 
 static void check_workspace(struct fixture *f, const struct trial *t, const clattn_plan *plan,
-                            const clattn_forward *tensors, unsigned char *image, const size_t bytes)
+                            const struct tensor_arguments *tensors, unsigned char *image,
+                            const size_t bytes)
 {
     clattn_plan_info info = {.struct_size = sizeof info};
 
@@ -137,32 +151,46 @@ static clattn_plan *make_plan(struct fixture *f, const struct trial *t)
     return plan;
 }
 
-void trial_run(struct fixture *f, struct trial *t)
+struct tensor_arguments trial_send(struct fixture *f, const struct trial *t)
 {
-    clattn_forward tensors = {.struct_size = sizeof tensors};
-    struct rng r = run_rng(t);
-    size_t workspace_bytes = 0;
-    clattn_plan *plan = make_plan(f, t);
+    const struct tensor_view sent = trial_sent(t);
+    struct tensor_arguments tensors = {.dropout_seed = sent.dropout_seed,
+                                       .dropout_offset = sent.dropout_offset};
 
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct host_tensor *x = &t->tensor[id];
-        clattn_buffer *buffer = tensor_buffer(&tensors, (enum tensor_id)id);
         if (x->bytes)
-            *buffer = (clattn_buffer){fixture_buffer(f, x->num_bytes, x->bytes), x->offset};
+            tensors.at[id] = (clattn_buffer){fixture_buffer(f, x->num_bytes, x->bytes), x->offset};
     }
-    unsigned char *workspace = place_workspace(f, plan, &r, &tensors, &workspace_bytes);
-    const clattn_status status = clattn_attention_forward(plan, f->queue, &tensors, 0, NULL, NULL);
-    cr_assert(status == CLATTN_SUCCESS, "forward: %s, %s%s", clattn_status_string(status),
-              f->log.last, again(t));
+    return tensors;
+}
+
+void trial_receive(struct fixture *f, struct trial *t, const struct tensor_arguments *tensors)
+{
     for (int id = 0; id < NUM_TENSORS; id++) {
         struct host_tensor *x = &t->tensor[id];
         if (!x->bytes)
             continue;
         free(x->got);
         x->got = must(malloc(x->num_bytes));
-        fixture_read(f, tensor_buffer(&tensors, (enum tensor_id)id)->buffer, x->num_bytes, x->got);
-        clReleaseMemObject(tensor_buffer(&tensors, (enum tensor_id)id)->buffer);
+        fixture_read(f, tensors->at[id].buffer, x->num_bytes, x->got);
+        clReleaseMemObject(tensors->at[id].buffer);
     }
+}
+
+void trial_run(struct fixture *f, struct trial *t)
+{
+    struct rng r = run_rng(t);
+    size_t workspace_bytes = 0;
+    clattn_plan *plan = make_plan(f, t);
+    struct tensor_arguments tensors = trial_send(f, t);
+    unsigned char *workspace = place_workspace(f, plan, &r, &tensors, &workspace_bytes);
+
+    const clattn_status status =
+        tensor_execute(t->problem.operation, plan, f->queue, &tensors, 0, NULL, NULL);
+    cr_assert(status == CLATTN_SUCCESS, "execution: %s, %s%s", clattn_status_string(status),
+              f->log.last, again(t));
+    trial_receive(f, t, &tensors);
     if (workspace) {
         check_workspace(f, t, plan, &tensors, workspace, workspace_bytes);
         clReleaseMemObject(tensors.workspace.buffer);
@@ -208,6 +236,43 @@ static void compare_row(const struct trial *t, struct findings *found, const siz
             compare(found, scores, b, h, i, j, row->scores[j]);
 }
 
+static void compare_rows(const struct trial *t, const struct tensor_view *view,
+                         struct findings *found)
+{
+    const clattn_problem *p = &t->problem;
+    struct reference_row row;
+
+    cr_assert(reference_row_open(p, &row), "out of memory");
+    for (size_t b = 0; b < p->batch; b++)
+        for (size_t h = 0; h < p->heads; h++)
+            for (size_t i = 0; i < p->seq_q; i++) {
+                reference_row_compute(p, view, b, h, i, &row);
+                compare_row(t, found, b, h, i, &row);
+            }
+    reference_row_close(&row);
+}
+
+static void compare_gradients(const struct trial *t, const struct tensor_view *view,
+                              struct findings *found)
+{
+    struct reference_gradients want;
+
+    cr_assert(reference_gradients_open(&t->problem, view, &want), "out of memory");
+    for (int id = 0; id < NUM_TENSORS; id++) {
+        const struct host_tensor *x = &t->tensor[id];
+        const size_t *size = x->shape.size;
+        size_t n = 0;
+        if (!x->bytes || !x->shape.written)
+            continue;
+        for (size_t b = 0; b < size[0]; b++)
+            for (size_t h = 0; h < size[1]; h++)
+                for (size_t i = 0; i < size[2]; i++)
+                    for (size_t d = 0; d < size[3]; d++)
+                        compare(found, x, b, h, i, d, want.at[id][n++]);
+    }
+    reference_gradients_close(&want);
+}
+
 /* Every byte that is not an element of a result must be as it was sent. */
 static void check_rest(const struct trial *t, const struct host_tensor *x)
 {
@@ -231,19 +296,13 @@ static void check_rest(const struct trial *t, const struct host_tensor *x)
 
 void trial_check(const struct trial *t)
 {
-    const clattn_problem *p = &t->problem;
     const struct tensor_view view = trial_sent(t);
-    struct reference_row row;
     struct findings found = {0, 0, ""};
 
-    cr_assert(reference_row_open(p, &row), "out of memory");
-    for (size_t b = 0; b < p->batch; b++)
-        for (size_t h = 0; h < p->heads; h++)
-            for (size_t i = 0; i < p->seq_q; i++) {
-                reference_row_compute(p, &view, b, h, i, &row);
-                compare_row(t, &found, b, h, i, &row);
-            }
-    reference_row_close(&row);
+    if (t->problem.operation == CLATTN_BACKWARD)
+        compare_gradients(t, &view, &found);
+    else
+        compare_rows(t, &view, &found);
     cr_assert(found.wrong == 0, "%zu of %zu elements are wrong, the first %s%s", found.wrong,
               found.checked, found.first, again(t));
     for (int id = 0; id < NUM_TENSORS; id++)

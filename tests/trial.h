@@ -40,6 +40,10 @@ void trial_free(struct trial *t);
 struct tensor_view trial_sent(const struct trial *t);
 struct tensor_view trial_got(const struct trial *t);
 
+/* Buffers that hold the tensors; then what they hold in the end, as got: they are released. */
+struct tensor_arguments trial_send(struct fixture *f, const struct trial *t);
+void trial_receive(struct fixture *f, struct trial *t, const struct tensor_arguments *tensors);
+
 /* Makes a plan and runs it on the fixture's queue; fails the test unless all calls succeed. */
 void trial_run(struct fixture *f, struct trial *t);
 

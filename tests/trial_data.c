@@ -160,11 +160,12 @@ static void poison_bias(struct trial *t, const unsigned char *seen, struct rng *
         storage_store(bias->shape.dtype, first(bias), at, poison(&t->problem, r));
 }
 
-/* A NaN in one element of q, k, v or bias, most likely one that is seen. */
+/* A NaN in one element of q, k, v, bias or do, most likely one that is seen. */
 static void spoil_one(struct trial *t, struct rng *r)
 {
-    const enum tensor_id ids[] = {TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_BIAS};
-    struct host_tensor *x = &t->tensor[ids[rng_below(r, 4)]];
+    const enum tensor_id ids[] = {TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_BIAS, TENSOR_DO};
+    const size_t choices = t->problem.operation == CLATTN_BACKWARD ? 5 : 4;
+    struct host_tensor *x = &t->tensor[ids[rng_below(r, choices)]];
     const struct tensor_shape *s = &x->shape;
 
     if (!s->present)
@@ -172,6 +173,29 @@ static void spoil_one(struct trial *t, struct rng *r)
     const size_t at = tensor_index(s, rng_below(r, s->size[0]), rng_below(r, s->size[1]),
                                    rng_below(r, s->size[2]), rng_below(r, s->size[3]));
     storage_store(s->dtype, first(x), at, NAN);
+}
+
+/* o and lse as forward writes them. */
+static void fill_forward_results(struct trial *t)
+{
+    const clattn_problem *p = &t->problem;
+    const struct tensor_view view = trial_sent(t);
+    struct host_tensor *o = &t->tensor[TENSOR_O], *lse = &t->tensor[TENSOR_LSE];
+    struct reference_row row;
+
+    if (!reference_row_open(p, &row))
+        abort();
+    for (size_t b = 0; b < p->batch; b++)
+        for (size_t h = 0; h < p->heads; h++)
+            for (size_t i = 0; i < p->seq_q; i++) {
+                reference_row_compute(p, &view, b, h, i, &row);
+                for (size_t d = 0; d < p->dim_v; d++)
+                    storage_store(o->shape.dtype, first(o), tensor_index(&o->shape, b, h, i, d),
+                                  row.o[d].value);
+                storage_store(CLATTN_F32, first(lse), tensor_index(&lse->shape, b, h, 0, i),
+                              row.lse.value);
+            }
+    reference_row_close(&row);
 }
 
 void trial_data_fill(struct trial *t, struct rng *r)
@@ -196,8 +220,11 @@ void trial_data_fill(struct trial *t, struct rng *r)
     fill_rows(t, &t->tensor[TENSOR_Q], seen.q, r, most[rng_below(r, 6)]);
     fill_rows(t, &t->tensor[TENSOR_K], seen.kv, r, most[rng_below(r, 6)]);
     fill_rows(t, &t->tensor[TENSOR_V], seen.kv, r, 2);
+    fill_rows(t, &t->tensor[TENSOR_DO], seen.q, r, 2);
     if (rng_one_in(r, 6))
         spoil_one(t, r);
+    if (p->operation == CLATTN_BACKWARD)
+        fill_forward_results(t);
     free(seen.bias);
     free(seen.kv);
     free(seen.q);

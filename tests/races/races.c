@@ -112,7 +112,7 @@ static int run(clattn_context *context, const clattn_problem *p, const clattn_pl
 {
     struct rng r = rng_seed(1);
     unsigned char *bytes[NUM_TENSORS] = {NULL};
-    struct tensor_view view = {{NULL}};
+    struct tensor_view view = {.at = {NULL}};
     int ok = 1;
 
     for (int id = 0; id < NUM_TENSORS; id++) {
