@@ -28,6 +28,11 @@
 #define DV_STEP a.dv_stride[3]
 #endif
 
+#if HAS_DBIAS
+#define DBIAS_PARAM , __global bias_storage *restrict dbias
+#else
+#define DBIAS_PARAM
+#endif
 #if HAS_DSLOPES
 #define DSLOPES_PARAM , __global float *restrict dslopes
 #else

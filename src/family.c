@@ -7,8 +7,9 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-static const struct ca_family *const families[] = {&ca_unfused, &ca_fused_lanes, &ca_fused_tiles,
-                                                   &ca_backward_lanes, &ca_projection_lanes, &ca_projection_tiles};
+static const struct ca_family *const families[] = {
+    &ca_unfused,        &ca_fused_lanes,      &ca_fused_tiles,     &ca_backward_lanes,
+    &ca_backward_tiles, &ca_projection_lanes, &ca_projection_tiles};
 
 const struct ca_family *ca_family_at(size_t index)
 {
