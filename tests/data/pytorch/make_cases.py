@@ -389,7 +389,7 @@ ATTENTION = [
 
 LAYERS = [
     ("self", dict(model=18, heads=3, batch=2, seq_q=7)),
-    ("self_one_head", dict(model=8, heads=1, batch=1, seq_q=6)),
+    ("self_one_head", dict(model=6, heads=1, batch=1, seq_q=6)),
     ("self_one_token", dict(model=15, heads=3, batch=3, seq_q=1)),
     ("self_no_bias", dict(model=18, heads=3, batch=2, seq_q=7, bias=False)),
     ("self_odd", dict(model=15, heads=3, batch=3, seq_q=11)),
@@ -400,11 +400,11 @@ LAYERS = [
     ("self_padding", dict(model=18, heads=3, batch=3, seq_q=8, mask="bk")),
     ("self_lengths", dict(model=18, heads=3, batch=3, seq_q=8, lengths=[8, 5, 1])),
     ("self_lengths_causal",
-     dict(model=15, heads=3, batch=2, seq_q=9, mask="causal", lengths=[9, 4])),
-    ("self_float_mask", dict(model=15, heads=3, batch=2, seq_q=7, mask="float")),
-    ("self_weights_mean", dict(model=15, heads=3, batch=2, seq_q=7, weights="mean")),
+     dict(model=18, heads=3, batch=2, seq_q=9, mask="causal", lengths=[9, 4])),
+    ("self_float_mask", dict(model=18, heads=3, batch=2, seq_q=7, mask="float")),
+    ("self_weights_mean", dict(model=18, heads=3, batch=2, seq_q=7, weights="mean")),
     ("self_weights_causal",
-     dict(model=15, heads=3, batch=2, seq_q=9, mask="causal", weights="heads")),
+     dict(model=18, heads=3, batch=2, seq_q=9, mask="causal", weights="heads")),
     ("cross", dict(model=18, heads=3, batch=2, seq_q=5, cross=(12, 18))),
     ("cross_context", dict(model=18, heads=3, batch=2, seq_q=5, cross=(12, 10))),
     ("cross_context_no_bias",
@@ -413,7 +413,7 @@ LAYERS = [
     ("cross_lengths", dict(model=18, heads=3, batch=3, seq_q=5, cross=(12, 10), lengths=[12, 7, 3],
                            weights="heads")),
     ("cross_mask_mean",
-     dict(model=15, heads=3, batch=2, seq_q=6, cross=(9, 15), mask="bhqk", weights="mean")),
+     dict(model=18, heads=3, batch=2, seq_q=6, cross=(9, 18), mask="bhqk", weights="mean")),
     ("cross_one_query", dict(model=18, heads=3, batch=2, seq_q=1, cross=(9, 10))),
 ]
 
