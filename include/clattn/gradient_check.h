@@ -41,7 +41,7 @@ typedef struct clattn_gradient_report {
  * nothing of backward is used. Inputs are multiples of 1/64, which every dtype holds exactly, so that
  * no step of a difference is rounded.
  *
- * It takes time on the host as batch * heads * seq_q * seq_kv * (dim_qk + dim_v): some seconds for
+ * It takes time on the host as batch * heads * seq_q * seq_kv * (dim_qk + dim_v): some ten seconds for
  * "bwd f32 h8 q512 d64".
  *
  * @param context  Not null.

@@ -7,7 +7,7 @@
 /* Two heads, of the first and the last 12 columns of the queries and keys and 14 of the values. */
 enum { HEADS = 2 };
 
-static void show(const char *title, const float weights[WORDS][WORDS])
+static void show(const char *title, float weights[WORDS][WORDS])
 {
     static const char shades[] = " .:-=+*#%@";
 
