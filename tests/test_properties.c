@@ -1,5 +1,4 @@
 /* What must hold whatever the numbers are, on every family, without the reference's help. */
-#include "rng.h"
 #include "storage.h"
 #include "trial.h"
 #include <criterion/criterion.h>
@@ -43,42 +42,12 @@ static unsigned char *first(const struct trial *t, const enum tensor_id id)
     return (unsigned char *)trial_sent(t).at[id];
 }
 
-static void set(const struct trial *t, const enum tensor_id id, const size_t b, const size_t h,
-                const size_t i, const size_t d, const double value)
-{
-    const struct tensor_shape *s = &t->tensor[id].shape;
-
-    storage_store(s->dtype, first(t, id), tensor_index(s, b, h, i, d), value);
-}
-
-static double got(const struct trial *t, const enum tensor_id id, const size_t b, const size_t h,
-                  const size_t i, const size_t d)
-{
-    const struct tensor_shape *s = &t->tensor[id].shape;
-
-    return storage_load(s->dtype, trial_got(t).at[id], tensor_index(s, b, h, i, d));
-}
-
-/* All values uniform in +-2, hidden or not. */
-static void make_ordinary(const struct trial *t, const enum tensor_id id, struct rng *r)
-{
-    const struct tensor_shape *s = &t->tensor[id].shape;
-
-    for (size_t b = 0; b < s->size[0]; b++)
-        for (size_t h = 0; h < s->size[1]; h++)
-            for (size_t i = 0; i < s->size[2]; i++)
-                for (size_t d = 0; d < s->size[3]; d++)
-                    set(t, id, b, h, i, d, rng_uniform(r, -2, 2));
-}
-
 static struct trial make_plain(const size_t family, const char *problem)
 {
     struct trial t = make(family, problem);
-    struct rng r = rng_seed(23);
 
-    make_ordinary(&t, TENSOR_Q, &r);
-    make_ordinary(&t, TENSOR_K, &r);
-    make_ordinary(&t, TENSOR_V, &r);
+    for (int id = TENSOR_Q; id <= TENSOR_V; id++)
+        trial_set_ordinary(&t, (enum tensor_id)id, 23 + (uint64_t)id);
     return t;
 }
 
@@ -104,13 +73,13 @@ FOR_EACH_FAMILY(constant_v)
         for (size_t h = 0; h < 3; h++)
             for (size_t j = 0; j < 70; j++)
                 for (size_t d = 0; d < 9; d++)
-                    set(&t, TENSOR_V, b, h, j, d, 3.25 + (double)d);
+                    trial_set(&t, TENSOR_V, b, h, j, d, 3.25 + (double)d);
     trial_run(&f, &t);
     for (size_t b = 0; b < 2; b++)
         for (size_t h = 0; h < 3; h++)
             for (size_t i = 0; i < 37; i++)
                 for (size_t d = 0; d < 9; d++) {
-                    const double o = got(&t, TENSOR_O, b, h, i, d), want = 3.25 + (double)d;
+                    const double o = trial_value(&t, TENSOR_O, b, h, i, d), want = 3.25 + (double)d;
                     cr_assert(fabs(o - want) <= 70 * 0x1p-24 * want, "%.9g, not %.9g", o, want);
                 }
     trial_free(&t);
@@ -130,7 +99,7 @@ FOR_EACH_FAMILY(one_visible_key)
         for (size_t i = 0; i < 33; i++)
             for (size_t d = 0; d < 16; d++)
                 cr_assert(
-                    got(&t, TENSOR_O, 0, h, i, d) ==
+                    trial_value(&t, TENSOR_O, 0, h, i, d) ==
                         storage_load(v->dtype, first(&t, TENSOR_V), tensor_index(v, 0, h, i, d)),
                     "query %zu", i);
     trial_free(&t);
@@ -148,9 +117,9 @@ FOR_EACH_FAMILY(permuted_keys)
     fixture_open(&f);
     trial_run(&f, &t);
     for (size_t i = 0; i < 35; i++) {
-        lse[i] = got(&t, TENSOR_LSE, 0, 0, 0, i);
+        lse[i] = trial_value(&t, TENSOR_LSE, 0, 0, 0, i);
         for (size_t d = 0; d < DIM; d++)
-            o[i][d] = got(&t, TENSOR_O, 0, 0, i, d);
+            o[i][d] = trial_value(&t, TENSOR_O, 0, 0, i, d);
     }
     for (int id = TENSOR_K; id <= TENSOR_V; id++) { /* reversed: j <-> 129 - j */
         float *rows = (float *)(void *)first(&t, (enum tensor_id)id);
@@ -163,9 +132,9 @@ FOR_EACH_FAMILY(permuted_keys)
     }
     trial_run(&f, &t);
     for (size_t i = 0; i < 35; i++) {
-        cr_assert(fabs(got(&t, TENSOR_LSE, 0, 0, 0, i) - lse[i]) <= 1e-5);
+        cr_assert(fabs(trial_value(&t, TENSOR_LSE, 0, 0, 0, i) - lse[i]) <= 1e-5);
         for (size_t d = 0; d < DIM; d++)
-            cr_assert(fabs(got(&t, TENSOR_O, 0, 0, i, d) - o[i][d]) <= 1e-5);
+            cr_assert(fabs(trial_value(&t, TENSOR_O, 0, 0, i, d) - o[i][d]) <= 1e-5);
     }
     trial_free(&t);
     fixture_close(&f);
@@ -181,16 +150,17 @@ FOR_EACH_FAMILY(constant_bias)
     fixture_open(&f);
     for (int run = 0; run < 2; run++) {
         for (size_t i = 0; i < 19; i++)
-            set(&t, TENSOR_BIAS, 0, 0, i, 0, run ? (double)i - 7 : 0.0);
+            trial_set(&t, TENSOR_BIAS, 0, 0, i, 0, run ? (double)i - 7 : 0.0);
         trial_run(&f, &t);
         for (size_t h = 0; h < 2; h++)
             for (size_t i = 0; i < 19; i++) {
-                const double sum = got(&t, TENSOR_LSE, 0, h, 0, i), c = (double)i - 7;
+                const double sum = trial_value(&t, TENSOR_LSE, 0, h, 0, i), c = (double)i - 7;
                 cr_assert(!run || fabs(sum - c - lse[h][i]) <= 1e-5, "lse %g", sum);
                 lse[h][i] = sum;
                 for (size_t d = 0; d < 32; d++) {
-                    cr_assert(!run || fabs(got(&t, TENSOR_O, 0, h, i, d) - o[h][i][d]) <= 1e-5);
-                    o[h][i][d] = got(&t, TENSOR_O, 0, h, i, d);
+                    cr_assert(!run ||
+                              fabs(trial_value(&t, TENSOR_O, 0, h, i, d) - o[h][i][d]) <= 1e-5);
+                    o[h][i][d] = trial_value(&t, TENSOR_O, 0, h, i, d);
                 }
             }
     }
@@ -212,9 +182,9 @@ FOR_EACH_FAMILY(merge_of_split_keys)
     trial_run(&f, &whole);
     trial_run(&f, &part);
     for (size_t i = 0; i < 21; i++) {
-        lse[i] = got(&part, TENSOR_LSE, 0, 0, 0, i);
+        lse[i] = trial_value(&part, TENSOR_LSE, 0, 0, 0, i);
         for (size_t d = 0; d < 16; d++)
-            o[i][d] = got(&part, TENSOR_O, 0, 0, i, d);
+            o[i][d] = trial_value(&part, TENSOR_O, 0, 0, i, d);
     }
     const cl_int rest = 100 - cut;
     memcpy(first(&part, TENSOR_KV_LENGTHS), &rest, sizeof rest);
@@ -223,12 +193,13 @@ FOR_EACH_FAMILY(merge_of_split_keys)
                 (size_t)rest * 16 * 4);
     trial_run(&f, &part);
     for (size_t i = 0; i < 21; i++) {
-        const double other = got(&part, TENSOR_LSE, 0, 0, 0, i), most = fmax(lse[i], other);
+        const double other = trial_value(&part, TENSOR_LSE, 0, 0, 0, i), most = fmax(lse[i], other);
         const double a = exp(lse[i] - most), b = exp(other - most);
-        cr_assert(fabs(most + log(a + b) - got(&whole, TENSOR_LSE, 0, 0, 0, i)) <= 1e-5);
+        cr_assert(fabs(most + log(a + b) - trial_value(&whole, TENSOR_LSE, 0, 0, 0, i)) <= 1e-5);
         for (size_t d = 0; d < 16; d++) {
-            const double merged = (a * o[i][d] + b * got(&part, TENSOR_O, 0, 0, i, d)) / (a + b);
-            cr_assert(fabs(merged - got(&whole, TENSOR_O, 0, 0, i, d)) <= 1e-5);
+            const double merged =
+                (a * o[i][d] + b * trial_value(&part, TENSOR_O, 0, 0, i, d)) / (a + b);
+            cr_assert(fabs(merged - trial_value(&whole, TENSOR_O, 0, 0, i, d)) <= 1e-5);
         }
     }
     trial_free(&part);
@@ -262,7 +233,7 @@ static void hide(const struct trial *t)
             if (t->problem.mask)
                 first(t, TENSOR_MASK)[i * 70 + j] = j < 40 || i >= 8;
             if (t->problem.bias)
-                set(t, TENSOR_BIAS, 0, 0, i, j, j < 40 || i >= 8 ? 0.25 : -INFINITY);
+                trial_set(t, TENSOR_BIAS, 0, 0, i, j, j < 40 || i >= 8 ? 0.25 : -INFINITY);
         }
 }
 
@@ -285,7 +256,7 @@ FOR_EACH_FAMILY(hidden_keys_change_nothing)
                 hide(&p);
                 for (size_t h = 0; h < 2; h++)
                     for (size_t d = 0; d < 16; d++)
-                        set(&p, (enum tensor_id)id, 0, h, 45 + d, d, poison[n]);
+                        trial_set(&p, (enum tensor_id)id, 0, h, 45 + d, d, poison[n]);
                 trial_run(&f, &p);
                 const unsigned char *now = p.tensor[TENSOR_O].got;
                 const size_t start = p.tensor[TENSOR_O].offset * row / 16;
@@ -322,14 +293,14 @@ FOR_EACH_FAMILY(visible_nan_reaches_the_output)
             const cl_int all = 70;
             if (t.problem.kv_lengths)
                 memcpy(first(&t, TENSOR_KV_LENGTHS), &all, sizeof all);
-            set(&t, (enum tensor_id)id, 0, 0, 13, 5, NAN);
+            trial_set(&t, (enum tensor_id)id, 0, 0, 13, 5, NAN);
             trial_run(&f, &t);
             trial_check(&t);
             for (size_t i = 0; i < 20; i++) {
                 const int row = id == TENSOR_K || (id == TENSOR_Q && i == 13);
-                cr_assert((isnan(got(&t, TENSOR_LSE, 0, 0, 0, i)) != 0) == row);
+                cr_assert((isnan(trial_value(&t, TENSOR_LSE, 0, 0, 0, i)) != 0) == row);
                 for (size_t d = 0; d < 16; d++)
-                    cr_assert((isnan(got(&t, TENSOR_O, 0, 0, i, d)) != 0) ==
+                    cr_assert((isnan(trial_value(&t, TENSOR_O, 0, 0, i, d)) != 0) ==
                               (row || (id == TENSOR_V && d == 5)));
             }
             trial_free(&t);
@@ -345,23 +316,26 @@ FOR_EACH_FAMILY(visible_infinities)
     struct fixture f;
 
     fixture_open(&f);
-    set(&t, TENSOR_Q, 0, 0, 0, 0, 1);
-    set(&t, TENSOR_Q, 0, 0, 1, 0, -1);
-    set(&t, TENSOR_Q, 0, 0, 2, 0, 0.5);
-    set(&t, TENSOR_K, 0, 0, 7, 0, -INFINITY);
-    set(&t, TENSOR_V, 0, 0, 20, 3, INFINITY);
+    trial_set(&t, TENSOR_Q, 0, 0, 0, 0, 1);
+    trial_set(&t, TENSOR_Q, 0, 0, 1, 0, -1);
+    trial_set(&t, TENSOR_Q, 0, 0, 2, 0, 0.5);
+    trial_set(&t, TENSOR_K, 0, 0, 7, 0, -INFINITY);
+    trial_set(&t, TENSOR_V, 0, 0, 20, 3, INFINITY);
     trial_run(&f, &t);
     trial_check(&t);
-    cr_assert(isnan(got(&t, TENSOR_O, 0, 0, 1, 0)) && isnan(got(&t, TENSOR_LSE, 0, 0, 0, 1)));
-    cr_assert(isfinite(got(&t, TENSOR_O, 0, 0, 0, 0)) && isfinite(got(&t, TENSOR_LSE, 0, 0, 0, 0)));
-    cr_assert(got(&t, TENSOR_O, 0, 0, 0, 3) == INFINITY);
-    make_ordinary(&t, TENSOR_V, &(struct rng){1});
+    cr_assert(isnan(trial_value(&t, TENSOR_O, 0, 0, 1, 0)) &&
+              isnan(trial_value(&t, TENSOR_LSE, 0, 0, 0, 1)));
+    cr_assert(isfinite(trial_value(&t, TENSOR_O, 0, 0, 0, 0)) &&
+              isfinite(trial_value(&t, TENSOR_LSE, 0, 0, 0, 0)));
+    cr_assert(trial_value(&t, TENSOR_O, 0, 0, 0, 3) == INFINITY);
+    trial_set_ordinary(&t, TENSOR_V, 1);
     for (size_t j = 0; j < 40; j++)
-        set(&t, TENSOR_K, 0, 0, j, 0, -INFINITY);
+        trial_set(&t, TENSOR_K, 0, 0, j, 0, -INFINITY);
     trial_run(&f, &t);
     for (size_t d = 0; d < 4; d++)
-        cr_assert(got(&t, TENSOR_O, 0, 0, 0, d) == 0.0, "%g", got(&t, TENSOR_O, 0, 0, 0, d));
-    cr_assert(got(&t, TENSOR_LSE, 0, 0, 0, 0) == -INFINITY);
+        cr_assert(trial_value(&t, TENSOR_O, 0, 0, 0, d) == 0.0, "%g",
+                  trial_value(&t, TENSOR_O, 0, 0, 0, d));
+    cr_assert(trial_value(&t, TENSOR_LSE, 0, 0, 0, 0) == -INFINITY);
     trial_free(&t);
     fixture_close(&f);
 }

@@ -89,6 +89,34 @@ struct tensor_view trial_got(const struct trial *t)
     return view;
 }
 
+void trial_set(const struct trial *t, const enum tensor_id id, const size_t b, const size_t h,
+               const size_t i, const size_t d, const double value)
+{
+    const struct host_tensor *x = &t->tensor[id];
+
+    storage_store(x->shape.dtype, x->bytes, x->offset + tensor_index(&x->shape, b, h, i, d), value);
+}
+
+double trial_value(const struct trial *t, const enum tensor_id id, const size_t b, const size_t h,
+                   const size_t i, const size_t d)
+{
+    const struct host_tensor *x = &t->tensor[id];
+
+    return storage_load(x->shape.dtype, x->got, x->offset + tensor_index(&x->shape, b, h, i, d));
+}
+
+void trial_set_ordinary(const struct trial *t, const enum tensor_id id, const uint64_t seed)
+{
+    const size_t *size = t->tensor[id].shape.size;
+    struct rng r = rng_seed(seed);
+
+    for (size_t b = 0; b < size[0]; b++)
+        for (size_t h = 0; h < size[1]; h++)
+            for (size_t i = 0; i < size[2]; i++)
+                for (size_t d = 0; d < size[3]; d++)
+                    trial_set(t, id, b, h, i, d, rng_uniform(&r, -2, 2));
+}
+
 /* What to type to see it again. */
 static const char *again(const struct trial *t)
 {

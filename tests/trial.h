@@ -40,6 +40,15 @@ void trial_free(struct trial *t);
 struct tensor_view trial_sent(const struct trial *t);
 struct tensor_view trial_got(const struct trial *t);
 
+/* One element: to be sent, or as it came back. */
+void trial_set(const struct trial *t, enum tensor_id id, size_t b, size_t h, size_t i, size_t d,
+               double value);
+double trial_value(const struct trial *t, enum tensor_id id, size_t b, size_t h, size_t i,
+                   size_t d);
+
+/* Makes every element of a tensor uniform in +-2, hidden or not. */
+void trial_set_ordinary(const struct trial *t, enum tensor_id id, uint64_t seed);
+
 /* Buffers that hold the tensors; then what they hold in the end, as got: they are released. */
 struct tensor_arguments trial_send(struct fixture *f, const struct trial *t);
 void trial_receive(struct fixture *f, struct trial *t, const struct tensor_arguments *tensors);
