@@ -23,8 +23,11 @@
  *           sums in tiles that hide something leave hidden pairs out, which takes longer.
  *           Own rows that see nothing, or that nobody sees, may hold anything: a row's sums are
  *           its own, and 0 is stored for it.
- * Barriers  Every item reaches every barrier; nothing relies on sub-group lockstep. A stage is
- *           filled between two barriers and read between the next two.
+ * Dropout   Own keys have a counter for four of an item's rows; keys that are met are those of four
+ *           lanes: cl/tile_dropout.h.
+ * Barriers  Every item reaches every barrier; nothing relies on sub-group lockstep. Local memory is
+ *           filled between two barriers and read before the next one, which stands where it is filled
+ *           again: PoCL 3.1 miscompiles a barrier at the end of a loop with such a place after it.
  * Workspace [rows][2] -lse and -delta; with HAS_DSLOPES [rows] sums of dslopes over keys; with
  *           HAS_DBIAS [rows] likewise if the bias broadcasts over keys, else [batch][heads][seq_kv]
  *           sums over queries if it broadcasts over these
@@ -46,6 +49,9 @@
 #define INLINE __attribute__((always_inline)) inline
 #include "backward.h"
 #include "tile_products.h"
+#define KEPT_ROWS BLOCK
+#define KEPT_COLUMNS COLUMNS
+#include "tile_dropout.h"
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
@@ -94,7 +100,29 @@ INLINE bool tile_hides(const struct attention_shape a, const struct tile t)
            end_key(a, t.e, t.i0) < t.j0 + t.keys;
 }
 
-/* p and ds from their products, in place: p for dv; ds with softcap's derivative, without it if
+#if HAS_DROPOUT
+/* x[n][c]: what the weights of own row r + n of an item, of a quad, and of its row met c are
+ * multiplied by. */
+INLINE void quad_factors(const bool owns_keys, SHAPE_PARAMS, const struct tile t, const int r,
+                         float x[4][COLUMNS] KEPT_PARAM)
+{
+    const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
+    const long bh = t.b * a.heads + t.h;
+
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++) {
+        float y[4];
+        if (owns_keys)
+            dropout_factors(a, at, bh, (uint)(t.i0 + lane + LANES * c),
+                            (uint)((t.j0 + ROW(r)) / 4), y);
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+            x[n][c] = owns_keys ? y[n] : kept_factor(a, ROW(r + n), c KEPT_ARG);
+    }
+}
+#endif
+
+/* p and ds from their products, in place: p after dropout, for dv; ds with softcap's derivative, without it if
  * ds_is_raw. Own rows are keys if owns_keys. hides: some pair of the tile may be hidden, or is none.
  * statistics: -lse and -delta of the item's queries. *tainted is set where a hidden pair's product is
  * not finite. slope_sums and bias_sums, of own rows, collect
@@ -102,7 +130,7 @@ INLINE bool tile_hides(const struct attention_shape a, const struct tile t)
 INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool hides, SHAPE_PARAMS,
                   const struct tile t, const float2 *statistics, float p[ROWS][COLUMNS],
                   float ds[ROWS][COLUMNS], volatile __local int *tainted, float *slope_sums,
-                  float *bias_sums BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+                  float *bias_sums BIAS_PARAM MASK_PARAM SLOPES_PARAM KEPT_PARAM)
 {
     const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
     /* In the tile's own coordinates: 32 bits take fewer registers than 64 for each row. */
@@ -123,8 +151,15 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool hides, 
             t.j0 * a.bias_stride[3];
 #endif
 
+#if HAS_DROPOUT
+    float factors_of_quad[4][COLUMNS];
+#endif
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
+    for (int r = 0; r < ROWS; r++) {
+#if HAS_DROPOUT
+        if (r % 4 == 0)
+            quad_factors(owns_keys, a, at, t, r, factors_of_quad KEPT_ARG);
+#endif
 #pragma unroll
         for (int c = 0; c < COLUMNS; c++) {
             const int own = ROW(r), met = lane + LANES * c;
@@ -163,8 +198,14 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool hides, 
 #endif
                 taints = taints || (!sees && !finite);
             }
-            const float weight = EXP2((s + statistic.x) * LOG2E);
+            float weight = EXP2((s + statistic.x) * LOG2E);
+#if HAS_DROPOUT
+            const float factor = factors_of_quad[r % 4][c];
+            const float gradient = weight * MULTIPLY_ADD(factor, ds[r][c], statistic.y);
+            weight *= factor;
+#else
             const float gradient = weight * (ds[r][c] + statistic.y);
+#endif
 #if HAS_DSLOPES
             slope_sums[r] = MULTIPLY_ADD(sees ? gradient : 0.0f, distance, slope_sums[r]);
 #endif
@@ -175,6 +216,7 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool hides, 
             p[r][c] = sees ? weight : -0.0f;
             ds[r][c] = sees ? (ds_is_raw ? gradient : gradient * slack) + 0.0f : -0.0f;
         }
+    }
     if (taints)
         atomic_or(tainted, 1);
     (void)slope_sums;
@@ -189,12 +231,17 @@ INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool hi
                        const float2 *statistics, __local float4 *tiles,
                        volatile __local int *tainted, float p[ROWS][COLUMNS],
                        float ds[ROWS][COLUMNS], float *slope_sums,
-                       float *bias_sums BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+                       float *bias_sums BIAS_PARAM MASK_PARAM SLOPES_PARAM KEPT_PARAM)
 {
     multiply(own_qk, met_qk, tiles, tiles + MET_AT, p);
+#if HAS_DROPOUT
+    /* There are barriers before, since the last tile's were read, and in the next product. */
+    if (!owns_keys)
+        draw_kept(a, at, t.b * a.heads + t.h, t.i0, t.j0 KEPT_ARG);
+#endif
     multiply(own_v, met_v, tiles + OWN_V_AT, tiles + MET_AT, ds);
     weigh(owns_keys, ds_is_raw, hides, a, at, t, statistics, p, ds, tainted, slope_sums,
-          bias_sums BIAS_ARG MASK_ARG SLOPES_ARG);
+          bias_sums BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
 }
 
 /* Own rows that stay in local memory; the first stage's barrier completes them. */
@@ -248,6 +295,7 @@ INLINE void store_sums(const float *sums, const int used, const int rows, __loca
 {
     const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
 
+    barrier(CLK_LOCAL_MEM_FENCE); /* what was there may be overwritten */
 #pragma unroll
     for (int g = 0; g < QUADS; g++)
         partial[lane * ROW_STRIDE + g * BANDS + band] =
@@ -259,7 +307,6 @@ INLINE void store_sums(const float *sums, const int used, const int rows, __loca
             total += ((const __local float *)partial)[l * ROW_STRIDE * 4 + row];
         to[row] = row < used ? total : 0.0f;
     }
-    barrier(CLK_LOCAL_MEM_FENCE); /* they may be overwritten */
 }
 
 /* ---- kernels -------------------------------------------------------------------------------- */
@@ -274,6 +321,9 @@ void backward_keys(SHAPE_PARAMS, const __global storage *restrict q,
 {
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int tainted; /* not 0 once a hidden pair had a product that is not finite */
+#if HAS_DROPOUT
+    __local uchar *const kept = 0; /* for keys that are met */
+#endif
     const int lane = get_local_id(0) % LANES;
     const long blocks = (a.seq_kv + BLOCK - 1) / BLOCK, kv_heads = a.heads / a.group;
     const long kv_head = get_group_id(0) / blocks % kv_heads;
@@ -312,7 +362,7 @@ void backward_keys(SHAPE_PARAMS, const __global storage *restrict q,
             for (int c = 0; c < COLUMNS; c++)
                 statistics[c] = statistic_of(a, at, work, t.b, t.h, t.i0 + lane + LANES * c);
             weigh_tile(true, false, hides, a, at, t, own_k, own_v, met_q, met_do, statistics,
-                       tiles, &tainted, p, ds, slope_sums, bias_sums BIAS_ARG MASK_ARG SLOPES_ARG);
+                       tiles, &tainted, p, ds, slope_sums, bias_sums BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
             add_rows(hides, met_do, p, tiles + WEIGHTS_AT, tiles + ROWS_AT, &tainted, sums_v);
             add_rows(hides, met_q, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &tainted, sums_k);
         }
@@ -342,6 +392,9 @@ void backward_queries(SHAPE_PARAMS, const __global storage *restrict q,
 {
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int tainted; /* as in backward_keys */
+#if HAS_DROPOUT
+    __local uchar kept[KEPT_BYTES];
+#endif
     const int band = get_local_id(0) / LANES;
     const long blocks = (a.seq_q + BLOCK - 1) / BLOCK, bh = get_group_id(0) / blocks;
     float4 sums_q[ROWS * DIMS4(DIM_QK)];
@@ -360,7 +413,8 @@ void backward_queries(SHAPE_PARAMS, const __global storage *restrict q,
     t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     t.queries = clamp(t.e.queries - t.i0, 0L, (long)BLOCK);
     /* Both limits grow with the query: no row sees keys outside. */
-    const long begin = first_key(a, t.e, t.i0);
+    const long seen_from = first_key(a, t.e, t.i0);
+    const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the random numbers' step */
     const long end = end_key(a, t.e, t.i0 + max(t.queries, 1) - 1);
     const int rows = min(a.seq_q - t.i0, (long)BLOCK);
     const struct matrix own_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
@@ -383,7 +437,7 @@ void backward_queries(SHAPE_PARAMS, const __global storage *restrict q,
         const struct matrix met_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
         const struct matrix met_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
         weigh_tile(false, false, hides, a, at, t, own_q, own_do, met_k, met_v, statistics, tiles,
-                   &tainted, p, ds, slope_sums, bias_sums BIAS_ARG MASK_ARG SLOPES_ARG);
+                   &tainted, p, ds, slope_sums, bias_sums BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
         add_rows(hides, met_k, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &tainted, sums_q);
     }
 #if HAS_DSLOPES
@@ -412,6 +466,9 @@ void backward_bias(SHAPE_PARAMS, const __global storage *restrict q,
 {
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int tainted; /* written only */
+#if HAS_DROPOUT
+    __local uchar kept[KEPT_BYTES];
+#endif
     const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
     const bool over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
     const long across = (a.seq_kv + STEP - 1) / STEP, down = (a.seq_q + BLOCK - 1) / BLOCK;
@@ -446,10 +503,12 @@ void backward_bias(SHAPE_PARAMS, const __global storage *restrict q,
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
                 statistics[r] = statistic_of(a, at, work, t.b, t.h, t.i0 + ROW(r));
-            if (RESIDENT)
+            if (RESIDENT) {
+                barrier(CLK_LOCAL_MEM_FENCE); /* what was there may be overwritten */
                 load_own(own_q, own_do, tiles);
+            }
             weigh_tile(false, true, true, a, at, t, own_q, own_do, met_k, met_v, statistics, tiles,
-                       &tainted, p, ds, unused, unused BIAS_ARG MASK_ARG SLOPES_ARG);
+                       &tainted, p, ds, unused, unused BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
 #pragma unroll
@@ -475,11 +534,11 @@ INLINE float sum_of_group(const float x, __local float *partial)
 {
     float total = 0.0f;
 
+    barrier(CLK_LOCAL_MEM_FENCE); /* what was there may be overwritten */
     partial[get_local_id(0)] = x;
     barrier(CLK_LOCAL_MEM_FENCE); /* the items' parts are complete */
     for (int n = 0; n < ITEMS; n++)
         total += partial[n];
-    barrier(CLK_LOCAL_MEM_FENCE); /* they may be overwritten */
     return total;
 }
 

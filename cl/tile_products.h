@@ -79,6 +79,7 @@ INLINE void multiply(const struct matrix own, const struct matrix met, __local f
         for (int c = 0; c < COLUMNS; c++)
             products[r][c] = 0.0f;
     for (int first = 0; first < dim; first += STAGE(dim)) {
+        barrier(CLK_LOCAL_MEM_FENCE); /* what was there may be overwritten */
         if (!RESIDENT)
             load_columns(own_tile, own_stride, BLOCK, first, STAGE(dim), own);
         load_columns(met_tile, met_stride, STEP, first, STAGE(dim), met);
@@ -104,7 +105,6 @@ INLINE void multiply(const struct matrix own, const struct matrix met, __local f
                 }
             }
         }
-        barrier(CLK_LOCAL_MEM_FENCE); /* the stage may be overwritten */
     }
 }
 
@@ -146,6 +146,7 @@ INLINE void add_rows(const bool hides, const struct matrix met, float weight[ROW
     for (int first = 0; first < STEP; first += STAGE_ROWS) {
         if (first >= met.rows)
             break;
+        barrier(CLK_LOCAL_MEM_FENCE); /* what was there may be overwritten */
         if (first % WEIGHT_ROWS == 0)
 #pragma unroll
             for (int c = 0; c < COLUMNS; c++)
@@ -165,7 +166,6 @@ INLINE void add_rows(const bool hides, const struct matrix met, float weight[ROW
             add_stage(true, dims4, weights_item, rows + lane, sums);
         else
             add_stage(false, dims4, weights_item, rows + lane, sums);
-        barrier(CLK_LOCAL_MEM_FENCE); /* weights and rows may be overwritten */
     }
 }
 
