@@ -1,5 +1,6 @@
 #include "layout.h"
 #include "multihead.h"
+#include "problem_words.h"
 
 #include <stdio.h>
 
@@ -22,6 +23,23 @@ struct matrix {
 };
 
 /* ---- matrix products ------------------------------------------------------------------------- */
+
+/* Steps along the axis of the rows and the last axis; the others have one element. A packed layout has
+ * a shorter text. */
+static clattn_layout layout_of(const struct matrix *m, int row_axis, const size_t sizes[4])
+{
+    static const char *const orders[] = {"bhsd", "bhds", CA_OUT_IN};
+    clattn_layout layout;
+
+    for (size_t n = 0; n < sizeof orders / sizeof *orders; n++) {
+        clattn_layout_packed(orders[n], sizes, &layout);
+        if (layout.stride[row_axis] == m->row && layout.stride[3] == m->column)
+            return layout;
+    }
+    layout = (clattn_layout){{0, 0, 0, m->column}};
+    layout.stride[row_axis] = m->row;
+    return layout;
+}
 
 /* y (rows, columns) = x (rows, depth) w (depth, columns), by one head. Where there is nothing to sum,
  * as in the gradient of a weight that no row used, y becomes 0, the product of two zeros. */
@@ -47,9 +65,9 @@ static struct ca_step *add_product(struct ca_steps *steps, const clattn_multihea
     p->seq_q = rows;
     p->dim_qk = depth;
     p->dim_v = columns;
-    p->q = (clattn_layout){{0, 0, x.row, x.column}}; /* one batch, one head: those steps are free */
-    p->k = (clattn_layout){{0, w.row, 0, w.column}};
-    p->o = (clattn_layout){{0, 0, y.row, y.column}};
+    p->q = layout_of(&x, 2, (size_t[]){1, 1, rows, depth});
+    p->k = layout_of(&w, 1, (size_t[]){1, depth, 1, columns});
+    p->o = layout_of(&y, 2, (size_t[]){1, 1, rows, columns});
     return step;
 }
 

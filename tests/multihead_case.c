@@ -199,15 +199,15 @@ static clattn_buffer *input_place(clattn_multihead_inputs *in, clattn_multihead_
     return places[id];
 }
 
-clattn_buffer *layer_forward_place(clattn_multihead_forward_tensors *t, const enum layer_tensor id)
+static clattn_buffer *forward_place(clattn_multihead_forward_tensors *t, const enum layer_tensor id)
 {
     if (id <= LAYER_B_O)
         return input_place(&t->in, &t->parameters, id);
     return id == LAYER_Y ? &t->y : id == LAYER_WEIGHTS ? &t->weights : NULL;
 }
 
-clattn_buffer *layer_backward_place(clattn_multihead_backward_tensors *t,
-                                    const enum layer_tensor id)
+static clattn_buffer *backward_place(clattn_multihead_backward_tensors *t,
+                                     const enum layer_tensor id)
 {
     clattn_multihead_parameters *w = &t->gradients;
     clattn_buffer *const places[] = {&t->dx,  &t->dcontext, &t->dvalues, &w->w_q,   &w->w_k,
@@ -224,30 +224,54 @@ static clattn_buffer buffer_of(const struct layer_buffer *t)
     return (clattn_buffer){t->buffer, t->buffer ? t->offset : 0};
 }
 
-clattn_multihead_forward_tensors layer_case_forward(const struct layer_case *c)
+struct layer_arguments layer_case_arguments(const struct layer_case *c)
 {
-    clattn_multihead_forward_tensors t = {.struct_size = sizeof t,
-                                          .reserve = buffer_of(&c->reserve)};
+    struct layer_arguments arguments = {.reserve = buffer_of(&c->reserve),
+                                        .dropout_seed = c->dropout_seed,
+                                        .dropout_offset = c->dropout_offset};
 
-    t.in.dropout_seed = c->dropout_seed;
-    t.in.dropout_offset = c->dropout_offset;
     for (int id = 0; id < NUM_LAYER_TENSORS; id++)
-        if (layer_forward_place(&t, (enum layer_tensor)id))
-            *layer_forward_place(&t, (enum layer_tensor)id) = buffer_of(&c->tensor[id]);
-    return t;
+        arguments.at[id] = buffer_of(&c->tensor[id]);
+    return arguments;
 }
 
-clattn_multihead_backward_tensors layer_case_backward(const struct layer_case *c)
+clattn_status layer_execute(const clattn_operation operation, const clattn_multihead_plan *plan,
+                            cl_command_queue queue, const struct layer_arguments *arguments,
+                            const cl_uint num_wait, const cl_event *wait, cl_event *done)
 {
-    clattn_multihead_backward_tensors t = {.struct_size = sizeof t,
-                                           .reserve = buffer_of(&c->reserve)};
+    clattn_multihead_forward_tensors forward = {.struct_size = sizeof forward,
+                                                .reserve = arguments->reserve,
+                                                .workspace = arguments->workspace};
+    clattn_multihead_backward_tensors backward = {.struct_size = sizeof backward,
+                                                  .reserve = arguments->reserve,
+                                                  .workspace = arguments->workspace};
+    const int is_backward = operation == CLATTN_BACKWARD;
+    clattn_multihead_inputs *in = is_backward ? &backward.in : &forward.in;
 
-    t.in.dropout_seed = c->dropout_seed;
-    t.in.dropout_offset = c->dropout_offset;
-    for (int id = 0; id < NUM_LAYER_TENSORS; id++)
-        if (layer_backward_place(&t, (enum layer_tensor)id))
-            *layer_backward_place(&t, (enum layer_tensor)id) = buffer_of(&c->tensor[id]);
-    return t;
+    in->dropout_seed = arguments->dropout_seed;
+    in->dropout_offset = arguments->dropout_offset;
+    for (int n = 0; n < NUM_LAYER_TENSORS; n++) {
+        const enum layer_tensor id = (enum layer_tensor)n;
+        clattn_buffer *place =
+            is_backward ? backward_place(&backward, id) : forward_place(&forward, id);
+        if (place)
+            *place = arguments->at[id];
+    }
+    if (is_backward)
+        return clattn_multihead_backward(plan, queue, &backward, num_wait, wait, done);
+    return clattn_multihead_forward(plan, queue, &forward, num_wait, wait, done);
+}
+
+int layer_argument_of(const clattn_operation operation, const enum layer_tensor id)
+{
+    const int is_output = id == LAYER_Y || id == LAYER_WEIGHTS;
+
+    return id <= LAYER_B_O || (operation == CLATTN_BACKWARD) != is_output;
+}
+
+const char *layer_tensor_name(const enum layer_tensor id)
+{
+    return names[id];
 }
 
 struct layer_inputs layer_case_inputs(const struct layer_case *c)
@@ -320,18 +344,14 @@ void layer_case_pass(struct fixture *f, const clattn_multihead *layer, const uin
     struct layer_case c;
 
     layer_case_open(f, &c, layer, seed);
-    clattn_multihead_plan *plan = layer_plan(f, layer);
-    const clattn_multihead_forward_tensors forward = layer_case_forward(&c);
-    cr_assert(clattn_multihead_forward(plan, f->queue, &forward, 0, NULL, NULL) == CLATTN_SUCCESS,
-              "'%s': %s", text_of(layer), f->log.last);
-    clattn_multihead_plan_release(plan);
-    if (layer->training) {
-        const clattn_multihead gradients = layer_backward(layer);
-        const clattn_multihead_backward_tensors backward = layer_case_backward(&c);
-        plan = layer_plan(f, &gradients);
-        cr_assert(clattn_multihead_backward(plan, f->queue, &backward, 0, NULL, NULL) ==
-                      CLATTN_SUCCESS,
-                  "'%s': %s", text_of(&gradients), f->log.last);
+    const struct layer_arguments arguments = layer_case_arguments(&c);
+    for (int n = 0; n <= (layer->training != 0); n++) {
+        const clattn_multihead planned = n ? layer_backward(layer) : *layer;
+        clattn_multihead_plan *plan = layer_plan(f, &planned);
+        const clattn_status status =
+            layer_execute(planned.attention.operation, plan, f->queue, &arguments, 0, NULL, NULL);
+        cr_assert(status == CLATTN_SUCCESS, "'%s': %s, %s", text_of(&planned),
+                  clattn_status_string(status), f->log.last);
         clattn_multihead_plan_release(plan);
     }
     layer_case_read(f, &c);

@@ -35,13 +35,26 @@ void layer_case_open(struct fixture *f, struct layer_case *c, const clattn_multi
                      uint64_t seed);
 void layer_case_close(struct layer_case *c);
 
-/* The arguments of the two executions, without a workspace. */
-clattn_multihead_forward_tensors layer_case_forward(const struct layer_case *c);
-clattn_multihead_backward_tensors layer_case_backward(const struct layer_case *c);
+/* The arguments of an execution, of either direction. */
+struct layer_arguments {
+    clattn_buffer at[NUM_LAYER_TENSORS], reserve, workspace;
+    cl_ulong dropout_seed;
+    cl_uint dropout_offset;
+};
 
-/* The place of a tensor in them; NULL if it is of the other direction. */
-clattn_buffer *layer_forward_place(clattn_multihead_forward_tensors *t, enum layer_tensor id);
-clattn_buffer *layer_backward_place(clattn_multihead_backward_tensors *t, enum layer_tensor id);
+/* Those of the case, without a workspace. */
+struct layer_arguments layer_case_arguments(const struct layer_case *c);
+
+/* Whether an operation has such a tensor at all. */
+int layer_argument_of(clattn_operation operation, enum layer_tensor id);
+
+/* clattn_multihead_forward() or _backward(); what is of the other direction is left out. */
+clattn_status layer_execute(clattn_operation operation, const clattn_multihead_plan *plan,
+                            cl_command_queue queue, const struct layer_arguments *arguments,
+                            cl_uint num_wait, const cl_event *wait, cl_event *done);
+
+/* The tensor's name in the header. */
+const char *layer_tensor_name(enum layer_tensor id);
 
 /* What the reference reads. */
 struct layer_inputs layer_case_inputs(const struct layer_case *c);

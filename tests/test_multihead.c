@@ -20,6 +20,15 @@ static clattn_multihead parsed(const char *text)
     return layer;
 }
 
+static void run(struct fixture *f, const clattn_multihead_plan *plan,
+                const clattn_operation operation, const struct layer_case *c)
+{
+    const struct layer_arguments arguments = layer_case_arguments(c);
+
+    cr_assert(layer_execute(operation, plan, f->queue, &arguments, 0, NULL, NULL) == CLATTN_SUCCESS,
+              "%s", f->log.last);
+}
+
 static void pass(struct fixture *f, const char *text, const uint64_t seed)
 {
     const clattn_multihead layer = parsed(text);
@@ -129,9 +138,7 @@ Test(multihead, weights_sum_to_one) {
         struct layer_case c;
         layer_case_open(&f, &c, &layer, 3);
         clattn_multihead_plan *plan = layer_plan(&f, &layer);
-        const clattn_multihead_forward_tensors tensors = layer_case_forward(&c);
-        cr_assert(clattn_multihead_forward(plan, f.queue, &tensors, 0, NULL, NULL) ==
-                  CLATTN_SUCCESS);
+        run(&f, plan, CLATTN_FORWARD, &c);
         layer_case_read(&f, &c);
         layer_case_check(&c, LAYER_FORWARD_OUTPUTS);
         const struct layer_buffer *w = &c.tensor[LAYER_WEIGHTS];
@@ -168,8 +175,7 @@ Test(multihead, padding_stays_out) {
         t->buffer = fixture_buffer(&f, t->bytes, t->sent);
     }
     clattn_multihead_plan *plan = layer_plan(&f, &layer);
-    const clattn_multihead_forward_tensors tensors = layer_case_forward(&c);
-    cr_assert(clattn_multihead_forward(plan, f.queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS);
+    run(&f, plan, CLATTN_FORWARD, &c);
     layer_case_read(&f, &c);
     layer_case_check(&c, LAYER_FORWARD_OUTPUTS);
     clattn_multihead_plan_release(plan);
@@ -179,13 +185,14 @@ Test(multihead, padding_stays_out) {
 
 /* ---- gradients that are not wanted ------------------------------------------------------------ */
 
-static long run_backward(struct fixture *f, const clattn_multihead_plan *plan,
-                         const clattn_multihead_backward_tensors *t)
+static long commands_of(struct fixture *f, const clattn_multihead_plan *plan,
+                        const struct layer_arguments *arguments)
 {
     const long before = faults_commands();
 
-    cr_assert(clattn_multihead_backward(plan, f->queue, t, 0, NULL, NULL) == CLATTN_SUCCESS, "%s",
-              f->log.last);
+    cr_assert(layer_execute(CLATTN_BACKWARD, plan, f->queue, arguments, 0, NULL, NULL) ==
+                  CLATTN_SUCCESS,
+              "%s", f->log.last);
     return faults_commands() - before;
 }
 
@@ -202,20 +209,19 @@ Test(multihead, gradients_one_by_one) {
     for (int wanted = LAYER_DX; wanted <= LAYER_DB_O; wanted++) {
         struct layer_case c;
         layer_case_open(&f, &c, &layer, (uint64_t)wanted);
-        const clattn_multihead_forward_tensors in = layer_case_forward(&c);
-        cr_assert(clattn_multihead_forward(forward, f.queue, &in, 0, NULL, NULL) == CLATTN_SUCCESS);
-        const clattn_multihead_backward_tensors all = layer_case_backward(&c);
-        clattn_multihead_backward_tensors one = all;
+        run(&f, forward, CLATTN_FORWARD, &c);
+        const struct layer_arguments all = layer_case_arguments(&c);
+        struct layer_arguments one = all;
         for (int id = LAYER_DX; id <= LAYER_DB_O; id++)
             if (id != wanted)
-                *layer_backward_place(&one, (enum layer_tensor)id) = (clattn_buffer){NULL, 0};
-        const long commands = run_backward(&f, plan, &one);
+                one.at[id].buffer = NULL;
+        const long commands = commands_of(&f, plan, &one);
         layer_case_read(&f, &c);
         layer_case_check(&c, UINT64_C(1) << wanted);
         for (int id = LAYER_DX; id <= LAYER_DB_O; id++)
             cr_assert((memcmp(c.tensor[id].got, c.tensor[id].sent, c.tensor[id].bytes) == 0) ==
                       (id != wanted));
-        const long most = run_backward(&f, plan, &all);
+        const long most = commands_of(&f, plan, &all);
         cr_assert(commands < most, "%ld commands for one gradient, %ld for all", commands, most);
         cr_assert(commands <= 2 || (wanted != LAYER_DW_O && wanted != LAYER_DB_O));
         layer_case_close(&c);
