@@ -113,7 +113,7 @@ static int solve_or_free(struct ca_trust_case *c)
 
 /* Ragged, with heads that strides keep apart, which may end within a tile or hold several; sums
  * longer than any part of them that is summed at a time. */
-enum { BATCH = 2, HEADS_X = 3, HEADS_Y = 2, ROWS = 29, DIM_X = 367, DIM_Y = 149 };
+enum { BATCH = 2, HEADS_X = 3, HEADS_Y = 2, ROWS = 67, DIM_X = 367, DIM_Y = 149 };
 
 /* Places of a NaN in x and of an infinity in w: they belong to one row and to one column. */
 enum { BAD_ROW = 11, BAD_DEPTH = 200, BAD_COLUMN = 77 };

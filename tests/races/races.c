@@ -7,6 +7,7 @@
  *   races N       runs item N; 3 if there is none
  *   races --racy  runs a kernel that lacks a barrier, which shows that Oclgrind would tell
  */
+#include "race_projection.h"
 #include "reference.h"
 #include "rng.h"
 #include "storage.h"
@@ -24,6 +25,8 @@ struct item {
 /* Small tiles, so that even these shapes have several along every dimension. */
 #define SMALL_TILES "BLOCK_Q=8 BLOCK_KV=8 LANES=4 ROWS=4 STAGE_D=8 STAGE_V=4 LOAD_WIDTH=4 PADDING=4"
 #define SMALL_GROUPS "GROUP_X=4 GROUP_Y=2 ITEM_X=4 ITEM_Y=4 VECTOR=4 DEPTH=8"
+#define SMALL_ROWS "WIDTH=4 MV=1 ROWS=2 DEPTH=64 BLOCK_ROWS=16 BLOCK_COLUMNS=16"
+#define SMALL_SQUARES "BLOCK_ROWS=16 BLOCK_COLUMNS=16 ITEM_ROWS=4 ITEM_COLUMNS=4 STAGE=8 RASTER=4"
 #define SMALL_LANES "WIDTH=4 MV=2 NB=4 DB=4 BN=24"
 
 static const struct item items[] = {
@@ -46,6 +49,14 @@ static const struct item items[] = {
     {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_ITEMS=16", "fwd f32 q9 k18 d5 scores=raw klen"},
     {"fused_lanes", SMALL_LANES " BLOCKS=2 PAIRS=0", "fwd f32 h2/1 q13 k30 d6 lse bias=bf16:hqk"},
     {"fused_lanes", SMALL_LANES " BLOCKS=1 PAIRS=1", "fwd f32 q19 k19 d6/5 causal=tl klen"},
+    {"projection_lanes", SMALL_ROWS " SPLITS=1", "proj f32 b2 h3/2 q9 d5/7 w=oi bias=f32"},
+    {"projection_lanes", SMALL_ROWS " SPLITS=2",
+     "proj f16 h2 q5 d70/9 x=bhds bias=bf16 accumulate"},
+    {"projection_tiles", SMALL_SQUARES " BUFFERS=1 SPLITS=1", "proj f32 b2 h3/2 q19 d9/7 bias=f32"},
+    {"projection_tiles", SMALL_SQUARES " BUFFERS=2 SPLITS=1",
+     "proj f32 q35 d20/33 w=oi accumulate"},
+    {"projection_tiles", SMALL_SQUARES " BUFFERS=2 SPLITS=2",
+     "proj bf16 h2 q5 d70/9 x=bhds w=0.9.630.1 y=90.45.9.1 bias=f32"},
 };
 
 enum { NUM_ITEMS = sizeof items / sizeof *items, NO_SUCH_ITEM = -1 };
@@ -147,7 +158,7 @@ static int run_item(clattn_context *context, const struct item *item, int *runs)
         printf("FAIL %s: %s\n", item->problem, reason);
         return 1;
     }
-    for (size_t n = 0; (family = clattn_family_name(CLATTN_FORWARD, n)) != NULL; n++) {
+    for (size_t n = 0; (family = clattn_family_name(p.operation, n)) != NULL; n++) {
         const clattn_plan_options options = {
             .struct_size = sizeof options, .family = family, .tunables = item->tunables};
         if (item->family != NULL && strcmp(item->family, family) != 0)
@@ -157,7 +168,8 @@ static int run_item(clattn_context *context, const struct item *item, int *runs)
                 printf("  %s\n", reason);
             continue;
         }
-        const int ok = run(context, &p, &options);
+        const int ok = p.operation == CLATTN_PROJECTION ? race_projection(context, &p, &options)
+                                                        : run(context, &p, &options);
         printf("%s %s: %s\n", ok ? "ok  " : "FAIL", family, item->problem);
         failures += !ok;
         ++*runs;

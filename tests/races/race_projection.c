@@ -1,0 +1,82 @@
+#include "race_projection.h"
+
+#include "reference_projection.h"
+#include "rng.h"
+#include "storage.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { X, W, BIAS, Y, NUM };
+
+static size_t extent(const size_t sizes[4], const size_t strides[4])
+{
+    size_t last = 0;
+
+    for (int n = 0; n < 4; n++)
+        last += (sizes[n] - 1) * strides[n];
+    return last + 1;
+}
+
+static void *random_numbers(struct rng *r, clattn_dtype dtype, size_t count)
+{
+    void *bytes = malloc(count * storage_bytes(dtype));
+
+    for (size_t n = 0; bytes && n < count; n++)
+        storage_store(dtype, bytes, n, rng_uniform(r, -1, 1));
+    return bytes;
+}
+
+/* How many elements of y are out of bounds. */
+static size_t compare(const clattn_problem *p, const struct projection_view *view, const void *y,
+                      const size_t strides[4])
+{
+    size_t wrong = 0;
+
+    for (size_t n = 0; n < p->batch * p->heads * p->seq_q * p->dim_v; n++) {
+        const size_t e = n % p->dim_v, i = n / p->dim_v % p->seq_q;
+        const size_t g = n / p->dim_v / p->seq_q % p->heads, b = n / p->dim_v / p->seq_q / p->heads;
+        const struct bounded want = reference_projection(p, view, b, g, i, e);
+        const double got = storage_load(
+            p->dtype, y, b * strides[0] + g * strides[1] + i * strides[2] + e * strides[3]);
+        if (!within(got, want) && wrong++ == 0)
+            printf("  y (%zu, %zu, %zu, %zu): got %.9g, want %.9g +- %.2g\n", b, g, i, e, got,
+                   want.value, want.bound);
+    }
+    return wrong;
+}
+
+int race_projection(clattn_context *context, const clattn_problem *p,
+                    const clattn_plan_options *options)
+{
+    const struct projection_strides s = reference_projection_strides(p);
+    const size_t counts[NUM] = {extent((size_t[]){p->batch, p->kv_heads, p->seq_q, p->dim_qk}, s.x),
+                                extent((size_t[]){p->kv_heads, p->dim_qk, p->heads, p->dim_v}, s.w),
+                                p->heads * p->dim_v,
+                                extent((size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, s.y)};
+    struct rng r = rng_seed(1);
+    void *bytes[NUM];
+    int ok = 1;
+
+    for (int n = 0; n < NUM; n++) {
+        bytes[n] = random_numbers(&r, n == BIAS ? p->bias_dtype : p->dtype, counts[n]);
+        ok = ok && bytes[n];
+    }
+    void *before = malloc(counts[Y] * storage_bytes(p->dtype));
+    ok = ok && before;
+    if (ok) {
+        const clattn_host_projection tensors = {.struct_size = sizeof tensors,
+                                                .x = bytes[X],
+                                                .w = bytes[W],
+                                                .bias = p->bias ? bytes[BIAS] : NULL,
+                                                .y = bytes[Y]};
+        const struct projection_view view = {bytes[X], bytes[W], bytes[BIAS], before};
+        memcpy(before, bytes[Y], counts[Y] * storage_bytes(p->dtype));
+        ok = clattn_project_host(context, p, options, &tensors) == CLATTN_SUCCESS &&
+             compare(p, &view, bytes[Y], s.y) == 0;
+    }
+    for (int n = 0; n < NUM; n++)
+        free(bytes[n]);
+    free(before);
+    return ok;
+}
