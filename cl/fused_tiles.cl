@@ -11,8 +11,7 @@
  *           ROW(r), dims 4 * (lane + LANES * n). Both products read 16 bytes of local memory at a
  *           time, and neighbouring lanes read neighbouring banks.
  * NDRange   local ITEMS = LANES * BANDS; one group for each block of queries of each (batch, head).
- * Dropout   Four neighbouring lanes share the random numbers of their keys: each computes those of
- *           one of their rows in four, and they exchange a bit for each weight.
+ * Dropout   Four neighbouring lanes share the random numbers of their keys: cl/tile_dropout.h.
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
  * Hidden    Where some key of a block is hidden from some row, V's Infs and NaNs are staged as 0:
  *           a weight of 0 would not silence them. Rows that do see them get them at the end.
@@ -26,11 +25,6 @@
 #error "fused_tiles.cl must be built with all of its tunables defined"
 #endif
 
-#if HAS_DROPOUT
-#define RANDOM_LANES 1
-#include "philox.h"
-#endif
-
 #define BANDS (BLOCK_Q / ROWS)
 #define ITEMS (LANES * BANDS)
 #define KEYS (BLOCK_KV / LANES)
@@ -39,6 +33,8 @@
 /* An item's rows are quads, BANDS quads apart: row r of an item, in the block. */
 #define ROW_FROM_FIRST(r) ((r) / 4 * BANDS * 4 + (r) % 4)
 #define ROW(r) (band * 4 + ROW_FROM_FIRST(r))
+#define KEPT_ROWS BLOCK_Q
+#define KEPT_COLUMNS KEYS
 
 /* Local memory, counted in float4. Columns of q and k are padded with zeros to whole stages. */
 #define MIN(x, y) ((x) < (y) ? (x) : (y))
@@ -62,25 +58,8 @@
 #define FINITE(maximum) ((maximum) == -INFINITY ? 0.0f : (maximum))
 
 #include "tile_exp.h"
+#include "tile_dropout.h"
 #include "tile_load.h"
-
-#if HAS_DROPOUT
-/* Bit n of kept[g][row] tells whether the row's weight for key 4 * g + n of the block stays. An item
- * fills in one row of each of its quads for each four keys that it has with its neighbours. */
-inline void draw_kept(__local uchar *kept, SHAPE_PARAMS, const long bh, const long i0,
-                      const long j0, const int lane, const int band)
-{
-    for (int c = 0; c < KEYS; c++)
-        for (int g = 0; g < QUADS; g++) {
-            const int row = ROW(4 * g) + lane % 4, four = c * (LANES / 4) + lane / 4;
-            float x[4];
-
-            dropout_factors(a, at, bh, (uint)(i0 + row), (uint)(j0 / 4 + four), x);
-            kept[four * BLOCK_Q + row] = (x[0] > 0.0f) | (x[1] > 0.0f) << 1 | (x[2] > 0.0f) << 2 |
-                                         (x[3] > 0.0f) << 3;
-        }
-}
-#endif
 
 /* What the weight of a pair is multiplied by. */
 inline float dropout_factor(SHAPE_PARAMS, const long bh, const long i, const long j)
@@ -118,7 +97,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
     /* Each row's highest score so far, and what a new one scales earlier weights by. */
     __local float4 maximum[BLOCK_Q / 4], rescale[BLOCK_Q / 4];
 #if HAS_DROPOUT
-    __local uchar kept[BLOCK_KV / 4 * BLOCK_Q];
+    __local uchar kept[KEPT_BYTES];
 #endif
     __local float4 *const q_tile = tiles, *const k_tile = tiles + K_AT;
     __local float4 *const weights = tiles + WEIGHTS_AT, *const v_tile = tiles + V_AT;
@@ -283,7 +262,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                 (float4)(highest[4 * g], highest[4 * g + 1], highest[4 * g + 2],
                          highest[4 * g + 3]);
 #if HAS_DROPOUT
-        draw_kept(kept, a, at, bh, i0, j0, lane, band);
+        draw_kept(a, at, bh, i0, j0 KEPT_ARG);
 #endif
         barrier(CLK_LOCAL_MEM_FENCE); /* the maxima are complete; nobody reads q and k any more */
         for (int row = item; row < BLOCK_Q; row += ITEMS) {
@@ -310,8 +289,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                 s[r][c] = EXP2((s[r][c] - reference) * LOG2E);
                 sum[r] += s[r][c];
 #if HAS_DROPOUT
-                const uchar bits = kept[(c * (LANES / 4) + lane / 4) * BLOCK_Q + ROW(r)];
-                s[r][c] *= bits >> lane % 4 & 1 ? a.keep : 0.0f;
+                s[r][c] *= kept_factor(a, ROW(r), c KEPT_ARG);
 #endif
             }
         }

@@ -67,7 +67,9 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
                             larger(stage_rows, lanes) * (block + values[PADDING_INDEX]) +
                             stage_rows * lanes * item_dims(max_dim, lanes);
 
-    return larger(met_end, rows_end) * sizeof(cl_float) + 4 * sizeof(cl_int); /* and a flag */
+    /* And a flag, and with dropout what is kept. */
+    return larger(met_end, rows_end) * sizeof(cl_float) + 4 * sizeof(cl_int) +
+           (p->dropout > 0.0f ? block * (values[STEP_INDEX] / 4) : 0);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
