@@ -2,13 +2,8 @@
 #include "family.h"
 #include "layout.h"
 #include "log.h"
-#include "problem_class.h"
-#include "problem_words.h"
 
 #include <math.h>
-
-/* Rows, columns and terms of a sum in a representative. */
-enum { MOST_LENGTH = 65536 };
 
 void ca_projection_tensors(const clattn_problem *p, struct ca_tensor *tensors)
 {
@@ -17,7 +12,9 @@ void ca_projection_tensors(const clattn_problem *p, struct ca_tensor *tensors)
                                 p->q};
     const struct ca_tensor w = {"w", 1, 0, bytes, {p->kv_heads, p->dim_qk, p->heads, p->dim_v},
                                 p->k};
-    const struct ca_tensor y = {"y", 1, p->accumulate ? CA_UPDATED : 1, bytes, {p->batch, p->heads, p->seq_q, p->dim_v}, p->o};
+    const struct ca_tensor y = {
+        "y", 1, p->accumulate ? CA_UPDATED : 1, bytes, {p->batch, p->heads, p->seq_q, p->dim_v},
+        p->o};
     const struct ca_tensor bias = {
         "bias", p->bias, 0, ca_dtype_bytes(p->bias_dtype), {1, p->heads, 1, p->dim_v}, {{0}}};
 
@@ -33,7 +30,8 @@ void ca_projection_tensors(const clattn_problem *p, struct ca_tensor *tensors)
 
 /* ---- the normal form ------------------------------------------------------------------------- */
 
-/* Whether an outer axis goes on where an inner one ends; then *step becomes that of both together. */
+/* Whether an outer axis goes on where an inner one ends; then *step becomes that of both together.
+ * */
 static int goes_on(size_t outer, size_t outer_step, size_t inner, size_t *step)
 {
     if (outer == 1)
@@ -120,73 +118,6 @@ clattn_status ca_projection_check(const clattn_problem *p, char *reason, size_t 
         return CLATTN_INVALID_PROBLEM;
     }
     return CLATTN_SUCCESS;
-}
-
-/* ---- the class ------------------------------------------------------------------------------- */
-
-/* Two axes that could not be merged, rounded so that the same is true of them: as many elements,
- * inner ones that are about as long. */
-static void round_pair(size_t *outer, size_t *inner, int mergeable)
-{
-    const size_t all =
-        *outer > MOST_LENGTH / *inner ? MOST_LENGTH : ca_size_rounded(*outer * *inner, MOST_LENGTH);
-    const size_t rounded = ca_size_rounded(*inner, MOST_LENGTH);
-
-    *inner = *outer == 1 || mergeable || rounded > all ? all : rounded;
-    *outer = all / *inner;
-}
-
-/* The packed layout with gaps between all elements. */
-static clattn_layout spaced(const size_t sizes[4])
-{
-    clattn_layout layout;
-
-    clattn_layout_packed("bhsd", sizes, &layout);
-    for (int n = 0; n < 4; n++)
-        layout.stride[n] *= 2;
-    return layout;
-}
-
-/* The simplest layout with the same contiguous axis as a given one: the last, or the axis n with the
- * last one's steps around it, or none. */
-static clattn_layout simple_layout(const clattn_layout *given, int n, const size_t sizes[4])
-{
-    clattn_layout layout = {{0}};
-
-    if (given->stride[3] == 1)
-        return layout;
-    if (n == 3 || given->stride[n] != 1)
-        return spaced(sizes);
-    size_t permuted[4] = {sizes[0], sizes[1], sizes[2], sizes[3]};
-    permuted[n] = sizes[n] > 1 ? sizes[n] : 2; /* else the last axis would be contiguous too */
-    clattn_layout_packed(n == 2 ? "bhds" : CA_OUT_IN, permuted, &layout);
-    return layout;
-}
-
-clattn_problem ca_projection_representative(const clattn_problem *p)
-{
-    const int x_turned = p->q.stride[3] != 1 && p->q.stride[2] == 1;
-    clattn_problem r;
-
-    clattn_problem_init(&r);
-    r.operation = CLATTN_PROJECTION;
-    r.dtype = p->dtype;
-    r.bias = p->bias != 0;
-    r.bias_dtype = p->bias ? p->bias_dtype : CLATTN_F32;
-    r.accumulate = p->accumulate != 0;
-    r.seq_q = p->batch > MOST_LENGTH ? MOST_LENGTH : p->batch;
-    r.seq_q =
-        ca_size_rounded(r.seq_q * (p->seq_q < MOST_LENGTH ? p->seq_q : MOST_LENGTH), MOST_LENGTH);
-    r.heads = p->heads;
-    r.dim_v = p->dim_v;
-    r.kv_heads = p->kv_heads;
-    r.dim_qk = p->dim_qk;
-    round_pair(&r.kv_heads, &r.dim_qk, r.seq_q == 1 || x_turned);
-    round_pair(&r.heads, &r.dim_v, r.seq_q == 1);
-    r.q = simple_layout(&p->q, 2, (size_t[]){1, r.kv_heads, r.seq_q, r.dim_qk});
-    r.k = simple_layout(&p->k, 1, (size_t[]){r.kv_heads, r.dim_qk, r.heads, r.dim_v});
-    r.o = simple_layout(&p->o, 3, (size_t[]){1, r.heads, r.seq_q, r.dim_v});
-    return r;
 }
 
 double ca_projection_flops(const clattn_problem *p)

@@ -1,5 +1,5 @@
-/* One projection run through the public API and compared, element by element, with the reference; as
- * trial.h for attention. A failure is repeated by
+/* One projection run through the public API and compared, element by element, with the reference;
+ * as trial.h for attention. A failure is repeated by
  *
  *   CLATTN_TEST_PROBLEM="proj ..." CLATTN_TEST_SEED=1 CLATTN_TEST_FAMILY=...
  *   CLATTN_TEST_TUNABLES="..." clattn_tests --filter projection/one
@@ -37,8 +37,8 @@ struct projection_trial {
 void projection_fill(struct projection_trial *t);
 void projection_free(struct projection_trial *t);
 
-/* What it fills in may be the argument of a call: the buffers, and later what they hold, as got. The
- * struct's buffers are released. */
+/* What it fills in may be the argument of a call: the buffers, and later what they hold, as got.
+ * The struct's buffers are released. */
 clattn_projection projection_send(struct fixture *f, const struct projection_trial *t);
 void projection_receive(struct fixture *f, struct projection_trial *t, clattn_projection *tensors);
 

@@ -1,8 +1,8 @@
 /* The bound. u = 2^-24 is the error of one f32 operation, relative to its result. A sum of n
  * products in any order, fused or not, with the bias and what was there before, is off by at most
- * (n + 8) u of the sum of the magnitudes; beyond n = 256 errors of either sign cancel, and 16 sqrt(n)
- * takes the place of n. FLT_MIN per term allows for subnormal products that a device flushes to 0.
- * Storing adds half an ulp of the dtype. */
+ * (n + 8) u of the sum of the magnitudes; beyond n = 256 errors of either sign cancel, and 16
+ * sqrt(n) takes the place of n. FLT_MIN per term allows for subnormal products that a device
+ * flushes to 0. Storing adds half an ulp of the dtype. */
 #include "reference_projection.h"
 
 #include "storage.h"

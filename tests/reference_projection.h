@@ -1,12 +1,12 @@
-/* Projections in double precision by plain loops, written from the formula in <clattn/problem.h>. It
- * shares no code with the library. */
+/* Projections in double precision by plain loops, written from the formula in <clattn/problem.h>.
+ * It shares no code with the library. */
 #ifndef TEST_REFERENCE_PROJECTION_H
 #define TEST_REFERENCE_PROJECTION_H
 
 #include "reference.h"
 
-/* Strides along the axes of each tensor as <clattn/problem.h> lists them: x (batch, kv_heads, seq_q,
- * dim_qk), w (kv_heads, dim_qk, heads, dim_v), y (batch, heads, seq_q, dim_v). */
+/* Strides along the axes of each tensor as <clattn/problem.h> lists them: x (batch, kv_heads,
+ * seq_q, dim_qk), w (kv_heads, dim_qk, heads, dim_v), y (batch, heads, seq_q, dim_v). */
 struct projection_strides {
     size_t x[4], w[4], y[4];
 };

@@ -1,5 +1,5 @@
-/* Every mistake in the arguments of clattn_project() and clattn_project_host(): status, sentence, and
- * that nothing was enqueued. */
+/* Every mistake in the arguments of clattn_project() and clattn_project_host(): status, sentence,
+ * and that nothing was enqueued. */
 #include "faults.h"
 #include "fixture.h"
 #include <criterion/criterion.h>
@@ -216,6 +216,66 @@ Test(projection_calls, empty_problems) {
     clReleaseEvent(done);
     clReleaseMemObject(w.w.buffer);
     clattn_plan_release(plan);
+    fixture_close(&f);
+}
+
+/* The n-th allocation or OpenCL call fails, for every n. */
+static void with_faults(struct fixture *f, const clattn_problem *p,
+                        const clattn_host_projection *tensors, enum fault_kind kind, cl_int error)
+{
+    const char *failed = "";
+
+    for (size_t n = 0; failed && n < 400; n++) {
+        const long objects = faults_objects_alive(NULL, 0);
+        const long allocations = faults_allocations_alive();
+        faults_arm(kind, n, error);
+        const clattn_status status = clattn_project_host(f->context, p, NULL, tensors);
+        failed = faults_disarm();
+        /* the closing clFinish() has nobody to tell: the results are there */
+        const int closing = failed && strcmp(failed, "clFinish") == 0;
+        cr_assert(status == (!failed || closing ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY),
+                  "%s failed: %s", failed, clattn_status_string(status));
+        cr_assert(objects == faults_objects_alive(NULL, 0), "%s: objects leak", failed);
+        cr_assert(allocations == faults_allocations_alive(), "%s: memory leaks", failed);
+    }
+    cr_assert(failed == NULL, "there is no end of calls");
+}
+
+Test(projection_calls, what_may_fail) {
+    static float x[X_BYTES / 4], w[W_BYTES / 4], y[Y_BYTES / 4], bias[BIAS_BYTES / 4];
+    const clattn_problem p = fixture_problem(problem_text);
+    const clattn_host_projection tensors = {
+        .struct_size = sizeof tensors, .x = x, .w = w, .bias = bias, .y = y};
+    struct fixture f;
+
+    fixture_open(&f);
+    cr_assert(clattn_project_host(f.context, &p, NULL, &tensors) == CLATTN_SUCCESS, "%s",
+              f.log.last); /* the program is built and stays */
+    with_faults(&f, &p, &tensors, FAULT_MEMORY, 0);
+    with_faults(&f, &p, &tensors, FAULT_OPENCL, CL_OUT_OF_RESOURCES);
+    fixture_close(&f);
+}
+
+/* A self-check for which there is no memory is no verdict. */
+Test(projection_calls, self_checks_without_memory) {
+    const clattn_problem p = fixture_problem("proj f32 q5 d4/6 bias=f16 accumulate");
+    const clattn_plan_options options = {.struct_size = sizeof options,
+                                         .family = clattn_family_name(CLATTN_PROJECTION, 0)};
+    const char *failed = "";
+    clattn_plan *plan;
+    struct fixture f;
+
+    fixture_open_checked(&f, "");
+    for (size_t n = 0; failed && n < 400; n++) {
+        faults_arm(FAULT_MEMORY, n, 0);
+        const clattn_status status = clattn_plan_create(f.context, &p, &options, &plan);
+        failed = faults_disarm();
+        cr_assert(status == (failed ? CLATTN_OUT_OF_MEMORY : CLATTN_SUCCESS), "%s: %s", failed,
+                  clattn_status_string(status));
+        cr_assert((plan != NULL) == (status == CLATTN_SUCCESS));
+        clattn_plan_release(plan);
+    }
+    cr_assert(failed == NULL, "there is no end of calls");
     fixture_close(&f);
 }
 

@@ -185,7 +185,8 @@ Test(projection_problem, operations) {
     cr_expect(clattn_problem_flops(&none) == 0.0);
 }
 
-/* ---- the normal form -------------------------------------------------------------------------- */
+/* ---- the normal form --------------------------------------------------------------------------
+ * */
 
 static void expect_merged(const char *text, const char *wanted)
 {

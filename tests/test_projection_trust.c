@@ -1,4 +1,5 @@
-/* What candidates for projections are judged by: right answers, and seeing what is wrong. No device. */
+/* What candidates for projections are judged by: right answers, and seeing what is wrong. No
+ * device. */
 #include "fixture.h"
 #include "problem.h"
 #include "reference_projection.h"

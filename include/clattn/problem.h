@@ -20,9 +20,10 @@
  * Inf, 1e30), in q, k, v or bias, never reaches the output; NaN in visible data does.
  *
  * Dropout, with probability r > 0, multiplies each p by 0 or by 1 / (1 - r) before the sum that
- * gives o: by 0 where u < r, with u from Philox 4x32-10, keyed by an execution's seed and offset and
- * by (b, h, i, j) alone, so that it is the same for every family and device (which are dropped, and
- * how to read that out: clattn/dropout.h). Neither lse nor the weights that are handed out change.
+ * gives o: by 0 where u < r, with u from Philox 4x32-10, keyed by an execution's seed and offset
+ * and by (b, h, i, j) alone, so that it is the same for every family and device (which are dropped,
+ * and how to read that out: clattn/dropout.h). Neither lse nor the weights that are handed out
+ * change.
  *
  * Backward. Given do, the gradient of some loss with respect to o, and o and lse as forward wrote
  * them, with p' the weights after dropout and w = p' / p:
@@ -34,21 +35,23 @@
  *     dt    = ds * (1 - tanh^2)                                  softcap's derivative; else ds
  *     dq[i] = scale * sum_j dt k[j]            dk[j] = scale * sum_i dt q[i]
  *
- * with sums over all query heads of a kv head in dk and dv, over batches in dsink and dslope, and over
- * the dimensions that the bias broadcasts over in dbias. What is masked contributes nothing: rows that
- * see nothing and keys that nobody sees have gradients of 0.
+ * with sums over all query heads of a kv head in dk and dv, over batches in dsink and dslope, and
+ * over the dimensions that the bias broadcasts over in dbias. What is masked contributes nothing:
+ * rows that see nothing and keys that nobody sees have gradients of 0.
  *
  * Projection: a matrix product that splits or merges heads, with the sizes of the problem as
- * heads = heads of y, kv_heads = heads of x, seq_q = rows, dim_qk and dim_v = columns of a head of x
- * and of y:
+ * heads = heads of y, kv_heads = heads of x, seq_q = rows, dim_qk and dim_v = columns of a head of
+ * x and of y:
  *
  *     y[b,g,i,e] = sum_{h,d} x[b,h,i,d] * w[h,d,g,e]
  *     y[b,g,i,e] += bias[g,e]                        if bias
  *     y[b,g,i,e] += what y held before               if accumulate
  *
- * for x (batch, kv_heads, seq_q, dim_qk), w (kv_heads, dim_qk, heads, dim_v), in f32 and rounded once
- * when stored. Strides say what is transposed: a gradient with respect to x is a projection with w
- * turned around, one with respect to w sums over batches and rows in place of heads and columns.
+ * for x (batch, kv_heads, seq_q, dim_qk), w (kv_heads, dim_qk, heads, dim_v), in f32 and rounded
+ * once when stored. Strides say what is transposed: a gradient with respect to x is a projection
+ * with w turned around, one with respect to w sums over batches and rows in place of heads and
+ * columns, one with respect to bias has a 1 for x that broadcasts (strides 0, but for one along an
+ * axis of size 1: four zeros are the packed layout).
  *
  * Formula: A. Vaswani et al., "Attention Is All You Need" (2017); order of softcap, bias and mask
  * as in the ONNX operator Attention, opset 24; ALiBi: O. Press et al. (2022); sinks as in
@@ -78,7 +81,7 @@ typedef enum clattn_dtype {
     CLATTN_BF16 = 2 /**< The upper half of an f32, rounded to nearest even when stored. */
 } clattn_dtype;
 
-/** The diagonal d that causal masks, windows and ALiBi count from: key i + d is "now" for query i. */
+/** The diagonal d of causal masks, windows and ALiBi: key i + d is "now" for query i. */
 typedef enum clattn_diagonal {
     CLATTN_TOP_LEFT = 0, /**< d = 0. */
     CLATTN_BOTTOM_RIGHT =
@@ -100,8 +103,9 @@ typedef enum clattn_scores {
 
 /**
  * Steps of a tensor along (batch, heads, seq, dim), or (batch, heads, seq_q, seq_kv) for bias and
- * mask, in elements. All four 0 in q, k, v, o and their gradients stand for the packed (batch, heads,
- * seq, dim). In inputs a stride of 0 broadcasts. In what is written no two elements may share a place.
+ * mask, in elements. All four 0 in q, k, v, o and their gradients stand for the packed (batch,
+ * heads, seq, dim). In inputs a stride of 0 broadcasts. In what is written no two elements may
+ * share a place.
  */
 typedef struct clattn_layout {
     size_t stride[4];
@@ -113,26 +117,27 @@ typedef struct clattn_problem {
     clattn_operation operation;
     clattn_dtype dtype; /**< Of q, k, v and o. */
     size_t batch;       /**< 0 is allowed: nothing is computed. */
-    size_t heads;       /**< Query heads, a multiple of kv_heads; at least 1. */
-    size_t kv_heads;    /**< At least 1. */
-    size_t seq_q;       /**< 0 is allowed. */
-    size_t seq_kv;      /**< 0 is allowed: no query sees a key. */
-    size_t dim_qk;      /**< At least 1. */
-    size_t dim_v;       /**< At least 1. */
-    clattn_layout q;    /**< (batch, heads, seq_q, dim_qk) */
-    clattn_layout k;    /**< (batch, kv_heads, seq_kv, dim_qk) */
-    clattn_layout v;    /**< (batch, kv_heads, seq_kv, dim_v) */
-    clattn_layout o;    /**< (batch, heads, seq_q, dim_v) */
-    float scale;        /**< Any finite value; NaN stands for 1 / sqrt(dim_qk). */
-    float softcap;      /**< Finite and > 0, or 0 for none. */
-    int causal;         /**< Not 0: query i sees no key after i + diagonal. */
+    size_t heads;    /**< Query heads, a multiple of kv_heads (not in projections); at least 1. */
+    size_t kv_heads; /**< At least 1. */
+    size_t seq_q;    /**< 0 is allowed. */
+    size_t seq_kv;   /**< 0 is allowed: no query sees a key. Projection: 1. */
+    size_t dim_qk;   /**< At least 1. */
+    size_t dim_v;    /**< At least 1. */
+    clattn_layout q; /**< (batch, heads, seq_q, dim_qk); projection: of x, with kv_heads */
+    clattn_layout k; /**< (batch, kv_heads, seq_kv, dim_qk); projection: of w, as above */
+    clattn_layout v; /**< (batch, kv_heads, seq_kv, dim_v) */
+    clattn_layout o; /**< (batch, heads, seq_q, dim_v); projection: of y */
+    float scale;     /**< Any finite value; NaN stands for 1 / sqrt(dim_qk). */
+    float softcap;   /**< Finite and > 0, or 0 for none. */
+    int causal;      /**< Not 0: query i sees no key after i + diagonal. */
     clattn_diagonal diagonal;
     int64_t diagonal_offset; /**< With CLATTN_OFFSET; any value, negative ones too. */
     int64_t window_left;     /**< Query i sees no key before i + diagonal - window_left. */
     int64_t window_right;    /**< Query i sees no key after i + diagonal + window_right. */
     int bias;                /**< Not 0: an additive bias (batch, heads, seq_q, seq_kv) is given. */
     clattn_dtype bias_dtype;
-    clattn_layout bias_layout; /**< Zeros broadcast; also from clattn_layout_broadcast(). */
+    clattn_layout bias_layout; /**< Zeros broadcast; see clattn_layout_broadcast(). Projection:
+                                    zeros, which there stand for the packed (heads, dim_v). */
     int mask; /**< Not 0: a boolean mask of bytes, not 0 = visible, of that shape is given. */
     clattn_layout mask_layout;
     int alibi;      /**< Not 0: slopes, heads floats. */
@@ -148,9 +153,9 @@ typedef struct clattn_problem {
     clattn_layout dq;  /**< As q, but nothing may broadcast; likewise dk, dv. */
     clattn_layout dk;
     clattn_layout dv;
-    int dbias;   /**< Not 0: the bias's gradient is written, in its dtype and layout. */
-    int dslopes; /**< Not 0: the slopes' gradient is written, heads floats. */
-    int dsinks;  /**< Not 0: the sinks' gradient is written, heads floats. */
+    int dbias;      /**< Not 0: the bias's gradient is written, in its dtype and layout. */
+    int dslopes;    /**< Not 0: the slopes' gradient is written, heads floats. */
+    int dsinks;     /**< Not 0: the sinks' gradient is written, heads floats. */
     int accumulate; /**< Not 0: y is added to; projection only. */
 } clattn_problem;
 
@@ -205,7 +210,7 @@ CLATTN_API clattn_status clattn_layout_packed(const char *order, const size_t si
 /**
  * The text form, one line: "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br". In this order:
  *
- *     fwd|bwd                operation
+ *     fwd|bwd                operation (proj: below)
  *     f32|f16|bf16           dtype
  *     bN                     batch
  *     hN or hN/M             heads, kv_heads if different
@@ -225,13 +230,13 @@ CLATTN_API clattn_status clattn_layout_packed(const char *order, const size_t si
  *     do=L dq=L dk=L dv=L    layouts, as q=L
  *     dbias dslopes dsinks
  *
- * A projection is "proj f32 b2 h12/1 q2048 d768/64 w=oi bias=f32": the words of operation, dtype, b,
- * h, q and d, where heads need not be a multiple of kv_heads and k is not given (seq_kv is 1); then
+ * A projection is "proj f32 b2 h12/1 q2048 d768/64 w=oi bias=f32": operation, dtype, b, h, q
+ * and d, where heads need not be a multiple of kv_heads and k is not given (seq_kv is 1); then
  *
  *     x=L y=L                layouts of x (the field q) and y (o), where not packed "bhsd"
- *     w=L                    of w (k), where not packed "io", which is (kv_heads, dim_qk, heads, dim_v):
- *                            "oi", its transpose (heads, dim_v, kv_heads, dim_qk), or four strides along
- *                            (kv_heads, dim_qk, heads, dim_v)
+ *     w=L                    of w (k), where not packed "io", which is (kv_heads, dim_qk, heads,
+ *                            dim_v): "oi", its transpose (heads, dim_v, kv_heads, dim_qk), or four
+ *                            strides along (kv_heads, dim_qk, heads, dim_v)
  *     bias=T                 packed (heads, dim_v) of dtype T
  *     accumulate
  *
@@ -263,8 +268,9 @@ CLATTN_API clattn_status clattn_problem_parse(const char *text, clattn_problem *
 
 /**
  * Floating-point operations of the products over the pairs that causality and windows leave
- * visible: 2 * (dim_qk + dim_v) per pair, backward 6 * dim_qk + 4 * dim_v. Masks, biases and lengths, which lie on the device, do
- * not reduce it. 0 for a problem that fails clattn_problem_check().
+ * visible: 2 * (dim_qk + dim_v) per pair, backward 6 * dim_qk + 4 * dim_v; masks, biases and
+ * lengths, which lie on the device, do not reduce it. Of a projection: 2 * kv_heads * dim_qk per
+ * element of y. 0 for a problem that fails clattn_problem_check().
  */
 CLATTN_API double clattn_problem_flops(const clattn_problem *problem);
 

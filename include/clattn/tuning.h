@@ -16,8 +16,8 @@
  *
  * Many processes may write one store at a time and lose nothing; a process killed while it writes
  * leaves the file as it was. A file that is damaged or of another version is set aside as
- * <name>.damaged-<n>, with a warning, and a new one is begun. A store that cannot be written costs a
- * warning, not the call.
+ * <name>.damaged-<n>, with a warning, and a new one is begun. A store that cannot be written costs
+ * a warning, not the call.
  */
 #ifndef CLATTN_TUNING_H
 #define CLATTN_TUNING_H
@@ -36,10 +36,10 @@ CLATTN_BEGIN
  * sides of a window (no wider than the keys). All else is normal: packed layouts, full bias and
  * mask, default scale, one kind of diagonal.
  *
- * Of a projection are exact: operation, dtype, bias and its dtype, accumulate, and which axis of x, w
- * and y has a stride of 1. Rounded are its rows (batch * seq_q), the terms of a sum (kv_heads *
- * dim_qk), its columns (heads * dim_v), each from 1 to 65536, and dim_qk and dim_v, where strides keep
- * heads apart.
+ * Of a projection are exact: operation, dtype, bias and its dtype, accumulate, and which axis of x,
+ * w and y has a stride of 1. Rounded are its rows (batch * seq_q), the terms of a sum (kv_heads *
+ * dim_qk), its columns (heads * dim_v), each from 1 to 65536, and dim_qk and dim_v, where strides
+ * keep heads apart.
  *
  * @param problem  Not null; passes clattn_problem_check().
  * @param text     NULL if @p text_bytes is 0; else receives the class, always terminated.
@@ -125,7 +125,7 @@ CLATTN_API clattn_status clattn_tuning_export(const clattn_context *context, con
  *               it did not hold before.
  * @retval CLATTN_SUCCESS           Merged.
  * @retval CLATTN_INVALID_ARGUMENT  A null.
- * @retval CLATTN_FILE_ERROR        The file cannot be read or is not a store, or the store cannot be
+ * @retval CLATTN_FILE_ERROR The file cannot be read or is not a store, or the store cannot be
  *                                  written; nothing was changed.
  * @retval CLATTN_OUT_OF_MEMORY     No host memory.
  */
