@@ -40,6 +40,7 @@ CLATTN_BEGIN
  * @retval CLATTN_INVALID_ARGUMENT  A null, a struct_size of none of this library's versions, or
  *                                  rows that do not exist.
  * @retval CLATTN_INVALID_PROBLEM   The problem fails clattn_problem_check().
+ * @retval CLATTN_UNSUPPORTED       The problem is a projection, which has no weights.
  */
 CLATTN_API clattn_status clattn_dropout_mask_host(const clattn_problem *problem, cl_ulong seed,
                                                   cl_uint offset, size_t first_row, size_t num_rows,
