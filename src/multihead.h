@@ -1,9 +1,9 @@
 /* A multi-head layer as a list of steps, each a plan's problem and where its tensors lie.
  *
- * Between the steps q, k, v and o lie as rows of columns, head after head, in the order of x's rows:
- * (batch, seq, heads, dim), or (seq, batch, heads, dim) if seq_first. So every projection is a plain
- * matrix product over all rows at once, and attention finds its heads by strides. Where q, k and v are
- * made of the same tensor with packed weights, one product makes them, side by side. */
+ * Between the steps q, k, v and o lie as rows of columns, head after head, in the order of x's
+ * rows: (batch, seq, heads, dim), or (seq, batch, heads, dim) if seq_first. So each projection is a
+ * plain matrix product over all rows at once, and attention finds its heads by strides. Where q, k
+ * and v are made of the same tensor with packed weights, one product makes them, side by side. */
 #ifndef CA_MULTIHEAD_H
 #define CA_MULTIHEAD_H
 
@@ -60,7 +60,7 @@ enum ca_place {
     CA_AT_DK,
     CA_AT_DV,
     CA_AT_DO,
-    CA_AT_CONSTANTS, /* 1 and 0 in the layer's dtype, and at CA_MEAN_BYTES 1 / heads for each head */
+    CA_AT_CONSTANTS, /* 1 and 0 in the layer's dtype; from CA_MEAN_BYTES heads times 1 / heads */
     CA_NUM_PLACES
 };
 #define CA_PLACE(place) (UINT64_C(1) << (place))

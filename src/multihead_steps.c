@@ -24,8 +24,8 @@ struct matrix {
 
 /* ---- matrix products ------------------------------------------------------------------------- */
 
-/* Steps along the axis of the rows and the last axis; the others have one element. A packed layout has
- * a shorter text. */
+/* Steps along the axis of the rows and the last axis; the others have one element. A packed layout
+ * has a shorter text. */
 static clattn_layout layout_of(const struct matrix *m, int row_axis, const size_t sizes[4])
 {
     static const char *const orders[] = {"bhsd", "bhds", CA_OUT_IN};
@@ -41,8 +41,8 @@ static clattn_layout layout_of(const struct matrix *m, int row_axis, const size_
     return layout;
 }
 
-/* y (rows, columns) = x (rows, depth) w (depth, columns), by one head. Where there is nothing to sum,
- * as in the gradient of a weight that no row used, y becomes 0, the product of two zeros. */
+/* y (rows, columns) = x (rows, depth) w (depth, columns), by one head. Where there is nothing to
+ * sum, as in the gradient of a weight that no row used, y becomes 0, the product of two zeros. */
 static struct ca_step *add_product(struct ca_steps *steps, const clattn_multihead *layer,
                                    size_t rows, size_t depth, size_t columns, struct matrix x,
                                    struct matrix w, struct matrix y)

@@ -1,11 +1,9 @@
 /* A layer's one-line text form. */
 #include "log.h"
 #include "multihead.h"
+#include "problem_words.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char prefix[] = "layer ";
@@ -109,35 +107,20 @@ static enum word recognise(const char *text, const char **value)
     return W_COUNT;
 }
 
-static int parse_size(const char **text, size_t *value)
-{
-    char *end;
-
-    if (!isdigit((unsigned char)**text))
-        return 0;
-    errno = 0;
-    const unsigned long long number = strtoull(*text, &end, 10);
-    if (errno == ERANGE || number > SIZE_MAX)
-        return 0;
-    *text = end;
-    *value = (size_t)number;
-    return 1;
-}
-
 static int parse_word(enum word word, const char *value, clattn_multihead *layer)
 {
     switch (word) {
     case W_MODEL:
-        return parse_size(&value, &layer->model) && *value == '\0';
+        return ca_parse_size(&value, &layer->model) && *value == '\0';
     case W_CROSS:
         layer->source = CLATTN_CROSS;
-        return parse_size(&value, &layer->context_model) && *value == '\0';
+        return ca_parse_size(&value, &layer->context_model) && *value == '\0';
     case W_SEPARATE:
         layer->source = CLATTN_SEPARATE;
-        return parse_size(&value, &layer->context_model) && *value++ == ',' &&
-               parse_size(&value, &layer->values_model) && *value == '\0';
+        return ca_parse_size(&value, &layer->context_model) && *value++ == ',' &&
+               ca_parse_size(&value, &layer->values_model) && *value == '\0';
     case W_OUTPUT:
-        return parse_size(&value, &layer->output) && *value == '\0';
+        return ca_parse_size(&value, &layer->output) && *value == '\0';
     case W_IO:
         layer->order = CLATTN_IN_OUT;
         return 1;

@@ -3,7 +3,6 @@
 #include "problem_words.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,29 +11,14 @@
 
 /* Each reads what follows a word's key, up to the end of the text, and returns 0 if it cannot. */
 
-static int parse_size(const char **text, size_t *value)
-{
-    char *end;
-
-    if (!isdigit((unsigned char)**text))
-        return 0;
-    errno = 0;
-    const unsigned long long number = strtoull(*text, &end, 10);
-    if (errno == ERANGE || number > SIZE_MAX)
-        return 0;
-    *text = end;
-    *value = (size_t)number;
-    return 1;
-}
-
 static int parse_pair(const char *text, size_t *first, size_t *second)
 {
-    if (!parse_size(&text, first))
+    if (!ca_parse_size(&text, first))
         return 0;
     *second = *first;
     if (*text == '/') {
         text++;
-        if (!parse_size(&text, second))
+        if (!ca_parse_size(&text, second))
             return 0;
     }
     return *text == '\0';
@@ -72,7 +56,7 @@ static int parse_strides(const char *text, clattn_layout *layout)
     for (int n = 0; n < 4; n++) {
         if (n > 0 && *text++ != '.')
             return 0;
-        if (!parse_size(&text, &layout->stride[n]))
+        if (!ca_parse_size(&text, &layout->stride[n]))
             return 0;
     }
     return *text == '\0';
@@ -106,7 +90,7 @@ static int parse_step(const char **text, int64_t *step)
         *step = CLATTN_UNLIMITED;
         return 1;
     }
-    if (!parse_size(text, &value) || value > CA_MAX_SIZE)
+    if (!ca_parse_size(text, &value) || value > CA_MAX_SIZE)
         return 0;
     *step = (int64_t)value;
     return 1;
@@ -122,7 +106,7 @@ static int parse_diagonal(const char *text, clattn_problem *p)
         return 1;
     }
     text += negative;
-    if (!parse_size(&text, &value) || *text != '\0' || value > CA_MAX_SIZE)
+    if (!ca_parse_size(&text, &value) || *text != '\0' || value > CA_MAX_SIZE)
         return 0;
     p->diagonal = CLATTN_OFFSET;
     p->diagonal_offset = negative ? -(int64_t)value : (int64_t)value;
@@ -185,12 +169,11 @@ enum word {
     W_COUNT
 };
 static const char *const keys[W_COUNT] = {
-    "fwd",     "bwd",      "f32",     "f16",       "bf16",    "q=",    "k=",
-    "v=",      "o=",       "do=",     "dq=",       "dk=",     "dv=",   "dropout=",
-    "scale=",  "softcap=", "causal=", "diagonal=", "window=", "bias=", "mask=",
-    "scores=", "alibi",    "sinks",   "qlen",      "klen",    "lse",   "dbias",
-    "dslopes", "dsinks",   "proj",    "x=",        "w=",      "y=",    "accumulate",
-    "b",       "h",        "q",       "k",         "d"};
+    "fwd",     "bwd",       "f32",        "f16",   "bf16",    "q=",       "k=",     "v=",
+    "o=",      "do=",       "dq=",        "dk=",   "dv=",     "dropout=", "scale=", "softcap=",
+    "causal=", "diagonal=", "window=",    "bias=", "mask=",   "scores=",  "alibi",  "sinks",
+    "qlen",    "klen",      "lse",        "dbias", "dslopes", "dsinks",   "proj",   "x=",
+    "w=",      "y=",        "accumulate", "b",     "h",       "q",        "k",      "d"};
 #define WORD(word) (UINT64_C(1) << (word))
 #define FLAG_WORDS                                                                                 \
     (WORD(W_FWD) | WORD(W_F32) | WORD(W_F16) | WORD(W_BF16) | WORD(W_ALIBI) | WORD(W_SINKS) |      \
@@ -254,13 +237,13 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
     case W_BF16:
         return parse_dtype(keys[word], &p->dtype);
     case W_BATCH:
-        return parse_size(&value, &p->batch) && *value == '\0';
+        return ca_parse_size(&value, &p->batch) && *value == '\0';
     case W_HEADS:
         return parse_pair(value, &p->heads, &p->kv_heads);
     case W_SEQ_Q:
-        return parse_size(&value, &p->seq_q) && *value == '\0';
+        return ca_parse_size(&value, &p->seq_q) && *value == '\0';
     case W_SEQ_KV:
-        return parse_size(&value, &p->seq_kv) && *value == '\0';
+        return ca_parse_size(&value, &p->seq_kv) && *value == '\0';
     case W_DIM:
         return parse_pair(value, &p->dim_qk, &p->dim_v);
     case W_SCALE:

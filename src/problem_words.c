@@ -1,5 +1,9 @@
 #include "problem_words.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+
 const char *const ca_operation_names[CA_OPERATION_NAMES] = {"fwd", "bwd", "proj"};
 const char *const ca_dtype_names[CA_DTYPE_NAMES] = {"f32", "f16", "bf16"};
 const char *const ca_scores_names[CA_SCORES_NAMES] = {"none", "raw", "softcap", "bias", "weights"};
@@ -17,4 +21,19 @@ void ca_spanning_layout(const clattn_problem *p, unsigned axes, char letters[5],
     }
     *letters = '\0';
     clattn_layout_broadcast(p, 4, shape, layout);
+}
+
+int ca_parse_size(const char **text, size_t *value)
+{
+    char *end;
+
+    if (!isdigit((unsigned char)**text))
+        return 0;
+    errno = 0;
+    const unsigned long long number = strtoull(*text, &end, 10);
+    if (errno == ERANGE || number > SIZE_MAX)
+        return 0;
+    *text = end;
+    *value = (size_t)number;
+    return 1;
 }

@@ -1,4 +1,4 @@
-/* What printing and parsing of a problem's text form share. */
+/* What printing and parsing of text forms share. */
 #ifndef CA_PROBLEM_WORDS_H
 #define CA_PROBLEM_WORDS_H
 
@@ -17,5 +17,8 @@ extern const char *const ca_scores_names[CA_SCORES_NAMES];       /* by clattn_sc
  * seq_kv) and broadcasts along the others, and the letters of those axes, such as "bk". */
 void ca_spanning_layout(const clattn_problem *p, unsigned axes, char letters[5],
                         clattn_layout *layout);
+
+/* Reads a decimal number and moves *text behind it; 0 if there is none or it is too large. */
+int ca_parse_size(const char **text, size_t *value);
 
 #endif

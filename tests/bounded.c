@@ -1,8 +1,8 @@
 /* u = 2^-24 is the error of one f32 operation, relative to its result.
  *
  * Product     (a + e)(b + f) is off by |a| f + |b| e + e f, and u of its own.
- * Sum         of n products, added in any order: the sum of their errors, and (n + 2) u of the sum of
- *             their magnitudes.
+ * Sum         of n products, added in any order: the sum of their errors, and (n + 2) u of the sum
+ *             of their magnitudes.
  * Storage     half a distance between neighbours of the dtype.
  * FLT_MIN terms allow for subnormal results that a device flushes to 0. */
 #include "bounded.h"

@@ -1,7 +1,7 @@
 /* One layer run through the public API, forward and backward, and compared with the reference.
  *
- * Tensors lie at random places inside buffers in which every byte that is not theirs is 0xff, a NaN in
- * each dtype; so are outputs before they are written. Everything follows from layer and seed. */
+ * Tensors lie at random places inside buffers in which every byte that is not theirs is 0xff, a NaN
+ * in each dtype; so are outputs before they are written. Everything follows from layer and seed. */
 #ifndef TEST_MULTIHEAD_CASE_H
 #define TEST_MULTIHEAD_CASE_H
 

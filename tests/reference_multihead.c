@@ -1,8 +1,8 @@
 /* Errors are carried along from step to step (bounded.c). u = 2^-24.
  *
  * Softmax     as reference.c derives it: exp(s - m) is off by slack = expm1(e + (8 + 3 |s - m|) u)
- *             of itself, the quotient by slack, by the mean slack of the row, and by 2 gather; softcap
- *             passes errors on, its slope is at most 1, that of its derivative 2 / cap.
+ *             of itself, the quotient by slack, by the mean slack of the row, and by 2 gather;
+ *             softcap passes errors on, its slope is at most 1, that of its derivative 2 / cap.
  * Backward    computes p = exp(s - lse) anew from q, k and lse as they were stored. */
 #include "reference_multihead.h"
 

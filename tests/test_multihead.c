@@ -183,7 +183,7 @@ Test(multihead, padding_stays_out) {
     fixture_close(&f);
 }
 
-/* ---- gradients that are not wanted ------------------------------------------------------------ */
+/* ---- gradients that are not wanted ----------------------------------------------------------- */
 
 static long commands_of(struct fixture *f, const clattn_multihead_plan *plan,
                         const struct layer_arguments *arguments)

@@ -1,4 +1,5 @@
-/* Every mistake in the arguments of a layer's calls: status, sentence, and that nothing was enqueued. */
+/* Every mistake in the arguments of a layer's calls: status, sentence, and that nothing was
+ * enqueued. */
 #include "faults.h"
 #include "multihead_case.h"
 #include <criterion/criterion.h>
@@ -49,7 +50,7 @@ static void close(struct call *c)
     fixture_close(&c->f);
 }
 
-/* Calls with the arguments given; the event must come back as NULL, the sentence must hold words. */
+/* Calls with the arguments given; the event must come back NULL, the sentence must hold words. */
 static void refused_on(struct call *c, const struct layer_arguments *arguments,
                        cl_command_queue queue, const clattn_status want, const char *words)
 {

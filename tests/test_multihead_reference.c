@@ -64,8 +64,7 @@ Test(multihead_reference, gradients_are_differences) {
     static const char *const layers[] = {
         "layer fwd f32 b2 h2 q3 k3 d2 model=4 packed biases obias",
         "layer fwd f32 b2 h2/1 q3 k4 d3/2 causal=br model=3 cross=5 output=2 io obias",
-        "layer fwd f32 b2 h2 q3 k3 d2 bias=f32:hqk alibi sinks softcap=2 klen model=3 packed io "
-        "seqfirst",
+        "layer fwd f32 b2 h2 q3 k3 d2 bias=f32:qk alibi sinks softcap=2 klen model=3 io seqfirst",
         "layer fwd f32 b1 h4/2 q2 k5 d2 mask=bk window=2,1 dropout=0.3 model=2 separate=3,4 biases",
         "layer fwd f32 b2 h1 q4 k3 d3 qlen model=4 cross=4 packed io biases",
     };

@@ -33,8 +33,7 @@ static clattn_multihead parsed(const char *text)
 Test(multihead_text, what_is_printed) {
     const char *canonical[] = {
         "layer fwd f32 b2 h12 q128 k128 d64 causal=tl model=768 packed biases obias training",
-        "layer bwd f16 b2 h8/2 q5 k9 d64/32 bias=f32:qk dbias model=512 cross=256 output=100 io "
-        "obias",
+        "layer bwd f16 b2 h8/2 q5 k9 d64/32 bias=f32:qk dbias model=512 cross=25 output=9 io obias",
         "layer fwd bf16 b3 h1 q0 k4 d1 model=1 separate=2,3 seqfirst weights=mean",
         "layer fwd f32 b1 h2 q4 k4 d8 dropout=0.5 model=16 weights=heads",
     };

@@ -9,12 +9,12 @@
  *     o = attention(q, k, v)          as clattn/problem.h says, with all of its options
  *     y = merge(o) W_O + b_O          (batch, seq_q, output)
  *
- * where column h * dim + d of a product belongs to head h, as in PyTorch's MultiheadAttention. Heads
- * are split and merged by strides: nothing is transposed in memory. q, k, v and o are stored in the
- * problem's dtype between the steps.
+ * where column h * dim + d of a product belongs to head h, as in PyTorch's MultiheadAttention.
+ * Heads are split and merged by strides: nothing is transposed in memory. q, k, v and o are stored
+ * in the problem's dtype between the steps.
  *
- * Formula: A. Vaswani et al., "Attention Is All You Need" (2017), section 3.2.2; gradients by the chain
- * rule through clattn/problem.h's Backward and Projection.
+ * Formula: A. Vaswani et al., "Attention Is All You Need" (2017), section 3.2.2; gradients by the
+ * chain rule through clattn/problem.h's Backward and Projection.
  */
 #ifndef CLATTN_MULTIHEAD_H
 #define CLATTN_MULTIHEAD_H
@@ -47,9 +47,9 @@ typedef enum clattn_weights_out {
 /** Made by clattn_multihead_init() or clattn_multihead_parse(), then changed as needed. */
 typedef struct clattn_multihead {
     size_t struct_size;
-    /** Operation (CLATTN_FORWARD or CLATTN_BACKWARD), dtype, sizes, masks and all other options. Its
-     *  layouts of q, k, v, o and their gradients must be zeros, lse 0 and scores none: the layer says
-     *  how they lie. With CLATTN_SELF seq_kv is seq_q. */
+    /** Operation (CLATTN_FORWARD or CLATTN_BACKWARD), dtype, sizes, masks and all other options.
+     *  Its layouts of q, k, v, o and their gradients must be zeros, lse 0, scores none: the layer
+     *  says how they lie. With CLATTN_SELF seq_kv is seq_q. */
     clattn_problem attention;
     clattn_source source;
     size_t model;         /**< Columns of x; at least 1. */
@@ -57,8 +57,8 @@ typedef struct clattn_multihead {
     size_t values_model;  /**< Of the values; context_model unless CLATTN_SEPARATE. */
     size_t output;        /**< Columns of y; at least 1. */
     clattn_weight_order order;
-    int packed;      /**< Not 0: W_Q, W_K and W_V are one matrix with the columns of q, k and v side by
-                          side, likewise their biases; all three inputs have model columns. */
+    int packed;      /**< Not 0: W_Q, W_K and W_V are one matrix with the columns of q, k and v side
+                          by side, likewise their biases; all three inputs have model columns. */
     int qkv_biases;  /**< Not 0: b_Q, b_K and b_V are given. */
     int output_bias; /**< Not 0: b_O is given. */
     int seq_first;   /**< Not 0: x, context, values and y are (seq, batch, columns). */
@@ -99,7 +99,7 @@ CLATTN_API clattn_status clattn_multihead_check(const clattn_multihead *layer, c
  *     packed biases obias seqfirst training
  *     weights=heads|mean
  *
- * for example "layer fwd f32 b2 h12 q128 k128 d64 causal=tl model=768 packed biases obias training".
+ * such as "layer fwd f32 b2 h12 q128 k128 d64 causal=tl model=768 packed biases obias training".
  *
  * @param layer     Not null; need not pass clattn_multihead_check().
  * @param text      NULL if @p text_bytes is 0; else receives the form, always terminated.
@@ -109,8 +109,9 @@ CLATTN_API clattn_status clattn_multihead_check(const clattn_multihead *layer, c
 CLATTN_API clattn_status clattn_multihead_print(const clattn_multihead *layer, char *text,
                                                 size_t text_bytes, size_t *needed);
 
-/** Reads the text form, words in any order after "layer"; model= must be there. Parameters and statuses
- *  as clattn_problem_parse(), with clattn_multihead_check() in place of clattn_problem_check(). */
+/** Reads the text form, words in any order after "layer"; model= must be there. Parameters and
+ *  statuses as clattn_problem_parse(), with clattn_multihead_check() in place of
+ *  clattn_problem_check(). */
 CLATTN_API clattn_status clattn_multihead_parse(const char *text, clattn_multihead *layer,
                                                 char *reason, size_t reason_bytes);
 
@@ -136,12 +137,13 @@ typedef struct clattn_multihead_info {
  * Plans every step of a layer; what takes time happens here.
  *
  * @param context,layer  Not null.
- * @param flags          CLATTN_PLAN_... of clattn_plan_options, for every step; no CLATTN_PLAN_MEASURE.
+ * @param flags          CLATTN_PLAN_... of clattn_plan_options, for every step; no
+ *                       CLATTN_PLAN_MEASURE.
  * @param plan           Not null; receives the plan, NULL on failure. Released by
  *                       clattn_multihead_plan_release().
  * @retval CLATTN_SUCCESS           Made.
- * @retval CLATTN_INVALID_ARGUMENT  A null, a struct_size of none of this library's versions, unknown
- *                                  flags.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, a struct_size of none of this library's versions,
+ *                                  unknown flags.
  * @retval CLATTN_INVALID_PROBLEM   As clattn_multihead_check().
  * Other statuses as clattn_plan_create() of a step, which the sentence in the log names.
  */
@@ -170,7 +172,8 @@ typedef struct clattn_multihead_parameters {
     clattn_buffer b_o;           /**< (output); NULL unless output_bias. */
 } clattn_multihead_parameters;
 
-/** What both directions read beside the parameters. Fields of options that the layer lacks are NULL. */
+/** What both directions read beside the parameters. Fields of options that the layer lacks are
+ *  NULL. */
 typedef struct clattn_multihead_inputs {
     clattn_buffer x;       /**< (batch, seq_q, model), packed; see seq_first. */
     clattn_buffer context; /**< (batch, seq_kv, context_model); NULL if CLATTN_SELF. */
@@ -187,13 +190,13 @@ typedef struct clattn_multihead_forward_tensors {
     clattn_multihead_parameters parameters; /**< Read. */
     clattn_buffer y;         /**< Written; (batch, seq_q, output), packed; see seq_first. */
     clattn_buffer weights;   /**< Written; NULL unless weights are wanted. */
-    clattn_buffer reserve;   /**< Written if training, at least reserve_bytes, offset in floats; else
-                                  NULL. */
+    clattn_buffer reserve;   /**< Written if training, at least reserve_bytes, offset in floats;
+                                  else NULL. */
     clattn_buffer workspace; /**< As in clattn_forward. */
 } clattn_multihead_forward_tensors;
 
-/** The tensors of a layer's backward execution. Gradients of inputs and parameters that are not wanted
- *  may be NULL, and what leads to no other is not computed. */
+/** The tensors of a layer's backward execution. Gradients of inputs and parameters that are not
+ *  wanted may be NULL, and what leads to no other is not computed. */
 typedef struct clattn_multihead_backward_tensors {
     size_t struct_size;
     clattn_multihead_inputs in;             /**< Read: what forward read. */
@@ -203,8 +206,8 @@ typedef struct clattn_multihead_backward_tensors {
     clattn_buffer dx, dcontext, dvalues;    /**< Written, as x, context, values. With CLATTN_SELF dx
                                                  holds the gradient through q, k and v. */
     clattn_multihead_parameters gradients;  /**< Written, as the parameters. */
-    clattn_buffer dbias, dslopes, dsinks;   /**< Written; as in clattn_backward: given if and only if
-                                                 the layer's attention has them. */
+    clattn_buffer dbias, dslopes, dsinks;   /**< Written; as in clattn_backward: given if and only
+                                                 if the layer's attention has them. */
     clattn_buffer workspace;                /**< As in clattn_forward. */
 } clattn_multihead_backward_tensors;
 
@@ -223,8 +226,8 @@ CLATTN_API clattn_status clattn_multihead_forward(const clattn_multihead_plan *p
                                                   cl_uint num_wait, const cl_event *wait,
                                                   cl_event *done);
 
-/** Enqueues the gradients of a layer; the same inputs give the same bits on every run. Parameters and
- *  statuses as clattn_multihead_forward(), with a plan of operation CLATTN_BACKWARD. */
+/** Enqueues the gradients of a layer; the same inputs give the same bits on every run. Parameters
+ *  and statuses as clattn_multihead_forward(), with a plan of operation CLATTN_BACKWARD. */
 CLATTN_API clattn_status clattn_multihead_backward(const clattn_multihead_plan *plan,
                                                    cl_command_queue queue,
                                                    const clattn_multihead_backward_tensors *tensors,
