@@ -82,14 +82,15 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
     return splits > 1 ? splits * rows_of(p) * columns_of(p) * sizeof(cl_float) : 0;
 }
 
+/* What fits wherever anything does. */
+static const size_t smallest[NUM_TUNABLES] = {
+    [BLOCK_ROWS_INDEX] = 16,  [BLOCK_COLUMNS_INDEX] = 16, [ITEM_ROWS_INDEX] = 4,
+    [ITEM_COLUMNS_INDEX] = 4, [STAGE_INDEX] = 8,          [BUFFERS_INDEX] = 1,
+    [PADDING_INDEX] = 0,      [RASTER_INDEX] = 1,         [SPLITS_INDEX] = 1};
+
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
-    static const size_t least[NUM_TUNABLES] = {
-        [BLOCK_ROWS_INDEX] = 16,  [BLOCK_COLUMNS_INDEX] = 16, [ITEM_ROWS_INDEX] = 4,
-        [ITEM_COLUMNS_INDEX] = 4, [STAGE_INDEX] = 8,          [BUFFERS_INDEX] = 1,
-        [PADDING_INDEX] = 0,      [RASTER_INDEX] = 1,         [SPLITS_INDEX] = 1};
-
-    return reject(p, dev, least);
+    return reject(p, dev, smallest);
 }
 
 /* Register tiles of 8 x 8 want a GPU that gives a work-item well over 128 registers. */
@@ -118,7 +119,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         *rows = *columns = 128;
     while (*rows > 64 && num_tiles(p, values) < enough)
         *rows /= 2, *columns /= 2;
-    shrink_to(rows_of(p), 4, rows);
+    shrink_to(rows_of(p), 8, rows); /* with fewer, loads outweigh the work-items */
     shrink_to(columns_of(p), 16, columns);
     if (*rows < 64) { /* few rows, which read all of w: wide tiles in deep stages */
         values[ITEM_ROWS_INDEX] = values[ITEM_COLUMNS_INDEX] = 4;
@@ -126,14 +127,20 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
     while (*columns < 256 && *columns * 2 <= columns_of(p) && work_items(values) < 64)
         *columns *= 2;
+    while (*rows < 64 && work_items(values) < 16)
+        *rows *= 2;
     while (*splits < 32 && num_tiles(p, values) * *splits < enough && depth >= *splits * 2 * 256)
         *splits *= 2;
+    if (reject(p, dev, values)) /* more items, which load less each */
+        values[ITEM_ROWS_INDEX] = values[ITEM_COLUMNS_INDEX] = 4;
     while (reject(p, dev, values) && values[STAGE_INDEX] > 8)
         values[STAGE_INDEX] /= 2;
     while (reject(p, dev, values) && *columns > 16)
         *columns /= 2;
     while (reject(p, dev, values) && *rows > 16)
         *rows /= 2;
+    if (reject(p, dev, values))
+        memcpy(values, smallest, sizeof smallest);
 }
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
