@@ -1,4 +1,4 @@
-#include "case.h"
+#include "case_layer.h"
 #include "values.h"
 
 #include <stdlib.h>
@@ -27,132 +27,190 @@ static struct view make_view(clattn_dtype dtype, size_t element, const size_t si
     return view;
 }
 
-static struct view view_of(clattn_dtype dtype, const size_t size[4], const clattn_layout *layout)
+struct view view_make(clattn_dtype dtype, const size_t size[4], const clattn_layout *layout)
 {
     return make_view(dtype, value_bytes(dtype), size, layout, true);
 }
 
-/* `count` floats or cl_ints. */
-static struct view list_view(size_t count)
+static struct view packed(clattn_dtype dtype, size_t a, size_t b, size_t c, size_t d)
 {
-    return view_of(CLATTN_F32, (size_t[]){1, 1, 1, count}, &(clattn_layout){{0}});
+    return view_make(dtype, (size_t[]){a, b, c, d}, &(clattn_layout){{0}});
 }
 
-bool case_has_input(const clattn_problem *p, enum input input)
+/* ---- which tensors there are ----------------------------------------------------------------- */
+
+/* Of attention, in a layer or not. */
+static bool has_option(const clattn_problem *p, enum input input)
 {
-    const bool backward = p->operation == CLATTN_BACKWARD;
-    const bool has[INPUT_COUNT] = {
-        [INPUT_Q] = true,
-        [INPUT_K] = true,
-        [INPUT_V] = true,
-        [INPUT_BIAS] = p->bias != 0,
-        [INPUT_MASK] = p->mask != 0,
-        [INPUT_SLOPES] = p->alibi != 0,
-        [INPUT_SINKS] = p->sinks != 0,
-        [INPUT_Q_LENGTHS] = p->q_lengths != 0,
-        [INPUT_KV_LENGTHS] = p->kv_lengths != 0,
-        [INPUT_O] = backward,
-        [INPUT_LSE] = backward,
-        [INPUT_DO] = backward,
-    };
-
-    return has[input];
-}
-
-bool case_has_output(const clattn_problem *p, enum output output)
-{
-    const bool backward = p->operation == CLATTN_BACKWARD;
-    const bool has[OUTPUT_COUNT] = {
-        [OUTPUT_O] = !backward,
-        [OUTPUT_LSE] = !backward && p->lse,
-        [OUTPUT_SCORES] = p->scores != CLATTN_SCORES_NONE,
-        [OUTPUT_DQ] = backward,
-        [OUTPUT_DK] = backward,
-        [OUTPUT_DV] = backward,
-        [OUTPUT_DBIAS] = p->dbias != 0,
-        [OUTPUT_DSLOPES] = p->dslopes != 0,
-        [OUTPUT_DSINKS] = p->dsinks != 0,
-    };
-
-    return has[output];
-}
-
-/* Shapes that several tensors have. */
-struct shapes {
-    size_t q[4], k[4], v[4], o[4], pairs[4], rows[4];
-};
-
-static struct shapes shapes_of(const clattn_problem *p)
-{
-    return (struct shapes){
-        .q = {p->batch, p->heads, p->seq_q, p->dim_qk},
-        .k = {p->batch, p->kv_heads, p->seq_kv, p->dim_qk},
-        .v = {p->batch, p->kv_heads, p->seq_kv, p->dim_v},
-        .o = {p->batch, p->heads, p->seq_q, p->dim_v},
-        .pairs = {p->batch, p->heads, p->seq_q, p->seq_kv},
-        .rows = {p->batch, p->heads, p->seq_q, 1},
-    };
-}
-
-static struct view bias_view(const clattn_problem *p, const size_t pairs[4])
-{
-    return make_view(p->bias_dtype, value_bytes(p->bias_dtype), pairs, &p->bias_layout, false);
-}
-
-struct view case_input_view(const clattn_problem *p, enum input input)
-{
-    const struct shapes shapes = shapes_of(p);
-
-    if (!case_has_input(p, input))
-        return (struct view){.extent = 0};
     switch (input) {
-    case INPUT_Q:
-        return view_of(p->dtype, shapes.q, &p->q);
-    case INPUT_K:
-        return view_of(p->dtype, shapes.k, &p->k);
-    case INPUT_V:
-        return view_of(p->dtype, shapes.v, &p->v);
     case INPUT_BIAS:
-        return bias_view(p, shapes.pairs);
+        return p->bias != 0;
     case INPUT_MASK:
-        return make_view(CLATTN_F32, 1, shapes.pairs, &p->mask_layout, false);
-    case INPUT_O:
-        return view_of(p->dtype, shapes.o, &p->o);
-    case INPUT_LSE:
-        return view_of(CLATTN_F32, shapes.rows, &(clattn_layout){{0}});
-    case INPUT_DO:
-        return view_of(p->dtype, shapes.o, &p->d_o);
+        return p->mask != 0;
     case INPUT_SLOPES:
+        return p->alibi != 0;
     case INPUT_SINKS:
-        return list_view(p->heads);
+        return p->sinks != 0;
+    case INPUT_Q_LENGTHS:
+        return p->q_lengths != 0;
+    case INPUT_KV_LENGTHS:
+        return p->kv_lengths != 0;
     default:
-        return list_view(p->batch);
+        return false;
     }
 }
 
-struct view case_output_view(const clattn_problem *p, enum output output)
+static bool has_option_gradient(const clattn_problem *p, enum output output)
 {
-    const struct shapes shapes = shapes_of(p);
+    return (output == OUTPUT_DBIAS && p->dbias) || (output == OUTPUT_DSLOPES && p->dslopes) ||
+           (output == OUTPUT_DSINKS && p->dsinks);
+}
 
-    if (!case_has_output(p, output))
+bool case_has_input(const struct job *job, enum input input)
+{
+    if (has_option(&job->problem, input))
+        return true;
+    switch (job_kind(job)) {
+    case JOB_FORWARD:
+        return input <= INPUT_V;
+    case JOB_BACKWARD:
+        return input <= INPUT_V || (input >= INPUT_O && input <= INPUT_DO);
+    case JOB_PROJECTION:
+        return input <= INPUT_K;
+    default:
+        return layer_has_input(&job->layer, input);
+    }
+}
+
+bool case_has_output(const struct job *job, enum output output)
+{
+    const clattn_problem *p = &job->problem;
+
+    if (has_option_gradient(p, output))
+        return true;
+    switch (job_kind(job)) {
+    case JOB_FORWARD:
+        return output == OUTPUT_O || (output == OUTPUT_LSE && p->lse) ||
+               (output == OUTPUT_SCORES && p->scores != CLATTN_SCORES_NONE);
+    case JOB_BACKWARD:
+        return output >= OUTPUT_DQ && output <= OUTPUT_DV;
+    case JOB_PROJECTION:
+        return output == OUTPUT_O;
+    default:
+        return layer_has_output(&job->layer, output);
+    }
+}
+
+/* ---- where they lie -------------------------------------------------------------------------- */
+
+static struct view q_view(const clattn_problem *p, const clattn_layout *layout)
+{
+    const bool projection = p->operation == CLATTN_PROJECTION;
+    const size_t heads = projection ? p->kv_heads : p->heads;
+
+    return view_make(p->dtype, (size_t[]){p->batch, heads, p->seq_q, p->dim_qk}, layout);
+}
+
+static struct view k_view(const clattn_problem *p, const clattn_layout *layout)
+{
+    const size_t keys[4] = {p->batch, p->kv_heads, p->seq_kv, p->dim_qk};
+    const size_t weights[4] = {p->kv_heads, p->dim_qk, p->heads, p->dim_v};
+
+    return view_make(p->dtype, p->operation == CLATTN_PROJECTION ? weights : keys, layout);
+}
+
+static struct view v_view(const clattn_problem *p, const clattn_layout *layout)
+{
+    return view_make(p->dtype, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v}, layout);
+}
+
+static struct view o_view(const clattn_problem *p, const clattn_layout *layout)
+{
+    return view_make(p->dtype, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, layout);
+}
+
+static struct view bias_view(const clattn_problem *p)
+{
+    const size_t pairs[4] = {p->batch, p->heads, p->seq_q, p->seq_kv};
+
+    if (p->operation == CLATTN_PROJECTION)
+        return packed(p->bias_dtype, 1, 1, p->heads, p->dim_v);
+    return make_view(p->bias_dtype, value_bytes(p->bias_dtype), pairs, &p->bias_layout, false);
+}
+
+static struct view mask_view(const clattn_problem *p)
+{
+    const size_t pairs[4] = {p->batch, p->heads, p->seq_q, p->seq_kv};
+
+    return make_view(CLATTN_F32, 1, pairs, &p->mask_layout, false);
+}
+
+struct view case_input_view(const struct job *job, enum input input)
+{
+    const clattn_problem *p = &job->problem;
+
+    if (!case_has_input(job, input))
+        return (struct view){.extent = 0};
+    switch (input) {
+    case INPUT_Q:
+        return q_view(p, &p->q);
+    case INPUT_K:
+        return k_view(p, &p->k);
+    case INPUT_V:
+        return v_view(p, &p->v);
+    case INPUT_BIAS:
+        return bias_view(p);
+    case INPUT_MASK:
+        return mask_view(p);
+    case INPUT_O:
+        return o_view(p, &p->o);
+    case INPUT_LSE:
+        return packed(CLATTN_F32, p->batch, p->heads, p->seq_q, 1);
+    case INPUT_DO:
+        return o_view(p, &p->d_o);
+    case INPUT_SLOPES:
+    case INPUT_SINKS:
+        return packed(CLATTN_F32, 1, 1, 1, p->heads);
+    case INPUT_Q_LENGTHS:
+    case INPUT_KV_LENGTHS:
+        return packed(CLATTN_F32, 1, 1, 1, p->batch);
+    default:
+        return layer_view(&job->layer, input);
+    }
+}
+
+/* The input that a layer's output has the shape and strides of. */
+static enum input twin_of(enum output output)
+{
+    return output == OUTPUT_Y ? INPUT_DY : (enum input)(output - OUTPUT_DX + INPUT_X);
+}
+
+struct view case_output_view(const struct job *job, enum output output)
+{
+    const clattn_problem *p = &job->problem;
+
+    if (!case_has_output(job, output) || output == OUTPUT_RESERVE)
         return (struct view){.extent = 0};
     switch (output) {
     case OUTPUT_O:
-        return view_of(p->dtype, shapes.o, &p->o);
+        return o_view(p, &p->o);
     case OUTPUT_LSE:
-        return view_of(CLATTN_F32, shapes.rows, &(clattn_layout){{0}});
+        return packed(CLATTN_F32, p->batch, p->heads, p->seq_q, 1);
     case OUTPUT_SCORES:
-        return view_of(CLATTN_F32, shapes.pairs, &(clattn_layout){{0}});
+        return packed(CLATTN_F32, p->batch, p->heads, p->seq_q, p->seq_kv);
     case OUTPUT_DQ:
-        return view_of(p->dtype, shapes.q, &p->dq);
+        return q_view(p, &p->dq);
     case OUTPUT_DK:
-        return view_of(p->dtype, shapes.k, &p->dk);
+        return k_view(p, &p->dk);
     case OUTPUT_DV:
-        return view_of(p->dtype, shapes.v, &p->dv);
+        return v_view(p, &p->dv);
     case OUTPUT_DBIAS:
-        return bias_view(p, shapes.pairs);
+        return bias_view(p);
+    case OUTPUT_DSLOPES:
+    case OUTPUT_DSINKS:
+        return packed(CLATTN_F32, 1, 1, 1, p->heads);
     default:
-        return list_view(p->heads);
+        return layer_view(&job->layer, twin_of(output));
     }
 }
 
@@ -176,5 +234,8 @@ void case_free(struct attention_case *attention)
         free(attention->in[n].data);
     free(attention->o.data);
     free(attention->scores.data);
+    for (int n = 0; attention->answers != NULL && n < CASE_PRECISIONS; n++)
+        free(attention->answers[n].list);
+    free(attention->answers);
     memset(attention, 0, sizeof *attention);
 }

@@ -122,7 +122,7 @@ static bool read_cached(struct block *block, clattn_layout *layout, const struct
 static bool read_qkv(struct attention_case *attention, const struct safetensors *file,
                      const struct naming *naming, size_t *past, struct message *why)
 {
-    clattn_problem *p = &attention->problem;
+    clattn_problem *p = &attention->job.problem;
     struct source q, k, v;
     size_t past_values;
 
@@ -178,7 +178,7 @@ static bool copy_answer(struct answer *answer, const struct safetensor *tensor, 
 static bool read_answers(struct attention_case *attention, const struct safetensors *file,
                          const struct naming *naming, struct message *why)
 {
-    clattn_problem *p = &attention->problem;
+    clattn_problem *p = &attention->job.problem;
     const struct safetensor *scores = safetensors_find(file, naming->scores);
     const size_t rows = p->batch * p->heads * p->seq_q; /* clattn_problem_check() has passed */
 
@@ -197,7 +197,7 @@ static bool read_answers(struct attention_case *attention, const struct safetens
 static bool check_present(const struct attention_case *attention, enum input input,
                           const struct safetensors *file, const char *name, struct message *why)
 {
-    const struct view view = case_input_view(&attention->problem, input);
+    const struct view view = case_input_view(&attention->job, input);
     const size_t element = value_bytes(view.dtype), row = view.size[3] * element;
     const unsigned char *data = attention->in[input].data;
     struct source present;
@@ -242,7 +242,7 @@ static bool read_case(struct attention_case *attention, const struct safetensors
     if (!read_qkv(attention, file, naming, &past, why) ||
         !case_read_options(attention, file, past, why))
         return false;
-    if (clattn_problem_check(&attention->problem, reason, sizeof reason) != CLATTN_SUCCESS)
+    if (clattn_problem_check(&attention->job.problem, reason, sizeof reason) != CLATTN_SUCCESS)
         return message_set(why, "%s", reason);
     return case_read_mask(attention, file, why) && read_answers(attention, file, naming, why) &&
            check_present(attention, INPUT_K, file, "present_key", why) &&
@@ -265,7 +265,7 @@ bool case_file_read(struct attention_case *attention, const struct safetensors *
     struct message reason;
 
     memset(attention, 0, sizeof *attention);
-    clattn_problem_init(&attention->problem);
+    clattn_problem_init(&attention->job.problem);
     for (size_t n = 0; n < NAMING_COUNT && naming == NULL; n++)
         if (safetensors_find(file, namings[n].o) != NULL && index-- == 0)
             naming = &namings[n];

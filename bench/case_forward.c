@@ -5,16 +5,29 @@
 #include <string.h>
 
 /* The forward problem of a backward one. */
-static clattn_problem forward_of(const clattn_problem *backward)
+static clattn_problem forward_problem(const clattn_problem *backward)
 {
     const clattn_layout packed = {{0}};
     clattn_problem problem = *backward;
 
     problem.operation = CLATTN_FORWARD;
-    problem.lse = 1;
     problem.d_o = problem.dq = problem.dk = problem.dv = packed;
     problem.dbias = problem.dslopes = problem.dsinks = 0;
     return problem;
+}
+
+static struct job forward_job(const struct job *backward)
+{
+    struct job job = *backward;
+
+    job.problem = forward_problem(&backward->problem);
+    if (job.is_layer) {
+        job.layer.attention = job.problem;
+        job.layer.training = 1;
+    } else {
+        job.problem.lse = 1;
+    }
+    return job;
 }
 
 static bool is_right(const struct attention_case *forward, const struct results *results,
@@ -23,7 +36,7 @@ static bool is_right(const struct attention_case *forward, const struct results 
     struct worst worst = {.results = 0};
 
     return check_results(forward, results, PRECISION_SINGLE, &worst, why) &&
-           (worst_ok(&worst) ||
+           (worst.results == 0 || worst_ok(&worst) ||
             message_set(why, "a result of forward is off by %.3g where %.3g is allowed",
                         worst.error, worst.bound));
 }
@@ -36,23 +49,38 @@ static void replace(struct block *block, void **data)
     *data = NULL;
 }
 
+static bool compute(const struct attention_case *forward, const struct target *target,
+                    struct results *results, size_t *reserve_bytes, struct message *why)
+{
+    struct measurement m;
+
+    *results = (struct results){{NULL}};
+    if (!measurement_open(&m, target, forward, NULL, 1, why))
+        return false;
+    *reserve_bytes = m.engine.reserve_bytes;
+    const bool ok = measurement_results(&m, forward, results, why);
+    measurement_close(&m);
+    return ok && is_right(forward, results, why);
+}
+
 bool case_forward(struct attention_case *attention, const struct target *target,
                   struct message *why)
 {
-    struct attention_case forward = {.problem = forward_of(&attention->problem)};
-    struct measurement m;
+    struct attention_case forward = {.job = forward_job(&attention->job)};
     struct results results;
     struct message reason;
+    size_t reserve_bytes;
 
-    if (attention->problem.operation != CLATTN_BACKWARD || attention->in[INPUT_O].bytes == 0)
+    if (attention->job.problem.operation != CLATTN_BACKWARD)
         return true;
-    memcpy(forward.in, attention->in, INPUT_O * sizeof *forward.in);
-    if (!measurement_open(&m, target, &forward, NULL, 1, &reason))
-        return message_set(why, "no forward results for backward: %.400s", reason.text);
-    bool ok = measurement_results(&m, &forward, &results, &reason);
-    measurement_close(&m);
-    ok = ok && is_right(&forward, &results, &reason);
-    if (ok) {
+    for (int n = 0; n < INPUT_COUNT; n++) /* borrowed */
+        if (case_has_input(&forward.job, (enum input)n))
+            forward.in[n] = attention->in[n];
+    const bool ok = compute(&forward, target, &results, &reserve_bytes, &reason);
+    if (ok && attention->job.is_layer) {
+        replace(&attention->in[INPUT_RESERVE], &results.out[OUTPUT_RESERVE]);
+        attention->in[INPUT_RESERVE].bytes = reserve_bytes;
+    } else if (ok && results.out[OUTPUT_O] != NULL) {
         replace(&attention->in[INPUT_O], &results.out[OUTPUT_O]);
         replace(&attention->in[INPUT_LSE], &results.out[OUTPUT_LSE]);
     }

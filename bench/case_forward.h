@@ -5,9 +5,10 @@
 #include "case.h"
 #include "target.h"
 
-/* Puts the o and lse of a forward execution on the target into the case of a backward problem, after
- * comparing them with double precision; other cases stay as they are. For what computes them itself,
- * as other libraries do, and is to come to the same gradients. */
+/* Puts what a forward execution on the target leaves into the case of a backward job, after
+ * comparing its results with double precision: o and lse, or a layer's reserve. Other cases stay as
+ * they are. For what computes these itself, as other libraries do, and is to come to the same
+ * gradients. */
 bool case_forward(struct attention_case *attention, const struct target *target,
                   struct message *why);
 

@@ -73,7 +73,7 @@ static bool read_lengths(struct attention_case *attention, const struct safetens
     cl_int *lengths;
 
     if (strcmp(tensor->dtype, "I64") != 0 || tensor->rank != 1 ||
-        tensor->count != attention->problem.batch)
+        tensor->count != attention->job.problem.batch)
         return message_set(why, "'%s' is not an I64 for each batch", tensor->name);
     block->data = lengths = case_allocate(tensor->count, sizeof *lengths, why);
     if (lengths == NULL)
@@ -84,7 +84,7 @@ static bool read_lengths(struct attention_case *attention, const struct safetens
         memcpy(&length, tensor->data + b * sizeof length, sizeof length);
         lengths[b] = (cl_int)(length < 0 ? 0 : length > INT_MAX ? INT_MAX : length);
     }
-    attention->problem.kv_lengths = 1;
+    attention->job.problem.kv_lengths = 1;
     return true;
 }
 
@@ -92,7 +92,7 @@ bool case_read_options(struct attention_case *attention, const struct safetensor
                        size_t past, struct message *why)
 {
     const struct safetensor *lengths = safetensors_find(file, "nonpad_kv_seqlen");
-    clattn_problem *p = &attention->problem;
+    clattn_problem *p = &attention->job.problem;
     size_t causal = 0;
 
     if (!read_float(file, "scale", &p->scale, why) ||
@@ -145,7 +145,7 @@ bool case_read_mask(struct attention_case *attention, const struct safetensors *
                     struct message *why)
 {
     const struct safetensor *tensor = safetensors_find(file, "attn_mask");
-    clattn_problem *p = &attention->problem;
+    clattn_problem *p = &attention->job.problem;
 
     if (tensor == NULL || p->seq_kv == 0) /* Without keys there is nothing to hide. */
         return true;

@@ -1,8 +1,9 @@
-#include "case.h"
+#include "case_layer.h"
 #include "values.h"
 
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* xorshift64: fast, and the same numbers on every machine. */
@@ -32,9 +33,16 @@ static void fill_lengths(cl_int *data, const struct view *view, size_t longest, 
         data[b] = (cl_int)((float)longest * uniform(state, 0.5f, 1.0f));
 }
 
-static void fill(void *data, const clattn_problem *p, enum input input, const struct view *view,
+/* So that a product of as many columns, of x, has elements as large as x's. */
+static float weight(size_t columns)
+{
+    return sqrtf(3.0f / (float)columns);
+}
+
+static void fill(void *data, const struct job *job, enum input input, const struct view *view,
                  uint64_t *state)
 {
+    const clattn_problem *p = &job->problem;
     const float lse = logf((float)p->seq_kv + 1.0f) + 1.0f; /* of scores as here */
 
     switch (input) {
@@ -47,6 +55,10 @@ static void fill(void *data, const clattn_problem *p, enum input input, const st
     case INPUT_BIAS:
     case INPUT_SINKS:
     case INPUT_O:
+    case INPUT_B_Q:
+    case INPUT_B_K:
+    case INPUT_B_V:
+    case INPUT_B_O:
         fill_values(data, view, -1.0f, 1.0f, state);
         break;
     case INPUT_Q_LENGTHS:
@@ -58,22 +70,31 @@ static void fill(void *data, const clattn_problem *p, enum input input, const st
     case INPUT_LSE:
         fill_values(data, view, lse, lse + 0.5f, state);
         break;
+    case INPUT_W_Q:
+    case INPUT_W_K:
+    case INPUT_W_V:
+    case INPUT_W_O: {
+        const float most = weight(layer_parameter(&job->layer, input).view.size[3]);
+        fill_values(data, view, -most, most, state);
+        break;
+    }
     default:
         fill_values(data, view, -2.0f, 2.0f, state);
     }
 }
 
-bool case_random(struct attention_case *attention, const clattn_problem *problem, unsigned seed,
+bool case_random(struct attention_case *attention, const struct job *job, unsigned seed,
                  struct message *why)
 {
     uint64_t state = 0x9e3779b97f4a7c15u ^ seed;
 
     memset(attention, 0, sizeof *attention);
-    attention->problem = *problem;
+    attention->job = *job;
+    attention->answers = job->is_layer ? calloc(CASE_PRECISIONS, sizeof *attention->answers) : NULL;
     for (int n = 0; n < INPUT_COUNT; n++) {
-        const struct view view = case_input_view(problem, (enum input)n);
+        const struct view view = case_input_view(job, (enum input)n);
         struct block *block = &attention->in[n];
-        if (!case_has_input(problem, (enum input)n))
+        if (!case_has_input(job, (enum input)n) || n == INPUT_RESERVE)
             continue;
         block->data = case_allocate(view.extent, view.element, why);
         if (block->data == NULL) {
@@ -81,7 +102,7 @@ bool case_random(struct attention_case *attention, const clattn_problem *problem
             return false;
         }
         block->bytes = view.extent * view.element;
-        fill(block->data, problem, (enum input)n, &view, &state);
+        fill(block->data, job, (enum input)n, &view, &state);
     }
     return true;
 }

@@ -22,7 +22,7 @@ struct row {
 
 static void compute_scores(struct row *row)
 {
-    for (size_t j = 0; j < row->check->attention->problem.seq_kv; j++) {
+    for (size_t j = 0; j < row->check->attention->job.problem.seq_kv; j++) {
         const struct check_score score = check_row_score(row->check, &row->at, j);
         row->raw[j] = score.raw;
         row->capped[j] = score.capped;
@@ -36,12 +36,11 @@ static void compute_scores(struct row *row)
 static void compute_output(struct row *row)
 {
     const struct attention_case *c = row->check->attention;
-    const clattn_problem *p = &c->problem;
+    const clattn_problem *p = &c->job.problem;
     const struct view *v = &row->check->in[INPUT_V];
     const struct arithmetic *a = &row->check->arithmetic;
     const size_t kv_head = row->at.h / (p->heads / p->kv_heads);
-    const double sink =
-        p->sinks ? (double)((const float *)c->in[INPUT_SINKS].data)[row->at.h] : -(double)INFINITY;
+    const double sink = p->sinks ? check_sink(row->check, row->at.h) : -(double)INFINITY;
 
     row->maximum = sink;
     row->visible = 0;
@@ -67,13 +66,14 @@ static void compute_output(struct row *row)
         row->slack[j] = relative;
         row->total += weight;
         row->mean_slack += check_part(a, weight * relative);
+        const double kept = weight * check_kept(row->check, &row->at, j);
         for (size_t d = 0; d < p->dim_v; d++) {
             const double x =
                 value_get(v->dtype, c->in[INPUT_V].data, view_place(v, row->at.b, kv_head, j, d));
-            row->o[d] += weight * x;
-            row->magnitude[d] += weight * fabs(x);
-            row->squares[d] += weight * x * weight * x;
-            row->drift[d] += check_part(a, weight * relative * fabs(x));
+            row->o[d] += kept * x;
+            row->magnitude[d] += kept * fabs(x);
+            row->squares[d] += kept * x * kept * x;
+            row->drift[d] += check_part(a, kept * relative * fabs(x));
             row->largest = fmax(row->largest, fabs(x));
         }
     }
@@ -98,8 +98,8 @@ static double output_slack(const struct row *row, size_t d, double want, clattn_
 
 static void check_output(const struct row *row, const struct results *results, struct worst *worst)
 {
-    const clattn_problem *p = &row->check->attention->problem;
-    const struct view view = case_output_view(p, OUTPUT_O);
+    const clattn_problem *p = &row->check->attention->job.problem;
+    const struct view view = case_output_view(&row->check->attention->job, OUTPUT_O);
 
     for (size_t d = 0; d < p->dim_v; d++) {
         const double got = value_get(view.dtype, results->out[OUTPUT_O],
@@ -123,13 +123,13 @@ static void check_lse(const struct row *row, float got, struct worst *worst)
     const struct arithmetic *a = &row->check->arithmetic;
     const double want = row->maximum + log(row->total);
     worst_add(worst, (double)got, want,
-              row->mean_slack + check_growth(a, row->check->attention->problem.seq_kv) +
+              row->mean_slack + check_growth(a, row->check->attention->job.problem.seq_kv) +
                   4.0 * a->value * (fabs(row->maximum) + fabs(want)));
 }
 
 static void check_scores(const struct row *row, const float *got, struct worst *worst)
 {
-    const clattn_problem *p = &row->check->attention->problem;
+    const clattn_problem *p = &row->check->attention->job.problem;
     const struct arithmetic *a = &row->check->arithmetic;
 
     for (size_t j = 0; j < p->seq_kv; j++) {
@@ -179,18 +179,18 @@ static bool allocate_row(struct row *row, const clattn_problem *p, double **memo
 static bool check_rows(const struct attention_case *attention, const struct results *results,
                        enum precision precision, struct worst *worst, struct message *why)
 {
-    const clattn_problem *p = &attention->problem;
+    const clattn_problem *p = &attention->job.problem;
     const float *lse = results->out[OUTPUT_LSE], *scores = results->out[OUTPUT_SCORES];
     const size_t all = p->batch * p->heads * p->seq_q;
     const double row_work = (double)(p->seq_kv + 1) * (double)(p->dim_qk + p->dim_v);
     const size_t rows = check_affordable(all, row_work, FEWEST_ROWS);
-    const struct check check = check_begin(attention, precision);
+    struct check check;
     struct row row = {.check = &check};
-    double *memory;
+    double *memory = NULL;
 
-    if (!allocate_row(&row, p, &memory, why))
-        return false;
-    for (size_t n = 0; n < rows; n++) {
+    const bool ok =
+        check_begin(&check, attention, precision, why) && allocate_row(&row, p, &memory, why);
+    for (size_t n = 0; ok && n < rows; n++) {
         const size_t index = check_spread(n, rows, all);
         row.at = check_row_locate(&check, index);
         compute_scores(&row);
@@ -201,8 +201,9 @@ static bool check_rows(const struct attention_case *attention, const struct resu
         if (scores != NULL)
             check_scores(&row, scores + index * p->seq_kv, worst);
     }
+    check_end(&check);
     free(memory);
-    return true;
+    return ok;
 }
 
 void results_release(struct results *results)
@@ -215,7 +216,12 @@ void results_release(struct results *results)
 bool check_results(const struct attention_case *attention, const struct results *results,
                    enum precision precision, struct worst *worst, struct message *why)
 {
-    return attention->problem.operation == CLATTN_BACKWARD
-               ? check_gradients(attention, results, precision, worst, why)
-               : check_rows(attention, results, precision, worst, why);
+    static bool (*const kinds[JOB_KINDS])(const struct attention_case *, const struct results *,
+                                          enum precision, struct worst *, struct message *) = {
+        [JOB_FORWARD] = check_rows,          [JOB_BACKWARD] = check_gradients,
+        [JOB_PROJECTION] = check_projection, [JOB_LAYER_FORWARD] = check_layer,
+        [JOB_LAYER_BACKWARD] = check_layer,
+    };
+
+    return kinds[job_kind(&attention->job)](attention, results, precision, worst, why);
 }

@@ -1,5 +1,5 @@
-/* The gradients of a backward problem, from the formula in clattn/problem.h and the case's own o and
- * lse. A library that computes those itself has others, by what its rounding does to them. */
+/* The gradients of a backward problem, from the formula in clattn/problem.h and the case's own o
+ * and lse. A library that computes those itself has others, by what its rounding does to them. */
 #include "check_row.h"
 #include "values.h"
 
@@ -30,13 +30,13 @@ struct sum {
     size_t count;
 };
 
-/* The weight of a pair, and the derivative of the loss by its score before and after softcap; what
- * each may be off by. */
+/* The weight of a pair after dropout, and the derivative of the loss by its score before and after
+ * softcap; what each may be off by. */
 struct pair {
     double p, p_slack, raw, raw_slack, ds, ds_slack;
 };
 
-/* ---- queries ----------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 static struct query make_query(const struct gradients *g, size_t index)
 {
@@ -45,9 +45,9 @@ static struct query make_query(const struct gradients *g, size_t index)
     const struct check_row row = check_row_locate(&g->check, index);
     const struct check_dot dot = check_inputs_dot(
         &g->check, INPUT_DO, view_place(&g->check.in[INPUT_DO], row.b, row.h, row.i, 0), INPUT_O,
-        view_place(&g->check.in[INPUT_O], row.b, row.h, row.i, 0), c->problem.dim_v);
+        view_place(&g->check.in[INPUT_O], row.b, row.h, row.i, 0), c->job.problem.dim_v);
     /* Each element of o by itself may be rounded otherwise, or not at all. */
-    const double other = value_roundoff(c->problem.dtype) + 4.0 * a->value;
+    const double other = value_roundoff(c->job.problem.dtype) + 4.0 * a->value;
 
     return (struct query){.lse = ((const float *)c->in[INPUT_LSE].data)[index],
                           .delta = dot.sum,
@@ -57,7 +57,7 @@ static struct query make_query(const struct gradients *g, size_t index)
 
 static bool make_queries(struct gradients *g, struct message *why)
 {
-    const clattn_problem *p = &g->check.attention->problem;
+    const clattn_problem *p = &g->check.attention->job.problem;
     const size_t count = p->batch * p->heads * p->seq_q;
 
     g->queries = case_allocate(count, sizeof *g->queries, why);
@@ -67,13 +67,13 @@ static bool make_queries(struct gradients *g, struct message *why)
     return g->sums != NULL;
 }
 
-/* ---- pairs ------------------------------------------------------------------------------------- */
+/* ---- pairs ----------------------------------------------------------------------------------- */
 
 /* False if the query does not see key j. */
 static bool look(const struct gradients *g, const struct check_row *row, size_t j,
                  struct pair *pair)
 {
-    const clattn_problem *p = &g->check.attention->problem;
+    const clattn_problem *p = &g->check.attention->job.problem;
     const struct arithmetic *a = &g->check.arithmetic;
     const struct query *query = &g->queries[(row->b * p->heads + row->h) * p->seq_q + row->i];
     const struct check_score score = check_row_score(&g->check, row, j);
@@ -89,25 +89,25 @@ static bool look(const struct gradients *g, const struct check_row *row, size_t 
         expm1(2.0 * score.slack) + a->value * (2.0 * fabs(score.s) + 2.0 * fabs(query->lse) + 16.0);
     if (a->half) /* a weight that is nothing or double is wrong in any arithmetic */
         relative = fmin(relative, 1.0);
-    const double difference = dp.sum - query->delta;
+    const double kept = check_kept(&g->check, row, j);
+    const double difference = kept * dp.sum - query->delta;
     pair->p = exp(score.s - query->lse);
     pair->p_slack = relative * pair->p;
     pair->raw = pair->p * difference;
     pair->raw_slack = pair->p_slack * fabs(difference) +
-                      pair->p * (dp.slack + query->delta_slack +
-                                 4.0 * a->value * (fabs(dp.sum) + fabs(difference)));
-    pair->ds = pair->raw;
-    pair->ds_slack = pair->raw_slack;
-    if (p->softcap > 0.0f) {
-        const double softcap = (double)p->softcap, t = score.capped / softcap;
-        pair->ds *= 1.0 - t * t;
-        pair->ds_slack = pair->raw_slack * (1.0 - t * t) +
-                         fabs(pair->raw) * (2.0 * score.slack / softcap + 16.0 * a->value);
-    }
+                      pair->p * (kept * dp.slack + query->delta_slack +
+                                 4.0 * a->value * (fabs(kept * dp.sum) + fabs(difference)));
+    pair->ds = pair->raw * score.derivative;
+    pair->ds_slack = pair->raw_slack * score.derivative;
+    if (p->softcap > 0.0f)
+        pair->ds_slack +=
+            fabs(pair->raw) * (2.0 * score.slack / (double)p->softcap + 16.0 * a->value);
+    pair->p *= kept;
+    pair->p_slack *= kept;
     return true;
 }
 
-/* ---- sums -------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 static void add(const struct gradients *g, struct sum *sum, double weight, double slack, double x)
 {
@@ -136,9 +136,9 @@ static void add_row(const struct gradients *g, struct sum *sums, double weight, 
 static void check_sum(const struct gradients *g, const struct sum *sum, double factor,
                       enum output output, size_t place)
 {
-    const clattn_problem *p = &g->check.attention->problem;
+    const clattn_problem *p = &g->check.attention->job.problem;
     const struct arithmetic *a = &g->check.arithmetic;
-    const clattn_dtype dtype = case_output_view(p, output).dtype;
+    const clattn_dtype dtype = case_output_view(&g->check.attention->job, output).dtype;
     const double want = factor * sum->value;
     double slack =
         check_parts_sum(a, sum->error) +
@@ -163,13 +163,13 @@ static void check_sums(const struct gradients *g, const struct sum *sums, double
         check_sum(g, &sums[d], factor, output, place + d * view->stride[3]);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void check_query(const struct gradients *g, size_t index)
 {
-    const clattn_problem *p = &g->check.attention->problem;
+    const clattn_problem *p = &g->check.attention->job.problem;
     const struct check_row row = check_row_locate(&g->check, index);
-    const struct view dq = case_output_view(p, OUTPUT_DQ);
+    const struct view dq = case_output_view(&g->check.attention->job, OUTPUT_DQ);
     const size_t kv_head = row.h / (p->heads / p->kv_heads);
     struct pair pair;
 
@@ -184,10 +184,11 @@ static void check_query(const struct gradients *g, size_t index)
 /* Key `index` of all, counted (batch, kv head, key). */
 static void check_key(const struct gradients *g, size_t index)
 {
-    const clattn_problem *p = &g->check.attention->problem;
+    const clattn_problem *p = &g->check.attention->job.problem;
     const size_t b = index / p->seq_kv / p->kv_heads, head = index / p->seq_kv % p->kv_heads;
     const size_t j = index % p->seq_kv, rows = p->heads / p->kv_heads * p->seq_q;
-    const struct view dk = case_output_view(p, OUTPUT_DK), dv = case_output_view(p, OUTPUT_DV);
+    const struct view dk = case_output_view(&g->check.attention->job, OUTPUT_DK),
+                      dv = case_output_view(&g->check.attention->job, OUTPUT_DV);
     struct sum *dv_sums = g->sums + p->dim_qk;
     struct pair pair;
 
@@ -206,7 +207,7 @@ static void check_key(const struct gradients *g, size_t index)
     check_sums(g, dv_sums, 1.0, OUTPUT_DV, &dv, view_place(&dv, b, head, j, 0));
 }
 
-/* ---- elements that are sums over many pairs ---------------------------------------------------- */
+/* ---- elements that are sums over many pairs -------------------------------------------------- */
 
 /* The pairs of batches [begin[0], end[0]) and so on. */
 struct region {
@@ -216,7 +217,7 @@ struct region {
 /* Sums ds, times the distance to the diagonal if that is wanted. */
 static struct sum sum_region(const struct gradients *g, const struct region *region, bool distances)
 {
-    const clattn_problem *p = &g->check.attention->problem;
+    const clattn_problem *p = &g->check.attention->job.problem;
     struct sum sum = {.count = 0};
     struct pair pair;
 
@@ -252,8 +253,8 @@ static struct region bias_region(const struct view *view, size_t index, size_t *
 
 static void check_bias(const struct gradients *g)
 {
-    const clattn_problem *p = &g->check.attention->problem;
-    const struct view view = case_output_view(p, OUTPUT_DBIAS);
+    const clattn_problem *p = &g->check.attention->job.problem;
+    const struct view view = case_output_view(&g->check.attention->job, OUTPUT_DBIAS);
     double pairs = 1.0;
     size_t all = 1, place;
 
@@ -273,7 +274,7 @@ static void check_bias(const struct gradients *g)
 
 static void check_slopes(const struct gradients *g)
 {
-    const clattn_problem *p = &g->check.attention->problem;
+    const clattn_problem *p = &g->check.attention->job.problem;
     const double pairs = (double)p->batch * (double)p->seq_q * (double)p->seq_kv;
     const size_t count =
         check_affordable(p->heads, (pairs + 1.0) * (double)(p->dim_qk + p->dim_v), FEWEST_SUMS);
@@ -289,7 +290,7 @@ static void check_slopes(const struct gradients *g)
 
 static void check_sinks(const struct gradients *g)
 {
-    const clattn_problem *p = &g->check.attention->problem;
+    const clattn_problem *p = &g->check.attention->job.problem;
     const float *sinks = g->check.attention->in[INPUT_SINKS].data;
     const struct arithmetic *a = &g->check.arithmetic;
 
@@ -309,11 +310,11 @@ static void check_sinks(const struct gradients *g)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 
 static void check_all(const struct gradients *g)
 {
-    const clattn_problem *p = &g->check.attention->problem;
+    const clattn_problem *p = &g->check.attention->job.problem;
     void *const *out = g->results->out;
     const size_t queries = p->batch * p->heads * p->seq_q, group = p->heads / p->kv_heads;
     const size_t keys = p->batch * p->kv_heads * p->seq_kv;
@@ -337,12 +338,12 @@ static void check_all(const struct gradients *g)
 bool check_gradients(const struct attention_case *attention, const struct results *results,
                      enum precision precision, struct worst *worst, struct message *why)
 {
-    struct gradients g = {
-        .check = check_begin(attention, precision), .results = results, .worst = worst};
-    const bool ok = make_queries(&g, why);
+    struct gradients g = {.results = results, .worst = worst};
+    const bool ok = check_begin(&g.check, attention, precision, why) && make_queries(&g, why);
 
     if (ok)
         check_all(&g);
+    check_end(&g.check);
     free(g.sums);
     free(g.queries);
     return ok;

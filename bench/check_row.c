@@ -1,7 +1,9 @@
 #include "check_row.h"
 #include "values.h"
 
+#include <clattn/dropout.h>
 #include <math.h>
+#include <stdlib.h>
 
 static struct arithmetic arithmetic_of(enum precision precision, clattn_dtype dtype)
 {
@@ -12,17 +14,54 @@ static struct arithmetic arithmetic_of(enum precision precision, clattn_dtype dt
     return (struct arithmetic){.value = 0x1p-11, .sum = 0x1p-11, .half = true};
 }
 
-struct check check_begin(const struct attention_case *attention, enum precision precision)
+/* Dropout's mask of all pairs. */
+static bool find_kept(struct check *check, struct message *why)
 {
-    const clattn_problem *p = &attention->problem;
-    struct check check = {.attention = attention,
-                          .arithmetic = arithmetic_of(precision, p->dtype),
-                          .scale =
-                              isnan(p->scale) ? 1.0 / sqrt((double)p->dim_qk) : (double)p->scale};
+    const clattn_problem *p = &check->attention->job.problem;
+    const size_t rows = p->batch * p->heads * p->seq_q;
 
+    if (p->dropout == 0.0f)
+        return true;
+    check->kept = case_allocate(rows * p->seq_kv, 1, why);
+    return check->kept != NULL && (clattn_dropout_mask_host(p, CASE_DROPOUT_SEED, 0, 0, rows,
+                                                            check->kept) == CLATTN_SUCCESS ||
+                                   message_set(why, "clattn_dropout_mask_host failed"));
+}
+
+bool check_begin(struct check *check, const struct attention_case *attention,
+                 enum precision precision, struct message *why)
+{
+    const clattn_problem *p = &attention->job.problem;
+
+    *check =
+        (struct check){.attention = attention,
+                       .arithmetic = arithmetic_of(precision, p->dtype),
+                       .scale = isnan(p->scale) ? 1.0 / sqrt((double)p->dim_qk) : (double)p->scale};
     for (int n = 0; n < INPUT_COUNT; n++)
-        check.in[n] = case_input_view(p, (enum input)n);
-    return check;
+        check->in[n] = case_input_view(&attention->job, (enum input)n);
+    return find_kept(check, why);
+}
+
+void check_end(struct check *check)
+{
+    free(check->kept);
+    check->kept = NULL;
+}
+
+double check_kept(const struct check *check, const struct check_row *row, size_t j)
+{
+    const clattn_problem *p = &check->attention->job.problem;
+
+    if (check->kept == NULL)
+        return 1.0;
+    return check->kept[((row->b * p->heads + row->h) * p->seq_q + row->i) * p->seq_kv + j] != 0
+               ? 1.0 / (1.0 - (double)p->dropout)
+               : 0.0;
+}
+
+double check_sink(const struct check *check, size_t h)
+{
+    return ((const float *)check->attention->in[INPUT_SINKS].data)[h];
 }
 
 double check_growth(const struct arithmetic *arithmetic, size_t n)
@@ -94,7 +133,7 @@ static double in_use(const struct block *lengths, size_t b, size_t whole)
 struct check_row check_row_locate(const struct check *check, size_t index)
 {
     const struct block *in = check->attention->in;
-    const clattn_problem *p = &check->attention->problem;
+    const clattn_problem *p = &check->attention->job.problem;
     struct check_row row = {
         .b = index / p->seq_q / p->heads, .h = index / p->seq_q % p->heads, .i = index % p->seq_q};
 
@@ -109,7 +148,7 @@ struct check_row check_row_locate(const struct check *check, size_t index)
 /* In doubles: offsets near the ends of int64_t overflow nothing. */
 static bool is_visible(const struct check *check, const struct check_row *row, size_t j)
 {
-    const clattn_problem *p = &check->attention->problem;
+    const clattn_problem *p = &check->attention->job.problem;
     const unsigned char *mask = check->attention->in[INPUT_MASK].data;
     const double now = (double)row->i + row->diagonal, key = (double)j;
 
@@ -127,26 +166,22 @@ double check_softcap_slack(const struct arithmetic *a, double softcap, double s)
     return a->half ? 4.0 * a->value * fabs(s) : 16.0 * a->value * softcap;
 }
 
-struct check_score check_row_score(const struct check *check, const struct check_row *row, size_t j)
+void check_score_finish(const struct check *check, const struct check_row *row, size_t j,
+                        struct check_score *score)
 {
-    const clattn_problem *p = &check->attention->problem;
+    const clattn_problem *p = &check->attention->job.problem;
     const struct block *in = check->attention->in;
     const struct arithmetic *a = &check->arithmetic;
-    const size_t kv_head = row->h / (p->heads / p->kv_heads);
-    const struct check_dot dot = check_inputs_dot(
-        check, INPUT_Q, view_place(&check->in[INPUT_Q], row->b, row->h, row->i, 0), INPUT_K,
-        view_place(&check->in[INPUT_K], row->b, kv_head, j, 0), p->dim_qk);
-    double s = check->scale * dot.sum;
-    double slack = fabs(check->scale) * dot.slack + 4.0 * a->value * fabs(s) + CHECK_TINY;
-    if (a->half) /* q and k, or q times scale, are rounded */
-        slack += 2.0 * a->value * fabs(check->scale) * dot.magnitude;
-    struct check_score score = {.raw = s, .raw_slack = slack};
+    double s = score->raw, slack = score->raw_slack;
 
+    score->derivative = 1.0;
     if (p->softcap > 0.0f) {
-        s = (double)p->softcap * tanh(s / (double)p->softcap);
+        const double t = tanh(s / (double)p->softcap);
+        s = (double)p->softcap * t;
         slack += check_softcap_slack(a, (double)p->softcap, s);
+        score->derivative = 1.0 - t * t;
     }
-    score.capped = s;
+    score->capped = s;
     if (p->bias) {
         const double b = value_get(p->bias_dtype, in[INPUT_BIAS].data,
                                    view_place(&check->in[INPUT_BIAS], row->b, row->h, row->i, j));
@@ -159,7 +194,25 @@ struct check_score check_row_score(const struct check *check, const struct check
         s += term;
         slack += 4.0 * a->value * (fabs(term) + fabs(s));
     }
-    score.s = is_visible(check, row, j) ? s : -(double)INFINITY;
-    score.slack = slack;
+    score->s = is_visible(check, row, j) ? s : -(double)INFINITY;
+    score->slack = slack;
+}
+
+struct check_score check_row_score(const struct check *check, const struct check_row *row, size_t j)
+{
+    const clattn_problem *p = &check->attention->job.problem;
+    const struct arithmetic *a = &check->arithmetic;
+    const size_t kv_head = row->h / (p->heads / p->kv_heads);
+    const struct check_dot dot = check_inputs_dot(
+        check, INPUT_Q, view_place(&check->in[INPUT_Q], row->b, row->h, row->i, 0), INPUT_K,
+        view_place(&check->in[INPUT_K], row->b, kv_head, j, 0), p->dim_qk);
+    const double s = check->scale * dot.sum;
+    struct check_score score = {.raw = s,
+                                .raw_slack = fabs(check->scale) * dot.slack +
+                                             4.0 * a->value * fabs(s) + CHECK_TINY};
+
+    if (a->half) /* q and k, or q times scale, are rounded */
+        score.raw_slack += 2.0 * a->value * fabs(check->scale) * dot.magnitude;
+    check_score_finish(check, row, j, &score);
     return score;
 }

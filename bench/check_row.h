@@ -1,5 +1,5 @@
-/* A row of a problem's score matrix in double precision, and what the arithmetic of others may do to
- * it: what check.c and check_gradient.c share. */
+/* A row of a problem's score matrix in double precision, and what the arithmetic of others may do
+ * to it: what check.c and check_gradient.c share. */
 #ifndef CLATTN_BENCH_CHECK_ROW_H
 #define CLATTN_BENCH_CHECK_ROW_H
 
@@ -21,9 +21,13 @@ struct check {
     struct arithmetic arithmetic;
     struct view in[INPUT_COUNT];
     double scale;
+    unsigned char *kept; /* Owned: for each pair whether dropout keeps it; NULL without dropout. */
 };
 
-struct check check_begin(const struct attention_case *attention, enum precision precision);
+/* check_end() is due in any case. */
+bool check_begin(struct check *check, const struct attention_case *attention,
+                 enum precision precision, struct message *why);
+void check_end(struct check *check);
 
 /* How much a sum of n terms may be off, relative to the largest that it has been on the way. */
 double check_growth(const struct arithmetic *arithmetic, size_t n);
@@ -62,10 +66,21 @@ struct check_row check_row_locate(const struct check *check, size_t index);
 struct check_score {
     double raw, capped, s;   /* s is -inf where it is masked. */
     double raw_slack, slack; /* Of raw, and of s. */
+    double derivative;       /* Of softcap. */
 };
+
+/* All of it from raw and raw_slack. */
+void check_score_finish(const struct check *check, const struct check_row *row, size_t j,
+                        struct check_score *score);
 
 struct check_score check_row_score(const struct check *check, const struct check_row *row,
                                    size_t j);
+
+/* The sink of a head. */
+double check_sink(const struct check *check, size_t h);
+
+/* What dropout multiplies the weight of a pair with. */
+double check_kept(const struct check *check, const struct check_row *row, size_t j);
 
 /* The error of softcap() itself: of f32 functions on any device, of a library's result stored. */
 double check_softcap_slack(const struct arithmetic *arithmetic, double softcap, double s);
@@ -79,8 +94,12 @@ struct check_dot {
 struct check_dot check_inputs_dot(const struct check *check, enum input x, size_t x_place,
                                   enum input y, size_t y_place, size_t count);
 
-/* Compares the gradients of a backward problem; in check_gradient.c. */
+/* What check_results() does for the other kinds of jobs. */
 bool check_gradients(const struct attention_case *attention, const struct results *results,
                      enum precision precision, struct worst *worst, struct message *why);
+bool check_projection(const struct attention_case *attention, const struct results *results,
+                      enum precision precision, struct worst *worst, struct message *why);
+bool check_layer(const struct attention_case *attention, const struct results *results,
+                 enum precision precision, struct worst *worst, struct message *why);
 
 #endif

@@ -41,7 +41,7 @@ static void compare_answer(struct worst *worst, const struct answer *answer, cla
 void compare_case(struct worst *worst, const struct attention_case *attention, const void *o,
                   const float *scores, struct tolerance tolerance)
 {
-    compare_answer(worst, &attention->o, attention->problem.dtype, o, tolerance);
+    compare_answer(worst, &attention->o, attention->job.problem.dtype, o, tolerance);
     if (scores != NULL)
         compare_answer(worst, &attention->scores, CLATTN_F32, scores, tolerance);
 }

@@ -27,7 +27,7 @@ bool verdict_regression(enum verdict verdict)
     return verdicts[verdict].regression;
 }
 
-/* ---- devices ----------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 static bool same_device(const struct device_run *a, const struct device_run *b)
 {
@@ -122,7 +122,7 @@ static bool place_devices(struct comparison *c, size_t file)
     return true;
 }
 
-/* ---- problems ---------------------------------------------------------------------------------- */
+/* ---- problems -------------------------------------------------------------------------------- */
 
 /* The row without a record of this file that has the problem, by the name as well if `named`. */
 static struct comparison_row *find_row(struct comparison_group *group, size_t file,
@@ -186,7 +186,7 @@ static bool make_rows(const struct comparison *c, struct comparison_group *group
     return ok;
 }
 
-/* ---- figures ----------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 /* The parts of a roof that an implementation reached. Beside the peaks as they were from sample to
  * sample where the run has that, else against their median: problems between the roofs may be
@@ -291,7 +291,7 @@ static void drop_empty_rows(const struct comparison *c, struct comparison_group 
     group->num_rows = kept;
 }
 
-/* ---- all together ------------------------------------------------------------------------------ */
+/* ---- all together ---------------------------------------------------------------------------- */
 
 static bool check_filter(const struct comparison *c, struct message *why)
 {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what is compared -------------------------------------------------------------------------- */
+/* ---- what is compared ------------------------------------------------------------------------ */
 
 static void print_file(const struct comparison *c, size_t file, bool hosts)
 {
@@ -106,7 +106,7 @@ static void print_group_heading(const struct comparison *c, const struct compari
         print_run(group, file);
 }
 
-/* ---- what it comes to -------------------------------------------------------------------------- */
+/* ---- what it comes to ------------------------------------------------------------------------ */
 
 static void print_regression(const struct comparison *c, const struct comparison_group *group,
                              const struct comparison_row *row, size_t file)

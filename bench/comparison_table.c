@@ -49,7 +49,7 @@ static void end_colour(enum verdict verdict)
         comparison_colour("0");
 }
 
-/* ---- figures ----------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 /* Four digits. */
 static void print_digits(char text[static 32], double value)
@@ -108,7 +108,7 @@ static void print_compared(const struct comparison_cell *cell, int width)
     printf(" %*s %12s", width - 1, middle, interval);
 }
 
-/* ---- the table --------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 /* Files `begin` to `end` beside the first. */
 struct block {

@@ -117,14 +117,14 @@ static bool race(struct duel *duel, const struct settings *settings, struct mess
     return true;
 }
 
-static bool run_duel(struct duel *duel, const struct settings *settings,
-                     const clattn_problem *problem, struct message *why)
+static bool run_duel(struct duel *duel, const struct settings *settings, const struct job *job,
+                     struct message *why)
 {
     bool ok = false;
 
     if (!target_open(&duel->target, settings->common.device, why))
         return false;
-    if (case_random(&duel->attention, problem, 1, why) &&
+    if (case_random(&duel->attention, job, 1, why) &&
         case_forward(&duel->attention, &duel->target, why) && open_all(duel, why) &&
         race(duel, settings, why)) {
         if (settings->common.json == NULL || strcmp(settings->common.json, "-") != 0)
@@ -176,7 +176,7 @@ int duel_command(int argc, char **argv)
 {
     struct settings settings = {.rounds = DEFAULT_ROUNDS, .seconds = 1e6};
     static struct duel duel;
-    clattn_problem problem;
+    struct job job;
     struct message why;
     char reason[256];
 
@@ -184,12 +184,12 @@ int duel_command(int argc, char **argv)
     if (stop != 0)
         return stop == 1 ? EXIT_SUCCESS : stop;
     duel.problem = argv[optind];
-    if (clattn_problem_parse(duel.problem, &problem, reason, sizeof reason) != CLATTN_SUCCESS)
+    if (!job_parse(duel.problem, &job, reason, sizeof reason))
         return option_usage("duel", reason);
     bool ok = true;
     for (int n = optind + 1; ok && n < argc; n++)
         ok = read_configuration(argv[n], &duel.duellist[duel.count++], &why);
-    ok = ok && run_duel(&duel, &settings, &problem, &why);
+    ok = ok && run_duel(&duel, &settings, &job, &why);
     for (size_t n = 0; n < duel.count; n++)
         free(duel.duellist[n].family);
     if (!ok)

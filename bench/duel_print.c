@@ -19,7 +19,7 @@ static void print_row(const struct duel *duel, size_t index)
     if (index > 0)
         printf(" %8.4f  %7.4f .. %-7.4f  %s", d->outcome.ratio.middle, d->outcome.ratio.low,
                d->outcome.ratio.high, duel_verdict(&d->outcome.ratio));
-    printf("\n   %s\n   %s\n", d->measurement.configuration, d->measurement.info.reason);
+    printf("\n   %s\n   %s\n", d->measurement.engine.configuration, d->measurement.engine.reason);
 }
 
 void duel_print(const struct duel *duel)
@@ -41,7 +41,7 @@ static json_t *make_duellist(const struct duel *duel, size_t index)
 
     return json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:s?, s:o, s:b}", "name", d->name, "configuration",
-        d->measurement.configuration, "origin", record_origin(d->measurement.info.reason),
+        d->measurement.engine.configuration, "origin", record_origin(d->measurement.engine.reason),
         "milliseconds", results_milliseconds(&d->outcome.seconds), "ratio",
         index > 0 ? results_ratio(&d->outcome.ratio) : json_null(), "verdict", verdict, "error",
         results_error(&d->outcome.worst, "reference"), "ok", worst_ok(&d->outcome.worst));

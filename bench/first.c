@@ -20,7 +20,12 @@
 
 extern char **environ;
 
-enum { FOLDER_BYTES = 256, TEXT_BYTES = FOLDER_BYTES + 32, NAP_NANOSECONDS = 20000000 };
+enum {
+    FOLDER_BYTES = 256,
+    TEXT_BYTES = FOLDER_BYTES + 32,
+    NAP_NANOSECONDS = 20000000,
+    MOST_ARGUMENTS = 13
+};
 
 #define DEATH_SECONDS 3.0
 
@@ -172,27 +177,27 @@ static bool read_steps(const char *path, double *seconds, struct message *why)
 static bool run_process(const struct first_call *call, const char *folder, char **variables,
                         double *seconds, struct message *why)
 {
-    const size_t family = strcspn(call->configuration, " ");
-    const char *tunables = call->configuration + family + strspn(call->configuration + family, " ");
+    const char *configuration = call->configuration != NULL ? call->configuration : "";
+    const size_t family = strcspn(configuration, " ");
+    const char *tunables = configuration + family + strspn(configuration + family, " ");
     char device[24], name[64], path[TEXT_BYTES];
+    const char *argv[MOST_ARGUMENTS] = {call->program, "plan",   "--once", "--device",
+                                        device,        "--json", path};
+    size_t count = 7;
     pid_t pid;
 
     snprintf(device, sizeof device, "%zu", call->device);
-    snprintf(name, sizeof name, "%.*s", (int)family, call->configuration);
+    snprintf(name, sizeof name, "%.*s", (int)family, configuration);
     snprintf(path, sizeof path, "%s/plan.json", folder);
-    const char *const argv[] = {call->program,
-                                "plan",
-                                "--once",
-                                "--device",
-                                device,
-                                "--json",
-                                path,
-                                "--family",
-                                name,
-                                tunables[0] != '\0' ? "--tunables" : call->problem,
-                                tunables[0] != '\0' ? tunables : NULL,
-                                call->problem,
-                                NULL};
+    if (name[0] != '\0') {
+        argv[count++] = "--family";
+        argv[count++] = name;
+    }
+    if (tunables[0] != '\0') {
+        argv[count++] = "--tunables";
+        argv[count++] = tunables;
+    }
+    argv[count] = call->problem;
     const int error = spawn(&pid, argv, variables);
     if (error != 0)
         return message_set(why, "was not started: %s", strerror(error));

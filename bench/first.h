@@ -11,7 +11,8 @@ struct first_call {
     const char *program; /* clattn-bench. */
     size_t device;       /* Its index. */
     const char *problem;
-    const char *configuration; /* "FAMILY NAME=value ...", as the duel takes it. */
+    const char *configuration; /* "FAMILY NAME=value ...", as the duel takes it; NULL: what the
+                                * library chooses without a store, which a layer has. */
     double seconds;            /* Each process may take so long. */
     void (*tick)(void *user);  /* Called several times a second while one runs. */
     void *user;

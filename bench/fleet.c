@@ -24,7 +24,7 @@ bool fleet_wanted(const char *devices)
     return strcmp(devices, "all") == 0 || strchr(devices, ',') != NULL;
 }
 
-/* ---- a folder for the children's files -------------------------------------------------------- */
+/* ---- a folder for the children's files ------------------------------------------------------- */
 
 struct folder {
     char path[256];
@@ -57,7 +57,7 @@ static void folder_close(const struct folder *folder)
     rmdir(folder->path);
 }
 
-/* ---- a device --------------------------------------------------------------------------------- */
+/* ---- a device -------------------------------------------------------------------------------- */
 
 static bool start(const struct fleet *fleet, size_t index, const char *file, struct fleet_end *end,
                   struct message *why)
@@ -147,7 +147,7 @@ static bool run_device(const struct fleet *fleet, const struct fleet_device *dev
     return good && run->failed.text[0] == '\0';
 }
 
-/* ---- all devices ------------------------------------------------------------------------------ */
+/* ---- all devices ----------------------------------------------------------------------------- */
 
 static void announce(const struct fleet_devices *devices, size_t n)
 {

@@ -25,7 +25,7 @@ enum { HEART = 3, LOWEST = 16, TICK_MILLISECONDS = 100 };
 #define GRACE_SECONDS 5.0
 #define DEATH_SECONDS 3.0
 
-/* ---- interrupts ------------------------------------------------------------------------------- */
+/* ---- interrupts ------------------------------------------------------------------------------ */
 
 static const int interrupts[] = {SIGINT, SIGTERM, SIGHUP};
 #define NUM_INTERRUPTS (sizeof interrupts / sizeof *interrupts)
@@ -63,7 +63,7 @@ unsigned fleet_interrupts(void)
     return (unsigned)interrupted;
 }
 
-/* ---- starting --------------------------------------------------------------------------------- */
+/* ---- starting -------------------------------------------------------------------------------- */
 
 /* A pipe that no child inherits by accident; what does not fit is lost, the writer never waits. */
 static bool make_heart(int ends[2])
@@ -130,7 +130,7 @@ static int spawn(pid_t *pid, const char *const *argv, int output, int heart)
     return error;
 }
 
-/* ---- watching --------------------------------------------------------------------------------- */
+/* ---- watching -------------------------------------------------------------------------------- */
 
 struct watch {
     pid_t pid;
@@ -241,7 +241,7 @@ bool fleet_child_run(const char *const *argv, int output, double silence, struct
     return !error || message_set(why, "%s was not started: %s", argv[0], strerror(error));
 }
 
-/* ---- telling ---------------------------------------------------------------------------------- */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 bool fleet_end_is(const struct fleet_end *end, int exit_status)
 {

@@ -19,7 +19,7 @@ static bool fail(const char *what)
     return false;
 }
 
-/* ---- listing ---------------------------------------------------------------------------------- */
+/* ---- listing --------------------------------------------------------------------------------- */
 
 static int is_driver(const struct dirent *entry)
 {
@@ -118,7 +118,7 @@ void fleet_devices_free(struct fleet_devices *devices)
     *devices = (struct fleet_devices){NULL, 0};
 }
 
-/* ---- choosing --------------------------------------------------------------------------------- */
+/* ---- choosing -------------------------------------------------------------------------------- */
 
 static bool contains(const char *text, const char *part)
 {

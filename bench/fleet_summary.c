@@ -41,7 +41,7 @@ static void end_line(struct summary *summary)
     summary->owed = 0;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static bool same_problem(const struct record *a, const struct record *b)
 {
@@ -130,7 +130,7 @@ static void print_label(struct summary *summary, size_t row)
     put(summary, summary->label, line);
 }
 
-/* ---- cells ------------------------------------------------------------------------------------ */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 /* The fastest of other people's libraries, or NULL. */
 static const struct outcome *best_peer(const struct record *record)
@@ -196,7 +196,7 @@ static void print_cell(struct summary *summary, const struct device_run *run,
     put(summary, COLUMN, cell);
 }
 
-/* ---- the table -------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void print_block(struct summary *summary, size_t begin, size_t end)
 {

@@ -38,8 +38,7 @@ static bool add_workload(struct items *items, const struct workload *workload, s
     for (size_t n = 0; workload->problems[n] != NULL; n++) {
         struct item item = {.heading = workload_origin(workload, n)->name};
         char reason[256];
-        if (clattn_problem_parse(workload->problems[n], &item.problem, reason, sizeof reason) !=
-            CLATTN_SUCCESS)
+        if (!job_parse(workload->problems[n], &item.job, reason, sizeof reason))
             return message_set(why, "workload %s: %s", workload->name, reason);
         if (!add_item(items, &item, why))
             return false;
@@ -70,7 +69,7 @@ static bool add_lines(struct items *items, const char *path, const struct proble
 
     for (size_t n = 0; n < file->count; n++) {
         const struct problem_line *line = &file->line[n];
-        struct item item = {.problem = line->problem};
+        struct item item = {.job = line->job};
         const bool named = n == 0 || strcmp(line->name, file->line[n - 1].name) != 0;
         char name[64];
         snprintf(name, sizeof name, "%s", line->name[0] != '\0' ? line->name : base);
@@ -118,7 +117,7 @@ static bool add_argument(struct items *items, const char *argument, struct messa
         return add_workload(items, workload, why);
     if (ends_with(argument, ".safetensors"))
         return add_tensors(items, argument, why);
-    if (clattn_problem_parse(argument, &item.problem, reason, sizeof reason) == CLATTN_SUCCESS)
+    if (job_parse(argument, &item.job, reason, sizeof reason))
         return add_item(items, &item, why);
     if (exists(argument))
         return add_problem_file(items, argument, why);
@@ -148,7 +147,7 @@ bool item_load(const struct item *item, struct attention_case *attention, struct
     struct safetensors file;
 
     if (item->path == NULL)
-        return case_random(attention, &item->problem, 1, why);
+        return case_random(attention, &item->job, 1, why);
     if (!safetensors_read(&file, item->path, why))
         return false;
     const bool ok = case_file_read(attention, &file, item->path, item->index, why);

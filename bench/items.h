@@ -4,12 +4,12 @@
 
 #include "case.h"
 
-/* One problem before it runs. */
+/* One job before it runs. */
 struct item {
     const char *heading; /* NULL: as the item before. */
-    const char *path;    /* NULL: random data for `problem`. */
+    const char *path;    /* NULL: random data for the job. */
     size_t index;        /* Of the answer in the file. */
-    clattn_problem problem;
+    struct job job;
 };
 
 struct items {
@@ -19,9 +19,10 @@ struct items {
     size_t num_names;
 };
 
-/* Each argument is the name of a workload, a problem's text form, a FILE.safetensors with tensors
- * or another file with a problem a line. The items borrow the texts. On failure *why says which
- * argument is none of these, or what is wrong in a file; items_free() is due all the same. */
+/* Each argument is the name of a workload, the text form of a problem or a layer, a
+ * FILE.safetensors with tensors or another file with a problem or a layer a line. The items borrow
+ * the texts. On failure *why says which argument is none of these, or what is wrong in a file;
+ * items_free() is due all the same. */
 bool items_read(struct items *items, int count, char **arguments, struct message *why);
 
 void items_free(struct items *items);

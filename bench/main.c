@@ -29,14 +29,10 @@ static const char help[] =
 static const struct command {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {{"devices", devices_command},
-                {"verify", verify_command},
-                {"run", run_command},
-                {"duel", duel_command},
-                {"plan", plan_command},
-                {"gradcheck", gradcheck_command},
-                {"compare", compare_command},
-                {"report", report_command}};
+} commands[] = {{"devices", devices_command}, {"verify", verify_command},
+                {"run", run_command},         {"duel", duel_command},
+                {"plan", plan_command},       {"gradcheck", gradcheck_command},
+                {"compare", compare_command}, {"report", report_command}};
 
 int main(int argc, char **argv)
 {

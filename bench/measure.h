@@ -4,20 +4,11 @@
 
 #include "case.h"
 #include "check.h"
-#include "target.h"
+#include "engine.h"
 #include "timing.h"
 
-/* The tensors of one execution. */
-struct tensor_set {
-    clattn_buffer in[INPUT_COUNT], out[OUTPUT_COUNT], workspace;
-};
-
 struct measurement {
-    const struct target *target;
-    clattn_operation operation;
-    clattn_plan *plan;
-    clattn_plan_info info;
-    char *configuration;     /* "FAMILY NAME=value ...", as the duel takes it. */
+    struct engine engine;
     struct tensor_set *sets; /* Equal ones, which executions go through in turn. */
     size_t copies, next;
     double plan_seconds;          /* What making the plan took, on the host's clock. */

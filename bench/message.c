@@ -4,7 +4,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Bytes of the character at c; 0 if it is a control character or not well-formed UTF-8 (RFC 3629). */
+/* Bytes of the character at c; 0 if it is a control character or not well-formed UTF-8 (RFC
+ * 3629). */
 static size_t printable(const unsigned char *c)
 {
     if (c[0] < 0x80)

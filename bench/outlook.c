@@ -23,7 +23,7 @@
 
 enum { BAR = 20, BAR_NEEDS = 70, MOST_HEART = 1024 };
 
-/* ---- the pipe --------------------------------------------------------------------------------- */
+/* ---- the pipe -------------------------------------------------------------------------------- */
 
 /* A pipe that the environment names, or -1. */
 static int find_heart(void)
@@ -58,7 +58,7 @@ static void beat(struct outlook *outlook, const char *what, double now)
     }
 }
 
-/* ---- the line --------------------------------------------------------------------------------- */
+/* ---- the line -------------------------------------------------------------------------------- */
 
 struct line {
     char text[2 * CA_TERMINAL_MOST];
@@ -119,7 +119,7 @@ static void draw(struct outlook *outlook, const char *what, double part, double 
     outlook->redrawn = now;
 }
 
-/* ----------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 
 void outlook_open(struct outlook *outlook, FILE *to, bool quiet, size_t count, double total)
 {

@@ -23,8 +23,8 @@ struct outlook {
     char what[128];       /* Was written to the pipe last. */
 };
 
-/* Draws to a terminal only; `total` is the sum of the weights of the `count` problems to come. Takes
- * the pipe out of the environment: it is not for this program's children. */
+/* Draws to a terminal only; `total` is the sum of the weights of the `count` problems to come.
+ * Takes the pipe out of the environment: it is not for this program's children. */
 void outlook_open(struct outlook *outlook, FILE *to, bool quiet, size_t count, double total);
 
 /* `what` is being done, a part (0 to 1) of a problem of that weight is. Redraws at most 5 times a

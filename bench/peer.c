@@ -15,7 +15,7 @@
 #define WORK_TIMES 10.0      /* the machine may be busy with something else. */
 #define BYTES_PER_SECOND 1e8 /* At which a peer reads and copies tensors, at the least. */
 
-/* ---- failing ---------------------------------------------------------------------------------- */
+/* ---- failing --------------------------------------------------------------------------------- */
 
 static const char *subject(const struct peer *peer)
 {
@@ -40,7 +40,7 @@ static enum peer_answer miss(const struct peer_kind *kind, struct message *why, 
     return PEER_MISSING;
 }
 
-/* ---- answers ---------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* A number from `least` on. JSON has neither NaN nor infinities. */
 static bool take_number(const json_t *answer, const char *key, double least, double *value,
@@ -125,7 +125,7 @@ static enum peer_answer ask_work(struct peer *peer, json_t *request, double seco
     return fail(peer, why, how.text);
 }
 
-/* ---- starting and ending ---------------------------------------------------------------------- */
+/* ---- starting and ending --------------------------------------------------------------------- */
 
 /* Whether the environment has the NAME of "NAME=VALUE". */
 static bool is_set(const char *variable)
@@ -178,15 +178,14 @@ static json_t *hello_request(const char *device, const clattn_device_info *info,
 /* Those of a peer that names none are forward's. */
 static unsigned take_operations(const json_t *answer)
 {
-    static const char *const names[] = {[CLATTN_FORWARD] = "fwd", [CLATTN_BACKWARD] = "bwd"};
     const json_t *list = json_object_get(answer, "operations");
-    unsigned operations = list == NULL ? 1u << CLATTN_FORWARD : 0;
+    unsigned operations = list == NULL ? 1u << JOB_FORWARD : 0;
 
     for (size_t n = 0; n < json_array_size(list); n++)
-        for (size_t known = 0; known < sizeof names / sizeof *names; known++) {
+        for (int kind = 0; kind < JOB_KINDS; kind++) {
             const char *name = json_string_value(json_array_get(list, n));
-            if (name != NULL && strcmp(name, names[known]) == 0)
-                operations |= 1u << known;
+            if (name != NULL && strcmp(name, job_kind_name((enum job_kind)kind)) == 0)
+                operations |= 1u << kind;
         }
     return operations;
 }
@@ -260,26 +259,15 @@ void peer_end(struct peer *peer)
     peer->open = false;
 }
 
-/* ---- work ------------------------------------------------------------------------------------- */
+/* ---- work ------------------------------------------------------------------------------------ */
 
-static char *problem_text(const clattn_problem *problem)
+static json_t *open_request(const struct job *job, const char *path, size_t copies)
 {
-    size_t bytes = 0;
-
-    clattn_problem_print(problem, NULL, 0, &bytes);
-    char *text = malloc(bytes + 1);
-    if (text != NULL)
-        clattn_problem_print(problem, text, bytes, NULL);
-    return text;
-}
-
-static json_t *open_request(const clattn_problem *problem, const char *path, size_t copies)
-{
-    char *text = problem_text(problem);
+    char *text = job_text(job);
     json_t *request = text == NULL ? NULL
                                    : json_pack("{s:s, s:s, s:o, s:s, s:I}", "do", "open", "problem",
-                                               text, "fields", peer_data_fields(problem), "data",
-                                               path, "copies", (json_int_t)copies);
+                                               text, "fields", peer_data_fields(job), "data", path,
+                                               "copies", (json_int_t)copies);
 
     free(text);
     return request;
@@ -288,7 +276,7 @@ static json_t *open_request(const clattn_problem *problem, const char *path, siz
 static enum peer_answer send_case(struct peer *peer, const struct attention_case *attention,
                                   size_t copies, json_t **answer, struct message *why)
 {
-    const double bytes = peer_data_bytes(&attention->problem);
+    const double bytes = peer_data_bytes(&attention->job);
     const double seconds = OPEN_SECONDS + (double)(copies + 1) * bytes / BYTES_PER_SECOND;
     enum peer_answer sent;
     char path[PEER_DATA_PATH];
@@ -298,8 +286,7 @@ static enum peer_answer send_case(struct peer *peer, const struct attention_case
     if (!peer_data_file(path, bytes, &how))
         return fail(peer, why, how.text);
     if (peer_data_write(path, attention, &how))
-        sent =
-            ask_work(peer, open_request(&attention->problem, path, copies), seconds, answer, why);
+        sent = ask_work(peer, open_request(&attention->job, path, copies), seconds, answer, why);
     else
         sent = fail(peer, why, how.text);
     unlink(path);
@@ -307,23 +294,32 @@ static enum peer_answer send_case(struct peer *peer, const struct attention_case
 }
 
 /* NULL if the peer can be asked to compute it. */
-static const char *refuse_problem(const struct peer *peer, const clattn_problem *p)
+static const char *refuse_job(const struct peer *peer, const struct job *job)
 {
+    static const char *const lacks[JOB_KINDS] = {
+        [JOB_FORWARD] = "it computes no attention",
+        [JOB_BACKWARD] = "it computes no gradients",
+        [JOB_PROJECTION] = "it computes no projections",
+        [JOB_LAYER_FORWARD] = "it computes no layers",
+        [JOB_LAYER_BACKWARD] = "it computes no layers' gradients",
+    };
+    const clattn_problem *p = &job->problem;
+
     if (p->scores != CLATTN_SCORES_NONE)
         return "scores are not asked of other libraries";
     if (p->dbias || p->dslopes || p->dsinks)
         return "gradients of bias, slopes and sinks are not asked of other libraries";
+    if (p->accumulate)
+        return "what adds to its output is not asked of other libraries";
     if (p->dropout > 0.0f)
         return "other libraries drop other weights";
-    return (peer->operations >> p->operation & 1u) != 0 ? NULL
-           : p->operation == CLATTN_BACKWARD            ? "it computes no gradients"
-                                                        : "it does not compute this";
+    return (peer->operations >> job_kind(job) & 1u) != 0 ? NULL : lacks[job_kind(job)];
 }
 
 enum peer_answer peer_open(struct peer *peer, const struct attention_case *attention, size_t copies,
                            struct message *why)
 {
-    const char *refused = refuse_problem(peer, &attention->problem);
+    const char *refused = refuse_job(peer, &attention->job);
     json_t *answer;
     struct message how;
 
@@ -384,10 +380,10 @@ enum peer_answer peer_sample(struct peer *peer, double busy, double *seconds, do
 }
 
 /* Its results in the problem's layouts, which the caller releases; none unless PEER_OK. */
-static enum peer_answer fetch(struct peer *peer, const clattn_problem *problem,
-                              struct results *results, struct message *why)
+static enum peer_answer fetch(struct peer *peer, const struct job *job, struct results *results,
+                              struct message *why)
 {
-    const double bytes = (double)peer_data_result_bytes(problem);
+    const double bytes = (double)peer_data_result_bytes(job);
     const double seconds = WORK_SECONDS + WORK_TIMES * peer->seconds + bytes / BYTES_PER_SECOND;
     char path[PEER_DATA_PATH];
     struct message how;
@@ -399,7 +395,7 @@ static enum peer_answer fetch(struct peer *peer, const clattn_problem *problem,
     enum peer_answer asked = ask_work(peer, json_pack("{s:s, s:s}", "do", "result", "path", path),
                                       seconds, &answer, why);
     json_decref(answer);
-    if (asked == PEER_OK && !peer_data_read(path, problem, results, &how))
+    if (asked == PEER_OK && !peer_data_read(path, job, results, &how))
         asked = fail(peer, why, how.text);
     unlink(path);
     return asked;
@@ -410,7 +406,7 @@ enum peer_answer peer_check(struct peer *peer, const struct attention_case *atte
 {
     struct results results;
     struct message how;
-    const enum peer_answer asked = fetch(peer, &attention->problem, &results, why);
+    const enum peer_answer asked = fetch(peer, &attention->job, &results, why);
 
     if (asked != PEER_OK)
         return asked;

@@ -43,7 +43,7 @@ struct peer {
     const struct peer_kind *kind; /* Borrowed. */
     struct peer_process process;
     char name[32], version[32], method[128];
-    unsigned operations; /* A bit for each clattn_operation that it computes. */
+    unsigned operations; /* A bit for each job_kind that it computes. */
     bool open;
     double first_seconds;    /* Of the open problem. */
     char configuration[256]; /* Likewise; "" if it says none. */
@@ -59,15 +59,16 @@ enum peer_answer {
                  * started anew. */
 };
 
-/* Starts the process and says hello, after ca_interrupt_catch(): who writes to a peer that died gets
- * SIGPIPE. `device` is what clattn_device_select() takes to choose the device of `info`. */
+/* Starts the process and says hello, after ca_interrupt_catch(): who writes to a peer that died
+ * gets SIGPIPE. `device` is what clattn_device_select() takes to choose the device of `info`. */
 enum peer_answer peer_start(struct peer *peer, const struct peer_kind *kind, const char *device,
                             const clattn_device_info *info, unsigned threads, struct message *why);
 
 /* Whether it was started and has not ended. */
 bool peer_runs(const struct peer *peer);
 
-/* Hands over the case's tensors, packed, in so many copies (at least 1). What was open is closed. */
+/* Hands over the case's tensors, packed, in so many copies (at least 1). What was open is
+ * closed. */
 enum peer_answer peer_open(struct peer *peer, const struct attention_case *attention, size_t copies,
                            struct message *why);
 
@@ -76,7 +77,7 @@ enum peer_answer peer_open(struct peer *peer, const struct attention_case *atten
 enum peer_answer peer_sample(struct peer *peer, double busy, double *seconds, double *host,
                              struct message *why);
 
-/* Has it compute once more and compares o, or dq, dk and dv, with double precision, even if the case
+/* Has it compute once more and compares its results with double precision, even if the case
  * has an answer: that may be less exact than the peer. */
 enum peer_answer peer_check(struct peer *peer, const struct attention_case *attention,
                             enum precision precision, struct worst *worst, struct message *why);

@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* mkstemp */
 #include "peer_data.h"
-#include "values.h"
+#include "peer_tensors.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -17,10 +17,7 @@ enum { BLOCK = 4096 };
 
 static const char *const dtype_names[] = {
     [CLATTN_F32] = "f32", [CLATTN_F16] = "f16", [CLATTN_BF16] = "bf16"};
-static const char *const stored_names[] = {
-    [CLATTN_F32] = "F32", [CLATTN_F16] = "F16", [CLATTN_BF16] = "BF16"};
-
-/* ---- the problem ------------------------------------------------------------------------------ */
+/* ---- the problem ----------------------------------------------------------------------------- */
 
 static json_t *diagonal_json(const clattn_problem *p)
 {
@@ -29,151 +26,92 @@ static json_t *diagonal_json(const clattn_problem *p)
     return json_string(p->diagonal == CLATTN_TOP_LEFT ? "tl" : "br");
 }
 
-json_t *peer_data_fields(const clattn_problem *p)
+static json_t *problem_fields(const clattn_problem *p, const char *operation)
 {
-    static const char *const operations[] = {[CLATTN_FORWARD] = "fwd", [CLATTN_BACKWARD] = "bwd"};
     const double scale = isnan(p->scale) ? 1.0 / sqrt((double)p->dim_qk) : (double)p->scale;
 
     return json_pack(
         "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:o, s:I, "
         "s:I, s:b, s:b, s:b, s:b, s:b, s:b}",
-        "operation", operations[p->operation], "dtype", dtype_names[p->dtype], "batch",
-        (json_int_t)p->batch, "heads", (json_int_t)p->heads, "kv_heads", (json_int_t)p->kv_heads,
-        "seq_q", (json_int_t)p->seq_q, "seq_kv", (json_int_t)p->seq_kv, "dim_qk",
-        (json_int_t)p->dim_qk, "dim_v", (json_int_t)p->dim_v, "scale", scale, "softcap",
-        (double)p->softcap, "causal", p->causal != 0, "diagonal", diagonal_json(p), "window_left",
-        (json_int_t)p->window_left, "window_right", (json_int_t)p->window_right, "bias",
-        p->bias != 0, "mask", p->mask != 0, "alibi", p->alibi != 0, "sinks", p->sinks != 0,
-        "q_lengths", p->q_lengths != 0, "kv_lengths", p->kv_lengths != 0);
+        "operation", operation, "dtype", dtype_names[p->dtype], "batch", (json_int_t)p->batch,
+        "heads", (json_int_t)p->heads, "kv_heads", (json_int_t)p->kv_heads, "seq_q",
+        (json_int_t)p->seq_q, "seq_kv", (json_int_t)p->seq_kv, "dim_qk", (json_int_t)p->dim_qk,
+        "dim_v", (json_int_t)p->dim_v, "scale", scale, "softcap", (double)p->softcap, "causal",
+        p->causal != 0, "diagonal", diagonal_json(p), "window_left", (json_int_t)p->window_left,
+        "window_right", (json_int_t)p->window_right, "bias", p->bias != 0, "mask", p->mask != 0,
+        "alibi", p->alibi != 0, "sinks", p->sinks != 0, "q_lengths", p->q_lengths != 0,
+        "kv_lengths", p->kv_lengths != 0);
 }
 
-/* ---- its tensors in a file -------------------------------------------------------------------- */
-
-/* A tensor as the file has it. */
-struct tensor {
-    const char *name;
-    const char *dtype;
-    size_t element; /* Bytes. */
-    size_t rank;
-    size_t size[4];
-    size_t bytes;
-    enum input input;
-};
-
-/* As the program says it in peers/README.md: lists have one dimension, lse three. */
-static size_t rank_of(enum input input)
+/* Takes the object. */
+static json_t *add_layer(json_t *fields, const clattn_multihead *layer)
 {
-    switch (input) {
-    case INPUT_SLOPES:
-    case INPUT_SINKS:
-    case INPUT_Q_LENGTHS:
-    case INPUT_KV_LENGTHS:
-        return 1;
-    case INPUT_LSE:
-        return 3;
-    default:
-        return 4;
-    }
+    static const char *const sources[] = {"self", "cross", "separate"};
+    json_t *more = json_pack(
+        "{s:I, s:I, s:I, s:I, s:s, s:b, s:b}", "model", (json_int_t)layer->model, "context_model",
+        (json_int_t)layer->context_model, "values_model", (json_int_t)layer->values_model, "output",
+        (json_int_t)layer->output, "source", sources[layer->source], "biases",
+        layer->qkv_biases != 0, "output_bias", layer->output_bias != 0);
+    const bool ok = more != NULL && json_object_update(fields, more) == 0;
+
+    json_decref(more);
+    if (ok)
+        return fields;
+    json_decref(fields);
+    return NULL;
 }
 
-static const char *stored_name(enum input input, clattn_dtype dtype)
+json_t *peer_data_fields(const struct job *job)
 {
-    const bool lengths = input == INPUT_Q_LENGTHS || input == INPUT_KV_LENGTHS;
+    json_t *fields = problem_fields(&job->problem, job_kind_name(job_kind(job)));
 
-    return input == INPUT_MASK ? "BOOL" : lengths ? "I32" : stored_names[dtype];
+    return job->is_layer && fields != NULL ? add_layer(fields, &job->layer) : fields;
 }
 
-static struct tensor describe(const clattn_problem *p, enum input input)
+/* ---- its tensors in a file ------------------------------------------------------------------- */
+
+double peer_data_bytes(const struct job *job)
 {
-    static const char *const names[INPUT_COUNT] = {
-        [INPUT_Q] = "q",
-        [INPUT_K] = "k",
-        [INPUT_V] = "v",
-        [INPUT_BIAS] = "bias",
-        [INPUT_MASK] = "mask",
-        [INPUT_SLOPES] = "slopes",
-        [INPUT_SINKS] = "sinks",
-        [INPUT_Q_LENGTHS] = "q_lengths",
-        [INPUT_KV_LENGTHS] = "kv_lengths",
-        [INPUT_O] = "o",
-        [INPUT_LSE] = "lse",
-        [INPUT_DO] = "do",
-    };
-    const struct view view = case_input_view(p, input);
-    const bool broadcasts = (input == INPUT_BIAS || input == INPUT_MASK) && view.extent > 0;
-    struct tensor t = {.name = names[input],
-                       .dtype = stored_name(input, view.dtype),
-                       .element = view.element,
-                       .rank = rank_of(input),
-                       .bytes = view.element,
-                       .input = input};
-
-    for (int n = 0; n < 4; n++)
-        t.size[n] = broadcasts && view.stride[n] == 0 ? 1 : view.size[n];
-    if (t.rank == 1)
-        t.size[0] = t.size[3];
-    for (size_t n = 0; n < t.rank; n++)
-        t.bytes *= t.size[n];
-    return t;
-}
-
-/* The tensors that the problem has, in the order of the file; returns how many. Those of large
- * elements come first: so all lie where their elements may be read. */
-static size_t list_tensors(const clattn_problem *p, struct tensor tensors[INPUT_COUNT])
-{
-    size_t count = 0;
-
-    for (size_t element = 4; element > 0; element /= 2)
-        for (int input = 0; input < INPUT_COUNT; input++) {
-            const struct tensor t = describe(p, (enum input)input);
-            if (t.element == element && case_has_input(p, (enum input)input))
-                tensors[count++] = t;
-        }
-    return count;
-}
-
-double peer_data_bytes(const clattn_problem *problem)
-{
-    struct tensor tensors[INPUT_COUNT];
-    const size_t count = list_tensors(problem, tensors);
+    struct peer_tensor tensors[PEER_MOST_TENSORS];
+    const size_t count = peer_tensors_list(job, tensors);
     double bytes = 0.0;
 
     for (size_t n = 0; n < count; n++) {
-        double product = (double)tensors[n].element;
+        double product = (double)tensors[n].view.element;
         for (size_t r = 0; r < tensors[n].rank; r++)
-            product *= (double)tensors[n].size[r];
+            product *= (double)tensors[n].shape[r];
         bytes += product;
     }
     return bytes;
 }
 
-/* What a peer is asked for, in the order of its file. */
-static const enum output asked[] = {OUTPUT_O, OUTPUT_DQ, OUTPUT_DK, OUTPUT_DV};
-
-#define NUM_ASKED (sizeof asked / sizeof *asked)
-
-size_t peer_data_result_bytes(const clattn_problem *problem)
+static size_t view_bytes(const struct view *view)
 {
+    return view->size[0] * view->size[1] * view->size[2] * view->size[3] * view->element;
+}
+
+size_t peer_data_result_bytes(const struct job *job)
+{
+    struct peer_result results[PEER_MOST_RESULTS];
+    const size_t count = peer_results_list(job, results);
     size_t bytes = 0;
 
-    for (size_t n = 0; n < NUM_ASKED; n++) {
-        const struct view view = case_output_view(problem, asked[n]);
-        bytes += view.size[0] * view.size[1] * view.size[2] * view.size[3] * view.element;
-    }
+    for (size_t n = 0; n < count; n++)
+        bytes += view_bytes(&results[n].view);
     return bytes;
 }
 
 /* The header's text, padded with blanks so that the data is aligned; NULL without memory. */
-static char *make_header(const struct tensor *tensors, size_t count)
+static char *make_header(const struct peer_tensor *tensors, size_t count)
 {
     json_t *header = json_object();
     size_t begin = 0;
 
     for (size_t n = 0; n < count; n++) {
-        const struct tensor *t = &tensors[n];
+        const struct peer_tensor *t = &tensors[n];
         json_t *shape = json_array();
         for (size_t r = 0; r < t->rank; r++)
-            json_array_append_new(shape, json_integer((json_int_t)t->size[r]));
+            json_array_append_new(shape, json_integer((json_int_t)t->shape[r]));
         json_object_set_new(header, t->name,
                             json_pack("{s:s, s:o, s:[I, I]}", "dtype", t->dtype, "shape", shape,
                                       "data_offsets", (json_int_t)begin,
@@ -201,47 +139,46 @@ static void write_header(FILE *file, const char *header)
 }
 
 /* The elements along the last dimension from the one at `from`, gathered block by block. */
-static void write_row(FILE *file, const struct tensor *t, const unsigned char *from, size_t stride)
+static void write_row(FILE *file, const struct peer_tensor *t, const unsigned char *from)
 {
+    const struct view *view = &t->view;
     unsigned char block[BLOCK];
     size_t filled = 0;
 
-    for (size_t d = 0; d < t->size[3]; d++) {
-        memcpy(block + filled, from + d * stride * t->element, t->element);
+    for (size_t d = 0; d < view->size[3]; d++) {
+        memcpy(block + filled, from + d * view->stride[3] * view->element, view->element);
         if (t->input == INPUT_MASK)
             block[filled] = block[filled] != 0; /* a BOOL is 0 or 1 */
-        filled += t->element;
-        if (filled == BLOCK || d + 1 == t->size[3]) {
+        filled += view->element;
+        if (filled == BLOCK || d + 1 == view->size[3]) {
             fwrite(block, 1, filled, file);
             filled = 0;
         }
     }
 }
 
-static void write_tensor(FILE *file, const struct tensor *t, const struct attention_case *attention)
+static void write_tensor(FILE *file, const struct peer_tensor *t,
+                         const struct attention_case *attention)
 {
     const unsigned char *data = attention->in[t->input].data;
+    const struct view *view = &t->view;
 
-    if (t->rank == 1) {
-        fwrite(data, 1, t->bytes, file);
-        return;
-    }
-    const struct view view = case_input_view(&attention->problem, t->input);
-    for (size_t b = 0; b < t->size[0]; b++)
-        for (size_t h = 0; h < t->size[1]; h++)
-            for (size_t s = 0; s < t->size[2] && !ferror(file); s++) {
-                const size_t first = view_place(&view, b, h, s, 0);
-                if (view.stride[3] == 1 && t->input != INPUT_MASK)
-                    fwrite(data + first * t->element, t->element, t->size[3], file);
+    for (size_t b = 0; b < view->size[0]; b++)
+        for (size_t h = 0; h < view->size[1]; h++)
+            for (size_t s = 0; s < view->size[2] && !ferror(file); s++) {
+                const unsigned char *from =
+                    data + (t->offset + view_place(view, b, h, s, 0)) * view->element;
+                if (view->stride[3] == 1 && t->input != INPUT_MASK)
+                    fwrite(from, view->element, view->size[3], file);
                 else
-                    write_row(file, t, data + first * t->element, view.stride[3]);
+                    write_row(file, t, from);
             }
 }
 
 bool peer_data_write(const char *path, const struct attention_case *attention, struct message *why)
 {
-    struct tensor tensors[INPUT_COUNT];
-    const size_t count = list_tensors(&attention->problem, tensors);
+    struct peer_tensor tensors[PEER_MOST_TENSORS];
+    const size_t count = peer_tensors_list(&attention->job, tensors);
     char *header = make_header(tensors, count);
 
     if (header == NULL)
@@ -263,7 +200,7 @@ bool peer_data_write(const char *path, const struct attention_case *attention, s
                        strerror(whole ? errno : reason));
 }
 
-/* ---- files ------------------------------------------------------------------------------------ */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* Whether `folder` has room for so many times as many bytes. */
 static bool has_room(const char *folder, double times, double bytes)
@@ -320,26 +257,38 @@ static bool read_rows(FILE *file, const struct view *view, unsigned char *to)
     return true;
 }
 
-static bool read_tensors(FILE *file, const clattn_problem *problem, struct results *results,
+/* Some share a tensor. */
+static bool open_output(const struct job *job, enum output output, struct results *results,
+                        struct message *why)
+{
+    const struct view view = case_output_view(job, output);
+
+    if (results->out[output] == NULL)
+        results->out[output] = case_allocate(view.extent, view.element, why);
+    return results->out[output] != NULL;
+}
+
+static bool read_tensors(FILE *file, const struct job *job, struct results *results,
                          struct message *why)
 {
-    for (size_t n = 0; n < NUM_ASKED; n++) {
-        const struct view view = case_output_view(problem, asked[n]);
-        if (!case_has_output(problem, asked[n]))
-            continue;
-        results->out[asked[n]] = case_allocate(view.extent, view.element, why);
-        if (results->out[asked[n]] == NULL)
+    struct peer_result list[PEER_MOST_RESULTS];
+    const size_t count = peer_results_list(job, list);
+
+    for (size_t n = 0; n < count; n++) {
+        const struct peer_result *result = &list[n];
+        if (!open_output(job, result->output, results, why))
             return false;
-        if (!read_rows(file, &view, results->out[asked[n]]))
+        unsigned char *to = results->out[result->output];
+        if (!read_rows(file, &result->view, to + result->offset * result->view.element))
             return message_set(why, "gave a result that cannot be read");
     }
     return true;
 }
 
-bool peer_data_read(const char *path, const clattn_problem *problem, struct results *results,
+bool peer_data_read(const char *path, const struct job *job, struct results *results,
                     struct message *why)
 {
-    const size_t wanted = peer_data_result_bytes(problem);
+    const size_t wanted = peer_data_result_bytes(job);
     struct stat facts;
 
     *results = (struct results){{NULL}};
@@ -352,7 +301,7 @@ bool peer_data_read(const char *path, const clattn_problem *problem, struct resu
     FILE *file = fopen(path, "rb");
     if (file == NULL)
         return message_set(why, "gave a result that cannot be read");
-    const bool ok = read_tensors(file, problem, results, why);
+    const bool ok = read_tensors(file, job, results, why);
     fclose(file);
     if (!ok)
         results_release(results);

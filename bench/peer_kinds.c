@@ -11,9 +11,9 @@
  * threads of ours beside, which would inherit the one core of the thread that starts them. */
 #define BOUND "OMP_PROC_BIND=spread"
 
-/* GNU's OpenMP has threads wait for each other in a loop of some milliseconds. On a machine that is not
- * theirs alone the one that they wait for does not run meanwhile, for each of oneDNN's primitives; a
- * loop of some microseconds costs nothing where it is. */
+/* GNU's OpenMP has threads wait for each other in a loop of some milliseconds. On a machine that is
+ * not theirs alone the one that they wait for does not run meanwhile, for each of oneDNN's
+ * primitives; a loop of some microseconds costs nothing where it is. */
 #define SPIN_LESS "GOMP_SPINCOUNT=10000"
 
 const struct peer_kind peer_kinds[] = {

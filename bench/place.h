@@ -1,5 +1,5 @@
-/* Values in a JSON document and the ways to them, so that a complaint about what somebody wrote says
- * where. What is wrong ends in "FILE: devices[0].results[3].problem is empty" and false. */
+/* Values in a JSON document and the ways to them, so that a complaint about what somebody wrote
+ * says where. What is wrong ends in "FILE: devices[0].results[3].problem is empty" and false. */
 #ifndef CLATTN_BENCH_PLACE_H
 #define CLATTN_BENCH_PLACE_H
 

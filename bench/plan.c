@@ -72,7 +72,7 @@ static void print_lines(const struct steps *steps, const struct measurement *m)
         {"its first execution", steps->second},
     };
 
-    printf("%s\n%s\n%s\n\n", m->info.problem, m->configuration, m->info.reason);
+    printf("%s\n%s\n%s\n\n", m->engine.job, m->engine.configuration, m->engine.reason);
     for (size_t n = 0; n < sizeof lines / sizeof *lines && lines[n].seconds > 0.0; n++)
         printf("  %-20s %9.3f ms\n", lines[n].name, lines[n].seconds * 1e3);
     if (steps->builds > 0)
@@ -84,7 +84,7 @@ static void print_lines(const struct steps *steps, const struct measurement *m)
 static bool write_json(const char *path, const struct steps *steps, const struct measurement *m,
                        struct message *why)
 {
-    json_t *object = results_new("clattn-bench-plan-1", m->target);
+    json_t *object = results_new("clattn-bench-plan-1", m->engine.target);
     json_t *milliseconds = json_pack("{s:f, s:f, s:f, s:f}", "devices", steps->devices * 1e3,
                                      "context", steps->context * 1e3, "plan", steps->plan * 1e3,
                                      "first_execution", steps->first * 1e3);
@@ -94,16 +94,15 @@ static bool write_json(const char *path, const struct steps *steps, const struct
         json_object_set_new(milliseconds, "second_execution", json_real(steps->second * 1e3));
     }
 
-    json_object_set_new(object, "problem", json_string(m->info.problem));
-    json_object_set_new(object, "configuration", json_string(m->configuration));
-    json_object_set_new(object, "origin", json_string(record_origin(m->info.reason)));
+    json_object_set_new(object, "problem", json_string(m->engine.job));
+    json_object_set_new(object, "configuration", json_string(m->engine.configuration));
+    json_object_set_new(object, "origin", json_string(record_origin(m->engine.reason)));
     json_object_set_new(object, "milliseconds", milliseconds);
     json_object_set_new(object, "programs_compiled", json_integer((json_int_t)steps->builds));
     return results_dump(path, object, why);
 }
 
-static bool run_plan(const struct settings *settings, const clattn_problem *problem,
-                     struct message *why)
+static bool run_plan(const struct settings *settings, const struct job *job, struct message *why)
 {
     const double begin = timing_clock();
     struct attention_case attention;
@@ -117,7 +116,7 @@ static bool run_plan(const struct settings *settings, const clattn_problem *prob
     if (!target_open(&target, settings->common.device, why))
         return false;
     steps.context = timing_clock() - begin - steps.devices;
-    bool ok = case_random(&attention, problem, 1, why);
+    bool ok = case_random(&attention, job, 1, why);
     if (ok) {
         ok = measure(&target, settings, &attention, &steps, &m, why);
         case_free(&attention);
@@ -161,16 +160,16 @@ static int read_options(int argc, char **argv, struct settings *settings)
 int plan_command(int argc, char **argv)
 {
     struct settings settings = {.common.plan.struct_size = sizeof settings.common.plan};
-    clattn_problem problem;
+    struct job job;
     struct message why;
     char reason[256];
 
     const int stop = read_options(argc, argv, &settings);
     if (stop != 0)
         return stop == 1 ? EXIT_SUCCESS : stop;
-    if (clattn_problem_parse(argv[optind], &problem, reason, sizeof reason) != CLATTN_SUCCESS)
+    if (!job_parse(argv[optind], &job, reason, sizeof reason))
         return option_usage("plan", reason);
-    if (run_plan(&settings, &problem, &why))
+    if (run_plan(&settings, &job, &why))
         return EXIT_SUCCESS;
     fprintf(stderr, "clattn-bench plan: %s\n", why.text);
     return EXIT_FAILED;

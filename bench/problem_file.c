@@ -71,7 +71,7 @@ static bool add_line(struct problem_file *file, const struct reader *reader, con
     struct problem_line line = {.name = ""};
     char reason[256];
 
-    if (clattn_problem_parse(text, &line.problem, reason, sizeof reason) != CLATTN_SUCCESS)
+    if (!job_parse(text, &line.job, reason, sizeof reason))
         return message_set(why, "%s, line %zu: '%.150s' is no problem: %s", reader->path,
                            reader->number, text, reason);
     if (file->count == PROBLEM_FILE_MOST_LINES)

@@ -1,4 +1,4 @@
-/* A file of problems, one text form a line: a user's own workload.
+/* A file of problems and layers, one text form a line: a user's own workload.
  *
  *     # what my program does
  *     fwd f16 b1 h32/8 q1 k4096 d128 causal=br
@@ -7,14 +7,14 @@
 #ifndef CLATTN_BENCH_PROBLEM_FILE_H
 #define CLATTN_BENCH_PROBLEM_FILE_H
 
+#include "job.h"
 #include "message.h"
-#include <clattn/problem.h>
 
 #define PROBLEM_FILE_MOST_LINES 1000 /* With a problem. */
 
 struct problem_line {
     char name[64]; /* "" until a line has named itself. */
-    clattn_problem problem;
+    struct job job;
 };
 
 struct problem_file {

@@ -107,6 +107,7 @@ const char *record_origin(const char *reason)
         {"tuned for the nearest class", "nearest"},
         {"tuned elsewhere", "shipped"},
         {"untuned", "untuned"},
+        {"each step", "steps"},
     };
 
     for (size_t n = 0; n < sizeof origins / sizeof *origins; n++)

@@ -59,7 +59,7 @@ enum roof { ROOF_FMA, ROOF_READ };
 
 struct record {
     char name[128]; /* The workload, or the case in a file. */
-    char *problem;  /* Text form; owned. */
+    char *problem;  /* Text form, of a layer too; owned. */
     char *reason;   /* Why clattn's configuration; owned. */
     size_t workspace_bytes;
     double flops;         /* Of one execution; pairs that masks and lengths hide are not counted. */
@@ -82,7 +82,8 @@ double record_share(const struct record *record, const struct outcome *outcome);
 const struct outcome *record_find(const struct record *record, const char *implementation);
 
 /* Where a choice comes from, in a word: "tuned", "stale", "nearest", "shipped", "untuned",
- * "override" or "forced"; "unknown" for the reasons of another version of the library. */
+ * "override" or "forced", of a layer "steps"; "unknown" for the reasons of another version of the
+ * library. */
 const char *record_origin(const char *reason);
 
 void record_free(struct record *record);

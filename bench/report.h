@@ -1,4 +1,5 @@
-/* What a page shows: the runs of all files as one matrix of devices, problems and implementations. */
+/* What a page shows: the runs of all files as one matrix of devices, problems and
+ * implementations. */
 #ifndef CLATTN_BENCH_REPORT_H
 #define CLATTN_BENCH_REPORT_H
 

@@ -22,7 +22,7 @@ void figure_write(struct page *page, const struct figure *figure);
 void figure_table(const struct page *page, const char *caption, const char *first);
 void figure_table_end(const struct page *page);
 
-/* ---- rows of points --------------------------------------------------------------------------- */
+/* ---- rows of points -------------------------------------------------------------------------- */
 
 /* One row for each label, in it a point for each series; ranges where low < high. */
 struct rows {
@@ -39,7 +39,7 @@ struct rows {
 
 void figure_draw_rows(const void *rows, struct canvas *canvas);
 
-/* ---- panels beside each other ----------------------------------------------------------------- */
+/* ---- panels beside each other ---------------------------------------------------------------- */
 
 struct panel {
     const char *title;

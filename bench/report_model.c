@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- collecting ------------------------------------------------------------------------------- */
+/* ---- collecting ------------------------------------------------------------------------------ */
 
 static bool has_time(const struct device_run *run)
 {
@@ -139,7 +139,7 @@ void report_free(struct report *report)
     *report = (struct report){.files = NULL};
 }
 
-/* ---- looking up ------------------------------------------------------------------------------- */
+/* ---- looking up ------------------------------------------------------------------------------ */
 
 const struct record *report_record(const struct report *report, size_t device, size_t problem)
 {
@@ -210,7 +210,7 @@ double report_peak(const struct samples *samples)
     return samples->count > 0 ? samples_median(samples) : NAN;
 }
 
-/* ---- ratios ----------------------------------------------------------------------------------- */
+/* ---- ratios ---------------------------------------------------------------------------------- */
 
 void spread_add(struct spread *spread, double value)
 {

@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-/* ---- the child process ------------------------------------------------------------------------ */
+/* ---- the child process ----------------------------------------------------------------------- */
 
 /* Starts it, its output going to a pipe; 0 or what errno would be. */
 static int start(const char *const *argv, int input, int ends[2], pid_t *pid)
@@ -83,7 +83,7 @@ bool plot_present(struct message *why)
     return version != NULL;
 }
 
-/* ---- making its output fit -------------------------------------------------------------------- */
+/* ---- making its output fit ------------------------------------------------------------------- */
 
 static bool begins(const char *text, const char *word)
 {

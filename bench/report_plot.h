@@ -9,9 +9,9 @@
 /* Whether gnuplot can be started; otherwise *why says how it is installed. */
 bool plot_present(struct message *why);
 
-/* Has gnuplot run the script, a file open for reading and writing, and writes what it drew to `out`:
- * one svg element, all ids in it beginning with `id`, which scripts of gnuplot's are not in. `title`
- * and `description` are read out in place of the drawing. On failure nothing is written. */
+/* Has gnuplot run the script, a file open for reading and writing, and writes what it drew to
+ * `out`: one svg element, all ids in it beginning with `id`, which scripts of gnuplot's are not in.
+ * `title` and `description` are read out in place of the drawing. On failure nothing is written. */
 bool plot_svg(FILE *script, const char *id, const char *title, const char *description, FILE *out,
               struct message *why);
 

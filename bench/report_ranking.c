@@ -11,7 +11,7 @@ static const char *comma(size_t n, size_t count)
     return n == 0 ? "" : n + 1 == count ? " and " : ", ";
 }
 
-/* ---- winners ---------------------------------------------------------------------------------- */
+/* ---- winners --------------------------------------------------------------------------------- */
 
 /* An implementation that was the fastest for so many problems; clattn's on each device count for
  * themselves, because many of the others are the same whatever the device is. */
@@ -93,7 +93,7 @@ void report_winners(const struct page *page)
     free(winners);
 }
 
-/* ---- devices ---------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 /* Whether clattn has a time for the problem on each device that has any. */
 static bool on_all(const struct report *report, size_t problem)

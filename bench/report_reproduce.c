@@ -31,8 +31,8 @@ static void end_lines(const struct page *page, struct lines *lines)
     free(lines->text);
 }
 
-/* How many problems of a run a workload names that nothing else has named yet; 0 where the run lacks
- * one of it. */
+/* How many problems of a run a workload names that nothing else has named yet; 0 where the run
+ * lacks one of it. */
 static size_t covers(const struct workload *workload, const struct device_run *run,
                      const bool *named)
 {

@@ -1,5 +1,5 @@
-/* The roofline: what was reached, below what the device's own peaks allow. S. Williams, A. Waterman,
- * D. Patterson, "Roofline" (2009). */
+/* The roofline: what was reached, below what the device's own peaks allow. S. Williams, A.
+ * Waterman, D. Patterson, "Roofline" (2009). */
 #include "report_figure.h"
 #include "report_text.h"
 

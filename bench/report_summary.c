@@ -17,7 +17,7 @@ static size_t timed_results(const struct report *report)
     return count;
 }
 
-/* ---- libraries -------------------------------------------------------------------------------- */
+/* ---- libraries ------------------------------------------------------------------------------- */
 
 struct verdicts {
     size_t faster, slower, ties; /* As clattn is, by the interval of each ratio. */
@@ -88,7 +88,7 @@ static void write_libraries(const struct page *page)
     fputs("</div>\n", page->out);
 }
 
-/* ---- the rest --------------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static void write_tuning(const struct page *page)
 {

@@ -58,7 +58,7 @@ static const char *or_dash(const char *text)
     return text != NULL && text[0] != '\0' ? text : "\u2013";
 }
 
-/* ---- results ---------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 #define N(text) "<th scope=\"col\" class=\"n\">" text "</th>"
 #define T(text) "<th scope=\"col\">" text "</th>"
@@ -189,7 +189,7 @@ void report_results(struct page *page)
         write_device_results(page, d);
 }
 
-/* ---- devices ---------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 void report_devices(struct page *page)
 {
@@ -222,7 +222,7 @@ void report_devices(struct page *page)
     end_table(page);
 }
 
-/* ---- configurations --------------------------------------------------------------------------- */
+/* ---- configurations -------------------------------------------------------------------------- */
 
 void report_choices(struct page *page)
 {
@@ -253,7 +253,7 @@ void report_choices(struct page *page)
     end_table(page);
 }
 
-/* ---- libraries -------------------------------------------------------------------------------- */
+/* ---- libraries ------------------------------------------------------------------------------- */
 
 void report_peers(struct page *page)
 {

@@ -75,8 +75,8 @@ bool results_write(const char *path, const struct run_results *results, struct m
 bool results_read(const char *path, struct run_results *results, struct message *why);
 
 /* The same for a document in memory; `path` is what it is called. */
-bool results_from_json(const char *path, const struct json_t *document,
-                       struct run_results *results, struct message *why);
+bool results_from_json(const char *path, const struct json_t *document, struct run_results *results,
+                       struct message *why);
 
 /* ---- parts of files that other commands write as well ---- */
 

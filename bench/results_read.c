@@ -212,7 +212,7 @@ static bool get_record(const struct place *place, struct record *record)
     static const char *const roofs[] = {"fma", "read", NULL};
     static const char *const against[] = {"reference", "file", NULL};
     static const char *const origins[] = {"tuned",    "stale",  "nearest", "shipped", "untuned",
-                                          "override", "forced", "unknown", NULL};
+                                          "override", "forced", "steps",   "unknown", NULL};
     size_t roof = 0, judge = 0, unused;
 
     record->against = against[0];

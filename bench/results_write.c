@@ -14,8 +14,8 @@
 /* Samples vary in their third digit. */
 #define FORMAT (JSON_INDENT(1) | JSON_REAL_PRECISION(9))
 
-/* A text of a driver, a file or a peer need not be UTF-8, and one that was cut to fit may end within
- * a character. NULL without memory. */
+/* A text of a driver, a file or a peer need not be UTF-8, and one that was cut to fit may end
+ * within a character. NULL without memory. */
 static json_t *text(const char *raw)
 {
     char *clean = raw != NULL ? strdup(raw) : NULL;

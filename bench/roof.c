@@ -55,7 +55,7 @@ static int64_t in_use(const struct block *lengths, size_t b, size_t all)
 
 static struct span find_span(const struct attention_case *attention, size_t b, size_t i)
 {
-    const clattn_problem *p = &attention->problem;
+    const clattn_problem *p = &attention->job.problem;
     const int64_t queries = in_use(&attention->in[INPUT_Q_LENGTHS], b, p->seq_q);
     const int64_t keys = in_use(&attention->in[INPUT_KV_LENGTHS], b, p->seq_kv);
     const int64_t now = (int64_t)i + (p->diagonal == CLATTN_TOP_LEFT       ? 0
@@ -83,7 +83,7 @@ static bool is_minus_infinity(clattn_dtype dtype, const void *data, size_t n)
 
 static void find_visible(struct survey *survey, size_t b, size_t h, size_t i)
 {
-    const clattn_problem *p = &survey->attention->problem;
+    const clattn_problem *p = &survey->attention->job.problem;
     const struct block *in = survey->attention->in;
     const size_t *mask = p->mask_layout.stride, *bias = p->bias_layout.stride;
     const unsigned char *bytes = in[INPUT_MASK].data;
@@ -105,7 +105,7 @@ static unsigned char *find_mark(const struct marks *marks, size_t b, size_t h, s
 
 static void mark_row(struct survey *survey, size_t b, size_t h, size_t i, struct span span)
 {
-    const clattn_problem *p = &survey->attention->problem;
+    const clattn_problem *p = &survey->attention->job.problem;
     const unsigned char *visible = survey->visible;
 
     for (int n = INPUT_K; n <= INPUT_V; n++) {
@@ -138,7 +138,7 @@ static double count_visible(const struct survey *survey, struct span span)
 
 static void go_through(struct survey *survey)
 {
-    const clattn_problem *p = &survey->attention->problem;
+    const clattn_problem *p = &survey->attention->job.problem;
 
     for (size_t b = 0; b < survey->batches; b++) {
         for (size_t h = 0; h < survey->heads; h++) {
@@ -163,7 +163,7 @@ static void go_through(struct survey *survey)
 /* Room for what hides keys; false without memory. */
 static bool begin_survey(struct survey *survey, const struct attention_case *attention)
 {
-    const clattn_problem *p = &attention->problem;
+    const clattn_problem *p = &attention->job.problem;
     const bool lengths = p->q_lengths || p->kv_lengths;
 
     *survey = (struct survey){.attention = attention};
@@ -184,7 +184,7 @@ static void end_survey(struct survey *survey)
 
 static bool open_marks(struct survey *survey, enum input input)
 {
-    const struct view view = case_input_view(&survey->attention->problem, input);
+    const struct view view = case_input_view(&survey->attention->job, input);
     const bool rows = input != INPUT_BIAS && input != INPUT_MASK;
     const bool once[4] = {survey->batches == 1, survey->heads == 1, false, rows};
     struct marks *marks = &survey->marks[input];
@@ -216,11 +216,12 @@ static double marked_bytes(const struct marks *marks)
 
 static bool open_all_marks(struct survey *survey)
 {
-    const clattn_problem *p = &survey->attention->problem;
+    const clattn_problem *p = &survey->attention->job.problem;
     bool ok = true;
 
     for (size_t n = 0; ok && n < NUM_ROWS_USED; n++)
-        ok = !case_has_input(p, rows_used[n]) || open_marks(survey, rows_used[n]);
+        ok = !case_has_input(&survey->attention->job, rows_used[n]) ||
+             open_marks(survey, rows_used[n]);
     return ok && (!p->bias || open_marks(survey, INPUT_BIAS)) &&
            (!p->mask || open_marks(survey, INPUT_MASK));
 }
@@ -228,7 +229,7 @@ static bool open_all_marks(struct survey *survey)
 /* Scores from before the mask are wanted of hidden pairs as well. */
 static void mark_for_scores(struct survey *survey)
 {
-    const clattn_scores scores = survey->attention->problem.scores;
+    const clattn_scores scores = survey->attention->job.problem.scores;
 
     for (int n = INPUT_Q; n <= INPUT_K; n++)
         if (scores == CLATTN_SCORES_RAW || scores == CLATTN_SCORES_SOFTCAP)
@@ -242,47 +243,93 @@ static double pair_flops(const clattn_problem *p)
                                            : 2.0 * (double)(p->dim_qk + p->dim_v);
 }
 
-double case_flops(const struct attention_case *attention)
+static double attention_flops(const struct attention_case *attention)
 {
     struct survey survey;
 
     if (begin_survey(&survey, attention))
         go_through(&survey);
     end_survey(&survey);
-    return pair_flops(&attention->problem) * survey.pairs;
+    return pair_flops(&attention->job.problem) * survey.pairs;
 }
 
-/* All elements of what is written, strides apart or not. */
-static double written_bytes(const clattn_problem *p)
+double case_flops(const struct attention_case *attention)
+{
+    const struct job *job = &attention->job;
+
+    if (job_kind(job) == JOB_PROJECTION)
+        return clattn_problem_flops(&job->problem);
+    if (job->is_layer) /* its projections are whole */
+        return clattn_multihead_flops(&job->layer) - clattn_problem_flops(&job->problem) +
+               attention_flops(attention);
+    return attention_flops(attention);
+}
+
+/* All elements of a tensor, strides apart or not; what broadcasts has one. */
+static double view_bytes(const struct view *view)
+{
+    double elements = 1.0;
+
+    for (int n = 0; n < 4; n++)
+        elements *= view->stride[n] != 0 || view->size[n] <= 1 ? (double)view->size[n] : 1.0;
+    return elements * (double)view->element;
+}
+
+static bool is_short(enum output output)
+{
+    return output == OUTPUT_DSLOPES || output == OUTPUT_DSINKS;
+}
+
+static double written_bytes(const struct job *job)
 {
     double bytes = 0.0;
 
-    for (int output = 0; output < OUTPUT_COUNT; output++) {
-        const struct view view = case_output_view(p, (enum output)output);
-        double elements = output == OUTPUT_DSLOPES || output == OUTPUT_DSINKS ? 0.0 : 1.0;
-        for (int n = 0; n < 4; n++) /* dbias has one where the bias broadcasts */
-            elements *= view.stride[n] != 0 || view.size[n] <= 1 ? (double)view.size[n] : 1.0;
-        bytes += elements * (double)view.element;
+    for (int n = 0; n < OUTPUT_COUNT; n++) {
+        const struct view view = case_output_view(job, (enum output)n);
+        bytes += is_short((enum output)n) ? 0.0 : view_bytes(&view);
     }
     return bytes;
 }
 
-double case_bytes(const struct attention_case *attention)
+/* Of attention: what is visible. */
+static double attention_bytes(const struct attention_case *attention)
 {
-    const clattn_problem *p = &attention->problem;
-    const double rows = (double)p->batch * (double)p->heads * (double)p->seq_q;
-    double bytes = written_bytes(p);
+    const clattn_problem *p = &attention->job.problem;
+    const double pairs = (double)p->batch * (double)p->heads * (double)p->seq_q * (double)p->seq_kv;
     struct survey survey;
+    double bytes = 0.0;
 
     if (begin_survey(&survey, attention) && open_all_marks(&survey)) {
         go_through(&survey);
-        if (rows * (double)p->seq_kv > 0.0)
+        if (pairs > 0.0)
             mark_for_scores(&survey);
         for (int n = 0; n < INPUT_COUNT; n++)
             bytes += marked_bytes(&survey.marks[n]);
     }
     end_survey(&survey);
     return bytes;
+}
+
+/* Of projections and layers: all that is read. */
+static double read_bytes(const struct job *job)
+{
+    double bytes = 0.0;
+
+    for (int n = 0; n < INPUT_COUNT; n++) {
+        const struct view view = case_input_view(job, (enum input)n);
+        bytes += n >= INPUT_SLOPES && n <= INPUT_KV_LENGTHS ? 0.0 : view_bytes(&view);
+    }
+    return bytes;
+}
+
+double case_bytes(const struct attention_case *attention)
+{
+    const struct job *job = &attention->job;
+    const double written = written_bytes(job);
+
+    if (job_kind(job) == JOB_FORWARD || job_kind(job) == JOB_BACKWARD)
+        return written + attention_bytes(attention);
+    return (job->problem.accumulate ? 2.0 : 1.0) * written + read_bytes(job);
 }
 
 size_t roof_copies(double flops, double bytes, double gflops, double gigabytes, double cover,

@@ -4,15 +4,16 @@
 
 #include "case.h"
 
-/* Floating-point operations of the products, 2 * (dim_qk + dim_v) for each pair that is visible, and
- * backward 6 * dim_qk + 4 * dim_v, counted from the case's own mask, bias (-inf hides), lengths,
- * windows and causality; 0 without memory to count in. */
+/* Floating-point operations of the products. Of attention 2 * (dim_qk + dim_v) for each pair that
+ * is visible, backward 6 * dim_qk + 4 * dim_v, counted from the case's own mask, bias (-inf hides),
+ * lengths, windows and causality; 0 without memory to count in. */
 double case_flops(const struct attention_case *attention);
 
 /* Bytes that any implementation must move, what broadcasts once: the queries that see a key, of
  * backward with their o, lse and do, the keys and values that a query sees, mask and bias where
- * causality, windows and lengths leave a pair; all of the results. Slopes, sinks, their gradients and
- * lengths, a few floats, are left out. Only the results without memory to count in. */
+ * causality, windows and lengths leave a pair; all of what projections and layers are given, but
+ * for the reserve; all of the results. Slopes, sinks, their gradients and lengths, a few floats,
+ * are left out. Only the results without memory to count in. */
 double case_bytes(const struct attention_case *attention);
 
 /* How many sets of tensors take turns so that a problem which memory limits is not measured from

@@ -21,10 +21,10 @@ static const char help[] =
     "Usage: clattn-bench run [OPTION...] [WORKLOAD | PROBLEM | FILE]...\n"
     "Times attention by clattn and by other libraries, in turns, and compares all results with\n"
     "double precision: what is wrong has no time. Problems are lines such as\n"
-    "\"fwd f16 b1 h32/8 q512 d128 causal=tl\" with random data; a FILE.safetensors has tensors of "
-    "its\n"
-    "own, any other file a problem a line. Without arguments the workload '" DEFAULT_WORKLOAD
-    "' runs.\n"
+    "\"fwd f16 b1 h32/8 q512 d128 causal=tl\", \"bwd ...\" for its gradients, \"proj ...\" for a\n"
+    "projection or \"layer ...\", with random data; a FILE.safetensors has tensors of its own, "
+    "any\n"
+    "other file a problem a line. Without arguments the workload '" DEFAULT_WORKLOAD "' runs.\n"
     "  --device SEL      index or part of a name, as 'clattn-bench devices' lists them; several "
     "with\n"
     "                    commas between them, or 'all': each runs in a process of its own\n"
@@ -190,14 +190,15 @@ static bool filter_items(struct items *items, const char *filter, struct message
 
     for (size_t n = 0; n < items->count; n++) {
         struct item *item = &items->item[n];
-        char problem[512] = "";
+        char *text = NULL;
         heading = item->heading != NULL ? item->heading : heading;
         item->heading = heading; /* the one before it may not stay */
         if (item->path == NULL)
-            clattn_problem_print(&item->problem, problem, sizeof problem, NULL);
-        if (strstr(heading, filter) != NULL || strstr(problem, filter) != NULL ||
+            text = job_text(&item->job);
+        if (strstr(heading, filter) != NULL || (text != NULL && strstr(text, filter) != NULL) ||
             (item->path != NULL && strstr(item->path, filter) != NULL))
             items->item[kept++] = *item;
+        free(text);
     }
     items->count = kept;
     return kept > 0 ||

@@ -93,7 +93,7 @@ static bool run_item(struct run *run, const struct item *item, const char *headi
 
     if (!item_load(item, &attention, &why))
         return run_complain(run, why.text);
-    run->weight = run_problem_weight(&item->problem);
+    run->weight = run_problem_weight(&item->job);
     if (!sample_peaks(run, &why)) {
         message_set(&device->failed, "%.500s", why.text);
         case_free(&attention);
@@ -154,7 +154,7 @@ static void open_outlook(struct run *run, const struct items *items)
     double weight = 0.0;
 
     for (size_t n = 0; n < items->count; n++)
-        weight += run_problem_weight(&items->item[n].problem);
+        weight += run_problem_weight(&items->item[n].job);
     outlook_open(&run->outlook, stderr, run->settings->quiet, items->count, weight);
     outlook_update(&run->outlook, "measuring the device's peaks", 0.0, 0.0);
 }

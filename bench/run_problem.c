@@ -34,9 +34,9 @@ static void show_progress(const struct race *race, double part)
     outlook_update(&race->run->outlook, race->record->problem, race->run->weight, part);
 }
 
-double run_problem_weight(const clattn_problem *problem)
+double run_problem_weight(const struct job *job)
 {
-    return 5e10 + clattn_problem_flops(problem);
+    return 5e10 + job_flops(job);
 }
 
 /* ---- what is to be measured ------------------------------------------------------------------ */
@@ -48,7 +48,6 @@ static bool describe(struct race *race, const char *name, struct message *why)
     struct record *record = race->record;
     const double gflops = samples_median(&peaks->fma), gigabytes = samples_median(&peaks->read);
     const double most = (double)race->run->target.info->global_memory_bytes / 8.0;
-    size_t length = 0;
 
     memset(record, 0, sizeof *record);
     snprintf(record->name, sizeof record->name, "%s", name);
@@ -58,12 +57,8 @@ static bool describe(struct race *race, const char *name, struct message *why)
     record->roof = record->bytes * gflops > record->flops * gigabytes ? ROOF_READ : ROOF_FMA;
     record->copies = roof_copies(record->flops, record->bytes, gflops, gigabytes,
                                  peaks_read_bytes(&race->run->peaks), most);
-    clattn_problem_print(&attention->problem, NULL, 0, &length);
-    record->problem = malloc(length + 1);
-    if (record->problem == NULL)
-        return message_set(why, "no memory for the results");
-    clattn_problem_print(&attention->problem, record->problem, length + 1, NULL);
-    return true;
+    record->problem = job_text(&attention->job);
+    return record->problem != NULL || message_set(why, "no memory for the results");
 }
 
 static struct outcome *add_outcome(struct record *record, const char *implementation)
@@ -114,8 +109,7 @@ static void open_clattn(struct race *race, struct outcome *outcome)
     struct record *record = race->record;
     struct message why;
 
-    if (clattn_plan_supports(target->context, &race->attention->problem, options, why.text,
-                             sizeof why.text) == CLATTN_UNSUPPORTED) {
+    if (!engine_supports(target, &race->attention->job, options, &why)) {
         outcome_give_up(outcome, OUTCOME_UNSUPPORTED, "%s", why.text);
         return;
     }
@@ -126,9 +120,9 @@ static void open_clattn(struct race *race, struct outcome *outcome)
         outcome_give_up(outcome, OUTCOME_FAILED, "%s", why.text);
         return;
     }
-    record->workspace_bytes = race->clattn.info.workspace_bytes;
-    record->reason = strdup(race->clattn.info.reason);
-    outcome->configuration = strdup(race->clattn.configuration);
+    record->workspace_bytes = race->clattn.engine.workspace_bytes;
+    record->reason = strdup(race->clattn.engine.reason);
+    outcome->configuration = strdup(race->clattn.engine.configuration);
     if (record->reason == NULL || outcome->configuration == NULL)
         outcome_give_up(outcome, OUTCOME_FAILED, "no memory for the results");
     note_rate(race, race->clattn.first_seconds);
@@ -144,7 +138,8 @@ static void open_untuned(struct race *race)
     const bool opened =
         measurement_open_beside(&race->untuned, &race->clattn, race->attention, &options, &why);
 
-    if (opened && strcmp(race->untuned.configuration, race->clattn.configuration) == 0)
+    if (opened &&
+        strcmp(race->untuned.engine.configuration, race->clattn.engine.configuration) == 0)
         return;
     struct outcome *outcome = add_outcome(race->record, "clattn untuned");
     race->contest.contestant[race->contest.count++] =
@@ -153,7 +148,7 @@ static void open_untuned(struct race *race)
         outcome_give_up(outcome, OUTCOME_FAILED, "%s", why.text);
         return;
     }
-    outcome->configuration = strdup(race->untuned.configuration);
+    outcome->configuration = strdup(race->untuned.engine.configuration);
     check_patience(race, race->untuned.first_seconds, outcome);
 }
 
@@ -212,7 +207,7 @@ static void open_all(struct race *race)
     race->contest.contestant[race->contest.count++] =
         (struct contestant){.measurement = &race->clattn, .outcome = outcome};
     open_clattn(race, outcome);
-    if (!forced && race->clattn.plan != NULL)
+    if (!forced && race->clattn.copies > 0)
         open_untuned(race);
     for (size_t n = 0; n < peers->count && !ca_interrupted(); n++) {
         show_progress(race, 0.0);
@@ -328,7 +323,7 @@ static void measure_first_call(struct race *race)
         .program = race->run->settings->program,
         .device = race->run->device->index,
         .problem = race->record->problem,
-        .configuration = outcome->configuration,
+        .configuration = race->attention->job.is_layer ? NULL : outcome->configuration,
         .seconds = FIRST_CALL_SECONDS + race->run->settings->patience,
         .tick = tick,
         .user = race,

@@ -6,7 +6,7 @@
 
 /* What a problem costs is unknown before it has run: an execution's least time by the peaks, and
  * some constant work. */
-double run_problem_weight(const clattn_problem *problem);
+double run_problem_weight(const struct job *job);
 
 /* Fills the record, whatever happens. False if there is nothing to show, because the user has
  * interrupted it or there was no memory, which was said. */

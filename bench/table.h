@@ -9,8 +9,8 @@
 /* The device, who is missing, and the names of the columns. */
 void table_header(const struct device_run *run);
 
-/* A problem and all who computed it, below its workload if that is not the one of `before`, which may
- * be NULL. */
+/* A problem and all who computed it, below its workload if that is not the one of `before`, which
+ * may be NULL. */
 void table_record(const struct record *record, const struct record *before);
 
 /* The peaks, all problems together, what the columns mean, and what to be wary of. */

@@ -89,7 +89,7 @@ static bool execute(const struct target *target, const struct settings *settings
         .scores = scores,
     };
     const clattn_status status =
-        clattn_attention_forward_host(target->context, &c->problem, &settings->plan, &tensors);
+        clattn_attention_forward_host(target->context, &c->job.problem, &settings->plan, &tensors);
 
     return status == CLATTN_SUCCESS ||
            message_set(why, "%s: %s", clattn_status_string(status), target->log.text);
@@ -98,24 +98,24 @@ static bool execute(const struct target *target, const struct settings *settings
 static bool verify_case(const struct target *target, const struct settings *settings,
                         struct attention_case *c, struct outcome *outcome, struct message *why)
 {
-    const struct view o_view = case_output_view(&c->problem, OUTPUT_O);
+    const struct view o_view = case_output_view(&c->job, OUTPUT_O);
     const size_t o_bytes = o_view.extent * o_view.element;
     float *scores = NULL;
     bool ok = false;
 
-    choose_scores(target, settings, &c->problem, outcome);
-    clattn_problem_print(&c->problem, outcome->problem, sizeof outcome->problem, NULL);
+    choose_scores(target, settings, &c->job.problem, outcome);
+    clattn_problem_print(&c->job.problem, outcome->problem, sizeof outcome->problem, NULL);
     void *o = case_allocate(o_bytes, 1, why);
     if (o == NULL)
         return false;
     memset(o, 0xff, o_bytes); /* NaN in every dtype */
-    if (c->problem.scores != CLATTN_SCORES_NONE) {
+    if (c->job.problem.scores != CLATTN_SCORES_NONE) {
         scores = case_allocate(c->scores.count, sizeof *scores, why);
         if (scores == NULL)
             goto done;
         memset(scores, 0xff, c->scores.count * sizeof *scores);
     }
-    if (!describe(target, settings, &c->problem, outcome, why) ||
+    if (!describe(target, settings, &c->job.problem, outcome, why) ||
         !execute(target, settings, c, o, scores, why))
         goto done;
     compare_case(&outcome->worst, c, o, scores, settings->tolerance);

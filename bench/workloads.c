@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* Problems that are in a set as well. A window of W keys counts the query's own: W - 1 before it. */
+/* Problems that are in a set as well. A window of W keys counts the query's own: W - 1 before
+ * it. */
 #define MINILM_BATCH "fwd f32 b8 h12 q128 k128 d32"
 #define BERT_512 "fwd f32 b1 h12 q512 k512 d64"
 #define BERT_BATCH "fwd f32 b8 h12 q128 k128 d64"
@@ -25,6 +26,23 @@
 #define SD15_PIXELS "fwd f16 b2 h8 q4096 k4096 d40"
 #define SD15_MIDDLE "fwd f16 b2 h8 q1024 k1024 d80"
 #define SDXL_WORDS "fwd f16 b2 h10 q4096 k77 d64"
+/* Forward with what backward needs, backward; the projection to q, k and v; the layer, likewise.
+ * The sizes are those of attention: (batch, heads, queries, dim). */
+#define GPT2_TRAINING                                                                              \
+    "fwd f32 b1 h12 q1024 k1024 d64 causal=tl lse", "bwd f32 b1 h12 q1024 k1024 d64 causal=tl",    \
+        "proj f32 b1 h36/1 q1024 d768/64 y=bshd bias=f32",                                         \
+        "layer fwd f32 b1 h12 q1024 k1024 d64 causal=tl model=768 io packed biases obias "         \
+        "training",                                                                                \
+        "layer bwd f32 b1 h12 q1024 k1024 d64 causal=tl model=768 io packed biases obias training"
+#define BERT_TRAINING                                                                              \
+    "fwd f32 b4 h12 q512 k512 d64 lse", "bwd f32 b4 h12 q512 k512 d64",                            \
+        "proj f32 b4 h12/1 q512 d768/64 y=bshd w=oi bias=f32",                                     \
+        "layer fwd f32 b4 h12 q512 k512 d64 model=768 biases obias training",                      \
+        "layer bwd f32 b4 h12 q512 k512 d64 model=768 biases obias training"
+#define VIT_TRAINING                                                                               \
+    "fwd f32 b8 h12 q197 k197 d64 lse", "bwd f32 b8 h12 q197 k197 d64",                            \
+        "layer fwd f32 b8 h12 q197 k197 d64 model=768 biases obias training",                      \
+        "layer bwd f32 b8 h12 q197 k197 d64 model=768 biases obias training"
 #define SEQUENCES(rest)                                                                            \
     "fwd f32 b1 h8 q128 k128 " rest, "fwd f32 b1 h8 q256 k256 " rest,                              \
         "fwd f32 b1 h8 q512 k512 " rest, "fwd f32 b1 h8 q1024 k1024 " rest,                        \
@@ -104,6 +122,18 @@ const struct workload workloads[] = {
      "unet/config.json of stabilityai/stable-diffusion-xl-base-1.0: 10 and 20 heads of 64",
      {"fwd f16 b2 h10 q4096 k4096 d64", "fwd f16 b2 h20 q1024 k1024 d64", SDXL_WORDS,
       "fwd f16 b2 h20 q1024 k77 d64"}},
+    {"gpt2-training",
+     "GPT-2 small, 1024 tokens: attention, its gradients, a projection, a layer",
+     "config.json of openai-community/gpt2: n_head 12, n_embd 768, n_ctx 1024; Conv1D c_attn",
+     {GPT2_TRAINING}},
+    {"bert-base-training",
+     "BERT-base, 4 texts of 512: attention, its gradients, a projection, a layer",
+     "config.json of google-bert/bert-base-uncased: 12 heads, hidden_size 768, 512 positions",
+     {BERT_TRAINING}},
+    {"vit-b16-training",
+     "ViT-B/16, eight pictures: attention, its gradients, a layer",
+     "config.json of google/vit-base-patch16-224: 12 heads, hidden_size 768, 14 x 14 patches",
+     {VIT_TRAINING}},
     {"quick",
      "six problems of the above, to look around: a minute on two cores",
      NULL,
@@ -125,6 +155,14 @@ const struct workload workloads[] = {
      NULL,
      {"fwd f32 b1 h8 q2048 k2048 d64", "fwd f32 b1 h8 q2048 k2048 d128",
       "fwd f32 b1 h8 q2048 k2048 d64 causal=tl", "fwd f32 b1 h8 q2048 k2048 d128 causal=tl"}},
+    {"training",
+     "attention with lse, its gradients, projections, layers, as training has them",
+     NULL,
+     {"fwd f32 b1 h8 q2048 k2048 d64 lse", "bwd f32 b1 h8 q2048 k2048 d64",
+      "fwd f32 b1 h8 q2048 k2048 d128 lse", "bwd f32 b1 h8 q2048 k2048 d128",
+      "bwd f32 b1 h8 q2048 k2048 d64 causal=tl", "bwd f32 b1 h8 q2048 k2048 d128 causal=tl",
+      GPT2_TRAINING, BERT_TRAINING, VIT_TRAINING, "proj f32 b1 h1 q2048 d768 w=oi",
+      "proj f32 b1 h1 q4096 d1024 w=oi"}},
     {"tuning",
      "what clattn-tune tunes by default: six groups of alike programs",
      NULL,

@@ -21,10 +21,10 @@
 #define BERT "fwd f32 b1 h12 q512 d64"
 #define LLAMA "fwd f16 b1 h32/8 q512 d128 causal=br"
 
-/* ---- ratios ------------------------------------------------------------------------------------ */
+/* ---- ratios ---------------------------------------------------------------------------------- */
 
-/* One more than the critical values that tables of the Mann-Whitney test have for 5 % on both sides,
- * and those of longer series by counting with whole numbers. */
+/* One more than the critical values that tables of the Mann-Whitney test have for 5 % on both
+ * sides, and those of longer series by counting with whole numbers. */
 Test(bench_compare, ranks_are_those_of_the_tables) {
     static const struct {
         size_t a, b, rank;
@@ -100,7 +100,7 @@ Test(bench_compare, alarms_are_false_in_five_of_a_hundred_cases_at_most) {
     }
 }
 
-/* ---- what belongs together --------------------------------------------------------------------- */
+/* ---- what belongs together ------------------------------------------------------------------- */
 
 static const struct comparison_options plain = {.implementation = "clattn", .threshold = 0.05};
 
@@ -357,7 +357,7 @@ Test(bench_compare, too_few_samples_are_no_verdict) {
     free_all(&c, files, 2);
 }
 
-/* ---- the program ------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 static char folder[64];
 
@@ -391,8 +391,8 @@ static void save(const char *name, struct run_results *results)
     results_free(results);
 }
 
-/* a, same (as a), slow (BERT is), less (LLAMA is wrong, a device interrupted, another missing), old,
- * broken; the files lie in the folder. */
+/* a, same (as a), slow (BERT is), less (LLAMA is wrong, a device interrupted, another missing),
+ * old, broken; the files lie in the folder. */
 static void save_all(void)
 {
     static const char *const names[] = {"a.json", "same.json", "slow.json", "less.json"};

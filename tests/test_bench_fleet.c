@@ -418,7 +418,7 @@ Test(fleet, program_that_is_not_there) {
     close_crew(&crew);
 }
 
-/* ---- the program itself ----------------------------------------------------------------------- */
+/* ---- the program itself ---------------------------------------------------------------------- */
 
 #define POCL_ICD "/etc/OpenCL/vendors/pocl.icd"
 

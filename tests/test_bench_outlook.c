@@ -217,7 +217,7 @@ Test(outlook, is_silent_where_nobody_looks) {
     close_screen(&screen);
 }
 
-/* ---- the heartbeat ---------------------------------------------------------------------------- */
+/* ---- the heartbeat --------------------------------------------------------------------------- */
 
 static void name_heart(int descriptor)
 {

@@ -98,7 +98,7 @@ Test(bench_check, accepts_what_is_right_and_nothing_else) {
 
     cr_assert(eq(int, clattn_problem_parse(text, &problem, reason, sizeof reason), CLATTN_SUCCESS),
               "%s", reason);
-    cr_assert(case_random(&attention, &problem, 1, &why), "%s", why.text);
+    cr_assert(case_random(&attention, &(struct job){.problem = problem}, 1, &why), "%s", why.text);
     float *v = attention.in[INPUT_V].data;
     for (size_t n = 0; n < attention.in[INPUT_V].bytes / sizeof *v; n++)
         v[n] = 1.25f;
@@ -155,7 +155,7 @@ Test(bench_case, a_short_mask_hides_the_remaining_keys) {
     cr_assert(eq(sz, attention.in[INPUT_MASK].bytes, 2));
     cr_assert(eq(int, ((unsigned char *)attention.in[INPUT_MASK].data)[0], 1));
     cr_assert(eq(int, ((unsigned char *)attention.in[INPUT_MASK].data)[1], 0));
-    cr_assert(eq(sz, attention.problem.mask_layout.stride[3], 1));
+    cr_assert(eq(sz, attention.job.problem.mask_layout.stride[3], 1));
     case_free(&attention);
     safetensors_free(&file);
 }

@@ -1,5 +1,5 @@
-/* Peers as processes: one of our own (fake_peer.c) that computes as the formula says, and misbehaves
- * in every way that is asked of it. */
+/* Peers as processes: one of our own (fake_peer.c) that computes as the formula says, and
+ * misbehaves in every way that is asked of it. */
 #define _POSIX_C_SOURCE 200809L /* kill, setenv, nanosleep, mkdtemp */
 #include "interrupt.h"
 #include "peer.h"
@@ -48,7 +48,7 @@ static void make_case(struct attention_case *attention, const char *text)
 
     cr_assert(eq(int, clattn_problem_parse(text, &problem, reason, sizeof reason), CLATTN_SUCCESS),
               "%s", reason);
-    cr_assert(case_random(attention, &problem, 1, &why), "%s", why.text);
+    cr_assert(case_random(attention, &(struct job){.problem = problem}, 1, &why), "%s", why.text);
 }
 
 static void nap(void)
@@ -148,7 +148,7 @@ static struct course go_through(const struct peer_kind *kind,
     return c;
 }
 
-/* ---- what is right ---------------------------------------------------------------------------- */
+/* ---- what is right --------------------------------------------------------------------------- */
 
 struct line {
     char text[160];
@@ -184,13 +184,13 @@ ParameterizedTest(struct line *line, bench_peer, right_results_are_right_in_ever
     cr_assert(c.ran);
     cr_assert(eq(dbl, c.seconds, 0.001));
     cr_assert(eq(dbl, c.host, -1.0));
-    if (attention.problem.batch > 0)
+    if (attention.job.problem.batch > 0)
         cr_assert(worst_ok(&c.single), "error %g, bound %g", c.single.error, c.single.bound);
     nothing_is_left();
     case_free(&attention);
 }
 
-/* ---- what is not ------------------------------------------------------------------------------ */
+/* ---- what is not ----------------------------------------------------------------------------- */
 
 struct misdeed {
     char habit[32], stage[8], why[96];
@@ -262,7 +262,7 @@ ParameterizedTest(struct misdeed *misdeed, bench_peer, a_misdeed_is_one_sentence
     case_free(&attention);
 }
 
-/* ---- results ---------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 struct wrongness {
     char habit[32], text[96];
@@ -328,7 +328,7 @@ Test(bench_peer, scores_are_not_asked_of_peers) {
     case_free(&attention);
 }
 
-/* ---- processes -------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 Test(bench_peer, is_stopped_but_for_its_requests) {
     const struct peer_kind kind = fake(NULL);
@@ -446,7 +446,7 @@ Test(bench_peer, an_interruption_ends_the_waiting) {
     case_free(&attention);
 }
 
-/* ---- where they are --------------------------------------------------------------------------- */
+/* ---- where they are -------------------------------------------------------------------------- */
 
 Test(bench_peer, kinds_are_found_by_key_or_by_path) {
     for (const struct peer_kind *kind = peer_kinds; kind->key != NULL; kind++) {

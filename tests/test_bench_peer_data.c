@@ -25,7 +25,7 @@ static void make_case(struct attention_case *attention, const char *text)
 
     cr_assert(eq(int, clattn_problem_parse(text, &problem, reason, sizeof reason), CLATTN_SUCCESS),
               "%s", reason);
-    cr_assert(case_random(attention, &problem, 1, &why), "%s", why.text);
+    cr_assert(case_random(attention, &(struct job){.problem = problem}, 1, &why), "%s", why.text);
 }
 
 static void has_shape(const struct safetensors *file, const char *name, const char *dtype, size_t b,

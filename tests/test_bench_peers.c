@@ -65,7 +65,7 @@ static enum peer_answer compute(struct peer *peer, const clattn_problem *problem
     char text[256];
 
     clattn_problem_print(problem, text, sizeof text, NULL);
-    cr_assert(case_random(&attention, problem, 7, why), "%s", why->text);
+    cr_assert(case_random(&attention, &(struct job){.problem = *problem}, 7, why), "%s", why->text);
     enum peer_answer answer = peer_open(peer, &attention, copies, why);
     if (answer == PEER_OK) {
         cr_assert(eq(int, (int)peer_sample(peer, 1e-3, &seconds, &host, why), (int)PEER_OK),
@@ -187,7 +187,7 @@ ParameterizedTest(struct name *name, peers_in_c, compute_or_refuse_what_is_store
     peer_end(&peer);
 }
 
-/* ---- the protocol ----------------------------------------------------------------------------- */
+/* ---- the protocol ---------------------------------------------------------------------------- */
 
 static bool for_ever(void *user)
 {
@@ -297,8 +297,8 @@ ParameterizedTest(struct name *name, peers_in_c, answer_every_request, .timeout 
     const struct peer_kind kind = built(name->key, path);
     const char *const argv[] = {kind.program, NULL};
 
-    cr_assert(case_random(&attention, &problem, 1, &why), "%s", why.text);
-    cr_assert(peer_data_file(data, peer_data_bytes(&problem), &why), "%s", why.text);
+    cr_assert(case_random(&attention, &(struct job){.problem = problem}, 1, &why), "%s", why.text);
+    cr_assert(peer_data_file(data, peer_data_bytes(&attention.job), &why), "%s", why.text);
     cr_assert(peer_data_write(data, &attention, &why), "%s", why.text);
     cr_assert(ca_process_start(&process, argv, &sentence), "%s", sentence.text);
     for (size_t n = 0; n < sizeof before_hello / sizeof *before_hello; n++)

@@ -20,7 +20,7 @@
 #define BERT "fwd f32 b1 h12 q512 k512 d64"
 #define GPT2 "fwd f32 b1 h12 q1024 k1024 d64 causal=tl"
 
-/* ---- texts ------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 static void check_same(const char *got, const char *want)
 {
@@ -104,7 +104,7 @@ Test(bench_report_text, numbers_have_three_digits) {
     check_same(text_count(2, "library").text, "2 libraries");
 }
 
-/* ---- pages in memory --------------------------------------------------------------------------- */
+/* ---- pages in memory ------------------------------------------------------------------------- */
 
 /* The page of runs, which are freed, without charts; to be freed. */
 static char *make_page(struct run_results *files, size_t count)
@@ -355,7 +355,7 @@ Test(bench_report, problems_of_one_name_are_told_apart_and_workloads_named_whole
     free(page);
 }
 
-/* ---- charts ------------------------------------------------------------------------------------ */
+/* ---- charts ---------------------------------------------------------------------------------- */
 
 static char folder[] = "/tmp/clattn-report-XXXXXX";
 
@@ -453,7 +453,7 @@ Test(bench_report_plot, failures_are_told) {
     cr_assert(strstr(why.text, "apt-get install gnuplot-nox") != NULL);
 }
 
-/* ---- the command ------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static void save(const char *name, struct run_results *results)
 {

@@ -50,8 +50,8 @@ static void draw_problem(struct rng *r, char text[512])
 /* Lengths out of range, and biases of -inf. */
 static void spoil(struct rng *r, struct attention_case *c)
 {
-    const clattn_problem *p = &c->problem;
-    const struct view bias = case_input_view(p, INPUT_BIAS);
+    const clattn_problem *p = &c->job.problem;
+    const struct view bias = case_input_view(&c->job, INPUT_BIAS);
 
     for (size_t n = 0; p->bias && n < bias.extent; n++)
         if (rng_one_in(r, 4))
@@ -72,10 +72,10 @@ static size_t place(const struct view *view, size_t b, size_t h, size_t s, size_
     return b * view->stride[0] + h * view->stride[1] + s * view->stride[2] + d * view->stride[3];
 }
 
-static void touch_row(struct touched *touched, const clattn_problem *p, enum input input, size_t b,
+static void touch_row(struct touched *touched, const struct job *job, enum input input, size_t b,
                       size_t h, size_t s)
 {
-    const struct view view = case_input_view(p, input);
+    const struct view view = case_input_view(job, input);
 
     for (size_t d = 0; d < view.size[3]; d++)
         touched->byte[input][place(&view, b, h, s, d)] = 1;
@@ -92,7 +92,7 @@ static double length_of(const struct attention_case *c, enum input input, size_t
  * it, 2 if mask and bias do so, too. */
 static int state_of(const struct attention_case *c, size_t b, size_t h, size_t i, size_t j)
 {
-    const clattn_problem *p = &c->problem;
+    const clattn_problem *p = &c->job.problem;
     const double queries = length_of(c, INPUT_Q_LENGTHS, b, p->seq_q);
     const double keys = length_of(c, INPUT_KV_LENGTHS, b, p->seq_kv);
     const double diagonal = p->diagonal == CLATTN_TOP_LEFT       ? 0.0
@@ -104,7 +104,8 @@ static int state_of(const struct attention_case *c, size_t b, size_t h, size_t i
         (p->window_left >= 0 && -ahead > (double)p->window_left) ||
         (p->window_right >= 0 && ahead > (double)p->window_right))
         return 0;
-    const struct view mask = case_input_view(p, INPUT_MASK), bias = case_input_view(p, INPUT_BIAS);
+    const struct view mask = case_input_view(&c->job, INPUT_MASK),
+                      bias = case_input_view(&c->job, INPUT_BIAS);
     if (p->mask && !((unsigned char *)c->in[INPUT_MASK].data)[place(&mask, b, h, i, j)])
         return 1;
     if (p->bias &&
@@ -116,9 +117,10 @@ static int state_of(const struct attention_case *c, size_t b, size_t h, size_t i
 /* Counts visible pairs and touches whatever they need. */
 static double count_by_hand(const struct attention_case *c, struct touched *touched)
 {
-    const clattn_problem *p = &c->problem;
+    const clattn_problem *p = &c->job.problem;
     const bool all_scores = p->scores == CLATTN_SCORES_RAW;
-    const struct view mask = case_input_view(p, INPUT_MASK), bias = case_input_view(p, INPUT_BIAS);
+    const struct view mask = case_input_view(&c->job, INPUT_MASK),
+                      bias = case_input_view(&c->job, INPUT_BIAS);
     double pairs = 0.0;
 
     for (size_t n = 0; n < p->batch * p->heads * p->seq_q * p->seq_kv; n++) {
@@ -132,24 +134,25 @@ static double count_by_hand(const struct attention_case *c, struct touched *touc
         if (state > 0 && p->bias)
             touched->byte[INPUT_BIAS][place(&bias, b, h, i, j)] = 1;
         if (state == 2 || all_scores) {
-            touch_row(touched, p, INPUT_Q, b, h, i);
-            touch_row(touched, p, INPUT_K, b, kv_head, j);
+            touch_row(touched, &c->job, INPUT_Q, b, h, i);
+            touch_row(touched, &c->job, INPUT_K, b, kv_head, j);
         }
         if (state == 2)
-            touch_row(touched, p, INPUT_V, b, kv_head, j);
+            touch_row(touched, &c->job, INPUT_V, b, kv_head, j);
         pairs += state == 2;
     }
     return pairs;
 }
 
-static double bytes_by_hand(const clattn_problem *p, const struct touched *touched)
+static double bytes_by_hand(const struct job *job, const struct touched *touched)
 {
+    const clattn_problem *p = &job->problem;
     const size_t rows = p->batch * p->heads * p->seq_q;
     size_t bytes = rows * p->dim_v * value_bytes(p->dtype) + (p->lse ? rows * 4 : 0) +
                    (p->scores != CLATTN_SCORES_NONE ? rows * p->seq_kv * 4 : 0);
 
     for (int input = INPUT_Q; input <= INPUT_MASK; input++) {
-        const struct view view = case_input_view(p, input);
+        const struct view view = case_input_view(job, input);
         const bool there = input <= INPUT_V || (input == INPUT_BIAS ? p->bias : p->mask);
         const size_t element = input == INPUT_MASK ? 1 : value_bytes(view.dtype);
         for (size_t n = 0; there && n < view.extent; n++)
@@ -169,14 +172,15 @@ Test(bench_roof, operations_and_bytes_are_those_counted_pair_by_pair) {
         char text[512];
         draw_problem(&r, text);
         parse(text, &problem);
-        cr_assert(case_random(&c, &problem, (unsigned)n, &why), "%s", why.text);
+        cr_assert(case_random(&c, &(struct job){.problem = problem}, (unsigned)n, &why), "%s",
+                  why.text);
         spoil(&r, &c);
         for (int input = INPUT_Q; input <= INPUT_MASK; input++)
-            touched.byte[input] = calloc(case_input_view(&problem, input).extent + 1, 1);
+            touched.byte[input] = calloc(case_input_view(&c.job, input).extent + 1, 1);
         const double pairs = count_by_hand(&c, &touched);
         cr_assert(eq(dbl, case_flops(&c), 2.0 * (double)(problem.dim_qk + problem.dim_v) * pairs),
                   "%s", text);
-        cr_assert(eq(dbl, case_bytes(&c), bytes_by_hand(&problem, &touched)), "%s", text);
+        cr_assert(eq(dbl, case_bytes(&c), bytes_by_hand(&c.job, &touched)), "%s", text);
         for (int input = INPUT_Q; input <= INPUT_MASK; input++)
             free(touched.byte[input]);
         case_free(&c);
@@ -193,8 +197,8 @@ Test(bench_roof, agrees_with_the_library_where_no_tensor_hides_keys) {
 
     for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
         struct attention_case c = {.name = ""};
-        parse(texts[n], &c.problem);
-        cr_assert(eq(dbl, case_flops(&c), clattn_problem_flops(&c.problem)), "%s", texts[n]);
+        parse(texts[n], &c.job.problem);
+        cr_assert(eq(dbl, case_flops(&c), clattn_problem_flops(&c.job.problem)), "%s", texts[n]);
     }
 }
 
@@ -212,7 +216,7 @@ Test(bench_roof, bytes_of_known_problems) {
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         struct attention_case c = {.name = ""};
-        parse(cases[n].text, &c.problem);
+        parse(cases[n].text, &c.job.problem);
         cr_assert(eq(dbl, case_bytes(&c), cases[n].bytes), "%s", cases[n].text);
     }
 }

@@ -31,7 +31,7 @@ static struct outcome *compare(struct device_run *run, const char *peer, double 
     return example_outcome(&run->records[run->count - 1], peer, seconds, 0.0, 7, &random);
 }
 
-/* ---- names ------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 Test(short_name, tells_devices_apart) {
     static const struct {
@@ -72,7 +72,7 @@ Test(short_name, tells_devices_apart) {
     results_free(&results);
 }
 
-/* ---- the table -------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static char *print(const struct run_results *results)
 {
@@ -168,7 +168,8 @@ Test(fleet_summary, many_devices_in_blocks) {
     results_free(&results);
 }
 
-/* What is wrong with a device is said below, however long it is, and however little there is above. */
+/* What is wrong with a device is said below, however long it is, and however little there is
+ * above. */
 Test(fleet_summary, notes) {
     struct rng random = rng_seed(1);
     struct run_results results;
@@ -196,7 +197,7 @@ Test(fleet_summary, notes) {
     results_free(&results);
 }
 
-/* ---- comma-separated values ------------------------------------------------------------------- */
+/* ---- comma-separated values ------------------------------------------------------------------ */
 
 enum { FIELDS = 29, FIELD = 160 };
 

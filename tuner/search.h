@@ -53,9 +53,9 @@ bool ca_search_suggest(struct ca_search *search, size_t *config);
  * evaluated. A second report of a configuration is ignored. */
 void ca_search_report(struct ca_search *search, size_t config, double time);
 
-/* Takes a suggestion for as fast as the model predicts (though not for the fastest) until its report,
- * so that more can be suggested and built at once. False if its strategy learns from each time
- * before it goes on. */
+/* Takes a suggestion for as fast as the model predicts (though not for the fastest) until its
+ * report, so that more can be suggested and built at once. False if its strategy learns from each
+ * time before it goes on. */
 bool ca_search_believe(struct ca_search *search, size_t config);
 
 /* Forgets beliefs that no report has come for: they are not evaluated. */

@@ -38,7 +38,7 @@ struct tuning {
     char complaint[512]; /* the library's last error */
 };
 
-/* ---- hooks ------------------------------------------------------------------------------------ */
+/* ---- hooks ----------------------------------------------------------------------------------- */
 
 static bool patience(void *user)
 {
@@ -157,7 +157,7 @@ static void log_line(clattn_log_level level, const char *message, void *user)
     fprintf(stderr, "clattn-tune: %s\n", message);
 }
 
-/* ---- problems --------------------------------------------------------------------------------- */
+/* ---- problems -------------------------------------------------------------------------------- */
 
 /* One of each class. */
 static bool list_problems(struct tuning *tuning)
@@ -235,7 +235,7 @@ static double seconds_to_spend(const struct tuning *tuning)
     return fmax(all - spent, LEAST_SHARE * all);
 }
 
-/* ---- the tuning ------------------------------------------------------------------------------- */
+/* ---- the tuning ------------------------------------------------------------------------------ */
 
 static bool open_journal(struct tuning *tuning, const char *store_path)
 {

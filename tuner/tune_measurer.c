@@ -57,7 +57,7 @@ const char *ca_tune_measurer_class(const struct ca_tune_measurer *measurer, size
     return measurer->classes[problem];
 }
 
-/* ---- calls ------------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* What could not be tried (outcome CA_CONSTRAINT_FAILED) is not known. */
 static void enter(struct ca_tune_measurer *m, size_t problem, const struct ca_candidate *candidate,

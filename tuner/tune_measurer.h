@@ -7,8 +7,8 @@
 
 struct ca_tune_measurer;
 
-/* The measurer within, whose rounds may hold NaN for what was not tried, is copied, the journal borrowed. `trying` is told what will be built; it gets
- * the user too. NULL without memory. */
+/* The measurer within, whose rounds may hold NaN for what was not tried, is copied, the journal
+ * borrowed. `trying` is told what will be built; it gets the user too. NULL without memory. */
 struct ca_tune_measurer *ca_tune_measurer_create(
     const struct ca_measurer *within, struct ca_journal *journal, const clattn_problem *problems,
     size_t count, void (*trying)(void *user, const struct ca_candidate *candidate), void *user);

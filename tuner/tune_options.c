@@ -3,6 +3,7 @@
 #include "../bench/problem_file.h"
 #include "../bench/workloads.h"
 #include "commands.h"
+#include "multihead.h"
 #include "worker_builders.h"
 
 #include <ctype.h>
@@ -31,7 +32,8 @@ const char tune_help[] =
     "  --device D        index or part of a name, as 'clattn-bench devices' lists them; default\n"
     "                    CLATTN_DEVICE, else the first GPU, else the first accelerator or CPU\n"
     "  --problem LINE    what to tune for, such as \"fwd f16 b1 h32/8 q1024 k4096 d128 "
-    "causal=br\"\n"
+    "causal=br\";\n"
+    "                    of a \"layer ...\" each of its steps\n"
     "  --workload NAME   a list of problems; default 'tuning'; 'list' names them all; or a file "
     "of\n"
     "                    yours with a problem a line\n"
@@ -98,11 +100,29 @@ static bool add_problem(struct tune_options *options, const clattn_problem *prob
     return true;
 }
 
+/* A layer is tuned step by step. */
+static bool add_job(struct tune_options *options, const struct job *job)
+{
+    struct ca_steps steps;
+
+    if (!job->is_layer)
+        return add_problem(options, &job->problem);
+    ca_layer_steps(&job->layer, &steps);
+    for (size_t n = 0; n < steps.count; n++)
+        if (!add_problem(options, &steps.list[n].problem))
+            return false;
+    return true;
+}
+
 static bool add_line(struct tune_options *options, const char *line)
 {
-    clattn_problem problem;
+    char reason[256];
+    struct job job;
 
-    return tune_problem_parse("clattn-tune", line, &problem) && add_problem(options, &problem);
+    if (job_parse(line, &job, reason, sizeof reason))
+        return add_job(options, &job);
+    fprintf(stderr, "clattn-tune: '%s' is no problem: %s\n", line, reason);
+    return false;
 }
 
 static bool add_file(struct tune_options *options, const char *path)
@@ -114,7 +134,7 @@ static bool add_file(struct tune_options *options, const char *path)
     if (!ok)
         fprintf(stderr, "clattn-tune: %s\n", why.text);
     for (size_t n = 0; ok && n < file.count; n++)
-        ok = add_problem(options, &file.line[n].problem);
+        ok = add_job(options, &file.line[n].job);
     problem_file_free(&file);
     return ok;
 }

@@ -109,7 +109,7 @@ static void give_up(struct ca_builders *builders)
     end_all(builders);
 }
 
-/* ---- processes -------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 static bool start(struct ca_builders *builders, struct builder *builder)
 {

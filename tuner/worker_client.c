@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Successive failures that end the tuning: at the start, and of candidates with no answer between. */
+/* Successive failures that end the tuning: at the start, and of candidates with no answer
+ * between. */
 enum { MOST_START_FAILURES = 3, MOST_DEATHS = 16 };
 
 /* Opening allocates and fills all buffers of all problems. */
@@ -68,7 +69,7 @@ size_t ca_worker_restarts(const struct ca_worker *worker)
     return worker->starts > 0 ? worker->starts - 1 : 0;
 }
 
-/* ---- the process ------------------------------------------------------------------------------ */
+/* ---- the process ----------------------------------------------------------------------------- */
 
 static enum ca_asked ask(struct ca_worker *worker, json_t *request, double seconds, json_t **answer,
                          struct ca_sentence *how)
@@ -152,7 +153,7 @@ static bool ready(struct ca_worker *worker)
     return !worker->broken.text[0];
 }
 
-/* ---- candidates ------------------------------------------------------------------------------- */
+/* ---- candidates ------------------------------------------------------------------------------ */
 
 static bool is_built(const struct ca_worker *worker, const struct ca_candidate *candidate)
 {
@@ -304,7 +305,7 @@ static void measure(void *user, size_t problem, const struct ca_candidate *candi
             worker->best[problem] = reading->times[n];
 }
 
-/* ---- rounds ----------------------------------------------------------------------------------- */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 /* Fills seconds unless the worker fails. */
 static enum ca_asked round_here(struct ca_worker *worker, size_t problem,
@@ -366,7 +367,7 @@ static void round_of(void *user, size_t problem, const struct ca_candidate *cand
         round_of(worker, problem, &candidates[n], 1, &seconds[n]); /* which one is to blame? */
 }
 
-/* ---- the measurer ----------------------------------------------------------------------------- */
+/* ---- the measurer ---------------------------------------------------------------------------- */
 
 clattn_status ca_worker_open(struct ca_worker *worker, const clattn_problem *problems, size_t count,
                              struct ca_measurer *measurer)

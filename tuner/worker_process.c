@@ -26,7 +26,7 @@ double ca_process_clock(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* ---- starting --------------------------------------------------------------------------------- */
+/* ---- starting -------------------------------------------------------------------------------- */
 
 /* A pipe whose ends no child inherits by accident, and that lie above the numbers a child gets. */
 static bool make_pipe(int ends[2])
@@ -132,10 +132,10 @@ bool ca_process_start(struct ca_process *process, const char *const *argv, struc
     return ca_say(why, "was not started from %s: %s", argv[0], strerror(error));
 }
 
-/* ---- ending ----------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
-/* Waits for the end for a few seconds; what hangs in its driver may not end even when killed, and is
- * left behind. False if it did not end. */
+/* Waits for the end for a few seconds; what hangs in its driver may not end even when killed, and
+ * is left behind. False if it did not end. */
 static bool reap(pid_t pid, int *status)
 {
     const struct timespec nap = {0, 5000000};
@@ -197,7 +197,7 @@ static void autopsy(const struct ca_process *process, struct ca_sentence *how)
         ca_say(how, "exited with status %d%s%s%s", WEXITSTATUS(status), open, words, close);
 }
 
-/* ---- asking ----------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static bool send_request(struct ca_process *process, json_t *request)
 {

@@ -37,8 +37,8 @@ double ca_process_clock(void);
 /* argv[0] is the program's path, or its name on the PATH. */
 bool ca_process_start(struct ca_process *process, const char *const *argv, struct ca_sentence *why);
 
-/* Takes the request over and waits for its answer, which is the caller's to release if there is one,
- * else NULL and `how` says what it did, as in "exited with status 3". Unless it answered, the
+/* Takes the request over and waits for its answer, which is the caller's to release if there is
+ * one, else NULL and `how` says what it did, as in "exited with status 3". Unless it answered, the
  * process is ended. */
 enum ca_asked ca_process_ask(struct ca_process *process, json_t *request, double seconds,
                              ca_patience *patience, void *user, json_t **answer,

@@ -1,5 +1,5 @@
-/* What is added to the scores of each step for libraries that know of nothing but that: bias, ALiBi,
- * and -inf where masks, causality, windows and lengths hide a key. */
+/* What is added to the scores of each step for libraries that know of nothing but that: bias,
+ * ALiBi, and -inf where masks, causality, windows and lengths hide a key. */
 #ifndef CLATTN_BENCH_PEER_ADDENDS_H
 #define CLATTN_BENCH_PEER_ADDENDS_H
 

@@ -41,7 +41,7 @@ static bool hello(void *self, const char *device, unsigned threads, struct peer_
     return target_open(&c->target, device, why);
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static cl_mem make_buffer(const struct clblast *c, size_t bytes, const void *data,
                           struct message *why)
@@ -157,7 +157,7 @@ static void close_problem(void *self)
     *c = (struct clblast){.target = target};
 }
 
-/* ---- computing -------------------------------------------------------------------------------- */
+/* ---- computing ------------------------------------------------------------------------------- */
 
 /* A matrix of a step in its buffer: where it begins, from row to row, from entry to entry. */
 struct operand {
@@ -357,7 +357,7 @@ static bool sample(void *self, double busy, struct peer_sample *sample, struct m
     return sample_so_many(c, busy / c->last, sample, why);
 }
 
-/* ---- results ---------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static bool poison(void *self, struct message *why)
 {

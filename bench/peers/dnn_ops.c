@@ -14,7 +14,7 @@ struct dnn_tensor dnn_tensor(dnnl_data_type_t type, size_t entries, size_t rows,
         .stride = {(dnnl_dim_t)entry_stride, (dnnl_dim_t)row_stride, (dnnl_dim_t)column_stride}};
 }
 
-/* ---- what the versions call differently ------------------------------------------------------- */
+/* ---- what the versions call differently ------------------------------------------------------ */
 
 #if DNNL_VERSION_MAJOR >= 3
 
@@ -120,7 +120,7 @@ static dnnl_status_t plan_softmax(dnnl_primitive_desc_t *plan, dnnl_engine_t eng
 
 #endif
 
-/* ---- primitives ------------------------------------------------------------------------------- */
+/* ---- primitives ------------------------------------------------------------------------------ */
 
 static float scaling(const struct dnn_finish *finish)
 {

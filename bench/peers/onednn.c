@@ -76,7 +76,7 @@ static bool hello(void *self, const char *device, unsigned threads, struct peer_
     return true;
 }
 
-/* ---- computing -------------------------------------------------------------------------------- */
+/* ---- computing ------------------------------------------------------------------------------- */
 
 /* Columns of scores: the keys, and one that holds the sink. */
 static size_t columns(const struct onednn *c, const struct step *step)
@@ -137,7 +137,7 @@ static bool compute(void *self, size_t set, struct message *why)
     return status == dnnl_success || message_set(why, "oneDNN failed with status %d", (int)status);
 }
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static bool make_buffers(struct onednn *c, struct message *why)
 {

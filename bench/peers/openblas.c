@@ -1,4 +1,5 @@
-/* clattn-peer-openblas: GEMM, softmax, GEMM, and their gradients, on the host's CPU, the products by OpenBLAS. */
+/* clattn-peer-openblas: GEMM, softmax, GEMM, and their gradients, on the host's CPU, the products
+ * by OpenBLAS. */
 #include "openblas.h"
 #include "peer_main.h"
 #include "softmax_rows.h"
@@ -37,7 +38,7 @@ static bool hello(void *self, const char *device, unsigned threads, struct peer_
     return c->pool != NULL && (c->scratch != NULL || message_set(why, "no memory"));
 }
 
-/* ---- computing -------------------------------------------------------------------------------- */
+/* ---- computing ------------------------------------------------------------------------------- */
 
 /* The matrices of a step, whose batch is one entry. */
 struct operands {
@@ -200,7 +201,7 @@ static bool compute(void *self, size_t set, struct message *why)
     return true;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static bool add_way(struct openblas *c, struct way way, const struct step_limits *limits,
                     struct message *why)

@@ -65,7 +65,7 @@ bool peer_main_time(bool (*compute)(void *self, size_t set, struct message *why)
     return true;
 }
 
-/* ---- requests --------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static json_t *list_operations(unsigned operations)
 {
@@ -236,7 +236,7 @@ static json_t *close_request(struct peer *peer, const json_t *request)
     return json_pack("{s:b}", "ok", 1);
 }
 
-/* ---- the loop --------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static json_t *answer_to(struct peer *peer, const char *line)
 {

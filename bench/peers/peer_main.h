@@ -54,8 +54,8 @@ struct peer_library {
     void (*close)(void *self);
 };
 
-/* The least time of a computation on the first set: once to wake threads and compile, then up to five
- * times, fewer where one takes long. For settle(). */
+/* The least time of a computation on the first set: once to wake threads and compile, then up to
+ * five times, fewer where one takes long. For settle(). */
 bool peer_main_time(bool (*compute)(void *self, size_t set, struct message *why), void *self,
                     double *seconds, struct message *why);
 

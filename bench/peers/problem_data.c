@@ -79,7 +79,7 @@ static bool read_lists(struct problem_data *data, struct message *why)
     return ok;
 }
 
-/* ---- bias and mask ---------------------------------------------------------------------------- */
+/* ---- bias and mask --------------------------------------------------------------------------- */
 
 /* Where element (b, h, i, j) of a tensor lies whose sizes of 1 broadcast. */
 static size_t place(const struct safetensor *tensor, const size_t at[4])
@@ -160,7 +160,7 @@ static bool read_addend(struct problem_data *data, struct message *why)
     return (bias == NULL && mask == NULL) || join(data, bias, mask, why);
 }
 
-/* ---- all of it -------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 /* What backward needs besides. */
 static bool read_backward(struct problem_data *data, struct message *why)
@@ -224,7 +224,7 @@ void problem_data_free(struct problem_data *data)
     memset(data, 0, sizeof *data);
 }
 
-/* ---- what is visible -------------------------------------------------------------------------- */
+/* ---- what is visible ------------------------------------------------------------------------- */
 
 static size_t in_use(const cl_int *lengths, size_t batch, size_t whole)
 {

@@ -46,7 +46,7 @@ size_t step_first_row(const struct step *step, const clattn_problem *p)
     return step->slice * group(p) * p->seq_q + step->row;
 }
 
-/* ---- cutting ---------------------------------------------------------------------------------- */
+/* ---- cutting --------------------------------------------------------------------------------- */
 
 /* The columns that some row of the step may see. Visible keys move with i, so the first and the
  * last row in use say it for all. */

@@ -1,0 +1,43 @@
+/* What a line of the benchmark computes: a problem, or a layer of several. */
+#ifndef CLATTN_BENCH_JOB_H
+#define CLATTN_BENCH_JOB_H
+
+#include <clattn/multihead.h>
+#include <clattn/problem.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* In the order of clattn_operation as far as that goes. */
+enum job_kind {
+    JOB_FORWARD = CLATTN_FORWARD,
+    JOB_BACKWARD = CLATTN_BACKWARD,
+    JOB_PROJECTION = CLATTN_PROJECTION,
+    JOB_LAYER_FORWARD,
+    JOB_LAYER_BACKWARD,
+    JOB_KINDS
+};
+
+struct job {
+    clattn_problem problem; /* Of a layer its attention. */
+    bool is_layer;
+    clattn_multihead layer; /* If it is one. */
+};
+
+enum job_kind job_kind(const struct job *job);
+
+/* What the text form begins with: "fwd", "layer bwd". */
+const char *job_kind_name(enum job_kind kind);
+
+/* Reads either text form. On failure the reason is that of a layer if the text begins like one. */
+bool job_parse(const char *text, struct job *job, char *reason, size_t reason_bytes);
+
+/* The job of a problem. */
+struct job job_of(const clattn_problem *problem);
+
+/* The text form, for free(); NULL without memory. */
+char *job_text(const struct job *job);
+
+/* Floating-point operations, as clattn_problem_flops() and clattn_multihead_flops() have them. */
+double job_flops(const struct job *job);
+
+#endif
