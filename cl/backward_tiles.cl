@@ -266,17 +266,19 @@ INLINE long bias_sums_at(SHAPE_PARAMS)
     return at.workspace + (2 + HAS_DSLOPES) * a.batch * a.heads * a.seq_q;
 }
 
-INLINE void clear(float4 *sums, const int count)
+INLINE void clear(float4 sums[ROWS][MAX_DIMS4])
 {
 #pragma unroll
-    for (int n = 0; n < count; n++)
-        sums[n] = 0.0f;
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int n = 0; n < MAX_DIMS4; n++)
+            sums[r][n] = 0.0f;
 }
 
 /* The own rows' sums times factor, 0 for those not in use, to `rows` rows of a tensor. */
-INLINE void store_rows(const float4 *sums, const float factor, const int used, const int rows,
-                       __global storage *to, const long row_step, const long step, const int dim,
-                       const int width)
+INLINE void store_rows(float4 sums[ROWS][MAX_DIMS4], const float factor, const int used,
+                       const int rows, __global storage *to, const long row_step,
+                       const long step, const int dim, const int width)
 {
     const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
 
@@ -284,8 +286,8 @@ INLINE void store_rows(const float4 *sums, const float factor, const int used, c
     for (int r = 0; r < ROWS; r++)
         if (ROW(r) < rows)
 #pragma unroll
-            for (int n = 0; n < DIMS4(dim); n++)
-                store4(ROW(r) < used ? sums[r * DIMS4(dim) + n] * factor : 0.0f,
+            for (int n = 0; n < MAX_DIMS4; n++)
+                store4(ROW(r) < used ? sums[r][n] * factor : 0.0f,
                        to + ROW(r) * row_step, step, 4 * (lane + LANES * n), dim, width);
 }
 
@@ -327,7 +329,7 @@ void backward_keys(SHAPE_PARAMS, const __global storage *restrict q,
     const int lane = get_local_id(0) % LANES;
     const long blocks = (a.seq_kv + BLOCK - 1) / BLOCK, kv_heads = a.heads / a.group;
     const long kv_head = get_group_id(0) / blocks % kv_heads;
-    float4 sums_k[ROWS * DIMS4(DIM_QK)], sums_v[ROWS * DIMS4(DIM_V)];
+    float4 sums_k[ROWS][MAX_DIMS4], sums_v[ROWS][MAX_DIMS4];
     float slope_sums[ROWS], bias_sums[ROWS];
     struct tile t;
 
@@ -345,8 +347,8 @@ void backward_keys(SHAPE_PARAMS, const __global storage *restrict q,
         tainted = 0;
     if (RESIDENT && begin < end)
         load_own(own_k, own_v, tiles);
-    clear(sums_k, ROWS * DIMS4(DIM_QK));
-    clear(sums_v, ROWS * DIMS4(DIM_V));
+    clear(sums_k);
+    clear(sums_v);
     for (t.h = kv_head * a.group; t.h < (kv_head + 1) * a.group; t.h++) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
@@ -397,7 +399,7 @@ void backward_queries(SHAPE_PARAMS, const __global storage *restrict q,
 #endif
     const int band = get_local_id(0) / LANES;
     const long blocks = (a.seq_q + BLOCK - 1) / BLOCK, bh = get_group_id(0) / blocks;
-    float4 sums_q[ROWS * DIMS4(DIM_QK)];
+    float4 sums_q[ROWS][MAX_DIMS4];
     float2 statistics[ROWS];
     float slope_sums[ROWS], bias_sums[ROWS];
     struct tile t;
@@ -424,7 +426,7 @@ void backward_queries(SHAPE_PARAMS, const __global storage *restrict q,
         tainted = 0;
     if (RESIDENT && begin < end)
         load_own(own_q, own_do, tiles);
-    clear(sums_q, ROWS * DIMS4(DIM_QK));
+    clear(sums_q);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         slope_sums[r] = bias_sums[r] = 0.0f;
@@ -615,7 +617,7 @@ void backward_sums(SHAPE_PARAMS SINKS_PARAM, const __global float *restrict lse 
         const float sum = sum_of_group(sum_of_box(a, box, work + bias_sums_at(a, at)), partial);
         if (leads)
             STORE_BIAS(sum, dbias, at.dbias + b * a.bias_stride[0] + h * a.bias_stride[1] +
-                                       s * a.bias_stride[over_j ? 2 : 3]);
+                                       s * (over_j ? a.bias_stride[2] : a.bias_stride[3]));
     }
 #endif
 }

@@ -19,6 +19,7 @@
 #define MIN(x, y) ((x) < (y) ? (x) : (y))
 #define MAX(x, y) ((x) > (y) ? (x) : (y))
 #define DIMS4(dim) (((dim) + 4 * LANES - 1) / (4 * LANES))
+#define MAX_DIMS4 DIMS4(MAX_DIM)
 /* An item's rows are quads, BANDS quads apart: row r of an item, in the block. */
 #define ROW_FROM_FIRST(r) ((r) / 4 * BANDS * 4 + (r) % 4)
 #define ROW(r) (band * 4 + ROW_FROM_FIRST(r))
@@ -109,15 +110,16 @@ INLINE void multiply(const struct matrix own, const struct matrix met, __local f
 }
 
 /* sums[r][n] += weight of own row r and row met, times dims 4 * (lane + LANES * n).. of that row, for
- * the stage's rows; not for pairs whose weight is -0 if leaves_out. */
+ * the stage's rows and n < dims4; not for pairs whose weight is -0 if leaves_out. Loops over n go to a
+ * constant: compilers may give up on unrolling others before dims4 has become one. */
 INLINE void add_stage(const bool leaves_out, const int dims4, const __local float4 *weights,
-                      const __local float4 *rows, float4 *sums)
+                      const __local float4 *rows, float4 sums[ROWS][MAX_DIMS4])
 {
     for (int row = 0; row < STAGE_ROWS; row++, weights += ROW_STRIDE, rows += LANES * dims4) {
-        float4 y[DIMS4(MAX_DIM)];
+        float4 y[MAX_DIMS4];
 #pragma unroll
-        for (int n = 0; n < dims4; n++)
-            y[n] = rows[n * LANES];
+        for (int n = 0; n < MAX_DIMS4; n++)
+            y[n] = n < dims4 ? rows[n * LANES] : 0.0f;
 #pragma unroll
         for (int g = 0; g < QUADS; g++) {
             const float4 x4 = weights[g * BANDS];
@@ -125,11 +127,10 @@ INLINE void add_stage(const bool leaves_out, const int dims4, const __local floa
 #pragma unroll
             for (int r = 0; r < 4; r++)
 #pragma unroll
-                for (int n = 0; n < dims4; n++) {
-                    float4 *const sum = &sums[(4 * g + r) * dims4 + n];
-                    if (!leaves_out || as_int(x[r]) != as_int(-0.0f))
-                        *sum = MULTIPLY_ADD((float4)x[r], y[n], *sum);
-                }
+                for (int n = 0; n < MAX_DIMS4; n++)
+                    if (n < dims4 && (!leaves_out || as_int(x[r]) != as_int(-0.0f)))
+                        sums[4 * g + r][n] =
+                            MULTIPLY_ADD((float4)x[r], y[n], sums[4 * g + r][n]);
         }
     }
 }
@@ -138,7 +139,7 @@ INLINE void add_stage(const bool leaves_out, const int dims4, const __local floa
  * hidden. *tainted, set before the last barrier: a row met of such a pair may hold an Inf or a NaN. */
 INLINE void add_rows(const bool hides, const struct matrix met, float weight[ROWS][COLUMNS],
                      __local float4 *weights, __local float4 *rows,
-                     const volatile __local int *tainted, float4 *sums)
+                     const volatile __local int *tainted, float4 sums[ROWS][MAX_DIMS4])
 {
     const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
     const int dims4 = DIMS4(met.dim), stride = LANES * dims4;

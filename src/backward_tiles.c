@@ -84,11 +84,14 @@ static size_t work_items(const size_t *values)
     return values[BLOCK_INDEX] / values[ROWS_INDEX] * values[LANES_INDEX];
 }
 
-/* Rows of 8 want a GPU that gives a work-item well over 128 registers. */
-static int has_many_registers(const clattn_device_info *dev)
+/* Floats of a work-item that leave the compiler enough registers. */
+static size_t most_floats(const clattn_device_info *dev)
 {
-    return strstr(dev->vendor, "NVIDIA") || strstr(dev->vendor, "AMD") ||
-           strstr(dev->vendor, "Advanced Micro Devices");
+    if (strstr(dev->vendor, "NVIDIA"))
+        return 192;
+    if (strstr(dev->vendor, "AMD") || strstr(dev->vendor, "Advanced Micro Devices"))
+        return 160;
+    return 96;
 }
 
 /* Halves tile sizes, the cheapest losses first, until two groups share the local memory of a GPU
@@ -111,20 +114,19 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t most_floats = has_many_registers(dev) ? 192 : 96;
     const size_t most_items =
         smaller(256, smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
     const size_t longest = larger(p->seq_q, p->seq_kv);
     size_t *const block = &values[BLOCK_INDEX], *const lanes = &values[LANES_INDEX];
 
     /* Small problems: smaller blocks, so that every compute unit gets some. */
-    while (*block > 8 &&
-           (*block / 2 >= longest ||
-            (*block > 16 && divide_up(smaller(p->seq_q, p->seq_kv), *block) * p->kv_heads *
-                                    p->batch < 2 * (size_t)dev->compute_units)))
+    while (*block > 8 && (*block / 2 >= longest ||
+                          (*block > 16 && divide_up(smaller(p->seq_q, p->seq_kv), *block) *
+                                                  p->kv_heads * p->batch <
+                                              2 * (size_t)dev->compute_units)))
         *block /= 2;
-    values[ROWS_INDEX] = *block > 8 && has_many_registers(dev) ? 8 : 4;
-    while (*lanes < 64 && register_floats(p, values) > most_floats) {
+    values[ROWS_INDEX] = *block > 8 && most_floats(dev) > 128 ? 8 : 4;
+    while (*lanes < 64 && register_floats(p, values) > most_floats(dev)) {
         if (*lanes == 32 && values[ROWS_INDEX] > 4)
             values[ROWS_INDEX] = 4;
         else
