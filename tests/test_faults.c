@@ -251,23 +251,25 @@ Test(faults, execution_allocates_nothing) {
 
 /* ---- the call with host pointers ------------------------------------------------------------- */
 
-Test(faults, host_call) {
-    static float q[24], k[40], v[40], o[24], lse[3];
-    const clattn_problem problem = fixture_problem("fwd f32 q3 k5 d8 lse");
-    const clattn_host_forward tensors = {
-        .struct_size = sizeof tensors, .q = q, .k = k, .v = v, .o = o, .lse = lse};
+static void host_call_with_faults(const char *text)
+{
+    static float memory[NUM_TENSORS][40];
+    const clattn_problem problem = fixture_problem(text);
+    struct tensor_view view = {.at = {NULL}};
     struct fixture f;
 
     fixture_open(&f);
-    cr_assert(clattn_attention_forward_host(f.context, &problem, NULL, &tensors) ==
+    for (int id = 0; id < NUM_TENSORS; id++)
+        if (tensor_shape_of(&problem, (enum tensor_id)id).present)
+            view.at[id] = (const unsigned char *)memory[id];
+    cr_assert(tensor_execute_host(f.context, &problem, NULL, &view) ==
               CLATTN_SUCCESS); /* the program is built and stays */
     for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++) {
         const char *failed = "";
         for (size_t n = 0; failed && n < MOST_CALLS; n++) {
             const struct alive before = count();
             faults_arm(failures[kind].kind, n, failures[kind].error);
-            const clattn_status status =
-                clattn_attention_forward_host(f.context, &problem, NULL, &tensors);
+            const clattn_status status = tensor_execute_host(f.context, &problem, NULL, &view);
             failed = faults_disarm();
             /* the closing clFinish() has nobody to tell: the results are there */
             const int closing = failed && strcmp(failed, "clFinish") == 0;
@@ -279,4 +281,12 @@ Test(faults, host_call) {
         cr_assert(failed == NULL, "there is no end of calls");
     }
     fixture_close(&f);
+}
+
+Test(faults, host_call) {
+    host_call_with_faults("fwd f32 q3 k5 d8 lse");
+}
+
+Test(faults, host_call_for_gradients) {
+    host_call_with_faults("bwd f32 q3 k5 d8");
 }

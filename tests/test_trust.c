@@ -12,34 +12,49 @@
 TestSuite(trust, .timeout = 300);
 
 static const char problem_text[] = "fwd f32 h2 q9 k20 d24 causal=br lse";
+static const char gradients_text[] = "bwd f32 h2 q9 k20 d24 causal=br";
 
-static clattn_status make(struct fixture *f, const char *family, clattn_plan **plan)
+static clattn_status make_for(struct fixture *f, const char *text, const char *family,
+                              clattn_plan **plan)
 {
     const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
-    const clattn_problem problem = fixture_problem(problem_text);
+    const clattn_problem problem = fixture_problem(text);
 
     return clattn_plan_create(f->context, &problem, &options, plan);
 }
 
+static clattn_status make(struct fixture *f, const char *family, clattn_plan **plan)
+{
+    return make_for(f, problem_text, family, plan);
+}
+
 /* The results of the self-check are read back; a lie there stands for a miscompiled kernel. */
-Test(trust, a_forced_family_is_refused) {
+static void refuse_forced(const clattn_operation operation, const char *text)
+{
     struct fixture f;
     clattn_plan *plan = (clattn_plan *)(void *)&f;
+    const char *family;
     char alive[256];
 
-    for (size_t n = 0; clattn_family_name(CLATTN_FORWARD, n); n++) {
+    for (size_t n = 0; (family = clattn_family_name(operation, n)) != NULL; n++) {
         fixture_open_checked(&f, "");
         const long objects = faults_objects_alive(alive, sizeof alive);
         faults_arm(FAULT_LIE, 0, 0);
-        const clattn_status status = make(&f, clattn_family_name(CLATTN_FORWARD, n), &plan);
-        cr_assert(faults_disarm() != NULL, "%s was not checked",
-                  clattn_family_name(CLATTN_FORWARD, n));
-        cr_assert(status == CLATTN_MISCOMPILED, "%s: %s", clattn_family_name(CLATTN_FORWARD, n),
-                  clattn_status_string(status));
+        const clattn_status status = make_for(&f, text, family, &plan);
+        cr_assert(faults_disarm() != NULL, "%s was not checked", family);
+        cr_assert(status == CLATTN_MISCOMPILED, "%s: %s", family, clattn_status_string(status));
         cr_assert(plan == NULL && f.log.errors > 0);
         cr_assert(faults_objects_alive(alive, sizeof alive) - objects <= 1, "%s", alive);
         fixture_close(&f);
     }
+}
+
+Test(trust, a_forced_family_is_refused) {
+    refuse_forced(CLATTN_FORWARD, problem_text);
+}
+
+Test(trust, a_forced_family_of_gradients_is_refused) {
+    refuse_forced(CLATTN_BACKWARD, gradients_text);
 }
 
 Test(trust, the_next_family_is_tried) {
@@ -66,6 +81,23 @@ Test(trust, the_next_family_is_tried) {
     cr_assert(f.log.warnings > 0, "a family is passed over without a word");
     cr_assert(f.log.errors == 0, "a call that succeeded logged an error: %s", f.log.last);
     clattn_plan_release(other);
+    trial_pass(&f, &t);
+    fixture_close(&f);
+}
+
+/* Likewise; the results are right all the same. */
+Test(trust, the_next_family_of_gradients_is_tried) {
+    struct trial t = {.problem = fixture_problem(gradients_text), .seed = 1};
+    struct fixture f;
+    clattn_plan *plan;
+
+    fixture_open_checked(&f, "");
+    faults_arm(FAULT_LIE, 0, 0);
+    const clattn_status status = make_for(&f, gradients_text, NULL, &plan);
+    cr_assert(faults_disarm() != NULL);
+    cr_assert(status == CLATTN_SUCCESS, "%s, %s", clattn_status_string(status), f.log.last);
+    cr_assert(f.log.warnings > 0 && f.log.errors == 0, "%s", f.log.last);
+    clattn_plan_release(plan);
     trial_pass(&f, &t);
     fixture_close(&f);
 }
