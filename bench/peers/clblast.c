@@ -394,8 +394,9 @@ int main(void)
         .read_output = read_output,
         .close = close_problem,
     };
+    const struct peer_library *const libraries[] = {&library, NULL};
     struct clblast clblast = {.turn = 0};
-    const int status = peer_main(&library, &clblast);
+    const int status = peer_main(libraries, &clblast);
 
     if (clblast.target.context != NULL)
         target_close(&clblast.target);

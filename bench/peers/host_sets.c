@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* posix_memalign */
 #include "host_sets.h"
-#include "values.h"
+#include "products.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,28 +23,49 @@ static void *copy(const unsigned char *data, size_t bytes)
     return memory;
 }
 
-static bool make(struct host_set *set, const struct problem_data *data)
+static bool make_projection(struct host_set *set, const struct problem_data *data)
 {
-    const bool backward = data->problem.operation == CLATTN_BACKWARD;
-    const size_t lse_bytes =
-        data->o_bytes / value_bytes(data->problem.dtype) / data->problem.dim_v * sizeof(float);
+    set->q = host_allocate(data->q_bytes);
+    set->k = copy(data->k, data->k_bytes);
+    set->o = set->result[0] = host_allocate(data->o_bytes);
+    if (set->q == NULL)
+        return false;
+    product_gather(data, set->q);
+    return set->k != NULL && set->o != NULL;
+}
 
-    *set = (struct host_set){.q = copy(data->q, data->q_bytes),
-                             .k = copy(data->k, data->k_bytes),
-                             .v = copy(data->v, data->v_bytes)};
-    if (!backward) {
-        set->o = set->result[0] = host_allocate(data->o_bytes);
-        return set->q != NULL && set->k != NULL && set->v != NULL && set->o != NULL;
-    }
+static bool make_backward(struct host_set *set, const struct problem_data *data)
+{
+    const clattn_problem *p = &data->problem;
+    const size_t lse_bytes = p->batch * p->heads * p->seq_q * sizeof *data->lse;
+
     set->o = copy(data->o, data->o_bytes);
     set->d_o = copy(data->d_o, data->o_bytes);
     set->lse = copy((const unsigned char *)data->lse, lse_bytes);
     set->result[0] = host_allocate(data->q_bytes);
     set->result[1] = host_allocate(data->k_bytes);
     set->result[2] = host_allocate(data->v_bytes);
-    return set->q != NULL && set->k != NULL && set->v != NULL && set->o != NULL &&
-           set->d_o != NULL && set->lse != NULL && set->result[0] != NULL &&
+    return set->o != NULL && set->d_o != NULL && set->lse != NULL && set->result[0] != NULL &&
            set->result[1] != NULL && set->result[2] != NULL;
+}
+
+static bool make_forward(struct host_set *set, const struct problem_data *data)
+{
+    set->o = set->result[0] = host_allocate(data->o_bytes);
+    return set->o != NULL;
+}
+
+static bool make(struct host_set *set, const struct problem_data *data)
+{
+    *set = (struct host_set){.q = NULL};
+    if (data->problem.operation == CLATTN_PROJECTION)
+        return make_projection(set, data);
+    set->q = copy(data->q, data->q_bytes);
+    set->k = copy(data->k, data->k_bytes);
+    set->v = copy(data->v, data->v_bytes);
+    return set->q != NULL && set->k != NULL && set->v != NULL &&
+           (data->problem.operation == CLATTN_BACKWARD ? make_backward(set, data)
+                                                       : make_forward(set, data));
 }
 
 static void measure_results(struct host_sets *sets, const struct problem_data *data)
@@ -61,7 +82,7 @@ static void measure_results(struct host_sets *sets, const struct problem_data *d
 bool host_sets_make(struct host_sets *sets, const struct problem_data *data, size_t copies,
                     struct message *why)
 {
-    *sets = (struct host_sets){.set = calloc(copies, sizeof *sets->set)};
+    *sets = (struct host_sets){.set = calloc(copies, sizeof *sets->set), .problem = &data->problem};
     bool ok = sets->set != NULL;
 
     measure_results(sets, data);
@@ -80,6 +101,10 @@ void host_sets_read(const struct host_sets *sets, void *results)
 {
     char *to = results;
 
+    if (sets->problem->operation == CLATTN_PROJECTION) {
+        product_scatter(sets->problem, sets->set[0].result[0], results);
+        return;
+    }
     for (int n = 0; n < 3 && sets->result_bytes[n] > 0; n++, to += sets->result_bytes[n - 1])
         memcpy(to, sets->set[0].result[n], sets->result_bytes[n]);
 }

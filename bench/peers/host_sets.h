@@ -1,4 +1,5 @@
-/* Sets of tensors in host memory, aligned to the lines of caches. */
+/* Sets of tensors in host memory, aligned to the lines of caches; those of a projection as
+ * products.h has them. */
 #ifndef CLATTN_BENCH_PEER_HOST_SETS_H
 #define CLATTN_BENCH_PEER_HOST_SETS_H
 
@@ -13,6 +14,7 @@ struct host_set {
 struct host_sets {
     struct host_set *set; /* Owned. */
     size_t count;
+    const clattn_problem *problem;
     size_t result_bytes[3];
 };
 

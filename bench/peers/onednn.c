@@ -1,10 +1,6 @@
 /* clattn-peer-onednn: matmul, softmax, matmul on the host's CPU by oneDNN's primitives. */
 #define _POSIX_C_SOURCE 200809L /* dlsym */
-#include "addends.h"
-#include "dnn_graph.h"
-#include "dnn_ops.h"
-#include "host_sets.h"
-#include "peer_main.h"
+#include "onednn.h"
 #include "values.h"
 
 #include <dlfcn.h>
@@ -17,28 +13,6 @@
 enum {
     SCORES_PER_THREAD = 1024 * 1024, /* More of them leave the caches between two primitives. */
     ROWS_WHERE_HIDDEN = 256
-};
-
-/* The primitives of a step. */
-struct stage {
-    struct dnn_op keys, softmax, values;
-};
-
-struct onednn {
-    unsigned threads;
-    dnnl_engine_t engine;
-    dnnl_stream_t stream;
-    const struct problem_data *data;
-    size_t element; /* Bytes. */
-    struct host_sets sets;
-    struct steps steps;
-    struct addends addends;
-    struct stage *stages; /* One for each step. */
-    float *scores;
-    void *weights;           /* The scores' place, where they have the same type. */
-    struct dnn_graph *graph; /* The other way to compute; NULL where there is none. */
-    unsigned char scale[4];  /* Of the problem's type, for the graph. */
-    bool fused;              /* By the graph. */
 };
 
 /* The library's threads are its OpenMP's, which has read the environment already. */
@@ -168,7 +142,7 @@ static enum peer_status open_problem(void *self, const struct problem_data *data
     return ok ? PEER_DONE : PEER_FAILED;
 }
 
-static dnnl_data_type_t data_type(clattn_dtype dtype)
+dnnl_data_type_t onednn_type(clattn_dtype dtype)
 {
     return dtype == CLATTN_F32 ? dnnl_f32 : dtype == CLATTN_F16 ? dnnl_f16 : dnnl_bf16;
 }
@@ -179,7 +153,7 @@ static dnnl_status_t build_step(struct onednn *c, size_t n)
     const struct step *step = &c->steps.step[n];
     const struct addend *addend = &c->addends.addend[n];
     struct stage *stage = &c->stages[n];
-    const dnnl_data_type_t type = data_type(p->dtype);
+    const dnnl_data_type_t type = onednn_type(p->dtype);
     const size_t E = step->entries, R = step->rows, K = step->keys, W = columns(c, step);
     const size_t slices = step->same_slice ? 1 : E, next_row = step_row_stride(step, p);
     const struct dnn_tensor q =
@@ -207,13 +181,8 @@ static dnnl_status_t build_step(struct onednn *c, size_t n)
     return status;
 }
 
-static enum peer_status build(void *self, struct message *why)
+enum peer_status onednn_status(const struct onednn *c, dnnl_status_t status, struct message *why)
 {
-    struct onednn *c = self;
-    dnnl_status_t status = dnnl_success;
-
-    for (size_t n = 0; status == dnnl_success && n < c->steps.count; n++)
-        status = build_step(c, n);
     if (status == dnnl_success)
         return PEER_DONE;
     if (status == dnnl_unimplemented) {
@@ -227,11 +196,21 @@ static enum peer_status build(void *self, struct message *why)
     return PEER_FAILED;
 }
 
+static enum peer_status build(void *self, struct message *why)
+{
+    struct onednn *c = self;
+    dnnl_status_t status = dnnl_success;
+
+    for (size_t n = 0; status == dnnl_success && n < c->steps.count; n++)
+        status = build_step(c, n);
+    return onednn_status(c, status, why);
+}
+
 /* Where nothing is masked or capped. The heads of a key head are its rows. */
 static void build_graph(struct onednn *c)
 {
     const clattn_problem *p = &c->data->problem;
-    const struct dnn_attention attention = {.type = data_type(p->dtype),
+    const struct dnn_attention attention = {.type = onednn_type(p->dtype),
                                             .batch = p->batch,
                                             .heads = p->kv_heads,
                                             .seq_q = p->heads / p->kv_heads * p->seq_q,
@@ -290,7 +269,7 @@ static void close_problem(void *self)
     *c = (struct onednn){.threads = c->threads, .engine = c->engine, .stream = c->stream};
 }
 
-static bool poison(void *self, struct message *why)
+bool onednn_poison(void *self, struct message *why)
 {
     const struct onednn *c = self;
 
@@ -299,18 +278,18 @@ static bool poison(void *self, struct message *why)
     return true;
 }
 
-static bool read_output(void *self, void *o, struct message *why)
+bool onednn_read(void *self, void *results, struct message *why)
 {
     const struct onednn *c = self;
 
     (void)why;
-    host_sets_read(&c->sets, o);
+    host_sets_read(&c->sets, results);
     return true;
 }
 
 int main(void)
 {
-    static const struct peer_library library = {
+    static const struct peer_library attention = {
         .name = "oneDNN",
         .on = "cpu",
         .operations = 1u << CLATTN_FORWARD,
@@ -319,13 +298,14 @@ int main(void)
         .build = build,
         .compute = compute,
         .settle = settle,
-        .poison = poison,
-        .read_output = read_output,
+        .poison = onednn_poison,
+        .read_output = onednn_read,
         .close = close_problem,
     };
     struct onednn onednn = {.threads = 0};
 
-    const int status = peer_main(&library, &onednn);
+    const struct peer_library *const libraries[] = {&attention, &onednn_projection, NULL};
+    const int status = peer_main(libraries, &onednn);
 
     if (onednn.stream != NULL)
         dnnl_stream_destroy(onednn.stream);

@@ -1,8 +1,6 @@
 /* clattn-peer-openblas: GEMM, softmax, GEMM, and their gradients, on the host's CPU, the products
  * by OpenBLAS. */
 #include "openblas.h"
-#include "peer_main.h"
-#include "softmax_rows.h"
 
 #include <cblas.h>
 #include <limits.h>
@@ -239,7 +237,7 @@ static bool make_ways(struct openblas *c, struct message *why)
                    why);
 }
 
-static void choose(struct openblas *c, size_t way)
+void openblas_choose(struct openblas *c, size_t way)
 {
     c->way = &c->ways[way];
     openblas_set_num_threads(c->way->blas_threads ? (int)c->threads : 1);
@@ -271,40 +269,49 @@ static enum peer_status open_problem(void *self, const struct problem_data *data
             return PEER_FAILED;
         }
     }
-    choose(c, 0);
+    openblas_choose(c, 0);
     return PEER_DONE;
 }
 
-static enum peer_status build(void *self, struct message *why)
+enum peer_status openblas_build(void *self, struct message *why)
 {
     (void)self;
     (void)why;
     return PEER_DONE;
 }
 
-static bool settle(void *self, char configuration[256], struct message *why)
+bool openblas_settle(struct openblas *c, bool (*with)(void *self, size_t set, struct message *why),
+                     struct message *why)
 {
-    struct openblas *c = self;
     double seconds, best = 0.0;
     size_t chosen = 0;
 
     for (size_t n = 0; n < c->num_ways; n++) {
-        choose(c, n);
-        if (!peer_main_time(compute, c, &seconds, why))
+        openblas_choose(c, n);
+        if (!peer_main_time(with, c, &seconds, why))
             return false;
         if (n == 0 || seconds < best) {
             best = seconds;
             chosen = n;
         }
     }
-    choose(c, chosen);
+    openblas_choose(c, chosen);
+    return true;
+}
+
+static bool settle(void *self, char configuration[256], struct message *why)
+{
+    struct openblas *c = self;
+
+    if (!openblas_settle(c, compute, why))
+        return false;
     snprintf(configuration, 256, "%s, %u thread%s, up to %zu x %zu scores at a time", c->way->name,
              c->threads, c->threads == 1 ? "" : "s", c->way->steps.most_rows,
              c->way->steps.most_keys);
     return true;
 }
 
-static void close_problem(void *self)
+void openblas_close(void *self)
 {
     struct openblas *c = self;
 
@@ -318,7 +325,7 @@ static void close_problem(void *self)
     *c = (struct openblas){.pool = c->pool, .threads = c->threads, .scratch = c->scratch};
 }
 
-static bool poison(void *self, struct message *why)
+bool openblas_poison(void *self, struct message *why)
 {
     const struct openblas *c = self;
 
@@ -327,32 +334,33 @@ static bool poison(void *self, struct message *why)
     return true;
 }
 
-static bool read_output(void *self, void *o, struct message *why)
+bool openblas_read(void *self, void *results, struct message *why)
 {
     const struct openblas *c = self;
 
     (void)why;
-    host_sets_read(&c->sets, o);
+    host_sets_read(&c->sets, results);
     return true;
 }
 
 int main(void)
 {
-    static const struct peer_library library = {
+    static const struct peer_library attention = {
         .name = "OpenBLAS",
         .on = "cpu",
         .operations = 1u << CLATTN_FORWARD | 1u << CLATTN_BACKWARD,
         .hello = hello,
         .open = open_problem,
-        .build = build,
+        .build = openblas_build,
         .compute = compute,
         .settle = settle,
-        .poison = poison,
-        .read_output = read_output,
-        .close = close_problem,
+        .poison = openblas_poison,
+        .read_output = openblas_read,
+        .close = openblas_close,
     };
+    const struct peer_library *const libraries[] = {&attention, &openblas_projection, NULL};
     struct openblas openblas = {.threads = 0};
-    const int status = peer_main(&library, &openblas);
+    const int status = peer_main(libraries, &openblas);
 
     pool_close(openblas.pool);
     free(openblas.scratch);

@@ -3,6 +3,7 @@
 #define CLATTN_BENCH_PEER_OPENBLAS_H
 
 #include "host_sets.h"
+#include "peer_main.h"
 #include "pool.h"
 #include "softmax_rows.h"
 #include "steps.h"
@@ -32,6 +33,22 @@ struct openblas {
 /* A row of a step of one entry, its scores, and what is to become of them. */
 struct softmax_row openblas_row(const struct problem_data *data, const struct step *step,
                                 float *scores, size_t row);
+
+/* Whether a way leaves a product to OpenBLAS's threads is a setting of it. */
+void openblas_choose(struct openblas *c, size_t way);
+
+/* Chooses the fastest of the ways. */
+bool openblas_settle(struct openblas *c,
+                     bool (*compute)(void *self, size_t set, struct message *why),
+                     struct message *why);
+
+/* Functions of a peer_library. */
+enum peer_status openblas_build(void *self, struct message *why);
+bool openblas_poison(void *self, struct message *why);
+bool openblas_read(void *self, void *results, struct message *why);
+void openblas_close(void *self);
+
+extern const struct peer_library openblas_projection;
 
 /* The gradients of one set of tensors: five products, in between what is done row by row. */
 void openblas_backward(struct openblas *c, const struct host_set *set);

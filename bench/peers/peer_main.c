@@ -14,7 +14,8 @@ enum { REQUESTS = 3, ANSWERS = 4, MOST_COPIES = 64, MOST_SAMPLES = 1024, MOST_TR
 #define LONG_TRY 0.1 /* Seconds: longer ones are little disturbed. */
 
 struct peer {
-    const struct peer_library *library;
+    const struct peer_library *const *libraries; /* NULL after the last. */
+    const struct peer_library *library;          /* Of the open problem. */
     void *self;
     bool greeted, open;
     struct problem_data data; /* While open. */
@@ -67,13 +68,24 @@ bool peer_main_time(bool (*compute)(void *self, size_t set, struct message *why)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static json_t *list_operations(unsigned operations)
+/* NULL if none computes it. */
+static const struct peer_library *find_library(const struct peer *peer, clattn_operation operation)
 {
-    static const char *const names[] = {[CLATTN_FORWARD] = "fwd", [CLATTN_BACKWARD] = "bwd"};
+    const struct peer_library *const *library = peer->libraries;
+
+    while (*library != NULL && ((*library)->operations >> operation & 1u) == 0)
+        library++;
+    return *library;
+}
+
+static json_t *list_operations(const struct peer *peer)
+{
+    static const char *const names[] = {
+        [CLATTN_FORWARD] = "fwd", [CLATTN_BACKWARD] = "bwd", [CLATTN_PROJECTION] = "proj"};
     json_t *list = json_array();
 
-    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
-        if ((operations >> n & 1u) != 0)
+    for (int n = CLATTN_FORWARD; n <= CLATTN_PROJECTION; n++)
+        if (find_library(peer, (clattn_operation)n) != NULL)
             json_array_append_new(list, json_string(names[n]));
     return list;
 }
@@ -82,7 +94,7 @@ static json_t *hello(struct peer *peer, const json_t *request)
 {
     const char *device = json_string_value(json_object_get(request, "device"));
     const json_int_t threads = json_integer_value(json_object_get(request, "threads"));
-    const struct peer_library *library = peer->library;
+    const struct peer_library *library = peer->libraries[0];
     struct peer_greeting greeting = {"", ""};
     struct message why = {""};
 
@@ -95,7 +107,7 @@ static json_t *hello(struct peer *peer, const json_t *request)
     peer->greeted = true;
     return json_pack("{s:b, s:s, s:s, s:s, s:s, s:o}", "ok", 1, "name", library->name, "version",
                      greeting.version, "on", library->on, "method", greeting.method, "operations",
-                     list_operations(library->operations));
+                     list_operations(peer));
 }
 
 static enum peer_status open_library(struct peer *peer, double *first_seconds,
@@ -131,7 +143,8 @@ static json_t *open_problem(struct peer *peer, const json_t *request)
         return misuse("open needs a problem, its data and 1 to 64 copies");
     if (!problem_data_read(&peer->data, problem, path, &why))
         return refusal(&why, false);
-    if ((peer->library->operations >> peer->data.problem.operation & 1u) == 0) {
+    peer->library = find_library(peer, peer->data.problem.operation);
+    if (peer->library == NULL) {
         problem_data_free(&peer->data);
         message_set(&why, "it does not compute this operation");
         return refusal(&why, true);
@@ -267,9 +280,9 @@ static bool send(FILE *answers, json_t *answer)
     return ok;
 }
 
-int peer_main(const struct peer_library *library, void *self)
+int peer_main(const struct peer_library *const *libraries, void *self)
 {
-    struct peer peer = {.library = library, .self = self};
+    struct peer peer = {.libraries = libraries, .self = self};
     FILE *requests = fdopen(REQUESTS, "r"), *answers = fdopen(ANSWERS, "w");
     char *line = NULL;
     size_t capacity = 0;
@@ -278,7 +291,7 @@ int peer_main(const struct peer_library *library, void *self)
     if (requests == NULL || answers == NULL) {
         fprintf(stderr,
                 "%s is run by clattn-bench, which talks to it in file descriptors 3 and 4\n",
-                library->name);
+                libraries[0]->name);
         return EXIT_FAILURE;
     }
     while (ok && getline(&line, &capacity, requests) >= 0)

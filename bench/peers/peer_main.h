@@ -22,11 +22,12 @@ enum peer_status {
     PEER_FAILED
 };
 
-/* Functions that fail say why in one sentence. `self` is the library's own state. */
+/* What computes some operations. Functions that fail say why in one sentence. `self` is the
+ * library's own state. */
 struct peer_library {
-    const char *name;
+    const char *name;    /* Of the first of several alone, as the next one and hello(). */
     const char *on;      /* "device" or "cpu". */
-    unsigned operations; /* A bit for each clattn_operation that it computes. */
+    unsigned operations; /* A bit for each clattn_operation that this one computes. */
 
     bool (*hello)(void *self, const char *device, unsigned threads, struct peer_greeting *greeting,
                   struct message *why);
@@ -59,7 +60,8 @@ struct peer_library {
 bool peer_main_time(bool (*compute)(void *self, size_t set, struct message *why), void *self,
                     double *seconds, struct message *why);
 
-/* Answers requests until they end; the program's exit code. */
-int peer_main(const struct peer_library *library, void *self);
+/* Answers requests until they end, by the first of the libraries that computes the operation; NULL
+ * after the last. The program's exit code. */
+int peer_main(const struct peer_library *const *libraries, void *self);
 
 #endif

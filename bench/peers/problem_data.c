@@ -177,15 +177,46 @@ static bool read_backward(struct problem_data *data, struct message *why)
     return ok;
 }
 
-static bool read_tensors(struct problem_data *data, const char *path, struct message *why)
+static bool read_projection_bias(struct problem_data *data, struct message *why)
+{
+    const clattn_problem *p = &data->problem;
+    const struct safetensor *bias = find(data, "bias", dtype_name(p->bias_dtype), 2,
+                                         (size_t[]){p->heads, p->dim_v}, false, why);
+    void *aligned = bias != NULL ? malloc(bias->bytes + 1) : NULL;
+
+    if (bias == NULL)
+        return false;
+    data->projection_bias = malloc((bias->count + 1) * sizeof(float));
+    if (aligned != NULL && data->projection_bias != NULL) {
+        memcpy(aligned, bias->data, bias->bytes);
+        for (size_t n = 0; n < bias->count; n++)
+            data->projection_bias[n] = (float)value_get(p->bias_dtype, aligned, n);
+    }
+    free(aligned);
+    return data->projection_bias != NULL || message_set(why, "no memory for the bias");
+}
+
+/* X and w in place of q and k. */
+static bool read_projection(struct problem_data *data, struct message *why)
+{
+    const clattn_problem *p = &data->problem;
+    const size_t shape[4] = {p->kv_heads, p->dim_qk, p->heads, p->dim_v};
+    const struct safetensor *w = find(data, "w", dtype_name(p->dtype), 4, shape, false, why);
+
+    if (w == NULL)
+        return false;
+    data->k = w->data;
+    data->k_bytes = w->bytes;
+    return find_packed(data, "x", p->kv_heads, p->seq_q, p->dim_qk, &data->q, &data->q_bytes,
+                       why) &&
+           (!p->bias || read_projection_bias(data, why));
+}
+
+static bool read_attention(struct problem_data *data, struct message *why)
 {
     const clattn_problem *p = &data->problem;
 
-    if (!safetensors_read(&data->file, path, why))
-        return false;
     data->scale = isnan(p->scale) ? (float)(1.0 / sqrt((double)p->dim_qk)) : p->scale;
-    data->o_bytes = p->batch * p->heads * p->seq_q * p->dim_v * value_bytes(p->dtype);
-    data->result_bytes = data->o_bytes;
     return find_packed(data, "q", p->heads, p->seq_q, p->dim_qk, &data->q, &data->q_bytes, why) &&
            find_packed(data, "k", p->kv_heads, p->seq_kv, p->dim_qk, &data->k, &data->k_bytes,
                        why) &&
@@ -193,6 +224,18 @@ static bool read_tensors(struct problem_data *data, const char *path, struct mes
                        why) &&
            read_lists(data, why) && read_addend(data, why) &&
            (p->operation != CLATTN_BACKWARD || read_backward(data, why));
+}
+
+static bool read_tensors(struct problem_data *data, const char *path, struct message *why)
+{
+    const clattn_problem *p = &data->problem;
+
+    if (!safetensors_read(&data->file, path, why))
+        return false;
+    data->o_bytes = p->batch * p->heads * p->seq_q * p->dim_v * value_bytes(p->dtype);
+    data->result_bytes = data->o_bytes;
+    return p->operation == CLATTN_PROJECTION ? read_projection(data, why)
+                                             : read_attention(data, why);
 }
 
 bool problem_data_read(struct problem_data *data, const char *problem, const char *path,
@@ -215,6 +258,7 @@ bool problem_data_read(struct problem_data *data, const char *problem, const cha
 void problem_data_free(struct problem_data *data)
 {
     free(data->lse);
+    free(data->projection_bias);
     free(data->addend);
     free(data->slopes);
     free(data->sinks);

@@ -10,9 +10,10 @@
 struct problem_data {
     clattn_problem problem;
     float scale;
-    const unsigned char *q, *k, *v; /* Packed; not necessarily aligned. */
+    const unsigned char *q, *k, *v; /* Packed; not necessarily aligned. Of a projection x and w. */
     const unsigned char *o, *d_o;   /* Likewise; NULL unless backward, and of o's size. */
     float *lse;                     /* (batch, heads, seq_q); likewise. */
+    float *projection_bias;         /* (heads, dim_v); NULL if there is none. */
     size_t q_bytes, k_bytes, v_bytes, o_bytes;
     size_t result_bytes; /* Of o, or of dq, dk and dv one after the other. */
     float *addend;       /* Bias where visible, -inf where masked; NULL if there is neither. */
