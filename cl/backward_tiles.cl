@@ -12,17 +12,17 @@
  *           backward_sums      a group for each sum over rows that is left
  *           Whatever is summed is summed by one group, in an order that depends on nothing but the
  *           problem and the tunables: the same inputs give the same bits.
- * Tiles     of BLOCK own rows (of k and v, or of q and do) and STEP rows met, cl/tile_products.h: scores
- *           and the weights' gradients are two products, each of own rows and rows met; from these
- *           weights p and gradients ds of the scores; dk, dv and dq are sums of rows met, with those as
- *           their weights.
+ * Tiles     of BLOCK own rows (of k and v, or of q and do) and STEP rows met, cl/tile_products.h:
+ *           scores and the weights' gradients are two products, each of own rows and rows met; from
+ *           these weights p and gradients ds of the scores, cl/tile_gradients.h; dk, dv and dq are
+ *           sums of rows met, with those as their weights.
  * NDRange   local ITEMS = LANES * BANDS everywhere.
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
- * Hidden    A hidden pair's weight and gradient are -0, a visible one's never. An Inf or a NaN in a row
- *           met makes all its products infinite or NaN: once a hidden pair has had such a product,
- *           sums in tiles that hide something leave hidden pairs out, which takes longer.
- *           Own rows that see nothing, or that nobody sees, may hold anything: a row's sums are
- *           its own, and 0 is stored for it.
+ * Hidden    A hidden pair's weight and gradient are -0, a visible one's never. An Inf or a NaN in a
+ *           row met makes all its products infinite or NaN: once a hidden pair has had such a product,
+ *           sums in tiles that hide something leave hidden pairs out, which takes longer. Own rows
+ *           that see nothing, or that nobody sees, may hold anything: a row's sums are its own, and
+ *           0 is stored for it.
  * Dropout   Own keys have a counter for four of an item's rows; keys that are met are those of four
  *           lanes: cl/tile_dropout.h.
  * Barriers  Every item reaches every barrier; nothing relies on sub-group lockstep. Local memory is
@@ -52,197 +52,9 @@
 #define KEPT_ROWS BLOCK
 #define KEPT_COLUMNS COLUMNS
 #include "tile_dropout.h"
+#include "tile_gradients.h"
 
-/* ---- matrices ------------------------------------------------------------------------------- */
-
-/* `rows` rows of one head from position i or j on. */
-INLINE struct matrix q_rows(SHAPE_PARAMS, const __global storage *q, const long b, const long h,
-                            const long i, const int rows)
-{
-    return matrix_of(q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + i * a.q_stride[2],
-                     a.q_stride[2], Q_STEP, DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
-}
-
-INLINE struct matrix do_rows(SHAPE_PARAMS, const __global storage *d_o, const long b, const long h,
-                             const long i, const int rows)
-{
-    return matrix_of(d_o + at.d_o + b * a.do_stride[0] + h * a.do_stride[1] + i * a.do_stride[2],
-                     a.do_stride[2], DO_STEP, DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
-}
-
-INLINE struct matrix k_rows(SHAPE_PARAMS, const __global storage *k, const long b,
-                            const long kv_head, const long j, const int rows)
-{
-    return matrix_of(k + at.k + b * a.k_stride[0] + kv_head * a.k_stride[1] + j * a.k_stride[2],
-                     a.k_stride[2], K_STEP, DIM_QK, rows, WIDTH(UNIT_K, DIM_QK));
-}
-
-INLINE struct matrix v_rows(SHAPE_PARAMS, const __global storage *v, const long b,
-                            const long kv_head, const long j, const int rows)
-{
-    return matrix_of(v + at.v + b * a.v_stride[0] + kv_head * a.v_stride[1] + j * a.v_stride[2],
-                     a.v_stride[2], V_STEP, DIM_V, rows, WIDTH(UNIT_V, DIM_V));
-}
-
-/* ---- tiles ---------------------------------------------------------------------------------- */
-
-/* Queries from i0 on and keys from j0 on, those in use, of one head. */
-struct tile {
-    struct extent e;
-    long b, h, i0, j0;
-    int queries, keys;
-};
-
-/* Whether some query of the tile may not see some key of it. */
-INLINE bool tile_hides(const struct attention_shape a, const struct tile t)
-{
-    return HAS_MASK || HAS_BIAS || first_key(a, t.e, t.i0 + t.queries - 1) > t.j0 ||
-           end_key(a, t.e, t.i0) < t.j0 + t.keys;
-}
-
-#if HAS_DROPOUT
-/* x[n][c]: what the weights of own row r + n of an item, of a quad, and of its row met c are
- * multiplied by. */
-INLINE void quad_factors(const bool owns_keys, SHAPE_PARAMS, const struct tile t, const int r,
-                         float x[4][COLUMNS] KEPT_PARAM)
-{
-    const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
-    const long bh = t.b * a.heads + t.h;
-
-#pragma unroll
-    for (int c = 0; c < COLUMNS; c++) {
-        float y[4];
-        if (owns_keys)
-            dropout_factors(a, at, bh, (uint)(t.i0 + lane + LANES * c),
-                            (uint)((t.j0 + ROW(r)) / 4), y);
-#pragma unroll
-        for (int n = 0; n < 4; n++)
-            x[n][c] = owns_keys ? y[n] : kept_factor(a, ROW(r + n), c KEPT_ARG);
-    }
-}
-#endif
-
-/* p and ds from their products, in place: p after dropout, for dv; ds with softcap's derivative, without it if
- * ds_is_raw. Own rows are keys if owns_keys. hides: some pair of the tile may be hidden, or is none.
- * statistics: -lse and -delta of the item's queries. *tainted is set where a hidden pair's product is
- * not finite. slope_sums and bias_sums, of own rows, collect
- * ds times the distance, and ds. */
-INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool hides, SHAPE_PARAMS,
-                  const struct tile t, const float2 *statistics, float p[ROWS][COLUMNS],
-                  float ds[ROWS][COLUMNS], volatile __local int *tainted, float *slope_sums,
-                  float *bias_sums BIAS_PARAM MASK_PARAM SLOPES_PARAM KEPT_PARAM)
-{
-    const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
-    /* In the tile's own coordinates: 32 bits take fewer registers than 64 for each row. */
-    bool taints = false;
-    const long most = MAX(BLOCK, STEP), now = t.i0 + t.e.diagonal - t.j0;
-#if HAS_WINDOW_LEFT
-    const int first_at = clamp(now - a.window_left, -most, most);
-#endif
-#if HAS_WINDOW_RIGHT
-    const int end_at = clamp(now + a.window_right + 1, -most, most);
-#endif
-#if HAS_MASK
-    mask += at.mask + t.b * a.mask_stride[0] + t.h * a.mask_stride[1] + t.i0 * a.mask_stride[2] +
-            t.j0 * a.mask_stride[3];
-#endif
-#if HAS_BIAS
-    bias += at.bias + t.b * a.bias_stride[0] + t.h * a.bias_stride[1] + t.i0 * a.bias_stride[2] +
-            t.j0 * a.bias_stride[3];
-#endif
-
-#if HAS_DROPOUT
-    float factors_of_quad[4][COLUMNS];
-#endif
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-#if HAS_DROPOUT
-        if (r % 4 == 0)
-            quad_factors(owns_keys, a, at, t, r, factors_of_quad KEPT_ARG);
-#endif
-#pragma unroll
-        for (int c = 0; c < COLUMNS; c++) {
-            const int own = ROW(r), met = lane + LANES * c;
-            const int row = owns_keys ? met : own, key = owns_keys ? own : met;
-            const float2 statistic = statistics[owns_keys ? c : r];
-            const bool finite = p[r][c] * 0.0f == 0.0f && ds[r][c] * 0.0f == 0.0f;
-            float s = a.scale * p[r][c], slack = 1.0f;
-            bool sees = true;
-#if HAS_SOFTCAP
-            const float t1 = tanh(s / a.softcap);
-            slack = MULTIPLY_ADD(-t1, t1, 1.0f);
-            s = a.softcap * t1;
-#endif
-#if HAS_ALIBI
-            const float distance = (float)(key - row - now);
-            s += slopes[at.slopes + t.h] * distance;
-#endif
-            if (hides) {
-                sees = row < t.queries && key < t.keys;
-#if HAS_WINDOW_LEFT
-                sees = sees && key >= row + first_at;
-#endif
-#if HAS_WINDOW_RIGHT
-                sees = sees && key < row + end_at;
-#endif
-#if HAS_MASK
-                sees = sees && mask[min(row, t.queries - 1) * a.mask_stride[2] +
-                                    min(key, t.keys - 1) * a.mask_stride[3]];
-#endif
-#if HAS_BIAS
-                const float bias_here =
-                    LOAD_BIAS(bias, min(row, t.queries - 1) * a.bias_stride[2] +
-                                        min(key, t.keys - 1) * a.bias_stride[3]);
-                sees = sees && bias_here != -INFINITY;
-                s += bias_here;
-#endif
-                taints = taints || (!sees && !finite);
-            }
-            float weight = EXP2((s + statistic.x) * LOG2E);
-#if HAS_DROPOUT
-            const float factor = factors_of_quad[r % 4][c];
-            const float gradient = weight * MULTIPLY_ADD(factor, ds[r][c], statistic.y);
-            weight *= factor;
-#else
-            const float gradient = weight * (ds[r][c] + statistic.y);
-#endif
-#if HAS_DSLOPES
-            slope_sums[r] = MULTIPLY_ADD(sees ? gradient : 0.0f, distance, slope_sums[r]);
-#endif
-#if HAS_DBIAS
-            bias_sums[r] += sees ? gradient : 0.0f;
-#endif
-            /* Adding 0 makes 0 of -0, which stands for a hidden pair. */
-            p[r][c] = sees ? weight : -0.0f;
-            ds[r][c] = sees ? (ds_is_raw ? gradient : gradient * slack) + 0.0f : -0.0f;
-        }
-    }
-    if (taints)
-        atomic_or(tainted, 1);
-    (void)slope_sums;
-    (void)bias_sums;
-}
-
-/* p and ds of a tile, as weigh() leaves them. own_k.. are keys and values if owns_keys, else queries
- * and do, and the others are met. */
-INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool hides, SHAPE_PARAMS,
-                       const struct tile t, const struct matrix own_qk, const struct matrix own_v,
-                       const struct matrix met_qk, const struct matrix met_v,
-                       const float2 *statistics, __local float4 *tiles,
-                       volatile __local int *tainted, float p[ROWS][COLUMNS],
-                       float ds[ROWS][COLUMNS], float *slope_sums,
-                       float *bias_sums BIAS_PARAM MASK_PARAM SLOPES_PARAM KEPT_PARAM)
-{
-    multiply(own_qk, met_qk, tiles, tiles + MET_AT, p);
-#if HAS_DROPOUT
-    /* There are barriers before, since the last tile's were read, and in the next product. */
-    if (!owns_keys)
-        draw_kept(a, at, t.b * a.heads + t.h, t.i0, t.j0 KEPT_ARG);
-#endif
-    multiply(own_v, met_v, tiles + OWN_V_AT, tiles + MET_AT, ds);
-    weigh(owns_keys, ds_is_raw, hides, a, at, t, statistics, p, ds, tainted, slope_sums,
-          bias_sums BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
-}
+/* ---- own rows ------------------------------------------------------------------------------- */
 
 /* Own rows that stay in local memory; the first stage's barrier completes them. */
 INLINE void load_own(const struct matrix own_qk, const struct matrix own_v, __local float4 *tiles)
@@ -303,11 +115,13 @@ INLINE void store_sums(const float *sums, const int used, const int rows, __loca
         partial[lane * ROW_STRIDE + g * BANDS + band] =
             (float4)(sums[4 * g], sums[4 * g + 1], sums[4 * g + 2], sums[4 * g + 3]);
     barrier(CLK_LOCAL_MEM_FENCE); /* the lanes' parts are complete */
-    for (int row = get_local_id(0); row < rows; row += ITEMS) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
         float total = 0.0f;
         for (int l = 0; l < LANES; l++)
-            total += ((const __local float *)partial)[l * ROW_STRIDE * 4 + row];
-        to[row] = row < used ? total : 0.0f;
+            total += ((const __local float *)partial)[l * ROW_STRIDE * 4 + ROW(r)];
+        if (lane == r % LANES && ROW(r) < rows)
+            to[ROW(r)] = ROW(r) < used ? total : 0.0f;
     }
 }
 
@@ -364,7 +178,8 @@ void backward_keys(SHAPE_PARAMS, const __global storage *restrict q,
             for (int c = 0; c < COLUMNS; c++)
                 statistics[c] = statistic_of(a, at, work, t.b, t.h, t.i0 + lane + LANES * c);
             weigh_tile(true, false, hides, a, at, t, own_k, own_v, met_q, met_do, statistics,
-                       tiles, &tainted, p, ds, slope_sums, bias_sums BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
+                       tiles, &tainted, p, ds, slope_sums,
+                       bias_sums BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
             add_rows(hides, met_do, p, tiles + WEIGHTS_AT, tiles + ROWS_AT, &tainted, sums_v);
             add_rows(hides, met_q, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &tainted, sums_k);
         }

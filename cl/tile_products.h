@@ -1,10 +1,10 @@
 /* Tiles that a work-group holds of two matrices' rows: BLOCK rows of its own, and STEP rows that it
  * meets. Products of own rows with rows met, and sums of rows met for each own row.
  *
- * Items     ITEMS = LANES * BANDS: LANES along rows met and dims, BANDS = BLOCK / ROWS along own rows. An item keeps ROWS x
- *           COLUMNS products and ROWS x DIMS4 float4 of sums in registers: own row ROW(r), row met
- *           lane + LANES * c, dims 4 * (lane + LANES * n). All reads of local memory are of 16 bytes,
- *           and neighbouring lanes read neighbouring banks.
+ * Items     ITEMS = LANES * BANDS: LANES along rows met and dims, BANDS = BLOCK / ROWS along own rows.
+ *           An item keeps ROWS x COLUMNS products and ROWS x DIMS4 float4 of sums in registers: own
+ *           row ROW(r), row met lane + LANES * c, dims 4 * (lane + LANES * n). All reads of local
+ *           memory are of 16 bytes, and neighbouring lanes read neighbouring banks.
  * Products  have own rows and rows met staged by STAGE_D columns; own rows all at once if RESIDENT.
  * Sums      have their weights and the rows met staged by STAGE_ROWS of those rows. A weight of -0
  *           stands for a hidden pair, which a slower loop leaves out.
