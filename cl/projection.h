@@ -1,17 +1,19 @@
 /* What kernels of projections share: argument list, steps, and what is stored.
  *
- * Defined by the host (src/program.c), all of them always, and of what common.cl lists nothing else:
+ * Defined by the host (src/program.c), all of them always, and of what common.cl lists nothing
+ * else:
  *   DTYPE, BIAS_DTYPE             0 f32, 1 f16, 2 bf16
  *   HAS_BIAS HAS_ACCUMULATE       0 or 1
  *   UNIT_X_COLUMN UNIT_X_ROW      x lies contiguous along dim_qk, or else along the rows; or neither
  *   UNIT_W_COLUMN UNIT_W_ROW      w lies contiguous along dim_v, or else along dim_qk; or neither
  *   UNIT_Y_COLUMN                 y lies contiguous along dim_v
- * and for the family every tunable of its .def file. Sizes come with the shape: one program serves all.
+ * and for the family every tunable of its .def file. Sizes come with the shape: one program serves
+ * all.
  *
- * In struct attention_shape: x (batch, kv_heads, seq_q, dim_qk) by q_stride, w (kv_heads, dim_qk, heads,
- * dim_v) by k_stride, y (batch, heads, seq_q, dim_v) by o_stride. The host has merged what can be: where
- * strides go on evenly, batch is 1 and part of seq_q, kv_heads 1 and part of dim_qk, heads 1 and part of
- * dim_v (ca_problem_normal()). A stride of 0 in x or w broadcasts. */
+ * In struct attention_shape: x (batch, kv_heads, seq_q, dim_qk) by q_stride, w (kv_heads, dim_qk,
+ * heads, dim_v) by k_stride, y (batch, heads, seq_q, dim_v) by o_stride. The host has merged what
+ * can be: where strides go on evenly, batch is 1 and part of seq_q, kv_heads 1 and part of dim_qk,
+ * heads 1 and part of dim_v (ca_problem_normal()). A stride of 0 in x or w broadcasts. */
 #ifndef CLATTN_PROJECTION_H
 #define CLATTN_PROJECTION_H
 #include "common.cl"

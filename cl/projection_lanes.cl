@@ -8,9 +8,12 @@
  *                               in a work-item
  *            The order in which an element is summed depends on the depth and the tunables alone.
  * Lanes      are columns: an element of x is broadcast and multiplied with vectors of w. ROWS x MV
- *            vectors of sums stay in registers over DEPTH of the depth.
- * Packing    DEPTH of w, as wide as the block, becomes panels of MV vectors (turned around where w lies
- *            along the depth), and ROWS of x become a strip: both f32, both read one after the other.
+ *            vectors of sums stay in registers over at most DEPTH of the depth.
+ * Panels     w, as deep as that and as wide as the block, is packed into panels of MV vectors (turned
+ *            around where w lies along the depth), which are read one after the other.
+ * Strips     are ROWS rows of x. In f32, and along the depth, they are read where they are: the machine
+ *            fetches them ahead while it multiplies, which beats packing them. Else SLAB of them are
+ *            packed at a time.
  * Ragged     Rows and columns beyond the last repeat the last and are not stored.
  * Speed      as fused_lanes.cl: never build it with fast-math options.
  * Workspace  with SPLITS > 1: [SPLITS][rows][columns] sums
@@ -28,16 +31,44 @@
 /* A group has whole strips and panels, at most so many rows and columns. */
 #define MOST_ROWS ((BLOCK_ROWS + ROWS - 1) / ROWS * ROWS)
 #define MOST_COLUMNS ((BLOCK_COLUMNS + PANEL - 1) / PANEL * PANEL)
-/* Steps in a strip of x: as x lies, so that packing copies vectors. */
-#if UNIT_X_COLUMN
-#define STRIP_ROW (DEPTH + WIDTH) /* not a power of two: the rows of a column go to different sets */
-#define STRIP_COLUMN 1
-#else
-#define STRIP_ROW 1
-#define STRIP_COLUMN ROWS
-#endif
+#define FEW_ROWS 2 /* at a time in the last strip */
 #define SUM_RUN 256
-#define FEW_ROWS 4 /* in the last strip */
+
+/* Strips: how far rows and the depth lie apart, as in x itself so that packing copies vectors. */
+#if DTYPE == DTYPE_F32 && UNIT_X_COLUMN
+#define IN_PLACE 1
+typedef const __global float *const *strip_rows;
+#define ROW_OF(strip, r) (strip)[r]
+#define FROM_ROW(r) (r)
+#define STRIP_DEPTH 1
+#else
+#define IN_PLACE 0
+typedef const float *strip_rows;
+#define ROW_OF(strip, r) ((strip) + FROM_ROW(r))
+#define FROM_ROW(r) ((r)*STRIP_ROW)
+#define STRIP_DEPTH (UNIT_X_COLUMN ? 1 : ROWS)
+#define STRIP_ROW (UNIT_X_COLUMN ? DEPTH + WIDTH : 1) /* no power of two: different sets of the cache */
+#define STRIP (ROWS * (DEPTH + WIDTH) + WIDTH)
+#define SLAB 8
+#endif
+
+/* Sums of one part of the depth wait for the next in y, or in the workspace, if these are f32. */
+#if SPLITS > 1
+typedef float result;
+#define LOAD_RESULTS(p) VECTOR(vload)(0, (p))
+#define STORE_RESULTS(x, p) VECTOR(vstore)((x), 0, (p))
+#define LOAD_RESULT(p, n) ((p)[n])
+#define STORE_RESULT(x, p, n) ((p)[n] = (x))
+#define UNIT_RESULT 1
+#else
+typedef storage result;
+#define LOAD_RESULTS LOAD_VECTOR
+#define STORE_RESULTS STORE_VECTOR
+#define LOAD_RESULT LOAD
+#define STORE_RESULT STORE
+#define UNIT_RESULT UNIT_Y_COLUMN
+#endif
+#define KEEP_SUMS (SPLITS == 1 && DTYPE != DTYPE_F32)
 
 /* ---- places --------------------------------------------------------------------------------- */
 
@@ -45,6 +76,11 @@
 struct pair {
     long size, outer_step, inner_step;
 };
+
+INLINE long place(const struct pair p, const long n)
+{
+    return n / p.size * p.outer_step + n % p.size * p.inner_step;
+}
 
 /* Where count indices from n on lie. */
 INLINE void list_places(const struct pair p, const long n, const int count, long *places)
@@ -60,27 +96,22 @@ INLINE void list_places(const struct pair p, const long n, const int count, long
     }
 }
 
-/* Whether a vector of neighbours lies at these places, of which there are left. unit: the step of
- * inner indices is 1, without which the first and the last do not tell. */
-INLINE bool contiguous(const bool unit, const long *places, const int left)
+/* Whether `count` neighbours lie at these places, of which there are left. unit: the step of inner
+ * indices is 1, without which the first and the last do not tell. */
+INLINE bool contiguous(const bool unit, const long *places, const int count, const int left)
 {
-    return unit && left >= WIDTH && places[WIDTH - 1] - places[0] == WIDTH - 1;
+    return unit && left >= count && places[count - 1] - places[0] == count - 1;
 }
 
 /* ---- packing -------------------------------------------------------------------------------- */
 
-/* One vector of columns of w, at most left of them, for count of the depth, into a panel. */
-INLINE void pack_columns(const __global storage *w, const long *columns, const int left,
-                         const long *depths, const int count, lanes *panel)
+/* `count` of the depth of one vector of columns of w, at most left of them, into a panel. */
+INLINE void pack_vector(const __global storage *w, const long *columns, const int left,
+                        const long *depths, const int count, lanes *panel)
 {
-    if (contiguous(UNIT_W_COLUMN, columns, left)) {
-        for (int k = 0; k < count; k++)
-            panel[k * MV] = LOAD_VECTOR(w + columns[0] + depths[k]);
-        return;
-    }
     for (int k = 0; k < count;) {
         lanes x[WIDTH];
-        if (contiguous(UNIT_W_ROW, depths + k, count - k)) {
+        if (contiguous(UNIT_W_ROW, depths + k, WIDTH, count - k)) {
             UNROLL
             for (int c = 0; c < WIDTH; c++)
                 x[c] = LOAD_VECTOR(w + columns[min(c, left - 1)] + depths[k]);
@@ -99,15 +130,43 @@ INLINE void pack_columns(const __global storage *w, const long *columns, const i
     }
 }
 
-/* At most ROWS rows of x, for count of the depth, into a strip. */
-INLINE void pack_rows(const __global storage *x, const long *rows, const int left,
-                      const long *depths, const int count, float *strip)
+/* A block of w into panels. */
+INLINE void pack_panels(const __global storage *w, const long *columns, const int num_columns,
+                        const long *depths, const int count, lanes *panels)
+{
+    int packed = 0; /* columns */
+
+#if UNIT_W_COLUMN
+    if (contiguous(true, columns, num_columns, num_columns)) {
+        packed = num_columns / WIDTH * WIDTH;
+        for (int k = 0; k < count; k++) { /* each row from one end to the other */
+            const __global storage *row = w + columns[0] + depths[k];
+            for (int c = 0; c < packed; c += WIDTH)
+                panels[(c / PANEL * DEPTH + k) * MV + c % PANEL / WIDTH] = LOAD_VECTOR(row + c);
+        }
+    }
+#endif
+    for (int c = packed; c < num_columns; c += WIDTH) {
+        lanes *panel = panels + c / PANEL * DEPTH * MV + c % PANEL / WIDTH;
+        if (contiguous(UNIT_W_COLUMN, columns + c, WIDTH, num_columns - c)) {
+            for (int k = 0; k < count; k++)
+                panel[k * MV] = LOAD_VECTOR(w + columns[c] + depths[k]);
+        } else {
+            pack_vector(w, columns + c, num_columns - c, depths, count, panel);
+        }
+    }
+}
+
+#if !IN_PLACE
+/* At most SLAB strips of x, num_rows rows. */
+INLINE void pack_strips(const __global storage *x, const long *rows, const int num_rows,
+                        const long *depths, const int count, float *strips)
 {
 #if UNIT_X_COLUMN
-    for (int r = 0; r < min(left, ROWS); r++) {
-        float *to = strip + r * STRIP_ROW;
+    for (int r = 0; r < num_rows; r++) {
+        float *to = strips + r / ROWS * STRIP + r % ROWS * STRIP_ROW;
         for (int k = 0; k < count;) {
-            if (contiguous(true, depths + k, count - k)) {
+            if (contiguous(true, depths + k, WIDTH, count - k)) {
                 VECTOR(vstore)(LOAD_VECTOR(x + rows[r] + depths[k]), 0, to + k);
                 k += WIDTH;
             } else {
@@ -117,98 +176,133 @@ INLINE void pack_rows(const __global storage *x, const long *rows, const int lef
         }
     }
 #else
-    const bool vectors = ROWS <= WIDTH && contiguous(UNIT_X_ROW, rows, left);
     for (int k = 0; k < count; k++) {
-        float *to = strip + k * STRIP_COLUMN;
-        if (vectors) { /* what is beyond ROWS is overwritten by what follows */
-            VECTOR(vstore)(LOAD_VECTOR(x + rows[0] + depths[k]), 0, to);
-        } else {
-            for (int r = 0; r < ROWS; r++)
-                to[r] = LOAD(x, rows[min(r, left - 1)] + depths[k]);
+        for (int r = 0; r < num_rows; r += ROWS) {
+            float *to = strips + r / ROWS * STRIP + k * STRIP_DEPTH;
+            if (ROWS <= WIDTH && contiguous(UNIT_X_ROW, rows + r, WIDTH, num_rows - r)) {
+                /* What is beyond ROWS is overwritten when k goes on. */
+                VECTOR(vstore)(LOAD_VECTOR(x + rows[r] + depths[k]), 0, to);
+            } else {
+                for (int n = 0; n < min(ROWS, num_rows - r); n++)
+                    to[n] = LOAD(x, rows[r + n] + depths[k]);
+            }
         }
     }
 #endif
 }
+#endif
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-/* sums[r][v] (+)= strip[r] . panel[v], for rows and vectors (constants, at most ROWS and MV). */
-INLINE void multiply(const int rows, const int vectors, const bool first, const float *strip,
-                     const lanes *panel, const int depth, lanes *sums)
+/* The depth of x in a block: runs of at most `run` lie along it, `jump` from one's end to the next. */
+struct runs {
+    int depth, first, run;
+    long jump;
+};
+
+/* sums[r][v] = start[r][v] (zeros if `zero`) + strip[r] . panel[v], for rows and vectors (constants,
+ * at most ROWS and MV). */
+INLINE void multiply(const int rows, const int vectors, const bool zero, const strip_rows strip,
+                     const lanes *panel, const struct runs runs, lanes *sums)
 {
     lanes sum[ROWS][MV];
+    long at = 0; /* from the first of the depth */
 
     UNROLL
-    for (int r = 0; r < rows; r++) {
+    for (int r = 0; r < ROWS; r++) {
         UNROLL
-        for (int v = 0; v < vectors; v++)
-            sum[r][v] = first ? (lanes)(0.0f) : sums[r * MV + v];
+        for (int v = 0; v < MV; v++)
+            if (r < rows && v < vectors)
+                sum[r][v] = zero ? (lanes)(0.0f) : sums[r * MV + v];
     }
-    for (int k = 0; k < depth; k++) {
-        lanes y[MV];
-        UNROLL
-        for (int v = 0; v < vectors; v++)
-            y[v] = panel[k * MV + v];
-        UNROLL
-        for (int r = 0; r < rows; r++) {
-            const lanes z = strip[r * STRIP_ROW + k * STRIP_COLUMN];
+    for (int left = runs.depth, run = runs.first; left > 0; run = min(runs.run, left)) {
+        for (int k = 0; k < run; k++, at += STRIP_DEPTH, panel += MV) {
             UNROLL
-            for (int v = 0; v < vectors; v++)
-                sum[r][v] = fma(y[v], z, sum[r][v]);
+            for (int r = 0; r < ROWS; r++) {
+                const lanes z = r < rows ? ROW_OF(strip, r)[at] : 0.0f;
+                UNROLL
+                for (int v = 0; v < MV; v++)
+                    if (r < rows && v < vectors)
+                        sum[r][v] = fma(panel[v], z, sum[r][v]);
+            }
         }
+        at += runs.jump;
+        left -= run;
     }
     UNROLL
-    for (int r = 0; r < rows; r++) {
+    for (int r = 0; r < ROWS; r++) {
         UNROLL
-        for (int v = 0; v < vectors; v++)
-            sums[r * MV + v] = sum[r][v];
+        for (int v = 0; v < MV; v++)
+            if (r < rows && v < vectors)
+                sums[r * MV + v] = sum[r][v];
     }
 }
 
 /* A strip of any number of rows. */
-INLINE void multiply_strip(const int rows, const int vectors, const bool first, const float *strip,
-                           const lanes *panel, const int depth, lanes *sums)
+INLINE void multiply_strip(const int rows, const int vectors, const bool zero, const strip_rows strip,
+                           const lanes *panel, const struct runs runs, lanes *sums)
 {
     if (rows >= ROWS) {
-        multiply(ROWS, vectors, first, strip, panel, depth, sums);
+        multiply(ROWS, vectors, zero, strip, panel, runs, sums);
         return;
     }
     int r = 0;
 #if ROWS > FEW_ROWS
     for (; r + FEW_ROWS <= rows; r += FEW_ROWS)
-        multiply(FEW_ROWS, vectors, first, strip + r * STRIP_ROW, panel, depth, sums + r * MV);
+        multiply(FEW_ROWS, vectors, zero, strip + FROM_ROW(r), panel, runs, sums + r * MV);
 #endif
 #if ROWS > 1
     for (; r < rows; r++)
-        multiply(1, vectors, first, strip + r * STRIP_ROW, panel, depth, sums + r * MV);
+        multiply(1, vectors, zero, strip + FROM_ROW(r), panel, runs, sums + r * MV);
 #endif
 }
 
-/* ---- storing -------------------------------------------------------------------------------- */
+/* ---- tiles of sums: ROWS x PANEL -------------------------------------------------------------- */
 
-/* count sums of a row, whose columns lie at places, to y. */
-INLINE void store_sums(const float *sums, const int count, const long *places, const float *biases,
-                       __global storage *row)
+/* Whether the sums of the first part of the depth start with zeros. */
+#define START_WITH_ZEROS (SPLITS > 1 || (!HAS_BIAS && !HAS_ACCUMULATE))
+
+/* From y, or with `first` what the sums start with: the bias and what y held. */
+INLINE void load_tile(const bool first, const __global result *y, const long *rows,
+                      const int num_rows, const long *columns, const int num_columns,
+                      const float *biases, float *tile)
 {
-    for (int c = 0; c < count;) {
-        if (contiguous(UNIT_Y_COLUMN, places + c, count - c)) {
-            __global storage *to = row + places[c];
-            lanes z = VECTOR(vload)(0, sums + c);
-#if HAS_BIAS
-            z += VECTOR(vload)(0, biases + c);
+    for (int r = 0; r < num_rows; r++) {
+        for (int c = 0; c < num_columns; c++) {
+            float x = 0.0f;
+            if (HAS_ACCUMULATE || !first)
+                x = LOAD_RESULT(y, rows[r] + columns[c]);
+#if HAS_BIAS && SPLITS == 1
+            if (first)
+                x += biases[c];
 #endif
-#if HAS_ACCUMULATE
-            z += LOAD_VECTOR(to);
-#endif
-            STORE_VECTOR(z, to);
-            c += WIDTH;
-        } else {
-            float z = sums[c];
-#if HAS_BIAS
-            z += biases[c];
-#endif
-            STORE(z + BEFORE(row, places[c]), row, places[c]);
-            c++;
+            tile[r * PANEL + c] = x;
+        }
+    }
+}
+
+INLINE void store_tile(const float *tile, __global result *y, const long *rows, const int num_rows,
+                       const long *columns, const int num_columns)
+{
+    if (contiguous(UNIT_RESULT, columns, PANEL, num_columns)) {
+        for (int r = 0; r < num_rows; r++) {
+            __global result *to = y + rows[r] + columns[0];
+            UNROLL
+            for (int c = 0; c < PANEL; c += WIDTH)
+                STORE_RESULTS(VECTOR(vload)(0, tile + r * PANEL + c), to + c);
+        }
+        return;
+    }
+    for (int r = 0; r < num_rows; r++) {
+        __global result *to = y + rows[r];
+        for (int c = 0; c < num_columns;) {
+            if (contiguous(UNIT_RESULT, columns + c, WIDTH, num_columns - c)) {
+                STORE_RESULTS(VECTOR(vload)(0, tile + r * PANEL + c), to + columns[c]);
+                c += WIDTH;
+            } else {
+                STORE_RESULT(tile[r * PANEL + c], to, columns[c]);
+                c++;
+            }
         }
     }
 }
@@ -225,20 +319,23 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void projection_lanes(PROJECTION_PARAMS, __global float *restrict workspace)
 {
     lanes panels[MOST_COLUMNS / PANEL * DEPTH * MV];
-    lanes sums[MOST_ROWS * MOST_COLUMNS / WIDTH];
-    float strip[ROWS * (DEPTH + WIDTH) + WIDTH];
+    lanes sums[(KEEP_SUMS ? MOST_ROWS * MOST_COLUMNS : ROWS * PANEL) / WIDTH];
     float biases[MOST_COLUMNS];
     long x_rows[MOST_ROWS], y_rows[MOST_ROWS], w_columns[MOST_COLUMNS], y_columns[MOST_COLUMNS];
     long x_depths[DEPTH], w_depths[DEPTH];
+#if !IN_PLACE
+    float strips[SLAB * STRIP];
+#endif
 
     const long all_rows = a.batch * a.seq_q, all_columns = a.heads * a.dim_v;
     const long all_depth = a.kv_heads * a.dim_qk;
-    const long strips = (all_rows + ROWS - 1) / ROWS, num_panels = (all_columns + PANEL - 1) / PANEL;
+    const long num_strips = (all_rows + ROWS - 1) / ROWS;
+    const long num_panels = (all_columns + PANEL - 1) / PANEL;
     const long group_x = get_group_id(0), groups_x = get_num_groups(0);
     const long group_y = get_group_id(1), groups_y = get_num_groups(1), split = get_group_id(2);
-    const long row = part(strips, group_y, groups_y) * ROWS;
+    const long row = part(num_strips, group_y, groups_y) * ROWS;
     const long column = part(num_panels, group_x, groups_x) * PANEL;
-    const int rows = min(part(strips, group_y + 1, groups_y) * ROWS, all_rows) - row;
+    const int rows = min(part(num_strips, group_y + 1, groups_y) * ROWS, all_rows) - row;
     const int columns = min(part(num_panels, group_x + 1, groups_x) * PANEL, all_columns) - column;
     const long begin = part(all_depth, split, SPLITS), end = part(all_depth, split + 1, SPLITS);
     const struct pair depths_of_x = {a.dim_qk, a.q_stride[1], X_COLUMN_STEP};
@@ -247,47 +344,59 @@ void projection_lanes(PROJECTION_PARAMS, __global float *restrict workspace)
     list_places((struct pair){a.seq_q, a.q_stride[0], X_ROW_STEP}, row, rows, x_rows);
     list_places((struct pair){a.dim_v, a.k_stride[2], W_COLUMN_STEP}, column, columns, w_columns);
 #if SPLITS == 1
+    __global storage *const results = y + at.o;
     list_places((struct pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row, rows, y_rows);
     list_places((struct pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, column, columns, y_columns);
     for (int c = 0; c < columns; c++)
         biases[c] = BIAS_OF(0, column + c);
+#else
+    __global float *const results = workspace + at.workspace + split * all_rows * all_columns;
+    list_places((struct pair){all_rows, 0, all_columns}, row, rows, y_rows);
+    list_places((struct pair){all_columns, 0, 1}, column, columns, y_columns);
 #endif
-    for (long k = begin; k < end; k += DEPTH) {
-        const int depth = min((long)DEPTH, end - k);
+    /* Equal parts of whole vectors. */
+    const long parts = (end - begin + DEPTH - 1) / DEPTH;
+    const int most = ((end - begin + parts - 1) / parts + WIDTH - 1) / WIDTH * WIDTH;
+    for (long k = begin; k < end; k += most) {
+        const int depth = min((long)most, end - k);
+        const bool zero = START_WITH_ZEROS && k == begin;
         list_places(depths_of_x, k, depth, x_depths);
         list_places(depths_of_w, k, depth, w_depths);
-        for (int c = 0; c < columns; c += WIDTH)
-            pack_columns(w + at.k, w_columns + c, columns - c, w_depths, depth,
-                         panels + c / PANEL * (DEPTH * MV) + c % PANEL / WIDTH);
+        pack_panels(w + at.k, w_columns, columns, w_depths, depth, panels);
+#if IN_PLACE
+        const int run = min(a.dim_qk, (long)depth), first = min(a.dim_qk - k % a.dim_qk, (long)depth);
+        const struct runs runs = {depth, first, run, a.q_stride[1] - a.dim_qk};
+#else
+        const struct runs runs = {depth, depth, depth, 0};
+#endif
         for (int r = 0; r < rows; r += ROWS) {
             const int rows_here = min(ROWS, rows - r);
-            pack_rows(x + at.q, x_rows + r, rows - r, x_depths, depth, strip);
+#if IN_PLACE
+            const __global float *strip[ROWS];
+            for (int n = 0; n < rows_here; n++)
+                strip[n] = x + at.q + x_rows[r + n] + x_depths[0];
+#else
+            if (r % (SLAB * ROWS) == 0)
+                pack_strips(x + at.q, x_rows + r, min(SLAB * ROWS, rows - r), x_depths, depth,
+                            strips);
+            const float *strip = strips + r / ROWS % SLAB * STRIP;
+#endif
             for (int c = 0; c < columns; c += PANEL) {
                 const int columns_here = min(PANEL, columns - c);
-                const lanes *panel = panels + c / PANEL * (DEPTH * MV);
-                /* Sums that are complete at once need no more than one tile. */
-                lanes *tile =
-                    sums + (end - begin <= DEPTH ? 0 : (r * MOST_COLUMNS + c * ROWS) / WIDTH);
+                const lanes *panel = panels + c / PANEL * DEPTH * MV;
+                lanes *tile = sums + (KEEP_SUMS ? (r * MOST_COLUMNS + c * ROWS) / WIDTH : 0);
+                if (!zero && (!KEEP_SUMS || k == begin))
+                    load_tile(k == begin, results, y_rows + r, rows_here, y_columns + c,
+                              columns_here, biases + c, (float *)tile);
                 if (columns_here > PANEL - WIDTH) {
-                    multiply_strip(rows_here, MV, k == begin, strip, panel, depth, tile);
+                    multiply_strip(rows_here, MV, zero, strip, panel, runs, tile);
                 } else {
                     for (int v = 0; v * WIDTH < columns_here; v++)
-                        multiply_strip(rows_here, 1, k == begin, strip, panel + v, depth, tile + v);
+                        multiply_strip(rows_here, 1, zero, strip, panel + v, runs, tile + v);
                 }
-                if (k + depth < end)
-                    continue;
-                for (int n = 0; n < rows_here; n++) {
-                    const float *from = (const float *)(tile + n * MV);
-#if SPLITS == 1
-                    store_sums(from, columns_here, y_columns + c, biases + c,
-                               y + at.o + y_rows[r + n]);
-#else
-                    __global float *to = workspace + at.workspace +
-                                         (split * all_rows + row + r + n) * all_columns + column + c;
-                    for (int m = 0; m < columns_here; m++)
-                        to[m] = from[m];
-#endif
-                }
+                if (!KEEP_SUMS || k + depth >= end)
+                    store_tile((const float *)tile, results, y_rows + r, rows_here, y_columns + c,
+                               columns_here);
             }
         }
     }
@@ -298,24 +407,23 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void projection_sum(SHAPE_PARAMS, __global storage *restrict y BIAS_PARAM,
                     const __global float *restrict workspace)
 {
-    const long all_columns = a.heads * a.dim_v, parts = a.batch * a.seq_q * all_columns;
+    const long all_columns = a.heads * a.dim_v, count = a.batch * a.seq_q * all_columns;
     const long row = get_group_id(1), first = (long)get_group_id(0) * SUM_RUN;
     const int columns = min((long)SUM_RUN, all_columns - first);
-    float sums[SUM_RUN], biases[SUM_RUN];
+    float sums[SUM_RUN];
     long places[SUM_RUN];
 
+    y += at.o + place((struct pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row);
     list_places((struct pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, first, columns, places);
-    for (int c = 0; c < columns; c++) {
+    for (int c = 0; c < columns; c++)
         sums[c] = 0.0f;
-        biases[c] = BIAS_OF(0, first + c);
-    }
     for (int n = 0; n < SPLITS; n++) {
         const __global float *from =
-            workspace + at.workspace + n * parts + row * all_columns + first;
+            workspace + at.workspace + n * count + row * all_columns + first;
         for (int c = 0; c < columns; c++)
             sums[c] += from[c];
     }
-    store_sums(sums, columns, places, biases,
-               y + at.o + row / a.seq_q * a.o_stride[0] + row % a.seq_q * a.o_stride[2]);
+    for (int c = 0; c < columns; c++)
+        STORE_Y(sums[c], y, places[c], 0, first + c);
 }
 #endif

@@ -1,12 +1,14 @@
 /* Projections on CPUs: SIMD lanes are columns. How it computes: cl/projection_lanes.cl. */
 #include "problem.h"
 
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+
 #define TUNABLES_DEF "tunables/projection_lanes.def"
 #include "tunables/expand.h"
 
 extern const char ca_source_projection_lanes[];
 
-enum { SUM_RUN = 256 }; /* as in the kernel */
+enum { SLAB = 8, SUM_RUN = 256 }; /* as in the kernel */
 
 static size_t round_up_divide(size_t n, size_t by)
 {
@@ -29,16 +31,41 @@ static size_t blocks(size_t n, size_t unit, size_t block)
     return round_up_divide(round_up_divide(n, unit), round_up_divide(block, unit));
 }
 
+static size_t panel(const size_t *values)
+{
+    return values[WIDTH_INDEX] * values[MV_INDEX];
+}
+
+/* Follows the arrays in cl/projection_lanes.cl. */
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t rows = values[BLOCK_ROWS_INDEX] + values[ROWS_INDEX];
+    const size_t columns = values[BLOCK_COLUMNS_INDEX] + panel(values);
+    const size_t depth = values[DEPTH_INDEX], width = values[WIDTH_INDEX];
+    const size_t sums =
+        p->dtype == CLATTN_F32 ? values[ROWS_INDEX] * panel(values) : rows * columns;
+    const size_t strips = SLAB * (values[ROWS_INDEX] * (depth + width) + width);
+
+    return (columns * (depth + 1) + sums + strips) * sizeof(cl_float) +
+           2 * (rows + columns + depth) * sizeof(cl_long);
+}
+
+static size_t row_blocks(const clattn_problem *p, const size_t *values)
+{
+    return blocks(rows_of(p), values[ROWS_INDEX], values[BLOCK_ROWS_INDEX]);
+}
+
+static size_t column_blocks(const clattn_problem *p, const size_t *values)
+{
+    return blocks(columns_of(p), panel(values), values[BLOCK_COLUMNS_INDEX]);
+}
+
 static void lanes_ndrange(const clattn_problem *p, const size_t *values,
                           const clattn_device_info *dev, struct ca_ndrange *range)
 {
-    const size_t panel = values[WIDTH_INDEX] * values[MV_INDEX];
-
     (void)dev;
-    *range = (struct ca_ndrange){{blocks(columns_of(p), panel, values[BLOCK_COLUMNS_INDEX]),
-                                  blocks(rows_of(p), values[ROWS_INDEX], values[BLOCK_ROWS_INDEX]),
-                                  values[SPLITS_INDEX]},
-                                 {1, 1, 1}};
+    *range = (struct ca_ndrange){
+        {column_blocks(p, values), row_blocks(p, values), values[SPLITS_INDEX]}, {1, 1, 1}};
 }
 
 static void sum_ndrange(const clattn_problem *p, const size_t *values,
@@ -66,12 +93,37 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return NULL;
 }
 
+/* Registers: 24 sums of 32 with vectors of 16, else 12 of 16; no more rows than there are. */
+static void block_registers(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const int wide = dev->vector_width_float >= 16;
+    const size_t rows = rows_of(p);
+
+    values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    values[MV_INDEX] = wide ? 4 : 2;
+    values[ROWS_INDEX] = rows > 4 ? 6 : rows > 2 ? 4 : rows > 1 ? 2 : 1;
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    (void)p;
-    values[WIDTH_INDEX] = dev->vector_width_float >= 16 ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
-    if (values[WIDTH_INDEX] < 16)
-        values[ROWS_INDEX] = 6;
+    const size_t enough = 2 * (size_t)dev->compute_units, depth = p->kv_heads * p->dim_qk;
+    size_t *const rows = &values[BLOCK_ROWS_INDEX], *const columns = &values[BLOCK_COLUMNS_INDEX];
+    size_t *const splits = &values[SPLITS_INDEX];
+
+    block_registers(p, dev, values);
+    /* A block packs its columns of w once for all of its rows: fewer columns cost less than fewer
+     * rows, until they are less than a cache line or two. */
+    while (row_blocks(p, values) * column_blocks(p, values) < enough &&
+           (*rows > 64 || *columns > 64))
+        if (*columns > 128 || *rows == 64)
+            *columns /= 2;
+        else if (*rows > 256 || *columns == 64)
+            *rows /= 2;
+        else
+            *columns /= 2;
+    while (*splits < 16 && row_blocks(p, values) * column_blocks(p, values) * *splits < enough &&
+           depth >= *splits * 2 * 512)
+        *splits *= 2;
 }
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
