@@ -21,8 +21,8 @@ struct mix {
 ParameterizedTestParameters(gradient_calls, same_bits_on_every_run) {
     static const char *const problems[] = {
         "bwd f32 h4/2 q40 k70 d24 causal=br",
-        "bwd f32 h2 q40 k70 d24/20 bias=f16:hqk mask=qk alibi sinks klen softcap=3 window=50,* "
-        "dropout=0.3 dbias dslopes dsinks",
+        ("bwd f32 h2 q40 k70 d24/20 bias=f16:hqk mask=qk alibi sinks klen softcap=3 window=50,* "
+         "dropout=0.3 dbias dslopes dsinks"),
         "bwd f16 b3 h6/2 q70 k130 d16 bias=f32:qk dbias sinks dsinks",
     };
     static struct mix mixes[48];
@@ -122,8 +122,8 @@ static struct tensor_view prepare(struct trial *t)
 Test(gradient_calls, host_results) {
     static const char *const problems[] = {
         "bwd f32 h4/2 q40 k70 d24 causal=br",
-        "bwd f32 h2 q40 k70 d24/20 bias=f16:hqk mask=qk alibi sinks klen softcap=3 window=50,* "
-        "dropout=0.3 dbias dslopes dsinks",
+        ("bwd f32 h2 q40 k70 d24/20 bias=f16:hqk mask=qk alibi sinks klen softcap=3 window=50,* "
+         "dropout=0.3 dbias dslopes dsinks"),
         "bwd f32 h4/2 q40 k70 d24 causal=br q=bshd do=0.0.24.1 dq=sbhd dk=9000.2500.30.1",
         "bwd f32 b2 h2 q3 k0 d8 alibi sinks dslopes dsinks",
         "bwd f32 b0 q3 k4 d8 alibi sinks dslopes dsinks",

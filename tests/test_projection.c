@@ -225,7 +225,7 @@ Test(projection, host_memory) {
     static const char *const texts[] = {
         "proj f32 b2 h3/2 q5 d4/6 w=oi bias=f16",
         "proj f16 b2 h3/2 q5 d4/6 y=300.80.9.1 accumulate",
-        "proj bf16 q5 d4/6 x=bhds y=30.30.6.1",
+        "proj bf16 q5 d4/6 x=bhds y=30.30.6.1 accumulate",
         "proj f32 b0 q5 d4",
     };
     struct fixture f;
