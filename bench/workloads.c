@@ -43,6 +43,8 @@
     "fwd f32 b8 h12 q197 k197 d64 lse", "bwd f32 b8 h12 q197 k197 d64",                            \
         "layer fwd f32 b8 h12 q197 k197 d64 model=768 biases obias training",                      \
         "layer bwd f32 b8 h12 q197 k197 d64 model=768 biases obias training"
+#define SQUARE(dtype, rest) "fwd " dtype " b1 h8 q2048 k2048 " rest
+#define CACHED(dtype, queries, keys) "fwd " dtype " b1 h32/8 q" queries " k" keys " d128 causal=br"
 #define SEQUENCES(rest)                                                                            \
     "fwd f32 b1 h8 q128 k128 " rest, "fwd f32 b1 h8 q256 k256 " rest,                              \
         "fwd f32 b1 h8 q512 k512 " rest, "fwd f32 b1 h8 q1024 k1024 " rest,                        \
@@ -155,6 +157,38 @@ const struct workload workloads[] = {
      NULL,
      {"fwd f32 b1 h8 q2048 k2048 d64", "fwd f32 b1 h8 q2048 k2048 d128",
       "fwd f32 b1 h8 q2048 k2048 d64 causal=tl", "fwd f32 b1 h8 q2048 k2048 d128 causal=tl"}},
+    {"dims",
+     "8 heads, 2048 queries and keys of 32 to 256 dims; ragged lengths, lse, f16, bf16",
+     NULL,
+     {SQUARE("f32", "d32"), SQUARE("f32", "d40"), SQUARE("f32", "d59"), SQUARE("f32", "d64"),
+      SQUARE("f32", "d80"), SQUARE("f32", "d96"), SQUARE("f32", "d111"), SQUARE("f32", "d128"),
+      SQUARE("f32", "d256"), SQUARE("f32", "d64 lse"), SQUARE("f32", "d128 lse"),
+      SQUARE("f16", "d64"), SQUARE("f16", "d128"), SQUARE("bf16", "d64"), SQUARE("bf16", "d128"),
+      "fwd f32 b1 h8 q2047 k2047 d64", "fwd f32 b1 h8 q2049 k2049 d64"}},
+    {"options",
+     "what options cost at 8 heads, 2048 queries and keys, dim 64; causal with fewer heads",
+     NULL,
+     {SQUARE("f32", "d64"), SQUARE("f32", "d64 causal=tl"), SQUARE("f32", "d128 causal=tl"),
+      "fwd f32 b1 h1 q2048 k2048 d64 causal=tl", "fwd f32 b1 h2 q2048 k2048 d64 causal=tl",
+      "fwd f32 b1 h3 q2048 k2048 d64 causal=tl", SQUARE("f32", "d64 causal=tl window=127,0"),
+      SQUARE("f32", "d64 causal=tl window=511,0"), SQUARE("f32", "d64 window=255,255"),
+      SQUARE("f32", "d64 klen"), SQUARE("f32", "d64 bias=f32:hqk"), SQUARE("f32", "d64 mask=qk"),
+      SQUARE("f32", "d64 softcap=50"), SQUARE("f32", "d64 alibi"), SQUARE("f32", "d64 sinks"),
+      SQUARE("f32", "d64 dropout=0.1")}},
+    {"short",
+     "12 heads of 64 dims, 128 to 512 queries and keys, and lengths beside them",
+     NULL,
+     {"fwd f32 b1 h12 q128 k128 d64", "fwd f32 b1 h12 q197 k197 d64",
+      "fwd f32 b1 h12 q512 k512 d64", "fwd f32 b1 h12 q127 k127 d64",
+      "fwd f32 b1 h12 q511 k511 d64", "fwd f32 b1 h12 q513 k513 d64"}},
+    {"decoding",
+     "one to eight queries, 4096 to 131072 cached keys of 8 heads for 32 query heads, dim 128",
+     NULL,
+     {CACHED("f32", "1", "4096"), CACHED("f32", "1", "32768"), CACHED("f32", "1", "131072"),
+      CACHED("f32", "4", "32768"), CACHED("f32", "8", "32768"), CACHED("f16", "1", "4096"),
+      CACHED("f16", "1", "32768"), CACHED("f16", "1", "131072"), CACHED("f16", "4", "32768"),
+      CACHED("f16", "8", "32768"), CACHED("bf16", "1", "32768"), CACHED("bf16", "4", "32768"),
+      "fwd f16 b4 h32/8 q1 k32768 d128 causal=br klen"}},
     {"training",
      "attention with lse, its gradients, projections, layers, as training has them",
      NULL,
