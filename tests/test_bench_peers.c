@@ -160,6 +160,36 @@ ParameterizedTest(struct name *name, peers_in_c, compute_what_double_precision_d
     peer_end(&peer);
 }
 
+ParameterizedTestParameters(peers_in_c, multiply_as_double_precision_does) {
+    return cr_make_param_array(struct name, names, sizeof names / sizeof *names);
+}
+
+ParameterizedTest(struct name *name, peers_in_c, multiply_as_double_precision_does,
+                  .timeout = 120.0) {
+    static const char *const texts[] = {
+        "proj f32 q1 d1",
+        "proj f32 b2 h3/4 q33 d5/7",                        /* heads split and merged */
+        "proj f32 b3 h4/1 q20 d64/16 y=bshd w=oi bias=f32", /* to heads, as in a layer */
+        "proj f32 b2 h1/6 q17 d8/40 x=bshd bias=bf16",      /* from heads */
+        "proj f16 b2 h2/3 q40 d16/24 w=oi bias=f32",
+        "proj bf16 b1 h2/1 q30 d33/9",
+    };
+    struct message why;
+    struct peer peer;
+    char path[512];
+    const struct peer_kind kind = built(name->key, path);
+
+    start(&peer, &kind);
+    for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
+        const clattn_problem problem = parse(texts[n]);
+        why.text[0] = '\0';
+        const enum peer_answer answer = compute(&peer, &problem, 1 + n % 2, &why);
+        cr_assert(answer == PEER_OK || (problem.dtype != CLATTN_F32 && answer == PEER_UNSUPPORTED),
+                  "%s: %s", texts[n], why.text);
+    }
+    peer_end(&peer);
+}
+
 ParameterizedTestParameters(peers_in_c, compute_or_refuse_what_is_stored_in_16_bits) {
     return cr_make_param_array(struct name, names, sizeof names / sizeof *names);
 }
