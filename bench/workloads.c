@@ -172,7 +172,7 @@ const struct workload workloads[] = {
       "fwd f32 b1 h1 q2048 k2048 d64 causal=tl", "fwd f32 b1 h2 q2048 k2048 d64 causal=tl",
       "fwd f32 b1 h3 q2048 k2048 d64 causal=tl", SQUARE("f32", "d64 causal=tl window=127,0"),
       SQUARE("f32", "d64 causal=tl window=511,0"), SQUARE("f32", "d64 window=255,255"),
-      SQUARE("f32", "d64 klen"), SQUARE("f32", "d64 bias=f32:bhqk"), SQUARE("f32", "d64 mask=qk"),
+      SQUARE("f32", "d64 klen"), SQUARE("f32", "d64 bias=f32:bhqk"), SQUARE("f32", "d64 mask=bqk"),
       SQUARE("f32", "d64 softcap=50"), SQUARE("f32", "d64 alibi"), SQUARE("f32", "d64 sinks"),
       SQUARE("f32", "d64 dropout=0.1")}},
     {"short",
