@@ -31,10 +31,21 @@ def widened(values):
     return values.astype(np.float32)
 
 
-class Problem:
-    """What is to be computed, with all masks merged into one and all that is added into another.
+def near(got, want):
+    """Enough to choose a way by."""
+    return np.abs(got - want).max() <= 0.05 * np.abs(want).max() + 1e-6
 
-    operation    "fwd" or "bwd", which has o, lse and do besides
+
+def check_shapes(tensors, wanted):
+    for name, shape in wanted.items():
+        if tensors[name].shape != shape:
+            raise Refusal(f"The data's {name} is {tensors[name].shape}, not {shape}.")
+
+
+class Attention:
+    """Sizes and options, with all masks merged into one and all that is added into another.
+
+    operation    "fwd" or "bwd", or that of a layer
     visible      None, or booleans of rank 4 with 1 where they broadcast
     band         (low, high) if visible says low <= key - query <= high and nothing else
     added        None, or float32 values likewise: the bias and ALiBi
@@ -48,20 +59,10 @@ class Problem:
         for name in "scale softcap".split():
             setattr(self, name, float(need(fields, name, (int, float))))
         self.dtype = need(fields, "dtype", str)
+        if 0 in (self.batch, self.heads, self.seq_q, self.seq_kv, self.dim_qk):
+            raise Unsupported("There is nothing to compute.")
         self.group = self.heads // self.kv_heads
         self.shape = (self.batch, self.heads, self.seq_q, self.dim_v)
-        self.q, self.k, self.v = (tensors[name] for name in "qkv")
-        wanted = {"q": (self.batch, self.heads, self.seq_q, self.dim_qk),
-                  "k": (self.batch, self.kv_heads, self.seq_kv, self.dim_qk),
-                  "v": (self.batch, self.kv_heads, self.seq_kv, self.dim_v)}
-        if self.operation == "bwd":
-            self.o, self.lse, self.do = (tensors[name] for name in ("o", "lse", "do"))
-            wanted.update({"o": self.shape, "do": self.shape, "lse": self.shape[:3]})
-        for name, shape in wanted.items():
-            if tensors[name].shape != shape:
-                raise Refusal(f"The data's {name} is {tensors[name].shape}, not {shape}.")
-        if 0 in self.q.shape + self.k.shape:
-            raise Unsupported("There is nothing to compute.")
         self.sinks = tensors["sinks"] if fields["sinks"] else None
 
         i = np.arange(self.seq_q).reshape(1, 1, -1, 1)
@@ -117,26 +118,14 @@ class Problem:
         masked = np.where(self.visible, added, np.float32(-np.inf))
         return masked if self.hidden_rows is None else np.where(self.hidden_rows, 0, masked)
 
-    def is_right(self, o):
-        """Whether three rows of o, or of dq, as float32, are near the formula: enough to choose a
-        way by."""
-        for b, h, i in ((0, 0, 0), (0, self.heads - 1, self.seq_q - 1),
-                        (self.batch - 1, self.heads // 2, self.seq_q // 2)):
-            want = self.row(b, h, i) if self.operation == "fwd" else self.row_gradient(b, h, i)
-            error = np.abs(o[b, h, i] - want).max()
-            if not error <= 0.05 * np.abs(want).max() + 1e-6:
-                return False
-        return True
-
-    def weights(self, b, h, i):
-        """One row of weights by the formula in clattn/problem.h, in double precision, which keys
-        have any, and the derivative of softcap."""
+    def weights(self, q, k, b, h, i):
+        """One row of weights by the formula in clattn/problem.h, in the precision of q, its row,
+        and k; which keys have any, and the derivative of softcap."""
         def of(values):
             shape = (self.batch, self.heads, self.seq_q, self.seq_kv)
             return np.broadcast_to(values, shape)[b, h, i]
 
-        head = h // self.group
-        scores = widened(self.k[b, head]).astype("f8") @ widened(self.q[b, h, i]) * self.scale
+        scores = k @ q * self.scale
         slope = np.ones(self.seq_kv)
         if self.softcap:
             tanh = np.tanh(scores / self.softcap)
@@ -151,14 +140,43 @@ class Problem:
         weights = np.exp(scores[seen] - top)
         return weights / (weights.sum() + math.exp(sink - top)), seen, slope[seen]
 
+
+class Problem(Attention):
+    """Attention, or its gradients, which have o, lse and do besides q, k and v."""
+
+    def __init__(self, fields, tensors):
+        super().__init__(fields, tensors)
+        self.q, self.k, self.v = (tensors[name] for name in "qkv")
+        wanted = {"q": (self.batch, self.heads, self.seq_q, self.dim_qk),
+                  "k": (self.batch, self.kv_heads, self.seq_kv, self.dim_qk),
+                  "v": (self.batch, self.kv_heads, self.seq_kv, self.dim_v)}
+        if self.operation == "bwd":
+            self.o, self.lse, self.do = (tensors[name] for name in ("o", "lse", "do"))
+            wanted.update({"o": self.shape, "do": self.shape, "lse": self.shape[:3]})
+        check_shapes(tensors, wanted)
+
+    def is_right(self, o):
+        """Whether three rows of o, or of dq, as float32, are near the formula."""
+        for b, h, i in ((0, 0, 0), (0, self.heads - 1, self.seq_q - 1),
+                        (self.batch - 1, self.heads // 2, self.seq_q // 2)):
+            want = self.row(b, h, i) if self.operation == "fwd" else self.row_gradient(b, h, i)
+            if not near(o[b, h, i], want):
+                return False
+        return True
+
+    def row_of_weights(self, b, h, i):
+        """In double precision."""
+        return self.weights(widened(self.q[b, h, i]).astype("f8"),
+                            widened(self.k[b, h // self.group]), b, h, i)
+
     def row(self, b, h, i):
         """One row of o."""
-        weights, seen, _ = self.weights(b, h, i)
+        weights, seen, _ = self.row_of_weights(b, h, i)
         return weights @ widened(self.v[b, h // self.group])[seen]
 
     def row_gradient(self, b, h, i):
         """One row of dq."""
-        weights, seen, slope = self.weights(b, h, i)
+        weights, seen, slope = self.row_of_weights(b, h, i)
         do, head = widened(self.do[b, h, i]).astype("f8"), h // self.group
         by_weight = widened(self.v[b, head])[seen] @ do
         by_score = weights * (by_weight - weights @ by_weight) * slope

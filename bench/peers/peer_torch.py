@@ -1,24 +1,20 @@
-"""PyTorch's attention."""
-import contextlib
-import functools
+"""PyTorch as a peer: its device, its tensors and its clock."""
 import os
 import sys
-import tempfile
 
 import numpy as np
-from peer_problem import FAR
-from peer_refusal import Refusal, Unsupported, need, package
+from peer_refusal import Refusal, need, package
+from peer_torch_attention import TorchAttention
+from peer_torch_layer import TorchLayer, TorchProjection
 from peer_ways import CLOCK, Peer
-
-SMALL_SCORES = 1 << 28  # Bytes up to which an eager computation is tried beside a fused one.
 
 
 class Torch(Peer):
-    """torch.nn.functional.scaled_dot_product_attention; what it cannot do, by flex_attention, or
-    by matrix products and a softmax."""
+    """What is computed, `work`, is known by its operation."""
     name, packages = "PyTorch", "torch"
-    method = "scaled_dot_product_attention, flex_attention or matmul and softmax: the fastest"
-    operations = ["fwd", "bwd"]
+    method = ("scaled_dot_product_attention, flex_attention or matmul and softmax: the fastest; "
+              "linear or addmm")
+    operations = ["fwd", "bwd", "proj", "layer fwd", "layer bwd"]
 
     def __init__(self, threads, device_type, device_name):
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # No workers beside.
@@ -39,7 +35,7 @@ class Torch(Peer):
 
     def close(self):
         super().close()
-        self.flexible = None
+        self.work, self.backward = None, False
         if "torch._dynamo" in sys.modules:
             sys.modules["torch._dynamo"].reset()
         if self.device != "cpu":
@@ -53,194 +49,29 @@ class Torch(Peer):
             return torch.tensor(values.view(np.int16)).view(torch.bfloat16).to(self.device)
         return torch.tensor(values).to(self.device)
 
+    def take(self, fields, tensors):
+        super().take(fields, tensors)
+        operation = self.problem.operation
+        self.backward = operation.endswith("bwd")
+        self.work = {"proj": TorchProjection, "layer fwd": TorchLayer,
+                     "layer bwd": TorchLayer}.get(operation, TorchAttention)(self)
+
     def tensors(self):
-        """Q, k and v; for backward do as well, which autograd starts from."""
-        qkv = [self.on_device(getattr(self.problem, name)) for name in "qkv"]
-        if not self.backward:
-            return qkv
-        return [values.requires_grad_() for values in qkv] + [self.on_device(self.problem.do)]
+        return self.work.tensors()
 
     def ways(self, tensors):
-        ways = self.forward_ways(tensors[:3])
-        if not self.backward:
-            return ways
-        return [(f"autograd of {name}", functools.partial(self.gradients, prepare), last_resort)
-                for name, prepare, last_resort in ways]
-
-    def gradients(self, prepare, tensors):
-        """Backward alone: what forward leaves is kept, so that it can be used again."""
-        qkv, do = tensors[:3], tensors[3]
-        o = prepare(qkv)()
-        return lambda: self.torch.autograd.grad(o, qkv, do, retain_graph=True)
-
-    def forward_ways(self, tensors):
-        problem = self.problem
-        ways = []
-        scores = 4 * problem.batch * problem.heads * problem.seq_q * problem.seq_kv
-        fused = False
-        if not problem.softcap and problem.sinks is None:
-            causal = problem.added is None and problem.band == (-FAR, 0)
-            grouped = ["enable_gqa", "repeat_interleave"] if problem.group > 1 else [""]
-            padded = [False, True] if problem.dim_v < problem.dim_qk else [False]
-            for by in grouped:
-                for pad in padded:
-                    backend = self.backend(causal, by, pad, *tensors)
-                    if backend == "math" and scores > self.memory() / 8:
-                        continue
-                    fused = fused or backend != "math"
-                    name = ", ".join(filter(None, (
-                        "scaled_dot_product_attention", backend, by, "v padded" if pad else "",
-                        "is_causal" if causal else "")))
-                    ways.append((name, functools.partial(self.sdpa, causal, by, pad), False))
-            if causal:
-                ways.append(("scaled_dot_product_attention, attn_mask",
-                             functools.partial(self.sdpa, False, grouped[-1], False), True))
-        if scores <= SMALL_SCORES or not fused and scores <= self.memory() / 8:
-            ways.append(("matmul, softmax", self.eager, False))
-        sparse = problem.band is not None and problem.band[0] > -FAR
-        # On the CPU it does not hand out the sums that sinks need.
-        possible = problem.sinks is None or self.device != "cpu"
-        if possible and (problem.softcap or problem.sinks is not None or sparse):
-            ways.append(("flex_attention", self.flex, False))
-        if not ways:
-            raise Unsupported(f"Its scores would take {scores / 1e9:.1f} GB.")
-        return ways
+        return self.work.ways(tensors)
 
     def memory(self):
         if self.device != "cpu":
             return self.torch.cuda.mem_get_info(self.device)[1]
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
-    def mask(self, boolean):
-        """Without leading dimensions of 1; additions in the problem's dtype if that is exact."""
-        problem = self.problem
-        values = problem.boolean() if boolean and problem.added is None else problem.merged()
-        if values is None:
-            return None
-        while values.ndim > 2 and values.shape[0] == 1:
-            values = values[0]
-        mask = self.on_device(np.ascontiguousarray(values))
-        narrow = mask.to(getattr(self.torch, {"f16": "float16", "bf16": "bfloat16"}.get(
-            problem.dtype, "float32"))) if mask.dtype.is_floating_point else mask
-        return narrow if (narrow.to(mask.dtype) == mask).all() else mask
-
-    def backend(self, causal, by, pad, q, k, v):
-        """What scaled_dot_product_attention is going to choose, or "" if that cannot be known."""
-        torch = self.torch
-        try:
-            number = torch._fused_sdp_choice(
-                q, *self.widened(k, v, by, pad), None if causal else self.mask(True), 0.0, causal,
-                scale=self.problem.scale, enable_gqa=by == "enable_gqa")
-            backends = torch.nn.attention.SDPBackend.__members__.items()
-            return {int(b): name for name, b in backends}[number].lower().replace("_attention", "")
-        except Exception:  # It is no public function: what it is good for is only a word.
-            return ""
-
-    def widened(self, k, v, by, pad):
-        """With as many heads, or columns of v, as q has."""
-        problem = self.problem
-        if pad:
-            v = self.torch.nn.functional.pad(v, (0, problem.dim_qk - problem.dim_v))
-        if by == "repeat_interleave":
-            k, v = (t.repeat_interleave(problem.group, 1) for t in (k, v))
-        return k, v
-
-    def zeroed(self, compute):
-        """With zeros for the queries that see no key, where there are any."""
-        hidden = self.on_device(self.problem.hidden_rows)
-        if hidden is None:
-            return compute
-        if self.backward:  # Which may need what was there before.
-            return lambda: compute().masked_fill(hidden, 0)
-        return lambda: compute().masked_fill_(hidden, 0)
-
-    def sdpa(self, causal, by, pad, tensors):
-        problem = self.problem
-        q, k, v = tensors
-        attention = self.torch.nn.functional.scaled_dot_product_attention
-        options = {"attn_mask": None if causal else self.mask(True), "is_causal": causal,
-                   "scale": problem.scale, **({"enable_gqa": True} if by == "enable_gqa" else {})}
-        return self.zeroed(lambda: attention(
-            q, *self.widened(k, v, by, pad), **options)[..., :problem.dim_v])
-
-    def eager(self, tensors):
-        torch, problem = self.torch, self.problem
-        q, k, v = tensors
-        mask = self.mask(False)
-        sinks = self.on_device(problem.sinks)
-        grouped = (problem.batch, problem.kv_heads, problem.group * problem.seq_q, -1)
-
-        def compute():
-            scores = torch.matmul(q.view(grouped), k.transpose(2, 3)).view(q.shape[:3] + (-1,))
-            scores *= problem.scale
-            if problem.softcap:
-                scores = scores.div_(problem.softcap).tanh_()  # Which backward reads.
-                scores = scores * problem.softcap if self.backward else scores.mul_(problem.softcap)
-            if mask is not None:
-                scores = scores + mask
-            if sinks is not None:
-                column = sinks.to(scores.dtype).view(1, -1, 1, 1).expand(q.shape[:3] + (1,))
-                scores = torch.cat((scores, column), dim=3)
-            weights = torch.softmax(scores, dim=3, dtype=torch.float32).to(q.dtype)
-            weights = weights[..., :problem.seq_kv].reshape(grouped)
-            return torch.matmul(weights, v).view(problem.shape)
-        return self.zeroed(compute)
-
-    def flex(self, tensors):
-        torch, problem = self.torch, self.problem
-        q, k, v = tensors
-        sinks = self.on_device(problem.sinks)
-        first = self.flexible is None
-        compiled, options = self.flexible = self.flexible or self.flex_options()
-
-        def compute():
-            if sinks is None:
-                return compiled(q, k, v, **options)
-            o, lse = compiled(q, k, v, return_lse=True, **options)
-            return o * torch.sigmoid(lse - sinks.view(1, -1, 1)).unsqueeze(3).to(o.dtype)
-        if first:
-            # Compiling is part of the first computation, so what another process left is not used.
-            inductor = package("torch._inductor.utils", self.packages)
-            with tempfile.TemporaryDirectory(prefix="clattn-torch-") as folder:
-                with inductor.fresh_inductor_cache(dir=folder):
-                    compute()
-        return self.zeroed(compute)
-
-    def flex_options(self):
-        """flex_attention, compiled at its first call, and what it gets besides q, k and v. Once
-        for all sets of tensors: other functions among its arguments would be compiled again."""
-        attention = package("torch.nn.attention.flex_attention", self.packages)
-        torch, problem = self.torch, self.problem
-        softcap, band = problem.softcap, problem.band
-        block_mask = score_mod = None
-
-        def lookup(values):
-            steps = [int(size > 1) for size in values.shape]
-            table = self.on_device(values)
-            return lambda b, h, i, j: table[
-                b * steps[0], h * steps[1], i * steps[2], j * steps[3]]
-
-        if problem.visible is not None:
-            seen = lookup(problem.visible) if band is None else (
-                lambda b, h, i, j: (j - i <= band[1]) & (j - i >= band[0]))
-            b, h = (size if size > 1 else None for size in problem.visible.shape[:2])
-            block_mask = attention.create_block_mask(
-                seen, b, h, problem.seq_q, problem.seq_kv, device=self.device)
-        if softcap or problem.added is not None:
-            added = None if problem.added is None else lookup(problem.added)
-
-            def score_mod(score, b, h, i, j):
-                score = softcap * torch.tanh(score / softcap) if softcap else score
-                return score + added(b, h, i, j) if added else score
-        return torch.compile(attention.flex_attention, dynamic=False, fullgraph=True), {
-            "score_mod": score_mod, "block_mask": block_mask, "scale": problem.scale,
-            "enable_gqa": problem.group > 1}
-
     def mode(self):
-        return contextlib.nullcontext() if self.backward else self.torch.inference_mode()
+        return self.torch.inference_mode(not self.backward)
 
     def open(self, request):
-        self.backward = need(request, "fields", dict).get("operation") == "bwd"
+        self.backward = need(need(request, "fields", dict), "operation", str).endswith("bwd")
         with self.mode():
             return super().open(request)
 
@@ -269,11 +100,9 @@ class Torch(Peer):
             return super().result()
 
     def raw(self, results):
-        """Of o, or dq, dk and dv, one after the other."""
-        tensors = results if self.backward else [results]
         return np.concatenate([t.detach().contiguous().view(self.torch.uint8).cpu().numpy().ravel()
-                               for t in tensors])
+                               for t in self.work.results(results)])
 
     def to_numpy(self, results):
-        """O, or dq."""
-        return (results[0] if self.backward else results).detach().float().cpu().numpy()
+        """The first of them."""
+        return self.work.results(results)[0].detach().float().cpu().numpy()

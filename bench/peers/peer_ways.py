@@ -1,7 +1,8 @@
 """What the libraries share: a problem is computed in the fastest of the ways that are right."""
 import time
 
-from peer_problem import Problem, read_safetensors
+from peer_layer import read_problem
+from peer_problem import read_safetensors
 from peer_refusal import Refusal, Unsupported, first_line, is_unsupported, need
 
 CLOCK = time.perf_counter
@@ -24,13 +25,16 @@ class Peer:
     def open(self, request):
         self.close()
         copies = need(request, "copies", int)
-        tensors = read_safetensors(need(request, "data", str))
-        self.problem = Problem(need(request, "fields", dict), tensors)
-        if self.problem.operation not in self.operations:
-            raise Unsupported(f"It does not compute '{self.problem.operation}'.")
+        self.take(need(request, "fields", dict), read_safetensors(need(request, "data", str)))
         name, prepare, compute, first, self.seconds = self.fastest()
         self.computations = [compute] + [prepare(self.tensors()) for _ in range(1, copies)]
         return {"first_seconds": first, "configuration": name}
+
+    def take(self, fields, tensors):
+        operation = need(fields, "operation", str)
+        if operation not in self.operations:
+            raise Unsupported(f"It does not compute '{operation}'.")
+        self.problem = read_problem(fields, tensors)
 
     def fastest(self):
         """Tries every way on one set of tensors. A last resort is tried if nothing else works."""
