@@ -174,7 +174,7 @@ const struct workload workloads[] = {
       SQUARE("f32", "d64 causal=tl window=511,0"), SQUARE("f32", "d64 window=255,255"),
       SQUARE("f32", "d64 klen"), SQUARE("f32", "d64 bias=f32:bhqk"), SQUARE("f32", "d64 mask=bqk"),
       SQUARE("f32", "d64 softcap=50"), SQUARE("f32", "d64 alibi"), SQUARE("f32", "d64 sinks"),
-      SQUARE("f32", "d64 dropout=0.1")}},
+      SQUARE("f32", "d64 dropout=0.125")}},
     {"short",
      "12 heads of 64 dims, 128 to 512 queries and keys, and lengths beside them",
      NULL,
