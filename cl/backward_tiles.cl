@@ -28,6 +28,8 @@
  * Barriers  Every item reaches every barrier; nothing relies on sub-group lockstep. Local memory is
  *           filled between two barriers and read before the next one, which stands where it is filled
  *           again: PoCL 3.1 miscompiles a barrier at the end of a loop with such a place after it.
+ *           Nor is a barrier in an `if`: past it, all items would go the way that PoCL 3.1 finds for
+ *           the first, in whatever `if` ends where this one does.
  * Workspace [rows][2] -lse and -delta; with HAS_DSLOPES [rows] sums of dslopes over keys; with
  *           HAS_DBIAS [rows] likewise if the bias broadcasts over keys, else [batch][heads][seq_kv]
  *           sums over queries if it broadcasts over these
@@ -184,9 +186,9 @@ void backward_keys(SHAPE_PARAMS, const __global storage *restrict q,
             add_rows(hides, met_q, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &tainted, sums_k);
         }
 #if HAS_DBIAS
-        if (a.bias_stride[2] == 0 && a.bias_stride[3] != 0)
-            store_sums(bias_sums, t.keys, rows, tiles + WEIGHTS_AT,
-                       work + bias_sums_at(a, at) + (t.b * a.heads + t.h) * a.seq_kv + t.j0);
+        store_sums(bias_sums, t.keys, a.bias_stride[2] == 0 && a.bias_stride[3] != 0 ? rows : 0,
+                   tiles + WEIGHTS_AT,
+                   work + bias_sums_at(a, at) + (t.b * a.heads + t.h) * a.seq_kv + t.j0);
 #endif
     }
     store_rows(sums_k, a.scale, t.keys, rows,
@@ -262,9 +264,8 @@ void backward_queries(SHAPE_PARAMS, const __global storage *restrict q,
                work + at.workspace + 2 * a.batch * a.heads * a.seq_q + bh * a.seq_q + t.i0);
 #endif
 #if HAS_DBIAS
-    if (a.bias_stride[3] == 0)
-        store_sums(bias_sums, t.queries, rows, tiles + WEIGHTS_AT,
-                   work + bias_sums_at(a, at) + bh * a.seq_q + t.i0);
+    store_sums(bias_sums, t.queries, a.bias_stride[3] == 0 ? rows : 0, tiles + WEIGHTS_AT,
+               work + bias_sums_at(a, at) + bh * a.seq_q + t.i0);
 #endif
     store_rows(sums_q, a.scale, t.queries, rows,
                dq + at.dq + t.b * a.dq_stride[0] + t.h * a.dq_stride[1] + t.i0 * a.dq_stride[2],
@@ -394,45 +395,66 @@ INLINE float sum_of_sinks(SHAPE_PARAMS, const float sink, const long h, const __
 }
 #endif
 
-/* A group for each head, if it has sums, then one for each element of dbias. */
+#if HAS_DBIAS
+/* What element n of a dbias that broadcasts over queries or keys is summed over; the box begins at the
+ * element's own position. */
+INLINE struct box box_of_bias(const struct attention_shape a, const long n)
+{
+    const bool over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
+    const bool over_i = a.bias_stride[2] == 0, over_j = a.bias_stride[3] == 0;
+    const long seq = over_j ? a.seq_q : a.seq_kv, places = over_i && over_j ? 1 : seq;
+    const long heads = over_h ? 1 : a.heads;
+    const struct box box = {{n / places / heads, n / places % heads, n % places},
+                            {over_b ? a.batch : 1, over_h ? a.heads : 1, seq / places},
+                            seq};
+
+    return box;
+}
+#endif
+
+/* A group for each head's sum for dslopes, then one for each head's for dsinks, if it has these, then
+ * one for each element of dbias. */
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void backward_sums(SHAPE_PARAMS SINKS_PARAM, const __global float *restrict lse DBIAS_PARAM
                        DSLOPES_PARAM DSINKS_PARAM,
                    const __global float *restrict work)
 {
     __local float partial[ITEMS];
-    const bool leads = get_local_id(0) == 0;
-    const long group = get_group_id(0), head_groups = HAS_DSLOPES || HAS_DSINKS ? a.heads : 0;
+    const long group = get_group_id(0), slopes_end = HAS_DSLOPES ? a.heads : 0;
+    const long sinks_end = slopes_end + (HAS_DSINKS ? a.heads : 0);
+    float part = 0.0f;
 
-    if (group < head_groups) {
 #if HAS_DSLOPES
-        const struct box head = {{0, group, 0}, {a.batch, 1, a.seq_q}, a.seq_q};
-        const float slope = sum_of_group(
-            sum_of_box(a, head, work + at.workspace + 2 * a.batch * a.heads * a.seq_q), partial);
-        if (leads)
-            dslopes[at.dslopes + group] = slope;
+    const struct box head = {{0, group, 0}, {a.batch, 1, a.seq_q}, a.seq_q};
+    if (group < slopes_end)
+        part = sum_of_box(a, head, work + at.workspace + 2 * a.batch * a.heads * a.seq_q);
 #endif
 #if HAS_DSINKS
-        const float sink = sum_of_group(
-            sum_of_sinks(a, at, sinks[at.sinks + group], group, lse, work), partial);
-        if (leads)
-            dsinks[at.dsinks + group] = sink;
+    const long h = group - slopes_end;
+    if (group >= slopes_end && group < sinks_end)
+        part = sum_of_sinks(a, at, sinks[at.sinks + h], h, lse, work);
 #endif
-    }
 #if HAS_DBIAS
-    else {
-        const bool over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
-        const bool over_i = a.bias_stride[2] == 0, over_j = a.bias_stride[3] == 0;
-        const long seq = over_j ? a.seq_q : a.seq_kv, places = over_i && over_j ? 1 : seq;
-        const long n = group - head_groups, heads = over_h ? 1 : a.heads;
-        const long s = n % places, h = n / places % heads, b = n / places / heads;
-        const struct box box = {{b, h, s},
-                                {over_b ? a.batch : 1, over_h ? a.heads : 1, seq / places},
-                                seq};
-        const float sum = sum_of_group(sum_of_box(a, box, work + bias_sums_at(a, at)), partial);
-        if (leads)
-            STORE_BIAS(sum, dbias, at.dbias + b * a.bias_stride[0] + h * a.bias_stride[1] +
-                                       s * (over_j ? a.bias_stride[2] : a.bias_stride[3]));
+    if (group >= sinks_end)
+        part = sum_of_box(a, box_of_bias(a, group - sinks_end), work + bias_sums_at(a, at));
+#endif
+    const float sum = sum_of_group(part, partial);
+    if (get_local_id(0) != 0)
+        return;
+#if HAS_DSLOPES
+    if (group < slopes_end)
+        dslopes[at.dslopes + group] = sum;
+#endif
+#if HAS_DSINKS
+    if (group >= slopes_end && group < sinks_end)
+        dsinks[at.dsinks + h] = sum;
+#endif
+#if HAS_DBIAS
+    if (group >= sinks_end) {
+        const struct box box = box_of_bias(a, group - sinks_end);
+        STORE_BIAS(sum, dbias, at.dbias + box.first[0] * a.bias_stride[0] +
+                                   box.first[1] * a.bias_stride[1] +
+                                   box.first[2] * (a.bias_stride[2] + a.bias_stride[3]));
     }
 #endif
 }
