@@ -8,7 +8,8 @@
 
 static const char help[] =
     "Usage: clattn-bench COMMAND [OPTION...]\n"
-    "Attention on an OpenCL device: what there is, whether it is right, how fast it is.\n"
+    "Attention, its gradients, projections and layers on an OpenCL device: what there is, whether\n"
+    "it is right, how fast it is.\n"
     "\n"
     "  devices                     every OpenCL device and its facts\n"
     "  verify FILE.safetensors...  compare with the answers in files\n"

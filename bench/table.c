@@ -87,21 +87,33 @@ static void print_bytes(char text[static 16], size_t bytes)
     snprintf(text, 16, value < 9.95 && unit > 0 ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }
 
+/* "fused_lanes, tuned"; of a layer "layer of 4 steps", each of which has a family of its own. */
+static void name_choice(char *text, size_t bytes, const char *configuration, const char *reason)
+{
+    const char *origin = record_origin(reason);
+    const bool steps = strcmp(origin, "steps") == 0;
+    const int length = (int)strcspn(configuration, steps ? ":" : " ");
+
+    snprintf(text, bytes, "%.*s%s%s", length, configuration, steps ? "" : ", ",
+             steps ? "" : origin);
+}
+
 static void print_problem(const struct record *record)
 {
     const char *configuration = record->outcome[0].configuration;
-    char memory[16], facts[200], copies[48] = "";
+    char memory[16], choice[96], facts[200], copies[48] = "";
 
     print_bytes(memory, record->workspace_bytes);
     if (record->copies > 1)
         snprintf(copies, sizeof copies, "; %zu sets of tensors", record->copies);
-    if (configuration != NULL && record->reason != NULL)
-        snprintf(facts, sizeof facts, "%.*s, %s, workspace %s; roof: %s%s",
-                 (int)strcspn(configuration, " "), configuration, record_origin(record->reason),
-                 memory, record->roof == ROOF_FMA ? "multiply-adds" : "reading", copies);
-    else
+    if (configuration != NULL && record->reason != NULL) {
+        name_choice(choice, sizeof choice, configuration, record->reason);
+        snprintf(facts, sizeof facts, "%s, workspace %s; roof: %s%s", choice, memory,
+                 record->roof == ROOF_FMA ? "multiply-adds" : "reading", copies);
+    } else {
         snprintf(facts, sizeof facts, "roof: %s%s",
                  record->roof == ROOF_FMA ? "multiply-adds" : "reading", copies);
+    }
     const bool fits = strlen(record->problem) + strlen(facts) + 5 <= COLUMNS;
     printf("  %s%s%s\n", record->problem, fits ? "   " : "\n    ", facts);
 }

@@ -42,13 +42,12 @@ static void is_text(const char *got, const char *want)
 
 static void make_case(struct attention_case *attention, const char *text)
 {
-    clattn_problem problem;
     struct message why;
+    struct job job;
     char reason[200];
 
-    cr_assert(eq(int, clattn_problem_parse(text, &problem, reason, sizeof reason), CLATTN_SUCCESS),
-              "%s", reason);
-    cr_assert(case_random(attention, &(struct job){.problem = problem}, 1, &why), "%s", why.text);
+    cr_assert(job_parse(text, &job, reason, sizeof reason), "%s", reason);
+    cr_assert(case_random(attention, &job, 1, &why), "%s", why.text);
 }
 
 static void nap(void)
@@ -316,15 +315,36 @@ Test(bench_peer, an_answer_from_a_file_is_not_what_a_peer_is_compared_with) {
     case_free(&attention);
 }
 
-Test(bench_peer, scores_are_not_asked_of_peers) {
+struct refused {
+    char text[96], why[80];
+};
+
+ParameterizedTestParameters(bench_peer, what_a_peer_does_not_know_is_not_asked) {
+    static struct refused refused[] = {
+        {SMALL " scores=raw", "Fake: scores are not asked of other libraries"},
+        {SMALL " dropout=0.1", "Fake: other libraries drop other weights"},
+        {"bwd f32 b1 h2 q3 k5 d4", "Fake: it computes no gradients"},
+        {"bwd f32 b1 h2 q3 k5 d4 sinks dsinks",
+         "Fake: gradients of bias, slopes and sinks are not asked of other libraries"},
+        {"proj f32 b1 h2/3 q3 d4", "Fake: it computes no projections"},
+        {"proj f32 b1 h2/3 q3 d4 accumulate",
+         "Fake: what adds to its output is not asked of other libraries"},
+        {"layer fwd f32 b1 h2 q3 k3 d4 model=8", "Fake: it computes no layers"},
+        {"layer bwd f32 b1 h2 q3 k3 d4 model=8 training", "Fake: it computes no layers' gradients"},
+    };
+    return cr_make_param_array(struct refused, refused, sizeof refused / sizeof *refused);
+}
+
+ParameterizedTest(struct refused *refused, bench_peer, what_a_peer_does_not_know_is_not_asked) {
     const struct peer_kind kind = fake(NULL);
     struct attention_case attention;
 
-    make_case(&attention, SMALL " scores=raw");
+    make_case(&attention, refused->text);
     const struct course c = go_through(&kind, &attention, &cpu);
     cr_assert(eq(int, c.answer, PEER_UNSUPPORTED));
-    is_text(c.why.text, "Fake: scores are not asked of other libraries");
+    is_text(c.why.text, refused->why);
     cr_assert(c.ran);
+    nothing_is_left();
     case_free(&attention);
 }
 
