@@ -15,7 +15,7 @@ bool clblast_hello(void *self, const char *device, unsigned threads, struct peer
     (void)threads; /* The driver's affair. */
     snprintf(greeting->version, sizeof greeting->version, "%s", CLATTN_PEER_VERSION);
     snprintf(greeting->method, sizeof greeting->method,
-             "GemmStridedBatched or Gemv, a softmax kernel, GemmStridedBatched or Gemv");
+             "GemmStridedBatched or Gemv, a softmax kernel, the same again; projections: Gemm");
     return target_open(&c->target, device, why);
 }
 
