@@ -3,6 +3,7 @@
  * Defined by the host for the problem (src/program.c), all of them always (projections: some of
  * them, cl/projection.h):
  *   DTYPE, BIAS_DTYPE       0 f32, 1 f16, 2 bf16
+ *   K_CACHE, V_CACHE        0 of DTYPE, 1 q8_0, 2 q4_0 (cl/quantized.h)
  *   DIM_QK, DIM_V
  *   UNIT_Q UNIT_K UNIT_V UNIT_O    1: the innermost stride is 1
  *   HAS_SOFTCAP HAS_BIAS HAS_MASK HAS_ALIBI HAS_SINKS HAS_WINDOW_LEFT HAS_WINDOW_RIGHT
@@ -29,10 +30,10 @@
 
 /* ---- storage ------------------------------------------------------------------------------ */
 
-inline float bf16_load(const ushort x) { return as_float((uint)x << 16); }
+static inline float bf16_load(const ushort x) { return as_float((uint)x << 16); }
 
 /* Rounds to nearest even; a NaN stays a NaN. */
-inline ushort bf16_round(const float x)
+static inline ushort bf16_round(const float x)
 {
     const uint u = as_uint(x);
     return x != x ? (ushort)(u >> 16 | 0x40u) : (ushort)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
@@ -155,7 +156,7 @@ struct extent {
     long diagonal;
 };
 
-inline struct extent extent_of(SHAPE_PARAMS, const long b Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
+static inline struct extent extent_of(SHAPE_PARAMS, const long b Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
 {
     struct extent e;
     e.queries = a.seq_q;
@@ -176,7 +177,7 @@ inline struct extent extent_of(SHAPE_PARAMS, const long b Q_LENGTHS_PARAM KV_LEN
 
 /* Keys [first_key, end_key) hold all that query i may see by lengths, window and causality; bias
  * and mask may hide more of them. end_key <= first_key if there are none. */
-inline long first_key(const struct attention_shape a, const struct extent e, const long i)
+static inline long first_key(const struct attention_shape a, const struct extent e, const long i)
 {
 #if HAS_WINDOW_LEFT
     return max(i + e.diagonal - a.window_left, 0L);
@@ -185,7 +186,7 @@ inline long first_key(const struct attention_shape a, const struct extent e, con
 #endif
 }
 
-inline long end_key(const struct attention_shape a, const struct extent e, const long i)
+static inline long end_key(const struct attention_shape a, const struct extent e, const long i)
 {
     if (i >= e.queries)
         return 0;

@@ -16,6 +16,7 @@
  * Barriers  Every work-item reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables  src/tunables/unfused.def, all defined by the host; no fallbacks here. */
 #include "score.h"
+#include "quantized.h"
 
 #if !defined(GROUP_X) || !defined(GROUP_Y) || !defined(ITEM_X) || !defined(ITEM_Y) ||              \
     !defined(VECTOR) || !defined(DEPTH) || !defined(SWEEPS) || !defined(SOFTMAX_ITEMS)
@@ -68,7 +69,7 @@ typedef float16 lanes;
 #endif
 
 /* Four elements, step apart, of which `left` (it may be negative) lie inside; 0 for the others. */
-inline float4 load_storage(const __global storage *p, const long step, const long left)
+static inline float4 load_storage(const __global storage *p, const long step, const long left)
 {
     if (step == 1 && left >= 4)
         return LOAD4(p);
@@ -76,7 +77,16 @@ inline float4 load_storage(const __global storage *p, const long step, const lon
                     left > 2 ? LOAD(p, 2 * step) : 0.0f, left > 3 ? LOAD(p, 3 * step) : 0.0f);
 }
 
-inline float4 load_float(const __global float *p, const long left)
+/* Likewise values d .. d + 3 of a row; cache (constant) says how it is stored. */
+static inline float4 load_row4(const int cache, const __global void *row, const long d,
+                               const long step, const long left)
+{
+    if (cache)
+        return left > 0 ? quantized4(cache, row, d) : 0.0f;
+    return load_storage((const __global storage *)row + d * step, step, left);
+}
+
+static inline float4 load_float(const __global float *p, const long left)
 {
     if (left >= 4)
         return vload4(0, p);
@@ -85,9 +95,9 @@ inline float4 load_float(const __global float *p, const long left)
 
 /* Writes the transpose of rows r0..r3, four steps of the summed dimension each, to column group
  * `column` of a tile of `width` float4 per step. */
-inline void store_transposed(__local float4 *tile, const int width, const int depth,
-                             const int column, const float4 r0, const float4 r1, const float4 r2,
-                             const float4 r3)
+static inline void store_transposed(__local float4 *tile, const int width, const int depth,
+                                    const int column, const float4 r0, const float4 r1,
+                                    const float4 r2, const float4 r3)
 {
     tile[(depth + 0) * width + column] = (float4)(r0.x, r1.x, r2.x, r3.x);
     tile[(depth + 1) * width + column] = (float4)(r0.y, r1.y, r2.y, r3.y);
@@ -95,26 +105,27 @@ inline void store_transposed(__local float4 *tile, const int width, const int de
     tile[(depth + 3) * width + column] = (float4)(r0.w, r1.w, r2.w, r3.w);
 }
 
-/* tile[d][r] = row r, element d, of `rows` rows of `depth` elements that are inside. */
-inline void stage_storage(__local float4 *tile, const int size, const __global storage *p,
-                          const long stride, const long step, const long rows, const long depth)
+/* tile[d][r] = row r, element first + d, of `rows` rows of dim elements; cache as above. */
+static inline void stage_storage(__local float4 *tile, const int size, const int cache,
+                                 const __global void *p, const long stride, const long step,
+                                 const long rows, const long first, const long dim)
 {
     for (int n = get_local_id(0); n < size / 4 * (DEPTH / 4); n += GROUP) {
         const int r = n / (DEPTH / 4) * 4, d = n % (DEPTH / 4) * 4;
-        const __global storage *row = p + r * stride + d * step;
+        const long at = first + d, left = dim - at;
+        float4 x[4];
 
-        store_transposed(tile, size / 4, d, r / 4,
-                         load_storage(row, step, r + 0 < rows ? depth - d : 0),
-                         load_storage(row + stride, step, r + 1 < rows ? depth - d : 0),
-                         load_storage(row + 2 * stride, step, r + 2 < rows ? depth - d : 0),
-                         load_storage(row + 3 * stride, step, r + 3 < rows ? depth - d : 0));
+        for (int c = 0; c < 4; c++)
+            x[c] = load_row4(cache, place(cache, p, (r + c) * stride), at, step,
+                             r + c < rows ? left : 0);
+        store_transposed(tile, size / 4, d, r / 4, x[0], x[1], x[2], x[3]);
     }
 }
 
 /* Likewise from the weights of TILE_Y queries, i0 and on, and DEPTH keys, j0 and on, of which `keys`
  * are inside; after dropout, for which j0 is a multiple of 4. p points at the first weight. */
-inline void stage_weights(__local float4 *tile, SHAPE_PARAMS, const __global float *p,
-                          const long bh, const long i0, const long j0, const long keys)
+static inline void stage_weights(__local float4 *tile, SHAPE_PARAMS, const __global float *p,
+                                 const long bh, const long i0, const long j0, const long keys)
 {
     const long rows = a.seq_q - i0, stride = a.seq_kv;
 
@@ -137,7 +148,8 @@ inline void stage_weights(__local float4 *tile, SHAPE_PARAMS, const __global flo
 }
 
 /* What a weight counts in o. */
-inline float after_dropout(SHAPE_PARAMS, const float p, const long bh, const long i, const long j)
+static inline float after_dropout(SHAPE_PARAMS, const float p, const long bh, const long i,
+                                  const long j)
 {
 #if HAS_DROPOUT
     float4 x[4];
@@ -149,7 +161,7 @@ inline float after_dropout(SHAPE_PARAMS, const float p, const long bh, const lon
 }
 
 /* VECTOR floats, of which `left` (at least 1) lie inside; `outside` for the others. */
-inline lanes load_lanes(const __global float *p, const long left, const float outside)
+static inline lanes load_lanes(const __global float *p, const long left, const float outside)
 {
     float each[VECTOR];
 
@@ -160,7 +172,7 @@ inline lanes load_lanes(const __global float *p, const long left, const float ou
     return LANES_LOAD(each);
 }
 
-inline void store_lanes(const lanes x, __global float *p, const long left)
+static inline void store_lanes(const lanes x, __global float *p, const long left)
 {
     float each[VECTOR];
 
@@ -177,13 +189,13 @@ inline void store_lanes(const lanes x, __global float *p, const long left)
 
 /* The first of the VECTOR columns that vector n of work-item x holds. Neighbours in x are
  * neighbours in memory, so local memory is read without bank conflicts. */
-inline int column_of(const int x, const int n) { return (n * GROUP_X + x) * VECTOR; }
+static inline int column_of(const int x, const int n) { return (n * GROUP_X + x) * VECTOR; }
 
 /* sum[r][n] += over d: y_tile[d][row r of work-item y] * x_tile[d][vector n of work-item x]. */
-inline __attribute__((always_inline)) void multiply_tiles(lanes sum[ITEM_Y][VECTORS],
-                                                          const __local float *y_tile,
-                                                          const __local lanes *x_tile,
-                                                          const int x, const int y)
+static inline __attribute__((always_inline)) void multiply_tiles(lanes sum[ITEM_Y][VECTORS],
+                                                                 const __local float *y_tile,
+                                                                 const __local lanes *x_tile,
+                                                                 const int x, const int y)
 {
     for (int d = 0; d < DEPTH; d++) {
         lanes right[VECTORS];
@@ -203,7 +215,7 @@ inline __attribute__((always_inline)) void multiply_tiles(lanes sum[ITEM_Y][VECT
 
 /* Groups: tiles of TILE_X keys, then of SWEEPS * TILE_Y queries, then batch * heads. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void scores(SHAPE_PARAMS, const __global storage *q, const __global storage *k BIAS_PARAM
+void scores(SHAPE_PARAMS, const __global storage *q, const __global k_storage *k BIAS_PARAM
             MASK_PARAM SLOPES_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM PLACE_PARAM)
 {
     __local lanes k_tile[DEPTH * TILE_X / VECTOR]; /* [d][key] */
@@ -216,8 +228,8 @@ void scores(SHAPE_PARAMS, const __global storage *q, const __global storage *k B
     const long b = bh / a.heads, h = bh - b * a.heads;
     const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const long keys = EVERY_PAIR ? a.seq_kv : e.keys;
-    const __global storage *k_rows =
-        k + at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1] + j0 * a.k_stride[2];
+    const __global k_storage *k_rows =
+        K_PLACE(k, at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1] + j0 * a.k_stride[2]);
     bool k_complete = false; /* k_tile holds all of the keys' elements */
 
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
@@ -241,11 +253,11 @@ void scores(SHAPE_PARAMS, const __global storage *q, const __global storage *k B
         for (int d0 = 0; d0 < DIM_QK && multiply; d0 += DEPTH) {
             barrier(CLK_LOCAL_MEM_FENCE); /* both tiles may be overwritten */
             if (!k_complete)
-                stage_storage((__local float4 *)k_tile, TILE_X, k_rows + d0 * K_STEP,
-                              a.k_stride[2], K_STEP, keys - j0, DIM_QK - d0);
+                stage_storage((__local float4 *)k_tile, TILE_X, K_CACHE, k_rows, a.k_stride[2],
+                              K_STEP, keys - j0, d0, DIM_QK);
             k_complete = DIM_QK <= DEPTH;
-            stage_storage(q_tile, TILE_Y, q_rows + d0 * Q_STEP, a.q_stride[2], Q_STEP,
-                          a.seq_q - i0, DIM_QK - d0);
+            stage_storage(q_tile, TILE_Y, CACHE_PLAIN, q_rows, a.q_stride[2], Q_STEP,
+                          a.seq_q - i0, d0, DIM_QK);
             barrier(CLK_LOCAL_MEM_FENCE); /* both tiles are complete */
             multiply_tiles(sum, (const __local float *)q_tile, k_tile, x, y);
         }
@@ -286,14 +298,14 @@ void scores(SHAPE_PARAMS, const __global storage *q, const __global storage *k B
 /* ---- softmax ------------------------------------------------------------------------------ */
 
 /* The larger; a NaN if one of them is. */
-inline float larger(const float x, const float y) { return y > x || y != y ? y : x; }
+static inline float larger(const float x, const float y) { return y > x || y != y ? y : x; }
 
-inline lanes larger_lanes(const lanes x, const lanes y)
+static inline lanes larger_lanes(const lanes x, const lanes y)
 {
     return select(x, y, (y > x) | (y != y));
 }
 
-inline float largest_lane(const lanes x)
+static inline float largest_lane(const lanes x)
 {
     float each[VECTOR], top = -INFINITY;
 
@@ -303,7 +315,7 @@ inline float largest_lane(const lanes x)
     return top;
 }
 
-inline float sum_of_lanes(const lanes x)
+static inline float sum_of_lanes(const lanes x)
 {
     float each[VECTOR], sum = 0.0f;
 
@@ -314,7 +326,7 @@ inline float sum_of_lanes(const lanes x)
 }
 
 /* Zeroes row[begin..end), the group's work-items taking turns. */
-inline void clear(__global float *row, const long begin, const long end)
+static inline void clear(__global float *row, const long begin, const long end)
 {
     for (long j = begin + get_local_id(0) * VECTOR; j < end; j += SOFTMAX_ITEMS * VECTOR)
         store_lanes(0.0f, row + j, end - j);
@@ -389,7 +401,7 @@ void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM
 
 /* Groups: tiles of TILE_X columns of v, then of TILE_Y queries, then batch * heads. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void values(SHAPE_PARAMS, const __global storage *v, __global storage *o BIAS_PARAM MASK_PARAM
+void values(SHAPE_PARAMS, const __global v_storage *v, __global storage *o BIAS_PARAM MASK_PARAM
             Q_LENGTHS_PARAM KV_LENGTHS_PARAM PLACE_PARAM)
 {
     __local lanes v_tile[DEPTH * TILE_X / VECTOR]; /* [key][column] */
@@ -405,7 +417,8 @@ void values(SHAPE_PARAMS, const __global storage *v, __global storage *o BIAS_PA
     const long seen_from = first_key(a, e, i0); /* the keys that some query of the tile sees */
     const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the weights before are 0 */
     const long end = i0 < e.queries ? end_key(a, e, min(i0 + TILE_Y, e.queries) - 1) : 0;
-    const __global storage *v_rows = v + at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1];
+    const __global v_storage *v_rows =
+        V_PLACE(v, at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1]);
     const __global float *p_rows = PLACE + (bh * a.seq_q + i0) * a.seq_kv;
     lanes sum[ITEM_Y][VECTORS];
 
@@ -417,8 +430,9 @@ void values(SHAPE_PARAMS, const __global storage *v, __global storage *o BIAS_PA
         for (int n = get_local_id(0); n < DEPTH * (TILE_X / 4); n += GROUP) {
             const long j = j0 + n / (TILE_X / 4), c = c0 + n % (TILE_X / 4) * 4;
 
-            ((__local float4 *)v_tile)[n] = load_storage(
-                v_rows + j * a.v_stride[2] + c * V_STEP, V_STEP, j < end ? DIM_V - c : 0);
+            ((__local float4 *)v_tile)[n] =
+                load_row4(V_CACHE, place(V_CACHE, v_rows, j * a.v_stride[2]), c, V_STEP,
+                          j < end ? DIM_V - c : 0);
         }
         stage_weights(p_tile, a, at, p_rows + j0, bh, i0, j0, end - j0);
         barrier(CLK_LOCAL_MEM_FENCE); /* both tiles are complete */
@@ -446,7 +460,7 @@ void values(SHAPE_PARAMS, const __global storage *v, __global storage *o BIAS_PA
                         if (visible(a, at, first, last, b, h, i, j BIAS_ARG MASK_ARG))
                             result = fma(after_dropout(a, at, p_rows[(i - i0) * a.seq_kv + j], bh,
                                                        i, j),
-                                         LOAD(v_rows, j * a.v_stride[2] + c * V_STEP), result);
+                                         load_v(v_rows, j * a.v_stride[2], c * V_STEP), result);
                 }
                 STORE(result, o, at.o + b * a.o_stride[0] + h * a.o_stride[1] +
                                      i * a.o_stride[2] + c * O_STEP);

@@ -1,4 +1,5 @@
 #include "buffers.h"
+#include "problem.h"
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
@@ -58,14 +59,19 @@ static clattn_status check_one(const clattn_context *owner, const struct ca_oper
     if (operand->written != 1 && flags & CL_MEM_WRITE_ONLY)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT,
                        "%s is read by kernels, but its buffer is CL_MEM_WRITE_ONLY", name);
-    const size_t elements = bytes / operand->element_bytes;
+    const size_t block = operand->cache == CLATTN_CACHE_PLAIN ? 1 : CA_BLOCK;
+    const size_t elements = bytes / operand->element_bytes * block;
+    if (given->offset % block != 0)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT,
+                       "%s is quantized: its offset, %zu, must be a multiple of %zu", name,
+                       given->offset, block);
     if (elements < operand->span || given->offset > elements - operand->span)
         return ca_fail(log, CLATTN_BUFFER_TOO_SMALL,
                        "%s reaches over %zu elements from %zu on, but its buffer holds %zu", name,
                        operand->span, given->offset, elements);
     range->memory = parent ? parent : given->buffer;
-    range->begin = origin + given->offset * operand->element_bytes;
-    range->end = range->begin + operand->span * operand->element_bytes;
+    range->begin = origin + given->offset / block * operand->element_bytes;
+    range->end = range->begin + operand->span / block * operand->element_bytes;
     return CLATTN_SUCCESS;
 }
 

@@ -12,6 +12,8 @@ enum fact {
     SCORES,
     DTYPE,
     ELEMENT_BYTES,
+    K_CACHE,
+    V_CACHE,
     DIM_QK,
     DIM_V,
     UNIT_Q,
@@ -68,6 +70,8 @@ static const struct {
     [SCORES] = {1, 0.5, 0},             /* one more store in another place */
     [DTYPE] = {1, 1, 0},                /* conversions */
     [ELEMENT_BYTES] = {1, 0, 3},        /* memory traffic, width of loads */
+    [K_CACHE] = {1, 3, 0},              /* likewise */
+    [V_CACHE] = {1, 3, 0},              /* likewise */
     [DIM_QK] = {1, 0.5, 2},             /* local tiles, loop over dims */
     [DIM_V] = {1, 0.5, 2},              /* registers for the output, local tiles */
     [UNIT_Q] = {1, 0.5, 0},             /* read once per block */
@@ -161,6 +165,8 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [SCORES] = (size_t)p->scores,
         [DTYPE] = (size_t)p->dtype,
         [ELEMENT_BYTES] = ca_dtype_bytes(p->dtype),
+        [K_CACHE] = (size_t)p->k_cache,
+        [V_CACHE] = (size_t)p->v_cache,
         [DIM_QK] = p->dim_qk,
         [DIM_V] = p->dim_v,
         [UNIT_Q] = p->q.stride[3] <= 1, /* 0 in a packed layout */

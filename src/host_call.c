@@ -2,6 +2,7 @@
 #include "buffers.h"
 #include "layout.h"
 #include "plan.h"
+#include "problem.h"
 
 #include <stdint.h>
 
@@ -35,7 +36,8 @@ static clattn_status check(const clattn_plan *plan, struct ca_transfer transfers
         if (!pointer)
             return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s must not be null for '%s'",
                            operand->name, plan->problem_text);
-        transfers[n].bytes = operand->span * operand->element_bytes;
+        transfers[n].bytes =
+            ca_elements_bytes(operand->span, operand->element_bytes, operand->cache);
         transfers[n].keeps =
             operand->written == CA_UPDATED ||
             (operand->written && operand->span != sizes[0] * sizes[1] * sizes[2] * sizes[3]);

@@ -50,7 +50,12 @@ void ca_layer_operands(const clattn_multihead *layer, const struct ca_steps *ste
     const int dx = cross || layer->packed ? 1 : CA_UPDATED; /* added up from q, k and v */
     const struct {
         enum ca_place place;
-        struct ca_operand operand; /* name, present, written, bytes, span, optional */
+        struct {
+            const char *name;
+            int present, written;
+            size_t element_bytes, span;
+            int optional;
+        } operand;
     } all[] = {
         {CA_AT_X, {"x", 1, 0, bytes, x, 0}},
         {CA_AT_CONTEXT, {"context", cross, 0, bytes, context, 0}},
@@ -87,5 +92,10 @@ void ca_layer_operands(const clattn_multihead *layer, const struct ca_steps *ste
     operands[CA_NOWHERE] = (struct ca_operand){.name = "nothing", .element_bytes = 1};
     describe_options(p, operands);
     for (size_t n = 0; n < sizeof all / sizeof *all; n++)
-        operands[all[n].place] = all[n].operand;
+        operands[all[n].place] = (struct ca_operand){.name = all[n].operand.name,
+                                                     .present = all[n].operand.present,
+                                                     .written = all[n].operand.written,
+                                                     .element_bytes = all[n].operand.element_bytes,
+                                                     .span = all[n].operand.span,
+                                                     .optional = all[n].operand.optional};
 }

@@ -22,9 +22,10 @@ struct ca_kernels {
 struct ca_operand {
     const char *name;
     int present, written; /* as in struct ca_tensor */
-    size_t element_bytes;
-    size_t span;  /* elements from first to last; 0 if there are none */
-    int optional; /* may be null all the same */
+    size_t element_bytes; /* of a block, if quantized */
+    size_t span;          /* elements from first to last; 0 if there are none */
+    int optional;         /* may be null all the same */
+    clattn_cache cache;
 };
 
 struct clattn_plan {

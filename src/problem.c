@@ -22,6 +22,29 @@ size_t ca_dtype_bytes(clattn_dtype dtype)
     return dtype == CLATTN_F32 ? 4 : 2;
 }
 
+clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument)
+{
+    return argument == CA_K ? p->k_cache : argument == CA_V ? p->v_cache : CLATTN_CACHE_PLAIN;
+}
+
+size_t ca_cache_bytes(clattn_cache cache, clattn_dtype dtype)
+{
+    switch (cache) {
+    case CLATTN_CACHE_Q8_0:
+        return 2 + CA_BLOCK;
+    case CLATTN_CACHE_Q4_0:
+        return 2 + CA_BLOCK / 2;
+    default:
+        return ca_dtype_bytes(dtype);
+    }
+}
+
+size_t ca_elements_bytes(size_t count, size_t element_bytes, clattn_cache cache)
+{
+    return (cache == CLATTN_CACHE_PLAIN ? count : (count + CA_BLOCK - 1) / CA_BLOCK) *
+           element_bytes;
+}
+
 int64_t ca_problem_diagonal(const clattn_problem *p)
 {
     switch (p->diagonal) {
@@ -43,11 +66,13 @@ static size_t unless_broadcast(const clattn_problem *p, int axis, size_t size)
 static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors)
 {
     const size_t bytes = ca_dtype_bytes(p->dtype), bias_bytes = ca_dtype_bytes(p->bias_dtype);
+    const size_t k_bytes = ca_cache_bytes(p->k_cache, p->dtype);
+    const size_t v_bytes = ca_cache_bytes(p->v_cache, p->dtype);
     const int backward = p->operation == CLATTN_BACKWARD;
     const struct ca_tensor all[CA_WORKSPACE] = {
         [CA_Q] = {"q", 1, 0, bytes, {p->batch, p->heads, p->seq_q, p->dim_qk}, p->q},
-        [CA_K] = {"k", 1, 0, bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_qk}, p->k},
-        [CA_V] = {"v", 1, 0, bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_v}, p->v},
+        [CA_K] = {"k", 1, 0, k_bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_qk}, p->k},
+        [CA_V] = {"v", 1, 0, v_bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_v}, p->v},
         [CA_O] = {"o", 1, !backward, bytes, {p->batch, p->heads, p->seq_q, p->dim_v}, p->o},
         [CA_BIAS] = {"bias",
                      p->bias,
@@ -176,6 +201,8 @@ static clattn_status check_enums(const clattn_problem *p, char *reason, size_t b
         {"bias_dtype", p->bias ? (int)p->bias_dtype : 0, CLATTN_BF16},
         {"diagonal", (int)p->diagonal, CLATTN_OFFSET},
         {"scores", (int)p->scores, CLATTN_SCORES_WEIGHTS},
+        {"k_cache", (int)p->k_cache, CLATTN_CACHE_Q4_0},
+        {"v_cache", (int)p->v_cache, CLATTN_CACHE_Q4_0},
     };
 
     for (size_t n = 0; n < sizeof enums / sizeof *enums; n++) {
@@ -239,6 +266,8 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
         {"dsinks is wanted, but there are no sinks", p->dsinks && !p->sinks},
         {"accumulate is an option of projections only",
          p->accumulate && p->operation != CLATTN_PROJECTION},
+        {"k_cache and v_cache are options of forward only",
+         (p->k_cache || p->v_cache) && p->operation != CLATTN_FORWARD},
     };
 
     for (size_t n = 0; n < sizeof rules / sizeof *rules; n++) {
@@ -248,6 +277,18 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
         }
     }
     return CLATTN_SUCCESS;
+}
+
+const char *ca_cache_refusal(const clattn_layout *layout, size_t dim)
+{
+    if (dim % CA_BLOCK != 0)
+        return "dim must be a multiple of 32";
+    if (layout->stride[3] != 1)
+        return "innermost stride must be 1";
+    for (int n = 0; n < 3; n++)
+        if (layout->stride[n] % CA_BLOCK != 0)
+            return "strides must be multiples of 32, but for the innermost";
+    return NULL;
 }
 
 static clattn_status check_layouts(const clattn_problem *p, char *reason, size_t bytes)
@@ -267,6 +308,13 @@ static clattn_status check_layouts(const clattn_problem *p, char *reason, size_t
         if (t->written && !ca_layout_injective(&t->layout, t->sizes)) {
             ca_reason(reason, bytes, "elements of %s share places: its strides are too small",
                       t->name);
+            return CLATTN_INVALID_PROBLEM;
+        }
+        const char *refusal = ca_problem_cache(p, (unsigned)n) == CLATTN_CACHE_PLAIN
+                                  ? NULL
+                                  : ca_cache_refusal(&t->layout, t->sizes[3]);
+        if (refusal) {
+            ca_reason(reason, bytes, "%s is quantized: its %s", t->name, refusal);
             return CLATTN_INVALID_PROBLEM;
         }
     }

@@ -10,12 +10,15 @@
 /* What is written, but read before. */
 enum { CA_UPDATED = 2 };
 
+/* Values in a block of a quantized tensor. */
+enum { CA_BLOCK = 32 };
+
 /* One tensor of a problem as it lies in memory. */
 struct ca_tensor {
     const char *name;
     int present;
     int written; /* 0, 1, or CA_UPDATED */
-    size_t element_bytes;
+    size_t element_bytes; /* of a block, if quantized */
     size_t sizes[4];
     clattn_layout layout; /* explicit strides */
 };
@@ -35,5 +38,17 @@ int ca_problem_empty(const clattn_problem *p);
 
 /* Bytes of an element. */
 size_t ca_dtype_bytes(clattn_dtype dtype);
+
+/* How tensor number `argument` (src/family.h) is stored. */
+clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument);
+
+/* Bytes of an element of k or v, or of a block of a quantized one. */
+size_t ca_cache_bytes(clattn_cache cache, clattn_dtype dtype);
+
+/* Bytes of count elements of a tensor, whole blocks of a quantized one. */
+size_t ca_elements_bytes(size_t count, size_t element_bytes, clattn_cache cache);
+
+/* NULL if a quantized tensor may have this explicit layout, else the rule that it breaks. */
+const char *ca_cache_refusal(const clattn_layout *layout, size_t dim);
 
 #endif

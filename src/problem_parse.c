@@ -123,6 +123,16 @@ static int parse_dtype(const char *text, clattn_dtype *dtype)
     return 1;
 }
 
+static int parse_cache(const char *text, clattn_cache *cache)
+{
+    int value;
+
+    if (!parse_name(text, ca_cache_names, CA_CACHE_NAMES, &value) || value == CLATTN_CACHE_PLAIN)
+        return 0;
+    *cache = (clattn_cache)value;
+    return 1;
+}
+
 /* The words. A key that ends in '=' is followed by a value, one that ends in a letter and is
  * marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. */
 enum word {
@@ -161,6 +171,8 @@ enum word {
     W_W_LAYOUT,
     W_Y_LAYOUT,
     W_ACCUMULATE,
+    W_K_CACHE,
+    W_V_CACHE,
     W_BATCH,
     W_HEADS,
     W_SEQ_Q,
@@ -173,7 +185,8 @@ static const char *const keys[W_COUNT] = {
     "o=",      "do=",       "dq=",        "dk=",   "dv=",     "dropout=", "scale=", "softcap=",
     "causal=", "diagonal=", "window=",    "bias=", "mask=",   "scores=",  "alibi",  "sinks",
     "qlen",    "klen",      "lse",        "dbias", "dslopes", "dsinks",   "proj",   "x=",
-    "w=",      "y=",        "accumulate", "b",     "h",       "q",        "k",      "d"};
+    "w=",      "y=",        "accumulate", "kcache=", "vcache=", "b",      "h",      "q",
+    "k",       "d"};
 #define WORD(word) (UINT64_C(1) << (word))
 #define FLAG_WORDS                                                                                 \
     (WORD(W_FWD) | WORD(W_F32) | WORD(W_F16) | WORD(W_BF16) | WORD(W_ALIBI) | WORD(W_SINKS) |      \
@@ -224,6 +237,10 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
         return 1;
     case W_ACCUMULATE:
         return p->accumulate = 1;
+    case W_K_CACHE:
+        return parse_cache(value, &p->k_cache);
+    case W_V_CACHE:
+        return parse_cache(value, &p->v_cache);
     case W_DROPOUT:
         return parse_float(value, &p->dropout);
     case W_DBIAS:

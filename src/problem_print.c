@@ -134,6 +134,10 @@ static void print_attention(struct writer *w, const clattn_problem *p)
     put_layout(w, "k", &p->k, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk});
     put_layout(w, "v", &p->v, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v});
     put_layout(w, "o", &p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v});
+    if (p->k_cache != CLATTN_CACHE_PLAIN)
+        put(w, " kcache=%s", name_at(ca_cache_names, CA_CACHE_NAMES, (int)p->k_cache));
+    if (p->v_cache != CLATTN_CACHE_PLAIN)
+        put(w, " vcache=%s", name_at(ca_cache_names, CA_CACHE_NAMES, (int)p->v_cache));
     if (!isnan(p->scale))
         put_float(w, "scale", p->scale);
     if (p->softcap != 0.0f)

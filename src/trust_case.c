@@ -21,14 +21,16 @@ void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE])
         if (!tensors[n].present)
             continue;
         ca_layout_span(&tensors[n].layout, tensors[n].sizes, &span); /* was checked */
-        sizes[n] = span * tensors[n].element_bytes + 2 * CA_TRUST_GUARD;
+        sizes[n] = ca_elements_bytes(span, tensors[n].element_bytes,
+                                     ca_problem_cache(p, (unsigned)n)) +
+                   2 * CA_TRUST_GUARD;
     }
 }
 
 /* The elements of a tensor; NULL if the problem has no such tensor. */
 static unsigned char *elements(const struct ca_trust_case *c, enum ca_argument argument)
 {
-    return c->bytes[argument] ? c->bytes[argument] + CA_TRUST_GUARD : NULL;
+    return c->bytes[argument] ? c->bytes[argument] + ca_trust_guard(&c->problem, argument) : NULL;
 }
 
 int ca_trust_allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys, int sums)
@@ -134,6 +136,25 @@ static size_t queries_in_use(const clattn_problem *p, size_t b)
     return p->q_lengths && b == 1 ? SEQ_Q - SHORTER : SEQ_Q;
 }
 
+/* A row's elements from `place` on. */
+static void fill_row(struct ca_trust_case *c, enum ca_argument argument, const struct ca_tensor *t,
+                     size_t place, int hidden, size_t s, unsigned *state)
+{
+    const clattn_cache cache = ca_problem_cache(&c->problem, argument);
+
+    if (cache != CLATTN_CACHE_PLAIN) {
+        for (size_t d = 0; d < t->sizes[3]; d += CA_BLOCK)
+            ca_block_store(elements(c, argument), cache, (place + d) / CA_BLOCK,
+                           hidden ? hidden_value(s + d / CA_BLOCK) : 1.0f, state);
+        return;
+    }
+    for (size_t d = 0; d < t->sizes[3]; d++) {
+        const float value = ca_value_next(state);
+        ca_value_store(elements(c, argument), c->problem.dtype, place + d * t->layout.stride[3],
+                       hidden ? hidden_value(s + d) : value);
+    }
+}
+
 static void fill_rows(struct ca_trust_case *c, enum ca_argument argument, const struct ca_tensor *t,
                       unsigned *state)
 {
@@ -145,13 +166,10 @@ static void fill_rows(struct ca_trust_case *c, enum ca_argument argument, const 
                 const int hidden = argument == CA_Q || argument == CA_DO || argument == CA_O
                                        ? s >= queries_in_use(p, b)
                                        : s >= keys_in_use(p, b) || (p->mask && s == 70);
-                for (size_t d = 0; d < t->sizes[3]; d++) {
-                    const float value = ca_value_next(state);
-                    ca_value_store(elements(c, argument), p->dtype,
-                                   b * t->layout.stride[0] + h * t->layout.stride[1] +
-                                       s * t->layout.stride[2] + d * t->layout.stride[3],
-                                   hidden ? hidden_value(s + d) : value);
-                }
+                fill_row(c, argument, t,
+                         b * t->layout.stride[0] + h * t->layout.stride[1] +
+                             s * t->layout.stride[2],
+                         hidden, s, state);
             }
 }
 
@@ -305,6 +323,25 @@ void ca_trust_fill_random(struct ca_trust_case *c, enum ca_argument argument, cl
         repeat(data, drawn * bytes, count * bytes);
 }
 
+/* k or v, values of up to 2. */
+static void fill_cache(struct ca_trust_case *c, enum ca_argument argument, clattn_cache cache,
+                       unsigned *state)
+{
+    unsigned char *data = elements(c, argument);
+    const size_t block = ca_cache_bytes(cache, CLATTN_F32);
+
+    if (cache == CLATTN_CACHE_PLAIN) {
+        ca_trust_fill_random(c, argument, c->problem.dtype, -2.0f, 2.0f, state);
+        return;
+    }
+    const size_t count = data ? (c->sizes[argument] - 2 * CA_TRUST_GUARD) / block : 0;
+    const size_t drawn = count < PERIOD ? count : PERIOD;
+    for (size_t n = 0; n < drawn; n++)
+        ca_block_store(data, cache, n, 2.0f, state);
+    if (drawn < count)
+        repeat(data, drawn * block, count * block);
+}
+
 static void fill_mask(struct ca_trust_case *c, unsigned *state)
 {
     unsigned char *data = elements(c, CA_MASK);
@@ -349,8 +386,8 @@ int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p
     if (backward)
         ca_trust_spread(c->gradients->keys, c->gradients->num_keys, keys);
     ca_trust_fill_random(c, CA_Q, p->dtype, -2.0f, 2.0f, &state);
-    ca_trust_fill_random(c, CA_K, p->dtype, -2.0f, 2.0f, &state);
-    ca_trust_fill_random(c, CA_V, p->dtype, -2.0f, 2.0f, &state);
+    fill_cache(c, CA_K, p->k_cache, &state);
+    fill_cache(c, CA_V, p->v_cache, &state);
     ca_trust_fill_random(c, CA_BIAS, p->bias_dtype, -1.0f, 1.0f, &state);
     ca_trust_fill_random(c, CA_SLOPES, CLATTN_F32, 0.004f, 0.5f, &state);
     ca_trust_fill_random(c, CA_SINKS, CLATTN_F32, -1.0f, 1.0f, &state);

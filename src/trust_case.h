@@ -15,7 +15,7 @@ struct ca_bounded {
 struct ca_trust_case {
     clattn_problem problem; /* normal */
     /* One block of bytes per tensor, of its span between two guard bands of CA_TRUST_GUARD
-     * bytes; NULL if the problem has no such tensor. Outputs are filled with CA_TRUST_FILL. */
+     * bytes (see ca_trust_guard()); NULL if the problem has no such tensor. Outputs are filled with CA_TRUST_FILL. */
     unsigned char *bytes[CA_WORKSPACE];
     size_t sizes[CA_WORKSPACE]; /* of the blocks; 0 if the problem has no such tensor */
     /* y's block before the execution, if it is added to; else NULL. */
@@ -57,6 +57,10 @@ enum { CA_TRUST_GUARD = 4096, CA_TRUST_FILL = 0xff };
 
 /* Of dropout in a case. */
 enum { CA_TRUST_SEED = 20240229, CA_TRUST_STREAM = 7 };
+
+/* Bytes before the elements of a tensor: of a quantized one whole blocks, so that it has an offset,
+ * and some of its guard band lie behind it. (src/trust_case_row.c) */
+size_t ca_trust_guard(const clattn_problem *p, enum ca_argument argument);
 
 /* Bytes of the blocks of a normal problem, each into sizes (0: no such tensor). */
 void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE]);

@@ -69,8 +69,12 @@ struct ca_tensors ca_trust_case_tensors(const struct ca_trust_case *c,
     struct ca_tensors tensors = {.seed = CA_TRUST_SEED, .stream = CA_TRUST_STREAM};
 
     ca_problem_tensors(&c->problem, shapes);
-    for (size_t n = 0; n < CA_WORKSPACE; n++)
-        tensors.at[n] = (clattn_buffer){buffers[n], CA_TRUST_GUARD / shapes[n].element_bytes};
+    for (size_t n = 0; n < CA_WORKSPACE; n++) {
+        const int plain = ca_problem_cache(&c->problem, (unsigned)n) == CLATTN_CACHE_PLAIN;
+        const size_t guard = ca_trust_guard(&c->problem, (enum ca_argument)n);
+        tensors.at[n] = (clattn_buffer){buffers[n],
+                                        guard / shapes[n].element_bytes * (plain ? 1 : CA_BLOCK)};
+    }
     return tensors;
 }
 

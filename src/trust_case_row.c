@@ -29,9 +29,16 @@ void ca_trust_row_close(struct ca_trust_row *row)
     free(row->errors);
 }
 
+size_t ca_trust_guard(const clattn_problem *p, enum ca_argument argument)
+{
+    const clattn_cache cache = ca_problem_cache(p, argument);
+
+    return CA_TRUST_GUARD - CA_TRUST_GUARD % ca_cache_bytes(cache, p->dtype);
+}
+
 const unsigned char *ca_trust_elements(const struct ca_trust_case *c, enum ca_argument argument)
 {
-    return c->bytes[argument] + CA_TRUST_GUARD;
+    return c->bytes[argument] + ca_trust_guard(&c->problem, argument);
 }
 
 size_t ca_trust_position(const clattn_layout *layout, size_t b, size_t h, size_t s, size_t d)
@@ -93,8 +100,9 @@ struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_tr
     const double scale = (double)p->scale, cap = (double)p->softcap;
     double dot = 0.0, magnitude = 0.0, bias = 0.0, alibi = 0.0;
 
-    ca_values_load(ca_trust_elements(c, CA_K), p->dtype, ca_trust_position(&p->k, row->b, g, j, 0),
-                   p->k.stride[3], p->dim_qk, row->values);
+    ca_cache_load(ca_trust_elements(c, CA_K), p->k_cache, p->dtype,
+                  ca_trust_position(&p->k, row->b, g, j, 0), p->k.stride[3], p->dim_qk,
+                  row->values);
     for (size_t d = 0; d < p->dim_qk; d++) {
         dot += row->q[d] * row->values[d];
         magnitude += fabs(row->q[d] * row->values[d]);

@@ -16,6 +16,15 @@ double ca_value_load(const unsigned char *bytes, clattn_dtype dtype, size_t n);
 void ca_values_load(const unsigned char *bytes, clattn_dtype dtype, size_t n, size_t stride,
                     size_t count, double *values);
 
+/* Likewise from k or v, which may be quantized: then n and count are multiples of CA_BLOCK. */
+void ca_cache_load(const unsigned char *bytes, clattn_cache cache, clattn_dtype dtype, size_t n,
+                   size_t stride, size_t count, double *values);
+
+/* Makes block n, which holds values n * CA_BLOCK and on, of a quantized tensor: random values of at
+ * most that magnitude; where it is a NaN or beyond f16 they are NaN or infinite. */
+void ca_block_store(unsigned char *bytes, clattn_cache cache, size_t n, float most,
+                    unsigned *state);
+
 /* The first of these that is a NaN; count if none is. */
 size_t ca_values_find_nan(const unsigned char *bytes, clattn_dtype dtype, size_t n, size_t stride,
                           size_t count);

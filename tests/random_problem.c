@@ -14,6 +14,13 @@ static clattn_dtype draw_dtype(struct rng *r)
     return (clattn_dtype)rng_below(r, 3);
 }
 
+/* Rarely, and only where the dim takes it. */
+static clattn_cache draw_cache(struct rng *r, const size_t dim)
+{
+    return dim % 32 == 0 && rng_one_in(r, 5) ? (clattn_cache)(1 + rng_below(r, 2))
+                                             : CLATTN_CACHE_PLAIN;
+}
+
 /* What only one of the operations has. */
 static void draw_results(struct rng *r, clattn_problem *p)
 {
@@ -23,6 +30,8 @@ static void draw_results(struct rng *r, clattn_problem *p)
         p->dsinks = p->sinks && rng_one_in(r, 2);
     } else {
         p->lse = rng_one_in(r, 2);
+        p->k_cache = draw_cache(r, p->dim_qk);
+        p->v_cache = draw_cache(r, p->dim_v);
         p->scores = rng_one_in(r, 3) ? (clattn_scores)(1 + rng_below(r, 4)) : CLATTN_SCORES_NONE;
     }
 }
@@ -89,6 +98,8 @@ struct problem_kind random_kind(struct rng *r, const struct ca_family *family,
         kind.base = draw_options(r, family->operation);
     for (int n = 0; n < NUM_UNITS; n++)
         kind.unit[n] = !rng_one_in(r, 8);
+    kind.unit[1] = kind.unit[1] || kind.base.k_cache != CLATTN_CACHE_PLAIN;
+    kind.unit[2] = kind.unit[2] || kind.base.v_cache != CLATTN_CACHE_PLAIN;
     ca_tunables_default(family->tunables, family->num_tunables, kind.values);
     family->adapt(&kind.base, device, kind.values);
     if (family->num_tunables > 0 && rng_one_in(r, 2) && draw_tunables(r, &kind, device))
@@ -141,6 +152,13 @@ static clattn_layout draw_layout(struct rng *r, const size_t sizes[4], const int
     return layout;
 }
 
+/* Rounds all strides but the innermost up to whole blocks. */
+static void in_blocks(clattn_layout *layout)
+{
+    for (int n = 0; n < 3; n++)
+        layout->stride[n] = (layout->stride[n] + 31) / 32 * 32;
+}
+
 /* Of rank 0 to 4 and packed, or with strides of its own. */
 static clattn_layout draw_pair_layout(struct rng *r, const clattn_problem *p)
 {
@@ -186,6 +204,10 @@ clattn_problem random_shape(struct rng *r, const struct problem_kind *kind)
     p.q = draw_layout(r, q, kind->unit[0], 0);
     p.k = draw_layout(r, k, kind->unit[1], 0);
     p.v = draw_layout(r, v, kind->unit[2], 0);
+    if (p.k_cache != CLATTN_CACHE_PLAIN)
+        in_blocks(&p.k);
+    if (p.v_cache != CLATTN_CACHE_PLAIN)
+        in_blocks(&p.v);
     p.o = draw_layout(r, o, kind->unit[3], 1);
     if (p.operation == CLATTN_BACKWARD) {
         p.d_o = draw_layout(r, o, kind->unit[4], 0);
@@ -215,5 +237,7 @@ clattn_problem random_problem(struct rng *r)
 
     for (int n = 0; n < NUM_UNITS; n++)
         kind.unit[n] = !rng_one_in(r, 4);
+    kind.unit[1] = kind.unit[1] || kind.base.k_cache != CLATTN_CACHE_PLAIN;
+    kind.unit[2] = kind.unit[2] || kind.base.v_cache != CLATTN_CACHE_PLAIN;
     return random_shape(r, &kind);
 }

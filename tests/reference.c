@@ -110,7 +110,7 @@ static double score_at(const clattn_problem *p, const struct tensor_view *view,
 
     for (size_t d = 0; d < p->dim_qk; d++) {
         const double q = storage_load(p->dtype, view->at[TENSOR_Q], q_row + d * qs.stride[3]);
-        const double k = storage_load(p->dtype, view->at[TENSOR_K], k_row + d * ks.stride[3]);
+        const double k = tensor_load(&ks, view->at[TENSOR_K], k_row + d * ks.stride[3]);
         dot += q * k;
         magnitude += fabs(q * k);
     }
@@ -203,7 +203,7 @@ static void weigh_values(const clattn_problem *p, const struct tensor_view *view
             if (!seen[j])
                 continue;
             const size_t at = tensor_index(&vs, b, h / (p->heads / p->kv_heads), j, d);
-            const double v = storage_load(p->dtype, view->at[TENSOR_V], at);
+            const double v = tensor_load(&vs, view->at[TENSOR_V], at);
             o += row->factor[j] * row->p[j] * v;
             error +=
                 row->factor[j] * fabs(v) * (row->p[j] * (row->slack[j] + gather) + 2 * FLT_MIN);

@@ -90,6 +90,39 @@ void storage_store(const clattn_dtype dtype, void *base, const size_t index, con
     memcpy(at, &bits, sizeof bits);
 }
 
+size_t storage_block_bytes(const clattn_cache cache)
+{
+    return cache == CLATTN_CACHE_Q8_0 ? 34 : 18;
+}
+
+double storage_load_quantized(const clattn_cache cache, const void *base, const size_t index)
+{
+    const unsigned char *block =
+        (const unsigned char *)base + index / 32 * storage_block_bytes(cache);
+    const double scale = storage_load(CLATTN_F16, block, 0);
+    const size_t n = index % 32;
+    int digit;
+
+    if (cache == CLATTN_CACHE_Q8_0)
+        digit = ((const signed char *)block)[2 + n];
+    else if (n < 16)
+        digit = block[2 + n] % 16 - 8;
+    else
+        digit = block[2 + n - 16] / 16 - 8;
+    return scale * digit;
+}
+
+void storage_store_block(const clattn_cache cache, void *base, const size_t number,
+                         const double scale, struct rng *r)
+{
+    const size_t bytes = storage_block_bytes(cache);
+    unsigned char *block = (unsigned char *)base + number * bytes;
+
+    storage_store(CLATTN_F16, block, 0, scale);
+    for (size_t n = 2; n < bytes; n++)
+        block[n] = (unsigned char)rng_below(r, 256);
+}
+
 double storage_rounding(const clattn_dtype dtype, const double x)
 {
     const struct format *f = &formats[dtype];

@@ -87,9 +87,11 @@ struct tensor_shape tensor_shape_of(const clattn_problem *p, const enum tensor_i
         set_rows(&s, p, p->dim_qk, &p->q);
         break;
     case TENSOR_K:
+        s.cache = p->k_cache;
         set_keys(&s, p, p->dim_qk, &p->k);
         break;
     case TENSOR_V:
+        s.cache = p->v_cache;
         set_keys(&s, p, p->dim_v, &p->v);
         break;
     case TENSOR_O:
@@ -152,6 +154,8 @@ struct tensor_shape tensor_shape_of(const clattn_problem *p, const enum tensor_i
         break;
     }
     s.element_bytes = id == TENSOR_MASK ? 1 : storage_bytes(s.dtype); /* a cl_int's are a float's */
+    if (s.cache != CLATTN_CACHE_PLAIN)
+        s.element_bytes = storage_block_bytes(s.cache);
     s.written = is_written(p, id);
     s.extent = 1;
     for (int n = 0; n < 4; n++) {
@@ -168,6 +172,17 @@ size_t tensor_index(const struct tensor_shape *s, const size_t b, const size_t h
                     const size_t d)
 {
     return b * s->stride[0] + h * s->stride[1] + i * s->stride[2] + d * s->stride[3];
+}
+
+size_t tensor_bytes(const struct tensor_shape *s, const size_t elements)
+{
+    return elements / (s->cache == CLATTN_CACHE_PLAIN ? 1 : 32) * s->element_bytes;
+}
+
+double tensor_load(const struct tensor_shape *s, const void *base, const size_t index)
+{
+    return s->cache == CLATTN_CACHE_PLAIN ? storage_load(s->dtype, base, index)
+                                          : storage_load_quantized(s->cache, base, index);
 }
 
 clattn_buffer *tensor_buffer(clattn_forward *tensors, const enum tensor_id id)

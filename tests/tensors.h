@@ -37,7 +37,8 @@ struct tensor_shape {
     size_t size[4];   /* 1-dimensional tensors use the last */
     size_t stride[4]; /* in elements, packed layouts resolved */
     size_t extent;    /* elements from the first to the last used, both included; 0 if none */
-    size_t element_bytes;
+    size_t element_bytes; /* of a block of 32, if quantized */
+    clattn_cache cache;   /* how it is stored */
     clattn_dtype dtype; /* of q, k, v, o, bias, their gradients and the float tensors */
 };
 
@@ -60,6 +61,10 @@ struct tensor_shape tensor_shape_of(const clattn_problem *p, enum tensor_id id);
 
 /* The position of an element, in elements. */
 size_t tensor_index(const struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d);
+
+/* Bytes of a number of elements, whole blocks of a quantized tensor; and the value of one of them. */
+size_t tensor_bytes(const struct tensor_shape *s, size_t elements);
+double tensor_load(const struct tensor_shape *s, const void *base, size_t index);
 
 /* The tensor's place in the argument struct of clattn_attention_forward() or _backward(); NULL for
  * a tensor of the other operation. */

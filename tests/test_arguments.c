@@ -2,6 +2,7 @@
  * nothing was enqueued. */
 #include "faults.h"
 #include "fixture.h"
+#include "storage.h"
 #include "tensors.h"
 #include <criterion/criterion.h>
 #include <string.h>
@@ -150,6 +151,46 @@ Test(arguments, short_buffers) {
         b->buffer = whole;
     }
     close(&c);
+}
+
+/* Sizes of quantized tensors are those of their blocks, and offsets lead to a block. */
+Test(arguments, quantized) {
+    static const struct {
+        const char *problem;
+        size_t k_bytes, v_bytes;
+    } cases[] = {{"fwd f16 h2 q3 k5 d64/32 kcache=q8_0 vcache=q4_0", 2 * 5 * 2 * 34, 2 * 5 * 18},
+                 {"fwd f32 h2 q3 k5 d64/32 kcache=q4_0 vcache=q8_0", 2 * 5 * 2 * 18, 2 * 5 * 34}};
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        struct call c;
+        open(&c, cases[n].problem);
+        release_buffer(c.tensors.k.buffer);
+        release_buffer(c.tensors.v.buffer);
+        c.tensors.k.buffer = fixture_buffer(&c.f, cases[n].k_bytes, NULL);
+        c.tensors.v.buffer = fixture_buffer(&c.f, cases[n].v_bytes, NULL);
+        clattn_forward t = c.tensors;
+        t.k.offset = 16;
+        refused(&c, &t, CLATTN_INVALID_ARGUMENT, "k is quantized: its offset, 16,");
+        t.k.offset = 32;
+        refused(&c, &t, CLATTN_BUFFER_TOO_SMALL, "k reaches over 640 elements from 32 on");
+        t.k.offset = SIZE_MAX - 31;
+        refused(&c, &t, CLATTN_BUFFER_TOO_SMALL, "k reaches");
+        t = c.tensors;
+        t.v.buffer = fixture_buffer(&c.f, cases[n].v_bytes - 1, NULL);
+        refused(&c, &t, CLATTN_BUFFER_TOO_SMALL, "v reaches over 320 elements");
+        release_buffer(t.v.buffer);
+        t = c.tensors; /* o starts right behind the last block of v, or one element before */
+        t.v.buffer = t.o.buffer = fixture_buffer(&c.f, 2048, NULL);
+        t.o.offset = cases[n].v_bytes / storage_bytes(c.problem.dtype);
+        cr_assert(clattn_attention_forward(c.plan, c.f.queue, &t, 0, NULL, NULL) ==
+                  CLATTN_SUCCESS);
+        clFinish(c.f.queue);
+        c.commands = faults_commands();
+        t.o.offset--;
+        refused(&c, &t, CLATTN_INVALID_ARGUMENT, "o, which is written, overlaps v");
+        release_buffer(t.v.buffer);
+        close(&c);
+    }
 }
 
 Test(arguments, workspace) {

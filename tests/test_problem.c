@@ -124,6 +124,45 @@ Test(problem, layouts) {
     refused(&p, "scores");
 }
 
+/* A quantized tensor consists of whole blocks, wherever its strides lead. */
+Test(problem, caches) {
+    const clattn_problem good = fixture_problem("fwd f32 b2 h4/2 q5 k6 d64/32");
+    clattn_problem p = good;
+
+    p.k_cache = (clattn_cache)3;
+    refused(&p, "k_cache");
+    p = good;
+    p.v_cache = (clattn_cache)-1;
+    refused(&p, "v_cache");
+    for (int cache = CLATTN_CACHE_Q8_0; cache <= CLATTN_CACHE_Q4_0; cache++) {
+        p = good;
+        p.k_cache = p.v_cache = (clattn_cache)cache;
+        cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
+        p.dim_v = 48;
+        refused(&p, "v is quantized: its dim must be a multiple of 32");
+        p.dim_v = 32;
+        p.dim_qk = 1;
+        refused(&p, "k is quantized: its dim");
+        p.dim_qk = 64;
+        p.k = (clattn_layout){{768, 64, 128, 1}}; /* bshd */
+        cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
+        p.k = (clattn_layout){{0, 0, 96, 1}};
+        cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
+        p.k = (clattn_layout){{768, 64, 128, 2}};
+        refused(&p, "k is quantized: its innermost stride");
+        for (int n = 0; n < 3; n++) {
+            p.k = (clattn_layout){{768, 64, 128, 1}};
+            p.k.stride[n] += 16;
+            refused(&p, "k is quantized: its strides");
+        }
+        p.k = (clattn_layout){{0}};
+        p.operation = CLATTN_BACKWARD;
+        refused(&p, "k_cache and v_cache are options of forward only");
+        p.operation = CLATTN_PROJECTION;
+        refused(&p, "forward only");
+    }
+}
+
 Test(problem, null_and_size) {
     clattn_problem p = sound();
     char reason[8] = "";

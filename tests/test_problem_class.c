@@ -44,7 +44,7 @@ static clattn_problem extreme_problem(struct rng *r)
 }
 
 /* What a program is built for, counted here anew: the conditions in the kernels' sources. */
-enum { NUM_DEFINES = 29 };
+enum { NUM_DEFINES = 31 };
 static void defines_of(const clattn_problem *problem, size_t defines[NUM_DEFINES])
 {
     const clattn_problem p = ca_problem_normal(problem);
@@ -52,6 +52,8 @@ static void defines_of(const clattn_problem *problem, size_t defines[NUM_DEFINES
     const size_t all[NUM_DEFINES] = {
         (size_t)p.dtype,
         p.bias ? (size_t)p.bias_dtype : 0,
+        (size_t)p.k_cache,
+        (size_t)p.v_cache,
         p.dim_qk,
         p.dim_v,
         p.q.stride[3] == 1 || p.dim_qk == 1,
@@ -181,6 +183,8 @@ Test(problem_class, what_is_rounded) {
         /* options */
         {"fwd bf16 q64 d8 scale=3 softcap=51 bias=f16:qk mask=bk sinks lse scores=bias",
          "fwd bf16 b1 h1 q64 k64 d8 softcap=30 bias=f16:bhqk mask=bhqk sinks lse scores=bias"},
+        {"fwd f16 h4 q1 k64 d32 k=bshd kcache=q8_0 vcache=q4_0",
+         "fwd f16 b1 h4 q1 k64 d32 kcache=q8_0 vcache=q4_0"},
     };
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
@@ -200,7 +204,7 @@ static clattn_problem varied(struct rng *r, clattn_problem p)
     clattn_layout *const layouts[] = {&p.q, &p.k, &p.v, &p.o, &p.d_o, &p.dq, &p.dk, &p.dv};
     const size_t used = p.operation == CLATTN_BACKWARD ? 8 : 4, side = rng_below(r, 2);
 
-    switch (rng_below(r, 10)) {
+    switch (rng_below(r, 11)) {
     case 0: /* what is written must have room */
         p.seq_q = p.seq_q == 8 ? 16 : 8;
         p.o = p.dq = (clattn_layout){{0}};
@@ -211,6 +215,7 @@ static clattn_problem varied(struct rng *r, clattn_problem p)
         break;
     case 2: /* another stride along dim, of a problem of one head */
         p.batch = p.heads = p.kv_heads = 1;
+        p.k_cache = p.v_cache = CLATTN_CACHE_PLAIN;
         for (size_t n = 0; n < used; n++)
             *layouts[n] = (clattn_layout){{0}};
         *layouts[rng_below(r, used)] = (clattn_layout){{0, 0, 1, 1000}};
@@ -234,6 +239,13 @@ static clattn_problem varied(struct rng *r, clattn_problem p)
         break;
     case 8:
         p.dropout = p.dropout > 0.0f ? 0.0f : 0.5f;
+        break;
+    case 9:
+        p.k = p.v = (clattn_layout){{0}};
+        if (p.operation == CLATTN_FORWARD && p.dim_qk % 32 == 0)
+            p.k_cache = (clattn_cache)rng_below(r, 3);
+        if (p.operation == CLATTN_FORWARD && p.dim_v % 32 == 0)
+            p.v_cache = (clattn_cache)rng_below(r, 3);
         break;
     default:
         if (p.operation == CLATTN_FORWARD)
@@ -297,6 +309,8 @@ Test(problem_class, order_of_distances) {
         {"fwd f32 h8 q512 k512 d64 window=512,*", "fwd f32 h8 q512 k512 d64 window=16,*"},
         {"fwd f32 h8 q256 k256 d64", "fwd f16 h8 q512 k512 d64"},
         {"fwd f32 h8/2 q512 k512 d64", "fwd f32 h16 q512 k512 d64 k=bhds"},
+        {"fwd f32 h8 q1024 k512 d64", "fwd f32 h8 q512 k512 d64 kcache=q8_0"},
+        {"fwd f32 h8 q512 k512 d64 kcache=q8_0", "fwd f32 h8 q512 k512 d64 kcache=q8_0 vcache=q8_0"},
     };
 
     for (size_t n = 0; n < sizeof nearer_and_farther / sizeof *nearer_and_farther; n++) {

@@ -50,7 +50,8 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            a->mask == b->mask &&
            (!a->mask || same_layout(&a->mask_layout, &b->mask_layout, NULL, q)) &&
            a->alibi == b->alibi && a->sinks == b->sinks && a->q_lengths == b->q_lengths &&
-           a->kv_lengths == b->kv_lengths && a->lse == b->lse && a->scores == b->scores;
+           a->kv_lengths == b->kv_lengths && a->lse == b->lse && a->scores == b->scores &&
+           a->k_cache == b->k_cache && a->v_cache == b->v_cache;
 }
 
 Test(problem_text, what_is_printed) {
@@ -58,6 +59,8 @@ Test(problem_text, what_is_printed) {
         "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br",
         "fwd f32 b2 h4 q1 k0 d64/32 q=bshd k=4096.64.128.1 scale=0.125 softcap=30 lse",
         "fwd bf16 b2 h3 q3 k4 d1 causal=-3 window=4,* bias=f16:qk mask=bk alibi sinks qlen klen",
+        "fwd f16 b1 h32/8 q1 k4096 d128 kcache=q8_0 vcache=q4_0 causal=br",
+        "fwd f32 b2 h3 q5 k7 d64/32 v=bshd vcache=q8_0 lse",
         "fwd f32 b2 h3 q5 k7 d3 diagonal=17 window=*,0 bias=f32:0.0.0.0 mask=bhqk scores=weights",
     };
 
@@ -108,6 +111,14 @@ Test(problem_text, refusals) {
         {"fwd f32 q1 d1 causal=5x", "causal"},
         {"fwd f32 q1 d1 diagonal=99999999999999999999", "diagonal"},
         {"fwd f32 q-1 d1", "q-1"},
+        {"fwd f32 q1 d32 kcache", "kcache"},
+        {"fwd f32 q1 d32 kcache=", "kcache"},
+        {"fwd f32 q1 d32 kcache=plain", "kcache"},
+        {"fwd f32 q1 d32 vcache=q5_0", "vcache"},
+        {"fwd f32 q1 d32 vcache=q8_0 vcache=q4_0", "vcache"},
+        {"fwd f32 q1 d33/32 kcache=q8_0", "k is quantized"},
+        {"bwd f32 q1 d32 vcache=q8_0", "v_cache"},
+        {"proj f32 q1 d32 kcache=q8_0", "kcache"},
         {"fwd f32 q d1", "'q'"},
         {"fwd f32 q1x d1", "q1x"},
         {"fwd f32 q1 d0", "dim_qk"},

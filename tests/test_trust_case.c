@@ -34,6 +34,8 @@ ParameterizedTestParameters(trust_case, answers) {
         {"fwd f32 b3 h2 q6 k20 d16 scores=weights mask=bhqk klen alibi sinks"},
         {"fwd f32 b2 h2 q6 k20 d16 q=bshd k=sbhd v=bshd o=bshd klen"},
         {"fwd f32 q4 k0 d8 lse"},
+        {"fwd f16 b2 h4/2 q6 k20 d64/32 kcache=q8_0 vcache=q4_0 causal=br lse"},
+        {"fwd f32 h2 q6 k20 d32/96 k=sbhd v=bshd kcache=q4_0 vcache=q8_0 klen"},
     };
     return cr_make_param_array(struct text, texts, sizeof texts / sizeof *texts);
 }
@@ -64,7 +66,8 @@ ParameterizedTest(struct text *t, trust_case, answers) {
     cr_assert(ca_trust_case_make_ordinary(&c, &p));
     cr_assert(c.num_rows == (p.batch * p.heads * p.seq_q < 64 ? p.batch * p.heads * p.seq_q : 64));
     for (size_t n = 0; n < NUM_TENSORS; n++) /* the same order of tensors */
-        view.at[n] = c.bytes[n] ? c.bytes[n] + CA_TRUST_GUARD : NULL;
+        view.at[n] =
+            c.bytes[n] ? c.bytes[n] + ca_trust_guard(&p, (enum ca_argument)n) : NULL;
     cr_assert(reference_row_open(&p, &row));
     for (size_t n = 0; n < c.num_rows; n++) {
         const size_t index = c.rows[n];

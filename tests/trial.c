@@ -34,9 +34,11 @@ void trial_fill(struct trial *t)
         memset(x, 0, sizeof *x);
         x->shape = tensor_shape_of(&t->problem, (enum tensor_id)id);
         x->offset = GUARD + rng_below(&r, 33);
+        if (x->shape.cache != CLATTN_CACHE_PLAIN)
+            x->offset = x->offset / 32 * 32;
         if (!x->shape.present)
             continue;
-        x->num_bytes = (x->offset + x->shape.extent + GUARD) * x->shape.element_bytes;
+        x->num_bytes = tensor_bytes(&x->shape, x->offset + x->shape.extent + GUARD);
         x->bytes = must(malloc(x->num_bytes));
         memset(x->bytes, 0xff, x->num_bytes);
     }
@@ -71,7 +73,7 @@ struct tensor_view trial_sent(const struct trial *t)
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct host_tensor *x = &t->tensor[id];
         if (x->bytes)
-            view.at[id] = x->bytes + x->offset * x->shape.element_bytes;
+            view.at[id] = x->bytes + tensor_bytes(&x->shape, x->offset);
     }
     return view;
 }
@@ -84,7 +86,7 @@ struct tensor_view trial_got(const struct trial *t)
         const struct host_tensor *x = &t->tensor[id];
         view.at[id] = NULL;
         if (x->got)
-            view.at[id] = x->got + x->offset * x->shape.element_bytes;
+            view.at[id] = x->got + tensor_bytes(&x->shape, x->offset);
     }
     return view;
 }
@@ -318,7 +320,7 @@ static void check_rest(const struct trial *t, const struct host_tensor *x)
                 }
     for (size_t n = 0; n < x->num_bytes; n++)
         cr_assert(want[n] == x->got[n], "byte %td of %s, which is not to be written, was%s",
-                  (ptrdiff_t)n - (ptrdiff_t)(x->offset * s->element_bytes), s->name, again(t));
+                  (ptrdiff_t)n - (ptrdiff_t)tensor_bytes(s, x->offset), s->name, again(t));
     free(want);
 }
 

@@ -18,7 +18,7 @@
 
 static unsigned char *first(struct host_tensor *t)
 {
-    return t->bytes + t->offset * t->shape.element_bytes;
+    return t->bytes + tensor_bytes(&t->shape, t->offset);
 }
 
 static void fill_uniform(struct host_tensor *t, struct rng *r, const double most)
@@ -134,6 +134,22 @@ static void look(const struct trial *t, const struct seen *seen)
                 }
 }
 
+/* Likewise blocks. Half of the scales are negative. */
+static void fill_blocks(struct trial *t, struct host_tensor *x, const unsigned char *seen,
+                        struct rng *r, const double most)
+{
+    const struct tensor_shape *s = &x->shape;
+    const double hidden = poison(&t->problem, r);
+    const double largest = most / (s->cache == CLATTN_CACHE_Q8_0 ? 128 : 8);
+
+    EACH_ELEMENT(s, b, h, i, d, at)
+    if (d % 32 == 0)
+        storage_store_block(s->cache, first(x), at / 32, hidden, r);
+    EACH_ELEMENT(s, b, h, i, d, at)
+    if (d % 32 == 0 && seen[(b * s->size[1] + h) * s->size[2] + i])
+        storage_store_block(s->cache, first(x), at / 32, rng_uniform(r, -largest, largest), r);
+}
+
 /* Poison first, ordinary values over it: where strides share a place, one user is enough. */
 static void fill_rows(struct trial *t, struct host_tensor *x, const unsigned char *seen,
                       struct rng *r, const double most)
@@ -143,6 +159,10 @@ static void fill_rows(struct trial *t, struct host_tensor *x, const unsigned cha
 
     if (!s->present)
         return;
+    if (s->cache != CLATTN_CACHE_PLAIN) {
+        fill_blocks(t, x, seen, r, most);
+        return;
+    }
     EACH_ELEMENT(s, b, h, i, d, at)
     storage_store(s->dtype, first(x), at, hidden);
     EACH_ELEMENT(s, b, h, i, d, at)
@@ -172,7 +192,10 @@ static void spoil_one(struct trial *t, struct rng *r)
         return;
     const size_t at = tensor_index(s, rng_below(r, s->size[0]), rng_below(r, s->size[1]),
                                    rng_below(r, s->size[2]), rng_below(r, s->size[3]));
-    storage_store(s->dtype, first(x), at, NAN);
+    if (s->cache != CLATTN_CACHE_PLAIN)
+        storage_store_block(s->cache, first(x), at / 32, NAN, r);
+    else
+        storage_store(s->dtype, first(x), at, NAN);
 }
 
 void trial_data_fill_results(struct trial *t)

@@ -81,6 +81,20 @@ typedef enum clattn_dtype {
     CLATTN_BF16 = 2 /**< The upper half of an f32, rounded to nearest even when stored. */
 } clattn_dtype;
 
+/**
+ * How k or v is stored in a cache: as values of the problem's dtype, or quantized, as blocks of 32
+ * values that are neighbours along dim. Value n of a tensor lies in block n / 32. The blocks are
+ * those of ggml's formats of the same names; clattn/quantize.h makes them.
+ */
+typedef enum clattn_cache {
+    CLATTN_CACHE_PLAIN = 0,
+    CLATTN_CACHE_Q8_0 = 1, /**< 34 bytes: a binary16 scale d, then 32 signed bytes; value n of the
+                                block is d * byte n. */
+    CLATTN_CACHE_Q4_0 = 2  /**< 18 bytes: a binary16 scale d, then 16 bytes; value n < 16 is
+                                d * ((byte n & 15) - 8), and value n >= 16 is
+                                d * ((byte (n - 16) >> 4) - 8). */
+} clattn_cache;
+
 /** The diagonal d of causal masks, windows and ALiBi: key i + d is "now" for query i. */
 typedef enum clattn_diagonal {
     CLATTN_TOP_LEFT = 0, /**< d = 0. */
@@ -157,6 +171,11 @@ typedef struct clattn_problem {
     int dslopes;    /**< Not 0: the slopes' gradient is written, heads floats. */
     int dsinks;     /**< Not 0: the sinks' gradient is written, heads floats. */
     int accumulate; /**< Not 0: y is added to; projection only. */
+    clattn_cache k_cache; /**< How k is stored; this and v_cache: forward only. The dim of a
+                               quantized tensor is a multiple of 32, its innermost stride 1, and its
+                               other strides, like its offset in its buffer, are multiples of 32;
+                               all are counted in values, as of other tensors. */
+    clattn_cache v_cache; /**< How v is stored. */
 } clattn_problem;
 
 /**
@@ -218,6 +237,7 @@ CLATTN_API clattn_status clattn_layout_packed(const char *order, const size_t si
  *     dN or dN/M             dim_qk, dim_v if different
  *     q=L k=L v=L o=L        layouts, where not packed "bhsd": an order such as bshd, or
  *                            four strides such as 4096.64.128.1
+ *     kcache=C vcache=C      q8_0 or q4_0, where k or v is quantized
  *     scale=X softcap=X      X as printed by %.9g; scale where it is not NaN
  *     causal=A               A is tl, br or an offset such as 17 or -3
  *     diagonal=A             likewise, for a problem that is not causal
