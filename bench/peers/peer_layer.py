@@ -43,8 +43,8 @@ class Layer(Attention):
             "model", "context_model", "values_model", "output"))
         q, o = (self.heads * dim for dim in (self.dim_qk, self.dim_v))
         k, v = (self.kv_heads * dim for dim in (self.dim_qk, self.dim_v))
-        wanted = {"x": (self.batch, self.seq_q, model), "w_q": (q, model), "w_k": (k, context_model),
-                  "w_v": (v, values_model), "w_o": (output, o)}
+        wanted = {"x": (self.batch, self.seq_q, model), "w_q": (q, model),
+                  "w_k": (k, context_model), "w_v": (v, values_model), "w_o": (output, o)}
         if self.source != "self":
             wanted["context"] = (self.batch, self.seq_kv, context_model)
         if self.source == "separate":
