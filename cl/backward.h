@@ -52,14 +52,15 @@
 #endif
 
 /* (b, h, i) counted as lse is packed. */
-inline long row_of(const struct attention_shape a, const long b, const long h, const long i)
+static inline long row_of(const struct attention_shape a, const long b, const long h, const long i)
 {
     return (b * a.heads + h) * a.seq_q + i;
 }
 
 /* dot(do[i], o[i]). */
-inline float row_delta(SHAPE_PARAMS, const long b, const long h, const long i,
-                       const __global storage *restrict o, const __global storage *restrict d_o)
+static inline float row_delta(SHAPE_PARAMS, const long b, const long h, const long i,
+                              const __global storage *restrict o,
+                              const __global storage *restrict d_o)
 {
     float sum = 0.0f;
 
@@ -72,7 +73,7 @@ inline float row_delta(SHAPE_PARAMS, const long b, const long h, const long i,
 
 /* Queries [first_query, end_query) hold all that may see one of the keys j .. j + keys - 1, which
  * are in use, by lengths, window and causality. */
-inline long first_query(const struct attention_shape a, const struct extent e, const long j)
+static inline long first_query(const struct attention_shape a, const struct extent e, const long j)
 {
 #if HAS_WINDOW_RIGHT
     return clamp(j - e.diagonal - a.window_right, 0L, e.queries);
@@ -81,8 +82,8 @@ inline long first_query(const struct attention_shape a, const struct extent e, c
 #endif
 }
 
-inline long end_query(const struct attention_shape a, const struct extent e, const long j,
-                      const int keys)
+static inline long end_query(const struct attention_shape a, const struct extent e, const long j,
+                             const int keys)
 {
     if (keys == 0)
         return 0;
@@ -95,7 +96,7 @@ inline long end_query(const struct attention_shape a, const struct extent e, con
 
 /* A row's part in the gradient of its head's sink. One that sees nothing has no weights, the sink's
  * neither. */
-inline float sink_term(const float sink, const float lse, const float minus_delta)
+static inline float sink_term(const float sink, const float lse, const float minus_delta)
 {
     return lse == -INFINITY ? 0.0f : exp(sink - lse) * minus_delta;
 }

@@ -48,7 +48,7 @@
 #define QUADS (ROWS / 4)
 #define MAX_DIM ((DIM_QK) > (DIM_V) ? (DIM_QK) : (DIM_V))
 #define UNIT 1.0f
-#define INLINE __attribute__((always_inline)) inline
+#define INLINE static inline __attribute__((always_inline))
 #include "backward.h"
 #include "tile_products.h"
 #define KEPT_ROWS BLOCK
@@ -111,12 +111,12 @@ INLINE void store_sums(const float *sums, const int used, const int rows, __loca
 {
     const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
 
-    barrier(CLK_LOCAL_MEM_FENCE); /* what was there may be overwritten */
+    LOCAL_BARRIER(); /* what was there may be overwritten */
 #pragma unroll
     for (int g = 0; g < QUADS; g++)
         partial[lane * ROW_STRIDE + g * BANDS + band] =
             (float4)(sums[4 * g], sums[4 * g + 1], sums[4 * g + 2], sums[4 * g + 3]);
-    barrier(CLK_LOCAL_MEM_FENCE); /* the lanes' parts are complete */
+    LOCAL_BARRIER(); /* the lanes' parts are complete */
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         float total = 0.0f;
@@ -322,7 +322,7 @@ void backward_bias(SHAPE_PARAMS, const __global storage *restrict q,
             for (int r = 0; r < ROWS; r++)
                 statistics[r] = statistic_of(a, at, work, t.b, t.h, t.i0 + ROW(r));
             if (RESIDENT) {
-                barrier(CLK_LOCAL_MEM_FENCE); /* what was there may be overwritten */
+                LOCAL_BARRIER(); /* what was there may be overwritten */
                 load_own(own_q, own_do, tiles);
             }
             weigh_tile(false, true, true, a, at, t, own_q, own_do, met_k, met_v, statistics, tiles,
@@ -352,9 +352,9 @@ INLINE float sum_of_group(const float x, __local float *partial)
 {
     float total = 0.0f;
 
-    barrier(CLK_LOCAL_MEM_FENCE); /* what was there may be overwritten */
+    LOCAL_BARRIER(); /* what was there may be overwritten */
     partial[get_local_id(0)] = x;
-    barrier(CLK_LOCAL_MEM_FENCE); /* the items' parts are complete */
+    LOCAL_BARRIER(); /* the items' parts are complete */
     for (int n = 0; n < ITEMS; n++)
         total += partial[n];
     return total;

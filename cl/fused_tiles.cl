@@ -57,12 +57,13 @@
 /* While a row has seen nothing but -inf, any finite reference gives weights of 0. */
 #define FINITE(maximum) ((maximum) == -INFINITY ? 0.0f : (maximum))
 
+#include "local_barrier.h"
 #include "tile_exp.h"
 #include "tile_dropout.h"
 #include "tile_load.h"
 
 /* What the weight of a pair is multiplied by. */
-inline float dropout_factor(SHAPE_PARAMS, const long bh, const long i, const long j)
+static inline float dropout_factor(SHAPE_PARAMS, const long bh, const long i, const long j)
 {
 #if HAS_DROPOUT
     float x[4];
@@ -75,9 +76,9 @@ inline float dropout_factor(SHAPE_PARAMS, const long bh, const long i, const lon
 
 /* Fills the stage of V. Sets *tainted if some key is hidden and an Inf or NaN became 0 for it. */
 __attribute__((always_inline))
-inline void stage_values(__local float4 *v_tile, const __global storage *from,
-                         const struct attention_shape a, const int rows, const bool aligned,
-                         const bool hides_some, volatile __local int *tainted)
+static inline void stage_values(__local float4 *v_tile, const __global storage *from,
+                                const struct attention_shape a, const int rows, const bool aligned,
+                                const bool hides_some, volatile __local int *tainted)
 {
     if (load_tile(v_tile, V_STRIDE, STAGE_V, 4 * V_STRIDE, from, a.v_stride[2], V_STEP, rows, 0,
                   DIM_V, WIDTH(UNIT_V, DIM_V), aligned, hides_some))
@@ -159,7 +160,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
     if (Q_RESIDENT && begin < end)
         load_tile(q_tile, Q_STRIDE, BLOCK_Q, STAGED_DIM, q_rows, a.q_stride[2], Q_STEP, queries, 0,
                   DIM_QK, WIDTH(UNIT_Q, DIM_QK), q_aligned, false);
-    barrier(CLK_LOCAL_MEM_FENCE);
+    LOCAL_BARRIER();
 
     for (long j0 = begin; j0 < end; j0 += BLOCK_KV) {
         const int keys = min(end - j0, (long)BLOCK_KV);
@@ -182,7 +183,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
             load_tile(k_tile, K_STRIDE, BLOCK_KV, STAGE, k_rows + j0 * a.k_stride[2],
                       a.k_stride[2], K_STEP, keys, first, DIM_QK, WIDTH(UNIT_K, DIM_QK), k_aligned,
                       false);
-            barrier(CLK_LOCAL_MEM_FENCE); /* the stage is complete */
+            LOCAL_BARRIER(); /* the stage is complete */
             /* Constants away from one pointer each, which spares the loop its index arithmetic. */
             const __local float4 *q_item =
                 q_tile + ROW(0) * Q_STRIDE + (Q_RESIDENT ? first / 4 : 0);
@@ -205,7 +206,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                 }
             }
             if (first + STAGE < STAGED_DIM)
-                barrier(CLK_LOCAL_MEM_FENCE); /* the stage may be overwritten */
+                LOCAL_BARRIER(); /* the stage may be overwritten */
         }
 
         /* In the block's own coordinates: 32 bits take fewer registers than 64 for each row. */
@@ -264,7 +265,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
 #if HAS_DROPOUT
         draw_kept(a, at, bh, i0, j0 KEPT_ARG);
 #endif
-        barrier(CLK_LOCAL_MEM_FENCE); /* the maxima are complete; nobody reads q and k any more */
+        LOCAL_BARRIER(); /* the maxima are complete; nobody reads q and k any more */
         for (int row = item; row < BLOCK_Q; row += ITEMS) {
             __local float *const row_maximum = (__local float *)maximum + row;
             const float old = *row_maximum;
@@ -274,7 +275,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
             *row_maximum = new;
             ((__local float *)rescale)[row] = EXP2((old - FINITE(new)) * LOG2E);
         }
-        barrier(CLK_LOCAL_MEM_FENCE); /* the rows' state is complete */
+        LOCAL_BARRIER(); /* the rows' state is complete */
 
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
@@ -310,7 +311,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
             if (SHARE_KV || j > 0)
                 stage_values(v_tile, v_block + j * a.v_stride[2], a, keys - j, v_aligned, hides,
                              &v_tainted);
-            barrier(CLK_LOCAL_MEM_FENCE); /* weights and V are complete */
+            LOCAL_BARRIER(); /* weights and V are complete */
             const __local float4 *p_item = weights + j % WEIGHT_KEYS * ROW_STRIDE + band;
             const __local float4 *v_item = v_tile + lane;
             for (int key = 0; key < STAGE_V; key++, p_item += ROW_STRIDE, v_item += V_STRIDE) {
@@ -330,7 +331,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                                 MULTIPLY_ADD((float4)p[r], v4[n], out[4 * g + r][n]);
                 }
             }
-            barrier(CLK_LOCAL_MEM_FENCE); /* weights and V may be overwritten */
+            LOCAL_BARRIER(); /* weights and V may be overwritten */
         }
     }
 
@@ -363,7 +364,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
         if (rows_seeing >> r & 1u)
             atomic_or(&row_sees[ROW(r)], 1);
 #endif
-    barrier(CLK_LOCAL_MEM_FENCE); /* the sums are complete */
+    LOCAL_BARRIER(); /* the sums are complete */
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const long i = i0 + ROW(r);

@@ -32,7 +32,8 @@ typedef float factors;
 
 /* Both halves of x * m. mul_hi of vectors is slow on CPUs: here even and odd lanes are multiplied
  * apart, as halves of 64 bits (which is which is for the byte order to say, and does not matter). */
-__attribute__((always_inline)) inline words multiply_wide(const words x, const uint m, words *high)
+__attribute__((always_inline)) static inline words multiply_wide(const words x, const uint m,
+                                                                 words *high)
 {
 #if RANDOM_LANES == 1
     *high = mul_hi(x, m);
@@ -48,7 +49,7 @@ __attribute__((always_inline)) inline words multiply_wide(const words x, const u
 }
 
 /* The four words of each counter, in its place. */
-__attribute__((always_inline)) inline void philox(words *counter, const ulong seed)
+__attribute__((always_inline)) static inline void philox(words *counter, const ulong seed)
 {
     uint key_0 = (uint)seed, key_1 = (uint)(seed >> 32);
     words x0 = counter[0], x1 = counter[1], x2 = counter[2], x3 = counter[3];
@@ -73,10 +74,10 @@ __attribute__((always_inline)) inline void philox(words *counter, const ulong se
 
 /* What dropout multiplies weights with: x[n] is 0 or a.keep for query i and key 4 * j4 + n, where
  * lanes differ in i or j4 or both; bh = b * heads + h. */
-__attribute__((always_inline)) inline void dropout_factors(const struct attention_shape a,
-                                                           const struct attention_offsets at,
-                                                           const long bh, const words i,
-                                                           const words j4, factors *x)
+__attribute__((always_inline)) static inline void dropout_factors(const struct attention_shape a,
+                                                                  const struct attention_offsets at,
+                                                                  const long bh, const words i,
+                                                                  const words j4, factors *x)
 {
     words counter[4] = {j4, i, (words)(uint)bh, (words)(uint)at.stream};
 

@@ -31,10 +31,11 @@
 #define LANES (BLOCK_COLUMNS / ITEM_COLUMNS)
 #define ITEMS (BANDS * LANES)
 #define LOAD_WIDTH 4
+#include "local_barrier.h"
 #include "multiply_add.h"
 #include "tile_load.h"
 
-#define INLINE inline __attribute__((always_inline))
+#define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("unroll")
 
 /* Of a tile, in float4: a row of it is one of the stage's depth. */
@@ -234,7 +235,7 @@ void projection_tiles(PROJECTION_PARAMS, __global float *restrict workspace)
         for (int c = 0; c < ITEM_COLUMNS / 4; c++)
             sums[r][c] = (float4)(0.0f);
     }
-    barrier(CLK_LOCAL_MEM_FENCE); /* the places are complete */
+    LOCAL_BARRIER(); /* the places are complete */
     if (begin < end) {
         load_stage(x, BLOCK_ROWS, UNIT_X_COLUMN, x_quads, x_rows, x_depths[0], end - begin,
                    x_loaded);
@@ -253,7 +254,7 @@ void projection_tiles(PROJECTION_PARAMS, __global float *restrict workspace)
             x_depths[now][n] = place(depths_of_x, clamped(next + n, depth));
             w_depths[now][n] = place(depths_of_w, clamped(next + n, depth));
         }
-        barrier(CLK_LOCAL_MEM_FENCE); /* the stage and the next one's places are complete */
+        LOCAL_BARRIER(); /* the stage and the next one's places are complete */
         if (next < end) {
             load_stage(x, BLOCK_ROWS, UNIT_X_COLUMN, x_quads, x_rows, x_depths[now], end - next,
                        x_loaded);
@@ -262,7 +263,7 @@ void projection_tiles(PROJECTION_PARAMS, __global float *restrict workspace)
         }
         multiply(x_now, w_now, band, lane, sums);
         if (BUFFERS == 1)
-            barrier(CLK_LOCAL_MEM_FENCE); /* the stage may be overwritten */
+            LOCAL_BARRIER(); /* the stage may be overwritten */
     }
 
     const bool y_quads = UNIT_Y_COLUMN && a.dim_v % 4 == 0;

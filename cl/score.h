@@ -13,8 +13,8 @@
 #endif
 
 /* Whether query i sees key j, where first = first_key() and end = end_key() of query i. */
-inline bool visible(SHAPE_PARAMS, const long first, const long end, const long b, const long h,
-                    const long i, const long j BIAS_PARAM MASK_PARAM)
+static inline bool visible(SHAPE_PARAMS, const long first, const long end, const long b,
+                           const long h, const long i, const long j BIAS_PARAM MASK_PARAM)
 {
     if (j < first || j >= end)
         return false;
@@ -33,9 +33,9 @@ inline bool visible(SHAPE_PARAMS, const long first, const long end, const long b
 
 /* The final score of query i and key j, from s = scale * dot after softcap; -INFINITY if masked,
  * whatever s is. first and end as for visible(). Reads nothing beyond the batch's lengths. */
-inline float biased_score(SHAPE_PARAMS, const struct extent e, const long first, const long end,
-                          const long b, const long h, const long i, const long j,
-                          float s BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+static inline float biased_score(SHAPE_PARAMS, const struct extent e, const long first,
+                                 const long end, const long b, const long h, const long i,
+                                 const long j, float s BIAS_PARAM MASK_PARAM SLOPES_PARAM)
 {
     if (!visible(a, at, first, end, b, h, i, j BIAS_ARG MASK_ARG))
         return -INFINITY;

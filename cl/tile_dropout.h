@@ -17,8 +17,8 @@
 
 /* Bit n of kept[four * KEPT_ROWS + row] tells whether the row's weight for key 4 * four + n of the
  * tile stays. Here one of four lanes has each row; queries and keys from i0 and j0 on. */
-__attribute__((always_inline)) inline void draw_kept(SHAPE_PARAMS, const long bh, const long i0,
-                                                     const long j0 KEPT_PARAM)
+__attribute__((always_inline)) static inline void draw_kept(SHAPE_PARAMS, const long bh,
+                                                            const long i0, const long j0 KEPT_PARAM)
 {
     const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
 
@@ -34,7 +34,8 @@ __attribute__((always_inline)) inline void draw_kept(SHAPE_PARAMS, const long bh
 }
 
 /* What the weight of a row and of the item's key c is multiplied by. */
-inline float kept_factor(const struct attention_shape a, const int row, const int c KEPT_PARAM)
+static inline float kept_factor(const struct attention_shape a, const int row,
+                                const int c KEPT_PARAM)
 {
     const int lane = get_local_id(0) % LANES;
     const uchar bits = kept[(c * (LANES / 4) + lane / 4) * KEPT_ROWS + row];

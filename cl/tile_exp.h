@@ -13,7 +13,7 @@
 #else
 #define EXP2(x) polynomial_exp2(x)
 /* 2^x to 2 ulp for x <= 0; 0 below -126; NaN for NaN. */
-inline float polynomial_exp2(const float x)
+static inline float polynomial_exp2(const float x)
 {
     const float shifted = fmax(x, -126.0f) + 12582912.0f; /* 1.5 * 2^23: the last bit is 1 */
     const float f = fmax(x, -126.0f) - (shifted - 12582912.0f); /* -0.5 .. 0.5 */

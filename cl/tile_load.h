@@ -16,14 +16,14 @@
 #define WIDTH(unit, dim) (!(unit) ? 1 : (dim) % LOAD_WIDTH == 0 ? LOAD_WIDTH : (dim) % 4 ? 1 : 4)
 
 /* Whether rows of a tensor are so aligned that one instruction can load width elements. */
-inline bool rows_aligned(const __global storage *rows, const long row_step, const int width)
+static inline bool rows_aligned(const __global storage *rows, const long row_step, const int width)
 {
     return (((size_t)rows | (size_t)row_step * STORAGE_BYTES) & (width * STORAGE_BYTES - 1)) == 0;
 }
 
 /* Four elements at once; where rows are not aligned one at a time, not by vload4: compilers would
  * make one branch of the two, with the weaker alignment. */
-inline float4 load4(const __global storage *p, const bool aligned)
+static inline float4 load4(const __global storage *p, const bool aligned)
 {
     if (!aligned)
         return (float4)(LOAD(p, 0), LOAD(p, 1), LOAD(p, 2), LOAD(p, 3));
@@ -37,7 +37,7 @@ inline float4 load4(const __global storage *p, const bool aligned)
 }
 
 #if LOAD_WIDTH == 8
-inline float8 load8(const __global storage *p, const bool aligned)
+static inline float8 load8(const __global storage *p, const bool aligned)
 {
     if (!aligned)
         return (float8)(LOAD(p, 0), LOAD(p, 1), LOAD(p, 2), LOAD(p, 3), LOAD(p, 4), LOAD(p, 5),
@@ -51,7 +51,7 @@ inline float8 load8(const __global storage *p, const bool aligned)
 #endif
 
 /* x with 0 for every Inf and NaN; tells whether there was one. */
-inline float4 finite_or_0(const float4 x, int *tainted)
+static inline float4 finite_or_0(const float4 x, int *tainted)
 {
     const int4 bad = x * 0.0f != 0.0f;
 
@@ -63,7 +63,7 @@ inline float4 finite_or_0(const float4 x, int *tainted)
  * a matrix of rows x dim, and with 0 outside of it; rows >= 1. With `finite` Infs and NaNs become
  * 0 too, and the result tells whether this item met one. All but the pointers, steps, rows and
  * flags are constants once inlined. */
-__attribute__((always_inline)) inline int
+__attribute__((always_inline)) static inline int
 load_tile(__local float4 *tile, const int stride, const int tile_rows, const int columns,
           const __global storage *matrix, const long row_step, const long step, const int rows,
           const int first, const int dim, const int width, const bool aligned, const bool finite)
@@ -112,7 +112,7 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
 
 /* Stores x to columns d.. of a row of dim, those that exist; dim and width (as in load_tile) are
  * constants once inlined. */
-__attribute__((always_inline)) inline void
+__attribute__((always_inline)) static inline void
 store4(const float4 x, __global storage *row, const long step, const int d, const int dim,
        const int width)
 {
