@@ -2,26 +2,27 @@
  *
  * Words      a row of y is (batch, row), a column (head of y, dim_v), the depth that is summed over
  *            (head of x, dim_qk). Each is a pair of indices with a step for each.
- * Stages     projection_lanes   local (1, 1, 1), global (groups of columns, groups of rows, SPLITS):
- *                               one work-item has a block of y and one of SPLITS parts of the depth
- *            projection_sum     with SPLITS > 1: y from the parts, one row of at most SUM_RUN columns
- *                               in a work-item
+ * Stages     projection_lanes   local (1, 1, 1), global (groups of columns, groups of rows,
+ *                               SPLITS): one work-item has a block of y and one of SPLITS parts of
+ *                               the depth
+ *            projection_sum     with SPLITS > 1: y from the parts, one row of at most SUM_RUN
+ *                               columns in a work-item
  *            The order in which an element is summed depends on the depth and the tunables alone.
  * Lanes      are columns: an element of x is broadcast and multiplied with vectors of w. ROWS x MV
  *            vectors of sums stay in registers over at most DEPTH of the depth.
- * Panels     w, as deep as that and as wide as the block, is packed into panels of MV vectors (turned
- *            around where w lies along the depth), which are read one after the other.
- * Strips     are ROWS rows of x. In f32, and along the depth, they are read where they are: the machine
- *            fetches them ahead while it multiplies, which beats packing them. Else SLAB of them are
- *            packed at a time.
+ * Panels     w, as deep as that and as wide as the block, is packed into panels of MV vectors
+ *            (turned around where w lies along the depth), which are read one after the other.
+ * Strips     are ROWS rows of x. In f32, and along the depth, they are read where they are: the
+ *            machine fetches them ahead while it multiplies, which beats packing them. Else SLAB of
+ *            them are packed at a time.
  * Ragged     Rows and columns beyond the last repeat the last and are not stored.
  * Speed      as fused_lanes.cl: never build it with fast-math options.
  * Workspace  with SPLITS > 1: [SPLITS][rows][columns] sums
  * Tunables   src/tunables/projection_lanes.def, all defined by the host; no fallbacks here. */
 #include "projection.h"
 
-#if !defined(WIDTH) || !defined(MV) || !defined(ROWS) || !defined(DEPTH) || !defined(BLOCK_ROWS) ||  \
-    !defined(BLOCK_COLUMNS) || !defined(SPLITS)
+#if !defined(WIDTH) || !defined(MV) || !defined(ROWS) || !defined(DEPTH) || !defined(SPLITS) ||    \
+    !defined(BLOCK_ROWS) || !defined(BLOCK_COLUMNS)
 #error "projection_lanes.cl must be built with all of its tunables defined"
 #endif
 
@@ -47,9 +48,11 @@ typedef const float *strip_rows;
 #define ROW_OF(strip, r) ((strip) + FROM_ROW(r))
 #define FROM_ROW(r) ((r)*STRIP_ROW)
 #define STRIP_DEPTH (UNIT_X_COLUMN ? 1 : ROWS)
-#define STRIP_ROW (UNIT_X_COLUMN ? DEPTH + WIDTH : 1) /* no power of two: different sets of the cache */
+/* No power of two: different sets of the cache. */
+#define STRIP_ROW (UNIT_X_COLUMN ? DEPTH + WIDTH : 1)
 #define STRIP (ROWS * (DEPTH + WIDTH) + WIDTH)
 #define SLAB 8
+#define AHEAD 16
 #endif
 
 /* Sums of one part of the depth wait for the next in y, or in the workspace, if these are f32. */
@@ -176,17 +179,30 @@ INLINE void pack_strips(const __global storage *x, const long *rows, const int n
         }
     }
 #else
-    for (int k = 0; k < count; k++) {
-        for (int r = 0; r < num_rows; r += ROWS) {
-            float *to = strips + r / ROWS * STRIP + k * STRIP_DEPTH;
-            if (ROWS <= WIDTH && contiguous(UNIT_X_ROW, rows + r, WIDTH, num_rows - r)) {
-                /* What is beyond ROWS is overwritten when k goes on. */
-                VECTOR(vstore)(LOAD_VECTOR(x + rows[r] + depths[k]), 0, to);
-            } else {
-                for (int n = 0; n < min(ROWS, num_rows - r); n++)
-                    to[n] = LOAD(x, rows[r + n] + depths[k]);
+    int k = 0;
+#if ROWS <= WIDTH
+    if (num_rows >= WIDTH && contiguous(UNIT_X_ROW, rows, num_rows, num_rows)) {
+        for (; k < count / AHEAD * AHEAD; k += AHEAD) {
+            float read[AHEAD][SLAB * ROWS + WIDTH]; /* at once, for memory is far away */
+            for (int n = 0; n < AHEAD; n++) {
+                const __global storage *from = x + rows[0] + depths[k + n];
+                for (int r = 0; r < num_rows; r += WIDTH) {
+                    const int at = min(r, num_rows - WIDTH);
+                    VECTOR(vstore)(LOAD_VECTOR(from + at), 0, read[n] + at);
+                }
+            }
+            for (int r = 0; r < num_rows; r += ROWS) {
+                float *to = strips + r / ROWS * STRIP + k * STRIP_DEPTH;
+                UNROLL
+                for (int n = 0; n < AHEAD; n++) /* the next overwrites what is beyond ROWS */
+                    VECTOR(vstore)(VECTOR(vload)(0, read[n] + r), 0, to + n * STRIP_DEPTH);
             }
         }
+    }
+#endif
+    for (; k < count; k++) {
+        for (int r = 0; r < num_rows; r++)
+            strips[r / ROWS * STRIP + k * STRIP_DEPTH + r % ROWS] = LOAD(x, rows[r] + depths[k]);
     }
 #endif
 }
@@ -194,14 +210,15 @@ INLINE void pack_strips(const __global storage *x, const long *rows, const int n
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-/* The depth of x in a block: runs of at most `run` lie along it, `jump` from one's end to the next. */
+/* The depth of x in a block: runs of at most `run` lie along it, `jump` from one's end to the
+ * next. */
 struct runs {
     int depth, first, run;
     long jump;
 };
 
-/* sums[r][v] = start[r][v] (zeros if `zero`) + strip[r] . panel[v], for rows and vectors (constants,
- * at most ROWS and MV). */
+/* sums[r][v] = start[r][v] (zeros if `zero`) + strip[r] . panel[v], for rows and vectors
+ * (constants, at most ROWS and MV). */
 INLINE void multiply(const int rows, const int vectors, const bool zero, const strip_rows strip,
                      const lanes *panel, const struct runs runs, lanes *sums)
 {
@@ -239,8 +256,9 @@ INLINE void multiply(const int rows, const int vectors, const bool zero, const s
 }
 
 /* A strip of any number of rows. */
-INLINE void multiply_strip(const int rows, const int vectors, const bool zero, const strip_rows strip,
-                           const lanes *panel, const struct runs runs, lanes *sums)
+INLINE void multiply_strip(const int rows, const int vectors, const bool zero,
+                           const strip_rows strip, const lanes *panel, const struct runs runs,
+                           lanes *sums)
 {
     if (rows >= ROWS) {
         multiply(ROWS, vectors, zero, strip, panel, runs, sums);
@@ -257,7 +275,7 @@ INLINE void multiply_strip(const int rows, const int vectors, const bool zero, c
 #endif
 }
 
-/* ---- tiles of sums: ROWS x PANEL -------------------------------------------------------------- */
+/* ---- tiles of sums: ROWS x PANEL ------------------------------------------------------------ */
 
 /* Whether the sums of the first part of the depth start with zeros. */
 #define START_WITH_ZEROS (SPLITS > 1 || (!HAS_BIAS && !HAS_ACCUMULATE))
@@ -267,17 +285,23 @@ INLINE void load_tile(const bool first, const __global result *y, const long *ro
                       const int num_rows, const long *columns, const int num_columns,
                       const float *biases, float *tile)
 {
-    for (int r = 0; r < num_rows; r++) {
-        for (int c = 0; c < num_columns; c++) {
-            float x = 0.0f;
-            if (HAS_ACCUMULATE || !first)
-                x = LOAD_RESULT(y, rows[r] + columns[c]);
-#if HAS_BIAS && SPLITS == 1
-            if (first)
-                x += biases[c];
-#endif
-            tile[r * PANEL + c] = x;
+    const bool held = HAS_ACCUMULATE || !first, biased = HAS_BIAS && first;
+
+    if (contiguous(UNIT_RESULT, columns, PANEL, num_columns)) {
+        for (int r = 0; r < num_rows; r++) {
+            const __global result *from = y + rows[r] + columns[0];
+            for (int c = 0; c < PANEL; c += WIDTH) {
+                const lanes x = held ? LOAD_RESULTS(from + c) : (lanes)(0.0f);
+                const lanes bias = biased ? VECTOR(vload)(0, biases + c) : (lanes)(0.0f);
+                VECTOR(vstore)(x + bias, 0, tile + r * PANEL + c);
+            }
         }
+        return;
+    }
+    for (int r = 0; r < num_rows; r++) {
+        for (int c = 0; c < num_columns; c++)
+            tile[r * PANEL + c] = (held ? LOAD_RESULT(y, rows[r] + columns[c]) : 0.0f) +
+                                  (biased ? biases[c] : 0.0f);
     }
 }
 
@@ -356,15 +380,18 @@ void projection_lanes(PROJECTION_PARAMS, __global float *restrict workspace)
 #endif
     /* Equal parts of whole vectors. */
     const long parts = (end - begin + DEPTH - 1) / DEPTH;
+    const bool keep = KEEP_SUMS && parts > 1;
     const int most = ((end - begin + parts - 1) / parts + WIDTH - 1) / WIDTH * WIDTH;
     for (long k = begin; k < end; k += most) {
         const int depth = min((long)most, end - k);
         const bool zero = START_WITH_ZEROS && k == begin;
+        const bool load = !(zero || (keep && k > begin)), store = !(keep && k + depth < end);
         list_places(depths_of_x, k, depth, x_depths);
         list_places(depths_of_w, k, depth, w_depths);
         pack_panels(w + at.k, w_columns, columns, w_depths, depth, panels);
 #if IN_PLACE
-        const int run = min(a.dim_qk, (long)depth), first = min(a.dim_qk - k % a.dim_qk, (long)depth);
+        const int run = min(a.dim_qk, (long)depth);
+        const int first = min(a.dim_qk - k % a.dim_qk, (long)depth);
         const struct runs runs = {depth, first, run, a.q_stride[1] - a.dim_qk};
 #else
         const struct runs runs = {depth, depth, depth, 0};
@@ -384,8 +411,8 @@ void projection_lanes(PROJECTION_PARAMS, __global float *restrict workspace)
             for (int c = 0; c < columns; c += PANEL) {
                 const int columns_here = min(PANEL, columns - c);
                 const lanes *panel = panels + c / PANEL * DEPTH * MV;
-                lanes *tile = sums + (KEEP_SUMS ? (r * MOST_COLUMNS + c * ROWS) / WIDTH : 0);
-                if (!zero && (!KEEP_SUMS || k == begin))
+                lanes *tile = sums + (keep ? (r * MOST_COLUMNS + c * ROWS) / WIDTH : 0);
+                if (load)
                     load_tile(k == begin, results, y_rows + r, rows_here, y_columns + c,
                               columns_here, biases + c, (float *)tile);
                 if (columns_here > PANEL - WIDTH) {
@@ -394,7 +421,7 @@ void projection_lanes(PROJECTION_PARAMS, __global float *restrict workspace)
                     for (int v = 0; v * WIDTH < columns_here; v++)
                         multiply_strip(rows_here, 1, zero, strip, panel + v, runs, tile + v);
                 }
-                if (!KEEP_SUMS || k + depth >= end)
+                if (store)
                     store_tile((const float *)tile, results, y_rows + r, rows_here, y_columns + c,
                                columns_here);
             }

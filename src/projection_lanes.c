@@ -1,6 +1,9 @@
 /* Projections on CPUs: SIMD lanes are columns. How it computes: cl/projection_lanes.cl. */
 #include "problem.h"
 
+#include <math.h>
+#include <string.h>
+
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "tunables/projection_lanes.def"
@@ -104,23 +107,59 @@ static void block_registers(const clattn_problem *p, const clattn_device_info *d
     values[ROWS_INDEX] = rows > 4 ? 6 : rows > 2 ? 4 : rows > 1 ? 2 : 1;
 }
 
+/* What the busiest of the device's units has to do, in multiply-adds of one vector lane; more than
+ * anything if the panels of a group leave no room in the second cache for what passes by. Packing
+ * a column of w costs as much as multiplying it with PACKING rows, and storing the sums of a part of
+ * the depth as much as STORING more of the depth. */
+static double busiest(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    enum { PACKING = 80, STORING = 30, PANEL_BYTES = 5 << 18 };
+    const size_t row_groups = row_blocks(p, values), column_groups = column_blocks(p, values);
+    const size_t rows = round_up_divide(rows_of(p), row_groups);
+    const size_t panels = round_up_divide(columns_of(p), panel(values));
+    const size_t columns = round_up_divide(panels, column_groups) * panel(values);
+    const size_t all_depth = p->kv_heads * p->dim_qk;
+    const size_t parts = round_up_divide(all_depth, values[DEPTH_INDEX]);
+    const size_t units = dev->compute_units ? dev->compute_units : 1;
+
+    if (round_up_divide(all_depth, parts ? parts : 1) * columns * sizeof(cl_float) > PANEL_BYTES)
+        return HUGE_VAL;
+    return (double)round_up_divide(row_groups * column_groups, units) * (double)columns *
+           (double)(rows + PACKING) * (double)(all_depth + parts * STORING);
+}
+
+/* All units should end at once, and a group pack for many rows. */
+static void block_groups(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    static const size_t all_depths[] = {512, 768, 1024};
+    static const size_t all_rows[] = {2048, 1024, 512, 256, 128, 64};
+    static const size_t all_columns[] = {256, 384, 192, 128, 64};
+    /* Strips of an x that lies the other way are packed, best into the first cache. */
+    const size_t num_depths = p->q.stride[3] == 1 ? 3 : 1;
+    size_t best[NUM_TUNABLES];
+    double least = HUGE_VAL;
+
+    for (size_t n = 0; n < num_depths * 6 * 5; n++) {
+        values[DEPTH_INDEX] = all_depths[n % num_depths];
+        values[BLOCK_ROWS_INDEX] = all_rows[n / num_depths % 6];
+        values[BLOCK_COLUMNS_INDEX] = all_columns[n / num_depths / 6];
+        const double work = busiest(p, dev, values);
+        if (work < least && !reject(p, dev, values)) {
+            least = work;
+            memcpy(best, values, sizeof best);
+        }
+    }
+    if (least < HUGE_VAL)
+        memcpy(values, best, sizeof best);
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t enough = 2 * (size_t)dev->compute_units, depth = p->kv_heads * p->dim_qk;
-    size_t *const rows = &values[BLOCK_ROWS_INDEX], *const columns = &values[BLOCK_COLUMNS_INDEX];
+    const size_t enough = dev->compute_units, depth = p->kv_heads * p->dim_qk;
     size_t *const splits = &values[SPLITS_INDEX];
 
     block_registers(p, dev, values);
-    /* A block packs its columns of w once for all of its rows: fewer columns cost less than fewer
-     * rows, until they are less than a cache line or two. */
-    while (row_blocks(p, values) * column_blocks(p, values) < enough &&
-           (*rows > 64 || *columns > 64))
-        if (*columns > 128 || *rows == 64)
-            *columns /= 2;
-        else if (*rows > 256 || *columns == 64)
-            *rows /= 2;
-        else
-            *columns /= 2;
+    block_groups(p, dev, values);
     while (*splits < 16 && row_blocks(p, values) * column_blocks(p, values) * *splits < enough &&
            depth >= *splits * 2 * 512)
         *splits *= 2;
