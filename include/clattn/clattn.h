@@ -11,6 +11,7 @@
 #include <clattn/plan.h>
 #include <clattn/problem.h>
 #include <clattn/projection.h>
+#include <clattn/quantize.h>
 #include <clattn/status.h>
 #include <clattn/tuning.h>
 #include <clattn/version.h>
