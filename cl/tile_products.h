@@ -13,6 +13,7 @@
  * longest row's. */
 #ifndef CLATTN_TILE_PRODUCTS_H
 #define CLATTN_TILE_PRODUCTS_H
+#include "local_barrier.h"
 #include "tile_exp.h"
 #include "tile_load.h"
 
@@ -80,11 +81,11 @@ INLINE void multiply(const struct matrix own, const struct matrix met, __local f
         for (int c = 0; c < COLUMNS; c++)
             products[r][c] = 0.0f;
     for (int first = 0; first < dim; first += STAGE(dim)) {
-        barrier(CLK_LOCAL_MEM_FENCE); /* what was there may be overwritten */
+        LOCAL_BARRIER(); /* what was there may be overwritten */
         if (!RESIDENT)
             load_columns(own_tile, own_stride, BLOCK, first, STAGE(dim), own);
         load_columns(met_tile, met_stride, STEP, first, STAGE(dim), met);
-        barrier(CLK_LOCAL_MEM_FENCE); /* the stage is complete */
+        LOCAL_BARRIER(); /* the stage is complete */
         /* Constants away from one pointer each, which spares the loop its index arithmetic. */
         const __local float4 *own_item =
             own_tile + ROW(0) * own_stride + (RESIDENT ? first / 4 : 0);
@@ -143,11 +144,10 @@ INLINE void add_rows(const bool hides, const struct matrix met, float weight[ROW
 {
     const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
     const int dims4 = DIMS4(met.dim), stride = LANES * dims4;
+    int first = 0;
 
-    for (int first = 0; first < STEP; first += STAGE_ROWS) {
-        if (first >= met.rows)
-            break;
-        barrier(CLK_LOCAL_MEM_FENCE); /* what was there may be overwritten */
+    do {
+        LOCAL_BARRIER(); /* what was there may be overwritten */
         if (first % WEIGHT_ROWS == 0)
 #pragma unroll
             for (int c = 0; c < COLUMNS; c++)
@@ -160,14 +160,15 @@ INLINE void add_rows(const bool hides, const struct matrix met, float weight[ROW
                                      weight[4 * g + 3][c]);
         load_tile(rows, stride, STAGE_ROWS, 4 * stride, met.p + first * met.row_step, met.row_step,
                   met.step, met.rows - first, 0, met.dim, met.width, met.aligned, false);
-        barrier(CLK_LOCAL_MEM_FENCE); /* weights and rows are complete */
+        LOCAL_BARRIER(); /* weights and rows are complete */
         const __local float4 *const weights_item =
             weights + first % WEIGHT_ROWS * ROW_STRIDE + band;
         if (hides && *tainted)
             add_stage(true, dims4, weights_item, rows + lane, sums);
         else
             add_stage(false, dims4, weights_item, rows + lane, sums);
-    }
+        first += STAGE_ROWS;
+    } while (first < STEP && first < met.rows);
 }
 
 #endif

@@ -1,0 +1,20 @@
+/* The barrier of kernels whose items share local memory. */
+#ifndef CLATTN_LOCAL_BARRIER_H
+#define CLATTN_LOCAL_BARRIER_H
+
+/* PoCL 3.1 takes a branch right behind a barrier for one that all items take alike, though it may be
+ * an item's own: the test whether this item fills anything of a tile, say, which compilers move before
+ * the barrier if it was made there already. All items would then do what the branch leads to. A store
+ * that nobody may remove keeps the two apart. */
+#ifdef POCL_DEVICE_ADDRESS_BITS
+#define LOCAL_BARRIER()                                                                            \
+    do {                                                                                           \
+        volatile int apart;                                                                        \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                              \
+        apart = 0;                                                                                 \
+    } while (0)
+#else
+#define LOCAL_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#endif
+
+#endif
