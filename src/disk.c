@@ -2,6 +2,8 @@
 #include "disk.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,23 +44,28 @@ char *ca_disk_directory(const char *given)
 
 unsigned char *ca_disk_read(const char *path, size_t most, size_t *bytes)
 {
-    FILE *file = fopen(path, "rb");
+    const int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* of a pipe: no wait */
     unsigned char *data = NULL;
-    long size;
+    struct stat status;
+    size_t done = 0;
 
     *bytes = 0;
-    if (!file)
+    if (descriptor < 0)
         return NULL;
-    if (fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) > 0 && (size_t)size <= most &&
-        fseek(file, 0, SEEK_SET) == 0) {
-        data = malloc((size_t)size);
-        if (data && fread(data, 1, (size_t)size, file) != (size_t)size) {
+    if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0 &&
+        (uintmax_t)status.st_size <= most)
+        data = malloc((size_t)status.st_size);
+    while (data && done < (size_t)status.st_size) {
+        const ssize_t more = read(descriptor, data + done, (size_t)status.st_size - done);
+        if (more > 0) {
+            done += (size_t)more;
+        } else if (more == 0 || errno != EINTR) { /* it has become shorter, or cannot be read */
             free(data);
             data = NULL;
         }
-        *bytes = data ? (size_t)size : 0;
     }
-    fclose(file);
+    close(descriptor);
+    *bytes = data ? done : 0;
     return data;
 }
 

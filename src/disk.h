@@ -11,8 +11,8 @@
  */
 char *ca_disk_directory(const char *given);
 
-/* The whole file, its size in *bytes; NULL if it cannot be read or exceeds most bytes. The caller
- * frees it. */
+/* The whole file, its size in *bytes; NULL if it is empty, no regular file, cannot be read or exceeds
+ * most bytes. The caller frees it. */
 unsigned char *ca_disk_read(const char *path, size_t most, size_t *bytes);
 
 /* Makes a path's directories, but not its last part, as mkdir -p does. 0 on failure. The path is

@@ -95,6 +95,7 @@ done
 fuzz table tests/fuzz/table tests/data/store -dict=tests/fuzz/table.dict
 fuzz recording tests/fuzz/recording -dict=tests/fuzz/recording.dict
 fuzz results tests/fuzz/results -dict=tests/fuzz/results.dict
+fuzz program tests/fuzz/program -dict=tests/fuzz/program.dict
 run "examples, installed copy, Oclgrind" 900 \
     ctest --test-dir "$build/test-gcc" --output-on-failure --exclude-regex '^(tests|bench|tuner|tune)$'
 

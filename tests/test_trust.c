@@ -1,5 +1,5 @@
 /* A program that computes wrong results is found before its first use, and passed over. */
-#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp, mkfifo */
 #include "faults.h"
 #include "fixture.h"
 #include "trial.h"
@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 TestSuite(trust, .timeout = 300);
 
@@ -139,10 +140,64 @@ Test(trust, programs_are_kept_on_disk) {
 
 /* ---- damaged files: a driver may abort the process on a damaged binary, so none must see one - */
 
-enum damage { TRUNCATED, HEADER_ALONE, FLIPPED_BIT, OTHER_KEY, FOREIGN, NUM_DAMAGES };
+enum damage {
+    TRUNCATED,
+    HEADER_ALONE,
+    EMPTY,
+    LONGER,
+    FLIPPED_BIT,
+    FOREIGN,
+    PIPE,
+    OTHER_LINE /* this and what follows: of the line of the header that the rest counts */
+};
+
+/* Every line but the last, which is empty. */
+enum { HEADER_LINES = 13, NUM_DAMAGES = OTHER_LINE + HEADER_LINES };
+
+/* Changes the last letter of a line of the header. */
+static void change_line(unsigned char *bytes, int line)
+{
+    char *end = (char *)bytes;
+
+    for (int n = 0; n <= line; n++)
+        end = strchr(end, '\n') + 1;
+    end[-2] = (char)(end[-2] ^ 1);
+}
+
+static void damage_program(const char *path, int damage)
+{
+    static unsigned char bytes[4 << 20];
+    FILE *file = fopen(path, "rb");
+
+    cr_assert(file != NULL);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    cr_assert(size > 1000 && size + 1 < sizeof bytes);
+    if (damage == TRUNCATED)
+        size -= 1;
+    if (damage == HEADER_ALONE)
+        size = (size_t)(strstr((char *)bytes, "\n\n") + 2 - (char *)bytes);
+    if (damage == EMPTY)
+        size = 0;
+    if (damage == LONGER)
+        bytes[size++] = 0;
+    if (damage == FLIPPED_BIT)
+        bytes[size - 500] ^= 4;
+    if (damage == FOREIGN)
+        memset(bytes, 'x', size);
+    if (damage >= OTHER_LINE)
+        change_line(bytes, damage - OTHER_LINE);
+    cr_assert(remove(path) == 0);
+    if (damage == PIPE) {
+        cr_assert(mkfifo(path, 0600) == 0);
+        return;
+    }
+    file = fopen(path, "wb");
+    cr_assert(file != NULL && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
+}
 
 /* Damages every cached program of the folder. */
-static void damage_programs(const char *folder, enum damage damage)
+static void damage_programs(const char *folder, int damage)
 {
     char path[512];
 
@@ -150,29 +205,18 @@ static void damage_programs(const char *folder, enum damage damage)
     DIR *directory = opendir(path);
     cr_assert(directory != NULL);
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        static unsigned char bytes[4 << 20];
         if (!strstr(entry->d_name, ".clbin"))
             continue;
         snprintf(path, sizeof path, "%s/programs/%s", folder, entry->d_name);
-        FILE *file = fopen(path, "rb");
-        cr_assert(file != NULL);
-        size_t size = fread(bytes, 1, sizeof bytes, file);
-        fclose(file);
-        cr_assert(size > 1000 && size < sizeof bytes);
-        if (damage == TRUNCATED)
-            size -= 100;
-        if (damage == HEADER_ALONE)
-            size = 300;
-        if (damage == FLIPPED_BIT)
-            bytes[size - 500] ^= 4;
-        if (damage == OTHER_KEY)
-            memcpy(strstr((char *)bytes, "driver "), "dRiver ", 7);
-        if (damage == FOREIGN)
-            memset(bytes, 'x', size);
-        file = fopen(path, "wb");
-        cr_assert(file != NULL && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
+        damage_program(path, damage);
     }
     closedir(directory);
+}
+
+/* What was never whole is no file to warn of. */
+static int warns(int damage)
+{
+    return damage != EMPTY && damage != PIPE;
 }
 
 Test(trust, damaged_programs_are_made_anew) {
@@ -181,15 +225,38 @@ Test(trust, damaged_programs_are_made_anew) {
     clattn_plan *plan;
 
     cr_assert(mkdtemp(folder) != NULL);
-    for (int run = 0; run < 2 * NUM_DAMAGES; run++) { /* every other run finds damage */
+    for (int run = 0; run < 2 * NUM_DAMAGES + 2; run++) { /* every other run finds damage */
         fixture_open_checked(&f, folder);
         cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
         cr_expect(clattn_context_builds(f.context) == (run % 2 == 0), "run %d", run);
-        cr_expect((f.log.warnings > 0) == (run % 2 == 0 && run > 0), "run %d", run);
+        cr_expect((f.log.warnings > 0) == (run % 2 == 0 && run > 0 && warns(run / 2 - 1)), "run %d",
+                  run);
         clattn_plan_release(plan);
         fixture_close(&f);
-        if (run % 2 == 1)
-            damage_programs(folder, (enum damage)(run / 2));
+        if (run % 2 == 1 && run / 2 < NUM_DAMAGES)
+            damage_programs(folder, run / 2);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_expect(system(command) == 0);
+}
+
+/* Nothing can be written where a folder stands, which costs a warning each time. */
+Test(trust, a_folder_in_a_programs_place) {
+    char folder[] = "/tmp/clattn-trust-XXXXXX", command[128];
+    struct fixture f;
+    clattn_plan *plan;
+
+    cr_assert(mkdtemp(folder) != NULL);
+    for (int run = 0; run < 2; run++) {
+        fixture_open_checked(&f, folder);
+        cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
+        cr_expect(clattn_context_builds(f.context) == 1);
+        cr_expect(f.log.warnings == (size_t)run && f.log.errors == 0);
+        clattn_plan_release(plan);
+        fixture_close(&f);
+        snprintf(command, sizeof command,
+                 "cd %s/programs && for f in *; do rm -rf $f; mkdir $f; done", folder);
+        cr_assert(system(command) == 0);
     }
     snprintf(command, sizeof command, "rm -rf %s", folder);
     cr_expect(system(command) == 0);

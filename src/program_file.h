@@ -1,0 +1,36 @@
+/*
+ * The form of a file that holds a built program, without OpenCL.
+ *
+ * A text header of lines "name value" (the key, the verdict, the size and checksum of what
+ * follows), an empty line, then the driver's binary. A file is taken only if it is what would be
+ * written, bit for bit: some drivers abort the process on a damaged binary.
+ */
+#ifndef CA_PROGRAM_FILE_H
+#define CA_PROGRAM_FILE_H
+
+#include <clattn/status.h>
+#include <stddef.h>
+
+enum { CA_PROGRAM_KEY_BYTES = 4096, CA_PROGRAM_HEADER_BYTES = CA_PROGRAM_KEY_BYTES + 256 };
+
+/* All that shapes a binary; zeros to begin with. */
+struct ca_program_key {
+    char text[CA_PROGRAM_KEY_BYTES];
+    size_t length;
+};
+
+/* Adds a line. Texts of drivers go into it: what would end the line early becomes a space. */
+void ca_program_key_add(struct ca_program_key *key, const char *name, const char *value);
+
+/* What stands before the binary, of no bytes unless the verdict is CLATTN_SUCCESS; else it is
+ * CLATTN_BUILD_FAILED or CLATTN_MISCOMPILED. Returns its length. */
+size_t ca_program_file_header(const struct ca_program_key *key, clattn_status verdict,
+                              const unsigned char *binary, size_t bytes,
+                              char header[CA_PROGRAM_HEADER_BYTES]);
+
+/* Whether a file is what would have been written for this key with some verdict; then the verdict
+ * and where the binary begins. */
+int ca_program_file_recognise(const struct ca_program_key *key, const unsigned char *data,
+                              size_t bytes, clattn_status *verdict, size_t *begin);
+
+#endif
