@@ -56,4 +56,32 @@ INLINE lanes load_mask(const __global uchar *p, const long step, const int left)
 }
 #endif
 
+/* From products (with softcap: scaled alone) of query i and keys j .., one a lane, to scores after
+ * softcap, bias, ALiBi and mask; -INFINITY where bias or mask hide a key. Keys from `left` on, and
+ * those that lengths and windows hide, have any score. */
+INLINE lanes finish_scores(SHAPE_PARAMS, lanes x, const long b, const long h, const long i,
+                           const long j, const long diagonal,
+                           const int left BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+{
+#if HAS_SOFTCAP
+    x = hyperbolic_tangent(x * min(1.0f / a.softcap, FLT_MAX)) * (a.softcap * UNIT);
+#endif
+#if HAS_BIAS
+    const lanes extra = load_biases(bias + at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] +
+                                        i * a.bias_stride[2] + j * a.bias_stride[3],
+                                    a.bias_stride[3], left);
+    x = extra == -INFINITY ? (lanes)(-INFINITY) : x + extra;
+#endif
+#if HAS_ALIBI
+    x = fma((lanes)(slopes[at.slopes + h] * UNIT), COUNT_UP + (float)(j - i - diagonal), x);
+#endif
+#if HAS_MASK
+    const lanes seen = load_mask(mask + at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] +
+                                     i * a.mask_stride[2] + j * a.mask_stride[3],
+                                 a.mask_stride[3], left);
+    x = seen == 0.0f ? (lanes)(-INFINITY) : x;
+#endif
+    return x;
+}
+
 #endif

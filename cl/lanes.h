@@ -1,5 +1,5 @@
-/* Vectors whose lanes are queries, and rows of storage as such vectors: what fused_lanes.cl is
- * written in. Needs WIDTH (4, 8 or 16) and common.cl. */
+/* Vectors, mostly of a query or a key a lane, and rows of storage as such vectors: what the kernels
+ * for CPUs are written in. Needs WIDTH (4, 8 or 16) and common.cl. */
 #ifndef CLATTN_LANES_H
 #define CLATTN_LANES_H
 #include "common.cl"
@@ -12,6 +12,8 @@
 #if WIDTH == 16
 #define LOG2_WIDTH 4
 #define VECTOR(name) name##16
+#define STORE_HALF_OF_LANES(x, p) vstore8((x), 0, (p))
+#define STORE_QUARTER_OF_LANES(x, p) vstore4((x), 0, (p))
 #define COUNT_UP (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #define LOW_PAIRS(a, b)                                                                            \
     (float16)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6,  \
@@ -28,6 +30,8 @@
 #elif WIDTH == 8
 #define LOG2_WIDTH 3
 #define VECTOR(name) name##8
+#define STORE_HALF_OF_LANES(x, p) vstore4((x), 0, (p))
+#define STORE_QUARTER_OF_LANES(x, p) vstore2((x), 0, (p))
 #define COUNT_UP (float8)(0, 1, 2, 3, 4, 5, 6, 7)
 #define LOW_PAIRS(a, b) (float8)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3)
 #define HIGH_PAIRS(a, b) (float8)(a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
@@ -36,6 +40,8 @@
 #else
 #define LOG2_WIDTH 2
 #define VECTOR(name) name##4
+#define STORE_HALF_OF_LANES(x, p) vstore2((x), 0, (p))
+#define STORE_QUARTER_OF_LANES(x, p) (*(p) = (x))
 #define COUNT_UP (float4)(0, 1, 2, 3)
 #define LOW_PAIRS(a, b) (float4)(a.s0, b.s0, a.s1, b.s1)
 #define HIGH_PAIRS(a, b) (float4)(a.s2, b.s2, a.s3, b.s3)
@@ -135,6 +141,22 @@ INLINE float sum_lanes(const lanes x)
     return w.x + w.y;
 }
 
+/* The largest of the lanes and y; NaNs are passed over. */
+INLINE float max_lanes(const lanes x, const float y)
+{
+#if WIDTH == 16
+    const float8 u = x.lo > x.hi ? x.lo : x.hi;
+    const float4 v = u.lo > u.hi ? u.lo : u.hi;
+#elif WIDTH == 8
+    const float4 v = x.lo > x.hi ? x.lo : x.hi;
+#else
+    const float4 v = x;
+#endif
+    const float2 w = v.lo > v.hi ? v.lo : v.hi;
+    const float z = w.x > w.y ? w.x : w.y;
+    return z > y ? z : y;
+}
+
 /* ---- storage -------------------------------------------------------------------------------- */
 
 #if DTYPE == DTYPE_F32
@@ -142,7 +164,7 @@ INLINE float sum_lanes(const lanes x)
 #define STORE_VECTOR(x, p) VECTOR(vstore)((x), 0, (p))
 #elif DTYPE == DTYPE_F16
 #define LOAD_VECTOR(p) VECTOR(vload_half)(0, (p))
-#define STORE_VECTOR(x, p) STORE_HALVES((x), 0, (p))
+#define STORE_VECTOR(x, p) store_halves((x), (p))
 #if WIDTH == 16
 #define STORE_HALVES vstore_half16_rte
 #elif WIDTH == 8
@@ -150,6 +172,15 @@ INLINE float sum_lanes(const lanes x)
 #else
 #define STORE_HALVES vstore_half4_rte
 #endif
+
+/* By way of an aligned place: PoCL 3.1 takes each for one where it knows the value of x. */
+INLINE void store_halves(const lanes x, __global storage *p)
+{
+    VECTOR(ushort) y;
+
+    STORE_HALVES(x, 0, (half *)&y);
+    VECTOR(vstore)(y, 0, (__global ushort *)p);
+}
 #else
 #define LOAD_VECTOR(p) bf16_load_lanes(VECTOR(vload)(0, (p)))
 #define STORE_VECTOR(x, p) VECTOR(vstore)(bf16_round_lanes(x), 0, (p))

@@ -28,6 +28,7 @@ struct item {
 #define SMALL_ROWS "WIDTH=4 MV=1 ROWS=2 DEPTH=64 BLOCK_ROWS=16 BLOCK_COLUMNS=16"
 #define SMALL_SQUARES "BLOCK_ROWS=16 BLOCK_COLUMNS=16 ITEM_ROWS=4 ITEM_COLUMNS=4 STAGE=8 RASTER=4"
 #define SMALL_LANES "WIDTH=4 MV=2 NB=4 DB=4 BN=24"
+#define SMALL_SPLITS "WIDTH=4 BN=16 SCORE_ROWS=2 VALUE_ROWS=2 VALUE_VECTORS=2"
 
 static const struct item items[] = {
     {NULL, NULL, "fwd f32 q7 k9 d5"},
@@ -49,6 +50,10 @@ static const struct item items[] = {
     {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_ITEMS=16", "fwd f32 q9 k18 d5 scores=raw klen"},
     {"fused_lanes", SMALL_LANES " BLOCKS=2 PAIRS=0", "fwd f32 h2/1 q13 k30 d6 lse bias=bf16:hqk"},
     {"fused_lanes", SMALL_LANES " BLOCKS=1 PAIRS=1", "fwd f32 q19 k19 d6/5 causal=tl klen"},
+    {"split_lanes", SMALL_SPLITS " ROWS=4 AHEAD=0 SPLITS=2",
+     "fwd f32 b2 h4/2 q3 k37 d10/9 causal=br klen lse sinks"},
+    {"split_lanes", SMALL_SPLITS " ROWS=8 AHEAD=4 SPLITS=1",
+     "fwd f16 h6/2 q2 k20 d7/3 bias=f32:hqk mask=qk window=7,*"},
     {"projection_lanes", SMALL_ROWS " SPLITS=1", "proj f32 b2 h3/2 q9 d5/7 w=oi bias=f32"},
     {"projection_lanes", SMALL_ROWS " SPLITS=2",
      "proj f16 h2 q5 d70/9 x=bhds bias=bf16 accumulate"},

@@ -1,0 +1,140 @@
+/* The forward for few queries and many keys, on CPUs: the keys of a kv head are split over groups.
+ * How it computes: cl/split_lanes.cl. */
+#include "family.h"
+
+/* Rows of partial results of each group; SIZE_MAX if size_t cannot count them. */
+static size_t split_lanes_rows(const clattn_problem *p)
+{
+    const size_t sizes[] = {p->batch, p->heads, p->seq_q};
+    size_t rows = 1;
+
+    for (size_t n = 0; n < 3; n++) {
+        if (sizes[n] == 0)
+            return 0;
+        if (rows > SIZE_MAX / sizes[n])
+            return SIZE_MAX;
+        rows *= sizes[n];
+    }
+    return rows;
+}
+
+#define TUNABLES_DEF "tunables/split_lanes.def"
+#include "tunables/expand.h"
+
+extern const char ca_source_split_lanes[];
+
+static size_t round_up_divide(const size_t n, const size_t by)
+{
+    return n / by + (n % by != 0);
+}
+
+/* Rows that share a kv head. */
+static size_t rows_per_kv_head(const clattn_problem *p)
+{
+    return p->heads / p->kv_heads * p->seq_q;
+}
+
+static size_t groups(const clattn_problem *p, const size_t *values)
+{
+    return round_up_divide(rows_per_kv_head(p), values[ROWS_INDEX]) * p->kv_heads * p->batch *
+           values[SPLITS_INDEX];
+}
+
+static void set_range(struct ca_ndrange *range, size_t x, size_t y, size_t z)
+{
+    *range = (struct ca_ndrange){{x, y, z}, {1, 1, 1}};
+}
+
+static void split_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    set_range(range, p->batch, p->kv_heads,
+              round_up_divide(rows_per_kv_head(p), values[ROWS_INDEX]) * values[SPLITS_INDEX]);
+}
+
+static void combine_ndrange(const clattn_problem *p, const size_t *values,
+                            const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)values;
+    (void)dev;
+    set_range(range, p->seq_q, p->heads, p->batch);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    const size_t columns = round_up_divide(p->dim_v, values[WIDTH_INDEX]) * values[WIDTH_INDEX];
+
+    (void)dev;
+    return split_lanes_rows(p) * values[SPLITS_INDEX] * (columns + 2) * sizeof(cl_float);
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    /* The least memory that any choice of tunables needs. */
+    static const size_t least[NUM_TUNABLES] = {
+        [WIDTH_INDEX] = 4,         [ROWS_INDEX] = 1, [SCORE_ROWS_INDEX] = 1, [VALUE_ROWS_INDEX] = 1,
+        [VALUE_VECTORS_INDEX] = 8, [BN_INDEX] = 16,  [AHEAD_INDEX] = 0,      [SPLITS_INDEX] = 1};
+
+    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
+        return "k or v is quantized";
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "the score matrix is wanted, which this family never forms";
+    return reject(p, dev, least);
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t rows = rows_per_kv_head(p);
+
+    values[WIDTH_INDEX] = dev->vector_width_float >= 16 ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    values[ROWS_INDEX] = 1;
+    while (values[ROWS_INDEX] < rows && values[ROWS_INDEX] < 32)
+        values[ROWS_INDEX] *= 2;
+    values[SCORE_ROWS_INDEX] = values[ROWS_INDEX] < 4 ? values[ROWS_INDEX] : 4;
+    values[VALUE_ROWS_INDEX] = values[ROWS_INDEX] < 2 ? values[ROWS_INDEX] : 2;
+    values[VALUE_VECTORS_INDEX] = values[WIDTH_INDEX] == 16 ? 8 : 6;
+    values[SPLITS_INDEX] = 1;
+    while (values[SPLITS_INDEX] < 128 && groups(p, values) < (size_t)8 * dev->compute_units &&
+           p->seq_kv / values[SPLITS_INDEX] >= 512)
+        values[SPLITS_INDEX] *= 2;
+    while (reject(p, dev, values) && values[SPLITS_INDEX] > 1)
+        values[SPLITS_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BN_INDEX] > 16)
+        values[BN_INDEX] /= 2;
+    while (reject(p, dev, values) && values[ROWS_INDEX] > 4)
+        values[ROWS_INDEX] /= 2;
+    if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
+        values[WIDTH_INDEX] = 4;
+        values[ROWS_INDEX] = values[SCORE_ROWS_INDEX] = values[VALUE_ROWS_INDEX] = 1;
+    }
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    if (!(dev->type & CL_DEVICE_TYPE_CPU))
+        return 5;
+    return rows_per_kv_head(p) <= 32 && p->seq_kv >= 512 ? 92 : 30;
+}
+
+const struct ca_family ca_split_lanes = {
+    .name = "split_lanes",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_split_lanes,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"split",
+                CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) |
+                    CA_BIT(CA_SLOPES) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) |
+                    CA_BIT(CA_WORKSPACE),
+                split_ndrange},
+               {"combine", CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_WORKSPACE),
+                combine_ndrange}},
+    .num_stages = 2,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .preference = preference,
+};
