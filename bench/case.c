@@ -1,6 +1,7 @@
 #include "case_layer.h"
 #include "values.h"
 
+#include <clattn/quantize.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,17 +112,30 @@ static struct view q_view(const clattn_problem *p, const clattn_layout *layout)
     return view_make(p->dtype, (size_t[]){p->batch, heads, p->seq_q, p->dim_qk}, layout);
 }
 
+/* Of keys or values; backward they and their gradients are plain. */
+static struct view cache_view(const clattn_problem *p, clattn_cache cache, size_t dim,
+                              const clattn_layout *layout)
+{
+    struct view view =
+        view_make(p->dtype, (size_t[]){p->batch, p->kv_heads, p->seq_kv, dim}, layout);
+
+    view.cache = cache;
+    if (cache != CLATTN_CACHE_PLAIN)
+        view.element = clattn_quantized_bytes(cache, VALUE_BLOCK);
+    return view;
+}
+
 static struct view k_view(const clattn_problem *p, const clattn_layout *layout)
 {
-    const size_t keys[4] = {p->batch, p->kv_heads, p->seq_kv, p->dim_qk};
     const size_t weights[4] = {p->kv_heads, p->dim_qk, p->heads, p->dim_v};
 
-    return view_make(p->dtype, p->operation == CLATTN_PROJECTION ? weights : keys, layout);
+    return p->operation == CLATTN_PROJECTION ? view_make(p->dtype, weights, layout)
+                                             : cache_view(p, p->k_cache, p->dim_qk, layout);
 }
 
 static struct view v_view(const clattn_problem *p, const clattn_layout *layout)
 {
-    return view_make(p->dtype, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v}, layout);
+    return cache_view(p, p->v_cache, p->dim_v, layout);
 }
 
 static struct view o_view(const clattn_problem *p, const clattn_layout *layout)
@@ -217,6 +231,17 @@ struct view case_output_view(const struct job *job, enum output output)
 size_t view_place(const struct view *view, size_t b, size_t h, size_t s, size_t d)
 {
     return b * view->stride[0] + h * view->stride[1] + s * view->stride[2] + d * view->stride[3];
+}
+
+double view_elements_bytes(const struct view *view, double elements)
+{
+    return elements / (view->cache == CLATTN_CACHE_PLAIN ? 1 : VALUE_BLOCK) * (double)view->element;
+}
+
+double view_get(const struct view *view, const void *data, size_t place)
+{
+    return view->cache == CLATTN_CACHE_PLAIN ? value_get(view->dtype, data, place)
+                                             : value_get_quantized(view->cache, data, place);
 }
 
 void *case_allocate(size_t count, size_t size, struct message *why)

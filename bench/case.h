@@ -103,7 +103,8 @@ struct attention_case {
  * projection (heads of x, columns of x, heads of y, columns of y). */
 struct view {
     clattn_dtype dtype; /* Meaningless for the mask and lengths. */
-    size_t element;     /* Bytes. */
+    clattn_cache cache; /* How they are stored, of k and v. */
+    size_t element;     /* Bytes; of a block of 32, if quantized. */
     size_t size[4];
     size_t stride[4];
     size_t extent; /* One past the last element's place; 0 if there is none, or no such tensor. */
@@ -118,6 +119,10 @@ struct view view_make(clattn_dtype dtype, const size_t size[4], const clattn_lay
 
 /* The place of element (b, h, s, d) of what has the view. */
 size_t view_place(const struct view *view, size_t b, size_t h, size_t s, size_t d);
+
+/* The bytes of so many elements, and an element of the data: quantized or not. */
+double view_elements_bytes(const struct view *view, double elements);
+double view_get(const struct view *view, const void *data, size_t place);
 
 /* Whether the job has such a tensor. */
 bool case_has_input(const struct job *job, enum input input);

@@ -1,6 +1,7 @@
 #include "case_layer.h"
 #include "values.h"
 
+#include <clattn/quantize.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,6 +20,23 @@ static void fill_values(void *data, const struct view *view, float low, float hi
 {
     for (size_t n = 0; n < view->extent; n++)
         value_set(view->dtype, data, n, uniform(state, low, high));
+}
+
+/* Blocks of the same values, quantized. */
+static void fill_blocks(unsigned char *data, const struct view *view, float low, float high,
+                        uint64_t *state)
+{
+    const clattn_quantization block = {.struct_size = sizeof block,
+                                       .from = CLATTN_F32,
+                                       .to = view->cache,
+                                       .size = {1, 1, 1, VALUE_BLOCK}};
+
+    for (size_t n = 0; n < view->extent / VALUE_BLOCK; n++) {
+        float x[VALUE_BLOCK];
+        for (size_t d = 0; d < VALUE_BLOCK; d++)
+            x[d] = uniform(state, low, high);
+        clattn_quantize_host(&block, x, data + n * view->element);
+    }
 }
 
 static void fill_mask(unsigned char *data, const struct view *view, uint64_t *state)
@@ -79,7 +97,10 @@ static void fill(void *data, const struct job *job, enum input input, const stru
         break;
     }
     default:
-        fill_values(data, view, -2.0f, 2.0f, state);
+        if (view->cache != CLATTN_CACHE_PLAIN)
+            fill_blocks(data, view, -2.0f, 2.0f, state);
+        else
+            fill_values(data, view, -2.0f, 2.0f, state);
     }
 }
 
@@ -96,12 +117,12 @@ bool case_random(struct attention_case *attention, const struct job *job, unsign
         struct block *block = &attention->in[n];
         if (!case_has_input(job, (enum input)n) || n == INPUT_RESERVE)
             continue;
-        block->data = case_allocate(view.extent, view.element, why);
+        block->bytes = (size_t)view_elements_bytes(&view, (double)view.extent);
+        block->data = case_allocate(block->bytes, 1, why);
         if (block->data == NULL) {
             case_free(attention);
             return false;
         }
-        block->bytes = view.extent * view.element;
         fill(block->data, job, (enum input)n, &view, &state);
     }
     return true;

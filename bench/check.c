@@ -69,7 +69,7 @@ static void compute_output(struct row *row)
         const double kept = weight * check_kept(row->check, &row->at, j);
         for (size_t d = 0; d < p->dim_v; d++) {
             const double x =
-                value_get(v->dtype, c->in[INPUT_V].data, view_place(v, row->at.b, kv_head, j, d));
+                view_get(v, c->in[INPUT_V].data, view_place(v, row->at.b, kv_head, j, d));
             row->o[d] += kept * x;
             row->magnitude[d] += kept * fabs(x);
             row->squares[d] += kept * x * kept * x;

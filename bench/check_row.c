@@ -110,8 +110,8 @@ struct check_dot check_inputs_dot(const struct check *check, enum input x, size_
     struct check_dot dot = {.sum = 0.0};
 
     for (size_t d = 0; d < count; d++) {
-        const double term = value_get(x_view->dtype, x_data, x_place + d * x_view->stride[3]) *
-                            value_get(y_view->dtype, y_data, y_place + d * y_view->stride[3]);
+        const double term = view_get(x_view, x_data, x_place + d * x_view->stride[3]) *
+                            view_get(y_view, y_data, y_place + d * y_view->stride[3]);
         dot.sum += term;
         dot.magnitude += fabs(term);
         dot.squares += term * term;

@@ -190,7 +190,7 @@ static bool open_marks(struct survey *survey, enum input input)
     struct marks *marks = &survey->marks[input];
 
     marks->count = 1;
-    marks->weight = (double)view.element;
+    marks->weight = view_elements_bytes(&view, 1.0);
     for (int n = 3; n >= 0; n--) {
         if (view.stride[n] == 0)
             continue;
@@ -272,7 +272,7 @@ static double view_bytes(const struct view *view)
 
     for (int n = 0; n < 4; n++)
         elements *= view->stride[n] != 0 || view->size[n] <= 1 ? (double)view->size[n] : 1.0;
-    return elements * (double)view->element;
+    return view_elements_bytes(view, elements);
 }
 
 static bool is_short(enum output output)

@@ -1,6 +1,7 @@
 #include "values.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 /* An f32 holds every f16: the same bits, with an exponent whose bias is larger by 112. */
@@ -63,6 +64,18 @@ double value_get(clattn_dtype dtype, const void *data, size_t n)
     float x;
     memcpy(&x, &wide, sizeof x);
     return x;
+}
+
+double value_get_quantized(clattn_cache cache, const void *data, size_t n)
+{
+    const bool bytes = cache == CLATTN_CACHE_Q8_0;
+    const unsigned char *block = (const unsigned char *)data + n / VALUE_BLOCK * (bytes ? 34 : 18);
+    const double scale = half_to_double((uint16_t)(block[0] | block[1] << 8));
+    const size_t at = n % VALUE_BLOCK;
+
+    if (bytes)
+        return scale * (block[2 + at] < 128 ? block[2 + at] : block[2 + at] - 256);
+    return scale * ((at < 16 ? block[2 + at] & 15 : block[2 + at - 16] >> 4) - 8);
 }
 
 void value_set(clattn_dtype dtype, void *data, size_t n, float x)

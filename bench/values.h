@@ -9,6 +9,10 @@ size_t value_bytes(clattn_dtype dtype);
 /* Element n of `data`, exactly. */
 double value_get(clattn_dtype dtype, const void *data, size_t n);
 
+/* Elements of a block of a quantized tensor, and element n of one, exactly. */
+#define VALUE_BLOCK 32
+double value_get_quantized(clattn_cache cache, const void *data, size_t n);
+
 /* Stores x as element n, rounded to nearest even. */
 void value_set(clattn_dtype dtype, void *data, size_t n, float x);
 
