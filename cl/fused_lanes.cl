@@ -22,7 +22,7 @@
 #error "fused_lanes.cl must be built with all of its tunables defined"
 #endif
 
-#include "lanes.h"
+#include "quantized_lanes.h"
 #include "lane_scores.h"
 #if HAS_DROPOUT
 #define RANDOM_LANES WIDTH
@@ -389,7 +389,7 @@ INLINE struct place block_of(const struct place chunk, const int n)
 }
 
 INLINE void compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global storage *q,
-                          const __global storage *k, const __global storage *v,
+                          const __global k_storage *k, const __global v_storage *v,
                           __global storage *o BIAS_PARAM MASK_PARAM SLOPES_PARAM SINKS_PARAM
                               LSE_PARAM)
 {
@@ -417,14 +417,14 @@ INLINE void compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global
             pack_queries(a, block, q + at.q + block.b * a.q_stride[0] + block.h * a.q_stride[1] +
                                        block.i * a.q_stride[2], packed_q[n]);
     }
-    k += at.k + chunk.b * a.k_stride[0] + chunk.h / a.group * a.k_stride[1];
-    v += at.v + chunk.b * a.v_stride[0] + chunk.h / a.group * a.v_stride[1];
+    k = K_PLACE(k, at.k + chunk.b * a.k_stride[0] + chunk.h / a.group * a.k_stride[1]);
+    v = V_PLACE(v, at.v + chunk.b * a.v_stride[0] + chunk.h / a.group * a.v_stride[1]);
     for (long tile = begin; tile < end; tile += BN) {
         const long tile_end = min(tile + BN, end);
 #if STAGED
         for (int n = 0; n < (int)(tile_end - tile); n++) {
-            stage_row(k_staged + n * DIM_QK, k + (tile + n) * a.k_stride[2], K_STEP, DIM_QK);
-            stage_row(v_staged + n * DIM_V, v + (tile + n) * a.v_stride[2], V_STEP, DIM_V);
+            stage_key(k_staged + n * DIM_QK, K_PLACE(k, (tile + n) * a.k_stride[2]), K_STEP);
+            stage_value(v_staged + n * DIM_V, V_PLACE(v, (tile + n) * a.v_stride[2]), V_STEP);
         }
         source tile_k = k_staged, tile_v = v_staged;
 #else
@@ -467,7 +467,7 @@ INLINE void compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void fused_lanes(SHAPE_PARAMS, const __global storage *restrict q,
-                 const __global storage *restrict k, const __global storage *restrict v,
+                 const __global k_storage *restrict k, const __global v_storage *restrict v,
                  __global storage *restrict o BIAS_PARAM MASK_PARAM SLOPES_PARAM SINKS_PARAM
                      Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM)
 {

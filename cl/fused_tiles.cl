@@ -61,6 +61,7 @@
 #include "tile_exp.h"
 #include "tile_dropout.h"
 #include "tile_load.h"
+#include "quantized_tile.h"
 
 /* What the weight of a pair is multiplied by. */
 static inline float dropout_factor(SHAPE_PARAMS, const long bh, const long i, const long j)
@@ -76,12 +77,12 @@ static inline float dropout_factor(SHAPE_PARAMS, const long bh, const long i, co
 
 /* Fills the stage of V. Sets *tainted if some key is hidden and an Inf or NaN became 0 for it. */
 __attribute__((always_inline))
-static inline void stage_values(__local float4 *v_tile, const __global storage *from,
+static inline void stage_values(__local float4 *v_tile, const __global v_storage *from,
                                 const struct attention_shape a, const int rows, const bool aligned,
                                 const bool hides_some, volatile __local int *tainted)
 {
-    if (load_tile(v_tile, V_STRIDE, STAGE_V, 4 * V_STRIDE, from, a.v_stride[2], V_STEP, rows, 0,
-                  DIM_V, WIDTH(UNIT_V, DIM_V), aligned, hides_some))
+    if (load_cache_tile(V_CACHE, v_tile, V_STRIDE, STAGE_V, 4 * V_STRIDE, from, a.v_stride[2],
+                        V_STEP, rows, 0, DIM_V, WIDTH(UNIT_V, DIM_V), aligned, hides_some))
         atomic_or(tainted, 1);
 }
 
@@ -89,7 +90,7 @@ static inline void stage_values(__local float4 *v_tile, const __global storage *
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
-                 const __global storage *restrict k, const __global storage *restrict v,
+                 const __global k_storage *restrict k, const __global v_storage *restrict v,
                  __global storage *restrict o BIAS_PARAM MASK_PARAM SLOPES_PARAM SINKS_PARAM
                  Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM)
 {
@@ -122,10 +123,10 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
     const long seen_by_all_to = end_key(a, e, i0);
     const __global storage *const q_rows =
         q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + i0 * a.q_stride[2];
-    const __global storage *const k_rows =
-        k + at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1];
-    const __global storage *const v_rows =
-        v + at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1];
+    const __global k_storage *const k_rows =
+        K_PLACE(k, at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1]);
+    const __global v_storage *const v_rows =
+        V_PLACE(v, at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1]);
 #if HAS_MASK
     const __global uchar *const mask_block =
         mask + at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] + i0 * a.mask_stride[2];
@@ -135,8 +136,12 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
         bias + at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] + i0 * a.bias_stride[2];
 #endif
     const bool q_aligned = rows_aligned(q_rows, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
-    const bool k_aligned = rows_aligned(k_rows, a.k_stride[2], WIDTH(UNIT_K, DIM_QK));
-    const bool v_aligned = rows_aligned(v_rows, a.v_stride[2], WIDTH(UNIT_V, DIM_V));
+    const bool k_aligned =
+        !K_CACHE && rows_aligned((const __global storage *)k_rows, a.k_stride[2],
+                                 WIDTH(UNIT_K, DIM_QK));
+    const bool v_aligned =
+        !V_CACHE && rows_aligned((const __global storage *)v_rows, a.v_stride[2],
+                                 WIDTH(UNIT_V, DIM_V));
     float4 out[ROWS][DIMS4];
     float sum[ROWS]; /* of weights, over this item's keys only */
 #if HAS_SINKS && (HAS_MASK || HAS_BIAS)
@@ -166,7 +171,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
         const int keys = min(end - j0, (long)BLOCK_KV);
         const bool hides = HAS_MASK || HAS_BIAS || j0 < seen_by_all_from ||
                            j0 + BLOCK_KV > seen_by_all_to;
-        const __global storage *const v_block = v_rows + j0 * a.v_stride[2];
+        const __global v_storage *const v_block = V_PLACE(v_rows, j0 * a.v_stride[2]);
         float s[ROWS][KEYS], highest[ROWS];
 
 #pragma unroll
@@ -180,9 +185,9 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
             if (!Q_RESIDENT)
                 load_tile(q_tile, Q_STRIDE, BLOCK_Q, STAGE, q_rows, a.q_stride[2], Q_STEP, queries,
                           first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), q_aligned, false);
-            load_tile(k_tile, K_STRIDE, BLOCK_KV, STAGE, k_rows + j0 * a.k_stride[2],
-                      a.k_stride[2], K_STEP, keys, first, DIM_QK, WIDTH(UNIT_K, DIM_QK), k_aligned,
-                      false);
+            load_cache_tile(K_CACHE, k_tile, K_STRIDE, BLOCK_KV, STAGE,
+                            K_PLACE(k_rows, j0 * a.k_stride[2]), a.k_stride[2], K_STEP, keys,
+                            first, DIM_QK, WIDTH(UNIT_K, DIM_QK), k_aligned, false);
             LOCAL_BARRIER(); /* the stage is complete */
             /* Constants away from one pointer each, which spares the loop its index arithmetic. */
             const __local float4 *q_item =
@@ -309,8 +314,8 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                                 (float4)(s[4 * g][c], s[4 * g + 1][c], s[4 * g + 2][c],
                                          s[4 * g + 3][c]);
             if (SHARE_KV || j > 0)
-                stage_values(v_tile, v_block + j * a.v_stride[2], a, keys - j, v_aligned, hides,
-                             &v_tainted);
+                stage_values(v_tile, V_PLACE(v_block, j * a.v_stride[2]), a, keys - j, v_aligned,
+                             hides, &v_tainted);
             LOCAL_BARRIER(); /* weights and V are complete */
             const __local float4 *p_item = weights + j % WEIGHT_KEYS * ROW_STRIDE + band;
             const __local float4 *v_item = v_tile + lane;
@@ -340,11 +345,11 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
 #pragma unroll
         for (int n = 0; n < DIMS4; n++) {
             const int d = 4 * (lane + LANES * n);
-            const __global storage *const p = v_rows + j * a.v_stride[2];
-            const float4 v4 = (float4)(LOAD(p, min(d, DIM_V - 1) * V_STEP),
-                                       LOAD(p, min(d + 1, DIM_V - 1) * V_STEP),
-                                       LOAD(p, min(d + 2, DIM_V - 1) * V_STEP),
-                                       LOAD(p, min(d + 3, DIM_V - 1) * V_STEP));
+            const long row = j * a.v_stride[2];
+            const float4 v4 = (float4)(load_v(v_rows, row, min(d, DIM_V - 1) * V_STEP),
+                                       load_v(v_rows, row, min(d + 1, DIM_V - 1) * V_STEP),
+                                       load_v(v_rows, row, min(d + 2, DIM_V - 1) * V_STEP),
+                                       load_v(v_rows, row, min(d + 3, DIM_V - 1) * V_STEP));
             int tainted = 0;
             const float4 finite = finite_or_0(v4, &tainted);
             if (tainted)

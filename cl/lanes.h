@@ -224,8 +224,9 @@ INLINE void store_row(const lanes x, __global storage *p, const long step, const
         STORE(y[c], p, c * step);
 }
 
-/* Keys and values as the products read them: where they are, or (f16, bf16) from f32 copies. */
-#if DTYPE == DTYPE_F32
+/* Keys and values as the products read them: where they are, or (f16, bf16, quantized) from f32
+ * copies. */
+#if DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE
 #define STAGED 0
 typedef const __global float *source;
 #define K_COLUMN K_STEP

@@ -34,7 +34,7 @@ typedef storage v_storage;
 #endif
 
 /* Likewise of any tensor, where cache (constant) says how it is stored. */
-static inline const __global void *place(const int cache, const __global void *p, const long n)
+static inline const __global void *element_at(const int cache, const __global void *p, const long n)
 {
     if (cache)
         return (const __global uchar *)p + (n >> 5) * BLOCK_BYTES(cache);

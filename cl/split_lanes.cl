@@ -25,7 +25,7 @@
 #error "split_lanes.cl must be built with all of its tunables defined"
 #endif
 
-#include "lanes.h"
+#include "quantized_lanes.h"
 #include "lane_scores.h"
 #include "prefetch.h"
 #if HAS_DROPOUT
@@ -36,6 +36,12 @@
 #define VECTORS(dim) (((dim) + WIDTH - 1) / WIDTH)
 #define SCORE_KEYS (WIDTH / SCORE_ROWS)
 #define PART (ROUNDED(DIM_V) + 2)
+/* Blocks of a row, and scales of a tile, if quantized. */
+#define BLOCKS(dim) ((dim) / BLOCK_VALUES)
+#define MOST_SCALES (BN * BLOCKS(DIM_QK > DIM_V ? DIM_QK : DIM_V) + WIDTH)
+/* Bytes of columns of a row; they start and end with a block. */
+#define BYTES(cache, columns)                                                                      \
+    ((cache) ? ((columns) + 31) / 32 * BLOCK_BYTES(cache) : (columns) * (int)sizeof(storage))
 /* Whether what is read is kept as f32 for the next rows. */
 #define KEEP_K (STAGED && ROWS > SCORE_ROWS)
 #define KEEP_V (STAGED && ROWS > VALUE_ROWS)
@@ -49,10 +55,13 @@ struct place {
     long first[ROWS], end[ROWS]; /* keys that a row may see */
 };
 
-/* Keys that a work-item reads, or what is left of them, as they lie in memory. */
+/* Keys that a work-item reads, or what is left of them, as they lie in memory; the scales of a tile
+ * of them, if quantized. */
 struct keys {
-    const __global storage *k, *v;
+    const __global k_storage *k;
+    const __global v_storage *v;
     long left;
+    float *k_scales, *v_scales;
 };
 
 /* ---- columns -------------------------------------------------------------------------------- */
@@ -81,13 +90,55 @@ INLINE lanes load_new_columns(const __global storage *row, const long step, cons
     return repeated ? (COUNT_UP < (float)repeated ? (lanes)(0.0f) : x) : x;
 }
 
-/* Columns of a row AHEAD of row n, which is of so many that are left. */
-INLINE void ask_for(const __global storage *rows, const long stride, const long step,
+/* Vector d of key n of the tile. */
+INLINE lanes key_columns(const struct attention_shape a, const struct keys keys, const int n,
+                         const int d)
+{
+    const __global k_storage *row = K_PLACE(keys.k, n * a.k_stride[2]);
+#if K_CACHE
+    return quantized_lanes(K_CACHE, row, d * WIDTH,
+                           keys.k_scales[n * BLOCKS(DIM_QK) + d * WIDTH / BLOCK_VALUES]);
+#else
+    return load_new_columns(row, K_STEP, DIM_QK, d);
+#endif
+}
+
+/* Vector c of the values of key n of the tile. */
+INLINE lanes value_columns(const struct attention_shape a, const struct keys keys, const int n,
+                           const int c)
+{
+    const __global v_storage *row = V_PLACE(keys.v, n * a.v_stride[2]);
+#if V_CACHE
+    return quantized_lanes(V_CACHE, row, c * WIDTH,
+                           keys.v_scales[n * BLOCKS(DIM_V) + c * WIDTH / BLOCK_VALUES]);
+#else
+    return load_columns(row, V_STEP, DIM_V, c);
+#endif
+}
+
+INLINE void load_tile_scales(const struct attention_shape a, const struct keys keys,
+                             const int count)
+{
+#if K_CACHE || V_CACHE
+    ushort halves[MOST_SCALES];
+#endif
+#if K_CACHE
+    load_scales(K_CACHE, keys.k, a.k_stride[2], count, BLOCKS(DIM_QK), halves, keys.k_scales);
+#endif
+#if V_CACHE
+    load_scales(V_CACHE, keys.v, a.v_stride[2], count, BLOCKS(DIM_V), halves, keys.v_scales);
+#endif
+}
+
+/* Columns of a row AHEAD of row n, which is of so many that are left. cache (constant) says how they
+ * are stored. */
+INLINE void ask_for(const int cache, const __global void *rows, const long stride, const long step,
                     const long n, const long left, const int first, const int columns)
 {
+    const __global uchar *row = element_at(cache, rows, min(n + AHEAD, left - 1) * stride);
+
     if (AHEAD && step == 1)
-        prefetch_bytes((const __global uchar *)(rows + min(n + AHEAD, left - 1) * stride + first),
-                       columns * (int)sizeof(storage));
+        prefetch_bytes(row + BYTES(cache, first), (int)BYTES(cache, columns));
 }
 
 /* ---- scores --------------------------------------------------------------------------------- */
@@ -128,18 +179,18 @@ INLINE void multiply_keys(const struct attention_shape a, const struct keys keys
                           const int rows, const lanes *q, float *s)
 {
     for (int n0 = 0; n0 < count; n0 += SCORE_KEYS) {
-        const __global storage *row[SCORE_KEYS];
+        int key[SCORE_KEYS];
         UNROLL
         for (int n = 0; n < SCORE_KEYS; n++) {
-            row[n] = keys.k + min(n0 + n, count - 1) * a.k_stride[2];
-            ask_for(keys.k, a.k_stride[2], K_STEP, n0 + n, keys.left, 0, DIM_QK);
+            key[n] = min(n0 + n, count - 1);
+            ask_for(K_CACHE, keys.k, a.k_stride[2], K_STEP, n0 + n, keys.left, 0, DIM_QK);
         }
 #if KEEP_K
         lanes kept[SCORE_KEYS][VECTORS(DIM_QK)];
         for (int n = 0; n < SCORE_KEYS; n++) {
             UNROLL
             for (int d = 0; d < VECTORS(DIM_QK); d++)
-                kept[n][d] = load_new_columns(row[n], K_STEP, DIM_QK, d);
+                kept[n][d] = key_columns(a, keys, key[n], d);
         }
 #endif
         for (int r0 = 0; r0 < rows; r0 += SCORE_ROWS) {
@@ -154,7 +205,7 @@ INLINE void multiply_keys(const struct attention_shape a, const struct keys keys
 #if KEEP_K
                     const lanes x = kept[n][d];
 #else
-                    const lanes x = load_new_columns(row[n], K_STEP, DIM_QK, d);
+                    const lanes x = key_columns(a, keys, key[n], d);
 #endif
                     UNROLL
                     for (int r = 0; r < SCORE_ROWS; r++)
@@ -252,8 +303,8 @@ INLINE void add_columns(const int first, const int vectors, const struct attenti
     for (int n = 0; n < count; n++) {
         lanes y[VALUE_VECTORS];
         if (first)
-            ask_for(keys.v, a.v_stride[2], V_STEP, n, keys.left, column_of(c0, DIM_V),
-                    vectors * WIDTH);
+            ask_for(V_CACHE, keys.v, a.v_stride[2], V_STEP, n, keys.left,
+                    column_of(c0, DIM_V), vectors * WIDTH);
         UNROLL
         for (int c = 0; c < VALUE_VECTORS; c++) {
             if (c >= vectors)
@@ -261,10 +312,10 @@ INLINE void add_columns(const int first, const int vectors, const struct attenti
 #if KEEP_V
             if (first)
                 kept[n * VALUE_VECTORS + c] =
-                    load_columns(keys.v + n * a.v_stride[2], V_STEP, DIM_V, c0 + c);
+                    value_columns(a, keys, n, c0 + c);
             y[c] = kept[n * VALUE_VECTORS + c];
 #else
-            y[c] = load_columns(keys.v + n * a.v_stride[2], V_STEP, DIM_V, c0 + c);
+            y[c] = value_columns(a, keys, n, c0 + c);
 #endif
         }
         UNROLL
@@ -304,8 +355,7 @@ INLINE int has_nonfinite(const struct attention_shape a, const struct keys keys,
 
     for (int n = 0; n < count; n++) {
         for (int c = 0; c < VECTORS(DIM_V); c++)
-            sum = fma(load_columns(keys.v + n * a.v_stride[2], V_STEP, DIM_V, c), (lanes)(0.0f),
-                      sum);
+            sum = fma(value_columns(a, keys, n, c), (lanes)(0.0f), sum);
     }
     return any_lane(sum != 0.0f);
 }
@@ -318,7 +368,7 @@ INLINE void add_visible(const struct attention_shape a, const struct keys keys, 
         for (int c = 0; c < VECTORS(DIM_V); c++) {
             lanes sum = o[r * VECTORS(DIM_V) + c] * factor[r];
             for (int n = 0; n < count; n++) {
-                const lanes y = load_columns(keys.v + n * a.v_stride[2], V_STEP, DIM_V, c);
+                const lanes y = value_columns(a, keys, n, c);
                 if (as_int(p[r * BN + n]) >= 0)
                     sum = fma((lanes)(p[r * BN + n]), y, sum);
             }
@@ -379,14 +429,15 @@ INLINE void range_of(const struct place *place, const long part, long *begin, lo
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void split(SHAPE_PARAMS, const __global storage *restrict q, const __global storage *restrict k,
-           const __global storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM Q_LENGTHS_PARAM
+void split(SHAPE_PARAMS, const __global storage *restrict q, const __global k_storage *restrict k,
+           const __global v_storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM Q_LENGTHS_PARAM
                KV_LENGTHS_PARAM, __global float *workspace)
 {
     const long part = get_global_id(2) % SPLITS;
     struct place place;
     lanes packed_q[ROWS * VECTORS(DIM_QK)], packed_o[ROWS * VECTORS(DIM_V)], total[ROWS];
     float s[ROWS * BN], top[ROWS], factor[ROWS];
+    float k_scales[K_CACHE ? MOST_SCALES : 1], v_scales[V_CACHE ? MOST_SCALES : 1];
     long begin, end;
 
     place.b = get_global_id(0);
@@ -405,12 +456,14 @@ void split(SHAPE_PARAMS, const __global storage *restrict q, const __global stor
         pack_queries(a, at, &place, q, packed_q);
     for (long j = begin; j < end; j += BN) {
         const int count = (int)min((long)BN, end - j);
-        const struct keys keys = {k + at.k + place.b * a.k_stride[0] +
-                                      place.kv_head * a.k_stride[1] + j * a.k_stride[2],
-                                  v + at.v + place.b * a.v_stride[0] +
-                                      place.kv_head * a.v_stride[1] + j * a.v_stride[2],
-                                  end - j};
+        const struct keys keys = {
+            K_PLACE(k, at.k + place.b * a.k_stride[0] + place.kv_head * a.k_stride[1] +
+                           j * a.k_stride[2]),
+            V_PLACE(v, at.v + place.b * a.v_stride[0] + place.kv_head * a.v_stride[1] +
+                           j * a.v_stride[2]),
+            end - j, k_scales, v_scales};
         int hidden = 0;
+        load_tile_scales(a, keys, count);
         multiply_keys(a, keys, count, place.rows, packed_q, s);
         for (int r = 0; r < place.rows; r++)
             factor[r] = weigh_row(a, at, &place, r, j, count, s + r * BN, &top[r], &total[r],

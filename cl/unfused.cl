@@ -116,7 +116,7 @@ static inline void stage_storage(__local float4 *tile, const int size, const int
         float4 x[4];
 
         for (int c = 0; c < 4; c++)
-            x[c] = load_row4(cache, place(cache, p, (r + c) * stride), at, step,
+            x[c] = load_row4(cache, element_at(cache, p, (r + c) * stride), at, step,
                              r + c < rows ? left : 0);
         store_transposed(tile, size / 4, d, r / 4, x[0], x[1], x[2], x[3]);
     }
@@ -431,7 +431,7 @@ void values(SHAPE_PARAMS, const __global v_storage *v, __global storage *o BIAS_
             const long j = j0 + n / (TILE_X / 4), c = c0 + n % (TILE_X / 4) * 4;
 
             ((__local float4 *)v_tile)[n] =
-                load_row4(V_CACHE, place(V_CACHE, v_rows, j * a.v_stride[2]), c, V_STEP,
+                load_row4(V_CACHE, element_at(V_CACHE, v_rows, j * a.v_stride[2]), c, V_STEP,
                           j < end ? DIM_V - c : 0);
         }
         stage_weights(p_tile, a, at, p_rows + j0, bh, i0, j0, end - j0);

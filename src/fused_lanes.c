@@ -40,8 +40,6 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         [WIDTH_INDEX] = 4, [MV_INDEX] = 1,  [NB_INDEX] = 8,
         [DB_INDEX] = 8,    [BN_INDEX] = 24, [BLOCKS_INDEX] = 1};
 
-    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
-        return "k or v is quantized";
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which a fused family never forms";
     return reject(p, dev, least);

@@ -77,8 +77,6 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         [WIDTH_INDEX] = 4,         [ROWS_INDEX] = 1, [SCORE_ROWS_INDEX] = 1, [VALUE_ROWS_INDEX] = 1,
         [VALUE_VECTORS_INDEX] = 8, [BN_INDEX] = 16,  [AHEAD_INDEX] = 0,      [SPLITS_INDEX] = 1};
 
-    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
-        return "k or v is quantized";
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which this family never forms";
     return reject(p, dev, least);

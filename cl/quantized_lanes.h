@@ -1,0 +1,67 @@
+/* Rows of quantized keys and values as vectors, and as f32. Needs lanes.h. */
+#ifndef CLATTN_QUANTIZED_LANES_H
+#define CLATTN_QUANTIZED_LANES_H
+#include "lanes.h"
+#include "quantized.h"
+
+/* Values d .. d + WIDTH - 1, for d a multiple of WIDTH, of a row; their block's scale is given. */
+INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const int d,
+                             const float scale)
+{
+    const __global uchar *bytes = row + d / BLOCK_VALUES * BLOCK_BYTES(cache) + 2;
+    const int n = d % BLOCK_VALUES;
+
+    if (cache == CACHE_Q8_0)
+        return VECTOR(convert_float)(VECTOR(vload)(0, (const __global char *)bytes + n)) * scale;
+    const ints pair = VECTOR(convert_int)(VECTOR(vload)(0, bytes + n % 16));
+    return fma(VECTOR(convert_float)(n < 16 ? pair & 15 : pair >> 4), (lanes)(scale),
+               (lanes)(-8.0f * scale));
+}
+
+#if STAGED
+INLINE void stage_quantized(const int cache, float *to, const __global uchar *row, const int dim)
+{
+    for (int d = 0; d < dim; d += BLOCK_VALUES) {
+        const float scale = block_scale(row + d / BLOCK_VALUES * BLOCK_BYTES(cache));
+        UNROLL
+        for (int c = 0; c < BLOCK_VALUES; c += WIDTH)
+            VECTOR(vstore)(quantized_lanes(cache, row, d + c, scale), 0, to + d + c);
+    }
+}
+
+/* A row of k or v as f32. */
+INLINE void stage_key(float *to, const __global k_storage *row, const long step)
+{
+#if K_CACHE
+    stage_quantized(K_CACHE, to, row, DIM_QK);
+#else
+    stage_row(to, row, step, DIM_QK);
+#endif
+}
+
+INLINE void stage_value(float *to, const __global v_storage *row, const long step)
+{
+#if V_CACHE
+    stage_quantized(V_CACHE, to, row, DIM_V);
+#else
+    stage_row(to, row, step, DIM_V);
+#endif
+}
+#endif
+
+/* The scales of count rows of `blocks` (constant) blocks, one row after the other, rounded up to
+ * whole vectors. Conversions of single halves are slow on CPUs. */
+INLINE void load_scales(const int cache, const __global uchar *rows, const long stride,
+                        const int count, const int blocks, ushort *halves, float *scales)
+{
+    for (int n = 0; n < count; n++) {
+        const __global uchar *row = rows + (n * stride >> 5) * BLOCK_BYTES(cache);
+        UNROLL
+        for (int c = 0; c < blocks; c++)
+            halves[n * blocks + c] = *(const __global ushort *)(row + c * BLOCK_BYTES(cache));
+    }
+    for (int n = 0; n < count * blocks; n += WIDTH)
+        VECTOR(vstore)(VECTOR(vload_half)(0, (const half *)(halves + n)), 0, scales + n);
+}
+
+#endif
