@@ -46,4 +46,9 @@ bool measurement_check(struct measurement *measurement, const struct attention_c
 bool measurement_sample(struct measurement *measurement, double busy, double *seconds, double *host,
                         struct message *why);
 
+/* What an execution costs the calling thread beyond bare calls of clEnqueueNDRangeKernel for the
+ * same kernels: the difference of medians over turns of both, while an event holds the queue back.
+ * Not of layers. */
+bool measurement_overhead(struct measurement *measurement, double *seconds, struct message *why);
+
 #endif

@@ -62,12 +62,13 @@ struct record {
     char *problem;  /* Text form, of a layer too; owned. */
     char *reason;   /* Why clattn's configuration; owned. */
     size_t workspace_bytes;
-    double flops;         /* Of one execution; pairs that masks and lengths hide are not counted. */
-    double bytes;         /* Which any implementation must read and write at least. */
-    size_t copies;        /* So many sets of tensors were used in turn. */
-    const char *against;  /* "reference" or "file". */
-    enum roof roof;       /* The tighter one, by the peaks of this run. */
-    struct samples share; /* Of that roof by clattn: each sample against the peak beside it. */
+    double flops;        /* Of one execution; pairs that masks and lengths hide are not counted. */
+    double bytes;        /* Which any implementation must read and write at least. */
+    size_t copies;       /* So many sets of tensors were used in turn. */
+    const char *against; /* "reference" or "file". */
+    enum roof roof;      /* The tighter one, by the peaks of this run. */
+    struct samples overhead; /* Of a call of clattn's, in seconds, over the driver's part of it. */
+    struct samples share;    /* Of that roof by clattn: each sample against the peak beside it. */
     struct outcome outcome[RECORD_MOST_OUTCOMES]; /* clattn's first. */
     size_t count;
 };

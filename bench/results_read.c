@@ -207,6 +207,20 @@ static bool get_outcomes(const struct place *in, struct record *record)
     return true;
 }
 
+/* Older files have none. */
+static bool get_overhead(const struct place *place, struct samples *overhead)
+{
+    static const char key[] = "overhead_microseconds";
+    double microseconds = -1.0;
+
+    if (json_object_get(place->value, key) != NULL &&
+        !place_number_or_null(place, key, 0.0, -1.0, &microseconds))
+        return false;
+    if (microseconds >= 0.0)
+        samples_add(overhead, microseconds * 1e-6);
+    return true;
+}
+
 static bool get_record(const struct place *place, struct record *record)
 {
     static const char *const roofs[] = {"fma", "read", NULL};
@@ -223,7 +237,7 @@ static bool get_record(const struct place *place, struct record *record)
         !place_word(place, "roof", roofs, &roof) ||
         !place_count(place, "copies", 1, 1000000, &record->copies) ||
         !place_count(place, "workspace_bytes", 0, INT64_MAX, &record->workspace_bytes) ||
-        !place_word(place, "origin", origins, &unused) ||
+        !get_overhead(place, &record->overhead) || !place_word(place, "origin", origins, &unused) ||
         !place_copy(place, "reason", true, &record->reason) ||
         !place_samples(place, "roof_share", PLACE_POSITIVE, 1.0, &record->share) ||
         !place_word(place, "against", against, &judge))

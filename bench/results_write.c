@@ -251,10 +251,11 @@ static json_t *make_record(const struct record *r)
     for (size_t n = 0; n < r->count; n++)
         outcomes = append(outcomes, make_outcome(r, &r->outcome[n]));
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:s, s:I, s:I, s:s, s:o, s:o, s:s, s:o}", "name", text(r->name),
+        "{s:o, s:o, s:o, s:o, s:s, s:I, s:I, s:o, s:s, s:o, s:o, s:s, s:o}", "name", text(r->name),
         "problem", text(r->problem), "flops", count_of(r->flops), "bytes", count_of(r->bytes),
         "roof", r->roof == ROOF_FMA ? "fma" : "read", "copies", (json_int_t)r->copies,
-        "workspace_bytes", (json_int_t)r->workspace_bytes, "origin",
+        "workspace_bytes", (json_int_t)r->workspace_bytes, "overhead_microseconds",
+        r->overhead.count > 0 ? number(samples_median(&r->overhead) * 1e6) : json_null(), "origin",
         record_origin(r->reason != NULL ? r->reason : ""), "reason", text_or_null(r->reason),
         "roof_share", make_samples(&r->share), "against", r->against, "implementations", outcomes);
 }

@@ -284,6 +284,18 @@ static void measure(struct race *race, struct message *why)
     contest_check(contest, race->attention); /* a kernel may go wrong when run often */
 }
 
+/* Without one, the table says nothing of it. */
+static void measure_overhead(struct race *race)
+{
+    struct record *record = race->record;
+    struct message why;
+    double seconds;
+
+    if (outcome_timed(&record->outcome[0]) && !race->attention->job.is_layer && !ca_interrupted() &&
+        measurement_overhead(&race->clattn, &seconds, &why))
+        samples_add(&record->overhead, seconds);
+}
+
 static void compare(struct record *record, const struct message *why)
 {
     const struct samples *ours = &record->outcome[0].seconds;
@@ -352,6 +364,7 @@ bool run_problem(struct run *run, const struct attention_case *attention, const 
         return run_complain(run, why.text);
     open_all(&race);
     measure(&race, &why);
+    measure_overhead(&race);
     if (why.text[0] != '\0')
         outcome_give_up(&record->outcome[0], OUTCOME_FAILED, "%s", why.text);
     compare(record, &why);

@@ -101,14 +101,17 @@ static void name_choice(char *text, size_t bytes, const char *configuration, con
 static void print_problem(const struct record *record)
 {
     const char *configuration = record->outcome[0].configuration;
-    char memory[16], choice[96], facts[200], copies[48] = "";
+    char memory[16], choice[96], facts[240], copies[48] = "", overhead[32] = "";
 
     print_bytes(memory, record->workspace_bytes);
+    if (record->overhead.count > 0)
+        snprintf(overhead, sizeof overhead, ", call +%.1f us",
+                 samples_median(&record->overhead) * 1e6);
     if (record->copies > 1)
         snprintf(copies, sizeof copies, "; %zu sets of tensors", record->copies);
     if (configuration != NULL && record->reason != NULL) {
         name_choice(choice, sizeof choice, configuration, record->reason);
-        snprintf(facts, sizeof facts, "%s, workspace %s; roof: %s%s", choice, memory,
+        snprintf(facts, sizeof facts, "%s, workspace %s%s; roof: %s%s", choice, memory, overhead,
                  record->roof == ROOF_FMA ? "multiply-adds" : "reading", copies);
     } else {
         snprintf(facts, sizeof facts, "roof: %s%s",
@@ -269,12 +272,15 @@ static void print_doubts(const struct device_run *run)
 }
 
 static const char legend[] =
-    "ms: median device time of one execution, +-% half its 95 % interval. share: of the roof, the\n"
-    "tighter of multiply-adds and reading. time over clattn's: with its 95 % interval, ~ if there\n"
-    "may be no difference. host: what enqueueing costs the caller. first call: in a new process,\n"
-    "compiled from source and from the caches; of others the problem's first computation. error: "
+    "call: the time of a call over that of the driver's calls in it. ms: median device time of "
+    "one\n"
+    "execution, +-% half its 95 % interval. share: of the roof, the tighter of multiply-adds and\n"
+    "reading. time over clattn's: with its 95 % interval, ~ if there may be no difference. host: "
+    "what\n"
+    "enqueueing costs the caller. first call: in a new process, compiled from source and from the\n"
+    "caches; of others the problem's first computation. error: the worst over its bound; over 1 "
     "the\n"
-    "worst over its bound; over 1 the results are right only within half precision's bounds.\n";
+    "results are right only within half precision's bounds.\n";
 
 void table_footer(const struct device_run *run)
 {

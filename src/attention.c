@@ -1,3 +1,4 @@
+#include "bare.h"
 #include "buffers.h"
 #include "plan.h"
 
@@ -97,6 +98,18 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
     else if (previous)
         clReleaseEvent(previous);
     return status;
+}
+
+cl_int ca_enqueue_bare(const clattn_plan *plan, cl_command_queue queue)
+{
+    cl_int err = CL_SUCCESS;
+
+    for (size_t s = 0; err == CL_SUCCESS && s < plan->candidate.family->num_stages; s++)
+        if (plan->runs[s]) /* the first copy is the one that a single thread always gets */
+            err =
+                clEnqueueNDRangeKernel(queue, plan->kernels[0].stage[s], 3, NULL,
+                                       plan->range[s].global, plan->range[s].local, 0, NULL, NULL);
+    return err;
 }
 
 clattn_status ca_enqueue_marker(const clattn_context *context, cl_command_queue queue,
