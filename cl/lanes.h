@@ -4,7 +4,7 @@
 #define CLATTN_LANES_H
 #include "common.cl"
 
-#define INLINE inline __attribute__((always_inline))
+#define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("unroll")
 
 /* ---- vectors of WIDTH lanes ----------------------------------------------------------------- */
