@@ -8,13 +8,9 @@
  *            projection_sum     with SPLITS > 1: y from the parts, one row of at most SUM_RUN
  *                               columns in a work-item
  *            The order in which an element is summed depends on the depth and the tunables alone.
- * Lanes      are columns: an element of x is broadcast and multiplied with vectors of w. ROWS x MV
- *            vectors of sums stay in registers over at most DEPTH of the depth.
+ * Lanes      are columns: cl/lane_products.h, with strips of x, over at most DEPTH of the depth.
  * Panels     w, as deep as that and as wide as the block, is packed into panels of MV vectors
  *            (turned around where w lies along the depth), which are read one after the other.
- * Strips     are ROWS rows of x. In f32, and along the depth, they are read where they are: the
- *            machine fetches them ahead while it multiplies, which beats packing them. Else SLAB of
- *            them are packed at a time.
  * Ragged     Rows and columns beyond the last repeat the last and are not stored.
  * Speed      as fused_lanes.cl: never build it with fast-math options.
  * Workspace  with SPLITS > 1: [SPLITS][rows][columns] sums
@@ -26,27 +22,10 @@
 #error "projection_lanes.cl must be built with all of its tunables defined"
 #endif
 
-#include "lanes.h"
-
-#define PANEL (WIDTH * MV)
-/* A group has whole strips and panels, at most so many rows and columns. */
-#define MOST_ROWS ((BLOCK_ROWS + ROWS - 1) / ROWS * ROWS)
-#define MOST_COLUMNS ((BLOCK_COLUMNS + PANEL - 1) / PANEL * PANEL)
-#define FEW_ROWS 2 /* at a time in the last strip */
-#define SUM_RUN 256
-
-/* Strips: how far rows and the depth lie apart, as in x itself so that packing copies vectors. */
-#if DTYPE == DTYPE_F32 && UNIT_X_COLUMN
-#define IN_PLACE 1
-typedef const __global float *const *strip_rows;
-#define ROW_OF(strip, r) (strip)[r]
-#define FROM_ROW(r) (r)
-#define STRIP_DEPTH 1
-#else
-#define IN_PLACE 0
-typedef const float *strip_rows;
-#define ROW_OF(strip, r) ((strip) + FROM_ROW(r))
-#define FROM_ROW(r) ((r)*STRIP_ROW)
+/* Strips: in f32, and along the depth, they are read where they are. Else SLAB of them are packed
+ * at a time, with rows and the depth as in x itself so that packing copies vectors. */
+#define IN_PLACE (DTYPE == DTYPE_F32 && UNIT_X_COLUMN)
+#if !IN_PLACE
 #define STRIP_DEPTH (UNIT_X_COLUMN ? 1 : ROWS)
 /* No power of two: different sets of the cache. */
 #define STRIP_ROW (UNIT_X_COLUMN ? DEPTH + WIDTH : 1)
@@ -54,6 +33,13 @@ typedef const float *strip_rows;
 #define SLAB 8
 #define AHEAD 16
 #endif
+#include "lane_products.h"
+
+#define PANEL (WIDTH * MV)
+/* A group has whole strips and panels, at most so many rows and columns. */
+#define MOST_ROWS ((BLOCK_ROWS + ROWS - 1) / ROWS * ROWS)
+#define MOST_COLUMNS ((BLOCK_COLUMNS + PANEL - 1) / PANEL * PANEL)
+#define SUM_RUN 256
 
 /* Sums of one part of the depth wait for the next in y, or in the workspace, if these are f32. */
 #if SPLITS > 1
@@ -207,73 +193,6 @@ INLINE void pack_strips(const __global storage *x, const long *rows, const int n
 #endif
 }
 #endif
-
-/* ---- products ------------------------------------------------------------------------------- */
-
-/* The depth of x in a block: runs of at most `run` lie along it, `jump` from one's end to the
- * next. */
-struct runs {
-    int depth, first, run;
-    long jump;
-};
-
-/* sums[r][v] = start[r][v] (zeros if `zero`) + strip[r] . panel[v], for rows and vectors
- * (constants, at most ROWS and MV). */
-INLINE void multiply(const int rows, const int vectors, const bool zero, const strip_rows strip,
-                     const lanes *panel, const struct runs runs, lanes *sums)
-{
-    lanes sum[ROWS][MV];
-    long at = 0; /* from the first of the depth */
-
-    UNROLL
-    for (int r = 0; r < ROWS; r++) {
-        UNROLL
-        for (int v = 0; v < MV; v++)
-            if (r < rows && v < vectors)
-                sum[r][v] = zero ? (lanes)(0.0f) : sums[r * MV + v];
-    }
-    for (int left = runs.depth, run = runs.first; left > 0; run = min(runs.run, left)) {
-        for (int k = 0; k < run; k++, at += STRIP_DEPTH, panel += MV) {
-            UNROLL
-            for (int r = 0; r < ROWS; r++) {
-                const lanes z = r < rows ? ROW_OF(strip, r)[at] : 0.0f;
-                UNROLL
-                for (int v = 0; v < MV; v++)
-                    if (r < rows && v < vectors)
-                        sum[r][v] = fma(panel[v], z, sum[r][v]);
-            }
-        }
-        at += runs.jump;
-        left -= run;
-    }
-    UNROLL
-    for (int r = 0; r < ROWS; r++) {
-        UNROLL
-        for (int v = 0; v < MV; v++)
-            if (r < rows && v < vectors)
-                sums[r * MV + v] = sum[r][v];
-    }
-}
-
-/* A strip of any number of rows. */
-INLINE void multiply_strip(const int rows, const int vectors, const bool zero,
-                           const strip_rows strip, const lanes *panel, const struct runs runs,
-                           lanes *sums)
-{
-    if (rows >= ROWS) {
-        multiply(ROWS, vectors, zero, strip, panel, runs, sums);
-        return;
-    }
-    int r = 0;
-#if ROWS > FEW_ROWS
-    for (; r + FEW_ROWS <= rows; r += FEW_ROWS)
-        multiply(FEW_ROWS, vectors, zero, strip + FROM_ROW(r), panel, runs, sums + r * MV);
-#endif
-#if ROWS > 1
-    for (; r < rows; r++)
-        multiply(1, vectors, zero, strip + FROM_ROW(r), panel, runs, sums + r * MV);
-#endif
-}
 
 /* ---- tiles of sums: ROWS x PANEL ------------------------------------------------------------ */
 

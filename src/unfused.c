@@ -1,5 +1,7 @@
 /* The family whose scores exist in memory, in three kernels: cl/unfused.cl says how. It computes
  * every problem on every device and is the one that hands out scores. */
+#include "unfused.h"
+
 #define TUNABLES_DEF "tunables/unfused.def"
 #include "tunables/expand.h"
 
@@ -62,7 +64,7 @@ static size_t scores_bytes(const clattn_problem *p)
     return bytes;
 }
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+const char *ca_unfused_unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     const size_t bytes = scores_bytes(p);
 
@@ -72,8 +74,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return NULL;
 }
 
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
+size_t ca_unfused_workspace_bytes(const clattn_problem *p, const size_t *values,
+                                  const clattn_device_info *dev)
 {
     (void)values;
     (void)dev;
@@ -147,9 +149,9 @@ const struct ca_family ca_unfused = {
                     CA_BIT(CA_WORKSPACE),
                 values_ndrange}},
     .num_stages = 3,
-    .unsupported = unsupported,
+    .unsupported = ca_unfused_unsupported,
     .adapt = adapt,
     .reject = reject,
-    .workspace_bytes = workspace_bytes,
+    .workspace_bytes = ca_unfused_workspace_bytes,
     .preference = preference,
 };
