@@ -104,7 +104,7 @@ Test(quantize, bytes) {
     cr_assert(clattn_quantized_bytes((clattn_cache)7, 64) == 0);
 }
 
-/* ---- the host against formulas ----------------------------------------------------------------- */
+/* ---- the host against formulas -------------------------------------------------------------- */
 
 /* ggml's two formats, from their definition. */
 static void reference_block(const clattn_cache to, const float x[32], unsigned char *block)
@@ -157,7 +157,7 @@ Test(quantize, host_is_reference) {
     }
 }
 
-/* ---- the device against the host --------------------------------------------------------------- */
+/* ---- the device against the host ------------------------------------------------------------ */
 
 /* Tensors in the middle of buffers whose other bytes must stay. */
 struct pair {

@@ -54,6 +54,11 @@ static const struct item items[] = {
      "fwd f32 b2 h4/2 q3 k37 d10/9 causal=br klen lse sinks"},
     {"split_lanes", SMALL_SPLITS " ROWS=8 AHEAD=4 SPLITS=1",
      "fwd f16 h6/2 q2 k20 d7/3 bias=f32:hqk mask=qk window=7,*"},
+    {NULL, NULL, "fwd f32 h2/1 q5 k9 d32 kcache=q8_0 vcache=q4_0 window=5,*"},
+    {"fused_tiles", SMALL_TILES " Q_RESIDENT=1 SHARE_KV=1",
+     "fwd f16 q9 k18 d64/32 kcache=q4_0 vcache=q8_0 causal=br klen"},
+    {"split_lanes", SMALL_SPLITS " ROWS=4 AHEAD=0 SPLITS=2",
+     "fwd f16 h4/2 q2 k37 d32/64 kcache=q4_0 vcache=q8_0 lse"},
     {"projection_lanes", SMALL_ROWS " SPLITS=1", "proj f32 b2 h3/2 q9 d5/7 w=oi bias=f32"},
     {"projection_lanes", SMALL_ROWS " SPLITS=2",
      "proj f16 h2 q5 d70/9 x=bhds bias=bf16 accumulate"},
@@ -77,8 +82,10 @@ static void print_message(clattn_log_level level, const char *message, void *use
 static void fill(const clattn_problem *p, enum tensor_id id, const struct tensor_shape *s,
                  struct rng *r, unsigned char *bytes)
 {
-    for (size_t n = 0; n < s->extent; n++) {
-        if (id == TENSOR_MASK)
+    for (size_t n = 0; n < s->extent; n += s->cache ? 32 : 1) {
+        if (s->cache != CLATTN_CACHE_PLAIN)
+            storage_store_block(s->cache, bytes, n / 32, 0.01, r);
+        else if (id == TENSOR_MASK)
             bytes[n] = (unsigned char)rng_below(r, 2);
         else if (id == TENSOR_Q_LENGTHS || id == TENSOR_KV_LENGTHS)
             ((cl_int *)(void *)bytes)[n] =
