@@ -1,5 +1,5 @@
-/* Asks for memory that will be read later, where the compiler knows how: OpenCL's own prefetch() does
- * nothing on CPUs. A line of the cache is taken to have 64 bytes. */
+/* Asks for memory that will be read later, where the compiler knows how: OpenCL's own prefetch()
+ * does nothing on CPUs. A line of the cache is taken to have 64 bytes. */
 #ifndef CLATTN_PREFETCH_H
 #define CLATTN_PREFETCH_H
 
@@ -12,13 +12,13 @@
 #define PREFETCH_LINE(p) prefetch((p), (size_t)1)
 #endif
 
-/* The lines that start in so many bytes from p on; a constant, so that it unrolls. */
-static inline __attribute__((always_inline)) void prefetch_bytes(const __global uchar *p,
-                                                                 const int bytes)
+/* So many lines (constant), the first of which has p in it. */
+static inline __attribute__((always_inline)) void prefetch_lines(const __global uchar *p,
+                                                                 const int count)
 {
 #pragma unroll
-    for (int n = 0; n < bytes; n += 64)
-        PREFETCH_LINE(p + n);
+    for (int n = 0; n < count; n++)
+        PREFETCH_LINE(p + 64 * n);
 }
 
 #endif

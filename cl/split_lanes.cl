@@ -5,18 +5,19 @@
  *
  * Rows       are the queries of all query heads that share a kv head, so that K and V are read once
  *            for ROWS of them.
- * NDRange    local (1, 1, 1); split: global (batch, kv_heads, SPLITS * blocks of ROWS rows), so that
- *            neighbours are of batches of any length; combine: global (seq_q, heads, batch).
+ * NDRange    local (1, 1, 1); split: global (batch, kv_heads, SPLITS * blocks of ROWS rows), so
+ *            that neighbours are of batches of any length; combine: global (seq_q, heads, batch).
  * Lanes      are columns of q, k, v and o; of scores and weights they are keys. Sums of scores are
  *            added across lanes WIDTH sums at a time.
  * Tiles      of at most BN keys: scores to private memory, maximum, exponential, values. All rows
  *            have their turn at a few keys, or columns of the tile's values, while those are near;
- *            halves are converted in the first turn. Memory is asked for AHEAD keys before its use:
- *            that, not arithmetic, bounds the speed.
+ *            halves are converted in the first turn. Each turn asks memory for a share of the tile
+ *            AHEAD, so that memory and arithmetic work at the same time.
  * Workspace  (SPLITS, batch, heads, seq_q) results of PART floats: o, maximum, total.
  * Dropout    comes after the sum of the weights.
- * Ragged     Nothing outside the tensors is read: the last vector of columns overlaps the one before,
- *            scores beyond the last key repeat its and are ignored, as are rows beyond the last.
+ * Ragged     Nothing outside the tensors is read: the last vector of columns overlaps the one
+ *            before, scores beyond the last key repeat its and are ignored, as are rows beyond the
+ *            last.
  * Tunables   src/tunables/split_lanes.def, all defined by the host; no fallbacks here. */
 #include "common.cl"
 
@@ -35,6 +36,8 @@
 
 #define VECTORS(dim) (((dim) + WIDTH - 1) / WIDTH)
 #define SCORE_KEYS (WIDTH / SCORE_ROWS)
+#define VALUE_TURNS                                                                                \
+    (ROWS / VALUE_ROWS * ((VECTORS(DIM_V) + VALUE_VECTORS - 1) / VALUE_VECTORS))
 #define PART (ROUNDED(DIM_V) + 2)
 /* Blocks of a row, and scales of a tile, if quantized. */
 #define BLOCKS(dim) ((dim) / BLOCK_VALUES)
@@ -130,15 +133,20 @@ INLINE void load_tile_scales(const struct attention_shape a, const struct keys k
 #endif
 }
 
-/* Columns of a row AHEAD of row n, which is of so many that are left. cache (constant) says how they
- * are stored. */
-INLINE void ask_for(const int cache, const __global void *rows, const long stride, const long step,
-                    const long n, const long left, const int first, const int columns)
+/* In a turn, one of `turns` (constant), at key n of a tile: asks memory for a share of the row of
+ * `bytes` bytes (constant) that lies AHEAD tiles further, or of the last that is left. All turns at
+ * all keys of a tile ask for all. cache (constant) says how the rows are stored. */
+INLINE void ask_for(const int cache, const __global void *rows, const long stride,
+                    const long step, const int n, const long left, const int turn,
+                    const int turns, const int bytes)
 {
-    const __global uchar *row = element_at(cache, rows, min(n + AHEAD, left - 1) * stride);
+    const int lines = (bytes + 63) / 64, share = (lines + turns - 1) / turns;
+    const int every = lines < turns ? turns / lines : 1;
+    const __global uchar *row =
+        element_at(cache, rows, min((long)(n + AHEAD * BN), left - 1) * stride);
 
-    if (AHEAD && step == 1)
-        prefetch_bytes(row + BYTES(cache, first), (int)BYTES(cache, columns));
+    if (AHEAD && step == 1 && n % every == turn % every)
+        prefetch_lines(row + min(turn / every * share, lines - share) * 64, share);
 }
 
 /* ---- scores --------------------------------------------------------------------------------- */
@@ -181,10 +189,8 @@ INLINE void multiply_keys(const struct attention_shape a, const struct keys keys
     for (int n0 = 0; n0 < count; n0 += SCORE_KEYS) {
         int key[SCORE_KEYS];
         UNROLL
-        for (int n = 0; n < SCORE_KEYS; n++) {
+        for (int n = 0; n < SCORE_KEYS; n++)
             key[n] = min(n0 + n, count - 1);
-            ask_for(K_CACHE, keys.k, a.k_stride[2], K_STEP, n0 + n, keys.left, 0, DIM_QK);
-        }
 #if KEEP_K
         lanes kept[SCORE_KEYS][VECTORS(DIM_QK)];
         for (int n = 0; n < SCORE_KEYS; n++) {
@@ -195,6 +201,10 @@ INLINE void multiply_keys(const struct attention_shape a, const struct keys keys
 #endif
         for (int r0 = 0; r0 < rows; r0 += SCORE_ROWS) {
             lanes sum[WIDTH];
+            UNROLL
+            for (int n = 0; n < SCORE_KEYS; n++)
+                ask_for(K_CACHE, keys.k, a.k_stride[2], K_STEP, n0 + n, keys.left, r0 / SCORE_ROWS,
+                        ROWS / SCORE_ROWS, (int)BYTES(K_CACHE, DIM_QK));
             UNROLL
             for (int n = 0; n < WIDTH; n++)
                 sum[n] = 0.0f;
@@ -287,10 +297,11 @@ INLINE float weigh_row(SHAPE_PARAMS, const struct place *place, const int r, con
 /* ---- values --------------------------------------------------------------------------------- */
 
 /* o = o * factor + sum_n p[n] v[n] for VALUE_ROWS rows and `vectors` (constant, at most
- * VALUE_VECTORS) vectors of columns from c0 on. first: these rows are the first to read them. */
-INLINE void add_columns(const int first, const int vectors, const struct attention_shape a,
-                        const struct keys keys, const int count, const int c0, const float *factor,
-                        const float *p, lanes *kept, lanes *o)
+ * VALUE_VECTORS) vectors of columns from c0 on, in one of the VALUE_TURNS turns. first (constant):
+ * these rows are the first to read these columns. */
+INLINE void add_columns(const int first, const int turn, const int vectors,
+                        const struct attention_shape a, const struct keys keys, const int count,
+                        const int c0, const float *factor, const float *p, lanes *kept, lanes *o)
 {
     lanes sum[VALUE_ROWS][VALUE_VECTORS];
 
@@ -302,9 +313,8 @@ INLINE void add_columns(const int first, const int vectors, const struct attenti
     }
     for (int n = 0; n < count; n++) {
         lanes y[VALUE_VECTORS];
-        if (first)
-            ask_for(V_CACHE, keys.v, a.v_stride[2], V_STEP, n, keys.left,
-                    column_of(c0, DIM_V), vectors * WIDTH);
+        ask_for(V_CACHE, keys.v, a.v_stride[2], V_STEP, n, keys.left, turn, VALUE_TURNS,
+                (int)BYTES(V_CACHE, DIM_V));
         UNROLL
         for (int c = 0; c < VALUE_VECTORS; c++) {
             if (c >= vectors)
@@ -341,11 +351,12 @@ INLINE void add_columns_of_rows(const int vectors, const struct attention_shape 
                                 const int c0, const float *factor, const float *p, lanes *o)
 {
     lanes kept[KEEP_V ? BN * VALUE_VECTORS : 1];
+    const int turn = c0 / VALUE_VECTORS * (ROWS / VALUE_ROWS);
 
-    add_columns(1, vectors, a, keys, count, c0, factor, p, kept, o);
+    add_columns(1, turn, vectors, a, keys, count, c0, factor, p, kept, o);
     for (int r = VALUE_ROWS; r < rows; r += VALUE_ROWS)
-        add_columns(0, vectors, a, keys, count, c0, factor + r, p + r * BN, kept,
-                    o + r * VECTORS(DIM_V));
+        add_columns(0, turn + r / VALUE_ROWS, vectors, a, keys, count, c0, factor + r, p + r * BN,
+                    kept, o + r * VECTORS(DIM_V));
 }
 
 /* Whether one of the values is infinite or NaN, which a weight of 0 would not keep away. */
@@ -513,7 +524,8 @@ void combine(SHAPE_PARAMS, __global storage *restrict o SINKS_PARAM LSE_PARAM,
     const float base = top == -INFINITY ? 0.0f : top;
     for (int n = 0; n < SPLITS; n++) {
         const float total = parts[n * step + PART - 1];
-        factor[n] = total == 0.0f ? 0.0f : EXPONENTIAL((lanes)(parts[n * step + PART - 2] - base)).s0;
+        const lanes rescale = EXPONENTIAL((lanes)(parts[n * step + PART - 2] - base));
+        factor[n] = total == 0.0f ? 0.0f : rescale.s0;
         sum = fma(total, factor[n], sum);
     }
     const bool sees_none = sum == 0.0f;

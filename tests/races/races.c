@@ -52,7 +52,7 @@ static const struct item items[] = {
     {"fused_lanes", SMALL_LANES " BLOCKS=1 PAIRS=1", "fwd f32 q19 k19 d6/5 causal=tl klen"},
     {"split_lanes", SMALL_SPLITS " ROWS=4 AHEAD=0 SPLITS=2",
      "fwd f32 b2 h4/2 q3 k37 d10/9 causal=br klen lse sinks"},
-    {"split_lanes", SMALL_SPLITS " ROWS=8 AHEAD=4 SPLITS=1",
+    {"split_lanes", SMALL_SPLITS " ROWS=8 AHEAD=1 SPLITS=1",
      "fwd f16 h6/2 q2 k20 d7/3 bias=f32:hqk mask=qk window=7,*"},
     {NULL, NULL, "fwd f32 h2/1 q5 k9 d32 kcache=q8_0 vcache=q4_0 window=5,*"},
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=1 SHARE_KV=1",
