@@ -71,8 +71,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 {
     /* The least private memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
-        [WIDTH_INDEX] = 4, [MV_INDEX] = 1, [NB_INDEX] = 8, [DB_INDEX] = 8,
-        [BQ_INDEX] = 24,   [NQ_INDEX] = 8, [DQ_INDEX] = 1, [RANGES_INDEX] = 1};
+        [WIDTH_INDEX] = 4, [MV_INDEX] = 1, [NB_INDEX] = 8,     [DB_INDEX] = 8,    [BQ_INDEX] = 24,
+        [NQ_INDEX] = 8,    [DQ_INDEX] = 1, [BLOCKS_INDEX] = 1, [RANGES_INDEX] = 1};
 
     return reject(p, dev, least);
 }
@@ -97,12 +97,13 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
                     : wide                           ? 4
                                                      : 3,
                     wide, values);
-    values[NQ_INDEX] = wide ? 12 : 6;
-    values[DQ_INDEX] = 2;
+    values[DQ_INDEX] = wide ? 4 : 2;
     values[RANGES_INDEX] = 1;
     while (values[RANGES_INDEX] < 8 &&
            values[RANGES_INDEX] * p->kv_heads * p->batch < (size_t)4 * dev->compute_units)
         values[RANGES_INDEX] *= 2;
+    while (reject(p, dev, values) && values[BLOCKS_INDEX] > 1)
+        values[BLOCKS_INDEX] /= 2;
     while (reject(p, dev, values) && values[RANGES_INDEX] > 1)
         values[RANGES_INDEX] /= 2;
     while (reject(p, dev, values) && values[MV_INDEX] > 1)
