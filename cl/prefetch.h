@@ -1,9 +1,10 @@
 /* Asks for memory that will be read later, where the compiler knows how: OpenCL's own prefetch()
- * does nothing on CPUs. A line of the cache is taken to have 64 bytes. */
+ * does nothing in PoCL; what compiles to SPIR has only that. A line of the cache is taken to have 64
+ * bytes. */
 #ifndef CLATTN_PREFETCH_H
 #define CLATTN_PREFETCH_H
 
-#ifdef __has_builtin
+#if defined(__has_builtin) && !defined(__SPIR__)
 #if __has_builtin(__builtin_prefetch)
 #define PREFETCH_LINE(p) __builtin_prefetch((const void *)(size_t)(p))
 #endif

@@ -463,6 +463,8 @@ void split(SHAPE_PARAMS, const __global storage *restrict q, const __global k_st
     }
     for (int n = 0; n < ROWS * VECTORS(DIM_V); n++)
         packed_o[n] = 0.0f;
+    for (int n = 0; n < ROWS * BN; n++)
+        s[n] = 0.0f; /* what lies beyond the last key is hidden, but looked at */
     if (begin < end)
         pack_queries(a, at, &place, q, packed_q);
     for (long j = begin; j < end; j += BN) {
