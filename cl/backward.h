@@ -1,5 +1,5 @@
-/* What kernels of the backward direction share: argument lists of gradients, steps, and where things
- * lie in the workspace. Defined by the host besides what common.cl lists:
+/* What kernels of the backward direction share: argument lists of gradients, steps, and where
+ * things lie in the workspace. Defined by the host besides what common.cl lists:
  *   UNIT_DO UNIT_DQ UNIT_DK UNIT_DV    1: the innermost stride is 1
  *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS   0 or 1
  * Before including this: UNIT, what scores are multiplied with. */
@@ -101,8 +101,9 @@ static inline float sink_term(const float sink, const float lse, const float min
     return lse == -INFINITY ? 0.0f : exp(sink - lse) * minus_delta;
 }
 
-/* Global (seq_q or more, heads, batch): -lse, in the unit of the scores, and -delta of each row, into
- * the workspace's first floats. Where all that a row sees has a score of -inf its weights are 0. */
+/* Global (seq_q or more, heads, batch): -lse, in the unit of the scores, and -delta of each row,
+ * into the workspace's first floats. Where all that a row sees has a score of -inf its weights are
+ * 0. */
 __kernel void backward_rows(SHAPE_PARAMS, const __global storage *restrict o,
                             const __global float *restrict lse,
                             const __global storage *restrict d_o, __global float *restrict work)
