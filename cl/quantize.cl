@@ -72,7 +72,7 @@ __kernel void quantize(const long4 size, const long4 from_stride, const long4 to
         peak = fabs(x[c]) > most ? x[c] : peak;
         most = fmax(most, fabs(x[c]));
     }
-    const float scale = q8 ? over_127(most) : peak * -0.125f;
+    const float scale = q8 ? fabs(over_127(most)) : peak * -0.125f;
     const bool zeros = !finite || fabs(scale) < LEAST_SCALE;
     const float factor = zeros ? 0.0f : reciprocal(scale);
     if (finite)
