@@ -40,9 +40,64 @@ struct place {
     int queries; /* rows of it in use, 1..BM */
 };
 
-/* s[n] = k[n] . q for count keys; the scores after them repeat the last. top: their maximum. */
-INLINE void multiply_keys(const lanes *q, source k, const long k_row, const long k_column,
-                          const int count, lanes *s, lanes *top)
+/* Whether a pass of its own changes scores after all products of a tile. */
+#define CHANGES_LATER (HAS_SOFTCAP || HAS_BIAS || HAS_MASK)
+
+/* Where a tile's keys are, as a block's queries see them; keys count from the tile's first. */
+struct sight {
+    ints begin[MV], last[MV]; /* by window, of each query */
+    int all_begin, all_end;   /* what every query sees */
+    lanes distance[MV];       /* of key 0, with ALiBi */
+    float slope;
+};
+
+INLINE struct sight sight_of(SHAPE_PARAMS, const struct place block, const long j SLOPES_PARAM)
+{
+    struct sight sight;
+#if HAS_WINDOW
+    const ints lane = VECTOR(convert_int)(COUNT_UP);
+    const long last = block.i + block.queries - 1;
+    sight.all_begin = (int)clamp(first_key(a, block.e, last) - j, 0L, (long)BN);
+    sight.all_end = (int)clamp(end_key(a, block.e, block.i) - j, 0L, (long)BN);
+#endif
+#if HAS_ALIBI
+    sight.slope = slopes[at.slopes + block.h] * UNIT;
+#endif
+    UNROLL
+    for (int m = 0; m < MV; m++) {
+        const long now = block.i + m * WIDTH + block.e.diagonal - j; /* of the first lane */
+        (void)now;
+#if HAS_WINDOW_LEFT
+        sight.begin[m] = (int)clamp(now - a.window_left, -(long)BN, (long)BN) + lane;
+#endif
+#if HAS_WINDOW_RIGHT
+        sight.last[m] = (int)clamp(now + a.window_right, -(long)BM, (long)BN) + lane;
+#endif
+#if HAS_ALIBI
+        sight.distance[m] = (float)-now - COUNT_UP;
+#endif
+    }
+    return sight;
+}
+
+/* x with -inf where the window hides key n from queries of vector m. */
+INLINE lanes hide(const struct sight *sight, const int n, const int m, const lanes x)
+{
+    lanes y = x;
+#if HAS_WINDOW_LEFT
+    y = n < sight->begin[m] ? (lanes)(-INFINITY) : y;
+#endif
+#if HAS_WINDOW_RIGHT
+    y = n > sight->last[m] ? (lanes)(-INFINITY) : y;
+#endif
+    return y;
+}
+
+/* s[n] = k[n] . q for count keys; the scores after them repeat the last. top: their maximum. Where
+ * no later pass does so, ALiBi and, where hides, the window change them while in registers. */
+INLINE void multiply_keys(const int hides, const struct sight *sight, const lanes *q, source k,
+                          const long k_row, const long k_column, const int count, lanes *s,
+                          lanes *top)
 {
     for (int n0 = 0; n0 < count; n0 += NB) {
         source row[NB];
@@ -67,6 +122,26 @@ INLINE void multiply_keys(const lanes *q, source k, const long k_row, const long
                     sum[n][m] = fma(x[m], y, sum[n][m]);
             }
         }
+#if HAS_ALIBI && !HAS_SOFTCAP
+        UNROLL
+        for (int n = 0; n < NB; n++) {
+            UNROLL
+            for (int m = 0; m < MV; m++) {
+                const lanes distance = sight->distance[m] + (float)min(n0 + n, count - 1);
+                sum[n][m] = fma((lanes)(sight->slope), distance, sum[n][m]);
+            }
+        }
+#endif
+#if HAS_WINDOW && !CHANGES_LATER
+        if (hides && (n0 < sight->all_begin || n0 + NB > sight->all_end)) {
+            UNROLL
+            for (int n = 0; n < NB; n++) {
+                UNROLL
+                for (int m = 0; m < MV; m++)
+                    sum[n][m] = hide(sight, min(n0 + n, count - 1), m, sum[n][m]);
+            }
+        }
+#endif
         UNROLL
         for (int n = 0; n < NB; n++) {
             UNROLL
@@ -78,25 +153,17 @@ INLINE void multiply_keys(const lanes *q, source k, const long k_row, const long
     }
 }
 
-/* Softcap, bias, ALiBi and, where hides, what is masked (-inf) for keys j .. j + count - 1. */
-INLINE void change_scores(const int hides, SHAPE_PARAMS, const struct place at_block, const long j,
-                          const int count, lanes *s, lanes *top BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+#if CHANGES_LATER
+/* Softcap, bias, ALiBi after a softcap, and, where hides, what is masked (-inf) for keys
+ * j .. j + count - 1. */
+INLINE void change_scores(const int hides, SHAPE_PARAMS, const struct place at_block,
+                          const struct sight *sight, const long j, const int count, lanes *s,
+                          lanes *top BIAS_PARAM MASK_PARAM)
 {
     UNROLL
     for (int m = 0; m < MV; m++) {
+#if HAS_BIAS || HAS_MASK
         const long i = at_block.i + m * WIDTH;
-        (void)i; /* softcap alone has no use for it */
-#if HAS_ALIBI
-        const float slope = slopes[at.slopes + at_block.h] * UNIT;
-        const lanes distance = (float)(j - i - at_block.e.diagonal) - COUNT_UP;
-#endif
-#if HAS_WINDOW
-        int first[WIDTH], end[WIDTH];
-        for (int r = 0; r < WIDTH; r++) {
-            first[r] = (int)clamp(first_key(a, at_block.e, i + r) - j, 0L, (long)BN);
-            end[r] = (int)clamp(end_key(a, at_block.e, i + r) - j, 0L, (long)BN);
-        }
-        const ints begins = VECTOR(vload)(0, first), ends = VECTOR(vload)(0, end);
 #endif
         for (int n0 = 0; n0 < count; n0 += WIDTH) {
 #if HAS_BIAS || HAS_MASK
@@ -131,22 +198,21 @@ INLINE void change_scores(const int hides, SHAPE_PARAMS, const struct place at_b
 #if HAS_BIAS
                 x = biases[c] == -INFINITY ? (lanes)(-INFINITY) : x + biases[c];
 #endif
-#if HAS_ALIBI
-                x = fma((lanes)(slope), distance + (float)n, x);
+#if HAS_ALIBI && HAS_SOFTCAP
+                x = fma((lanes)(sight->slope), sight->distance[m] + (float)n, x);
 #endif
 #if HAS_MASK
                 x = visible[c] == 0.0f ? (lanes)(-INFINITY) : x;
 #endif
-#if HAS_WINDOW
                 if (hides)
-                    x = (n >= begins & n < ends) ? x : (lanes)(-INFINITY);
-#endif
+                    x = hide(sight, n, m, x);
                 s[n * MV + m] = x;
                 top[m] = x > top[m] ? x : top[m];
             }
         }
     }
 }
+#endif
 
 /* ---- values --------------------------------------------------------------------------------- */
 
@@ -212,13 +278,24 @@ INLINE void drop_weights(SHAPE_PARAMS, const struct place block, const long j, c
 /* Whether one of the values is infinite or NaN, which a weight of 0 would not keep away. */
 INLINE int has_nonfinite(source v, const long v_row, const long v_column, const int count)
 {
-    float sum = 0.0f;
+    const int magnitude = 0x7fffffff, infinite = 0x7f800000;
+    ints most = 0;
+    int rest = 0;
 
     for (int n = 0; n < count; n++) {
-        for (int d = 0; d < DIM_V; d++)
-            sum = fma(v[n * v_row + d * v_column], 0.0f, sum);
+        int d = 0;
+        if (v_column == 1) {
+            for (; d + WIDTH <= DIM_V; d += WIDTH) {
+                const ints x = VECTOR(as_int)(VECTOR(vload)(0, v + n * v_row + d)) & magnitude;
+                most = x > most ? x : most;
+            }
+        }
+        for (; d < DIM_V; d++) {
+            const int x = as_int(v[n * v_row + d * v_column]) & magnitude;
+            rest = x > rest ? x : rest;
+        }
     }
-    return sum != 0.0f;
+    return rest >= infinite || any_lane(most >= infinite);
 }
 
 /* As add_columns for all of v, but leaving out what a weight of -0 says is hidden. */
@@ -240,6 +317,25 @@ INLINE void add_visible(const lanes *factor, const lanes *p, source v, const lon
 
 /* ---- tiles, blocks and chunks --------------------------------------------------------------- */
 
+/* Scores become weights, which are summed up; with marks, those of hidden keys are -0. */
+INLINE void weigh(const int marks, const lanes *base, const int count, lanes *s, lanes *sum)
+{
+    UNROLL
+    for (int m = 0; m < MV; m++)
+        sum[m] = 0.0f;
+    for (int n = 0; n < count; n++) {
+        UNROLL
+        for (int m = 0; m < MV; m++) {
+            const lanes x = s[n * MV + m];
+            lanes p = EXPONENTIAL(x - base[m]);
+            if (marks)
+                p = x == -INFINITY ? (lanes)(-0.0f) : p;
+            s[n * MV + m] = p;
+            sum[m] += p;
+        }
+    }
+}
+
 /* Keys j .. j + count - 1 of at most BN. hides (constant): some may be hidden from some queries. */
 INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, const long j,
                      const int count, const lanes *q, source k, const long k_row, source v,
@@ -247,38 +343,31 @@ INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, co
                      lanes *o BIAS_PARAM MASK_PARAM SLOPES_PARAM)
 {
     lanes old_top[MV], new_top[MV], factor[MV], base[MV], sum[MV];
-    ints hidden = 0;
+    int marks = 0;
+
+    const struct sight sight = sight_of(a, at, block, j SLOPES_ARG);
 
     UNROLL
     for (int m = 0; m < MV; m++)
         old_top[m] = new_top[m] = top[m];
-    multiply_keys(q, k, k_row, K_COLUMN, count, s, new_top);
-    if (hides || CHANGES_SCORES) { /* the maximum of the products does not matter */
-        UNROLL
-        for (int m = 0; m < MV; m++)
-            new_top[m] = old_top[m];
-        change_scores(hides, a, at, block, j, count, s, new_top BIAS_ARG MASK_ARG SLOPES_ARG);
-    }
+    multiply_keys(hides, &sight, q, k, k_row, K_COLUMN, count, s, new_top);
+#if CHANGES_LATER
+    UNROLL
+    for (int m = 0; m < MV; m++) /* the maximum of the products does not matter */
+        new_top[m] = old_top[m];
+    change_scores(hides, a, at, block, &sight, j, count, s, new_top BIAS_ARG MASK_ARG);
+#endif
     UNROLL
     for (int m = 0; m < MV; m++) {
         base[m] = new_top[m] == -INFINITY ? (lanes)(0.0f) : new_top[m];
         factor[m] = EXPONENTIAL(old_top[m] - base[m]);
         top[m] = new_top[m];
-        sum[m] = 0.0f;
     }
-    for (int n = 0; n < count; n++) {
-        UNROLL
-        for (int m = 0; m < MV; m++) {
-            const lanes x = s[n * MV + m];
-            lanes p = EXPONENTIAL(x - base[m]);
-            if (hides) {
-                const ints none = x == -INFINITY;
-                hidden |= none;
-                p = none ? (lanes)(-0.0f) : p;
-            }
-            s[n * MV + m] = p;
-            sum[m] += p;
-        }
+    if (hides && has_nonfinite(v, v_row, V_COLUMN, count)) {
+        marks = 1;
+        weigh(1, base, count, s, sum);
+    } else {
+        weigh(0, base, count, s, sum);
     }
     UNROLL
     for (int m = 0; m < MV; m++)
@@ -287,7 +376,7 @@ INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, co
     drop_weights(a, at, block, j, count, s);
 #endif
 
-    if (hides && any_lane(hidden) && has_nonfinite(v, v_row, V_COLUMN, count)) {
+    if (marks) {
         add_visible(factor, s, v, v_row, V_COLUMN, count, o);
         return;
     }

@@ -55,18 +55,45 @@ static void block_registers(const size_t mv, const int wide, size_t *values)
     values[DB_INDEX] = sums[wide][mv];
 }
 
+/* How many keys a query sees, roughly, and how many more a block of bm queries goes over. */
+static void count_keys(const clattn_problem *p, const double bm, double *seen, double *more)
+{
+    const double keys = (double)p->seq_kv;
+    const int left = p->window_left != CLATTN_UNLIMITED;
+    const int right = p->window_right != CLATTN_UNLIMITED;
+    const double window = (double)p->window_left + (double)p->window_right + 1.0;
+
+    *seen = left && right && window < keys ? window : left || right ? keys / 2.0 : keys;
+    *more = left && right ? bm - 1.0 : left || right ? bm / 2.0 : 0.0;
+}
+
+/* What computing costs with blocks of mv vectors, in units of what must be computed at best. */
+static double cost(const clattn_problem *p, const clattn_device_info *dev, const size_t width,
+                   const size_t mv)
+{
+    static const double speed[] = {0.0, 0.72, 0.92, 0.99, 1.0}; /* measured */
+    const size_t bm = width * mv, blocks = round_up_divide(p->seq_q, bm) * p->heads * p->batch;
+    const double rounds = (double)round_up_divide(blocks, dev->compute_units);
+    double seen, more;
+
+    count_keys(p, (double)bm, &seen, &more);
+    return rounds * (double)(dev->compute_units * bm) * (seen + more) / (seen * speed[mv]);
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
+    const int band = p->window_left != CLATTN_UNLIMITED && p->window_right != CLATTN_UNLIMITED &&
+                     p->window_left + p->window_right < 1024;
+    size_t best = 1;
 
     values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
-    block_registers(p->seq_q <= values[WIDTH_INDEX] ? 1
-                    : p->seq_q < 192                ? 2
-                    : wide                          ? 4
-                                                    : 3,
-                    wide, values);
-    values[PAIRS_INDEX] = p->causal != 0;
-    values[BLOCKS_INDEX] = 8;
+    for (size_t mv = 2; mv <= (wide ? 4 : 3); mv++)
+        if (cost(p, dev, values[WIDTH_INDEX], mv) < cost(p, dev, values[WIDTH_INDEX], best))
+            best = mv;
+    block_registers(best, wide, values);
+    values[PAIRS_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
+    values[BLOCKS_INDEX] = band ? 1 : 8; /* then the first tile starts with the first key seen */
     while (values[BLOCKS_INDEX] > 1 &&
            (groups(p, values) < (size_t)4 * dev->compute_units || chunk(values) > p->seq_q / 2))
         values[BLOCKS_INDEX] /= 2;
