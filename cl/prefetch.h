@@ -1,12 +1,12 @@
 /* Asks for memory that will be read later, where the compiler knows how: OpenCL's own prefetch()
- * does nothing in PoCL; what compiles to SPIR has only that. A line of the cache is taken to have 64
- * bytes. */
+ * does nothing in PoCL; what compiles to SPIR has only that. A line of the cache is taken to have
+ * 64 bytes. */
 #ifndef CLATTN_PREFETCH_H
 #define CLATTN_PREFETCH_H
 
 #if defined(__has_builtin) && !defined(__SPIR__)
-#if __has_builtin(__builtin_prefetch)
-#define PREFETCH_LINE(p) __builtin_prefetch((const void *)(size_t)(p))
+#if __has_builtin(__builtin_prefetch) /* to be read, into the second cache */
+#define PREFETCH_LINE(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 #endif
 #endif
 #ifndef PREFETCH_LINE

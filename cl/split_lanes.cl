@@ -11,8 +11,9 @@
  *            added across lanes WIDTH sums at a time.
  * Tiles      of at most BN keys: scores to private memory, maximum, exponential, values. All rows
  *            have their turn at a few keys, or columns of the tile's values, while those are near;
- *            halves are converted in the first turn. Each turn asks memory for a share of the tile
- *            AHEAD, so that memory and arithmetic work at the same time.
+ *            halves are converted in the first turn. Each turn of scores asks memory for a share of
+ *            the tile's values, each turn of values for one of the next keys, so that memory and
+ *            arithmetic work at the same time.
  * Workspace  (SPLITS, batch, heads, seq_q) results of PART floats: o, maximum, total.
  * Dropout    comes after the sum of the weights.
  * Ragged     Nothing outside the tensors is read: the last vector of columns overlaps the one
@@ -134,16 +135,16 @@ INLINE void load_tile_scales(const struct attention_shape a, const struct keys k
 }
 
 /* In a turn, one of `turns` (constant), at key n of a tile: asks memory for a share of the row of
- * `bytes` bytes (constant) that lies AHEAD tiles further, or of the last that is left. All turns at
- * all keys of a tile ask for all. cache (constant) says how the rows are stored. */
+ * `bytes` bytes (constant) that lies so many tiles further, or of the last that is left. All turns
+ * at all keys of a tile ask for all. cache (constant) says how the rows are stored. */
 INLINE void ask_for(const int cache, const __global void *rows, const long stride,
                     const long step, const int n, const long left, const int turn,
-                    const int turns, const int bytes)
+                    const int turns, const int tiles, const int bytes)
 {
     const int lines = (bytes + 63) / 64, share = (lines + turns - 1) / turns;
     const int every = lines < turns ? turns / lines : 1;
     const __global uchar *row =
-        element_at(cache, rows, min((long)(n + AHEAD * BN), left - 1) * stride);
+        element_at(cache, rows, min((long)(n + tiles * BN), left - 1) * stride);
 
     if (AHEAD && step == 1 && n % every == turn % every)
         prefetch_lines(row + min(turn / every * share, lines - share) * 64, share);
@@ -203,8 +204,8 @@ INLINE void multiply_keys(const struct attention_shape a, const struct keys keys
             lanes sum[WIDTH];
             UNROLL
             for (int n = 0; n < SCORE_KEYS; n++)
-                ask_for(K_CACHE, keys.k, a.k_stride[2], K_STEP, n0 + n, keys.left, r0 / SCORE_ROWS,
-                        ROWS / SCORE_ROWS, (int)BYTES(K_CACHE, DIM_QK));
+                ask_for(V_CACHE, keys.v, a.v_stride[2], V_STEP, n0 + n, keys.left,
+                        r0 / SCORE_ROWS, ROWS / SCORE_ROWS, AHEAD - 1, (int)BYTES(V_CACHE, DIM_V));
             UNROLL
             for (int n = 0; n < WIDTH; n++)
                 sum[n] = 0.0f;
@@ -313,8 +314,8 @@ INLINE void add_columns(const int first, const int turn, const int vectors,
     }
     for (int n = 0; n < count; n++) {
         lanes y[VALUE_VECTORS];
-        ask_for(V_CACHE, keys.v, a.v_stride[2], V_STEP, n, keys.left, turn, VALUE_TURNS,
-                (int)BYTES(V_CACHE, DIM_V));
+        ask_for(K_CACHE, keys.k, a.k_stride[2], K_STEP, n, keys.left, turn, VALUE_TURNS, AHEAD,
+                (int)BYTES(K_CACHE, DIM_QK));
         UNROLL
         for (int c = 0; c < VALUE_VECTORS; c++) {
             if (c >= vectors)

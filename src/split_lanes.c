@@ -93,7 +93,6 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[SCORE_ROWS_INDEX] = values[ROWS_INDEX] < 4 ? values[ROWS_INDEX] : 4;
     values[VALUE_ROWS_INDEX] = values[ROWS_INDEX] < 2 ? values[ROWS_INDEX] : 2;
     values[VALUE_VECTORS_INDEX] = values[WIDTH_INDEX] == 16 ? 8 : 6;
-    values[BN_INDEX] = values[ROWS_INDEX] > 4 ? 32 : 16; /* what is asked for stays in the cache */
     values[SPLITS_INDEX] = 1;
     while (values[SPLITS_INDEX] < 128 && groups(p, values) < (size_t)8 * dev->compute_units &&
            p->seq_kv / values[SPLITS_INDEX] >= 512)
