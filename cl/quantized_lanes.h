@@ -4,18 +4,16 @@
 #include "lanes.h"
 #include "quantized.h"
 
-/* Values d .. d + WIDTH - 1, for d a multiple of WIDTH, of a row; their block's scale is given. */
-INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const int d,
-                             const float scale)
+/* Values d .. d + WIDTH - 1, for d a multiple of WIDTH, of a row, over their block's scale. */
+INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const int d)
 {
     const __global uchar *bytes = row + d / BLOCK_VALUES * BLOCK_BYTES(cache) + 2;
     const int n = d % BLOCK_VALUES;
 
     if (cache == CACHE_Q8_0)
-        return VECTOR(convert_float)(VECTOR(vload)(0, (const __global char *)bytes + n)) * scale;
+        return VECTOR(convert_float)(VECTOR(vload)(0, (const __global char *)bytes + n));
     const ints pair = VECTOR(convert_int)(VECTOR(vload)(0, bytes + n % 16));
-    return fma(VECTOR(convert_float)(n < 16 ? pair & 15 : pair >> 4), (lanes)(scale),
-               (lanes)(-8.0f * scale));
+    return VECTOR(convert_float)(n < 16 ? pair & 15 : pair >> 4) - 8.0f;
 }
 
 #if STAGED
@@ -25,7 +23,7 @@ INLINE void stage_quantized(const int cache, float *to, const __global uchar *ro
         const float scale = block_scale(row + d / BLOCK_VALUES * BLOCK_BYTES(cache));
         UNROLL
         for (int c = 0; c < BLOCK_VALUES; c += WIDTH)
-            VECTOR(vstore)(quantized_lanes(cache, row, d + c, scale), 0, to + d + c);
+            VECTOR(vstore)(quantized_lanes(cache, row, d + c) * scale, 0, to + d + c);
     }
 }
 
@@ -49,18 +47,21 @@ INLINE void stage_value(float *to, const __global v_storage *row, const long ste
 }
 #endif
 
-/* The scales of count rows of `blocks` (constant) blocks, one row after the other, rounded up to
- * whole vectors. Conversions of single halves are slow on CPUs. */
+/* The scales of count rows of `blocks` (constant) blocks, that of block c of row n at
+ * n * row_step + c * block_step. The rest of `room`, a multiple of WIDTH, is what halves holds.
+ * Conversions of single halves are slow on CPUs. */
 INLINE void load_scales(const int cache, const __global uchar *rows, const long stride,
-                        const int count, const int blocks, ushort *halves, float *scales)
+                        const int count, const int blocks, const int row_step,
+                        const int block_step, const int room, ushort *halves, float *scales)
 {
     for (int n = 0; n < count; n++) {
         const __global uchar *row = rows + (n * stride >> 5) * BLOCK_BYTES(cache);
         UNROLL
         for (int c = 0; c < blocks; c++)
-            halves[n * blocks + c] = *(const __global ushort *)(row + c * BLOCK_BYTES(cache));
+            halves[n * row_step + c * block_step] =
+                *(const __global ushort *)(row + c * BLOCK_BYTES(cache));
     }
-    for (int n = 0; n < count * blocks; n += WIDTH)
+    for (int n = 0; n < room; n += WIDTH)
         VECTOR(vstore)(VECTOR(vload_half)(0, (const half *)(halves + n)), 0, scales + n);
 }
 

@@ -14,6 +14,8 @@
  *            halves are converted in the first turn. Each turn of scores asks memory for a share of
  *            the tile's values, each turn of values for one of the next keys, so that memory and
  *            arithmetic work at the same time.
+ * Quantized  A tile's scales are converted before, as vectors: those of K multiply what is read, those
+ *            of V the weights, of which there are fewer.
  * Workspace  (SPLITS, batch, heads, seq_q) results of PART floats: o, maximum, total.
  * Dropout    comes after the sum of the weights.
  * Ragged     Nothing outside the tensors is read: the last vector of columns overlaps the one
@@ -42,7 +44,11 @@
 #define PART (ROUNDED(DIM_V) + 2)
 /* Blocks of a row, and scales of a tile, if quantized. */
 #define BLOCKS(dim) ((dim) / BLOCK_VALUES)
-#define MOST_SCALES (BN * BLOCKS(DIM_QK > DIM_V ? DIM_QK : DIM_V) + WIDTH)
+#define MOST_SCALES (BN * BLOCKS(DIM_QK > DIM_V ? DIM_QK : DIM_V))
+/* Where the weights of a row are, as they multiply vector c of the values: one for each block, if v
+ * is quantized, times its scale. */
+#define WEIGHT_BLOCKS (V_CACHE ? BLOCKS(DIM_V) : 1)
+#define WEIGHTS_OF(r, c) (((r) * WEIGHT_BLOCKS + (V_CACHE ? (c) * WIDTH / BLOCK_VALUES : 0)) * BN)
 /* Bytes of columns of a row; they start and end with a block. */
 #define BYTES(cache, columns)                                                                      \
     ((cache) ? ((columns) + 31) / 32 * BLOCK_BYTES(cache) : (columns) * (int)sizeof(storage))
@@ -100,24 +106,31 @@ INLINE lanes key_columns(const struct attention_shape a, const struct keys keys,
 {
     const __global k_storage *row = K_PLACE(keys.k, n * a.k_stride[2]);
 #if K_CACHE
-    return quantized_lanes(K_CACHE, row, d * WIDTH,
-                           keys.k_scales[n * BLOCKS(DIM_QK) + d * WIDTH / BLOCK_VALUES]);
+    return quantized_lanes(K_CACHE, row, d * WIDTH) *
+           keys.k_scales[n * BLOCKS(DIM_QK) + d * WIDTH / BLOCK_VALUES];
 #else
     return load_new_columns(row, K_STEP, DIM_QK, d);
 #endif
 }
 
-/* Vector c of the values of key n of the tile. */
-INLINE lanes value_columns(const struct attention_shape a, const struct keys keys, const int n,
-                           const int c)
+/* Vector c of the values of key n of the tile, over the scale of its block. */
+INLINE lanes unscaled_columns(const struct attention_shape a, const struct keys keys, const int n,
+                              const int c)
 {
     const __global v_storage *row = V_PLACE(keys.v, n * a.v_stride[2]);
 #if V_CACHE
-    return quantized_lanes(V_CACHE, row, c * WIDTH,
-                           keys.v_scales[n * BLOCKS(DIM_V) + c * WIDTH / BLOCK_VALUES]);
+    return quantized_lanes(V_CACHE, row, c * WIDTH);
 #else
     return load_columns(row, V_STEP, DIM_V, c);
 #endif
+}
+
+INLINE lanes value_columns(const struct attention_shape a, const struct keys keys, const int n,
+                           const int c)
+{
+    const lanes x = unscaled_columns(a, keys, n, c);
+
+    return V_CACHE ? x * keys.v_scales[c * WIDTH / BLOCK_VALUES * BN + n] : x;
 }
 
 INLINE void load_tile_scales(const struct attention_shape a, const struct keys keys,
@@ -125,12 +138,16 @@ INLINE void load_tile_scales(const struct attention_shape a, const struct keys k
 {
 #if K_CACHE || V_CACHE
     ushort halves[MOST_SCALES];
+    for (int n = 0; n < MOST_SCALES && count < BN; n++)
+        halves[n] = 0; /* of keys that are not there, too, conversions see a number */
 #endif
 #if K_CACHE
-    load_scales(K_CACHE, keys.k, a.k_stride[2], count, BLOCKS(DIM_QK), halves, keys.k_scales);
+    load_scales(K_CACHE, keys.k, a.k_stride[2], count, BLOCKS(DIM_QK), BLOCKS(DIM_QK), 1,
+                BN * BLOCKS(DIM_QK), halves, keys.k_scales);
 #endif
 #if V_CACHE
-    load_scales(V_CACHE, keys.v, a.v_stride[2], count, BLOCKS(DIM_V), halves, keys.v_scales);
+    load_scales(V_CACHE, keys.v, a.v_stride[2], count, BLOCKS(DIM_V), 1, BN, BN * BLOCKS(DIM_V),
+                halves, keys.v_scales);
 #endif
 }
 
@@ -322,20 +339,18 @@ INLINE void add_columns(const int first, const int turn, const int vectors,
                 continue;
 #if KEEP_V
             if (first)
-                kept[n * VALUE_VECTORS + c] =
-                    value_columns(a, keys, n, c0 + c);
+                kept[n * VALUE_VECTORS + c] = unscaled_columns(a, keys, n, c0 + c);
             y[c] = kept[n * VALUE_VECTORS + c];
 #else
-            y[c] = value_columns(a, keys, n, c0 + c);
+            y[c] = unscaled_columns(a, keys, n, c0 + c);
 #endif
         }
         UNROLL
         for (int r = 0; r < VALUE_ROWS; r++) {
-            const lanes x = p[r * BN + n];
             UNROLL
             for (int c = 0; c < VALUE_VECTORS; c++)
                 if (c < vectors)
-                    sum[r][c] = fma(x, y[c], sum[r][c]);
+                    sum[r][c] = fma((lanes)(p[WEIGHTS_OF(r, c0 + c) + n]), y[c], sum[r][c]);
         }
     }
     UNROLL
@@ -356,9 +371,21 @@ INLINE void add_columns_of_rows(const int vectors, const struct attention_shape 
 
     add_columns(1, turn, vectors, a, keys, count, c0, factor, p, kept, o);
     for (int r = VALUE_ROWS; r < rows; r += VALUE_ROWS)
-        add_columns(0, turn + r / VALUE_ROWS, vectors, a, keys, count, c0, factor + r, p + r * BN,
-                    kept, o + r * VECTORS(DIM_V));
+        add_columns(0, turn + r / VALUE_ROWS, vectors, a, keys, count, c0, factor + r,
+                    p + WEIGHTS_OF(r, 0), kept, o + r * VECTORS(DIM_V));
 }
+
+#if V_CACHE
+/* The weights of a row and the scales of the values become those of WEIGHTS_OF(). */
+INLINE void scale_weights(const int count, const float *p, const float *scales, float *scaled)
+{
+    for (int c = 0; c < WEIGHT_BLOCKS; c++) {
+        for (int n = 0; n < count; n += WIDTH)
+            VECTOR(vstore)(VECTOR(vload)(0, p + n) * VECTOR(vload)(0, scales + c * BN + n), 0,
+                           scaled + c * BN + n);
+    }
+}
+#endif
 
 /* Whether one of the values is infinite or NaN, which a weight of 0 would not keep away. */
 INLINE int has_nonfinite(const struct attention_shape a, const struct keys keys, const int count)
@@ -450,6 +477,9 @@ void split(SHAPE_PARAMS, const __global storage *restrict q, const __global k_st
     lanes packed_q[ROWS * VECTORS(DIM_QK)], packed_o[ROWS * VECTORS(DIM_V)], total[ROWS];
     float s[ROWS * BN], top[ROWS], factor[ROWS];
     float k_scales[K_CACHE ? MOST_SCALES : 1], v_scales[V_CACHE ? MOST_SCALES : 1];
+#if V_CACHE
+    float scaled[ROWS * WEIGHT_BLOCKS * BN];
+#endif
     long begin, end;
 
     place.b = get_global_id(0);
@@ -486,11 +516,19 @@ void split(SHAPE_PARAMS, const __global storage *restrict q, const __global k_st
             add_visible(a, keys, count, place.rows, factor, s, packed_o);
             continue;
         }
+#if V_CACHE
+        for (int r = 0; r < place.rows; r++)
+            scale_weights(count, s + r * BN, v_scales, scaled + WEIGHTS_OF(r, 0));
+        const float *weights = scaled;
+#else
+        const float *weights = s;
+#endif
         for (int c = 0; c + VALUE_VECTORS <= VECTORS(DIM_V); c += VALUE_VECTORS)
-            add_columns_of_rows(VALUE_VECTORS, a, keys, count, place.rows, c, factor, s, packed_o);
+            add_columns_of_rows(VALUE_VECTORS, a, keys, count, place.rows, c, factor, weights,
+                                packed_o);
         if (VECTORS(DIM_V) % VALUE_VECTORS)
             add_columns_of_rows(VECTORS(DIM_V) % VALUE_VECTORS, a, keys, count, place.rows,
-                                VECTORS(DIM_V) / VALUE_VECTORS * VALUE_VECTORS, factor, s,
+                                VECTORS(DIM_V) / VALUE_VECTORS * VALUE_VECTORS, factor, weights,
                                 packed_o);
     }
     for (int r = 0; r < place.rows; r++) {
