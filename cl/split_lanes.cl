@@ -14,8 +14,8 @@
  *            halves are converted in the first turn. Each turn of scores asks memory for a share of
  *            the tile's values, each turn of values for one of the next keys, so that memory and
  *            arithmetic work at the same time.
- * Quantized  A tile's scales are converted before, as vectors: those of K multiply what is read, those
- *            of V the weights, of which there are fewer.
+ * Quantized  A tile's scales are converted before, as vectors: those of K multiply what is read,
+ *            those of V the weights, of which there are fewer.
  * Workspace  (SPLITS, batch, heads, seq_q) results of PART floats: o, maximum, total.
  * Dropout    comes after the sum of the weights.
  * Ragged     Nothing outside the tensors is read: the last vector of columns overlaps the one
