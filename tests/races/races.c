@@ -3,12 +3,13 @@
  * hides missing ones. Results are compared with the reference too, because Oclgrind interprets
  * kernels and shares no code generator with PoCL.
  *
- *   races         runs all items; 0 if all results are right
- *   races N       runs item N; 3 if there is none
+ *   races         runs all pairs of an item and a family; 0 if all results are right
+ *   races N       runs pair N; 3 if there is none
  *   races --racy  runs a kernel that lacks a barrier, which shows that Oclgrind would tell
  */
 #include "race_projection.h"
 #include "reference.h"
+#include "reference_backward.h"
 #include "rng.h"
 #include "storage.h"
 #include <clattn/clattn.h>
@@ -25,10 +26,18 @@ struct item {
 /* Small tiles, so that even these shapes have several along every dimension. */
 #define SMALL_TILES "BLOCK_Q=8 BLOCK_KV=8 LANES=4 ROWS=4 STAGE_D=8 STAGE_V=4 LOAD_WIDTH=4 PADDING=4"
 #define SMALL_GROUPS "GROUP_X=4 GROUP_Y=2 ITEM_X=4 ITEM_Y=4 VECTOR=4 DEPTH=8"
-#define SMALL_ROWS "WIDTH=4 MV=1 ROWS=2 DEPTH=64 BLOCK_ROWS=16 BLOCK_COLUMNS=16"
+#define SMALL_BLOCKS "BLOCK=8 STEP=8 LANES=4 ROWS=4 STAGE_D=8 STAGE_ROWS=4 PADDING=4 LOAD_WIDTH=4"
+#define SMALL_KEYS "WIDTH=4 MV=2 NB=4 DB=4 BQ=24 NQ=4 DQ=2"
+#define SMALL_ROWS "WIDTH=4 MV=1 ROWS=2 DEPTH=64 BLOCK_ROWS=16 BLOCK_COLUMNS=32"
 #define SMALL_SQUARES "BLOCK_ROWS=16 BLOCK_COLUMNS=16 ITEM_ROWS=4 ITEM_COLUMNS=4 STAGE=8 RASTER=4"
 #define SMALL_LANES "WIDTH=4 MV=2 NB=4 DB=4 BN=24"
+#define SMALL_PANELS "WIDTH=4 MV=2 ROWS=4 KEYS=64 QUERIES=16"
 #define SMALL_SPLITS "WIDTH=4 BN=16 SCORE_ROWS=2 VALUE_ROWS=2 VALUE_VECTORS=2"
+
+#define DROPPING "fwd f32 h2 q7 k9 d5 window=5,* dropout=0.3"
+#define ALL_GRADIENTS                                                                              \
+    "bwd f16 b2 h4/2 q9 k12 d6/9 bias=f16:hqk alibi sinks klen window=5,* softcap=3 dropout=0.3 "  \
+    "dbias dslopes dsinks"
 
 static const struct item items[] = {
     {NULL, NULL, "fwd f32 q7 k9 d5"},
@@ -48,12 +57,21 @@ static const struct item items[] = {
     {"unfused", SMALL_GROUPS " SWEEPS=4 SOFTMAX_ITEMS=1",
      "fwd f16 q19 k21 d19/21 causal=br mask=qk"},
     {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_ITEMS=16", "fwd f32 q9 k18 d5 scores=raw klen"},
+    {"unfused_lanes", SMALL_PANELS " SOFTMAX_ROWS=4",
+     "fwd f32 b2 h2/1 q19 k69 d10/9 causal=br klen lse sinks"},
+    {"unfused_lanes", SMALL_PANELS " SOFTMAX_ROWS=1",
+     "fwd f16 q5 k21 d7/3 bias=f32:qk mask=qk dropout=0.3 scores=weights"},
     {"fused_lanes", SMALL_LANES " BLOCKS=2 PAIRS=0", "fwd f32 h2/1 q13 k30 d6 lse bias=bf16:hqk"},
     {"fused_lanes", SMALL_LANES " BLOCKS=1 PAIRS=1", "fwd f32 q19 k19 d6/5 causal=tl klen"},
     {"split_lanes", SMALL_SPLITS " ROWS=4 AHEAD=0 SPLITS=2",
      "fwd f32 b2 h4/2 q3 k37 d10/9 causal=br klen lse sinks"},
     {"split_lanes", SMALL_SPLITS " ROWS=8 AHEAD=1 SPLITS=1",
      "fwd f16 h6/2 q2 k20 d7/3 bias=f32:hqk mask=qk window=7,*"},
+    {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_ITEMS=16", DROPPING},
+    {"fused_lanes", SMALL_LANES " BLOCKS=2 PAIRS=0", DROPPING},
+    {"split_lanes", SMALL_SPLITS " ROWS=4 AHEAD=0 SPLITS=1", DROPPING},
+    {"fused_tiles", SMALL_TILES " Q_RESIDENT=0 SHARE_KV=1",
+     "fwd f32 q19 k21 d11/13 window=9,* dropout=0.3 lse"},
     {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_ITEMS=16",
      "fwd f32 h2/1 q5 k9 d32 kcache=q8_0 vcache=q4_0 window=5,*"},
     {"fused_lanes", SMALL_LANES " BLOCKS=2 PAIRS=0",
@@ -62,6 +80,15 @@ static const struct item items[] = {
      "fwd f16 q9 k18 d64/32 kcache=q4_0 vcache=q8_0 causal=br klen"},
     {"split_lanes", SMALL_SPLITS " ROWS=4 AHEAD=0 SPLITS=2",
      "fwd f16 h4/2 q2 k37 d32/64 kcache=q4_0 vcache=q8_0 lse"},
+    {NULL, NULL, "bwd f32 q7 k9 d5"},
+    {"backward_tiles", NULL, ALL_GRADIENTS},
+    {"backward_lanes", NULL, ALL_GRADIENTS},
+    {"backward_tiles", SMALL_BLOCKS " RESIDENT=0",
+     "bwd f32 b2 h2/1 q19 k21 d11/13 causal=br bias=f32:k mask=bqk qlen dbias"},
+    {"backward_tiles", SMALL_BLOCKS " RESIDENT=1",
+     "bwd bf16 h2 q19 k21 d11/13 bias=bf16:q alibi sinks dropout=0.3 dbias dslopes dsinks"},
+    {"backward_lanes", SMALL_KEYS " BLOCKS=2 RANGES=2",
+     "bwd f32 b2 h2/1 q29 k37 d11/13 causal=br bias=f32:h sinks klen dbias dsinks"},
     {"projection_lanes", SMALL_ROWS " SPLITS=1", "proj f32 b2 h3/2 q9 d5/7 w=oi bias=f32"},
     {"projection_lanes", SMALL_ROWS " SPLITS=2",
      "proj f16 h2 q5 d70/9 x=bhds bias=bf16 accumulate"},
@@ -72,7 +99,9 @@ static const struct item items[] = {
      "proj bf16 h2 q5 d70/9 x=bhds w=0.9.630.1 y=90.45.9.1 bias=f32"},
 };
 
-enum { NUM_ITEMS = sizeof items / sizeof *items, NO_SUCH_ITEM = -1 };
+enum { NUM_ITEMS = sizeof items / sizeof *items };
+
+#define EVERY_PAIR SIZE_MAX
 
 static void print_message(clattn_log_level level, const char *message, void *user_data)
 {
@@ -132,13 +161,51 @@ static size_t compare_all(const clattn_problem *p, const struct tensor_view *vie
     return wrong;
 }
 
+/* The same for a backward problem. */
+static size_t compare_gradients(const clattn_problem *p, const struct tensor_view *view)
+{
+    struct reference_gradients want;
+    size_t wrong = reference_gradients_open(p, view, &want) ? 0 : 1;
+
+    for (int id = 0; id < NUM_TENSORS && wrong == 0; id++) {
+        const struct tensor_shape s = tensor_shape_of(p, (enum tensor_id)id);
+        const size_t *size = s.size, rows = size[0] * size[1] * size[2];
+        for (size_t n = 0; s.present && s.written && n < rows; n++) {
+            const size_t at[4] = {n / size[2] / size[1], n / size[2] % size[1], n % size[2], 0};
+            wrong += compare(p, view, (enum tensor_id)id, at, &want.at[id][n * size[3]], size[3]);
+        }
+    }
+    reference_gradients_close(&want);
+    return wrong;
+}
+
+/* O and lse, which a backward problem reads; 0 without memory. */
+static int fill_results(const clattn_problem *p, const struct tensor_view *view,
+                        unsigned char *const bytes[NUM_TENSORS])
+{
+    const struct tensor_shape o = tensor_shape_of(p, TENSOR_O);
+    struct reference_row row;
+    const int ok = reference_row_open(p, &row);
+
+    for (size_t n = 0; ok && n < p->batch * p->heads * p->seq_q; n++) {
+        const size_t b = n / p->seq_q / p->heads, h = n / p->seq_q % p->heads, i = n % p->seq_q;
+        reference_row_compute(p, view, b, h, i, &row);
+        for (size_t d = 0; d < p->dim_v; d++)
+            storage_store(o.dtype, bytes[TENSOR_O], tensor_index(&o, b, h, i, d), row.o[d].value);
+        storage_store(CLATTN_F32, bytes[TENSOR_LSE], n, row.lse.value);
+    }
+    reference_row_close(&row);
+    return ok;
+}
+
 /* Computes the problem and compares; true if all went well. Tensors have exactly their size, so
  * that Oclgrind sees each access outside. */
 static int run(clattn_context *context, const clattn_problem *p, const clattn_plan_options *options)
 {
+    const int backward = p->operation == CLATTN_BACKWARD;
     struct rng r = rng_seed(1);
     unsigned char *bytes[NUM_TENSORS] = {NULL};
-    struct tensor_view view = {.at = {NULL}};
+    struct tensor_view view = {.at = {NULL}, .dropout_seed = 5, .dropout_offset = 2};
     int ok = 1;
 
     for (int id = 0; id < NUM_TENSORS; id++) {
@@ -151,53 +218,67 @@ static int run(clattn_context *context, const clattn_problem *p, const clattn_pl
         if (bytes[id] != NULL && !s.written)
             fill(p, (enum tensor_id)id, &s, &r, bytes[id]);
     }
-    if (ok) {
-        const clattn_host_forward tensors = tensor_host_forward(&view);
-        ok = clattn_attention_forward_host(context, p, options, &tensors) == CLATTN_SUCCESS &&
-             compare_all(p, &view) == 0;
-    }
+    ok = ok && (!backward || fill_results(p, &view, bytes)) &&
+         tensor_execute_host(context, p, options, &view) == CLATTN_SUCCESS &&
+         (backward ? compare_gradients(p, &view) : compare_all(p, &view)) == 0;
     for (int id = 0; id < NUM_TENSORS; id++)
         free(bytes[id]);
     return ok;
 }
 
-/* Runs one item on each family that it is for; the number of failures. */
-static int run_item(clattn_context *context, const struct item *item, int *runs)
+/* The n-th family that an item is for; NULL if there are no more. */
+static const char *family_of(const struct item *item, const clattn_problem *p, size_t n)
 {
-    clattn_problem p;
-    char reason[256];
-    const char *family;
-    int failures = 0, before = *runs;
+    if (item->family == NULL)
+        return clattn_family_name(p->operation, n);
+    return n == 0 ? item->family : NULL;
+}
 
-    if (clattn_problem_parse(item->problem, &p, reason, sizeof reason) != CLATTN_SUCCESS) {
-        printf("FAIL %s: %s\n", item->problem, reason);
-        return 1;
+/* Computes the item by one family, if that can; 0 if it goes wrong. */
+static int run_item(clattn_context *context, const struct item *item, const clattn_problem *p,
+                    const char *family)
+{
+    const clattn_plan_options options = {
+        .struct_size = sizeof options, .family = family, .tunables = item->tunables};
+    char reason[256];
+    int ok;
+
+    if (clattn_plan_supports(context, p, &options, reason, sizeof reason) != CLATTN_SUCCESS) {
+        ok = item->family == NULL;
+        printf("%s %s: %s\n", ok ? "    " : "FAIL", family, reason);
+        return ok;
     }
-    for (size_t n = 0; (family = clattn_family_name(p.operation, n)) != NULL; n++) {
-        const clattn_plan_options options = {
-            .struct_size = sizeof options, .family = family, .tunables = item->tunables};
-        if (item->family != NULL && strcmp(item->family, family) != 0)
-            continue;
-        if (clattn_plan_supports(context, &p, &options, reason, sizeof reason) != CLATTN_SUCCESS) {
-            if (item->family != NULL)
-                printf("  %s\n", reason);
-            continue;
+    ok = p->operation == CLATTN_PROJECTION ? race_projection(context, p, &options)
+                                           : run(context, p, &options);
+    printf("%s %s: %s\n", ok ? "ok  " : "FAIL", family, item->problem);
+    return ok;
+}
+
+/* Runs pair `which` of an item and a family, or every one; the number of failures. */
+static int run_pairs(clattn_context *context, size_t which, int *runs)
+{
+    size_t pair = 0;
+    int failures = 0;
+
+    for (const struct item *item = items; item < items + NUM_ITEMS; item++) {
+        clattn_problem p;
+        char reason[256];
+        const char *family;
+        if (clattn_problem_parse(item->problem, &p, reason, sizeof reason) != CLATTN_SUCCESS) {
+            printf("FAIL %s: %s\n", item->problem, reason);
+            return 1;
         }
-        const int ok = p.operation == CLATTN_PROJECTION ? race_projection(context, &p, &options)
-                                                        : run(context, &p, &options);
-        printf("%s %s: %s\n", ok ? "ok  " : "FAIL", family, item->problem);
-        failures += !ok;
-        ++*runs;
-    }
-    if (*runs == before) {
-        printf("FAIL no family did: %s\n", item->problem);
-        failures++;
+        for (size_t n = 0; (family = family_of(item, &p, n)) != NULL; n++, pair++)
+            if (which == EVERY_PAIR || which == pair) {
+                failures += !run_item(context, item, &p, family);
+                ++*runs;
+            }
     }
     return failures;
 }
 
 /* A kernel whose work-items read each other's local memory without a barrier between. */
-static int run_racy(clattn_context *context)
+static int run_racy(clattn_context *context, int *runs)
 {
     static const char *source = "__kernel void racy(__global int *out) {"
                                 "    __local int tile[4];"
@@ -219,6 +300,7 @@ static int run_racy(clattn_context *context)
         clSetKernelArg(kernel, 0, sizeof out, &out) == CL_SUCCESS &&
         clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &size, &size, 0, NULL, NULL) == CL_SUCCESS &&
         clFinish(queue) == CL_SUCCESS;
+    ++*runs;
     printf("%s racy\n", ok ? "ok  " : "FAIL");
     return ok ? 0 : 1; /* the process ends here; its OpenCL objects end with it */
 }
@@ -234,17 +316,10 @@ int main(int argc, char **argv)
         return 1;
     printf("on %s\n", clattn_context_device(context)->name);
     if (argc > 1 && strcmp(argv[1], "--racy") == 0)
-        failures = run_racy(context);
-    else if (argc > 1 && strtoul(argv[1], NULL, 10) >= NUM_ITEMS)
-        failures = NO_SUCH_ITEM;
-    else if (argc > 1)
-        failures = run_item(context, &items[strtoul(argv[1], NULL, 10)], &runs);
+        failures = run_racy(context, &runs);
     else
-        for (size_t n = 0; n < NUM_ITEMS; n++)
-            failures += run_item(context, &items[n], &runs);
+        failures = run_pairs(context, argc > 1 ? strtoul(argv[1], NULL, 10) : EVERY_PAIR, &runs);
     clattn_context_release(context);
-    if (failures == NO_SUCH_ITEM)
-        return 3;
     printf("%d runs, %d failures\n", runs, failures);
-    return failures == 0 ? 0 : 1;
+    return failures > 0 ? 1 : runs > 0 ? 0 : 3;
 }

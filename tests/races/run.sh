@@ -22,12 +22,13 @@ if ! grep -q 'data race' "$log"; then
     echo "FAIL Oclgrind did not see the race that was put there" >&2
     exit 1
 fi
-# A process for each item: where a new buffer has the place of a freed one, Oclgrind 21.10 may call
-# values uninitialized that were written (nothing is reported if buffers are never freed).
-item=0
+# A process for each pair of an item and a family: where a new buffer has the place of a freed one,
+# Oclgrind 21.10 may call values uninitialized that were written (nothing is reported if buffers are
+# never freed).
+pair=0
 while :; do
     status=0
-    watch "$item" || status=$?
+    watch "$pair" || status=$?
     [ "$status" -ne 3 ] || break
     if [ -s "$log" ]; then
         head -n 40 "$log" >&2
@@ -35,7 +36,7 @@ while :; do
         exit 1
     fi
     [ "$status" -eq 0 ] || exit "$status"
-    item=$((item + 1))
+    pair=$((pair + 1))
 done
-echo "Oclgrind reported nothing in $item items"
-[ "$item" -gt 0 ]
+echo "Oclgrind reported nothing in $pair runs"
+[ "$pair" -gt 0 ]
