@@ -159,6 +159,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     size_t *const splits = &values[SPLITS_INDEX];
 
     block_registers(p, dev, values);
+    if (rows_of(p) == 0)
+        return;
     block_groups(p, dev, values);
     while (*splits < 16 && row_blocks(p, values) * column_blocks(p, values) * *splits < enough &&
            depth >= *splits * 2 * 512)
