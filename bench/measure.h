@@ -47,8 +47,7 @@ bool measurement_sample(struct measurement *measurement, double busy, double *se
                         struct message *why);
 
 /* What an execution costs the calling thread beyond bare calls of clEnqueueNDRangeKernel for the
- * same kernels: the difference of medians over turns of both, while an event holds the queue back.
- * Not of layers. */
+ * same kernels: the difference of medians over turns of both, on an empty queue. Not of layers. */
 bool measurement_overhead(struct measurement *measurement, double *seconds, struct message *why);
 
 #endif
