@@ -41,7 +41,7 @@ static void read_tunables(const struct tune_run *run, size_t program, char *text
         cr_assert(file && fgets(line, sizeof line, file) != NULL, "program %zu was not built", n);
     fclose(file);
     text[0] = '\0';
-    char *word = strstr(line, "-DSCORES="); /* the last of the problem's own */
+    char *word = strstr(line, "-DHAS_DROPOUT="); /* the last of the problem's own */
     cr_assert(word && strlen(line) < text_bytes, "%s", line);
     for (word = strtok(strchr(word, ' '), " \n"); word; word = strtok(NULL, " \n")) {
         strcat(text, text[0] ? " " : "");

@@ -154,6 +154,8 @@ static bool has_worker(pid_t program)
     return found;
 }
 
+enum { COMPARED = 5 }; /* readings by which families are compared, before the search */
+
 #define SEARCH "--problem '" SMALL "' --budget 12 --strategy random --seed 3"
 
 static void interrupt_by(int signal_number)
@@ -164,7 +166,7 @@ static void interrupt_by(int signal_number)
 
     tune_run_open(&run);
     const pid_t program = tune_start(&run, TUNE_PROGRAM, SEARCH);
-    cr_assert(wait_for_readings(&run, program, 4));
+    cr_assert(wait_for_readings(&run, program, COMPARED + 3));
     cr_expect(has_worker(program));
     kill(program, signal_number);
     cr_assert(waitpid(program, &status, 0) == program);
