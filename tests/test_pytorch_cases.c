@@ -259,7 +259,7 @@ ParameterizedTest(size_t *family, pytorch, minilm) {
 
     fixture_open(&f);
     case_file_open(&layer, CLATTN_TEST_DATA "/minilm/minilm_layer_5.safetensors");
-    case_file_open(&gradients, CLATTN_TEST_DATA "/minilm/training/minilm_gradients_5.safetensors");
+    case_file_open(&gradients, CLATTN_TEST_DATA "/minilm_training/minilm_gradients_5.safetensors");
     c.problem = fixture_problem(case_file_text(&gradients, "backward", ""));
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct tensor_shape s = tensor_shape_of(&c.problem, (enum tensor_id)id);

@@ -218,6 +218,6 @@ Test(pytorch_layers, minilm) {
     struct fixture f;
 
     fixture_open(&f);
-    pass(&f, CLATTN_TEST_DATA "/minilm/training/minilm_multihead_5.safetensors");
+    pass(&f, CLATTN_TEST_DATA "/minilm_training/minilm_multihead_5.safetensors");
     fixture_close(&f);
 }

@@ -258,7 +258,7 @@ def main():
             tensors = {"Q": q, "K": k, "V": v, "O": o.astype(np.float32)}
             save(f"minilm_layer_{layer}", layer, tensors, tokens)
         if layer == GRADIENT_LAYER:
-            save(f"training/minilm_gradients_{layer}", layer, attention_case(qkv, weights), tokens,
+            save(f"../minilm_training/minilm_gradients_{layer}", layer, attention_case(qkv, weights), tokens,
                  backward="bwd f32 b1 h{} q{} d{}".format(*qkv[0].shape),
                  every_token=str(EVERY_TOKEN))
 
@@ -267,7 +267,7 @@ def main():
         if layer == GRADIENT_LAYER:
             sizes = "b1 h{} q{} d{}".format(*qkv[0].shape)
             text = f"{sizes} model={x.shape[1]} biases obias training"
-            save(f"training/minilm_multihead_{layer}", layer,
+            save(f"../minilm_training/minilm_multihead_{layer}", layer,
                  layer_case(x, weights, len(qkv[0])), tokens,
                  forward="layer fwd f32 " + text, backward="layer bwd f32 " + text,
                  every_token=str(EVERY_SHORT_TOKEN), every_weight_row=str(EVERY_WEIGHT_ROW))
