@@ -10,12 +10,13 @@ CLATTN_BEGIN
 
 /** One element of a gradient, and what it was compared with. */
 typedef struct clattn_gradient_element {
-    const char *tensor; /**< "dq", "dk", "dv", "dbias", "dslopes", "dsinks", or of forward "o", "lse";
+    const char
+        *tensor;     /**< "dq", "dk", "dv", "dbias", "dslopes", "dsinks", or of forward "o", "lse";
                              a static text. NULL if nothing was compared. */
-    size_t index[4];    /**< Along the tensor's four dimensions; lists use the last. */
-    double value;       /**< What was compared. */
-    double expected;    /**< What it was compared with. */
-    double ratio;       /**< Their distance over the error that f32 arithmetic, storage in the
+    size_t index[4]; /**< Along the tensor's four dimensions; lists use the last. */
+    double value;    /**< What was compared. */
+    double expected; /**< What it was compared with. */
+    double ratio;    /**< Their distance over the error that f32 arithmetic, storage in the
                              problem's dtype and the step of the difference may explain: right up
                              to 1. INFINITY where one of the two is NaN and the other is not. */
 } clattn_gradient_element;
