@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTIONS_BYTES = 2048 };
-
 struct ca_program {
     struct ca_program *next;
     const struct ca_family *family;
@@ -103,10 +101,8 @@ static size_t print_attention(const clattn_problem *p, char *text, size_t text_b
     return more;
 }
 
-/* The options for a problem and the candidate's tunables. False if they do not fit, which the number
- * of tunables rules out. */
-static int print_options(const struct ca_candidate *candidate, const clattn_problem *p, char *text,
-                         size_t text_bytes)
+int ca_program_options(const struct ca_candidate *candidate, const clattn_problem *p, char *text,
+                       size_t text_bytes)
 {
     size_t length = (size_t)snprintf(text, text_bytes, "-cl-std=CL1.2");
 
@@ -225,11 +221,11 @@ static clattn_status add(clattn_context *ctx, const struct ca_candidate *candida
 clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *candidate,
                              const clattn_problem *p, cl_program *program)
 {
-    char options[OPTIONS_BYTES];
+    char options[CA_OPTIONS_TEXT];
     clattn_status status = CLATTN_SUCCESS;
 
     *program = NULL;
-    if (!print_options(candidate, p, options, sizeof options))
+    if (!ca_program_options(candidate, p, options, sizeof options))
         return ca_fail(&ctx->log, CLATTN_UNSUPPORTED, "%s has too many tunables for its options",
                        candidate->family->name);
     pthread_mutex_lock(&ctx->lock); /* held while building: the same program is built once */
