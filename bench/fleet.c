@@ -80,8 +80,8 @@ static bool start(const struct fleet *fleet, size_t index, const char *file, str
     for (size_t n = 0; n < fleet->num_arguments; n++)
         argv[count++] = fleet->arguments[n];
     fflush(stdout);
-    const bool ok =
-        fleet_child_run(argv, nowhere >= 0 ? nowhere : STDOUT_FILENO, fleet->silence, end, why);
+    const bool ok = fleet_child_run(argv, false, nowhere >= 0 ? nowhere : STDOUT_FILENO,
+                                    fleet->silence, end, why);
     if (nowhere >= 0)
         close(nowhere);
     free(argv);

@@ -4,9 +4,6 @@
 
 #include "results.h"
 
-/* Seconds without a sign of life (outlook.h) after which a child is ended. */
-#define FLEET_SILENCE 600.0
-
 /* How the children are to be run. */
 struct fleet {
     const char *program;          /* This program's path. */
@@ -15,7 +12,7 @@ struct fleet {
     const char *devices; /* "all", or indices and parts of names, separated by commas. */
     const char *save;    /* A file for the results so far, written after each device; or NULL. */
     bool quiet;          /* No tables: standard output is for something else, or for nothing. */
-    double silence;      /* Normally FLEET_SILENCE. */
+    double silence; /* Seconds without a sign of life (outlook.h) after which a child is ended. */
 };
 
 /* Whether --device asks for several: "all", or a comma. */

@@ -103,7 +103,7 @@ static void set_attributes(posix_spawnattr_t *attributes)
 }
 
 /* 0 or an error number. */
-static int spawn(pid_t *pid, const char *const *argv, int output, int heart)
+static int spawn(pid_t *pid, const char *const *argv, bool input, int output, int heart)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
@@ -116,7 +116,9 @@ static int spawn(pid_t *pid, const char *const *argv, int output, int heart)
         return ENOMEM;
     }
     set_attributes(&attributes);
-    int error = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    int error = 0;
+    if (!input)
+        error = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (output != STDOUT_FILENO)
         error |= posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
     error |= posix_spawn_file_actions_adddup2(&files, heart, HEART);
@@ -214,8 +216,8 @@ static void attend(struct watch *watch, double silence)
     }
 }
 
-bool fleet_child_run(const char *const *argv, int output, double silence, struct fleet_end *end,
-                     struct message *why)
+bool fleet_child_run(const char *const *argv, bool input, int output, double silence,
+                     struct fleet_end *end, struct message *why)
 {
     struct watch watch = {.end = end};
     int ends[2];
@@ -223,7 +225,7 @@ bool fleet_child_run(const char *const *argv, int output, double silence, struct
     memset(end, 0, sizeof *end);
     if (!make_heart(ends))
         return message_set(why, "got no pipe: %s", strerror(errno));
-    const int error = spawn(&watch.pid, argv, output, ends[1]);
+    const int error = spawn(&watch.pid, argv, input, output, ends[1]);
     close(ends[1]);
     watch.heart = ends[0];
     if (!error) {

@@ -18,12 +18,12 @@ void fleet_interrupts_open(void);
 void fleet_interrupts_close(void);
 unsigned fleet_interrupts(void);
 
-/* Runs argv, whose first is the program's path, to its end: in a process group of its own, without
- * standard input, its standard output into the descriptor `output`. The first interrupt is passed
- * on as SIGINT, the second kills it, and so does a silence of so many seconds after SIGTERM did not
- * help. What it started ends with it. False if it could not be started. */
-bool fleet_child_run(const char *const *argv, int output, double silence, struct fleet_end *end,
-                     struct message *why);
+/* Runs argv, whose first is the program's path, to its end: in a process group of its own, with this
+ * process's standard input or none, its standard output into the descriptor `output`. The first
+ * interrupt is passed on as SIGINT, the second kills it, and so does a silence of so many seconds
+ * after SIGTERM did not help. What it started ends with it. False if it could not be started. */
+bool fleet_child_run(const char *const *argv, bool input, int output, double silence,
+                     struct fleet_end *end, struct message *why);
 
 /* Ended of itself, with that exit status. */
 bool fleet_end_is(const struct fleet_end *end, int exit_status);

@@ -91,7 +91,7 @@ bool fleet_devices_list(const char *program, double silence, struct fleet_device
     *devices = (struct fleet_devices){NULL, 0};
     if (file == NULL)
         return fail("no temporary file for the list of devices");
-    bool ok = fleet_child_run(argv, fileno(file), silence, &end, &why) || fail(why.text);
+    bool ok = fleet_child_run(argv, false, fileno(file), silence, &end, &why) || fail(why.text);
     if (ok && fleet_interrupts() > 0) {
         ok = fail("interrupted");
     } else if (ok && !fleet_end_is(&end, EXIT_SUCCESS)) {

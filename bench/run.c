@@ -4,9 +4,10 @@
 #include "fleet.h"
 #include "interrupt.h"
 #include "options.h"
-#include "run_device.h"
+#include "run_watch.h"
 #include "workloads.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 #define DEFAULT_WORKLOAD "quick"
 #define DEFAULT_PATIENCE 20.0
+#define DEFAULT_SILENCE 600.0 /* A compiler may take minutes; it gives no signs of life. */
 
 static char default_workload[] = DEFAULT_WORKLOAD; /* Beside arguments, which are not const. */
 
@@ -39,6 +41,9 @@ static const char help[] =
     "  --repeat N        samples of each (default 9, fewer where one execution takes over a "
     "second)\n"
     "  --patience S      give up where one execution takes longer (default 20)\n"
+    "  --timeout S       end a device that gives no sign of life for so long (default 600, 0: "
+    "never),\n"
+    "                    keep what was measured and exit with 1\n"
     "  --no-first-call   do not measure what the first call costs in a new process\n"
     "  --family F        force a kernel family\n"
     "  --tunables T      force its tunables, \"NAME=value ...\"\n"
@@ -123,6 +128,10 @@ static bool take_option(int option, struct request *request, struct message *why
         ok = take_number("--patience", optarg, 1e-9, 1e6, &request->patience, &settings->patience,
                          why);
         break;
+    case 't':
+        ok = option_number("--timeout", optarg, 0.0, 1e6, &settings->silence, why);
+        settings->silence = settings->silence > 0.0 ? settings->silence : INFINITY;
+        break;
     case 'n':
         settings->no_first_call = true;
         break;
@@ -141,17 +150,13 @@ static bool take_option(int option, struct request *request, struct message *why
 /* 0 to go on, 1 if all was said, else EXIT_USAGE. */
 static int read_options(int argc, char **argv, struct request *request)
 {
-    static const struct option options[] = {{"workload", required_argument, NULL, 'w'},
-                                            {"filter", required_argument, NULL, 'F'},
-                                            {"peers", required_argument, NULL, 'p'},
-                                            {"repeat", required_argument, NULL, 'r'},
-                                            {"patience", required_argument, NULL, 's'},
-                                            {"no-first-call", no_argument, NULL, 'n'},
-                                            {"csv", required_argument, NULL, 'c'},
-                                            {"quiet", no_argument, NULL, 'q'},
-                                            {"list", no_argument, NULL, 'l'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"workload", required_argument, NULL, 'w'}, {"filter", required_argument, NULL, 'F'},
+        {"peers", required_argument, NULL, 'p'},    {"repeat", required_argument, NULL, 'r'},
+        {"patience", required_argument, NULL, 's'}, {"timeout", required_argument, NULL, 't'},
+        {"no-first-call", no_argument, NULL, 'n'},  {"csv", required_argument, NULL, 'c'},
+        {"quiet", no_argument, NULL, 'q'},          {"list", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
     struct message why;
     int option;
 
@@ -203,6 +208,11 @@ static bool filter_items(struct items *items, const char *filter, struct message
     items->count = kept;
     return kept > 0 ||
            message_set(why, "no problem contains '%.200s', which --filter wants", filter);
+}
+
+static bool is_fleet(const struct run_settings *settings)
+{
+    return settings->device != NULL && fleet_wanted(settings->device);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -258,7 +268,7 @@ static bool run_fleet(const struct request *request, struct run_results *results
         .devices = settings->device,
         .save = save ? settings->json : NULL,
         .quiet = !run_has_table(settings),
-        .silence = FLEET_SILENCE,
+        .silence = settings->silence,
     };
     const bool ok = fleet_run(&fleet, results);
     free((void *)arguments);
@@ -284,22 +294,39 @@ static int run_request(const struct request *request, const struct items *items)
 
     ca_interrupt_catch();
     results_begin(&results);
-    bool ok = settings->device != NULL && fleet_wanted(settings->device)
-                  ? run_fleet(request, &results)
-                  : run_device(settings, items, &results);
+    bool ok =
+        is_fleet(settings) ? run_fleet(request, &results) : run_device(settings, items, &results);
     if (results.count > 0)
         ok = write_results(settings, &results) && ok;
     results_free(&results);
     return ca_interrupted() ? EXIT_INTERRUPTED : ok ? EXIT_SUCCESS : EXIT_FAILED;
 }
 
-int run_command(int argc, char **argv)
+/* One device, or all of a fleet, by this process. */
+static int run_here(struct request *request)
 {
-    struct request request = {.common.plan.struct_size = sizeof request.common.plan,
-                              .settings.patience = DEFAULT_PATIENCE,
-                              .what = calloc((size_t)argc + 1, sizeof *request.what)};
     struct items items = {.item = NULL};
     struct message why;
+    int status;
+
+    if (items_read(&items, request->count, request->what, &why) &&
+        (request->filter == NULL || filter_items(&items, request->filter, &why)))
+        status = run_request(request, &items);
+    else
+        status = option_usage("run", why.text);
+    items_free(&items);
+    return status;
+}
+
+int run_command(int argc, char **argv)
+{
+    const bool child = run_is_watched();
+    struct request request = {.common.plan.struct_size = sizeof request.common.plan,
+                              .settings.patience = DEFAULT_PATIENCE,
+                              .settings.silence = DEFAULT_SILENCE,
+                              .settings.save = child ? getenv(RUN_WATCH_SAVE) : NULL,
+                              .what = calloc((size_t)argc + 1, sizeof *request.what)};
+    const struct run_settings *settings = &request.settings;
 
     if (request.what == NULL) {
         run_complain(NULL, "no memory");
@@ -309,16 +336,12 @@ int run_command(int argc, char **argv)
     request.settings.program =
         access("/proc/self/exe", X_OK) == 0 ? "/proc/self/exe" : "clattn-bench";
     int status = read_options(argc, argv, &request);
-    if (status == 0) {
-        if (items_read(&items, request.count, request.what, &why) &&
-            (request.filter == NULL || filter_items(&items, request.filter, &why)))
-            status = run_request(&request, &items);
-        else
-            status = option_usage("run", why.text);
-    } else if (status == 1) {
+    if (status == 1)
         status = EXIT_SUCCESS;
-    }
-    items_free(&items);
+    else if (status == 0 && !child && !is_fleet(settings) && isfinite(settings->silence))
+        status = run_watch(settings, argc, argv);
+    else if (status == 0)
+        status = run_here(&request);
     free(request.peers_text);
     free(request.what);
     return status;

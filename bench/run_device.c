@@ -28,11 +28,14 @@ bool run_complain(struct run *run, const char *text)
 /* A crash costs only what is not yet there. */
 static bool save(struct run *run)
 {
-    const char *path = run->settings->json;
+    const char *const paths[] = {run->settings->json, run->settings->save};
     struct message why;
 
-    return path == NULL || strcmp(path, "-") == 0 || results_write(path, run->results, &why) ||
-           run_complain(run, why.text);
+    for (size_t n = 0; n < sizeof paths / sizeof *paths; n++)
+        if (paths[n] != NULL && strcmp(paths[n], "-") != 0 &&
+            !results_write(paths[n], run->results, &why))
+            return run_complain(run, why.text);
+    return true;
 }
 
 static void show(struct run *run, const struct record *record)
@@ -84,6 +87,20 @@ static bool sample_peaks(struct run *run, struct message *why)
     return true;
 }
 
+/* A sign of life that names the problem before its first kernel. */
+static void begin_item(struct run *run, const struct item *item)
+{
+    char *text = item->path == NULL ? job_text(&item->job) : NULL;
+
+    run->weight = run_problem_weight(&item->job);
+    outlook_update(&run->outlook,
+                   item->path != NULL ? item->path
+                   : text != NULL     ? text
+                                      : "?",
+                   run->weight, 0.0);
+    free(text);
+}
+
 static bool run_item(struct run *run, const struct item *item, const char *heading)
 {
     struct device_run *device = run->device;
@@ -93,7 +110,7 @@ static bool run_item(struct run *run, const struct item *item, const char *headi
 
     if (!item_load(item, &attention, &why))
         return run_complain(run, why.text);
-    run->weight = run_problem_weight(&item->job);
+    begin_item(run, item);
     if (!sample_peaks(run, &why)) {
         message_set(&device->failed, "%.500s", why.text);
         case_free(&attention);

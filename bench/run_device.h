@@ -17,6 +17,8 @@ struct run_settings {
     struct peer_choice peers;
     size_t repeat;   /* Samples; 0: as many as the problem's size suggests. */
     double patience; /* Seconds that one execution may take. */
+    double silence;  /* Without a sign of life (outlook.h), after which it is ended; or INFINITY. */
+    const char *save; /* One more file for the JSON so far; or NULL. */
     bool no_first_call, quiet;
 };
 

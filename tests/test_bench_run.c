@@ -386,3 +386,52 @@ Test(bench_run, device_disappears) {
     check_has(text, "does not answer any more");
     json_decref(object);
 }
+
+/* The first of two problems is measured, the second ends in the driver. */
+static void end_in_driver(const char *how, unsigned timeout, const char *says)
+{
+    char text[8192], call[512];
+    json_t *object = NULL;
+    size_t measured = 0;
+
+    setenv("LD_PRELOAD", LOST_DEVICE, 1);
+    setenv("LOST_DEVICE", how, 1);
+    /* The first needs a compiler, which may be silent for longer than that on a busy machine. */
+    for (; measured == 0; timeout *= 4) {
+        cr_assert(timeout < 1000, "%s", text);
+        json_decref(object);
+        snprintf(call, sizeof call, FAST "--peers none --timeout %u --csv %s %s", timeout, csv_path,
+                 "'fwd f32 h2 q33 d24' 'fwd f32 h7 q33 d24' 'fwd f32 h2 q65 d24'");
+        object = run(call, 1, text, sizeof text);
+        measured = json_array_size(json_object_get(device(object), "results"));
+    }
+    unsetenv("LD_PRELOAD");
+    cr_assert(eq(sz, measured, 1));
+    bench_check_text(bench_implementation(bench_result(object, 0), "clattn"), "state", "measured");
+    const char *failed = json_string_value(json_object_get(device(object), "failed"));
+    cr_assert(failed != NULL);
+    check_has(failed, says);
+    check_has(failed, " while it did 'fwd f32 b1 h7 q33 k33 d24");
+    check_has(text, failed);
+    check_has(text, "fwd f32 b1 h2 q33 k33 d24\n"); /* the row was printed */
+    FILE *csv = fopen(csv_path, "r");
+    cr_assert(csv != NULL && fgets(text, sizeof text, csv) && fgets(text, sizeof text, csv));
+    fclose(csv);
+    check_has(text, ",clattn," CLATTN_VERSION_STRING ",measured,");
+    json_decref(object);
+}
+
+Test(bench_run, driver_hangs) {
+    end_in_driver("hang", 3, "gave no sign of life for ");
+}
+
+Test(bench_run, driver_crashes) {
+    end_in_driver("crash", 60, "the driver crashed: killed by signal 6");
+}
+
+Test(bench_run, a_timeout_is_a_number) {
+    char text[2048];
+
+    cr_assert(eq(int, bench_run("run --timeout soon " SMALL, text, sizeof text), 2));
+    check_has(text, "clattn-bench run: --timeout");
+}
