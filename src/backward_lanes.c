@@ -1,10 +1,23 @@
 /* Gradients on CPUs: SIMD lanes are keys. How it computes: cl/backward_lanes.cl. */
 #include "problem.h"
 
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+
 #define TUNABLES_DEF "tunables/backward_lanes.def"
 #include "tunables/expand.h"
 
 extern const char ca_source_backward_lanes[];
+
+/* Follows the arrays in cl/backward_lanes.cl. */
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t width = values[WIDTH_INDEX], block = width * values[MV_INDEX];
+    const size_t qk = p->dim_qk + width, v = p->dim_v + width;
+
+    return (values[BLOCKS_INDEX] * (3 * qk + 2 * v) * block +
+            values[BQ_INDEX] * (2 * qk + v + 3 * block + 2)) *
+           sizeof(cl_float);
+}
 
 static size_t round_up_divide(const size_t n, const size_t by)
 {
@@ -148,5 +161,6 @@ const struct ca_family ca_backward_lanes = {
     .adapt = adapt,
     .reject = reject,
     .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
     .preference = preference,
 };

@@ -72,6 +72,11 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
            (p->dropout > 0.0f ? block * (values[STEP_INDEX] / 4) : 0);
 }
 
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_floats(p, values) * sizeof(cl_float);
+}
+
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)p;
@@ -263,5 +268,7 @@ const struct ca_family ca_backward_tiles = {
     .adapt = adapt,
     .reject = reject,
     .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
     .preference = preference,
 };

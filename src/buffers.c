@@ -125,6 +125,9 @@ clattn_status ca_check_queue(const clattn_context *owner, cl_command_queue queue
     cl_context context = NULL;
     cl_device_id device = NULL;
 
+    const clattn_status status = ca_context_need_device(owner);
+    if (status != CLATTN_SUCCESS)
+        return status;
     if (!queue)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT, "queue is null");
     cl_int err = clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);

@@ -1,5 +1,8 @@
 #include "context.h"
+#include "arguments.h"
 #include "disk.h"
+#include "facts.h"
+#include "family.h"
 #include "override.h"
 #include "program.h"
 #include "shipped.h"
@@ -26,8 +29,8 @@ static cl_int belongs(cl_context cl, cl_device_id device, int *found)
     return err;
 }
 
-/* Fills the facts and checks what every kernel relies on. */
-static clattn_status examine(clattn_context *ctx, cl_device_id device)
+/* Fills the facts of a device, which a profile narrows. */
+static clattn_status query(clattn_context *ctx, cl_device_id device)
 {
     int found;
     const cl_int err = belongs(ctx->cl, device, &found);
@@ -39,8 +42,42 @@ static clattn_status examine(clattn_context *ctx, cl_device_id device)
                        "device is not one of the OpenCL context's devices");
     ctx->device.struct_size = sizeof ctx->device;
     const clattn_status status = clattn_device_query(device, &ctx->device);
-    if (status != CLATTN_SUCCESS)
-        return ca_fail(&ctx->log, status, "the device's facts cannot be queried");
+    return status == CLATTN_SUCCESS
+               ? status
+               : ca_fail(&ctx->log, status, "the device's facts cannot be queried");
+}
+
+/* Takes a profile in, which may be NULL only if there is a device. */
+static clattn_status take_profile(clattn_context *ctx, const clattn_device_info *profile)
+{
+    char reason[CA_REASON_BYTES];
+
+    if (!profile)
+        return CLATTN_SUCCESS;
+    if (profile->struct_size != sizeof *profile)
+        return ca_fail(&ctx->log, CLATTN_INVALID_ARGUMENT,
+                       "options->profile->struct_size is not that of this library");
+    if (!ca_facts_check(profile, reason, sizeof reason))
+        return ca_fail(&ctx->log, CLATTN_INVALID_ARGUMENT, "options->profile: %s", reason);
+    ctx->narrowed = 1;
+    if (ctx->cl) {
+        ca_facts_narrow(&ctx->device, profile);
+    } else {
+        ctx->device = *profile;
+        ctx->device.platform = NULL;
+        ctx->device.device = NULL;
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* Checks what every kernel relies on. */
+static clattn_status examine(const clattn_context *ctx)
+{
+    enum {
+        ARGUMENT_BYTES = sizeof(struct attention_shape) + sizeof(struct attention_offsets) +
+                         CA_NUM_ARGUMENTS * sizeof(cl_ulong)
+    };
+
     if (!ctx->device.little_endian)
         return ca_fail(&ctx->log, CLATTN_UNSUPPORTED, "device '%s' is big-endian",
                        ctx->device.name);
@@ -51,6 +88,10 @@ static clattn_status examine(clattn_context *ctx, cl_device_id device)
     if (!ctx->device.compiler_available)
         return ca_fail(&ctx->log, CLATTN_NO_COMPILER, "device '%s' has no OpenCL C compiler",
                        ctx->device.name);
+    if (ctx->device.max_parameter_bytes < ARGUMENT_BYTES)
+        return ca_fail(&ctx->log, CLATTN_UNSUPPORTED,
+                       "device '%s' takes %zu bytes of kernel arguments, but %d are needed",
+                       ctx->device.name, ctx->device.max_parameter_bytes, (int)ARGUMENT_BYTES);
     return CLATTN_SUCCESS;
 }
 
@@ -89,8 +130,9 @@ clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
     if (options->struct_size != sizeof *options)
         return CLATTN_INVALID_ARGUMENT;
     const struct ca_log log = {options->log, options->log_user_data};
-    if (!opencl || !device)
-        return ca_fail(&log, CLATTN_INVALID_ARGUMENT, "opencl and device must not be null");
+    if (!opencl != !device || (!opencl && !options->profile))
+        return ca_fail(&log, CLATTN_INVALID_ARGUMENT,
+                       "opencl and device must not be null; only with a profile may both be");
 
     clattn_context *ctx = calloc(1, sizeof *ctx);
     if (!ctx)
@@ -101,14 +143,18 @@ clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
     ctx->log = log;
     ctx->skip_self_checks = options->skip_self_checks;
     ctx->cache_directory = ca_disk_directory(options->cache_directory);
-    clattn_status status = examine(ctx, device);
+    clattn_status status = opencl ? query(ctx, device) : CLATTN_SUCCESS;
+    if (status == CLATTN_SUCCESS)
+        status = take_profile(ctx, options->profile);
+    if (status == CLATTN_SUCCESS)
+        status = examine(ctx);
     if (status == CLATTN_SUCCESS)
         status = open_parts(ctx);
     if (status != CLATTN_SUCCESS) {
         destroy(ctx);
         return status;
     }
-    const cl_int err = clRetainContext(opencl);
+    const cl_int err = opencl ? clRetainContext(opencl) : CL_SUCCESS;
     if (err != CL_SUCCESS) {
         pthread_mutex_destroy(&ctx->lock);
         destroy(ctx);
@@ -144,6 +190,14 @@ clattn_status clattn_context_create_default(const char *selector,
     return made;
 }
 
+clattn_status ca_context_need_device(const clattn_context *context)
+{
+    return context->cl ? CLATTN_SUCCESS
+                       : ca_fail(&context->log, CLATTN_NO_DEVICE,
+                                 "the profile '%s' stands in for a device: nothing can be run",
+                                 context->device.name);
+}
+
 void ca_context_retain(clattn_context *context)
 {
     atomic_fetch_add_explicit(&context->references, 1, memory_order_relaxed);
@@ -155,7 +209,8 @@ void clattn_context_release(clattn_context *context)
         return;
     ca_programs_release(context->programs);
     pthread_mutex_destroy(&context->lock);
-    clReleaseContext(context->cl);
+    if (context->cl)
+        clReleaseContext(context->cl);
     destroy(context);
 }
 

@@ -14,8 +14,9 @@ struct ca_shipped;   /* src/shipped.h */
 
 struct clattn_context {
     atomic_size_t references; /* the caller's and one for each plan */
-    cl_context cl;
+    cl_context cl; /* NULL: a profile stands in for a device */
     clattn_device_info device;
+    int narrowed; /* by a profile */
     struct ca_log log;
     int skip_self_checks;
     char *cache_directory; /* NULL: no cache; guarded by lock */
@@ -26,6 +27,9 @@ struct clattn_context {
     struct ca_overrides *overrides;
     struct ca_shipped *shipped;
 };
+
+/* CLATTN_NO_DEVICE, with a sentence, where a profile stands in for a device; else CLATTN_SUCCESS. */
+clattn_status ca_context_need_device(const clattn_context *context);
 
 /* For plans: one more reference, given up by clattn_context_release(). */
 void ca_context_retain(clattn_context *context);

@@ -1,6 +1,7 @@
-#include <clattn/device.h>
+#include "facts.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,22 +53,64 @@ static unsigned version_number(const char *text)
     return (unsigned)major * 10 + (unsigned)(end[1] - '0');
 }
 
-static cl_bool has_extension(cl_device_id device, const char *name)
+/* The names, without the piece of one that was cut. */
+static cl_int query_extensions(cl_device_id device, clattn_device_info *info)
 {
-    size_t bytes = 0;
-    cl_bool found = CL_FALSE;
+    const cl_int err =
+        device_text(device, CL_DEVICE_EXTENSIONS, info->extensions, sizeof info->extensions);
+    const size_t length = strlen(info->extensions);
+    char *last = strrchr(info->extensions, ' ');
 
-    if (clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &bytes) != CL_SUCCESS)
-        return CL_FALSE;
-    char *all = calloc(bytes + 1, 1);
-    if (all && clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, bytes, all, NULL) == CL_SUCCESS) {
-        const size_t length = strlen(name);
-        for (const char *at = all; (at = strstr(at, name)) != NULL; at += length)
-            if ((at == all || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
-                found = CL_TRUE;
+    if (length == sizeof info->extensions - 1 && last)
+        *last = '\0';
+    info->fp16 = ca_facts_have(info, "cl_khr_fp16");
+    info->fp64 = ca_facts_have(info, "cl_khr_fp64");
+    return err;
+}
+
+static unsigned query_uint(cl_device_id device, cl_device_info what)
+{
+    cl_uint value = 0;
+
+    return clGetDeviceInfo(device, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
+}
+
+/* What vendors' extensions tell. Their constants stand in cl_ext.h of newer headers only. */
+static void query_vendor(cl_device_id device, clattn_device_info *info)
+{
+    enum {
+        COMPUTE_CAPABILITY_MAJOR_NV = 0x4000,
+        COMPUTE_CAPABILITY_MINOR_NV = 0x4001,
+        WARP_SIZE_NV = 0x4003,
+        WAVEFRONT_WIDTH_AMD = 0x4043,
+        SUB_GROUP_SIZES_INTEL = 0x4108,
+        IP_VERSION_INTEL = 0x4250
+    };
+    char *const architecture = info->architecture;
+    size_t sizes[16] = {0};
+
+    if (ca_facts_have(info, "cl_nv_device_attribute_query")) {
+        info->sub_group_size = query_uint(device, WARP_SIZE_NV);
+        snprintf(architecture, sizeof info->architecture, "sm_%u%u",
+                 query_uint(device, COMPUTE_CAPABILITY_MAJOR_NV),
+                 query_uint(device, COMPUTE_CAPABILITY_MINOR_NV));
     }
-    free(all);
-    return found;
+    if (ca_facts_have(info, "cl_amd_device_attribute_query")) {
+        info->sub_group_size = query_uint(device, WAVEFRONT_WIDTH_AMD);
+        if (strncmp(info->name, "gfx", 3) == 0) /* "gfx90a:sramecc+:xnack-" */
+            snprintf(architecture, sizeof info->architecture, "%.*s", (int)strcspn(info->name, ":"),
+                     info->name);
+    }
+    if (ca_facts_have(info, "cl_intel_device_attribute_query")) {
+        const unsigned version = query_uint(device, IP_VERSION_INTEL);
+        snprintf(architecture, sizeof info->architecture, "intel_%u.%u", version >> 22,
+                 version >> 14 & 0xff);
+    }
+    if (ca_facts_have(info, "cl_intel_required_subgroup_size") &&
+        clGetDeviceInfo(device, SUB_GROUP_SIZES_INTEL, sizeof sizes, sizes, NULL) == CL_SUCCESS)
+        for (size_t n = 0; n < sizeof sizes / sizeof *sizes && sizes[n]; n++)
+            if (info->sub_group_size == 0 || sizes[n] < info->sub_group_size)
+                info->sub_group_size = (unsigned)sizes[n];
 }
 
 static cl_int query_numbers(cl_device_id device, clattn_device_info *info)
@@ -110,8 +153,6 @@ static cl_int query_numbers(cl_device_id device, clattn_device_info *info)
     info->vector_width_float = width;
     memcpy(info->max_work_item_sizes, item_sizes, sizeof info->max_work_item_sizes);
     info->local_memory_dedicated = local_type == CL_LOCAL;
-    info->fp16 = has_extension(device, "cl_khr_fp16");
-    info->fp64 = has_extension(device, "cl_khr_fp64");
     return CL_SUCCESS;
 }
 
@@ -130,8 +171,10 @@ static cl_int query_texts(cl_device_id device, clattn_device_info *info)
         (err = platform_text(info->platform, CL_PLATFORM_NAME, info->platform_name,
                              sizeof info->platform_name)) ||
         (err = platform_text(info->platform, CL_PLATFORM_VERSION, info->platform_version,
-                             sizeof info->platform_version)))
+                             sizeof info->platform_version)) ||
+        (err = query_extensions(device, info)))
         return err;
+    query_vendor(device, info);
     info->opencl_version = version_number(info->device_version);
     info->opencl_c_version = version_number(c_version);
     return CL_SUCCESS;

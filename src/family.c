@@ -1,4 +1,5 @@
 #include "family.h"
+#include "limits.h"
 #include "log.h"
 #include <clattn/plan.h>
 
@@ -25,6 +26,11 @@ const struct ca_family *ca_family_find(const char *name)
         if (strcmp(family->name, name) == 0)
             return family;
     return NULL;
+}
+
+size_t ca_private_limit(const clattn_device_info *dev)
+{
+    return dev->type & CL_DEVICE_TYPE_CPU ? (size_t)4 << 20 : 131056;
 }
 
 unsigned ca_family_bit(const struct ca_family *family)
@@ -58,7 +64,9 @@ const char *ca_family_refusal(const struct ca_family *family, const clattn_probl
     if (!ca_tunables_check(family->tunables, family->num_tunables, values, reason, reason_bytes))
         return reason;
     const char *why = family->unsupported(p, dev);
-    return why ? why : family->reject(p, dev, values);
+    if (!why)
+        why = family->reject(p, dev, values);
+    return why ? why : ca_limits_refusal(family, p, dev, values, reason, reason_bytes);
 }
 
 void ca_family_suggest(const struct ca_family *family, const clattn_problem *p,

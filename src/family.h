@@ -11,6 +11,11 @@
 
 enum { CA_MAX_STAGES = 5, CA_REASON_BYTES = 256 };
 
+/* The private memory that a family may count on for a work-item. On CPUs it lies on a worker's stack,
+ * 8 MiB in PoCL, of which half is used. On GPUs what AMD's have (131056 bytes: LLVM refuses more of
+ * "scratch memory"), the least that is known of any; NVIDIA's have 512 KiB. */
+size_t ca_private_limit(const clattn_device_info *dev);
+
 /* Buffers a kernel may take, in the order of its parameters (after shape and offsets). Those of
  * options that the problem has not are left out, on both sides. */
 enum ca_argument {
@@ -68,6 +73,10 @@ struct ca_family {
                           const size_t *values);
     size_t (*workspace_bytes)(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev); /* NULL: none */
+    /* Local memory of a work-group, at most; NULL: none. */
+    size_t (*local_bytes)(const clattn_problem *p, const size_t *values);
+    /* What a work-item keeps in registers or private memory throughout; NULL: little. */
+    size_t (*private_bytes)(const clattn_problem *p, const size_t *values);
     /* How well it suits, 0 (only when forced or nothing else can) to 100, from facts alone. */
     int (*preference)(const clattn_problem *p, const clattn_device_info *dev);
     /* NULL: src/trust.c checks its programs; statuses as there. */
@@ -87,7 +96,8 @@ const struct ca_family *ca_family_find(const char *name);
 unsigned ca_family_bit(const struct ca_family *family);
 
 /* NULL if the family with these values can compute p on dev, else why not: candidate lists,
- * unsupported() and reject(), in that order. reason is used for texts that are made. */
+ * unsupported(), reject() and what no kernel can exceed (src/limits.h), in that order. reason is used
+ * for texts that are made. p is normal. */
 const char *ca_family_refusal(const struct ca_family *family, const clattn_problem *p,
                               const clattn_device_info *dev, const size_t *values, char *reason,
                               size_t reason_bytes);

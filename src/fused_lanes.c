@@ -1,8 +1,23 @@
 /* The fused forward for CPUs: SIMD lanes are queries. How it computes: cl/fused_lanes.cl. */
+#include "family.h"
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+
 #define TUNABLES_DEF "tunables/fused_lanes.def"
 #include "tunables/expand.h"
 
 extern const char ca_source_fused_lanes[];
+
+/* Follows the arrays in cl/fused_lanes.cl. */
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t width = values[WIDTH_INDEX], block = width * values[MV_INDEX];
+    const size_t keys = values[BN_INDEX];
+
+    return ((p->dim_qk + p->dim_v + 2 * width) * values[BLOCKS_INDEX] * block + keys * block +
+            keys * (p->dim_qk + p->dim_v)) *
+           sizeof(cl_float);
+}
 
 static size_t round_up_divide(const size_t n, const size_t by)
 {
@@ -130,5 +145,6 @@ const struct ca_family ca_fused_lanes = {
     .adapt = adapt,
     .reject = reject,
     .workspace_bytes = NULL,
+    .private_bytes = private_bytes,
     .preference = preference,
 };

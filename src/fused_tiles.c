@@ -60,6 +60,11 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
            (p->dropout > 0.0f ? block_q * (values[BLOCK_KV_INDEX] / 4) : 0);
 }
 
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_floats(p, values) * sizeof(cl_float);
+}
+
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)dev;
@@ -175,5 +180,7 @@ const struct ca_family ca_fused_tiles = {
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
     .preference = preference,
 };

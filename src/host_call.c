@@ -120,7 +120,9 @@ clattn_status ca_host_call(clattn_context *context, const clattn_problem *proble
     const struct ca_tensors device = {.seed = seed, .stream = stream};
     clattn_plan *plan;
 
-    clattn_status status = clattn_plan_create(context, problem, options, &plan);
+    clattn_status status = ca_context_need_device(context);
+    if (status == CLATTN_SUCCESS)
+        status = clattn_plan_create(context, problem, options, &plan);
     if (status != CLATTN_SUCCESS)
         return status;
     if (plan->problem.operation != operation)

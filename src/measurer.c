@@ -268,7 +268,8 @@ static clattn_status make_context(struct ca_measuring *m, const clattn_context *
                                             .log = ca_capture_message,
                                             .log_user_data = &m->capture,
                                             .skip_self_checks = ctx->skip_self_checks,
-                                            .cache_directory = ""};
+                                            .cache_directory = "",
+                                            .profile = ctx->narrowed ? &ctx->device : NULL};
     const clattn_status status =
         clattn_context_create(ctx->cl, ctx->device.device, &options, &m->ctx);
 

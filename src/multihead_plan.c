@@ -52,7 +52,7 @@ static clattn_status make_constants(clattn_multihead_plan *made)
 
     for (size_t n = 0; n < made->num_steps; n++)
         needed |= made->steps[n].reads;
-    if (!(needed & CA_PLACE(CA_AT_CONSTANTS)))
+    if (!(needed & CA_PLACE(CA_AT_CONSTANTS)) || !made->context->cl)
         return CLATTN_SUCCESS;
     cl_float *values = calloc(1, bytes);
     if (!values)

@@ -86,6 +86,8 @@ static clattn_status create_kernels(clattn_plan *plan, cl_program program)
     const struct ca_log *log = &plan->context->log;
     cl_int err;
 
+    if (!program)
+        return CLATTN_SUCCESS;
     plan->kernels = calloc(CA_KERNEL_COPIES, sizeof *plan->kernels);
     if (!plan->kernels)
         return ca_fail(log, CLATTN_OUT_OF_MEMORY, "no host memory for a plan");
@@ -208,8 +210,9 @@ static clattn_status make_first(clattn_context *context, const struct ca_choices
 
     for (size_t n = 0; n < choices->count; n++) {
         const struct ca_choice *choice = &choices->list[n];
-        cl_program program;
-        status = ca_program_get(context, &choice->candidate, &normal, &program);
+        cl_program program = NULL;
+        status = context->cl ? ca_program_get(context, &choice->candidate, &normal, &program)
+                             : CLATTN_SUCCESS;
         if (status == CLATTN_SUCCESS)
             return ca_plan_make(context, &choice->candidate, ca_origin_sentence(choice->origin),
                                 problem, program, plan);
@@ -269,11 +272,24 @@ clattn_status clattn_plan_describe(const clattn_plan *plan, clattn_plan_info *in
 {
     if (!plan || !info || info->struct_size != sizeof *info)
         return CLATTN_INVALID_ARGUMENT;
+    const struct ca_family *family = plan->candidate.family;
+    const clattn_problem *p = &plan->problem;
+    const size_t *values = plan->candidate.values;
     *info = (clattn_plan_info){.struct_size = sizeof *info,
-                               .family = plan->candidate.family->name,
+                               .family = family->name,
                                .tunables = plan->tunables_text,
                                .reason = plan->why,
                                .problem = plan->problem_text,
                                .workspace_bytes = plan->workspace_bytes};
+    for (size_t s = 0; s < family->num_stages; s++) {
+        const size_t *local = plan->range[s].local;
+        const size_t items = plan->runs[s] ? local[0] * local[1] * local[2] : 0;
+        if (items > info->work_group_size)
+            info->work_group_size = items;
+    }
+    if (!plan->empty && family->local_bytes)
+        info->local_bytes = family->local_bytes(p, values);
+    if (!plan->empty && family->private_bytes)
+        info->private_bytes = family->private_bytes(p, values);
     return CLATTN_SUCCESS;
 }

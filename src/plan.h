@@ -38,12 +38,14 @@ struct clattn_plan {
     int runs[CA_MAX_STAGES]; /* 0: the stage has nothing to do */
     int empty;               /* no stage runs */
     size_t workspace_bytes;
-    struct ca_kernels *kernels; /* CA_KERNEL_COPIES; all that an execution changes */
+    struct ca_kernels *kernels; /* CA_KERNEL_COPIES; all that an execution changes. NULL where a
+                                   profile stands in for a device. */
     char *problem_text;
     char tunables_text[CA_TUNABLES_TEXT];
 };
 
-/* Makes a plan from a candidate and the program that was built for it. why: a static sentence. */
+/* Makes a plan from a candidate and the program that was built for it, NULL where a profile stands in
+ * for a device. why: a static sentence. */
 clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *candidate,
                            const char *why, const clattn_problem *problem, cl_program program,
                            clattn_plan **plan);

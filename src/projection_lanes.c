@@ -189,5 +189,6 @@ const struct ca_family ca_projection_lanes = {
     .adapt = adapt,
     .reject = reject,
     .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
     .preference = preference,
 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 static size_t work_items(const size_t *values);
-static size_t local_bytes(const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "tunables/projection_tiles.def"
 #include "tunables/expand.h"
@@ -39,13 +39,25 @@ static size_t work_items(const size_t *values)
 }
 
 /* The tiles, and the places of rows, columns and depths. */
-static size_t local_bytes(const size_t *values)
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t across = values[BLOCK_ROWS_INDEX] + values[BLOCK_COLUMNS_INDEX];
     const size_t stage = values[STAGE_INDEX];
 
+    (void)p;
     return values[BUFFERS_INDEX] * stage * (across + 2 * values[PADDING_INDEX]) * sizeof(cl_float) +
            (across + 4 * stage) * sizeof(cl_long);
+}
+
+/* The sums, and what is loaded of a stage. */
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t across = values[BLOCK_ROWS_INDEX] + values[BLOCK_COLUMNS_INDEX];
+
+    (void)p;
+    return (values[ITEM_ROWS_INDEX] * values[ITEM_COLUMNS_INDEX] +
+            values[STAGE_INDEX] * across / work_items(values)) *
+           sizeof(cl_float);
 }
 
 static size_t num_tiles(const clattn_problem *p, const size_t *values)
@@ -165,5 +177,7 @@ const struct ca_family ca_projection_tiles = {
     .adapt = adapt,
     .reject = reject,
     .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
     .preference = preference,
 };

@@ -18,10 +18,23 @@ static size_t split_lanes_rows(const clattn_problem *p)
     return rows;
 }
 
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+
 #define TUNABLES_DEF "tunables/split_lanes.def"
 #include "tunables/expand.h"
 
 extern const char ca_source_split_lanes[];
+
+/* Follows the arrays in cl/split_lanes.cl. */
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t rows = values[ROWS_INDEX], keys = values[BN_INDEX];
+    const size_t scales = p->v_cache ? p->dim_v / 32 : 0;
+
+    return ((p->dim_qk + p->dim_v + 2 * values[WIDTH_INDEX]) * (rows + keys) +
+            rows * keys * (1 + scales)) *
+           sizeof(cl_float);
+}
 
 static size_t round_up_divide(const size_t n, const size_t by)
 {
@@ -134,5 +147,6 @@ const struct ca_family ca_split_lanes = {
     .adapt = adapt,
     .reject = reject,
     .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
     .preference = preference,
 };

@@ -171,6 +171,8 @@ clattn_status ca_tune(clattn_context *ctx, const clattn_problem *problems, size_
     if (!options)
         options = &defaults;
     clattn_status status = check(ctx, problems, count, options);
+    if (status == CLATTN_SUCCESS)
+        status = ca_context_need_device(ctx);
     if (status != CLATTN_SUCCESS)
         return status;
     const double seconds = options->seconds > 0.0 ? options->seconds

@@ -2,6 +2,8 @@
  * every problem on every device and is the one that hands out scores. */
 #include "unfused.h"
 
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
 #define TUNABLES_DEF "tunables/unfused.def"
 #include "tunables/expand.h"
 
@@ -10,6 +12,22 @@ extern const char ca_source_unfused[];
 static size_t tiles(size_t size, size_t tile)
 {
     return size / tile + (size % tile != 0);
+}
+
+/* The tiles of q and k, or of the weights and v. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+    (void)p;
+    return (values[GROUP_X_INDEX] * values[ITEM_X_INDEX] +
+            values[GROUP_Y_INDEX] * values[ITEM_Y_INDEX]) *
+           values[DEPTH_INDEX] * sizeof(cl_float);
+}
+
+/* The sums. */
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    (void)p;
+    return values[ITEM_X_INDEX] * values[ITEM_Y_INDEX] * sizeof(cl_float);
 }
 
 static void one_dimensional(struct ca_ndrange *range, size_t groups, size_t items)
@@ -153,5 +171,7 @@ const struct ca_family ca_unfused = {
     .adapt = adapt,
     .reject = reject,
     .workspace_bytes = ca_unfused_workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
     .preference = preference,
 };

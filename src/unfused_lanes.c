@@ -133,5 +133,6 @@ const struct ca_family ca_unfused_lanes = {
     .adapt = adapt,
     .reject = reject,
     .workspace_bytes = ca_unfused_workspace_bytes,
+    .private_bytes = private_bytes,
     .preference = preference,
 };

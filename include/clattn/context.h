@@ -36,19 +36,32 @@ typedef struct clattn_context_options {
                                       $XDG_CACHE_HOME/clattn, else $HOME/.cache/clattn. "", or an
                                       empty CLATTN_CACHE_DIR: nowhere. Need not exist or be writable:
                                       the library works without. */
+    /** For testing; NULL otherwise. Facts from clattn_device_profile_parse() or clattn_device_query(),
+     *  possibly changed; read during the call only.
+     *
+     *  With a device: it claims no more than both it and the profile have (sizes, versions, address
+     *  bits, extensions, fp16, fp64, a compiler), and what merely describes it (name, vendor, type,
+     *  compute units, widths) is the profile's, so that what is chosen is what the profile would get.
+     *  Without one (@p opencl and @p device null): the profile stands in for it. Plans can be made,
+     *  chosen as for such a device, and described; nothing is built, and all that needs a device
+     *  returns CLATTN_NO_DEVICE. */
+    const clattn_device_info *profile;
 } clattn_context_options;
 
 /**
  * Makes a context for @p device of @p opencl.
  *
- * @param opencl   Not null. Retained until the clattn context and its plans are released.
- * @param device   One of the devices of @p opencl.
+ * @param opencl   Retained until the clattn context and its plans are released. NULL only with a
+ *                 profile that stands in for the device.
+ * @param device   One of the devices of @p opencl; NULL if and only if @p opencl is.
  * @param options  NULL for no logging; read during the call only.
  * @param context  Not null; receives the context (release it), or NULL on failure.
  * @retval CLATTN_SUCCESS           Made. Nothing was compiled yet.
  * @retval CLATTN_INVALID_ARGUMENT  A null, an options->struct_size of none of this library's
- *                                  versions, or a device that does not belong to @p opencl.
- * @retval CLATTN_UNSUPPORTED       The device is big-endian or older than OpenCL 1.2.
+ *                                  versions, a device that does not belong to @p opencl, or a
+ *                                  profile with facts beyond their limits.
+ * @retval CLATTN_UNSUPPORTED       The device is big-endian or older than OpenCL 1.2, or kernels can't
+ *                                  be given as many bytes of arguments as they take.
  * @retval CLATTN_NO_COMPILER       The device has no compiler.
  * @retval CLATTN_OUT_OF_MEMORY     No host memory.
  * @retval CLATTN_OPENCL_ERROR      A query of the device failed.
@@ -75,10 +88,11 @@ CLATTN_API clattn_status clattn_context_create_default(const char *selector,
  */
 CLATTN_API void clattn_context_release(clattn_context *context);
 
-/** The OpenCL context, borrowed; NULL for NULL. */
+/** The OpenCL context, borrowed; NULL for NULL and where a profile stands in for a device. */
 CLATTN_API cl_context clattn_context_opencl(const clattn_context *context);
 
-/** The device's facts, borrowed for the life of the context; NULL for NULL. */
+/** The device's facts, narrowed by a profile if there is one, borrowed for the life of the context;
+ *  NULL for NULL. */
 CLATTN_API const clattn_device_info *clattn_context_device(const clattn_context *context);
 
 /** How many programs the context has compiled so far; 0 for NULL. A second plan adds none. */

@@ -1,4 +1,5 @@
-/** @file device.h  Finding an OpenCL device and the facts that decide how attention runs on it. */
+/** @file device.h  Finding an OpenCL device and the facts that decide how attention runs on it, or
+ *  reading such facts from a file (a profile) where the device is not at hand. */
 #ifndef CLATTN_DEVICE_H
 #define CLATTN_DEVICE_H
 
@@ -19,12 +20,18 @@ typedef struct clattn_device_info {
     char device_version[128]; /**< For example "OpenCL 3.0 PoCL ...". */
     char platform_name[128];
     char platform_version[128];
+    /** What instructions it has, as its vendor's extensions state it: "sm_90", "gfx90a",
+     *  "intel_12.55"; "" if they don't. */
+    char architecture[32];
+    char extensions[4096];     /**< Names with a space between; whole ones only if cut. */
     cl_device_type type;       /**< Bits CL_DEVICE_TYPE_CPU, _GPU, _ACCELERATOR. */
     unsigned opencl_version;   /**< 10 * major + minor of the device: 12, 20, 21, 30. */
     unsigned opencl_c_version; /**< Likewise of its OpenCL C. */
     unsigned compute_units;
     unsigned address_bits;
     unsigned vector_width_float; /**< CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT. */
+    unsigned sub_group_size; /**< Work-items that run in lockstep (warp, wavefront), the least if there
+                                  is a choice; 0 if no vendor's extension states it. */
     size_t max_work_group_size;
     size_t max_work_item_sizes[3];
     size_t max_parameter_bytes; /**< Of all arguments of a kernel. */
@@ -51,6 +58,24 @@ typedef struct clattn_device_info {
  * @retval CLATTN_OPENCL_ERROR      The driver refused a query that OpenCL 1.2 demands.
  */
 CLATTN_API clattn_status clattn_device_query(cl_device_id device, clattn_device_info *info);
+
+/**
+ * Facts of a device that is not at hand, from the text of a profile: a JSON document whose form
+ * bench/profiles/README.md describes. For clattn_context_options::profile.
+ *
+ * @param text          @p text_bytes bytes; need not end with 0.
+ * @param info          Not null; its struct_size as for clattn_device_query(). Filled on success, with
+ *                      null platform and device; cleared but for struct_size on failure.
+ * @param reason        NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
+ * @retval CLATTN_SUCCESS           Filled.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
+ * @retval CLATTN_FILE_ERROR        Not a profile, or a fact is missing, unknown or beyond its limits:
+ *                                  the reason names it.
+ * @retval CLATTN_OUT_OF_MEMORY     No host memory.
+ */
+CLATTN_API clattn_status clattn_device_profile_parse(const char *text, size_t text_bytes,
+                                                     clattn_device_info *info, char *reason,
+                                                     size_t reason_bytes);
 
 /**
  * Every device of every platform, in the loader's order; an index here is the index that

@@ -39,6 +39,10 @@ typedef struct clattn_plan_info {
     const char *reason;     /**< Why this family, one sentence. */
     const char *problem;    /**< The problem's text form. */
     size_t workspace_bytes; /**< 0 if none is needed. */
+    size_t work_group_size; /**< Work-items of the largest work-group; 0 if nothing is to be run. */
+    size_t local_bytes;     /**< Local memory of the hungriest work-group; 0 if none has any. */
+    size_t private_bytes;   /**< What the family counts on a work-item keeping in registers or private
+                                 memory; 0 where it is too little to count. */
 } clattn_plan_info;
 
 /** The name of family @p index of those that compute @p operation, in no order that means anything;
@@ -77,6 +81,9 @@ CLATTN_API clattn_status clattn_plan_supports(const clattn_context *context,
  * around its output), and the result is compared with double precision. If a family does not build
  * or fails its check, the log gets a warning and the next best family is tried, unless @p options
  * force one.
+ *
+ * In a context whose profile stands in for a device nothing is built or checked: the plan can be
+ * described, and executing it returns CLATTN_NO_DEVICE.
  *
  * @param context  Not null; kept alive by the plan.
  * @param problem  Not null; copied.

@@ -1,0 +1,30 @@
+/* The facts of a device, once they are there: what they must be, what they hold, narrowing them. */
+#ifndef CA_FACTS_H
+#define CA_FACTS_H
+
+#include <clattn/device.h>
+
+/* Whether the device has an extension of just this name. */
+int ca_facts_have(const clattn_device_info *dev, const char *extension);
+
+/* A number among the facts. */
+struct ca_fact {
+    const char *name;     /* as in the struct and in a profile */
+    size_t offset, bytes; /* of the member */
+    cl_ulong least, most;
+    int narrows; /* a limit: a profile can only make it less */
+};
+
+/* All numbers but those of max_work_item_sizes; NULL past the last. */
+const struct ca_fact *ca_fact_at(size_t index);
+cl_ulong ca_fact_get(const struct ca_fact *fact, const clattn_device_info *dev);
+void ca_fact_set(const struct ca_fact *fact, clattn_device_info *dev, cl_ulong value);
+
+/* False, with the reason, if a fact is beyond its limits or contradicts another. */
+int ca_facts_check(const clattn_device_info *dev, char *reason, size_t reason_bytes);
+
+/* Makes dev claim no more than both it and the profile have, and describes it as the profile. Whose
+ * it is (handles, platform, driver, versions' texts) stays. Doing it twice changes nothing. */
+void ca_facts_narrow(clattn_device_info *dev, const clattn_device_info *profile);
+
+#endif
