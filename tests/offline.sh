@@ -1,0 +1,101 @@
+#!/bin/sh
+# sh tests/offline.sh [BUILD [SAMPLES [SEED]]]: compiles the kernels of GPUs to machine code, without
+# a GPU, and prints what came of it (tests/offline/table.c says what); fails if a rule is broken.
+# BUILD is a folder that the project is built in, by default build/offline, where it builds itself
+# what it needs; SAMPLES, by default 1, is the number of programs with tunables at random of each
+# family and GPU, drawn from SEED.
+#   CLATTN_OFFLINE_ONLY=PATTERN  only the cases whose line in BUILD/offline/cases matches (grep -E)
+#   CLATTN_OFFLINE_JOBS=N        compilers that run at a time, by default 1
+# Needs clang 16 or newer with libclc (tests/packages.sh gpus). For NVIDIA ptxas of the CUDA toolkit
+# besides (in Debian's non-free: nvidia-cuda-toolkit); with nvdisasm machine code is read, else PTX.
+# Exits with 77 where nothing can be compiled, and says why.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+build=${1:-build/offline}
+samples=${2:-1}
+seed=${3:-1}
+work=$build/offline
+PATH=$PATH:/usr/local/cuda/bin
+
+skip() {
+    echo "skipped: $*" >&2
+    exit 77
+}
+
+clang=
+for candidate in clang-16 clang-17 clang-18 clang-19 clang-20 clang; do
+    if "$candidate" --version 2> /dev/null | grep -Eq 'version (1[6-9]|[2-9][0-9])'; then
+        clang=$candidate
+        break
+    fi
+done
+[ -n "$clang" ] || skip "there is no clang 16 or newer (sh tests/packages.sh gpus)"
+for library in amdgcn--amdhsa nvptx64--nvidiacl; do
+    [ -e "/usr/lib/clc/$library.bc" ] || skip "no /usr/lib/clc/$library.bc (sh tests/packages.sh gpus)"
+done
+
+if [ ! -e "$build/tests/offline/offline_cases" ]; then
+    mkdir -p "$build"
+    { cmake -B "$build" -DCMAKE_BUILD_TYPE=Release &&
+        cmake --build "$build" --target offline_cases offline_table; } > "$build/offline.log" 2>&1 ||
+        { tail -n 40 "$build/offline.log" >&2; exit 1; }
+fi
+rm -rf "$work"
+mkdir -p "$work"
+"$build/tests/offline/offline_cases" "$work" "$samples" "$seed" || exit 1
+if [ -n "${CLATTN_OFFLINE_ONLY:-}" ]; then
+    grep -E "$CLATTN_OFFLINE_ONLY" "$work/cases" > "$work/chosen"
+    mv "$work/chosen" "$work/cases"
+fi
+
+ptxas=$(command -v ptxas || true)
+nvdisasm=${CLATTN_NVDISASM:-$(command -v nvdisasm || true)}
+cat << END
+made by: sh tests/offline.sh BUILD $samples $seed
+compilers: $("$clang" --version | head -n 1); libclc $(
+    dpkg-query -W -f '${Package} ${Version}\n' 'libclc-[0-9]*' 2> /dev/null | head -n 1)
+NVIDIA: $(if [ -n "$ptxas" ]; then "$ptxas" --version | sed -n 's/.*release/ptxas/p'; else
+    echo "no ptxas, so PTX is all that was made (Debian: nvidia-cuda-toolkit, in non-free)"; fi)$(
+    if [ -n "$ptxas" ] && [ -z "$nvdisasm" ]; then echo "; no nvdisasm: loops are those of PTX"; fi)
+regs, spills: 32-bit registers of a work-item (AMD: vector registers); local: bytes of a work-group
+groups, waves: resident on a compute unit (RDNA: half of a work-group processor), and on each of its
+  register files; share: multiply-adds, in percent of all operations, of each loop that multiplies what
+  local memory holds; loads: bytes of an item x places in the code, local ones in these loops, global
+  ones in the kernel (narrow ones: rows that are not aligned, options)
+
+END
+
+# One program: a line of the list. What a compiler says is kept beside its output.
+cat > "$work/compile.sh" << 'END'
+clang=$1 ptxas=$2 nvdisasm=$3 work=$4 line=$5
+tab=$(printf '\t')
+IFS=$tab read -r number target family kind problem tunables counted kernels options << LINE
+$(sed -n "${line}p" "$work/cases")
+LINE
+at=$work/$number
+cl="$clang -x cl -Xclang -finclude-default-header -O3 -Werror -Wno-linker-warnings $options"
+case $target in
+gfx*)
+    $cl -target amdgcn-amd-amdhsa "-mcpu=$target" -nogpulib -Xclang -mlink-builtin-bitcode \
+        -Xclang /usr/lib/clc/amdgcn--amdhsa.bc -S "$work/$family.cl" -o "$at.asm" 2> "$at.log" &&
+        "$clang" -target amdgcn-amd-amdhsa "-mcpu=$target" -c -x assembler "$at.asm" \
+            -o "$at.o" 2>> "$at.log" && mv "$at.asm" "$at.s"
+    ;;
+sm_*)
+    $cl -target nvptx64-nvidia-nvcl -Xclang -target-cpu -Xclang "$target" -Xclang -target-feature \
+        -Xclang +ptx72 -Xclang -mlink-builtin-bitcode -Xclang /usr/lib/clc/nvptx64--nvidiacl.bc \
+        -S "$work/$family.cl" -o "$at.made" 2> "$at.log" || exit 0
+    if [ -n "$ptxas" ]; then
+        "$ptxas" -v "-arch=$target" "$at.made" -o "$at.o" > "$at.ptxas" 2>&1 || exit 0
+        [ -z "$nvdisasm" ] || "$nvdisasm" "$at.o" > "$at.sass" 2>> "$at.log"
+    fi
+    mv "$at.made" "$at.ptx"
+    ;;
+esac
+rm -f "$at.o"
+exit 0
+END
+seq "$(wc -l < "$work/cases")" |
+    xargs -P "${CLATTN_OFFLINE_JOBS:-1}" -n 1 \
+        sh "$work/compile.sh" "$clang" "$ptxas" "$nvdisasm" "$work"
+"$build/tests/offline/offline_table" "$work"

@@ -1,0 +1,201 @@
+/* Writes what is to be compiled: offline_cases FOLDER SAMPLES SEED. The lines of FOLDER/cases are
+ * those of cases.h, FOLDER/<family>.cl is a family's source. SAMPLES says how many programs with
+ * tunables at random there are of each family and target. */
+#include "cases.h"
+#include "problem.h"
+#include "program.h"
+#include "random_problem.h"
+#include "targets.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const families[] = {"fused_tiles", "unfused", "backward_tiles",
+                                       "projection_tiles"};
+
+/* Problems whose programs are compiled with the family's own choice of tunables. */
+static const char *const problems[] = {
+    "fwd f32 b1 h16 q2048 k2048 d64",
+    "fwd f32 b1 h16 q2048 k2048 d128",
+    "fwd f32 b1 h16 q2048 k2048 d64 causal=br lse",
+    "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl",
+    "fwd bf16 b1 h16 q2048 k2048 d64 klen",
+    "fwd f32 b2 h8 q512 k512 d64 mask=bk dropout=0.1 lse",
+    "fwd f32 b2 h8 q512 k512 d40 bias=f32:hqk",
+    "fwd f16 b1 h8 q1024 k1024 d80 softcap=30 window=256,0 sinks",
+    "fwd f32 b1 h8 q1024 k1024 d256 alibi qlen klen causal=br",
+    "fwd f16 b1 h8 q256 k4096 d128 kcache=q8_0 vcache=q8_0",
+    "fwd f16 b1 h8 q1 k4096 d128 kcache=q4_0 vcache=q4_0",
+    "fwd f32 b1 h4 q100 k100 d59/111 q=sdbh k=bhds v=dbhs",
+    "bwd f32 b1 h16 q2048 k2048 d64",
+    "bwd f32 b1 h16 q2048 k2048 d128 causal=br",
+    "bwd f16 b1 h32/8 q4096 k4096 d128 causal=tl",
+    "bwd f32 b2 h8 q512 k512 d64 mask=bk dropout=0.1",
+    "bwd bf16 b2 h8 q512 k512 d40 bias=f32:hqk dbias",
+    "bwd f32 b1 h8 q1024 k1024 d80 softcap=30 window=256,0 sinks dsinks alibi dslopes klen",
+    "proj f32 b1 h1 q2048 d2048",
+    "proj f16 b1 h1 q2048 d2048 w=oi bias=f16",
+    "proj f32 b1 h1 q64 d4096 accumulate",
+};
+
+struct output {
+    const char *folder;
+    FILE *cases;
+    size_t count;
+};
+
+static FILE *open_in(const char *folder, const char *name)
+{
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    if (!file) {
+        perror(path);
+        exit(2);
+    }
+    return file;
+}
+
+static void write_source(const char *folder, const struct ca_family *family)
+{
+    char name[128];
+
+    snprintf(name, sizeof name, "%s.cl", family->name);
+    FILE *file = open_in(folder, name);
+    fputs(family->source, file);
+    fclose(file);
+}
+
+static void write_kernels(FILE *out, const struct ca_candidate *c, const clattn_problem *p,
+                          const clattn_device_info *dev)
+{
+    for (size_t n = 0; n < c->family->num_stages; n++) {
+        struct ca_ndrange range = {{0, 0, 0}, {0, 0, 0}};
+        c->family->stages[n].ndrange(p, c->values, dev, &range);
+        if (range.global[0] && range.global[1] && range.global[2])
+            fprintf(out, "%s=%zu ", c->family->stages[n].kernel,
+                    range.local[0] * range.local[1] * range.local[2]);
+    }
+}
+
+static void write_case(struct output *out, const struct target *t, const struct ca_candidate *c,
+                       const clattn_problem *p, const char *kind)
+{
+    const clattn_device_info dev = target_device(t);
+    const clattn_problem normal = ca_problem_normal(p);
+    char problem[1024], tunables[CA_TUNABLES_TEXT], options[CA_OPTIONS_TEXT];
+
+    if (clattn_problem_print(p, problem, sizeof problem, NULL) != CLATTN_SUCCESS ||
+        !ca_program_options(c, &normal, options, sizeof options))
+        exit(2);
+    ca_tunables_print(c->family->tunables, c->family->num_tunables, c->values, "", tunables,
+                      sizeof tunables);
+    fprintf(out->cases, "%zu\t%s\t%s\t%s\t%s\t%s\t%zu\t", out->count++, t->name, c->family->name,
+            kind, problem, tunables,
+            c->family->local_bytes ? c->family->local_bytes(&normal, c->values) : 0);
+    write_kernels(out->cases, c, &normal, &dev);
+    fprintf(out->cases, "\t%s\n", options);
+}
+
+static void write_defaults(struct output *out, const struct target *t,
+                           const struct ca_family *family)
+{
+    const clattn_device_info dev = target_device(t);
+
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
+        struct ca_candidate c = {.family = family};
+        char reason[CA_REASON_BYTES];
+        clattn_problem p;
+        if (clattn_problem_parse(problems[n], &p, reason, sizeof reason) != CLATTN_SUCCESS) {
+            fprintf(stderr, "%s: %s\n", problems[n], reason);
+            exit(2);
+        }
+        const clattn_problem normal = ca_problem_normal(&p);
+        ca_family_suggest(family, &normal, &dev, c.values);
+        const char *why = ca_family_refusal(family, &normal, &dev, c.values, reason, sizeof reason);
+        if (!why)
+            write_case(out, t, &c, &p, "default");
+        else if (p.operation == family->operation)
+            fprintf(stderr, "%s on %s: %s is refused: %s\n", family->name, t->name, problems[n],
+                    why);
+    }
+}
+
+/* Some of the tunables changed at random, until the family takes them. */
+static int draw_tunables(struct rng *r, const clattn_problem *p, const clattn_device_info *dev,
+                         struct ca_candidate *c)
+{
+    const struct ca_family *family = c->family;
+    size_t suggested[CA_MAX_TUNABLES] = {0};
+    char reason[CA_REASON_BYTES];
+
+    ca_family_suggest(family, p, dev, suggested);
+    for (int attempt = 0; attempt < 200; attempt++) {
+        memcpy(c->values, suggested, sizeof suggested);
+        for (size_t n = 0; n < family->num_tunables; n++) {
+            const struct ca_tunable *t = &family->tunables[n];
+            if (rng_one_in(r, 2))
+                c->values[n] = t->candidates[rng_below(r, t->num_candidates)];
+        }
+        if (!ca_family_refusal(family, p, dev, c->values, reason, sizeof reason))
+            return 1;
+    }
+    return 0;
+}
+
+/* A problem for the family: any, or of projections one of those above. */
+static clattn_problem draw_problem(struct rng *r, const struct ca_family *family,
+                                   const clattn_device_info *dev)
+{
+    clattn_problem p;
+
+    if (family->operation != CLATTN_PROJECTION) {
+        const struct problem_kind kind = random_kind(r, family, dev);
+        do
+            p = random_shape(r, &kind);
+        while (ca_problem_empty(&p));
+        return p;
+    }
+    do
+        clattn_problem_parse(problems[rng_below(r, sizeof problems / sizeof *problems)], &p, NULL,
+                             0);
+    while (p.operation != CLATTN_PROJECTION);
+    return p;
+}
+
+static void write_samples(struct output *out, const struct target *t,
+                          const struct ca_family *family, struct rng *r, size_t samples)
+{
+    const clattn_device_info dev = target_device(t);
+
+    for (size_t n = 0; n < samples; n++) {
+        struct ca_candidate c = {.family = family};
+        const clattn_problem p = draw_problem(r, family, &dev);
+        const clattn_problem normal = ca_problem_normal(&p);
+        if (draw_tunables(r, &normal, &dev, &c))
+            write_case(out, t, &c, &p, "sample");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct target *t;
+
+    if (argc != 4) {
+        fprintf(stderr, "usage: offline_cases FOLDER SAMPLES SEED\n");
+        return 2;
+    }
+    struct output out = {.folder = argv[1], .cases = open_in(argv[1], "cases")};
+    struct rng r = rng_seed(strtoull(argv[3], NULL, 10));
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        const struct ca_family *family = ca_family_find(families[f]);
+        write_source(out.folder, family);
+        for (size_t n = 0; (t = target_at(n)) != NULL; n++) {
+            write_defaults(&out, t, family);
+            write_samples(&out, t, family, &r, strtoul(argv[2], NULL, 10));
+        }
+    }
+    return fclose(out.cases) ? 2 : 0;
+}

@@ -1,0 +1,14 @@
+/* What one line of assembly does. */
+#ifndef OFFLINE_INSTRUCTION_H
+#define OFFLINE_INSTRUCTION_H
+
+#include "assembly.h"
+
+/* Adds an instruction, of which there may be two in a line of AMD's. */
+void instruction_count(enum dialect dialect, const char *text, struct counts *counts);
+
+/* The label that a branch goes to, copied; false if it is no branch. */
+enum { LABEL_BYTES = 64 };
+int instruction_target(enum dialect dialect, const char *text, char label[LABEL_BYTES]);
+
+#endif

@@ -1,0 +1,254 @@
+/* Reads what compilers made of the programs that offline_cases listed:
+ *
+ *   offline_table FOLDER
+ *
+ * FOLDER/N.s is AMD's assembly of case N; FOLDER/N.sass NVIDIA's machine code as text, N.ptx what it
+ * was made of, N.ptxas what ptxas said. Prints a table, a line for each kernel, and what breaks a
+ * rule; fails if something does. */
+#include "assembly.h"
+#include "cases.h"
+#include "targets.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE_BYTES = 16384, TEXT_BYTES = 256, LEAST_SHARE = 75, LEAST_GROUPS = 2 };
+
+/* A case and one of its kernels. */
+struct row {
+    char *const *fields;
+    const struct target *target;
+    const struct kernel *kernel;
+    size_t items;
+    struct occupancy occupancy;
+};
+
+struct totals {
+    size_t programs, kernels, spilling_samples, broken;
+};
+
+/* ---- what is printed -------------------------------------------------------------------------- */
+
+/* "16x4 4x2": loads of 16 bytes in four places, of 4 in two. */
+static void print_loads(const unsigned loads[WIDTHS], char text[TEXT_BYTES])
+{
+    size_t length = 0;
+
+    text[0] = '\0';
+    for (size_t n = WIDTHS; n-- > 0;)
+        if (loads[n])
+            length += (size_t)snprintf(text + length, TEXT_BYTES - length, "%s%ux%u",
+                                       length ? "," : "", 1u << n, loads[n]);
+    if (!length)
+        strcpy(text, "-");
+}
+
+static unsigned share(const struct counts *loop)
+{
+    return 100 * (loop->fma + loop->matrix) / loop->all;
+}
+
+/* Shares of arithmetic in the loops that multiply, and their loads of local memory. */
+static void print_loops(const struct kernel *k, char shares[TEXT_BYTES], char loads[TEXT_BYTES])
+{
+    unsigned all[WIDTHS] = {0};
+    size_t length = 0;
+
+    strcpy(shares, "-");
+    for (size_t n = 0; n < k->num_loops; n++) {
+        if (!assembly_is_product(&k->loops[n]) || length + 8 > TEXT_BYTES)
+            continue;
+        length += (size_t)snprintf(shares + length, TEXT_BYTES - length, "%s%u", length ? "," : "",
+                                   share(&k->loops[n]));
+        for (size_t w = 0; w < WIDTHS; w++)
+            all[w] += k->loops[n].local_loads[w];
+    }
+    print_loads(all, loads);
+}
+
+static void print_number(long number)
+{
+    if (number == NOT_KNOWN)
+        printf(" %7s", "-");
+    else
+        printf(" %7ld", number);
+}
+
+static void print_row(const struct row *r)
+{
+    const struct kernel *k = r->kernel;
+    char shares[TEXT_BYTES], local[TEXT_BYTES], global[TEXT_BYTES];
+
+    print_loops(k, shares, local);
+    print_loads(k->counts.global_loads, global);
+    printf("%-16s %-16s %-8s %-7s %5zu", r->fields[CASE_FAMILY], k->name, r->target->name,
+           r->fields[CASE_KIND], r->items);
+    print_number(k->registers);
+    print_number(k->spills);
+    print_number(k->local_bytes);
+    if (k->registers == NOT_KNOWN)
+        printf(" %6s %5s", "-", "-");
+    else
+        printf(" %6u %5.1f", r->occupancy.groups, r->occupancy.waves);
+    printf("  %-12s %-18s %-22s %s | %s\n", shares, local, global, r->fields[CASE_PROBLEM],
+           r->fields[CASE_TUNABLES]);
+}
+
+static void print_heading(void)
+{
+    printf("%-16s %-16s %-8s %-7s %5s %7s %7s %7s %6s %5s  %-12s %-18s %-22s %s\n", "family",
+           "kernel", "target", "values", "items", "regs", "spills", "local", "groups", "waves",
+           "share", "local loads", "global loads", "problem | tunables");
+}
+
+/* ---- rules ------------------------------------------------------------------------------------ */
+
+static void broken(struct totals *totals, const struct row *r, const char *rule)
+{
+    fprintf(stderr, "BROKEN %s: case %s, %s of %s on %s: %s | %s\n", rule, r->fields[CASE_NUMBER],
+            r->kernel->name, r->fields[CASE_FAMILY], r->target->name, r->fields[CASE_PROBLEM],
+            r->fields[CASE_TUNABLES]);
+    totals->broken++;
+}
+
+/* Two products whose loops are nearly all arithmetic, with loads of 16 bytes. */
+static void check_products(struct totals *totals, const struct row *r)
+{
+    const struct kernel *k = r->kernel;
+    size_t products = 0;
+
+    for (size_t n = 0; n < k->num_loops; n++) {
+        const struct counts *loop = &k->loops[n];
+        if (!assembly_is_product(loop))
+            continue;
+        products++;
+        if (share(loop) < LEAST_SHARE)
+            broken(totals, r, "less than 75 % of a product's loop is arithmetic");
+        if (loop->local_loads[0] + loop->local_loads[1] + loop->local_loads[2] +
+            loop->local_loads[3])
+            broken(totals, r, "a product's loop has narrow loads of local memory");
+    }
+    if (products < 2)
+        broken(totals, r, "the loops of the two products were not found");
+    if (k->counts.global_loads[4] == 0)
+        broken(totals, r, "no loads of 16 bytes of global memory");
+}
+
+static void check_row(struct totals *totals, const struct row *r)
+{
+    const struct kernel *k = r->kernel;
+    const int is_default = strcmp(r->fields[CASE_KIND], "default") == 0;
+    const long counted = strtol(r->fields[CASE_LOCAL], NULL, 10);
+
+    if (k->local_bytes > counted)
+        broken(totals, r, "more local memory than the family counts on");
+    if (k->registers != NOT_KNOWN && r->occupancy.groups == 0)
+        broken(totals, r, "no group is resident");
+    if (k->spills > 0 && is_default)
+        broken(totals, r, "registers are spilled");
+    if (k->spills > 0 && !is_default)
+        totals->spilling_samples++;
+    if (strcmp(r->fields[CASE_FAMILY], "fused_tiles") != 0 || !is_default ||
+        (strcmp(r->fields[CASE_PROBLEM], "fwd f32 b1 h16 q2048 k2048 d64") != 0 &&
+         strcmp(r->fields[CASE_PROBLEM], "fwd f32 b1 h16 q2048 k2048 d128") != 0))
+        return;
+    check_products(totals, r);
+    if (k->registers != NOT_KNOWN && r->occupancy.groups < LEAST_GROUPS)
+        broken(totals, r, "fewer than two groups are resident");
+}
+
+/* ---- cases ------------------------------------------------------------------------------------ */
+
+static size_t read_kernels(const char *folder, const char *number, const struct target *t,
+                           struct kernel kernels[MAX_KERNELS])
+{
+    char path[4096];
+    size_t count;
+
+    snprintf(path, sizeof path, "%s/%s.%s", folder, number, t->nvidia ? "sass" : "s");
+    count = assembly_read(path, t->nvidia ? DIALECT_SASS : DIALECT_AMD, kernels);
+    if (!t->nvidia)
+        return count;
+    if (!count) {
+        snprintf(path, sizeof path, "%s/%s.ptx", folder, number);
+        count = assembly_read(path, DIALECT_PTX, kernels);
+    }
+    snprintf(path, sizeof path, "%s/%s.ptxas", folder, number);
+    assembly_read_ptxas(path, kernels, count);
+    return count;
+}
+
+/* The work-items of a group from "NAME=items ...", 0 if the problem does not need the kernel. */
+static size_t items_of(const char *kernels, const char *name)
+{
+    const size_t length = strlen(name);
+
+    for (const char *at = kernels; (at = strstr(at, name)) != NULL; at += length)
+        if ((at == kernels || at[-1] == ' ') && at[length] == '=')
+            return strtoul(at + length + 1, NULL, 10);
+    return 0;
+}
+
+static void read_case(const char *folder, char *const *fields, struct totals *totals)
+{
+    static struct kernel kernels[MAX_KERNELS];
+    const struct target *t = target_find(fields[CASE_TARGET]);
+    const size_t count = t ? read_kernels(folder, fields[CASE_NUMBER], t, kernels) : 0;
+
+    totals->programs++;
+    if (!count) {
+        fprintf(stderr, "BROKEN it does not compile: case %s, %s on %s: %s | %s\n",
+                fields[CASE_NUMBER], fields[CASE_FAMILY], fields[CASE_TARGET], fields[CASE_PROBLEM],
+                fields[CASE_TUNABLES]);
+        totals->broken++;
+    }
+    for (size_t n = 0; n < count; n++) {
+        struct row r = {.fields = fields, .target = t, .kernel = &kernels[n]};
+        r.items = items_of(fields[CASE_KERNELS], kernels[n].name);
+        if (!r.items)
+            continue;
+        if (kernels[n].registers != NOT_KNOWN)
+            r.occupancy = target_occupancy(t, (unsigned)kernels[n].registers,
+                                           (size_t)kernels[n].local_bytes, r.items);
+        totals->kernels++;
+        print_row(&r);
+        check_row(totals, &r);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static char line[LINE_BYTES];
+    struct totals totals = {0, 0, 0, 0};
+    char path[4096];
+
+    if (argc != 2) {
+        fprintf(stderr, "usage: offline_table FOLDER\n");
+        return 2;
+    }
+    snprintf(path, sizeof path, "%s/cases", argv[1]);
+    FILE *cases = fopen(path, "r");
+    if (!cases) {
+        perror(path);
+        return 2;
+    }
+    print_heading();
+    while (fgets(line, sizeof line, cases)) {
+        char *fields[CASE_FIELDS], *at = line;
+        size_t n = 0;
+        line[strcspn(line, "\n")] = '\0';
+        for (; n < CASE_FIELDS && at; n++) {
+            fields[n] = at;
+            at = strchr(at, '\t');
+            if (at)
+                *at++ = '\0';
+        }
+        if (n == CASE_FIELDS)
+            read_case(argv[1], fields, &totals);
+    }
+    fclose(cases);
+    printf("%zu programs, %zu kernels; %zu with tunables at random spill; %zu rules broken\n",
+           totals.programs, totals.kernels, totals.spilling_samples, totals.broken);
+    return totals.broken || !totals.programs;
+}
