@@ -1,5 +1,5 @@
 #include "family.h"
-#include "limits.h"
+#include "device_limits.h"
 #include "log.h"
 #include <clattn/plan.h>
 

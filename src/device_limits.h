@@ -1,6 +1,6 @@
 /* What no kernel of any family can exceed on a device. */
-#ifndef CA_LIMITS_H
-#define CA_LIMITS_H
+#ifndef CA_DEVICE_LIMITS_H
+#define CA_DEVICE_LIMITS_H
 
 #include "family.h"
 

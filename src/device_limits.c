@@ -1,4 +1,4 @@
-#include "limits.h"
+#include "device_limits.h"
 #include "layout.h"
 #include "log.h"
 #include "problem.h"
