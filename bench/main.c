@@ -15,7 +15,7 @@ static const char help[] =
     "  verify FILE.safetensors...  compare with the answers in files\n"
     "  run [WHAT...]               time problems beside other libraries and the device's peaks\n"
     "  duel PROBLEM A B...         race configurations of one problem\n"
-    "  plan PROBLEM                time what happens before a process's first result\n"
+    "  plan PROBLEM                time the way to the first result; what a device would run\n"
     "  gradcheck PROBLEM...        compare gradients with formulas and finite differences\n"
     "  compare A.json B.json...    what changed from one run to others, for a person or a CI\n"
     "  report FILE.json...         a page to show around: sentences, charts, tables\n"

@@ -1,6 +1,8 @@
-/* clattn-bench plan: how long a fresh process waits for its first result, step by step. */
+/* clattn-bench plan: how long a fresh process waits for its first result, step by step; or what a
+ * device that is not at hand would run. */
 #include "measure.h"
 #include "options.h"
+#include "preview.h"
 #include "results.h"
 #include "timing.h"
 
@@ -11,9 +13,14 @@
 
 static const char help[] =
     "Usage: clattn-bench plan [OPTION...] PROBLEM\n"
+    "       clattn-bench plan --profile P [OPTION...] PROBLEM\n"
     "Times what a process does before its first result: finding the device, making a context, a\n"
     "plan, executing it; then a second plan for the same problem. Run it twice to see what the\n"
     "cache of built programs saves. Times are the host's.\n"
+    "With a profile nothing is run: prints what the device that it describes would run, what that\n"
+    "needs, and why no other family. PROBLEM may be a layer.\n"
+    "  --profile P    a file as bench/profiles has them, or the name of one that is built in (a name\n"
+    "                 that is not lists them)\n"
     "  --device SEL   index or part of a name, as 'clattn-bench devices' lists them\n"
     "  --family F     force a kernel family\n"
     "  --tunables T   force its tunables, \"NAME=value ...\"\n"
@@ -25,6 +32,7 @@ static const char help[] =
 
 struct settings {
     struct common_options common;
+    const char *profile; /* NULL: a device is there. */
     bool once;
 };
 
@@ -135,7 +143,10 @@ static bool run_plan(const struct settings *settings, const struct job *job, str
 static int read_options(int argc, char **argv, struct settings *settings)
 {
     static const struct option options[] = {
-        {"once", no_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+        {"once", no_argument, NULL, 'o'},
+        {"profile", required_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0}};
     struct message why;
     int option;
 
@@ -144,6 +155,9 @@ static int read_options(int argc, char **argv, struct settings *settings)
         switch (option) {
         case 'o':
             settings->once = true;
+            break;
+        case 'p':
+            settings->profile = optarg;
             break;
         case 'h':
             fputs(help, stdout);
@@ -154,6 +168,8 @@ static int read_options(int argc, char **argv, struct settings *settings)
     }
     if (argc - optind != 1)
         return option_usage("plan", "takes one problem");
+    if (settings->profile != NULL && (settings->once || settings->common.device != NULL))
+        return option_usage("plan", "--profile excludes --device and --once");
     return option_choice(&settings->common.plan, &why) ? 0 : option_usage("plan", why.text);
 }
 
@@ -169,7 +185,9 @@ int plan_command(int argc, char **argv)
         return stop == 1 ? EXIT_SUCCESS : stop;
     if (!job_parse(argv[optind], &job, reason, sizeof reason))
         return option_usage("plan", reason);
-    if (run_plan(&settings, &job, &why))
+    if (settings.profile != NULL
+            ? preview(settings.profile, &job, &settings.common.plan, settings.common.json, &why)
+            : run_plan(&settings, &job, &why))
         return EXIT_SUCCESS;
     fprintf(stderr, "clattn-bench plan: %s\n", why.text);
     return EXIT_FAILED;

@@ -15,6 +15,10 @@ struct target {
 /* `selector` as for clattn_device_select(). The target must not move while it is open. */
 bool target_open(struct target *target, const char *selector, struct message *why);
 
+/* The same, with the device claiming no more than the profile, unless that is NULL. */
+bool target_open_narrowed(struct target *target, const char *selector,
+                          const clattn_device_info *profile, struct message *why);
+
 void target_close(struct target *target);
 
 /* "cpu", "gpu", "accelerator" or "other". */

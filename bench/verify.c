@@ -2,6 +2,7 @@
 #include "case_file.h"
 #include "compare.h"
 #include "options.h"
+#include "profile.h"
 #include "target.h"
 
 #include <getopt.h>
@@ -18,6 +19,8 @@ static const char help[] =
     "nonpad_kv_seqlen; Y present_key present_value qk_matmul_output), or the answer is called O\n"
     "or context; attributes stand in the file's metadata. Prints a line for each answer.\n"
     "  --device SEL  index or part of a name, as 'clattn-bench devices' lists them\n"
+    "  --profile P   the device claims no more than a profile (see 'clattn-bench plan --help'), and\n"
+    "                what is chosen is what it would get; what is refused then counts as right\n"
     "  --family F    force a kernel family; where it has no scores only Y is compared\n"
     "  --rtol X      allowed error relative to the largest value of a row\n"
     "  --atol X      allowed error besides that\n"
@@ -27,6 +30,7 @@ static const char help[] =
 
 struct settings {
     const char *device;
+    const char *profile; /* NULL: the device is what it is. */
     clattn_plan_options plan;
     struct tolerance tolerance;
     json_t *list; /* NULL: lines of text. */
@@ -37,6 +41,7 @@ struct outcome {
     char problem[512];
     char family[64];
     bool scores_skipped;
+    bool refused; /* By the plan: no answer to compare. */
     struct worst worst;
 };
 
@@ -64,8 +69,10 @@ static bool describe(const struct target *target, const struct settings *setting
     const clattn_status status =
         clattn_plan_create(target->context, problem, &settings->plan, &plan);
 
-    if (status != CLATTN_SUCCESS)
+    if (status != CLATTN_SUCCESS) {
+        outcome->refused = status == CLATTN_UNSUPPORTED && settings->profile != NULL;
         return message_set(why, "%s: %s", clattn_status_string(status), target->log.text);
+    }
     clattn_plan_describe(plan, &info);
     snprintf(outcome->family, sizeof outcome->family, "%s", info.family);
     clattn_plan_release(plan);
@@ -148,7 +155,7 @@ static void report(const struct settings *settings, const char *path, const char
                       why != NULL ? why->text : ""));
         return;
     }
-    printf("%-5s %s", why == NULL ? "ok" : "FAIL", name);
+    printf("%-5s %s", why == NULL ? "ok" : outcome->refused ? "none" : "FAIL", name);
     if (worst->results > 0)
         printf("  error %.2g, bound %.2g", worst->error, worst->bound);
     if (outcome->family[0] != '\0')
@@ -186,7 +193,7 @@ static bool verify_file(const struct target *target, const struct settings *sett
         const bool good = verify_case(target, settings, &attention, &outcome, &why);
         report(settings, path, attention.name, &outcome, good ? NULL : &why);
         case_free(&attention);
-        ok = ok && good;
+        ok = ok && (good || outcome.refused);
     }
     safetensors_free(&file);
     return ok;
@@ -196,6 +203,7 @@ static bool verify_file(const struct target *target, const struct settings *sett
 static int read_options(int argc, char **argv, struct settings *settings)
 {
     static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                            {"profile", required_argument, NULL, 'p'},
                                             {"family", required_argument, NULL, 'f'},
                                             {"rtol", required_argument, NULL, 'r'},
                                             {"atol", required_argument, NULL, 'a'},
@@ -210,6 +218,9 @@ static int read_options(int argc, char **argv, struct settings *settings)
         switch (option) {
         case 'd':
             settings->device = optarg;
+            break;
+        case 'p':
+            settings->profile = optarg;
             break;
         case 'f':
             settings->plan.family = optarg;
@@ -239,6 +250,7 @@ int verify_command(int argc, char **argv)
 {
     struct settings settings = {.plan.struct_size = sizeof settings.plan,
                                 .tolerance = {-1.0, -1.0}};
+    clattn_device_info profile;
     struct target target;
     struct message why;
     bool ok = true;
@@ -248,7 +260,9 @@ int verify_command(int argc, char **argv)
         json_decref(settings.list);
         return stop == 1 ? EXIT_SUCCESS : stop;
     }
-    if (!target_open(&target, settings.device, &why)) {
+    if ((settings.profile != NULL && !profile_read(settings.profile, &profile, &why)) ||
+        !target_open_narrowed(&target, settings.device,
+                              settings.profile != NULL ? &profile : NULL, &why)) {
         fprintf(stderr, "clattn-bench verify: %s\n", why.text);
         json_decref(settings.list);
         return EXIT_FAILED;
