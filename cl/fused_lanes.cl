@@ -27,8 +27,8 @@
 
 /* ---- scores --------------------------------------------------------------------------------- */
 
-/* s[n] = k[n] . q for count keys; the scores after them repeat the last. top: their maximum. Where
- * no later pass does so, ALiBi and, where hides, the window change them while in registers. */
+/* s[n] = k[n] . q for count keys; the scores after them repeat the last. top: their maximum.
+ * s may be where the tile's biases are. */
 INLINE void multiply_keys(const int hides, const struct sight *sight, const lanes *q, source k,
                           const long k_row, const long k_column, const int count, lanes *s,
                           lanes *top)
@@ -56,26 +56,7 @@ INLINE void multiply_keys(const int hides, const struct sight *sight, const lane
                     sum[n][m] = fma(x[m], y, sum[n][m]);
             }
         }
-#if HAS_ALIBI && !HAS_SOFTCAP
-        UNROLL
-        for (int n = 0; n < NB; n++) {
-            UNROLL
-            for (int m = 0; m < MV; m++) {
-                const lanes distance = sight->distance[m] + (float)min(n0 + n, count - 1);
-                sum[n][m] = fma((lanes)(sight->slope), distance, sum[n][m]);
-            }
-        }
-#endif
-#if HAS_WINDOW && !CHANGES_LATER
-        if (hides && (n0 < sight->all_begin || n0 + NB > sight->all_end)) {
-            UNROLL
-            for (int n = 0; n < NB; n++) {
-                UNROLL
-                for (int m = 0; m < MV; m++)
-                    sum[n][m] = hide(sight, min(n0 + n, count - 1), m, sum[n][m]);
-            }
-        }
-#endif
+        change_scores(hides, sight, n0, count, sum);
         UNROLL
         for (int n = 0; n < NB; n++) {
             UNROLL
@@ -186,35 +167,39 @@ INLINE void weigh(const int marks, const lanes *base, const int count, lanes *s,
     }
 }
 
-/* Keys j .. j + count - 1 of at most BN. hides (constant): some may be hidden from some queries. */
+/* Keys j .. j + count - 1 of at most BN. hides (constant): some may be hidden from some queries.
+ * spoils: whether v holds what is not finite there, or -1, if not known yet. */
 INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, const long j,
                      const int count, const lanes *q, source k, const long k_row, source v,
-                     const long v_row, lanes *s, lanes *top, lanes *total,
+                     const long v_row, lanes *s, int *spoils, lanes *top, lanes *total,
                      lanes *o BIAS_PARAM MASK_PARAM SLOPES_PARAM)
 {
     lanes old_top[MV], new_top[MV], factor[MV], base[MV], sum[MV];
     int marks = 0;
 
-    const struct sight sight = sight_of(a, at, block, j SLOPES_ARG);
+    struct sight sight = sight_of(a, at, block, j SLOPES_ARG);
+#if HIDES_ANYWHERE
+    ints masks[MASK_VECTORS];
+    if (!read_changes(a, at, block, j, count, &sight, s, masks BIAS_ARG MASK_ARG))
+        return;
+#endif
 
     UNROLL
     for (int m = 0; m < MV; m++)
         old_top[m] = new_top[m] = top[m];
     multiply_keys(hides, &sight, q, k, k_row, K_COLUMN, count, s, new_top);
-#if CHANGES_LATER
-    UNROLL
-    for (int m = 0; m < MV; m++) /* the maximum of the products does not matter */
-        new_top[m] = old_top[m];
-    change_scores(hides, a, at, block, &sight, j, count, s, new_top BIAS_ARG MASK_ARG);
-#endif
     UNROLL
     for (int m = 0; m < MV; m++) {
         base[m] = new_top[m] == -INFINITY ? (lanes)(0.0f) : new_top[m];
         factor[m] = EXPONENTIAL(old_top[m] - base[m]);
         top[m] = new_top[m];
     }
-    if (hides && has_nonfinite(v, v_row, V_COLUMN, count)) {
-        marks = 1;
+    if (hides && (sight.hides || HAS_WINDOW)) {
+        if (*spoils < 0)
+            *spoils = has_nonfinite(v, v_row, V_COLUMN, count);
+        marks = *spoils;
+    }
+    if (marks) {
         weigh(1, base, count, s, sum);
     } else {
         weigh(0, base, count, s, sum);
@@ -333,7 +318,7 @@ INLINE void compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global
                               LSE_PARAM)
 {
     lanes packed_q[BLOCKS][ROUNDED(DIM_QK) * MV], packed_o[BLOCKS][ROUNDED(DIM_V) * MV];
-    lanes s[BN * MV], top[BLOCKS][MV], total[BLOCKS][MV];
+    lanes s[ROUNDED(BN) * MV], top[BLOCKS][MV], total[BLOCKS][MV];
     const long queries = min(chunk.e.queries - chunk.i, (long)BM * BLOCKS);
     const long begin = first_key(a, chunk.e, chunk.i);
     const long end = queries > 0 ? end_key(a, chunk.e, chunk.i + queries - 1) : 0;
@@ -369,10 +354,13 @@ INLINE void compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global
 #else
         source tile_k = k + tile * k_row, tile_v = v + tile * v_row;
 #endif
+        int spoils = -1;
         for (int n = 0; n < BLOCKS; n++) {
             const struct place block = block_of(chunk, n);
             if (block.queries == 0)
                 break;
+            if (HAS_WINDOW) /* each block has keys of its own */
+                spoils = -1;
             const long last = block.i + block.queries - 1;
             const long all_begin = first_key(a, block.e, last);
             const long all_end = end_key(a, block.e, block.i);
@@ -386,13 +374,13 @@ INLINE void compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global
                     (all_end >= block_end || all_end - j >= BN / 2)) {
                     stop = min(all_end, block_end);
                     add_tile(0, a, at, block, j, (int)(stop - j), packed_q[n], keys, k_row,
-                             values, v_row, s, top[n], total[n],
+                             values, v_row, s, &spoils, top[n], total[n],
                              packed_o[n] BIAS_ARG MASK_ARG SLOPES_ARG);
                 } else {
                     stop = block_end;
 #if HIDES_ANYWHERE || HAS_WINDOW
                     add_tile(1, a, at, block, j, (int)(stop - j), packed_q[n], keys, k_row,
-                             values, v_row, s, top[n], total[n],
+                             values, v_row, s, &spoils, top[n], total[n],
                              packed_o[n] BIAS_ARG MASK_ARG SLOPES_ARG);
 #endif
                 }

@@ -1,22 +1,28 @@
-/* What changes a tile's scores between the products and the softmax, and its weights after it, where
- * lanes are queries: softcap, bias, ALiBi, mask, window; dropout.
+/* What changes a tile's scores between the products and the softmax, and its weights after it,
+ * where lanes are queries: softcap, bias, ALiBi, mask, window; dropout.
  *
- * A block has MV vectors of queries, a tile at most BN keys: s[n * MV + m] holds key n's scores (or
- * weights) of vector m. Biases and masks lie the other way round, a query's keys in a row, so they
- * are read by rows and transposed. Lanes beyond the last query repeat it; nothing outside the
- * tensors is read. ALiBi without a softcap and, where no other change follows it, the window are
- * better applied to products in registers: hide() and sight.distance serve that.
+ * A block has MV vectors of queries, a tile at most BN keys. Biases and masks lie the other way
+ * round, a query's keys in a row, so they are read by rows and transposed before the products, the
+ * masks as ints of four keys' bytes. The products are changed while in registers; a tile that is
+ * hidden from all queries of a block needs none. Lanes beyond the last query repeat it; nothing
+ * outside the tensors is read.
  *
- * Before including this: common.cl, WIDTH, MV and BN. */
+ * Before including this: common.cl, WIDTH, MV, NB and BN. */
 #ifndef CLATTN_LANE_CHANGES_H
 #define CLATTN_LANE_CHANGES_H
 #include "lane_scores.h"
+#include "prefetch.h"
 #if HAS_DROPOUT
 #define RANDOM_LANES WIDTH
 #include "philox.h"
 #endif
 
 #define BM (WIDTH * MV)
+
+struct __attribute__((packed)) loose_ints {
+    ints x;
+};
+#define LOOSE_INTS(p) (((const __global struct loose_ints *)(p))->x) /* that lie at any byte */
 
 /* What a block of queries has besides its big arrays. */
 struct place {
@@ -25,20 +31,26 @@ struct place {
     int queries; /* rows of it in use, 1..BM */
 };
 
-/* Whether a pass of its own changes scores after all products of a tile. */
-#define CHANGES_LATER (HAS_SOFTCAP || HAS_BIAS || HAS_MASK)
-
-/* Where a tile's keys are, as a block's queries see them; keys count from the tile's first. */
+/* A tile's keys as a block's queries see them; keys count from the tile's first. */
 struct sight {
     ints begin[MV], last[MV]; /* by window, of each query */
-    int all_begin, all_end;   /* what every query sees */
+    int all_begin, all_end;   /* what every query sees by window */
+    int hides;                /* whether bias or mask hide some pair; not 0 may be a false alarm */
     lanes distance[MV];       /* of key 0, with ALiBi */
     float slope;
+    float softcap, shrink;
+    const lanes *bias; /* key n's of queries of vector m are bias[n * MV + m] */
+    const ints *mask;  /* four keys' bytes in an int: mask_of() */
+    const __global uchar *bias_ahead, *mask_ahead; /* the next tile's, of the first query */
+    long bias_row, mask_row;                       /* in bytes, from query to query */
+    int queries;
 };
 
 INLINE struct sight sight_of(SHAPE_PARAMS, const struct place block, const long j SLOPES_PARAM)
 {
     struct sight sight;
+
+    sight.hides = 0;
 #if HAS_WINDOW
     const ints lane = VECTOR(convert_int)(COUNT_UP);
     const long last = block.i + block.queries - 1;
@@ -47,6 +59,10 @@ INLINE struct sight sight_of(SHAPE_PARAMS, const struct place block, const long 
 #endif
 #if HAS_ALIBI
     sight.slope = slopes[at.slopes + block.h] * UNIT;
+#endif
+#if HAS_SOFTCAP
+    sight.softcap = a.softcap * UNIT;
+    sight.shrink = min(1.0f / a.softcap, FLT_MAX);
 #endif
     UNROLL
     for (int m = 0; m < MV; m++) {
@@ -65,6 +81,200 @@ INLINE struct sight sight_of(SHAPE_PARAMS, const struct place block, const long 
     return sight;
 }
 
+/* ---- biases and masks, transposed ----------------------------------------------------------- */
+
+/* What a tile is to a block, as far as biases or masks say. */
+enum outlook { NONE_VISIBLE, ALL_VISIBLE, SOME_HIDDEN };
+
+#if HAS_BIAS
+/* WIDTH queries' biases of `left` keys, at most WIDTH, become vectors of queries. */
+INLINE void load_biases_of_queries(const __global bias_storage *p, const long row, const long step,
+                                   const int last, const int left, lanes *x)
+{
+    if (row == 0) {
+        float each[WIDTH];
+        VECTOR(vstore)(load_biases(p, step, left), 0, each);
+        UNROLL
+        for (int c = 0; c < WIDTH; c++)
+            x[c] = each[c];
+    } else {
+        if (step == 1 && left >= WIDTH) {
+            UNROLL
+            for (int r = 0; r < WIDTH; r++)
+                x[r] = load_biases(p + min(r, last) * row, 1, WIDTH);
+        } else {
+            for (int r = 0; r < WIDTH; r++)
+                x[r] = load_biases(p + min(r, last) * row, step, left);
+        }
+        transpose(x);
+    }
+}
+
+/* Keys j .. j + count - 1. */
+INLINE enum outlook read_biases(const struct attention_shape a, const struct place block,
+                                const long j, const int count, const __global bias_storage *p,
+                                lanes *to)
+{
+    const long row = a.bias_stride[2], step = a.bias_stride[3], rest = a.seq_kv - j;
+    const int square = step == 1 && rest >= WIDTH;
+    lanes least = 0.0f;
+    ints some = 0;
+
+    for (int m = 0; m < MV; m++) {
+        for (int n0 = 0; n0 < count; n0 += WIDTH) {
+            /* The last square overlaps the one before it. */
+            const int n = square ? (int)min((long)n0, rest - WIDTH) : n0;
+            const int left = (int)min(rest - n, (long)WIDTH);
+            lanes x[WIDTH];
+            load_biases_of_queries(p + m * WIDTH * row + n * step, row, step,
+                                   block.queries - 1 - m * WIDTH, left, x);
+            UNROLL
+            for (int c = 0; c < WIDTH; c++) {
+                to[(n + c) * MV + m] = x[c];
+                least = x[c] < least ? x[c] : least;
+            }
+        }
+    }
+    if (!any_lane(least == -INFINITY))
+        return ALL_VISIBLE;
+    for (int n = 0; n < count * MV; n++)
+        some |= to[n] != -INFINITY;
+    return any_lane(some) ? SOME_HIDDEN : NONE_VISIBLE;
+}
+#endif
+
+#define PIECE (4 * WIDTH) /* keys whose bytes of a mask fill a vector */
+#define MASK_VECTORS (HAS_MASK ? (BN + PIECE - 1) / PIECE * WIDTH * MV : 1)
+#if HAS_MASK
+
+/* Bytes as memory holds them: count of them, at most PIECE; zeros after them. */
+INLINE ints load_bytes(const __global uchar *p, const long step, const int count)
+{
+    ints x = 0;
+    uchar *bytes = (uchar *)&x;
+
+    for (int c = 0; c < min(count, PIECE); c++)
+        bytes[c] = p[c * step];
+    return x;
+}
+
+/* WIDTH queries' bytes of PIECE keys, of which count exist, become vectors of queries. */
+INLINE void load_mask_of_queries(const __global uchar *p, const long row, const long step,
+                                 const int last, const int count, lanes *x)
+{
+    if (row == 0) {
+        const ints y = load_bytes(p, step, count);
+        const int *each = (const int *)&y;
+        UNROLL
+        for (int c = 0; c < WIDTH; c++)
+            x[c] = as_float(each[c]);
+    } else {
+        if (step == 1 && count >= PIECE) {
+            UNROLL
+            for (int r = 0; r < WIDTH; r++)
+                x[r] = VECTOR(as_float)(LOOSE_INTS(p + min(r, last) * row));
+        } else {
+            for (int r = 0; r < WIDTH; r++)
+                x[r] = VECTOR(as_float)(load_bytes(p + min(r, last) * row, step, count));
+        }
+        transpose(x);
+    }
+}
+
+/* Keys j .. j + count - 1. SOME_HIDDEN may be a false alarm. */
+INLINE enum outlook read_mask(const struct attention_shape a, const struct place block,
+                              const long j, const int count, const __global uchar *p, ints *to)
+{
+    const long row = a.mask_stride[2], step = a.mask_stride[3];
+    ints some = 0, gaps = 0;
+
+    for (int n0 = 0; n0 < count; n0 += PIECE) {
+        const int left = (int)min(a.seq_kv - j - n0, (long)PIECE);
+        for (int m = 0; m < MV; m++) {
+            ints *place = to + n0 / 4 * MV + m;
+            lanes x[WIDTH];
+            load_mask_of_queries(p + m * WIDTH * row + n0 * step, row, step,
+                                 block.queries - 1 - m * WIDTH, left, x);
+            UNROLL
+            for (int c = 0; c < WIDTH; c++)
+                place[c * MV] = VECTOR(as_int)(x[c]);
+            for (int c = 0; n0 + 4 * c < count && c < WIDTH; c++) {
+                const ints y = place[c * MV];
+                some |= y;
+                gaps |= (y - 0x01010101) & ~y; /* the highest bit of a byte that is 0 */
+            }
+        }
+    }
+    if (!any_lane(some))
+        return NONE_VISIBLE;
+    return any_lane(gaps & (int)0x80808080) ? SOME_HIDDEN : ALL_VISIBLE;
+}
+
+/* Not 0 where a query of vector m sees key n. */
+INLINE ints mask_of(const struct sight *sight, const int n, const int m)
+{
+#ifdef __ENDIAN_LITTLE__
+    const int byte = n % 4;
+#else
+    const int byte = 3 - n % 4;
+#endif
+    return sight->mask[n / 4 * MV + m] & (int)(0xffu << 8 * byte);
+}
+#endif
+
+/* Reads what the tile needs. Returns 0 if no query of the block sees any of its keys. */
+INLINE int read_changes(SHAPE_PARAMS, const struct place block, const long j, const int count,
+                        struct sight *sight, lanes *biases, ints *masks BIAS_PARAM MASK_PARAM)
+{
+    const long next = min(j + BN, a.seq_kv - 1) - j;
+
+    sight->queries = block.queries;
+#if HAS_BIAS
+    const __global bias_storage *b = bias + at.bias + block.b * a.bias_stride[0] +
+                                     block.h * a.bias_stride[1] + block.i * a.bias_stride[2] +
+                                     j * a.bias_stride[3];
+    const enum outlook biased = read_biases(a, block, j, count, b, biases);
+    if (biased == NONE_VISIBLE)
+        return 0;
+    sight->bias = biases;
+    sight->bias_ahead = (const __global uchar *)(b + next * a.bias_stride[3]);
+    sight->bias_row = a.bias_stride[2] * (long)sizeof(bias_storage);
+    sight->hides |= biased == SOME_HIDDEN;
+#endif
+#if HAS_MASK
+    const __global uchar *p = mask + at.mask + block.b * a.mask_stride[0] +
+                              block.h * a.mask_stride[1] + block.i * a.mask_stride[2] +
+                              j * a.mask_stride[3];
+    const enum outlook masked = read_mask(a, block, j, count, p, masks);
+    if (masked == NONE_VISIBLE)
+        return 0;
+    sight->mask = masks;
+    sight->mask_ahead = p + next * a.mask_stride[3];
+    sight->mask_row = a.mask_stride[2];
+    sight->hides |= masked == SOME_HIDDEN;
+#endif
+    return 1;
+}
+
+/* Asks for the next tile's biases and masks, as much at a time as the turn of keys n0 .. gives. */
+INLINE void prefetch_changes(const struct sight *sight, const int n0)
+{
+#if HIDES_ANYWHERE
+    const int end = min((n0 + NB) * BM / BN, sight->queries);
+
+    for (int r = n0 * BM / BN; r < end; r++) {
+#if HAS_BIAS
+        prefetch_lines(sight->bias_ahead + r * sight->bias_row, BN * sizeof(bias_storage) / 64);
+#endif
+#if HAS_MASK
+        prefetch_lines(sight->mask_ahead + r * sight->mask_row, (BN + 63) / 64);
+#endif
+    }
+#endif
+}
+
+/* ---- changes -------------------------------------------------------------------------------- */
+
 /* x with -inf where the window hides key n from queries of vector m. */
 INLINE lanes hide(const struct sight *sight, const int n, const int m, const lanes x)
 {
@@ -78,66 +288,71 @@ INLINE lanes hide(const struct sight *sight, const int n, const int m, const lan
     return y;
 }
 
-#if CHANGES_LATER
-/* Softcap, bias, ALiBi after a softcap, and, where hides, what is masked (-inf) for keys
- * j .. j + count - 1. */
-INLINE void change_scores(const int hides, SHAPE_PARAMS, const struct place at_block,
-                          const struct sight *sight, const long j, const int count, lanes *s,
-                          lanes *top BIAS_PARAM MASK_PARAM)
+/* Products of keys n0 .. n0 + NB - 1, of which those from count on stand for the last, become
+ * scores. hides (constant): whether the tile may hide pairs by window, bias or mask. */
+INLINE void change_scores(const int hides, const struct sight *sight, const int n0,
+                          const int count, lanes (*s)[MV])
 {
+    prefetch_changes(sight, n0);
+#if HAS_SOFTCAP || HAS_BIAS || HAS_ALIBI
     UNROLL
-    for (int m = 0; m < MV; m++) {
-#if HAS_BIAS || HAS_MASK
-        const long i = at_block.i + m * WIDTH;
-#endif
-        for (int n0 = 0; n0 < count; n0 += WIDTH) {
-#if HAS_BIAS || HAS_MASK
-            const int last = at_block.queries - 1 - m * WIDTH;
-#endif
-#if HAS_BIAS
-            lanes biases[WIDTH];
-            for (int r = 0; r < WIDTH; r++)
-                biases[r] = load_biases(bias + at.bias + at_block.b * a.bias_stride[0] +
-                                            at_block.h * a.bias_stride[1] +
-                                            (i + min(r, last)) * a.bias_stride[2] +
-                                            (j + n0) * a.bias_stride[3],
-                                        a.bias_stride[3], count - n0);
-            transpose(biases);
-#endif
-#if HAS_MASK
-            lanes visible[WIDTH];
-            for (int r = 0; r < WIDTH; r++)
-                visible[r] = load_mask(mask + at.mask + at_block.b * a.mask_stride[0] +
-                                           at_block.h * a.mask_stride[1] +
-                                           (i + min(r, last)) * a.mask_stride[2] +
-                                           (j + n0) * a.mask_stride[3],
-                                       a.mask_stride[3], count - n0);
-            transpose(visible);
-#endif
-            for (int c = 0; c < min(WIDTH, count - n0); c++) {
-                const int n = n0 + c;
-                lanes x = s[n * MV + m];
+    for (int n = 0; n < NB; n++) {
+        const int key = n0 + n;
+        (void)key;
+        UNROLL
+        for (int m = 0; m < MV; m++) {
+            lanes x = s[n][m];
 #if HAS_SOFTCAP
-                x = hyperbolic_tangent(x * min(1.0f / a.softcap, FLT_MAX)) * (a.softcap * UNIT);
+            x = hyperbolic_tangent(x * sight->shrink) * sight->softcap;
 #endif
 #if HAS_BIAS
-                x = biases[c] == -INFINITY ? (lanes)(-INFINITY) : x + biases[c];
+            x += sight->bias[key * MV + m];
 #endif
-#if HAS_ALIBI && HAS_SOFTCAP
-                x = fma((lanes)(sight->slope), sight->distance[m] + (float)n, x);
+#if HAS_ALIBI
+            x = fma((lanes)(sight->slope), sight->distance[m] + (float)key, x);
+#endif
+            s[n][m] = x;
+        }
+    }
+#endif
+#if HIDES_ANYWHERE
+    if (sight->hides) {
+        UNROLL
+        for (int n = 0; n < NB; n++) {
+            const int key = n0 + n;
+            UNROLL
+            for (int m = 0; m < MV; m++) {
+#if HAS_BIAS
+                s[n][m] = sight->bias[key * MV + m] == -INFINITY ? (lanes)(-INFINITY) : s[n][m];
 #endif
 #if HAS_MASK
-                x = visible[c] == 0.0f ? (lanes)(-INFINITY) : x;
+                s[n][m] = mask_of(sight, key, m) == 0 ? (lanes)(-INFINITY) : s[n][m];
 #endif
-                if (hides)
-                    x = hide(sight, n, m, x);
-                s[n * MV + m] = x;
-                top[m] = x > top[m] ? x : top[m];
             }
         }
     }
-}
 #endif
+#if HAS_WINDOW
+    if (hides && (n0 < sight->all_begin || n0 + NB > sight->all_end)) {
+        UNROLL
+        for (int n = 0; n < NB; n++) {
+            UNROLL
+            for (int m = 0; m < MV; m++)
+                s[n][m] = hide(sight, n0 + n, m, s[n][m]);
+        }
+    }
+#endif
+#if CHANGES_SCORES || HAS_WINDOW
+    if (n0 + NB > count) {
+        UNROLL
+        for (int n = 0; n < NB; n++) {
+            UNROLL
+            for (int m = 0; m < MV; m++)
+                s[n][m] = n0 + n < count ? s[n][m] : (lanes)(-INFINITY);
+        }
+    }
+#endif
+}
 
 #if HAS_DROPOUT
 /* The weights of keys j .. j + count - 1 after dropout; one of -0 stays one. */
