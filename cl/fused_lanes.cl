@@ -8,7 +8,8 @@
  *            the block's q and o, and the softmax needs no step across lanes.
  * Tiles      of at most BN keys: scores to private memory, maximum, exponential, values. Keys that
  *            no query of the block sees are in no tile; keys that all of them see are in tiles that
- *            know no mask. The blocks of a chunk take turns at each tile while it is in the cache.
+ *            know no mask. The blocks of a chunk take turns at each tile while it is in the cache,
+ *            and each asks for a share of the next one.
  * Dropout    comes after the sum of the weights. Four keys at a time share a counter's words.
  * Ragged     Nothing outside the tensors is read: lanes beyond the last query repeat it, scores
  *            beyond the last key repeat its and are ignored.
@@ -22,150 +23,8 @@
 #error "fused_lanes.cl must be built with all of its tunables defined"
 #endif
 
-#include "quantized_lanes.h"
-#include "lane_changes.h"
-
-/* ---- scores --------------------------------------------------------------------------------- */
-
-/* s[n] = k[n] . q for count keys; the scores after them repeat the last. top: their maximum.
- * s may be where the tile's biases are. */
-INLINE void multiply_keys(const int hides, const struct sight *sight, const lanes *q, source k,
-                          const long k_row, const long k_column, const int count, lanes *s,
-                          lanes *top)
-{
-    for (int n0 = 0; n0 < count; n0 += NB) {
-        source row[NB];
-        lanes sum[NB][MV];
-        UNROLL
-        for (int n = 0; n < NB; n++) {
-            row[n] = k + min(n0 + n, count - 1) * k_row;
-            UNROLL
-            for (int m = 0; m < MV; m++)
-                sum[n][m] = 0.0f;
-        }
-        for (int d = 0; d < DIM_QK; d++) {
-            lanes x[MV];
-            UNROLL
-            for (int m = 0; m < MV; m++)
-                x[m] = q[d * MV + m];
-            UNROLL
-            for (int n = 0; n < NB; n++) {
-                const lanes y = row[n][d * k_column];
-                UNROLL
-                for (int m = 0; m < MV; m++)
-                    sum[n][m] = fma(x[m], y, sum[n][m]);
-            }
-        }
-        change_scores(hides, sight, n0, count, sum);
-        UNROLL
-        for (int n = 0; n < NB; n++) {
-            UNROLL
-            for (int m = 0; m < MV; m++) {
-                s[(n0 + n) * MV + m] = sum[n][m];
-                top[m] = sum[n][m] > top[m] ? sum[n][m] : top[m];
-            }
-        }
-    }
-}
-
-/* ---- values --------------------------------------------------------------------------------- */
-
-/* o[d] = o[d] * factor + sum_n p[n] v[n][d] for `columns` (constant, at most DB) values of d. */
-INLINE void add_columns(const int columns, const lanes *factor, const lanes *p, source v,
-                        const long v_row, const long v_column, const int count, lanes *o)
-{
-    lanes sum[DB][MV];
-
-    UNROLL
-    for (int c = 0; c < DB; c++) {
-        UNROLL
-        for (int m = 0; m < MV; m++)
-            sum[c][m] = c < columns ? o[c * MV + m] * factor[m] : (lanes)(0.0f);
-    }
-    for (int n = 0; n < count; n++) {
-        lanes x[MV];
-        UNROLL
-        for (int m = 0; m < MV; m++)
-            x[m] = p[n * MV + m];
-        UNROLL
-        for (int c = 0; c < DB; c++) {
-            if (c < columns) {
-                const lanes y = v[n * v_row + c * v_column];
-                UNROLL
-                for (int m = 0; m < MV; m++)
-                    sum[c][m] = fma(x[m], y, sum[c][m]);
-            }
-        }
-    }
-    UNROLL
-    for (int c = 0; c < DB; c++) {
-        UNROLL
-        for (int m = 0; m < MV; m++)
-            if (c < columns)
-                o[c * MV + m] = sum[c][m];
-    }
-}
-
-/* Whether one of the values is infinite or NaN, which a weight of 0 would not keep away. */
-INLINE int has_nonfinite(source v, const long v_row, const long v_column, const int count)
-{
-    const int magnitude = 0x7fffffff, infinite = 0x7f800000;
-    ints most = 0;
-    int rest = 0;
-
-    for (int n = 0; n < count; n++) {
-        int d = 0;
-        if (v_column == 1) {
-            for (; d + WIDTH <= DIM_V; d += WIDTH) {
-                const ints x = VECTOR(as_int)(VECTOR(vload)(0, v + n * v_row + d)) & magnitude;
-                most = x > most ? x : most;
-            }
-        }
-        for (; d < DIM_V; d++) {
-            const int x = as_int(v[n * v_row + d * v_column]) & magnitude;
-            rest = x > rest ? x : rest;
-        }
-    }
-    return rest >= infinite || any_lane(most >= infinite);
-}
-
-/* As add_columns for all of v, but leaving out what a weight of -0 says is hidden. */
-INLINE void add_visible(const lanes *factor, const lanes *p, source v, const long v_row,
-                        const long v_column, const int count, lanes *o)
-{
-    for (int d = 0; d < DIM_V; d++) {
-        for (int m = 0; m < MV; m++) {
-            lanes sum = o[d * MV + m] * factor[m];
-            for (int n = 0; n < count; n++) {
-                const lanes x = p[n * MV + m];
-                const lanes y = v[n * v_row + d * v_column];
-                sum = VECTOR(as_int)(x) < 0 ? sum : fma(x, y, sum);
-            }
-            o[d * MV + m] = sum;
-        }
-    }
-}
-
-/* ---- tiles, blocks and chunks --------------------------------------------------------------- */
-
-/* Scores become weights, which are summed up; with marks, those of hidden keys are -0. */
-INLINE void weigh(const int marks, const lanes *base, const int count, lanes *s, lanes *sum)
-{
-    UNROLL
-    for (int m = 0; m < MV; m++)
-        sum[m] = 0.0f;
-    for (int n = 0; n < count; n++) {
-        UNROLL
-        for (int m = 0; m < MV; m++) {
-            const lanes x = s[n * MV + m];
-            lanes p = EXPONENTIAL(x - base[m]);
-            if (marks)
-                p = x == -INFINITY ? (lanes)(-0.0f) : p;
-            s[n * MV + m] = p;
-            sum[m] += p;
-        }
-    }
-}
+#include "lane_rows.h"
+#include "lane_tile.h"
 
 /* Keys j .. j + count - 1 of at most BN. hides (constant): some may be hidden from some queries.
  * spoils: whether v holds what is not finite there, or -1, if not known yet. */
@@ -220,52 +79,6 @@ INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, co
     if (DIM_V % DB)
         add_columns(DIM_V % DB, factor, s, v + DIM_V / DB * DB * V_COLUMN, v_row, V_COLUMN,
                     count, o + DIM_V / DB * DB * MV);
-}
-
-/* q[d] = the block's queries, scaled, as lanes. */
-INLINE void pack_queries(const struct attention_shape a, const struct place block,
-                         const __global storage *q, lanes *packed)
-{
-    const float scale = HAS_SOFTCAP ? a.scale : a.scale * UNIT;
-
-    for (int m = 0; m < MV; m++) {
-        for (int d = 0; d < DIM_QK; d += WIDTH) {
-            lanes x[WIDTH];
-            UNROLL
-            for (int r = 0; r < WIDTH; r++) {
-                const long row = min(m * WIDTH + r, block.queries - 1);
-                x[r] = load_row(q + row * a.q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d);
-            }
-            transpose(x);
-            UNROLL
-            for (int c = 0; c < WIDTH; c++)
-                packed[(d + c) * MV + m] = x[c] * scale;
-        }
-    }
-}
-
-/* Rows block.i .. of o, at most BM and not beyond seq_q; zeros where the factor is negative. */
-INLINE void unpack_outputs(const struct attention_shape a, const struct place block,
-                           const lanes *packed, const lanes *factor, __global storage *o)
-{
-    const long rows = min(a.seq_q - block.i, (long)BM);
-
-    for (int m = 0; m < MV; m++) {
-        for (int d = 0; d < DIM_V; d += WIDTH) {
-            lanes x[WIDTH];
-            UNROLL
-            for (int c = 0; c < WIDTH; c++) {
-                const lanes y = packed[(d + c) * MV + m];
-                x[c] = factor[m] < 0.0f ? (lanes)(0.0f) : y * factor[m];
-            }
-            transpose(x);
-            UNROLL
-            for (int r = 0; r < WIDTH; r++)
-                if (m * WIDTH + r < rows)
-                    store_row(x[r], o + (m * WIDTH + r) * a.o_stride[2] + d * O_STEP, O_STEP,
-                              DIM_V - d);
-        }
-    }
 }
 
 /* The sums of a block become o and lse. */
@@ -359,6 +172,7 @@ INLINE void compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global
             const struct place block = block_of(chunk, n);
             if (block.queries == 0)
                 break;
+            prefetch_rows(a, k, v, tile_end, end, n);
             if (HAS_WINDOW) /* each block has keys of its own */
                 spoils = -1;
             const long last = block.i + block.queries - 1;

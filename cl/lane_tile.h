@@ -1,0 +1,170 @@
+/* A tile of at most BN keys and values and a block of MV vectors of queries: the two products and
+ * the weights between them. An element of K or V is broadcast to all lanes and multiplied with
+ * vectors; the sums stay in registers. Compilers leave the two loops as they are: by hand they make
+ * two steps at a time, which is faster than one or four.
+ *
+ * Before including this: common.cl, WIDTH, MV, NB, DB and BN. */
+#ifndef CLATTN_LANE_TILE_H
+#define CLATTN_LANE_TILE_H
+#include "lane_changes.h"
+
+/* sum += k[n][d] q[d] for NB keys. */
+INLINE void multiply_column(const lanes *q, const source *k, const long d, lanes (*sum)[MV])
+{
+    lanes x[MV];
+
+    UNROLL
+    for (int m = 0; m < MV; m++)
+        x[m] = q[m];
+    UNROLL
+    for (int n = 0; n < NB; n++) {
+        const lanes y = k[n][d];
+        UNROLL
+        for (int m = 0; m < MV; m++)
+            sum[n][m] = fma(x[m], y, sum[n][m]);
+    }
+}
+
+/* s[n] = k[n] . q for count keys; the scores after them repeat the last. top: their maximum.
+ * s may be where the tile's biases are. */
+INLINE void multiply_keys(const int hides, const struct sight *sight, const lanes *q, source k,
+                          const long k_row, const long k_column, const int count, lanes *s,
+                          lanes *top)
+{
+    for (int n0 = 0; n0 < count; n0 += NB) {
+        source row[NB];
+        lanes sum[NB][MV];
+        UNROLL
+        for (int n = 0; n < NB; n++) {
+            row[n] = k + min(n0 + n, count - 1) * k_row;
+            UNROLL
+            for (int m = 0; m < MV; m++)
+                sum[n][m] = 0.0f;
+        }
+        int d = 0;
+        for (; d + 2 <= DIM_QK; d += 2) {
+            multiply_column(q + d * MV, row, d * k_column, sum);
+            multiply_column(q + (d + 1) * MV, row, (d + 1) * k_column, sum);
+        }
+        if (d < DIM_QK)
+            multiply_column(q + d * MV, row, d * k_column, sum);
+        change_scores(hides, sight, n0, count, sum);
+        UNROLL
+        for (int n = 0; n < NB; n++) {
+            UNROLL
+            for (int m = 0; m < MV; m++) {
+                s[(n0 + n) * MV + m] = sum[n][m];
+                top[m] = sum[n][m] > top[m] ? sum[n][m] : top[m];
+            }
+        }
+    }
+}
+
+/* Scores become weights, which are summed up; with marks, those of hidden keys are -0. */
+INLINE void weigh(const int marks, const lanes *base, const int count, lanes *s, lanes *sum)
+{
+    UNROLL
+    for (int m = 0; m < MV; m++)
+        sum[m] = 0.0f;
+    for (int n = 0; n < count; n++) {
+        UNROLL
+        for (int m = 0; m < MV; m++) {
+            const lanes x = s[n * MV + m];
+            lanes p = EXPONENTIAL(x - base[m]);
+            if (marks)
+                p = x == -INFINITY ? (lanes)(-0.0f) : p;
+            s[n * MV + m] = p;
+            sum[m] += p;
+        }
+    }
+}
+
+/* sum += p v for `columns` (constant, at most DB) values of a row. */
+INLINE void add_row(const int columns, const lanes *p, source v, const long v_column,
+                    lanes (*sum)[MV])
+{
+    lanes x[MV];
+
+    UNROLL
+    for (int m = 0; m < MV; m++)
+        x[m] = p[m];
+    UNROLL
+    for (int c = 0; c < DB; c++) {
+        if (c < columns) {
+            const lanes y = v[c * v_column];
+            UNROLL
+            for (int m = 0; m < MV; m++)
+                sum[c][m] = fma(x[m], y, sum[c][m]);
+        }
+    }
+}
+
+/* o[d] = o[d] * factor + sum_n p[n] v[n][d] for `columns` (constant, at most DB) values of d. */
+INLINE void add_columns(const int columns, const lanes *factor, const lanes *p, source v,
+                        const long v_row, const long v_column, const int count, lanes *o)
+{
+    lanes sum[DB][MV];
+    int n = 0;
+
+    UNROLL
+    for (int c = 0; c < DB; c++) {
+        UNROLL
+        for (int m = 0; m < MV; m++)
+            sum[c][m] = c < columns ? o[c * MV + m] * factor[m] : (lanes)(0.0f);
+    }
+    for (; n + 2 <= count; n += 2) {
+        add_row(columns, p + n * MV, v + n * v_row, v_column, sum);
+        add_row(columns, p + (n + 1) * MV, v + (n + 1) * v_row, v_column, sum);
+    }
+    if (n < count)
+        add_row(columns, p + n * MV, v + n * v_row, v_column, sum);
+    UNROLL
+    for (int c = 0; c < DB; c++) {
+        UNROLL
+        for (int m = 0; m < MV; m++)
+            if (c < columns)
+                o[c * MV + m] = sum[c][m];
+    }
+}
+
+/* Whether one of the values is infinite or NaN, which a weight of 0 would not keep away. */
+INLINE int has_nonfinite(source v, const long v_row, const long v_column, const int count)
+{
+    const int magnitude = 0x7fffffff, infinite = 0x7f800000;
+    ints most = 0;
+    int rest = 0;
+
+    for (int n = 0; n < count; n++) {
+        int d = 0;
+        if (v_column == 1) {
+            for (; d + WIDTH <= DIM_V; d += WIDTH) {
+                const ints x = VECTOR(as_int)(VECTOR(vload)(0, v + n * v_row + d)) & magnitude;
+                most = x > most ? x : most;
+            }
+        }
+        for (; d < DIM_V; d++) {
+            const int x = as_int(v[n * v_row + d * v_column]) & magnitude;
+            rest = x > rest ? x : rest;
+        }
+    }
+    return rest >= infinite || any_lane(most >= infinite);
+}
+
+/* As add_columns for all of v, but leaving out what a weight of -0 says is hidden. */
+INLINE void add_visible(const lanes *factor, const lanes *p, source v, const long v_row,
+                        const long v_column, const int count, lanes *o)
+{
+    for (int d = 0; d < DIM_V; d++) {
+        for (int m = 0; m < MV; m++) {
+            lanes sum = o[d * MV + m] * factor[m];
+            for (int n = 0; n < count; n++) {
+                const lanes x = p[n * MV + m];
+                const lanes y = v[n * v_row + d * v_column];
+                sum = VECTOR(as_int)(x) < 0 ? sum : fma(x, y, sum);
+            }
+            o[d * MV + m] = sum;
+        }
+    }
+}
+
+#endif
