@@ -4,10 +4,11 @@
 #include "fixture.h"
 #include "storage.h"
 #include "tensors.h"
+#include "unoptimised.h"
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(arguments, .timeout = 120);
+TestSuite(arguments, .init = unoptimised, .timeout = 120);
 
 /* A sound call, which each test spoils in one place. */
 struct call {

@@ -1,13 +1,14 @@
 /* Contexts, devices and plans: every documented status, what is kept alive, what is built. */
 #include "faults.h"
 #include "fixture.h"
+#include "unoptimised.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(context, .timeout = 120);
+TestSuite(context, .init = unoptimised, .timeout = 120);
 
 #define GARBAGE(type) ((type)(void *)&garbage)
 static int garbage; /* an address that no call may leave in an output */

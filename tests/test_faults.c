@@ -4,11 +4,12 @@
 #include "faults.h"
 #include "fixture.h"
 #include "tensors.h"
+#include "unoptimised.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(faults, .timeout = 300);
+TestSuite(faults, .init = unoptimised, .timeout = 300);
 
 enum { MOST_CALLS = 400 };
 

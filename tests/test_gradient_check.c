@@ -1,6 +1,7 @@
 /* The check of gradients: it takes right ones for right, and notices each kind of mistake. */
 #include "faults.h"
 #include "fixture.h"
+#include "unoptimised.h"
 
 #include <clattn/gradient_check.h>
 #include <criterion/criterion.h>
@@ -8,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-TestSuite(gradient_check, .timeout = 120);
+TestSuite(gradient_check, .init = unoptimised, .timeout = 120);
 
 struct text {
     char problem[192];

@@ -3,12 +3,13 @@
 #include "family.h"
 #include "faults.h"
 #include "trial.h"
+#include "unoptimised.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(gradient_calls, .timeout = 300);
+TestSuite(gradient_calls, .init = unoptimised, .timeout = 300);
 
 /* ---- the same bits on every run ------------------------------------------------------------- */
 

@@ -1,11 +1,12 @@
 /* The call that takes host pointers and does everything. */
 #include "random_problem.h"
 #include "trial.h"
+#include "unoptimised.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(host, .timeout = 300);
+TestSuite(host, .init = unoptimised, .timeout = 300);
 
 /* Inputs as they were sent, results into copies, so that what lies between them is checked too. */
 static clattn_host_forward arguments(struct trial *t)

@@ -3,12 +3,13 @@
 #include "multihead_case.h"
 #include "rng.h"
 #include "storage.h"
+#include "unoptimised.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(multihead, .timeout = 300);
+TestSuite(multihead, .init = unoptimised, .timeout = 300);
 
 static clattn_multihead parsed(const char *text)
 {

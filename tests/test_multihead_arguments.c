@@ -2,10 +2,11 @@
  * enqueued. */
 #include "faults.h"
 #include "multihead_case.h"
+#include "unoptimised.h"
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(multihead_arguments, .timeout = 180);
+TestSuite(multihead_arguments, .init = unoptimised, .timeout = 180);
 
 /* A sound call, which each test spoils in one place. */
 struct call {

@@ -2,12 +2,13 @@
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "faults.h"
 #include "multihead_case.h"
+#include "unoptimised.h"
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
 
-TestSuite(multihead_queues, .timeout = 300);
+TestSuite(multihead_queues, .init = unoptimised, .timeout = 300);
 
 static const char text[] = "layer fwd f32 b2 h2 q5 k5 d8 model=7 biases obias training";
 

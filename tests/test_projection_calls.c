@@ -2,11 +2,12 @@
  * and that nothing was enqueued. */
 #include "faults.h"
 #include "fixture.h"
+#include "unoptimised.h"
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <string.h>
 
-TestSuite(projection_calls, .timeout = 120);
+TestSuite(projection_calls, .init = unoptimised, .timeout = 120);
 
 static const char problem_text[] = "proj f32 b2 h3/2 q5 d4/6 bias=f32";
 static const char without_bias[] = "proj f32 q5 d4/6 accumulate";

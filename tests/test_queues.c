@@ -6,13 +6,14 @@
 #include "reference.h"
 #include "storage.h"
 #include "trial.h"
+#include "unoptimised.h"
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-TestSuite(queues, .timeout = 300);
+TestSuite(queues, .init = unoptimised, .timeout = 300);
 
 /* By operation. */
 static const char *const problem_texts[] = {

@@ -3,6 +3,7 @@
 #include "faults.h"
 #include "fixture.h"
 #include "trial.h"
+#include "unoptimised.h"
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-TestSuite(trust, .timeout = 300);
+TestSuite(trust, .init = unoptimised, .timeout = 300);
 
 static const char problem_text[] = "fwd f32 h2 q9 k20 d24 causal=br lse";
 static const char gradients_text[] = "bwd f32 h2 q9 k20 d24 causal=br";
