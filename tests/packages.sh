@@ -3,6 +3,7 @@
 #   build   compile the library and clattn-bench
 #   device  the CPU as an OpenCL device (PoCL), for machines without another
 #   test    what the tests need besides
+#   gpus    compilers for GPUs that need none (tests/offline.sh)
 #   peers   libraries that clattn-bench compares with, and what draws its charts
 #   cpus    Mesa's OpenCL on the CPU, and what Intel's is fetched with (bench/drivers.sh)
 # As root, or with sudo. When nothing is missing it only looks; where there is no apt-get it names
@@ -27,6 +28,14 @@ need_peers() {
     need libopenblas-dev
     need libdnnl-dev
     need gnuplot-nox gnuplot
+}
+
+# Where libclc fits another compiler, tests/offline.sh says what is missing.
+need_gpus() {
+    if grep -q '^ID=debian' /etc/os-release 2> /dev/null; then
+        need clang-16 clang-16
+        need libclc-15
+    fi
 }
 
 for topic in "$@"; do
@@ -57,11 +66,13 @@ for topic in "$@"; do
         need oclgrind oclgrind
         need pocl-opencl-icd
         need_peers
+        need_gpus
         # Elsewhere it is a snap, which apt-get cannot install in a container; the test then says so.
         if grep -q '^ID=debian' /etc/os-release 2> /dev/null; then
             need chromium chromium
         fi
         ;;
+    gpus) need_gpus ;;
     peers) need_peers ;;
     cpus)
         need mesa-opencl-icd
@@ -69,7 +80,7 @@ for topic in "$@"; do
         need python3-venv
         ;;
     *)
-        echo "usage: sh tests/packages.sh build|device|test|peers|cpus..." >&2
+        echo "usage: sh tests/packages.sh build|device|test|gpus|peers|cpus..." >&2
         exit 2
         ;;
     esac

@@ -155,10 +155,11 @@ run "examples, installed copy, Oclgrind" 900 \
 # are excused.
 CLATTN_CACHE_DIR= # none: building programs is to be checked as well
 export CLATTN_CACHE_DIR
+unoptimised=POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable # as tests/unoptimised.h has it
 run "examples again" 300 \
     ctest --test-dir "$build/test-gcc" --parallel 2 --output-on-failure --tests-regex '^example_' \
     --exclude-regex tuning
-run "every kernel" 600 "$build/test-gcc/tests/races/races"
+run "every kernel" 600 env "$unoptimised" "$build/test-gcc/tests/races/races"
 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 UBSAN_OPTIONS=print_stacktrace=1
 LSAN_OPTIONS=print_suppressions=0
@@ -166,7 +167,7 @@ export ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
 run "examples, sanitized" 300 \
     ctest --test-dir "$build/test-sanitized" --parallel 2 --output-on-failure \
     --tests-regex '^example_' --exclude-regex tuning
-run "every kernel, sanitized" 300 "$build/test-sanitized/tests/races/races"
+run "every kernel, sanitized" 300 env "$unoptimised" "$build/test-sanitized/tests/races/races"
 LSAN_OPTIONS=suppressions=$root/tests/lsan.supp:print_suppressions=0
 run "tuning, sanitized" 300 \
     ctest --test-dir "$build/test-sanitized" --output-on-failure --tests-regex '^example_.*tuning'
