@@ -33,6 +33,15 @@ size_t ca_private_limit(const clattn_device_info *dev)
     return dev->type & CL_DEVICE_TYPE_CPU ? (size_t)4 << 20 : 131056;
 }
 
+size_t ca_device_cores(const clattn_device_info *dev)
+{
+    const size_t engines = dev->sub_group_size >= 16 ? 8 : 16, units = dev->compute_units;
+
+    if (!(dev->type & CL_DEVICE_TYPE_GPU) || !strstr(dev->vendor, "Intel") || units < engines)
+        return units;
+    return units / engines;
+}
+
 unsigned ca_family_bit(const struct ca_family *family)
 {
     unsigned bit = 1;

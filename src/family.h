@@ -16,6 +16,10 @@ enum { CA_MAX_STAGES = 5, CA_REASON_BYTES = 256 };
  * "scratch memory"), the least that is known of any; NVIDIA's have 512 KiB. */
 size_t ca_private_limit(const clattn_device_info *dev);
 
+/* What runs work-groups independently of another: the compute units, but on Intel's GPUs, which count
+ * their vector engines, the Xe-cores of 16 or (where sub-groups have 16 work-items at least) of 8. */
+size_t ca_device_cores(const clattn_device_info *dev);
+
 /* Buffers a kernel may take, in the order of its parameters (after shape and offsets). Those of
  * options that the problem has not are left out, on both sides. */
 enum ca_argument {

@@ -121,7 +121,7 @@ static void shrink_to(size_t size, size_t least, size_t *block)
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t enough = 2 * (size_t)dev->compute_units, depth = p->kv_heads * p->dim_qk;
+    const size_t enough = 2 * ca_device_cores(dev), depth = p->kv_heads * p->dim_qk;
     size_t *const rows = &values[BLOCK_ROWS_INDEX], *const columns = &values[BLOCK_COLUMNS_INDEX];
     size_t *const splits = &values[SPLITS_INDEX];
 

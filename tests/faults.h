@@ -40,6 +40,13 @@ long faults_allocations_alive(void);
 long faults_commands(void);
 long faults_waits(void);
 
+/* The largest work-group and local memory of all kernels enqueued since the last call. */
+struct faults_largest {
+    size_t work_group;
+    cl_ulong local_bytes;
+};
+struct faults_largest faults_largest(void);
+
 /* ---- for the wrappers ---------------------------------------------------------------------- */
 
 enum object_kind {

@@ -1,6 +1,7 @@
 /* Wrappers of OpenCL calls that enqueue commands: see faults.h. */
 #include "faults.h"
 
+#include <pthread.h>
 #include <string.h>
 
 /* The names are the linker's: --wrap=f calls __wrap_f() for f() and f() for __real_f(). */
@@ -19,6 +20,44 @@ cl_int __real_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, c
                                      const size_t *offset, const size_t *global,
                                      const size_t *local, cl_uint num_wait, const cl_event *wait,
                                      cl_event *done);
+cl_int __real_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device,
+                                       cl_kernel_work_group_info name, size_t size, void *value,
+                                       size_t *needed);
+cl_int __real_clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_info name, size_t size,
+                                    void *value, size_t *needed);
+
+static pthread_mutex_t largest_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct faults_largest largest;
+
+struct faults_largest faults_largest(void)
+{
+    pthread_mutex_lock(&largest_lock);
+    const struct faults_largest taken = largest;
+    largest = (struct faults_largest){0, 0};
+    pthread_mutex_unlock(&largest_lock);
+    return taken;
+}
+
+/* Keeps the largest. A work-group whose size is the driver's to choose counts as none. */
+static void measure(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *local)
+{
+    cl_device_id device = NULL;
+    cl_ulong local_bytes = 0;
+    size_t items = local ? 1 : 0;
+
+    for (cl_uint n = 0; local && n < dims; n++)
+        items *= local[n];
+    __real_clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL);
+    __real_clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local_bytes,
+                                    &local_bytes, NULL);
+    pthread_mutex_lock(&largest_lock);
+    if (items > largest.work_group)
+        largest.work_group = items;
+    if (local_bytes > largest.local_bytes)
+        largest.local_bytes = local_bytes;
+    pthread_mutex_unlock(&largest_lock);
+}
+
 cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
                                      const size_t *offset, const size_t *global,
                                      const size_t *local, cl_uint num_wait, const cl_event *wait,
@@ -28,6 +67,7 @@ cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, c
 
     if (failure != CL_SUCCESS)
         return failure;
+    measure(queue, kernel, dims, local);
     return enqueued(__real_clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local,
                                                   num_wait, wait, done),
                     num_wait, done);

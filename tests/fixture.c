@@ -23,13 +23,15 @@ void log_message(const clattn_log_level level, const char *message, void *log)
     pthread_mutex_unlock(&log_lock);
 }
 
-static void open(struct fixture *f, const int skip_self_checks, const char *cache_directory)
+static void open(struct fixture *f, const int skip_self_checks, const char *cache_directory,
+                 const clattn_device_info *profile)
 {
     const clattn_context_options options = {.struct_size = sizeof options,
                                             .log = log_message,
                                             .log_user_data = &f->log,
                                             .skip_self_checks = skip_self_checks,
-                                            .cache_directory = cache_directory};
+                                            .cache_directory = cache_directory,
+                                            .profile = profile};
     cl_int err;
 
     memset(f, 0, sizeof *f);
@@ -44,12 +46,17 @@ static void open(struct fixture *f, const int skip_self_checks, const char *cach
 
 void fixture_open(struct fixture *f)
 {
-    open(f, 1, "");
+    open(f, 1, "", NULL);
 }
 
 void fixture_open_checked(struct fixture *f, const char *cache_directory)
 {
-    open(f, 0, cache_directory);
+    open(f, 0, cache_directory, NULL);
+}
+
+void fixture_open_narrowed(struct fixture *f, const clattn_device_info *profile)
+{
+    open(f, 1, "", profile);
 }
 
 void fixture_close(struct fixture *f)

@@ -3,6 +3,8 @@
  * the reference. */
 #define _POSIX_C_SOURCE 200809L /* scandir */
 #include "case_file.h"
+#include "faults.h"
+#include "profiles.h"
 #include "reference.h"
 #include "storage.h"
 #include "trial.h"
@@ -131,7 +133,8 @@ static void expect(const struct trial *t, const char *file, const enum tensor_id
                     const double g =
                         storage_load(x->shape.dtype, got, tensor_index(&x->shape, b, h, i, d));
                     cr_assert(within(g, w), "%s on %s: %s[%zu, %zu, %zu, %zu] is %.9g, not %.9g",
-                              file, t->family ? t->family : "any family", x->shape.name, b, h, i, d, g, w.value);
+                              file, t->family ? t->family : "any family", x->shape.name, b, h, i, d,
+                              g, w.value);
                 }
             }
 }
@@ -285,31 +288,87 @@ ParameterizedTestParameters(conformance, portion) {
     return cr_make_param_array(struct portion, portions, count);
 }
 
-ParameterizedTest(struct portion *portion, conformance, portion) {
+static struct dirent **list_files(int *count)
+{
+    struct dirent **files;
+
+    *count = scandir(CLATTN_TEST_DATA "/conformance", &files, is_case, alphasort);
+    cr_assert(*count == 48, "%d files in " CLATTN_TEST_DATA "/conformance", *count);
+    return files;
+}
+
+static void run_file(struct fixture *f, const char *name, struct trial *t)
+{
     const struct example own = {"K", "V", "scores", "weights", "context"};
     const struct example cross = {"K2", "V2", "scores_cross", "weights_cross", "context_cross"};
-    struct trial t = {.family = clattn_family_name(CLATTN_FORWARD, portion->family), .seed = 1};
-    struct dirent **files;
-    struct fixture f;
+    struct case_file file;
+    char path[512];
 
-    const int count = scandir(CLATTN_TEST_DATA "/conformance", &files, is_case, alphasort);
-    cr_assert(count == 48, "%d files in " CLATTN_TEST_DATA "/conformance", count);
+    snprintf(path, sizeof path, CLATTN_TEST_DATA "/conformance/%s", name);
+    case_file_open(&file, path);
+    if (strncmp(name, "test_attention_", 15) == 0)
+        run_onnx(f, &file, name, t);
+    else
+        run_example(f, &file, name, &own, t);
+    if (strncmp(name, "raschka", 7) == 0)
+        run_example(f, &file, name, &cross, t);
+    case_file_close(&file);
+}
+
+ParameterizedTest(struct portion *portion, conformance, portion) {
+    struct trial t = {.family = clattn_family_name(CLATTN_FORWARD, portion->family), .seed = 1};
+    struct fixture f;
+    int count;
+    struct dirent **files = list_files(&count);
+
     if (t.family)
         unoptimised();
     fixture_open(&f);
-    for (int n = (int)portion->share; n < count; n += (int)portion->shares) {
-        const char *name = files[n]->d_name;
-        struct case_file file;
-        char path[512];
-        snprintf(path, sizeof path, CLATTN_TEST_DATA "/conformance/%s", name);
-        case_file_open(&file, path);
-        if (strncmp(name, "test_attention_", 15) == 0)
-            run_onnx(&f, &file, name, &t);
-        else
-            run_example(&f, &file, name, &own, &t);
-        if (strncmp(name, "raschka", 7) == 0)
-            run_example(&f, &file, name, &cross, &t);
-        case_file_close(&file);
+    for (int n = (int)portion->share; n < count; n += (int)portion->shares)
+        run_file(&f, files[n]->d_name, &t);
+    fixture_close(&f);
+}
+
+/* ---- what each profile would choose, within its limits --------------------------------------- */
+
+static int all_profiles(void)
+{
+    const char *which = getenv("CLATTN_TEST_PROFILES");
+
+    return which && strcmp(which, "all") == 0;
+}
+
+/* Those that differ the most, a file for each; with CLATTN_TEST_PROFILES=all every file for each. */
+ParameterizedTestParameters(emulated, conformance) {
+    static const char *const sample[] = {"gfx1100", "intel_arc_a750", "minimum", "sm_90"};
+    static struct profile list[MOST_PROFILES];
+    size_t count = sizeof sample / sizeof *sample;
+
+    if (all_profiles())
+        count = profiles_read(list);
+    else
+        for (size_t n = 0; n < count; n++)
+            list[n] = profile_named(sample[n]);
+    return cr_make_param_array(struct profile, list, count);
+}
+
+ParameterizedTest(struct profile *profile, emulated, conformance) {
+    const int all = all_profiles();
+    struct trial t = {.seed = 1};
+    struct fixture f;
+    int count;
+    struct dirent **files = list_files(&count);
+
+    fixture_open_narrowed(&f, &profile->info);
+    faults_largest();
+    for (int n = all ? 0 : (int)(strlen(profile->name) * 7 + (size_t)profile->name[3]) % count;
+         n < count; n += all ? 1 : count) {
+        run_file(&f, files[n]->d_name, &t);
+        const struct faults_largest largest = faults_largest();
+        cr_assert(largest.work_group <= profile->info.max_work_group_size &&
+                      largest.local_bytes <= profile->info.local_memory_bytes,
+                  "%s, %s: a work-group of %zu, %llu bytes of local memory", profile->name,
+                  files[n]->d_name, largest.work_group, (unsigned long long)largest.local_bytes);
     }
     fixture_close(&f);
 }
