@@ -319,6 +319,7 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
             LOCAL_BARRIER(); /* weights and V are complete */
             const __local float4 *p_item = weights + j % WEIGHT_KEYS * ROW_STRIDE + band;
             const __local float4 *v_item = v_tile + lane;
+#pragma unroll 2
             for (int key = 0; key < STAGE_V; key++, p_item += ROW_STRIDE, v_item += V_STRIDE) {
                 float4 v4[DIMS4];
 #pragma unroll

@@ -3,6 +3,8 @@
 #include <string.h>
 
 static size_t register_floats(const clattn_problem *p, const size_t *values);
+static size_t most_registers(const clattn_device_info *dev);
+static size_t needed_registers(const clattn_problem *p, const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "tunables/fused_tiles.def"
@@ -37,6 +39,36 @@ static size_t register_floats(const clattn_problem *p, const size_t *values)
     const size_t lanes = values[LANES_INDEX];
 
     return values[ROWS_INDEX] * (values[BLOCK_KV_INDEX] / lanes + item_dims(p, lanes));
+}
+
+/* Register tiles of 8 x 8 want a GPU that gives a work-item well over 128 registers. */
+static int has_many_registers(const clattn_device_info *dev)
+{
+    return strstr(dev->vendor, "NVIDIA") || strstr(dev->vendor, "AMD") ||
+           strstr(dev->vendor, "Advanced Micro Devices");
+}
+
+/* What is kept for each row of an item beside scores and outputs: places in a mask or a bias, or what
+ * dropout keeps. */
+static int keeps_more(const clattn_problem *p)
+{
+    return p->mask || p->bias || p->dropout > 0.0f;
+}
+
+/* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
+ * some: see tests/offline.sh. */
+static size_t most_registers(const clattn_device_info *dev)
+{
+    return has_many_registers(dev) ? 208 : SIZE_MAX;
+}
+
+/* Scores, outputs, the operands of the first product, and what options take; not what addresses do. */
+static size_t needed_registers(const clattn_problem *p, const size_t *values)
+{
+    const size_t keys = values[BLOCK_KV_INDEX] / values[LANES_INDEX];
+
+    return register_floats(p, values) + 4 * keys + 4 +
+           (keeps_more(p) ? 8 * values[ROWS_INDEX] : 0) + (p->softcap > 0.0f ? 32 : 0);
 }
 
 /* Follows the layout of local memory in cl/fused_tiles.cl. */
@@ -78,13 +110,6 @@ static size_t work_items(const size_t *values)
     return values[BLOCK_Q_INDEX] / values[ROWS_INDEX] * values[LANES_INDEX];
 }
 
-/* Register tiles of 8 x 8 want a GPU that gives a work-item well over 128 registers. */
-static int has_many_registers(const clattn_device_info *dev)
-{
-    return strstr(dev->vendor, "NVIDIA") || strstr(dev->vendor, "AMD") ||
-           strstr(dev->vendor, "Advanced Micro Devices");
-}
-
 /* The widest stage of K's columns, up to most, that pads dim_qk the least. */
 static size_t best_stage(size_t dim_qk, size_t most)
 {
@@ -94,6 +119,21 @@ static size_t best_stage(size_t dim_qk, size_t most)
         if (round_up(dim_qk, stage) < round_up(dim_qk, best))
             best = stage;
     return best;
+}
+
+/* Local memory of a work-item with which registers, not local memory, limit how many are resident:
+ * GPUs have 64 KB of it or more for 256 items of 256 registers. */
+enum { ITEM_LOCAL_BYTES = 256 };
+
+/* Stages of 16, where these make room for one more group. */
+static void shrink_stages(const clattn_problem *p, size_t *values)
+{
+    static const size_t stages[] = {STAGE_V_INDEX, STAGE_D_INDEX};
+
+    for (size_t n = 0; n < sizeof stages / sizeof *stages; n++)
+        while (local_bytes(p, values) > ITEM_LOCAL_BYTES * work_items(values) &&
+               values[stages[n]] > 16)
+            values[stages[n]] /= 2;
 }
 
 /* Halves tile sizes, the cheapest losses first, until two groups share the local memory of a GPU
@@ -124,13 +164,13 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 
     while (*lanes < 32 && item_dims(p, *lanes) > tile)
         *lanes *= 2;
-    values[ROWS_INDEX] = item_dims(p, *lanes) > tile ? 4 : tile;
+    values[ROWS_INDEX] = item_dims(p, *lanes) > tile || keeps_more(p) ? 4 : tile;
     /* Small problems: smaller blocks, so that every compute unit gets some; more lanes then, so
      * that a group is still as wide as the hardware. */
     while (*block_q > 8 &&
            (*block_q / 2 >= p->seq_q ||
             (*block_q > 16 && (p->seq_q + *block_q - 1) / *block_q * p->heads * p->batch <
-                                  2 * (size_t)dev->compute_units)))
+                                  2 * ca_device_cores(dev))))
         *block_q /= 2;
     if (work_items(values) < 64)
         values[ROWS_INDEX] = 4;
@@ -144,6 +184,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[STAGE_D_INDEX] = best_stage(p->dim_qk, values[STAGE_D_INDEX]);
     if (p->dtype != CLATTN_F32)
         values[LOAD_WIDTH_INDEX] = 8;
+    shrink_stages(p, values);
     fit_local_memory(p, dev, values);
 }
 

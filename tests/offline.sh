@@ -1,9 +1,10 @@
 #!/bin/sh
-# sh tests/offline.sh [BUILD [SAMPLES [SEED]]]: compiles the kernels of GPUs to machine code, without
-# a GPU, and prints what came of it (tests/offline/table.c says what); fails if a rule is broken.
-# BUILD is a folder that the project is built in, by default build/offline, where it builds itself
-# what it needs; SAMPLES, by default 1, is the number of programs with tunables at random of each
-# family and GPU, drawn from SEED.
+# sh tests/offline.sh [--all] [BUILD [SAMPLES [SEED]]]: compiles the kernels of GPUs to machine code,
+# without a GPU, and prints what came of it (tests/offline/table.c says what); fails if a rule is
+# broken. Most problems are compiled for one GPU each, with --all for every one. BUILD is a folder
+# that the project is built in, by default build/offline, where it builds itself what it needs;
+# SAMPLES, by default 1, is the number of programs with tunables at random of each family and GPU,
+# drawn from SEED, of which one in six is compiled without --all.
 #   CLATTN_OFFLINE_ONLY=PATTERN  only the cases whose line in BUILD/offline/cases matches (grep -E)
 #   CLATTN_OFFLINE_JOBS=N        compilers that run at a time, by default 1
 # Needs clang 16 or newer with libclc (tests/packages.sh gpus). For NVIDIA ptxas of the CUDA toolkit
@@ -11,6 +12,11 @@
 # Exits with 77 where nothing can be compiled, and says why.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+amount=some
+if [ "${1:-}" = --all ]; then
+    amount=all
+    shift
+fi
 build=${1:-build/offline}
 samples=${2:-1}
 seed=${3:-1}
@@ -42,7 +48,7 @@ if [ ! -e "$build/tests/offline/offline_cases" ]; then
 fi
 rm -rf "$work"
 mkdir -p "$work"
-"$build/tests/offline/offline_cases" "$work" "$samples" "$seed" || exit 1
+"$build/tests/offline/offline_cases" "$work" bench/profiles "$samples" "$seed" "$amount" || exit 1
 if [ -n "${CLATTN_OFFLINE_ONLY:-}" ]; then
     grep -E "$CLATTN_OFFLINE_ONLY" "$work/cases" > "$work/chosen"
     mv "$work/chosen" "$work/cases"
@@ -51,7 +57,7 @@ fi
 ptxas=$(command -v ptxas || true)
 nvdisasm=${CLATTN_NVDISASM:-$(command -v nvdisasm || true)}
 cat << END
-made by: sh tests/offline.sh BUILD $samples $seed
+made by: sh tests/offline.sh$([ "$amount" = all ] && echo " --all") BUILD $samples $seed
 compilers: $("$clang" --version | head -n 1); libclc $(
     dpkg-query -W -f '${Package} ${Version}\n' 'libclc-[0-9]*' 2> /dev/null | head -n 1)
 NVIDIA: $(if [ -n "$ptxas" ]; then "$ptxas" --version | sed -n 's/.*release/ptxas/p'; else

@@ -130,11 +130,13 @@ static void body_finish(const struct body *b, struct kernel *k)
 
 int assembly_is_product(const struct counts *loop)
 {
-    unsigned global_loads = 0;
+    unsigned local_loads = 0, global_loads = 0;
 
-    for (size_t n = 0; n < WIDTHS; n++)
+    for (size_t n = 0; n < WIDTHS; n++) {
+        local_loads += loop->local_loads[n];
         global_loads += loop->global_loads[n];
-    return global_loads == 0 && (loop->fma >= 16 || loop->matrix > 0);
+    }
+    return local_loads > 0 && global_loads == 0 && (loop->fma >= 16 || loop->matrix > 0);
 }
 
 /* ---- files ------------------------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
-/* Writes what is to be compiled: offline_cases FOLDER SAMPLES SEED. The lines of FOLDER/cases are
- * those of cases.h, FOLDER/<family>.cl is a family's source. SAMPLES says how many programs with
- * tunables at random there are of each family and target. */
+/* Writes what is to be compiled: offline_cases FOLDER PROFILES SAMPLES SEED all|some. The lines of FOLDER/cases are
+ * those of cases.h, FOLDER/<family>.cl is a family's source. PROFILES is the folder of the devices'
+ * facts; SAMPLES says how many programs with tunables at random there are of each family and target. */
 #include "cases.h"
 #include "problem.h"
 #include "program.h"
@@ -15,34 +15,45 @@ static const char *const families[] = {"fused_tiles", "unfused", "backward_tiles
                                        "projection_tiles"};
 
 /* Problems whose programs are compiled with the family's own choice of tunables. */
-static const char *const problems[] = {
-    "fwd f32 b1 h16 q2048 k2048 d64",
-    "fwd f32 b1 h16 q2048 k2048 d128",
-    "fwd f32 b1 h16 q2048 k2048 d64 causal=br lse",
-    "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl",
-    "fwd bf16 b1 h16 q2048 k2048 d64 klen",
-    "fwd f32 b2 h8 q512 k512 d64 mask=bk dropout=0.1 lse",
-    "fwd f32 b2 h8 q512 k512 d40 bias=f32:hqk",
-    "fwd f16 b1 h8 q1024 k1024 d80 softcap=30 window=256,0 sinks",
-    "fwd f32 b1 h8 q1024 k1024 d256 alibi qlen klen causal=br",
-    "fwd f16 b1 h8 q256 k4096 d128 kcache=q8_0 vcache=q8_0",
-    "fwd f16 b1 h8 q1 k4096 d128 kcache=q4_0 vcache=q4_0",
-    "fwd f32 b1 h4 q100 k100 d59/111 q=sdbh k=bhds v=dbhs",
-    "bwd f32 b1 h16 q2048 k2048 d64",
-    "bwd f32 b1 h16 q2048 k2048 d128 causal=br",
-    "bwd f16 b1 h32/8 q4096 k4096 d128 causal=tl",
-    "bwd f32 b2 h8 q512 k512 d64 mask=bk dropout=0.1",
-    "bwd bf16 b2 h8 q512 k512 d40 bias=f32:hqk dbias",
-    "bwd f32 b1 h8 q1024 k1024 d80 softcap=30 window=256,0 sinks dsinks alibi dslopes klen",
-    "proj f32 b1 h1 q2048 d2048",
-    "proj f16 b1 h1 q2048 d2048 w=oi bias=f16",
-    "proj f32 b1 h1 q64 d4096 accumulate",
+static const struct {
+    int everywhere; /* of `some`, for each target; others for one each */
+    const char *text;
+} problems[] = {
+    {1, "fwd f32 b1 h16 q2048 k2048 d64"},
+    {1, "fwd f32 b1 h16 q2048 k2048 d128"},
+    {0, "fwd f32 b1 h16 q2048 k2048 d64 causal=br lse"},
+    {0, "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl"},
+    {0, "fwd bf16 b1 h16 q2048 k2048 d64 klen"},
+    {0, "fwd f32 b2 h8 q512 k512 d64 mask=bk dropout=0.1 lse"},
+    {0, "fwd f32 b2 h8 q512 k512 d40 bias=f32:hqk"},
+    {0, "fwd f16 b1 h8 q1024 k1024 d80 softcap=30 window=256,0 sinks"},
+    {0, "fwd f32 b1 h8 q1024 k1024 d256 alibi qlen klen causal=br"},
+    {0, "fwd f16 b1 h8 q256 k4096 d128 kcache=q8_0 vcache=q8_0"},
+    {0, "fwd f16 b1 h8 q1 k4096 d128 kcache=q4_0 vcache=q4_0"},
+    {0, "fwd f32 b1 h4 q100 k100 d59/111 q=sdbh k=bhds v=dbhs"},
+    {1, "bwd f32 b1 h16 q2048 k2048 d64"},
+    {0, "bwd f32 b1 h16 q2048 k2048 d128 causal=br"},
+    {0, "bwd f16 b1 h32/8 q4096 k4096 d128 causal=tl"},
+    {0, "bwd f32 b2 h8 q512 k512 d64 mask=bk dropout=0.1"},
+    {0, "bwd bf16 b2 h8 q512 k512 d40 bias=f32:hqk dbias"},
+    {0, "bwd f32 b1 h8 q1024 k1024 d80 softcap=30 window=256,0 sinks dsinks alibi dslopes klen"},
+    {1, "proj f32 b1 h1 q2048 d2048"},
+    {0, "proj f16 b1 h1 q2048 d2048 w=oi bias=f16"},
+    {0, "proj f32 b1 h1 q64 d4096 accumulate"},
 };
 
 struct output {
     const char *folder;
     FILE *cases;
     size_t count;
+    int all;
+    size_t samples;
+};
+
+struct device {
+    size_t index;
+    const struct target *target;
+    clattn_device_info info;
 };
 
 static FILE *open_in(const char *folder, const char *name)
@@ -80,10 +91,9 @@ static void write_kernels(FILE *out, const struct ca_candidate *c, const clattn_
     }
 }
 
-static void write_case(struct output *out, const struct target *t, const struct ca_candidate *c,
+static void write_case(struct output *out, const struct device *d, const struct ca_candidate *c,
                        const clattn_problem *p, const char *kind)
 {
-    const clattn_device_info dev = target_device(t);
     const clattn_problem normal = ca_problem_normal(p);
     char problem[1024], tunables[CA_TUNABLES_TEXT], options[CA_OPTIONS_TEXT];
 
@@ -92,34 +102,46 @@ static void write_case(struct output *out, const struct target *t, const struct 
         exit(2);
     ca_tunables_print(c->family->tunables, c->family->num_tunables, c->values, "", tunables,
                       sizeof tunables);
-    fprintf(out->cases, "%zu\t%s\t%s\t%s\t%s\t%s\t%zu\t", out->count++, t->name, c->family->name,
-            kind, problem, tunables,
+    fprintf(out->cases, "%zu\t%s\t%s\t%s\t%s\t%s\t%zu\t", out->count++, d->target->name,
+            c->family->name, kind, problem, tunables,
             c->family->local_bytes ? c->family->local_bytes(&normal, c->values) : 0);
-    write_kernels(out->cases, c, &normal, &dev);
+    write_kernels(out->cases, c, &normal, &d->info);
     fprintf(out->cases, "\t%s\n", options);
 }
 
-static void write_defaults(struct output *out, const struct target *t,
+/* Whether number n is this target's, where each is for one of them. */
+static int is_its_turn(const struct device *d, size_t n)
+{
+    size_t targets = 0;
+
+    while (target_at(targets))
+        targets++;
+    return n % targets == d->index;
+}
+
+static void write_defaults(struct output *out, const struct device *d,
                            const struct ca_family *family)
 {
-    const clattn_device_info dev = target_device(t);
 
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
         struct ca_candidate c = {.family = family};
         char reason[CA_REASON_BYTES];
         clattn_problem p;
-        if (clattn_problem_parse(problems[n], &p, reason, sizeof reason) != CLATTN_SUCCESS) {
-            fprintf(stderr, "%s: %s\n", problems[n], reason);
+        if (!out->all && !problems[n].everywhere && !is_its_turn(d, n))
+            continue;
+        if (clattn_problem_parse(problems[n].text, &p, reason, sizeof reason) != CLATTN_SUCCESS) {
+            fprintf(stderr, "%s: %s\n", problems[n].text, reason);
             exit(2);
         }
         const clattn_problem normal = ca_problem_normal(&p);
-        ca_family_suggest(family, &normal, &dev, c.values);
-        const char *why = ca_family_refusal(family, &normal, &dev, c.values, reason, sizeof reason);
+        ca_family_suggest(family, &normal, &d->info, c.values);
+        const char *why =
+            ca_family_refusal(family, &normal, &d->info, c.values, reason, sizeof reason);
         if (!why)
-            write_case(out, t, &c, &p, "default");
+            write_case(out, d, &c, &p, "default");
         else if (p.operation == family->operation)
-            fprintf(stderr, "%s on %s: %s is refused: %s\n", family->name, t->name, problems[n],
-                    why);
+            fprintf(stderr, "%s on %s: %s is refused: %s\n", family->name, d->target->name,
+                    problems[n].text, why);
     }
 }
 
@@ -159,42 +181,45 @@ static clattn_problem draw_problem(struct rng *r, const struct ca_family *family
         return p;
     }
     do
-        clattn_problem_parse(problems[rng_below(r, sizeof problems / sizeof *problems)], &p, NULL,
-                             0);
+        clattn_problem_parse(problems[rng_below(r, sizeof problems / sizeof *problems)].text, &p,
+                             NULL, 0);
     while (p.operation != CLATTN_PROJECTION);
     return p;
 }
 
-static void write_samples(struct output *out, const struct target *t,
-                          const struct ca_family *family, struct rng *r, size_t samples)
+static void write_samples(struct output *out, const struct device *d,
+                          const struct ca_family *family, struct rng *r)
 {
-    const clattn_device_info dev = target_device(t);
 
-    for (size_t n = 0; n < samples; n++) {
+    for (size_t n = 0; n < out->samples; n++) {
         struct ca_candidate c = {.family = family};
-        const clattn_problem p = draw_problem(r, family, &dev);
+        const clattn_problem p = draw_problem(r, family, &d->info);
         const clattn_problem normal = ca_problem_normal(&p);
-        if (draw_tunables(r, &normal, &dev, &c))
-            write_case(out, t, &c, &p, "sample");
+        if (draw_tunables(r, &normal, &d->info, &c) && (out->all || is_its_turn(d, rng_next(r))))
+            write_case(out, d, &c, &p, "sample");
     }
 }
 
 int main(int argc, char **argv)
 {
-    const struct target *t;
-
-    if (argc != 4) {
-        fprintf(stderr, "usage: offline_cases FOLDER SAMPLES SEED\n");
+    if (argc != 6) {
+        fprintf(stderr, "usage: offline_cases FOLDER PROFILES SAMPLES SEED all|some\n");
         return 2;
     }
-    struct output out = {.folder = argv[1], .cases = open_in(argv[1], "cases")};
-    struct rng r = rng_seed(strtoull(argv[3], NULL, 10));
+    struct output out = {.folder = argv[1],
+                         .cases = open_in(argv[1], "cases"),
+                         .samples = strtoul(argv[3], NULL, 10),
+                         .all = strcmp(argv[5], "all") == 0};
+    struct rng r = rng_seed(strtoull(argv[4], NULL, 10));
     for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
         const struct ca_family *family = ca_family_find(families[f]);
+        struct device d = {.index = 0};
         write_source(out.folder, family);
-        for (size_t n = 0; (t = target_at(n)) != NULL; n++) {
-            write_defaults(&out, t, family);
-            write_samples(&out, t, family, &r, strtoul(argv[2], NULL, 10));
+        for (; (d.target = target_at(d.index)) != NULL; d.index++) {
+            if (!target_device(d.target, argv[2], &d.info))
+                return 2;
+            write_defaults(&out, &d, family);
+            write_samples(&out, &d, family, &r);
         }
     }
     return fclose(out.cases) ? 2 : 0;

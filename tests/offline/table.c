@@ -91,13 +91,13 @@ static void print_row(const struct row *r)
         printf(" %6s %5s", "-", "-");
     else
         printf(" %6u %5.1f", r->occupancy.groups, r->occupancy.waves);
-    printf("  %-12s %-18s %-22s %s | %s\n", shares, local, global, r->fields[CASE_PROBLEM],
+    printf("  %-12s %-18s %-24s %s | %s\n", shares, local, global, r->fields[CASE_PROBLEM],
            r->fields[CASE_TUNABLES]);
 }
 
 static void print_heading(void)
 {
-    printf("%-16s %-16s %-8s %-7s %5s %7s %7s %7s %6s %5s  %-12s %-18s %-22s %s\n", "family",
+    printf("%-16s %-16s %-8s %-7s %5s %7s %7s %7s %6s %5s  %-12s %-18s %-24s %s\n", "family",
            "kernel", "target", "values", "items", "regs", "spills", "local", "groups", "waves",
            "share", "local loads", "global loads", "problem | tunables");
 }

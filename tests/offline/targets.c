@@ -1,5 +1,6 @@
 #include "targets.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* NVIDIA: CUDA's programming guide, table of technical specifications per compute capability; a
@@ -29,42 +30,24 @@ const struct target *target_find(const char *name)
     return NULL;
 }
 
-clattn_device_info target_device(const struct target *t)
+int target_device(const struct target *t, const char *folder, clattn_device_info *dev)
 {
-    clattn_device_info dev = {
-        .struct_size = sizeof dev,
-        .vendor = "Advanced Micro Devices, Inc.",
-        .type = CL_DEVICE_TYPE_GPU,
-        .opencl_version = 20,
-        .opencl_c_version = 20,
-        .compute_units = 60,
-        .address_bits = 64,
-        .vector_width_float = 1,
-        .max_work_group_size = 256,
-        .max_work_item_sizes = {1024, 1024, 1024},
-        .max_parameter_bytes = 1024,
-        .local_memory_bytes = 65536,
-        .global_memory_bytes = (cl_ulong)16 << 30,
-        .max_allocation_bytes = (cl_ulong)8 << 30,
-        .local_memory_dedicated = CL_TRUE,
-        .compiler_available = CL_TRUE,
-        .fp64 = CL_TRUE,
-        .little_endian = CL_TRUE,
-    };
+    static char text[65536];
+    char path[4096], reason[256] = "";
 
-    strcpy(dev.name, t->name);
-    strcpy(dev.architecture, t->name);
-    dev.sub_group_size = t->wave;
-    if (!t->nvidia)
-        return dev;
-    strcpy(dev.vendor, "NVIDIA Corporation");
-    dev.opencl_version = 30;
-    dev.opencl_c_version = 12;
-    dev.max_work_group_size = 1024;
-    dev.max_work_item_sizes[2] = 64;
-    dev.max_parameter_bytes = 4352;
-    dev.local_memory_bytes = 49152;
-    return dev;
+    snprintf(path, sizeof path, "%s/%s.json", folder, t->name);
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        perror(path);
+        return 0;
+    }
+    const size_t bytes = fread(text, 1, sizeof text, file);
+    fclose(file);
+    *dev = (clattn_device_info){.struct_size = sizeof *dev};
+    if (clattn_device_profile_parse(text, bytes, dev, reason, sizeof reason) == CLATTN_SUCCESS)
+        return 1;
+    fprintf(stderr, "%s: %s\n", path, reason);
+    return 0;
 }
 
 static unsigned smaller(unsigned x, unsigned y)

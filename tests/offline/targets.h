@@ -23,8 +23,9 @@ const struct target *target_at(size_t index);
 /* NULL if there is none of this name. */
 const struct target *target_find(const char *name);
 
-/* What a driver would say of such a device. */
-clattn_device_info target_device(const struct target *t);
+/* What a driver would say of such a device: the profile in the folder. False, and it says why, if it
+ * cannot be read. */
+int target_device(const struct target *t, const char *folder, clattn_device_info *dev);
 
 /* How many groups are resident, and how many waves that makes on each register file. */
 struct occupancy {
