@@ -3,10 +3,12 @@
  * hides missing ones. Results are compared with the reference too, because Oclgrind interprets
  * kernels and shares no code generator with PoCL.
  *
- *   races         runs all pairs of an item and a family; 0 if all results are right
- *   races N       runs pair N; 3 if there is none
+ *   races         runs all pairs of an item and a family, then what has no family; 0 if all
+ *                 results are right
+ *   races N       runs the N-th of these; 3 if there is none
  *   races --racy  runs a kernel that lacks a barrier, which shows that Oclgrind would tell
  */
+#include "race_calls.h"
 #include "race_projection.h"
 #include "reference.h"
 #include "reference_backward.h"
@@ -254,6 +256,21 @@ static int run_item(clattn_context *context, const struct item *item, const clat
     return ok;
 }
 
+/* The same for what has no family. */
+static int run_calls(clattn_context *context, size_t which, int *runs)
+{
+    int failures = 0, ok = 1;
+
+    for (size_t n = which == EVERY_PAIR ? 0 : which; ok >= 0; n++) {
+        ok = race_call(context, n);
+        failures += ok == 0;
+        *runs += ok >= 0;
+        if (which != EVERY_PAIR)
+            break;
+    }
+    return failures;
+}
+
 /* Runs pair `which` of an item and a family, or every one; the number of failures. */
 static int run_pairs(clattn_context *context, size_t which, int *runs)
 {
@@ -274,6 +291,8 @@ static int run_pairs(clattn_context *context, size_t which, int *runs)
                 ++*runs;
             }
     }
+    if (which >= pair)
+        failures += run_calls(context, which == EVERY_PAIR ? which : which - pair, runs);
     return failures;
 }
 
