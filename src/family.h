@@ -9,7 +9,7 @@
 #include <clattn/device.h>
 #include <clattn/problem.h>
 
-enum { CA_MAX_STAGES = 5, CA_REASON_BYTES = 256 };
+enum { CA_MAX_STAGES = 5, CA_REASON_BYTES = 256, CA_ONLY_IF_FORCED = -1 };
 
 /* The private memory that a family may count on for a work-item. On CPUs it lies on a worker's stack,
  * 8 MiB in PoCL, of which half is used. On GPUs what AMD's have (131056 bytes: LLVM refuses more of
@@ -81,14 +81,16 @@ struct ca_family {
     size_t (*local_bytes)(const clattn_problem *p, const size_t *values);
     /* What a work-item keeps in registers or private memory throughout; NULL: little. */
     size_t (*private_bytes)(const clattn_problem *p, const size_t *values);
-    /* How well it suits, 0 (only when forced or nothing else can) to 100, from facts alone. */
+    /* How well it suits, 0 (only when forced or nothing else can) to 100, from facts alone; or
+     * CA_ONLY_IF_FORCED, so that neither a choice nor a tuning takes it up. */
     int (*preference)(const clattn_problem *p, const clattn_device_info *dev);
     /* NULL: src/trust.c checks its programs; statuses as there. */
     clattn_status (*check)(clattn_context *ctx, cl_program program);
 };
 
 extern const struct ca_family ca_unfused, ca_fused_lanes, ca_fused_tiles, ca_backward_lanes,
-    ca_backward_tiles, ca_projection_lanes, ca_projection_tiles, ca_split_lanes, ca_unfused_lanes;
+    ca_backward_tiles, ca_projection_lanes, ca_projection_tiles, ca_split_lanes, ca_unfused_lanes,
+    ca_fused_mma;
 
 /* All families; NULL past the last. */
 const struct ca_family *ca_family_at(size_t index);

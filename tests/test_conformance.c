@@ -3,6 +3,7 @@
  * the reference. */
 #define _POSIX_C_SOURCE 200809L /* scandir */
 #include "case_file.h"
+#include "families.h"
 #include "faults.h"
 #include "profiles.h"
 #include "reference.h"
@@ -280,7 +281,8 @@ ParameterizedTestParameters(conformance, portion) {
     size_t count = 0;
 
     for (size_t family = 0; count + 2 <= 32; family++) {
-        for (size_t share = 0; share < 2; share++)
+        for (size_t share = 0;
+             share < 2 && family_takes_f32(clattn_family_name(CLATTN_FORWARD, family)); share++)
             portions[count++] = (struct portion){family, share, 2};
         if (!clattn_family_name(CLATTN_FORWARD, family))
             break;

@@ -9,6 +9,7 @@
  * dim_qk + 6 times as much, so an element's bound covers it once more: twice the bound in all. */
 #define _POSIX_C_SOURCE 200809L /* scandir */
 #include "case_file.h"
+#include "families.h"
 #include "fixture.h"
 #include "reference_backward.h"
 #include "storage.h"
@@ -222,7 +223,8 @@ ParameterizedTestParameters(pytorch, attention) {
 
     for (size_t n = 0; n < 2; n++)
         for (size_t family = 0; count + 2 <= 32; family++) {
-            for (size_t half = 0; half < 2; half++)
+            for (size_t half = 0;
+                 half < 2 && family_takes_f32(clattn_family_name(operations[n], family)); half++)
                 portions[count++] = (struct portion){operations[n], family, half};
             if (!clattn_family_name(operations[n], family))
                 break;

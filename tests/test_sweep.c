@@ -1,6 +1,8 @@
 /* The randomised sweep: options x shapes x dtypes x layouts x families x tunables against the
  * reference. CLATTN_TEST_SCALE=10 makes it ten times as long, CLATTN_TEST_SEED=2 another one,
- * CLATTN_TEST_FAMILY=backward_lanes leaves the others out. */
+ * CLATTN_TEST_FAMILY=backward_lanes leaves the others out. Families for matrix instructions are left
+ * out unless named: where these are emulated programs take long to compile (test_fused_mma.c has some). */
+#include "families.h"
 #include "random_problem.h"
 #include "trial.h"
 #include <criterion/criterion.h>
@@ -37,7 +39,8 @@ ParameterizedTestParameters(sweep, part) {
     for (size_t number = 0; number < PARTS_PER_FAMILY; number++)
         for (size_t family = 0; ca_family_at(family) && family < 16; family++)
             if (ca_family_at(family)->operation <= CLATTN_BACKWARD &&
-                (!only || strcmp(only, ca_family_at(family)->name) == 0))
+                (only ? strcmp(only, ca_family_at(family)->name) == 0
+                      : family_takes_f32(ca_family_at(family)->name)))
                 parts[count++] = (struct part){family, number};
     return cr_make_param_array(struct part, parts, count);
 }

@@ -1,5 +1,6 @@
 /* A program that computes wrong results is found before its first use, and passed over. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp, mkfifo */
+#include "families.h"
 #include "faults.h"
 #include "fixture.h"
 #include "trial.h"
@@ -39,6 +40,8 @@ static void refuse_forced(const clattn_operation operation, const char *text)
     char alive[256];
 
     for (size_t n = 0; (family = clattn_family_name(operation, n)) != NULL; n++) {
+        if (!family_takes_f32(family))
+            continue;
         fixture_open_checked(&f, "");
         const long objects = faults_objects_alive(alive, sizeof alive);
         faults_arm(FAULT_LIE, 0, 0);

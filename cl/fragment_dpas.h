@@ -1,0 +1,81 @@
+/* Intel's cl_intel_subgroup_matrix_multiply_accumulate: 8 x N x 16, where N is the size of a
+ * sub-group, 8 (Arc A) or 16 (Xe2 and data centre GPUs).
+ *
+ * Layout: that extension's text. Component m of A is of row m: in sub-groups of 16 lane l has
+ * element l of it, in sub-groups of 8 the pair 2 l, 2 l + 1. Component c of B is the pair of rows
+ * 2 c, 2 c + 1 of column l; component m of the sums is row m, column l. Queries are rows. */
+#ifndef CLATTN_FRAGMENT_DPAS_H
+#define CLATTN_FRAGMENT_DPAS_H
+
+#if INSTRUCTION == INSTRUCTION_DPAS_8
+#define FRAGMENT_LANES 8
+#define QUERY_WORDS 8
+#define QUERY_RUN 1
+#else
+#define FRAGMENT_LANES 16
+#define QUERY_WORDS 4
+#define QUERY_RUN 0
+#endif
+#define FRAGMENT_QUERIES 8
+#define FRAGMENT_OTHERS FRAGMENT_LANES
+#define FRAGMENT_DEPTH 16
+#define FRAGMENT_SUMS 8
+#define OTHER_WORDS 8
+#define LANE_QUERIES 8
+#define FIRST_SHARING_BIT 1
+#define SHARING_BITS_END FRAGMENT_LANES
+#define REPLICAS 1
+#define KEY_RUN 8
+#define OTHERS_AT_ONCE 1
+#define PACKED_VALUES 1
+
+#define SUM_QUERY(e) (e)
+static inline int lane_query(const int lane, const int n) { return n; }
+static inline int sum_other(const int lane, const int e) { return lane; }
+static inline int query_row(const int lane, const int e)
+{
+    return e * FRAGMENT_LANES / FRAGMENT_DEPTH;
+}
+static inline int query_depth(const int lane, const int e)
+{
+    return FRAGMENT_LANES == 8 ? 2 * lane + e % 2 : lane;
+}
+static inline int other_column(const int lane) { return lane; }
+static inline int other_depth(const int lane, const int e) { return e; }
+
+/* In sub-groups of 8 a lane's two scores of a row, 8 keys apart, take the places of neighbours;
+ * values are packed in that order too. */
+#if INSTRUCTION == INSTRUCTION_DPAS_8
+#define WEIGHT_SOURCE(slab, e) (((slab) * 2 + (e) % 2) * 8 + (e) / 2)
+#define VALUE_KEY(depth) ((depth) % 2 * 8 + (depth) / 2)
+#else
+#define WEIGHT_SOURCE(slab, e) ((slab) * 8 + (e))
+#define VALUE_KEY(depth) (depth)
+#endif
+
+#if !EMULATE
+#define SUB_GROUP_ATTRIBUTE __attribute__((intel_reqd_sub_group_size(FRAGMENT_LANES)))
+#if INSTRUCTION == INSTRUCTION_DPAS_8
+#define QUERY_VECTOR(words) as_int8(vload8(0, words))
+#else
+#define QUERY_VECTOR(words) as_short8(vload4(0, words))
+#endif
+#if DTYPE == DTYPE_F16
+#define MATRIX_MAD intel_sub_group_f16_f16_matrix_mad_k16
+#else
+#define MATRIX_MAD intel_sub_group_bf16_bf16_matrix_mad_k16
+#endif
+
+static inline void multiply_add(float *sum, const uint *query, const uint *other,
+                                const int lane)
+{
+    vstore8(MATRIX_MAD(QUERY_VECTOR(query), as_int8(vload8(0, other)), vload8(0, sum)), 0, sum);
+}
+
+static inline uint word_xor(const uint x, const int bit, const int lane)
+{
+    return intel_sub_group_shuffle_xor(x, (uint)bit);
+}
+#endif
+
+#endif

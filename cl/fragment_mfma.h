@@ -1,0 +1,88 @@
+/* AMD's MFMA of CDNA 2 and 3 (gfx90a, gfx942), by compiler builtins: 32 x 32 x 8, or 16 x 16 x 16.
+ *
+ * Layout: "AMD Instinct MI200 Instruction Set Architecture" and AMD's matrix instruction calculator
+ * (v_mfma_f32_32x32x8_f16, v_mfma_f32_16x16x16_f16 and their bf16_1k forms), with n the number of
+ * rows: lane l has four neighbours 4 (l / n) + 0..3 of row (of A) or column (of B) l % n; element
+ * e of C and D is at row 64 / n * 4 * (e / 4) + 4 (l / n) + e % 4, column l % n. Queries are
+ * columns: A holds k or v, B holds q or weights. */
+#ifndef CLATTN_FRAGMENT_MFMA_H
+#define CLATTN_FRAGMENT_MFMA_H
+
+#if INSTRUCTION == INSTRUCTION_MFMA_32
+#define FRAGMENT_QUERIES 32
+#define FRAGMENT_DEPTH 8
+#define FRAGMENT_SUMS 16
+#else
+#define FRAGMENT_QUERIES 16
+#define FRAGMENT_DEPTH 16
+#define FRAGMENT_SUMS 4
+#endif
+#define FRAGMENT_LANES 64
+#define FRAGMENT_OTHERS FRAGMENT_QUERIES
+#define QUERY_WORDS 2
+#define OTHER_WORDS 2
+#define LANE_QUERIES 1
+#define FIRST_SHARING_BIT FRAGMENT_QUERIES
+#define SHARING_BITS_END FRAGMENT_LANES
+#define REPLICAS 1
+#define QUERY_RUN 2
+#define KEY_RUN 2
+#define OTHERS_AT_ONCE 1
+#define PACKED_VALUES 1
+
+#define SUM_QUERY(e) 0
+static inline int lane_query(const int lane, const int n) { return lane % FRAGMENT_QUERIES; }
+static inline int sum_other(const int lane, const int e)
+{
+    return e / 4 * FRAGMENT_DEPTH + lane / FRAGMENT_QUERIES * 4 + e % 4;
+}
+static inline int query_row(const int lane, const int e) { return lane % FRAGMENT_QUERIES; }
+static inline int query_depth(const int lane, const int e)
+{
+    return lane / FRAGMENT_QUERIES * 4 + e;
+}
+static inline int other_column(const int lane) { return lane % FRAGMENT_OTHERS; }
+static inline int other_depth(const int lane, const int e)
+{
+    return lane / FRAGMENT_OTHERS * 4 + e;
+}
+
+/* Four scores are the weights of a multiplication as they lie. */
+#define WEIGHT_SOURCE(slab, e) ((slab) * 4 + (e))
+#define VALUE_KEY(depth) (depth)
+
+#if !EMULATE
+#if INSTRUCTION == INSTRUCTION_MFMA_32
+#define SUM_VECTOR float16
+#define LOAD_SUM vload16
+#define STORE_SUM vstore16
+#define MFMA_F16 __builtin_amdgcn_mfma_f32_32x32x8f16
+#define MFMA_BF16 __builtin_amdgcn_mfma_f32_32x32x8bf16_1k
+#else
+#define SUM_VECTOR float4
+#define LOAD_SUM vload4
+#define STORE_SUM vstore4
+#define MFMA_F16 __builtin_amdgcn_mfma_f32_16x16x16f16
+#define MFMA_BF16 __builtin_amdgcn_mfma_f32_16x16x16bf16_1k
+#endif
+
+static inline void multiply_add(float *sum, const uint *query, const uint *other,
+                                const int lane)
+{
+    const uint2 b = vload2(0, query), a = vload2(0, other);
+    const SUM_VECTOR c = LOAD_SUM(0, sum);
+
+#if DTYPE == DTYPE_F16
+    STORE_SUM(MFMA_F16(as_half4(a), as_half4(b), c, 0, 0, 0), 0, sum);
+#else
+    STORE_SUM(MFMA_BF16(as_short4(a), as_short4(b), c, 0, 0, 0), 0, sum);
+#endif
+}
+
+static inline uint word_xor(const uint x, const int bit, const int lane)
+{
+    return (uint)__builtin_amdgcn_ds_bpermute((lane ^ bit) * 4, (int)x);
+}
+#endif
+
+#endif

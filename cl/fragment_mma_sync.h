@@ -1,0 +1,152 @@
+/* NVIDIA's mma.sync.m16n8k16, by inline PTX (sm_80 and newer).
+ *
+ * Layout: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" (A, B, C and D) and
+ * "Warp-level matrix load instruction: ldmatrix". Queries are rows, A holds q or weights. */
+#ifndef CLATTN_FRAGMENT_MMA_SYNC_H
+#define CLATTN_FRAGMENT_MMA_SYNC_H
+
+#define FRAGMENT_LANES 32
+#define FRAGMENT_QUERIES 16
+#define FRAGMENT_OTHERS 8
+#define FRAGMENT_DEPTH 16
+#define FRAGMENT_SUMS 4
+#define QUERY_WORDS 4
+#define OTHER_WORDS 2
+#define LANE_QUERIES 2
+#define FIRST_SHARING_BIT 1
+#define SHARING_BITS_END 4
+#define REPLICAS 1
+#define QUERY_RUN 1
+#define KEY_RUN 1
+#define OTHERS_AT_ONCE 2
+#define PACKED_VALUES 0
+#define HAS_COPIES 1
+
+#define SUM_QUERY(e) ((e) / 2)
+static inline int lane_query(const int lane, const int n) { return lane / 4 + 8 * n; }
+static inline int sum_other(const int lane, const int e) { return lane % 4 * 2 + e % 2; }
+static inline int query_row(const int lane, const int e) { return lane / 4 + e / 2 % 2 * 8; }
+static inline int query_depth(const int lane, const int e)
+{
+    return lane % 4 * 2 + e % 2 + e / 4 * 8;
+}
+static inline int other_column(const int lane) { return lane / 4; }
+static inline int other_depth(const int lane, const int e)
+{
+    return lane % 4 * 2 + e % 2 + e / 2 * 8;
+}
+
+/* Two neighbouring tiles of scores are a tile of weights as they lie. */
+#define WEIGHT_SOURCE(slab, e) ((slab) * 8 + (e))
+#define VALUE_KEY(depth) (depth)
+
+#if !EMULATE
+#if DTYPE == DTYPE_F16
+#define MMA_SYNC_TYPE "f16"
+#else
+#define MMA_SYNC_TYPE "bf16"
+#endif
+
+/* Volatile, and sums that are read and written at one place: unrolled loops would otherwise be free
+ * to add to a stale copy. */
+static inline void multiply_add(float *sum, const uint *query, const uint *other,
+                                const int lane)
+{
+    __asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MMA_SYNC_TYPE "." MMA_SYNC_TYPE
+                   ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                   : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                   : "r"(query[0]), "r"(query[1]), "r"(query[2]), "r"(query[3]), "r"(other[0]),
+                     "r"(other[1]));
+}
+
+static inline uint word_xor(const uint x, const int bit, const int lane)
+{
+    uint y;
+
+    __asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;"
+                   : "=r"(y)
+                   : "r"(x), "r"(bit));
+    return y;
+}
+
+/* The two halves of a word from two floats, x the low one, rounded to nearest even. */
+static inline uint pack_pair(const float x, const float y)
+{
+    uint word;
+
+    __asm("cvt.rn." MMA_SYNC_TYPE "x2.f32 %0, %1, %2;" : "=r"(word) : "f"(y), "f"(x));
+    return word;
+}
+#define HAS_PACK_PAIR 1
+
+/* What native_exp2 is there, to 2 ulp, by its own name. */
+static inline float approximate_exp2(const float x)
+{
+    float y;
+
+    __asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+#define NATIVE_EXP2 approximate_exp2
+
+static inline uint shared_address(const __local void *p) { return (uint)(size_t)p; }
+
+/* Four matrices of 8 x 8; lane n gives the address of row n % 8 of matrix n / 8. */
+static inline void load_matrices(uint *words, const __local ushort *row)
+{
+    __asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                   : "r"(shared_address(row))
+                   : "memory");
+}
+
+static inline void load_matrices_transposed(uint *words, const __local ushort *row)
+{
+    __asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                   : "r"(shared_address(row))
+                   : "memory");
+}
+
+/* Rows 0..15 of columns 0..7, then of columns 8..15. */
+static inline void load_query(uint *words, const __local ushort *tile, const int stride,
+                              const int lane)
+{
+    load_matrices(words, tile + lane % 16 * stride + lane / 16 * 8);
+}
+
+/* Keys 0..7 of both halves of the columns, then keys 8..15. */
+static inline void load_keys(uint *words, const __local ushort *tile, const int stride,
+                             const int lane)
+{
+    load_matrices(words, tile + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8);
+}
+
+/* Keys 0..15 of dims 0..7, then of dims 8..15. */
+static inline void load_values(uint *words, const __local ushort *tile, const int stride,
+                               const int lane)
+{
+    load_matrices_transposed(words, tile + lane % 16 * stride + lane / 16 * 8);
+}
+#define HAS_FRAGMENT_LOADS 1
+
+/* Copies 16 bytes to local memory in the background, zeros unless inside. */
+static inline void copy_chunk(__local ushort *to, const __global void *from, const bool inside)
+{
+    __asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                   :
+                   : "r"(shared_address(to)), "l"(from), "r"(inside ? 16 : 0)
+                   : "memory");
+}
+
+static inline void copies_wait(void) { __asm volatile("cp.async.wait_all;" : : : "memory"); }
+#else
+static inline void copy_chunk(__local ushort *to, const __global void *from, const bool inside)
+{
+    *(__local uint4 *)to = inside ? *(const __global uint4 *)from : (uint4)0;
+}
+
+static inline void copies_wait(void) {}
+#endif
+
+#endif

@@ -1,0 +1,198 @@
+/* Tiles of 16-bit elements in local memory: filled from matrices in global memory by the whole
+ * work-group, and read as the operands of fragment.h.
+ *
+ * Rows are ROW_PADDING elements longer than needed, which spreads columns over the banks, and start
+ * at 16 bytes. Packed values are rows of OTHER_ELEMENTS terms, as one lane holds them, of each dim,
+ * then of the next lanes' terms: element (key, dim) is at packed_at().
+ *
+ * Before including this: tile_load.h, fragment.h; DIMS, the dims of packed values. */
+#ifndef CLATTN_FRAGMENT_TILE_H
+#define CLATTN_FRAGMENT_TILE_H
+
+#define ROW_PADDING 8
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+/* Words that are neighbours in memory, aligned to their size up to 16 bytes. */
+static inline void load_run(uint *words, const __local ushort *from, const int run)
+{
+    if (run == 8) {
+        vstore4(((const __local uint4 *)from)[0], 0, words);
+        vstore4(((const __local uint4 *)from)[1], 1, words);
+    } else if (run == 2) {
+        vstore2(*(const __local uint2 *)from, 0, words);
+    } else {
+        *words = *(const __local uint *)from;
+    }
+}
+
+static inline int packed_at(const int slab, const int dim, const int depth)
+{
+    return ((slab * (FRAGMENT_DEPTH / OTHER_ELEMENTS) + depth / OTHER_ELEMENTS) * DIMS + dim) *
+               OTHER_ELEMENTS +
+           depth % OTHER_ELEMENTS;
+}
+
+#if !HAS_FRAGMENT_LOADS
+/* From the tile's row 0 and column 0 on, as all of these. */
+static inline void load_query(uint *words, const __local ushort *tile, const int stride,
+                              const int lane)
+{
+#if QUERY_RUN
+    UNROLL
+    for (int w = 0; w < QUERY_WORDS; w += QUERY_RUN)
+        load_run(words + w, tile + query_row(lane, 2 * w) * stride + query_depth(lane, 2 * w),
+                 QUERY_RUN);
+#else
+    UNROLL
+    for (int w = 0; w < QUERY_WORDS; w++)
+        words[w] = tile[query_row(lane, 2 * w) * stride + query_depth(lane, 2 * w)] |
+                   (uint)tile[query_row(lane, 2 * w + 1) * stride + query_depth(lane, 2 * w + 1)]
+                       << 16;
+#endif
+}
+
+static inline void load_keys(uint *words, const __local ushort *tile, const int stride,
+                             const int lane)
+{
+    UNROLL
+    for (int m = 0; m < OTHERS_AT_ONCE; m++)
+        UNROLL
+        for (int w = 0; w < OTHER_WORDS; w += KEY_RUN)
+            load_run(words + m * OTHER_WORDS + w,
+                     tile + (m * FRAGMENT_OTHERS + other_column(lane)) * stride +
+                         other_depth(lane, 2 * w),
+                     KEY_RUN);
+}
+
+#if !PACKED_VALUES
+static inline void load_values(uint *words, const __local ushort *tile, const int stride,
+                               const int lane)
+{
+    UNROLL
+    for (int m = 0; m < OTHERS_AT_ONCE; m++)
+        UNROLL
+        for (int w = 0; w < OTHER_WORDS; w++) {
+            const int dim = m * FRAGMENT_OTHERS + other_column(lane);
+            words[m * OTHER_WORDS + w] =
+                tile[other_depth(lane, 2 * w) * stride + dim] |
+                (uint)tile[other_depth(lane, 2 * w + 1) * stride + dim] << 16;
+        }
+}
+#endif
+#endif
+
+/* ---- filling --------------------------------------------------------------------------------- */
+
+/* x, or 0 for Inf and NaN; tells whether it was one. */
+static inline ushort finite_element(const ushort x, int *tainted)
+{
+    const ushort exponent = DTYPE == DTYPE_F16 ? 0x7c00 : 0x7f80;
+    const bool bad = (x & exponent) == exponent;
+
+    *tainted |= bad;
+    return bad ? (ushort)0 : x;
+}
+
+static inline ushort4 finite_elements(const ushort4 x, int *tainted)
+{
+    const ushort4 exponent = DTYPE == DTYPE_F16 ? 0x7c00 : 0x7f80;
+    const short4 bad = (x & exponent) == exponent;
+
+    *tainted |= any(bad);
+    return bad ? (ushort4)0 : x;
+}
+
+/* Elements as they are stored. One at a time where rows are not aligned, as in load4(). */
+static inline ushort load_element(const __global storage *p)
+{
+    return *(const __global ushort *)p;
+}
+
+static inline ushort4 load_elements(const __global storage *p, const bool aligned)
+{
+    if (!aligned)
+        return (ushort4)(load_element(p), load_element(p + 1), load_element(p + 2),
+                         load_element(p + 3));
+    return *(const __global ushort4 *)p;
+}
+
+/* Fills tile_rows x columns of a tile in rows with a matrix of rows x dim, and with 0 outside of
+ * it; rows >= 1. With `finite` Infs and NaNs become 0 too, and the result tells whether this item
+ * met one. All but the pointers, steps, rows and flags are constants once inlined. */
+__attribute__((always_inline)) static inline int
+fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int columns,
+          const __global storage *matrix, const long row_step, const long step, const int rows,
+          const int dim, const int width, const bool aligned, const bool finite)
+{
+    const int chunks = columns / width;
+    int tainted = 0;
+
+    for (int t = get_local_id(0); t < tile_rows * chunks; t += ITEMS) {
+        const int row = t / chunks, column = t % chunks * width;
+        const bool inside = row < rows && column < dim;
+        const __global storage *p =
+            matrix + min(row, rows - 1) * row_step + min(column, dim - width) * step;
+        __local ushort *const to = tile + row * stride + column;
+#if HAS_COPIES
+        if (width == 8 && aligned && !finite) {
+            copy_chunk(to, p, inside);
+            continue;
+        }
+#endif
+        if (width == 1) {
+            ushort x = inside ? load_element(p) : (ushort)0;
+            if (finite)
+                x = finite_element(x, &tainted);
+            *to = x;
+        } else {
+            for (int n = 0; n < width; n += 4) {
+                const ushort4 x = inside ? load_elements(p + n, aligned) : (ushort4)0;
+                *(__local ushort4 *)(to + n) = finite ? finite_elements(x, &tainted) : x;
+            }
+        }
+    }
+    return tainted;
+}
+
+#if PACKED_VALUES
+/* Fills packed values with tile_rows keys and DIMS dims likewise; width is 1, 4 or 8. An item takes
+ * four keys that are neighbours as terms, and as many dims as one load may. */
+__attribute__((always_inline)) static inline int
+fill_packed(__local ushort *tile, const int tile_rows, const __global storage *matrix,
+            const long row_step, const long step, const int rows, const int dim, const int width,
+            const bool aligned, const bool finite)
+{
+    const int wide = width == 1 ? 1 : 4, chunks = DIMS / wide;
+    int tainted = 0;
+
+    for (int t = get_local_id(0); t < tile_rows / 4 * chunks; t += ITEMS) {
+        const int four = t / chunks, d = t % chunks * wide;
+        const int slab = four / (FRAGMENT_DEPTH / 4), depth = four % (FRAGMENT_DEPTH / 4) * 4;
+        ushort4 x[4];
+        UNROLL
+        for (int n = 0; n < 4; n++) {
+            const int key = slab * FRAGMENT_DEPTH + VALUE_KEY(depth + n);
+            const bool inside = key < rows && d < dim;
+            const __global storage *p =
+                matrix + min(key, rows - 1) * row_step + min(d, dim - wide) * step;
+            if (wide == 1)
+                x[n] = inside ? load_element(p) : (ushort)0;
+            else
+                x[n] = inside ? load_elements(p, aligned) : (ushort4)0;
+            if (finite)
+                x[n] = finite_elements(x[n], &tainted);
+        }
+        __local ushort4 *to = (__local ushort4 *)(tile + packed_at(slab, d, depth));
+        to[0] = (ushort4)(x[0].x, x[1].x, x[2].x, x[3].x);
+        if (wide == 4) {
+            to[OTHER_ELEMENTS / 4] = (ushort4)(x[0].y, x[1].y, x[2].y, x[3].y);
+            to[OTHER_ELEMENTS / 2] = (ushort4)(x[0].z, x[1].z, x[2].z, x[3].z);
+            to[OTHER_ELEMENTS * 3 / 4] = (ushort4)(x[0].w, x[1].w, x[2].w, x[3].w);
+        }
+    }
+    return tainted;
+}
+#endif
+
+#endif
