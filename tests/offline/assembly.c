@@ -136,7 +136,10 @@ int assembly_is_product(const struct counts *loop)
         local_loads += loop->local_loads[n];
         global_loads += loop->global_loads[n];
     }
-    return local_loads > 0 && global_loads == 0 && (loop->fma >= 16 || loop->matrix > 0);
+    /* Loads of the next stage may be among it. */
+    return local_loads > 0 &&
+           (global_loads == 0 || 2 * loop->fma > loop->all || loop->matrix > 0) &&
+           (loop->fma >= 16 || loop->matrix > 0);
 }
 
 /* ---- files ------------------------------------------------------------------------------------ */

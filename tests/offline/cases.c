@@ -1,6 +1,7 @@
-/* Writes what is to be compiled: offline_cases FOLDER PROFILES SAMPLES SEED all|some. The lines of FOLDER/cases are
- * those of cases.h, FOLDER/<family>.cl is a family's source. PROFILES is the folder of the devices'
- * facts; SAMPLES says how many programs with tunables at random there are of each family and target. */
+/* Writes what is to be compiled: offline_cases FOLDER PROFILES SAMPLES SEED all|some. The lines of
+ * FOLDER/cases are those of cases.h, FOLDER/<family>.cl is a family's source. PROFILES is the folder
+ * of the devices' facts; SAMPLES says how many programs with tunables at random there are of each
+ * family and target. */
 #include "cases.h"
 #include "problem.h"
 #include "program.h"
@@ -11,35 +12,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const families[] = {"fused_tiles", "unfused", "backward_tiles",
-                                       "projection_tiles"};
-
 /* Problems whose programs are compiled with the family's own choice of tunables. */
 static const struct {
-    int everywhere; /* of `some`, for each target; others for one each */
+    const char *family; /* of which each target gets it; others get `some` for one target each */
     const char *text;
 } problems[] = {
-    {1, "fwd f32 b1 h16 q2048 k2048 d64"},
-    {1, "fwd f32 b1 h16 q2048 k2048 d128"},
-    {0, "fwd f32 b1 h16 q2048 k2048 d64 causal=br lse"},
-    {0, "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl"},
-    {0, "fwd bf16 b1 h16 q2048 k2048 d64 klen"},
-    {0, "fwd f32 b2 h8 q512 k512 d64 mask=bk dropout=0.1 lse"},
-    {0, "fwd f32 b2 h8 q512 k512 d40 bias=f32:hqk"},
-    {0, "fwd f16 b1 h8 q1024 k1024 d80 softcap=30 window=256,0 sinks"},
-    {0, "fwd f32 b1 h8 q1024 k1024 d256 alibi qlen klen causal=br"},
-    {0, "fwd f16 b1 h8 q256 k4096 d128 kcache=q8_0 vcache=q8_0"},
-    {0, "fwd f16 b1 h8 q1 k4096 d128 kcache=q4_0 vcache=q4_0"},
-    {0, "fwd f32 b1 h4 q100 k100 d59/111 q=sdbh k=bhds v=dbhs"},
-    {1, "bwd f32 b1 h16 q2048 k2048 d64"},
-    {0, "bwd f32 b1 h16 q2048 k2048 d128 causal=br"},
-    {0, "bwd f16 b1 h32/8 q4096 k4096 d128 causal=tl"},
-    {0, "bwd f32 b2 h8 q512 k512 d64 mask=bk dropout=0.1"},
-    {0, "bwd bf16 b2 h8 q512 k512 d40 bias=f32:hqk dbias"},
-    {0, "bwd f32 b1 h8 q1024 k1024 d80 softcap=30 window=256,0 sinks dsinks alibi dslopes klen"},
-    {1, "proj f32 b1 h1 q2048 d2048"},
-    {0, "proj f16 b1 h1 q2048 d2048 w=oi bias=f16"},
-    {0, "proj f32 b1 h1 q64 d4096 accumulate"},
+    {"fused_tiles", "fwd f32 b1 h16 q2048 k2048 d64"},
+    {"fused_tiles", "fwd f32 b1 h16 q2048 k2048 d128"},
+    {NULL, "fwd f32 b1 h16 q2048 k2048 d64 causal=br lse"},
+    {NULL, "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl"},
+    {NULL, "fwd bf16 b1 h16 q2048 k2048 d64 klen"},
+    {NULL, "fwd f32 b2 h8 q512 k512 d64 mask=bk dropout=0.1 lse"},
+    {NULL, "fwd f32 b2 h8 q512 k512 d40 bias=f32:hqk"},
+    {NULL, "fwd f16 b1 h8 q1024 k1024 d80 softcap=30 window=256,0 sinks"},
+    {NULL, "fwd f32 b1 h8 q1024 k1024 d256 alibi qlen klen causal=br"},
+    {NULL, "fwd f16 b1 h8 q256 k4096 d128 kcache=q8_0 vcache=q8_0"},
+    {NULL, "fwd f16 b1 h8 q1 k4096 d128 kcache=q4_0 vcache=q4_0"},
+    {NULL, "fwd f32 b1 h4 q100 k100 d59/111 q=sdbh k=bhds v=dbhs"},
+    {NULL, "bwd f32 b1 h16 q2048 k2048 d64"},
+    {NULL, "bwd f32 b1 h16 q2048 k2048 d128 causal=br"},
+    {NULL, "bwd f16 b1 h32/8 q4096 k4096 d128 causal=tl"},
+    {NULL, "bwd f32 b2 h8 q512 k512 d64 mask=bk dropout=0.1"},
+    {NULL, "bwd bf16 b2 h8 q512 k512 d40 bias=f32:hqk dbias"},
+    {NULL, "bwd f32 b1 h8 q1024 k1024 d80 softcap=30 window=256,0 sinks dsinks alibi dslopes klen"},
+    {NULL, "proj f32 b1 h1 q2048 d2048"},
+    {NULL, "proj f16 b1 h1 q2048 d2048 w=oi bias=f16"},
+    {NULL, "proj f32 b1 h1 q64 d4096 accumulate"},
 };
 
 struct output {
@@ -127,7 +125,8 @@ static void write_defaults(struct output *out, const struct device *d,
         struct ca_candidate c = {.family = family};
         char reason[CA_REASON_BYTES];
         clattn_problem p;
-        if (!out->all && !problems[n].everywhere && !is_its_turn(d, n))
+        if (!out->all && !is_its_turn(d, n) &&
+            !(problems[n].family && strcmp(problems[n].family, family->name) == 0))
             continue;
         if (clattn_problem_parse(problems[n].text, &p, reason, sizeof reason) != CLATTN_SUCCESS) {
             fprintf(stderr, "%s: %s\n", problems[n].text, reason);
@@ -211,9 +210,11 @@ int main(int argc, char **argv)
                          .samples = strtoul(argv[3], NULL, 10),
                          .all = strcmp(argv[5], "all") == 0};
     struct rng r = rng_seed(strtoull(argv[4], NULL, 10));
-    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
-        const struct ca_family *family = ca_family_find(families[f]);
+    for (size_t f = 0; ca_family_at(f); f++) {
+        const struct ca_family *family = ca_family_at(f);
         struct device d = {.index = 0};
+        if (!family->local_bytes) /* for CPUs */
+            continue;
         write_source(out.folder, family);
         for (; (d.target = target_at(d.index)) != NULL; d.index++) {
             if (!target_device(d.target, argv[2], &d.info))
