@@ -90,10 +90,11 @@ static void query_vendor(cl_device_id device, clattn_device_info *info)
     size_t sizes[16] = {0};
 
     if (ca_facts_have(info, "cl_nv_device_attribute_query")) {
+        const unsigned major = query_uint(device, COMPUTE_CAPABILITY_MAJOR_NV);
         info->sub_group_size = query_uint(device, WARP_SIZE_NV);
-        snprintf(architecture, sizeof info->architecture, "sm_%u%u",
-                 query_uint(device, COMPUTE_CAPABILITY_MAJOR_NV),
-                 query_uint(device, COMPUTE_CAPABILITY_MINOR_NV));
+        if (major > 0)
+            snprintf(architecture, sizeof info->architecture, "sm_%u%u", major,
+                     query_uint(device, COMPUTE_CAPABILITY_MINOR_NV));
     }
     if (ca_facts_have(info, "cl_amd_device_attribute_query")) {
         info->sub_group_size = query_uint(device, WAVEFRONT_WIDTH_AMD);
@@ -103,8 +104,9 @@ static void query_vendor(cl_device_id device, clattn_device_info *info)
     }
     if (ca_facts_have(info, "cl_intel_device_attribute_query")) {
         const unsigned version = query_uint(device, IP_VERSION_INTEL);
-        snprintf(architecture, sizeof info->architecture, "intel_%u.%u", version >> 22,
-                 version >> 14 & 0xff);
+        if (version > 0)
+            snprintf(architecture, sizeof info->architecture, "intel_%u.%u", version >> 22,
+                     version >> 14 & 0xff);
     }
     if (ca_facts_have(info, "cl_intel_required_subgroup_size") &&
         clGetDeviceInfo(device, SUB_GROUP_SIZES_INTEL, sizeof sizes, sizes, NULL) == CL_SUCCESS)

@@ -36,24 +36,32 @@ static struct {
     cl_device_info what;
     const void *value;
     size_t bytes;
-} pretence;
+} pretences[8];
+static size_t num_pretences;
 
 void faults_pretend(cl_device_info what, const void *value, size_t bytes)
 {
-    pretence.what = what;
-    pretence.value = value;
-    pretence.bytes = bytes;
+    if (!value)
+        num_pretences = 0;
+    if (!value || num_pretences == sizeof pretences / sizeof *pretences)
+        return;
+    pretences[num_pretences].what = what;
+    pretences[num_pretences].value = value;
+    pretences[num_pretences++].bytes = bytes;
 }
 
 int faults_pretended(cl_device_info what, size_t size, void *value, size_t *needed)
 {
-    if (!pretence.value || pretence.what != what)
-        return 0;
-    if (needed)
-        *needed = pretence.bytes;
-    if (value && size >= pretence.bytes)
-        memcpy(value, pretence.value, pretence.bytes);
-    return 1;
+    for (size_t n = 0; n < num_pretences; n++) {
+        if (pretences[n].what != what)
+            continue;
+        if (needed)
+            *needed = pretences[n].bytes;
+        if (value && size >= pretences[n].bytes)
+            memcpy(value, pretences[n].value, pretences[n].bytes);
+        return 1;
+    }
+    return 0;
 }
 
 static int fails(const enum fault_kind kind, const char *call)

@@ -26,8 +26,8 @@ void faults_arm(enum fault_kind kind, size_t n, cl_int error);
 /* Disarms. The name of the call that failed, NULL if it never came to that. */
 const char *faults_disarm(void);
 
-/* From now on clGetDeviceInfo() answers what with these bytes: a device that is not at hand. NULL
- * ends it. The value is borrowed. */
+/* From now on clGetDeviceInfo() answers what with these bytes: a device that is not at hand. Up to
+ * eight such facts; NULL ends them all. The values are borrowed. */
 void faults_pretend(cl_device_info what, const void *value, size_t bytes);
 
 /* How many OpenCL objects of the program are alive; text receives how many of which kind. */

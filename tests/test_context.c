@@ -62,6 +62,55 @@ Test(context, device_list_and_query) {
     cr_expect(clattn_device_query(devices[0], &info) == CLATTN_INVALID_ARGUMENT);
 }
 
+/* What vendors' extensions tell, by drivers that this machine has not. */
+Test(context, device_architecture) {
+    static const char nvidia[] = "cl_khr_fp64 cl_nv_device_attribute_query";
+    static const char amd_name[] = "gfx90a:x+";
+    static const char amd[] = "cl_amd_device_attribute_query cl_khr_fp16";
+    static const char intel[] = "cl_intel_device_attribute_query cl_intel_required_subgroup_size";
+    static const cl_uint major = 9, minor = 0, warp = 32, wave = 64;
+    static const cl_uint version = 12u << 22 | 55u << 14;
+    static const size_t sizes[] = {32, 8, 16};
+    static char many[6000];
+    clattn_device_info info = {.struct_size = sizeof info};
+    cl_device_id device;
+
+    cr_assert(clattn_device_select(NULL, &device) == CLATTN_SUCCESS);
+    faults_pretend(CL_DEVICE_EXTENSIONS, nvidia, sizeof nvidia);
+    cr_assert(clattn_device_query(device, &info) == CLATTN_SUCCESS);
+    cr_expect(info.architecture[0] == '\0' && info.sub_group_size == 0, "a driver that lies");
+    faults_pretend(0x4000, &major, sizeof major);
+    faults_pretend(0x4001, &minor, sizeof minor);
+    faults_pretend(0x4003, &warp, sizeof warp);
+    cr_assert(clattn_device_query(device, &info) == CLATTN_SUCCESS);
+    cr_expect_str_eq(info.architecture, "sm_90");
+    cr_expect(info.sub_group_size == 32 && info.fp64 && !info.fp16);
+    faults_pretend(0, NULL, 0);
+
+    faults_pretend(CL_DEVICE_EXTENSIONS, amd, sizeof amd);
+    faults_pretend(CL_DEVICE_NAME, amd_name, sizeof amd_name);
+    faults_pretend(0x4043, &wave, sizeof wave);
+    cr_assert(clattn_device_query(device, &info) == CLATTN_SUCCESS);
+    cr_expect_str_eq(info.architecture, "gfx90a");
+    cr_expect(info.sub_group_size == 64 && info.fp16 && !info.fp64);
+    faults_pretend(0, NULL, 0);
+
+    faults_pretend(CL_DEVICE_EXTENSIONS, intel, sizeof intel);
+    faults_pretend(0x4108, sizes, sizeof sizes);
+    faults_pretend(0x4250, &version, sizeof version);
+    cr_assert(clattn_device_query(device, &info) == CLATTN_SUCCESS);
+    cr_expect_str_eq(info.architecture, "intel_12.55");
+    cr_expect(info.sub_group_size == 8);
+    faults_pretend(0, NULL, 0);
+
+    memset(many, 'x', sizeof many - 1); /* two words, the second cut off */
+    memcpy(many, "cl_khr_fp16 ", 12);
+    faults_pretend(CL_DEVICE_EXTENSIONS, many, sizeof many);
+    cr_assert(clattn_device_query(device, &info) == CLATTN_SUCCESS);
+    cr_expect_str_eq(info.extensions, "cl_khr_fp16");
+    faults_pretend(0, NULL, 0);
+}
+
 Test(context, device_select) {
     cl_device_id first, chosen = GARBAGE(cl_device_id);
     clattn_device_info info = {.struct_size = sizeof info};
