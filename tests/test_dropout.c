@@ -1,11 +1,11 @@
 /* Dropout in every family: results against the reference, whose mask is an independent one; the same
  * bits again; other seeds; forward and backward; two devices. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include "families.h"
 #include "family.h"
 #include "rng.h"
 #include "storage.h"
 #include "trial.h"
+#include "unoptimised.h"
 #include <clattn/gradient_check.h>
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -23,8 +23,7 @@ static struct criterion_test_params all_families(void)
     size_t count = 0;
 
     for (size_t n = 0; ca_family_at(n) && count < 16; n++)
-        if (ca_family_at(n)->operation <= CLATTN_BACKWARD &&
-            family_takes_f32(ca_family_at(n)->name))
+        if (ca_family_at(n)->operation <= CLATTN_BACKWARD)
             families[count++] = n;
     return cr_make_param_array(size_t, families, count);
 }
@@ -181,6 +180,7 @@ FOR_EACH_FAMILY(gradient_check)
 
     if (of->operation != CLATTN_BACKWARD)
         return;
+    unoptimised();
     fixture_open(&f);
     cr_assert(clattn_gradient_check(f.context, &p, &options, 7, &report) == CLATTN_SUCCESS, "%s",
               f.log.last);
@@ -235,6 +235,7 @@ Test(dropout, differences) {
 
     draw(&r, (float *)&x, NUMBERS);
     draw(&r, d_o, QUERIES * DIM_V);
+    unoptimised();
     fixture_open(&f);
     loss(&f, &x, d_o, o, lse);
     const clattn_host_backward tensors = {.struct_size = sizeof tensors,
@@ -283,6 +284,7 @@ Test(dropout, two_devices) {
     cl_device_id devices[16];
     size_t count = 0, used = 0;
 
+    unoptimised();
     setenv("POCL_DEVICES", "pthread basic", 0);
     cr_assert(clattn_device_list(devices, 16, &count) == CLATTN_SUCCESS);
     for (size_t n = 0; n < count && n < 16 && used < 2; n++) {
