@@ -87,12 +87,34 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 {
     /* The least memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
-        [WIDTH_INDEX] = 4,         [ROWS_INDEX] = 1, [SCORE_ROWS_INDEX] = 1, [VALUE_ROWS_INDEX] = 1,
-        [VALUE_VECTORS_INDEX] = 8, [BN_INDEX] = 16,  [AHEAD_INDEX] = 0,      [SPLITS_INDEX] = 1};
+        [WIDTH_INDEX] = 4,         [ROWS_INDEX] = 1,       [SCORE_ROWS_INDEX] = 1,
+        [SCORE_COLUMNS_INDEX] = 4, [VALUE_ROWS_INDEX] = 1, [VALUE_VECTORS_INDEX] = 8,
+        [BN_INDEX] = 16,           [AHEAD_INDEX] = 0,      [SPLITS_INDEX] = 1};
 
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which this family never forms";
     return reject(p, dev, least);
+}
+
+static size_t smaller(const size_t x, const size_t y)
+{
+    return x < y ? x : y;
+}
+
+/* What is in registers, and a tile, for so many rows: many rows make a vector of sums of scores,
+ * and so do fewer where keys are unpacked. */
+static void block_registers(const clattn_problem *p, size_t *values)
+{
+    const size_t width = values[WIDTH_INDEX], rows = values[ROWS_INDEX];
+    const int staged = p->dtype != CLATTN_F32 || p->k_cache || p->v_cache;
+    const int few_columns = width > 4 && rows >= (p->k_cache ? width / 4 : width);
+    const int square = width == 16 && staged && rows >= 4;
+
+    values[SCORE_ROWS_INDEX] = smaller(rows, few_columns ? width * width / 16 : 4);
+    values[SCORE_COLUMNS_INDEX] = few_columns ? 4 : width;
+    values[VALUE_ROWS_INDEX] = smaller(rows, square ? 4 : 2);
+    values[VALUE_VECTORS_INDEX] = square ? 4 : width == 16 ? 8 : 6;
+    values[BN_INDEX] = rows > 16 || p->k_cache ? 32 : 16;
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
@@ -103,9 +125,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[ROWS_INDEX] = 1;
     while (values[ROWS_INDEX] < rows && values[ROWS_INDEX] < 32)
         values[ROWS_INDEX] *= 2;
-    values[SCORE_ROWS_INDEX] = values[ROWS_INDEX] < 4 ? values[ROWS_INDEX] : 4;
-    values[VALUE_ROWS_INDEX] = values[ROWS_INDEX] < 2 ? values[ROWS_INDEX] : 2;
-    values[VALUE_VECTORS_INDEX] = values[WIDTH_INDEX] == 16 ? 8 : 6;
+    block_registers(p, values);
     values[SPLITS_INDEX] = 1;
     while (values[SPLITS_INDEX] < 128 && groups(p, values) < (size_t)8 * dev->compute_units &&
            p->seq_kv / values[SPLITS_INDEX] >= 512)
@@ -114,10 +134,13 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[SPLITS_INDEX] /= 2;
     while (reject(p, dev, values) && values[BN_INDEX] > 16)
         values[BN_INDEX] /= 2;
-    while (reject(p, dev, values) && values[ROWS_INDEX] > 4)
+    while (reject(p, dev, values) && values[ROWS_INDEX] > 4) {
         values[ROWS_INDEX] /= 2;
+        block_registers(p, values);
+        values[BN_INDEX] = 16;
+    }
     if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
-        values[WIDTH_INDEX] = 4;
+        values[WIDTH_INDEX] = values[SCORE_COLUMNS_INDEX] = 4;
         values[ROWS_INDEX] = values[SCORE_ROWS_INDEX] = values[VALUE_ROWS_INDEX] = 1;
     }
 }

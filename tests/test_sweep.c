@@ -7,6 +7,7 @@
 #include "trial.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +74,36 @@ ParameterizedTest(struct part *part, sweep, part) {
     }
     cr_assert(passed >= kinds * shapes / 2, "%s took only %zu of the problems", family->name,
               passed);
+    fixture_close(&f);
+}
+
+/* What split_lanes keeps in registers and how: rows in every kind of vector, some of them not in
+ * use, columns that no vector divides, keys that end in the middle of everything. */
+static const struct {
+    const char *problem, *tunables;
+} splits[] = {
+    {"fwd f32 h8/2 q5 k77 d64/48 causal=br",
+     "WIDTH=16 ROWS=32 SCORE_ROWS=16 SCORE_COLUMNS=4 VALUE_ROWS=2 VALUE_VECTORS=3 BN=16 SPLITS=2"},
+    {"fwd f16 h4/1 q3 k70 d40/21 window=9,3 klen lse",
+     "WIDTH=16 ROWS=16 SCORE_ROWS=8 SCORE_COLUMNS=4 VALUE_ROWS=4 VALUE_VECTORS=4 BN=32 SPLITS=1"},
+    {"fwd bf16 h6/2 q3 k45 d24 mask=qk alibi",
+     "WIDTH=8 ROWS=8 SCORE_ROWS=4 SCORE_COLUMNS=4 VALUE_ROWS=2 VALUE_VECTORS=3 BN=16 SPLITS=1"},
+    {"fwd f32 h4/1 q1 k90 d64 kcache=q8_0 vcache=q4_0 klen",
+     "WIDTH=16 ROWS=4 SCORE_ROWS=4 SCORE_COLUMNS=4 VALUE_ROWS=4 VALUE_VECTORS=4 BN=32 SPLITS=2"},
+    {"fwd f32 h2 q2 k50 d19 sinks lse k=90.3000.50.1",
+     "WIDTH=8 ROWS=2 SCORE_ROWS=2 SCORE_COLUMNS=8 VALUE_ROWS=2 VALUE_VECTORS=2 BN=16 SPLITS=2"},
+};
+
+Test(sweep, splits) {
+    struct fixture f;
+
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof splits / sizeof *splits; n++) {
+        struct trial t = {
+            .problem = fixture_problem(splits[n].problem), .family = "split_lanes", .seed = n + 1};
+        snprintf(t.tunables, sizeof t.tunables, "%s", splits[n].tunables);
+        trial_pass(&f, &t);
+    }
     fixture_close(&f);
 }
 

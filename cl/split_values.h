@@ -1,0 +1,139 @@
+/* Sums of split_lanes' weighted values. Needs ROWS, VALUE_ROWS, VALUE_VECTORS, BN and AHEAD. */
+#ifndef CLATTN_SPLIT_VALUES_H
+#define CLATTN_SPLIT_VALUES_H
+#include "split_keys.h"
+
+/* Turns in which columns and rows of a tile are added. */
+#define VALUE_TURNS                                                                                \
+    (ROWS / VALUE_ROWS * ((VECTORS(DIM_V) + VALUE_VECTORS - 1) / VALUE_VECTORS))
+/* Where the weights of a row are, as they multiply vector c of the values: one for each block, if v
+ * is quantized, times its scale. */
+#define WEIGHT_BLOCKS (V_CACHE ? BLOCKS(DIM_V) : 1)
+#define WEIGHTS_OF(r, c) (((r) * WEIGHT_BLOCKS + (V_CACHE ? (c) * WIDTH / BLOCK_VALUES : 0)) * BN)
+/* Whether values are kept as f32 for the next rows. */
+#define KEEP_V (STAGED && ROWS > VALUE_ROWS)
+
+/* o = o * factor + sum_n p[n] v[n] for VALUE_ROWS rows and `vectors` (constant, at most
+ * VALUE_VECTORS) vectors of columns from c0 on, in one of the VALUE_TURNS turns. first (constant):
+ * these rows are the first to read these columns. */
+INLINE void add_columns(const int first, const int turn, const int vectors,
+                        const struct attention_shape a, const struct keys keys, const int count,
+                        const int c0, const float *factor, const float *p, lanes *kept, lanes *o)
+{
+    lanes sum[VALUE_ROWS][VALUE_VECTORS];
+
+    UNROLL
+    for (int r = 0; r < VALUE_ROWS; r++) {
+        UNROLL
+        for (int c = 0; c < VALUE_VECTORS; c++)
+            sum[r][c] = c < vectors ? o[r * VECTORS(DIM_V) + c0 + c] * factor[r] : (lanes)(0.0f);
+    }
+    for (int n = 0; n < count; n++) {
+        lanes y[VALUE_VECTORS];
+        ask_for(K_CACHE, keys.k, a.k_stride[2], K_STEP, keys.left, turn * BN + n,
+                VALUE_TURNS * BN, AHEAD, BYTES(K_CACHE, DIM_QK));
+        UNROLL
+        for (int c = 0; c < VALUE_VECTORS; c++) {
+            if (c >= vectors)
+                continue;
+#if KEEP_V
+            if (first)
+                kept[n * VALUE_VECTORS + c] = unscaled_columns(a, keys, n, c0 + c);
+            y[c] = kept[n * VALUE_VECTORS + c];
+#else
+            y[c] = unscaled_columns(a, keys, n, c0 + c);
+#endif
+        }
+        UNROLL
+        for (int r = 0; r < VALUE_ROWS; r++) {
+            UNROLL
+            for (int c = 0; c < VALUE_VECTORS; c++)
+                if (c < vectors)
+                    sum[r][c] = fma((lanes)(p[WEIGHTS_OF(r, c0 + c) + n]), y[c], sum[r][c]);
+        }
+    }
+    UNROLL
+    for (int r = 0; r < VALUE_ROWS; r++) {
+        UNROLL
+        for (int c = 0; c < VALUE_VECTORS; c++)
+            if (c < vectors)
+                o[r * VECTORS(DIM_V) + c0 + c] = sum[r][c];
+    }
+}
+
+INLINE void add_columns_of_rows(const int vectors, const struct attention_shape a,
+                                const struct keys keys, const int count, const int rows,
+                                const int c0, const float *factor, const float *p, lanes *o)
+{
+    lanes kept[KEEP_V ? BN * VALUE_VECTORS : 1];
+    const int turn = c0 / VALUE_VECTORS * (ROWS / VALUE_ROWS);
+
+    add_columns(1, turn, vectors, a, keys, count, c0, factor, p, kept, o);
+    for (int r = VALUE_ROWS; r < rows; r += VALUE_ROWS)
+        add_columns(0, turn + r / VALUE_ROWS, vectors, a, keys, count, c0, factor + r,
+                    p + WEIGHTS_OF(r, 0), kept, o + r * VECTORS(DIM_V));
+}
+
+#if V_CACHE
+/* The weights of a row and the scales of the values become those of WEIGHTS_OF(). */
+INLINE void scale_weights(const int count, const float *p, const float *scales, lanes *scaled)
+{
+    UNROLL
+    for (int c = 0; c < WEIGHT_BLOCKS; c++) {
+        for (int n = 0; n < count; n += WIDTH)
+            scaled[(c * BN + n) / WIDTH] =
+                VECTOR(vload)(0, p + n) * VECTOR(vload)(0, scales + c * BN + n);
+    }
+}
+#endif
+
+/* o = o * factor + sum_n p[n] v[n] of all rows and columns; scaled has room for WEIGHTS_OF(). */
+INLINE void add_values(const struct attention_shape a, const struct keys keys, const int count,
+                       const int rows, const float *factor, const float *p, lanes *scaled,
+                       lanes *o)
+{
+    const int rest = VECTORS(DIM_V) % VALUE_VECTORS, whole = VECTORS(DIM_V) - rest;
+
+#if V_CACHE
+    for (int r = 0; r < rows; r++)
+        scale_weights(count, p + r * BN, keys.v_scales, scaled + WEIGHTS_OF(r, 0) / WIDTH);
+    p = (const float *)scaled;
+#endif
+    for (int c = 0; c < whole; c += VALUE_VECTORS)
+        add_columns_of_rows(VALUE_VECTORS, a, keys, count, rows, c, factor, p, o);
+    if (rest)
+        add_columns_of_rows(rest, a, keys, count, rows, whole, factor, p, o);
+}
+
+/* Whether one of the values is infinite or NaN, which a weight of 0 would not keep away. */
+INLINE int has_nonfinite(const struct attention_shape a, const struct keys keys, const int count)
+{
+    ints most = 0;
+
+    for (int n = 0; n < count; n++) {
+        for (int c = 0; c < VECTORS(DIM_V); c++) {
+            const ints x = VECTOR(as_int)(value_columns(a, keys, n, c)) & 0x7fffffff;
+            most = x > most ? x : most;
+        }
+    }
+    return any_lane(most >= 0x7f800000);
+}
+
+/* As add_values, but leaving out what a weight of -0 says is hidden. */
+INLINE void add_visible(const struct attention_shape a, const struct keys keys, const int count,
+                        const int rows, const float *factor, const float *p, lanes *o)
+{
+    for (int r = 0; r < rows; r++) {
+        for (int c = 0; c < VECTORS(DIM_V); c++) {
+            lanes sum = o[r * VECTORS(DIM_V) + c] * factor[r];
+            for (int n = 0; n < count; n++) {
+                const lanes y = value_columns(a, keys, n, c);
+                if (as_int(p[r * BN + n]) >= 0)
+                    sum = fma((lanes)(p[r * BN + n]), y, sum);
+            }
+            o[r * VECTORS(DIM_V) + c] = sum;
+        }
+    }
+}
+
+#endif
