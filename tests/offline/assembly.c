@@ -91,14 +91,6 @@ static size_t find_loops(const struct body *b, struct span *loops)
     return count;
 }
 
-static int is_innermost(const struct span *loops, size_t count, size_t which)
-{
-    for (size_t n = 0; n < count; n++)
-        if (n != which && loops[n].begin >= loops[which].begin && loops[n].end <= loops[which].end)
-            return 0;
-    return 1;
-}
-
 static void subtract(struct counts *x, const struct counts *y)
 {
     x->all -= y->all;
@@ -110,25 +102,17 @@ static void subtract(struct counts *x, const struct counts *y)
     }
 }
 
-static void body_finish(const struct body *b, struct kernel *k)
+static struct counts counts_of(const struct body *b, const struct span *s)
 {
-    struct span *loops = need(calloc(MAX_LABELS, sizeof *loops));
-    const size_t count = find_loops(b, loops);
+    struct counts c = b->after[s->end - 1];
 
-    if (b->count)
-        k->counts = b->after[b->count - 1];
-    for (size_t n = 0; n < count; n++) {
-        if (!is_innermost(loops, count, n) || k->num_loops == MAX_LOOPS)
-            continue;
-        struct counts *c = &k->loops[k->num_loops++];
-        *c = b->after[loops[n].end - 1];
-        if (loops[n].begin)
-            subtract(c, &b->after[loops[n].begin - 1]);
-    }
-    free(loops);
+    if (s->begin)
+        subtract(&c, &b->after[s->begin - 1]);
+    return c;
 }
 
-int assembly_is_product(const struct counts *loop)
+/* Whether a loop multiplies what was staged. Loads of the next stage may be among it. */
+static int is_product(const struct counts *loop)
 {
     unsigned local_loads = 0, global_loads = 0;
 
@@ -136,10 +120,35 @@ int assembly_is_product(const struct counts *loop)
         local_loads += loop->local_loads[n];
         global_loads += loop->global_loads[n];
     }
-    /* Loads of the next stage may be among it. */
-    return local_loads > 0 &&
-           (global_loads == 0 || 2 * loop->fma > loop->all || loop->matrix > 0) &&
-           (loop->fma >= 16 || loop->matrix > 0);
+    return local_loads > 0 && (loop->fma >= 16 || loop->matrix > 0) &&
+           (global_loads == 0 || 2 * loop->fma > loop->all || loop->matrix > 0);
+}
+
+static int has_product_inside(const struct body *b, const struct span *loops, size_t count,
+                              size_t which)
+{
+    for (size_t n = 0; n < count; n++) {
+        const struct counts c = counts_of(b, &loops[n]);
+        if (n != which && loops[n].begin >= loops[which].begin &&
+            loops[n].end <= loops[which].end && is_product(&c))
+            return 1;
+    }
+    return 0;
+}
+
+static void body_finish(const struct body *b, struct kernel *k)
+{
+    struct span *loops = need(calloc(MAX_LABELS, sizeof *loops));
+    const size_t count = find_loops(b, loops);
+
+    if (b->count)
+        k->counts = b->after[b->count - 1];
+    for (size_t n = 0; n < count && k->num_products < MAX_PRODUCTS; n++) {
+        const struct counts c = counts_of(b, &loops[n]);
+        if (is_product(&c) && !has_product_inside(b, loops, count, n))
+            k->products[k->num_products++] = c;
+    }
+    free(loops);
 }
 
 /* ---- files ------------------------------------------------------------------------------------ */

@@ -6,7 +6,7 @@
 
 enum dialect { DIALECT_AMD, DIALECT_SASS, DIALECT_PTX };
 
-enum { WIDTHS = 5, MAX_LOOPS = 64, MAX_KERNELS = 8, NOT_KNOWN = -1 };
+enum { WIDTHS = 5, MAX_PRODUCTS = 64, MAX_KERNELS = 8, NOT_KNOWN = -1 };
 
 /* Counts of operations; loads by the bytes that an item gets: 1, 2, 4, 8, 16. */
 struct counts {
@@ -19,9 +19,10 @@ struct kernel {
     char name[64];
     long registers, spills; /* of an item; NOT_KNOWN */
     long local_bytes, private_bytes;
-    struct counts counts;           /* of the whole kernel */
-    struct counts loops[MAX_LOOPS]; /* the innermost */
-    size_t num_loops;
+    struct counts counts; /* of the whole kernel */
+    /* The innermost loops that multiply what was staged in local memory. */
+    struct counts products[MAX_PRODUCTS];
+    size_t num_products;
 };
 
 /* Reads an assembly file. Returns how many kernels there are, 0 if it cannot be read. */
@@ -29,8 +30,5 @@ size_t assembly_read(const char *path, enum dialect dialect, struct kernel kerne
 
 /* Adds what ptxas -v printed to the kernels that it names. False if one of them is not in it. */
 int assembly_read_ptxas(const char *path, struct kernel *kernels, size_t count);
-
-/* Whether a loop multiplies what was staged, and does little else. */
-int assembly_is_product(const struct counts *loop);
 
 #endif

@@ -56,13 +56,13 @@ static void print_loops(const struct kernel *k, char shares[TEXT_BYTES], char lo
     size_t length = 0;
 
     strcpy(shares, "-");
-    for (size_t n = 0; n < k->num_loops; n++) {
-        if (!assembly_is_product(&k->loops[n]) || length + 8 > TEXT_BYTES)
-            continue;
+    for (size_t n = 0; n < k->num_products; n++) {
+        if (length + 8 > TEXT_BYTES)
+            break;
         length += (size_t)snprintf(shares + length, TEXT_BYTES - length, "%s%u", length ? "," : "",
-                                   share(&k->loops[n]));
+                                   share(&k->products[n]));
         for (size_t w = 0; w < WIDTHS; w++)
-            all[w] += k->loops[n].local_loads[w];
+            all[w] += k->products[n].local_loads[w];
     }
     print_loads(all, loads);
 }
@@ -116,20 +116,16 @@ static void broken(struct totals *totals, const struct row *r, const char *rule)
 static void check_products(struct totals *totals, const struct row *r)
 {
     const struct kernel *k = r->kernel;
-    size_t products = 0;
 
-    for (size_t n = 0; n < k->num_loops; n++) {
-        const struct counts *loop = &k->loops[n];
-        if (!assembly_is_product(loop))
-            continue;
-        products++;
+    for (size_t n = 0; n < k->num_products; n++) {
+        const struct counts *loop = &k->products[n];
         if (share(loop) < LEAST_SHARE)
             broken(totals, r, "less than 75 % of a product's loop is arithmetic");
         if (loop->local_loads[0] + loop->local_loads[1] + loop->local_loads[2] +
             loop->local_loads[3])
             broken(totals, r, "a product's loop has narrow loads of local memory");
     }
-    if (products < 2)
+    if (k->num_products < 2)
         broken(totals, r, "the loops of the two products were not found");
     if (k->counts.global_loads[4] == 0)
         broken(totals, r, "no loads of 16 bytes of global memory");
