@@ -1,5 +1,6 @@
 /* Projections on CPUs: SIMD lanes are columns. How it computes: cl/projection_lanes.cl. */
 #include "problem.h"
+#include "projection_sizes.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,16 +17,6 @@ enum { SLAB = 8, SUM_RUN = 256 }; /* as in the kernel */
 static size_t round_up_divide(size_t n, size_t by)
 {
     return (n + by - 1) / by;
-}
-
-static size_t rows_of(const clattn_problem *p)
-{
-    return p->batch * p->seq_q;
-}
-
-static size_t columns_of(const clattn_problem *p)
-{
-    return p->heads * p->dim_v;
 }
 
 /* Groups of blocks of at most `block`, made of whole units, that share n. */
@@ -55,12 +46,12 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
 static size_t row_blocks(const clattn_problem *p, const size_t *values)
 {
-    return blocks(rows_of(p), values[ROWS_INDEX], values[BLOCK_ROWS_INDEX]);
+    return blocks(ca_projection_rows(p), values[ROWS_INDEX], values[BLOCK_ROWS_INDEX]);
 }
 
 static size_t column_blocks(const clattn_problem *p, const size_t *values)
 {
-    return blocks(columns_of(p), panel(values), values[BLOCK_COLUMNS_INDEX]);
+    return blocks(ca_projection_columns(p), panel(values), values[BLOCK_COLUMNS_INDEX]);
 }
 
 static void lanes_ndrange(const clattn_problem *p, const size_t *values,
@@ -76,17 +67,16 @@ static void sum_ndrange(const clattn_problem *p, const size_t *values,
 {
     (void)dev;
     *range = (struct ca_ndrange){
-        {values[SPLITS_INDEX] > 1 ? round_up_divide(columns_of(p), SUM_RUN) : 0, rows_of(p), 1},
+        {values[SPLITS_INDEX] > 1 ? round_up_divide(ca_projection_columns(p), SUM_RUN) : 0,
+         ca_projection_rows(p), 1},
         {1, 1, 1}};
 }
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
-    const size_t splits = values[SPLITS_INDEX];
-
     (void)dev;
-    return splits > 1 ? splits * rows_of(p) * columns_of(p) * sizeof(cl_float) : 0;
+    return ca_projection_split_bytes(p, values[SPLITS_INDEX]);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -100,7 +90,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 static void block_registers(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
-    const size_t rows = rows_of(p);
+    const size_t rows = ca_projection_rows(p);
 
     values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
     values[MV_INDEX] = wide ? 4 : 2;
@@ -115,10 +105,10 @@ static double busiest(const clattn_problem *p, const clattn_device_info *dev, co
 {
     enum { PACKING = 80, STORING = 30, PANEL_BYTES = 5 << 18 };
     const size_t row_groups = row_blocks(p, values), column_groups = column_blocks(p, values);
-    const size_t rows = round_up_divide(rows_of(p), row_groups);
-    const size_t panels = round_up_divide(columns_of(p), panel(values));
+    const size_t rows = round_up_divide(ca_projection_rows(p), row_groups);
+    const size_t panels = round_up_divide(ca_projection_columns(p), panel(values));
     const size_t columns = round_up_divide(panels, column_groups) * panel(values);
-    const size_t all_depth = p->kv_heads * p->dim_qk;
+    const size_t all_depth = ca_projection_depth(p);
     const size_t parts = round_up_divide(all_depth, values[DEPTH_INDEX]);
     const size_t units = dev->compute_units ? dev->compute_units : 1;
 
@@ -155,11 +145,11 @@ static void block_groups(const clattn_problem *p, const clattn_device_info *dev,
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t enough = dev->compute_units, depth = p->kv_heads * p->dim_qk;
+    const size_t enough = dev->compute_units, depth = ca_projection_depth(p);
     size_t *const splits = &values[SPLITS_INDEX];
 
     block_registers(p, dev, values);
-    if (rows_of(p) == 0)
+    if (ca_projection_rows(p) == 0)
         return;
     block_groups(p, dev, values);
     while (*splits < 16 && row_blocks(p, values) * column_blocks(p, values) * *splits < enough &&
@@ -179,11 +169,8 @@ const struct ca_family ca_projection_lanes = {
     .source = ca_source_projection_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"projection_lanes",
-                CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_O) | CA_BIT(CA_BIAS) | CA_BIT(CA_WORKSPACE),
-                lanes_ndrange},
-               {"projection_sum", CA_BIT(CA_O) | CA_BIT(CA_BIAS) | CA_BIT(CA_WORKSPACE),
-                sum_ndrange}},
+    .stages = {{"projection_lanes", CA_PROJECTION_ARGUMENTS, lanes_ndrange},
+               {"projection_sum", CA_PROJECTION_SUM_ARGUMENTS, sum_ndrange}},
     .num_stages = 2,
     .unsupported = unsupported,
     .adapt = adapt,

@@ -1,5 +1,5 @@
 /* projection_tiles: matrix products for GPUs; see cl/projection_tiles.cl. */
-#include "family.h"
+#include "projection_sizes.h"
 #include <string.h>
 
 static size_t work_items(const size_t *values);
@@ -20,16 +20,6 @@ static size_t smaller(size_t x, size_t y)
 static size_t round_up_divide(size_t n, size_t by)
 {
     return (n + by - 1) / by;
-}
-
-static size_t rows_of(const clattn_problem *p)
-{
-    return p->batch * p->seq_q;
-}
-
-static size_t columns_of(const clattn_problem *p)
-{
-    return p->heads * p->dim_v;
 }
 
 static size_t work_items(const size_t *values)
@@ -62,8 +52,8 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
 static size_t num_tiles(const clattn_problem *p, const size_t *values)
 {
-    return round_up_divide(rows_of(p), values[BLOCK_ROWS_INDEX]) *
-           round_up_divide(columns_of(p), values[BLOCK_COLUMNS_INDEX]);
+    return round_up_divide(ca_projection_rows(p), values[BLOCK_ROWS_INDEX]) *
+           round_up_divide(ca_projection_columns(p), values[BLOCK_COLUMNS_INDEX]);
 }
 
 static void tiles_ndrange(const clattn_problem *p, const size_t *values,
@@ -80,7 +70,8 @@ static void sum_ndrange(const clattn_problem *p, const size_t *values,
                         const clattn_device_info *dev, struct ca_ndrange *range)
 {
     const size_t items = smaller(SUM_ITEMS, dev->max_work_group_size);
-    const size_t sums = values[SPLITS_INDEX] > 1 ? rows_of(p) * columns_of(p) : 0;
+    const size_t sums =
+        values[SPLITS_INDEX] > 1 ? ca_projection_rows(p) * ca_projection_columns(p) : 0;
 
     *range = (struct ca_ndrange){{round_up_divide(sums, items) * items, 1, 1}, {items, 1, 1}};
 }
@@ -88,10 +79,8 @@ static void sum_ndrange(const clattn_problem *p, const size_t *values,
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
-    const size_t splits = values[SPLITS_INDEX];
-
     (void)dev;
-    return splits > 1 ? splits * rows_of(p) * columns_of(p) * sizeof(cl_float) : 0;
+    return ca_projection_split_bytes(p, values[SPLITS_INDEX]);
 }
 
 /* What fits wherever anything does. */
@@ -121,23 +110,23 @@ static void shrink_to(size_t size, size_t least, size_t *block)
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t enough = 2 * ca_device_cores(dev), depth = p->kv_heads * p->dim_qk;
+    const size_t enough = 2 * ca_device_cores(dev), depth = ca_projection_depth(p);
     size_t *const rows = &values[BLOCK_ROWS_INDEX], *const columns = &values[BLOCK_COLUMNS_INDEX];
     size_t *const splits = &values[SPLITS_INDEX];
 
     if (!has_many_registers(dev))
         values[ITEM_COLUMNS_INDEX] = 4;
-    else if (rows_of(p) >= 512 && columns_of(p) >= 512)
+    else if (ca_projection_rows(p) >= 512 && ca_projection_columns(p) >= 512)
         *rows = *columns = 128;
     while (*rows > 64 && num_tiles(p, values) < enough)
         *rows /= 2, *columns /= 2;
-    shrink_to(rows_of(p), 8, rows); /* with fewer, loads outweigh the work-items */
-    shrink_to(columns_of(p), 16, columns);
+    shrink_to(ca_projection_rows(p), 8, rows); /* with fewer, loads outweigh the work-items */
+    shrink_to(ca_projection_columns(p), 16, columns);
     if (*rows < 64) { /* few rows, which read all of w: wide tiles in deep stages */
         values[ITEM_ROWS_INDEX] = values[ITEM_COLUMNS_INDEX] = 4;
         values[STAGE_INDEX] = 32;
     }
-    while (*columns < 256 && *columns * 2 <= columns_of(p) && work_items(values) < 64)
+    while (*columns < 256 && *columns * 2 <= ca_projection_columns(p) && work_items(values) < 64)
         *columns *= 2;
     while (*rows < 64 && work_items(values) < 16)
         *rows *= 2;
@@ -167,11 +156,8 @@ const struct ca_family ca_projection_tiles = {
     .source = ca_source_projection_tiles,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"projection_tiles",
-                CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_O) | CA_BIT(CA_BIAS) | CA_BIT(CA_WORKSPACE),
-                tiles_ndrange},
-               {"projection_sum", CA_BIT(CA_O) | CA_BIT(CA_BIAS) | CA_BIT(CA_WORKSPACE),
-                sum_ndrange}},
+    .stages = {{"projection_tiles", CA_PROJECTION_ARGUMENTS, tiles_ndrange},
+               {"projection_sum", CA_PROJECTION_SUM_ARGUMENTS, sum_ndrange}},
     .num_stages = 2,
     .unsupported = unsupported,
     .adapt = adapt,
