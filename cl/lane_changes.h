@@ -288,13 +288,49 @@ INLINE lanes hide(const struct sight *sight, const int n, const int m, const lan
     return y;
 }
 
+#if HAS_SOFTCAP
+/* Scores within the cap, which are most, are spared the division. */
+INLINE void cap_scores(const struct sight *sight, lanes (*s)[MV])
+{
+    lanes most = 0.0f; /* of the squares */
+
+    UNROLL
+    for (int n = 0; n < NB; n++) {
+        UNROLL
+        for (int m = 0; m < MV; m++) {
+            s[n][m] *= sight->shrink;
+            const lanes square = s[n][m] * s[n][m];
+            most = square > most ? square : most;
+        }
+    }
+    if (!any_lane(most > 1.0f)) {
+        UNROLL
+        for (int n = 0; n < NB; n++) {
+            UNROLL
+            for (int m = 0; m < MV; m++)
+                s[n][m] = small_tangent(s[n][m]) * sight->softcap;
+        }
+    } else {
+        UNROLL
+        for (int n = 0; n < NB; n += 2) {
+            UNROLL
+            for (int m = 0; m < MV; m++)
+                hyperbolic_tangents(&s[n][m], &s[n + 1][m], sight->softcap);
+        }
+    }
+}
+#endif
+
 /* Products of keys n0 .. n0 + NB - 1, of which those from count on stand for the last, become
  * scores. hides (constant): whether the tile may hide pairs by window, bias or mask. */
 INLINE void change_scores(const int hides, const struct sight *sight, const int n0,
                           const int count, lanes (*s)[MV])
 {
     prefetch_changes(sight, n0);
-#if HAS_SOFTCAP || HAS_BIAS || HAS_ALIBI
+#if HAS_SOFTCAP
+    cap_scores(sight, s);
+#endif
+#if HAS_BIAS || HAS_ALIBI
     UNROLL
     for (int n = 0; n < NB; n++) {
         const int key = n0 + n;
@@ -302,9 +338,6 @@ INLINE void change_scores(const int hides, const struct sight *sight, const int 
         UNROLL
         for (int m = 0; m < MV; m++) {
             lanes x = s[n][m];
-#if HAS_SOFTCAP
-            x = hyperbolic_tangent(x * sight->shrink) * sight->softcap;
-#endif
 #if HAS_BIAS
             x += sight->bias[key * MV + m];
 #endif
@@ -365,9 +398,9 @@ INLINE void drop_weights(SHAPE_PARAMS, const struct place block, const long j, c
         UNROLL
         for (int m = 0; m < MV; m++) {
             lanes x[4];
-            dropout_factors(a, at, block.b * a.heads + block.h,
-                            first + m * WIDTH + VECTOR(convert_uint)(COUNT_UP),
-                            (words)(uint)((j + n) / 4), x);
+            dropout_factors_of_key(a, at, block.b * a.heads + block.h,
+                                   first + m * WIDTH + VECTOR(convert_uint)(COUNT_UP),
+                                   (uint)((j + n) / 4), x);
             UNROLL
             for (int c = 0; c < 4; c++)
                 if (n + c >= 0 && n + c < count)

@@ -97,20 +97,55 @@ INLINE lanes exponential2(const lanes x)
     return fma(t * f, h, t);
 }
 
-/* By e^2|x| - 1, which keeps the relative error at a few eps near 0 too. */
+/* tanh(x) for |x| <= 1: at most 2 ulp off. */
+INLINE lanes small_tangent(const lanes x)
+{
+    const lanes z = x * x;
+    lanes p = fma(z, (lanes)(1.05826405e-3f), (lanes)(-6.259338e-3f));
+    p = fma(z, p, (lanes)(2.03597583e-2f));
+    p = fma(z, p, (lanes)(-5.34987077e-2f));
+    p = fma(z, p, (lanes)(0.133264095f));
+    p = fma(z, p, (lanes)(-0.333329856f));
+    return x * fma(z, p, (lanes)(1.0f));
+}
+
+/* tanh(x) as a quotient of polynomials, of which this returns the upper one: at most 3 ulp off, and
+ * 1 from 8.7 on. A NaN stays one, but the lower one is a positive number always. */
+INLINE lanes tangent_quotient(const lanes x, lanes *below)
+{
+    const lanes low = (lanes)(-8.7f) > x ? (lanes)(-8.7f) : x;
+    const lanes y = (lanes)(8.7f) < low ? (lanes)(8.7f) : low;
+    const lanes square = y * y;
+    const lanes z = square < (lanes)(75.7f) ? square : (lanes)(75.7f);
+    lanes p = fma(z, (lanes)(1.39620777e-8f), (lanes)(2.10437593e-5f));
+    lanes q = fma(z, (lanes)(8.02389309e-7f), (lanes)(3.32875672e-4f));
+    p = fma(z, p, (lanes)(3.52193858e-3f));
+    q = fma(z, q, (lanes)(2.59772241e-2f));
+    p = fma(z, p, (lanes)(0.134032145f));
+    q = fma(z, q, (lanes)(0.467365384f));
+    p = fma(z, p, (lanes)(1.0f));
+    *below = fma(z, q, (lanes)(1.0f));
+    return y * p;
+}
+
 INLINE lanes hyperbolic_tangent(const lanes x)
 {
-    const lanes y = fabs(x) * (2.0f * LOG2E);
-    const lanes z = (lanes)(40.0f) < y ? (lanes)(40.0f) : y;
-    const lanes r = z + ROUNDER;
-    const lanes f = z - (r - ROUNDER);
-    const lanes t = VECTOR(as_float)(VECTOR(as_int)(r) << 23);
-    lanes h = fma(f, (lanes)(0.00133813021f), (lanes)(0.00966636837f));
-    h = fma(f, h, (lanes)(0.0555038117f));
-    h = fma(f, h, (lanes)(0.240223497f));
-    h = fma(f, h, (lanes)(0.693147182f));
-    const lanes e = fma(t * f, h, t - 1.0f);
-    return copysign(e / (e + 2.0f), x);
+    lanes below;
+    const lanes above = tangent_quotient(x, &below);
+
+    return above / below;
+}
+
+/* Of two at once and times factor: the one division takes as long as all else. */
+INLINE void hyperbolic_tangents(lanes *x, lanes *y, const float factor)
+{
+    lanes below_x, below_y;
+    const lanes above_x = tangent_quotient(*x, &below_x);
+    const lanes above_y = tangent_quotient(*y, &below_y);
+    const lanes r = (lanes)(factor) / (below_x * below_y);
+
+    *x = above_x * (below_y * r);
+    *y = above_y * (below_x * r);
 }
 
 INLINE int any_lane(const ints x)

@@ -11,18 +11,28 @@ typedef ulong8 products;
 typedef float16 factors;
 #define AS_WORDS as_uint16
 #define AS_PRODUCTS as_ulong8
+#define EVENS(a, b)                                                                                \
+    (uint16)(a.s0, b.s0, a.s2, b.s2, a.s4, b.s4, a.s6, b.s6,                                       \
+             a.s8, b.s8, a.sa, b.sa, a.sc, b.sc, a.se, b.se)
+#define ODDS(a, b)                                                                                 \
+    (uint16)(a.s1, b.s1, a.s3, b.s3, a.s5, b.s5, a.s7, b.s7,                                       \
+             a.s9, b.s9, a.sb, b.sb, a.sd, b.sd, a.sf, b.sf)
 #elif RANDOM_LANES == 8
 typedef uint8 words;
 typedef ulong4 products;
 typedef float8 factors;
 #define AS_WORDS as_uint8
 #define AS_PRODUCTS as_ulong4
+#define EVENS(a, b) (uint8)(a.s0, b.s0, a.s2, b.s2, a.s4, b.s4, a.s6, b.s6)
+#define ODDS(a, b) (uint8)(a.s1, b.s1, a.s3, b.s3, a.s5, b.s5, a.s7, b.s7)
 #elif RANDOM_LANES == 4
 typedef uint4 words;
 typedef ulong2 products;
 typedef float4 factors;
 #define AS_WORDS as_uint4
 #define AS_PRODUCTS as_ulong2
+#define EVENS(a, b) (uint4)(a.s0, b.s0, a.s2, b.s2)
+#define ODDS(a, b) (uint4)(a.s1, b.s1, a.s3, b.s3)
 #elif RANDOM_LANES == 1
 typedef uint words;
 typedef float factors;
@@ -30,8 +40,18 @@ typedef float factors;
 #error "RANDOM_LANES must be 1, 4, 8 or 16"
 #endif
 
-/* Both halves of x * m. mul_hi of vectors is slow on CPUs: here even and odd lanes are multiplied
- * apart, as halves of 64 bits (which is which is for the byte order to say, and does not matter). */
+/* Lower and upper halves of 64 bits, which EVENS and ODDS take: of a's neighbours, of b's, .. */
+#ifdef __ENDIAN_LITTLE__
+#define LOWER_HALVES(a, b) EVENS(a, b)
+#define UPPER_HALVES(a, b) ODDS(a, b)
+#else
+#define LOWER_HALVES(a, b) ODDS(b, a)
+#define UPPER_HALVES(a, b) EVENS(b, a)
+#endif
+
+/* Both halves of x * m. mul_hi of vectors is slow on CPUs: here words that are lower or upper
+ * halves of 64 bits are multiplied apart. Their products are taken apart by shuffles: where `and`
+ * and shifts do that, LLVM finds a slower multiplication to suffice. */
 __attribute__((always_inline)) static inline words multiply_wide(const words x, const uint m,
                                                                  words *high)
 {
@@ -39,23 +59,24 @@ __attribute__((always_inline)) static inline words multiply_wide(const words x, 
     *high = mul_hi(x, m);
     return x * m;
 #else
-    const ulong low = 0xffffffffUL;
-    const products even = (AS_PRODUCTS(x) & low) * (ulong)m;
-    const products odd = (AS_PRODUCTS(x) >> 32) * (ulong)m;
+    const words of_lower = AS_WORDS((AS_PRODUCTS(x) & 0xffffffffUL) * (ulong)m);
+    const words of_upper = AS_WORDS((AS_PRODUCTS(x) >> 32) * (ulong)m);
 
-    *high = AS_WORDS((odd & ~low) | (even >> 32));
-    return AS_WORDS((odd << 32) | (even & low));
+    *high = UPPER_HALVES(of_lower, of_upper);
+    return LOWER_HALVES(of_lower, of_upper);
 #endif
 }
 
-/* The four words of each counter, in its place. */
-__attribute__((always_inline)) static inline void philox(words *counter, const ulong seed)
+/* Rounds first .. 9 (constant) on the four words of each counter, in their place. */
+__attribute__((always_inline)) static inline void philox_rounds(const int first, words *counter,
+                                                                const ulong seed)
 {
-    uint key_0 = (uint)seed, key_1 = (uint)(seed >> 32);
+    uint key_0 = (uint)seed + first * 0x9e3779b9u;
+    uint key_1 = (uint)(seed >> 32) + first * 0xbb67ae85u;
     words x0 = counter[0], x1 = counter[1], x2 = counter[2], x3 = counter[3];
 
 #pragma unroll
-    for (int round = 0; round < 10; round++) {
+    for (int round = first; round < 10; round++) {
         words high_0, high_2;
         const words low_0 = multiply_wide(x0, 0xd2511f53u, &high_0);
         const words low_2 = multiply_wide(x2, 0xcd9e8d57u, &high_2);
@@ -72,6 +93,44 @@ __attribute__((always_inline)) static inline void philox(words *counter, const u
     counter[3] = x3;
 }
 
+/* The four words of each counter, in its place. */
+__attribute__((always_inline)) static inline void philox(words *counter, const ulong seed)
+{
+    philox_rounds(0, counter, seed);
+}
+
+/* As philox of counters that differ in their second word alone: of the first three rounds' six
+ * products two differ, and that of the second round not with the first word. */
+__attribute__((always_inline)) static inline void philox_of_row(const uint x0, const words x1,
+                                                                const uint x2, const uint x3,
+                                                                const ulong seed, words *counter)
+{
+    const uint m0 = 0xd2511f53u, m2 = 0xcd9e8d57u, step_0 = 0x9e3779b9u, step_1 = 0xbb67ae85u;
+    const uint key_0 = (uint)seed, key_1 = (uint)(seed >> 32);
+    words high_a, high_b;
+
+    const words a = x1 ^ (mul_hi(x2, m2) ^ key_0); /* after a round: a, b, c, d */
+    const uint b = x2 * m2, c = mul_hi(x0, m0) ^ x3 ^ key_1, d = x0 * m0;
+    const words low_a = multiply_wide(a, m0, &high_a); /* after two: e, f, g, low_a */
+    const uint e = mul_hi(c, m2) ^ b ^ (key_0 + step_0), f = c * m2;
+    const words g = high_a ^ (d ^ (key_1 + step_1));
+    const words low_b = multiply_wide(g, m2, &high_b);
+
+    counter[0] = high_b ^ (f ^ (key_0 + 2 * step_0));
+    counter[1] = low_b;
+    counter[2] = low_a ^ (mul_hi(e, m0) ^ (key_1 + 2 * step_1));
+    counter[3] = (words)(e * m0);
+    philox_rounds(3, counter, seed);
+}
+
+__attribute__((always_inline)) static inline void factors_of_words(const struct attention_shape a,
+                                                                   const words *drawn, factors *x)
+{
+#pragma unroll
+    for (int n = 0; n < 4; n++)
+        x[n] = drawn[n] < a.drop_below ? (factors)0.0f : (factors)a.keep;
+}
+
 /* What dropout multiplies weights with: x[n] is 0 or a.keep for query i and key 4 * j4 + n, where
  * lanes differ in i or j4 or both; bh = b * heads + h. */
 __attribute__((always_inline)) static inline void dropout_factors(const struct attention_shape a,
@@ -82,9 +141,18 @@ __attribute__((always_inline)) static inline void dropout_factors(const struct a
     words counter[4] = {j4, i, (words)(uint)bh, (words)(uint)at.stream};
 
     philox(counter, at.seed);
-#pragma unroll
-    for (int n = 0; n < 4; n++)
-        x[n] = counter[n] < a.drop_below ? (factors)0.0f : (factors)a.keep;
+    factors_of_words(a, counter, x);
+}
+
+/* As dropout_factors where lanes differ in i alone. */
+__attribute__((always_inline)) static inline void dropout_factors_of_key(
+    const struct attention_shape a, const struct attention_offsets at, const long bh,
+    const words i, const uint j4, factors *x)
+{
+    words counter[4];
+
+    philox_of_row(j4, i, (uint)bh, (uint)at.stream, at.seed, counter);
+    factors_of_words(a, counter, x);
 }
 
 #endif

@@ -95,6 +95,12 @@ static double cost(const clattn_problem *p, const clattn_device_info *dev, const
     return rounds * (double)(dev->compute_units * bm) * (seen + more) / (seen * speed[mv]);
 }
 
+/* Whether each query has biases or a mask of its own. */
+static int has_rows_of_pairs(const clattn_problem *p)
+{
+    return (p->bias && p->bias_layout.stride[2]) || (p->mask && p->mask_layout.stride[2]);
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
@@ -108,7 +114,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
             best = mv;
     block_registers(best, wide, values);
     values[PAIRS_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
-    values[BLOCKS_INDEX] = band ? 1 : 8; /* then the first tile starts with the first key seen */
+    /* A band's first tile starts with the first key seen; rows of pairs lie in as many pages. */
+    values[BLOCKS_INDEX] = band ? 1 : has_rows_of_pairs(p) ? 2 : 8;
     while (values[BLOCKS_INDEX] > 1 &&
            (groups(p, values) < (size_t)4 * dev->compute_units || chunk(values) > p->seq_q / 2))
         values[BLOCKS_INDEX] /= 2;
