@@ -165,10 +165,18 @@ clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
     return ca_enqueue(plan, queue, in_order, tensors, num_wait, wait, done);
 }
 
-clattn_status ca_check_operation(const clattn_plan *plan, clattn_operation operation)
+clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation, int complete,
+                            cl_event *done)
 {
     static const char *const names[] = {"attention", "gradients", "a projection"};
 
+    if (done)
+        *done = NULL;
+    if (!plan)
+        return CLATTN_INVALID_ARGUMENT;
+    if (!complete)
+        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
+                       "tensors is null, or its struct_size is not that of this library");
     if (plan->problem.operation == operation)
         return CLATTN_SUCCESS;
     return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT, "the plan computes '%s', not %s",
@@ -179,14 +187,8 @@ clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue
                                        const clattn_forward *t, cl_uint num_wait,
                                        const cl_event *wait, cl_event *done)
 {
-    if (done)
-        *done = NULL;
-    if (!plan)
-        return CLATTN_INVALID_ARGUMENT;
-    if (!t || t->struct_size != sizeof *t)
-        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
-                       "tensors is null, or its struct_size is not that of this library");
-    const clattn_status status = ca_check_operation(plan, CLATTN_FORWARD);
+    const clattn_status status =
+        ca_check_call(plan, CLATTN_FORWARD, t && t->struct_size == sizeof *t, done);
     if (status != CLATTN_SUCCESS)
         return status;
     const struct ca_tensors tensors = {
@@ -213,14 +215,8 @@ clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queu
                                         const clattn_backward *t, cl_uint num_wait,
                                         const cl_event *wait, cl_event *done)
 {
-    if (done)
-        *done = NULL;
-    if (!plan)
-        return CLATTN_INVALID_ARGUMENT;
-    if (!t || t->struct_size != sizeof *t)
-        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
-                       "tensors is null, or its struct_size is not that of this library");
-    const clattn_status status = ca_check_operation(plan, CLATTN_BACKWARD);
+    const clattn_status status =
+        ca_check_call(plan, CLATTN_BACKWARD, t && t->struct_size == sizeof *t, done);
     if (status != CLATTN_SUCCESS)
         return status;
     const struct ca_tensors tensors = {

@@ -20,8 +20,10 @@ clattn_status ca_check_buffers(const clattn_context *context, const char *what,
                                const struct ca_operand *operands, const clattn_buffer *given,
                                size_t count);
 
-/* Whether the plan is one of this operation. */
-clattn_status ca_check_operation(const clattn_plan *plan, clattn_operation operation);
+/* What every execution begins with: *done is cleared, the plan is one of this operation, and its
+ * argument struct is complete, that is, there is one of this version. */
+clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation, int complete,
+                            cl_event *done);
 
 /* Checks everything and enqueues. The public functions are this with other structs. */
 clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,

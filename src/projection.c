@@ -7,14 +7,8 @@ clattn_status clattn_project(const clattn_plan *plan, cl_command_queue queue,
                              const clattn_projection *t, cl_uint num_wait, const cl_event *wait,
                              cl_event *done)
 {
-    if (done)
-        *done = NULL;
-    if (!plan)
-        return CLATTN_INVALID_ARGUMENT;
-    if (!t || t->struct_size != sizeof *t)
-        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
-                       "tensors is null, or its struct_size is not that of this library");
-    const clattn_status status = ca_check_operation(plan, CLATTN_PROJECTION);
+    const clattn_status status =
+        ca_check_call(plan, CLATTN_PROJECTION, t && t->struct_size == sizeof *t, done);
     if (status != CLATTN_SUCCESS)
         return status;
     const struct ca_tensors tensors = {
