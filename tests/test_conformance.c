@@ -342,7 +342,7 @@ static int all_profiles(void)
 
 /* Those that differ the most, a file for each; with CLATTN_TEST_PROFILES=all every file for each. */
 ParameterizedTestParameters(emulated, conformance) {
-    static const char *const sample[] = {"gfx1100", "intel_arc_a750", "minimum", "sm_90"};
+    static const char *const sample[] = {"intel_arc_a750", "minimum", "sm_90"};
     static struct profile list[MOST_PROFILES];
     size_t count = sizeof sample / sizeof *sample;
 

@@ -122,6 +122,7 @@ Test(profile, facts_beyond_their_limits) {
     refused_with("max_allocation_bytes", json_integer((json_int_t)1 << 40),
                  "max_allocation_bytes exceeds global_memory_bytes");
     refused_with("max_work_item_sizes", json_pack("[i, i]", 1, 2), "max_work_item_sizes is not");
+    refused_with("max_work_item_sizes", json_pack("[i, i, i, i]", 1, 2, 3, 4), "is not three");
     refused_with("max_work_item_sizes", json_pack("[i, i, i]", 1, 0, 1), "max_work_item_sizes");
     refused_with("extensions", json_pack("[s]", "a b"), "not one word");
     refused_with("extensions", json_pack("[i]", 1), "not one word");
@@ -276,8 +277,8 @@ Test(profile, nothing_runs) {
     cr_expect(clattn_multihead_forward(layer_plan, NULL, &l, 0, NULL, NULL) == CLATTN_NO_DEVICE);
     cr_expect(clattn_attention_forward_host(context, &forward, NULL, &host) == CLATTN_NO_DEVICE);
     cr_expect(clattn_tune(context, &forward, 1, &tuning, NULL) == CLATTN_NO_DEVICE);
-    cr_expect(clattn_dropout_mask(context, &forward, 1, 2, NULL, &(clattn_buffer){NULL, 0}, 0,
-                                  NULL, NULL) == CLATTN_NO_DEVICE);
+    cr_expect(clattn_dropout_mask(context, &forward, 1, 2, NULL, &(clattn_buffer){NULL, 0}, 0, NULL,
+                                  NULL) == CLATTN_NO_DEVICE);
     cr_expect(log.errors == 7, "%zu sentences", log.errors);
     cr_expect(clattn_context_builds(context) == 0);
     clattn_context_release(context); /* the plans keep it */
