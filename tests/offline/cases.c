@@ -20,7 +20,7 @@ static const struct {
     {"fused_tiles", "fwd f32 b1 h16 q2048 k2048 d64"},
     {"fused_tiles", "fwd f32 b1 h16 q2048 k2048 d128"},
     {NULL, "fwd f32 b1 h16 q2048 k2048 d64 causal=br lse"},
-    {NULL, "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl"},
+    {"fused_mma", "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl"},
     {NULL, "fwd bf16 b1 h16 q2048 k2048 d64 klen"},
     {NULL, "fwd f32 b2 h8 q512 k512 d64 mask=bk dropout=0.1 lse"},
     {NULL, "fwd f32 b2 h8 q512 k512 d40 bias=f32:hqk"},
@@ -138,7 +138,7 @@ static void write_defaults(struct output *out, const struct device *d,
             ca_family_refusal(family, &normal, &d->info, c.values, reason, sizeof reason);
         if (!why)
             write_case(out, d, &c, &p, "default");
-        else if (p.operation == family->operation)
+        else if (p.operation == family->operation && !family->unsupported(&normal, &d->info))
             fprintf(stderr, "%s on %s: %s is refused: %s\n", family->name, d->target->name,
                     problems[n].text, why);
     }
