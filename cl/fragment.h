@@ -24,6 +24,8 @@
  *   VALUE_KEY(depth)          the key of a slab that term depth of weights then is
  *   PACKED_VALUES             1: values lie in local memory as lanes hold them, else in rows
  *
+ * IN_ORDER() ends a step: loads of the next are not moved before it, which would take registers.
+ *
  * With EMULATE the lanes are consecutive work-items, in no lockstep, and what the hardware does
  * between lanes goes through local memory and barriers: all items of the work-group call these
  * operations together. The layouts are the instruction's own. Else only the instruction differs. */
@@ -58,6 +60,9 @@
 #include "fragment_dpas.h"
 #else
 #error "INSTRUCTION must be one of those above"
+#endif
+#ifndef IN_ORDER
+#define IN_ORDER()
 #endif
 #ifndef SUB_GROUP_ATTRIBUTE
 #define SUB_GROUP_ATTRIBUTE

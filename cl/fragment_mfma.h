@@ -52,6 +52,7 @@ static inline int other_depth(const int lane, const int e)
 #define VALUE_KEY(depth) (depth)
 
 #if !EMULATE
+#define IN_ORDER() __builtin_amdgcn_sched_barrier(0)
 #if INSTRUCTION == INSTRUCTION_MFMA_32
 #define SUM_VECTOR float16
 #define LOAD_SUM vload16

@@ -37,6 +37,8 @@ static inline int other_depth(const int lane, const int e) { return e; }
 #define VALUE_KEY(depth) (depth)
 
 #if !EMULATE
+#define IN_ORDER() __builtin_amdgcn_sched_barrier(0)
+
 static inline void multiply_add(float *sum, const uint *query, const uint *other,
                                 const int lane)
 {

@@ -73,7 +73,8 @@
 
 /* The row, in the block, of the n-th query of a lane in a tile; key or dim of sum x. */
 #define ROW(n) (tile_row + lane_query(lane, n))
-#define KEY(x) ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, (x) % FRAGMENT_SUMS))
+#define KEY(x) (KEY_STEP(x) + sum_other(lane, 0))
+#define KEY_STEP(x) ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS))
 
 /* While a row has seen nothing but -inf, any finite reference gives weights of 0. */
 #define FINITE(maximum) ((maximum) == -INFINITY ? 0.0f : (maximum))
@@ -274,6 +275,7 @@ void fused_mma(SHAPE_PARAMS, const __global storage *restrict q, const __global 
                                          q_words[t][Q_RESIDENT ? d : 0],
                                          k_words + m * OTHER_WORDS FRAGMENT_ARG);
                 }
+                IN_ORDER();
             }
 #if HAS_DROPOUT
             draw_kept(a, at, bh, i0, j0, kept);
@@ -302,9 +304,21 @@ void fused_mma(SHAPE_PARAMS, const __global storage *restrict q, const __global 
             for (int t = 0; t < QUERY_TILES; t++) {
                 const int tile_row = first_row + t * FRAGMENT_QUERIES;
                 float highest[LANE_QUERIES], rescale[LANE_QUERIES];
+                /* The lane's keys that a row sees, as constant steps from its first one: compared
+                 * with each key itself, these would take a register each. */
+                int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
                 UNROLL
-                for (int n = 0; n < LANE_QUERIES; n++)
+                for (int n = 0; n < LANE_QUERIES; n++) {
                     highest[n] = maximum[t][n];
+                    see_from[n] = -BLOCK_KV;
+                    see_to[n] = ROW(n) < queries ? keys - sum_other(lane, 0) : -BLOCK_KV;
+#if HAS_WINDOW_LEFT
+                    see_from[n] = ROW(n) + first_at - sum_other(lane, 0);
+#endif
+#if HAS_WINDOW_RIGHT
+                    see_to[n] = min(see_to[n], ROW(n) + end_at - sum_other(lane, 0));
+#endif
+                }
                 UNROLL
                 for (int x = 0; x < KEY_SUMS; x++) {
                     const int here = SUM_QUERY(x % FRAGMENT_SUMS);
@@ -314,23 +328,17 @@ void fused_mma(SHAPE_PARAMS, const __global storage *restrict q, const __global 
                                (float)(j0 - i0 - e.diagonal + (KEY(x) - ROW(here)));
 #endif
                     if (hides) {
-                        const int row = ROW(here), key = KEY(x);
-                        bool sees = row < queries && key < keys;
-#if HAS_WINDOW_LEFT
-                        sees = sees && key >= row + first_at;
-#endif
-#if HAS_WINDOW_RIGHT
-                        sees = sees && key < row + end_at;
+                        bool sees = KEY_STEP(x) >= see_from[here] && KEY_STEP(x) < see_to[here];
+#if HAS_MASK || HAS_BIAS
+                        const int row = min(ROW(here), queries - 1);
+                        const long j = j0 + min(KEY(x), keys - 1);
 #endif
 #if HAS_MASK
-                        sees = sees && mask_block[min(row, queries - 1) * a.mask_stride[2] +
-                                                  (j0 + min(key, keys - 1)) * a.mask_stride[3]];
+                        sees = sees && mask_block[row * a.mask_stride[2] + j * a.mask_stride[3]];
 #endif
 #if HAS_BIAS
                         const float bias_here =
-                            LOAD_BIAS(bias_block,
-                                      min(row, queries - 1) * a.bias_stride[2] +
-                                          (j0 + min(key, keys - 1)) * a.bias_stride[3]);
+                            LOAD_BIAS(bias_block, row * a.bias_stride[2] + j * a.bias_stride[3]);
                         sees = sees && bias_here != -INFINITY;
                         s[t][x] += bias_here;
 #endif
@@ -392,6 +400,7 @@ void fused_mma(SHAPE_PARAMS, const __global storage *restrict q, const __global 
                                 multiply_add(out[t] + (n + m) * FRAGMENT_SUMS, weights[t][part],
                                              v_words + m * OTHER_WORDS FRAGMENT_ARG);
                 }
+                IN_ORDER();
             }
         }
 

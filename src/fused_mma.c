@@ -168,8 +168,10 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[EMULATE_INDEX] = own == 0;
     if (own == MMA_SYNC)
         values[EXP_INDEX] = 1;
-    if (own == WMMA) /* operands are held twice: too many registers */
+    if (own == WMMA) { /* operands are held twice: more would spill */
         values[Q_RESIDENT_INDEX] = 0;
+        values[BLOCK_KV_INDEX] = 32;
+    }
     if (own == 0) { /* small blocks: speed does not matter, and tests have small problems */
         values[SUB_GROUPS_INDEX] = 2;
         values[BLOCK_KV_INDEX] = 32;
