@@ -26,6 +26,7 @@ struct item {
 };
 
 /* Small tiles, so that even these shapes have several along every dimension. */
+#define SMALL_FRAGMENTS "EMULATE=1 SUB_GROUPS=2 QUERY_TILES=1 EXP=2"
 #define SMALL_TILES "BLOCK_Q=8 BLOCK_KV=8 LANES=4 ROWS=4 STAGE_D=8 STAGE_V=4 LOAD_WIDTH=4 PADDING=4"
 #define SMALL_GROUPS "GROUP_X=4 GROUP_Y=2 ITEM_X=4 ITEM_Y=4 VECTOR=4 DEPTH=8"
 #define SMALL_BLOCKS "BLOCK=8 STEP=8 LANES=4 ROWS=4 STAGE_D=8 STAGE_ROWS=4 PADDING=4 LOAD_WIDTH=4"
@@ -55,6 +56,11 @@ static const struct item items[] = {
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=1 SHARE_KV=1", "fwd f16 q9 k18 d16 mask=qk klen"},
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=0 SHARE_KV=0", "fwd bf16 q9 k18 d12 window=3,4 sinks"},
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=0 SHARE_KV=1", "fwd f32 q19 k5 d4 causal=-12 lse"},
+    {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_KV=16 Q_RESIDENT=1",
+     "fwd f16 h2/1 q19 k35 d16/9 causal=br klen sinks mask=qk lse"},
+    {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=5 BLOCK_KV=16 Q_RESIDENT=0",
+     "fwd bf16 q19 k35 d16 window=9,* dropout=0.3 lse"},
+    {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=2 BLOCK_KV=16 Q_RESIDENT=0", "fwd f16 q5 k18 d9"},
     {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_ITEMS=16", "fwd f32 h2/1 q11 k39 d19/21 lse sinks"},
     {"unfused", SMALL_GROUPS " SWEEPS=4 SOFTMAX_ITEMS=1",
      "fwd f16 q19 k21 d19/21 causal=br mask=qk"},
