@@ -132,7 +132,8 @@ rm -rf "$CLATTN_CACHE_DIR" # each run checks for itself that programs compute ri
 mkdir -p "$POCL_CACHE_DIR"
 export POCL_CACHE_DIR CLATTN_CACHE_DIR
 
-fuzzers() {
+one_core() {
+    aside "every kernel" 600 env CLATTN_CACHE_DIR= "$build/test-gcc/tests/races/races"
     fuzz table tests/fuzz/table tests/data/store -dict=tests/fuzz/table.dict
     fuzz recording tests/fuzz/recording -dict=tests/fuzz/recording.dict
     fuzz results tests/fuzz/results -dict=tests/fuzz/results.dict
@@ -142,24 +143,23 @@ fuzzers() {
 # Criterion's programs directly, so that their closing lines show. The first takes all cores, the
 # others often wait.
 run clattn_tests 1200 "$build/test-gcc/tests/clattn_tests"
-begin fuzz fuzzers
+begin 1 one_core
 for name in clattn_bench_tests clattn_tune_tests clattn_tuner_tests; do
     run "$name" 1200 "$build/test-gcc/tests/$name"
 done
 run "examples, installed copy, Oclgrind" 900 \
     ctest --test-dir "$build/test-gcc" --parallel 2 --output-on-failure \
     --exclude-regex '^(tests|bench|tuner|tune)$'
+join
 
 # PoCL's compiler leaks: all that is checked here is compiled before, and then nothing leaks, and a
 # lost OpenCL object shows. What a tuning comes to is decided by the clock: there PoCL's libraries
 # are excused.
 CLATTN_CACHE_DIR= # none: building programs is to be checked as well
 export CLATTN_CACHE_DIR
-unoptimised=POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable # as tests/unoptimised.h has it
 run "examples again" 300 \
     ctest --test-dir "$build/test-gcc" --parallel 2 --output-on-failure --tests-regex '^example_' \
     --exclude-regex tuning
-run "every kernel" 600 env "$unoptimised" "$build/test-gcc/tests/races/races"
 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 UBSAN_OPTIONS=print_stacktrace=1
 LSAN_OPTIONS=print_suppressions=0
@@ -167,9 +167,8 @@ export ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
 run "examples, sanitized" 300 \
     ctest --test-dir "$build/test-sanitized" --parallel 2 --output-on-failure \
     --tests-regex '^example_' --exclude-regex tuning
-run "every kernel, sanitized" 300 env "$unoptimised" "$build/test-sanitized/tests/races/races"
+run "every kernel, sanitized" 300 "$build/test-sanitized/tests/races/races"
 LSAN_OPTIONS=suppressions=$root/tests/lsan.supp:print_suppressions=0
 run "tuning, sanitized" 300 \
     ctest --test-dir "$build/test-sanitized" --output-on-failure --tests-regex '^example_.*tuning'
-join
 finish
