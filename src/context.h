@@ -28,7 +28,7 @@ struct clattn_context {
     struct ca_shipped *shipped;
 };
 
-/* CLATTN_NO_DEVICE, with a sentence, where a profile stands in for a device; else CLATTN_SUCCESS. */
+/* CLATTN_NO_DEVICE, with a sentence, where a profile stands in for a device; else success. */
 clattn_status ca_context_need_device(const clattn_context *context);
 
 /* For plans: one more reference, given up by clattn_context_release(). */

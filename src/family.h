@@ -11,13 +11,13 @@
 
 enum { CA_MAX_STAGES = 5, CA_REASON_BYTES = 256, CA_ONLY_IF_FORCED = -1 };
 
-/* The private memory that a family may count on for a work-item. On CPUs it lies on a worker's stack,
- * 8 MiB in PoCL, of which half is used. On GPUs what AMD's have (131056 bytes: LLVM refuses more of
- * "scratch memory"), the least that is known of any; NVIDIA's have 512 KiB. */
+/* The private memory that a family may count on for a work-item. On CPUs it lies on a worker's
+ * stack, 8 MiB in PoCL, of which half is used. On GPUs what AMD's have (131056 bytes: LLVM refuses
+ * more of "scratch memory"), the least that is known of any; NVIDIA's have 512 KiB. */
 size_t ca_private_limit(const clattn_device_info *dev);
 
-/* What runs work-groups independently of another: the compute units, but on Intel's GPUs, which count
- * their vector engines, the Xe-cores of 16 or (where sub-groups have 16 work-items at least) of 8. */
+/* What runs work-groups independently of another: the compute units, but on Intel's GPUs, which
+ * count their vector engines, the Xe-cores of 16 or (where the least sub-group is 16) of 8. */
 size_t ca_device_cores(const clattn_device_info *dev);
 
 /* Buffers a kernel may take, in the order of its parameters (after shape and offsets). Those of
@@ -102,8 +102,8 @@ const struct ca_family *ca_family_find(const char *name);
 unsigned ca_family_bit(const struct ca_family *family);
 
 /* NULL if the family with these values can compute p on dev, else why not: candidate lists,
- * unsupported(), reject() and what no kernel can exceed (src/device_limits.h), in that order. reason is used
- * for texts that are made. p is normal. */
+ * unsupported(), reject() and what no kernel can exceed (src/device_limits.h), in that order.
+ * reason is used for texts that are made. p is normal. */
 const char *ca_family_refusal(const struct ca_family *family, const clattn_problem *p,
                               const clattn_device_info *dev, const size_t *values, char *reason,
                               size_t reason_bytes);

@@ -1,5 +1,5 @@
-/* clattn-bench with profiles: what a device that is not at hand would run, and a device that claims no
- * more than one. */
+/* clattn-bench with profiles: what a device that is not at hand would run, and a device that claims
+ * no more than one. */
 #define _POSIX_C_SOURCE 200809L /* getpid */
 #include "bench_program.h"
 #include "profile.h"

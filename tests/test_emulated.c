@@ -1,5 +1,6 @@
-/* Emulated limits: the device of this machine claims what a profile allows. What is chosen then stays
- * within the limits, which is seen from the kernels that are enqueued, and computes the right values.
+/* Emulated limits: the device of this machine claims what a profile allows. What is chosen then
+ * stays within the limits, which is seen from the kernels that are enqueued, and computes the right
+ * values.
  *
  * CLATTN_TEST_PROFILES=all CLATTN_TEST_SCALE=4 takes every profile and more problems for each;
  * test_conformance.c runs its cases likewise. */
@@ -36,7 +37,7 @@ static uint64_t scale(void)
 
 /* ---- what is claimed ------------------------------------------------------------------------- */
 
-/* Every limit is the lesser of the device's and the profile's, and narrowing again changes nothing. */
+/* Every limit is the lesser of the device's and the profile's; narrowing again changes nothing. */
 Test(emulated, claims) {
     static struct profile list[MOST_PROFILES];
     const size_t count = profiles_read(list);

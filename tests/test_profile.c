@@ -1,5 +1,5 @@
-/* Profiles: what is read and what is refused, and contexts in which one stands in for a device: every
- * choice within its limits, every refusal with a reason, nothing executed. */
+/* Profiles: what is read and what is refused, and contexts in which one stands in for a device:
+ * every choice within its limits, every refusal with a reason, nothing executed. */
 #include "facts.h"
 #include "faults.h"
 #include "fixture.h"

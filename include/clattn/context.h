@@ -36,12 +36,12 @@ typedef struct clattn_context_options {
                                       $XDG_CACHE_HOME/clattn, else $HOME/.cache/clattn. "", or an
                                       empty CLATTN_CACHE_DIR: nowhere. Need not exist or be writable:
                                       the library works without. */
-    /** For testing; NULL otherwise. Facts from clattn_device_profile_parse() or clattn_device_query(),
-     *  possibly changed; read during the call only.
+    /** For testing; NULL otherwise. Facts from clattn_device_profile_parse() or
+     *  clattn_device_query(), possibly changed; read during the call only.
      *
      *  With a device: it claims no more than both it and the profile have (sizes, versions, address
      *  bits, extensions, fp16, fp64, a compiler), and what merely describes it (name, vendor, type,
-     *  compute units, widths) is the profile's, so that what is chosen is what the profile would get.
+     *  compute units, widths) is the profile's, so that what is chosen is what it would get.
      *  Without one (@p opencl and @p device null): the profile stands in for it. Plans can be made,
      *  chosen as for such a device, and described; nothing is built, and all that needs a device
      *  returns CLATTN_NO_DEVICE. */
@@ -60,8 +60,8 @@ typedef struct clattn_context_options {
  * @retval CLATTN_INVALID_ARGUMENT  A null, an options->struct_size of none of this library's
  *                                  versions, a device that does not belong to @p opencl, or a
  *                                  profile with facts beyond their limits.
- * @retval CLATTN_UNSUPPORTED       The device is big-endian or older than OpenCL 1.2, or kernels can't
- *                                  be given as many bytes of arguments as they take.
+ * @retval CLATTN_UNSUPPORTED       The device is big-endian or older than OpenCL 1.2, or takes
+ *                                  fewer bytes of arguments than kernels have.
  * @retval CLATTN_NO_COMPILER       The device has no compiler.
  * @retval CLATTN_OUT_OF_MEMORY     No host memory.
  * @retval CLATTN_OPENCL_ERROR      A query of the device failed.

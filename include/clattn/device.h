@@ -30,8 +30,8 @@ typedef struct clattn_device_info {
     unsigned compute_units;
     unsigned address_bits;
     unsigned vector_width_float; /**< CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT. */
-    unsigned sub_group_size; /**< Work-items that run in lockstep (warp, wavefront), the least if there
-                                  is a choice; 0 if no vendor's extension states it. */
+    unsigned sub_group_size; /**< Work-items that run in lockstep (warp, wavefront), the least if
+                                  there is a choice; 0 if no vendor's extension states it. */
     size_t max_work_group_size;
     size_t max_work_item_sizes[3];
     size_t max_parameter_bytes; /**< Of all arguments of a kernel. */
@@ -64,13 +64,13 @@ CLATTN_API clattn_status clattn_device_query(cl_device_id device, clattn_device_
  * bench/profiles/README.md describes. For clattn_context_options::profile.
  *
  * @param text          @p text_bytes bytes; need not end with 0.
- * @param info          Not null; its struct_size as for clattn_device_query(). Filled on success, with
- *                      null platform and device; cleared but for struct_size on failure.
+ * @param info          Not null; its struct_size as for clattn_device_query(). Filled on success,
+ *                      with null platform and device; cleared but for struct_size on failure.
  * @param reason        NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
  * @retval CLATTN_SUCCESS           Filled.
  * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
- * @retval CLATTN_FILE_ERROR        Not a profile, or a fact is missing, unknown or beyond its limits:
- *                                  the reason names it.
+ * @retval CLATTN_FILE_ERROR        Not a profile, or a fact is missing, unknown or beyond its
+ *                                  limits: the reason names it.
  * @retval CLATTN_OUT_OF_MEMORY     No host memory.
  */
 CLATTN_API clattn_status clattn_device_profile_parse(const char *text, size_t text_bytes,

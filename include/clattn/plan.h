@@ -41,8 +41,8 @@ typedef struct clattn_plan_info {
     size_t workspace_bytes; /**< 0 if none is needed. */
     size_t work_group_size; /**< Work-items of the largest work-group; 0 if nothing is to be run. */
     size_t local_bytes;     /**< Local memory of the hungriest work-group; 0 if none has any. */
-    size_t private_bytes;   /**< What the family counts on a work-item keeping in registers or private
-                                 memory; 0 where it is too little to count. */
+    size_t private_bytes;   /**< What the family counts on a work-item keeping in registers or
+                                 private memory; 0 where it is too little to count. */
 } clattn_plan_info;
 
 /** The name of family @p index of those that compute @p operation, in no order that means anything;
