@@ -133,6 +133,8 @@ static void write_defaults(struct output *out, const struct device *d,
             exit(2);
         }
         const clattn_problem normal = ca_problem_normal(&p);
+        if (family->preference(&normal, &d->info) == CA_ONLY_IF_FORCED)
+            continue;
         ca_family_suggest(family, &normal, &d->info, c.values);
         const char *why =
             ca_family_refusal(family, &normal, &d->info, c.values, reason, sizeof reason);
@@ -194,6 +196,8 @@ static void write_samples(struct output *out, const struct device *d,
         struct ca_candidate c = {.family = family};
         const clattn_problem p = draw_problem(r, family, &d->info);
         const clattn_problem normal = ca_problem_normal(&p);
+        if (family->preference(&normal, &d->info) == CA_ONLY_IF_FORCED)
+            continue;
         if (draw_tunables(r, &normal, &d->info, &c) && (out->all || is_its_turn(d, rng_next(r))))
             write_case(out, d, &c, &p, "sample");
     }
