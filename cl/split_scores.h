@@ -97,13 +97,14 @@ INLINE void store_sums(lanes sum[SCORE_KEYS][SCORE_VECTORS], float *s)
 #endif
 
 #if SCORE_COLUMNS < WIDTH
-/* The same columns of a key for each row of a vector. */
+/* The same columns of a key for each row of a vector; each named, since Oclgrind 21.10 looks for
+ * uninitialized values beyond the end of shorter vectors. */
 INLINE lanes spread(const float4 x)
 {
 #if WIDTH == 16
-    return (lanes)(x, x, x, x);
+    return (lanes)(x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w);
 #else
-    return (lanes)(x, x);
+    return (lanes)(x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w);
 #endif
 }
 #endif

@@ -36,6 +36,7 @@ struct item {
 #define SMALL_LANES "WIDTH=4 MV=2 NB=4 DB=4 BN=24"
 #define SMALL_PANELS "WIDTH=4 MV=2 ROWS=4 KEYS=64 QUERIES=16"
 #define SMALL_SPLITS "WIDTH=4 BN=16 SCORE_ROWS=2 SCORE_COLUMNS=4 VALUE_ROWS=2 VALUE_VECTORS=2"
+#define ROWS_BESIDE "WIDTH=8 BN=16 SCORE_ROWS=4 SCORE_COLUMNS=4 VALUE_ROWS=2 VALUE_VECTORS=2"
 
 #define DROPPING "fwd f32 h2 q7 k9 d5 window=5,* dropout=0.3"
 #define ALL_GRADIENTS                                                                              \
@@ -78,6 +79,8 @@ static const struct item items[] = {
      "fwd f16 h6/2 q2 k20 d7/3 bias=f32:hqk mask=qk window=7,*"},
     {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_ITEMS=16", DROPPING},
     {"fused_lanes", SMALL_LANES " BLOCKS=2 PAIRS=0", DROPPING},
+    {"split_lanes", ROWS_BESIDE " ROWS=8 AHEAD=1 SPLITS=2",
+     "fwd f32 h6/2 q2 k37 d16/9 causal=br klen lse"},
     {"split_lanes", SMALL_SPLITS " ROWS=4 AHEAD=0 SPLITS=1", DROPPING},
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=0 SHARE_KV=1",
      "fwd f32 q19 k21 d11/13 window=9,* dropout=0.3 lse"},
