@@ -27,11 +27,12 @@
 #include "lane_tile.h"
 
 /* Keys j .. j + count - 1 of at most BN. hides (constant): some may be hidden from some queries.
- * spoils: whether v holds what is not finite there, or -1, if not known yet. */
+ * spoils: whether v holds what is not finite there, or -1, if not known yet. careful: what the
+ * window hides may be such, which a weight of 0 would not keep away. */
 INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, const long j,
                      const int count, const lanes *q, source k, const long k_row, source v,
-                     const long v_row, lanes *s, int *spoils, lanes *top, lanes *total,
-                     lanes *o BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+                     const long v_row, lanes *s, const int careful, int *spoils, lanes *top,
+                     lanes *total, lanes *o BIAS_PARAM MASK_PARAM SLOPES_PARAM)
 {
     lanes old_top[MV], new_top[MV], factor[MV], base[MV], sum[MV];
     int marks = 0;
@@ -53,7 +54,7 @@ INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, co
         factor[m] = EXPONENTIAL(old_top[m] - base[m]);
         top[m] = new_top[m];
     }
-    if (hides && (sight.hides || HAS_WINDOW)) {
+    if (hides && (sight.hides || careful)) {
         if (*spoils < 0)
             *spoils = has_nonfinite(v, v_row, V_COLUMN, count);
         marks = *spoils;
@@ -125,10 +126,22 @@ INLINE struct place block_of(const struct place chunk, const int n)
     return block;
 }
 
-INLINE void compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global storage *q,
+/* Whether all sums of the blocks are finite. */
+INLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * MV])
+{
+    lanes zero = 0.0f;
+
+    for (int n = 0; n < BLOCKS; n++)
+        for (int d = 0; d < DIM_V * MV; d++)
+            zero = fma(packed_o[n][d], (lanes)(0.0f), zero);
+    return !any_lane(zero != 0.0f);
+}
+
+/* Writes a chunk's results and returns 1; 0 if, not being careful, it spoilt them. */
+INLINE int compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global storage *q,
                           const __global k_storage *k, const __global v_storage *v,
                           __global storage *o BIAS_PARAM MASK_PARAM SLOPES_PARAM SINKS_PARAM
-                              LSE_PARAM)
+                              LSE_PARAM, const int careful)
 {
     lanes packed_q[BLOCKS][ROUNDED(DIM_QK) * MV], packed_o[BLOCKS][ROUNDED(DIM_V) * MV];
     lanes s[ROUNDED(BN) * MV], top[BLOCKS][MV], total[BLOCKS][MV];
@@ -188,22 +201,25 @@ INLINE void compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global
                     (all_end >= block_end || all_end - j >= BN / 2)) {
                     stop = min(all_end, block_end);
                     add_tile(0, a, at, block, j, (int)(stop - j), packed_q[n], keys, k_row,
-                             values, v_row, s, &spoils, top[n], total[n],
+                             values, v_row, s, careful, &spoils, top[n], total[n],
                              packed_o[n] BIAS_ARG MASK_ARG SLOPES_ARG);
                 } else {
                     stop = block_end;
 #if HIDES_ANYWHERE || HAS_WINDOW
                     add_tile(1, a, at, block, j, (int)(stop - j), packed_q[n], keys, k_row,
-                             values, v_row, s, &spoils, top[n], total[n],
+                             values, v_row, s, careful, &spoils, top[n], total[n],
                              packed_o[n] BIAS_ARG MASK_ARG SLOPES_ARG);
 #endif
                 }
             }
         }
     }
+    if (HAS_WINDOW && !careful && !are_finite(packed_o))
+        return 0;
     for (int n = 0; n < BLOCKS; n++)
         finish_block(a, at, block_of(chunk, n), packed_o[n], top[n], total[n],
                      o SINKS_ARG LSE_ARG);
+    return 1;
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -224,7 +240,9 @@ void fused_lanes(SHAPE_PARAMS, const __global storage *restrict q,
         if (part && n == x)
             break;
         chunk.i = n * BM * BLOCKS;
-        compute_chunk(a, at, chunk, q, k, v,
-                      o BIAS_ARG MASK_ARG SLOPES_ARG SINKS_ARG LSE_ARG);
+        int careful = 0; /* seldom needed, and looking through v in advance takes time */
+        while (!compute_chunk(a, at, chunk, q, k, v,
+                              o BIAS_ARG MASK_ARG SLOPES_ARG SINKS_ARG LSE_ARG, careful))
+            careful = 1;
     }
 }

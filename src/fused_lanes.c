@@ -86,7 +86,7 @@ static void count_keys(const clattn_problem *p, const double bm, double *seen, d
 static double cost(const clattn_problem *p, const clattn_device_info *dev, const size_t width,
                    const size_t mv)
 {
-    static const double speed[] = {0.0, 0.72, 0.92, 0.99, 1.0}; /* measured */
+    static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* measured */
     const size_t bm = width * mv, blocks = round_up_divide(p->seq_q, bm) * p->heads * p->batch;
     const double rounds = (double)round_up_divide(blocks, dev->compute_units);
     double seen, more;
@@ -113,11 +113,15 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         if (cost(p, dev, values[WIDTH_INDEX], mv) < cost(p, dev, values[WIDTH_INDEX], best))
             best = mv;
     block_registers(best, wide, values);
+    if (band) { /* few tiles, and few keys beyond those that are seen */
+        values[BN_INDEX] = 192;
+        values[NB_INDEX] = values[NB_INDEX] > 8 ? 8 : values[NB_INDEX];
+    }
     values[PAIRS_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
     /* A band's first tile starts with the first key seen; rows of pairs lie in as many pages. */
     values[BLOCKS_INDEX] = band ? 1 : has_rows_of_pairs(p) ? 2 : 8;
     while (values[BLOCKS_INDEX] > 1 &&
-           (groups(p, values) < (size_t)4 * dev->compute_units || chunk(values) > p->seq_q / 2))
+           (groups(p, values) < (size_t)4 * dev->compute_units || chunk(values) / 2 >= p->seq_q))
         values[BLOCKS_INDEX] /= 2;
     while (reject(p, dev, values) && values[BLOCKS_INDEX] > 1)
         values[BLOCKS_INDEX] /= 2;
