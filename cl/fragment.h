@@ -85,7 +85,9 @@ static inline float element_value(const ushort x)
 #if !HAS_PACK_PAIR
 static inline ushort element_round(const float x)
 {
-#if DTYPE == DTYPE_F16
+#if DTYPE == DTYPE_F16 && !EMULATE && defined(cl_khr_fp16)
+    return as_ushort((half)x); /* to nearest even, in one instruction */
+#elif DTYPE == DTYPE_F16
     ushort rounded;
     vstore_half_rte(x, 0, (half *)&rounded);
     return rounded;
