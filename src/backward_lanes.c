@@ -15,7 +15,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
     const size_t qk = p->dim_qk + width, v = p->dim_v + width;
 
     return (values[BLOCKS_INDEX] * (3 * qk + 2 * v) * block +
-            values[BQ_INDEX] * (2 * qk + v + 3 * block + 2)) *
+            values[BQ_INDEX] * (qk + v + 2 * block + 2)) *
            sizeof(cl_float);
 }
 
@@ -72,12 +72,13 @@ static void heads_ndrange(const clattn_problem *p, const size_t *values,
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
-    const size_t rows = p->batch * p->heads * p->seq_q, width = values[WIDTH_INDEX];
+    const size_t heads = p->batch * p->heads, width = values[WIDTH_INDEX];
     const size_t row = round_up_divide(p->dim_qk, width) * width;
+    const size_t sums = heads * (p->seq_q + values[NQ_INDEX]) * row;
+    const size_t stats = round_up_divide(2 * heads * p->seq_q, 16) * 16;
 
     (void)dev;
-    return (2 * rows + values[RANGES_INDEX] * (rows * row + p->batch * p->heads)) *
-           sizeof(cl_float);
+    return (stats + values[RANGES_INDEX] * (sums + heads)) * sizeof(cl_float);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -112,7 +113,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
                     wide, values);
     values[DQ_INDEX] = wide ? 4 : 2;
     values[RANGES_INDEX] = 1;
-    while (values[RANGES_INDEX] < 8 &&
+    while (values[RANGES_INDEX] < 32 &&
            values[RANGES_INDEX] * p->kv_heads * p->batch < (size_t)4 * dev->compute_units)
         values[RANGES_INDEX] *= 2;
     while (reject(p, dev, values) && values[BLOCKS_INDEX] > 1)
