@@ -1,6 +1,7 @@
 /* Dropout in every family: results against the reference, whose mask is an independent one; the same
  * bits again; other seeds; forward and backward; two devices. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
+#include "families.h"
 #include "family.h"
 #include "rng.h"
 #include "storage.h"
@@ -55,12 +56,13 @@ static void pass(struct fixture *f, const size_t family, const char *options, co
 
 /* Problems of one kind share programs; with a window, so that the first key that a query sees may
  * have any remainder by 4. */
-#define KIND "f32 b2 h3 q37 k70 d20/9 causal=33 window=24,*"
-#define FORWARD_KIND KIND " lse"
+#define KIND(dtype) dtype " b2 h3 q37 k70 d20/9 causal=33 window=24,*"
 
 static const char *kind_for(const size_t family)
 {
-    return ca_family_at(family)->operation == CLATTN_BACKWARD ? KIND : FORWARD_KIND;
+    if (ca_family_at(family)->operation == CLATTN_BACKWARD)
+        return KIND("f32");
+    return family_takes_f32(ca_family_at(family)->name) ? KIND("f32") " lse" : KIND("f16") " lse";
 }
 
 /* From almost nothing dropped (2^-30) to all but a weight in 2^24. */
@@ -278,7 +280,7 @@ Test(dropout, differences) {
 
 /* PoCL's two drivers for one processor; elsewhere there is nothing to compare. */
 Test(dropout, two_devices) {
-    const clattn_problem p = fixture_problem("fwd " KIND " dropout=0.5");
+    const clattn_problem p = fixture_problem("fwd " KIND("f32") " dropout=0.5");
     enum { BYTES = 2 * 3 * 37 * 70 };
     static unsigned char masks[2][BYTES];
     cl_device_id devices[16];
