@@ -26,7 +26,7 @@ static void expect(const char *arguments, const int status, const char *const *w
 Test(bench_profile, plan) {
     expect("plan --profile sm_90 " PROBLEM, 0,
            (const char *[]){"sm_90: NVIDIA H100", "132 compute units", "local memory 48 KiB",
-                            "family    fused_tiles", "tunables  BLOCK_Q=", "why       untuned",
+                            "family    fused_mma", "tunables  INSTRUCTION=1", "why       untuned",
                             "needs     work-groups of ", "not       unfused: it could", NULL});
     expect("plan --profile minimum 'fwd f16 h64 q4000 k4000 d64'", 0,
            (const char *[]){"32-bit addresses", "family    fused_tiles",
@@ -67,10 +67,10 @@ Test(bench_profile, json) {
     bench_check_text(root, "schema", "clattn-bench-preview-1");
     bench_check_text(root, "profile", "gfx90a");
     bench_check_text(json_object_get(root, "device"), "name", "gfx90a:sramecc+:xnack-");
-    bench_check_text(problem, "family", "fused_tiles");
+    bench_check_text(problem, "family", "fused_mma");
     cr_expect(json_integer_value(json_object_get(problem, "local_bytes")) > 0);
     cr_expect(json_integer_value(json_object_get(problem, "work_group_size")) <= 256);
-    cr_expect(eq(sz, json_array_size(json_object_get(problem, "families")), 5));
+    cr_expect(eq(sz, json_array_size(json_object_get(problem, "families")), 6));
     json_decref(root);
 }
 
