@@ -32,8 +32,22 @@ struct runs {
     long jump;
 };
 
-/* sums[r][v] = start[r][v] (zeros if `zero`) + strip[r] . panel[v], for rows and vectors
- * (constants, at most ROWS and MV). */
+/* sum[r][v] += strip[r][at] panel[v], for rows and vectors (constants, at most ROWS and MV). */
+INLINE void multiply_step(const int rows, const int vectors, const strip_rows strip, const long at,
+                          const lanes *panel, lanes (*sum)[MV])
+{
+    UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        const lanes z = r < rows ? ROW_OF(strip, r)[at] : 0.0f;
+        UNROLL
+        for (int v = 0; v < MV; v++)
+            if (r < rows && v < vectors)
+                sum[r][v] = fma(panel[v], z, sum[r][v]);
+    }
+}
+
+/* sums[r][v] = start[r][v] (zeros if `zero`) + strip[r] . panel[v], two steps at a time, as
+ * compilers do not. */
 INLINE void multiply(const int rows, const int vectors, const bool zero, const strip_rows strip,
                      const lanes *panel, const struct runs runs, lanes *sums)
 {
@@ -48,15 +62,15 @@ INLINE void multiply(const int rows, const int vectors, const bool zero, const s
                 sum[r][v] = zero ? (lanes)(0.0f) : sums[r * MV + v];
     }
     for (int left = runs.depth, run = runs.first; left > 0; run = min(runs.run, left)) {
-        for (int k = 0; k < run; k++, at += STRIP_DEPTH, panel += MV) {
-            UNROLL
-            for (int r = 0; r < ROWS; r++) {
-                const lanes z = r < rows ? ROW_OF(strip, r)[at] : 0.0f;
-                UNROLL
-                for (int v = 0; v < MV; v++)
-                    if (r < rows && v < vectors)
-                        sum[r][v] = fma(panel[v], z, sum[r][v]);
-            }
+        int k = 0;
+        for (; k + 2 <= run; k += 2, at += 2 * STRIP_DEPTH, panel += 2 * MV) {
+            multiply_step(rows, vectors, strip, at, panel, sum);
+            multiply_step(rows, vectors, strip, at + STRIP_DEPTH, panel + MV, sum);
+        }
+        if (k < run) {
+            multiply_step(rows, vectors, strip, at, panel, sum);
+            at += STRIP_DEPTH;
+            panel += MV;
         }
         at += runs.jump;
         left -= run;

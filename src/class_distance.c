@@ -5,6 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+/* What decoding takes for few. */
+#define MANY_QUERIES 16
+
 /* All that distinguishes classes. */
 enum fact {
     OPERATION,
@@ -44,6 +47,7 @@ enum fact {
     WINDOW_LEFT,
     WINDOW_RIGHT,
     SEQ_Q,
+    FEW_QUERIES,
     SEQ_KV,
     HEADS,
     RATIO,
@@ -102,6 +106,7 @@ static const struct {
     [WINDOW_LEFT] = {0, 0, 0.5},      /* the share of tiles that is skipped */
     [WINDOW_RIGHT] = {0, 0, 0.5},     /* likewise */
     [SEQ_Q] = {0, 0, 1},              /* blocks of queries: how many groups, how full */
+    [FEW_QUERIES] = {0, 0, 8},        /* all of them in registers: how many these hold */
     [SEQ_KV] = {0, 0, 0.5},           /* only the length of a loop, and what the cache holds */
     [HEADS] = {0, 0, 1},              /* how many groups: too few leave units idle */
     [RATIO] = {0, 0, 0.25},           /* how often the cache has K and V already */
@@ -197,6 +202,7 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [WINDOW_LEFT] = window_share(p->window_left, p->seq_kv),
         [WINDOW_RIGHT] = window_share(p->window_right, p->seq_kv),
         [SEQ_Q] = p->seq_q,
+        [FEW_QUERIES] = p->seq_q < MANY_QUERIES ? p->seq_q : MANY_QUERIES,
         [SEQ_KV] = p->seq_kv,
         [HEADS] = p->heads,
         [RATIO] = p->heads / p->kv_heads,

@@ -170,8 +170,10 @@ static void clear(struct kernel *k)
 
 static void finish(struct reader *r)
 {
-    if (r->inside && r->count < MAX_KERNELS)
+    if (r->inside && r->count < MAX_KERNELS) {
+        r->kernels[r->count].dialect = r->dialect;
         body_finish(&r->body, &r->kernels[r->count++]);
+    }
     if (r->inside)
         body_close(&r->body);
     r->inside = 0;

@@ -17,6 +17,7 @@ struct counts {
 /* An item is one of a work-group's. */
 struct kernel {
     char name[64];
+    enum dialect dialect;
     long registers, spills; /* of an item; NOT_KNOWN */
     long local_bytes, private_bytes;
     struct counts counts; /* of the whole kernel */

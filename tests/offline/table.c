@@ -112,7 +112,8 @@ static void broken(struct totals *totals, const struct row *r, const char *rule)
     totals->broken++;
 }
 
-/* Two products whose loops are nearly all arithmetic, with loads of 16 bytes. */
+/* Two products whose loops are nearly all arithmetic, with loads of 16 bytes; ptxas makes wide loads
+ * of narrow ones that lie beside each other, so PTX does not tell. */
 static void check_products(struct totals *totals, const struct row *r)
 {
     const struct kernel *k = r->kernel;
@@ -121,8 +122,8 @@ static void check_products(struct totals *totals, const struct row *r)
         const struct counts *loop = &k->products[n];
         if (share(loop) < LEAST_SHARE)
             broken(totals, r, "less than 75 % of a product's loop is arithmetic");
-        if (loop->local_loads[0] + loop->local_loads[1] + loop->local_loads[2] +
-            loop->local_loads[3])
+        if (k->dialect != DIALECT_PTX && loop->local_loads[0] + loop->local_loads[1] +
+                                             loop->local_loads[2] + loop->local_loads[3])
             broken(totals, r, "a product's loop has narrow loads of local memory");
     }
     if (k->num_products < 2)
