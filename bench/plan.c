@@ -19,7 +19,8 @@ static const char help[] =
     "cache of built programs saves. Times are the host's.\n"
     "With a profile nothing is run: prints what the device that it describes would run, what that\n"
     "needs, and why no other family. PROBLEM may be a layer.\n"
-    "  --profile P    a file as bench/profiles has them, or the name of one that is built in (a name\n"
+    "  --profile P    a file as bench/profiles has them, or the name of one that is built in (a "
+    "name\n"
     "                 that is not lists them)\n"
     "  --device SEL   index or part of a name, as 'clattn-bench devices' lists them\n"
     "  --family F     force a kernel family\n"
@@ -142,11 +143,10 @@ static bool run_plan(const struct settings *settings, const struct job *job, str
 /* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
 static int read_options(int argc, char **argv, struct settings *settings)
 {
-    static const struct option options[] = {
-        {"once", no_argument, NULL, 'o'},
-        {"profile", required_argument, NULL, 'p'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"once", no_argument, NULL, 'o'},
+                                            {"profile", required_argument, NULL, 'p'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     struct message why;
     int option;
 

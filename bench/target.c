@@ -34,10 +34,8 @@ bool target_open(struct target *target, const char *selector, struct message *wh
 bool target_open_narrowed(struct target *target, const char *selector,
                           const clattn_device_info *profile, struct message *why)
 {
-    const clattn_context_options options = {.struct_size = sizeof options,
-                                            .log = on_log,
-                                            .log_user_data = target,
-                                            .profile = profile};
+    const clattn_context_options options = {
+        .struct_size = sizeof options, .log = on_log, .log_user_data = target, .profile = profile};
     cl_int err;
 
     memset(target, 0, sizeof *target);

@@ -19,7 +19,8 @@ static const char help[] =
     "nonpad_kv_seqlen; Y present_key present_value qk_matmul_output), or the answer is called O\n"
     "or context; attributes stand in the file's metadata. Prints a line for each answer.\n"
     "  --device SEL  index or part of a name, as 'clattn-bench devices' lists them\n"
-    "  --profile P   the device claims no more than a profile (see 'clattn-bench plan --help'), and\n"
+    "  --profile P   the device claims no more than a profile (see 'clattn-bench plan --help'), "
+    "and\n"
     "                what is chosen is what it would get; what is refused then counts as right\n"
     "  --family F    force a kernel family; where it has no scores only Y is compared\n"
     "  --rtol X      allowed error relative to the largest value of a row\n"
@@ -202,14 +203,11 @@ static bool verify_file(const struct target *target, const struct settings *sett
 /* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
 static int read_options(int argc, char **argv, struct settings *settings)
 {
-    static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-                                            {"profile", required_argument, NULL, 'p'},
-                                            {"family", required_argument, NULL, 'f'},
-                                            {"rtol", required_argument, NULL, 'r'},
-                                            {"atol", required_argument, NULL, 'a'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"device", required_argument, NULL, 'd'}, {"profile", required_argument, NULL, 'p'},
+        {"family", required_argument, NULL, 'f'}, {"rtol", required_argument, NULL, 'r'},
+        {"atol", required_argument, NULL, 'a'},   {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
     struct message why;
     int option;
 
@@ -261,8 +259,8 @@ int verify_command(int argc, char **argv)
         return stop == 1 ? EXIT_SUCCESS : stop;
     }
     if ((settings.profile != NULL && !profile_read(settings.profile, &profile, &why)) ||
-        !target_open_narrowed(&target, settings.device,
-                              settings.profile != NULL ? &profile : NULL, &why)) {
+        !target_open_narrowed(&target, settings.device, settings.profile != NULL ? &profile : NULL,
+                              &why)) {
         fprintf(stderr, "clattn-bench verify: %s\n", why.text);
         json_decref(settings.list);
         return EXIT_FAILED;
