@@ -325,6 +325,16 @@ Test(problem_class, order_of_distances) {
     cr_expect(isfinite(distance("fwd f32 q8 d8 scores=bias", "fwd f32 q8 d8 scores=raw")));
 }
 
+/* What one query was tuned to holds too few rows for eight; of many, twice as many are no matter. */
+Test(problem_class, few_queries_are_no_neighbours_of_more) {
+    cr_expect(distance("fwd f32 h32/8 q1 k4096 d128", "fwd f32 h32/8 q2 k4096 d128") >
+              CA_CLASS_NEAR);
+    cr_expect(distance("fwd f32 h32/8 q8 k4096 d128", "fwd f32 h32/8 q32 k4096 d128") >
+              CA_CLASS_NEAR);
+    cr_expect(distance("fwd f32 h32/8 q32 k4096 d128", "fwd f32 h32/8 q64 k4096 d128") <=
+              CA_CLASS_NEAR);
+}
+
 /* ---- the public function --------------------------------------------------------------------- */
 
 Test(problem_class, arguments) {
