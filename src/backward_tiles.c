@@ -1,6 +1,5 @@
 /* backward_tiles: gradients for GPUs; see cl/backward_tiles.cl. */
 #include "family.h"
-#include <string.h>
 
 static size_t register_floats(const clattn_problem *p, const size_t *values);
 static size_t most_registers(const clattn_device_info *dev);
@@ -47,24 +46,11 @@ static size_t register_floats(const clattn_problem *p, const size_t *values)
                                  item_dims(p->dim_v, lanes));
 }
 
-static int has_many_registers(const clattn_device_info *dev)
-{
-    return strstr(dev->vendor, "NVIDIA") || strstr(dev->vendor, "AMD") ||
-           strstr(dev->vendor, "Advanced Micro Devices");
-}
-
-/* What is kept for each row of an item beside these: places in a mask or a bias, or what dropout
- * keeps. */
-static int keeps_more(const clattn_problem *p)
-{
-    return p->mask || p->bias || p->dropout > 0.0f;
-}
-
 /* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
  * some: see tests/offline.sh. */
 static size_t most_registers(const clattn_device_info *dev)
 {
-    return has_many_registers(dev) ? 160 : SIZE_MAX;
+    return ca_has_many_registers(dev) ? 160 : SIZE_MAX;
 }
 
 /* Those, the operands of a product, and what options take; not what addresses do. */
@@ -73,7 +59,8 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
     const size_t columns = values[STEP_INDEX] / values[LANES_INDEX];
 
     return register_floats(p, values) + 4 * columns + 4 +
-           (keeps_more(p) ? 8 * values[ROWS_INDEX] : 0) + (p->softcap > 0.0f || p->alibi ? 32 : 0);
+           (ca_keeps_more(p) ? 8 * values[ROWS_INDEX] : 0) +
+           (p->softcap > 0.0f || p->alibi ? 32 : 0);
 }
 
 /* Floats of a row in local memory, of all its columns or of one stage. */
@@ -123,7 +110,7 @@ static size_t work_items(const size_t *values)
 /* Floats of a work-item that leave the compiler enough registers. */
 static size_t most_floats(const clattn_device_info *dev)
 {
-    return has_many_registers(dev) ? 160 : 96;
+    return ca_has_many_registers(dev) ? 160 : 96;
 }
 
 /* Halves tile sizes, the cheapest losses first, until two groups share the local memory of a GPU
@@ -157,7 +144,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
                                                   p->kv_heads * p->batch <
                                               2 * ca_device_cores(dev))))
         *block /= 2;
-    values[ROWS_INDEX] = *block > 8 && most_floats(dev) > 128 && !keeps_more(p) ? 8 : 4;
+    values[ROWS_INDEX] = *block > 8 && most_floats(dev) > 128 && !ca_keeps_more(p) ? 8 : 4;
     while (*lanes < 64 && (register_floats(p, values) > most_floats(dev) ||
                            needed_registers(p, values) > most_registers(dev))) {
         if (*lanes == 32 && values[ROWS_INDEX] > 4)

@@ -9,10 +9,9 @@
 #include <xxhash.h>
 
 static const struct ca_family *const families[] = {
-    &ca_unfused,          &ca_fused_lanes,    &ca_fused_tiles,
-    &ca_backward_lanes,   &ca_backward_tiles, &ca_projection_lanes,
-    &ca_projection_tiles, &ca_split_lanes,    &ca_unfused_lanes,
-    &ca_fused_mma};
+    &ca_unfused,        &ca_fused_lanes,      &ca_fused_tiles,      &ca_backward_lanes,
+    &ca_backward_tiles, &ca_projection_lanes, &ca_projection_tiles, &ca_split_lanes,
+    &ca_unfused_lanes,  &ca_fused_mma};
 
 const struct ca_family *ca_family_at(size_t index)
 {
@@ -32,6 +31,17 @@ const struct ca_family *ca_family_find(const char *name)
 size_t ca_private_limit(const clattn_device_info *dev)
 {
     return dev->type & CL_DEVICE_TYPE_CPU ? (size_t)4 << 20 : 131056;
+}
+
+int ca_has_many_registers(const clattn_device_info *dev)
+{
+    return strstr(dev->vendor, "NVIDIA") || strstr(dev->vendor, "AMD") ||
+           strstr(dev->vendor, "Advanced Micro Devices");
+}
+
+int ca_keeps_more(const clattn_problem *p)
+{
+    return p->mask || p->bias || p->dropout > 0.0f;
 }
 
 size_t ca_device_cores(const clattn_device_info *dev)

@@ -16,6 +16,13 @@ enum { CA_MAX_STAGES = 5, CA_REASON_BYTES = 256, CA_ONLY_IF_FORCED = -1 };
  * more of "scratch memory"), the least that is known of any; NVIDIA's have 512 KiB. */
 size_t ca_private_limit(const clattn_device_info *dev);
 
+/* Whether a work-item has well over 128 registers, as register tiles of 8 x 8 want. */
+int ca_has_many_registers(const clattn_device_info *dev);
+
+/* Whether kernels for GPUs keep more for each row of an item than scores and sums: places in a mask
+ * or a bias, or what dropout keeps. */
+int ca_keeps_more(const clattn_problem *p);
+
 /* What runs work-groups independently of another: the compute units, but on Intel's GPUs, which
  * count their vector engines, the Xe-cores of 16 or (where the least sub-group is 16) of 8. */
 size_t ca_device_cores(const clattn_device_info *dev);

@@ -1,6 +1,5 @@
 /* fused_tiles: forward attention for GPUs; see cl/fused_tiles.cl. */
 #include "family.h"
-#include <string.h>
 
 static size_t register_floats(const clattn_problem *p, const size_t *values);
 static size_t most_registers(const clattn_device_info *dev);
@@ -41,25 +40,11 @@ static size_t register_floats(const clattn_problem *p, const size_t *values)
     return values[ROWS_INDEX] * (values[BLOCK_KV_INDEX] / lanes + item_dims(p, lanes));
 }
 
-/* Register tiles of 8 x 8 want a GPU that gives a work-item well over 128 registers. */
-static int has_many_registers(const clattn_device_info *dev)
-{
-    return strstr(dev->vendor, "NVIDIA") || strstr(dev->vendor, "AMD") ||
-           strstr(dev->vendor, "Advanced Micro Devices");
-}
-
-/* What is kept for each row of an item beside scores and outputs: places in a mask or a bias, or what
- * dropout keeps. */
-static int keeps_more(const clattn_problem *p)
-{
-    return p->mask || p->bias || p->dropout > 0.0f;
-}
-
 /* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
  * some: see tests/offline.sh. */
 static size_t most_registers(const clattn_device_info *dev)
 {
-    return has_many_registers(dev) ? 208 : SIZE_MAX;
+    return ca_has_many_registers(dev) ? 208 : SIZE_MAX;
 }
 
 /* Scores, outputs, the operands of the first product, and what options take; not what addresses do. */
@@ -68,7 +53,7 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
     const size_t keys = values[BLOCK_KV_INDEX] / values[LANES_INDEX];
 
     return register_floats(p, values) + 4 * keys + 4 +
-           (keeps_more(p) ? 8 * values[ROWS_INDEX] : 0) + (p->softcap > 0.0f ? 32 : 0);
+           (ca_keeps_more(p) ? 8 * values[ROWS_INDEX] : 0) + (p->softcap > 0.0f ? 32 : 0);
 }
 
 /* Follows the layout of local memory in cl/fused_tiles.cl. */
@@ -88,8 +73,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
 
     /* Beside the tiles a flag, of each row two floats and (with sinks) a flag, and what is kept. */
     return floats * sizeof(cl_float) + (2 * sizeof(cl_float) + sizeof(cl_int)) * block_q +
-           4 * sizeof(cl_int) +
-           (p->dropout > 0.0f ? block_q * (values[BLOCK_KV_INDEX] / 4) : 0);
+           4 * sizeof(cl_int) + (p->dropout > 0.0f ? block_q * (values[BLOCK_KV_INDEX] / 4) : 0);
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -157,14 +141,14 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t tile = has_many_registers(dev) ? 8 : 4;
+    const size_t tile = ca_has_many_registers(dev) ? 8 : 4;
     const size_t most_items =
         smaller(256, smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
     size_t *const block_q = &values[BLOCK_Q_INDEX], *const lanes = &values[LANES_INDEX];
 
     while (*lanes < 32 && item_dims(p, *lanes) > tile)
         *lanes *= 2;
-    values[ROWS_INDEX] = item_dims(p, *lanes) > tile || keeps_more(p) ? 4 : tile;
+    values[ROWS_INDEX] = item_dims(p, *lanes) > tile || ca_keeps_more(p) ? 4 : tile;
     /* Small problems: smaller blocks, so that every compute unit gets some; more lanes then, so
      * that a group is still as wide as the hardware. */
     while (*block_q > 8 &&

@@ -1,6 +1,5 @@
 /* projection_tiles: matrix products for GPUs; see cl/projection_tiles.cl. */
 #include "projection_sizes.h"
-#include <string.h>
 
 static size_t work_items(const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
@@ -94,13 +93,6 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, smallest);
 }
 
-/* Register tiles of 8 x 8 want a GPU that gives a work-item well over 128 registers. */
-static int has_many_registers(const clattn_device_info *dev)
-{
-    return strstr(dev->vendor, "NVIDIA") || strstr(dev->vendor, "AMD") ||
-           strstr(dev->vendor, "Advanced Micro Devices");
-}
-
 /* Halves what is larger than it needs to be: a tile of rows or columns that the matrix does not have. */
 static void shrink_to(size_t size, size_t least, size_t *block)
 {
@@ -114,7 +106,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     size_t *const rows = &values[BLOCK_ROWS_INDEX], *const columns = &values[BLOCK_COLUMNS_INDEX];
     size_t *const splits = &values[SPLITS_INDEX];
 
-    if (!has_many_registers(dev))
+    if (!ca_has_many_registers(dev))
         values[ITEM_COLUMNS_INDEX] = 4;
     else if (ca_projection_rows(p) >= 512 && ca_projection_columns(p) >= 512)
         *rows = *columns = 128;
