@@ -1,5 +1,6 @@
 /* projection_tiles: matrix products for GPUs; see cl/projection_tiles.cl. */
 #include "projection_sizes.h"
+#include <string.h>
 
 static size_t work_items(const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
