@@ -1,6 +1,6 @@
 /* Shared by every attention kernel: storage types, argument lists, masks and ranges.
  *
- * Defined by the host for the problem (src/program.c), all of them always (projections: some of
+ * Defined by the host for the problem (src/program/program.c), all of them always (projections: some of
  * them, cl/projection.h):
  *   DTYPE, BIAS_DTYPE       0 f32, 1 f16, 2 bf16
  *   K_CACHE, V_CACHE        0 of DTYPE, 1 q8_0, 2 q4_0 (cl/quantized.h)

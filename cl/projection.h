@@ -1,6 +1,6 @@
 /* What kernels of projections share: argument list, steps, and what is stored.
  *
- * Defined by the host (src/program.c), all of them always, and of what common.cl lists nothing
+ * Defined by the host (src/program/program.c), all of them always, and of what common.cl lists nothing
  * else:
  *   DTYPE, BIAS_DTYPE             0 f32, 1 f16, 2 bf16
  *   HAS_BIAS HAS_ACCUMULATE       0 or 1

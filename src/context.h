@@ -7,10 +7,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct ca_program;   /* src/program.c */
-struct ca_store;     /* src/store.h */
-struct ca_overrides; /* src/override.h */
-struct ca_shipped;   /* src/shipped.h */
+struct ca_program;   /* src/program/program.c */
+struct ca_store;     /* src/known/store.h */
+struct ca_overrides; /* src/known/override.h */
+struct ca_shipped;   /* src/known/shipped.h */
 
 struct clattn_context {
     atomic_size_t references; /* the caller's and one for each plan */

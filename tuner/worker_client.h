@@ -1,4 +1,4 @@
-/* Measuring in a worker process: a struct ca_measurer (src/measurer.h) that survives whatever a
+/* Measuring in a worker process: a struct ca_measurer (src/tune/measurer.h) that survives whatever a
  * candidate does to the process that tries it.
  *
  * A candidate that hangs, crashes the driver or ends the process costs its reading; the worker is

@@ -1,4 +1,4 @@
-/* What the cases of every operation are made of (src/trust_case.c). */
+/* What the cases of every operation are made of (src/trust/trust_case.c). */
 #ifndef CA_TRUST_CASE_PARTS_H
 #define CA_TRUST_CASE_PARTS_H
 
@@ -20,7 +20,7 @@ void ca_trust_fill_random(struct ca_trust_case *c, enum ca_argument argument, cl
                           float low, float high, unsigned *state);
 
 /* The cases of projections, as those of trust_case.h, which call them
- * (src/trust_case_projection.c). */
+ * (src/trust/trust_case_projection.c). */
 int ca_projection_case_make(struct ca_trust_case *c, const clattn_problem *p);
 int ca_projection_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p);
 

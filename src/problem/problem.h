@@ -23,7 +23,7 @@ struct ca_tensor {
     clattn_layout layout; /* explicit strides */
 };
 
-/* Fills tensors[CA_NUM_ARGUMENTS - 1] (src/family.h), all but the workspace, for a problem that
+/* Fills tensors[CA_NUM_ARGUMENTS - 1] (src/families/family.h), all but the workspace, for a problem that
  * passed clattn_problem_check(), or whose layouts are still to be checked. */
 void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors);
 
@@ -39,7 +39,7 @@ int ca_problem_empty(const clattn_problem *p);
 /* Bytes of an element. */
 size_t ca_dtype_bytes(clattn_dtype dtype);
 
-/* How tensor number `argument` (src/family.h) is stored. */
+/* How tensor number `argument` (src/families/family.h) is stored. */
 clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument);
 
 /* Bytes of an element of k or v, or of a block of a quantized one. */

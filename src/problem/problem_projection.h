@@ -14,7 +14,7 @@ clattn_problem ca_projection_normal(const clattn_problem *p);
 /* Sizes and options; what holds for every operation has been checked. */
 clattn_status ca_projection_check(const clattn_problem *p, char *reason, size_t reason_bytes);
 
-/* As ca_problem_representative(); p is normal. (src/class_projection.c) */
+/* As ca_problem_representative(); p is normal. (src/problem/class_projection.c) */
 clattn_problem ca_projection_representative(const clattn_problem *p);
 
 double ca_projection_flops(const clattn_problem *p);

@@ -40,7 +40,7 @@ struct ca_gradients {
 };
 
 /* Room for the answers of num_rows rows and num_keys keys; sums: those over all rows too. NULL
- * without memory. (src/trust_case_gradient.c, as the next ones) */
+ * without memory. (src/trust/trust_case_gradient.c, as the next ones) */
 struct ca_gradients *ca_gradients_allocate(const clattn_problem *p, size_t num_rows,
                                            size_t num_keys, int sums);
 void ca_gradients_free(struct ca_gradients *gradients);
@@ -59,7 +59,7 @@ enum { CA_TRUST_GUARD = 4096, CA_TRUST_FILL = 0xff };
 enum { CA_TRUST_SEED = 20240229, CA_TRUST_STREAM = 7 };
 
 /* Bytes before the elements of a tensor: of a quantized one whole blocks, so that it has an offset,
- * and some of its guard band lie behind it. (src/trust_case_row.c) */
+ * and some of its guard band lie behind it. (src/trust/trust_case_row.c) */
 size_t ca_trust_guard(const clattn_problem *p, enum ca_argument argument);
 
 /* Bytes of the blocks of a normal problem, each into sizes (0: no such tensor). */
@@ -79,17 +79,17 @@ void ca_trust_case_drop_inputs(struct ca_trust_case *c);
 
 void ca_trust_case_free(struct ca_trust_case *c);
 
-/* Fills in the answers for rows[] from the data (src/trust_case_answer.c). 0 without memory. */
+/* Fills in the answers for rows[] from the data (src/trust/trust_case_answer.c). 0 without memory. */
 int ca_trust_case_solve(struct ca_trust_case *c);
 
 /* NULL if the results in bytes[] are right, every element was written and nothing outside of them
  * was, else what is wrong, as a sentence in text. *error is the worst judged element's distance
- * from its answer over its bound, at most CA_TRUST_WORST. (src/trust_case_judge.c) */
+ * from its answer over its bound, at most CA_TRUST_WORST. (src/trust/trust_case_judge.c) */
 #define CA_TRUST_WORST 1e30
 const char *ca_trust_case_judge(const struct ca_trust_case *c, double *error, char *text,
                                 size_t text_bytes);
 
-/* ---- on the device (src/trust_case_device.c) ------------------------------------------------ */
+/* ---- on the device (src/trust/trust_case_device.c) ------------------------------------------------ */
 
 /* Makes a buffer of each block. On failure those made so far are there, to be released. */
 clattn_status ca_trust_case_upload(const clattn_context *ctx, const struct ca_trust_case *c,

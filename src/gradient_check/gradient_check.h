@@ -24,7 +24,7 @@ int ca_gradient_data_make(struct ca_trust_case *c, const clattn_problem *p, unsi
 int ca_gradient_data_widen(struct ca_trust_case *c, const struct ca_trust_case *narrow);
 
 /* The formulas' gradients from the data, o and lse included. 0 without memory. To be freed in any
- * case. (src/gradient_check_all.c) */
+ * case. (src/gradient_check/gradient_check_all.c) */
 int ca_all_gradients_solve(struct ca_all_gradients *g, const struct ca_trust_case *c);
 void ca_all_gradients_free(struct ca_all_gradients *g);
 
@@ -32,7 +32,7 @@ void ca_all_gradients_free(struct ca_all_gradients *g);
 void ca_gradient_index(const struct ca_tensor *tensor, size_t n, size_t index[4]);
 
 /* do * o of a row in double precision, its o and lse where they are not NULL.
- * (src/gradient_check_loss.c) */
+ * (src/gradient_check/gradient_check_loss.c) */
 double ca_row_loss(const struct ca_trust_case *c, struct ca_trust_row *row, size_t index, double *o,
                    double *lse);
 

@@ -31,7 +31,7 @@ struct ca_capture {
 };
 
 /* A log callback for a struct ca_capture. A candidate that fails is no call that fails: errors go
- * on as warnings. (src/measurer_capture.c) */
+ * on as warnings. (src/tune/measurer_capture.c) */
 void ca_capture_message(clattn_log_level level, const char *message, void *capture);
 void ca_capture_forget(struct ca_capture *capture);
 

@@ -44,7 +44,7 @@ int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *
 struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_trust_row *row,
                                      size_t j, struct ca_bounded *shown);
 
-/* ---- pairs, backward (src/trust_case_pair.c) -------------------------------------------------- */
+/* ---- pairs, backward (src/trust/trust_case_pair.c) -------------------------------------------------- */
 
 /* A row with what all its pairs share. */
 struct ca_pair_row {

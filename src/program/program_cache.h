@@ -2,11 +2,11 @@
  * Built programs on disk, so that the second process neither compiles nor checks.
  *
  * One file per program, <cache directory>/programs/<hash of the key>.clbin, in the form that
- * src/program_file.h describes. The key is all that shapes the binary: platform, device and driver
+ * src/program/program_file.h describes. The key is all that shapes the binary: platform, device and driver
  * with their versions, family, hash of the source, options. A file is used only if it repeats the
  * key to the letter and its checksum holds; any other is ignored with a warning and written anew.
  * A program that did not build or failed its self-check is remembered likewise, without a binary.
- * Readers and writers need no lock: files are renamed into place (src/disk.c).
+ * Readers and writers need no lock: files are renamed into place (src/program/disk.c).
  */
 #ifndef CA_PROGRAM_CACHE_H
 #define CA_PROGRAM_CACHE_H

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* src/shipped.json, embedded at build time. */
+/* src/known/shipped.json, embedded at build time. */
 extern const char ca_shipped_json[];
 
 struct ca_shipped *ca_shipped_create(void)

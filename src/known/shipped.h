@@ -1,4 +1,4 @@
-/* The table of tuning results that is shipped with the library, src/shipped.json. */
+/* The table of tuning results that is shipped with the library, src/known/shipped.json. */
 #ifndef CA_SHIPPED_H
 #define CA_SHIPPED_H
 

@@ -91,7 +91,7 @@ struct ca_family {
     /* How well it suits, 0 (only when forced or nothing else can) to 100, from facts alone; or
      * CA_ONLY_IF_FORCED, so that neither a choice nor a tuning takes it up. */
     int (*preference)(const clattn_problem *p, const clattn_device_info *dev);
-    /* NULL: src/trust.c checks its programs; statuses as there. */
+    /* NULL: src/trust/trust.c checks its programs; statuses as there. */
     clattn_status (*check)(clattn_context *ctx, cl_program program);
 };
 
@@ -109,7 +109,7 @@ const struct ca_family *ca_family_find(const char *name);
 unsigned ca_family_bit(const struct ca_family *family);
 
 /* NULL if the family with these values can compute p on dev, else why not: candidate lists,
- * unsupported(), reject() and what no kernel can exceed (src/device_limits.h), in that order.
+ * unsupported(), reject() and what no kernel can exceed (src/device/device_limits.h), in that order.
  * reason is used for texts that are made. p is normal. */
 const char *ca_family_refusal(const struct ca_family *family, const clattn_problem *p,
                               const clattn_device_info *dev, const size_t *values, char *reason,

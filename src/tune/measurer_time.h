@@ -32,7 +32,7 @@ clattn_status ca_stopwatch_read(const struct ca_stopwatch *watch, const clattn_p
                                 const struct ca_tensors *tensors, size_t executions,
                                 double *seconds);
 
-/* Warms up and takes readings as src/measurer.h says, after a first execution of first seconds;
+/* Warms up and takes readings as src/tune/measurer.h says, after a first execution of first seconds;
  * appends them to reading->times. A first execution that is long counts as a reading. */
 clattn_status ca_stopwatch_time(const struct ca_stopwatch *watch, const clattn_plan *plan,
                                 const struct ca_tensors *tensors, double first, double best,
