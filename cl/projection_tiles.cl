@@ -155,7 +155,7 @@ INLINE float4 multiply_add4(const float x, const float4 y, const float4 sum)
 INLINE void multiply(const __local float4 *x_tile, const __local float4 *w_tile, const int band,
                      const int lane, float4 sums[ITEM_ROWS][ITEM_COLUMNS / 4])
 {
-    UNROLL
+    _Pragma("unroll 2") /* all at once, what is loaded ahead would take too many registers */
     for (int k = 0; k < STAGE; k++) {
         float4 x4[ITEM_ROWS / 4], w4[ITEM_COLUMNS / 4];
         UNROLL
