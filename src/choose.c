@@ -89,15 +89,19 @@ static void add(struct search *s, const struct ca_candidate *candidate, enum ca_
     choices->list[choices->count++] = (struct ca_choice){*candidate, origin};
 }
 
-/* Adds the fresh or the stale entries of a class, fastest first. */
-static void add_entries(struct search *s, const struct ca_class *class, int stale,
-                        enum ca_origin origin)
+/* Adds the fresh or the stale entries of a class, fastest first. near: NULL if it is the problem's
+ * own, else its representative. */
+static void add_entries(struct search *s, const struct ca_class *class, const clattn_problem *near,
+                        int stale, enum ca_origin origin)
 {
     for (size_t n = 0; class && n < class->num_entries; n++) {
         struct ca_candidate candidate;
-        if (ca_entry_is_fresh(&class->entries[n]) == !stale &&
-            ca_entry_candidate(&class->entries[n], &candidate))
-            add(s, &candidate, origin);
+        if (ca_entry_is_fresh(&class->entries[n]) != !stale ||
+            !ca_entry_candidate(&class->entries[n], &candidate))
+            continue;
+        if (near)
+            candidate = ca_candidate_carried(&candidate, near, s->p, &s->ctx->device);
+        add(s, &candidate, origin);
     }
 }
 
@@ -107,21 +111,22 @@ static void add_exact(struct search *s)
 
     ca_problem_class(s->p, text);
     const struct ca_class *own = s->view.own ? ca_device_table_class(s->view.own, text) : NULL;
-    add_entries(s, own, 0, CA_EXACT);
-    add_entries(s, own, 1, CA_EXACT_STALE);
+    add_entries(s, own, NULL, 0, CA_EXACT);
+    add_entries(s, own, NULL, 1, CA_EXACT_STALE);
     for (size_t n = 0; n < s->view.table->num_devices; n++) {
         const struct ca_device_table *table = &s->view.table->devices[n];
         if (table == s->view.own)
             continue;
         const struct ca_class *other = ca_device_table_class(table, text);
-        add_entries(s, other, 0, CA_EXACT_STALE);
-        add_entries(s, other, 1, CA_EXACT_STALE);
+        add_entries(s, other, NULL, 0, CA_EXACT_STALE);
+        add_entries(s, other, NULL, 1, CA_EXACT_STALE);
     }
 }
 
 static void add_nearest(struct search *s)
 {
     const struct ca_class *nearest = NULL;
+    clattn_problem near = *s->p;
     double least = INFINITY;
 
     for (size_t d = 0; d < s->view.table->num_devices; d++) {
@@ -136,11 +141,12 @@ static void add_nearest(struct search *s)
                 (distance < least || (distance == least && table == s->view.own))) {
                 least = distance;
                 nearest = &table->classes[n];
+                near = ca_problem_normal(&other);
             }
         }
     }
-    add_entries(s, nearest, 0, CA_NEAREST);
-    add_entries(s, nearest, 1, CA_NEAREST);
+    add_entries(s, nearest, &near, 0, CA_NEAREST);
+    add_entries(s, nearest, &near, 1, CA_NEAREST);
 }
 
 static clattn_status add_shipped(struct search *s)

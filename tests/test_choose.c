@@ -276,6 +276,29 @@ Test(choose, the_nearest_class) {
     fixture_close(&f);
 }
 
+/* Of the nearest class only what tuning changed: here nothing, so that it is the problem's own
+ * default, not that of the other size. */
+Test(choose, the_nearest_class_changed_nothing) {
+    const char *smaller = "fwd f32 h2 q256 k128 d32", *larger = "fwd f32 h2 q512 k128 d32";
+    const clattn_problem small = fixture_problem(smaller), large = fixture_problem(larger);
+    struct ca_choices choices;
+    struct fixture f;
+    struct tuned t;
+
+    fixture_open(&f);
+    f.context->device.vector_width_float = 16;
+    f.context->device.compute_units = 2;
+    const struct ca_candidate there = tuned_candidate("fused_lanes", &small, &f.context->device);
+    const struct ca_candidate here = tuned_candidate("fused_lanes", &large, &f.context->device);
+    cr_assert(!ca_candidates_equal(&there, &here));
+    tuned_entry(&t, &there, 1.0);
+    put(&f, smaller, &t);
+    cr_assert(choose(&f, larger, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
+    cr_expect(choices.list[0].origin == CA_NEAREST);
+    cr_expect(ca_candidates_equal(&choices.list[0].candidate, &here));
+    fixture_close(&f);
+}
+
 /* However much is known, what suits the device without tuning is among the choices: all that is
  * known may fail. */
 Test(choose, defaults_are_never_crowded_out) {

@@ -173,6 +173,51 @@ Test(table_advice, what_does_not_fit_or_is_banned) {
     cr_expect_str_eq(nearest(w, problem, 0, 8), "16 8", "banned for other programs only");
 }
 
+/* ---- what carries over ------------------------------------------------------------------------ */
+
+/* Values of fused_lanes: BN and BLOCKS, of which facts suggest 96 and, by the number of queries, 2,
+ * 4 or 8. */
+static const char *carried(const char *found, const char *there, const char *here)
+{
+    const clattn_problem own = fixture_problem(here), p = ca_problem_normal(&own);
+    struct world *w = world_open();
+    struct ca_candidate after;
+    static char text[64];
+    size_t count;
+
+    w->infos[0].type = CL_DEVICE_TYPE_CPU;
+    w->infos[0].compute_units = 2;
+    w->infos[0].vector_width_float = 16;
+    add(w, 0, there, found, 1);
+    cr_assert(ca_table_nearest(&w->table, &p, &w->infos[0], &after, 1, &count) == CLATTN_SUCCESS);
+    cr_assert(count == 1);
+    cr_assert_str_eq(after.family->name, "fused_lanes");
+    const struct ca_tunable *tunables = after.family->tunables;
+    size_t bn = 0, blocks = 0;
+    for (size_t n = 0; n < after.family->num_tunables; n++) {
+        if (strcmp(tunables[n].name, "BN") == 0)
+            bn = after.values[n];
+        if (strcmp(tunables[n].name, "BLOCKS") == 0)
+            blocks = after.values[n];
+    }
+    snprintf(text, sizeof text, "BN=%zu BLOCKS=%zu", bn, blocks);
+    return text;
+}
+
+/* A near class's result holds what was changed there, not what suits its size alone. */
+Test(table_advice, what_tuning_left_follows_the_facts) {
+    const char *small = "fwd f32 h8 q256 k256 d128", *large = "fwd f32 h8 q512 k512 d128";
+
+    cr_expect_str_eq(carried("fused_lanes", small, small), "BN=96 BLOCKS=4");
+    cr_expect_str_eq(carried("fused_lanes", large, large), "BN=96 BLOCKS=8");
+    cr_expect_str_eq(carried("fused_lanes", small, large), "BN=96 BLOCKS=8");
+    cr_expect_str_eq(carried("fused_lanes", large, small), "BN=96 BLOCKS=4");
+    cr_expect_str_eq(carried("fused_lanes BN=48", small, large), "BN=48 BLOCKS=8");
+    cr_expect_str_eq(carried("fused_lanes BLOCKS=2", small, large), "BN=96 BLOCKS=2");
+    cr_expect_str_eq(carried("fused_lanes BN=192", small, "fwd f32 h8 q512 k1024 d128"),
+                     "BN=192 BLOCKS=8");
+}
+
 /* ---- the portfolio --------------------------------------------------------------------------- */
 
 /* The one that is good on most devices comes first, then what covers the rest. */

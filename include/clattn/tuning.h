@@ -11,6 +11,9 @@
  *     3. the class's own entries                           it holds this device
  *     4. ... measured with another driver or version    7. the family's defaults for this device
  *
+ * Of a near class (5, 6) only what tuning changed is taken: a tunable that it left as the device's
+ * facts suggested for that class gets what they suggest for this problem.
+ *
  * Whatever its origin, a choice must fit the device and the problem, must not be quarantined, and
  * its program must pass the self-check of clattn_plan_create(); else the next one is tried.
  *

@@ -43,3 +43,23 @@ int ca_candidate_parse(const char *text, const clattn_problem *p, const clattn_d
         ca_reason(reason, reason_bytes, "%s: %s", family->name, why);
     return !why;
 }
+
+struct ca_candidate ca_candidate_carried(const struct ca_candidate *found,
+                                         const clattn_problem *there, const clattn_problem *here,
+                                         const clattn_device_info *dev)
+{
+    const struct ca_family *family = found->family;
+    size_t suggested_there[CA_MAX_TUNABLES], suggested_here[CA_MAX_TUNABLES];
+    struct ca_candidate carried = *found;
+    char reason[CA_REASON_BYTES];
+
+    if (family->unsupported(there, dev) || family->unsupported(here, dev))
+        return *found;
+    ca_family_suggest(family, there, dev, suggested_there);
+    ca_family_suggest(family, here, dev, suggested_here);
+    for (size_t n = 0; n < family->num_tunables; n++)
+        if (found->values[n] == suggested_there[n])
+            carried.values[n] = suggested_here[n];
+    return ca_family_refusal(family, here, dev, carried.values, reason, sizeof reason) ? *found
+                                                                                       : carried;
+}

@@ -1,4 +1,5 @@
 #include "table_advice.h"
+#include "problem.h"
 #include "problem_class.h"
 #include "store_entry.h"
 
@@ -13,6 +14,7 @@
 struct neighbour {
     const struct ca_device_table *device;
     const struct ca_class *class;
+    clattn_problem representative; /* of the class */
     double distance;
 };
 
@@ -33,7 +35,7 @@ static struct neighbour *list_neighbours(const struct ca_table *table,
             if (clattn_problem_parse(device->classes[n].text, &other, NULL, 0) != CLATTN_SUCCESS)
                 continue;
             other = ca_problem_representative(&other); /* a foreign file may round otherwise */
-            list[(*count)++] = (struct neighbour){device, &device->classes[n],
+            list[(*count)++] = (struct neighbour){device, &device->classes[n], other,
                                                   ca_class_distance(representative, &other)};
         }
     }
@@ -57,6 +59,20 @@ static int fitting(const struct ca_entry *entry, const clattn_problem *p,
 
     return ca_entry_candidate(entry, candidate) &&
            !ca_family_refusal(candidate->family, p, dev, candidate->values, reason, sizeof reason);
+}
+
+/* What an entry of a neighbour on this device advises, if that fits. */
+static int advice(const struct ca_entry *entry, const struct neighbour *neighbour,
+                  const clattn_problem *p, const clattn_device_info *dev,
+                  struct ca_candidate *candidate)
+{
+    if (!fitting(entry, p, dev, candidate))
+        return 0;
+    if (neighbour->distance > 0.0) {
+        const clattn_problem there = ca_problem_normal(&neighbour->representative);
+        *candidate = ca_candidate_carried(candidate, &there, p, dev);
+    }
+    return 1;
 }
 
 /* The index of a candidate in a list, or count. */
@@ -101,7 +117,7 @@ clattn_status ca_table_nearest(const struct ca_table *table, const clattn_proble
             continue;
         for (size_t e = 0; e < class->num_entries && *count < most; e++) {
             struct ca_candidate *candidate = &candidates[*count];
-            *count += fitting(&class->entries[e], p, dev, candidate) &&
+            *count += advice(&class->entries[e], &neighbours[n], p, dev, candidate) &&
                       !is_banned(device, candidate, &representative) &&
                       find(candidates, *count, candidate) == *count;
         }

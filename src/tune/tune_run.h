@@ -68,7 +68,8 @@ unsigned ca_run_known_families(const struct ca_run *run, size_t problem);
  * incumbent->family is NULL. */
 unsigned ca_run_incumbent(const struct ca_run *run, size_t problem, struct ca_candidate *incumbent);
 
-/* The incumbent, what the store knows of this class and the nearest, the shipped portfolio. */
+/* The incumbent, what facts alone suggest for its family, what the store knows of this class and
+ * the nearest, the shipped portfolio. */
 void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_candidate *incumbent,
                   struct ca_seeds *seeds);
 

@@ -145,6 +145,11 @@ void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_cand
 
     if (incumbent->family)
         add_seed(run, incumbent, seeds);
+    if (incumbent->family && !run->group->renewal) { /* it may be another class's, or another's */
+        struct ca_candidate suggested = {.family = incumbent->family};
+        ca_family_suggest(suggested.family, p, &ctx->device, suggested.values);
+        add_seed(run, &suggested, seeds);
+    }
     ca_choose(ctx, p, NULL, &choices, reason, sizeof reason);
     for (size_t n = 0; n < choices.count; n++)
         if (!run->group->renewal || choices.list[n].origin == CA_EXACT_STALE)
