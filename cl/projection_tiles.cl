@@ -11,8 +11,8 @@
  *            banks of local memory, 16 bytes at a time.
  * Local      both tiles lie depth by depth; where a matrix lies along the depth, it is turned around
  *            on its way in. The next stage is loaded to registers while this one is multiplied.
- * Places     of rows, columns and of a stage's depth are computed once, in local memory: pairs cost no
- *            division in the loop. Where a matrix allows it, four neighbours are loaded at once.
+ * Places     of rows, columns and of the first stage's depth are computed once, in local memory; those
+ *            of a later stage from the last one's: pairs cost no division in the loop. Where a matrix allows it, four neighbours are loaded at once.
  * NDRange    local ITEMS; a group for each tile and split. RASTER rows of tiles go down together, so
  *            that groups which run at the same time share more of w.
  * Ragged     Rows and columns beyond the last repeat it and are not stored; the depth ends with zeros.
@@ -193,7 +193,7 @@ void projection_tiles(PROJECTION_PARAMS, __global float *restrict workspace)
 {
     __local float4 x_tile[BUFFERS][STAGE * X_STRIDE], w_tile[BUFFERS][STAGE * W_STRIDE];
     __local long x_rows[BLOCK_ROWS], w_columns[BLOCK_COLUMNS];
-    __local long x_depths[2][STAGE], w_depths[2][STAGE];
+    __local long x_depths[2][STAGE], w_depths[2][STAGE], inner[STAGE];
     const int item = get_local_id(0), lane = item % LANES, band = item / LANES;
     const long rows = a.batch * a.seq_q, columns = a.heads * a.dim_v, depth = a.kv_heads * a.dim_qk;
     const long stages = (depth + STAGE - 1) / STAGE, split = get_group_id(1);
@@ -228,6 +228,7 @@ void projection_tiles(PROJECTION_PARAMS, __global float *restrict workspace)
     for (int n = item; n < STAGE; n += ITEMS) {
         x_depths[0][n] = place(depths_of_x, clamped(begin + n, depth));
         w_depths[0][n] = place(depths_of_w, clamped(begin + n, depth));
+        inner[n] = (begin + n) % a.dim_qk;
     }
     UNROLL
     for (int r = 0; r < ITEM_ROWS; r++) {
@@ -251,8 +252,20 @@ void projection_tiles(PROJECTION_PARAMS, __global float *restrict workspace)
         store_stage(x_loaded, BLOCK_ROWS, UNIT_X_COLUMN, X_STRIDE, x_now);
         store_stage(w_loaded, BLOCK_COLUMNS, !UNIT_W_COLUMN, W_STRIDE, w_now);
         for (int n = item; n < STAGE; n += ITEMS) {
-            x_depths[now][n] = place(depths_of_x, clamped(next + n, depth));
-            w_depths[now][n] = place(depths_of_w, clamped(next + n, depth));
+            const bool inside = next + n < depth; /* else the last place is as good */
+            long x_place = x_depths[1 - now][n], w_place = w_depths[1 - now][n];
+            long at_inner = inner[n] + STAGE;
+            if (inside) {
+                x_place += STAGE * depths_of_x.inner_step;
+                w_place += STAGE * depths_of_w.inner_step;
+            }
+            for (; inside && at_inner >= a.dim_qk; at_inner -= a.dim_qk) {
+                x_place += depths_of_x.outer_step - a.dim_qk * depths_of_x.inner_step;
+                w_place += depths_of_w.outer_step - a.dim_qk * depths_of_w.inner_step;
+            }
+            x_depths[now][n] = x_place;
+            w_depths[now][n] = w_place;
+            inner[n] = at_inner;
         }
         LOCAL_BARRIER(); /* the stage and the next one's places are complete */
         if (next < end) {
@@ -266,7 +279,15 @@ void projection_tiles(PROJECTION_PARAMS, __global float *restrict workspace)
             LOCAL_BARRIER(); /* the stage may be overwritten */
     }
 
+#if SPLITS == 1
     const bool y_quads = UNIT_Y_COLUMN && a.dim_v % 4 == 0;
+    const struct pair columns_of_y = {a.dim_v, a.o_stride[1], Y_COLUMN_STEP};
+    long places[ITEM_COLUMNS]; /* of the item's columns, whose pairs may cost divisions */
+
+    UNROLL
+    for (int c = 0; c < ITEM_COLUMNS; c++)
+        places[c] = place(columns_of_y, column + COLUMN(c / 4) + c % 4);
+#endif
     UNROLL
     for (int r = 0; r < ITEM_ROWS; r++) {
         const long i = row + ROW(r / 4) + r % 4;
@@ -277,7 +298,6 @@ void projection_tiles(PROJECTION_PARAMS, __global float *restrict workspace)
 #else
         __global storage *const to =
             y + at.o + place((struct pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, i);
-        const struct pair columns_of_y = {a.dim_v, a.o_stride[1], Y_COLUMN_STEP};
 #endif
         UNROLL
         for (int c = 0; c < ITEM_COLUMNS / 4; c++) {
@@ -290,7 +310,7 @@ void projection_tiles(PROJECTION_PARAMS, __global float *restrict workspace)
                     to[j + n] = parts[n];
 #else
             if (y_quads && j < columns) {
-                const long n = place(columns_of_y, j);
+                const long n = places[4 * c];
                 const float4 before = (float4)(BEFORE(to, n), BEFORE(to, n + 1), BEFORE(to, n + 2),
                                                BEFORE(to, n + 3));
                 const float4 biases = (float4)(BIAS_OF(0, j), BIAS_OF(0, j + 1), BIAS_OF(0, j + 2),
@@ -301,7 +321,7 @@ void projection_tiles(PROJECTION_PARAMS, __global float *restrict workspace)
             UNROLL
             for (int n = 0; n < 4; n++)
                 if (j + n < columns)
-                    STORE_Y(parts[n], to, place(columns_of_y, j + n), 0, j + n);
+                    STORE_Y(parts[n], to, places[4 * c + n], 0, j + n);
 #endif
         }
     }

@@ -7,8 +7,10 @@
 # drawn from SEED, of which one in six is compiled without --all.
 #   CLATTN_OFFLINE_ONLY=PATTERN  only the cases whose line in BUILD/offline/cases matches (grep -E)
 #   CLATTN_OFFLINE_JOBS=N        compilers that run at a time, by default 1
-# Needs clang 16 or newer with libclc (tests/packages.sh gpus). For NVIDIA ptxas of the CUDA toolkit
-# besides (in Debian's non-free: nvidia-cuda-toolkit); with nvdisasm machine code is read, else PTX.
+# Needs clang 16 or newer with libclc (tests/packages.sh gpus), for gfx942 clang 17 or newer, and for
+# Intel's GPUs ocloc; what has no compiler is left out, as the head of the table says. For NVIDIA
+# ptxas of the CUDA toolkit besides (in Debian's non-free: nvidia-cuda-toolkit); with nvdisasm machine
+# code is read, else PTX.
 # Exits with 77 where nothing can be compiled, and says why.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -54,18 +56,49 @@ if [ -n "${CLATTN_OFFLINE_ONLY:-}" ]; then
     mv "$work/chosen" "$work/cases"
 fi
 
+# The first compiler that knows a target, "TARGET COMPILER" a line; cases of others are left out.
+compiler_of() {
+    case $1 in
+    gfx*)
+        for candidate in clang-16 clang-17 clang-18 clang-19 clang-20 clang; do
+            if echo | "$candidate" -x cl -target amdgcn-amd-amdhsa "-mcpu=$1" -nogpulib -S \
+                -o /dev/null - 2> /dev/null; then
+                echo "$candidate"
+                return
+            fi
+        done
+        ;;
+    sm_*) echo "$clang" ;;
+    *) command -v ocloc ;;
+    esac
+}
+missing=
+for target in $(cut -f 2 "$work/cases" | sort -u); do
+    found=$(compiler_of "$target")
+    if [ -n "$found" ]; then
+        echo "$target $found" >> "$work/compilers"
+    else
+        missing="$missing $target"
+        awk -v FS='\t' -v target="$target" '$2 != target' "$work/cases" > "$work/chosen"
+        mv "$work/chosen" "$work/cases"
+    fi
+done
+
 ptxas=$(command -v ptxas || true)
 nvdisasm=${CLATTN_NVDISASM:-$(command -v nvdisasm || true)}
 cat << END
 made by: sh tests/offline.sh$([ "$amount" = all ] && echo " --all") BUILD $samples $seed
 compilers: $("$clang" --version | head -n 1); libclc $(
     dpkg-query -W -f '${Package} ${Version}\n' 'libclc-[0-9]*' 2> /dev/null | head -n 1)
+AMD, Intel: $(grep -v '^sm_' "$work/compilers" | sed 's| .*/| |' | paste -s -d , |
+        sed 's/,/, /g')${missing:+; no compiler for$missing}
 NVIDIA: $(if [ -n "$ptxas" ]; then "$ptxas" --version | sed -n 's/.*release/ptxas/p'; else
     echo "no ptxas, so PTX is all that was made (Debian: nvidia-cuda-toolkit, in non-free)"; fi)$(
     if [ -n "$ptxas" ] && [ -z "$nvdisasm" ]; then echo "; no nvdisasm: loops are those of PTX"; fi)
 regs, spills: 32-bit registers of a work-item (AMD: vector registers); local: bytes of a work-group
-groups, waves: resident on a compute unit (RDNA: half of a work-group processor), and on each of its
-  register files; share: multiply-adds, in percent of all operations, of each loop that multiplies what
+groups, waves: resident on a compute unit (RDNA: half of a work-group processor; Intel: Xe core), and
+  on each of its register files; Intel has 32 registers for each of 32 lanes, 128 for each of 8, and
+  does not say how much local memory it takes: as the family counts; share: multiply-adds, in percent of all operations, of each loop that multiplies what
   local memory holds; loads: bytes of an item x places in the code, local ones in these loops, global
   ones in the kernel (narrow ones: rows that are not aligned, options)
 
@@ -73,12 +106,13 @@ END
 
 # One program: a line of the list. What a compiler says is kept beside its output.
 cat > "$work/compile.sh" << 'END'
-clang=$1 ptxas=$2 nvdisasm=$3 work=$4 line=$5
+ptxas=$1 nvdisasm=$2 work=$3 line=$4
 tab=$(printf '\t')
 IFS=$tab read -r number target family kind problem tunables counted kernels options << LINE
 $(sed -n "${line}p" "$work/cases")
 LINE
 at=$work/$number
+clang=$(sed -n "s/^$target //p" "$work/compilers")
 cl="$clang -x cl -Xclang -finclude-default-header -O3 -Werror -Wno-linker-warnings $options"
 case $target in
 gfx*)
@@ -98,11 +132,34 @@ sm_*) # libclc's native_exp2 is none of LLVM's instructions for NVIDIA
     fi
     mv "$at.made" "$at.ptx"
     ;;
+*) # A file for each kernel, with the lanes in its name; of a kernel that spilled too much two, the
+    # second, with a number before the lanes, being what it is made into. Debian's build knows matrix
+    # instructions, but its header does not declare them.
+    mkdir "$at.dump"
+    cat > "$at.cl" << KERNELS
+#if INSTRUCTION == 5 || INSTRUCTION == 6
+float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(int8, int8, float8);
+float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(short8, int8, float8);
+float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(int8, int8, float8);
+float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(short8, int8, float8);
+#endif
+#include "$work/$family.cl"
+KERNELS
+    IGC_ShaderDumpEnable=1 IGC_DumpToCustomDir=$at.dump "$clang" compile -file "$at.cl" \
+        -device "$target" -output "$at.made" -output_no_suffix -options "$options" > "$at.log" 2>&1 &&
+        for kernel in "$at.dump"/*.asm; do
+            lanes=${kernel##*_simd}
+            second=$(echo "$at.dump"/*_[1-9]_simd*"_${lanes#*_}")
+            [ ! -e "$second" ] || [ "$second" = "$kernel" ] || continue
+            sed "s|^//.kernel .*|&\n//.lanes ${lanes%%_*}|" "$kernel"
+        done > "$at.xe"
+    rm -rf "$at.dump" "$at.made" "$at.made.spv" "$at.cl"
+    ;;
 esac
 rm -f "$at.o"
 exit 0
 END
 seq "$(wc -l < "$work/cases")" |
     xargs -P "${CLATTN_OFFLINE_JOBS:-1}" -n 1 \
-        sh "$work/compile.sh" "$clang" "$ptxas" "$nvdisasm" "$work"
+        sh "$work/compile.sh" "$ptxas" "$nvdisasm" "$work"
 "$build/tests/offline/offline_table" "$work"

@@ -28,7 +28,7 @@ static size_t work_items(const size_t *values)
            values[ITEM_COLUMNS_INDEX];
 }
 
-/* The tiles, and the places of rows, columns and depths. */
+/* The tiles, and the places of rows, columns and depths, of which inner ones are counted. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t across = values[BLOCK_ROWS_INDEX] + values[BLOCK_COLUMNS_INDEX];
@@ -36,7 +36,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
 
     (void)p;
     return values[BUFFERS_INDEX] * stage * (across + 2 * values[PADDING_INDEX]) * sizeof(cl_float) +
-           (across + 4 * stage) * sizeof(cl_long);
+           (across + 5 * stage) * sizeof(cl_long);
 }
 
 /* The sums, and what is loaded of a stage. */
@@ -107,8 +107,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     size_t *const rows = &values[BLOCK_ROWS_INDEX], *const columns = &values[BLOCK_COLUMNS_INDEX];
     size_t *const splits = &values[SPLITS_INDEX];
 
-    if (!ca_has_many_registers(dev))
-        values[ITEM_COLUMNS_INDEX] = 4;
+    if (!ca_has_many_registers(dev)) /* with 8 rows Intel's compiler no longer unrolls anything */
+        values[ITEM_ROWS_INDEX] = values[ITEM_COLUMNS_INDEX] = 4;
     else if (ca_projection_rows(p) >= 512 && ca_projection_columns(p) >= 512)
         *rows = *columns = 128;
     while (*rows > 64 && num_tiles(p, values) < enough)

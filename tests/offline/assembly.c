@@ -190,12 +190,37 @@ static void begin(struct reader *r, const char *name)
     }
 }
 
+/* What Intel's compiler says of a kernel stands in comments before its instructions; the number of
+ * lanes our script has added. Registers are vectors of 8 words, and spilled bytes those of all
+ * lanes. */
+static void read_comment(struct reader *r, const char *text)
+{
+    struct kernel *now = &r->kernels[r->count];
+    char name[64];
+    long number;
+
+    if (sscanf(text, "//.kernel %63s", name) == 1)
+        begin(r, name);
+    if (!r->inside || r->count == MAX_KERNELS)
+        return;
+    if (sscanf(text, "//.lanes %u", &now->lanes) == 1)
+        now->spills = 0;
+    if (sscanf(text, "//.thread_config numGRF=%ld", &number) == 1 && now->lanes)
+        now->registers = number * 8 / now->lanes;
+    if (sscanf(text, "//.spill size %ld", &number) == 1 && now->lanes)
+        now->spills = (number / 4 + now->lanes - 1) / now->lanes;
+}
+
 /* Whether the line tells where a kernel begins or ends. */
 static int read_frame(struct reader *r, const char *text)
 {
     char name[64];
     const char *entry = strstr(text, ".entry ");
 
+    if (r->dialect == DIALECT_XE && strncmp(text, "//.", 3) == 0) {
+        read_comment(r, text);
+        return 1;
+    }
     if (r->dialect == DIALECT_SASS && strncmp(text, ".section\t", 9) == 0) {
         finish(r);
         if (sscanf(text, ".section .text.%63[^, ]", name) == 1)
@@ -249,8 +274,8 @@ static void read_metadata(struct reader *r, const char *line)
         }
 }
 
-/* Without the blanks, braces and comments before it, and the end of the line. */
-static char *trimmed(char *line)
+/* Without the blanks, braces, comments and conditions before it, and the end of the line. */
+static char *trimmed(char *line, const enum dialect dialect)
 {
     char *end;
 
@@ -258,6 +283,8 @@ static char *trimmed(char *line)
     line += strspn(line, " \t{");
     while (strncmp(line, "/*", 2) == 0 && (end = strstr(line, "*/")) != NULL)
         line = end + 2 + strspn(end + 2, " \t{");
+    if (dialect == DIALECT_XE && *line == '(' && (end = strchr(line, ')')) != NULL)
+        line = end + 1 + strspn(end + 1, " \t"); /* which lanes do it */
     return line;
 }
 
@@ -265,7 +292,7 @@ static void read_line(struct reader *r, char *line)
 {
     if (r->dialect == DIALECT_AMD)
         read_metadata(r, line);
-    const char *text = trimmed(line);
+    const char *text = trimmed(line, r->dialect);
     const size_t word = strcspn(text, " \t:;");
 
     if (read_frame(r, text) || !r->inside)

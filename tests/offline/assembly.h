@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-enum dialect { DIALECT_AMD, DIALECT_SASS, DIALECT_PTX };
+enum dialect { DIALECT_AMD, DIALECT_SASS, DIALECT_PTX, DIALECT_XE };
 
 enum { WIDTHS = 5, MAX_PRODUCTS = 64, MAX_KERNELS = 8, NOT_KNOWN = -1 };
 
@@ -19,6 +19,7 @@ struct kernel {
     char name[64];
     enum dialect dialect;
     long registers, spills; /* of an item; NOT_KNOWN */
+    unsigned lanes;         /* items that go together, where the compiler chooses; else 0 */
     long local_bytes, private_bytes;
     struct counts counts; /* of the whole kernel */
     /* The innermost loops that multiply what was staged in local memory. */

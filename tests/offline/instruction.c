@@ -132,7 +132,41 @@ static void count_ptx(const char *text, struct counts *c)
         count_load(c->global_loads, bytes);
 }
 
-/* ---- both ------------------------------------------------------------------------------------- */
+/* ---- Intel ------------------------------------------------------------------------------------ */
+
+/* Bytes that an item gets, by what the compiler says a message does: "untyped surface read with
+ * xyzw", a letter for four bytes, or "byte gathering read 16b". */
+static unsigned message_bytes(const char *message)
+{
+    const char *with = strstr(message, "read with "), *bits = strstr(message, "gathering read ");
+
+    if (with)
+        return 4 * (unsigned)strspn(with + 10, "xyzw");
+    return bits ? (unsigned)strtoul(bits + 15, NULL, 10) / 8 : 0;
+}
+
+/* Messages with the last byte 0xfe go to local memory. What waits for others is no operation. */
+static void count_xe(const char *text, struct counts *c)
+{
+    static const char *const waits[] = {"sync.", "nop", "join", NULL};
+    const char *comment = strstr(text, "//"), *options = strchr(text, '{');
+    const char *type = strstr(text, ":f");
+
+    if (starts_one(text, waits))
+        return;
+    c->all++;
+    c->fma += starts(text, "mad ") && type && (!comment || type < comment);
+    c->matrix += starts(text, "dpas");
+    const unsigned bytes = starts(text, "send") && comment ? message_bytes(comment) : 0;
+    if (!bytes)
+        return;
+    while (options && options > text && isspace((unsigned char)options[-1]))
+        options--;
+    const int local = options && options - text > 2 && (strncmp(options - 2, "FE", 2) == 0);
+    count_load(local ? c->local_loads : c->global_loads, bytes);
+}
+
+/* ---- all -------------------------------------------------------------------------------------- */
 
 /* Behind NVIDIA's predicate. */
 static const char *unconditional(const char *text)
@@ -149,23 +183,40 @@ void instruction_count(enum dialect dialect, const char *text, struct counts *co
         count_amd(text, counts);
     else if (dialect == DIALECT_SASS)
         count_sass(unconditional(text), counts);
+    else if (dialect == DIALECT_XE)
+        count_xe(text, counts);
     else
         count_ptx(unconditional(text), counts);
+}
+
+/* Of "goto (8|M0) _0_12 _0_11" the last: where those go who do not go on here. */
+static const char *last_label(const char *text)
+{
+    const char *last = NULL, *comment = strstr(text, "//");
+
+    for (const char *at = text; (at = strpbrk(at, " \t")) != NULL && (!comment || at < comment);) {
+        at += strspn(at, " \t");
+        if (*at == 'L' || *at == '_')
+            last = at;
+    }
+    return last;
 }
 
 int instruction_target(enum dialect dialect, const char *text, char label[LABEL_BYTES])
 {
     static const struct {
-        const char *branches[3];
+        const char *branches[4];
         const char *label;
     } forms[] = {[DIALECT_AMD] = {{"s_cbranch", "s_branch", NULL}, ".LBB"},
                  [DIALECT_SASS] = {{"BRA", NULL, NULL}, ".L_"},
-                 [DIALECT_PTX] = {{"bra", NULL, NULL}, "$L_"}};
+                 [DIALECT_PTX] = {{"bra", NULL, NULL}, "$L_"},
+                 [DIALECT_XE] = {{"goto", "jmpi", "while", NULL}, NULL}};
 
     text = unconditional(text);
     if (!starts_one(text, forms[dialect].branches))
         return 0;
-    const char *at = strstr(text, forms[dialect].label);
+    const char *at =
+        dialect == DIALECT_XE ? last_label(text) : strstr(text, forms[dialect].label);
     if (!at)
         return 0;
     size_t n = 0;

@@ -5,14 +5,19 @@
 
 /* NVIDIA: CUDA's programming guide, table of technical specifications per compute capability; a
  * multiprocessor has four register files, and from 8.0 on a group takes 1 KB of the system's.
- * AMD: LLVM's AMDGPUUsage and instruction set manuals of CDNA2, RDNA2 and RDNA3. */
+ * AMD: LLVM's AMDGPUUsage and instruction set manuals of CDNA2, CDNA3, RDNA2 and RDNA3.
+ * Intel: oneAPI GPU optimization guide, Xe architecture: 16 vector engines of 7 threads (Xe-LP) or 8
+ * (Xe-HPG) share 128 KB; a thread has 128 registers of 32 bytes, or half as many threads 256. */
 static const struct target targets[] = {
-    {"sm_75", 1, 32, 4, 8, 512, 8, 255, 16, 65536, 0},
-    {"sm_86", 1, 32, 4, 12, 512, 8, 255, 16, 102400, 1024},
-    {"sm_90", 1, 32, 4, 16, 512, 8, 255, 32, 233472, 1024},
-    {"gfx90a", 0, 64, 4, 8, 512, 8, 512, 32, 65536, 0},
-    {"gfx1030", 0, 32, 2, 16, 1024, 16, 256, 32, 65536, 0},
-    {"gfx1100", 0, 32, 2, 16, 1536, 24, 256, 32, 65536, 0},
+    {"sm_75", "sm_75", NVIDIA, 32, 4, 8, 512, 8, 255, 16, 65536, 0},
+    {"sm_86", "sm_86", NVIDIA, 32, 4, 12, 512, 8, 255, 16, 102400, 1024},
+    {"sm_90", "sm_90", NVIDIA, 32, 4, 16, 512, 8, 255, 32, 233472, 1024},
+    {"gfx90a", "gfx90a", AMD, 64, 4, 8, 512, 8, 512, 32, 65536, 0},
+    {"gfx942", "gfx942", AMD, 64, 4, 8, 512, 8, 512, 32, 65536, 0},
+    {"gfx1030", "gfx1030", AMD, 32, 2, 16, 1024, 16, 256, 32, 65536, 0},
+    {"gfx1100", "gfx1100", AMD, 32, 2, 16, 1536, 24, 256, 32, 65536, 0},
+    {"tgllp", "intel_iris_xe", INTEL, 32, 16, 7, 7168, 1, 128, 64, 131072, 0},
+    {"dg2", "intel_arc_a750", INTEL, 32, 16, 8, 8192, 1, 128, 64, 131072, 0},
 };
 
 const struct target *target_at(size_t index)
@@ -35,7 +40,7 @@ int target_device(const struct target *t, const char *folder, clattn_device_info
     static char text[65536];
     char path[4096], reason[256] = "";
 
-    snprintf(path, sizeof path, "%s/%s.json", folder, t->name);
+    snprintf(path, sizeof path, "%s/%s.json", folder, t->profile);
     FILE *file = fopen(path, "r");
     if (!file) {
         perror(path);
@@ -56,12 +61,14 @@ static unsigned smaller(unsigned x, unsigned y)
 }
 
 struct occupancy target_occupancy(const struct target *t, unsigned registers, size_t local_bytes,
-                                  size_t items)
+                                  size_t items, unsigned lanes)
 {
     const unsigned given = (registers + t->granule - 1) / t->granule * t->granule;
-    const unsigned by_registers = given ? t->registers / given : t->most_waves;
+    const unsigned wave = lanes ? lanes : t->wave;
+    const unsigned taken = t->vendor == INTEL ? given * wave : given;
+    const unsigned by_registers = taken ? t->registers / taken : t->most_waves;
     const unsigned file_waves = smaller(by_registers, t->most_waves);
-    const unsigned group_waves = (unsigned)((items + t->wave - 1) / t->wave);
+    const unsigned group_waves = (unsigned)((items + wave - 1) / wave);
     const size_t local = local_bytes + t->group_bytes;
     struct occupancy o = {0, 0.0};
 
