@@ -8,8 +8,9 @@
  *            the block's q and o, and the softmax needs no step across lanes.
  * Tiles      of at most BN keys: scores to private memory, maximum, exponential, values. Keys that
  *            no query of the block sees are in no tile; keys that all of them see are in tiles that
- *            know no mask. The blocks of a chunk take turns at each tile while it is in the cache,
- *            and each asks for a share of the next one.
+ *            know no mask; at the edges of a window half a block may sit out. The blocks of a chunk
+ *            take turns at each tile while it is in the cache, and ask between their products for
+ *            what comes next.
  * Dropout    comes after the sum of the weights. Four keys at a time share a counter's words.
  * Ragged     Nothing outside the tensors is read: lanes beyond the last query repeat it, scores
  *            beyond the last key repeat its and are ignored.
@@ -27,12 +28,13 @@
 #include "lane_tile.h"
 
 /* Keys j .. j + count - 1 of at most BN. hides (constant): some may be hidden from some queries.
- * spoils: whether v holds what is not finite there, or -1, if not known yet. careful: what the
- * window hides may be such, which a weight of 0 would not keep away. */
+ * spoils: whether v holds what is not finite there, or -1, if not known yet. careful: what is
+ * hidden may be such, which a weight of 0 would not keep away. */
 INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, const long j,
                      const int count, const lanes *q, source k, const long k_row, source v,
-                     const long v_row, lanes *s, const int careful, int *spoils, lanes *top,
-                     lanes *total, lanes *o BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+                     const long v_row, lanes *s, const int careful, struct ahead *ahead,
+                     int *spoils, lanes *top, lanes *total,
+                     lanes *o BIAS_PARAM MASK_PARAM SLOPES_PARAM)
 {
     lanes old_top[MV], new_top[MV], factor[MV], base[MV], sum[MV];
     int marks = 0;
@@ -40,29 +42,29 @@ INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, co
     struct sight sight = sight_of(a, at, block, j SLOPES_ARG);
 #if HIDES_ANYWHERE
     ints masks[MASK_VECTORS];
-    if (!read_changes(a, at, block, j, count, &sight, s, masks BIAS_ARG MASK_ARG))
+    if (!read_changes(a, at, block, j, count, &sight, ahead, s, masks BIAS_ARG MASK_ARG))
         return;
 #endif
 
     UNROLL
     for (int m = 0; m < MV; m++)
         old_top[m] = new_top[m] = top[m];
-    multiply_keys(hides, &sight, q, k, k_row, K_COLUMN, count, s, new_top);
+    multiply_keys(hides, &sight, q, k, k_row, K_COLUMN, count, ahead, s, new_top);
     UNROLL
     for (int m = 0; m < MV; m++) {
         base[m] = new_top[m] == -INFINITY ? (lanes)(0.0f) : new_top[m];
         factor[m] = EXPONENTIAL(old_top[m] - base[m]);
         top[m] = new_top[m];
     }
-    if (hides && (sight.hides || careful)) {
+    if (hides && careful) {
         if (*spoils < 0)
             *spoils = has_nonfinite(v, v_row, V_COLUMN, count);
         marks = *spoils;
     }
     if (marks) {
-        weigh(1, base, count, s, sum);
+        weigh(hides, &sight, 1, base, count, s, sum);
     } else {
-        weigh(0, base, count, s, sum);
+        weigh(hides, &sight, 0, base, count, s, sum);
     }
     UNROLL
     for (int m = 0; m < MV; m++)
@@ -76,10 +78,11 @@ INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, co
         return;
     }
     for (int d = 0; d + DB <= DIM_V; d += DB)
-        add_columns(DB, factor, s, v + d * V_COLUMN, v_row, V_COLUMN, count, o + d * MV);
+        add_columns(hides, &sight, DB, factor, s, v + d * V_COLUMN, v_row, V_COLUMN, count,
+                    o + d * MV);
     if (DIM_V % DB)
-        add_columns(DIM_V % DB, factor, s, v + DIM_V / DB * DB * V_COLUMN, v_row, V_COLUMN,
-                    count, o + DIM_V / DB * DB * MV);
+        add_columns(hides, &sight, DIM_V % DB, factor, s, v + DIM_V / DB * DB * V_COLUMN, v_row,
+                    V_COLUMN, count, o + DIM_V / DB * DB * MV);
 }
 
 /* The sums of a block become o and lse. */
@@ -129,12 +132,16 @@ INLINE struct place block_of(const struct place chunk, const int n)
 /* Whether all sums of the blocks are finite. */
 INLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * MV])
 {
-    lanes zero = 0.0f;
+    lanes zero[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 
-    for (int n = 0; n < BLOCKS; n++)
-        for (int d = 0; d < DIM_V * MV; d++)
-            zero = fma(packed_o[n][d], (lanes)(0.0f), zero);
-    return !any_lane(zero != 0.0f);
+    for (int n = 0; n < BLOCKS; n++) {
+        for (int d = 0; d < ROUNDED(DIM_V) * MV; d += 4) {
+            UNROLL
+            for (int c = 0; c < 4; c++)
+                zero[c] = fma(packed_o[n][d + c], (lanes)(0.0f), zero[c]);
+        }
+    }
+    return !any_lane(zero[0] + zero[1] + (zero[2] + zero[3]) != 0.0f);
 }
 
 /* Writes a chunk's results and returns 1; 0 if, not being careful, it spoilt them. */
@@ -185,7 +192,7 @@ INLINE int compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global 
             const struct place block = block_of(chunk, n);
             if (block.queries == 0)
                 break;
-            prefetch_rows(a, k, v, tile_end, end, n);
+            struct ahead ahead = look_ahead(a, at, chunk, n, tile_end, end, q, k, v, o);
             if (HAS_WINDOW) /* each block has keys of its own */
                 spoils = -1;
             const long last = block.i + block.queries - 1;
@@ -201,20 +208,20 @@ INLINE int compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global 
                     (all_end >= block_end || all_end - j >= BN / 2)) {
                     stop = min(all_end, block_end);
                     add_tile(0, a, at, block, j, (int)(stop - j), packed_q[n], keys, k_row,
-                             values, v_row, s, careful, &spoils, top[n], total[n],
+                             values, v_row, s, careful, &ahead, &spoils, top[n], total[n],
                              packed_o[n] BIAS_ARG MASK_ARG SLOPES_ARG);
                 } else {
                     stop = block_end;
 #if HIDES_ANYWHERE || HAS_WINDOW
                     add_tile(1, a, at, block, j, (int)(stop - j), packed_q[n], keys, k_row,
-                             values, v_row, s, careful, &spoils, top[n], total[n],
+                             values, v_row, s, careful, &ahead, &spoils, top[n], total[n],
                              packed_o[n] BIAS_ARG MASK_ARG SLOPES_ARG);
 #endif
                 }
             }
         }
     }
-    if (HAS_WINDOW && !careful && !are_finite(packed_o))
+    if ((HAS_WINDOW || HIDES_ANYWHERE) && !careful && !are_finite(packed_o))
         return 0;
     for (int n = 0; n < BLOCKS; n++)
         finish_block(a, at, block_of(chunk, n), packed_o[n], top[n], total[n],

@@ -10,14 +10,11 @@
  * Before including this: common.cl, WIDTH, MV, NB and BN. */
 #ifndef CLATTN_LANE_CHANGES_H
 #define CLATTN_LANE_CHANGES_H
-#include "lane_scores.h"
-#include "prefetch.h"
+#include "lane_ahead.h"
 #if HAS_DROPOUT
 #define RANDOM_LANES WIDTH
 #include "philox.h"
 #endif
-
-#define BM (WIDTH * MV)
 
 struct __attribute__((packed)) loose_ints {
     ints x;
@@ -33,18 +30,21 @@ struct place {
 
 /* A tile's keys as a block's queries see them; keys count from the tile's first. */
 struct sight {
-    ints begin[MV], last[MV]; /* by window, of each query */
-    int all_begin, all_end;   /* what every query sees by window */
-    int hides;                /* whether bias or mask hide some pair; not 0 may be a false alarm */
-    lanes distance[MV];       /* of key 0, with ALiBi */
+    ints begin[MV], last[MV];   /* by window, of each query */
+    int all_begin, all_end;     /* what every query sees by window */
+    int lower_end, upper_begin; /* before, from there: by the lower, the upper part alone */
+    int hides;                  /* whether bias or mask hide a pair; not 0 may be a false alarm */
+    lanes distance[MV];         /* of key 0, with ALiBi */
     float slope;
     float softcap, shrink;
     const lanes *bias; /* key n's of queries of vector m are bias[n * MV + m] */
     const ints *mask;  /* four keys' bytes in an int: mask_of() */
-    const __global uchar *bias_ahead, *mask_ahead; /* the next tile's, of the first query */
-    long bias_row, mask_row;                       /* in bytes, from query to query */
-    int queries;
 };
+
+/* A block has a lower part of so many vectors and an upper part. Where a window starts or ends,
+ * keys are seen by one of them alone. */
+#define LOWER (MV / 2)
+#define HAS_PARTS(hides) ((hides) && HAS_WINDOW && LOWER > 0)
 
 INLINE struct sight sight_of(SHAPE_PARAMS, const struct place block, const long j SLOPES_PARAM)
 {
@@ -56,6 +56,12 @@ INLINE struct sight sight_of(SHAPE_PARAMS, const struct place block, const long 
     const long last = block.i + block.queries - 1;
     sight.all_begin = (int)clamp(first_key(a, block.e, last) - j, 0L, (long)BN);
     sight.all_end = (int)clamp(end_key(a, block.e, block.i) - j, 0L, (long)BN);
+    const long upper = block.i + LOWER * WIDTH; /* its first query */
+    sight.lower_end = BN;
+    if (upper <= last)
+        sight.lower_end = (int)clamp(first_key(a, block.e, upper) - j, 0L, (long)BN);
+    sight.upper_begin =
+        (int)clamp(end_key(a, block.e, upper - 1) - j, (long)sight.lower_end, (long)BN);
 #endif
 #if HAS_ALIBI
     sight.slope = slopes[at.slopes + block.h] * UNIT;
@@ -222,13 +228,14 @@ INLINE ints mask_of(const struct sight *sight, const int n, const int m)
 }
 #endif
 
-/* Reads what the tile needs. Returns 0 if no query of the block sees any of its keys. */
+/* Reads what the tile needs, and says what the next one will. Returns 0 if no query of the block
+ * sees any of its keys. */
 INLINE int read_changes(SHAPE_PARAMS, const struct place block, const long j, const int count,
-                        struct sight *sight, lanes *biases, ints *masks BIAS_PARAM MASK_PARAM)
+                        struct sight *sight, struct ahead *ahead, lanes *biases,
+                        ints *masks BIAS_PARAM MASK_PARAM)
 {
-    const long next = min(j + BN, a.seq_kv - 1) - j;
+    const int more = j + BN < a.seq_kv;
 
-    sight->queries = block.queries;
 #if HAS_BIAS
     const __global bias_storage *b = bias + at.bias + block.b * a.bias_stride[0] +
                                      block.h * a.bias_stride[1] + block.i * a.bias_stride[2] +
@@ -237,8 +244,8 @@ INLINE int read_changes(SHAPE_PARAMS, const struct place block, const long j, co
     if (biased == NONE_VISIBLE)
         return 0;
     sight->bias = biases;
-    sight->bias_ahead = (const __global uchar *)(b + next * a.bias_stride[3]);
-    sight->bias_row = a.bias_stride[2] * (long)sizeof(bias_storage);
+    ahead->bias = stream_of(b + BN, a.bias_stride[2] * (long)sizeof(bias_storage),
+                            more && a.bias_stride[3] == 1, a.bias_stride[2] ? block.queries : 1);
     sight->hides |= biased == SOME_HIDDEN;
 #endif
 #if HAS_MASK
@@ -249,28 +256,11 @@ INLINE int read_changes(SHAPE_PARAMS, const struct place block, const long j, co
     if (masked == NONE_VISIBLE)
         return 0;
     sight->mask = masks;
-    sight->mask_ahead = p + next * a.mask_stride[3];
-    sight->mask_row = a.mask_stride[2];
+    ahead->mask = stream_of(p + BN, a.mask_stride[2], more && a.mask_stride[3] == 1,
+                            a.mask_stride[2] ? block.queries : 1);
     sight->hides |= masked == SOME_HIDDEN;
 #endif
     return 1;
-}
-
-/* Asks for the next tile's biases and masks, as much at a time as the turn of keys n0 .. gives. */
-INLINE void prefetch_changes(const struct sight *sight, const int n0)
-{
-#if HIDES_ANYWHERE
-    const int end = min((n0 + NB) * BM / BN, sight->queries);
-
-    for (int r = n0 * BM / BN; r < end; r++) {
-#if HAS_BIAS
-        prefetch_lines(sight->bias_ahead + r * sight->bias_row, BN * sizeof(bias_storage) / 64);
-#endif
-#if HAS_MASK
-        prefetch_lines(sight->mask_ahead + r * sight->mask_row, (BN + 63) / 64);
-#endif
-    }
-#endif
 }
 
 /* ---- changes -------------------------------------------------------------------------------- */
@@ -326,7 +316,6 @@ INLINE void cap_scores(const struct sight *sight, lanes (*s)[MV])
 INLINE void change_scores(const int hides, const struct sight *sight, const int n0,
                           const int count, lanes (*s)[MV])
 {
-    prefetch_changes(sight, n0);
 #if HAS_SOFTCAP
     cap_scores(sight, s);
 #endif

@@ -5,8 +5,6 @@
 #ifndef CLATTN_LANE_ROWS_H
 #define CLATTN_LANE_ROWS_H
 #include "lane_changes.h"
-#include "prefetch.h"
-#include "quantized_lanes.h"
 
 /* q[d] = the block's queries, scaled, as lanes. */
 INLINE void pack_queries(const struct attention_shape a, const struct place block,
@@ -54,24 +52,36 @@ INLINE void unpack_outputs(const struct attention_shape a, const struct place bl
     }
 }
 
-/* Lines that a row takes in memory, where its values lie side by side. */
-#define ROW_LINES(cache, dim)                                                                      \
-    (((cache) ? (dim) / BLOCK_VALUES * BLOCK_BYTES(cache) : (dim) * (int)sizeof(storage)) + 63) / 64
-
-/* Asks for those of at most a tile's keys and values, j .. end - 1, that are block n's share. */
-INLINE void prefetch_rows(const struct attention_shape a, const __global k_storage *k,
-                          const __global v_storage *v, const long j, const long end, const int n)
+/* What block n of a chunk is to ask for beside the tile of keys before j, where end is the end of
+ * the chunk's keys. */
+INLINE struct ahead look_ahead(SHAPE_PARAMS, const struct place chunk, const int n, const long j,
+                               const long end, const __global storage *q,
+                               const __global k_storage *k, const __global v_storage *v,
+                               const __global storage *o)
 {
-    for (long row = j + n; row < min(j + BN, end); row += BLOCKS) {
-#if UNIT_K
-        prefetch_lines((const __global uchar *)K_PLACE(k, row * a.k_stride[2]),
-                       ROW_LINES(K_CACHE, DIM_QK));
-#endif
-#if UNIT_V
-        prefetch_lines((const __global uchar *)V_PLACE(v, row * a.v_stride[2]),
-                       ROW_LINES(V_CACHE, DIM_V));
-#endif
-    }
+    const long i = chunk.i + n * BM, next = i + BM * BLOCKS;
+    /* The next chunk's band goes on from this one's. */
+    const long more = HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? BM * BLOCKS : 0;
+    const long row = j + n * (BN / BLOCKS);
+    const long rows = min(min(end + more, chunk.e.keys) - row, (long)BN / BLOCKS);
+    const long queries = j == end ? (long)BM : 0;
+    const __global uchar *of_k = (const __global uchar *)K_PLACE(k, row * a.k_stride[2]);
+    const __global uchar *of_v = (const __global uchar *)V_PLACE(v, row * a.v_stride[2]);
+    const __global uchar *after_k = (const __global uchar *)K_PLACE(k, (row + 1) * a.k_stride[2]);
+    const __global uchar *after_v = (const __global uchar *)V_PLACE(v, (row + 1) * a.v_stride[2]);
+    struct ahead ahead;
+
+    ahead.k = stream_of(of_k, after_k - of_k, UNIT_K, rows);
+    ahead.v = stream_of(of_v, after_v - of_v, UNIT_V, rows);
+    ahead.q = stream_of(q + at.q + chunk.b * a.q_stride[0] + chunk.h * a.q_stride[1] +
+                            next * a.q_stride[2],
+                        a.q_stride[2] * (long)sizeof(storage), UNIT_Q,
+                        min(chunk.e.queries - next, queries));
+    ahead.o = stream_of(o + at.o + chunk.b * a.o_stride[0] + chunk.h * a.o_stride[1] +
+                            i * a.o_stride[2],
+                        a.o_stride[2] * (long)sizeof(storage), UNIT_O,
+                        min(chunk.e.queries - i, queries));
+    return ahead;
 }
 
 #endif

@@ -3,33 +3,56 @@
  * vectors; the sums stay in registers. Compilers leave the two loops as they are: by hand they make
  * two steps at a time, which is faster than one or four.
  *
+ * Vectors `first` .. `end` - 1 (constants) of the block take part: all of them but where a window
+ * lets only a part of the block see the keys.
+ *
  * Before including this: common.cl, WIDTH, MV, NB, DB and BN. */
 #ifndef CLATTN_LANE_TILE_H
 #define CLATTN_LANE_TILE_H
 #include "lane_changes.h"
 
 /* sum += k[n][d] q[d] for NB keys. */
-INLINE void multiply_column(const lanes *q, const source *k, const long d, lanes (*sum)[MV])
+INLINE void multiply_column(const int first, const int end, const lanes *q, const source *k,
+                            const long d, lanes (*sum)[MV])
 {
     lanes x[MV];
 
     UNROLL
     for (int m = 0; m < MV; m++)
-        x[m] = q[m];
+        if (m >= first && m < end)
+            x[m] = q[m];
     UNROLL
     for (int n = 0; n < NB; n++) {
         const lanes y = k[n][d];
         UNROLL
         for (int m = 0; m < MV; m++)
-            sum[n][m] = fma(x[m], y, sum[n][m]);
+            if (m >= first && m < end)
+                sum[n][m] = fma(x[m], y, sum[n][m]);
+    }
+}
+
+/* sum += k[n] . q for NB keys. */
+INLINE void multiply_columns(const int first, const int end, const lanes *q, const source *k,
+                             const long k_column, struct ahead *ahead, lanes (*sum)[MV])
+{
+    for (int d0 = 0; d0 < DIM_QK; d0 += AHEAD_COLUMNS) {
+        const int d_end = min(d0 + AHEAD_COLUMNS, DIM_QK);
+        int d = d0;
+        ask_ahead(ahead);
+        for (; d + 2 <= d_end; d += 2) {
+            multiply_column(first, end, q + d * MV, k, d * k_column, sum);
+            multiply_column(first, end, q + (d + 1) * MV, k, (d + 1) * k_column, sum);
+        }
+        if (DIM_QK % 2 && d < d_end)
+            multiply_column(first, end, q + d * MV, k, d * k_column, sum);
     }
 }
 
 /* s[n] = k[n] . q for count keys; the scores after them repeat the last. top: their maximum.
  * s may be where the tile's biases are. */
 INLINE void multiply_keys(const int hides, const struct sight *sight, const lanes *q, source k,
-                          const long k_row, const long k_column, const int count, lanes *s,
-                          lanes *top)
+                          const long k_row, const long k_column, const int count,
+                          struct ahead *ahead, lanes *s, lanes *top)
 {
     for (int n0 = 0; n0 < count; n0 += NB) {
         source row[NB];
@@ -41,13 +64,12 @@ INLINE void multiply_keys(const int hides, const struct sight *sight, const lane
             for (int m = 0; m < MV; m++)
                 sum[n][m] = 0.0f;
         }
-        int d = 0;
-        for (; d + 2 <= DIM_QK; d += 2) {
-            multiply_column(q + d * MV, row, d * k_column, sum);
-            multiply_column(q + (d + 1) * MV, row, (d + 1) * k_column, sum);
-        }
-        if (d < DIM_QK)
-            multiply_column(q + d * MV, row, d * k_column, sum);
+        if (HAS_PARTS(hides) && n0 + NB <= sight->lower_end)
+            multiply_columns(0, LOWER, q, row, k_column, ahead, sum);
+        else if (HAS_PARTS(hides) && n0 >= sight->upper_begin)
+            multiply_columns(LOWER, MV, q, row, k_column, ahead, sum);
+        else
+            multiply_columns(0, MV, q, row, k_column, ahead, sum);
         change_scores(hides, sight, n0, count, sum);
         UNROLL
         for (int n = 0; n < NB; n++) {
@@ -60,51 +82,84 @@ INLINE void multiply_keys(const int hides, const struct sight *sight, const lane
     }
 }
 
-/* Scores become weights, which are summed up; with marks, those of hidden keys are -0. */
-INLINE void weigh(const int marks, const lanes *base, const int count, lanes *s, lanes *sum)
+/* Scores of keys n .. last - 1 become weights, which are added to sum; with marks, those of hidden
+ * keys are -0. */
+INLINE void weigh_keys(const int first, const int end, const int marks, const lanes *base, int n,
+                       const int last, lanes *s, lanes *sum)
 {
-    UNROLL
-    for (int m = 0; m < MV; m++)
-        sum[m] = 0.0f;
-    for (int n = 0; n < count; n++) {
+    for (; n < last; n++) {
         UNROLL
         for (int m = 0; m < MV; m++) {
-            const lanes x = s[n * MV + m];
-            lanes p = EXPONENTIAL(x - base[m]);
-            if (marks)
-                p = x == -INFINITY ? (lanes)(-0.0f) : p;
-            s[n * MV + m] = p;
-            sum[m] += p;
+            if (m >= first && m < end) {
+                const lanes x = s[n * MV + m];
+                lanes p = EXPONENTIAL(x - base[m]);
+                if (marks)
+                    p = x == -INFINITY ? (lanes)(-0.0f) : p;
+                s[n * MV + m] = p;
+                sum[m] += p;
+            }
         }
     }
 }
 
+/* Those of count keys, and their sum. What a part does not see stays -inf. */
+INLINE void weigh(const int hides, const struct sight *sight, const int marks, const lanes *base,
+                  const int count, lanes *s, lanes *sum)
+{
+    UNROLL
+    for (int m = 0; m < MV; m++)
+        sum[m] = 0.0f;
+    if (HAS_PARTS(hides)) {
+        const int both = min(sight->lower_end, count), upper = min(sight->upper_begin, count);
+        weigh_keys(0, LOWER, marks, base, 0, both, s, sum);
+        weigh_keys(0, MV, marks, base, both, upper, s, sum);
+        weigh_keys(LOWER, MV, marks, base, upper, count, s, sum);
+    } else {
+        weigh_keys(0, MV, marks, base, 0, count, s, sum);
+    }
+}
+
 /* sum += p v for `columns` (constant, at most DB) values of a row. */
-INLINE void add_row(const int columns, const lanes *p, source v, const long v_column,
-                    lanes (*sum)[MV])
+INLINE void add_row(const int first, const int end, const int columns, const lanes *p, source v,
+                    const long v_column, lanes (*sum)[MV])
 {
     lanes x[MV];
 
     UNROLL
     for (int m = 0; m < MV; m++)
-        x[m] = p[m];
+        if (m >= first && m < end)
+            x[m] = p[m];
     UNROLL
     for (int c = 0; c < DB; c++) {
         if (c < columns) {
             const lanes y = v[c * v_column];
             UNROLL
             for (int m = 0; m < MV; m++)
-                sum[c][m] = fma(x[m], y, sum[c][m]);
+                if (m >= first && m < end)
+                    sum[c][m] = fma(x[m], y, sum[c][m]);
         }
     }
 }
 
+/* Those of rows n .. last - 1. */
+INLINE void add_rows(const int first, const int end, const int columns, const lanes *p, source v,
+                     const long v_row, const long v_column, int n, const int last,
+                     lanes (*sum)[MV])
+{
+    for (; n + 2 <= last; n += 2) {
+        add_row(first, end, columns, p + n * MV, v + n * v_row, v_column, sum);
+        add_row(first, end, columns, p + (n + 1) * MV, v + (n + 1) * v_row, v_column, sum);
+    }
+    if (n < last)
+        add_row(first, end, columns, p + n * MV, v + n * v_row, v_column, sum);
+}
+
 /* o[d] = o[d] * factor + sum_n p[n] v[n][d] for `columns` (constant, at most DB) values of d. */
-INLINE void add_columns(const int columns, const lanes *factor, const lanes *p, source v,
-                        const long v_row, const long v_column, const int count, lanes *o)
+INLINE void add_columns(const int hides, const struct sight *sight, const int columns,
+                        const lanes *factor, const lanes *p, source v, const long v_row,
+                        const long v_column, const int count, lanes *o)
 {
     lanes sum[DB][MV];
-    int n = 0;
 
     UNROLL
     for (int c = 0; c < DB; c++) {
@@ -112,12 +167,14 @@ INLINE void add_columns(const int columns, const lanes *factor, const lanes *p, 
         for (int m = 0; m < MV; m++)
             sum[c][m] = c < columns ? o[c * MV + m] * factor[m] : (lanes)(0.0f);
     }
-    for (; n + 2 <= count; n += 2) {
-        add_row(columns, p + n * MV, v + n * v_row, v_column, sum);
-        add_row(columns, p + (n + 1) * MV, v + (n + 1) * v_row, v_column, sum);
+    if (HAS_PARTS(hides)) {
+        const int both = min(sight->lower_end, count), upper = min(sight->upper_begin, count);
+        add_rows(0, LOWER, columns, p, v, v_row, v_column, 0, both, sum);
+        add_rows(0, MV, columns, p, v, v_row, v_column, both, upper, sum);
+        add_rows(LOWER, MV, columns, p, v, v_row, v_column, upper, count, sum);
+    } else {
+        add_rows(0, MV, columns, p, v, v_row, v_column, 0, count, sum);
     }
-    if (n < count)
-        add_row(columns, p + n * MV, v + n * v_row, v_column, sum);
     UNROLL
     for (int c = 0; c < DB; c++) {
         UNROLL
