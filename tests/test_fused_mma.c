@@ -109,13 +109,19 @@ static clattn_device_info gpu(const char *architecture, const unsigned sub_group
     return dev;
 }
 
+static size_t index_of(const struct ca_family *family, const char *name)
+{
+    size_t n = 0;
+
+    while (n < family->num_tunables && strcmp(family->tunables[n].name, name) != 0)
+        n++;
+    cr_assert(n < family->num_tunables, "no tunable %s", name);
+    return n;
+}
+
 static size_t value_of(const struct ca_family *family, const size_t *values, const char *name)
 {
-    for (size_t n = 0; n < family->num_tunables; n++)
-        if (strcmp(family->tunables[n].name, name) == 0)
-            return values[n];
-    cr_assert_fail("no tunable %s", name);
-    return 0;
+    return values[index_of(family, name)];
 }
 
 Test(fused_mma, each_gpu_has_its_instruction) {
@@ -159,6 +165,37 @@ Test(fused_mma, intel_says_it_by_an_extension) {
         cr_expect(family->preference(&p, &dev) > 0);
         cr_expect(value_of(family, values, "INSTRUCTION") == (lanes == 8 ? 5u : 6u));
         cr_expect(value_of(family, values, "EMULATE") == 0);
+    }
+}
+
+/* What compilers spilled is refused, and not chosen: tests/offline.sh shows it. */
+Test(fused_mma, spills_are_known) {
+    static const struct {
+        const char *architecture, *problem;
+        size_t block_kv, q_resident, query_tiles;
+        int taken;
+    } limits[] = {{"gfx1100", "fwd f16 q64 k64 d128", 64, 0, 1, 1},
+                  {"gfx1100", "fwd f16 q64 k64 d128", 64, 1, 1, 0},
+                  {"gfx1100", "fwd f16 q64 k64 d64", 64, 0, 2, 0},
+                  {"gfx1100", "fwd f16 q64 k64 d64 dropout=0.1", 64, 0, 1, 0},
+                  {"sm_90", "fwd f16 q64 k64 d128", 64, 1, 1, 1},
+                  {"sm_90", "fwd f16 q64 k64 d128 mask=qk", 64, 1, 1, 0}};
+    const struct ca_family *family = ca_family_find("fused_mma");
+
+    for (size_t n = 0; n < sizeof limits / sizeof *limits; n++) {
+        const clattn_problem p = fixture_problem(limits[n].problem);
+        const clattn_device_info dev = gpu(limits[n].architecture, 32);
+        size_t values[CA_MAX_TUNABLES];
+        ca_family_suggest(family, &p, &dev, values);
+        cr_expect(family->reject(&p, &dev, values) == NULL);
+        values[index_of(family, "BLOCK_KV")] = limits[n].block_kv;
+        values[index_of(family, "Q_RESIDENT")] = limits[n].q_resident;
+        values[index_of(family, "QUERY_TILES")] = limits[n].query_tiles;
+        values[index_of(family, "SUB_GROUPS")] = 2; /* so that local memory has room */
+        const char *why = family->reject(&p, &dev, values);
+        cr_expect((why == NULL) == limits[n].taken, "%s, %s: %s", limits[n].architecture,
+                  limits[n].problem, why ? why : "taken");
+        cr_expect(limits[n].taken || (why && strstr(why, "spilled")), "%s", why);
     }
 }
 

@@ -1,5 +1,6 @@
 /* fused_mma: forward attention by matrix instructions; see cl/fused_mma.cl. */
 #include "family.h"
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,18 +13,24 @@ struct fragment {
     int packed_values;
     size_t registers; /* of 32 bits, that a work-item may keep throughout */
     size_t replicas;
+    /* Of pressure(), before registers are spilled: without what ca_keeps_more(), and with it. */
+    size_t most_pressure[2];
 };
 
 static const struct fragment fragments[] = {
-    [MMA_SYNC] = {32, 16, 8, 16, 2, 0, 192, 1}, [WMMA] = {32, 16, 16, 16, 1, 1, 192, 2},
-    [MFMA_32] = {64, 32, 32, 8, 1, 1, 384, 1},  [MFMA_16] = {64, 16, 16, 16, 1, 1, 384, 1},
-    [DPAS_8] = {8, 8, 8, 16, 1, 1, 192, 1},     [DPAS_16] = {16, 8, 16, 16, 1, 1, 192, 1},
+    [MMA_SYNC] = {32, 16, 8, 16, 2, 0, 192, 1, {660, 400}},
+    [WMMA] = {32, 16, 16, 16, 1, 1, 192, 2, {480, 300}},
+    [MFMA_32] = {64, 32, 32, 8, 1, 1, 384, 1, {SIZE_MAX, SIZE_MAX}},
+    [MFMA_16] = {64, 16, 16, 16, 1, 1, 384, 1, {SIZE_MAX, SIZE_MAX}},
+    [DPAS_8] = {8, 8, 8, 16, 1, 1, 192, 1, {SIZE_MAX, SIZE_MAX}},
+    [DPAS_16] = {16, 8, 16, 16, 1, 1, 192, 1, {SIZE_MAX, SIZE_MAX}},
 };
 
 static size_t instruction_of(const clattn_device_info *dev);
 static int computes(const clattn_device_info *dev, size_t instruction);
 static size_t work_items(const size_t *values);
 static size_t register_words(const clattn_problem *p, const size_t *values);
+static int spills(const clattn_problem *p, const size_t *values);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "tunables/fused_mma.def"
@@ -107,6 +114,30 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
     return values[QUERY_TILES_INDEX] * f->queries * (sums + q_halves / 2) / f->lanes;
 }
 
+/* What weighs on the registers, by which of 60 programs tests/offline.sh's compilers spilled: scores,
+ * each with its weight, and more with a mask, a bias or dropout; outputs; queries, which two tiles
+ * hold twice while they are multiplied. */
+static size_t pressure(const clattn_problem *p, const size_t *values)
+{
+    const struct fragment *f = fragment_of(values);
+    const size_t rows = values[QUERY_TILES_INDEX] * f->queries;
+    const size_t scores = rows * values[BLOCK_KV_INDEX] / f->lanes;
+    const size_t outputs = rows * padded_dim_v(p, f) / f->lanes;
+    const size_t queries = rows * round_up(p->dim_qk, f->depth) * f->replicas / 2 / f->lanes;
+    const int held = values[Q_RESIDENT_INDEX] || values[QUERY_TILES_INDEX] > 1;
+
+    return (ca_keeps_more(p) ? 8 : 5) * scores + 4 * outputs + (held ? 2 * queries : 0);
+}
+
+/* The least blocks are taken as they are: there is nothing else to choose. */
+static int spills(const clattn_problem *p, const size_t *values)
+{
+    const int least =
+        values[BLOCK_KV_INDEX] <= 16 && !values[Q_RESIDENT_INDEX] && values[QUERY_TILES_INDEX] == 1;
+
+    return !least && pressure(p, values) > fragment_of(values)->most_pressure[ca_keeps_more(p)];
+}
+
 /* Follows the layout of local memory in cl/fused_mma.cl. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
@@ -145,17 +176,31 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return NULL;
 }
 
-static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+static int fits_registers(const clattn_problem *p, const size_t *values)
 {
     return register_words(p, values) <= fragment_of(values)->registers &&
-           local_bytes(p, values) <= dev->local_memory_bytes;
+           (values[EMULATE_INDEX] || !spills(p, values));
+}
+
+static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    return fits_registers(p, values) && local_bytes(p, values) <= dev->local_memory_bytes;
+}
+
+/* Intel's compiler gives a work-item half as many registers unless asked. */
+static const char *more_options(const size_t *values)
+{
+    const int dpas = values[INSTRUCTION_INDEX] == DPAS_8 || values[INSTRUCTION_INDEX] == DPAS_16;
+
+    return dpas && !values[EMULATE_INDEX] ? " -cl-intel-256-GRF-per-thread" : "";
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {
         size_t index, least;
-    } steps[] = {{BLOCK_KV_INDEX, 32},
+    } register_steps[] = {{BLOCK_KV_INDEX, 32}, {Q_RESIDENT_INDEX, 0}, {BLOCK_KV_INDEX, 16}},
+      steps[] = {{BLOCK_KV_INDEX, 32},
                  {Q_RESIDENT_INDEX, 0},
                  {SUB_GROUPS_INDEX, 2},
                  {BLOCK_KV_INDEX, 16},
@@ -168,7 +213,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[EMULATE_INDEX] = own == 0;
     if (own == MMA_SYNC)
         values[EXP_INDEX] = 1;
-    if (own == WMMA) { /* operands are held twice: more would spill */
+    if (own == WMMA) { /* operands are held twice */
         values[Q_RESIDENT_INDEX] = 0;
         values[BLOCK_KV_INDEX] = 32;
     }
@@ -182,6 +227,10 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[SUB_GROUPS_INDEX] /= 2;
     while (values[SUB_GROUPS_INDEX] > 1 && block_q(values) / 2 >= p->seq_q)
         values[SUB_GROUPS_INDEX] /= 2;
+    for (size_t n = 0; n < sizeof register_steps / sizeof *register_steps; n++)
+        while (!fits_registers(p, values) &&
+               values[register_steps[n].index] > register_steps[n].least)
+            values[register_steps[n].index] /= 2;
     for (size_t n = 0; n < sizeof steps / sizeof *steps; n++)
         while (!fits(p, dev, values) && values[steps[n].index] > steps[n].least)
             values[steps[n].index] /= 2;
@@ -222,5 +271,6 @@ const struct ca_family ca_fused_mma = {
     .reject = reject,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
+    .options = more_options,
     .preference = preference,
 };

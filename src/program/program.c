@@ -114,6 +114,9 @@ int ca_program_options(const struct ca_candidate *candidate, const clattn_proble
     length +=
         (size_t)ca_tunables_print(candidate->family->tunables, candidate->family->num_tunables,
                                   candidate->values, "-D", text + length, text_bytes - length);
+    if (candidate->family->options && length < text_bytes)
+        length += (size_t)snprintf(text + length, text_bytes - length, "%s",
+                                   candidate->family->options(candidate->values));
     return length < text_bytes;
 }
 
