@@ -138,6 +138,7 @@ one_core() {
     fuzz recording tests/fuzz/recording -dict=tests/fuzz/recording.dict
     fuzz results tests/fuzz/results -dict=tests/fuzz/results.dict
     fuzz program tests/fuzz/program -dict=tests/fuzz/program.dict
+    fuzz profile tests/fuzz/profile -dict=tests/fuzz/profile.dict
 }
 
 # Criterion's programs directly, so that their closing lines show. The first takes all cores, the
