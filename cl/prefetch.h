@@ -7,10 +7,12 @@
 #if defined(__has_builtin) && !defined(__SPIR__)
 #if __has_builtin(__builtin_prefetch) /* to be read, into the second cache */
 #define PREFETCH_LINE(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
+#define PREFETCH_NEAR(p) __builtin_prefetch((const void *)(size_t)(p), 0, 3) /* into the first */
 #endif
 #endif
 #ifndef PREFETCH_LINE
 #define PREFETCH_LINE(p) prefetch((p), (size_t)1)
+#define PREFETCH_NEAR(p) PREFETCH_LINE(p)
 #endif
 
 /* So many lines (constant), the first of which has p in it. */

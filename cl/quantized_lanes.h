@@ -13,7 +13,8 @@ INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const i
     if (cache == CACHE_Q8_0)
         return VECTOR(convert_float)(VECTOR(vload)(0, (const __global char *)bytes + n));
     const ints pair = VECTOR(convert_int)(VECTOR(vload)(0, bytes + n % 16));
-    return VECTOR(convert_float)(n < 16 ? pair & 15 : pair >> 4) - 8.0f;
+    /* As the last bits of a float of 2^23 and more, which are integers. */
+    return VECTOR(as_float)((n < 16 ? pair & 15 : pair >> 4) | 0x4b000000) - (0x1p23f + 8.0f);
 }
 
 #if STAGED
@@ -47,22 +48,32 @@ INLINE void stage_value(float *to, const __global v_storage *row, const long ste
 }
 #endif
 
-/* The scales of count rows of `blocks` (constant) blocks, that of block c of row n at
- * n * row_step + c * block_step. The rest of `room`, a multiple of WIDTH, is what halves holds.
- * Conversions of single halves are slow on CPUs. */
-INLINE void load_scales(const int cache, const __global uchar *rows, const long stride,
-                        const int count, const int blocks, const int row_step,
-                        const int block_step, const int room, ushort *halves, float *scales)
+/* The scales of count rows, row_step bytes apart, of `blocks` (constant) blocks: that of block c of
+ * row n at c * room + n. room (constant) is a multiple of WIDTH; rows that are not there repeat the
+ * last. Conversions of single halves are slow on CPUs, and so is what compilers make of single
+ * halves that become vectors. */
+INLINE void load_scales(const int cache, const __global uchar *rows, const long row_step,
+                        const int count, const int blocks, const int room, float *scales)
 {
-    for (int n = 0; n < count; n++) {
-        const __global uchar *row = rows + (n * stride >> 5) * BLOCK_BYTES(cache);
+    for (int n0 = 0; n0 < count; n0 += WIDTH) {
+        const __global uchar *row[WIDTH];
         UNROLL
-        for (int c = 0; c < blocks; c++)
-            halves[n * row_step + c * block_step] =
-                *(const __global ushort *)(row + c * BLOCK_BYTES(cache));
+        for (int n = 0; n < WIDTH; n++)
+            row[n] = rows + min(n0 + n, count - 1) * row_step;
+        UNROLL
+        for (int c = 0; c < blocks; c++) {
+            VECTOR(ushort) halves; /* a vector, for its alignment */
+            ulong *fours = (ulong *)&halves;
+            UNROLL
+            for (int n = 0; n < WIDTH; n++) {
+                const ulong half_bits =
+                    *(const __global ushort *)(row[n] + c * BLOCK_BYTES(cache));
+                fours[n / 4] = (n % 4 ? fours[n / 4] : 0) | half_bits << n % 4 * 16;
+            }
+            VECTOR(vstore)(VECTOR(vload_half)(0, (const half *)&halves), 0,
+                           scales + c * room + n0);
+        }
     }
-    for (int n = 0; n < room; n += WIDTH)
-        VECTOR(vstore)(VECTOR(vload_half)(0, (const half *)(halves + n)), 0, scales + n);
 }
 
 #endif

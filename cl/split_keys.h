@@ -1,5 +1,5 @@
 /* What split_lanes reads of keys and values: columns of a row as vectors, converted, and lines of
- * memory ahead of that. Needs ROWS, SCORE_ROWS, VALUE_ROWS, BN and AHEAD. */
+ * memory ahead of that. Needs SCORE_COLUMNS, BN and AHEAD. */
 #ifndef CLATTN_SPLIT_KEYS_H
 #define CLATTN_SPLIT_KEYS_H
 #include "lanes.h"
@@ -7,21 +7,32 @@
 #include "quantized_lanes.h"
 
 #define VECTORS(dim) (((dim) + WIDTH - 1) / WIDTH)
-/* Blocks of a row, and scales of a tile, if quantized. */
-#define BLOCKS(dim) ((dim) / BLOCK_VALUES)
-#define MOST_SCALES (BN * BLOCKS(DIM_QK > DIM_V ? DIM_QK : DIM_V))
+#define BLOCKS(dim) ((dim) / BLOCK_VALUES) /* of a row, if quantized */
 /* Bytes of columns of a row; they start and end with a block. */
 #define BYTES(cache, columns)                                                                      \
     ((cache) ? ((columns) + 31) / 32 * BLOCK_BYTES(cache) : (columns) * (int)sizeof(storage))
+
+/* Whether a tile's keys are copied, as f32: those that are converted, or read a few columns at a
+ * time where that is no vector. */
+#define KEEP_K (STAGED || (SCORE_COLUMNS < WIDTH && (!UNIT_K || DIM_QK % WIDTH)))
 
 /* Keys that a work-item reads, or what is left of them, as they lie in memory; the scales of a tile
  * of them, if quantized. */
 struct keys {
     const __global k_storage *k;
     const __global v_storage *v;
+    long k_row, v_row; /* from one to the next */
     long left;
-    float *k_scales, *v_scales;
+    float *v_scales; /* [block][BN] */
 };
+
+INLINE struct keys following(struct keys keys)
+{
+    keys.k += BN * keys.k_row;
+    keys.v += BN * keys.v_row;
+    keys.left -= BN;
+    return keys;
+}
 
 /* Where vector n of a row starts: the last one overlaps the one before. */
 INLINE int column_of(const int n, const int dim)
@@ -37,34 +48,29 @@ INLINE lanes load_columns(const __global storage *row, const long step, const in
                                      : load_row(row + d * step, step, dim - d);
 }
 
-/* Likewise, but 0 for columns that are in the vector before too. */
+/* Likewise, but 0 for columns that are in the vector before too. Halves of which few are needed are
+ * copied: PoCL 3.1 would take their place for an aligned one. */
 INLINE lanes load_new_columns(const __global storage *row, const long step, const int dim,
                               const int n)
 {
-    const lanes x = load_columns(row, step, dim, n);
-    const int repeated = n * WIDTH - column_of(n, dim);
+    const int d = column_of(n, dim), repeated = n * WIDTH - d;
 
-    return repeated ? (COUNT_UP < (float)repeated ? (lanes)(0.0f) : x) : x;
-}
-
-/* Vector d of key n of the tile. */
-INLINE lanes key_columns(const struct attention_shape a, const struct keys keys, const int n,
-                         const int d)
-{
-    const __global k_storage *row = K_PLACE(keys.k, n * a.k_stride[2]);
-#if K_CACHE
-    return quantized_lanes(K_CACHE, row, d * WIDTH) *
-           keys.k_scales[n * BLOCKS(DIM_QK) + d * WIDTH / BLOCK_VALUES];
-#else
-    return load_new_columns(row, K_STEP, DIM_QK, d);
+    if (repeated == 0)
+        return load_columns(row, step, dim, n);
+#if DTYPE == DTYPE_F16
+    if (step == 1) {
+        const VECTOR(ushort) halves = VECTOR(vload)(0, (const __global ushort *)(row + d));
+        const lanes x = VECTOR(vload_half)(0, (const half *)&halves);
+        return COUNT_UP < (float)repeated ? (lanes)(0.0f) : x;
+    }
 #endif
+    return COUNT_UP < (float)repeated ? (lanes)(0.0f) : load_columns(row, step, dim, n);
 }
 
-/* Vector c of the values of key n of the tile, over the scale of its block. */
-INLINE lanes unscaled_columns(const struct attention_shape a, const struct keys keys, const int n,
+/* Vector c of the values of a key, over the scale of its block. */
+INLINE lanes unscaled_columns(const struct attention_shape a, const __global v_storage *row,
                               const int c)
 {
-    const __global v_storage *row = V_PLACE(keys.v, n * a.v_stride[2]);
 #if V_CACHE
     return quantized_lanes(V_CACHE, row, c * WIDTH);
 #else
@@ -75,59 +81,65 @@ INLINE lanes unscaled_columns(const struct attention_shape a, const struct keys 
 INLINE lanes value_columns(const struct attention_shape a, const struct keys keys, const int n,
                            const int c)
 {
-    const lanes x = unscaled_columns(a, keys, n, c);
+    const lanes x = unscaled_columns(a, keys.v + n * keys.v_row, c);
 
     return V_CACHE ? x * keys.v_scales[c * WIDTH / BLOCK_VALUES * BN + n] : x;
 }
 
-/* The scales of a tile of count rows, that of block c of row n at n * row_step + c * block_step. */
-INLINE void load_tile_scales(const int cache, const __global uchar *rows, const long stride,
-                             const int count, const int blocks, const int row_step,
-                             const int block_step, float *scales)
-{
-    ushort halves[MOST_SCALES];
-
-    for (int n = 0; n < BN * blocks && count < BN; n++)
-        halves[n] = 0; /* of keys that are not there, too, conversions see a number */
-    load_scales(cache, rows, stride, count, blocks, row_step, block_step, BN * blocks, halves,
-                scales);
-}
-
-INLINE void load_key_scales(const struct attention_shape a, const struct keys keys, const int count)
-{
-#if K_CACHE
-    load_tile_scales(K_CACHE, keys.k, a.k_stride[2], count, BLOCKS(DIM_QK), BLOCKS(DIM_QK), 1,
-                     keys.k_scales);
-#endif
-}
-
-INLINE void load_value_scales(const struct attention_shape a, const struct keys keys,
-                              const int count)
+INLINE void load_value_scales(const struct keys keys, const int count)
 {
 #if V_CACHE
-    load_tile_scales(V_CACHE, keys.v, a.v_stride[2], count, BLOCKS(DIM_V), 1, BN, keys.v_scales);
+    load_scales(V_CACHE, keys.v, keys.v_row, count, BLOCKS(DIM_V), BN, keys.v_scales);
 #endif
 }
 
-/* At a moment, one of `moments` (constant), of a tile's scores or values: asks memory for a share of
- * the keys or values, `bytes` bytes (constant) of a row, that lie so many tiles further, or of the
- * last that is left; in the order of memory. cache (constant) says how the rows are stored. */
-INLINE void ask_for(const int cache, const __global void *rows, const long stride,
-                    const long step, const long left, const uint moment, const uint moments,
-                    const int tiles, const uint bytes)
+/* At a moment, one of `moments` (constant), of a tile's scores or values: asks memory for a share
+ * of the keys or values, `bytes` bytes (constant) of a row, that lie so many tiles further, or of
+ * the last that is left; in the order of memory. row: bytes from one to the next. Constants are
+ * found without built-ins, which PoCL's LLVM sees through only after it has unrolled loops. cache
+ * (constant) says how the rows are stored: quantized ones, which are few lines, go to the first
+ * cache. */
+INLINE void ask_for(const int cache, const __global void *rows, const long row, const long step,
+                    const long left, const uint moment, const uint moments, const int tiles,
+                    const uint bytes)
 {
-    const uint lines = (bytes + 63) / 64, parts = clamp(moments / BN, 1u, (lines + 4u - 1) / 4u); /* of a row */
+    const uint lines = (bytes + 63) / 64, most = (lines + 3) / 4, turns = moments / BN;
+    const uint parts = turns < 1 ? 1 : turns > most ? most : turns; /* of a row */
     const uint share = (lines + parts - 1) / parts, all = parts * BN;
     const uint every = moments > all ? moments / all : 1, count = (all + moments - 1) / moments;
 
     if (!AHEAD || step != 1 || moment % every != 0)
         return;
+    UNROLL
     for (uint n = 0; n < count; n++) {
         const uint part = moment / every * count + n;
-        const __global uchar *row =
-            element_at(cache, rows, min((long)(part / parts + tiles * BN), left - 1) * stride);
-        prefetch_lines(row + min(part % parts * share, lines - share) * 64, (int)share);
+        const __global uchar *at = (const __global uchar *)rows +
+                                   min((long)(part / parts + tiles * BN), left - 1) * row +
+                                   (parts == 1 ? 0 : min(part % parts * share, lines - share)) * 64;
+        UNROLL
+        for (uint line = 0; line < share; line++) {
+            if (cache)
+                PREFETCH_NEAR(at + 64 * line);
+            else
+                PREFETCH_LINE(at + 64 * line);
+        }
     }
+}
+
+/* The values of this tile while its scores are computed, if AHEAD is 1. */
+INLINE void ask_for_values(const struct attention_shape a, const struct keys keys,
+                           const uint moment, const uint moments)
+{
+    ask_for(V_CACHE, keys.v, keys.v_row * (long)sizeof(v_storage), V_STEP, keys.left, moment,
+            moments, AHEAD - 1, BYTES(V_CACHE, DIM_V));
+}
+
+/* The next keys while values are added; those after them, if the next are copied by then. */
+INLINE void ask_for_keys(const struct attention_shape a, const struct keys keys, const uint moment,
+                         const uint moments)
+{
+    ask_for(K_CACHE, keys.k, keys.k_row * (long)sizeof(k_storage), K_STEP, keys.left, moment,
+            moments, AHEAD + KEEP_K, BYTES(K_CACHE, DIM_QK));
 }
 
 #endif

@@ -10,9 +10,10 @@
  * Lanes      of o and v are columns, of scores and weights keys, of maxima rows; for the sums of
  *            scores: cl/split_scores.h.
  * Tiles      of at most BN keys: scores to private memory, maximum, exponential, values. All rows
- *            have their turn at a few keys, or columns of the tile's values, while those are near;
- *            halves are converted in the first turn. While scores are computed, memory is asked for
- *            the tile's values, and for the next keys while values are added, so that memory and
+ *            have their turn at a few keys, or columns of the tile's values, while those are near.
+ *            Keys that must be converted are as soon as the tile before has its weights, which wait
+ *            for one another; values in the first turn. While scores are computed, memory is asked
+ *            for the tile's values, and for later keys while values are added, so that memory and
  *            arithmetic work at the same time.
  * Quantized  A tile's scales are converted before, as vectors: those of K multiply what is read,
  *            those of V the weights, of which there are fewer.
@@ -67,9 +68,10 @@ void split(SHAPE_PARAMS, const __global storage *restrict q, const __global k_st
     struct place place;
     lanes packed_q[ROWS * VECTORS(DIM_QK)], packed_o[ROWS * VECTORS(DIM_V)], total[ROWS];
     lanes top[ROW_VECTORS], factor[ROW_VECTORS];
-    float s[ROWS * BN];
+    lanes scores[ROWS * BN / WIDTH];
+    float *s = (float *)scores;
     lanes scaled[V_CACHE ? ROWS * WEIGHT_BLOCKS * BN / WIDTH : 1];
-    float k_scales[K_CACHE ? MOST_SCALES : 1], v_scales[V_CACHE ? MOST_SCALES : 1];
+    lanes kept[KEPT_KEYS], v_scales[V_CACHE ? BN / WIDTH * BLOCKS(DIM_V) : 1];
     long begin, end;
 
     place.b = get_global_id(0);
@@ -89,29 +91,35 @@ void split(SHAPE_PARAMS, const __global storage *restrict q, const __global k_st
         s[n] = 0.0f; /* what lies beyond the last key is hidden, but looked at */
     if (begin < end)
         pack_queries(a, at, &place, q, packed_q);
+    struct keys keys = {
+        K_PLACE(k, at.k + place.b * a.k_stride[0] + place.kv_head * a.k_stride[1] +
+                       begin * a.k_stride[2]),
+        V_PLACE(v, at.v + place.b * a.v_stride[0] + place.kv_head * a.v_stride[1] +
+                       begin * a.v_stride[2]),
+        K_PLACE(k, a.k_stride[2]) - k, V_PLACE(v, a.v_stride[2]) - v, end - begin,
+        (float *)v_scales};
+    if (KEEP_K && begin < end)
+        keep_keys(a, keys, (int)min((long)BN, keys.left), kept);
     for (long j = begin; j < end; j += BN) {
-        const int count = (int)min((long)BN, end - j);
-        const struct keys keys = {
-            K_PLACE(k, at.k + place.b * a.k_stride[0] + place.kv_head * a.k_stride[1] +
-                           j * a.k_stride[2]),
-            V_PLACE(v, at.v + place.b * a.v_stride[0] + place.kv_head * a.v_stride[1] +
-                           j * a.v_stride[2]),
-            end - j, k_scales, v_scales};
+        const int count = (int)min((long)BN, keys.left);
         const float *factors = (const float *)factor;
         int hidden = 0;
-        load_key_scales(a, keys, count);
-        multiply_keys(a, keys, count, place.rows, packed_q, s);
-        load_value_scales(a, keys, count); /* which have been asked for meanwhile */
+        multiply_keys(a, keys, count, place.rows, kept, packed_q, s);
+        load_value_scales(keys, count);
         if (HIDES_ANYWHERE || j < place.all_begin || j + BN > place.all_end)
             hidden = weigh_rows(1, a, at, &place, j, count, s, top, total,
                                 factor BIAS_ARG MASK_ARG SLOPES_ARG);
         else
             weigh_rows(0, a, at, &place, j, count, s, top, total,
                        factor BIAS_ARG MASK_ARG SLOPES_ARG);
+        const struct keys next = following(keys);
+        if (KEEP_K && next.left > 0)
+            keep_keys(a, next, (int)min((long)BN, next.left), kept);
         if (hidden && has_nonfinite(a, keys, count))
             add_visible(a, keys, count, place.rows, factors, s, packed_o);
         else
             add_values(a, keys, count, place.rows, factors, s, scaled, packed_o);
+        keys = next;
     }
     for (int r = 0; r < place.rows; r++) {
         __global float *to =

@@ -18,15 +18,10 @@
 #endif
 /* Vectors of SCORE_ROWS queries. */
 #define QUERY_VECTORS (VECTORS(DIM_QK) * SCORE_ROWS)
-/* Whether keys are kept as f32 for the next rows, or to be read a few columns at a time. */
-#if SCORE_COLUMNS == WIDTH
-#define KEEP_K (STAGED && ROWS > SCORE_ROWS)
-#else
-#define KEEP_K (STAGED || !UNIT_K || DIM_QK % WIDTH)
-#endif
+#define KEPT_KEYS (KEEP_K ? BN * VECTORS(DIM_QK) : 1) /* vectors of a tile's keys */
 
-/* Moments at which values are asked for. */
-#define SCORE_MOMENTS (BN / SCORE_KEYS * (ROWS / SCORE_ROWS) * VECTORS(DIM_QK))
+/* Turns in which rows and keys of a tile are multiplied. */
+#define SCORE_TURNS (BN / SCORE_KEYS * (ROWS / SCORE_ROWS))
 
 /* Where column d of row r (of SCORE_ROWS) is among the floats of the packed queries. */
 INLINE int packed_place(const int r, const int d)
@@ -109,9 +104,35 @@ INLINE lanes spread(const float4 x)
 }
 #endif
 
-/* sum[n] += q . key n, of vectors d of both. */
-INLINE void multiply_vector(const struct attention_shape a, const struct keys keys, const int d,
-                            const int *key, const lanes *kept, const lanes *q,
+/* Copies a tile of count keys, in groups of SCORE_KEYS, the last key repeated: vector d of the
+ * group's key n is at d * SCORE_KEYS + n. Some time before they are read: what is stored as a
+ * vector and read a few columns at a time is read slowly until it has reached the cache. */
+INLINE void keep_keys(const struct attention_shape a, const struct keys keys, const int count,
+                      lanes *kept)
+{
+#if K_CACHE
+    lanes scales[BN / WIDTH * BLOCKS(DIM_QK)];
+    load_scales(K_CACHE, keys.k, keys.k_row, count, BLOCKS(DIM_QK), BN, (float *)scales);
+#endif
+    for (int n = 0; n < (count + SCORE_KEYS - 1) / SCORE_KEYS * SCORE_KEYS; n++) {
+        const int key = min(n, count - 1);
+        const __global k_storage *row = keys.k + key * keys.k_row;
+        lanes *to = kept + n / SCORE_KEYS * SCORE_KEYS * VECTORS(DIM_QK) + n % SCORE_KEYS;
+        UNROLL
+        for (int d = 0; d < VECTORS(DIM_QK); d++) {
+#if K_CACHE
+            to[d * SCORE_KEYS] = quantized_lanes(K_CACHE, row, d * WIDTH) *
+                                 ((const float *)scales)[d * WIDTH / BLOCK_VALUES * BN + key];
+#else
+            to[d * SCORE_KEYS] = load_new_columns(row, K_STEP, DIM_QK, d);
+#endif
+        }
+    }
+}
+
+/* sum[n] += q . key n, of vectors d of both; that of key n is x[n], if kept. */
+INLINE void multiply_vector(const struct attention_shape a, const struct keys keys, const int *key,
+                            const int d, const lanes *x, const lanes *q,
                             lanes sum[SCORE_KEYS][SCORE_VECTORS])
 {
     UNROLL
@@ -120,52 +141,54 @@ INLINE void multiply_vector(const struct attention_shape a, const struct keys ke
         UNROLL
         for (int n = 0; n < SCORE_KEYS; n++) {
 #if KEEP_K && SCORE_COLUMNS == WIDTH
-            const lanes x = kept[n * VECTORS(DIM_QK) + d];
+            const lanes z = x[n];
 #elif KEEP_K
-            const float *columns = (const float *)(kept + n * VECTORS(DIM_QK) + d) + c;
-            const lanes x = spread(vload4(0, columns));
+            const lanes z = spread(vload4(0, (const float *)(x + n) + c));
 #elif SCORE_COLUMNS == WIDTH
-            const lanes x = key_columns(a, keys, key[n], d);
+            const lanes z = load_new_columns(keys.k + key[n] * keys.k_row, K_STEP, DIM_QK, d);
 #else
-            const lanes x = spread(vload4(0, keys.k + key[n] * a.k_stride[2] + d * WIDTH + c));
+            const lanes z = spread(vload4(0, keys.k + key[n] * keys.k_row + d * WIDTH + c));
 #endif
             UNROLL
             for (int m = 0; m < SCORE_VECTORS; m++)
-                sum[n][m] = fma(y[m], x, sum[n][m]);
+                sum[n][m] = fma(y[m], z, sum[n][m]);
         }
     }
 }
 
-/* s[r * BN + n] = q[r] . k[n] for count keys; the scores after them repeat the last. */
-INLINE void multiply_keys(const struct attention_shape a, const struct keys keys, const int count,
-                          const int rows, const lanes *q, float *s)
+/* s[r * BN + n] = q[r] . k[n] of SCORE_ROWS rows and keys n0 .. n0 + SCORE_KEYS - 1, in one of
+ * SCORE_TURNS turns. */
+INLINE void multiply_some(const int turn, const struct attention_shape a, const struct keys keys,
+                          const int n0, const int count, const lanes *kept, const lanes *q,
+                          float *s)
 {
-    for (int n0 = 0; n0 < count; n0 += SCORE_KEYS) {
-        int key[SCORE_KEYS];
-        lanes kept[KEEP_K ? SCORE_KEYS * VECTORS(DIM_QK) : 1];
-        UNROLL
-        for (int n = 0; n < SCORE_KEYS; n++)
-            key[n] = min(n0 + n, count - 1);
-        for (int n = 0; KEEP_K && n < SCORE_KEYS; n++) {
-            UNROLL
-            for (int d = 0; d < VECTORS(DIM_QK); d++)
-                kept[n * VECTORS(DIM_QK) + d] = key_columns(a, keys, key[n], d);
-        }
-        for (int r0 = 0; r0 < rows; r0 += SCORE_ROWS) {
-            lanes sum[SCORE_KEYS][SCORE_VECTORS];
-            UNROLL
-            for (int n = 0; n < WIDTH; n++)
-                sum[n % SCORE_KEYS][n / SCORE_KEYS] = 0.0f;
-            STEPS_ALONG
-            for (int d = 0; d < VECTORS(DIM_QK); d++) {
-                ask_for(V_CACHE, keys.v, a.v_stride[2], V_STEP, keys.left,
-                        (n0 / SCORE_KEYS * (ROWS / SCORE_ROWS) + r0 / SCORE_ROWS) *
-                                VECTORS(DIM_QK) + d,
-                        SCORE_MOMENTS, AHEAD - 1, BYTES(V_CACHE, DIM_V));
-                multiply_vector(a, keys, d, key, kept, q + r0 / SCORE_ROWS * QUERY_VECTORS, sum);
-            }
-            store_sums(sum, s + r0 * BN + n0);
-        }
+    lanes sum[SCORE_KEYS][SCORE_VECTORS];
+    int key[SCORE_KEYS];
+
+    UNROLL
+    for (int n = 0; n < SCORE_KEYS; n++)
+        key[n] = min(n0 + n, count - 1);
+    UNROLL
+    for (int n = 0; n < WIDTH; n++)
+        sum[n % SCORE_KEYS][n / SCORE_KEYS] = 0.0f;
+    STEPS_ALONG
+    for (int d = 0; d < VECTORS(DIM_QK); d++) {
+        ask_for_values(a, keys, turn * VECTORS(DIM_QK) + d, SCORE_TURNS * VECTORS(DIM_QK));
+        multiply_vector(a, keys, key, d, kept + d * SCORE_KEYS, q, sum);
+    }
+    store_sums(sum, s);
+}
+
+/* s[r * BN + n] = q[r] . k[n] for count keys, kept if KEEP_K; the scores after them repeat the
+ * last. */
+INLINE void multiply_keys(const struct attention_shape a, const struct keys keys, const int count,
+                          const int rows, const lanes *kept, const lanes *q, float *s)
+{
+    for (int n = 0; n < count; n += SCORE_KEYS) {
+        for (int r = 0; r < rows; r += SCORE_ROWS)
+            multiply_some(n / SCORE_KEYS * (ROWS / SCORE_ROWS) + r / SCORE_ROWS, a, keys, n, count,
+                          kept + (KEEP_K ? n * VECTORS(DIM_QK) : 0),
+                          q + r / SCORE_ROWS * QUERY_VECTORS, s + r * BN + n);
     }
 }
 

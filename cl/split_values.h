@@ -9,9 +9,47 @@
 /* Where the weights of a row are, as they multiply vector c of the values: one for each block, if v
  * is quantized, times its scale. */
 #define WEIGHT_BLOCKS (V_CACHE ? BLOCKS(DIM_V) : 1)
-#define WEIGHTS_OF(r, c) (((r) * WEIGHT_BLOCKS + (V_CACHE ? (c) * WIDTH / BLOCK_VALUES : 0)) * BN)
+#define WEIGHTS_OF(r, c0, c) (((r) * WEIGHT_BLOCKS + BLOCK_OF(c0, c)) * BN)
+/* The block of vector c0 + c: for compilers to see that it is c0's plus a constant. */
+#if VALUE_VECTORS * WIDTH % BLOCK_VALUES
+#define BLOCK_OF(c0, c) (V_CACHE ? ((c0) + (c)) * WIDTH / BLOCK_VALUES : 0)
+#else
+#define BLOCK_OF(c0, c) (V_CACHE ? (c0) * WIDTH / BLOCK_VALUES + (c) * WIDTH / BLOCK_VALUES : 0)
+#endif
 /* Whether values are kept as f32 for the next rows. */
 #define KEEP_V (STAGED && ROWS > VALUE_ROWS)
+
+/* Whether to branch before a pair of keys only, not between them: halves that PoCL 3.1 converts
+ * some branches after it has read them must be aligned. */
+#define NO_BRANCHES (DTYPE == DTYPE_F16 && !V_CACHE)
+
+/* One key's part in add_columns(). */
+INLINE void add_key(const int first, const int vectors, const struct attention_shape a,
+                    const __global v_storage *row, const int c0, const float *p, lanes *kept,
+                    lanes sum[VALUE_ROWS][VALUE_VECTORS])
+{
+    lanes y[VALUE_VECTORS];
+
+    UNROLL
+    for (int c = 0; c < VALUE_VECTORS; c++) {
+        if (c >= vectors)
+            continue;
+#if KEEP_V
+        if (first)
+            kept[c] = unscaled_columns(a, row, c0 + c);
+        y[c] = kept[c];
+#else
+        y[c] = unscaled_columns(a, row, c0 + c);
+#endif
+    }
+    UNROLL
+    for (int r = 0; r < VALUE_ROWS; r++) {
+        UNROLL
+        for (int c = 0; c < VALUE_VECTORS; c++)
+            if (c < vectors)
+                sum[r][c] = fma((lanes)(p[WEIGHTS_OF(r, c0, c)]), y[c], sum[r][c]);
+    }
+}
 
 /* o = o * factor + sum_n p[n] v[n] for VALUE_ROWS rows and `vectors` (constant, at most
  * VALUE_VECTORS) vectors of columns from c0 on, in one of the VALUE_TURNS turns. first (constant):
@@ -28,30 +66,22 @@ INLINE void add_columns(const int first, const int turn, const int vectors,
         for (int c = 0; c < VALUE_VECTORS; c++)
             sum[r][c] = c < vectors ? o[r * VECTORS(DIM_V) + c0 + c] * factor[r] : (lanes)(0.0f);
     }
-    for (int n = 0; n < count; n++) {
-        lanes y[VALUE_VECTORS];
-        ask_for(K_CACHE, keys.k, a.k_stride[2], K_STEP, keys.left, turn * BN + n,
-                VALUE_TURNS * BN, AHEAD, BYTES(K_CACHE, DIM_QK));
-        UNROLL
-        for (int c = 0; c < VALUE_VECTORS; c++) {
-            if (c >= vectors)
-                continue;
-#if KEEP_V
-            if (first)
-                kept[n * VALUE_VECTORS + c] = unscaled_columns(a, keys, n, c0 + c);
-            y[c] = kept[n * VALUE_VECTORS + c];
-#else
-            y[c] = unscaled_columns(a, keys, n, c0 + c);
-#endif
-        }
-        UNROLL
-        for (int r = 0; r < VALUE_ROWS; r++) {
-            UNROLL
-            for (int c = 0; c < VALUE_VECTORS; c++)
-                if (c < vectors)
-                    sum[r][c] = fma((lanes)(p[WEIGHTS_OF(r, c0 + c) + n]), y[c], sum[r][c]);
-        }
+    /* Two at a time: PoCL's LLVM unrolls no loop whose end it does not know. */
+    for (int pair = 0; pair < count / 2; pair++) {
+        const int n = 2 * pair;
+        ask_for_keys(a, keys, turn * BN + n, VALUE_TURNS * BN);
+        if (NO_BRANCHES)
+            ask_for_keys(a, keys, turn * BN + n + 1, VALUE_TURNS * BN);
+        add_key(first, vectors, a, keys.v + n * keys.v_row, c0, p + n, kept + n * VALUE_VECTORS,
+                sum);
+        if (!NO_BRANCHES)
+            ask_for_keys(a, keys, turn * BN + n + 1, VALUE_TURNS * BN);
+        add_key(first, vectors, a, keys.v + (n + 1) * keys.v_row, c0, p + n + 1,
+                kept + (n + 1) * VALUE_VECTORS, sum);
     }
+    if (count % 2)
+        add_key(first, vectors, a, keys.v + (count - 1) * keys.v_row, c0, p + count - 1,
+                kept + (count - 1) * VALUE_VECTORS, sum);
     UNROLL
     for (int r = 0; r < VALUE_ROWS; r++) {
         UNROLL
@@ -71,18 +101,18 @@ INLINE void add_columns_of_rows(const int vectors, const struct attention_shape 
     add_columns(1, turn, vectors, a, keys, count, c0, factor, p, kept, o);
     for (int r = VALUE_ROWS; r < rows; r += VALUE_ROWS)
         add_columns(0, turn + r / VALUE_ROWS, vectors, a, keys, count, c0, factor + r,
-                    p + WEIGHTS_OF(r, 0), kept, o + r * VECTORS(DIM_V));
+                    p + WEIGHTS_OF(r, 0, 0), kept, o + r * VECTORS(DIM_V));
 }
 
 #if V_CACHE
 /* The weights of a row and the scales of the values become those of WEIGHTS_OF(). */
-INLINE void scale_weights(const int count, const float *p, const float *scales, lanes *scaled)
+INLINE void scale_weights(const int count, const lanes *p, const lanes *scales, lanes *scaled)
 {
-    UNROLL
-    for (int c = 0; c < WEIGHT_BLOCKS; c++) {
-        for (int n = 0; n < count; n += WIDTH)
-            scaled[(c * BN + n) / WIDTH] =
-                VECTOR(vload)(0, p + n) * VECTOR(vload)(0, scales + c * BN + n);
+    for (int n = 0; n < (count + WIDTH - 1) / WIDTH; n++) {
+        const lanes x = p[n];
+        UNROLL
+        for (int c = 0; c < WEIGHT_BLOCKS; c++)
+            scaled[c * (BN / WIDTH) + n] = x * scales[c * (BN / WIDTH) + n];
     }
 }
 #endif
@@ -96,7 +126,8 @@ INLINE void add_values(const struct attention_shape a, const struct keys keys, c
 
 #if V_CACHE
     for (int r = 0; r < rows; r++)
-        scale_weights(count, p + r * BN, keys.v_scales, scaled + WEIGHTS_OF(r, 0) / WIDTH);
+        scale_weights(count, (const lanes *)(p + r * BN), (const lanes *)keys.v_scales,
+                      scaled + WEIGHTS_OF(r, 0, 0) / WIDTH);
     p = (const float *)scaled;
 #endif
     for (int c = 0; c < whole; c += VALUE_VECTORS)

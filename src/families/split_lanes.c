@@ -114,7 +114,7 @@ static void block_registers(const clattn_problem *p, size_t *values)
     values[SCORE_COLUMNS_INDEX] = few_columns ? 4 : width;
     values[VALUE_ROWS_INDEX] = smaller(rows, square ? 4 : 2);
     values[VALUE_VECTORS_INDEX] = square ? 4 : width == 16 ? 8 : 6;
-    values[BN_INDEX] = rows > 16 || p->k_cache ? 32 : 16;
+    values[BN_INDEX] = rows > 16 ? 32 : 16;
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
