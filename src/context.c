@@ -85,8 +85,9 @@ static clattn_status examine(const clattn_context *ctx)
         return ca_fail(&ctx->log, CLATTN_UNSUPPORTED,
                        "device '%s' has '%s', but OpenCL 1.2 is needed", ctx->device.name,
                        ctx->device.device_version);
-    if (!ctx->device.compiler_available)
-        return ca_fail(&ctx->log, CLATTN_NO_COMPILER, "device '%s' has no OpenCL C compiler",
+    if (!ctx->device.compiler_available && (!ctx->cl || !ctx->cache_directory))
+        return ca_fail(&ctx->log, CLATTN_NO_COMPILER,
+                       "device '%s' has no OpenCL C compiler, and there is no cache of programs",
                        ctx->device.name);
     if (ctx->device.max_parameter_bytes < ARGUMENT_BYTES)
         return ca_fail(&ctx->log, CLATTN_UNSUPPORTED,

@@ -200,8 +200,15 @@ static void ban(clattn_context *context, const struct ca_candidate *candidate,
                                                          : "it does not build");
 }
 
+static const char *verdict_sentence(clattn_status status)
+{
+    return status == CLATTN_MISCOMPILED   ? "failed its self-check"
+           : status == CLATTN_NO_COMPILER ? "is not in the cache, and there is no compiler"
+                                          : "does not build";
+}
+
 /* Makes the plan of the first choice that works. A broken compiler costs speed: after a choice that
- * does not build or is miscompiled the next is tried. */
+ * does not build, is miscompiled or was never built where nothing can be, the next is tried. */
 static clattn_status make_first(clattn_context *context, const struct ca_choices *choices,
                                 const clattn_problem *problem, clattn_plan **plan)
 {
@@ -216,11 +223,13 @@ static clattn_status make_first(clattn_context *context, const struct ca_choices
         if (status == CLATTN_SUCCESS)
             return ca_plan_make(context, &choice->candidate, ca_origin_sentence(choice->origin),
                                 problem, program, plan);
-        if (status != CLATTN_BUILD_FAILED && status != CLATTN_MISCOMPILED)
+        if (status != CLATTN_BUILD_FAILED && status != CLATTN_MISCOMPILED &&
+            status != CLATTN_NO_COMPILER)
             return status;
-        ban(context, &choice->candidate, problem, status);
+        if (status != CLATTN_NO_COMPILER)
+            ban(context, &choice->candidate, problem, status);
     }
-    const char *what = status == CLATTN_MISCOMPILED ? "failed its self-check" : "does not build";
+    const char *what = verdict_sentence(status);
     if (choices->list[0].origin == CA_FORCED)
         return ca_fail(&context->log, status, "%s was forced, but it %s",
                        choices->list[0].candidate.family->name, what);

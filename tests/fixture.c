@@ -54,6 +54,12 @@ void fixture_open_checked(struct fixture *f, const char *cache_directory)
     open(f, 0, cache_directory, NULL);
 }
 
+void fixture_open_cached(struct fixture *f, const clattn_device_info *profile,
+                         const char *cache_directory)
+{
+    open(f, 0, cache_directory, profile);
+}
+
 void fixture_open_narrowed(struct fixture *f, const clattn_device_info *profile)
 {
     open(f, 1, "", profile);

@@ -31,6 +31,10 @@ void fixture_open(struct fixture *f);
 /* The same with self-checks, and with a folder for programs ("": none). */
 void fixture_open_checked(struct fixture *f, const char *cache_directory);
 
+/* Like that, with a device that claims no more than the profile. */
+void fixture_open_cached(struct fixture *f, const clattn_device_info *profile,
+                         const char *cache_directory);
+
 /* Like fixture_open(), with a device that claims no more than the profile. */
 void fixture_open_narrowed(struct fixture *f, const clattn_device_info *profile);
 

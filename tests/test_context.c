@@ -205,8 +205,10 @@ Test(context, devices_that_cannot) {
         {CL_DEVICE_VERSION, old, sizeof old, CLATTN_UNSUPPORTED, "OpenCL 1.2 is needed"},
     };
     struct log log = {0};
-    const clattn_context_options options = {
-        .struct_size = sizeof options, .log = log_message, .log_user_data = &log};
+    const clattn_context_options options = {.struct_size = sizeof options,
+                                            .log = log_message,
+                                            .log_user_data = &log,
+                                            .cache_directory = ""};
 
     for (size_t n = 0; n < sizeof devices / sizeof *devices; n++) {
         clattn_context *context = GARBAGE(clattn_context *);

@@ -10,6 +10,7 @@
 #include "projection_trial.h"
 #include "random_problem.h"
 #include "random_projection.h"
+#include "store_folder.h"
 #include "trial.h"
 #include "unoptimised.h"
 #include <clattn/tuning.h>
@@ -89,11 +90,42 @@ Test(emulated, refusals) {
         const clattn_context_options options = {.struct_size = sizeof options,
                                                 .log = log_message,
                                                 .log_user_data = &log,
+                                                .cache_directory = "",
                                                 .profile = &profile.info};
         cr_expect(clattn_context_create_default(NULL, &options, &context) == cases[n].status);
         cr_expect(!context && strstr(log.last, cases[n].words) != NULL, "%s", log.last);
         cr_expect(faults_objects_alive(NULL, 0) == 0);
     }
+}
+
+/* Without a compiler what the cache holds for the device runs, and nothing else does. */
+Test(emulated, built_programs_need_no_compiler) {
+    struct profile profile = profile_named("minimum");
+    struct trial t = {.problem = fixture_problem("fwd f32 h2 q20 k30 d16 causal=br"), .seed = 3};
+    const clattn_problem other = fixture_problem("fwd f32 h2 q20 k30 d24 mask=qk");
+    const clattn_plan_options forced = {.struct_size = sizeof forced, .family = "fused_tiles"};
+    const clattn_tuning_options tuning = {.struct_size = sizeof tuning, .evaluations = 1};
+    char folder[STORE_FOLDER];
+    struct fixture f;
+    clattn_plan *plan;
+
+    store_folder_make(folder);
+    for (int compiler = 1; compiler >= 0; compiler--) {
+        profile.info.compiler_available = compiler ? CL_TRUE : CL_FALSE;
+        fixture_open_cached(&f, &profile.info, folder);
+        trial_pass(&f, &t);
+        cr_expect((clattn_context_builds(f.context) > 0) == compiler);
+        if (!compiler) {
+            cr_expect(clattn_plan_create(f.context, &other, NULL, &plan) == CLATTN_NO_COMPILER);
+            cr_expect(!plan && strstr(f.log.last, "there is no compiler"), "%s", f.log.last);
+            cr_expect(clattn_plan_create(f.context, &other, &forced, &plan) == CLATTN_NO_COMPILER);
+            cr_expect(!plan && strstr(f.log.last, "fused_tiles was forced"), "%s", f.log.last);
+            cr_expect(clattn_tune(f.context, &other, 1, &tuning, NULL) == CLATTN_NO_COMPILER);
+            cr_expect(strstr(f.log.last, "no OpenCL C compiler"), "%s", f.log.last);
+        }
+        fixture_close(&f);
+    }
+    store_folder_remove(folder);
 }
 
 /* ---- what is computed ------------------------------------------------------------------------ */

@@ -35,7 +35,8 @@ typedef struct clattn_context_options {
                                       the call only. NULL: $CLATTN_CACHE_DIR, else
                                       $XDG_CACHE_HOME/clattn, else $HOME/.cache/clattn. "", or an
                                       empty CLATTN_CACHE_DIR: nowhere. Need not exist or be writable:
-                                      the library works without. */
+                                      the library works without. A device without a compiler runs
+                                      what is kept there for it and its driver. */
     /** For testing; NULL otherwise. Facts from clattn_device_profile_parse() or
      *  clattn_device_query(), possibly changed; read during the call only.
      *
@@ -62,7 +63,8 @@ typedef struct clattn_context_options {
  *                                  profile with facts beyond their limits.
  * @retval CLATTN_UNSUPPORTED       The device is big-endian or older than OpenCL 1.2, or takes
  *                                  fewer bytes of arguments than kernels have.
- * @retval CLATTN_NO_COMPILER       The device has no compiler.
+ * @retval CLATTN_NO_COMPILER       The device has no compiler, and there is no cache directory that
+ *                                  could hold built programs.
  * @retval CLATTN_OUT_OF_MEMORY     No host memory.
  * @retval CLATTN_OPENCL_ERROR      A query of the device failed.
  */

@@ -70,6 +70,7 @@ CLATTN_API clattn_status clattn_dropout_mask_host(const clattn_problem *problem,
  * @retval CLATTN_UNSUPPORTED       The problem is a projection, which has no weights.
  * @retval CLATTN_BUFFER_TOO_SMALL  The mask reaches past the end of its buffer.
  * @retval CLATTN_BUILD_FAILED      The program does not compile.
+ * @retval CLATTN_NO_COMPILER       The device has no compiler, and the cache directory no program.
  * @retval CLATTN_MISCOMPILED       The program failed its self-check.
  * @retval CLATTN_OUT_OF_MEMORY     No host or device memory.
  * @retval CLATTN_OPENCL_ERROR      An OpenCL call failed.

@@ -93,6 +93,7 @@ CLATTN_API clattn_status clattn_plan_supports(const clattn_context *context,
  * @retval CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_PROBLEM, CLATTN_UNSUPPORTED, CLATTN_NOT_TUNED
  *                                  As clattn_plan_supports().
  * @retval CLATTN_BUILD_FAILED      The compiler refused a kernel; the log has its output.
+ * @retval CLATTN_NO_COMPILER       The device has no compiler, and the cache directory no program.
  * @retval CLATTN_MISCOMPILED       The kernel computes wrong results on this device and driver.
  * @retval CLATTN_OUT_OF_MEMORY     Host or device memory ran out.
  * @retval CLATTN_OPENCL_ERROR      Another OpenCL call failed.

@@ -93,6 +93,7 @@ CLATTN_API clattn_status clattn_quantize_host(const clattn_quantization *what, c
  * @retval CLATTN_INVALID_PROBLEM   As for clattn_quantize_host().
  * @retval CLATTN_BUFFER_TOO_SMALL  Values or cache reach past the end of their buffers.
  * @retval CLATTN_BUILD_FAILED      The program does not compile.
+ * @retval CLATTN_NO_COMPILER       The device has no compiler, and the cache directory no program.
  * @retval CLATTN_MISCOMPILED       The program failed its self-check.
  * @retval CLATTN_OUT_OF_MEMORY     No host or device memory.
  * @retval CLATTN_OPENCL_ERROR      An OpenCL call failed.

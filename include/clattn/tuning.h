@@ -254,6 +254,7 @@ typedef struct clattn_tuning_options {
  * @retval CLATTN_UNSUPPORTED       No family can compute one of the problems.
  * @retval CLATTN_MISCOMPILED, CLATTN_BUILD_FAILED
  *                                  No configuration of a problem worked.
+ * @retval CLATTN_NO_COMPILER       The device has no compiler, so nothing new can be tried.
  * @retval CLATTN_OUT_OF_MEMORY     Host or device memory ran out.
  * @retval CLATTN_OPENCL_ERROR      Another OpenCL call failed; the log names it.
  */

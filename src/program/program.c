@@ -203,6 +203,13 @@ static clattn_status add(clattn_context *ctx, const struct ca_candidate *candida
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a program");
     clattn_status status;
     if (!ca_program_cache_load(ctx, candidate->family, options, &made->cl, &status)) {
+        if (!ctx->device.compiler_available) {
+            free(made);
+            return ca_fail(&ctx->log, CLATTN_NO_COMPILER,
+                           "device '%s' has no OpenCL C compiler, and the cache of programs has no "
+                           "%s with '%s'",
+                           ctx->device.name, candidate->family->name, options);
+        }
         status = build_and_check(ctx, candidate, p, options, &made->cl);
         if (status != CLATTN_SUCCESS && status != CLATTN_BUILD_FAILED &&
             status != CLATTN_MISCOMPILED) {

@@ -173,6 +173,10 @@ clattn_status ca_tune(clattn_context *ctx, const clattn_problem *problems, size_
     clattn_status status = check(ctx, problems, count, options);
     if (status == CLATTN_SUCCESS)
         status = ca_context_need_device(ctx);
+    if (status == CLATTN_SUCCESS && !ctx->device.compiler_available)
+        status = ca_fail(&ctx->log, CLATTN_NO_COMPILER,
+                         "device '%s' has no OpenCL C compiler, so nothing can be tuned",
+                         ctx->device.name);
     if (status != CLATTN_SUCCESS)
         return status;
     const double seconds = options->seconds > 0.0 ? options->seconds
