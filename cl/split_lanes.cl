@@ -144,7 +144,7 @@ void combine(SHAPE_PARAMS, __global storage *restrict o SINKS_PARAM LSE_PARAM,
     const long row = (b * a.heads + h) * a.seq_q + i, step = a.batch * a.heads * a.seq_q * PART;
     const __global float *parts = workspace + at.workspace + row * PART;
     __global storage *to = o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
-    float top = -INFINITY, sum = 0.0f, factor[SPLITS];
+    float top = -INFINITY, seen = 0.0f, sum = 0.0f, factor[SPLITS];
 
 #if HAS_SINKS
     const float sink = sinks[at.sinks + h] * UNIT;
@@ -157,9 +157,10 @@ void combine(SHAPE_PARAMS, __global storage *restrict o SINKS_PARAM LSE_PARAM,
         const float total = parts[n * step + PART - 1];
         const lanes rescale = EXPONENTIAL((lanes)(parts[n * step + PART - 2] - base));
         factor[n] = total == 0.0f ? 0.0f : rescale.s0;
+        seen += total;
         sum = fma(total, factor[n], sum);
     }
-    const bool sees_none = sum == 0.0f;
+    const bool sees_none = seen == 0.0f; /* beside a high sink the sum may be 0 too */
 #if HAS_SINKS
     sum += EXPONENTIAL((lanes)(sink - base)).s0;
 #endif

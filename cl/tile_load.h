@@ -21,6 +21,13 @@ static inline bool rows_aligned(const __global storage *rows, const long row_ste
     return (((size_t)rows | (size_t)row_step * STORAGE_BYTES) & (width * STORAGE_BYTES - 1)) == 0;
 }
 
+#if DTYPE == DTYPE_F16
+/* The two halves of a word. Wide loads are of words, since some compilers make those of halves one by
+ * one, even by vloada_half8. Vectors are not put together from smaller ones, over which Oclgrind 21.10
+ * falls. */
+static inline float2 halves(const uint word) { return vload_half2(0, (const half *)&word); }
+#endif
+
 /* Four elements at once; where rows are not aligned one at a time, not by vload4: compilers would
  * make one branch of the two, with the weaker alignment. */
 static inline float4 load4(const __global storage *p, const bool aligned)
@@ -30,7 +37,9 @@ static inline float4 load4(const __global storage *p, const bool aligned)
 #if DTYPE == DTYPE_F32
     return *(const __global float4 *)p;
 #elif DTYPE == DTYPE_F16
-    return vloada_half4(0, p);
+    const uint2 words = *(const __global uint2 *)p;
+    const float2 a = halves(words.x), b = halves(words.y);
+    return (float4)(a.x, a.y, b.x, b.y);
 #else
     return as_float4(convert_uint4(*(const __global ushort4 *)p) << 16);
 #endif
@@ -43,7 +52,9 @@ static inline float8 load8(const __global storage *p, const bool aligned)
         return (float8)(LOAD(p, 0), LOAD(p, 1), LOAD(p, 2), LOAD(p, 3), LOAD(p, 4), LOAD(p, 5),
                         LOAD(p, 6), LOAD(p, 7));
 #if DTYPE == DTYPE_F16
-    return vloada_half8(0, p);
+    const uint4 words = *(const __global uint4 *)p;
+    const float2 a = halves(words.x), b = halves(words.y), c = halves(words.z), d = halves(words.w);
+    return (float8)(a.x, a.y, b.x, b.y, c.x, c.y, d.x, d.y);
 #else
     return as_float8(convert_uint8(*(const __global ushort8 *)p) << 16);
 #endif

@@ -1,7 +1,8 @@
 /* The randomised sweep: options x shapes x dtypes x layouts x families x tunables against the
  * reference. CLATTN_TEST_SCALE=10 makes it ten times as long, CLATTN_TEST_SEED=2 another one,
- * CLATTN_TEST_FAMILY=backward_lanes leaves the others out. Families for matrix instructions are left
- * out unless named: where these are emulated programs take long to compile (test_fused_mma.c has some). */
+ * CLATTN_TEST_FAMILY=backward_lanes leaves the others out. Families for matrix instructions, and
+ * split_tiles, are left out unless named: their programs take long to compile where they are not for
+ * (test_fused_mma.c and test_split_tiles.c have some). */
 #include "families.h"
 #include "random_problem.h"
 #include "trial.h"

@@ -1,22 +1,7 @@
 /* The forward for few queries and many keys, on CPUs: the keys of a kv head are split over groups.
  * How it computes: cl/split_lanes.cl. */
 #include "family.h"
-
-/* Rows of partial results of each group; SIZE_MAX if size_t cannot count them. */
-static size_t split_lanes_rows(const clattn_problem *p)
-{
-    const size_t sizes[] = {p->batch, p->heads, p->seq_q};
-    size_t rows = 1;
-
-    for (size_t n = 0; n < 3; n++) {
-        if (sizes[n] == 0)
-            return 0;
-        if (rows > SIZE_MAX / sizes[n])
-            return SIZE_MAX;
-        rows *= sizes[n];
-    }
-    return rows;
-}
+#include "split.h"
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
@@ -36,21 +21,9 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
            sizeof(cl_float);
 }
 
-static size_t round_up_divide(const size_t n, const size_t by)
-{
-    return n / by + (n % by != 0);
-}
-
-/* Rows that share a kv head. */
-static size_t rows_per_kv_head(const clattn_problem *p)
-{
-    return p->heads / p->kv_heads * p->seq_q;
-}
-
 static size_t groups(const clattn_problem *p, const size_t *values)
 {
-    return round_up_divide(rows_per_kv_head(p), values[ROWS_INDEX]) * p->kv_heads * p->batch *
-           values[SPLITS_INDEX];
+    return ca_split_groups(p, values[ROWS_INDEX], values[SPLITS_INDEX]);
 }
 
 static void set_range(struct ca_ndrange *range, size_t x, size_t y, size_t z)
@@ -63,7 +36,8 @@ static void split_ndrange(const clattn_problem *p, const size_t *values,
 {
     (void)dev;
     set_range(range, p->batch, p->kv_heads,
-              round_up_divide(rows_per_kv_head(p), values[ROWS_INDEX]) * values[SPLITS_INDEX]);
+              ca_split_divide(ca_split_rows_per_kv_head(p), values[ROWS_INDEX]) *
+                  values[SPLITS_INDEX]);
 }
 
 static void combine_ndrange(const clattn_problem *p, const size_t *values,
@@ -77,10 +51,10 @@ static void combine_ndrange(const clattn_problem *p, const size_t *values,
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
-    const size_t columns = round_up_divide(p->dim_v, values[WIDTH_INDEX]) * values[WIDTH_INDEX];
+    const size_t columns = ca_split_divide(p->dim_v, values[WIDTH_INDEX]) * values[WIDTH_INDEX];
 
     (void)dev;
-    return split_lanes_rows(p) * values[SPLITS_INDEX] * (columns + 2) * sizeof(cl_float);
+    return ca_split_rows(p) * values[SPLITS_INDEX] * (columns + 2) * sizeof(cl_float);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -119,7 +93,7 @@ static void block_registers(const clattn_problem *p, size_t *values)
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t rows = rows_per_kv_head(p);
+    const size_t rows = ca_split_rows_per_kv_head(p);
 
     values[WIDTH_INDEX] = dev->vector_width_float >= 16 ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
     values[ROWS_INDEX] = 1;
@@ -149,7 +123,7 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     if (!(dev->type & CL_DEVICE_TYPE_CPU))
         return 5;
-    return rows_per_kv_head(p) <= 32 && p->seq_kv >= 512 ? 92 : 30;
+    return ca_split_rows_per_kv_head(p) <= 32 && p->seq_kv >= 512 ? 92 : 30;
 }
 
 const struct ca_family ca_split_lanes = {

@@ -21,6 +21,8 @@ static const struct {
     {"fused_tiles", "fwd f32 b1 h16 q2048 k2048 d128"},
     {NULL, "fwd f32 b1 h16 q2048 k2048 d64 causal=br lse"},
     {"fused_mma", "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl"},
+    {"split_tiles", "fwd f16 b1 h32/8 q1 k32768 d128 causal=br"},
+    {"split_tiles", "fwd f32 b1 h32/8 q1 k32768 d128 causal=br"},
     {NULL, "fwd bf16 b1 h16 q2048 k2048 d64 klen"},
     {NULL, "fwd f32 b2 h8 q512 k512 d64 mask=bk dropout=0.1 lse"},
     {NULL, "fwd f32 b2 h8 q512 k512 d40 bias=f32:hqk"},

@@ -38,6 +38,8 @@ struct item {
 #define SMALL_SPLITS "WIDTH=4 BN=16 SCORE_ROWS=2 SCORE_COLUMNS=4 VALUE_ROWS=2 VALUE_VECTORS=2"
 #define ROWS_BESIDE "WIDTH=8 BN=16 SCORE_ROWS=4 SCORE_COLUMNS=4 VALUE_ROWS=2 VALUE_VECTORS=2"
 
+#define SMALL_TEAMS "ITEMS=32 LANES=4 KEYS=4 EXP=2"
+
 #define DROPPING "fwd f32 h2 q7 k9 d5 window=5,* dropout=0.3"
 #define ALL_GRADIENTS                                                                              \
     "bwd f16 b2 h4/2 q9 k12 d6/9 bias=f16:hqk alibi sinks klen window=5,* softcap=3 dropout=0.3 "  \
@@ -77,6 +79,10 @@ static const struct item items[] = {
      "fwd f32 b2 h4/2 q3 k37 d10/9 causal=br klen lse sinks"},
     {"split_lanes", SMALL_SPLITS " ROWS=8 AHEAD=1 SPLITS=1",
      "fwd f16 h6/2 q2 k20 d7/3 bias=f32:hqk mask=qk window=7,*"},
+    {"split_tiles", SMALL_TEAMS " ROWS=4 LOAD_WIDTH=8 EARLY_V=1 SPLITS=2",
+     "fwd f16 b2 h4/2 q3 k67 d8/40 causal=br klen lse sinks mask=qk"},
+    {"split_tiles", SMALL_TEAMS " ROWS=2 LOAD_WIDTH=4 EARLY_V=0 SPLITS=3",
+     "fwd f32 h3 q3 k70 d19/9 window=40,* dropout=0.3 lse"},
     {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_ITEMS=16", DROPPING},
     {"fused_lanes", SMALL_LANES " BLOCKS=2 PAIRS=0", DROPPING},
     {"split_lanes", ROWS_BESIDE " ROWS=8 AHEAD=1 SPLITS=2",
