@@ -11,12 +11,36 @@
 
 #define BM (WIDTH * MV)
 #define VECTORS_QK (ROW_QK / WIDTH)
+/* In loops over columns, rows or keys these are added two at a time: PoCL's LLVM unrolls none. */
 #define HIDDEN_BITS INT_MIN /* of -0: a weight that is NaN may be negative too */
 
+/* One column's part in multiply_rows(). */
+INLINE void multiply_column(const float *x, const int row, const lanes *column,
+                            lanes sum[NB][MV])
+{
+    lanes y[MV];
+
+    UNROLL
+    for (int m = 0; m < MV; m++)
+        y[m] = column[m];
+    UNROLL
+    for (int n = 0; n < NB; n++) {
+        const lanes z = x[n * row];
+        UNROLL
+        for (int m = 0; m < MV; m++)
+            sum[n][m] = fma(y[m], z, sum[n][m]);
+    }
+}
+
+/* What becomes of products while they are in registers. */
+enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
+
 /* products[n] = start[n] + rows[n] . columns for rows begin .. end - 1, and for the rest of the NB
- * that these lie in. */
-INLINE void multiply_rows(const int dim, const float *rows, const int row, const lanes *columns,
-                          const float *start, const int begin, const int end, lanes *products)
+ * that these lie in; or, as `become` (constant) says, the exponentials of that, or factors[n] times
+ * it. */
+INLINE void multiply_rows(const int become, const int dim, const float *rows, const int row,
+                          const lanes *columns, const float *start, const int begin,
+                          const int end, const lanes *factors, lanes *products)
 {
     for (int n0 = begin - begin % NB; n0 < end; n0 += NB) {
         const float *x = rows + n0 * row;
@@ -28,24 +52,21 @@ INLINE void multiply_rows(const int dim, const float *rows, const int row, const
             for (int m = 0; m < MV; m++)
                 sum[n][m] = start[n0 + n];
         }
-        for (int d = 0; d < dim; d++) {
-            lanes y[MV];
-            UNROLL
-            for (int m = 0; m < MV; m++)
-                y[m] = columns[d * MV + m];
-            UNROLL
-            for (int n = 0; n < NB; n++) {
-                const lanes z = x[n * row + d];
-                UNROLL
-                for (int m = 0; m < MV; m++)
-                    sum[n][m] = fma(y[m], z, sum[n][m]);
-            }
+        for (int d = 0; d + 2 <= dim; d += 2) {
+            multiply_column(x + d, row, columns + d * MV, sum);
+            multiply_column(x + d + 1, row, columns + (d + 1) * MV, sum);
         }
+        if (dim % 2)
+            multiply_column(x + dim - 1, row, columns + (dim - 1) * MV, sum);
         UNROLL
         for (int n = 0; n < NB; n++) {
             UNROLL
-            for (int m = 0; m < MV; m++)
-                to[n * MV + m] = sum[n][m];
+            for (int m = 0; m < MV; m++) {
+                const int at = n * MV + m;
+                to[at] = become == EXPONENTIALS ? EXPONENTIAL(sum[n][m])
+                         : become == MULTIPLES  ? sum[n][m] * factors[n0 * MV + at]
+                                                : sum[n][m];
+            }
         }
     }
 }
@@ -81,7 +102,6 @@ INLINE void add_columns(const int columns, const lanes *w, const float *rows, co
         for (int m = 0; m < MV; m++)
             sum[c][m] = c < columns ? sums[c * MV + m] : (lanes)(0.0f);
     }
-    /* Two at a time: PoCL's LLVM unrolls no loop whose end it does not know. */
     for (int n = 0; n + 2 <= count; n += 2) {
         add_row(columns, w + n * MV, rows + n * row, sum);
         add_row(columns, w + (n + 1) * MV, rows + (n + 1) * row, sum);
@@ -127,6 +147,24 @@ INLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, cons
     }
 }
 
+/* One key's part in add_query_rows(). */
+INLINE void add_query_key(const int vectors, const float *w, const lanes *k, lanes sum[NQ][DQ])
+{
+    lanes y[DQ];
+
+    UNROLL
+    for (int c = 0; c < DQ; c++)
+        y[c] = c < vectors ? k[c] : (lanes)(0.0f);
+    UNROLL
+    for (int n = 0; n < NQ; n++) {
+        const lanes z = w[n * BM];
+        UNROLL
+        for (int c = 0; c < DQ; c++)
+            if (c < vectors)
+                sum[n][c] = fma(y[c], z, sum[n][c]);
+    }
+}
+
 /* to[n][..] += sum_j w[n][j] k[j][..] over `keys` keys, for NQ rows and `vectors` (constant, at
  * most DQ) vectors of columns. */
 INLINE void add_query_rows(const int vectors, const float *w, const lanes *k, const int keys,
@@ -140,20 +178,12 @@ INLINE void add_query_rows(const int vectors, const float *w, const lanes *k, co
         for (int c = 0; c < DQ; c++)
             sum[n][c] = c < vectors ? VECTOR(vload)(n * VECTORS_QK + c, to) : (lanes)(0.0f);
     }
-    for (int j = 0; j < keys; j++) {
-        lanes y[DQ];
-        UNROLL
-        for (int c = 0; c < DQ; c++)
-            y[c] = c < vectors ? k[j * VECTORS_QK + c] : (lanes)(0.0f);
-        UNROLL
-        for (int n = 0; n < NQ; n++) {
-            const lanes z = w[n * BM + j];
-            UNROLL
-            for (int c = 0; c < DQ; c++)
-                if (c < vectors)
-                    sum[n][c] = fma(y[c], z, sum[n][c]);
-        }
+    for (int j = 0; j + 2 <= keys; j += 2) {
+        add_query_key(vectors, w + j, k + j * VECTORS_QK, sum);
+        add_query_key(vectors, w + j + 1, k + (j + 1) * VECTORS_QK, sum);
     }
+    if (keys % 2)
+        add_query_key(vectors, w + keys - 1, k + (keys - 1) * VECTORS_QK, sum);
     UNROLL
     for (int n = 0; n < NQ; n++) {
         UNROLL

@@ -10,6 +10,13 @@
 #include "philox.h"
 #endif
 
+/* Whether weights follow from the sums of products alone, where nothing is hidden. */
+#if CHANGES_SCORES || HAS_DROPOUT || HAS_DSLOPES
+#define PLAIN 0
+#else
+#define PLAIN 1
+#endif
+
 #if HAS_DROPOUT
 /* x[n][m]: what the weights of query i + n and the keys of vector m are multiplied by. The random
  * numbers of four queries are computed at once, since four neighbouring keys share a counter. */
@@ -38,14 +45,17 @@ INLINE int weigh_tile(const int hides, const int ds_is_raw, SHAPE_PARAMS, const 
                       const struct block *block, const struct rows rows, struct tile *tile,
                       lanes *slope_sums BIAS_PARAM MASK_PARAM SLOPES_PARAM)
 {
+    const int plain = hides ? 0 : PLAIN;
     const float none[BQ] = {0.0f};
     lanes *p = tile->p, *ds = tile->ds;
     ints hidden = 0;
 
-    multiply_rows(DIM_QK, (const float *)tile->q, ROW_QK, block->k,
-                  CHANGES_SCORES ? none : tile->base, rows.begin, rows.end, p);
-    multiply_rows(DIM_V, (const float *)tile->d_o, ROW_V, block->v,
-                  HAS_DROPOUT ? none : tile->delta, rows.begin, rows.end, ds);
+    multiply_rows(plain ? EXPONENTIALS : PRODUCTS, DIM_QK, (const float *)tile->q, ROW_QK,
+                  block->k, CHANGES_SCORES ? none : tile->base, rows.begin, rows.end, p, p);
+    multiply_rows(plain ? MULTIPLES : PRODUCTS, DIM_V, (const float *)tile->d_o, ROW_V, block->v,
+                  HAS_DROPOUT ? none : tile->delta, rows.begin, rows.end, p, ds);
+    if (plain)
+        return 0;
 #if HAS_DROPOUT
     lanes kept[4][MV];
 #endif

@@ -112,10 +112,13 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
                                                      : 3,
                     wide, values);
     values[DQ_INDEX] = wide ? 4 : 2;
+    values[BQ_INDEX] = p->seq_q >= 384 ? 96 : 48;
     values[RANGES_INDEX] = 1;
     while (values[RANGES_INDEX] < 32 &&
            values[RANGES_INDEX] * p->kv_heads * p->batch < (size_t)4 * dev->compute_units)
         values[RANGES_INDEX] *= 2;
+    if (reject(p, dev, values))
+        values[BQ_INDEX] = 48;
     while (reject(p, dev, values) && values[BLOCKS_INDEX] > 1)
         values[BLOCKS_INDEX] /= 2;
     while (reject(p, dev, values) && values[RANGES_INDEX] > 1)
