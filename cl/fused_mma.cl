@@ -76,8 +76,7 @@
 #define KEY(x) (KEY_STEP(x) + sum_other(lane, 0))
 #define KEY_STEP(x) ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS))
 
-/* While a row has seen nothing but -inf, any finite reference gives weights of 0. */
-#define FINITE(maximum) ((maximum) == -INFINITY ? 0.0f : (maximum))
+#include "query_block.h"
 
 #if !HAS_COPIES
 static inline void copies_wait(void) {}
@@ -114,18 +113,6 @@ static inline void draw_kept(SHAPE_PARAMS, const long bh, const long i0, const l
 }
 #endif
 
-/* What the weight of a pair is multiplied by. */
-static inline float dropout_factor(SHAPE_PARAMS, const long bh, const long i, const long j)
-{
-#if HAS_DROPOUT
-    float x[4];
-    dropout_factors(a, at, bh, (uint)i, (uint)(j / 4), x);
-    return x[j % 4];
-#else
-    return 1.0f;
-#endif
-}
-
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUB_GROUP_ATTRIBUTE
@@ -149,22 +136,11 @@ void fused_mma(SHAPE_PARAMS, const __global storage *restrict q, const __global 
     __local ushort *const v_tile = q_tile + V_AT;
     const int item = get_local_id(0), lane = item % FRAGMENT_LANES;
     const int first_row = item / FRAGMENT_LANES * TILE_ROWS; /* of the sub-group, in the block */
-    const long blocks = (a.seq_q + BLOCK_Q - 1) / BLOCK_Q;
-    const long bh = get_group_id(0) / blocks, b = bh / a.heads, h = bh % a.heads;
-    /* With a limit to the right later blocks see more keys: the longest go first. */
-#if HAS_WINDOW_RIGHT
-    const long i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK_Q;
-#else
-    const long i0 = get_group_id(0) % blocks * BLOCK_Q;
-#endif
-    const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    const int queries = clamp(e.queries - i0, 0L, (long)BLOCK_Q);
-    /* Both limits grow with the query: no row sees keys outside, each sees those in between. */
-    const long seen_from = first_key(a, e, i0);
-    const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the random numbers' step */
-    const long end = end_key(a, e, i0 + max(queries, 1) - 1);
-    const long seen_by_all_from = first_key(a, e, i0 + max(queries, 1) - 1);
-    const long seen_by_all_to = end_key(a, e, i0);
+    const struct query_block block = find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const struct extent e = block.e;
+    const long bh = block.bh, b = block.b, h = block.h, i0 = block.i0;
+    const long begin = block.begin, end = block.end;
+    const int queries = block.queries;
     const __global storage *const q_rows =
         q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + i0 * a.q_stride[2];
     const __global storage *const k_rows =
@@ -233,8 +209,8 @@ void fused_mma(SHAPE_PARAMS, const __global storage *restrict q, const __global 
         for (long j0 = begin; j0 < end; j0 += BLOCK_KV) {
             const int keys = min(end - j0, (long)BLOCK_KV);
             const long next = j0 + BLOCK_KV;
-            const bool hides = HAS_MASK || HAS_BIAS || j0 < seen_by_all_from ||
-                               next > seen_by_all_to;
+            const bool hides = HAS_MASK || HAS_BIAS || j0 < block.seen_by_all_from ||
+                               next > block.seen_by_all_to;
             float s[QUERY_TILES][KEY_SUMS];
 
             UNROLL
@@ -291,14 +267,11 @@ void fused_mma(SHAPE_PARAMS, const __global storage *restrict q, const __global 
                           WIDTH(UNIT_K, DIM_QK), k_aligned, false);
 #endif
 
-            /* In the block's own coordinates: 32 bits take fewer registers than 64 for each row. */
 #if HAS_WINDOW_LEFT
-            const int first_at = clamp(i0 + e.diagonal - a.window_left - j0, (long)-BLOCK_Q,
-                                       (long)BLOCK_KV);
+            const int first_at = window_begin(a, block, j0);
 #endif
 #if HAS_WINDOW_RIGHT
-            const int end_at = clamp(i0 + e.diagonal + a.window_right + 1 - j0, (long)-BLOCK_Q,
-                                     (long)BLOCK_KV);
+            const int end_at = window_end(a, block, j0);
 #endif
             UNROLL
             for (int t = 0; t < QUERY_TILES; t++) {
@@ -430,30 +403,22 @@ void fused_mma(SHAPE_PARAMS, const __global storage *restrict q, const __global 
             const int row = ROW(n);
             const long i = i0 + row;
             bool sees_any = first_key(a, e, i) < end_key(a, e, i);
-            float total = sum[t][n], highest = maximum[t][n];
-            (void)highest; /* only a sink and lse need it */
 
 #if HAS_SINKS && (HAS_MASK || HAS_BIAS)
             sees_any = sees_any && sees_any_key[t][n] > 0.0f;
 #endif
-            factor[n] = 1.0f;
-#if HAS_SINKS
-            const float sink = sinks[at.sinks + h];
-            highest = fmax(highest, sink);
-            factor[n] = EXP2((maximum[t][n] - FINITE(highest)) * LOG2E);
-            total = total * factor[n] + EXP2((sink - FINITE(highest)) * LOG2E);
-#endif
-            /* A total of 0 is a row of hidden keys or of -inf scores alone; NaN goes on to o. */
-            const bool zero = !sees_any || total == 0.0f;
-            factor[n] = zero ? 0.0f : factor[n] / total * (1.0f / WEIGHT_SCALE);
+            const struct row_end ended =
+                end_row(a, at, h, sees_any, maximum[t][n], sum[t][n] SINKS_ARG);
+            factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / WEIGHT_SCALE);
 #if HAS_DROPOUT
             factor[n] *= a.keep;
 #endif
             if ((lane & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0) {
-                row_is_zero[row] = zero;
+                row_is_zero[row] = ended.zero;
 #if HAS_LSE
                 if (i < a.seq_q)
-                    lse[at.lse + bh * a.seq_q + i] = zero ? -INFINITY : highest + log(total);
+                    lse[at.lse + bh * a.seq_q + i] =
+                        ended.zero ? -INFINITY : ended.highest + log(ended.total);
 #endif
             }
         }

@@ -54,26 +54,12 @@
 #define PARTIAL_AT MAX(K_END, V_END)
 #define LOCAL_FLOAT4S (PARTIAL_AT + LANES * ROW_STRIDE)
 
-/* While a row has seen nothing but -inf, any finite reference gives weights of 0. */
-#define FINITE(maximum) ((maximum) == -INFINITY ? 0.0f : (maximum))
-
 #include "local_barrier.h"
 #include "tile_exp.h"
 #include "tile_dropout.h"
 #include "tile_load.h"
 #include "quantized_tile.h"
-
-/* What the weight of a pair is multiplied by. */
-static inline float dropout_factor(SHAPE_PARAMS, const long bh, const long i, const long j)
-{
-#if HAS_DROPOUT
-    float x[4];
-    dropout_factors(a, at, bh, (uint)i, (uint)(j / 4), x);
-    return x[j % 4];
-#else
-    return 1.0f;
-#endif
-}
+#include "query_block.h"
 
 /* Fills the stage of V. Sets *tainted if some key is hidden and an Inf or NaN became 0 for it. */
 __attribute__((always_inline))
@@ -105,22 +91,11 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
     __local float4 *const weights = tiles + WEIGHTS_AT, *const v_tile = tiles + V_AT;
     __local float4 *const partial = tiles + PARTIAL_AT;
     const int item = get_local_id(0), lane = item % LANES, band = item / LANES;
-    const long blocks = (a.seq_q + BLOCK_Q - 1) / BLOCK_Q;
-    const long bh = get_group_id(0) / blocks, b = bh / a.heads, h = bh % a.heads;
-    /* With a limit to the right later blocks see more keys: the longest go first. */
-#if HAS_WINDOW_RIGHT
-    const long i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK_Q;
-#else
-    const long i0 = get_group_id(0) % blocks * BLOCK_Q;
-#endif
-    const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    const int queries = clamp(e.queries - i0, 0L, (long)BLOCK_Q);
-    /* Both limits grow with the query: no row sees keys outside, each sees those in between. */
-    const long seen_from = first_key(a, e, i0);
-    const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the random numbers' step */
-    const long end = end_key(a, e, i0 + max(queries, 1) - 1);
-    const long seen_by_all_from = first_key(a, e, i0 + max(queries, 1) - 1);
-    const long seen_by_all_to = end_key(a, e, i0);
+    const struct query_block block = find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const struct extent e = block.e;
+    const long bh = block.bh, b = block.b, h = block.h, i0 = block.i0;
+    const long begin = block.begin, end = block.end;
+    const int queries = block.queries;
     const __global storage *const q_rows =
         q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + i0 * a.q_stride[2];
     const __global k_storage *const k_rows =
@@ -169,8 +144,8 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
 
     for (long j0 = begin; j0 < end; j0 += BLOCK_KV) {
         const int keys = min(end - j0, (long)BLOCK_KV);
-        const bool hides = HAS_MASK || HAS_BIAS || j0 < seen_by_all_from ||
-                           j0 + BLOCK_KV > seen_by_all_to;
+        const bool hides = HAS_MASK || HAS_BIAS || j0 < block.seen_by_all_from ||
+                           j0 + BLOCK_KV > block.seen_by_all_to;
         const __global v_storage *const v_block = V_PLACE(v_rows, j0 * a.v_stride[2]);
         float s[ROWS][KEYS], highest[ROWS];
 
@@ -214,14 +189,11 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
                 LOCAL_BARRIER(); /* the stage may be overwritten */
         }
 
-        /* In the block's own coordinates: 32 bits take fewer registers than 64 for each row. */
 #if HAS_WINDOW_LEFT
-        const int first_at = clamp(i0 + e.diagonal - a.window_left - j0, (long)-BLOCK_Q,
-                                   (long)BLOCK_KV);
+        const int first_at = window_begin(a, block, j0);
 #endif
 #if HAS_WINDOW_RIGHT
-        const int end_at = clamp(i0 + e.diagonal + a.window_right + 1 - j0, (long)-BLOCK_Q,
-                                 (long)BLOCK_KV);
+        const int end_at = window_end(a, block, j0);
 #endif
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
@@ -375,36 +347,27 @@ void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
     for (int r = 0; r < ROWS; r++) {
         const long i = i0 + ROW(r);
         bool sees_any = first_key(a, e, i) < end_key(a, e, i);
-        float total = 0.0f, highest = ((__local float *)maximum)[ROW(r)];
-        (void)highest; /* only a sink and lse need it */
+        float total = 0.0f;
 
 #if HAS_SINKS && (HAS_MASK || HAS_BIAS)
         sees_any = sees_any && row_sees[ROW(r)];
 #endif
         for (int l = 0; l < LANES; l++)
             total += ((__local float *)partial)[l * ROW_STRIDE * 4 + ROW(r)];
-        float factor = 1.0f;
-#if HAS_SINKS
-        const float sink = sinks[at.sinks + h];
-        const float row_maximum = highest;
-        highest = fmax(highest, sink);
-        factor = EXP2((row_maximum - FINITE(highest)) * LOG2E);
-        total = total * factor + EXP2((sink - FINITE(highest)) * LOG2E);
-#endif
-        /* A total of 0 is a row of hidden keys or of -inf scores alone; NaN goes on to o. */
-        const bool zero = !sees_any || total == 0.0f;
-        factor /= total;
+        const struct row_end ended =
+            end_row(a, at, h, sees_any, ((__local float *)maximum)[ROW(r)], total SINKS_ARG);
         if (i >= a.seq_q)
             continue;
         __global storage *const o_row = o + at.o + b * a.o_stride[0] + h * a.o_stride[1] +
                                         i * a.o_stride[2];
 #pragma unroll
         for (int n = 0; n < DIMS4; n++)
-            store4(zero ? 0.0f : out[r][n] * factor, o_row, O_STEP, 4 * (lane + LANES * n), DIM_V,
+            store4(ended.zero ? 0.0f : out[r][n] * ended.factor, o_row, O_STEP, 4 * (lane + LANES * n), DIM_V,
                    WIDTH(UNIT_O, DIM_V));
 #if HAS_LSE
         if (lane == 0)
-            lse[at.lse + bh * a.seq_q + i] = zero ? -INFINITY : highest + log(total);
+            lse[at.lse + bh * a.seq_q + i] =
+                ended.zero ? -INFINITY : ended.highest + log(ended.total);
 #endif
     }
 }

@@ -1,5 +1,5 @@
 /* backward_tiles: gradients for GPUs; see cl/backward_tiles.cl. */
-#include "family.h"
+#include "block_sizes.h"
 
 static size_t register_floats(const clattn_problem *p, const size_t *values);
 static size_t most_registers(const clattn_device_info *dev);
@@ -11,30 +11,10 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char ca_source_backward_tiles[];
 
-static size_t smaller(size_t x, size_t y)
-{
-    return x < y ? x : y;
-}
-
-static size_t larger(size_t x, size_t y)
-{
-    return x > y ? x : y;
-}
-
-static size_t round_up(size_t x, size_t multiple)
-{
-    return (x + multiple - 1) / multiple * multiple;
-}
-
-static size_t divide_up(size_t x, size_t y)
-{
-    return (x + y - 1) / y;
-}
-
 /* Dims that a work-item holds for each of its rows. */
 static size_t item_dims(size_t dim, size_t lanes)
 {
-    return round_up(dim, 4 * lanes) / lanes;
+    return ca_round_up(dim, 4 * lanes) / lanes;
 }
 
 /* What a work-item of backward_keys keeps in registers: scores, their gradients, two sums. */
@@ -66,27 +46,27 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
 /* Floats of a row in local memory, of all its columns or of one stage. */
 static size_t row_floats(size_t dim, int whole, const size_t *values)
 {
-    const size_t stage = smaller(values[STAGE_D_INDEX], round_up(dim, 4));
+    const size_t stage = ca_smaller(values[STAGE_D_INDEX], ca_round_up(dim, 4));
 
-    return (whole ? round_up(dim, stage) : stage) + values[PADDING_INDEX];
+    return (whole ? ca_round_up(dim, stage) : stage) + values[PADDING_INDEX];
 }
 
 /* Follows the layout of local memory in cl/tile_products.h. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t block = values[BLOCK_INDEX], lanes = values[LANES_INDEX];
-    const size_t stage_rows = values[STAGE_ROWS_INDEX], max_dim = larger(p->dim_qk, p->dim_v);
+    const size_t stage_rows = values[STAGE_ROWS_INDEX], max_dim = ca_larger(p->dim_qk, p->dim_v);
     const int resident = values[RESIDENT_INDEX] != 0;
     const size_t own_end =
         block * (resident ? row_floats(p->dim_qk, 1, values) + row_floats(p->dim_v, 1, values)
                           : row_floats(max_dim, 0, values));
     const size_t met_end = own_end + values[STEP_INDEX] * row_floats(max_dim, 0, values);
     const size_t rows_end = (resident ? own_end : 0) +
-                            larger(stage_rows, lanes) * (block + values[PADDING_INDEX]) +
+                            ca_larger(stage_rows, lanes) * (block + values[PADDING_INDEX]) +
                             stage_rows * lanes * item_dims(max_dim, lanes);
 
     /* And a flag, and with dropout what is kept. */
-    return larger(met_end, rows_end) * sizeof(cl_float) + 4 * sizeof(cl_int) +
+    return ca_larger(met_end, rows_end) * sizeof(cl_float) + 4 * sizeof(cl_int) +
            (p->dropout > 0.0f ? block * (values[STEP_INDEX] / 4) : 0);
 }
 
@@ -121,26 +101,26 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
         size_t index, floor;
     } steps[] = {{STAGE_ROWS_INDEX, 8}, {STAGE_D_INDEX, 16}, {STEP_INDEX, 32}, {BLOCK_INDEX, 32},
                  {STAGE_ROWS_INDEX, 4}, {STAGE_D_INDEX, 8},  {STEP_INDEX, 8},  {BLOCK_INDEX, 8}};
-    const size_t most = smaller((size_t)dev->local_memory_bytes, 32768);
+    const size_t most = ca_smaller((size_t)dev->local_memory_bytes, 32768);
 
     for (size_t n = 0; n < sizeof steps / sizeof *steps; n++)
         while (local_bytes(p, values) > most && values[steps[n].index] > steps[n].floor &&
                (steps[n].index != STEP_INDEX || values[STEP_INDEX] > values[LANES_INDEX]) &&
                (steps[n].index != BLOCK_INDEX || values[BLOCK_INDEX] > values[ROWS_INDEX]))
             values[steps[n].index] /= 2;
-    values[STAGE_ROWS_INDEX] = smaller(values[STAGE_ROWS_INDEX], values[STEP_INDEX]);
+    values[STAGE_ROWS_INDEX] = ca_smaller(values[STAGE_ROWS_INDEX], values[STEP_INDEX]);
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items =
-        smaller(256, smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
-    const size_t longest = larger(p->seq_q, p->seq_kv);
+        ca_smaller(256, ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
+    const size_t longest = ca_larger(p->seq_q, p->seq_kv);
     size_t *const block = &values[BLOCK_INDEX], *const lanes = &values[LANES_INDEX];
 
     /* Small problems: smaller blocks, so that every compute unit gets some. */
     while (*block > 8 && (*block / 2 >= longest ||
-                          (*block > 16 && divide_up(smaller(p->seq_q, p->seq_kv), *block) *
+                          (*block > 16 && ca_divide_up(ca_smaller(p->seq_q, p->seq_kv), *block) *
                                                   p->kv_heads * p->batch <
                                               2 * ca_device_cores(dev))))
         *block /= 2;
@@ -184,21 +164,21 @@ static void rows_ndrange(const clattn_problem *p, const size_t *values,
     const size_t items = work_items(values);
 
     (void)dev;
-    *range = (struct ca_ndrange){{round_up(p->seq_q, items), p->heads, p->batch}, {items, 1, 1}};
+    *range = (struct ca_ndrange){{ca_round_up(p->seq_q, items), p->heads, p->batch}, {items, 1, 1}};
 }
 
 static void keys_ndrange(const clattn_problem *p, const size_t *values,
                          const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    set_groups(range, divide_up(p->seq_kv, values[BLOCK_INDEX]) * p->kv_heads * p->batch, values);
+    set_groups(range, ca_divide_up(p->seq_kv, values[BLOCK_INDEX]) * p->kv_heads * p->batch, values);
 }
 
 static void queries_ndrange(const clattn_problem *p, const size_t *values,
                             const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    set_groups(range, divide_up(p->seq_q, values[BLOCK_INDEX]) * p->heads * p->batch, values);
+    set_groups(range, ca_divide_up(p->seq_q, values[BLOCK_INDEX]) * p->heads * p->batch, values);
 }
 
 /* Which part of dbias's sums stays within rows of the pairs: see Workspace in the kernel. */
@@ -224,7 +204,7 @@ static void bias_ndrange(const clattn_problem *p, const size_t *values,
                          const clattn_device_info *dev, struct ca_ndrange *range)
 {
     const size_t tiles =
-        divide_up(p->seq_kv, values[STEP_INDEX]) * divide_up(p->seq_q, values[BLOCK_INDEX]);
+        ca_divide_up(p->seq_kv, values[STEP_INDEX]) * ca_divide_up(p->seq_q, values[BLOCK_INDEX]);
 
     (void)dev;
     set_groups(range, p->dbias && !sums_keys(p) && !sums_queries(p) ? tiles * bias_planes(p) : 0,

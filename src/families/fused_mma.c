@@ -1,5 +1,5 @@
 /* fused_mma: forward attention by matrix instructions; see cl/fused_mma.cl. */
-#include "family.h"
+#include "block_sizes.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,16 +37,6 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #include "tunables/expand.h"
 
 extern const char ca_source_fused_mma[];
-
-static size_t round_up(size_t x, size_t multiple)
-{
-    return (x + multiple - 1) / multiple * multiple;
-}
-
-static size_t larger(size_t x, size_t y)
-{
-    return x > y ? x : y;
-}
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
@@ -100,7 +90,7 @@ static size_t block_q(const size_t *values)
 
 static size_t padded_dim_v(const clattn_problem *p, const struct fragment *f)
 {
-    return round_up(p->dim_v, f->others * f->others_at_once);
+    return ca_round_up(p->dim_v, f->others * f->others_at_once);
 }
 
 /* What a work-item keeps in registers throughout: scores, outputs and queries. */
@@ -109,7 +99,7 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
     const struct fragment *f = fragment_of(values);
     const size_t sums = values[BLOCK_KV_INDEX] + padded_dim_v(p, f);
     const size_t q_halves =
-        values[Q_RESIDENT_INDEX] ? round_up(p->dim_qk, f->depth) * f->replicas : 0;
+        values[Q_RESIDENT_INDEX] ? ca_round_up(p->dim_qk, f->depth) * f->replicas : 0;
 
     return values[QUERY_TILES_INDEX] * f->queries * (sums + q_halves / 2) / f->lanes;
 }
@@ -123,7 +113,7 @@ static size_t pressure(const clattn_problem *p, const size_t *values)
     const size_t rows = values[QUERY_TILES_INDEX] * f->queries;
     const size_t scores = rows * values[BLOCK_KV_INDEX] / f->lanes;
     const size_t outputs = rows * padded_dim_v(p, f) / f->lanes;
-    const size_t queries = rows * round_up(p->dim_qk, f->depth) * f->replicas / 2 / f->lanes;
+    const size_t queries = rows * ca_round_up(p->dim_qk, f->depth) * f->replicas / 2 / f->lanes;
     const int held = values[Q_RESIDENT_INDEX] || values[QUERY_TILES_INDEX] > 1;
 
     return (ca_keeps_more(p) ? 8 : 5) * scores + 4 * outputs + (held ? 2 * queries : 0);
@@ -143,10 +133,10 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t padding = 8, rows = block_q(values), keys = values[BLOCK_KV_INDEX];
     const struct fragment *f = fragment_of(values);
-    const size_t row = round_up(p->dim_qk, f->depth) + padding;
+    const size_t row = ca_round_up(p->dim_qk, f->depth) + padding;
     const size_t v_row = padded_dim_v(p, f) + (f->packed_values ? 0 : padding);
     const size_t kv = keys * (row + v_row);
-    const size_t elements = values[Q_RESIDENT_INDEX] ? larger(kv, rows * row) : rows * row + kv;
+    const size_t elements = values[Q_RESIDENT_INDEX] ? ca_larger(kv, rows * row) : rows * row + kv;
     const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
 
     /* Four ints more than there are: compilers align what lies beside the tiles. */
@@ -246,11 +236,8 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
                     struct ca_ndrange *range)
 {
-    const size_t rows = block_q(values), items = work_items(values);
-    const size_t blocks = (p->seq_q + rows - 1) / rows;
-
     (void)dev;
-    *range = (struct ca_ndrange){{items * blocks * p->heads * p->batch, 1, 1}, {items, 1, 1}};
+    *range = ca_block_ndrange(p, block_q(values), work_items(values));
 }
 
 const struct ca_family ca_fused_mma = {
@@ -259,12 +246,7 @@ const struct ca_family ca_fused_mma = {
     .source = ca_source_fused_mma,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{.kernel = "fused_mma",
-                .arguments = CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) |
-                             CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) |
-                             CA_BIT(CA_SINKS) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) |
-                             CA_BIT(CA_LSE),
-                .ndrange = ndrange}},
+    .stages = {{.kernel = "fused_mma", .arguments = CA_FUSED_ARGUMENTS, .ndrange = ndrange}},
     .num_stages = 1,
     .unsupported = unsupported,
     .adapt = adapt,

@@ -1,5 +1,5 @@
 /* fused_tiles: forward attention for GPUs; see cl/fused_tiles.cl. */
-#include "family.h"
+#include "block_sizes.h"
 
 static size_t register_floats(const clattn_problem *p, const size_t *values);
 static size_t most_registers(const clattn_device_info *dev);
@@ -11,25 +11,10 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char ca_source_fused_tiles[];
 
-static size_t smaller(size_t x, size_t y)
-{
-    return x < y ? x : y;
-}
-
-static size_t larger(size_t x, size_t y)
-{
-    return x > y ? x : y;
-}
-
-static size_t round_up(size_t x, size_t multiple)
-{
-    return (x + multiple - 1) / multiple * multiple;
-}
-
 /* Output dims that a work-item holds for each of its rows. */
 static size_t item_dims(const clattn_problem *p, size_t lanes)
 {
-    return round_up(p->dim_v, 4 * lanes) / lanes;
+    return ca_round_up(p->dim_v, 4 * lanes) / lanes;
 }
 
 /* What a work-item keeps in registers throughout: its scores and its outputs. */
@@ -61,15 +46,15 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t block_q = values[BLOCK_Q_INDEX], lanes = values[LANES_INDEX];
     const size_t padding = values[PADDING_INDEX], stage_v = values[STAGE_V_INDEX];
-    const size_t stage = smaller(values[STAGE_D_INDEX], round_up(p->dim_qk, 4));
+    const size_t stage = ca_smaller(values[STAGE_D_INDEX], ca_round_up(p->dim_qk, 4));
     const int resident = values[Q_RESIDENT_INDEX] != 0, share = values[SHARE_KV_INDEX] != 0;
-    const size_t q_columns = resident ? round_up(p->dim_qk, stage) : stage;
+    const size_t q_columns = resident ? ca_round_up(p->dim_qk, stage) : stage;
     const size_t q_floats = block_q * (q_columns + padding);
     const size_t k_end = q_floats + values[BLOCK_KV_INDEX] * (stage + padding);
     const size_t v_begin = !share ? k_end : resident ? q_floats : 0;
-    const size_t v_end = v_begin + larger(stage_v, lanes) * (block_q + padding) +
+    const size_t v_end = v_begin + ca_larger(stage_v, lanes) * (block_q + padding) +
                          stage_v * lanes * item_dims(p, lanes);
-    const size_t floats = larger(k_end, v_end) + lanes * (block_q + padding);
+    const size_t floats = ca_larger(k_end, v_end) + lanes * (block_q + padding);
 
     /* Beside the tiles a flag, of each row two floats and (with sinks) a flag, and what is kept. */
     return floats * sizeof(cl_float) + (2 * sizeof(cl_float) + sizeof(cl_int)) * block_q +
@@ -100,7 +85,7 @@ static size_t best_stage(size_t dim_qk, size_t most)
     size_t best = most;
 
     for (size_t stage = most; stage >= 8; stage /= 2)
-        if (round_up(dim_qk, stage) < round_up(dim_qk, best))
+        if (ca_round_up(dim_qk, stage) < ca_round_up(dim_qk, best))
             best = stage;
     return best;
 }
@@ -129,21 +114,21 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
     } steps[] = {{STAGE_V_INDEX, 16}, {STAGE_D_INDEX, 16}, {BLOCK_Q_INDEX, 32},
                  {STAGE_V_INDEX, 8},  {STAGE_D_INDEX, 8},  {BLOCK_KV_INDEX, 32},
                  {STAGE_V_INDEX, 4},  {BLOCK_Q_INDEX, 8},  {BLOCK_KV_INDEX, 8}};
-    const size_t most = smaller((size_t)dev->local_memory_bytes, 32768);
+    const size_t most = ca_smaller((size_t)dev->local_memory_bytes, 32768);
 
     for (size_t n = 0; n < sizeof steps / sizeof *steps; n++)
         while (local_bytes(p, values) > most && values[steps[n].index] > steps[n].floor &&
                (steps[n].index != BLOCK_KV_INDEX || values[BLOCK_KV_INDEX] > values[LANES_INDEX]) &&
                (steps[n].index != BLOCK_Q_INDEX || values[BLOCK_Q_INDEX] > values[ROWS_INDEX]))
             values[steps[n].index] /= 2;
-    values[STAGE_V_INDEX] = smaller(values[STAGE_V_INDEX], values[BLOCK_KV_INDEX]);
+    values[STAGE_V_INDEX] = ca_smaller(values[STAGE_V_INDEX], values[BLOCK_KV_INDEX]);
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t tile = ca_has_many_registers(dev) ? 8 : 4;
     const size_t most_items =
-        smaller(256, smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
+        ca_smaller(256, ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
     size_t *const block_q = &values[BLOCK_Q_INDEX], *const lanes = &values[LANES_INDEX];
 
     while (*lanes < 32 && item_dims(p, *lanes) > tile)
@@ -164,7 +149,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         *block_q /= 2;
     while (work_items(values) > most_items && *lanes > 4)
         *lanes /= 2;
-    values[BLOCK_KV_INDEX] = larger(smaller(*lanes * tile, 128), 32);
+    values[BLOCK_KV_INDEX] = ca_larger(ca_smaller(*lanes * tile, 128), 32);
     values[STAGE_D_INDEX] = best_stage(p->dim_qk, values[STAGE_D_INDEX]);
     if (p->dtype != CLATTN_F32)
         values[LOAD_WIDTH_INDEX] = 8;
@@ -181,12 +166,8 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
                     struct ca_ndrange *range)
 {
-    const size_t block_q = values[BLOCK_Q_INDEX];
-    const size_t items = work_items(values);
-    const size_t blocks = (p->seq_q + block_q - 1) / block_q;
-
     (void)dev;
-    *range = (struct ca_ndrange){{items * blocks * p->heads * p->batch, 1, 1}, {items, 1, 1}};
+    *range = ca_block_ndrange(p, values[BLOCK_Q_INDEX], work_items(values));
 }
 
 const struct ca_family ca_fused_tiles = {
@@ -195,12 +176,7 @@ const struct ca_family ca_fused_tiles = {
     .source = ca_source_fused_tiles,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{.kernel = "fused_tiles",
-                .arguments = CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) |
-                             CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) |
-                             CA_BIT(CA_SINKS) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) |
-                             CA_BIT(CA_LSE),
-                .ndrange = ndrange}},
+    .stages = {{.kernel = "fused_tiles", .arguments = CA_FUSED_ARGUMENTS, .ndrange = ndrange}},
     .num_stages = 1,
     .unsupported = unsupported,
     .adapt = adapt,

@@ -1,4 +1,5 @@
 /* projection_tiles: matrix products for GPUs; see cl/projection_tiles.cl. */
+#include "block_sizes.h"
 #include "projection_sizes.h"
 #include <string.h>
 
@@ -11,16 +12,6 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 extern const char ca_source_projection_tiles[];
 
 enum { SUM_ITEMS = 64 };
-
-static size_t smaller(size_t x, size_t y)
-{
-    return x < y ? x : y;
-}
-
-static size_t round_up_divide(size_t n, size_t by)
-{
-    return (n + by - 1) / by;
-}
 
 static size_t work_items(const size_t *values)
 {
@@ -52,8 +43,8 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
 static size_t num_tiles(const clattn_problem *p, const size_t *values)
 {
-    return round_up_divide(ca_projection_rows(p), values[BLOCK_ROWS_INDEX]) *
-           round_up_divide(ca_projection_columns(p), values[BLOCK_COLUMNS_INDEX]);
+    return ca_divide_up(ca_projection_rows(p), values[BLOCK_ROWS_INDEX]) *
+           ca_divide_up(ca_projection_columns(p), values[BLOCK_COLUMNS_INDEX]);
 }
 
 static void tiles_ndrange(const clattn_problem *p, const size_t *values,
@@ -69,11 +60,11 @@ static void tiles_ndrange(const clattn_problem *p, const size_t *values,
 static void sum_ndrange(const clattn_problem *p, const size_t *values,
                         const clattn_device_info *dev, struct ca_ndrange *range)
 {
-    const size_t items = smaller(SUM_ITEMS, dev->max_work_group_size);
+    const size_t items = ca_smaller(SUM_ITEMS, dev->max_work_group_size);
     const size_t sums =
         values[SPLITS_INDEX] > 1 ? ca_projection_rows(p) * ca_projection_columns(p) : 0;
 
-    *range = (struct ca_ndrange){{round_up_divide(sums, items) * items, 1, 1}, {items, 1, 1}};
+    *range = (struct ca_ndrange){{ca_divide_up(sums, items) * items, 1, 1}, {items, 1, 1}};
 }
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
