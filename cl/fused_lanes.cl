@@ -13,7 +13,8 @@
  *            what comes next.
  * Dropout    comes after the sum of the weights. Four keys at a time share a counter's words.
  * Ragged     Nothing outside the tensors is read: lanes beyond the last query repeat it, scores
- *            beyond the last key repeat its and are ignored.
+ *            beyond the last key repeat its and are ignored. A block of few queries is computed with
+ *            half of its vectors.
  * Speed      rint, fmax, any and the conversions of OpenCL are slow on CPUs; what stands here in
  *            their place relies on IEEE addition, so never build it with fast-math options.
  * Tunables   src/tunables/fused_lanes.def, all defined by the host; no fallbacks here. */

@@ -42,9 +42,10 @@ struct sight {
 };
 
 /* A block has a lower part of so many vectors and an upper part. Where a window starts or ends,
- * keys are seen by one of them alone. */
+ * keys are seen by one of them alone; a block of few queries has only the lower. */
 #define LOWER (MV / 2)
-#define HAS_PARTS(hides) ((hides) && HAS_WINDOW && LOWER > 0)
+#define HAS_PARTS (LOWER > 0)
+#define HAS_UPPER(hides) ((hides) && HAS_WINDOW)
 
 INLINE struct sight sight_of(SHAPE_PARAMS, const struct place block, const long j SLOPES_PARAM)
 {
@@ -62,6 +63,9 @@ INLINE struct sight sight_of(SHAPE_PARAMS, const struct place block, const long 
         sight.lower_end = (int)clamp(first_key(a, block.e, upper) - j, 0L, (long)BN);
     sight.upper_begin =
         (int)clamp(end_key(a, block.e, upper - 1) - j, (long)sight.lower_end, (long)BN);
+#else
+    sight.lower_end = block.queries > LOWER * WIDTH ? 0 : BN;
+    sight.upper_begin = BN;
 #endif
 #if HAS_ALIBI
     sight.slope = slopes[at.slopes + block.h] * UNIT;

@@ -4,7 +4,7 @@
  * two steps at a time, which is faster than one or four.
  *
  * Vectors `first` .. `end` - 1 (constants) of the block take part: all of them but where a window
- * lets only a part of the block see the keys.
+ * lets only a part of the block see the keys, or the block has few queries.
  *
  * Before including this: common.cl, WIDTH, MV, NB, DB and BN. */
 #ifndef CLATTN_LANE_TILE_H
@@ -64,9 +64,9 @@ INLINE void multiply_keys(const int hides, const struct sight *sight, const lane
             for (int m = 0; m < MV; m++)
                 sum[n][m] = 0.0f;
         }
-        if (HAS_PARTS(hides) && n0 + NB <= sight->lower_end)
+        if (HAS_PARTS && n0 + NB <= sight->lower_end)
             multiply_columns(0, LOWER, q, row, k_column, ahead, sum);
-        else if (HAS_PARTS(hides) && n0 >= sight->upper_begin)
+        else if (HAS_PARTS && HAS_UPPER(hides) && n0 >= sight->upper_begin)
             multiply_columns(LOWER, MV, q, row, k_column, ahead, sum);
         else
             multiply_columns(0, MV, q, row, k_column, ahead, sum);
@@ -109,11 +109,12 @@ INLINE void weigh(const int hides, const struct sight *sight, const int marks, c
     UNROLL
     for (int m = 0; m < MV; m++)
         sum[m] = 0.0f;
-    if (HAS_PARTS(hides)) {
+    if (HAS_PARTS) {
         const int both = min(sight->lower_end, count), upper = min(sight->upper_begin, count);
         weigh_keys(0, LOWER, marks, base, 0, both, s, sum);
         weigh_keys(0, MV, marks, base, both, upper, s, sum);
-        weigh_keys(LOWER, MV, marks, base, upper, count, s, sum);
+        if (HAS_UPPER(hides))
+            weigh_keys(LOWER, MV, marks, base, upper, count, s, sum);
     } else {
         weigh_keys(0, MV, marks, base, 0, count, s, sum);
     }
@@ -154,7 +155,8 @@ INLINE void add_rows(const int first, const int end, const int columns, const la
         add_row(first, end, columns, p + n * MV, v + n * v_row, v_column, sum);
 }
 
-/* o[d] = o[d] * factor + sum_n p[n] v[n][d] for `columns` (constant, at most DB) values of d. */
+/* o[d] = o[d] * factor + sum_n p[n] v[n][d] for `columns` (constant, at most DB) values of d. The
+ * old o, which is far away, is needed only after the sums. */
 INLINE void add_columns(const int hides, const struct sight *sight, const int columns,
                         const lanes *factor, const lanes *p, source v, const long v_row,
                         const long v_column, const int count, lanes *o)
@@ -165,13 +167,14 @@ INLINE void add_columns(const int hides, const struct sight *sight, const int co
     for (int c = 0; c < DB; c++) {
         UNROLL
         for (int m = 0; m < MV; m++)
-            sum[c][m] = c < columns ? o[c * MV + m] * factor[m] : (lanes)(0.0f);
+            sum[c][m] = 0.0f;
     }
-    if (HAS_PARTS(hides)) {
+    if (HAS_PARTS) {
         const int both = min(sight->lower_end, count), upper = min(sight->upper_begin, count);
         add_rows(0, LOWER, columns, p, v, v_row, v_column, 0, both, sum);
         add_rows(0, MV, columns, p, v, v_row, v_column, both, upper, sum);
-        add_rows(LOWER, MV, columns, p, v, v_row, v_column, upper, count, sum);
+        if (HAS_UPPER(hides))
+            add_rows(LOWER, MV, columns, p, v, v_row, v_column, upper, count, sum);
     } else {
         add_rows(0, MV, columns, p, v, v_row, v_column, 0, count, sum);
     }
@@ -180,7 +183,7 @@ INLINE void add_columns(const int hides, const struct sight *sight, const int co
         UNROLL
         for (int m = 0; m < MV; m++)
             if (c < columns)
-                o[c * MV + m] = sum[c][m];
+                o[c * MV + m] = fma(o[c * MV + m], factor[m], sum[c][m]);
     }
 }
 

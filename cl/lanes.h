@@ -81,21 +81,7 @@ INLINE void transpose_fours(lanes *x)
     x[3] = HIGH_IN_FOURS(even_high, odd_high);
 }
 
-/* 2^x for x <= 126, exactly 0 for x <= -127; a NaN stays one. The degree suits f32: the relative
- * error is 2e-7. */
-#define ROUNDER (12582912.0f + 127.0f) /* adding it leaves round(x) + 127 in the low bits */
-INLINE lanes exponential2(const lanes x)
-{
-    const lanes y = (lanes)(-127.0f) > x ? (lanes)(-127.0f) : x;
-    const lanes r = y + ROUNDER;
-    const lanes f = y - (r - ROUNDER);
-    const lanes t = VECTOR(as_float)(VECTOR(as_int)(r) << 23);
-    lanes h = fma(f, (lanes)(0.00133813021f), (lanes)(0.00966636837f));
-    h = fma(f, h, (lanes)(0.0555038117f));
-    h = fma(f, h, (lanes)(0.240223497f));
-    h = fma(f, h, (lanes)(0.693147182f));
-    return fma(t * f, h, t);
-}
+#include "lane_exponential.h"
 
 /* tanh(x) for |x| <= 1: at most 2 ulp off. */
 INLINE lanes small_tangent(const lanes x)

@@ -82,17 +82,33 @@ static void count_keys(const clattn_problem *p, const double bm, double *seen, d
     *more = left && right ? bm - 1.0 : left || right ? bm / 2.0 : 0.0;
 }
 
+static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* of blocks of mv vectors: measured */
+
+/* What a head's blocks of mv vectors cost on average, the last of which may have few queries, in
+ * units of a whole block. */
+static double mean_block(const clattn_problem *p, const size_t width, const size_t mv)
+{
+    const size_t bm = width * mv, blocks = round_up_divide(p->seq_q, bm), lower = mv / 2;
+    const double slower = width >= 16 ? 0.9 : 0.6; /* as there are as few sums as vectors */
+
+    if (p->seq_q - (blocks - 1) * bm > lower * width)
+        return 1.0;
+    return ((double)blocks - 1.0 +
+            (double)lower / (double)mv * speed[mv] / (slower * speed[lower])) /
+           (double)blocks;
+}
+
 /* What computing costs with blocks of mv vectors, in units of what must be computed at best. */
 static double cost(const clattn_problem *p, const clattn_device_info *dev, const size_t width,
                    const size_t mv)
 {
-    static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* measured */
     const size_t bm = width * mv, blocks = round_up_divide(p->seq_q, bm) * p->heads * p->batch;
     const double rounds = (double)round_up_divide(blocks, dev->compute_units);
     double seen, more;
 
     count_keys(p, (double)bm, &seen, &more);
-    return rounds * (double)(dev->compute_units * bm) * (seen + more) / (seen * speed[mv]);
+    return rounds * (double)(dev->compute_units * bm) * (seen + more) / (seen * speed[mv]) *
+           mean_block(p, width, mv);
 }
 
 /* Whether each query has biases or a mask of its own. */
