@@ -12,7 +12,8 @@
  *            columns beyond the last are 0; neither is stored.
  * Hidden     A weight of 0 times a value that is not finite makes a NaN: NaNs are computed again
  *            from what the query sees alone.
- * Speed      as fused_lanes.cl: never build it with fast-math options.
+ * Speed      as fused_lanes.cl: never build it with fast-math options. While a row's exponentials
+ *            are computed, memory is asked for the next row's scores.
  * Tunables   src/tunables/unfused_lanes.def, all defined by the host; no fallbacks here. */
 #include "common.cl"
 
@@ -26,6 +27,7 @@
 #define STRIP_ROW ((DIM_QK > KEYS ? DIM_QK : KEYS) + 2 * WIDTH)
 #include "lane_products.h"
 #include "lane_scores.h"
+#include "prefetch.h"
 #include "quantized.h"
 #include "score.h"
 #if HAS_DROPOUT
@@ -268,8 +270,10 @@ void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM
         top = larger(top, sink);
 #endif
         top = top == INFINITY ? NAN : top; /* as inf - inf is; but p of a masked key stays 0 */
+        const __global float *next = n + 1 < all_rows ? row + a.seq_kv : row;
         for (long j = first; j < end && !sees_none; j += WIDTH) {
             const lanes s = load_floats(row + j, end - j, -INFINITY);
+            PREFETCH_NEAR(next + j);
             const lanes p = exponential2((s - top) * LOG2E);
             const lanes weight = s == -INFINITY ? (lanes)(0.0f) : p;
             sums += weight;

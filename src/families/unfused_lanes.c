@@ -86,6 +86,10 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     const size_t enough = (size_t)4 * dev->compute_units;
 
     block_registers(p, dev, values);
+    values[SOFTMAX_ROWS_INDEX] = 64; /* of which each has the next one fetched */
+    while (values[SOFTMAX_ROWS_INDEX] > 4 &&
+           p->batch * p->heads * p->seq_q / values[SOFTMAX_ROWS_INDEX] < enough)
+        values[SOFTMAX_ROWS_INDEX] /= 4;
     while (*queries > 64 && round_up_divide(p->seq_q, *queries) * p->batch * p->heads < enough)
         *queries /= 2;
     while (*keys > 64 && *keys / 2 >= p->seq_kv)
