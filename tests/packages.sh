@@ -34,7 +34,9 @@ need_peers() {
 need_gpus() {
     if grep -q '^ID=debian' /etc/os-release 2> /dev/null; then
         need clang-16 clang-16
+        need clang-19 clang-19 # knows gfx942; 42 MB to fetch
         need libclc-15
+        need intel-opencl-icd ocloc # finds no device where there is no GPU of Intel's
     fi
 }
 
