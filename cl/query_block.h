@@ -4,9 +4,6 @@
 #ifndef CLATTN_QUERY_BLOCK_H
 #define CLATTN_QUERY_BLOCK_H
 
-/* While a row has seen nothing but -inf, any finite reference gives weights of 0. */
-#define FINITE(maximum) ((maximum) == -INFINITY ? 0.0f : (maximum))
-
 struct query_block {
     long bh, b, h, i0; /* batch * heads + head, and these; the first query */
     struct extent e;

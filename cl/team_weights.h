@@ -15,9 +15,6 @@
 /* Odd, so that neighbouring lanes write to different banks. */
 #define LANE_STRIDE (ROWS * QUADS * TEAMS + 1)
 
-/* While a row has seen nothing but -inf, any finite reference gives weights of 0. */
-#define FINITE(maximum) ((maximum) == -INFINITY ? 0.0f : (maximum))
-
 /* A row of a work-group, which is a query of a head, and the keys [first, end) of the group that it may
  * see by lengths, window and causality. */
 struct seeing {

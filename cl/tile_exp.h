@@ -4,6 +4,9 @@
 
 #include "multiply_add.h"
 
+/* While a row has seen nothing but -inf, any finite reference gives weights of 0. */
+#define FINITE(maximum) ((maximum) == -INFINITY ? 0.0f : (maximum))
+
 #define EXP_BUILTIN 0
 #define EXP_NATIVE 1
 #ifndef NATIVE_EXP2

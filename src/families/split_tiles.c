@@ -1,6 +1,6 @@
 /* The forward for few queries and many keys, on GPUs: the keys of a kv head are split over groups.
  * How it computes: cl/split_tiles.cl. */
-#include "family.h"
+#include "block_sizes.h"
 #include "split.h"
 
 static size_t register_floats(const clattn_problem *p, const size_t *values);
@@ -13,16 +13,6 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 extern const char ca_source_split_tiles[];
 
 enum { COMBINED_COLUMNS = 32 }; /* of a group of combine */
-
-static size_t smaller(size_t x, size_t y)
-{
-    return x < y ? x : y;
-}
-
-static size_t larger(size_t x, size_t y)
-{
-    return x > y ? x : y;
-}
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -58,11 +48,11 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
     const size_t pairs = values[ROWS_INDEX] * (items / lanes); /* of a row and a team */
     const size_t weights = pairs * values[KEYS_INDEX];
     const size_t queries = values[ROWS_INDEX] * lanes * item_columns(values, p->dim_qk);
-    const size_t shared = larger(lanes * (weights + 4), items * item_columns(values, p->dim_v));
+    const size_t shared = ca_larger(lanes * (weights + 4), items * item_columns(values, p->dim_v));
     const size_t combine = 3 * values[SPLITS_INDEX] + items;
 
     /* Compilers align what lies beside the tiles. */
-    return larger(queries + shared + weights + 3 * pairs, combine) * sizeof(cl_float) + 64;
+    return ca_larger(queries + shared + weights + 3 * pairs, combine) * sizeof(cl_float) + 64;
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -113,7 +103,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 /* Rows of a group: all, if registers allow. Lanes: so many that each has one load of a row. */
 static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t rows = ca_split_rows_per_kv_head(p), dim = larger(p->dim_qk, p->dim_v);
+    const size_t rows = ca_split_rows_per_kv_head(p), dim = ca_larger(p->dim_qk, p->dim_v);
     const size_t most_sums = ca_has_many_registers(dev) ? 64 : 32;
     size_t *const lanes = &values[LANES_INDEX];
 
@@ -132,22 +122,22 @@ static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, s
         else
             values[ROWS_INDEX] /= 2;
     }
-    *lanes = larger(*lanes, values[ROWS_INDEX]);
+    *lanes = ca_larger(*lanes, values[ROWS_INDEX]);
     values[EARLY_V_INDEX] = ca_has_many_registers(dev) && values[ROWS_INDEX] <= 8 &&
                             values[KEYS_INDEX] * item_columns(values, p->dim_v) <= 32;
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t most_items = smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
+    const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
     const size_t cores = ca_device_cores(dev);
 
     adapt_rows(p, dev, values);
     while (values[ITEMS_INDEX] > most_items && values[ITEMS_INDEX] > 32)
         values[ITEMS_INDEX] /= 2;
-    values[LANES_INDEX] = smaller(values[LANES_INDEX], values[ITEMS_INDEX]);
-    while (values[ITEMS_INDEX] > larger(32, values[LANES_INDEX]) &&
-           local_bytes(p, values) > smaller(dev->local_memory_bytes, 32768))
+    values[LANES_INDEX] = ca_smaller(values[LANES_INDEX], values[ITEMS_INDEX]);
+    while (values[ITEMS_INDEX] > ca_larger(32, values[LANES_INDEX]) &&
+           local_bytes(p, values) > ca_smaller(dev->local_memory_bytes, 32768))
         values[ITEMS_INDEX] /= 2;
     values[SPLITS_INDEX] = 1;
     for (size_t n = 1; n < tunables[SPLITS_INDEX].num_candidates; n++) {

@@ -132,6 +132,17 @@ static void check_products(struct totals *totals, const struct row *r)
         broken(totals, r, "no loads of 16 bytes of global memory");
 }
 
+/* Few queries against many keys: four keys and their values, by wide loads. */
+static void check_decoding(struct totals *totals, const struct row *r)
+{
+    const unsigned *loads = r->kernel->counts.global_loads;
+
+    if (r->target->vendor != INTEL && loads[3] + loads[4] < 8)
+        broken(totals, r, "keys or values come by loads of less than 8 bytes");
+    if (r->kernel->registers != NOT_KNOWN && r->occupancy.groups < LEAST_GROUPS)
+        broken(totals, r, "fewer than two groups are resident");
+}
+
 static void check_row(struct totals *totals, const struct row *r)
 {
     const struct kernel *k = r->kernel;
@@ -148,6 +159,9 @@ static void check_row(struct totals *totals, const struct row *r)
         broken(totals, r, "registers are spilled");
     else if (k->spills > 0)
         totals->spilling_samples++;
+    if (strcmp(k->name, "split") == 0 && is_default &&
+        strstr(r->fields[CASE_PROBLEM], " q1 k32768 d128"))
+        check_decoding(totals, r);
     if (strcmp(r->fields[CASE_FAMILY], "fused_tiles") != 0 || !is_default ||
         (strcmp(r->fields[CASE_PROBLEM], "fwd f32 b1 h16 q2048 k2048 d64") != 0 &&
          strcmp(r->fields[CASE_PROBLEM], "fwd f32 b1 h16 q2048 k2048 d128") != 0))
