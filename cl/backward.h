@@ -57,18 +57,25 @@ static inline long row_of(const struct attention_shape a, const long b, const lo
     return (b * a.heads + h) * a.seq_q + i;
 }
 
-/* dot(do[i], o[i]). */
+/* dot(do[i], o[i]), in four sums: a sum waits for its last product. */
 static inline float row_delta(SHAPE_PARAMS, const long b, const long h, const long i,
                               const __global storage *restrict o,
                               const __global storage *restrict d_o)
 {
-    float sum = 0.0f;
+    float4 sums = 0.0f;
 
     o += at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
     d_o += at.d_o + b * a.do_stride[0] + h * a.do_stride[1] + i * a.do_stride[2];
-    for (int d = 0; d < DIM_V; d++)
-        sum = fma(LOAD(o, d * O_STEP), LOAD(d_o, d * DO_STEP), sum);
-    return sum;
+    for (int d = 0; d < DIM_V / 4 * 4; d += 4) {
+        const float4 x = (float4)(LOAD(o, d * O_STEP), LOAD(o, (d + 1) * O_STEP),
+                                  LOAD(o, (d + 2) * O_STEP), LOAD(o, (d + 3) * O_STEP));
+        const float4 y = (float4)(LOAD(d_o, d * DO_STEP), LOAD(d_o, (d + 1) * DO_STEP),
+                                  LOAD(d_o, (d + 2) * DO_STEP), LOAD(d_o, (d + 3) * DO_STEP));
+        sums = fma(x, y, sums);
+    }
+    for (int d = DIM_V / 4 * 4; d < DIM_V; d++)
+        sums.x = fma(LOAD(o, d * O_STEP), LOAD(d_o, d * DO_STEP), sums.x);
+    return (sums.x + sums.y) + (sums.z + sums.w);
 }
 
 /* Queries [first_query, end_query) hold all that may see one of the keys j .. j + keys - 1, which
