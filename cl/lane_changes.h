@@ -108,10 +108,10 @@ INLINE void load_biases_of_queries(const __global bias_storage *p, const long ro
         for (int c = 0; c < WIDTH; c++)
             x[c] = each[c];
     } else {
-        if (step == 1 && left >= WIDTH) {
+        if (step == 1 && left >= WIDTH && last >= WIDTH - 1) {
             UNROLL
             for (int r = 0; r < WIDTH; r++)
-                x[r] = load_biases(p + min(r, last) * row, 1, WIDTH);
+                x[r] = load_biases(p + r * row, 1, WIDTH);
         } else {
             for (int r = 0; r < WIDTH; r++)
                 x[r] = load_biases(p + min(r, last) * row, step, left);
@@ -163,6 +163,8 @@ INLINE ints load_bytes(const __global uchar *p, const long step, const int count
     ints x = 0;
     uchar *bytes = (uchar *)&x;
 
+    if (step == 1 && count >= PIECE)
+        return LOOSE_INTS(p);
     for (int c = 0; c < min(count, PIECE); c++)
         bytes[c] = p[c * step];
     return x;
@@ -179,10 +181,10 @@ INLINE void load_mask_of_queries(const __global uchar *p, const long row, const 
         for (int c = 0; c < WIDTH; c++)
             x[c] = as_float(each[c]);
     } else {
-        if (step == 1 && count >= PIECE) {
+        if (step == 1 && count >= PIECE && last >= WIDTH - 1) {
             UNROLL
             for (int r = 0; r < WIDTH; r++)
-                x[r] = VECTOR(as_float)(LOOSE_INTS(p + min(r, last) * row));
+                x[r] = VECTOR(as_float)(LOOSE_INTS(p + r * row));
         } else {
             for (int r = 0; r < WIDTH; r++)
                 x[r] = VECTOR(as_float)(load_bytes(p + min(r, last) * row, step, count));

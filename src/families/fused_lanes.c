@@ -128,14 +128,18 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     for (size_t mv = 2; mv <= (wide ? 4 : 3); mv++)
         if (cost(p, dev, values[WIDTH_INDEX], mv) < cost(p, dev, values[WIDTH_INDEX], best))
             best = mv;
+    if (has_rows_of_pairs(p) && best > 3)
+        best = 3;
     block_registers(best, wide, values);
+    if (has_rows_of_pairs(p)) /* whole lines of masks */
+        values[BN_INDEX] = 192;
     if (band) { /* few tiles, and few keys beyond those that are seen */
         values[BN_INDEX] = 192;
         values[NB_INDEX] = values[NB_INDEX] > 8 ? 8 : values[NB_INDEX];
     }
     values[PAIRS_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
     /* A band's first tile starts with the first key seen; rows of pairs lie in as many pages. */
-    values[BLOCKS_INDEX] = band ? 1 : has_rows_of_pairs(p) ? 2 : 8;
+    values[BLOCKS_INDEX] = band ? 1 : has_rows_of_pairs(p) ? 4 : 8;
     /* A chunk's queries and outputs should take no more than half of a second cache of 1 MiB. */
     while (values[BLOCKS_INDEX] > 1 &&
            (groups(p, values) < (size_t)4 * dev->compute_units || chunk(values) / 2 >= p->seq_q ||
