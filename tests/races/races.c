@@ -74,7 +74,7 @@ static const struct item items[] = {
      "fwd f16 q5 k21 d7/3 bias=f32:qk mask=qk dropout=0.3 scores=weights"},
     {"fused_lanes", SMALL_LANES " BLOCKS=2 PAIRS=0", "fwd f32 h2/1 q13 k30 d6 lse bias=bf16:hqk"},
     {"fused_lanes", SMALL_LANES " BLOCKS=1 PAIRS=1", "fwd f32 q19 k19 d6/5 causal=tl klen"},
-    {"fused_lanes", SMALL_LANES " BLOCKS=2 PAIRS=0", "fwd f32 q13 k43 d6 mask=qk softcap=0.5"},
+    {"fused_lanes", SMALL_LANES " BLOCKS=2 PAIRS=0", "fwd f32 q11 k43 d6 mask=qk softcap=0.5"},
     {"split_lanes", SMALL_SPLITS " ROWS=4 AHEAD=0 SPLITS=2",
      "fwd f32 b2 h4/2 q3 k37 d10/9 causal=br klen lse sinks"},
     {"split_lanes", SMALL_SPLITS " ROWS=8 AHEAD=1 SPLITS=1",
