@@ -5,24 +5,24 @@
  *
  * Rows       are the queries of all query heads that share a kv head, so that K and V are read once
  *            for ROWS of them. Neither passes through local memory: an item keeps what it reads.
- * Items      TEAMS = ITEMS / LANES teams, each with KEYS keys of a block of BLOCK_KV. An item of a team
- *            has LOAD_WIDTH neighbouring columns of each chunk of LANES * LOAD_WIDTH columns, of K and
- *            of V: neighbouring items read neighbouring memory.
+ * Items      TEAMS = ITEMS / LANES teams, each with KEYS keys of a block of BLOCK_KV. An item of a
+ *            team has LOAD_WIDTH neighbouring columns of each chunk of LANES * LOAD_WIDTH columns,
+ *            of K and of V: neighbouring items read neighbouring memory.
  * Steps      1. each item: the products of its columns of all rows and its team's keys;
- *            2. for each row and team one item: the scores of the team's keys, their sums over lanes,
- *               and weights, with a maximum and a total that are the team's own, so that no team waits
- *               for another's;
+ *            2. for each row and team one item: the scores of the team's keys, their sums over
+ *               lanes, and weights, with a maximum and a total that are the team's own, so that no
+ *               team waits for another's;
  *            3. each item: its columns of its team's values, weighted and added up.
  *            In the end teams are merged as ranges are, by their maxima.
- * NDRange    local ITEMS; split: a group for each (batch, kv head, range, ROWS rows); combine: one for
- *            each row and 32 columns.
- * Workspace  [rows][SPLITS][DIM_V] o, then [rows][SPLITS][2] maxima and totals; rows are (batch, heads,
- *            seq_q). A range that saw nothing has a maximum of -inf and zeros.
- * Hidden     A hidden pair's weight is -0, a visible one's never, but where its score is -inf. In blocks
- *            that may hide something what has a weight of -0 is left out, whatever v holds.
+ * NDRange    local ITEMS; split: a group for each (batch, kv head, range, ROWS rows); combine: one
+ *            for each row and 32 columns.
+ * Workspace  [rows][SPLITS][DIM_V] o, then [rows][SPLITS][2] maxima and totals; rows are (batch,
+ *            heads, seq_q). A range that saw nothing has a maximum of -inf and zeros.
+ * Hidden     A hidden pair's weight is -0, a visible one's never, but where its score is -inf. In
+ *            blocks that may hide something what has a weight of -0 is left out, whatever v holds.
  * Dropout    comes after the sum of the weights.
- * Ragged     Nothing outside the tensors is read: keys beyond the last one of a block repeat it and are
- *            hidden, columns of K beyond the last are 0.
+ * Ragged     Nothing outside the tensors is read: keys beyond the last one of a block repeat it and
+ *            are hidden, columns of K beyond the last are 0.
  * Barriers   Every item reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables   src/tunables/split_tiles.def, all defined by the host; no fallbacks here. */
 #include "score.h"
@@ -70,7 +70,8 @@ INLINE void row_of(const struct attention_shape a, const struct place *place, co
     *i = row % (uint)a.seq_q;
 }
 
-/* Whole blocks of the keys that some row of the group may see: as many for each range, or one less. */
+/* Whole blocks of the keys that some row of the group may see: as many for each range, or one
+ * less. */
 INLINE void find_range(const struct attention_shape a, struct place *place)
 {
     const long first = place->row % a.seq_q;
@@ -87,7 +88,8 @@ INLINE void find_range(const struct attention_shape a, struct place *place)
     place->all_end = min(end_key(a, place->e, low), end_key(a, place->e, high));
 }
 
-/* The rows' queries: four columns of a lane, of a piece, of a chunk, of a row; 0 where there are none. */
+/* The rows' queries: four columns of a lane, of a piece, of a chunk, of a row; 0 where there are
+ * none. */
 INLINE void load_queries(SHAPE_PARAMS, const struct place *place, const __global storage *q,
                          __local float4 *q_tile)
 {
@@ -355,8 +357,8 @@ void combine(SHAPE_PARAMS, __global storage *restrict o SINKS_PARAM LSE_PARAM,
         total = MULTIPLY_ADD(totals[n], factors[n], total);
         seen += totals[n];
     }
-    /* 0 is a row of hidden keys or of -inf scores alone, not one of scores far below a sink; NaN goes
-     * on to o. */
+    /* 0 is a row of hidden keys or of -inf scores alone, not one of scores far below a sink; NaN
+     * goes on to o. */
     const bool zero = seen == 0.0f;
 #if HAS_SINKS
     total += EXP2((sinks[at.sinks + h] - FINITE(highest)) * LOG2E);

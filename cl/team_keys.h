@@ -12,8 +12,9 @@
 /* Key n of a team, in its block: of 4 * TEAMS neighbours each team has four neighbours. */
 #define KEY_OF(team, n) (((n) / 4 * TEAMS + (team)) * 4 + (n) % 4)
 
-/* Keys or values of one head, from the first key of an item's team in a block on, and which columns of
- * them the item reads. All but p, the steps, team, lane and aligned are constants once inlined. */
+/* Keys or values of one head, from the first key of an item's team in a block on, and which columns
+ * of them the item reads. All but p, the steps, team, lane and aligned are constants once
+ * inlined. */
 struct cached {
     const __global void *p;
     long row_step, step;
@@ -43,8 +44,8 @@ INLINE float4 load_quantized(const int cache, const __global uchar *row, const i
 }
 
 /* LOAD_WIDTH columns of the row so many rows on, for those beyond the last others of it. */
-INLINE void load_columns(const struct cached m, const bool aligned, const int rows, const int column,
-                         float4 x[PIECES])
+INLINE void load_columns(const struct cached m, const bool aligned, const int rows,
+                         const int column, float4 x[PIECES])
 {
     const __global void *p = element_at(m.cache, m.p, rows * m.row_step);
     const __global storage *plain = (const __global storage *)p;
@@ -73,8 +74,8 @@ INLINE void load_columns(const struct cached m, const bool aligned, const int ro
     }
 }
 
-/* A chunk of the team's keys of a block, of which count are there; the last one again for those after
- * it. Loads without branches between them can be in flight together. */
+/* A chunk of the team's keys of a block, of which count are there; the last one again for those
+ * after it. Loads without branches between them can be in flight together. */
 INLINE void load_keys(const struct cached m, const int chunk, const int count,
                       float4 x[KEYS][PIECES])
 {

@@ -15,16 +15,16 @@
 /* Odd, so that neighbouring lanes write to different banks. */
 #define LANE_STRIDE (ROWS * QUADS * TEAMS + 1)
 
-/* A row of a work-group, which is a query of a head, and the keys [first, end) of the group that it may
- * see by lengths, window and causality. */
+/* A row of a work-group, which is a query of a head, and the keys [first, end) of the group that it
+ * may see by lengths, window and causality. */
 struct seeing {
     long b, h, i, first, end;
     struct extent e;
 };
 
-/* The weights of row r and team `team` for the block from key j0 on, from the sum of all lanes' products;
- * those of hidden keys are -0. Of the team's keys so far *top is the highest score and *total the sum of
- * weights; returns what scales earlier weights. */
+/* The weights of row r and team `team` for the block from key j0 on, from the sum of all lanes'
+ * products; those of hidden keys are -0. Of the team's keys so far *top is the highest score and
+ * *total the sum of weights; returns what scales earlier weights. */
 INLINE float weigh_keys(SHAPE_PARAMS, const struct seeing row, const int r, const int team,
                         const long j0, const __local float4 *products, __local float4 *weights,
                         float *top, float *total BIAS_PARAM MASK_PARAM SLOPES_PARAM)

@@ -1,5 +1,5 @@
-/* Filling tiles of local memory from a matrix in global memory, by the whole work-group, and storing
- * to one.
+/* Filling tiles of local memory from a matrix in global memory, by the whole work-group, and
+ * storing to one.
  *
  * Before including this: common.cl; ITEMS, the work-group's size; LOAD_WIDTH, 4 or 8, the elements
  * that one load takes where a matrix allows it. */
@@ -22,9 +22,9 @@ static inline bool rows_aligned(const __global storage *rows, const long row_ste
 }
 
 #if DTYPE == DTYPE_F16
-/* The two halves of a word. Wide loads are of words, since some compilers make those of halves one by
- * one, even by vloada_half8. Vectors are not put together from smaller ones, over which Oclgrind 21.10
- * falls. */
+/* The two halves of a word. Wide loads are of words, since some compilers make those of halves one
+ * by one, even by vloada_half8. Vectors are not put together from smaller ones, over which Oclgrind
+ * 21.10 falls. */
 static inline float2 halves(const uint word) { return vload_half2(0, (const half *)&word); }
 #endif
 

@@ -1,6 +1,6 @@
-/* split_tiles on devices that would not choose it: all options and ways to load between a few programs,
- * on several shapes each. The sweep draws more (CLATTN_TEST_FAMILY=split_tiles), other suites take the
- * family with CLATTN_TEST_FAMILIES=all: a program takes PoCL over a second. */
+/* split_tiles on devices that would not choose it: all options and ways to load between a few
+ * programs, on several shapes each. The sweep draws more (CLATTN_TEST_FAMILY=split_tiles), other
+ * suites take the family with CLATTN_TEST_FAMILIES=all: a program takes PoCL over a second. */
 #include "family.h"
 #include "profiles.h"
 #include "trial.h"
@@ -75,8 +75,8 @@ ParameterizedTest(size_t *number, split_tiles, options) {
     fixture_close(&f);
 }
 
-/* Weights that vanish beside a sink leave a row of zeros, but one that has seen keys. With this seed
- * ALiBi takes the scores of one row so far down. */
+/* Weights that vanish beside a sink leave a row of zeros, but one that has seen keys. With this
+ * seed ALiBi takes the scores of one row so far down. */
 Test(split_tiles, a_sink_far_above_all_scores) {
     static const char *const families[] = {"split_tiles", "split_lanes"};
     struct fixture f;
@@ -96,7 +96,8 @@ Test(split_tiles, a_sink_far_above_all_scores) {
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
-/* A GPU takes it for few queries and many keys, within its limits, and computes the right values. */
+/* A GPU takes it for few queries and many keys, within its limits, and computes the right
+ * values. */
 Test(split_tiles, a_gpu_chooses_it) {
     const struct profile profile = profile_named("sm_90");
     struct trial t = {.problem = fixture_problem("fwd f16 h8/2 q1 k700 d64 causal=br"), .seed = 1};

@@ -1,5 +1,5 @@
-/* What families have in common that split the keys of a kv head over work-groups, each of which takes
- * rows: the queries of the query heads that share it. */
+/* What families have in common that split the keys of a kv head over work-groups, each of which
+ * takes rows: the queries of the query heads that share it. */
 #ifndef CA_SPLIT_H
 #define CA_SPLIT_H
 

@@ -23,8 +23,8 @@ static size_t item_columns(const size_t *values, size_t dim)
            values[LOAD_WIDTH_INDEX];
 }
 
-/* What a work-item keeps in registers at most: the sums of its columns, and either the products of its
- * keys or, of these and the values, as much as is read at a time. */
+/* What a work-item keeps in registers at most: the sums of its columns, and either the products of
+ * its keys or, of these and the values, as much as is read at a time. */
 static size_t register_floats(const clattn_problem *p, const size_t *values)
 {
     const size_t keys = values[KEYS_INDEX], rows = values[ROWS_INDEX];
@@ -34,8 +34,8 @@ static size_t register_floats(const clattn_problem *p, const size_t *values)
            (values[EARLY_V_INDEX] ? keys * columns : 0);
 }
 
-/* register_floats() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
- * some: see tests/offline.sh. */
+/* register_floats() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to
+ * spill some: see tests/offline.sh. */
 static size_t most_registers(const clattn_device_info *dev)
 {
     return ca_has_many_registers(dev) ? 150 : SIZE_MAX;
