@@ -6,13 +6,10 @@
 #ifndef CLATTN_LANE_EXPONENTIAL_H
 #define CLATTN_LANE_EXPONENTIAL_H
 
-#if WIDTH == 16 && defined(__AVX512F__) && defined(__AVX512DQ__) && !defined(__SPIR__)
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_ia32_reduceps512_mask) &&                                              \
-    __has_builtin(__builtin_ia32_cmpps512_mask) && __has_builtin(__builtin_ia32_scalefps512_mask)
+#if WIDTH == 16 && defined(__AVX512F__) && defined(__AVX512DQ__) &&                                \
+    CAN_NAME(__builtin_ia32_reduceps512_mask) && CAN_NAME(__builtin_ia32_cmpps512_mask) &&         \
+    CAN_NAME(__builtin_ia32_scalefps512_mask)
 #define HAS_SCALING_INSTRUCTIONS 1
-#endif
-#endif
 #endif
 
 #ifdef HAS_SCALING_INSTRUCTIONS

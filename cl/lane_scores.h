@@ -31,7 +31,7 @@ INLINE lanes load_biases(const __global bias_storage *p, const long step, const 
 #if BIAS_DTYPE == DTYPE_F32
         return VECTOR(vload)(0, p);
 #elif BIAS_DTYPE == DTYPE_F16
-        return VECTOR(vload_half)(0, p);
+        return load_halves((const __global ushort *)p);
 #else
         return VECTOR(as_float)(VECTOR(convert_uint)(VECTOR(vload)(0, p)) << 16);
 #endif

@@ -7,6 +7,13 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("unroll")
 
+/* Whether an instruction of this processor can be named, by clang's name for it. */
+#if defined(__has_builtin) && !defined(__SPIR__)
+#define CAN_NAME(builtin) __has_builtin(builtin)
+#else
+#define CAN_NAME(builtin) 0
+#endif
+
 /* ---- vectors of WIDTH lanes ----------------------------------------------------------------- */
 
 #if WIDTH == 16
@@ -180,11 +187,43 @@ INLINE float max_lanes(const lanes x, const float y)
 
 /* ---- storage -------------------------------------------------------------------------------- */
 
+/* A vector of halves, however they lie. PoCL 3.1's vload_half faults where they are not aligned and
+ * what converts them does not read memory itself, so they come by vload where there is a way to
+ * name the instruction. */
+#if WIDTH == 16 && CAN_NAME(__builtin_ia32_vcvtph2ps512_mask) && defined(__AVX512F__)
+INLINE lanes load_halves(const __global ushort *p)
+{
+    enum { ALL = 0xffff, CURRENT = 4 }; /* as instructions name them */
+    const short16 x = as_short16(vload16(0, p));
+
+    return __builtin_ia32_vcvtph2ps512_mask(x, (lanes)(0.0f), ALL, CURRENT);
+}
+#elif WIDTH >= 8 && CAN_NAME(__builtin_ia32_vcvtph2ps256) && defined(__F16C__)
+INLINE float8 load_8_halves(const __global ushort *p)
+{
+    return __builtin_ia32_vcvtph2ps256(as_short8(vload8(0, p)));
+}
+
+INLINE lanes load_halves(const __global ushort *p)
+{
+#if WIDTH == 16
+    return (lanes)(load_8_halves(p), load_8_halves(p + 8));
+#else
+    return load_8_halves(p);
+#endif
+}
+#else
+INLINE lanes load_halves(const __global ushort *p)
+{
+    return VECTOR(vload_half)(0, (const __global half *)p);
+}
+#endif
+
 #if DTYPE == DTYPE_F32
 #define LOAD_VECTOR(p) VECTOR(vload)(0, (p))
 #define STORE_VECTOR(x, p) VECTOR(vstore)((x), 0, (p))
 #elif DTYPE == DTYPE_F16
-#define LOAD_VECTOR(p) VECTOR(vload_half)(0, (p))
+#define LOAD_VECTOR(p) load_halves((const __global ushort *)(p))
 #define STORE_VECTOR(x, p) store_halves((x), (p))
 #if WIDTH == 16
 #define STORE_HALVES vstore_half16_rte

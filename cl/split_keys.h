@@ -48,8 +48,7 @@ INLINE lanes load_columns(const __global storage *row, const long step, const in
                                      : load_row(row + d * step, step, dim - d);
 }
 
-/* Likewise, but 0 for columns that are in the vector before too. Halves of which few are needed are
- * copied: PoCL 3.1 would take their place for an aligned one. */
+/* Likewise, but 0 for columns that are in the vector before too. */
 INLINE lanes load_new_columns(const __global storage *row, const long step, const int dim,
                               const int n)
 {
@@ -57,13 +56,6 @@ INLINE lanes load_new_columns(const __global storage *row, const long step, cons
 
     if (repeated == 0)
         return load_columns(row, step, dim, n);
-#if DTYPE == DTYPE_F16
-    if (step == 1) {
-        const VECTOR(ushort) halves = VECTOR(vload)(0, (const __global ushort *)(row + d));
-        const lanes x = VECTOR(vload_half)(0, (const half *)&halves);
-        return COUNT_UP < (float)repeated ? (lanes)(0.0f) : x;
-    }
-#endif
     return COUNT_UP < (float)repeated ? (lanes)(0.0f) : load_columns(row, step, dim, n);
 }
 

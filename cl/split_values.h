@@ -19,10 +19,6 @@
 /* Whether values are kept as f32 for the next rows. */
 #define KEEP_V (STAGED && ROWS > VALUE_ROWS)
 
-/* Whether to branch before a pair of keys only, not between them: halves that PoCL 3.1 converts
- * some branches after it has read them must be aligned. */
-#define NO_BRANCHES (DTYPE == DTYPE_F16 && !V_CACHE)
-
 /* One key's part in add_columns(). */
 INLINE void add_key(const int first, const int vectors, const struct attention_shape a,
                     const __global v_storage *row, const int c0, const float *p, lanes *kept,
@@ -70,12 +66,9 @@ INLINE void add_columns(const int first, const int turn, const int vectors,
     for (int pair = 0; pair < count / 2; pair++) {
         const int n = 2 * pair;
         ask_for_keys(a, keys, turn * BN + n, VALUE_TURNS * BN);
-        if (NO_BRANCHES)
-            ask_for_keys(a, keys, turn * BN + n + 1, VALUE_TURNS * BN);
         add_key(first, vectors, a, keys.v + n * keys.v_row, c0, p + n, kept + n * VALUE_VECTORS,
                 sum);
-        if (!NO_BRANCHES)
-            ask_for_keys(a, keys, turn * BN + n + 1, VALUE_TURNS * BN);
+        ask_for_keys(a, keys, turn * BN + n + 1, VALUE_TURNS * BN);
         add_key(first, vectors, a, keys.v + (n + 1) * keys.v_row, c0, p + n + 1,
                 kept + (n + 1) * VALUE_VECTORS, sum);
     }

@@ -112,6 +112,28 @@ Test(sweep, splits) {
     fixture_close(&f);
 }
 
+/* Rows of halves at odd places: PoCL's vload_half faults there in optimised code. */
+Test(sweep, halves_anywhere) {
+    static const struct {
+        const char *problem, *family, *tunables;
+    } cases[] = {
+        {"fwd f16 h3 q2 k17 d257", "split_lanes", ""},
+        {"fwd f16 h3 q2 k17 d257", "split_lanes",
+         "WIDTH=8 ROWS=2 SCORE_ROWS=2 SCORE_COLUMNS=8 VALUE_ROWS=2 VALUE_VECTORS=2 BN=16"},
+        {"fwd f16 h3 q33 k65 d59/17", "fused_lanes", ""},
+    };
+    struct fixture f;
+
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        struct trial t = {
+            .problem = fixture_problem(cases[n].problem), .family = cases[n].family, .seed = n + 1};
+        snprintf(t.tunables, sizeof t.tunables, "%s", cases[n].tunables);
+        trial_pass(&f, &t);
+    }
+    fixture_close(&f);
+}
+
 /* One problem of the user's, or of a failure's message. */
 Test(sweep, one) {
     const char *text = getenv("CLATTN_TEST_PROBLEM"), *family = getenv("CLATTN_TEST_FAMILY");
