@@ -102,6 +102,10 @@ Test(session, no_budget_is_overrun_by_more_than_a_configuration) {
         lab_run(lab, PROBLEMS, &options);
         cr_assert(lab->num_builds == evaluations);
         cr_assert(lab->results[0].has_outlook == (evaluations >= 8), "a few say nothing");
+        /* The third has an incumbent of its own: without it, nothing is found. */
+        cr_assert(lab->results[1].num_top > 0 && lab->measured[2][0] == 1);
+        cr_assert((lab->results[2].num_top > 0) == (evaluations >= 2), "%zu", evaluations);
+        cr_assert(lab->results[2].too_early == (evaluations < 2));
         lab_close(lab);
     }
 }

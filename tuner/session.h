@@ -89,7 +89,8 @@ struct ca_finalist {
 
 struct ca_session_result {
     struct ca_finalist top[CA_TOP]; /* the winner first */
-    size_t num_top;                 /* 0 if nothing worked */
+    size_t num_top;                 /* 0 if nothing worked, or the budget ended too early */
+    bool too_early;                 /* ... before the incumbent was tried */
     size_t evaluations;             /* configurations that this problem was measured with */
     double noise;                   /* A against A: half-width of the 95 % interval of the ratio */
     bool raced; /* else readings decided, where less than 2 % (or twice the noise) is a tie */

@@ -285,7 +285,7 @@ static bool search(struct tuning *tuning)
             problem->state = TUNE_KNOWN;
         else if (tuning->results[n].searched)
             problem->state = TUNE_TUNED;
-        else if (is_journaled(tuning, problem))
+        else if (is_journaled(tuning, problem) && !tuning->results[n].result.too_early)
             problem->state = TUNE_NO_RESULT;
     }
     ca_progress_clear(&tuning->progress);
