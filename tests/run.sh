@@ -92,7 +92,7 @@ compile() {
             { tail -n 60 "$folder/build.log"; exit 1; }' compile "$folder" "$targets" "$@"
 }
 
-# fuzz TARGET SEEDS...: half a minute of hostile bytes, in a lane. What earlier runs found interesting
+# fuzz TARGET SEEDS...: some time of hostile bytes, in a lane. What earlier runs found interesting
 # is kept.
 fuzz() {
     target=$1
@@ -102,7 +102,7 @@ fuzz() {
         program=$1
         folder=$2
         shift 2
-        "$program" "$folder" "$@" -artifact_prefix="$folder-" -max_total_time=30 -max_len=8192 \
+        "$program" "$folder" "$@" -artifact_prefix="$folder-" -max_total_time=20 -max_len=8192 \
             -timeout=10 > "$folder.log" 2>&1 || { tail -n 60 "$folder.log"; exit 1; }' \
         fuzz "$build/test-clang/tests/fuzz/fuzz_$target" "$build/fuzz/$target" "$@"
 }
