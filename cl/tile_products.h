@@ -111,9 +111,9 @@ INLINE void multiply(const struct matrix own, const struct matrix met, __local f
 }
 
 /* sums[r][n] += weight of own row r and row met, times dims 4 * (lane + LANES * n).. of that row, for
- * the stage's rows and n < dims4; not for pairs whose weight is -0 if leaves_out, and then fused in any
- * case: Intel's CPU compiler fuses mad, but not behind a condition, and last bits would differ. Loops
- * over n go to a constant: compilers may give up on unrolling others before dims4 has become one. */
+ * the stage's rows and n < dims4. If leaves_out 0 stands for the row where the weight is -0: without a
+ * branch, behind which Intel's CPU compiler would not fuse mad, and last bits would differ. Loops over
+ * n go to a constant: compilers may give up on unrolling others before dims4 has become one. */
 INLINE void add_stage(const bool leaves_out, const int dims4, const __local float4 *weights,
                       const __local float4 *rows, float4 sums[ROWS][MAX_DIMS4])
 {
@@ -130,11 +130,11 @@ INLINE void add_stage(const bool leaves_out, const int dims4, const __local floa
             for (int r = 0; r < 4; r++)
 #pragma unroll
                 for (int n = 0; n < MAX_DIMS4; n++)
-                    if (n < dims4 && !leaves_out)
-                        sums[4 * g + r][n] =
-                            MULTIPLY_ADD((float4)x[r], y[n], sums[4 * g + r][n]);
-                    else if (n < dims4 && as_int(x[r]) != as_int(-0.0f))
-                        sums[4 * g + r][n] = fma((float4)x[r], y[n], sums[4 * g + r][n]);
+                    if (n < dims4) {
+                        const bool hidden = leaves_out && as_int(x[r]) == as_int(-0.0f);
+                        sums[4 * g + r][n] = MULTIPLY_ADD(
+                            (float4)x[r], hidden ? (float4)0.0f : y[n], sums[4 * g + r][n]);
+                    }
         }
     }
 }
