@@ -14,7 +14,7 @@ struct ca_shipped;   /* src/known/shipped.h */
 
 struct clattn_context {
     atomic_size_t references; /* the caller's and one for each plan */
-    cl_context cl; /* NULL: a profile stands in for a device */
+    cl_context cl;            /* NULL: a profile stands in for a device */
     clattn_device_info device;
     int narrowed; /* by a profile */
     struct ca_log log;

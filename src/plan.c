@@ -119,15 +119,22 @@ static void describe_operands(clattn_plan *plan)
     ca_problem_tensors(&plan->problem, tensors);
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         struct ca_operand *operand = &plan->operands[n];
-        *operand = (struct ca_operand){tensors[n].name, tensors[n].present, tensors[n].written,
-                                       tensors[n].element_bytes, 0, 0,
+        *operand = (struct ca_operand){tensors[n].name,
+                                       tensors[n].present,
+                                       tensors[n].written,
+                                       tensors[n].element_bytes,
+                                       0,
+                                       0,
                                        ca_problem_cache(&plan->problem, (unsigned)n)};
         ca_layout_span(&tensors[n].layout, tensors[n].sizes, &operand->span); /* was checked */
     }
     plan->operands[CA_WORKSPACE] =
-        (struct ca_operand){"workspace", 1, /* one too many is no mistake */
-                            1, sizeof(cl_float),
-                            (plan->workspace_bytes + sizeof(cl_float) - 1) / sizeof(cl_float), 1,
+        (struct ca_operand){"workspace",
+                            1, /* one too many is no mistake */
+                            1,
+                            sizeof(cl_float),
+                            (plan->workspace_bytes + sizeof(cl_float) - 1) / sizeof(cl_float),
+                            1,
                             CLATTN_CACHE_PLAIN};
 }
 

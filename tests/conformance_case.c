@@ -291,4 +291,3 @@ void conformance_run(struct fixture *f, const char *name, const clattn_dtype *dt
         run_example(f, &file, name, &cross, dtype, t);
     case_file_close(&file);
 }
-

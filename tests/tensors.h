@@ -32,14 +32,14 @@ enum tensor_id {
 
 struct tensor_shape {
     const char *name;
-    int present;      /* the problem has it and it has elements */
-    int written;      /* forward: o, lse, scores; backward: dq and what follows it */
-    size_t size[4];   /* 1-dimensional tensors use the last */
-    size_t stride[4]; /* in elements, packed layouts resolved */
-    size_t extent;    /* elements from the first to the last used, both included; 0 if none */
+    int present;          /* the problem has it and it has elements */
+    int written;          /* forward: o, lse, scores; backward: dq and what follows it */
+    size_t size[4];       /* 1-dimensional tensors use the last */
+    size_t stride[4];     /* in elements, packed layouts resolved */
+    size_t extent;        /* elements from the first to the last used, both included; 0 if none */
     size_t element_bytes; /* of a block of 32, if quantized */
     clattn_cache cache;   /* how it is stored */
-    clattn_dtype dtype; /* of q, k, v, o, bias, their gradients and the float tensors */
+    clattn_dtype dtype;   /* of q, k, v, o, bias, their gradients and the float tensors */
 };
 
 /* Pointers to element (0, 0, 0, 0) of each tensor, NULL where there is none. */

@@ -25,7 +25,7 @@ static struct job parse(const char *text)
 
 #define MOST_FLOPS 0.6e12     /* A few seconds of two cores. */
 #define MOST_FLOPS_SET 0.1e12 /* In `quick` and `standard`: a third of a second. */
-#define MOST_BYTES 1.2e9 /* 131072 cached keys and values in f32. */
+#define MOST_BYTES 1.2e9      /* 131072 cached keys and values in f32. */
 
 Test(bench_workloads, every_problem_is_sound_and_as_it_is_printed) {
     for (const struct workload *w = workloads; w->name != NULL; w++) {

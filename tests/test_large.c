@@ -157,7 +157,7 @@ static void run_operation(const clattn_operation operation)
         cr_skip_test("the device gives no buffers of %zu bytes (error %d)", bytes, errors[0]);
     for (size_t n = 0; ca_family_at(n); n++)
         for (int id = 0; ca_family_at(n)->operation == operation &&
-                           family_takes_f32(ca_family_at(n)->name) && id < NUM_TENSORS;
+                         family_takes_f32(ca_family_at(n)->name) && id < NUM_TENSORS;
              id++)
             for (int axis = 0; has_layout(operation, (enum tensor_id)id) && axis < 3; axis++)
                 run(&f, ca_family_at(n), (enum tensor_id)id, axis, buffers, bytes);

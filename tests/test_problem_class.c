@@ -310,7 +310,8 @@ Test(problem_class, order_of_distances) {
         {"fwd f32 h8 q256 k256 d64", "fwd f16 h8 q512 k512 d64"},
         {"fwd f32 h8/2 q512 k512 d64", "fwd f32 h16 q512 k512 d64 k=bhds"},
         {"fwd f32 h8 q1024 k512 d64", "fwd f32 h8 q512 k512 d64 kcache=q8_0"},
-        {"fwd f32 h8 q512 k512 d64 kcache=q8_0", "fwd f32 h8 q512 k512 d64 kcache=q8_0 vcache=q8_0"},
+        {"fwd f32 h8 q512 k512 d64 kcache=q8_0",
+         "fwd f32 h8 q512 k512 d64 kcache=q8_0 vcache=q8_0"},
     };
 
     for (size_t n = 0; n < sizeof nearer_and_farther / sizeof *nearer_and_farther; n++) {

@@ -16,10 +16,10 @@
 enum { PARTS_PER_FAMILY = 8 };
 
 /* A program takes a second or more to compile, one for gradients several: few, on many shapes, and
- * every other part without optimising, which takes a third of the time. */
+ * optimised in every fourth part alone: without, it takes a third of the time. */
 static const struct {
     uint64_t kinds, shapes;
-} part_sizes[] = {[CLATTN_FORWARD] = {3, 14}, [CLATTN_BACKWARD] = {1, 16}};
+} part_sizes[] = {[CLATTN_FORWARD] = {2, 16}, [CLATTN_BACKWARD] = {1, 16}};
 
 TestSuite(sweep, .timeout = 900);
 
@@ -59,7 +59,7 @@ ParameterizedTest(struct part *part, sweep, part) {
     struct fixture f;
     size_t passed = 0;
 
-    if (part->number % 2)
+    if (part->number % 4 != 0)
         unoptimised();
     fixture_open(&f);
     const clattn_device_info *device = clattn_context_device(f.context);

@@ -66,8 +66,7 @@ ParameterizedTest(struct text *t, trust_case, answers) {
     cr_assert(ca_trust_case_make_ordinary(&c, &p));
     cr_assert(c.num_rows == (p.batch * p.heads * p.seq_q < 64 ? p.batch * p.heads * p.seq_q : 64));
     for (size_t n = 0; n < NUM_TENSORS; n++) /* the same order of tensors */
-        view.at[n] =
-            c.bytes[n] ? c.bytes[n] + ca_trust_guard(&p, (enum ca_argument)n) : NULL;
+        view.at[n] = c.bytes[n] ? c.bytes[n] + ca_trust_guard(&p, (enum ca_argument)n) : NULL;
     cr_assert(reference_row_open(&p, &row));
     for (size_t n = 0; n < c.num_rows; n++) {
         const size_t index = c.rows[n];

@@ -167,10 +167,10 @@ typedef struct clattn_problem {
     clattn_layout dq;  /**< As q, but nothing may broadcast; likewise dk, dv. */
     clattn_layout dk;
     clattn_layout dv;
-    int dbias;      /**< Not 0: the bias's gradient is written, in its dtype and layout. */
-    int dslopes;    /**< Not 0: the slopes' gradient is written, heads floats. */
-    int dsinks;     /**< Not 0: the sinks' gradient is written, heads floats. */
-    int accumulate; /**< Not 0: y is added to; projection only. */
+    int dbias;            /**< Not 0: the bias's gradient is written, in its dtype and layout. */
+    int dslopes;          /**< Not 0: the slopes' gradient is written, heads floats. */
+    int dsinks;           /**< Not 0: the sinks' gradient is written, heads floats. */
+    int accumulate;       /**< Not 0: y is added to; projection only. */
     clattn_cache k_cache; /**< How k is stored; this and v_cache: forward only. The dim of a
                                quantized tensor is a multiple of 32, its innermost stride 1, and its
                                other strides, like its offset in its buffer, are multiples of 32;

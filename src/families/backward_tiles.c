@@ -171,7 +171,8 @@ static void keys_ndrange(const clattn_problem *p, const size_t *values,
                          const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    set_groups(range, ca_divide_up(p->seq_kv, values[BLOCK_INDEX]) * p->kv_heads * p->batch, values);
+    set_groups(range, ca_divide_up(p->seq_kv, values[BLOCK_INDEX]) * p->kv_heads * p->batch,
+               values);
 }
 
 static void queries_ndrange(const clattn_problem *p, const size_t *values,

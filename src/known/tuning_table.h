@@ -18,9 +18,10 @@ enum { CA_TABLE_NAME = 64, CA_TABLE_LINE = 256, CA_TABLE_SENTENCE = 1024 };
 
 /* One configuration of a class. Texts are owned. */
 struct ca_entry {
-    char *family, *tunables;    /* all tunables, "NAME=value ..." in the family's order */
-    char *source, *declaration; /* hashes of the family (src/families/family.h) when it was measured */
-    double seconds, low, high;  /* median and its 95 % confidence interval */
+    char *family, *tunables; /* all tunables, "NAME=value ..." in the family's order */
+    char *source,
+        *declaration; /* hashes of the family (src/families/family.h) when it was measured */
+    double seconds, low, high; /* median and its 95 % confidence interval */
     double *samples;
     size_t num_samples;
     double error; /* over its bound */

@@ -17,7 +17,7 @@ enum { CA_BLOCK = 32 };
 struct ca_tensor {
     const char *name;
     int present;
-    int written; /* 0, 1, or CA_UPDATED */
+    int written;          /* 0, 1, or CA_UPDATED */
     size_t element_bytes; /* of a block, if quantized */
     size_t sizes[4];
     clattn_layout layout; /* explicit strides */

@@ -181,12 +181,12 @@ enum word {
     W_COUNT
 };
 static const char *const keys[W_COUNT] = {
-    "fwd",     "bwd",       "f32",        "f16",   "bf16",    "q=",       "k=",     "v=",
-    "o=",      "do=",       "dq=",        "dk=",   "dv=",     "dropout=", "scale=", "softcap=",
-    "causal=", "diagonal=", "window=",    "bias=", "mask=",   "scores=",  "alibi",  "sinks",
-    "qlen",    "klen",      "lse",        "dbias", "dslopes", "dsinks",   "proj",   "x=",
-    "w=",      "y=",        "accumulate", "kcache=", "vcache=", "b",      "h",      "q",
-    "k",       "d"};
+    "fwd",     "bwd",      "f32",     "f16",       "bf16",    "q=",    "k=",
+    "v=",      "o=",       "do=",     "dq=",       "dk=",     "dv=",   "dropout=",
+    "scale=",  "softcap=", "causal=", "diagonal=", "window=", "bias=", "mask=",
+    "scores=", "alibi",    "sinks",   "qlen",      "klen",    "lse",   "dbias",
+    "dslopes", "dsinks",   "proj",    "x=",        "w=",      "y=",    "accumulate",
+    "kcache=", "vcache=",  "b",       "h",         "q",       "k",     "d"};
 #define WORD(word) (UINT64_C(1) << (word))
 #define FLAG_WORDS                                                                                 \
     (WORD(W_FWD) | WORD(W_F32) | WORD(W_F16) | WORD(W_BF16) | WORD(W_ALIBI) | WORD(W_SINKS) |      \

@@ -21,9 +21,9 @@ void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE])
         if (!tensors[n].present)
             continue;
         ca_layout_span(&tensors[n].layout, tensors[n].sizes, &span); /* was checked */
-        sizes[n] = ca_elements_bytes(span, tensors[n].element_bytes,
-                                     ca_problem_cache(p, (unsigned)n)) +
-                   2 * CA_TRUST_GUARD;
+        sizes[n] =
+            ca_elements_bytes(span, tensors[n].element_bytes, ca_problem_cache(p, (unsigned)n)) +
+            2 * CA_TRUST_GUARD;
     }
 }
 

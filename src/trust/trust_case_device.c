@@ -29,9 +29,8 @@ clattn_status ca_trust_case_clear(const clattn_context *ctx, const struct ca_tru
     if (c->before) { /* of a projection, which has no other output */
         const cl_int err = clEnqueueWriteBuffer(queue, buffers[CA_O], CL_TRUE, 0, c->sizes[CA_O],
                                                 c->before, 0, NULL, NULL);
-        return err == CL_SUCCESS
-                   ? CLATTN_SUCCESS
-                   : ca_fail_cl(&ctx->log, err, "clEnqueueWriteBuffer for a check");
+        return err == CL_SUCCESS ? CLATTN_SUCCESS
+                                 : ca_fail_cl(&ctx->log, err, "clEnqueueWriteBuffer for a check");
     }
     ca_problem_tensors(&c->problem, tensors);
     for (size_t out = 0; out < CA_WORKSPACE; out++) {
@@ -72,8 +71,8 @@ struct ca_tensors ca_trust_case_tensors(const struct ca_trust_case *c,
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         const int plain = ca_problem_cache(&c->problem, (unsigned)n) == CLATTN_CACHE_PLAIN;
         const size_t guard = ca_trust_guard(&c->problem, (enum ca_argument)n);
-        tensors.at[n] = (clattn_buffer){buffers[n],
-                                        guard / shapes[n].element_bytes * (plain ? 1 : CA_BLOCK)};
+        tensors.at[n] =
+            (clattn_buffer){buffers[n], guard / shapes[n].element_bytes * (plain ? 1 : CA_BLOCK)};
     }
     return tensors;
 }

@@ -103,8 +103,9 @@ void ca_block_store(unsigned char *bytes, clattn_cache cache, size_t n, float mo
     unsigned char *block = bytes + n * size;
 
     /* From a quarter to all of it, of either sign. */
-    ca_value_store(block, CLATTN_F16, 0, most / largest * (0.625f + 0.375f * ca_value_next(state)) *
-                                             (ca_value_next(state) < 0.0f ? -1.0f : 1.0f));
+    ca_value_store(block, CLATTN_F16, 0,
+                   most / largest * (0.625f + 0.375f * ca_value_next(state)) *
+                       (ca_value_next(state) < 0.0f ? -1.0f : 1.0f));
     for (size_t at = 2; at < size; at++)
         block[at] = (unsigned char)((int)(128.0f + 128.0f * ca_value_next(state)) & 255);
 }

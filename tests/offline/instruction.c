@@ -215,8 +215,7 @@ int instruction_target(enum dialect dialect, const char *text, char label[LABEL_
     text = unconditional(text);
     if (!starts_one(text, forms[dialect].branches))
         return 0;
-    const char *at =
-        dialect == DIALECT_XE ? last_label(text) : strstr(text, forms[dialect].label);
+    const char *at = dialect == DIALECT_XE ? last_label(text) : strstr(text, forms[dialect].label);
     if (!at)
         return 0;
     size_t n = 0;

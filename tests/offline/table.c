@@ -13,7 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_BYTES = 16384, TEXT_BYTES = 256, LEAST_SHARE = 75, LEAST_SHARE_XE_LP = 72, LEAST_GROUPS = 2 };
+enum {
+    LINE_BYTES = 16384,
+    TEXT_BYTES = 256,
+    LEAST_SHARE = 75,
+    LEAST_SHARE_XE_LP = 72,
+    LEAST_GROUPS = 2
+};
 
 /* A case and one of its kernels. */
 struct row {
@@ -179,8 +185,9 @@ static size_t read_kernels(const char *folder, const char *number, const struct 
     static const struct {
         const char *ending;
         enum dialect dialect;
-    } forms[] = {
-        [AMD] = {"s", DIALECT_AMD}, [NVIDIA] = {"sass", DIALECT_SASS}, [INTEL] = {"xe", DIALECT_XE}};
+    } forms[] = {[AMD] = {"s", DIALECT_AMD},
+                 [NVIDIA] = {"sass", DIALECT_SASS},
+                 [INTEL] = {"xe", DIALECT_XE}};
     char path[4096];
     size_t count;
 
