@@ -1,5 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "options.h"
+#include "standard_streams.h"
 
 #include <clattn/version.h>
 #include <stdio.h>
@@ -35,11 +36,10 @@ static const struct command {
                 {"plan", plan_command},       {"gradcheck", gradcheck_command},
                 {"compare", compare_command}, {"report", report_command}};
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
 
-    setenv("POCL_AFFINITY", "1", 0); /* before the first OpenCL call */
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         fputs(help, stdout);
         return EXIT_SUCCESS;
@@ -55,4 +55,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "clattn-bench: there is no command '%s'\n", name);
     fputs(help, stderr);
     return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    ca_standard_streams_begin();
+    setenv("POCL_AFFINITY", "1", 0); /* before the first OpenCL call */
+    return ca_standard_streams_end("clattn-bench", run(argc, argv));
 }

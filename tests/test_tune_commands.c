@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct call {
     char arguments[120];
@@ -89,6 +90,36 @@ ParameterizedTest(struct call *call, tune_commands, exits_with) {
         lines += *c == '\n';
     if (call->status == 2)
         cr_expect(lines <= 1, "a complaint of %zu lines: %s", lines, run.text);
+    tune_run_close(&run);
+}
+
+struct lost {
+    char arguments[80];
+    char says[60];
+};
+
+ParameterizedTestParameters(tune_commands, lost_words_are_a_failure) {
+    /* The `#` keeps tune_run()'s own redirection from following these. */
+    static struct lost cases[] = {
+        {"--help 2>&1 > /dev/full #", "cannot be written: No space left on device"},
+        {"--version 2>&1 >&- #", "cannot be written: Bad file descriptor"},
+        {"--workload list 2>&1 > /dev/full #", "what it printed is incomplete"},
+        {"list 2>&1 > /dev/full #", "what it printed is incomplete"},
+        {"forget --all 2>&1 > /dev/full #", "what it printed is incomplete"},
+    };
+    return cr_make_param_array(struct lost, cases, sizeof cases / sizeof *cases);
+}
+
+/* A status of 0 promises that all was written. */
+ParameterizedTest(struct lost *lost, tune_commands, lost_words_are_a_failure) {
+    struct tune_run run;
+
+    if (access("/dev/full", W_OK) != 0)
+        cr_skip_test("there is no /dev/full here");
+    tune_run_open(&run);
+    cr_assert(eq(int, tune_run(&run, TUNE_PROGRAM, lost->arguments), 1), "%s: %s", lost->arguments,
+              run.text);
+    cr_assert(tune_says(&run, lost->says), "%s: '%s'", lost->arguments, run.text);
     tune_run_close(&run);
 }
 

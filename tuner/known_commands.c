@@ -120,7 +120,7 @@ int list_command(int argc, char **argv)
     print_head(context);
     const clattn_status listed = print_known(context, NULL);
     clattn_context_release(context);
-    return listed == CLATTN_SUCCESS && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return listed == CLATTN_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* ---- one problem ----------------------------------------------------------------------------- */
@@ -165,8 +165,7 @@ int show_command(int argc, char **argv)
     const clattn_status made = print_plan(context, &problem, line.known_only);
     const clattn_status listed = print_known(context, &problem);
     clattn_context_release(context);
-    return made == CLATTN_SUCCESS && listed == CLATTN_SUCCESS && fflush(stdout) == 0 ? EXIT_SUCCESS
-                                                                                     : EXIT_FAILURE;
+    return made == CLATTN_SUCCESS && listed == CLATTN_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int forget_command(int argc, char **argv)

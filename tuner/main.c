@@ -1,5 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "commands.h"
+#include "standard_streams.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +13,8 @@ static const struct {
                 {"import", import_command}, {"merge", merge_command},  {"forget", forget_command},
                 {"replay", replay_command}, {"worker", worker_command}};
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    setenv("POCL_AFFINITY", "1", 0); /* before the first OpenCL call; see --help */
     if (argc < 2 || argv[1][0] == '-')
         return tune_command(argc, argv);
     for (size_t n = 0; n < sizeof commands / sizeof *commands; n++)
@@ -22,4 +22,11 @@ int main(int argc, char **argv)
             return commands[n].run(argc - 1, argv + 1);
     fprintf(stderr, "clattn-tune: there is no command '%s'; --help shows all\n", argv[1]);
     return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    ca_standard_streams_begin();
+    setenv("POCL_AFFINITY", "1", 0); /* before the first OpenCL call; see --help */
+    return ca_standard_streams_end("clattn-tune", run(argc, argv));
 }

@@ -183,7 +183,7 @@ int replay_command(int argc, char **argv)
 
     switch (replay_options_parse(argc, argv, &session.options)) {
     case REPLAY_RUN:
-        status = replay(&session) && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+        status = replay(&session) ? EXIT_SUCCESS : EXIT_FAILURE;
         break;
     case REPLAY_USAGE:
         status = EXIT_USAGE;

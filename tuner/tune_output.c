@@ -20,8 +20,8 @@ static bool write_json(const struct tune_report *report)
                 fputc('\n', file) != EOF;
 
     json_decref(object);
-    if (file)
-        good &= (path ? fclose(file) : fflush(file)) == 0;
+    if (file && path)
+        good &= fclose(file) == 0;
     return good ||
            tune_fail("the result cannot be written as JSON to %s", path ? path : "the output");
 }
@@ -42,5 +42,5 @@ bool tune_output(const struct tune_report *report)
         tune_report_print(report, stdout, ca_terminal_colours(stdout));
     good &= write_record(report, options->record_file, false);
     good &= write_record(report, options->t4_file, true);
-    return good & (fflush(stdout) == 0);
+    return good;
 }
