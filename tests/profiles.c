@@ -56,3 +56,15 @@ size_t profiles_read(struct profile *list)
     free(files);
     return (size_t)count;
 }
+
+size_t devices_described(clattn_device_info *list)
+{
+    static struct profile profiles[MOST_PROFILES];
+    const size_t num_profiles = profiles_read(profiles);
+
+    for (size_t n = 0; n < NUM_CPUS; n++)
+        list[n] = cpu_described(n);
+    for (size_t n = 0; n < num_profiles; n++)
+        list[NUM_CPUS + n] = profiles[n].info;
+    return NUM_CPUS + num_profiles;
+}

@@ -2,9 +2,9 @@
 #ifndef TEST_PROFILES_H
 #define TEST_PROFILES_H
 
-#include <clattn/device.h>
+#include "cpus.h"
 
-enum { MOST_PROFILES = 32 };
+enum { MOST_PROFILES = 32, MOST_DESCRIBED = NUM_CPUS + MOST_PROFILES };
 
 /* No pointers: it crosses processes. */
 struct profile {
@@ -14,6 +14,9 @@ struct profile {
 
 /* Reads them all, sorted by name; fails the test if one cannot be read. */
 size_t profiles_read(struct profile *list);
+
+/* The devices of all profiles, and the CPUs of cpus.h: for tests that run nothing. */
+size_t devices_described(clattn_device_info *list);
 
 /* One that must be there. */
 struct profile profile_named(const char *name);

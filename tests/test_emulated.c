@@ -229,6 +229,32 @@ ParameterizedTest(struct sample *sample, emulated, sweep) {
     fixture_close(&f);
 }
 
+/* What the library chooses for a CPU with vectors of 4, 8 and 16 floats, whatever this one has; a
+ * vendor each, since its name does not change programs (test_tune_space.c). */
+ParameterizedTestParameters(emulated, CPUs) {
+    static size_t cpus[] = {1, NUM_CPU_VENDORS + 2, 2 * NUM_CPU_VENDORS + 3};
+
+    return cr_make_param_array(size_t, cpus, sizeof cpus / sizeof *cpus);
+}
+
+ParameterizedTest(size_t *cpu, emulated, CPUs) {
+    static const char *const problems[] = {
+        "fwd f32 h2 q40 k70 d20 causal=br lse", "fwd f16 h4/2 q1 k300 d40",
+        "bwd f32 h2/1 q20 k30 d20 causal=br", "proj f32 h2 q30 d40/30 bias=f32"};
+    const clattn_device_info claimed = cpu_described(*cpu);
+    struct fixture f;
+
+    fixture_open_narrowed(&f, &claimed);
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
+        const clattn_problem problem = fixture_problem(problems[n]);
+        if (problem.operation == CLATTN_PROJECTION)
+            projection_pass(&f, &(struct projection_trial){.problem = problem, .seed = n});
+        else
+            trial_pass(&f, &(struct trial){.problem = problem, .seed = n});
+    }
+    fixture_close(&f);
+}
+
 /* A self-check, a tuning and a layer keep to the limits as well. */
 Test(emulated, all_that_runs_by_itself) {
     const struct profile profile = profile_named("minimum");

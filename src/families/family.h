@@ -16,15 +16,18 @@ enum { CA_MAX_STAGES = 5, CA_REASON_BYTES = 256, CA_ONLY_IF_FORCED = -1 };
  * more of "scratch memory"), the least that is known of any; NVIDIA's have 512 KiB. */
 size_t ca_private_limit(const clattn_device_info *dev);
 
-/* Whether a work-item has well over 128 registers, as register tiles of 8 x 8 want. */
+/* Whether a work-item has well over 128 registers, as register tiles of 8 x 8 want: on GPUs of
+ * NVIDIA and AMD. The architecture says whose it is; the vendor's name only where a GPU's driver
+ * states none (Mesa's, and a device that claims to be another). */
 int ca_has_many_registers(const clattn_device_info *dev);
 
 /* Whether kernels for GPUs keep more for each row of an item than scores and sums: places in a mask
  * or a bias, or what dropout keeps. */
 int ca_keeps_more(const clattn_problem *p);
 
-/* What runs work-groups independently of another: the compute units, but on Intel's GPUs, which
- * count their vector engines, the Xe-cores of 16 or (where the least sub-group is 16) of 8. */
+/* What runs work-groups independently of another: the compute units, but under Intel's driver for
+ * GPUs, which counts vector engines, the Xe-cores of 16 or (where the least sub-group is 16) of 8.
+ * Only that driver states an architecture of Intel's; Mesa's counts Xe-cores. */
 size_t ca_device_cores(const clattn_device_info *dev);
 
 /* Buffers a kernel may take, in the order of its parameters (after shape and offsets). Those of

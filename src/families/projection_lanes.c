@@ -121,11 +121,12 @@ static double busiest(const clattn_problem *p, const clattn_device_info *dev, co
 /* All units should end at once, and a group pack for many rows. */
 static void block_groups(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    static const size_t all_depths[] = {512, 768, 1024};
+    static const size_t all_depths[] = {512, 256, 128, 768, 1024};
     static const size_t all_rows[] = {2048, 1024, 512, 256, 128, 64};
     static const size_t all_columns[] = {256, 384, 192, 128, 64};
-    /* Strips of an x that lies the other way are packed, best into the first cache. */
-    const size_t num_depths = p->q.stride[3] == 1 ? 3 : 1;
+    /* Strips of an x that lies the other way are packed, best into the first cache. What is less
+     * than 512 never saves work; it is for devices with less private memory than CPUs have. */
+    const size_t num_depths = p->q.stride[3] == 1 ? 5 : 3;
     size_t best[NUM_TUNABLES];
     double least = HUGE_VAL;
 
@@ -149,8 +150,10 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     size_t *const splits = &values[SPLITS_INDEX];
 
     block_registers(p, dev, values);
-    if (ca_projection_rows(p) == 0)
+    if (ca_projection_rows(p) == 0) { /* nothing runs: what fits everywhere */
+        values[DEPTH_INDEX] = values[BLOCK_ROWS_INDEX] = values[BLOCK_COLUMNS_INDEX] = 64;
         return;
+    }
     block_groups(p, dev, values);
     while (*splits < 16 && row_blocks(p, values) * column_blocks(p, values) * *splits < enough &&
            depth >= *splits * 2 * 512)

@@ -125,6 +125,8 @@ static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, s
     *lanes = ca_larger(*lanes, values[ROWS_INDEX]);
     values[EARLY_V_INDEX] = ca_has_many_registers(dev) && values[ROWS_INDEX] <= 8 &&
                             values[KEYS_INDEX] * item_columns(values, p->dim_v) <= 32;
+    if (register_floats(p, values) > most_registers(dev))
+        values[EARLY_V_INDEX] = 0;
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)

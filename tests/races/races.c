@@ -4,10 +4,11 @@
  * kernels and shares no code generator with PoCL.
  *
  *   races         runs all pairs of an item and a family, then what has no family; 0 if all
- *                 results are right
+ *                 results are right, and if every item can be had on CPUs of any vendor
  *   races N       runs the N-th of these; 3 if there is none
  *   races --racy  runs a kernel that lacks a barrier, which shows that Oclgrind would tell
  */
+#include "cpus.h"
 #include "race_calls.h"
 #include "race_projection.h"
 #include "reference.h"
@@ -312,6 +313,36 @@ static int run_pairs(clattn_context *context, size_t which, int *runs)
     return failures;
 }
 
+/* Whether the items of a family can be had on every CPU that is described: a device of another
+ * machine must not refuse them. The number of failures. */
+static int check_cpus(void)
+{
+    int failures = 0;
+
+    for (size_t n = 0; n < NUM_CPUS; n++) {
+        const clattn_device_info cpu = cpu_described(n);
+        const clattn_context_options context_options = {
+            .struct_size = sizeof context_options, .log = print_message, .profile = &cpu};
+        clattn_context *context;
+        if (clattn_context_create_default(NULL, &context_options, &context) != CLATTN_SUCCESS)
+            return failures + 1;
+        for (const struct item *item = items; item < items + NUM_ITEMS; item++) {
+            const clattn_plan_options options = {
+                .struct_size = sizeof options, .family = item->family, .tunables = item->tunables};
+            char reason[256];
+            clattn_problem p;
+            if (clattn_problem_parse(item->problem, &p, NULL, 0) == CLATTN_SUCCESS &&
+                clattn_plan_supports(context, &p, &options, reason, sizeof reason) !=
+                    CLATTN_SUCCESS) {
+                failures++;
+                printf("FAIL on a %s: %s, %s\n", cpu.name, item->problem, reason);
+            }
+        }
+        clattn_context_release(context);
+    }
+    return failures;
+}
+
 /* A kernel whose work-items read each other's local memory without a barrier between. */
 static int run_racy(clattn_context *context, int *runs)
 {
@@ -354,6 +385,8 @@ int main(int argc, char **argv)
         failures = run_racy(context, &runs);
     else
         failures = run_pairs(context, argc > 1 ? strtoul(argv[1], NULL, 10) : EVERY_PAIR, &runs);
+    if (argc == 1)
+        failures += check_cpus();
     clattn_context_release(context);
     printf("%d runs, %d failures\n", runs, failures);
     return failures > 0 ? 1 : runs > 0 ? 0 : 3;
