@@ -64,6 +64,30 @@ int faults_pretended(cl_device_info what, size_t size, void *value, size_t *need
     return 0;
 }
 
+static struct {
+    atomic_long left; /* kernels until the one that waits */
+    cl_event event;
+    atomic_int held;
+} hold;
+
+int faults_hold(const size_t n, cl_event event)
+{
+    hold.event = event;
+    atomic_store(&hold.left, event ? (long)n : -1);
+    return atomic_exchange(&hold.held, 0);
+}
+
+const cl_event *faults_held(cl_uint *num_wait, const cl_event *wait, cl_event *list)
+{
+    if (!hold.event || *num_wait >= FAULTS_MOST_WAITS || atomic_fetch_sub(&hold.left, 1) != 0)
+        return wait;
+    atomic_store(&hold.held, 1);
+    for (cl_uint n = 0; n < *num_wait; n++)
+        list[n] = wait[n];
+    list[(*num_wait)++] = hold.event;
+    return list;
+}
+
 static int fails(const enum fault_kind kind, const char *call)
 {
     if (atomic_load(&armed.kind) != (int)kind || atomic_fetch_sub(&armed.left, 1) != 0)

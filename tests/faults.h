@@ -26,9 +26,14 @@ void faults_arm(enum fault_kind kind, size_t n, cl_int error);
 /* Disarms. The name of the call that failed, NULL if it never came to that. */
 const char *faults_disarm(void);
 
-/* From now on clGetDeviceInfo() answers what with these bytes: a device that is not at hand. Up to
+/* From now on clGetDeviceInfo() or clGetPlatformInfo(), whose names are told apart by their numbers,
+ * answers what with these bytes: a device that is not at hand. Up to
  * eight such facts; NULL ends them all. The values are borrowed. */
 void faults_pretend(cl_device_info what, const void *value, size_t bytes);
+
+/* Kernel number n (from 0) that is enqueued from now on also waits for an event: it is late, whatever
+ * device and load. NULL ends that. Returns whether one was held since the last call. */
+int faults_hold(size_t n, cl_event event);
 
 /* How many OpenCL objects of the program are alive; text receives how many of which kind. */
 long faults_objects_alive(char *text, size_t text_bytes);
@@ -59,7 +64,7 @@ enum object_kind {
     NUM_OBJECT_KINDS
 };
 
-/* Answers a clGetDeviceInfo() as faults_pretend() was told; 0 if it was not told. */
+/* Answers as faults_pretend() was told; 0 if it was not told. */
 int faults_pretended(cl_device_info what, size_t size, void *value, size_t *needed);
 
 /* CL_SUCCESS, or the error with which the call named must fail. */
@@ -69,6 +74,10 @@ int faults_memory(const char *call);
 void faults_object(enum object_kind kind, long change);
 void faults_allocation(long change);
 void faults_command(cl_uint num_wait);
+/* Of a kernel: the wait list with the event of faults_hold(), if it is the one; list has room for
+ * FAULTS_MOST_WAITS. */
+enum { FAULTS_MOST_WAITS = 64 };
+const cl_event *faults_held(cl_uint *num_wait, const cl_event *wait, cl_event *list);
 void faults_delay(void);
 int faults_lie(const char *call);
 

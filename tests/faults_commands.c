@@ -64,10 +64,12 @@ cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, c
                                      cl_event *done)
 {
     const cl_int failure = faults_opencl("clEnqueueNDRangeKernel");
+    cl_event list[FAULTS_MOST_WAITS];
 
     if (failure != CL_SUCCESS)
         return failure;
     measure(queue, kernel, dims, local);
+    wait = faults_held(&num_wait, wait, list);
     return enqueued(__real_clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local,
                                                   num_wait, wait, done),
                     num_wait, done);

@@ -117,6 +117,21 @@ void projection_free(struct projection_trial *t)
     }
 }
 
+void projection_set(const struct projection_trial *t, enum projection_tensor id, size_t n,
+                    double value)
+{
+    const struct projected *x = &t->tensor[id];
+
+    storage_store(x->dtype, first_of(x, x->bytes), index_of(x, n), value);
+}
+
+double projection_value(const struct projection_trial *t, enum projection_tensor id, size_t n)
+{
+    const struct projected *x = &t->tensor[id];
+
+    return storage_load(x->dtype, first_of(x, x->got), index_of(x, n));
+}
+
 /* ---- running ------------------------------------------------------------------------------- */
 
 /* What to type to see it again. */
@@ -206,13 +221,12 @@ static void check_workspace(struct fixture *f, const struct projection_trial *t,
     free(image);
 }
 
-void projection_pass(struct fixture *f, struct projection_trial *t)
+void projection_run(struct fixture *f, struct projection_trial *t)
 {
     clattn_plan_info info = {.struct_size = sizeof info};
     unsigned char *image = NULL;
     size_t image_bytes = 0;
 
-    projection_fill(t);
     clattn_plan *plan = make_plan(f, t);
     clattn_projection tensors = projection_send(f, t);
     cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
@@ -225,8 +239,6 @@ void projection_pass(struct fixture *f, struct projection_trial *t)
     if (image)
         check_workspace(f, t, info.workspace_bytes, &tensors.workspace, image, image_bytes);
     clattn_plan_release(plan);
-    projection_check(t);
-    projection_free(t);
 }
 
 /* ---- comparing ----------------------------------------------------------------------------- */
@@ -280,4 +292,12 @@ void projection_check(const struct projection_trial *t)
     for (int id = 0; id < NUM_PROJECTED; id++)
         if (t->tensor[id].bytes)
             check_rest(t, (enum projection_tensor)id);
+}
+
+void projection_pass(struct fixture *f, struct projection_trial *t)
+{
+    projection_fill(t);
+    projection_run(f, t);
+    projection_check(t);
+    projection_free(t);
 }

@@ -37,6 +37,11 @@ struct projection_trial {
 void projection_fill(struct projection_trial *t);
 void projection_free(struct projection_trial *t);
 
+/* Element n, in the order of the sizes: to be sent, or as it came back. */
+void projection_set(const struct projection_trial *t, enum projection_tensor id, size_t n,
+                    double value);
+double projection_value(const struct projection_trial *t, enum projection_tensor id, size_t n);
+
 /* What it fills in may be the argument of a call: the buffers, and later what they hold, as got.
  * The struct's buffers are released. */
 clattn_projection projection_send(struct fixture *f, const struct projection_trial *t);
@@ -45,7 +50,10 @@ void projection_receive(struct fixture *f, struct projection_trial *t, clattn_pr
 /* Compares got with the reference, and all that is not an element of y with what was sent. */
 void projection_check(const struct projection_trial *t);
 
-/* Makes a plan, runs it and checks. */
+/* Makes a plan and runs it on the fixture's queue; fails the test unless all calls succeed. */
+void projection_run(struct fixture *f, struct projection_trial *t);
+
+/* All of it. */
 void projection_pass(struct fixture *f, struct projection_trial *t);
 
 #endif

@@ -3,6 +3,7 @@
 #include "storage.h"
 #include "trial.h"
 #include "trial_data.h"
+#include "unoptimised.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -297,6 +298,30 @@ FOR_EACH_FAMILY(bias_gradient_is_summed_over_what_broadcasts)
         trial_free(&t);
     }
     trial_free(&full);
+    fixture_close(&f);
+}
+
+/* ---- what is counted from the diagonal ------------------------------------------------------- */
+
+/* ALiBi's distance, of which softmax shows nothing where it is off by the same for all keys: lse and
+ * the slopes' gradients do. One program for all diagonals that do not follow lengths. */
+FOR_EACH_FAMILY(alibi_counts_from_the_diagonal)
+{
+    static const char *const problems[] = {
+        "bwd f32 b2 h2 q20 k37 d16 alibi dslopes diagonal=br",
+        "bwd f32 b2 h2 q20 k37 d16 alibi dslopes diagonal=-9",
+        "bwd f32 b2 h2 q20 k37 d16 alibi dslopes diagonal=tl",
+        "bwd f32 b3 h2 q20 k37 d16 alibi dslopes causal=br klen qlen",
+    };
+    struct fixture f;
+
+    unoptimised();
+    fixture_open(&f);
+    for (size_t c = 0; c < sizeof problems / sizeof *problems; c++) {
+        struct trial t = make(*family, problems[c], 3);
+        run(&f, &t);
+        trial_free(&t);
+    }
     fixture_close(&f);
 }
 

@@ -2,6 +2,7 @@
 #include "families.h"
 #include "storage.h"
 #include "trial.h"
+#include "unoptimised.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -354,6 +355,45 @@ FOR_EACH_FAMILY(large_scores)
     trial_run(&f, &t);
     trial_check(&t);
     trial_free(&t);
+    fixture_close(&f);
+}
+
+/* A sink beside which all weights vanish: no difference to it overflows, and rows that see keys are
+ * no rows of hidden ones. */
+FOR_EACH_FAMILY(a_sink_far_above_all_scores)
+{
+    struct trial t = make_plain(*family, "fwd f32 h3 q9 k33 d16 sinks lse");
+    struct fixture f;
+
+    unoptimised();
+    fixture_open(&f);
+    for (size_t h = 0; h < 3; h++)
+        trial_set(&t, TENSOR_SINKS, 0, 0, 0, h, h == 0 ? 95 : h == 1 ? 300 : -300);
+    trial_run(&f, &t);
+    trial_check(&t);
+    trial_free(&t);
+    fixture_close(&f);
+}
+
+/* ALiBi's distance, of which softmax shows nothing where it is off by the same for all keys: lse and
+ * sinks do. */
+FOR_EACH_FAMILY(alibi_counts_from_the_diagonal)
+{
+    static const char *const problems[] = {
+        "fwd f32 b2 h2 q20 k37 d16 alibi sinks lse diagonal=br",
+        "fwd f32 b2 h2 q20 k37 d16 alibi sinks lse diagonal=-9",
+        "fwd f32 b3 h2 q20 k37 d16 alibi sinks lse causal=br klen qlen",
+    };
+    struct fixture f;
+
+    unoptimised();
+    fixture_open(&f);
+    for (size_t c = 0; c < sizeof problems / sizeof *problems; c++) {
+        struct trial t = make(*family, problems[c]);
+        trial_run(&f, &t);
+        trial_check(&t);
+        trial_free(&t);
+    }
     fixture_close(&f);
 }
 

@@ -3,6 +3,7 @@
 #include "families.h"
 #include "faults.h"
 #include "fixture.h"
+#include "store_folder.h"
 #include "trial.h"
 #include "unoptimised.h"
 #include <criterion/criterion.h>
@@ -245,6 +246,46 @@ Test(trust, damaged_programs_are_made_anew) {
 }
 
 /* Nothing can be written where a folder stands, which costs a warning each time. */
+/* What another device, driver or platform built is not handed to this one: of each fact another
+ * text, the device's own and more, so that it is still the one that is chosen. */
+Test(trust, programs_of_other_devices_are_not_taken) {
+    static const cl_uint facts[] = {0,
+                                    CL_DEVICE_NAME,
+                                    CL_DEVICE_VENDOR,
+                                    CL_DEVICE_VERSION,
+                                    CL_DRIVER_VERSION,
+                                    CL_PLATFORM_NAME,
+                                    CL_PLATFORM_VERSION};
+    char folder[STORE_FOLDER], text[512];
+    cl_platform_id platform;
+    struct fixture f;
+
+    store_folder_make(folder);
+    for (size_t n = 0; n < sizeof facts / sizeof *facts; n++) {
+        fixture_open(&f);
+        clGetDeviceInfo(f.device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL);
+        memset(text, 0, sizeof text);
+        if (facts[n] == CL_PLATFORM_NAME || facts[n] == CL_PLATFORM_VERSION)
+            clGetPlatformInfo(platform, facts[n], sizeof text - 3, text, NULL);
+        else if (facts[n])
+            clGetDeviceInfo(f.device, facts[n], sizeof text - 3, text, NULL);
+        fixture_close(&f);
+        strcat(text, " 2");
+        if (facts[n])
+            faults_pretend(facts[n], text, strlen(text) + 1);
+        for (size_t turn = 0; turn < 2; turn++) {
+            fixture_open_cached(&f, NULL, folder);
+            clattn_plan_release(fixture_plan(&f, "fwd f32 q3 k5 d1", "unfused_lanes"));
+            const size_t builds = clattn_context_builds(f.context);
+            cr_expect((builds > 0) == (turn == 0), "'%s': %zu builds in turn %zu", text, builds,
+                      turn);
+            fixture_close(&f);
+        }
+        faults_pretend(0, NULL, 0);
+    }
+    store_folder_remove(folder);
+}
+
 Test(trust, a_folder_in_a_programs_place) {
     char folder[] = "/tmp/clattn-trust-XXXXXX", command[128];
     struct fixture f;

@@ -181,6 +181,65 @@ Test(trust_case, what_lies_outside_is_seen) {
     ca_trust_case_free(&c);
 }
 
+/* Between the elements of an output, in the hostile cases, whose strides leave room there. */
+Test(trust_case, what_lies_between_elements_is_seen) {
+    static const struct {
+        const char *problem;
+        enum ca_argument outputs[3];
+        size_t num_outputs;
+    } cases[] = {{"fwd f16 h2 q9 k20 d8 o=320.160.16.2", {CA_O}, 1},
+                 {"bwd f32 h2 q9 k20 d8 dq=320.160.16.2 dk=640.320.16.2 dv=640.320.16.2",
+                  {CA_DQ, CA_DK, CA_DV},
+                  3}};
+    struct ca_trust_case c;
+    char text[256];
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        const clattn_problem parsed = fixture_problem(cases[n].problem);
+        const clattn_problem p = ca_problem_normal(&parsed);
+        cr_assert(ca_trust_case_make(&c, &p));
+        judge(&c, text);
+        cr_expect(strstr(text, "outside") == NULL, "'%s'", text);
+        for (size_t out = 0; out < cases[n].num_outputs; out++) {
+            const enum ca_argument argument = cases[n].outputs[out];
+            const size_t element = p.dtype == CLATTN_F32 ? 4 : 2;
+            /* Every second place is an element; the first gap, one far inside and the last. */
+            const size_t places[] = {1, 1001,
+                                     (c.sizes[argument] - 2 * CA_TRUST_GUARD) / element - 2};
+            for (size_t k = 0; k < 3; k++) {
+                unsigned char *gap = c.bytes[argument] + CA_TRUST_GUARD + places[k] * element;
+                *gap = 0;
+                judge(&c, text);
+                cr_expect(strstr(text, "outside") != NULL, "gap %zu of output %d: '%s'", places[k],
+                          (int)argument, text);
+                *gap = CA_TRUST_FILL;
+            }
+        }
+        ca_trust_case_free(&c);
+    }
+}
+
+/* One program serves all diagonals: a kernel that forgets them is wrong in every hostile case. */
+Test(trust_case, a_diagonal_is_never_zero) {
+    static const char *const problems[] = {"fwd f32 h2 q9 k20 d8 alibi",
+                                           "fwd f32 h2 q9 k20 d8 causal=tl",
+                                           "fwd f32 h2 q9 k20 d8 causal=0",
+                                           "fwd f32 h2 q9 k20 d8 window=3,4 klen",
+                                           "bwd f32 h2 q9 k9 d8 alibi diagonal=br",
+                                           "bwd f32 h2 q9 k20 d8 alibi klen qlen causal=br"};
+
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
+        const clattn_problem parsed = fixture_problem(problems[n]), p = ca_problem_normal(&parsed);
+        struct ca_trust_case c;
+        cr_assert(ca_trust_case_make(&c, &p));
+        cr_expect(ca_problem_diagonal(&c.problem) != 0, "'%s'", problems[n]);
+        /* The case's program is the problem's. */
+        cr_expect((c.problem.diagonal == CLATTN_BOTTOM_RIGHT) ==
+                  (p.diagonal == CLATTN_BOTTOM_RIGHT));
+        ca_trust_case_free(&c);
+    }
+}
+
 /* In rows that are not compared with an answer too. */
 Test(trust_case, unwritten_elements_are_seen) {
     static const struct {

@@ -95,8 +95,10 @@ static clattn_problem shrink(const clattn_problem *real)
         p.softcap = 3.0f;
     if (p.dropout > 0.0f)
         p.dropout = 0.375f;
-    if (p.diagonal == CLATTN_OFFSET)
+    if (p.diagonal != CLATTN_BOTTOM_RIGHT) { /* a diagonal of 0 does not show who forgets it */
+        p.diagonal = CLATTN_OFFSET;
         p.diagonal_offset = SEQ_KV - SEQ_Q - 5;
+    }
     if (p.window_left != CLATTN_UNLIMITED)
         p.window_left = 40;
     if (p.window_right != CLATTN_UNLIMITED)
