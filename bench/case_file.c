@@ -239,7 +239,7 @@ static bool read_case(struct attention_case *attention, const struct safetensors
     char reason[256];
     size_t past;
 
-    if (!read_qkv(attention, file, naming, &past, why) ||
+    if (!case_check_attributes(file, why) || !read_qkv(attention, file, naming, &past, why) ||
         !case_read_options(attention, file, past, why))
         return false;
     if (clattn_problem_check(&attention->job.problem, reason, sizeof reason) != CLATTN_SUCCESS)

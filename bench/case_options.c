@@ -36,6 +36,55 @@ bool case_read_size(const struct safetensors *file, const char *key, size_t *siz
     return true;
 }
 
+/* A window's bound: -1, the default, for none. */
+static bool read_bound(const struct safetensors *file, const char *key, int64_t *bound,
+                       struct message *why)
+{
+    const char *text = safetensors_attribute(file, key);
+    size_t size = 0;
+
+    if (text == NULL || strcmp(text, "-1") == 0)
+        return true;
+    if (!case_read_size(file, key, &size, why))
+        return message_set(why, "the attribute %s=%s is neither -1 nor a whole number from 0", key,
+                           text);
+    *bound = (int64_t)size;
+    return true;
+}
+
+/* Whether it is one of the words, which have a blank on both sides. */
+static bool has_word(const char *words, const char *word)
+{
+    const size_t length = strlen(word);
+
+    for (const char *at = words; length > 0 && (at = strstr(at, word)) != NULL; at += length)
+        if (at[-1] == ' ' && at[length] == ' ' && strchr(word, ' ') == NULL)
+            return true;
+    return false;
+}
+
+bool case_check_attributes(const struct safetensors *file, struct message *why)
+{
+    /* What decides the answer, as ONNX's operator has it, but for the precision of its softmax,
+     * which here is at least that of its inputs. */
+    static const char deciding[] = " scale softcap is_causal q_num_heads kv_num_heads "
+                                   "left_window_size right_window_size qk_matmul_output_mode "
+                                   "softmax_precision ";
+    static const char describing[] = " name op opset inputs outputs source license format formula "
+                                     "model layer text tokens ";
+    const char *key = NULL;
+
+    while ((key = safetensors_next_attribute(file, key)) != NULL)
+        if (!has_word(deciding, key) && !has_word(describing, key) &&
+            strncmp(key, "note", 4) != 0 && strncmp(key, "printed_", 8) != 0)
+            return message_set(why,
+                               "the attribute '%.100s' is not known, and the answer may depend on "
+                               "it; what only describes a file may have a name that begins with "
+                               "note",
+                               key);
+    return true;
+}
+
 /* Leaves *value alone if the attribute is not there. */
 static bool read_float(const struct safetensors *file, const char *key, float *value,
                        struct message *why)
@@ -105,10 +154,14 @@ bool case_read_options(struct attention_case *attention, const struct safetensor
         return message_set(why, "past_key and nonpad_kv_seqlen exclude each other");
     if (lengths != NULL && !read_lengths(attention, lengths, why))
         return false;
+    if (!read_bound(file, "left_window_size", &p->window_left, why) ||
+        !read_bound(file, "right_window_size", &p->window_right, why))
+        return false;
     p->causal = causal != 0;
-    if (p->causal && lengths != NULL) {
+    const bool diagonal = p->causal || p->window_left >= 0 || p->window_right >= 0;
+    if (diagonal && lengths != NULL) {
         p->diagonal = CLATTN_BOTTOM_RIGHT;
-    } else if (p->causal && past > 0) {
+    } else if (diagonal && past > 0) {
         p->diagonal = CLATTN_OFFSET;
         p->diagonal_offset = (int64_t)past;
     }
@@ -153,8 +206,8 @@ bool case_read_mask(struct attention_case *attention, const struct safetensors *
     if (!boolean && !case_dtype(tensor, &p->bias_dtype))
         return message_set(why, "'attn_mask' is %s; BOOL, F32, F16 and BF16 are known",
                            tensor->dtype);
-    if (tensor->rank < 2 || tensor->rank > 4)
-        return message_set(why, "'attn_mask' has rank %zu; 2 to 4 are known", tensor->rank);
+    if (tensor->rank < 1 || tensor->rank > 4)
+        return message_set(why, "'attn_mask' has rank %zu; 1 to 4 are known", tensor->rank);
     size_t shape[4];
     memcpy(shape, tensor->shape, tensor->rank * sizeof *shape);
     const size_t width = shape[tensor->rank - 1];

@@ -16,7 +16,11 @@ bool case_read_size(const struct safetensors *file, const char *key, size_t *siz
 bool case_read_scores_mode(const struct safetensors *file, clattn_scores *scores,
                            struct message *why);
 
-/* Scale, softcap, causality and key lengths; `past` keys came from a cache. */
+/* False with the first attribute that is neither known nor a mere description of the file: whoever
+ * computed the answers may have heeded it. */
+bool case_check_attributes(const struct safetensors *file, struct message *why);
+
+/* Scale, softcap, causality, windows and key lengths; `past` keys came from a cache. */
 bool case_read_options(struct attention_case *attention, const struct safetensors *file,
                        size_t past, struct message *why);
 

@@ -18,12 +18,20 @@ static struct tolerance complete(struct tolerance wanted, clattn_dtype dtype)
     };
 }
 
+static clattn_dtype coarser(clattn_dtype a, clattn_dtype b)
+{
+    static const int bits[] = {[CLATTN_F32] = 24, [CLATTN_F16] = 11, [CLATTN_BF16] = 8};
+
+    return bits[a] < bits[b] ? a : b;
+}
+
 /* `got` has as many elements in the same order, of `dtype`. */
 static void compare_answer(struct worst *worst, const struct answer *answer, clattn_dtype dtype,
                            const void *got, struct tolerance tolerance)
 {
-    /* An f16 answer is no better than f16, even where the result is f32. */
-    const struct tolerance t = complete(tolerance, answer->dtype);
+    /* An f16 answer is no better than f16, even where the result is f32; nor is a bf16 result,
+     * however exact the answer. */
+    const struct tolerance t = complete(tolerance, coarser(answer->dtype, dtype));
 
     for (size_t row = 0; row < answer->count; row += answer->row) {
         double largest = 0.0;

@@ -6,7 +6,7 @@
 #include "worst.h"
 
 /* |got - want| <= atol + rtol * (the largest |want| of the row). Negative: what f32 arithmetic
- * and storage in the answer's dtype may cost. */
+ * and storage in the answer's dtype or the result's, whichever is coarser, may cost. */
 struct tolerance {
     double rtol, atol;
 };

@@ -1,15 +1,22 @@
 #include "comparison_looks.h"
+#include "table.h"
 #include "terminal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* One file against the first has room for words; of more, two stand beside it at a time, and any
- * further ones in another block below. */
-#define NARROW 40 /* Columns of the problem. */
-#define WIDE 33
-#define BLOCK 2
+/* One file against the first has room for words; of more, two stand beside it at a time (one where
+ * the terminal is narrow), and any further ones in another block below. The problem has what is left
+ * of the table's columns. */
+enum {
+    WORDS = 60, /* Columns of both files and the words. */
+    FIRST = 8,  /* Of the first of several files. */
+    OTHER = 29, /* Of each other one of them. */
+    BLOCK = 2,
+    LEAST_LABEL = 10,
+    GOOD_LABEL = 20
+};
 
 const struct verdict_look verdict_looks[] = {
     [VERDICT_NONE] = {' ', ""},
@@ -114,6 +121,8 @@ static void print_compared(const struct comparison_cell *cell, int width)
 struct block {
     size_t begin, end;
     bool narrow;
+    size_t most; /* So many files at a time. */
+    int label;   /* Columns of the problem. */
 };
 
 static void print_columns(const struct comparison *c, const struct block *block)
@@ -121,9 +130,9 @@ static void print_columns(const struct comparison *c, const struct block *block)
     const bool share = c->options.by_share;
     char what[64], over[8];
 
-    snprintf(what, sizeof what, "%.*s, %s", (block->narrow ? NARROW : WIDE) - 8,
-             c->options.implementation, share ? "share" : "ms");
-    printf("\n%-*s", block->narrow ? NARROW : WIDE, what);
+    snprintf(what, sizeof what, "%.*s, %s", block->label - 8, c->options.implementation,
+             share ? "share" : "ms");
+    printf("\n%-*s", block->label, what);
     printf(" %*c", block->narrow ? 8 : 7, comparison_letter(0));
     for (size_t file = block->begin; file < block->end; file++) {
         snprintf(over, sizeof over, "%c / %c", comparison_letter(share ? 0 : file),
@@ -137,13 +146,15 @@ static void print_columns(const struct comparison *c, const struct block *block)
 static void print_row(const struct comparison *c, const struct comparison_row *row,
                       const struct block *block)
 {
-    const int left = block->narrow ? NARROW : WIDE;
+    const int left = block->label;
     const bool fits = (int)strlen(row->problem) + 2 <= left;
 
-    if (fits)
+    if (fits) {
         printf("  %-*s", left - 2, row->problem);
-    else
-        printf("  %s\n%*s", row->problem, left, "");
+    } else {
+        table_problem(stdout, row->problem, 2);
+        printf("%*s", left, "");
+    }
     print_figure(c, &row->cell[0], block->narrow ? 9 : 8);
     for (size_t file = block->begin; file < block->end; file++) {
         const struct comparison_cell *cell = &row->cell[file];
@@ -181,7 +192,7 @@ static void print_mean(const struct comparison *c, const struct comparison_group
     for (size_t file = block->begin; group == NULL && !block->narrow && file < block->end; file++)
         length +=
             snprintf(text + length, sizeof text - (size_t)length, " %c", comparison_letter(file));
-    printf("%-*s %*s", block->narrow ? NARROW : WIDE, text, block->narrow ? 8 : 7, "");
+    printf("%-*s %*s", block->label, text, block->narrow ? 8 : 7, "");
     for (size_t file = block->begin; file < block->end; file++) {
         const struct comparison_mean mean = comparison_mean(c, group, file);
         if (mean.count > 0)
@@ -213,14 +224,22 @@ static void print_group(const struct comparison *c, const struct comparison_grou
 static struct block first_block(const struct comparison *c)
 {
     const bool narrow = c->num_files == 2;
+    const int columns = table_columns(stdout);
+    const size_t most = columns < GOOD_LABEL + FIRST + BLOCK * OTHER ? 1 : BLOCK;
+    const int label = columns - (narrow ? WORDS : FIRST + (int)most * OTHER + 1);
 
-    return (struct block){1, narrow || c->num_files < 1 + BLOCK ? c->num_files : 1 + BLOCK, narrow};
+    return (struct block){.begin = 1,
+                          .end = narrow || c->num_files < 1 + most ? c->num_files : 1 + most,
+                          .narrow = narrow,
+                          .most = most,
+                          .label = label > LEAST_LABEL ? label : LEAST_LABEL};
 }
 
 static bool next_block(const struct comparison *c, struct block *block)
 {
     block->begin = block->end;
-    block->end = block->begin + BLOCK < c->num_files ? block->begin + BLOCK : c->num_files;
+    block->end =
+        block->begin + block->most < c->num_files ? block->begin + block->most : c->num_files;
     return block->begin < c->num_files;
 }
 

@@ -152,7 +152,7 @@ static int read_options(int argc, char **argv, struct settings *settings)
                                  &settings->common)) != -1) {
         switch (option) {
         case 'r':
-            if (!option_number("--rounds", optarg, FEWEST_ROUNDS, RECORD_MOST_SAMPLES,
+            if (!option_whole("--rounds", optarg, FEWEST_ROUNDS, RECORD_MOST_SAMPLES,
                                &settings->rounds, &why))
                 return option_usage("duel", why.text);
             break;

@@ -1,5 +1,6 @@
 #include "duel.h"
 #include "results.h"
+#include "table.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -10,25 +11,37 @@ const char *duel_verdict(const struct ca_interval *ratio)
     return ratio->low > 1.0 ? "slower" : ratio->high < 1.0 ? "faster" : "tie";
 }
 
+/* Between an entry's own time and what it is to the first's: narrow terminals have no room for both
+ * in a line. */
+static const char *gap(void)
+{
+    enum { WIDEST = 78 };
+
+    return table_columns(stdout) < WIDEST ? "\n    " : "  ";
+}
+
 static void print_row(const struct duel *duel, size_t index)
 {
     const struct duellist *d = &duel->duellist[index];
 
-    printf("%2zu %10.4f  %9.4f .. %-9.4f ", index + 1, d->median.middle * 1e3, d->median.low * 1e3,
+    printf("%2zu %10.4f  %9.4f .. %-9.4f", index + 1, d->median.middle * 1e3, d->median.low * 1e3,
            d->median.high * 1e3);
     if (index > 0)
-        printf(" %8.4f  %7.4f .. %-7.4f  %s", d->outcome.ratio.middle, d->outcome.ratio.low,
+        printf("%s%8.4f  %7.4f .. %-7.4f  %s", gap(), d->outcome.ratio.middle, d->outcome.ratio.low,
                d->outcome.ratio.high, duel_verdict(&d->outcome.ratio));
-    printf("\n   %s\n   %s\n", d->measurement.engine.configuration, d->measurement.engine.reason);
+    putchar('\n');
+    table_problem(stdout, d->measurement.engine.configuration, 3);
+    table_problem(stdout, d->measurement.engine.reason, 3);
 }
 
 void duel_print(const struct duel *duel)
 {
     const clattn_device_info *info = duel->target.info;
 
-    printf("%s\n%.75s, driver %.20s\n%zu rounds\n\n", duel->problem, info->name,
-           info->driver_version, duel->duellist[0].outcome.seconds.count);
-    printf("   %10s  %-22s  %8s  %-18s  %s\n", "ms", "95 % of its median", "to first",
+    table_problem(stdout, duel->problem, 0);
+    printf("%.75s, driver %.20s\n%zu rounds\n\n", info->name, info->driver_version,
+           duel->duellist[0].outcome.seconds.count);
+    printf("   %10s  %-22s%s%8s  %-18s  %s\n", "ms", "95 % of its median", gap(), "to first",
            "95 % of the ratio", "verdict");
     for (size_t n = 0; n < duel->count; n++)
         print_row(duel, n);

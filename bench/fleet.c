@@ -125,6 +125,12 @@ static bool run_device(const struct fleet *fleet, const struct fleet_device *dev
 
     if (run == NULL)
         return fail("no memory for the results");
+    if (device->failed.text[0] != '\0') {
+        run->info = device->info;
+        run->index = device->index;
+        run->failed = device->failed;
+        return false; /* the list has said it */
+    }
     const bool started = start(fleet, device->index, file, &end, &failed);
     const bool there = started && access(file, F_OK) == 0;
     const bool read = take_over(file, device, run, &unread);
@@ -183,7 +189,7 @@ static bool run_devices(const struct fleet *fleet, const struct fleet_devices *d
 
 bool fleet_run(const struct fleet *fleet, struct run_results *results)
 {
-    struct fleet_devices devices = {NULL, 0};
+    struct fleet_devices devices = {NULL, 0, false};
     struct folder folder;
     bool ok = false;
 
@@ -191,7 +197,7 @@ bool fleet_run(const struct fleet *fleet, struct run_results *results)
     fleet_interrupts_open();
     if (fleet_devices_list(fleet->program, fleet->silence, &devices) &&
         fleet_devices_choose(&devices, fleet->devices, fleet->quiet) && folder_open(&folder)) {
-        ok = run_devices(fleet, &devices, &folder, results);
+        ok = run_devices(fleet, &devices, &folder, results) && !devices.failed;
         folder_close(&folder);
     }
     fleet_devices_free(&devices);

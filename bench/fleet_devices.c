@@ -54,10 +54,17 @@ static void blame_drivers(const struct message *how)
 static bool read_device(const json_t *object, struct fleet_device *device, struct message *why)
 {
     const json_t *index = json_object_get(object, "index");
+    const json_t *name = json_object_get(object, "name");
+    const json_t *failed = json_object_get(object, "failed");
 
     if (!json_is_integer(index) || json_integer_value(index) < 0)
         return message_set(why, "a device has no index");
     device->index = (size_t)json_integer_value(index);
+    if (json_is_string(failed) && json_is_string(name)) {
+        message_set(&device->failed, "%s", json_string_value(failed));
+        snprintf(device->info.name, sizeof device->info.name, "%s", json_string_value(name));
+        return true;
+    }
     return results_device_read(object, &device->info, why);
 }
 
@@ -88,22 +95,21 @@ bool fleet_devices_list(const char *program, double silence, struct fleet_device
     struct fleet_end end;
     FILE *file = tmpfile();
 
-    *devices = (struct fleet_devices){NULL, 0};
+    *devices = (struct fleet_devices){NULL, 0, false};
     if (file == NULL)
         return fail("no temporary file for the list of devices");
     bool ok = fleet_child_run(argv, false, fileno(file), silence, &end, &why) || fail(why.text);
     if (ok && fleet_interrupts() > 0) {
         ok = fail("interrupted");
-    } else if (ok && !fleet_end_is(&end, EXIT_SUCCESS)) {
-        if (!fleet_end_is(&end, EXIT_FAILURE)) { /* it says itself that there are none */
-            fleet_end_describe(&end, silence, &why);
-            blame_drivers(&why);
-        }
+    } else if (ok && !fleet_end_is(&end, EXIT_SUCCESS) && !fleet_end_is(&end, EXIT_FAILURE)) {
+        fleet_end_describe(&end, silence, &why);
+        blame_drivers(&why);
         ok = false;
     } else if (ok) {
         rewind(file);
+        devices->failed = fleet_end_is(&end, EXIT_FAILURE);
         ok = read_devices(file, devices, &why);
-        if (!ok)
+        if (!ok && !devices->failed) /* it has said itself that there are none */
             fprintf(stderr, "clattn-bench run: the list of devices cannot be read: %s\n", why.text);
     }
     fclose(file);
@@ -115,7 +121,7 @@ bool fleet_devices_list(const char *program, double silence, struct fleet_device
 void fleet_devices_free(struct fleet_devices *devices)
 {
     free(devices->device);
-    *devices = (struct fleet_devices){NULL, 0};
+    *devices = (struct fleet_devices){NULL, 0, false};
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -202,7 +208,7 @@ static bool choose(struct fleet_devices *devices, char *list, struct fleet_devic
 
 bool fleet_devices_choose(struct fleet_devices *devices, const char *wanted, bool quiet)
 {
-    struct fleet_devices chosen = {NULL, 0};
+    struct fleet_devices chosen = {NULL, 0, devices->failed};
 
     if (strcmp(wanted, "all") == 0) {
         leave_out_doubles(devices, quiet);

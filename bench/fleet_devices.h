@@ -2,17 +2,21 @@
 #ifndef CLATTN_BENCH_FLEET_DEVICES_H
 #define CLATTN_BENCH_FLEET_DEVICES_H
 
+#include "message.h"
+
 #include <clattn/device.h>
 #include <stdbool.h>
 
 struct fleet_device {
     size_t index; /* For --device. */
     clattn_device_info info;
+    struct message failed; /* Why its facts are not known, only its name; "" otherwise. */
 };
 
 struct fleet_devices {
     struct fleet_device *device; /* Owned. */
     size_t count;
+    bool failed; /* A driver did not say which devices it has, or one of its devices failed. */
 };
 
 /* All that `program devices --json` lists. On failure, which was said, there are none. */

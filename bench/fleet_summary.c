@@ -1,12 +1,13 @@
 #include "fleet_summary.h"
 #include "short_name.h"
+#include "table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* BLOCK columns leave 28 for the problem. */
-enum { WIDTH = 100, GAP = 2, COLUMN = 22, BLOCK = 3, MOST_LETTERS = 26 };
+/* A hundred columns hold three devices, which leave 28 for the problem; narrower terminals fewer. */
+enum { GAP = 2, COLUMN = 22, BLOCK = 3, LABEL = 28, MOST_LETTERS = 26, MOST_LINE = 100 };
 
 /* Peers are named by letters, in the order in which they are met. */
 struct letters {
@@ -21,6 +22,7 @@ struct summary {
     struct short_name *names;
     const struct record **rows; /* One record of each problem, for its name. */
     size_t count;
+    size_t width; /* Columns of the table. */
     size_t label; /* Columns for the problem. */
     struct letters letters;
     size_t owed; /* Blanks, if anything follows them in the line. */
@@ -102,7 +104,8 @@ static const char *label_of(const struct summary *summary, const struct record *
 /* As much as the longest one needs that fits beside so many devices. */
 static void choose_label(struct summary *summary, size_t devices)
 {
-    const size_t room = WIDTH - devices * (GAP + COLUMN);
+    const size_t columns = devices * (GAP + COLUMN);
+    const size_t room = summary->width > columns ? summary->width - columns : 0;
     size_t need = strlen("problem");
 
     for (size_t n = 0; n < summary->count; n++) {
@@ -118,13 +121,15 @@ static void print_label(struct summary *summary, size_t row)
 {
     const struct record *record = summary->rows[row];
     const bool group = is_grouped(summary, record);
-    char line[WIDTH + 1];
+    const int width = (int)summary->width;
+    char line[MOST_LINE + 1];
 
     if (group && (row == 0 || strcmp(summary->rows[row - 1]->name, record->name) != 0))
-        fprintf(summary->to, "%.*s\n", WIDTH, record->name);
-    snprintf(line, sizeof line, "%s%.*s", group ? "  " : "", WIDTH - 2, label_of(summary, record));
+        fprintf(summary->to, "%.*s\n", width, record->name);
+    snprintf(line, sizeof line, "%s%.*s", group ? "  " : "", MOST_LINE - 2,
+             label_of(summary, record));
     if (strlen(line) > summary->label) {
-        fprintf(summary->to, "%s\n", line);
+        table_wrap(summary->to, line, 0);
         line[0] = '\0';
     }
     put(summary, summary->label, line);
@@ -227,8 +232,8 @@ static void print_legend(const struct summary *summary)
                 n == 0 ? "peer: its time over clattn's; the fastest of: " : ", ", (int)('a' + n),
                 letters->name[n], n + 1 == letters->count ? "\n" : "");
     if (letters->loose)
-        fputs("* its results are only within the bounds of half-precision arithmetic\n",
-              summary->to);
+        table_wrap(summary->to,
+                   "* its results are only within the bounds of half-precision arithmetic", 2);
 }
 
 /* A sentence about a device, over several lines if need be. */
@@ -238,7 +243,7 @@ static void print_note(FILE *to, const char *name, const char *text)
 
     while (*text != '\0') {
         const size_t word = strcspn(text, " ");
-        if (column + 1 + word > WIDTH && column > 2)
+        if (column + 1 + word > (size_t)table_columns(to) && column > 2)
             column = (size_t)fprintf(to, "\n ") - 1;
         column += (size_t)fprintf(to, " %.*s", (int)word, text);
         text += word + strspn(text + word, " ");
@@ -267,8 +272,10 @@ static void print_notes(const struct summary *summary)
 
 void fleet_summary_print(FILE *to, const struct run_results *results)
 {
-    struct summary summary = {.to = to, .results = results};
-    const size_t blocks = (results->count + BLOCK - 1) / BLOCK;
+    struct summary summary = {.to = to, .results = results, .width = (size_t)table_columns(to)};
+    const size_t fit = summary.width < LABEL ? 0 : (summary.width - LABEL) / (GAP + COLUMN);
+    const size_t block = fit < 1 ? 1 : fit < BLOCK ? fit : BLOCK;
+    const size_t blocks = (results->count + block - 1) / block;
 
     summary.names = calloc(results->count + 1, sizeof *summary.names);
     if (summary.names != NULL && find_rows(&summary)) {

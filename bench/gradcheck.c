@@ -102,7 +102,7 @@ static int read_options(int argc, char **argv, struct settings *settings)
     while ((option = option_next(argc, argv, options, common, &settings->common)) != -1) {
         switch (option) {
         case 's':
-            if (!option_number("--seed", optarg, 0.0, LARGEST_SEED, &settings->seed, &why))
+            if (!option_whole("--seed", optarg, 0.0, LARGEST_SEED, &settings->seed, &why))
                 return option_usage("gradcheck", why.text);
             break;
         case 'h':

@@ -21,7 +21,8 @@ static const char help[] =
     "  compare A.json B.json...    what changed from one run to others, for a person or a CI\n"
     "  report FILE.json...         a page to show around: sentences, charts, tables\n"
     "\n"
-    "clattn-bench COMMAND --help says more; --version prints the library's version.\n"
+    "clattn-bench help COMMAND (or COMMAND --help) says more; --version prints the library's "
+    "version.\n"
     "Without --device the environment variable CLATTN_DEVICE chooses, else the first GPU, else\n"
     "the first CPU. POCL_AFFINITY=1 is put into the program's environment where it is not set:\n"
     "without it PoCL may run both of its threads on one core, at half the speed.\n"
@@ -36,23 +37,51 @@ static const struct command {
                 {"plan", plan_command},       {"gradcheck", gradcheck_command},
                 {"compare", compare_command}, {"report", report_command}};
 
+static int refuse(const char *name)
+{
+    fprintf(stderr, "clattn-bench: there is no command '%s'\n", name);
+    fputs(help, stderr);
+    return EXIT_USAGE;
+}
+
+static const struct command *find(const char *name)
+{
+    for (size_t n = 0; n < sizeof commands / sizeof *commands; n++)
+        if (strcmp(name, commands[n].name) == 0)
+            return &commands[n];
+    return NULL;
+}
+
+/* The program's help, or that of the command `name`, which may be null. */
+static int print_help(const char *name)
+{
+    static char option[] = "--help";
+    const struct command *command = name != NULL ? find(name) : NULL;
+
+    if (name != NULL)
+        return command != NULL ? command->run(2, (char *[]){(char *)name, option, NULL})
+                               : refuse(name);
+    fputs(help, stdout);
+    return EXIT_SUCCESS;
+}
+
 static int run(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
+    const struct command *command = find(name);
 
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-        fputs(help, stdout);
-        return EXIT_SUCCESS;
-    }
+    if (command != NULL)
+        return command->run(argc - 1, argv + 1);
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        return print_help(NULL);
+    if (strcmp(name, "help") == 0)
+        return print_help(argv[2]); /* null behind the last */
     if (strcmp(name, "--version") == 0) {
         printf("clattn-bench %s\n", clattn_version_string());
         return EXIT_SUCCESS;
     }
-    for (size_t n = 0; n < sizeof commands / sizeof *commands; n++)
-        if (strcmp(name, commands[n].name) == 0)
-            return commands[n].run(argc - 1, argv + 1);
     if (argc > 1)
-        fprintf(stderr, "clattn-bench: there is no command '%s'\n", name);
+        return refuse(name);
     fputs(help, stderr);
     return EXIT_USAGE;
 }

@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,17 @@ static bool take_common(int value, struct common_options *common)
     }
 }
 
+int option_letter(int argc, char **argv, const char *letters, const struct option *own)
+{
+    char name[64], *const command = argv[0];
+
+    snprintf(name, sizeof name, "clattn-bench %s", command);
+    argv[0] = name; /* getopt's complaints begin with it */
+    const int value = getopt_long(argc, argv, letters, own, NULL);
+    argv[0] = command;
+    return value;
+}
+
 int option_next(int argc, char **argv, const struct option *own, unsigned which,
                 struct common_options *common)
 {
@@ -52,7 +64,7 @@ int option_next(int argc, char **argv, const struct option *own, unsigned which,
         if (which & 1u << n)
             all[count++] = common_options[n];
     do
-        value = getopt_long(argc, argv, "h", all, NULL);
+        value = option_letter(argc, argv, "h", all);
     while (take_common(value, common));
     return value;
 }
@@ -66,6 +78,19 @@ bool option_number(const char *option, const char *text, double low, double high
     if (end == text || *end != '\0' || !(*value >= low && *value <= high))
         return message_set(why, "%s takes a number from %g to %g, not '%s'", option, low, high,
                            text);
+    return true;
+}
+
+bool option_whole(const char *option, const char *text, double low, double high, double *value,
+                  struct message *why)
+{
+    char *end;
+
+    *value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(*value >= low && *value <= high) ||
+        *value != floor(*value))
+        return message_set(why, "%s takes a whole number from %.0f to %.0f, not '%s'", option, low,
+                           high, text);
     return true;
 }
 

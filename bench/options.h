@@ -38,6 +38,9 @@ enum common_option {
     OPTION_PLAN = OPTION_FAMILY | OPTION_TUNABLES | OPTION_UNTUNED | OPTION_KNOWN_ONLY
 };
 
+/* getopt_long(), whose complaints begin with the program's name and the command's. */
+int option_letter(int argc, char **argv, const char *letters, const struct option *own);
+
 /* The next of the command's own options (a letter each, OPTIONS_MOST at most, the last without a
  * name) as getopt_long() has it, with -h; takes in the common ones among `which` on the way. */
 #define OPTIONS_MOST 16
@@ -47,6 +50,10 @@ int option_next(int argc, char **argv, const struct option *own, unsigned which,
 /* A number from `low` to `high`, and nothing else, in `text`. */
 bool option_number(const char *option, const char *text, double low, double high, double *value,
                    struct message *why);
+
+/* The same for a number without a fraction. */
+bool option_whole(const char *option, const char *text, double low, double high, double *value,
+                  struct message *why);
 
 /* Of a forced family, --untuned and --known-only at most one is there; tunables have a family. */
 bool option_choice(const clattn_plan_options *options, struct message *why);

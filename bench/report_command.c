@@ -32,7 +32,7 @@ static int read_options(int argc, char **argv, struct page *page)
                                             {NULL, 0, NULL, 0}};
     int option;
 
-    while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
+    while ((option = option_letter(argc, argv, "o:h", options)) != -1) {
         switch (option) {
         case 'o':
             page->path = optarg;

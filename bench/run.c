@@ -4,8 +4,8 @@
 #include "fleet.h"
 #include "interrupt.h"
 #include "options.h"
+#include "run_list.h"
 #include "run_watch.h"
-#include "workloads.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static const char help[] =
     "                    commas between them, or 'all': each runs in a process of its own\n"
     "  --workload NAME   the same as the name alone; may be repeated\n"
     "  --filter TEXT     only problems whose workload's name or text contains this\n"
-    "  --list            print the workloads and their problems\n"
+    "  --list            print all workloads and their problems, or those that would run, and end\n"
     "  --peers LIST      other libraries: all (default), none, or some of clblast, openblas, "
     "onednn,\n"
     "                    torch, onnxruntime and paths of programs, with commas between them; "
@@ -71,18 +71,8 @@ struct request {
     char *peers_text;                /* The copy that the choice has cut up; owned. */
     char **what;                     /* Workloads, problems and files; the list is owned. */
     int count;
+    bool list; /* Instead of running. */
 };
-
-static void print_workloads(void)
-{
-    for (const struct workload *w = workloads; w->name != NULL; w++) {
-        printf("%s: %s\n", w->name, w->meaning);
-        if (w->source != NULL)
-            printf("  # %s\n", w->source);
-        for (size_t n = 0; w->problems[n] != NULL; n++)
-            printf("  %s\n", w->problems[n]);
-    }
-}
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
@@ -93,13 +83,6 @@ static bool read_peers(struct request *request, struct message *why)
     return request->peers_text != NULL
                ? peer_choice_read(request->peers_text, &request->settings.peers, why)
                : message_set(why, "no memory for the names of libraries");
-}
-
-static bool take_number(const char *option, char *text, double low, double high, char **given,
-                        double *value, struct message *why)
-{
-    *given = text;
-    return option_number(option, text, low, high, value, why);
 }
 
 /* One of run's own options. False, with *why "" if getopt has spoken. */
@@ -120,13 +103,13 @@ static bool take_option(int option, struct request *request, struct message *why
         request->peers = optarg;
         break;
     case 'r':
-        ok = take_number("--repeat", optarg, 1.0, RECORD_MOST_SAMPLES, &request->repeat, &repeat,
-                         why);
+        request->repeat = optarg;
+        ok = option_whole("--repeat", optarg, 1.0, RECORD_MOST_SAMPLES, &repeat, why);
         settings->repeat = (size_t)repeat;
         break;
     case 's':
-        ok = take_number("--patience", optarg, 1e-9, 1e6, &request->patience, &settings->patience,
-                         why);
+        request->patience = optarg;
+        ok = option_number("--patience", optarg, 1e-9, 1e6, &settings->patience, why);
         break;
     case 't':
         ok = option_number("--timeout", optarg, 0.0, 1e6, &settings->silence, why);
@@ -140,6 +123,9 @@ static bool take_option(int option, struct request *request, struct message *why
         break;
     case 'q':
         settings->quiet = true;
+        break;
+    case 'l':
+        request->list = true;
         break;
     default:
         ok = message_set(why, "%s", "");
@@ -162,11 +148,8 @@ static int read_options(int argc, char **argv, struct request *request)
 
     while ((option = option_next(argc, argv, options, OPTION_DEVICE | OPTION_PLAN | OPTION_JSON,
                                  &request->common)) != -1) {
-        if (option == 'h' || option == 'l') {
-            if (option == 'h')
-                fputs(help, stdout);
-            else
-                print_workloads();
+        if (option == 'h') {
+            fputs(help, stdout);
             return 1;
         }
         if (!take_option(option, request, &why))
@@ -174,6 +157,10 @@ static int read_options(int argc, char **argv, struct request *request)
     }
     for (int n = optind; n < argc; n++)
         request->what[request->count++] = argv[n];
+    if (request->list && request->count == 0 && request->filter == NULL) {
+        run_list_workloads();
+        return 1;
+    }
     if (request->count == 0)
         request->what[request->count++] = default_workload;
     if (!option_choice(&request->common.plan, &why) || !read_peers(request, &why))
@@ -302,7 +289,14 @@ static int run_request(const struct request *request, const struct items *items)
     return ca_interrupted() ? EXIT_INTERRUPTED : ok ? EXIT_SUCCESS : EXIT_FAILED;
 }
 
-/* One device, or all of a fleet, by this process. */
+static int list_items(const struct items *items)
+{
+    struct message why;
+
+    return run_list_items(items, &why) || run_complain(NULL, why.text) ? EXIT_SUCCESS : EXIT_FAILED;
+}
+
+/* One device, or all of a fleet, by this process; or the list of what that would be. */
 static int run_here(struct request *request)
 {
     struct items items = {.item = NULL};
@@ -311,7 +305,7 @@ static int run_here(struct request *request)
 
     if (items_read(&items, request->count, request->what, &why) &&
         (request->filter == NULL || filter_items(&items, request->filter, &why)))
-        status = run_request(request, &items);
+        status = request->list ? list_items(&items) : run_request(request, &items);
     else
         status = option_usage("run", why.text);
     items_free(&items);
@@ -338,7 +332,8 @@ int run_command(int argc, char **argv)
     int status = read_options(argc, argv, &request);
     if (status == 1)
         status = EXIT_SUCCESS;
-    else if (status == 0 && !child && !is_fleet(settings) && isfinite(settings->silence))
+    else if (status == 0 && !child && !request.list && !is_fleet(settings) &&
+             isfinite(settings->silence))
         status = run_watch(settings, argc, argv);
     else if (status == 0)
         status = run_here(&request);

@@ -264,3 +264,12 @@ const char *safetensors_attribute(const struct safetensors *file, const char *ke
 {
     return json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key));
 }
+
+const char *safetensors_next_attribute(const struct safetensors *file, const char *key)
+{
+    json_t *metadata = json_object_get(file->header, "__metadata__");
+
+    return json_object_iter_key(
+        key == NULL ? json_object_iter(metadata)
+                    : json_object_iter_next(metadata, json_object_iter_at(metadata, key)));
+}

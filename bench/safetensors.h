@@ -45,4 +45,7 @@ const struct safetensor *safetensors_find(const struct safetensors *file, const 
 /* The text of `key` in the file's __metadata__, or NULL. */
 const char *safetensors_attribute(const struct safetensors *file, const char *key);
 
+/* The name of the attribute after `key`, or of the first for NULL; NULL after the last. */
+const char *safetensors_next_attribute(const struct safetensors *file, const char *key);
+
 #endif

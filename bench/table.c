@@ -2,11 +2,61 @@
 #include "terminal.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define COLUMNS 100
-#define NAME_COLUMNS 19                   /* With the indentation. */
-#define ROOM (COLUMNS - NAME_COLUMNS - 1) /* Beside a name. */
+enum { MOST_COLUMNS = 100, LEAST_COLUMNS = 40, NAME_COLUMNS = 19 /* With the indentation. */ };
+
+/* The columns beside the names. */
+enum column { MS, NOISE, GFLOPS, GBYTES, SHARE, RATIO, HOST, SOURCE, CACHE, ERROR, NUM_COLUMNS };
+
+static const struct {
+    const char *title, *unit; /* Of first calls the title stands above both. */
+    const char *name;         /* In the sentence about what a narrow terminal lacks. */
+    int width;                /* With the blank before it. */
+    int rank;                 /* The highest go first where there is no room; 0 never goes. */
+} columns[NUM_COLUMNS] = {
+    [MS] = {"ms", "", "ms", 9, 0},
+    [NOISE] = {"+-%", "", "+-%", 5, 5},
+    [GFLOPS] = {"GFLOP/s", "", "GFLOP/s", 8, 4},
+    [GBYTES] = {"GB/s", "", "GB/s", 7, 6},
+    [SHARE] = {"share", "", "share", 6, 2},
+    [RATIO] = {"  time over clattn's", "", "time over clattn's", 20, 1},
+    [HOST] = {"host", "us", "host", 6, 7},
+    [SOURCE] = {"first ", "source", "first call", 7, 8},
+    [CACHE] = {"call ms", "cache", "", 7, 8},
+    [ERROR] = {"error", "/bnd", "error", 6, 3},
+};
+
+int table_columns(FILE *to)
+{
+    const char *wish = getenv("COLUMNS");
+    const bool known = ca_terminal(to) || (wish != NULL && strtol(wish, NULL, 10) > 0);
+    const int width = known ? (int)ca_terminal_width(to) : MOST_COLUMNS;
+
+    return width < LEAST_COLUMNS ? LEAST_COLUMNS : width < MOST_COLUMNS ? width : MOST_COLUMNS;
+}
+
+/* The lowest rank of the columns for which the terminal has no room. */
+static int first_missing_rank(void)
+{
+    int rank = 0, width = NAME_COLUMNS;
+
+    for (int n = 0; n < NUM_COLUMNS; n++) {
+        width += columns[n].width;
+        rank = columns[n].rank > rank ? columns[n].rank : rank;
+    }
+    for (; width > table_columns(stdout) && rank > 0; rank--)
+        for (int n = 0; n < NUM_COLUMNS; n++)
+            width -= columns[n].rank == rank ? columns[n].width : 0;
+    return rank + 1;
+}
+
+static bool has_room(enum column column)
+{
+    return columns[column].rank < first_missing_rank();
+}
 
 static const char *const red = "\033[31m", *const bold = "\033[1m";
 
@@ -23,13 +73,14 @@ static void end_colour(void)
 
 void table_wrap(FILE *to, const char *text, int column)
 {
+    const int room = table_columns(to) - column;
     const char *rest = text;
 
-    while ((int)strlen(rest) > COLUMNS - column) {
-        int length = COLUMNS - column;
+    while ((int)strlen(rest) > room) {
+        int length = room;
         while (length > 0 && rest[length] != ' ')
             length--;
-        length = length > 0 ? length : COLUMNS - column; /* a word that fills the line */
+        length = length > 0 ? length : room; /* a word that fills the line */
         fprintf(to, "%.*s\n%*s", length, rest, column, "");
         rest += length;
         rest += strspn(rest, " ");
@@ -37,40 +88,70 @@ void table_wrap(FILE *to, const char *text, int column)
     fprintf(to, "%s\n", rest);
 }
 
-/* Four digits, as long as a number of milliseconds has no more before its point. */
-static void print_number(double value, int width)
+void table_problem(FILE *to, const char *problem, int column)
 {
-    const int decimals = value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0;
-
-    printf(" %*.*f", width - 1, decimals, value);
+    fprintf(to, "%*s", column, "");
+    if (table_columns(to) < MOST_COLUMNS)
+        table_wrap(to, problem, column + 2);
+    else
+        fprintf(to, "%s\n", problem);
 }
 
-/* A dash for what is not known. */
-static void print_short(double value, int width, int decimals)
+/* A dash for what is not known; nothing where the column has no room. */
+static void print_number(enum column column, double value, int decimals, const char *unit)
 {
+    const int width = columns[column].width - 1 - (int)strlen(unit);
+
+    if (!has_room(column))
+        return;
     if (isfinite(value))
-        printf(" %*.*f", width - 1, value < 99.95 ? decimals : 0, value);
+        printf(" %*.*f%s", width, decimals, value, unit);
     else
-        printf(" %*s", width - 1, "-");
+        printf(" %*s", columns[column].width - 1, "-");
+}
+
+/* Three digits. */
+static void print_short(enum column column, double value)
+{
+    print_number(column, value, value < 99.95 ? 1 : 0, "");
+}
+
+/* Four digits, as long as a number of milliseconds has no more before its point. */
+static void print_milliseconds(double value)
+{
+    print_number(MS, value, value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0, "");
 }
 
 /* ---- above the rows -------------------------------------------------------------------------- */
 
+static void print_titles(bool units)
+{
+    printf("%*s", NAME_COLUMNS, "");
+    for (int n = 0; n < NUM_COLUMNS; n++)
+        if (has_room((enum column)n))
+            printf("%*s", columns[n].width, units ? columns[n].unit : columns[n].title);
+    putchar('\n');
+}
+
 void table_header(const struct device_run *run)
 {
     const clattn_device_info *info = &run->info;
+    char text[160];
 
     begin_colour(bold);
-    printf("%.75s (%s, %u units)\n", info->name, target_type_name(info->type), info->compute_units);
+    snprintf(text, sizeof text, "%.75s (%s, %u units)", info->name, target_type_name(info->type),
+             info->compute_units);
+    table_wrap(stdout, text, 0);
     end_colour();
-    printf("%.50s, driver %.40s\n", info->platform_name, info->driver_version);
+    snprintf(text, sizeof text, "%.50s, driver %.40s", info->platform_name, info->driver_version);
+    table_wrap(stdout, text, 0);
     for (size_t n = 0; n < run->num_peers; n++)
         if (run->peer[n].missing.text[0] != '\0')
             table_wrap(stdout, run->peer[n].missing.text, 0);
-    printf("\n%-*s %8s %4s %7s %6s %5s  %-18s %5s %13s %5s\n", NAME_COLUMNS, "", "ms", "+-%",
-           "GFLOP/s", "GB/s", "share", "time over clattn's", "host", "first call ms", "error");
-    printf("%-*s %8s %4s %7s %6s %5s  %-18s %5s %6s %6s %5s\n", NAME_COLUMNS, "", "", "", "", "",
-           "", "", "us", "source", "cache", "/bnd");
+    putchar('\n');
+    print_titles(false);
+    if (has_room(ERROR)) /* it and all that has a unit are missing together */
+        print_titles(true);
 }
 
 /* "512 B", "1.5 MiB". */
@@ -117,8 +198,14 @@ static void print_problem(const struct record *record)
         snprintf(facts, sizeof facts, "roof: %s%s",
                  record->roof == ROOF_FMA ? "multiply-adds" : "reading", copies);
     }
-    const bool fits = strlen(record->problem) + strlen(facts) + 5 <= COLUMNS;
-    printf("  %s%s%s\n", record->problem, fits ? "   " : "\n    ", facts);
+    const int wide = table_columns(stdout);
+    if ((int)(strlen(record->problem) + strlen(facts)) + 5 <= wide) {
+        printf("  %s   %s\n", record->problem, facts);
+        return;
+    }
+    table_problem(stdout, record->problem, 2);
+    fputs("    ", stdout);
+    table_wrap(stdout, facts, 4);
 }
 
 /* ---- the rows -------------------------------------------------------------------------------- */
@@ -133,7 +220,8 @@ static void print_ratio(const struct record *record, const struct outcome *outco
         snprintf(text, sizeof text, "%s%.*fx (%.*f-%.*f)",
                  ratio->low <= 1.0 && ratio->high >= 1.0 ? "~" : "", decimals, ratio->middle,
                  decimals, ratio->low, decimals, ratio->high);
-    printf("  %-18s", text);
+    if (has_room(RATIO))
+        printf("  %-*s", columns[RATIO].width - 2, text);
 }
 
 static void print_times(const struct record *record, const struct outcome *outcome)
@@ -142,33 +230,32 @@ static void print_times(const struct record *record, const struct outcome *outco
     const double host = outcome->host.count > 0 ? samples_median(&outcome->host) : NAN;
     const double share = record_share(record, outcome);
 
-    print_number(median.middle * 1e3, 9);
-    print_short(50.0 * (median.high - median.low) / median.middle, 5, 1);
-    print_short(record->flops / median.middle * 1e-9, 8, 1);
-    print_short(record->bytes / median.middle * 1e-9, 7, 1);
-    if (share > 0.0)
-        printf(" %4.0f%%", 100.0 * share);
-    else
-        printf(" %5s", "-");
+    print_milliseconds(median.middle * 1e3);
+    print_short(NOISE, 50.0 * (median.high - median.low) / median.middle);
+    print_short(GFLOPS, record->flops / median.middle * 1e-9);
+    print_short(GBYTES, record->bytes / median.middle * 1e-9);
+    print_number(SHARE, share > 0.0 ? 100.0 * share : NAN, 0, "%");
     print_ratio(record, outcome);
-    print_short(host * 1e6, 6, 1);
-    print_short(outcome->first_source * 1e3, 7, 1);
-    print_short(outcome->first_cache * 1e3, 7, 1);
-    printf(outcome->worst.ratio < 9.995 ? " %5.3f\n" : " %5.0f\n", outcome->worst.ratio);
+    print_short(HOST, host * 1e6);
+    print_short(SOURCE, outcome->first_source * 1e3);
+    print_short(CACHE, outcome->first_cache * 1e3);
+    print_number(ERROR, outcome->worst.ratio, outcome->worst.ratio < 9.995 ? 3 : 0, "");
+    putchar('\n');
 }
 
 /* Why it has no figures, in one line; ours is said in full. */
 static void print_reason(const struct record *record, const struct outcome *outcome)
 {
     const size_t name = strlen(outcome->implementation);
+    const size_t room = (size_t)table_columns(stdout) - NAME_COLUMNS - 1;
     const char *why = outcome->why.text;
     char text[sizeof outcome->why.text + 16];
 
     if (strncmp(why, outcome->implementation, name) == 0 && strncmp(why + name, ": ", 2) == 0)
         why += name + 2;
     snprintf(text, sizeof text, "%s: %s", outcome_state_name(outcome->state), why);
-    if (outcome != &record->outcome[0] && strlen(text) > ROOM) {
-        text[ROOM - strlen("...")] = '\0';
+    if (outcome != &record->outcome[0] && strlen(text) > room) {
+        text[room - strlen("...")] = '\0';
         message_sanitize(text); /* the cut may go through a character */
         strcat(text, "...");
     }
@@ -207,6 +294,18 @@ void table_record(const struct record *record, const struct record *before)
 
 /* ---- below the rows -------------------------------------------------------------------------- */
 
+/* A sentence like printf()'s, on as many lines as it needs. */
+static void print_sentence(int indentation, const char *format, ...)
+{
+    va_list arguments;
+    char text[512];
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    table_wrap(stdout, text, indentation);
+}
+
 /* Over all problems that both computed. */
 static void print_mean(const struct device_run *run, const char *implementation)
 {
@@ -223,8 +322,9 @@ static void print_mean(const struct device_run *run, const char *implementation)
         count++;
     }
     if (count > 1)
-        printf("%-20s %6.2fx clattn's time in the geometric mean of %zu problems, %.2fx to %.2fx\n",
-               implementation, exp(sum / (double)count), count, least, most);
+        print_sentence(
+            21, "%-20s %6.2fx clattn's time in the geometric mean of %zu problems, %.2fx to %.2fx",
+            implementation, exp(sum / (double)count), count, least, most);
 }
 
 static void print_means(const struct device_run *run)
@@ -236,12 +336,15 @@ static void print_means(const struct device_run *run)
 
 static void print_peaks(const struct peak_samples *peaks)
 {
-    printf("peaks measured in this run: %.1f GFLOP/s of f32 multiply-adds",
-           samples_median(&peaks->fma));
+    char half[48] = "";
+
     if (peaks->fma_half.count > 0)
-        printf(", %.1f of f16", samples_median(&peaks->fma_half));
-    printf("; reading %.1f GB/s, copying %.1f GB/s\n", samples_median(&peaks->read),
-           samples_median(&peaks->copy));
+        snprintf(half, sizeof half, ", %.1f of f16", samples_median(&peaks->fma_half));
+    print_sentence(0,
+                   "peaks measured in this run: %.1f GFLOP/s of f32 multiply-adds%s; reading %.1f "
+                   "GB/s, copying %.1f GB/s",
+                   samples_median(&peaks->fma), half, samples_median(&peaks->read),
+                   samples_median(&peaks->copy));
 }
 
 static void print_peers(const struct device_run *run)
@@ -262,25 +365,38 @@ static void print_doubts(const struct device_run *run)
     const double noise = device_run_noise(run);
 
     if (noise >= RESULTS_NOISY)
-        printf(
-            "The machine was too noisy: half of all times are known to no better than +-%.0f %%. "
-            "Close what\nelse runs and repeat, or trust only ratios whose intervals are clear.\n",
-            100.0 * noise);
+        print_sentence(0,
+                       "The machine was too noisy: half of all times are known to no better than "
+                       "+-%.0f %%. Close what else runs and repeat, or trust only ratios whose "
+                       "intervals are clear.",
+                       100.0 * noise);
     if (run->peaks.exceeded)
-        printf("A share over 100 %% has no meaning: the peak was measured too low, on a busy "
-               "machine or by a\nkernel that does not suit this device.\n");
+        print_sentence(0, "A share over 100 %% has no meaning: the peak was measured too low, on a "
+                          "busy machine or by a kernel that does not suit this device.");
 }
 
 static const char legend[] =
-    "call: the time of a call over that of the driver's calls in it. ms: median device time of "
-    "one\n"
-    "execution, +-% half its 95 % interval. share: of the roof, the tighter of multiply-adds and\n"
+    "call: the time of a call over that of the driver's calls in it. ms: median device time of one "
+    "execution, +-% half its 95 % interval. share: of the roof, the tighter of multiply-adds and "
     "reading. time over clattn's: with its 95 % interval, ~ if there may be no difference. host: "
-    "what\n"
-    "enqueueing costs the caller. first call: in a new process, compiled from source and from the\n"
-    "caches; of others the problem's first computation. error: the worst over its bound; over 1 "
-    "the\n"
-    "results are right only within half precision's bounds.\n";
+    "what enqueueing costs the caller. first call: in a new process, compiled from source and from "
+    "the caches; of others the problem's first computation. error: the worst over its bound; over "
+    "1 the results are right only within half precision's bounds.";
+
+static void print_missing(void)
+{
+    char text[96] = "";
+    size_t length = 0;
+
+    for (int n = 0; n < NUM_COLUMNS; n++)
+        if (!has_room((enum column)n) && columns[n].name[0] != '\0')
+            length += (size_t)snprintf(text + length, sizeof text - length, "%s%s",
+                                       length > 0 ? ", " : "", columns[n].name);
+    if (length == 0)
+        return;
+    print_sentence(0, "%s: no room for them on %d columns; a wider terminal or --csv - has them",
+                   text, table_columns(stdout));
+}
 
 void table_footer(const struct device_run *run)
 {
@@ -289,7 +405,8 @@ void table_footer(const struct device_run *run)
         print_peaks(&run->peaks);
     print_means(run);
     print_peers(run);
-    fputs(legend, stdout);
+    table_wrap(stdout, legend, 0);
+    print_missing();
     print_doubts(run);
     if (run->interrupted)
         printf("interrupted: what was measured by then is above\n");

@@ -19,8 +19,8 @@ static bool no_device(const char *selector, struct message *why)
     const char *wanted = selector != NULL ? selector : getenv("CLATTN_DEVICE");
 
     if (wanted == NULL || wanted[0] == '\0')
-        return message_set(why, "there is no OpenCL device: no driver is installed, or "
-                                "OCL_ICD_VENDORS hides it");
+        return message_set(why, "there is no OpenCL device: no driver is installed, none has a "
+                                "device, or OCL_ICD_VENDORS hides it");
     return message_set(why,
                        "no OpenCL device matches %s'%.200s'; 'clattn-bench devices' lists them",
                        selector != NULL ? "" : "CLATTN_DEVICE, which is ", wanted);

@@ -17,7 +17,8 @@ static const char help[] =
     "Runs attention on the inputs in each file and compares with the answers in it. The tensors\n"
     "have the names of ONNX's operator Attention (Q K V attn_mask past_key past_value\n"
     "nonpad_kv_seqlen; Y present_key present_value qk_matmul_output), or the answer is called O\n"
-    "or context; attributes stand in the file's metadata. Prints a line for each answer.\n"
+    "or context; attributes stand in the file's metadata, and one that is not known is refused.\n"
+    "Prints a line for each answer.\n"
     "  --device SEL  index or part of a name, as 'clattn-bench devices' lists them\n"
     "  --profile P   the device claims no more than a profile (see 'clattn-bench plan --help'), "
     "and\n"
@@ -25,7 +26,8 @@ static const char help[] =
     "  --family F    force a kernel family; where it has no scores only Y is compared\n"
     "  --rtol X      allowed error relative to the largest value of a row\n"
     "  --atol X      allowed error besides that\n"
-    "                (defaults: f32 1e-5 and 1e-6, f16 2e-3 and 1e-5, bf16 1.6e-2 and 1e-5)\n"
+    "                (defaults: f32 1e-5 and 1e-6, f16 2e-3 and 1e-5, bf16 1.6e-2 and 1e-5,\n"
+    "                by the coarser of what is stored and what it is compared with)\n"
     "  --json        print a JSON array instead\n"
     "Exit status: 0 all within bounds, 1 not so or a file is not sound, 2 usage.\n";
 
@@ -171,6 +173,15 @@ static void report(const struct settings *settings, const char *path, const char
     fflush(stdout);
 }
 
+/* A file that is not sound has no answer: the sentence, which names it, is no result. */
+static bool refuse(const struct settings *settings, const char *path, const struct message *why)
+{
+    if (settings->list != NULL)
+        report(settings, path, path, &(struct outcome){.problem = ""}, why);
+    fprintf(stderr, "clattn-bench verify: %s\n", why->text);
+    return false;
+}
+
 static bool verify_file(const struct target *target, const struct settings *settings,
                         const char *path)
 {
@@ -178,17 +189,14 @@ static bool verify_file(const struct target *target, const struct settings *sett
     struct message why;
     bool ok = true;
 
-    if (!safetensors_read(&file, path, &why)) {
-        report(settings, path, path, &(struct outcome){.problem = ""}, &why);
-        return false;
-    }
+    if (!safetensors_read(&file, path, &why))
+        return refuse(settings, path, &why);
     size_t count = case_file_count(&file);
     for (size_t n = 0; n == 0 || n < count; n++) {
         struct outcome outcome = {.problem = ""};
         struct attention_case attention;
         if (!case_file_read(&attention, &file, path, n, &why)) {
-            report(settings, path, path, &outcome, &why);
-            ok = false;
+            ok = refuse(settings, path, &why);
             continue;
         }
         const bool good = verify_case(target, settings, &attention, &outcome, &why);
@@ -211,7 +219,7 @@ static int read_options(int argc, char **argv, struct settings *settings)
     struct message why;
     int option;
 
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    while ((option = option_letter(argc, argv, "h", options)) != -1) {
         double *number = option == 'r' ? &settings->tolerance.rtol : &settings->tolerance.atol;
         switch (option) {
         case 'd':

@@ -181,8 +181,9 @@ clattn_status clattn_context_create_default(const char *selector,
                                options ? options->log_user_data : NULL};
     const clattn_status status = clattn_device_select(selector, &device);
     if (status != CLATTN_SUCCESS)
-        return ca_fail(&log, status, "no OpenCL device could be chosen by '%s'",
-                       selector && *selector ? selector : "CLATTN_DEVICE or its default");
+        return ca_fail(&log, status, "no OpenCL device could be chosen by '%s'%s",
+                       selector && *selector ? selector : "CLATTN_DEVICE or its default",
+                       status == CLATTN_OPENCL_ERROR ? ": a driver fails when it is asked" : "");
     cl_context cl = clCreateContext(NULL, 1, &device, NULL, NULL, &err);
     if (err != CL_SUCCESS)
         return ca_fail_cl(&log, err, "clCreateContext");

@@ -57,6 +57,14 @@ ParameterizedTestParameters(bench, exits_with) {
         {"--help", 0, "POCL_AFFINITY=1"},
         {"--version", 0, "clattn-bench "},
         {"measure", 2, "there is no command 'measure'"},
+        {"help", 0, "Usage: clattn-bench COMMAND"},
+        {"help run", 0, "Usage: clattn-bench run"},
+        {"help verify", 0, "Usage: clattn-bench verify"},
+        {"help nonsense", 2, "there is no command 'nonsense'"},
+        {"run --nonsense", 2, "clattn-bench run: unrecognized option"},
+        {"devices --nonsense", 2, "clattn-bench devices: unrecognized option"},
+        {"verify --rtol", 2, "clattn-bench verify: option"},
+        {"report --nonsense", 2, "clattn-bench report: unrecognized option"},
         {"devices --help", 0, "Usage: clattn-bench devices"},
         {"devices", 0, "platform"},
         {"devices now", 2, "no further arguments"},
@@ -72,7 +80,10 @@ ParameterizedTestParameters(bench, exits_with) {
         {"verify --family nonsense " LAYER_0, 1, "nonsense"},
         {"run --help", 0, "Usage: clattn-bench run"},
         {"run --list", 0, "llama3-8b-prefill-512: "},
-        {"run --repeat 0 minilm", 2, "--repeat takes a number from 1"},
+        {"run --repeat 0 minilm", 2, "--repeat takes a whole number from 1 to 100"},
+        {"run --repeat 2.5 minilm", 2, "--repeat takes a whole number from 1"},
+        {"run --list minilm", 0, "\n  fwd f32 b8 h12 q128 k128 d32\n"},
+        {"run --list --filter b8 minilm", 0, "hidden_size 384\n  fwd f32 b8"},
         {"run --tunables X=1 minilm", 2, "--tunables needs --family"},
         {"run --patience 0 minilm", 2, "--patience takes a number from"},
         {"run --filter gpt2 minilm", 2, "no problem contains 'gpt2'"},
@@ -88,7 +99,7 @@ ParameterizedTestParameters(bench, exits_with) {
         {"duel --help", 0, "Usage: clattn-bench duel"},
         {"duel " SMALL " untuned", 2, "2 to 16 configurations"},
         {"duel 'fwd f32 q3' tuned untuned", 2, "duel: "},
-        {"duel --rounds 5 " SMALL " untuned untuned", 2, "--rounds takes a number from 6"},
+        {"duel --rounds 5 " SMALL " untuned untuned", 2, "--rounds takes a whole number from 6"},
         {"duel --seconds -1 " SMALL " untuned untuned", 2, "--seconds takes a number"},
         {"duel " SMALL " untuned nonsense", 1, "'nonsense': "},
         {"duel " SMALL " untuned 'unfused ITEM_X=3'", 1, "'unfused ITEM_X=3': "},
@@ -111,6 +122,58 @@ ParameterizedTest(struct call *call, bench, exits_with) {
               call->arguments, text);
     cr_assert(strstr(text, call->says) != NULL, "%s: got '%s', want '%s'", call->arguments, text,
               call->says);
+}
+
+/* Lines that nobody can read are a failure, of every command that prints. */
+Test(bench, what_cannot_be_printed_is_a_failure) {
+    static const char *const calls[] = {
+        "devices",           "devices --json", "--help",
+        "run --list",        "help plan",      "verify --json " LAYER_0,
+        "plan --once " SMALL};
+    char arguments[256], text[4096];
+
+    if (access("/dev/full", W_OK) != 0)
+        cr_skip_test("there is no /dev/full here");
+    for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
+        snprintf(arguments, sizeof arguments, "%s 2>&1 > /dev/full #", calls[n]);
+        cr_expect(eq(int, bench_run(arguments, text, sizeof text), 1), "%s: %s", calls[n], text);
+        cr_expect(strstr(text, "cannot be written") != NULL, "%s: %s", calls[n], text);
+    }
+}
+
+/* No line of a table is wider than the terminal, and what there was no room for is named. */
+Test(bench, tables_fit_narrow_terminals) {
+    static const char *const calls[] = {"devices", "run --list quick",
+                                        "run --peers none --no-first-call --repeat 1 " SMALL,
+                                        "duel --seconds 0 " SMALL " untuned unfused"};
+    char text[32768];
+
+    setenv("COLUMNS", "60", 1);
+    for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
+        cr_assert(eq(int, bench_run(calls[n], text, sizeof text), 0), "%s", text);
+        cr_expect(n != 2 || strstr(text, "no room for them on 60") != NULL, "%s", text);
+        for (const char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
+            cr_expect(strlen(line) <= 60 || strncmp(line, "  #", 3) == 0, "%s: wide: %s", calls[n],
+                      line);
+    }
+}
+
+/* The files that are named are what is listed, not all workloads. */
+Test(bench, list_shows_what_would_run) {
+    char path[] = "/tmp/clattn_test_XXXXXX", arguments[200], text[4096];
+    FILE *file = fdopen(mkstemp(path), "w");
+
+    fputs("mine: fwd f32 q3 d8\nfwd f32 q5 d8\n", file);
+    fclose(file);
+    snprintf(arguments, sizeof arguments, "run --list %s " LAYER_0, path);
+    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
+    cr_expect(strstr(text, "mine:\n  fwd f32 b1 h1 q3 k3 d8\n") != NULL, "%s", text);
+    cr_expect(strstr(text, "minilm_layer_0:\n  fwd f32 b1 h12 q149 k149 d32\n") != NULL, "%s",
+              text);
+    cr_expect(strstr(text, "gpt2") == NULL, "%s", text);
+    snprintf(arguments, sizeof arguments, "run --list /tmp/nothing.safetensors");
+    cr_expect(eq(int, bench_run(arguments, text, sizeof text), 2), "%s", text);
+    remove(path);
 }
 
 /* Copies layer 0 to `path`, less `cut` bytes, the last byte exchanged if `spoil`. */
@@ -144,6 +207,10 @@ Test(bench, verify_finds_a_spoilt_and_a_truncated_file) {
     copy_layer(path, 1, false);
     cr_assert(eq(int, bench_run(arguments, text, sizeof text), 1), "%s", text);
     cr_assert(strstr(text, "ends at byte") != NULL, "%s", text);
+    const char *name = strstr(text, path);
+    cr_assert(name != NULL && strstr(name + 1, path) == NULL, "its name is there twice: %s", text);
+    snprintf(arguments, sizeof arguments, "verify %s 2> /dev/null", path);
+    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 1));
     remove(path);
 }
 

@@ -4,11 +4,14 @@
 #include "../bench/check.h"
 #include "../bench/compare.h"
 #include "../bench/duel.h"
+#include "../bench/job.h"
 #include "../bench/values.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,4 +161,124 @@ Test(bench_case, a_short_mask_hides_the_remaining_keys) {
     cr_assert(eq(sz, attention.job.problem.mask_layout.stride[3], 1));
     case_free(&attention);
     safetensors_free(&file);
+}
+
+/* ---- ONNX's own cases of windows ------------------------------------------------------------- */
+
+struct window_case {
+    char file[64];
+    char problem[96];
+};
+
+ParameterizedTestParameters(bench_case, windows) {
+    static struct window_case cases[] = {
+        {"bidirectional_window", "fwd f32 b1 h1 q5 k5 d1 window=1,2"},
+        {"local_window_default", "fwd f32 b2 h3 q4 k6 d8"},
+        {"local_window_rank1_boolean_mask", "fwd f32 b2 h3 q4 k6 d8 causal=tl window=2,* mask=k"},
+        {"local_window_with_past", "fwd f32 b2 h3 q4 k10 d8 causal=8 window=2,*"},
+        {"local_window_ext_cache_rank2_mask",
+         "fwd f32 b2 h3 q4 k8 d8 causal=br window=2,* bias=f32:k klen"},
+        {"3d_local_window", "fwd f32 b2 h4/1 q4 k6 d8/6 causal=tl window=2,*"},
+        {"local_window_gqa_rank4_mask", "fwd f32 b2 h4/2 q4 k6 d8/6 softcap=2 causal=tl window=2,* "
+                                        "mask=bhqk scores=weights"},
+    };
+    return cr_make_param_array(struct window_case, cases, sizeof cases / sizeof *cases);
+}
+
+/* The file's answers are what double precision makes of the problem that was read. */
+ParameterizedTest(struct window_case *c, bench_case, windows) {
+    struct attention_case attention;
+    struct safetensors file;
+    struct message why;
+    char path[256];
+
+    snprintf(path, sizeof path, TEST_DATA "/windows/test_attention_%s.safetensors", c->file);
+    cr_assert(safetensors_read(&file, path, &why), "%s", why.text);
+    cr_assert(case_file_read(&attention, &file, path, 0, &why), "%s", why.text);
+    char *text = job_text(&attention.job);
+    clattn_problem want;
+    cr_assert(clattn_problem_parse(c->problem, &want, NULL, 0) == CLATTN_SUCCESS, "%s", c->problem);
+    const clattn_problem *got = &attention.job.problem;
+    cr_expect(got->window_left == want.window_left && got->window_right == want.window_right &&
+                  got->causal == want.causal && got->diagonal == want.diagonal &&
+                  got->diagonal_offset == want.diagonal_offset && got->mask == want.mask &&
+                  got->bias == want.bias && got->kv_lengths == want.kv_lengths,
+              "%s: %s", c->file, text);
+    struct worst worst = {.results = 0};
+    const struct results results = {.out = {[OUTPUT_O] = attention.o.data}};
+    cr_assert(check_results(&attention, &results, PRECISION_SINGLE, &worst, &why), "%s", why.text);
+    cr_expect(worst_ok(&worst), "%s: off by %g, bound %g", c->file, worst.error, worst.bound);
+    free(text);
+    case_free(&attention);
+    safetensors_free(&file);
+}
+
+/* A file of one query and two keys, Q, K and V of `dtype`, Y of `answer`, with those attributes. */
+static bool read_small(const char *dtype, const char *answer, const char *attributes,
+                       struct attention_case *attention, struct message *why)
+{
+    static unsigned char bytes[1024];
+    const size_t in = strcmp(dtype, "F32") == 0 ? 4 : 2, out = strcmp(answer, "F32") == 0 ? 4 : 2;
+    struct safetensors file;
+
+    memset(bytes, 0, sizeof bytes);
+    const int length =
+        snprintf((char *)bytes + 8, sizeof bytes - 8,
+                 "{\"__metadata__\":{%s},"
+                 "\"Q\":{\"dtype\":\"%s\",\"shape\":[1,1],\"data_offsets\":[0,%zu]},"
+                 "\"K\":{\"dtype\":\"%s\",\"shape\":[2,1],\"data_offsets\":[%zu,%zu]},"
+                 "\"V\":{\"dtype\":\"%s\",\"shape\":[2,1],\"data_offsets\":[%zu,%zu]},"
+                 "\"Y\":{\"dtype\":\"%s\",\"shape\":[1,1],\"data_offsets\":[%zu,%zu]}}",
+                 attributes, dtype, in, dtype, in, 3 * in, dtype, 3 * in, 5 * in, answer, 5 * in,
+                 5 * in + out);
+    bytes[0] = (unsigned char)(length & 255);
+    bytes[1] = (unsigned char)(length >> 8);
+    memset(bytes + 8 + length, 0, 5 * in + out);
+    cr_assert(safetensors_parse(&file, bytes, 8 + (size_t)length + 5 * in + out, why), "%s",
+              why->text);
+    const bool ok = case_file_read(attention, &file, "x", 0, why);
+    safetensors_free(&file);
+    return ok;
+}
+
+Test(bench_case, an_attribute_that_is_not_known_is_refused_by_name) {
+    static const struct {
+        char attributes[64], says[64]; /* "": taken */
+    } files[] = {
+        {"\"scale\":\"0.5\",\"op\":\"Attention\",\"notes\":\"x\"", ""},
+        {"\"softmax_precision\":\"1\",\"format\":\"pt\"", ""},
+        {"\"scale\":\"0.5\",\"windowed\":\"1\"", "'windowed' is not known"},
+        {"\"cal\":\"1\"", "'cal' is not known"}, /* a part of one that is */
+        {"\"scale softcap\":\"1\"", "'scale softcap' is not known"},
+        {"\"left_window_size\":\"-2\"", "left_window_size=-2 is neither"},
+        {"\"right_window_size\":\"few\"", "right_window_size=few is neither"},
+    };
+    struct attention_case attention;
+    struct message why = {""};
+
+    for (size_t n = 0; n < sizeof files / sizeof *files; n++) {
+        const bool ok = read_small("F32", "F32", files[n].attributes, &attention, &why);
+        cr_expect(ok == (files[n].says[0] == '\0'), "%s: %s", files[n].attributes, why.text);
+        cr_expect(strstr(why.text, files[n].says) != NULL, "%s: %s", files[n].attributes, why.text);
+        if (ok)
+            case_free(&attention);
+    }
+}
+
+/* 1 + 2^-8 is no bf16: the nearest is off by more than f32's tolerance. */
+Test(bench_case, a_bf16_result_is_held_to_what_bf16_can_hold) {
+    const unsigned short one = 0x3f80;
+    struct attention_case attention;
+    struct message why;
+
+    cr_assert(read_small("BF16", "F32", "", &attention, &why), "%s", why.text);
+    *(float *)attention.o.data = 1.00390625f;
+    struct worst worst = {.results = 0};
+    compare_case(&worst, &attention, &one, NULL, (struct tolerance){-1.0, -1.0});
+    cr_expect(worst_ok(&worst), "off by %g, bound %g", worst.error, worst.bound);
+    *(float *)attention.o.data = 1.05f;
+    worst = (struct worst){.results = 0};
+    compare_case(&worst, &attention, &one, NULL, (struct tolerance){-1.0, -1.0});
+    cr_expect(not(worst_ok(&worst)), "%g passed", worst.error);
+    case_free(&attention);
 }

@@ -77,7 +77,7 @@ CLATTN_API clattn_status clattn_context_create(cl_context opencl, cl_device_id d
  * clattn context on it. The OpenCL context lives as long as the clattn context.
  *
  * @retval CLATTN_NO_DEVICE  No device matches @p selector.
- * @retval CLATTN_OPENCL_ERROR  clCreateContext failed.
+ * @retval CLATTN_OPENCL_ERROR  clCreateContext failed, or a driver when it was asked for devices.
  * Other statuses as clattn_context_create().
  */
 CLATTN_API clattn_status clattn_context_create_default(const char *selector,

@@ -79,14 +79,16 @@ CLATTN_API clattn_status clattn_device_profile_parse(const char *text, size_t te
 
 /**
  * Every device of every platform, in the loader's order; an index here is the index that
- * clattn_device_select() takes.
+ * clattn_device_select() takes. A platform that fails has none here, as long as another has one.
  *
  * @param devices   NULL, or room for @p capacity devices.
  * @param capacity  0 if @p devices is NULL.
  * @param count     Not null; receives how many there are, which may exceed @p capacity.
  * @retval CLATTN_SUCCESS           @p count is set; at most @p capacity entries were written.
  * @retval CLATTN_INVALID_ARGUMENT  @p count is null, or @p devices is null and @p capacity not 0.
- * @retval CLATTN_NO_DEVICE         There is none; @p count is 0.
+ * @retval CLATTN_NO_DEVICE         There is none, and no platform failed; @p count is 0.
+ * @retval CLATTN_OPENCL_ERROR      There is none, and a platform (or the loader) failed when asked
+ *                                  for its devices: a driver is installed, but does not work.
  * @retval CLATTN_OUT_OF_MEMORY     No memory for the list.
  */
 CLATTN_API clattn_status clattn_device_list(cl_device_id *devices, size_t capacity, size_t *count);
@@ -102,6 +104,8 @@ CLATTN_API clattn_status clattn_device_list(cl_device_id *devices, size_t capaci
  * @retval CLATTN_SUCCESS           Chosen.
  * @retval CLATTN_INVALID_ARGUMENT  @p device is null.
  * @retval CLATTN_NO_DEVICE         No device matches.
+ * @retval CLATTN_OPENCL_ERROR      No device matches, and one of them or a platform failed when it
+ *                                  was asked: it may be the one.
  * @retval CLATTN_OUT_OF_MEMORY     No memory for the list.
  */
 CLATTN_API clattn_status clattn_device_select(const char *selector, cl_device_id *device);

@@ -211,43 +211,67 @@ clattn_status clattn_device_query(cl_device_id device, clattn_device_info *info)
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* Platforms that fail or have no devices are passed over. */
-static cl_uint platform_devices(cl_platform_id platform, cl_uint capacity, cl_device_id *devices)
+/* A loader without any platform says so by this, which stands in cl_ext.h. */
+enum { PLATFORM_NOT_FOUND_KHR = -1001 };
+
+static clattn_status failure_status(cl_int err)
+{
+    return err == CL_OUT_OF_HOST_MEMORY ? CLATTN_OUT_OF_MEMORY : CLATTN_OPENCL_ERROR;
+}
+
+/* How many devices a platform has. One that fails has none, and sets *failure: to have none is no
+ * failure. */
+static cl_uint platform_devices(cl_platform_id platform, cl_uint capacity, cl_device_id *devices,
+                                cl_int *failure)
 {
     cl_uint count = 0;
+    const cl_int err =
+        clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, capacity, capacity ? devices : NULL, &count);
 
-    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, capacity, capacity ? devices : NULL, &count) !=
-        CL_SUCCESS)
-        return 0;
-    return count;
+    if (err != CL_SUCCESS && err != CL_DEVICE_NOT_FOUND)
+        *failure = err;
+    return err == CL_SUCCESS ? count : 0;
+}
+
+static clattn_status list_platforms(cl_platform_id **platforms, cl_uint *count)
+{
+    cl_int err = clGetPlatformIDs(0, NULL, count);
+
+    *platforms = NULL;
+    if (err == PLATFORM_NOT_FOUND_KHR || (err == CL_SUCCESS && *count == 0))
+        return CLATTN_NO_DEVICE;
+    if (err == CL_SUCCESS) {
+        *platforms = calloc(*count, sizeof **platforms);
+        err = *platforms ? clGetPlatformIDs(*count, *platforms, NULL) : CL_OUT_OF_HOST_MEMORY;
+    }
+    if (err == CL_SUCCESS)
+        return CLATTN_SUCCESS;
+    free(*platforms);
+    return failure_status(err);
 }
 
 clattn_status clattn_device_list(cl_device_id *devices, size_t capacity, size_t *count)
 {
-    cl_platform_id *platforms = NULL;
+    cl_platform_id *platforms;
     cl_uint num_platforms = 0;
-    clattn_status status = CLATTN_SUCCESS;
+    cl_int failure = CL_SUCCESS;
 
     if (count)
         *count = 0;
     if (!count || (!devices && capacity > 0))
         return CLATTN_INVALID_ARGUMENT;
-    if (clGetPlatformIDs(0, NULL, &num_platforms) != CL_SUCCESS || num_platforms == 0)
-        return CLATTN_NO_DEVICE;
-    platforms = calloc(num_platforms, sizeof *platforms);
-    if (!platforms)
-        return CLATTN_OUT_OF_MEMORY;
-    if (clGetPlatformIDs(num_platforms, platforms, NULL) != CL_SUCCESS)
-        num_platforms = 0;
+    clattn_status status = list_platforms(&platforms, &num_platforms);
+    if (status != CLATTN_SUCCESS)
+        return status;
     for (cl_uint n = 0; n < num_platforms; n++) {
-        const cl_uint here = platform_devices(platforms[n], 0, NULL);
+        const cl_uint here = platform_devices(platforms[n], 0, NULL, &failure);
         cl_device_id *own = here ? calloc(here, sizeof *own) : NULL;
         if (here && !own) {
             *count = 0;
             status = CLATTN_OUT_OF_MEMORY;
             break;
         }
-        const cl_uint found = here ? platform_devices(platforms[n], here, own) : 0;
+        const cl_uint found = here ? platform_devices(platforms[n], here, own, &failure) : 0;
         for (cl_uint d = 0; d < found && d < here; d++, ++*count)
             if (*count < capacity)
                 devices[*count] = own[d];
@@ -255,7 +279,7 @@ clattn_status clattn_device_list(cl_device_id *devices, size_t capacity, size_t 
     }
     free(platforms);
     if (status == CLATTN_SUCCESS && *count == 0)
-        status = CLATTN_NO_DEVICE;
+        status = failure == CL_SUCCESS ? CLATTN_NO_DEVICE : failure_status(failure);
     return status;
 }
 
@@ -274,8 +298,10 @@ static int contains(const char *text, const char *part)
     return 0;
 }
 
-/* The first of the devices that the selector names; count if there is none. */
-static size_t select_named(const cl_device_id *devices, size_t count, const char *selector)
+/* The first of the devices that the selector names; count if there is none. A device that cannot
+ * be asked is not it, and sets *failure. */
+static size_t select_named(const cl_device_id *devices, size_t count, const char *selector,
+                           clattn_status *failure)
 {
     char *end;
     const unsigned long index = strtoul(selector, &end, 10);
@@ -284,15 +310,18 @@ static size_t select_named(const cl_device_id *devices, size_t count, const char
         return index < count ? (size_t)index : count;
     for (size_t n = 0; n < count; n++) {
         clattn_device_info info = {.struct_size = sizeof info};
-        if (clattn_device_query(devices[n], &info) == CLATTN_SUCCESS &&
-            (contains(info.name, selector) || contains(info.vendor, selector) ||
-             contains(info.platform_name, selector)))
+        const clattn_status status = clattn_device_query(devices[n], &info);
+        if (status != CLATTN_SUCCESS)
+            *failure = status;
+        else if (contains(info.name, selector) || contains(info.vendor, selector) ||
+                 contains(info.platform_name, selector))
             return n;
     }
     return count;
 }
 
-static size_t select_default(const cl_device_id *devices, size_t count)
+/* Likewise, the first of the type that comes first. */
+static size_t select_default(const cl_device_id *devices, size_t count, clattn_status *failure)
 {
     static const cl_device_type order[] = {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR,
                                            CL_DEVICE_TYPE_CPU};
@@ -300,9 +329,11 @@ static size_t select_default(const cl_device_id *devices, size_t count)
     for (size_t t = 0; t < sizeof order / sizeof *order; t++) {
         for (size_t n = 0; n < count; n++) {
             cl_device_type type = 0;
-            if (clGetDeviceInfo(devices[n], CL_DEVICE_TYPE, sizeof type, &type, NULL) ==
-                    CL_SUCCESS &&
-                type & order[t])
+            const cl_int err =
+                clGetDeviceInfo(devices[n], CL_DEVICE_TYPE, sizeof type, &type, NULL);
+            if (err != CL_SUCCESS)
+                *failure = failure_status(err);
+            else if (type & order[t])
                 return n;
         }
     }
@@ -329,12 +360,13 @@ clattn_status clattn_device_select(const char *selector, cl_device_id *device)
     if (status == CLATTN_SUCCESS) {
         if (!selector || !*selector)
             selector = getenv("CLATTN_DEVICE");
-        chosen = selector && *selector ? select_named(devices, count, selector)
-                                       : select_default(devices, count);
+        clattn_status failure = CLATTN_NO_DEVICE;
+        chosen = selector && *selector ? select_named(devices, count, selector, &failure)
+                                       : select_default(devices, count, &failure);
         if (chosen < count)
             *device = devices[chosen];
         else
-            status = CLATTN_NO_DEVICE;
+            status = failure;
     }
     free(devices);
     return status;

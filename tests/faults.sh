@@ -1,0 +1,179 @@
+#!/bin/sh
+# sh tests/faults.sh [--every | --sample N] [BUILD] [PROGRAM...]: makes OpenCL's calls fail, one after
+# the other, in every program, and shows for each fault: an error in words and a status that is not
+# 0, or the right result; and the run after it, with the same caches, is as if nothing had happened.
+# Exits with 1 if one is not so.
+#
+# A layer of OpenCL's loader (tests/fault_layer, OPENCL_LAYERS) counts the calls of a run, over all
+# its processes, and fails the one that is asked for. Of each call the first two, the one in the
+# middle and the last fail; with --every all do; with --sample N every Nth fault is tried, from one
+# that the clock chooses and the last line names (FAULTS_FIRST=n chooses it again). BUILD is a folder
+# with the programs built (default: build/test-gcc). Caches are folders of their own.
+set -u
+root=$(cd "$(dirname "$0")/.." && pwd)
+every=0
+sample=1
+case ${1:-} in
+--every) every=1 && shift ;;
+--sample) sample=$2 && shift 2 ;;
+esac
+build=${1:-$root/build/test-gcc}
+[ $# -eq 0 ] || shift
+wanted=$*
+first=${FAULTS_FIRST:-$(($(date +%s) % sample))}
+layer=$build/tests/libclattn_fault_layer.so
+calls=$(sed -n 's/^CALL(\([A-Za-z]*\),.*/\1/p; s/^MAKE([^,]*, \([A-Za-z]*\),.*/\1/p' \
+    "$root/tests/fault_layer/calls.def")
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM HUP
+
+bench=$build/bench/clattn-bench
+tune=$build/tuner/clattn-tune
+problem="fwd f32 h2 q33 d24"
+gradient="bwd f32 h2 q9 d8"
+
+# A line for each program: its name; what its output has only where the result is right; which of
+# its words must be the same in the run after (an extended regular expression, nothing for none); the
+# command. Several problems would take several compilers' time, and show no other calls.
+programs() {
+    cat <<END
+devices@^\*@^.*\$@'$bench' devices
+devices-json@"default": true@^.*\$@'$bench' devices --json
+verify@^ok @ok .*@'$bench' verify '$root/tests/data/windows/test_attention_local_window_gqa_rank4_mask.safetensors'
+plan@first execution@^(fwd|fused|split|unfused|un?tuned).*@'$bench' plan '$problem'
+plan-bwd@first execution@^(bwd|backward|un?tuned).*@'$bench' plan '$gradient'
+plan-layer@first execution@^(layer|un?tuned).*@'$bench' plan 'layer fwd f32 h2 q9 d8 model=16'
+run@roof: @[a-z_]+, [a-z]+, workspace@'$bench' run --peers none --no-first-call --repeat 1 '$problem'
+duel@verdict@^ +(fused|split|unfused).*@'$bench' duel --seconds 0 '$problem' untuned unfused
+gradcheck@: right@^bwd.*@'$bench' gradcheck '$gradient'
+list@nothing is known@nothing is known.*@'$tune' list
+show@untuned: @^(fused|untuned).*@'$tune' show '$problem'
+tune@tuned in|nothing to do@nothing to do@'$tune' --quiet --budget 2 --builders 1 --problem '$problem'
+export@kept|written|nothing@kept|written|nothing@'$tune' export '$work/exported.json'
+END
+    for example in 01_forward 02_reuse_plan 03_masks 04_grouped_heads_and_cache 05_threads \
+        06_scores_and_weights 07_tuning 08_self_attention 09_masked_decoding 10_cross_attention \
+        11_attention_weights 12_training; do
+        echo "$example@@@'$build/tests/examples/example_$example'"
+    done
+}
+
+# launch COMMAND: its output in $work/out, its status in $status.
+launch() {
+    timeout -k 5 120 sh -c "$1" > "$work/out" 2>&1 < /dev/null
+    status=$?
+}
+
+# Words that every run of the program has alike.
+alike() {
+    [ -n "$same" ] && grep -oE "$same" "$work/out" | sed 's/[0-9]*\.[0-9]*//g' | sort -u
+}
+
+# One right run with empty caches and one after it: what the others are compared with, and how often
+# each call is made.
+observe() {
+    rm -rf "$work/cache" "$work/counts"
+    FAULT_COUNTS=$work/counts launch "$command"
+    [ $status -eq 0 ] || { cat "$work/out" && echo "$name fails without a fault" && exit 1; }
+    cp "$work/out" "$work/usual"
+    launch "$command"
+    alike > "$work/alike"
+    # shellcheck disable=SC2086 # one call a line
+    printf '%s\n' $calls > "$work/names"
+    od -An -v -tu8 -w8 "$work/counts" | paste -d ' ' "$work/names" - > "$work/often"
+}
+
+# The numbers of a call's failures, of so many calls.
+places() {
+    if [ $every -eq 1 ]; then
+        seq 1 "$1"
+    elif [ "$1" -gt 0 ]; then
+        printf '%s\n' 1 2 $((($1 + 1) / 2)) "$1" | sort -nu | awk -v n="$1" '$1 <= n'
+    fi
+}
+
+# A sentence that a right run does not have: four words at least.
+complains() {
+    grep -vxFf "$work/usual" "$work/out" | grep -qE '([A-Za-z_]{2,}[^A-Za-z_]+){4}'
+}
+
+# What the run with a fault came to: said, right, or what is wrong with it.
+judge() {
+    if [ $status -ge 124 ]; then
+        echo "ended with status $status"
+    elif [ $status -eq 0 ] && { [ -z "$right" ] || grep -qE "$right" "$work/out"; } &&
+        ! grep -qE '^FAIL|WRONG|wrong: |failed: ' "$work/out"; then
+        echo right
+    elif [ $status -eq 0 ]; then
+        echo "status 0 without the right result"
+    elif complains; then
+        echo said
+    else
+        echo "status $status without a sentence"
+    fi
+}
+
+# What the run after it came to: fine, or what is wrong with it.
+judge_after() {
+    if [ $status -ne 0 ]; then
+        echo "the run after it: status $status"
+    elif alike | cmp -s - "$work/alike"; then
+        echo fine
+    else
+        echo "the run after it differs"
+    fi
+}
+
+violation() {
+    violations=$((violations + 1))
+    printf '    FAULT=%-34s %s\n' "$1" "$2"
+    sed 's/^/        /' "$work/kept" | tail -n 3
+}
+
+attempt() {
+    rm -rf "$work/cache" "$work/counts"
+    FAULT=$1 FAULT_COUNTS=$work/counts launch "$command"
+    verdict=$(judge)
+    cp "$work/out" "$work/kept"
+    case $verdict in
+    right) rights=$((rights + 1)) ;;
+    said) said=$((said + 1)) ;;
+    *) violation "$1" "$verdict" ;;
+    esac
+    launch "$command"
+    verdict=$(judge_after)
+    [ "$verdict" = fine ] || { cp "$work/out" "$work/kept" && violation "$1" "$verdict"; }
+}
+
+[ -e "$layer" ] || { echo "not built: $layer" && exit 1; }
+OPENCL_LAYERS=$layer
+CLATTN_CACHE_DIR=$work/cache
+: "${POCL_CACHE_DIR:=$work/pocl}" # compiled once, not once a fault
+export OPENCL_LAYERS CLATTN_CACHE_DIR POCL_CACHE_DIR
+if FAULT=clGetPlatformIDs:1+:-1001 "$bench" devices > "$work/out" 2>&1; then
+    echo "this OpenCL loader does not take layers (ocl-icd 2.3 does): nothing was tried"
+    exit 77
+fi
+
+trials=0
+total=0
+printf '%-24s %7s %7s %7s %10s\n' program faults right said violations
+programs > "$work/programs"
+while IFS='@' read -r name right same command; do
+    case " $wanted " in *" $name "* | '  ') ;; *) continue ;; esac
+    rights=0 said=0 violations=0 tried=0
+    observe
+    while read -r call count; do
+        for place in $(places "$count"); do
+            trials=$((trials + 1))
+            [ $((trials % sample)) -eq $((first % sample)) ] || continue
+            tried=$((tried + 1))
+            attempt "$call:$place"
+        done
+    done < "$work/often"
+    printf '%-24s %7d %7d %7d %10d\n' "$name" $tried $rights $said $violations
+    total=$((total + violations))
+done < "$work/programs"
+[ "$sample" -eq 1 ] || echo "every ${sample}th fault, FAULTS_FIRST=$first"
+[ $total -eq 0 ]
