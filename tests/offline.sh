@@ -7,8 +7,9 @@
 # drawn from SEED, of which one in six is compiled without --all.
 #   CLATTN_OFFLINE_ONLY=PATTERN  only the cases whose line in BUILD/offline/cases matches (grep -E)
 #   CLATTN_OFFLINE_JOBS=N        compilers that run at a time, by default 1
-# Needs clang 16 or newer with libclc (tests/packages.sh gpus), for gfx942 clang 17 or newer, and for
-# Intel's GPUs ocloc; what has no compiler is left out, as the head of the table says. For NVIDIA
+# Needs clang 16 or newer that can read the libclc that is there (tests/packages.sh gpus), for gfx942
+# clang 17 or newer, and for Intel's GPUs ocloc; what has no compiler is left out, as the head of the
+# table and a line "skipped: ..." say. For NVIDIA
 # ptxas of the CUDA toolkit besides (in Debian's non-free: nvidia-cuda-toolkit); with nvdisasm machine
 # code is read, else PTX.
 # Exits with 77 where nothing can be compiled, and says why.
@@ -30,17 +31,30 @@ skip() {
     exit 77
 }
 
-clang=
-for candidate in clang-16 clang-17 clang-18 clang-19 clang-20 clang; do
-    if "$candidate" --version 2> /dev/null | grep -Eq 'version (1[6-9]|[2-9][0-9])'; then
-        clang=$candidate
-        break
-    fi
-done
-[ -n "$clang" ] || skip "there is no clang 16 or newer (sh tests/packages.sh gpus)"
 for library in amdgcn--amdhsa nvptx64--nvidiacl; do
     [ -e "/usr/lib/clc/$library.bc" ] || skip "no /usr/lib/clc/$library.bc (sh tests/packages.sh gpus)"
 done
+
+# compiler_for TARGET: the first clang that knows the GPU and can read libclc.
+compiler_for() {
+    case $1 in
+    sm_*) to="nvptx64-nvidia-nvcl -Xclang -target-cpu -Xclang $1" library=nvptx64--nvidiacl ;;
+    *) to="amdgcn-amd-amdhsa -mcpu=$1" library=amdgcn--amdhsa ;;
+    esac
+    for candidate in clang-16 clang-17 clang-18 clang-19 clang-20 clang-21 clang-22 clang; do
+        # shellcheck disable=SC2086 # a list of words
+        if "$candidate" --version 2> /dev/null | grep -Eq 'version (1[6-9]|[2-9][0-9])' &&
+            echo | "$candidate" -x cl -target $to -nogpulib -Xclang -mlink-builtin-bitcode \
+                -Xclang "/usr/lib/clc/$library.bc" -S -o /dev/null - 2> /dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+}
+
+clang=$(compiler_for sm_75)
+[ -n "$clang" ] ||
+    skip "no clang from 16 on that reads this libclc is there (sh tests/packages.sh gpus)"
 
 if [ ! -e "$build/tests/offline/offline_cases" ]; then
     mkdir -p "$build"
@@ -56,18 +70,10 @@ if [ -n "${CLATTN_OFFLINE_ONLY:-}" ]; then
     mv "$work/chosen" "$work/cases"
 fi
 
-# The first compiler that knows a target, "TARGET COMPILER" a line; cases of others are left out.
+# The compiler of each target, "TARGET COMPILER" a line; cases of those without one are left out.
 compiler_of() {
     case $1 in
-    gfx*)
-        for candidate in clang-16 clang-17 clang-18 clang-19 clang-20 clang; do
-            if echo | "$candidate" -x cl -target amdgcn-amd-amdhsa "-mcpu=$1" -nogpulib -S \
-                -o /dev/null - 2> /dev/null; then
-                echo "$candidate"
-                return
-            fi
-        done
-        ;;
+    gfx*) compiler_for "$1" ;;
     sm_*) echo "$clang" ;;
     *) command -v ocloc ;;
     esac
@@ -79,6 +85,7 @@ for target in $(cut -f 2 "$work/cases" | sort -u); do
         echo "$target $found" >> "$work/compilers"
     else
         missing="$missing $target"
+        echo "skipped: no code is made for $target, for which no compiler is there"
         awk -v FS='\t' -v target="$target" '$2 != target' "$work/cases" > "$work/chosen"
         mv "$work/chosen" "$work/cases"
     fi

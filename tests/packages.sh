@@ -7,37 +7,56 @@
 #   peers   libraries that clattn-bench compares with, and what draws its charts
 #   cpus    Mesa's OpenCL on the CPU, and what Intel's is fetched with (bench/drivers.sh)
 # As root, or with sudo. When nothing is missing it only looks; where there is no apt-get it names
-# the packages and goes on.
+# the packages and goes on. What tests can do without is installed if the distribution has it; else
+# a line "not tested: ..." says what it was for.
 set -eu
 
 missing=
+wishes= # of want(), a line each: what is not tested, a tab, packages
+
+installed() {
+    case $(dpkg-query -W -f '${Status}' "$1" 2> /dev/null || true) in
+    "install ok installed") ;;
+    *) return 1 ;;
+    esac
+}
 
 # need PACKAGE [COMMAND]: is missing if it is not installed and the command is not there either.
 need() {
     if [ $# -gt 1 ] && command -v "$2" > /dev/null 2>&1; then
         return
     fi
-    case $(dpkg-query -W -f '${Status}' "$1" 2> /dev/null || true) in
-    "install ok installed") ;;
-    *) missing="$missing $1" ;;
-    esac
+    installed "$1" || missing="$missing $1"
+}
+
+# want SENTENCE PACKAGE...: one of the packages, the first that the distribution has. Where it has
+# none the sentence is said.
+want() {
+    sentence=$1
+    shift
+    for package; do
+        ! installed "$package" || return 0
+    done
+    wishes="$wishes$sentence	$*
+"
 }
 
 need_peers() {
-    need libclblast-dev
-    need libopenblas-dev
-    need libdnnl-dev
-    need gnuplot-nox gnuplot
+    want "clattn-bench is not compared with CLBlast" libclblast-dev
+    want "clattn-bench is not compared with OpenBLAS" libopenblas-dev
+    want "clattn-bench is not compared with oneDNN" libdnnl-dev
+    want "no chart is drawn" gnuplot-nox gnuplot
 }
 
-# Where libclc fits another compiler, tests/offline.sh says what is missing.
+# libclc lies in one place, whatever its version; tests/offline.sh takes a compiler that can read it.
 need_gpus() {
-    if grep -q '^ID=debian' /etc/os-release 2> /dev/null; then
-        need clang-16 clang-16
-        need clang-19 clang-19 # knows gfx942; 42 MB to fetch
-        need libclc-15
-        need intel-opencl-icd ocloc # finds no device where there is no GPU of Intel's
-    fi
+    want "no code is made for GPUs of AMD and NVIDIA" clang-16 clang-19 clang-18 clang-17
+    want "no code is made for gfx942, which needs clang 17" clang-19 clang-18 clang-17
+    [ -e /usr/lib/clc/amdgcn--amdhsa.bc ] ||
+        want "no code is made for GPUs of AMD and NVIDIA" libclc-15 libclc-19 libclc-18 libclc-17
+    # The first finds no device where there is no GPU of Intel's.
+    command -v ocloc > /dev/null 2>&1 ||
+        want "no code is made for Intel's GPUs" intel-opencl-icd intel-ocloc
 }
 
 for topic in "$@"; do
@@ -65,14 +84,13 @@ for topic in "$@"; do
         ls "$(clang --print-runtime-dir 2> /dev/null)"/libclang_rt.fuzzer* > /dev/null 2>&1 ||
             need libclang-rt-dev
         need libcriterion-dev
-        need oclgrind oclgrind
+        want "kernels are not watched for races and values that nothing wrote" oclgrind
         need pocl-opencl-icd
         need_peers
         need_gpus
-        # Elsewhere it is a snap, which apt-get cannot install in a container; the test then says so.
-        if grep -q '^ID=debian' /etc/os-release 2> /dev/null; then
-            need chromium chromium
-        fi
+        # Ubuntu's is a snap, of another name, which apt-get cannot install in a container.
+        command -v chromium > /dev/null 2>&1 ||
+            want "no browser looks at the report's page" chromium
         ;;
     gpus) need_gpus ;;
     peers) need_peers ;;
@@ -88,17 +106,66 @@ for topic in "$@"; do
     esac
 done
 
-[ -n "$missing" ] || exit 0
+[ -n "$missing$wishes" ] || exit 0
 if ! command -v apt-get > /dev/null 2>&1; then
-    echo "There is no apt-get here. If the build fails, install what Debian calls$missing." >&2
+    echo "There is no apt-get here. If the build fails, install what Debian calls$missing$(
+        printf '%s' "$wishes" | sed 's/.*	\([^ ]*\).*/ \1/' | tr -d '\n')." >&2
     exit 0
 fi
 as_root=
 if [ "$(id -u)" -ne 0 ]; then
     as_root=sudo
 fi
-echo "installing$missing"
-$as_root apt-get update -q > /dev/null
-# shellcheck disable=SC2086 # a list of words
-$as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -q -y --no-install-recommends $missing > /dev/null
+
+# The packages among $wishes that can be had, a line each.
+available() {
+    # shellcheck disable=SC2046 # a list of words
+    apt-cache policy $(printf '%s' "$wishes" | cut -f 2) 2> /dev/null |
+        awk '/^[^ ]/ { name = $1 } /^  Candidate: / && $2 != "(none)" { print substr(name, 1, length(name) - 1) }'
+}
+
+# grant: moves what can be had from the wishes to what is missing.
+grant() {
+    had=$(available)
+    while IFS='	' read -r sentence packages; do
+        found=
+        for package in $packages; do
+            if [ -z "$found" ] && printf '%s\n' "$had" | grep -qx "$package"; then
+                found=$package
+            fi
+        done
+        case " $missing " in
+        *" $found "*) ;; # one package for two wishes
+        *) missing="$missing${found:+ $found}" ;;
+        esac
+        [ -n "$found" ] || lacking="$lacking$sentence	$packages
+"
+    done << END
+$(printf '%s' "$wishes")
+END
+}
+
+updated=
+update() {
+    $as_root apt-get update -q > /dev/null
+    updated=1
+}
+
+lacking=
+if [ -n "$wishes" ]; then
+    # A new container has no lists of packages.
+    if [ -n "$missing" ] || ! apt-cache show gcc > /dev/null 2>&1; then
+        update
+    fi
+    grant
+fi
+if [ -n "$missing" ]; then
+    echo "installing$missing"
+    [ -n "$updated" ] || update
+    # shellcheck disable=SC2086 # a list of words
+    $as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -q -y --no-install-recommends $missing > /dev/null
+fi
+printf '%s' "$lacking" | while IFS='	' read -r sentence packages; do
+    echo "not tested: $sentence: this distribution has no package $(echo "$packages" | sed 's/ / or /g')"
+done

@@ -7,7 +7,7 @@ failures=0
 newline='
 '
 
-command -v python3 >/dev/null || { echo "There is no python3 to test with."; exit 77; }
+command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
 export PYTHONDONTWRITEBYTECODE=1
 
 # ask LIBRARY REQUESTS: sets $answers and $status.
