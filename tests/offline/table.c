@@ -1,12 +1,13 @@
 /* Reads what compilers made of the programs that offline_cases listed:
  *
- *   offline_table FOLDER
+ *   offline_table FOLDER [OLD]
  *
  * FOLDER/N.s is AMD's assembly of case N; FOLDER/N.sass NVIDIA's machine code as text, N.ptx what it
  * was made of, N.ptxas what ptxas said; FOLDER/N.xe Intel's machine code as text. Prints a table, a line for each kernel, and what breaks a
- * rule; fails if something does. */
+ * rule; fails if something does. Of OLD, a table of before, it says which families have changed. */
 #include "assembly.h"
 #include "cases.h"
+#include "family.h"
 #include "targets.h"
 
 #include <stdio.h>
@@ -18,7 +19,9 @@ enum {
     TEXT_BYTES = 256,
     LEAST_SHARE = 75,
     LEAST_SHARE_XE_LP = 72,
-    LEAST_GROUPS = 2
+    LEAST_GROUPS = 2,
+    SOURCE_BYTES = 9, /* the beginning of a hash */
+    MOST_FAMILIES = 32
 };
 
 /* A case and one of its kernels. */
@@ -81,15 +84,27 @@ static void print_number(long number)
         printf(" %7ld", number);
 }
 
+/* Which source the family's kernels have here; "" if there is no such family. */
+static void source_of(const char *name, char text[SOURCE_BYTES])
+{
+    const struct ca_family *family = ca_family_find(name);
+    char hash[CA_HASH_TEXT] = "";
+
+    if (family)
+        ca_family_source_hash(family, hash);
+    snprintf(text, SOURCE_BYTES, "%.8s", hash);
+}
+
 static void print_row(const struct row *r)
 {
     const struct kernel *k = r->kernel;
-    char shares[TEXT_BYTES], local[TEXT_BYTES], global[TEXT_BYTES];
+    char source[SOURCE_BYTES], shares[TEXT_BYTES], local[TEXT_BYTES], global[TEXT_BYTES];
 
     print_loops(k, shares, local);
     print_loads(k->counts.global_loads, global);
-    printf("%-16s %-16s %-8s %-7s %5zu", r->fields[CASE_FAMILY], k->name, r->target->name,
-           r->fields[CASE_KIND], r->items);
+    source_of(r->fields[CASE_FAMILY], source);
+    printf("%-16s %-8s %-16s %-8s %-7s %5zu", r->fields[CASE_FAMILY], source, k->name,
+           r->target->name, r->fields[CASE_KIND], r->items);
     print_number(k->registers);
     print_number(k->spills);
     print_number(k->local_bytes);
@@ -103,9 +118,9 @@ static void print_row(const struct row *r)
 
 static void print_heading(void)
 {
-    printf("%-16s %-16s %-8s %-7s %5s %7s %7s %7s %6s %5s  %-12s %-18s %-24s %s\n", "family",
-           "kernel", "target", "values", "items", "regs", "spills", "local", "groups", "waves",
-           "share", "local loads", "global loads", "problem | tunables");
+    printf("%-16s %-8s %-16s %-8s %-7s %5s %7s %7s %7s %6s %5s  %-12s %-18s %-24s %s\n", "family",
+           "source", "kernel", "target", "values", "items", "regs", "spills", "local", "groups",
+           "waves", "share", "local loads", "global loads", "problem | tunables");
 }
 
 /* ---- rules ------------------------------------------------------------------------------------ */
@@ -245,14 +260,43 @@ static void read_case(const char *folder, char *const *fields, struct totals *to
     }
 }
 
+/* ---- tables of before ------------------------------------------------------------------------- */
+
+/* Says of which families the table's kernels are others than those here. */
+static void compare_sources(const char *path)
+{
+    static char line[LINE_BYTES];
+    char changed[MOST_FAMILIES][32], name[32], there[32], here[SOURCE_BYTES];
+    size_t count = 0;
+    FILE *file = fopen(path, "r");
+
+    if (!file)
+        return;
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%31s %31s", name, there) != 2)
+            continue;
+        source_of(name, here);
+        size_t n = 0;
+        while (n < count && strcmp(changed[n], name) != 0)
+            n++;
+        if (here[0] && strcmp(here, there) != 0 && n == count && count < MOST_FAMILIES)
+            snprintf(changed[count++], sizeof changed[0], "%s", name);
+    }
+    fclose(file);
+    printf("%s is %s", path, count ? "of other sources of" : "of these sources");
+    for (size_t n = 0; n < count; n++)
+        printf(" %s", changed[n]);
+    putchar('\n');
+}
+
 int main(int argc, char **argv)
 {
     static char line[LINE_BYTES];
     struct totals totals = {0, 0, 0, 0, 0};
     char path[4096];
 
-    if (argc != 2) {
-        fprintf(stderr, "usage: offline_table FOLDER\n");
+    if (argc != 2 && argc != 3) {
+        fprintf(stderr, "usage: offline_table FOLDER [OLD]\n");
         return 2;
     }
     snprintf(path, sizeof path, "%s/cases", argv[1]);
@@ -280,5 +324,7 @@ int main(int argc, char **argv)
            "%zu rules broken\n",
            totals.programs, totals.kernels, totals.spilling_samples, totals.spilling_intel,
            totals.broken);
+    if (argc == 3)
+        compare_sources(argv[2]);
     return totals.broken || !totals.programs;
 }
