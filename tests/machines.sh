@@ -1,0 +1,284 @@
+#!/bin/sh
+# sh tests/machines.sh [PART...]: clattn on machines that it was not built on. Makes fresh roots of
+# Debian by debootstrap, copies a clone of HEAD into each and does there what a newcomer would, then
+# prints a table (doc/machines.md keeps one). All parts by default:
+#   debian12 debian13   sh bench/quickstart.sh, then sh tests/run.sh
+#   rusticl             Debian 13: conformance files on Mesa's llvmpipe
+#   basic               Debian 13: conformance files on PoCL's device "basic"
+#   intel               Debian 13: all of clattn_tests on Intel's CPU runtime (from PyPI, some 700 MB)
+#   arm64               Debian 13 for arm64 under qemu-user: the build, tests that need no device,
+#                       conformance files on PoCL. Hours.
+# As root, with debootstrap, git and util-linux (unshare), for arm64 qemu-user-static as well. The
+# network is used by apt, and by pip for intel. Progress goes to stderr, the table to stdout.
+#   CLATTN_MACHINES   the folder of roots and logs, by default build/machines; roots are used again,
+#                     one that is deleted is made anew
+#   CLATTN_MIRROR     where Debian is fetched from, by default http://deb.debian.org/debian
+#   CLATTN_FILES      which conformance files, by default *
+#   CLATTN_FILTER     which of clattn_tests on Intel's runtime, by default */*
+# CMAKE_C_COMPILER_LAUNCHER=ccache and CCACHE_DIR are passed on, CCACHE_DIR as the same folder.
+# Exits with 1 if anything failed.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+here=$(pwd)
+mirror=${CLATTN_MIRROR:-http://deb.debian.org/debian}
+launcher=${CMAKE_C_COMPILER_LAUNCHER:-}
+ccache=${CCACHE_DIR:-}
+
+usage() {
+    sed -n '2,/^set -u/s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+}
+[ $# -gt 0 ] || set -- debian12 debian13 rusticl basic intel arm64
+for part; do
+    case $part in
+    debian12 | debian13 | rusticl | basic | intel | arm64) ;;
+    *) usage ;;
+    esac
+done
+[ "$(id -u)" -eq 0 ] || { echo "machines.sh: only root can make and enter a root" >&2; exit 1; }
+for program in debootstrap git unshare; do
+    command -v "$program" > /dev/null ||
+        { echo "machines.sh: there is no $program (apt-get install debootstrap git util-linux)" >&2; exit 1; }
+done
+mkdir -p "${CLATTN_MACHINES:-build/machines}/log"
+folder=$(cd "${CLATTN_MACHINES:-build/machines}" && pwd)
+[ -z "$ccache" ] || mkdir -p "$ccache"
+rows=$folder/rows
+notes=$folder/notes
+: > "$rows"
+: > "$notes"
+failures=0
+
+say() {
+    echo "$(date +%H:%M) $*" >&2
+}
+
+# inside ROOT COMMAND...: in the root, as root, in a clean environment. Its mounts and processes are
+# in namespaces of their own, so they end with the command, however that ends.
+inside() {
+    inner=$folder/$1
+    shift
+    env -i HOME=/root LANG=C.UTF-8 TERM=dumb DEBIAN_FRONTEND=noninteractive \
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        ${launcher:+CMAKE_C_COMPILER_LAUNCHER="$launcher"} ${ccache:+CCACHE_DIR="$ccache"} \
+        unshare --mount --propagation private --pid --fork --kill-child sh -c '
+        root=$1
+        ccache=$2
+        shift 2
+        mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" &&
+            mount --rbind /dev "$root/dev" || exit 1
+        if [ -n "$ccache" ]; then
+            mkdir -p "$root$ccache" && mount --bind "$ccache" "$root$ccache" || exit 1
+        fi
+        exec chroot "$root" "$@"' inside "$inner" "$ccache" "$@"
+}
+
+# root NAME SUITE [ARCHITECTURE]: a root with the packages that every Debian has, and in it
+# /root/clattn as git clone makes it.
+root() {
+    name=$1
+    suite=$2
+    architecture=${3:-}
+    if [ ! -e "$folder/$name.made" ]; then
+        say "making $name"
+        rm -rf "${folder:?}/$name"
+        mkdir -p "$folder/packages"
+        debootstrap --variant=minbase ${architecture:+--arch="$architecture"} \
+            --cache-dir="$folder/packages" "$suite" "$folder/$name" "$mirror" \
+            > "$folder/log/$name-debootstrap" 2>&1 || return 1
+        touch "$folder/$name.made"
+    fi
+    cp /etc/resolv.conf "$folder/$name/etc/resolv.conf"
+    if [ -n "$launcher" ]; then
+        inside "$name" sh -c "command -v $launcher || { apt-get -q update && apt-get -qy install $launcher; }" \
+            > "$folder/log/$name-launcher" 2>&1 || return 1
+    fi
+    rm -rf "$folder/$name/root/clattn"
+    git clone -q "$here" "$folder/$name/root/clattn"
+}
+
+# ready NAME SUITE [ARCHITECTURE]: makes the root once a run; false, with a row, if that fails.
+ready() {
+    case " $made " in
+    *" $1 "*) return 0 ;;
+    esac
+    if root "$@"; then
+        made="$made $1"
+        return 0
+    fi
+    row "$1" "" "making the root" "FAILED: $folder/log/$1-debootstrap" ""
+    return 1
+}
+made=
+
+# row MACHINE DRIVER WHAT RESULT MINUTES
+row() {
+    echo "| $1 | $2 | $3 | $4 | $5 |" >> "$rows"
+    case $4 in
+    FAILED*) failures=$((failures + 1)) ;;
+    esac
+    say "$1, $3: $4"
+}
+
+# in_clone ROOT COMMAND: of a shell, in the clone.
+in_clone() {
+    inside "$1" sh -c "cd /root/clattn && $2"
+}
+
+# do_step MACHINE ROOT DRIVER WHAT COMMAND: a row with what came of a command. The last line that is a
+# count ("3 passed, 0 failed"), if there is one, is the result; skipped lines become notes.
+do_step() {
+    log=$folder/log/$2-$(echo "$4" | tr -c 'a-zA-Z0-9\n' '-')
+    say "$1: $4 (log: $log)"
+    start=$(date +%s)
+    in_clone "$2" "$5" > "$log" 2>&1
+    status=$?
+    minutes=$((($(date +%s) - start + 30) / 60))
+    result=$(grep -E '^[0-9]+ (passed|right)' "$log" | tail -n 1)
+    if [ "$status" -eq 0 ]; then
+        result="passed${result:+: $result}"
+    else
+        result="FAILED ($status)${result:+: $result}"
+        sed -n "s/^\(FAIL\|DIED\|WRONG\) */* $1, $4: \1 /p" "$log" | head -n 60 >> "$notes"
+    fi
+    sed -n "s/^skip  /* $1, $4: not tested: /p" "$log" >> "$notes"
+    driver=$3
+    [ "$driver" != pocl ] || driver=$(pocl_version "$2")
+    row "$1" "$driver" "\`$4\`" "$result" "$minutes"
+}
+
+# What clattn-bench says of the driver: "PoCL 6.0, LLVM 18.1.8".
+pocl_version() {
+    in_clone "$1" 'OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd build/quickstart/bench/clattn-bench devices' 2> /dev/null |
+        sed -n 's/.* PoCL \([0-9.]*\).*\(LLVM [0-9.]*\).*/PoCL \1, \2/p' | head -n 1
+}
+
+# What the parts on Debian 13 that are no newcomer's need: clattn-bench, as the quickstart builds it.
+built() {
+    [ -x "$folder/$1/root/clattn/build/quickstart/bench/clattn-bench" ] ||
+        in_clone "$1" 'sh bench/quickstart.sh --device 0 > /dev/null 2>&1
+            test -x build/quickstart/bench/clattn-bench'
+}
+
+# Every conformance file in a process of its own, so that a crash costs only itself.
+verify='right=0; wrong=0; died=0
+for file in tests/data/conformance/${FILES:-*}.safetensors; do
+    timeout 1800 build/quickstart/bench/clattn-bench verify $DEVICE "$file" > /tmp/said 2>&1
+    status=$?
+    case $status in
+    0) right=$((right + 1)) ;;
+    1) wrong=$((wrong + 1)); echo "WRONG ${file##*/}"; cat /tmp/said ;;
+    *) died=$((died + 1)); echo "DIED  ${file##*/} ($status)"; cat /tmp/said ;;
+    esac
+done
+echo "$right right, $wrong wrong, $died died"
+[ "$right" -gt 0 ] && [ "$wrong" -eq 0 ] && [ "$died" -eq 0 ]'
+
+newcomer() {
+    do_step "$1" "$2" pocl "sh bench/quickstart.sh" "sh bench/quickstart.sh"
+    do_step "$1" "$2" pocl "sh tests/run.sh" "sh tests/run.sh"
+}
+
+# The conformance files under a device's environment.
+conformance() {
+    do_step "$1" "$2" "$3" "$4" "export FILES='${CLATTN_FILES:-*}' CLATTN_CACHE_DIR= $5
+$verify"
+}
+
+part_debian12() {
+    ! ready debian12 bookworm || newcomer "Debian 12" debian12
+}
+
+part_debian13() {
+    ! ready debian13 trixie || newcomer "Debian 13" debian13
+}
+
+part_rusticl() {
+    ready debian13 trixie || return
+    built debian13 && in_clone debian13 "sh tests/packages.sh cpus" > /dev/null 2>&1
+    mesa=$(inside debian13 dpkg-query -W -f '${Version}' mesa-opencl-icd 2> /dev/null)
+    llvm=$(in_clone debian13 'RUSTICL_ENABLE=llvmpipe OCL_ICD_VENDORS=/etc/OpenCL/vendors/rusticl.icd build/quickstart/bench/clattn-bench devices' |
+        sed -n 's/.*(\(LLVM [0-9.]*\).*/\1/p' | head -n 1)
+    conformance "Debian 13" debian13 "rusticl, Mesa ${mesa%%-*}, $llvm" "conformance files, llvmpipe" \
+        "OCL_ICD_VENDORS=/etc/OpenCL/vendors/rusticl.icd RUSTICL_ENABLE=llvmpipe DEVICE='--device llvmpipe'"
+}
+
+part_basic() {
+    ready debian13 trixie && built debian13 || return
+    conformance "Debian 13" debian13 pocl "conformance files, basic" \
+        "OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd POCL_DEVICES=basic DEVICE='--device 0'"
+}
+
+# Where the tests were built: by tests/run.sh, else here.
+part_intel() {
+    ready debian13 trixie && built debian13 || return
+    in_clone debian13 "sh bench/drivers.sh /root/drivers && sh tests/packages.sh build test
+        cmake --preset release -B build/test-gcc -DCMAKE_C_COMPILER=gcc &&
+        cmake --build build/test-gcc --parallel $(nproc) --target clattn_tests" \
+        > "$folder/log/debian13-intel-build" 2>&1
+    version=$(inside debian13 /root/drivers/intel/bin/pip list 2> /dev/null |
+        sed -n 's/^intel-opencl-rt *//p')
+    do_step "Debian 13" debian13 "Intel's CPU runtime $version" "clattn_tests, Intel" "
+        mkdir -p /root/drivers/only && cp /root/drivers/vendors/intel.icd /root/drivers/only/
+        export OCL_ICD_VENDORS=/root/drivers/only CLATTN_DEVICE=Intel CLATTN_CACHE_DIR=/root/drivers/cache
+        build/test-gcc/tests/clattn_tests --filter '${CLATTN_FILTER:-*/*}' --tap=/tmp/tap > /tmp/said 2>&1
+        status=\$?
+        cat /tmp/said
+        sed -n 's/^not ok - \([^ ]*\).*/FAIL  \1/p' /tmp/tap
+        sed 's/.*Tested: \([0-9]*\) | Passing: \([0-9]*\) | Failing: \([0-9]*\) | Crashing: \([0-9]*\).*/\2 passed, \3 failed, \4 crashed/' /tmp/said | tail -n 1
+        exit \$status"
+}
+
+# Lets the kernel start arm64's programs by qemu, if it does not do that yet; the entry stays until
+# the script ends.
+emulate() {
+    entry=/proc/sys/fs/binfmt_misc/qemu-aarch64
+    [ -e /proc/sys/fs/binfmt_misc/register ] ||
+        mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc 2> /dev/null
+    [ "$(uname -m)" != aarch64 ] && [ ! -e "$entry" ] || return 0
+    [ -e /usr/lib/binfmt.d/qemu-aarch64.conf ] || return 1
+    { cat /usr/lib/binfmt.d/qemu-aarch64.conf > /proc/sys/fs/binfmt_misc/register; } 2> /dev/null ||
+        return 1
+    trap 'echo -1 > /proc/sys/fs/binfmt_misc/qemu-aarch64' EXIT
+    trap 'exit 1' HUP INT TERM
+}
+
+# Suites of clattn_tests that open no device.
+no_device='@(multihead_text|problem|problem_class|problem_text|profile|program_file|projection_problem|reference|reference_backward|storage|store|table_advice|trust_case|tuning_table|version)/*'
+
+part_arm64() {
+    if ! emulate; then
+        row "Debian 13, arm64" "" "everything" "not tested: the kernel does not start arm64's programs (qemu-user-static, binfmt_misc)" ""
+        return
+    fi
+    ready arm64 trixie arm64 || return
+    machine="Debian 13, arm64 under qemu-user"
+    do_step "$machine" arm64 "" "the build" "
+        sh tests/packages.sh build device && sh tests/packages.sh test &&
+        cmake --preset release -B build/quickstart -DCLATTN_WERROR=ON &&
+        cmake --build build/quickstart --parallel $(nproc)"
+    do_step "$machine" arm64 "" "tests that need no device" "
+        export CLATTN_TEST_PATIENCE=60 OCL_ICD_VENDORS=/nowhere
+        status=0
+        build/quickstart/tests/clattn_tuner_tests || status=1
+        build/quickstart/tests/clattn_tests --filter '$no_device' || status=1
+        exit \$status"
+    conformance "$machine" arm64 pocl "conformance files" \
+        "OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd DEVICE='--device 0'"
+}
+
+for part; do
+    "part_$part"
+done
+
+echo "| machine | OpenCL | what | result | minutes |"
+echo "|---|---|---|---|---|"
+cat "$rows"
+if [ -s "$notes" ]; then
+    echo
+    sort -u "$notes"
+fi
+echo
+echo "clattn $(git rev-parse --short HEAD), $(date -u +%Y-%m-%d), $(nproc) cores: $(
+    sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
+[ "$failures" -eq 0 ]
