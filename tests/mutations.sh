@@ -58,9 +58,14 @@ replace() {
 # key TEXT...: a name for a file that holds what is known of it.
 key() { printf '%s\n' "$@" | cksum | tr -d ' '; }
 
-# sound: whether the filter passes without the change, and tests something. Asked once a commit.
+# The name of the file that says that a filter passes without the change, and tests something.
+sound_file() {
+    printf '%s' "$verdicts/sound-$(key "$program" "$filter" "$family" "$problem" "$commit")"
+}
+
+# sound: makes that file, asked once a commit.
 sound() {
-    known=$verdicts/sound-$(key "$program" "$filter" "$family" "$problem" "$(git rev-parse HEAD)")
+    known=$(sound_file)
     [ -e "$known" ] && return
     build "$program" "$folder/logs/build" || { cat "$folder/logs/build" >&2; exit 1; }
     check "$program" "$filter" "$family" "$problem" "$folder/logs/sound" &&
@@ -70,7 +75,7 @@ sound() {
 # judge: the verdict of one change in one word.
 judge() {
     log=$folder/logs/$number
-    if ! sound; then
+    if [ ! -e "$(sound_file)" ]; then
         verdict=unsound
     elif ! replace "$copy/$file" "$old" "$new"; then
         verdict=absent
@@ -95,19 +100,27 @@ wanted() {
     return 1
 }
 
-# text WORDS: as it stands in a cell of a table.
+# cell TEXT: as it stands in a table.
 cell() { printf '%s' "$1" | sed 's/|/\\|/g'; }
 
-# one: the change that was read.
-one() {
-    number=$((number + 1))
-    wanted || return 0
-    begin=$(date +%s)
+# found: whether the verdict of the change that was read is known and good.
+found() {
     blob=$(git rev-parse "HEAD:$file" 2>/dev/null)
     known=$verdicts/$(key "$file" "$blob" "$old" "$new" "$program" "$filter" "$family" "$problem")
-    if [ -e "$known" ] && grep -qE 'caught|hung' "$known"; then
-        verdict=$(cat "$known")
-    else
+    verdict=
+    [ -e "$known" ] && verdict=$(cat "$known")
+    [ "$verdict" = caught ] || [ "$verdict" = hung ]
+}
+
+# first: all filters run on what is right, in one build.
+first() { wanted && ! found && sound; }
+
+# second: the change that was read.
+second() {
+    number=$((number + 1))
+    wanted || return
+    begin=$(date +%s)
+    if ! found; then
         judge
         printf '%s\n' "$verdict" > "$known"
         say "$number $verdict: $file, $filter, $(($(date +%s) - begin)) s"
@@ -119,19 +132,26 @@ one() {
         >> "$folder/table"
 }
 
+# each FUNCTION: calls it for every change of the list.
+each() {
+    while IFS= read -r line <&3; do
+        case $line in
+        '' | '#'*) ;;
+        '- '*) old=${line#- } ;;
+        '+ '*) new=${line#+ } ;;
+        '= '*) family=${line#= } problem=${family#* } family=${family%% *} ;;
+        '! '*) program=${line#! } filter=${program#* } program=${program%% *} && "$1" ;;
+        *) file=$line family= problem= ;;
+        esac
+    done 3< "$list"
+}
+
 prepare
+commit=$(git rev-parse HEAD)
 number=0 made=0 missed=0
 : > "$folder/table"
-while IFS= read -r line <&3; do
-    case $line in
-    '' | '#'*) ;;
-    '- '*) old=${line#- } ;;
-    '+ '*) new=${line#+ } ;;
-    '= '*) family=${line#= } problem=${family#* } family=${family%% *} ;;
-    '! '*) program=${line#! } filter=${program#* } program=${program%% *} && one ;;
-    *) file=$line family='' problem='' ;;
-    esac
-done 3< "$list"
+each first
+each second
 
 printf '| | file | instead of | stands | test | verdict |\n|--:|---|---|---|---|---|\n'
 cat "$folder/table"

@@ -88,6 +88,18 @@ static int draw_tunables(struct rng *r, struct problem_kind *kind, const clattn_
     return 0;
 }
 
+void random_tunables(struct rng *r, struct problem_kind *kind, const clattn_device_info *device,
+                     const int others)
+{
+    const struct ca_family *family = kind->family;
+
+    ca_tunables_default(family->tunables, family->num_tunables, kind->values);
+    family->adapt(&kind->base, device, kind->values);
+    if (family->num_tunables > 0 && others && draw_tunables(r, kind, device))
+        ca_tunables_print(family->tunables, family->num_tunables, kind->values, "", kind->tunables,
+                          sizeof kind->tunables);
+}
+
 struct problem_kind random_kind(struct rng *r, const struct ca_family *family,
                                 const clattn_device_info *device)
 {
@@ -100,11 +112,7 @@ struct problem_kind random_kind(struct rng *r, const struct ca_family *family,
         kind.unit[n] = !rng_one_in(r, 8);
     kind.unit[1] = kind.unit[1] || kind.base.k_cache != CLATTN_CACHE_PLAIN;
     kind.unit[2] = kind.unit[2] || kind.base.v_cache != CLATTN_CACHE_PLAIN;
-    ca_tunables_default(family->tunables, family->num_tunables, kind.values);
-    family->adapt(&kind.base, device, kind.values);
-    if (family->num_tunables > 0 && rng_one_in(r, 2) && draw_tunables(r, &kind, device))
-        ca_tunables_print(family->tunables, family->num_tunables, kind.values, "", kind.tunables,
-                          sizeof kind.tunables);
+    random_tunables(r, &kind, device, rng_one_in(r, 2));
     return kind;
 }
 

@@ -20,6 +20,10 @@ struct problem_kind {
 struct problem_kind random_kind(struct rng *r, const struct ca_family *family,
                                 const clattn_device_info *device);
 
+/* Gives a kind the family's own tunables, or others that pass its checks. */
+void random_tunables(struct rng *r, struct problem_kind *kind, const clattn_device_info *device,
+                     int others);
+
 /* Draws sizes, layouts, diagonal and windows. The work is bounded, so that the double-precision
  * reference takes a fraction of a second. */
 clattn_problem random_shape(struct rng *r, const struct problem_kind *kind);

@@ -30,6 +30,13 @@ static struct criterion_test_params all_families(void)
     }                                                                                              \
     ParameterizedTest(size_t *family, properties, name)
 
+/* Of the families one is optimised in each run: a program takes three times as long. */
+static void open(struct fixture *f, const size_t family)
+{
+    mostly_unoptimised(family, 5);
+    fixture_open(f);
+}
+
 static struct trial make(const size_t family, const char *problem)
 {
     struct trial t = {.problem = fixture_problem(problem),
@@ -71,7 +78,7 @@ FOR_EACH_FAMILY(constant_v)
     struct trial t = make_plain(*family, "fwd f32 b2 h3 q37 k70 d20/9 causal=br");
     struct fixture f;
 
-    fixture_open(&f);
+    open(&f, *family);
     for (size_t b = 0; b < 2; b++)
         for (size_t h = 0; h < 3; h++)
             for (size_t j = 0; j < 70; j++)
@@ -95,7 +102,7 @@ FOR_EACH_FAMILY(one_visible_key)
     struct trial t = make_plain(*family, "fwd bf16 h2 q33 k65 d16 window=0,0");
     struct fixture f;
 
-    fixture_open(&f);
+    open(&f, *family);
     trial_run(&f, &t);
     const struct tensor_shape *v = &t.tensor[TENSOR_V].shape;
     for (size_t h = 0; h < 2; h++)
@@ -117,7 +124,7 @@ FOR_EACH_FAMILY(permuted_keys)
     struct fixture f;
     double o[35][DIM], lse[35];
 
-    fixture_open(&f);
+    open(&f, *family);
     trial_run(&f, &t);
     for (size_t i = 0; i < 35; i++) {
         lse[i] = trial_value(&t, TENSOR_LSE, 0, 0, 0, i);
@@ -150,7 +157,7 @@ FOR_EACH_FAMILY(constant_bias)
     struct fixture f;
     double o[2][19][32], lse[2][19];
 
-    fixture_open(&f);
+    open(&f, *family);
     for (int run = 0; run < 2; run++) {
         for (size_t i = 0; i < 19; i++)
             trial_set(&t, TENSOR_BIAS, 0, 0, i, 0, run ? (double)i - 7 : 0.0);
@@ -180,7 +187,7 @@ FOR_EACH_FAMILY(merge_of_split_keys)
     struct fixture f;
     double o[21][16], lse[21];
 
-    fixture_open(&f);
+    open(&f, *family);
     memcpy(first(&part, TENSOR_KV_LENGTHS), &cut, sizeof cut);
     trial_run(&f, &whole);
     trial_run(&f, &part);
@@ -246,7 +253,7 @@ FOR_EACH_FAMILY(hidden_keys_change_nothing)
     const double poison[] = {NAN, INFINITY, -INFINITY, 1e30};
     struct fixture f;
 
-    fixture_open(&f);
+    open(&f, *family);
     for (size_t c = 0; c < sizeof hiding / sizeof *hiding; c++) {
         struct trial t = make_plain(*family, hiding[c]);
         hide(&t);
@@ -289,7 +296,7 @@ FOR_EACH_FAMILY(visible_nan_reaches_the_output)
     };
     struct fixture f;
 
-    fixture_open(&f);
+    open(&f, *family);
     for (size_t c = 0; c < sizeof problems / sizeof *problems; c++)
         for (int id = TENSOR_Q; id <= TENSOR_V; id++) {
             struct trial t = make_plain(*family, problems[c]);
@@ -318,7 +325,7 @@ FOR_EACH_FAMILY(visible_infinities)
     struct trial t = make_plain(*family, "fwd f32 q3 k40 d1/4 scale=1 lse");
     struct fixture f;
 
-    fixture_open(&f);
+    open(&f, *family);
     trial_set(&t, TENSOR_Q, 0, 0, 0, 0, 1);
     trial_set(&t, TENSOR_Q, 0, 0, 1, 0, -1);
     trial_set(&t, TENSOR_Q, 0, 0, 2, 0, 0.5);
@@ -351,7 +358,7 @@ FOR_EACH_FAMILY(large_scores)
     struct trial t = make_plain(*family, "fwd f32 h2 q33 k97 d64 scale=4 lse");
     struct fixture f;
 
-    fixture_open(&f);
+    open(&f, *family);
     trial_run(&f, &t);
     trial_check(&t);
     trial_free(&t);
@@ -365,8 +372,7 @@ FOR_EACH_FAMILY(a_sink_far_above_all_scores)
     struct trial t = make_plain(*family, "fwd f32 h3 q9 k33 d16 sinks lse");
     struct fixture f;
 
-    unoptimised();
-    fixture_open(&f);
+    open(&f, *family);
     for (size_t h = 0; h < 3; h++)
         trial_set(&t, TENSOR_SINKS, 0, 0, 0, h, h == 0 ? 95 : h == 1 ? 300 : -300);
     trial_run(&f, &t);
@@ -386,8 +392,7 @@ FOR_EACH_FAMILY(alibi_counts_from_the_diagonal)
     };
     struct fixture f;
 
-    unoptimised();
-    fixture_open(&f);
+    open(&f, *family);
     for (size_t c = 0; c < sizeof problems / sizeof *problems; c++) {
         struct trial t = make(*family, problems[c]);
         trial_run(&f, &t);
@@ -411,7 +416,7 @@ FOR_EACH_FAMILY(empty_sizes)
     };
     struct fixture f;
 
-    fixture_open(&f);
+    open(&f, *family);
     for (size_t c = 0; c < sizeof problems / sizeof *problems; c++) {
         struct trial t = {.problem = fixture_problem(problems[c]),
                           .family = clattn_family_name(CLATTN_FORWARD, *family),

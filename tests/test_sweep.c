@@ -1,31 +1,44 @@
-/* The randomised sweep: options x shapes x dtypes x layouts x families x tunables against the
- * reference. CLATTN_TEST_SCALE=10 makes it ten times as long, CLATTN_TEST_SEED=2 another one,
- * CLATTN_TEST_FAMILY=backward_lanes leaves the others out. Families for matrix instructions, and
- * split_tiles, are left out unless named: their programs take long to compile where they are not for
- * (test_fused_mma.c and test_split_tiles.c have some). */
+/* The sweep: options x shapes x dtypes x layouts x families x tunables against the reference. A run
+ * takes some rows of each family's covering array of options (option_pairs.h), drawn by a seed that
+ * it prints; the runs of a few seeds in a row take every pair of options that the family has. The
+ * seed is the day's number: what one day's runs have compiled the next one has at hand.
+ * CLATTN_TEST_SEED=2 chooses one, CLATTN_TEST_SCALE=10 takes ten times as many rows,
+ * CLATTN_TEST_FAMILY=backward_lanes leaves the others out. */
 #include "families.h"
+#include "option_pairs.h"
+#include "profiles.h"
 #include "random_problem.h"
 #include "trial.h"
 #include "unoptimised.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARTS_PER_FAMILY = 8 };
+enum { MOST_PARTS = 64, SHAPES = 16 };
 
-/* A program takes a second or more to compile, one for gradients several: few, on many shapes, and
- * optimised in every fourth part alone: without, it takes a third of the time. */
-static const struct {
-    uint64_t kinds, shapes;
-} part_sizes[] = {[CLATTN_FORWARD] = {2, 16}, [CLATTN_BACKWARD] = {1, 16}};
+/* How many rows a run takes of a family, and how many of these it compiles as users do: a program
+ * takes a second to compile, optimised three, one for gradients or matrix instructions several. */
+struct share {
+    size_t rows, optimised;
+};
+
+static struct share share_of(const struct ca_family *family)
+{
+    if (!family_takes_f32(family->name)) /* split_tiles, and what is emulated */
+        return (struct share){4, 0};
+    return family->operation == CLATTN_BACKWARD ? (struct share){6, 1} : (struct share){8, 1};
+}
 
 TestSuite(sweep, .timeout = 900);
 
-/* Which family (by index) and which part of its sweep. */
+/* Which family (by index), which rows, and whose. */
 struct part {
-    size_t family, number;
+    size_t family;
+    uint64_t seed;
+    int optimised;
 };
 
 static uint64_t from_environment(const char *name, const uint64_t otherwise)
@@ -36,50 +49,85 @@ static uint64_t from_environment(const char *name, const uint64_t otherwise)
 }
 
 ParameterizedTestParameters(sweep, part) {
-    static struct part parts[16 * PARTS_PER_FAMILY];
+    static struct part parts[MOST_PARTS];
     const char *only = getenv("CLATTN_TEST_FAMILY");
+    const uint64_t seed = run_seed();
+    const struct ca_family *family;
     size_t count = 0;
 
-    for (size_t number = 0; number < PARTS_PER_FAMILY; number++)
-        for (size_t family = 0; ca_family_at(family) && family < 16; family++)
-            if (ca_family_at(family)->operation <= CLATTN_BACKWARD &&
-                (only ? strcmp(only, ca_family_at(family)->name) == 0
-                      : family_takes_f32(ca_family_at(family)->name)))
-                parts[count++] = (struct part){family, number};
+    for (int optimised = 1; optimised >= 0; optimised--)
+        for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++)
+            if (family->operation <= CLATTN_BACKWARD && count < MOST_PARTS &&
+                (!optimised || share_of(family).optimised > 0) &&
+                (!only || !only[0] || strcmp(only, family->name) == 0))
+                parts[count++] = (struct part){n, seed, optimised};
+    fprintf(stderr, "sweep/part: CLATTN_TEST_SEED=%" PRIu64 " repeats it\n", seed);
     return cr_make_param_array(struct part, parts, count);
 }
 
-ParameterizedTest(struct part *part, sweep, part) {
-    const uint64_t base = from_environment("CLATTN_TEST_SEED", 1);
-    const uint64_t scale = from_environment("CLATTN_TEST_SCALE", 1);
-    struct rng r = rng_seed(base * 1000003 + part->number * 101 + part->family);
-    const struct ca_family *family = ca_family_at(part->family);
-    const uint64_t kinds = part_sizes[family->operation].kinds * scale;
-    const uint64_t shapes = part_sizes[family->operation].shapes;
-    struct fixture f;
+/* A row on some shapes; most of them must be what the family takes with the row's tunables. */
+static void sweep(struct fixture *f, struct rng *r, const struct problem_kind *kind)
+{
     size_t passed = 0;
 
-    if (part->number % 4 != 0)
+    for (size_t n = 0; n < SHAPES; n++) {
+        struct trial t = {
+            .problem = random_shape(r, kind), .family = kind->family->name, .seed = rng_next(r)};
+        const clattn_plan_options options = {
+            .struct_size = sizeof options, .family = t.family, .tunables = kind->tunables};
+        memcpy(t.tunables, kind->tunables, sizeof t.tunables);
+        if (clattn_plan_supports(f->context, &t.problem, &options, NULL, 0) != CLATTN_SUCCESS)
+            continue;
+        trial_pass(f, &t);
+        passed++;
+    }
+    cr_assert(passed >= SHAPES / 2, "%s with '%s' took only %zu of the shapes", kind->family->name,
+              kind->tunables, passed);
+}
+
+ParameterizedTest(struct part *part, sweep, part) {
+    static struct problem_kind rows[PAIRS_MOST_ROWS];
+    const uint64_t scale = from_environment("CLATTN_TEST_SCALE", 1);
+    const struct ca_family *family = ca_family_at(part->family);
+    const struct share share = share_of(family);
+    struct rng r = rng_seed(part->seed * 1000003 + part->family * 2 + (uint64_t)part->optimised);
+    struct fixture f;
+
+    if (!part->optimised)
         unoptimised();
     fixture_open(&f);
     const clattn_device_info *device = clattn_context_device(f.context);
-    for (uint64_t k = 0; k < kinds; k++) {
-        const struct problem_kind kind = random_kind(&r, family, device);
-        for (uint64_t n = 0; n < shapes; n++) {
-            struct trial t = {
-                .problem = random_shape(&r, &kind), .family = family->name, .seed = rng_next(&r)};
-            const clattn_plan_options options = {
-                .struct_size = sizeof options, .family = t.family, .tunables = kind.tunables};
-            memcpy(t.tunables, kind.tunables, sizeof t.tunables);
-            if (clattn_plan_supports(f.context, &t.problem, &options, NULL, 0) != CLATTN_SUCCESS)
+    const size_t runs =
+        option_pairs_runs(option_pairs(family, device, 0, rows), share.rows * (size_t)scale);
+    const size_t count = option_pairs(family, device, part->seed / runs * 101 + part->family, rows);
+    for (size_t n = part->seed % runs, taken = 0; n < count; n += runs, taken++)
+        if ((taken < share.optimised) == part->optimised)
+            sweep(&f, &r, &rows[n]);
+    fixture_close(&f);
+}
+
+/* Every pair of options that a family takes alone is in its array, whatever the seed, and an array is
+ * not much longer than it must be. No device but facts of several. */
+Test(sweep, every_pair_has_its_row) {
+    static const char *const profiles[] = {"sm_90", "minimum"};
+    static struct problem_kind rows[PAIRS_MOST_ROWS];
+    const struct ca_family *family;
+
+    for (size_t d = 0; d < sizeof profiles / sizeof *profiles; d++) {
+        const struct profile profile = profile_named(profiles[d]);
+        for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
+            if (family->operation > CLATTN_BACKWARD)
                 continue;
-            trial_pass(&f, &t);
-            passed++;
+            const size_t count = option_pairs(family, &profile.info, 7 + n, rows);
+            const struct pairs_missing found =
+                option_pairs_missing(family, &profile.info, rows, count);
+            cr_expect(count > 0 && found.pairs > 500, "%s on %s: %zu rows, %zu pairs", family->name,
+                      profiles[d], count, found.pairs);
+            cr_expect(found.missing == 0, "%s on %s: %zu of %zu pairs in no row: %s", family->name,
+                      profiles[d], found.missing, found.pairs, found.first);
+            cr_expect(count <= 48, "%s on %s: %zu rows", family->name, profiles[d], count);
         }
     }
-    cr_assert(passed >= kinds * shapes / 2, "%s took only %zu of the problems", family->name,
-              passed);
-    fixture_close(&f);
 }
 
 /* What split_lanes keeps in registers and how: rows in every kind of vector, some of them not in

@@ -1,10 +1,20 @@
-/* Kernels for tests of something else than kernels. */
+/* Kernels for tests of something else than kernels, and what is spread over runs. */
 #ifndef TEST_UNOPTIMISED_H
 #define TEST_UNOPTIMISED_H
+
+#include <stddef.h>
+#include <stdint.h>
 
 /* From now on PoCL compiles without optimising, in a fifth of the time: for tests of calls and of
  * what a family computes. That it does so optimised as well is for the sweeps, the properties and
  * whatever leaves the family to the library. Before the process's first call of OpenCL. */
 void unoptimised(void);
+
+/* The same but for one of `turns` in each run, and each in some run of that many days or seeds. */
+void mostly_unoptimised(size_t turn, size_t turns);
+
+/* What decides which part of the tests that are spread over runs this one takes: CLATTN_TEST_SEED,
+ * else the day's number, so that what one run of a day has compiled the next one has at hand. */
+uint64_t run_seed(void);
 
 #endif
