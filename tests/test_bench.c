@@ -110,6 +110,9 @@ ParameterizedTestParameters(bench, exits_with) {
         {"plan --untuned --known-only " SMALL, 2, "exclude each other"},
         {"plan --known-only " SMALL, 1, "CLATTN_NOT_TUNED"},
         {"plan --once --family unfused " SMALL, 0, "first execution"},
+        {"plan --family nonsense " SMALL, 1, "for such problems there are unfused, "},
+        {"plan --family unfused --tunables X=1 " SMALL, 1, "'X'; there are GROUP_X, "},
+        {"plan --family unfused --tunables ITEM_X=3 " SMALL, 1, "its candidates: 4, "},
         {"plan --tunables X=1 " SMALL, 2, "--tunables needs --family"},
     };
     return cr_make_param_array(struct call, calls, sizeof calls / sizeof *calls);

@@ -20,6 +20,21 @@ void ca_candidate_print(const struct ca_candidate *candidate, char text[CA_CANDI
                       CA_CANDIDATE_TEXT - (size_t)length);
 }
 
+void ca_candidate_refuse_family(const char *name, clattn_operation operation, char *reason,
+                                size_t reason_bytes)
+{
+    char names[CA_REASON_BYTES] = "";
+
+    for (size_t n = 0; ca_family_at(n); n++) {
+        const size_t length = strlen(names);
+        if (ca_family_at(n)->operation == operation)
+            snprintf(names + length, sizeof names - length, "%s%s", length ? ", " : "",
+                     ca_family_at(n)->name);
+    }
+    ca_reason(reason, reason_bytes, "no family is called '%.32s'; for such problems there are %s",
+              name, names);
+}
+
 int ca_candidate_parse(const char *text, const clattn_problem *p, const clattn_device_info *dev,
                        struct ca_candidate *candidate, char *reason, size_t reason_bytes)
 {
@@ -30,7 +45,7 @@ int ca_candidate_parse(const char *text, const clattn_problem *p, const clattn_d
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name), text);
     const struct ca_family *family = length < sizeof name ? ca_family_find(name) : NULL;
     if (!family) {
-        ca_reason(reason, reason_bytes, "no family is called '%s'", name);
+        ca_candidate_refuse_family(name, p->operation, reason, reason_bytes);
         return 0;
     }
     candidate->family = family;

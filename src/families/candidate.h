@@ -20,6 +20,10 @@ void ca_candidate_print(const struct ca_candidate *candidate, char text[CA_CANDI
 int ca_candidate_parse(const char *text, const clattn_problem *p, const clattn_device_info *dev,
                        struct ca_candidate *candidate, char *reason, size_t reason_bytes);
 
+/* Why there is no family of that name: which there are for such an operation. */
+void ca_candidate_refuse_family(const char *name, clattn_operation operation, char *reason,
+                                size_t reason_bytes);
+
 /* What was found by tuning one problem as advice for another that is near: tunables that were left
  * as the facts of problem and device suggest follow the facts here, too; the others keep what was
  * found. If these do not fit together, all that was found. Both problems are normal. */

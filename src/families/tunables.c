@@ -21,13 +21,44 @@ static int is_candidate(const struct ca_tunable *tunable, size_t value)
     return 0;
 }
 
+/* Adds an item to a list with commas, as far as there is room. */
+static void list(char *text, size_t text_bytes, const char *item)
+{
+    const size_t length = strlen(text);
+
+    snprintf(text + length, text_bytes - length, "%s%s", length ? ", " : "", item);
+}
+
+static void refuse_value(const struct ca_tunable *tunable, size_t value, char *reason,
+                         size_t reason_bytes)
+{
+    char candidates[160] = "", number[24];
+
+    for (size_t n = 0; n < tunable->num_candidates; n++) {
+        snprintf(number, sizeof number, "%zu", tunable->candidates[n]);
+        list(candidates, sizeof candidates, number);
+    }
+    ca_reason(reason, reason_bytes, "tunable %s=%zu is not among its candidates: %s", tunable->name,
+              value, candidates);
+}
+
+static void refuse_name(const struct ca_tunable *tunables, size_t count, const char *name,
+                        int length, char *reason, size_t reason_bytes)
+{
+    char names[160] = "";
+
+    for (size_t n = 0; n < count; n++)
+        list(names, sizeof names, tunables[n].name);
+    ca_reason(reason, reason_bytes, "no tunable is called '%.*s'; there are %s", length, name,
+              names);
+}
+
 int ca_tunables_check(const struct ca_tunable *tunables, size_t count, const size_t *values,
                       char *reason, size_t reason_bytes)
 {
     for (size_t n = 0; n < count; n++) {
         if (!is_candidate(&tunables[n], values[n])) {
-            ca_reason(reason, reason_bytes, "tunable %s=%zu is not among its candidates",
-                      tunables[n].name, values[n]);
+            refuse_value(&tunables[n], values[n], reason, reason_bytes);
             return 0;
         }
     }
@@ -58,7 +89,7 @@ int ca_tunables_parse(const struct ca_tunable *tunables, size_t count, const cha
         const size_t length = strcspn(text, "= \t\n");
         const size_t n = find(tunables, count, text, length);
         if (n == count) {
-            ca_reason(reason, reason_bytes, "no tunable is called '%.*s'", (int)length, text);
+            refuse_name(tunables, count, text, (int)length, reason, reason_bytes);
             return 0;
         }
         if (seen & 1u << n) {

@@ -35,8 +35,10 @@ clattn_status clattn_tuning_override_set(clattn_context *context, const clattn_p
     if (status != CLATTN_SUCCESS)
         return status;
     const clattn_problem normal = ca_problem_normal(problem);
-    if (!ca_family_find(family))
-        return ca_fail(&context->log, CLATTN_UNSUPPORTED, "no family is called '%s'", family);
+    if (!ca_family_find(family)) {
+        ca_candidate_refuse_family(family, normal.operation, reason, sizeof reason);
+        return ca_fail(&context->log, CLATTN_UNSUPPORTED, "%s", reason);
+    }
     if (snprintf(text, sizeof text, "%s %s", family, tunables ? tunables : "") >= (int)sizeof text)
         return ca_fail(&context->log, CLATTN_UNSUPPORTED, "the tunables' text is too long");
     if (!ca_candidate_parse(text, &normal, &context->device, &candidate, reason, sizeof reason))
