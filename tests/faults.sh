@@ -50,7 +50,11 @@ gradcheck@: right@^bwd.*@'$bench' gradcheck '$gradient'
 list@nothing is known@nothing is known.*@'$tune' list
 show@untuned: @^(fused|untuned).*@'$tune' show '$problem'
 tune@tuned in|nothing to do@nothing to do@'$tune' --quiet --budget 2 --builders 1 --problem '$problem'
-export@kept|written|nothing@kept|written|nothing@'$tune' export '$work/exported.json'
+list-tuned@ us @ us @'$tune' list
+show-tuned@^tuned @^tuned @'$tune' show '$problem'
+plan-tuned@first execution@^tuned.*@'$bench' plan --known-only '$problem'
+export-tuned@@@'$tune' export '$work/exported.json'
+forget-tuned@@@'$tune' forget '$problem'
 END
     for example in 01_forward 02_reuse_plan 03_masks 04_grouped_heads_and_cache 05_threads \
         06_scores_and_weights 07_tuning 08_self_attention 09_masked_decoding 10_cross_attention \
@@ -70,10 +74,24 @@ alike() {
     [ -n "$same" ] && grep -oE "$same" "$work/out" | sed 's/[0-9]*\.[0-9]*//g' | sort -u
 }
 
+# The caches as they are before a run: empty, or with the problem tuned.
+prepare() {
+    rm -rf "$work/cache" "$work/counts"
+    case $name in
+    *-tuned)
+        [ -d "$work/tuned" ] || {
+            CLATTN_CACHE_DIR=$work/tuned "$tune" --quiet --budget 2 --builders 1 \
+                --problem "$problem" > "$work/out" 2>&1 || { cat "$work/out" && exit 1; }
+        }
+        cp -r "$work/tuned" "$work/cache"
+        ;;
+    esac
+}
+
 # One right run with empty caches and one after it: what the others are compared with, and how often
 # each call is made.
 observe() {
-    rm -rf "$work/cache" "$work/counts"
+    prepare
     FAULT_COUNTS=$work/counts launch "$command"
     [ $status -eq 0 ] || { cat "$work/out" && echo "$name fails without a fault" && exit 1; }
     cp "$work/out" "$work/usual"
@@ -132,7 +150,7 @@ violation() {
 }
 
 attempt() {
-    rm -rf "$work/cache" "$work/counts"
+    prepare
     FAULT=$1 FAULT_COUNTS=$work/counts launch "$command"
     verdict=$(judge)
     cp "$work/out" "$work/kept"
