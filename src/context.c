@@ -96,14 +96,29 @@ static clattn_status examine(const clattn_context *ctx)
     return CLATTN_SUCCESS;
 }
 
+static int open_lock(clattn_context *ctx)
+{
+    if (pthread_mutex_init(&ctx->lock, NULL) != 0)
+        return 0;
+    if (pthread_cond_init(&ctx->made, NULL) == 0)
+        return 1;
+    pthread_mutex_destroy(&ctx->lock);
+    return 0;
+}
+
+static void close_lock(clattn_context *ctx)
+{
+    pthread_cond_destroy(&ctx->made);
+    pthread_mutex_destroy(&ctx->lock);
+}
+
 /* What choosing looks at, and the lock, which comes last. */
 static clattn_status open_parts(clattn_context *ctx)
 {
     ctx->store = ca_store_create(ctx->cache_directory, &ctx->device, &ctx->log);
     ctx->overrides = ca_overrides_create(&ctx->log);
     ctx->shipped = ca_shipped_create();
-    if (!ctx->store || !ctx->overrides || !ctx->shipped ||
-        pthread_mutex_init(&ctx->lock, NULL) != 0)
+    if (!ctx->store || !ctx->overrides || !ctx->shipped || !open_lock(ctx))
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a context");
     return CLATTN_SUCCESS;
 }
@@ -140,6 +155,7 @@ clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
         return ca_fail(&log, CLATTN_OUT_OF_MEMORY, "no host memory for a context");
     atomic_init(&ctx->references, 1);
     atomic_init(&ctx->builds, 0);
+    atomic_init(&ctx->cache_unwritable, 0);
     ctx->cl = opencl;
     ctx->log = log;
     ctx->skip_self_checks = options->skip_self_checks;
@@ -157,7 +173,7 @@ clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
     }
     const cl_int err = opencl ? clRetainContext(opencl) : CL_SUCCESS;
     if (err != CL_SUCCESS) {
-        pthread_mutex_destroy(&ctx->lock);
+        close_lock(ctx);
         destroy(ctx);
         return ca_fail_cl(&log, err, "clRetainContext");
     }
@@ -209,8 +225,9 @@ void clattn_context_release(clattn_context *context)
 {
     if (!context || atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1)
         return;
+    ca_programs_store(context);
     ca_programs_release(context->programs);
-    pthread_mutex_destroy(&context->lock);
+    close_lock(context);
     if (context->cl)
         clReleaseContext(context->cl);
     destroy(context);

@@ -19,10 +19,13 @@ struct clattn_context {
     int narrowed; /* by a profile */
     struct ca_log log;
     int skip_self_checks;
-    char *cache_directory; /* NULL: no cache; guarded by lock */
-    atomic_size_t builds;  /* programs compiled so far */
-    pthread_mutex_t lock;  /* guards programs */
+    char *cache_directory;       /* NULL: no cache */
+    atomic_int cache_unwritable; /* nothing more is written there */
+    atomic_size_t builds;        /* programs compiled so far */
+    pthread_mutex_t lock;        /* guards the next two; never held while a program is made */
     struct ca_program *programs;
+    char last_failure[256]; /* to build one, so that it is said once */
+    pthread_cond_t made;    /* a program, or it failed */
     struct ca_store *store; /* these three lock themselves */
     struct ca_overrides *overrides;
     struct ca_shipped *shipped;

@@ -68,26 +68,49 @@ void ca_log_text(const struct ca_log *log, clattn_log_level level, const char *t
         log->callback(level, text, log->user_data);
 }
 
-void ca_warn(const struct ca_log *log, const char *format, ...)
+static void log_list(const struct ca_log *log, clattn_log_level level, const char *format,
+                     va_list list)
 {
     char text[CA_LOG_BYTES];
+
+    vsnprintf(text, sizeof text, format, list);
+    ca_log_text(log, level, text);
+}
+
+void ca_warn(const struct ca_log *log, const char *format, ...)
+{
     va_list list;
 
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    log_list(log, CLATTN_LOG_WARNING, format, list);
     va_end(list);
-    ca_log_text(log, CLATTN_LOG_WARNING, text);
+}
+
+void ca_inform(const struct ca_log *log, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    log_list(log, CLATTN_LOG_INFO, format, list);
+    va_end(list);
+}
+
+void ca_detail(const struct ca_log *log, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    log_list(log, CLATTN_LOG_DETAIL, format, list);
+    va_end(list);
 }
 
 clattn_status ca_fail(const struct ca_log *log, clattn_status status, const char *format, ...)
 {
-    char text[CA_LOG_BYTES];
     va_list list;
 
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    log_list(log, CLATTN_LOG_ERROR, format, list);
     va_end(list);
-    ca_log_text(log, CLATTN_LOG_ERROR, text);
     return status;
 }
 

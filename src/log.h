@@ -28,6 +28,12 @@ clattn_status ca_fail_cl(const struct ca_log *log, cl_int error, const char *for
 /* Logs a warning: something was not as it should be, and is worked around. */
 void ca_warn(const struct ca_log *log, const char *format, ...) CA_PRINTF(2, 3);
 
+/* Logs what is going on. */
+void ca_inform(const struct ca_log *log, const char *format, ...) CA_PRINTF(2, 3);
+
+/* Logs what only few want to know. */
+void ca_detail(const struct ca_log *log, const char *format, ...) CA_PRINTF(2, 3);
+
 /* Logs a text of any length as it is, such as a build log. */
 void ca_log_text(const struct ca_log *log, clattn_log_level level, const char *text);
 

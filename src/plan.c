@@ -198,13 +198,15 @@ clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *c
     return CLATTN_SUCCESS;
 }
 
-/* Remembers that a candidate does not work, so that no process tries it again. */
+/* Remembers that a candidate does not work, so that no process tries it again: if that is for good. */
 static void ban(clattn_context *context, const struct ca_candidate *candidate,
-                const clattn_problem *problem, clattn_status verdict)
+                const clattn_problem *problem)
 {
-    ca_store_ban_candidate(context->store, candidate, problem,
-                           verdict == CLATTN_MISCOMPILED ? "it failed its self-check"
-                                                         : "it does not build");
+    const clattn_problem normal = ca_problem_normal(problem);
+    struct ca_verdict verdict;
+
+    if (ca_program_condemned(context, candidate, &normal, &verdict))
+        ca_store_ban_candidate(context->store, candidate, problem, verdict.reason);
 }
 
 static const char *verdict_sentence(clattn_status status)
@@ -227,14 +229,17 @@ static clattn_status make_first(clattn_context *context, const struct ca_choices
         cl_program program = NULL;
         status = context->cl ? ca_program_get(context, &choice->candidate, &normal, &program)
                              : CLATTN_SUCCESS;
-        if (status == CLATTN_SUCCESS)
+        if (status == CLATTN_SUCCESS) {
+            if (program)
+                ca_program_keep(context, program);
             return ca_plan_make(context, &choice->candidate, ca_origin_sentence(choice->origin),
                                 problem, program, plan);
+        }
         if (status != CLATTN_BUILD_FAILED && status != CLATTN_MISCOMPILED &&
             status != CLATTN_NO_COMPILER)
             return status;
         if (status != CLATTN_NO_COMPILER)
-            ban(context, &choice->candidate, problem, status);
+            ban(context, &choice->candidate, problem);
     }
     const char *what = verdict_sentence(status);
     if (choices->list[0].origin == CA_FORCED)

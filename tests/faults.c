@@ -88,6 +88,22 @@ const cl_event *faults_held(cl_uint *num_wait, const cl_event *wait, cl_event *l
     return list;
 }
 
+static struct {
+    faults_build_hook ask;
+    void *user;
+} on_build; /* set while no other thread builds */
+
+void faults_on_build(const faults_build_hook hook, void *user)
+{
+    on_build.ask = hook;
+    on_build.user = user;
+}
+
+cl_int faults_build(void)
+{
+    return on_build.ask ? on_build.ask(on_build.user) : CL_SUCCESS;
+}
+
 static int fails(const enum fault_kind kind, const char *call)
 {
     if (atomic_load(&armed.kind) != (int)kind || atomic_fetch_sub(&armed.left, 1) != 0)

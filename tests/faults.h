@@ -35,6 +35,11 @@ void faults_pretend(cl_device_info what, const void *value, size_t bytes);
  * device and load. NULL ends that. Returns whether one was held since the last call. */
 int faults_hold(size_t n, cl_event event);
 
+/* Every clBuildProgram() asks this first, in its thread: an error is given as if by the call. NULL:
+ * no longer. */
+typedef cl_int (*faults_build_hook)(void *user);
+void faults_on_build(faults_build_hook hook, void *user);
+
 /* How many OpenCL objects of the program are alive; text receives how many of which kind. */
 long faults_objects_alive(char *text, size_t text_bytes);
 
@@ -66,6 +71,9 @@ enum object_kind {
 
 /* Answers as faults_pretend() was told; 0 if it was not told. */
 int faults_pretended(cl_device_info what, size_t size, void *value, size_t *needed);
+
+/* What the hook above says; CL_SUCCESS if there is none. */
+cl_int faults_build(void);
 
 /* CL_SUCCESS, or the error with which the call named must fail. */
 cl_int faults_opencl(const char *call);

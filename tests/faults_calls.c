@@ -138,8 +138,10 @@ cl_int __wrap_clBuildProgram(cl_program program, cl_uint num_devices, const cl_d
                              const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
                              void *user_data)
 {
-    const cl_int failure = faults_opencl("clBuildProgram");
+    cl_int failure = faults_opencl("clBuildProgram");
 
+    if (failure == CL_SUCCESS)
+        failure = faults_build();
     return failure != CL_SUCCESS
                ? failure
                : __real_clBuildProgram(program, num_devices, devices, options, notify, user_data);

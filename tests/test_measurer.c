@@ -152,9 +152,9 @@ Test(measurer, miscompiled) {
     fixture_open_checked(&f, "");
     struct ca_measurer m = open_measurer(&f, small);
     const struct ca_candidate c = suggested(&f, small, "unfused");
-    faults_arm(FAULT_LIE, 0, 0);
+    faults_arm(FAULT_LIES, 0, 0); /* once would be no verdict */
     const struct ca_reading reading = build_and_measure(&m, &c, 0.0);
-    cr_assert(faults_disarm() != NULL);
+    faults_disarm();
     cr_assert(reading.outcome == CA_WRONG);
     cr_assert(strstr(reading.reason, "miscompiled") && strstr(reading.reason, "outside"), "%s",
               reading.reason);

@@ -14,7 +14,9 @@ typedef struct clattn_context clattn_context;
 typedef enum clattn_log_level {
     CLATTN_LOG_ERROR = 0,   /**< A call failed; this says why. */
     CLATTN_LOG_WARNING = 1, /**< Something was not as it should be, and was worked around. */
-    CLATTN_LOG_INFO = 2     /**< What was chosen, and why. */
+    CLATTN_LOG_INFO = 2,    /**< What is going on: a program is being compiled, which may take
+                                 seconds, and why. */
+    CLATTN_LOG_DETAIL = 3   /**< What few want to know, such as a compiler's whole log. */
 } clattn_log_level;
 
 /**

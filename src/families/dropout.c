@@ -8,7 +8,8 @@
 
 extern const char ca_source_dropout_mask[];
 
-static clattn_status check_program(clattn_context *ctx, cl_program program);
+static clattn_status check_program(clattn_context *ctx, cl_program program,
+                                   char why[CA_REASON_BYTES]);
 
 /* Not one of the families that plans choose from, but built, checked and kept like one. */
 static const struct ca_family dropout_mask = {
@@ -136,6 +137,7 @@ clattn_status clattn_dropout_mask(clattn_context *context, const clattn_problem 
     status = ca_program_get(context, &candidate, &any, &program);
     if (status != CLATTN_SUCCESS)
         return status;
+    ca_program_keep(context, program);
     return enqueue(context, program, problem, seed, offset, queue, mask, num_wait, wait, done);
 }
 
@@ -175,7 +177,8 @@ static clattn_status run(clattn_context *ctx, cl_program program, const clattn_p
 }
 
 /* Compares the mask of a small problem with the host's. */
-static clattn_status check_program(clattn_context *ctx, cl_program program)
+static clattn_status check_program(clattn_context *ctx, cl_program program,
+                                   char why[CA_REASON_BYTES])
 {
     const cl_ulong seed = 0xfedcba9876543210u;
     const cl_uint offset = 0x89abcdefu;
@@ -193,8 +196,6 @@ static clattn_status check_program(clattn_context *ctx, cl_program program)
     const clattn_status status = run(ctx, program, &p, seed, offset, got);
     if (status != CLATTN_SUCCESS || memcmp(got, want, sizeof got) == 0)
         return status;
-    ca_warn(&ctx->log,
-            "dropout_mask is miscompiled and not used: its mask is wrong on '%s' (driver %s)",
-            ctx->device.name, ctx->device.driver_version);
+    ca_reason(why, CA_REASON_BYTES, "its mask is wrong");
     return CLATTN_MISCOMPILED;
 }

@@ -97,7 +97,7 @@ struct ca_family {
      * CA_ONLY_IF_FORCED, so that neither a choice nor a tuning takes it up. */
     int (*preference)(const clattn_problem *p, const clattn_device_info *dev);
     /* NULL: src/trust/trust.c checks its programs; statuses as there. */
-    clattn_status (*check)(clattn_context *ctx, cl_program program);
+    clattn_status (*check)(clattn_context *ctx, cl_program program, char why[CA_REASON_BYTES]);
 };
 
 extern const struct ca_family ca_unfused, ca_fused_lanes, ca_fused_tiles, ca_backward_lanes,

@@ -10,7 +10,8 @@
 
 extern const char ca_source_quantize[];
 
-static clattn_status check_program(clattn_context *ctx, cl_program program);
+static clattn_status check_program(clattn_context *ctx, cl_program program,
+                                   char why[CA_REASON_BYTES]);
 
 /* Not one of the families that plans choose from, but built, checked and kept like one. */
 static const struct ca_family quantize = {
@@ -268,6 +269,7 @@ clattn_status clattn_quantize(clattn_context *context, const clattn_quantization
     status = ca_program_get(context, &candidate, &any, &program);
     if (status != CLATTN_SUCCESS)
         return status;
+    ca_program_keep(context, program);
     return enqueue(context, program, &q, queue, values, cache, num_wait, wait, done);
 }
 
@@ -332,7 +334,8 @@ static clattn_status run(clattn_context *ctx, cl_program program, const clattn_q
 }
 
 /* Compares each dtype and format with the host's. */
-static clattn_status check_program(clattn_context *ctx, cl_program program)
+static clattn_status check_program(clattn_context *ctx, cl_program program,
+                                   char why[CA_REASON_BYTES])
 {
     unsigned char values[4 * VALUES], got[CACHE_BYTES], want[CACHE_BYTES];
     clattn_quantization q = {.struct_size = sizeof q, .size = {BATCH, HEADS, SEQ, DIM}};
@@ -352,9 +355,7 @@ static clattn_status check_program(clattn_context *ctx, cl_program program)
             return status;
         if (memcmp(got, want, sizeof got) == 0)
             continue;
-        ca_warn(&ctx->log,
-                "quantize is miscompiled and not used: its blocks are wrong on '%s' (driver %s)",
-                ctx->device.name, ctx->device.driver_version);
+        ca_reason(why, CA_REASON_BYTES, "its blocks are wrong");
         return CLATTN_MISCOMPILED;
     }
     return CLATTN_SUCCESS;

@@ -1,167 +1,12 @@
 #include "program.h"
-#include "problem.h"
+#include "clock.h"
+#include "program_build.h"
 #include "program_cache.h"
-#include "trust.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct ca_program {
-    struct ca_program *next;
-    const struct ca_family *family;
-    cl_program cl;         /* NULL if the verdict is not CLATTN_SUCCESS */
-    clattn_status verdict; /* CLATTN_SUCCESS, CLATTN_BUILD_FAILED or CLATTN_MISCOMPILED, for good */
-    char options[];
-};
-
-struct define {
-    const char *name;
-    size_t value;
-};
-
-/* How many characters it adds, or would. */
-static size_t print_defines(const struct define *defines, size_t count, char *text,
-                            size_t text_bytes, size_t length)
-{
-    size_t more = 0;
-
-    for (size_t n = 0; n < count; n++) {
-        const size_t at = length + more < text_bytes ? length + more : text_bytes;
-        more += (size_t)snprintf(text + at, text_bytes - at, " -D%s=%zu", defines[n].name,
-                                 defines[n].value);
-    }
-    return more;
-}
-
-/* The -D options of a projection (see cl/projection.h). */
-static size_t print_projection(const clattn_problem *p, char *text, size_t text_bytes,
-                               size_t length)
-{
-    const int x_column = p->q.stride[3] == 1, w_column = p->k.stride[3] == 1;
-    const struct define defines[] = {
-        {"DTYPE", (size_t)p->dtype},
-        {"BIAS_DTYPE", p->bias ? (size_t)p->bias_dtype : 0},
-        {"HAS_BIAS", p->bias != 0},
-        {"HAS_ACCUMULATE", p->accumulate != 0},
-        {"UNIT_X_COLUMN", x_column},
-        {"UNIT_X_ROW", !x_column && p->q.stride[2] == 1},
-        {"UNIT_W_COLUMN", w_column},
-        {"UNIT_W_ROW", !w_column && p->k.stride[1] == 1},
-        {"UNIT_Y_COLUMN", p->o.stride[3] == 1},
-    };
-
-    return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
-}
-
-/* Those of attention (see cl/common.cl and cl/backward.h). */
-static size_t print_attention(const clattn_problem *p, char *text, size_t text_bytes, size_t length)
-{
-    const int lengths = p->q_lengths || p->kv_lengths;
-    const struct define defines[] = {
-        {"DTYPE", (size_t)p->dtype},
-        {"BIAS_DTYPE", p->bias ? (size_t)p->bias_dtype : 0},
-        {"K_CACHE", (size_t)p->k_cache},
-        {"V_CACHE", (size_t)p->v_cache},
-        {"DIM_QK", p->dim_qk},
-        {"DIM_V", p->dim_v},
-        {"UNIT_Q", p->q.stride[3] == 1 || p->dim_qk == 1},
-        {"UNIT_K", p->k.stride[3] == 1 || p->dim_qk == 1},
-        {"UNIT_V", p->v.stride[3] == 1 || p->dim_v == 1},
-        {"UNIT_O", p->o.stride[3] == 1 || p->dim_v == 1},
-        {"HAS_SOFTCAP", p->softcap > 0.0f},
-        {"HAS_BIAS", p->bias != 0},
-        {"HAS_MASK", p->mask != 0},
-        {"HAS_ALIBI", p->alibi != 0},
-        {"HAS_SINKS", p->sinks != 0},
-        {"HAS_WINDOW_LEFT", p->window_left != CLATTN_UNLIMITED},
-        {"HAS_WINDOW_RIGHT", p->window_right != CLATTN_UNLIMITED},
-        {"HAS_Q_LENGTHS", p->q_lengths != 0},
-        {"HAS_KV_LENGTHS", p->kv_lengths != 0},
-        {"DIAGONAL_FOLLOWS_LENGTHS", p->diagonal == CLATTN_BOTTOM_RIGHT && lengths},
-        {"HAS_LSE", p->lse != 0},
-        {"SCORES", (size_t)p->scores},
-        {"HAS_DROPOUT", p->dropout > 0.0f},
-    };
-    const struct define backward[] = {
-        {"UNIT_DO", p->d_o.stride[3] == 1 || p->dim_v == 1},
-        {"UNIT_DQ", p->dq.stride[3] == 1 || p->dim_qk == 1},
-        {"UNIT_DK", p->dk.stride[3] == 1 || p->dim_qk == 1},
-        {"UNIT_DV", p->dv.stride[3] == 1 || p->dim_v == 1},
-        {"HAS_DBIAS", p->dbias != 0},
-        {"HAS_DSLOPES", p->dslopes != 0},
-        {"HAS_DSINKS", p->dsinks != 0},
-    };
-    size_t more =
-        print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
-
-    if (p->operation == CLATTN_BACKWARD)
-        more += print_defines(backward, sizeof backward / sizeof *backward, text, text_bytes,
-                              length + more);
-    return more;
-}
-
-int ca_program_options(const struct ca_candidate *candidate, const clattn_problem *p, char *text,
-                       size_t text_bytes)
-{
-    size_t length = (size_t)snprintf(text, text_bytes, "-cl-std=CL1.2");
-
-    length += p->operation == CLATTN_PROJECTION ? print_projection(p, text, text_bytes, length)
-                                                : print_attention(p, text, text_bytes, length);
-    if (length + 2 >= text_bytes)
-        return 0;
-    text[length++] = ' ';
-    length +=
-        (size_t)ca_tunables_print(candidate->family->tunables, candidate->family->num_tunables,
-                                  candidate->values, "-D", text + length, text_bytes - length);
-    if (candidate->family->options && length < text_bytes)
-        length += (size_t)snprintf(text + length, text_bytes - length, "%s",
-                                   candidate->family->options(candidate->values));
-    return length < text_bytes;
-}
-
-static void log_build(const clattn_context *ctx, cl_program program)
-{
-    size_t bytes = 0;
-
-    if (clGetProgramBuildInfo(program, ctx->device.device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) !=
-        CL_SUCCESS)
-        return;
-    char *text = calloc(bytes + 1, 1);
-    if (text && clGetProgramBuildInfo(program, ctx->device.device, CL_PROGRAM_BUILD_LOG, bytes,
-                                      text, NULL) == CL_SUCCESS)
-        ca_log_text(&ctx->log, CLATTN_LOG_WARNING, text);
-    free(text);
-}
-
-static clattn_status build(clattn_context *ctx, const struct ca_family *family, const char *options,
-                           cl_program *program)
-{
-    const char *source = family->source;
-    cl_int err;
-
-    *program = NULL;
-    cl_program cl = clCreateProgramWithSource(ctx->cl, 1, &source, NULL, &err);
-    if (err != CL_SUCCESS)
-        return ca_fail_cl(&ctx->log, err, "clCreateProgramWithSource for %s", family->name);
-    err = clBuildProgram(cl, 1, &ctx->device.device, options, NULL, NULL);
-    if (err == CL_SUCCESS) {
-        atomic_fetch_add(&ctx->builds, 1);
-        *program = cl;
-        return CLATTN_SUCCESS;
-    }
-    clattn_status status = CLATTN_BUILD_FAILED;
-    if (err == CL_BUILD_PROGRAM_FAILURE) {
-        ca_warn(&ctx->log, "%s does not build with '%s' on '%s'; its build log follows",
-                family->name, options, ctx->device.name);
-        log_build(ctx, cl);
-    } else {
-        status =
-            ca_fail_cl(&ctx->log, err, "clBuildProgram for %s with '%s'", family->name, options);
-    }
-    clReleaseProgram(cl);
-    return status;
-}
+/* ---- the list -------------------------------------------------------------------------------- */
 
 static struct ca_program *find(struct ca_program *programs, const struct ca_family *family,
                                const char *options)
@@ -171,88 +16,216 @@ static struct ca_program *find(struct ca_program *programs, const struct ca_fami
     return programs;
 }
 
-/* On failure *program is NULL. */
-static clattn_status build_and_check(clattn_context *ctx, const struct ca_candidate *candidate,
-                                     const clattn_problem *p, const char *options,
-                                     cl_program *program)
+static struct ca_program *find_made(struct ca_program *programs, cl_program program)
 {
-    clattn_status status = build(ctx, candidate->family, options, program);
+    while (programs && (programs->state != CA_MADE || programs->cl != program))
+        programs = programs->next;
+    return programs;
+}
 
-    if (status != CLATTN_SUCCESS || ctx->skip_self_checks)
-        return status;
-    status = candidate->family->check ? candidate->family->check(ctx, *program)
-                                      : ca_trust_check(ctx, candidate, p, *program);
-    if (status != CLATTN_SUCCESS) {
-        clReleaseProgram(*program);
-        *program = NULL;
-    }
+/* Frees it, or leaves that to the last thread that waits for it. */
+static void take_out(clattn_context *ctx, struct ca_program *program)
+{
+    struct ca_program **place = &ctx->programs;
+
+    while (*place != program)
+        place = &(*place)->next;
+    *place = program->next;
+    program->state = CA_TAKEN_OUT;
+    if (program->waiters == 0)
+        free(program);
+}
+
+/* Puts a program in that this thread is going to make. NULL without memory. */
+static struct ca_program *put_in(clattn_context *ctx, const struct ca_family *family,
+                                 const char *options)
+{
+    const size_t bytes = strlen(options) + 1;
+    struct ca_program *program = calloc(1, sizeof *program + bytes);
+
+    if (!program)
+        return NULL;
+    program->state = CA_BEING_MADE;
+    program->family = family;
+    memcpy(program->options, options, bytes);
+    program->next = ctx->programs;
+    ctx->programs = program;
+    return program;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+/* Gives the lock back while it makes the program. */
+static clattn_status make(clattn_context *ctx, const struct ca_candidate *candidate,
+                          const clattn_problem *p, struct ca_program *program)
+{
+    pthread_mutex_unlock(&ctx->lock);
+    ca_program_make(ctx, candidate, p, program);
+    pthread_mutex_lock(&ctx->lock);
+    const clattn_status status = program->status;
+
+    program->state = CA_MADE;
+    if (status != program->verdict.status)
+        take_out(ctx, program);
+    pthread_cond_broadcast(&ctx->made);
     return status;
 }
 
-/* Takes a program from the cache on disk, or builds and checks it, and keeps it, or the verdict
- * that it does not work, in the context; a failure that may pass, such as a lack of memory, is not
- * kept. */
-static clattn_status add(clattn_context *ctx, const struct ca_candidate *candidate,
-                         const clattn_problem *p, const char *options, struct ca_program **added)
+/* Gives the lock back while another thread makes the program. */
+static clattn_status wait_for(clattn_context *ctx, struct ca_program *program,
+                              char reason[CA_REASON_BYTES])
 {
-    const size_t bytes = strlen(options) + 1;
-    struct ca_program *made = malloc(sizeof *made + bytes);
+    program->waiters++;
+    while (program->state == CA_BEING_MADE)
+        pthread_cond_wait(&ctx->made, &ctx->lock);
+    program->waiters--;
+    const clattn_status status = program->status;
 
-    *added = NULL;
-    if (!made)
-        return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a program");
-    clattn_status status;
-    if (!ca_program_cache_load(ctx, candidate->family, options, &made->cl, &status)) {
-        if (!ctx->device.compiler_available) {
-            free(made);
-            return ca_fail(&ctx->log, CLATTN_NO_COMPILER,
-                           "device '%s' has no OpenCL C compiler, and the cache of programs has no "
-                           "%s with '%s'",
-                           ctx->device.name, candidate->family->name, options);
-        }
-        status = build_and_check(ctx, candidate, p, options, &made->cl);
-        if (status != CLATTN_SUCCESS && status != CLATTN_BUILD_FAILED &&
-            status != CLATTN_MISCOMPILED) {
-            free(made);
-            return status;
-        }
-        if (!ctx->skip_self_checks)
-            ca_program_cache_store(ctx, candidate->family, options, made->cl, status);
-    }
-    made->family = candidate->family;
-    made->verdict = status;
-    memcpy(made->options, options, bytes);
-    made->next = ctx->programs;
-    ctx->programs = made;
-    *added = made;
-    return CLATTN_SUCCESS;
+    ca_reason(reason, CA_REASON_BYTES, "%s",
+              program->verdict.status == status ? program->verdict.reason
+                                                : "another thread could not make its program");
+    if (program->state == CA_TAKEN_OUT && program->waiters == 0)
+        free(program);
+    return status;
 }
 
 clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *candidate,
                              const clattn_problem *p, cl_program *program)
 {
-    char options[CA_OPTIONS_TEXT];
-    clattn_status status = CLATTN_SUCCESS;
+    const char *name = candidate->family->name;
+    char options[CA_OPTIONS_TEXT], reason[CA_REASON_BYTES];
+    clattn_status status;
 
     *program = NULL;
     if (!ca_program_options(candidate, p, options, sizeof options))
         return ca_fail(&ctx->log, CLATTN_UNSUPPORTED, "%s has too many tunables for its options",
-                       candidate->family->name);
-    pthread_mutex_lock(&ctx->lock); /* held while building: the same program is built once */
+                       name);
+    pthread_mutex_lock(&ctx->lock);
     struct ca_program *known = find(ctx->programs, candidate->family, options);
+    const int waits = known != NULL;
     if (!known)
-        status = add(ctx, candidate, p, options, &known);
-    if (known) {
-        status = known->verdict;
+        known = put_in(ctx, candidate->family, options);
+    status = !known  ? CLATTN_OUT_OF_MEMORY
+             : waits ? wait_for(ctx, known, reason)
+                     : make(ctx, candidate, p, known);
+    if (status == CLATTN_SUCCESS)
         *program = known->cl;
-        if (status != CLATTN_SUCCESS)
-            ca_warn(&ctx->log, "%s is not used on '%s' with '%s': %s", candidate->family->name,
-                    ctx->device.name, options,
-                    status == CLATTN_MISCOMPILED ? "it failed its self-check"
-                                                 : "it does not build");
+    pthread_mutex_unlock(&ctx->lock);
+    if (!known)
+        return ca_fail(&ctx->log, status, "no host memory for a program");
+    if (waits && (status == CLATTN_OUT_OF_MEMORY || status == CLATTN_OPENCL_ERROR))
+        return ca_fail(&ctx->log, status, "no program of %s: %s", name, reason);
+    if (waits && status != CLATTN_SUCCESS)
+        ca_warn(&ctx->log, "%s is not used on '%s': %s", name, ctx->device.name, reason);
+    return status;
+}
+
+/* ---- what was made --------------------------------------------------------------------------- */
+
+void ca_program_keep(clattn_context *ctx, cl_program program)
+{
+    pthread_mutex_lock(&ctx->lock);
+    struct ca_program *made = find_made(ctx->programs, program);
+    if (made)
+        made->wanted = 1;
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+/* One that is to be stored, which nobody else will store; NULL: there is none left. */
+static struct ca_program *take_unstored(clattn_context *ctx)
+{
+    struct ca_program *program;
+
+    pthread_mutex_lock(&ctx->lock);
+    program = ctx->programs;
+    while (program && !(program->state == CA_MADE && program->wanted && program->unstored))
+        program = program->next;
+    if (program)
+        program->unstored = 0;
+    pthread_mutex_unlock(&ctx->lock);
+    return program;
+}
+
+void ca_programs_store(clattn_context *ctx)
+{
+    struct ca_program *program;
+
+    while ((program = take_unstored(ctx)) != NULL) {
+        const double begin = ca_stopwatch_now();
+        ca_program_cache_store(ctx, program->family, program->options, program->cl,
+                               &program->verdict);
+        pthread_mutex_lock(&ctx->lock);
+        program->seconds.storing += ca_stopwatch_now() - begin;
+        pthread_mutex_unlock(&ctx->lock);
+    }
+}
+
+static void add_seconds(struct ca_build_seconds *sum, const struct ca_build_seconds *more)
+{
+    sum->loading += more->loading;
+    sum->front_end += more->front_end;
+    sum->code_generation += more->code_generation;
+    sum->self_check += more->self_check;
+    sum->storing += more->storing;
+}
+
+void ca_program_seconds(clattn_context *ctx, cl_program program, struct ca_build_seconds *seconds)
+{
+    memset(seconds, 0, sizeof *seconds);
+    pthread_mutex_lock(&ctx->lock);
+    const struct ca_program *made = find_made(ctx->programs, program);
+    if (made)
+        *seconds = made->seconds;
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+void ca_programs_seconds(clattn_context *ctx, struct ca_build_seconds *seconds)
+{
+    memset(seconds, 0, sizeof *seconds);
+    pthread_mutex_lock(&ctx->lock);
+    for (const struct ca_program *made = ctx->programs; made; made = made->next)
+        if (made->state == CA_MADE)
+            add_seconds(seconds, &made->seconds);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+int ca_program_condemned(clattn_context *ctx, const struct ca_candidate *candidate,
+                         const clattn_problem *p, struct ca_verdict *verdict)
+{
+    char options[CA_OPTIONS_TEXT];
+
+    if (!ca_program_options(candidate, p, options, sizeof options))
+        return 0;
+    pthread_mutex_lock(&ctx->lock);
+    const struct ca_program *known = find(ctx->programs, candidate->family, options);
+    const int condemned =
+        known && known->state == CA_MADE && known->verdict.status != CLATTN_SUCCESS;
+    if (condemned)
+        *verdict = known->verdict;
+    pthread_mutex_unlock(&ctx->lock);
+    return condemned;
+}
+
+size_t ca_programs_forget_verdicts(clattn_context *ctx, const clattn_problem *p)
+{
+    char options[CA_OPTIONS_TEXT] = "";
+    struct ca_program *next;
+    size_t removed = 0;
+
+    if (p && ca_program_problem_options(p, options, sizeof options) >= sizeof options)
+        return 0; /* no program has such options */
+    pthread_mutex_lock(&ctx->lock);
+    for (struct ca_program *program = ctx->programs; program; program = next) {
+        next = program->next;
+        if (program->state != CA_MADE || program->verdict.status == CLATTN_SUCCESS ||
+            strncmp(program->options, options, strlen(options)) != 0)
+            continue;
+        take_out(ctx, program);
+        removed++;
     }
     pthread_mutex_unlock(&ctx->lock);
-    return status;
+    const size_t on_disk = ca_program_cache_forget(ctx, options);
+    return on_disk > removed ? on_disk : removed;
 }
 
 void ca_programs_release(struct ca_program *programs)

@@ -19,7 +19,7 @@ static void describe(const clattn_context *ctx, const struct ca_family *family, 
     snprintf(source, sizeof source, "%016llx",
              (unsigned long long)XXH3_64bits(family->source, strlen(family->source)));
     *key = (struct ca_program_key){.length = 0};
-    ca_program_key_add(key, "clattn-program", "1");
+    ca_program_key_add(key, "clattn-program", "2");
     ca_program_key_add(key, "platform", dev->platform_name);
     ca_program_key_add(key, "platform-version", dev->platform_version);
     ca_program_key_add(key, "vendor", dev->vendor);
@@ -61,7 +61,7 @@ static cl_program from_binary(const clattn_context *ctx, const unsigned char *bi
 }
 
 int ca_program_cache_load(const clattn_context *ctx, const struct ca_family *family,
-                          const char *options, cl_program *program, clattn_status *verdict)
+                          const char *options, cl_program *program, struct ca_verdict *verdict)
 {
     struct ca_program_key key;
     size_t bytes, begin;
@@ -70,10 +70,13 @@ int ca_program_cache_load(const clattn_context *ctx, const struct ca_family *fam
     describe(ctx, family, options, &key);
     char *path = path_of(ctx, &key);
     unsigned char *data = path ? ca_disk_read(path, MOST_BYTES, &bytes) : NULL;
-    int known = data && ca_program_file_recognise(&key, data, bytes, verdict, &begin);
-    if (known && *verdict == CLATTN_SUCCESS) {
+    int known = data && ca_program_file_recognise(&key, data, bytes, &verdict->status, &begin);
+    if (known && verdict->status == CLATTN_SUCCESS && begin < bytes) {
         *program = from_binary(ctx, data + begin, bytes - begin, options);
         known = *program != NULL;
+    } else if (known) { /* empty of a good one */
+        ca_reason(verdict->reason, sizeof verdict->reason, "%.*s", (int)(bytes - begin),
+                  (const char *)data + begin);
     }
     if (data && !known) {
         ca_warn(&ctx->log,
@@ -110,27 +113,36 @@ unsigned char *ca_program_binary(const clattn_context *ctx, cl_program program, 
     return NULL;
 }
 
+int ca_program_binary_is_dear(const clattn_context *ctx)
+{
+    return strstr(ctx->device.platform_name, "Portable Computing Language") != NULL;
+}
+
 void ca_program_cache_store(clattn_context *ctx, const struct ca_family *family,
-                            const char *options, cl_program program, clattn_status verdict)
+                            const char *options, cl_program program,
+                            const struct ca_verdict *verdict)
 {
     char header[CA_PROGRAM_HEADER_BYTES];
     struct ca_program_key key;
     size_t bytes = 0;
 
+    if (atomic_load(&ctx->cache_unwritable))
+        return;
     describe(ctx, family, options, &key);
     char *path = path_of(ctx, &key);
     unsigned char *binary = path && program ? ca_program_binary(ctx, program, &bytes) : NULL;
     if (path && (binary || !program)) {
-        const unsigned char *contents = binary ? binary : (const unsigned char *)"";
-        const size_t length = ca_program_file_header(&key, verdict, contents, bytes, header);
-        if (!ca_disk_write(path, header, length, contents, bytes)) {
+        const unsigned char *contents = binary ? binary : (const unsigned char *)verdict->reason;
+        if (!binary)
+            bytes = strlen(verdict->reason);
+        const size_t length =
+            ca_program_file_header(&key, verdict->status, contents, bytes, header);
+        if (!ca_disk_write(path, header, length, contents, bytes) &&
+            !atomic_exchange(&ctx->cache_unwritable, 1)) /* once is enough */
             ca_warn(&ctx->log,
                     "the cache directory %.800s cannot be written: the next process will compile "
                     "again",
                     ctx->cache_directory);
-            free(ctx->cache_directory); /* once is enough */
-            ctx->cache_directory = NULL;
-        }
     }
     free(binary);
     free(path);

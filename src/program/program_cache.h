@@ -5,26 +5,34 @@
  * src/program/program_file.h describes. The key is all that shapes the binary: platform, device and driver
  * with their versions, family, hash of the source, options. A file is used only if it repeats the
  * key to the letter and its checksum holds; any other is ignored with a warning and written anew.
- * A program that did not build or failed its self-check is remembered likewise, without a binary.
+ * A program that cannot be built or failed its self-check is remembered likewise, with the reason
+ * instead of a binary.
  * Readers and writers need no lock: files are renamed into place (src/program/disk.c).
  */
 #ifndef CA_PROGRAM_CACHE_H
 #define CA_PROGRAM_CACHE_H
 
 #include "context.h"
-#include "family.h"
+#include "verdict.h"
 
-/*
- * Looks a program up. True if the cache knows it: *verdict is then CLATTN_SUCCESS, with the program
- * built in *program, or CLATTN_BUILD_FAILED or CLATTN_MISCOMPILED, with *program NULL.
- */
+/* Looks a program up. True, with the verdict, if the cache knows it. A good one comes with the
+ * program built in *program, which else is NULL, as it is if the binary is not there yet. */
 int ca_program_cache_load(const clattn_context *ctx, const struct ca_family *family,
-                          const char *options, cl_program *program, clattn_status *verdict);
+                          const char *options, cl_program *program, struct ca_verdict *verdict);
 
-/* Keeps a program that has run (drivers finish compiling only then), or a bad verdict with a NULL
- * program. A cache that cannot be written is no error. */
+/* Keeps a program that has run (drivers finish compiling only then); with a NULL program its verdict
+ * alone. A cache that cannot be written is no error. */
 void ca_program_cache_store(clattn_context *ctx, const struct ca_family *family,
-                            const char *options, cl_program program, clattn_status verdict);
+                            const char *options, cl_program program,
+                            const struct ca_verdict *verdict);
+
+/* Whether a binary is made only when it is asked for, which takes as long as compiling again: on
+ * PoCL, which then compiles each kernel for work-groups of any size. No fact of a device tells. */
+int ca_program_binary_is_dear(const clattn_context *ctx);
+
+/* Removes bad verdicts on programs of the context's device, whatever its driver: those whose
+ * compiler's options begin so ("": all). Returns how many. */
+size_t ca_program_cache_forget(const clattn_context *ctx, const char *options);
 
 /* The program's binary for the context's device; NULL if there is none. The caller frees it. */
 unsigned char *ca_program_binary(const clattn_context *ctx, cl_program program, size_t *bytes);

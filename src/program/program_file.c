@@ -38,14 +38,14 @@ static size_t print_header(const struct ca_program_key *key, const char *verdict
 }
 
 size_t ca_program_file_header(const struct ca_program_key *key, clattn_status verdict,
-                              const unsigned char *binary, size_t bytes,
+                              const unsigned char *contents, size_t bytes,
                               char header[CA_PROGRAM_HEADER_BYTES])
 {
     size_t n = 0;
 
     while (n + 1 < NUM_VERDICTS && verdicts[n].status != verdict)
         n++;
-    return print_header(key, verdicts[n].name, bytes, XXH3_64bits(binary, bytes), header);
+    return print_header(key, verdicts[n].name, bytes, XXH3_64bits(contents, bytes), header);
 }
 
 int ca_program_file_recognise(const struct ca_program_key *key, const unsigned char *data,
@@ -66,7 +66,37 @@ int ca_program_file_recognise(const struct ca_program_key *key, const unsigned c
         *verdict = verdicts[n].status;
         if (print_header(key, verdicts[n].name, left, checksum, header) == *begin &&
             memcmp(header, data, *begin) == 0)
-            return (*verdict == CLATTN_SUCCESS) == (left > 0);
+            return left > 0 || *verdict == CLATTN_SUCCESS;
     }
     return 0;
+}
+
+/* Whether the header, which ends with an empty line, has a line that begins so. */
+static int has_line(const char *header, const char *line)
+{
+    const size_t length = strlen(line);
+
+    for (const char *at = header; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
+        if (strncmp(at, line, length) == 0)
+            return 1;
+    return 0;
+}
+
+int ca_program_file_condemns(const unsigned char *data, size_t bytes, const char *const *lines,
+                             size_t num_lines)
+{
+    char header[CA_PROGRAM_HEADER_BYTES];
+    const size_t most = bytes < sizeof header ? bytes : sizeof header - 1;
+
+    memcpy(header, data, most);
+    header[most] = '\0';
+    char *end = strstr(header, "\n\n");
+    if (!end)
+        return 0;
+    end[1] = '\0';
+    for (size_t n = 0; n < num_lines; n++)
+        if (!has_line(header, lines[n]))
+            return 0;
+    return has_line(header, "clattn-program ") && has_line(header, "verdict ") &&
+           !has_line(header, "verdict right\n");
 }

@@ -2,7 +2,7 @@
  * The form of a file that holds a built program, without OpenCL.
  *
  * A text header of lines "name value" (the key, the verdict, the size and checksum of what
- * follows), an empty line, then the driver's binary. A file is taken only if it is what would be
+ * follows), an empty line, then the driver's binary or, after a bad verdict, its reason. A file is taken only if it is what would be
  * written, bit for bit: some drivers abort the process on a damaged binary.
  */
 #ifndef CA_PROGRAM_FILE_H
@@ -22,15 +22,20 @@ struct ca_program_key {
 /* Adds a line. Texts of drivers go into it: what would end the line early becomes a space. */
 void ca_program_key_add(struct ca_program_key *key, const char *name, const char *value);
 
-/* What stands before the binary, of no bytes unless the verdict is CLATTN_SUCCESS; else it is
- * CLATTN_BUILD_FAILED or CLATTN_MISCOMPILED. Returns its length. */
+/* What stands before the binary (verdict CLATTN_SUCCESS), of no bytes where there is none yet, or
+ * the reason (CLATTN_BUILD_FAILED or CLATTN_MISCOMPILED), which is never empty. Returns its length. */
 size_t ca_program_file_header(const struct ca_program_key *key, clattn_status verdict,
-                              const unsigned char *binary, size_t bytes,
+                              const unsigned char *contents, size_t bytes,
                               char header[CA_PROGRAM_HEADER_BYTES]);
 
 /* Whether a file is what would have been written for this key with some verdict; then the verdict
- * and where the binary begins. */
+ * and where the binary or the reason begins. */
 int ca_program_file_recognise(const struct ca_program_key *key, const unsigned char *data,
                               size_t bytes, clattn_status *verdict, size_t *begin);
+
+/* Whether it is, whatever the key, a file of a bad verdict on a program whose key holds all of these
+ * lines ("name value", or as much of one as counts), by this version or an earlier one. */
+int ca_program_file_condemns(const unsigned char *data, size_t bytes, const char *const *lines,
+                             size_t num_lines);
 
 #endif

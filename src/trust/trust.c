@@ -1,8 +1,10 @@
 #include "trust.h"
+#include "clock.h"
 #include "plan.h"
 #include "trust_case.h"
 
-static clattn_status run(clattn_context *ctx, const clattn_plan *plan, struct ca_trust_case *c)
+static clattn_status run(clattn_context *ctx, const clattn_plan *plan, struct ca_trust_case *c,
+                         double *launch_seconds)
 {
     cl_mem buffers[CA_WORKSPACE] = {NULL};
     cl_int err;
@@ -13,7 +15,11 @@ static clattn_status run(clattn_context *ctx, const clattn_plan *plan, struct ca
     clattn_status status = ca_trust_case_upload(ctx, c, buffers);
     if (status == CLATTN_SUCCESS) {
         const struct ca_tensors tensors = ca_trust_case_tensors(c, buffers);
+        const double begin = ca_stopwatch_now();
         status = ca_execute(plan, queue, &tensors, 0, NULL, NULL);
+        if (status == CLATTN_SUCCESS && (err = clFinish(queue)) != CL_SUCCESS)
+            status = ca_fail_cl(&ctx->log, err, "clFinish for a self-check");
+        *launch_seconds += ca_stopwatch_now() - begin;
     }
     if (status == CLATTN_SUCCESS)
         status = ca_trust_case_download(ctx, c, queue, buffers);
@@ -24,27 +30,25 @@ static clattn_status run(clattn_context *ctx, const clattn_plan *plan, struct ca
 }
 
 clattn_status ca_trust_check(clattn_context *ctx, const struct ca_candidate *candidate,
-                             const clattn_problem *p, cl_program program)
+                             const clattn_problem *p, cl_program program, double *launch_seconds,
+                             char why[CA_REASON_BYTES])
 {
     struct ca_trust_case c;
     clattn_plan *plan;
-    char why[CA_REASON_BYTES];
+    char wrong[CA_REASON_BYTES];
     double error;
 
     if (!ca_trust_case_make(&c, p))
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a self-check");
     clattn_status status = ca_plan_make(ctx, candidate, "self-check", &c.problem, program, &plan);
     if (status == CLATTN_SUCCESS) {
-        status = run(ctx, plan, &c);
+        status = run(ctx, plan, &c, launch_seconds);
         clattn_plan_release(plan);
     }
-    if (status == CLATTN_SUCCESS && ca_trust_case_judge(&c, &error, why, sizeof why)) {
+    if (status == CLATTN_SUCCESS && ca_trust_case_judge(&c, &error, wrong, sizeof wrong)) {
         char problem[512];
         clattn_problem_print(&c.problem, problem, sizeof problem, NULL);
-        ca_warn(&ctx->log,
-                "%s is miscompiled and not used: %s, in its self-check '%s' on '%s' (driver %s)",
-                candidate->family->name, why, problem, ctx->device.name,
-                ctx->device.driver_version);
+        ca_reason(why, CA_REASON_BYTES, "%s, in its self-check '%s'", wrong, problem);
         status = CLATTN_MISCOMPILED;
     }
     ca_trust_case_free(&c);

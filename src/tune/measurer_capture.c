@@ -37,7 +37,7 @@ void ca_capture_message(clattn_log_level level, const char *message, void *user)
     if (strchr(message, '\n')) { /* a build log */
         if (!c->build_error[0])
             copy_build_error(message, c->build_error);
-    } else if (!c->sentence[0]) {
+    } else if (!c->sentence[0] && level < CLATTN_LOG_INFO) {
         ca_reason(c->sentence, sizeof c->sentence, "%s", message);
     }
     ca_log_text(&c->to, level == CLATTN_LOG_ERROR ? CLATTN_LOG_WARNING : level, message);

@@ -1,8 +1,6 @@
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "measurer_time.h"
 
 #include <math.h>
-#include <time.h>
 
 /* A reading lasts at least so many seconds and so many ticks of the device's timer. */
 #define LEAST_SECONDS 0.5e-3
@@ -33,14 +31,6 @@ void ca_stopwatch_init(struct ca_stopwatch *watch, const clattn_device_info *dev
      * which no warm-up ends. */
     watch->warm = cpu ? 0.002 : 0.02;
     watch->hot = cpu ? 0.04 : 0.3;
-}
-
-double ca_stopwatch_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 double ca_stopwatch_elapsed(const struct ca_stopwatch *watch, cl_ulong begin, cl_ulong end,

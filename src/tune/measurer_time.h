@@ -2,6 +2,7 @@
 #ifndef CA_MEASURER_TIME_H
 #define CA_MEASURER_TIME_H
 
+#include "clock.h"
 #include "buffers.h"
 #include "outcome.h"
 #include "plan.h"
@@ -15,9 +16,6 @@ struct ca_stopwatch {
 
 /* Sets all but the queue and the log. */
 void ca_stopwatch_init(struct ca_stopwatch *watch, const clattn_device_info *dev);
-
-/* The host's clock, in seconds. */
-double ca_stopwatch_now(void);
 
 /* The device time from begin to end, by its clock in nanoseconds; host seconds, which enclose
  * them, if that clock does not advance or is beside itself. Over 0. */

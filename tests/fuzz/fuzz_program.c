@@ -39,7 +39,7 @@ static void read_raw(const uint8_t *bytes, size_t size)
     describe(&key, (const uint8_t *)"3.1", 3);
     if (!ca_program_file_recognise(&key, bytes, size, &verdict, &begin))
         return;
-    require(begin <= size && (verdict == CLATTN_SUCCESS) == (begin < size));
+    require(begin < size || (begin == size && verdict == CLATTN_SUCCESS));
     require(ca_program_file_header(&key, verdict, bytes + begin, size - begin, header) == begin);
     require(memcmp(header, bytes, begin) == 0);
 }
@@ -57,6 +57,8 @@ static void damage(const uint8_t *bytes, size_t size)
     size_t begin, count = left - name_bytes;
 
     if (count == 0)
+        return;
+    if (kind & 64)
         verdict = kind & 128 ? CLATTN_BUILD_FAILED : CLATTN_MISCOMPILED;
     describe(&key, rest, name_bytes);
     const size_t length = ca_program_file_header(&key, verdict, rest + name_bytes, count, header);

@@ -1,0 +1,185 @@
+#include "program_build.h"
+#include "clock.h"
+#include "problem.h"
+#include "program_cache.h"
+#include "trust.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- failing --------------------------------------------------------------------------------- */
+
+/* The first line of a log that says something. */
+static void first_words(const char *log, char *text, size_t text_bytes)
+{
+    while (isspace((unsigned char)*log))
+        log++;
+    if (*log)
+        ca_reason(text, text_bytes, "%.*s", (int)strcspn(log, "\r\n"), log);
+    else
+        ca_reason(text, text_bytes, "its compiler says nothing");
+}
+
+/* Whether the context's last build failed for the same reason, which is remembered. */
+static int said_before(clattn_context *ctx, const char *reason)
+{
+    char *last = ctx->last_failure;
+
+    pthread_mutex_lock(&ctx->lock);
+    const int same = strncmp(last, reason, sizeof ctx->last_failure - 1) == 0;
+    ca_reason(last, sizeof ctx->last_failure, "%s", reason);
+    pthread_mutex_unlock(&ctx->lock);
+    return same;
+}
+
+/* The compiler's log, the cause first and once: what it fails for, such as a disk that is full,
+ * often fails every family. The rest is for those who ask for details. */
+static void judge_build(clattn_context *ctx, cl_program program, struct ca_program *made)
+{
+    const char *name = made->family->name;
+    char why[CA_REASON_BYTES];
+    size_t bytes = 0;
+
+    if (clGetProgramBuildInfo(program, ctx->device.device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) !=
+        CL_SUCCESS)
+        bytes = 0;
+    char *text = calloc(bytes + 1, 1);
+    if (!text ||
+        (bytes > 0 && clGetProgramBuildInfo(program, ctx->device.device, CL_PROGRAM_BUILD_LOG,
+                                            bytes, text, NULL) != CL_SUCCESS)) {
+        ca_warn(&ctx->log, "%s does not build on '%s', and its log cannot be read", name,
+                ctx->device.name);
+        free(text);
+        return;
+    }
+    if (ca_verdict_of_build_log(text, &made->verdict))
+        ca_reason(why, sizeof why, "%s", made->verdict.reason);
+    else
+        first_words(text, why, sizeof why);
+    if (said_before(ctx, why))
+        ca_warn(&ctx->log, "%s does not build either, for the same reason", name);
+    else
+        ca_warn(&ctx->log, "%s does not build on '%s': %s", name, ctx->device.name, why);
+    ca_detail(&ctx->log, "%s was built with '%s'; its build log follows", name, made->options);
+    ca_log_text(&ctx->log, CLATTN_LOG_DETAIL, text);
+    free(text);
+}
+
+/* ---- building -------------------------------------------------------------------------------- */
+
+static clattn_status build(clattn_context *ctx, struct ca_program *made)
+{
+    const char *source = made->family->source, *name = made->family->name;
+    cl_int err;
+
+    cl_program cl = clCreateProgramWithSource(ctx->cl, 1, &source, NULL, &err);
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(&ctx->log, err, "clCreateProgramWithSource for %s", name);
+    const double begin = ca_stopwatch_now();
+    err = clBuildProgram(cl, 1, &ctx->device.device, made->options, NULL, NULL);
+    made->seconds.front_end += ca_stopwatch_now() - begin;
+    if (err == CL_SUCCESS) {
+        atomic_fetch_add(&ctx->builds, 1);
+        made->cl = cl;
+        return CLATTN_SUCCESS;
+    }
+    clattn_status status = CLATTN_BUILD_FAILED;
+    if (err == CL_BUILD_PROGRAM_FAILURE)
+        judge_build(ctx, cl, made);
+    else
+        status = ca_fail_cl(&ctx->log, err, "clBuildProgram for %s with '%s'", name, made->options);
+    clReleaseProgram(cl);
+    return status;
+}
+
+/* Says at the start what takes seconds. */
+static void announce(const clattn_context *ctx, const struct ca_candidate *candidate,
+                     const clattn_problem *p, int trusted)
+{
+    const char *why = !ctx->cache_directory ? "there is no cache of programs"
+                      : trusted             ? "the cache of programs knows it, without its binary"
+                                            : "the cache of programs does not have it";
+    char problem[512] = "any problem";
+
+    if (candidate->family->num_stages > 0)
+        clattn_problem_print(p, problem, sizeof problem, NULL);
+    ca_inform(&ctx->log, "%s is being compiled for '%s' on '%s', which may take seconds: %s",
+              candidate->family->name, problem, ctx->device.name, why);
+}
+
+/* Wrong twice is a verdict; once may be the machine, but is no reason to trust it. */
+static clattn_status check(clattn_context *ctx, const struct ca_candidate *candidate,
+                           const clattn_problem *p, struct ca_program *made)
+{
+    const struct ca_family *family = candidate->family;
+    clattn_status status = CLATTN_MISCOMPILED;
+    char why[CA_REASON_BYTES];
+    int wrong = 0;
+
+    for (; wrong < 2 && status == CLATTN_MISCOMPILED; wrong += status == CLATTN_MISCOMPILED) {
+        const double begin = ca_stopwatch_now(), before = made->seconds.code_generation;
+        status = family->check ? family->check(ctx, made->cl, why)
+                               : ca_trust_check(ctx, candidate, p, made->cl,
+                                                &made->seconds.code_generation, why);
+        made->seconds.self_check +=
+            ca_stopwatch_now() - begin - (made->seconds.code_generation - before);
+    }
+    if (wrong == 0)
+        return status;
+    ca_warn(&ctx->log, "%s is %s and not used: %s, on '%s' (driver %s)", family->name,
+            wrong == 2 ? "miscompiled" : "wrong once", why, ctx->device.name,
+            ctx->device.driver_version);
+    if (wrong == 2)
+        made->verdict = ca_verdict_miscompiled();
+    return CLATTN_MISCOMPILED;
+}
+
+/* A binary that costs as much as all before waits for ca_programs_store(). Its verdict does not: a
+ * process that ends before has lost a compilation, but no check. */
+static void store(clattn_context *ctx, struct ca_program *made, int trusted)
+{
+    const double begin = ca_stopwatch_now();
+
+    made->unstored = made->cl && ca_program_binary_is_dear(ctx);
+    if (!made->unstored || !trusted)
+        ca_program_cache_store(ctx, made->family, made->options, made->unstored ? NULL : made->cl,
+                               &made->verdict);
+    made->seconds.storing += ca_stopwatch_now() - begin;
+}
+
+void ca_program_make(clattn_context *ctx, const struct ca_candidate *candidate,
+                     const clattn_problem *p, struct ca_program *made)
+{
+    const double begin = ca_stopwatch_now();
+    const int known =
+        ca_program_cache_load(ctx, made->family, made->options, &made->cl, &made->verdict);
+
+    made->seconds.loading = ca_stopwatch_now() - begin;
+    if (!known)
+        made->verdict = (struct ca_verdict){.status = CLATTN_SUCCESS};
+    made->status = made->verdict.status;
+    if (known && made->status != CLATTN_SUCCESS)
+        ca_warn(&ctx->log, "%s is not used on '%s': %s", made->family->name, ctx->device.name,
+                made->verdict.reason);
+    if (known && (made->cl || made->status != CLATTN_SUCCESS))
+        return;
+    if (!ctx->device.compiler_available) {
+        made->status = ca_fail(&ctx->log, CLATTN_NO_COMPILER,
+                               "device '%s' has no OpenCL C compiler, and the cache of programs "
+                               "has no %s with '%s'",
+                               ctx->device.name, made->family->name, made->options);
+        return;
+    }
+    announce(ctx, candidate, p, known);
+    made->status = build(ctx, made);
+    if (made->status == CLATTN_SUCCESS && !known && !ctx->skip_self_checks)
+        made->status = check(ctx, candidate, p, made);
+    if (made->status != CLATTN_SUCCESS && made->cl) {
+        clReleaseProgram(made->cl);
+        made->cl = NULL;
+    }
+    if (made->status == made->verdict.status && !ctx->skip_self_checks)
+        store(ctx, made, known);
+}

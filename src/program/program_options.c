@@ -1,0 +1,117 @@
+/* The compiler's options of a program (see src/program/program.h). */
+#include "problem.h"
+#include "program.h"
+
+#include <stdio.h>
+
+struct define {
+    const char *name;
+    size_t value;
+};
+
+/* How many characters it adds, or would. */
+static size_t print_defines(const struct define *defines, size_t count, char *text,
+                            size_t text_bytes, size_t length)
+{
+    size_t more = 0;
+
+    for (size_t n = 0; n < count; n++) {
+        const size_t at = length + more < text_bytes ? length + more : text_bytes;
+        more += (size_t)snprintf(text + at, text_bytes - at, " -D%s=%zu", defines[n].name,
+                                 defines[n].value);
+    }
+    return more;
+}
+
+/* The -D options of a projection (see cl/projection.h). */
+static size_t print_projection(const clattn_problem *p, char *text, size_t text_bytes,
+                               size_t length)
+{
+    const int x_column = p->q.stride[3] == 1, w_column = p->k.stride[3] == 1;
+    const struct define defines[] = {
+        {"DTYPE", (size_t)p->dtype},
+        {"BIAS_DTYPE", p->bias ? (size_t)p->bias_dtype : 0},
+        {"HAS_BIAS", p->bias != 0},
+        {"HAS_ACCUMULATE", p->accumulate != 0},
+        {"UNIT_X_COLUMN", x_column},
+        {"UNIT_X_ROW", !x_column && p->q.stride[2] == 1},
+        {"UNIT_W_COLUMN", w_column},
+        {"UNIT_W_ROW", !w_column && p->k.stride[1] == 1},
+        {"UNIT_Y_COLUMN", p->o.stride[3] == 1},
+    };
+
+    return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
+}
+
+/* Those of attention (see cl/common.cl and cl/backward.h). */
+static size_t print_attention(const clattn_problem *p, char *text, size_t text_bytes, size_t length)
+{
+    const int lengths = p->q_lengths || p->kv_lengths;
+    const struct define defines[] = {
+        {"DTYPE", (size_t)p->dtype},
+        {"BIAS_DTYPE", p->bias ? (size_t)p->bias_dtype : 0},
+        {"K_CACHE", (size_t)p->k_cache},
+        {"V_CACHE", (size_t)p->v_cache},
+        {"DIM_QK", p->dim_qk},
+        {"DIM_V", p->dim_v},
+        {"UNIT_Q", p->q.stride[3] == 1 || p->dim_qk == 1},
+        {"UNIT_K", p->k.stride[3] == 1 || p->dim_qk == 1},
+        {"UNIT_V", p->v.stride[3] == 1 || p->dim_v == 1},
+        {"UNIT_O", p->o.stride[3] == 1 || p->dim_v == 1},
+        {"HAS_SOFTCAP", p->softcap > 0.0f},
+        {"HAS_BIAS", p->bias != 0},
+        {"HAS_MASK", p->mask != 0},
+        {"HAS_ALIBI", p->alibi != 0},
+        {"HAS_SINKS", p->sinks != 0},
+        {"HAS_WINDOW_LEFT", p->window_left != CLATTN_UNLIMITED},
+        {"HAS_WINDOW_RIGHT", p->window_right != CLATTN_UNLIMITED},
+        {"HAS_Q_LENGTHS", p->q_lengths != 0},
+        {"HAS_KV_LENGTHS", p->kv_lengths != 0},
+        {"DIAGONAL_FOLLOWS_LENGTHS", p->diagonal == CLATTN_BOTTOM_RIGHT && lengths},
+        {"HAS_LSE", p->lse != 0},
+        {"SCORES", (size_t)p->scores},
+        {"HAS_DROPOUT", p->dropout > 0.0f},
+    };
+    const struct define backward[] = {
+        {"UNIT_DO", p->d_o.stride[3] == 1 || p->dim_v == 1},
+        {"UNIT_DQ", p->dq.stride[3] == 1 || p->dim_qk == 1},
+        {"UNIT_DK", p->dk.stride[3] == 1 || p->dim_qk == 1},
+        {"UNIT_DV", p->dv.stride[3] == 1 || p->dim_v == 1},
+        {"HAS_DBIAS", p->dbias != 0},
+        {"HAS_DSLOPES", p->dslopes != 0},
+        {"HAS_DSINKS", p->dsinks != 0},
+    };
+    size_t more =
+        print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
+
+    if (p->operation == CLATTN_BACKWARD)
+        more += print_defines(backward, sizeof backward / sizeof *backward, text, text_bytes,
+                              length + more);
+    return more;
+}
+
+size_t ca_program_problem_options(const clattn_problem *p, char *text, size_t text_bytes)
+{
+    const size_t length = (size_t)snprintf(text, text_bytes, "-cl-std=CL1.2");
+
+    return length + (p->operation == CLATTN_PROJECTION
+                         ? print_projection(p, text, text_bytes, length)
+                         : print_attention(p, text, text_bytes, length));
+}
+
+int ca_program_options(const struct ca_candidate *candidate, const clattn_problem *p, char *text,
+                       size_t text_bytes)
+{
+    size_t length = ca_program_problem_options(p, text, text_bytes);
+
+    if (length + 2 >= text_bytes)
+        return 0;
+    text[length++] = ' ';
+    length +=
+        (size_t)ca_tunables_print(candidate->family->tunables, candidate->family->num_tunables,
+                                  candidate->values, "-D", text + length, text_bytes - length);
+    if (candidate->family->options && length < text_bytes)
+        length += (size_t)snprintf(text + length, text_bytes - length, "%s",
+                                   candidate->family->options(candidate->values));
+    return length < text_bytes;
+}

@@ -1,0 +1,24 @@
+/* Verdicts on programs: what a driver makes of a source, now and in every later process. What may
+ * pass, such as a lack of memory or a full disk, is no verdict. */
+#ifndef CA_VERDICT_H
+#define CA_VERDICT_H
+
+#include "family.h"
+
+struct ca_verdict {
+    clattn_status status;         /* CLATTN_SUCCESS, CLATTN_BUILD_FAILED or CLATTN_MISCOMPILED */
+    char reason[CA_REASON_BYTES]; /* of a bad one: the compiler's error, or what else was seen */
+};
+
+/* A build that failed. True, with the verdict, if its log names an error at a place in the source
+ * ("...:12:3: error: ..."): a compiler that has no memory, no disk or no parts of its own complains
+ * without one, and may do better next time. */
+int ca_verdict_of_build_log(const char *log, struct ca_verdict *verdict);
+
+/* Whether a line of a build log is such an error. */
+int ca_verdict_blames_source(const char *line);
+
+/* The verdict of a program whose self-check computed wrong values. */
+struct ca_verdict ca_verdict_miscompiled(void);
+
+#endif
