@@ -20,8 +20,8 @@ lane=$logs/main
 lanes=
 begun=$(date +%s)
 
-# step NAME COMMAND...: one step. 0 is a success and 77 a skip; lines "skipped: WHAT" among what it
-# says tell what it could not test. Each gets a line of the summary. A lane's words are shown later.
+# step NAME COMMAND...: one step. Lines "skipped: WHAT" among what it says tell what it could not
+# test; each gets a line of the summary. A lane's words are shown later.
 step() {
     name=$1
     shift
@@ -33,14 +33,10 @@ step() {
     line="$name, $(($(date +%s) - start)) s"
     case $status in
     0) echo "ok    $line" ;;
-    77) ;;
     124 | 137) echo "FAIL  $line (it had not ended then)" ;;
     *) echo "FAIL  $line (exit status $status)" ;;
     esac >> "$lane.lines"
-    sed -n "s/^skipped: /skip  $name: /p" "$lane.words" >> "$lane.lines"
-    if [ "$status" -eq 77 ] && ! grep -q '^skipped: ' "$lane.words"; then
-        echo "skip  $name: $(tail -n 1 "$lane.words")" >> "$lane.lines"
-    fi
+    sed -n "s/^skipped: /skip  /p" "$lane.words" >> "$lane.lines"
     cat "$lane.words" >> "$lane.log"
     [ "$lane" != "$logs/main" ] || cat "$lane.words"
     [ "$status" -eq 0 ]
@@ -112,9 +108,19 @@ ctests() {
     step "$name" sh -c '
         folder=$1
         shift
-        ctest --test-dir "$folder" --output-on-failure --timeout "$CLATTN_TEST_LIMIT" "$@"
+        ctest --test-dir "$folder" --output-on-failure --timeout "$CLATTN_TEST_LIMIT" "$@" \
+            > "$folder/ctest.log"
         status=$?
-        grep "^skipped: " "$folder/Testing/Temporary/LastTest.log"
+        cat "$folder/ctest.log"
+        awk "
+            /^[0-9]+.[0-9]+ Testing: / { name = \$3 }
+            /^skipped: / { print \"skipped: \" name \": \" substr(\$0, 10); told[name] = 1 }
+            /^<end of output>/ { last[name] = before }
+            /[*][*][*]Skipped/ {
+                sub(/.*#[0-9]+: /, \"\")
+                if (!told[\$1]) print \"skipped: \" \$1 \": \" last[\$1]
+            }
+            { before = \$0 }" "$folder/Testing/Temporary/LastTest.log" "$folder/ctest.log"
         exit "$status"' ctests "$folder" "$@"
 }
 
