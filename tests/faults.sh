@@ -65,7 +65,7 @@ END
 
 # launch COMMAND: its output in $work/out, its status in $status.
 launch() {
-    timeout -k 5 120 sh -c "$1" > "$work/out" 2>&1 < /dev/null
+    timeout -k 5 300 sh -c "$1" > "$work/out" 2>&1 < /dev/null
     status=$?
 }
 

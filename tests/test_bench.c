@@ -129,10 +129,9 @@ ParameterizedTest(struct call *call, bench, exits_with) {
 
 /* Lines that nobody can read are a failure, of every command that prints. */
 Test(bench, what_cannot_be_printed_is_a_failure) {
-    static const char *const calls[] = {
-        "devices",           "devices --json", "--help",
-        "run --list",        "help plan",      "verify --json " LAYER_0,
-        "plan --once " SMALL};
+    static const char verify[] = "verify --json " LAYER_0, plan[] = "plan --once " SMALL;
+    static const char *const calls[] = {"devices",   "devices --json", "--help", "run --list",
+                                        "help plan", verify,           plan};
     char arguments[256], text[4096];
 
     if (access("/dev/full", W_OK) != 0)
