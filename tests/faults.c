@@ -64,28 +64,58 @@ int faults_pretended(cl_device_info what, size_t size, void *value, size_t *need
     return 0;
 }
 
-static struct {
-    atomic_long left; /* kernels until the one that waits */
-    cl_event event;
-    atomic_int held;
-} hold;
+enum { MOST_WAITS = 16 };
 
-int faults_hold(const size_t n, cl_event event)
+/* Commands in the order in which they were handed over, each after those that it waits for. */
+static struct {
+    struct {
+        cl_event event, wait[MOST_WAITS];
+        cl_uint num_wait;
+    } commands[FAULTS_MOST_COMMANDS];
+    size_t count;
+    int on;
+} recorded;
+
+cl_int __real_clRetainEvent(cl_event event);
+cl_int __real_clReleaseEvent(cl_event event);
+
+void faults_record(void)
 {
-    hold.event = event;
-    atomic_store(&hold.left, event ? (long)n : -1);
-    return atomic_exchange(&hold.held, 0);
+    recorded.count = 0;
+    recorded.on = 1;
 }
 
-const cl_event *faults_held(cl_uint *num_wait, const cl_event *wait, cl_event *list)
+/* Keeps the event, so that no later one has its handle. */
+static void record(cl_uint num_wait, const cl_event *wait, cl_event event)
 {
-    if (!hold.event || *num_wait >= FAULTS_MOST_WAITS || atomic_fetch_sub(&hold.left, 1) != 0)
-        return wait;
-    atomic_store(&hold.held, 1);
-    for (cl_uint n = 0; n < *num_wait; n++)
-        list[n] = wait[n];
-    list[(*num_wait)++] = hold.event;
-    return list;
+    if (!recorded.on || recorded.count == FAULTS_MOST_COMMANDS || num_wait > MOST_WAITS)
+        return;
+    recorded.commands[recorded.count].event = event;
+    recorded.commands[recorded.count].num_wait = num_wait;
+    for (cl_uint n = 0; n < num_wait; n++)
+        recorded.commands[recorded.count].wait[n] = wait[n];
+    recorded.count++;
+    if (event)
+        __real_clRetainEvent(event);
+}
+
+size_t faults_recorded(cl_event event, size_t *loose)
+{
+    int over[FAULTS_MOST_COMMANDS] = {0};
+
+    recorded.on = 0;
+    *loose = recorded.count;
+    for (size_t n = recorded.count; n-- > 0;) {
+        over[n] |= recorded.commands[n].event == event;
+        *loose -= over[n] != 0;
+        for (cl_uint k = 0; over[n] && k < recorded.commands[n].num_wait; k++)
+            for (size_t m = 0; m < n; m++)
+                over[m] |= recorded.commands[m].event == recorded.commands[n].wait[k];
+    }
+    for (size_t n = 0; n < recorded.count; n++)
+        if (recorded.commands[n].event)
+            __real_clReleaseEvent(recorded.commands[n].event);
+    return recorded.count;
 }
 
 static struct {
@@ -145,8 +175,9 @@ void faults_allocation(const long change)
     atomic_fetch_add(&allocations, change);
 }
 
-void faults_command(const cl_uint num_wait)
+void faults_command(const cl_uint num_wait, const cl_event *wait, cl_event event)
 {
+    record(num_wait, wait, event);
     atomic_fetch_add(&commands, 1);
     atomic_fetch_add(&waits, (long)num_wait);
 }

@@ -31,9 +31,13 @@ const char *faults_disarm(void);
  * eight such facts; NULL ends them all. The values are borrowed. */
 void faults_pretend(cl_device_info what, const void *value, size_t bytes);
 
-/* Kernel number n (from 0) that is enqueued from now on also waits for an event: it is late, whatever
- * device and load. NULL ends that. Returns whether one was held since the last call. */
-int faults_hold(size_t n, cl_event event);
+/* From now on commands are recorded, at most FAULTS_MOST_COMMANDS, with what they wait for. */
+void faults_record(void);
+
+/* Ends the recording. How many commands it holds, and in *loose how many of them need not be over
+ * when the event is complete: neither the event's own nor among what that waits for, or these, and so
+ * on. Of a queue out of order; whatever the device is quick enough to do before. */
+size_t faults_recorded(cl_event event, size_t *loose);
 
 /* Every clBuildProgram() asks this first, in its thread: an error is given as if by the call. NULL:
  * no longer. */
@@ -81,11 +85,8 @@ int faults_memory(const char *call);
 
 void faults_object(enum object_kind kind, long change);
 void faults_allocation(long change);
-void faults_command(cl_uint num_wait);
-/* Of a kernel: the wait list with the event of faults_hold(), if it is the one; list has room for
- * FAULTS_MOST_WAITS. */
-enum { FAULTS_MOST_WAITS = 64 };
-const cl_event *faults_held(cl_uint *num_wait, const cl_event *wait, cl_event *list);
+void faults_command(cl_uint num_wait, const cl_event *wait, cl_event event);
+enum { FAULTS_MOST_COMMANDS = 64 };
 void faults_delay(void);
 int faults_lie(const char *call);
 

@@ -7,10 +7,11 @@
 /* The names are the linker's: --wrap=f calls __wrap_f() for f() and f() for __real_f(). */
 
 /* A command that was taken, with the event that it made, if any. */
-static cl_int enqueued(const cl_int err, const cl_uint num_wait, const cl_event *done)
+static cl_int enqueued(const cl_int err, const cl_uint num_wait, const cl_event *wait,
+                       const cl_event *done)
 {
     if (err == CL_SUCCESS)
-        faults_command(num_wait);
+        faults_command(num_wait, wait, done ? *done : NULL);
     if (err == CL_SUCCESS && done)
         faults_object(OBJECT_EVENT, 1);
     return err;
@@ -64,15 +65,13 @@ cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, c
                                      cl_event *done)
 {
     const cl_int failure = faults_opencl("clEnqueueNDRangeKernel");
-    cl_event list[FAULTS_MOST_WAITS];
 
     if (failure != CL_SUCCESS)
         return failure;
     measure(queue, kernel, dims, local);
-    wait = faults_held(&num_wait, wait, list);
     return enqueued(__real_clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local,
                                                   num_wait, wait, done),
-                    num_wait, done);
+                    num_wait, wait, done);
 }
 
 cl_int __real_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
@@ -90,7 +89,7 @@ cl_int __wrap_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool
                                                   num_wait, wait, done);
     if (err == CL_SUCCESS && blocking && faults_lie("clEnqueueReadBuffer"))
         memset(host, 0x3f, size); /* 0.747 in f32 and bf16, 1.81 in f16 */
-    return enqueued(err, num_wait, done);
+    return enqueued(err, num_wait, wait, done);
 }
 
 cl_int __real_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
@@ -106,7 +105,7 @@ cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_boo
         return failure;
     return enqueued(__real_clEnqueueWriteBuffer(queue, buffer, blocking, offset, size, host,
                                                 num_wait, wait, done),
-                    num_wait, done);
+                    num_wait, wait, done);
 }
 
 cl_int __real_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pattern,
@@ -122,7 +121,7 @@ cl_int __wrap_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const v
         return failure;
     return enqueued(__real_clEnqueueFillBuffer(queue, buffer, pattern, pattern_size, offset, size,
                                                num_wait, wait, done),
-                    num_wait, done);
+                    num_wait, wait, done);
 }
 
 cl_int __real_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from, cl_mem to,
@@ -138,7 +137,7 @@ cl_int __wrap_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from, cl_mem to
         return failure;
     return enqueued(__real_clEnqueueCopyBuffer(queue, from, to, from_offset, to_offset, size,
                                                num_wait, wait, done),
-                    num_wait, done);
+                    num_wait, wait, done);
 }
 
 cl_int __real_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *mapped,
@@ -151,7 +150,7 @@ cl_int __wrap_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, voi
     if (failure != CL_SUCCESS)
         return failure;
     return enqueued(__real_clEnqueueUnmapMemObject(queue, buffer, mapped, num_wait, wait, done),
-                    num_wait, done);
+                    num_wait, wait, done);
 }
 
 cl_int __real_clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint num_wait,
@@ -163,7 +162,7 @@ cl_int __wrap_clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint num_wa
 
     if (failure != CL_SUCCESS)
         return failure;
-    return enqueued(__real_clEnqueueMarkerWithWaitList(queue, num_wait, wait, done), num_wait,
+    return enqueued(__real_clEnqueueMarkerWithWaitList(queue, num_wait, wait, done), num_wait, wait,
                     done);
 }
 
@@ -177,7 +176,7 @@ cl_int __wrap_clEnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint num_w
     if (failure != CL_SUCCESS)
         return failure;
     return enqueued(__real_clEnqueueBarrierWithWaitList(queue, num_wait, wait, done), num_wait,
-                    done);
+                    wait, done);
 }
 
 void *__real_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
@@ -195,6 +194,6 @@ void *__wrap_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool b
                                            wait, done, error);
     else if (error)
         *error = failure;
-    enqueued(mapped ? CL_SUCCESS : CL_MAP_FAILURE, num_wait, done);
+    enqueued(mapped ? CL_SUCCESS : CL_MAP_FAILURE, num_wait, wait, done);
     return mapped;
 }

@@ -219,6 +219,34 @@ Test(trust_case, what_lies_between_elements_is_seen) {
     }
 }
 
+/* A mask of a hostile case hides some keys from some queries, a key from all and all from a query;
+ * what is hidden from all is poison. */
+Test(trust_case, hostile_masks_hide) {
+    const clattn_problem parsed = fixture_problem("fwd f32 h2 q9 k20 d8 mask=qk");
+    const clattn_problem p = ca_problem_normal(&parsed);
+    struct ca_trust_case c;
+    size_t hidden = 0, hidden_rows = 0, poisoned = 0;
+
+    cr_assert(ca_trust_case_make(&c, &p));
+    const size_t rows = c.problem.batch * c.problem.heads * c.problem.seq_q;
+    const size_t keys = c.problem.seq_kv;
+    for (size_t n = 0; n < rows; n++) {
+        size_t of_row = 0;
+        for (size_t j = 0; j < keys; j++)
+            of_row += !c.bytes[CA_MASK][CA_TRUST_GUARD + n * keys + j];
+        hidden += of_row;
+        hidden_rows += of_row == keys;
+    }
+    cr_expect(hidden > rows * keys / 8 && hidden < rows * keys / 2, "%zu pairs", hidden);
+    cr_expect(hidden_rows > 0 && hidden_rows < rows / 8, "%zu rows", hidden_rows);
+    for (size_t n = 0; n < c.problem.batch * c.problem.kv_heads * keys; n++)
+        poisoned += isnan(ca_value_load(c.bytes[CA_K] + CA_TRUST_GUARD, CLATTN_F32, n * 8 + 1)) ||
+                    isnan(ca_value_load(c.bytes[CA_K] + CA_TRUST_GUARD, CLATTN_F32, n * 8 + 2)) ||
+                    isnan(ca_value_load(c.bytes[CA_K] + CA_TRUST_GUARD, CLATTN_F32, n * 8 + 3));
+    cr_expect(poisoned == c.problem.batch * c.problem.kv_heads, "%zu keys", poisoned);
+    ca_trust_case_free(&c);
+}
+
 /* One program serves all diagonals: a kernel that forgets them is wrong in every hostile case. */
 Test(trust_case, a_diagonal_is_never_zero) {
     static const char *const problems[] = {"fwd f32 h2 q9 k20 d8 alibi",
