@@ -247,14 +247,15 @@ static void hide(const struct trial *t)
         }
 }
 
-/* Queries that cannot see a key give the same bits whatever it holds. */
+/* Queries that cannot see a key give the same bits whatever it holds. A run takes every third way to
+ * hide: each is a program. */
 FOR_EACH_FAMILY(hidden_keys_change_nothing)
 {
     const double poison[] = {NAN, INFINITY, -INFINITY, 1e30};
     struct fixture f;
 
     open(&f, *family);
-    for (size_t c = 0; c < sizeof hiding / sizeof *hiding; c++) {
+    for (size_t c = run_seed() % 3; c < sizeof hiding / sizeof *hiding; c += 3) {
         struct trial t = make_plain(*family, hiding[c]);
         hide(&t);
         trial_run(&f, &t);

@@ -41,11 +41,14 @@ ParameterizedTestParameters(tuner_search, every_strategy_evaluates_all_once_if_i
 
 ParameterizedTest(int *strategy, tuner_search, every_strategy_evaluates_all_once_if_it_may) {
     struct ca_space *space = made_up_space();
-    const struct ca_search_options options = {.strategy = (enum ca_strategy) * strategy, .seed = 3};
+    struct ca_search_options options = {.strategy = (enum ca_strategy) * strategy, .seed = 3};
     size_t order[ALL], count;
 
-    cr_assert(run(space, &options, order, &count) > 0);
-    cr_assert(count == ALL);
+    for (size_t n = 0; n < 2; n++) {
+        options.max_evaluations = n * (ALL + 5); /* no limit, and one beyond all */
+        cr_assert(run(space, &options, order, &count) > 0);
+        cr_assert(count == ALL);
+    }
     ca_space_destroy(space);
 }
 
