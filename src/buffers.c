@@ -1,13 +1,44 @@
 #include "buffers.h"
 #include "problem.h"
 
+#include <string.h>
+
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-/* The bytes of memory that a tensor reaches over, in its outermost buffer. */
-struct range {
-    cl_mem memory; /* NULL: no elements */
-    size_t begin, end;
-};
+struct ca_places ca_operand_places(const struct ca_operand *operand, uint64_t begin)
+{
+    struct ca_places places = {.begin = begin,
+                               .element_bytes = operand->element_bytes,
+                               .layout = operand->layout,
+                               .cache = operand->cache};
+
+    memcpy(places.sizes, operand->sizes, sizeof places.sizes);
+    if (operand->sizes[3] == 0) {
+        places.layout = (clattn_layout){{0, 0, 0, 1}};
+        for (int n = 0; n < 4; n++)
+            places.sizes[n] = n < 3 ? 1 : operand->span;
+    }
+    return places;
+}
+
+clattn_status ca_check_overlap(const struct ca_log *log, const struct ca_operand *operands,
+                               const struct ca_places *places, size_t n, size_t m)
+{
+    switch (ca_places_overlap(&places[n], &places[m])) {
+    case CA_APART:
+        return CLATTN_SUCCESS;
+    case CA_SHARED:
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s, which is written, overlaps %s",
+                       operands[n].name, operands[m].name);
+    default:
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT,
+                       "%s, which is written, may overlap %s: their strides have too little in "
+                       "common to tell whether they share an element",
+                       operands[n].name, operands[m].name);
+    }
+}
+
+/* ---- each ------------------------------------------------------------------------------------ */
 
 static cl_int locate(cl_mem buffer, cl_mem_object_type *type, cl_mem_flags *flags,
                      cl_context *context, size_t *bytes, cl_mem *parent, size_t *origin)
@@ -35,7 +66,7 @@ static cl_int locate(cl_mem buffer, cl_mem_object_type *type, cl_mem_flags *flag
 }
 
 static clattn_status check_one(const clattn_context *owner, const struct ca_operand *operand,
-                               const clattn_buffer *given, struct range *range)
+                               const clattn_buffer *given, cl_mem *memory, struct ca_places *places)
 {
     const struct ca_log *log = &owner->log;
     const char *name = operand->name;
@@ -53,6 +84,8 @@ static clattn_status check_one(const clattn_context *owner, const struct ca_oper
     if (context != owner->cl)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s is a buffer of another OpenCL context",
                        name);
+    if (operand->span == 0)
+        return CLATTN_SUCCESS;
     if (operand->written && flags & CL_MEM_READ_ONLY)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT,
                        "%s is written by kernels, but its buffer is CL_MEM_READ_ONLY", name);
@@ -69,23 +102,26 @@ static clattn_status check_one(const clattn_context *owner, const struct ca_oper
         return ca_fail(log, CLATTN_BUFFER_TOO_SMALL,
                        "%s reaches over %zu elements from %zu on, but its buffer holds %zu", name,
                        operand->span, given->offset, elements);
-    range->memory = parent ? parent : given->buffer;
-    range->begin = origin + given->offset / block * operand->element_bytes;
-    range->end = range->begin + operand->span / block * operand->element_bytes;
+    *memory = parent ? parent : given->buffer;
+    *places = ca_operand_places(operand, origin + given->offset / block * operand->element_bytes);
     return CLATTN_SUCCESS;
 }
 
+/* memories[n]: the outermost buffer of operand n, NULL if it has no elements. */
 static clattn_status check_overlaps(const struct ca_log *log, const struct ca_operand *operands,
-                                    const struct range *ranges, size_t count)
+                                    const cl_mem *memories, const struct ca_places *places,
+                                    size_t count)
 {
     for (size_t w = 0; w < count; w++) {
-        if (!operands[w].written || !ranges[w].memory)
+        if (!operands[w].written || !memories[w])
             continue;
-        for (size_t n = 0; n < count; n++)
-            if (n != w && ranges[n].memory == ranges[w].memory && ranges[n].begin < ranges[w].end &&
-                ranges[w].begin < ranges[n].end)
-                return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s, which is written, overlaps %s",
-                               operands[w].name, operands[n].name);
+        for (size_t n = 0; n < count; n++) {
+            if (n == w || memories[n] != memories[w])
+                continue;
+            const clattn_status status = ca_check_overlap(log, operands, places, w, n);
+            if (status != CLATTN_SUCCESS)
+                return status;
+        }
     }
     return CLATTN_SUCCESS;
 }
@@ -94,11 +130,16 @@ clattn_status ca_check_buffers(const clattn_context *context, const char *what,
                                const struct ca_operand *operands, const clattn_buffer *given,
                                size_t count)
 {
-    struct range ranges[CA_MAX_OPERANDS] = {{0}};
+    struct ca_places places[CA_MAX_OPERANDS];
+    cl_mem memories[CA_MAX_OPERANDS] = {NULL};
 
     for (size_t n = 0; n < count; n++) {
         const struct ca_operand *operand = &operands[n];
         if (!given[n].buffer) {
+            if (given[n].offset != 0)
+                return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
+                               "%s has an offset, %zu, but its buffer is null", operand->name,
+                               given[n].offset);
             if (operand->present && operand->span > 0 && !operand->optional)
                 return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
                                "%s must not be null for '%s'", operand->name, what);
@@ -107,13 +148,12 @@ clattn_status ca_check_buffers(const clattn_context *context, const char *what,
         if (!operand->present)
             return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "%s is given, but '%s' has none",
                            operand->name, what);
-        if (operand->span == 0)
-            continue;
-        const clattn_status status = check_one(context, operand, &given[n], &ranges[n]);
+        const clattn_status status =
+            check_one(context, operand, &given[n], &memories[n], &places[n]);
         if (status != CLATTN_SUCCESS)
             return status;
     }
-    return check_overlaps(&context->log, operands, ranges, count);
+    return check_overlaps(&context->log, operands, memories, places, count);
 }
 
 /* ---- queue and events ------------------------------------------------------------------------ */

@@ -2,6 +2,7 @@
 #ifndef CA_BUFFERS_H
 #define CA_BUFFERS_H
 
+#include "overlap.h"
 #include "plan.h"
 #include <clattn/attention.h>
 
@@ -19,6 +20,14 @@ enum { CA_MAX_OPERANDS = 48 };
 clattn_status ca_check_buffers(const clattn_context *context, const char *what,
                                const struct ca_operand *operands, const clattn_buffer *given,
                                size_t count);
+
+/* The elements of an operand that has some, from a byte of a memory on. */
+struct ca_places ca_operand_places(const struct ca_operand *operand, uint64_t begin);
+
+/* Refuses operand n's being written where operand m lies, which places[] tell; for what is apart
+ * success. */
+clattn_status ca_check_overlap(const struct ca_log *log, const struct ca_operand *operands,
+                               const struct ca_places *places, size_t n, size_t m);
 
 /* What every execution begins with: *done is cleared, the plan is one of this operation, and its
  * argument struct is complete, that is, there is one of this version. */

@@ -6,6 +6,7 @@
 #include "shipped.h"
 #include "store.h"
 #include "store_entry.h"
+#include "trust_case.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -278,6 +279,8 @@ clattn_status ca_choose(const clattn_context *ctx, const clattn_problem *problem
     if (status != CLATTN_SUCCESS)
         return status;
     const clattn_problem normal = ca_problem_normal(problem);
+    if (!ctx->skip_self_checks && ca_trust_refuses(&normal, reason, reason_bytes))
+        return CLATTN_UNSUPPORTED;
     if (options && options->family)
         return choose_forced(ctx, &normal, options, choices, reason, reason_bytes);
     return choose(ctx, &normal, options ? options->flags : CLATTN_PLAN_DEFAULT, choices, reason,

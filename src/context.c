@@ -8,6 +8,7 @@
 #include "shipped.h"
 #include "store.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 /* Whether device is one of cl's. */
@@ -133,19 +134,46 @@ static void destroy(clattn_context *ctx)
     free(ctx);
 }
 
+/* Where the sentences go. The callback stands where it stood in every version of the options, and is
+ * needed most where struct_size was forgotten in a struct of zeros; a size that is none of any version
+ * is a struct that nobody has filled in, whose callback is no function. */
+static struct ca_log log_of(const clattn_context_options *options)
+{
+    enum { LATER_VERSIONS = 4096 };
+    const size_t least = offsetof(clattn_context_options, log_user_data) + sizeof(void *);
+
+    if (!options || (options->struct_size != 0 &&
+                     (options->struct_size < least || options->struct_size > LATER_VERSIONS)))
+        return (struct ca_log){NULL, NULL};
+    return (struct ca_log){options->log, options->log_user_data};
+}
+
+/* What both ways to make a context begin with: *context is cleared. */
+static clattn_status check_call(const struct ca_log *log, const clattn_context_options *options,
+                                clattn_context **context)
+{
+    if (!context)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "context is null");
+    *context = NULL;
+    if (options && options->struct_size != sizeof *options)
+        return ca_fail(
+            log, CLATTN_INVALID_ARGUMENT,
+            "options->struct_size is %zu but must be sizeof(clattn_context_options), %zu",
+            options->struct_size, sizeof *options);
+    return CLATTN_SUCCESS;
+}
+
 clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
                                     const clattn_context_options *options, clattn_context **context)
 {
     static const clattn_context_options none = {.struct_size = sizeof none};
+    const struct ca_log log = log_of(options);
+    const clattn_status sound = check_call(&log, options, context);
 
-    if (!context)
-        return CLATTN_INVALID_ARGUMENT;
-    *context = NULL;
+    if (sound != CLATTN_SUCCESS)
+        return sound;
     if (!options)
         options = &none;
-    if (options->struct_size != sizeof *options)
-        return CLATTN_INVALID_ARGUMENT;
-    const struct ca_log log = {options->log, options->log_user_data};
     if (!opencl != !device || (!opencl && !options->profile))
         return ca_fail(&log, CLATTN_INVALID_ARGUMENT,
                        "opencl and device must not be null; only with a profile may both be");
@@ -185,17 +213,14 @@ clattn_status clattn_context_create_default(const char *selector,
                                             const clattn_context_options *options,
                                             clattn_context **context)
 {
+    const struct ca_log log = log_of(options);
+    clattn_status status = check_call(&log, options, context);
     cl_device_id device;
     cl_int err;
 
-    if (!context)
-        return CLATTN_INVALID_ARGUMENT;
-    *context = NULL;
-    if (options && options->struct_size != sizeof *options)
-        return CLATTN_INVALID_ARGUMENT;
-    const struct ca_log log = {options ? options->log : NULL,
-                               options ? options->log_user_data : NULL};
-    const clattn_status status = clattn_device_select(selector, &device);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    status = clattn_device_select(selector, &device);
     if (status != CLATTN_SUCCESS)
         return ca_fail(&log, status, "no OpenCL device could be chosen by '%s'%s",
                        selector && *selector ? selector : "CLATTN_DEVICE or its default",
@@ -203,9 +228,9 @@ clattn_status clattn_context_create_default(const char *selector,
     cl_context cl = clCreateContext(NULL, 1, &device, NULL, NULL, &err);
     if (err != CL_SUCCESS)
         return ca_fail_cl(&log, err, "clCreateContext");
-    const clattn_status made = clattn_context_create(cl, device, options, context);
+    status = clattn_context_create(cl, device, options, context);
     clReleaseContext(cl); /* the clattn context holds its own reference */
-    return made;
+    return status;
 }
 
 clattn_status ca_context_need_device(const clattn_context *context)

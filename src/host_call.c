@@ -1,32 +1,24 @@
 #include "host_call.h"
 #include "buffers.h"
-#include "layout.h"
 #include "plan.h"
 #include "problem.h"
 
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const void *pointer_of(const struct ca_transfer *transfer)
 {
     return transfer->output ? transfer->output : transfer->input;
 }
 
-static int overlap(const struct ca_transfer *a, const struct ca_transfer *b)
-{
-    const uintptr_t at = (uintptr_t)pointer_of(a), other = (uintptr_t)pointer_of(b);
-
-    return a->bytes > 0 && b->bytes > 0 && at < other + b->bytes && other < at + a->bytes;
-}
-
 static clattn_status check(const clattn_plan *plan, struct ca_transfer transfers[CA_WORKSPACE])
 {
     const struct ca_log *log = &plan->context->log;
-    struct ca_tensor tensors[CA_WORKSPACE];
+    struct ca_places places[CA_WORKSPACE];
 
-    ca_problem_tensors(&plan->problem, tensors);
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         const struct ca_operand *operand = &plan->operands[n];
-        const size_t *sizes = tensors[n].sizes;
         const void *pointer = pointer_of(&transfers[n]);
         if (!operand->present && pointer)
             return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s is given, but '%s' has none",
@@ -38,15 +30,16 @@ static clattn_status check(const clattn_plan *plan, struct ca_transfer transfers
                            operand->name, plan->problem_text);
         transfers[n].bytes =
             ca_elements_bytes(operand->span, operand->element_bytes, operand->cache);
-        transfers[n].keeps =
-            operand->written == CA_UPDATED ||
-            (operand->written && operand->span != sizes[0] * sizes[1] * sizes[2] * sizes[3]);
+        places[n] = ca_operand_places(operand, (uintptr_t)pointer);
     }
     for (size_t w = 0; w < CA_WORKSPACE; w++)
-        for (size_t n = 0; n < CA_WORKSPACE; n++)
-            if (n != w && plan->operands[w].written && overlap(&transfers[w], &transfers[n]))
-                return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s, which is written, overlaps %s",
-                               plan->operands[w].name, plan->operands[n].name);
+        for (size_t n = 0; n < CA_WORKSPACE; n++) {
+            if (n == w || !plan->operands[w].written || !transfers[w].bytes || !transfers[n].bytes)
+                continue;
+            const clattn_status status = ca_check_overlap(log, plan->operands, places, w, n);
+            if (status != CLATTN_SUCCESS)
+                return status;
+        }
     return CLATTN_SUCCESS;
 }
 
@@ -55,7 +48,7 @@ static clattn_status upload(const clattn_plan *plan, struct ca_transfer transfer
 {
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         struct ca_transfer *t = &transfers[n];
-        const int copies = !t->output || t->keeps;
+        const int copies = !t->output || plan->operands[n].written == CA_UPDATED;
         cl_int err;
         if (t->bytes == 0)
             continue;
@@ -74,20 +67,53 @@ static clattn_status upload(const clattn_plan *plan, struct ca_transfer transfer
     return CLATTN_SUCCESS;
 }
 
+/* Elements alone: what lies between them is the caller's, perhaps another result. */
+static void scatter(const struct ca_operand *operand, const unsigned char *from, unsigned char *to)
+{
+    const size_t *sizes = operand->sizes, *stride = operand->layout.stride;
+    const size_t bytes = operand->element_bytes;
+    const size_t run = stride[3] == 1 ? sizes[3] : 1; /* elements that are neighbours */
+
+    for (size_t b = 0; b < sizes[0]; b++)
+        for (size_t h = 0; h < sizes[1]; h++)
+            for (size_t s = 0; s < sizes[2]; s++)
+                for (size_t d = 0; d < sizes[3]; d += run) {
+                    const size_t at =
+                        (b * stride[0] + h * stride[1] + s * stride[2] + d * stride[3]) * bytes;
+                    memcpy(to + at, from + at, run * bytes);
+                }
+}
+
+static clattn_status download_one(const clattn_plan *plan, cl_command_queue queue,
+                                  const struct ca_operand *operand, const struct ca_transfer *t)
+{
+    const size_t *sizes = operand->sizes;
+    const int has_gaps = operand->span != sizes[0] * sizes[1] * sizes[2] * sizes[3];
+    unsigned char *room = has_gaps ? malloc(t->bytes) : t->output;
+
+    if (!room)
+        return ca_fail(&plan->context->log, CLATTN_OUT_OF_MEMORY,
+                       "no host memory for %s of %zu bytes", operand->name, t->bytes);
+    const cl_int err =
+        clEnqueueReadBuffer(queue, t->buffer, CL_TRUE, 0, t->bytes, room, 0, NULL, NULL);
+    if (err == CL_SUCCESS && has_gaps)
+        scatter(operand, room, t->output);
+    if (has_gaps)
+        free(room);
+    return err == CL_SUCCESS
+               ? CLATTN_SUCCESS
+               : ca_fail_cl(&plan->context->log, err, "clEnqueueReadBuffer for %s", operand->name);
+}
+
 static clattn_status download(const clattn_plan *plan, cl_command_queue queue,
                               const struct ca_transfer transfers[CA_WORKSPACE])
 {
-    for (size_t n = 0; n < CA_WORKSPACE; n++) {
-        const struct ca_transfer *t = &transfers[n];
-        if (!t->buffer || !t->output)
-            continue;
-        const cl_int err =
-            clEnqueueReadBuffer(queue, t->buffer, CL_TRUE, 0, t->bytes, t->output, 0, NULL, NULL);
-        if (err != CL_SUCCESS)
-            return ca_fail_cl(&plan->context->log, err, "clEnqueueReadBuffer for %s",
-                              plan->operands[n].name);
-    }
-    return CLATTN_SUCCESS;
+    clattn_status status = CLATTN_SUCCESS;
+
+    for (size_t n = 0; n < CA_WORKSPACE && status == CLATTN_SUCCESS; n++)
+        if (transfers[n].buffer && transfers[n].output)
+            status = download_one(plan, queue, &plan->operands[n], &transfers[n]);
+    return status;
 }
 
 static clattn_status compute(const clattn_plan *plan, struct ca_transfer transfers[CA_WORKSPACE],

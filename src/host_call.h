@@ -12,7 +12,6 @@ struct ca_transfer {
     void *output;
     cl_mem buffer;
     size_t bytes;
-    int keeps; /* an output whose values before matter: gaps between its elements, or all of it */
 };
 
 /* Plans, and if the problem is of that operation copies, computes and copies back. seed and stream

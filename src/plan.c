@@ -119,23 +119,22 @@ static void describe_operands(clattn_plan *plan)
     ca_problem_tensors(&plan->problem, tensors);
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         struct ca_operand *operand = &plan->operands[n];
-        *operand = (struct ca_operand){tensors[n].name,
-                                       tensors[n].present,
-                                       tensors[n].written,
-                                       tensors[n].element_bytes,
-                                       0,
-                                       0,
-                                       ca_problem_cache(&plan->problem, (unsigned)n)};
+        *operand = (struct ca_operand){.name = tensors[n].name,
+                                       .present = tensors[n].present,
+                                       .written = tensors[n].written,
+                                       .element_bytes = tensors[n].element_bytes,
+                                       .cache = ca_problem_cache(&plan->problem, (unsigned)n),
+                                       .layout = tensors[n].layout};
+        memcpy(operand->sizes, tensors[n].sizes, sizeof operand->sizes);
         ca_layout_span(&tensors[n].layout, tensors[n].sizes, &operand->span); /* was checked */
     }
-    plan->operands[CA_WORKSPACE] =
-        (struct ca_operand){"workspace",
-                            1, /* one too many is no mistake */
-                            1,
-                            sizeof(cl_float),
-                            (plan->workspace_bytes + sizeof(cl_float) - 1) / sizeof(cl_float),
-                            1,
-                            CLATTN_CACHE_PLAIN};
+    plan->operands[CA_WORKSPACE] = (struct ca_operand){
+        .name = "workspace",
+        .present = 1, /* one too many is no mistake */
+        .written = 1,
+        .element_bytes = sizeof(cl_float),
+        .span = (plan->workspace_bytes + sizeof(cl_float) - 1) / sizeof(cl_float),
+        .optional = 1};
 }
 
 static void size_stages(clattn_plan *plan)
@@ -256,11 +255,12 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
     char reason[8 * CA_REASON_BYTES];
     struct ca_choices choices;
 
-    if (!plan)
-        return CLATTN_INVALID_ARGUMENT;
-    *plan = NULL;
+    if (plan)
+        *plan = NULL;
     if (!context)
         return CLATTN_INVALID_ARGUMENT;
+    if (!plan)
+        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "plan is null");
     clattn_status status = ca_choose(context, problem, options, &choices, reason, sizeof reason);
     if (status == CLATTN_SUCCESS && options && options->flags & CLATTN_PLAN_MEASURE &&
         choices.list[0].origin > CA_EXACT) {
@@ -291,8 +291,11 @@ void clattn_plan_release(clattn_plan *plan)
 
 clattn_status clattn_plan_describe(const clattn_plan *plan, clattn_plan_info *info)
 {
-    if (!plan || !info || info->struct_size != sizeof *info)
+    if (!plan)
         return CLATTN_INVALID_ARGUMENT;
+    if (!info || info->struct_size != sizeof *info)
+        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
+                       "info is null or its struct_size is not that of this library");
     const struct ca_family *family = plan->candidate.family;
     const clattn_problem *p = &plan->problem;
     const size_t *values = plan->candidate.values;

@@ -26,6 +26,8 @@ struct ca_operand {
     size_t span;          /* elements from first to last; 0 if there are none */
     int optional;         /* may be null all the same */
     clattn_cache cache;
+    size_t sizes[4];      /* with the strides they tell which of the span are elements; */
+    clattn_layout layout; /* four zeros: all */
 };
 
 struct clattn_plan {

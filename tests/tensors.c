@@ -59,14 +59,14 @@ static void set_keys(struct tensor_shape *s, const clattn_problem *p, const size
     set_layout(s, layout, 1);
 }
 
-/* Where the bias broadcasts, its gradient has one element, if there is any. */
+/* Where the bias broadcasts, even over nothing, its gradient has one element. */
 static void set_bias(struct tensor_shape *s, const clattn_problem *p, const int is_gradient)
 {
     s->dtype = p->bias_dtype;
     set_sizes(s, p->batch, p->heads, p->seq_q, p->seq_kv);
     set_layout(s, &p->bias_layout, 0);
     for (int n = 0; is_gradient && n < 4; n++)
-        if (s->stride[n] == 0 && s->size[n] > 1)
+        if (s->stride[n] == 0)
             s->size[n] = 1;
 }
 

@@ -1,4 +1,6 @@
 /* Contexts, devices and plans: every documented status, what is kept alive, what is built. */
+#define _XOPEN_SOURCE 700 /* setenv */
+#include "disk.h"
 #include "families.h"
 #include "faults.h"
 #include "fixture.h"
@@ -146,6 +148,21 @@ Test(context, statuses) {
     cr_expect(clattn_context_create(opencl, NULL, &options, &context) == CLATTN_INVALID_ARGUMENT);
     cr_expect(log.errors == 2);
     cr_expect(clattn_context_create(opencl, device, &options, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(strstr(log.last, "context is null") != NULL);
+    cr_expect(clattn_context_create_default(NULL, &options, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(log.errors == 4);
+    options.struct_size = 0; /* forgotten */
+    cr_expect(clattn_context_create(opencl, device, &options, &context) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(strstr(log.last, "struct_size is 0") != NULL, "%s", log.last);
+    cr_expect(clattn_context_create_default(NULL, &options, &context) == CLATTN_INVALID_ARGUMENT);
+    options.struct_size = sizeof options - 1; /* another version's */
+    cr_expect(clattn_context_create(opencl, device, &options, &context) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(log.errors == 7);
+    options.struct_size = SIZE_MAX; /* of a struct that nobody has filled in */
+    memset(&options.log, 0x55, sizeof options.log);
+    cr_expect(clattn_context_create(opencl, device, &options, &context) == CLATTN_INVALID_ARGUMENT);
+    options.struct_size = sizeof options;
+    options.log = log_message;
     cr_expect(clattn_context_create(opencl, GARBAGE(cl_device_id), &options, &context) ==
                   CLATTN_INVALID_ARGUMENT,
               "a device that is not the context's");
@@ -171,6 +188,35 @@ Test(context, statuses) {
     cr_expect(clattn_context_opencl(NULL) == NULL && clattn_context_device(NULL) == NULL);
     cr_expect(clattn_context_builds(NULL) == 0);
     cr_expect(faults_objects_alive(NULL, 0) == 0);
+}
+
+/* A relative XDG_CACHE_HOME is as if unset, as the XDG specification says. */
+Test(context, cache_directory) {
+    static const struct {
+        const char *own, *xdg, *home, *want;
+    } cases[] = {
+        {NULL, "/xdg", "/home", "/xdg/clattn"},
+        {NULL, "relative", "/home", "/home/.cache/clattn"},
+        {NULL, "./relative", "/home", "/home/.cache/clattn"},
+        {NULL, "relative", NULL, NULL},
+        {NULL, "", "/home", "/home/.cache/clattn"},
+        {"own", "relative", "/home", "own"},
+        {"", "/xdg", "/home", NULL},
+    };
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        const char *const names[] = {"CLATTN_CACHE_DIR", "XDG_CACHE_HOME", "HOME"};
+        const char *const values[] = {cases[n].own, cases[n].xdg, cases[n].home};
+        for (size_t v = 0; v < 3; v++)
+            if (values[v])
+                setenv(names[v], values[v], 1);
+            else
+                unsetenv(names[v]);
+        char *found = ca_disk_directory(NULL);
+        cr_expect(cases[n].want ? found && strcmp(found, cases[n].want) == 0 : !found,
+                  "case %zu: %s", n, found ? found : "none");
+        free(found);
+    }
 }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
@@ -264,6 +310,7 @@ Test(context, plan_refusals) {
     cr_expect(clattn_plan_create(NULL, &problem, NULL, &plan) == CLATTN_INVALID_ARGUMENT);
     cr_expect(plan == NULL);
     cr_expect(clattn_plan_create(f.context, &problem, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(fixture_said(&f, "plan is null"));
     cr_expect(clattn_context_builds(f.context) == 0, "a refusal compiles nothing");
     fixture_close(&f);
 }
@@ -292,6 +339,7 @@ Test(context, plan_describe) {
                   f.log.last);
         clattn_plan_release(again);
         cr_expect(clattn_plan_describe(plan, NULL) == CLATTN_INVALID_ARGUMENT);
+        cr_expect(fixture_said(&f, "info is null"));
         cr_expect(clattn_plan_describe(NULL, &info) == CLATTN_INVALID_ARGUMENT);
         clattn_plan_info wrong = {.struct_size = 1};
         cr_expect(clattn_plan_describe(plan, &wrong) == CLATTN_INVALID_ARGUMENT);

@@ -80,6 +80,31 @@ Test(gradient_check, nothing_to_compare) {
     fixture_close(&f);
 }
 
+/* Gradients of nothing are zeros that are written. */
+Test(gradient_check, empty_problems) {
+    static const struct {
+        const char *problem;
+        size_t elements; /* of dbias, dslopes and dsinks */
+    } cases[] = {
+        {"bwd f32 b2 h2 q0 k50 d32 bias=f32:k dbias", 50},
+        {"bwd f32 b0 h2 q3 k50 d4 bias=f32:k alibi sinks dbias dslopes dsinks", 54},
+        {"bwd f32 b2 h2 q0 k200000 d4 bias=f32:k dbias", 200000},
+        {"bwd f32 b2 h2 q3 k0 d4 bias=f32:hq dbias", 6},
+    };
+    struct fixture f;
+
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        const clattn_problem p = fixture_problem(cases[n].problem);
+        clattn_gradient_report report = {.struct_size = sizeof report};
+        cr_assert(clattn_gradient_check(f.context, &p, NULL, 1, &report) == CLATTN_SUCCESS, "%s",
+                  f.log.last);
+        cr_expect(report.right && report.num_analytic >= cases[n].elements, "'%s': %zu elements",
+                  cases[n].problem, report.num_analytic);
+    }
+    fixture_close(&f);
+}
+
 Test(gradient_check, refusals) {
     const clattn_problem forward = fixture_problem("fwd f32 q3 d4");
     const clattn_problem backward = fixture_problem("bwd f32 q3 d4");

@@ -128,6 +128,8 @@ Test(gradient_calls, host_results) {
         "bwd f32 h4/2 q40 k70 d24 causal=br q=bshd do=0.0.24.1 dq=sbhd dk=9000.2500.30.1",
         "bwd f32 b2 h2 q3 k0 d8 alibi sinks dslopes dsinks",
         "bwd f32 b0 q3 k4 d8 alibi sinks dslopes dsinks",
+        "bwd f32 b2 h2 q0 k50 d32 bias=f32:k dbias",
+        "bwd f32 b0 h2 q3 k5 d8 bias=f32:0.64.10.2 dbias",
     };
     struct fixture f;
 

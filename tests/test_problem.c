@@ -189,9 +189,84 @@ Test(problem, packed_layouts) {
         cr_expect(clattn_layout_packed(wrong[n], sizes, &l) == CLATTN_INVALID_ARGUMENT);
         cr_expect(l.stride[0] == 0, "'%s'", wrong[n]);
     }
+    const size_t large = (size_t)1 << 40;
+    l.stride[0] = 9;
+    cr_expect(clattn_layout_packed("bhsd", (size_t[]){2, large, large, 1}, &l) ==
+              CLATTN_INVALID_ARGUMENT);
+    cr_expect(l.stride[0] == 0);
+    cr_expect(clattn_layout_packed("bhsd", (size_t[]){large, large, 1, 1}, &l) ==
+                  CLATTN_INVALID_ARGUMENT,
+              "the strides alone would fit");
+    cr_expect(clattn_layout_packed("bhsd", (size_t[]){0, large, large, 1}, &l) ==
+              CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_layout_packed("bhsd", (size_t[]){large, 0, 1, 1}, &l) == CLATTN_SUCCESS);
     cr_expect(clattn_layout_packed(NULL, sizes, &l) == CLATTN_INVALID_ARGUMENT);
     cr_expect(clattn_layout_packed("bhsd", NULL, &l) == CLATTN_INVALID_ARGUMENT);
     cr_expect(clattn_layout_packed("bhsd", sizes, NULL) == CLATTN_INVALID_ARGUMENT);
+}
+
+/* All tensors at once, as the text form has it. */
+Test(problem, set_layout) {
+    clattn_problem p = fixture_problem("bwd f16 b2 h4/2 q3 k5 d8/16 bias=f32:qk mask=bk");
+    const clattn_problem before = p;
+    const clattn_problem want =
+        fixture_problem("bwd f16 b2 h4/2 q3 k5 d8/16 bias=f32:qk mask=bk layout=bshd");
+    char reason[128];
+
+    cr_expect(clattn_problem_set_layout(&p, "bshd", reason, sizeof reason) == CLATTN_SUCCESS);
+    cr_expect(memcmp(&p, &want, sizeof p) == 0 && reason[0] == '\0');
+    p = before;
+    cr_expect(clattn_problem_set_layout(&p, "bsh", reason, sizeof reason) ==
+              CLATTN_INVALID_ARGUMENT);
+    cr_expect(strstr(reason, "'bsh'") != NULL, "%s", reason);
+    cr_expect(clattn_problem_set_layout(&p, NULL, reason, sizeof reason) ==
+              CLATTN_INVALID_ARGUMENT);
+    cr_expect(strstr(reason, "null") != NULL, "%s", reason);
+    cr_expect(clattn_problem_set_layout(NULL, "bshd", reason, sizeof reason) ==
+              CLATTN_INVALID_ARGUMENT);
+    cr_expect(memcmp(&p, &before, sizeof p) == 0);
+    p.heads = 3;
+    cr_expect(clattn_problem_set_layout(&p, "bshd", NULL, 0) == CLATTN_INVALID_PROBLEM);
+    p.heads = 4;
+    p.struct_size = 1;
+    cr_expect(clattn_problem_set_layout(&p, "bshd", NULL, 0) == CLATTN_INVALID_ARGUMENT);
+}
+
+/* The problem of the gradients, and lse asked for in the one that writes it. */
+Test(problem, backward) {
+    const struct {
+        const char *forward, *backward;
+    } cases[] = {
+        {"fwd f32 b2 h4/2 q3 k5 d8 layout=bshd causal=br dropout=0.25",
+         "bwd f32 b2 h4/2 q3 k5 d8 layout=bshd causal=br dropout=0.25"},
+        {"fwd bf16 b2 h4 q3 k5 d8/6 q=sbhd k=0.8.40.1 bias=f32:qk alibi sinks klen scores=weights",
+         "bwd bf16 b2 h4 q3 k5 d8/6 q=sbhd dq=sbhd k=0.8.40.1 bias=f32:qk alibi sinks klen"},
+        {"fwd f16 q3 d8 lse", "bwd f16 q3 d8"},
+    };
+    clattn_problem forward, backward;
+    char reason[128];
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        const clattn_problem want = fixture_problem(cases[n].backward);
+        clattn_problem kept = forward = fixture_problem(cases[n].forward);
+        cr_expect(clattn_problem_backward(&forward, &backward, reason, sizeof reason) ==
+                      CLATTN_SUCCESS,
+                  "%s", reason);
+        cr_expect(memcmp(&backward, &want, sizeof want) == 0, "case %zu", n);
+        kept.lse = 1;
+        cr_expect(memcmp(&forward, &kept, sizeof kept) == 0, "case %zu", n);
+    }
+    cr_expect(clattn_problem_backward(&backward, &forward, reason, sizeof reason) ==
+              CLATTN_INVALID_PROBLEM);
+    cr_expect(strstr(reason, "CLATTN_FORWARD") != NULL && forward.seq_q == 1, "%s", reason);
+    forward = fixture_problem("fwd f32 q3 d32 kcache=q8_0");
+    cr_expect(clattn_problem_backward(&forward, &backward, reason, sizeof reason) ==
+              CLATTN_INVALID_PROBLEM);
+    cr_expect(strstr(reason, "k_cache") != NULL && !forward.lse, "%s", reason);
+    cr_expect(clattn_problem_backward(NULL, &backward, NULL, 0) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_problem_backward(&forward, NULL, NULL, 0) == CLATTN_INVALID_ARGUMENT);
+    forward.struct_size = 1;
+    cr_expect(clattn_problem_backward(&forward, &backward, NULL, 0) == CLATTN_INVALID_ARGUMENT);
 }
 
 Test(problem, broadcast_layouts) {
@@ -208,6 +283,12 @@ Test(problem, broadcast_layouts) {
     cr_expect(clattn_layout_broadcast(&p, 1, one, &l) == CLATTN_SUCCESS);
     cr_expect(memcmp(l.stride, (size_t[4]){0, 0, 0, 0}, sizeof l.stride) == 0);
     cr_expect(clattn_layout_broadcast(&p, 0, NULL, &l) == CLATTN_SUCCESS);
+    clattn_problem huge = p;
+    huge.batch = huge.heads = (size_t)1 << 40;
+    cr_expect(clattn_layout_broadcast(&huge, 4, (size_t[]){huge.batch, huge.heads, 1, 1}, &l) ==
+              CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_layout_broadcast(&huge, 4, (size_t[]){huge.batch, 1, 5, 1}, &l) ==
+              CLATTN_SUCCESS);
     cr_expect(clattn_layout_broadcast(&p, 1, NULL, &l) == CLATTN_INVALID_ARGUMENT);
     cr_expect(clattn_layout_broadcast(&p, 5, whole, &l) == CLATTN_INVALID_ARGUMENT);
     cr_expect(clattn_layout_broadcast(&p, 1, &whole[2], &l) == CLATTN_INVALID_ARGUMENT);

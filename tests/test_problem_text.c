@@ -68,6 +68,21 @@ Test(problem_text, what_is_printed) {
         const clattn_problem p = fixture_problem(canonical[n]);
         cr_expect_str_eq(printed(&p), canonical[n]);
     }
+    const struct {
+        const char *text, *printed;
+    } all_at_once[] = {
+        {"bwd f32 layout=bshd b2 h4/2 q3 k5 d8",
+         "bwd f32 b2 h4/2 q3 k5 d8 q=bshd k=bshd v=bshd o=bshd do=bshd dq=bshd dk=bshd dv=bshd"},
+        {"fwd f32 b2 h3 q3 d8 k=sbhd layout=bshd v=200.8.24.1",
+         "fwd f32 b2 h3 q3 k3 d8 q=bshd k=sbhd v=200.8.24.1 o=bshd"},
+        {"fwd f32 b2 h3 q3 d8 layout=bhsd", "fwd f32 b2 h3 q3 k3 d8"},
+        {"proj f32 b2 h3/4 q5 d6 layout=bshd w=oi", "proj f32 b2 h3/4 q5 d6 x=bshd y=bshd w=oi"},
+        {"proj f32 b2 h3/4 q5 d6 y=sbhd layout=bshd", "proj f32 b2 h3/4 q5 d6 x=bshd y=sbhd"},
+    };
+    for (size_t n = 0; n < sizeof all_at_once / sizeof *all_at_once; n++) {
+        const clattn_problem p = fixture_problem(all_at_once[n].text);
+        cr_expect_str_eq(printed(&p), all_at_once[n].printed);
+    }
     const clattn_problem p = fixture_problem(" d8\tf32  q3 fwd \n");
     cr_expect_str_eq(printed(&p), "fwd f32 b1 h1 q3 k3 d8");
 }
@@ -130,6 +145,30 @@ Test(problem_text, refusals) {
         {"fwd f32 q1 d1 scale=abc", "scale"},
         {"fwd f32 q1 d1 scale=nan", "scale"},
         {"fwd f32 q1 d1 scale=1e99", "scale"},
+        {"fwd f32 q1 d1 dropout=0x1p-2", "dropout"},
+        {"fwd f32 q1 d1 scale=0X1", "scale"},
+        {"fwd f32 q1 d1 scale=+1", "scale"},
+        {"fwd f32 q1 d1 scale=--1", "scale"},
+        {"fwd f32 q1 d1 scale=1,5", "scale"},
+        {"fwd f32 q1 d1 scale=.5", "scale"},
+        {"fwd f32 q1 d1 scale=1.5.2", "scale"},
+        {"fwd f32 q1 d1 scale=1e", "scale"},
+        {"fwd f32 q1 d1 scale= 1", "scale"},
+        {"fwd f32 q1 d1 scale=0infinity", "scale"},
+        {"fwd f32 q1 d1 causal=+3", "causal"},
+        {"fwd f32 q1 d1 causal=--3", "causal"},
+        {"fwd f32 q1 d1 causal=0x3", "causal"},
+        {"fwd f32 q0x3 d1", "q0x3"},
+        {"fwd f32 q+3 d1", "q+3"},
+        {"fwd f32 q1 d1 window=+1,1", "window"},
+        {"fwd f32 q1 d1 mask=0.0.+1.1", "mask"},
+        {"fwd f32 q1 d1 layout=bhs", "layout=bhs"},
+        {"fwd f32 q1 d1 layout=", "layout="},
+        {"fwd f32 q1 d1 layout=1.1.1.1", "layout"},
+        {"fwd f32 q1 d1 layout=bshd layout=bshd", "layout="},
+        {"fwd f32 b281474976710656 h281474976710656 q4 d1 layout=bshd", "2^58"},
+        {"fwd f32 b281474976710656 h281474976710656 q4 d1 q=bshd", "2^58"},
+        {"fwd f32 b281474976710656 h281474976710656 q4 d1 mask=bhqk", "2^58"},
         {"fwd f32 q1 d1 scale=", "scale"},
         {"fwd f32 q1 d1 softcap=-2", "softcap"},
         {"fwd f32 q1 d1 softcap=inf", "softcap"},

@@ -10,6 +10,7 @@
 #include <criterion/parameterized.h>
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 TestSuite(trust_case, .timeout = 60);
@@ -322,6 +323,59 @@ Test(trust_case, wrong_values_are_seen) {
     expect_wrong(&c, CA_LSE, c.rows[row], c.lse[row]);
     expect_wrong(&c, CA_SCORES, c.rows[row] * 30 + 29, c.scores[row * 30 + 29]);
     ca_trust_case_free(&c);
+}
+
+/* However large the dims, what is needed on the host and, for the same blocks, on the device is
+ * bounded; and the cases are as large as ever where dims are usual. */
+Test(trust_case, bounded_memory) {
+    static const char *const kinds[] = {"fwd f32 q1 k9 d%zu lse",
+                                        "bwd f16 h4/2 q7 k9 d%zu klen causal=br",
+                                        "fwd bf16 q1 k9 d%zu/32 kcache=q8_0 scores=weights"};
+    static const size_t dims[] = {512, 65536, 1 << 20, (size_t)1 << 40};
+    char text[128], reason[256];
+
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
+            struct ca_trust_case c;
+            double bytes = 0.0;
+            snprintf(text, sizeof text, kinds[k], dims[d]);
+            const clattn_problem parsed = fixture_problem(text), p = ca_problem_normal(&parsed);
+            const int refused = ca_trust_refuses(&p, reason, sizeof reason);
+            cr_expect(refused == (dims[d] >= 1 << 20), "'%s'", text);
+            if (refused) {
+                cr_expect(strstr(reason, "dim_qk is") && strstr(reason, "64 MiB"), "%s", reason);
+                continue;
+            }
+            cr_assert(ca_trust_case_make(&c, &p, NULL, NULL));
+            cr_expect(c.problem.dim_qk == p.dim_qk && c.problem.dim_v == p.dim_v);
+            cr_expect((c.problem.seq_q == 67) == (dims[d] <= 512), "'%s'", text);
+            for (size_t n = 0; n < CA_WORKSPACE; n++)
+                bytes += 2.0 * (double)c.sizes[n];
+            if (c.gradients)
+                bytes += 16.0 * (double)(c.num_rows * p.dim_qk +
+                                         c.gradients->num_keys * (p.dim_qk + p.dim_v));
+            else
+                bytes += 16.0 * (double)(c.num_rows * p.dim_v);
+            cr_expect(bytes <= 64 << 20, "'%s': %.1f MiB", text, bytes / (1 << 20));
+            ca_trust_case_free(&c);
+        }
+}
+
+/* The same by the public call, before anything is built; without self-checks nothing is refused. */
+Test(trust_case, too_large_dims) {
+    const clattn_problem p = fixture_problem("fwd f32 q1 d1048576");
+    char reason[512];
+    struct fixture f;
+
+    fixture_open_checked(&f, "");
+    cr_expect(clattn_plan_supports(f.context, &p, NULL, reason, sizeof reason) ==
+              CLATTN_UNSUPPORTED);
+    cr_expect(strstr(reason, "1048576") && strstr(reason, "64 MiB"), "%s", reason);
+    fixture_close(&f);
+    fixture_open(&f);
+    cr_expect(clattn_plan_supports(f.context, &p, NULL, reason, sizeof reason) == CLATTN_SUCCESS,
+              "%s", reason);
+    fixture_close(&f);
 }
 
 /* Where nothing is seen, o is exactly 0. */

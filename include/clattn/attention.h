@@ -15,7 +15,7 @@ CLATTN_BEGIN
 typedef struct clattn_buffer {
     cl_mem buffer; /**< Of the plan's OpenCL context; NULL where the problem has no such tensor or
                         it has no elements. */
-    size_t offset; /**< Position of element (0, 0, 0, 0), in elements. */
+    size_t offset; /**< Position of element (0, 0, 0, 0), in elements; 0 if @ref buffer is NULL. */
 } clattn_buffer;
 
 /** The tensors of a forward execution. Fields of options that the problem lacks must be NULL. */
@@ -33,7 +33,9 @@ typedef struct clattn_forward {
     clattn_buffer scores;     /**< Written; (batch, heads, seq_q, seq_kv) floats. */
     clattn_buffer workspace;  /**< At least the plan's workspace_bytes, offset in floats; contents
                                    are undefined before and after. NULL: allocated for this call.
-                                   Two executions that may overlap in time need one each. */
+                                   Two executions that may overlap in time need one each. To a plan
+                                   that needs none one may be given all the same, so that plans can
+                                   share it: checked like others, and left alone. */
     cl_ulong dropout_seed;    /**< The key of dropout's random numbers; any value. */
     cl_uint dropout_offset;   /**< Which of the seed's 2^32 streams of random numbers, such as the
                                    number of the training step (clattn/dropout.h). */
@@ -64,9 +66,13 @@ typedef struct clattn_backward {
 /**
  * Enqueues a forward computation.
  *
- * Written tensors must not overlap each other or any tensor that is read; tensors that are read
- * may overlap. Nothing is allocated, compiled or looked up, but for a NULL workspace where the
- * plan needs one.
+ * Written tensors must not share an element with each other or with any tensor that is read; tensors
+ * that are read may. What counts are elements, not the memory from the first to the last: dq, dk and
+ * dv may lie in one packed (batch, seq, 3 * heads, dim) buffer, and o between the rows of q. Strides
+ * that have so little in common that a search of some thousand steps cannot tell count as an overlap,
+ * and the sentence in the log says so.
+ *
+ * Nothing is allocated, compiled or looked up, but for a NULL workspace where the plan needs one.
  *
  * @param plan      Not null; of operation CLATTN_FORWARD.
  * @param queue     On the plan's device and OpenCL context; in-order or out-of-order.
@@ -76,10 +82,10 @@ typedef struct clattn_backward {
  * @param done      NULL, or receives an event for the end of all the work, which the caller
  *                  releases; NULL again on failure.
  * @retval CLATTN_SUCCESS           Enqueued, not finished.
- * @retval CLATTN_INVALID_ARGUMENT  A null, a plan of another operation, an overlap, a tensor that the problem has not, a queue
- *                                  or event of another context, an event that has failed, a
- *                                  struct_size of none of this library's versions. Nothing was
- *                                  enqueued.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, a plan of another operation, an overlap, a tensor that the
+ *                                  problem has not, an offset without a buffer, a queue or event of
+ *                                  another context, an event that has failed, a struct_size of none
+ *                                  of this library's versions. Nothing was enqueued.
  * @retval CLATTN_BUFFER_TOO_SMALL  A tensor reaches past the end of its buffer. Nothing was
  *                                  enqueued.
  * @retval CLATTN_OUT_OF_MEMORY     Host or device memory ran out; kernels already enqueued

@@ -8,7 +8,15 @@
 
 CLATTN_BEGIN
 
-/** Shared by any number of threads; holds no global state. */
+/**
+ * Shared by any number of threads; holds no global state.
+ *
+ * After fork() the child must not use, nor release, a context, plan or OpenCL object that was made
+ * before: drivers keep threads and connections that a child does not inherit, and a lock that another
+ * thread held stays locked. exec(), or a child that is made before the first call of this library or
+ * of OpenCL and makes a context of its own, is safe. The library itself never forks. What processes
+ * share is the cache directory, in which many may read and write at a time.
+ */
 typedef struct clattn_context clattn_context;
 
 typedef enum clattn_log_level {
@@ -35,7 +43,8 @@ typedef struct clattn_context_options {
     const char
         *cache_directory; /**< Where built programs are kept for the next process; read during
                                       the call only. NULL: $CLATTN_CACHE_DIR, else
-                                      $XDG_CACHE_HOME/clattn, else $HOME/.cache/clattn. "", or an
+                                      $XDG_CACHE_HOME/clattn if that is an absolute path, else
+                                      $HOME/.cache/clattn. "", or an
                                       empty CLATTN_CACHE_DIR: nowhere. Need not exist or be writable:
                                       the library works without. A device without a compiler runs
                                       what is kept there for it and its driver. */

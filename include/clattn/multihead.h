@@ -62,8 +62,9 @@ typedef struct clattn_multihead {
     int qkv_biases;  /**< Not 0: b_Q, b_K and b_V are given. */
     int output_bias; /**< Not 0: b_O is given. */
     int seq_first;   /**< Not 0: x, context, values and y are (seq, batch, columns). */
-    int training;    /**< Not 0: a forward execution keeps in the reserve what backward needs;
-                          backward always reads it. */
+    int training;    /**< Not 0: a forward execution keeps in the reserve what backward needs. A
+                          backward layer needs it not: with or without, it reads the reserve that a
+                          forward execution with training has written. */
     clattn_weights_out weights; /**< Forward only; before dropout. */
 } clattn_multihead;
 

@@ -19,6 +19,12 @@
  * gives o = 0, lse = -inf and weights 0, with or without a sink. What lies behind a mask (NaN,
  * Inf, 1e30), in q, k, v or bias, never reaches the output; NaN in visible data does.
  *
+ * A finite bias hides nothing, however low: -1e9 is a number that is added. Beside a key without it
+ * such a key has a weight of 0, as if it were masked, but v is still multiplied with that 0, so that a
+ * NaN there shows. A row that has -1e9 everywhere is no row that sees nothing: in f32, where -1e9 + s
+ * is rounded to a multiple of 64, its scores are equal, its weights those of a mean over its keys, and
+ * its gradients wrong (see "What gradients cannot promise"). Mask with -inf or with the boolean mask.
+ *
  * Dropout, with probability r > 0, multiplies each p by 0 or by 1 / (1 - r) before the sum that
  * gives o: by 0 where u < r, with u from Philox 4x32-10, keyed by an execution's seed and offset
  * and by (b, h, i, j) alone, so that it is the same for every family and device (which are dropped,
@@ -130,7 +136,7 @@ typedef struct clattn_problem {
     size_t struct_size;
     clattn_operation operation;
     clattn_dtype dtype; /**< Of q, k, v and o. */
-    size_t batch;       /**< 0 is allowed: nothing is computed. */
+    size_t batch;       /**< 0 is allowed: gradients that are sums over batches are 0. */
     size_t heads;    /**< Query heads, a multiple of kv_heads (not in projections); at least 1. */
     size_t kv_heads; /**< At least 1. */
     size_t seq_q;    /**< 0 is allowed. */
@@ -167,7 +173,8 @@ typedef struct clattn_problem {
     clattn_layout dq;  /**< As q, but nothing may broadcast; likewise dk, dv. */
     clattn_layout dk;
     clattn_layout dv;
-    int dbias;            /**< Not 0: the bias's gradient is written, in its dtype and layout. */
+    int dbias;            /**< Not 0: the bias's gradient is written, in its dtype and layout; zeros
+                                   where a problem without batches, queries or keys sums nothing. */
     int dslopes;          /**< Not 0: the slopes' gradient is written, heads floats. */
     int dsinks;           /**< Not 0: the sinks' gradient is written, heads floats. */
     int accumulate;       /**< Not 0: y is added to; projection only. */
@@ -209,7 +216,8 @@ CLATTN_API clattn_status clattn_problem_check(const clattn_problem *problem, cha
  * @param shape    @p rank sizes, each 1 or that of the problem; NULL only if @p rank is 0.
  * @param layout   Not null; receives the strides, zeros on failure.
  * @retval CLATTN_SUCCESS           Set.
- * @retval CLATTN_INVALID_ARGUMENT  A null, a rank above 4 or a size that does not broadcast.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, a rank above 4, a size that does not broadcast, or
+ *                                  sizes whose product (0 counts as 1) a size_t cannot hold.
  */
 CLATTN_API clattn_status clattn_layout_broadcast(const clattn_problem *problem, size_t rank,
                                                  const size_t *shape, clattn_layout *layout);
@@ -221,10 +229,44 @@ CLATTN_API clattn_status clattn_layout_broadcast(const clattn_problem *problem, 
  * @param sizes   Sizes along (batch, heads, seq, dim); not null.
  * @param layout  Not null; receives the strides, zeros on failure.
  * @retval CLATTN_SUCCESS           Set.
- * @retval CLATTN_INVALID_ARGUMENT  A null, or not a permutation.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, not a permutation, or sizes whose product (0 counts as 1)
+ *                                  a size_t cannot hold.
  */
 CLATTN_API clattn_status clattn_layout_packed(const char *order, const size_t sizes[4],
                                               clattn_layout *layout);
+
+/**
+ * Packs q, k, v and o, and in a backward problem their gradients, in memory order @p order; of a
+ * projection x and y. As "layout=" of the text form does. Sizes come first: the strides follow from
+ * those that the problem has now.
+ *
+ * @param problem  Not null; unchanged on failure.
+ * @param order    As for clattn_layout_packed(): "bshd" is (batch, seq, heads, dim).
+ * @param reason   NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
+ * @retval CLATTN_SUCCESS           Set.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, a struct_size of none of this library's versions, or not
+ *                                  a permutation.
+ * @retval CLATTN_INVALID_PROBLEM   The problem would fail clattn_problem_check().
+ */
+CLATTN_API clattn_status clattn_problem_set_layout(clattn_problem *problem, const char *order,
+                                                   char *reason, size_t reason_bytes);
+
+/**
+ * The backward problem of a forward one: the same sizes and options, do in the layout of o, and dq,
+ * dk and dv in those of q, k and v (packed where these broadcast). It asks for no dbias, dslopes and
+ * dsinks; set those that are wanted.
+ *
+ * @param forward   Of operation CLATTN_FORWARD; not null. Its lse, which backward reads, is asked for;
+ *                  all else stays. Unchanged on failure.
+ * @param backward  Not null; cleared to clattn_problem_init() on failure.
+ * @param reason    NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
+ * @retval CLATTN_SUCCESS           Made, and it passes clattn_problem_check().
+ * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
+ * @retval CLATTN_INVALID_PROBLEM   @p forward is not a sound forward problem, or has a quantized k or
+ *                                  v, which have no gradients.
+ */
+CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn_problem *backward,
+                                                 char *reason, size_t reason_bytes);
 
 /**
  * The text form, one line: "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br". In this order:
@@ -259,6 +301,9 @@ CLATTN_API clattn_status clattn_layout_packed(const char *order, const size_t si
  *                            strides along (kv_heads, dim_qk, heads, dim_v)
  *     bias=T                 packed (heads, dim_v) of dtype T
  *     accumulate
+ *
+ * When it is read, "layout=bshd", an order, stands for the layouts of all of q, k, v, o, do, dq, dk and
+ * dv (of a projection x and y) that have no word of their own: printed are those words.
  *
  * Parsing what was printed gives an equivalent problem: one with the same text and results.
  *

@@ -56,9 +56,9 @@ static void bias_ndrange(const clattn_problem *p, const size_t *values,
         return;
     }
     const size_t heads = stride[1] == 0 ? 1 : p->heads, batch = stride[0] == 0 ? 1 : p->batch;
-    set_range(range, stride[3] == 0 ? p->seq_kv > 0 : round_up_divide(p->seq_kv, block),
-              stride[2] == 0 ? p->seq_q > 0 : round_up_divide(p->seq_q, values[BQ_INDEX]),
-              p->batch > 0 ? heads * batch : 0);
+    /* What is summed over nothing is 0, and is written. */
+    set_range(range, stride[3] == 0 ? 1 : round_up_divide(p->seq_kv, block),
+              stride[2] == 0 ? 1 : round_up_divide(p->seq_q, values[BQ_INDEX]), heads * batch);
 }
 
 static void heads_ndrange(const clattn_problem *p, const size_t *values,

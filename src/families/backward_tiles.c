@@ -198,7 +198,7 @@ static size_t bias_planes(const clattn_problem *p)
 {
     const size_t *stride = p->bias_layout.stride;
 
-    return (stride[0] == 0 && p->batch > 0 ? 1 : p->batch) * (stride[1] == 0 ? 1 : p->heads);
+    return (stride[0] == 0 ? 1 : p->batch) * (stride[1] == 0 ? 1 : p->heads);
 }
 
 static void bias_ndrange(const clattn_problem *p, const size_t *values,
@@ -216,7 +216,6 @@ static void sums_ndrange(const clattn_problem *p, const size_t *values,
                          const clattn_device_info *dev, struct ca_ndrange *range)
 {
     const size_t head_sums = (p->dslopes ? p->heads : 0) + (p->dsinks ? p->heads : 0);
-    const int has_dbias = p->seq_q > 0 && p->seq_kv > 0;
     size_t elements = 0;
 
     (void)dev;
@@ -224,7 +223,7 @@ static void sums_ndrange(const clattn_problem *p, const size_t *values,
         elements = bias_planes(p) * (p->bias_layout.stride[2] == 0 ? 1 : p->seq_q);
     if (sums_queries(p))
         elements = bias_planes(p) * p->seq_kv;
-    set_groups(range, head_sums + (has_dbias ? elements : 0), values);
+    set_groups(range, head_sums + elements, values);
 }
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,

@@ -250,12 +250,16 @@ clattn_status clattn_quantize(clattn_context *context, const clattn_quantization
     const struct ca_operand operands[] = {{.name = "values",
                                            .present = 1,
                                            .element_bytes = ca_dtype_bytes(q.from),
-                                           .span = values_span},
+                                           .span = values_span,
+                                           .sizes = {q.size[0], q.size[1], q.size[2], q.size[3]},
+                                           .layout = q.values},
                                           {.name = "cache",
                                            .present = 1,
                                            .written = 1,
                                            .element_bytes = ca_cache_bytes(q.to, q.from),
                                            .span = cache_span,
+                                           .sizes = {q.size[0], q.size[1], q.size[2], q.size[3]},
+                                           .layout = q.cache,
                                            .cache = q.to}};
     const clattn_buffer given[] = {*values, *cache};
     if ((status = ca_check_queue(context, queue, &in_order)) != CLATTN_SUCCESS ||

@@ -3,6 +3,7 @@
 #include "layout.h"
 #include "log.h"
 #include "problem.h"
+#include "trust_case_parts.h"
 #include "trust_case_values.h"
 
 #include <clattn/attention.h>
@@ -12,20 +13,6 @@
 #include <string.h>
 
 /* ---- data ----------------------------------------------------------------------------------- */
-
-static int allocate(struct ca_trust_case *c)
-{
-    int complete = 1;
-
-    ca_trust_case_sizes(&c->problem, c->sizes);
-    for (size_t n = 0; n < CA_WORKSPACE; n++) {
-        if (c->sizes[n] == 0)
-            continue;
-        c->bytes[n] = calloc(c->sizes[n], 1);
-        complete = complete && c->bytes[n];
-    }
-    return complete;
-}
 
 static size_t elements(const struct ca_trust_case *c, enum ca_argument argument, size_t bytes)
 {
@@ -63,7 +50,7 @@ int ca_gradient_data_make(struct ca_trust_case *c, const clattn_problem *p, unsi
 
     memset(c, 0, sizeof *c);
     c->problem = *p;
-    if (!allocate(c))
+    if (!ca_trust_allocate_blocks(c)) /* NaN, which a result that is not written remains */
         return 0;
     state = state ? state : 1;
     fill(c, CA_Q, p->dtype, -2.0f, 2.0f, &state);
@@ -131,7 +118,7 @@ int ca_gradient_data_widen(struct ca_trust_case *wide, const struct ca_trust_cas
     /* Packed, because an element that is broadcast would be many. */
     p->q = p->k = p->v = p->o = p->d_o = p->dq = p->dk = p->dv = (clattn_layout){{0}};
     *p = ca_problem_normal(p);
-    if (!allocate(wide))
+    if (!ca_trust_allocate_blocks(wide))
         return 0;
     ca_problem_tensors(&narrow->problem, tensors);
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++)

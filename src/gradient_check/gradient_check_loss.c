@@ -197,6 +197,10 @@ int ca_loss_difference(struct ca_trust_case *c, enum ca_argument gradient,
     struct ca_trust_row row;
     size_t index[4];
 
+    if (p->batch == 0 || p->seq_q == 0 || p->seq_kv == 0) { /* no pair, so nothing depends on it */
+        *difference = (struct ca_bounded){0.0, 0.0};
+        return 1;
+    }
     const enum ca_argument input = input_of(p, gradient, &layout);
     ca_gradient_index(tensor, n, index);
     const struct rows rows = rows_of(p, gradient, tensor, index);

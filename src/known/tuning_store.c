@@ -21,8 +21,11 @@ clattn_status clattn_tuning_path(const clattn_context *context, char *text, size
         *needed = 0;
     if (text && text_bytes > 0)
         text[0] = '\0';
-    if (!context || (!text && text_bytes > 0))
+    if (!context)
         return CLATTN_INVALID_ARGUMENT;
+    if (!text && text_bytes > 0)
+        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
+                       "text is null, but text_bytes is %zu", text_bytes);
     const char *path = ca_store_path(context->store);
     const size_t bytes = strlen(path) + 1;
     if (needed)

@@ -54,12 +54,14 @@ static clattn_status check_enums(const clattn_multihead *layer, char *reason, si
 
 static int any_layout(const clattn_problem *p)
 {
-    const clattn_layout *layouts[] = {&p->q, &p->k, &p->v, &p->o, &p->d_o, &p->dq, &p->dk, &p->dv};
+    clattn_problem copy = *p;
 
-    for (size_t n = 0; n < sizeof layouts / sizeof *layouts; n++)
-        for (int axis = 0; axis < 4; axis++)
-            if (layouts[n]->stride[axis] != 0)
+    for (unsigned n = 0; n < CA_WORKSPACE; n++) {
+        const clattn_layout *layout = ca_problem_layout(&copy, n);
+        for (int axis = 0; layout && axis < 4; axis++)
+            if (layout->stride[axis] != 0)
                 return 1;
+    }
     return 0;
 }
 

@@ -2,6 +2,8 @@
 #include "layout.h"
 #include "multihead.h"
 
+#include <string.h>
+
 /* Those that are attention's own are described as its plan does. */
 static void describe_options(const clattn_problem *attention,
                              struct ca_operand operands[CA_NUM_LAYER_TENSORS])
@@ -23,7 +25,9 @@ static void describe_options(const clattn_problem *attention,
         *operand = (struct ca_operand){.name = tensors[n].name,
                                        .present = tensors[n].present,
                                        .written = tensors[n].written,
-                                       .element_bytes = tensors[n].element_bytes};
+                                       .element_bytes = tensors[n].element_bytes,
+                                       .layout = tensors[n].layout};
+        memcpy(operand->sizes, tensors[n].sizes, sizeof operand->sizes);
         ca_layout_span(&tensors[n].layout, tensors[n].sizes, &operand->span); /* was checked */
     }
 }

@@ -139,11 +139,12 @@ clattn_status clattn_multihead_plan_create(clattn_context *context, const clattn
 {
     char reason[2 * CA_REASON_BYTES];
 
-    if (!plan)
-        return CLATTN_INVALID_ARGUMENT;
-    *plan = NULL;
+    if (plan)
+        *plan = NULL;
     if (!context)
         return CLATTN_INVALID_ARGUMENT;
+    if (!plan)
+        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "plan is null");
     if (flags & ~(unsigned)(CLATTN_PLAN_KNOWN_ONLY | CLATTN_PLAN_UNTUNED))
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
                        "flags is %#x but a layer's plan knows only known-only and untuned", flags);
@@ -182,8 +183,11 @@ void clattn_multihead_plan_release(clattn_multihead_plan *plan)
 clattn_status clattn_multihead_plan_describe(const clattn_multihead_plan *plan,
                                              clattn_multihead_info *info)
 {
-    if (!plan || !info || info->struct_size != sizeof *info)
+    if (!plan)
         return CLATTN_INVALID_ARGUMENT;
+    if (!info || info->struct_size != sizeof *info)
+        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
+                       "info is null or its struct_size is not that of this library");
     *info = (clattn_multihead_info){.struct_size = sizeof *info,
                                     .layer = plan->layer_text,
                                     .steps = plan->steps_text,

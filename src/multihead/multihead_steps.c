@@ -32,7 +32,7 @@ static clattn_layout layout_of(const struct matrix *m, int row_axis, const size_
     clattn_layout layout;
 
     for (size_t n = 0; n < sizeof orders / sizeof *orders; n++) {
-        clattn_layout_packed(orders[n], sizes, &layout);
+        ca_layout_pack(orders[n], sizes, &layout);
         if (layout.stride[row_axis] == m->row && layout.stride[3] == m->column)
             return layout;
     }

@@ -1,4 +1,5 @@
 /* Classes of projections: what is exact and what is rounded stands in clattn/tuning.h. */
+#include "layout.h"
 #include "problem_class.h"
 #include "problem_projection.h"
 #include "problem_words.h"
@@ -23,7 +24,7 @@ static clattn_layout spaced(const size_t sizes[4])
 {
     clattn_layout layout;
 
-    clattn_layout_packed("bhsd", sizes, &layout);
+    ca_layout_pack("bhsd", sizes, &layout);
     for (int n = 0; n < 4; n++)
         layout.stride[n] *= 2;
     return layout;
@@ -42,7 +43,7 @@ static clattn_layout simple_layout(const clattn_layout *given, int other, const 
     size_t permuted[4] = {sizes[0], sizes[1], sizes[2], sizes[3]};
     permuted[other] =
         sizes[other] > 1 ? sizes[other] : 2; /* else the last axis would be contiguous too */
-    clattn_layout_packed(other == 2 ? "bhds" : CA_OUT_IN, permuted, &layout);
+    ca_layout_pack(other == 2 ? "bhds" : CA_OUT_IN, permuted, &layout);
     return layout;
 }
 

@@ -10,55 +10,89 @@ int ca_multiply(size_t a, size_t b, size_t *product)
     return 1;
 }
 
-clattn_status clattn_layout_packed(const char *order, const size_t sizes[4], clattn_layout *layout)
+int ca_layout_is_order(const char *order)
+{
+    static const char axes[] = "bhsd";
+    unsigned seen = 0;
+
+    if (!order || strlen(order) != 4)
+        return 0;
+    for (int n = 0; n < 4; n++) {
+        const char *axis = strchr(axes, order[n]);
+        seen |= axis ? 1u << (axis - axes) : 0;
+    }
+    return seen == 15;
+}
+
+/* Gives an axis the step of what lies inside of it, and goes on to what lies outside. 0 if that is
+ * more than a size_t holds: then it is SIZE_MAX. */
+static int pack_axis(size_t *stride, size_t size, size_t *step)
+{
+    *stride = *step;
+    if (ca_multiply(*step, size ? size : 1, step))
+        return 1;
+    *step = SIZE_MAX;
+    return 0;
+}
+
+int ca_layout_pack(const char *order, const size_t sizes[4], clattn_layout *layout)
 {
     static const char axes[] = "bhsd";
     size_t step = 1;
-    unsigned seen = 0;
+    int fits = 1;
 
+    for (int n = 3; n >= 0; n--) {
+        const size_t axis = (size_t)(strchr(axes, order[n]) - axes);
+        fits &= pack_axis(&layout->stride[axis], sizes[axis], &step);
+    }
+    return fits;
+}
+
+clattn_status clattn_layout_packed(const char *order, const size_t sizes[4], clattn_layout *layout)
+{
     if (layout)
         memset(layout, 0, sizeof *layout);
-    if (!order || !sizes || !layout || strlen(order) != 4)
+    if (!ca_layout_is_order(order) || !sizes || !layout)
         return CLATTN_INVALID_ARGUMENT;
-    for (int n = 3; n >= 0; n--) {
-        const char *axis = strchr(axes, order[n]);
-        const unsigned bit = axis ? 1u << (axis - axes) : 0;
-        if (!axis || seen & bit) {
-            memset(layout, 0, sizeof *layout);
-            return CLATTN_INVALID_ARGUMENT;
-        }
-        seen |= bit;
-        layout->stride[axis - axes] = step;
-        /* Sizes that overflow cannot be used anyway: clattn_problem_check() refuses them. */
-        if (!ca_multiply(step, sizes[axis - axes] ? sizes[axis - axes] : 1, &step))
-            step = SIZE_MAX;
-    }
-    return CLATTN_SUCCESS;
+    if (ca_layout_pack(order, sizes, layout))
+        return CLATTN_SUCCESS;
+    memset(layout, 0, sizeof *layout);
+    return CLATTN_INVALID_ARGUMENT;
+}
+
+int ca_layout_spread(unsigned axes, const size_t sizes[4], clattn_layout *layout)
+{
+    size_t step = 1;
+    int fits = 1;
+
+    memset(layout, 0, sizeof *layout);
+    for (size_t axis = 4; axis-- > 0;)
+        if (axes & 1u << axis)
+            fits &= pack_axis(&layout->stride[axis], sizes[axis], &step);
+    return fits;
 }
 
 clattn_status clattn_layout_broadcast(const clattn_problem *problem, size_t rank,
                                       const size_t *shape, clattn_layout *layout)
 {
-    size_t step = 1;
+    unsigned axes = 0;
 
     if (layout)
         memset(layout, 0, sizeof *layout);
     if (!problem || !layout || rank > 4 || (!shape && rank > 0))
         return CLATTN_INVALID_ARGUMENT;
     const size_t sizes[4] = {problem->batch, problem->heads, problem->seq_q, problem->seq_kv};
-    for (size_t n = rank; n-- > 0;) {
+    for (size_t n = 0; n < rank; n++) {
         const size_t axis = 4 - rank + n;
-        if (shape[n] != sizes[axis] && shape[n] != 1) {
-            memset(layout, 0, sizeof *layout);
+        if (shape[n] != sizes[axis] && shape[n] != 1)
             return CLATTN_INVALID_ARGUMENT;
-        }
-        if (shape[n] == 1)
-            continue;
-        layout->stride[axis] = step;
-        if (!ca_multiply(step, shape[n] ? shape[n] : 1, &step))
-            step = SIZE_MAX;
+        if (shape[n] != 1)
+            axes |= 1u << axis;
     }
-    return CLATTN_SUCCESS;
+    if (ca_layout_spread(axes, sizes, layout))
+        return CLATTN_SUCCESS;
+    memset(layout, 0, sizeof *layout);
+    return CLATTN_INVALID_ARGUMENT;
 }
 
 int ca_layout_span(const clattn_layout *layout, const size_t sizes[4], size_t *span)
@@ -84,7 +118,7 @@ clattn_layout ca_layout_explicit(const clattn_layout *layout, const size_t sizes
     clattn_layout packed = *layout;
 
     if (!(layout->stride[0] | layout->stride[1] | layout->stride[2] | layout->stride[3]))
-        clattn_layout_packed("bhsd", sizes, &packed);
+        ca_layout_pack("bhsd", sizes, &packed);
     return packed;
 }
 

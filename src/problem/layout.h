@@ -10,6 +10,18 @@
 /* False if a * b overflows. */
 int ca_multiply(size_t a, size_t b, size_t *product);
 
+/* Whether order, which may be NULL, is a permutation of "bhsd". */
+int ca_layout_is_order(const char *order);
+
+/* Strides of a packed tensor whose axes lie in memory in this order, a permutation of "bhsd". 0 if
+ * a size_t cannot hold the product of the sizes (0 counts as 1): strides that it cannot hold are
+ * SIZE_MAX, which no span allows. */
+int ca_layout_pack(const char *order, const size_t sizes[4], clattn_layout *layout);
+
+/* Strides of a packed tensor of some of the axes, bit n for axis n, which broadcasts along the
+ * others; likewise. */
+int ca_layout_spread(unsigned axes, const size_t sizes[4], clattn_layout *layout);
+
 /* The number of elements from the first to the last, both included; 0 if a size is 0. False if
  * it exceeds CA_MAX_ELEMENTS. */
 int ca_layout_span(const clattn_layout *layout, const size_t sizes[4], size_t *span);

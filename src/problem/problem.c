@@ -57,10 +57,10 @@ int64_t ca_problem_diagonal(const clattn_problem *p)
     }
 }
 
-/* The bias's gradient has one element where the bias broadcasts; one of no elements has none. */
+/* The bias's gradient has one element where the bias broadcasts, even over nothing: then it is 0. */
 static size_t unless_broadcast(const clattn_problem *p, int axis, size_t size)
 {
-    return p->bias_layout.stride[axis] == 0 && size > 0 ? 1 : size;
+    return p->bias_layout.stride[axis] == 0 ? 1 : size;
 }
 
 static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors)

@@ -27,6 +27,14 @@ struct ca_tensor {
  * passed clattn_problem_check(), or whose layouts are still to be checked. */
 void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors);
 
+/* The layout of tensor number `argument` (src/families/family.h) as the problem holds it; NULL if the
+ * problem holds none, or its operation has no such tensor. */
+clattn_layout *ca_problem_layout(clattn_problem *p, unsigned argument);
+
+/* Packs those of these tensors (CA_BIT()s) that ca_problem_layout() knows, but w, in an order of
+ * "bhsd", whatever the layouts were. Of gradients only in a backward problem. */
+void ca_problem_order(clattn_problem *p, const char *order, unsigned arguments);
+
 /* With explicit layouts, scale and windows: causality becomes window_right = 0. */
 clattn_problem ca_problem_normal(const clattn_problem *p);
 

@@ -1,4 +1,5 @@
 #include "problem_class.h"
+#include "layout.h"
 #include "problem.h"
 #include "problem_projection.h"
 #include "problem_words.h"
@@ -43,9 +44,9 @@ static clattn_layout simple_layout(int unit, const size_t sizes[4])
     if (unit)
         return layout;
     if (sizes[2] > 1)
-        clattn_layout_packed("bhds", sizes, &layout);
+        ca_layout_pack("bhds", sizes, &layout);
     else if (sizes[1] > 1)
-        clattn_layout_packed("bsdh", sizes, &layout);
+        ca_layout_pack("bsdh", sizes, &layout);
     else
         layout.stride[3] = 2; /* one row */
     return layout;

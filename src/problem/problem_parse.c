@@ -1,3 +1,5 @@
+#include "family.h"
+#include "layout.h"
 #include "log.h"
 #include "problem.h"
 #include "problem_words.h"
@@ -24,6 +26,8 @@ static int parse_pair(const char *text, size_t *first, size_t *second)
     return *text == '\0';
 }
 
+/* Digits with a point or an exponent, as "%.9g" prints a finite number; what else strtof() would read
+ * (blanks, a sign in front but '-', hexadecimal digits, "inf", "nan", the locale's point) is none. */
 static int parse_float(const char *text, float *value)
 {
     char copy[64], *end;
@@ -31,8 +35,8 @@ static int parse_float(const char *text, float *value)
     const char *mark = strchr(text, '.');
     const int before = mark ? (int)(mark - text) : (int)strlen(text);
 
-    if (!isdigit((unsigned char)text[*text == '-']))
-        return 0; /* neither blanks nor "inf" nor "nan" */
+    if (!isdigit((unsigned char)text[*text == '-']) || text[strspn(text, "+-.0123456789eE")])
+        return 0;
     if (snprintf(copy, sizeof copy, "%.*s%s%s", before, text, mark ? point : "",
                  mark ? mark + 1 : "") >= (int)sizeof copy)
         return 0;
@@ -62,10 +66,13 @@ static int parse_strides(const char *text, clattn_layout *layout)
     return *text == '\0';
 }
 
+/* A layout that overflows is for clattn_problem_check() to refuse, in its words. */
 static int parse_layout(const char *text, const size_t sizes[4], clattn_layout *layout)
 {
-    return parse_strides(text, layout) ||
-           clattn_layout_packed(text, sizes, layout) == CLATTN_SUCCESS;
+    if (!ca_layout_is_order(text))
+        return parse_strides(text, layout);
+    ca_layout_pack(text, sizes, layout);
+    return 1;
 }
 
 static int parse_spanning(const char *text, const clattn_problem *p, clattn_layout *layout)
@@ -173,6 +180,7 @@ enum word {
     W_ACCUMULATE,
     W_K_CACHE,
     W_V_CACHE,
+    W_LAYOUT,
     W_BATCH,
     W_HEADS,
     W_SEQ_Q,
@@ -181,12 +189,12 @@ enum word {
     W_COUNT
 };
 static const char *const keys[W_COUNT] = {
-    "fwd",     "bwd",      "f32",     "f16",       "bf16",    "q=",    "k=",
-    "v=",      "o=",       "do=",     "dq=",       "dk=",     "dv=",   "dropout=",
-    "scale=",  "softcap=", "causal=", "diagonal=", "window=", "bias=", "mask=",
-    "scores=", "alibi",    "sinks",   "qlen",      "klen",    "lse",   "dbias",
-    "dslopes", "dsinks",   "proj",    "x=",        "w=",      "y=",    "accumulate",
-    "kcache=", "vcache=",  "b",       "h",         "q",       "k",     "d"};
+    "fwd",     "bwd",       "f32",        "f16",     "bf16",    "q=",       "k=",     "v=",
+    "o=",      "do=",       "dq=",        "dk=",     "dv=",     "dropout=", "scale=", "softcap=",
+    "causal=", "diagonal=", "window=",    "bias=",   "mask=",   "scores=",  "alibi",  "sinks",
+    "qlen",    "klen",      "lse",        "dbias",   "dslopes", "dsinks",   "proj",   "x=",
+    "w=",      "y=",        "accumulate", "kcache=", "vcache=", "layout=",  "b",      "h",
+    "q",       "k",         "d"};
 #define WORD(word) (UINT64_C(1) << (word))
 #define FLAG_WORDS                                                                                 \
     (WORD(W_FWD) | WORD(W_F32) | WORD(W_F16) | WORD(W_BF16) | WORD(W_ALIBI) | WORD(W_SINKS) |      \
@@ -195,14 +203,15 @@ static const char *const keys[W_COUNT] = {
 #define LAYOUT_WORDS                                                                               \
     (WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) | WORD(W_O_LAYOUT) |                   \
      WORD(W_DO_LAYOUT) | WORD(W_DQ_LAYOUT) | WORD(W_DK_LAYOUT) | WORD(W_DV_LAYOUT) |               \
-     WORD(W_BIAS) | WORD(W_MASK) | WORD(W_X_LAYOUT) | WORD(W_W_LAYOUT) | WORD(W_Y_LAYOUT))
+     WORD(W_BIAS) | WORD(W_MASK) | WORD(W_X_LAYOUT) | WORD(W_W_LAYOUT) | WORD(W_Y_LAYOUT) |        \
+     WORD(W_LAYOUT))
 #define DTYPE_WORDS (WORD(W_F32) | WORD(W_F16) | WORD(W_BF16))
 #define EXCLUSIVE_DIAGONAL (WORD(W_CAUSAL) | WORD(W_DIAGONAL))
 #define ONLY_PROJECTIONS                                                                           \
     (WORD(W_X_LAYOUT) | WORD(W_W_LAYOUT) | WORD(W_Y_LAYOUT) | WORD(W_ACCUMULATE))
 #define OF_PROJECTIONS                                                                             \
     (ONLY_PROJECTIONS | DTYPE_WORDS | WORD(W_PROJ) | WORD(W_BATCH) | WORD(W_HEADS) |               \
-     WORD(W_SEQ_Q) | WORD(W_DIM) | WORD(W_BIAS))
+     WORD(W_SEQ_Q) | WORD(W_DIM) | WORD(W_BIAS) | WORD(W_LAYOUT))
 
 /* The word that text starts with, and the text after its key. */
 static enum word recognise(const char *text, const char **value)
@@ -300,40 +309,60 @@ static int parse_weights(const char *value, clattn_problem *p)
 {
     const size_t sizes[4] = {p->kv_heads, p->dim_qk, p->heads, p->dim_v};
 
-    if (strcmp(value, "io") == 0 || strcmp(value, "oi") == 0)
-        return clattn_layout_packed(*value == 'i' ? "bhsd" : CA_OUT_IN, sizes, &p->k) ==
-               CLATTN_SUCCESS;
-    return parse_strides(value, &p->k);
+    if (strcmp(value, "io") != 0 && strcmp(value, "oi") != 0)
+        return parse_strides(value, &p->k);
+    ca_layout_pack(*value == 'i' ? "bhsd" : CA_OUT_IN, sizes, &p->k);
+    return 1;
 }
 
-static int parse_layout_word(enum word word, const char *value, clattn_problem *p)
+/* The tensor whose layout a word gives; CA_WORKSPACE if it gives none. */
+static enum ca_argument laid_by(enum word word)
 {
+    static const struct {
+        enum word word;
+        enum ca_argument argument;
+    } words[] = {
+        {W_Q_LAYOUT, CA_Q},   {W_K_LAYOUT, CA_K},   {W_V_LAYOUT, CA_V},   {W_O_LAYOUT, CA_O},
+        {W_DO_LAYOUT, CA_DO}, {W_DQ_LAYOUT, CA_DQ}, {W_DK_LAYOUT, CA_DK}, {W_DV_LAYOUT, CA_DV},
+        {W_X_LAYOUT, CA_Q},   {W_Y_LAYOUT, CA_O},
+    };
+
+    for (size_t n = 0; n < sizeof words / sizeof *words; n++)
+        if (words[n].word == word)
+            return words[n].argument;
+    return CA_WORKSPACE;
+}
+
+/* The order of all tensors that have no word of their own among those seen. */
+static int parse_order(const char *value, uint64_t seen, clattn_problem *p)
+{
+    unsigned own = 0;
+
+    if (!ca_layout_is_order(value))
+        return 0;
+    for (unsigned w = 0; w < W_COUNT; w++)
+        if (seen & WORD(w))
+            own |= CA_BIT(laid_by((enum word)w));
+    ca_problem_order(p, value, ~own);
+    return 1;
+}
+
+static int parse_layout_word(enum word word, const char *value, uint64_t seen, clattn_problem *p)
+{
+    const enum ca_argument argument = laid_by(word);
     const char *colon = strchr(value, ':');
+    struct ca_tensor tensors[CA_WORKSPACE];
     char dtype[8] = "";
 
+    if (argument != CA_WORKSPACE) {
+        ca_problem_tensors(p, tensors);
+        return parse_layout(value, tensors[argument].sizes, ca_problem_layout(p, argument));
+    }
     switch (word) {
-    case W_Q_LAYOUT:
-        return parse_layout(value, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk}, &p->q);
-    case W_K_LAYOUT:
-        return parse_layout(value, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk}, &p->k);
-    case W_V_LAYOUT:
-        return parse_layout(value, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v}, &p->v);
-    case W_O_LAYOUT:
-        return parse_layout(value, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, &p->o);
-    case W_DO_LAYOUT:
-        return parse_layout(value, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, &p->d_o);
-    case W_DQ_LAYOUT:
-        return parse_layout(value, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk}, &p->dq);
-    case W_DK_LAYOUT:
-        return parse_layout(value, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk}, &p->dk);
-    case W_DV_LAYOUT:
-        return parse_layout(value, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v}, &p->dv);
-    case W_X_LAYOUT:
-        return parse_layout(value, (size_t[]){p->batch, p->kv_heads, p->seq_q, p->dim_qk}, &p->q);
+    case W_LAYOUT:
+        return parse_order(value, seen, p);
     case W_W_LAYOUT:
         return parse_weights(value, p);
-    case W_Y_LAYOUT:
-        return parse_layout(value, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, &p->o);
     case W_MASK:
         p->mask = 1;
         return parse_spanning(value, p, &p->mask_layout);
@@ -374,7 +403,7 @@ static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p
             return CLATTN_INVALID_PROBLEM;
         }
         *seen |= WORD(w);
-        if (!(layouts ? parse_layout_word(w, value, p) : parse_word(w, value, p))) {
+        if (!(layouts ? parse_layout_word(w, value, *seen, p) : parse_word(w, value, p))) {
             ca_reason(reason, reason_bytes, "'%.*s' has a value that cannot be read", (int)length,
                       text - length);
             return CLATTN_INVALID_PROBLEM;

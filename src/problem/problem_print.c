@@ -1,3 +1,4 @@
+#include "family.h"
 #include "layout.h"
 #include "log.h"
 #include "problem.h"
@@ -57,7 +58,7 @@ static void put_layout(struct writer *w, const char *name, const clattn_layout *
         return;
     for (size_t n = 0; n < sizeof orders / sizeof *orders; n++) {
         clattn_layout packed;
-        clattn_layout_packed(orders[n], sizes, &packed);
+        ca_layout_pack(orders[n], sizes, &packed);
         if (memcmp(layout, &packed, sizeof packed) == 0) {
             if (n > 0) /* the first is the default */
                 put(w, " %s=%s", name, orders[n]);
@@ -66,6 +67,18 @@ static void put_layout(struct writer *w, const char *name, const clattn_layout *
     }
     put(w, " %s=", name);
     put_strides(w, layout);
+}
+
+/* Those of some tensors (CA_BIT()s), in this order, by their names. */
+static void put_layouts(struct writer *w, const clattn_problem *p, unsigned arguments)
+{
+    struct ca_tensor tensors[CA_WORKSPACE];
+    clattn_problem copy = *p;
+
+    ca_problem_tensors(p, tensors);
+    for (unsigned n = 0; n < CA_WORKSPACE; n++)
+        if (arguments & CA_BIT(n))
+            put_layout(w, tensors[n].name, ca_problem_layout(&copy, n), tensors[n].sizes);
 }
 
 static void put_spanning(struct writer *w, const clattn_problem *p, const clattn_layout *layout)
@@ -112,10 +125,9 @@ static void print_projection(struct writer *w, const clattn_problem *p)
     const size_t sizes[4] = {p->kv_heads, p->dim_qk, p->heads, p->dim_v};
     clattn_layout io, oi;
 
-    put_layout(w, "x", &p->q, (size_t[]){p->batch, p->kv_heads, p->seq_q, p->dim_qk});
-    put_layout(w, "y", &p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v});
-    clattn_layout_packed("bhsd", sizes, &io);
-    clattn_layout_packed(CA_OUT_IN, sizes, &oi);
+    put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_O));
+    ca_layout_pack("bhsd", sizes, &io);
+    ca_layout_pack(CA_OUT_IN, sizes, &oi);
     if (memcmp(&p->k, &zero_layout, sizeof io) != 0 && memcmp(&p->k, &io, sizeof io) != 0) {
         put(w, " w=");
         if (memcmp(&p->k, &oi, sizeof oi) == 0)
@@ -130,10 +142,7 @@ static void print_projection(struct writer *w, const clattn_problem *p)
 
 static void print_attention(struct writer *w, const clattn_problem *p)
 {
-    put_layout(w, "q", &p->q, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk});
-    put_layout(w, "k", &p->k, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk});
-    put_layout(w, "v", &p->v, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v});
-    put_layout(w, "o", &p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v});
+    put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O));
     if (p->k_cache != CLATTN_CACHE_PLAIN)
         put(w, " kcache=%s", name_at(ca_cache_names, CA_CACHE_NAMES, (int)p->k_cache));
     if (p->v_cache != CLATTN_CACHE_PLAIN)
@@ -162,10 +171,7 @@ static void print_attention(struct writer *w, const clattn_problem *p)
         put(w, " scores=%s", name_at(ca_scores_names, CA_SCORES_NAMES, (int)p->scores));
     if (p->dropout != 0.0f)
         put_float(w, "dropout", p->dropout);
-    put_layout(w, "do", &p->d_o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v});
-    put_layout(w, "dq", &p->dq, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk});
-    put_layout(w, "dk", &p->dk, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk});
-    put_layout(w, "dv", &p->dv, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v});
+    put_layouts(w, p, CA_BIT(CA_DO) | CA_BIT(CA_DQ) | CA_BIT(CA_DK) | CA_BIT(CA_DV));
     put(w, "%s%s%s", p->dbias ? " dbias" : "", p->dslopes ? " dslopes" : "",
         p->dsinks ? " dsinks" : "");
 }

@@ -1,4 +1,5 @@
 #include "problem_words.h"
+#include "layout.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -13,15 +14,15 @@ void ca_spanning_layout(const clattn_problem *p, unsigned axes, char letters[5],
                         clattn_layout *layout)
 {
     const size_t sizes[4] = {p->batch, p->heads, p->seq_q, p->seq_kv};
-    size_t shape[4];
 
-    for (unsigned n = 0; n < 4; n++) {
-        shape[n] = axes & 1u << n ? sizes[n] : 1;
+    for (unsigned n = 0; n < 4; n++)
         if (axes & 1u << n)
             *letters++ = "bhqk"[n];
-    }
     *letters = '\0';
-    clattn_layout_broadcast(p, 4, shape, layout);
+    for (unsigned n = 0; n < 4; n++)
+        if (sizes[n] == 1)
+            axes &= ~(1u << n); /* a single element broadcasts */
+    ca_layout_spread(axes, sizes, layout);
 }
 
 int ca_parse_size(const char **text, size_t *value)

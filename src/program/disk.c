@@ -24,15 +24,16 @@ char *ca_disk_directory(const char *given)
 {
     const struct {
         const char *value, *rest;
+        int absolute; /* not 0: as if unset where it is relative, as the XDG specification says */
     } places[] = {
-        {given, ""},
-        {getenv("CLATTN_CACHE_DIR"), ""},
-        {getenv("XDG_CACHE_HOME"), "/clattn"},
-        {getenv("HOME"), "/.cache/clattn"},
+        {given, "", 0},
+        {getenv("CLATTN_CACHE_DIR"), "", 0},
+        {getenv("XDG_CACHE_HOME"), "/clattn", 1},
+        {getenv("HOME"), "/.cache/clattn", 0},
     };
 
     for (size_t n = 0; n < sizeof places / sizeof *places; n++) {
-        if (!places[n].value)
+        if (!places[n].value || (places[n].absolute && *places[n].value != '/'))
             continue;
         if (*places[n].value)
             return join(places[n].value, places[n].rest);

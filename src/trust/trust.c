@@ -38,7 +38,7 @@ clattn_status ca_trust_check(clattn_context *ctx, const struct ca_candidate *can
     char wrong[CA_REASON_BYTES];
     double error;
 
-    if (!ca_trust_case_make(&c, p))
+    if (!ca_trust_case_make(&c, p, candidate, &ctx->device))
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a self-check");
     clattn_status status = ca_plan_make(ctx, candidate, "self-check", &c.problem, program, &plan);
     if (status == CLATTN_SUCCESS) {

@@ -33,12 +33,11 @@ static unsigned char *elements(const struct ca_trust_case *c, enum ca_argument a
     return c->bytes[argument] ? c->bytes[argument] + ca_trust_guard(&c->problem, argument) : NULL;
 }
 
-int ca_trust_allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys, int sums)
+int ca_trust_allocate_blocks(struct ca_trust_case *c)
 {
-    const clattn_problem *p = &c->problem;
     int complete = 1;
 
-    ca_trust_case_sizes(p, c->sizes);
+    ca_trust_case_sizes(&c->problem, c->sizes);
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         if (c->sizes[n] == 0)
             continue;
@@ -48,6 +47,14 @@ int ca_trust_allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys,
         else
             complete = 0;
     }
+    return complete;
+}
+
+int ca_trust_allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys, int sums)
+{
+    const clattn_problem *p = &c->problem;
+    const int complete = ca_trust_allocate_blocks(c);
+
     c->num_rows = num_rows;
     c->rows = calloc(num_rows + 1, sizeof *c->rows);
     if (p->operation == CLATTN_BACKWARD) {
@@ -76,51 +83,18 @@ void ca_trust_case_free(struct ca_trust_case *c)
 
 /* ---- the hostile case ----------------------------------------------------------------------- */
 
-/* More than one tile of every family, and ragged in each dimension; the second batch is shorter
- * where there are lengths. */
-enum { BATCH = 2, HEADS = 2, SEQ_Q = 67, SEQ_KV = 149, SHORTER = 21, BACKWARD_STEP = 11 };
 #define HUGE_VALUE_BEHIND_MASK 1e30f
-
-static clattn_problem shrink(const clattn_problem *real)
-{
-    clattn_problem p = *real;
-
-    p.batch = BATCH;
-    p.heads = HEADS;
-    p.kv_heads = real->heads == real->kv_heads ? HEADS : 1;
-    p.seq_q = SEQ_Q;
-    p.seq_kv = SEQ_KV;
-    p.scale = (float)(1.0 / sqrt((double)p.dim_qk));
-    if (p.softcap > 0.0f)
-        p.softcap = 3.0f;
-    if (p.dropout > 0.0f)
-        p.dropout = 0.375f;
-    if (p.diagonal != CLATTN_BOTTOM_RIGHT) { /* a diagonal of 0 does not show who forgets it */
-        p.diagonal = CLATTN_OFFSET;
-        p.diagonal_offset = SEQ_KV - SEQ_Q - 5;
-    }
-    if (p.window_left != CLATTN_UNLIMITED)
-        p.window_left = 40;
-    if (p.window_right != CLATTN_UNLIMITED)
-        p.window_right = p.causal ? 0 : 30;
-    clattn_layout_broadcast(&p, 4, (size_t[]){BATCH, HEADS, SEQ_Q, SEQ_KV}, &p.bias_layout);
-    clattn_layout_broadcast(&p, 4, (size_t[]){BATCH, HEADS, SEQ_Q, SEQ_KV}, &p.mask_layout);
-    return p;
-}
-
-/* Packed, but with the real one's kind of innermost stride: 1 or not. */
-static clattn_layout keep_unit(const clattn_layout *real, size_t heads, size_t seq, size_t dim)
-{
-    const size_t step = real->stride[3] == 1 || dim == 1 ? 1 : 2;
-    const clattn_layout layout = {{heads * seq * dim * step, seq * dim * step, dim * step, step}};
-
-    return layout;
-}
+enum { USUAL_DIM = 4096 };
 
 /* A key that the mask hides from every query, and a query that it lets see nothing. */
-static int masked(size_t i, size_t j)
+static size_t hidden_key(const clattn_problem *p)
 {
-    return j == 70 || i == 33 || (i * 7 + j * 3) % 5 == 0;
+    return p->seq_kv * 70 / 149;
+}
+
+static int masked(const clattn_problem *p, size_t i, size_t j)
+{
+    return j == hidden_key(p) || i == p->seq_q / 2 || (i * 7 + j * 3) % 5 == 0;
 }
 
 static float hidden_value(size_t n)
@@ -128,14 +102,20 @@ static float hidden_value(size_t n)
     return n % 3 == 0 ? NAN : n % 3 == 1 ? HUGE_VALUE_BEHIND_MASK : -INFINITY;
 }
 
+/* The last batch is shorter where there are lengths. */
+static size_t shorter(const clattn_problem *p, size_t b)
+{
+    return b == p->batch - 1 ? p->seq_q * 21 / 67 : 0;
+}
+
 static size_t keys_in_use(const clattn_problem *p, size_t b)
 {
-    return p->kv_lengths && b == 1 ? SEQ_KV - SHORTER : SEQ_KV;
+    return p->seq_kv - (p->kv_lengths ? shorter(p, b) : 0);
 }
 
 static size_t queries_in_use(const clattn_problem *p, size_t b)
 {
-    return p->q_lengths && b == 1 ? SEQ_Q - SHORTER : SEQ_Q;
+    return p->seq_q - (p->q_lengths ? shorter(p, b) : 0);
 }
 
 /* A row's elements from `place` on. */
@@ -167,7 +147,7 @@ static void fill_rows(struct ca_trust_case *c, enum ca_argument argument, const 
             for (size_t s = 0; s < t->sizes[2]; s++) {
                 const int hidden = argument == CA_Q || argument == CA_DO || argument == CA_O
                                        ? s >= queries_in_use(p, b)
-                                       : s >= keys_in_use(p, b) || (p->mask && s == 70);
+                                       : s >= keys_in_use(p, b) || (p->mask && s == hidden_key(p));
                 fill_row(c, argument, t,
                          b * t->layout.stride[0] + h * t->layout.stride[1] +
                              s * t->layout.stride[2],
@@ -179,21 +159,21 @@ static void fill_plain(struct ca_trust_case *c, unsigned *state)
 {
     const clattn_problem *p = &c->problem;
 
-    for (size_t n = 0; n < (size_t)BATCH * HEADS * SEQ_Q * SEQ_KV; n++) {
-        const size_t j = n % SEQ_KV, i = n / SEQ_KV % SEQ_Q;
+    for (size_t n = 0; n < p->batch * p->heads * p->seq_q * p->seq_kv; n++) {
+        const size_t j = n % p->seq_kv, i = n / p->seq_kv % p->seq_q;
         if (p->bias)
             ca_value_store(elements(c, CA_BIAS), p->bias_dtype, n,
                            (i + 2 * j) % 11 == 0 ? -INFINITY : ca_value_next(state));
         if (p->mask)
-            elements(c, CA_MASK)[n] = !masked(i, j);
+            elements(c, CA_MASK)[n] = !masked(p, i, j);
     }
-    for (size_t h = 0; h < HEADS; h++) {
+    for (size_t h = 0; h < p->heads; h++) {
         if (p->alibi)
             ca_value_store(elements(c, CA_SLOPES), CLATTN_F32, h, 0.03f * (float)(h + 1));
         if (p->sinks)
             ca_value_store(elements(c, CA_SINKS), CLATTN_F32, h, 0.5f - (float)h);
     }
-    for (size_t b = 0; b < BATCH; b++) {
+    for (size_t b = 0; b < p->batch; b++) {
         const cl_int queries = (cl_int)queries_in_use(p, b), keys = (cl_int)keys_in_use(p, b);
         if (p->q_lengths)
             memcpy(elements(c, CA_Q_LENGTHS) + 4 * b, &queries, 4);
@@ -202,46 +182,55 @@ static void fill_plain(struct ca_trust_case *c, unsigned *state)
     }
 }
 
-/* Every how manyth row is judged: a check should take milliseconds. All rows are computed, and
- * SEQ_Q is prime, so every place of a tile has its turn. */
-static size_t row_step(const clattn_problem *p)
+/* Every how manyth row or key is judged: a check should take milliseconds. All are computed, and
+ * seq_q is prime, so every place of a tile has its turn. Of few rows more are judged. */
+static size_t step_of(const clattn_problem *p)
 {
+    enum { BACKWARD_STEP = 11, FORWARD_STEP = 13, FEW = 20 };
     const size_t step = 1 + (p->dim_qk + p->dim_v) / 64;
 
-    return step < 13 ? step : 13;
+    if (p->seq_q < FEW)
+        return 1 + p->seq_q / 8;
+    if (p->operation == CLATTN_BACKWARD)
+        return BACKWARD_STEP;
+    return step < FORWARD_STEP ? step : FORWARD_STEP;
 }
 
-/* One bound for all: the sizes and magnitudes are known. */
-static void set_bounds(struct ca_bounded *answers, size_t count, double tolerance)
+size_t ca_trust_judged(const clattn_problem *p, size_t all)
 {
+    const size_t step = step_of(p);
+
+    return (all + step - 1) / step;
+}
+
+/* One bound for all: the sizes and magnitudes are known. Sums over longer dims than are usual are off
+ * by more, which their own bounds tell. */
+static void set_bounds(const clattn_problem *p, struct ca_bounded *answers, size_t count,
+                       double tolerance)
+{
+    const int is_long = p->dim_qk > USUAL_DIM;
+
     for (size_t n = 0; n < count; n++)
-        answers[n].bound = tolerance * fmax(1.0, fabs(answers[n].value));
+        answers[n].bound =
+            fmax(is_long ? answers[n].bound : 0.0, tolerance * fmax(1.0, fabs(answers[n].value)));
 }
 
-int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real)
+int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
+                       const struct ca_candidate *candidate, const clattn_device_info *dev)
 {
-    const size_t rows = (size_t)BATCH * HEADS * SEQ_Q;
     struct ca_tensor tensors[CA_WORKSPACE];
     unsigned state = 20240229u;
 
     if (real->operation == CLATTN_PROJECTION)
         return ca_projection_case_make(c, real);
     memset(c, 0, sizeof *c);
-    c->problem = shrink(real);
+    c->problem = ca_trust_shrink(real, candidate, dev);
     c->hostile = 1;
-    clattn_problem *p = &c->problem;
-    p->q = keep_unit(&real->q, HEADS, SEQ_Q, p->dim_qk);
-    p->k = keep_unit(&real->k, p->kv_heads, SEQ_KV, p->dim_qk);
-    p->v = keep_unit(&real->v, p->kv_heads, SEQ_KV, p->dim_v);
-    p->o = keep_unit(&real->o, HEADS, SEQ_Q, p->dim_v);
-    p->d_o = keep_unit(&real->d_o, HEADS, SEQ_Q, p->dim_v);
-    p->dq = keep_unit(&real->dq, HEADS, SEQ_Q, p->dim_qk);
-    p->dk = keep_unit(&real->dk, p->kv_heads, SEQ_KV, p->dim_qk);
-    p->dv = keep_unit(&real->dv, p->kv_heads, SEQ_KV, p->dim_v);
+    const clattn_problem *p = &c->problem;
     const int backward = p->operation == CLATTN_BACKWARD;
-    const size_t step = backward ? BACKWARD_STEP : row_step(p);
-    const size_t keys = BATCH * p->kv_heads * SEQ_KV;
-    if (!ca_trust_allocate(c, (rows + step - 1) / step, (keys + step - 1) / step, 1)) {
+    const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->kv_heads * p->seq_kv;
+    const size_t step = step_of(p);
+    if (!ca_trust_allocate(c, ca_trust_judged(p, rows), ca_trust_judged(p, keys), 1)) {
         ca_trust_case_free(c);
         return 0;
     }
@@ -266,13 +255,13 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real)
         ca_trust_case_free(c);
         return 0;
     }
-    set_bounds(c->o, c->num_rows * p->dim_v,
+    set_bounds(p, c->o, c->num_rows * p->dim_v,
                p->dtype == CLATTN_F32   ? 2e-5
                : p->dtype == CLATTN_F16 ? 2e-3
                                         : 1e-2);
-    set_bounds(c->lse, c->num_rows, 2e-5);
+    set_bounds(p, c->lse, c->num_rows, 2e-5);
     if (c->scores)
-        set_bounds(c->scores, c->num_rows * SEQ_KV, 2e-5);
+        set_bounds(p, c->scores, c->num_rows * p->seq_kv, 2e-5);
     return 1;
 }
 

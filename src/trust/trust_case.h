@@ -4,6 +4,7 @@
 #define CA_TRUST_CASE_H
 
 #include "buffers.h"
+#include "candidate.h"
 #include "context.h"
 #include "family.h"
 
@@ -66,8 +67,15 @@ size_t ca_trust_guard(const clattn_problem *p, enum ca_argument argument);
 void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE]);
 
 /* The hostile case for a normal problem: small and ragged, with all of its options, rows that see
- * nothing, NaN and huge values behind masks. False, with everything freed, without memory. */
-int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *p);
+ * nothing, NaN and huge values behind masks. Its memory is bounded, a workspace for the candidate
+ * (NULL: none) on dev included, unless ca_trust_refuses() the problem. False, with everything freed,
+ * without memory. */
+int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *p,
+                       const struct ca_candidate *candidate, const clattn_device_info *dev);
+
+/* Not 0 with a reason if the dims of a normal problem are too large for any case.
+ * (src/trust/trust_case_size.c) */
+int ca_trust_refuses(const clattn_problem *p, char *reason, size_t reason_bytes);
 
 /* The problem itself, which is normal and not empty: random data, a quarter of the mask hidden,
  * lengths of at least a half. Some 64 rows are judged, the first and the last among them, fewer

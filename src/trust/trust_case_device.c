@@ -71,8 +71,9 @@ struct ca_tensors ca_trust_case_tensors(const struct ca_trust_case *c,
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         const int plain = ca_problem_cache(&c->problem, (unsigned)n) == CLATTN_CACHE_PLAIN;
         const size_t guard = ca_trust_guard(&c->problem, (enum ca_argument)n);
-        tensors.at[n] =
-            (clattn_buffer){buffers[n], guard / shapes[n].element_bytes * (plain ? 1 : CA_BLOCK)};
+        if (buffers[n])
+            tensors.at[n] = (clattn_buffer){buffers[n], guard / shapes[n].element_bytes *
+                                                            (plain ? 1 : CA_BLOCK)};
     }
     return tensors;
 }

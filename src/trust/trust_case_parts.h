@@ -8,6 +8,17 @@
  * bytes CA_TRUST_FILL. sums: as for ca_gradients_allocate(). 0 without memory. */
 int ca_trust_allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys, int sums);
 
+/* The blocks alone. */
+int ca_trust_allocate_blocks(struct ca_trust_case *c);
+
+/* The problem of the hostile case of attention for a normal one: with its dims and options. candidate:
+ * whose workspace counts, NULL for none. (src/trust/trust_case_size.c) */
+clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candidate *candidate,
+                               const clattn_device_info *dev);
+
+/* How many of `all` rows (or keys) are judged in a hostile case of this problem. */
+size_t ca_trust_judged(const clattn_problem *p, size_t all);
+
 /* How many of `all` rows (or keys) are judged in an ordinary case, if each takes so many
  * multiplications. */
 size_t ca_trust_to_judge(size_t all, size_t products);

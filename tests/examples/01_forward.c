@@ -12,8 +12,11 @@ int main(void)
     float o[2][2];
 
     clattn_context *context;
-    if (clattn_context_create_default(NULL, NULL, &context) != CLATTN_SUCCESS)
+    clattn_status status = clattn_context_create_default(NULL, NULL, &context);
+    if (status != CLATTN_SUCCESS) {
+        fprintf(stderr, "%s: is an OpenCL driver installed?\n", clattn_status_string(status));
         return 1;
+    }
     clattn_problem problem;
     clattn_problem_init(&problem); /* one batch, one head, f32 */
     problem.seq_q = 2;
@@ -22,7 +25,7 @@ int main(void)
     problem.dim_v = 2;
     const clattn_host_forward tensors = {
         .struct_size = sizeof tensors, .q = q, .k = k, .v = v, .o = o};
-    clattn_status status = clattn_attention_forward_host(context, &problem, NULL, &tensors);
+    status = clattn_attention_forward_host(context, &problem, NULL, &tensors);
     clattn_context_release(context);
 
     printf("%s\n", clattn_status_string(status));

@@ -11,6 +11,11 @@ cmake --install "$build" --prefix "$work/first" > "$work/log"
 prefix=$work/moved
 mv "$work/first" "$prefix"
 
+# silent FILE: a compiler that has something to say of a first program spoils the first impression.
+silent() {
+    [ ! -s "$1" ] || { cat "$1"; exit 1; }
+}
+
 library=$(find "$prefix" -name 'libclattn.so')
 PKG_CONFIG_PATH=$(dirname "$library")/pkgconfig
 LD_LIBRARY_PATH=$(dirname "$library")
@@ -24,11 +29,14 @@ diff "$work/declared" "$work/exported"
 test -s "$work/exported"
 
 echo "pkg-config"
-cc -std=c11 -o "$work/by-pkg-config" "$here/outside.c" $(pkg-config --cflags --libs clattn) -lm
+cc -std=c11 -DOUTSIDE_VERSION=120 -o "$work/by-pkg-config" "$here/outside.c" \
+    $(pkg-config --cflags --libs clattn) -lm 2> "$work/notes"
+silent "$work/notes"
 timeout 60 "$work/by-pkg-config"
 
 echo "find_package"
 cmake -S "$here" -B "$work/outside" -DCMAKE_PREFIX_PATH="$prefix" >> "$work/log"
-cmake --build "$work/outside" >> "$work/log"
+cmake --build "$work/outside" >> "$work/log" 2> "$work/notes"
+silent "$work/notes"
 timeout 60 "$work/outside/outside_shared"
 timeout 60 "$work/outside/outside_static"

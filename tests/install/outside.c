@@ -1,9 +1,12 @@
 /* A program outside the tree that knows only the installed headers and library. */
-#define CL_TARGET_OPENCL_VERSION 120
 #include <clattn/clattn.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#if CL_TARGET_OPENCL_VERSION != OUTSIDE_VERSION
+#error "the package sets another version of OpenCL than its user wants"
+#endif
 
 int main(void)
 {

@@ -1,0 +1,27 @@
+/* Whether two tensors in one memory share a byte of an element: gaps between strides count as free. */
+#ifndef CA_OVERLAP_H
+#define CA_OVERLAP_H
+
+#include "problem.h"
+
+#include <stdint.h>
+
+/* A tensor that has elements. */
+struct ca_places {
+    uint64_t begin; /* the byte of its first element, in a memory that both are in */
+    size_t element_bytes;
+    size_t sizes[4];
+    clattn_layout layout; /* explicit */
+    clattn_cache cache;   /* quantized: element_bytes are a block's */
+};
+
+enum ca_overlap {
+    CA_APART,
+    CA_SHARED,
+    CA_UNDECIDED /* the search was longer than a call should take */
+};
+
+/* Exact but for the last. Both spans must fit 2^61 bytes. */
+enum ca_overlap ca_places_overlap(const struct ca_places *a, const struct ca_places *b);
+
+#endif
