@@ -43,11 +43,19 @@ done
 mkdir -p "${CLATTN_MACHINES:-build/machines}/log"
 folder=$(cd "${CLATTN_MACHINES:-build/machines}" && pwd)
 [ -z "$ccache" ] || mkdir -p "$ccache"
-rows=$folder/rows
-notes=$folder/notes
+rows=$folder/rows.$$ # several parts may run side by side
+notes=$folder/notes.$$
 : > "$rows"
 : > "$notes"
 failures=0
+
+emulated=
+leave() {
+    rm -f "$rows" "$notes"
+    [ -z "$emulated" ] || echo -1 > /proc/sys/fs/binfmt_misc/qemu-aarch64
+}
+trap leave EXIT
+trap 'exit 1' HUP INT TERM
 
 say() {
     echo "$(date +%H:%M) $*" >&2
@@ -239,8 +247,7 @@ emulate() {
     [ -e /usr/lib/binfmt.d/qemu-aarch64.conf ] || return 1
     { cat /usr/lib/binfmt.d/qemu-aarch64.conf > /proc/sys/fs/binfmt_misc/register; } 2> /dev/null ||
         return 1
-    trap 'echo -1 > /proc/sys/fs/binfmt_misc/qemu-aarch64' EXIT
-    trap 'exit 1' HUP INT TERM
+    emulated=1
 }
 
 # Suites of clattn_tests that open no device.
@@ -267,18 +274,22 @@ part_arm64() {
         "OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd DEVICE='--device 0'"
 }
 
-for part; do
-    "part_$part"
-done
-
-echo "| machine | OpenCL | what | result | minutes |"
-echo "|---|---|---|---|---|"
-cat "$rows"
-if [ -s "$notes" ]; then
+# A function, so that the shell has read all of this file before it takes hours.
+all() {
+    for part; do
+        "part_$part"
+    done
+    echo "| machine | OpenCL | what | result | minutes |"
+    echo "|---|---|---|---|---|"
+    cat "$rows"
+    if [ -s "$notes" ]; then
+        echo
+        sort -u "$notes"
+    fi
     echo
-    sort -u "$notes"
-fi
-echo
-echo "clattn $(git rev-parse --short HEAD), $(date -u +%Y-%m-%d), $(nproc) cores: $(
-    sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
-[ "$failures" -eq 0 ]
+    echo "clattn $(git rev-parse --short HEAD), $(date -u +%Y-%m-%d), $(nproc) cores: $(
+        sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
+    [ "$failures" -eq 0 ]
+    exit
+}
+all "$@"
