@@ -1,7 +1,7 @@
 #!/bin/sh
 # sh tests/machines.sh [PART...]: clattn on machines that it was not built on. Makes fresh roots of
 # Debian by debootstrap, copies a clone of HEAD into each and does there what a newcomer would, then
-# prints a table (doc/machines.md keeps one). All parts by default:
+# prints a table. All parts by default:
 #   debian12 debian13   sh bench/quickstart.sh, then sh tests/run.sh
 #   rusticl             Debian 13: conformance files on Mesa's llvmpipe
 #   basic               Debian 13: conformance files on PoCL's device "basic"
@@ -9,7 +9,7 @@
 #   arm64               Debian 13 for arm64 under qemu-user: the build, tests that need no device,
 #                       conformance files on PoCL. Hours.
 # As root, with debootstrap, git and util-linux (unshare), for arm64 qemu-user-static as well. The
-# network is used by apt, and by pip for intel. Progress goes to stderr, the table to stdout.
+# network is used by apt, and by pip for intel. Progress goes to stderr; stdout is doc/machines.md.
 #   CLATTN_MACHINES   the folder of roots and logs, by default build/machines; roots are used again,
 #                     one that is deleted is made anew
 #   CLATTN_MIRROR     where Debian is fetched from, by default http://deb.debian.org/debian
@@ -279,6 +279,14 @@ all() {
     for part; do
         "part_$part"
     done
+    cat << 'END'
+# clattn on fresh machines
+
+Printed by `sh tests/machines.sh`: roots of Debian that debootstrap has just made, where a newcomer's commands run in a clone,
+and other OpenCL drivers than PoCL's default. Conformance files are those of `tests/data/conformance`, each in a process of its
+own, compared within their tolerance. Minutes are those of one run, with whatever else the machine did.
+
+END
     echo "| machine | OpenCL | what | result | minutes |"
     echo "|---|---|---|---|---|"
     cat "$rows"
