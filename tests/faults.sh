@@ -49,7 +49,7 @@ duel@verdict@^ +(fused|split|unfused).*@'$bench' duel --seconds 0 '$problem' unt
 gradcheck@: right@^bwd.*@'$bench' gradcheck '$gradient'
 list@nothing is known@nothing is known.*@'$tune' list
 show@untuned: @^(fused|untuned).*@'$tune' show '$problem'
-tune@tuned in|nothing to do@nothing to do@'$tune' --quiet --budget 2 --builders 1 --problem '$problem'
+tune@tuned in|nothing to do@never: .*@'$tune' --quiet --budget 2 --builders 1 --problem '$problem' && '$tune' list
 list-tuned@ us @ us @'$tune' list
 show-tuned@^tuned @^tuned @'$tune' show '$problem'
 plan-tuned@first execution@^tuned.*@'$bench' plan --known-only '$problem'
@@ -111,9 +111,11 @@ places() {
     fi
 }
 
-# A sentence that a right run does not have: four words at least.
+# A sentence that a right run does not have (four words at least), or the name of a status, which
+# the first of the examples print.
 complains() {
-    grep -vxFf "$work/usual" "$work/out" | grep -qE '([A-Za-z_]{2,}[^A-Za-z_]+){4}'
+    grep -vxFf "$work/usual" "$work/out" |
+        grep -qE '([A-Za-z_]{2,}[^A-Za-z_]+){4}|CLATTN_[A-Z]+_[A-Z_]+'
 }
 
 # What the run with a fault came to: said, right, or what is wrong with it.
