@@ -1,12 +1,13 @@
 #!/bin/sh
-# sh tests/mutations.sh [WORD...]: makes small wrong changes to the library, one at a time, and shows
-# whether the test that should notice does. By hand: it takes an hour or so.
+# sh tests/mutations.sh [--table] [WORD...]: makes small wrong changes to the library, one at a time,
+# and shows whether the test that should notice does. By hand: it takes an hour or so.
 #
 # The changes stand in tests/mutations.txt; with words, those whose file or filter contains one of
 # them are made. Each is made in a copy of the last commit, under $CLATTN_MUTATIONS
 # (./build/mutations), which is built anew as far as needed. A filter must pass without the change and
 # fail with it. Verdicts are kept there and not found again until the commit's file or the change is
-# another one. The table goes to stdout, the progress to stderr; not 0 unless every change was caught.
+# another one; --table shows what is kept and makes nothing. The table goes to stdout, the progress
+# to stderr; not 0 unless every change was caught.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
@@ -15,6 +16,8 @@ folder=${CLATTN_MUTATIONS:-$root/build/mutations}
 copy=$folder/copy
 verdicts=$folder/verdicts
 limit=${CLATTN_MUTATIONS_SECONDS:-300} # for a filter
+only_table=
+[ "${1:-}" = --table ] && only_table=yes && shift
 words=$*
 
 say() { printf '%s\n' "$*" >&2; }
@@ -36,10 +39,12 @@ prepare() {
 # build PROGRAM LOG: one test program, and the programs that it starts.
 build() { cmake --build "$copy/build" --parallel "$(nproc)" --target "$1" > "$2" 2>&1; }
 
-# check PROGRAM FILTER FAMILY PROBLEM LOG: runs it as tests/run.sh does, with caches of its own.
+# check PROGRAM FILTER FAMILY PROBLEM LOG: runs it as tests/run.sh does, with caches of its own and
+# unoptimised kernels.
 check() {
     rm -rf "$folder/clattn"
     CLATTN_CACHE_DIR=$folder/clattn POCL_CACHE_DIR=$folder/pocl POCL_SIGFPE_HANDLER=0 \
+        POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable \
         CLATTN_TEST_FAMILY=$3 CLATTN_TEST_PROBLEM=$4 \
         timeout -k 10 "$limit" "$copy/build/tests/$1" --filter "$2" > "$5" 2>&1
 }
@@ -93,9 +98,9 @@ judge() {
 }
 
 wanted() {
-    [ -z "$words" ] && return
+    [ -z "$words" ] && return 0
     for word in $words; do
-        case "$file $filter $family" in *"$word"*) return ;; esac
+        case "$file $filter $family" in *"$word"*) return 0 ;; esac
     done
     return 1
 }
@@ -120,7 +125,9 @@ second() {
     number=$((number + 1))
     wanted || return
     begin=$(date +%s)
-    if ! found; then
+    if ! found && [ -n "$only_table" ]; then
+        verdict=${verdict:-not made}
+    elif ! found; then
         judge
         printf '%s\n' "$verdict" > "$known"
         say "$number $verdict: $file, $filter, $(($(date +%s) - begin)) s"
@@ -129,7 +136,7 @@ second() {
     made=$((made + 1))
     printf '| %s | `%s` | `` %s `` | `` %s `` | `%s` | %s |\n' "$number" "$file" \
         "$(cell "$old")" "$(cell "$new")" "$(cell "$filter${family:+ of $family}")" "$verdict" \
-        >> "$folder/table"
+        >> "$table"
 }
 
 # each FUNCTION: calls it for every change of the list.
@@ -146,14 +153,15 @@ each() {
     done 3< "$list"
 }
 
-prepare
+[ -n "$only_table" ] || prepare
 commit=$(git rev-parse HEAD)
 number=0 made=0 missed=0
-: > "$folder/table"
-each first
+table=$(mktemp)
+trap 'rm -f "$table"' EXIT
+[ -n "$only_table" ] || each first
 each second
 
 printf '| | file | instead of | stands | test | verdict |\n|--:|---|---|---|---|---|\n'
-cat "$folder/table"
+cat "$table"
 printf '\n%s changes at %s: %s not caught.\n' "$made" "$(git rev-parse --short HEAD)" "$missed"
 [ "$missed" -eq 0 ]
