@@ -54,6 +54,13 @@ INLINE long sums_begin(const struct attention_shape a, const long range)
     return stats + range * a.batch * a.heads * (a.seq_q + NQ) * ROW_QK;
 }
 
+/* What rows of a tile add to dv and dk. */
+NOINLINE void add_to_block(const struct tile *tile, const struct rows rows, struct block *block)
+{
+    add_rows(DIM_V, tile->p, (const float *)tile->d_o, ROW_V, rows.begin, rows.end, block->dv);
+    add_rows(DIM_QK, tile->ds, (const float *)tile->q, ROW_QK, rows.begin, rows.end, block->dk);
+}
+
 /* What some rows of a tile, all where it hides nothing, add to dk, dv and dq. */
 INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place place, struct block *block,
                      const struct rows rows, struct tile *tile, __global float *dq,
@@ -67,33 +74,27 @@ INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place place, st
         add_visible_rows(DIM_V, tile->p, tile->p, d_o, ROW_V, rows.begin, rows.end, block->dv);
         add_visible_rows(DIM_QK, tile->p, tile->ds, q, ROW_QK, rows.begin, rows.end, block->dk);
     } else {
-        add_rows(DIM_V, tile->p, d_o, ROW_V, rows.begin, rows.end, block->dv);
-        add_rows(DIM_QK, tile->ds, q, ROW_QK, rows.begin, rows.end, block->dk);
+        add_to_block(tile, rows, block);
     }
     if (hides && block->nonfinite) /* which a weight of 0 would not keep from other rows */
         add_visible_queries((const float *)tile->p, (const float *)tile->ds,
                             (const float *)block->k_rows, block->keys, rows.begin, rows.end, dq);
     else
-        add_queries((const float *)tile->ds, block->k_rows, hides ? block->keys : BM, rows.begin,
-                    rows.end, dq);
+        add_queries((const float *)tile->ds, block->k_rows, block->keys, rows.begin, rows.end, dq);
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void backward_lanes(SHAPE_PARAMS, const __global storage *restrict q,
-                    const __global storage *restrict k,
-                    const __global storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM
-                        Q_LENGTHS_PARAM KV_LENGTHS_PARAM,
-                    const __global storage *restrict d_o, __global storage *restrict dk,
-                    __global storage *restrict dv, __global float *restrict work)
+/* A range of the keys of one kv head. */
+NOINLINE void compute_range(SHAPE_PARAMS, const long range, const long kv_head,
+                            struct place place, const __global storage *restrict q,
+                            const __global storage *restrict k,
+                            const __global storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM,
+                            const __global storage *restrict d_o, __global storage *restrict dk,
+                            __global storage *restrict dv, __global float *restrict work)
 {
-    const long range = get_global_id(0), kv_head = get_global_id(1);
     const long all_blocks = (a.seq_kv + BM - 1) / BM, chunks = (all_blocks + BLOCKS - 1) / BLOCKS;
     struct block blocks[BLOCKS];
     struct tile tile;
-    struct place place;
 
-    place.b = get_global_id(2);
-    place.e = extent_of(a, at, place.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const __global float *stats = work + at.workspace;
     __global float *sums = work + at.workspace + sums_begin(a, range);
     __global float *slope_totals =
@@ -133,16 +134,9 @@ void backward_lanes(SHAPE_PARAMS, const __global storage *restrict q,
                 for (int n = 0; n < count; n++) {
                     struct block *block = blocks + n;
                     const struct rows rows = seeing_rows(a, place.e, block, &tile);
-                    if (rows.begin >= rows.end)
-                        continue;
-                    if (tile_hides(a, place.e, block, &tile))
-                        add_tile(1, a, at, place, block, rows, &tile, dq,
-                                 &slope_sums BIAS_ARG MASK_ARG SLOPES_ARG);
-#if !HIDES_ANYWHERE
-                    else
-                        add_tile(0, a, at, place, block, (struct rows){0, BQ}, &tile, dq,
-                                 &slope_sums BIAS_ARG MASK_ARG SLOPES_ARG);
-#endif
+                    if (rows.begin < rows.end)
+                        add_tile(tile_hides(a, place.e, block, &tile), a, at, place, block, rows,
+                                 &tile, dq, &slope_sums BIAS_ARG MASK_ARG SLOPES_ARG);
                 }
             }
 #if HAS_DSLOPES
@@ -154,6 +148,24 @@ void backward_lanes(SHAPE_PARAMS, const __global storage *restrict q,
             close_block(a, at, place, blocks + n, dk, dv);
     }
     (void)slope_totals;
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void backward_lanes(SHAPE_PARAMS, const __global storage *restrict q,
+                    const __global storage *restrict k,
+                    const __global storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM
+                        Q_LENGTHS_PARAM KV_LENGTHS_PARAM,
+                    const __global storage *restrict d_o, __global storage *restrict dk,
+                    __global storage *restrict dv, __global float *restrict work)
+{
+    const long range = get_global_id(0), kv_head = get_global_id(1);
+    struct place place;
+
+    place.b = get_global_id(2);
+    place.h = kv_head * a.group;
+    place.e = extent_of(a, at, place.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    compute_range(a, at, range, kv_head, place, q, k, v BIAS_ARG MASK_ARG SLOPES_ARG, d_o, dk, dv,
+                  work);
 }
 
 /* Global (seq_q, heads, batch): a row of dq. */

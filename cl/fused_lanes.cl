@@ -8,7 +8,7 @@
  *            the block's q and o, and the softmax needs no step across lanes.
  * Tiles      of at most BN keys: scores to private memory, maximum, exponential, values. Keys that
  *            no query of the block sees are in no tile; keys that all of them see are in tiles that
- *            know no mask; at the edges of a window half a block may sit out. The blocks of a chunk
+ *            hide nothing; at the edges of a window half a block may sit out. The blocks of a chunk
  *            take turns at each tile while it is in the cache, and ask between their products for
  *            what comes next.
  * Dropout    comes after the sum of the weights. Four keys at a time share a counter's words.
@@ -28,14 +28,14 @@
 #include "lane_rows.h"
 #include "lane_tile.h"
 
-/* Keys j .. j + count - 1 of at most BN. hides (constant): some may be hidden from some queries.
+/* Keys j .. j + count - 1 of at most BN. hides: some may be hidden from some queries.
  * spoils: whether v holds what is not finite there, or -1, if not known yet. careful: what is
  * hidden may be such, which a weight of 0 would not keep away. */
-INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, const long j,
-                     const int count, const lanes *q, source k, const long k_row, source v,
-                     const long v_row, lanes *s, const int careful, struct ahead *ahead,
-                     int *spoils, lanes *top, lanes *total,
-                     lanes *o BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+NOINLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, const long j,
+                       const int count, const lanes *q, source k, const long k_row, source v,
+                       const long v_row, lanes *s, const int careful, struct ahead *ahead,
+                       int *spoils, lanes *top, lanes *total,
+                       lanes *o BIAS_PARAM MASK_PARAM SLOPES_PARAM)
 {
     lanes old_top[MV], new_top[MV], factor[MV], base[MV], sum[MV];
     int marks = 0;
@@ -50,23 +50,19 @@ INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, co
     UNROLL
     for (int m = 0; m < MV; m++)
         old_top[m] = new_top[m] = top[m];
-    multiply_keys(hides, &sight, q, k, k_row, K_COLUMN, count, ahead, s, new_top);
+    multiply_keys(&sight, q, k, k_row, K_COLUMN, count, ahead, s, new_top);
     UNROLL
     for (int m = 0; m < MV; m++) {
         base[m] = new_top[m] == -INFINITY ? (lanes)(0.0f) : new_top[m];
         factor[m] = EXPONENTIAL(old_top[m] - base[m]);
         top[m] = new_top[m];
     }
-    if (hides && careful) {
+    if (HIDES && hides && careful) {
         if (*spoils < 0)
             *spoils = has_nonfinite(v, v_row, V_COLUMN, count);
         marks = *spoils;
     }
-    if (marks) {
-        weigh(hides, &sight, 1, base, count, s, sum);
-    } else {
-        weigh(hides, &sight, 0, base, count, s, sum);
-    }
+    weigh(&sight, marks, base, count, s, sum);
     UNROLL
     for (int m = 0; m < MV; m++)
         total[m] = fma(total[m], factor[m], sum[m]);
@@ -74,21 +70,15 @@ INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, co
     drop_weights(a, at, block, j, count, s);
 #endif
 
-    if (marks) {
+    if (marks)
         add_visible(factor, s, v, v_row, V_COLUMN, count, o);
-        return;
-    }
-    for (int d = 0; d + DB <= DIM_V; d += DB)
-        add_columns(hides, &sight, DB, factor, s, v + d * V_COLUMN, v_row, V_COLUMN, count,
-                    o + d * MV);
-    if (DIM_V % DB)
-        add_columns(hides, &sight, DIM_V % DB, factor, s, v + DIM_V / DB * DB * V_COLUMN, v_row,
-                    V_COLUMN, count, o + DIM_V / DB * DB * MV);
+    else
+        add_values(&sight, factor, s, v, v_row, V_COLUMN, count, o);
 }
 
 /* The sums of a block become o and lse. */
-INLINE void finish_block(SHAPE_PARAMS, const struct place block, const lanes *packed_o, lanes *top,
-                         lanes *total, __global storage *o SINKS_PARAM LSE_PARAM)
+NOINLINE void finish_block(SHAPE_PARAMS, const struct place block, const lanes *packed_o,
+                           lanes *top, lanes *total, __global storage *o SINKS_PARAM LSE_PARAM)
 {
     lanes factor[MV];
 
@@ -131,7 +121,7 @@ INLINE struct place block_of(const struct place chunk, const int n)
 }
 
 /* Whether all sums of the blocks are finite. */
-INLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * MV])
+NOINLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * MV])
 {
     lanes zero[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 
@@ -146,10 +136,10 @@ INLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * MV])
 }
 
 /* Writes a chunk's results and returns 1; 0 if, not being careful, it spoilt them. */
-INLINE int compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global storage *q,
-                          const __global k_storage *k, const __global v_storage *v,
-                          __global storage *o BIAS_PARAM MASK_PARAM SLOPES_PARAM SINKS_PARAM
-                              LSE_PARAM, const int careful)
+NOINLINE int compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global storage *q,
+                           const __global k_storage *k, const __global v_storage *v,
+                           __global storage *o BIAS_PARAM MASK_PARAM SLOPES_PARAM SINKS_PARAM
+                               LSE_PARAM, const int careful)
 {
     lanes packed_q[BLOCKS][ROUNDED(DIM_QK) * MV], packed_o[BLOCKS][ROUNDED(DIM_V) * MV];
     lanes s[ROUNDED(BN) * MV], top[BLOCKS][MV], total[BLOCKS][MV];
@@ -205,24 +195,16 @@ INLINE int compute_chunk(SHAPE_PARAMS, const struct place chunk, const __global 
                 const source keys = tile_k + (j - tile) * k_row;
                 const source values = tile_v + (j - tile) * v_row;
                 /* A rest that all see is worth no tile of its own. */
-                if (!HIDES_ANYWHERE && j >= all_begin &&
-                    (all_end >= block_end || all_end - j >= BN / 2)) {
-                    stop = min(all_end, block_end);
-                    add_tile(0, a, at, block, j, (int)(stop - j), packed_q[n], keys, k_row,
-                             values, v_row, s, careful, &ahead, &spoils, top[n], total[n],
-                             packed_o[n] BIAS_ARG MASK_ARG SLOPES_ARG);
-                } else {
-                    stop = block_end;
-#if HIDES_ANYWHERE || HAS_WINDOW
-                    add_tile(1, a, at, block, j, (int)(stop - j), packed_q[n], keys, k_row,
-                             values, v_row, s, careful, &ahead, &spoils, top[n], total[n],
-                             packed_o[n] BIAS_ARG MASK_ARG SLOPES_ARG);
-#endif
-                }
+                const bool all_see = !HIDES_ANYWHERE && j >= all_begin &&
+                                     (all_end >= block_end || all_end - j >= BN / 2);
+                stop = all_see ? min(all_end, block_end) : block_end;
+                add_tile(!all_see, a, at, block, j, (int)(stop - j), packed_q[n], keys, k_row,
+                         values, v_row, s, careful, &ahead, &spoils, top[n], total[n],
+                         packed_o[n] BIAS_ARG MASK_ARG SLOPES_ARG);
             }
         }
     }
-    if ((HAS_WINDOW || HIDES_ANYWHERE) && !careful && !are_finite(packed_o))
+    if (HIDES && !careful && !are_finite(packed_o))
         return 0;
     for (int n = 0; n < BLOCKS; n++)
         finish_block(a, at, block_of(chunk, n), packed_o[n], top[n], total[n],

@@ -40,8 +40,8 @@ struct rows {
 
 /* Rows of a tensor as lanes, columns[d][row] times factor, and as they are where rows is not null;
  * zeros after the last. Whether a value is infinite or NaN. */
-INLINE int pack_keys(const int dim, const __global storage *p, const long row, const long column,
-                     const int count, const float factor, lanes *columns, float *rows)
+NOINLINE int pack_keys(const int dim, const __global storage *p, const long row, const long column,
+                       const int count, const float factor, lanes *columns, float *rows)
 {
     lanes nothing = 0.0f;
 
@@ -67,8 +67,8 @@ INLINE int pack_keys(const int dim, const __global storage *p, const long row, c
     return any_lane(nothing != 0.0f);
 }
 
-INLINE void unpack_keys(const int dim, const lanes *columns, const float factor, const int count,
-                        __global storage *p, const long row, const long column)
+NOINLINE void unpack_keys(const int dim, const lanes *columns, const float factor, const int count,
+                          __global storage *p, const long row, const long column)
 {
     for (int m = 0; m < MV; m++) {
         for (int d = 0; d < dim; d += WIDTH) {
@@ -116,8 +116,8 @@ INLINE void close_block(SHAPE_PARAMS, const struct place place, const struct blo
 
 /* BQ rows of a tensor, count of them in use, as lanes are along their columns. Whether a value is
  * infinite or NaN. */
-INLINE ints copy_rows(const int dim, const __global storage *p, const long row, const long column,
-                      const int count, float *to)
+NOINLINE int copy_rows(const int dim, const __global storage *p, const long row, const long column,
+                       const int count, float *to)
 {
     lanes nothing = 0.0f;
 
@@ -131,7 +131,7 @@ INLINE ints copy_rows(const int dim, const __global storage *p, const long row, 
     }
     for (int n = count * ROUNDED(dim); n < BQ * ROUNDED(dim); n++)
         to[n] = 0.0f;
-    return nothing != 0.0f;
+    return any_lane(nothing != 0.0f);
 }
 
 /* Fills the tile with count queries from i on. rows: -lse and -delta of each. */
@@ -144,10 +144,8 @@ INLINE void open_tile(SHAPE_PARAMS, const struct place place, const long i, cons
     q += at.q + place.b * a.q_stride[0] + place.h * a.q_stride[1] + i * a.q_stride[2];
     d_o += at.d_o + place.b * a.do_stride[0] + place.h * a.do_stride[1] + i * a.do_stride[2];
     rows += 2 * (row_of(a, place.b, place.h, 0) + i);
-    const ints nonfinite =
-        copy_rows(DIM_QK, q, a.q_stride[2], Q_STEP, count, (float *)tile->q) |
-        copy_rows(DIM_V, d_o, a.do_stride[2], DO_STEP, count, (float *)tile->d_o);
-    tile->nonfinite = any_lane(nonfinite);
+    tile->nonfinite = copy_rows(DIM_QK, q, a.q_stride[2], Q_STEP, count, (float *)tile->q) |
+                      copy_rows(DIM_V, d_o, a.do_stride[2], DO_STEP, count, (float *)tile->d_o);
     for (int n = 0; n < BQ; n++) {
         tile->base[n] = n < count ? rows[2 * n] : 0.0f;
         tile->delta[n] = n < count ? rows[2 * n + 1] : 0.0f;

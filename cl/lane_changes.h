@@ -45,7 +45,6 @@ struct sight {
  * keys are seen by one of them alone; a block of few queries has only the lower. */
 #define LOWER (MV / 2)
 #define HAS_PARTS (LOWER > 0)
-#define HAS_UPPER(hides) ((hides) && HAS_WINDOW)
 
 INLINE struct sight sight_of(SHAPE_PARAMS, const struct place block, const long j SLOPES_PARAM)
 {
@@ -121,9 +120,9 @@ INLINE void load_biases_of_queries(const __global bias_storage *p, const long ro
 }
 
 /* Keys j .. j + count - 1. */
-INLINE enum outlook read_biases(const struct attention_shape a, const struct place block,
-                                const long j, const int count, const __global bias_storage *p,
-                                lanes *to)
+NOINLINE enum outlook read_biases(const struct attention_shape a, const struct place block,
+                                  const long j, const int count, const __global bias_storage *p,
+                                  lanes *to)
 {
     const long row = a.bias_stride[2], step = a.bias_stride[3], rest = a.seq_kv - j;
     const int square = step == 1 && rest >= WIDTH;
@@ -194,8 +193,8 @@ INLINE void load_mask_of_queries(const __global uchar *p, const long row, const 
 }
 
 /* Keys j .. j + count - 1. SOME_HIDDEN may be a false alarm. */
-INLINE enum outlook read_mask(const struct attention_shape a, const struct place block,
-                              const long j, const int count, const __global uchar *p, ints *to)
+NOINLINE enum outlook read_mask(const struct attention_shape a, const struct place block,
+                                const long j, const int count, const __global uchar *p, ints *to)
 {
     const long row = a.mask_stride[2], step = a.mask_stride[3];
     ints some = 0, gaps = 0;
@@ -318,9 +317,9 @@ INLINE void cap_scores(const struct sight *sight, lanes (*s)[MV])
 #endif
 
 /* Products of keys n0 .. n0 + NB - 1, of which those from count on stand for the last, become
- * scores. hides (constant): whether the tile may hide pairs by window, bias or mask. */
-INLINE void change_scores(const int hides, const struct sight *sight, const int n0,
-                          const int count, lanes (*s)[MV])
+ * scores. */
+INLINE void change_scores(const struct sight *sight, const int n0, const int count,
+                          lanes (*s)[MV])
 {
 #if HAS_SOFTCAP
     cap_scores(sight, s);
@@ -361,7 +360,7 @@ INLINE void change_scores(const int hides, const struct sight *sight, const int 
     }
 #endif
 #if HAS_WINDOW
-    if (hides && (n0 < sight->all_begin || n0 + NB > sight->all_end)) {
+    if (n0 < sight->all_begin || n0 + NB > sight->all_end) {
         UNROLL
         for (int n = 0; n < NB; n++) {
             UNROLL
@@ -384,8 +383,8 @@ INLINE void change_scores(const int hides, const struct sight *sight, const int 
 
 #if HAS_DROPOUT
 /* The weights of keys j .. j + count - 1 after dropout; one of -0 stays one. */
-INLINE void drop_weights(SHAPE_PARAMS, const struct place block, const long j, const int count,
-                         lanes *p)
+NOINLINE void drop_weights(SHAPE_PARAMS, const struct place block, const long j, const int count,
+                           lanes *p)
 {
     const uint first = (uint)block.i;
 

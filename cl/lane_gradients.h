@@ -131,8 +131,8 @@ INLINE void add_rows(const int dim, const lanes *w, const float *rows, const int
 }
 
 /* Likewise, but leaving out the pairs that p says are hidden, by a weight of -0. */
-INLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, const float *rows,
-                             const int row, const int begin, const int end, lanes *sums)
+NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, const float *rows,
+                               const int row, const int begin, const int end, lanes *sums)
 {
     for (int d = 0; d < dim; d++) {
         for (int m = 0; m < MV; m++) {
@@ -195,8 +195,8 @@ INLINE void add_query_rows(const int vectors, const float *w, const lanes *k, co
 
 /* Likewise for all columns and rows begin .. end - 1; the rest of the NQ that these lie in change
  * by what their w says. */
-INLINE void add_queries(const float *w, const lanes *k, const int keys, const int begin,
-                        const int end, __global float *to)
+NOINLINE void add_queries(const float *w, const lanes *k, const int keys, const int begin,
+                          const int end, __global float *to)
 {
     const int rest = VECTORS_QK / DQ * DQ;
 
@@ -210,8 +210,8 @@ INLINE void add_queries(const float *w, const lanes *k, const int keys, const in
 }
 
 /* Likewise, but leaving out the pairs that p says are hidden, and changing no other row. */
-INLINE void add_visible_queries(const float *p, const float *w, const float *k, const int keys,
-                                const int begin, const int end, __global float *to)
+NOINLINE void add_visible_queries(const float *p, const float *w, const float *k, const int keys,
+                                  const int begin, const int end, __global float *to)
 {
     for (int n = begin; n < end; n++) {
         for (int j = 0; j < keys; j++) {

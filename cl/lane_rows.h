@@ -7,8 +7,8 @@
 #include "lane_changes.h"
 
 /* q[d] = the block's queries, scaled, as lanes. */
-INLINE void pack_queries(const struct attention_shape a, const struct place block,
-                         const __global storage *q, lanes *packed)
+NOINLINE void pack_queries(const struct attention_shape a, const struct place block,
+                           const __global storage *q, lanes *packed)
 {
     const float scale = HAS_SOFTCAP ? a.scale : a.scale * UNIT;
 
@@ -29,8 +29,8 @@ INLINE void pack_queries(const struct attention_shape a, const struct place bloc
 }
 
 /* Rows block.i .. of o, at most BM and not beyond seq_q; zeros where the factor is negative. */
-INLINE void unpack_outputs(const struct attention_shape a, const struct place block,
-                           const lanes *packed, const lanes *factor, __global storage *o)
+NOINLINE void unpack_outputs(const struct attention_shape a, const struct place block,
+                             const lanes *packed, const lanes *factor, __global storage *o)
 {
     const long rows = min(a.seq_q - block.i, (long)BM);
 

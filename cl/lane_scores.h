@@ -18,6 +18,7 @@
 #endif
 #define HAS_WINDOW (HAS_WINDOW_LEFT || HAS_WINDOW_RIGHT)
 #define HIDES_ANYWHERE (HAS_BIAS || HAS_MASK)
+#define HIDES (HAS_WINDOW || HIDES_ANYWHERE)
 /* Whether scores change between the product and the softmax even in a tile that hides nothing. */
 #define CHANGES_SCORES (HAS_SOFTCAP || HAS_BIAS || HAS_MASK || HAS_ALIBI)
 

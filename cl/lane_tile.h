@@ -50,10 +50,15 @@ INLINE void multiply_columns(const int first, const int end, const lanes *q, con
 
 /* s[n] = k[n] . q for count keys; the scores after them repeat the last. top: their maximum.
  * s may be where the tile's biases are. */
-INLINE void multiply_keys(const int hides, const struct sight *sight, const lanes *q, source k,
-                          const long k_row, const long k_column, const int count,
-                          struct ahead *ahead, lanes *s, lanes *top)
+NOINLINE void multiply_keys(const struct sight *sight, const lanes *q, source k, const long k_row,
+                            const long k_column, const int count, struct ahead *ahead, lanes *s,
+                            lanes *top)
 {
+    lanes most[MV];
+
+    UNROLL
+    for (int m = 0; m < MV; m++)
+        most[m] = top[m];
     for (int n0 = 0; n0 < count; n0 += NB) {
         source row[NB];
         lanes sum[NB][MV];
@@ -66,20 +71,23 @@ INLINE void multiply_keys(const int hides, const struct sight *sight, const lane
         }
         if (HAS_PARTS && n0 + NB <= sight->lower_end)
             multiply_columns(0, LOWER, q, row, k_column, ahead, sum);
-        else if (HAS_PARTS && HAS_UPPER(hides) && n0 >= sight->upper_begin)
+        else if (HAS_PARTS && HAS_WINDOW && n0 >= sight->upper_begin)
             multiply_columns(LOWER, MV, q, row, k_column, ahead, sum);
         else
             multiply_columns(0, MV, q, row, k_column, ahead, sum);
-        change_scores(hides, sight, n0, count, sum);
+        change_scores(sight, n0, count, sum);
         UNROLL
         for (int n = 0; n < NB; n++) {
             UNROLL
             for (int m = 0; m < MV; m++) {
                 s[(n0 + n) * MV + m] = sum[n][m];
-                top[m] = sum[n][m] > top[m] ? sum[n][m] : top[m];
+                most[m] = sum[n][m] > most[m] ? sum[n][m] : most[m];
             }
         }
     }
+    UNROLL
+    for (int m = 0; m < MV; m++)
+        top[m] = most[m];
 }
 
 /* Scores of keys n .. last - 1 become weights, which are added to sum; with marks, those of hidden
@@ -102,22 +110,31 @@ INLINE void weigh_keys(const int first, const int end, const int marks, const la
     }
 }
 
-/* Those of count keys, and their sum. What a part does not see stays -inf. */
-INLINE void weigh(const int hides, const struct sight *sight, const int marks, const lanes *base,
-                  const int count, lanes *s, lanes *sum)
+/* Those of count keys, and their sum. What a part does not see stays -inf, but with marks. */
+NOINLINE void weigh(const struct sight *sight, const int marks, const lanes *base,
+                    const int count, lanes *s, lanes *sum)
 {
+    lanes from[MV], total[MV];
+
+    UNROLL
+    for (int m = 0; m < MV; m++) {
+        from[m] = base[m];
+        total[m] = 0.0f;
+    }
+    if (HIDES && marks) {
+        weigh_keys(0, MV, 1, from, 0, count, s, total);
+    } else if (HAS_PARTS) {
+        const int both = min(sight->lower_end, count), upper = min(sight->upper_begin, count);
+        weigh_keys(0, LOWER, 0, from, 0, both, s, total);
+        weigh_keys(0, MV, 0, from, both, upper, s, total);
+        if (HAS_WINDOW)
+            weigh_keys(LOWER, MV, 0, from, upper, count, s, total);
+    } else {
+        weigh_keys(0, MV, 0, from, 0, count, s, total);
+    }
     UNROLL
     for (int m = 0; m < MV; m++)
-        sum[m] = 0.0f;
-    if (HAS_PARTS) {
-        const int both = min(sight->lower_end, count), upper = min(sight->upper_begin, count);
-        weigh_keys(0, LOWER, marks, base, 0, both, s, sum);
-        weigh_keys(0, MV, marks, base, both, upper, s, sum);
-        if (HAS_UPPER(hides))
-            weigh_keys(LOWER, MV, marks, base, upper, count, s, sum);
-    } else {
-        weigh_keys(0, MV, marks, base, 0, count, s, sum);
-    }
+        sum[m] = total[m];
 }
 
 /* sum += p v for `columns` (constant, at most DB) values of a row. */
@@ -157,9 +174,9 @@ INLINE void add_rows(const int first, const int end, const int columns, const la
 
 /* o[d] = o[d] * factor + sum_n p[n] v[n][d] for `columns` (constant, at most DB) values of d. The
  * old o, which is far away, is needed only after the sums. */
-INLINE void add_columns(const int hides, const struct sight *sight, const int columns,
-                        const lanes *factor, const lanes *p, source v, const long v_row,
-                        const long v_column, const int count, lanes *o)
+INLINE void add_columns(const struct sight *sight, const int columns, const lanes *factor,
+                        const lanes *p, source v, const long v_row, const long v_column,
+                        const int count, lanes *o)
 {
     lanes sum[DB][MV];
 
@@ -173,7 +190,7 @@ INLINE void add_columns(const int hides, const struct sight *sight, const int co
         const int both = min(sight->lower_end, count), upper = min(sight->upper_begin, count);
         add_rows(0, LOWER, columns, p, v, v_row, v_column, 0, both, sum);
         add_rows(0, MV, columns, p, v, v_row, v_column, both, upper, sum);
-        if (HAS_UPPER(hides))
+        if (HAS_WINDOW)
             add_rows(LOWER, MV, columns, p, v, v_row, v_column, upper, count, sum);
     } else {
         add_rows(0, MV, columns, p, v, v_row, v_column, 0, count, sum);
@@ -187,8 +204,19 @@ INLINE void add_columns(const int hides, const struct sight *sight, const int co
     }
 }
 
+/* All of v. */
+NOINLINE void add_values(const struct sight *sight, const lanes *factor, const lanes *p, source v,
+                         const long v_row, const long v_column, const int count, lanes *o)
+{
+    for (int d = 0; d + DB <= DIM_V; d += DB)
+        add_columns(sight, DB, factor, p, v + d * v_column, v_row, v_column, count, o + d * MV);
+    if (DIM_V % DB)
+        add_columns(sight, DIM_V % DB, factor, p, v + DIM_V / DB * DB * v_column, v_row, v_column,
+                    count, o + DIM_V / DB * DB * MV);
+}
+
 /* Whether one of the values is infinite or NaN, which a weight of 0 would not keep away. */
-INLINE int has_nonfinite(source v, const long v_row, const long v_column, const int count)
+NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, const int count)
 {
     const int magnitude = 0x7fffffff, infinite = 0x7f800000;
     ints most = 0;
@@ -210,9 +238,9 @@ INLINE int has_nonfinite(source v, const long v_row, const long v_column, const 
     return rest >= infinite || any_lane(most >= infinite);
 }
 
-/* As add_columns for all of v, but leaving out what a weight of -0 says is hidden. */
-INLINE void add_visible(const lanes *factor, const lanes *p, source v, const long v_row,
-                        const long v_column, const int count, lanes *o)
+/* As add_values, but leaving out what a weight of -0 says is hidden. */
+NOINLINE void add_visible(const lanes *factor, const lanes *p, source v, const long v_row,
+                          const long v_column, const int count, lanes *o)
 {
     for (int d = 0; d < DIM_V; d++) {
         for (int m = 0; m < MV; m++) {

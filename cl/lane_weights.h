@@ -10,7 +10,7 @@
 #include "philox.h"
 #endif
 
-/* Whether weights follow from the sums of products alone, where nothing is hidden. */
+/* Whether weights follow from the sums of products alone, but where pairs are hidden. */
 #if CHANGES_SCORES || HAS_DROPOUT || HAS_DSLOPES
 #define PLAIN 0
 #else
@@ -38,23 +38,23 @@ INLINE void four_rows_of_factors(SHAPE_PARAMS, const struct place place, const l
 #endif
 
 /* p and ds of some rows of a tile, p after dropout; -0 in p where a pair is hidden, and 0 in ds.
- * True if one is. ds of the rows that share NQ with these is 0.
+ * True if one is. hides: whether one may be. ds of the rows that share NQ with these is 0.
  * slope_sums collects ds times the distance. ds_is_raw: without softcap's derivative, as the bias
  * wants it. */
-INLINE int weigh_tile(const int hides, const int ds_is_raw, SHAPE_PARAMS, const struct place place,
-                      const struct block *block, const struct rows rows, struct tile *tile,
-                      lanes *slope_sums BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+NOINLINE int weigh_tile(const int hides, const int ds_is_raw, SHAPE_PARAMS,
+                        const struct place place, const struct block *block,
+                        const struct rows rows, struct tile *tile,
+                        lanes *slope_sums BIAS_PARAM MASK_PARAM SLOPES_PARAM)
 {
-    const int plain = hides ? 0 : PLAIN;
     const float none[BQ] = {0.0f};
     lanes *p = tile->p, *ds = tile->ds;
     ints hidden = 0;
 
-    multiply_rows(plain ? EXPONENTIALS : PRODUCTS, DIM_QK, (const float *)tile->q, ROW_QK,
+    multiply_rows(PLAIN ? EXPONENTIALS : PRODUCTS, DIM_QK, (const float *)tile->q, ROW_QK,
                   block->k, CHANGES_SCORES ? none : tile->base, rows.begin, rows.end, p, p);
-    multiply_rows(plain ? MULTIPLES : PRODUCTS, DIM_V, (const float *)tile->d_o, ROW_V, block->v,
+    multiply_rows(PLAIN ? MULTIPLES : PRODUCTS, DIM_V, (const float *)tile->d_o, ROW_V, block->v,
                   HAS_DROPOUT ? none : tile->delta, rows.begin, rows.end, p, ds);
-    if (plain)
+    if (PLAIN && !hides)
         return 0;
 #if HAS_DROPOUT
     lanes kept[4][MV];
@@ -99,12 +99,12 @@ INLINE int weigh_tile(const int hides, const int ds_is_raw, SHAPE_PARAMS, const 
 #endif
             if (CHANGES_SCORES)
                 x += tile->base[n];
-            lanes weight = EXPONENTIAL(x);
+            lanes weight = PLAIN ? x : EXPONENTIAL(x);
 #if HAS_DROPOUT
             lanes gradient = weight * fma(kept[n % 4][m], ds[n * MV + m], (lanes)(tile->delta[n]));
             weight *= kept[n % 4][m];
 #else
-            lanes gradient = weight * ds[n * MV + m];
+            lanes gradient = PLAIN ? ds[n * MV + m] : weight * ds[n * MV + m];
 #endif
             if (hides) {
                 weight = gone ? (lanes)(-0.0f) : weight;

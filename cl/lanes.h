@@ -5,6 +5,12 @@
 #include "common.cl"
 
 #define INLINE static inline __attribute__((always_inline))
+/* PoCL compiles what is inlined in a kernel two or three times, for the launchers that it makes of
+ * one, and LLVM's time grows faster than a function, above all in nested loops. So what a kernel
+ * does stands in functions of their own, called once a tile or more seldom. They ask for no ids,
+ * which would make PoCL inline them, and get vectors by pointers: how compilers pass them depends
+ * on the instructions that there are. */
+#define NOINLINE static __attribute__((noinline))
 #define UNROLL _Pragma("unroll")
 
 /* Whether an instruction of this processor can be named, by clang's name for it. */

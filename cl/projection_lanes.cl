@@ -120,8 +120,8 @@ INLINE void pack_vector(const __global storage *w, const long *columns, const in
 }
 
 /* A block of w into panels. */
-INLINE void pack_panels(const __global storage *w, const long *columns, const int num_columns,
-                        const long *depths, const int count, lanes *panels)
+NOINLINE void pack_panels(const __global storage *w, const long *columns, const int num_columns,
+                          const long *depths, const int count, lanes *panels)
 {
     int packed = 0; /* columns */
 
@@ -148,8 +148,8 @@ INLINE void pack_panels(const __global storage *w, const long *columns, const in
 
 #if !IN_PLACE
 /* At most SLAB strips of x, num_rows rows. */
-INLINE void pack_strips(const __global storage *x, const long *rows, const int num_rows,
-                        const long *depths, const int count, float *strips)
+NOINLINE void pack_strips(const __global storage *x, const long *rows, const int num_rows,
+                          const long *depths, const int count, float *strips)
 {
 #if UNIT_X_COLUMN
     for (int r = 0; r < num_rows; r++) {
@@ -200,9 +200,9 @@ INLINE void pack_strips(const __global storage *x, const long *rows, const int n
 #define START_WITH_ZEROS (SPLITS > 1 || (!HAS_BIAS && !HAS_ACCUMULATE))
 
 /* From y, or with `first` what the sums start with: the bias and what y held. */
-INLINE void load_tile(const bool first, const __global result *y, const long *rows,
-                      const int num_rows, const long *columns, const int num_columns,
-                      const float *biases, float *tile)
+NOINLINE void load_tile(const int first, const __global result *y, const long *rows,
+                        const int num_rows, const long *columns, const int num_columns,
+                        const float *biases, float *tile)
 {
     const bool held = HAS_ACCUMULATE || !first, biased = HAS_BIAS && first;
 
@@ -224,8 +224,8 @@ INLINE void load_tile(const bool first, const __global result *y, const long *ro
     }
 }
 
-INLINE void store_tile(const float *tile, __global result *y, const long *rows, const int num_rows,
-                       const long *columns, const int num_columns)
+NOINLINE void store_tile(const float *tile, __global result *y, const long *rows,
+                         const int num_rows, const long *columns, const int num_columns)
 {
     if (contiguous(UNIT_RESULT, columns, PANEL, num_columns)) {
         for (int r = 0; r < num_rows; r++) {
@@ -258,8 +258,26 @@ INLINE long part(const long units, const long n, const long parts)
     return units * n / parts;
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void projection_lanes(PROJECTION_PARAMS, __global float *restrict workspace)
+/* The panels of one strip: whole ones, and vectors of the last. */
+NOINLINE void multiply_panel(const int rows, const int zero, const strip_rows strip,
+                             const lanes *panel, const struct runs runs, lanes *sums)
+{
+    multiply_strip(rows, MV, zero, strip, panel, runs, sums);
+}
+
+NOINLINE void multiply_vector(const int rows, const int zero, const strip_rows strip,
+                              const lanes *panel, const struct runs runs, lanes *sums)
+{
+    multiply_strip(rows, 1, zero, strip, panel, runs, sums);
+}
+
+/* Which of how many groups computes a block of y, and a part of the depth. */
+struct group {
+    long x, y, groups_x, groups_y, split;
+};
+
+NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
+                            __global float *restrict workspace)
 {
     lanes panels[MOST_COLUMNS / PANEL * DEPTH * MV];
     lanes sums[(KEEP_SUMS ? MOST_ROWS * MOST_COLUMNS : ROWS * PANEL) / WIDTH];
@@ -274,13 +292,14 @@ void projection_lanes(PROJECTION_PARAMS, __global float *restrict workspace)
     const long all_depth = a.kv_heads * a.dim_qk;
     const long num_strips = (all_rows + ROWS - 1) / ROWS;
     const long num_panels = (all_columns + PANEL - 1) / PANEL;
-    const long group_x = get_group_id(0), groups_x = get_num_groups(0);
-    const long group_y = get_group_id(1), groups_y = get_num_groups(1), split = get_group_id(2);
-    const long row = part(num_strips, group_y, groups_y) * ROWS;
-    const long column = part(num_panels, group_x, groups_x) * PANEL;
-    const int rows = min(part(num_strips, group_y + 1, groups_y) * ROWS, all_rows) - row;
-    const int columns = min(part(num_panels, group_x + 1, groups_x) * PANEL, all_columns) - column;
-    const long begin = part(all_depth, split, SPLITS), end = part(all_depth, split + 1, SPLITS);
+    const long row = part(num_strips, group.y, group.groups_y) * ROWS;
+    const long column = part(num_panels, group.x, group.groups_x) * PANEL;
+    const long rows_end = part(num_strips, group.y + 1, group.groups_y) * ROWS;
+    const long columns_end = part(num_panels, group.x + 1, group.groups_x) * PANEL;
+    const int rows = min(rows_end, all_rows) - row;
+    const int columns = min(columns_end, all_columns) - column;
+    const long begin = part(all_depth, group.split, SPLITS);
+    const long end = part(all_depth, group.split + 1, SPLITS);
     const struct pair depths_of_x = {a.dim_qk, a.q_stride[1], X_COLUMN_STEP};
     const struct pair depths_of_w = {a.dim_qk, a.k_stride[0], W_ROW_STEP};
 
@@ -293,7 +312,7 @@ void projection_lanes(PROJECTION_PARAMS, __global float *restrict workspace)
     for (int c = 0; c < columns; c++)
         biases[c] = BIAS_OF(0, column + c);
 #else
-    __global float *const results = workspace + at.workspace + split * all_rows * all_columns;
+    __global float *const results = workspace + at.workspace + group.split * all_rows * all_columns;
     list_places((struct pair){all_rows, 0, all_columns}, row, rows, y_rows);
     list_places((struct pair){all_columns, 0, 1}, column, columns, y_columns);
 #endif
@@ -335,10 +354,10 @@ void projection_lanes(PROJECTION_PARAMS, __global float *restrict workspace)
                     load_tile(k == begin, results, y_rows + r, rows_here, y_columns + c,
                               columns_here, biases + c, (float *)tile);
                 if (columns_here > PANEL - WIDTH) {
-                    multiply_strip(rows_here, MV, zero, strip, panel, runs, tile);
+                    multiply_panel(rows_here, zero, strip, panel, runs, tile);
                 } else {
                     for (int v = 0; v * WIDTH < columns_here; v++)
-                        multiply_strip(rows_here, 1, zero, strip, panel + v, runs, tile + v);
+                        multiply_vector(rows_here, zero, strip, panel + v, runs, tile + v);
                 }
                 if (store)
                     store_tile((const float *)tile, results, y_rows + r, rows_here, y_columns + c,
@@ -346,6 +365,15 @@ void projection_lanes(PROJECTION_PARAMS, __global float *restrict workspace)
             }
         }
     }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void projection_lanes(PROJECTION_PARAMS, __global float *restrict workspace)
+{
+    const struct group group = {get_group_id(0), get_group_id(1), get_num_groups(0),
+                                get_num_groups(1), get_group_id(2)};
+
+    compute_block(group, a, at, x, w, y BIAS_ARG, workspace);
 }
 
 #if SPLITS > 1

@@ -39,8 +39,8 @@
 #define ROW_VECTORS ((ROWS + WIDTH - 1) / WIDTH) /* of maxima and factors */
 
 /* The rows' queries, scaled; 0 for those beyond the last. */
-INLINE void pack_queries(SHAPE_PARAMS, const struct place *place, const __global storage *q,
-                         lanes *packed)
+NOINLINE void pack_queries(SHAPE_PARAMS, const struct place *place, const __global storage *q,
+                           lanes *packed)
 {
     const float scale = HAS_SOFTCAP ? a.scale : a.scale * UNIT;
 
@@ -59,13 +59,13 @@ INLINE void pack_queries(SHAPE_PARAMS, const struct place *place, const __global
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void split(SHAPE_PARAMS, const __global storage *restrict q, const __global k_storage *restrict k,
-           const __global v_storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM Q_LENGTHS_PARAM
-               KV_LENGTHS_PARAM, __global float *workspace)
+/* Partial results of part `part` of the keys that block `block` of the place's rows see. */
+NOINLINE void compute_part(SHAPE_PARAMS, struct place place, const long block, const long part,
+                           const __global storage *restrict q,
+                           const __global k_storage *restrict k,
+                           const __global v_storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM,
+                           __global float *restrict workspace)
 {
-    const long part = get_global_id(2) % SPLITS;
-    struct place place;
     lanes packed_q[ROWS * VECTORS(DIM_QK)], packed_o[ROWS * VECTORS(DIM_V)], total[ROWS];
     lanes top[ROW_VECTORS], factor[ROW_VECTORS];
     lanes scores[ROWS * BN / WIDTH];
@@ -74,10 +74,7 @@ void split(SHAPE_PARAMS, const __global storage *restrict q, const __global k_st
     lanes kept[KEPT_KEYS], v_scales[V_CACHE ? BN / WIDTH * BLOCKS(DIM_V) : 1];
     long begin, end;
 
-    place.b = get_global_id(0);
-    place.kv_head = get_global_id(1);
-    place.e = extent_of(a, at, place.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    place_rows(a, get_global_id(2) / SPLITS, &place);
+    place_rows(a, block, &place);
     range_of(&place, part, &begin, &end);
     for (int r = 0; r < ROW_VECTORS; r++) {
         top[r] = -INFINITY;
@@ -131,6 +128,21 @@ void split(SHAPE_PARAMS, const __global storage *restrict q, const __global k_st
         to[PART - 2] = ((const float *)top)[r];
         to[PART - 1] = sum_lanes(total[r]);
     }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void split(SHAPE_PARAMS, const __global storage *restrict q, const __global k_storage *restrict k,
+           const __global v_storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM Q_LENGTHS_PARAM
+               KV_LENGTHS_PARAM, __global float *workspace)
+{
+    const long group = get_global_id(2);
+    struct place place;
+
+    place.b = get_global_id(0);
+    place.kv_head = get_global_id(1);
+    place.e = extent_of(a, at, place.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    compute_part(a, at, place, group / SPLITS, group % SPLITS, q, k,
+                 v BIAS_ARG MASK_ARG SLOPES_ARG, workspace);
 }
 
 /* ---- partial results ------------------------------------------------------------------------ */

@@ -107,8 +107,8 @@ INLINE lanes spread(const float4 x)
 /* Copies a tile of count keys, in groups of SCORE_KEYS, the last key repeated: vector d of the
  * group's key n is at d * SCORE_KEYS + n. Some time before they are read: what is stored as a
  * vector and read a few columns at a time is read slowly until it has reached the cache. */
-INLINE void keep_keys(const struct attention_shape a, const struct keys keys, const int count,
-                      lanes *kept)
+NOINLINE void keep_keys(const struct attention_shape a, const struct keys keys, const int count,
+                        lanes *kept)
 {
 #if K_CACHE
     lanes scales[BN / WIDTH * BLOCKS(DIM_QK)];
@@ -181,8 +181,9 @@ INLINE void multiply_some(const int turn, const struct attention_shape a, const 
 
 /* s[r * BN + n] = q[r] . k[n] for count keys, kept if KEEP_K; the scores after them repeat the
  * last. */
-INLINE void multiply_keys(const struct attention_shape a, const struct keys keys, const int count,
-                          const int rows, const lanes *kept, const lanes *q, float *s)
+NOINLINE void multiply_keys(const struct attention_shape a, const struct keys keys,
+                            const int count, const int rows, const lanes *kept, const lanes *q,
+                            float *s)
 {
     for (int n = 0; n < count; n += SCORE_KEYS) {
         for (int r = 0; r < rows; r += SCORE_ROWS)

@@ -90,9 +90,13 @@ INLINE void add_columns_of_rows(const int vectors, const struct attention_shape 
 {
     lanes kept[KEEP_V ? BN * VALUE_VECTORS : 1];
     const int turn = c0 / VALUE_VECTORS * (ROWS / VALUE_ROWS);
+    int r = 0;
 
+#if KEEP_V
     add_columns(1, turn, vectors, a, keys, count, c0, factor, p, kept, o);
-    for (int r = VALUE_ROWS; r < rows; r += VALUE_ROWS)
+    r = VALUE_ROWS;
+#endif
+    for (; r < rows; r += VALUE_ROWS)
         add_columns(0, turn + r / VALUE_ROWS, vectors, a, keys, count, c0, factor + r,
                     p + WEIGHTS_OF(r, 0, 0), kept, o + r * VECTORS(DIM_V));
 }
@@ -111,9 +115,9 @@ INLINE void scale_weights(const int count, const lanes *p, const lanes *scales, 
 #endif
 
 /* o = o * factor + sum_n p[n] v[n] of all rows and columns; scaled has room for WEIGHTS_OF(). */
-INLINE void add_values(const struct attention_shape a, const struct keys keys, const int count,
-                       const int rows, const float *factor, const float *p, lanes *scaled,
-                       lanes *o)
+NOINLINE void add_values(const struct attention_shape a, const struct keys keys, const int count,
+                         const int rows, const float *factor, const float *p, lanes *scaled,
+                         lanes *o)
 {
     const int rest = VECTORS(DIM_V) % VALUE_VECTORS, whole = VECTORS(DIM_V) - rest;
 
@@ -130,7 +134,8 @@ INLINE void add_values(const struct attention_shape a, const struct keys keys, c
 }
 
 /* Whether one of the values is infinite or NaN, which a weight of 0 would not keep away. */
-INLINE int has_nonfinite(const struct attention_shape a, const struct keys keys, const int count)
+NOINLINE int has_nonfinite(const struct attention_shape a, const struct keys keys,
+                           const int count)
 {
     ints most = 0;
 
@@ -144,8 +149,8 @@ INLINE int has_nonfinite(const struct attention_shape a, const struct keys keys,
 }
 
 /* As add_values, but leaving out what a weight of -0 says is hidden. */
-INLINE void add_visible(const struct attention_shape a, const struct keys keys, const int count,
-                        const int rows, const float *factor, const float *p, lanes *o)
+NOINLINE void add_visible(const struct attention_shape a, const struct keys keys, const int count,
+                          const int rows, const float *factor, const float *p, lanes *o)
 {
     for (int r = 0; r < rows; r++) {
         for (int c = 0; c < VECTORS(DIM_V); c++) {

@@ -109,9 +109,9 @@ INLINE lanes weigh_row(const int hides, const float base, const int count, float
 
 /* The scores of all rows and keys j .. j + count - 1 become weights. What top and total hold is
  * updated; factor: of older weights. Returns whether a pair is hidden, which has a weight of -0. */
-INLINE int weigh_rows(const int hides, SHAPE_PARAMS, const struct place *place, const long j,
-                      const int count, float *s, lanes *top, lanes *total,
-                      lanes *factor BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+NOINLINE int weigh_rows(const int hides, SHAPE_PARAMS, const struct place *place, const long j,
+                        const int count, float *s, lanes *top, lanes *total,
+                        lanes *factor BIAS_PARAM MASK_PARAM SLOPES_PARAM)
 {
     ints gone = 0;
 

@@ -96,8 +96,8 @@ INLINE lanes load_cached(const int cache, const __global void *row, const int d,
 /* ---- scores --------------------------------------------------------------------------------- */
 
 /* count keys as panels, at most KEYS; what is beyond them in the last panel repeats the last. */
-INLINE void pack_keys(const struct attention_shape a, const __global k_storage *k,
-                      const long first, const int count, lanes *panels)
+NOINLINE void pack_keys(const struct attention_shape a, const __global k_storage *k,
+                        const long first, const int count, lanes *panels)
 {
     for (int n = 0; n < (count + PANEL - 1) / PANEL * PANEL; n += WIDTH) {
         lanes *panel = panels + n / PANEL * DIM_QK * MV + n % PANEL / WIDTH;
@@ -162,14 +162,20 @@ INLINE void finish_scores_of_row(SHAPE_PARAMS, const struct extent e, lanes x, c
     store_floats(x, PLACE + n, left);
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void scores(SHAPE_PARAMS, const __global storage *q, const __global k_storage *k BIAS_PARAM
-            MASK_PARAM SLOPES_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM PLACE_PARAM)
+/* The products of a strip and a panel. */
+NOINLINE void multiply_panel(const int rows, const strip_rows strip, const lanes *panel,
+                             const struct runs runs, lanes *tile)
+{
+    multiply_strip(rows, MV, true, strip, panel, runs, tile);
+}
+
+NOINLINE void compute_scores(SHAPE_PARAMS, const struct extent e, const long bh, const long j0,
+                             const long i0, const __global storage *q,
+                             const __global k_storage *k BIAS_PARAM MASK_PARAM SLOPES_PARAM
+                                 PLACE_PARAM)
 {
     lanes panels[K_PANELS * DIM_QK * MV], tile[ROWS * MV];
-    const long j0 = get_global_id(0) * KEYS, i0 = get_global_id(1) * QUERIES;
-    const long bh = get_global_id(2), b = bh / a.heads, h = bh - b * a.heads;
-    const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const long b = bh / a.heads, h = bh - b * a.heads;
     const long j_end = min(j0 + KEYS, a.seq_kv), i_end = min(i0 + QUERIES, a.seq_q);
     const int keys = min(j_end, EVERY_PAIR ? a.seq_kv : e.keys) - j0;
 #if !IN_PLACE
@@ -202,7 +208,7 @@ void scores(SHAPE_PARAMS, const __global storage *q, const __global k_storage *k
             const struct runs runs = {DIM_QK, DIM_QK, DIM_QK, 0};
             const int vectors = min((long)MV, (j_end - j + WIDTH - 1) / WIDTH);
             if (j < end && j + PANEL > begin) {
-                multiply_strip(rows, MV, true, strip, panel, runs, tile);
+                multiply_panel(rows, strip, panel, runs, tile);
                 for (int n = 0; n < rows * MV; n++)
                     if (n % MV < vectors)
                         finish_scores_of_row(a, at, e, tile[n], b, h, i + n / MV, j + n % MV * WIDTH
@@ -221,6 +227,18 @@ void scores(SHAPE_PARAMS, const __global storage *q, const __global k_storage *k
 #endif
         }
     }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void scores(SHAPE_PARAMS, const __global storage *q, const __global k_storage *k BIAS_PARAM
+            MASK_PARAM SLOPES_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM PLACE_PARAM)
+{
+    const long j0 = get_global_id(0) * KEYS, i0 = get_global_id(1) * QUERIES;
+    const long bh = get_global_id(2);
+    const struct extent e = extent_of(a, at, bh / a.heads Q_LENGTHS_ARG KV_LENGTHS_ARG);
+
+    compute_scores(a, at, e, bh, j0, i0, q,
+                   k BIAS_ARG MASK_ARG SLOPES_ARG SCORES_ARG, workspace);
 }
 
 /* ---- softmax -------------------------------------------------------------------------------- */
@@ -249,10 +267,10 @@ INLINE void clear(__global float *row, const long begin, const long end)
         store_floats(0.0f, row + j, end - j);
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM PLACE_PARAM)
+NOINLINE void compute_weights(SHAPE_PARAMS, const long from SINKS_PARAM Q_LENGTHS_PARAM
+                                  KV_LENGTHS_PARAM LSE_PARAM PLACE_PARAM)
 {
-    const long all_rows = a.batch * a.heads * a.seq_q, from = get_global_id(0) * SOFTMAX_ROWS;
+    const long all_rows = a.batch * a.heads * a.seq_q;
 
     for (long n = from; n < min(from + SOFTMAX_ROWS, all_rows); n++) {
         const long bh = n / a.seq_q, i = n - bh * a.seq_q, b = bh / a.heads;
@@ -296,11 +314,20 @@ void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM
     }
 }
 
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM PLACE_PARAM)
+{
+    const long from = get_global_id(0) * SOFTMAX_ROWS;
+
+    compute_weights(a, at, from SINKS_ARG Q_LENGTHS_ARG KV_LENGTHS_ARG LSE_ARG SCORES_ARG,
+                    workspace);
+}
+
 /* ---- values --------------------------------------------------------------------------------- */
 
 /* count keys' values as panels, at most KEYS. */
-INLINE void pack_values(const struct attention_shape a, const __global v_storage *v,
-                        const long first, const int count, lanes *panels)
+NOINLINE void pack_values(const struct attention_shape a, const __global v_storage *v,
+                          const long first, const int count, lanes *panels)
 {
     for (int n = 0; n < count; n++) {
         const __global void *row = element_at(V_CACHE, v, (first + n) * a.v_stride[2]);
@@ -312,8 +339,8 @@ INLINE void pack_values(const struct attention_shape a, const __global v_storage
 
 #if !IN_PLACE
 /* The weights of `rows` queries from i on and count keys from j on, after dropout, as a strip. */
-INLINE void pack_weights(SHAPE_PARAMS, const __global float *p, const long bh, const long i,
-                         const int rows, const long j, const int count, float *strip)
+NOINLINE void pack_weights(SHAPE_PARAMS, const __global float *p, const long bh, const long i,
+                           const int rows, const long j, const int count, float *strip)
 {
     for (int r = 0; r < rows; r++) {
         const __global float *row = p + r * a.seq_kv;
@@ -368,14 +395,24 @@ INLINE lanes visible_values(SHAPE_PARAMS, const struct extent e, const __global 
     return sum;
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void values(SHAPE_PARAMS, const __global v_storage *v, __global storage *o BIAS_PARAM MASK_PARAM
-            Q_LENGTHS_PARAM KV_LENGTHS_PARAM PLACE_PARAM)
+/* What the weights of count keys add to the sums of a strip. */
+NOINLINE void add_strip(const int rows, const int count, const strip_rows strip,
+                        const lanes *panel, lanes *tile)
+{
+    const struct runs runs = {count, count, count, 0};
+
+    for (int c = 0; c < V_PANELS - 1; c++)
+        multiply_strip(rows, MV, false, strip, panel + c * KEYS * MV, runs, tile + c * ROWS * MV);
+    multiply_strip(rows, V_REST, false, strip, panel + (V_PANELS - 1) * KEYS * MV, runs,
+                   tile + (V_PANELS - 1) * ROWS * MV);
+}
+
+NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0, const long bh,
+                             const __global v_storage *v,
+                             __global storage *o BIAS_PARAM MASK_PARAM PLACE_PARAM)
 {
     lanes panels[V_PANELS * KEYS * MV], sums[STRIPS * V_PANELS * ROWS * MV];
-    const long i0 = get_global_id(0) * QUERIES, bh = get_global_id(1);
     const long b = bh / a.heads, h = bh - b * a.heads;
-    const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const long i_end = min(i0 + QUERIES, a.seq_q), used_end = min(i_end, e.queries);
     const long seen_from = first_key(a, e, i0); /* the keys that some query of the group sees */
     const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the weights before are 0 */
@@ -406,14 +443,8 @@ void values(SHAPE_PARAMS, const __global v_storage *v, __global storage *o BIAS_
 #else
             pack_weights(a, at, p_rows + i * a.seq_kv + from, bh, i, rows, from, count, strip);
 #endif
-            const struct runs runs = {count, count, count, 0};
-            lanes *tile = sums + (i - i0) / ROWS * V_PANELS * ROWS * MV;
-            const lanes *panel = panels + (from - j0) * MV;
-            for (int c = 0; c < V_PANELS - 1; c++)
-                multiply_strip(rows, MV, false, strip, panel + c * KEYS * MV, runs,
-                               tile + c * ROWS * MV);
-            multiply_strip(rows, V_REST, false, strip, panel + (V_PANELS - 1) * KEYS * MV, runs,
-                           tile + (V_PANELS - 1) * ROWS * MV);
+            add_strip(rows, count, strip, panels + (from - j0) * MV,
+                      sums + (i - i0) / ROWS * V_PANELS * ROWS * MV);
         }
     }
     for (long i = i0; i < i_end; i++) {
@@ -431,4 +462,14 @@ void values(SHAPE_PARAMS, const __global v_storage *v, __global storage *o BIAS_
             store_row(x, row + c * WIDTH * O_STEP, O_STEP, DIM_V - c * WIDTH);
         }
     }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void values(SHAPE_PARAMS, const __global v_storage *v, __global storage *o BIAS_PARAM MASK_PARAM
+            Q_LENGTHS_PARAM KV_LENGTHS_PARAM PLACE_PARAM)
+{
+    const long i0 = get_global_id(0) * QUERIES, bh = get_global_id(1);
+    const struct extent e = extent_of(a, at, bh / a.heads Q_LENGTHS_ARG KV_LENGTHS_ARG);
+
+    compute_values(a, at, e, i0, bh, v, o BIAS_ARG MASK_ARG SCORES_ARG, workspace);
 }
