@@ -64,7 +64,9 @@ CLATTN_API const char *clattn_family_name(clattn_operation operation, size_t ind
  * @retval CLATTN_INVALID_PROBLEM   As clattn_problem_check().
  * @retval CLATTN_NOT_TUNED         CLATTN_PLAN_KNOWN_ONLY, and nothing is known.
  * @retval CLATTN_UNSUPPORTED       No family can, or the one forced cannot, or no family or
- *                                  tunable has that name, or a value is not among its candidates.
+ *                                  tunable has that name, or a value is not among its candidates, or
+ *                                  the dims are so large (some 240000 forward in f32) that a self-check
+ *                                  would take over 64 MiB.
  * @retval CLATTN_OUT_OF_MEMORY     No host memory for what was tuned elsewhere.
  */
 CLATTN_API clattn_status clattn_plan_supports(const clattn_context *context,

@@ -6,8 +6,8 @@
 
 /*
  * The cache directory: given, unless it is NULL; else $CLATTN_CACHE_DIR, $XDG_CACHE_HOME/clattn or
- * $HOME/.cache/clattn, the first that is set. NULL if that is empty (no cache is wanted), if none
- * is set or if memory runs out. The caller frees it.
+ * $HOME/.cache/clattn, the first that is set; a relative XDG_CACHE_HOME counts as unset. NULL if that
+ * is empty (no cache is wanted), if none is set or if memory runs out. The caller frees it.
  */
 char *ca_disk_directory(const char *given);
 
