@@ -37,6 +37,22 @@ static const char *const caches[] = {
 
 #define NUM_CACHES (sizeof caches / sizeof *caches)
 
+const char *const first_part_keys[FIRST_PARTS] = {"front_end", "code_generation", "self_check",
+                                                  "storing"};
+
+void first_parts_print(const struct first_parts *parts, char *text, size_t bytes)
+{
+    static const char *const names[FIRST_PARTS] = {"front end", "code generation", "self-check",
+                                                   "storing"};
+    size_t length = 0;
+
+    text[0] = '\0';
+    for (size_t n = 0; n < FIRST_PARTS && length < bytes; n++)
+        if (parts->seconds[n] > 0.0)
+            length += (size_t)snprintf(text + length, bytes - length, "%s%s %.2f s",
+                                       length > 0 ? ", " : "", names[n], parts->seconds[n]);
+}
+
 /* ---- the folder ------------------------------------------------------------------------------ */
 
 static bool make_folder(char path[static FOLDER_BYTES], struct message *why)
@@ -157,8 +173,9 @@ static bool await(const struct first_call *call, pid_t pid, struct message *why)
            message_set(why, "exited with status %d", WEXITSTATUS(status));
 }
 
-/* All steps before the first result, in milliseconds in the file. */
-static bool read_steps(const char *path, double *seconds, struct message *why)
+/* All steps before the first result, in milliseconds in the file, and the parts of compiling. */
+static bool read_steps(const char *path, double *seconds, struct first_parts *parts,
+                       struct message *why)
 {
     static const char *const steps[] = {"devices", "context", "plan", "first_execution"};
     json_t *object = json_load_file(path, 0, NULL);
@@ -169,13 +186,16 @@ static bool read_steps(const char *path, double *seconds, struct message *why)
         const json_t *step = json_object_get(milliseconds, steps[n]);
         sum += json_is_number(step) ? json_number_value(step) * 1e-3 : NAN;
     }
+    for (size_t n = 0; n < FIRST_PARTS; n++)
+        parts->seconds[n] = 1e-3 * json_number_value(json_object_get(
+                                       json_object_get(object, "compiling"), first_part_keys[n]));
     json_decref(object);
     *seconds = sum;
     return isfinite(sum) || message_set(why, "wrote no times");
 }
 
 static bool run_process(const struct first_call *call, const char *folder, char **variables,
-                        double *seconds, struct message *why)
+                        double *seconds, struct first_parts *parts, struct message *why)
 {
     const char *configuration = call->configuration != NULL ? call->configuration : "";
     const size_t family = strcspn(configuration, " ");
@@ -201,12 +221,13 @@ static bool run_process(const struct first_call *call, const char *folder, char 
     const int error = spawn(&pid, argv, variables);
     if (error != 0)
         return message_set(why, "was not started: %s", strerror(error));
-    return await(call, pid, why) && read_steps(path, seconds, why);
+    return await(call, pid, why) && read_steps(path, seconds, parts, why);
 }
 
 bool first_call_measure(const struct first_call *call, double *source, double *cache,
-                        struct message *why)
+                        struct first_parts *parts, struct message *why)
 {
+    struct first_parts none;
     struct surroundings surroundings = {.list = NULL};
     char folder[FOLDER_BYTES];
     struct message how;
@@ -215,12 +236,13 @@ bool first_call_measure(const struct first_call *call, double *source, double *c
     if (!make_folder(folder, why))
         return false;
     bool ok = surround(&surroundings, folder, &how) &&
-              run_process(call, folder, surroundings.list, source, &how) &&
-              run_process(call, folder, surroundings.list, cache, &how);
+              run_process(call, folder, surroundings.list, source, parts, &how) &&
+              run_process(call, folder, surroundings.list, cache, &none, &how);
     free(surroundings.list);
     remove_folder(folder);
     if (!ok) {
         *source = *cache = NAN;
+        *parts = (struct first_parts){{0.0}};
         message_set(why, "the process for a first call %.400s", how.text);
     }
     return ok;

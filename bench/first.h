@@ -7,6 +7,18 @@
 
 #include <stddef.h>
 
+/* What compiling took of a first call, in seconds; all 0: nothing was compiled. */
+enum { FIRST_FRONT_END, FIRST_CODE_GENERATION, FIRST_SELF_CHECK, FIRST_STORING, FIRST_PARTS };
+struct first_parts {
+    double seconds[FIRST_PARTS];
+};
+
+/* "front_end", "code_generation", "self_check", "storing". */
+extern const char *const first_part_keys[FIRST_PARTS];
+
+/* "front end 1.23 s, code generation ..."; "" if nothing was compiled. */
+void first_parts_print(const struct first_parts *parts, char *text, size_t bytes);
+
 struct first_call {
     const char *program; /* clattn-bench. */
     size_t device;       /* Its index. */
@@ -18,9 +30,9 @@ struct first_call {
     void *user;
 };
 
-/* Seconds from the first OpenCL call to the end of the first execution. False if either process
- * failed, took too long or was interrupted; the times are NaN then. */
+/* Seconds from the first OpenCL call to the end of the first execution, and the parts of the first of
+ * them. False if either process failed, took too long or was interrupted; the times are NaN then. */
 bool first_call_measure(const struct first_call *call, double *source, double *cache,
-                        struct message *why);
+                        struct first_parts *parts, struct message *why);
 
 #endif

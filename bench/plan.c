@@ -3,6 +3,7 @@
 #include "measure.h"
 #include "options.h"
 #include "preview.h"
+#include "program.h"
 #include "results.h"
 #include "timing.h"
 
@@ -42,28 +43,50 @@ struct steps {
     double devices, context, plan, first;
     double second_plan, second; /* 0 with --once. */
     size_t builds;              /* Programs compiled for the first plan. */
+    struct first_parts parts;   /* What compiling them took; storing may happen later. */
 };
+
+/* Storing included, for which the library may wait until the context goes. */
+static struct first_parts compiling(clattn_context *context)
+{
+    struct ca_build_seconds seconds;
+
+    ca_programs_store(context);
+    ca_programs_seconds(context, &seconds);
+    return (struct first_parts){{[FIRST_FRONT_END] = seconds.front_end,
+                                 [FIRST_CODE_GENERATION] = seconds.code_generation,
+                                 [FIRST_SELF_CHECK] = seconds.self_check,
+                                 [FIRST_STORING] = seconds.storing}};
+}
+
+static bool measure_again(const struct target *target, const struct settings *settings,
+                          const struct attention_case *attention, struct steps *steps,
+                          struct message *why)
+{
+    struct measurement again;
+
+    if (!measurement_open(&again, target, attention, &settings->common.plan, 1, why))
+        return false;
+    steps->second_plan = again.plan_seconds;
+    steps->second = again.first_seconds;
+    measurement_close(&again);
+    return true;
+}
 
 static bool measure(const struct target *target, const struct settings *settings,
                     const struct attention_case *attention, struct steps *steps,
                     struct measurement *m, struct message *why)
 {
-    struct measurement again;
-
     if (!measurement_open(m, target, attention, &settings->common.plan, 1, why))
         return false;
     steps->builds = clattn_context_builds(target->context);
     steps->plan = m->plan_seconds;
     steps->first = m->first_seconds;
-    if (settings->once)
-        return true;
-    if (!measurement_open(&again, target, attention, &settings->common.plan, 1, why)) {
+    if (!settings->once && !measure_again(target, settings, attention, steps, why)) {
         measurement_close(m);
         return false;
     }
-    steps->second_plan = again.plan_seconds;
-    steps->second = again.first_seconds;
-    measurement_close(&again);
+    steps->parts = compiling(target->context);
     return true;
 }
 
@@ -80,14 +103,17 @@ static void print_lines(const struct steps *steps, const struct measurement *m)
         {"a second plan", steps->second_plan},
         {"its first execution", steps->second},
     };
+    char parts[160];
 
     printf("%s\n%s\n%s\n\n", m->engine.job, m->engine.configuration, m->engine.reason);
     for (size_t n = 0; n < sizeof lines / sizeof *lines && lines[n].seconds > 0.0; n++)
         printf("  %-20s %9.3f ms\n", lines[n].name, lines[n].seconds * 1e3);
-    if (steps->builds > 0)
-        printf("\nprograms compiled: %zu\n", steps->builds);
-    else
+    if (steps->builds == 0) {
         printf("\nprograms compiled: none, the cache on disk had what was needed\n");
+        return;
+    }
+    first_parts_print(&steps->parts, parts, sizeof parts);
+    printf("\nprograms compiled: %zu (%s)\n", steps->builds, parts);
 }
 
 static bool write_json(const char *path, const struct steps *steps, const struct measurement *m,
@@ -107,6 +133,11 @@ static bool write_json(const char *path, const struct steps *steps, const struct
     json_object_set_new(object, "configuration", json_string(m->engine.configuration));
     json_object_set_new(object, "origin", json_string(record_origin(m->engine.reason)));
     json_object_set_new(object, "milliseconds", milliseconds);
+    json_t *compiling = json_object();
+    for (size_t n = 0; n < FIRST_PARTS; n++)
+        json_object_set_new(compiling, first_part_keys[n],
+                            json_real(steps->parts.seconds[n] * 1e3));
+    json_object_set_new(object, "compiling", compiling);
     json_object_set_new(object, "programs_compiled", json_integer((json_int_t)steps->builds));
     return results_dump(path, object, why);
 }

@@ -102,13 +102,31 @@ static bool get_peers(const struct place *in, struct device_run *run)
     return true;
 }
 
+/* Null, and missing before clattn had them, where nothing is known. */
+static bool get_parts(const struct place *in, struct first_parts *parts)
+{
+    const struct place place = place_child(in, "parts");
+
+    if (place.value == NULL || json_is_null(place.value))
+        return true;
+    if (!place_object(&place))
+        return false;
+    for (size_t n = 0; n < FIRST_PARTS; n++) {
+        if (!place_number(&place, first_part_keys[n], 0.0, &parts->seconds[n]))
+            return false;
+        parts->seconds[n] *= 1e-3;
+    }
+    return true;
+}
+
 static bool get_first(const struct place *in, struct outcome *outcome)
 {
     const struct place place = place_child(in, "first_milliseconds");
 
     if (!place_object(&place) ||
         !place_number_or_null(&place, "source", 0.0, NAN, &outcome->first_source) ||
-        !place_number_or_null(&place, "cache", 0.0, NAN, &outcome->first_cache))
+        !place_number_or_null(&place, "cache", 0.0, NAN, &outcome->first_cache) ||
+        !get_parts(&place, &outcome->first_parts))
         return false;
     outcome->first_source *= 1e-3;
     outcome->first_cache *= 1e-3;

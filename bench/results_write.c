@@ -220,19 +220,33 @@ static json_t *make_rate(const struct outcome *o, double work)
     return outcome_timed(o) ? number(work / samples_median(&o->seconds) * 1e-9) : json_null();
 }
 
+static json_t *make_parts(const struct first_parts *parts)
+{
+    double sum = 0.0;
+
+    for (size_t n = 0; n < FIRST_PARTS; n++)
+        sum += parts->seconds[n];
+    if (sum == 0.0)
+        return json_null();
+    json_t *object = json_object();
+    for (size_t n = 0; n < FIRST_PARTS; n++)
+        json_object_set_new(object, first_part_keys[n], number(parts->seconds[n] * 1e3));
+    return object;
+}
+
 static json_t *make_outcome(const struct record *r, const struct outcome *o)
 {
     const bool compared = outcome_timed(o) && o->ratio.middle > 0.0 && isfinite(o->ratio.high);
 
-    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:o, s:o, s:o, s:o}",
-                     "implementation", text(o->implementation), "state",
-                     outcome_state_name(o->state), "why", text_or_null(o->why.text),
-                     "configuration", text_or_null(o->configuration), "milliseconds", make_times(o),
-                     "host_microseconds", make_host(o), "first_milliseconds", "source",
-                     number(o->first_source * 1e3), "cache", number(o->first_cache * 1e3), "gflops",
-                     make_rate(o, r->flops), "gbytes", make_rate(o, r->bytes), "ratio",
-                     compared ? results_ratio(&o->ratio) : json_null(), "error",
-                     o->worst.results > 0 ? make_error(&o->worst) : json_null());
+    return json_pack(
+        "{s:o, s:s, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:o, s:o, s:o, s:o}", "implementation",
+        text(o->implementation), "state", outcome_state_name(o->state), "why",
+        text_or_null(o->why.text), "configuration", text_or_null(o->configuration), "milliseconds",
+        make_times(o), "host_microseconds", make_host(o), "first_milliseconds", "source",
+        number(o->first_source * 1e3), "cache", number(o->first_cache * 1e3), "parts",
+        make_parts(&o->first_parts), "gflops", make_rate(o, r->flops), "gbytes",
+        make_rate(o, r->bytes), "ratio", compared ? results_ratio(&o->ratio) : json_null(), "error",
+        o->worst.results > 0 ? make_error(&o->worst) : json_null());
 }
 
 /* Of a peak or a share; null where nothing was measured. */

@@ -343,7 +343,8 @@ static void measure_first_call(struct race *race)
     struct message why;
 
     if (outcome_timed(outcome) && !race->run->settings->no_first_call && !ca_interrupted() &&
-        !first_call_measure(&call, &outcome->first_source, &outcome->first_cache, &why) &&
+        !first_call_measure(&call, &outcome->first_source, &outcome->first_cache,
+                            &outcome->first_parts, &why) &&
         !ca_interrupted())
         run_complain(race->run, why.text);
 }

@@ -179,6 +179,19 @@ static void name_choice(char *text, size_t bytes, const char *configuration, con
              steps ? "" : origin);
 }
 
+/* What compiling took of our first call. */
+static void print_parts(const struct outcome *ours)
+{
+    char parts[160], text[200];
+
+    first_parts_print(&ours->first_parts, parts, sizeof parts);
+    if (parts[0] == '\0')
+        return;
+    snprintf(text, sizeof text, "first call: %s", parts);
+    fputs("    ", stdout);
+    table_wrap(stdout, text, 4);
+}
+
 static void print_problem(const struct record *record)
 {
     const char *configuration = record->outcome[0].configuration;
@@ -201,11 +214,12 @@ static void print_problem(const struct record *record)
     const int wide = table_columns(stdout);
     if ((int)(strlen(record->problem) + strlen(facts)) + 5 <= wide) {
         printf("  %s   %s\n", record->problem, facts);
-        return;
+    } else {
+        table_problem(stdout, record->problem, 2);
+        fputs("    ", stdout);
+        table_wrap(stdout, facts, 4);
     }
-    table_problem(stdout, record->problem, 2);
-    fputs("    ", stdout);
-    table_wrap(stdout, facts, 4);
+    print_parts(&record->outcome[0]);
 }
 
 /* ---- the rows -------------------------------------------------------------------------------- */

@@ -105,6 +105,8 @@ static void check_outcome(const struct outcome *got, const struct outcome *want)
     check_samples(&got->host, &want->host);
     check_number(got->first_source, want->first_source);
     check_number(got->first_cache, want->first_cache);
+    for (size_t n = 0; n < FIRST_PARTS; n++)
+        check_number(got->first_parts.seconds[n], want->first_parts.seconds[n]);
     check_number(got->ratio.low, want->seconds.count > 0 ? want->ratio.low : 0.0);
     check_number(got->ratio.middle, want->seconds.count > 0 ? want->ratio.middle : 0.0);
     check_number(got->ratio.high, want->seconds.count > 0 ? want->ratio.high : 0.0);
@@ -395,6 +397,9 @@ static const struct {
      IN_CLATTN "milliseconds.minimum is 0.5, but its samples have"},
     {CLATTN "host_microseconds.samples", NULL, IN_CLATTN "host_microseconds.samples is missing"},
     {CLATTN "first_milliseconds", "null", IN_CLATTN "first_milliseconds is not an object"},
+    {CLATTN "first_milliseconds.parts", "7", IN_CLATTN "first_milliseconds.parts is not an object"},
+    {CLATTN "first_milliseconds.parts.storing", "-1",
+     IN_CLATTN "first_milliseconds.parts.storing is -1, but"},
     {CLATTN "first_milliseconds.cache", "-1", IN_CLATTN "first_milliseconds.cache is -1, but"},
     {CLATTN "ratio.low", "2", IN_CLATTN "ratio is 1, which is not in its interval from 2 to 1"},
     {CLATTN "error", "null", IN_CLATTN "error is null, but the state is 'measured'"},

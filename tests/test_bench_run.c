@@ -1,5 +1,6 @@
 /* clattn-bench run: what is shown and kept when all goes well, and when it does not. */
 #define _XOPEN_SOURCE 700 /* posix_spawn, nftw, mkdtemp, setenv */
+#include "../bench/first.h"
 #include "../bench/outlook.h"
 #include "../bench/results.h"
 #include "../bench/table.h"
@@ -227,6 +228,11 @@ Test(bench_run, the_first_call_is_measured_without_and_with_caches) {
     const json_t *first = json_object_get(clattn, "first_milliseconds");
     cr_assert(gt(dbl, json_real_value(json_object_get(first, "source")), 0.0), "%s", text);
     cr_assert(gt(dbl, json_real_value(json_object_get(first, "cache")), 0.0), "%s", text);
+    for (size_t n = 0; n < FIRST_PARTS; n++) {
+        const json_t *parts = json_object_get(first, "parts");
+        cr_assert(gt(dbl, json_real_value(json_object_get(parts, first_part_keys[n])), 0.0), "%s",
+                  first_part_keys[n]);
+    }
     cr_assert(eq(sz, count_entries(folder), 1), "more than run.json is left");
     json_decref(object);
 }

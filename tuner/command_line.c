@@ -1,3 +1,4 @@
+#define _POSIX_C_SOURCE 200809L /* isatty */
 #include "command_line.h"
 #include "commands.h"
 #include "tune_options.h"
@@ -6,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int command_usage(const char *command, const char *what)
 {
@@ -58,7 +60,7 @@ bool command_line_parse(int argc, char **argv, const char *help, const char *tak
 static void print_line(clattn_log_level level, const char *message, void *user)
 {
     (void)user;
-    if (level != CLATTN_LOG_INFO)
+    if (level <= CLATTN_LOG_WARNING || (level == CLATTN_LOG_INFO && isatty(STDERR_FILENO)))
         fprintf(stderr, "clattn-tune: %s\n", message);
 }
 
