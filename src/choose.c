@@ -63,14 +63,16 @@ struct search {
     struct ca_choices *choices;
 };
 
-static int is_banned(const struct search *s, const struct ca_candidate *candidate)
+/* NULL if the candidate is not banned. */
+static const struct ca_banned *find_ban(const struct search *s,
+                                        const struct ca_candidate *candidate)
 {
     const struct ca_device_table *own = s->view.own;
 
     for (size_t n = 0; own && n < own->num_banned; n++)
         if (ca_banned_is(&own->banned[n], candidate, &s->representative))
-            return 1;
-    return 0;
+            return &own->banned[n];
+    return NULL;
 }
 
 /* Adds a candidate that fits, is not banned and not there yet. */
@@ -80,7 +82,7 @@ static void add(struct search *s, const struct ca_candidate *candidate, enum ca_
     const size_t most = CA_MAX_CHOICES - (origin == CA_DEFAULT ? 0 : ROOM_FOR_DEFAULTS);
     char reason[CA_REASON_BYTES];
 
-    if (choices->count >= most || is_banned(s, candidate) ||
+    if (choices->count >= most || find_ban(s, candidate) ||
         ca_family_refusal(candidate->family, s->p, &s->ctx->device, candidate->values, reason,
                           sizeof reason))
         return;
@@ -202,26 +204,50 @@ static clattn_status choose_forced(const clattn_context *ctx, const clattn_probl
     return CLATTN_SUCCESS;
 }
 
+/* Why a family's default is no choice; *banned becomes 1 if that is because it was set aside. */
+static void explain_family(const struct search *s, const struct ca_family *family, int *banned,
+                           char *reason, size_t reason_bytes)
+{
+    struct ca_candidate candidate = {.family = family};
+    char made[CA_REASON_BYTES];
+
+    ca_family_suggest(family, s->p, &s->ctx->device, candidate.values);
+    const char *why =
+        ca_family_refusal(family, s->p, &s->ctx->device, candidate.values, made, sizeof made);
+    const struct ca_banned *ban = why ? NULL : find_ban(s, &candidate);
+    *banned |= ban != NULL;
+    if (ban)
+        ca_reason(reason, reason_bytes, "it was set aside: it %s",
+                  ban->reason + (strncmp(ban->reason, "it ", 3) == 0 ? 3 : 0));
+    else
+        ca_reason(reason, reason_bytes, "%s", why ? why : "it is only used if forced");
+}
+
 /* Why no family can compute a problem that none is left for. */
-static void explain(const clattn_context *ctx, const clattn_problem *p, char *reason,
-                    size_t reason_bytes)
+static void explain(const struct search *s, char *reason, size_t reason_bytes)
 {
     const struct ca_family *family;
-    char refusals[4 * CA_REASON_BYTES] = "";
+    char refusals[6 * CA_REASON_BYTES] = "", class[CA_CLASS_TEXT];
     size_t length = 0;
+    int banned = 0;
 
     for (size_t n = 0; (family = ca_family_at(n)) != NULL && length < sizeof refusals; n++) {
-        size_t values[CA_MAX_TUNABLES];
-        char made[CA_REASON_BYTES];
-        if (family->operation != p->operation)
+        char why[2 * CA_REASON_BYTES];
+        if (family->operation != s->p->operation)
             continue;
-        ca_family_suggest(family, p, &ctx->device, values);
-        const char *why = ca_family_refusal(family, p, &ctx->device, values, made, sizeof made);
+        explain_family(s, family, &banned, why, sizeof why);
         length += (size_t)snprintf(refusals + length, sizeof refusals - length, "%s%s: %s",
-                                   length ? "; " : "", family->name,
-                                   why ? why : "did not work on this device before");
+                                   length ? "; " : "", family->name, why);
     }
-    ca_reason(reason, reason_bytes, "no family can compute it: %s", refusals);
+    ca_problem_class(s->p, class);
+    if (banned)
+        ca_reason(
+            reason, reason_bytes,
+            "no family can compute it (clattn-tune forget \"%s\" has what was set aside tried "
+            "again): %s",
+            class, refusals);
+    else
+        ca_reason(reason, reason_bytes, "no family can compute it: %s", refusals);
 }
 
 static clattn_status choose(const clattn_context *ctx, const clattn_problem *p, unsigned flags,
@@ -247,6 +273,8 @@ static clattn_status choose(const clattn_context *ctx, const clattn_problem *p, 
             status = add_shipped(&s);
         add_defaults(&s);
     }
+    if (status == CLATTN_SUCCESS && choices->count == 0 && !(flags & CLATTN_PLAN_KNOWN_ONLY))
+        explain(&s, reason, reason_bytes);
     ca_store_unlock(ctx->store);
     if (status != CLATTN_SUCCESS) {
         choices->count = 0;
@@ -261,7 +289,6 @@ static clattn_status choose(const clattn_context *ctx, const clattn_problem *p, 
         ca_reason(reason, reason_bytes, "nothing is known of '%s' on this device", text);
         return CLATTN_NOT_TUNED;
     }
-    explain(ctx, p, reason, reason_bytes);
     return CLATTN_UNSUPPORTED;
 }
 

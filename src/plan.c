@@ -205,7 +205,10 @@ static void ban(clattn_context *context, const struct ca_candidate *candidate,
     struct ca_verdict verdict;
 
     if (ca_program_condemned(context, candidate, &normal, &verdict))
-        ca_store_ban_candidate(context->store, candidate, problem, verdict.reason);
+        ca_store_ban_candidate(context->store, candidate, problem,
+                               verdict.status == CLATTN_MISCOMPILED ? CA_QUARANTINE_WRONG
+                                                                    : CA_QUARANTINE_SOURCE,
+                               verdict.reason);
 }
 
 static const char *verdict_sentence(clattn_status status)

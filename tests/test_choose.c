@@ -124,7 +124,7 @@ static void ban(struct fixture *f, const char *problem, const struct ca_candidat
 {
     const clattn_problem p = fixture_problem(problem);
 
-    ca_store_ban_candidate(f->context->store, c, &p, "it is wrong");
+    ca_store_ban_candidate(f->context->store, c, &p, CA_QUARANTINE_WRONG, "");
 }
 
 /* ---- looking at choices ---------------------------------------------------------------------- */

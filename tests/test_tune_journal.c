@@ -308,7 +308,8 @@ static void count_try(void *user, const struct ca_candidate *c)
 static void try_candidate(struct ca_journal *journal, struct calls *calls, size_t n,
                           struct ca_reading readings[2])
 {
-    const struct ca_measurer within = {calls, NULL, count_build, count_measure, read_nothing, 0};
+    const struct ca_measurer within = {
+        .user = calls, .build = count_build, .measure = count_measure, .round = read_nothing};
     const struct ca_candidate tried = candidate(n);
     clattn_problem problems[2];
 
@@ -355,6 +356,24 @@ Test(tune_journal, nothing_is_measured_twice) {
     }
 }
 
+/* What failed and may do so no more is tried again. */
+Test(tune_journal, a_failure_that_may_pass_is_not_known) {
+    struct calls calls = {.build = CA_RUNTIME_FAILED};
+    struct ca_journal_entry failed = {.candidate = candidate(0),
+                                      .reading = {.outcome = CA_RUNTIME_FAILED}};
+    struct ca_journal *journal = open_at("");
+    struct ca_reading readings[2];
+
+    snprintf(failed.problem_class, sizeof failed.problem_class, "%s", class_a);
+    ca_journal_add(journal, &failed); /* for the report */
+    cr_assert(ca_journal_count(journal) == 1);
+    for (size_t n = 1; n <= 2; n++) {
+        try_candidate(journal, &calls, 0, readings);
+        cr_expect(eq(sz, calls.builds, n));
+    }
+    ca_journal_close(journal);
+}
+
 /* What was not tried, because of an interruption, is not known. */
 Test(tune_journal, what_was_not_tried_is_not_entered) {
     struct calls calls = {.build = CA_CONSTRAINT_FAILED};
@@ -372,7 +391,8 @@ Test(tune_journal, what_was_not_tried_is_not_entered) {
 
 /* In a round NaN stands for what was not tried, and is no failure. */
 Test(tune_journal, a_round_that_was_interrupted_is_no_failure) {
-    const struct ca_measurer within = {NULL, NULL, count_build, count_measure, read_nothing, 0};
+    const struct ca_measurer within = {
+        .build = count_build, .measure = count_measure, .round = read_nothing};
     const struct ca_candidate both[2] = {candidate(0), candidate(1)};
     struct ca_journal *journal = open_at("");
     clattn_problem problem;

@@ -279,6 +279,8 @@ Test(tune_worker, a_race_goes_on_without_the_one_that_ends_the_worker) {
     client.m.round(client.m.user, 0, client.candidates, 3, seconds);
     cr_expect(seconds[0] == 0.5 && isinf(seconds[1]) && seconds[2] == 0.5);
     cr_expect(ca_worker_restarts(client.worker) > 0);
+    client.m.round(client.m.user, 0, &client.candidates[1], 1, seconds);
+    cr_expect(isinf(seconds[0]) && client.m.failure(client.m.user) == CA_CRASHED);
     close_client(&client);
 }
 
@@ -292,6 +294,33 @@ Test(tune_worker, the_second_candidate_is_not_blamed_for_the_first) {
     for (size_t n = 0; n < 3; n++)
         cr_expect(eq(int, (int)build(&client, n).outcome, (int)CA_CORRECT));
     cr_expect(eq(sz, ca_worker_restarts(client.worker), 2));
+    close_client(&client);
+}
+
+/* Even one that was alone: the machine may have been at fault. */
+Test(tune_worker, a_crash_or_a_hang_counts_if_it_comes_twice) {
+    struct client client;
+
+    open_client(&client,
+                "*build*'[4,'*) if mkdir $CLATTN_CACHE_DIR/crashed; then exit 1; fi\n"
+                "echo '{\"reading\":" GOOD "}';;\n"
+                "*build*'[8,'*) if mkdir $CLATTN_CACHE_DIR/hung; then sleep 60; fi\n"
+                "echo '{\"reading\":" GOOD "}';;\n"
+                "*build*'[16,'*) exit 1;;\n",
+                for_ever);
+    for (size_t n = 0; n < 2; n++)
+        cr_expect(eq(int, (int)build(&client, n).outcome, (int)CA_CORRECT), "%zu", n);
+    cr_expect(eq(int, (int)build(&client, 2).outcome, (int)CA_CRASHED));
+    close_client(&client);
+}
+
+/* Linux does so where memory is short. */
+Test(tune_worker, to_be_killed_is_no_crash) {
+    struct client client;
+
+    open_client(&client, "*build*) kill -KILL $$;;", for_ever);
+    const struct ca_reading reading = build(&client, 0);
+    cr_expect(eq(int, (int)reading.outcome, (int)CA_RUNTIME_FAILED), "%s", reading.reason);
     close_client(&client);
 }
 
@@ -321,7 +350,7 @@ Test(tune_worker, a_new_worker_builds_before_it_measures) {
                 "*build*'[16,'*) exit 1;;",
                 for_ever);
     cr_assert(eq(int, (int)build(&client, 0).outcome, (int)CA_CORRECT));
-    cr_assert(eq(int, (int)build(&client, 2).outcome, (int)CA_RUNTIME_FAILED));
+    cr_assert(eq(int, (int)build(&client, 2).outcome, (int)CA_CRASHED));
     client.m.measure(client.m.user, 0, &client.candidates[0], 0.0, &reading);
     cr_expect(reading.outcome == CA_CORRECT && reading.times[0] == 0.5, "%s", reading.reason);
     close_client(&client);
@@ -333,7 +362,7 @@ Test(tune_worker, a_driver_that_always_dies_ends_the_tuning) {
 
     open_client(&client, "*build*) exit 6;;", for_ever);
     while (!ca_worker_broken(client.worker) && failed < 100)
-        failed += build(&client, failed % 3).outcome == CA_RUNTIME_FAILED;
+        failed += build(&client, failed % 3).outcome == CA_CRASHED;
     cr_expect(failed < 100);
     const char *why = ca_worker_broken(client.worker);
     cr_assert(why && strstr(why, "in a row") && strstr(why, "status 6"), "%s", why);

@@ -45,7 +45,7 @@ static void ban(struct fixture *f, const char *problem_class, size_t config)
 {
     struct made_entry made;
     const struct ca_entry *entry = table_entry(&made, config, 1.0);
-    char reason[] = "it hung";
+    char reason[] = "took too long twice";
     const struct ca_banned banned = {
         (char *)problem_class, entry->family, entry->tunables, entry->source,
         entry->declaration,    reason,        entry->when};
@@ -99,7 +99,7 @@ static const char whole_list[] = "fwd f16 A=3 B=2 #0\n"
                                  "fwd f32 A=2 B=2 #0\n"
                                  "fwd f32 A=1 B=2 #1\n"
                                  "fwd f32 A=4 B=2 #2 stale\n"
-                                 "fwd f32 A=5 B=2 it hung0\n";
+                                 "fwd f32 A=5 B=2 took too long twice0\n";
 
 static void put_whole_list(struct fixture *f)
 {
@@ -197,7 +197,7 @@ Test(tuning_store, export_and_import) {
                     "fwd f32 A=2 B=2 #1\n"
                     "fwd f32 A=1 B=2 #2\n"
                     "fwd f32 A=4 B=2 #3 stale\n"
-                    "fwd f32 A=5 B=2 it hung0\n");
+                    "fwd f32 A=5 B=2 took too long twice0\n");
     cr_assert(clattn_tuning_import(f.context, path, &taken) == CLATTN_SUCCESS && taken == 0);
     cr_assert(clattn_tuning_import(f.context, path, NULL) == CLATTN_SUCCESS);
     cr_expect(f.log.warnings == 0 && f.log.errors == 0);

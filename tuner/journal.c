@@ -59,6 +59,8 @@ static bool read_entry(const json_t *line, struct ca_journal_entry *entry)
         !ca_candidate_from_json(json_object_get(line, "candidate"), &entry->candidate) ||
         !ca_reading_from_json(json_object_get(line, "reading"), &entry->reading))
         return false;
+    if (entry->reading.outcome == CA_RUNTIME_FAILED)
+        return false; /* it may fail no more */
     entry->built = json_is_true(json_object_get(line, "built"));
     entry->seconds = json_number_value(json_object_get(line, "seconds"));
     ca_family_source_hash(entry->candidate.family, source);
@@ -110,6 +112,7 @@ const struct ca_journal_entry *ca_journal_find(const struct ca_journal *journal,
 {
     for (size_t n = 0; n < journal->count; n++)
         if (strcmp(journal->entries[n].problem_class, problem_class) == 0 &&
+            journal->entries[n].reading.outcome != CA_RUNTIME_FAILED &&
             ca_candidates_equal(&journal->entries[n].candidate, candidate))
             return &journal->entries[n];
     return NULL;
@@ -180,7 +183,8 @@ size_t ca_journal_known(struct ca_journal *journal, const struct ca_space *space
             continue;
         for (size_t n = 0; n < journal->count; n++) {
             const struct ca_journal_entry *entry = &journal->entries[n];
-            const size_t config = strcmp(entry->problem_class, text) == 0
+            const size_t config = strcmp(entry->problem_class, text) == 0 &&
+                                          entry->reading.outcome != CA_RUNTIME_FAILED
                                       ? ca_tune_config(space, &entry->candidate)
                                       : CA_NO_CONFIG;
             if (config != CA_NO_CONFIG)

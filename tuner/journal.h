@@ -5,7 +5,7 @@
  *      "reading": {...}, "when": ..., "seconds": ...}
  *     {"finished": CLASS}        what is above of that class counts no more
  *
- * Lines that are torn, foreign or of changed kernels are passed over. While it is open no other
+ * Lines that are torn, foreign, of changed kernels or of failures that may pass are passed over. While it is open no other
  * process can open it: two tunings on one device would disturb each other's timings. */
 #ifndef CA_JOURNAL_H
 #define CA_JOURNAL_H
@@ -46,7 +46,7 @@ void ca_journal_close(struct ca_journal *journal);
 size_t ca_journal_count(const struct ca_journal *journal);
 const struct ca_journal_entry *ca_journal_at(const struct ca_journal *journal, size_t entry);
 
-/* NULL if there is none. */
+/* NULL if there is none, or only a failure that may pass. */
 const struct ca_journal_entry *ca_journal_find(const struct ca_journal *journal,
                                                const char *problem_class,
                                                const struct ca_candidate *candidate);

@@ -7,11 +7,12 @@
 
 enum ca_outcome {
     CA_CORRECT,
-    CA_COMPILE_FAILED,
-    CA_RUNTIME_FAILED,
+    CA_COMPILE_FAILED, /* the compiler named an error in the source */
+    CA_RUNTIME_FAILED, /* something else did, which may pass: memory ran out, or a disk was full */
     CA_CONSTRAINT_FAILED,
-    CA_TIMED_OUT,
-    CA_WRONG, /* it ran, and its result is wrong */
+    CA_TIMED_OUT, /* twice */
+    CA_WRONG,     /* it ran, and its result is wrong */
+    CA_CRASHED,   /* twice: each time it ended a process */
     CA_NUM_OUTCOMES
 };
 

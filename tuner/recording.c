@@ -99,6 +99,7 @@ static const struct {
     [CA_CONSTRAINT_FAILED] = {"InvalidConfig", "constraints"},
     [CA_TIMED_OUT] = {"RuntimeFailedConfig", "timeout"},
     [CA_WRONG] = {"RuntimeFailedConfig", "correctness"},
+    [CA_CRASHED] = {"RuntimeFailedConfig", "runtime"},
 };
 
 const char *ca_outcome_error(enum ca_outcome outcome)

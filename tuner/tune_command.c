@@ -119,13 +119,15 @@ static size_t known(void *user, const struct ca_space *space, const clattn_probl
     return ca_journal_known(tuning->journal, space, problems, count, list);
 }
 
-/* What was not measured, as another configuration gives the same program, is in no journal yet. */
+/* What is in no journal yet: what was not measured, as another configuration gives the same program,
+ * and what failed whenever it was tried, but may not always do so. */
 static void enter(struct tuning *tuning, const struct ca_tune_event *event)
 {
     struct ca_journal_entry entry = {
         .candidate = *event->candidate, .reading = *event->reading, .built = true};
+    const bool timed = event->reading->outcome == CA_CORRECT && event->reading->num_times > 0;
 
-    if (event->reading->outcome != CA_CORRECT || event->reading->num_times == 0)
+    if (!timed && event->reading->outcome != CA_RUNTIME_FAILED)
         return;
     snprintf(entry.problem_class, sizeof entry.problem_class, "%s", event->progress->problem_class);
     ca_journal_add(tuning->journal, &entry);

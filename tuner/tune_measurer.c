@@ -59,13 +59,14 @@ const char *ca_tune_measurer_class(const struct ca_tune_measurer *measurer, size
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* What could not be tried (outcome CA_CONSTRAINT_FAILED) is not known. */
+/* What could not be tried (outcome CA_CONSTRAINT_FAILED) is not known; what failed and may do so no
+ * more is tried again before that is final. */
 static void enter(struct ca_tune_measurer *m, size_t problem, const struct ca_candidate *candidate,
                   bool built, const struct ca_reading *reading)
 {
     struct ca_journal_entry entry = {.candidate = *candidate, .reading = *reading, .built = built};
 
-    if (reading->outcome == CA_CONSTRAINT_FAILED)
+    if (reading->outcome == CA_CONSTRAINT_FAILED || reading->outcome == CA_RUNTIME_FAILED)
         return;
     snprintf(entry.problem_class, sizeof entry.problem_class, "%s", m->classes[problem]);
     entry.seconds = ca_process_clock() - m->since;
@@ -141,6 +142,13 @@ static void round_of(void *user, size_t problem, const struct ca_candidate *cand
     }
 }
 
+static enum ca_outcome failure(void *user)
+{
+    struct ca_tune_measurer *m = user;
+
+    return m->within.failure(m->within.user);
+}
+
 static void announce(void *user, const struct ca_candidate *candidates, size_t count)
 {
     struct ca_tune_measurer *m = user;
@@ -162,5 +170,6 @@ struct ca_measurer ca_tune_measurer_calls(struct ca_tune_measurer *measurer)
                                 .build = build,
                                 .measure = measure,
                                 .round = round_of,
+                                .failure = measurer->within.failure ? failure : NULL,
                                 .batch = measurer->within.batch};
 }

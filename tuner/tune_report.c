@@ -141,8 +141,8 @@ static void print_failures(const struct tune_report *report, FILE *to)
 {
     static const char *const what[CA_NUM_OUTCOMES] = {
         [CA_COMPILE_FAILED] = "did not build",  [CA_RUNTIME_FAILED] = "failed",
-        [CA_CONSTRAINT_FAILED] = "did not fit", [CA_TIMED_OUT] = "took too long",
-        [CA_WRONG] = "computed wrong results",
+        [CA_CONSTRAINT_FAILED] = "did not fit", [CA_TIMED_OUT] = "took too long twice",
+        [CA_WRONG] = "computed wrong results",  [CA_CRASHED] = "crashed twice",
     };
 
     char text[CA_READING_REASON + 100];
@@ -159,8 +159,10 @@ static void print_failures(const struct tune_report *report, FILE *to)
         }
         if (!first)
             continue;
-        snprintf(text, sizeof text, "%zu configuration%s %s and will not be used; the first: %s",
-                 count, count > 1 ? "s" : "", what[outcome], first->reading.reason);
+        snprintf(text, sizeof text, "%zu configuration%s %s and will %s; the first: %s", count,
+                 count > 1 ? "s" : "", what[outcome],
+                 outcome == CA_RUNTIME_FAILED ? "be tried again by the next tuning" : "not be used",
+                 first->reading.reason);
         tune_print_wrapped(to, 0, text);
     }
 }

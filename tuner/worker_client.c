@@ -2,6 +2,7 @@
 #include "worker_json.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ struct ca_worker {
     struct ca_candidate *built; /* in this process */
     size_t num_built, capacity;
     size_t deaths, starts;
+    enum ca_outcome round_failure; /* of the last candidate that failed in a round */
     struct ca_sentence broken;
 };
 
@@ -163,13 +165,6 @@ static bool is_built(const struct ca_worker *worker, const struct ca_candidate *
     return false;
 }
 
-/* Whether the process has tried others than this one. */
-static bool is_worn(const struct ca_worker *worker, const struct ca_candidate *candidate)
-{
-    return worker->num_built > 1 ||
-           (worker->num_built == 1 && !ca_candidates_equal(&worker->built[0], candidate));
-}
-
 /* Without memory it is built once more than needed. */
 static void note_built(struct ca_worker *worker, const struct ca_candidate *candidate)
 {
@@ -191,6 +186,15 @@ static void fail_untried(struct ca_reading *reading)
     snprintf(reading->reason, sizeof reading->reason, "it was not tried");
 }
 
+/* A process that was killed from outside, as Linux does where memory is short, is no crash. */
+static enum ca_outcome outcome_of(enum ca_asked asked, const struct ca_process *process)
+{
+    return asked == CA_LATE                 ? CA_TIMED_OUT
+           : asked != CA_DIED               ? CA_CONSTRAINT_FAILED
+           : process->end_signal == SIGKILL ? CA_RUNTIME_FAILED
+                                            : CA_CRASHED;
+}
+
 /* Sends one request about one candidate and turns whatever happens into a reading. */
 static enum ca_asked evaluate(struct ca_worker *worker, json_t *request, double seconds,
                               const char *doing, struct ca_reading *reading)
@@ -206,21 +210,15 @@ static enum ca_asked evaluate(struct ca_worker *worker, json_t *request, double 
         ca_process_end(&worker->process);
     }
     json_decref(answer);
-    if (asked != CA_ANSWERED)
+    if (asked != CA_ANSWERED) {
         fail_untried(reading);
-    if (asked == CA_LATE) {
-        reading->outcome = CA_TIMED_OUT;
-        snprintf(reading->reason, sizeof reading->reason, "%s it %.200s", doing, how.text);
+        reading->outcome = outcome_of(asked, &worker->process);
     }
-    if (asked == CA_DIED) {
-        reading->outcome = CA_RUNTIME_FAILED;
+    if (asked == CA_LATE)
+        snprintf(reading->reason, sizeof reading->reason, "%s it %.200s", doing, how.text);
+    if (asked == CA_DIED)
         snprintf(reading->reason, sizeof reading->reason, "the worker that was %s it %.200s", doing,
                  how.text);
-    }
-    worker->deaths = asked == CA_ANSWERED ? 0 : worker->deaths + (asked != CA_STOPPED);
-    if (worker->deaths == MOST_DEATHS)
-        ca_say(&worker->broken, "%d candidates in a row ended the worker process; the last: %s",
-               MOST_DEATHS, reading->reason);
     worker->doubtful = reading->outcome == CA_RUNTIME_FAILED || reading->outcome == CA_WRONG;
     return asked;
 }
@@ -250,16 +248,32 @@ static void measure_here(struct ca_worker *worker, size_t problem,
     evaluate(worker, request, worker->options.timeout + EXECUTIONS * best, "measuring", reading);
 }
 
-/* Whether the failure may be another candidate's fault. */
-static bool is_suspect(const struct ca_worker *worker, bool worn, const struct ca_reading *reading)
+static bool ended_process(enum ca_outcome outcome)
 {
-    return worn && !worker->broken.text[0] && reading->outcome == CA_RUNTIME_FAILED;
+    return outcome == CA_CRASHED || outcome == CA_TIMED_OUT;
+}
+
+/* A crash or a hang counts if it comes again in a new process: it may have been another candidate's
+ * fault, or the machine's. */
+static bool is_again(struct ca_worker *worker, int attempt, const struct ca_reading *reading)
+{
+    const bool ended = ended_process(reading->outcome);
+
+    if (ended && attempt == 1)
+        return true;
+    worker->deaths = ended                                      ? worker->deaths + 1
+                     : reading->outcome == CA_CONSTRAINT_FAILED ? worker->deaths
+                                                                : 0;
+    if (worker->deaths == MOST_DEATHS)
+        ca_say(&worker->broken, "%d candidates in a row ended the worker process; the last: %s",
+               MOST_DEATHS, reading->reason);
+    return false;
 }
 
 static void build(void *user, const struct ca_candidate *candidate, struct ca_reading *reading)
 {
     struct ca_worker *worker = user;
-    bool worn;
+    int attempt = 0;
 
     if (worker->builders)
         ca_builders_run(worker->builders, candidate);
@@ -268,9 +282,8 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
             fail_untried(reading);
             return;
         }
-        worn = is_worn(worker, candidate);
         build_here(worker, candidate, reading);
-    } while (is_suspect(worker, worn, reading));
+    } while (is_again(worker, ++attempt, reading));
     if (worker->builders)
         ca_builders_judge(worker->builders, candidate, reading);
 }
@@ -286,20 +299,19 @@ static void measure(void *user, size_t problem, const struct ca_candidate *candi
                     struct ca_reading *reading)
 {
     struct ca_worker *worker = user;
-    bool worn;
+    int attempt = 0;
 
     do {
         if (!ready(worker)) {
             fail_untried(reading);
             return;
         }
-        worn = is_worn(worker, candidate);
         reading->outcome = CA_CORRECT;
         if (!is_built(worker, candidate))
             build_here(worker, candidate, reading);
         if (reading->outcome == CA_CORRECT)
             measure_here(worker, problem, candidate, best, reading);
-    } while (is_suspect(worker, worn, reading));
+    } while (is_again(worker, ++attempt, reading));
     for (size_t n = 0; n < reading->num_times; n++)
         if (worker->best[problem] == 0.0 || reading->times[n] < worker->best[problem])
             worker->best[problem] = reading->times[n];
@@ -328,6 +340,8 @@ static enum ca_asked round_here(struct ca_worker *worker, size_t problem,
         seconds[n] = time > 0.0 ? time : INFINITY;
         worker->doubtful |= !(time > 0.0);
     }
+    worker->round_failure =
+        asked == CA_ANSWERED ? CA_RUNTIME_FAILED : outcome_of(asked, &worker->process);
     json_decref(answer);
     return asked;
 }
@@ -344,6 +358,7 @@ static enum ca_asked ready_for_round(struct ca_worker *worker,
     for (size_t n = 0; n < count; n++)
         if (!is_built(worker, &candidates[n])) {
             build_here(worker, &candidates[n], &reading);
+            worker->round_failure = reading.outcome;
             if (reading.outcome != CA_CORRECT)
                 return reading.outcome == CA_CONSTRAINT_FAILED ? CA_STOPPED : CA_DIED;
         }
@@ -367,6 +382,13 @@ static void round_of(void *user, size_t problem, const struct ca_candidate *cand
         round_of(worker, problem, &candidates[n], 1, &seconds[n]); /* which one is to blame? */
 }
 
+static enum ca_outcome failure(void *user)
+{
+    const struct ca_worker *worker = user;
+
+    return worker->round_failure;
+}
+
 /* ---- the measurer ---------------------------------------------------------------------------- */
 
 clattn_status ca_worker_open(struct ca_worker *worker, const clattn_problem *problems, size_t count,
@@ -377,8 +399,8 @@ clattn_status ca_worker_open(struct ca_worker *worker, const clattn_problem *pro
     struct ca_sentence how;
     clattn_status status;
 
-    *measurer =
-        (struct ca_measurer){.user = worker, .build = build, .measure = measure, .round = round_of};
+    *measurer = (struct ca_measurer){
+        .user = worker, .build = build, .measure = measure, .round = round_of, .failure = failure};
     if (worker->builders) {
         measurer->announce = announce;
         measurer->batch = (size_t)worker->options.builders;

@@ -1,10 +1,10 @@
 /* Measuring in a worker process: a struct ca_measurer (src/tune/measurer.h) that survives whatever a
  * candidate does to the process that tries it.
  *
- * A candidate that hangs, crashes the driver or ends the process costs its reading; the worker is
- * started again for the next one. So it is after a candidate that failed while it ran or computed
- * wrong results, as it may have spoilt the driver's state, and a crash in a worker that had tried
- * others before counts only if it happens again in a new one. */
+ * A candidate that hangs, crashes the driver or ends the process is tried once more, in a new one;
+ * if that ends it again, the candidate costs its reading, and the worker is started anew for the
+ * next one. So it is after a candidate that failed while it ran or computed wrong results, as it
+ * may have spoilt the driver's state. */
 #ifndef CA_WORKER_CLIENT_H
 #define CA_WORKER_CLIENT_H
 

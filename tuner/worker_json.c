@@ -59,6 +59,12 @@ bool ca_candidate_from_json(const json_t *object, struct ca_candidate *candidate
                              sizeof reason);
 }
 
+/* T4's words, which have none for a crash of its own. */
+static const char *outcome_name(enum ca_outcome outcome)
+{
+    return outcome == CA_CRASHED ? "crash" : ca_outcome_invalidity(outcome);
+}
+
 json_t *ca_reading_json(const struct ca_reading *reading)
 {
     json_t *times = json_array();
@@ -67,13 +73,12 @@ json_t *ca_reading_json(const struct ca_reading *reading)
     for (size_t n = 0; n < reading->num_times; n++)
         json_array_append_new(times, ca_seconds_json(reading->times[n]));
     snprintf(binary, sizeof binary, "%" PRIx64, reading->binary);
-    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "outcome",
-                     ca_outcome_invalidity(reading->outcome), "times", times, "error",
-                     ca_seconds_json(reading->error), "binary", binary, "compile",
-                     ca_seconds_json(reading->compile_seconds), "check",
-                     ca_seconds_json(reading->check_seconds), "measure",
-                     ca_seconds_json(reading->measure_seconds), "reason",
-                     ca_text_json(reading->reason));
+    return json_pack(
+        "{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "outcome", outcome_name(reading->outcome),
+        "times", times, "error", ca_seconds_json(reading->error), "binary", binary, "compile",
+        ca_seconds_json(reading->compile_seconds), "check", ca_seconds_json(reading->check_seconds),
+        "measure", ca_seconds_json(reading->measure_seconds), "reason",
+        ca_text_json(reading->reason));
 }
 
 static bool read_outcome(const json_t *object, enum ca_outcome *outcome)
@@ -82,7 +87,7 @@ static bool read_outcome(const json_t *object, enum ca_outcome *outcome)
 
     for (int n = 0; name && n < CA_NUM_OUTCOMES; n++) {
         *outcome = (enum ca_outcome)n;
-        if (strcmp(name, ca_outcome_invalidity(*outcome)) == 0)
+        if (strcmp(name, outcome_name(*outcome)) == 0)
             return true;
     }
     return false;

@@ -159,7 +159,8 @@ void ca_process_end(struct ca_process *process)
         close_all(process);
     }
     free(process->line);
-    *process = (struct ca_process){.requests = -1, .answers = -1, .words = -1};
+    *process = (struct ca_process){
+        .end_signal = process->end_signal, .requests = -1, .answers = -1, .words = -1};
 }
 
 /* The last line of what it printed since the request, cut, or "". */
@@ -181,14 +182,16 @@ static void last_words(const struct ca_process *process, char text[QUOTED])
 }
 
 /* How it ended of itself; the sentence's subject is for the caller to add. */
-static void autopsy(const struct ca_process *process, struct ca_sentence *how)
+static void autopsy(struct ca_process *process, struct ca_sentence *how)
 {
     char words[QUOTED];
     int status = 0;
 
     last_words(process, words);
     const char *open = words[0] ? ", saying '" : "", *close = words[0] ? "'" : "";
-    if (!reap(process->pid, &status))
+    const bool reaped = reap(process->pid, &status);
+    process->end_signal = reaped && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (!reaped)
         ca_say(how, "fell silent");
     else if (WIFSIGNALED(status))
         ca_say(how, "was killed by signal %d (%s)%s%s%s", WTERMSIG(status),
@@ -284,6 +287,7 @@ enum ca_asked ca_process_answer(struct ca_process *process, double seconds, ca_p
         if (*answer)
             return CA_ANSWERED;
         asked = CA_DIED;
+        process->end_signal = 0;
         ca_say(how, "answered nonsense");
     } else if (asked == CA_LATE) {
         ca_say(how, "took longer than %.3g s", seconds);

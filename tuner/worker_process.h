@@ -14,8 +14,9 @@
 enum { CA_WORKER_REQUESTS = 3, CA_WORKER_ANSWERS = 4 };
 
 struct ca_process {
-    pid_t pid;  /* 0: not running */
-    bool asked; /* has taken the last request */
+    pid_t pid;      /* 0: not running */
+    int end_signal; /* of the last one that ended of itself; 0: by none */
+    bool asked;     /* has taken the last request */
     int requests, answers, words;
     char *line; /* of the answer that is being read */
     size_t filled, capacity;

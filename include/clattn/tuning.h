@@ -63,8 +63,9 @@ typedef struct clattn_tuning_entry {
     const char *problem_class;
     const char *family;
     const char *tunables;   /**< "NAME=value ...", all of them. */
-    const char *quarantine; /**< NULL, or why the configuration is never used; then the measured
-                                 values below are 0 and @ref samples NULL. */
+    const char *quarantine; /**< NULL, or why the configuration is never used: an error in its
+                                 source, a wrong result, a crash or hang that was seen twice. Then
+                                 the measured values below are 0 and @ref samples NULL. */
     size_t rank;            /**< Among the entries of its class: 0 is the fastest. */
     double seconds;         /**< Median device time of one execution. */
     double low, high;       /**< 95 % confidence interval of the median. */
@@ -94,7 +95,8 @@ CLATTN_API clattn_status clattn_tuning_path(const clattn_context *context, char 
  * Visits what the store holds for this device: classes in order of their text, entries by rank,
  * then the class's quarantine.
  *
- * @param problem  NULL for everything, or a problem whose class alone is visited.
+ * @param problem  NULL for everything, or a problem of which all is visited that plans for it use:
+ *                 its class, and the quarantine of classes whose programs are the same.
  * @param visitor  Not null.
  * @retval CLATTN_SUCCESS           All were visited, or the visitor ended it.
  * @retval CLATTN_INVALID_ARGUMENT  A null context or visitor.
@@ -151,10 +153,12 @@ CLATTN_API clattn_status clattn_tuning_merge(const char *const *paths, size_t co
                                              char *reason, size_t reason_bytes);
 
 /**
- * Removes entries and quarantine from the store.
+ * Removes entries and quarantine from the store, and what the cache of programs holds against
+ * programs (that they do not build, or failed their self-check), which are then tried again.
  *
- * @param problem  NULL for everything of this device, or a problem whose class is forgotten.
- * @param removed  NULL, or receives how many entries (quarantine included) went.
+ * @param problem  NULL for everything of this device, or a problem: its class is forgotten, with
+ *                 the quarantine of classes whose programs are the same.
+ * @param removed  NULL, or receives how many entries (quarantine and programs included) went.
  * @retval CLATTN_SUCCESS           Done, also if there was nothing.
  * @retval CLATTN_INVALID_ARGUMENT  A null context.
  * @retval CLATTN_INVALID_PROBLEM   As clattn_problem_check().

@@ -4,7 +4,7 @@
 
 #include "candidate.h"
 #include "log.h"
-#include "tuning_table.h"
+#include "quarantine.h"
 
 struct ca_store;
 
@@ -37,18 +37,20 @@ void ca_store_unlock(struct ca_store *store);
 clattn_status ca_store_put(struct ca_store *store, const char *problem_class,
                            const struct ca_entry *entries, size_t count);
 
-/* Bans a configuration; a ban that is there already keeps its reason. */
+/* Bans a configuration, for a reason that lasts (quarantine.h); a ban that is there already keeps its
+ * own. */
 clattn_status ca_store_ban(struct ca_store *store, const struct ca_banned *banned);
 
-/* The same for a candidate that does not work for problems like p: a sentence says why. A ban that
- * cannot be kept is no error. */
+/* The same for a candidate that does not work for problems like p. A ban that cannot be kept is no
+ * error. */
 void ca_store_ban_candidate(struct ca_store *store, const struct ca_candidate *candidate,
-                            const clattn_problem *p, const char *reason);
+                            const clattn_problem *p, enum ca_quarantine what, const char *how);
 
 /* Merges a document's tables of this device. CLATTN_FILE_ERROR if the store cannot be written. */
 clattn_status ca_store_merge(struct ca_store *store, const struct ca_table *from, size_t *added);
 
-/* Removes a class, or everything of this device if it is NULL, with its bans. */
+/* Removes a class with the bans on candidates for problems like it, or everything of this device if
+ * it is NULL. */
 clattn_status ca_store_forget(struct ca_store *store, const char *problem_class, size_t *removed);
 
 /* The time as entries have it. */

@@ -274,6 +274,8 @@ clattn_status ca_store_ban(struct ca_store *store, const struct ca_banned *banne
     if (!clean.reason)
         return ca_fail(&store->log, CLATTN_OUT_OF_MEMORY, "no host memory for a ban");
     wrong = ca_banned_wrong(&clean);
+    if (!wrong && !ca_quarantine_lasts(clean.reason))
+        wrong = "its reason may pass";
     if (wrong) {
         free(clean.reason);
         return ca_fail(&store->log, CLATTN_INVALID_ARGUMENT,
@@ -322,6 +324,7 @@ static int merge(const struct ca_store *store, struct ca_table *table,
 
     if (!ca_device_table_merge(table, from, &merged))
         return 0;
+    ca_quarantine_heal(table);
     struct ca_device_table *to =
         bsearch(from, table->devices, table->num_devices, sizeof *to, ca_device_table_order);
     for (size_t n = 0; n < to->num_classes; n++)
@@ -361,6 +364,9 @@ clattn_status ca_store_merge(struct ca_store *store, const struct ca_table *from
 static size_t forget(const struct ca_store *store, struct ca_table *table,
                      const char *problem_class)
 {
+    clattn_problem p;
+    const int is_one =
+        problem_class && clattn_problem_parse(problem_class, &p, NULL, 0) == CLATTN_SUCCESS;
     size_t removed = 0;
 
     for (size_t d = 0; d < table->num_devices; d++) {
@@ -377,7 +383,7 @@ static size_t forget(const struct ca_store *store, struct ca_table *table,
             }
         }
         for (size_t n = 0; n < t->num_banned; n++) {
-            if (!problem_class || strcmp(t->banned[n].problem_class, problem_class) == 0) {
+            if (!problem_class || (is_one && ca_banned_for(&t->banned[n], &p))) {
                 removed++;
                 ca_banned_free(&t->banned[n]);
             } else {

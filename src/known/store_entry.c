@@ -41,11 +41,18 @@ int ca_entry_candidate(const struct ca_entry *entry, struct ca_candidate *candid
                              candidate->values, reason, sizeof reason);
 }
 
+int ca_banned_for(const struct ca_banned *banned, const clattn_problem *p)
+{
+    clattn_problem other;
+
+    return clattn_problem_parse(banned->problem_class, &other, NULL, 0) == CLATTN_SUCCESS &&
+           ca_classes_alike(&other, p);
+}
+
 int ca_banned_is(const struct ca_banned *banned, const struct ca_candidate *candidate,
                  const clattn_problem *p)
 {
     char text[CA_TUNABLES_TEXT];
-    clattn_problem other;
 
     if (strcmp(banned->family, candidate->family->name) != 0)
         return 0;
@@ -53,20 +60,19 @@ int ca_banned_is(const struct ca_banned *banned, const struct ca_candidate *cand
                       candidate->values, "", text, sizeof text);
     return strcmp(banned->tunables, text) == 0 &&
            fresh_family(banned->family, banned->source, banned->declaration) != NULL &&
-           clattn_problem_parse(banned->problem_class, &other, NULL, 0) == CLATTN_SUCCESS &&
-           ca_classes_alike(&other, p);
+           ca_banned_for(banned, p);
 }
 
 void ca_store_ban_candidate(struct ca_store *store, const struct ca_candidate *candidate,
-                            const clattn_problem *p, const char *reason)
+                            const clattn_problem *p, enum ca_quarantine what, const char *how)
 {
     struct ca_candidate_texts texts;
-    char class[CA_CLASS_TEXT], when[CA_WHEN_TEXT], why[CA_REASON_BYTES];
+    char class[CA_CLASS_TEXT], when[CA_WHEN_TEXT], why[2 * CA_REASON_BYTES];
 
     ca_candidate_texts(candidate, &texts);
     ca_problem_class(p, class);
     ca_store_now(when);
-    ca_reason(why, sizeof why, "%s", reason);
+    ca_quarantine_reason(what, how, why, sizeof why);
     const struct ca_banned banned = {
         class, texts.family, texts.tunables, texts.source, texts.declaration, why, when};
     ca_store_ban(store, &banned);

@@ -18,6 +18,9 @@ struct ca_candidate_texts {
 };
 void ca_candidate_texts(const struct ca_candidate *candidate, struct ca_candidate_texts *texts);
 
+/* Whether a ban is for problems whose programs are like those of the representative p. */
+int ca_banned_for(const struct ca_banned *banned, const clattn_problem *p);
+
 /* Whether a ban of today's kernels is of this candidate, for problems whose programs are like those
  * of the representative p. */
 int ca_banned_is(const struct ca_banned *banned, const struct ca_candidate *candidate,

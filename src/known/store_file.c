@@ -2,6 +2,7 @@
 #include "store_file.h"
 #include "disk.h"
 #include "log.h"
+#include "quarantine.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -145,6 +146,7 @@ static clattn_status read_table(const char *path, const struct stat *identity,
     if (status == CLATTN_SUCCESS)
         status = ca_table_read(text, bytes, table, reason, reason_bytes);
     free(text);
+    ca_quarantine_heal(table);
     return status;
 }
 

@@ -28,8 +28,8 @@ void ca_store_version(const clattn_device_info *dev, char text[CA_VERSION_TEXT])
 char *ca_store_join(const char *a, const char *b, const char *c);
 
 /*
- * Reads the file if it is not the one that was read before, or if `again`. A file that is not there
- * is an empty table. *changed becomes 1 if the table may differ from before.
+ * Reads the file if it is not the one that was read before, or if `again`; bans that need not last
+ * (quarantine.h) are lifted. A file that is not there is an empty table. *changed becomes 1 if the table may differ from before.
  * CLATTN_FILE_ERROR, with the reason and an empty table: the file is damaged.
  * CLATTN_OUT_OF_MEMORY: nothing has changed.
  */

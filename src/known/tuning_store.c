@@ -1,7 +1,9 @@
 #define _POSIX_C_SOURCE 200809L /* open, fchmod */
 #include "context.h"
 #include "disk.h"
+#include "problem.h"
 #include "problem_class.h"
+#include "program.h"
 #include "store.h"
 #include "store_entry.h"
 #include "store_file.h"
@@ -152,6 +154,17 @@ static clattn_tuning_entry describe(const struct item *item, size_t rank)
     return entry;
 }
 
+/* Whether it is known of a class (NULL: any): a ban is, as well, on problems like it. */
+static int is_of(const struct item *item, const char *problem_class)
+{
+    clattn_problem p;
+
+    if (!problem_class || strcmp(item->problem_class, problem_class) == 0)
+        return 1;
+    return item->banned && clattn_problem_parse(problem_class, &p, NULL, 0) == CLATTN_SUCCESS &&
+           ca_banned_for(item->banned, &p);
+}
+
 static void visit(const struct item *items, size_t count, const char *problem_class,
                   clattn_tuning_visitor visitor, void *user_data)
 {
@@ -160,7 +173,7 @@ static void visit(const struct item *items, size_t count, const char *problem_cl
     for (size_t n = 0; n < count; n++) {
         if (n == 0 || strcmp(items[n].problem_class, items[n - 1].problem_class) != 0)
             rank = 0;
-        if (problem_class && strcmp(items[n].problem_class, problem_class) != 0)
+        if (!is_of(&items[n], problem_class))
             continue;
         const clattn_tuning_entry entry = describe(&items[n], rank++);
         if (visitor(&entry, user_data))
@@ -377,6 +390,10 @@ clattn_status clattn_tuning_forget(clattn_context *context, const clattn_problem
     if (status != CLATTN_SUCCESS)
         return status;
     status = ca_store_forget(context->store, problem_class, &count);
+    if (status == CLATTN_SUCCESS) {
+        const clattn_problem normal = problem ? ca_problem_normal(problem) : (clattn_problem){0};
+        count += ca_programs_forget_verdicts(context, problem ? &normal : NULL);
+    }
     if (removed)
         *removed = count;
     return status;

@@ -39,15 +39,21 @@ static void fail(struct ca_measuring *m, enum ca_outcome outcome, struct ca_read
                   m->capture.sentence);
 }
 
-/* A program's verdict. */
-static void fail_build(struct ca_measuring *m, clattn_status status, struct ca_reading *reading)
+/* A program that there is none of: by its verdict if that is one for good. */
+static void fail_build(struct ca_measuring *m, const struct ca_candidate *candidate,
+                       struct ca_reading *reading)
 {
+    struct ca_verdict verdict = {.status = CLATTN_SUCCESS};
+
+    ca_program_condemned(m->ctx, candidate, &m->works[0].data.problem, &verdict);
     fail(m,
-         status == CLATTN_BUILD_FAILED  ? CA_COMPILE_FAILED
-         : status == CLATTN_MISCOMPILED ? CA_WRONG
-                                        : CA_RUNTIME_FAILED,
+         verdict.status == CLATTN_BUILD_FAILED  ? CA_COMPILE_FAILED
+         : verdict.status == CLATTN_MISCOMPILED ? CA_WRONG
+                                                : CA_RUNTIME_FAILED,
          reading);
-    if (status == CLATTN_BUILD_FAILED && m->capture.build_error[0])
+    if (verdict.status == CLATTN_BUILD_FAILED)
+        ca_reason(reading->reason, sizeof reading->reason, "%s", verdict.reason);
+    else if (verdict.status == CLATTN_SUCCESS && m->capture.build_error[0])
         ca_reason(reading->reason, sizeof reading->reason, "%s", m->capture.build_error);
 }
 
@@ -99,7 +105,7 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
         ca_program_get(m->ctx, candidate, &m->works[0].data.problem, &program);
     reading->compile_seconds = ca_stopwatch_now() - begin;
     if (status != CLATTN_SUCCESS)
-        fail_build(m, status, reading);
+        fail_build(m, candidate, reading);
     else
         reading->binary = hash_binary(m->ctx, program);
 }
@@ -179,7 +185,7 @@ static void measure(void *user, size_t problem, const struct ca_candidate *candi
     if (status == CLATTN_SUCCESS)
         status = ca_work_tensors(m, work, ready->plan, &tensors);
     if (status != CLATTN_SUCCESS)
-        fail_build(m, status, reading);
+        fail_build(m, candidate, reading);
     else
         check_and_time(m, work, ready, &tensors, best, reading);
 }

@@ -26,6 +26,8 @@ struct ca_measurer {
     /* One reading of each, in this order; INFINITY for one that fails. Nothing is checked again. */
     void (*round)(void *user, size_t problem, const struct ca_candidate *candidates, size_t count,
                   double *seconds);
+    /* After a round of one candidate that failed: how. NULL: as CA_RUNTIME_FAILED. */
+    enum ca_outcome (*failure)(void *user);
     size_t batch; /* how many it builds at once if they are announced; 0 is 1 */
 };
 

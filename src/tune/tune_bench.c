@@ -8,38 +8,103 @@
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-static const char *outcome_text(enum ca_outcome outcome)
+static void ban(struct ca_run *run, const struct ca_suspect *suspect)
 {
-    static const char *const texts[CA_NUM_OUTCOMES] = {
-        [CA_CORRECT] = "right",
-        [CA_COMPILE_FAILED] = "does not build",
-        [CA_RUNTIME_FAILED] = "fails",
-        [CA_CONSTRAINT_FAILED] = "does not fit",
-        [CA_TIMED_OUT] = "takes too long",
-        [CA_WRONG] = "computes wrong results",
-    };
+    ca_store_ban_candidate(run->tuning->ctx->store, &suspect->candidate, &suspect->problem,
+                           suspect->what, suspect->how);
+}
 
-    return texts[outcome];
+/* What crashed or hung is banned once something else has worked after it: else it may be the
+ * machine, such as a disk that is full. */
+static void keep_suspect(struct ca_run *run, const struct ca_suspect *suspect)
+{
+    struct ca_tuning *tuning = run->tuning;
+
+    if (tuning->num_suspects == CA_SUSPECTS)
+        return;
+    for (size_t n = 0; n < tuning->num_suspects; n++)
+        if (ca_candidates_equal(&tuning->suspects[n].candidate, &suspect->candidate))
+            return;
+    tuning->suspects[tuning->num_suspects++] = *suspect;
+}
+
+static void note_success(struct ca_run *run)
+{
+    struct ca_tuning *tuning = run->tuning;
+
+    run->worked = 1;
+    for (size_t n = 0; n < tuning->num_suspects; n++)
+        ban(run, &tuning->suspects[n]);
+    tuning->num_suspects = 0;
 }
 
 void ca_run_note(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
                  const struct ca_reading *reading)
 {
-    char reason[CA_REASON_BYTES + 64];
+    static const struct {
+        enum ca_quarantine what; /* CA_NUM_QUARANTINES: the failure may pass */
+        clattn_status status;
+    } failures[CA_NUM_OUTCOMES] = {
+        [CA_COMPILE_FAILED] = {CA_QUARANTINE_SOURCE, CLATTN_BUILD_FAILED},
+        [CA_RUNTIME_FAILED] = {CA_NUM_QUARANTINES, CLATTN_OPENCL_ERROR},
+        [CA_TIMED_OUT] = {CA_QUARANTINE_HANG, CLATTN_OPENCL_ERROR},
+        [CA_WRONG] = {CA_QUARANTINE_WRONG, CLATTN_MISCOMPILED},
+        [CA_CRASHED] = {CA_QUARANTINE_CRASH, CLATTN_OPENCL_ERROR},
+    };
+    struct ca_suspect failed = {.candidate = *candidate, .problem = run->group->problems[problem]};
 
-    if (reading->outcome == CA_CORRECT) {
-        run->worked = 1;
-        return;
-    }
     if (reading->outcome == CA_CONSTRAINT_FAILED)
         return;
-    run->failure = reading->outcome == CA_WRONG            ? CLATTN_MISCOMPILED
-                   : reading->outcome == CA_COMPILE_FAILED ? CLATTN_BUILD_FAILED
-                                                           : CLATTN_OPENCL_ERROR;
-    ca_reason(reason, sizeof reason, "%s%s%s", outcome_text(reading->outcome),
-              reading->reason[0] ? ": " : "", reading->reason);
-    ca_store_ban_candidate(run->tuning->ctx->store, candidate, &run->group->problems[problem],
-                           reason);
+    if (reading->outcome == CA_CORRECT) {
+        note_success(run);
+        return;
+    }
+    run->failure = failures[reading->outcome].status;
+    failed.what = failures[reading->outcome].what;
+    ca_reason(failed.how, sizeof failed.how, "%s", reading->reason);
+    if (failed.what == CA_QUARANTINE_CRASH || failed.what == CA_QUARANTINE_HANG)
+        keep_suspect(run, &failed);
+    else if (failed.what != CA_NUM_QUARANTINES)
+        ban(run, &failed);
+}
+
+/* ---- trying candidates ----------------------------------------------------------------------- */
+
+void ca_run_build(struct ca_run *run, const struct ca_candidate *candidate,
+                  struct ca_reading *reading)
+{
+    const struct ca_measurer *m = &run->measurer;
+
+    m->build(m->user, candidate, reading);
+    if (reading->outcome == CA_RUNTIME_FAILED)
+        m->build(m->user, candidate, reading);
+    ca_run_note(run, 0, candidate, reading);
+}
+
+void ca_run_measure(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
+                    double best, struct ca_reading *reading)
+{
+    const struct ca_measurer *m = &run->measurer;
+
+    m->measure(m->user, problem, candidate, best, reading);
+    if (reading->outcome == CA_RUNTIME_FAILED)
+        m->measure(m->user, problem, candidate, best, reading);
+    ca_run_note(run, problem, candidate, reading);
+}
+
+/* One that failed in a round gets another chance, alone. */
+static void race_again(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
+                       double *seconds)
+{
+    const struct ca_measurer *m = &run->measurer;
+    struct ca_reading reading = {.outcome = CA_RUNTIME_FAILED, .reason = "in a race"};
+
+    m->round(m->user, problem, candidate, 1, seconds);
+    if (*seconds != INFINITY)
+        return;
+    if (m->failure)
+        reading.outcome = m->failure(m->user);
+    ca_run_note(run, problem, candidate, &reading);
 }
 
 /* ---- the session's bench --------------------------------------------------------------------- */
@@ -61,8 +126,7 @@ static void bench_build(void *user, size_t config, struct ca_reading *reading)
     struct ca_candidate candidate;
 
     ca_tune_candidate(run->space, config, &candidate);
-    run->measurer.build(run->measurer.user, &candidate, reading);
-    ca_run_note(run, 0, &candidate, reading);
+    ca_run_build(run, &candidate, reading);
 }
 
 static void bench_measure(void *user, size_t problem, size_t config, double best,
@@ -72,8 +136,7 @@ static void bench_measure(void *user, size_t problem, size_t config, double best
     struct ca_candidate candidate;
 
     ca_tune_candidate(run->space, config, &candidate);
-    run->measurer.measure(run->measurer.user, problem, &candidate, best, reading);
-    ca_run_note(run, problem, &candidate, reading);
+    ca_run_measure(run, problem, &candidate, best, reading);
 }
 
 static void bench_round(void *user, size_t problem, const size_t *configs, size_t count,
@@ -85,10 +148,12 @@ static void bench_round(void *user, size_t problem, const size_t *configs, size_
     for (size_t n = 0; n < count; n++)
         ca_tune_candidate(run->space, configs[n], &candidates[n]);
     run->measurer.round(run->measurer.user, problem, candidates, count, times);
-    for (size_t n = 0; n < count; n++)
+    for (size_t n = 0; n < count; n++) {
         if (times[n] == INFINITY)
-            ca_store_ban_candidate(run->tuning->ctx->store, &candidates[n],
-                                   &run->group->problems[problem], "fails in a race");
+            race_again(run, problem, &candidates[n], &times[n]);
+        if (isfinite(times[n]))
+            note_success(run);
+    }
 }
 
 struct ca_bench ca_run_bench(struct ca_run *run)

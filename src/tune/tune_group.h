@@ -2,6 +2,7 @@
 #ifndef CA_TUNE_GROUP_H
 #define CA_TUNE_GROUP_H
 
+#include "quarantine.h"
 #include "tune.h"
 
 enum { CA_GROUP_MOST = 16 };
@@ -16,6 +17,17 @@ struct ca_group {
     double later_seconds;   /* what other groups will probably take */
 };
 
+/* What crashed or hung; `how` is a sentence. */
+struct ca_suspect {
+    struct ca_candidate candidate;
+    clattn_problem problem;
+    enum ca_quarantine what;
+    char how[CA_READING_REASON];
+};
+
+/* How many crash before anything works: the rest gets away. */
+enum { CA_SUSPECTS = 16 };
+
 /* One call of clattn_tune(). */
 struct ca_tuning {
     clattn_context *ctx;
@@ -27,6 +39,8 @@ struct ca_tuning {
     size_t evaluations; /* so far */
     unsigned hopeless;  /* families, by their bits, that an earlier group found far too slow */
     int ended;          /* by the observer or the event hook */
+    struct ca_suspect suspects[CA_SUSPECTS]; /* since something worked last */
+    size_t num_suspects;
 };
 
 double ca_tune_clock(void); /* seconds */

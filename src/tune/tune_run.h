@@ -40,7 +40,13 @@ bool ca_run_tell(struct ca_run *run, const struct ca_session_event *event,
 void ca_run_tell_again(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
                        const struct ca_reading *reading);
 
-/* Bans what failed: no plan and no other tuning is to meet it again. */
+/* Builds, or measures, what has a measurer: twice if it failed in a way that may pass. Notes it. */
+void ca_run_build(struct ca_run *run, const struct ca_candidate *candidate,
+                  struct ca_reading *reading);
+void ca_run_measure(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
+                    double best, struct ca_reading *reading);
+
+/* Bans what failed for good: no plan and no other tuning is to meet it again. */
 void ca_run_note(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
                  const struct ca_reading *reading);
 

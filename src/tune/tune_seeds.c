@@ -67,13 +67,12 @@ static size_t recall(const struct ca_run *run, struct ca_comparison *c)
 
 static void measure_family(struct ca_run *run, struct ca_comparison *c, size_t n, double best)
 {
-    const struct ca_measurer *m = &run->measurer;
     struct ca_reading *r = &c->readings[n];
 
     memset(r, 0, sizeof *r);
-    m->build(m->user, &c->candidates[n], r);
+    ca_run_build(run, &c->candidates[n], r);
     if (r->outcome == CA_CORRECT)
-        m->measure(m->user, c->problem, &c->candidates[n], best, r);
+        ca_run_measure(run, c->problem, &c->candidates[n], best, r);
     c->is_new[n] = 1;
     run->before++;
     const struct ca_session_event event = {.phase = CA_PHASE_SEEDS,
@@ -105,7 +104,8 @@ unsigned ca_run_compare(struct ca_run *run, struct ca_comparison *c)
     for (size_t n = 0; n < c->count && !run->tuning->ended; n++) {
         if (c->readings[n].outcome == CA_NUM_OUTCOMES)
             measure_family(run, c, n, isinf(best) ? 0.0 : best);
-        ca_run_note(run, c->problem, &c->candidates[n], &c->readings[n]);
+        else
+            ca_run_note(run, c->problem, &c->candidates[n], &c->readings[n]);
         best = fmin(best, time_of(&c->readings[n]));
     }
     for (size_t n = 0; n < c->count; n++) {

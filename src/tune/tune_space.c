@@ -1,7 +1,6 @@
 #include "tune_space.h"
 #include "tune.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +86,16 @@ static bool add_parameters(struct ca_space *space, unsigned families)
 
 /* ---- configurations -------------------------------------------------------------------------- */
 
+/* By value: a space has thousands of configurations, and texts take their time. */
+static size_t find_number(const struct ca_parameter *parameter, double number)
+{
+    size_t n = 0;
+
+    while (n < parameter->num_values && parameter->values[n].number != number)
+        n++;
+    return n;
+}
+
 /* The positions of a candidate's values. False if the space has not its family or a value. */
 static bool choices_of(const struct ca_space *space, const struct ca_candidate *candidate,
                        uint16_t *choices)
@@ -98,10 +107,8 @@ static bool choices_of(const struct ca_space *space, const struct ca_candidate *
             at = ca_parameter_find(parameter, CA_TEXT, candidate->family->name);
         } else {
             const struct ca_tunable *t = find_tunable(candidate->family, parameter->name);
-            char text[32];
-            snprintf(text, sizeof text, "%zu",
-                     t ? candidate->values[t - candidate->family->tunables] : (size_t)0);
-            at = ca_parameter_find(parameter, CA_NUMBER, text);
+            at = find_number(
+                parameter, t ? (double)candidate->values[t - candidate->family->tunables] : 0.0);
         }
         if (at == parameter->num_values)
             return false;
