@@ -98,25 +98,6 @@ Test(program_file, condemns) {
     cr_expect(!ca_program_file_condemns(file, size, mine, 2));
 }
 
-/* What is held against programs of one device, by this version or an earlier one. */
-Test(program_file, condemns) {
-    static const char *const mine[] = {"driver 3.1\n", "driv"}, *const other[] = {"driver 3\n"};
-    const struct ca_program_key key = key_of("3.1");
-    unsigned char file[512];
-    size_t size = fill(&key, CLATTN_SUCCESS, 7, 40, file);
-
-    cr_expect(!ca_program_file_condemns(file, size, mine, 2));
-    size = fill(&key, CLATTN_BUILD_FAILED, 'x', 3, file);
-    cr_expect(ca_program_file_condemns(file, size, mine, 2));
-    cr_expect(!ca_program_file_condemns(file, size, other, 1));
-    for (size_t bytes = 0; bytes + 3 < size; bytes++)
-        cr_expect(!ca_program_file_condemns(file, bytes, mine, 2), "%zu", bytes);
-    size = fill(&key, CLATTN_MISCOMPILED, 'x', 0, file);
-    cr_expect(ca_program_file_condemns(file, size, mine, 2));
-    memcpy(file, "clottn", 6);
-    cr_expect(!ca_program_file_condemns(file, size, mine, 2));
-}
-
 /* Names of drivers neither end a line nor the header, however long. */
 Test(program_file, hostile_names) {
     char name[2 * CA_PROGRAM_KEY_BYTES];

@@ -11,7 +11,7 @@
 struct call {
     char arguments[120];
     int status;
-    char says[80];
+    char says[100];
 };
 
 ParameterizedTestParameters(tune_commands, exits_with) {
@@ -24,17 +24,19 @@ ParameterizedTestParameters(tune_commands, exits_with) {
         {"--nonsense", 2, "there is no option '--nonsense'"},
         {"-x", 2, "there is no option '-x'"},
         {"--budget", 2, "--budget needs a value"},
-        {"--budget 0", 2, "--budget cannot be '0'"},
+        {"--budget 0", 2, "--budget cannot be '0': it takes a number of configurations, or a time"},
         {"--budget 0s", 2, "--budget cannot be '0s'"},
         {"--budget 3x", 2, "--budget cannot be '3x'"},
         {"--budget -3s", 2, "--budget cannot be '-3s'"},
         {"--budget 1e99s", 2, "--budget cannot be '1e99s'"},
         {"--budget nans", 2, "--budget cannot be 'nans'"},
-        {"--timeout 0", 2, "--timeout cannot be '0'"},
+        {"--timeout 0", 2, "--timeout cannot be '0': it takes a number of seconds, over 0"},
+        {"--builders 17", 2, "it takes a number of processes from 0 to 16"},
         {"--timeout 5s", 2, "--timeout cannot be '5s'"},
         {"--seed -1", 2, "--seed cannot be '-1'"},
         {"--seed 99999999999999999999", 2, "--seed cannot be"},
-        {"--strategy nonsense", 2, "--strategy cannot be 'nonsense'"},
+        {"--strategy nonsense", 2,
+         "--strategy cannot be 'nonsense': it takes guided, ils, genetic"},
         {"--problem 'fwd f32'", 2, "'fwd f32' is no problem"},
         {"--workload nonsense", 2, "there is no workload 'nonsense' and no such file"},
         {"--workload /tmp", 2, "/tmp cannot be read: Is a directory"},
@@ -45,6 +47,10 @@ ParameterizedTestParameters(tune_commands, exits_with) {
         {"--t4 /nonexistent/file", 1, "/nonexistent/file cannot be written"},
         {"--json /nonexistent/file", 1, "/nonexistent/file cannot be written"},
         {"--device nowhere", 1, "no OpenCL device could be chosen by 'nowhere'"},
+        {"help", 0, "Usage: clattn-tune [OPTION...]"},
+        {"help help", 0, "Usage: clattn-tune [OPTION...]"},
+        {"help show", 0, "Usage: clattn-tune show LINE"},
+        {"help nonsense", 2, "there is no command 'nonsense'"},
         {"list --help", 0, "Usage: clattn-tune list"},
         {"list more", 2, "too many arguments"},
         {"list --all", 2, "there is no option '--all'"},
@@ -199,6 +205,20 @@ Test(tune_commands, results_are_kept_shown_shared_and_forgotten) {
     cr_expect(tune_says(&run, "entries taken over") && !tune_says(&run, "0 entries"), "%s",
               run.text);
     cr_assert(tune_run(&run, TUNE_PROGRAM, "show --known-only '" SMALL "'") == 0, "%s", run.text);
+    tune_run_close(&run);
+}
+
+/* What is lost is not said to be kept. */
+Test(tune_commands, a_cache_that_cannot_be_written) {
+    struct tune_run run;
+
+    tune_run_open(&run);
+    setenv("CLATTN_CACHE_DIR", "/dev/null/clattn", 1);
+    cr_assert(eq(int, tune_run(&run, TUNE_PROGRAM, "--problem '" SMALL "' --budget 1"), 1), "%s",
+              run.text);
+    cr_expect(!tune_says(&run, "kept in"), "%s", run.text);
+    cr_expect(tune_says(&run, "clattn-tune: what was found is lost: /dev/null/clattn/tuning/"),
+              "%s", run.text);
     tune_run_close(&run);
 }
 

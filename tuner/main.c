@@ -13,10 +13,23 @@ static const struct {
                 {"import", import_command}, {"merge", merge_command},  {"forget", forget_command},
                 {"replay", replay_command}, {"worker", worker_command}};
 
+static int run(int argc, char **argv);
+
+/* `help`, `help COMMAND`: as --help and COMMAND --help. */
+static int help(char **argv)
+{
+    char option[] = "--help";
+    char *whole[] = {argv[0], option, NULL}, *of_command[] = {argv[0], argv[2], option, NULL};
+
+    return argv[2] && strcmp(argv[2], "help") != 0 ? run(3, of_command) : run(2, whole);
+}
+
 static int run(int argc, char **argv)
 {
     if (argc < 2 || argv[1][0] == '-')
         return tune_command(argc, argv);
+    if (strcmp(argv[1], "help") == 0)
+        return help(argv);
     for (size_t n = 0; n < sizeof commands / sizeof *commands; n++)
         if (strcmp(argv[1], commands[n].name) == 0)
             return commands[n].run(argc - 1, argv + 1);

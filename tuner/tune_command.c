@@ -324,8 +324,11 @@ static bool tune(struct tuning *tuning, const char *store_path)
         .evaluations = tuning->evaluations,
         .restarts = ca_worker_restarts(tuning->worker),
         .interrupted = ca_interrupted(),
+        .kept = ca_tune_is_kept(tuning->context),
     };
-    return tune_output(&report) && good;
+    good &= tune_output(&report);
+    return report.kept ? good
+                       : tune_fail("what was found is lost: %s cannot be written", store_path);
 }
 
 static int run(struct tuning *tuning, char *const *argv)

@@ -58,6 +58,7 @@ const char tune_help[] =
     "  merge FILE... -o FILE    one file of several, of any devices\n"
     "  forget LINE | --all      forget what is known of a problem's class, or of the device\n"
     "  replay FILE...    search recorded spaces instead of a device\n"
+    "  help [COMMAND]    this, or what a command takes\n"
     "\n"
     "Each configuration is built and tried in a process of its own, so a driver that crashes or\n"
     "hangs costs that configuration, which is then never used. Each is checked against double\n"
@@ -302,6 +303,25 @@ static bool take(int word, const char *text, struct tune_options *options)
     }
 }
 
+/* A value that an option does not take, and what it does. */
+static void refuse(int which, const char *value)
+{
+    static const char *const allowed[] = {
+        [BUDGET] = "a number of configurations, or a time such as 60s or 10m",
+        [SEED] = "a whole number from 0 on",
+        [TIMEOUT] = "a number of seconds, over 0",
+        [BUILDERS] = "a number of processes from 0 to 16",
+    };
+
+    fprintf(stderr, "clattn-tune: --%s cannot be '%s': it takes ", words[which].name, value);
+    if (words[which].val == STRATEGY)
+        for (int n = 0; n < CA_NUM_STRATEGIES; n++)
+            fprintf(stderr, "%s%s", n ? ", " : "", ca_strategy_name((enum ca_strategy)n));
+    else
+        fputs(allowed[words[which].val], stderr);
+    fputc('\n', stderr);
+}
+
 /* Whether a file can be made there, to be known before the tuning and not after it. */
 static bool can_write(const char *path)
 {
@@ -341,7 +361,7 @@ static enum tune_action parse_words(int argc, char **argv, struct tune_options *
         } else if (word == WORKLOAD) {
             action = add_workload(options, optarg);
         } else if (!take(word, optarg, options)) {
-            fprintf(stderr, "clattn-tune: --%s cannot be '%s'\n", words[which].name, optarg);
+            refuse(which, optarg);
             action = TUNE_USAGE;
         }
     }

@@ -202,7 +202,7 @@ void tune_report_print(const struct tune_report *report, FILE *to, bool colours)
     if (report->restarts > 0)
         fprintf(to, ", worker restarted %zu times", report->restarts);
     fputc('\n', to);
-    if (tuned > 0)
+    if (tuned > 0 && report->kept)
         fprintf(to, "%s%s\n", *report->store_path ? "kept in " : "kept nowhere: there is no cache",
                 report->store_path);
 }
@@ -301,6 +301,7 @@ json_t *tune_report_json(const struct tune_report *report)
         "strategy", ca_strategy_name(report->options->strategy), "seed",
         (json_int_t)report->options->seed, "seconds", report->seconds, "evaluations",
         (json_int_t)report->evaluations, "worker_restarts", (json_int_t)report->restarts,
-        "interrupted", (int)report->interrupted, "store", ca_text_json(report->store_path),
-        "problems", problems, "failed", failures_json(report));
+        "interrupted", (int)report->interrupted, "store",
+        ca_text_json(report->kept ? report->store_path : ""), "problems", problems, "failed",
+        failures_json(report));
 }

@@ -38,6 +38,7 @@ struct tune_report {
     double seconds;
     size_t evaluations, restarts; /* configurations; of the worker */
     bool interrupted;
+    bool kept; /* all that was found is in the store */
 };
 
 /* Readings of this run's problems. */

@@ -73,6 +73,14 @@ const char *ca_store_path(const struct ca_store *store)
     return store->folder ? store->files[0].path : "";
 }
 
+int ca_store_is_saved(struct ca_store *store)
+{
+    ca_store_enter(store);
+    const int saved = !store->folder || store->unsaved.num_devices == 0;
+    ca_store_leave(store);
+    return saved;
+}
+
 void ca_store_now(char text[CA_WHEN_TEXT])
 {
     const time_t now = time(NULL);

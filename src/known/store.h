@@ -17,6 +17,9 @@ void ca_store_destroy(struct ca_store *store);
 /* The file, "" if there is none. */
 const char *ca_store_path(const struct ca_store *store);
 
+/* Whether all that was put into the store is in its file; true without one. */
+int ca_store_is_saved(struct ca_store *store);
+
 /*
  * Locks the store for this thread, reads the file if it has changed since, and gives the document:
  * this device's table with this driver (NULL if there is none) and, in `table`, all that is known

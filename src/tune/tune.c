@@ -4,6 +4,7 @@
 #include "context.h"
 #include "problem.h"
 #include "problem_class.h"
+#include "store.h"
 #include "tune_group.h"
 
 #include <math.h>
@@ -197,6 +198,11 @@ clattn_status ca_tune(clattn_context *ctx, const clattn_problem *problems, size_
         status = ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a tuning");
     free(groups);
     return status;
+}
+
+bool ca_tune_is_kept(const clattn_context *ctx)
+{
+    return ca_store_is_saved(ctx->store);
 }
 
 clattn_status clattn_tune(clattn_context *context, const clattn_problem *problems, size_t count,

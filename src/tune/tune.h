@@ -49,6 +49,9 @@ clattn_status ca_tune(clattn_context *ctx, const clattn_problem *problems, size_
                       const clattn_tuning_options *options, const struct ca_tune_hooks *hooks,
                       struct ca_tune_result *results);
 
+/* Whether all that was found is in the store's file; true if there is to be none. */
+bool ca_tune_is_kept(const clattn_context *ctx);
+
 /* The candidate that a configuration of such a space stands for: its first parameter is the family,
  * the others are tunables, 0 where the family has none of that name. False if there is none. */
 bool ca_tune_candidate(const struct ca_space *space, size_t config, struct ca_candidate *candidate);

@@ -107,8 +107,8 @@ static bool choices_of(const struct ca_space *space, const struct ca_candidate *
             at = ca_parameter_find(parameter, CA_TEXT, candidate->family->name);
         } else {
             const struct ca_tunable *t = find_tunable(candidate->family, parameter->name);
-            at = find_number(
-                parameter, t ? (double)candidate->values[t - candidate->family->tunables] : 0.0);
+            at = find_number(parameter,
+                             t ? (double)candidate->values[t - candidate->family->tunables] : 0.0);
         }
         if (at == parameter->num_values)
             return false;
