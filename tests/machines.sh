@@ -147,9 +147,9 @@ do_step() {
         result="passed${result:+: $result}"
     else
         result="FAILED ($status)${result:+: $result}"
-        sed -n "s/^\(FAIL\|DIED\|WRONG\) */* $1, $4: \1 /p" "$log" | head -n 60 >> "$notes"
+        sed -n "s#^\(FAIL\|DIED\|WRONG\) *#* $1, $4: \1 #p" "$log" | head -n 60 >> "$notes"
     fi
-    sed -n "s/^skip  /* $1, $4: not tested: /p" "$log" >> "$notes"
+    sed -n "s#^skip  #* $1, $4: not tested: #p" "$log" >> "$notes"
     driver=$3
     [ "$driver" != pocl ] || driver=$(pocl_version "$2")
     row "$1" "$driver" "\`$4\`" "$result" "$minutes"
