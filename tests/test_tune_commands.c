@@ -216,7 +216,7 @@ Test(tune_commands, a_cache_that_cannot_be_written) {
     setenv("CLATTN_CACHE_DIR", "/dev/null/clattn", 1);
     cr_assert(eq(int, tune_run(&run, TUNE_PROGRAM, "--problem '" SMALL "' --budget 1"), 1), "%s",
               run.text);
-    cr_expect(!tune_says(&run, "kept in"), "%s", run.text);
+    cr_expect(not(tune_says(&run, "kept in")), "%s", run.text);
     cr_expect(tune_says(&run, "clattn-tune: what was found is lost: /dev/null/clattn/tuning/"),
               "%s", run.text);
     tune_run_close(&run);

@@ -67,8 +67,10 @@ typedef struct clattn_tuning_entry {
                                  source, a wrong result, a crash or hang that was seen twice. Then
                                  the measured values below are 0 and @ref samples NULL. */
     size_t rank;            /**< Among the entries of its class: 0 is the fastest. */
-    double seconds;         /**< Median device time of one execution. */
-    double low, high;       /**< 95 % confidence interval of the median. */
+    double seconds;         /**< Device time of one execution, by which entries are ranked: the
+                                 samples' median; of one that was raced and did not win, the
+                                 winner's median times the ratio to it, measured in pairs. */
+    double low, high;       /**< 95 % confidence interval of the samples' median. */
     const double *samples;  /**< All timings, in seconds. */
     size_t num_samples;
     double error;       /**< The worst element's error as a share of its bound; at most 1. */

@@ -21,7 +21,7 @@ struct ca_entry {
     char *family, *tunables; /* all tunables, "NAME=value ..." in the family's order */
     char *source,
         *declaration; /* hashes of the family (src/families/family.h) when it was measured */
-    double seconds, low, high; /* median and its 95 % confidence interval */
+    double seconds, low, high; /* of one execution, with a 95 % interval: tuning_table_json.c */
     double *samples;
     size_t num_samples;
     double error; /* over its bound */

@@ -11,7 +11,8 @@
  *         {"class": PROBLEM,              the text form of the class's representative
  *          "entries": [                   no configuration with the same hashes twice
  *           {"family": NAME, "tunables": "NAME=value ...",
- *            "seconds": NUMBER, "low": NUMBER, "high": NUMBER,    median, its 95 % interval
+ *            "seconds": NUMBER,           what entries are ranked by: see below
+ *            "low": NUMBER, "high": NUMBER,    95 % interval of the samples' median
  *            "error": NUMBER,             the worst element's over its bound, 0 to 1
  *            "samples": [NUMBER...],      all timings in seconds, 1 to 64 of them
  *            "when": "2026-11-21T09:30:00Z", "policy": TEXT,
@@ -21,6 +22,11 @@
  *          "when": TIME, "source": HASH, "declaration": HASH}]}]}
  *
  * Printed, devices, classes and quarantine are sorted by their texts, entries by their seconds.
+ *
+ * "seconds" is the median of the samples only for what won its race and for what was not raced. Of
+ * the others it is the winner's median times the ratio to it that was measured in pairs, which
+ * compares better than medians of different moments do; what the race found to be a tie, or what
+ * its order puts behind an entry that is not slower, stands a millionth above that one.
  */
 #include "log.h"
 #include "tuning_table.h"
