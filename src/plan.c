@@ -211,11 +211,18 @@ static void ban(clattn_context *context, const struct ca_candidate *candidate,
                                verdict.reason);
 }
 
-static const char *verdict_sentence(clattn_status status)
+static void print_verdict(clattn_context *context, clattn_status status,
+                          char text[2 * CA_REASON_BYTES])
 {
-    return status == CLATTN_MISCOMPILED   ? "failed its self-check"
-           : status == CLATTN_NO_COMPILER ? "is not in the cache, and there is no compiler"
-                                          : "does not build";
+    char cause[CA_REASON_BYTES];
+
+    if (status == CLATTN_BUILD_FAILED && ca_program_last_failure(context, cause))
+        ca_reason(text, 2 * CA_REASON_BYTES, "does not build: %s", cause);
+    else
+        ca_reason(text, 2 * CA_REASON_BYTES, "%s",
+                  status == CLATTN_MISCOMPILED   ? "failed its self-check"
+                  : status == CLATTN_NO_COMPILER ? "is not in the cache, and there is no compiler"
+                                                 : "does not build");
 }
 
 /* Makes the plan of the first choice that works. A broken compiler costs speed: after a choice that
@@ -243,7 +250,8 @@ static clattn_status make_first(clattn_context *context, const struct ca_choices
         if (status != CLATTN_NO_COMPILER)
             ban(context, &choice->candidate, problem);
     }
-    const char *what = verdict_sentence(status);
+    char what[2 * CA_REASON_BYTES];
+    print_verdict(context, status, what);
     if (choices->list[0].origin == CA_FORCED)
         return ca_fail(&context->log, status, "%s was forced, but it %s",
                        choices->list[0].candidate.family->name, what);

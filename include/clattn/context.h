@@ -98,6 +98,11 @@ CLATTN_API clattn_status clattn_context_create_default(const char *selector,
 /**
  * Gives up the caller's reference; NULL is allowed. Plans made from the context keep it alive:
  * what it holds is freed with the last of them.
+ *
+ * With the last reference the binaries of programs go to the cache directory that are not there
+ * yet: where a driver compiles once more for them (PoCL), which may take as long as making the plans
+ * did, they wait for this moment. A process that ends without it has lost no more than that: the next
+ * one compiles again, but trusts what was checked. The library has no threads of its own.
  */
 CLATTN_API void clattn_context_release(clattn_context *context);
 

@@ -189,6 +189,14 @@ void ca_programs_seconds(clattn_context *ctx, struct ca_build_seconds *seconds)
     pthread_mutex_unlock(&ctx->lock);
 }
 
+int ca_program_last_failure(clattn_context *ctx, char reason[CA_REASON_BYTES])
+{
+    pthread_mutex_lock(&ctx->lock);
+    ca_reason(reason, CA_REASON_BYTES, "%s", ctx->last_failure);
+    pthread_mutex_unlock(&ctx->lock);
+    return reason[0] != '\0';
+}
+
 int ca_program_condemned(clattn_context *ctx, const struct ca_candidate *candidate,
                          const clattn_problem *p, struct ca_verdict *verdict)
 {

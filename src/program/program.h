@@ -47,6 +47,9 @@ int ca_program_options(const struct ca_candidate *candidate, const clattn_proble
 /* Their beginning, which the problem alone shapes. Its length, or what it would be. */
 size_t ca_program_problem_options(const clattn_problem *p, char *text, size_t text_bytes);
 
+/* Why the last build failed that did in this context; false if none has. */
+int ca_program_last_failure(clattn_context *ctx, char reason[CA_REASON_BYTES]);
+
 /* Whether the context keeps a bad verdict on a program: it does where every later process would find
  * the same. */
 int ca_program_condemned(clattn_context *ctx, const struct ca_candidate *candidate,
