@@ -31,11 +31,11 @@
 /* Keys j .. j + count - 1 of at most BN. hides: some may be hidden from some queries.
  * spoils: whether v holds what is not finite there, or -1, if not known yet. careful: what is
  * hidden may be such, which a weight of 0 would not keep away. */
-NOINLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, const long j,
-                       const int count, const lanes *q, source k, const long k_row, source v,
-                       const long v_row, lanes *s, const int careful, struct ahead *ahead,
-                       int *spoils, lanes *top, lanes *total,
-                       lanes *o BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place block, const long j,
+                     const int count, const lanes *q, source k, const long k_row, source v,
+                     const long v_row, lanes *s, const int careful, struct ahead *ahead,
+                     int *spoils, lanes *top, lanes *total,
+                     lanes *o BIAS_PARAM MASK_PARAM SLOPES_PARAM)
 {
     lanes old_top[MV], new_top[MV], factor[MV], base[MV], sum[MV];
     int marks = 0;
