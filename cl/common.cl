@@ -30,6 +30,10 @@
 
 /* ---- storage ------------------------------------------------------------------------------ */
 
+/* What is written as one type and read as another passes through a vector or as_type(): compilers
+ * may hold a load of a scalar for apart from stores of scalars of other types (C99 6.5), one of halves
+ * for apart from that of the word that they are in; of vectors LLVM assumes nothing. */
+
 static inline float bf16_load(const ushort x) { return as_float((uint)x << 16); }
 
 /* Rounds to nearest even; a NaN stays a NaN. */

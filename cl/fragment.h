@@ -76,7 +76,8 @@
 static inline float element_value(const ushort x)
 {
 #if DTYPE == DTYPE_F16
-    return vload_half(0, (const half *)&x);
+    const ushort2 pair = x; /* a vector: see the top of common.cl's storage */
+    return vload_half(0, (const half *)&pair);
 #else
     return bf16_load(x);
 #endif
@@ -88,9 +89,9 @@ static inline ushort element_round(const float x)
 #if DTYPE == DTYPE_F16 && !EMULATE && defined(cl_khr_fp16)
     return as_ushort((half)x); /* to nearest even, in one instruction */
 #elif DTYPE == DTYPE_F16
-    ushort rounded;
+    ushort2 rounded = 0;
     vstore_half_rte(x, 0, (half *)&rounded);
-    return rounded;
+    return rounded.x;
 #else
     return bf16_round(x);
 #endif

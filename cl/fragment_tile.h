@@ -22,7 +22,7 @@ static inline void load_run(uint *words, const __local ushort *from, const int r
     } else if (run == 2) {
         vstore2(*(const __local uint2 *)from, 0, words);
     } else {
-        *words = *(const __local uint *)from;
+        *words = as_uint(*(const __local ushort2 *)from);
     }
 }
 

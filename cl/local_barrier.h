@@ -17,4 +17,13 @@
 #define LOCAL_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #endif
 
+/* That of a work-group of so many items (constant), which may be one: an item alone sees what it has
+ * stored, and none must stand there, since PoCL 6.0 takes what is behind some of them for unreachable
+ * and runs on into nowhere (tests/drivers/one_item.cl). */
+#define LOCAL_BARRIER_OF(items)                                                                    \
+    do {                                                                                           \
+        if ((items) > 1)                                                                           \
+            LOCAL_BARRIER();                                                                       \
+    } while (0)
+
 #endif

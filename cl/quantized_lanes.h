@@ -62,13 +62,14 @@ INLINE void load_scales(const int cache, const __global uchar *rows, const long 
             row[n] = rows + min(n0 + n, count - 1) * row_step;
         UNROLL
         for (int c = 0; c < blocks; c++) {
-            VECTOR(ushort) halves; /* a vector, for its alignment */
-            ulong *fours = (ulong *)&halves;
+            VECTOR(ushort) halves; /* of vectors: see the top of common.cl's storage */
+            ushort4 *fours = (ushort4 *)&halves;
             UNROLL
             for (int n = 0; n < WIDTH; n++) {
                 const ulong half_bits =
                     *(const __global ushort *)(row[n] + c * BLOCK_BYTES(cache));
-                fours[n / 4] = (n % 4 ? fours[n / 4] : 0) | half_bits << n % 4 * 16;
+                fours[n / 4] =
+                    as_ushort4((n % 4 ? as_ulong(fours[n / 4]) : 0) | half_bits << n % 4 * 16);
             }
             VECTOR(vstore)(VECTOR(vload_half)(0, (const half *)&halves), 0,
                            scales + c * room + n0);

@@ -25,7 +25,11 @@ static inline bool rows_aligned(const __global storage *rows, const long row_ste
 /* The two halves of a word. Wide loads are of words, since some compilers make those of halves one
  * by one, even by vloada_half8. Vectors are not put together from smaller ones, over which Oclgrind
  * 21.10 falls. */
-static inline float2 halves(const uint word) { return vload_half2(0, (const half *)&word); }
+static inline float2 halves(const uint word)
+{
+    const ushort2 pair = as_ushort2(word); /* a vector: see the top of common.cl's storage */
+    return vload_half2(0, (const half *)&pair);
+}
 #endif
 
 /* Four elements at once; where rows are not aligned one at a time, not by vload4: compilers would
@@ -132,11 +136,14 @@ store4(const float4 x, __global storage *row, const long step, const int d, cons
             STORE4(x, row + d);
         return;
     }
-    const float parts[4] = {x.x, x.y, x.z, x.w};
-#pragma unroll
-    for (int n = 0; n < 4; n++)
-        if (d + n < dim)
-            STORE(parts[n], row, (d + n) * step);
+    if (d < dim)
+        STORE(x.x, row, d * step);
+    if (d + 1 < dim)
+        STORE(x.y, row, (d + 1) * step);
+    if (d + 2 < dim)
+        STORE(x.z, row, (d + 2) * step);
+    if (d + 3 < dim)
+        STORE(x.w, row, (d + 3) * step);
 }
 
 #endif

@@ -16,6 +16,7 @@
  * Barriers  Every work-item reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables  src/tunables/unfused.def, all defined by the host; no fallbacks here. */
 #include "score.h"
+#include "local_barrier.h"
 #include "quantized.h"
 
 #if !defined(GROUP_X) || !defined(GROUP_Y) || !defined(ITEM_X) || !defined(ITEM_Y) ||              \
@@ -251,14 +252,14 @@ void scores(SHAPE_PARAMS, const __global storage *q, const __global k_storage *k
             for (int n = 0; n < VECTORS; n++)
                 sum[r][n] = 0.0f;
         for (int d0 = 0; d0 < DIM_QK && multiply; d0 += DEPTH) {
-            barrier(CLK_LOCAL_MEM_FENCE); /* both tiles may be overwritten */
+            LOCAL_BARRIER_OF(GROUP); /* both tiles may be overwritten */
             if (!k_complete)
                 stage_storage((__local float4 *)k_tile, TILE_X, K_CACHE, k_rows, a.k_stride[2],
                               K_STEP, keys - j0, d0, DIM_QK);
             k_complete = DIM_QK <= DEPTH;
             stage_storage(q_tile, TILE_Y, CACHE_PLAIN, q_rows, a.q_stride[2], Q_STEP,
                           a.seq_q - i0, d0, DIM_QK);
-            barrier(CLK_LOCAL_MEM_FENCE); /* both tiles are complete */
+            LOCAL_BARRIER_OF(GROUP); /* both tiles are complete */
             multiply_tiles(sum, (const __local float *)q_tile, k_tile, x, y);
         }
 
@@ -351,11 +352,11 @@ void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM
         tops = larger_lanes(tops, load_lanes(row + j, end - j, -INFINITY));
     part[x] = largest_lane(tops);
     for (int half_way = SOFTMAX_ITEMS / 2; half_way > 0; half_way /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE); /* the parts to be joined are there */
+        LOCAL_BARRIER_OF(SOFTMAX_ITEMS); /* the parts to be joined are there */
         if (x < half_way)
             part[x] = larger(part[x], part[x + half_way]);
     }
-    barrier(CLK_LOCAL_MEM_FENCE); /* part[0] is the maximum */
+    LOCAL_BARRIER_OF(SOFTMAX_ITEMS); /* part[0] is the maximum */
     float top = part[0];
     const bool sees_none = top == -INFINITY;
 #if HAS_SINKS
@@ -363,7 +364,7 @@ void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM
     top = larger(top, sink);
 #endif
     top = top == INFINITY ? NAN : top; /* as inf - inf is; but p of a masked key stays 0 */
-    barrier(CLK_LOCAL_MEM_FENCE); /* part may be overwritten */
+    LOCAL_BARRIER_OF(SOFTMAX_ITEMS); /* part may be overwritten */
 
     for (long j = first + x * VECTOR; j < end && !sees_none; j += step) {
         const lanes s = load_lanes(row + j, end - j, -INFINITY);
@@ -374,11 +375,11 @@ void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM
     }
     part[x] = sum_of_lanes(sums);
     for (int half_way = SOFTMAX_ITEMS / 2; half_way > 0; half_way /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE); /* the parts to be joined are there */
+        LOCAL_BARRIER_OF(SOFTMAX_ITEMS); /* the parts to be joined are there */
         if (x < half_way)
             part[x] += part[x + half_way];
     }
-    barrier(CLK_LOCAL_MEM_FENCE); /* part[0] is the sum */
+    LOCAL_BARRIER_OF(SOFTMAX_ITEMS); /* part[0] is the sum */
     float sum = part[0];
 #if HAS_SINKS
     sum += exp(sink - top);
@@ -426,7 +427,7 @@ void values(SHAPE_PARAMS, const __global v_storage *v, __global storage *o BIAS_
         for (int n = 0; n < VECTORS; n++)
             sum[r][n] = 0.0f;
     for (long j0 = begin; j0 < end; j0 += DEPTH) {
-        barrier(CLK_LOCAL_MEM_FENCE); /* both tiles may be overwritten */
+        LOCAL_BARRIER_OF(GROUP); /* both tiles may be overwritten */
         for (int n = get_local_id(0); n < DEPTH * (TILE_X / 4); n += GROUP) {
             const long j = j0 + n / (TILE_X / 4), c = c0 + n % (TILE_X / 4) * 4;
 
@@ -435,7 +436,7 @@ void values(SHAPE_PARAMS, const __global v_storage *v, __global storage *o BIAS_
                           j < end ? DIM_V - c : 0);
         }
         stage_weights(p_tile, a, at, p_rows + j0, bh, i0, j0, end - j0);
-        barrier(CLK_LOCAL_MEM_FENCE); /* both tiles are complete */
+        LOCAL_BARRIER_OF(GROUP); /* both tiles are complete */
         multiply_tiles(sum, (const __local float *)p_tile, v_tile, x, y);
     }
 

@@ -1,0 +1,28 @@
+#!/bin/sh
+# sh tests/drivers/run.sh [CC]: for each known error of a driver whether the device has it. CLATTN_DEVICE
+# names the device or its platform, in part. What kernels do about each: doc/drivers.md.
+set -eu
+cd "$(dirname "$0")"
+probe=$(mktemp)
+trap 'rm -f "$probe"' EXIT
+"${1:-cc}" -std=c11 -D_POSIX_C_SOURCE=200809L -DCL_TARGET_OPENCL_VERSION=120 -o "$probe" probe.c -lOpenCL
+
+# try KERNEL OPTIONS: a line.
+try() {
+    status=0
+    POCL_KERNEL_CACHE=0 timeout 60 "$probe" "$1" "$2" > /dev/null 2>&1 || status=$?
+    case $status in
+    0) verdict="right" ;;
+    1) verdict="WRONG" ;;
+    2) verdict="not tried: no device, or it does not build" ;;
+    124) verdict="HANGS" ;;
+    *) verdict="ENDS THE PROCESS (status $status)" ;;
+    esac
+    printf '%-12s %-12s %s\n' "$1" "$2" "$verdict"
+}
+
+for items in 1 2 4; do
+    try one_item.cl -DITEMS=$items
+done
+try prefetch.cl ""
+try prefetch.cl -DBUILTIN
