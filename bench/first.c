@@ -37,22 +37,6 @@ static const char *const caches[] = {
 
 #define NUM_CACHES (sizeof caches / sizeof *caches)
 
-const char *const first_part_keys[FIRST_PARTS] = {"front_end", "code_generation", "self_check",
-                                                  "storing"};
-
-void first_parts_print(const struct first_parts *parts, char *text, size_t bytes)
-{
-    static const char *const names[FIRST_PARTS] = {"front end", "code generation", "self-check",
-                                                   "storing"};
-    size_t length = 0;
-
-    text[0] = '\0';
-    for (size_t n = 0; n < FIRST_PARTS && length < bytes; n++)
-        if (parts->seconds[n] > 0.0)
-            length += (size_t)snprintf(text + length, bytes - length, "%s%s %.2f s",
-                                       length > 0 ? ", " : "", names[n], parts->seconds[n]);
-}
-
 /* ---- the folder ------------------------------------------------------------------------------ */
 
 static bool make_folder(char path[static FOLDER_BYTES], struct message *why)

@@ -2,7 +2,7 @@
 #ifndef CLATTN_BENCH_RECORD_H
 #define CLATTN_BENCH_RECORD_H
 
-#include "first.h"
+#include "first_parts.h"
 #include "message.h"
 #include "statistics.h"
 #include "worst.h"

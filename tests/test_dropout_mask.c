@@ -427,10 +427,11 @@ Test(dropout_mask, not_trusted) {
 
     fixture_open_checked(&f, "");
     const clattn_buffer mask = {fixture_buffer(&f, 30, NULL), 0};
-    faults_arm(FAULT_LIE, 0, 0);
+    faults_arm(FAULT_LIES, 0, 0); /* once would be no verdict */
     cr_assert(clattn_dropout_mask(f.context, &p, 1, 2, f.queue, &mask, 0, NULL, NULL) ==
               CLATTN_MISCOMPILED);
-    cr_assert(faults_disarm() != NULL && f.log.warnings > 0);
+    faults_disarm();
+    cr_assert(f.log.warnings > 0);
     cr_assert(clattn_dropout_mask(f.context, &p, 1, 2, f.queue, &mask, 0, NULL, NULL) ==
               CLATTN_MISCOMPILED); /* for good */
     clReleaseMemObject(mask.buffer);

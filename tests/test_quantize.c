@@ -524,10 +524,11 @@ Test(quantize, not_trusted) {
     fixture_open_checked(&f, "");
     const clattn_buffer values = {fixture_buffer(&f, 128, NULL), 0};
     const clattn_buffer cache = {fixture_buffer(&f, 18, NULL), 0};
-    faults_arm(FAULT_LIE, 0, 0);
+    faults_arm(FAULT_LIES, 0, 0); /* once would be no verdict */
     cr_assert(clattn_quantize(f.context, &q, f.queue, &values, &cache, 0, NULL, NULL) ==
               CLATTN_MISCOMPILED);
-    cr_assert(faults_disarm() != NULL && f.log.warnings > 0);
+    faults_disarm();
+    cr_assert(f.log.warnings > 0);
     cr_assert(clattn_quantize(f.context, &q, f.queue, &values, &cache, 0, NULL, NULL) ==
               CLATTN_MISCOMPILED); /* for good */
     clReleaseMemObject(values.buffer);
