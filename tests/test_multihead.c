@@ -215,7 +215,7 @@ Test(multihead, gradients_one_by_one) {
         struct layer_arguments one = all;
         for (int id = LAYER_DX; id <= LAYER_DB_O; id++)
             if (id != wanted)
-                one.at[id].buffer = NULL;
+                one.at[id] = (clattn_buffer){NULL, 0};
         const long commands = commands_of(&f, plan, &one);
         layer_case_read(&f, &c);
         layer_case_check(&c, UINT64_C(1) << wanted);
