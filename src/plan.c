@@ -197,6 +197,13 @@ clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *c
     return CLATTN_SUCCESS;
 }
 
+static enum ca_quarantine quarantine_of(const struct ca_verdict *verdict)
+{
+    if (verdict->status == CLATTN_MISCOMPILED)
+        return CA_QUARANTINE_WRONG;
+    return ca_verdict_blames_source(verdict->reason) ? CA_QUARANTINE_SOURCE : CA_QUARANTINE_CRASH;
+}
+
 /* Remembers that a candidate does not work, so that no process tries it again: if that is for good. */
 static void ban(clattn_context *context, const struct ca_candidate *candidate,
                 const clattn_problem *problem)
@@ -205,9 +212,7 @@ static void ban(clattn_context *context, const struct ca_candidate *candidate,
     struct ca_verdict verdict;
 
     if (ca_program_condemned(context, candidate, &normal, &verdict))
-        ca_store_ban_candidate(context->store, candidate, problem,
-                               verdict.status == CLATTN_MISCOMPILED ? CA_QUARANTINE_WRONG
-                                                                    : CA_QUARANTINE_SOURCE,
+        ca_store_ban_candidate(context->store, candidate, problem, quarantine_of(&verdict),
                                verdict.reason);
 }
 

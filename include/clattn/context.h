@@ -47,7 +47,10 @@ typedef struct clattn_context_options {
                                       $HOME/.cache/clattn. "", or an
                                       empty CLATTN_CACHE_DIR: nowhere. Need not exist or be writable:
                                       the library works without. A device without a compiler runs
-                                      what is kept there for it and its driver. */
+                                      what is kept there for it and its driver. A program that twice
+                                      ended the process while it was compiled or checked is not
+                                      tried a third time, which also is kept there: a crash of the
+                                      driver costs two processes, not all of them. */
     /** For testing; NULL otherwise. Facts from clattn_device_profile_parse() or
      *  clattn_device_query(), possibly changed; read during the call only.
      *

@@ -156,7 +156,8 @@ CLATTN_API clattn_status clattn_tuning_merge(const char *const *paths, size_t co
 
 /**
  * Removes entries and quarantine from the store, and what the cache of programs holds against
- * programs (that they do not build, or failed their self-check), which are then tried again.
+ * programs (that they do not build, ended the process twice or failed their self-check), which are
+ * then tried again.
  *
  * @param problem  NULL for everything of this device, or a problem: its class is forgotten, with
  *                 the quarantine of classes whose programs are the same.

@@ -227,10 +227,8 @@ void ca_store_file_free(struct ca_store_file *file)
 
 int ca_store_lock_acquire(char *path)
 {
-    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int descriptor = ca_disk_open(path);
 
-    if (descriptor < 0 && errno == ENOENT && ca_disk_make_directories(path))
-        descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     while (descriptor >= 0 && flock(descriptor, LOCK_EX) != 0) {
         if (errno == EINTR)
             continue;

@@ -82,6 +82,16 @@ int ca_disk_make_directories(char *path)
     return 1;
 }
 
+int ca_disk_open(char *path)
+{
+    const int flags = O_RDWR | O_CREAT | O_CLOEXEC;
+    int descriptor = open(path, flags, 0600);
+
+    if (descriptor < 0 && errno == ENOENT && ca_disk_make_directories(path))
+        descriptor = open(path, flags, 0600);
+    return descriptor;
+}
+
 static int write_parts(int descriptor, const void *first, size_t first_bytes, const void *second,
                        size_t second_bytes)
 {

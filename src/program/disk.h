@@ -19,6 +19,10 @@ unsigned char *ca_disk_read(const char *path, size_t most, size_t *bytes);
  * changed and changed back. */
 int ca_disk_make_directories(char *path);
 
+/* Opens a file for reading and writing, made with its directories if it is missing. -1 on failure.
+ * The path is changed and changed back. */
+int ca_disk_open(char *path);
+
 /*
  * Writes a file of two parts, and its directories if they are missing: under another name first,
  * then renamed, so that nobody ever sees half of it. 0 on failure, with nothing left behind; a

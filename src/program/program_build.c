@@ -1,6 +1,8 @@
 #include "program_build.h"
 #include "clock.h"
+#include "first_run.h"
 #include "problem.h"
+#include "problem_class.h"
 #include "program_cache.h"
 #include "trust.h"
 
@@ -22,8 +24,8 @@ static void first_words(const char *log, char *text, size_t text_bytes)
         ca_reason(text, text_bytes, "its compiler says nothing");
 }
 
-/* Whether the context's last build failed for the same reason, which is remembered. */
-static int said_before(clattn_context *ctx, const char *reason)
+/* Remembers why a build failed. True if the context's last one failed for the same reason. */
+static int failed_before(clattn_context *ctx, const char *reason)
 {
     char *last = ctx->last_failure;
 
@@ -58,7 +60,7 @@ static void judge_build(clattn_context *ctx, cl_program program, struct ca_progr
         ca_reason(why, sizeof why, "%s", made->verdict.reason);
     else
         first_words(text, why, sizeof why);
-    if (said_before(ctx, why))
+    if (failed_before(ctx, why))
         ca_warn(&ctx->log, "%s does not build either, for the same reason", name);
     else
         ca_warn(&ctx->log, "%s does not build on '%s': %s", name, ctx->device.name, why);
@@ -149,6 +151,57 @@ static void store(clattn_context *ctx, struct ca_program *made, int trusted)
     made->seconds.storing += ca_stopwatch_now() - begin;
 }
 
+/* Builds and checks it, and stores what that has shown. */
+static void make_anew(clattn_context *ctx, const struct ca_candidate *candidate,
+                      const clattn_problem *p, struct ca_program *made, int trusted)
+{
+    announce(ctx, candidate, p, trusted);
+    made->status = build(ctx, made);
+    if (made->status == CLATTN_SUCCESS && !trusted && !ctx->skip_self_checks)
+        made->status = check(ctx, candidate, p, made);
+    if (made->status != CLATTN_SUCCESS && made->cl) {
+        clReleaseProgram(made->cl);
+        made->cl = NULL;
+    }
+    if (made->status == made->verdict.status && !ctx->skip_self_checks)
+        store(ctx, made, trusted);
+}
+
+/* Says what a verdict from an earlier process costs, and how to be rid of it. */
+static void say_condemned(clattn_context *ctx, const struct ca_candidate *candidate,
+                          const clattn_problem *p, const struct ca_program *made)
+{
+    char what[CA_CLASS_TEXT + 2] = "--all", class[CA_CLASS_TEXT];
+
+    if (candidate->family->num_stages > 0) {
+        ca_problem_class(p, class);
+        snprintf(what, sizeof what, "\"%s\"", class);
+    }
+    if (made->verdict.status == CLATTN_BUILD_FAILED)
+        failed_before(ctx, made->verdict.reason);
+    ca_warn(&ctx->log, "%s is not used on '%s': %s (clattn-tune forget %s has it tried again)",
+            made->family->name, ctx->device.name, made->verdict.reason, what);
+}
+
+/* Like make_anew(), unless processes have died at it. */
+static void make_first(clattn_context *ctx, const struct ca_candidate *candidate,
+                       const clattn_problem *p, struct ca_program *made)
+{
+    struct ca_first_run run;
+    const int deaths =
+        ca_first_run_begin(&run, ca_program_cache_begun(ctx, made->family, made->options));
+
+    if (deaths < CA_FIRST_RUN_DEATHS) {
+        make_anew(ctx, candidate, p, made, 0);
+    } else {
+        made->verdict = ca_verdict_crashed();
+        made->status = made->verdict.status;
+        ca_program_cache_store(ctx, made->family, made->options, NULL, &made->verdict);
+        say_condemned(ctx, candidate, p, made);
+    }
+    ca_first_run_end(&run);
+}
+
 void ca_program_make(clattn_context *ctx, const struct ca_candidate *candidate,
                      const clattn_problem *p, struct ca_program *made)
 {
@@ -160,26 +213,17 @@ void ca_program_make(clattn_context *ctx, const struct ca_candidate *candidate,
     if (!known)
         made->verdict = (struct ca_verdict){.status = CLATTN_SUCCESS};
     made->status = made->verdict.status;
-    if (known && made->status != CLATTN_SUCCESS)
-        ca_warn(&ctx->log, "%s is not used on '%s': %s", made->family->name, ctx->device.name,
-                made->verdict.reason);
-    if (known && (made->cl || made->status != CLATTN_SUCCESS))
+    if (made->status != CLATTN_SUCCESS)
+        say_condemned(ctx, candidate, p, made);
+    else if (made->cl)
         return;
-    if (!ctx->device.compiler_available) {
+    else if (!ctx->device.compiler_available)
         made->status = ca_fail(&ctx->log, CLATTN_NO_COMPILER,
                                "device '%s' has no OpenCL C compiler, and the cache of programs "
                                "has no %s with '%s'",
                                ctx->device.name, made->family->name, made->options);
-        return;
-    }
-    announce(ctx, candidate, p, known);
-    made->status = build(ctx, made);
-    if (made->status == CLATTN_SUCCESS && !known && !ctx->skip_self_checks)
-        made->status = check(ctx, candidate, p, made);
-    if (made->status != CLATTN_SUCCESS && made->cl) {
-        clReleaseProgram(made->cl);
-        made->cl = NULL;
-    }
-    if (made->status == made->verdict.status && !ctx->skip_self_checks)
-        store(ctx, made, known);
+    else if (known)
+        make_anew(ctx, candidate, p, made, 1);
+    else
+        make_first(ctx, candidate, p, made);
 }

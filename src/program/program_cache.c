@@ -32,16 +32,26 @@ static void describe(const clattn_context *ctx, const struct ca_family *family, 
 }
 
 /* NULL without a cache or memory; the caller frees it. */
-static char *path_of(const clattn_context *ctx, const struct ca_program_key *key)
+static char *path_of(const clattn_context *ctx, const struct ca_program_key *key,
+                     const char *ending)
 {
     const XXH128_hash_t hash = XXH3_128bits(key->text, key->length);
     const size_t bytes = ctx->cache_directory ? strlen(ctx->cache_directory) + 64 : 0;
     char *path = bytes ? malloc(bytes) : NULL;
 
     if (path)
-        snprintf(path, bytes, "%s/programs/%016llx%016llx.clbin", ctx->cache_directory,
-                 (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+        snprintf(path, bytes, "%s/programs/%016llx%016llx.%s", ctx->cache_directory,
+                 (unsigned long long)hash.high64, (unsigned long long)hash.low64, ending);
     return path;
+}
+
+char *ca_program_cache_begun(const clattn_context *ctx, const struct ca_family *family,
+                             const char *options)
+{
+    struct ca_program_key key;
+
+    describe(ctx, family, options, &key);
+    return path_of(ctx, &key, "begun");
 }
 
 static cl_program from_binary(const clattn_context *ctx, const unsigned char *binary, size_t bytes,
@@ -68,7 +78,7 @@ int ca_program_cache_load(const clattn_context *ctx, const struct ca_family *fam
 
     *program = NULL;
     describe(ctx, family, options, &key);
-    char *path = path_of(ctx, &key);
+    char *path = path_of(ctx, &key, "clbin");
     unsigned char *data = path ? ca_disk_read(path, MOST_BYTES, &bytes) : NULL;
     int known = data && ca_program_file_recognise(&key, data, bytes, &verdict->status, &begin);
     if (known && verdict->status == CLATTN_SUCCESS && begin < bytes) {
@@ -129,7 +139,7 @@ void ca_program_cache_store(clattn_context *ctx, const struct ca_family *family,
     if (atomic_load(&ctx->cache_unwritable))
         return;
     describe(ctx, family, options, &key);
-    char *path = path_of(ctx, &key);
+    char *path = path_of(ctx, &key, "clbin");
     unsigned char *binary = path && program ? ca_program_binary(ctx, program, &bytes) : NULL;
     if (path && (binary || !program)) {
         const unsigned char *contents = binary ? binary : (const unsigned char *)verdict->reason;

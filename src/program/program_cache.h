@@ -6,7 +6,8 @@
  * with their versions, family, hash of the source, options. A file is used only if it repeats the
  * key to the letter and its checksum holds; any other is ignored with a warning and written anew.
  * A program that cannot be built or failed its self-check is remembered likewise, with the reason
- * instead of a binary.
+ * instead of a binary, and so is one that ended the process twice while it was made
+ * (src/program/first_run.h), whose attempts are counted in <hash of the key>.begun meanwhile.
  * Readers and writers need no lock: files are renamed into place (src/program/disk.c).
  */
 #ifndef CA_PROGRAM_CACHE_H
@@ -25,6 +26,11 @@ int ca_program_cache_load(const clattn_context *ctx, const struct ca_family *fam
 void ca_program_cache_store(clattn_context *ctx, const struct ca_family *family,
                             const char *options, cl_program program,
                             const struct ca_verdict *verdict);
+
+/* Where the attempts at making a program are counted; NULL without a cache or memory. The caller
+ * frees it. */
+char *ca_program_cache_begun(const clattn_context *ctx, const struct ca_family *family,
+                             const char *options);
 
 /* Whether a binary is made only when it is asked for, which takes as long as compiling again: on
  * PoCL, which then compiles each kernel for work-groups of any size. No fact of a device tells. */

@@ -80,6 +80,12 @@ int ca_verdict_of_build_log(const char *log, struct ca_verdict *verdict)
     return 0;
 }
 
+struct ca_verdict ca_verdict_crashed(void)
+{
+    return (struct ca_verdict){CLATTN_BUILD_FAILED,
+                               "it ended the process twice while it was compiled or checked"};
+}
+
 struct ca_verdict ca_verdict_miscompiled(void)
 {
     return (struct ca_verdict){CLATTN_MISCOMPILED, "it failed its self-check"};

@@ -18,6 +18,9 @@ int ca_verdict_of_build_log(const char *log, struct ca_verdict *verdict);
 /* Whether a line of a build log is such an error. */
 int ca_verdict_blames_source(const char *line);
 
+/* The verdict of a program at which processes died again and again. */
+struct ca_verdict ca_verdict_crashed(void);
+
 /* The verdict of a program whose self-check computed wrong values. */
 struct ca_verdict ca_verdict_miscompiled(void);
 
