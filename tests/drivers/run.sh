@@ -18,11 +18,13 @@ try() {
     124) verdict="HANGS" ;;
     *) verdict="ENDS THE PROCESS (status $status)" ;;
     esac
-    printf '%-12s %-12s %s\n' "$1" "$2" "$verdict"
+    printf '%-18s %-12s %s\n' "$1" "$2" "$verdict"
 }
 
 for items in 1 2 4; do
     try one_item.cl -DITEMS=$items
 done
+try volatile_store.cl ""
+try volatile_store.cl -DWITHOUT
 try prefetch.cl ""
 try prefetch.cl -DBUILTIN
