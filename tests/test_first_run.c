@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L /* fork, kill */
 #include "context.h"
 #include "faults.h"
+#include "first_run.h"
 #include "fixture.h"
 #include "store_folder.h"
 #include "unoptimised.h"
@@ -195,6 +196,34 @@ Test(first_run, a_process_that_is_at_it_is_no_death) {
     cr_assert(write(goes_on[1], "", 1) == 1);
     cr_assert(waitpid(child, &state, 0) == child);
     cr_expect(WIFEXITED(state) && WEXITSTATUS(state) == 0, "state %d", state);
+    cr_expect(begun(folder) == 0);
+    store_folder_remove(folder);
+}
+
+/* Runs that begin while others end: four processes, thousands of times. */
+Test(first_run, those_that_end_are_no_deaths) {
+    enum { PROCESSES = 4, RUNS = 5000 };
+    char folder[STORE_FOLDER], path[STORE_FOLDER + 32];
+    pid_t children[PROCESSES];
+    struct ca_first_run run;
+    int state, deaths = 0;
+
+    store_folder_make(folder);
+    snprintf(path, sizeof path, "%s/programs/a.begun", folder);
+    for (int n = 0; n < PROCESSES; n++) {
+        children[n] = fork();
+        cr_assert(children[n] >= 0);
+        for (int again = 0; children[n] == 0 && again < RUNS; again++) {
+            deaths += ca_first_run_begin(&run, strdup(path));
+            ca_first_run_end(&run);
+        }
+        if (children[n] == 0)
+            _exit(deaths > 0);
+    }
+    for (int n = 0; n < PROCESSES; n++) {
+        cr_assert(waitpid(children[n], &state, 0) == children[n]);
+        cr_expect(WIFEXITED(state) && WEXITSTATUS(state) == 0, "state %d", state);
+    }
     cr_expect(begun(folder) == 0);
     store_folder_remove(folder);
 }
