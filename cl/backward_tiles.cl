@@ -34,6 +34,7 @@
  *           HAS_DBIAS [rows] likewise if the bias broadcasts over keys, else [batch][heads][seq_kv]
  *           sums over queries if it broadcasts over these
  * Tunables  src/tunables/backward_tiles.def, all defined by the host; no fallbacks here. */
+#include "builtins.h"
 #include "score.h"
 
 #if !defined(BLOCK) || !defined(STEP) || !defined(LANES) || !defined(ROWS) || !defined(STAGE_D) || \

@@ -18,6 +18,7 @@
  * Speed      rint, fmax, any and the conversions of OpenCL are slow on CPUs; what stands here in
  *            their place relies on IEEE addition, so never build it with fast-math options.
  * Tunables   src/tunables/fused_lanes.def, all defined by the host; no fallbacks here. */
+#include "builtins.h"
 #include "common.cl"
 
 #if !defined(WIDTH) || !defined(MV) || !defined(NB) || !defined(DB) || !defined(BN) ||             \

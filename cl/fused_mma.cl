@@ -21,6 +21,7 @@
  *           them at the end.
  * Barriers  Every item reaches every barrier; only the instructions' own lockstep is relied on.
  * Tunables  src/tunables/fused_mma.def, all defined by the host; no fallbacks here. */
+#include "builtins.h"
 #include "score.h"
 #if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) ||                          \
     !defined(QUERY_TILES) || !defined(BLOCK_KV) || !defined(Q_RESIDENT) || !defined(EXP)

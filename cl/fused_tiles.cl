@@ -18,6 +18,7 @@
  * Barriers  Every item reaches every barrier; nothing relies on sub-group lockstep. A stage is
  *           filled between two barriers and read between the next two.
  * Tunables  src/tunables/fused_tiles.def, all defined by the host; no fallbacks here. */
+#include "builtins.h"
 #include "score.h"
 #if !defined(BLOCK_Q) || !defined(BLOCK_KV) || !defined(LANES) || !defined(ROWS) ||                \
     !defined(STAGE_D) || !defined(STAGE_V) || !defined(Q_RESIDENT) || !defined(SHARE_KV) ||        \

@@ -15,6 +15,7 @@
  * Speed      as fused_lanes.cl: never build it with fast-math options.
  * Workspace  with SPLITS > 1: [SPLITS][rows][columns] sums
  * Tunables   src/tunables/projection_lanes.def, all defined by the host; no fallbacks here. */
+#include "builtins.h"
 #include "projection.h"
 
 #if !defined(WIDTH) || !defined(MV) || !defined(ROWS) || !defined(DEPTH) || !defined(SPLITS) ||    \

@@ -19,6 +19,7 @@
  * Barriers   Every item reaches every barrier; nothing relies on sub-group lockstep.
  * Workspace  with SPLITS > 1: [SPLITS][rows][columns] sums
  * Tunables   src/tunables/projection_tiles.def, all defined by the host; no fallbacks here. */
+#include "builtins.h"
 #include "projection.h"
 
 #if !defined(BLOCK_ROWS) || !defined(BLOCK_COLUMNS) || !defined(ITEM_ROWS) ||                      \

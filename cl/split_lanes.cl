@@ -23,6 +23,7 @@
  *            before, scores beyond the last key repeat its and are ignored, as are rows beyond the
  *            last.
  * Tunables   src/tunables/split_lanes.def, all defined by the host; no fallbacks here. */
+#include "builtins.h"
 #include "common.cl"
 
 #if !defined(WIDTH) || !defined(ROWS) || !defined(SCORE_ROWS) || !defined(SCORE_COLUMNS) ||         \

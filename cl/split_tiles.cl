@@ -25,6 +25,7 @@
  *            are hidden, columns of K beyond the last are 0.
  * Barriers   Every item reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables   src/tunables/split_tiles.def, all defined by the host; no fallbacks here. */
+#include "builtins.h"
 #include "score.h"
 
 #if !defined(ROWS) || !defined(ITEMS) || !defined(LANES) || !defined(KEYS) ||                      \

@@ -15,6 +15,7 @@
  *           and never read: local memory is always defined. Stores are guarded.
  * Barriers  Every work-item reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables  src/tunables/unfused.def, all defined by the host; no fallbacks here. */
+#include "builtins.h"
 #include "score.h"
 #include "local_barrier.h"
 #include "quantized.h"

@@ -15,6 +15,7 @@
  * Speed      as fused_lanes.cl: never build it with fast-math options. While a row's exponentials
  *            are computed, memory is asked for the next row's scores.
  * Tunables   src/tunables/unfused_lanes.def, all defined by the host; no fallbacks here. */
+#include "builtins.h"
 #include "common.cl"
 
 #if !defined(WIDTH) || !defined(MV) || !defined(ROWS) || !defined(KEYS) || !defined(QUERIES) ||    \

@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Whether device is one of cl's. */
 static cl_int belongs(cl_context cl, cl_device_id device, int *found)
@@ -183,6 +184,7 @@ clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
         return ca_fail(&log, CLATTN_OUT_OF_MEMORY, "no host memory for a context");
     atomic_init(&ctx->references, 1);
     atomic_init(&ctx->builds, 0);
+    atomic_init(&ctx->builtins_refused, 0);
     atomic_init(&ctx->cache_unwritable, 0);
     ctx->cl = opencl;
     ctx->log = log;
@@ -256,6 +258,11 @@ void clattn_context_release(clattn_context *context)
     if (context->cl)
         clReleaseContext(context->cl);
     destroy(context);
+}
+
+int ca_context_is_pocl(const clattn_context *context)
+{
+    return strstr(context->device.platform_name, "Portable Computing Language") != NULL;
 }
 
 cl_context clattn_context_opencl(const clattn_context *context)

@@ -19,10 +19,11 @@ struct clattn_context {
     int narrowed; /* by a profile */
     struct ca_log log;
     int skip_self_checks;
-    char *cache_directory;       /* NULL: no cache */
-    atomic_int cache_unwritable; /* nothing more is written there */
-    atomic_size_t builds;        /* programs compiled so far */
-    pthread_mutex_t lock;        /* guards the next two; never held while a program is made */
+    char *cache_directory;          /* NULL: no cache */
+    atomic_int cache_unwritable;    /* nothing more is written there */
+    atomic_size_t builds;           /* programs compiled so far */
+    atomic_size_t builtins_refused; /* how often cl/builtins.h was not enough for one */
+    pthread_mutex_t lock;           /* guards the next two; never held while a program is made */
     struct ca_program *programs;
     char last_failure[256]; /* to build one, so that it is said once */
     pthread_cond_t made;    /* a program, or it failed */
@@ -33,6 +34,10 @@ struct clattn_context {
 
 /* CLATTN_NO_DEVICE, with a sentence, where a profile stands in for a device; else success. */
 clattn_status ca_context_need_device(const clattn_context *context);
+
+/* Whether its driver is PoCL, of which no fact of a device tells what follows from it: how it is told
+ * to compile, and what its binaries are. */
+int ca_context_is_pocl(const clattn_context *context);
 
 /* For plans: one more reference, given up by clattn_context_release(). */
 void ca_context_retain(clattn_context *context);

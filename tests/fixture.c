@@ -1,5 +1,6 @@
 #include "fixture.h"
 
+#include "context.h"
 #include "faults.h"
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -71,6 +72,8 @@ void fixture_close(struct fixture *f)
 
     cr_assert(clFinish(f->queue) == CL_SUCCESS);
     clReleaseCommandQueue(f->queue);
+    cr_assert(atomic_load(&f->context->builtins_refused) == 0,
+              "cl/builtins.h is not enough: see the log of CLATTN_LOG_DETAIL");
     clattn_context_release(f->context);
     cr_assert(faults_objects_alive(alive, sizeof alive) == 0, "leaked: %s", alive);
 }

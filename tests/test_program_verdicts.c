@@ -139,6 +139,29 @@ Test(program_verdicts, a_binary_is_kept_for_plans_only) {
     store_folder_remove(folder);
 }
 
+/* What cl/builtins.h lacks, which is all of it here, costs PoCL a second build and nothing else. */
+Test(program_verdicts, a_source_with_other_built_in_functions_builds_too) {
+    struct ca_family family = *ca_family_find("unfused_lanes");
+    struct ca_candidate candidate = {.family = &family};
+    clattn_problem p = fixture_problem(problem_text);
+    struct fixture f;
+    cl_program program;
+
+    fixture_open(&f);
+    if (!ca_context_is_pocl(f.context)) {
+        fixture_close(&f);
+        cr_skip_test("only PoCL is given the declarations of cl/builtins.h");
+    }
+    p = ca_problem_normal(&p);
+    ca_family_suggest(candidate.family, &p, &f.context->device, candidate.values);
+    family.source = "__kernel void k(__global float *x) { x[get_global_id(0)] = lgamma(x[0]); }";
+    cr_expect(ca_program_get(f.context, &candidate, &p, &program) == CLATTN_SUCCESS);
+    cr_expect(f.log.warnings == 0 && f.log.errors == 0, "%s", f.log.last);
+    cr_expect(atomic_exchange(&f.context->builtins_refused, 0) == 1);
+    cr_expect(clattn_context_builds(f.context) == 1);
+    fixture_close(&f);
+}
+
 struct announced {
     int count;
     char text[FIXTURE_LOG_BYTES];

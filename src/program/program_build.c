@@ -36,24 +36,35 @@ static int failed_before(clattn_context *ctx, const char *reason)
     return same;
 }
 
-/* The compiler's log, the cause first and once: what it fails for, such as a disk that is full,
- * often fails every family. The rest is for those who ask for details. */
+/* The compiler's log; NULL if it cannot be read. The caller frees it. */
+static char *build_log(const clattn_context *ctx, cl_program program)
+{
+    cl_device_id device = ctx->device.device;
+    size_t bytes = 0;
+
+    if (clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS)
+        bytes = 0;
+    char *text = calloc(bytes + 1, 1);
+    if (text && bytes > 0 &&
+        clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, bytes, text, NULL) !=
+            CL_SUCCESS) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* The cause first and once: what it fails for, such as a disk that is full, often fails every family.
+ * The rest is for those who ask for details. */
 static void judge_build(clattn_context *ctx, cl_program program, struct ca_program *made)
 {
     const char *name = made->family->name;
     char why[CA_REASON_BYTES];
-    size_t bytes = 0;
 
-    if (clGetProgramBuildInfo(program, ctx->device.device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) !=
-        CL_SUCCESS)
-        bytes = 0;
-    char *text = calloc(bytes + 1, 1);
-    if (!text ||
-        (bytes > 0 && clGetProgramBuildInfo(program, ctx->device.device, CL_PROGRAM_BUILD_LOG,
-                                            bytes, text, NULL) != CL_SUCCESS)) {
+    char *text = build_log(ctx, program);
+    if (!text) {
         ca_warn(&ctx->log, "%s does not build on '%s', and its log cannot be read", name,
                 ctx->device.name);
-        free(text);
         return;
     }
     if (ca_verdict_of_build_log(text, &made->verdict))
@@ -71,6 +82,32 @@ static void judge_build(clattn_context *ctx, cl_program program, struct ca_progr
 
 /* ---- building -------------------------------------------------------------------------------- */
 
+/* With the declarations of cl/builtins.h in place of the compiler's own header, of which PoCL reads
+ * 18 000 lines for each program. The functions called are the same, so that the code and what is kept
+ * of it do not depend on it. True if the compiler did not take them and says why, which may be the
+ * header of another version: then all of it is read. */
+static int build_with_own_builtins(clattn_context *ctx, cl_program cl,
+                                   const struct ca_program *made, cl_int *err)
+{
+    char options[CA_OPTIONS_TEXT + 64];
+
+    snprintf(options, sizeof options, "%s -D_OPENCL_H_ -DCLATTN_DECLARES_BUILTINS", made->options);
+    *err = clBuildProgram(cl, 1, &ctx->device.device, options, NULL, NULL);
+    if (*err != CL_BUILD_PROGRAM_FAILURE)
+        return 0;
+    char *text = build_log(ctx, cl);
+    const int refused = text && text[0];
+    if (refused) {
+        atomic_fetch_add(&ctx->builtins_refused, 1);
+        ca_detail(&ctx->log,
+                  "%s does not build with cl/builtins.h, but may without; its log follows",
+                  made->family->name);
+        ca_log_text(&ctx->log, CLATTN_LOG_DETAIL, text);
+    }
+    free(text);
+    return refused;
+}
+
 static clattn_status build(clattn_context *ctx, struct ca_program *made)
 {
     const char *source = made->family->source, *name = made->family->name;
@@ -80,7 +117,8 @@ static clattn_status build(clattn_context *ctx, struct ca_program *made)
     if (err != CL_SUCCESS)
         return ca_fail_cl(&ctx->log, err, "clCreateProgramWithSource for %s", name);
     const double begin = ca_stopwatch_now();
-    err = clBuildProgram(cl, 1, &ctx->device.device, made->options, NULL, NULL);
+    if (!ca_context_is_pocl(ctx) || build_with_own_builtins(ctx, cl, made, &err))
+        err = clBuildProgram(cl, 1, &ctx->device.device, made->options, NULL, NULL);
     made->seconds.front_end += ca_stopwatch_now() - begin;
     if (err == CL_SUCCESS) {
         atomic_fetch_add(&ctx->builds, 1);

@@ -125,7 +125,7 @@ unsigned char *ca_program_binary(const clattn_context *ctx, cl_program program, 
 
 int ca_program_binary_is_dear(const clattn_context *ctx)
 {
-    return strstr(ctx->device.platform_name, "Portable Computing Language") != NULL;
+    return ca_context_is_pocl(ctx);
 }
 
 void ca_program_cache_store(clattn_context *ctx, const struct ca_family *family,

@@ -33,7 +33,7 @@ char *ca_program_cache_begun(const clattn_context *ctx, const struct ca_family *
                              const char *options);
 
 /* Whether a binary is made only when it is asked for, which takes as long as compiling again: on
- * PoCL, which then compiles each kernel for work-groups of any size. No fact of a device tells. */
+ * PoCL, which then compiles each kernel for work-groups of any size. */
 int ca_program_binary_is_dear(const clattn_context *ctx);
 
 /* Removes bad verdicts on programs of the context's device, whatever its driver: those whose

@@ -82,7 +82,7 @@ static uint64_t hash_binary(const clattn_context *ctx, cl_program program)
 {
     size_t bytes = 0;
 
-    if (strstr(ctx->device.platform_name, "Portable Computing Language"))
+    if (ca_context_is_pocl(ctx))
         return 0;
     unsigned char *binary = ca_program_binary(ctx, program, &bytes);
     const uint64_t hash = binary ? XXH3_64bits(binary, bytes) : 0;
