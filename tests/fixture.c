@@ -66,14 +66,22 @@ void fixture_open_narrowed(struct fixture *f, const clattn_device_info *profile)
     open(f, 1, "", profile);
 }
 
+/* Whether cl/builtins.h is known to fit the driver. With others a program may be built twice. */
+static int declares_builtins(const clattn_context *context)
+{
+    return ca_context_is_pocl(context) && (strstr(context->device.platform_version, "PoCL 3.1") ||
+                                           strstr(context->device.platform_version, "PoCL 6.0"));
+}
+
 void fixture_close(struct fixture *f)
 {
     char alive[256];
 
     cr_assert(clFinish(f->queue) == CL_SUCCESS);
     clReleaseCommandQueue(f->queue);
-    cr_assert(atomic_load(&f->context->builtins_refused) == 0,
-              "cl/builtins.h is not enough: see the log of CLATTN_LOG_DETAIL");
+    if (f->context && declares_builtins(f->context))
+        cr_assert(atomic_load(&f->context->builtins_refused) == 0,
+                  "cl/builtins.h is not enough: see the log of CLATTN_LOG_DETAIL");
     clattn_context_release(f->context);
     cr_assert(faults_objects_alive(alive, sizeof alive) == 0, "leaked: %s", alive);
 }
