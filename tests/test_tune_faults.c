@@ -99,7 +99,7 @@ Test(tune_faults, each_costs_itself_and_is_quarantined) {
     setenv("TUNE_FAULTS_SEEN", tune_path(&run, "seen"), 1);
     snprintf(arguments, sizeof arguments,
              "--problem '" SMALL
-             "' --budget 17 --strategy random --timeout 8 --json %s/result.json",
+             "' --budget 50 --strategy random --timeout 8 --json %s/result.json",
              run.folder);
     cr_assert(tune_run(&run, FAULTY_PROGRAM, arguments) == 0, "%s", run.text);
     cr_expect(tune_says(&run, "worker restarted"), "%s", run.text);
