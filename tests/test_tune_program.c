@@ -76,7 +76,7 @@ Test(tune_program, writes_json_and_recordings) {
 
     tune_run_open(&run);
     snprintf(arguments, sizeof arguments,
-             "--problem '" SMALL "' --problem 'fwd f32 h2 q128 d32' --budget 6 --strategy random "
+             "--problem '" SMALL "' --problem 'fwd f32 h2 q128 d32' --budget 15 --strategy random "
              "--json %s/result.json --record %s/record.json --t4 %s/t4",
              run.folder, run.folder, run.folder);
     cr_assert(tune_run(&run, TUNE_PROGRAM, arguments) == 0, "%s", run.text);
