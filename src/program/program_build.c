@@ -91,7 +91,7 @@ static int build_with_own_builtins(clattn_context *ctx, cl_program cl,
 {
     char options[CA_OPTIONS_TEXT + 64];
 
-    snprintf(options, sizeof options, "%s -D_OPENCL_H_ -DCLATTN_DECLARES_BUILTINS", made->options);
+    snprintf(options, sizeof options, "-D_OPENCL_H_ -DCLATTN_DECLARES_BUILTINS %s", made->options);
     *err = clBuildProgram(cl, 1, &ctx->device.device, options, NULL, NULL);
     if (*err != CL_BUILD_PROGRAM_FAILURE)
         return 0;
