@@ -28,7 +28,7 @@ static const struct {
     {"sticky", "runtime", "CL_OUT_OF_RESOURCES", true},
     {"refused", "runtime", "does not build", true}, /* no log blames the source */
     {"wrong@2", "correctness", "", false}, /* right in its self-check, wrong on the problem */
-    {"segv@9", "runtime", "measuring it was killed by signal 11", false},
+    {"segv@4", "runtime", "measuring it was killed by signal 11", false},
 };
 enum { NUM_FAULTS = sizeof faults / sizeof *faults };
 
