@@ -153,7 +153,7 @@ static int read_options(int argc, char **argv, struct settings *settings)
         switch (option) {
         case 'r':
             if (!option_whole("--rounds", optarg, FEWEST_ROUNDS, RECORD_MOST_SAMPLES,
-                               &settings->rounds, &why))
+                              &settings->rounds, &why))
                 return option_usage("duel", why.text);
             break;
         case 's':

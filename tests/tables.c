@@ -74,7 +74,8 @@ static void add_banned(struct ca_device_table *table, const struct ca_banned *ba
 
 static void fill(struct ca_device_table *table, const char *class, struct rng *rng)
 {
-    static const char *const reasons[] = {"computes wrong results", "took too long twice; \"really\" \\ hung"};
+    static const char *const reasons[] = {"computes wrong results",
+                                          "took too long twice; \"really\" \\ hung"};
     struct made_entry made;
 
     for (size_t config = 0; config < 4; config++) {

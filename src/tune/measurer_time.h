@@ -2,8 +2,8 @@
 #ifndef CA_MEASURER_TIME_H
 #define CA_MEASURER_TIME_H
 
-#include "clock.h"
 #include "buffers.h"
+#include "clock.h"
 #include "outcome.h"
 #include "plan.h"
 
