@@ -20,8 +20,8 @@ lane=$logs/main
 lanes=
 begun=$(date +%s)
 
-# step NAME COMMAND...: one step. Lines "skipped: WHAT" among what it says tell what it could not
-# test; each gets a line of the summary. A lane's words are shown later.
+# step NAME COMMAND...: one step. Lines "failed: WHAT" and "skipped: WHAT" among what it says name
+# tests; each gets a line of the summary. A lane's words are shown later.
 step() {
     name=$1
     shift
@@ -36,7 +36,7 @@ step() {
     124 | 137) echo "FAIL  $line (it had not ended then)" ;;
     *) echo "FAIL  $line (exit status $status)" ;;
     esac >> "$lane.lines"
-    sed -n "s/^skipped: /skip  /p" "$lane.words" >> "$lane.lines"
+    sed -n "s/^failed: /      /p; s/^skipped: /skip  /p" "$lane.words" >> "$lane.lines"
     cat "$lane.words" >> "$lane.log"
     [ "$lane" != "$logs/main" ] || cat "$lane.words"
     [ "$status" -eq 0 ]
@@ -60,10 +60,15 @@ join() {
     lanes=
 }
 
-# The summary; its last line is for programs that read it.
+# What failed, again, for those who see the end only; then the summary, whose last line is for
+# programs that read it.
 finish() {
     lines=$lane.lines
     failed=$(grep -c '^FAIL' "$lines")
+    if [ "$failed" -gt 0 ]; then
+        printf '\n== what failed\n'
+        grep -E '^\[(----|FAIL|ERR )' "$lane.log" | tail -n 60
+    fi
     printf '\n== summary, %d min\n' $((($(date +%s) - begun + 30) / 60))
     cat "$lines"
     echo "$(grep -c '^ok' "$lines") passed, $failed failed, $(grep -c '^skip' "$lines") skipped"
@@ -95,7 +100,8 @@ criterion() {
     step "$1" sh -c '
         "$1" --tap="$2"
         status=$?
-        sed -n "/# SKIP test was skipped/d; s/^ok - \([^ ]*\) *# SKIP /skipped: \1: /p" "$2"
+        sed -n "/# SKIP test was skipped/d; s/^ok - \([^ ]*\) *# SKIP /skipped: \1: /p
+            s/^not ok - \([^ ]*\).*/failed: \1/p" "$2"
         echo
         exit "$status"' criterion "$build/test-gcc/tests/$1" "$logs/$1.tap"
 }
@@ -121,6 +127,8 @@ ctests() {
                 if (!told[\$1]) print \"skipped: \" \$1 \": \" last[\$1]
             }
             { before = \$0 }" "$folder/Testing/Temporary/LastTest.log" "$folder/ctest.log"
+        [ "$status" -eq 0 ] ||
+            sed "s/^[0-9]*:/failed: /" "$folder/Testing/Temporary/LastTestsFailed.log"
         exit "$status"' ctests "$folder" "$@"
 }
 

@@ -419,7 +419,7 @@ static void end_in_driver(const char *how, unsigned timeout, const char *says)
     check_has(failed, says);
     check_has(failed, " while it did 'fwd f32 b1 h7 q33 k33 d24");
     check_has(text, failed);
-    check_has(text, "fwd f32 b1 h2 q33 k33 d24\n"); /* the row was printed */
+    check_has(text, "fwd f32 b1 h2 q33 k33 d24"); /* the row was printed */
     FILE *csv = fopen(csv_path, "r");
     cr_assert(csv != NULL && fgets(text, sizeof text, csv) && fgets(text, sizeof text, csv));
     fclose(csv);
