@@ -8,6 +8,8 @@
 #   intel               Debian 13: all of clattn_tests on Intel's CPU runtime (from PyPI, some 700 MB)
 #   arm64               Debian 13 for arm64 under qemu-user: the build, tests that need no device,
 #                       conformance files on PoCL. Hours.
+# The table has the last rows of every part that ran since the folder was made, each with its commit,
+# so that parts may run one at a time; `sh tests/machines.sh table` only prints it.
 # As root, with debootstrap, git and util-linux (unshare), for arm64 qemu-user-static as well. The
 # network is used by apt, and by pip for intel. Progress goes to stderr; stdout is doc/machines.md.
 #   CLATTN_MACHINES   the folder of roots and logs, by default build/machines; roots are used again,
@@ -31,7 +33,7 @@ usage() {
 [ $# -gt 0 ] || set -- debian12 debian13 rusticl basic intel arm64
 for part; do
     case $part in
-    debian12 | debian13 | rusticl | basic | intel | arm64) ;;
+    debian12 | debian13 | rusticl | basic | intel | arm64 | table) ;;
     *) usage ;;
     esac
 done
@@ -40,18 +42,14 @@ for program in debootstrap git unshare; do
     command -v "$program" > /dev/null ||
         { echo "machines.sh: there is no $program (apt-get install debootstrap git util-linux)" >&2; exit 1; }
 done
-mkdir -p "${CLATTN_MACHINES:-build/machines}/log"
+mkdir -p "${CLATTN_MACHINES:-build/machines}/log" "${CLATTN_MACHINES:-build/machines}/rows"
 folder=$(cd "${CLATTN_MACHINES:-build/machines}" && pwd)
 [ -z "$ccache" ] || mkdir -p "$ccache"
-rows=$folder/rows.$$ # several parts may run side by side
-notes=$folder/notes.$$
-: > "$rows"
-: > "$notes"
+commit=$(git rev-parse --short HEAD)
 failures=0
 
 emulated=
 leave() {
-    rm -f "$rows" "$notes"
     [ -z "$emulated" ] || echo -1 > /proc/sys/fs/binfmt_misc/qemu-aarch64
 }
 trap leave EXIT
@@ -121,7 +119,7 @@ made=
 
 # row MACHINE DRIVER WHAT RESULT MINUTES
 row() {
-    echo "| $1 | $2 | $3 | $4 | $5 |" >> "$rows"
+    echo "| $1 | $2 | $3 | $4 | $5 | $commit |" >> "$rows"
     case $4 in
     FAILED*) failures=$((failures + 1)) ;;
     esac
@@ -274,11 +272,16 @@ part_arm64() {
         "OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd DEVICE='--device 0'"
 }
 
-# A function, so that the shell has read all of this file before it takes hours.
-all() {
-    for part; do
-        "part_$part"
-    done
+# part NAME: its rows and notes take the place of those that it left before.
+part() {
+    rows=$folder/rows/$1
+    notes=$folder/rows/$1.notes
+    : > "$rows"
+    : > "$notes"
+    "part_$1"
+}
+
+table() {
     cat << 'END'
 # clattn on fresh machines
 
@@ -286,17 +289,24 @@ Printed by `sh tests/machines.sh`: roots of Debian that debootstrap has just mad
 and other OpenCL drivers than PoCL's default. Conformance files are those of `tests/data/conformance`, each in a process of its
 own, compared within their tolerance. Minutes are those of one run, with whatever else the machine did.
 
+| machine | OpenCL | what | result | minutes | commit |
+|---|---|---|---|---|---|
 END
-    echo "| machine | OpenCL | what | result | minutes |"
-    echo "|---|---|---|---|---|"
-    cat "$rows"
-    if [ -s "$notes" ]; then
-        echo
-        sort -u "$notes"
-    fi
+    for part in debian12 debian13 rusticl basic intel arm64; do
+        cat "$folder/rows/$part" 2> /dev/null
+    done
     echo
-    echo "clattn $(git rev-parse --short HEAD), $(date -u +%Y-%m-%d), $(nproc) cores: $(
-        sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
+    sort -u "$folder"/rows/*.notes 2> /dev/null
+    echo
+    echo "$(date -u +%Y-%m-%d), $(nproc) cores: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
+}
+
+# A function, so that the shell has read all of this file before it takes hours.
+all() {
+    for part; do
+        [ "$part" = table ] || part "$part"
+    done
+    table
     [ "$failures" -eq 0 ]
     exit
 }
