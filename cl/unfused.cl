@@ -269,13 +269,12 @@ void scores(SHAPE_PARAMS, const __global storage *q, const __global k_storage *k
             const long first = first_key(a, e, i), end = end_key(a, e, i);
             const long row = (bh * a.seq_q + i) * a.seq_kv;
 
-            for (int n = 0; n < VECTORS && i < a.seq_q; n++) {
+            /* All conditions here: PoCL 6.0 ends the process if the last is a break (doc/drivers.md). */
+            for (int n = 0; n < VECTORS && i < a.seq_q && j0 + column_of(x, n) < a.seq_kv; n++) {
                 const long j = j0 + column_of(x, n), left = a.seq_kv - j;
                 lanes s = a.scale * sum[r][n];
                 float each[VECTOR];
 
-                if (left <= 0)
-                    break;
 #if SCORES == SCORES_RAW
                 store_lanes(s, scores + at.scores + row + j, left);
 #endif

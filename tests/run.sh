@@ -141,7 +141,7 @@ fuzz() {
         program=$1
         folder=$2
         shift 2
-        "$program" "$folder" "$@" -artifact_prefix="$folder-" -max_total_time=20 -max_len=8192 \
+        "$program" "$folder" "$@" -artifact_prefix="$folder-" -max_total_time=10 -max_len=8192 \
             -timeout=60 > "$folder.log" 2>&1 || { tail -n 60 "$folder.log"; exit 1; }' \
         fuzz "$build/test-clang/tests/fuzz/fuzz_$target" "$build/fuzz/$target" "$@"
 }
@@ -165,8 +165,11 @@ mkdir -p "$POCL_CACHE_DIR"
 export POCL_CACHE_DIR CLATTN_CACHE_DIR
 
 # Half of the cores. What clang warns of does not depend on how far it optimises. Sanitized is only
-# what runs below.
+# what runs below. PoCL's compiler leaks: all that is sanitized is compiled here, without a cache of
+# programs, so that building them is checked as well; then nothing leaks, and a lost OpenCL object
+# shows.
 beside_tests() {
+    CLATTN_CACHE_DIR=
     half=$((($(nproc) + 1) / 2))
     if compile test-clang "$half" all --preset release -DCMAKE_C_COMPILER=clang \
         -DCMAKE_C_FLAGS_RELEASE="-O1 -DNDEBUG" -DCLATTN_FUZZ=ON; then
@@ -177,20 +180,18 @@ beside_tests() {
         fuzz profile tests/fuzz/profile -dict=tests/fuzz/profile.dict
     fi
     compile test-sanitized "$half" "examples races" --preset asan-ubsan -DCMAKE_C_COMPILER=gcc
+    step "every kernel" "$build/test-gcc/tests/races/races"
+    ctests "examples, installed copy, Oclgrind, offline compilers, report" test-gcc \
+        --parallel "$half" --exclude-regex '^(tests|bench|tuner|tune)$'
 }
 
-# PoCL's compiler leaks. All that is sanitized has been compiled before, without a cache of programs,
-# so that building them is checked as well; then nothing leaks, and a lost OpenCL object shows.
 begin beside beside_tests
 for name in clattn_tests clattn_bench_tests clattn_tune_tests clattn_tuner_tests; do
     criterion "$name"
 done
-CLATTN_CACHE_DIR=
-step "every kernel" "$build/test-gcc/tests/races/races"
-ctests "examples, installed copy, Oclgrind, offline compilers, report" test-gcc --parallel 2 \
-    --exclude-regex '^(tests|bench|tuner|tune)$'
 join
 
+CLATTN_CACHE_DIR=
 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 UBSAN_OPTIONS=print_stacktrace=1
 LSAN_OPTIONS=print_suppressions=0

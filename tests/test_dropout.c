@@ -71,6 +71,7 @@ FOR_EACH_FAMILY(rates)
     static const double rates[] = {0x1p-30, 0.1, 0.5, 0.9, 0.999, 1 - 0x1p-24};
     struct fixture f;
 
+    mostly_unoptimised(*family, 5);
     fixture_open(&f);
     for (size_t n = 0; n < sizeof rates / sizeof *rates; n++) {
         struct trial t = make(*family, kind_for(*family), rates[n]);
@@ -85,6 +86,7 @@ FOR_EACH_FAMILY(options)
     const int backward = ca_family_at(*family)->operation == CLATTN_BACKWARD;
     struct fixture f;
 
+    mostly_unoptimised(*family, 5);
     fixture_open(&f);
     for (int left = 28; left < 32; left++) {
         char options[192];

@@ -8,6 +8,7 @@
 #include "projection_trial.h"
 #include "random_projection.h"
 #include "storage.h"
+#include "unoptimised.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -67,6 +68,7 @@ ParameterizedTest(struct part *part, projection, sweep) {
     struct fixture f;
     size_t passed = 0;
 
+    mostly_unoptimised(part->number, PARTS_PER_FAMILY);
     fixture_open(&f);
     for (uint64_t k = 0; k < kinds; k++) {
         const struct projection_kind kind = random_projection_kind(
@@ -140,6 +142,7 @@ ParameterizedTestParameters(projection, ends) {
 ParameterizedTest(struct part *part, projection, ends) {
     struct fixture f;
 
+    unoptimised();
     fixture_open(&f);
     for (size_t n = 0; n < sizeof ends / sizeof *ends; n++) {
         struct projection_trial t = {.problem = fixture_problem(ends[n]),
