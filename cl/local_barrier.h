@@ -5,23 +5,14 @@
 /* PoCL 3.1 takes a branch right behind a barrier for one that all items take alike, though it may be
  * an item's own: the test whether this item fills anything of a tile, say, which compilers move before
  * the barrier if it was made there already. All items would then do what the branch leads to. A store
- * that nobody may remove keeps the two apart.
- *
- * PoCL 6.0 with LLVM 18 must not get that store: behind a barrier with it it takes values that are an
- * item's own for the first item's (tests/drivers/volatile_store.cl). With one plain barrier it has
- * computed gradients wrongly, with two in a row it did not; why is not known. */
-#if defined(POCL_DEVICE_ADDRESS_BITS) && __clang_major__ < 18
+ * that nobody may remove keeps the two apart. Newer PoCLs get no groups that need a barrier on CPUs
+ * (src/device/device.c). */
+#ifdef POCL_DEVICE_ADDRESS_BITS
 #define LOCAL_BARRIER()                                                                            \
     do {                                                                                           \
         volatile int apart;                                                                        \
         barrier(CLK_LOCAL_MEM_FENCE);                                                              \
         apart = 0;                                                                                 \
-    } while (0)
-#elif defined(POCL_DEVICE_ADDRESS_BITS)
-#define LOCAL_BARRIER()                                                                            \
-    do {                                                                                           \
-        barrier(CLK_LOCAL_MEM_FENCE);                                                              \
-        barrier(CLK_LOCAL_MEM_FENCE);                                                              \
     } while (0)
 #else
 #define LOCAL_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)

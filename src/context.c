@@ -260,11 +260,6 @@ void clattn_context_release(clattn_context *context)
     destroy(context);
 }
 
-int ca_context_is_pocl(const clattn_context *context)
-{
-    return strstr(context->device.platform_name, "Portable Computing Language") != NULL;
-}
-
 cl_context clattn_context_opencl(const clattn_context *context)
 {
     return context ? context->cl : NULL;

@@ -35,10 +35,6 @@ struct clattn_context {
 /* CLATTN_NO_DEVICE, with a sentence, where a profile stands in for a device; else success. */
 clattn_status ca_context_need_device(const clattn_context *context);
 
-/* Whether its driver is PoCL, of which no fact of a device tells what follows from it: how it is told
- * to compile, and what its binaries are. */
-int ca_context_is_pocl(const clattn_context *context);
-
 /* For plans: one more reference, given up by clattn_context_release(). */
 void ca_context_retain(clattn_context *context);
 

@@ -1,6 +1,7 @@
 #include "fixture.h"
 
 #include "context.h"
+#include "facts.h"
 #include "faults.h"
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -66,11 +67,25 @@ void fixture_open_narrowed(struct fixture *f, const clattn_device_info *profile)
     open(f, 1, "", profile);
 }
 
+void fixture_need_groups(const struct fixture *f)
+{
+    if (f->context->device.max_work_group_size == 1)
+        cr_skip_test("no work-groups of several items: PoCL newer than 3 compiles them wrongly "
+                     "(doc/drivers.md)");
+}
+
+void fixture_need_groups_of(const struct fixture *f, const char *family)
+{
+    if (family && (strstr(family, "_tiles") || strstr(family, "_mma")))
+        fixture_need_groups(f);
+}
+
 /* Whether cl/builtins.h is known to fit the driver. With others a program may be built twice. */
 static int declares_builtins(const clattn_context *context)
 {
-    return ca_context_is_pocl(context) && (strstr(context->device.platform_version, "PoCL 3.1") ||
-                                           strstr(context->device.platform_version, "PoCL 6.0"));
+    return ca_facts_of_pocl(&context->device) &&
+           (strstr(context->device.platform_version, "PoCL 3.1") ||
+            strstr(context->device.platform_version, "PoCL 6.0"));
 }
 
 void fixture_close(struct fixture *f)
@@ -103,6 +118,8 @@ clattn_plan *fixture_plan(struct fixture *f, const char *problem, const char *fa
     clattn_plan *plan;
 
     const clattn_status status = clattn_plan_create(f->context, &parsed, &options, &plan);
+    if (status == CLATTN_UNSUPPORTED)
+        fixture_need_groups(f);
     cr_assert(status == CLATTN_SUCCESS, "'%s' on %s: %s, %s", problem, family ? family : "any",
               clattn_status_string(status), f->log.last);
     return plan;

@@ -38,6 +38,12 @@ void fixture_open_cached(struct fixture *f, const clattn_device_info *profile,
 /* Like fixture_open(), with a device that claims no more than the profile. */
 void fixture_open_narrowed(struct fixture *f, const clattn_device_info *profile);
 
+/* Skips the test where the device has work-groups of one item only: what it is about needs several. */
+void fixture_need_groups(const struct fixture *f);
+
+/* Likewise if the family's kernels need several (NULL, the library's choice, does not). */
+void fixture_need_groups_of(const struct fixture *f, const char *family);
+
 /* Fails the test if an OpenCL object of this process is still alive. */
 void fixture_close(struct fixture *f);
 

@@ -100,8 +100,18 @@ criterion() {
     step "$1" sh -c '
         "$1" --tap="$2"
         status=$?
-        sed -n "/# SKIP test was skipped/d; s/^ok - \([^ ]*\) *# SKIP /skipped: \1: /p
-            s/^not ok - \([^ ]*\).*/failed: \1/p" "$2"
+        awk "/^not ok - / { print \"failed: \" \$4 }
+            /^ok - .*# SKIP / && !/# SKIP test was skipped/ {
+                reason = \$0
+                sub(/.*# SKIP /, \"\", reason)
+                if (!seen[reason, \$3]++ && ++tests[reason] <= 3)
+                    names[reason] = names[reason] \" \" \$3
+            }
+            END {
+                for (reason in tests)
+                    print \"skipped:\" names[reason] (tests[reason] > 3 ? \" and \" \
+                        tests[reason] - 3 \" more\" : \"\") \": \" reason
+            }" "$2"
         echo
         exit "$status"' criterion "$build/test-gcc/tests/$1" "$logs/$1.tap"
 }

@@ -98,6 +98,7 @@ Test(broken_kernels, none_is_taken_for_right) {
     cr_assert(sizeof(struct attention_shape) == 53 * 8);
     cr_assert(sizeof(struct attention_offsets) == 22 * 8);
     fixture_open(&f); /* without self-checks, which would see them first */
+    fixture_need_groups(&f);
     cr_assert(ca_measurer_create(f.context, &problem, 1, &m) == CLATTN_SUCCESS, "%s", f.log.last);
     for (size_t n = 0; n < NUM_BREAKAGES; n++) {
         const struct ca_candidate candidate = {&broken, {n}};
@@ -127,6 +128,7 @@ Test(broken_kernels, self_checks_refuse) {
     struct fixture f;
 
     fixture_open_checked(&f, "");
+    fixture_need_groups(&f);
     cr_assert(ca_measurer_create(f.context, &problem, 1, &m) == CLATTN_SUCCESS, "%s", f.log.last);
     m.build(m.user, &candidate, &reading);
     cr_assert(reading.outcome == CA_WRONG && strstr(reading.reason, "broken is miscompiled"), "%s",

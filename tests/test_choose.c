@@ -203,6 +203,7 @@ Test(choose, every_door_in_order) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_groups(&f);
     const struct ca_candidate shipped = candidate(&f, 32);
     char *document = ship(&f, problem_text, &shipped);
     store(&f, "fwd f32 h2 q128 k256 d32", 8, 0.001);
@@ -230,6 +231,7 @@ Test(choose, one_door_at_a_time) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_groups(&f);
     override(&f, problem_text, 1);
     cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O1 D");
     cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "O1 ");
@@ -262,6 +264,7 @@ Test(choose, the_nearest_class) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_groups(&f);
     store(&f, "fwd f32 h2 q1024 k128 d32", 2, 1); /* too far */
     cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "D");
     store(&f, "fwd f32 h2 q512 k128 d32", 1, 1); /* 2 away */
@@ -307,6 +310,7 @@ Test(choose, defaults_are_never_crowded_out) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_groups(&f);
     cr_assert(choose(&f, problem_text, CLATTN_PLAN_DEFAULT, &untuned) == CLATTN_SUCCESS);
     for (size_t n = 0; n < 36; n++) {
         char text[128], driver[16];
@@ -334,6 +338,7 @@ Test(choose, quarantine_at_every_door) {
         if (door == 5)
             setenv("CLATTN_OVERRIDE", "unfused GROUP_X=8 GROUP_Y=1 ITEM_X=4 VECTOR=4 DEPTH=8", 1);
         fixture_open(&f);
+        fixture_need_groups(&f);
         const struct ca_candidate bad = candidate(&f, 8);
         if (door == 0)
             override(&f, problem_text, 8);
@@ -395,6 +400,7 @@ Test(choose, what_means_nothing) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_groups(&f);
     const struct ca_candidate good = candidate(&f, 8);
     for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
         struct tuned t;
@@ -413,6 +419,7 @@ Test(choose, what_does_not_fit_the_device) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_groups(&f);
     const struct ca_candidate large = candidate(&f, 32);
     char *document = ship(&f, problem_text, &large);
     override(&f, problem_text, 16);
@@ -526,6 +533,7 @@ Test(choose, plans_follow, .timeout = 120) {
     clattn_plan *plan = (clattn_plan *)(void *)&f;
 
     fixture_open(&f);
+    fixture_need_groups(&f);
     const struct ca_candidate tuned = candidate(&f, 8), wanted = candidate(&f, 4);
     cr_expect(clattn_plan_create(f.context, &p, &known, &plan) == CLATTN_NOT_TUNED);
     cr_expect(plan == NULL && clattn_context_builds(f.context) == 0);

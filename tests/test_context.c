@@ -1,6 +1,7 @@
 /* Contexts, devices and plans: every documented status, what is kept alive, what is built. */
 #define _XOPEN_SOURCE 700 /* setenv */
 #include "disk.h"
+#include "facts.h"
 #include "families.h"
 #include "faults.h"
 #include "fixture.h"
@@ -111,6 +112,38 @@ Test(context, device_architecture) {
     cr_assert(clattn_device_query(device, &info) == CLATTN_SUCCESS);
     cr_expect_str_eq(info.extensions, "cl_khr_fp16");
     faults_pretend(0, NULL, 0);
+}
+
+/* PoCL newer than 3 compiles work-groups of several items wrongly on CPUs (doc/drivers.md). */
+Test(context, device_with_groups_of_one_item) {
+    static const struct {
+        char driver[16];
+        cl_device_type type;
+        int one;
+    } drivers[] = {{"3.1+debian", CL_DEVICE_TYPE_CPU, 0},
+                   {"5.0+debian", CL_DEVICE_TYPE_CPU, 1},
+                   {"6.0-6", CL_DEVICE_TYPE_CPU, 1},
+                   {"10.2", CL_DEVICE_TYPE_CPU, 1},
+                   {"6.0-6", CL_DEVICE_TYPE_GPU, 0}};
+    clattn_device_info info = {.struct_size = sizeof info};
+    cl_device_id device;
+    size_t stated;
+
+    cr_assert(clattn_device_select(NULL, &device) == CLATTN_SUCCESS);
+    cr_assert(clattn_device_query(device, &info) == CLATTN_SUCCESS);
+    cr_assert(clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof stated, &stated,
+                              NULL) == CL_SUCCESS);
+    if (!ca_facts_of_pocl(&info))
+        cr_skip_test("the device is none of PoCL's");
+    for (size_t n = 0; n < sizeof drivers / sizeof *drivers; n++) {
+        faults_pretend(CL_DRIVER_VERSION, drivers[n].driver, sizeof drivers[n].driver);
+        faults_pretend(CL_DEVICE_TYPE, &drivers[n].type, sizeof drivers[n].type);
+        cr_assert(clattn_device_query(device, &info) == CLATTN_SUCCESS);
+        cr_expect(info.max_work_group_size == (drivers[n].one ? 1 : stated), "PoCL %s: %zu",
+                  drivers[n].driver, info.max_work_group_size);
+        cr_expect((info.max_work_item_sizes[0] == 1) == drivers[n].one);
+        faults_pretend(0, NULL, 0);
+    }
 }
 
 Test(context, device_select) {

@@ -120,6 +120,7 @@ static void run(struct fixture *f, struct trial *t, const uint64_t seed, const c
 
     tensors.dropout_seed = seed;
     tensors.dropout_offset = offset;
+    fixture_need_groups_of(f, t->family);
     cr_assert(clattn_plan_create(f->context, &t->problem, &options, &plan) == CLATTN_SUCCESS, "%s",
               f->log.last);
     cr_assert(tensor_execute(t->problem.operation, plan, f->queue, &tensors, 0, NULL, NULL) ==
@@ -186,6 +187,7 @@ FOR_EACH_FAMILY(gradient_check)
         return;
     unoptimised();
     fixture_open(&f);
+    fixture_need_groups_of(&f, of->name);
     cr_assert(clattn_gradient_check(f.context, &p, &options, 7, &report) == CLATTN_SUCCESS, "%s",
               f.log.last);
     cr_assert(report.right && report.num_analytic > 0 && report.num_differences > 0, "%g, %g",

@@ -212,6 +212,7 @@ Test(faults, execution) {
     cl_int err;
 
     fixture_open(&f);
+    fixture_need_groups(&f);
     cl_command_queue free_order =
         clCreateCommandQueue(f.opencl, f.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
     for (size_t n = 0; ca_family_at(n); n++) {
@@ -237,6 +238,7 @@ Test(faults, execution_allocates_nothing) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_groups(&f);
     for (size_t n = 0; ca_family_at(n); n++) {
         struct execution e;
         if (ca_family_at(n)->operation > CLATTN_BACKWARD ||

@@ -436,6 +436,7 @@ FOR_EACH_FAMILY(after_the_librarys_own_forward)
     open(&f, *family);
     for (size_t c = 0; c < sizeof problems / sizeof *problems; c++) {
         struct trial t = make(*family, problems[c], 2 + c);
+        fixture_need_groups_of(&f, t.family);
         const clattn_plan_options options = {.struct_size = sizeof options, .family = t.family};
         struct tensor_arguments tensors = trial_send(&f, &t), only_forward = tensors;
         clattn_problem forward = t.problem;

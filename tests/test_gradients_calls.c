@@ -63,6 +63,7 @@ ParameterizedTest(struct mix *mix, gradient_calls, same_bits_on_every_run) {
     cl_int err;
 
     fixture_open(&f);
+    fixture_need_groups_of(&f, t.family);
     cl_command_queue free_order =
         clCreateCommandQueue(f.opencl, f.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
     cl_command_queue queues[] = {f.queue, err == CL_SUCCESS ? free_order : f.queue};

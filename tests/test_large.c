@@ -121,6 +121,7 @@ static void run(struct fixture *f, const struct ca_family *family, const enum te
             tensors.at[n] = (clattn_buffer){fixture_buffer(f, x->num_bytes, x->bytes), x->offset};
         }
     }
+    fixture_need_groups_of(f, options.family);
     cr_assert(clattn_plan_create(f->context, &problem, &options, &plan) == CLATTN_SUCCESS, "%s",
               f->log.last);
     cr_assert(tensor_execute(problem.operation, plan, f->queue, &tensors, 0, NULL, NULL) ==

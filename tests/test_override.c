@@ -48,6 +48,7 @@ Test(override, set_read_and_cleared) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_groups(&f);
     cr_expect_str_eq(get(&f, problem_text), "");
     cr_expect(clear(&f, problem_text) == CLATTN_SUCCESS, "there was none");
     cr_assert(set(&f, problem_text, "unfused", "GROUP_X=2 DEPTH=8") == CLATTN_SUCCESS);
@@ -145,6 +146,7 @@ Test(override, of_the_environment) {
 
     setenv("CLATTN_OVERRIDE", " unfused  GROUP_X=2\tDEPTH=8", 1);
     fixture_open(&f);
+    fixture_need_groups(&f);
     setenv("CLATTN_OVERRIDE", "unfused GROUP_X=32", 1); /* too late */
     cr_expect(f.log.warnings == 0 && f.log.errors == 0);
     cr_expect(found(&f, problem_text) == 2);
@@ -250,6 +252,7 @@ Test(override, of_many_threads) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_groups(&f);
     for (size_t n = 0; n < THREADS; n++) {
         workers[n] = (struct worker){&f, (size_t)1 << n};
         cr_assert(pthread_create(&threads[n], NULL, work, &workers[n]) == 0);

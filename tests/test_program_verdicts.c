@@ -2,6 +2,7 @@
  * and nothing of what may pass. */
 #define _POSIX_C_SOURCE 200809L /* popen */
 #include "context.h"
+#include "facts.h"
 #include "faults.h"
 #include "fixture.h"
 #include "problem.h"
@@ -125,7 +126,7 @@ Test(program_verdicts, a_binary_is_kept_for_plans_only) {
     store_folder_make(folder);
     fixture_open_checked(&f, folder);
     p = ca_problem_normal(&p);
-    ca_family_suggest(candidate.family, &p, &f.context->device, candidate.values);
+    ca_family_suggest(candidate.family, &p, clattn_context_device(f.context), candidate.values);
     cr_assert(ca_program_get(f.context, &candidate, &p, &program) == CLATTN_SUCCESS);
     ca_program_seconds(f.context, program, &seconds);
     cr_expect(seconds.front_end > 0.0 && seconds.code_generation > 0.0 && seconds.self_check > 0.0);
@@ -148,12 +149,12 @@ Test(program_verdicts, a_source_with_other_built_in_functions_builds_too) {
     cl_program program;
 
     fixture_open(&f);
-    if (!ca_context_is_pocl(f.context)) {
+    if (!ca_facts_of_pocl(clattn_context_device(f.context))) {
         fixture_close(&f);
         cr_skip_test("only PoCL is given the declarations of cl/builtins.h");
     }
     p = ca_problem_normal(&p);
-    ca_family_suggest(candidate.family, &p, &f.context->device, candidate.values);
+    ca_family_suggest(candidate.family, &p, clattn_context_device(f.context), candidate.values);
     family.source = "__kernel void k(__global float *x) { x[get_global_id(0)] = lgamma(x[0]); }";
     cr_expect(ca_program_get(f.context, &candidate, &p, &program) == CLATTN_SUCCESS);
     cr_expect(f.log.warnings == 0 && f.log.errors == 0, "%s", f.log.last);

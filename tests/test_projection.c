@@ -70,6 +70,7 @@ ParameterizedTest(struct part *part, projection, sweep) {
 
     mostly_unoptimised(part->number, PARTS_PER_FAMILY);
     fixture_open(&f);
+    fixture_need_groups_of(&f, ca_family_at(part->family)->name);
     for (uint64_t k = 0; k < kinds; k++) {
         const struct projection_kind kind = random_projection_kind(
             &r, ca_family_at(part->family), clattn_context_device(f.context));
@@ -161,6 +162,7 @@ Test(projection, suggestions_fit) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_groups(&f);
     devices[0] = *clattn_context_device(f.context);
     for (size_t n = 0; n < 4000; n++) {
         const struct projection_kind kind = random_projection_kind(&r, NULL, NULL);
@@ -191,6 +193,7 @@ Test(projection, repeats_give_the_same_bits) {
     struct fixture f;
 
     fixture_open(&f);
+    fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         struct projection_trial t = {
             .problem = fixture_problem("proj f32 b2 h3/1 q40 d700/50 w=oi bias=f32"), .seed = 5};
@@ -384,6 +387,7 @@ Test(projection, a_miscompiled_family_is_refused) {
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
         fixture_open_checked(&f, "");
+        fixture_need_groups(&f);
         faults_arm(FAULT_LIE, 0, 0);
         const clattn_status lied = plan_of(&f, text, family);
         cr_assert(faults_disarm() != NULL, "%s was not checked", family);
@@ -399,6 +403,7 @@ Test(projection, is_measured) {
     struct fixture f;
 
     fixture_open_checked(&f, "");
+    fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const clattn_problem problem = fixture_problem(texts[n % 2]);
         struct ca_candidate candidate = {

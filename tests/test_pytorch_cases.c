@@ -91,6 +91,8 @@ static const char *family_of(const struct attention_case *c)
 static void run(struct fixture *f, struct attention_case *c)
 {
     const clattn_plan_options options = {.struct_size = sizeof options, .family = c->family};
+
+    fixture_need_groups_of(f, c->family);
     const clattn_status status = tensor_execute_host(f->context, &c->problem, &options, &c->view);
 
     cr_assert(status == CLATTN_SUCCESS, "%s on %s: %s", c->name, family_of(c), f->log.last);

@@ -106,6 +106,7 @@ Test(split_tiles, a_gpu_chooses_it) {
     struct fixture f;
 
     fixture_open_narrowed(&f, &profile.info);
+    fixture_need_groups(&f);
     cr_assert(clattn_plan_create(f.context, &t.problem, NULL, &plan) == CLATTN_SUCCESS);
     cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
     cr_expect_str_eq(info.family, "split_tiles");
@@ -161,6 +162,7 @@ Test(split_tiles, refusals) {
     char reason[512];
 
     fixture_open(&f);
+    fixture_need_groups(&f);
     for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
         const clattn_problem p = fixture_problem(refused[n].problem);
         const clattn_plan_options options = {.struct_size = sizeof options,

@@ -96,6 +96,7 @@ ParameterizedTest(struct part *part, sweep, part) {
     if (!part->optimised)
         unoptimised();
     fixture_open(&f);
+    fixture_need_groups_of(&f, family->name);
     const clattn_device_info *device = clattn_context_device(f.context);
     const size_t runs =
         option_pairs_runs(option_pairs(family, device, 0, rows), share.rows * (size_t)scale);

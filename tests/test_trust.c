@@ -44,6 +44,7 @@ static void refuse_forced(const clattn_operation operation, const char *text)
         if (!family_takes_f32(family))
             continue;
         fixture_open_checked(&f, "");
+        fixture_need_groups_of(&f, family);
         const long objects = faults_objects_alive(alive, sizeof alive);
         faults_arm(FAULT_LIE, 0, 0);
         const clattn_status status = make_for(&f, text, family, &plan);
@@ -98,6 +99,7 @@ Test(trust, the_next_family_of_gradients_is_tried) {
     clattn_plan *plan;
 
     fixture_open_checked(&f, "");
+    fixture_need_groups(&f); /* the other family */
     faults_arm(FAULT_LIE, 0, 0);
     const clattn_status status = make_for(&f, gradients_text, NULL, &plan);
     cr_assert(faults_disarm() != NULL);

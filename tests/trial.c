@@ -176,6 +176,8 @@ static clattn_plan *make_plan(struct fixture *f, const struct trial *t)
     clattn_plan *plan;
 
     const clattn_status status = clattn_plan_create(f->context, &t->problem, &options, &plan);
+    if (status == CLATTN_UNSUPPORTED)
+        fixture_need_groups(f);
     cr_assert(status == CLATTN_SUCCESS, "plan: %s, %s%s", clattn_status_string(status), f->log.last,
               again(t));
     return plan;

@@ -32,9 +32,11 @@ typedef struct clattn_device_info {
     unsigned vector_width_float; /**< CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT. */
     unsigned sub_group_size; /**< Work-items that run in lockstep (warp, wavefront), the least if
                                   there is a choice; 0 if no vendor's extension states it. */
+    /** As the driver states it, or 1 where it is known to compile larger work-groups wrongly (PoCL
+     *  newer than 3 on CPUs). */
     size_t max_work_group_size;
-    size_t max_work_item_sizes[3];
-    size_t max_parameter_bytes; /**< Of all arguments of a kernel. */
+    size_t max_work_item_sizes[3]; /**< Likewise. */
+    size_t max_parameter_bytes;    /**< Of all arguments of a kernel. */
     cl_ulong local_memory_bytes;
     cl_ulong global_memory_bytes;
     cl_ulong max_allocation_bytes;

@@ -182,6 +182,19 @@ static cl_int query_texts(cl_device_id device, clattn_device_info *info)
     return CL_SUCCESS;
 }
 
+/* PoCL newer than 3 on CPUs: of values that live across a barrier it takes some, at random, for the
+ * same in all of a group's items, and computes wrong results (doc/drivers.md). Groups of one item are
+ * right, and as fast: what clattn has for CPUs uses no others. */
+static void limit_groups(clattn_device_info *info)
+{
+    if (!ca_facts_of_pocl(info) || !(info->type & CL_DEVICE_TYPE_CPU) ||
+        strtol(info->driver_version, NULL, 10) <= 3)
+        return;
+    info->max_work_group_size = 1;
+    for (size_t n = 0; n < 3; n++)
+        info->max_work_item_sizes[n] = 1;
+}
+
 static void clear(clattn_device_info *info)
 {
     memset(info, 0, sizeof *info);
@@ -201,8 +214,10 @@ clattn_status clattn_device_query(cl_device_id device, clattn_device_info *info)
     err = query_numbers(device, info);
     if (err == CL_SUCCESS)
         err = query_texts(device, info);
-    if (err == CL_SUCCESS)
+    if (err == CL_SUCCESS) {
+        limit_groups(info);
         return CLATTN_SUCCESS;
+    }
     clear(info);
     return err == CL_INVALID_DEVICE       ? CLATTN_INVALID_ARGUMENT
            : err == CL_OUT_OF_HOST_MEMORY ? CLATTN_OUT_OF_MEMORY

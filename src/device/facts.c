@@ -13,6 +13,11 @@ int ca_facts_have(const clattn_device_info *dev, const char *extension)
     return 0;
 }
 
+int ca_facts_of_pocl(const clattn_device_info *dev)
+{
+    return strstr(dev->platform_name, "Portable Computing Language") != NULL;
+}
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 #define MEMBER(name)                                                                               \

@@ -7,6 +7,10 @@
 /* Whether the device has an extension of just this name. */
 int ca_facts_have(const clattn_device_info *dev, const char *extension);
 
+/* Whether its driver is PoCL, of which no fact of a device tells what follows from it: how it is told
+ * to compile, what its binaries are, and which errors it has. */
+int ca_facts_of_pocl(const clattn_device_info *dev);
+
 /* A number among the facts. */
 struct ca_fact {
     const char *name;     /* as in the struct and in a profile */

@@ -1,5 +1,6 @@
 #include "program_build.h"
 #include "clock.h"
+#include "facts.h"
 #include "first_run.h"
 #include "problem.h"
 #include "problem_class.h"
@@ -117,7 +118,7 @@ static clattn_status build(clattn_context *ctx, struct ca_program *made)
     if (err != CL_SUCCESS)
         return ca_fail_cl(&ctx->log, err, "clCreateProgramWithSource for %s", name);
     const double begin = ca_stopwatch_now();
-    if (!ca_context_is_pocl(ctx) || build_with_own_builtins(ctx, cl, made, &err))
+    if (!ca_facts_of_pocl(&ctx->device) || build_with_own_builtins(ctx, cl, made, &err))
         err = clBuildProgram(cl, 1, &ctx->device.device, made->options, NULL, NULL);
     made->seconds.front_end += ca_stopwatch_now() - begin;
     if (err == CL_SUCCESS) {

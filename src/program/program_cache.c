@@ -1,5 +1,6 @@
 #include "program_cache.h"
 #include "disk.h"
+#include "facts.h"
 #include "program_file.h"
 
 #include <stdio.h>
@@ -125,7 +126,7 @@ unsigned char *ca_program_binary(const clattn_context *ctx, cl_program program, 
 
 int ca_program_binary_is_dear(const clattn_context *ctx)
 {
-    return ca_context_is_pocl(ctx);
+    return ca_facts_of_pocl(&ctx->device);
 }
 
 void ca_program_cache_store(clattn_context *ctx, const struct ca_family *family,

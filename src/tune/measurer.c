@@ -1,4 +1,5 @@
 #include "measurer.h"
+#include "facts.h"
 #include "measurer_data.h"
 #include "problem.h"
 #include "program.h"
@@ -82,7 +83,7 @@ static uint64_t hash_binary(const clattn_context *ctx, cl_program program)
 {
     size_t bytes = 0;
 
-    if (ca_context_is_pocl(ctx))
+    if (ca_facts_of_pocl(&ctx->device))
         return 0;
     unsigned char *binary = ca_program_binary(ctx, program, &bytes);
     const uint64_t hash = binary ? XXH3_64bits(binary, bytes) : 0;
