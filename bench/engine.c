@@ -260,6 +260,8 @@ bool engine_open(struct engine *engine, const struct target *target, const struc
 
 void engine_close(struct engine *engine)
 {
+    if (engine->target != NULL)
+        clFinish(engine->target->queue); /* after a failure too: kernels may still run */
     free(engine->configuration);
     clattn_plan_release(engine->plan);
     clattn_multihead_plan_release(engine->layer);

@@ -8,7 +8,9 @@
 # its processes, and fails the one that is asked for. Of each call the first two, the one in the
 # middle and the last fail; with --every all do; with --sample N every Nth fault is tried, from one
 # that the clock chooses and the last line names (FAULTS_FIRST=n chooses it again). BUILD is a folder
-# with the programs built (default: build/test-gcc). Caches are folders of their own.
+# with the programs built (default: build/test-gcc). Caches are folders of their own. `clattn-bench
+# compare` and `report`, and `clattn-tune merge` and `replay`, are not here: they read and write files
+# and make no OpenCL call. doc/faults.md keeps what a whole run has printed.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 every=0
@@ -54,7 +56,10 @@ list-tuned@ us @ us @'$tune' list
 show-tuned@^tuned @^tuned @'$tune' show '$problem'
 plan-tuned@first execution@^tuned.*@'$bench' plan --known-only '$problem'
 export-tuned@@@'$tune' export '$work/exported.json'
+import-tuned@@@'$tune' export '$work/exported.json' && '$tune' import '$work/exported.json'
 forget-tuned@@@'$tune' forget '$problem'
+forget-all-tuned@@@'$tune' forget --all
+record@tuned in|nothing to do@never: .*@'$tune' --quiet --budget 2 --builders 1 --record '$work/record.json' --problem '$problem'
 END
     for example in 01_forward 02_reuse_plan 03_masks 04_grouped_heads_and_cache 05_threads \
         06_scores_and_weights 07_tuning 08_self_attention 09_masked_decoding 10_cross_attention \
@@ -111,11 +116,16 @@ places() {
     fi
 }
 
-# A sentence that a right run does not have (four words at least), or the name of a status, which
-# the first of the examples print.
+# Lines without their numbers, which differ from run to run.
+lines_of() {
+    sed 's/[0-9][0-9.]*//g' "$1"
+}
+
+# A sentence that a right run does not have: four words at least.
 complains() {
-    grep -vxFf "$work/usual" "$work/out" |
-        grep -qE '([A-Za-z_]{2,}[^A-Za-z_]+){4}|CLATTN_[A-Z]+_[A-Z_]+'
+    lines_of "$work/usual" > "$work/known"
+    lines_of "$work/out" | grep -vxFf "$work/known" |
+        grep -qE "([[:alpha:]_']+[^[:alpha:]_']+){3}[[:alpha:]_]"
 }
 
 # What the run with a fault came to: said, right, or what is wrong with it.

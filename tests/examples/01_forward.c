@@ -3,6 +3,14 @@
 #include <math.h>
 #include <stdio.h>
 
+/* Errors come as a status for the program and as a sentence for a person. */
+static void print_message(clattn_log_level level, const char *message, void *user_data)
+{
+    (void)user_data;
+    if (level <= CLATTN_LOG_WARNING)
+        fprintf(stderr, "clattn: %s\n", message);
+}
+
 int main(void)
 {
     const float k[3][4] = {{20, 0, 0, 0}, {0, 20, 0, 0}, {0, 0, 20, 0}};
@@ -11,8 +19,9 @@ int main(void)
     const float want[2][2] = {{3, 4}, {3, 5}};            /* value 1; the values' mean */
     float o[2][2];
 
+    const clattn_context_options options = {.struct_size = sizeof options, .log = print_message};
     clattn_context *context;
-    clattn_status status = clattn_context_create_default(NULL, NULL, &context);
+    clattn_status status = clattn_context_create_default(NULL, &options, &context);
     if (status != CLATTN_SUCCESS) {
         fprintf(stderr, "%s: is an OpenCL driver installed?\n", clattn_status_string(status));
         return 1;

@@ -26,6 +26,15 @@ static void check(int ok, const char *what)
     }
 }
 
+/* OpenCL's own calls have a number only. */
+static void check_opencl(cl_int err, const char *call)
+{
+    if (err != CL_SUCCESS) {
+        fprintf(stderr, "%s failed with OpenCL's error %d\n", call, (int)err);
+        exit(1);
+    }
+}
+
 int main(void)
 {
     const clattn_context_options options = {.struct_size = sizeof options, .log = print_message};
@@ -40,7 +49,7 @@ int main(void)
     cl_device_id device = clattn_context_device(context)->device;
     cl_command_queue queue =
         clCreateCommandQueue(opencl, device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
-    check(err == CL_SUCCESS, "queue");
+    check_opencl(err, "clCreateCommandQueue");
 
     /* A problem has a text form, the same in programs, logs and on command lines. */
     check(clattn_problem_parse("fwd f32 h2 q32 d16", &problem, NULL, 0) == CLATTN_SUCCESS, "parse");
@@ -57,13 +66,13 @@ int main(void)
     for (int n = 0; n < 4; n++) {
         buffer[n] = clCreateBuffer(opencl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof host,
                                    host, &err);
-        check(err == CL_SUCCESS, "buffer");
+        check_opencl(err, "clCreateBuffer");
     }
     /* One workspace serves all steps, because each waits for the one before. */
     cl_mem workspace = NULL;
     if (info.workspace_bytes > 0) {
         workspace = clCreateBuffer(opencl, CL_MEM_READ_WRITE, info.workspace_bytes, NULL, &err);
-        check(err == CL_SUCCESS, "workspace");
+        check_opencl(err, "clCreateBuffer");
     }
 
     cl_event done[STEPS];
@@ -83,7 +92,7 @@ int main(void)
     }
     err = clEnqueueReadBuffer(queue, buffer[3 - (STEPS - 1) % 2], CL_TRUE, 0, sizeof host, host, 1,
                               &done[STEPS - 1], NULL);
-    check(err == CL_SUCCESS, "read");
+    check_opencl(err, "clEnqueueReadBuffer");
     for (int n = 0; n < COUNT; n++)
         check(fabsf(host[n] - 0.25f) < 1e-6f, "comparison");
 

@@ -2,20 +2,10 @@
  *
  * Every query is zero, so all scores are equal and each output is the mean of the values that its
  * query sees: with value j of key j, the masks can be read off the output. */
-#include <clattn/clattn.h>
+#include "example.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { BATCH = 2, SEQ = 4 };
-
-static void check(int ok, const char *what)
-{
-    if (!ok) {
-        fprintf(stderr, "%s failed\n", what);
-        exit(1);
-    }
-}
 
 /* Runs the problem and compares one output per batch and query. */
 static void run(clattn_context *context, const char *title, const clattn_problem *problem,
@@ -41,11 +31,10 @@ static void run(clattn_context *context, const char *title, const clattn_problem
 
 int main(void)
 {
-    clattn_context *context;
+    clattn_context *const context = open_context();
     clattn_problem plain, problem;
     const clattn_host_forward none = {.struct_size = sizeof none};
 
-    check(clattn_context_create_default(NULL, NULL, &context) == CLATTN_SUCCESS, "context");
     clattn_problem_init(&plain);
     plain.batch = BATCH;
     plain.seq_q = plain.seq_kv = SEQ;

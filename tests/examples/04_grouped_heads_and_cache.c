@@ -3,35 +3,14 @@
  * The cache has room for CAPACITY tokens and holds them as (batch, seq, heads, dim). Tokens come in
  * pieces: first a prompt, then one at a time. Piece after piece must give what one pass over the
  * whole text gives. */
-#define CL_TARGET_OPENCL_VERSION 120
-#include <clattn/clattn.h>
+#include "example.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { HEADS = 4, KV_HEADS = 2, DIM = 8, TOKENS = 9, PROMPT = 6, CAPACITY = 16 };
-
-static void check(int ok, const char *what)
-{
-    if (!ok) {
-        fprintf(stderr, "%s failed\n", what);
-        exit(1);
-    }
-}
-
-static cl_mem make_buffer(cl_context opencl, size_t bytes, void *host)
-{
-    cl_int err;
-    cl_mem buffer = clCreateBuffer(
-        opencl, CL_MEM_READ_WRITE | (host != NULL ? CL_MEM_COPY_HOST_PTR : 0), bytes, host, &err);
-
-    check(err == CL_SUCCESS, "buffer");
-    return buffer;
-}
+enum { OUTPUTS = TOKENS * HEADS * DIM, CACHE = CAPACITY * KV_HEADS * DIM };
 
 /* Attention of tokens [past, past + count) over tokens [0, past + count). */
-static void run(clattn_context *context, cl_command_queue queue, const cl_mem qkvo[4], size_t past,
-                size_t count)
+static void run(const struct device *d, const clattn_buffer qkvo[4], size_t past, size_t count)
 {
     clattn_problem problem;
     clattn_plan *plan;
@@ -47,65 +26,54 @@ static void run(clattn_context *context, cl_command_queue queue, const cl_mem qk
     problem.diagonal_offset = (int64_t)past;
     problem.q = problem.o = (clattn_layout){{0, DIM, HEADS * DIM, 1}};
     problem.k = problem.v = (clattn_layout){{0, DIM, KV_HEADS * DIM, 1}};
-    check(clattn_plan_create(context, &problem, NULL, &plan) == CLATTN_SUCCESS, "plan");
+    check(clattn_plan_create(d->context, &problem, NULL, &plan) == CLATTN_SUCCESS, "plan");
 
     const size_t first = past * HEADS * DIM; /* of the piece, in elements */
     const clattn_forward tensors = {
         .struct_size = sizeof tensors,
-        .q = {qkvo[0], first},
-        .k = {qkvo[1], 0},
-        .v = {qkvo[2], 0},
-        .o = {qkvo[3], first},
+        .q = {qkvo[0].buffer, first},
+        .k = qkvo[1],
+        .v = qkvo[2],
+        .o = {qkvo[3].buffer, first},
     };
-    check(clattn_attention_forward(plan, queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS,
+    check(clattn_attention_forward(plan, d->queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS,
           "forward");
     clattn_plan_release(plan); /* what was enqueued goes on */
 }
 
 int main(void)
 {
-    static float q[TOKENS][HEADS][DIM], k[CAPACITY][KV_HEADS][DIM], v[CAPACITY][KV_HEADS][DIM];
-    static float whole[TOKENS * HEADS * DIM], pieces[TOKENS * HEADS * DIM];
-    clattn_context *context;
-    cl_int err;
+    static float q[OUTPUTS], k[CACHE], v[CACHE], whole[OUTPUTS], pieces[OUTPUTS];
+    const struct device d = open_device();
 
-    for (size_t n = 0; n < TOKENS * HEADS * DIM; n++)
-        (&q[0][0][0])[n] = sinf(0.7f * (float)n);
-    for (size_t n = 0; n < CAPACITY * KV_HEADS * DIM; n++) {
+    for (size_t n = 0; n < OUTPUTS; n++)
+        q[n] = sinf(0.7f * (float)n);
+    for (size_t n = 0; n < CACHE; n++) {
         /* What lies in the cache beyond the tokens so far is never read. */
-        (&k[0][0][0])[n] = n < TOKENS * KV_HEADS * DIM ? cosf(1.1f * (float)n) : NAN;
-        (&v[0][0][0])[n] = n < TOKENS * KV_HEADS * DIM ? sinf(0.3f * (float)n) : NAN;
+        k[n] = n < TOKENS * KV_HEADS * DIM ? cosf(1.1f * (float)n) : NAN;
+        v[n] = n < TOKENS * KV_HEADS * DIM ? sinf(0.3f * (float)n) : NAN;
     }
-    check(clattn_context_create_default(NULL, NULL, &context) == CLATTN_SUCCESS, "context");
-    cl_context opencl = clattn_context_opencl(context);
-    cl_command_queue queue =
-        clCreateCommandQueue(opencl, clattn_context_device(context)->device, 0, &err);
-    check(err == CL_SUCCESS, "queue");
-    const cl_mem qkvo[4] = {make_buffer(opencl, sizeof q, q), make_buffer(opencl, sizeof k, k),
-                            make_buffer(opencl, sizeof v, v),
-                            make_buffer(opencl, sizeof whole, NULL)};
+    const clattn_buffer qkvo[4] = {make_buffer(&d, OUTPUTS, q), make_buffer(&d, CACHE, k),
+                                   make_buffer(&d, CACHE, v), make_buffer(&d, OUTPUTS, NULL)};
 
-    run(context, queue, qkvo, 0, TOKENS);
-    err = clEnqueueReadBuffer(queue, qkvo[3], CL_TRUE, 0, sizeof whole, whole, 0, NULL, NULL);
-    check(err == CL_SUCCESS, "read");
+    run(&d, qkvo, 0, TOKENS);
+    read_buffer(&d, qkvo[3], OUTPUTS, whole);
 
-    run(context, queue, qkvo, 0, PROMPT);
+    run(&d, qkvo, 0, PROMPT);
     for (size_t token = PROMPT; token < TOKENS; token++)
-        run(context, queue, qkvo, token, 1);
-    err = clEnqueueReadBuffer(queue, qkvo[3], CL_TRUE, 0, sizeof pieces, pieces, 0, NULL, NULL);
-    check(err == CL_SUCCESS, "read");
+        run(&d, qkvo, token, 1);
+    read_buffer(&d, qkvo[3], OUTPUTS, pieces);
 
     float difference = 0;
-    for (int n = 0; n < TOKENS * HEADS * DIM; n++) {
-        const float d = fabsf(whole[n] - pieces[n]);
-        check(d < 1e-5f, "comparison");
-        difference = d > difference ? d : difference;
+    for (int n = 0; n < OUTPUTS; n++) {
+        const float apart = fabsf(whole[n] - pieces[n]);
+        check(apart < 1e-5f, "comparison");
+        difference = apart > difference ? apart : difference;
     }
     printf("%d tokens at once and in pieces differ by at most %.1e\n", TOKENS, difference);
 
     for (int n = 0; n < 4; n++)
-        clReleaseMemObject(qkvo[n]);
-    clReleaseCommandQueue(queue);
-    clattn_context_release(context);
+        clReleaseMemObject(qkvo[n].buffer);
+    close_device(&d);
     return 0;
 }

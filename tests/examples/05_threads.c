@@ -1,11 +1,8 @@
 /* 05: one plan, four threads. A plan is immutable: each thread brings its queue and its buffers
  * (the workspace too), and no thread waits for another. */
-#define CL_TARGET_OPENCL_VERSION 120
-#include <clattn/clattn.h>
+#include "example.h"
 #include <math.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { THREADS = 4, ROUNDS = 10, SEQ = 40, DIM = 16, COUNT = SEQ * DIM };
 
@@ -17,7 +14,7 @@ struct worker {
     const char *failed; /* NULL, or what went wrong */
 };
 
-static cl_mem make_buffer(cl_context opencl, size_t bytes, float value)
+static cl_mem fill_buffer(cl_context opencl, size_t bytes, float value)
 {
     float *host = malloc(bytes);
     cl_mem buffer;
@@ -31,20 +28,20 @@ static cl_mem make_buffer(cl_context opencl, size_t bytes, float value)
     return buffer;
 }
 
-/* Executes the plan on the thread's own queue; NULL, or what failed. */
+/* Executes the plan on the thread's own queue; NULL, or what it could not do. */
 static const char *execute(const struct worker *w, cl_command_queue queue,
                            const clattn_forward *tensors)
 {
     float o[COUNT];
 
     if (clattn_attention_forward(w->plan, queue, tensors, 0, NULL, NULL) != CLATTN_SUCCESS)
-        return "forward";
+        return "could not execute the plan";
     if (clEnqueueReadBuffer(queue, tensors->o.buffer, CL_TRUE, 0, sizeof o, o, 0, NULL, NULL) !=
         CL_SUCCESS)
-        return "read";
+        return "could not read its outputs";
     for (int n = 0; n < COUNT; n++)
         if (!(fabsf(o[n] - w->value) < 1e-5f))
-            return "comparison";
+            return "has a wrong output";
     return NULL;
 }
 
@@ -57,13 +54,13 @@ static void *work(void *argument)
     const size_t bytes = COUNT * sizeof(float);
     clattn_forward tensors = {
         .struct_size = sizeof tensors,
-        .q = {make_buffer(opencl, bytes, 0.5f), 0},
-        .k = {make_buffer(opencl, bytes, 0.1f), 0},
-        .v = {make_buffer(opencl, bytes, w->value), 0},
-        .o = {make_buffer(opencl, bytes, 0), 0},
+        .q = {fill_buffer(opencl, bytes, 0.5f), 0},
+        .k = {fill_buffer(opencl, bytes, 0.1f), 0},
+        .v = {fill_buffer(opencl, bytes, w->value), 0},
+        .o = {fill_buffer(opencl, bytes, 0), 0},
     };
     if (w->workspace_bytes > 0)
-        tensors.workspace.buffer = make_buffer(opencl, w->workspace_bytes, 0);
+        tensors.workspace.buffer = fill_buffer(opencl, w->workspace_bytes, 0);
 
     for (int round = 0; round < ROUNDS && w->failed == NULL; round++)
         w->failed = execute(w, queue, &tensors);
@@ -80,7 +77,7 @@ static void *work(void *argument)
 
 int main(void)
 {
-    clattn_context *context;
+    clattn_context *const context = open_context();
     clattn_plan *plan;
     clattn_problem problem;
     clattn_plan_info info = {.struct_size = sizeof info};
@@ -88,11 +85,10 @@ int main(void)
     pthread_t threads[THREADS];
     int failures = 0, started = 0;
 
-    if (clattn_context_create_default(NULL, NULL, &context) != CLATTN_SUCCESS ||
-        clattn_problem_parse("fwd f32 q40 d16 causal=tl", &problem, NULL, 0) != CLATTN_SUCCESS ||
-        clattn_plan_create(context, &problem, NULL, &plan) != CLATTN_SUCCESS ||
-        clattn_plan_describe(plan, &info) != CLATTN_SUCCESS)
-        return 1;
+    check(clattn_problem_parse("fwd f32 q40 d16 causal=tl", &problem, NULL, 0) == CLATTN_SUCCESS,
+          "parse");
+    check(clattn_plan_create(context, &problem, NULL, &plan) == CLATTN_SUCCESS, "plan");
+    check(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS, "describe");
     for (; started < THREADS; started++) {
         workers[started] =
             (struct worker){context, plan, info.workspace_bytes, (float)(started + 1), NULL};
@@ -102,7 +98,7 @@ int main(void)
     for (int n = 0; n < started; n++) {
         pthread_join(threads[n], NULL);
         if (workers[n].failed != NULL)
-            printf("thread %d: %s failed\n", n, workers[n].failed);
+            printf("thread %d %s\n", n, workers[n].failed);
         failures += workers[n].failed != NULL;
     }
     printf("%d of %d threads, %d rounds each\n", started - failures, THREADS, ROUNDS);

@@ -3,10 +3,8 @@
  * Scores are q k^T / sqrt(2), weights their softmax along each row, outputs the weighted sums of
  * values. The library hands out either matrix beside the output, and the logarithm of each row's
  * sum of exponentials. */
-#include <clattn/clattn.h>
+#include "example.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { SEQ = 4, DIM = 2 };
 
@@ -34,14 +32,6 @@ static const float want_o[SEQ][DIM] = {
     {0.362200f, 0.587115f},
 };
 
-static void check(int ok, const char *what)
-{
-    if (!ok) {
-        fprintf(stderr, "%s failed\n", what);
-        exit(1);
-    }
-}
-
 static void compare(const char *title, size_t columns, const float *got, const float *want)
 {
     printf("%s\n", title);
@@ -53,7 +43,7 @@ static void compare(const char *title, size_t columns, const float *got, const f
 
 int main(void)
 {
-    clattn_context *context;
+    clattn_context *const context = open_context();
     clattn_problem problem;
     float o[SEQ][DIM], lse[SEQ], scores[SEQ][SEQ];
     const clattn_host_forward tensors = {
@@ -66,7 +56,6 @@ int main(void)
         .scores = &scores[0][0],
     };
 
-    check(clattn_context_create_default(NULL, NULL, &context) == CLATTN_SUCCESS, "context");
     clattn_problem_init(&problem);
     problem.seq_q = problem.seq_kv = SEQ;
     problem.dim_qk = problem.dim_v = DIM;

@@ -1,8 +1,7 @@
 /* 07: tuning. The fastest tile sizes differ from device to device and from problem to problem.
  * clattn measures them once, keeps what it found in a file, and uses it from then on: from the
  * command line with clattn-tune, or as here, when a plan is made. */
-#include <clattn/clattn.h>
-#include <stdio.h>
+#include "example.h"
 #include <string.h>
 
 /* Prints what the store knows, the fastest first. */
@@ -34,8 +33,8 @@ static clattn_status describe(clattn_context *context, const clattn_problem *pro
 int main(void)
 {
     /* "" keeps results in memory only; NULL would use ~/.cache/clattn, which all processes share. */
-    const clattn_context_options memory_only = {.struct_size = sizeof memory_only,
-                                                .cache_directory = ""};
+    const clattn_context_options memory_only = {
+        .struct_size = sizeof memory_only, .log = print_message, .cache_directory = ""};
     const clattn_plan_options measure = {
         .struct_size = sizeof measure, .flags = CLATTN_PLAN_MEASURE, .measure_seconds = 2.0};
     const clattn_plan_options known = {.struct_size = sizeof known,

@@ -49,9 +49,9 @@ static void decode(const struct device *d, float o[WORDS][EMBEDDING])
         write_buffer(d, tensors.q, EMBEDDING, embedded[word]);
         write_buffer(d, key, EMBEDDING, embedded[word]);
         write_buffer(d, value, EMBEDDING, embedded[word]);
-        check(clEnqueueWriteBuffer(d->queue, length.buffer, CL_TRUE, 0, sizeof in_use, &in_use, 0,
-                                   NULL, NULL) == CL_SUCCESS,
-              "length");
+        check_opencl(clEnqueueWriteBuffer(d->queue, length.buffer, CL_TRUE, 0, sizeof in_use,
+                                          &in_use, 0, NULL, NULL),
+                     "clEnqueueWriteBuffer");
         check(clattn_attention_forward(plan, d->queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS,
               "decoding");
         read_buffer(d, tensors.o, EMBEDDING, o[word]);

@@ -1,4 +1,5 @@
-/* What the examples from 08 on share: failing early, and moving arrays to the device and back. */
+/* What the examples from 03 on share: failing early and in words, and moving arrays to the device
+ * and back. */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 
@@ -21,6 +22,15 @@ static inline void check(int ok, const char *what)
     }
 }
 
+/* OpenCL's own calls have a number only. */
+static inline void check_opencl(cl_int err, const char *call)
+{
+    if (err != CL_SUCCESS) {
+        fprintf(stderr, "%s failed with OpenCL's error %d\n", call, (int)err);
+        exit(1);
+    }
+}
+
 /* Errors come as a status for the program and as a sentence for a person. */
 static inline void print_message(clattn_log_level level, const char *message, void *user_data)
 {
@@ -29,16 +39,23 @@ static inline void print_message(clattn_log_level level, const char *message, vo
         fprintf(stderr, "clattn: %s\n", message);
 }
 
-static inline struct device open_device(void)
+static inline clattn_context *open_context(void)
 {
     const clattn_context_options options = {.struct_size = sizeof options, .log = print_message};
-    struct device d;
+    clattn_context *context;
+
+    check(clattn_context_create_default(NULL, &options, &context) == CLATTN_SUCCESS, "context");
+    return context;
+}
+
+static inline struct device open_device(void)
+{
+    struct device d = {.context = open_context()};
     cl_int err;
 
-    check(clattn_context_create_default(NULL, &options, &d.context) == CLATTN_SUCCESS, "context");
     d.opencl = clattn_context_opencl(d.context);
     d.queue = clCreateCommandQueue(d.opencl, clattn_context_device(d.context)->device, 0, &err);
-    check(err == CL_SUCCESS, "queue");
+    check_opencl(err, "clCreateCommandQueue");
     return d;
 }
 
@@ -55,28 +72,28 @@ static inline clattn_buffer make_buffer(const struct device *d, size_t count, co
     const clattn_buffer made = {
         clCreateBuffer(d->opencl, CL_MEM_READ_WRITE, count * sizeof(float), NULL, &err), 0};
 
-    check(err == CL_SUCCESS, "buffer");
+    check_opencl(err, "clCreateBuffer");
     if (host != NULL)
-        check(clEnqueueWriteBuffer(d->queue, made.buffer, CL_TRUE, 0, count * sizeof(float), host,
-                                   0, NULL, NULL) == CL_SUCCESS,
-              "write");
+        check_opencl(clEnqueueWriteBuffer(d->queue, made.buffer, CL_TRUE, 0, count * sizeof(float),
+                                          host, 0, NULL, NULL),
+                     "clEnqueueWriteBuffer");
     return made;
 }
 
 static inline void write_buffer(const struct device *d, clattn_buffer to, size_t count,
                                 const float *host)
 {
-    check(clEnqueueWriteBuffer(d->queue, to.buffer, CL_TRUE, to.offset * sizeof(float),
-                               count * sizeof(float), host, 0, NULL, NULL) == CL_SUCCESS,
-          "write");
+    check_opencl(clEnqueueWriteBuffer(d->queue, to.buffer, CL_TRUE, to.offset * sizeof(float),
+                                      count * sizeof(float), host, 0, NULL, NULL),
+                 "clEnqueueWriteBuffer");
 }
 
 static inline void read_buffer(const struct device *d, clattn_buffer from, size_t count,
                                float *host)
 {
-    check(clEnqueueReadBuffer(d->queue, from.buffer, CL_TRUE, from.offset * sizeof(float),
-                              count * sizeof(float), host, 0, NULL, NULL) == CL_SUCCESS,
-          "read");
+    check_opencl(clEnqueueReadBuffer(d->queue, from.buffer, CL_TRUE, from.offset * sizeof(float),
+                                     count * sizeof(float), host, 0, NULL, NULL),
+                 "clEnqueueReadBuffer");
 }
 
 #endif
