@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* strndup */
 #include "duel.h"
 #include "case_forward.h"
+#include "interrupt.h"
 #include "options.h"
 #include "timing.h"
 
@@ -124,6 +125,7 @@ static bool run_duel(struct duel *duel, const struct settings *settings, const s
 
     if (!target_open(&duel->target, settings->common.device, why))
         return false;
+    ca_interrupt_excuses(duel->target.context);
     if (case_random(&duel->attention, job, 1, why) &&
         case_forward(&duel->attention, &duel->target, why) && open_all(duel, why) &&
         race(duel, settings, why)) {
@@ -134,6 +136,7 @@ static bool run_duel(struct duel *duel, const struct settings *settings, const s
     for (size_t n = 0; n < duel->opened; n++)
         measurement_close(&duel->duellist[n].measurement);
     case_free(&duel->attention);
+    ca_interrupt_excuses(NULL);
     target_close(&duel->target);
     return ok;
 }

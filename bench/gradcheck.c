@@ -1,5 +1,6 @@
 /* clattn-bench gradcheck: are the gradients of problems right on this device? */
 #include "options.h"
+#include "interrupt.h"
 #include "results.h"
 #include "target.h"
 
@@ -167,11 +168,13 @@ int gradcheck_command(int argc, char **argv)
         fprintf(stderr, "clattn-bench gradcheck: %s\n", why.text);
         return EXIT_FAILED;
     }
+    ca_interrupt_excuses(target.context);
     settings.list = settings.common.json ? json_array() : NULL;
     const bool right = check_all(&settings, &target, argc - optind, argv + optind, &why);
     if (!right && why.text[0] != '\0')
         fprintf(stderr, "clattn-bench gradcheck: %s\n", why.text);
     json_decref(settings.list);
+    ca_interrupt_excuses(NULL);
     target_close(&target);
     return right ? EXIT_SUCCESS : EXIT_FAILED;
 }

@@ -1,6 +1,7 @@
 /* clattn-bench plan: how long a fresh process waits for its first result, step by step; or what a
  * device that is not at hand would run. */
 #include "measure.h"
+#include "interrupt.h"
 #include "options.h"
 #include "preview.h"
 #include "program.h"
@@ -155,6 +156,7 @@ static bool run_plan(const struct settings *settings, const struct job *job, str
     steps.devices = timing_clock() - begin;
     if (!target_open(&target, settings->common.device, why))
         return false;
+    ca_interrupt_excuses(target.context);
     steps.context = timing_clock() - begin - steps.devices;
     bool ok = case_random(&attention, job, 1, why);
     if (ok) {
@@ -167,6 +169,7 @@ static bool run_plan(const struct settings *settings, const struct job *job, str
         ok = settings->common.json == NULL || write_json(settings->common.json, &steps, &m, why);
         measurement_close(&m);
     }
+    ca_interrupt_excuses(NULL);
     target_close(&target);
     return ok;
 }

@@ -232,16 +232,19 @@ bool run_device(const struct run_settings *settings, const struct items *items,
     open_outlook(&run, items);
     if (!target_open(&run.target, settings->device, &why))
         return run_complain(&run, why.text);
+    ca_interrupt_excuses(run.target.context);
     run.device = results_add(results);
     if (run.device != NULL)
         run.device->records = calloc(items->count, sizeof *run.device->records);
     if (run.device == NULL || run.device->records == NULL) {
+        ca_interrupt_excuses(NULL);
         target_close(&run.target);
         return run_complain(&run, "no memory for the results");
     }
     const bool ok = measure(&run, items);
     if (run.device->failed.text[0] != '\0')
         run_complain(&run, run.device->failed.text);
+    ca_interrupt_excuses(NULL);
     target_close(&run.target);
     return ok;
 }

@@ -1,6 +1,7 @@
 /* clattn-bench verify: cases in files against what they expect. */
 #include "case_file.h"
 #include "compare.h"
+#include "interrupt.h"
 #include "options.h"
 #include "profile.h"
 #include "target.h"
@@ -273,6 +274,7 @@ int verify_command(int argc, char **argv)
         json_decref(settings.list);
         return EXIT_FAILED;
     }
+    ca_interrupt_excuses(target.context);
     for (int n = optind; n < argc; n++)
         ok = verify_file(&target, &settings, argv[n]) && ok;
     if (settings.list != NULL) {
@@ -280,6 +282,7 @@ int verify_command(int argc, char **argv)
         putchar('\n');
     }
     json_decref(settings.list);
+    ca_interrupt_excuses(NULL);
     target_close(&target);
     return ok ? EXIT_SUCCESS : EXIT_FAILED;
 }

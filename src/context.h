@@ -2,6 +2,7 @@
 #ifndef CA_CONTEXT_H
 #define CA_CONTEXT_H
 
+#include "first_run.h"
 #include "log.h"
 
 #include <pthread.h>
@@ -27,6 +28,7 @@ struct clattn_context {
     struct ca_program *programs;
     char last_failure[256]; /* to build one, so that it is said once */
     pthread_cond_t made;    /* a program, or it failed */
+    struct ca_first_runs first_runs;
     struct ca_store *store; /* these three lock themselves */
     struct ca_overrides *overrides;
     struct ca_shipped *shipped;

@@ -66,6 +66,12 @@ static cl_int die(void *user)
     return CL_SUCCESS;
 }
 
+static cl_int end_excused(void *context)
+{
+    ca_first_runs_excuse(&((clattn_context *)context)->first_runs);
+    return die(NULL);
+}
+
 static void die_of_a_warning(clattn_log_level level, const char *message, void *user)
 {
     (void)message;
@@ -73,7 +79,7 @@ static void die_of_a_warning(clattn_log_level level, const char *message, void *
         die(user);
 }
 
-enum place { IN_BUILD, IN_CHECK };
+enum place { IN_BUILD, IN_CHECK, EXCUSED /* in a build, after ca_first_runs_excuse() */ };
 
 /* In a process that dies while it makes a program. */
 static void make_and_die(const char *folder, enum place place)
@@ -91,8 +97,8 @@ static void make_and_die(const char *folder, enum place place)
     if (child == 0) {
         if (clattn_context_create_default(NULL, &options, &context) != CLATTN_SUCCESS)
             _exit(1);
-        if (place == IN_BUILD)
-            faults_on_build(die, NULL);
+        if (place != IN_CHECK)
+            faults_on_build(place == EXCUSED ? end_excused : die, context);
         else
             faults_arm(FAULT_LIES, 0, 0);
         make(context, family);
@@ -155,6 +161,31 @@ Test(first_run, what_died_twice_is_set_aside_until_it_is_forgotten) {
     store_folder_remove(folder);
 }
 
+/* However often somebody ends the process, nothing is set aside; a death before still counts. */
+Test(first_run, an_interruption_is_no_death) {
+    char folder[STORE_FOLDER], family[NAME];
+    struct fixture f;
+
+    store_folder_make(folder);
+    make_and_die(folder, IN_BUILD);
+    for (int n = 0; n < CA_FIRST_RUN_DEATHS; n++)
+        make_and_die(folder, EXCUSED);
+    fixture_open_checked(&f, folder);
+    cr_expect(make(f.context, family) == CLATTN_SUCCESS && f.log.warnings == 0, "%s", f.log.last);
+    cr_expect(begun(folder) == 0);
+    fixture_close(&f);
+    store_folder_remove(folder);
+
+    store_folder_make(folder);
+    make_and_die(folder, IN_BUILD);
+    make_and_die(folder, EXCUSED);
+    make_and_die(folder, IN_BUILD);
+    fixture_open_checked(&f, folder);
+    cr_expect(make(f.context, family) == CLATTN_SUCCESS && f.log.warnings == 1, "%s", f.log.last);
+    fixture_close(&f);
+    store_folder_remove(folder);
+}
+
 struct ends {
     int tell, hear;
 };
@@ -205,6 +236,7 @@ Test(first_run, those_that_end_are_no_deaths) {
     enum { PROCESSES = 4, RUNS = 5000 };
     char folder[STORE_FOLDER], path[STORE_FOLDER + 32];
     pid_t children[PROCESSES];
+    struct ca_first_runs runs = {0};
     struct ca_first_run run;
     int state, deaths = 0;
 
@@ -214,7 +246,7 @@ Test(first_run, those_that_end_are_no_deaths) {
         children[n] = fork();
         cr_assert(children[n] >= 0);
         for (int again = 0; children[n] == 0 && again < RUNS; again++) {
-            deaths += ca_first_run_begin(&run, strdup(path));
+            deaths += ca_first_run_begin(&runs, &run, strdup(path));
             ca_first_run_end(&run);
         }
         if (children[n] == 0)

@@ -1,11 +1,15 @@
 /* clattn-tune with a driver that misbehaves (tune_faults.c): a bad configuration costs itself and
  * nothing else, and is never chosen. */
-#define _POSIX_C_SOURCE 200809L /* setenv */
+#define _POSIX_C_SOURCE 200809L /* setenv, kill */
 #include "tune_program.h"
 #include <criterion/new/assert.h>
+#include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 
 TestSuite(tune_faults, .timeout = 300);
 
@@ -144,5 +148,58 @@ Test(tune_faults, a_worker_that_never_starts_ends_the_tuning) {
     cr_expect(tune_says(&run, "exited with status 3, saying 'out of luck'"), "%s", run.text);
     cr_assert(tune_run(&run, TUNE_PROGRAM, "list") == 0);
     cr_expect(tune_says(&run, "nothing is known of this device"), "%s", run.text);
+    tune_run_close(&run);
+}
+
+/* ---- interrupted compilations ---------------------------------------------------------------- */
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+}
+
+/* How many programs are said to have ended a process while they were made (src/program/first_run.h). */
+static size_t count_blamed(const struct tune_run *run)
+{
+    char path[512];
+    struct dirent *entry;
+    size_t count = 0;
+
+    DIR *directory = opendir(tune_path(run, "programs"));
+    while (directory && (entry = readdir(directory)) != NULL) {
+        snprintf(path, sizeof path, "%s/%s", tune_path(run, "programs"), entry->d_name);
+        FILE *file = strstr(entry->d_name, ".begun") ? fopen(path, "r") : NULL;
+        count += file && fgetc(file) > '0';
+        if (file)
+            fclose(file);
+    }
+    if (directory)
+        closedir(directory);
+    return count;
+}
+
+/* Ctrl-C is no crash of the compiler, however often. (A tuner's workers have no cache.) */
+Test(tune_faults, an_interrupted_compilation_is_not_to_blame) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    struct tune_run run;
+    int status;
+
+    tune_run_open(&run);
+    setenv("TUNE_FAULTS", "endless", 1);
+    setenv("TUNE_FAULTS_SEEN", tune_path(&run, "seen"), 1);
+    for (size_t n = 0; n < sizeof signals / sizeof *signals; n++) {
+        const pid_t program = tune_start(&run, FAULTY_PROGRAM, "show '" SMALL "'");
+        for (int tries = 0; tries < 3000 && count_blamed(&run) == 0; tries++)
+            nap();
+        cr_assert(count_blamed(&run) == 1, "nothing is being compiled");
+        kill(program, signals[n]);
+        cr_assert(waitpid(program, &status, 0) == program);
+        const int ended_by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        cr_expect(ended_by == signals[n], "%d", ended_by);
+        cr_assert(count_blamed(&run) == 0, "after signal %d", signals[n]);
+    }
+    setenv("TUNE_FAULTS", "", 1);
+    cr_assert(tune_run(&run, FAULTY_PROGRAM, "show '" SMALL "'") == 0, "%s", run.text);
+    cr_expect(tune_says(&run, "ended the process") == false, "%s", run.text);
     tune_run_close(&run);
 }

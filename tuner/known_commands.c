@@ -1,6 +1,7 @@
 /* clattn-tune list, show and forget: what the store knows of a device. */
 #include "command_line.h"
 #include "commands.h"
+#include "interrupt.h"
 #include "progress.h"
 #include "tune_options.h"
 #include "tune_report.h"
@@ -161,9 +162,11 @@ int show_command(int argc, char **argv)
     clattn_context *context = command_context(&line);
     if (!context)
         return EXIT_FAILURE;
+    ca_interrupt_excuses(context);
     print_head(context);
     const clattn_status made = print_plan(context, &problem, line.known_only);
     const clattn_status listed = print_known(context, &problem);
+    ca_interrupt_excuses(NULL);
     clattn_context_release(context);
     return made == CLATTN_SUCCESS && listed == CLATTN_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -50,7 +50,11 @@ typedef struct clattn_context_options {
                                       what is kept there for it and its driver. A program that twice
                                       ended the process while it was compiled or checked is not
                                       tried a third time, which also is kept there: a crash of the
-                                      driver costs two processes, not all of them. */
+                                      driver costs two processes, not all of them. A process that
+                                     is killed meanwhile counts as well, for nothing tells it from a
+                                     crash, and `clattn-tune forget` has the program tried again;
+                                     an interruption (SIGINT, SIGTERM, SIGHUP) of clattn-bench and
+                                     clattn-tune does not count. */
     /** For testing; NULL otherwise. Facts from clattn_device_profile_parse() or
      *  clattn_device_query(), possibly changed; read during the call only.
      *

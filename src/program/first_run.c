@@ -22,6 +22,23 @@ static int write_count(int descriptor, int count)
     return pwrite(descriptor, &digit, 1, 0) == 1;
 }
 
+/* Puts the run where ca_first_runs_excuse() finds it, if there is room. */
+static void enter(struct ca_first_runs *runs, struct ca_first_run *run, int deaths)
+{
+    run->entry = (run->descriptor + 1) * 10 + deaths;
+    for (size_t n = 0; n < CA_FIRST_RUNS && !run->slot; n++) {
+        int none = 0;
+        if (atomic_compare_exchange_strong(&runs->slots[n], &none, run->entry))
+            run->slot = &runs->slots[n];
+    }
+}
+
+/* False if the run has been excused: then the descriptor is the handler's until the process ends. */
+static int leave(struct ca_first_run *run)
+{
+    return !run->slot || atomic_compare_exchange_strong(run->slot, &run->entry, 0);
+}
+
 /* Opens the file; *locked: this run now holds its lock. -1 on failure. */
 static int open_file(char *path, int *locked)
 {
@@ -38,11 +55,11 @@ static int open_file(char *path, int *locked)
     return descriptor;
 }
 
-int ca_first_run_begin(struct ca_first_run *run, char *path)
+int ca_first_run_begin(struct ca_first_runs *runs, struct ca_first_run *run, char *path)
 {
     int locked;
 
-    *run = (struct ca_first_run){path, -1};
+    *run = (struct ca_first_run){.path = path, .descriptor = -1};
     const int descriptor = path ? open_file(path, &locked) : -1;
     if (descriptor < 0)
         return 0;
@@ -54,17 +71,28 @@ int ca_first_run_begin(struct ca_first_run *run, char *path)
     run->descriptor = descriptor;
     if (count <= CA_FIRST_RUN_DEATHS && !write_count(descriptor, count + 1))
         ca_first_run_end(run);
+    else
+        enter(runs, run, count);
     return count;
 }
 
 void ca_first_run_end(struct ca_first_run *run)
 {
-    if (run->descriptor >= 0) {
+    if (run->descriptor >= 0 && leave(run)) {
         unlink(run->path);
         flock(run->descriptor,
               LOCK_UN); /* a process forked meanwhile holds the descriptor as well */
         close(run->descriptor);
     }
     free(run->path);
-    *run = (struct ca_first_run){NULL, -1};
+    *run = (struct ca_first_run){.descriptor = -1};
+}
+
+void ca_first_runs_excuse(struct ca_first_runs *runs)
+{
+    for (size_t n = 0; n < CA_FIRST_RUNS; n++) {
+        const int entry = atomic_exchange(&runs->slots[n], 0);
+        if (entry != 0)
+            write_count(entry / 10 - 1, entry % 10);
+    }
 }

@@ -3,26 +3,44 @@
  *
  * Meanwhile a file beside its place in the cache counts the attempts, and the process holds a lock
  * on it. However that ends, the file is removed, unless the process dies: whoever finds it without a
- * lock knows how many did. Once may be a Ctrl-C, and it is tried again.
+ * lock knows how many did. Once may be chance, and it is tried again. A signal by which somebody ends
+ * the process is no death of the program's: who handles it says so by ca_first_runs_excuse().
  */
 #ifndef CA_FIRST_RUN_H
 #define CA_FIRST_RUN_H
 
-enum { CA_FIRST_RUN_DEATHS = 2 }; /* so many are the program's doing */
+#include <stdatomic.h>
+
+enum {
+    CA_FIRST_RUN_DEATHS = 2, /* so many are the program's doing */
+    CA_FIRST_RUNS = 16       /* so many at a time can be excused */
+};
+
+/* Those of a context that are under way: 0, or a descriptor and the deaths before, as signal handlers
+ * can read them. */
+struct ca_first_runs {
+    atomic_int slots[CA_FIRST_RUNS];
+};
 
 struct ca_first_run {
     char *path;
     int descriptor; /* -1: nothing is counted */
+    atomic_int *slot;
+    int entry; /* what stands in the slot */
 };
 
 /*
  * Begins, and returns how many processes have died at it so far. The path, from malloc(), is the
  * run's from now on; NULL, or where no file can be written, nothing is counted, nor where another
- * process or thread is at it.
+ * process or thread is at it. It stands among runs until it ends.
  */
-int ca_first_run_begin(struct ca_first_run *run, char *path);
+int ca_first_run_begin(struct ca_first_runs *runs, struct ca_first_run *run, char *path);
 
 /* Ends it, however it went: nothing is left on disk. */
 void ca_first_run_end(struct ca_first_run *run);
+
+/* For a process that is about to end in the midst of runs: they count as if they had not begun.
+ * Safe in a signal handler. */
+void ca_first_runs_excuse(struct ca_first_runs *runs);
 
 #endif
