@@ -76,19 +76,7 @@ Test(tune_space, holds_what_fits_and_nothing_else) {
     ca_space_destroy(two);
 }
 
-static int any_fits(const struct ca_family *family, const clattn_problem *p,
-                    const clattn_device_info *dev)
-{
-    struct ca_space *space = ca_tune_space_create(ca_family_bit(family), p, 1, dev);
-
-    cr_assert(space != NULL);
-    const int any = space->count > 0;
-    ca_space_destroy(space);
-    return any;
-}
-
-/* On devices of any kind the untuned candidate passes the check that all others must pass, unless
- * all of them fail it. */
+/* On devices of any kind the untuned candidate passes the check that all others must pass. */
 Test(tune_space, what_a_family_suggests_fits) {
     static const unsigned widths[] = {1, 2, 4, 8, 16}, units[] = {1, 4, 256};
     static const size_t group_sizes[] = {1, 64, 256, 4096};
@@ -128,9 +116,8 @@ Test(tune_space, what_a_family_suggests_fits) {
             const char *why =
                 ca_family_refusal(family, &p, &dev, candidate.values, reason, sizeof reason);
             clattn_problem_print(&p, text, sizeof text, NULL);
-            cr_assert(why == NULL || !any_fits(family, &p, &dev),
-                      "%s, '%s', %s, vectors of %u, groups of %zu, %zu bytes: %s", family->name,
-                      text, dev.name, dev.vector_width_float, dev.max_work_group_size,
+            cr_expect(why == NULL, "%s, '%s', %s, vectors of %u, groups of %zu, %zu bytes: %s",
+                      family->name, text, dev.name, dev.vector_width_float, dev.max_work_group_size,
                       (size_t)dev.local_memory_bytes, why);
         }
     }

@@ -152,9 +152,19 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
     return register_words(p, values) * sizeof(cl_uint);
 }
 
+/* Whether the registers hold even the least block of the device's own instruction. */
+static int has_registers(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const size_t own = instruction_of(dev);
+    const size_t least[NUM_TUNABLES] = {[INSTRUCTION_INDEX] = own,
+                                        [QUERY_TILES_INDEX] = 1,
+                                        [BLOCK_KV_INDEX] = ca_larger(16, fragments[own].others)};
+
+    return own == 0 || register_words(p, least) <= fragments[own].registers;
+}
+
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
-    (void)dev;
     if (p->dtype == CLATTN_F32)
         return "matrix instructions take f16 and bf16, not f32";
     if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
@@ -163,6 +173,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         return "the scores never lie in memory, so they cannot be handed out";
     if (p->dim_qk > 256 || p->dim_v > 256)
         return "outputs of dims over 256 exceed the registers";
+    if (!has_registers(p, dev))
+        return "outputs of such a dim exceed the registers of the device's sub-groups";
     return NULL;
 }
 
