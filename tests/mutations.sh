@@ -40,13 +40,15 @@ prepare() {
 build() { cmake --build "$copy/build" --parallel "$(nproc)" --target "$1" > "$2" 2>&1; }
 
 # check PROGRAM FILTER FAMILY PROBLEM LOG: runs it as tests/run.sh does, with caches of its own and
-# unoptimised kernels.
+# unoptimised kernels, in an empty folder: what fails may leave anything behind.
 check() {
-    rm -rf "$folder/clattn"
-    CLATTN_CACHE_DIR=$folder/clattn POCL_CACHE_DIR=$folder/pocl POCL_SIGFPE_HANDLER=0 \
-        POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable \
-        CLATTN_TEST_FAMILY=$3 CLATTN_TEST_PROBLEM=$4 \
-        timeout -k 10 "$limit" "$copy/build/tests/$1" --filter "$2" > "$5" 2>&1
+    rm -rf "$folder/clattn" "$folder/scratch"
+    mkdir -p "$folder/scratch"
+    (cd "$folder/scratch" &&
+        CLATTN_CACHE_DIR=$folder/clattn POCL_CACHE_DIR=$folder/pocl POCL_SIGFPE_HANDLER=0 \
+            POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable \
+            env ${3:+"CLATTN_TEST_FAMILY=$3"} ${4:+"CLATTN_TEST_PROBLEM=$4"} \
+            timeout -k 10 "$limit" "$copy/build/tests/$1" --filter "$2" > "$5" 2>&1)
 }
 
 # replace FILE OLD NEW: the first place where OLD stands, within a line; not 0 if there is none.

@@ -245,6 +245,8 @@ static void add_row(const struct work *w, const size_t b, const size_t h, const 
     at.o = row(w, TENSOR_O, b, h, i);
     at.d_o = row(w, TENSOR_DO, b, h, i);
     at.lse = w->input[TENSOR_LSE][(b * p->heads + h) * p->seq_q + i];
+    if (at.lse == -INFINITY) /* it sees nothing, or nothing but scores of -Inf: no weights */
+        return;
     at.delta.value = dot(at.d_o, at.o, p->dim_v, &magnitude);
     at.delta.bound = (double)(p->dim_v + 6) * (u * magnitude + FLT_MIN);
     for (at.j = 0; at.j < p->seq_kv; at.j++) {

@@ -119,6 +119,38 @@ FOR_EACH_FAMILY(zeros_where_nothing_is_seen)
     fixture_close(&f);
 }
 
+/* Where all keys that a query sees have scores of -Inf, lse is -Inf and the query's gradients are
+ * exactly 0, not the NaN of -Inf + Inf: by a bias, which hides them as a mask does, and by slopes of
+ * Inf with the diagonal hidden, whose scores are computed. */
+FOR_EACH_FAMILY(zeros_where_all_scores_are_minus_infinity)
+{
+    static const size_t rows[] = {0, 17, 39};
+    struct trial t =
+        make_plain(*family, "bwd f32 h2 q40 k70 d24 causal=tl mask=qk bias=f32:hqk alibi dbias");
+    const struct host_tensor *mask = &t.tensor[TENSOR_MASK];
+    struct fixture f;
+
+    open(&f, *family);
+    trial_set(&t, TENSOR_SLOPES, 0, 0, 0, 0, INFINITY);
+    trial_set(&t, TENSOR_SLOPES, 0, 1, 0, 0, 0.5);
+    for (size_t i = 0; i < 40; i++)
+        for (size_t j = 0; j < 70; j++)
+            mask->bytes[mask->offset + tensor_index(&mask->shape, 0, 0, i, j)] = i != j;
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++)
+        for (size_t j = 0; j <= rows[n]; j++)
+            trial_set(&t, TENSOR_BIAS, 0, 1, rows[n], j, -INFINITY);
+    trial_data_fill_results(&t);
+    run(&f, &t);
+    for (size_t d = 0; d < 24; d++) {
+        for (size_t i = 0; i < 40; i++)
+            cr_assert(trial_value(&t, TENSOR_DQ, 0, 0, i, d) == 0.0, "dq of row %zu", i);
+        for (size_t n = 0; n < sizeof rows / sizeof *rows; n++)
+            cr_assert(trial_value(&t, TENSOR_DQ, 0, 1, rows[n], d) == 0.0, "of row %zu", rows[n]);
+    }
+    trial_free(&t);
+    fixture_close(&f);
+}
+
 /* Rows of q, k, v and do that no pair uses may hold anything: the results are the same bits. */
 FOR_EACH_FAMILY(hidden_values_change_nothing)
 {

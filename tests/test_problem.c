@@ -1,5 +1,6 @@
 /* Every rule of clattn_problem_check(), the layouts and the operation count. */
 #include "fixture.h"
+#include "layout.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stddef.h>
@@ -122,6 +123,27 @@ Test(problem, layouts) {
     p = fixture_problem("fwd f32 h1000000 q1000000 k1000000 d1");
     p.scores = CLATTN_SCORES_RAW;
     refused(&p, "scores");
+}
+
+/* Which places of a layout hold an element: gaps between rows, heads and batches, and axes in any
+ * order. */
+Test(problem, places_of_elements) {
+    static const clattn_layout layouts[] = {
+        {{60, 30, 10, 2}}, {{90, 31, 9, 2}}, {{4, 8, 24, 100}}, {{70, 1, 2, 20}}};
+    static const size_t sizes[4] = {2, 2, 3, 4};
+
+    for (size_t n = 0; n < sizeof layouts / sizeof *layouts; n++) {
+        const size_t *step = layouts[n].stride;
+        int holds[512] = {0};
+        for (size_t b = 0; b < sizes[0]; b++)
+            for (size_t h = 0; h < sizes[1]; h++)
+                for (size_t i = 0; i < sizes[2]; i++)
+                    for (size_t d = 0; d < sizes[3]; d++)
+                        holds[b * step[0] + h * step[1] + i * step[2] + d * step[3]] = 1;
+        for (size_t place = 0; place < 512; place++)
+            cr_expect(ca_layout_holds(&layouts[n], sizes, place) == holds[place],
+                      "layout %zu, place %zu", n, place);
+    }
 }
 
 /* A quantized tensor consists of whole blocks, wherever its strides lead. */

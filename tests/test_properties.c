@@ -291,7 +291,7 @@ FOR_EACH_FAMILY(visible_nan_reaches_the_output)
 {
     static const char *const problems[] = {
         "fwd f32 q20 k70 d16 lse",
-        "fwd f32 q20 k70 d16 softcap=2 lse",
+        "fwd f32 q20 k70 d16 softcap=2 mask=k lse", /* which hides nothing */
         "fwd f16 q20 k70 d16 alibi lse",
         "fwd bf16 q20 k70 d16 sinks klen lse",
     };
@@ -304,6 +304,8 @@ FOR_EACH_FAMILY(visible_nan_reaches_the_output)
             const cl_int all = 70;
             if (t.problem.kv_lengths)
                 memcpy(first(&t, TENSOR_KV_LENGTHS), &all, sizeof all);
+            if (t.problem.mask)
+                memset(first(&t, TENSOR_MASK), 1, 70);
             trial_set(&t, (enum tensor_id)id, 0, 0, 13, 5, NAN);
             trial_run(&f, &t);
             trial_check(&t);
