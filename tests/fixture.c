@@ -1,3 +1,4 @@
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "fixture.h"
 
 #include "context.h"
@@ -7,6 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -133,6 +135,27 @@ cl_mem fixture_buffer(struct fixture *f, const size_t bytes, const void *host)
 
     cr_assert(err == CL_SUCCESS, "clCreateBuffer of %zu bytes: %d", bytes, err);
     return buffer;
+}
+
+cl_command_queue fixture_queue(struct fixture *f, const cl_command_queue_properties properties)
+{
+    cl_int err;
+    cl_command_queue queue = clCreateCommandQueue(f->opencl, f->device, properties, &err);
+
+    if (err == CL_INVALID_QUEUE_PROPERTIES)
+        cr_skip_test("the device has no out-of-order queues");
+    cr_assert(err == CL_SUCCESS);
+    return queue;
+}
+
+void fixture_expect_waiting(cl_command_queue queue, cl_event done)
+{
+    cl_int state = CL_COMPLETE;
+
+    clFlush(queue);
+    nanosleep(&(struct timespec){0, 50000000}, NULL);
+    clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    cr_expect(state > CL_COMPLETE, "finished before what it waits for");
 }
 
 void fixture_read(struct fixture *f, cl_mem buffer, const size_t bytes, void *host)

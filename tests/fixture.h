@@ -56,6 +56,12 @@ clattn_problem fixture_problem(const char *text);
 /* A device buffer that must be had; host NULL leaves it undefined. */
 cl_mem fixture_buffer(struct fixture *f, size_t bytes, const void *host);
 
+/* A queue of these properties; skips the test if the device has none out of order. */
+cl_command_queue fixture_queue(struct fixture *f, cl_command_queue_properties properties);
+
+/* Fails the test if the queue's work, which waits for an event that has not come, is finished. */
+void fixture_expect_waiting(cl_command_queue queue, cl_event done);
+
 /* Reads a whole buffer, waiting for all that the fixture's queue holds. */
 void fixture_read(struct fixture *f, cl_mem buffer, size_t bytes, void *host);
 

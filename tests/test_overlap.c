@@ -161,6 +161,20 @@ static void side_by_side(clattn_problem *p)
     p->dq = p->dk = p->dv = layout;
 }
 
+static clattn_host_backward backward_of(const struct inputs *in, float results[3][ELEMENTS])
+{
+    return (clattn_host_backward){.struct_size = sizeof(clattn_host_backward),
+                                  .q = in->x[0],
+                                  .k = in->x[1],
+                                  .v = in->x[2],
+                                  .o = in->x[3],
+                                  .d_o = in->x[4],
+                                  .lse = in->lse,
+                                  .dq = results[0],
+                                  .dk = results[1],
+                                  .dv = results[2]};
+}
+
 static void same_rows(const float *packed, const float *wide, size_t which)
 {
     for (size_t row = 0; row < BATCH * SEQ; row++)
@@ -180,16 +194,7 @@ Test(overlap, gradients_side_by_side) {
 
     fill(&in);
     fixture_open(&f);
-    const clattn_host_backward h = {.struct_size = sizeof h,
-                                    .q = in.x[0],
-                                    .k = in.x[1],
-                                    .v = in.x[2],
-                                    .o = in.x[3],
-                                    .d_o = in.x[4],
-                                    .lse = in.lse,
-                                    .dq = apart[0],
-                                    .dk = apart[1],
-                                    .dv = apart[2]};
+    const clattn_host_backward h = backward_of(&in, apart);
     cr_assert(clattn_attention_backward_host(f.context, &p, NULL, &h) == CLATTN_SUCCESS, "%s",
               f.log.last);
     side_by_side(&p);
@@ -234,16 +239,7 @@ Test(overlap, gradients_side_by_side_on_the_host) {
 
     fill(&in);
     fixture_open(&f);
-    clattn_host_backward h = {.struct_size = sizeof h,
-                              .q = in.x[0],
-                              .k = in.x[1],
-                              .v = in.x[2],
-                              .o = in.x[3],
-                              .d_o = in.x[4],
-                              .lse = in.lse,
-                              .dq = apart[0],
-                              .dk = apart[1],
-                              .dv = apart[2]};
+    clattn_host_backward h = backward_of(&in, apart);
     cr_assert(clattn_attention_backward_host(f.context, &p, NULL, &h) == CLATTN_SUCCESS);
     side_by_side(&p);
     h.dq = wide;

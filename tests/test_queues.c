@@ -1,5 +1,4 @@
 /* Orders and threads: out-of-order queues, events, four threads on one plan, plans made at once. */
-#define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "families.h"
 #include "family.h"
 #include "faults.h"
@@ -12,7 +11,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 TestSuite(queues, .init = unoptimised, .timeout = 300);
 
@@ -79,10 +77,7 @@ static void run_behind_event(const cl_command_queue_properties properties)
     cl_int err;
 
     fixture_open(&f);
-    cl_command_queue queue = clCreateCommandQueue(f.opencl, f.device, properties, &err);
-    if (err == CL_INVALID_QUEUE_PROPERTIES)
-        cr_skip_test("the device has no out-of-order queues");
-    cr_assert(err == CL_SUCCESS);
+    cl_command_queue queue = fixture_queue(&f, properties);
     for (size_t n = 0; ca_family_at(n); n++) {
         const struct ca_family *family = ca_family_at(n);
         if (family->operation > CLATTN_BACKWARD || !family_takes_f32(family->name))
@@ -94,11 +89,7 @@ static void run_behind_event(const cl_command_queue_properties properties)
         open_job(&f, &job, problem, 3 + n);
         cr_assert(execute_job(plan, queue, &job, 1, &gate, &done) == CLATTN_SUCCESS, "%s",
                   f.log.last);
-        clFlush(queue);
-        nanosleep(&(struct timespec){0, 50000000}, NULL);
-        cl_int state = CL_COMPLETE;
-        clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-        cr_expect(state > CL_COMPLETE, "finished before what it waits for");
+        fixture_expect_waiting(queue, done);
         cr_expect(untouched(&f, &job), "%s ran before what it waits for", family->name);
         clSetUserEventStatus(gate, CL_COMPLETE);
         cr_assert(clWaitForEvents(1, &done) == CL_SUCCESS);
@@ -127,13 +118,9 @@ static void run_many(const struct ca_family *family)
     struct fixture f;
     struct job jobs[JOBS];
     cl_event done[JOBS];
-    cl_int err;
 
     fixture_open(&f);
-    cl_command_queue queue =
-        clCreateCommandQueue(f.opencl, f.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
-    if (err == CL_INVALID_QUEUE_PROPERTIES)
-        cr_skip_test("the device has no out-of-order queues");
+    cl_command_queue queue = fixture_queue(&f, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
     clattn_plan *plan = fixture_plan(&f, problem, family->name);
     const long waits = faults_waits();
     for (int n = 0; n < JOBS; n++) {
