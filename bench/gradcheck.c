@@ -1,6 +1,6 @@
 /* clattn-bench gradcheck: are the gradients of problems right on this device? */
-#include "options.h"
 #include "interrupt.h"
+#include "options.h"
 #include "results.h"
 #include "target.h"
 

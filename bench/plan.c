@@ -1,7 +1,7 @@
 /* clattn-bench plan: how long a fresh process waits for its first result, step by step; or what a
  * device that is not at hand would run. */
-#include "measure.h"
 #include "interrupt.h"
+#include "measure.h"
 #include "options.h"
 #include "preview.h"
 #include "program.h"

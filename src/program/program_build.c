@@ -227,8 +227,8 @@ static void make_first(clattn_context *ctx, const struct ca_candidate *candidate
                        const clattn_problem *p, struct ca_program *made)
 {
     struct ca_first_run run;
-    const int deaths =
-        ca_first_run_begin(&ctx->first_runs, &run, ca_program_cache_begun(ctx, made->family, made->options));
+    const int deaths = ca_first_run_begin(&ctx->first_runs, &run,
+                                          ca_program_cache_begun(ctx, made->family, made->options));
 
     if (deaths < CA_FIRST_RUN_DEATHS) {
         make_anew(ctx, candidate, p, made, 0);
