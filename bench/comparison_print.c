@@ -1,5 +1,5 @@
 #include "comparison_looks.h"
-#include "table.h"
+#include "terminal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static void print_file(const struct comparison *c, size_t file, bool hosts)
     snprintf(host, sizeof host, "on %s (%u online), %s", results->processor, results->processors,
              results->system);
     fputs("   ", stdout);
-    table_wrap(stdout, host, 3);
+    ca_print_wrapped(stdout, host, 3);
 }
 
 static void print_files(const struct comparison *c)
@@ -86,7 +86,7 @@ static void print_run(const struct comparison_group *group, size_t file)
                                    "; interrupted: what was measured until then is here");
     if (run->failed.text[0] != '\0')
         snprintf(text + length, sizeof text - length, "; failed: %s", run->failed.text);
-    table_wrap(stdout, text, 5);
+    ca_print_wrapped(stdout, text, 5);
 }
 
 static void print_group_heading(const struct comparison *c, const struct comparison_group *group)
@@ -131,7 +131,7 @@ static void print_regression(const struct comparison *c, const struct comparison
                  outcome != NULL && outcome->why.text[0] != '\0' ? ", " : "",
                  outcome != NULL ? outcome->why.text : "");
     printf("! %c  ", comparison_letter(file));
-    table_wrap(stdout, text, 5);
+    ca_print_wrapped(stdout, text, 5);
 }
 
 /* Why a file may lack whatever it lacks of a device; NULL if only of some problems. */
@@ -159,7 +159,7 @@ static void print_absence(const struct comparison_group *group, size_t file)
     snprintf(text, sizeof text, "%s %s%s%s: %zu missing", device, absence(run), failed ? ", " : "",
              failed ? run->failed.text : "", missing);
     printf("! %c  ", comparison_letter(file));
-    table_wrap(stdout, text, 5);
+    ca_print_wrapped(stdout, text, 5);
 }
 
 static void print_regressions(const struct comparison *c)
@@ -216,7 +216,7 @@ static void print_legend(const struct comparison *c)
                  : "",
              any_other(c) ? "; on another device slower is no regression" : "");
     putchar('\n');
-    table_wrap(stdout, text, 0);
+    ca_print_wrapped(stdout, text, 0);
 }
 
 static void print_conclusion(const struct comparison *c)

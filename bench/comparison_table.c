@@ -1,5 +1,4 @@
 #include "comparison_looks.h"
-#include "table.h"
 #include "terminal.h"
 
 #include <math.h>
@@ -152,7 +151,7 @@ static void print_row(const struct comparison *c, const struct comparison_row *r
     if (fits) {
         printf("  %-*s", left - 2, row->problem);
     } else {
-        table_problem(stdout, row->problem, 2);
+        ca_print_line(stdout, row->problem, 2);
         printf("%*s", left, "");
     }
     print_figure(c, &row->cell[0], block->narrow ? 9 : 8);
@@ -224,7 +223,7 @@ static void print_group(const struct comparison *c, const struct comparison_grou
 static struct block first_block(const struct comparison *c)
 {
     const bool narrow = c->num_files == 2;
-    const int columns = table_columns(stdout);
+    const int columns = ca_columns(stdout);
     const size_t most = columns < GOOD_LABEL + FIRST + BLOCK * OTHER ? 1 : BLOCK;
     const int label = columns - (narrow ? WORDS : FIRST + (int)most * OTHER + 1);
 

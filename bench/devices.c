@@ -1,8 +1,8 @@
 /* clattn-bench devices: every OpenCL device with the facts that matter. */
 #include "options.h"
 #include "results.h"
-#include "table.h"
 #include "target.h"
+#include "terminal.h"
 
 #include <getopt.h>
 #include <jansson.h>
@@ -42,7 +42,7 @@ static void print_fact(const char *title, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     printf("     %-*s", INDENTATION - 5, title);
-    table_wrap(stdout, text, INDENTATION);
+    ca_print_wrapped(stdout, text, INDENTATION);
 }
 
 static void print_text(size_t index, const clattn_device_info *d, bool chosen)

@@ -1,6 +1,6 @@
 #include "duel.h"
 #include "results.h"
-#include "table.h"
+#include "terminal.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -17,7 +17,7 @@ static const char *gap(void)
 {
     enum { WIDEST = 78 };
 
-    return table_columns(stdout) < WIDEST ? "\n    " : "  ";
+    return ca_columns(stdout) < WIDEST ? "\n    " : "  ";
 }
 
 static void print_row(const struct duel *duel, size_t index)
@@ -30,15 +30,15 @@ static void print_row(const struct duel *duel, size_t index)
         printf("%s%8.4f  %7.4f .. %-7.4f  %s", gap(), d->outcome.ratio.middle, d->outcome.ratio.low,
                d->outcome.ratio.high, duel_verdict(&d->outcome.ratio));
     putchar('\n');
-    table_problem(stdout, d->measurement.engine.configuration, 3);
-    table_problem(stdout, d->measurement.engine.reason, 3);
+    ca_print_line(stdout, d->measurement.engine.configuration, 3);
+    ca_print_line(stdout, d->measurement.engine.reason, 3);
 }
 
 void duel_print(const struct duel *duel)
 {
     const clattn_device_info *info = duel->target.info;
 
-    table_problem(stdout, duel->problem, 0);
+    ca_print_line(stdout, duel->problem, 0);
     printf("%.75s, driver %.20s\n%zu rounds\n\n", info->name, info->driver_version,
            duel->duellist[0].outcome.seconds.count);
     printf("   %10s  %-22s%s%8s  %-18s  %s\n", "ms", "95 % of its median", gap(), "to first",

@@ -1,6 +1,6 @@
 #include "fleet_summary.h"
 #include "short_name.h"
-#include "table.h"
+#include "terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,7 +129,7 @@ static void print_label(struct summary *summary, size_t row)
     snprintf(line, sizeof line, "%s%.*s", group ? "  " : "", MOST_LINE - 2,
              label_of(summary, record));
     if (strlen(line) > summary->label) {
-        table_wrap(summary->to, line, 0);
+        ca_print_wrapped(summary->to, line, 0);
         line[0] = '\0';
     }
     put(summary, summary->label, line);
@@ -232,8 +232,9 @@ static void print_legend(const struct summary *summary)
                 n == 0 ? "peer: its time over clattn's; the fastest of: " : ", ", (int)('a' + n),
                 letters->name[n], n + 1 == letters->count ? "\n" : "");
     if (letters->loose)
-        table_wrap(summary->to,
-                   "* its results are only within the bounds of half-precision arithmetic", 2);
+        ca_print_wrapped(summary->to,
+                         "* its results are only within the bounds of half-precision arithmetic",
+                         2);
 }
 
 /* A sentence about a device, over several lines if need be. */
@@ -243,7 +244,7 @@ static void print_note(FILE *to, const char *name, const char *text)
 
     while (*text != '\0') {
         const size_t word = strcspn(text, " ");
-        if (column + 1 + word > (size_t)table_columns(to) && column > 2)
+        if (column + 1 + word > (size_t)ca_columns(to) && column > 2)
             column = (size_t)fprintf(to, "\n ") - 1;
         column += (size_t)fprintf(to, " %.*s", (int)word, text);
         text += word + strspn(text + word, " ");
@@ -272,7 +273,7 @@ static void print_notes(const struct summary *summary)
 
 void fleet_summary_print(FILE *to, const struct run_results *results)
 {
-    struct summary summary = {.to = to, .results = results, .width = (size_t)table_columns(to)};
+    struct summary summary = {.to = to, .results = results, .width = (size_t)ca_columns(to)};
     const size_t fit = summary.width < LABEL ? 0 : (summary.width - LABEL) / (GAP + COLUMN);
     const size_t block = fit < 1 ? 1 : fit < BLOCK ? fit : BLOCK;
     const size_t blocks = (results->count + block - 1) / block;

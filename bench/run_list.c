@@ -1,5 +1,5 @@
 #include "run_list.h"
-#include "table.h"
+#include "terminal.h"
 #include "workloads.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ static void print_workload(const struct workload *workload)
     char text[512];
 
     snprintf(text, sizeof text, "%s: %s", workload->name, workload->meaning);
-    table_wrap(stdout, text, 2);
+    ca_print_wrapped(stdout, text, 2);
     if (workload->source != NULL)
         printf("  # %s\n", workload->source);
 }
@@ -21,7 +21,7 @@ void run_list_workloads(void)
     for (const struct workload *w = workloads; w->name != NULL; w++) {
         print_workload(w);
         for (size_t n = 0; w->problems[n] != NULL; n++)
-            table_problem(stdout, w->problems[n], 2);
+            ca_print_line(stdout, w->problems[n], 2);
     }
 }
 
@@ -46,7 +46,7 @@ static bool print_item(const struct item *item, struct message *why)
     if (attention.name[0] != '\0')
         printf("%s:\n", attention.name);
     if (text != NULL)
-        table_problem(stdout, text, 2);
+        ca_print_line(stdout, text, 2);
     free(text);
     if (item->path != NULL)
         case_free(&attention);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_COLUMNS = 100, LEAST_COLUMNS = 40, NAME_COLUMNS = 19 /* With the indentation. */ };
+enum { NAME_COLUMNS = 19 /* With the indentation. */ };
 
 /* The columns beside the names. */
 enum column { MS, NOISE, GFLOPS, GBYTES, SHARE, RATIO, HOST, SOURCE, CACHE, ERROR, NUM_COLUMNS };
@@ -29,15 +29,6 @@ static const struct {
     [ERROR] = {"error", "/bnd", "error", 6, 3},
 };
 
-int table_columns(FILE *to)
-{
-    const char *wish = getenv("COLUMNS");
-    const bool known = ca_terminal(to) || (wish != NULL && strtol(wish, NULL, 10) > 0);
-    const int width = known ? (int)ca_terminal_width(to) : MOST_COLUMNS;
-
-    return width < LEAST_COLUMNS ? LEAST_COLUMNS : width < MOST_COLUMNS ? width : MOST_COLUMNS;
-}
-
 /* The lowest rank of the columns for which the terminal has no room. */
 static int first_missing_rank(void)
 {
@@ -47,7 +38,7 @@ static int first_missing_rank(void)
         width += columns[n].width;
         rank = columns[n].rank > rank ? columns[n].rank : rank;
     }
-    for (; width > table_columns(stdout) && rank > 0; rank--)
+    for (; width > ca_columns(stdout) && rank > 0; rank--)
         for (int n = 0; n < NUM_COLUMNS; n++)
             width -= columns[n].rank == rank ? columns[n].width : 0;
     return rank + 1;
@@ -69,32 +60,6 @@ static void begin_colour(const char *colour)
 static void end_colour(void)
 {
     begin_colour("\033[0m");
-}
-
-void table_wrap(FILE *to, const char *text, int column)
-{
-    const int room = table_columns(to) - column;
-    const char *rest = text;
-
-    while ((int)strlen(rest) > room) {
-        int length = room;
-        while (length > 0 && rest[length] != ' ')
-            length--;
-        length = length > 0 ? length : room; /* a word that fills the line */
-        fprintf(to, "%.*s\n%*s", length, rest, column, "");
-        rest += length;
-        rest += strspn(rest, " ");
-    }
-    fprintf(to, "%s\n", rest);
-}
-
-void table_problem(FILE *to, const char *problem, int column)
-{
-    fprintf(to, "%*s", column, "");
-    if (table_columns(to) < MOST_COLUMNS)
-        table_wrap(to, problem, column + 2);
-    else
-        fprintf(to, "%s\n", problem);
 }
 
 /* A dash for what is not known; nothing where the column has no room. */
@@ -141,13 +106,13 @@ void table_header(const struct device_run *run)
     begin_colour(bold);
     snprintf(text, sizeof text, "%.75s (%s, %u units)", info->name, target_type_name(info->type),
              info->compute_units);
-    table_wrap(stdout, text, 0);
+    ca_print_wrapped(stdout, text, 0);
     end_colour();
     snprintf(text, sizeof text, "%.50s, driver %.40s", info->platform_name, info->driver_version);
-    table_wrap(stdout, text, 0);
+    ca_print_wrapped(stdout, text, 0);
     for (size_t n = 0; n < run->num_peers; n++)
         if (run->peer[n].missing.text[0] != '\0')
-            table_wrap(stdout, run->peer[n].missing.text, 0);
+            ca_print_wrapped(stdout, run->peer[n].missing.text, 0);
     putchar('\n');
     print_titles(false);
     if (has_room(ERROR)) /* it and all that has a unit are missing together */
@@ -189,7 +154,7 @@ static void print_parts(const struct outcome *ours)
         return;
     snprintf(text, sizeof text, "first call: %s", parts);
     fputs("    ", stdout);
-    table_wrap(stdout, text, 4);
+    ca_print_wrapped(stdout, text, 4);
 }
 
 static void print_problem(const struct record *record)
@@ -211,13 +176,13 @@ static void print_problem(const struct record *record)
         snprintf(facts, sizeof facts, "roof: %s%s",
                  record->roof == ROOF_FMA ? "multiply-adds" : "reading", copies);
     }
-    const int wide = table_columns(stdout);
+    const int wide = ca_columns(stdout);
     if ((int)(strlen(record->problem) + strlen(facts)) + 5 <= wide) {
         printf("  %s   %s\n", record->problem, facts);
     } else {
-        table_problem(stdout, record->problem, 2);
+        ca_print_line(stdout, record->problem, 2);
         fputs("    ", stdout);
-        table_wrap(stdout, facts, 4);
+        ca_print_wrapped(stdout, facts, 4);
     }
     print_parts(&record->outcome[0]);
 }
@@ -261,7 +226,7 @@ static void print_times(const struct record *record, const struct outcome *outco
 static void print_reason(const struct record *record, const struct outcome *outcome)
 {
     const size_t name = strlen(outcome->implementation);
-    const size_t room = (size_t)table_columns(stdout) - NAME_COLUMNS - 1;
+    const size_t room = (size_t)ca_columns(stdout) - NAME_COLUMNS - 1;
     const char *why = outcome->why.text;
     char text[sizeof outcome->why.text + 16];
 
@@ -273,7 +238,7 @@ static void print_reason(const struct record *record, const struct outcome *outc
         message_sanitize(text); /* the cut may go through a character */
         strcat(text, "...");
     }
-    table_wrap(stdout, text, NAME_COLUMNS + 1);
+    ca_print_wrapped(stdout, text, NAME_COLUMNS + 1);
 }
 
 static void print_outcome(const struct record *record, const struct outcome *outcome)
@@ -317,7 +282,7 @@ static void print_sentence(int indentation, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    table_wrap(stdout, text, indentation);
+    ca_print_wrapped(stdout, text, indentation);
 }
 
 /* Over all problems that both computed. */
@@ -370,7 +335,7 @@ static void print_peers(const struct device_run *run)
             continue;
         snprintf(text, sizeof text, "%s: %s", peer->version, peer->method);
         printf("%s ", peer->name);
-        table_wrap(stdout, text, (int)strlen(peer->name) + 1);
+        ca_print_wrapped(stdout, text, (int)strlen(peer->name) + 1);
     }
 }
 
@@ -409,7 +374,7 @@ static void print_missing(void)
     if (length == 0)
         return;
     print_sentence(0, "%s: no room for them on %d columns; a wider terminal or --csv - has them",
-                   text, table_columns(stdout));
+                   text, ca_columns(stdout));
 }
 
 void table_footer(const struct device_run *run)
@@ -419,7 +384,7 @@ void table_footer(const struct device_run *run)
         print_peaks(&run->peaks);
     print_means(run);
     print_peers(run);
-    table_wrap(stdout, legend, 0);
+    ca_print_wrapped(stdout, legend, 0);
     print_missing();
     print_doubts(run);
     if (run->interrupted)

@@ -17,16 +17,4 @@ void table_record(const struct record *record, const struct record *before);
 /* The peaks, all problems together, what the columns mean, and what to be wary of. */
 void table_footer(const struct device_run *run);
 
-/* How wide what is printed there may be: 100, or as many columns as the terminal (or COLUMNS in the
- * environment) has if these are fewer. */
-int table_columns(FILE *to);
-
-/* Prints a problem in a line of its own that begins with so many blanks; on a narrow terminal in
- * several, else uncut for whatever reads it. */
-void table_problem(FILE *to, const char *problem, int column);
-
-/* Prints text that begins at `column` with line breaks where it would leave the table, further
- * lines indented by `column`. */
-void table_wrap(FILE *to, const char *text, int column);
-
 #endif

@@ -3,8 +3,9 @@
 #include "commands.h"
 #include "interrupt.h"
 #include "progress.h"
+#include "terminal.h"
+#include "tune.h"
 #include "tune_options.h"
-#include "tune_report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,20 +47,21 @@ static void print_samples(const clattn_tuning_entry *entry)
     for (size_t n = 0; n < entry->num_samples && length < sizeof text - 12; n++)
         length +=
             (size_t)snprintf(text + length, sizeof text - length, " %.4g", 1e3 * entry->samples[n]);
-    tune_print_wrapped(stdout, 8, text);
+    ca_print_paragraph(stdout, text, 8);
 }
 
 static void print_measured(const clattn_tuning_entry *entry, bool samples)
 {
-    char middle[CA_TIME_TEXT], low[CA_TIME_TEXT], high[CA_TIME_TEXT];
+    char middle[CA_TIME_TEXT], low[CA_TIME_TEXT], high[CA_TIME_TEXT], text[200];
 
-    printf("      %s (%s to %s), error %.2f, %zu timings, %s%s\n",
-           ca_time_print(entry->seconds, middle), ca_time_print(entry->low, low),
-           ca_time_print(entry->high, high), entry->error, entry->num_samples, entry->when,
-           entry->stale ? ", stale" : "");
+    snprintf(text, sizeof text, "%s (%s to %s), error %.2f, %zu timings, %s%s",
+             ca_time_print(entry->seconds, middle), ca_time_print(entry->low, low),
+             ca_time_print(entry->high, high), entry->error, entry->num_samples, entry->when,
+             entry->stale ? ", stale" : "");
+    ca_print_paragraph(stdout, text, 6);
     if (samples) {
         print_samples(entry);
-        printf("        %s\n", entry->policy);
+        ca_print_paragraph(stdout, entry->policy, 8);
     }
 }
 
@@ -68,18 +70,20 @@ static int print_entry(const clattn_tuning_entry *entry, void *user)
     struct listing *listing = user;
     char text[CA_CANDIDATE_TEXT];
 
-    if (strcmp(listing->problem_class, entry->problem_class) != 0)
-        printf("%s%s\n", listing->count ? "\n" : "", entry->problem_class);
+    if (strcmp(listing->problem_class, entry->problem_class) != 0) {
+        fputs(listing->count ? "\n" : "", stdout);
+        ca_print_line(stdout, entry->problem_class, 0);
+    }
     snprintf(listing->problem_class, sizeof listing->problem_class, "%s", entry->problem_class);
     if (entry->quarantine) {
         snprintf(text, sizeof text, "never: %s %s", entry->family, entry->tunables);
-        tune_print_wrapped(stdout, 2, text);
-        tune_print_wrapped(stdout, 6, entry->quarantine);
+        ca_print_paragraph(stdout, text, 2);
+        ca_print_paragraph(stdout, entry->quarantine, 6);
         if (entry->stale)
             puts("      (stale)");
     } else {
         snprintf(text, sizeof text, "%zu. %s %s", entry->rank + 1, entry->family, entry->tunables);
-        tune_print_wrapped(stdout, 2, text);
+        ca_print_paragraph(stdout, text, 2);
         print_measured(entry, listing->samples);
     }
     listing->count++;
@@ -101,11 +105,13 @@ static clattn_status print_known(const clattn_context *context, const clattn_pro
 static void print_head(const clattn_context *context)
 {
     const clattn_device_info *device = clattn_context_device(context);
-    char path[4096];
+    char path[4096], text[1024];
 
     clattn_tuning_path(context, path, sizeof path, NULL);
-    printf("%s, %s, driver %s\n%s\n\n", device->name, device->platform_name, device->driver_version,
-           *path ? path : "there is no cache directory");
+    snprintf(text, sizeof text, "%s, %s, driver %s", device->name, device->platform_name,
+             device->driver_version);
+    ca_print_line(stdout, text, 0);
+    printf("%s\n\n", *path ? path : "there is no cache directory");
 }
 
 int list_command(int argc, char **argv)
@@ -133,7 +139,7 @@ static clattn_status print_plan(clattn_context *context, const clattn_problem *p
                                          .flags = known_only ? CLATTN_PLAN_KNOWN_ONLY
                                                              : CLATTN_PLAN_DEFAULT};
     clattn_plan_info info = {.struct_size = sizeof info};
-    char text[CA_CANDIDATE_TEXT];
+    char text[1024];
     clattn_plan *plan;
     const clattn_status status = clattn_plan_create(context, problem, &options, &plan);
 
@@ -143,8 +149,10 @@ static clattn_status print_plan(clattn_context *context, const clattn_problem *p
     }
     clattn_plan_describe(plan, &info);
     snprintf(text, sizeof text, "%s %s", info.family, info.tunables);
-    tune_print_wrapped(stdout, 0, text);
-    printf("%s; workspace of %zu bytes\n\n", info.reason, info.workspace_bytes);
+    ca_print_paragraph(stdout, text, 0);
+    snprintf(text, sizeof text, "%s; workspace of %zu bytes", info.reason, info.workspace_bytes);
+    ca_print_paragraph(stdout, text, 0);
+    putchar('\n');
     clattn_plan_release(plan);
     return CLATTN_SUCCESS;
 }

@@ -1,4 +1,5 @@
 #include "replay_print.h"
+#include "terminal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,34 +28,96 @@ void replay_sum_divide(struct ca_replay_result *sum, size_t count)
     sum->mean_loss *= share;
 }
 
+/* Of the table's cells. */
+enum {
+    FILE_COLUMNS = 36,
+    CONFIGS = 7,
+    BUDGET = 6,
+    SEEDS = 5,
+    SHARE = 5,
+    NEEDED = 6,
+    INDENTATION = 2
+};
+
+/* Begins a row: the file, or on a narrow terminal all of its name above the figures. */
+static struct ca_row begin_row(const char *file)
+{
+    const bool narrow = ca_columns(stdout) < CA_MOST_COLUMNS;
+    struct ca_row row = {.to = stdout, .indentation = narrow ? INDENTATION : FILE_COLUMNS};
+
+    if (narrow)
+        ca_print_line(stdout, file, 0);
+    else
+        row.column = printf("%-*.*s", FILE_COLUMNS, FILE_COLUMNS, file);
+    return row;
+}
+
+static void add_count(struct ca_row *row, int width, size_t count)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%zu", count);
+    ca_row_cell(row, width, text);
+}
+
+static void add_number(struct ca_row *row, int width, double number)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%.1f", number);
+    ca_row_cell(row, width, text);
+}
+
+/* Below the shares that came true. */
+static void add_stated(struct ca_row *row, const struct ca_replay_result *result)
+{
+    ca_row_end(row);
+    ca_row_cell(row, CONFIGS + 1 + BUDGET + 1 + SEEDS, "stated");
+    for (size_t n = 0; n < CA_REPLAY_CHECKPOINTS; n++)
+        add_number(row, SHARE, 100.0 * result->claimed[n]);
+}
+
 void replay_print_head(const struct replay_options *options)
 {
-    printf("%% of %zu runs within %.0f %% of the optimum after so many evaluations\n\n",
-           options->runs, 100.0 * CA_REPLAY_MARGIN);
-    printf("%-36s %7s %6s %5s", "file", "configs", "budget", "seeds");
+    char text[120];
+
+    snprintf(text, sizeof text,
+             "%% of %zu runs within %.0f %% of the optimum after so many evaluations",
+             options->runs, 100.0 * CA_REPLAY_MARGIN);
+    ca_print_paragraph(stdout, text, 0);
+    putchar('\n');
+    struct ca_row row = begin_row("file");
+    ca_row_cell(&row, CONFIGS, "configs");
+    ca_row_cell(&row, BUDGET, "budget");
+    ca_row_cell(&row, SEEDS, "seeds");
     for (size_t n = 0; n < CA_REPLAY_CHECKPOINTS; n++)
-        printf(" %5zu", ca_replay_checkpoints[n]);
-    printf(" %5s %6s", "5 %", "needed");
-    if (options->outlook)
-        printf("   stated");
-    printf("\n");
+        add_count(&row, SHARE, ca_replay_checkpoints[n]);
+    ca_row_cell(&row, SHARE, "5 %");
+    ca_row_cell(&row, NEEDED, "needed");
+    ca_row_end(&row);
 }
 
 void replay_print_row(const struct replay_options *options, const char *file,
                       const struct ca_replay_plan *plan, const struct ca_replay_result *result)
 {
-    if (plan)
-        printf("%-36.36s %7zu %6zu %5zu", file, plan->recording->space->count, plan->budget,
-               plan->num_first);
-    else
-        printf("%-36.36s %7s %6s %5s", file, "", "", "");
+    struct ca_row row = begin_row(file);
+
+    if (plan) {
+        add_count(&row, CONFIGS, plan->recording->space->count);
+        add_count(&row, BUDGET, plan->budget);
+        add_count(&row, SEEDS, plan->num_first);
+    } else {
+        ca_row_cell(&row, CONFIGS, "");
+        ca_row_cell(&row, BUDGET, "");
+        ca_row_cell(&row, SEEDS, "");
+    }
     for (size_t n = 0; n < CA_REPLAY_CHECKPOINTS; n++)
-        printf(" %5.1f", 100.0 * result->within[n]);
-    printf(" %5.1f %6.1f", 100.0 * result->within_part, result->mean_to_find);
+        add_number(&row, SHARE, 100.0 * result->within[n]);
+    add_number(&row, SHARE, 100.0 * result->within_part);
+    add_number(&row, NEEDED, result->mean_to_find);
     if (options->outlook)
-        for (size_t n = 0; n < CA_REPLAY_CHECKPOINTS; n++)
-            printf(" %5.1f", 100.0 * result->claimed[n]);
-    printf("\n");
+        add_stated(&row, result);
+    ca_row_end(&row);
     fflush(stdout);
 }
 

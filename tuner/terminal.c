@@ -6,6 +6,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+enum { LEAST_COLUMNS = 40 };
+
 bool ca_terminal(FILE *to)
 {
     const char *kind = getenv("TERM");
@@ -32,4 +34,65 @@ size_t ca_terminal_width(FILE *to)
     else if (wish > 0)
         width = (size_t)wish;
     return width < CA_TERMINAL_MOST ? width : CA_TERMINAL_MOST;
+}
+
+int ca_columns(FILE *to)
+{
+    const char *wish = getenv("COLUMNS");
+    const bool known = ca_terminal(to) || (wish && strtol(wish, NULL, 10) > 0);
+    const int width = known ? (int)ca_terminal_width(to) : CA_MOST_COLUMNS;
+
+    return width < LEAST_COLUMNS     ? LEAST_COLUMNS
+           : width < CA_MOST_COLUMNS ? width
+                                     : CA_MOST_COLUMNS;
+}
+
+void ca_print_wrapped(FILE *to, const char *text, int column)
+{
+    const int room = ca_columns(to) - column;
+    const char *rest = text;
+
+    while ((int)strlen(rest) > room) {
+        int length = room;
+        while (length > 0 && rest[length] != ' ')
+            length--;
+        length = length > 0 ? length : room; /* a word that fills the line */
+        fprintf(to, "%.*s\n%*s", length, rest, column, "");
+        rest += length;
+        rest += strspn(rest, " ");
+    }
+    fprintf(to, "%s\n", rest);
+}
+
+void ca_print_paragraph(FILE *to, const char *text, int indentation)
+{
+    fprintf(to, "%*s", indentation, "");
+    ca_print_wrapped(to, text, indentation);
+}
+
+void ca_print_line(FILE *to, const char *text, int indentation)
+{
+    fprintf(to, "%*s", indentation, "");
+    if (ca_columns(to) < CA_MOST_COLUMNS)
+        ca_print_wrapped(to, text, indentation + 2);
+    else
+        fprintf(to, "%s\n", text);
+}
+
+void ca_row_cell(struct ca_row *row, int width, const char *text)
+{
+    const int columns = abs(width);
+
+    if (row->column > row->indentation && row->column + 1 + columns > ca_columns(row->to))
+        ca_row_end(row);
+    if (row->column == 0)
+        row->column = fprintf(row->to, "%*s", row->indentation, "");
+    row->column +=
+        fprintf(row->to, "%s%*s", row->column > row->indentation ? " " : "", width, text);
+}
+
+void ca_row_end(struct ca_row *row)
+{
+    fputc('\n', row->to);
+    row->column = 0;
 }
