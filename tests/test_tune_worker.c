@@ -1,5 +1,5 @@
 /* A child process that answers, hangs, dies or talks nonsense; shells stand in for the worker. */
-#define _POSIX_C_SOURCE 200809L /* kill */
+#define _GNU_SOURCE /* sched_setaffinity */
 #include "tune_program.h"
 #include "worker_client.h"
 #include "worker_json.h"
@@ -9,6 +9,7 @@
 #include <criterion/parameterized.h>
 #include <errno.h>
 #include <math.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,8 +246,8 @@ static void open_client(struct client *client, const char *cases, ca_patience *p
         .program = client->path, .device = "", .timeout = 1.0, .patience = patience};
     client->worker = ca_worker_create(&options);
     clattn_problem_parse("fwd f32 q64 d32", &problem, NULL, 0);
-    cr_assert(ca_worker_open(client->worker, &problem, 1, &client->m) == CLATTN_SUCCESS, "%s",
-              ca_worker_broken(client->worker));
+    cr_assert(ca_worker_open(client->worker, &problem, 1, &client->m) == CLATTN_SUCCESS,
+              "%s", ca_worker_broken(client->worker));
     for (size_t n = 0; n < 3; n++) {
         client->candidates[n] = (struct ca_candidate){.family = &ca_fused_lanes};
         ca_tunables_default(tunable, ca_fused_lanes.num_tunables, client->candidates[n].values);
@@ -322,6 +323,88 @@ Test(tune_worker, to_be_killed_is_no_crash) {
     const struct ca_reading reading = build(&client, 0);
     cr_expect(eq(int, (int)reading.outcome, (int)CA_RUNTIME_FAILED), "%s", reading.reason);
     close_client(&client);
+}
+
+/* What a machine that has no time for it keeps from running is no hang, however often that is. */
+Test(tune_worker, to_be_stopped_is_no_hang) {
+    struct client client;
+
+    if (access("/proc/self/stat", R_OK) != 0)
+        cr_skip_test("this system does not say what its processes do");
+    open_client(&client, "*build*'[4,'*) kill -STOP $$;;\n*build*) sleep 60;;", for_ever);
+    for (size_t n = 0; n < 2; n++) {
+        const struct ca_reading reading = build(&client, 0);
+        cr_expect(eq(int, (int)reading.outcome, (int)CA_RUNTIME_FAILED), "%s", reading.reason);
+        cr_expect(strstr(reading.reason, "kept from running") != NULL, "%s", reading.reason);
+    }
+    cr_expect(eq(int, (int)build(&client, 1).outcome, (int)CA_TIMED_OUT));
+    close_client(&client);
+}
+
+/* Leaves this process one processor, which so many others want all of the time. */
+static void crowd(pid_t *others, size_t count)
+{
+    cpu_set_t all, one;
+    int first = 0;
+
+    cr_assert(sched_getaffinity(0, sizeof all, &all) == 0);
+    while (!CPU_ISSET(first, &all))
+        first++;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    cr_assert(sched_setaffinity(0, sizeof one, &one) == 0);
+    for (size_t n = 0; n < count; n++) {
+        others[n] = fork();
+        if (others[n] == 0)
+            for (;;)
+                alarm(60); /* and end, should the test not end them */
+    }
+}
+
+Test(tune_worker, to_get_no_processor_is_no_hang) {
+    enum { OTHERS = 6 };
+    pid_t others[OTHERS];
+    struct client client;
+
+    if (access("/proc/self/schedstat", R_OK) != 0)
+        cr_skip_test("this system does not say how long its processes wait");
+    crowd(others, OTHERS);
+    open_client(&client, "*build*) while :; do :; done;;", for_ever);
+    const struct ca_reading reading = build(&client, 0);
+    for (size_t n = 0; n < OTHERS; n++)
+        kill(others[n], SIGKILL);
+    cr_expect(eq(int, (int)reading.outcome, (int)CA_RUNTIME_FAILED), "%s", reading.reason);
+    close_client(&client);
+}
+
+struct share {
+    struct ca_processor_time end; /* from nothing, after 20 seconds */
+    bool starved;
+};
+
+ParameterizedTestParameters(tune_worker, has_had_its_chance) {
+    static struct share shares[] = {
+        {{20.0, 0.0, false}, false},  /* it ran all of the time */
+        {{11.0, 9.0, false}, false},  /* ... or most of it */
+        {{0.0, 0.1, false}, false},   /* it slept: a device that never answers */
+        {{38.0, 2.0, false}, false},  /* two threads */
+        {{40.0, 280.0, false}, true}, /* sixteen, on two processors of others */
+        {{2.0, 18.0, false}, true},   /* others ran */
+        {{1.0, 5.0, false}, false},   /* ... for a while, then it slept */
+        {{15.0, 12.0, false}, false}, /* a long wait, but more work */
+        {{0.1, 0.0, true}, true},     /* stopped */
+    };
+    return cr_make_param_array(struct share, shares, sizeof shares / sizeof *shares);
+}
+
+ParameterizedTest(struct share *share, tune_worker, has_had_its_chance) {
+    const struct ca_processor_time begin = {100.0, 50.0, false};
+    struct ca_processor_time end = share->end;
+
+    end.ran += begin.ran;
+    end.waited += begin.waited;
+    cr_expect(ca_was_starved(&begin, &end, 20.0) == share->starved, "ran %g, waited %g",
+              share->end.ran, share->end.waited);
 }
 
 /* A candidate that failed may have spoilt the driver: the next gets a new worker. */

@@ -159,8 +159,11 @@ void ca_process_end(struct ca_process *process)
         close_all(process);
     }
     free(process->line);
-    *process = (struct ca_process){
-        .end_signal = process->end_signal, .requests = -1, .answers = -1, .words = -1};
+    *process = (struct ca_process){.end_signal = process->end_signal,
+                                   .starved = process->starved,
+                                   .requests = -1,
+                                   .answers = -1,
+                                   .words = -1};
 }
 
 /* The last line of what it printed since the request, cut, or "". */
@@ -271,6 +274,7 @@ bool ca_process_request(struct ca_process *process, json_t *request)
         close(process->words);
         process->words = -1;
     }
+    process->before = ca_processor_time(process->pid);
     process->asked = send_request(process, request);
     return process->asked;
 }
@@ -290,7 +294,10 @@ enum ca_asked ca_process_answer(struct ca_process *process, double seconds, ca_p
         process->end_signal = 0;
         ca_say(how, "answered nonsense");
     } else if (asked == CA_LATE) {
-        ca_say(how, "took longer than %.3g s", seconds);
+        const struct ca_processor_time after = ca_processor_time(process->pid);
+        process->starved = ca_was_starved(&process->before, &after, seconds);
+        ca_say(how, "took longer than %.3g s%s", seconds,
+               process->starved ? ", but was kept from running for most of them" : "");
     } else if (asked == CA_STOPPED) {
         ca_say(how, "was interrupted");
     } else {

@@ -3,6 +3,7 @@
 #ifndef CA_WORKER_PROCESS_H
 #define CA_WORKER_PROCESS_H
 
+#include "processor_time.h"
 #include "sentence.h"
 
 #include <jansson.h>
@@ -14,9 +15,11 @@
 enum { CA_WORKER_REQUESTS = 3, CA_WORKER_ANSWERS = 4 };
 
 struct ca_process {
-    pid_t pid;      /* 0: not running */
-    int end_signal; /* of the last one that ended of itself; 0: by none */
-    bool asked;     /* has taken the last request */
+    pid_t pid;                       /* 0: not running */
+    int end_signal;                  /* of the last one that ended of itself; 0: by none */
+    bool asked;                      /* has taken the last request */
+    bool starved;                    /* the last one that was late, as others had the processors */
+    struct ca_processor_time before; /* ... when it was asked */
     int requests, answers, words;
     char *line; /* of the answer that is being read */
     size_t filled, capacity;
