@@ -28,8 +28,9 @@ double lab_true_time(const struct lab *lab, size_t problem, size_t config)
                         0.15 * (at[2] != 1) + flag;
 
     if (lab->level)
-        return lab->better && config == lab->better ? 0.96e-3 : 1e-3;
-    return time * (problem == 2 ? 20e-3 : 1e-3);
+        return lab->better && config == lab->better ? 1e-3 - 1e-3 * (lab->gain ? lab->gain : 0.04)
+                                                    : 1e-3;
+    return time * (problem == 2 ? 20e-3 : 1e-3) * (lab->slow && config == lab->slow ? 4.0 : 1.0);
 }
 
 enum ca_outcome lab_outcome(const struct lab *lab, size_t problem, size_t config, bool built)
@@ -80,14 +81,17 @@ static void build(void *user, size_t config, struct ca_reading *out)
     struct lab *lab = user;
     const uint16_t *at = ca_space_choices(lab->space, config);
 
+    const double seconds =
+        lab->quick && config == lab->quick ? 0.5 * lab->build_seconds : lab->build_seconds;
+
     *out = (struct ca_reading){
         .outcome = lab_outcome(lab, 0, config, false),
-        .compile_seconds = lab->build_seconds,
+        .compile_seconds = seconds,
         .binary = 1 + (lab->twins ? (uint64_t)at[0] * 12 + at[1] * 3 + at[2] : config),
     };
     lab->builds[config]++;
     lab->num_builds++;
-    lab->seconds += lab->build_seconds;
+    lab->seconds += seconds;
 }
 
 static void measure(void *user, size_t problem, size_t config, double best, struct ca_reading *out)

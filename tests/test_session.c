@@ -49,6 +49,23 @@ Test(session, what_is_slow_to_build_fits_the_time) {
     lab_close(lab);
 }
 
+/* What is far slower for the problem that asked costs the others no time, however cheap. */
+Test(session, what_is_far_slower_is_tried_on_who_asked) {
+    const struct ca_session_options options = {.seed = 3, .max_seconds = 12.0};
+
+    for (int slow = 0; slow < 2; slow++) {
+        struct lab *lab = lab_open();
+        lab->build_seconds = 1.0;
+        lab->reading_seconds = 0.002;
+        lab->slow = slow ? lab_seeds[0][1] : 0;
+        lab_run(lab, PROBLEMS, &options);
+        cr_assert(lab->measured[0][lab_seeds[0][1]] == 1);
+        for (size_t p = 1; p < PROBLEMS; p++)
+            cr_assert(lab->measured[p][lab_seeds[0][1]] == !slow, "problem %zu", p);
+        lab_close(lab);
+    }
+}
+
 /* The time left may be off by a quarter, and two seconds near the end. */
 static void assert_estimates(const struct lab *lab)
 {

@@ -127,6 +127,107 @@ Test(session_race, a_tie_keeps_the_incumbent) {
     cr_assert(kept >= 48 && claimed == 0, "%zu kept of 60, %zu claims", kept, claimed);
 }
 
+/* A session of equals, of which one builds in half the time. */
+static struct lab *race_of_equals(uint64_t seed, size_t quick,
+                                  const struct ca_session_options *options)
+{
+    struct lab *lab = lab_open();
+
+    lab->random.state = seed;
+    lab->noise = 0.02;
+    lab->level = true;
+    lab->build_seconds = 1.0;
+    lab->quick = quick;
+    lab_run(lab, 1, options);
+    return lab;
+}
+
+/* Equal configurations: the one that builds faster, though it is not what is used without tuning. */
+Test(session_race, a_tie_goes_to_what_builds_faster) {
+    size_t won = 0, kept = 0;
+
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        const struct ca_session_options options = {.seed = seed, .max_evaluations = 6};
+        struct lab *lab = race_of_equals(seed, 100, &options);
+        const struct ca_finalist *winner = &lab->results[0].top[0];
+        cr_assert(lab->results[0].raced);
+        won += winner->config == 100 && winner->compile_seconds == 0.5;
+        lab_close(lab);
+        lab = race_of_equals(seed, 0, &options);
+        kept += lab->results[0].top[0].config == lab_seeds[0][0];
+        lab_close(lab);
+    }
+    cr_assert(won >= 14, "%zu of 20", won);
+    cr_assert(kept >= 16, "%zu of 20: nothing builds faster", kept);
+}
+
+/* ... but nothing that is slower by more than the noise. */
+Test(session_race, what_builds_faster_must_tie) {
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        const struct ca_session_options options = {.seed = seed, .max_evaluations = 40};
+        struct lab *lab = lab_open();
+        lab->random.state = seed;
+        lab->noise = 0.01;
+        lab->build_seconds = 1.0;
+        lab->quick = lab_seeds[0][1];
+        cr_assert(lab_true_time(lab, 0, lab->quick) >
+                  1.1 * lab_true_time(lab, 0, lab_optimum(lab, 0)));
+        lab_run(lab, 1, &options);
+        lab_assert_found(lab, 1, 0.05);
+        lab_close(lab);
+    }
+}
+
+/* ... and where noise hides a tenth, what builds faster still costs no tenth. */
+Test(session_race, noise_is_no_reason_to_be_slower) {
+    size_t lost = 0;
+
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        const struct ca_session_options options = {.seed = seed, .max_evaluations = 6};
+        struct lab *lab = lab_open();
+        lab->random.state = seed;
+        lab->noise = 0.2;
+        lab->build_seconds = 1.0;
+        lab->level = true;
+        lab->better = 50;
+        lab->gain = 0.1;
+        lab->quick = 100;
+        lab_run(lab, 1, &options);
+        lost += lab->results[0].top[0].config == lab->quick;
+        lab_close(lab);
+    }
+    cr_assert(lost <= 10, "%zu of 60", lost);
+}
+
+/* Without a race, too. */
+Test(session_race, a_tie_without_a_race_goes_to_what_builds_faster) {
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct lab *lab = lab_open();
+        const struct ca_session_options options = {.seed = seed, .max_evaluations = 8};
+        lab->random.state = seed;
+        lab->noise = 0.001;
+        lab->level = true;
+        lab->build_seconds = 1.0;
+        lab->quick = lab_seeds[0][2];
+        lab->stop_at = 24; /* the last of 8 readings, after 16 rounds of noise */
+        lab->stop_again_at = 25;
+        lab_run(lab, 1, &options);
+        cr_assert(!lab->results[0].raced && lab->results[0].top[0].config == lab->quick);
+        lab_close(lab);
+    }
+}
+
+/* One that has nobody to race with takes no more rounds than its own time's interval needs. */
+Test(session_race, a_lone_finalist_is_soon_done) {
+    struct lab *lab = lab_open();
+    const struct ca_session_options options = {.max_evaluations = 1};
+
+    lab_run(lab, 1, &options);
+    cr_assert(lab->results[0].raced && lab->results[0].top[0].num_times == 6, "%zu",
+              lab->results[0].top[0].num_times);
+    lab_close(lab);
+}
+
 /* What is 4 % faster wins a race against noise of 3 % and times that grow by a half. */
 Test(session_race, a_small_gain_is_found) {
     size_t found = 0;

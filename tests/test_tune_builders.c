@@ -142,6 +142,20 @@ Test(tune_builders, are_not_used_where_they_bring_nothing) {
     site_close(&site);
 }
 
+/* What a compiler took that had the machine's cache to fill: the worker, which finds it there, cannot
+ * know. */
+Test(tune_builders, say_what_their_compiler_took) {
+    struct site site;
+
+    site_open(&site, "is good");
+    cr_assert(ca_builders_seconds(site.builders, &site.candidates[0]) == 0.0);
+    built(&site, 0);
+    judge(&site, 0, 0.05);
+    cr_assert(ca_builders_seconds(site.builders, &site.candidates[0]) == 1.0);
+    cr_assert(ca_builders_seconds(site.builders, &site.candidates[7]) == 0.0, "not yet");
+    site_close(&site);
+}
+
 /* What fails there is left to the worker, and a new process builds what comes next. */
 Test(tune_builders, may_fail) {
     static const char *const behaviours[] = {"dies", "hangs", "chats", "refuses"};

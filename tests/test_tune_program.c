@@ -42,9 +42,11 @@ static void check_json(const json_t *root)
         cr_expect(json_array_size(json_object_get(time, "samples")) >= 3);
         cr_expect(json_real_value(json_object_get(gain, "median")) > 0.0);
         cr_expect(json_number_value(json_object_get(problem, "error")) <= 1.0);
+        cr_expect(json_number_value(json_object_get(problem, "compile_seconds")) > 0.0);
     }
     cr_expect(eq(int, json_boolean_value(json_object_get(root, "interrupted")), 0));
     cr_expect(json_integer_value(json_object_get(root, "evaluations")) >= 5);
+    cr_expect(json_number_value(json_object_get(root, "compile_seconds")) > 0.0);
     cr_expect(json_string_value(json_object_get(json_object_get(root, "device"), "driver")) !=
               NULL);
 }
@@ -70,11 +72,41 @@ static void check_record(const char *path)
     cr_expect(eq(sz, tune_count_lines(path, "\"source_hash\": \""), 1));
 }
 
+/* Lines of text that are wider; a path is one word, which is not cut. */
+static size_t count_wide(const char *text, size_t columns)
+{
+    size_t count = 0;
+
+    for (; *text; text += *text == '\n') {
+        const size_t length = strcspn(text, "\n");
+        const char *slash = memchr(text, '/', length);
+        count += length > columns && !slash;
+        text += length;
+    }
+    return count;
+}
+
+/* Its table, and what is listed then, on a terminal of 60 columns. */
+static void check_widths(struct tune_run *run)
+{
+    const char *table = strstr(run->text, "\nproblem\n");
+
+    cr_assert(table != NULL, "problems stand above their figures: %s", run->text);
+    cr_expect(eq(sz, count_wide(table, 60), 0), "%s", table);
+    cr_expect(strstr(table, ", built in ") != NULL && strstr(table, "compilers ") != NULL, "%s",
+              table);
+    cr_assert(tune_run(run, TUNE_PROGRAM, "list") == 0);
+    cr_expect(eq(sz, count_wide(run->text, 60), 0), "%s", run->text);
+    cr_assert(tune_run(run, TUNE_PROGRAM, "show '" SMALL "'") == 0);
+    cr_expect(eq(sz, count_wide(run->text, 60), 0), "%s", run->text);
+}
+
 Test(tune_program, writes_json_and_recordings) {
     struct tune_run run;
     char arguments[512];
 
     tune_run_open(&run);
+    setenv("COLUMNS", "60", 1);
     snprintf(arguments, sizeof arguments,
              "--problem '" SMALL "' --problem 'fwd f32 h2 q128 d32' --budget 15 --strategy random "
              "--json %s/result.json --record %s/record.json --t4 %s/t4",
@@ -82,6 +114,7 @@ Test(tune_program, writes_json_and_recordings) {
     cr_assert(tune_run(&run, TUNE_PROGRAM, arguments) == 0, "%s", run.text);
     cr_expect(tune_says(&run, "2 problems tuned"), "%s", run.text);
     cr_expect(strpbrk(run.text, "\r\033") == NULL, "not on a terminal: %s", run.text);
+    check_widths(&run);
     json_t *root = tune_json(tune_path(&run, "result.json"));
     check_json(root);
     json_decref(root);

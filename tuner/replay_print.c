@@ -43,7 +43,7 @@ enum {
 static struct ca_row begin_row(const char *file)
 {
     const bool narrow = ca_columns(stdout) < CA_MOST_COLUMNS;
-    struct ca_row row = {.to = stdout, .indentation = narrow ? INDENTATION : FILE_COLUMNS};
+    struct ca_row row = {.to = stdout, .indentation = narrow ? INDENTATION : FILE_COLUMNS + 1};
 
     if (narrow)
         ca_print_line(stdout, file, 0);

@@ -2,8 +2,8 @@
  *
  * First the seeds; then, in turns, a search for each problem; then the rest of each incumbent's
  * neighbourhood; last an interleaved race of each problem's finalists, decided by paired
- * differences, where a tie keeps the incumbent (what is used without tuning, or was the winner
- * before). A configuration is measured on problems that did not ask for it only where that is
+ * differences, where a tie goes to what builds notably faster, else keeps the incumbent (what is used
+ * without tuning, or was the winner before). A configuration is measured on problems that did not ask for it only where that is
  * cheaper than a build. Up to 18 % of a time limit is kept for the races. Knows neither kernels nor
  * devices: whoever calls builds and measures. */
 #ifndef CA_SESSION_H
@@ -23,8 +23,8 @@ struct ca_bench {
     /* Builds and self-checks; the outcome, no times. Keeps the program: no configuration is built
      * twice. */
     void (*build)(void *user, size_t config, struct ca_reading *reading);
-    /* Checks on the problem itself and times; stops after three readings if their minimum is above
-     * 1.5 * best (best 0: never). Only after a correct build. */
+    /* Checks on the problem itself and times; stops early if it is far slower than best (0: never).
+     * Only after a correct build. */
     void (*measure)(void *user, size_t problem, size_t config, double best,
                     struct ca_reading *reading);
     /* One interleaved round: one time of each, in this order; INFINITY for one that fails. */
@@ -83,6 +83,7 @@ struct ca_finalist {
     double times[CA_READING_TIMES];
     size_t num_times;
     double error;
+    double compile_seconds;   /* 0 if not known */
     struct ca_interval ratio; /* to the incumbent's time, paired if both were raced; 1 for the
                                  incumbent itself, and if it failed */
 };

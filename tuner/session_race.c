@@ -18,6 +18,10 @@ static const double NEGLIGIBLE = 0.005;
 /* The incumbent stays for the duel unless it is surely slower by this. */
 static const double HOPELESS = 0.03;
 
+/* What builds in less than this part of another's time builds faster: builds are timed once, beside
+ * others. */
+static const double BUILDS_FASTER = 0.8;
+
 /* The race's part of the time; the rest is for the duel. */
 static const double RACE_PART = 0.65;
 
@@ -58,10 +62,11 @@ static struct ca_entrant *find_leader(struct ca_race *race)
     return leader;
 }
 
-/* Sends away who is surely slower. Returns whether nobody is left who may be notably faster. */
+/* Sends away who is surely slower. Returns whether nobody is left who may be notably faster. One that
+ * never met another needs rounds for its own time's interval only. */
 static bool judge(struct ca_race *race)
 {
-    bool settled = race->rounds >= SETTLED_ROUNDS;
+    bool settled = race->rounds >= (race->count > 1 ? SETTLED_ROUNDS : MIN_ROUNDS);
 
     race->leader = find_leader(race);
     for (size_t n = 0; race->leader && n < race->count; n++) {
@@ -183,13 +188,34 @@ struct ca_interval ca_race_ratio_to_incumbent(const struct ca_race *race,
                            count - race->duel);
 }
 
-const struct ca_entrant *ca_race_winner(const struct ca_race *race)
+bool ca_builds_faster(const struct ca_trial *a, const struct ca_trial *b)
 {
-    const struct ca_entrant *incumbent = race->incumbent;
+    const double seconds = a->reading.compile_seconds;
 
-    if (!incumbent || incumbent->out || ca_race_ratio_to_incumbent(race, race->leader).high < 1.0)
-        return race->leader;
-    return incumbent;
+    return seconds > 0.0 && seconds < BUILDS_FASTER * b->reading.compile_seconds;
+}
+
+/* Whether it is not surely slower than the leader, nor looks so by more than equals may. Where noise
+ * hides more than that is worth, nothing ties. */
+static bool ties(const struct ca_race *race, const struct ca_entrant *entrant, double noise)
+{
+    const struct ca_interval ratio = ca_race_ratio(entrant, race->leader);
+
+    return !entrant->failed && ratio.low <= 1.0 &&
+           ratio.middle <= 1.0 + fmin(noise, CA_BUILD_WORTH);
+}
+
+const struct ca_entrant *ca_race_winner(const struct ca_race *race, double noise)
+{
+    const struct ca_entrant *incumbent = race->incumbent, *winner = race->leader;
+
+    if (incumbent && !incumbent->out && ca_race_ratio_to_incumbent(race, winner).high >= 1.0)
+        winner = incumbent;
+    for (size_t n = 0; n < race->count; n++)
+        if (ca_builds_faster(race->entrants[n].trial, winner->trial) &&
+            ties(race, &race->entrants[n], noise))
+            winner = &race->entrants[n];
+    return winner;
 }
 
 void ca_race_noise(struct ca_task *task, const struct ca_trial *trial, double end)

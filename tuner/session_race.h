@@ -32,8 +32,15 @@ void ca_race_run(struct ca_task *task, struct ca_race *race, double end);
 /* Whether there were rounds enough to decide anything. */
 bool ca_race_decided(const struct ca_race *race);
 
-/* After a decided race: the leader, unless it only ties with the incumbent. */
-const struct ca_entrant *ca_race_winner(const struct ca_race *race);
+/* After a decided race: the leader, or the incumbent if that ties with it; but what ties with the
+ * leader and builds faster wins. noise: of equals, see struct ca_session_result. */
+const struct ca_entrant *ca_race_winner(const struct ca_race *race, double noise);
+
+/* The most, as a part of an execution's time, that faster building may cost, whatever the noise. */
+#define CA_BUILD_WORTH 0.02
+
+/* Notably, and as far as both are known. */
+bool ca_builds_faster(const struct ca_trial *a, const struct ca_trial *b);
 
 /* The time of a over that of b, from the rounds in which both took part. */
 struct ca_interval ca_race_ratio(const struct ca_entrant *a, const struct ca_entrant *b);

@@ -15,7 +15,7 @@ static const double NOISE_SHARE = 0.03;
 /* The rounds that a race should have time for; fewer configurations take part if it has not. */
 static const double WANTED_ROUNDS = 8.0;
 
-/* How many rounds finalists stay that are slower by more than FAR, and the others: guesses. */
+/* How many rounds finalists stay that are slower by more than FAR or alone, and the others: guesses. */
 static const double FAR = 0.04, FAR_ROUNDS = 7.0, CLOSE_ROUNDS = 20.0;
 
 /* Trials in the order in which they come in the result. */
@@ -96,6 +96,8 @@ double ca_session_race_readings(const struct ca_task *task)
     const struct ca_trial *best = next_best(task, &none);
     double readings = 0.0;
 
+    if (finalists.count == 1)
+        return FAR_ROUNDS;
     for (size_t n = 0; n < finalists.count; n++) {
         const struct ca_trial *trial = finalists.trials[n];
         const double gap = trial->time / best->time - 1.0;
@@ -165,9 +167,9 @@ static void admit(struct ca_task *task, const struct ranking *finalists, double 
 
 /* The winner, then the others of the race by their ratio to the leader. An incumbent that is slow
  * comes among those that were not raced. */
-static void rank_raced(const struct ca_race *race, struct ranking *ranking)
+static void rank_raced(const struct ca_race *race, double noise, struct ranking *ranking)
 {
-    const struct ca_entrant *next = ca_race_winner(race);
+    const struct ca_entrant *next = ca_race_winner(race, noise);
 
     while (next) {
         double least = 1.0 + FINALIST_MARGIN;
@@ -186,15 +188,22 @@ static void rank_raced(const struct ca_race *race, struct ranking *ranking)
     }
 }
 
-/* The fastest, unless it only ties with the incumbent. */
+/* The fastest, or the incumbent if that ties with it; but what ties with the fastest and builds faster
+ * comes first. */
 static void rank_unraced(const struct ca_task *task, struct ranking *ranking)
 {
-    const struct ca_trial *best = next_best(task, ranking), *incumbent = incumbent_trial(task);
-    const double margin = 1.0 + fmax(UNRACED_MARGIN, 2.0 * task->noise);
+    const struct ca_trial *best = next_best(task, ranking), *winner = incumbent_trial(task);
 
-    if (best)
-        ranking->trials[ranking->count++] =
-            incumbent && incumbent->time <= best->time * margin ? incumbent : best;
+    if (!best)
+        return;
+    const double most = best->time * (1.0 + fmax(UNRACED_MARGIN, 2.0 * task->noise));
+    if (!winner || winner->time > most)
+        winner = best;
+    for (size_t n = 0; n < task->num_trials; n++)
+        if (task->trials[n].time <= best->time * (1.0 + CA_BUILD_WORTH) &&
+            ca_builds_faster(&task->trials[n], winner))
+            winner = &task->trials[n];
+    ranking->trials[ranking->count++] = winner;
 }
 
 /* The ratio to the incumbent, from readings that were not taken together. */
@@ -219,6 +228,7 @@ static struct ca_finalist describe(const struct ca_task *task, const struct ca_r
         .config = trial->config,
         .num_times = raced ? entrant->num_times : trial->reading.num_times,
         .error = trial->reading.error,
+        .compile_seconds = trial->reading.compile_seconds,
     };
 
     memcpy(finalist.times, times, finalist.num_times * sizeof *times);
@@ -257,7 +267,7 @@ void ca_session_decide(struct ca_task *task, struct ca_session_result *result)
         if (race.entrants[n].failed)
             reject(task, race.entrants[n].trial);
     if (ca_race_decided(&race))
-        rank_raced(&race, &ranking);
+        rank_raced(&race, task->noise, &ranking);
     else
         rank_unraced(task, &ranking);
     while (ranking.count < CA_TOP) {

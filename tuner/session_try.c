@@ -126,6 +126,10 @@ static void measure(struct ca_task *task, const struct ca_built *built, struct c
     task->measure_seconds = fmin(task->measure_seconds, ca_session_seconds(task->session) - begin);
 }
 
+/* What is slower than this for the problem that asked, as a part of its best time, is hardly the best
+ * of another whose program is the same: that may still ask for it. */
+static const double HOPELESS = 2.5;
+
 /* Measuring for a problem that did not ask must be cheaper than building. What it will cost is
  * known from other configurations, and from how slow this one was for the problem that asked. */
 static bool too_dear(const struct ca_task *task, const struct ca_task *asker, size_t config)
@@ -138,7 +142,8 @@ static bool too_dear(const struct ca_task *task, const struct ca_task *asker, si
     const double slowdown = best == CA_NO_CONFIG ? INFINITY
                                                  : ca_search_time(asker->search, config) /
                                                        ca_search_time(asker->search, best);
-    return task->measure_seconds * slowdown > session->build_seconds / (double)session->tries;
+    return slowdown > HOPELESS ||
+           task->measure_seconds * slowdown > session->build_seconds / (double)session->tries;
 }
 
 /* What becomes of a built configuration on one task. */

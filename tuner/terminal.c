@@ -85,10 +85,9 @@ void ca_row_cell(struct ca_row *row, int width, const char *text)
 
     if (row->column > row->indentation && row->column + 1 + columns > ca_columns(row->to))
         ca_row_end(row);
-    if (row->column == 0)
-        row->column = fprintf(row->to, "%*s", row->indentation, "");
     row->column +=
-        fprintf(row->to, "%s%*s", row->column > row->indentation ? " " : "", width, text);
+        row->column == 0 ? fprintf(row->to, "%*s", row->indentation, "") : fprintf(row->to, " ");
+    row->column += fprintf(row->to, "%*s", width, text);
 }
 
 void ca_row_end(struct ca_row *row)

@@ -37,7 +37,7 @@ void ca_print_line(FILE *to, const char *text, int indentation);
  * same places in each row. Zeros but for these. */
 struct ca_row {
     FILE *to;
-    int indentation; /* of all lines */
+    int indentation; /* of lines that begin with a cell */
     int column;      /* already printed in this one */
 };
 

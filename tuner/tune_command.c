@@ -33,6 +33,7 @@ struct tuning {
     clattn_problem *asked_problems;
     struct ca_tune_result *results; /* likewise */
     size_t evaluations;
+    double compile_seconds; /* of this run's configurations */
     bool resumed;
     double begin;
     char complaint[512]; /* the library's last error */
@@ -107,6 +108,7 @@ static void close_group(void *user, struct ca_measurer *measurer)
         if (!ca_interrupted() && !ca_worker_broken(tuning->worker))
             ca_journal_finish(tuning->journal, problem_class);
     }
+    tuning->compile_seconds += ca_tune_measurer_compile_seconds(tuning->measurer);
     ca_tune_measurer_destroy(tuning->measurer);
     tuning->measurer = NULL;
 }
@@ -321,6 +323,7 @@ static bool tune(struct tuning *tuning, const char *store_path)
         .num_problems = tuning->num_problems,
         .journal = tuning->journal,
         .seconds = ca_process_clock() - tuning->begin,
+        .compile_seconds = tuning->compile_seconds,
         .evaluations = tuning->evaluations,
         .restarts = ca_worker_restarts(tuning->worker),
         .interrupted = ca_interrupted(),

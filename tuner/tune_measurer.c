@@ -13,7 +13,8 @@ struct ca_tune_measurer {
     void *user;
     char (*classes)[CA_JOURNAL_CLASS]; /* of the problems */
     size_t count;
-    double since; /* the clock at the last entry */
+    double since;           /* the clock at the last entry */
+    double compile_seconds; /* of all builds */
 };
 
 struct ca_tune_measurer *ca_tune_measurer_create(
@@ -50,6 +51,11 @@ void ca_tune_measurer_destroy(struct ca_tune_measurer *measurer)
 size_t ca_tune_measurer_count(const struct ca_tune_measurer *measurer)
 {
     return measurer->count;
+}
+
+double ca_tune_measurer_compile_seconds(const struct ca_tune_measurer *measurer)
+{
+    return measurer->compile_seconds;
 }
 
 const char *ca_tune_measurer_class(const struct ca_tune_measurer *measurer, size_t problem)
@@ -102,6 +108,7 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
         return;
     m->trying(m->user, candidate);
     m->within.build(m->within.user, candidate, reading);
+    m->compile_seconds += reading->compile_seconds;
     for (size_t n = 0; reading->outcome != CA_CORRECT && n < m->count; n++)
         enter(m, n, candidate, false, reading);
 }

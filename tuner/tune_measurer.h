@@ -18,6 +18,9 @@ void ca_tune_measurer_destroy(struct ca_tune_measurer *measurer);
 size_t ca_tune_measurer_count(const struct ca_tune_measurer *measurer);
 const char *ca_tune_measurer_class(const struct ca_tune_measurer *measurer, size_t problem);
 
+/* What compilers took for all that it has built. */
+double ca_tune_measurer_compile_seconds(const struct ca_tune_measurer *measurer);
+
 struct ca_measurer ca_tune_measurer_calls(struct ca_tune_measurer *measurer);
 
 #endif

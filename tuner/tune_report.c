@@ -1,6 +1,7 @@
 #include "tune_report.h"
 #include "progress.h"
 #include "recording.h"
+#include "terminal.h"
 #include "worker_json.h"
 
 #include <math.h>
@@ -9,7 +10,10 @@
 /* Above this half-width of the noise's interval timings are not to be trusted. */
 #define TOO_NOISY 0.05
 
-enum { COLUMNS = 100, LINE_COLUMNS = 44 };
+/* Of the table's cells. A line that is longer stands above its figures. */
+enum { LINE_COLUMNS = 44, INDENTATION = 4 };
+enum { UNTUNED, TUNED, GAIN, SURE, NOISE, NUM_CELLS };
+static const int widths[NUM_CELLS] = {9, 9, -20, 5, 7};
 
 static size_t count_state(const struct tune_report *report, enum tune_state state)
 {
@@ -28,25 +32,25 @@ bool tune_report_covers(const struct tune_report *report, const struct ca_journa
     return false;
 }
 
-void tune_print_wrapped(FILE *to, size_t indent, const char *words)
-{
-    size_t column = 0;
+/* ---- the table ------------------------------------------------------------------------------- */
 
-    for (words += strspn(words, " "); *words; words += strspn(words, " ")) {
-        const size_t length = strcspn(words, " ");
-        if (column > 0 && column + 1 + length > COLUMNS) {
-            fputc('\n', to);
-            column = 0;
-        }
-        const int blanks = column > 0 ? 1 : (int)indent;
-        fprintf(to, "%*s%.*s", blanks, "", (int)length, words);
-        column += (size_t)blanks + length;
-        words += length;
-    }
-    fputc('\n', to);
+/* Whether there is room for a problem and its figures in one line. */
+static bool is_wide(FILE *to)
+{
+    return ca_columns(to) == CA_MOST_COLUMNS;
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* Begins a row; a problem that has no room beside its figures stands above them. */
+static struct ca_row begin_row(FILE *to, const char *line)
+{
+    struct ca_row row = {.to = to, .indentation = is_wide(to) ? LINE_COLUMNS + 1 : INDENTATION};
+
+    if (is_wide(to) && strlen(line) <= LINE_COLUMNS)
+        row.column = fprintf(to, "%-*s", LINE_COLUMNS, line);
+    else
+        ca_print_line(to, line, 0);
+    return row;
+}
 
 static void print_tuned(const struct tune_problem *problem, FILE *to, bool colours)
 {
@@ -56,7 +60,7 @@ static void print_tuned(const struct tune_problem *problem, FILE *to, bool colou
     const char *begin = colours && ratio.high < 1.0 ? "\033[32m" : "",
                *end = *begin ? "\033[m" : "";
     char time[CA_TIME_TEXT], untuned[CA_TIME_TEXT], gain[40], sure[24] = "", noise[24];
-    char text[CA_CANDIDATE_TEXT];
+    char text[CA_CANDIDATE_TEXT], built[CA_CANDIDATE_TEXT + 40];
 
     snprintf(gain, sizeof gain, "%.2fx (%.2f to %.2f)", 1.0 / ratio.middle, 1.0 / ratio.high,
              1.0 / ratio.low);
@@ -64,30 +68,44 @@ static void print_tuned(const struct tune_problem *problem, FILE *to, bool colou
         snprintf(sure, sizeof sure, "%.0f %%", 100.0 * result->outlook.within_5);
     snprintf(noise, sizeof noise, "%.1f %%%s", 100.0 * result->noise,
              result->noise > TOO_NOISY ? "!" : "");
-    if (strlen(problem->line) > LINE_COLUMNS)
-        fprintf(to, "%s\n%*s", problem->line, LINE_COLUMNS, "");
-    else
-        fprintf(to, "%-*s", LINE_COLUMNS, problem->line);
-    fprintf(to, " %9s %9s  %s%-20s%s %5s %7s\n",
-            ca_time_print(winner->seconds.middle / ratio.middle, untuned),
-            ca_time_print(winner->seconds.middle, time), begin, gain, end, sure, noise);
+    struct ca_row row = begin_row(to, problem->line);
+    ca_row_cell(&row, widths[UNTUNED],
+                ca_time_print(winner->seconds.middle / ratio.middle, untuned));
+    ca_row_cell(&row, widths[TUNED], ca_time_print(winner->seconds.middle, time));
+    fputs(begin, to);
+    ca_row_cell(&row, widths[GAIN], gain);
+    fputs(end, to);
+    ca_row_cell(&row, widths[SURE], sure);
+    ca_row_cell(&row, widths[NOISE], noise);
+    ca_row_end(&row);
     ca_candidate_print(&problem->result.top[0], text);
-    tune_print_wrapped(to, 4, text);
+    if (winner->compile_seconds > 0.0)
+        snprintf(built, sizeof built, "%s, built in %s", text,
+                 ca_time_print(winner->compile_seconds, time));
+    ca_print_paragraph(to, winner->compile_seconds > 0.0 ? built : text, INDENTATION);
 }
 
 static void print_table(const struct tune_report *report, FILE *to, bool colours)
 {
+    static const char *const titles[NUM_CELLS] = {"untuned", "tuned", "speed-up (95 %)", "sure",
+                                                  "noise"};
+
     if (count_state(report, TUNE_TUNED) == 0)
         return;
-    fprintf(to, "%s%-*s %9s %9s  %-20s %5s %7s%s\n", colours ? "\033[1m" : "", LINE_COLUMNS,
-            "problem", "untuned", "tuned", "speed-up (95 %)", "sure", "noise",
-            colours ? "\033[m" : "");
+    fputs(colours ? "\033[1m" : "", to);
+    struct ca_row head = begin_row(to, "problem");
+    for (int n = 0; n < NUM_CELLS; n++)
+        ca_row_cell(&head, widths[n], titles[n]);
+    fputs(colours ? "\033[m" : "", to);
+    ca_row_end(&head);
     for (size_t n = 0; n < report->num_problems; n++)
         if (report->problems[n].state == TUNE_TUNED)
             print_tuned(&report->problems[n], to, colours);
-    fputs("sure: how probable it is that nothing in the space is over 5 % faster; noise: of one\n"
-          "configuration timed against itself, half the 95 % interval\n",
-          to);
+    ca_print_paragraph(to,
+                       "sure: how probable it is that nothing in the space is over 5 % faster; "
+                       "noise: of one configuration timed against itself, half the 95 % interval; "
+                       "built: its compiler's time",
+                       0);
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
@@ -100,21 +118,25 @@ static void print_others(const struct tune_report *report, FILE *to)
         [TUNE_UNSUPPORTED] = "cannot be computed on this device",
     };
     const size_t known = count_state(report, TUNE_KNOWN);
+    char text[sizeof report->problems->reason + 80];
 
     for (size_t n = 0; n < report->num_problems; n++) {
         const struct tune_problem *problem = &report->problems[n];
         if (problem->state == TUNE_TUNED || problem->state == TUNE_KNOWN)
             continue;
-        fprintf(to, "%s\n", problem->line);
-        fprintf(to, "    %s%s%s\n",
-                problem->state == TUNE_NOT_REACHED && report->interrupted
-                    ? "not reached before the interruption"
-                    : what[problem->state],
-                problem->reason[0] ? ": " : "", problem->reason);
+        ca_print_line(to, problem->line, 0);
+        snprintf(text, sizeof text, "%s%s%s",
+                 problem->state == TUNE_NOT_REACHED && report->interrupted
+                     ? "not reached before the interruption"
+                     : what[problem->state],
+                 problem->reason[0] ? ": " : "", problem->reason);
+        ca_print_paragraph(to, text, INDENTATION);
     }
-    if (known > 0)
-        fprintf(to, "%zu problem%s tuned before; --again tunes %s anew\n", known,
-                known > 1 ? "s were" : " was", known > 1 ? "them" : "it");
+    if (known > 0) {
+        snprintf(text, sizeof text, "%zu problem%s tuned before; --again tunes %s anew", known,
+                 known > 1 ? "s were" : " was", known > 1 ? "them" : "it");
+        ca_print_paragraph(to, text, 0);
+    }
 }
 
 static bool same_failure(const struct ca_journal_entry *a, const struct ca_journal_entry *b)
@@ -163,45 +185,53 @@ static void print_failures(const struct tune_report *report, FILE *to)
                  count > 1 ? "s" : "", what[outcome],
                  outcome == CA_RUNTIME_FAILED ? "be tried again by the next tuning" : "not be used",
                  first->reading.reason);
-        tune_print_wrapped(to, 0, text);
+        ca_print_paragraph(to, text, 0);
     }
 }
 
 static void print_noise(const struct tune_report *report, FILE *to)
 {
     size_t noisy = 0;
+    char text[200];
 
     for (size_t n = 0; n < report->num_problems; n++)
         noisy += report->problems[n].state == TUNE_TUNED &&
                  report->problems[n].result.result.noise > TOO_NOISY;
-    if (noisy > 0)
-        fprintf(to,
-                "warning: the machine was too noisy (see !) to trust the timings of %zu problem%s; "
-                "let it idle,\nor cool down, and tune again with --again\n",
-                noisy, noisy > 1 ? "s" : "");
+    if (noisy == 0)
+        return;
+    snprintf(
+        text, sizeof text,
+        "warning: the machine was too noisy (see !) to trust the timings of %zu problem%s; let "
+        "it idle, or cool down, and tune again with --again",
+        noisy, noisy > 1 ? "s" : "");
+    ca_print_paragraph(to, text, 0);
 }
 
 void tune_report_print(const struct tune_report *report, FILE *to, bool colours)
 {
     const size_t tuned = count_state(report, TUNE_TUNED);
+    char text[512], compiling[CA_TIME_TEXT], restarts[60] = "";
 
     if (count_state(report, TUNE_KNOWN) == report->num_problems) {
-        fprintf(to,
-                "nothing to do: all %zu problems are tuned for %s with this driver; --again tunes "
-                "them anew\n",
-                report->num_problems, report->device->name);
+        snprintf(text, sizeof text,
+                 "nothing to do: all %zu problems are tuned for %s with this driver; --again tunes "
+                 "them anew",
+                 report->num_problems, report->device->name);
+        ca_print_paragraph(to, text, 0);
         return;
     }
     print_table(report, to, colours);
     print_others(report, to);
     print_failures(report, to);
     print_noise(report, to);
-    fprintf(to, "%s%zu problem%s tuned in %.0f s with %zu configurations",
-            report->interrupted ? "interrupted: " : "", tuned, tuned == 1 ? "" : "s",
-            report->seconds, report->evaluations);
     if (report->restarts > 0)
-        fprintf(to, ", worker restarted %zu times", report->restarts);
-    fputc('\n', to);
+        snprintf(restarts, sizeof restarts, ", worker restarted %zu times", report->restarts);
+    snprintf(text, sizeof text,
+             "%s%zu problem%s tuned in %.0f s with %zu configurations, which took compilers %s%s",
+             report->interrupted ? "interrupted: " : "", tuned, tuned == 1 ? "" : "s",
+             report->seconds, report->evaluations,
+             ca_time_print(report->compile_seconds, compiling), restarts);
+    ca_print_paragraph(to, text, 0);
     if (tuned > 0 && report->kept)
         fprintf(to, "%s%s\n", *report->store_path ? "kept in " : "kept nowhere: there is no cache",
                 report->store_path);
@@ -237,6 +267,7 @@ static json_t *tuned_json(const struct tune_problem *problem)
     json_object_set_new(object, "speedup",
                         interval_json(1.0 / winner->ratio.high, 1.0 / winner->ratio.middle,
                                       1.0 / winner->ratio.low, 1.0));
+    json_object_set_new(object, "compile_seconds", json_real(winner->compile_seconds));
     json_object_set_new(object, "error", json_real(winner->error));
     json_object_set_new(object, "noise", json_real(result->noise));
     json_object_set_new(object, "raced", json_boolean(result->raced));
@@ -294,12 +325,13 @@ json_t *tune_report_json(const struct tune_report *report)
     for (size_t n = 0; n < report->num_problems; n++)
         json_array_append_new(problems, problem_json(&report->problems[n]));
     return json_pack(
-        "{s:s, s:s, s:{s:o, s:o, s:o, s:o}, s:s, s:I, s:f, s:I, s:I, s:b, s:o, s:o, s:o}", "schema",
-        "clattn-tune-1", "clattn", CA_TUNE_VERSION, "device", "name", ca_text_json(device->name),
-        "platform", ca_text_json(device->platform_name), "platform_version",
-        ca_text_json(device->platform_version), "driver", ca_text_json(device->driver_version),
-        "strategy", ca_strategy_name(report->options->strategy), "seed",
-        (json_int_t)report->options->seed, "seconds", report->seconds, "evaluations",
+        "{s:s, s:s, s:{s:o, s:o, s:o, s:o}, s:s, s:I, s:f, s:f, s:I, s:I, s:b, s:o, s:o, s:o}",
+        "schema", "clattn-tune-1", "clattn", CA_TUNE_VERSION, "device", "name",
+        ca_text_json(device->name), "platform", ca_text_json(device->platform_name),
+        "platform_version", ca_text_json(device->platform_version), "driver",
+        ca_text_json(device->driver_version), "strategy",
+        ca_strategy_name(report->options->strategy), "seed", (json_int_t)report->options->seed,
+        "seconds", report->seconds, "compile_seconds", report->compile_seconds, "evaluations",
         (json_int_t)report->evaluations, "worker_restarts", (json_int_t)report->restarts,
         "interrupted", (int)report->interrupted, "store",
         ca_text_json(report->kept ? report->store_path : ""), "problems", problems, "failed",

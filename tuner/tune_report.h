@@ -35,8 +35,8 @@ struct tune_report {
     const struct tune_problem *problems;
     size_t num_problems;
     const struct ca_journal *journal; /* everything tried */
-    double seconds;
-    size_t evaluations, restarts; /* configurations; of the worker */
+    double seconds, compile_seconds; /* in all, and what compilers took: several may work at once */
+    size_t evaluations, restarts;    /* configurations; of the worker */
     bool interrupted;
     bool kept; /* all that was found is in the store */
 };
@@ -44,13 +44,10 @@ struct tune_report {
 /* Readings of this run's problems. */
 bool tune_report_covers(const struct tune_report *report, const struct ca_journal_entry *entry);
 
-/* Lines of at most 100 columns. */
+/* Lines of at most 100 columns, less on a narrow terminal. */
 void tune_report_print(const struct tune_report *report, FILE *to, bool colours);
 
 /* NULL without memory. */
 json_t *tune_report_json(const struct tune_report *report);
-
-/* Prints words, broken at blanks so that lines have at most 100 columns, each led by blanks. */
-void tune_print_wrapped(FILE *to, size_t indent, const char *words);
 
 #endif

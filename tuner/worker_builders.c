@@ -2,6 +2,7 @@
 #include "worker_builders.h"
 #include "worker_json.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 enum { MOST_AUTOMATIC = 4 };
 
 /* What takes longer than this part of the timeout is left to the worker. */
-#define TIMEOUT_SHARE 0.25
+#define TIMEOUT_SHARE 0.5
 
 /* Compiled faster than this it was in the cache before, or does not matter. After so many others it
  * is known whether they help: the worker should take less than this part of their time. */
@@ -21,8 +22,8 @@ enum { ENOUGH = 4 };
 
 struct upcoming {
     struct ca_candidate candidate;
-    bool begun;     /* given to a process, once */
-    double seconds; /* its compiler took; 0 if it failed, or has not begun */
+    bool begun, judged; /* begun: given to a process, once */
+    double seconds;     /* its compiler took, the first time; 0 if it failed, or has not begun */
 };
 
 struct builder {
@@ -83,24 +84,26 @@ void ca_builders_open(struct ca_builders *builders, json_t *request)
         builders->builders[n].open = false;
 }
 
-void ca_builders_announce(struct ca_builders *builders, const struct ca_candidate *candidates,
-                          size_t count)
-{
-    struct upcoming *list = calloc(count + 1, sizeof *list);
-
-    free(builders->list);
-    builders->list = list;
-    builders->count = list ? count : 0;
-    for (size_t n = 0; n < builders->count; n++)
-        list[n].candidate = candidates[n];
-}
-
 static struct upcoming *find(struct ca_builders *builders, const struct ca_candidate *candidate)
 {
     for (size_t n = 0; n < builders->count; n++)
         if (ca_candidates_equal(&builders->list[n].candidate, candidate))
             return &builders->list[n];
     return NULL;
+}
+
+void ca_builders_announce(struct ca_builders *builders, const struct ca_candidate *candidates,
+                          size_t count)
+{
+    struct upcoming *list = calloc(count + 1, sizeof *list);
+
+    for (size_t n = 0; list && n < count; n++) {
+        list[n].candidate = candidates[n];
+        list[n].seconds = ca_builders_seconds(builders, &candidates[n]);
+    }
+    free(builders->list);
+    builders->list = list;
+    builders->count = list ? count : 0;
 }
 
 static void give_up(struct ca_builders *builders)
@@ -169,7 +172,7 @@ static void finish(struct ca_builders *builders, struct builder *builder, double
 
     if (answer && ca_reading_from_json(json_object_get(answer, "reading"), &reading) &&
         reading.outcome == CA_CORRECT)
-        builder->job->seconds = reading.compile_seconds;
+        builder->job->seconds = fmax(builder->job->seconds, reading.compile_seconds);
     else
         ca_process_end(&builder->process);
     json_decref(answer);
@@ -208,14 +211,21 @@ void ca_builders_judge(struct ca_builders *builders, const struct ca_candidate *
 {
     struct upcoming *job = find(builders, candidate);
 
-    if (!job || job->seconds < LEAST_SECONDS || reading->outcome != CA_CORRECT)
+    if (!job || job->judged || job->seconds < LEAST_SECONDS || reading->outcome != CA_CORRECT)
         return;
     builders->ahead += job->seconds;
     builders->again += reading->compile_seconds;
-    job->seconds = 0.0; /* once is enough */
+    job->judged = true; /* once is enough */
     builders->num_judged++;
     if (builders->num_judged >= ENOUGH && builders->again > USEFUL * builders->ahead)
         give_up(builders);
+}
+
+double ca_builders_seconds(struct ca_builders *builders, const struct ca_candidate *candidate)
+{
+    const struct upcoming *job = find(builders, candidate);
+
+    return job ? job->seconds : 0.0;
 }
 
 bool ca_builders_are_used(const struct ca_builders *builders)

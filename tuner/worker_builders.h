@@ -46,6 +46,9 @@ void ca_builders_run(struct ca_builders *builders, const struct ca_candidate *ca
 void ca_builders_judge(struct ca_builders *builders, const struct ca_candidate *candidate,
                        const struct ca_reading *reading);
 
+/* What the compiler took that has built it ahead; 0 if none has. */
+double ca_builders_seconds(struct ca_builders *builders, const struct ca_candidate *candidate);
+
 /* False once they were found useless. */
 bool ca_builders_are_used(const struct ca_builders *builders);
 

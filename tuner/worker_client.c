@@ -285,8 +285,11 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
         }
         build_here(worker, candidate, reading);
     } while (is_again(worker, ++attempt, reading));
-    if (worker->builders)
-        ca_builders_judge(worker->builders, candidate, reading);
+    if (!worker->builders)
+        return;
+    ca_builders_judge(worker->builders, candidate, reading);
+    reading->compile_seconds =
+        fmax(reading->compile_seconds, ca_builders_seconds(worker->builders, candidate));
 }
 
 static void announce(void *user, const struct ca_candidate *candidates, size_t count)

@@ -18,9 +18,9 @@ struct ca_measurer {
     void (*build)(void *user, const struct ca_candidate *candidate, struct ca_reading *reading);
     /* Checks the candidate on the problem itself (its values at sampled rows, nothing written out
      * of bounds, no NaN), then times it: warm-up by busy time until three readings agree, each
-     * reading long enough for the device's timer; at least three readings, and no more than that if
-     * their minimum is over 1.5 * best (best 0: never). What build() says of the binary and the
-     * time to compile is left as it is. */
+     * reading long enough for the device's timer; at least three readings, but only one if it is over
+     * 2.5 * best, two if both are over 1.5 * best (best 0: never). What build() says of the binary
+     * and the time to compile is left as it is. */
     void (*measure)(void *user, size_t problem, const struct ca_candidate *candidate, double best,
                     struct ca_reading *reading);
     /* One reading of each, in this order; INFINITY for one that fails. Nothing is checked again. */

@@ -13,9 +13,8 @@ enum { MOST_EXECUTIONS = 1000 };
 #define AGREEMENT 1.05 /* between the readings of a warm-up */
 enum { AGREEING = 3 };
 
-/* Readings at least, and at most within so many further seconds if it is no loser. */
+/* Readings at least, and at most within so many further seconds, unless fewer are enough. */
 enum { LEAST_READINGS = 3, MOST_READINGS = 5 };
-#define LOSER 1.5
 #define FURTHER_SECONDS 0.25
 
 void ca_stopwatch_init(struct ca_stopwatch *watch, const clattn_device_info *dev)
@@ -147,13 +146,18 @@ static clattn_status warm_up(const struct ca_stopwatch *watch, const clattn_plan
     return CLATTN_SUCCESS;
 }
 
-static int is_loser(const struct ca_reading *reading, double best)
+/* One reading may have met another program, which can take half of two cores, but not more of what it
+ * leaves; two in a row rarely do. After three, what is further behind than finalists of a race may be
+ * (tuner/session_result.c) needs no better known time. */
+int ca_readings_suffice(const struct ca_reading *reading, double best)
 {
+    static const double far[] = {INFINITY, 2.5, 1.5, 1.15};
+    const size_t last = sizeof far / sizeof *far - 1, n = reading->num_times;
     double least = INFINITY;
 
-    for (size_t n = 0; n < reading->num_times; n++)
-        least = fmin(least, reading->times[n]);
-    return best > 0.0 && least > LOSER * best;
+    for (size_t t = 0; t < n; t++)
+        least = fmin(least, reading->times[t]);
+    return best > 0.0 && n > 0 && least > far[n < last ? n : last] * best;
 }
 
 clattn_status ca_stopwatch_time(const struct ca_stopwatch *watch, const clattn_plan *plan,
@@ -172,11 +176,11 @@ clattn_status ca_stopwatch_time(const struct ca_stopwatch *watch, const clattn_p
     }
     if (status == CLATTN_SUCCESS && reading->num_times == 0)
         status = warm_up(watch, plan, tensors, &seconds);
-    while (status == CLATTN_SUCCESS && reading->num_times < MOST_READINGS) {
+    while (status == CLATTN_SUCCESS && reading->num_times < MOST_READINGS &&
+           !ca_readings_suffice(reading, best)) {
         if (reading->num_times == LEAST_READINGS)
             third = ca_stopwatch_now();
-        if (reading->num_times >= LEAST_READINGS &&
-            (is_loser(reading, best) || ca_stopwatch_now() - third >= FURTHER_SECONDS))
+        if (reading->num_times >= LEAST_READINGS && ca_stopwatch_now() - third >= FURTHER_SECONDS)
             break;
         status = ca_stopwatch_read(watch, plan, tensors, ca_stopwatch_executions(watch, seconds),
                                    &seconds);

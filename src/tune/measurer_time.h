@@ -30,6 +30,10 @@ clattn_status ca_stopwatch_read(const struct ca_stopwatch *watch, const clattn_p
                                 const struct ca_tensors *tensors, size_t executions,
                                 double *seconds);
 
+/* Whether so few readings show already that it is far slower than the best (0: there is none): one
+ * 2.5 times, two 1.5 times, three 1.15 times. */
+int ca_readings_suffice(const struct ca_reading *reading, double best);
+
 /* Warms up and takes readings as src/tune/measurer.h says, after a first execution of first seconds;
  * appends them to reading->times. A first execution that is long counts as a reading. */
 clattn_status ca_stopwatch_time(const struct ca_stopwatch *watch, const clattn_plan *plan,

@@ -19,6 +19,10 @@ struct entries {
     char when[CA_WHEN_TEXT], policy[sizeof CA_POLICY];
 };
 
+/* With fewer readings the interval of a median says nothing: what was so slow that it got no more is
+ * not worth an entry. */
+enum { LEAST_SAMPLES = 3 };
+
 /* samples: borrowed. */
 static void add_entry(const struct ca_run *run, size_t config, struct ca_interval seconds,
                       double *samples, size_t num_samples, double error, struct entries *entries)
@@ -26,6 +30,8 @@ static void add_entry(const struct ca_run *run, size_t config, struct ca_interva
     struct ca_candidate_texts *texts = &entries->texts[entries->count];
     struct ca_candidate candidate;
 
+    if (num_samples < LEAST_SAMPLES)
+        return;
     ca_tune_candidate(run->space, config, &candidate);
     ca_candidate_texts(&candidate, texts);
     entries->list[entries->count++] = (struct ca_entry){.family = texts->family,

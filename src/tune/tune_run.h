@@ -7,6 +7,7 @@
 /* What a problem's search begins with, and what was read of it this time. */
 struct ca_seeds {
     size_t configs[CA_SESSION_SEEDS];
+    int is_stored[CA_SESSION_SEEDS]; /* the store has a time of it for this class */
     size_t count;
     struct ca_reading readings[CA_SESSION_SEEDS]; /* without times if there was none */
 };

@@ -90,6 +90,27 @@ static double time_of(const struct ca_reading *r)
                                                         : INFINITY;
 }
 
+/* The families' candidates, then what each problem begins with: it is built next, where several are
+ * built at once. */
+static void announce(const struct ca_run *run, const struct ca_comparison *c)
+{
+    struct ca_candidate next[CA_MAX_FAMILIES + CA_GROUP_MOST];
+    size_t count = c->count;
+
+    memcpy(next, c->candidates, c->count * sizeof *next);
+    for (size_t n = 0; n < run->group->count; n++) {
+        struct ca_candidate incumbent;
+        size_t same = 0;
+        if (!ca_run_incumbent(run, n, &incumbent))
+            continue;
+        while (same < count && !ca_candidates_equal(&next[same], &incumbent))
+            same++;
+        next[same] = incumbent;
+        count += same == count;
+    }
+    run->measurer.announce(run->measurer.user, next, count);
+}
+
 unsigned ca_run_compare(struct ca_run *run, struct ca_comparison *c)
 {
     double best = INFINITY;
@@ -100,7 +121,7 @@ unsigned ca_run_compare(struct ca_run *run, struct ca_comparison *c)
         return ca_family_bit(c->candidates[0].family);
     const size_t num_known = recall(run, c);
     if (num_known == 0 && run->measurer.announce)
-        run->measurer.announce(run->measurer.user, c->candidates, c->count);
+        announce(run, c);
     for (size_t n = 0; n < c->count && !run->tuning->ended; n++) {
         if (c->readings[n].outcome == CA_NUM_OUTCOMES)
             measure_family(run, c, n, isinf(best) ? 0.0 : best);
@@ -121,16 +142,19 @@ unsigned ca_run_compare(struct ca_run *run, struct ca_comparison *c)
 
 /* ---- seeds ----------------------------------------------------------------------------------- */
 
-static void add_seed(const struct ca_run *run, const struct ca_candidate *candidate,
+static void add_seed(const struct ca_run *run, const struct ca_candidate *candidate, int is_stored,
                      struct ca_seeds *seeds)
 {
     const size_t config = ca_tune_config(run->space, candidate);
+    size_t n = 0;
 
-    for (size_t n = 0; n < seeds->count; n++)
-        if (seeds->configs[n] == config)
-            return;
-    if (config != CA_NO_CONFIG && seeds->count < CA_SESSION_SEEDS)
-        seeds->configs[seeds->count++] = config;
+    while (n < seeds->count && seeds->configs[n] != config)
+        n++;
+    if (config == CA_NO_CONFIG || n == CA_SESSION_SEEDS)
+        return;
+    seeds->configs[n] = config;
+    seeds->is_stored[n] |= is_stored;
+    seeds->count += n == seeds->count;
 }
 
 void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_candidate *incumbent,
@@ -144,21 +168,24 @@ void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_cand
     char reason[8 * CA_REASON_BYTES];
 
     if (incumbent->family)
-        add_seed(run, incumbent, seeds);
+        add_seed(run, incumbent, 0, seeds);
     if (incumbent->family && !run->group->renewal) { /* it may be another class's, or another's */
         struct ca_candidate suggested = {.family = incumbent->family};
         ca_family_suggest(suggested.family, p, &ctx->device, suggested.values);
-        add_seed(run, &suggested, seeds);
+        add_seed(run, &suggested, 0, seeds);
     }
     ca_choose(ctx, p, NULL, &choices, reason, sizeof reason);
-    for (size_t n = 0; n < choices.count; n++)
-        if (!run->group->renewal || choices.list[n].origin == CA_EXACT_STALE)
-            add_seed(run, &choices.list[n].candidate, seeds);
+    for (size_t n = 0; n < choices.count; n++) {
+        const struct ca_choice *choice = &choices.list[n];
+        const int is_stored = choice->origin == CA_EXACT || choice->origin == CA_EXACT_STALE;
+        if (!run->group->renewal || choice->origin == CA_EXACT_STALE)
+            add_seed(run, &choice->candidate, is_stored, seeds);
+    }
     if (run->group->renewal)
         return;
     const size_t count = ca_shipped_portfolio(ctx->shipped, p, &ctx->device, portfolio, PORTFOLIO);
     for (size_t n = 0; n < count; n++)
-        add_seed(run, &portfolio[n], seeds);
+        add_seed(run, &portfolio[n], 0, seeds);
 }
 
 unsigned ca_run_incumbent(const struct ca_run *run, size_t problem, struct ca_candidate *incumbent)
