@@ -13,55 +13,52 @@
 /* Rows of a tensor from which nothing has been asked for. */
 struct stream {
     const __global uchar *row;
-    long step; /* from row to row, in bytes */
+    long step;        /* from row to row, in bytes */
     int left;
+    int share, lines; /* rows in a turn, lines of each */
 };
 
 /* The next tile's keys and values, biases and masks, or, beside the last tile, q of the next chunk
  * of blocks and o of this one. */
+enum { AHEAD_K, AHEAD_V, AHEAD_Q, AHEAD_O, AHEAD_BIAS, AHEAD_MASK = AHEAD_BIAS + HAS_BIAS };
+#define STREAMS (AHEAD_MASK + HAS_MASK)
 struct ahead {
-    struct stream k, v, q, o, bias, mask;
+    struct stream streams[STREAMS];
 };
 
 /* There is a turn with every NB keys and AHEAD_COLUMNS columns of q and k. */
 #define AHEAD_COLUMNS 32
 #define AHEAD_TURNS (BN / NB * ((DIM_QK + AHEAD_COLUMNS - 1) / AHEAD_COLUMNS))
-#define AHEAD_SHARE(rows) (((rows) + AHEAD_TURNS - 1) / AHEAD_TURNS)
 /* A band's rows are in the cache already, but those of the next chunk's last queries. */
 #define AHEAD_ROWS (HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? min(BM, BN / BLOCKS) : BN / BLOCKS)
-#define LINES(bytes) (((bytes) + 63) / 64)
-#define ROW_LINES(cache, dim)                                                                      \
-    LINES((cache) ? (dim) / BLOCK_VALUES * BLOCK_BYTES(cache) : (dim) * (int)sizeof(storage))
+#define ROW_BYTES(cache, dim)                                                                      \
+    ((cache) ? (dim) / BLOCK_VALUES * BLOCK_BYTES(cache) : (dim) * (int)sizeof(storage))
 
-/* At most `rows` rows, each of so many lines (both constant). */
-INLINE void ask_for(struct stream *stream, const int rows, const int lines)
+/* A turn. It stands between the products, so that its code is kept small: most streams have nothing
+ * left most of the time. */
+INLINE void ask_ahead(struct ahead *ahead)
 {
-    for (int n = 0; n < rows && stream->left > 0; n++) {
-        prefetch_lines(stream->row, lines);
-        stream->row += stream->step;
-        stream->left--;
+    ROLLED
+    for (int n = 0; n < STREAMS; n++) {
+        struct stream *stream = ahead->streams + n;
+        ROLLED
+        for (int r = min(stream->share, stream->left); r > 0; r--) {
+            ROLLED
+            for (int line = 0; line < stream->lines; line++)
+                PREFETCH_LINE(stream->row + 64 * line);
+            stream->row += stream->step;
+            stream->left--;
+        }
     }
 }
 
-INLINE void ask_ahead(struct ahead *ahead)
-{
-    ask_for(&ahead->k, AHEAD_SHARE(AHEAD_ROWS), ROW_LINES(K_CACHE, DIM_QK));
-    ask_for(&ahead->v, AHEAD_SHARE(AHEAD_ROWS), ROW_LINES(V_CACHE, DIM_V));
-    ask_for(&ahead->q, AHEAD_SHARE(BM), ROW_LINES(0, DIM_QK));
-    ask_for(&ahead->o, AHEAD_SHARE(BM), ROW_LINES(0, DIM_V));
-#if HAS_BIAS
-    ask_for(&ahead->bias, AHEAD_SHARE(BM), LINES(BN * (int)sizeof(bias_storage)));
-#endif
-#if HAS_MASK
-    ask_for(&ahead->mask, AHEAD_SHARE(BM), LINES(BN));
-#endif
-}
-
-/* `rows` rows from p on, or none if they are not whole in memory. */
+/* `rows` rows from p on, or none if they are not whole in memory. A turn takes its share of `most`
+ * rows, of so many bytes each (both constant). */
 INLINE struct stream stream_of(const __global void *p, const long step, const int unit,
-                               const long rows)
+                               const long rows, const int most, const int bytes)
 {
-    struct stream stream = {(const __global uchar *)p, step, unit ? (int)max(rows, 0L) : 0};
+    struct stream stream = {(const __global uchar *)p, step, unit ? (int)max(rows, 0L) : 0,
+                            (most + AHEAD_TURNS - 1) / AHEAD_TURNS, (bytes + 63) / 64};
 
     return stream;
 }

@@ -47,7 +47,7 @@ NOINLINE int pack_keys(const int dim, const __global storage *p, const long row,
 
     for (int m = 0; m < MV; m++) {
         for (int d = 0; d < dim; d += WIDTH) {
-            lanes x[WIDTH];
+            lanes x[WIDTH], *to = columns + d * MV + m;
             UNROLL
             for (int r = 0; r < WIDTH; r++) {
                 const int n = m * WIDTH + r;
@@ -61,7 +61,7 @@ NOINLINE int pack_keys(const int dim, const __global storage *p, const long row,
             transpose(x);
             UNROLL
             for (int c = 0; c < WIDTH; c++)
-                columns[(d + c) * MV + m] = x[c] * factor;
+                to[c * MV] = x[c] * factor;
         }
     }
     return any_lane(nothing != 0.0f);
@@ -72,10 +72,11 @@ NOINLINE void unpack_keys(const int dim, const lanes *columns, const float facto
 {
     for (int m = 0; m < MV; m++) {
         for (int d = 0; d < dim; d += WIDTH) {
+            const lanes *from = columns + d * MV + m;
             lanes x[WIDTH];
             UNROLL
             for (int c = 0; c < WIDTH; c++)
-                x[c] = columns[(d + c) * MV + m] * factor;
+                x[c] = from[c * MV] * factor;
             transpose(x);
             UNROLL
             for (int r = 0; r < WIDTH; r++)

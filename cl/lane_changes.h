@@ -249,8 +249,10 @@ INLINE int read_changes(SHAPE_PARAMS, const struct place block, const long j, co
     if (biased == NONE_VISIBLE)
         return 0;
     sight->bias = biases;
-    ahead->bias = stream_of(b + BN, a.bias_stride[2] * (long)sizeof(bias_storage),
-                            more && a.bias_stride[3] == 1, a.bias_stride[2] ? block.queries : 1);
+    ahead->streams[AHEAD_BIAS] =
+        stream_of(b + BN, a.bias_stride[2] * (long)sizeof(bias_storage),
+                  more && a.bias_stride[3] == 1, a.bias_stride[2] ? block.queries : 1, BM,
+                  BN * (int)sizeof(bias_storage));
     sight->hides |= biased == SOME_HIDDEN;
 #endif
 #if HAS_MASK
@@ -261,8 +263,9 @@ INLINE int read_changes(SHAPE_PARAMS, const struct place block, const long j, co
     if (masked == NONE_VISIBLE)
         return 0;
     sight->mask = masks;
-    ahead->mask = stream_of(p + BN, a.mask_stride[2], more && a.mask_stride[3] == 1,
-                            a.mask_stride[2] ? block.queries : 1);
+    ahead->streams[AHEAD_MASK] =
+        stream_of(p + BN, a.mask_stride[2], more && a.mask_stride[3] == 1,
+                  a.mask_stride[2] ? block.queries : 1, BM, BN);
     sight->hides |= masked == SOME_HIDDEN;
 #endif
     return 1;

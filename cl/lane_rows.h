@@ -14,7 +14,7 @@ NOINLINE void pack_queries(const struct attention_shape a, const struct place bl
 
     for (int m = 0; m < MV; m++) {
         for (int d = 0; d < DIM_QK; d += WIDTH) {
-            lanes x[WIDTH];
+            lanes x[WIDTH], *to = packed + d * MV + m;
             UNROLL
             for (int r = 0; r < WIDTH; r++) {
                 const long row = min(m * WIDTH + r, block.queries - 1);
@@ -23,7 +23,7 @@ NOINLINE void pack_queries(const struct attention_shape a, const struct place bl
             transpose(x);
             UNROLL
             for (int c = 0; c < WIDTH; c++)
-                packed[(d + c) * MV + m] = x[c] * scale;
+                to[c * MV] = x[c] * scale;
         }
     }
 }
@@ -36,12 +36,11 @@ NOINLINE void unpack_outputs(const struct attention_shape a, const struct place 
 
     for (int m = 0; m < MV; m++) {
         for (int d = 0; d < DIM_V; d += WIDTH) {
+            const lanes *from = packed + d * MV + m;
             lanes x[WIDTH];
             UNROLL
-            for (int c = 0; c < WIDTH; c++) {
-                const lanes y = packed[(d + c) * MV + m];
-                x[c] = factor[m] < 0.0f ? (lanes)(0.0f) : y * factor[m];
-            }
+            for (int c = 0; c < WIDTH; c++)
+                x[c] = factor[m] < 0.0f ? (lanes)(0.0f) : from[c * MV] * factor[m];
             transpose(x);
             UNROLL
             for (int r = 0; r < WIDTH; r++)
@@ -71,16 +70,19 @@ INLINE struct ahead look_ahead(SHAPE_PARAMS, const struct place chunk, const int
     const __global uchar *after_v = (const __global uchar *)V_PLACE(v, (row + 1) * a.v_stride[2]);
     struct ahead ahead;
 
-    ahead.k = stream_of(of_k, after_k - of_k, UNIT_K, rows);
-    ahead.v = stream_of(of_v, after_v - of_v, UNIT_V, rows);
-    ahead.q = stream_of(q + at.q + chunk.b * a.q_stride[0] + chunk.h * a.q_stride[1] +
-                            next * a.q_stride[2],
-                        a.q_stride[2] * (long)sizeof(storage), UNIT_Q,
-                        min(chunk.e.queries - next, queries));
-    ahead.o = stream_of(o + at.o + chunk.b * a.o_stride[0] + chunk.h * a.o_stride[1] +
-                            i * a.o_stride[2],
-                        a.o_stride[2] * (long)sizeof(storage), UNIT_O,
-                        min(chunk.e.queries - i, queries));
+    ahead.streams[AHEAD_K] = stream_of(of_k, after_k - of_k, UNIT_K, rows, AHEAD_ROWS,
+                                       ROW_BYTES(K_CACHE, DIM_QK));
+    ahead.streams[AHEAD_V] = stream_of(of_v, after_v - of_v, UNIT_V, rows, AHEAD_ROWS,
+                                       ROW_BYTES(V_CACHE, DIM_V));
+    ahead.streams[AHEAD_Q] =
+        stream_of(q + at.q + chunk.b * a.q_stride[0] + chunk.h * a.q_stride[1] +
+                      next * a.q_stride[2],
+                  a.q_stride[2] * (long)sizeof(storage), UNIT_Q,
+                  min(chunk.e.queries - next, queries), BM, ROW_BYTES(0, DIM_QK));
+    ahead.streams[AHEAD_O] =
+        stream_of(o + at.o + chunk.b * a.o_stride[0] + chunk.h * a.o_stride[1] + i * a.o_stride[2],
+                  a.o_stride[2] * (long)sizeof(storage), UNIT_O, min(chunk.e.queries - i, queries),
+                  BM, ROW_BYTES(0, DIM_V));
     return ahead;
 }
 

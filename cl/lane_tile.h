@@ -61,7 +61,7 @@ NOINLINE void multiply_keys(const struct sight *sight, const lanes *q, source k,
         most[m] = top[m];
     for (int n0 = 0; n0 < count; n0 += NB) {
         source row[NB];
-        lanes sum[NB][MV];
+        lanes sum[NB][MV], *to = s + n0 * MV;
         UNROLL
         for (int n = 0; n < NB; n++) {
             row[n] = k + min(n0 + n, count - 1) * k_row;
@@ -80,7 +80,7 @@ NOINLINE void multiply_keys(const struct sight *sight, const lanes *q, source k,
         for (int n = 0; n < NB; n++) {
             UNROLL
             for (int m = 0; m < MV; m++) {
-                s[(n0 + n) * MV + m] = sum[n][m];
+                to[n * MV + m] = sum[n][m];
                 most[m] = sum[n][m] > most[m] ? sum[n][m] : most[m];
             }
         }
@@ -222,14 +222,17 @@ NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, cons
     ints most = 0;
     int rest = 0;
 
+    ROLLED
     for (int n = 0; n < count; n++) {
         int d = 0;
         if (v_column == 1) {
+            ROLLED
             for (; d + WIDTH <= DIM_V; d += WIDTH) {
                 const ints x = VECTOR(as_int)(VECTOR(vload)(0, v + n * v_row + d)) & magnitude;
                 most = x > most ? x : most;
             }
         }
+        ROLLED
         for (; d < DIM_V; d++) {
             const int x = as_int(v[n * v_row + d * v_column]) & magnitude;
             rest = x > rest ? x : rest;
@@ -242,9 +245,12 @@ NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, cons
 NOINLINE void add_visible(const lanes *factor, const lanes *p, source v, const long v_row,
                           const long v_column, const int count, lanes *o)
 {
+    ROLLED
     for (int d = 0; d < DIM_V; d++) {
+        ROLLED
         for (int m = 0; m < MV; m++) {
             lanes sum = o[d * MV + m] * factor[m];
+            ROLLED
             for (int n = 0; n < count; n++) {
                 const lanes x = p[n * MV + m];
                 const lanes y = v[n * v_row + d * v_column];

@@ -12,6 +12,7 @@
  * on the instructions that there are. */
 #define NOINLINE static __attribute__((noinline))
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1") /* where speed is not worth what compiling copies takes */
 
 /* Whether an instruction of this processor can be named, by clang's name for it. */
 #if defined(__has_builtin) && !defined(__SPIR__)
@@ -22,65 +23,56 @@
 
 /* ---- vectors of WIDTH lanes ----------------------------------------------------------------- */
 
+/* Elements of two vectors, those of b counted on from those of a. In clang it is one instruction
+ * from the start; of elements that are named one by one LLVM must find that out. */
+#ifdef __has_builtin
+#if __has_builtin(__builtin_shufflevector)
+#define CHOOSE __builtin_shufflevector
+#endif
+#endif
+#ifndef CHOOSE
+#define CHOOSE(a, b, ...) shuffle2(a, b, (VECTOR(uint))(__VA_ARGS__))
+#endif
+
+/* PAIRS: the elements of the first or second half of a, each followed by b's. FOURS: likewise in
+ * each four elements. BLOCKS: as PAIRS, of four elements each. */
 #if WIDTH == 16
 #define LOG2_WIDTH 4
 #define VECTOR(name) name##16
 #define STORE_HALF_OF_LANES(x, p) vstore8((x), 0, (p))
 #define STORE_QUARTER_OF_LANES(x, p) vstore4((x), 0, (p))
 #define COUNT_UP (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-#define LOW_PAIRS(a, b)                                                                            \
-    (float16)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6,  \
-              a.s7, b.s7)
-#define HIGH_PAIRS(a, b)                                                                           \
-    (float16)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se,  \
-              a.sf, b.sf)
-#define LOW_IN_FOURS(a, b)                                                                         \
-    (float16)(a.s0, b.s0, a.s1, b.s1, a.s4, b.s4, a.s5, b.s5, a.s8, b.s8, a.s9, b.s9, a.sc, b.sc,  \
-              a.sd, b.sd)
-#define HIGH_IN_FOURS(a, b)                                                                        \
-    (float16)(a.s2, b.s2, a.s3, b.s3, a.s6, b.s6, a.s7, b.s7, a.sa, b.sa, a.sb, b.sb, a.se, b.se,  \
-              a.sf, b.sf)
+#define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH_PAIRS(a, b) CHOOSE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define LOW_IN_FOURS(a, b) CHOOSE(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define HIGH_IN_FOURS(a, b) CHOOSE(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
+#define LOW_BLOCKS(a, b) CHOOSE(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23)
+#define HIGH_BLOCKS(a, b) CHOOSE(a, b, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31)
 #elif WIDTH == 8
 #define LOG2_WIDTH 3
 #define VECTOR(name) name##8
 #define STORE_HALF_OF_LANES(x, p) vstore4((x), 0, (p))
 #define STORE_QUARTER_OF_LANES(x, p) vstore2((x), 0, (p))
 #define COUNT_UP (float8)(0, 1, 2, 3, 4, 5, 6, 7)
-#define LOW_PAIRS(a, b) (float8)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3)
-#define HIGH_PAIRS(a, b) (float8)(a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
-#define LOW_IN_FOURS(a, b) (float8)(a.s0, b.s0, a.s1, b.s1, a.s4, b.s4, a.s5, b.s5)
-#define HIGH_IN_FOURS(a, b) (float8)(a.s2, b.s2, a.s3, b.s3, a.s6, b.s6, a.s7, b.s7)
+#define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH_PAIRS(a, b) CHOOSE(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LOW_IN_FOURS(a, b) CHOOSE(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define HIGH_IN_FOURS(a, b) CHOOSE(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#define LOW_BLOCKS(a, b) CHOOSE(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define HIGH_BLOCKS(a, b) CHOOSE(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
 #else
 #define LOG2_WIDTH 2
 #define VECTOR(name) name##4
 #define STORE_HALF_OF_LANES(x, p) vstore2((x), 0, (p))
 #define STORE_QUARTER_OF_LANES(x, p) (*(p) = (x))
 #define COUNT_UP (float4)(0, 1, 2, 3)
-#define LOW_PAIRS(a, b) (float4)(a.s0, b.s0, a.s1, b.s1)
-#define HIGH_PAIRS(a, b) (float4)(a.s2, b.s2, a.s3, b.s3)
+#define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 4, 1, 5)
+#define HIGH_PAIRS(a, b) CHOOSE(a, b, 2, 6, 3, 7)
 #define LOW_IN_FOURS(a, b) LOW_PAIRS(a, b)
 #define HIGH_IN_FOURS(a, b) HIGH_PAIRS(a, b)
 #endif
 typedef VECTOR(float) lanes;
 typedef VECTOR(int) ints;
-
-/* Columns of x become rows. */
-INLINE void transpose(lanes *x)
-{
-    lanes y[WIDTH];
-
-    UNROLL
-    for (int stage = 0; stage < LOG2_WIDTH; stage++) { /* rotates (row, column)'s bits by one */
-        UNROLL
-        for (int c = 0; c < WIDTH / 2; c++) {
-            y[2 * c] = LOW_PAIRS(x[c], x[c + WIDTH / 2]);
-            y[2 * c + 1] = HIGH_PAIRS(x[c], x[c + WIDTH / 2]);
-        }
-        UNROLL
-        for (int c = 0; c < WIDTH; c++)
-            x[c] = y[c];
-    }
-}
 
 /* In each four lanes of x[0..3] columns become rows. */
 INLINE void transpose_fours(lanes *x)
@@ -92,6 +84,28 @@ INLINE void transpose_fours(lanes *x)
     x[1] = HIGH_IN_FOURS(even_low, odd_low);
     x[2] = LOW_IN_FOURS(even_high, odd_high);
     x[3] = HIGH_IN_FOURS(even_high, odd_high);
+}
+
+/* Columns of x become rows: in each four, and then fours as elements. */
+INLINE void transpose(lanes *x)
+{
+    UNROLL
+    for (int r = 0; r < WIDTH; r += 4)
+        transpose_fours(x + r);
+#if WIDTH > 4
+    UNROLL
+    for (int stage = 2; stage < LOG2_WIDTH; stage++) { /* rotates (row, column)'s bits by one */
+        lanes y[WIDTH];
+        UNROLL
+        for (int c = 0; c < WIDTH / 2; c++) {
+            y[c / 4 * 8 + c % 4] = LOW_BLOCKS(x[c], x[c + WIDTH / 2]);
+            y[c / 4 * 8 + c % 4 + 4] = HIGH_BLOCKS(x[c], x[c + WIDTH / 2]);
+        }
+        UNROLL
+        for (int c = 0; c < WIDTH; c++)
+            x[c] = y[c];
+    }
+#endif
 }
 
 #include "lane_exponential.h"

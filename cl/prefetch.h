@@ -20,13 +20,4 @@
 #define PREFETCH_NEAR(p) PREFETCH_LINE(p)
 #endif
 
-/* So many lines (constant), the first of which has p in it. */
-static inline __attribute__((always_inline)) void prefetch_lines(const __global uchar *p,
-                                                                 const int count)
-{
-#pragma unroll
-    for (int n = 0; n < count; n++)
-        PREFETCH_LINE(p + 64 * n);
-}
-
 #endif

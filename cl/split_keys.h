@@ -34,10 +34,11 @@ INLINE struct keys following(struct keys keys)
     return keys;
 }
 
-/* Where vector n of a row starts: the last one overlaps the one before. */
+/* Where vector n of a row starts: the last one overlaps the one before. Without min(), which is a
+ * call until PoCL makes code of the kernel, so that what never happens is compiled till then. */
 INLINE int column_of(const int n, const int dim)
 {
-    return dim < WIDTH ? 0 : min(n * WIDTH, dim - WIDTH);
+    return dim < WIDTH ? 0 : n * WIDTH < dim - WIDTH ? n * WIDTH : dim - WIDTH;
 }
 
 INLINE lanes load_columns(const __global storage *row, const long step, const int dim, const int n)

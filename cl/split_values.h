@@ -139,7 +139,9 @@ NOINLINE int has_nonfinite(const struct attention_shape a, const struct keys key
 {
     ints most = 0;
 
+    ROLLED
     for (int n = 0; n < count; n++) {
+        ROLLED
         for (int c = 0; c < VECTORS(DIM_V); c++) {
             const ints x = VECTOR(as_int)(value_columns(a, keys, n, c)) & 0x7fffffff;
             most = x > most ? x : most;
@@ -152,9 +154,12 @@ NOINLINE int has_nonfinite(const struct attention_shape a, const struct keys key
 NOINLINE void add_visible(const struct attention_shape a, const struct keys keys, const int count,
                           const int rows, const float *factor, const float *p, lanes *o)
 {
+    ROLLED
     for (int r = 0; r < rows; r++) {
+        ROLLED
         for (int c = 0; c < VECTORS(DIM_V); c++) {
             lanes sum = o[r * VECTORS(DIM_V) + c] * factor[r];
+            ROLLED
             for (int n = 0; n < count; n++) {
                 const lanes y = value_columns(a, keys, n, c);
                 if (as_int(p[r * BN + n]) >= 0)
