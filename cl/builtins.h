@@ -3,8 +3,9 @@
  *
  * Where the host defines CLATTN_DECLARES_BUILTINS it also defines _OPENCL_H_, the guard of that header,
  * so that it is skipped (src/program/program_build.c). Types and constants are
- * there before it, and PoCL has renamed functions. What is declared for one type is declared for all: a
- * call that is ambiguous elsewhere must not pass here.
+ * there before it, and PoCL has renamed functions. What is declared for one type is declared for all
+ * scalars, since a call that is ambiguous elsewhere must not pass here. Vectors of one type never become
+ * those of another, so that only such are here as the kernels have: reading them takes time as well.
  */
 #ifndef CLATTN_BUILTINS_H
 #define CLATTN_BUILTINS_H
@@ -21,6 +22,10 @@
     m(char, char, uchar) m(uchar, char, uchar) m(short, short, ushort) m(ushort, short, ushort)    \
     m(int, int, uint) m(uint, int, uint) m(long, long, ulong) m(ulong, long, ulong)
 #define EACH_TYPE(m) EACH_INTEGER(m) m(float, int, uint)
+/* Likewise, those of vectors: of numbers, and of what lies in memory. */
+#define EACH_VECTOR(m) m(int, int, uint) m(uint, int, uint) m(float, int, uint)
+#define EACH_STORED_VECTOR(m)                                                                      \
+    EACH_VECTOR(m) m(char, char, uchar) m(uchar, char, uchar) m(ushort, short, ushort)
 
 /* ---- work-items ----------------------------------------------------------------------------- */
 
@@ -64,8 +69,9 @@ EACH_WIDTH(FMAX_OF, )
 #define ORDER(type, signed_type, unsigned_type)                                                    \
     type FUNCTION min(type, type);                                                                 \
     type FUNCTION max(type, type);                                                                 \
-    type FUNCTION clamp(type, type, type);                                                         \
-    EACH_WIDTH(ORDER_OF, type)
+    type FUNCTION clamp(type, type, type);
+EACH_TYPE(ORDER)
+#define ORDERS(type, signed_type, unsigned_type) EACH_WIDTH(ORDER_OF, type)
 #define ORDER_OF(n, type)                                                                          \
     type##n FUNCTION min(type##n, type##n);                                                        \
     type##n FUNCTION min(type##n, type);                                                           \
@@ -73,24 +79,26 @@ EACH_WIDTH(FMAX_OF, )
     type##n FUNCTION max(type##n, type);                                                           \
     type##n FUNCTION clamp(type##n, type##n, type##n);                                             \
     type##n FUNCTION clamp(type##n, type, type);
-EACH_TYPE(ORDER)
+EACH_VECTOR(ORDERS)
 
 #define MUL_HI(type, signed_type, unsigned_type)                                                   \
-    type FUNCTION mul_hi(type, type);                                                              \
-    EACH_WIDTH(MUL_HI_OF, type)
-#define MUL_HI_OF(n, type) type##n FUNCTION mul_hi(type##n, type##n);
+    type FUNCTION mul_hi(type, type);
 EACH_INTEGER(MUL_HI)
+#define MUL_HI_OF(n, type) type##n FUNCTION mul_hi(type##n, type##n);
+EACH_WIDTH(MUL_HI_OF, uint)
 
 /* ---- choices -------------------------------------------------------------------------------- */
 
 #define SELECT(type, signed_type, unsigned_type)                                                   \
     type FUNCTION select(type, type, signed_type);                                                 \
-    type FUNCTION select(type, type, unsigned_type);                                               \
+    type FUNCTION select(type, type, unsigned_type);
+EACH_TYPE(SELECT)
+#define SELECTS(type, signed_type, unsigned_type)                                                  \
     EACH_WIDTH(SELECT_OF, type, signed_type, unsigned_type)
 #define SELECT_OF(n, type, signed_type, unsigned_type)                                             \
     type##n FUNCTION select(type##n, type##n, signed_type##n);                                     \
     type##n FUNCTION select(type##n, type##n, unsigned_type##n);
-EACH_TYPE(SELECT)
+EACH_VECTOR(SELECTS)
 
 #define ANY(type)                                                                                  \
     int FUNCTION any(type);                                                                        \
@@ -109,7 +117,7 @@ ANY(long)
     int##n FUNCTION convert_int##n(from##n);                                                       \
     uint##n FUNCTION convert_uint##n(from##n);                                                     \
     float##n FUNCTION convert_float##n(from##n);
-EACH_TYPE(CONVERT)
+EACH_STORED_VECTOR(CONVERT)
 
 /* ---- vectors in memory ---------------------------------------------------------------------- */
 
@@ -121,7 +129,7 @@ EACH_TYPE(CONVERT)
 #define MEMORY_IN(n, type, space)                                                                  \
     type##n READER vload##n(size_t, const space type *);                                           \
     void OVERLOADED vstore##n(type##n, size_t, space type *);
-EACH_TYPE(MEMORY)
+EACH_STORED_VECTOR(MEMORY)
 
 #define HALVES_OF(n, unused)                                                                       \
     HALVES_IN(n, __global)                                                                         \
