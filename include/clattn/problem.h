@@ -43,7 +43,8 @@
  *
  * with sums over all query heads of a kv head in dk and dv, over batches in dsink and dslope, and
  * over the dimensions that the bias broadcasts over in dbias. What is masked contributes nothing:
- * rows that see nothing and keys that nobody sees have gradients of 0.
+ * rows that see nothing and keys that nobody sees have gradients of 0, and so have rows whose lse is
+ * -inf because all of their scores are.
  *
  * What gradients cannot promise. The figures are the largest distance from gradients that double
  * precision gives for the same inputs, as a share of the gradient's largest element, on PoCL:
