@@ -253,6 +253,13 @@ static const char *family_of(const struct item *item, const clattn_problem *p, s
     return n == 0 ? item->family : NULL;
 }
 
+/* Whether all work-groups are of one item there: families that need more are refused
+ * (doc/drivers.md). */
+static int lacks_groups(const clattn_context *context)
+{
+    return clattn_context_device(context)->max_work_group_size == 1;
+}
+
 /* Computes the item by one family, if that can; 0 if it goes wrong. */
 static int run_item(clattn_context *context, const struct item *item, const clattn_problem *p,
                     const char *family)
@@ -263,7 +270,7 @@ static int run_item(clattn_context *context, const struct item *item, const clat
     int ok;
 
     if (clattn_plan_supports(context, p, &options, reason, sizeof reason) != CLATTN_SUCCESS) {
-        ok = item->family == NULL;
+        ok = item->family == NULL || lacks_groups(context);
         printf("%s %s: %s\n", ok ? "    " : "FAIL", family, reason);
         return ok;
     }
@@ -385,7 +392,10 @@ int main(int argc, char **argv)
         failures = run_racy(context, &runs);
     else
         failures = run_pairs(context, argc > 1 ? strtoul(argv[1], NULL, 10) : EVERY_PAIR, &runs);
-    if (argc == 1)
+    if (lacks_groups(context))
+        printf("skipped: kernels whose work-groups have several items: PoCL newer than 3 compiles them "
+               "wrongly (doc/drivers.md)\n");
+    else if (argc == 1)
         failures += check_cpus();
     clattn_context_release(context);
     printf("%d runs, %d failures\n", runs, failures);
