@@ -393,7 +393,8 @@ int main(int argc, char **argv)
     else
         failures = run_pairs(context, argc > 1 ? strtoul(argv[1], NULL, 10) : EVERY_PAIR, &runs);
     if (lacks_groups(context))
-        printf("skipped: kernels whose work-groups have several items: PoCL newer than 3 compiles them "
+        printf("skipped: kernels whose work-groups have several items: PoCL newer than 3 compiles "
+               "them "
                "wrongly (doc/drivers.md)\n");
     else if (argc == 1)
         failures += check_cpus();
