@@ -25,7 +25,7 @@
 
 /* Elements of two vectors, those of b counted on from those of a. In clang it is one instruction
  * from the start; of elements that are named one by one LLVM must find that out. */
-#ifdef __has_builtin
+#if defined(__has_builtin) && !defined(NO_SHUFFLEVECTOR)
 #if __has_builtin(__builtin_shufflevector)
 #define CHOOSE __builtin_shufflevector
 #endif
