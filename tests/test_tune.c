@@ -103,7 +103,8 @@ Test(tune, what_is_found_is_kept_and_used) {
     cr_assert(watched.calls > 4 && watched.evaluations <= 8, "%zu", watched.evaluations);
     cr_assert(faults_objects_alive(alive, sizeof alive) - objects <= 8, "%s", alive);
     const struct census census = take_census(&f);
-    cr_assert(census.classes == 2 && census.entries >= 4 && census.stale == 0);
+    /* What is far slower than the best is timed once, and not kept. */
+    cr_assert(census.classes == 2 && census.entries >= 2 && census.stale == 0);
 
     /* A plan of the class uses it; one that was tuned is not tuned again. */
     struct census other = {0};
