@@ -184,7 +184,7 @@ static cl_int query_texts(cl_device_id device, clattn_device_info *info)
 
 /* PoCL newer than 3 on CPUs: of values that live across a barrier it takes some, at random, for the
  * same in all of a group's items, and computes wrong results (doc/drivers.md). Groups of one item are
- * right, and as fast: what clattn has for CPUs uses no others. */
+ * right, and what clattn has for CPUs uses no others. */
 static void limit_groups(clattn_device_info *info)
 {
     if (!ca_facts_of_pocl(info) || !(info->type & CL_DEVICE_TYPE_CPU) ||
