@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include "options.h"
-#include "standard_streams.h"
+#include "bench/options.h"
+#include "cli/standard_streams.h"
 
 #include <clattn/version.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef CLATTN_BENCH_OPTIONS_H
 #define CLATTN_BENCH_OPTIONS_H
 
-#include "message.h"
+#include "cli/message.h"
 
 #include <clattn/plan.h>
 #include <getopt.h>

@@ -23,7 +23,7 @@
  * Speed      as fused_lanes.cl: never build it with fast-math options.
  * Workspace  [rows][2] -lse in the scores' unit and -delta; [RANGES][batch][heads][seq_q + NQ]
  *            [ROW_QK] sums of dq; [RANGES][batch][heads] sums of dslopes
- * Tunables   src/tunables/backward_lanes.def, all defined by the host; no fallbacks here. */
+ * Tunables   src/families/tunables/backward_lanes.def, all defined by the host; no fallbacks here. */
 #include "builtins.h"
 #include "common.cl"
 

@@ -33,7 +33,7 @@
  * Workspace [rows][2] -lse and -delta; with HAS_DSLOPES [rows] sums of dslopes over keys; with
  *           HAS_DBIAS [rows] likewise if the bias broadcasts over keys, else [batch][heads][seq_kv]
  *           sums over queries if it broadcasts over these
- * Tunables  src/tunables/backward_tiles.def, all defined by the host; no fallbacks here. */
+ * Tunables  src/families/tunables/backward_tiles.def, all defined by the host; no fallbacks here. */
 #include "builtins.h"
 #include "score.h"
 

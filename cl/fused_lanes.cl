@@ -17,7 +17,7 @@
  *            half of its vectors.
  * Speed      rint, fmax, any and the conversions of OpenCL are slow on CPUs; what stands here in
  *            their place relies on IEEE addition, so never build it with fast-math options.
- * Tunables   src/tunables/fused_lanes.def, all defined by the host; no fallbacks here. */
+ * Tunables   src/families/tunables/fused_lanes.def, all defined by the host; no fallbacks here. */
 #include "builtins.h"
 #include "common.cl"
 

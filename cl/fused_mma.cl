@@ -20,7 +20,7 @@
  *           is computed again with 0 in the place of V's, and rows that see them get
  *           them at the end.
  * Barriers  Every item reaches every barrier; only the instructions' own lockstep is relied on.
- * Tunables  src/tunables/fused_mma.def, all defined by the host; no fallbacks here. */
+ * Tunables  src/families/tunables/fused_mma.def, all defined by the host; no fallbacks here. */
 #include "builtins.h"
 #include "score.h"
 #if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) ||                          \

@@ -17,7 +17,7 @@
  *           a weight of 0 would not silence them. Rows that do see them get them at the end.
  * Barriers  Every item reaches every barrier; nothing relies on sub-group lockstep. A stage is
  *           filled between two barriers and read between the next two.
- * Tunables  src/tunables/fused_tiles.def, all defined by the host; no fallbacks here. */
+ * Tunables  src/families/tunables/fused_tiles.def, all defined by the host; no fallbacks here. */
 #include "builtins.h"
 #include "score.h"
 #if !defined(BLOCK_Q) || !defined(BLOCK_KV) || !defined(LANES) || !defined(ROWS) ||                \

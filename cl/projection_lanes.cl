@@ -14,7 +14,7 @@
  * Ragged     Rows and columns beyond the last repeat the last and are not stored.
  * Speed      as fused_lanes.cl: never build it with fast-math options.
  * Workspace  with SPLITS > 1: [SPLITS][rows][columns] sums
- * Tunables   src/tunables/projection_lanes.def, all defined by the host; no fallbacks here. */
+ * Tunables   src/families/tunables/projection_lanes.def, all defined by the host; no fallbacks here. */
 #include "builtins.h"
 #include "projection.h"
 

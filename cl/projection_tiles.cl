@@ -18,7 +18,7 @@
  * Ragged     Rows and columns beyond the last repeat it and are not stored; the depth ends with zeros.
  * Barriers   Every item reaches every barrier; nothing relies on sub-group lockstep.
  * Workspace  with SPLITS > 1: [SPLITS][rows][columns] sums
- * Tunables   src/tunables/projection_tiles.def, all defined by the host; no fallbacks here. */
+ * Tunables   src/families/tunables/projection_tiles.def, all defined by the host; no fallbacks here. */
 #include "builtins.h"
 #include "projection.h"
 

@@ -22,7 +22,7 @@
  * Ragged     Nothing outside the tensors is read: the last vector of columns overlaps the one
  *            before, scores beyond the last key repeat its and are ignored, as are rows beyond the
  *            last.
- * Tunables   src/tunables/split_lanes.def, all defined by the host; no fallbacks here. */
+ * Tunables   src/families/tunables/split_lanes.def, all defined by the host; no fallbacks here. */
 #include "builtins.h"
 #include "common.cl"
 

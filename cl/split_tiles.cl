@@ -24,7 +24,7 @@
  * Ragged     Nothing outside the tensors is read: keys beyond the last one of a block repeat it and
  *            are hidden, columns of K beyond the last are 0.
  * Barriers   Every item reaches every barrier; nothing relies on sub-group lockstep.
- * Tunables   src/tunables/split_tiles.def, all defined by the host; no fallbacks here. */
+ * Tunables   src/families/tunables/split_tiles.def, all defined by the host; no fallbacks here. */
 #include "builtins.h"
 #include "score.h"
 

@@ -14,7 +14,7 @@
  * Ragged    What lies outside a matrix, or at keys that no query of a tile sees, is staged as 0
  *           and never read: local memory is always defined. Stores are guarded.
  * Barriers  Every work-item reaches every barrier; nothing relies on sub-group lockstep.
- * Tunables  src/tunables/unfused.def, all defined by the host; no fallbacks here. */
+ * Tunables  src/families/tunables/unfused.def, all defined by the host; no fallbacks here. */
 #include "builtins.h"
 #include "score.h"
 #include "local_barrier.h"

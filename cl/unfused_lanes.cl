@@ -14,7 +14,7 @@
  *            from what the query sees alone.
  * Speed      as fused_lanes.cl: never build it with fast-math options. While a row's exponentials
  *            are computed, memory is asked for the next row's scores.
- * Tunables   src/tunables/unfused_lanes.def, all defined by the host; no fallbacks here. */
+ * Tunables   src/families/tunables/unfused_lanes.def, all defined by the host; no fallbacks here. */
 #include "builtins.h"
 #include "common.cl"
 

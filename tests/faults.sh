@@ -25,7 +25,7 @@ wanted=$*
 first=${FAULTS_FIRST:-$(($(date +%s) % sample))}
 layer=$build/tests/libclattn_fault_layer.so
 calls=$(sed -n 's/^CALL(\([A-Za-z]*\),.*/\1/p; s/^MAKE([^,]*, \([A-Za-z]*\),.*/\1/p' \
-    "$root/tests/fault_layer/calls.def")
+    "$root/tests/faults/calls.def")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP

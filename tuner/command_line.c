@@ -1,7 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* isatty */
-#include "command_line.h"
-#include "commands.h"
-#include "tune_options.h"
+#include "tuner/command_line.h"
+#include "tuner/commands.h"
+#include "tuner/tune_options.h"
 
 #include <getopt.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* fcntl, pread, mkdir, gmtime_r */
-#include "journal.h"
-#include "worker_json.h"
+#include "tuner/journal.h"
+#include "tuner/worker/worker_json.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,8 +10,8 @@
 #ifndef CA_JOURNAL_H
 #define CA_JOURNAL_H
 
-#include "sentence.h"
-#include "tune.h"
+#include "cli/sentence.h"
+#include "tune/tune.h"
 
 enum { CA_JOURNAL_CLASS = 256 };
 

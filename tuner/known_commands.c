@@ -1,11 +1,11 @@
 /* clattn-tune list, show and forget: what the store knows of a device. */
-#include "command_line.h"
-#include "commands.h"
-#include "interrupt.h"
-#include "progress.h"
-#include "terminal.h"
-#include "tune.h"
-#include "tune_options.h"
+#include "cli/interrupt.h"
+#include "cli/terminal.h"
+#include "tune/tune.h"
+#include "tuner/command_line.h"
+#include "tuner/commands.h"
+#include "tuner/progress.h"
+#include "tuner/tune_options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

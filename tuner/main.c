@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include "commands.h"
-#include "standard_streams.h"
+#include "cli/standard_streams.h"
+#include "tuner/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>

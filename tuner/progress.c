@@ -1,6 +1,6 @@
-#include "progress.h"
-#include "terminal.h"
-#include "worker_process.h"
+#include "tuner/progress.h"
+#include "cli/terminal.h"
+#include "cli/worker_process.h"
 
 #include <stdarg.h>
 #include <string.h>

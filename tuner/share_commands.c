@@ -1,6 +1,6 @@
 /* clattn-tune export, import and merge: results that go from one machine to another. */
-#include "command_line.h"
-#include "commands.h"
+#include "tuner/command_line.h"
+#include "tuner/commands.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* clattn-tune without a command: searches problems on a device, in a worker process. */
 #define _POSIX_C_SOURCE 200809L /* access */
-#include "commands.h"
-#include "interrupt.h"
-#include "progress.h"
-#include "tune_measurer.h"
-#include "tune_output.h"
-#include "tune_record.h"
-#include "worker_client.h"
+#include "cli/interrupt.h"
+#include "tuner/commands.h"
+#include "tuner/progress.h"
+#include "tuner/recording/tune_record.h"
+#include "tuner/tune_measurer.h"
+#include "tuner/tune_output.h"
+#include "tuner/worker/worker_client.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-#include "tune_measurer.h"
-#include "worker_process.h"
+#include "tuner/tune_measurer.h"
+#include "cli/worker_process.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 #define _POSIX_C_SOURCE 200809L /* access */
-#include "tune_options.h"
-#include "../bench/problem_file.h"
-#include "../bench/workloads.h"
-#include "commands.h"
-#include "multihead.h"
-#include "worker_builders.h"
+#include "tuner/tune_options.h"
+#include "cli/problem_file.h"
+#include "cli/workloads.h"
+#include "multihead/multihead.h"
+#include "tuner/commands.h"
+#include "tuner/worker/worker_builders.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef CA_TUNE_OPTIONS_H
 #define CA_TUNE_OPTIONS_H
 
-#include "search.h"
+#include "search/search.h"
 #include <clattn/problem.h>
 
 struct tune_options {

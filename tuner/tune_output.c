@@ -1,6 +1,6 @@
-#include "tune_output.h"
-#include "terminal.h"
-#include "tune_record.h"
+#include "tuner/tune_output.h"
+#include "cli/terminal.h"
+#include "tuner/recording/tune_record.h"
 
 bool tune_fail(const char *format, const char *text)
 {

@@ -2,7 +2,7 @@
 #ifndef CA_TUNE_OUTPUT_H
 #define CA_TUNE_OUTPUT_H
 
-#include "tune_report.h"
+#include "tuner/tune_report.h"
 
 /* Prints a sentence of a failure on stderr; returns false. */
 bool tune_fail(const char *format, const char *text);

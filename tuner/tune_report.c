@@ -1,8 +1,8 @@
-#include "tune_report.h"
-#include "progress.h"
-#include "recording.h"
-#include "terminal.h"
-#include "worker_json.h"
+#include "tuner/tune_report.h"
+#include "cli/terminal.h"
+#include "tuner/progress.h"
+#include "tuner/recording/recording.h"
+#include "tuner/worker/worker_json.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #ifndef CA_TUNE_REPORT_H
 #define CA_TUNE_REPORT_H
 
-#include "journal.h"
-#include "tune_options.h"
+#include "tuner/journal.h"
+#include "tuner/tune_options.h"
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* posix_memalign */
-#include "host_sets.h"
-#include "products.h"
+#include "bench/peers/host_sets.h"
+#include "bench/peers/products.h"
 
 #include <stdlib.h>
 #include <string.h>

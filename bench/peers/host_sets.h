@@ -3,7 +3,7 @@
 #ifndef CLATTN_BENCH_PEER_HOST_SETS_H
 #define CLATTN_BENCH_PEER_HOST_SETS_H
 
-#include "problem_data.h"
+#include "bench/peers/problem_data.h"
 
 struct host_set {
     void *q, *k, *v, *o; /* Owned, as all. */

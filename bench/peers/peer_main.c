@@ -1,7 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* fdopen, getline */
-#include "peer_main.h"
+#include "bench/peers/peer_main.h"
 
-#include "timing.h"
+#include "bench/timing/timing.h"
 
 #include <jansson.h>
 #include <limits.h>

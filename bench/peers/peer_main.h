@@ -2,7 +2,7 @@
 #ifndef CLATTN_BENCH_PEER_MAIN_H
 #define CLATTN_BENCH_PEER_MAIN_H
 
-#include "problem_data.h"
+#include "bench/peers/problem_data.h"
 
 /* How a library presents itself. */
 struct peer_greeting {

@@ -1,5 +1,5 @@
 #define _POSIX_C_SOURCE 200809L /* pthreads, sched_yield */
-#include "pool.h"
+#include "bench/peers/pool.h"
 
 #include <pthread.h>
 #include <sched.h>

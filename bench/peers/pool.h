@@ -2,7 +2,7 @@
 #ifndef CLATTN_BENCH_PEER_POOL_H
 #define CLATTN_BENCH_PEER_POOL_H
 
-#include "message.h"
+#include "cli/message.h"
 
 #include <stddef.h>
 

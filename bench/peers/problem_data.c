@@ -1,5 +1,5 @@
-#include "problem_data.h"
-#include "values.h"
+#include "bench/peers/problem_data.h"
+#include "bench/cases/values.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef CLATTN_BENCH_PROBLEM_DATA_H
 #define CLATTN_BENCH_PROBLEM_DATA_H
 
-#include "safetensors.h"
+#include "bench/cases/safetensors.h"
 
 #include <clattn/problem.h>
 

@@ -1,5 +1,5 @@
-#include "products.h"
-#include "values.h"
+#include "bench/peers/products.h"
+#include "bench/cases/values.h"
 
 #include <string.h>
 

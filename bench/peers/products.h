@@ -4,7 +4,7 @@
 #ifndef CLATTN_BENCH_PEER_PRODUCTS_H
 #define CLATTN_BENCH_PEER_PRODUCTS_H
 
-#include "problem_data.h"
+#include "bench/peers/problem_data.h"
 
 struct product {
     size_t rows, inner, columns;

@@ -1,4 +1,4 @@
-#include "steps.h"
+#include "bench/peers/steps.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef CLATTN_BENCH_PEER_STEPS_H
 #define CLATTN_BENCH_PEER_STEPS_H
 
-#include "problem_data.h"
+#include "bench/peers/problem_data.h"
 
 /* A batch of equal products. The heads / kv_heads heads of a key head lie one below the other, as
  * (heads / kv_heads) * seq_q rows of q and o: a key head's slice. */

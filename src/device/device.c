@@ -1,4 +1,4 @@
-#include "facts.h"
+#include "device/facts.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-#include "facts.h"
-#include "log.h"
+#include "device/facts.h"
+#include "base/log.h"
 
 #include <string.h>
 

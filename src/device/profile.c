@@ -5,8 +5,8 @@
  *      "device": {FACT: VALUE, ...},     each fact once, and no others
  *      "sources": [...], "assumed": {...}}     for people; not looked into
  */
-#include "facts.h"
-#include "log.h"
+#include "base/log.h"
+#include "device/facts.h"
 
 #include <jansson.h>
 #include <string.h>

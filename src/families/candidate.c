@@ -1,5 +1,5 @@
-#include "candidate.h"
-#include "log.h"
+#include "families/candidate.h"
+#include "base/log.h"
 
 #include <stdio.h>
 #include <string.h>

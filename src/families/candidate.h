@@ -2,7 +2,7 @@
 #ifndef CA_CANDIDATE_H
 #define CA_CANDIDATE_H
 
-#include "family.h"
+#include "families/family.h"
 
 struct ca_candidate {
     const struct ca_family *family;

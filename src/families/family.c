@@ -1,6 +1,6 @@
-#include "family.h"
-#include "device_limits.h"
-#include "log.h"
+#include "families/family.h"
+#include "base/log.h"
+#include "families/limits.h"
 #include <clattn/plan.h>
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef CA_FAMILY_H
 #define CA_FAMILY_H
 
-#include "tunables.h"
+#include "families/tunables.h"
 #include <clattn/context.h>
 #include <clattn/device.h>
 #include <clattn/problem.h>
@@ -114,7 +114,7 @@ const struct ca_family *ca_family_find(const char *name);
 unsigned ca_family_bit(const struct ca_family *family);
 
 /* NULL if the family with these values can compute p on dev, else why not: candidate lists,
- * unsupported(), reject() and what no kernel can exceed (src/device/device_limits.h), in that order.
+ * unsupported(), reject() and what no kernel can exceed (src/families/limits.h), in that order.
  * reason is used for texts that are made. p is normal. */
 const char *ca_family_refusal(const struct ca_family *family, const clattn_problem *p,
                               const clattn_device_info *dev, const size_t *values, char *reason,

@@ -1,5 +1,5 @@
-#include "tunables.h"
-#include "log.h"
+#include "families/tunables.h"
+#include "base/log.h"
 
 #include <ctype.h>
 #include <errno.h>

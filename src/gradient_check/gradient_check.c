@@ -1,10 +1,10 @@
-#include "gradient_check.h"
-#include "context.h"
-#include "layout.h"
-#include "log.h"
-#include "problem.h"
-#include "trust_case_parts.h"
-#include "trust_case_values.h"
+#include "gradient_check/gradient_check.h"
+#include "base/log.h"
+#include "context/context.h"
+#include "problem/layout.h"
+#include "problem/problem.h"
+#include "reference/trust_case_parts.h"
+#include "reference/trust_case_values.h"
 
 #include <clattn/attention.h>
 #include <math.h>

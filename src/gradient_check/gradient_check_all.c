@@ -1,6 +1,6 @@
-#include "gradient_check.h"
-#include "problem.h"
-#include "trust_case_values.h"
+#include "gradient_check/gradient_check.h"
+#include "problem/problem.h"
+#include "reference/trust_case_values.h"
 
 #include <float.h>
 #include <math.h>

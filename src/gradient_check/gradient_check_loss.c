@@ -1,8 +1,8 @@
 /* The loss sum(do * o) by the forward formulas in double precision, and its central differences. */
-#include "gradient_check.h"
-#include "philox.h"
-#include "problem.h"
-#include "trust_case_values.h"
+#include "gradient_check/gradient_check.h"
+#include "problem/philox.h"
+#include "problem/problem.h"
+#include "reference/trust_case_values.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,5 +1,5 @@
-#include "multihead.h"
-#include "buffers.h"
+#include "multihead/multihead.h"
+#include "execute/buffers.h"
 
 /* What an execution is given, by place, and what it makes of it. */
 struct run {

@@ -7,7 +7,7 @@
 #ifndef CA_MULTIHEAD_H
 #define CA_MULTIHEAD_H
 
-#include "plan.h"
+#include "execute/plan.h"
 #include <clattn/multihead.h>
 
 /* Where a tensor lies: with the caller, or in a room of the reserve, workspace or constants. */

@@ -1,7 +1,7 @@
 /* What a layer must be, and how much work it is. */
-#include "layout.h"
-#include "log.h"
-#include "multihead.h"
+#include "base/log.h"
+#include "multihead/multihead.h"
+#include "problem/layout.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* The caller's tensors of a layer. */
-#include "layout.h"
-#include "multihead.h"
+#include "multihead/multihead.h"
+#include "problem/layout.h"
 
 #include <string.h>
 

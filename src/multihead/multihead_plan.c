@@ -1,5 +1,5 @@
-#include "log.h"
-#include "multihead.h"
+#include "base/log.h"
+#include "multihead/multihead.h"
 
 #include <stdio.h>
 #include <stdlib.h>

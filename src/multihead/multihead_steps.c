@@ -1,6 +1,6 @@
-#include "layout.h"
-#include "multihead.h"
-#include "problem_words.h"
+#include "multihead/multihead.h"
+#include "problem/layout.h"
+#include "problem/problem_words.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* Likeness of problem classes. */
-#include "problem.h"
-#include "problem_class.h"
+#include "problem/problem.h"
+#include "problem/problem_class.h"
 
 #include <math.h>
 #include <string.h>

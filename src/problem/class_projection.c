@@ -1,8 +1,8 @@
 /* Classes of projections: what is exact and what is rounded stands in clattn/tuning.h. */
-#include "layout.h"
-#include "problem_class.h"
-#include "problem_projection.h"
-#include "problem_words.h"
+#include "problem/layout.h"
+#include "problem/problem_class.h"
+#include "problem/problem_projection.h"
+#include "problem/problem_words.h"
 
 /* Rows, columns and terms of a sum in a representative. */
 enum { MOST_LENGTH = 65536 };

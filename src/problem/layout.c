@@ -1,4 +1,4 @@
-#include "layout.h"
+#include "problem/layout.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * not exceed the width of lo..hi only makes lo..hi wider, which is all that happens for tensors that
  * are packed. What is left is searched, the longest step first: the others reach so far that few x
  * are possible, two or three where one step is a multiple of what the smaller ones reach over. */
-#include "overlap.h"
+#include "problem/overlap.h"
 
 enum { MOST_TERMS = 8, MOST_TRIALS = 4096 };
 

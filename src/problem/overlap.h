@@ -2,7 +2,7 @@
 #ifndef CA_OVERLAP_H
 #define CA_OVERLAP_H
 
-#include "problem.h"
+#include "problem/problem.h"
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
-#include "problem.h"
-#include "family.h"
-#include "layout.h"
-#include "log.h"
-#include "problem_projection.h"
+#include "problem/problem.h"
+#include "base/log.h"
+#include "families/family.h"
+#include "problem/layout.h"
+#include "problem/problem_projection.h"
 
 #include <math.h>
 #include <string.h>

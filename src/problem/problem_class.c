@@ -1,8 +1,8 @@
-#include "problem_class.h"
-#include "layout.h"
-#include "problem.h"
-#include "problem_projection.h"
-#include "problem_words.h"
+#include "problem/problem_class.h"
+#include "problem/layout.h"
+#include "problem/problem.h"
+#include "problem/problem_projection.h"
+#include "problem/problem_words.h"
 #include <clattn/tuning.h>
 
 enum { MOST_HEADS = 128, MOST_SEQ = 65536 };

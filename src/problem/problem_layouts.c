@@ -1,8 +1,8 @@
 /* The layouts of a problem, all at once, and the backward problem of a forward one. */
-#include "family.h"
-#include "layout.h"
-#include "log.h"
-#include "problem.h"
+#include "base/log.h"
+#include "families/family.h"
+#include "problem/layout.h"
+#include "problem/problem.h"
 
 clattn_layout *ca_problem_layout(clattn_problem *p, unsigned argument)
 {

@@ -1,8 +1,8 @@
-#include "family.h"
-#include "layout.h"
-#include "log.h"
-#include "problem.h"
-#include "problem_words.h"
+#include "base/log.h"
+#include "families/family.h"
+#include "problem/layout.h"
+#include "problem/problem.h"
+#include "problem/problem_words.h"
 
 #include <locale.h>
 #include <math.h>

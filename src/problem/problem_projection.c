@@ -1,7 +1,7 @@
-#include "problem_projection.h"
-#include "family.h"
-#include "layout.h"
-#include "log.h"
+#include "problem/problem_projection.h"
+#include "base/log.h"
+#include "families/family.h"
+#include "problem/layout.h"
 
 #include <math.h>
 

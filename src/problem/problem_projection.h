@@ -2,7 +2,7 @@
 #ifndef CA_PROBLEM_PROJECTION_H
 #define CA_PROBLEM_PROJECTION_H
 
-#include "problem.h"
+#include "problem/problem.h"
 
 /* As ca_problem_tensors(): x, w and y take the places of q, k and o. */
 void ca_projection_tensors(const clattn_problem *p, struct ca_tensor *tensors);

@@ -1,5 +1,5 @@
-#include "problem_words.h"
-#include "layout.h"
+#include "problem/problem_words.h"
+#include "problem/layout.h"
 
 #include <ctype.h>
 #include <errno.h>

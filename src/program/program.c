@@ -1,7 +1,7 @@
-#include "program.h"
-#include "clock.h"
-#include "program_build.h"
-#include "program_cache.h"
+#include "program/program.h"
+#include "base/clock.h"
+#include "program/program_build.h"
+#include "program/program_cache.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 #ifndef CA_PROGRAM_H
 #define CA_PROGRAM_H
 
-#include "candidate.h"
-#include "context.h"
-#include "verdict.h"
+#include "context/context.h"
+#include "families/candidate.h"
+#include "program/verdict.h"
 
 /*
  * The program of a candidate for a normal problem, from the context, from the cache on disk or built

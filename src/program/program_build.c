@@ -1,11 +1,11 @@
-#include "program_build.h"
-#include "clock.h"
-#include "facts.h"
-#include "first_run.h"
-#include "problem.h"
-#include "problem_class.h"
-#include "program_cache.h"
-#include "trust.h"
+#include "program/program_build.h"
+#include "base/clock.h"
+#include "context/first_run.h"
+#include "device/facts.h"
+#include "problem/problem.h"
+#include "problem/problem_class.h"
+#include "program/program_cache.h"
+#include "trust/trust.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #ifndef CA_PROGRAM_BUILD_H
 #define CA_PROGRAM_BUILD_H
 
-#include "family.h"
-#include "program.h"
+#include "families/family.h"
+#include "program/program.h"
 
 enum ca_program_state {
     CA_BEING_MADE,

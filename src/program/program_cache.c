@@ -1,7 +1,7 @@
-#include "program_cache.h"
-#include "disk.h"
-#include "facts.h"
-#include "program_file.h"
+#include "program/program_cache.h"
+#include "base/disk.h"
+#include "device/facts.h"
+#include "program/program_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

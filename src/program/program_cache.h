@@ -7,14 +7,14 @@
  * key to the letter and its checksum holds; any other is ignored with a warning and written anew.
  * A program that cannot be built or failed its self-check is remembered likewise, with the reason
  * instead of a binary, and so is one that ended the process twice while it was made
- * (src/program/first_run.h), whose attempts are counted in <hash of the key>.begun meanwhile.
- * Readers and writers need no lock: files are renamed into place (src/program/disk.c).
+ * (src/context/first_run.h), whose attempts are counted in <hash of the key>.begun meanwhile.
+ * Readers and writers need no lock: files are renamed into place (src/base/disk.c).
  */
 #ifndef CA_PROGRAM_CACHE_H
 #define CA_PROGRAM_CACHE_H
 
-#include "context.h"
-#include "verdict.h"
+#include "context/context.h"
+#include "program/verdict.h"
 
 /* Looks a program up. True, with the verdict, if the cache knows it. A good one comes with the
  * program built in *program, which else is NULL, as it is if the binary is not there yet. */

@@ -1,8 +1,8 @@
 /* Forgetting what the cache of programs holds against programs. */
 #define _POSIX_C_SOURCE 200809L /* opendir, unlink */
-#include "disk.h"
-#include "program_cache.h"
-#include "program_file.h"
+#include "base/disk.h"
+#include "program/program_cache.h"
+#include "program/program_file.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "program_file.h"
+#include "program/program_file.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The compiler's options of a program (see src/program/program.h). */
-#include "problem.h"
-#include "program.h"
+#include "problem/problem.h"
+#include "program/program.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-#include "verdict.h"
-#include "log.h"
+#include "program/verdict.h"
+#include "base/log.h"
 
 #include <string.h>
 

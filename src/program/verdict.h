@@ -3,7 +3,7 @@
 #ifndef CA_VERDICT_H
 #define CA_VERDICT_H
 
-#include "family.h"
+#include "families/family.h"
 
 struct ca_verdict {
     clattn_status status;         /* CLATTN_SUCCESS, CLATTN_BUILD_FAILED or CLATTN_MISCOMPILED */

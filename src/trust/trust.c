@@ -1,7 +1,7 @@
-#include "trust.h"
-#include "clock.h"
-#include "plan.h"
-#include "trust_case.h"
+#include "trust/trust.h"
+#include "base/clock.h"
+#include "execute/plan.h"
+#include "reference/trust_case.h"
 
 static clattn_status run(clattn_context *ctx, const clattn_plan *plan, struct ca_trust_case *c,
                          double *launch_seconds)

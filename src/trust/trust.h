@@ -3,8 +3,8 @@
 #ifndef CA_TRUST_H
 #define CA_TRUST_H
 
-#include "candidate.h"
-#include "context.h"
+#include "context/context.h"
+#include "families/candidate.h"
 
 /*
  * Checks a program that was built for a candidate and a normal problem: ragged sizes, every option

@@ -1,9 +1,9 @@
-#include "measurer.h"
-#include "facts.h"
-#include "measurer_data.h"
-#include "problem.h"
-#include "program.h"
-#include "program_cache.h"
+#include "tune/measurer.h"
+#include "device/facts.h"
+#include "problem/problem.h"
+#include "program/program.h"
+#include "program/program_cache.h"
+#include "tune/measurer_data.h"
 
 #include <math.h>
 #include <stdlib.h>

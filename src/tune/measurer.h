@@ -3,8 +3,8 @@
 #ifndef CA_MEASURER_H
 #define CA_MEASURER_H
 
-#include "candidate.h"
-#include "outcome.h"
+#include "families/candidate.h"
+#include "search/outcome.h"
 #include <clattn/context.h>
 
 /* Problems are known by their index among those that a measurer was made with. All calls come from

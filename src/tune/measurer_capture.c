@@ -1,5 +1,5 @@
 /* What a failing candidate has to say, in one sentence. */
-#include "measurer_data.h"
+#include "tune/measurer_data.h"
 
 #include <ctype.h>
 #include <string.h>

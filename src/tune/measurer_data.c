@@ -1,6 +1,6 @@
-#include "measurer_data.h"
-#include "plan.h"
-#include "program.h"
+#include "tune/measurer_data.h"
+#include "execute/plan.h"
+#include "program/program.h"
 
 /* ---- data of problems ----------------------------------------------------------------------- */
 

@@ -2,9 +2,9 @@
 #ifndef CA_MEASURER_DATA_H
 #define CA_MEASURER_DATA_H
 
-#include "measurer.h"
-#include "measurer_time.h"
-#include "trust_case.h"
+#include "reference/trust_case.h"
+#include "tune/measurer.h"
+#include "tune/measurer_time.h"
 
 /* A problem with its data, which is made when it is first needed and dropped when others need the
  * memory. */

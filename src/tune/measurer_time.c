@@ -1,4 +1,4 @@
-#include "measurer_time.h"
+#include "tune/measurer_time.h"
 
 #include <math.h>
 
@@ -148,7 +148,7 @@ static clattn_status warm_up(const struct ca_stopwatch *watch, const clattn_plan
 
 /* One reading may have met another program, which can take half of two cores, but not more of what it
  * leaves; two in a row rarely do. After three, what is further behind than finalists of a race may be
- * (tuner/session_result.c) needs no better known time. */
+ * (src/search/session_result.c) needs no better known time. */
 int ca_readings_suffice(const struct ca_reading *reading, double best)
 {
     static const double far[] = {INFINITY, 2.5, 1.5, 1.15};

@@ -2,10 +2,10 @@
 #ifndef CA_MEASURER_TIME_H
 #define CA_MEASURER_TIME_H
 
-#include "buffers.h"
-#include "clock.h"
-#include "outcome.h"
-#include "plan.h"
+#include "base/clock.h"
+#include "execute/buffers.h"
+#include "execute/plan.h"
+#include "search/outcome.h"
 
 struct ca_stopwatch {
     cl_command_queue queue; /* in-order, with profiling */

@@ -3,8 +3,8 @@
 #ifndef CA_TUNE_H
 #define CA_TUNE_H
 
-#include "measurer.h"
-#include "session.h"
+#include "search/session.h"
+#include "tune/measurer.h"
 #include <clattn/tuning.h>
 
 /* One configuration tried on one problem, as it happens. */

@@ -1,8 +1,8 @@
-#include "context.h"
-#include "problem_class.h"
-#include "store.h"
-#include "tune_run.h"
-#include "tune_space.h"
+#include "context/context.h"
+#include "problem/problem_class.h"
+#include "store/store.h"
+#include "tune/tune_run.h"
+#include "tune/tune_space.h"
 
 #include <math.h>
 

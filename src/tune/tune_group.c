@@ -1,9 +1,9 @@
-#include "context.h"
-#include "problem_class.h"
-#include "store.h"
-#include "store_entry.h"
-#include "tune_run.h"
-#include "tune_space.h"
+#include "context/context.h"
+#include "problem/problem_class.h"
+#include "store/store.h"
+#include "store/store_entry.h"
+#include "tune/tune_run.h"
+#include "tune/tune_space.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #ifndef CA_TUNE_GROUP_H
 #define CA_TUNE_GROUP_H
 
-#include "quarantine.h"
-#include "tune.h"
+#include "store/quarantine.h"
+#include "tune/tune.h"
 
 enum { CA_GROUP_MOST = 16 };
 

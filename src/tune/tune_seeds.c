@@ -1,8 +1,8 @@
-#include "choose.h"
-#include "context.h"
-#include "shipped.h"
-#include "tune_run.h"
-#include "tune_space.h"
+#include "context/context.h"
+#include "create/choose.h"
+#include "store/shipped.h"
+#include "tune/tune_run.h"
+#include "tune/tune_space.h"
 
 #include <math.h>
 #include <string.h>

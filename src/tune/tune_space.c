@@ -1,5 +1,5 @@
-#include "tune_space.h"
-#include "tune.h"
+#include "tune/tune_space.h"
+#include "tune/tune.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #ifndef CA_TUNE_SPACE_H
 #define CA_TUNE_SPACE_H
 
-#include "candidate.h"
-#include "space.h"
+#include "families/candidate.h"
+#include "search/space.h"
 
 /* All candidates of the families (a bit for each, by ca_family_at()'s index) that fit at least one
  * of the problems (normal). Its first parameter is the family, the others are tunables, by name, in

@@ -1,6 +1,6 @@
 /* libFuzzer target: whatever the bytes are, a file of a built program is taken only if it is the
  * one that would be written, bit for bit: what is damaged never reaches a driver. */
-#include "program_file.h"
+#include "program/program_file.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* libFuzzer target: whatever the bytes are, reading them as a Kernel Tuner cache file ends in a
  * sentence or in a recording that is written and read back. */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
-#include "recording.h"
+#include "tuner/recording/recording.h"
 
 #include <stdint.h>
 #include <stdlib.h>

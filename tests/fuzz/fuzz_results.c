@@ -1,6 +1,6 @@
 /* libFuzzer target: whatever the bytes are, reading them as results of clattn-bench ends in a
  * sentence or in results that are written and read back. */
-#include "results.h"
+#include "bench/records/results.h"
 
 #include <jansson.h>
 #include <stdint.h>

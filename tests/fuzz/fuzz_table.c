@@ -1,6 +1,6 @@
 /* libFuzzer target: whatever the bytes are, reading them as a tuning document ends in a sentence or
  * in a table that prints, reads back as itself and is its own union with itself. */
-#include "tuning_table.h"
+#include "store/tuning_table.h"
 
 #include <stdint.h>
 #include <stdlib.h>

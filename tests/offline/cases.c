@@ -3,10 +3,10 @@
  * of the devices' facts; SAMPLES says how many programs with tunables at random there are of each
  * family and target. */
 #include "cases.h"
-#include "problem.h"
-#include "program.h"
-#include "random_problem.h"
+#include "problem/problem.h"
+#include "program/program.h"
 #include "targets.h"
+#include "tests/trials/random_problem.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * rule; fails if something does. Of OLD, a table of before, it says which families have changed. */
 #include "assembly.h"
 #include "cases.h"
-#include "family.h"
+#include "families/family.h"
 #include "targets.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the results of bench/peers/peers.py against NumPy in double precision.
+"""Checks the results of bench/peers/python/peers.py against NumPy in double precision.
 
     python3 tests/peers/check_peers.py [--every-way] [--seed N] [--count N] [--operations A,B]
                                        [LIBRARY...]
@@ -23,7 +23,7 @@ import numpy as np
 from peer_cases import OPERATIONS, random_problem, random_tensors, rounded, wide
 from peer_reference import attend, reference
 
-SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench/peers/peers.py")
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench/peers/python/peers.py")
 STORED = {"float32": "F32", "float16": "F16", "uint16": "BF16", "bool": "BOOL", "int32": "I32"}
 TOLERANCE = {"f32": 2e-5, "f16": 8e-3, "bf16": 5e-2}  # Of values within +-2, and of scores +-20.
 LAYER_TOLERANCE = 4  # Times so many: errors of one product go through others.

@@ -1,7 +1,7 @@
 #include "race_calls.h"
 
-#include "rng.h"
-#include "storage.h"
+#include "tests/support/rng.h"
+#include "tests/support/storage.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 #include "race_projection.h"
 
-#include "reference_projection.h"
-#include "rng.h"
-#include "storage.h"
+#include "tests/reference/reference_projection.h"
+#include "tests/support/rng.h"
+#include "tests/support/storage.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,13 +8,13 @@
  *   races N       runs the N-th of these; 3 if there is none
  *   races --racy  runs a kernel that lacks a barrier, which shows that Oclgrind would tell
  */
-#include "cpus.h"
 #include "race_calls.h"
 #include "race_projection.h"
-#include "reference.h"
-#include "reference_backward.h"
-#include "rng.h"
-#include "storage.h"
+#include "tests/reference/reference.h"
+#include "tests/reference/reference_backward.h"
+#include "tests/support/cpus.h"
+#include "tests/support/rng.h"
+#include "tests/support/storage.h"
 #include <clattn/clattn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef SAMPLE_H
 #define SAMPLE_H
 
-#include "../../bench/results.h"
+#include "bench/records/results.h"
 
 /* Four devices of one machine: two of PoCL, Intel's, and one that failed; 20 problems; five peers, one
  * of them missing; every state that a result can have; one run interrupted. */

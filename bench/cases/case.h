@@ -1,0 +1,143 @@
+/* A problem with its data in host memory and, from a file, the answer. */
+#ifndef CLATTN_BENCH_CASE_H
+#define CLATTN_BENCH_CASE_H
+
+#include "cli/job.h"
+#include "cli/message.h"
+
+enum input {
+    INPUT_Q, /* X of a projection; a layer has neither q, k nor v. */
+    INPUT_K, /* W of a projection. */
+    INPUT_V,
+    INPUT_BIAS,
+    INPUT_MASK,
+    INPUT_SLOPES,
+    INPUT_SINKS,
+    INPUT_Q_LENGTHS,
+    INPUT_KV_LENGTHS,
+    INPUT_O, /* From here on: of backward alone. */
+    INPUT_LSE,
+    INPUT_DO,
+    INPUT_X, /* From here on: of layers. */
+    INPUT_CONTEXT,
+    INPUT_VALUES,
+    INPUT_W_Q, /* All three of them where they are packed; likewise b_q. */
+    INPUT_W_K,
+    INPUT_W_V,
+    INPUT_W_O,
+    INPUT_B_Q,
+    INPUT_B_K,
+    INPUT_B_V,
+    INPUT_B_O,
+    INPUT_DY,
+    INPUT_RESERVE, /* Opaque bytes that forward has written. */
+    INPUT_COUNT
+};
+
+enum output {
+    OUTPUT_O, /* Y of a projection. */
+    OUTPUT_LSE,
+    OUTPUT_SCORES,
+    OUTPUT_DQ,
+    OUTPUT_DK,
+    OUTPUT_DV,
+    OUTPUT_DBIAS,
+    OUTPUT_DSLOPES,
+    OUTPUT_DSINKS,
+    OUTPUT_Y, /* From here on: of layers. */
+    OUTPUT_RESERVE,
+    OUTPUT_DX, /* Gradients in the order of the inputs. */
+    OUTPUT_DCONTEXT,
+    OUTPUT_DVALUES,
+    OUTPUT_DW_Q,
+    OUTPUT_DW_K,
+    OUTPUT_DW_V,
+    OUTPUT_DW_O,
+    OUTPUT_DB_Q,
+    OUTPUT_DB_K,
+    OUTPUT_DB_V,
+    OUTPUT_DB_O,
+    OUTPUT_COUNT
+};
+
+#define CASE_DROPOUT_SEED 1 /* Of every execution; the offset is 0. */
+#define CASE_HELD 0x3f      /* What every byte holds that a projection adds to. */
+
+struct block {
+    void *data; /* Owned; NULL if the problem has no such tensor. */
+    size_t bytes;
+};
+
+/* What a result must be, packed in the order of the file's tensor. */
+struct answer {
+    void *data; /* Owned; NULL if there is none. */
+    clattn_dtype dtype;
+    size_t count; /* Elements. */
+    size_t row;   /* Elements of the innermost dimension. */
+};
+
+/* What double precision says of a layer: what an element must be, and how far it may be off. */
+struct case_answers {
+    struct case_answer {
+        enum output output;
+        size_t place;
+        double want, bound;
+    } * list; /* Owned. */
+    size_t count;
+    bool made;
+};
+
+#define CASE_PRECISIONS 2 /* Of enum precision. */
+
+struct attention_case {
+    char name[128];
+    struct job job;
+    struct block in[INPUT_COUNT];
+    struct answer o, scores;
+    struct case_answers
+        *answers; /* By precision, since their first check; owned. NULL: not kept. */
+};
+
+/* Where the elements of a tensor lie. Those of fewer than four dimensions have sizes of 1 in front,
+ * but lse a last one of 1; x, context and y of a layer are (batch, 1, seq, columns), w of a
+ * projection (heads of x, columns of x, heads of y, columns of y). */
+struct view {
+    clattn_dtype dtype; /* Meaningless for the mask and lengths. */
+    clattn_cache cache; /* How they are stored, of k and v. */
+    size_t element;     /* Bytes; of a block of 32, if quantized. */
+    size_t size[4];
+    size_t stride[4];
+    size_t extent; /* One past the last element's place; 0 if there is none, or no such tensor. */
+};
+
+/* The job has passed the library's check. The reserve has no elements: its bytes are the plan's. */
+struct view case_input_view(const struct job *job, enum input input);
+struct view case_output_view(const struct job *job, enum output output);
+
+/* Packed (0, 1, 2, 3) where all four strides of the layout are 0. */
+struct view view_make(clattn_dtype dtype, const size_t size[4], const clattn_layout *layout);
+
+/* The place of element (b, h, s, d) of what has the view. */
+size_t view_place(const struct view *view, size_t b, size_t h, size_t s, size_t d);
+
+/* The bytes of so many elements, and an element of the data: quantized or not. */
+double view_elements_bytes(const struct view *view, double elements);
+double view_get(const struct view *view, const void *data, size_t place);
+
+/* Whether the job has such a tensor. */
+bool case_has_input(const struct job *job, enum input input);
+bool case_has_output(const struct job *job, enum output output);
+
+/* Room for `count` * `size` bytes, and one byte more so that it is never NULL for lack of any. */
+void *case_allocate(size_t count, size_t size, struct message *why);
+
+void case_free(struct attention_case *attention);
+
+/* Random data, never all zeros: Q, K, V, X and gradients uniform in +-2, a layer's weights such
+ * that its q, k and v are like these, masks that hide a quarter, lengths of at least half. Of
+ * backward o and lse are of a plausible size, but not those of q, k and v, and a layer's reserve is
+ * not there: see case_forward.h. The same seed gives the same data on every machine. */
+bool case_random(struct attention_case *attention, const struct job *job, unsigned seed,
+                 struct message *why);
+
+#endif

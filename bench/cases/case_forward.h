@@ -1,0 +1,15 @@
+/* What backward needs of forward. */
+#ifndef CLATTN_BENCH_CASE_FORWARD_H
+#define CLATTN_BENCH_CASE_FORWARD_H
+
+#include "bench/cases/case.h"
+#include "bench/timing/target.h"
+
+/* Puts what a forward execution on the target leaves into the case of a backward job, after
+ * comparing its results with double precision: o and lse, or a layer's reserve. Other cases stay as
+ * they are. For what computes these itself, as other libraries do, and is to come to the same
+ * gradients. */
+bool case_forward(struct attention_case *attention, const struct target *target,
+                  struct message *why);
+
+#endif

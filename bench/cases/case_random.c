@@ -1,0 +1,129 @@
+#include "bench/cases/case_layer.h"
+#include "bench/cases/values.h"
+
+#include <clattn/quantize.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* xorshift64: fast, and the same numbers on every machine. */
+static float uniform(uint64_t *state, float low, float high)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return low + (high - low) * (float)(*state >> 40) / (float)(1 << 24);
+}
+
+static void fill_values(void *data, const struct view *view, float low, float high, uint64_t *state)
+{
+    for (size_t n = 0; n < view->extent; n++)
+        value_set(view->dtype, data, n, uniform(state, low, high));
+}
+
+/* Blocks of the same values, quantized. */
+static void fill_blocks(unsigned char *data, const struct view *view, float low, float high,
+                        uint64_t *state)
+{
+    const clattn_quantization block = {.struct_size = sizeof block,
+                                       .from = CLATTN_F32,
+                                       .to = view->cache,
+                                       .size = {1, 1, 1, VALUE_BLOCK}};
+
+    for (size_t n = 0; n < view->extent / VALUE_BLOCK; n++) {
+        float x[VALUE_BLOCK];
+        for (size_t d = 0; d < VALUE_BLOCK; d++)
+            x[d] = uniform(state, low, high);
+        clattn_quantize_host(&block, x, data + n * view->element);
+    }
+}
+
+static void fill_mask(unsigned char *data, const struct view *view, uint64_t *state)
+{
+    for (size_t n = 0; n < view->extent; n++)
+        data[n] = uniform(state, 0.0f, 1.0f) < 0.75f;
+}
+
+static void fill_lengths(cl_int *data, const struct view *view, size_t longest, uint64_t *state)
+{
+    for (size_t b = 0; b < view->extent; b++)
+        data[b] = (cl_int)((float)longest * uniform(state, 0.5f, 1.0f));
+}
+
+/* So that a product of as many columns, of x, has elements as large as x's. */
+static float weight(size_t columns)
+{
+    return sqrtf(3.0f / (float)columns);
+}
+
+static void fill(void *data, const struct job *job, enum input input, const struct view *view,
+                 uint64_t *state)
+{
+    const clattn_problem *p = &job->problem;
+    const float lse = logf((float)p->seq_kv + 1.0f) + 1.0f; /* of scores as here */
+
+    switch (input) {
+    case INPUT_MASK:
+        fill_mask(data, view, state);
+        break;
+    case INPUT_SLOPES:
+        fill_values(data, view, 0.004f, 0.5f, state);
+        break;
+    case INPUT_BIAS:
+    case INPUT_SINKS:
+    case INPUT_O:
+    case INPUT_B_Q:
+    case INPUT_B_K:
+    case INPUT_B_V:
+    case INPUT_B_O:
+        fill_values(data, view, -1.0f, 1.0f, state);
+        break;
+    case INPUT_Q_LENGTHS:
+        fill_lengths(data, view, p->seq_q, state);
+        break;
+    case INPUT_KV_LENGTHS:
+        fill_lengths(data, view, p->seq_kv, state);
+        break;
+    case INPUT_LSE:
+        fill_values(data, view, lse, lse + 0.5f, state);
+        break;
+    case INPUT_W_Q:
+    case INPUT_W_K:
+    case INPUT_W_V:
+    case INPUT_W_O: {
+        const float most = weight(layer_parameter(&job->layer, input).view.size[3]);
+        fill_values(data, view, -most, most, state);
+        break;
+    }
+    default:
+        if (view->cache != CLATTN_CACHE_PLAIN)
+            fill_blocks(data, view, -2.0f, 2.0f, state);
+        else
+            fill_values(data, view, -2.0f, 2.0f, state);
+    }
+}
+
+bool case_random(struct attention_case *attention, const struct job *job, unsigned seed,
+                 struct message *why)
+{
+    uint64_t state = 0x9e3779b97f4a7c15u ^ seed;
+
+    memset(attention, 0, sizeof *attention);
+    attention->job = *job;
+    attention->answers = job->is_layer ? calloc(CASE_PRECISIONS, sizeof *attention->answers) : NULL;
+    for (int n = 0; n < INPUT_COUNT; n++) {
+        const struct view view = case_input_view(job, (enum input)n);
+        struct block *block = &attention->in[n];
+        if (!case_has_input(job, (enum input)n) || n == INPUT_RESERVE)
+            continue;
+        block->bytes = (size_t)view_elements_bytes(&view, (double)view.extent);
+        block->data = case_allocate(block->bytes, 1, why);
+        if (block->data == NULL) {
+            case_free(attention);
+            return false;
+        }
+        fill(block->data, job, (enum input)n, &view, &state);
+    }
+    return true;
+}

@@ -1,0 +1,142 @@
+/* clattn-bench compare: what changed from one run to others. */
+#include "bench/options.h"
+#include "bench/records/comparison.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: clattn-bench compare [OPTION...] A.json B.json...\n"
+    "Compares runs that 'clattn-bench run --json' wrote with the first of them, problem by "
+    "problem\n"
+    "on the same device, whatever its driver: ratios with intervals that hold the truth in 95 of\n"
+    "100 cases. A regression is what is slower in all of its interval by more than the threshold,\n"
+    "and what was measured in A and now is missing, failed, wrong or less exact. On another "
+    "device\n"
+    "being slower is none. What is new is listed.\n"
+    "  --threshold PERCENT    how much slower is still well (default 5)\n"
+    "  --by time|share        compare times (default), or parts of the device's peak measured\n"
+    "                         beside them, which wander less on a shared machine\n"
+    "  --implementation NAME  whose: clattn (default), 'clattn untuned', CLBlast, ...\n"
+    "  --filter TEXT          only problems whose name or text contains this\n"
+    "  --json FILE            write JSON, to standard output instead of the table for -\n"
+    "  --csv FILE             likewise comma-separated values\n"
+    "  --quiet                print regressions only\n"
+    "Colours are left out where NO_COLOR is set.\n"
+    "Exit status: 0 no regression, 1 a regression or an unreadable file, 2 usage.\n";
+
+struct settings {
+    struct comparison_options options;
+    struct common_options common;
+    const char *csv;
+    bool quiet;
+};
+
+static bool set_option(int option, struct settings *settings, struct message *why)
+{
+    double percent;
+
+    switch (option) {
+    case 't':
+        if (!option_number("--threshold", optarg, 0.0, 1000.0, &percent, why))
+            return false;
+        settings->options.threshold = percent / 100.0;
+        return true;
+    case 'b':
+        settings->options.by_share = strcmp(optarg, "share") == 0;
+        return settings->options.by_share || strcmp(optarg, "time") == 0 ||
+               message_set(why, "--by takes time or share, not '%.100s'", optarg);
+    case 'i':
+        settings->options.implementation = optarg;
+        return true;
+    case 'f':
+        settings->options.filter = optarg;
+        return true;
+    case 'c':
+        settings->csv = optarg;
+        return true;
+    default:
+        settings->quiet = true;
+        return true;
+    }
+}
+
+/* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
+static int read_options(int argc, char **argv, struct settings *settings)
+{
+    static const struct option own[] = {{"threshold", required_argument, NULL, 't'},
+                                        {"by", required_argument, NULL, 'b'},
+                                        {"implementation", required_argument, NULL, 'i'},
+                                        {"filter", required_argument, NULL, 'f'},
+                                        {"csv", required_argument, NULL, 'c'},
+                                        {"quiet", no_argument, NULL, 'q'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+    struct message why;
+    int option;
+
+    while ((option = option_next(argc, argv, own, OPTION_JSON, &settings->common)) != -1) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return 1;
+        }
+        if (option == '?')
+            return option_usage("compare", "");
+        if (!set_option(option, settings, &why))
+            return option_usage("compare", why.text);
+    }
+    if (argc - optind < 2 || argc - optind > COMPARISON_MOST)
+        return option_usage("compare", "takes 2 to 26 files of results");
+    if (settings->common.json != NULL && settings->csv != NULL &&
+        strcmp(settings->common.json, "-") == 0 && strcmp(settings->csv, "-") == 0)
+        return option_usage("compare", "--json and --csv cannot both go to standard output");
+    return 0;
+}
+
+static bool to_stdout(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
+/* False if something cannot be written. */
+static bool show(const struct comparison *comparison, const struct settings *settings,
+                 struct message *why)
+{
+    if (!to_stdout(settings->common.json) && !to_stdout(settings->csv))
+        comparison_print(comparison, settings->quiet);
+    return (settings->common.json == NULL ||
+            comparison_write_json(settings->common.json, comparison, why)) &&
+           (settings->csv == NULL || comparison_write_csv(settings->csv, comparison, why));
+}
+
+int compare_command(int argc, char **argv)
+{
+    struct settings settings = {.options = {.implementation = "clattn", .threshold = 0.05}};
+    struct run_results files[COMPARISON_MOST];
+    struct comparison comparison;
+    struct message why;
+    size_t count = 0;
+
+    const int stop = read_options(argc, argv, &settings);
+    if (stop != 0)
+        return stop == 1 ? EXIT_SUCCESS : stop;
+    const size_t wanted = (size_t)(argc - optind);
+    bool ok = true, regressed = false;
+    while (ok && count < wanted) {
+        ok = results_read(argv[optind + (int)count], &files[count], &why);
+        count += ok;
+    }
+    if (ok && comparison_open(&comparison, files, count, &settings.options, &why)) {
+        ok = show(&comparison, &settings, &why);
+        regressed = comparison_regressions(&comparison) > 0;
+        comparison_free(&comparison);
+    } else {
+        ok = false;
+    }
+    while (count > 0)
+        results_free(&files[--count]);
+    if (!ok)
+        fprintf(stderr, "clattn-bench compare: %s\n", why.text);
+    return ok && !regressed ? EXIT_SUCCESS : EXIT_FAILED;
+}

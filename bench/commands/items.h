@@ -1,0 +1,33 @@
+/* What a run is to time: the arguments of the command line, workloads and files taken apart. */
+#ifndef CLATTN_BENCH_ITEMS_H
+#define CLATTN_BENCH_ITEMS_H
+
+#include "bench/cases/case.h"
+
+/* One job before it runs. */
+struct item {
+    const char *heading; /* NULL: as the item before. */
+    const char *path;    /* NULL: random data for the job. */
+    size_t index;        /* Of the answer in the file. */
+    struct job job;
+};
+
+struct items {
+    struct item *item;
+    size_t count;
+    char **names; /* Headings out of files; owned. */
+    size_t num_names;
+};
+
+/* Each argument is the name of a workload, the text form of a problem or a layer, a
+ * FILE.safetensors with tensors or another file with a problem or a layer a line. The items borrow
+ * the texts. On failure *why says which argument is none of these, or what is wrong in a file;
+ * items_free() is due all the same. */
+bool items_read(struct items *items, int count, char **arguments, struct message *why);
+
+void items_free(struct items *items);
+
+/* The item's data: from its file, or random. */
+bool item_load(const struct item *item, struct attention_case *attention, struct message *why);
+
+#endif

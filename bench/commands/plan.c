@@ -1,0 +1,228 @@
+/* clattn-bench plan: how long a fresh process waits for its first result, step by step; or what a
+ * device that is not at hand would run. */
+#include "bench/commands/preview.h"
+#include "bench/options.h"
+#include "bench/records/results.h"
+#include "bench/timing/measure.h"
+#include "bench/timing/timing.h"
+#include "cli/interrupt.h"
+#include "program/program.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: clattn-bench plan [OPTION...] PROBLEM\n"
+    "       clattn-bench plan --profile P [OPTION...] PROBLEM\n"
+    "Times what a process does before its first result: finding the device, making a context, a\n"
+    "plan, executing it; then a second plan for the same problem. Run it twice to see what the\n"
+    "cache of built programs saves. Times are the host's.\n"
+    "With a profile nothing is run: prints what the device that it describes would run, what that\n"
+    "needs, and why no other family. PROBLEM may be a layer.\n"
+    "  --profile P    a file as bench/profiles has them, or the name of one that is built in (a "
+    "name\n"
+    "                 that is not lists them)\n"
+    "  --device SEL   index or part of a name, as 'clattn-bench devices' lists them\n"
+    "  --family F     force a kernel family\n"
+    "  --tunables T   force its tunables, \"NAME=value ...\"\n"
+    "  --untuned      the choice that a device gets that was never tuned\n"
+    "  --known-only   only what was tuned for this problem, or fail\n"
+    "  --once         end after the first result, without a second plan\n"
+    "  --json FILE    write JSON, to standard output instead of the lines for -\n"
+    "Exit status: 0 done, 1 something failed, 2 usage.\n";
+
+struct settings {
+    struct common_options common;
+    const char *profile; /* NULL: a device is there. */
+    bool once;
+};
+
+/* Seconds of each step. */
+struct steps {
+    double devices, context, plan, first;
+    double second_plan, second; /* 0 with --once. */
+    size_t builds;              /* Programs compiled for the first plan. */
+    struct first_parts parts;   /* What compiling them took; storing may happen later. */
+};
+
+/* Storing included, for which the library may wait until the context goes. */
+static struct first_parts compiling(clattn_context *context)
+{
+    struct ca_build_seconds seconds;
+
+    ca_programs_store(context);
+    ca_programs_seconds(context, &seconds);
+    return (struct first_parts){{[FIRST_FRONT_END] = seconds.front_end,
+                                 [FIRST_CODE_GENERATION] = seconds.code_generation,
+                                 [FIRST_SELF_CHECK] = seconds.self_check,
+                                 [FIRST_STORING] = seconds.storing}};
+}
+
+static bool measure_again(const struct target *target, const struct settings *settings,
+                          const struct attention_case *attention, struct steps *steps,
+                          struct message *why)
+{
+    struct measurement again;
+
+    if (!measurement_open(&again, target, attention, &settings->common.plan, 1, why))
+        return false;
+    steps->second_plan = again.plan_seconds;
+    steps->second = again.first_seconds;
+    measurement_close(&again);
+    return true;
+}
+
+static bool measure(const struct target *target, const struct settings *settings,
+                    const struct attention_case *attention, struct steps *steps,
+                    struct measurement *m, struct message *why)
+{
+    if (!measurement_open(m, target, attention, &settings->common.plan, 1, why))
+        return false;
+    steps->builds = clattn_context_builds(target->context);
+    steps->plan = m->plan_seconds;
+    steps->first = m->first_seconds;
+    if (!settings->once && !measure_again(target, settings, attention, steps, why)) {
+        measurement_close(m);
+        return false;
+    }
+    steps->parts = compiling(target->context);
+    return true;
+}
+
+static void print_lines(const struct steps *steps, const struct measurement *m)
+{
+    const struct {
+        const char *name;
+        double seconds;
+    } lines[] = {
+        {"finding the devices", steps->devices},
+        {"context and queue", steps->context},
+        {"plan", steps->plan},
+        {"first execution", steps->first},
+        {"a second plan", steps->second_plan},
+        {"its first execution", steps->second},
+    };
+    char parts[160];
+
+    printf("%s\n%s\n%s\n\n", m->engine.job, m->engine.configuration, m->engine.reason);
+    for (size_t n = 0; n < sizeof lines / sizeof *lines && lines[n].seconds > 0.0; n++)
+        printf("  %-20s %9.3f ms\n", lines[n].name, lines[n].seconds * 1e3);
+    if (steps->builds == 0) {
+        printf("\nprograms compiled: none, the cache on disk had what was needed\n");
+        return;
+    }
+    first_parts_print(&steps->parts, parts, sizeof parts);
+    printf("\nprograms compiled: %zu (%s)\n", steps->builds, parts);
+}
+
+static bool write_json(const char *path, const struct steps *steps, const struct measurement *m,
+                       struct message *why)
+{
+    json_t *object = results_new("clattn-bench-plan-1", m->engine.target);
+    json_t *milliseconds = json_pack("{s:f, s:f, s:f, s:f}", "devices", steps->devices * 1e3,
+                                     "context", steps->context * 1e3, "plan", steps->plan * 1e3,
+                                     "first_execution", steps->first * 1e3);
+
+    if (steps->second > 0.0) {
+        json_object_set_new(milliseconds, "second_plan", json_real(steps->second_plan * 1e3));
+        json_object_set_new(milliseconds, "second_execution", json_real(steps->second * 1e3));
+    }
+
+    json_object_set_new(object, "problem", json_string(m->engine.job));
+    json_object_set_new(object, "configuration", json_string(m->engine.configuration));
+    json_object_set_new(object, "origin", json_string(record_origin(m->engine.reason)));
+    json_object_set_new(object, "milliseconds", milliseconds);
+    json_t *compiling = json_object();
+    for (size_t n = 0; n < FIRST_PARTS; n++)
+        json_object_set_new(compiling, first_part_keys[n],
+                            json_real(steps->parts.seconds[n] * 1e3));
+    json_object_set_new(object, "compiling", compiling);
+    json_object_set_new(object, "programs_compiled", json_integer((json_int_t)steps->builds));
+    return results_dump(path, object, why);
+}
+
+static bool run_plan(const struct settings *settings, const struct job *job, struct message *why)
+{
+    const double begin = timing_clock();
+    struct attention_case attention;
+    struct measurement m;
+    struct target target;
+    struct steps steps = {0};
+    size_t count;
+
+    clattn_device_list(NULL, 0, &count); /* the first OpenCL call: the drivers start */
+    steps.devices = timing_clock() - begin;
+    if (!target_open(&target, settings->common.device, why))
+        return false;
+    ca_interrupt_excuses(target.context);
+    steps.context = timing_clock() - begin - steps.devices;
+    bool ok = case_random(&attention, job, 1, why);
+    if (ok) {
+        ok = measure(&target, settings, &attention, &steps, &m, why);
+        case_free(&attention);
+    }
+    if (ok && (settings->common.json == NULL || strcmp(settings->common.json, "-") != 0))
+        print_lines(&steps, &m);
+    if (ok) {
+        ok = settings->common.json == NULL || write_json(settings->common.json, &steps, &m, why);
+        measurement_close(&m);
+    }
+    ca_interrupt_excuses(NULL);
+    target_close(&target);
+    return ok;
+}
+
+/* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
+static int read_options(int argc, char **argv, struct settings *settings)
+{
+    static const struct option options[] = {{"once", no_argument, NULL, 'o'},
+                                            {"profile", required_argument, NULL, 'p'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    struct message why;
+    int option;
+
+    while ((option = option_next(argc, argv, options, OPTION_DEVICE | OPTION_PLAN | OPTION_JSON,
+                                 &settings->common)) != -1) {
+        switch (option) {
+        case 'o':
+            settings->once = true;
+            break;
+        case 'p':
+            settings->profile = optarg;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return 1;
+        default:
+            return option_usage("plan", "");
+        }
+    }
+    if (argc - optind != 1)
+        return option_usage("plan", "takes one problem");
+    if (settings->profile != NULL && (settings->once || settings->common.device != NULL))
+        return option_usage("plan", "--profile excludes --device and --once");
+    return option_choice(&settings->common.plan, &why) ? 0 : option_usage("plan", why.text);
+}
+
+int plan_command(int argc, char **argv)
+{
+    struct settings settings = {.common.plan.struct_size = sizeof settings.common.plan};
+    struct job job;
+    struct message why;
+    char reason[256];
+
+    const int stop = read_options(argc, argv, &settings);
+    if (stop != 0)
+        return stop == 1 ? EXIT_SUCCESS : stop;
+    if (!job_parse(argv[optind], &job, reason, sizeof reason))
+        return option_usage("plan", reason);
+    if (settings.profile != NULL
+            ? preview(settings.profile, &job, &settings.common.plan, settings.common.json, &why)
+            : run_plan(&settings, &job, &why))
+        return EXIT_SUCCESS;
+    fprintf(stderr, "clattn-bench plan: %s\n", why.text);
+    return EXIT_FAILED;
+}

@@ -1,0 +1,377 @@
+#define _POSIX_C_SOURCE 200809L /* strdup */
+#include "bench/commands/run_problem.h"
+#include "bench/timing/contest.h"
+#include "bench/timing/first.h"
+#include "bench/timing/roof.h"
+#include "cli/interrupt.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_SAMPLES 9 /* The interval of their median leaves out the lowest and the highest. */
+#define FEWEST_SAMPLES 3
+#define SLOW_SECONDS 1.0 /* From here on an execution gets fewer. */
+#define MOST_PLAUSIBLE_SHARE 1.02
+#define SAMPLING_PART 0.85      /* Of a problem's time; the rest is for its first call. */
+#define FIRST_CALL_SECONDS 60.0 /* For compiling, besides what an execution may take. */
+
+/* A problem while it is measured. */
+struct race {
+    struct run *run;
+    const struct attention_case *attention;
+    struct record *record;
+    struct contest contest;
+    struct measurement clattn, untuned;
+    double peak[2]; /* Just before and just after clattn's sample. */
+    size_t peaks;
+    bool given_up; /* Nothing is tried: it would take too long. */
+};
+
+static void show_progress(const struct race *race, double part)
+{
+    outlook_update(&race->run->outlook, race->record->problem, race->run->weight, part);
+}
+
+double run_problem_weight(const struct job *job)
+{
+    return 5e10 + job_flops(job);
+}
+
+/* ---- what is to be measured ------------------------------------------------------------------ */
+
+static bool describe(struct race *race, const char *name, struct message *why)
+{
+    const struct attention_case *attention = race->attention;
+    const struct peak_samples *peaks = &race->run->device->peaks;
+    struct record *record = race->record;
+    const double gflops = samples_median(&peaks->fma), gigabytes = samples_median(&peaks->read);
+    const double most = (double)race->run->target.info->global_memory_bytes / 8.0;
+
+    memset(record, 0, sizeof *record);
+    snprintf(record->name, sizeof record->name, "%s", name);
+    record->flops = case_flops(attention);
+    record->bytes = case_bytes(attention);
+    record->against = attention->o.data != NULL ? "file" : "reference";
+    record->roof = record->bytes * gflops > record->flops * gigabytes ? ROOF_READ : ROOF_FMA;
+    record->copies = roof_copies(record->flops, record->bytes, gflops, gigabytes,
+                                 peaks_read_bytes(&race->run->peaks), most);
+    record->problem = job_text(&attention->job);
+    return record->problem != NULL || message_set(why, "no memory for the results");
+}
+
+static struct outcome *add_outcome(struct record *record, const char *implementation)
+{
+    struct outcome *outcome = &record->outcome[record->count++];
+
+    snprintf(outcome->implementation, sizeof outcome->implementation, "%s", implementation);
+    outcome->first_source = outcome->first_cache = NAN;
+    return outcome;
+}
+
+/* ---- our own plans --------------------------------------------------------------------------- */
+
+static void check_patience(const struct race *race, double seconds, struct outcome *outcome)
+{
+    const double patience = race->run->settings->patience;
+
+    if (seconds > patience)
+        outcome_give_up(outcome, OUTCOME_FAILED,
+                        "too slow: an execution took %.3g s, --patience allows %.3g s", seconds,
+                        patience);
+}
+
+/* A slow device would be lost in a large problem for hours before its time was known. */
+static bool expect_patience(const struct race *race, struct outcome *outcome)
+{
+    const double patience = race->run->settings->patience, fastest = race->run->fastest;
+    const double expected = fastest > 0.0 ? race->record->flops / fastest : 0.0;
+
+    if (expected > patience)
+        outcome_give_up(outcome, OUTCOME_FAILED,
+                        "too slow: at the best rate so far an execution would take %.3g s, "
+                        "--patience allows %.3g s",
+                        expected, patience);
+    return expected <= patience;
+}
+
+static void note_rate(struct race *race, double seconds)
+{
+    if (seconds > 0.0)
+        race->run->fastest = fmax(race->run->fastest, race->record->flops / seconds);
+}
+
+static void open_clattn(struct race *race, struct outcome *outcome)
+{
+    const clattn_plan_options *options = &race->run->settings->plan;
+    const struct target *target = &race->run->target;
+    struct record *record = race->record;
+    struct message why;
+
+    if (!engine_supports(target, &race->attention->job, options, &why)) {
+        outcome_give_up(outcome, OUTCOME_UNSUPPORTED, "%s", why.text);
+        return;
+    }
+    race->given_up = !expect_patience(race, outcome);
+    if (race->given_up)
+        return;
+    if (!measurement_open(&race->clattn, target, race->attention, options, record->copies, &why)) {
+        outcome_give_up(outcome, OUTCOME_FAILED, "%s", why.text);
+        return;
+    }
+    record->workspace_bytes = race->clattn.engine.workspace_bytes;
+    record->reason = strdup(race->clattn.engine.reason);
+    outcome->configuration = strdup(race->clattn.engine.configuration);
+    if (record->reason == NULL || outcome->configuration == NULL)
+        outcome_give_up(outcome, OUTCOME_FAILED, "no memory for the results");
+    note_rate(race, race->clattn.first_seconds);
+    check_patience(race, race->clattn.first_seconds, outcome);
+}
+
+/* What a device gets that was never tuned takes part if it is something else. */
+static void open_untuned(struct race *race)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options,
+                                         .flags = CLATTN_PLAN_UNTUNED};
+    struct message why = {""};
+    const bool opened =
+        measurement_open_beside(&race->untuned, &race->clattn, race->attention, &options, &why);
+
+    if (opened &&
+        strcmp(race->untuned.engine.configuration, race->clattn.engine.configuration) == 0)
+        return;
+    struct outcome *outcome = add_outcome(race->record, "clattn untuned");
+    race->contest.contestant[race->contest.count++] =
+        (struct contestant){.measurement = &race->untuned, .outcome = outcome};
+    if (!opened) {
+        outcome_give_up(outcome, OUTCOME_FAILED, "%s", why.text);
+        return;
+    }
+    outcome->configuration = strdup(race->untuned.engine.configuration);
+    check_patience(race, race->untuned.first_seconds, outcome);
+}
+
+/* ---- other libraries ------------------------------------------------------------------------- */
+
+/* Many compile in their first computation: then one more decides. */
+static void check_peers_patience(const struct race *race, struct run_peer *peer,
+                                 struct outcome *outcome)
+{
+    double seconds = peer->peer.first_seconds, host;
+
+    if (seconds > race->run->settings->patience &&
+        peer_sample(&peer->peer, 0.0, &seconds, &host, &peer->why) != PEER_OK)
+        outcome_give_up(outcome, OUTCOME_FAILED, "%s", peer->why.text);
+    else
+        check_patience(race, seconds, outcome);
+}
+
+static void open_peer(struct race *race, struct run_peer *peer)
+{
+    const char *name = race->run->device->peer[peer->note].name;
+    struct outcome *outcome = add_outcome(race->record, name);
+
+    if (race->given_up) {
+        outcome_give_up(outcome, OUTCOME_FAILED, "not tried, as clattn is too slow here");
+        return;
+    }
+    if (!run_peer_ready(&race->run->peers, peer)) {
+        outcome_give_up(outcome, OUTCOME_FAILED, "%s", peer->why.text);
+        return;
+    }
+    const enum peer_answer answer =
+        peer_open(&peer->peer, race->attention, race->record->copies, &peer->why);
+    if (answer != PEER_OK) {
+        outcome_give_up(outcome, answer == PEER_UNSUPPORTED ? OUTCOME_UNSUPPORTED : OUTCOME_FAILED,
+                        "%s", peer->why.text);
+        return;
+    }
+    outcome->first_source = peer->peer.first_seconds;
+    if (peer->peer.configuration[0] != '\0')
+        outcome->configuration = strdup(peer->peer.configuration);
+    check_peers_patience(race, peer, outcome);
+    race->contest.contestant[race->contest.count++] =
+        (struct contestant){.peer = &peer->peer, .outcome = outcome};
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static void open_all(struct race *race)
+{
+    struct run_peers *peers = &race->run->peers;
+    const clattn_plan_options *options = &race->run->settings->plan;
+    const bool forced = options->family != NULL || (options->flags & CLATTN_PLAN_UNTUNED) != 0;
+    struct outcome *outcome = add_outcome(race->record, "clattn");
+
+    race->contest.contestant[race->contest.count++] =
+        (struct contestant){.measurement = &race->clattn, .outcome = outcome};
+    open_clattn(race, outcome);
+    if (!forced && race->clattn.copies > 0)
+        open_untuned(race);
+    for (size_t n = 0; n < peers->count && !ca_interrupted(); n++) {
+        show_progress(race, 0.0);
+        open_peer(race, &peers->peer[n]);
+    }
+}
+
+static void close_all(struct race *race)
+{
+    struct run_peers *peers = &race->run->peers;
+
+    for (size_t n = 0; n < peers->count; n++)
+        peer_close(&peers->peer[n].peer);
+    measurement_close(&race->untuned);
+    measurement_close(&race->clattn);
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+static bool sample_peak(void *user, struct message *why)
+{
+    struct race *race = user;
+    struct peak_samples *peaks = &race->run->device->peaks;
+    double *peak = &race->peak[race->peaks++ % 2];
+
+    if (race->record->roof == ROOF_READ) {
+        if (!peaks_read(&race->run->peaks, peak, why))
+            return false;
+        samples_add(&peaks->read, *peak);
+    } else {
+        if (!peaks_fma(&race->run->peaks, race->clattn.seconds, peak, why))
+            return false;
+        samples_add(&peaks->fma, *peak);
+    }
+    return true;
+}
+
+static size_t samples_wanted(const struct race *race)
+{
+    const double slowest = contest_slowest(&race->contest);
+    const double affordable = DEFAULT_SAMPLES / fmax(slowest / SLOW_SECONDS, 1.0);
+
+    if (race->run->settings->repeat > 0)
+        return race->run->settings->repeat;
+    return affordable > FEWEST_SAMPLES ? (size_t)affordable : FEWEST_SAMPLES;
+}
+
+static void add_share(struct race *race)
+{
+    const struct record *record = race->record;
+    const struct samples *seconds = &record->outcome[0].seconds;
+    const double peak = (race->peak[0] + race->peak[1]) / 2.0;
+    const double work = record->roof == ROOF_READ ? record->bytes : record->flops;
+
+    if (seconds->count > record->share.count)
+        samples_add(&race->record->share, work / seconds->value[seconds->count - 1] * 1e-9 / peak);
+}
+
+static void measure(struct race *race, struct message *why)
+{
+    struct contest *contest = &race->contest;
+
+    show_progress(race, 0.0);
+    contest_check(contest, race->attention);
+    contest_warm_up(contest);
+    const size_t wanted = samples_wanted(race);
+    for (size_t n = 0; n < wanted && contest_goes_on(contest); n++) {
+        show_progress(race, SAMPLING_PART * (double)n / (double)wanted);
+        if (!contest_round(contest, why))
+            break;
+        add_share(race);
+    }
+    note_rate(race, samples_minimum(&race->record->outcome[0].seconds));
+    contest_check(contest, race->attention); /* a kernel may go wrong when run often */
+}
+
+/* Without one, the table says nothing of it. */
+static void measure_overhead(struct race *race)
+{
+    struct record *record = race->record;
+    struct message why;
+    double seconds;
+
+    if (outcome_timed(&record->outcome[0]) && !race->attention->job.is_layer && !ca_interrupted() &&
+        measurement_overhead(&race->clattn, &seconds, &why))
+        samples_add(&record->overhead, seconds);
+}
+
+static void compare(struct record *record, const struct message *why)
+{
+    const struct samples *ours = &record->outcome[0].seconds;
+
+    for (size_t n = 0; n < record->count; n++) {
+        struct outcome *outcome = &record->outcome[n];
+        const bool in = outcome->state == OUTCOME_MEASURED || outcome->state == OUTCOME_LOOSE;
+        if (in && outcome->seconds.count == 0)
+            outcome_give_up(outcome, OUTCOME_FAILED, "%s",
+                            why->text[0] != '\0' ? why->text : "interrupted");
+        else if (in && ours->count > 0)
+            outcome->ratio = ca_paired_ratio(outcome->seconds.value, ours->value, ours->count);
+    }
+    if (ours->count == 0)
+        record->share.count = 0;
+}
+
+static bool any_timed(const struct record *record)
+{
+    for (size_t n = 0; n < record->count; n++)
+        if (outcome_timed(&record->outcome[n]))
+            return true;
+    return false;
+}
+
+/* ---- the first call -------------------------------------------------------------------------- */
+
+static void tick(void *user)
+{
+    show_progress(user, SAMPLING_PART);
+}
+
+static void measure_first_call(struct race *race)
+{
+    struct outcome *outcome = &race->record->outcome[0];
+    const struct first_call call = {
+        .program = race->run->settings->program,
+        .device = race->run->device->index,
+        .problem = race->record->problem,
+        .configuration = race->attention->job.is_layer ? NULL : outcome->configuration,
+        .seconds = FIRST_CALL_SECONDS + race->run->settings->patience,
+        .tick = tick,
+        .user = race,
+    };
+    struct message why;
+
+    if (outcome_timed(outcome) && !race->run->settings->no_first_call && !ca_interrupted() &&
+        !first_call_measure(&call, &outcome->first_source, &outcome->first_cache,
+                            &outcome->first_parts, &why) &&
+        !ca_interrupted())
+        run_complain(race->run, why.text);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
+bool run_problem(struct run *run, const struct attention_case *attention, const char *name,
+                 struct record *record)
+{
+    struct race race = {.run = run,
+                        .attention = attention,
+                        .record = record,
+                        .contest = {.random = 1, .beside = sample_peak}};
+    struct message why = {""};
+
+    race.contest.user = &race;
+    if (!describe(&race, name, &why))
+        return run_complain(run, why.text);
+    open_all(&race);
+    measure(&race, &why);
+    measure_overhead(&race);
+    if (why.text[0] != '\0')
+        outcome_give_up(&record->outcome[0], OUTCOME_FAILED, "%s", why.text);
+    compare(record, &why);
+    if (samples_median(&record->share) > MOST_PLAUSIBLE_SHARE)
+        run->device->peaks.exceeded = true;
+    close_all(&race);
+    measure_first_call(&race);
+    return any_timed(record) || !ca_interrupted();
+}

@@ -1,0 +1,208 @@
+#define _POSIX_C_SOURCE 200809L /* mkdtemp, opendir, unlinkat */
+#include "bench/fleet/fleet.h"
+#include "bench/fleet/fleet_child.h"
+#include "bench/fleet/fleet_devices.h"
+#include "bench/fleet/fleet_summary.h"
+#include "cli/terminal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool fail(const char *what)
+{
+    fprintf(stderr, "clattn-bench run: %s\n", what);
+    return false;
+}
+
+bool fleet_wanted(const char *devices)
+{
+    return strcmp(devices, "all") == 0 || strchr(devices, ',') != NULL;
+}
+
+/* ---- a folder for the children's files ------------------------------------------------------- */
+
+struct folder {
+    char path[256];
+    char file[288]; /* Of the child that runs. */
+};
+
+static bool folder_open(struct folder *folder)
+{
+    const char *parent = getenv("TMPDIR");
+
+    if (parent == NULL || parent[0] == '\0' || strlen(parent) > sizeof folder->path - 32)
+        parent = "/tmp";
+    snprintf(folder->path, sizeof folder->path, "%s/clattn-bench-XXXXXX", parent);
+    if (mkdtemp(folder->path) != NULL)
+        return true;
+    fprintf(stderr, "clattn-bench run: no folder for the children's results in %s: %s\n", parent,
+            strerror(errno));
+    return false;
+}
+
+/* A child that dies while it writes leaves more than its results. */
+static void folder_close(const struct folder *folder)
+{
+    DIR *stream = opendir(folder->path);
+
+    for (const struct dirent *entry; stream != NULL && (entry = readdir(stream)) != NULL;)
+        unlinkat(dirfd(stream), entry->d_name, 0);
+    if (stream != NULL)
+        closedir(stream);
+    rmdir(folder->path);
+}
+
+/* ---- a device -------------------------------------------------------------------------------- */
+
+static bool start(const struct fleet *fleet, size_t index, const char *file, struct fleet_end *end,
+                  struct message *why)
+{
+    const char **argv = calloc(fleet->num_arguments + 7, sizeof *argv);
+    const int nowhere = fleet->quiet ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
+    char number[24];
+    size_t count = 0;
+
+    memset(end, 0, sizeof *end);
+    if (argv == NULL)
+        return message_set(why, "no memory for its arguments");
+    snprintf(number, sizeof number, "%zu", index);
+    argv[count++] = fleet->program;
+    argv[count++] = "run";
+    argv[count++] = "--device";
+    argv[count++] = number;
+    argv[count++] = "--json";
+    argv[count++] = file;
+    for (size_t n = 0; n < fleet->num_arguments; n++)
+        argv[count++] = fleet->arguments[n];
+    fflush(stdout);
+    const bool ok = fleet_child_run(argv, false, nowhere >= 0 ? nowhere : STDOUT_FILENO,
+                                    fleet->silence, end, why);
+    if (nowhere >= 0)
+        close(nowhere);
+    free(argv);
+    return ok;
+}
+
+/* What the child wrote, if that is one device's results; else what was known before it began. */
+static bool take_over(const char *file, const struct fleet_device *device, struct device_run *run,
+                      struct message *why)
+{
+    struct run_results read;
+    bool ok = results_read(file, &read, why);
+
+    if (ok && read.count != 1)
+        ok = message_set(why, "it wrote results of %zu devices", read.count);
+    if (ok) {
+        *run = read.devices[0];
+        read.count = 0; /* its records have a new owner */
+    }
+    results_free(&read);
+    if (!ok)
+        run->info = device->info;
+    run->index = device->index;
+    return ok;
+}
+
+/* A child that crashed has left its line of progress on the screen. */
+static void complain(const struct device_run *run)
+{
+    fprintf(stderr, "%sclattn-bench run: %.60s: %s\n", ca_terminal(stderr) ? "\r\033[K" : "",
+            run->info.name, run->failed.text);
+}
+
+/* Runs one device; false if something went wrong with it, which its row says then. */
+static bool run_device(const struct fleet *fleet, const struct fleet_device *device,
+                       const char *file, struct run_results *results)
+{
+    struct device_run *run = results_add(results);
+    struct message failed, unread;
+    struct fleet_end end;
+
+    if (run == NULL)
+        return fail("no memory for the results");
+    if (device->failed.text[0] != '\0') {
+        run->info = device->info;
+        run->index = device->index;
+        run->failed = device->failed;
+        return false; /* the list has said it */
+    }
+    const bool started = start(fleet, device->index, file, &end, &failed);
+    const bool there = started && access(file, F_OK) == 0;
+    const bool read = take_over(file, device, run, &unread);
+    const bool good = started && fleet_end_is(&end, EXIT_SUCCESS);
+    if (fleet_interrupts() > 0) {
+        run->interrupted = true;
+        return false;
+    }
+    const bool said = run->failed.text[0] != '\0'; /* by the child */
+    if (!started)
+        run->failed = failed;
+    else if (!good && !fleet_end_is(&end, EXIT_FAILURE))
+        fleet_end_describe(&end, fleet->silence, &run->failed);
+    else if (there && !read)
+        message_set(&run->failed, "its results cannot be read: %.400s", unread.text);
+    else if (!there)
+        message_set(&run->failed, "ended before it had results");
+    if (run->failed.text[0] != '\0' && !said)
+        complain(run);
+    return good && run->failed.text[0] == '\0';
+}
+
+/* ---- all devices ----------------------------------------------------------------------------- */
+
+static void announce(const struct fleet_devices *devices, size_t n)
+{
+    if (n > 0)
+        puts(""); /* between two tables */
+    fflush(stdout);
+    fprintf(stderr, "clattn-bench run: device %zu of %zu: %.60s\n", n + 1, devices->count,
+            devices->device[n].info.name);
+}
+
+static bool save(const struct fleet *fleet, const struct run_results *results)
+{
+    struct message why;
+
+    return fleet->save == NULL || results_write(fleet->save, results, &why) || fail(why.text);
+}
+
+static bool run_devices(const struct fleet *fleet, const struct fleet_devices *devices,
+                        struct folder *folder, struct run_results *results)
+{
+    bool ok = true;
+
+    for (size_t n = 0; n < devices->count && fleet_interrupts() == 0; n++) {
+        if (!fleet->quiet)
+            announce(devices, n);
+        snprintf(folder->file, sizeof folder->file, "%s/%zu.json", folder->path,
+                 devices->device[n].index);
+        ok = run_device(fleet, &devices->device[n], folder->file, results) && ok;
+        ok = save(fleet, results) && ok;
+    }
+    return ok && fleet_interrupts() == 0;
+}
+
+bool fleet_run(const struct fleet *fleet, struct run_results *results)
+{
+    struct fleet_devices devices = {NULL, 0, false};
+    struct folder folder;
+    bool ok = false;
+
+    results_begin(results);
+    fleet_interrupts_open();
+    if (fleet_devices_list(fleet->program, fleet->silence, &devices) &&
+        fleet_devices_choose(&devices, fleet->devices, fleet->quiet) && folder_open(&folder)) {
+        ok = run_devices(fleet, &devices, &folder, results) && !devices.failed;
+        folder_close(&folder);
+    }
+    fleet_devices_free(&devices);
+    fleet_interrupts_close();
+    if (!fleet->quiet && results->count > 1)
+        fleet_summary_print(stdout, results);
+    return ok;
+}

@@ -1,0 +1,30 @@
+/* Several devices, each in a process of its own: a driver that crashes costs only its own rows. */
+#ifndef CLATTN_BENCH_FLEET_H
+#define CLATTN_BENCH_FLEET_H
+
+#include "bench/records/results.h"
+
+/* How the children are to be run. */
+struct fleet {
+    const char *program;          /* This program's path. */
+    const char *const *arguments; /* For each child's `run`: all but --device, --json and --csv. */
+    size_t num_arguments;
+    const char *devices; /* "all", or indices and parts of names, separated by commas. */
+    const char *save;    /* A file for the results so far, written after each device; or NULL. */
+    bool quiet;          /* No tables: standard output is for something else, or for nothing. */
+    double silence; /* Seconds without a sign of life (outlook.h) after which a child is ended. */
+};
+
+/* Whether --device asks for several: "all", or a comma. */
+bool fleet_wanted(const char *devices);
+
+/* Has a child list the devices, runs one child after another, their tables and progress passed
+ * through, and takes what each wrote into *results, in order; then prints a table across devices. A
+ * child that crashes, hangs, is killed or writes nothing leaves a device_run with `failed` and the
+ * results that it had saved. Devices of the same name, platform and driver run once for "all".
+ * SIGINT, SIGTERM and SIGHUP are passed on to the child that runs, once, and the rest is left out;
+ * the second kills it. False if something failed, which was said; all else is in *results, which
+ * begins with results_begin(). */
+bool fleet_run(const struct fleet *fleet, struct run_results *results);
+
+#endif

@@ -1,0 +1,35 @@
+/* A child of a fleet: watched while it works, ended if it gives no sign of life. */
+#ifndef CLATTN_BENCH_FLEET_CHILD_H
+#define CLATTN_BENCH_FLEET_CHILD_H
+
+#include "cli/message.h"
+
+/* How a child ended. */
+struct fleet_end {
+    int status;      /* As waitpid() has it. */
+    bool silent;     /* It gave no sign of life and was ended. */
+    bool stuck;      /* It does not even end when killed; status means nothing. */
+    char doing[160]; /* What it said last that it did; "" if nothing. */
+};
+
+/* From now on SIGINT, SIGTERM and SIGHUP are counted; and as before again, when whoever caught them
+ * before learns of them. */
+void fleet_interrupts_open(void);
+void fleet_interrupts_close(void);
+unsigned fleet_interrupts(void);
+
+/* Runs argv, whose first is the program's path, to its end: in a process group of its own, with this
+ * process's standard input or none, its standard output into the descriptor `output`. The first
+ * interrupt is passed on as SIGINT, the second kills it, and so does a silence of so many seconds
+ * after SIGTERM did not help. What it started ends with it. False if it could not be started. */
+bool fleet_child_run(const char *const *argv, bool input, int output, double silence,
+                     struct fleet_end *end, struct message *why);
+
+/* Ended of itself, with that exit status. */
+bool fleet_end_is(const struct fleet_end *end, int exit_status);
+
+/* A sentence about any other end: "the driver crashed: killed by signal 11 (Segmentation fault)
+ * while it did 'llama3: warming up'". */
+void fleet_end_describe(const struct fleet_end *end, double silence, struct message *how);
+
+#endif

@@ -1,0 +1,309 @@
+#define _POSIX_C_SOURCE 200809L /* mkstemp */
+#include "bench/peer/peer_data.h"
+#include "bench/peer/peer_tensors.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum { BLOCK = 4096 };
+
+static const char *const dtype_names[] = {
+    [CLATTN_F32] = "f32", [CLATTN_F16] = "f16", [CLATTN_BF16] = "bf16"};
+/* ---- the problem ----------------------------------------------------------------------------- */
+
+static json_t *diagonal_json(const clattn_problem *p)
+{
+    if (p->diagonal == CLATTN_OFFSET)
+        return json_integer(p->diagonal_offset);
+    return json_string(p->diagonal == CLATTN_TOP_LEFT ? "tl" : "br");
+}
+
+static json_t *problem_fields(const clattn_problem *p, const char *operation)
+{
+    const double scale = isnan(p->scale) ? 1.0 / sqrt((double)p->dim_qk) : (double)p->scale;
+
+    return json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:o, s:I, "
+        "s:I, s:b, s:b, s:b, s:b, s:b, s:b}",
+        "operation", operation, "dtype", dtype_names[p->dtype], "batch", (json_int_t)p->batch,
+        "heads", (json_int_t)p->heads, "kv_heads", (json_int_t)p->kv_heads, "seq_q",
+        (json_int_t)p->seq_q, "seq_kv", (json_int_t)p->seq_kv, "dim_qk", (json_int_t)p->dim_qk,
+        "dim_v", (json_int_t)p->dim_v, "scale", scale, "softcap", (double)p->softcap, "causal",
+        p->causal != 0, "diagonal", diagonal_json(p), "window_left", (json_int_t)p->window_left,
+        "window_right", (json_int_t)p->window_right, "bias", p->bias != 0, "mask", p->mask != 0,
+        "alibi", p->alibi != 0, "sinks", p->sinks != 0, "q_lengths", p->q_lengths != 0,
+        "kv_lengths", p->kv_lengths != 0);
+}
+
+/* Takes the object. */
+static json_t *add_layer(json_t *fields, const clattn_multihead *layer)
+{
+    static const char *const sources[] = {"self", "cross", "separate"};
+    json_t *more = json_pack(
+        "{s:I, s:I, s:I, s:I, s:s, s:b, s:b}", "model", (json_int_t)layer->model, "context_model",
+        (json_int_t)layer->context_model, "values_model", (json_int_t)layer->values_model, "output",
+        (json_int_t)layer->output, "source", sources[layer->source], "biases",
+        layer->qkv_biases != 0, "output_bias", layer->output_bias != 0);
+    const bool ok = more != NULL && json_object_update(fields, more) == 0;
+
+    json_decref(more);
+    if (ok)
+        return fields;
+    json_decref(fields);
+    return NULL;
+}
+
+json_t *peer_data_fields(const struct job *job)
+{
+    json_t *fields = problem_fields(&job->problem, job_kind_name(job_kind(job)));
+
+    return job->is_layer && fields != NULL ? add_layer(fields, &job->layer) : fields;
+}
+
+/* ---- its tensors in a file ------------------------------------------------------------------- */
+
+double peer_data_bytes(const struct job *job)
+{
+    struct peer_tensor tensors[PEER_MOST_TENSORS];
+    const size_t count = peer_tensors_list(job, tensors);
+    double bytes = 0.0;
+
+    for (size_t n = 0; n < count; n++) {
+        double product = (double)tensors[n].view.element;
+        for (size_t r = 0; r < tensors[n].rank; r++)
+            product *= (double)tensors[n].shape[r];
+        bytes += product;
+    }
+    return bytes;
+}
+
+static size_t view_bytes(const struct view *view)
+{
+    return view->size[0] * view->size[1] * view->size[2] * view->size[3] * view->element;
+}
+
+size_t peer_data_result_bytes(const struct job *job)
+{
+    struct peer_result results[PEER_MOST_RESULTS];
+    const size_t count = peer_results_list(job, results);
+    size_t bytes = 0;
+
+    for (size_t n = 0; n < count; n++)
+        bytes += view_bytes(&results[n].view);
+    return bytes;
+}
+
+/* The header's text, padded with blanks so that the data is aligned; NULL without memory. */
+static char *make_header(const struct peer_tensor *tensors, size_t count)
+{
+    json_t *header = json_object();
+    size_t begin = 0;
+
+    for (size_t n = 0; n < count; n++) {
+        const struct peer_tensor *t = &tensors[n];
+        json_t *shape = json_array();
+        for (size_t r = 0; r < t->rank; r++)
+            json_array_append_new(shape, json_integer((json_int_t)t->shape[r]));
+        json_object_set_new(header, t->name,
+                            json_pack("{s:s, s:o, s:[I, I]}", "dtype", t->dtype, "shape", shape,
+                                      "data_offsets", (json_int_t)begin,
+                                      (json_int_t)(begin + t->bytes)));
+        begin += t->bytes;
+    }
+    char *text = json_dumps(header, JSON_COMPACT);
+    json_decref(header);
+    const size_t length = text != NULL ? strlen(text) : 0, padded = (length + 7) / 8 * 8;
+    char *whole = text != NULL ? malloc(padded + 1) : NULL;
+    if (whole != NULL)
+        snprintf(whole, padded + 1, "%-*s", (int)padded, text);
+    free(text);
+    return whole;
+}
+
+static void write_header(FILE *file, const char *header)
+{
+    unsigned char length[8];
+
+    for (int n = 0; n < 8; n++)
+        length[n] = (unsigned char)((uint64_t)strlen(header) >> 8 * n);
+    fwrite(length, 1, sizeof length, file);
+    fwrite(header, 1, strlen(header), file);
+}
+
+/* The elements along the last dimension from the one at `from`, gathered block by block. */
+static void write_row(FILE *file, const struct peer_tensor *t, const unsigned char *from)
+{
+    const struct view *view = &t->view;
+    unsigned char block[BLOCK];
+    size_t filled = 0;
+
+    for (size_t d = 0; d < view->size[3]; d++) {
+        memcpy(block + filled, from + d * view->stride[3] * view->element, view->element);
+        if (t->input == INPUT_MASK)
+            block[filled] = block[filled] != 0; /* a BOOL is 0 or 1 */
+        filled += view->element;
+        if (filled == BLOCK || d + 1 == view->size[3]) {
+            fwrite(block, 1, filled, file);
+            filled = 0;
+        }
+    }
+}
+
+static void write_tensor(FILE *file, const struct peer_tensor *t,
+                         const struct attention_case *attention)
+{
+    const unsigned char *data = attention->in[t->input].data;
+    const struct view *view = &t->view;
+
+    for (size_t b = 0; b < view->size[0]; b++)
+        for (size_t h = 0; h < view->size[1]; h++)
+            for (size_t s = 0; s < view->size[2] && !ferror(file); s++) {
+                const unsigned char *from =
+                    data + (t->offset + view_place(view, b, h, s, 0)) * view->element;
+                if (view->stride[3] == 1 && t->input != INPUT_MASK)
+                    fwrite(from, view->element, view->size[3], file);
+                else
+                    write_row(file, t, from);
+            }
+}
+
+bool peer_data_write(const char *path, const struct attention_case *attention, struct message *why)
+{
+    struct peer_tensor tensors[PEER_MOST_TENSORS];
+    const size_t count = peer_tensors_list(&attention->job, tensors);
+    char *header = make_header(tensors, count);
+
+    if (header == NULL)
+        return message_set(why, "got no tensors: no memory to describe them");
+    FILE *file = fopen(path, "wb");
+    if (file == NULL) {
+        free(header);
+        return message_set(why, "got no tensors: %s cannot be written: %s", path, strerror(errno));
+    }
+    write_header(file, header);
+    for (size_t n = 0; n < count && !ferror(file); n++)
+        write_tensor(file, &tensors[n], attention);
+    free(header);
+    const bool whole = !ferror(file);
+    const int reason = errno; /* of the write that failed */
+    if (fclose(file) == 0 && whole)
+        return true;
+    return message_set(why, "got no tensors: %s cannot be filled: %s", path,
+                       strerror(whole ? errno : reason));
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* Whether `folder` has room for so many times as many bytes. */
+static bool has_room(const char *folder, double times, double bytes)
+{
+    struct statvfs facts;
+
+    return statvfs(folder, &facts) == 0 &&
+           (double)facts.f_bavail * (double)facts.f_frsize >= times * bytes;
+}
+
+bool peer_data_file(char path[PEER_DATA_PATH], double bytes, struct message *why)
+{
+    const char *chosen = getenv("TMPDIR");
+    const char *folder = chosen != NULL && *chosen != '\0' ? chosen : "/tmp";
+
+    /* Of memory, which the peer needs as well. */
+    if (has_room("/dev/shm", 8.0, bytes) && access("/dev/shm", W_OK) == 0)
+        folder = "/dev/shm";
+    else if (!has_room(folder, 1.0, bytes)) {
+        path[0] = '\0';
+        return message_set(why,
+                           "got no file: %s has no room for %.3g MB; TMPDIR may name another "
+                           "folder",
+                           folder, 1e-6 * bytes);
+    }
+    const int length =
+        snprintf(path, PEER_DATA_PATH, "%s/" PEER_DATA_PREFIX "%ld-XXXXXX", folder, (long)getpid());
+    const int file = length < PEER_DATA_PATH ? mkstemp(path) : -1;
+    if (file >= 0)
+        return close(file) == 0;
+    path[0] = '\0';
+    return message_set(why, "got no file: none can be made in %.200s: %s", folder,
+                       length < PEER_DATA_PATH ? strerror(errno) : "its name is too long");
+}
+
+/* The next elements of the file, along the last dimension. */
+static bool read_row(FILE *file, const struct view *view, unsigned char *to)
+{
+    if (view->stride[3] == 1)
+        return fread(to, view->element, view->size[3], file) == view->size[3];
+    for (size_t d = 0; d < view->size[3]; d++)
+        if (fread(to + d * view->stride[3] * view->element, view->element, 1, file) != 1)
+            return false;
+    return true;
+}
+
+static bool read_rows(FILE *file, const struct view *view, unsigned char *to)
+{
+    for (size_t b = 0; b < view->size[0]; b++)
+        for (size_t h = 0; h < view->size[1]; h++)
+            for (size_t s = 0; s < view->size[2]; s++)
+                if (!read_row(file, view, to + view_place(view, b, h, s, 0) * view->element))
+                    return false;
+    return true;
+}
+
+/* Some share a tensor. */
+static bool open_output(const struct job *job, enum output output, struct results *results,
+                        struct message *why)
+{
+    const struct view view = case_output_view(job, output);
+
+    if (results->out[output] == NULL)
+        results->out[output] = case_allocate(view.extent, view.element, why);
+    return results->out[output] != NULL;
+}
+
+static bool read_tensors(FILE *file, const struct job *job, struct results *results,
+                         struct message *why)
+{
+    struct peer_result list[PEER_MOST_RESULTS];
+    const size_t count = peer_results_list(job, list);
+
+    for (size_t n = 0; n < count; n++) {
+        const struct peer_result *result = &list[n];
+        if (!open_output(job, result->output, results, why))
+            return false;
+        unsigned char *to = results->out[result->output];
+        if (!read_rows(file, &result->view, to + result->offset * result->view.element))
+            return message_set(why, "gave a result that cannot be read");
+    }
+    return true;
+}
+
+bool peer_data_read(const char *path, const struct job *job, struct results *results,
+                    struct message *why)
+{
+    const size_t wanted = peer_data_result_bytes(job);
+    struct stat facts;
+
+    *results = (struct results){{NULL}};
+    /* Its kind before it is opened: that could wait for ever. */
+    if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode))
+        return message_set(why, "left no file for its result");
+    if ((double)facts.st_size != (double)wanted)
+        return message_set(why, "gave a result of %.0f bytes, not %zu", (double)facts.st_size,
+                           wanted);
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return message_set(why, "gave a result that cannot be read");
+    const bool ok = read_tensors(file, job, results, why);
+    fclose(file);
+    if (!ok)
+        results_release(results);
+    return ok;
+}

@@ -1,0 +1,36 @@
+/* What passes between this program and a peer: a problem as JSON, tensors as files. The subject of
+ * each sentence in *why is the peer. */
+#ifndef CLATTN_BENCH_PEER_DATA_H
+#define CLATTN_BENCH_PEER_DATA_H
+
+#include "bench/verify/check.h"
+
+#define PEER_DATA_PATH 512
+#define PEER_DATA_PREFIX "clattn-peer-" /* Of files' names; then follows this process's number. */
+
+struct json_t;
+
+/* The job in numbers and words: `fields` of peers/README.md. A new object, NULL without memory. */
+struct json_t *peer_data_fields(const struct job *job);
+
+/* Of the case's tensors, packed, without the header. More than a size_t holds is possible, where
+ * strides of 0 repeat the same again and again. */
+double peer_data_bytes(const struct job *job);
+
+/* Of what is asked of peers, packed, one after the other: o, or dq, dk and dv, or y, or a layer's
+ * gradients. */
+size_t peer_data_result_bytes(const struct job *job);
+
+/* Makes an empty file that only this user reads, for so many bytes: in /dev/shm if that is a small
+ * part of its room, else in $TMPDIR or /tmp. The caller removes it. On failure *path is "". */
+bool peer_data_file(char path[PEER_DATA_PATH], double bytes, struct message *why);
+
+/* Fills the file with the case's tensors, packed, as safetensors. */
+bool peer_data_write(const char *path, const struct attention_case *attention, struct message *why);
+
+/* Reads what is asked of peers into new memory in the job's layouts, which may have gaps that hold
+ * anything; for results_release(). */
+bool peer_data_read(const char *path, const struct job *job, struct results *results,
+                    struct message *why);
+
+#endif

@@ -1,0 +1,119 @@
+#define _POSIX_C_SOURCE 200809L /* readlink, access */
+#include "bench/peer/peer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One thread on each core. Left to the system, threads that have been stopped often wake up on one
+ * core, and wait for each other there by spinning: that took a thousand times as long. OpenBLAS has
+ * threads of ours beside, which would inherit the one core of the thread that starts them. */
+#define BOUND "OMP_PROC_BIND=spread"
+
+/* GNU's OpenMP has threads wait for each other in a loop of some milliseconds. On a machine that is
+ * not theirs alone the one that they wait for does not run meanwhile, for each of oneDNN's
+ * primitives; a loop of some microseconds costs nothing where it is. */
+#define SPIN_LESS "GOMP_SPINCOUNT=10000"
+
+const struct peer_kind peer_kinds[] = {
+    {.key = "clblast",
+     .name = "CLBlast",
+     .program = "clattn-peer-clblast",
+     .install = "apt-get install libclblast-dev, then build again",
+     .patience = 1.0},
+    {.key = "openblas",
+     .name = "OpenBLAS",
+     .program = "clattn-peer-openblas",
+     .on_cpu = true,
+     .install = "apt-get install libopenblas-dev, then build again",
+     .patience = 1.0},
+    {.key = "onednn",
+     .name = "oneDNN",
+     .program = "clattn-peer-onednn",
+     .variable = {BOUND, SPIN_LESS},
+     .on_cpu = true,
+     .install = "apt-get install libdnnl-dev, then build again",
+     .patience = 1.0},
+    {.key = "torch",
+     .name = "PyTorch",
+     .program = "peers.py",
+     .argument = "torch",
+     .variable = {BOUND},
+     .install = "pip install numpy torch",
+     .patience = 1.0},
+    {.key = "onnxruntime",
+     .name = "ONNX Runtime",
+     .program = "peers.py",
+     .argument = "onnxruntime",
+     .install = "pip install numpy onnxruntime onnx",
+     .patience = 1.0},
+    {.key = NULL},
+};
+
+const struct peer_kind *peer_kind_find(const char *key)
+{
+    for (const struct peer_kind *kind = peer_kinds; kind->key != NULL; kind++)
+        if (strcmp(kind->key, key) == 0)
+            return kind;
+    return NULL;
+}
+
+struct peer_kind peer_kind_path(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return (struct peer_kind){.key = path,
+                              .name = slash != NULL ? slash + 1 : path,
+                              .program = path,
+                              .install = "",
+                              .patience = 1.0};
+}
+
+bool peer_kind_suits(const struct peer_kind *kind, cl_device_type type)
+{
+    return !kind->on_cpu || (type & CL_DEVICE_TYPE_CPU) != 0;
+}
+
+/* The folder of this program with a slash at its end; "" where the system does not tell. */
+static void own_folder(char folder[1024])
+{
+    const ssize_t length = readlink("/proc/self/exe", folder, 1023);
+
+    folder[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
+        slash[1] = '\0';
+    else
+        folder[0] = '\0';
+}
+
+/* Whether that file is there; leaves its path, or "". */
+static bool is_there(char *path, size_t bytes, const char *folder, const char *between,
+                     const char *name)
+{
+    const int length = snprintf(path, bytes, "%s%s%s", folder, between, name);
+
+    if (length > 0 && (size_t)length < bytes && access(path, R_OK) == 0)
+        return true;
+    path[0] = '\0';
+    return false;
+}
+
+bool peer_kind_program(const struct peer_kind *kind, char *path, size_t bytes)
+{
+    static const char *const between[] = {"", "peers/", "../libexec/clattn/"};
+    const char *chosen = getenv("CLATTN_PEERS");
+    char folder[1024];
+
+    if (strchr(kind->program, '/') != NULL)
+        return is_there(path, bytes, "", "", kind->program);
+    if (chosen != NULL && *chosen != '\0' && is_there(path, bytes, chosen, "/", kind->program))
+        return true;
+    own_folder(folder);
+    for (size_t n = 0; n < sizeof between / sizeof *between; n++)
+        if (*folder != '\0' && is_there(path, bytes, folder, between[n], kind->program))
+            return true;
+    path[0] = '\0';
+    return false;
+}

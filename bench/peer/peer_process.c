@@ -1,0 +1,69 @@
+#define _POSIX_C_SOURCE 200809L /* kill */
+#include "bench/peer/peer_process.h"
+#include "bench/peer/peer_data.h"
+#include "cli/interrupt.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* Waits for the end of its requests, of which there are none: it comes when this program, of number
+ * $2, ends without ending the guard. Then the peer, process group $1, has to go, and files with it.
+ * The system would end a stopped group that lost its parent, were the next parent not often of the
+ * same session, as the first process of a container is. */
+static const char guard_script[] =
+    "read -r line <&3\n"
+    "kill -s KILL -- \"-$1\"\n"
+    "rm -f -- /dev/shm/" PEER_DATA_PREFIX "$2-* \"${TMPDIR:-/tmp}/\"" PEER_DATA_PREFIX "$2-*\n";
+
+static void signal_all(const struct peer_process *process, int number)
+{
+    if (process->worker.pid > 0)
+        kill(-process->worker.pid, number);
+}
+
+bool peer_process_start(struct peer_process *process, const char *const *argv, struct message *how)
+{
+    struct ca_sentence reason;
+    char group[24], self[24];
+    const char *const guard[] = {"sh", "-c", guard_script, "clattn-bench-guard", group, self, NULL};
+
+    if (!ca_process_start(&process->worker, argv, &reason))
+        return message_set(how, "%s", reason.text);
+    snprintf(group, sizeof group, "%ld", (long)process->worker.pid);
+    snprintf(self, sizeof self, "%ld", (long)getpid());
+    if (!ca_process_start(&process->guard, guard, &reason)) {
+        ca_process_end(&process->worker);
+        return message_set(how, "got no guard: the shell %s", reason.text);
+    }
+    return true;
+}
+
+static bool wants_answer(void *user)
+{
+    (void)user;
+    return !ca_interrupted();
+}
+
+enum ca_asked peer_process_ask(struct peer_process *process, json_t *request, double seconds,
+                               json_t **answer, struct message *how)
+{
+    struct ca_sentence reason = {""};
+
+    signal_all(process, SIGCONT);
+    const enum ca_asked asked =
+        ca_process_ask(&process->worker, request, seconds, wants_answer, NULL, answer, &reason);
+    if (asked == CA_ANSWERED) {
+        signal_all(process, SIGSTOP);
+    } else {
+        message_set(how, "%s", reason.text);
+        ca_process_end(&process->guard); /* the number of the group may soon be another's */
+    }
+    return asked;
+}
+
+void peer_process_end(struct peer_process *process)
+{
+    ca_process_end(&process->worker);
+    ca_process_end(&process->guard);
+}

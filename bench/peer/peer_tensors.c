@@ -1,0 +1,134 @@
+#include "bench/peer/peer_tensors.h"
+#include "bench/cases/case_layer.h"
+
+#include <string.h>
+
+static const char *const stored_names[] = {
+    [CLATTN_F32] = "F32", [CLATTN_F16] = "F16", [CLATTN_BF16] = "BF16"};
+
+/* ---- what is sent ---------------------------------------------------------------------------- */
+
+/* The tensor in peers/README.md's words. `dimensions` are those of the view that count. */
+static const struct description {
+    const char *name, *of_projection;
+    const char *dimensions;
+} descriptions[INPUT_COUNT] = {
+    [INPUT_Q] = {"q", "x", "0123"},
+    [INPUT_K] = {"k", "w", "0123"},
+    [INPUT_V] = {"v", NULL, "0123"},
+    [INPUT_BIAS] = {"bias", NULL, "0123"},
+    [INPUT_MASK] = {"mask", NULL, "0123"},
+    [INPUT_SLOPES] = {"slopes", NULL, "3"},
+    [INPUT_SINKS] = {"sinks", NULL, "3"},
+    [INPUT_Q_LENGTHS] = {"q_lengths", NULL, "3"},
+    [INPUT_KV_LENGTHS] = {"kv_lengths", NULL, "3"},
+    [INPUT_O] = {"o", NULL, "0123"},
+    [INPUT_LSE] = {"lse", NULL, "012"},
+    [INPUT_DO] = {"do", NULL, "0123"},
+    [INPUT_X] = {"x", NULL, "023"},
+    [INPUT_CONTEXT] = {"context", NULL, "023"},
+    [INPUT_VALUES] = {"values", NULL, "023"},
+    [INPUT_W_Q] = {"w_q", NULL, "23"},
+    [INPUT_W_K] = {"w_k", NULL, "23"},
+    [INPUT_W_V] = {"w_v", NULL, "23"},
+    [INPUT_W_O] = {"w_o", NULL, "23"},
+    [INPUT_B_Q] = {"b_q", NULL, "2"},
+    [INPUT_B_K] = {"b_k", NULL, "2"},
+    [INPUT_B_V] = {"b_v", NULL, "2"},
+    [INPUT_B_O] = {"b_o", NULL, "2"},
+    [INPUT_DY] = {"dy", NULL, "023"},
+    [INPUT_RESERVE] = {NULL, NULL, ""},
+};
+
+static const char *stored_name(enum input input, clattn_dtype dtype)
+{
+    const bool lengths = input == INPUT_Q_LENGTHS || input == INPUT_KV_LENGTHS;
+
+    return input == INPUT_MASK ? "BOOL" : lengths ? "I32" : stored_names[dtype];
+}
+
+static bool is_parameter(enum input input)
+{
+    return input >= INPUT_W_Q && input <= INPUT_B_O;
+}
+
+/* False if the job has no such tensor, or keeps it to itself. */
+static bool describe(const struct job *job, enum input input, struct peer_tensor *t)
+{
+    const struct description *d = &descriptions[input];
+    const bool projection = job_kind(job) == JOB_PROJECTION;
+    const bool broadcasts = !projection && (input == INPUT_BIAS || input == INPUT_MASK);
+
+    *t = (struct peer_tensor){.name = projection && d->of_projection != NULL ? d->of_projection
+                                                                             : d->name,
+                              .input = input};
+    if (job->is_layer && is_parameter(input)) {
+        const struct parameter parameter = layer_parameter(&job->layer, input);
+        t->input = parameter.input;
+        t->view = parameter.view;
+        t->offset = parameter.offset;
+        if (t->view.extent == 0)
+            return false;
+    } else {
+        t->view = case_input_view(job, input);
+        if (!case_has_input(job, input) || d->name == NULL)
+            return false;
+    }
+    for (int n = 0; n < 4; n++)
+        if (broadcasts && t->view.extent > 0 && t->view.stride[n] == 0)
+            t->view.size[n] = 1;
+    t->dtype = stored_name(input, t->view.dtype);
+    t->bytes = t->view.element;
+    for (const char *n = projection && input == INPUT_BIAS ? "23" : d->dimensions; *n != '\0'; n++)
+        t->bytes *= t->shape[t->rank++] = t->view.size[*n - '0'];
+    return true;
+}
+
+size_t peer_tensors_list(const struct job *job, struct peer_tensor tensors[PEER_MOST_TENSORS])
+{
+    size_t count = 0;
+
+    for (size_t element = 4; element > 0; element /= 2)
+        for (int input = 0; input < INPUT_COUNT; input++)
+            if (describe(job, (enum input)input, &tensors[count]) &&
+                tensors[count].view.element == element)
+                count++;
+    return count;
+}
+
+/* ---- what is asked for ----------------------------------------------------------------------- */
+
+/* Gradients of parameters come one by one, wherever they lie. */
+static bool find_result(const struct job *job, enum output output, struct peer_result *result)
+{
+    if (output < OUTPUT_DW_Q) {
+        *result = (struct peer_result){.output = output, .view = case_output_view(job, output)};
+        return case_has_output(job, output);
+    }
+    const enum input input = (enum input)(output - OUTPUT_DX + INPUT_X);
+    const struct parameter parameter = layer_parameter(&job->layer, input);
+    *result = (struct peer_result){.output = layer_gradient(parameter.input),
+                                   .view = parameter.view,
+                                   .offset = parameter.offset};
+    return parameter.view.extent > 0;
+}
+
+size_t peer_results_list(const struct job *job, struct peer_result results[PEER_MOST_RESULTS])
+{
+    static const struct {
+        enum output first, last;
+    } asked[JOB_KINDS] = {
+        [JOB_FORWARD] = {OUTPUT_O, OUTPUT_O},
+        [JOB_BACKWARD] = {OUTPUT_DQ, OUTPUT_DV},
+        [JOB_PROJECTION] = {OUTPUT_O, OUTPUT_O},
+        [JOB_LAYER_FORWARD] = {OUTPUT_Y, OUTPUT_Y},
+        [JOB_LAYER_BACKWARD] = {OUTPUT_DX, OUTPUT_DB_O},
+    };
+    const enum job_kind kind = job_kind(job);
+    size_t count = 0;
+
+    for (int output = asked[kind].first; output <= (int)asked[kind].last; output++)
+        if (find_result(job, (enum output)output, &results[count]))
+            count++;
+    return count;
+}

@@ -1,0 +1,35 @@
+/* Which tensors of a job peers are sent and asked for, and where they lie: packed for them, in the
+ * job's layouts here, a layer's weights as (columns of the product, columns of what is
+ * multiplied). */
+#ifndef CLATTN_BENCH_PEER_TENSORS_H
+#define CLATTN_BENCH_PEER_TENSORS_H
+
+#include "bench/cases/case.h"
+
+/* A tensor as the file has it. */
+struct peer_tensor {
+    const char *name;
+    const char *dtype; /* In safetensors' words. */
+    size_t rank, shape[4];
+    size_t bytes;
+    enum input input;
+    struct view view; /* Where its elements lie in the case; 1 where it broadcasts. */
+    size_t offset;    /* Of the first one. */
+};
+
+enum { PEER_MOST_TENSORS = INPUT_COUNT, PEER_MOST_RESULTS = 16 };
+
+/* In the order of the file; returns how many. Those of large elements come first: so all lie where
+ * their elements may be read. */
+size_t peer_tensors_list(const struct job *job, struct peer_tensor tensors[PEER_MOST_TENSORS]);
+
+/* A result, likewise. */
+struct peer_result {
+    enum output output;
+    struct view view;
+    size_t offset;
+};
+
+size_t peer_results_list(const struct job *job, struct peer_result results[PEER_MOST_RESULTS]);
+
+#endif

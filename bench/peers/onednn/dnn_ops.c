@@ -1,0 +1,283 @@
+#include "bench/peers/onednn/dnn_ops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { RANK = 3 };
+
+struct dnn_tensor dnn_tensor(dnnl_data_type_t type, size_t entries, size_t rows, size_t columns,
+                             size_t entry_stride, size_t row_stride, size_t column_stride)
+{
+    return (struct dnn_tensor){
+        .type = type,
+        .size = {(dnnl_dim_t)entries, (dnnl_dim_t)rows, (dnnl_dim_t)columns},
+        .stride = {(dnnl_dim_t)entry_stride, (dnnl_dim_t)row_stride, (dnnl_dim_t)column_stride}};
+}
+
+/* ---- what the versions call differently ------------------------------------------------------ */
+
+#if DNNL_VERSION_MAJOR >= 3
+
+typedef const_dnnl_memory_desc_t described;
+
+static dnnl_status_t describe(dnnl_memory_desc_t *description, const struct dnn_tensor *tensor)
+{
+    return dnnl_memory_desc_create_with_strides(description, RANK, tensor->size, tensor->type,
+                                                tensor->stride);
+}
+
+static described described_as(const dnnl_memory_desc_t *description)
+{
+    return *description;
+}
+
+static void forget(dnnl_memory_desc_t description)
+{
+    dnnl_memory_desc_destroy(description);
+}
+
+static dnnl_status_t append_linear(dnnl_post_ops_t list, float factor)
+{
+    return dnnl_post_ops_append_eltwise(list, dnnl_eltwise_linear, factor, 0.0f);
+}
+
+enum { TANH_POST_OPS = 2 };
+
+static dnnl_status_t append_tanh(dnnl_post_ops_t list, float factor)
+{
+    const dnnl_status_t status = dnnl_post_ops_append_eltwise(list, dnnl_eltwise_tanh, 0.0f, 0.0f);
+
+    return status == dnnl_success ? append_linear(list, factor) : status;
+}
+
+static dnnl_status_t plan_product(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, described a,
+                                  described b, described c, const_dnnl_primitive_attr_t attributes)
+{
+    return dnnl_matmul_primitive_desc_create(plan, engine, a, b, NULL, c, attributes);
+}
+
+static dnnl_status_t plan_softmax(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, described from,
+                                  described to)
+{
+    return dnnl_softmax_forward_primitive_desc_create(
+        plan, engine, dnnl_forward_inference, dnnl_softmax_accurate, from, to, RANK - 1, NULL);
+}
+
+#else
+
+typedef const dnnl_memory_desc_t *described;
+
+static dnnl_status_t describe(dnnl_memory_desc_t *description, const struct dnn_tensor *tensor)
+{
+    return dnnl_memory_desc_init_by_strides(description, RANK, tensor->size, tensor->type,
+                                            tensor->stride);
+}
+
+static described described_as(const dnnl_memory_desc_t *description)
+{
+    return description;
+}
+
+static void forget(dnnl_memory_desc_t description)
+{
+    (void)description; /* Owns nothing. */
+}
+
+static dnnl_status_t append_linear(dnnl_post_ops_t list, float factor)
+{
+    return dnnl_post_ops_append_eltwise(list, 1.0f, dnnl_eltwise_linear, factor, 0.0f);
+}
+
+/* In one: 2.6.3 takes a second linear post-op for the first. */
+enum { TANH_POST_OPS = 1 };
+
+static dnnl_status_t append_tanh(dnnl_post_ops_t list, float factor)
+{
+    return dnnl_post_ops_append_eltwise(list, factor, dnnl_eltwise_tanh, 0.0f, 0.0f);
+}
+
+static dnnl_status_t plan_product(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, described a,
+                                  described b, described c, const_dnnl_primitive_attr_t attributes)
+{
+    dnnl_matmul_desc_t product;
+    const dnnl_status_t status = dnnl_matmul_desc_init(&product, a, b, NULL, c);
+
+    return status != dnnl_success
+               ? status
+               : dnnl_primitive_desc_create(plan, &product, attributes, engine, NULL);
+}
+
+static dnnl_status_t plan_softmax(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, described from,
+                                  described to)
+{
+    dnnl_softmax_v2_desc_t softmax;
+    const dnnl_status_t status = dnnl_softmax_v2_forward_desc_init(
+        &softmax, dnnl_forward_inference, dnnl_softmax_accurate, from, to, RANK - 1);
+
+    return status != dnnl_success ? status
+                                  : dnnl_primitive_desc_create(plan, &softmax, NULL, engine, NULL);
+}
+
+#endif
+
+/* ---- primitives ------------------------------------------------------------------------------ */
+
+static float scaling(const struct dnn_finish *finish)
+{
+    return finish->softcap > 0.0f ? finish->scale / finish->softcap : finish->scale;
+}
+
+/* scale, softcap * tanh(x / softcap), addend: in this order. */
+static dnnl_status_t make_post_ops(dnnl_post_ops_t *list, const struct dnn_finish *finish)
+{
+    dnnl_status_t status = dnnl_post_ops_create(list);
+    dnnl_memory_desc_t addend;
+
+    if (status == dnnl_success && scaling(finish) != 1.0f)
+        status = append_linear(*list, scaling(finish));
+    if (status == dnnl_success && finish->softcap > 0.0f)
+        status = append_tanh(*list, finish->softcap);
+    if (status != dnnl_success || finish->addend == NULL)
+        return status;
+    status = describe(&addend, finish->addend);
+    if (status != dnnl_success)
+        return status;
+    status = dnnl_post_ops_append_binary(*list, dnnl_binary_add, described_as(&addend));
+    forget(addend);
+    return status;
+}
+
+static dnnl_status_t make_attributes(dnnl_primitive_attr_t *attributes,
+                                     const struct dnn_finish *finish)
+{
+    dnnl_post_ops_t list = NULL;
+    dnnl_status_t status = dnnl_primitive_attr_create(attributes);
+
+    if (status == dnnl_success)
+        status = make_post_ops(&list, finish);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_post_ops(*attributes, list);
+    if (list != NULL)
+        dnnl_post_ops_destroy(list);
+    return status;
+}
+
+static dnnl_status_t make_memory(struct dnn_op *op, int argument, dnnl_engine_t engine,
+                                 const struct dnn_tensor *tensor)
+{
+    dnnl_memory_desc_t description;
+    dnnl_status_t status = describe(&description, tensor);
+
+    if (status != dnnl_success)
+        return status;
+    status = dnnl_memory_create(&op->memory[argument], described_as(&description), engine,
+                                DNNL_MEMORY_NONE);
+    forget(description);
+    return status;
+}
+
+/* Makes the primitive and gives up the plan, which is NULL where planning failed. */
+static dnnl_status_t finish_plan(struct dnn_op *op, dnnl_primitive_desc_t plan,
+                                 dnnl_status_t status)
+{
+    const char *name = "";
+
+    if (status == dnnl_success)
+        status = dnnl_primitive_desc_query(plan, dnnl_query_impl_info_str, 0, (void *)&name);
+    snprintf(op->name, sizeof op->name, "%s", name);
+    if (status == dnnl_success)
+        status = dnnl_primitive_create(&op->primitive, plan);
+    if (plan != NULL)
+        dnnl_primitive_desc_destroy(plan);
+    return status;
+}
+
+dnnl_status_t dnn_product_open(struct dnn_op *op, dnnl_engine_t engine, const struct dnn_tensor *a,
+                               const struct dnn_tensor *b, const struct dnn_finish *finish,
+                               const struct dnn_tensor *c)
+{
+    const struct dnn_tensor *tensors[3] = {a, b, c};
+    dnnl_memory_desc_t descriptions[3];
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_primitive_desc_t plan = NULL;
+    dnnl_status_t status = dnnl_success;
+    int count = 0;
+
+    memset(op, 0, sizeof *op);
+    for (; status == dnnl_success && count < 3; count += status == dnnl_success)
+        status = describe(&descriptions[count], tensors[count]);
+    if (status == dnnl_success)
+        status = make_attributes(&attributes, finish);
+    if (status == dnnl_success)
+        status = plan_product(&plan, engine, described_as(&descriptions[0]),
+                              described_as(&descriptions[1]), described_as(&descriptions[2]),
+                              attributes);
+    status = finish_plan(op, plan, status);
+    if (status == dnnl_success)
+        status = make_memory(op, DNN_SOURCE, engine, a);
+    if (status == dnnl_success)
+        status = make_memory(op, DNN_OTHER, engine, b);
+    if (status == dnnl_success && finish->addend != NULL)
+        status = make_memory(op, DNN_ADDEND, engine, finish->addend);
+    op->addend_place = (scaling(finish) != 1.0f) + (finish->softcap > 0.0f ? TANH_POST_OPS : 0);
+    if (status == dnnl_success)
+        status = make_memory(op, DNN_RESULT, engine, c);
+    if (attributes != NULL)
+        dnnl_primitive_attr_destroy(attributes);
+    while (count > 0)
+        forget(descriptions[--count]);
+    return status;
+}
+
+dnnl_status_t dnn_softmax_open(struct dnn_op *op, dnnl_engine_t engine,
+                               const struct dnn_tensor *from, const struct dnn_tensor *to)
+{
+    dnnl_memory_desc_t source, result;
+    dnnl_primitive_desc_t plan = NULL;
+    dnnl_status_t status = describe(&source, from);
+
+    memset(op, 0, sizeof *op);
+    if (status != dnnl_success)
+        return status;
+    status = describe(&result, to);
+    if (status == dnnl_success) {
+        status = plan_softmax(&plan, engine, described_as(&source), described_as(&result));
+        forget(result);
+    }
+    forget(source);
+    status = finish_plan(op, plan, status);
+    if (status == dnnl_success)
+        status = make_memory(op, DNN_SOURCE, engine, from);
+    if (status == dnnl_success)
+        status = make_memory(op, DNN_RESULT, engine, to);
+    return status;
+}
+
+dnnl_status_t dnn_op_run(const struct dnn_op *op, dnnl_stream_t stream,
+                         void *const memory[DNN_MOST_ARGUMENTS])
+{
+    const int addend = DNNL_ARG_ATTR_MULTIPLE_POST_OP(op->addend_place) | DNNL_ARG_SRC_1;
+    const int numbers[DNN_MOST_ARGUMENTS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, addend, DNNL_ARG_DST};
+    dnnl_exec_arg_t arguments[DNN_MOST_ARGUMENTS];
+    dnnl_status_t status = dnnl_success;
+    int count = 0;
+
+    for (int n = 0; status == dnnl_success && n < DNN_MOST_ARGUMENTS; n++) {
+        if (op->memory[n] == NULL)
+            continue;
+        status = dnnl_memory_set_data_handle(op->memory[n], memory[n]);
+        arguments[count++] = (dnnl_exec_arg_t){numbers[n], op->memory[n]};
+    }
+    return status == dnnl_success ? dnnl_primitive_execute(op->primitive, stream, count, arguments)
+                                  : status;
+}
+
+void dnn_op_close(struct dnn_op *op)
+{
+    if (op->primitive != NULL)
+        dnnl_primitive_destroy(op->primitive);
+    for (int n = 0; n < DNN_MOST_ARGUMENTS; n++)
+        if (op->memory[n] != NULL)
+            dnnl_memory_destroy(op->memory[n]);
+    memset(op, 0, sizeof *op);
+}

@@ -1,0 +1,145 @@
+#include "bench/peers/openblas/softmax_rows.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LANES SOFTMAX_LANES
+
+/* b if either is NaN. */
+static inline float larger(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+/* e^x to 2 ulp for -88 <= x <= 88, but 0 where the power of two would be subnormal; NaN for NaN.
+ * Without a branch or a conversion: compilers turn it into vectors. */
+static inline float exponential(float x)
+{
+    const float shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: the last bit is 1 */
+    const float n = shifted - 12582912.0f;
+    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    float y = 1.3888889e-3f, power;
+    uint32_t bits;
+
+    y = y * r + 8.3333333e-3f;
+    y = y * r + 4.1666667e-2f;
+    y = y * r + 1.6666667e-1f;
+    y = y * r + 5.0e-1f;
+    y = y * r + 1.0f;
+    y = y * r + 1.0f;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 127) << 23;
+    memcpy(&power, &bits, sizeof power);
+    return y * power;
+}
+
+/* softcap * tanh(s / softcap): tanh x = 1 - 2 / (e^2x + 1). */
+static void cap(float *s, size_t from, size_t to, float softcap)
+{
+    const float inverse = 2.0f / softcap;
+
+    for (size_t j = from; j < to; j++) {
+        const float x = larger(-40.0f, -larger(-40.0f, -inverse * s[j]));
+        s[j] = softcap * (1.0f - 2.0f / (exponential(x) + 1.0f));
+    }
+}
+
+static float maximum(const float *s, size_t from, size_t to)
+{
+    float top[LANES], most = -INFINITY;
+
+    for (int l = 0; l < LANES; l++)
+        top[l] = -INFINITY;
+    for (size_t j = from; j < to; j += LANES)
+        for (int l = 0; l < LANES; l++)
+            top[l] = larger(top[l], s[j + l]);
+    for (int l = 0; l < LANES; l++)
+        most = top[l] > most ? top[l] : most;
+    return most;
+}
+
+static float exponentials(float *s, size_t from, size_t to, float most)
+{
+    float sums[LANES] = {0.0f}, sum = 0.0f;
+
+    for (size_t j = from; j < to; j++)
+        s[j] = exponential(larger(-88.0f, s[j] - most));
+    for (size_t j = from; j < to; j += LANES)
+        for (int l = 0; l < LANES; l++)
+            sums[l] += s[j + l];
+    for (int l = 0; l < LANES; l++)
+        sum += sums[l];
+    return sum;
+}
+
+float softmax_row(const struct softmax_row *row)
+{
+    float *s = row->scores;
+    const size_t from = row->first / LANES * LANES;
+    const size_t to = (row->end + LANES - 1) / LANES * LANES;
+
+    if (row->end <= row->first) {
+        memset(s, 0, row->keys * sizeof *s);
+        return 0.0f;
+    }
+    if (row->softcap > 0.0f)
+        cap(s, from, to, row->softcap);
+    if (row->addend != NULL)
+        for (size_t j = row->first; j < row->end; j++)
+            s[j] += row->addend[j];
+    if (row->slope != 0.0f)
+        for (size_t j = row->first; j < row->end; j++)
+            s[j] += row->slope * ((float)j + row->distance);
+    for (size_t j = from; j < row->first; j++)
+        s[j] = -INFINITY;
+    for (size_t j = row->end; j < to; j++)
+        s[j] = -INFINITY;
+    float most = maximum(s, from, to);
+    const bool nothing = most == -INFINITY;
+    most = row->has_sink && row->sink > most ? row->sink : most;
+    float sum = exponentials(s, from, to, nothing ? 0.0f : most);
+    sum += row->has_sink ? exponential(larger(-88.0f, row->sink - most)) : 0.0f;
+    memset(s, 0, from * sizeof *s);
+    if (to < row->keys)
+        memset(s + to, 0, (row->keys - to) * sizeof *s);
+    return nothing ? 0.0f : 1.0f / sum;
+}
+
+/* ds *= 1 - tanh^2, from the capped scores. */
+static void derive_cap(const float *s, float *ds, size_t from, size_t to, float softcap)
+{
+    const float inverse = 1.0f / softcap;
+
+    for (size_t j = from; j < to; j++) {
+        const float t = s[j] * inverse;
+        ds[j] *= 1.0f - t * t;
+    }
+}
+
+void softmax_row_derive(const struct softmax_row *row, float lse, float delta, float *ds)
+{
+    float *s = row->scores;
+    const size_t from = row->first, to = row->end > row->first ? row->end : row->first;
+
+    for (size_t j = from; j < to; j++)
+        ds[j] -= delta;
+    if (row->softcap > 0.0f) {
+        cap(s, from, to, row->softcap);
+        derive_cap(s, ds, from, to, row->softcap);
+    }
+    if (row->addend != NULL)
+        for (size_t j = from; j < to; j++)
+            s[j] += row->addend[j];
+    if (row->slope != 0.0f)
+        for (size_t j = from; j < to; j++)
+            s[j] += row->slope * ((float)j + row->distance);
+    for (size_t j = from; j < to; j++) {
+        s[j] = s[j] > -88.0f + lse ? exponential(s[j] - lse) : 0.0f;
+        ds[j] *= s[j];
+    }
+    memset(s, 0, from * sizeof *s);
+    memset(ds, 0, from * sizeof *ds);
+    memset(s + to, 0, (row->keys - to) * sizeof *s);
+    memset(ds + to, 0, (row->keys - to) * sizeof *ds);
+}

@@ -1,0 +1,94 @@
+/* Runs side by side: what each file has of a problem on a device, and how that compares with the
+ * first file's. */
+#ifndef CLATTN_BENCH_COMPARISON_H
+#define CLATTN_BENCH_COMPARISON_H
+
+#include "bench/records/results.h"
+
+#define COMPARISON_MOST 26 /* Files; each has a letter. */
+
+struct comparison_options {
+    const char *implementation; /* Whose times are compared. */
+    const char *filter;         /* NULL, or what the name or the text of a problem contains. */
+    bool by_share;              /* Parts of the roof instead of times. */
+    double threshold;           /* 0.05: what is up to 5 % slower is no regression. */
+};
+
+enum verdict {
+    VERDICT_NONE,   /* There is nothing to compare, or it is another device. */
+    VERDICT_FEW,    /* Too few samples to be sure of anything. */
+    VERDICT_SAME,   /* Not surely beyond the threshold. */
+    VERDICT_FASTER, /* The whole interval is. */
+    VERDICT_SLOWER, /* Likewise. Regressions from here on. */
+    VERDICT_MISSING,
+    VERDICT_UNSUPPORTED,
+    VERDICT_FAILED,
+    VERDICT_WRONG,
+    VERDICT_LOOSE /* It was right within the bounds of f32 arithmetic, and is no more. */
+};
+
+/* "", "few", "same", "faster", "slower", "missing", "unsupported", "failed", "wrong", "loose". */
+const char *verdict_name(enum verdict verdict);
+bool verdict_regression(enum verdict verdict);
+
+/* What a file has of a problem. */
+struct comparison_cell {
+    const struct record *record;   /* NULL if it was not run. */
+    const struct outcome *outcome; /* NULL if the implementation took no part. */
+    double seconds, share;         /* Medians; NaN where there is none. */
+    bool compared;                 /* Then: */
+    struct ca_interval ratio;      /* So many times as long as in the first file. */
+    enum verdict verdict;
+};
+
+struct comparison_row {
+    const char *name, *problem; /* As the first file that has it says. */
+    struct comparison_cell cell[COMPARISON_MOST];
+};
+
+/* A device. */
+struct comparison_group {
+    const struct device_run *run[COMPARISON_MOST]; /* NULL if the file has none. */
+    bool other[COMPARISON_MOST];                   /* Not the same one as the first file's. */
+    struct comparison_row *rows;                   /* Owned. */
+    size_t num_rows;
+};
+
+struct comparison {
+    const struct run_results *files; /* Borrowed. */
+    size_t num_files;
+    struct comparison_options options;
+    struct comparison_group *groups; /* Owned. */
+    size_t num_groups;
+};
+
+/* Devices belong together that have the same name, platform and number of units, whatever the
+ * driver: an update is worth a comparison. If a file has none of the devices known so far, its
+ * devices stand beside those of the same platform, or the only one beside the only one, as others:
+ * ratios are shown then, but a slower device is no regression. Problems belong together by their
+ * text, first those of the same name. On failure *why says why and there is nothing to free. */
+bool comparison_open(struct comparison *comparison, const struct run_results *files,
+                     size_t num_files, const struct comparison_options *options,
+                     struct message *why);
+void comparison_free(struct comparison *comparison);
+
+size_t comparison_regressions(const struct comparison *comparison);
+
+/* The geometric mean of the ratios of a file, of one group or, for NULL, of all of them. */
+struct comparison_mean {
+    double ratio;
+    size_t count; /* 0: there is none. */
+};
+struct comparison_mean comparison_mean(const struct comparison *comparison,
+                                       const struct comparison_group *group, size_t file);
+
+/* The table, and what it comes to; if quiet only regressions. */
+void comparison_print(const struct comparison *comparison, bool quiet);
+
+/* results/README.md describes both. */
+bool comparison_write_json(const char *path, const struct comparison *comparison,
+                           struct message *why);
+bool comparison_write_csv(const char *path, const struct comparison *comparison,
+                          struct message *why);
+
+#endif

@@ -1,0 +1,134 @@
+#include "bench/records/comparison.h"
+#include "bench/records/csv.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* null where JSON has no such number. */
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static const char *state_of(const struct comparison_cell *cell)
+{
+    return cell->outcome != NULL ? outcome_state_name(cell->outcome->state) : "missing";
+}
+
+static json_t *make_cell(const struct comparison_cell *cell)
+{
+    return json_pack("{s:s, s:o, s:o, s:o, s:s?}", "state", state_of(cell), "milliseconds",
+                     number(cell->seconds * 1e3), "share", number(cell->share), "ratio",
+                     cell->compared ? results_ratio(&cell->ratio) : json_null(), "verdict",
+                     cell->verdict != VERDICT_NONE ? verdict_name(cell->verdict) : NULL);
+}
+
+static json_t *make_row(const struct comparison *c, const struct comparison_row *row)
+{
+    json_t *cells = json_array();
+
+    for (size_t file = 0; file < c->num_files; file++)
+        json_array_append_new(cells, make_cell(&row->cell[file]));
+    return json_pack("{s:s, s:s, s:o}", "name", row->name, "problem", row->problem, "files", cells);
+}
+
+static json_t *make_run(const struct comparison_group *group, size_t file)
+{
+    const struct device_run *run = group->run[file];
+
+    if (run == NULL)
+        return json_null();
+    return json_pack("{s:s, s:s, s:s, s:i, s:b, s:o, s:b, s:s?}", "name", run->info.name,
+                     "platform", run->info.platform_name, "driver", run->info.driver_version,
+                     "compute_units", (int)run->info.compute_units, "other", group->other[file],
+                     "noise", number(device_run_noise(run)), "interrupted", run->interrupted,
+                     "failed", run->failed.text[0] != '\0' ? run->failed.text : NULL);
+}
+
+static json_t *make_group(const struct comparison *c, const struct comparison_group *group)
+{
+    json_t *runs = json_array(), *rows = json_array(), *means = json_array();
+
+    for (size_t file = 0; file < c->num_files; file++) {
+        json_array_append_new(runs, make_run(group, file));
+        json_array_append_new(means, number(comparison_mean(c, group, file).ratio));
+    }
+    for (size_t n = 0; n < group->num_rows; n++)
+        json_array_append_new(rows, make_row(c, &group->rows[n]));
+    return json_pack("{s:o, s:o, s:o}", "files", runs, "geometric_mean", means, "results", rows);
+}
+
+bool comparison_write_json(const char *path, const struct comparison *c, struct message *why)
+{
+    json_t *files = json_array(), *groups = json_array(), *means = json_array();
+
+    for (size_t file = 0; file < c->num_files; file++) {
+        json_array_append_new(files,
+                              json_pack("{s:s, s:s, s:s}", "path", c->files[file].path, "date",
+                                        c->files[file].date, "clattn", c->files[file].clattn));
+        json_array_append_new(means, number(comparison_mean(c, NULL, file).ratio));
+    }
+    for (size_t n = 0; n < c->num_groups; n++)
+        json_array_append_new(groups, make_group(c, &c->groups[n]));
+    return results_dump(path,
+                        json_pack("{s:s, s:s, s:s, s:f, s:o, s:o, s:o, s:I}", "schema",
+                                  "clattn-bench-compare-1", "by",
+                                  c->options.by_share ? "share" : "time", "implementation",
+                                  c->options.implementation, "threshold", c->options.threshold,
+                                  "files", files, "devices", groups, "geometric_mean", means,
+                                  "regressions", (json_int_t)comparison_regressions(c)),
+                        why);
+}
+
+static void put_cell(FILE *to, const struct comparison *c, const struct comparison_group *group,
+                     const struct comparison_row *row, size_t file)
+{
+    const struct comparison_cell *cell = &row->cell[file];
+    const struct device_run *run = group->run[file];
+    struct csv_row line = {.to = to};
+
+    csv_text(&line, row->name);
+    csv_text(&line, row->problem);
+    csv_text(&line, c->options.implementation);
+    csv_text(&line, c->files[file].path);
+    csv_text(&line, c->files[file].date);
+    csv_text(&line, c->files[file].clattn);
+    csv_text(&line, run != NULL ? run->info.name : "");
+    csv_text(&line, run != NULL ? run->info.platform_name : "");
+    csv_text(&line, run != NULL ? run->info.driver_version : "");
+    csv_text(&line, state_of(cell));
+    csv_number(&line, cell->seconds * 1e3);
+    csv_number(&line, cell->share);
+    csv_number(&line, cell->compared ? cell->ratio.middle : NAN);
+    csv_number(&line, cell->compared ? cell->ratio.low : NAN);
+    csv_number(&line, cell->compared ? cell->ratio.high : NAN);
+    csv_text(&line, verdict_name(cell->verdict));
+    csv_end(&line);
+}
+
+static bool write_rows(FILE *to, const struct comparison *c)
+{
+    fputs("workload,problem,implementation,file,date,clattn,device,platform,driver,state,ms,share,"
+          "ratio,ratio_low,ratio_high,verdict\r\n",
+          to);
+    for (size_t g = 0; g < c->num_groups; g++)
+        for (size_t n = 0; n < c->groups[g].num_rows; n++)
+            for (size_t file = 0; file < c->num_files; file++)
+                put_cell(to, c, &c->groups[g], &c->groups[g].rows[n], file);
+    return fflush(to) == 0 && !ferror(to);
+}
+
+bool comparison_write_csv(const char *path, const struct comparison *c, struct message *why)
+{
+    const bool file = strcmp(path, "-") != 0;
+    FILE *to = file ? fopen(path, "w") : stdout;
+    bool ok = to != NULL && write_rows(to, c);
+
+    if (to != NULL && file)
+        ok = fclose(to) == 0 && ok;
+    return ok ||
+           message_set(why, "%.300s: the comparison cannot be written: %s", path, strerror(errno));
+}

@@ -1,0 +1,126 @@
+#include "bench/records/record.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void samples_add(struct samples *samples, double value)
+{
+    if (samples->count < RECORD_MOST_SAMPLES)
+        samples->value[samples->count++] = value;
+}
+
+double samples_median(const struct samples *samples)
+{
+    return samples->count > 0 ? ca_median(samples->value, samples->count).middle : 0.0;
+}
+
+double samples_minimum(const struct samples *samples)
+{
+    double minimum = samples->count > 0 ? samples->value[0] : 0.0;
+
+    for (size_t n = 1; n < samples->count; n++)
+        minimum = samples->value[n] < minimum ? samples->value[n] : minimum;
+    return minimum;
+}
+
+static const char *const state_names[] = {
+    [OUTCOME_MEASURED] = "measured",       [OUTCOME_LOOSE] = "loose",
+    [OUTCOME_UNSUPPORTED] = "unsupported", [OUTCOME_WRONG] = "wrong",
+    [OUTCOME_FAILED] = "failed",
+};
+
+const char *outcome_state_name(enum outcome_state state)
+{
+    return state_names[state];
+}
+
+bool outcome_state_find(const char *name, enum outcome_state *state)
+{
+    for (int n = OUTCOME_MEASURED; n <= OUTCOME_FAILED; n++)
+        if (strcmp(state_names[n], name) == 0) {
+            *state = (enum outcome_state)n;
+            return true;
+        }
+    return false;
+}
+
+bool outcome_timed(const struct outcome *outcome)
+{
+    return outcome->seconds.count > 0 &&
+           (outcome->state == OUTCOME_MEASURED || outcome->state == OUTCOME_LOOSE);
+}
+
+void outcome_give_up(struct outcome *outcome, enum outcome_state state, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(outcome->why.text, sizeof outcome->why.text, format, arguments);
+    va_end(arguments);
+    message_sanitize(outcome->why.text);
+    outcome->state = state;
+    outcome->seconds.count = 0;
+    outcome->host.count = 0;
+    outcome->first_source = outcome->first_cache = NAN;
+}
+
+bool record_ok(const struct record *record)
+{
+    for (size_t n = 0; n < record->count; n++) {
+        const struct outcome *outcome = &record->outcome[n];
+        const bool ours = strncmp(outcome->implementation, "clattn", strlen("clattn")) == 0;
+        if (ours && outcome->state != OUTCOME_MEASURED)
+            return false;
+    }
+    return record->count > 0;
+}
+
+double record_share(const struct record *record, const struct outcome *outcome)
+{
+    const double clattn = record->count > 0 ? samples_median(&record->outcome[0].seconds) : 0.0;
+
+    if (!outcome_timed(outcome) || clattn <= 0.0)
+        return 0.0;
+    return samples_median(&record->share) * clattn / samples_median(&outcome->seconds);
+}
+
+const struct outcome *record_find(const struct record *record, const char *implementation)
+{
+    for (size_t n = 0; n < record->count; n++)
+        if (strcmp(record->outcome[n].implementation, implementation) == 0)
+            return &record->outcome[n];
+    return NULL;
+}
+
+const char *record_origin(const char *reason)
+{
+    static const struct {
+        const char *begins, *word;
+    } origins[] = {
+        {"the caller forced", "forced"},
+        {"an override", "override"},
+        {"tuned for this class of problems on", "tuned"},
+        {"tuned for this class of problems, with another", "stale"},
+        {"tuned for the nearest class", "nearest"},
+        {"tuned elsewhere", "shipped"},
+        {"untuned", "untuned"},
+        {"each step", "steps"},
+    };
+
+    for (size_t n = 0; n < sizeof origins / sizeof *origins; n++)
+        if (strncmp(reason, origins[n].begins, strlen(origins[n].begins)) == 0)
+            return origins[n].word;
+    return "unknown";
+}
+
+void record_free(struct record *record)
+{
+    free(record->problem);
+    free(record->reason);
+    for (size_t n = 0; n < record->count; n++)
+        free(record->outcome[n].configuration);
+    memset(record, 0, sizeof *record);
+}

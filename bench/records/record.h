@@ -1,0 +1,94 @@
+/* What one problem of a run came to, implementation by implementation. */
+#ifndef CLATTN_BENCH_RECORD_H
+#define CLATTN_BENCH_RECORD_H
+
+#include "bench/timing/first_parts.h"
+#include "bench/verify/worst.h"
+#include "cli/message.h"
+#include "search/statistics.h"
+
+#include <stddef.h>
+
+#define RECORD_MOST_SAMPLES 100
+#define RECORD_MOST_OUTCOMES 12
+
+struct samples {
+    double value[RECORD_MOST_SAMPLES];
+    size_t count;
+};
+
+void samples_add(struct samples *samples, double value);
+
+/* 0 without samples. */
+double samples_median(const struct samples *samples);
+double samples_minimum(const struct samples *samples);
+
+enum outcome_state {
+    OUTCOME_MEASURED,
+    OUTCOME_LOOSE,       /* Measured; right only within the bounds of half-precision arithmetic. */
+    OUTCOME_UNSUPPORTED, /* It cannot compute this problem. */
+    OUTCOME_WRONG,       /* Its results are out of bounds: its time means nothing. */
+    OUTCOME_FAILED       /* It crashed, hung, ran out of memory. */
+};
+
+/* "measured", "loose", "unsupported", "wrong", "failed"; and back, false if it is none of these. */
+const char *outcome_state_name(enum outcome_state state);
+bool outcome_state_find(const char *name, enum outcome_state *state);
+
+/* One implementation on one problem. */
+struct outcome {
+    char implementation[32]; /* "clattn", "clattn untuned" or a peer's name. */
+    enum outcome_state state;
+    struct message why;     /* What is the matter; "" if it was measured. */
+    char *configuration;    /* Owned; NULL if it says none. For clattn what `duel` takes. */
+    struct samples seconds; /* Of one execution: the device's time. None unless measured. */
+    struct samples host;    /* What enqueueing one costs the calling thread; none: not separable. */
+    double first_source; /* Seconds until the first result, with nothing compiled before, in a new
+                          * process; NaN if unknown. */
+    double first_cache;  /* The same once all caches are filled. */
+    struct first_parts first_parts; /* Of first_source. */
+    struct ca_interval ratio; /* Time over clattn's, round by round; of clattn itself 1, 1, 1. */
+    struct worst worst;       /* Against the bounds of f32 arithmetic. */
+};
+
+/* Whether it has a time that may be shown. */
+bool outcome_timed(const struct outcome *outcome);
+
+/* It takes no further part: why, as printf has it, and no times. */
+void outcome_give_up(struct outcome *outcome, enum outcome_state state, const char *format, ...);
+
+enum roof { ROOF_FMA, ROOF_READ };
+
+struct record {
+    char name[128]; /* The workload, or the case in a file. */
+    char *problem;  /* Text form, of a layer too; owned. */
+    char *reason;   /* Why clattn's configuration; owned. */
+    size_t workspace_bytes;
+    double flops;        /* Of one execution; pairs that masks and lengths hide are not counted. */
+    double bytes;        /* Which any implementation must read and write at least. */
+    size_t copies;       /* So many sets of tensors were used in turn. */
+    const char *against; /* "reference" or "file". */
+    enum roof roof;      /* The tighter one, by the peaks of this run. */
+    struct samples overhead; /* Of a call of clattn's, in seconds, over the driver's part of it. */
+    struct samples share;    /* Of that roof by clattn: each sample against the peak beside it. */
+    struct outcome outcome[RECORD_MOST_OUTCOMES]; /* clattn's first. */
+    size_t count;
+};
+
+/* clattn, tuned and untuned, was measured; what peers do is their own affair. */
+bool record_ok(const struct record *record);
+
+/* clattn's share of the roof times how much faster or slower this one is; 0 without a time. */
+double record_share(const struct record *record, const struct outcome *outcome);
+
+/* The outcome of that implementation, or NULL. */
+const struct outcome *record_find(const struct record *record, const char *implementation);
+
+/* Where a choice comes from, in a word: "tuned", "stale", "nearest", "shipped", "untuned",
+ * "override" or "forced", of a layer "steps"; "unknown" for the reasons of another version of the
+ * library. */
+const char *record_origin(const char *reason);
+
+void record_free(struct record *record);
+
+#endif

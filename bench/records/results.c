@@ -1,0 +1,125 @@
+#define _POSIX_C_SOURCE 200809L /* gmtime_r, sysconf */
+#include "bench/records/results.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What follows `key` and a colon in /proc/cpuinfo; false if it is not there. */
+static bool find_fact(const char *key, char *value, size_t bytes)
+{
+    FILE *stream = fopen("/proc/cpuinfo", "r");
+    char line[512];
+    bool found = false;
+
+    while (stream != NULL && !found && fgets(line, sizeof line, stream) != NULL) {
+        const char *colon = strchr(line, ':');
+        if (colon == NULL || strncmp(line, key, strlen(key)) != 0)
+            continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        snprintf(value, bytes, "%.*s", (int)strcspn(colon, "\n"), colon);
+        found = value[0] != '\0';
+    }
+    if (stream != NULL)
+        fclose(stream);
+    return found;
+}
+
+/* x86 names its model, some other architectures the hardware; elsewhere only the instruction set is
+ * known. */
+static void name_host(struct run_results *results)
+{
+    struct utsname system;
+
+    if (uname(&system) < 0) {
+        snprintf(results->system, sizeof results->system, "unknown");
+        snprintf(results->processor, sizeof results->processor, "unknown");
+        return;
+    }
+    snprintf(results->system, sizeof results->system, "%.40s %.60s", system.sysname,
+             system.release);
+    if (!find_fact("model name", results->processor, sizeof results->processor) &&
+        !find_fact("Hardware", results->processor, sizeof results->processor))
+        snprintf(results->processor, sizeof results->processor, "%.60s", system.machine);
+}
+
+void results_begin(struct run_results *results)
+{
+    const time_t now = time(NULL);
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    struct tm utc;
+
+    memset(results, 0, sizeof *results);
+    if (gmtime_r(&now, &utc) != NULL)
+        strftime(results->date, sizeof results->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    snprintf(results->clattn, sizeof results->clattn, "%s", clattn_version_string());
+    results->processors = processors > 0 ? (unsigned)processors : 1;
+    name_host(results);
+}
+
+struct device_run *results_add(struct run_results *results)
+{
+    struct device_run *devices =
+        realloc(results->devices, (results->count + 1) * sizeof *results->devices);
+
+    if (devices == NULL)
+        return NULL;
+    results->devices = devices;
+    struct device_run *run = &devices[results->count++];
+    memset(run, 0, sizeof *run);
+    run->info.struct_size = sizeof run->info;
+    for (size_t n = 0; n < sizeof run->load / sizeof *run->load; n++)
+        run->load[n] = NAN;
+    return run;
+}
+
+void device_run_free(struct device_run *run)
+{
+    for (size_t n = 0; n < run->count; n++)
+        record_free(&run->records[n]);
+    free(run->records);
+    memset(run, 0, sizeof *run);
+}
+
+void results_free(struct run_results *results)
+{
+    for (size_t n = 0; n < results->count; n++)
+        device_run_free(&results->devices[n]);
+    free(results->devices);
+    memset(results, 0, sizeof *results);
+}
+
+static int ascending(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+
+    return (a > b) - (a < b);
+}
+
+double device_run_noise(const struct device_run *run)
+{
+    double *widths = calloc(run->count * RECORD_MOST_OUTCOMES + 1, sizeof *widths), noise = 0.0;
+    size_t count = 0;
+
+    if (widths == NULL)
+        return NAN;
+    for (size_t r = 0; r < run->count; r++) {
+        for (size_t n = 0; n < run->records[r].count; n++) {
+            const struct samples *seconds = &run->records[r].outcome[n].seconds;
+            if (seconds->count == 0)
+                continue;
+            const struct ca_interval median = ca_median(seconds->value, seconds->count);
+            widths[count++] = (median.high - median.low) / 2.0 / median.middle;
+        }
+    }
+    if (count > 0) {
+        qsort(widths, count, sizeof *widths, ascending);
+        noise = (widths[count / 2] + widths[(count - 1) / 2]) / 2.0;
+    }
+    free(widths);
+    return noise;
+}

@@ -1,0 +1,103 @@
+/* What runs came to, in memory and in files: results/README.md describes the JSON. Reading what was
+ * written gives the same again, times to nine digits. */
+#ifndef CLATTN_BENCH_RESULTS_H
+#define CLATTN_BENCH_RESULTS_H
+
+#include "bench/records/record.h"
+#include "bench/timing/target.h"
+
+#include <clattn/device.h>
+
+#define RESULTS_SCHEMA "clattn-bench-run-2"
+#define RESULTS_MOST_PEERS 8
+
+struct json_t;
+
+/* The peaks of a run, in GFLOP/s and GB/s. */
+struct peak_samples {
+    struct samples fma;      /* f32 multiply-adds. */
+    struct samples fma_half; /* f16 multiply-adds; none where the device has no cl_khr_fp16. */
+    struct samples read, copy;
+    char form[64], form_half[64]; /* Of the kernels: "fma, 16 lanes, 12 chains". */
+    bool exceeded;                /* A share is clearly over 100 %. */
+};
+
+/* A peer as it presented itself, or why it is missing. */
+struct peer_note {
+    char name[32], version[32], method[128];
+    struct message missing; /* "" if it took part; ends with the command that installs it. */
+};
+
+/* One device of a run. */
+struct device_run {
+    clattn_device_info info; /* After reading: what the file has of it; no handles. */
+    size_t index;            /* For --device. */
+    struct message failed;   /* Why it has no (further) results; "" if all is well. */
+    bool interrupted;        /* By the user; what was measured so far is there. */
+    double load[3];          /* The machine's load averages at the end; NaN if unknown. */
+    struct peak_samples peaks;
+    struct peer_note peer[RESULTS_MOST_PEERS];
+    size_t num_peers;
+    struct record *records; /* Owned. */
+    size_t count;
+};
+
+/* How noisy it was: the median over all that was timed of half the 95 % interval of the median, as
+ * a part of the median; 0 without samples. */
+double device_run_noise(const struct device_run *run);
+
+#define RESULTS_NOISY 0.05 /* From here on the reader is warned. */
+
+struct run_results {
+    char path[256]; /* Where it was read; "" otherwise. */
+    char date[32];  /* UTC, ISO 8601. */
+    char clattn[32];
+    char processor[128], system[128]; /* Of the host. */
+    unsigned processors;              /* So many are online. */
+    struct device_run *devices;       /* Owned. */
+    size_t count;
+};
+
+/* Now, on this machine, no devices yet. */
+void results_begin(struct run_results *results);
+
+/* Room for one more device, cleared; NULL without memory. Pointers to others move. */
+struct device_run *results_add(struct run_results *results);
+
+void device_run_free(struct device_run *run);
+void results_free(struct run_results *results);
+
+/* Writes to the file by way of a temporary one beside it, or to standard output for "-". */
+bool results_write(const char *path, const struct run_results *results, struct message *why);
+
+/* Reads and validates: on failure *results is empty and *why names the file, the place in it and
+ * what is wrong there, another schema included. */
+bool results_read(const char *path, struct run_results *results, struct message *why);
+
+/* The same for a document in memory; `path` is what it is called. */
+bool results_from_json(const char *path, const struct json_t *document, struct run_results *results,
+                       struct message *why);
+
+/* ---- parts of files that other commands write as well ---- */
+
+struct json_t *results_device(const clattn_device_info *info);
+
+/* The facts in such an object, validated; false if *why says what is wrong with it. */
+bool results_device_read(const struct json_t *object, clattn_device_info *info,
+                         struct message *why);
+
+/* The median, the minimum and all samples, in milliseconds. */
+struct json_t *results_milliseconds(const struct samples *seconds);
+
+/* The middle and both ends of a ratio's 95 % interval. */
+struct json_t *results_ratio(const struct ca_interval *ratio);
+
+struct json_t *results_error(const struct worst *worst, const char *against);
+
+/* An object with what every other file begins with: schema, date, version, device, load. */
+struct json_t *results_new(const char *schema, const struct target *target);
+
+/* Writes an object, which it takes, to the file, or to standard output for "-". */
+bool results_dump(const char *path, struct json_t *object, struct message *why);
+
+#endif

@@ -1,0 +1,329 @@
+#define _POSIX_C_SOURCE 200809L /* lstat, fsync, strdup, gmtime_r */
+#include "bench/records/results.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Samples vary in their third digit. */
+#define FORMAT (JSON_INDENT(1) | JSON_REAL_PRECISION(9))
+
+/* A text of a driver, a file or a peer need not be UTF-8, and one that was cut to fit may end
+ * within a character. NULL without memory. */
+static json_t *text(const char *raw)
+{
+    char *clean = raw != NULL ? strdup(raw) : NULL;
+    json_t *string = NULL;
+
+    if (clean != NULL) {
+        message_sanitize(clean);
+        string = json_string(clean);
+    }
+    free(clean);
+    return string;
+}
+
+/* null for "", which says that there is none. */
+static json_t *text_or_null(const char *raw)
+{
+    return raw != NULL && raw[0] != '\0' ? text(raw) : json_null();
+}
+
+json_t *results_device(const clattn_device_info *info)
+{
+    return json_pack(
+        "{s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, "
+        "s:I, s:b, s:b, s:b, s:b}",
+        "name", text(info->name), "vendor", text(info->vendor), "type",
+        target_type_name(info->type), "driver", text(info->driver_version), "version",
+        text(info->device_version), "platform", text(info->platform_name), "platform_version",
+        text(info->platform_version), "opencl_version", (int)info->opencl_version,
+        "opencl_c_version", (int)info->opencl_c_version, "compute_units", (int)info->compute_units,
+        "address_bits", (int)info->address_bits, "vector_width_float",
+        (int)info->vector_width_float, "max_work_group_size", (json_int_t)info->max_work_group_size,
+        "local_memory_bytes", (json_int_t)info->local_memory_bytes, "global_memory_bytes",
+        (json_int_t)info->global_memory_bytes, "max_allocation_bytes",
+        (json_int_t)info->max_allocation_bytes, "local_memory_dedicated",
+        info->local_memory_dedicated != 0, "compiler_available", info->compiler_available != 0,
+        "fp16", info->fp16 != 0, "fp64", info->fp64 != 0);
+}
+
+/* Takes both; NULL if either is. */
+static json_t *append(json_t *array, json_t *item)
+{
+    if (json_array_append_new(array, item) == 0)
+        return array;
+    json_decref(array);
+    return NULL;
+}
+
+/* null where JSON has no such number. */
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+/* Something counted, without losing a digit. */
+static json_t *count_of(double value)
+{
+    const bool exact = fabs(value) < 0x1p53 && value == floor(value);
+
+    return exact ? json_integer((json_int_t)value) : number(value);
+}
+
+static json_t *numbers(const struct samples *samples, double unit)
+{
+    json_t *array = json_array();
+
+    for (size_t n = 0; n < samples->count; n++)
+        array = append(array, number(samples->value[n] * unit));
+    return array;
+}
+
+json_t *results_milliseconds(const struct samples *seconds)
+{
+    return json_pack("{s:o, s:o, s:o}", "median", number(samples_median(seconds) * 1e3), "minimum",
+                     number(samples_minimum(seconds) * 1e3), "samples", numbers(seconds, 1e3));
+}
+
+json_t *results_ratio(const struct ca_interval *ratio)
+{
+    return json_pack("{s:o, s:o, s:o}", "median", number(ratio->middle), "low", number(ratio->low),
+                     "high", number(ratio->high));
+}
+
+static json_t *make_error(const struct worst *worst)
+{
+    return json_pack("{s:o, s:o, s:o, s:I}", "worst", number(worst->error), "bound",
+                     number(worst->bound), "ratio", number(worst->ratio), "results",
+                     (json_int_t)worst->results);
+}
+
+json_t *results_error(const struct worst *worst, const char *against)
+{
+    json_t *error = make_error(worst);
+
+    json_object_set_new(error, "against", json_string(against));
+    return error;
+}
+
+/* The three load averages of Linux; null elsewhere. */
+static json_t *make_load(void)
+{
+    FILE *stream = fopen("/proc/loadavg", "r");
+    double load[3];
+
+    if (stream == NULL)
+        return json_null();
+    const int count = fscanf(stream, "%lf %lf %lf", &load[0], &load[1], &load[2]);
+    fclose(stream);
+    return count == 3 ? json_pack("[f, f, f]", load[0], load[1], load[2]) : json_null();
+}
+
+json_t *results_new(const char *schema, const struct target *target)
+{
+    const time_t now = time(NULL);
+    struct tm utc = {.tm_mday = 1};
+    char date[32];
+
+    gmtime_r(&now, &utc);
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    return json_pack("{s:s, s:s, s:s, s:o, s:o}", "schema", schema, "date", date, "clattn",
+                     clattn_version_string(), "device", results_device(target->info), "load",
+                     make_load());
+}
+
+static bool dump(FILE *stream, const json_t *object)
+{
+    return json_dumpf(object, stream, FORMAT) == 0 && putc('\n', stream) != EOF &&
+           fflush(stream) == 0;
+}
+
+/* A file that is there stays whole until the new one is. */
+static bool replace(const char *path, const json_t *object)
+{
+    const size_t bytes = strlen(path) + 32;
+    char *temporary = malloc(bytes);
+
+    if (temporary == NULL)
+        return false;
+    snprintf(temporary, bytes, "%s.%ld", path, (long)getpid());
+    remove(temporary); /* of a process that died */
+    FILE *stream = fopen(temporary, "wx");
+    bool ok = stream != NULL && dump(stream, object) && fsync(fileno(stream)) == 0;
+    int reason = errno;
+    if (stream != NULL && fclose(stream) != 0 && ok) {
+        ok = false;
+        reason = errno;
+    }
+    if (ok && rename(temporary, path) != 0) {
+        ok = false;
+        reason = errno;
+    }
+    if (!ok && stream != NULL)
+        remove(temporary);
+    free(temporary);
+    errno = reason;
+    return ok;
+}
+
+/* Pipes, terminals and links are written through: to replace them is not what was meant. */
+static bool write_through(const char *path, const json_t *object)
+{
+    FILE *stream = fopen(path, "w");
+    const bool ok = stream != NULL && dump(stream, object);
+
+    return (stream == NULL || fclose(stream) == 0) && ok;
+}
+
+bool results_dump(const char *path, json_t *object, struct message *why)
+{
+    struct stat status;
+    bool ok;
+
+    if (object == NULL)
+        return message_set(why, "%.300s: no memory for the results", path);
+    if (strcmp(path, "-") == 0)
+        ok = dump(stdout, object);
+    else if (lstat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        ok = write_through(path, object);
+    else
+        ok = replace(path, object);
+    if (!ok)
+        message_set(why, "%.300s: the results cannot be written: %s", path, strerror(errno));
+    json_decref(object);
+    return ok;
+}
+
+static json_t *make_times(const struct outcome *o)
+{
+    return outcome_timed(o) ? results_milliseconds(&o->seconds) : json_null();
+}
+
+static json_t *make_host(const struct outcome *o)
+{
+    if (!outcome_timed(o) || o->host.count == 0)
+        return json_null();
+    return json_pack("{s:o, s:o}", "median", number(samples_median(&o->host) * 1e6), "samples",
+                     numbers(&o->host, 1e6));
+}
+
+/* Work done in the median time, in units of 10^9 a second. */
+static json_t *make_rate(const struct outcome *o, double work)
+{
+    return outcome_timed(o) ? number(work / samples_median(&o->seconds) * 1e-9) : json_null();
+}
+
+static json_t *make_parts(const struct first_parts *parts)
+{
+    double sum = 0.0;
+
+    for (size_t n = 0; n < FIRST_PARTS; n++)
+        sum += parts->seconds[n];
+    if (sum == 0.0)
+        return json_null();
+    json_t *object = json_object();
+    for (size_t n = 0; n < FIRST_PARTS; n++)
+        json_object_set_new(object, first_part_keys[n], number(parts->seconds[n] * 1e3));
+    return object;
+}
+
+static json_t *make_outcome(const struct record *r, const struct outcome *o)
+{
+    const bool compared = outcome_timed(o) && o->ratio.middle > 0.0 && isfinite(o->ratio.high);
+
+    return json_pack(
+        "{s:o, s:s, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:o, s:o, s:o, s:o}", "implementation",
+        text(o->implementation), "state", outcome_state_name(o->state), "why",
+        text_or_null(o->why.text), "configuration", text_or_null(o->configuration), "milliseconds",
+        make_times(o), "host_microseconds", make_host(o), "first_milliseconds", "source",
+        number(o->first_source * 1e3), "cache", number(o->first_cache * 1e3), "parts",
+        make_parts(&o->first_parts), "gflops", make_rate(o, r->flops), "gbytes",
+        make_rate(o, r->bytes), "ratio", compared ? results_ratio(&o->ratio) : json_null(), "error",
+        o->worst.results > 0 ? make_error(&o->worst) : json_null());
+}
+
+/* Of a peak or a share; null where nothing was measured. */
+static json_t *make_samples(const struct samples *samples)
+{
+    if (samples->count == 0)
+        return json_null();
+    return json_pack("{s:o, s:o}", "median", number(samples_median(samples)), "samples",
+                     numbers(samples, 1.0));
+}
+
+static json_t *make_record(const struct record *r)
+{
+    json_t *outcomes = json_array();
+
+    for (size_t n = 0; n < r->count; n++)
+        outcomes = append(outcomes, make_outcome(r, &r->outcome[n]));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:s, s:I, s:I, s:o, s:s, s:o, s:o, s:s, s:o}", "name", text(r->name),
+        "problem", text(r->problem), "flops", count_of(r->flops), "bytes", count_of(r->bytes),
+        "roof", r->roof == ROOF_FMA ? "fma" : "read", "copies", (json_int_t)r->copies,
+        "workspace_bytes", (json_int_t)r->workspace_bytes, "overhead_microseconds",
+        r->overhead.count > 0 ? number(samples_median(&r->overhead) * 1e6) : json_null(), "origin",
+        record_origin(r->reason != NULL ? r->reason : ""), "reason", text_or_null(r->reason),
+        "roof_share", make_samples(&r->share), "against", r->against, "implementations", outcomes);
+}
+
+static json_t *make_peaks(const struct peak_samples *p)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "fma_gflops", make_samples(&p->fma),
+                     "fma_form", text_or_null(p->form), "fma_half_gflops",
+                     make_samples(&p->fma_half), "fma_half_form", text_or_null(p->form_half),
+                     "read_gbytes", make_samples(&p->read), "copy_gbytes", make_samples(&p->copy),
+                     "exceeded", p->exceeded);
+}
+
+static json_t *make_peers(const struct device_run *run)
+{
+    json_t *peers = json_array();
+
+    for (size_t n = 0; n < run->num_peers; n++) {
+        const struct peer_note *peer = &run->peer[n];
+        peers = append(peers,
+                       json_pack("{s:o, s:o, s:o, s:o}", "name", text(peer->name), "version",
+                                 text_or_null(peer->version), "method", text_or_null(peer->method),
+                                 "missing", text_or_null(peer->missing.text)));
+    }
+    return peers;
+}
+
+static json_t *make_device_run(const struct device_run *run)
+{
+    const double *load = run->load;
+    const bool loaded = isfinite(load[0]) && isfinite(load[1]) && isfinite(load[2]);
+    json_t *records = json_array();
+
+    for (size_t n = 0; n < run->count; n++)
+        records = append(records, make_record(&run->records[n]));
+    return json_pack("{s:I, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o}", "index",
+                     (json_int_t)run->index, "device", results_device(&run->info), "failed",
+                     text_or_null(run->failed.text), "interrupted", run->interrupted, "load",
+                     loaded ? json_pack("[f, f, f]", load[0], load[1], load[2]) : json_null(),
+                     "noise", number(device_run_noise(run)), "peaks", make_peaks(&run->peaks),
+                     "peers", make_peers(run), "results", records);
+}
+
+bool results_write(const char *path, const struct run_results *results, struct message *why)
+{
+    json_t *devices = json_array();
+
+    for (size_t n = 0; n < results->count; n++)
+        devices = append(devices, make_device_run(&results->devices[n]));
+    return results_dump(path,
+                        json_pack("{s:s, s:s, s:s, s:{s:o, s:i, s:o}, s:o}", "schema",
+                                  RESULTS_SCHEMA, "date", results->date, "clattn", results->clattn,
+                                  "host", "processor", text(results->processor), "processors",
+                                  (int)results->processors, "system", text(results->system),
+                                  "devices", devices),
+                        why);
+}

@@ -1,0 +1,252 @@
+/* Throughput by length: problems that differ in nothing else, panel by panel for each device. */
+#include "bench/report/charts/report_figure.h"
+#include "bench/report/report_text.h"
+
+#include <clattn/problem.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_TEXT 512
+
+/* Problems of one family, the shortest first. */
+struct family {
+    char text[MOST_TEXT]; /* The problem without its length. */
+    size_t *problems, *lengths;
+    size_t count;
+    const struct report *report;
+    size_t *devices; /* Of the panels. */
+};
+
+/* What all of a family have in common; "" for what has no length to speak of. Queries and keys of
+ * self-attention grow together, else it is the keys. */
+static size_t find_family(const char *problem, char common[MOST_TEXT])
+{
+    clattn_problem p;
+
+    common[0] = '\0';
+    if (clattn_problem_parse(problem, &p, NULL, 0) != CLATTN_SUCCESS)
+        return 0;
+    const bool self = p.seq_q == p.seq_kv;
+    const size_t length = p.seq_kv;
+    char *out = common;
+    for (const char *word = problem; *word != '\0'; word += strspn(word, " ")) {
+        const size_t bytes = strcspn(word, " ");
+        const bool sized = bytes > 1 && word[1] >= '0' && word[1] <= '9';
+        const bool left_out = sized && (word[0] == 'k' || (self && word[0] == 'q'));
+        if (!left_out && (size_t)(out - common) + bytes + 2 < MOST_TEXT) {
+            if (out != common)
+                *out++ = ' ';
+            memcpy(out, word, bytes);
+            out += bytes;
+        }
+        word += bytes;
+    }
+    *out = '\0';
+    return length;
+}
+
+static bool timed_anywhere(const struct report *report, size_t problem)
+{
+    for (size_t d = 0; d < report->num_devices; d++)
+        for (size_t n = 0; n < report->num_names; n++)
+            if (!isnan(report_seconds(report, d, problem, n)))
+                return true;
+    return false;
+}
+
+/* Takes the problem in, unless another one of this length is there. */
+static void insert(struct family *family, size_t problem, size_t length)
+{
+    size_t at = family->count;
+
+    for (size_t n = 0; n < family->count; n++)
+        if (family->lengths[n] == length)
+            return;
+    for (; at > 0 && family->lengths[at - 1] > length; at--) {
+        family->lengths[at] = family->lengths[at - 1];
+        family->problems[at] = family->problems[at - 1];
+    }
+    family->lengths[at] = length;
+    family->problems[at] = problem;
+    family->count++;
+}
+
+/* The family of this problem; empty if an earlier problem has it already. */
+static void gather(struct family *family, const struct report *report, size_t first)
+{
+    char text[MOST_TEXT];
+
+    family->count = 0;
+    find_family(report->problems[first].record->problem, family->text);
+    for (size_t p = 0; p < report->num_problems; p++) {
+        const size_t length = find_family(report->problems[p].record->problem, text);
+        if (length == 0 || strcmp(text, family->text) != 0)
+            continue;
+        if (p < first) {
+            family->count = 0;
+            return;
+        }
+        if (timed_anywhere(report, p))
+            insert(family, p, length);
+    }
+}
+
+static void write_points(FILE *script, const void *data, size_t panel, size_t series)
+{
+    const struct family *family = data;
+
+    for (size_t n = 0; n < family->count; n++) {
+        const double y =
+            report_gflops(family->report, family->devices[panel], family->problems[n], series);
+        if (y > 0.0)
+            fprintf(script, "%zu %.6g\n", family->lengths[n], y);
+    }
+}
+
+static void write_table(const struct page *page, const struct family *family, size_t panels)
+{
+    const struct report *report = page->report;
+
+    figure_table(page, "GFLOP/s by the number of keys", "Keys");
+    fputs("<th scope=\"col\">Device</th>", page->out);
+    for (size_t n = 0; n < report->num_names; n++)
+        fprintf(page->out, "<th scope=\"col\" class=\"n\">%s</th>",
+                text_escaped(report->names[n]).text);
+    fputs("</tr></thead><tbody>\n", page->out);
+    for (size_t k = 0; k < family->count; k++) {
+        for (size_t d = 0; d < panels; d++) {
+            fprintf(page->out, "<tr><th scope=\"row\">%zu</th><td>%s</td>", family->lengths[k],
+                    text_escaped(report->devices[family->devices[d]].label.text).text);
+            for (size_t n = 0; n < report->num_names; n++)
+                fprintf(
+                    page->out, "<td class=\"n\">%s</td>",
+                    text_number(report_gflops(report, family->devices[d], family->problems[k], n))
+                        .text);
+            fputs("</tr>\n", page->out);
+        }
+    }
+    figure_table_end(page);
+}
+
+/* Which lengths there are, at which rate clattn computes the first and the last. */
+static void describe(const struct family *family, size_t panels, char *text, size_t bytes)
+{
+    const struct report *report = family->report;
+    size_t used = (size_t)snprintf(text, bytes, "clattn, from %zu to %zu keys:", family->lengths[0],
+                                   family->lengths[family->count - 1]);
+
+    for (size_t d = 0; d < panels && used < bytes; d++) {
+        const size_t device = family->devices[d];
+        const double first = report_gflops(report, device, family->problems[0], REPORT_CLATTN);
+        const double last =
+            report_gflops(report, device, family->problems[family->count - 1], REPORT_CLATTN);
+        used += (size_t)snprintf(text + used, bytes - used, "%s %s %.3g to %.3g GFLOP/s",
+                                 d > 0 ? ";" : "", report->devices[device].label.text, first, last);
+    }
+    if (used < bytes)
+        snprintf(text + used, bytes - used, ". All numbers are in the table below the figure.");
+}
+
+static bool ends_word(char c)
+{
+    return c == '\0' || c == '-' || c == ' ';
+}
+
+/* What the names of the family's problems begin with, in whole words; "" for nothing much. */
+static void find_name(const struct family *family, char *name, size_t bytes)
+{
+    const struct report_problem *problems = family->report->problems;
+
+    snprintf(name, bytes, "%s", problems[family->problems[0]].record->name);
+    for (size_t k = 1; k < family->count; k++) {
+        const char *other = problems[family->problems[k]].record->name;
+        size_t same = 0;
+        while (name[same] != '\0' && name[same] == other[same])
+            same++;
+        while (same > 0 && (!ends_word(name[same]) || !ends_word(other[same])))
+            same--;
+        name[same] = '\0';
+    }
+}
+
+static void write_family(struct page *page, struct family *family)
+{
+    const struct report *report = page->report;
+    struct panel *panels = calloc(report->num_devices + 1, sizeof *panels);
+    size_t count = 0;
+    double low = INFINITY, high = 0.0;
+    char name[128], title[MOST_TEXT + 160], description[1024];
+
+    for (size_t d = 0; panels != NULL && d < report->num_devices; d++) {
+        bool any = false;
+        for (size_t k = 0; k < family->count; k++) {
+            for (size_t n = 0; n < report->num_names; n++) {
+                const double y = report_gflops(report, d, family->problems[k], n);
+                low = y < low ? y : low;
+                high = y > high ? y : high;
+                any = any || !isnan(y);
+            }
+        }
+        if (any) {
+            panels[count] = (struct panel){report->devices[d].label.text, NAN, NAN, NAN};
+            family->devices[count++] = d;
+        }
+    }
+    if (count > 0 && high > 0.0) {
+        struct panels what = {
+            .x_axis = "keys",
+            .y_axis = "GFLOP/s",
+            .x_low = (double)family->lengths[0] / 1.3,
+            .x_high = (double)family->lengths[family->count - 1] * 1.3,
+            .y_low = low / 1.5,
+            .y_high = high * 1.5,
+            .lengths = family->lengths,
+            .num_lengths = family->count,
+            .panels = panels,
+            .count = count,
+            .series = {.names = report->names, .count = report->num_names},
+            .lines = true,
+            .points = write_points,
+            .data = family,
+        };
+        find_name(family, name, sizeof name);
+        snprintf(title, sizeof title, "Throughput of %s%s%s%s", name, name[0] ? " (" : "",
+                 family->text, name[0] ? ")" : "");
+        describe(family, count, description, sizeof description);
+        figure_write(page, &(struct figure){
+                               title,
+                               "Higher is faster. All panels have the same axes, both "
+                               "logarithmic, so that devices can be compared across panels and "
+                               "libraries within one. A line that rises to the right belongs to "
+                               "an implementation that gets better with longer sequences.",
+                               description, figure_draw_panels, &what});
+        write_table(page, family, count);
+    }
+    free(panels);
+}
+
+void report_throughput(struct page *page)
+{
+    const struct report *report = page->report;
+    struct family family = {.report = report};
+    const size_t figures = page->figures;
+
+    family.problems = calloc(report->num_problems + 1, sizeof *family.problems);
+    family.lengths = calloc(report->num_problems + 1, sizeof *family.lengths);
+    family.devices = calloc(report->num_devices + 1, sizeof *family.devices);
+    if (family.problems != NULL && family.lengths != NULL && family.devices != NULL) {
+        for (size_t p = 0; p < report->num_problems; p++) {
+            gather(&family, report, p);
+            if (family.count > 1)
+                write_family(page, &family);
+        }
+    }
+    if (page->figures == figures)
+        fputs("<p>No two of the measured problems differ in their length alone, so there is no "
+              "curve to draw.</p>\n",
+              page->out);
+    free(family.problems);
+    free(family.lengths);
+    free(family.devices);
+}

@@ -1,0 +1,158 @@
+/* How far the numbers may be trusted: noise, load, failures, what is missing. */
+#include "bench/report/report.h"
+#include "bench/report/report_text.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A benchmark keeps every processor busy; more than this besides is somebody else's. */
+#define OTHERS_LOAD 0.5
+
+static void write_noise(const struct page *page, const struct report_device *device)
+{
+    const double noise = device_run_noise(device->run);
+    const double load = device->run->load[0];
+
+    fprintf(page->out,
+            "<li>%s: a time is known to &plusmn;%s&nbsp;%% (half the 95&nbsp;%% "
+            "interval, the median of all)",
+            text_escaped(device->label.text).text, text_rough(100.0 * noise).text);
+    if (noise >= RESULTS_NOISY)
+        fputs("; <b>the machine was noisy</b>, so small differences mean nothing", page->out);
+    if (isfinite(load)) {
+        fprintf(page->out, "; the load average at the end was %s on %s", text_rough(load).text,
+                text_count(device->file->processors, "processor").text);
+        if (load > (double)device->file->processors + OTHERS_LOAD)
+            fputs(": <b>other work shared the machine</b>, which makes times too long, ratios and "
+                  "shares less so",
+                  page->out);
+    }
+    fputs(".</li>\n", page->out);
+}
+
+static void write_failures(const struct page *page, const struct report_device *device)
+{
+    const struct text label = text_escaped(device->label.text);
+
+    if (device->run->failed.text[0] != '\0') {
+        fprintf(page->out, "<li><b>%s failed</b>%s: ", label.text,
+                device->run->count > 0 ? " after some results" : "");
+        text_html(page->out, device->run->failed.text);
+        fputs("</li>\n", page->out);
+    }
+    if (device->run->interrupted)
+        fprintf(page->out,
+                "<li>The run on %s was <b>interrupted</b>: it has %s, others are missing.</li>\n",
+                label.text, text_count(device->run->count, "problem").text);
+    if (!device->measured && device->run->failed.text[0] == '\0')
+        fprintf(page->out, "<li>%s has no times.</li>\n", label.text);
+}
+
+/* Whether an earlier device has said the same. */
+static bool said(const struct report *report, size_t device, const struct peer_note *peer)
+{
+    for (size_t d = 0; d < device; d++) {
+        const struct device_run *run = report->devices[d].run;
+        for (size_t n = 0; n < run->num_peers; n++)
+            if (strcmp(run->peer[n].name, peer->name) == 0 &&
+                strcmp(run->peer[n].missing.text, peer->missing.text) == 0)
+                return true;
+    }
+    return false;
+}
+
+static void write_missing(const struct page *page, size_t device)
+{
+    const struct device_run *run = page->report->devices[device].run;
+
+    for (size_t n = 0; n < run->num_peers; n++) {
+        const struct peer_note *peer = &run->peer[n];
+        if (peer->missing.text[0] == '\0' || said(page->report, device, peer))
+            continue;
+        fprintf(page->out, "<li>%s took no part: ", text_escaped(peer->name).text);
+        text_html(page->out, peer->missing.text);
+        fputs("</li>\n", page->out);
+    }
+}
+
+/* How often an implementation ended in each state on all devices. */
+static void write_states(const struct page *page, size_t name)
+{
+    static const char *const meaning[] = {
+        [OUTCOME_LOOSE] = "was right only within the bounds of half-precision arithmetic",
+        [OUTCOME_UNSUPPORTED] = "cannot compute the problem",
+        [OUTCOME_WRONG] = "gave a wrong result, so its time is not shown",
+        [OUTCOME_FAILED] = "failed",
+    };
+    const struct report *report = page->report;
+
+    for (int state = OUTCOME_LOOSE; state <= OUTCOME_FAILED; state++) {
+        size_t count = 0;
+        for (size_t d = 0; d < report->num_devices; d++) {
+            for (size_t p = 0; p < report->num_problems; p++) {
+                const struct outcome *outcome = report_outcome(report, d, p, name);
+                count += outcome != NULL && outcome->state == (enum outcome_state)state;
+            }
+        }
+        if (count > 0)
+            fprintf(page->out, "<li>%s %s in %s.</li>\n", text_escaped(report->names[name]).text,
+                    meaning[state], text_count(count, "case").text);
+    }
+}
+
+static void write_correctness(const struct page *page)
+{
+    const struct report *report = page->report;
+    double worst = 0.0;
+    size_t results = 0;
+
+    for (size_t d = 0; d < report->num_devices; d++) {
+        for (size_t p = 0; p < report->num_problems; p++) {
+            for (size_t n = REPORT_CLATTN; n <= REPORT_UNTUNED; n++) {
+                const struct outcome *outcome = report_outcome(report, d, p, n);
+                if (outcome == NULL || !outcome_timed(outcome))
+                    continue;
+                worst = fmax(worst, outcome->worst.ratio);
+                results++;
+            }
+        }
+    }
+    if (results > 0)
+        fprintf(
+            page->out,
+            "<li>%s of clattn %s compared with double precision or a stored answer; the greatest "
+            "error is %s of its bound.</li>\n",
+            text_count(results, "timed result").text, results == 1 ? "was" : "were",
+            text_rough(worst).text);
+}
+
+static void write_implausible(const struct page *page)
+{
+    const struct report *report = page->report;
+
+    for (size_t d = 0; d < report->num_devices; d++)
+        if (report->devices[d].run->peaks.exceeded)
+            fprintf(page->out,
+                    "<li>On %s a share is clearly over 100&nbsp;%%: the measured peak is too low, "
+                    "and shares mean nothing there.</li>\n",
+                    text_escaped(report->devices[d].label.text).text);
+}
+
+void report_trust(struct page *page)
+{
+    const struct report *report = page->report;
+
+    fputs("<ul>\n", page->out);
+    for (size_t d = 0; d < report->num_devices; d++) {
+        write_failures(page, &report->devices[d]);
+        if (report->devices[d].measured)
+            write_noise(page, &report->devices[d]);
+    }
+    for (size_t d = 0; d < report->num_devices; d++)
+        write_missing(page, d);
+    write_correctness(page);
+    write_implausible(page);
+    for (size_t n = 0; n < report->num_names; n++)
+        write_states(page, n);
+    fputs("</ul>\n", page->out);
+}

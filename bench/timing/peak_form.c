@@ -1,0 +1,220 @@
+#include "bench/timing/peak_form.h"
+#include "bench/timing/timing.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SAMPLE_SECONDS 0.03
+#define SHORTEST_LAUNCH 0.001 /* Launching costs some 25 us on PoCL. */
+#define LONGEST_LAUNCH 0.1
+#define UNROLLED 16            /* As in peaks.cl. */
+#define MOST_ROUNDS (1u << 26) /* A kernel of so many that is short has lost its work. */
+#define LARGEST_GROUP 256
+#define GROUPS_PER_UNIT 16
+
+extern const char bench_source_peaks[];
+
+/* A work-item for itself with vectors as wide as the machine's: PoCL, Intel's runtime. */
+static const struct peak_form wide[] = {
+    {.chains = 8, .operation = "fma", .alone = true},
+    {.chains = 12, .operation = "fma", .accumulates = true, .alone = true},
+    {.chains = 16, .operation = "fma", .accumulates = true, .alone = true},
+    {.chains = 12, .operation = "mad", .alone = true},
+};
+
+/* The driver makes vectors out of neighbours: GPUs, llvmpipe. Four floats are one read of memory;
+ * two are one instruction of some machines, such as AMD's CDNA. */
+static const struct peak_form narrow[] = {
+    {.lanes = 1, .chains = 8, .operation = "fma"},
+    {.lanes = 1, .chains = 12, .operation = "mad"}, /* llvmpipe multiplies, then adds */
+    {.lanes = 1, .chains = 16, .operation = "fma", .accumulates = true},
+    {.lanes = 2, .chains = 8, .operation = "fma", .accumulates = true},
+    {.lanes = 4, .chains = 4, .operation = "fma", .accumulates = true},
+    {.lanes = 4, .chains = 4, .operation = "mad"},
+};
+
+static const struct peak_form half_wide[] = {
+    {.lanes = 16, .chains = 12, .operation = "fma", .half = true, .alone = true},
+    {.lanes = 16, .chains = 12, .operation = "mad", .half = true, .alone = true},
+    {.lanes = 1, .chains = 12, .operation = "mad", .half = true},
+};
+
+/* Two halves share a register nearly everywhere. */
+static const struct peak_form half_narrow[] = {
+    {.lanes = 1, .chains = 16, .operation = "fma", .accumulates = true, .half = true},
+    {.lanes = 2, .chains = 12, .operation = "fma", .accumulates = true, .half = true},
+    {.lanes = 4, .chains = 8, .operation = "fma", .accumulates = true, .half = true},
+    {.lanes = 2, .chains = 8, .operation = "mad", .half = true},
+};
+
+/* Without this claim fma may be software that takes half a minute to compile (llvmpipe), and mad is
+ * as fast as can be. */
+static bool claims_fma(const clattn_device_info *info)
+{
+    cl_device_fp_config config = 0;
+
+    clGetDeviceInfo(info->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL);
+    return (config & CL_FP_FMA) != 0;
+}
+
+static size_t append(struct peak_form *forms, size_t count, const clattn_device_info *info,
+                     const struct peak_form *more, size_t num_more)
+{
+    const bool fma = claims_fma(info);
+    const unsigned width = info->vector_width_float;
+    const size_t largest = info->max_work_group_size;
+
+    for (size_t n = 0; n < num_more; n++) {
+        struct peak_form *form = &forms[count];
+        if (strcmp(more[n].operation, "fma") == 0 && !fma)
+            continue;
+        *form = more[n];
+        if (form->lanes == 0)
+            form->lanes = width >= 16 ? 16 : width >= 8 ? 8 : 4;
+        form->local = form->alone ? 1 : largest < LARGEST_GROUP ? largest : LARGEST_GROUP;
+        form->global = form->local * info->compute_units * GROUPS_PER_UNIT;
+        count++;
+    }
+    return count;
+}
+#define APPEND(forms, count, info, more)                                                           \
+    append(forms, count, info, more, sizeof(more) / sizeof *(more))
+
+size_t peak_form_list(struct peak_form forms[PEAK_MOST_FORMS], const clattn_device_info *info)
+{
+    const bool vectors = (info->type & CL_DEVICE_TYPE_CPU) != 0 && info->vector_width_float >= 4;
+    const size_t count = vectors ? APPEND(forms, 0, info, wide) : APPEND(forms, 0, info, narrow);
+
+    if (!info->fp16)
+        return count;
+    return vectors ? APPEND(forms, count, info, half_wide)
+                   : APPEND(forms, count, info, half_narrow);
+}
+
+static bool fail_cl(struct message *why, const char *call, cl_int err)
+{
+    return message_set(why, "measuring peaks: %s failed with %d", call, err);
+}
+
+static bool build(struct peak_form *form, const struct target *target, struct message *why)
+{
+    const char *source = bench_source_peaks;
+    char options[160];
+    cl_int err;
+
+    form->program =
+        clCreateProgramWithSource(clattn_context_opencl(target->context), 1, &source, NULL, &err);
+    if (err != CL_SUCCESS)
+        return fail_cl(why, "clCreateProgramWithSource", err);
+    snprintf(options, sizeof options,
+             "-DREAL=%s -DHALF=%d -DLANES=%u -DCHAINS=%u -DMULTIPLY_ADD=%s -DACCUMULATE=%d "
+             "-DSEQUENTIAL=%d",
+             form->half ? "half" : "float", form->half, form->lanes, form->chains, form->operation,
+             form->accumulates, form->alone);
+    err = clBuildProgram(form->program, 1, &target->info->device, options, NULL, NULL);
+    if (err != CL_SUCCESS)
+        return fail_cl(why, "clBuildProgram", err);
+    form->fma = clCreateKernel(form->program, "peak_fma", &err);
+    return err == CL_SUCCESS || fail_cl(why, "clCreateKernel", err);
+}
+
+/* One kernel to be launched again and again. */
+struct launch {
+    const struct target *target;
+    cl_kernel kernel;
+    size_t global, local;
+};
+
+static bool enqueue(void *work, cl_event *end, struct message *why)
+{
+    const struct launch *launch = work;
+    const cl_int err = clEnqueueNDRangeKernel(launch->target->queue, launch->kernel, 1, NULL,
+                                              &launch->global, &launch->local, 0, NULL, end);
+
+    return err == CL_SUCCESS || fail_cl(why, "clEnqueueNDRangeKernel", err);
+}
+
+bool peak_time_launches(const struct target *target, cl_kernel kernel, size_t global, size_t local,
+                        size_t launches, double *seconds, struct message *why)
+{
+    struct launch launch = {target, kernel, global, local};
+
+    return timing_median(target, enqueue, &launch, launches, seconds, why);
+}
+
+static double operations(const struct peak_form *form, cl_uint rounds)
+{
+    return 2.0 * form->lanes * form->chains * UNROLLED * (double)rounds * (double)form->global;
+}
+
+static bool time_rounds(const struct peak_form *form, const struct target *target, cl_uint rounds,
+                        size_t launches, double *seconds, struct message *why)
+{
+    const cl_int err = clSetKernelArg(form->fma, 1, sizeof rounds, &rounds);
+
+    if (err != CL_SUCCESS)
+        return fail_cl(why, "clSetKernelArg", err);
+    return peak_time_launches(target, form->fma, form->global, form->local, launches, seconds, why);
+}
+
+/* A first rate: from launches twice as long each time until one is long enough to be timed. */
+static bool calibrate(struct peak_form *form, const struct target *target, struct message *why)
+{
+    for (cl_uint rounds = 1; rounds < MOST_ROUNDS; rounds *= 2) {
+        double seconds;
+        if (!time_rounds(form, target, rounds, 3, &seconds, why))
+            return false;
+        form->best = operations(form, rounds) / seconds;
+        if (seconds >= SHORTEST_LAUNCH)
+            return true;
+    }
+    return message_set(why, "measuring peaks: the compiler has removed what was to be timed");
+}
+
+bool peak_form_open(struct peak_form *form, const struct target *target, cl_mem out,
+                    struct message *why)
+{
+    const cl_float x = 0.999f, y = 0.001f;
+
+    if (!build(form, target, why))
+        return false;
+    cl_int err = clSetKernelArg(form->fma, 0, sizeof out, &out);
+    err |= clSetKernelArg(form->fma, 2, sizeof x, &x);
+    err |= clSetKernelArg(form->fma, 3, sizeof y, &y);
+    if (err != CL_SUCCESS)
+        return fail_cl(why, "clSetKernelArg", err);
+    return calibrate(form, target, why);
+}
+
+void peak_form_close(struct peak_form *form)
+{
+    if (form->fma != NULL)
+        clReleaseKernel(form->fma);
+    if (form->program != NULL)
+        clReleaseProgram(form->program);
+    form->fma = NULL;
+    form->program = NULL;
+}
+
+bool peak_form_sample(const struct peak_form *form, const struct target *target,
+                      double launch_seconds, double *rate, struct message *why)
+{
+    const double wanted = launch_seconds < SHORTEST_LAUNCH  ? SHORTEST_LAUNCH
+                          : launch_seconds > LONGEST_LAUNCH ? LONGEST_LAUNCH
+                                                            : launch_seconds;
+    const cl_uint rounds = (cl_uint)(wanted * form->best / operations(form, 1)) + 1;
+    const size_t launches = wanted * 3.0 > SAMPLE_SECONDS ? 3 : (size_t)(SAMPLE_SECONDS / wanted);
+    double seconds;
+
+    if (!time_rounds(form, target, rounds, launches, &seconds, why))
+        return false;
+    *rate = operations(form, rounds) / seconds;
+    return true;
+}
+
+void peak_form_describe(const struct peak_form *form, char text[64])
+{
+    snprintf(text, 64, "%s(%s), %u lane%s, %u chains, groups of %zu", form->operation,
+             form->accumulates ? "x,y,a" : "a,x,y", form->lanes, form->lanes > 1 ? "s" : "",
+             form->chains, form->local);
+}

@@ -1,0 +1,234 @@
+#include "bench/timing/peaks.h"
+
+#include <string.h>
+
+#define LARGEST_BUFFER ((size_t)256 << 20)      /* Beyond most last-level caches. */
+#define LARGEST_GPU_BUFFER ((size_t)1024 << 20) /* Some have 256 MiB of cache. */
+#define SMALLEST_BUFFER ((size_t)32 << 20)
+#define LONGEST_PASS 0.2   /* Seconds over a buffer. */
+#define PASSES 3           /* Over the forms, against chance. */
+#define FIRST_LAUNCH 0.001 /* Of a form whose rate is known roughly. */
+#define LAUNCHES 3         /* In a sample of a stream. */
+
+static bool fail_cl(struct message *why, const char *call, cl_int err)
+{
+    return message_set(why, "measuring peaks: %s failed with %d", call, err);
+}
+
+/* Opens what can be opened; fails if nothing can. */
+static bool open_forms(struct peaks *peaks, struct message *why)
+{
+    bool any = false;
+
+    peaks->num_forms = peak_form_list(peaks->forms, peaks->target->info);
+    for (size_t n = 0; n < peaks->num_forms; n++) {
+        struct peak_form *form = &peaks->forms[n];
+        if (peak_form_open(form, peaks->target, peaks->to, why))
+            any = any || !form->half;
+        else
+            form->best = 0.0;
+    }
+    return any;
+}
+
+static bool choose_forms(struct peaks *peaks, struct message *why)
+{
+    for (size_t n = 0; n < PASSES * peaks->num_forms; n++) {
+        struct peak_form *form = &peaks->forms[n % peaks->num_forms];
+        const struct peak_form **best = form->half ? &peaks->half : &peaks->single;
+        double rate;
+        if (form->best <= 0.0)
+            continue;
+        if (!peak_form_sample(form, peaks->target, FIRST_LAUNCH, &rate, why))
+            return false;
+        form->best = rate > form->best ? rate : form->best;
+        if (*best == NULL || form->best > (*best)->best)
+            *best = form;
+    }
+    peak_form_describe(peaks->single, peaks->form);
+    if (peaks->half != NULL)
+        peak_form_describe(peaks->half, peaks->form_half);
+    return true;
+}
+
+static bool sample(const struct peaks *peaks, const struct peak_form *form, double launch_seconds,
+                   double *gflops, struct message *why)
+{
+    if (!peak_form_sample(form, peaks->target, launch_seconds, gflops, why))
+        return false;
+    *gflops *= 1e-9;
+    return true;
+}
+
+bool peaks_fma(struct peaks *peaks, double launch_seconds, double *gflops, struct message *why)
+{
+    return sample(peaks, peaks->single, launch_seconds, gflops, why);
+}
+
+bool peaks_fma_half(struct peaks *peaks, double launch_seconds, double *gflops, struct message *why)
+{
+    return sample(peaks, peaks->half, launch_seconds, gflops, why);
+}
+
+static bool make_buffers(struct peaks *peaks, struct message *why)
+{
+    const cl_context opencl = clattn_context_opencl(peaks->target->context);
+    const clattn_device_info *info = peaks->target->info;
+    const bool gpu = (info->type & CL_DEVICE_TYPE_GPU) != 0;
+    cl_int err;
+
+    peaks->buffer_bytes = gpu ? LARGEST_GPU_BUFFER : LARGEST_BUFFER;
+    while (peaks->buffer_bytes > info->max_allocation_bytes ||
+           peaks->buffer_bytes > info->global_memory_bytes / 8)
+        peaks->buffer_bytes /= 2;
+    peaks->from = clCreateBuffer(opencl, CL_MEM_READ_WRITE, peaks->buffer_bytes, NULL, &err);
+    if (err != CL_SUCCESS)
+        return fail_cl(why, "clCreateBuffer", err);
+    peaks->to = clCreateBuffer(opencl, CL_MEM_READ_WRITE, peaks->buffer_bytes, NULL, &err);
+    return err == CL_SUCCESS || fail_cl(why, "clCreateBuffer", err);
+}
+
+/* Bytes per second of so many launches. */
+static bool time_stream(const struct peaks *peaks, const struct peak_stream *stream,
+                        size_t launches, double *rate, struct message *why)
+{
+    double seconds;
+
+    if (!peak_time_launches(peaks->target, stream->kernel, stream->global, stream->local, launches,
+                            &seconds, why))
+        return false;
+    *rate = stream->bytes / seconds;
+    return true;
+}
+
+/* A kernel of the form's program over all of the buffer: by few work-items one after the other, or
+ * by many neighbours. The last of `buffers` is followed by the count of vectors. */
+static bool open_stream(const struct peaks *peaks, const struct peak_form *form, const char *name,
+                        const cl_mem *buffers, cl_uint num_buffers, struct peak_stream *stream,
+                        struct message *why)
+{
+    const size_t vector = sizeof(cl_float) * form->lanes;
+    const size_t vectors = peaks->buffer_bytes / vector;
+    cl_int err;
+
+    stream->local = form->local;
+    stream->global = form->alone ? form->global : vectors / 16 / form->local * form->local;
+    const cl_uint count = (cl_uint)(vectors / stream->global / 4 * 4);
+    stream->bytes = (double)vector * count * (double)stream->global;
+    stream->kernel = clCreateKernel(form->program, name, &err);
+    if (err != CL_SUCCESS)
+        return fail_cl(why, "clCreateKernel", err);
+    for (cl_uint n = 0; n < num_buffers; n++)
+        err |= clSetKernelArg(stream->kernel, n, sizeof buffers[n], &buffers[n]);
+    err |= clSetKernelArg(stream->kernel, num_buffers, sizeof count, &count);
+    return err == CL_SUCCESS || fail_cl(why, "clSetKernelArg", err);
+}
+
+static void close_stream(struct peak_stream *stream)
+{
+    if (stream->kernel != NULL)
+        clReleaseKernel(stream->kernel);
+    stream->kernel = NULL;
+}
+
+/* Times a stream after a first launch, which compiles what was left to it. */
+static bool try_stream(const struct peaks *peaks, struct peak_stream *stream, struct message *why)
+{
+    double rate;
+
+    return time_stream(peaks, stream, 1, &rate, why) &&
+           time_stream(peaks, stream, LAUNCHES, &stream->best, why);
+}
+
+/* Whether a form before this one goes through memory in the same way. */
+static bool is_repeated(const struct peaks *peaks, const struct peak_form *form)
+{
+    for (const struct peak_form *f = peaks->forms; f < form; f++)
+        if (!f->half && f->best > 0.0 && f->lanes == form->lanes && f->alone == form->alone)
+            return true;
+    return false;
+}
+
+static bool choose_stream(const struct peaks *peaks, const char *name, const cl_mem *buffers,
+                          cl_uint num_buffers, struct peak_stream *best, struct message *why)
+{
+    for (size_t n = 0; n < peaks->num_forms; n++) {
+        const struct peak_form *form = &peaks->forms[n];
+        struct peak_stream stream = {.kernel = NULL};
+        if (form->half || form->best <= 0.0 || is_repeated(peaks, form))
+            continue;
+        if (!open_stream(peaks, form, name, buffers, num_buffers, &stream, why) ||
+            !try_stream(peaks, &stream, why)) {
+            close_stream(&stream);
+            return false;
+        }
+        struct peak_stream slower = stream;
+        if (stream.best > best->best) {
+            slower = *best;
+            *best = stream;
+        }
+        close_stream(&slower);
+    }
+    return true;
+}
+
+static bool choose_streams(struct peaks *peaks, struct message *why)
+{
+    const cl_mem buffers[] = {peaks->to, peaks->from};
+    struct peak_stream fill = {.kernel = NULL};
+    const bool filled =
+        open_stream(peaks, peaks->single, "peak_fill", &peaks->from, 1, &fill, why) &&
+        time_stream(peaks, &fill, 1, &fill.best, why);
+
+    close_stream(&fill);
+    while (filled && peaks->buffer_bytes > SMALLEST_BUFFER &&
+           (double)peaks->buffer_bytes > LONGEST_PASS * fill.best)
+        peaks->buffer_bytes /= 2; /* llvmpipe: what no memory limits needs none to be measured */
+    return filled && choose_stream(peaks, "peak_read", buffers, 2, &peaks->read, why) &&
+           choose_stream(peaks, "peak_copy", buffers, 2, &peaks->copy, why);
+}
+
+bool peaks_open(struct peaks *peaks, const struct target *target, struct message *why)
+{
+    memset(peaks, 0, sizeof *peaks);
+    peaks->target = target;
+    if (make_buffers(peaks, why) && open_forms(peaks, why) && choose_forms(peaks, why) &&
+        choose_streams(peaks, why))
+        return true;
+    peaks_close(peaks);
+    return false;
+}
+
+void peaks_close(struct peaks *peaks)
+{
+    close_stream(&peaks->copy);
+    close_stream(&peaks->read);
+    for (size_t n = 0; n < peaks->num_forms; n++)
+        peak_form_close(&peaks->forms[n]);
+    if (peaks->to != NULL)
+        clReleaseMemObject(peaks->to);
+    if (peaks->from != NULL)
+        clReleaseMemObject(peaks->from);
+    memset(peaks, 0, sizeof *peaks);
+}
+
+bool peaks_read(struct peaks *peaks, double *gigabytes, struct message *why)
+{
+    if (!time_stream(peaks, &peaks->read, LAUNCHES, gigabytes, why))
+        return false;
+    *gigabytes *= 1e-9;
+    return true;
+}
+
+bool peaks_copy(struct peaks *peaks, double *gigabytes, struct message *why)
+{
+    if (!time_stream(peaks, &peaks->copy, LAUNCHES, gigabytes, why))
+        return false;
+    *gigabytes *= 2e-9;
+    return true;
+}
+
+double peaks_read_bytes(const struct peaks *peaks)
+{
+    return peaks->read.bytes;
+}

@@ -1,0 +1,48 @@
+/* What the device can do at best, measured in the same run as the problems: the clock of a shared
+ * machine wanders, a share of the peak does not. */
+#ifndef CLATTN_BENCH_PEAKS_H
+#define CLATTN_BENCH_PEAKS_H
+
+#include "bench/timing/peak_form.h"
+
+/* A kernel that goes through memory. */
+struct peak_stream {
+    cl_kernel kernel;
+    size_t local, global;
+    double bytes; /* That one launch goes through. */
+    double best;  /* The same per second, as known at first. */
+};
+
+struct peaks {
+    const struct target *target;
+    struct peak_form forms[PEAK_MOST_FORMS];
+    size_t num_forms;
+    const struct peak_form *single, *half; /* The fastest; half is NULL without cl_khr_fp16. */
+    struct peak_stream read, copy;
+    cl_mem from, to;
+    size_t buffer_bytes;
+    char form[64], form_half[64]; /* The fastest in words; form_half is "" without cl_khr_fp16. */
+};
+
+/* Builds the kernels in the forms that suit the device and finds the fastest. */
+bool peaks_open(struct peaks *peaks, const struct target *target, struct message *why);
+
+void peaks_close(struct peaks *peaks);
+
+/* One sample of some 30 ms, in launches of about `launch_seconds` (within bounds): as long as the
+ * executions that it is compared with, so that interruptions weigh the same. */
+bool peaks_fma(struct peaks *peaks, double launch_seconds, double *gflops, struct message *why);
+
+/* The same in f16, for a device that has it: form_half is not "". */
+bool peaks_fma_half(struct peaks *peaks, double launch_seconds, double *gflops,
+                    struct message *why);
+
+/* One sample of three launches; copying counts what is read and what is written. */
+bool peaks_read(struct peaks *peaks, double *gigabytes, struct message *why);
+bool peaks_copy(struct peaks *peaks, double *gigabytes, struct message *why);
+
+/* How much memory reading walks through: a problem that is compared with it has to walk through as
+ * much, or the caches help it alone. */
+double peaks_read_bytes(const struct peaks *peaks);
+
+#endif

@@ -1,0 +1,346 @@
+#include "bench/timing/roof.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_COPIES 64.0
+
+/* The elements of a tensor that are used: a byte each where they may differ. What broadcasts, or is
+ * alike for all batches or heads, has a step of 0. */
+struct marks {
+    unsigned char *used;
+    size_t step[4];
+    size_t count;
+    double weight; /* Bytes that a mark stands for. */
+};
+
+/* Tensors of which all of a row is used or nothing of it; first those of queries. */
+static const enum input rows_used[] = {INPUT_Q, INPUT_O, INPUT_LSE, INPUT_DO, INPUT_K, INPUT_V};
+
+#define NUM_ROWS_USED (sizeof rows_used / sizeof *rows_used)
+#define NUM_OF_QUERIES 4
+
+/* All rows of the score matrix, one after the other. Without lengths and where mask and bias
+ * broadcast, all batches or heads are alike, and one is gone through for all. */
+struct survey {
+    const struct attention_case *attention;
+    size_t batches, heads;
+    unsigned char *visible; /* By mask and bias alone, of a row; NULL if there is neither. */
+    bool rows_differ;       /* In that. */
+    struct marks marks[INPUT_COUNT]; /* Without any room where only pairs are counted. */
+    double pairs;                    /* That are visible. */
+};
+
+/* The keys that lengths, causality and windows leave to a query: begin <= j < end. */
+struct span {
+    size_t begin, end;
+};
+
+static bool differs_along(const clattn_problem *p, int dimension)
+{
+    return (p->mask && p->mask_layout.stride[dimension] != 0) ||
+           (p->bias && p->bias_layout.stride[dimension] != 0);
+}
+
+/* How many queries or keys of the batch are in use. */
+static int64_t in_use(const struct block *lengths, size_t b, size_t all)
+{
+    if (lengths->data == NULL)
+        return (int64_t)all;
+    const int64_t length = ((const cl_int *)lengths->data)[b];
+    return length < 0 ? 0 : length > (int64_t)all ? (int64_t)all : length;
+}
+
+static struct span find_span(const struct attention_case *attention, size_t b, size_t i)
+{
+    const clattn_problem *p = &attention->job.problem;
+    const int64_t queries = in_use(&attention->in[INPUT_Q_LENGTHS], b, p->seq_q);
+    const int64_t keys = in_use(&attention->in[INPUT_KV_LENGTHS], b, p->seq_kv);
+    const int64_t now = (int64_t)i + (p->diagonal == CLATTN_TOP_LEFT       ? 0
+                                      : p->diagonal == CLATTN_BOTTOM_RIGHT ? keys - queries
+                                                                           : p->diagonal_offset);
+    int64_t begin = 0, end = keys;
+
+    if (p->causal && now + 1 < end)
+        end = now + 1;
+    if (p->window_right >= 0 && now + p->window_right + 1 < end)
+        end = now + p->window_right + 1;
+    if (p->window_left >= 0 && now - p->window_left > begin)
+        begin = now - p->window_left;
+    if ((int64_t)i >= queries || begin >= end)
+        return (struct span){0, 0};
+    return (struct span){(size_t)begin, (size_t)end};
+}
+
+static bool is_minus_infinity(clattn_dtype dtype, const void *data, size_t n)
+{
+    if (dtype == CLATTN_F32)
+        return ((const float *)data)[n] == -INFINITY;
+    return ((const uint16_t *)data)[n] == (dtype == CLATTN_F16 ? 0xfc00 : 0xff80);
+}
+
+static void find_visible(struct survey *survey, size_t b, size_t h, size_t i)
+{
+    const clattn_problem *p = &survey->attention->job.problem;
+    const struct block *in = survey->attention->in;
+    const size_t *mask = p->mask_layout.stride, *bias = p->bias_layout.stride;
+    const unsigned char *bytes = in[INPUT_MASK].data;
+
+    memset(survey->visible, 1, p->seq_kv);
+    for (size_t j = 0; p->mask && j < p->seq_kv; j++)
+        survey->visible[j] = bytes[b * mask[0] + h * mask[1] + i * mask[2] + j * mask[3]] != 0;
+    for (size_t j = 0; p->bias && j < p->seq_kv; j++)
+        if (is_minus_infinity(p->bias_dtype, in[INPUT_BIAS].data,
+                              b * bias[0] + h * bias[1] + i * bias[2] + j * bias[3]))
+            survey->visible[j] = 0;
+}
+
+static unsigned char *find_mark(const struct marks *marks, size_t b, size_t h, size_t i, size_t j)
+{
+    return marks->used + b * marks->step[0] + h * marks->step[1] + i * marks->step[2] +
+           j * marks->step[3];
+}
+
+static void mark_row(struct survey *survey, size_t b, size_t h, size_t i, struct span span)
+{
+    const clattn_problem *p = &survey->attention->job.problem;
+    const unsigned char *visible = survey->visible;
+
+    for (int n = INPUT_K; n <= INPUT_V; n++) {
+        unsigned char *used = find_mark(&survey->marks[n], b, h / (p->heads / p->kv_heads), 0, 0);
+        const size_t step = survey->marks[n].step[2];
+        for (size_t j = span.begin; j < span.end; j++)
+            used[j * step] |= visible != NULL ? visible[j] : 1;
+    }
+    for (int n = INPUT_BIAS; n <= INPUT_MASK; n++)
+        for (size_t j = span.begin; survey->marks[n].used != NULL && j < span.end; j++)
+            *find_mark(&survey->marks[n], b, h, i, j) = 1;
+}
+
+static void mark_query(const struct marks *marks, size_t b, size_t h, size_t i)
+{
+    if (marks->used != NULL)
+        *find_mark(marks, b, h, i, 0) = 1;
+}
+
+static double count_visible(const struct survey *survey, struct span span)
+{
+    size_t count = 0;
+
+    if (survey->visible == NULL)
+        return (double)(span.end - span.begin);
+    for (size_t j = span.begin; j < span.end; j++)
+        count += survey->visible[j];
+    return (double)count;
+}
+
+static void go_through(struct survey *survey)
+{
+    const clattn_problem *p = &survey->attention->job.problem;
+
+    for (size_t b = 0; b < survey->batches; b++) {
+        for (size_t h = 0; h < survey->heads; h++) {
+            for (size_t i = 0; i < p->seq_q; i++) {
+                const struct span span = find_span(survey->attention, b, i);
+                if (survey->visible != NULL && (i == 0 || survey->rows_differ))
+                    find_visible(survey, b, h, i);
+                const double pairs = count_visible(survey, span);
+                survey->pairs += pairs;
+                if (survey->marks[INPUT_Q].used == NULL)
+                    continue;
+                mark_row(survey, b, h, i, span);
+                for (size_t n = 0; n < NUM_OF_QUERIES && pairs > 0.0; n++)
+                    mark_query(&survey->marks[rows_used[n]], b, h, i);
+            }
+        }
+    }
+    if (survey->batches > 0)
+        survey->pairs *= (double)(p->batch / survey->batches) * (double)(p->heads / survey->heads);
+}
+
+/* Room for what hides keys; false without memory. */
+static bool begin_survey(struct survey *survey, const struct attention_case *attention)
+{
+    const clattn_problem *p = &attention->job.problem;
+    const bool lengths = p->q_lengths || p->kv_lengths;
+
+    *survey = (struct survey){.attention = attention};
+    survey->batches = p->batch > 0 && !lengths && !differs_along(p, 0) ? 1 : p->batch;
+    survey->heads = differs_along(p, 1) ? p->heads : 1;
+    survey->rows_differ = differs_along(p, 2);
+    if (p->mask || p->bias)
+        survey->visible = malloc(p->seq_kv + 1);
+    return survey->visible != NULL || !(p->mask || p->bias);
+}
+
+static void end_survey(struct survey *survey)
+{
+    for (int n = 0; n < INPUT_COUNT; n++)
+        free(survey->marks[n].used);
+    free(survey->visible);
+}
+
+static bool open_marks(struct survey *survey, enum input input)
+{
+    const struct view view = case_input_view(&survey->attention->job, input);
+    const bool rows = input != INPUT_BIAS && input != INPUT_MASK;
+    const bool once[4] = {survey->batches == 1, survey->heads == 1, false, rows};
+    struct marks *marks = &survey->marks[input];
+
+    marks->count = 1;
+    marks->weight = view_elements_bytes(&view, 1.0);
+    for (int n = 3; n >= 0; n--) {
+        if (view.stride[n] == 0)
+            continue;
+        if (once[n]) {
+            marks->weight *= (double)view.size[n];
+        } else {
+            marks->step[n] = marks->count;
+            marks->count *= view.size[n];
+        }
+    }
+    marks->used = calloc(marks->count + 1, 1);
+    return marks->used != NULL;
+}
+
+static double marked_bytes(const struct marks *marks)
+{
+    size_t count = 0;
+
+    for (size_t n = 0; marks->used != NULL && n < marks->count; n++)
+        count += marks->used[n];
+    return (double)count * marks->weight;
+}
+
+static bool open_all_marks(struct survey *survey)
+{
+    const clattn_problem *p = &survey->attention->job.problem;
+    bool ok = true;
+
+    for (size_t n = 0; ok && n < NUM_ROWS_USED; n++)
+        ok = !case_has_input(&survey->attention->job, rows_used[n]) ||
+             open_marks(survey, rows_used[n]);
+    return ok && (!p->bias || open_marks(survey, INPUT_BIAS)) &&
+           (!p->mask || open_marks(survey, INPUT_MASK));
+}
+
+/* Scores from before the mask are wanted of hidden pairs as well. */
+static void mark_for_scores(struct survey *survey)
+{
+    const clattn_scores scores = survey->attention->job.problem.scores;
+
+    for (int n = INPUT_Q; n <= INPUT_K; n++)
+        if (scores == CLATTN_SCORES_RAW || scores == CLATTN_SCORES_SOFTCAP)
+            memset(survey->marks[n].used, 1, survey->marks[n].count);
+}
+
+/* Of a visible pair: two products forward, five backward. */
+static double pair_flops(const clattn_problem *p)
+{
+    return p->operation == CLATTN_BACKWARD ? 6.0 * (double)p->dim_qk + 4.0 * (double)p->dim_v
+                                           : 2.0 * (double)(p->dim_qk + p->dim_v);
+}
+
+static double attention_flops(const struct attention_case *attention)
+{
+    struct survey survey;
+
+    if (begin_survey(&survey, attention))
+        go_through(&survey);
+    end_survey(&survey);
+    return pair_flops(&attention->job.problem) * survey.pairs;
+}
+
+double case_flops(const struct attention_case *attention)
+{
+    const struct job *job = &attention->job;
+
+    if (job_kind(job) == JOB_PROJECTION)
+        return clattn_problem_flops(&job->problem);
+    if (job->is_layer) /* its projections are whole */
+        return clattn_multihead_flops(&job->layer) - clattn_problem_flops(&job->problem) +
+               attention_flops(attention);
+    return attention_flops(attention);
+}
+
+/* All elements of a tensor, strides apart or not; what broadcasts has one. */
+static double view_bytes(const struct view *view)
+{
+    double elements = 1.0;
+
+    for (int n = 0; n < 4; n++)
+        elements *= view->stride[n] != 0 || view->size[n] <= 1 ? (double)view->size[n] : 1.0;
+    return view_elements_bytes(view, elements);
+}
+
+static bool is_short(enum output output)
+{
+    return output == OUTPUT_DSLOPES || output == OUTPUT_DSINKS;
+}
+
+static double written_bytes(const struct job *job)
+{
+    double bytes = 0.0;
+
+    for (int n = 0; n < OUTPUT_COUNT; n++) {
+        const struct view view = case_output_view(job, (enum output)n);
+        bytes += is_short((enum output)n) ? 0.0 : view_bytes(&view);
+    }
+    return bytes;
+}
+
+/* Of attention: what is visible. */
+static double attention_bytes(const struct attention_case *attention)
+{
+    const clattn_problem *p = &attention->job.problem;
+    const double pairs = (double)p->batch * (double)p->heads * (double)p->seq_q * (double)p->seq_kv;
+    struct survey survey;
+    double bytes = 0.0;
+
+    if (begin_survey(&survey, attention) && open_all_marks(&survey)) {
+        go_through(&survey);
+        if (pairs > 0.0)
+            mark_for_scores(&survey);
+        for (int n = 0; n < INPUT_COUNT; n++)
+            bytes += marked_bytes(&survey.marks[n]);
+    }
+    end_survey(&survey);
+    return bytes;
+}
+
+/* Of projections and layers: all that is read. */
+static double read_bytes(const struct job *job)
+{
+    double bytes = 0.0;
+
+    for (int n = 0; n < INPUT_COUNT; n++) {
+        const struct view view = case_input_view(job, (enum input)n);
+        bytes += n >= INPUT_SLOPES && n <= INPUT_KV_LENGTHS ? 0.0 : view_bytes(&view);
+    }
+    return bytes;
+}
+
+double case_bytes(const struct attention_case *attention)
+{
+    const struct job *job = &attention->job;
+    const double written = written_bytes(job);
+
+    if (job_kind(job) == JOB_FORWARD || job_kind(job) == JOB_BACKWARD)
+        return written + attention_bytes(attention);
+    return (job->problem.accumulate ? 2.0 : 1.0) * written + read_bytes(job);
+}
+
+size_t roof_copies(double flops, double bytes, double gflops, double gigabytes, double cover,
+                   double most)
+{
+    const bool memory_limits = flops * gigabytes < bytes * gflops;
+    double copies = memory_limits && bytes > 0.0 ? ceil(cover / bytes) : 1.0;
+
+    if (copies > MOST_COPIES)
+        copies = MOST_COPIES;
+    if (copies * bytes > most)
+        copies = floor(most / bytes);
+    return copies < 1.0 ? 1 : (size_t)copies;
+}

@@ -1,0 +1,25 @@
+/* What a problem costs at least on a device of given peaks. */
+#ifndef CLATTN_BENCH_ROOF_H
+#define CLATTN_BENCH_ROOF_H
+
+#include "bench/cases/case.h"
+
+/* Floating-point operations of the products. Of attention 2 * (dim_qk + dim_v) for each pair that
+ * is visible, backward 6 * dim_qk + 4 * dim_v, counted from the case's own mask, bias (-inf hides),
+ * lengths, windows and causality; 0 without memory to count in. */
+double case_flops(const struct attention_case *attention);
+
+/* Bytes that any implementation must move, what broadcasts once: the queries that see a key, of
+ * backward with their o, lse and do, the keys and values that a query sees, mask and bias where
+ * causality, windows and lengths leave a pair; all of what projections and layers are given, but
+ * for the reserve; all of the results. Slopes, sinks, their gradients and lengths, a few floats,
+ * are left out. Only the results without memory to count in. */
+double case_bytes(const struct attention_case *attention);
+
+/* How many sets of tensors take turns so that a problem which memory limits is not measured from
+ * the caches: as many as cover `cover` bytes where the bytes take longer than the operations at
+ * these peaks, else 1; at most 64, and never more than `most` bytes in all. */
+size_t roof_copies(double flops, double bytes, double gflops, double gigabytes, double cover,
+                   double most);
+
+#endif

@@ -1,0 +1,201 @@
+#include "execute/buffers.h"
+#include "problem/philox.h"
+#include "problem/problem.h"
+#include "program/program.h"
+#include <clattn/dropout.h>
+
+#include <string.h>
+
+extern const char ca_source_dropout_mask[];
+
+static clattn_status check_program(clattn_context *ctx, cl_program program,
+                                   char why[CA_REASON_BYTES]);
+
+/* Not one of the families that plans choose from, but built, checked and kept like one. */
+static const struct ca_family dropout_mask = {
+    .name = "dropout_mask",
+    .source = ca_source_dropout_mask,
+    .check = check_program,
+};
+
+static size_t count_rows(const clattn_problem *p)
+{
+    return p->batch * p->heads * p->seq_q; /* o has them all, so that it was checked */
+}
+
+/* ---- on the host ----------------------------------------------------------------------------- */
+
+static void fill_row(const clattn_problem *p, cl_ulong seed, cl_uint offset, size_t row,
+                     unsigned char *mask)
+{
+    const cl_uint key[2] = {(cl_uint)seed, (cl_uint)(seed >> 32)};
+    const cl_uint i = (cl_uint)(row % p->seq_q), bh = (cl_uint)(row / p->seq_q);
+    const cl_uint drop_below = ca_drop_below(p);
+
+    for (size_t j = 0; j < p->seq_kv; j += 4) {
+        const cl_uint counter[4] = {(cl_uint)(j / 4), i, bh, offset};
+        cl_uint words[4];
+        ca_philox(key, counter, words);
+        for (size_t n = 0; n < 4 && j + n < p->seq_kv; n++)
+            mask[j + n] = words[n] >= drop_below;
+    }
+}
+
+clattn_status clattn_dropout_mask_host(const clattn_problem *problem, cl_ulong seed, cl_uint offset,
+                                       size_t first_row, size_t num_rows, unsigned char *mask)
+{
+    const clattn_status status = clattn_problem_check(problem, NULL, 0);
+
+    if (status != CLATTN_SUCCESS)
+        return status;
+    if (problem->operation == CLATTN_PROJECTION)
+        return CLATTN_UNSUPPORTED;
+    const size_t rows = count_rows(problem);
+    if (first_row > rows || num_rows > rows - first_row)
+        return CLATTN_INVALID_ARGUMENT;
+    if (!mask && num_rows > 0 && problem->seq_kv > 0)
+        return CLATTN_INVALID_ARGUMENT;
+    for (size_t n = 0; n < num_rows; n++)
+        fill_row(problem, seed, offset, first_row + n, mask + n * problem->seq_kv);
+    return CLATTN_SUCCESS;
+}
+
+/* ---- on the device --------------------------------------------------------------------------- */
+
+static clattn_status enqueue(const clattn_context *ctx, cl_program program, const clattn_problem *p,
+                             cl_ulong seed, cl_uint offset, cl_command_queue queue,
+                             const clattn_buffer *mask, cl_uint num_wait, const cl_event *wait,
+                             cl_event *done)
+{
+    enum { KEYS = 64 }; /* of a work-item, as in cl/dropout_mask.cl */
+    const size_t global[3] = {(p->seq_kv + KEYS - 1) / KEYS, p->seq_q, p->batch * p->heads};
+    const size_t local[3] = {1, 1, 1};
+    const cl_uint drop_below = ca_drop_below(p);
+    const cl_long seq_kv = (cl_long)p->seq_kv, first = (cl_long)mask->offset;
+    const struct {
+        size_t bytes;
+        const void *value;
+    } arguments[] = {
+        {sizeof seed, &seed},     {sizeof offset, &offset}, {sizeof drop_below, &drop_below},
+        {sizeof seq_kv, &seq_kv}, {sizeof first, &first},   {sizeof mask->buffer, &mask->buffer}};
+    cl_int err;
+
+    cl_kernel kernel = clCreateKernel(program, dropout_mask.name, &err);
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(&ctx->log, err, "clCreateKernel(dropout_mask)");
+    for (cl_uint n = 0; err == CL_SUCCESS && n < sizeof arguments / sizeof *arguments; n++)
+        err = clSetKernelArg(kernel, n, arguments[n].bytes, arguments[n].value);
+    if (err == CL_SUCCESS)
+        err = clEnqueueNDRangeKernel(queue, kernel, 3, NULL, global, local, num_wait, wait, done);
+    clReleaseKernel(kernel); /* lives until it has run */
+    if (err == CL_SUCCESS)
+        return CLATTN_SUCCESS;
+    if (done)
+        *done = NULL;
+    return ca_fail_cl(&ctx->log, err, "enqueueing dropout_mask");
+}
+
+clattn_status clattn_dropout_mask(clattn_context *context, const clattn_problem *problem,
+                                  cl_ulong seed, cl_uint offset, cl_command_queue queue,
+                                  const clattn_buffer *mask, cl_uint num_wait, const cl_event *wait,
+                                  cl_event *done)
+{
+    const struct ca_candidate candidate = {.family = &dropout_mask};
+    char reason[CA_REASON_BYTES];
+    clattn_problem any;
+    cl_program program;
+    int in_order;
+
+    if (done)
+        *done = NULL;
+    if (!context)
+        return CLATTN_INVALID_ARGUMENT;
+    clattn_status status = clattn_problem_check(problem, reason, sizeof reason);
+    if (status != CLATTN_SUCCESS)
+        return ca_fail(&context->log, status, "%s", reason);
+    if (problem->operation == CLATTN_PROJECTION)
+        return ca_fail(&context->log, CLATTN_UNSUPPORTED, "a projection has no dropout");
+    if (!mask)
+        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "mask is null");
+    const size_t rows = count_rows(problem);
+    if (problem->seq_kv > 0 && rows > (size_t)CL_LONG_MAX / problem->seq_kv)
+        return ca_fail(&context->log, CLATTN_BUFFER_TOO_SMALL, "the mask exceeds 2^63 bytes");
+    const struct ca_operand operand = {.name = "mask",
+                                       .present = 1,
+                                       .written = 1,
+                                       .element_bytes = 1,
+                                       .span = rows * problem->seq_kv};
+    if ((status = ca_check_queue(context, queue, &in_order)) != CLATTN_SUCCESS ||
+        (status = ca_check_wait_list(context, num_wait, wait)) != CLATTN_SUCCESS ||
+        (status = ca_check_buffers(context, "a mask of dropout", &operand, mask, 1)) !=
+            CLATTN_SUCCESS)
+        return status;
+    if (operand.span == 0)
+        return ca_enqueue_marker(context, queue, num_wait, wait, done);
+    clattn_problem_init(&any); /* the program is the same for all */
+    any = ca_problem_normal(&any);
+    status = ca_program_get(context, &candidate, &any, &program);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    ca_program_keep(context, program);
+    return enqueue(context, program, problem, seed, offset, queue, mask, num_wait, wait, done);
+}
+
+/* ---- trust ----------------------------------------------------------------------------------- */
+
+/* Ragged: more than one block of keys, and no whole number of them. */
+enum { HEADS = 3, SEQ_Q = 5, SEQ_KV = 150, GUARD = 64, BYTES = HEADS * SEQ_Q * SEQ_KV };
+
+/* Computes the mask into the middle of bytes[]. */
+static clattn_status run(clattn_context *ctx, cl_program program, const clattn_problem *p,
+                         cl_ulong seed, cl_uint offset, unsigned char bytes[BYTES + 2 * GUARD])
+{
+    clattn_status status;
+    cl_int err;
+
+    cl_command_queue queue = clCreateCommandQueue(ctx->cl, ctx->device.device, 0, &err);
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(&ctx->log, err, "clCreateCommandQueue for a self-check");
+    const clattn_buffer mask = {clCreateBuffer(ctx->cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                               BYTES + 2 * GUARD, bytes, &err),
+                                GUARD};
+    if (err != CL_SUCCESS) {
+        clReleaseCommandQueue(queue);
+        return ca_fail_cl(&ctx->log, err, "clCreateBuffer for a self-check");
+    }
+    status = enqueue(ctx, program, p, seed, offset, queue, &mask, 0, NULL, NULL);
+    if (status == CLATTN_SUCCESS) {
+        err = clEnqueueReadBuffer(queue, mask.buffer, CL_TRUE, 0, BYTES + 2 * GUARD, bytes, 0, NULL,
+                                  NULL);
+        if (err != CL_SUCCESS)
+            status = ca_fail_cl(&ctx->log, err, "clEnqueueReadBuffer for a self-check");
+    }
+    clFinish(queue); /* after a failure too: the kernel may still use the buffer */
+    clReleaseMemObject(mask.buffer);
+    clReleaseCommandQueue(queue);
+    return status;
+}
+
+/* Compares the mask of a small problem with the host's. */
+static clattn_status check_program(clattn_context *ctx, cl_program program,
+                                   char why[CA_REASON_BYTES])
+{
+    const cl_ulong seed = 0xfedcba9876543210u;
+    const cl_uint offset = 0x89abcdefu;
+    unsigned char got[BYTES + 2 * GUARD], want[BYTES + 2 * GUARD];
+    clattn_problem p;
+
+    clattn_problem_init(&p);
+    p.heads = p.kv_heads = HEADS;
+    p.seq_q = SEQ_Q;
+    p.seq_kv = SEQ_KV;
+    p.dropout = 0.375f;
+    memset(got, 0xff, sizeof got);
+    memset(want, 0xff, sizeof want);
+    clattn_dropout_mask_host(&p, seed, offset, 0, HEADS * SEQ_Q, want + GUARD);
+    const clattn_status status = run(ctx, program, &p, seed, offset, got);
+    if (status != CLATTN_SUCCESS || memcmp(got, want, sizeof got) == 0)
+        return status;
+    ca_reason(why, CA_REASON_BYTES, "its mask is wrong");
+    return CLATTN_MISCOMPILED;
+}

@@ -1,0 +1,24 @@
+/* Executions on host memory: every operation's public function is this with another struct. */
+#ifndef CA_HOST_CALL_H
+#define CA_HOST_CALL_H
+
+#include "families/family.h"
+#include <clattn/plan.h>
+
+/* A host tensor and its place on the device. Of the first two, one is not null if there is such a
+ * tensor; the rest is cleared. */
+struct ca_transfer {
+    const void *input;
+    void *output;
+    cl_mem buffer;
+    size_t bytes;
+};
+
+/* Plans, and if the problem is of that operation copies, computes and copies back. seed and stream
+ * are those of dropout. */
+clattn_status ca_host_call(clattn_context *context, const clattn_problem *problem,
+                           const clattn_plan_options *options, clattn_operation operation,
+                           struct ca_transfer transfers[CA_WORKSPACE], cl_ulong seed,
+                           cl_uint stream);
+
+#endif

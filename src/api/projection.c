@@ -1,0 +1,40 @@
+#include "api/host_call.h"
+#include "execute/buffers.h"
+#include "execute/plan.h"
+#include <clattn/projection.h>
+
+clattn_status clattn_project(const clattn_plan *plan, cl_command_queue queue,
+                             const clattn_projection *t, cl_uint num_wait, const cl_event *wait,
+                             cl_event *done)
+{
+    const clattn_status status =
+        ca_check_call(plan, CLATTN_PROJECTION, t && t->struct_size == sizeof *t, done);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    const struct ca_tensors tensors = {
+        .at = {[CA_Q] = t->x,
+               [CA_K] = t->w,
+               [CA_O] = t->y,
+               [CA_BIAS] = t->bias,
+               [CA_WORKSPACE] = t->workspace},
+    };
+    return ca_execute(plan, queue, &tensors, num_wait, wait, done);
+}
+
+clattn_status clattn_project_host(clattn_context *context, const clattn_problem *problem,
+                                  const clattn_plan_options *options,
+                                  const clattn_host_projection *t)
+{
+    if (!context)
+        return CLATTN_INVALID_ARGUMENT;
+    if (!t || t->struct_size != sizeof *t)
+        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
+                       "tensors is null or its struct_size is not that of this library");
+    struct ca_transfer transfers[CA_WORKSPACE] = {
+        [CA_Q] = {.input = t->x},
+        [CA_K] = {.input = t->w},
+        [CA_BIAS] = {.input = t->bias},
+        [CA_O] = {.output = t->y},
+    };
+    return ca_host_call(context, problem, options, CLATTN_PROJECTION, transfers, 0, 0);
+}

@@ -1,0 +1,138 @@
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static const char *error_name(cl_int error)
+{
+    static const struct {
+        cl_int error;
+        const char *name;
+    } names[] = {
+#define NAME(error) {error, #error}
+        NAME(CL_DEVICE_NOT_FOUND),
+        NAME(CL_DEVICE_NOT_AVAILABLE),
+        NAME(CL_COMPILER_NOT_AVAILABLE),
+        NAME(CL_MEM_OBJECT_ALLOCATION_FAILURE),
+        NAME(CL_OUT_OF_RESOURCES),
+        NAME(CL_OUT_OF_HOST_MEMORY),
+        NAME(CL_BUILD_PROGRAM_FAILURE),
+        NAME(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST),
+        NAME(CL_INVALID_VALUE),
+        NAME(CL_INVALID_DEVICE),
+        NAME(CL_INVALID_CONTEXT),
+        NAME(CL_INVALID_COMMAND_QUEUE),
+        NAME(CL_INVALID_MEM_OBJECT),
+        NAME(CL_INVALID_BINARY),
+        NAME(CL_INVALID_BUILD_OPTIONS),
+        NAME(CL_INVALID_PROGRAM),
+        NAME(CL_INVALID_PROGRAM_EXECUTABLE),
+        NAME(CL_INVALID_KERNEL_NAME),
+        NAME(CL_INVALID_KERNEL),
+        NAME(CL_INVALID_ARG_INDEX),
+        NAME(CL_INVALID_ARG_VALUE),
+        NAME(CL_INVALID_ARG_SIZE),
+        NAME(CL_INVALID_KERNEL_ARGS),
+        NAME(CL_INVALID_WORK_DIMENSION),
+        NAME(CL_INVALID_WORK_GROUP_SIZE),
+        NAME(CL_INVALID_WORK_ITEM_SIZE),
+        NAME(CL_INVALID_EVENT_WAIT_LIST),
+        NAME(CL_INVALID_EVENT),
+        NAME(CL_INVALID_OPERATION),
+        NAME(CL_INVALID_BUFFER_SIZE),
+        NAME(CL_INVALID_GLOBAL_WORK_SIZE),
+#undef NAME
+    };
+
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        if (names[n].error == error)
+            return names[n].name;
+    return "an error without a name here";
+}
+
+static clattn_status status_of(cl_int error)
+{
+    switch (error) {
+    case CL_OUT_OF_HOST_MEMORY:
+    case CL_OUT_OF_RESOURCES:
+    case CL_MEM_OBJECT_ALLOCATION_FAILURE:
+        return CLATTN_OUT_OF_MEMORY;
+    default:
+        return CLATTN_OPENCL_ERROR;
+    }
+}
+
+void ca_log_text(const struct ca_log *log, clattn_log_level level, const char *text)
+{
+    if (log->callback)
+        log->callback(level, text, log->user_data);
+}
+
+static void log_list(const struct ca_log *log, clattn_log_level level, const char *format,
+                     va_list list)
+{
+    char text[CA_LOG_BYTES];
+
+    vsnprintf(text, sizeof text, format, list);
+    ca_log_text(log, level, text);
+}
+
+void ca_warn(const struct ca_log *log, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    log_list(log, CLATTN_LOG_WARNING, format, list);
+    va_end(list);
+}
+
+void ca_inform(const struct ca_log *log, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    log_list(log, CLATTN_LOG_INFO, format, list);
+    va_end(list);
+}
+
+void ca_detail(const struct ca_log *log, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    log_list(log, CLATTN_LOG_DETAIL, format, list);
+    va_end(list);
+}
+
+clattn_status ca_fail(const struct ca_log *log, clattn_status status, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    log_list(log, CLATTN_LOG_ERROR, format, list);
+    va_end(list);
+    return status;
+}
+
+clattn_status ca_fail_cl(const struct ca_log *log, cl_int error, const char *format, ...)
+{
+    char call[CA_LOG_BYTES];
+    va_list list;
+
+    va_start(list, format);
+    vsnprintf(call, sizeof call, format, list);
+    va_end(list);
+    return ca_fail(log, status_of(error), "%.900s failed with %d (%s)", call, error,
+                   error_name(error));
+}
+
+void ca_reason(char *text, size_t text_bytes, const char *format, ...)
+{
+    va_list list;
+
+    if (!text || text_bytes == 0)
+        return;
+    va_start(list, format);
+    vsnprintf(text, text_bytes, format, list);
+    va_end(list);
+}

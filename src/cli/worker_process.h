@@ -1,0 +1,60 @@
+/* A child process that answers requests, one JSON object a line each way, and may die, hang or talk
+ * nonsense at any moment. */
+#ifndef CA_WORKER_PROCESS_H
+#define CA_WORKER_PROCESS_H
+
+#include "cli/processor_time.h"
+#include "cli/sentence.h"
+
+#include <jansson.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Where the child finds its requests and puts its answers. All else that it or a driver prints, to
+ * standard output too, goes to a file that is quoted if it dies. */
+enum { CA_WORKER_REQUESTS = 3, CA_WORKER_ANSWERS = 4 };
+
+struct ca_process {
+    pid_t pid;                       /* 0: not running */
+    int end_signal;                  /* of the last one that ended of itself; 0: by none */
+    bool asked;                      /* has taken the last request */
+    bool starved;                    /* the last one that was late, as others had the processors */
+    struct ca_processor_time before; /* ... when it was asked */
+    int requests, answers, words;
+    char *line; /* of the answer that is being read */
+    size_t filled, capacity;
+};
+
+enum ca_asked {
+    CA_ANSWERED,
+    CA_LATE,    /* no answer in time */
+    CA_DIED,    /* it ended, or what it said was no answer */
+    CA_STOPPED, /* the caller wants no answer any more */
+};
+
+/* Is asked several times a second while an answer is awaited; false: wants none any more. */
+typedef bool ca_patience(void *user);
+
+/* Seconds of a clock that nobody sets. */
+double ca_process_clock(void);
+
+/* argv[0] is the program's path, or its name on the PATH. */
+bool ca_process_start(struct ca_process *process, const char *const *argv, struct ca_sentence *why);
+
+/* Takes the request over and waits for its answer, which is the caller's to release if there is
+ * one, else NULL and `how` says what it did, as in "exited with status 3". Unless it answered, the
+ * process is ended. */
+enum ca_asked ca_process_ask(struct ca_process *process, json_t *request, double seconds,
+                             ca_patience *patience, void *user, json_t **answer,
+                             struct ca_sentence *how);
+
+/* The same in two parts, so that several processes work at once. False if it took no request: then
+ * its answer is that it died. */
+bool ca_process_request(struct ca_process *process, json_t *request);
+enum ca_asked ca_process_answer(struct ca_process *process, double seconds, ca_patience *patience,
+                                void *user, json_t **answer, struct ca_sentence *how);
+
+/* Kills it, with its own children. */
+void ca_process_end(struct ca_process *process);
+
+#endif

@@ -1,0 +1,315 @@
+#include "create/choose.h"
+#include "base/log.h"
+#include "problem/problem.h"
+#include "problem/problem_class.h"
+#include "reference/trust_case.h"
+#include "store/override.h"
+#include "store/shipped.h"
+#include "store/store.h"
+#include "store/store_entry.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Choices that are kept for defaults: all that is known may fail. */
+enum { ROOM_FOR_DEFAULTS = 8 };
+
+const char *ca_origin_sentence(enum ca_origin origin)
+{
+    static const char *const sentences[] = {
+        [CA_FORCED] = "the caller forced it",
+        [CA_OVERRIDE] = "an override is set for this class of problems",
+        [CA_EXACT] = "tuned for this class of problems on this device",
+        [CA_EXACT_STALE] = "tuned for this class of problems, with another driver or kernel source",
+        [CA_NEAREST] = "tuned for the nearest class of problems on this device",
+        [CA_SHIPPED] = "tuned elsewhere on a device of this name",
+        [CA_DEFAULT] = "untuned: it suits this kind of device",
+    };
+
+    return sentences[origin];
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static const char *options_mistake(const clattn_plan_options *o)
+{
+    const unsigned all = CLATTN_PLAN_MEASURE | CLATTN_PLAN_KNOWN_ONLY | CLATTN_PLAN_UNTUNED;
+
+    if (o->struct_size != sizeof *o)
+        return "options->struct_size is not that of this library";
+    if (o->tunables && !o->family)
+        return "options->tunables are given without a family";
+    if (o->flags & ~all)
+        return "options->flags holds a bit that this library does not know";
+    if (o->flags & (o->flags - 1))
+        return "options->flags: MEASURE, KNOWN_ONLY and UNTUNED exclude each other";
+    if (o->flags && o->family)
+        return "options->flags choose, but options->family is forced";
+    if (o->flags & CLATTN_PLAN_MEASURE
+            ? !(o->measure_seconds > 0.0 && o->measure_seconds < HUGE_VAL)
+            : o->measure_seconds != 0.0)
+        return "options->measure_seconds must be over 0 with MEASURE, and 0 without";
+    return NULL;
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+struct search {
+    const clattn_context *ctx;
+    const clattn_problem *p; /* normal */
+    clattn_problem representative;
+    struct ca_view view; /* of the store, which is locked */
+    struct ca_choices *choices;
+};
+
+/* NULL if the candidate is not banned. */
+static const struct ca_banned *find_ban(const struct search *s,
+                                        const struct ca_candidate *candidate)
+{
+    const struct ca_device_table *own = s->view.own;
+
+    for (size_t n = 0; own && n < own->num_banned; n++)
+        if (ca_banned_is(&own->banned[n], candidate, &s->representative))
+            return &own->banned[n];
+    return NULL;
+}
+
+/* Adds a candidate that fits, is not banned and not there yet. */
+static void add(struct search *s, const struct ca_candidate *candidate, enum ca_origin origin)
+{
+    struct ca_choices *choices = s->choices;
+    const size_t most = CA_MAX_CHOICES - (origin == CA_DEFAULT ? 0 : ROOM_FOR_DEFAULTS);
+    char reason[CA_REASON_BYTES];
+
+    if (choices->count >= most || find_ban(s, candidate) ||
+        ca_family_refusal(candidate->family, s->p, &s->ctx->device, candidate->values, reason,
+                          sizeof reason))
+        return;
+    for (size_t n = 0; n < choices->count; n++)
+        if (ca_candidates_equal(&choices->list[n].candidate, candidate))
+            return;
+    choices->list[choices->count++] = (struct ca_choice){*candidate, origin};
+}
+
+/* Adds the fresh or the stale entries of a class, fastest first. near: NULL if it is the problem's
+ * own, else its representative. */
+static void add_entries(struct search *s, const struct ca_class *class, const clattn_problem *near,
+                        int stale, enum ca_origin origin)
+{
+    for (size_t n = 0; class && n < class->num_entries; n++) {
+        struct ca_candidate candidate;
+        if (ca_entry_is_fresh(&class->entries[n]) != !stale ||
+            !ca_entry_candidate(&class->entries[n], &candidate))
+            continue;
+        if (near)
+            candidate = ca_candidate_carried(&candidate, near, s->p, &s->ctx->device);
+        add(s, &candidate, origin);
+    }
+}
+
+static void add_exact(struct search *s)
+{
+    char text[CA_CLASS_TEXT];
+
+    ca_problem_class(s->p, text);
+    const struct ca_class *own = s->view.own ? ca_device_table_class(s->view.own, text) : NULL;
+    add_entries(s, own, NULL, 0, CA_EXACT);
+    add_entries(s, own, NULL, 1, CA_EXACT_STALE);
+    for (size_t n = 0; n < s->view.table->num_devices; n++) {
+        const struct ca_device_table *table = &s->view.table->devices[n];
+        if (table == s->view.own)
+            continue;
+        const struct ca_class *other = ca_device_table_class(table, text);
+        add_entries(s, other, NULL, 0, CA_EXACT_STALE);
+        add_entries(s, other, NULL, 1, CA_EXACT_STALE);
+    }
+}
+
+static void add_nearest(struct search *s)
+{
+    const struct ca_class *nearest = NULL;
+    clattn_problem near = *s->p;
+    double least = INFINITY;
+
+    for (size_t d = 0; d < s->view.table->num_devices; d++) {
+        const struct ca_device_table *table = &s->view.table->devices[d];
+        for (size_t n = 0; n < table->num_classes; n++) {
+            clattn_problem other;
+            if (clattn_problem_parse(table->classes[n].text, &other, NULL, 0) != CLATTN_SUCCESS)
+                continue;
+            other = ca_problem_representative(&other); /* foreign files may round otherwise */
+            const double distance = ca_class_distance(&s->representative, &other);
+            if (distance > 0.0 && distance <= CA_CLASS_NEAR &&
+                (distance < least || (distance == least && table == s->view.own))) {
+                least = distance;
+                nearest = &table->classes[n];
+                near = ca_problem_normal(&other);
+            }
+        }
+    }
+    add_entries(s, nearest, &near, 0, CA_NEAREST);
+    add_entries(s, nearest, &near, 1, CA_NEAREST);
+}
+
+static clattn_status add_shipped(struct search *s)
+{
+    struct ca_candidate candidates[CA_TABLE_TOP];
+    size_t count;
+    const clattn_status status =
+        ca_shipped_find(s->ctx->shipped, s->p, &s->ctx->device, candidates, CA_TABLE_TOP, &count);
+
+    for (size_t n = 0; n < count; n++)
+        add(s, &candidates[n], CA_SHIPPED);
+    return status;
+}
+
+/* One candidate of each family, in order of preference. */
+static void add_defaults(struct search *s)
+{
+    const struct ca_family *family;
+
+    for (int preference = 100; preference >= 0; preference--) {
+        for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
+            if (family->operation != s->p->operation ||
+                family->preference(s->p, &s->ctx->device) != preference)
+                continue;
+            struct ca_candidate candidate = {.family = family};
+            ca_family_suggest(family, s->p, &s->ctx->device, candidate.values);
+            add(s, &candidate, CA_DEFAULT);
+        }
+    }
+}
+
+/* ---- the choice ------------------------------------------------------------------------------ */
+
+static clattn_status choose_forced(const clattn_context *ctx, const clattn_problem *p,
+                                   const clattn_plan_options *options, struct ca_choices *choices,
+                                   char *reason, size_t reason_bytes)
+{
+    char text[2 * CA_TUNABLES_TEXT];
+    struct ca_choice *choice = &choices->list[0];
+    const int length = snprintf(text, sizeof text, "%s %s", options->family,
+                                options->tunables ? options->tunables : "");
+
+    if (length >= (int)sizeof text) {
+        ca_reason(reason, reason_bytes, "the forced family and tunables are over %zu bytes long",
+                  sizeof text - 2);
+        return CLATTN_UNSUPPORTED;
+    }
+    if (!ca_candidate_parse(text, p, &ctx->device, &choice->candidate, reason, reason_bytes))
+        return CLATTN_UNSUPPORTED;
+    choice->origin = CA_FORCED;
+    choices->count = 1;
+    return CLATTN_SUCCESS;
+}
+
+/* Why a family's default is no choice; *banned becomes 1 if that is because it was set aside. */
+static void explain_family(const struct search *s, const struct ca_family *family, int *banned,
+                           char *reason, size_t reason_bytes)
+{
+    struct ca_candidate candidate = {.family = family};
+    char made[CA_REASON_BYTES];
+
+    ca_family_suggest(family, s->p, &s->ctx->device, candidate.values);
+    const char *why =
+        ca_family_refusal(family, s->p, &s->ctx->device, candidate.values, made, sizeof made);
+    const struct ca_banned *ban = why ? NULL : find_ban(s, &candidate);
+    *banned |= ban != NULL;
+    if (ban)
+        ca_reason(reason, reason_bytes, "it was set aside: it %s",
+                  ban->reason + (strncmp(ban->reason, "it ", 3) == 0 ? 3 : 0));
+    else
+        ca_reason(reason, reason_bytes, "%s", why ? why : "it is only used if forced");
+}
+
+/* Why no family can compute a problem that none is left for. */
+static void explain(const struct search *s, char *reason, size_t reason_bytes)
+{
+    const struct ca_family *family;
+    char refusals[6 * CA_REASON_BYTES] = "", class[CA_CLASS_TEXT];
+    size_t length = 0;
+    int banned = 0;
+
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL && length < sizeof refusals; n++) {
+        char why[2 * CA_REASON_BYTES];
+        if (family->operation != s->p->operation)
+            continue;
+        explain_family(s, family, &banned, why, sizeof why);
+        length += (size_t)snprintf(refusals + length, sizeof refusals - length, "%s%s: %s",
+                                   length ? "; " : "", family->name, why);
+    }
+    ca_problem_class(s->p, class);
+    if (banned)
+        ca_reason(
+            reason, reason_bytes,
+            "no family can compute it (clattn-tune forget \"%s\" has what was set aside tried "
+            "again): %s",
+            class, refusals);
+    else
+        ca_reason(reason, reason_bytes, "no family can compute it: %s", refusals);
+}
+
+static clattn_status choose(const clattn_context *ctx, const clattn_problem *p, unsigned flags,
+                            struct ca_choices *choices, char *reason, size_t reason_bytes)
+{
+    struct search s = {.ctx = ctx,
+                       .p = p,
+                       .representative = ca_problem_representative(p),
+                       .view = ca_store_lock(ctx->store),
+                       .choices = choices};
+    clattn_status status = CLATTN_SUCCESS;
+    struct ca_candidate candidate;
+
+    if (!(flags & CLATTN_PLAN_UNTUNED)) {
+        if (ca_overrides_find(ctx->overrides, p, &ctx->device, &candidate))
+            add(&s, &candidate, CA_OVERRIDE);
+        add_exact(&s);
+    }
+    if (!(flags & (CLATTN_PLAN_UNTUNED | CLATTN_PLAN_KNOWN_ONLY)))
+        add_nearest(&s);
+    if (!(flags & CLATTN_PLAN_KNOWN_ONLY)) {
+        if (choices->count == 0) /* it is read when first asked: milliseconds */
+            status = add_shipped(&s);
+        add_defaults(&s);
+    }
+    if (status == CLATTN_SUCCESS && choices->count == 0 && !(flags & CLATTN_PLAN_KNOWN_ONLY))
+        explain(&s, reason, reason_bytes);
+    ca_store_unlock(ctx->store);
+    if (status != CLATTN_SUCCESS) {
+        choices->count = 0;
+        ca_reason(reason, reason_bytes, "no host memory for the shipped table");
+        return status;
+    }
+    if (choices->count > 0)
+        return CLATTN_SUCCESS;
+    if (flags & CLATTN_PLAN_KNOWN_ONLY) {
+        char text[CA_CLASS_TEXT];
+        ca_problem_class(p, text);
+        ca_reason(reason, reason_bytes, "nothing is known of '%s' on this device", text);
+        return CLATTN_NOT_TUNED;
+    }
+    return CLATTN_UNSUPPORTED;
+}
+
+clattn_status ca_choose(const clattn_context *ctx, const clattn_problem *problem,
+                        const clattn_plan_options *options, struct ca_choices *choices,
+                        char *reason, size_t reason_bytes)
+{
+    const char *mistake = options ? options_mistake(options) : NULL;
+
+    choices->count = 0;
+    ca_reason(reason, reason_bytes, "%s", mistake ? mistake : "");
+    if (mistake)
+        return CLATTN_INVALID_ARGUMENT;
+    const clattn_status status = clattn_problem_check(problem, reason, reason_bytes);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    const clattn_problem normal = ca_problem_normal(problem);
+    if (!ctx->skip_self_checks && ca_trust_refuses(&normal, reason, reason_bytes))
+        return CLATTN_UNSUPPORTED;
+    if (options && options->family)
+        return choose_forced(ctx, &normal, options, choices, reason, reason_bytes);
+    return choose(ctx, &normal, options ? options->flags : CLATTN_PLAN_DEFAULT, choices, reason,
+                  reason_bytes);
+}

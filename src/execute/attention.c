@@ -1,0 +1,246 @@
+#include "execute/bare.h"
+#include "execute/buffers.h"
+#include "execute/plan.h"
+
+#include <stddef.h>
+
+static struct attention_offsets offsets_of(const struct ca_tensors *tensors)
+{
+    const clattn_buffer *at = tensors->at;
+
+    return (struct attention_offsets){
+        .q = (cl_long)at[CA_Q].offset,
+        .k = (cl_long)at[CA_K].offset,
+        .v = (cl_long)at[CA_V].offset,
+        .o = (cl_long)at[CA_O].offset,
+        .bias = (cl_long)at[CA_BIAS].offset,
+        .mask = (cl_long)at[CA_MASK].offset,
+        .slopes = (cl_long)at[CA_SLOPES].offset,
+        .sinks = (cl_long)at[CA_SINKS].offset,
+        .q_lengths = (cl_long)at[CA_Q_LENGTHS].offset,
+        .kv_lengths = (cl_long)at[CA_KV_LENGTHS].offset,
+        .lse = (cl_long)at[CA_LSE].offset,
+        .scores = (cl_long)at[CA_SCORES].offset,
+        .d_o = (cl_long)at[CA_DO].offset,
+        .dq = (cl_long)at[CA_DQ].offset,
+        .dk = (cl_long)at[CA_DK].offset,
+        .dv = (cl_long)at[CA_DV].offset,
+        .dbias = (cl_long)at[CA_DBIAS].offset,
+        .dslopes = (cl_long)at[CA_DSLOPES].offset,
+        .dsinks = (cl_long)at[CA_DSINKS].offset,
+        .workspace = (cl_long)at[CA_WORKSPACE].offset,
+        .seed = tensors->seed,
+        .stream = tensors->stream,
+    };
+}
+
+/* Sets a stage's arguments but for the shape, which the plan has set. */
+static cl_int set_arguments(const clattn_plan *plan, size_t stage, cl_kernel kernel,
+                            const struct attention_offsets *offsets,
+                            const struct ca_tensors *tensors)
+{
+    const unsigned arguments = plan->candidate.family->stages[stage].arguments;
+    cl_uint index = 1;
+    cl_int err = clSetKernelArg(kernel, index++, sizeof *offsets, offsets);
+
+    for (unsigned n = 0; err == CL_SUCCESS && n < CA_NUM_ARGUMENTS; n++) {
+        if (!(arguments & CA_BIT(n)) || !plan->operands[n].present)
+            continue;
+        const cl_mem buffer = tensors->at[n].buffer;
+        err = clSetKernelArg(kernel, index++, sizeof buffer, &buffer);
+    }
+    return err;
+}
+
+/* Enqueues the stages one after the other: by the queue's order, or by an event between two. */
+static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue queue, int in_order,
+                                    const struct ca_tensors *tensors, cl_uint num_wait,
+                                    const cl_event *wait, cl_event *done)
+{
+    const struct ca_family *family = plan->candidate.family;
+    const struct attention_offsets offsets = offsets_of(tensors);
+    struct ca_kernels *kernels = ca_kernels_take(plan);
+    clattn_status status = CLATTN_SUCCESS;
+    cl_event previous = NULL;
+    size_t last = family->num_stages - 1;
+
+    while (!plan->runs[last]) /* one runs: the problem is not empty */
+        last--;
+    for (size_t s = 0; s <= last && status == CLATTN_SUCCESS; s++) {
+        const char *name = family->stages[s].kernel;
+        const struct ca_ndrange *range = &plan->range[s];
+        cl_event event = NULL;
+        cl_event *wanted = (s == last && done) || (s < last && !in_order) ? &event : NULL;
+        if (!plan->runs[s])
+            continue;
+        cl_int err = set_arguments(plan, s, kernels->stage[s], &offsets, tensors);
+        if (err != CL_SUCCESS) {
+            status = ca_fail_cl(&plan->context->log, err, "clSetKernelArg for %s", name);
+            break;
+        }
+        err = clEnqueueNDRangeKernel(queue, kernels->stage[s], 3, NULL, range->global, range->local,
+                                     previous ? 1 : num_wait, previous ? &previous : wait, wanted);
+        if (err != CL_SUCCESS) {
+            status = ca_fail_cl(&plan->context->log, err, "clEnqueueNDRangeKernel for %s", name);
+            break;
+        }
+        if (in_order) {
+            num_wait = 0; /* the first stage has waited */
+            wait = NULL;
+        }
+        if (previous)
+            clReleaseEvent(previous);
+        previous = event;
+    }
+    ca_kernels_give_back(kernels);
+    if (status == CLATTN_SUCCESS && done)
+        *done = previous;
+    else if (previous)
+        clReleaseEvent(previous);
+    return status;
+}
+
+cl_int ca_enqueue_bare(const clattn_plan *plan, cl_command_queue queue)
+{
+    cl_int err = CL_SUCCESS;
+
+    for (size_t s = 0; err == CL_SUCCESS && s < plan->candidate.family->num_stages; s++)
+        if (plan->runs[s]) /* the first copy is the one that a single thread always gets */
+            err =
+                clEnqueueNDRangeKernel(queue, plan->kernels[0].stage[s], 3, NULL,
+                                       plan->range[s].global, plan->range[s].local, 0, NULL, NULL);
+    return err;
+}
+
+clattn_status ca_enqueue_marker(const clattn_context *context, cl_command_queue queue,
+                                cl_uint num_wait, const cl_event *wait, cl_event *done)
+{
+    if (!done)
+        return CLATTN_SUCCESS;
+    const cl_int err = clEnqueueMarkerWithWaitList(queue, num_wait, wait, done);
+    if (err == CL_SUCCESS)
+        return CLATTN_SUCCESS;
+    *done = NULL;
+    return ca_fail_cl(&context->log, err, "clEnqueueMarkerWithWaitList");
+}
+
+clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in_order,
+                         const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
+                         cl_event *done)
+{
+    cl_int err;
+
+    if (plan->empty)
+        return ca_enqueue_marker(plan->context, queue, num_wait, wait, done);
+    if (tensors->at[CA_WORKSPACE].buffer || plan->workspace_bytes == 0)
+        return enqueue_stages(plan, queue, in_order, tensors, num_wait, wait, done);
+
+    struct ca_tensors with_workspace = *tensors;
+    clattn_buffer *workspace = &with_workspace.at[CA_WORKSPACE];
+    workspace->offset = 0;
+    workspace->buffer =
+        clCreateBuffer(plan->context->cl, CL_MEM_READ_WRITE, plan->workspace_bytes, NULL, &err);
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(&plan->context->log, err, "clCreateBuffer for a workspace of %zu bytes",
+                          plan->workspace_bytes);
+    const clattn_status status =
+        enqueue_stages(plan, queue, in_order, &with_workspace, num_wait, wait, done);
+    clReleaseMemObject(workspace->buffer); /* lives until the kernels are done */
+    return status;
+}
+
+clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
+                         const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
+                         cl_event *done)
+{
+    const clattn_context *context = plan->context;
+    clattn_status status;
+    int in_order;
+
+    if ((status = ca_check_queue(context, queue, &in_order)) != CLATTN_SUCCESS ||
+        (status = ca_check_wait_list(context, num_wait, wait)) != CLATTN_SUCCESS ||
+        (status = ca_check_buffers(context, plan->problem_text, plan->operands, tensors->at,
+                                   CA_NUM_ARGUMENTS)) != CLATTN_SUCCESS)
+        return status;
+    return ca_enqueue(plan, queue, in_order, tensors, num_wait, wait, done);
+}
+
+clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation, int complete,
+                            cl_event *done)
+{
+    static const char *const names[] = {"attention", "gradients", "a projection"};
+
+    if (done)
+        *done = NULL;
+    if (!plan)
+        return CLATTN_INVALID_ARGUMENT;
+    if (!complete)
+        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
+                       "tensors is null, or its struct_size is not that of this library");
+    if (plan->problem.operation == operation)
+        return CLATTN_SUCCESS;
+    return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT, "the plan computes '%s', not %s",
+                   plan->problem_text, names[operation]);
+}
+
+clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue queue,
+                                       const clattn_forward *t, cl_uint num_wait,
+                                       const cl_event *wait, cl_event *done)
+{
+    const clattn_status status =
+        ca_check_call(plan, CLATTN_FORWARD, t && t->struct_size == sizeof *t, done);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    const struct ca_tensors tensors = {
+        .at = {[CA_Q] = t->q,
+               [CA_K] = t->k,
+               [CA_V] = t->v,
+               [CA_O] = t->o,
+               [CA_BIAS] = t->bias,
+               [CA_MASK] = t->mask,
+               [CA_SLOPES] = t->slopes,
+               [CA_SINKS] = t->sinks,
+               [CA_Q_LENGTHS] = t->q_lengths,
+               [CA_KV_LENGTHS] = t->kv_lengths,
+               [CA_LSE] = t->lse,
+               [CA_SCORES] = t->scores,
+               [CA_WORKSPACE] = t->workspace},
+        .seed = t->dropout_seed,
+        .stream = t->dropout_offset,
+    };
+    return ca_execute(plan, queue, &tensors, num_wait, wait, done);
+}
+
+clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queue queue,
+                                        const clattn_backward *t, cl_uint num_wait,
+                                        const cl_event *wait, cl_event *done)
+{
+    const clattn_status status =
+        ca_check_call(plan, CLATTN_BACKWARD, t && t->struct_size == sizeof *t, done);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    const struct ca_tensors tensors = {
+        .at = {[CA_Q] = t->q,
+               [CA_K] = t->k,
+               [CA_V] = t->v,
+               [CA_O] = t->o,
+               [CA_BIAS] = t->bias,
+               [CA_MASK] = t->mask,
+               [CA_SLOPES] = t->slopes,
+               [CA_SINKS] = t->sinks,
+               [CA_Q_LENGTHS] = t->q_lengths,
+               [CA_KV_LENGTHS] = t->kv_lengths,
+               [CA_LSE] = t->lse,
+               [CA_DO] = t->d_o,
+               [CA_DQ] = t->dq,
+               [CA_DK] = t->dk,
+               [CA_DV] = t->dv,
+               [CA_DBIAS] = t->dbias,
+               [CA_DSLOPES] = t->dslopes,
+               [CA_DSINKS] = t->dsinks,
+               [CA_WORKSPACE] = t->workspace},
+        .seed = t->dropout_seed,
+        .stream = t->dropout_offset,
+    };
+    return ca_execute(plan, queue, &tensors, num_wait, wait, done);
+}

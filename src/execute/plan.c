@@ -1,0 +1,335 @@
+#include "execute/plan.h"
+#include "create/choose.h"
+#include "problem/layout.h"
+#include "problem/philox.h"
+#include "program/program.h"
+#include "store/store.h"
+#include <clattn/tuning.h>
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+clattn_status clattn_plan_supports(const clattn_context *context, const clattn_problem *problem,
+                                   const clattn_plan_options *options, char *reason,
+                                   size_t reason_bytes)
+{
+    struct ca_choices choices;
+
+    if (!context) {
+        ca_reason(reason, reason_bytes, "context is null");
+        return CLATTN_INVALID_ARGUMENT;
+    }
+    return ca_choose(context, problem, options, &choices, reason, reason_bytes);
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+struct ca_kernels *ca_kernels_take(const clattn_plan *plan)
+{
+    for (;;) {
+        for (size_t n = 0; n < CA_KERNEL_COPIES; n++)
+            if (!atomic_flag_test_and_set_explicit(&plan->kernels[n].taken, memory_order_acquire))
+                return &plan->kernels[n];
+        sched_yield();
+    }
+}
+
+void ca_kernels_give_back(struct ca_kernels *kernels)
+{
+    atomic_flag_clear_explicit(&kernels->taken, memory_order_release);
+}
+
+static void copy_strides(cl_long *to, const clattn_layout *layout)
+{
+    for (int n = 0; n < 4; n++)
+        to[n] = (cl_long)layout->stride[n];
+}
+
+static struct attention_shape shape_of(const clattn_problem *p)
+{
+    struct attention_shape a = {
+        .batch = (cl_long)p->batch,
+        .heads = (cl_long)p->heads,
+        .seq_q = (cl_long)p->seq_q,
+        .seq_kv = (cl_long)p->seq_kv,
+        .kv_heads = (cl_long)p->kv_heads,
+        .dim_qk = (cl_long)p->dim_qk,
+        .dim_v = (cl_long)p->dim_v,
+        .group = (cl_long)(p->heads / p->kv_heads),
+        .diagonal = ca_problem_diagonal(p),
+        .window_left = p->window_left,
+        .window_right = p->window_right,
+        .scale = p->scale,
+        .softcap = p->softcap,
+        .keep = 1.0f / (1.0f - p->dropout),
+        .drop_below = ca_drop_below(p),
+    };
+
+    copy_strides(a.q_stride, &p->q);
+    copy_strides(a.k_stride, &p->k);
+    copy_strides(a.v_stride, &p->v);
+    copy_strides(a.o_stride, &p->o);
+    copy_strides(a.do_stride, &p->d_o);
+    copy_strides(a.dq_stride, &p->dq);
+    copy_strides(a.dk_stride, &p->dk);
+    copy_strides(a.dv_stride, &p->dv);
+    copy_strides(a.bias_stride, &p->bias_layout);
+    copy_strides(a.mask_stride, &p->mask_layout);
+    return a;
+}
+
+static clattn_status create_kernels(clattn_plan *plan, cl_program program)
+{
+    const struct ca_family *family = plan->candidate.family;
+    const struct attention_shape shape = shape_of(&plan->problem);
+    const struct ca_log *log = &plan->context->log;
+    cl_int err;
+
+    if (!program)
+        return CLATTN_SUCCESS;
+    plan->kernels = calloc(CA_KERNEL_COPIES, sizeof *plan->kernels);
+    if (!plan->kernels)
+        return ca_fail(log, CLATTN_OUT_OF_MEMORY, "no host memory for a plan");
+    for (size_t n = 0; n < CA_KERNEL_COPIES; n++) {
+        atomic_flag_clear(&plan->kernels[n].taken);
+        for (size_t s = 0; s < family->num_stages; s++) {
+            cl_kernel *kernel = &plan->kernels[n].stage[s];
+            if (!plan->runs[s])
+                continue;
+            *kernel = clCreateKernel(program, family->stages[s].kernel, &err);
+            if (err != CL_SUCCESS) {
+                *kernel = NULL;
+                return ca_fail_cl(log, err, "clCreateKernel(%s)", family->stages[s].kernel);
+            }
+            err = clSetKernelArg(*kernel, 0, sizeof shape, &shape);
+            if (err != CL_SUCCESS)
+                return ca_fail_cl(log, err, "clSetKernelArg(%s, shape)", family->stages[s].kernel);
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* ---- making and releasing -------------------------------------------------------------------- */
+
+static void describe_operands(clattn_plan *plan)
+{
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(&plan->problem, tensors);
+    for (size_t n = 0; n < CA_WORKSPACE; n++) {
+        struct ca_operand *operand = &plan->operands[n];
+        *operand = (struct ca_operand){.name = tensors[n].name,
+                                       .present = tensors[n].present,
+                                       .written = tensors[n].written,
+                                       .element_bytes = tensors[n].element_bytes,
+                                       .cache = ca_problem_cache(&plan->problem, (unsigned)n),
+                                       .layout = tensors[n].layout};
+        memcpy(operand->sizes, tensors[n].sizes, sizeof operand->sizes);
+        ca_layout_span(&tensors[n].layout, tensors[n].sizes, &operand->span); /* was checked */
+    }
+    plan->operands[CA_WORKSPACE] = (struct ca_operand){
+        .name = "workspace",
+        .present = 1, /* one too many is no mistake */
+        .written = 1,
+        .element_bytes = sizeof(cl_float),
+        .span = (plan->workspace_bytes + sizeof(cl_float) - 1) / sizeof(cl_float),
+        .optional = 1};
+}
+
+static void size_stages(clattn_plan *plan)
+{
+    const struct ca_family *family = plan->candidate.family;
+
+    plan->empty = 1;
+    if (ca_problem_empty(&plan->problem))
+        return;
+    if (family->workspace_bytes)
+        plan->workspace_bytes =
+            family->workspace_bytes(&plan->problem, plan->candidate.values, &plan->context->device);
+    for (size_t s = 0; s < family->num_stages; s++) {
+        struct ca_ndrange *range = &plan->range[s];
+        family->stages[s].ndrange(&plan->problem, plan->candidate.values, &plan->context->device,
+                                  range);
+        plan->runs[s] = range->global[0] && range->global[1] && range->global[2];
+        plan->empty = plan->empty && !plan->runs[s];
+    }
+}
+
+static clattn_status print_texts(clattn_plan *plan, const clattn_problem *problem)
+{
+    const struct ca_family *family = plan->candidate.family;
+    size_t bytes = 0;
+
+    ca_tunables_print(family->tunables, family->num_tunables, plan->candidate.values, "",
+                      plan->tunables_text, sizeof plan->tunables_text);
+    clattn_problem_print(problem, NULL, 0, &bytes);
+    plan->problem_text = malloc(bytes);
+    if (!plan->problem_text)
+        return ca_fail(&plan->context->log, CLATTN_OUT_OF_MEMORY, "no host memory for a plan");
+    return clattn_problem_print(problem, plan->problem_text, bytes, NULL);
+}
+
+clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *candidate,
+                           const char *why, const clattn_problem *problem, cl_program program,
+                           clattn_plan **plan)
+{
+    clattn_plan *made = calloc(1, sizeof *made);
+
+    *plan = NULL;
+    if (!made)
+        return ca_fail(&context->log, CLATTN_OUT_OF_MEMORY, "no host memory for a plan");
+    ca_context_retain(context);
+    made->context = context;
+    made->candidate = *candidate;
+    made->why = why;
+    made->problem = ca_problem_normal(problem);
+    size_stages(made);
+    describe_operands(made);
+    clattn_status status = print_texts(made, problem);
+    if (status == CLATTN_SUCCESS)
+        status = create_kernels(made, program);
+    if (status != CLATTN_SUCCESS) {
+        clattn_plan_release(made);
+        return status;
+    }
+    *plan = made;
+    return CLATTN_SUCCESS;
+}
+
+static enum ca_quarantine quarantine_of(const struct ca_verdict *verdict)
+{
+    if (verdict->status == CLATTN_MISCOMPILED)
+        return CA_QUARANTINE_WRONG;
+    return ca_verdict_blames_source(verdict->reason) ? CA_QUARANTINE_SOURCE : CA_QUARANTINE_CRASH;
+}
+
+/* Remembers that a candidate does not work, so that no process tries it again: if that is for good. */
+static void ban(clattn_context *context, const struct ca_candidate *candidate,
+                const clattn_problem *problem)
+{
+    const clattn_problem normal = ca_problem_normal(problem);
+    struct ca_verdict verdict;
+
+    if (ca_program_condemned(context, candidate, &normal, &verdict))
+        ca_store_ban_candidate(context->store, candidate, problem, quarantine_of(&verdict),
+                               verdict.reason);
+}
+
+static void print_verdict(clattn_context *context, clattn_status status,
+                          char text[2 * CA_REASON_BYTES])
+{
+    char cause[CA_REASON_BYTES];
+
+    if (status == CLATTN_BUILD_FAILED && ca_program_last_failure(context, cause))
+        ca_reason(text, 2 * CA_REASON_BYTES, "does not build: %s", cause);
+    else
+        ca_reason(text, 2 * CA_REASON_BYTES, "%s",
+                  status == CLATTN_MISCOMPILED   ? "failed its self-check"
+                  : status == CLATTN_NO_COMPILER ? "is not in the cache, and there is no compiler"
+                                                 : "does not build");
+}
+
+/* Makes the plan of the first choice that works. A broken compiler costs speed: after a choice that
+ * does not build, is miscompiled or was never built where nothing can be, the next is tried. */
+static clattn_status make_first(clattn_context *context, const struct ca_choices *choices,
+                                const clattn_problem *problem, clattn_plan **plan)
+{
+    const clattn_problem normal = ca_problem_normal(problem);
+    clattn_status status = CLATTN_SUCCESS;
+
+    for (size_t n = 0; n < choices->count; n++) {
+        const struct ca_choice *choice = &choices->list[n];
+        cl_program program = NULL;
+        status = context->cl ? ca_program_get(context, &choice->candidate, &normal, &program)
+                             : CLATTN_SUCCESS;
+        if (status == CLATTN_SUCCESS) {
+            if (program)
+                ca_program_keep(context, program);
+            return ca_plan_make(context, &choice->candidate, ca_origin_sentence(choice->origin),
+                                problem, program, plan);
+        }
+        if (status != CLATTN_BUILD_FAILED && status != CLATTN_MISCOMPILED &&
+            status != CLATTN_NO_COMPILER)
+            return status;
+        if (status != CLATTN_NO_COMPILER)
+            ban(context, &choice->candidate, problem);
+    }
+    char what[2 * CA_REASON_BYTES];
+    print_verdict(context, status, what);
+    if (choices->list[0].origin == CA_FORCED)
+        return ca_fail(&context->log, status, "%s was forced, but it %s",
+                       choices->list[0].candidate.family->name, what);
+    return ca_fail(&context->log, status,
+                   "none of %zu ways to compute it works on '%s'; the last one %s", choices->count,
+                   context->device.name, what);
+}
+
+clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem,
+                                 const clattn_plan_options *options, clattn_plan **plan)
+{
+    char reason[8 * CA_REASON_BYTES];
+    struct ca_choices choices;
+
+    if (plan)
+        *plan = NULL;
+    if (!context)
+        return CLATTN_INVALID_ARGUMENT;
+    if (!plan)
+        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "plan is null");
+    clattn_status status = ca_choose(context, problem, options, &choices, reason, sizeof reason);
+    if (status == CLATTN_SUCCESS && options && options->flags & CLATTN_PLAN_MEASURE &&
+        choices.list[0].origin > CA_EXACT) {
+        const clattn_tuning_options tuning = {.struct_size = sizeof tuning,
+                                              .seconds = options->measure_seconds};
+        if (clattn_tune(context, problem, 1, &tuning, NULL) != CLATTN_SUCCESS)
+            ca_warn(&context->log, "tuning failed, so the plan is made without it");
+        status = ca_choose(context, problem, options, &choices, reason, sizeof reason);
+    }
+    if (status != CLATTN_SUCCESS)
+        return ca_fail(&context->log, status, "%s", reason);
+    return make_first(context, &choices, problem, plan);
+}
+
+void clattn_plan_release(clattn_plan *plan)
+{
+    if (!plan)
+        return;
+    for (size_t n = 0; plan->kernels && n < CA_KERNEL_COPIES; n++)
+        for (size_t s = 0; s < CA_MAX_STAGES; s++)
+            if (plan->kernels[n].stage[s])
+                clReleaseKernel(plan->kernels[n].stage[s]);
+    free(plan->kernels);
+    free(plan->problem_text);
+    clattn_context_release(plan->context);
+    free(plan);
+}
+
+clattn_status clattn_plan_describe(const clattn_plan *plan, clattn_plan_info *info)
+{
+    if (!plan)
+        return CLATTN_INVALID_ARGUMENT;
+    if (!info || info->struct_size != sizeof *info)
+        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
+                       "info is null or its struct_size is not that of this library");
+    const struct ca_family *family = plan->candidate.family;
+    const clattn_problem *p = &plan->problem;
+    const size_t *values = plan->candidate.values;
+    *info = (clattn_plan_info){.struct_size = sizeof *info,
+                               .family = family->name,
+                               .tunables = plan->tunables_text,
+                               .reason = plan->why,
+                               .problem = plan->problem_text,
+                               .workspace_bytes = plan->workspace_bytes};
+    for (size_t s = 0; s < family->num_stages; s++) {
+        const size_t *local = plan->range[s].local;
+        const size_t items = plan->runs[s] ? local[0] * local[1] * local[2] : 0;
+        if (items > info->work_group_size)
+            info->work_group_size = items;
+    }
+    if (!plan->empty && family->local_bytes)
+        info->local_bytes = family->local_bytes(p, values);
+    if (!plan->empty && family->private_bytes)
+        info->private_bytes = family->private_bytes(p, values);
+    return CLATTN_SUCCESS;
+}

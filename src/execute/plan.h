@@ -1,0 +1,60 @@
+/* The plan: everything about a computation that is known before its buffers are. */
+#ifndef CA_PLAN_H
+#define CA_PLAN_H
+
+#include "cl/arguments.h"
+#include "context/context.h"
+#include "families/candidate.h"
+#include "families/family.h"
+#include "problem/problem.h"
+#include <clattn/plan.h>
+
+/* clSetKernelArg is not thread-safe on one kernel, so a plan holds several copies and a thread
+ * takes a free one while it sets arguments and enqueues. */
+enum { CA_KERNEL_COPIES = 8 };
+
+struct ca_kernels {
+    atomic_flag taken;
+    cl_kernel stage[CA_MAX_STAGES];
+};
+
+/* A tensor as the execution checks it. */
+struct ca_operand {
+    const char *name;
+    int present, written; /* as in struct ca_tensor */
+    size_t element_bytes; /* of a block, if quantized */
+    size_t span;          /* elements from first to last; 0 if there are none */
+    int optional;         /* may be null all the same */
+    clattn_cache cache;
+    size_t sizes[4];      /* with the strides they tell which of the span are elements; */
+    clattn_layout layout; /* four zeros: all */
+};
+
+struct clattn_plan {
+    clattn_context *context;
+    struct ca_candidate candidate;
+    const char *why;        /* this candidate, a static sentence */
+    clattn_problem problem; /* normal */
+    struct ca_operand operands[CA_NUM_ARGUMENTS];
+    struct ca_ndrange range[CA_MAX_STAGES];
+    int runs[CA_MAX_STAGES]; /* 0: the stage has nothing to do */
+    int empty;               /* no stage runs */
+    size_t workspace_bytes;
+    struct ca_kernels *kernels; /* CA_KERNEL_COPIES; all that an execution changes. NULL where a
+                                   profile stands in for a device. */
+    char *problem_text;
+    char tunables_text[CA_TUNABLES_TEXT];
+};
+
+/* Makes a plan from a candidate and the program that was built for it, NULL where a profile stands in
+ * for a device. why: a static sentence. */
+clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *candidate,
+                           const char *why, const clattn_problem *problem, cl_program program,
+                           clattn_plan **plan);
+
+/* One copy of the plan's kernels for the calling thread, without a lock; waits while all are
+ * taken, which lasts as long as another thread's enqueueing. */
+struct ca_kernels *ca_kernels_take(const clattn_plan *plan);
+void ca_kernels_give_back(struct ca_kernels *kernels);
+
+#endif

@@ -1,0 +1,170 @@
+/* Gradients on CPUs: SIMD lanes are keys. How it computes: cl/backward_lanes.cl. */
+#include "problem/problem.h"
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/backward_lanes.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_backward_lanes[];
+
+/* Follows the arrays in cl/backward_lanes.cl. */
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t width = values[WIDTH_INDEX], block = width * values[MV_INDEX];
+    const size_t qk = p->dim_qk + width, v = p->dim_v + width;
+
+    return (values[BLOCKS_INDEX] * (3 * qk + 2 * v) * block +
+            values[BQ_INDEX] * (qk + v + 2 * block + 2)) *
+           sizeof(cl_float);
+}
+
+static size_t round_up_divide(const size_t n, const size_t by)
+{
+    return (n + by - 1) / by;
+}
+
+static void set_range(struct ca_ndrange *range, size_t x, size_t y, size_t z)
+{
+    *range = (struct ca_ndrange){{x, y, z}, {1, 1, 1}};
+}
+
+static void rows_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)values;
+    (void)dev;
+    set_range(range, p->seq_q, p->heads, p->batch);
+}
+
+static void lanes_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    set_range(range, values[RANGES_INDEX], p->kv_heads, p->batch);
+}
+
+static void bias_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const size_t *stride = p->bias_layout.stride;
+    const size_t block = values[WIDTH_INDEX] * values[MV_INDEX];
+
+    (void)dev;
+    if (!p->dbias) {
+        set_range(range, 0, 0, 0);
+        return;
+    }
+    const size_t heads = stride[1] == 0 ? 1 : p->heads, batch = stride[0] == 0 ? 1 : p->batch;
+    /* What is summed over nothing is 0, and is written. */
+    set_range(range, stride[3] == 0 ? 1 : round_up_divide(p->seq_kv, block),
+              stride[2] == 0 ? 1 : round_up_divide(p->seq_q, values[BQ_INDEX]), heads * batch);
+}
+
+static void heads_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)values;
+    (void)dev;
+    set_range(range, p->dslopes || p->dsinks ? p->heads : 0, 1, 1);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    const size_t heads = p->batch * p->heads, width = values[WIDTH_INDEX];
+    const size_t row = round_up_divide(p->dim_qk, width) * width;
+    const size_t sums = heads * (p->seq_q + values[NQ_INDEX]) * row;
+    const size_t stats = round_up_divide(2 * heads * p->seq_q, 16) * 16;
+
+    (void)dev;
+    return (stats + values[RANGES_INDEX] * (sums + heads)) * sizeof(cl_float);
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    /* The least private memory that any choice of tunables needs. */
+    static const size_t least[NUM_TUNABLES] = {
+        [WIDTH_INDEX] = 4, [MV_INDEX] = 1, [NB_INDEX] = 8,     [DB_INDEX] = 8,    [BQ_INDEX] = 24,
+        [NQ_INDEX] = 8,    [DQ_INDEX] = 1, [BLOCKS_INDEX] = 1, [RANGES_INDEX] = 1};
+
+    return reject(p, dev, least);
+}
+
+/* Sums that fill the registers: 24 of 32 with vectors of 16, else 12 of 16. */
+static void block_registers(const size_t mv, const int wide, size_t *values)
+{
+    static const size_t sums[2][5] = {{0, 12, 6, 4}, {0, 12, 12, 8, 6}}; /* by wide, mv */
+
+    values[MV_INDEX] = mv;
+    values[NB_INDEX] = sums[wide][mv];
+    values[DB_INDEX] = sums[wide][mv];
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const int wide = dev->vector_width_float >= 16;
+
+    values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    block_registers(p->seq_kv <= values[WIDTH_INDEX] ? 1
+                    : p->seq_kv < 192                ? 2
+                    : wide                           ? 4
+                                                     : 3,
+                    wide, values);
+    values[DQ_INDEX] = wide ? 4 : 2;
+    values[BQ_INDEX] = p->seq_q >= 384 ? 96 : 48;
+    values[RANGES_INDEX] = 1;
+    while (values[RANGES_INDEX] < 32 &&
+           values[RANGES_INDEX] * p->kv_heads * p->batch < (size_t)4 * dev->compute_units)
+        values[RANGES_INDEX] *= 2;
+    if (reject(p, dev, values))
+        values[BQ_INDEX] = 48;
+    while (reject(p, dev, values) && values[BLOCKS_INDEX] > 1)
+        values[BLOCKS_INDEX] /= 2;
+    while (reject(p, dev, values) && values[RANGES_INDEX] > 1)
+        values[RANGES_INDEX] /= 2;
+    while (reject(p, dev, values) && values[MV_INDEX] > 1)
+        block_registers(values[MV_INDEX] - 1, wide, values);
+    if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
+        values[WIDTH_INDEX] = 4;
+        block_registers(1, 0, values);
+        values[BQ_INDEX] = 24;
+        values[NQ_INDEX] = 8;
+        values[DQ_INDEX] = 1;
+    }
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return dev->type & CL_DEVICE_TYPE_CPU ? 90 : 10;
+}
+
+#define SCORE_ARGUMENTS                                                                            \
+    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) |              \
+     CA_BIT(CA_SLOPES) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_DO) |            \
+     CA_BIT(CA_WORKSPACE))
+
+const struct ca_family ca_backward_lanes = {
+    .name = "backward_lanes",
+    .operation = CLATTN_BACKWARD,
+    .source = ca_source_backward_lanes,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"backward_rows",
+                CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_BIT(CA_WORKSPACE), rows_ndrange},
+               {"backward_lanes", SCORE_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV), lanes_ndrange},
+               {"backward_bias", SCORE_ARGUMENTS | CA_BIT(CA_DBIAS), bias_ndrange},
+               {"backward_heads",
+                CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DSLOPES) | CA_BIT(CA_DSINKS) |
+                    CA_BIT(CA_WORKSPACE),
+                heads_ndrange},
+               {"backward_sum", CA_BIT(CA_DQ) | CA_BIT(CA_WORKSPACE), rows_ndrange}},
+    .num_stages = 5,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};

@@ -1,0 +1,269 @@
+/* backward_tiles: gradients for GPUs; see cl/backward_tiles.cl. */
+#include "families/kernels/block_sizes.h"
+
+static size_t register_floats(const clattn_problem *p, const size_t *values);
+static size_t most_registers(const clattn_device_info *dev);
+static size_t needed_registers(const clattn_problem *p, const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/backward_tiles.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_backward_tiles[];
+
+/* Dims that a work-item holds for each of its rows. */
+static size_t item_dims(size_t dim, size_t lanes)
+{
+    return ca_round_up(dim, 4 * lanes) / lanes;
+}
+
+/* What a work-item of backward_keys keeps in registers: scores, their gradients, two sums. */
+static size_t register_floats(const clattn_problem *p, const size_t *values)
+{
+    const size_t lanes = values[LANES_INDEX];
+
+    return values[ROWS_INDEX] * (2 * values[STEP_INDEX] / lanes + item_dims(p->dim_qk, lanes) +
+                                 item_dims(p->dim_v, lanes));
+}
+
+/* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
+ * some: see tests/offline.sh. */
+static size_t most_registers(const clattn_device_info *dev)
+{
+    return ca_has_many_registers(dev) ? 160 : SIZE_MAX;
+}
+
+/* Those, the operands of a product, and what options take; not what addresses do. */
+static size_t needed_registers(const clattn_problem *p, const size_t *values)
+{
+    const size_t columns = values[STEP_INDEX] / values[LANES_INDEX];
+
+    return register_floats(p, values) + 4 * columns + 4 +
+           (ca_keeps_more(p) ? 8 * values[ROWS_INDEX] : 0) +
+           (p->softcap > 0.0f || p->alibi ? 32 : 0);
+}
+
+/* Floats of a row in local memory, of all its columns or of one stage. */
+static size_t row_floats(size_t dim, int whole, const size_t *values)
+{
+    const size_t stage = ca_smaller(values[STAGE_D_INDEX], ca_round_up(dim, 4));
+
+    return (whole ? ca_round_up(dim, stage) : stage) + values[PADDING_INDEX];
+}
+
+/* Follows the layout of local memory in cl/tile_products.h. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t block = values[BLOCK_INDEX], lanes = values[LANES_INDEX];
+    const size_t stage_rows = values[STAGE_ROWS_INDEX], max_dim = ca_larger(p->dim_qk, p->dim_v);
+    const int resident = values[RESIDENT_INDEX] != 0;
+    const size_t own_end =
+        block * (resident ? row_floats(p->dim_qk, 1, values) + row_floats(p->dim_v, 1, values)
+                          : row_floats(max_dim, 0, values));
+    const size_t met_end = own_end + values[STEP_INDEX] * row_floats(max_dim, 0, values);
+    const size_t rows_end = (resident ? own_end : 0) +
+                            ca_larger(stage_rows, lanes) * (block + values[PADDING_INDEX]) +
+                            stage_rows * lanes * item_dims(max_dim, lanes);
+
+    /* And a flag, and with dropout what is kept. */
+    return ca_larger(met_end, rows_end) * sizeof(cl_float) + 4 * sizeof(cl_int) +
+           (p->dropout > 0.0f ? block * (values[STEP_INDEX] / 4) : 0);
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_floats(p, values) * sizeof(cl_float);
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    (void)dev;
+    return NULL;
+}
+
+static size_t work_items(const size_t *values)
+{
+    return values[BLOCK_INDEX] / values[ROWS_INDEX] * values[LANES_INDEX];
+}
+
+/* Floats of a work-item that leave the compiler enough registers. */
+static size_t most_floats(const clattn_device_info *dev)
+{
+    return ca_has_many_registers(dev) ? 160 : 96;
+}
+
+/* Halves tile sizes, the cheapest losses first, until two groups share the local memory of a GPU
+ * that has 64 KB of it, or all of a smaller one is enough for one. */
+static void fit_local_memory(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    static const struct {
+        size_t index, floor;
+    } steps[] = {{STAGE_ROWS_INDEX, 8}, {STAGE_D_INDEX, 16}, {STEP_INDEX, 32}, {BLOCK_INDEX, 32},
+                 {STAGE_ROWS_INDEX, 4}, {STAGE_D_INDEX, 8},  {STEP_INDEX, 8},  {BLOCK_INDEX, 8}};
+    const size_t most = ca_smaller((size_t)dev->local_memory_bytes, 32768);
+
+    for (size_t n = 0; n < sizeof steps / sizeof *steps; n++)
+        while (local_bytes(p, values) > most && values[steps[n].index] > steps[n].floor &&
+               (steps[n].index != STEP_INDEX || values[STEP_INDEX] > values[LANES_INDEX]) &&
+               (steps[n].index != BLOCK_INDEX || values[BLOCK_INDEX] > values[ROWS_INDEX]))
+            values[steps[n].index] /= 2;
+    values[STAGE_ROWS_INDEX] = ca_smaller(values[STAGE_ROWS_INDEX], values[STEP_INDEX]);
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t most_items =
+        ca_smaller(256, ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
+    const size_t longest = ca_larger(p->seq_q, p->seq_kv);
+    size_t *const block = &values[BLOCK_INDEX], *const lanes = &values[LANES_INDEX];
+
+    /* Small problems: smaller blocks, so that every compute unit gets some. */
+    while (*block > 8 && (*block / 2 >= longest ||
+                          (*block > 16 && ca_divide_up(ca_smaller(p->seq_q, p->seq_kv), *block) *
+                                                  p->kv_heads * p->batch <
+                                              2 * ca_device_cores(dev))))
+        *block /= 2;
+    values[ROWS_INDEX] = *block > 8 && most_floats(dev) > 128 && !ca_keeps_more(p) ? 8 : 4;
+    while (*lanes < 64 && (register_floats(p, values) > most_floats(dev) ||
+                           needed_registers(p, values) > most_registers(dev))) {
+        if (*lanes == 32 && values[ROWS_INDEX] > 4)
+            values[ROWS_INDEX] = 4;
+        else
+            *lanes *= 2;
+    }
+    while (work_items(values) > most_items && *block > 8)
+        *block /= 2;
+    if (*block < values[ROWS_INDEX])
+        values[ROWS_INDEX] = 4;
+    while (work_items(values) > most_items && *lanes > 4)
+        *lanes /= 2;
+    if (p->dtype != CLATTN_F32)
+        values[LOAD_WIDTH_INDEX] = 8;
+    fit_local_memory(p, dev, values);
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return dev->type & CL_DEVICE_TYPE_GPU ? 90 : 20;
+}
+
+/* ---- stages --------------------------------------------------------------------------------- */
+
+static void set_groups(struct ca_ndrange *range, size_t groups, const size_t *values)
+{
+    const size_t items = work_items(values);
+
+    *range = (struct ca_ndrange){{groups * items, 1, 1}, {items, 1, 1}};
+}
+
+static void rows_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const size_t items = work_items(values);
+
+    (void)dev;
+    *range = (struct ca_ndrange){{ca_round_up(p->seq_q, items), p->heads, p->batch}, {items, 1, 1}};
+}
+
+static void keys_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    set_groups(range, ca_divide_up(p->seq_kv, values[BLOCK_INDEX]) * p->kv_heads * p->batch,
+               values);
+}
+
+static void queries_ndrange(const clattn_problem *p, const size_t *values,
+                            const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    set_groups(range, ca_divide_up(p->seq_q, values[BLOCK_INDEX]) * p->heads * p->batch, values);
+}
+
+/* Which part of dbias's sums stays within rows of the pairs: see Workspace in the kernel. */
+static int sums_keys(const clattn_problem *p)
+{
+    return p->dbias && p->bias_layout.stride[3] == 0;
+}
+
+static int sums_queries(const clattn_problem *p)
+{
+    return p->dbias && p->bias_layout.stride[2] == 0 && !sums_keys(p);
+}
+
+/* Batches and heads of the bias. */
+static size_t bias_planes(const clattn_problem *p)
+{
+    const size_t *stride = p->bias_layout.stride;
+
+    return (stride[0] == 0 ? 1 : p->batch) * (stride[1] == 0 ? 1 : p->heads);
+}
+
+static void bias_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const size_t tiles =
+        ca_divide_up(p->seq_kv, values[STEP_INDEX]) * ca_divide_up(p->seq_q, values[BLOCK_INDEX]);
+
+    (void)dev;
+    set_groups(range, p->dbias && !sums_keys(p) && !sums_queries(p) ? tiles * bias_planes(p) : 0,
+               values);
+}
+
+static void sums_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const size_t head_sums = (p->dslopes ? p->heads : 0) + (p->dsinks ? p->heads : 0);
+    size_t elements = 0;
+
+    (void)dev;
+    if (sums_keys(p))
+        elements = bias_planes(p) * (p->bias_layout.stride[2] == 0 ? 1 : p->seq_q);
+    if (sums_queries(p))
+        elements = bias_planes(p) * p->seq_kv;
+    set_groups(range, head_sums + elements, values);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->heads * p->seq_kv;
+
+    (void)values;
+    (void)dev;
+    return (2 * rows + (p->dslopes ? rows : 0) + (sums_keys(p) ? rows : 0) +
+            (sums_queries(p) ? keys : 0)) *
+           sizeof(cl_float);
+}
+
+#define SCORE_ARGUMENTS                                                                            \
+    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) |              \
+     CA_BIT(CA_SLOPES) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_DO) |            \
+     CA_BIT(CA_WORKSPACE))
+
+const struct ca_family ca_backward_tiles = {
+    .name = "backward_tiles",
+    .operation = CLATTN_BACKWARD,
+    .source = ca_source_backward_tiles,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"backward_rows",
+                CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_BIT(CA_WORKSPACE), rows_ndrange},
+               {"backward_keys", SCORE_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV), keys_ndrange},
+               {"backward_queries", SCORE_ARGUMENTS | CA_BIT(CA_DQ), queries_ndrange},
+               {"backward_bias", SCORE_ARGUMENTS | CA_BIT(CA_DBIAS), bias_ndrange},
+               {"backward_sums",
+                CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DBIAS) | CA_BIT(CA_DSLOPES) |
+                    CA_BIT(CA_DSINKS) | CA_BIT(CA_WORKSPACE),
+                sums_ndrange}},
+    .num_stages = 5,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};

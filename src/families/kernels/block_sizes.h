@@ -1,0 +1,42 @@
+/* What families for GPUs share: arithmetic of sizes, and forward kernels whose work-groups own a block
+ * of queries of one (batch, head). */
+#ifndef CA_BLOCK_SIZES_H
+#define CA_BLOCK_SIZES_H
+
+#include "families/family.h"
+
+static inline size_t ca_smaller(size_t x, size_t y)
+{
+    return x < y ? x : y;
+}
+
+static inline size_t ca_larger(size_t x, size_t y)
+{
+    return x > y ? x : y;
+}
+
+static inline size_t ca_divide_up(size_t x, size_t y)
+{
+    return (x + y - 1) / y;
+}
+
+static inline size_t ca_round_up(size_t x, size_t multiple)
+{
+    return ca_divide_up(x, multiple) * multiple;
+}
+
+/* Arguments of a forward kernel that keeps its scores. */
+#define CA_FUSED_ARGUMENTS                                                                         \
+    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) | CA_BIT(CA_BIAS) |                 \
+     CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_SINKS) | CA_BIT(CA_Q_LENGTHS) |               \
+     CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_LSE))
+
+/* A work-group of so many items for each block of so many rows. */
+static inline struct ca_ndrange ca_block_ndrange(const clattn_problem *p, size_t rows, size_t items)
+{
+    const size_t blocks = ca_divide_up(p->seq_q, rows) * p->heads * p->batch;
+
+    return (struct ca_ndrange){{items * blocks, 1, 1}, {items, 1, 1}};
+}
+
+#endif

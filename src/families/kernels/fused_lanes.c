@@ -1,0 +1,183 @@
+/* The fused forward for CPUs: SIMD lanes are queries. How it computes: cl/fused_lanes.cl. */
+#include "families/family.h"
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/fused_lanes.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_fused_lanes[];
+
+/* Follows the arrays in cl/fused_lanes.cl. */
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t width = values[WIDTH_INDEX], block = width * values[MV_INDEX];
+    const size_t keys = values[BN_INDEX];
+
+    return ((p->dim_qk + p->dim_v + 2 * width) * values[BLOCKS_INDEX] * block + keys * block +
+            keys * (p->dim_qk + p->dim_v)) *
+           sizeof(cl_float);
+}
+
+static size_t round_up_divide(const size_t n, const size_t by)
+{
+    return (n + by - 1) / by;
+}
+
+/* Queries of one group, or of half a pair. */
+static size_t chunk(const size_t *values)
+{
+    return values[WIDTH_INDEX] * values[MV_INDEX] * values[BLOCKS_INDEX];
+}
+
+static size_t groups(const clattn_problem *p, const size_t *values)
+{
+    return round_up_divide(p->seq_q, chunk(values)) * p->heads * p->batch;
+}
+
+static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
+                    struct ca_ndrange *range)
+{
+    const size_t chunks = round_up_divide(p->seq_q, chunk(values));
+
+    (void)dev;
+    range->global[0] = values[PAIRS_INDEX] ? round_up_divide(chunks, 2) : chunks;
+    range->global[1] = p->heads;
+    range->global[2] = p->batch;
+    for (size_t n = 0; n < 3; n++)
+        range->local[n] = 1;
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    /* The least private memory that any choice of tunables needs. */
+    static const size_t least[NUM_TUNABLES] = {
+        [WIDTH_INDEX] = 4, [MV_INDEX] = 1,  [NB_INDEX] = 8,
+        [DB_INDEX] = 8,    [BN_INDEX] = 24, [BLOCKS_INDEX] = 1};
+
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "the score matrix is wanted, which a fused family never forms";
+    return reject(p, dev, least);
+}
+
+/* Sums that fill the registers: 24 of 32 with vectors of 16, else 12 of 16. */
+static void block_registers(const size_t mv, const int wide, size_t *values)
+{
+    static const size_t sums[2][5] = {{0, 12, 6, 4}, {0, 12, 12, 8, 6}}; /* by wide, mv */
+
+    values[MV_INDEX] = mv;
+    values[NB_INDEX] = sums[wide][mv];
+    values[DB_INDEX] = sums[wide][mv];
+}
+
+/* How many keys a query sees, roughly, and how many more a block of bm queries goes over. */
+static void count_keys(const clattn_problem *p, const double bm, double *seen, double *more)
+{
+    const double keys = (double)p->seq_kv;
+    const int left = p->window_left != CLATTN_UNLIMITED;
+    const int right = p->window_right != CLATTN_UNLIMITED;
+    const double window = (double)p->window_left + (double)p->window_right + 1.0;
+
+    *seen = left && right && window < keys ? window : left || right ? keys / 2.0 : keys;
+    *more = left && right ? bm - 1.0 : left || right ? bm / 2.0 : 0.0;
+}
+
+static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* of blocks of mv vectors: measured */
+
+/* What a head's blocks of mv vectors cost on average, the last of which may have few queries, in
+ * units of a whole block. */
+static double mean_block(const clattn_problem *p, const size_t width, const size_t mv)
+{
+    const size_t bm = width * mv, blocks = round_up_divide(p->seq_q, bm), lower = mv / 2;
+    const double slower = width >= 16 ? 0.9 : 0.6; /* as there are as few sums as vectors */
+
+    if (p->seq_q - (blocks - 1) * bm > lower * width)
+        return 1.0;
+    return ((double)blocks - 1.0 +
+            (double)lower / (double)mv * speed[mv] / (slower * speed[lower])) /
+           (double)blocks;
+}
+
+/* What computing costs with blocks of mv vectors, in units of what must be computed at best. */
+static double cost(const clattn_problem *p, const clattn_device_info *dev, const size_t width,
+                   const size_t mv)
+{
+    const size_t bm = width * mv, blocks = round_up_divide(p->seq_q, bm) * p->heads * p->batch;
+    const double rounds = (double)round_up_divide(blocks, dev->compute_units);
+    double seen, more;
+
+    count_keys(p, (double)bm, &seen, &more);
+    return rounds * (double)(dev->compute_units * bm) * (seen + more) / (seen * speed[mv]) *
+           mean_block(p, width, mv);
+}
+
+/* Whether each query has biases or a mask of its own. */
+static int has_rows_of_pairs(const clattn_problem *p)
+{
+    return (p->bias && p->bias_layout.stride[2]) || (p->mask && p->mask_layout.stride[2]);
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const int wide = dev->vector_width_float >= 16;
+    const int band = p->window_left != CLATTN_UNLIMITED && p->window_right != CLATTN_UNLIMITED &&
+                     p->window_left + p->window_right < 1024;
+    size_t best = 1;
+
+    values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    for (size_t mv = 2; mv <= (wide ? 4 : 3); mv++)
+        if (cost(p, dev, values[WIDTH_INDEX], mv) < cost(p, dev, values[WIDTH_INDEX], best))
+            best = mv;
+    if (has_rows_of_pairs(p) && best > 3)
+        best = 3;
+    block_registers(best, wide, values);
+    if (has_rows_of_pairs(p)) /* whole lines of masks */
+        values[BN_INDEX] = 192;
+    if (band) { /* few tiles, and few keys beyond those that are seen */
+        values[BN_INDEX] = 192;
+        values[NB_INDEX] = values[NB_INDEX] > 8 ? 8 : values[NB_INDEX];
+    }
+    values[PAIRS_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
+    /* A band's first tile starts with the first key seen; rows of pairs lie in as many pages. */
+    values[BLOCKS_INDEX] = band ? 1 : has_rows_of_pairs(p) ? 4 : 8;
+    /* A chunk's queries and outputs should take no more than half of a second cache of 1 MiB. */
+    while (values[BLOCKS_INDEX] > 1 &&
+           (groups(p, values) < (size_t)4 * dev->compute_units || chunk(values) / 2 >= p->seq_q ||
+            chunk(values) * (p->dim_qk + p->dim_v) * sizeof(cl_float) > (size_t)512 << 10))
+        values[BLOCKS_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BLOCKS_INDEX] > 1)
+        values[BLOCKS_INDEX] /= 2;
+    while (reject(p, dev, values) && values[MV_INDEX] > 1)
+        block_registers(values[MV_INDEX] - 1, wide, values);
+    if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
+        values[WIDTH_INDEX] = 4;
+        block_registers(1, 0, values);
+        values[BN_INDEX] = 24;
+    }
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return dev->type & CL_DEVICE_TYPE_CPU ? 90 : 10;
+}
+
+const struct ca_family ca_fused_lanes = {
+    .name = "fused_lanes",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_lanes,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"fused_lanes",
+                CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) | CA_BIT(CA_BIAS) |
+                    CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_SINKS) | CA_BIT(CA_Q_LENGTHS) |
+                    CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_LSE),
+                ndrange}},
+    .num_stages = 1,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = NULL,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};

@@ -1,0 +1,270 @@
+/* fused_mma: forward attention by matrix instructions; see cl/fused_mma.cl. */
+#include "families/kernels/block_sizes.h"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Tunable INSTRUCTION. */
+enum { MMA_SYNC = 1, WMMA, MFMA_32, MFMA_16, DPAS_8, DPAS_16 };
+
+/* As the headers of cl/fragment.h say. */
+struct fragment {
+    size_t lanes, queries, others, depth, others_at_once;
+    int packed_values;
+    size_t registers; /* of 32 bits, that a work-item may keep throughout */
+    size_t replicas;
+    /* Of pressure(), before registers are spilled: without what ca_keeps_more(), and with it. */
+    size_t most_pressure[2];
+};
+
+static const struct fragment fragments[] = {
+    [MMA_SYNC] = {32, 16, 8, 16, 2, 0, 192, 1, {660, 400}},
+    [WMMA] = {32, 16, 16, 16, 1, 1, 192, 2, {480, 300}},
+    [MFMA_32] = {64, 32, 32, 8, 1, 1, 384, 1, {SIZE_MAX, SIZE_MAX}},
+    [MFMA_16] = {64, 16, 16, 16, 1, 1, 384, 1, {SIZE_MAX, SIZE_MAX}},
+    [DPAS_8] = {8, 8, 8, 16, 1, 1, 192, 1, {SIZE_MAX, SIZE_MAX}},
+    [DPAS_16] = {16, 8, 16, 16, 1, 1, 192, 1, {SIZE_MAX, SIZE_MAX}},
+};
+
+static size_t instruction_of(const clattn_device_info *dev);
+static int computes(const clattn_device_info *dev, size_t instruction);
+static size_t work_items(const size_t *values);
+static size_t register_words(const clattn_problem *p, const size_t *values);
+static int spills(const clattn_problem *p, const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/fused_mma.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_fused_mma[];
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+/* The instruction that suits the device, as far as its facts tell; 0 if it is not known to have
+ * any. Whether it works, building the program and its self-check decide. */
+static size_t instruction_of(const clattn_device_info *dev)
+{
+    static const struct {
+        const char *architecture; /* what it begins with */
+        size_t sub_group_size, instruction;
+    } known[] = {
+        {"gfx11", 32, WMMA},
+        {"gfx90a", 64, MFMA_32},
+        {"gfx94", 64, MFMA_32},
+        {"gfx950", 64, MFMA_32},
+    };
+
+    if (strncmp(dev->architecture, "sm_", 3) == 0)
+        return strtoul(dev->architecture + 3, NULL, 10) >= 80 ? MMA_SYNC : 0;
+    for (size_t n = 0; n < sizeof known / sizeof *known; n++)
+        if (strncmp(dev->architecture, known[n].architecture, strlen(known[n].architecture)) == 0)
+            return dev->sub_group_size == known[n].sub_group_size ? known[n].instruction : 0;
+    if (!strstr(dev->extensions, "cl_intel_subgroup_matrix_multiply_accumulate"))
+        return 0;
+    return dev->sub_group_size == 8 ? DPAS_8 : DPAS_16;
+}
+
+static int computes(const clattn_device_info *dev, size_t instruction)
+{
+    const size_t own = instruction_of(dev);
+
+    return own == instruction || (own == MFMA_32 && instruction == MFMA_16);
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static const struct fragment *fragment_of(const size_t *values)
+{
+    return &fragments[values[INSTRUCTION_INDEX]];
+}
+
+static size_t work_items(const size_t *values)
+{
+    return fragment_of(values)->lanes * values[SUB_GROUPS_INDEX];
+}
+
+static size_t block_q(const size_t *values)
+{
+    return fragment_of(values)->queries * values[SUB_GROUPS_INDEX] * values[QUERY_TILES_INDEX];
+}
+
+static size_t padded_dim_v(const clattn_problem *p, const struct fragment *f)
+{
+    return ca_round_up(p->dim_v, f->others * f->others_at_once);
+}
+
+/* What a work-item keeps in registers throughout: scores, outputs and queries. */
+static size_t register_words(const clattn_problem *p, const size_t *values)
+{
+    const struct fragment *f = fragment_of(values);
+    const size_t sums = values[BLOCK_KV_INDEX] + padded_dim_v(p, f);
+    const size_t q_halves =
+        values[Q_RESIDENT_INDEX] ? ca_round_up(p->dim_qk, f->depth) * f->replicas : 0;
+
+    return values[QUERY_TILES_INDEX] * f->queries * (sums + q_halves / 2) / f->lanes;
+}
+
+/* What weighs on the registers, by which of 60 programs tests/offline.sh's compilers spilled: scores,
+ * each with its weight, and more with a mask, a bias or dropout; outputs; queries, which two tiles
+ * hold twice while they are multiplied. */
+static size_t pressure(const clattn_problem *p, const size_t *values)
+{
+    const struct fragment *f = fragment_of(values);
+    const size_t rows = values[QUERY_TILES_INDEX] * f->queries;
+    const size_t scores = rows * values[BLOCK_KV_INDEX] / f->lanes;
+    const size_t outputs = rows * padded_dim_v(p, f) / f->lanes;
+    const size_t queries = rows * ca_round_up(p->dim_qk, f->depth) * f->replicas / 2 / f->lanes;
+    const int held = values[Q_RESIDENT_INDEX] || values[QUERY_TILES_INDEX] > 1;
+
+    return (ca_keeps_more(p) ? 8 : 5) * scores + 4 * outputs + (held ? 2 * queries : 0);
+}
+
+/* The least blocks are taken as they are: there is nothing else to choose. */
+static int spills(const clattn_problem *p, const size_t *values)
+{
+    const int least =
+        values[BLOCK_KV_INDEX] <= 16 && !values[Q_RESIDENT_INDEX] && values[QUERY_TILES_INDEX] == 1;
+
+    return !least && pressure(p, values) > fragment_of(values)->most_pressure[ca_keeps_more(p)];
+}
+
+/* Follows the layout of local memory in cl/fused_mma.cl. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t padding = 8, rows = block_q(values), keys = values[BLOCK_KV_INDEX];
+    const struct fragment *f = fragment_of(values);
+    const size_t row = ca_round_up(p->dim_qk, f->depth) + padding;
+    const size_t v_row = padded_dim_v(p, f) + (f->packed_values ? 0 : padding);
+    const size_t kv = keys * (row + v_row);
+    const size_t elements = values[Q_RESIDENT_INDEX] ? ca_larger(kv, rows * row) : rows * row + kv;
+    const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
+
+    /* Four ints more than there are: compilers align what lies beside the tiles. */
+    return elements * sizeof(cl_ushort) + (rows + 6) * sizeof(cl_int) +
+           (p->dropout > 0.0f ? rows * (keys / 4) : 0) +
+           (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
+}
+
+/* ---- the family ------------------------------------------------------------------------------ */
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) * sizeof(cl_uint);
+}
+
+/* Whether the registers hold even the least block of the device's own instruction. */
+static int has_registers(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const size_t own = instruction_of(dev);
+    const size_t least[NUM_TUNABLES] = {[INSTRUCTION_INDEX] = own,
+                                        [QUERY_TILES_INDEX] = 1,
+                                        [BLOCK_KV_INDEX] = ca_larger(16, fragments[own].others)};
+
+    return own == 0 || register_words(p, least) <= fragments[own].registers;
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    if (p->dtype == CLATTN_F32)
+        return "matrix instructions take f16 and bf16, not f32";
+    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
+        return "matrix instructions take f16 and bf16, not quantized keys or values";
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "the scores never lie in memory, so they cannot be handed out";
+    if (p->dim_qk > 256 || p->dim_v > 256)
+        return "outputs of dims over 256 exceed the registers";
+    if (!has_registers(p, dev))
+        return "outputs of such a dim exceed the registers of the device's sub-groups";
+    return NULL;
+}
+
+static int fits_registers(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) <= fragment_of(values)->registers &&
+           (values[EMULATE_INDEX] || !spills(p, values));
+}
+
+static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    return fits_registers(p, values) && local_bytes(p, values) <= dev->local_memory_bytes;
+}
+
+/* Intel's compiler gives a work-item half as many registers unless asked. */
+static const char *more_options(const size_t *values)
+{
+    const int dpas = values[INSTRUCTION_INDEX] == DPAS_8 || values[INSTRUCTION_INDEX] == DPAS_16;
+
+    return dpas && !values[EMULATE_INDEX] ? " -cl-intel-256-GRF-per-thread" : "";
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    static const struct {
+        size_t index, least;
+    } register_steps[] = {{BLOCK_KV_INDEX, 32}, {Q_RESIDENT_INDEX, 0}, {BLOCK_KV_INDEX, 16}},
+      steps[] = {{BLOCK_KV_INDEX, 32},
+                 {Q_RESIDENT_INDEX, 0},
+                 {SUB_GROUPS_INDEX, 2},
+                 {BLOCK_KV_INDEX, 16},
+                 {SUB_GROUPS_INDEX, 1}};
+    const size_t most_items = dev->max_work_group_size < dev->max_work_item_sizes[0]
+                                  ? dev->max_work_group_size
+                                  : dev->max_work_item_sizes[0];
+    const size_t own = instruction_of(dev);
+
+    values[EMULATE_INDEX] = own == 0;
+    if (own == MMA_SYNC)
+        values[EXP_INDEX] = 1;
+    if (own == WMMA) { /* operands are held twice */
+        values[Q_RESIDENT_INDEX] = 0;
+        values[BLOCK_KV_INDEX] = 32;
+    }
+    if (own == 0) { /* small blocks: speed does not matter, and tests have small problems */
+        values[SUB_GROUPS_INDEX] = 2;
+        values[BLOCK_KV_INDEX] = 32;
+    } else {
+        values[INSTRUCTION_INDEX] = own;
+    }
+    while (work_items(values) > most_items && values[SUB_GROUPS_INDEX] > 1)
+        values[SUB_GROUPS_INDEX] /= 2;
+    while (values[SUB_GROUPS_INDEX] > 1 && block_q(values) / 2 >= p->seq_q)
+        values[SUB_GROUPS_INDEX] /= 2;
+    for (size_t n = 0; n < sizeof register_steps / sizeof *register_steps; n++)
+        while (!fits_registers(p, values) &&
+               values[register_steps[n].index] > register_steps[n].least)
+            values[register_steps[n].index] /= 2;
+    for (size_t n = 0; n < sizeof steps / sizeof *steps; n++)
+        while (!fits(p, dev, values) && values[steps[n].index] > steps[n].least)
+            values[steps[n].index] /= 2;
+}
+
+/* Never of itself where it would be emulated: that is for tests. */
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return instruction_of(dev) ? 95 : CA_ONLY_IF_FORCED;
+}
+
+static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
+                    struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = ca_block_ndrange(p, block_q(values), work_items(values));
+}
+
+const struct ca_family ca_fused_mma = {
+    .name = "fused_mma",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_mma,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{.kernel = "fused_mma", .arguments = CA_FUSED_ARGUMENTS, .ndrange = ndrange}},
+    .num_stages = 1,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .options = more_options,
+    .preference = preference,
+};

@@ -1,0 +1,187 @@
+/* fused_tiles: forward attention for GPUs; see cl/fused_tiles.cl. */
+#include "families/kernels/block_sizes.h"
+
+static size_t register_floats(const clattn_problem *p, const size_t *values);
+static size_t most_registers(const clattn_device_info *dev);
+static size_t needed_registers(const clattn_problem *p, const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/fused_tiles.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_fused_tiles[];
+
+/* Output dims that a work-item holds for each of its rows. */
+static size_t item_dims(const clattn_problem *p, size_t lanes)
+{
+    return ca_round_up(p->dim_v, 4 * lanes) / lanes;
+}
+
+/* What a work-item keeps in registers throughout: its scores and its outputs. */
+static size_t register_floats(const clattn_problem *p, const size_t *values)
+{
+    const size_t lanes = values[LANES_INDEX];
+
+    return values[ROWS_INDEX] * (values[BLOCK_KV_INDEX] / lanes + item_dims(p, lanes));
+}
+
+/* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
+ * some: see tests/offline.sh. */
+static size_t most_registers(const clattn_device_info *dev)
+{
+    return ca_has_many_registers(dev) ? 208 : SIZE_MAX;
+}
+
+/* Scores, outputs, the operands of the first product, and what options take; not what addresses do. */
+static size_t needed_registers(const clattn_problem *p, const size_t *values)
+{
+    const size_t keys = values[BLOCK_KV_INDEX] / values[LANES_INDEX];
+
+    return register_floats(p, values) + 4 * keys + 4 +
+           (ca_keeps_more(p) ? 8 * values[ROWS_INDEX] : 0) + (p->softcap > 0.0f ? 32 : 0);
+}
+
+/* Follows the layout of local memory in cl/fused_tiles.cl. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t block_q = values[BLOCK_Q_INDEX], lanes = values[LANES_INDEX];
+    const size_t padding = values[PADDING_INDEX], stage_v = values[STAGE_V_INDEX];
+    const size_t stage = ca_smaller(values[STAGE_D_INDEX], ca_round_up(p->dim_qk, 4));
+    const int resident = values[Q_RESIDENT_INDEX] != 0, share = values[SHARE_KV_INDEX] != 0;
+    const size_t q_columns = resident ? ca_round_up(p->dim_qk, stage) : stage;
+    const size_t q_floats = block_q * (q_columns + padding);
+    const size_t k_end = q_floats + values[BLOCK_KV_INDEX] * (stage + padding);
+    const size_t v_begin = !share ? k_end : resident ? q_floats : 0;
+    const size_t v_end = v_begin + ca_larger(stage_v, lanes) * (block_q + padding) +
+                         stage_v * lanes * item_dims(p, lanes);
+    const size_t floats = ca_larger(k_end, v_end) + lanes * (block_q + padding);
+
+    /* Beside the tiles a flag, of each row two floats and (with sinks) a flag, and what is kept. */
+    return floats * sizeof(cl_float) + (2 * sizeof(cl_float) + sizeof(cl_int)) * block_q +
+           4 * sizeof(cl_int) + (p->dropout > 0.0f ? block_q * (values[BLOCK_KV_INDEX] / 4) : 0);
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_floats(p, values) * sizeof(cl_float);
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)dev;
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "the scores never lie in memory, so they cannot be handed out";
+    return NULL;
+}
+
+static size_t work_items(const size_t *values)
+{
+    return values[BLOCK_Q_INDEX] / values[ROWS_INDEX] * values[LANES_INDEX];
+}
+
+/* The widest stage of K's columns, up to most, that pads dim_qk the least. */
+static size_t best_stage(size_t dim_qk, size_t most)
+{
+    size_t best = most;
+
+    for (size_t stage = most; stage >= 8; stage /= 2)
+        if (ca_round_up(dim_qk, stage) < ca_round_up(dim_qk, best))
+            best = stage;
+    return best;
+}
+
+/* Local memory of a work-item with which registers, not local memory, limit how many are resident:
+ * GPUs have 64 KB of it or more for 256 items of 256 registers. */
+enum { ITEM_LOCAL_BYTES = 256 };
+
+/* Stages of 16, where these make room for one more group. */
+static void shrink_stages(const clattn_problem *p, size_t *values)
+{
+    static const size_t stages[] = {STAGE_V_INDEX, STAGE_D_INDEX};
+
+    for (size_t n = 0; n < sizeof stages / sizeof *stages; n++)
+        while (local_bytes(p, values) > ITEM_LOCAL_BYTES * work_items(values) &&
+               values[stages[n]] > 16)
+            values[stages[n]] /= 2;
+}
+
+/* Halves tile sizes, the cheapest losses first, until two groups share the local memory of a GPU
+ * that has 64 KB of it, or all of a smaller one is enough for one. */
+static void fit_local_memory(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    static const struct {
+        size_t index, floor;
+    } steps[] = {{STAGE_V_INDEX, 16}, {STAGE_D_INDEX, 16}, {BLOCK_Q_INDEX, 32},
+                 {STAGE_V_INDEX, 8},  {STAGE_D_INDEX, 8},  {BLOCK_KV_INDEX, 32},
+                 {STAGE_V_INDEX, 4},  {BLOCK_Q_INDEX, 8},  {BLOCK_KV_INDEX, 8}};
+    const size_t most = ca_smaller((size_t)dev->local_memory_bytes, 32768);
+
+    for (size_t n = 0; n < sizeof steps / sizeof *steps; n++)
+        while (local_bytes(p, values) > most && values[steps[n].index] > steps[n].floor &&
+               (steps[n].index != BLOCK_KV_INDEX || values[BLOCK_KV_INDEX] > values[LANES_INDEX]) &&
+               (steps[n].index != BLOCK_Q_INDEX || values[BLOCK_Q_INDEX] > values[ROWS_INDEX]))
+            values[steps[n].index] /= 2;
+    values[STAGE_V_INDEX] = ca_smaller(values[STAGE_V_INDEX], values[BLOCK_KV_INDEX]);
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t tile = ca_has_many_registers(dev) ? 8 : 4;
+    const size_t most_items =
+        ca_smaller(256, ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
+    size_t *const block_q = &values[BLOCK_Q_INDEX], *const lanes = &values[LANES_INDEX];
+
+    while (*lanes < 32 && item_dims(p, *lanes) > tile)
+        *lanes *= 2;
+    values[ROWS_INDEX] = item_dims(p, *lanes) > tile || ca_keeps_more(p) ? 4 : tile;
+    /* Small problems: smaller blocks, so that every compute unit gets some; more lanes then, so
+     * that a group is still as wide as the hardware. */
+    while (*block_q > 8 &&
+           (*block_q / 2 >= p->seq_q ||
+            (*block_q > 16 && (p->seq_q + *block_q - 1) / *block_q * p->heads * p->batch <
+                                  2 * ca_device_cores(dev))))
+        *block_q /= 2;
+    if (work_items(values) < 64)
+        values[ROWS_INDEX] = 4;
+    while (work_items(values) < 64 && *lanes < 32 && *lanes * 4 < p->dim_v)
+        *lanes *= 2;
+    while (work_items(values) > most_items && *block_q > 8)
+        *block_q /= 2;
+    while (work_items(values) > most_items && *lanes > 4)
+        *lanes /= 2;
+    values[BLOCK_KV_INDEX] = ca_larger(ca_smaller(*lanes * tile, 128), 32);
+    values[STAGE_D_INDEX] = best_stage(p->dim_qk, values[STAGE_D_INDEX]);
+    if (p->dtype != CLATTN_F32)
+        values[LOAD_WIDTH_INDEX] = 8;
+    shrink_stages(p, values);
+    fit_local_memory(p, dev, values);
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return dev->type & CL_DEVICE_TYPE_GPU ? 90 : 20;
+}
+
+static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
+                    struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = ca_block_ndrange(p, values[BLOCK_Q_INDEX], work_items(values));
+}
+
+const struct ca_family ca_fused_tiles = {
+    .name = "fused_tiles",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_tiles,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{.kernel = "fused_tiles", .arguments = CA_FUSED_ARGUMENTS, .ndrange = ndrange}},
+    .num_stages = 1,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};

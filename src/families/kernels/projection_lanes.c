@@ -1,0 +1,184 @@
+/* Projections on CPUs: SIMD lanes are columns. How it computes: cl/projection_lanes.cl. */
+#include "families/kernels/projection_sizes.h"
+#include "problem/problem.h"
+
+#include <math.h>
+#include <string.h>
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/projection_lanes.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_projection_lanes[];
+
+enum { SLAB = 8, SUM_RUN = 256 }; /* as in the kernel */
+
+static size_t round_up_divide(size_t n, size_t by)
+{
+    return (n + by - 1) / by;
+}
+
+/* Groups of blocks of at most `block`, made of whole units, that share n. */
+static size_t blocks(size_t n, size_t unit, size_t block)
+{
+    return round_up_divide(round_up_divide(n, unit), round_up_divide(block, unit));
+}
+
+static size_t panel(const size_t *values)
+{
+    return values[WIDTH_INDEX] * values[MV_INDEX];
+}
+
+/* Follows the arrays in cl/projection_lanes.cl. */
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t rows = values[BLOCK_ROWS_INDEX] + values[ROWS_INDEX];
+    const size_t columns = values[BLOCK_COLUMNS_INDEX] + panel(values);
+    const size_t depth = values[DEPTH_INDEX], width = values[WIDTH_INDEX];
+    const size_t sums =
+        p->dtype == CLATTN_F32 ? values[ROWS_INDEX] * panel(values) : rows * columns;
+    const size_t strips = SLAB * (values[ROWS_INDEX] * (depth + width) + width);
+
+    return (columns * (depth + 1) + sums + strips) * sizeof(cl_float) +
+           2 * (rows + columns + depth) * sizeof(cl_long);
+}
+
+static size_t row_blocks(const clattn_problem *p, const size_t *values)
+{
+    return blocks(ca_projection_rows(p), values[ROWS_INDEX], values[BLOCK_ROWS_INDEX]);
+}
+
+static size_t column_blocks(const clattn_problem *p, const size_t *values)
+{
+    return blocks(ca_projection_columns(p), panel(values), values[BLOCK_COLUMNS_INDEX]);
+}
+
+static void lanes_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = (struct ca_ndrange){
+        {column_blocks(p, values), row_blocks(p, values), values[SPLITS_INDEX]}, {1, 1, 1}};
+}
+
+static void sum_ndrange(const clattn_problem *p, const size_t *values,
+                        const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = (struct ca_ndrange){
+        {values[SPLITS_INDEX] > 1 ? round_up_divide(ca_projection_columns(p), SUM_RUN) : 0,
+         ca_projection_rows(p), 1},
+        {1, 1, 1}};
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_projection_split_bytes(p, values[SPLITS_INDEX]);
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    (void)dev;
+    return NULL;
+}
+
+/* Registers: 24 sums of 32 with vectors of 16, else 12 of 16; no more rows than there are. */
+static void block_registers(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const int wide = dev->vector_width_float >= 16;
+    const size_t rows = ca_projection_rows(p);
+
+    values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    values[MV_INDEX] = wide ? 4 : 2;
+    values[ROWS_INDEX] = rows > 4 ? 6 : rows > 2 ? 4 : rows > 1 ? 2 : 1;
+}
+
+/* What the busiest of the device's units has to do, in multiply-adds of one vector lane; more than
+ * anything if the panels of a group leave no room in the second cache for what passes by. Packing
+ * a column of w costs as much as multiplying it with PACKING rows, and storing the sums of a part of
+ * the depth as much as STORING more of the depth. */
+static double busiest(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    enum { PACKING = 80, STORING = 30, PANEL_BYTES = 5 << 18 };
+    const size_t row_groups = row_blocks(p, values), column_groups = column_blocks(p, values);
+    const size_t rows = round_up_divide(ca_projection_rows(p), row_groups);
+    const size_t panels = round_up_divide(ca_projection_columns(p), panel(values));
+    const size_t columns = round_up_divide(panels, column_groups) * panel(values);
+    const size_t all_depth = ca_projection_depth(p);
+    const size_t parts = round_up_divide(all_depth, values[DEPTH_INDEX]);
+    const size_t units = dev->compute_units ? dev->compute_units : 1;
+
+    if (round_up_divide(all_depth, parts ? parts : 1) * columns * sizeof(cl_float) > PANEL_BYTES)
+        return HUGE_VAL;
+    return (double)round_up_divide(row_groups * column_groups, units) * (double)columns *
+           (double)(rows + PACKING) * (double)(all_depth + parts * STORING);
+}
+
+/* All units should end at once, and a group pack for many rows. */
+static void block_groups(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    static const size_t all_depths[] = {512, 256, 128, 768, 1024};
+    static const size_t all_rows[] = {2048, 1024, 512, 256, 128, 64};
+    static const size_t all_columns[] = {256, 384, 192, 128, 64};
+    /* Strips of an x that lies the other way are packed, best into the first cache. What is less
+     * than 512 never saves work; it is for devices with less private memory than CPUs have. */
+    const size_t num_depths = p->q.stride[3] == 1 ? 5 : 3;
+    size_t best[NUM_TUNABLES];
+    double least = HUGE_VAL;
+
+    for (size_t n = 0; n < num_depths * 6 * 5; n++) {
+        values[DEPTH_INDEX] = all_depths[n % num_depths];
+        values[BLOCK_ROWS_INDEX] = all_rows[n / num_depths % 6];
+        values[BLOCK_COLUMNS_INDEX] = all_columns[n / num_depths / 6];
+        const double work = busiest(p, dev, values);
+        if (work < least && !reject(p, dev, values)) {
+            least = work;
+            memcpy(best, values, sizeof best);
+        }
+    }
+    if (least < HUGE_VAL)
+        memcpy(values, best, sizeof best);
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t enough = dev->compute_units, depth = ca_projection_depth(p);
+    size_t *const splits = &values[SPLITS_INDEX];
+
+    block_registers(p, dev, values);
+    if (ca_projection_rows(p) == 0) { /* nothing runs: what fits everywhere */
+        values[DEPTH_INDEX] = values[BLOCK_ROWS_INDEX] = values[BLOCK_COLUMNS_INDEX] = 64;
+        return;
+    }
+    block_groups(p, dev, values);
+    while (*splits < 16 && row_blocks(p, values) * column_blocks(p, values) * *splits < enough &&
+           depth >= *splits * 2 * 512)
+        *splits *= 2;
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return dev->type & CL_DEVICE_TYPE_CPU ? 90 : 10;
+}
+
+const struct ca_family ca_projection_lanes = {
+    .name = "projection_lanes",
+    .operation = CLATTN_PROJECTION,
+    .source = ca_source_projection_lanes,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"projection_lanes", CA_PROJECTION_ARGUMENTS, lanes_ndrange},
+               {"projection_sum", CA_PROJECTION_SUM_ARGUMENTS, sum_ndrange}},
+    .num_stages = 2,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};

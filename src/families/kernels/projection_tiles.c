@@ -1,0 +1,153 @@
+/* projection_tiles: matrix products for GPUs; see cl/projection_tiles.cl. */
+#include "families/kernels/block_sizes.h"
+#include "families/kernels/projection_sizes.h"
+#include <string.h>
+
+static size_t work_items(const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/projection_tiles.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_projection_tiles[];
+
+enum { SUM_ITEMS = 64 };
+
+static size_t work_items(const size_t *values)
+{
+    return values[BLOCK_ROWS_INDEX] / values[ITEM_ROWS_INDEX] * values[BLOCK_COLUMNS_INDEX] /
+           values[ITEM_COLUMNS_INDEX];
+}
+
+/* The tiles, and the places of rows, columns and depths, of which inner ones are counted. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t across = values[BLOCK_ROWS_INDEX] + values[BLOCK_COLUMNS_INDEX];
+    const size_t stage = values[STAGE_INDEX];
+
+    (void)p;
+    return values[BUFFERS_INDEX] * stage * (across + 2 * values[PADDING_INDEX]) * sizeof(cl_float) +
+           (across + 5 * stage) * sizeof(cl_long);
+}
+
+/* The sums, and what is loaded of a stage. */
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t across = values[BLOCK_ROWS_INDEX] + values[BLOCK_COLUMNS_INDEX];
+
+    (void)p;
+    return (values[ITEM_ROWS_INDEX] * values[ITEM_COLUMNS_INDEX] +
+            values[STAGE_INDEX] * across / work_items(values)) *
+           sizeof(cl_float);
+}
+
+static size_t num_tiles(const clattn_problem *p, const size_t *values)
+{
+    return ca_divide_up(ca_projection_rows(p), values[BLOCK_ROWS_INDEX]) *
+           ca_divide_up(ca_projection_columns(p), values[BLOCK_COLUMNS_INDEX]);
+}
+
+static void tiles_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const size_t items = work_items(values);
+
+    (void)dev;
+    *range =
+        (struct ca_ndrange){{items * num_tiles(p, values), values[SPLITS_INDEX], 1}, {items, 1, 1}};
+}
+
+static void sum_ndrange(const clattn_problem *p, const size_t *values,
+                        const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const size_t items = ca_smaller(SUM_ITEMS, dev->max_work_group_size);
+    const size_t sums =
+        values[SPLITS_INDEX] > 1 ? ca_projection_rows(p) * ca_projection_columns(p) : 0;
+
+    *range = (struct ca_ndrange){{ca_divide_up(sums, items) * items, 1, 1}, {items, 1, 1}};
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_projection_split_bytes(p, values[SPLITS_INDEX]);
+}
+
+/* What fits wherever anything does. */
+static const size_t smallest[NUM_TUNABLES] = {
+    [BLOCK_ROWS_INDEX] = 16,  [BLOCK_COLUMNS_INDEX] = 16, [ITEM_ROWS_INDEX] = 4,
+    [ITEM_COLUMNS_INDEX] = 4, [STAGE_INDEX] = 8,          [BUFFERS_INDEX] = 1,
+    [PADDING_INDEX] = 0,      [RASTER_INDEX] = 1,         [SPLITS_INDEX] = 1};
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    return reject(p, dev, smallest);
+}
+
+/* Halves what is larger than it needs to be: a tile of rows or columns that the matrix does not have. */
+static void shrink_to(size_t size, size_t least, size_t *block)
+{
+    while (*block > least && *block / 2 >= size)
+        *block /= 2;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t enough = 2 * ca_device_cores(dev), depth = ca_projection_depth(p);
+    size_t *const rows = &values[BLOCK_ROWS_INDEX], *const columns = &values[BLOCK_COLUMNS_INDEX];
+    size_t *const splits = &values[SPLITS_INDEX];
+
+    if (!ca_has_many_registers(dev)) /* with 8 rows Intel's compiler no longer unrolls anything */
+        values[ITEM_ROWS_INDEX] = values[ITEM_COLUMNS_INDEX] = 4;
+    else if (ca_projection_rows(p) >= 512 && ca_projection_columns(p) >= 512)
+        *rows = *columns = 128;
+    while (*rows > 64 && num_tiles(p, values) < enough)
+        *rows /= 2, *columns /= 2;
+    shrink_to(ca_projection_rows(p), 8, rows); /* with fewer, loads outweigh the work-items */
+    shrink_to(ca_projection_columns(p), 16, columns);
+    if (*rows < 64) { /* few rows, which read all of w: wide tiles in deep stages */
+        values[ITEM_ROWS_INDEX] = values[ITEM_COLUMNS_INDEX] = 4;
+        values[STAGE_INDEX] = 32;
+    }
+    while (*columns < 256 && *columns * 2 <= ca_projection_columns(p) && work_items(values) < 64)
+        *columns *= 2;
+    while (*rows < 64 && work_items(values) < 16)
+        *rows *= 2;
+    while (*splits < 32 && num_tiles(p, values) * *splits < enough && depth >= *splits * 2 * 256)
+        *splits *= 2;
+    if (reject(p, dev, values)) /* more items, which load less each */
+        values[ITEM_ROWS_INDEX] = values[ITEM_COLUMNS_INDEX] = 4;
+    while (reject(p, dev, values) && values[STAGE_INDEX] > 8)
+        values[STAGE_INDEX] /= 2;
+    while (reject(p, dev, values) && *columns > 16)
+        *columns /= 2;
+    while (reject(p, dev, values) && *rows > 16)
+        *rows /= 2;
+    if (reject(p, dev, values))
+        memcpy(values, smallest, sizeof smallest);
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return dev->type & CL_DEVICE_TYPE_GPU ? 90 : 20;
+}
+
+const struct ca_family ca_projection_tiles = {
+    .name = "projection_tiles",
+    .operation = CLATTN_PROJECTION,
+    .source = ca_source_projection_tiles,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"projection_tiles", CA_PROJECTION_ARGUMENTS, tiles_ndrange},
+               {"projection_sum", CA_PROJECTION_SUM_ARGUMENTS, sum_ndrange}},
+    .num_stages = 2,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};

@@ -1,0 +1,149 @@
+/* The forward for few queries and many keys, on CPUs: the keys of a kv head are split over groups.
+ * How it computes: cl/split_lanes.cl. */
+#include "families/family.h"
+#include "families/kernels/split.h"
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/split_lanes.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_split_lanes[];
+
+/* Follows the arrays in cl/split_lanes.cl. */
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t rows = values[ROWS_INDEX], keys = values[BN_INDEX];
+    const size_t scales = p->v_cache ? p->dim_v / 32 : 0;
+
+    return ((p->dim_qk + p->dim_v + 2 * values[WIDTH_INDEX]) * (rows + keys) +
+            rows * keys * (1 + scales)) *
+           sizeof(cl_float);
+}
+
+static size_t groups(const clattn_problem *p, const size_t *values)
+{
+    return ca_split_groups(p, values[ROWS_INDEX], values[SPLITS_INDEX]);
+}
+
+static void set_range(struct ca_ndrange *range, size_t x, size_t y, size_t z)
+{
+    *range = (struct ca_ndrange){{x, y, z}, {1, 1, 1}};
+}
+
+static void split_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    set_range(range, p->batch, p->kv_heads,
+              ca_split_divide(ca_split_rows_per_kv_head(p), values[ROWS_INDEX]) *
+                  values[SPLITS_INDEX]);
+}
+
+static void combine_ndrange(const clattn_problem *p, const size_t *values,
+                            const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)values;
+    (void)dev;
+    set_range(range, p->seq_q, p->heads, p->batch);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    const size_t columns = ca_split_divide(p->dim_v, values[WIDTH_INDEX]) * values[WIDTH_INDEX];
+
+    (void)dev;
+    return ca_split_rows(p) * values[SPLITS_INDEX] * (columns + 2) * sizeof(cl_float);
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    /* The least memory that any choice of tunables needs. */
+    static const size_t least[NUM_TUNABLES] = {
+        [WIDTH_INDEX] = 4,         [ROWS_INDEX] = 1,       [SCORE_ROWS_INDEX] = 1,
+        [SCORE_COLUMNS_INDEX] = 4, [VALUE_ROWS_INDEX] = 1, [VALUE_VECTORS_INDEX] = 8,
+        [BN_INDEX] = 16,           [AHEAD_INDEX] = 0,      [SPLITS_INDEX] = 1};
+
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "the score matrix is wanted, which this family never forms";
+    return reject(p, dev, least);
+}
+
+static size_t smaller(const size_t x, const size_t y)
+{
+    return x < y ? x : y;
+}
+
+/* What is in registers, and a tile, for so many rows: many rows make a vector of sums of scores,
+ * and so do fewer where keys are unpacked. */
+static void block_registers(const clattn_problem *p, size_t *values)
+{
+    const size_t width = values[WIDTH_INDEX], rows = values[ROWS_INDEX];
+    const int staged = p->dtype != CLATTN_F32 || p->k_cache || p->v_cache;
+    const int few_columns = width > 4 && rows >= (p->k_cache ? width / 4 : width);
+    const int square = width == 16 && staged && rows >= 4;
+
+    values[SCORE_ROWS_INDEX] = smaller(rows, few_columns ? width * width / 16 : 4);
+    values[SCORE_COLUMNS_INDEX] = few_columns ? 4 : width;
+    values[VALUE_ROWS_INDEX] = smaller(rows, square ? 4 : 2);
+    values[VALUE_VECTORS_INDEX] = square ? 4 : width == 16 ? 8 : 6;
+    values[BN_INDEX] = rows > 16 ? 32 : 16;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t rows = ca_split_rows_per_kv_head(p);
+
+    values[WIDTH_INDEX] = dev->vector_width_float >= 16 ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    values[ROWS_INDEX] = 1;
+    while (values[ROWS_INDEX] < rows && values[ROWS_INDEX] < 32)
+        values[ROWS_INDEX] *= 2;
+    block_registers(p, values);
+    values[SPLITS_INDEX] = 1;
+    while (values[SPLITS_INDEX] < 128 && groups(p, values) < (size_t)8 * dev->compute_units &&
+           p->seq_kv / values[SPLITS_INDEX] >= 512)
+        values[SPLITS_INDEX] *= 2;
+    while (reject(p, dev, values) && values[SPLITS_INDEX] > 1)
+        values[SPLITS_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BN_INDEX] > 16)
+        values[BN_INDEX] /= 2;
+    while (reject(p, dev, values) && values[ROWS_INDEX] > 4) {
+        values[ROWS_INDEX] /= 2;
+        block_registers(p, values);
+        values[BN_INDEX] = 16;
+    }
+    if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
+        values[WIDTH_INDEX] = values[SCORE_COLUMNS_INDEX] = 4;
+        values[ROWS_INDEX] = values[SCORE_ROWS_INDEX] = values[VALUE_ROWS_INDEX] = 1;
+    }
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    if (!(dev->type & CL_DEVICE_TYPE_CPU))
+        return 5;
+    return ca_split_rows_per_kv_head(p) <= 32 && p->seq_kv >= 512 ? 92 : 30;
+}
+
+const struct ca_family ca_split_lanes = {
+    .name = "split_lanes",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_split_lanes,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"split",
+                CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) |
+                    CA_BIT(CA_SLOPES) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) |
+                    CA_BIT(CA_WORKSPACE),
+                split_ndrange},
+               {"combine", CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_WORKSPACE),
+                combine_ndrange}},
+    .num_stages = 2,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};

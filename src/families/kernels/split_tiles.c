@@ -1,0 +1,190 @@
+/* The forward for few queries and many keys, on GPUs: the keys of a kv head are split over groups.
+ * How it computes: cl/split_tiles.cl. */
+#include "families/kernels/block_sizes.h"
+#include "families/kernels/split.h"
+
+static size_t register_floats(const clattn_problem *p, const size_t *values);
+static size_t most_registers(const clattn_device_info *dev);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/split_tiles.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_split_tiles[];
+
+enum { COMBINED_COLUMNS = 32 }; /* of a group of combine */
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* Columns that an item has of a row, those beyond the last counted. */
+static size_t item_columns(const size_t *values, size_t dim)
+{
+    return ca_split_divide(dim, values[LANES_INDEX] * values[LOAD_WIDTH_INDEX]) *
+           values[LOAD_WIDTH_INDEX];
+}
+
+/* What a work-item keeps in registers at most: the sums of its columns, and either the products of
+ * its keys or, of these and the values, as much as is read at a time. */
+static size_t register_floats(const clattn_problem *p, const size_t *values)
+{
+    const size_t keys = values[KEYS_INDEX], rows = values[ROWS_INDEX];
+    const size_t columns = item_columns(values, p->dim_v);
+
+    return rows * (columns + keys) + keys * values[LOAD_WIDTH_INDEX] +
+           (values[EARLY_V_INDEX] ? keys * columns : 0);
+}
+
+/* register_floats() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to
+ * spill some: see tests/offline.sh. */
+static size_t most_registers(const clattn_device_info *dev)
+{
+    return ca_has_many_registers(dev) ? 150 : SIZE_MAX;
+}
+
+/* Follows the local memory of cl/split_tiles.cl. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t lanes = values[LANES_INDEX], items = values[ITEMS_INDEX];
+    const size_t pairs = values[ROWS_INDEX] * (items / lanes); /* of a row and a team */
+    const size_t weights = pairs * values[KEYS_INDEX];
+    const size_t queries = values[ROWS_INDEX] * lanes * item_columns(values, p->dim_qk);
+    const size_t shared = ca_larger(lanes * (weights + 4), items * item_columns(values, p->dim_v));
+    const size_t combine = 3 * values[SPLITS_INDEX] + items;
+
+    /* Compilers align what lies beside the tiles. */
+    return ca_larger(queries + shared + weights + 3 * pairs, combine) * sizeof(cl_float) + 64;
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_floats(p, values) * sizeof(cl_float);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_split_rows(p) * values[SPLITS_INDEX] * (p->dim_v + 2) * sizeof(cl_float);
+}
+
+static void split_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const size_t items = values[ITEMS_INDEX];
+
+    (void)dev;
+    *range = (struct ca_ndrange){
+        {items * ca_split_groups(p, values[ROWS_INDEX], values[SPLITS_INDEX]), 1, 1},
+        {items, 1, 1}};
+}
+
+static void combine_ndrange(const clattn_problem *p, const size_t *values,
+                            const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    const size_t items = values[ITEMS_INDEX];
+    const size_t tiles = ca_split_divide(p->dim_v, COMBINED_COLUMNS);
+
+    (void)dev;
+    *range = (struct ca_ndrange){{items * tiles * ca_split_rows(p), 1, 1}, {items, 1, 1}};
+}
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)dev;
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "the scores never lie in memory, so they cannot be handed out";
+    if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX)
+        return "more rows share a kv head than 32 bits count";
+    return NULL;
+}
+
+/* Rows of a group: all, if registers allow. Lanes: so many that each has one load of a row. */
+static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t rows = ca_split_rows_per_kv_head(p), dim = ca_larger(p->dim_qk, p->dim_v);
+    const size_t most_sums = ca_has_many_registers(dev) ? 64 : 32;
+    size_t *const lanes = &values[LANES_INDEX];
+
+    values[ROWS_INDEX] = 1;
+    while (values[ROWS_INDEX] < rows && values[ROWS_INDEX] < 16)
+        values[ROWS_INDEX] *= 2;
+    values[LOAD_WIDTH_INDEX] =
+        p->dtype == CLATTN_F32 || !ca_has_many_registers(dev) || values[ROWS_INDEX] > 8 ? 4 : 8;
+    *lanes = 4;
+    while (*lanes < 32 && *lanes * values[LOAD_WIDTH_INDEX] < dim)
+        *lanes *= 2;
+    while (values[ROWS_INDEX] > 1 &&
+           values[ROWS_INDEX] * item_columns(values, p->dim_v) > most_sums) {
+        if (*lanes < 64 && *lanes * values[LOAD_WIDTH_INDEX] < dim)
+            *lanes *= 2;
+        else
+            values[ROWS_INDEX] /= 2;
+    }
+    *lanes = ca_larger(*lanes, values[ROWS_INDEX]);
+    values[EARLY_V_INDEX] = ca_has_many_registers(dev) && values[ROWS_INDEX] <= 8 &&
+                            values[KEYS_INDEX] * item_columns(values, p->dim_v) <= 32;
+    if (register_floats(p, values) > most_registers(dev))
+        values[EARLY_V_INDEX] = 0;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
+    const size_t cores = ca_device_cores(dev);
+
+    adapt_rows(p, dev, values);
+    while (values[ITEMS_INDEX] > most_items && values[ITEMS_INDEX] > 32)
+        values[ITEMS_INDEX] /= 2;
+    values[LANES_INDEX] = ca_smaller(values[LANES_INDEX], values[ITEMS_INDEX]);
+    while (values[ITEMS_INDEX] > ca_larger(32, values[LANES_INDEX]) &&
+           local_bytes(p, values) > ca_smaller(dev->local_memory_bytes, 32768))
+        values[ITEMS_INDEX] /= 2;
+    values[SPLITS_INDEX] = 1;
+    for (size_t n = 1; n < tunables[SPLITS_INDEX].num_candidates; n++) {
+        const size_t splits = tunables[SPLITS_INDEX].candidates[n], before = values[SPLITS_INDEX];
+        if (ca_split_groups(p, values[ROWS_INDEX], splits) * values[ITEMS_INDEX] > cores * 512 ||
+            p->seq_kv / splits < 128)
+            break;
+        values[SPLITS_INDEX] = splits;
+        if (reject(p, dev, values))
+            values[SPLITS_INDEX] = before;
+    }
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const size_t rows = ca_split_rows_per_kv_head(p);
+    /* Groups of families that do not split keys. */
+    const size_t groups = p->batch * p->heads * ca_split_divide(p->seq_q, 32);
+
+    if (!(dev->type & CL_DEVICE_TYPE_GPU))
+        return CA_ONLY_IF_FORCED;
+    if (p->seq_kv < 256)
+        return 10;
+    return rows <= 16 || (rows <= 64 && groups < ca_device_cores(dev) / 2) ? 97 : 30;
+}
+
+const struct ca_family ca_split_tiles = {
+    .name = "split_tiles",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_split_tiles,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"split",
+                CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) |
+                    CA_BIT(CA_SLOPES) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) |
+                    CA_BIT(CA_WORKSPACE),
+                split_ndrange},
+               {"combine", CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_WORKSPACE),
+                combine_ndrange}},
+    .num_stages = 2,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};

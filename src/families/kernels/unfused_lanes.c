@@ -1,0 +1,142 @@
+/* The family for CPUs whose scores exist in memory: cl/unfused_lanes.cl says how. */
+#include "families/kernels/unfused.h"
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/unfused_lanes.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_unfused_lanes[];
+
+static size_t round_up_divide(size_t n, size_t by)
+{
+    return (n + by - 1) / by;
+}
+
+static size_t larger(size_t x, size_t y)
+{
+    return x > y ? x : y;
+}
+
+/* Follows the arrays in cl/unfused_lanes.cl. */
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t width = values[WIDTH_INDEX], panel = width * values[MV_INDEX];
+    const size_t rows = values[ROWS_INDEX], keys = values[KEYS_INDEX];
+    const size_t columns = round_up_divide(p->dim_v, panel) * panel;
+    const size_t k_panels = round_up_divide(keys, panel) * panel * p->dim_qk;
+    const size_t queries = round_up_divide(values[QUERIES_INDEX], rows) * rows;
+    const size_t strip = rows * (larger(p->dim_qk, keys) + 2 * width);
+
+    return (larger(k_panels, columns * (keys + queries)) + strip) * sizeof(cl_float);
+}
+
+static void scores_ndrange(const clattn_problem *p, const size_t *values,
+                           const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range =
+        (struct ca_ndrange){{round_up_divide(p->seq_kv, values[KEYS_INDEX]),
+                             round_up_divide(p->seq_q, values[QUERIES_INDEX]), p->batch * p->heads},
+                            {1, 1, 1}};
+}
+
+static void softmax_ndrange(const clattn_problem *p, const size_t *values,
+                            const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = (struct ca_ndrange){
+        {round_up_divide(p->batch * p->heads * p->seq_q, values[SOFTMAX_ROWS_INDEX]), 1, 1},
+        {1, 1, 1}};
+}
+
+static void values_ndrange(const clattn_problem *p, const size_t *values,
+                           const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = (struct ca_ndrange){
+        {round_up_divide(p->seq_q, values[QUERIES_INDEX]), p->batch * p->heads, 1}, {1, 1, 1}};
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    /* The least private memory that any choice of tunables needs. */
+    static const size_t least[NUM_TUNABLES] = {
+        [WIDTH_INDEX] = 4, [MV_INDEX] = 1,       [ROWS_INDEX] = 1,
+        [KEYS_INDEX] = 64, [QUERIES_INDEX] = 16, [SOFTMAX_ROWS_INDEX] = 1};
+    const char *why = ca_unfused_unsupported(p, dev);
+
+    return why ? why : reject(p, dev, least);
+}
+
+/* Sums that fill the registers, in panels of which few vectors lie beyond dim_v. */
+static void block_registers(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const int wide = dev->vector_width_float >= 16;
+
+    values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    const size_t vectors = round_up_divide(p->dim_v, values[WIDTH_INDEX]);
+    values[MV_INDEX] = !wide ? 2 : vectors % 4 == 0 || vectors % 4 == 3 ? 4 : vectors > 2 ? 3 : 2;
+    values[ROWS_INDEX] = (wide ? 24 : 12) / values[MV_INDEX];
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    size_t *const queries = &values[QUERIES_INDEX], *const keys = &values[KEYS_INDEX];
+    const size_t enough = (size_t)4 * dev->compute_units;
+
+    block_registers(p, dev, values);
+    values[SOFTMAX_ROWS_INDEX] = 64; /* of which each has the next one fetched */
+    while (values[SOFTMAX_ROWS_INDEX] > 4 &&
+           p->batch * p->heads * p->seq_q / values[SOFTMAX_ROWS_INDEX] < enough)
+        values[SOFTMAX_ROWS_INDEX] /= 4;
+    while (*queries > 64 && round_up_divide(p->seq_q, *queries) * p->batch * p->heads < enough)
+        *queries /= 2;
+    while (*keys > 64 && *keys / 2 >= p->seq_kv)
+        *keys /= 2;
+    while (reject(p, dev, values) && *keys > 64)
+        *keys /= 2;
+    while (reject(p, dev, values) && *queries > 64)
+        *queries /= 2;
+    if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
+        values[WIDTH_INDEX] = 4;
+        values[MV_INDEX] = values[ROWS_INDEX] = 1;
+        *queries = 16;
+    }
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    if (!(dev->type & CL_DEVICE_TYPE_CPU))
+        return 5;
+    return p->scores == CLATTN_SCORES_NONE ? 55 : 97;
+}
+
+const struct ca_family ca_unfused_lanes = {
+    .name = "unfused_lanes",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_unfused_lanes,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"scores",
+                CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) |
+                    CA_BIT(CA_SLOPES) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) |
+                    CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE),
+                scores_ndrange},
+               {"softmax",
+                CA_BIT(CA_SINKS) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_LSE) |
+                    CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE),
+                softmax_ndrange},
+               {"values",
+                CA_BIT(CA_V) | CA_BIT(CA_O) | CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) |
+                    CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_SCORES) |
+                    CA_BIT(CA_WORKSPACE),
+                values_ndrange}},
+    .num_stages = 3,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = ca_unfused_workspace_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+};

@@ -1,0 +1,410 @@
+#include "reference/trust_case.h"
+#include "problem/layout.h"
+#include "problem/problem.h"
+#include "reference/trust_case_parts.h"
+#include "reference/trust_case_values.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- blocks --------------------------------------------------------------------------------- */
+
+void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE])
+{
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(p, tensors);
+    for (size_t n = 0; n < CA_WORKSPACE; n++) {
+        size_t span = 0;
+        sizes[n] = 0;
+        if (!tensors[n].present)
+            continue;
+        ca_layout_span(&tensors[n].layout, tensors[n].sizes, &span); /* was checked */
+        sizes[n] =
+            ca_elements_bytes(span, tensors[n].element_bytes, ca_problem_cache(p, (unsigned)n)) +
+            2 * CA_TRUST_GUARD;
+    }
+}
+
+/* The elements of a tensor; NULL if the problem has no such tensor. */
+static unsigned char *elements(const struct ca_trust_case *c, enum ca_argument argument)
+{
+    return c->bytes[argument] ? c->bytes[argument] + ca_trust_guard(&c->problem, argument) : NULL;
+}
+
+int ca_trust_allocate_blocks(struct ca_trust_case *c)
+{
+    int complete = 1;
+
+    ca_trust_case_sizes(&c->problem, c->sizes);
+    for (size_t n = 0; n < CA_WORKSPACE; n++) {
+        if (c->sizes[n] == 0)
+            continue;
+        c->bytes[n] = malloc(c->sizes[n]);
+        if (c->bytes[n])
+            memset(c->bytes[n], CA_TRUST_FILL, c->sizes[n]);
+        else
+            complete = 0;
+    }
+    return complete;
+}
+
+int ca_trust_allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys, int sums)
+{
+    const clattn_problem *p = &c->problem;
+    const int complete = ca_trust_allocate_blocks(c);
+
+    c->num_rows = num_rows;
+    c->rows = calloc(num_rows + 1, sizeof *c->rows);
+    if (p->operation == CLATTN_BACKWARD) {
+        c->gradients = ca_gradients_allocate(p, num_rows, num_keys, sums);
+        return complete && c->rows && c->gradients;
+    }
+    c->o = calloc(num_rows * p->dim_v, sizeof *c->o);
+    c->lse = calloc(num_rows, sizeof *c->lse);
+    if (p->scores != CLATTN_SCORES_NONE)
+        c->scores = calloc(num_rows * p->seq_kv + 1, sizeof *c->scores);
+    return complete && c->rows && c->o && c->lse && (c->scores || p->scores == CLATTN_SCORES_NONE);
+}
+
+void ca_trust_case_free(struct ca_trust_case *c)
+{
+    for (size_t n = 0; n < CA_WORKSPACE; n++)
+        free(c->bytes[n]);
+    free(c->before);
+    free(c->rows);
+    free(c->o);
+    free(c->lse);
+    free(c->scores);
+    ca_gradients_free(c->gradients);
+    memset(c, 0, sizeof *c);
+}
+
+/* ---- the hostile case ----------------------------------------------------------------------- */
+
+#define HUGE_VALUE_BEHIND_MASK 1e30f
+enum { USUAL_DIM = 4096 };
+
+/* A key that the mask hides from every query, and a query that it lets see nothing. */
+static size_t hidden_key(const clattn_problem *p)
+{
+    return p->seq_kv * 70 / 149;
+}
+
+static int masked(const clattn_problem *p, size_t i, size_t j)
+{
+    return j == hidden_key(p) || i == p->seq_q / 2 || (i * 7 + j * 3) % 5 == 0;
+}
+
+static float hidden_value(size_t n)
+{
+    return n % 3 == 0 ? NAN : n % 3 == 1 ? HUGE_VALUE_BEHIND_MASK : -INFINITY;
+}
+
+/* The last batch is shorter where there are lengths. */
+static size_t shorter(const clattn_problem *p, size_t b)
+{
+    return b == p->batch - 1 ? p->seq_q * 21 / 67 : 0;
+}
+
+static size_t keys_in_use(const clattn_problem *p, size_t b)
+{
+    return p->seq_kv - (p->kv_lengths ? shorter(p, b) : 0);
+}
+
+static size_t queries_in_use(const clattn_problem *p, size_t b)
+{
+    return p->seq_q - (p->q_lengths ? shorter(p, b) : 0);
+}
+
+/* A row's elements from `place` on. */
+static void fill_row(struct ca_trust_case *c, enum ca_argument argument, const struct ca_tensor *t,
+                     size_t place, int hidden, size_t s, unsigned *state)
+{
+    const clattn_cache cache = ca_problem_cache(&c->problem, argument);
+
+    if (cache != CLATTN_CACHE_PLAIN) {
+        for (size_t d = 0; d < t->sizes[3]; d += CA_BLOCK)
+            ca_block_store(elements(c, argument), cache, (place + d) / CA_BLOCK,
+                           hidden ? hidden_value(s + d / CA_BLOCK) : 1.0f, state);
+        return;
+    }
+    for (size_t d = 0; d < t->sizes[3]; d++) {
+        const float value = ca_value_next(state);
+        ca_value_store(elements(c, argument), c->problem.dtype, place + d * t->layout.stride[3],
+                       hidden ? hidden_value(s + d) : value);
+    }
+}
+
+static void fill_rows(struct ca_trust_case *c, enum ca_argument argument, const struct ca_tensor *t,
+                      unsigned *state)
+{
+    const clattn_problem *p = &c->problem;
+
+    for (size_t b = 0; b < t->sizes[0]; b++)
+        for (size_t h = 0; h < t->sizes[1]; h++)
+            for (size_t s = 0; s < t->sizes[2]; s++) {
+                const int hidden = argument == CA_Q || argument == CA_DO || argument == CA_O
+                                       ? s >= queries_in_use(p, b)
+                                       : s >= keys_in_use(p, b) || (p->mask && s == hidden_key(p));
+                fill_row(c, argument, t,
+                         b * t->layout.stride[0] + h * t->layout.stride[1] +
+                             s * t->layout.stride[2],
+                         hidden, s, state);
+            }
+}
+
+static void fill_plain(struct ca_trust_case *c, unsigned *state)
+{
+    const clattn_problem *p = &c->problem;
+
+    for (size_t n = 0; n < p->batch * p->heads * p->seq_q * p->seq_kv; n++) {
+        const size_t j = n % p->seq_kv, i = n / p->seq_kv % p->seq_q;
+        if (p->bias)
+            ca_value_store(elements(c, CA_BIAS), p->bias_dtype, n,
+                           (i + 2 * j) % 11 == 0 ? -INFINITY : ca_value_next(state));
+        if (p->mask)
+            elements(c, CA_MASK)[n] = !masked(p, i, j);
+    }
+    for (size_t h = 0; h < p->heads; h++) {
+        if (p->alibi)
+            ca_value_store(elements(c, CA_SLOPES), CLATTN_F32, h, 0.03f * (float)(h + 1));
+        if (p->sinks)
+            ca_value_store(elements(c, CA_SINKS), CLATTN_F32, h, 0.5f - (float)h);
+    }
+    for (size_t b = 0; b < p->batch; b++) {
+        const cl_int queries = (cl_int)queries_in_use(p, b), keys = (cl_int)keys_in_use(p, b);
+        if (p->q_lengths)
+            memcpy(elements(c, CA_Q_LENGTHS) + 4 * b, &queries, 4);
+        if (p->kv_lengths)
+            memcpy(elements(c, CA_KV_LENGTHS) + 4 * b, &keys, 4);
+    }
+}
+
+/* Every how manyth row or key is judged: a check should take milliseconds. All are computed, and
+ * seq_q is prime, so every place of a tile has its turn. Of few rows more are judged. */
+static size_t step_of(const clattn_problem *p)
+{
+    enum { BACKWARD_STEP = 11, FORWARD_STEP = 13, FEW = 20 };
+    const size_t step = 1 + (p->dim_qk + p->dim_v) / 64;
+
+    if (p->seq_q < FEW)
+        return 1 + p->seq_q / 8;
+    if (p->operation == CLATTN_BACKWARD)
+        return BACKWARD_STEP;
+    return step < FORWARD_STEP ? step : FORWARD_STEP;
+}
+
+size_t ca_trust_judged(const clattn_problem *p, size_t all)
+{
+    const size_t step = step_of(p);
+
+    return (all + step - 1) / step;
+}
+
+/* One bound for all: the sizes and magnitudes are known. Sums over longer dims than are usual are off
+ * by more, which their own bounds tell. */
+static void set_bounds(const clattn_problem *p, struct ca_bounded *answers, size_t count,
+                       double tolerance)
+{
+    const int is_long = p->dim_qk > USUAL_DIM;
+
+    for (size_t n = 0; n < count; n++)
+        answers[n].bound =
+            fmax(is_long ? answers[n].bound : 0.0, tolerance * fmax(1.0, fabs(answers[n].value)));
+}
+
+int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
+                       const struct ca_candidate *candidate, const clattn_device_info *dev)
+{
+    struct ca_tensor tensors[CA_WORKSPACE];
+    unsigned state = 20240229u;
+
+    if (real->operation == CLATTN_PROJECTION)
+        return ca_projection_case_make(c, real);
+    memset(c, 0, sizeof *c);
+    c->problem = ca_trust_shrink(real, candidate, dev);
+    c->hostile = 1;
+    const clattn_problem *p = &c->problem;
+    const int backward = p->operation == CLATTN_BACKWARD;
+    const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->kv_heads * p->seq_kv;
+    const size_t step = step_of(p);
+    if (!ca_trust_allocate(c, ca_trust_judged(p, rows), ca_trust_judged(p, keys), 1)) {
+        ca_trust_case_free(c);
+        return 0;
+    }
+    for (size_t n = 0; n < c->num_rows; n++)
+        c->rows[n] = n * step;
+    for (size_t n = 0; backward && n < c->gradients->num_keys; n++)
+        c->gradients->keys[n] = n * step;
+    ca_problem_tensors(p, tensors);
+    fill_rows(c, CA_Q, &tensors[CA_Q], &state);
+    fill_rows(c, CA_K, &tensors[CA_K], &state);
+    fill_rows(c, CA_V, &tensors[CA_V], &state);
+    fill_plain(c, &state);
+    if (backward) {
+        fill_rows(c, CA_O, &tensors[CA_O], &state);
+        fill_rows(c, CA_DO, &tensors[CA_DO], &state);
+        if (ca_gradients_fill_lse(c, &state) && ca_gradients_solve(c))
+            return 1;
+        ca_trust_case_free(c);
+        return 0;
+    }
+    if (!ca_trust_case_solve(c)) {
+        ca_trust_case_free(c);
+        return 0;
+    }
+    set_bounds(p, c->o, c->num_rows * p->dim_v,
+               p->dtype == CLATTN_F32   ? 2e-5
+               : p->dtype == CLATTN_F16 ? 2e-3
+                                        : 1e-2);
+    set_bounds(p, c->lse, c->num_rows, 2e-5);
+    if (c->scores)
+        set_bounds(p, c->scores, c->num_rows * p->seq_kv, 2e-5);
+    return 1;
+}
+
+/* ---- an ordinary case ----------------------------------------------------------------------- */
+
+/* Rows that are judged, and multiplications that their answers may take in all, unless the rows
+ * would be fewer than LEAST_ROWS. */
+enum { MOST_ROWS = 64, LEAST_ROWS = 8, MOST_PRODUCTS = 1 << 26 };
+
+size_t ca_trust_to_judge(size_t all, size_t products)
+{
+    const size_t affordable = MOST_PRODUCTS / (products + 1);
+    size_t rows = affordable < MOST_ROWS ? affordable : MOST_ROWS;
+
+    rows = rows > LEAST_ROWS ? rows : LEAST_ROWS;
+    return rows < all ? rows : all;
+}
+
+void ca_trust_spread(size_t *places, size_t count, size_t all)
+{
+    for (size_t n = 1; n < count; n++)
+        places[n] = (size_t)((double)(all - 1) * (double)n / (double)(count - 1));
+}
+
+/* Repeats the first done bytes to the end. */
+static void repeat(unsigned char *bytes, size_t done, size_t count)
+{
+    while (done < count) {
+        const size_t more = done < count - done ? done : count - done;
+        memcpy(bytes + done, bytes, more);
+        done += more;
+    }
+}
+
+/* Drawing all numbers would take longer than the kernels, so they repeat: after a prime, so that no
+ * two rows are alike. */
+enum { PERIOD = 65521 };
+
+void ca_trust_fill_random(struct ca_trust_case *c, enum ca_argument argument, clattn_dtype dtype,
+                          float low, float high, unsigned *state)
+{
+    unsigned char *data = elements(c, argument);
+    const size_t bytes = ca_dtype_bytes(dtype);
+    const size_t count = data ? (c->sizes[argument] - 2 * CA_TRUST_GUARD) / bytes : 0;
+    const size_t drawn = count < PERIOD ? count : PERIOD;
+
+    for (size_t n = 0; n < drawn; n++)
+        ca_value_store(data, dtype, n, low + (high - low) * (0.5f + 0.5f * ca_value_next(state)));
+    if (drawn < count)
+        repeat(data, drawn * bytes, count * bytes);
+}
+
+/* k or v, values of up to 2. */
+static void fill_cache(struct ca_trust_case *c, enum ca_argument argument, clattn_cache cache,
+                       unsigned *state)
+{
+    unsigned char *data = elements(c, argument);
+    const size_t block = ca_cache_bytes(cache, CLATTN_F32);
+
+    if (cache == CLATTN_CACHE_PLAIN) {
+        ca_trust_fill_random(c, argument, c->problem.dtype, -2.0f, 2.0f, state);
+        return;
+    }
+    const size_t count = data ? (c->sizes[argument] - 2 * CA_TRUST_GUARD) / block : 0;
+    const size_t drawn = count < PERIOD ? count : PERIOD;
+    for (size_t n = 0; n < drawn; n++)
+        ca_block_store(data, cache, n, 2.0f, state);
+    if (drawn < count)
+        repeat(data, drawn * block, count * block);
+}
+
+static void fill_mask(struct ca_trust_case *c, unsigned *state)
+{
+    unsigned char *data = elements(c, CA_MASK);
+    const size_t count = data ? c->sizes[CA_MASK] - 2 * CA_TRUST_GUARD : 0;
+    const size_t drawn = count < PERIOD ? count : PERIOD;
+
+    for (size_t n = 0; n < drawn; n++)
+        data[n] = ca_value_next(state) < 0.5f; /* three quarters */
+    if (drawn < count)
+        repeat(data, drawn, count);
+}
+
+static void fill_lengths(struct ca_trust_case *c, enum ca_argument argument, size_t longest,
+                         unsigned *state)
+{
+    unsigned char *data = elements(c, argument);
+
+    for (size_t b = 0; data && b < c->problem.batch; b++) {
+        const double share = 0.75 + 0.25 * (double)ca_value_next(state);
+        const cl_int length = (cl_int)ceil(share * (double)longest);
+        memcpy(data + 4 * b, &length, 4);
+    }
+}
+
+int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
+{
+    unsigned state = 20240229u;
+
+    if (p->operation == CLATTN_PROJECTION)
+        return ca_projection_case_make_ordinary(c, p);
+    memset(c, 0, sizeof *c);
+    c->problem = *p;
+    const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->kv_heads * p->seq_kv;
+    const int backward = p->operation == CLATTN_BACKWARD;
+    const size_t per_pair = p->dim_qk + p->dim_v, queries = p->seq_q * (p->heads / p->kv_heads);
+    if (!ca_trust_allocate(c, ca_trust_to_judge(rows, p->seq_kv * per_pair),
+                           ca_trust_to_judge(keys, queries * per_pair), 0)) {
+        ca_trust_case_free(c);
+        return 0;
+    }
+    ca_trust_spread(c->rows, c->num_rows, rows);
+    if (backward)
+        ca_trust_spread(c->gradients->keys, c->gradients->num_keys, keys);
+    ca_trust_fill_random(c, CA_Q, p->dtype, -2.0f, 2.0f, &state);
+    fill_cache(c, CA_K, p->k_cache, &state);
+    fill_cache(c, CA_V, p->v_cache, &state);
+    ca_trust_fill_random(c, CA_BIAS, p->bias_dtype, -1.0f, 1.0f, &state);
+    ca_trust_fill_random(c, CA_SLOPES, CLATTN_F32, 0.004f, 0.5f, &state);
+    ca_trust_fill_random(c, CA_SINKS, CLATTN_F32, -1.0f, 1.0f, &state);
+    fill_mask(c, &state);
+    fill_lengths(c, CA_Q_LENGTHS, p->seq_q, &state);
+    fill_lengths(c, CA_KV_LENGTHS, p->seq_kv, &state);
+    if (backward) {
+        ca_trust_fill_random(c, CA_O, p->dtype, -2.0f, 2.0f, &state);
+        ca_trust_fill_random(c, CA_DO, p->dtype, -2.0f, 2.0f, &state);
+        const float low = logf((float)p->seq_kv) + 1.0f;
+        ca_trust_fill_random(c, CA_LSE, CLATTN_F32, low, low + 0.5f, &state);
+    }
+    if (backward ? ca_gradients_solve(c) : ca_trust_case_solve(c))
+        return 1;
+    ca_trust_case_free(c);
+    return 0;
+}
+
+void ca_trust_case_drop_inputs(struct ca_trust_case *c)
+{
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(&c->problem, tensors);
+    for (size_t n = 0; n < CA_WORKSPACE; n++)
+        if (!tensors[n].written) {
+            free(c->bytes[n]);
+            c->bytes[n] = NULL;
+        }
+}

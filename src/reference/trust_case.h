@@ -1,0 +1,121 @@
+/* Data and right answers that a program's results are compared with: a small, hostile problem that
+ * it must solve before it is trusted, or an ordinary one of real size. */
+#ifndef CA_TRUST_CASE_H
+#define CA_TRUST_CASE_H
+
+#include "context/context.h"
+#include "execute/buffers.h"
+#include "families/candidate.h"
+#include "families/family.h"
+
+/* A right answer and how far a result may lie from it. NaN and infinities are expected as such. */
+struct ca_bounded {
+    double value, bound;
+};
+
+struct ca_trust_case {
+    clattn_problem problem; /* normal */
+    /* One block of bytes per tensor, of its span between two guard bands of CA_TRUST_GUARD
+     * bytes (see ca_trust_guard()); NULL if the problem has no such tensor. Outputs are filled with CA_TRUST_FILL. */
+    unsigned char *bytes[CA_WORKSPACE];
+    size_t sizes[CA_WORKSPACE]; /* of the blocks; 0 if the problem has no such tensor */
+    /* y's block before the execution, if it is added to; else NULL. */
+    unsigned char *before;
+    int hostile; /* nothing but elements may be written within the outputs' strides either */
+    /* The rows that are judged, (b * heads + h) * seq_q + i, and their right answers. */
+    size_t *rows, num_rows;
+    struct ca_bounded *o;           /* dim_v for each row */
+    struct ca_bounded *lse;         /* one for each row */
+    struct ca_bounded *scores;      /* seq_kv for each row; NULL if the problem hands out none */
+    struct ca_gradients *gradients; /* of a backward problem, which has none of the three above */
+};
+
+/* Right answers of a backward problem. The keys are counted (b * kv_heads + head) * seq_kv + j. */
+struct ca_gradients {
+    size_t *keys, num_keys;
+    struct ca_bounded *dq; /* dim_qk for each row */
+    struct ca_bounded
+        *dbias; /* seq_kv for each row; NULL if the bias broadcasts or none is wanted */
+    struct ca_bounded *dk, *dv;          /* dim_qk and dim_v for each key */
+    struct ca_bounded *dslopes, *dsinks; /* heads; NULL if too long to sum, or not wanted */
+};
+
+/* Room for the answers of num_rows rows and num_keys keys; sums: those over all rows too. NULL
+ * without memory. (src/reference/trust_case_gradient.c, as the next ones) */
+struct ca_gradients *ca_gradients_allocate(const clattn_problem *p, size_t num_rows,
+                                           size_t num_keys, int sums);
+void ca_gradients_free(struct ca_gradients *gradients);
+
+/* Fills in lse, -infinity where a row sees nothing. 0 without memory. */
+int ca_gradients_fill_lse(struct ca_trust_case *c, unsigned *state);
+
+/* Fills in the answers for rows[] and keys[] from the data, o and lse included, whatever they hold.
+ * 0 without memory. */
+int ca_gradients_solve(struct ca_trust_case *c);
+
+/* A guard band keeps the alignment of a whole allocation. A fill is NaN in every dtype. */
+enum { CA_TRUST_GUARD = 4096, CA_TRUST_FILL = 0xff };
+
+/* Of dropout in a case. */
+enum { CA_TRUST_SEED = 20240229, CA_TRUST_STREAM = 7 };
+
+/* Bytes before the elements of a tensor: of a quantized one whole blocks, so that it has an offset,
+ * and some of its guard band lie behind it. (src/reference/trust_case_row.c) */
+size_t ca_trust_guard(const clattn_problem *p, enum ca_argument argument);
+
+/* Bytes of the blocks of a normal problem, each into sizes (0: no such tensor). */
+void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE]);
+
+/* The hostile case for a normal problem: small and ragged, with all of its options, rows that see
+ * nothing, NaN and huge values behind masks. Its memory is bounded, a workspace for the candidate
+ * (NULL: none) on dev included, unless ca_trust_refuses() the problem. False, with everything freed,
+ * without memory. */
+int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *p,
+                       const struct ca_candidate *candidate, const clattn_device_info *dev);
+
+/* Not 0 with a reason if the dims of a normal problem are too large for any case.
+ * (src/reference/trust_case_size.c) */
+int ca_trust_refuses(const clattn_problem *p, char *reason, size_t reason_bytes);
+
+/* The problem itself, which is normal and not empty: random data, a quarter of the mask hidden,
+ * lengths of at least a half. Some 64 rows are judged, the first and the last among them, fewer
+ * where the answers would take too long. */
+int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p);
+
+/* Frees the inputs' blocks, which nobody needs after the upload. */
+void ca_trust_case_drop_inputs(struct ca_trust_case *c);
+
+void ca_trust_case_free(struct ca_trust_case *c);
+
+/* Fills in the answers for rows[] from the data (src/reference/trust_case_answer.c). 0 without memory. */
+int ca_trust_case_solve(struct ca_trust_case *c);
+
+/* NULL if the results in bytes[] are right, every element was written and nothing outside of them
+ * was, else what is wrong, as a sentence in text. *error is the worst judged element's distance
+ * from its answer over its bound, at most CA_TRUST_WORST. (src/reference/trust_case_judge.c) */
+#define CA_TRUST_WORST 1e30
+const char *ca_trust_case_judge(const struct ca_trust_case *c, double *error, char *text,
+                                size_t text_bytes);
+
+/* ---- on the device (src/reference/trust_case_device.c) ------------------------------------------------ */
+
+/* Makes a buffer of each block. On failure those made so far are there, to be released. */
+clattn_status ca_trust_case_upload(const clattn_context *ctx, const struct ca_trust_case *c,
+                                   cl_mem buffers[CA_WORKSPACE]);
+
+/* Fills the outputs with CA_TRUST_FILL again, or with what they held before. */
+clattn_status ca_trust_case_clear(const clattn_context *ctx, const struct ca_trust_case *c,
+                                  cl_command_queue queue, const cl_mem buffers[CA_WORKSPACE]);
+
+/* Reads the outputs' blocks, waiting for all that the queue holds. */
+clattn_status ca_trust_case_download(const clattn_context *ctx, struct ca_trust_case *c,
+                                     cl_command_queue queue, const cl_mem buffers[CA_WORKSPACE]);
+
+/* The tensors inside of the buffers; no workspace. */
+struct ca_tensors ca_trust_case_tensors(const struct ca_trust_case *c,
+                                        const cl_mem buffers[CA_WORKSPACE]);
+
+/* Releases the buffers that there are and clears them. */
+void ca_trust_case_release(cl_mem buffers[CA_WORKSPACE]);
+
+#endif

@@ -1,0 +1,157 @@
+/* Right answers in double precision, each with the error that f32 may leave on it.
+ *
+ * u = 2^-24 is the error of one f32 operation, relative to its result. A sum of n terms, in any
+ * order and with fused or separate products, is off by at most (n + 8) u times the sum of the
+ * terms' magnitudes; for long sums that bound is never met, as errors of either sign cancel like
+ * steps of a random walk, so beyond n = 256 it grows with 16 sqrt(n). From there:
+ *
+ *   score    a sum of dim_qk products; softcap (tanh has 5 ulp) adds 16 u |s|, bias and ALiBi
+ *            4 u (|s| + |bias| + |alibi|)
+ *   weight   an error e of the score s and exp (4 ulp, and the argument s - m is rounded three
+ *            times) give expm1(e + (8 + 3 |s - m|) u), relative to the weight
+ *   o        a quotient of two sums over the visible keys; dropout adds 4 u to each weight
+ *   lse      m + log of such a sum
+ */
+#include "problem/philox.h"
+#include "problem/problem.h"
+#include "reference/trust_case.h"
+#include "reference/trust_case_row.h"
+#include "reference/trust_case_values.h"
+
+#include <float.h>
+#include <math.h>
+
+static const double u = CA_TRUST_ROUNDOFF;
+
+/* Scores into weights and slack; the number of keys that the query sees. */
+static size_t score_row(const struct ca_trust_case *c, struct ca_trust_row *row,
+                        struct ca_bounded *out)
+{
+    const clattn_problem *p = &c->problem;
+    const int shows_hidden = p->scores == CLATTN_SCORES_RAW || p->scores == CLATTN_SCORES_SOFTCAP;
+    size_t visible = 0;
+
+    ca_values_load(ca_trust_elements(c, CA_Q), p->dtype,
+                   ca_trust_position(&p->q, row->b, row->h, row->i, 0), p->q.stride[3], p->dim_qk,
+                   row->q);
+    for (size_t j = 0; j < p->seq_kv; j++) {
+        const int seen = ca_trust_row_sees(c, row, j);
+        struct ca_bounded s = {-INFINITY, 0.0}, shown = s;
+        if (seen || shows_hidden)
+            s = ca_trust_row_score(c, row, j, &shown);
+        if (!seen)
+            s = (struct ca_bounded){-INFINITY, 0.0};
+        row->weights[j] = s.value;
+        row->slack[j] = s.bound;
+        visible += s.value != -INFINITY;
+        if (out)
+            out[j] = shows_hidden ? shown : s; /* weights come later */
+    }
+    return visible;
+}
+
+/* Weights and what they may be off by; the sum of both, and the maximum. */
+struct denominator {
+    double most, sum, slack;
+};
+
+static struct denominator normalise(const struct ca_trust_case *c, struct ca_trust_row *row)
+{
+    const clattn_problem *p = &c->problem;
+    const double sink =
+        p->sinks ? ca_value_load(ca_trust_elements(c, CA_SINKS), CLATTN_F32, row->h) : -INFINITY;
+    struct denominator den = {sink, 0.0, 0.0};
+
+    for (size_t j = 0; j < p->seq_kv; j++)
+        den.most = fmax(den.most, row->weights[j]);
+    for (size_t j = 0; j < p->seq_kv; j++) {
+        const double distance = den.most - row->weights[j];
+        row->weights[j] = exp(-distance);
+        row->slack[j] =
+            distance < INFINITY ? expm1(row->slack[j] + (8.0 + 3.0 * distance) * u) : 0.0;
+        den.sum += row->weights[j];
+        den.slack += row->weights[j] * row->slack[j];
+    }
+    if (p->sinks) {
+        const double distance = den.most - sink;
+        den.sum += exp(-distance);
+        den.slack += exp(-distance) * (8.0 + 3.0 * distance + 2.0 * fabs(sink)) * u;
+    }
+    den.slack /= den.sum;
+    for (size_t j = 0; j < p->seq_kv; j++)
+        row->weights[j] /= den.sum;
+    return den;
+}
+
+/* o = sum of weight * v over the visible keys. gather: the relative error of such sums. */
+static void weigh_values(const struct ca_trust_case *c, struct ca_trust_row *row,
+                         const struct denominator *den, double gather, struct ca_bounded *o)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t g = row->h / (p->heads / p->kv_heads);
+    const double dropout = p->dropout > 0.0f ? 4.0 * u : 0.0;
+
+    for (size_t d = 0; d < p->dim_v; d++)
+        o[d].value = row->errors[d] = 0.0;
+    for (size_t j = 0; j < p->seq_kv; j++) {
+        double weight = row->weights[j];
+        if (!(weight > 0.0)) /* what hidden keys hold must not be looked at */
+            continue;
+        if (p->dropout > 0.0f)
+            weight *=
+                ca_dropout_factor(p, CA_TRUST_SEED, CA_TRUST_STREAM, row->b, row->h, row->i, j);
+        const double error = weight * (row->slack[j] + gather + dropout);
+        ca_cache_load(ca_trust_elements(c, CA_V), p->v_cache, p->dtype,
+                      ca_trust_position(&p->v, row->b, g, j, 0), p->v.stride[3], p->dim_v,
+                      row->values);
+        for (size_t d = 0; d < p->dim_v; d++) {
+            o[d].value += weight * row->values[d];
+            row->errors[d] += error * fabs(row->values[d]);
+        }
+    }
+    for (size_t d = 0; d < p->dim_v; d++) {
+        const double magnitude = fabs(o[d].value);
+        const double error = row->errors[d] + magnitude * (den->slack + gather) + FLT_MIN;
+        o[d].bound = error + ca_value_rounding(p->dtype, magnitude + error);
+    }
+}
+
+static void solve_row(const struct ca_trust_case *c, struct ca_trust_row *row, struct ca_bounded *o,
+                      struct ca_bounded *lse, struct ca_bounded *scores)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t visible = score_row(c, row, scores);
+    const double gather = 2.0 * ca_trust_length_error(visible);
+
+    if (visible == 0) {
+        for (size_t d = 0; d < p->dim_v; d++)
+            o[d] = (struct ca_bounded){0.0, 0.0};
+        for (size_t j = 0; p->scores == CLATTN_SCORES_WEIGHTS && j < p->seq_kv; j++)
+            scores[j] = (struct ca_bounded){0.0, 0.0};
+        *lse = (struct ca_bounded){-INFINITY, 0.0};
+        return;
+    }
+    const struct denominator den = normalise(c, row);
+    weigh_values(c, row, &den, gather, o);
+    for (size_t j = 0; p->scores == CLATTN_SCORES_WEIGHTS && j < p->seq_kv; j++)
+        scores[j] = (struct ca_bounded){
+            row->weights[j],
+            row->weights[j] * (row->slack[j] + den.slack + 2.0 * gather) + 2.0 * FLT_MIN};
+    lse->value = den.most + log(den.sum);
+    lse->bound = den.slack + gather + 8.0 * u * (1.0 + fabs(den.most) + fabs(lse->value));
+}
+
+int ca_trust_case_solve(struct ca_trust_case *c)
+{
+    const clattn_problem *p = &c->problem;
+    struct ca_trust_row row;
+    const int complete = ca_trust_row_open(p, &row);
+
+    for (size_t n = 0; complete && n < c->num_rows; n++) {
+        ca_trust_row_locate(c, c->rows[n], &row);
+        solve_row(c, &row, c->o + n * p->dim_v, c->lse + n,
+                  c->scores ? c->scores + n * p->seq_kv : NULL);
+    }
+    ca_trust_row_close(&row);
+    return complete;
+}

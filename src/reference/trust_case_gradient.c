@@ -1,0 +1,230 @@
+/* Right answers of the backward direction, each with the error that f32 may leave on it: the rules
+ * of trust_case_answer.c, carried through the formulas of clattn/problem.h. */
+#include "problem/philox.h"
+#include "problem/problem.h"
+#include "reference/trust_case.h"
+#include "reference/trust_case_row.h"
+#include "reference/trust_case_values.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double u = CA_TRUST_ROUNDOFF;
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+void ca_gradients_free(struct ca_gradients *g)
+{
+    if (!g)
+        return;
+    free(g->keys);
+    free(g->dq);
+    free(g->dbias);
+    free(g->dk);
+    free(g->dv);
+    free(g->dslopes);
+    free(g->dsinks);
+    free(g);
+}
+
+static int is_full(const clattn_problem *p)
+{
+    const size_t *s = p->bias_layout.stride, sizes[4] = {p->batch, p->heads, p->seq_q, p->seq_kv};
+
+    for (int n = 0; n < 4; n++)
+        if (s[n] == 0 && sizes[n] > 1)
+            return 0;
+    return 1;
+}
+
+static int allocate(struct ca_bounded **answers, int wanted, size_t count)
+{
+    *answers = wanted ? calloc(count + 1, sizeof **answers) : NULL;
+    return !wanted || *answers;
+}
+
+struct ca_gradients *ca_gradients_allocate(const clattn_problem *p, size_t num_rows,
+                                           size_t num_keys, int sums)
+{
+    struct ca_gradients *g = calloc(1, sizeof *g);
+
+    if (!g)
+        return NULL;
+    g->num_keys = num_keys;
+    g->keys = calloc(num_keys + 1, sizeof *g->keys);
+    const int complete = g->keys && allocate(&g->dq, 1, num_rows * p->dim_qk) &&
+                         allocate(&g->dbias, p->dbias && is_full(p), num_rows * p->seq_kv) &&
+                         allocate(&g->dk, 1, num_keys * p->dim_qk) &&
+                         allocate(&g->dv, 1, num_keys * p->dim_v) &&
+                         allocate(&g->dslopes, p->dslopes && sums, p->heads) &&
+                         allocate(&g->dsinks, p->dsinks && sums, p->heads);
+    if (complete)
+        return g;
+    ca_gradients_free(g);
+    return NULL;
+}
+
+/* Whether a row sees a key. */
+static int sees_any(const struct ca_trust_case *c, const struct ca_trust_row *row)
+{
+    const clattn_problem *p = &c->problem;
+
+    for (size_t j = 0; j < p->seq_kv; j++)
+        if (ca_trust_row_sees(c, row, j) &&
+            !(p->bias && ca_value_load(ca_trust_elements(c, CA_BIAS), p->bias_dtype,
+                                       ca_trust_position(&p->bias_layout, row->b, row->h, row->i,
+                                                         j)) == -INFINITY))
+            return 1;
+    return 0;
+}
+
+int ca_gradients_fill_lse(struct ca_trust_case *c, unsigned *state)
+{
+    const clattn_problem *p = &c->problem;
+    unsigned char *lse = c->bytes[CA_LSE] + CA_TRUST_GUARD;
+    struct ca_trust_row row;
+    const int complete = ca_trust_row_open(p, &row);
+
+    for (size_t n = 0; complete && n < p->batch * p->heads * p->seq_q; n++) {
+        const float plausible = logf((float)p->seq_kv) + 1.0f + 0.5f * ca_value_next(state);
+        ca_trust_row_locate(c, n, &row);
+        ca_value_store(lse, CLATTN_F32, n, sees_any(c, &row) ? plausible : -INFINITY);
+    }
+    ca_trust_row_close(&row);
+    return complete;
+}
+
+/* ---- sums ----------------------------------------------------------------------------------- */
+
+/* sums[d] += weight * vector[d]; the bounds collect what the weights may be off by, and terms[] the
+ * magnitudes, whose rounding comes last. */
+static void add(struct ca_bounded *sums, struct ca_bounded weight, const double *vector, size_t dim,
+                double *terms)
+{
+    for (size_t d = 0; d < dim; d++) {
+        sums[d].value += weight.value * vector[d];
+        sums[d].bound += weight.bound * fabs(vector[d]);
+        terms[d] += fabs(weight.value * vector[d]);
+    }
+}
+
+static void finish(const clattn_problem *p, struct ca_bounded *sums, const double *terms,
+                   size_t dim, size_t count, double factor)
+{
+    for (size_t d = 0; d < dim; d++) {
+        const double error =
+            fabs(factor) * (sums[d].bound + 2.0 * ca_trust_length_error(count) * terms[d]);
+        sums[d].value *= factor;
+        sums[d].bound = error + FLT_MIN;
+        sums[d].bound += ca_value_rounding(p->dtype, fabs(sums[d].value) + error);
+    }
+}
+
+/* ---- sweeps --------------------------------------------------------------------------------- */
+
+/* dq and dbias of one row. */
+static void solve_row(const struct ca_trust_case *c, size_t index, struct ca_pair_row *row,
+                      double *terms, struct ca_bounded *dq, struct ca_bounded *dbias)
+{
+    const clattn_problem *p = &c->problem;
+    size_t visible = 0;
+    struct ca_pair pair;
+
+    memset(terms, 0, p->dim_qk * sizeof *terms);
+    ca_pair_row_locate(c, index, row);
+    for (size_t j = 0; j < p->seq_kv; j++) {
+        if (!ca_pair_look(c, row, j, &pair))
+            continue;
+        const size_t head = row->scores.h / (p->heads / p->kv_heads);
+        ca_pair_load(c, CA_K, &p->k, row->scores.b, head, j, p->dim_qk, row->other);
+        add(dq, pair.ds, row->other, p->dim_qk, terms);
+        if (dbias) {
+            dbias[j] = pair.raw;
+            dbias[j].bound += ca_value_rounding(p->bias_dtype, fabs(pair.raw.value));
+        }
+        visible++;
+    }
+    finish(p, dq, terms, p->dim_qk, visible, (double)p->scale);
+}
+
+/* dk and dv of one key. */
+static void solve_key(const struct ca_trust_case *c, size_t index, struct ca_pair_row *row,
+                      double *terms, struct ca_bounded *dk, struct ca_bounded *dv)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t b = index / p->seq_kv / p->kv_heads, head = index / p->seq_kv % p->kv_heads;
+    const size_t group = p->heads / p->kv_heads;
+    double *terms_v = terms + p->dim_qk;
+    size_t visible = 0;
+    struct ca_pair pair;
+
+    memset(terms, 0, (p->dim_qk + p->dim_v) * sizeof *terms);
+    for (size_t h = head * group; h < (head + 1) * group; h++)
+        for (size_t i = 0; i < p->seq_q; i++) {
+            ca_pair_row_locate(c, (b * p->heads + h) * p->seq_q + i, row);
+            if (!ca_pair_look(c, row, index % p->seq_kv, &pair))
+                continue;
+            add(dk, pair.ds, row->scores.q, p->dim_qk, terms);
+            add(dv, pair.p, row->d_o, p->dim_v, terms_v);
+            visible++;
+        }
+    finish(p, dk, terms, p->dim_qk, visible, (double)p->scale);
+    finish(p, dv, terms_v, p->dim_v, visible, 1.0);
+}
+
+/* dslopes and dsinks of all heads. */
+static void solve_sums(const struct ca_trust_case *c, struct ca_pair_row *row)
+{
+    const clattn_problem *p = &c->problem;
+    const struct ca_gradients *g = c->gradients;
+    const double rounding =
+        2.0 * ca_trust_length_error(p->batch * p->seq_q * (g->dslopes ? p->seq_kv : 1));
+    struct ca_pair pair;
+
+    for (size_t index = 0; index < p->batch * p->heads * p->seq_q; index++) {
+        const size_t h = index / p->seq_q % p->heads;
+        ca_pair_row_locate(c, index, row);
+        for (size_t j = 0; g->dslopes && j < p->seq_kv; j++) {
+            if (!ca_pair_look(c, row, j, &pair))
+                continue;
+            const double distance =
+                (double)((int64_t)j - (int64_t)row->scores.i - row->scores.diagonal);
+            g->dslopes[h].value += pair.raw.value * distance;
+            g->dslopes[h].bound +=
+                (pair.raw.bound + rounding * fabs(pair.raw.value)) * fabs(distance);
+        }
+        if (g->dsinks && row->lse.value != -INFINITY) {
+            const double sink = ca_value_load(ca_trust_elements(c, CA_SINKS), CLATTN_F32, h);
+            const double weight = exp(sink - row->lse.value);
+            ca_pair_row_load(c, row);
+            g->dsinks[h].value -= weight * row->delta.value;
+            g->dsinks[h].bound +=
+                weight *
+                (row->delta.bound +
+                 fabs(row->delta.value) *
+                     (rounding + (8.0 + 4.0 * fabs(sink) + 4.0 * fabs(row->lse.value)) * u));
+        }
+    }
+}
+
+int ca_gradients_solve(struct ca_trust_case *c)
+{
+    const clattn_problem *p = &c->problem;
+    const struct ca_gradients *g = c->gradients;
+    double *terms = malloc((p->dim_qk + p->dim_v) * sizeof *terms);
+    struct ca_pair_row row;
+    const int complete = ca_pair_row_open(p, &row) && terms;
+
+    for (size_t n = 0; complete && n < c->num_rows; n++)
+        solve_row(c, c->rows[n], &row, terms, g->dq + n * p->dim_qk,
+                  g->dbias ? g->dbias + n * p->seq_kv : NULL);
+    for (size_t n = 0; complete && n < g->num_keys; n++)
+        solve_key(c, g->keys[n], &row, terms, g->dk + n * p->dim_qk, g->dv + n * p->dim_v);
+    if (complete && (g->dslopes || g->dsinks))
+        solve_sums(c, &row);
+    ca_pair_row_close(&row);
+    free(terms);
+    return complete;
+}

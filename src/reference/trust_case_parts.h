@@ -1,0 +1,38 @@
+/* What the cases of every operation are made of (src/reference/trust_case.c). */
+#ifndef CA_TRUST_CASE_PARTS_H
+#define CA_TRUST_CASE_PARTS_H
+
+#include "reference/trust_case.h"
+
+/* Room for data and answers of num_rows rows, and backward of num_keys keys, of c->problem, all
+ * bytes CA_TRUST_FILL. sums: as for ca_gradients_allocate(). 0 without memory. */
+int ca_trust_allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys, int sums);
+
+/* The blocks alone. */
+int ca_trust_allocate_blocks(struct ca_trust_case *c);
+
+/* The problem of the hostile case of attention for a normal one: with its dims and options. candidate:
+ * whose workspace counts, NULL for none. (src/reference/trust_case_size.c) */
+clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candidate *candidate,
+                               const clattn_device_info *dev);
+
+/* How many of `all` rows (or keys) are judged in a hostile case of this problem. */
+size_t ca_trust_judged(const clattn_problem *p, size_t all);
+
+/* How many of `all` rows (or keys) are judged in an ordinary case, if each takes so many
+ * multiplications. */
+size_t ca_trust_to_judge(size_t all, size_t products);
+
+/* Places from the first to the last of `all`. */
+void ca_trust_spread(size_t *places, size_t count, size_t all);
+
+/* Random numbers in the whole span, gaps between strides included. */
+void ca_trust_fill_random(struct ca_trust_case *c, enum ca_argument argument, clattn_dtype dtype,
+                          float low, float high, unsigned *state);
+
+/* The cases of projections, as those of trust_case.h, which call them
+ * (src/reference/trust_case_projection.c). */
+int ca_projection_case_make(struct ca_trust_case *c, const clattn_problem *p);
+int ca_projection_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p);
+
+#endif

@@ -1,0 +1,240 @@
+/* Cases of projections. An answer is a sum of kv_heads * dim_qk products, the bias and what y held
+ * before; what it may be off by, by the rules of trust_case_answer.c. */
+#include "problem/layout.h"
+#include "problem/problem.h"
+#include "reference/trust_case_parts.h"
+#include "reference/trust_case_row.h"
+#include "reference/trust_case_values.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+/* What y holds before, as a block; NULL if it does not matter. */
+static int keep_before(struct ca_trust_case *c)
+{
+    if (!c->problem.accumulate)
+        return 1;
+    c->before = malloc(c->sizes[CA_O]);
+    if (c->before)
+        memcpy(c->before, c->bytes[CA_O], c->sizes[CA_O]);
+    return c->before != NULL;
+}
+
+/* The rows of x that are judged, one after the other, each with its kv_heads * dim_qk elements. */
+static void load_rows(const struct ca_trust_case *c, double *x)
+{
+    const clattn_problem *p = &c->problem;
+
+    for (size_t n = 0; n < c->num_rows; n++)
+        for (size_t h = 0; h < p->kv_heads; h++, x += p->dim_qk)
+            ca_values_load(ca_trust_elements(c, CA_Q), p->dtype,
+                           ca_trust_position(&p->q, c->rows[n] / p->seq_q / p->heads, h,
+                                             c->rows[n] % p->seq_q, 0),
+                           p->q.stride[3], p->dim_qk, x);
+}
+
+/* Adds the products of all judged rows with w[h][d], which is read once. The magnitudes are summed
+ * in the bounds. */
+static void add_products(const struct ca_trust_case *c, size_t h, size_t d, const double *x,
+                         double *w)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t terms = p->kv_heads * p->dim_qk, term = h * p->dim_qk + d;
+
+    for (size_t g = 0; g < p->heads; g++)
+        ca_values_load(ca_trust_elements(c, CA_K), p->dtype, ca_trust_position(&p->k, h, d, g, 0),
+                       p->k.stride[3], p->dim_v, w + g * p->dim_v);
+    for (size_t n = 0; n < c->num_rows; n++) {
+        const double factor = x[n * terms + term];
+        const double *values = w + c->rows[n] / p->seq_q % p->heads * p->dim_v;
+        for (size_t e = 0; e < p->dim_v; e++) {
+            const double product = factor * values[e];
+            c->o[n * p->dim_v + e].value += product;
+            c->o[n * p->dim_v + e].bound += fabs(product);
+        }
+    }
+}
+
+/* Bias, what was there before, and the magnitudes' sum turned into a bound. */
+static void finish(const struct ca_trust_case *c, size_t row, struct ca_bounded *o)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t index = c->rows[row], g = index / p->seq_q % p->heads;
+    const double rounding = ca_trust_length_error(p->kv_heads * p->dim_qk + 2);
+
+    for (size_t e = 0; e < p->dim_v; e++) {
+        const double bias =
+            p->bias ? ca_value_load(ca_trust_elements(c, CA_BIAS), p->bias_dtype, g * p->dim_v + e)
+                    : 0.0;
+        const double before =
+            p->accumulate ? ca_value_load(ca_trust_elements(c, CA_O), p->dtype,
+                                          ca_trust_position(&p->o, index / p->seq_q / p->heads, g,
+                                                            index % p->seq_q, e))
+                          : 0.0;
+        o[e].value += bias + before;
+        o[e].bound = rounding * (o[e].bound + fabs(bias) + fabs(before)) + FLT_MIN;
+        o[e].bound += ca_value_rounding(p->dtype, fabs(o[e].value) + o[e].bound);
+    }
+}
+
+static int solve(struct ca_trust_case *c)
+{
+    const clattn_problem *p = &c->problem;
+    double *x = malloc(c->num_rows * p->kv_heads * p->dim_qk * sizeof *x);
+    double *w = malloc(p->heads * p->dim_v * sizeof *w);
+    const int complete = x && w;
+
+    if (complete) {
+        load_rows(c, x);
+        for (size_t h = 0; h < p->kv_heads; h++)
+            for (size_t d = 0; d < p->dim_qk; d++)
+                add_products(c, h, d, x, w);
+        for (size_t n = 0; n < c->num_rows; n++)
+            finish(c, n, c->o + n * p->dim_v);
+    }
+    free(x);
+    free(w);
+    return complete;
+}
+
+static int solve_or_free(struct ca_trust_case *c)
+{
+    if (keep_before(c) && solve(c))
+        return 1;
+    ca_trust_case_free(c);
+    return 0;
+}
+
+/* ---- the hostile case ----------------------------------------------------------------------- */
+
+/* Ragged, with heads that strides keep apart, which may end within a tile or hold several; sums
+ * longer than any part of them that is summed at a time. */
+enum { BATCH = 2, HEADS_X = 3, HEADS_Y = 2, ROWS = 67, DIM_X = 367, DIM_Y = 149 };
+
+/* Places of a NaN in x and of an infinity in w: they belong to one row and to one column. */
+enum { BAD_ROW = 11, BAD_DEPTH = 200, BAD_COLUMN = 77 };
+
+/* Gaps after each axis, the given one innermost, so that no two axes go on in each other. */
+static clattn_layout gapped(const int order[4], const size_t sizes[4], size_t innermost)
+{
+    clattn_layout layout;
+    size_t step = innermost;
+
+    for (int n = 3; n >= 0; n--) {
+        layout.stride[order[n]] = step;
+        step = step * sizes[order[n]] + 3;
+    }
+    return layout;
+}
+
+/* With gaps, and the real one's contiguous axis: the last, or another one, or none. */
+static clattn_layout keep_axis(const clattn_layout *real, int other, const size_t sizes[4])
+{
+    static const int usual[4] = {0, 1, 2, 3}, rows[4] = {0, 1, 3, 2}, out_in[4] = {2, 3, 0, 1};
+
+    if (real->stride[3] == 1)
+        return gapped(usual, sizes, 1);
+    if (real->stride[other] != 1)
+        return gapped(usual, sizes, 2);
+    return gapped(other == 2 ? rows : out_in, sizes, 1);
+}
+
+static clattn_problem shrink(const clattn_problem *real)
+{
+    clattn_problem p = *real;
+
+    p.batch = BATCH;
+    p.kv_heads = HEADS_X;
+    p.heads = HEADS_Y;
+    p.seq_q = ROWS;
+    p.dim_qk = DIM_X;
+    p.dim_v = DIM_Y;
+    p.q = keep_axis(&real->q, 2, (size_t[]){BATCH, HEADS_X, ROWS, DIM_X});
+    p.k = keep_axis(&real->k, 1, (size_t[]){HEADS_X, DIM_X, HEADS_Y, DIM_Y});
+    p.o = keep_axis(&real->o, 3, (size_t[]){BATCH, HEADS_Y, ROWS, DIM_Y});
+    return p;
+}
+
+/* Elements alone, not the gaps. */
+static void fill(struct ca_trust_case *c, enum ca_argument argument, clattn_dtype dtype,
+                 const struct ca_tensor *t, unsigned *state)
+{
+    const size_t *sizes = t->sizes;
+
+    if (!t->present)
+        return;
+    for (size_t n = 0; n < sizes[0] * sizes[1] * sizes[2] * sizes[3]; n++)
+        ca_value_store(c->bytes[argument] + CA_TRUST_GUARD, dtype,
+                       ca_trust_position(&t->layout, n / sizes[3] / sizes[2] / sizes[1],
+                                         n / sizes[3] / sizes[2] % sizes[1],
+                                         n / sizes[3] % sizes[2], n % sizes[3]),
+                       ca_value_next(state));
+}
+
+/* One tolerance for all: the sizes and magnitudes are known. */
+static void set_bounds(struct ca_trust_case *c)
+{
+    const double tolerance = c->problem.dtype == CLATTN_F32   ? 1e-4
+                             : c->problem.dtype == CLATTN_F16 ? 2e-3
+                                                              : 1e-2;
+
+    for (size_t n = 0; n < c->num_rows * DIM_Y; n++)
+        c->o[n].bound = tolerance * fmax(1.0, fabs(c->o[n].value));
+}
+
+int ca_projection_case_make(struct ca_trust_case *c, const clattn_problem *real)
+{
+    struct ca_tensor tensors[CA_WORKSPACE];
+    unsigned state = 20240229u;
+
+    memset(c, 0, sizeof *c);
+    c->problem = shrink(real);
+    c->hostile = 1;
+    const clattn_problem *p = &c->problem;
+    if (!ca_trust_allocate(c, (size_t)BATCH * HEADS_Y * ROWS, 0, 0)) {
+        ca_trust_case_free(c);
+        return 0;
+    }
+    for (size_t n = 0; n < c->num_rows; n++)
+        c->rows[n] = n;
+    ca_problem_tensors(p, tensors);
+    fill(c, CA_Q, p->dtype, &tensors[CA_Q], &state);
+    fill(c, CA_K, p->dtype, &tensors[CA_K], &state);
+    fill(c, CA_BIAS, p->bias_dtype, &tensors[CA_BIAS], &state);
+    if (p->accumulate)
+        fill(c, CA_O, p->dtype, &tensors[CA_O], &state);
+    ca_value_store(c->bytes[CA_Q] + CA_TRUST_GUARD, p->dtype,
+                   ca_trust_position(&p->q, 1, 2, BAD_ROW, BAD_DEPTH), NAN);
+    ca_value_store(c->bytes[CA_K] + CA_TRUST_GUARD, p->dtype,
+                   ca_trust_position(&p->k, 0, BAD_DEPTH, 1, BAD_COLUMN), INFINITY);
+    if (!solve_or_free(c))
+        return 0;
+    set_bounds(c);
+    return 1;
+}
+
+/* ---- an ordinary case ----------------------------------------------------------------------- */
+
+int ca_projection_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
+{
+    const size_t rows = p->batch * p->heads * p->seq_q;
+    unsigned state = 20240229u;
+
+    memset(c, 0, sizeof *c);
+    c->problem = *p;
+    if (!ca_trust_allocate(c, ca_trust_to_judge(rows, p->kv_heads * p->dim_qk * p->dim_v), 0, 0)) {
+        ca_trust_case_free(c);
+        return 0;
+    }
+    ca_trust_spread(c->rows, c->num_rows, rows);
+    ca_trust_fill_random(c, CA_Q, p->dtype, -1.0f, 1.0f, &state);
+    ca_trust_fill_random(c, CA_K, p->dtype, -1.0f, 1.0f, &state);
+    ca_trust_fill_random(c, CA_BIAS, p->bias_dtype, -1.0f, 1.0f, &state);
+    if (p->accumulate)
+        ca_trust_fill_random(c, CA_O, p->dtype, -1.0f, 1.0f, &state);
+    return solve_or_free(c);
+}

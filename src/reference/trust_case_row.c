@@ -1,0 +1,132 @@
+#include "reference/trust_case_row.h"
+#include "problem/problem.h"
+#include "reference/trust_case_values.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+static const double u = CA_TRUST_ROUNDOFF;
+
+int ca_trust_row_open(const clattn_problem *p, struct ca_trust_row *row)
+{
+    const size_t dim = p->dim_qk > p->dim_v ? p->dim_qk : p->dim_v;
+
+    *row = (struct ca_trust_row){.q = malloc(p->dim_qk * sizeof(double)),
+                                 .values = malloc(dim * sizeof(double)),
+                                 .weights = malloc((p->seq_kv + 1) * sizeof(double)),
+                                 .slack = malloc((p->seq_kv + 1) * sizeof(double)),
+                                 .errors = malloc(p->dim_v * sizeof(double))};
+    return row->q && row->values && row->weights && row->slack && row->errors;
+}
+
+void ca_trust_row_close(struct ca_trust_row *row)
+{
+    free(row->q);
+    free(row->values);
+    free(row->weights);
+    free(row->slack);
+    free(row->errors);
+}
+
+size_t ca_trust_guard(const clattn_problem *p, enum ca_argument argument)
+{
+    const clattn_cache cache = ca_problem_cache(p, argument);
+
+    return CA_TRUST_GUARD - CA_TRUST_GUARD % ca_cache_bytes(cache, p->dtype);
+}
+
+const unsigned char *ca_trust_elements(const struct ca_trust_case *c, enum ca_argument argument)
+{
+    return c->bytes[argument] + ca_trust_guard(&c->problem, argument);
+}
+
+size_t ca_trust_position(const clattn_layout *layout, size_t b, size_t h, size_t s, size_t d)
+{
+    return b * layout->stride[0] + h * layout->stride[1] + s * layout->stride[2] +
+           d * layout->stride[3];
+}
+
+double ca_trust_length_error(size_t n)
+{
+    return fmin((double)(n + 8), 16.0 * sqrt((double)n)) * u;
+}
+
+static size_t length_in_use(const struct ca_trust_case *c, enum ca_argument argument, size_t b,
+                            size_t most)
+{
+    const cl_int *length;
+
+    if (!c->bytes[argument])
+        return most;
+    length = (const cl_int *)(const void *)ca_trust_elements(c, argument) + b;
+    return *length < 0 ? 0 : (size_t)*length < most ? (size_t)*length : most;
+}
+
+void ca_trust_row_locate(const struct ca_trust_case *c, size_t index, struct ca_trust_row *row)
+{
+    const clattn_problem *p = &c->problem;
+
+    row->b = index / p->seq_q / p->heads;
+    row->h = index / p->seq_q % p->heads;
+    row->i = index % p->seq_q;
+    row->queries = length_in_use(c, CA_Q_LENGTHS, row->b, p->seq_q);
+    row->keys = length_in_use(c, CA_KV_LENGTHS, row->b, p->seq_kv);
+    row->diagonal = p->diagonal == CLATTN_BOTTOM_RIGHT ? (int64_t)row->keys - (int64_t)row->queries
+                                                       : ca_problem_diagonal(p);
+}
+
+/* Whether the row's query sees key j, but for a bias of -inf. */
+int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j)
+{
+    const clattn_problem *p = &c->problem;
+    const int64_t now = (int64_t)row->i + row->diagonal, key = (int64_t)j;
+
+    return row->i < row->queries && j < row->keys &&
+           (p->window_left == CLATTN_UNLIMITED || key >= now - p->window_left) &&
+           (p->window_right == CLATTN_UNLIMITED || key <= now + p->window_right) &&
+           (!p->mask ||
+            ca_trust_elements(
+                c, CA_MASK)[ca_trust_position(&p->mask_layout, row->b, row->h, row->i, j)] != 0);
+}
+
+/* The final score of key j, and its value at the point that the problem hands out, if that lies
+ * before the masks; each with the error that it may have. */
+struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_trust_row *row,
+                                     size_t j, struct ca_bounded *shown)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t g = row->h / (p->heads / p->kv_heads);
+    const double scale = (double)p->scale, cap = (double)p->softcap;
+    double dot = 0.0, magnitude = 0.0, bias = 0.0, alibi = 0.0;
+
+    ca_cache_load(ca_trust_elements(c, CA_K), p->k_cache, p->dtype,
+                  ca_trust_position(&p->k, row->b, g, j, 0), p->k.stride[3], p->dim_qk,
+                  row->values);
+    for (size_t d = 0; d < p->dim_qk; d++) {
+        dot += row->q[d] * row->values[d];
+        magnitude += fabs(row->q[d] * row->values[d]);
+    }
+    struct ca_bounded s = {scale * dot,
+                           ca_trust_length_error(p->dim_qk) * fabs(scale) * magnitude + FLT_MIN};
+    if (p->scores == CLATTN_SCORES_RAW)
+        *shown = s;
+    row->slope = 1.0;
+    if (cap > 0.0) {
+        row->slope = 1.0 - tanh(s.value / cap) * tanh(s.value / cap);
+        s.value = cap * tanh(s.value / cap);
+        s.bound += 16.0 * u * fabs(s.value);
+    }
+    if (p->scores == CLATTN_SCORES_SOFTCAP)
+        *shown = s;
+    if (p->bias)
+        bias = ca_value_load(ca_trust_elements(c, CA_BIAS), p->bias_dtype,
+                             ca_trust_position(&p->bias_layout, row->b, row->h, row->i, j));
+    if (p->alibi)
+        alibi = ca_value_load(ca_trust_elements(c, CA_SLOPES), CLATTN_F32, row->h) *
+                (double)((int64_t)j - (int64_t)row->i - row->diagonal);
+    if (p->bias || p->alibi)
+        s.bound += 4.0 * u * (fabs(s.value) + fabs(bias) + fabs(alibi));
+    s.value += bias + alibi;
+    return bias == -INFINITY ? (struct ca_bounded){-INFINITY, 0.0} : s;
+}

@@ -1,0 +1,80 @@
+/* A row of a case's score matrix in double precision: what is visible, scores and their errors. */
+#ifndef CA_TRUST_CASE_ROW_H
+#define CA_TRUST_CASE_ROW_H
+
+#include "reference/trust_case.h"
+
+#include <stdint.h>
+
+#define CA_TRUST_ROUNDOFF 0x1p-24
+
+/* One row's way through the formula of clattn/problem.h; arrays are reused from row to row. */
+struct ca_trust_row {
+    size_t b, h, i;
+    size_t queries, keys; /* in use */
+    int64_t diagonal;
+    double *q;       /* dim_qk */
+    double *values;  /* a row of k or v */
+    double *weights; /* seq_kv: first scores, -inf where hidden */
+    double *slack;   /* seq_kv: the error of a score, then the relative error of a weight */
+    double *errors;  /* dim_v */
+    double slope;    /* softcap's derivative at the last score; 1 without */
+};
+
+/* 0 without memory; to be closed in any case. */
+int ca_trust_row_open(const clattn_problem *p, struct ca_trust_row *row);
+void ca_trust_row_close(struct ca_trust_row *row);
+
+/* The elements of a tensor. */
+const unsigned char *ca_trust_elements(const struct ca_trust_case *c, enum ca_argument argument);
+
+size_t ca_trust_position(const clattn_layout *layout, size_t b, size_t h, size_t s, size_t d);
+
+/* The relative error of a sum of n terms. */
+double ca_trust_length_error(size_t n);
+
+/* Makes it row `index` of all, counted as lse is packed. */
+void ca_trust_row_locate(const struct ca_trust_case *c, size_t index, struct ca_trust_row *row);
+
+/* Whether the row's query sees key j, but for a bias of -inf. */
+int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j);
+
+/* The final score of key j, and its value at the point that the problem hands out, if that lies
+ * before the masks; each with the error that it may have. row->q holds the query. */
+struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_trust_row *row,
+                                     size_t j, struct ca_bounded *shown);
+
+/* ---- pairs, backward (src/reference/trust_case_pair.c) -------------------------------------------------- */
+
+/* A row with what all its pairs share. */
+struct ca_pair_row {
+    struct ca_trust_row scores;
+    double *d_o, *other; /* dim_v; the longer dim */
+    struct ca_bounded lse, delta;
+    int loaded;
+};
+
+/* p after dropout and ds of a pair, ds before and after softcap's derivative. */
+struct ca_pair {
+    struct ca_bounded p, raw, ds;
+};
+
+/* 0 without memory; to be closed in any case. */
+int ca_pair_row_open(const clattn_problem *p, struct ca_pair_row *row);
+void ca_pair_row_close(struct ca_pair_row *row);
+
+/* Goes to row `index`; its vectors are read when its first pair is seen, or by load: hidden rows hold
+ * anything. */
+void ca_pair_row_locate(const struct ca_trust_case *c, size_t index, struct ca_pair_row *row);
+void ca_pair_row_load(const struct ca_trust_case *c, struct ca_pair_row *row);
+
+/* False if the row does not see key j. */
+int ca_pair_look(const struct ca_trust_case *c, struct ca_pair_row *row, size_t j,
+                 struct ca_pair *pair);
+
+/* count numbers of a row of a tensor. */
+void ca_pair_load(const struct ca_trust_case *c, enum ca_argument argument,
+                  const clattn_layout *layout, size_t b, size_t h, size_t s, size_t count,
+                  double *to);
+
+#endif

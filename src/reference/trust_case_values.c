@@ -1,0 +1,140 @@
+#include "reference/trust_case_values.h"
+#include "problem/problem.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+float ca_value_next(unsigned *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    *state ^= *state << 5;
+    return (float)(*state >> 8) * 0x1p-23f - 1.0f;
+}
+
+void ca_value_store(unsigned char *bytes, clattn_dtype dtype, size_t n, float value)
+{
+    uint32_t u;
+    memcpy(&u, &value, sizeof u);
+    uint16_t half = (uint16_t)(u >> 16); /* bf16 */
+
+    if (dtype == CLATTN_F32) {
+        memcpy(bytes + 4 * n, &value, 4);
+        return;
+    }
+    if (dtype == CLATTN_F16) {
+        const unsigned sign = u >> 16 & 0x8000u;
+        const int exponent = (int)(u >> 23 & 0xff) - 127;
+        half = (uint16_t)(value != value  ? sign | 0x7e00u
+                          : exponent > 15 ? sign | 0x7c00u
+                          : exponent < -14
+                              ? sign
+                              : sign | (unsigned)(exponent + 15) << 10 | (u >> 13 & 0x3ffu));
+    }
+    memcpy(bytes + 2 * n, &half, 2);
+}
+
+static double from_bits(uint32_t u)
+{
+    float value;
+
+    memcpy(&value, &u, sizeof value);
+    return (double)value;
+}
+
+static double load_half(uint16_t half)
+{
+    const uint32_t sign = (uint32_t)(half & 0x8000u) << 16, rest = half & 0x7fffu;
+
+    if (rest >= 0x7c00u) /* infinite or NaN */
+        return from_bits(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+    if (rest >= 0x400u)
+        return from_bits(sign | ((rest << 13) + ((127u - 15u) << 23)));
+    return (sign ? -0x1p-24 : 0x1p-24) * (double)rest;
+}
+
+double ca_value_load(const unsigned char *bytes, clattn_dtype dtype, size_t n)
+{
+    uint16_t half;
+    float value;
+
+    if (dtype == CLATTN_F32) {
+        memcpy(&value, bytes + 4 * n, 4);
+        return (double)value;
+    }
+    memcpy(&half, bytes + 2 * n, 2);
+    return dtype == CLATTN_F16 ? load_half(half) : from_bits((uint32_t)half << 16);
+}
+
+void ca_values_load(const unsigned char *bytes, clattn_dtype dtype, size_t n, size_t stride,
+                    size_t count, double *values)
+{
+    for (size_t d = 0; d < count; d++)
+        values[d] = ca_value_load(bytes, dtype, n + d * stride);
+}
+
+static double load_quantized(const unsigned char *bytes, clattn_cache cache, size_t n)
+{
+    const unsigned char *block = bytes + n / CA_BLOCK * ca_cache_bytes(cache, CLATTN_F32);
+    const double d = ca_value_load(block, CLATTN_F16, 0);
+    const size_t at = n % CA_BLOCK, half = CA_BLOCK / 2;
+
+    if (cache == CLATTN_CACHE_Q8_0)
+        return d * (double)(block[2 + at] < 128 ? block[2 + at] : block[2 + at] - 256);
+    return d * (double)((block[2 + at % half] >> (at < half ? 0 : 4) & 15) - 8);
+}
+
+void ca_cache_load(const unsigned char *bytes, clattn_cache cache, clattn_dtype dtype, size_t n,
+                   size_t stride, size_t count, double *values)
+{
+    if (cache == CLATTN_CACHE_PLAIN) {
+        ca_values_load(bytes, dtype, n, stride, count, values);
+        return;
+    }
+    for (size_t d = 0; d < count; d++)
+        values[d] = load_quantized(bytes, cache, n + d);
+}
+
+void ca_block_store(unsigned char *bytes, clattn_cache cache, size_t n, float most, unsigned *state)
+{
+    const size_t size = ca_cache_bytes(cache, CLATTN_F32);
+    const float largest = cache == CLATTN_CACHE_Q8_0 ? 128.0f : 8.0f;
+    unsigned char *block = bytes + n * size;
+
+    /* From a quarter to all of it, of either sign. */
+    ca_value_store(block, CLATTN_F16, 0,
+                   most / largest * (0.625f + 0.375f * ca_value_next(state)) *
+                       (ca_value_next(state) < 0.0f ? -1.0f : 1.0f));
+    for (size_t at = 2; at < size; at++)
+        block[at] = (unsigned char)((int)(128.0f + 128.0f * ca_value_next(state)) & 255);
+}
+
+size_t ca_values_find_nan(const unsigned char *bytes, clattn_dtype dtype, size_t n, size_t stride,
+                          size_t count)
+{
+    const size_t size = ca_dtype_bytes(dtype);
+    const uint32_t infinite = dtype == CLATTN_F16 ? 0x7c000000u : 0x7f800000u;
+
+    for (size_t d = 0; d < count; d++) {
+        unsigned char padded[4] = {0};
+        uint32_t u;
+        memcpy(padded + 4 - size, bytes + size * (n + d * stride), size);
+        memcpy(&u, padded, sizeof u);
+        if ((u & 0x7fffffffu) > infinite)
+            return d;
+    }
+    return count;
+}
+
+double ca_value_rounding(clattn_dtype dtype, double magnitude)
+{
+    switch (dtype) {
+    case CLATTN_F16:
+        return fmax(magnitude * 0x1p-11, 0x1p-25);
+    case CLATTN_BF16:
+        return magnitude * 0x1p-8;
+    default:
+        return magnitude * 0x1p-24;
+    }
+}

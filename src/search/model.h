@@ -1,0 +1,49 @@
+/* A Gaussian process over the configurations of a space: from some measured ones it predicts the
+ * others, with an uncertainty.
+ *
+ * Two configurations are alike by the product over the parameters of (1 + STRENGTH * k) /
+ * (1 + STRENGTH), k falling from 1 with the distance of their values (rank and logarithm, as
+ * parts of their ranges; all texts are equally far apart). That is a sum over all sets of
+ * parameters, so what one parameter does is learnt from configurations that differ in the others.
+ *
+ * Predictions of a pool of configurations are kept up to date at each observation, which costs
+ * (observations * pool) operations; others are predicted on demand. */
+#ifndef CA_MODEL_H
+#define CA_MODEL_H
+
+#include "search/random.h"
+#include "search/space.h"
+
+/* Beyond the first many configurations are a random sample; beyond the second, observations are
+ * refused: 80 MB in all. */
+enum { CA_MODEL_POOL = 20000, CA_MODEL_OBSERVATIONS = 1024 };
+
+struct ca_model;
+
+struct ca_prediction {
+    double mean, deviation;
+};
+
+/* NULL without memory. The space outlives the model; random is used only here. */
+struct ca_model *ca_model_create(const struct ca_space *space, struct ca_random *random);
+void ca_model_destroy(struct ca_model *model);
+
+/* Adds a configuration that was not observed before. False without memory or room. */
+bool ca_model_observe(struct ca_model *model, size_t config);
+size_t ca_model_num_observed(const struct ca_model *model);
+
+/* Takes the values of all observations, in their order; at least one. */
+void ca_model_fit(struct ca_model *model, const double *values);
+
+/* By the last fit, since which no observation has been added. */
+struct ca_prediction ca_model_predict(struct ca_model *model, size_t config);
+
+/* How many times larger than their predicted deviations the errors were, had every observation been
+ * predicted from those before it (root mean square, at the last fit). */
+double ca_model_surprise(const struct ca_model *model);
+
+/* The pool, ascending, and the predictions of all of it. */
+const size_t *ca_model_pool(const struct ca_model *model, size_t *count);
+const struct ca_prediction *ca_model_predict_pool(struct ca_model *model);
+
+#endif

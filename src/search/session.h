@@ -1,0 +1,107 @@
+/* Tuning problems whose programs are alike, together: what is built for one is measured on all.
+ *
+ * First the seeds; then, in turns, a search for each problem; then the rest of each incumbent's
+ * neighbourhood; last an interleaved race of each problem's finalists, decided by paired
+ * differences, where a tie goes to what builds notably faster, else keeps the incumbent (what is used
+ * without tuning, or was the winner before). A configuration is measured on problems that did not ask for it only where that is
+ * cheaper than a build. Up to 18 % of a time limit is kept for the races. Knows neither kernels nor
+ * devices: whoever calls builds and measures. */
+#ifndef CA_SESSION_H
+#define CA_SESSION_H
+
+#include "search/outcome.h"
+#include "search/search.h"
+#include "search/statistics.h"
+
+enum { CA_FINALISTS = 8, CA_TOP = 5, CA_SESSION_SEEDS = 16, CA_SESSION_BATCH = 16 };
+
+/* How configurations are tried. Each call may take long, and must return. */
+struct ca_bench {
+    void *user;
+    /* Hint: these will be built next, in this order; may build some ahead. NULL: not wanted. */
+    void (*announce)(void *user, const size_t *configs, size_t count);
+    /* Builds and self-checks; the outcome, no times. Keeps the program: no configuration is built
+     * twice. */
+    void (*build)(void *user, size_t config, struct ca_reading *reading);
+    /* Checks on the problem itself and times; stops early if it is far slower than best (0: never).
+     * Only after a correct build. */
+    void (*measure)(void *user, size_t problem, size_t config, double best,
+                    struct ca_reading *reading);
+    /* One interleaved round: one time of each, in this order; INFINITY for one that fails. */
+    void (*round)(void *user, size_t problem, const size_t *configs, size_t count, double *times);
+    /* How many configurations of the search are chosen, and announced, before the first of them is
+     * built. 0 or 1: each with all that is known; more is worse informed. Same results for the same
+     * seed and batch. */
+    size_t batch;
+};
+
+struct ca_session_problem {
+    const size_t *seeds; /* tried in this order; the first is the incumbent */
+    size_t num_seeds;    /* at most CA_SESSION_SEEDS */
+    /* Whether a configuration of the space fits this problem; NULL: all do. */
+    bool (*allows)(void *user, size_t problem, size_t config);
+};
+
+/* A result known from before: an interrupted session, or the store. */
+struct ca_known {
+    size_t problem, config;
+    struct ca_reading reading;
+};
+
+enum ca_phase { CA_PHASE_SEEDS, CA_PHASE_SEARCH, CA_PHASE_FINISH, CA_PHASE_RACE, CA_NUM_PHASES };
+const char *ca_phase_name(enum ca_phase phase);
+
+/* After each configuration on each problem, and each round of a race (then reading is NULL). What
+ * failed to build did so for all problems that allow it; what one does not allow is no event. The
+ * same program under another configuration has the same times. */
+struct ca_session_event {
+    enum ca_phase phase;
+    size_t problem, config;
+    const struct ca_reading *reading;
+    size_t evaluations; /* configurations built so far, those known from before included */
+    double seconds, seconds_left;
+    double best, incumbent; /* of this problem; 0 if not known yet */
+};
+
+struct ca_session_options {
+    enum ca_strategy strategy;
+    uint64_t seed;
+    double max_seconds;          /* 0: no limit */
+    size_t max_evaluations;      /* configurations built and known; 0: no limit */
+    double (*clock)(void *user); /* seconds; NULL: no time limit. Without one it decides nothing */
+    /* False ends the session: no further build, but what was found is raced (once, briefly) unless
+     * it answers false again. */
+    bool (*event)(void *user, const struct ca_session_event *event);
+    void *user; /* of clock, event and allows */
+    const struct ca_known *known;
+    size_t num_known;
+};
+
+struct ca_finalist {
+    size_t config;
+    struct ca_interval seconds; /* of the race if there was one */
+    double times[CA_READING_TIMES];
+    size_t num_times;
+    double error;
+    double compile_seconds;   /* 0 if not known */
+    struct ca_interval ratio; /* to the incumbent's time, paired if both were raced; 1 for the
+                                 incumbent itself, and if it failed */
+};
+
+struct ca_session_result {
+    struct ca_finalist top[CA_TOP]; /* the winner first */
+    size_t num_top;                 /* 0 if nothing worked, or the budget ended too early */
+    bool too_early;                 /* ... before the incumbent was tried */
+    size_t evaluations;             /* configurations that this problem was measured with */
+    double noise;                   /* A against A: half-width of the 95 % interval of the ratio */
+    bool raced; /* else readings decided, where less than 2 % (or twice the noise) is a tie */
+    struct ca_outlook outlook;
+    bool has_outlook; /* false where trials are too few, or too many for it to be cheap */
+};
+
+/* Fills results[num_problems]. False without memory. */
+bool ca_session_run(const struct ca_space *space, const struct ca_bench *bench,
+                    const struct ca_session_problem *problems, size_t num_problems,
+                    const struct ca_session_options *options, struct ca_session_result *results);
+
+#endif

@@ -1,0 +1,115 @@
+/* What the parts of a session share: session.c leads through its phases, session_try.c builds and
+ * measures, session_time.c keeps to the budget, session_race.c races, session_result.c decides. */
+#ifndef CA_SESSION_STATE_H
+#define CA_SESSION_STATE_H
+
+#include "search/random.h"
+#include "search/session.h"
+
+/* A configuration on a problem. */
+struct ca_trial {
+    size_t config;
+    double time; /* the fastest reading, which searches compare; INFINITY if it failed */
+    struct ca_reading reading;
+};
+
+/* A configuration that was built, well or not. */
+struct ca_built {
+    size_t config;
+    struct ca_reading reading;
+};
+
+/* One problem's part of the session. */
+struct ca_task {
+    struct ca_session *session;
+    const struct ca_session_problem *problem;
+    size_t index;
+    struct ca_search *search;
+    struct ca_trial *trials; /* in the order in which they were made */
+    size_t num_trials, capacity;
+    size_t incumbent;       /* CA_NO_CONFIG without seeds */
+    double measure_seconds; /* what the cheapest measurement cost; INFINITY before the first */
+    double round_seconds;   /* what one configuration costs in a round of a race */
+    double noise;
+    bool has_noise;
+    bool exhausted; /* its search has nothing to suggest */
+};
+
+struct ca_session {
+    const struct ca_space *space;
+    const struct ca_bench *bench;
+    const struct ca_session_options *options;
+    struct ca_task *tasks;
+    size_t num_tasks;
+    struct ca_built *built;
+    size_t num_built, capacity;
+    size_t evaluations;   /* configurations known from before or built */
+    size_t tries;         /* those built for the search */
+    size_t num_decided;   /* tasks */
+    double build_seconds; /* of the tries' builds */
+    double start;
+    double noise_seconds; /* spent on noise */
+    double race_left;     /* what the present race will still take */
+    enum ca_phase phase;
+    struct ca_random random;
+    bool ended;  /* by the event hook; it may end the races, too */
+    bool cut;    /* it has */
+    bool failed; /* no memory */
+};
+
+/* session_try.c */
+
+/* Whether a problem allows a configuration. */
+bool ca_session_allows(const struct ca_task *task, size_t config);
+
+/* Builds a configuration that the task does not know and measures it on all tasks that want it.
+ * Sets session->ended and ->failed. */
+void ca_session_try(struct ca_task *asker, size_t config);
+
+/* Builds a configuration again that is known but not built, for a race. False if that fails. */
+bool ca_session_rebuild(struct ca_task *task, size_t config);
+bool ca_session_is_built(const struct ca_session *session, size_t config);
+
+/* Takes a result into account; no event. */
+void ca_session_record(struct ca_task *task, size_t config, const struct ca_reading *reading);
+
+/* NULL if the configuration was not tried on this task. */
+const struct ca_trial *ca_session_trial(const struct ca_task *task, size_t config);
+
+/* Tells the event hook, and obeys it. reading is NULL after a round. */
+void ca_session_tell(struct ca_task *task, size_t config, const struct ca_reading *reading);
+
+/* session_time.c */
+
+/* Since the beginning; 0 without a clock. */
+double ca_session_seconds(const struct ca_session *session);
+
+/* Whether the budget allows another configuration. */
+bool ca_session_may_try(const struct ca_session *session);
+
+/* How many it probably still allows. */
+double ca_session_tries_left(const struct ca_session *session);
+
+double ca_session_seconds_left(const struct ca_session *session);
+
+/* When the race of the first task that is not decided must end; INFINITY without a limit. */
+double ca_session_race_end(const struct ca_session *session);
+
+/* Whether there is a limit to the time. */
+bool ca_session_is_timed(const struct ca_session *session);
+
+/* A clock for searches: the part of the budget that is used up. user is the session. */
+double ca_session_part(void *user);
+
+/* session_result.c */
+
+/* Races the incumbent (if it failed, the fastest) with itself, unless that was done. */
+void ca_session_measure_noise(struct ca_task *task);
+
+/* How many readings a race would probably take. */
+double ca_session_race_readings(const struct ca_task *task);
+
+/* Races the finalists and fills the result but for its outlook. */
+void ca_session_decide(struct ca_task *task, struct ca_session_result *result);
+
+#endif

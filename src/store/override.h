@@ -1,0 +1,32 @@
+/* A context's overrides: what the user wants computed how, by class of problem. Safe to share
+ * between threads. */
+#ifndef CA_OVERRIDE_H
+#define CA_OVERRIDE_H
+
+#include "base/log.h"
+#include "families/candidate.h"
+
+struct ca_overrides;
+
+/* Without overrides but for that of the environment variable CLATTN_OVERRIDE, which is read now; a
+ * malformed one costs a warning. NULL without memory. */
+struct ca_overrides *ca_overrides_create(const struct ca_log *log);
+void ca_overrides_destroy(struct ca_overrides *overrides);
+
+/* The override of a problem's class, else the environment's; one that does not fit the problem or
+ * the device is passed over. False if there is none. p is normal. */
+int ca_overrides_find(struct ca_overrides *overrides, const clattn_problem *p,
+                      const clattn_device_info *dev, struct ca_candidate *candidate);
+
+/* Sets the override of a class, in place of an earlier one. False without memory. */
+int ca_overrides_set(struct ca_overrides *overrides, const char *problem_class,
+                     const struct ca_candidate *candidate);
+
+/* Reads back what was set for a class. False if nothing was. */
+int ca_overrides_get(struct ca_overrides *overrides, const char *problem_class,
+                     struct ca_candidate *candidate);
+
+/* Clears the override of a class, or all that were set if it is NULL. */
+void ca_overrides_clear(struct ca_overrides *overrides, const char *problem_class);
+
+#endif

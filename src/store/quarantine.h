@@ -1,0 +1,26 @@
+/* What a configuration may be quarantined for: only what program and driver do again and again. */
+#ifndef CA_QUARANTINE_H
+#define CA_QUARANTINE_H
+
+#include "store/tuning_table.h"
+
+/* What failed. */
+enum ca_quarantine {
+    CA_QUARANTINE_SOURCE, /* the compiler named an error in the source */
+    CA_QUARANTINE_WRONG,
+    CA_QUARANTINE_CRASH, /* these two were seen twice */
+    CA_QUARANTINE_HANG,
+    CA_NUM_QUARANTINES
+};
+
+/* The reason of a ban, a phrase: what failed, then how it was seen (may be ""). */
+void ca_quarantine_reason(enum ca_quarantine what, const char *how, char *reason,
+                          size_t reason_bytes);
+
+/* Whether a reason is such a phrase. Earlier versions also banned what was out of memory once. */
+int ca_quarantine_lasts(const char *reason);
+
+/* Lifts all other bans of a document. */
+void ca_quarantine_heal(struct ca_table *table);
+
+#endif

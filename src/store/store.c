@@ -1,0 +1,269 @@
+#define _POSIX_C_SOURCE 200809L /* opendir, gmtime_r */
+#include "store/store_state.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- making it ------------------------------------------------------------------------------- */
+
+static struct ca_store_file *add_file(struct ca_store *store, char *path)
+{
+    void *files = store->files;
+    struct ca_store_file *file =
+        path ? ca_array_grow(&files, store->num_files, sizeof *file) : NULL;
+
+    if (!file) {
+        free(path);
+        return NULL;
+    }
+    file->path = path;
+    store->files = files;
+    store->num_files++;
+    return file;
+}
+
+struct ca_store *ca_store_create(const char *cache_directory, const clattn_device_info *dev,
+                                 const struct ca_log *log)
+{
+    struct ca_store *store = calloc(1, sizeof *store);
+    char version[CA_VERSION_TEXT];
+
+    if (!store || pthread_mutex_init(&store->lock, NULL) != 0) {
+        free(store);
+        return NULL;
+    }
+    store->log = *log;
+    store->dev = *dev;
+    ca_store_stem(dev, store->stem);
+    ca_store_version(dev, version);
+    if (cache_directory) {
+        store->folder = ca_store_join(cache_directory, "/tuning/", "");
+        store->lock_path =
+            store->folder ? ca_store_join(store->folder, store->stem, ".lock") : NULL;
+        if (!store->lock_path ||
+            !add_file(store, ca_store_join(store->folder, store->stem, version))) {
+            ca_store_destroy(store);
+            return NULL;
+        }
+    }
+    return store;
+}
+
+void ca_store_destroy(struct ca_store *store)
+{
+    if (!store)
+        return;
+    for (size_t n = 0; n < store->num_files; n++)
+        ca_store_file_free(&store->files[n]);
+    free(store->files);
+    free(store->folder);
+    free(store->lock_path);
+    ca_table_free(&store->unsaved);
+    ca_table_free(&store->view);
+    pthread_mutex_destroy(&store->lock);
+    free(store);
+}
+
+const char *ca_store_path(const struct ca_store *store)
+{
+    return store->folder ? store->files[0].path : "";
+}
+
+int ca_store_is_saved(struct ca_store *store)
+{
+    ca_store_enter(store);
+    const int saved = !store->folder || store->unsaved.num_devices == 0;
+    ca_store_leave(store);
+    return saved;
+}
+
+void ca_store_now(char text[CA_WHEN_TEXT])
+{
+    const time_t now = time(NULL);
+    struct tm utc = {.tm_mday = 1};
+
+    gmtime_r(&now, &utc);
+    strftime(text, CA_WHEN_TEXT, "%Y-%m-%dT%H:%M:%SZ", &utc);
+}
+
+/* ---- the lock, and what is said once it is given up ------------------------------------------ */
+
+void ca_store_say(struct ca_store *store, const char *format, const char *a, const char *b,
+                  const char *c)
+{
+    struct sentence **end = &store->sentences, *sentence = calloc(1, sizeof *sentence);
+
+    if (!sentence)
+        return;
+    snprintf(sentence->text, sizeof sentence->text, format, a, b, c);
+    while (*end)
+        end = &(*end)->next;
+    *end = sentence;
+}
+
+void ca_store_enter(struct ca_store *store)
+{
+    pthread_mutex_lock(&store->lock);
+}
+
+void ca_store_leave(struct ca_store *store)
+{
+    struct sentence *sentence = store->sentences, *next;
+
+    store->sentences = NULL;
+    pthread_mutex_unlock(&store->lock);
+    for (; sentence; sentence = next) {
+        next = sentence->next;
+        ca_log_text(&store->log, CLATTN_LOG_WARNING, sentence->text);
+        free(sentence);
+    }
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Whether it is what a writer that was killed left behind: ca_disk_write() of a document. */
+static int is_temporary(const char *name)
+{
+    static const char mark[] = ".json.tmp-";
+    const char *rest = strstr(name, mark);
+
+    return rest && strlen(rest) == strlen(mark) + 6;
+}
+
+static int is_document(const char *name)
+{
+    const size_t length = strlen(name);
+
+    return length > 5 && strcmp(name + length - 5, ".json") == 0;
+}
+
+/* Adds another driver's file that is not known yet. */
+static clattn_status meet(struct ca_store *store, const char *name)
+{
+    char *path = ca_store_join(store->folder, name, "");
+
+    for (size_t n = 0; path && n < store->num_files; n++) {
+        if (strcmp(path, store->files[n].path) == 0) {
+            free(path);
+            return CLATTN_SUCCESS;
+        }
+    }
+    return add_file(store, path) ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
+}
+
+/* Finds the device's files; under the lock also removes what killed writers left behind. */
+static clattn_status scan(struct ca_store *store, int locked)
+{
+    const size_t stem = strlen(store->stem);
+    DIR *directory = opendir(store->folder);
+    clattn_status status = CLATTN_SUCCESS;
+    struct dirent *entry;
+
+    while (status == CLATTN_SUCCESS && directory && (entry = readdir(directory)) != NULL) {
+        if (strncmp(entry->d_name, store->stem, stem) != 0 || entry->d_name[stem] != '-')
+            continue;
+        if (is_document(entry->d_name))
+            status = meet(store, entry->d_name);
+        else if (locked && is_temporary(entry->d_name))
+            unlinkat(dirfd(directory), entry->d_name, 0);
+    }
+    if (directory)
+        closedir(directory);
+    return status;
+}
+
+/* Sets a damaged file aside, unless another process has replaced it meanwhile. */
+static clattn_status set_aside(struct ca_store *store, struct ca_store_file *file, int locked,
+                               char *reason, size_t reason_bytes)
+{
+    const int descriptor = locked ? -1 : ca_store_lock_acquire(store->lock_path);
+    clattn_status status = CLATTN_FILE_ERROR;
+    int changed;
+
+    if (!locked && descriptor >= 0)
+        status = ca_store_file_read(file, 1, &changed, reason, reason_bytes);
+    if (status == CLATTN_FILE_ERROR) {
+        char *name = locked || descriptor >= 0 ? ca_store_file_set_aside(file) : NULL;
+        file->stuck = name == NULL;
+        if (name)
+            ca_store_say(store,
+                         "the tuning store %.300s is damaged or of another version (%.200s): it is "
+                         "set aside as %.400s",
+                         file->path, reason, name);
+        else
+            ca_store_say(store,
+                         "the tuning store %.300s is damaged or of another version (%.200s) and is "
+                         "ignored%s",
+                         file->path, reason, "");
+        free(name);
+        status = CLATTN_SUCCESS;
+    }
+    ca_store_lock_release(descriptor);
+    return status;
+}
+
+clattn_status ca_store_refresh(struct ca_store *store, int locked)
+{
+    clattn_status status = store->folder ? scan(store, locked) : CLATTN_SUCCESS;
+
+    for (size_t n = 0; status == CLATTN_SUCCESS && n < store->num_files; n++) {
+        struct ca_store_file *file = &store->files[n];
+        char reason[CA_REASON_BYTES];
+        status =
+            ca_store_file_read(file, locked && n == 0, &store->view_is_old, reason, sizeof reason);
+        if (status == CLATTN_FILE_ERROR)
+            status = set_aside(store, file, locked, reason, sizeof reason);
+    }
+    return status;
+}
+
+/* ---- the view -------------------------------------------------------------------------------- */
+
+static int add_to_view(struct ca_table *view, const struct ca_table *table,
+                       const clattn_device_info *dev)
+{
+    size_t added = 0;
+    int whole = 1;
+
+    for (size_t n = 0; whole && n < table->num_devices; n++)
+        if (ca_device_table_is(&table->devices[n], dev))
+            whole = ca_device_table_merge(view, &table->devices[n], &added);
+    return whole;
+}
+
+int ca_store_make_view(struct ca_store *store)
+{
+    struct ca_table view = {NULL, 0};
+    int whole = 1;
+
+    if (!store->view_is_old)
+        return 1;
+    for (size_t n = 0; whole && n < store->num_files; n++)
+        whole = add_to_view(&view, &store->files[n].table, &store->dev);
+    if (!whole || !add_to_view(&view, &store->unsaved, &store->dev)) {
+        ca_table_free(&view);
+        return 0;
+    }
+    ca_table_free(&store->view);
+    store->view = view;
+    store->view_is_old = 0;
+    return 1;
+}
+
+struct ca_view ca_store_lock(struct ca_store *store)
+{
+    ca_store_enter(store);
+    clattn_status status = ca_store_refresh(store, 0);
+    if (!ca_store_make_view(store))
+        status = CLATTN_OUT_OF_MEMORY;
+    return (struct ca_view){&store->view, ca_table_device(&store->view, &store->dev, 0), status};
+}
+
+void ca_store_unlock(struct ca_store *store)
+{
+    ca_store_leave(store);
+}

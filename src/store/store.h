@@ -1,0 +1,63 @@
+/* The tuning results of one device and driver on disk, shared with other processes. */
+#ifndef CA_STORE_H
+#define CA_STORE_H
+
+#include "base/log.h"
+#include "families/candidate.h"
+#include "store/quarantine.h"
+
+struct ca_store;
+
+/* Opens the store in a cache directory (NULL: one that lives in memory only). Nothing is read yet.
+ * The log and what is needed of dev are copied. NULL without memory. */
+struct ca_store *ca_store_create(const char *cache_directory, const clattn_device_info *dev,
+                                 const struct ca_log *log);
+void ca_store_destroy(struct ca_store *store);
+
+/* The file, "" if there is none. */
+const char *ca_store_path(const struct ca_store *store);
+
+/* Whether all that was put into the store is in its file; true without one. */
+int ca_store_is_saved(struct ca_store *store);
+
+/*
+ * Locks the store for this thread, reads the file if it has changed since, and gives the document:
+ * this device's table with this driver (NULL if there is none) and, in `table`, all that is known
+ * of the device, other drivers' too. Valid until ca_store_unlock(); nothing else of the store may
+ * be called in between. A damaged file is set aside with a warning.
+ */
+struct ca_view {
+    const struct ca_table *table;
+    const struct ca_device_table *own;
+    clattn_status status; /* CLATTN_OUT_OF_MEMORY: the document may lack what was added lately */
+};
+struct ca_view ca_store_lock(struct ca_store *store);
+void ca_store_unlock(struct ca_store *store);
+
+/* Adds entries to a class and keeps its CA_TABLE_TOP fastest; those whose hashes are not the
+ * family's of today go first. The entries are copied. Other processes' additions since are kept. An
+ * unwritable file costs one warning per store, and the entries live in memory. */
+clattn_status ca_store_put(struct ca_store *store, const char *problem_class,
+                           const struct ca_entry *entries, size_t count);
+
+/* Bans a configuration, for a reason that lasts (quarantine.h); a ban that is there already keeps its
+ * own. */
+clattn_status ca_store_ban(struct ca_store *store, const struct ca_banned *banned);
+
+/* The same for a candidate that does not work for problems like p. A ban that cannot be kept is no
+ * error. */
+void ca_store_ban_candidate(struct ca_store *store, const struct ca_candidate *candidate,
+                            const clattn_problem *p, enum ca_quarantine what, const char *how);
+
+/* Merges a document's tables of this device. CLATTN_FILE_ERROR if the store cannot be written. */
+clattn_status ca_store_merge(struct ca_store *store, const struct ca_table *from, size_t *added);
+
+/* Removes a class with the bans on candidates for problems like it, or everything of this device if
+ * it is NULL. */
+clattn_status ca_store_forget(struct ca_store *store, const char *problem_class, size_t *removed);
+
+/* The time as entries have it. */
+enum { CA_WHEN_TEXT = 24 };
+void ca_store_now(char text[CA_WHEN_TEXT]);
+
+#endif

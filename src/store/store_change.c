@@ -1,0 +1,415 @@
+/* Changes of the store: lock, read anew, change a copy, write it, take it over. */
+#include "problem/problem_class.h"
+#include "store/store_entry.h"
+#include "store/store_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A change in progress. */
+struct change {
+    struct ca_store *store;
+    int descriptor; /* of the lock of all processes; -1 if it cannot be had */
+    clattn_status status;
+};
+
+static struct change begin(struct ca_store *store)
+{
+    struct change c = {store, -1, CLATTN_SUCCESS};
+
+    ca_store_enter(store);
+    if (store->lock_path)
+        c.descriptor = ca_store_lock_acquire(store->lock_path);
+    c.status = ca_store_refresh(store, c.descriptor >= 0);
+    if (c.status == CLATTN_SUCCESS && !ca_store_make_view(store))
+        c.status = CLATTN_OUT_OF_MEMORY;
+    return c;
+}
+
+/* Says why the change as a whole failed. */
+static clattn_status end(struct change *c)
+{
+    struct ca_store *store = c->store;
+
+    ca_store_lock_release(c->descriptor);
+    ca_store_leave(store);
+    if (c->status == CLATTN_OUT_OF_MEMORY)
+        return ca_fail(&store->log, c->status, "no host memory for the tuning store");
+    if (c->status == CLATTN_FILE_ERROR)
+        return ca_fail(&store->log, c->status, "the tuning store %.900s cannot be written",
+                       ca_store_path(store));
+    return c->status;
+}
+
+static void free_entries(struct ca_entry *entries, size_t count)
+{
+    for (size_t n = 0; entries && n < count; n++)
+        ca_entry_free(&entries[n]);
+    free(entries);
+}
+
+/* A copy of what a file holds, the own one with what could not be written. */
+static struct ca_table copy_file(struct change *c, size_t index)
+{
+    struct ca_store *store = c->store;
+    struct ca_table copy = {NULL, 0};
+
+    if (c->status == CLATTN_SUCCESS &&
+        ((index < store->num_files && !ca_table_merge(&copy, &store->files[index].table, NULL)) ||
+         (index == 0 && !ca_table_merge(&copy, &store->unsaved, NULL))))
+        c->status = CLATTN_OUT_OF_MEMORY;
+    return copy;
+}
+
+/* Writes a changed copy and takes it over. If it cannot be written: keeps it in memory, with one
+ * warning per store, or fails. */
+static void save(struct change *c, size_t index, struct ca_table *copy, int keep)
+{
+    struct ca_store *store = c->store;
+
+    if (c->status == CLATTN_SUCCESS && c->descriptor >= 0)
+        c->status = ca_store_file_write(&store->files[index], copy);
+    else if (c->status == CLATTN_SUCCESS && store->folder)
+        c->status = CLATTN_FILE_ERROR;
+    if (c->status == CLATTN_SUCCESS && store->folder) {
+        if (index == 0)
+            ca_table_free(&store->unsaved);
+    } else if (c->status == CLATTN_SUCCESS || (c->status == CLATTN_FILE_ERROR && keep)) {
+        if (c->status == CLATTN_FILE_ERROR && !store->warned)
+            ca_store_say(store,
+                         "the tuning store %.900s cannot be written: what is found is known to "
+                         "this process only%s%s",
+                         store->files[0].path, "", "");
+        store->warned |= c->status == CLATTN_FILE_ERROR;
+        ca_table_free(&store->unsaved);
+        store->unsaved = *copy;
+        *copy = (struct ca_table){NULL, 0};
+        c->status = CLATTN_SUCCESS;
+    }
+    ca_table_free(copy);
+    store->view_is_old = 1;
+}
+
+/* ---- keeping the best ------------------------------------------------------------------------ */
+
+static int is_banned(const struct ca_device_table *table, const clattn_problem *p,
+                     const struct ca_entry *entry)
+{
+    struct ca_candidate candidate;
+
+    if (!ca_entry_candidate(entry, &candidate))
+        return 0;
+    for (size_t n = 0; n < table->num_banned; n++)
+        if (ca_banned_is(&table->banned[n], &candidate, p))
+            return 1;
+    return 0;
+}
+
+/* Cuts a class to CA_TABLE_TOP: first goes what is banned, then what is stale, then the slowest. */
+static void cut(const struct ca_device_table *table, struct ca_class *class)
+{
+    clattn_problem p;
+
+    if (class->num_entries <= CA_TABLE_TOP ||
+        clattn_problem_parse(class->text, &p, NULL, 0) != CLATTN_SUCCESS)
+        return;
+    for (int pass = 0; pass < 3; pass++) {
+        for (size_t n = class->num_entries; n-- > 0 && class->num_entries > CA_TABLE_TOP;) {
+            struct ca_entry *entry = &class->entries[n];
+            if ((pass == 0 && !is_banned(table, &p, entry)) ||
+                (pass == 1 && ca_entry_is_fresh(entry)))
+                continue;
+            ca_entry_free(entry);
+            class->num_entries--;
+            memmove(entry, entry + 1, (class->num_entries - n) * sizeof *entry);
+        }
+    }
+}
+
+/* ---- putting --------------------------------------------------------------------------------- */
+
+/* Seven digits are more than any clock gives, and easier to read than seventeen. */
+static double rounded(double number)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%.7g", number);
+    return strtod(text, NULL);
+}
+
+/* An entry as it is kept: rounded, with no more samples than are kept, taken evenly: they stay what
+ * they were. */
+static struct ca_entry kept(const struct ca_entry *entry, double samples[CA_TABLE_SAMPLES])
+{
+    struct ca_entry made = *entry;
+
+    if (made.num_samples > CA_TABLE_SAMPLES)
+        made.num_samples = CA_TABLE_SAMPLES;
+    for (size_t n = 0; n < made.num_samples; n++)
+        samples[n] = rounded(entry->samples[n * entry->num_samples / made.num_samples]);
+    made.samples = samples;
+    made.seconds = rounded(entry->seconds);
+    made.low = rounded(entry->low);
+    made.high = rounded(entry->high);
+    made.error = rounded(entry->error);
+    return made;
+}
+
+/* Copies as they are kept. NULL, with the reason, if one is nothing that a store may hold; without
+ * memory the reason is NULL as well. */
+static struct ca_entry *copy_entries(const struct ca_entry *entries, size_t count,
+                                     const char **wrong)
+{
+    struct ca_entry *copies = calloc(count, sizeof *copies);
+    int whole = copies != NULL;
+
+    *wrong = NULL;
+    for (size_t n = 0; whole && !*wrong && n < count; n++) {
+        double samples[CA_TABLE_SAMPLES];
+        const struct ca_entry entry = kept(&entries[n], samples);
+        *wrong = ca_entry_wrong(&entry);
+        whole = *wrong || ca_entry_copy(&copies[n], &entry);
+    }
+    if (whole && !*wrong)
+        return copies;
+    free_entries(copies, count);
+    return NULL;
+}
+
+/* Takes an entry over, in place of one of the same configuration: what was measured last is true
+ * today. */
+static int put_entry(struct ca_class *class, struct ca_entry *entry)
+{
+    void *entries = class->entries;
+    size_t n = 0;
+
+    while (n < class->num_entries && !ca_entries_same(&class->entries[n], entry))
+        n++;
+    if (n == class->num_entries) {
+        if (!ca_array_grow(&entries, n, sizeof *entry))
+            return 0;
+        class->entries = entries;
+        class->num_entries++;
+    }
+    ca_entry_free(&class->entries[n]);
+    class->entries[n] = *entry;
+    *entry = (struct ca_entry){.family = NULL};
+    return 1;
+}
+
+static int put(struct ca_store *store, struct ca_table *table, const char *problem_class,
+               struct ca_entry *entries, size_t count)
+{
+    struct ca_device_table *own = ca_table_device(table, &store->dev, 1);
+    struct ca_class *class = own ? ca_device_table_make_class(own, problem_class) : NULL;
+    int whole = class != NULL;
+
+    for (size_t n = 0; whole && n < count; n++)
+        whole = put_entry(class, &entries[n]);
+    if (whole) {
+        qsort(class->entries, class->num_entries, sizeof *class->entries, ca_entry_order);
+        cut(own, class);
+    }
+    return whole;
+}
+
+clattn_status ca_store_put(struct ca_store *store, const char *problem_class,
+                           const struct ca_entry *entries, size_t count)
+{
+    const char *wrong = ca_class_text_wrong(problem_class);
+    struct ca_entry *copies = NULL;
+
+    if (!wrong && count == 0)
+        return CLATTN_SUCCESS;
+    if (!wrong)
+        copies = copy_entries(entries, count, &wrong);
+    if (wrong)
+        return ca_fail(&store->log, CLATTN_INVALID_ARGUMENT,
+                       "the tuning store takes no such entry: %s", wrong);
+    if (!copies)
+        return ca_fail(&store->log, CLATTN_OUT_OF_MEMORY, "no host memory for an entry");
+    struct change c = begin(store);
+    struct ca_table table = copy_file(&c, 0);
+    if (c.status == CLATTN_SUCCESS && !put(store, &table, problem_class, copies, count))
+        c.status = CLATTN_OUT_OF_MEMORY;
+    save(&c, 0, &table, 1);
+    free_entries(copies, count);
+    return end(&c);
+}
+
+/* ---- banning --------------------------------------------------------------------------------- */
+
+/* False without memory. */
+static int ban(struct ca_store *store, struct ca_table *table, const struct ca_banned *banned)
+{
+    struct ca_device_table *own = ca_table_device(table, &store->dev, 1);
+    void *all = own ? own->banned : NULL;
+    struct ca_banned copy;
+
+    if (!own || !ca_banned_copy(&copy, banned))
+        return 0;
+    if (!ca_array_grow(&all, own->num_banned, sizeof copy)) {
+        ca_banned_free(&copy);
+        return 0;
+    }
+    own->banned = all;
+    own->banned[own->num_banned++] = copy;
+    qsort(own->banned, own->num_banned, sizeof copy, ca_banned_order);
+    return 1;
+}
+
+static int is_there(const struct ca_device_table *table, const struct ca_banned *banned)
+{
+    return table && table->num_banned &&
+           bsearch(banned, table->banned, table->num_banned, sizeof *banned, ca_banned_order);
+}
+
+clattn_status ca_store_ban(struct ca_store *store, const struct ca_banned *banned)
+{
+    struct ca_banned clean = *banned;
+    const char *wrong;
+
+    clean.reason = ca_text_clean(banned->reason, CA_TABLE_SENTENCE);
+    if (!clean.reason)
+        return ca_fail(&store->log, CLATTN_OUT_OF_MEMORY, "no host memory for a ban");
+    wrong = ca_banned_wrong(&clean);
+    if (!wrong && !ca_quarantine_lasts(clean.reason))
+        wrong = "its reason may pass";
+    if (wrong) {
+        free(clean.reason);
+        return ca_fail(&store->log, CLATTN_INVALID_ARGUMENT,
+                       "the tuning store takes no such ban: %s", wrong);
+    }
+    struct change c = begin(store);
+    if (c.status == CLATTN_SUCCESS &&
+        !is_there(ca_table_device(&store->view, &store->dev, 0), &clean)) {
+        struct ca_table table = copy_file(&c, 0);
+        if (c.status == CLATTN_SUCCESS && !ban(store, &table, &clean))
+            c.status = CLATTN_OUT_OF_MEMORY;
+        save(&c, 0, &table, 1);
+    }
+    free(clean.reason);
+    return end(&c);
+}
+
+/* ---- merging --------------------------------------------------------------------------------- */
+
+/* How many entries and bans of a table another one (NULL: empty) does not have. */
+static size_t count_new(const struct ca_device_table *table, const struct ca_device_table *old)
+{
+    size_t count = 0;
+
+    for (size_t n = 0; n < table->num_banned; n++)
+        count += !is_there(old, &table->banned[n]);
+    for (size_t n = 0; n < table->num_classes; n++) {
+        const struct ca_class *class = &table->classes[n];
+        const struct ca_class *there = old ? ca_device_table_class(old, class->text) : NULL;
+        for (size_t e = 0; e < class->num_entries; e++) {
+            size_t o = 0;
+            while (there && o < there->num_entries &&
+                   !ca_entries_same(&there->entries[o], &class->entries[e]))
+                o++;
+            count += !there || o == there->num_entries;
+        }
+    }
+    return count;
+}
+
+/* Merges, cuts and counts. False without memory. */
+static int merge(const struct ca_store *store, struct ca_table *table,
+                 const struct ca_device_table *from, size_t *added)
+{
+    size_t merged = 0;
+
+    if (!ca_device_table_merge(table, from, &merged))
+        return 0;
+    ca_quarantine_heal(table);
+    struct ca_device_table *to =
+        bsearch(from, table->devices, table->num_devices, sizeof *to, ca_device_table_order);
+    for (size_t n = 0; n < to->num_classes; n++)
+        cut(to, &to->classes[n]);
+    *added += count_new(to, store->view.num_devices
+                                ? bsearch(from, store->view.devices, store->view.num_devices,
+                                          sizeof *to, ca_device_table_order)
+                                : NULL);
+    return 1;
+}
+
+clattn_status ca_store_merge(struct ca_store *store, const struct ca_table *from, size_t *added)
+{
+    struct change c = begin(store);
+    struct ca_table table = copy_file(&c, 0);
+    size_t ours = 0;
+
+    *added = 0;
+    for (size_t n = 0; c.status == CLATTN_SUCCESS && n < from->num_devices; n++) {
+        if (!ca_device_table_is(&from->devices[n], &store->dev))
+            continue;
+        ours++;
+        if (!merge(store, &table, &from->devices[n], added))
+            c.status = CLATTN_OUT_OF_MEMORY;
+    }
+    if (ours > 0)
+        save(&c, 0, &table, 0);
+    ca_table_free(&table);
+    if (c.status != CLATTN_SUCCESS)
+        *added = 0;
+    return end(&c);
+}
+
+/* ---- forgetting ------------------------------------------------------------------------------ */
+
+/* Removes a class (NULL: all) of this device's tables; returns how many entries and bans went. */
+static size_t forget(const struct ca_store *store, struct ca_table *table,
+                     const char *problem_class)
+{
+    clattn_problem p;
+    const int is_one =
+        problem_class && clattn_problem_parse(problem_class, &p, NULL, 0) == CLATTN_SUCCESS;
+    size_t removed = 0;
+
+    for (size_t d = 0; d < table->num_devices; d++) {
+        struct ca_device_table *t = &table->devices[d];
+        size_t classes = 0, banned = 0;
+        if (!ca_device_table_is(t, &store->dev))
+            continue;
+        for (size_t n = 0; n < t->num_classes; n++) {
+            if (!problem_class || strcmp(t->classes[n].text, problem_class) == 0) {
+                removed += t->classes[n].num_entries;
+                ca_class_free(&t->classes[n]);
+            } else {
+                t->classes[classes++] = t->classes[n];
+            }
+        }
+        for (size_t n = 0; n < t->num_banned; n++) {
+            if (!problem_class || (is_one && ca_banned_for(&t->banned[n], &p))) {
+                removed++;
+                ca_banned_free(&t->banned[n]);
+            } else {
+                t->banned[banned++] = t->banned[n];
+            }
+        }
+        t->num_classes = classes;
+        t->num_banned = banned;
+    }
+    return removed;
+}
+
+clattn_status ca_store_forget(struct ca_store *store, const char *problem_class, size_t *removed)
+{
+    struct change c = begin(store);
+
+    *removed = 0;
+    for (size_t n = 0; c.status == CLATTN_SUCCESS && (n == 0 || n < store->num_files); n++) {
+        struct ca_table table = copy_file(&c, n);
+        const size_t here = forget(store, &table, problem_class);
+        if (here > 0)
+            save(&c, n, &table, 0);
+        ca_table_free(&table);
+        *removed += here;
+    }
+    if (c.status != CLATTN_SUCCESS)
+        *removed = 0;
+    return end(&c);
+}

@@ -1,0 +1,90 @@
+#include "store/store_entry.h"
+#include "base/log.h"
+#include "problem/problem_class.h"
+#include "store/store.h"
+
+#include <string.h>
+
+/* The family, if the hashes are today's. */
+static const struct ca_family *fresh_family(const char *name, const char *source,
+                                            const char *declaration)
+{
+    const struct ca_family *family = ca_family_find(name);
+    char hash[CA_HASH_TEXT];
+
+    if (!family)
+        return NULL;
+    ca_family_source_hash(family, hash);
+    if (strcmp(hash, source) != 0)
+        return NULL;
+    ca_family_declaration_hash(family, hash);
+    return strcmp(hash, declaration) == 0 ? family : NULL;
+}
+
+int ca_entry_is_fresh(const struct ca_entry *entry)
+{
+    return fresh_family(entry->family, entry->source, entry->declaration) != NULL;
+}
+
+int ca_entry_candidate(const struct ca_entry *entry, struct ca_candidate *candidate)
+{
+    const struct ca_family *family = ca_family_find(entry->family);
+    char reason[CA_REASON_BYTES];
+
+    memset(candidate, 0, sizeof *candidate);
+    candidate->family = family;
+    if (!family)
+        return 0;
+    for (size_t n = 0; n < family->num_tunables; n++)
+        candidate->values[n] = SIZE_MAX; /* no candidate: a tunable that is missing is noticed */
+    return ca_tunables_parse(family->tunables, family->num_tunables, entry->tunables,
+                             candidate->values, reason, sizeof reason);
+}
+
+int ca_banned_for(const struct ca_banned *banned, const clattn_problem *p)
+{
+    clattn_problem other;
+
+    return clattn_problem_parse(banned->problem_class, &other, NULL, 0) == CLATTN_SUCCESS &&
+           ca_classes_alike(&other, p);
+}
+
+int ca_banned_is(const struct ca_banned *banned, const struct ca_candidate *candidate,
+                 const clattn_problem *p)
+{
+    char text[CA_TUNABLES_TEXT];
+
+    if (strcmp(banned->family, candidate->family->name) != 0)
+        return 0;
+    ca_tunables_print(candidate->family->tunables, candidate->family->num_tunables,
+                      candidate->values, "", text, sizeof text);
+    return strcmp(banned->tunables, text) == 0 &&
+           fresh_family(banned->family, banned->source, banned->declaration) != NULL &&
+           ca_banned_for(banned, p);
+}
+
+void ca_store_ban_candidate(struct ca_store *store, const struct ca_candidate *candidate,
+                            const clattn_problem *p, enum ca_quarantine what, const char *how)
+{
+    struct ca_candidate_texts texts;
+    char class[CA_CLASS_TEXT], when[CA_WHEN_TEXT], why[2 * CA_REASON_BYTES];
+
+    ca_candidate_texts(candidate, &texts);
+    ca_problem_class(p, class);
+    ca_store_now(when);
+    ca_quarantine_reason(what, how, why, sizeof why);
+    const struct ca_banned banned = {
+        class, texts.family, texts.tunables, texts.source, texts.declaration, why, when};
+    ca_store_ban(store, &banned);
+}
+
+void ca_candidate_texts(const struct ca_candidate *candidate, struct ca_candidate_texts *texts)
+{
+    const struct ca_family *family = candidate->family;
+
+    ca_reason(texts->family, sizeof texts->family, "%s", family->name);
+    ca_tunables_print(family->tunables, family->num_tunables, candidate->values, "",
+                      texts->tunables, sizeof texts->tunables);
+    ca_family_source_hash(family, texts->source);
+    ca_family_declaration_hash(family, texts->declaration);
+}

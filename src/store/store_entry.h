@@ -1,0 +1,29 @@
+/* Between candidates and what the store keeps of them. */
+#ifndef CA_STORE_ENTRY_H
+#define CA_STORE_ENTRY_H
+
+#include "families/candidate.h"
+#include "store/tuning_table.h"
+
+/* Whether an entry was measured with the kernel source and tunables of today. */
+int ca_entry_is_fresh(const struct ca_entry *entry);
+
+/* The candidate that an entry names. False if there is no such family, or a tunable is unknown,
+ * missing or has a value that is none of its candidates. */
+int ca_entry_candidate(const struct ca_entry *entry, struct ca_candidate *candidate);
+
+/* The texts by which entries and bans of a candidate know it, as of today. */
+struct ca_candidate_texts {
+    char family[64], tunables[CA_TUNABLES_TEXT], source[CA_HASH_TEXT], declaration[CA_HASH_TEXT];
+};
+void ca_candidate_texts(const struct ca_candidate *candidate, struct ca_candidate_texts *texts);
+
+/* Whether a ban is for problems whose programs are like those of the representative p. */
+int ca_banned_for(const struct ca_banned *banned, const clattn_problem *p);
+
+/* Whether a ban of today's kernels is of this candidate, for problems whose programs are like those
+ * of the representative p. */
+int ca_banned_is(const struct ca_banned *banned, const struct ca_candidate *candidate,
+                 const clattn_problem *p);
+
+#endif

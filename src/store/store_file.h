@@ -1,0 +1,59 @@
+/* Files of tuning documents: their names, reading them when they have changed, setting damaged ones
+ * aside, and the lock that writers hold.
+ *
+ * All files lie in <cache directory>/tuning. Those of one device, whatever its driver, have a
+ * common stem, "<device>-<hash of vendor, device and platform>", and share the lock <stem>.lock. */
+#ifndef CA_STORE_FILE_H
+#define CA_STORE_FILE_H
+
+#include "store/tuning_table.h"
+
+#include <sys/stat.h>
+
+struct ca_store_file {
+    char *path;
+    struct ca_table table; /* what it held when it was last read */
+    int present;           /* it was there, and this was it: */
+    struct stat identity;
+    int stuck; /* it is damaged and could not be set aside: it must not be replaced */
+};
+
+/* "<device>-<hash>", and "-<hash of the versions>.json" which follows it in the device's file of
+ * this driver. */
+enum { CA_STEM_TEXT = 64, CA_VERSION_TEXT = 24 };
+void ca_store_stem(const clattn_device_info *dev, char text[CA_STEM_TEXT]);
+void ca_store_version(const clattn_device_info *dev, char text[CA_VERSION_TEXT]);
+
+/* Three texts as one; the caller frees it. NULL without memory. */
+char *ca_store_join(const char *a, const char *b, const char *c);
+
+/*
+ * Reads the file if it is not the one that was read before, or if `again`; bans that need not last
+ * (quarantine.h) are lifted. A file that is not there is an empty table. *changed becomes 1 if the table may differ from before.
+ * CLATTN_FILE_ERROR, with the reason and an empty table: the file is damaged.
+ * CLATTN_OUT_OF_MEMORY: nothing has changed.
+ */
+clattn_status ca_store_file_read(struct ca_store_file *file, int again, int *changed, char *reason,
+                                 size_t reason_bytes);
+
+/* Replaces the file, and with success takes the table over. CLATTN_FILE_ERROR if that is not
+ * possible, CLATTN_OUT_OF_MEMORY without memory. The lock must be held. */
+clattn_status ca_store_file_write(struct ca_store_file *file, struct ca_table *table);
+
+/* Renames the file to <path>.damaged-<n>, which receives the name; the caller frees it. NULL if
+ * that is not possible; the file is then stuck. The lock must be held. */
+char *ca_store_file_set_aside(struct ca_store_file *file);
+
+void ca_store_file_free(struct ca_store_file *file);
+
+/* A whole file of any kind, read to its end; the caller frees it. CLATTN_FILE_ERROR, with the
+ * reason, if it cannot be read or is larger than any document. */
+clattn_status ca_document_load(const char *path, char **text, size_t *bytes, char *reason,
+                               size_t reason_bytes);
+
+/* Waits for the lock, which the kernel gives up when its holder ends, however that happens. The
+ * descriptor to be closed by ca_store_lock_release(); -1 if the file cannot be made or locked. */
+int ca_store_lock_acquire(char *path);
+void ca_store_lock_release(int descriptor);
+
+#endif

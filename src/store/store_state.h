@@ -1,0 +1,46 @@
+/* What the store's readers (store.c) and writers (store_change.c) share. */
+#ifndef CA_STORE_STATE_H
+#define CA_STORE_STATE_H
+
+#include "store/store.h"
+#include "store/store_file.h"
+
+#include <pthread.h>
+
+/* A warning that is kept until the lock is given up: the caller's callback may take locks. */
+struct sentence {
+    struct sentence *next;
+    char text[CA_LOG_BYTES];
+};
+
+struct ca_store {
+    pthread_mutex_t lock;
+    struct ca_log log;
+    clattn_device_info dev;
+    char stem[CA_STEM_TEXT];
+    char *folder, *lock_path;    /* NULL: the store lives in memory only */
+    struct ca_store_file *files; /* the own one first, then those of other drivers */
+    size_t num_files;
+    struct ca_table unsaved; /* what could not be written to the own file */
+    struct ca_table view;    /* the union of all, of this device */
+    int view_is_old;
+    int warned; /* that it cannot be written */
+    struct sentence *sentences;
+};
+
+/* Takes the lock of this process's threads, or gives it up and says what there is to say. */
+void ca_store_enter(struct ca_store *store);
+void ca_store_leave(struct ca_store *store);
+
+/* Keeps a warning for ca_store_leave(). */
+void ca_store_say(struct ca_store *store, const char *format, const char *a, const char *b,
+                  const char *c);
+
+/* Reads what has changed since; `locked`: the lock of all processes is held, and the own file is
+ * read whatever its date says. Only CLATTN_OUT_OF_MEMORY is a failure. */
+clattn_status ca_store_refresh(struct ca_store *store, int locked);
+
+/* Makes the view anew if it is old. False without memory. */
+int ca_store_make_view(struct ca_store *store);
+
+#endif

@@ -1,0 +1,234 @@
+#include "store/table_advice.h"
+#include "problem/problem.h"
+#include "problem/problem_class.h"
+#include "store/store_entry.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How much slower a candidate is taken to be where it was not among the best. */
+#define UNCOVERED 4.0
+
+/* A class of one device, seen from a problem on a device. */
+struct neighbour {
+    const struct ca_device_table *device;
+    const struct ca_class *class;
+    clattn_problem representative; /* of the class */
+    double distance;
+};
+
+/* NULL with *count 0 without memory; the caller frees it. */
+static struct neighbour *list_neighbours(const struct ca_table *table,
+                                         const clattn_problem *representative, size_t *count)
+{
+    size_t all = 0;
+
+    *count = 0;
+    for (size_t d = 0; d < table->num_devices; d++)
+        all += table->devices[d].num_classes;
+    struct neighbour *list = malloc((all ? all : 1) * sizeof *list);
+    for (size_t d = 0; list && d < table->num_devices; d++) {
+        const struct ca_device_table *device = &table->devices[d];
+        for (size_t n = 0; n < device->num_classes; n++) {
+            clattn_problem other;
+            if (clattn_problem_parse(device->classes[n].text, &other, NULL, 0) != CLATTN_SUCCESS)
+                continue;
+            other = ca_problem_representative(&other); /* a foreign file may round otherwise */
+            list[(*count)++] = (struct neighbour){device, &device->classes[n], other,
+                                                  ca_class_distance(representative, &other)};
+        }
+    }
+    return list;
+}
+
+static int is_banned(const struct ca_device_table *device, const struct ca_candidate *candidate,
+                     const clattn_problem *representative)
+{
+    for (size_t n = 0; n < device->num_banned; n++)
+        if (ca_banned_is(&device->banned[n], candidate, representative))
+            return 1;
+    return 0;
+}
+
+/* The candidate of an entry, if it fits a problem on a device. */
+static int fitting(const struct ca_entry *entry, const clattn_problem *p,
+                   const clattn_device_info *dev, struct ca_candidate *candidate)
+{
+    char reason[CA_REASON_BYTES];
+
+    return ca_entry_candidate(entry, candidate) &&
+           !ca_family_refusal(candidate->family, p, dev, candidate->values, reason, sizeof reason);
+}
+
+/* What an entry of a neighbour on this device advises, if that fits. */
+static int advice(const struct ca_entry *entry, const struct neighbour *neighbour,
+                  const clattn_problem *p, const clattn_device_info *dev,
+                  struct ca_candidate *candidate)
+{
+    if (!fitting(entry, p, dev, candidate))
+        return 0;
+    if (neighbour->distance > 0.0) {
+        const clattn_problem there = ca_problem_normal(&neighbour->representative);
+        *candidate = ca_candidate_carried(candidate, &there, p, dev);
+    }
+    return 1;
+}
+
+/* The index of a candidate in a list, or count. */
+static size_t find(const struct ca_candidate *list, size_t count,
+                   const struct ca_candidate *candidate)
+{
+    size_t n = 0;
+
+    while (n < count && !ca_candidates_equal(&list[n], candidate))
+        n++;
+    return n;
+}
+
+/* ---- the nearest ----------------------------------------------------------------------------- */
+
+static int by_distance(const void *a, const void *b)
+{
+    const struct neighbour *x = a, *y = b;
+
+    if (x->distance != y->distance)
+        return x->distance < y->distance ? -1 : 1;
+    return (x->class > y->class) - (x->class < y->class); /* the table's order */
+}
+
+clattn_status ca_table_nearest(const struct ca_table *table, const clattn_problem *p,
+                               const clattn_device_info *dev, struct ca_candidate *candidates,
+                               size_t most, size_t *count)
+{
+    const clattn_problem representative = ca_problem_representative(p);
+    size_t num_neighbours;
+    struct neighbour *neighbours = list_neighbours(table, &representative, &num_neighbours);
+
+    *count = 0;
+    if (!neighbours)
+        return CLATTN_OUT_OF_MEMORY;
+    if (num_neighbours > 0)
+        qsort(neighbours, num_neighbours, sizeof *neighbours, by_distance);
+    for (size_t n = 0; n < num_neighbours && neighbours[n].distance <= CA_CLASS_NEAR; n++) {
+        const struct ca_device_table *device = neighbours[n].device;
+        const struct ca_class *class = neighbours[n].class;
+        if (!ca_device_table_is(device, dev))
+            continue;
+        for (size_t e = 0; e < class->num_entries && *count < most; e++) {
+            struct ca_candidate *candidate = &candidates[*count];
+            *count += advice(&class->entries[e], &neighbours[n], p, dev, candidate) &&
+                      !is_banned(device, candidate, &representative) &&
+                      find(candidates, *count, candidate) == *count;
+        }
+    }
+    free(neighbours);
+    return CLATTN_SUCCESS;
+}
+
+/* ---- the portfolio --------------------------------------------------------------------------- */
+
+/* A candidate among the best of a neighbour. */
+struct appearance {
+    size_t candidate, neighbour;
+    double slowdown; /* logarithm, against the neighbour's best */
+};
+
+struct cover {
+    struct neighbour *neighbours;
+    size_t num_neighbours;
+    struct appearance *appearances;
+    size_t num_appearances;
+    struct ca_candidate *candidates; /* each once */
+    size_t num_candidates;
+    double *uncovered; /* by neighbour: logarithm of the slow-down of the best seed so far */
+    double *gains;     /* by candidate */
+};
+
+/* How much a neighbour counts: the same device more than one of its vendor, that more than others;
+ * 0 if nothing carries over from its class. */
+static double weight(const struct neighbour *neighbour, const clattn_device_info *dev)
+{
+    const struct ca_device_table *device = neighbour->device;
+    const double kinship = ca_device_table_is(device, dev)            ? 8.0
+                           : strcmp(device->vendor, dev->vendor) == 0 ? 2.0
+                                                                      : 1.0;
+
+    return kinship / (1.0 + neighbour->distance);
+}
+
+static int allocate(struct cover *c)
+{
+    size_t most = 1;
+
+    for (size_t n = 0; n < c->num_neighbours; n++)
+        most += c->neighbours[n].class->num_entries;
+    c->appearances = calloc(most, sizeof *c->appearances);
+    c->candidates = calloc(most, sizeof *c->candidates);
+    c->gains = calloc(most, sizeof *c->gains);
+    c->uncovered = calloc(c->num_neighbours + 1, sizeof *c->uncovered);
+    return c->appearances && c->candidates && c->gains && c->uncovered;
+}
+
+static void collect(struct cover *c, const clattn_problem *p, const clattn_device_info *dev)
+{
+    for (size_t n = 0; n < c->num_neighbours; n++) {
+        const struct ca_class *class = c->neighbours[n].class;
+        c->uncovered[n] = log(UNCOVERED);
+        for (size_t e = 0; e < class->num_entries; e++) {
+            struct ca_candidate candidate;
+            if (!fitting(&class->entries[e], p, dev, &candidate))
+                continue;
+            const size_t at = find(c->candidates, c->num_candidates, &candidate);
+            if (at == c->num_candidates)
+                c->candidates[c->num_candidates++] = candidate;
+            c->appearances[c->num_appearances++] = (struct appearance){
+                at, n, log(class->entries[e].seconds / class->entries[0].seconds)};
+        }
+    }
+}
+
+/* The candidate that gains the most, or num_candidates if none gains. */
+static size_t best_gain(struct cover *c, const clattn_device_info *dev)
+{
+    size_t best = c->num_candidates;
+
+    memset(c->gains, 0, c->num_candidates * sizeof *c->gains);
+    for (size_t n = 0; n < c->num_appearances; n++) {
+        const struct appearance *a = &c->appearances[n];
+        c->gains[a->candidate] += weight(&c->neighbours[a->neighbour], dev) *
+                                  fmax(c->uncovered[a->neighbour] - a->slowdown, 0.0);
+    }
+    for (size_t n = 0; n < c->num_candidates; n++)
+        if (c->gains[n] > (best == c->num_candidates ? 0.0 : c->gains[best]))
+            best = n;
+    return best;
+}
+
+size_t ca_table_portfolio(const struct ca_table *table, const clattn_problem *p,
+                          const clattn_device_info *dev, struct ca_candidate *seeds, size_t most)
+{
+    const clattn_problem representative = ca_problem_representative(p);
+    struct cover c = {0};
+    size_t count = 0, best;
+
+    c.neighbours = list_neighbours(table, &representative, &c.num_neighbours);
+    if (!c.neighbours || !allocate(&c))
+        goto done;
+    collect(&c, p, dev);
+    while (count < most && (best = best_gain(&c, dev)) < c.num_candidates) {
+        seeds[count++] = c.candidates[best];
+        for (size_t n = 0; n < c.num_appearances; n++) {
+            const struct appearance *a = &c.appearances[n];
+            if (a->candidate == best)
+                c.uncovered[a->neighbour] = fmin(c.uncovered[a->neighbour], a->slowdown);
+        }
+    }
+done:
+    free(c.uncovered);
+    free(c.gains);
+    free(c.candidates);
+    free(c.appearances);
+    free(c.neighbours);
+    return count;
+}

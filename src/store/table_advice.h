@@ -1,0 +1,24 @@
+/* What a table of tuning results advises for a problem on a device that it may not even hold. */
+#ifndef CA_TABLE_ADVICE_H
+#define CA_TABLE_ADVICE_H
+
+#include "families/candidate.h"
+#include "store/tuning_table.h"
+
+/* What was fastest on this device, whatever its driver, for the problem's class, then for others
+ * that are near enough, the nearest first: at most `most` candidates that fit and that the table
+ * does not ban, none twice; *count of them. CLATTN_OUT_OF_MEMORY or CLATTN_SUCCESS. */
+clattn_status ca_table_nearest(const struct ca_table *table, const clattn_problem *p,
+                               const clattn_device_info *dev, struct ca_candidate *candidates,
+                               size_t most, size_t *count);
+
+/*
+ * At most `most` candidates that fit, none twice, which together cover all devices and classes of
+ * the table: each is the one that most reduces the sum of the logarithms of the slow-down of the
+ * best chosen one, over devices and classes, weighted by how near they are to this device and
+ * problem. Returns how many, 0 without memory.
+ */
+size_t ca_table_portfolio(const struct ca_table *table, const clattn_problem *p,
+                          const clattn_device_info *dev, struct ca_candidate *seeds, size_t most);
+
+#endif

@@ -1,0 +1,125 @@
+/* The union of two documents. Entries and bans of one thing are told apart by a total order, so the
+ * result depends neither on the order of the documents nor on how often one is merged. */
+#include "store/tuning_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Of two entries for one configuration: more samples, then newer, then the smaller in all. */
+static int is_better(const struct ca_entry *a, const struct ca_entry *b)
+{
+    if (a->num_samples != b->num_samples)
+        return a->num_samples > b->num_samples;
+    const int order = strcmp(a->when, b->when);
+    return order ? order > 0 : ca_entry_order(a, b) < 0;
+}
+
+/* Of two bans of one configuration: the older, which is how it was found out. */
+static int is_earlier(const struct ca_banned *a, const struct ca_banned *b)
+{
+    const int order = strcmp(a->when, b->when);
+
+    return order ? order < 0 : strcmp(a->reason, b->reason) < 0;
+}
+
+static int merge_class(struct ca_class *to, const struct ca_class *from, size_t *added)
+{
+    const size_t there = to->num_entries;
+    int merged = 1;
+
+    for (size_t n = 0; merged && n < from->num_entries; n++) {
+        const struct ca_entry *entry = &from->entries[n];
+        struct ca_entry copy;
+        size_t old = 0;
+        while (old < there && !ca_entries_same(&to->entries[old], entry))
+            old++;
+        if (old < there && !is_better(entry, &to->entries[old]))
+            continue;
+        merged = ca_entry_copy(&copy, entry);
+        if (merged && old < there) {
+            ca_entry_free(&to->entries[old]);
+            to->entries[old] = copy;
+        } else if (merged) {
+            void *entries = to->entries;
+            struct ca_entry *last = ca_array_grow(&entries, to->num_entries, sizeof copy);
+            merged = last != NULL;
+            if (!merged) {
+                ca_entry_free(&copy);
+                break;
+            }
+            *last = copy;
+            to->entries = entries;
+            to->num_entries++;
+            ++*added;
+        }
+    }
+    if (to->num_entries)
+        qsort(to->entries, to->num_entries, sizeof *to->entries, ca_entry_order);
+    return merged;
+}
+
+static int merge_classes(struct ca_device_table *to, const struct ca_device_table *from,
+                         size_t *added)
+{
+    int merged = 1;
+
+    for (size_t n = 0; merged && n < from->num_classes; n++) {
+        struct ca_class *class = ca_device_table_make_class(to, from->classes[n].text);
+        merged = class && merge_class(class, &from->classes[n], added);
+    }
+    return merged;
+}
+
+static int merge_banned(struct ca_device_table *to, const struct ca_device_table *from,
+                        size_t *added)
+{
+    const size_t there = to->num_banned;
+    int merged = 1;
+
+    for (size_t n = 0; merged && n < from->num_banned; n++) {
+        const struct ca_banned *banned = &from->banned[n];
+        struct ca_banned copy,
+            *old = there ? bsearch(banned, to->banned, there, sizeof copy, ca_banned_order) : NULL;
+        if (old && !is_earlier(banned, old))
+            continue;
+        merged = ca_banned_copy(&copy, banned);
+        if (merged && old) {
+            ca_banned_free(old);
+            *old = copy;
+        } else if (merged) {
+            void *all = to->banned;
+            struct ca_banned *last = ca_array_grow(&all, to->num_banned, sizeof copy);
+            merged = last != NULL;
+            if (!merged) {
+                ca_banned_free(&copy);
+                break;
+            }
+            *last = copy;
+            to->banned = all;
+            to->num_banned++;
+            ++*added;
+        }
+    }
+    if (to->num_banned)
+        qsort(to->banned, to->num_banned, sizeof *to->banned, ca_banned_order);
+    return merged;
+}
+
+int ca_device_table_merge(struct ca_table *to, const struct ca_device_table *from, size_t *added)
+{
+    struct ca_device_table *table = ca_table_make_device(to, from);
+
+    return table && merge_classes(table, from, added) && merge_banned(table, from, added);
+}
+
+int ca_table_merge(struct ca_table *to, const struct ca_table *from, size_t *added)
+{
+    size_t count = 0;
+    int merged = 1;
+
+    for (size_t n = 0; merged && n < from->num_devices; n++)
+        merged = ca_device_table_merge(to, &from->devices[n], &count);
+    if (added)
+        *added = count;
+    return merged;
+}

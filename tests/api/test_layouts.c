@@ -1,0 +1,129 @@
+/* Matrix instructions under every vendor's layout of fragments, emulated where the device has none:
+ * random problems, and the conformance cases in f16 and bf16.
+ *
+ * CLATTN_TEST_LAYOUTS=all takes every conformance case in both dtypes for each layout (minutes),
+ * CLATTN_TEST_SCALE=20 that many random programs for each, CLATTN_TEST_SEED=2 others.
+ *
+ * Not optimised: optimising, PoCL 3.1 takes 20 s for a program, and miscompiles mma.sync's emulation
+ * with 4 or 8 sub-groups unless POCL_WORK_GROUP_METHOD is "loops". */
+#include "tests/support/unoptimised.h"
+#include "tests/trials/conformance_case.h"
+#include "tests/trials/random_problem.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(layouts, .init = unoptimised, .timeout = 3600);
+
+enum { LAYOUTS = 6, SHAPES = 5 };
+
+static uint64_t from_environment(const char *name, const uint64_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return text && text[0] ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static struct criterion_test_params each_layout(void)
+{
+    static size_t layouts[LAYOUTS];
+
+    for (size_t n = 0; n < LAYOUTS; n++)
+        layouts[n] = n + 1; /* tunable INSTRUCTION */
+    return cr_make_param_array(size_t, layouts, LAYOUTS);
+}
+
+/* False where the device has another instruction. */
+static int is_supported(const struct fixture *f, const clattn_problem *p, const char *tunables)
+{
+    const clattn_plan_options options = {
+        .struct_size = sizeof options, .family = "fused_mma", .tunables = tunables};
+
+    return clattn_plan_supports(f->context, p, &options, NULL, 0) == CLATTN_SUCCESS;
+}
+
+/* ---- random problems ------------------------------------------------------------------------- */
+
+/* A kind of problem whose program has the layout: INSTRUCTION is the family's first tunable. */
+static struct problem_kind draw_kind(struct rng *r, const struct fixture *f, const size_t layout)
+{
+    const struct ca_family *family = ca_family_find("fused_mma");
+    struct problem_kind kind;
+
+    do
+        kind = random_kind(r, family, clattn_context_device(f->context));
+    while (kind.values[0] != layout);
+    return kind;
+}
+
+ParameterizedTestParameters(layouts, sweep) {
+    return each_layout();
+}
+
+ParameterizedTest(size_t *layout, layouts, sweep) {
+    const uint64_t kinds = from_environment("CLATTN_TEST_SCALE", 1);
+    struct rng r = rng_seed(from_environment("CLATTN_TEST_SEED", 1) * 7919 + *layout);
+    const clattn_problem any = fixture_problem("fwd f16 q3 k5 d8");
+    char tunables[32];
+    struct fixture f;
+
+    snprintf(tunables, sizeof tunables, "INSTRUCTION=%zu", *layout);
+    fixture_open(&f);
+    if (!is_supported(&f, &any, tunables))
+        cr_skip_test("the device has another matrix instruction");
+    for (uint64_t k = 0; k < kinds; k++) {
+        const struct problem_kind kind = draw_kind(&r, &f, *layout);
+        size_t passed = 0;
+        for (int n = 0; n < 8 * SHAPES && passed < SHAPES; n++) {
+            struct trial t = {
+                .problem = random_shape(&r, &kind), .family = "fused_mma", .seed = rng_next(&r)};
+            memcpy(t.tunables, kind.tunables, sizeof t.tunables);
+            if (!is_supported(&f, &t.problem, t.tunables))
+                continue;
+            trial_pass(&f, &t);
+            passed++;
+        }
+        cr_assert(passed > 0, "no problem was taken with %s", kind.tunables);
+    }
+    fixture_close(&f);
+}
+
+/* ---- conformance cases ----------------------------------------------------------------------- */
+
+static int all_cases(void)
+{
+    const char *which = getenv("CLATTN_TEST_LAYOUTS");
+
+    return which && strcmp(which, "all") == 0;
+}
+
+ParameterizedTestParameters(layouts, conformance) {
+    return each_layout();
+}
+
+/* A program takes a second to compile: a case for each layout, of either dtype, if not all. */
+ParameterizedTest(size_t *layout, layouts, conformance) {
+    const clattn_problem any = fixture_problem("fwd f16 q3 k5 d8");
+    struct trial t = {.family = "fused_mma", .seed = *layout};
+    const int all = all_cases();
+    struct fixture f;
+    int count;
+    struct dirent **files = conformance_files(&count);
+
+    snprintf(t.tunables, sizeof t.tunables, "INSTRUCTION=%zu", *layout);
+    fixture_open(&f);
+    if (!is_supported(&f, &any, t.tunables))
+        cr_skip_test("the device has another matrix instruction");
+    for (int n = all ? 0 : (int)*layout * 7; n < count; n += all ? 1 : count) {
+        const clattn_dtype dtypes[] = {CLATTN_F16, CLATTN_BF16};
+        for (size_t d = 0; d < 2; d++)
+            if (all || d == *layout % 2)
+                conformance_run(&f, files[n]->d_name, &dtypes[d], &t);
+    }
+    fixture_close(&f);
+    for (int n = 0; n < count; n++)
+        free(files[n]);
+    free(files);
+}

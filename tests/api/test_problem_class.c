@@ -1,0 +1,357 @@
+/* Classes of problems: what they keep, what they round, and how far apart they are. */
+#include "problem/problem.h"
+#include "problem/problem_class.h"
+#include "tests/support/fixture.h"
+#include "tests/trials/random_problem.h"
+#include <clattn/tuning.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+static const char *class_of(const clattn_problem *p, char text[CA_CLASS_TEXT])
+{
+    size_t needed;
+
+    cr_assert(clattn_problem_class(p, text, CA_CLASS_TEXT, &needed) == CLATTN_SUCCESS);
+    cr_assert(needed == strlen(text) + 1, "'%s' is cut", text);
+    return text;
+}
+
+/* Sizes over all magnitudes, which pass the check. */
+static clattn_problem extreme_problem(struct rng *r)
+{
+    static const clattn_layout packed;
+    clattn_problem p;
+
+    do {
+        size_t *sizes[] = {&p.batch, &p.kv_heads, &p.seq_q, &p.seq_kv, &p.dim_qk, &p.dim_v};
+        p = random_problem(r);
+        for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
+            *sizes[n] = (size_t)exp2(rng_uniform(r, 0, rng_one_in(r, 4) ? 48 : 12));
+        p.heads = p.kv_heads * (1 + rng_below(r, 300));
+        p.q = p.k = p.v = p.o = p.bias_layout = p.mask_layout = packed;
+        p.d_o = p.dq = p.dk = p.dv = packed;
+        if (rng_one_in(r, 2))
+            clattn_layout_packed("bhds", (size_t[]){p.batch, p.kv_heads, p.seq_kv, p.dim_qk}, &p.k);
+        if (rng_one_in(r, 2))
+            clattn_layout_packed("bhds", (size_t[]){p.batch, p.heads, p.seq_q, p.dim_v}, &p.o);
+        if (rng_one_in(r, 4))
+            p.window_left = (int64_t)exp2(rng_uniform(r, 0, 48));
+        if (rng_one_in(r, 4))
+            p.window_right = (int64_t)exp2(rng_uniform(r, 0, 48));
+    } while (clattn_problem_check(&p, NULL, 0) != CLATTN_SUCCESS);
+    return p;
+}
+
+/* What a program is built for, counted here anew: the conditions in the kernels' sources. */
+enum { NUM_DEFINES = 31 };
+static void defines_of(const clattn_problem *problem, size_t defines[NUM_DEFINES])
+{
+    const clattn_problem p = ca_problem_normal(problem);
+    const int lengths = p.q_lengths || p.kv_lengths, backward = p.operation == CLATTN_BACKWARD;
+    const size_t all[NUM_DEFINES] = {
+        (size_t)p.dtype,
+        p.bias ? (size_t)p.bias_dtype : 0,
+        (size_t)p.k_cache,
+        (size_t)p.v_cache,
+        p.dim_qk,
+        p.dim_v,
+        p.q.stride[3] == 1 || p.dim_qk == 1,
+        p.k.stride[3] == 1 || p.dim_qk == 1,
+        p.v.stride[3] == 1 || p.dim_v == 1,
+        p.o.stride[3] == 1 || p.dim_v == 1,
+        p.softcap > 0.0f,
+        p.bias != 0,
+        p.mask != 0,
+        p.alibi != 0,
+        p.sinks != 0,
+        p.window_left != CLATTN_UNLIMITED,
+        p.window_right != CLATTN_UNLIMITED,
+        p.q_lengths != 0,
+        p.kv_lengths != 0,
+        lengths && p.diagonal == CLATTN_BOTTOM_RIGHT,
+        p.lse != 0,
+        (size_t)p.scores,
+        p.dropout > 0.0f,
+        (size_t)p.operation,
+        backward && (p.d_o.stride[3] == 1 || p.dim_v == 1),
+        backward && (p.dq.stride[3] == 1 || p.dim_qk == 1),
+        backward && (p.dk.stride[3] == 1 || p.dim_qk == 1),
+        backward && (p.dv.stride[3] == 1 || p.dim_v == 1),
+        p.dbias != 0,
+        p.dslopes != 0,
+        p.dsinks != 0,
+    };
+
+    memcpy(defines, all, sizeof all);
+}
+
+static int same_defines(const clattn_problem *a, const clattn_problem *b)
+{
+    size_t of_a[NUM_DEFINES], of_b[NUM_DEFINES];
+
+    defines_of(a, of_a);
+    defines_of(b, of_b);
+    return memcmp(of_a, of_b, sizeof of_a) == 0;
+}
+
+/* All that must hold of one problem. */
+static void check_class(const clattn_problem *p)
+{
+    char whose[512], text[CA_CLASS_TEXT], again[CA_CLASS_TEXT], reason[256];
+    clattn_problem parsed;
+
+    clattn_problem_print(p, whose, sizeof whose, NULL);
+    const clattn_problem r = ca_problem_representative(p);
+    cr_assert(clattn_problem_check(&r, reason, sizeof reason) == CLATTN_SUCCESS, "of '%s': %s",
+              whose, reason);
+    cr_assert(same_defines(p, &r), "'%s' is not for the programs of '%s'", class_of(p, text),
+              whose);
+    cr_assert_str_eq(class_of(&r, again), class_of(p, text), "its own representative");
+    const clattn_problem normal = ca_problem_normal(p);
+    cr_assert_str_eq(class_of(&normal, again), text, "the normal form has another class");
+    ca_problem_class(p, again);
+    cr_assert_str_eq(again, text);
+    cr_assert(clattn_problem_parse(text, &parsed, reason, sizeof reason) == CLATTN_SUCCESS,
+              "'%s': %s", text, reason);
+    cr_assert_str_eq(class_of(&parsed, again), text);
+    cr_assert(ca_classes_alike(&parsed, &r) && ca_class_distance(&parsed, &r) == 0.0);
+}
+
+Test(problem_class, random_problems) {
+    struct rng r = rng_seed(41);
+
+    for (int n = 0; n < 3000; n++) {
+        const clattn_problem p = random_problem(&r);
+        check_class(&p);
+    }
+}
+
+Test(problem_class, extreme_problems) {
+    struct rng r = rng_seed(42);
+
+    for (int n = 0; n < 3000; n++) {
+        const clattn_problem p = extreme_problem(&r);
+        check_class(&p);
+    }
+}
+
+Test(problem_class, what_is_rounded) {
+    static const struct {
+        const char *problem, *problem_class;
+    } cases[] = {
+        {"fwd f16 b1 h32/8 q1024 k4096 d128 causal=br",
+         "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br"},
+        {"fwd f16 b2 h32/8 q1000 k4000 d128 causal=br",
+         "fwd f16 b1 h64/16 q1024 k4096 d128 causal=br"},
+        /* the nearest by ratio: the border lies at sqrt(2) */
+        {"fwd f32 q90 k91 d80", "fwd f32 b1 h1 q64 k128 d80"},
+        {"fwd f32 q46340 k46341 d80", "fwd f32 b1 h1 q32768 k65536 d80"},
+        {"fwd f32 h11 q3 k5 d7/9", "fwd f32 b1 h8 q4 k4 d7/9"},
+        {"fwd f32 h12/4 q1 k1 d8", "fwd f32 b1 h16/4 q1 k1 d8"},
+        /* the ends */
+        {"fwd f32 b0 q0 k0 d8", "fwd f32 b1 h1 q1 k1 d8"},
+        {"fwd f32 b500 h500/1 q100000 k70000000 d8", "fwd f32 b1 h128/1 q65536 k65536 d8"},
+        {"fwd f32 b300 h2/1 q8 k8 d8", "fwd f32 b1 h128/64 q8 k8 d8"},
+        {"fwd f32 q1024 k1024 d281474976710655", "fwd f32 b1 h1 q1024 k1024 d281474976710655"},
+        {"fwd f32 q725 k725 d281474976710655 q=bshd o=bhds",
+         "fwd f32 b1 h1 q1024 k1024 d281474976710655 o=bhds"},
+        {"fwd f32 b1 h100 q725 k1 d3975000000000",
+         "fwd f32 b1 h128 q512 k1 d3975000000000" /* not 1024: 2^58 elements */},
+        /* positions: all diagonals become one, unless it follows lengths or must not */
+        {"fwd f32 q64 d8 causal=tl", "fwd f32 b1 h1 q64 k64 d8 causal=br"},
+        {"fwd f32 q64 d8 causal=-7", "fwd f32 b1 h1 q64 k64 d8 causal=br"},
+        {"fwd f32 q64 d8 window=*,0", "fwd f32 b1 h1 q64 k64 d8 causal=br"},
+        {"fwd f32 q64 d8 causal=br window=*,9", "fwd f32 b1 h1 q64 k64 d8 causal=br"},
+        {"fwd f32 q64 k256 d8 causal=tl klen", "fwd f32 b1 h1 q64 k256 d8 causal=192 klen"},
+        {"fwd f32 q64 k256 d8 causal=br klen", "fwd f32 b1 h1 q64 k256 d8 causal=br klen"},
+        {"fwd f32 q64 d8 diagonal=5", "fwd f32 b1 h1 q64 k64 d8"},
+        {"fwd f32 q64 d8 diagonal=5 qlen", "fwd f32 b1 h1 q64 k64 d8 qlen"},
+        {"fwd f32 q64 d8 diagonal=br qlen", "fwd f32 b1 h1 q64 k64 d8 diagonal=br qlen"},
+        {"fwd f32 q64 d8 diagonal=5 alibi", "fwd f32 b1 h1 q64 k64 d8 diagonal=br alibi"},
+        /* windows */
+        {"fwd f32 q64 k256 d8 window=90,3", "fwd f32 b1 h1 q64 k256 d8 diagonal=br window=64,4"},
+        {"fwd f32 q64 k256 d8 window=0,999", "fwd f32 b1 h1 q64 k256 d8 diagonal=br window=0,256"},
+        {"fwd f32 q64 k256 d8 window=281474976710656,*",
+         "fwd f32 b1 h1 q64 k256 d8 diagonal=br window=256,*"},
+        /* layouts */
+        {"fwd f32 b2 h3 q5 d8 q=bshd k=sbhd v=0.0.8.1", "fwd f32 b1 h8 q4 k4 d8"},
+        {"fwd f32 h4 q1 k64 d8 q=99.90.90.5 k=bhds v=9.9.9.9 o=bsdh",
+         "fwd f32 b1 h4 q1 k64 d8 q=bsdh k=bhds v=bhds o=bsdh"},
+        {"fwd f32 q1 k64 d8 q=0.0.0.0 o=0.0.0.3", "fwd f32 b1 h1 q1 k64 d8 o=0.0.0.2"},
+        {"fwd f32 h4 q64 d1 q=bhds k=7.7.7.7", "fwd f32 b1 h4 q64 k64 d1"},
+        /* options */
+        {"fwd bf16 q64 d8 scale=3 softcap=51 bias=f16:qk mask=bk sinks lse scores=bias",
+         "fwd bf16 b1 h1 q64 k64 d8 softcap=30 bias=f16:bhqk mask=bhqk sinks lse scores=bias"},
+        {"fwd f16 h4 q1 k64 d32 k=bshd kcache=q8_0 vcache=q4_0",
+         "fwd f16 b1 h4 q1 k64 d32 kcache=q8_0 vcache=q4_0"},
+    };
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        const clattn_problem p = fixture_problem(cases[n].problem);
+        char text[CA_CLASS_TEXT];
+        cr_expect_str_eq(class_of(&p, text), cases[n].problem_class, "'%s': '%s', not '%s'",
+                         cases[n].problem, text, cases[n].problem_class);
+        check_class(&p);
+    }
+}
+
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+/* One thing changed. */
+static clattn_problem varied(struct rng *r, clattn_problem p)
+{
+    clattn_layout *const layouts[] = {&p.q, &p.k, &p.v, &p.o, &p.d_o, &p.dq, &p.dk, &p.dv};
+    const size_t used = p.operation == CLATTN_BACKWARD ? 8 : 4, side = rng_below(r, 2);
+
+    switch (rng_below(r, 11)) {
+    case 0: /* what is written must have room */
+        p.seq_q = p.seq_q == 8 ? 16 : 8;
+        p.o = p.dq = (clattn_layout){{0}};
+        p.dbias = 0;
+        break;
+    case 1:
+        p.lse = !p.lse;
+        break;
+    case 2: /* another stride along dim, of a problem of one head */
+        p.batch = p.heads = p.kv_heads = 1;
+        p.k_cache = p.v_cache = CLATTN_CACHE_PLAIN;
+        for (size_t n = 0; n < used; n++)
+            *layouts[n] = (clattn_layout){{0}};
+        *layouts[rng_below(r, used)] = (clattn_layout){{0, 0, 1, 1000}};
+        break;
+    case 3:
+        p.diagonal = p.diagonal == CLATTN_OFFSET ? CLATTN_BOTTOM_RIGHT : CLATTN_OFFSET;
+        p.kv_lengths = 1;
+        break;
+    case 4:
+        p.causal = !p.causal;
+        break;
+    case 5:
+        p.causal = 0;
+        p.window_right = (int64_t)side + 1;
+        break;
+    case 6:
+        p.window_left = (int64_t)side;
+        break;
+    case 7:
+        p.bias_dtype = CLATTN_BF16; /* with or without a bias */
+        break;
+    case 8:
+        p.dropout = p.dropout > 0.0f ? 0.0f : 0.5f;
+        break;
+    case 9:
+        p.k = p.v = (clattn_layout){{0}};
+        if (p.operation == CLATTN_FORWARD && p.dim_qk % 32 == 0)
+            p.k_cache = (clattn_cache)rng_below(r, 3);
+        if (p.operation == CLATTN_FORWARD && p.dim_v % 32 == 0)
+            p.v_cache = (clattn_cache)rng_below(r, 3);
+        break;
+    default:
+        if (p.operation == CLATTN_FORWARD)
+            p.scores = p.scores ? CLATTN_SCORES_NONE : CLATTN_SCORES_BIAS;
+    }
+    return p;
+}
+
+/* Alike are those, and only those, that make the same programs. */
+Test(problem_class, alike_and_distant) {
+    enum { MANY = 500 };
+    struct rng r = rng_seed(43);
+    static clattn_problem all[MANY];
+    size_t alike = 0, equal = 0;
+
+    for (size_t n = 0; n < MANY; n++) {
+        const clattn_problem p = n % 4 ? varied(&r, all[n - 1]) : random_problem(&r);
+        cr_assert(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
+        all[n] = p;
+    }
+    for (size_t n = 0; n < MANY; n++)
+        all[n] = ca_problem_representative(&all[n]);
+    for (size_t a = 0; a < MANY; a++) {
+        for (size_t b = 0; b < MANY; b++) {
+            char text_a[CA_CLASS_TEXT], text_b[CA_CLASS_TEXT];
+            const int same = strcmp(class_of(&all[a], text_a), class_of(&all[b], text_b)) == 0;
+            const double distance = ca_class_distance(&all[a], &all[b]);
+            cr_assert(ca_classes_alike(&all[a], &all[b]) == same_defines(&all[a], &all[b]),
+                      "'%s' and '%s'", text_a, text_b);
+            cr_assert(distance == ca_class_distance(&all[b], &all[a]));
+            cr_assert((distance == 0.0) == same, "'%s' and '%s': %g", text_a, text_b, distance);
+            cr_assert(isinf(distance) == (all[a].operation != all[b].operation ||
+                                          !all[a].scores != !all[b].scores),
+                      "'%s' and '%s': %g", text_a, text_b, distance);
+            alike += ca_classes_alike(&all[a], &all[b]);
+            equal += same;
+        }
+    }
+    cr_expect(equal > MANY && alike > equal, "the pairs prove little: %zu equal, %zu alike", equal,
+              alike);
+}
+
+static double distance(const char *a, const char *b)
+{
+    const clattn_problem p = fixture_problem(a), q = fixture_problem(b);
+    const clattn_problem of_p = ca_problem_representative(&p), of_q = ca_problem_representative(&q);
+
+    return ca_class_distance(&of_p, &of_q);
+}
+
+/* What lies nearer of two. */
+Test(problem_class, order_of_distances) {
+    static const char *const base = "fwd f32 h8 q512 k512 d64";
+    static const char *const nearer_and_farther[][2] = {
+        {"fwd f32 h8 q1024 k512 d64", "fwd f32 h8 q2048 k512 d64"},
+        {"fwd f32 h8 q512 k1024 d64", "fwd f32 h8 q1024 k512 d64"},
+        {"fwd f32 h16 q512 k512 d64", "fwd f32 h8 q512 k512 d64 causal=br"},
+        {"fwd f32 h8 q512 k512 d64 lse", "fwd f32 h8 q512 k512 d64 bias=f32:qk"},
+        {"fwd f32 h8 q512 k512 d80", "fwd f32 h8 q512 k512 d128"},
+        {"fwd f32 h8 q512 k1024 d64", "fwd f32 h8 q512 k512 d80"},
+        {"fwd f32 h8 q512 k512 d64 window=512,*", "fwd f32 h8 q512 k512 d64 window=16,*"},
+        {"fwd f32 h8 q256 k256 d64", "fwd f16 h8 q512 k512 d64"},
+        {"fwd f32 h8/2 q512 k512 d64", "fwd f32 h16 q512 k512 d64 k=bhds"},
+        {"fwd f32 h8 q1024 k512 d64", "fwd f32 h8 q512 k512 d64 kcache=q8_0"},
+        {"fwd f32 h8 q512 k512 d64 kcache=q8_0",
+         "fwd f32 h8 q512 k512 d64 kcache=q8_0 vcache=q8_0"},
+    };
+
+    for (size_t n = 0; n < sizeof nearer_and_farther / sizeof *nearer_and_farther; n++) {
+        const char *const *pair = nearer_and_farther[n];
+        cr_expect(distance(base, pair[0]) < distance(base, pair[1]), "'%s' %g, '%s' %g", pair[0],
+                  distance(base, pair[0]), pair[1], distance(base, pair[1]));
+    }
+    cr_expect_float_eq(distance(base, "fwd f32 h8 q1024 k512 d64"), 1.0, 1e-12);
+    cr_expect(distance("fwd f16 q64 d8", "fwd bf16 q64 d8") <
+              distance("fwd f16 q64 d8", "fwd f32 q64 d8"));
+    cr_expect(isinf(distance(base, "fwd f32 h8 q512 k512 d64 scores=raw")));
+    cr_expect(isfinite(distance("fwd f32 q8 d8 scores=bias", "fwd f32 q8 d8 scores=raw")));
+}
+
+/* What one query was tuned to holds too few rows for eight; of many, twice as many are no matter. */
+Test(problem_class, few_queries_are_no_neighbours_of_more) {
+    cr_expect(distance("fwd f32 h32/8 q1 k4096 d128", "fwd f32 h32/8 q2 k4096 d128") >
+              CA_CLASS_NEAR);
+    cr_expect(distance("fwd f32 h32/8 q8 k4096 d128", "fwd f32 h32/8 q32 k4096 d128") >
+              CA_CLASS_NEAR);
+    cr_expect(distance("fwd f32 h32/8 q32 k4096 d128", "fwd f32 h32/8 q64 k4096 d128") <=
+              CA_CLASS_NEAR);
+}
+
+/* ---- the public function --------------------------------------------------------------------- */
+
+Test(problem_class, arguments) {
+    clattn_problem p = fixture_problem("fwd f32 q60 k60 d8");
+    char text[CA_CLASS_TEXT] = "?", small[8] = "?";
+    size_t needed = 99;
+
+    cr_expect(clattn_problem_class(NULL, text, sizeof text, &needed) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(text[0] == '\0' && needed == 0);
+    cr_expect(clattn_problem_class(&p, NULL, 5, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_problem_class(&p, NULL, 0, &needed) == CLATTN_BUFFER_TOO_SMALL);
+    cr_expect(needed == strlen("fwd f32 b1 h1 q64 k64 d8") + 1);
+    cr_expect(clattn_problem_class(&p, small, sizeof small, NULL) == CLATTN_BUFFER_TOO_SMALL);
+    cr_expect_str_eq(small, "fwd f32");
+    p.heads = 0;
+    cr_expect(clattn_problem_class(&p, text, sizeof text, NULL) == CLATTN_INVALID_PROBLEM);
+    p.struct_size--;
+    cr_expect(clattn_problem_class(&p, text, sizeof text, NULL) == CLATTN_INVALID_ARGUMENT);
+}

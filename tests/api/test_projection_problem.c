@@ -1,0 +1,380 @@
+/* Problems of projections: their text form, what is refused, operations, classes. No device. */
+#include "problem/problem.h"
+#include "problem/problem_class.h"
+#include "tests/reference/reference_projection.h"
+#include "tests/support/fixture.h"
+#include "tests/trials/random_projection.h"
+#include <clattn/tuning.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static const char *printed(const clattn_problem *p)
+{
+    static char text[512];
+    size_t needed;
+
+    cr_assert(clattn_problem_print(p, text, sizeof text, &needed) == CLATTN_SUCCESS);
+    cr_assert(needed == strlen(text) + 1);
+    return text;
+}
+
+Test(projection_problem, what_is_printed) {
+    static const char *const canonical[] = {
+        "proj f32 b2 h12/1 q2048 d768/64 w=oi bias=f32",
+        "proj f16 b1 h1 q5 d7 x=bhds y=90.90.10.1 accumulate",
+        "proj bf16 b2 h3/5 q0 d7/4 x=bshd y=sbhd w=0.0.9.2 bias=bf16 accumulate",
+    };
+
+    for (size_t n = 0; n < sizeof canonical / sizeof *canonical; n++) {
+        const clattn_problem p = fixture_problem(canonical[n]);
+        cr_expect_str_eq(printed(&p), canonical[n]);
+    }
+    const clattn_problem io = fixture_problem("w=io d8/5 bias=f16\tf32 h2/3 proj q3");
+    cr_expect_str_eq(printed(&io), "proj f32 b1 h2/3 q3 d8/5 bias=f16");
+}
+
+/* What the letters of w stand for. */
+Test(projection_problem, layouts_of_w) {
+    const clattn_problem io = fixture_problem("proj f32 h2/3 q1 d5/7 w=io");
+    const clattn_problem oi = fixture_problem("proj f32 h2/3 q1 d5/7 w=oi");
+
+    cr_expect(memcmp(io.k.stride, (size_t[]){70, 14, 7, 1}, sizeof io.k.stride) == 0);
+    cr_expect(memcmp(oi.k.stride, (size_t[]){5, 1, 105, 15}, sizeof oi.k.stride) == 0);
+}
+
+static int same(const clattn_problem *a, const clattn_problem *b)
+{
+    const struct projection_strides x = reference_projection_strides(a);
+    const struct projection_strides y = reference_projection_strides(b);
+
+    return a->operation == b->operation && a->dtype == b->dtype && a->batch == b->batch &&
+           a->heads == b->heads && a->kv_heads == b->kv_heads && a->seq_q == b->seq_q &&
+           a->seq_kv == b->seq_kv && a->dim_qk == b->dim_qk && a->dim_v == b->dim_v &&
+           memcmp(&x, &y, sizeof x) == 0 && a->bias == b->bias &&
+           (!a->bias || a->bias_dtype == b->bias_dtype) && a->accumulate == b->accumulate;
+}
+
+static clattn_problem random_projection(struct rng *r)
+{
+    const struct projection_kind kind = random_projection_kind(r, NULL, NULL);
+    clattn_problem p = random_projection_shape(r, &kind);
+
+    if (rng_one_in(r, 4))
+        p.q = (clattn_layout){{0}};
+    if (rng_one_in(r, 4))
+        p.k = (clattn_layout){{0}};
+    if (rng_one_in(r, 4))
+        p.o = (clattn_layout){{0}};
+    return p;
+}
+
+Test(projection_problem, random_problems_come_back_equal) {
+    struct rng r = rng_seed(13);
+
+    for (int n = 0; n < 2000; n++) {
+        const clattn_problem p = random_projection(&r);
+        clattn_problem back;
+        char text[512], reason[256];
+        cr_assert(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_SUCCESS, "%s", reason);
+        strcpy(text, printed(&p));
+        cr_assert(clattn_problem_parse(text, &back, reason, sizeof reason) == CLATTN_SUCCESS,
+                  "'%s': %s", text, reason);
+        cr_assert(same(&p, &back), "'%s' came back as '%s'", text, printed(&back));
+        cr_assert_str_eq(printed(&back), text);
+    }
+}
+
+Test(projection_problem, texts_that_are_refused) {
+    static const struct {
+        const char *text, *named;
+    } cases[] = {
+        {"proj f32 q1", "dN"},
+        {"proj f32 d1", "qN"},
+        {"proj fwd f32 q1 d1", "two operations"},
+        {"proj bwd f32 q1 d1", "two operations"},
+        {"proj f32 q1 d1 k1", "'k'"},
+        {"proj f32 q1 d1 q=bhsd", "'q='"},
+        {"proj f32 q1 d1 o=bhsd", "'o='"},
+        {"proj f32 q1 d1 scale=1", "'scale='"},
+        {"proj f32 q1 d1 causal=tl", "'causal='"},
+        {"proj f32 q1 d1 lse", "'lse'"},
+        {"proj f32 q1 d1 dropout=0.5", "'dropout='"},
+        {"proj f32 q1 d1 w=ii", "w=ii"},
+        {"proj f32 q1 d1 w=bhsd", "w=bhsd"},
+        {"proj f32 q1 d1 w=1.2.3", "w=1.2.3"},
+        {"proj f32 q1 d1 x=io", "x=io"},
+        {"proj f32 q1 d1 bias=f32:qk", "bias"},
+        {"proj f32 q1 d1 bias=f64", "bias"},
+        {"proj f32 q1 d1 accumulate accumulate", "accumulate"},
+        {"proj f32 q2 d1 y=0.1.0.1", "y"},
+        {"fwd f32 q1 d1 accumulate", "'accumulate'"},
+        {"fwd f32 q1 d1 x=bhsd", "'x='"},
+        {"bwd f32 q1 d1 w=oi", "'w='"},
+        {"bwd f32 q1 d1 y=bhsd", "'y='"},
+        {"fwd f32 q1 d1 bias=f32", "bias"},
+    };
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        clattn_problem p;
+        char reason[256] = "";
+        cr_expect(clattn_problem_parse(cases[n].text, &p, reason, sizeof reason) ==
+                      CLATTN_INVALID_PROBLEM,
+                  "'%s' was taken", cases[n].text);
+        cr_expect(strstr(reason, cases[n].named) != NULL, "'%s': '%s' does not name %s",
+                  cases[n].text, reason, cases[n].named);
+    }
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static void refused(const clattn_problem *p, const char *words)
+{
+    char reason[256] = "";
+
+    cr_expect(clattn_problem_check(p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM,
+              "%s was taken", words);
+    cr_expect(strstr(reason, words) != NULL, "'%s' does not hold '%s'", reason, words);
+}
+
+#define REFUSED(change, words)                                                                     \
+    do {                                                                                           \
+        clattn_problem p = fixture_problem("proj f32 b2 h3/2 q5 d4 bias=f32");                     \
+        change;                                                                                    \
+        refused(&p, words);                                                                        \
+    } while (0)
+
+Test(projection_problem, fields_that_are_refused) {
+    REFUSED(p.scale = 1.0f, "scale");
+    REFUSED(p.softcap = 2.0f, "softcap");
+    REFUSED(p.causal = 1, "causal");
+    REFUSED(p.diagonal = CLATTN_BOTTOM_RIGHT, "diagonal");
+    REFUSED(p.window_left = 3, "window");
+    REFUSED(p.window_right = 0, "window");
+    REFUSED(p.mask = 1, "mask");
+    REFUSED(p.alibi = 1, "alibi");
+    REFUSED(p.sinks = 1, "sinks");
+    REFUSED(p.q_lengths = 1, "q_lengths");
+    REFUSED(p.kv_lengths = 1, "kv_lengths");
+    REFUSED(p.lse = 1, "lse");
+    REFUSED(p.scores = CLATTN_SCORES_RAW, "scores");
+    REFUSED(p.dropout = 0.5f, "dropout");
+    REFUSED(p.dbias = 1, "dbias");
+    REFUSED(p.bias_layout.stride[3] = 1, "bias_layout");
+    REFUSED(p.seq_kv = 2, "seq_kv");
+    REFUSED(p.seq_kv = 0, "seq_kv");
+    REFUSED(p.dim_qk = 0, "dim_qk");
+    REFUSED(p.kv_heads = 0, "kv_heads");
+    REFUSED(p.o.stride[3] = 1, "y");
+    REFUSED((p.q.stride[0] = p.q.stride[3] = 1, p.k.stride[3] = 1, p.dim_qk = (size_t)1 << 48),
+            "kv_heads * dim_qk");
+    REFUSED(p.q.stride[0] = (size_t)1 << 60, "x");
+    REFUSED(p.k.stride[0] = (size_t)1 << 60, "w");
+    REFUSED(p.operation = (clattn_operation)3, "operation");
+    REFUSED((p.operation = CLATTN_FORWARD, p.heads = 4, p.accumulate = 1, p.bias = 0),
+            "accumulate");
+}
+
+Test(projection_problem, operations) {
+    const clattn_problem p = fixture_problem("proj f32 b2 h3/5 q7 d11/13");
+    const clattn_problem none = fixture_problem("proj f32 b0 h3/5 q7 d11/13");
+
+    cr_expect(clattn_problem_flops(&p) == 2.0 * 2 * 3 * 5 * 7 * 11 * 13);
+    cr_expect(clattn_problem_flops(&none) == 0.0);
+}
+
+/* ---- the normal form --------------------------------------------------------------------------
+ * */
+
+static void expect_merged(const char *text, const char *wanted)
+{
+    const clattn_problem p = fixture_problem(text), normal = ca_problem_normal(&p);
+    const clattn_problem want = fixture_problem(wanted);
+
+    cr_expect(normal.batch == want.batch && normal.heads == want.heads &&
+                  normal.kv_heads == want.kv_heads && normal.seq_q == want.seq_q &&
+                  normal.dim_qk == want.dim_qk && normal.dim_v == want.dim_v,
+              "'%s' became '%s'", text, printed(&normal));
+}
+
+/* Axes become one where strides go on in both tensors that have them. */
+Test(projection_problem, axes_that_merge) {
+    expect_merged("proj f32 b2 h3/1 q5 d7/4", "proj f32 b2 h3/1 q5 d7/4");
+    expect_merged("proj f32 b2 h3/1 q5 d7/4 y=bshd", "proj f32 q10 d7/12");
+    expect_merged("proj f32 b2 h1/3 q5 d7/4 x=bshd", "proj f32 q10 d21/4");
+    expect_merged("proj f32 b2 h1/3 q5 d7/4 x=bshd w=oi", "proj f32 q10 d21/4");
+    expect_merged("proj f32 b2 h1/3 q5 d7/4", "proj f32 b2 h1/3 q5 d7/4");
+    expect_merged("proj f32 b2 h1/3 q5 d1/4", "proj f32 b2 q5 d3/4");
+    expect_merged("proj f32 b2 h3/1 q1 d7/4", "proj f32 q2 d7/12");
+    expect_merged("proj f32 b2 q5 d7 x=0.35.7.1", "proj f32 b2 q5 d7");
+    expect_merged("proj f32 b2 q5 d7 y=50.50.8.1", "proj f32 b2 q5 d7");
+    expect_merged("proj f32 b2 h3/1 q5 d7/4 y=bshd w=84.12.0.1", "proj f32 h3/1 q10 d7/4");
+}
+
+/* The same elements, in whichever form. */
+Test(projection_problem, the_normal_form_computes_the_same) {
+    struct rng r = rng_seed(15);
+
+    for (int n = 0; n < 2000; n++) {
+        const clattn_problem p = random_projection(&r), normal = ca_problem_normal(&p);
+        const clattn_problem again = ca_problem_normal(&normal);
+        struct ca_tensor before[CA_WORKSPACE], after[CA_WORKSPACE];
+        char reason[256];
+        cr_assert(clattn_problem_check(&normal, reason, sizeof reason) == CLATTN_SUCCESS, "%s",
+                  reason);
+        cr_assert(memcmp(&normal, &again, sizeof normal) == 0, "'%s'", printed(&p));
+        cr_assert(clattn_problem_flops(&p) == clattn_problem_flops(&normal));
+        ca_problem_tensors(&p, before);
+        ca_problem_tensors(&normal, after);
+        for (size_t t = 0; t < CA_WORKSPACE; t++) {
+            size_t sums[2] = {0, 0}; /* of all elements' places */
+            for (int form = 0; form < 2 && before[t].present; form++) {
+                const struct ca_tensor *x = form ? &after[t] : &before[t];
+                const size_t all = x->sizes[0] * x->sizes[1] * x->sizes[2] * x->sizes[3];
+                for (int axis = 0; axis < 4 && all; axis++)
+                    sums[form] += all / x->sizes[axis] * x->layout.stride[axis] *
+                                  (x->sizes[axis] * (x->sizes[axis] - 1) / 2);
+            }
+            cr_assert(sums[0] == sums[1], "%s of '%s'", before[t].name, printed(&p));
+        }
+    }
+}
+
+/* ---- classes --------------------------------------------------------------------------------- */
+
+static const char *class_of(const clattn_problem *p, char text[CA_CLASS_TEXT])
+{
+    size_t needed;
+
+    cr_assert(clattn_problem_class(p, text, CA_CLASS_TEXT, &needed) == CLATTN_SUCCESS);
+    cr_assert(needed == strlen(text) + 1, "'%s' is cut", text);
+    return text;
+}
+
+/* What a program is built for, counted here anew: the conditions in the kernels' sources. */
+enum { NUM_DEFINES = 9 };
+
+static void defines_of(const clattn_problem *problem, int defines[NUM_DEFINES])
+{
+    const clattn_problem p = ca_problem_normal(problem);
+    const int all[NUM_DEFINES] = {
+        (int)p.dtype,       p.bias ? (int)p.bias_dtype : 0,
+        p.bias != 0,        p.accumulate != 0,
+        p.q.stride[3] == 1, p.q.stride[3] != 1 && p.q.stride[2] == 1,
+        p.k.stride[3] == 1, p.k.stride[3] != 1 && p.k.stride[1] == 1,
+        p.o.stride[3] == 1,
+    };
+
+    memcpy(defines, all, sizeof all);
+}
+
+static int same_defines(const clattn_problem *a, const clattn_problem *b)
+{
+    int of_a[NUM_DEFINES], of_b[NUM_DEFINES];
+
+    defines_of(a, of_a);
+    defines_of(b, of_b);
+    return memcmp(of_a, of_b, sizeof of_a) == 0;
+}
+
+static void check_class(const clattn_problem *p)
+{
+    char whose[512], text[CA_CLASS_TEXT], again[CA_CLASS_TEXT], reason[256];
+    clattn_problem parsed;
+
+    strcpy(whose, printed(p));
+    const clattn_problem r = ca_problem_representative(p);
+    cr_assert(clattn_problem_check(&r, reason, sizeof reason) == CLATTN_SUCCESS, "of '%s': %s",
+              whose, reason);
+    cr_assert(same_defines(p, &r), "'%s' is not for the programs of '%s'", class_of(p, text),
+              whose);
+    cr_assert_str_eq(class_of(&r, again), class_of(p, text), "'%s', of '%s', is of class '%s'",
+                     text, whose, again);
+    const clattn_problem normal = ca_problem_normal(p);
+    cr_assert_str_eq(class_of(&normal, again), text, "the normal form has another class");
+    cr_assert(clattn_problem_parse(text, &parsed, reason, sizeof reason) == CLATTN_SUCCESS,
+              "'%s': %s", text, reason);
+    cr_assert_str_eq(class_of(&parsed, again), text);
+    cr_assert(ca_classes_alike(&parsed, &r) && ca_class_distance(&parsed, &r) == 0.0);
+}
+
+/* Sizes over all magnitudes, which pass the check. */
+static clattn_problem extreme_projection(struct rng *r)
+{
+    clattn_problem p;
+
+    do {
+        size_t *const sizes[] = {&p.batch, &p.heads, &p.kv_heads, &p.seq_q, &p.dim_qk, &p.dim_v};
+        p = random_projection_kind(r, NULL, NULL).base;
+        for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
+            *sizes[n] = (size_t)exp2(rng_uniform(r, 0, rng_one_in(r, 4) ? 48 : 9));
+        if (rng_one_in(r, 2))
+            clattn_layout_packed("bhds", (size_t[]){p.batch, p.kv_heads, p.seq_q, p.dim_qk}, &p.q);
+        if (rng_one_in(r, 2))
+            clattn_layout_packed("bshd", (size_t[]){p.batch, p.heads, p.seq_q, p.dim_v}, &p.o);
+    } while (clattn_problem_check(&p, NULL, 0) != CLATTN_SUCCESS);
+    return p;
+}
+
+Test(projection_problem, classes_of_random_problems) {
+    struct rng r = rng_seed(16);
+
+    for (int n = 0; n < 3000; n++) {
+        const clattn_problem p = random_projection(&r), q = random_projection(&r);
+        const clattn_problem a = ca_problem_representative(&p), b = ca_problem_representative(&q);
+        const clattn_problem extreme = extreme_projection(&r);
+        check_class(&p);
+        check_class(&extreme);
+        cr_assert(ca_classes_alike(&a, &b) == same_defines(&a, &b));
+        const double distance = ca_class_distance(&a, &b);
+        cr_assert(distance >= 0.0 && distance < INFINITY && distance == ca_class_distance(&b, &a));
+    }
+}
+
+Test(projection_problem, what_is_rounded) {
+    static const struct {
+        const char *problem, *problem_class;
+    } cases[] = {
+        {"proj f32 b1 h1 q2048 d1024 w=oi bias=f32", "proj f32 b1 h1 q2048 d1024 w=oi bias=f32"},
+        {"proj f32 b2 h12/1 q1000 d768/64", "proj f32 b1 h16/1 q2048 d1024/64"},
+        {"proj f32 b2 h12/1 q1000 d768/64 y=bshd", "proj f32 b1 h1 q2048 d1024"},
+        {"proj f32 b2 h1/12 q1000 d64/768", "proj f32 b1 h1/16 q2048 d64/1024"},
+        {"proj f32 b2 h1/12 q1000 d64/768 x=bshd", "proj f32 b1 h1 q2048 d1024"},
+        {"proj f32 h3/1 q64 d96", "proj f32 b1 h2/1 q64 d128"},
+        {"proj f32 q1 d100000/200000", "proj f32 b1 h1 q1 d65536"},
+        {"proj f32 q64 d32 x=bhds y=80.80.1.70", "proj f32 b1 h1 q64 d32 x=bhds y=4096.4096.64.2"},
+        {"proj f32 q1 d1 x=9.9.1.9 w=9.1.9.9", "proj f32 b1 h1 q1 d1 x=2.2.1.2 w=2.1.2.2"},
+        {"proj f32 b0 h3/2 q5 d4", "proj f32 b1 h1 q1 d8/16"},
+        {"proj f32 q3 d4 x=0.0.1.0 w=9.9.9.9", "proj f32 b1 h1 q4 d4 x=bhds w=32.8.8.2"},
+    };
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        const clattn_problem p = fixture_problem(cases[n].problem);
+        char text[CA_CLASS_TEXT];
+        cr_expect_str_eq(class_of(&p, text), cases[n].problem_class, "'%s': '%s', not '%s'",
+                         cases[n].problem, text, cases[n].problem_class);
+        check_class(&p);
+    }
+}
+
+static double distance_of(const char *a, const char *b)
+{
+    const clattn_problem p = fixture_problem(a), q = fixture_problem(b);
+    const clattn_problem x = ca_problem_representative(&p), y = ca_problem_representative(&q);
+
+    return ca_class_distance(&x, &y);
+}
+
+Test(projection_problem, distances) {
+    static const char one[] = "proj f32 q1024 d1024";
+
+    cr_expect(distance_of(one, "proj f32 q2048 d1024") == 1.0);
+    cr_expect(distance_of(one, "proj f32 q1024 d1024/2048") == 1.0);
+    cr_expect(distance_of(one, "proj f32 q1024 d2048/1024") == 0.5);
+    cr_expect(distance_of(one, "proj f32 q1024 d1024 w=oi") > 0.5);
+    cr_expect(distance_of(one, "proj f16 q1024 d1024") > CA_CLASS_NEAR);
+    cr_expect(distance_of(one, "fwd f32 q1024 d1024") == INFINITY);
+    cr_expect(distance_of("bwd f32 q1024 d1024", one) == INFINITY);
+}

@@ -1,0 +1,139 @@
+#define _POSIX_C_SOURCE 200809L /* strdup */
+#include "tests/bench/run_example.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void example_begin(struct run_results *results)
+{
+    results_begin(results);
+    strcpy(results->date, "2026-11-21T09:30:00Z");
+    strcpy(results->clattn, "0.1.0");
+    strcpy(results->processor, "A processor");
+    strcpy(results->system, "Linux 6.1");
+    results->processors = 2;
+}
+
+struct device_run *example_device(struct run_results *results, const char *name,
+                                  const char *platform)
+{
+    struct device_run *run = results_add(results);
+
+    cr_assert(run != NULL);
+    run->index = results->count - 1;
+    run->info.type = CL_DEVICE_TYPE_CPU;
+    run->info.compute_units = 2;
+    snprintf(run->info.name, sizeof run->info.name, "%s", name);
+    snprintf(run->info.platform_name, sizeof run->info.platform_name, "%s", platform);
+    strcpy(run->info.driver_version, "3.1");
+    samples_add(&run->peaks.fma, 500.0);
+    samples_add(&run->peaks.read, 20.0);
+    samples_add(&run->peaks.copy, 22.0);
+    strcpy(run->peaks.form, "fma, 16 lanes, 12 chains");
+    return run;
+}
+
+struct record *example_record(struct device_run *run, const char *name, const char *problem)
+{
+    run->records = realloc(run->records, (run->count + 1) * sizeof *run->records);
+    cr_assert(run->records != NULL);
+    struct record *record = &run->records[run->count++];
+    memset(record, 0, sizeof *record);
+    snprintf(record->name, sizeof record->name, "%s", name);
+    record->problem = strdup(problem);
+    record->reason = strdup("untuned: the default");
+    record->flops = 1e9;
+    record->bytes = 1e6;
+    record->copies = 1;
+    record->against = "reference";
+    record->roof = ROOF_FMA;
+    return record;
+}
+
+struct outcome *example_outcome(struct record *record, const char *implementation, double seconds,
+                                double noise, size_t samples, struct rng *random)
+{
+    struct outcome *outcome = &record->outcome[record->count++];
+
+    snprintf(outcome->implementation, sizeof outcome->implementation, "%s", implementation);
+    outcome->configuration = strdup("unfused TILE_Q=8");
+    outcome->first_source = NAN;
+    outcome->first_cache = NAN;
+    outcome->worst = (struct worst){.error = 1e-7, .bound = 1e-5, .ratio = 1e-2, .results = 64};
+    for (size_t n = 0; n < samples; n++) {
+        samples_add(&outcome->seconds, seconds * (1.0 + rng_uniform(random, -noise, noise)));
+        if (strcmp(implementation, "clattn") == 0)
+            samples_add(&record->share, record->flops / outcome->seconds.value[n] * 1e-9 / 500.0);
+    }
+    outcome->ratio = ca_paired_ratio(outcome->seconds.value, record->outcome[0].seconds.value,
+                                     record->outcome[0].seconds.count);
+    return outcome;
+}
+
+static void add_peer(struct device_run *run, const char *name, const char *missing)
+{
+    struct peer_note *peer = &run->peer[run->num_peers++];
+
+    strcpy(peer->name, name);
+    if (missing != NULL) {
+        strcpy(peer->missing.text, missing);
+    } else {
+        strcpy(peer->version, "1.5.3");
+        strcpy(peer->method, "GemmStridedBatched, softmax, GemmStridedBatched");
+    }
+}
+
+static void fill_first_record(struct record *record, struct rng *random)
+{
+    struct outcome *outcome = example_outcome(record, "clattn", 1.23456e-3, 0.05, 7, random);
+
+    samples_add(&outcome->host, 2.5e-6);
+    samples_add(&outcome->host, 3.0e-6);
+    outcome->first_source = 0.75;
+    outcome->first_cache = 0.01;
+    outcome->first_parts = (struct first_parts){{0.25, 0.375, 0.0, 0.125}};
+    example_outcome(record, "clattn untuned", 2e-3, 0.05, 7, random);
+    outcome = example_outcome(record, "CLBlast", 5e-3, 0.05, 7, random);
+    outcome->state = OUTCOME_LOOSE;
+    outcome->worst.ratio = 20.0;
+    strcpy(outcome->why.text, "computes in half precision");
+    outcome = example_outcome(record, "OpenBLAS", 0.0, 0.0, 0, random);
+    outcome_give_up(outcome, OUTCOME_UNSUPPORTED, "OpenBLAS has no %s", "f16");
+    outcome->worst.results = 0;
+    free(outcome->configuration);
+    outcome->configuration = NULL;
+    record->copies = 3;
+    record->workspace_bytes = 4096;
+}
+
+void example_full(struct run_results *results)
+{
+    struct rng random = rng_seed(7);
+
+    example_begin(results);
+    struct device_run *run = example_device(results, "A \"device\" of \xc2\xb5s", "Platform");
+    samples_add(&run->peaks.fma_half, 1000.0);
+    strcpy(run->peaks.form_half, "mad, 32 lanes, 8 chains");
+    run->info.fp16 = CL_TRUE;
+    run->info.global_memory_bytes = 11771523072;
+    run->interrupted = true;
+    run->load[0] = 0.5, run->load[1] = 0.25, run->load[2] = 0.0;
+    add_peer(run, "CLBlast", NULL);
+    add_peer(run, "oneDNN", "it is not there: apt-get install libdnnl-dev");
+    fill_first_record(example_record(run, "bert-base", "fwd f32 b1 h12 q512 d64"), &random);
+
+    struct record *record = example_record(run, "", "fwd f16 b1 h8 q1 k4096 d128");
+    record->roof = ROOF_READ;
+    record->against = "file";
+    struct outcome *outcome = example_outcome(record, "clattn", 1e-3, 0.0, 0, &random);
+    outcome_give_up(outcome, OUTCOME_WRONG, "a NaN");
+    outcome->worst = (struct worst){.error = NAN, .bound = 1e-5, .ratio = INFINITY, .results = 9};
+
+    run = results_add(results);
+    cr_assert(run != NULL);
+    run->index = 1;
+    strcpy(run->failed.text, "its driver was ended by a segmentation fault");
+}

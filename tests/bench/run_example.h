@@ -1,0 +1,26 @@
+/* Runs of clattn-bench that never took place. */
+#ifndef TEST_RUN_EXAMPLE_H
+#define TEST_RUN_EXAMPLE_H
+
+#include "bench/records/results.h"
+#include "tests/support/rng.h"
+
+/* Of a fixed date and host; to be freed by results_free(). */
+void example_begin(struct run_results *results);
+
+/* A CPU device with peaks of 500 GFLOP/s and 20 GB/s. */
+struct device_run *example_device(struct run_results *results, const char *name,
+                                  const char *platform);
+
+/* A problem that takes 10^9 operations and 10^6 bytes. */
+struct record *example_record(struct device_run *run, const char *name, const char *problem);
+
+/* An implementation that was measured so often, up to a part `noise` off to both sides; the share of
+ * the roof follows if it is clattn. */
+struct outcome *example_outcome(struct record *record, const char *implementation, double seconds,
+                                double noise, size_t samples, struct rng *random);
+
+/* Everything that a file can hold. */
+void example_full(struct run_results *results);
+
+#endif

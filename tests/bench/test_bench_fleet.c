@@ -1,0 +1,459 @@
+/* Devices in processes of their own. A shell script stands in for clattn-bench: it lists what the
+ * test has written, and does on each device what the test says. */
+#define _XOPEN_SOURCE 700 /* mkdtemp, nftw, setenv */
+#include "bench/fleet/fleet.h"
+#include "tests/bench/run_example.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/redirect.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define POCL "Portable Computing Language"
+
+/* Patience with a machine that is busy; where silence is what is tested, there is less. */
+#define LONG 60.0
+#define SHORT 2.0
+
+/* What the script does as the child of device $3, whose results belong in $5. */
+#define WORK "echo $3 >> $d/ran; cp $d/result-$3 $5; "
+
+static const char script[] = "#!/bin/sh\n"
+                             "d=$(dirname \"$0\")\n"
+                             "ulimit -c 0\n"
+                             "if [ \"$1\" = devices ]; then . $d/list; exit 0; fi\n"
+                             "echo \"$@\" > $d/call-$3\n"
+                             ". $d/child-$3\n";
+
+struct crew {
+    char folder[64], program[96], temporary[96];
+    int held[2]; /* A pipe whose one end every child inherits. */
+    struct fleet fleet;
+    struct run_results results;
+    json_t *list;
+};
+
+static void write_file(const struct crew *crew, const char *name, const char *text)
+{
+    char path[128];
+
+    snprintf(path, sizeof path, "%s/%s", crew->folder, name);
+    FILE *file = fopen(path, "w");
+    cr_assert(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+static const char *read_file(const struct crew *crew, const char *name)
+{
+    static char text[4096];
+    char path[128];
+
+    snprintf(path, sizeof path, "%s/%s", crew->folder, name);
+    FILE *file = fopen(path, "r");
+    text[file != NULL ? fread(text, 1, sizeof text - 1, file) : 0] = '\0';
+    if (file != NULL)
+        fclose(file);
+    return text;
+}
+
+static void check_file(const struct crew *crew, const char *name, const char *want)
+{
+    const char *got = read_file(crew, name);
+
+    cr_expect(strcmp(got, want) == 0, "%s holds '%s', not '%s'", name, got, want);
+}
+
+static void open_crew(struct crew *crew)
+{
+    memset(crew, 0, sizeof *crew);
+    strcpy(crew->folder, "/tmp/clattn-fleet-XXXXXX");
+    cr_assert(mkdtemp(crew->folder) != NULL && pipe(crew->held) == 0);
+    fcntl(crew->held[0], F_SETFD, FD_CLOEXEC);
+    snprintf(crew->program, sizeof crew->program, "%s/bench", crew->folder);
+    snprintf(crew->temporary, sizeof crew->temporary, "%s/tmp", crew->folder);
+    write_file(crew, "bench", script);
+    write_file(crew, "list", "cat $d/devices.json\n");
+    cr_assert(chmod(crew->program, 0700) == 0 && mkdir(crew->temporary, 0700) == 0);
+    setenv("TMPDIR", crew->temporary, 1);
+    crew->list = json_array();
+    crew->fleet =
+        (struct fleet){.program = crew->program, .devices = "all", .quiet = true, .silence = LONG};
+    cr_redirect_stderr();
+}
+
+/* One more device, with results of `problems` problems, and what its child does. */
+static void add_device(struct crew *crew, const char *name, size_t problems, const char *does)
+{
+    const size_t index = json_array_size(crew->list);
+    struct rng random = rng_seed(1);
+    struct run_results results;
+    struct message why;
+    char file[32], path[128];
+
+    example_begin(&results);
+    struct device_run *run = example_device(&results, name, POCL);
+    json_t *device = results_device(&run->info);
+    json_object_set_new(device, "index", json_integer((json_int_t)index));
+    json_array_append_new(crew->list, device);
+    for (size_t n = 0; n < problems; n++)
+        example_outcome(example_record(run, "tiny", n == 0 ? "fwd f32 q8 d8" : "fwd f32 q9 d8"),
+                        "clattn", 1e-3, 0.03, 7, &random);
+    snprintf(path, sizeof path, "%s/result-%zu", crew->folder, index);
+    cr_assert(results_write(path, &results, &why), "%s", why.text);
+    results_free(&results);
+    snprintf(file, sizeof file, "child-%zu", index);
+    write_file(crew, file, does);
+}
+
+static bool run_crew(struct crew *crew)
+{
+    char path[128];
+
+    snprintf(path, sizeof path, "%s/devices.json", crew->folder);
+    cr_assert(json_dump_file(crew->list, path, 0) == 0);
+    return fleet_run(&crew->fleet, &crew->results);
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+    (void)status, (void)type, (void)where;
+    return remove(path);
+}
+
+/* Nothing is left: no process that holds the pipe, no temporary file. */
+static void close_crew(struct crew *crew)
+{
+    struct pollfd held = {.fd = crew->held[0], .events = POLLIN};
+
+    close(crew->held[1]);
+    cr_expect(poll(&held, 1, 3000) == 1 && (held.revents & POLLHUP) != 0, "a process is left");
+    cr_expect(rmdir(crew->temporary) == 0, "temporary files are left");
+    close(crew->held[0]);
+    results_free(&crew->results);
+    json_decref(crew->list);
+    nftw(crew->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void check_device(const struct crew *crew, size_t n, const char *name, size_t problems,
+                         const char *failed)
+{
+    const struct device_run *run = &crew->results.devices[n];
+
+    cr_assert(gt(sz, crew->results.count, n));
+    cr_expect(strcmp(run->info.name, name) == 0, "'%s', not '%s'", run->info.name, name);
+    cr_expect(eq(sz, run->count, problems), "%s", name);
+    cr_expect(failed[0] != '\0' ? strstr(run->failed.text, failed) != NULL
+                                : run->failed.text[0] == '\0',
+              "%s: '%s', not '%s'", name, run->failed.text, failed);
+}
+
+Test(fleet, wants_several) {
+    cr_assert(fleet_wanted("all"));
+    cr_assert(fleet_wanted("0,2"));
+    cr_assert(not(fleet_wanted("pthread")));
+    cr_assert(not(fleet_wanted("wall")));
+}
+
+Test(fleet, takes_over_what_each_wrote) {
+    const char *const arguments[] = {"--repeat", "3", "tiny problem"};
+    struct crew crew;
+
+    open_crew(&crew);
+    add_device(&crew, "pthread", 2, WORK);
+    add_device(&crew, "basic", 1, WORK "test -z \"$(cat)\" || exit 1");
+    crew.fleet.arguments = arguments;
+    crew.fleet.num_arguments = 3;
+    cr_assert(run_crew(&crew));
+    cr_assert(eq(sz, crew.results.count, 2));
+    check_device(&crew, 0, "pthread", 2, "");
+    check_device(&crew, 1, "basic", 1, "");
+    cr_expect(eq(sz, crew.results.devices[1].index, 1));
+    check_file(&crew, "ran", "0\n1\n");
+    cr_expect(strncmp(read_file(&crew, "call-0"), "run --device 0 --json ", 22) == 0);
+    cr_expect(strstr(read_file(&crew, "call-0"), " --repeat 3 tiny problem\n") != NULL);
+    close_crew(&crew);
+}
+
+/* Whatever becomes of one child, the others have their rows. */
+Test(fleet, accidents_cost_their_own_rows) {
+    struct crew crew;
+
+    open_crew(&crew);
+    add_device(&crew, "crash", 1, "echo tiny: warming up >&3; sleep 50 & kill -SEGV $$");
+    add_device(&crew, "late crash", 1, WORK "kill -ABRT $$");
+    add_device(&crew, "half", 1, "head -c 300 $d/result-$3 > $5");
+    add_device(&crew, "nothing", 1, "exit 1");
+    add_device(&crew, "silent success", 1, "exit 0");
+    add_device(&crew, "odd", 1, WORK "exit 7");
+    add_device(&crew, "bad results", 1, WORK "exit 1");
+    add_device(&crew, "good", 1, WORK);
+    cr_assert(not(run_crew(&crew)));
+    cr_assert(eq(sz, crew.results.count, 8));
+    check_device(&crew, 0, "crash", 0, "the driver crashed: killed by signal 11 (Segmentation");
+    check_device(&crew, 0, "crash", 0, " while it did 'tiny: warming up'");
+    check_device(&crew, 1, "late crash", 1, "the driver crashed: killed by signal 6");
+    check_device(&crew, 2, "half", 0, "its results cannot be read");
+    check_device(&crew, 3, "nothing", 0, "ended before it had results");
+    check_device(&crew, 4, "silent success", 0, "ended before it had results");
+    check_device(&crew, 5, "odd", 1, "ended with exit status 7");
+    check_device(&crew, 6, "bad results", 1, "");
+    check_device(&crew, 7, "good", 1, "");
+    cr_expect(eq(sz, crew.results.devices[4].index, 4));
+    cr_expect(strcmp(crew.results.devices[3].info.platform_name, POCL) == 0);
+    close_crew(&crew);
+}
+
+Test(fleet, silence_ends_a_child) {
+    struct crew crew;
+
+    open_crew(&crew);
+    add_device(&crew, "hangs", 1,
+               "echo tiny: sample 3 >&3; " WORK
+               "trap 'echo told > $d/told; exit' TERM; sleep 50 & wait");
+    add_device(&crew, "clings", 1, "trap '' TERM; sleep 50 & while :; do sleep 1; done");
+    add_device(&crew, "good", 1, WORK);
+    crew.fleet.silence = SHORT;
+    cr_assert(not(run_crew(&crew)));
+    check_device(&crew, 0, "hangs", 1,
+                 "gave no sign of life for 2 s while it did 'tiny: sample 3'");
+    check_file(&crew, "told", "told\n");
+    check_device(&crew, 1, "clings", 0, "gave no sign of life for 2 s and was ended");
+    check_device(&crew, 2, "good", 1, "");
+    close_crew(&crew);
+}
+
+Test(fleet, signs_of_life_keep_it) {
+    struct crew crew;
+
+    open_crew(&crew);
+    add_device(&crew, "slow", 1, "for n in 1 2 3 4 5 6; do echo $n >&3; sleep 0.6; done; " WORK);
+    crew.fleet.silence = SHORT;
+    cr_assert(run_crew(&crew));
+    check_device(&crew, 0, "slow", 1, "");
+    close_crew(&crew);
+}
+
+/* The child is told, keeps what it has, and the rest is left out. */
+Test(fleet, interrupt_is_passed_on) {
+    struct crew crew;
+
+    open_crew(&crew);
+    add_device(&crew, "first", 1, WORK);
+    add_device(&crew, "second", 1,
+               "trap '" WORK "exit 0' INT; kill -INT $PPID; "
+               "while :; do sleep 0.05; done");
+    add_device(&crew, "third", 1, WORK);
+    cr_assert(not(run_crew(&crew)));
+    cr_assert(eq(sz, crew.results.count, 2));
+    check_device(&crew, 0, "first", 1, "");
+    check_device(&crew, 1, "second", 1, "");
+    cr_expect(not(crew.results.devices[0].interrupted));
+    cr_expect(crew.results.devices[1].interrupted);
+    check_file(&crew, "ran", "0\n1\n");
+    close_crew(&crew);
+}
+
+Test(fleet, second_interrupt_kills) {
+    struct crew crew;
+
+    open_crew(&crew);
+    add_device(&crew, "stubborn", 1,
+               "trap '' INT TERM; " WORK "kill -INT $PPID; sleep 0.3; "
+               "kill -TERM $PPID; sleep 50; echo late > $d/late");
+    add_device(&crew, "next", 1, WORK);
+    cr_assert(not(run_crew(&crew)));
+    cr_assert(eq(sz, crew.results.count, 1));
+    check_device(&crew, 0, "stubborn", 1, "");
+    check_file(&crew, "late", "");
+    cr_expect(crew.results.devices[0].interrupted);
+    close_crew(&crew);
+}
+
+static volatile sig_atomic_t noticed;
+
+static void notice(int signal_number)
+{
+    noticed = signal_number;
+}
+
+Test(fleet, whoever_caught_interrupts_before_learns_of_them) {
+    struct crew crew;
+
+    open_crew(&crew);
+    add_device(&crew, "only", 1,
+               "trap 'exit 0' INT; kill -INT $PPID; while :; do sleep 0.05; done");
+    signal(SIGINT, notice);
+    cr_assert(not(run_crew(&crew)));
+    cr_expect(eq(int, (int)noticed, SIGINT));
+    close_crew(&crew);
+}
+
+Test(fleet, the_same_device_runs_once) {
+    struct crew crew;
+
+    open_crew(&crew);
+    add_device(&crew, "pthread", 1, WORK);
+    add_device(&crew, "basic", 1, WORK);
+    add_device(&crew, "pthread", 1, WORK);
+    cr_assert(run_crew(&crew));
+    cr_assert(eq(sz, crew.results.count, 2));
+    check_device(&crew, 0, "pthread", 1, "");
+    check_device(&crew, 1, "basic", 1, "");
+    close_crew(&crew);
+}
+
+Test(fleet, the_same_device_runs_twice_if_it_is_asked_for) {
+    struct crew crew;
+
+    open_crew(&crew);
+    add_device(&crew, "pthread", 1, WORK);
+    add_device(&crew, "basic", 1, WORK);
+    add_device(&crew, "pthread", 1, WORK);
+    crew.fleet.devices = "2,BASI,0,1";
+    cr_assert(run_crew(&crew));
+    cr_assert(eq(sz, crew.results.count, 3));
+    cr_expect(eq(sz, crew.results.devices[0].index, 2));
+    cr_expect(eq(sz, crew.results.devices[1].index, 1));
+    cr_expect(eq(sz, crew.results.devices[2].index, 0));
+    close_crew(&crew);
+}
+
+Test(fleet, unknown_device) {
+    struct crew crew;
+
+    open_crew(&crew);
+    add_device(&crew, "pthread", 1, WORK);
+    crew.fleet.devices = "0,nowhere";
+    cr_assert(not(run_crew(&crew)));
+    fflush(stderr);
+    cr_assert_stderr_eq_str("clattn-bench run: no OpenCL device matches 'nowhere'; "
+                            "'clattn-bench devices' lists them\n");
+    cr_expect(eq(sz, crew.results.count, 0));
+    check_file(&crew, "ran", "");
+    close_crew(&crew);
+}
+
+/* A driver that crashes when it is loaded: nothing runs, but what to do is said. */
+Test(fleet, crash_while_listing) {
+    char want[1024];
+    struct crew crew;
+
+    open_crew(&crew);
+    add_device(&crew, "pthread", 1, WORK);
+    write_file(&crew, "list", "kill -SEGV $$\n");
+    write_file(&crew, "bad.icd", "libbad.so\n");
+    write_file(&crew, "pocl.icd", "libpocl.so\n");
+    setenv("OCL_ICD_VENDORS", crew.folder, 1);
+    cr_assert(not(run_crew(&crew)));
+    fflush(stderr);
+    snprintf(want, sizeof want,
+             "clattn-bench run: listing the devices, which loads every driver, failed: the driver "
+             "crashed: killed by signal 11 (Segmentation fault).\n"
+             "Drivers are named by the files in %s: bad.icd pocl.icd\n"
+             "To leave one out, copy the others into a folder of their own and name that folder "
+             "in\nthe environment variable OCL_ICD_VENDORS.\n",
+             crew.folder);
+    cr_assert_stderr_eq_str(want);
+    cr_expect(eq(sz, crew.results.count, 0));
+    close_crew(&crew);
+}
+
+Test(fleet, nonsense_for_a_list) {
+    struct crew crew;
+
+    open_crew(&crew);
+    write_file(&crew, "list", "echo '[{\"index\": 0}]'\n");
+    cr_assert(not(run_crew(&crew)));
+    cr_expect(eq(sz, crew.results.count, 0));
+    close_crew(&crew);
+}
+
+/* Each device's results are safe as soon as they are there. */
+Test(fleet, saves_after_each_device) {
+    struct run_results saved;
+    struct message why;
+    struct crew crew;
+    char path[128];
+
+    open_crew(&crew);
+    add_device(&crew, "first", 1, WORK);
+    add_device(&crew, "second", 1, "test -s $d/save && echo yes > $d/saved; kill -SEGV $$");
+    snprintf(path, sizeof path, "%s/save", crew.folder);
+    crew.fleet.save = path;
+    cr_assert(not(run_crew(&crew)));
+    check_file(&crew, "saved", "yes\n");
+    cr_assert(results_read(path, &saved, &why), "%s", why.text);
+    cr_expect(eq(sz, saved.count, 2));
+    cr_expect(eq(sz, saved.devices[0].count, 1));
+    cr_expect(strstr(saved.devices[1].failed.text, "the driver crashed") != NULL);
+    results_free(&saved);
+    close_crew(&crew);
+}
+
+Test(fleet, place_where_nothing_can_be_saved) {
+    struct crew crew;
+
+    open_crew(&crew);
+    add_device(&crew, "only", 1, WORK);
+    crew.fleet.save = "/nonexistent/run.json";
+    cr_assert(not(run_crew(&crew)));
+    check_device(&crew, 0, "only", 1, "");
+    close_crew(&crew);
+}
+
+Test(fleet, program_that_is_not_there) {
+    struct crew crew;
+
+    open_crew(&crew);
+    crew.fleet.program = "/nonexistent/bench";
+    cr_assert(not(run_crew(&crew)));
+    close_crew(&crew);
+}
+
+/* ---- the program itself ---------------------------------------------------------------------- */
+
+#define POCL_ICD "/etc/OpenCL/vendors/pocl.icd"
+
+/* Both of PoCL's devices, each in a process of its own. */
+Test(fleet, real_devices) {
+    struct run_results results;
+    struct message why;
+    struct crew crew;
+    char command[512], path[128], text[8192];
+
+    if (access(POCL_ICD, R_OK) != 0)
+        cr_skip_test("PoCL is not where it is expected");
+    open_crew(&crew);
+    setenv("OCL_ICD_VENDORS", POCL_ICD, 1);
+    setenv("POCL_DEVICES", "pthread basic", 1);
+    setenv("CLATTN_CACHE_DIR", "", 1);
+    snprintf(path, sizeof path, "%s/run.json", crew.folder);
+    snprintf(command, sizeof command,
+             "'%s' run --device all --repeat 1 --peers none --no-first-call --json '%s' "
+             "--csv '%s/run.csv' 'fwd f32 h1 q8 d8' 2>&1",
+             BENCH_PROGRAM, path, crew.folder);
+    FILE *pipe = popen(command, "r");
+    text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
+    cr_assert(eq(int, pclose(pipe), 0), "%s", text);
+    cr_expect(strstr(text, "device 2 of 2: ") != NULL, "%s", text);
+    cr_expect(strstr(text, "\nfwd f32 b1 h1 q8 k8 d8 ") != NULL, "%s", text);
+    cr_assert(results_read(path, &results, &why), "%s", why.text);
+    cr_assert(eq(sz, results.count, 2));
+    for (size_t n = 0; n < results.count; n++) {
+        cr_expect(eq(sz, results.devices[n].index, n));
+        cr_assert(eq(sz, results.devices[n].count, 1));
+        cr_expect(record_ok(&results.devices[n].records[0]));
+    }
+    cr_expect(strstr(read_file(&crew, "run.csv"), ",clattn," CLATTN_VERSION_STRING ",measured,") !=
+              NULL);
+    results_free(&results);
+    close_crew(&crew);
+}

@@ -1,0 +1,261 @@
+/* What is sent to peers, in files; texts that come back. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include "bench/cases/safetensors.h"
+#include "bench/peer/peer_data.h"
+#include "cli/message.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void is_text(const char *got, const char *want)
+{
+    cr_assert(strcmp(got, want) == 0, "'%s', not '%s'", got, want);
+}
+
+static void make_case(struct attention_case *attention, const char *text)
+{
+    struct message why;
+    struct job job;
+    char reason[200];
+
+    cr_assert(job_parse(text, &job, reason, sizeof reason), "%s", reason);
+    cr_assert(case_random(attention, &job, 1, &why), "%s", why.text);
+}
+
+static void has_shape(const struct safetensors *file, const char *name, const char *dtype, size_t b,
+                      size_t h, size_t q, size_t k)
+{
+    const struct safetensor *t = safetensors_find(file, name);
+    const size_t shape[4] = {b, h, q, k};
+
+    cr_assert(t != NULL && t->rank == 4, "%s", name);
+    is_text(t->dtype, dtype);
+    cr_assert(memcmp(t->shape, shape, sizeof shape) == 0, "%s: %zu %zu %zu %zu", name, t->shape[0],
+              t->shape[1], t->shape[2], t->shape[3]);
+    const size_t element = strcmp(dtype, "BOOL") == 0 ? 1 : strcmp(dtype, "F32") == 0 ? 4 : 2;
+    cr_assert(eq(sz, (uintptr_t)t->data % element, 0), "%s lies crooked", name);
+}
+
+Test(bench_peer_data, what_broadcasts_is_sent_once) {
+    struct attention_case attention;
+    struct safetensors file;
+    struct message why;
+    char path[PEER_DATA_PATH];
+
+    make_case(&attention, "fwd f16 b2 h3/1 q5 k7 d3 v=0.0.3.1 bias=f32:qk mask=bk sinks");
+    cr_assert(peer_data_file(path, 1.0, &why), "%s", why.text);
+    cr_assert(peer_data_write(path, &attention, &why), "%s", why.text);
+    cr_assert(safetensors_read(&file, path, &why), "%s", why.text);
+    unlink(path);
+    cr_assert(eq(sz, file.count, 6));
+    has_shape(&file, "q", "F16", 2, 3, 5, 3);
+    has_shape(&file, "k", "F16", 2, 1, 7, 3);
+    has_shape(&file, "v", "F16", 2, 1, 7, 3); /* the peer knows no layouts */
+    has_shape(&file, "bias", "F32", 1, 1, 5, 7);
+    has_shape(&file, "mask", "BOOL", 2, 1, 1, 7);
+    safetensors_free(&file);
+    case_free(&attention);
+}
+
+/* ---- layers ---------------------------------------------------------------------------------- */
+
+/* Stored as (in, out), q, k and v side by side in rows of 20 + 10 + 6 columns, x as (3, 2, 7). */
+#define LAYER                                                                                      \
+    "layer bwd f32 b2 h4/2 q3 k3 d5/3 model=7 output=6 io packed biases obias seqfirst training"
+
+enum { Q_COLUMNS = 20, K_COLUMNS = 10, V_COLUMNS = 6, ALL_COLUMNS = 36, MODEL = 7, OUTPUT = 6 };
+enum { O_COLUMNS = 12, BATCH = 2, SEQ = 3 };
+
+static const float *matrix(const struct safetensors *file, const char *name, size_t rank, size_t a,
+                           size_t b, size_t c)
+{
+    const struct safetensor *t = safetensors_find(file, name);
+    const size_t shape[3] = {a, b, c};
+
+    cr_assert(t != NULL && t->rank == rank && strcmp(t->dtype, "F32") == 0, "%s", name);
+    cr_assert(memcmp(t->shape, shape, rank * sizeof *shape) == 0, "%s", name);
+    return (const float *)(const void *)t->data;
+}
+
+static void parameters_are_sent_alone(const struct safetensors *file, const float *packed,
+                                      const float *w_o, const float *biases)
+{
+    const float *w_k = matrix(file, "w_k", 2, K_COLUMNS, MODEL, 0);
+    const float *w_v = matrix(file, "w_v", 2, V_COLUMNS, MODEL, 0);
+    const float *b_v = matrix(file, "b_v", 1, V_COLUMNS, 0, 0);
+    const float *out = matrix(file, "w_o", 2, OUTPUT, O_COLUMNS, 0);
+
+    for (size_t d = 0; d < MODEL; d++) {
+        for (size_t n = 0; n < K_COLUMNS; n++)
+            cr_assert(w_k[n * MODEL + d] == packed[d * ALL_COLUMNS + Q_COLUMNS + n]);
+        for (size_t n = 0; n < V_COLUMNS; n++)
+            cr_assert(w_v[n * MODEL + d] == packed[d * ALL_COLUMNS + Q_COLUMNS + K_COLUMNS + n]);
+    }
+    for (size_t n = 0; n < V_COLUMNS; n++)
+        cr_assert(b_v[n] == biases[Q_COLUMNS + K_COLUMNS + n]);
+    for (size_t n = 0; n < OUTPUT; n++)
+        for (size_t d = 0; d < O_COLUMNS; d++)
+            cr_assert(out[n * O_COLUMNS + d] == w_o[d * OUTPUT + n]);
+}
+
+Test(bench_peer_data, a_layer_is_sent_in_one_order) {
+    struct attention_case attention;
+    struct safetensors file;
+    struct message why;
+    char path[PEER_DATA_PATH];
+
+    make_case(&attention, LAYER);
+    cr_assert(peer_data_file(path, peer_data_bytes(&attention.job), &why), "%s", why.text);
+    cr_assert(peer_data_write(path, &attention, &why), "%s", why.text);
+    cr_assert(safetensors_read(&file, path, &why), "%s", why.text);
+    unlink(path);
+    cr_assert(eq(sz, file.count, 10));
+    const float *x = matrix(&file, "x", 3, BATCH, SEQ, MODEL);
+    const float *dy = matrix(&file, "dy", 3, BATCH, SEQ, OUTPUT);
+    const float *in[2] = {attention.in[INPUT_X].data, attention.in[INPUT_DY].data};
+    for (size_t b = 0; b < BATCH; b++)
+        for (size_t s = 0; s < SEQ; s++) {
+            cr_assert(x[(b * SEQ + s) * MODEL + 1] == in[0][(s * BATCH + b) * MODEL + 1]);
+            cr_assert(dy[(b * SEQ + s) * OUTPUT + 1] == in[1][(s * BATCH + b) * OUTPUT + 1]);
+        }
+    parameters_are_sent_alone(&file, attention.in[INPUT_W_Q].data, attention.in[INPUT_W_O].data,
+                              attention.in[INPUT_B_Q].data);
+    safetensors_free(&file);
+    case_free(&attention);
+}
+
+/* A file in which every float is its place. */
+static void write_places(const char *path, size_t count)
+{
+    FILE *file = fopen(path, "wb");
+
+    cr_assert(file != NULL);
+    for (size_t n = 0; n < count; n++) {
+        const float place = (float)n;
+        cr_assert(fwrite(&place, sizeof place, 1, file) == 1);
+    }
+    cr_assert(fclose(file) == 0);
+}
+
+Test(bench_peer_data, a_layers_gradients_come_back_to_where_they_belong) {
+    enum {
+        DW_Q = BATCH * SEQ * MODEL,
+        DW_K = DW_Q + Q_COLUMNS * MODEL,
+        DW_V = DW_K + K_COLUMNS * MODEL,
+        DW_O = DW_V + V_COLUMNS * MODEL,
+        DB_Q = DW_O + O_COLUMNS * OUTPUT,
+        DB_O = DB_Q + ALL_COLUMNS,
+        END = DB_O + OUTPUT
+    };
+    struct attention_case attention;
+    struct results results;
+    struct message why;
+    char path[PEER_DATA_PATH];
+
+    make_case(&attention, LAYER);
+    cr_assert(peer_data_result_bytes(&attention.job) == END * sizeof(float));
+    cr_assert(peer_data_file(path, 1.0, &why), "%s", why.text);
+    write_places(path, END);
+    cr_assert(peer_data_read(path, &attention.job, &results, &why), "%s", why.text);
+    unlink(path);
+    const float *dx = results.out[OUTPUT_DX], *dw = results.out[OUTPUT_DW_Q];
+    const float *dw_o = results.out[OUTPUT_DW_O], *db = results.out[OUTPUT_DB_Q];
+    const float *db_o = results.out[OUTPUT_DB_O];
+    cr_assert(dx[(2 * BATCH + 1) * MODEL + 3] == (float)((1 * SEQ + 2) * MODEL + 3));
+    cr_assert(dw[3 * ALL_COLUMNS + 4] == (float)(DW_Q + 4 * MODEL + 3));
+    cr_assert(dw[3 * ALL_COLUMNS + Q_COLUMNS + 4] == (float)(DW_K + 4 * MODEL + 3));
+    cr_assert(dw[3 * ALL_COLUMNS + Q_COLUMNS + K_COLUMNS + 4] == (float)(DW_V + 4 * MODEL + 3));
+    cr_assert(dw_o[3 * OUTPUT + 4] == (float)(DW_O + 4 * O_COLUMNS + 3));
+    cr_assert(db[ALL_COLUMNS - 1] == (float)(DB_O - 1));
+    cr_assert(db_o[OUTPUT - 1] == (float)(END - 1));
+    cr_assert(results.out[OUTPUT_DW_K] == NULL && results.out[OUTPUT_DB_V] == NULL);
+    results_release(&results);
+    case_free(&attention);
+}
+
+Test(bench_peer_data, a_layer_is_described_in_numbers_and_words) {
+    static const struct {
+        const char *key, *value;
+    } fields[] = {{"operation", "\"layer fwd\""},
+                  {"dtype", "\"f16\""},
+                  {"heads", "2"},
+                  {"seq_kv", "5"},
+                  {"model", "6"},
+                  {"context_model", "7"},
+                  {"values_model", "9"},
+                  {"output", "8"},
+                  {"source", "\"separate\""},
+                  {"biases", "true"},
+                  {"output_bias", "false"}};
+    struct job job;
+    char reason[200];
+
+    cr_assert(job_parse("layer fwd f16 b1 h2 q3 k5 d4 separate=7,9 model=6 output=8 biases", &job,
+                        reason, sizeof reason),
+              "%s", reason);
+    json_t *json = peer_data_fields(&job);
+    for (size_t n = 0; n < sizeof fields / sizeof *fields; n++) {
+        char *text = json_dumps(json_object_get(json, fields[n].key), JSON_ENCODE_ANY);
+        cr_assert(text != NULL, "%s", fields[n].key);
+        is_text(text, fields[n].value);
+        free(text);
+    }
+    json_decref(json);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
+Test(bench_peer_data, a_folder_without_room_or_of_no_use_is_named) {
+    char path[PEER_DATA_PATH];
+    struct message why;
+
+    setenv("TMPDIR", "/nowhere", 1);
+    cr_assert(not(peer_data_file(path, 1e18, &why)));
+    is_text(why.text,
+            "got no file: /nowhere has no room for 1e+12 MB; TMPDIR may name another folder");
+    is_text(path, "");
+    setenv("TMPDIR", "", 1);
+    cr_assert(not(peer_data_file(path, 1e18, &why)));
+    cr_assert(strncmp(why.text, "got no file: /tmp has no room", 29) == 0, "%s", why.text);
+}
+
+Test(bench_peer_data, a_full_disk_is_said) {
+    struct attention_case attention;
+    struct message why;
+
+    if (access("/dev/full", W_OK) != 0)
+        cr_skip_test("no /dev/full");
+    make_case(&attention, "fwd f32 b1 h2 q50 k50 d64");
+    cr_assert(not(peer_data_write("/dev/full", &attention, &why)));
+    is_text(why.text, "got no tensors: /dev/full cannot be filled: No space left on device");
+    case_free(&attention);
+}
+
+Test(bench_peer_data, what_is_no_text_becomes_question_marks) {
+    static const struct {
+        const char *text, *clean;
+    } cases[] = {
+        {"plain", "plain"},
+        {"a\nb\x1b\x7f", "a?b??"},
+        {"\u03b1 \u20ac \U0001f600", "\u03b1 \u20ac \U0001f600"},
+        {"\xc2\x9b"
+         "1m",
+         "??1m"}, /* a control character in two bytes */
+        {"cut \xe2\x82", "cut ??"},
+        {"\xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80", "?? ??? ????"},
+        {"\xff\x80", "??"},
+    };
+    char text[64];
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        snprintf(text, sizeof text, "%s", cases[n].text);
+        message_sanitize(text);
+        is_text(text, cases[n].clean);
+    }
+}

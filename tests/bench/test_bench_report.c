@@ -1,0 +1,522 @@
+/* clattn-bench report: what a page says, how it is written, and what goes wrong. */
+#define _XOPEN_SOURCE 700 /* mkdtemp, nftw, open_memstream, popen */
+#include "bench/report/charts/report_plot.h"
+#include "bench/report/report.h"
+#include "bench/report/report_text.h"
+#include "tests/bench/run_example.h"
+#include "tests/report/sample.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <dirent.h>
+#include <ftw.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BERT "fwd f32 b1 h12 q512 k512 d64"
+#define GPT2 "fwd f32 b1 h12 q1024 k1024 d64 causal=tl"
+
+static void check_same(const char *got, const char *want)
+{
+    cr_expect(strcmp(got, want) == 0, "'%s' is not '%s'", got, want);
+}
+
+/* ---- pages in memory ------------------------------------------------------------------------- */
+
+/* The page of runs, which are freed, without charts; to be freed. */
+static char *make_page(struct run_results *files, size_t count)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    struct report report;
+    struct page page = {.report = &report, .title = "A & B", .path = "my page.html"};
+
+    cr_assert(report_open(&report, files, count));
+    page.out = open_memstream(&text, &bytes);
+    cr_assert(page.out != NULL);
+    report_page(&page);
+    fclose(page.out);
+    report_free(&report);
+    for (size_t n = 0; n < count; n++)
+        results_free(&files[n]);
+    return text;
+}
+
+static void check_says(const char *page, const char *sentence)
+{
+    cr_expect(strstr(page, sentence) != NULL, "the page does not say: %s", sentence);
+}
+
+static void check_hides(const char *page, const char *words)
+{
+    cr_expect(strstr(page, words) == NULL, "the page says: %s", words);
+}
+
+Test(bench_report, names_from_files_are_no_markup) {
+    struct run_results results;
+
+    sample_fill(&results);
+    strcpy(results.processor, "</title><script>x");
+    strcpy(results.devices[0].records[0].outcome[0].implementation, "clattn");
+    strcpy(results.devices[0].records[0].outcome[1].implementation, "<img src=x>");
+    strcpy(results.devices[0].peer[0].method, "\"><b onload=x>");
+    char *page = make_page(&results, 1);
+    check_hides(page, "<script>alert");
+    check_hides(page, "<script>x");
+    check_hides(page, "<img");
+    check_hides(page, "<b onload");
+    check_says(page, "&#60;script&#62;alert(1)&#60;/script&#62; &#38; more");
+    check_says(page, "<title>A &#38; B</title>");
+    check_says(page, "-o &#39;my page.html&#39;");
+    free(page);
+}
+
+/* Two devices and two problems: clattn takes 1 and 2 ms on the first, 2 and 8 ms on the second. */
+static void fill_two(struct run_results *results)
+{
+    static const double times[2][2] = {{1e-3, 2e-3}, {2e-3, 8e-3}};
+    struct rng random = rng_seed(1);
+
+    example_begin(results);
+    example_device(results, "pthread-a processor", "Portable Computing Language");
+    example_device(results, "llvmpipe (LLVM 15)", "rusticl");
+    for (size_t d = 0; d < 2; d++) {
+        for (size_t n = 0; n < 2; n++) {
+            struct record *record = example_record(&results->devices[d], n == 0 ? "bert" : "gpt2",
+                                                   n == 0 ? BERT : GPT2);
+            example_outcome(record, "clattn", times[d][n], 0.0, 7, &random);
+        }
+    }
+}
+
+Test(bench_report, ranks_devices_and_libraries_in_sentences) {
+    struct run_results results;
+    struct rng random = rng_seed(1);
+
+    fill_two(&results);
+    struct record *records = results.devices[0].records;
+    example_outcome(&records[0], "CLBlast", 3e-3, 0.0, 7, &random);
+    example_outcome(&records[1], "CLBlast", 1e-3, 0.0, 7, &random)->state = OUTCOME_LOOSE;
+    example_outcome(&records[0], "clattn untuned", 1.5e-3, 0.0, 7, &random);
+    example_outcome(&records[0], "oneDNN", 0.0, 0.0, 0, &random)->state = OUTCOME_WRONG;
+    records[0].outcome[0].first_source = 1.2;
+    records[0].outcome[0].first_cache = 0.019;
+    char *page = make_page(&results, 1);
+    check_says(page, "2 attention problems on 2 OpenCL devices, computed by clattn and 2 other "
+                     "libraries: 7 times, each one checked.");
+    check_says(page, "The shortest of all times came from <b>clattn</b> on PoCL pthread for 1 of 2 "
+                     "problems and <b>CLBlast</b> for 1 (in half precision for 1 of these).");
+    check_says(page, "With clattn <b>PoCL pthread</b> is the fastest device. Over the 2 problems "
+                     "that all 2 devices computed, by the geometric mean, it is <b>2.83 times</b> "
+                     "as fast as llvmpipe (2.0 to 4.0). It was first for 2 of them.");
+    check_says(page, "<b>1.22 times</b> as fast as CLBlast (0.50 to 3.0 times, problem by "
+                     "problem): faster for 1, slower for 1 of 2 problems; 1 of its results are of "
+                     "half precision only");
+    check_says(page, "On llvmpipe no other library was timed beside clattn.");
+    check_says(page, "(1 result), clattn is <b>1.50 times</b> as fast as untuned");
+    check_says(page, "<b>1.2&nbsp;s</b> (the median of 1 problem) if all must be compiled, and "
+                     "<b>19&nbsp;ms</b> if it was compiled before.");
+    check_says(page, "oneDNN gave a wrong result, so its time is not shown in 1 case.");
+    check_says(page, "the greatest error is 0.010 of its bound");
+    free(page);
+}
+
+Test(bench_report, devices_may_be_level) {
+    struct run_results results;
+
+    fill_two(&results);
+    for (size_t r = 0; r < 2; r++)
+        for (size_t n = 0; n < 7; n++)
+            results.devices[1].records[r].outcome[0].seconds.value[n] =
+                1.01 * results.devices[0].records[r].outcome[0].seconds.value[n];
+    char *page = make_page(&results, 1);
+    check_says(page, "With clattn <b>PoCL pthread</b> is level with the next device");
+    check_hides(page, "is the fastest device");
+    check_says(page, "it is <b>1.01 times</b> as fast as llvmpipe");
+    free(page);
+}
+
+Test(bench_report, the_last_device_may_be_the_fastest) {
+    struct run_results results;
+
+    fill_two(&results);
+    for (size_t n = 0; n < 7; n++)
+        results.devices[1].records[1].outcome[0].seconds.value[n] = 5e-4;
+    char *page = make_page(&results, 1);
+    check_hides(page, "What the first call costs");
+    check_says(page, "With clattn <b>llvmpipe</b> is the fastest device.");
+    check_says(page, "it is <b>1.41 times</b> as fast as PoCL pthread (0.50 to 4.0). It was first "
+                     "for 1 of them. PoCL pthread was first for 1.");
+    free(page);
+}
+
+Test(bench_report, tells_what_the_numbers_are_worth) {
+    struct run_results results;
+
+    fill_two(&results);
+    results.devices[0].load[0] = 7.5;
+    results.devices[0].interrupted = true;
+    results.devices[0].peaks.exceeded = true;
+    for (size_t n = 0; n < 7; n++)
+        results.devices[1].records[0].outcome[0].seconds.value[n] = 2e-3 * (1.0 + 0.1 * (double)n);
+    message_set(&results.devices[1].failed, "was killed by signal 11");
+    for (size_t d = 0; d < 2; d++) {
+        struct peer_note *peer = &results.devices[d].peer[results.devices[d].num_peers++];
+        strcpy(peer->name, "ONNX Runtime");
+        message_set(&peer->missing, "is not installed: pip install onnxruntime");
+    }
+    char *page = make_page(&results, 1);
+    check_says(page, "the load average at the end was 7.5 on 2 processors: <b>other work shared");
+    check_says(page, "The run on PoCL pthread was <b>interrupted</b>: it has 2 problems");
+    check_says(page, "<b>llvmpipe failed</b> after some results: was killed by signal 11");
+    check_says(page, "On PoCL pthread a share is clearly over 100&nbsp;%");
+    check_says(page, "<b>the machine was noisy</b>");
+    const char *missing = strstr(page, "<li>ONNX Runtime took no part: is not installed: pip");
+    cr_assert(missing != NULL);
+    cr_assert(strstr(missing + 1, "<li>ONNX Runtime took") == NULL, "said once for all devices");
+    free(page);
+}
+
+Test(bench_report, with_one_device_compares_none) {
+    struct run_results results;
+
+    sample_fill_one(&results, 3);
+    char *page = make_page(&results, 1);
+    check_hides(page, "Which device");
+    check_says(page, "The shortest of all times came from");
+    check_hides(page, "</b> on PoCL pthread for");
+    check_says(page, "What the first call costs");
+    free(page);
+}
+
+Test(bench_report, has_a_page_for_nothing) {
+    struct run_results results;
+
+    example_begin(&results);
+    char *page = make_page(&results, 1);
+    check_says(page, "Nothing was timed");
+    check_says(page, "</html>");
+    free(page);
+    example_begin(&results);
+    example_device(&results, "llvmpipe", "rusticl");
+    page = make_page(&results, 1);
+    check_says(page, "llvmpipe has no times.");
+    check_hides(page, "nan");
+    check_hides(page, "inf");
+    free(page);
+}
+
+Test(bench_report, devices_of_several_files_keep_apart) {
+    struct run_results files[2];
+
+    fill_two(&files[0]);
+    fill_two(&files[1]);
+    strcpy(files[1].path, "second file.json");
+    files[1].devices[0].records[0].outcome[0].seconds.value[3] = NAN;
+    char *page = make_page(files, 2);
+    check_says(page, "<h3>PoCL pthread</h3>");
+    check_says(page, "<h3>PoCL pthread, file 2</h3>");
+    check_says(page, "<h3>llvmpipe, file 2</h3>");
+    check_says(page, "File 2: second file.json");
+    check_says(page, "&#39;second file.json&#39; -o");
+    check_hides(page, "nan");
+    free(page);
+}
+
+Test(bench_report, lengths_of_one_kind_of_problem_make_a_figure) {
+    static const char *const problems[][2] = {
+        {"llama-prefill-8k", "fwd f16 b1 h32/8 q8192 k8192 d128 causal=tl"},
+        {"llama-prefill-512", "fwd f16 b1 h32/8 q512 d128 causal=tl"},
+        {"llama-prefill-2k", "fwd f16 b1 h32/8 q2048 k2048 d128 causal=tl"},
+        {"llama-decode", "fwd f16 b1 h32/8 q1 k4096 d128 causal=tl"}};
+    struct run_results results;
+    struct rng random = rng_seed(1);
+
+    example_begin(&results);
+    struct device_run *run = example_device(&results, "llvmpipe", "rusticl");
+    for (size_t n = 0; n < 4; n++)
+        example_outcome(example_record(run, problems[n][0], problems[n][1]), "clattn",
+                        1e-3 * (double)(n + 1), 0.0, 7, &random);
+    char *page = make_page(&results, 1);
+    check_says(page, "Throughput of llama-prefill (fwd f16 b1 h32/8 d128 causal=tl)");
+    const char *shortest = strstr(page, "<tr><th scope=\"row\">512</th>");
+    const char *longest = strstr(page, "<tr><th scope=\"row\">8192</th>");
+    cr_assert(shortest != NULL && longest != NULL && shortest < longest, "the shortest first");
+    cr_assert(strstr(page, "<tr><th scope=\"row\">4096</th>") == NULL, "one query is another kind");
+    check_says(page, "<tr><th scope=\"row\">512</th><td>llvmpipe</td><td class=\"n\">500</td>");
+    free(page);
+}
+
+Test(bench_report, problems_of_one_name_are_told_apart_and_workloads_named_whole) {
+    static const char *const bert[] = {
+        "fwd f32 b1 h12 q128 k128 d64", "fwd f32 b1 h12 q512 k512 d64",
+        "fwd f32 b8 h12 q128 k128 d64", "fwd f16 b8 h12 q512 k512 d64"};
+    struct run_results results;
+    struct rng random = rng_seed(1);
+
+    example_begin(&results);
+    struct device_run *run = example_device(&results, "llvmpipe", "rusticl");
+    for (size_t n = 0; n < 4; n++)
+        example_outcome(example_record(run, "bert-base", bert[n]), "clattn", 1e-3, 0.0, 7, &random);
+    example_outcome(example_record(run, "", "fwd f32 q3 d5"), "clattn", 1e-3, 0.0, 7, &random);
+    struct record *record = example_record(run, "a case", "fwd f32 q7 d5");
+    example_outcome(record, "clattn", 1e-3, 0.0, 7, &random);
+    record->against = "file";
+    char *page = make_page(&results, 1);
+    check_says(page, "bert-base f32 b1 q128<");
+    check_says(page, "bert-base f16 b8 q512<");
+    check_says(page, ">f32 q3 d5<");
+    check_says(page, "clattn-bench run --device 0 --peers none --json results.json bert-base \\\n"
+                     "    &#39;fwd f32 q3 d5&#39;\n</code>");
+    check_says(page, "1 problem came from files with tensors");
+    free(page);
+}
+
+/* ---- charts ---------------------------------------------------------------------------------- */
+
+static char folder[] = "/tmp/clattn-report-XXXXXX";
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+    (void)status;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+static void make_folder(void)
+{
+    cr_assert(mkdtemp(folder) != NULL);
+}
+
+static void remove_folder(void)
+{
+    nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Puts a program of that text in the place of gnuplot, and nothing else. */
+static void stand_in(const char *script)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "%s/gnuplot", folder);
+    FILE *stream = fopen(path, "w");
+    fprintf(stream, "#!/bin/sh\n%s\n", script);
+    fclose(stream);
+    cr_assert(eq(int, chmod(path, 0755), 0));
+    cr_assert(eq(int, setenv("PATH", folder, 1), 0));
+}
+
+TestSuite(bench_report_plot, .init = make_folder, .fini = remove_folder);
+
+/* What becomes of gnuplot's output, to be freed. */
+static char *plotted(bool want, struct message *why)
+{
+    char *out = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&out, &bytes), *script = tmpfile();
+
+    fputs("plot x\n", script);
+    cr_assert(eq(int, plot_svg(script, "f1w", "a < b", "c & d", stream, why), want));
+    fclose(script);
+    fclose(stream);
+    return out;
+}
+
+Test(bench_report_plot, drawings_get_names_of_their_own_and_lose_scripts) {
+    struct message why = {""};
+
+    stand_in("echo \"<?xml version='1.0'?><!DOCTYPE svg><svg viewBox='0 0 1 1'>\n"
+             "<title>Gnuplot</title><desc>made by</desc><script>x()</script>\n"
+             "<g id='p'/><g id=\\\"q\\\"/><use href='#p'/><i fill='url(#q)'/></svg>\"");
+    char *svg = plotted(true, &why);
+    check_same(svg, "<svg role=\"img\" aria-labelledby=\"f1w-t f1w-d\" viewBox='0 0 1 1'>"
+                    "<title id=\"f1w-t\">a &#60; b</title><desc id=\"f1w-d\">c &#38; d</desc>\n\n"
+                    "<g id='f1w-p'/><g id=\"f1w-q\"/><use href='#f1w-p'/><i fill='url(#f1w-q)'/>"
+                    "</svg>\n");
+    free(svg);
+}
+
+Test(bench_report_plot, reads_the_script_and_none_of_the_users_settings) {
+    struct message why = {""};
+
+    stand_in("[ \"$1\" = -d ] || exit 1; read -r line; echo \"<svg>$line</svg>\"");
+    char *svg = plotted(true, &why);
+    cr_assert(strstr(svg, "plot x</svg>") != NULL);
+    free(svg);
+}
+
+Test(bench_report_plot, failures_are_told) {
+    static const struct {
+        const char *script, *why;
+    } cases[] = {
+        {"exit 1", "gnuplot failed"},
+        {"kill -9 $$", "gnuplot failed"},
+        {"exit 0", "gnuplot drew nothing"},
+        {"echo '<svg viewBox='", "gnuplot drew nothing"},
+        {"exit 127", "gnuplot is not installed"},
+    };
+    struct message why;
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        stand_in(cases[n].script);
+        char *svg = plotted(false, &why);
+        check_same(svg, "");
+        cr_expect(strstr(why.text, cases[n].why) != NULL, "case %zu: %s", n, why.text);
+        free(svg);
+    }
+    setenv("PATH", "/nonexistent", 1);
+    cr_assert(not(plot_present(&why)));
+    cr_assert(strstr(why.text, "apt-get install gnuplot-nox") != NULL);
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static void save(const char *name, struct run_results *results)
+{
+    struct message why;
+    char path[64];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    cr_assert(results_write(path, results, &why), "%s", why.text);
+    results_free(results);
+}
+
+static void save_text(const char *name, const char *text)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *stream = fopen(path, "w");
+    fputs(text, stream);
+    fclose(stream);
+}
+
+static void make_files(void)
+{
+    struct run_results results;
+
+    make_folder();
+    sample_fill_one(&results, 10);
+    save("a.json", &results);
+    fill_two(&results);
+    save("b.json", &results);
+    save_text("old.json", "{\"schema\": \"clattn-bench-run-1\"}");
+    save_text("broken.json", "{\"schema\": ");
+    save_text("page.html", "the old page");
+}
+
+TestSuite(bench_report_command, .init = make_files, .fini = remove_folder);
+
+/* Runs it in the folder, without gnuplot; both outputs into `text`. */
+static int run_report(const char *arguments, char *text, size_t bytes)
+{
+    char command[512];
+
+    snprintf(command, sizeof command, "cd %s && PATH=/nonexistent '%s' report %s 2>&1", folder,
+             BENCH_PROGRAM, arguments);
+    FILE *pipe = popen(command, "r");
+    const size_t length = fread(text, 1, bytes - 1, pipe);
+    text[length] = '\0';
+    while (fgetc(pipe) != EOF)
+        continue;
+    const int status = pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* The folder's file, to be freed. */
+static char *load(const char *name)
+{
+    char path[64], *text = calloc(1, 1 << 20);
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *stream = fopen(path, "r");
+    cr_assert(stream != NULL, "there is no %s", path);
+    text[fread(text, 1, (1 << 20) - 1, stream)] = '\0';
+    fclose(stream);
+    return text;
+}
+
+static size_t count_files(void)
+{
+    DIR *entries = opendir(folder);
+    size_t count = 0;
+
+    while (readdir(entries) != NULL)
+        count++;
+    closedir(entries);
+    return count;
+}
+
+Test(bench_report_command, exits_with) {
+    static const struct {
+        const char *arguments;
+        int status;
+        const char *says;
+    } calls[] = {
+        {"--help", 0, "Usage: clattn-bench report"},
+        {"", 2, "takes at least one file"},
+        {"-o page.html", 2, "takes at least one file"},
+        {"a.json", 2, "-o PAGE.html"},
+        {"a.json -o", 2, "--help"},
+        {"a.json --wrong -o page.html", 2, "--help"},
+        {"nonexistent.json -o page.html", 1, "nonexistent.json: cannot be read"},
+        {"a.json old.json -o page.html", 1, "old.json: schema is 'clattn-bench-run-1'"},
+        {"broken.json -o page.html", 1, "broken.json: line 1"},
+        {"a.json -o /nonexistent/page.html", 1,
+         "/nonexistent/page.html: the page cannot be written: No such file"},
+        {"a.json -o .", 1, ".: the page cannot be written"},
+    };
+    const size_t files = count_files();
+    char text[4096];
+
+    for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
+        cr_expect(eq(int, run_report(calls[n].arguments, text, sizeof text), calls[n].status),
+                  "%s: %s", calls[n].arguments, text);
+        cr_expect(strstr(text, calls[n].says) != NULL, "%s says %s", calls[n].arguments, text);
+    }
+    char *page = load("page.html");
+    check_same(page, "the old page");
+    cr_assert(eq(sz, count_files(), files), "nothing else is left");
+    free(page);
+}
+
+Test(bench_report_command, makes_a_page_without_charts_where_there_is_no_gnuplot) {
+    const size_t files = count_files();
+    char text[4096];
+    struct stat status;
+    char path[64];
+
+    umask(022);
+    cr_assert(eq(int,
+                 run_report("a.json b.json -o page.html --title 'Mine & yours'", text, sizeof text),
+                 0),
+              "%s", text);
+    cr_assert(strstr(text, "gnuplot is not installed, so there are no charts; apt-get install "
+                           "gnuplot-nox") != NULL,
+              "%s", text);
+    char *page = load("page.html");
+    check_says(page, "<h1>Mine &#38; yours</h1>");
+    check_says(page, "apt-get install gnuplot-nox. Their numbers are here, as tables.");
+    check_says(page, "<details open><summary>The numbers of figure 1");
+    check_says(page, "</html>");
+    check_hides(page, "<svg");
+    free(page);
+    snprintf(path, sizeof path, "%s/page.html", folder);
+    cr_assert(eq(int, stat(path, &status), 0));
+    cr_assert(eq(int, (int)(status.st_mode & 0777), 0644), "others may read it");
+    cr_assert(eq(sz, count_files(), files), "nothing else is left");
+}
+
+Test(bench_report_command, prints_the_page) {
+    char *text = malloc(1 << 20);
+
+    cr_assert(eq(int, run_report("b.json -o -", text, 1 << 20), 0));
+    cr_assert(strstr(text, "<!DOCTYPE html>") != NULL);
+    cr_assert(strstr(text, "</html>") != NULL);
+    free(text);
+}

@@ -1,0 +1,138 @@
+/* Kernels that are wrong in each way that a compiler can make them so: none is taken for right. */
+#include "cl/arguments.h"
+#include "tests/support/fixture.h"
+#include "tune/measurer.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+TestSuite(broken_kernels, .timeout = 120);
+
+/* With one key o is v, so the right kernel is short. */
+static const char problem_text[] = "fwd f32 h2 q9 k1 d8";
+enum { ELEMENTS = 2 * 9 * 8 };
+
+enum breakage { RIGHT, UNWRITTEN, NOT_A_NUMBER, WRONG, BEFORE, BEHIND, NOT_C, NUM_BREAKAGES };
+
+static const char source[] = "struct shape { long words[53]; };\n"
+                             "struct offsets { long q, k, v, o, others[18]; };\n"
+                             "__kernel void broken(const struct shape a, const struct offsets at,\n"
+                             "                     const __global float *v, __global float *o)\n"
+                             "{\n"
+                             "    const size_t n = get_global_id(0);\n"
+                             "    float right = v[at.v + n / 72 * 8 + n % 8];\n"
+                             "#if BREAKAGE == 1\n"
+                             "    if (n == 100)\n"
+                             "        return;\n"
+                             "#elif BREAKAGE == 2\n"
+                             "    if (n == 100)\n"
+                             "        right = nan(0u);\n"
+                             "#elif BREAKAGE == 3\n"
+                             "    if (n == 100)\n"
+                             "        right += 1e-4f;\n"
+                             "#elif BREAKAGE == 4\n"
+                             "    if (n == 0)\n"
+                             "        o[at.o - 5] = 0.0f;\n"
+                             "#elif BREAKAGE == 5\n"
+                             "    if (n == 0)\n"
+                             "        o[at.o + 144] = 0.0f;\n"
+                             "#elif BREAKAGE == 6\n"
+                             "    this is not C;\n"
+                             "#endif\n"
+                             "    o[at.o + n] = right;\n"
+                             "}\n";
+
+static const struct ca_tunable tunables[] = {
+    {"BREAKAGE", RIGHT, "what is wrong", {0, 1, 2, 3, 4, 5, 6}, NUM_BREAKAGES}};
+
+static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
+                    struct ca_ndrange *range)
+{
+    (void)values;
+    (void)dev;
+    *range = (struct ca_ndrange){{p->heads * p->seq_q * p->dim_v, 1, 1}, {p->dim_v, 1, 1}};
+}
+
+static const char *fits(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    (void)dev;
+    return NULL;
+}
+
+static const char *takes_all(const clattn_problem *p, const clattn_device_info *dev,
+                             const size_t *values)
+{
+    (void)values;
+    return fits(p, dev);
+}
+
+static const struct ca_family broken = {
+    .name = "broken",
+    .source = source,
+    .tunables = tunables,
+    .num_tunables = 1,
+    .stages = {{"broken", CA_BIT(CA_V) | CA_BIT(CA_O), ndrange}},
+    .num_stages = 1,
+    .unsupported = fits,
+    .reject = takes_all,
+};
+
+Test(broken_kernels, none_is_taken_for_right) {
+    static const struct {
+        enum ca_outcome outcome;
+        const char *reason;
+    } wanted[NUM_BREAKAGES] = {
+        [RIGHT] = {CA_CORRECT, ""},
+        [UNWRITTEN] = {CA_WRONG, "o(0, 1, 3, 4) is NaN"},
+        [NOT_A_NUMBER] = {CA_WRONG, "o(0, 1, 3, 4) is NaN"},
+        [WRONG] = {CA_WRONG, "should be"},
+        [BEFORE] = {CA_WRONG, "outside"},
+        [BEHIND] = {CA_WRONG, "outside"},
+        [NOT_C] = {CA_COMPILE_FAILED, "error"},
+    };
+    const clattn_problem problem = fixture_problem(problem_text);
+    struct ca_measurer m;
+    struct fixture f;
+
+    cr_assert(sizeof(struct attention_shape) == 53 * 8);
+    cr_assert(sizeof(struct attention_offsets) == 22 * 8);
+    fixture_open(&f); /* without self-checks, which would see them first */
+    fixture_need_groups(&f);
+    cr_assert(ca_measurer_create(f.context, &problem, 1, &m) == CLATTN_SUCCESS, "%s", f.log.last);
+    for (size_t n = 0; n < NUM_BREAKAGES; n++) {
+        const struct ca_candidate candidate = {&broken, {n}};
+        struct ca_reading reading;
+        m.build(m.user, &candidate, &reading);
+        if (reading.outcome == CA_CORRECT)
+            m.measure(m.user, 0, &candidate, 0.0, &reading);
+        cr_expect(reading.outcome == wanted[n].outcome, "breakage %zu: outcome %d, %s", n,
+                  (int)reading.outcome, reading.reason);
+        cr_expect(strstr(reading.reason, wanted[n].reason) != NULL, "breakage %zu: '%s'", n,
+                  reading.reason);
+        cr_expect((reading.num_times > 0) == (n == RIGHT));
+        cr_expect((reading.error > 1.0) == (n >= UNWRITTEN && n <= WRONG), "breakage %zu: %g", n,
+                  reading.error);
+    }
+    cr_expect(f.log.errors == 0, "%s", f.log.last);
+    ca_measurer_destroy(&m);
+    fixture_close(&f);
+}
+
+/* The self-check has more keys. */
+Test(broken_kernels, self_checks_refuse) {
+    const clattn_problem problem = fixture_problem(problem_text);
+    const struct ca_candidate candidate = {&broken, {RIGHT}};
+    struct ca_reading reading;
+    struct ca_measurer m;
+    struct fixture f;
+
+    fixture_open_checked(&f, "");
+    fixture_need_groups(&f);
+    cr_assert(ca_measurer_create(f.context, &problem, 1, &m) == CLATTN_SUCCESS, "%s", f.log.last);
+    m.build(m.user, &candidate, &reading);
+    cr_assert(reading.outcome == CA_WRONG && strstr(reading.reason, "broken is miscompiled"), "%s",
+              reading.reason);
+    ca_measurer_destroy(&m);
+    fixture_close(&f);
+}

@@ -1,0 +1,93 @@
+/* Cases that no one on this project wrote (tests/data/conformance), through the public API on
+ * every family and on the one that the library chooses, against the values in the files and against
+ * the reference. */
+#include "tests/faults/faults.h"
+#include "tests/support/families.h"
+#include "tests/support/profiles.h"
+#include "tests/support/unoptimised.h"
+#include "tests/trials/conformance_case.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(conformance, .timeout = 600);
+
+/* ---- all files, on every family -------------------------------------------------------------- */
+
+/* A family (by number, the last: whichever the library chooses), and every `shares`-th file from `share` on. */
+struct portion {
+    size_t family, share, shares;
+};
+
+ParameterizedTestParameters(conformance, portion) {
+    static struct portion portions[32];
+    size_t count = 0;
+
+    for (size_t family = 0; count + 2 <= 32; family++) {
+        for (size_t share = 0;
+             share < 2 && family_takes_f32(clattn_family_name(CLATTN_FORWARD, family)); share++)
+            portions[count++] = (struct portion){family, share, 2};
+        if (!clattn_family_name(CLATTN_FORWARD, family))
+            break;
+    }
+    return cr_make_param_array(struct portion, portions, count);
+}
+
+ParameterizedTest(struct portion *portion, conformance, portion) {
+    struct trial t = {.family = clattn_family_name(CLATTN_FORWARD, portion->family), .seed = 1};
+    struct fixture f;
+    int count;
+    struct dirent **files = conformance_files(&count);
+
+    if (t.family)
+        unoptimised();
+    fixture_open(&f);
+    for (int n = (int)portion->share; n < count; n += (int)portion->shares)
+        conformance_run(&f, files[n]->d_name, NULL, &t);
+    fixture_close(&f);
+}
+
+/* ---- what each profile would choose, within its limits --------------------------------------- */
+
+static int all_profiles(void)
+{
+    const char *which = getenv("CLATTN_TEST_PROFILES");
+
+    return which && strcmp(which, "all") == 0;
+}
+
+/* Those that differ the most, a file for each; with CLATTN_TEST_PROFILES=all every file for each. */
+ParameterizedTestParameters(emulated, conformance) {
+    static const char *const sample[] = {"intel_arc_a750", "minimum", "sm_90"};
+    static struct profile list[MOST_PROFILES];
+    size_t count = sizeof sample / sizeof *sample;
+
+    if (all_profiles())
+        count = profiles_read(list);
+    else
+        for (size_t n = 0; n < count; n++)
+            list[n] = profile_named(sample[n]);
+    return cr_make_param_array(struct profile, list, count);
+}
+
+ParameterizedTest(struct profile *profile, emulated, conformance) {
+    const int all = all_profiles();
+    struct trial t = {.seed = 1};
+    struct fixture f;
+    int count;
+    struct dirent **files = conformance_files(&count);
+
+    fixture_open_narrowed(&f, &profile->info);
+    faults_largest();
+    for (int n = all ? 0 : (int)(strlen(profile->name) * 7 + (size_t)profile->name[3]) % count;
+         n < count; n += all ? 1 : count) {
+        conformance_run(&f, files[n]->d_name, NULL, &t);
+        const struct faults_largest largest = faults_largest();
+        cr_assert(largest.work_group <= profile->info.max_work_group_size &&
+                      largest.local_bytes <= profile->info.local_memory_bytes,
+                  "%s, %s: a work-group of %zu, %llu bytes of local memory", profile->name,
+                  files[n]->d_name, largest.work_group, (unsigned long long)largest.local_bytes);
+    }
+    fixture_close(&f);
+}

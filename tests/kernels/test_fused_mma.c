@@ -1,0 +1,222 @@
+/* fused_mma with every instruction's layout, emulated where the device has none: a program for
+ * each, of many options, on several shapes. The sweep draws more (CLATTN_TEST_FAMILY=fused_mma). */
+#include "families/family.h"
+#include "tests/support/unoptimised.h"
+#include "tests/trials/trial.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(fused_mma, .init = unoptimised, .timeout = 300);
+
+/* All layouts between them have every option, both dtypes, and every way to load and to keep. */
+static const struct {
+    const char *tunables, *options, *shapes[6];
+} cases[] = {
+    {"INSTRUCTION=1 SUB_GROUPS=2 QUERY_TILES=1 BLOCK_KV=16 Q_RESIDENT=1 EXP=2",
+     "f16 d24/40 causal=br klen qlen lse",
+     {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
+    {"INSTRUCTION=2 SUB_GROUPS=1 QUERY_TILES=2 BLOCK_KV=32 Q_RESIDENT=0 EXP=0",
+     "bf16 d20/33 window=9,3 alibi softcap=4 sinks lse",
+     {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
+    {"INSTRUCTION=3 SUB_GROUPS=1 QUERY_TILES=1 BLOCK_KV=32 Q_RESIDENT=1 EXP=2",
+     "f16 d40/64 mask=bqk bias=f16:hqk sinks lse",
+     {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
+    {"INSTRUCTION=4 SUB_GROUPS=2 QUERY_TILES=1 BLOCK_KV=16 Q_RESIDENT=1 EXP=1",
+     "bf16 d72/16 causal=tl dropout=0.3 klen",
+     {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
+    {"INSTRUCTION=5 SUB_GROUPS=4 QUERY_TILES=2 BLOCK_KV=16 Q_RESIDENT=0 EXP=2",
+     "f16 d9/8 window=30,* dropout=0.2 mask=qk lse",
+     {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
+    {"INSTRUCTION=6 SUB_GROUPS=2 QUERY_TILES=1 BLOCK_KV=48 Q_RESIDENT=1 EXP=2",
+     "bf16 d64/128 bias=f32:qk alibi lse q=bshd k=bshd v=bshd o=bshd",
+     {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
+};
+
+static struct trial make(const size_t layout, const char *shape, const char *more)
+{
+    char text[256];
+    struct trial t = {.family = "fused_mma", .seed = 5 + layout};
+
+    snprintf(text, sizeof text, "fwd %s %s%s", cases[layout].options, shape, more);
+    t.problem = fixture_problem(text);
+    snprintf(t.tunables, sizeof t.tunables, "%s", cases[layout].tunables);
+    return t;
+}
+
+/* False where the device has another instruction. */
+static int is_supported(const struct fixture *f, const struct trial *t)
+{
+    const clattn_plan_options options = {
+        .struct_size = sizeof options, .family = t->family, .tunables = t->tunables};
+
+    return clattn_plan_supports(f->context, &t->problem, &options, NULL, 0) == CLATTN_SUCCESS;
+}
+
+/* Inf and NaN in V that some row sees and others do not, which the second time around is for. */
+static void pass_with_infinities(struct fixture *f, const size_t layout)
+{
+    struct trial t = make(layout, "h2 q40 k70", "");
+
+    trial_fill(&t);
+    for (size_t h = 0; h < t.problem.kv_heads; h++) {
+        trial_set(&t, TENSOR_V, 0, h, 11, 3, INFINITY);
+        trial_set(&t, TENSOR_V, 0, h, 37, 5, NAN);
+    }
+    trial_run(f, &t);
+    trial_check(&t);
+    trial_free(&t);
+}
+
+ParameterizedTestParameters(fused_mma, layout) {
+    static size_t layouts[sizeof cases / sizeof *cases];
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++)
+        layouts[n] = n;
+    return cr_make_param_array(size_t, layouts, sizeof cases / sizeof *cases);
+}
+
+ParameterizedTest(size_t *layout, fused_mma, layout) {
+    struct fixture f;
+
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof cases[0].shapes / sizeof *cases[0].shapes; n++) {
+        struct trial t = make(*layout, cases[*layout].shapes[n], "");
+        if (!is_supported(&f, &t))
+            cr_skip_test("the device has another matrix instruction");
+        trial_pass(&f, &t);
+    }
+    pass_with_infinities(&f, *layout);
+    fixture_close(&f);
+}
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+/* An NVIDIA GPU's facts, as far as the family looks at them. */
+static clattn_device_info gpu(const char *architecture, const unsigned sub_group_size)
+{
+    clattn_device_info dev = {.struct_size = sizeof dev,
+                              .type = CL_DEVICE_TYPE_GPU,
+                              .compute_units = 100,
+                              .sub_group_size = sub_group_size,
+                              .max_work_group_size = 256,
+                              .max_work_item_sizes = {256, 256, 256},
+                              .local_memory_bytes = 48 << 10};
+
+    snprintf(dev.architecture, sizeof dev.architecture, "%s", architecture);
+    return dev;
+}
+
+static size_t index_of(const struct ca_family *family, const char *name)
+{
+    size_t n = 0;
+
+    while (n < family->num_tunables && strcmp(family->tunables[n].name, name) != 0)
+        n++;
+    cr_assert(n < family->num_tunables, "no tunable %s", name);
+    return n;
+}
+
+static size_t value_of(const struct ca_family *family, const size_t *values, const char *name)
+{
+    return values[index_of(family, name)];
+}
+
+Test(fused_mma, each_gpu_has_its_instruction) {
+    static const struct {
+        const char *architecture;
+        unsigned sub_group_size;
+        size_t instruction; /* 0: none is known */
+    } gpus[] = {{"sm_75", 32, 0},   {"sm_80", 32, 1},   {"sm_90", 32, 1},   {"sm_120", 32, 1},
+                {"gfx1030", 32, 0}, {"gfx1100", 32, 2}, {"gfx1100", 64, 0}, {"gfx90a", 64, 3},
+                {"gfx942", 64, 3},  {"gfx906", 64, 0},  {"", 0, 0}};
+    const struct ca_family *family = ca_family_find("fused_mma");
+    const clattn_problem p = fixture_problem("fwd f16 b2 h8 q4096 k4096 d128 causal=br");
+    char reason[CA_REASON_BYTES];
+
+    for (size_t n = 0; n < sizeof gpus / sizeof *gpus; n++) {
+        const clattn_device_info dev = gpu(gpus[n].architecture, gpus[n].sub_group_size);
+        size_t values[CA_MAX_TUNABLES];
+
+        ca_family_suggest(family, &p, &dev, values);
+        const char *why = ca_family_refusal(family, &p, &dev, values, reason, sizeof reason);
+        cr_expect(why == NULL, "%s: %s", gpus[n].architecture, why);
+        cr_expect((family->preference(&p, &dev) >= 0) == (gpus[n].instruction != 0));
+        cr_expect(value_of(family, values, "EMULATE") == (gpus[n].instruction == 0));
+        if (gpus[n].instruction)
+            cr_expect(value_of(family, values, "INSTRUCTION") == gpus[n].instruction, "%s",
+                      gpus[n].architecture);
+    }
+}
+
+Test(fused_mma, intel_says_it_by_an_extension) {
+    const struct ca_family *family = ca_family_find("fused_mma");
+    const clattn_problem p = fixture_problem("fwd bf16 h8 q256 k256 d64");
+
+    for (unsigned lanes = 8; lanes <= 16; lanes += 8) {
+        clattn_device_info dev = gpu("intel_12.55", lanes);
+        size_t values[CA_MAX_TUNABLES];
+        cr_expect(family->preference(&p, &dev) == CA_ONLY_IF_FORCED);
+        snprintf(dev.extensions, sizeof dev.extensions,
+                 "cl_intel_subgroups cl_intel_subgroup_matrix_multiply_accumulate");
+        ca_family_suggest(family, &p, &dev, values);
+        cr_expect(family->preference(&p, &dev) > 0);
+        cr_expect(value_of(family, values, "INSTRUCTION") == (lanes == 8 ? 5u : 6u));
+        cr_expect(value_of(family, values, "EMULATE") == 0);
+    }
+}
+
+/* What compilers spilled is refused, and not chosen: tests/offline.sh shows it. */
+Test(fused_mma, spills_are_known) {
+    static const struct {
+        const char *architecture, *problem;
+        size_t block_kv, q_resident, query_tiles;
+        int taken;
+    } limits[] = {{"gfx1100", "fwd f16 q64 k64 d128", 64, 0, 1, 1},
+                  {"gfx1100", "fwd f16 q64 k64 d128", 64, 1, 1, 0},
+                  {"gfx1100", "fwd f16 q64 k64 d64", 64, 0, 2, 0},
+                  {"gfx1100", "fwd f16 q64 k64 d64 dropout=0.1", 64, 0, 1, 0},
+                  {"sm_90", "fwd f16 q64 k64 d128", 64, 1, 1, 1},
+                  {"sm_90", "fwd f16 q64 k64 d128 mask=qk", 64, 1, 1, 0}};
+    const struct ca_family *family = ca_family_find("fused_mma");
+
+    for (size_t n = 0; n < sizeof limits / sizeof *limits; n++) {
+        const clattn_problem p = fixture_problem(limits[n].problem);
+        const clattn_device_info dev = gpu(limits[n].architecture, 32);
+        size_t values[CA_MAX_TUNABLES];
+        ca_family_suggest(family, &p, &dev, values);
+        cr_expect(family->reject(&p, &dev, values) == NULL);
+        values[index_of(family, "BLOCK_KV")] = limits[n].block_kv;
+        values[index_of(family, "Q_RESIDENT")] = limits[n].q_resident;
+        values[index_of(family, "QUERY_TILES")] = limits[n].query_tiles;
+        values[index_of(family, "SUB_GROUPS")] = 2; /* so that local memory has room */
+        const char *why = family->reject(&p, &dev, values);
+        cr_expect((why == NULL) == limits[n].taken, "%s, %s: %s", limits[n].architecture,
+                  limits[n].problem, why ? why : "taken");
+        cr_expect(limits[n].taken || (why && strstr(why, "spilled")), "%s", why);
+    }
+}
+
+/* What it cannot do it says; where it would be emulated nothing chooses it. */
+Test(fused_mma, refusals) {
+    static const struct {
+        const char *problem, *words;
+    } refused[] = {{"fwd f32 q3 k5 d8", "not f32"},
+                   {"fwd f16 q3 k5 d32 kcache=q8_0", "quantized"},
+                   {"fwd f16 q3 k5 d8 scores=raw", "scores never lie in memory"},
+                   {"fwd bf16 q3 k5 d264", "dims over 256"}};
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = "fused_mma"};
+    struct fixture f;
+    char reason[512];
+
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
+        const clattn_problem p = fixture_problem(refused[n].problem);
+        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) ==
+                  CLATTN_UNSUPPORTED);
+        cr_expect(strstr(reason, refused[n].words), "%s", reason);
+    }
+    fixture_close(&f);
+}

@@ -1,0 +1,552 @@
+/* Quantizing keys and values: blocks computed by hand, the host against formulas of ggml's, the
+ * device against the host, caches that grow, and everything that a caller can do wrong. */
+#include "tests/faults/faults.h"
+#include "tests/support/fixture.h"
+#include "tests/support/rng.h"
+#include "tests/support/storage.h"
+#include <criterion/criterion.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(quantize, .timeout = 300);
+
+/* ---- formats --------------------------------------------------------------------------------- */
+
+static clattn_quantization one_block(const clattn_cache to)
+{
+    return (clattn_quantization){.struct_size = sizeof(clattn_quantization),
+                                 .from = CLATTN_F32,
+                                 .to = to,
+                                 .size = {1, 1, 1, 32}};
+}
+
+static void expect_block(const clattn_cache to, const float x[32], const unsigned char *want,
+                         const char *what)
+{
+    const clattn_quantization q = one_block(to);
+    unsigned char got[36];
+    const size_t bytes = to == CLATTN_CACHE_Q8_0 ? 34 : 18;
+
+    memset(got, 0xee, sizeof got);
+    cr_assert(clattn_quantize_host(&q, x, got) == CLATTN_SUCCESS);
+    for (size_t n = 0; n < bytes; n++)
+        cr_assert(got[n] == want[n], "%s: byte %zu is %#x, not %#x", what, n, got[n], want[n]);
+    cr_assert(got[bytes] == 0xee);
+}
+
+/* Worked out by hand: d = 0.5, whose binary16 is 0x3800, and ties that go away from zero. */
+Test(quantize, q8_by_hand) {
+    float x[32] = {63.5f, -63.5f, 0.25f, -0.25f, 0.75f, 1.0f, -1.25f, 0.2f, -31.0f};
+    unsigned char want[34] = {0x00, 0x38, 127, 129, 1, 255, 2, 2, 253, 0, 194};
+
+    x[31] = 8.0f;
+    want[33] = 16;
+    expect_block(CLATTN_CACHE_Q8_0, x, want, "ties");
+    for (size_t n = 0; n < 32; n++)
+        cr_assert(storage_load_quantized(CLATTN_CACHE_Q8_0, want, n) ==
+                  0.5 * (want[2 + n] < 128 ? want[2 + n] : want[2 + n] - 256));
+}
+
+/* d = -8 / -8 = 1, 0x3c00: the largest magnitude comes first with a minus, so it is nibble 0; its
+ * opposite does not fit and becomes 15. Values n and n + 16 share a byte. */
+Test(quantize, q4_by_hand) {
+    float x[32] = {-8.0f, 8.0f, 0.0f, 1.0f, -1.0f, 0.5f, -0.5f, 7.0f};
+    unsigned char want[18] = {0x00, 0x3c, 0x80, 0x8f, 0x88, 0x89, 0x87, 0x89, 0x88,
+                              0x8f, 0x88, 0x88, 0x88, 0x88, 0x88, 0x88, 0x88, 0x18};
+
+    x[31] = -7.0f; /* the high half of the last byte */
+    expect_block(CLATTN_CACHE_Q4_0, x, want, "one");
+    cr_assert(storage_load_quantized(CLATTN_CACHE_Q4_0, want, 0) == -8.0);
+    cr_assert(storage_load_quantized(CLATTN_CACHE_Q4_0, want, 1) == 7.0);
+    cr_assert(storage_load_quantized(CLATTN_CACHE_Q4_0, want, 31) == -7.0);
+    for (size_t n = 0; n < 32; n++) /* a positive peak has a negative d */
+        x[n] = -x[n];
+    want[1] = 0xbc;
+    expect_block(CLATTN_CACHE_Q4_0, x, want, "mirrored");
+}
+
+Test(quantize, special_blocks) {
+    const float specials[] = {NAN, INFINITY, -INFINITY};
+    unsigned char q8[34] = {0}, q4[18] = {0, 0x80}; /* 0 / -8 is -0 */
+    float x[32] = {0.0f};
+
+    memset(q4 + 2, 0x88, 16);
+    expect_block(CLATTN_CACHE_Q8_0, x, q8, "zeros");
+    expect_block(CLATTN_CACHE_Q4_0, x, q4, "zeros");
+    x[5] = -FLT_MIN;
+    q4[1] = 0;
+    expect_block(CLATTN_CACHE_Q8_0, x, q8, "almost zeros");
+    expect_block(CLATTN_CACHE_Q4_0, x, q4, "almost zeros");
+    q8[1] = q4[1] = 0x7e;
+    for (size_t n = 0; n < 3; n++) {
+        x[n] = specials[n];
+        x[31] = 1.0f;
+        expect_block(CLATTN_CACHE_Q8_0, x, q8, "not finite");
+        expect_block(CLATTN_CACHE_Q4_0, x, q4, "not finite");
+        x[n] = 0.0f;
+    }
+    memset(x, 0, sizeof x);
+    x[31] = 127.0f * 0x1p17f;
+    q8[1] = 0x7c; /* d is too large for binary16 */
+    q8[33] = 127;
+    expect_block(CLATTN_CACHE_Q8_0, x, q8, "too large");
+}
+
+Test(quantize, bytes) {
+    cr_assert(clattn_quantized_bytes(CLATTN_CACHE_Q8_0, 0) == 0);
+    cr_assert(clattn_quantized_bytes(CLATTN_CACHE_Q8_0, 1) == 34);
+    cr_assert(clattn_quantized_bytes(CLATTN_CACHE_Q8_0, 64) == 68);
+    cr_assert(clattn_quantized_bytes(CLATTN_CACHE_Q4_0, 65) == 54);
+    cr_assert(clattn_quantized_bytes(CLATTN_CACHE_Q8_0, SIZE_MAX) == 0);
+    cr_assert(clattn_quantized_bytes(CLATTN_CACHE_PLAIN, 64) == 0);
+    cr_assert(clattn_quantized_bytes((clattn_cache)7, 64) == 0);
+}
+
+/* ---- the host against formulas -------------------------------------------------------------- */
+
+/* ggml's two formats, from their definition. */
+static void reference_block(const clattn_cache to, const float x[32], unsigned char *block)
+{
+    float peak = 0.0f;
+
+    for (int n = 0; n < 32; n++)
+        peak = fabsf(x[n]) > fabsf(peak) ? x[n] : peak;
+    const volatile float d = to == CLATTN_CACHE_Q8_0 ? fabsf(peak) / 127.0f : peak / -8.0f;
+    const volatile float factor = d != 0.0f ? 1.0f / d : 0.0f;
+    storage_store(CLATTN_F16, block, 0, d);
+    memset(block + 2, 0, storage_block_bytes(to) - 2);
+    for (int n = 0; n < 32; n++) {
+        const volatile float product = x[n] * factor, shifted = product + 8.5f;
+        if (to == CLATTN_CACHE_Q8_0)
+            block[2 + n] = (unsigned char)(signed char)lroundf(product);
+        else
+            block[2 + n % 16] |= (unsigned char)(fmin(15.0, trunc(shifted))) << (n < 16 ? 0 : 4);
+    }
+}
+
+/* A block of one magnitude or many, with ties and repeated peaks. */
+static void draw_block(struct rng *r, float x[32])
+{
+    const double most = exp2(rng_uniform(r, -30, 20));
+    const size_t kind = rng_below(r, 4);
+
+    for (size_t n = 0; n < 32; n++) {
+        x[n] = (float)rng_uniform(r, -most, most);
+        if (kind == 1)
+            x[n] = (float)(rng_below(r, 255) - 127.0) * 0.5f;
+        if (kind == 2)
+            x[n] = (float)(rng_below(r, 33) - 16.0) * 0.5f;
+        if (kind == 3 && !rng_one_in(r, 8))
+            x[n] = 0.0f;
+    }
+}
+
+Test(quantize, host_is_reference) {
+    struct rng r = rng_seed(5);
+
+    for (int n = 0; n < 20000; n++) {
+        float x[32];
+        unsigned char want[34];
+        draw_block(&r, x);
+        for (int to = CLATTN_CACHE_Q8_0; to <= CLATTN_CACHE_Q4_0; to++) {
+            reference_block((clattn_cache)to, x, want);
+            expect_block((clattn_cache)to, x, want, to == CLATTN_CACHE_Q8_0 ? "q8_0" : "q4_0");
+        }
+    }
+}
+
+/* ---- the device against the host ------------------------------------------------------------ */
+
+/* Tensors in the middle of buffers whose other bytes must stay. */
+struct pair {
+    clattn_quantization q;
+    size_t values_offset, cache_offset; /* in elements */
+    size_t values_bytes, cache_bytes;
+    unsigned char *values, *cache;
+};
+
+static size_t extent_of(const clattn_layout *layout, const size_t size[4])
+{
+    clattn_layout l = *layout;
+    size_t last = 0;
+
+    if (!(l.stride[0] | l.stride[1] | l.stride[2] | l.stride[3]))
+        clattn_layout_packed("bhsd", size, &l);
+    for (int n = 0; n < 4; n++)
+        last += (size[n] - 1) * l.stride[n];
+    return last + 1;
+}
+
+static struct pair make_pair(struct rng *r, const clattn_quantization *q)
+{
+    struct pair p = {.q = *q, .values_offset = rng_below(r, 40)};
+    const size_t spread = extent_of(&q->values, q->size), block = storage_block_bytes(q->to);
+
+    p.cache_offset = 32 * (1 + rng_below(r, 3));
+    p.values_bytes = (p.values_offset + spread) * storage_bytes(q->from);
+    p.cache_bytes = (p.cache_offset + extent_of(&q->cache, q->size) + 64) / 32 * block;
+    p.values = malloc(p.values_bytes);
+    p.cache = malloc(p.cache_bytes);
+    cr_assert(p.values && p.cache);
+    memset(p.cache, 0xee, p.cache_bytes);
+    for (size_t n = 0; n < p.values_offset + spread; n += 32) {
+        float x[32];
+        draw_block(r, x);
+        for (size_t d = 0; d < 32 && n + d < p.values_offset + spread; d++)
+            storage_store(q->from, p.values, n + d, rng_one_in(r, 5000) ? (double)NAN : x[d]);
+    }
+    return p;
+}
+
+static void free_pair(struct pair *p)
+{
+    free(p->values);
+    free(p->cache);
+}
+
+/* What the device makes of it has every bit of what the host makes, between the blocks too. */
+static void expect_equal(struct fixture *f, cl_command_queue queue, struct pair *p)
+{
+    unsigned char *got = malloc(p->cache_bytes);
+    const clattn_buffer values = {fixture_buffer(f, p->values_bytes, p->values), p->values_offset};
+    const clattn_buffer cache = {fixture_buffer(f, p->cache_bytes, p->cache), p->cache_offset};
+    cl_event done;
+
+    cr_assert(got != NULL);
+    const clattn_status status =
+        clattn_quantize(f->context, &p->q, queue, &values, &cache, 0, NULL, &done);
+    cr_assert(status == CLATTN_SUCCESS, "%s, %s", clattn_status_string(status), f->log.last);
+    cr_assert(clWaitForEvents(1, &done) == CL_SUCCESS);
+    clReleaseEvent(done);
+    fixture_read(f, cache.buffer, p->cache_bytes, got);
+    cr_assert(clattn_quantize_host(&p->q, p->values + p->values_offset * storage_bytes(p->q.from),
+                                   p->cache + p->cache_offset / 32 *
+                                                  storage_block_bytes(p->q.to)) == CLATTN_SUCCESS);
+    for (size_t n = 0; n < p->cache_bytes; n++)
+        cr_assert(got[n] == p->cache[n], "byte %zu of %zu: %#x, not %#x", n, p->cache_bytes, got[n],
+                  p->cache[n]);
+    clReleaseMemObject(values.buffer);
+    clReleaseMemObject(cache.buffer);
+    free(got);
+}
+
+/* Any sizes, strides and offsets, and one program for all. */
+Test(quantize, device_is_host) {
+    static const char *const orders[] = {"bhsd", "bshd", "sbhd", "bhds", "dhsb"};
+    struct rng r = rng_seed(17);
+    struct fixture f;
+    cl_int err;
+
+    fixture_open_checked(&f, "");
+    cl_command_queue free_order =
+        clCreateCommandQueue(f.opencl, f.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
+    for (int n = 0; n < 60; n++) {
+        clattn_quantization q =
+            one_block(rng_one_in(&r, 2) ? CLATTN_CACHE_Q8_0 : CLATTN_CACHE_Q4_0);
+        q.from = (clattn_dtype)rng_below(&r, 3);
+        q.size[0] = 1 + rng_below(&r, 3);
+        q.size[1] = 1 + rng_below(&r, 3);
+        q.size[2] = 1 + rng_below(&r, 40);
+        q.size[3] = 32 * (1 + rng_below(&r, 5));
+        if (!rng_one_in(&r, 3))
+            clattn_layout_packed(orders[rng_below(&r, 5)], q.size, &q.values);
+        if (!rng_one_in(&r, 3))
+            clattn_layout_packed(orders[rng_below(&r, 3)], q.size, &q.cache);
+        if (rng_one_in(&r, 3)) { /* gaps, and values of which all batches are one */
+            q.cache.stride[3] = 1;
+            q.cache.stride[1] = q.size[3] + 32;
+            q.cache.stride[2] = q.cache.stride[1] * q.size[1];
+            q.cache.stride[0] = q.cache.stride[2] * q.size[2] + 64;
+            q.values = (clattn_layout){{0, 3, 3 * q.size[1], 3 * q.size[1] * q.size[2] + 1}};
+        }
+        struct pair p = make_pair(&r, &q);
+        expect_equal(&f, n % 2 && free_order ? free_order : f.queue, &p);
+        free_pair(&p);
+    }
+    cr_assert(clattn_context_builds(f.context) == 1);
+    if (free_order)
+        clReleaseCommandQueue(free_order);
+    fixture_close(&f);
+}
+
+/* Rows that come one after the other, to their place in a cache, make what all at once make. */
+Test(quantize, growing_cache) {
+    enum { B = 2, H = 3, ROOM = 20, ROWS = 17, DIM = 64 };
+    struct rng r = rng_seed(23);
+    struct fixture f;
+
+    fixture_open(&f);
+    for (int to = CLATTN_CACHE_Q8_0; to <= CLATTN_CACHE_Q4_0; to++) {
+        clattn_quantization all = {.struct_size = sizeof all,
+                                   .from = CLATTN_F16,
+                                   .to = (clattn_cache)to,
+                                   .size = {B, H, ROWS, DIM}};
+        clattn_layout_packed("bhsd", (size_t[]){B, H, ROOM, DIM}, &all.cache);
+        struct pair p = make_pair(&r, &all);
+        unsigned char *got = malloc(p.cache_bytes);
+        const clattn_buffer values = {fixture_buffer(&f, p.values_bytes, p.values), 0};
+        const clattn_buffer cache = {fixture_buffer(&f, p.cache_bytes, p.cache), 0};
+        cr_assert(got != NULL);
+        for (size_t row = 0; row < ROWS; row += row ? 1 : 8) { /* a prompt, then tokens */
+            clattn_quantization some = all;
+            clattn_layout_packed("bhsd", all.size, &some.values);
+            some.size[2] = row ? 1 : 8;
+            const clattn_buffer from = {values.buffer, p.values_offset + row * DIM};
+            const clattn_buffer to_place = {cache.buffer, p.cache_offset + row * DIM};
+            cr_assert(clattn_quantize(f.context, &some, f.queue, &from, &to_place, 0, NULL, NULL) ==
+                      CLATTN_SUCCESS);
+        }
+        fixture_read(&f, cache.buffer, p.cache_bytes, got);
+        clattn_quantize_host(&all, p.values + 2 * p.values_offset,
+                             p.cache + p.cache_offset / 32 * storage_block_bytes(all.to));
+        cr_assert(memcmp(got, p.cache, p.cache_bytes) == 0);
+        clReleaseMemObject(values.buffer);
+        clReleaseMemObject(cache.buffer);
+        free_pair(&p);
+        free(got);
+    }
+    fixture_close(&f);
+}
+
+/* Nothing is written and the event still comes. */
+Test(quantize, empty) {
+    const clattn_buffer none = {NULL, 0};
+    struct fixture f;
+
+    fixture_open(&f);
+    for (int n = 0; n < 3; n++) {
+        clattn_quantization q = one_block(CLATTN_CACHE_Q8_0);
+        cl_event done = NULL;
+        q.size[n] = 0;
+        cr_assert(clattn_quantize(f.context, &q, f.queue, &none, &none, 0, NULL, &done) ==
+                  CLATTN_SUCCESS);
+        cr_assert(done && clWaitForEvents(1, &done) == CL_SUCCESS);
+        clReleaseEvent(done);
+        cr_assert(clattn_quantize_host(&q, NULL, NULL) == CLATTN_SUCCESS);
+    }
+    fixture_close(&f);
+}
+
+/* ---- mistakes -------------------------------------------------------------------------------- */
+
+/* What is wrong with a description, host and device agree on. */
+static void misdescribed(struct fixture *f, const clattn_quantization *q,
+                         const clattn_status status, const char *words)
+{
+    unsigned char values[256] = {0}, cache[40];
+    const clattn_buffer none = {NULL, 0};
+
+    memset(cache, 0xee, sizeof cache);
+    cr_assert(clattn_quantize_host(q, values, cache) == status, "%s", words);
+    cr_assert(cache[0] == 0xee && cache[39] == 0xee);
+    const long commands = faults_commands();
+    cr_assert(clattn_quantize(f->context, q, f->queue, &none, &none, 0, NULL, NULL) == status, "%s",
+              words);
+    cr_assert(fixture_said(f, words) && faults_commands() == commands);
+}
+
+Test(quantize, descriptions) {
+    const clattn_quantization good = one_block(CLATTN_CACHE_Q8_0);
+    clattn_quantization q = good;
+    struct fixture f;
+
+    fixture_open(&f);
+    misdescribed(&f, NULL, CLATTN_INVALID_ARGUMENT, "what is null");
+    q.struct_size--;
+    misdescribed(&f, &q, CLATTN_INVALID_ARGUMENT, "struct_size");
+    q = good, q.from = (clattn_dtype)3;
+    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "from is 3");
+    q = good, q.from = (clattn_dtype)-1;
+    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "from is -1");
+    q = good, q.to = CLATTN_CACHE_PLAIN;
+    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "to is 0");
+    q = good, q.to = (clattn_cache)3;
+    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "to is 3");
+    q = good, q.size[3] = 48;
+    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "dim must be a multiple of 32");
+    q = good, q.size[2] = SIZE_MAX;
+    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "seq is");
+    q = good, q.cache = (clattn_layout){{0, 0, 64, 2}};
+    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "innermost stride");
+    q = good, q.cache = (clattn_layout){{0, 0, 33, 1}};
+    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "strides must be multiples of 32");
+    q = good, q.size[2] = 2, q.cache = (clattn_layout){{0, 0, 0, 1}};
+    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "share places");
+    q = good, q.size[2] = 2, q.values = (clattn_layout){{0, 0, (size_t)1 << 58, 1}};
+    misdescribed(&f, &q, CLATTN_INVALID_PROBLEM, "2^58");
+    cr_assert(clattn_quantize_host(&good, NULL, &q) == CLATTN_INVALID_ARGUMENT);
+    cr_assert(clattn_quantize_host(&good, &q, NULL) == CLATTN_INVALID_ARGUMENT);
+    fixture_close(&f);
+}
+
+/* Calls with everything right but what a case changes. */
+struct call {
+    clattn_context *context;
+    cl_command_queue queue;
+    const clattn_buffer *values, *cache;
+    cl_uint num_wait;
+    const cl_event *wait;
+};
+
+static void refused(struct fixture *f, const struct call *c, const clattn_status status,
+                    const char *words)
+{
+    const clattn_quantization q = one_block(CLATTN_CACHE_Q8_0);
+    cl_event done = (cl_event)(void *)f;
+    const long commands = faults_commands();
+    const clattn_status got =
+        clattn_quantize(c->context, &q, c->queue, c->values, c->cache, c->num_wait, c->wait, &done);
+
+    cr_assert(got == status, "%s: %s", words, clattn_status_string(got));
+    cr_assert(done == NULL && faults_commands() == commands);
+    if (c->context)
+        cr_assert(fixture_said(f, words));
+}
+
+Test(quantize, mistakes) {
+    struct fixture f, other;
+    cl_int err;
+
+    fixture_open(&f);
+    fixture_open(&other);
+    const clattn_buffer values = {fixture_buffer(&f, 33 * 4, NULL), 1}, none = {NULL, 0};
+    const clattn_buffer cache = {fixture_buffer(&f, 2 * 34, NULL), 32};
+    const clattn_buffer foreign = {fixture_buffer(&other, 256, NULL), 0};
+    const clattn_buffer read_only = {clCreateBuffer(f.opencl, CL_MEM_READ_ONLY, 256, NULL, &err),
+                                     0};
+    const clattn_buffer write_only = {clCreateBuffer(f.opencl, CL_MEM_WRITE_ONLY, 256, NULL, &err),
+                                      0};
+    const struct call right = {f.context, f.queue, &values, &cache, 0, NULL};
+    const struct {
+        struct call call;
+        clattn_status status;
+        const char *words;
+    } wrong[] = {
+        {{NULL, f.queue, &values, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, ""},
+        {{f.context, NULL, &values, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, "queue"},
+        {{f.context, other.queue, &values, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, "queue"},
+        {{f.context, f.queue, NULL, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, "values is null"},
+        {{f.context, f.queue, &values, NULL, 0, NULL}, CLATTN_INVALID_ARGUMENT, "cache is null"},
+        {{f.context, f.queue, &none, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, "values must not"},
+        {{f.context, f.queue, &values, &none, 0, NULL}, CLATTN_INVALID_ARGUMENT, "cache must not"},
+        {{f.context, f.queue, &foreign, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, "another"},
+        {{f.context, f.queue, &values, &read_only, 0, NULL}, CLATTN_INVALID_ARGUMENT, "READ_ONLY"},
+        {{f.context, f.queue, &write_only, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, "WRITE_ONLY"},
+        {{f.context, f.queue, &values, &(clattn_buffer){values.buffer, 0}, 0, NULL},
+         CLATTN_INVALID_ARGUMENT,
+         "overlaps"},
+        {{f.context, f.queue, &values, &(clattn_buffer){cache.buffer, 31}, 0, NULL},
+         CLATTN_INVALID_ARGUMENT,
+         "offset, 31,"},
+        {{f.context, f.queue, &values, &(clattn_buffer){cache.buffer, 64}, 0, NULL},
+         CLATTN_BUFFER_TOO_SMALL,
+         "cache reaches"},
+        {{f.context, f.queue, &(clattn_buffer){values.buffer, 2}, &cache, 0, NULL},
+         CLATTN_BUFFER_TOO_SMALL,
+         "values reaches over 32"},
+        {{f.context, f.queue, &values, &cache, 1, NULL}, CLATTN_INVALID_ARGUMENT, "num_wait"},
+    };
+    struct call c = right;
+    cl_event failed = clCreateUserEvent(f.opencl, &err);
+    clSetUserEventStatus(failed, -1);
+
+    for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++)
+        refused(&f, &wrong[n].call, wrong[n].status, wrong[n].words);
+    c.wait = &failed, c.num_wait = 1;
+    refused(&f, &c, CLATTN_INVALID_ARGUMENT, "failed");
+    cr_assert(clattn_quantize(f.context, &(clattn_quantization){0}, f.queue, &values, &cache, 0,
+                              NULL, NULL) == CLATTN_INVALID_ARGUMENT);
+
+    clReleaseEvent(failed);
+    clReleaseMemObject(write_only.buffer);
+    clReleaseMemObject(read_only.buffer);
+    clReleaseMemObject(foreign.buffer);
+    clReleaseMemObject(cache.buffer);
+    clReleaseMemObject(values.buffer);
+    clReleaseCommandQueue(other.queue);
+    clattn_context_release(other.context);
+    fixture_close(&f);
+}
+
+/* Any call fails, with the program to be built and checked, and with it there. */
+Test(quantize, faults) {
+    static const struct {
+        enum fault_kind kind;
+        cl_int error;
+        clattn_status status;
+    } failures[] = {{FAULT_MEMORY, 0, CLATTN_OUT_OF_MEMORY},
+                    {FAULT_OPENCL, CL_OUT_OF_HOST_MEMORY, CLATTN_OUT_OF_MEMORY},
+                    {FAULT_OPENCL, CL_INVALID_OPERATION, CLATTN_OPENCL_ERROR}};
+    const clattn_quantization q = one_block(CLATTN_CACHE_Q8_0);
+
+    for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++) {
+        const char *failed = "";
+        struct fixture f;
+        fixture_open_checked(&f, "");
+        const clattn_buffer values = {fixture_buffer(&f, 128, NULL), 0};
+        const clattn_buffer cache = {fixture_buffer(&f, 34, NULL), 0};
+        for (size_t n = 0; failed && n < 200; n++) {
+            cl_event done = NULL;
+            const long objects = faults_objects_alive(NULL, 0);
+            const long allocations = faults_allocations_alive();
+            faults_arm(failures[kind].kind, n, failures[kind].error);
+            const clattn_status status =
+                clattn_quantize(f.context, &q, f.queue, &values, &cache, 0, NULL, &done);
+            failed = faults_disarm();
+            /* the clFinish() after a self-check has nobody to tell */
+            const int closing = failed && strcmp(failed, "clFinish") == 0;
+            cr_assert(status == (!failed || closing ? CLATTN_SUCCESS : failures[kind].status),
+                      "%s failed: %s", failed, clattn_status_string(status));
+            cr_assert((done != NULL) == (status == CLATTN_SUCCESS), "%s", failed);
+            if (done)
+                clReleaseEvent(done);
+            clFinish(f.queue);
+            if (clattn_context_builds(f.context) == 0) /* else the program is kept: no leak */
+                cr_assert(faults_objects_alive(NULL, 0) == objects &&
+                              faults_allocations_alive() == allocations,
+                          "%s failed", failed);
+        }
+        cr_assert(failed == NULL, "there is no end of calls");
+        clReleaseMemObject(values.buffer);
+        clReleaseMemObject(cache.buffer);
+        fixture_close(&f);
+    }
+}
+
+/* A compiler that refuses, and one whose results are wrong. */
+Test(quantize, not_trusted) {
+    const clattn_quantization q = one_block(CLATTN_CACHE_Q4_0);
+    const char *failed = "";
+    struct fixture f;
+
+    fixture_open_checked(&f, "");
+    const clattn_buffer values = {fixture_buffer(&f, 128, NULL), 0};
+    const clattn_buffer cache = {fixture_buffer(&f, 18, NULL), 0};
+    faults_arm(FAULT_LIES, 0, 0); /* once would be no verdict */
+    cr_assert(clattn_quantize(f.context, &q, f.queue, &values, &cache, 0, NULL, NULL) ==
+              CLATTN_MISCOMPILED);
+    faults_disarm();
+    cr_assert(f.log.warnings > 0);
+    cr_assert(clattn_quantize(f.context, &q, f.queue, &values, &cache, 0, NULL, NULL) ==
+              CLATTN_MISCOMPILED); /* for good */
+    clReleaseMemObject(values.buffer);
+    clReleaseMemObject(cache.buffer);
+    fixture_close(&f);
+    for (size_t n = 0; failed && strcmp(failed, "clBuildProgram") != 0; n++) {
+        fixture_open_checked(&f, "");
+        const clattn_buffer from = {fixture_buffer(&f, 128, NULL), 0};
+        const clattn_buffer to = {fixture_buffer(&f, 18, NULL), 0};
+        faults_arm(FAULT_OPENCL, n, CL_BUILD_PROGRAM_FAILURE);
+        const clattn_status status =
+            clattn_quantize(f.context, &q, f.queue, &from, &to, 0, NULL, NULL);
+        failed = faults_disarm();
+        cr_assert(failed &&
+                  status == (strcmp(failed, "clBuildProgram") == 0 ? CLATTN_BUILD_FAILED
+                                                                   : CLATTN_OPENCL_ERROR));
+        clReleaseMemObject(from.buffer);
+        clReleaseMemObject(to.buffer);
+        fixture_close(&f);
+    }
+}

@@ -1,0 +1,176 @@
+/* split_tiles on devices that would not choose it: all options and ways to load between a few
+ * programs, on several shapes each. The sweep draws more (CLATTN_TEST_FAMILY=split_tiles), other
+ * suites take the family with CLATTN_TEST_FAMILIES=all: a program takes PoCL over a second. */
+#include "families/family.h"
+#include "tests/support/profiles.h"
+#include "tests/trials/trial.h"
+#include <clattn/plan.h>
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(split_tiles, .timeout = 300);
+
+static const struct {
+    const char *tunables, *options, *shapes[5];
+} cases[] = {
+    {"ROWS=4 ITEMS=64 LANES=8 KEYS=4 LOAD_WIDTH=8 EARLY_V=1 SPLITS=3 EXP=2",
+     "f16 d64/40 causal=br klen qlen sinks mask=qk lse",
+     {"b2 h8/2 q1 k300", "b3 h6/2 q3 k129", "h4/1 q2 k1", "h1 q5 k64", "b2 h4/2 q7 k0"}},
+    {"ROWS=2 ITEMS=32 LANES=8 KEYS=8 LOAD_WIDTH=4 EARLY_V=0 SPLITS=6 EXP=0",
+     "bf16 d59/72 window=70,3 alibi softcap=4 bias=f32:hqk dropout=0.3 lse",
+     {"b2 h4/2 q1 k200", "h3/1 q9 k77", "h1 q70 k70", "b2 h2 q3 k5", "h8/2 q2 k260"}},
+    {"ROWS=8 ITEMS=64 LANES=8 KEYS=4 LOAD_WIDTH=4 EARLY_V=1 SPLITS=2 EXP=1",
+     "f32 d32/64 kcache=q8_0 vcache=q4_0 klen diagonal=br",
+     {"b2 h8/1 q1 k150", "h8/2 q3 k33", "b3 h2/1 q1 k4", "h16/1 q1 k97", "h2 q20 k40"}},
+};
+
+enum { NUM_CASES = sizeof cases / sizeof *cases, NUM_SHAPES = 5 };
+
+static struct trial make(const size_t number, const char *shape)
+{
+    char text[256];
+    struct trial t = {.family = "split_tiles", .seed = 7 + number};
+
+    snprintf(text, sizeof text, "fwd %s %s", cases[number].options, shape);
+    t.problem = fixture_problem(text);
+    snprintf(t.tunables, sizeof t.tunables, "%s", cases[number].tunables);
+    return t;
+}
+
+/* Inf and NaN in V that some rows see and others do not. */
+static void pass_with_infinities(struct fixture *f, const size_t number)
+{
+    struct trial t = make(number, "h4/2 q6 k70");
+
+    trial_fill(&t);
+    for (size_t h = 0; h < t.problem.kv_heads && t.problem.v_cache == CLATTN_CACHE_PLAIN; h++) {
+        trial_set(&t, TENSOR_V, 0, h, 11, 3, INFINITY);
+        trial_set(&t, TENSOR_V, 0, h, 66, 5, NAN);
+    }
+    trial_run(f, &t);
+    trial_check(&t);
+    trial_free(&t);
+}
+
+ParameterizedTestParameters(split_tiles, options) {
+    static size_t numbers[NUM_CASES];
+
+    for (size_t n = 0; n < NUM_CASES; n++)
+        numbers[n] = n;
+    return cr_make_param_array(size_t, numbers, NUM_CASES);
+}
+
+ParameterizedTest(size_t *number, split_tiles, options) {
+    struct fixture f;
+
+    fixture_open(&f);
+    for (size_t n = 0; n < NUM_SHAPES; n++) {
+        struct trial t = make(*number, cases[*number].shapes[n]);
+        trial_pass(&f, &t);
+    }
+    pass_with_infinities(&f, *number);
+    fixture_close(&f);
+}
+
+/* Weights that vanish beside a sink leave a row of zeros, but one that has seen keys. With this
+ * seed ALiBi takes the scores of one row so far down. */
+Test(split_tiles, a_sink_far_above_all_scores) {
+    static const char *const families[] = {"split_tiles", "split_lanes"};
+    struct fixture f;
+
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof families / sizeof *families; n++) {
+        struct trial t = {.problem =
+                              fixture_problem("fwd f32 b2 h3/1 q1 k200 d128 v=51200.256.256.2 "
+                                              "o=401.128.401.1 scale=0.866413057 diagonal=br "
+                                              "mask=1.2.6.7 alibi sinks lse"),
+                          .family = families[n],
+                          .seed = 13660135864840639842u};
+        trial_pass(&f, &t);
+    }
+    fixture_close(&f);
+}
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+/* A GPU takes it for few queries and many keys, within its limits, and computes the right
+ * values. */
+Test(split_tiles, a_gpu_chooses_it) {
+    const struct profile profile = profile_named("sm_90");
+    struct trial t = {.problem = fixture_problem("fwd f16 h8/2 q1 k700 d64 causal=br"), .seed = 1};
+    clattn_plan_info info = {.struct_size = sizeof info};
+    clattn_plan *plan;
+    struct fixture f;
+
+    fixture_open_narrowed(&f, &profile.info);
+    fixture_need_groups(&f);
+    cr_assert(clattn_plan_create(f.context, &t.problem, NULL, &plan) == CLATTN_SUCCESS);
+    cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
+    cr_expect_str_eq(info.family, "split_tiles");
+    clattn_plan_release(plan);
+    trial_pass(&f, &t);
+    fixture_close(&f);
+}
+
+/* Which problems GPUs prefer it for; CPUs never of themselves. */
+Test(split_tiles, preference) {
+    static const struct {
+        const char *profile, *problem;
+        int preferred;
+    } rows[] = {
+        {"sm_90", "fwd f16 h32/8 q1 k32768 d128", 1},
+        {"sm_90", "fwd f16 h32 q1 k300 d64", 1},
+        {"gfx1100", "fwd f32 h32/8 q4 k4096 d128", 1},
+        {"minimum", "fwd f16 h4 q1 k1000 d64", 1},
+        {"sm_90", "fwd f16 h32/8 q16 k4096 d128", 1},
+        {"sm_90", "fwd f16 b8 h32/8 q16 k4096 d128", 0},
+        {"sm_90", "fwd f16 h32/8 q1024 k4096 d128", 0},
+        {"sm_90", "fwd f16 h32/8 q1 k100 d128", 0},
+    };
+    const struct ca_family *family = ca_family_find("split_tiles");
+    const struct ca_family *tiles = ca_family_find("fused_tiles");
+    const struct ca_family *mma = ca_family_find("fused_mma");
+    clattn_device_info cpu = {.struct_size = sizeof cpu, .type = CL_DEVICE_TYPE_CPU};
+
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        const struct profile profile = profile_named(rows[n].profile);
+        const clattn_problem p = fixture_problem(rows[n].problem);
+        const int own = family->preference(&p, &profile.info);
+        cr_expect((own > tiles->preference(&p, &profile.info) &&
+                   own > mma->preference(&p, &profile.info)) == rows[n].preferred,
+                  "%s on %s: %d", rows[n].problem, rows[n].profile, own);
+        cr_expect(family->preference(&p, &cpu) == CA_ONLY_IF_FORCED);
+    }
+}
+
+/* What it cannot do it says. */
+Test(split_tiles, refusals) {
+    static const struct {
+        const char *problem, *tunables, *words;
+    } refused[] = {
+        {"fwd f32 q3 k5 d8 scores=raw", NULL, "never lie in memory"},
+        {"fwd f32 q3 k5 d8", "LOAD_WIDTH=8", "loads of 32 bytes"},
+        {"fwd f16 q3 k5 d8", "ROWS=16 LANES=8", "more rows than work-items of a team"},
+        {"fwd f16 q3 k1000 d8", "SPLITS=16", "fewer than 64 keys"},
+        {"fwd f16 q3 k5 d512", "ROWS=16 LANES=16", "exceed 256 registers"},
+        {"fwd f16 q3 k5 d8", "LANES=64 ITEMS=32", "a team of work-items exceeds the group"},
+    };
+    struct fixture f;
+    char reason[512];
+
+    fixture_open(&f);
+    fixture_need_groups(&f);
+    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
+        const clattn_problem p = fixture_problem(refused[n].problem);
+        const clattn_plan_options options = {.struct_size = sizeof options,
+                                             .family = "split_tiles",
+                                             .tunables = refused[n].tunables};
+        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) !=
+                  CLATTN_SUCCESS);
+        cr_expect(strstr(reason, refused[n].words), "%s: %s", refused[n].problem, reason);
+    }
+    fixture_close(&f);
+}

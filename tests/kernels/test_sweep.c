@@ -1,0 +1,200 @@
+/* The sweep: options x shapes x dtypes x layouts x families x tunables against the reference. A run
+ * takes some rows of each family's covering array of options (option_pairs.h), drawn by a seed that
+ * it prints; the runs of a few seeds in a row take every pair of options that the family has. The
+ * seed is the day's number: what one day's runs have compiled the next one has at hand.
+ * CLATTN_TEST_SEED=2 chooses one, CLATTN_TEST_SCALE=10 takes ten times as many rows,
+ * CLATTN_TEST_FAMILY=backward_lanes leaves the others out. */
+#include "tests/support/families.h"
+#include "tests/support/profiles.h"
+#include "tests/support/unoptimised.h"
+#include "tests/trials/option_pairs.h"
+#include "tests/trials/random_problem.h"
+#include "tests/trials/trial.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PARTS = 64, SHAPES = 16 };
+
+/* How many rows a run takes of a family, and how many of these it compiles as users do: a program
+ * takes a second to compile, optimised three, one for gradients or matrix instructions several. */
+struct share {
+    size_t rows, optimised;
+};
+
+static struct share share_of(const struct ca_family *family)
+{
+    if (!family_takes_f32(family->name)) /* split_tiles, and what is emulated */
+        return (struct share){3, 0};
+    return family->operation == CLATTN_BACKWARD ? (struct share){4, 1} : (struct share){6, 1};
+}
+
+TestSuite(sweep, .timeout = 900);
+
+/* Which family (by index), which rows, and whose. */
+struct part {
+    size_t family;
+    uint64_t seed;
+    int optimised;
+};
+
+static uint64_t from_environment(const char *name, const uint64_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return text && text[0] ? strtoull(text, NULL, 10) : otherwise;
+}
+
+ParameterizedTestParameters(sweep, part) {
+    static struct part parts[MOST_PARTS];
+    const char *only = getenv("CLATTN_TEST_FAMILY");
+    const uint64_t seed = run_seed();
+    const struct ca_family *family;
+    size_t count = 0;
+
+    for (int optimised = 1; optimised >= 0; optimised--)
+        for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++)
+            if (family->operation <= CLATTN_BACKWARD && count < MOST_PARTS &&
+                (!optimised || share_of(family).optimised > 0) &&
+                (!only || !only[0] || strcmp(only, family->name) == 0))
+                parts[count++] = (struct part){n, seed, optimised};
+    fprintf(stderr, "sweep/part: CLATTN_TEST_SEED=%" PRIu64 " repeats it\n", seed);
+    return cr_make_param_array(struct part, parts, count);
+}
+
+/* A row on some shapes; most of them must be what the family takes with the row's tunables. */
+static void sweep(struct fixture *f, struct rng *r, const struct problem_kind *kind)
+{
+    size_t passed = 0;
+
+    for (size_t n = 0; n < SHAPES; n++) {
+        struct trial t = {
+            .problem = random_shape(r, kind), .family = kind->family->name, .seed = rng_next(r)};
+        const clattn_plan_options options = {
+            .struct_size = sizeof options, .family = t.family, .tunables = kind->tunables};
+        memcpy(t.tunables, kind->tunables, sizeof t.tunables);
+        if (clattn_plan_supports(f->context, &t.problem, &options, NULL, 0) != CLATTN_SUCCESS)
+            continue;
+        trial_pass(f, &t);
+        passed++;
+    }
+    cr_assert(passed >= SHAPES / 2, "%s with '%s' took only %zu of the shapes", kind->family->name,
+              kind->tunables, passed);
+}
+
+ParameterizedTest(struct part *part, sweep, part) {
+    static struct problem_kind rows[PAIRS_MOST_ROWS];
+    const uint64_t scale = from_environment("CLATTN_TEST_SCALE", 1);
+    const struct ca_family *family = ca_family_at(part->family);
+    const struct share share = share_of(family);
+    struct rng r = rng_seed(part->seed * 1000003 + part->family * 2 + (uint64_t)part->optimised);
+    struct fixture f;
+
+    if (!part->optimised)
+        unoptimised();
+    fixture_open(&f);
+    fixture_need_groups_of(&f, family->name);
+    const clattn_device_info *device = clattn_context_device(f.context);
+    const size_t runs =
+        option_pairs_runs(option_pairs(family, device, 0, rows), share.rows * (size_t)scale);
+    const size_t count = option_pairs(family, device, part->seed / runs * 101 + part->family, rows);
+    for (size_t n = part->seed % runs, taken = 0; n < count; n += runs, taken++)
+        if ((taken < share.optimised) == part->optimised)
+            sweep(&f, &r, &rows[n]);
+    fixture_close(&f);
+}
+
+/* Every pair of options that a family takes alone is in its array, whatever the seed, and an array is
+ * not much longer than it must be. No device but facts of several. */
+Test(sweep, every_pair_has_its_row) {
+    static const char *const profiles[] = {"sm_90", "minimum"};
+    static struct problem_kind rows[PAIRS_MOST_ROWS];
+    const struct ca_family *family;
+
+    for (size_t d = 0; d < sizeof profiles / sizeof *profiles; d++) {
+        const struct profile profile = profile_named(profiles[d]);
+        for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
+            if (family->operation > CLATTN_BACKWARD)
+                continue;
+            const size_t count = option_pairs(family, &profile.info, 7 + n, rows);
+            const struct pairs_missing found =
+                option_pairs_missing(family, &profile.info, rows, count);
+            cr_expect(count > 0 && found.pairs > 500, "%s on %s: %zu rows, %zu pairs", family->name,
+                      profiles[d], count, found.pairs);
+            cr_expect(found.missing == 0, "%s on %s: %zu of %zu pairs in no row: %s", family->name,
+                      profiles[d], found.missing, found.pairs, found.first);
+            cr_expect(count <= 48, "%s on %s: %zu rows", family->name, profiles[d], count);
+        }
+    }
+}
+
+/* What split_lanes keeps in registers and how: rows in every kind of vector, some of them not in
+ * use, columns that no vector divides, keys that end in the middle of everything. */
+static const struct {
+    const char *problem, *tunables;
+} splits[] = {
+    {"fwd f32 h8/2 q5 k77 d64/48 causal=br",
+     "WIDTH=16 ROWS=32 SCORE_ROWS=16 SCORE_COLUMNS=4 VALUE_ROWS=2 VALUE_VECTORS=3 BN=16 SPLITS=2"},
+    {"fwd f16 h4/1 q3 k70 d40/21 window=9,3 klen lse",
+     "WIDTH=16 ROWS=16 SCORE_ROWS=8 SCORE_COLUMNS=4 VALUE_ROWS=4 VALUE_VECTORS=4 BN=32 SPLITS=1"},
+    {"fwd bf16 h6/2 q3 k45 d24 mask=qk alibi",
+     "WIDTH=8 ROWS=8 SCORE_ROWS=4 SCORE_COLUMNS=4 VALUE_ROWS=2 VALUE_VECTORS=3 BN=16 SPLITS=1"},
+    {"fwd f32 h4/1 q1 k90 d64 kcache=q8_0 vcache=q4_0 klen",
+     "WIDTH=16 ROWS=4 SCORE_ROWS=4 SCORE_COLUMNS=4 VALUE_ROWS=4 VALUE_VECTORS=4 BN=32 SPLITS=2"},
+    {"fwd f32 h2 q2 k50 d19 sinks lse k=90.3000.50.1",
+     "WIDTH=8 ROWS=2 SCORE_ROWS=2 SCORE_COLUMNS=8 VALUE_ROWS=2 VALUE_VECTORS=2 BN=16 SPLITS=2"},
+};
+
+Test(sweep, splits) {
+    struct fixture f;
+
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof splits / sizeof *splits; n++) {
+        struct trial t = {
+            .problem = fixture_problem(splits[n].problem), .family = "split_lanes", .seed = n + 1};
+        snprintf(t.tunables, sizeof t.tunables, "%s", splits[n].tunables);
+        trial_pass(&f, &t);
+    }
+    fixture_close(&f);
+}
+
+/* Rows of halves at odd places: PoCL's vload_half faults there in optimised code. */
+Test(sweep, halves_anywhere) {
+    static const struct {
+        const char *problem, *family, *tunables;
+    } cases[] = {
+        {"fwd f16 h3 q2 k17 d257", "split_lanes", ""},
+        {"fwd f16 h3 q2 k17 d257", "split_lanes",
+         "WIDTH=8 ROWS=2 SCORE_ROWS=2 SCORE_COLUMNS=8 VALUE_ROWS=2 VALUE_VECTORS=2 BN=16"},
+        {"fwd f16 h3 q33 k65 d59/17", "fused_lanes", ""},
+    };
+    struct fixture f;
+
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        struct trial t = {
+            .problem = fixture_problem(cases[n].problem), .family = cases[n].family, .seed = n + 1};
+        snprintf(t.tunables, sizeof t.tunables, "%s", cases[n].tunables);
+        trial_pass(&f, &t);
+    }
+    fixture_close(&f);
+}
+
+/* One problem of the user's, or of a failure's message. */
+Test(sweep, one) {
+    const char *text = getenv("CLATTN_TEST_PROBLEM"), *family = getenv("CLATTN_TEST_FAMILY");
+    const char *tunables = getenv("CLATTN_TEST_TUNABLES");
+    struct trial t = {.family = family && family[0] ? family : NULL,
+                      .seed = from_environment("CLATTN_TEST_SEED", 1)};
+    struct fixture f;
+
+    t.problem = fixture_problem(text ? text : "fwd f32 b2 h4/2 q33 k65 d40 causal=br klen lse");
+    if (tunables && strlen(tunables) < sizeof t.tunables)
+        memcpy(t.tunables, tunables, strlen(tunables) + 1);
+    fixture_open(&f);
+    trial_pass(&f, &t);
+    fixture_close(&f);
+}

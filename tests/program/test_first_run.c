@@ -1,0 +1,306 @@
+/* A program that ends the process while it is made: once may be bad luck, twice is a verdict. The
+ * processes that die are forked before this one has used OpenCL. */
+#define _POSIX_C_SOURCE 200809L /* fork, kill */
+#include "context/context.h"
+#include "context/first_run.h"
+#include "tests/faults/faults.h"
+#include "tests/support/fixture.h"
+#include "tests/support/store_folder.h"
+#include "tests/support/unoptimised.h"
+#include <clattn/tuning.h>
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(first_run, .init = unoptimised, .timeout = 300);
+
+static const char problem_text[] = "fwd f32 h2 q9 k20 d8";
+
+enum { NAME = 64 };
+
+/* Makes a plan by default, or of a family; which it is, "" without a plan. */
+static clattn_status make_of(clattn_context *context, const char *only, char family[NAME])
+{
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = only};
+    const clattn_problem problem = fixture_problem(problem_text);
+    clattn_plan_info info = {.struct_size = sizeof info};
+    clattn_plan *plan;
+
+    family[0] = '\0';
+    const clattn_status status = clattn_plan_create(context, &problem, &options, &plan);
+    if (clattn_plan_describe(plan, &info) == CLATTN_SUCCESS)
+        snprintf(family, NAME, "%s", info.family);
+    clattn_plan_release(plan);
+    return status;
+}
+
+static clattn_status make(clattn_context *context, char family[NAME])
+{
+    return make_of(context, NULL, family);
+}
+
+/* How many attempts are counted in the folder. */
+static size_t begun(const char *folder)
+{
+    char path[STORE_FOLDER + 16];
+    struct dirent *entry;
+    size_t count = 0;
+
+    snprintf(path, sizeof path, "%s/programs", folder);
+    DIR *directory = opendir(path);
+    while (directory && (entry = readdir(directory)) != NULL)
+        count += strstr(entry->d_name, ".begun") != NULL;
+    if (directory)
+        closedir(directory);
+    return count;
+}
+
+static cl_int die(void *user)
+{
+    (void)user;
+    kill(getpid(), SIGKILL);
+    return CL_SUCCESS;
+}
+
+static cl_int end_excused(void *context)
+{
+    ca_first_runs_excuse(&((clattn_context *)context)->first_runs);
+    return die(NULL);
+}
+
+static void die_of_a_warning(clattn_log_level level, const char *message, void *user)
+{
+    (void)message;
+    if (level == CLATTN_LOG_WARNING)
+        die(user);
+}
+
+enum place { IN_BUILD, IN_CHECK, EXCUSED /* in a build, after ca_first_runs_excuse() */ };
+
+/* In a process that dies while it makes a program. */
+static void make_and_die(const char *folder, enum place place)
+{
+    const clattn_context_options options = {
+        .struct_size = sizeof options,
+        .log = place == IN_CHECK ? die_of_a_warning : NULL, /* "it is miscompiled" */
+        .cache_directory = folder};
+    clattn_context *context;
+    char family[NAME];
+    int state;
+
+    const pid_t child = fork();
+    cr_assert(child >= 0);
+    if (child == 0) {
+        if (clattn_context_create_default(NULL, &options, &context) != CLATTN_SUCCESS)
+            _exit(1);
+        if (place != IN_CHECK)
+            faults_on_build(place == EXCUSED ? end_excused : die, context);
+        else
+            faults_arm(FAULT_LIES, 0, 0);
+        make(context, family);
+        _exit(2);
+    }
+    cr_assert(waitpid(child, &state, 0) == child);
+    cr_assert(WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL, "state %d", state);
+    cr_assert(begun(folder) == 1);
+}
+
+/* What was begun in the folder is made there without a warning, and leaves no mark. */
+static void expect_tried_again(const char *folder)
+{
+    char family[NAME];
+    struct fixture f;
+
+    fixture_open_checked(&f, folder);
+    cr_expect(make(f.context, family) == CLATTN_SUCCESS && f.log.warnings == 0, "%s", f.log.last);
+    cr_expect(begun(folder) == 0);
+    fixture_close(&f);
+}
+
+Test(first_run, what_died_once_is_tried_again) {
+    char folder[STORE_FOLDER];
+
+    store_folder_make(folder);
+    make_and_die(folder, IN_BUILD);
+    expect_tried_again(folder);
+    store_folder_remove(folder);
+}
+
+static int count_crashed(const clattn_tuning_entry *entry, void *count)
+{
+    *(size_t *)count += entry->quarantine && strncmp(entry->quarantine, "crashed twice", 13) == 0;
+    return 0;
+}
+
+Test(first_run, what_died_twice_is_set_aside_until_it_is_forgotten) {
+    char folder[STORE_FOLDER], first[NAME], other[NAME], again[NAME];
+    const clattn_problem problem = fixture_problem(problem_text);
+    struct store_warnings warnings = {0};
+    const clattn_context_options options = {.struct_size = sizeof options,
+                                            .log = store_warn,
+                                            .log_user_data = &warnings,
+                                            .cache_directory = folder};
+    clattn_context *context;
+    size_t removed, banned = 0;
+
+    store_folder_make(folder);
+    make_and_die(folder, IN_BUILD);
+    make_and_die(folder, IN_CHECK);
+    cr_assert(clattn_context_create_default(NULL, &options, &context) == CLATTN_SUCCESS);
+    cr_expect(make(context, other) == CLATTN_SUCCESS, "%s", warnings.last);
+    cr_expect(warnings.count == 1 && warnings.errors == 0);
+    cr_expect(strstr(warnings.last, "it ended the process twice while it was compiled or checked"));
+    cr_expect(strstr(warnings.last, "clattn-tune forget \"fwd f32 "), "%s", warnings.last);
+    cr_expect(begun(folder) == 0);
+    cr_assert(clattn_tuning_list(context, NULL, count_crashed, &banned) == CLATTN_SUCCESS);
+    cr_expect(banned == 1);
+    clattn_context_release(context);
+
+    cr_assert(clattn_context_create_default(NULL, &options, &context) == CLATTN_SUCCESS);
+    cr_expect(make(context, again) == CLATTN_SUCCESS && strcmp(again, other) == 0, "it lasts");
+    cr_assert(clattn_tuning_forget(context, &problem, &removed) == CLATTN_SUCCESS && removed == 2);
+    cr_expect(make(context, first) == CLATTN_SUCCESS && strcmp(first, other) != 0, "%s", first);
+    cr_expect(warnings.count == 1 && begun(folder) == 0);
+    clattn_context_release(context);
+    store_folder_remove(folder);
+}
+
+/* However often somebody ends the process, nothing is set aside; a death before still counts. */
+Test(first_run, an_interruption_is_no_death) {
+    char folder[STORE_FOLDER], family[NAME];
+    struct fixture f;
+
+    store_folder_make(folder);
+    make_and_die(folder, IN_BUILD);
+    for (int n = 0; n < CA_FIRST_RUN_DEATHS; n++)
+        make_and_die(folder, EXCUSED);
+    expect_tried_again(folder);
+    store_folder_remove(folder);
+
+    store_folder_make(folder);
+    make_and_die(folder, IN_BUILD);
+    make_and_die(folder, EXCUSED);
+    make_and_die(folder, IN_BUILD);
+    fixture_open_checked(&f, folder);
+    cr_expect(make(f.context, family) == CLATTN_SUCCESS && f.log.warnings == 1, "%s", f.log.last);
+    fixture_close(&f);
+    store_folder_remove(folder);
+}
+
+struct ends {
+    int tell, hear;
+};
+
+/* Says that a build has begun, and waits for a word. */
+static cl_int linger(void *user)
+{
+    const struct ends *ends = user;
+    char byte;
+
+    if (write(ends->tell, "", 1) != 1 || read(ends->hear, &byte, 1) != 1)
+        _exit(3);
+    return CL_SUCCESS;
+}
+
+/* After one death, a second process is in the middle of it when a third one comes. */
+Test(first_run, a_process_that_is_at_it_is_no_death) {
+    char folder[STORE_FOLDER], family[NAME], byte;
+    int begins[2], goes_on[2], state;
+    struct fixture f;
+
+    store_folder_make(folder);
+    make_and_die(folder, IN_BUILD);
+    cr_assert(pipe(begins) == 0 && pipe(goes_on) == 0);
+    const pid_t child = fork();
+    cr_assert(child >= 0);
+    if (child == 0) {
+        struct ends ends = {begins[1], goes_on[0]};
+        fixture_open_checked(&f, folder);
+        faults_on_build(linger, &ends);
+        _exit(make(f.context, family) == CLATTN_SUCCESS && f.log.warnings == 0 ? 0 : 1);
+    }
+    close(begins[1]); /* only the child's death ends the reading, too */
+    cr_assert(read(begins[0], &byte, 1) == 1);
+    fixture_open_checked(&f, folder);
+    cr_expect(make(f.context, family) == CLATTN_SUCCESS && f.log.warnings == 0, "%s", f.log.last);
+    cr_expect(begun(folder) == 1, "the other's");
+    fixture_close(&f);
+    cr_assert(write(goes_on[1], "", 1) == 1);
+    cr_assert(waitpid(child, &state, 0) == child);
+    cr_expect(WIFEXITED(state) && WEXITSTATUS(state) == 0, "state %d", state);
+    cr_expect(begun(folder) == 0);
+    store_folder_remove(folder);
+}
+
+/* Runs that begin while others end: four processes, thousands of times. */
+Test(first_run, those_that_end_are_no_deaths) {
+    enum { PROCESSES = 4, RUNS = 5000 };
+    char folder[STORE_FOLDER], path[STORE_FOLDER + 32];
+    pid_t children[PROCESSES];
+    struct ca_first_runs runs = {0};
+    struct ca_first_run run;
+    int state, deaths = 0;
+
+    store_folder_make(folder);
+    snprintf(path, sizeof path, "%s/programs/a.begun", folder);
+    for (int n = 0; n < PROCESSES; n++) {
+        children[n] = fork();
+        cr_assert(children[n] >= 0);
+        for (int again = 0; children[n] == 0 && again < RUNS; again++) {
+            deaths += ca_first_run_begin(&runs, &run, strdup(path));
+            ca_first_run_end(&run);
+        }
+        if (children[n] == 0)
+            _exit(deaths > 0);
+    }
+    for (int n = 0; n < PROCESSES; n++) {
+        cr_assert(waitpid(children[n], &state, 0) == children[n]);
+        cr_expect(WIFEXITED(state) && WEXITSTATUS(state) == 0, "state %d", state);
+    }
+    cr_expect(begun(folder) == 0);
+    store_folder_remove(folder);
+}
+
+struct builds {
+    const char *folder;
+    size_t count, counted;
+    cl_int answer;
+};
+
+static cl_int look(void *user)
+{
+    struct builds *builds = user;
+
+    builds->count++;
+    builds->counted += begun(builds->folder);
+    return builds->answer;
+}
+
+/* However it ends: the build fails, the results are wrong, all is right. */
+Test(first_run, what_ends_leaves_nothing) {
+    char folder[STORE_FOLDER], family[NAME];
+    struct builds builds = {.folder = folder};
+    struct fixture f;
+
+    for (int way = 0; way < 3; way++) {
+        store_folder_make(folder);
+        fixture_open_checked(&f, folder);
+        builds.answer = way == 0 ? CL_BUILD_PROGRAM_FAILURE : CL_SUCCESS;
+        builds.count = builds.counted = 0;
+        faults_on_build(look, &builds);
+        if (way == 1)
+            faults_arm(FAULT_LIES, 0, 0);
+        const clattn_status status = make_of(f.context, "unfused_lanes", family);
+        cr_expect((status == CLATTN_SUCCESS) == (way == 2), "way %d: %d", way, (int)status);
+        faults_disarm();
+        faults_on_build(NULL, NULL);
+        cr_expect(builds.count == 1 && builds.counted == 1, "way %d", way);
+        cr_expect(begun(folder) == 0, "way %d", way);
+        fixture_close(&f);
+        store_folder_remove(folder);
+    }
+}

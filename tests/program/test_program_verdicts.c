@@ -1,0 +1,213 @@
+/* What is kept of a program: the verdict at once, its binary at the latest when the context goes,
+ * and nothing of what may pass. */
+#define _POSIX_C_SOURCE 200809L /* popen */
+#include "context/context.h"
+#include "device/facts.h"
+#include "problem/problem.h"
+#include "program/program.h"
+#include "tests/faults/faults.h"
+#include "tests/support/fixture.h"
+#include "tests/support/store_folder.h"
+#include "tests/support/unoptimised.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(program_verdicts, .init = unoptimised, .timeout = 300);
+
+static const char problem_text[] = "fwd f32 h2 q9 k20 d8";
+
+static clattn_status make(struct fixture *f, clattn_plan **plan)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = "unfused_lanes"};
+    const clattn_problem problem = fixture_problem(problem_text);
+
+    return clattn_plan_create(f->context, &problem, &options, plan);
+}
+
+static cl_int refuse(void *user)
+{
+    (void)user;
+    return CL_BUILD_PROGRAM_FAILURE; /* the log of a program that was never built is empty */
+}
+
+Test(program_verdicts, a_build_that_fails_without_an_error_in_the_source_is_tried_again) {
+    char folder[STORE_FOLDER];
+    struct fixture f;
+    clattn_plan *plan;
+
+    store_folder_make(folder);
+    fixture_open_checked(&f, folder);
+    faults_on_build(refuse, NULL);
+    cr_expect(make(&f, &plan) == CLATTN_BUILD_FAILED && plan == NULL);
+    cr_expect(f.log.errors == 1 && f.log.warnings == 1, "the cause, once");
+    faults_on_build(NULL, NULL);
+    cr_expect(make(&f, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
+    clattn_plan_release(plan);
+    fixture_close(&f);
+    store_folder_remove(folder);
+}
+
+/* A result that is wrong once may be the machine: the program is not used now, but tried again. One
+ * that is wrong twice is the compiler's, and not even checked again. */
+Test(program_verdicts, wrong_once_and_wrong_twice) {
+    static const enum fault_kind kinds[] = {FAULT_LIE, FAULT_LIES};
+    struct fixture f;
+    clattn_plan *plan;
+
+    fixture_open_checked(&f, "");
+    for (size_t n = 0; n < 2; n++) {
+        faults_arm(kinds[n], 0, 0);
+        cr_expect(make(&f, &plan) == CLATTN_MISCOMPILED && plan == NULL);
+        cr_assert(faults_disarm() != NULL || kinds[n] == FAULT_LIES);
+        const long commands = faults_commands();
+        const clattn_status again = make(&f, &plan);
+        cr_expect(again == (n == 0 ? CLATTN_SUCCESS : CLATTN_MISCOMPILED), "%s", f.log.last);
+        cr_expect((faults_commands() > commands) == (n == 0));
+        clattn_plan_release(plan);
+        if (n == 0) { /* a context that knows nothing */
+            fixture_close(&f);
+            fixture_open_checked(&f, "");
+        }
+    }
+    fixture_close(&f);
+}
+
+static size_t bytes_kept(const char *folder)
+{
+    char command[STORE_FOLDER + 64];
+    size_t bytes = 0;
+
+    snprintf(command, sizeof command, "cat %s/programs/*.clbin | wc -c", folder);
+    FILE *pipe = popen(command, "r");
+    cr_assert(pipe != NULL && fscanf(pipe, "%zu", &bytes) == 1 && pclose(pipe) == 0);
+    return bytes;
+}
+
+/* A process that never releases its context has lost a compilation, but no check. */
+Test(program_verdicts, the_verdict_is_kept_before_the_binary) {
+    char folder[STORE_FOLDER];
+    struct fixture dies, next;
+    clattn_plan *plan;
+
+    store_folder_make(folder);
+    fixture_open_checked(&dies, folder);
+    cr_assert(make(&dies, &plan) == CLATTN_SUCCESS, "%s", dies.log.last);
+    const size_t before = bytes_kept(folder);
+    cr_expect(before > 0);
+
+    fixture_open_checked(&next, folder); /* as the next process finds the folder */
+    const long commands = faults_commands();
+    clattn_plan *other;
+    cr_assert(make(&next, &other) == CLATTN_SUCCESS, "%s", next.log.last);
+    cr_expect(faults_commands() == commands, "it was checked again");
+    cr_expect(next.log.warnings == 0);
+    clattn_plan_release(other);
+    clReleaseCommandQueue(next.queue);
+    clattn_context_release(next.context);
+
+    clattn_plan_release(plan);
+    fixture_close(&dies);
+    cr_expect(bytes_kept(folder) >= before && bytes_kept(folder) > 4096, "no binary was kept");
+    store_folder_remove(folder);
+}
+
+/* What the tuner tries, and no plan of the caller's uses, is not worth a binary that costs as much
+ * as compiling. */
+Test(program_verdicts, a_binary_is_kept_for_plans_only) {
+    struct ca_candidate candidate = {.family = ca_family_find("unfused_lanes")};
+    clattn_problem p = fixture_problem(problem_text);
+    struct ca_build_seconds seconds;
+    char folder[STORE_FOLDER];
+    struct fixture f;
+    cl_program program;
+
+    store_folder_make(folder);
+    fixture_open_checked(&f, folder);
+    p = ca_problem_normal(&p);
+    ca_family_suggest(candidate.family, &p, clattn_context_device(f.context), candidate.values);
+    cr_assert(ca_program_get(f.context, &candidate, &p, &program) == CLATTN_SUCCESS);
+    ca_program_seconds(f.context, program, &seconds);
+    cr_expect(seconds.front_end > 0.0 && seconds.code_generation > 0.0 && seconds.self_check > 0.0);
+    const size_t before = bytes_kept(folder);
+    ca_programs_store(f.context);
+    cr_expect(bytes_kept(folder) == before);
+    ca_program_keep(f.context, program);
+    ca_programs_store(f.context);
+    cr_expect(bytes_kept(folder) > 4096);
+    fixture_close(&f);
+    store_folder_remove(folder);
+}
+
+/* What cl/builtins.h lacks, which is all of it here, costs PoCL a second build and nothing else. */
+Test(program_verdicts, a_source_with_other_built_in_functions_builds_too) {
+    struct ca_family family = *ca_family_find("unfused_lanes");
+    struct ca_candidate candidate = {.family = &family};
+    clattn_problem p = fixture_problem(problem_text);
+    struct fixture f;
+    cl_program program;
+
+    fixture_open(&f);
+    if (!ca_facts_of_pocl(clattn_context_device(f.context))) {
+        fixture_close(&f);
+        cr_skip_test("only PoCL is given the declarations of cl/builtins.h");
+    }
+    p = ca_problem_normal(&p);
+    ca_family_suggest(candidate.family, &p, clattn_context_device(f.context), candidate.values);
+    family.source = "__kernel void k(__global float *x) { x[get_global_id(0)] = lgamma(x[0]); }";
+    cr_expect(ca_program_get(f.context, &candidate, &p, &program) == CLATTN_SUCCESS);
+    cr_expect(f.log.warnings == 0 && f.log.errors == 0, "%s", f.log.last);
+    cr_expect(atomic_exchange(&f.context->builtins_refused, 0) == 1);
+    cr_expect(clattn_context_builds(f.context) == 1);
+    fixture_close(&f);
+}
+
+struct announced {
+    int count;
+    char text[FIXTURE_LOG_BYTES];
+    int at_build; /* what was announced when a build began */
+};
+
+static void hear(clattn_log_level level, const char *message, void *user)
+{
+    struct announced *said = user;
+
+    if (level != CLATTN_LOG_INFO)
+        return;
+    said->count++;
+    snprintf(said->text, sizeof said->text, "%s", message);
+}
+
+static cl_int note(void *user)
+{
+    struct announced *said = user;
+
+    said->at_build = said->count;
+    return CL_SUCCESS;
+}
+
+/* What takes seconds is announced at its start, with the reason, and only then. */
+Test(program_verdicts, a_build_is_announced) {
+    struct announced said = {0};
+    const clattn_context_options options = {.struct_size = sizeof options,
+                                            .log = hear,
+                                            .log_user_data = &said,
+                                            .skip_self_checks = 1,
+                                            .cache_directory = ""};
+    const clattn_problem problem = fixture_problem(problem_text);
+    clattn_context *context;
+    clattn_plan *plan;
+
+    cr_assert(clattn_context_create_default(NULL, &options, &context) == CLATTN_SUCCESS);
+    faults_on_build(note, &said);
+    for (int n = 0; n < 2; n++) {
+        cr_assert(clattn_plan_create(context, &problem, NULL, &plan) == CLATTN_SUCCESS);
+        clattn_plan_release(plan);
+        cr_expect(said.count == 1 && said.at_build == 1);
+    }
+    cr_expect(strstr(said.text, "compiled") && strstr(said.text, "no cache of programs"), "%s",
+              said.text);
+    faults_on_build(NULL, NULL);
+    clattn_context_release(context);
+}

@@ -1,0 +1,179 @@
+/* What candidates for projections are judged by: right answers, and seeing what is wrong. No
+ * device. */
+#include "problem/problem.h"
+#include "reference/trust_case.h"
+#include "tests/reference/reference_projection.h"
+#include "tests/support/fixture.h"
+#include "tests/support/storage.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(projection_trust, .timeout = 60);
+
+static const char *const texts[] = {
+    "proj f32 b2 h3/2 q9 d20/14 bias=f32",
+    "proj f16 b2 h3/2 q9 d20/14 w=oi accumulate",
+    "proj bf16 b2 q9 d20/14 x=bhds y=bhds bias=f16",
+    "proj f32 b2 h3/2 q9 d20/14 x=0.0.0.3 w=0.5.0.9 bias=bf16 accumulate",
+};
+
+/* An element of y, from 0 on, as it is counted in (batch, heads, rows, dim). */
+static size_t place_of(const struct ca_trust_case *c, size_t n)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t *s = p->o.stride;
+
+    return n / p->dim_v / p->seq_q / p->heads * s[0] + n / p->dim_v / p->seq_q % p->heads * s[1] +
+           n / p->dim_v % p->seq_q * s[2] + n % p->dim_v * s[3];
+}
+
+static size_t count_of(const struct ca_trust_case *c)
+{
+    return c->problem.batch * c->problem.heads * c->problem.seq_q * c->problem.dim_v;
+}
+
+static unsigned char *y_of(const struct ca_trust_case *c)
+{
+    return c->bytes[CA_O] + CA_TRUST_GUARD;
+}
+
+static struct bounded right(const struct ca_trust_case *c, const unsigned char *before, size_t n)
+{
+    const clattn_problem *p = &c->problem;
+    const struct projection_view view = {
+        c->bytes[CA_Q] + CA_TRUST_GUARD, c->bytes[CA_K] + CA_TRUST_GUARD,
+        p->bias ? c->bytes[CA_BIAS] + CA_TRUST_GUARD : NULL, before + CA_TRUST_GUARD};
+
+    return reference_projection(p, &view, n / p->dim_v / p->seq_q / p->heads,
+                                n / p->dim_v / p->seq_q % p->heads, n / p->dim_v % p->seq_q,
+                                n % p->dim_v);
+}
+
+/* Writes the right results where a kernel would. */
+static void compute(struct ca_trust_case *c)
+{
+    unsigned char *before = malloc(c->sizes[CA_O]);
+
+    cr_assert(before != NULL);
+    memcpy(before, c->bytes[CA_O], c->sizes[CA_O]);
+    for (size_t n = 0; n < count_of(c); n++)
+        storage_store(c->problem.dtype, y_of(c), place_of(c, n), right(c, before, n).value);
+    free(before);
+}
+
+static void expect_right(const struct ca_trust_case *c)
+{
+    char why[256] = "";
+    double error;
+
+    cr_expect(ca_trust_case_judge(c, &error, why, sizeof why) == NULL, "%s", why);
+    cr_expect(error <= 1.0);
+}
+
+static void expect_wrong(const struct ca_trust_case *c, const char *words)
+{
+    char why[256] = "";
+    double error;
+
+    cr_expect(ca_trust_case_judge(c, &error, why, sizeof why) != NULL, "not found: %s", words);
+    cr_expect(strstr(why, words) != NULL, "'%s', not '%s'", why, words);
+}
+
+static struct ca_trust_case make(const char *text, int hostile)
+{
+    const clattn_problem parsed = fixture_problem(text), p = ca_problem_normal(&parsed);
+    struct ca_trust_case c;
+
+    cr_assert(hostile ? ca_trust_case_make(&c, &p, NULL, NULL)
+                      : ca_trust_case_make_ordinary(&c, &p));
+    return c;
+}
+
+/* The tests' own reference agrees, on values and within a factor on bounds. */
+Test(projection_trust, answers) {
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        struct ca_trust_case c = make(texts[t], 0);
+        const size_t dim = c.problem.dim_v;
+        for (size_t n = 0; n < c.num_rows * dim; n++) {
+            const struct bounded want = right(&c, c.bytes[CA_O], c.rows[n / dim] * dim + n % dim);
+            cr_assert(fabs(c.o[n].value - want.value) <= 1e-12 * (1.0 + fabs(want.value)));
+            cr_assert(c.o[n].bound <= 2.0 * want.bound && c.o[n].bound >= 0.2 * want.bound,
+                      "judged with %g, should be %g", c.o[n].bound, want.bound);
+        }
+        cr_assert(c.num_rows == c.problem.batch * c.problem.heads * c.problem.seq_q);
+        compute(&c);
+        expect_right(&c);
+        ca_trust_case_free(&c);
+    }
+}
+
+/* The hostile case has a program's kind, and keeps all axes apart. */
+Test(projection_trust, hostile_cases_are_of_the_same_kind) {
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        const clattn_problem parsed = fixture_problem(texts[t]), p = ca_problem_normal(&parsed);
+        struct ca_trust_case c = make(texts[t], 1);
+        const clattn_problem normal = ca_problem_normal(&c.problem);
+        cr_expect(normal.batch > 1 && normal.heads > 1 && normal.kv_heads > 1);
+        cr_expect((normal.q.stride[3] == 1) == (p.q.stride[3] == 1));
+        cr_expect((normal.q.stride[2] == 1) == (p.q.stride[3] != 1 && p.q.stride[2] == 1));
+        cr_expect((normal.k.stride[3] == 1) == (p.k.stride[3] == 1));
+        cr_expect((normal.k.stride[1] == 1) == (p.k.stride[3] != 1 && p.k.stride[1] == 1));
+        cr_expect((normal.o.stride[3] == 1) == (p.o.stride[3] == 1));
+        cr_expect(normal.bias == p.bias && normal.accumulate == p.accumulate);
+        ca_trust_case_free(&c);
+    }
+}
+
+/* Everything that a kernel may do wrong is seen. */
+Test(projection_trust, what_is_found) {
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        struct ca_trust_case c = make(texts[t], 1);
+        const clattn_dtype dtype = c.problem.dtype;
+        const size_t bytes = storage_bytes(dtype), some = place_of(&c, 4321), all = count_of(&c);
+        size_t poisoned = 0, gap = 0;
+        compute(&c);
+        expect_right(&c);
+
+        const double value = storage_load(dtype, y_of(&c), some);
+        storage_store(dtype, y_of(&c), some, value * 1.02 + 0.02);
+        expect_wrong(&c, "should be");
+        storage_store(dtype, y_of(&c), some, NAN);
+        expect_wrong(&c, "is NaN or was not written");
+        storage_store(dtype, y_of(&c), some, value);
+        expect_right(&c);
+
+        for (size_t n = 0; n < all; n++) /* a NaN that got lost */
+            if (isnan(storage_load(dtype, y_of(&c), place_of(&c, n))))
+                poisoned = place_of(&c, n);
+        cr_assert(poisoned > 0);
+        storage_store(dtype, y_of(&c), poisoned, 1.0);
+        expect_wrong(&c, "should be");
+        storage_store(dtype, y_of(&c), poisoned, NAN);
+
+        while (gap < c.sizes[CA_O] && memcmp(y_of(&c) + gap, "\xff\xff\xff\xff", bytes) != 0)
+            gap += bytes;
+        cr_assert(gap < c.sizes[CA_O] - 2 * CA_TRUST_GUARD);
+        y_of(&c)[gap] = 0;
+        expect_wrong(&c, "outside");
+        y_of(&c)[gap] = CA_TRUST_FILL;
+        y_of(&c)[-1] = 0;
+        expect_wrong(&c, "outside");
+        y_of(&c)[-1] = CA_TRUST_FILL;
+        expect_right(&c);
+        ca_trust_case_free(&c);
+    }
+}
+
+/* In each hostile case some results are NaN, by x and by w, and most are not. */
+Test(projection_trust, poison_stays_where_it_belongs) {
+    struct ca_trust_case c = make(texts[0], 1);
+    size_t bad = 0;
+
+    compute(&c);
+    for (size_t n = 0; n < count_of(&c); n++)
+        bad += !isfinite(storage_load(c.problem.dtype, y_of(&c), place_of(&c, n)));
+    cr_expect(bad == c.problem.heads * c.problem.dim_v + c.problem.batch * c.problem.seq_q - 1);
+    ca_trust_case_free(&c);
+}

@@ -1,0 +1,322 @@
+/* A program that computes wrong results is found before its first use, and passed over. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp, mkfifo */
+#include "tests/faults/faults.h"
+#include "tests/support/families.h"
+#include "tests/support/fixture.h"
+#include "tests/support/store_folder.h"
+#include "tests/support/unoptimised.h"
+#include "tests/trials/trial.h"
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+TestSuite(trust, .init = unoptimised, .timeout = 300);
+
+static const char problem_text[] = "fwd f32 h2 q9 k20 d24 causal=br lse";
+static const char gradients_text[] = "bwd f32 h2 q9 k20 d24 causal=br";
+
+static clattn_status make_for(struct fixture *f, const char *text, const char *family,
+                              clattn_plan **plan)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
+    const clattn_problem problem = fixture_problem(text);
+
+    return clattn_plan_create(f->context, &problem, &options, plan);
+}
+
+static clattn_status make(struct fixture *f, const char *family, clattn_plan **plan)
+{
+    return make_for(f, problem_text, family, plan);
+}
+
+/* The results of the self-check are read back; a lie there stands for a miscompiled kernel. */
+static void refuse_forced(const clattn_operation operation, const char *text)
+{
+    struct fixture f;
+    clattn_plan *plan = (clattn_plan *)(void *)&f;
+    const char *family;
+    char alive[256];
+
+    for (size_t n = 0; (family = clattn_family_name(operation, n)) != NULL; n++) {
+        if (!family_takes_f32(family))
+            continue;
+        fixture_open_checked(&f, "");
+        fixture_need_groups_of(&f, family);
+        const long objects = faults_objects_alive(alive, sizeof alive);
+        faults_arm(FAULT_LIE, 0, 0);
+        const clattn_status status = make_for(&f, text, family, &plan);
+        cr_assert(faults_disarm() != NULL, "%s was not checked", family);
+        cr_assert(status == CLATTN_MISCOMPILED, "%s: %s", family, clattn_status_string(status));
+        cr_assert(plan == NULL && f.log.errors > 0);
+        cr_assert(faults_objects_alive(alive, sizeof alive) - objects <= 1, "%s", alive);
+        fixture_close(&f);
+    }
+}
+
+Test(trust, a_forced_family_is_refused) {
+    refuse_forced(CLATTN_FORWARD, problem_text);
+}
+
+Test(trust, a_forced_family_of_gradients_is_refused) {
+    refuse_forced(CLATTN_BACKWARD, gradients_text);
+}
+
+Test(trust, the_next_family_is_tried) {
+    clattn_plan_info first = {.struct_size = sizeof first}, next = {.struct_size = sizeof next};
+    struct trial t = {.problem = fixture_problem(problem_text), .seed = 1};
+    struct fixture f;
+    clattn_plan *sound, *other;
+    char chosen[64];
+
+    fixture_open_checked(&f, "");
+    cr_assert(make(&f, NULL, &sound) == CLATTN_SUCCESS);
+    cr_assert(clattn_plan_describe(sound, &first) == CLATTN_SUCCESS);
+    snprintf(chosen, sizeof chosen, "%s", first.family);
+    clattn_plan_release(sound);
+    fixture_close(&f);
+
+    fixture_open_checked(&f, "");
+    faults_arm(FAULT_LIE, 0, 0);
+    const clattn_status status = make(&f, NULL, &other);
+    cr_assert(faults_disarm() != NULL);
+    cr_assert(status == CLATTN_SUCCESS, "%s, %s", clattn_status_string(status), f.log.last);
+    cr_assert(clattn_plan_describe(other, &next) == CLATTN_SUCCESS);
+    cr_assert_str_neq(next.family, chosen);
+    cr_assert(f.log.warnings > 0, "a family is passed over without a word");
+    cr_assert(f.log.errors == 0, "a call that succeeded logged an error: %s", f.log.last);
+    clattn_plan_release(other);
+    trial_pass(&f, &t);
+    fixture_close(&f);
+}
+
+/* Likewise; the results are right all the same. */
+Test(trust, the_next_family_of_gradients_is_tried) {
+    struct trial t = {.problem = fixture_problem(gradients_text), .seed = 1};
+    struct fixture f;
+    clattn_plan *plan;
+
+    fixture_open_checked(&f, "");
+    fixture_need_groups(&f); /* the other family */
+    faults_arm(FAULT_LIE, 0, 0);
+    const clattn_status status = make_for(&f, gradients_text, NULL, &plan);
+    cr_assert(faults_disarm() != NULL);
+    cr_assert(status == CLATTN_SUCCESS, "%s, %s", clattn_status_string(status), f.log.last);
+    cr_assert(f.log.warnings > 0 && f.log.errors == 0, "%s", f.log.last);
+    clattn_plan_release(plan);
+    trial_pass(&f, &t);
+    fixture_close(&f);
+}
+
+/* Without self-checks nothing is run while the plan is made. */
+Test(trust, checks_can_be_left_out) {
+    struct fixture f;
+    clattn_plan *plan;
+
+    fixture_open(&f);
+    const long commands = faults_commands();
+    cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS);
+    cr_assert(faults_commands() == commands);
+    clattn_plan_release(plan);
+    fixture_close(&f);
+}
+
+/* A second context with the same folder compiles nothing and checks nothing. */
+Test(trust, programs_are_kept_on_disk) {
+    char folder[] = "/tmp/clattn-trust-XXXXXX", command[64];
+    struct fixture f;
+
+    cr_assert(mkdtemp(folder) != NULL);
+    for (int run = 0; run < 2; run++) {
+        struct trial t = {.problem = fixture_problem(problem_text), .seed = 1};
+        fixture_open_checked(&f, folder);
+        const long commands = faults_commands();
+        clattn_plan *plan;
+        cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
+        cr_expect(clattn_context_builds(f.context) == (run == 0));
+        cr_expect((faults_commands() > commands) == (run == 0));
+        clattn_plan_release(plan);
+        trial_pass(&f, &t);
+        fixture_close(&f);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_expect(system(command) == 0);
+}
+
+/* ---- damaged files: a driver may abort the process on a damaged binary, so none must see one - */
+
+enum damage {
+    TRUNCATED,
+    HEADER_ALONE,
+    EMPTY,
+    LONGER,
+    FLIPPED_BIT,
+    FOREIGN,
+    PIPE,
+    OTHER_LINE /* this and what follows: of the line of the header that the rest counts */
+};
+
+/* Every line but the last, which is empty. */
+enum { HEADER_LINES = 13, NUM_DAMAGES = OTHER_LINE + HEADER_LINES };
+
+/* Changes the last letter of a line of the header. */
+static void change_line(unsigned char *bytes, int line)
+{
+    char *end = (char *)bytes;
+
+    for (int n = 0; n <= line; n++)
+        end = strchr(end, '\n') + 1;
+    end[-2] = (char)(end[-2] ^ 1);
+}
+
+static void damage_program(const char *path, int damage)
+{
+    static unsigned char bytes[4 << 20];
+    FILE *file = fopen(path, "rb");
+
+    cr_assert(file != NULL);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    cr_assert(size > 1000 && size + 1 < sizeof bytes);
+    if (damage == TRUNCATED)
+        size -= 1;
+    if (damage == HEADER_ALONE)
+        size = (size_t)(strstr((char *)bytes, "\n\n") + 2 - (char *)bytes);
+    if (damage == EMPTY)
+        size = 0;
+    if (damage == LONGER)
+        bytes[size++] = 0;
+    if (damage == FLIPPED_BIT)
+        bytes[size - 500] ^= 4;
+    if (damage == FOREIGN)
+        memset(bytes, 'x', size);
+    if (damage >= OTHER_LINE)
+        change_line(bytes, damage - OTHER_LINE);
+    cr_assert(remove(path) == 0);
+    if (damage == PIPE) {
+        cr_assert(mkfifo(path, 0600) == 0);
+        return;
+    }
+    file = fopen(path, "wb");
+    cr_assert(file != NULL && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
+}
+
+/* Damages every cached program of the folder. */
+static void damage_programs(const char *folder, int damage)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/programs", folder);
+    DIR *directory = opendir(path);
+    cr_assert(directory != NULL);
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        if (!strstr(entry->d_name, ".clbin"))
+            continue;
+        snprintf(path, sizeof path, "%s/programs/%s", folder, entry->d_name);
+        damage_program(path, damage);
+    }
+    closedir(directory);
+}
+
+/* What was never whole is no file to warn of. */
+static int warns(int damage)
+{
+    return damage != EMPTY && damage != PIPE;
+}
+
+Test(trust, damaged_programs_are_made_anew) {
+    char folder[] = "/tmp/clattn-trust-XXXXXX", command[64];
+    struct fixture f;
+    clattn_plan *plan;
+
+    cr_assert(mkdtemp(folder) != NULL);
+    for (int run = 0; run < 2 * NUM_DAMAGES + 2; run++) { /* every other run finds damage */
+        fixture_open_checked(&f, folder);
+        cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
+        cr_expect(clattn_context_builds(f.context) == (run % 2 == 0), "run %d", run);
+        cr_expect((f.log.warnings > 0) == (run % 2 == 0 && run > 0 && warns(run / 2 - 1)), "run %d",
+                  run);
+        clattn_plan_release(plan);
+        fixture_close(&f);
+        if (run % 2 == 1 && run / 2 < NUM_DAMAGES)
+            damage_programs(folder, run / 2);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_expect(system(command) == 0);
+}
+
+/* Nothing can be written where a folder stands, which costs a warning each time. */
+/* What another device, driver or platform built is not handed to this one: of each fact another
+ * text, the device's own and more, so that it is still the one that is chosen. */
+Test(trust, programs_of_other_devices_are_not_taken) {
+    static const cl_uint facts[] = {0,
+                                    CL_DEVICE_NAME,
+                                    CL_DEVICE_VENDOR,
+                                    CL_DEVICE_VERSION,
+                                    CL_DRIVER_VERSION,
+                                    CL_PLATFORM_NAME,
+                                    CL_PLATFORM_VERSION};
+    char folder[STORE_FOLDER], text[512];
+    cl_platform_id platform;
+    struct fixture f;
+
+    store_folder_make(folder);
+    for (size_t n = 0; n < sizeof facts / sizeof *facts; n++) {
+        fixture_open(&f);
+        clGetDeviceInfo(f.device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL);
+        memset(text, 0, sizeof text);
+        if (facts[n] == CL_PLATFORM_NAME || facts[n] == CL_PLATFORM_VERSION)
+            clGetPlatformInfo(platform, facts[n], sizeof text - 3, text, NULL);
+        else if (facts[n])
+            clGetDeviceInfo(f.device, facts[n], sizeof text - 3, text, NULL);
+        fixture_close(&f);
+        strcat(text, " 2");
+        if (facts[n])
+            faults_pretend(facts[n], text, strlen(text) + 1);
+        for (size_t turn = 0; turn < 2; turn++) {
+            fixture_open_cached(&f, NULL, folder);
+            clattn_plan_release(fixture_plan(&f, "fwd f32 q3 k5 d1", "unfused_lanes"));
+            const size_t builds = clattn_context_builds(f.context);
+            cr_expect((builds > 0) == (turn == 0), "'%s': %zu builds in turn %zu", text, builds,
+                      turn);
+            fixture_close(&f);
+        }
+        faults_pretend(0, NULL, 0);
+    }
+    store_folder_remove(folder);
+}
+
+Test(trust, a_folder_in_a_programs_place) {
+    char folder[] = "/tmp/clattn-trust-XXXXXX", command[128];
+    struct fixture f;
+    clattn_plan *plan;
+
+    cr_assert(mkdtemp(folder) != NULL);
+    for (int run = 0; run < 2; run++) {
+        fixture_open_checked(&f, folder);
+        cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
+        cr_expect(clattn_context_builds(f.context) == 1);
+        cr_expect(f.log.warnings == (size_t)run && f.log.errors == 0);
+        clattn_plan_release(plan);
+        fixture_close(&f);
+        snprintf(command, sizeof command,
+                 "cd %s/programs && for f in *; do rm -rf $f; mkdir $f; done", folder);
+        cr_assert(system(command) == 0);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_expect(system(command) == 0);
+}
+
+/* A cache directory that cannot be made costs a warning. */
+Test(trust, unwritable_cache) {
+    struct fixture f;
+    clattn_plan *plan;
+
+    fixture_open_checked(&f, "/dev/null/clattn");
+    cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
+    cr_expect(f.log.warnings == 1 && f.log.errors == 0);
+    clattn_plan_release(plan);
+    fixture_close(&f);
+}

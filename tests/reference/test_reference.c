@@ -1,0 +1,221 @@
+/* The reference and the storage formats, against numbers worked out by hand and properties. */
+#include "tests/reference/reference.h"
+#include "tests/support/rng.h"
+#include "tests/support/storage.h"
+#include "tests/trials/trial.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+static struct tensor_view view_of(const float *q, const float *k, const float *v)
+{
+    struct tensor_view view = {.at = {NULL}};
+
+    view.at[TENSOR_Q] = (const unsigned char *)q;
+    view.at[TENSOR_K] = (const unsigned char *)k;
+    view.at[TENSOR_V] = (const unsigned char *)v;
+    return view;
+}
+
+/* Two keys with the scores 0 and log 3: weights 1/4 and 3/4. */
+Test(reference, two_by_two_by_hand) {
+    const float q[] = {1, 0, 0, 1}, k[] = {0, 1, 1.0986123f, 0}, v[] = {4, -8, 8, 0};
+    const clattn_problem p =
+        fixture_problem("fwd f32 q2 k2 d2 scale=1 lse scores=weights causal=tl");
+    const struct tensor_view view = view_of(q, k, v);
+    struct reference_row row;
+
+    cr_assert(reference_row_open(&p, &row));
+    reference_row_compute(&p, &view, 0, 0, 0, &row); /* sees the first key alone */
+    cr_assert_float_eq(row.o[0].value, 4, 1e-12);
+    cr_assert_float_eq(row.o[1].value, -8, 1e-12);
+    cr_assert_float_eq(row.lse.value, 0, 1e-12);
+    cr_assert(row.scores[1].value == 0.0 && row.scores[1].bound == 0.0);
+    reference_row_close(&row);
+
+    const clattn_problem whole = fixture_problem("fwd f32 q2 k2 d2 scale=1 lse scores=weights");
+    cr_assert(reference_row_open(&whole, &row));
+    reference_row_compute(&whole, &view, 0, 0, 0, &row);
+    cr_assert_float_eq(row.o[0].value, 4 * 0.25 + 8 * 0.75, 1e-6);
+    cr_assert_float_eq(row.o[1].value, -8 * 0.25, 1e-6);
+    cr_assert_float_eq(row.lse.value, log(4), 1e-6);
+    cr_assert_float_eq(row.scores[1].value, 0.75, 1e-6);
+    cr_assert(row.o[0].bound > 1e-7 && row.o[0].bound < 1e-4, "bound %g", row.o[0].bound);
+    reference_row_close(&row);
+}
+
+/* One key, all terms of the score: 2 * 3 * 0.5 = 3; 2 tanh(3 / 2); + 1.5; + 0.25 * (0 - 0 - 4);
+ * the sink takes its share of the weight but gives no value. */
+Test(reference, order_of_terms_by_hand) {
+    const float q[] = {3}, k[] = {2}, v[] = {5}, bias[] = {1.5f}, slope[] = {0.25f}, sink[] = {1};
+    clattn_problem p = fixture_problem("fwd f32 q1 k1 d1 scale=0.5 softcap=2 diagonal=4 "
+                                       "bias=f32:0.0.0.0 alibi sinks lse scores=bias");
+    struct tensor_view view = view_of(q, k, v);
+    struct reference_row row;
+
+    view.at[TENSOR_BIAS] = (const unsigned char *)bias;
+    view.at[TENSOR_SLOPES] = (const unsigned char *)slope;
+    view.at[TENSOR_SINKS] = (const unsigned char *)sink;
+    cr_assert(reference_row_open(&p, &row));
+    reference_row_compute(&p, &view, 0, 0, 0, &row);
+    const double s = 2 * tanh(1.5) + 1.5 - 1.0, sum = exp(s) + exp(1);
+    cr_assert_float_eq(row.scores[0].value, s, 1e-12);
+    cr_assert_float_eq(row.lse.value, log(sum), 1e-12);
+    cr_assert_float_eq(row.o[0].value, 5 * exp(s) / sum, 1e-12);
+    p.scores = CLATTN_SCORES_SOFTCAP;
+    reference_row_compute(&p, &view, 0, 0, 0, &row);
+    cr_assert_float_eq(row.scores[0].value, 2 * tanh(1.5), 1e-12);
+    p.scores = CLATTN_SCORES_RAW;
+    reference_row_compute(&p, &view, 0, 0, 0, &row);
+    cr_assert(row.scores[0].value == 3.0);
+    reference_row_close(&row);
+}
+
+/* Every rule for what is seen, on 4 queries and 6 keys; a string per query, '1' for a key seen. */
+Test(reference, what_is_seen) {
+    const cl_int three = 3, five = 5;
+    const struct {
+        const char *problem, *seen[4];
+    } cases[] = {
+        {"fwd f32 q4 k6 d1", {"111111", "111111", "111111", "111111"}},
+        {"fwd f32 q4 k6 d1 causal=tl", {"100000", "110000", "111000", "111100"}},
+        {"fwd f32 q4 k6 d1 causal=br", {"111000", "111100", "111110", "111111"}},
+        {"fwd f32 q4 k6 d1 causal=-2", {"000000", "000000", "100000", "110000"}},
+        {"fwd f32 q4 k6 d1 window=1,0", {"100000", "110000", "011000", "001100"}},
+        {"fwd f32 q4 k6 d1 diagonal=br window=1,1", {"011100", "001110", "000111", "000011"}},
+        {"fwd f32 q4 k6 d1 causal=tl window=*,9", {"100000", "110000", "111000", "111100"}},
+        {"fwd f32 q4 k6 d1 klen", {"111110", "111110", "111110", "111110"}},
+        {"fwd f32 q4 k6 d1 qlen", {"111111", "111111", "111111", "000000"}},
+        {"fwd f32 q4 k6 d1 qlen klen causal=br", {"111000", "111100", "111110", "000000"}},
+    };
+
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const clattn_problem p = fixture_problem(cases[c].problem);
+        struct tensor_view view = {.at = {NULL}};
+        view.at[TENSOR_Q_LENGTHS] = (const unsigned char *)&three;
+        view.at[TENSOR_KV_LENGTHS] = (const unsigned char *)&five;
+        for (size_t i = 0; i < 4; i++)
+            for (size_t j = 0; j < 6; j++)
+                cr_expect(reference_sees(&p, &view, 0, 0, i, j) == (cases[c].seen[i][j] == '1'),
+                          "%s, query %zu, key %zu", cases[c].problem, i, j);
+    }
+}
+
+/* Whatever is hidden is not even read: NaN everywhere, and the second key masked. */
+Test(reference, hidden_data_is_not_read) {
+    const float q[] = {1, NAN}, k[] = {2, NAN}, v[] = {3, NAN};
+    const unsigned char mask[] = {1, 0};
+    const cl_int one = 1;
+    const clattn_problem p = fixture_problem("fwd f32 q2 k2 d1 mask=k qlen lse");
+    struct tensor_view view = view_of(q, k, v);
+    struct reference_row row;
+
+    view.at[TENSOR_MASK] = mask;
+    view.at[TENSOR_Q_LENGTHS] = (const unsigned char *)&one;
+    cr_assert(reference_row_open(&p, &row));
+    reference_row_compute(&p, &view, 0, 0, 0, &row);
+    cr_assert_float_eq(row.o[0].value, 3, 1e-12);
+    reference_row_compute(&p, &view, 0, 0, 1, &row);
+    cr_assert(row.o[0].value == 0.0 && row.o[0].bound == 0.0);
+    cr_assert(row.lse.value == -INFINITY);
+    reference_row_close(&row);
+}
+
+Test(reference, visible_nan_is_expected) {
+    const float q[] = {1}, k[] = {2, 1}, v[] = {3, NAN}, bad[] = {NAN, 1};
+    const clattn_problem p = fixture_problem("fwd f32 q1 k2 d1 lse");
+    const struct tensor_view in_v = view_of(q, k, v), in_k = view_of(q, bad, k);
+    struct reference_row row;
+
+    cr_assert(reference_row_open(&p, &row));
+    reference_row_compute(&p, &in_v, 0, 0, 0, &row);
+    cr_assert(isnan(row.o[0].value) && !isnan(row.lse.value));
+    reference_row_compute(&p, &in_k, 0, 0, 0, &row);
+    cr_assert(isnan(row.o[0].value) && isnan(row.lse.value));
+    reference_row_close(&row);
+}
+
+/* The bounds hold for the plainest f32 implementation, and are not wildly larger than its error. */
+Test(reference, bounds_hold_for_naive_f32) {
+    enum { KEYS = 100, DIM = 48 };
+    float q[DIM], k[KEYS * DIM], v[KEYS];
+    struct rng r = rng_seed(7);
+    const clattn_problem p = fixture_problem("fwd f32 q1 k100 d48/1 lse");
+    struct reference_row row;
+    double worst = 0.0;
+
+    cr_assert(reference_row_open(&p, &row));
+    for (int run = 0; run < 50; run++) {
+        float s[KEYS], max = -INFINITY, sum = 0.0f, o = 0.0f;
+        for (size_t d = 0; d < DIM; d++)
+            q[d] = (float)rng_uniform(&r, -2, 2);
+        for (size_t n = 0; n < KEYS * DIM; n++)
+            k[n] = (float)rng_uniform(&r, -2, 2);
+        for (size_t j = 0; j < KEYS; j++) {
+            v[j] = (float)rng_uniform(&r, -2, 2);
+            s[j] = 0.0f;
+            for (size_t d = 0; d < DIM; d++)
+                s[j] += q[d] * k[j * DIM + d];
+            s[j] *= 1.0f / sqrtf(DIM);
+            max = fmaxf(max, s[j]);
+        }
+        for (size_t j = 0; j < KEYS; j++) {
+            const float e = expf(s[j] - max);
+            sum += e;
+            o += e * v[j];
+        }
+        const struct tensor_view view = view_of(q, k, v);
+        reference_row_compute(&p, &view, 0, 0, 0, &row);
+        cr_assert(within(o / sum, row.o[0]), "%g, %g +- %g", (double)(o / sum), row.o[0].value,
+                  row.o[0].bound);
+        cr_assert(within(max + logf(sum), row.lse));
+        cr_assert(!within(o / sum + 1e-3, row.o[0]) && !within(NAN, row.o[0]));
+        worst = fmax(worst, fabs(o / sum - row.o[0].value) / row.o[0].bound);
+    }
+    cr_assert(worst > 0.003, "the bounds are %g times the error", 1 / worst);
+    reference_row_close(&row);
+}
+
+/* ---- storage ------------------------------------------------------------------------------- */
+
+Test(storage, every_16_bit_value_survives) {
+    for (int dtype = CLATTN_F16; dtype <= CLATTN_BF16; dtype++)
+        for (unsigned n = 0; n < 0x10000; n++) {
+            const uint16_t bits = (uint16_t)n;
+            const double value = storage_load((clattn_dtype)dtype, &bits, 0);
+            uint16_t back = 0;
+            storage_store((clattn_dtype)dtype, &back, 0, value);
+            if (isnan(value))
+                cr_assert(isnan(storage_load((clattn_dtype)dtype, &back, 0)));
+            else
+                cr_assert(back == bits, "%#x became %#x", n, back);
+        }
+}
+
+Test(storage, known_values_and_rounding) {
+    const struct {
+        clattn_dtype dtype;
+        double value;
+        uint16_t bits;
+    } cases[] = {
+        {CLATTN_F16, 1.0, 0x3c00},         {CLATTN_F16, -2.0, 0xc000},
+        {CLATTN_F16, 65504.0, 0x7bff},     {CLATTN_F16, 65520.0, 0x7c00},
+        {CLATTN_F16, 65519.0, 0x7bff},     {CLATTN_F16, 0x1p-24, 0x0001},
+        {CLATTN_F16, 0x1p-25, 0x0000},     {CLATTN_F16, 0x1.8p-24, 0x0002},
+        {CLATTN_F16, 1 + 0x1p-11, 0x3c00}, {CLATTN_F16, 1 + 3 * 0x1p-11, 0x3c02},
+        {CLATTN_BF16, 1.0, 0x3f80},        {CLATTN_BF16, -2.0, 0xc000},
+        {CLATTN_BF16, 1 + 0x1p-8, 0x3f80}, {CLATTN_BF16, 1 + 3 * 0x1p-8, 0x3f82},
+        {CLATTN_BF16, 0x1.ffp127, 0x7f80}, {CLATTN_BF16, 0x1.fep127, 0x7f7f},
+    };
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        uint16_t bits = 0;
+        storage_store(cases[n].dtype, &bits, 0, cases[n].value);
+        cr_expect(bits == cases[n].bits, "%a became %#x, not %#x", cases[n].value, bits,
+                  cases[n].bits);
+    }
+    cr_expect(storage_rounding(CLATTN_F32, 1.0) == 0x1p-24);
+    cr_expect(storage_rounding(CLATTN_F16, 1.5) == 0x1p-11);
+    cr_expect(storage_rounding(CLATTN_F16, 0.0) == 0x1p-25);
+    cr_expect(storage_rounding(CLATTN_BF16, 3.0) == 0x1p-7);
+}

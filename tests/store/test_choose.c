@@ -1,0 +1,548 @@
+/* The choice without measuring: the order of clattn/tuning.h, what is passed over at every door,
+ * and the flags of a plan. Only the last tests build programs. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include "create/choose.h"
+#include "problem/problem.h"
+#include "problem/problem_class.h"
+#include "store/override.h"
+#include "store/shipped.h"
+#include "store/store.h"
+#include "tests/support/fixture.h"
+#include "tests/support/tuned.h"
+#include <clattn/tuning.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char problem_text[] = "fwd f32 h2 q128 k128 d32";
+
+/* A candidate that fits every device and is no default; tests tell them apart by GROUP_X. */
+static struct ca_candidate candidate(const struct fixture *f, size_t group_x)
+{
+    const clattn_problem p = fixture_problem(problem_text);
+    char text[128];
+
+    snprintf(text, sizeof text, "unfused GROUP_X=%zu GROUP_Y=1 ITEM_X=4 VECTOR=4 DEPTH=8", group_x);
+    return tuned_candidate(text, &p, &f->context->device);
+}
+
+/* ---- filling the doors ----------------------------------------------------------------------- */
+
+static void put(struct fixture *f, const char *problem, const struct tuned *t)
+{
+    const clattn_problem p = fixture_problem(problem);
+    char text[CA_CLASS_TEXT];
+
+    ca_problem_class(&p, text);
+    cr_assert(ca_store_put(f->context->store, text, &t->entry, 1) == CLATTN_SUCCESS);
+}
+
+/* Puts a candidate into the store's class of a problem. */
+static void store(struct fixture *f, const char *problem, size_t group_x, double seconds)
+{
+    const struct ca_candidate c = candidate(f, group_x);
+    struct tuned t;
+
+    tuned_entry(&t, &c, seconds);
+    put(f, problem, &t);
+}
+
+static void store_stale(struct fixture *f, const char *problem, size_t group_x, double seconds)
+{
+    const struct ca_candidate c = candidate(f, group_x);
+    struct tuned t;
+
+    tuned_entry(&t, &c, seconds);
+    tuned_stale(&t);
+    put(f, problem, &t);
+}
+
+/* A table of this device with one class of one entry. */
+struct small_table {
+    clattn_device_info info;
+    struct ca_device_table device;
+    struct ca_class class;
+    struct tuned tuned;
+    char text[CA_CLASS_TEXT];
+    struct ca_table table;
+};
+
+static void fill_table(struct small_table *t, struct fixture *f, const char *problem,
+                       const struct ca_candidate *c, const char *driver)
+{
+    const clattn_problem p = fixture_problem(problem);
+
+    t->info = f->context->device;
+    snprintf(t->info.driver_version, sizeof t->info.driver_version, "%s", driver);
+    t->device = tuned_device(&t->info);
+    ca_problem_class(&p, t->text);
+    tuned_entry(&t->tuned, c, 1.0);
+    t->class = (struct ca_class){t->text, &t->tuned.entry, 1};
+    t->device.classes = &t->class;
+    t->device.num_classes = 1;
+    t->table = (struct ca_table){&t->device, 1};
+}
+
+/* What another driver of this device knows. */
+static void store_of_driver(struct fixture *f, const char *problem, const struct ca_candidate *c,
+                            const char *driver)
+{
+    struct small_table t;
+    size_t added;
+
+    fill_table(&t, f, problem, c, driver);
+    cr_assert(ca_store_merge(f->context->store, &t.table, &added) == CLATTN_SUCCESS && added == 1);
+}
+
+/* The shipped table; the text must live as long as the context. */
+static char *ship(struct fixture *f, const char *problem, const struct ca_candidate *c)
+{
+    struct small_table t;
+
+    fill_table(&t, f, problem, c, "a driver elsewhere");
+    char *document = ca_table_print(&t.table);
+    cr_assert(document != NULL && !f->context->shipped->parsed);
+    f->context->shipped->document = document;
+    return document;
+}
+
+static void override(struct fixture *f, const char *problem, size_t group_x)
+{
+    const struct ca_candidate c = candidate(f, group_x);
+    const clattn_problem p = fixture_problem(problem);
+    struct ca_candidate_texts texts;
+
+    ca_candidate_texts(&c, &texts);
+    cr_assert(clattn_tuning_override_set(f->context, &p, texts.family, texts.tunables) ==
+                  CLATTN_SUCCESS,
+              "%s", f->log.last);
+}
+
+static void ban(struct fixture *f, const char *problem, const struct ca_candidate *c)
+{
+    const clattn_problem p = fixture_problem(problem);
+
+    ca_store_ban_candidate(f->context->store, c, &p, CA_QUARANTINE_WRONG, "");
+}
+
+/* ---- looking at choices ---------------------------------------------------------------------- */
+
+static clattn_status choose(const struct fixture *f, const char *problem, unsigned flags,
+                            struct ca_choices *choices)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options,
+                                         .flags = flags,
+                                         .measure_seconds =
+                                             flags & CLATTN_PLAN_MEASURE ? 1.0 : 0.0};
+    const clattn_problem p = fixture_problem(problem);
+    char reason[512] = "?", of_plan[512] = "?";
+    const clattn_status status =
+        ca_choose(f->context, &p, &options, choices, reason, sizeof reason);
+
+    cr_assert((status == CLATTN_SUCCESS) == (choices->count > 0));
+    cr_assert((status == CLATTN_SUCCESS) == (reason[0] == '\0'), "'%s'", reason);
+    cr_assert(clattn_plan_supports(f->context, &p, &options, of_plan, sizeof of_plan) == status);
+    cr_assert_str_eq(of_plan, reason);
+    return status;
+}
+
+/* The choices as letters for their origins and GROUP_X of unfused: "O1 E2 D". */
+static const char *chosen(const struct fixture *f, const char *problem, unsigned flags)
+{
+    static const char letters[] = {
+        [CA_FORCED] = 'F',  [CA_OVERRIDE] = 'O', [CA_EXACT] = 'E',  [CA_EXACT_STALE] = 'T',
+        [CA_NEAREST] = 'N', [CA_SHIPPED] = 'S',  [CA_DEFAULT] = 'D'};
+    static char text[512];
+    struct ca_choices choices;
+    size_t length = 0;
+
+    text[0] = '\0';
+    const clattn_status status = choose(f, problem, flags, &choices);
+    if (status != CLATTN_SUCCESS)
+        return clattn_status_string(status);
+    for (size_t n = 0; n < choices.count; n++) {
+        const struct ca_choice *choice = &choices.list[n];
+        if (choice->origin != CA_DEFAULT)
+            length += (size_t)snprintf(text + length, sizeof text - length, "%c%zu ",
+                                       letters[choice->origin], choice->candidate.values[0]);
+        else if (n == 0 || choices.list[n - 1].origin != CA_DEFAULT)
+            length += (size_t)snprintf(text + length, sizeof text - length, "D");
+        for (size_t m = 0; m < n; m++)
+            cr_assert(!ca_candidates_equal(&choices.list[m].candidate, &choice->candidate));
+    }
+    return text;
+}
+
+static size_t is_chosen(const struct fixture *f, const char *problem, const struct ca_candidate *c)
+{
+    struct ca_choices choices;
+    size_t found = 0;
+
+    choose(f, problem, CLATTN_PLAN_DEFAULT, &choices);
+    for (size_t n = 0; n < choices.count; n++)
+        found += (size_t)ca_candidates_equal(&choices.list[n].candidate, c);
+    return found;
+}
+
+/* ---- the order ------------------------------------------------------------------------------- */
+
+Test(choose, nothing_is_known) {
+    struct fixture f;
+
+    fixture_open(&f);
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "D");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_UNTUNED), "D");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_MEASURE), "D");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "CLATTN_NOT_TUNED");
+    fixture_close(&f);
+}
+
+Test(choose, every_door_in_order) {
+    struct fixture f;
+
+    fixture_open(&f);
+    fixture_need_groups(&f);
+    const struct ca_candidate shipped = candidate(&f, 32);
+    char *document = ship(&f, problem_text, &shipped);
+    store(&f, "fwd f32 h2 q128 k256 d32", 8, 0.001);
+    store_stale(&f, problem_text, 4, 0.002);
+    store(&f, problem_text, 2, 0.003);
+    store(&f, problem_text, 16, 0.004);
+    override(&f, problem_text, 1);
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O1 E2 E16 T4 N8 D");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_MEASURE), "O1 E2 E16 T4 N8 D");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "O1 E2 E16 T4 ");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_UNTUNED), "S32 D");
+    /* Another size of the class, and the class that was the nearest. */
+    cr_expect_str_eq(chosen(&f, "fwd f32 h2 q120 k140 d32", CLATTN_PLAN_DEFAULT),
+                     "O1 E2 E16 T4 N8 D");
+    cr_expect_str_eq(chosen(&f, "fwd f32 h2 q128 k256 d32", CLATTN_PLAN_DEFAULT), "E8 N2 N16 N4 D");
+    /* One that comes through several doors counts at the first. */
+    override(&f, problem_text, 8);
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O8 E2 E16 T4 D");
+    fixture_close(&f);
+    free(document);
+}
+
+/* Each door alone is enough. */
+Test(choose, one_door_at_a_time) {
+    struct fixture f;
+
+    fixture_open(&f);
+    fixture_need_groups(&f);
+    override(&f, problem_text, 1);
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O1 D");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "O1 ");
+    fixture_close(&f);
+
+    fixture_open(&f);
+    store_stale(&f, problem_text, 4, 1);
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "T4 D");
+    fixture_close(&f);
+
+    fixture_open(&f);
+    const struct ca_candidate of_another = candidate(&f, 2);
+    store_of_driver(&f, problem_text, &of_another, "another driver");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "T2 D",
+                     "another driver's is stale");
+    store(&f, problem_text, 4, 1);
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "E4 T2 D");
+    fixture_close(&f);
+
+    fixture_open(&f);
+    const struct ca_candidate shipped = candidate(&f, 32);
+    char *document = ship(&f, problem_text, &shipped);
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "S32 D");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "CLATTN_NOT_TUNED");
+    fixture_close(&f);
+    free(document);
+}
+
+Test(choose, the_nearest_class) {
+    struct fixture f;
+
+    fixture_open(&f);
+    fixture_need_groups(&f);
+    store(&f, "fwd f32 h2 q1024 k128 d32", 2, 1); /* too far */
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "D");
+    store(&f, "fwd f32 h2 q512 k128 d32", 1, 1); /* 2 away */
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "N1 D");
+    store(&f, "fwd f32 h2 q256 k128 d32", 4, 1); /* 1 */
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "N4 D");
+    store(&f, "fwd f32 h2 q128 k128 d32 lse", 8, 1); /* less */
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "N8 D");
+    cr_expect_str_eq(chosen(&f, "fwd f32 h2 q128 k128 d32 scores=raw", CLATTN_PLAN_DEFAULT), "D",
+                     "nothing carries over to where scores are wanted");
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "CLATTN_NOT_TUNED");
+    fixture_close(&f);
+}
+
+/* Of the nearest class only what tuning changed: here nothing, so that it is the problem's own
+ * default, not that of the other size. */
+Test(choose, the_nearest_class_changed_nothing) {
+    const char *smaller = "fwd f32 h2 q256 k128 d32", *larger = "fwd f32 h2 q512 k128 d32";
+    const clattn_problem small = fixture_problem(smaller), large = fixture_problem(larger);
+    struct ca_choices choices;
+    struct fixture f;
+    struct tuned t;
+
+    fixture_open(&f);
+    f.context->device.vector_width_float = 16;
+    f.context->device.compute_units = 2;
+    const struct ca_candidate there = tuned_candidate("fused_lanes", &small, &f.context->device);
+    const struct ca_candidate here = tuned_candidate("fused_lanes", &large, &f.context->device);
+    cr_assert(!ca_candidates_equal(&there, &here));
+    tuned_entry(&t, &there, 1.0);
+    put(&f, smaller, &t);
+    cr_assert(choose(&f, larger, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
+    cr_expect(choices.list[0].origin == CA_NEAREST);
+    cr_expect(ca_candidates_equal(&choices.list[0].candidate, &here));
+    fixture_close(&f);
+}
+
+/* However much is known, what suits the device without tuning is among the choices: all that is
+ * known may fail. */
+Test(choose, defaults_are_never_crowded_out) {
+    const clattn_problem p = fixture_problem(problem_text);
+    struct ca_choices untuned, choices;
+    struct fixture f;
+
+    fixture_open(&f);
+    fixture_need_groups(&f);
+    cr_assert(choose(&f, problem_text, CLATTN_PLAN_DEFAULT, &untuned) == CLATTN_SUCCESS);
+    for (size_t n = 0; n < 36; n++) {
+        char text[128], driver[16];
+        snprintf(text, sizeof text, "unfused GROUP_X=%d GROUP_Y=1 ITEM_X=4 VECTOR=4 DEPTH=%d",
+                 1 << n % 6, 8 << n / 6);
+        snprintf(driver, sizeof driver, "%zu", n);
+        const struct ca_candidate c = tuned_candidate(text, &p, &f.context->device);
+        store_of_driver(&f, problem_text, &c, driver);
+    }
+    cr_assert(choose(&f, problem_text, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
+    cr_expect(choices.count > CA_MAX_CHOICES - 8);
+    for (size_t n = 0; n < untuned.count; n++)
+        cr_expect(is_chosen(&f, problem_text, &untuned.list[n].candidate) == 1, "default %zu", n);
+    fixture_close(&f);
+}
+
+/* ---- what is passed over --------------------------------------------------------------------- */
+
+/* Whatever its door, what is in quarantine is no choice, for all problems with the same programs. */
+Test(choose, quarantine_at_every_door) {
+    struct fixture f;
+
+    for (int door = 0; door < 6; door++) {
+        char *document = NULL;
+        if (door == 5)
+            setenv("CLATTN_OVERRIDE", "unfused GROUP_X=8 GROUP_Y=1 ITEM_X=4 VECTOR=4 DEPTH=8", 1);
+        fixture_open(&f);
+        fixture_need_groups(&f);
+        const struct ca_candidate bad = candidate(&f, 8);
+        if (door == 0)
+            override(&f, problem_text, 8);
+        if (door == 1)
+            store(&f, problem_text, 8, 1);
+        if (door == 2)
+            store_stale(&f, problem_text, 8, 1);
+        if (door == 3)
+            store(&f, "fwd f32 h2 q128 k256 d32", 8, 1);
+        if (door == 4)
+            document = ship(&f, problem_text, &bad);
+        cr_expect(is_chosen(&f, problem_text, &bad) == 1, "door %d", door);
+        ban(&f, "fwd f32 h3 q40 k9 d64", &bad); /* another dim: other programs */
+        cr_expect(is_chosen(&f, problem_text, &bad) == 1, "door %d", door);
+        ban(&f, "fwd f32 h3 q40 k9 d32", &bad);
+        cr_expect(is_chosen(&f, problem_text, &bad) == 0, "door %d", door);
+        cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "D", "door %d", door);
+        fixture_close(&f);
+        free(document);
+    }
+}
+
+/* Defaults too; what a caller forces is the caller's own will. */
+Test(choose, quarantine_of_defaults) {
+    struct fixture f;
+    struct ca_choices choices;
+    const clattn_problem p = fixture_problem(problem_text);
+
+    fixture_open(&f);
+    cr_assert(choose(&f, problem_text, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
+    const struct ca_choices all = choices;
+    for (size_t n = 0; n < all.count; n++) {
+        cr_assert(choose(&f, problem_text, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
+        cr_assert(choices.count == all.count - n);
+        cr_assert(ca_candidates_equal(&choices.list[0].candidate, &all.list[n].candidate));
+        ban(&f, problem_text, &all.list[n].candidate);
+    }
+    cr_expect(choose(&f, problem_text, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_UNSUPPORTED);
+    cr_expect(choose(&f, problem_text, CLATTN_PLAN_UNTUNED, &choices) == CLATTN_UNSUPPORTED);
+    const clattn_plan_options forced = {.struct_size = sizeof forced,
+                                        .family = all.list[0].candidate.family->name};
+    cr_expect(clattn_plan_supports(f.context, &p, &forced, NULL, 0) == CLATTN_SUCCESS);
+    fixture_close(&f);
+}
+
+/* Entries of families and tunables that are not there (any more). */
+Test(choose, what_means_nothing) {
+    static const struct {
+        const char *family, *tunables;
+    } wrong[] = {
+        {"magic", "GROUP_X=8"},
+        {"unfused", ""},                                 /* all are missing */
+        {"fused_lanes", "GROUP_X=8 GROUP_Y=1 ITEM_X=4"}, /* another family's */
+        {"unfused", "GROUP_X=7 GROUP_Y=1 ITEM_X=4 ITEM_Y=4 VECTOR=4 DEPTH=8 SWEEPS=1 "
+                    "SOFTMAX_ITEMS=1"}, /* not a candidate */
+        {"unfused", "GROUP_X=8 GROUP_Y=1 ITEM_X=4 ITEM_Y=4 VECTOR=16 DEPTH=8 SWEEPS=1 "
+                    "SOFTMAX_ITEMS=1"}, /* ITEM_X % VECTOR */
+    };
+    struct fixture f;
+
+    fixture_open(&f);
+    fixture_need_groups(&f);
+    const struct ca_candidate good = candidate(&f, 8);
+    for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
+        struct tuned t;
+        tuned_entry(&t, &good, 1);
+        strcpy(t.texts.family, wrong[n].family);
+        strcpy(t.texts.tunables, wrong[n].tunables);
+        put(&f, problem_text, &t);
+        cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "D", "%zu", n);
+        cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "CLATTN_NOT_TUNED");
+    }
+    fixture_close(&f);
+}
+
+/* What fitted a device that has become smaller. */
+Test(choose, what_does_not_fit_the_device) {
+    struct fixture f;
+
+    fixture_open(&f);
+    fixture_need_groups(&f);
+    const struct ca_candidate large = candidate(&f, 32);
+    char *document = ship(&f, problem_text, &large);
+    override(&f, problem_text, 16);
+    store(&f, problem_text, 8, 1);
+    store_stale(&f, problem_text, 4, 1);
+    store(&f, "fwd f32 h2 q128 k256 d32", 2, 1);
+    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O16 E8 T4 N2 D");
+    for (size_t most = 16; most >= 1; most /= 2) {
+        static const char *const left[] = {
+            [16] = "O16 E8 T4 N2 D", [8] = "E8 T4 N2 D", [4] = "T4 N2 D", [2] = "N2 D", [1] = "D"};
+        f.context->device.max_work_group_size = most;
+        cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), left[most], "%zu", most);
+    }
+    fixture_close(&f);
+    free(document);
+}
+
+/* A family that cannot hand out scores, whatever the door. */
+Test(choose, what_does_not_fit_the_problem) {
+    static const char with_scores[] = "fwd f32 h2 q128 k128 d32 scores=raw";
+    const clattn_problem p = fixture_problem(with_scores), plain = fixture_problem(problem_text);
+    struct fixture f;
+    struct tuned t;
+
+    setenv("CLATTN_OVERRIDE", "fused_lanes", 1);
+    fixture_open(&f);
+    const struct ca_candidate lanes = tuned_candidate("fused_lanes", &plain, &f.context->device);
+    tuned_entry(&t, &lanes, 1);
+    put(&f, with_scores, &t);
+    char *document = ship(&f, with_scores, &lanes);
+    cr_expect(is_chosen(&f, problem_text, &lanes) == 1);
+    cr_expect(is_chosen(&f, with_scores, &lanes) == 0);
+    cr_expect_str_eq(chosen(&f, with_scores, CLATTN_PLAN_DEFAULT), "D");
+    cr_expect(clattn_tuning_override_set(f.context, &p, "fused_lanes", NULL) == CLATTN_UNSUPPORTED);
+    const clattn_plan_options forced = {.struct_size = sizeof forced, .family = "fused_lanes"};
+    cr_expect(clattn_plan_supports(f.context, &p, &forced, NULL, 0) == CLATTN_UNSUPPORTED);
+    fixture_close(&f);
+    free(document);
+}
+
+/* ---- flags ----------------------------------------------------------------------------------- */
+
+Test(choose, contradicting_options) {
+    static const clattn_plan_options wrong[] = {
+        {.struct_size = sizeof *wrong - 1},
+        {.struct_size = sizeof *wrong, .tunables = "GROUP_X=8"},
+        {.struct_size = sizeof *wrong, .flags = 8},
+        {.struct_size = sizeof *wrong, .flags = 0x80000000u},
+        {.struct_size = sizeof *wrong, .flags = CLATTN_PLAN_KNOWN_ONLY | CLATTN_PLAN_UNTUNED},
+        {.struct_size = sizeof *wrong,
+         .flags = CLATTN_PLAN_MEASURE | CLATTN_PLAN_UNTUNED,
+         .measure_seconds = 1},
+        {.struct_size = sizeof *wrong, .flags = CLATTN_PLAN_KNOWN_ONLY, .family = "unfused"},
+        {.struct_size = sizeof *wrong,
+         .flags = CLATTN_PLAN_MEASURE,
+         .measure_seconds = 1,
+         .family = "unfused"},
+        {.struct_size = sizeof *wrong, .flags = CLATTN_PLAN_MEASURE},
+        {.struct_size = sizeof *wrong, .flags = CLATTN_PLAN_MEASURE, .measure_seconds = -1},
+        {.struct_size = sizeof *wrong, .flags = CLATTN_PLAN_MEASURE, .measure_seconds = HUGE_VAL},
+        {.struct_size = sizeof *wrong, .flags = CLATTN_PLAN_MEASURE, .measure_seconds = NAN},
+        {.struct_size = sizeof *wrong, .measure_seconds = 1},
+        {.struct_size = sizeof *wrong, .flags = CLATTN_PLAN_UNTUNED, .measure_seconds = NAN},
+    };
+    const clattn_problem p = fixture_problem(problem_text);
+    struct fixture f;
+
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
+        char reason[256] = "";
+        clattn_plan *plan = (clattn_plan *)(void *)&f;
+        cr_expect(clattn_plan_supports(f.context, &p, &wrong[n], reason, sizeof reason) ==
+                      CLATTN_INVALID_ARGUMENT,
+                  "%zu", n);
+        cr_expect(strncmp(reason, "options->", 9) == 0, "%zu: '%s'", n, reason);
+        cr_expect(clattn_plan_create(f.context, &p, &wrong[n], &plan) == CLATTN_INVALID_ARGUMENT);
+        cr_expect(plan == NULL && fixture_said(&f, reason));
+    }
+    fixture_close(&f);
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+/* A plan with these flags runs a candidate, or with NULL any, for that reason. */
+static void expect_plan(struct fixture *f, unsigned flags, const struct ca_candidate *c,
+                        const char *reason)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options, .flags = flags};
+    const clattn_problem p = fixture_problem(problem_text);
+    clattn_plan_info info = {.struct_size = sizeof info};
+    struct ca_candidate_texts texts;
+    clattn_plan *plan;
+
+    const clattn_status status = clattn_plan_create(f->context, &p, &options, &plan);
+    cr_assert(status == CLATTN_SUCCESS, "%s, %s", clattn_status_string(status), f->log.last);
+    cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
+    cr_expect(strstr(info.reason, reason) != NULL, "'%s'", info.reason);
+    if (c) {
+        ca_candidate_texts(c, &texts);
+        cr_expect_str_eq(info.family, texts.family);
+        cr_expect_str_eq(info.tunables, texts.tunables);
+    }
+    clattn_plan_release(plan);
+}
+
+Test(choose, plans_follow, .timeout = 120) {
+    struct fixture f;
+    const clattn_plan_options known = {.struct_size = sizeof known,
+                                       .flags = CLATTN_PLAN_KNOWN_ONLY};
+    const clattn_problem p = fixture_problem(problem_text);
+    clattn_plan *plan = (clattn_plan *)(void *)&f;
+
+    fixture_open(&f);
+    fixture_need_groups(&f);
+    const struct ca_candidate tuned = candidate(&f, 8), wanted = candidate(&f, 4);
+    cr_expect(clattn_plan_create(f.context, &p, &known, &plan) == CLATTN_NOT_TUNED);
+    cr_expect(plan == NULL && clattn_context_builds(f.context) == 0);
+    cr_expect(fixture_said(&f, "h2 q128 k128 d32"), "the sentence does not name the class");
+    store(&f, problem_text, 8, 1);
+    expect_plan(&f, CLATTN_PLAN_KNOWN_ONLY, &tuned, "tuned for this class");
+    expect_plan(&f, CLATTN_PLAN_UNTUNED, NULL, "untuned");
+    override(&f, problem_text, 4);
+    expect_plan(&f, CLATTN_PLAN_DEFAULT, &wanted, "override");
+    cr_expect(clattn_context_builds(f.context) == 3);
+    fixture_close(&f);
+}

@@ -1,0 +1,356 @@
+/* The store: what it keeps, of which drivers, under which names, and how it does without a place to
+ * write or without memory. */
+#define _POSIX_C_SOURCE 200809L /* access, unlink */
+#include "tests/faults/faults.h"
+#include "tests/support/store_folder.h"
+#include "tests/support/tables.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(store, .timeout = 120);
+
+static const char class[] = "fwd f32 b1 h8 q128 k128 d64";
+
+/* ---- keeping --------------------------------------------------------------------------------- */
+
+Test(store, keeps_what_is_put) {
+    char folder[STORE_FOLDER], text[512];
+    struct store_warnings warnings;
+
+    store_folder_make(folder);
+    struct ca_store *store = store_open(folder, "1", &warnings);
+    cr_expect(access(ca_store_path(store), F_OK) != 0, "nothing is written before it must");
+    cr_expect(store_count(store, 0) == 0);
+    for (size_t n = 0; n < 7; n++)
+        store_put(store, class, n, 1e-3 * (double)(8 - n));
+    store_order(store, class, text);
+    cr_expect_str_eq(text, "A=6 B=2, A=5 B=2, A=4 B=2, A=3 B=2, A=2 B=2");
+    store_put(store, class, 4, 1e-5); /* measured again */
+    store_order(store, class, text);
+    cr_expect_str_eq(text, "A=4 B=2, A=6 B=2, A=5 B=2, A=3 B=2, A=2 B=2");
+    ca_store_destroy(store);
+
+    store = store_open(folder, "1", &warnings);
+    store_order(store, class, text);
+    cr_expect_str_eq(text, "A=4 B=2, A=6 B=2, A=5 B=2, A=3 B=2, A=2 B=2");
+    ca_store_destroy(store);
+    cr_expect(warnings.count == 0, "%s", warnings.last);
+    store_folder_remove(folder);
+}
+
+/* What was measured with another kernel source goes first, however fast it was. */
+Test(store, stale_entries_are_cut_first) {
+    char folder[STORE_FOLDER], text[512];
+    struct store_warnings warnings;
+    struct made_entry made;
+
+    store_folder_make(folder);
+    struct ca_store *store = store_open(folder, "1", &warnings);
+    for (size_t n = 0; n < 5; n++) {
+        const struct ca_entry *entry = table_entry(&made, n, 1e-9 * (double)(n + 1));
+        made.source[0] = made.source[0] == '0' ? '1' : '0';
+        cr_assert(ca_store_put(store, class, entry, 1) == CLATTN_SUCCESS);
+    }
+    store_put(store, class, 10, 1.0);
+    store_put(store, class, 11, 2.0);
+    store_order(store, class, text);
+    cr_expect_str_eq(text, "A=0 B=2, A=1 B=2, A=2 B=2, A=10 B=2, A=11 B=2");
+    for (size_t n = 12; n < 16; n++)
+        store_put(store, class, n, 3.0);
+    store_order(store, class, text);
+    cr_expect_str_eq(text, "A=10 B=2, A=11 B=2, A=12 B=2, A=13 B=2, A=14 B=2");
+    ca_store_destroy(store);
+    store_folder_remove(folder);
+}
+
+/* An entry that claims to be fast but was found to be wrong must not keep others out. */
+Test(store, banned_entries_are_cut_before_all_others) {
+    char folder[STORE_FOLDER], text[512];
+    struct store_warnings warnings;
+    struct made_entry made;
+
+    store_folder_make(folder);
+    struct ca_store *store = store_open(folder, "1", &warnings);
+    for (size_t n = 0; n < 5; n++) {
+        const struct ca_entry *entry = table_entry(&made, n, 1e-9);
+        store_unfused_tunables(n, made.tunables, sizeof made.tunables);
+        const struct ca_banned banned = {(char *)class,      entry->family,
+                                         entry->tunables,    entry->source,
+                                         entry->declaration, (char *)"computes wrong results",
+                                         entry->when};
+        cr_assert(ca_store_put(store, class, entry, 1) == CLATTN_SUCCESS);
+        if (n < 4)
+            cr_assert(ca_store_ban(store, &banned) == CLATTN_SUCCESS);
+    }
+    char sound[512];
+    snprintf(sound, sizeof sound, "%s, A=10 B=2, A=11 B=2, A=12 B=2, A=13 B=2", made.tunables);
+    for (size_t n = 10; n < 14; n++)
+        store_put(store, class, n, 1e-3 * (double)n);
+    store_order(store, class, text);
+    cr_expect_str_eq(text, sound);
+    ca_store_destroy(store);
+    store_folder_remove(folder);
+}
+
+Test(store, a_ban_keeps_its_first_reason) {
+    char folder[STORE_FOLDER];
+    struct store_warnings warnings;
+    struct made_entry made;
+    const struct ca_entry *entry = table_entry(&made, 1, 1.0);
+    char first[] = "crashed twice\n\x1b[31m", second[] = "crashed twice",
+         when[] = "2020-01-01T00:00:00Z";
+    struct ca_banned banned = {(char *)class,      entry->family, entry->tunables, entry->source,
+                               entry->declaration, first,         entry->when};
+
+    store_folder_make(folder);
+    struct ca_store *store = store_open(folder, "1", &warnings);
+    for (int n = 0; n < 2; n++) {
+        cr_assert(ca_store_ban(store, &banned) == CLATTN_SUCCESS);
+        banned.reason = second;
+        banned.when = when;
+    }
+    const struct ca_view view = ca_store_lock(store);
+    cr_assert(view.own && view.own->num_banned == 1);
+    cr_expect_str_eq(view.own->banned[0].reason, "crashed twice??[31m");
+    ca_store_unlock(store);
+    ca_store_destroy(store);
+    store_folder_remove(folder);
+}
+
+/* What a file could not be read with is not written. */
+Test(store, takes_nothing_that_it_could_not_read) {
+    char folder[STORE_FOLDER], wrong[] = "../x";
+    struct store_warnings warnings;
+    struct made_entry made;
+    const struct ca_entry good = *table_entry(&made, 1, 1.0);
+    double many[1000];
+
+    store_folder_make(folder);
+    struct ca_store *store = store_open(folder, "1", &warnings);
+    for (int n = 0; n < 6; n++) {
+        struct ca_entry entry = good;
+        entry.seconds = n == 0 ? 0.0 : entry.seconds;
+        entry.num_samples = n == 1 ? 0 : entry.num_samples;
+        entry.error = n == 2 ? -1.0 : entry.error;
+        entry.tunables = n == 3 ? wrong : entry.tunables;
+        entry.policy = n == 4 ? (char *)"a\nb" : entry.policy;
+        cr_expect(ca_store_put(store, n == 5 ? wrong : class, &entry, 1) ==
+                  CLATTN_INVALID_ARGUMENT);
+    }
+    const struct ca_banned banned = {(char *)class,    wrong,       good.tunables, good.source,
+                                     good.declaration, good.policy, good.when};
+    cr_expect(ca_store_ban(store, &banned) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(warnings.errors == 7);
+    cr_expect(access(ca_store_path(store), F_OK) != 0);
+
+    /* more samples and digits than are kept */
+    struct ca_entry entry = good;
+    for (size_t n = 0; n < 1000; n++)
+        many[n] = (double)(n + 1);
+    many[0] = 1.0 / 3.0;
+    entry.samples = many;
+    entry.num_samples = 1000;
+    cr_assert(ca_store_put(store, class, &entry, 1) == CLATTN_SUCCESS);
+    const struct ca_view view = ca_store_lock(store);
+    const struct ca_entry *kept = &ca_device_table_class(view.own, class)->entries[0];
+    cr_expect(kept->num_samples == CA_TABLE_SAMPLES && kept->samples[0] == 0.3333333, "rounded");
+    cr_expect(kept->samples[CA_TABLE_SAMPLES - 1] > 980.0);
+    ca_store_unlock(store);
+    ca_store_destroy(store);
+    store_folder_remove(folder);
+}
+
+/* ---- other drivers, other stores of this process --------------------------------------------- */
+
+Test(store, other_drivers_results_are_seen) {
+    char folder[STORE_FOLDER];
+    struct store_warnings warnings, others;
+
+    store_folder_make(folder);
+    struct ca_store *old = store_open(folder, "1", &warnings);
+    store_put(old, class, 1, 1.0);
+    struct ca_store *new = store_open(folder, "2", &others);
+    cr_expect_str_neq(ca_store_path(old), ca_store_path(new));
+    cr_expect(store_count(new, 0) == 1 && store_count(new, 1) == 0);
+    store_put(new, class, 2, 1.0);
+    cr_expect(store_count(new, 0) == 2 && store_count(new, 1) == 1);
+    cr_expect(store_count(old, 0) == 2 && store_count(old, 1) == 1,
+              "a file that came later is seen");
+
+    size_t removed;
+    cr_assert(ca_store_forget(new, class, &removed) == CLATTN_SUCCESS && removed == 2);
+    cr_expect(store_count(old, 0) == 0 && store_count(new, 0) == 0);
+    cr_assert(ca_store_forget(new, NULL, &removed) == CLATTN_SUCCESS && removed == 0);
+    ca_store_destroy(old);
+    ca_store_destroy(new);
+    cr_expect(warnings.count == 0 && others.count == 0);
+    store_folder_remove(folder);
+}
+
+Test(store, two_stores_of_one_process_see_each_other) {
+    char folder[STORE_FOLDER];
+    struct store_warnings warnings;
+
+    store_folder_make(folder);
+    struct ca_store *a = store_open(folder, "1", &warnings);
+    struct ca_store *b = store_open(folder, "1", &warnings);
+    for (size_t n = 0; n < 4; n++) {
+        store_put(n % 2 ? a : b, class, n, 1.0);
+        cr_expect(store_count(a, 1) == n + 1 && store_count(b, 1) == n + 1);
+    }
+    cr_expect(unlink(ca_store_path(a)) == 0);
+    cr_expect(store_count(a, 0) == 0, "a file that was removed is forgotten");
+    ca_store_destroy(a);
+    ca_store_destroy(b);
+    store_folder_remove(folder);
+}
+
+/* A name of a device is a name of a file, and no more. */
+Test(store, names_of_files) {
+    static const struct {
+        const char *device, *begin;
+    } names[] = {
+        {"NVIDIA H200 141GB", "nvidia-h200-141gb-"},
+        {"../../../etc/passwd", "etc-passwd-"},
+        {"", ""},
+        {"\xff\xfe...", ""},
+        {"a/b\\c\n\x1b[31m%s%n", "a-b-c-31m-s-n-"},
+        {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "aaa"},
+    };
+    const struct ca_log log = {NULL, NULL};
+
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        clattn_device_info dev = table_device_info(1, "1");
+        snprintf(dev.name, sizeof dev.name, "%s", names[n].device);
+        struct ca_store *store = ca_store_create("/nowhere", &dev, &log);
+        const char *path = ca_store_path(store), *name = path + strlen("/nowhere/tuning/");
+        cr_assert(strncmp(path, "/nowhere/tuning/", 16) == 0, "%s", path);
+        cr_expect(strncmp(name, names[n].begin, strlen(names[n].begin)) == 0, "%s", name);
+        cr_expect(strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(name) - 5 &&
+                      strlen(name) < 100,
+                  "%s", name);
+        cr_expect_str_eq(name + strlen(name) - 5, ".json");
+        ca_store_destroy(store);
+    }
+    const clattn_device_info dev = table_device_info(1, "1");
+    struct ca_store *store = ca_store_create(NULL, &dev, &log);
+    cr_expect_str_eq(ca_store_path(store), "");
+    ca_store_destroy(store);
+}
+
+/* ---- without a place to write ---------------------------------------------------------------- */
+
+Test(store, unwritable_or_unwanted) {
+    static const char *const folders[] = {"/dev/null/clattn", "/proc/clattn", NULL};
+
+    for (size_t n = 0; n < 3; n++) {
+        struct store_warnings warnings;
+        struct ca_store *store = store_open(folders[n], "1", &warnings);
+        struct made_entry made;
+        const struct ca_entry *entry = table_entry(&made, 9, 1.0);
+        const struct ca_banned banned = {(char *)class, entry->family,      entry->tunables,
+                                         entry->source, entry->declaration, (char *)"crashed twice",
+                                         entry->when};
+        size_t removed;
+        store_put(store, class, 1, 2.0);
+        store_put(store, class, 2, 1.0);
+        cr_assert(ca_store_ban(store, &banned) == CLATTN_SUCCESS);
+        cr_expect(store_count(store, 1) == 2, "what cannot be written lives in memory");
+        cr_expect(warnings.count == (folders[n] != NULL), "%s", warnings.last);
+        cr_expect(ca_store_forget(store, NULL, &removed) ==
+                  (folders[n] ? CLATTN_FILE_ERROR : CLATTN_SUCCESS));
+        cr_expect(removed == (folders[n] ? 0 : 3));
+        cr_expect(store_count(store, 1) == (folders[n] ? 2 : 0));
+        ca_store_destroy(store);
+    }
+}
+
+/* What could not be written at first is written later. */
+Test(store, writable_again) {
+    char folder[STORE_FOLDER], path[600];
+    struct store_warnings warnings;
+
+    store_folder_make(folder);
+    snprintf(path, sizeof path, "%s/tuning", folder);
+    store_write(path, "in the way", 10);
+    struct ca_store *store = store_open(folder, "1", &warnings);
+    store_put(store, class, 1, 1.0);
+    cr_expect(warnings.count == 1);
+    cr_assert(unlink(path) == 0);
+    store_put(store, class, 2, 1.0);
+    ca_store_destroy(store);
+    store = store_open(folder, "1", &warnings);
+    cr_expect(store_count(store, 1) == 2);
+    ca_store_destroy(store);
+    store_folder_remove(folder);
+}
+
+/* ---- without memory -------------------------------------------------------------------------- */
+
+Test(store, allocations_that_fail) {
+    char folder[STORE_FOLDER];
+    struct store_warnings warnings;
+    struct made_entry made;
+    const struct ca_entry *entry = table_entry(&made, 9, 1.0);
+    const char *failed = "";
+
+    store_folder_make(folder);
+    const clattn_device_info dev = table_device_info(1, "1");
+    const struct ca_log log = {store_warn, &warnings};
+    for (size_t n = 0; failed; n++) {
+        const long alive = faults_allocations_alive();
+        faults_arm(FAULT_MEMORY, n, 0);
+        struct ca_store *store = ca_store_create(folder, &dev, &log);
+        failed = faults_disarm();
+        cr_assert((store == NULL) == (failed != NULL));
+        ca_store_destroy(store);
+        cr_assert(faults_allocations_alive() == alive);
+    }
+    struct ca_store *store = store_open(folder, "1", &warnings);
+    store_put(store, class, 1, 1.0);
+    ca_store_destroy(store);
+    for (int what = 0; what < 4; what++) {
+        failed = "";
+        for (size_t n = 0; failed; n++) {
+            const struct ca_banned banned = {
+                (char *)class,      entry->family,           entry->tunables, entry->source,
+                entry->declaration, (char *)"crashed twice", entry->when};
+            struct ca_table from = {NULL, 0};
+            const long alive = faults_allocations_alive();
+            size_t changed;
+            store = store_open(folder, "1", &warnings);
+            faults_arm(FAULT_MEMORY, n, 0);
+            const clattn_status status = what == 0   ? ca_store_put(store, class, entry, 1)
+                                         : what == 1 ? ca_store_ban(store, &banned)
+                                         : what == 2 ? ca_store_merge(store, &from, &changed)
+                                                     : ca_store_forget(store, class, &changed);
+            failed = faults_disarm();
+            cr_assert(status == CLATTN_SUCCESS || (failed && status == CLATTN_OUT_OF_MEMORY) ||
+                      (failed && what == 3 && status == CLATTN_FILE_ERROR));
+            cr_assert(status == CLATTN_SUCCESS || warnings.errors == 1);
+            cr_assert(store_count(store, 1) >= 1 || what == 3, "step %zu of %d", n, what);
+            cr_expect(strstr(warnings.last, "damaged") == NULL, "%s", warnings.last);
+            ca_store_destroy(store);
+            cr_assert(faults_allocations_alive() == alive);
+        }
+    }
+    failed = "";
+    for (size_t n = 0; failed; n++) {
+        store = store_open(folder, "1", &warnings);
+        store_put(store, class, 1, 1.0);
+        ca_store_destroy(store);
+        store = store_open(folder, "1", &warnings);
+        faults_arm(FAULT_MEMORY, n, 0);
+        const struct ca_view view = ca_store_lock(store);
+        failed = faults_disarm();
+        cr_assert(view.table != NULL);
+        cr_assert(view.status == (failed ? CLATTN_OUT_OF_MEMORY : CLATTN_SUCCESS));
+        ca_store_unlock(store);
+        cr_assert(store_count(store, 1) >= 1, "it is there once there is memory");
+        ca_store_destroy(store);
+    }
+    store_folder_remove(folder);
+}

@@ -1,0 +1,366 @@
+/* What may befall a store: many writers lose nothing, a killed one leaves a good file, and damaged
+ * files are set aside and not lost. */
+#define _POSIX_C_SOURCE 200809L /* fork, kill, nanosleep */
+#include "tests/support/store_folder.h"
+#include "tests/support/tables.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+TestSuite(store_accidents, .timeout = 120);
+
+static const char class[] = "fwd f32 b1 h8 q128 k128 d64";
+
+/* ---- many writers ---------------------------------------------------------------------------- */
+
+enum { PROCESSES = 16, THREADS = 8, ENTRIES = 100, THREAD_ENTRIES = 20, AT_ONCE = 5 };
+
+/* Class n of its own for every five entries. */
+static void class_text(size_t n, char text[64])
+{
+    snprintf(text, 64, "fwd f32 b1 h8 q%zu k128 d64", n + 1);
+}
+
+/* Puts `entries` of them: those of every fourth class one by one, the others five at once. */
+static void put_many(struct ca_store *store, size_t writer, size_t entries)
+{
+    struct made_entry made[AT_ONCE];
+    struct ca_entry all[AT_ONCE];
+    char text[64];
+
+    for (size_t n = 0; n < entries; n += AT_ONCE) {
+        class_text((writer * entries + n) / AT_ONCE, text);
+        for (size_t e = 0; e < AT_ONCE; e++)
+            all[e] = *table_entry(&made[e], e, 1e-3 * (double)(1 + n + e));
+        const size_t step = n / AT_ONCE % 4 == 0 ? 1 : AT_ONCE;
+        for (size_t e = 0; e < AT_ONCE; e += step)
+            cr_assert(ca_store_put(store, text, &all[e], step) == CLATTN_SUCCESS);
+    }
+}
+
+static void expect_all(struct ca_store *store, size_t entries)
+{
+    const struct ca_view view = ca_store_lock(store);
+    char text[64];
+
+    cr_assert(view.own && view.own->num_classes == entries / AT_ONCE);
+    for (size_t n = 0; n < entries / AT_ONCE; n++) {
+        class_text(n, text);
+        const struct ca_class *found = ca_device_table_class(view.own, text);
+        cr_assert(found && found->num_entries == AT_ONCE, "%s", text);
+    }
+    ca_store_unlock(store);
+}
+
+Test(store_accidents, many_processes_lose_nothing) {
+    char folder[STORE_FOLDER];
+    struct store_warnings warnings;
+    pid_t children[PROCESSES];
+
+    store_folder_make(folder);
+    for (size_t n = 0; n < PROCESSES; n++) {
+        children[n] = fork();
+        cr_assert(children[n] >= 0);
+        if (children[n] == 0) {
+            struct ca_store *store = store_open(folder, "1", &warnings);
+            put_many(store, n, ENTRIES);
+            ca_store_destroy(store);
+            _exit(warnings.count > 0);
+        }
+    }
+    for (size_t n = 0; n < PROCESSES; n++) {
+        int status;
+        cr_assert(waitpid(children[n], &status, 0) == children[n]);
+        cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    struct ca_store *store = store_open(folder, "1", &warnings);
+    expect_all(store, PROCESSES * ENTRIES);
+    cr_expect(warnings.count == 0, "%s", warnings.last);
+    cr_expect(store_folder_files(folder) == 2, "the store and its lock");
+    ca_store_destroy(store);
+    store_folder_remove(folder);
+}
+
+struct thread {
+    pthread_t id;
+    struct ca_store *store;
+    size_t writer;
+};
+
+static void *run_thread(void *thread)
+{
+    const struct thread *t = thread;
+
+    put_many(t->store, t->writer, THREAD_ENTRIES);
+    return NULL;
+}
+
+/* Half of the threads use one store, half another one of the same process. */
+Test(store_accidents, many_threads_lose_nothing) {
+    char folder[STORE_FOLDER];
+    struct store_warnings warnings[2];
+    struct thread threads[THREADS];
+    struct ca_store *stores[2];
+
+    store_folder_make(folder);
+    for (size_t n = 0; n < 2; n++)
+        stores[n] = store_open(folder, "1", &warnings[n]);
+    for (size_t n = 0; n < THREADS; n++) {
+        threads[n].store = stores[n % 2];
+        threads[n].writer = n;
+        cr_assert(pthread_create(&threads[n].id, NULL, run_thread, &threads[n]) == 0);
+    }
+    for (size_t n = 0; n < THREADS; n++)
+        cr_assert(pthread_join(threads[n].id, NULL) == 0);
+    for (size_t n = 0; n < 2; n++) {
+        expect_all(stores[n], THREADS * THREAD_ENTRIES);
+        cr_expect(warnings[n].count == 0);
+        ca_store_destroy(stores[n]);
+    }
+    store_folder_remove(folder);
+}
+
+/* ---- kill -9 --------------------------------------------------------------------------------- */
+
+static void nap(long microseconds)
+{
+    nanosleep(&(struct timespec){0, 1000 * microseconds}, NULL);
+}
+
+/* Puts one class after the other, from number n on, and writes a byte for each that was put. */
+static void put_for_ever(const char *folder, size_t n, int done)
+{
+    struct store_warnings warnings;
+    struct ca_store *store = store_open(folder, "1", &warnings);
+    char text[64];
+
+    for (;; n++) {
+        class_text(n % 200, text);
+        store_put(store, text, n / 200 % 5, 1.0);
+        if (write(done, "", 1) != 1)
+            _exit(1);
+    }
+}
+
+Test(store_accidents, kill_9_leaves_a_good_file) {
+    char folder[STORE_FOLDER], byte;
+    struct store_warnings warnings;
+    struct rng rng = rng_seed(1);
+    size_t done = 0, torn = 0;
+
+    store_folder_make(folder);
+    struct ca_store *store = store_open(folder, "1", &warnings);
+    for (int run = 0; run < 60; run++) {
+        int ends[2];
+        cr_assert(pipe(ends) == 0);
+        const pid_t child = fork();
+        cr_assert(child >= 0);
+        if (child == 0)
+            put_for_ever(folder, done, ends[1]);
+        close(ends[1]);
+        if (run % 2)
+            nap(1000 + (long)rng_below(&rng, 20000));
+        else /* in the middle of writing, most of the time */
+            for (int n = 0; n < 1000 && store_folder_files(folder) < 3; n++)
+                nap(10);
+        cr_assert(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+        while (read(ends[0], &byte, 1) == 1)
+            done++;
+        close(ends[0]);
+        const size_t found = store_count(store, 1);
+        cr_assert(found == done || found == done + 1 || done > 1000, "run %d: %zu of %zu entries",
+                  run, found, done);
+        torn += store_folder_files(folder) > 2;
+    }
+    cr_expect(warnings.count == 0, "%s", warnings.last);
+    cr_expect(done > 60, "too few were put for this to be a test");
+    cr_expect(torn > 0, "no writer was killed while it wrote");
+    store_put(store, class, 1, 1.0);
+    cr_expect(store_folder_files(folder) == 2, "what killed writers leave behind is removed");
+    ca_store_destroy(store);
+    store_folder_remove(folder);
+}
+
+/* Only what is a writer's temporary file of this device is removed. */
+Test(store_accidents, other_files_are_left_alone) {
+    static const struct {
+        const char *ending;
+        int stays;
+    } files[] = {
+        {".tmp-aB3xyz", 0}, {".tmp-aB3xyzz", 1}, {".backup", 1}, {".damaged-1", 1}, {"~", 1}};
+    char folder[STORE_FOLDER], path[600];
+    struct store_warnings warnings;
+
+    store_folder_make(folder);
+    struct ca_store *store = store_open(folder, "1", &warnings);
+    for (size_t n = 0; n < sizeof files / sizeof *files; n++) {
+        snprintf(path, sizeof path, "%s%s", ca_store_path(store), files[n].ending);
+        store_write(path, "x", 1);
+    }
+    snprintf(path, sizeof path, "%s/tuning/another-device-00000000-00000000.json.tmp-aB3xyz",
+             folder);
+    store_write(path, "x", 1);
+    cr_expect(store_count(store, 0) == 0 && store_folder_files(folder) == 6,
+              "readers remove nothing");
+    store_put(store, class, 1, 1.0);
+    cr_expect(access(path, F_OK) == 0);
+    for (size_t n = 0; n < sizeof files / sizeof *files; n++) {
+        snprintf(path, sizeof path, "%s%s", ca_store_path(store), files[n].ending);
+        cr_expect((access(path, F_OK) == 0) == files[n].stays, "%s", path);
+    }
+    cr_expect(warnings.count == 0);
+    ca_store_destroy(store);
+    store_folder_remove(folder);
+}
+
+/* A lock file of a process that is long gone does not lock. */
+Test(store_accidents, old_lock_files_do_not_lock) {
+    char folder[STORE_FOLDER];
+    struct store_warnings warnings;
+
+    store_folder_make(folder);
+    const pid_t child = fork();
+    if (child == 0) {
+        struct ca_store *store = store_open(folder, "1", &warnings);
+        store_put(store, class, 1, 1.0);
+        store_folder_lock(folder);
+        kill(getpid(), SIGKILL);
+    }
+    cr_assert(child > 0 && waitpid(child, NULL, 0) == child);
+    struct ca_store *store = store_open(folder, "1", &warnings);
+    store_put(store, class, 2, 1.0);
+    cr_expect(store_count(store, 1) == 2);
+    ca_store_destroy(store);
+    store_folder_remove(folder);
+}
+
+/* ---- damaged files --------------------------------------------------------------------------- */
+
+static void damaged(const char *name, const char *bytes, size_t size)
+{
+    char folder[STORE_FOLDER], path[600], found[100000];
+    struct store_warnings warnings;
+
+    store_folder_make(folder);
+    struct ca_store *store = store_open(folder, "1", &warnings);
+    for (int n = 1; n <= 2; n++) { /* each under a name of its own */
+        store_write(ca_store_path(store), bytes, size);
+        cr_expect(store_count(store, 0) == 0);
+        cr_expect(warnings.count == (size_t)n && strstr(warnings.last, "damaged"), "%s: %s", name,
+                  warnings.last);
+        snprintf(path, sizeof path, "%s.damaged-%d", ca_store_path(store), n);
+        cr_expect(strstr(warnings.last, path) != NULL, "%s: %s", name, warnings.last);
+        cr_expect(store_read(path, found, sizeof found) == size && memcmp(found, bytes, size) == 0,
+                  "%s was lost", name);
+        store_put(store, class, (size_t)n, 1.0);
+        cr_expect(store_count(store, 0) == 1);
+    }
+    cr_expect(warnings.count == 2 && warnings.errors == 0);
+    ca_store_destroy(store);
+
+    /* a store that is opened anew sees the new file and says no more about the old one */
+    store = store_open(folder, "1", &warnings);
+    cr_expect(store_count(store, 1) == 1 && warnings.count == 0);
+    ca_store_destroy(store);
+    store_folder_remove(folder);
+}
+
+Test(store_accidents, damaged_files_are_set_aside) {
+    DIR *directory = opendir(CLATTN_TEST_DATA "/store");
+    struct dirent *entry;
+    size_t files = 0;
+
+    cr_assert(directory != NULL);
+    while ((entry = readdir(directory)) != NULL) {
+        static char bytes[100000];
+        char path[600];
+        if (entry->d_name[0] == '.' || strcmp(entry->d_name, "README.md") == 0)
+            continue;
+        snprintf(path, sizeof path, CLATTN_TEST_DATA "/store/%s", entry->d_name);
+        damaged(entry->d_name, bytes, store_read(path, bytes, sizeof bytes));
+        files++;
+    }
+    closedir(directory);
+    cr_expect(files > 50);
+}
+
+/* Of another driver, or as another writer finds it. */
+Test(store_accidents, damage_is_found_by_every_door) {
+    char folder[STORE_FOLDER];
+    struct store_warnings warnings, others;
+
+    store_folder_make(folder);
+    struct ca_store *old = store_open(folder, "1", &others);
+    struct ca_store *store = store_open(folder, "2", &warnings);
+    store_put(old, class, 1, 1.0);
+    store_write(ca_store_path(old), "{", 1);
+    store_put(store, class, 2, 1.0);
+    cr_expect(warnings.count == 1 && strstr(warnings.last, ca_store_path(old)));
+    store_write(ca_store_path(store), "", 0);
+    store_put(store, class, 3, 1.0);
+    cr_expect(warnings.count == 2 && store_count(store, 0) == 1);
+    cr_expect(store_folder_files(folder) == 4, "a store, a lock, and two that are damaged");
+    ca_store_destroy(old);
+    ca_store_destroy(store);
+    store_folder_remove(folder);
+}
+
+/* A folder, a pipe that nobody writes to, a file that is larger than memory may be. */
+Test(store_accidents, strange_files_are_set_aside) {
+    char folder[STORE_FOLDER];
+    struct store_warnings warnings;
+
+    store_folder_make(folder);
+    struct ca_store *store = store_open(folder, "1", &warnings);
+    store_put(store, class, 1, 1.0);
+    for (int n = 0; n < 3; n++) {
+        const char *path = ca_store_path(store);
+        cr_assert(unlink(path) == 0);
+        if (n == 0)
+            cr_assert(mkdir(path, 0700) == 0);
+        if (n == 1)
+            cr_assert(mkfifo(path, 0600) == 0);
+        if (n == 2) {
+            store_write(path, "{", 1);
+            cr_assert(truncate(path, (off_t)1 << 40) == 0);
+        }
+        store_put(store, class, 1, 1.0);
+        cr_expect(warnings.count == (size_t)n + 1 && store_count(store, 1) == 1, "%s",
+                  warnings.last);
+    }
+    ca_store_destroy(store);
+    store_folder_remove(folder);
+}
+
+/* A damaged file that cannot be set aside is left alone. */
+Test(store_accidents, damage_that_cannot_be_set_aside) {
+    char folder[STORE_FOLDER], path[600];
+    struct store_warnings warnings;
+
+    store_folder_make(folder);
+    struct ca_store *store = store_open(folder, "1", &warnings);
+    store_put(store, class, 1, 1.0);
+    store_write(ca_store_path(store), "junk", 4);
+    snprintf(path, sizeof path, "%s/tuning", folder);
+    cr_assert(chmod(path, 0500) == 0);
+    store_put(store, class, 2, 1.0);
+    store_put(store, class, 3, 1.0);
+    cr_expect(store_count(store, 1) == 2);
+    if (geteuid() != 0) { /* who may write everywhere */
+        char found[8];
+        cr_expect(warnings.count == 2, "%zu: %s", warnings.count, warnings.last);
+        cr_expect(store_read(ca_store_path(store), found, sizeof found) == 4);
+    }
+    cr_assert(chmod(path, 0700) == 0);
+    ca_store_destroy(store);
+    store_folder_remove(folder);
+}

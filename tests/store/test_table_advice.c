@@ -1,0 +1,393 @@
+/* What a table of tuning results advises: the nearest entries, and a portfolio of seeds. */
+#include "problem/problem.h"
+#include "problem/problem_class.h"
+#include "store/shipped.h"
+#include "store/table_advice.h"
+#include "tests/faults/faults.h"
+#include "tests/support/fixture.h"
+#include "tests/support/rng.h"
+#include "tests/support/tuned.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DEVICES = 3, MOST_CLASSES = 3, MOST_ENTRIES = 4 };
+
+/* A table with room. */
+struct world {
+    clattn_device_info infos[MOST_DEVICES];
+    struct ca_device_table devices[MOST_DEVICES];
+    struct ca_class classes[MOST_DEVICES][MOST_CLASSES];
+    struct ca_entry entries[MOST_DEVICES][MOST_CLASSES][MOST_ENTRIES];
+    struct tuned tuned[MOST_DEVICES][MOST_CLASSES][MOST_ENTRIES];
+    char texts[MOST_DEVICES][MOST_CLASSES][CA_CLASS_TEXT];
+    struct ca_table table;
+};
+
+/* Devices "A", "B", "C" of one vendor each, without classes. */
+static struct world *world_open(void)
+{
+    static struct world w;
+
+    memset(&w, 0, sizeof w);
+    for (size_t d = 0; d < MOST_DEVICES; d++) {
+        clattn_device_info *info = &w.infos[d];
+        *info = (clattn_device_info){.struct_size = sizeof *info,
+                                     .type = CL_DEVICE_TYPE_GPU,
+                                     .compute_units = 8,
+                                     .vector_width_float = 1,
+                                     .max_work_group_size = 256,
+                                     .max_work_item_sizes = {256, 256, 256},
+                                     .local_memory_bytes = 32768,
+                                     .global_memory_bytes = (cl_ulong)1 << 32,
+                                     .max_allocation_bytes = (cl_ulong)1 << 30};
+        snprintf(info->name, sizeof info->name, "%c", (char)('A' + d));
+        snprintf(info->vendor, sizeof info->vendor, "maker of %c", (char)('A' + d));
+        w.devices[d] = tuned_device(info);
+        w.devices[d].classes = w.classes[d];
+    }
+    w.table = (struct ca_table){w.devices, MOST_DEVICES};
+    return &w;
+}
+
+/* Adds an entry to the class of a problem on a device. */
+static void add(struct world *w, size_t d, const char *problem, const char *candidate,
+                double seconds)
+{
+    const clattn_problem p = fixture_problem(problem);
+    struct ca_device_table *device = &w->devices[d];
+    char text[CA_CLASS_TEXT];
+    size_t c = 0;
+
+    ca_problem_class(&p, text);
+    while (c < device->num_classes && strcmp(device->classes[c].text, text) != 0)
+        c++;
+    cr_assert(c < MOST_CLASSES);
+    struct ca_class *class = &device->classes[c];
+    if (c == device->num_classes) {
+        strcpy(w->texts[d][c], text);
+        *class = (struct ca_class){w->texts[d][c], w->entries[d][c], 0};
+        device->num_classes++;
+    }
+    cr_assert(class->num_entries < MOST_ENTRIES);
+    struct tuned *tuned = &w->tuned[d][c][class->num_entries];
+    const struct ca_candidate made = tuned_candidate(candidate, &p, &w->infos[d]);
+    tuned_entry(tuned, &made, seconds);
+    class->entries[class->num_entries++] = tuned->entry;
+}
+
+/* The advice as texts, of the tunable GROUP_X alone: "8 16". */
+static const char *said(const struct ca_candidate *candidates, size_t count)
+{
+    static char text[256];
+    size_t length = 0;
+
+    text[0] = '\0';
+    for (size_t n = 0; n < count; n++) {
+        cr_assert_str_eq(candidates[n].family->tunables[0].name, "GROUP_X");
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s%zu", n ? " " : "",
+                                   candidates[n].values[0]);
+    }
+    return text;
+}
+
+static const char *nearest(const struct world *w, const char *problem, size_t d, size_t most)
+{
+    const clattn_problem parsed = fixture_problem(problem), p = ca_problem_normal(&parsed);
+    struct ca_candidate candidates[8];
+    size_t count;
+
+    cr_expect(ca_table_nearest(&w->table, &p, &w->infos[d], candidates, most, &count) ==
+              CLATTN_SUCCESS);
+    return said(candidates, count);
+}
+
+static const char *portfolio(const struct world *w, const char *problem, size_t d, size_t most)
+{
+    const clattn_problem parsed = fixture_problem(problem), p = ca_problem_normal(&parsed);
+    struct ca_candidate candidates[8];
+
+    return said(candidates, ca_table_portfolio(&w->table, &p, &w->infos[d], candidates, most));
+}
+
+static const char problem[] = "fwd f32 h4 q256 k256 d32";
+
+/* ---- the nearest ----------------------------------------------------------------------------- */
+
+Test(table_advice, nothing_is_known) {
+    struct world *w = world_open();
+
+    cr_expect_str_eq(nearest(w, problem, 0, 8), "");
+    cr_expect_str_eq(portfolio(w, problem, 0, 8), "");
+    w->table.num_devices = 0;
+    cr_expect_str_eq(nearest(w, problem, 0, 8), "");
+    cr_expect_str_eq(portfolio(w, problem, 0, 8), "");
+}
+
+Test(table_advice, the_class_then_nearer_ones) {
+    struct world *w = world_open();
+
+    add(w, 0, "fwd f32 h4 q512 k512 d32", "unfused GROUP_X=1", 1); /* 1.5 away */
+    add(w, 0, problem, "unfused GROUP_X=2", 1);
+    add(w, 0, problem, "unfused GROUP_X=4", 2);
+    add(w, 0, "fwd f32 h4 q256 k512 d32", "unfused GROUP_X=8", 1); /* 0.5 */
+    add(w, 0, "fwd f32 h4 q256 k512 d32", "unfused GROUP_X=2", 1); /* there already */
+    add(w, 1, problem, "unfused GROUP_X=16", 1);                   /* another device */
+    cr_expect_str_eq(nearest(w, problem, 0, 8), "2 4 8 1");
+    cr_expect_str_eq(nearest(w, problem, 0, 3), "2 4 8");
+    cr_expect_str_eq(nearest(w, problem, 1, 8), "16");
+    cr_expect_str_eq(nearest(w, problem, 2, 8), "");
+    cr_expect_str_eq(nearest(w, "fwd f32 h4 q2048 k256 d32", 0, 8), "", "all are too far");
+    strcpy(w->texts[0][1], "fwd f32 b2 h2 q250 k250 d32"); /* a file that rounds otherwise */
+    cr_expect_str_eq(nearest(w, problem, 0, 3), "2 4 8");
+    strcpy(w->infos[2].name, "A"); /* a second driver of the first device */
+    strcpy(w->infos[2].vendor, "maker of A");
+    strcpy(w->infos[2].driver_version, "newer");
+    cr_expect_str_eq(nearest(w, problem, 2, 8), "2 4 8 1");
+}
+
+Test(table_advice, what_does_not_fit_or_is_banned) {
+    struct world *w = world_open();
+
+    add(w, 0, problem, "unfused GROUP_X=32 GROUP_Y=8 SOFTMAX_ITEMS=64", 1);
+    add(w, 0, problem, "unfused GROUP_X=16 GROUP_Y=4 SOFTMAX_ITEMS=64", 2);
+    add(w, 0, problem, "unfused GROUP_X=8 GROUP_Y=4 SOFTMAX_ITEMS=64", 3);
+    cr_expect_str_eq(nearest(w, problem, 0, 8), "32 16 8");
+    w->infos[0].max_work_group_size = 128;
+    cr_expect_str_eq(nearest(w, problem, 0, 8), "16 8");
+    cr_expect_str_eq(portfolio(w, problem, 0, 8), "16");
+
+    const struct tuned *second = &w->tuned[0][0][1];
+    struct ca_banned banned = {(char *)"fwd f32 b1 h1 q1 k1 d32", /* an alike class */
+                               (char *)second->texts.family,
+                               (char *)second->texts.tunables,
+                               (char *)second->texts.source,
+                               (char *)second->texts.declaration,
+                               (char *)"wrong",
+                               (char *)"2026-11-21T09:30:00Z"};
+    w->devices[0].banned = &banned;
+    w->devices[0].num_banned = 1;
+    cr_expect_str_eq(nearest(w, problem, 0, 8), "8");
+    banned.problem_class = (char *)"fwd f32 b1 h1 q1 k1 d64";
+    cr_expect_str_eq(nearest(w, problem, 0, 8), "16 8", "banned for other programs only");
+}
+
+/* ---- what carries over ------------------------------------------------------------------------ */
+
+/* Values of fused_lanes: BN and BLOCKS, of which facts suggest 96 and, by the number of queries, 2,
+ * 4 or 8. */
+static const char *carried(const char *found, const char *there, const char *here)
+{
+    const clattn_problem own = fixture_problem(here), p = ca_problem_normal(&own);
+    struct world *w = world_open();
+    struct ca_candidate after;
+    static char text[64];
+    size_t count;
+
+    w->infos[0].type = CL_DEVICE_TYPE_CPU;
+    w->infos[0].compute_units = 2;
+    w->infos[0].vector_width_float = 16;
+    add(w, 0, there, found, 1);
+    cr_assert(ca_table_nearest(&w->table, &p, &w->infos[0], &after, 1, &count) == CLATTN_SUCCESS);
+    cr_assert(count == 1);
+    cr_assert_str_eq(after.family->name, "fused_lanes");
+    const struct ca_tunable *tunables = after.family->tunables;
+    size_t bn = 0, blocks = 0;
+    for (size_t n = 0; n < after.family->num_tunables; n++) {
+        if (strcmp(tunables[n].name, "BN") == 0)
+            bn = after.values[n];
+        if (strcmp(tunables[n].name, "BLOCKS") == 0)
+            blocks = after.values[n];
+    }
+    snprintf(text, sizeof text, "BN=%zu BLOCKS=%zu", bn, blocks);
+    return text;
+}
+
+/* A near class's result holds what was changed there, not what suits its size alone. */
+Test(table_advice, what_tuning_left_follows_the_facts) {
+    const char *small = "fwd f32 h8 q256 k256 d128", *large = "fwd f32 h8 q512 k512 d128";
+
+    cr_expect_str_eq(carried("fused_lanes", small, small), "BN=96 BLOCKS=4");
+    cr_expect_str_eq(carried("fused_lanes", large, large), "BN=96 BLOCKS=8");
+    cr_expect_str_eq(carried("fused_lanes", small, large), "BN=96 BLOCKS=8");
+    cr_expect_str_eq(carried("fused_lanes", large, small), "BN=96 BLOCKS=4");
+    cr_expect_str_eq(carried("fused_lanes BN=48", small, large), "BN=48 BLOCKS=8");
+    cr_expect_str_eq(carried("fused_lanes BLOCKS=2", small, large), "BN=96 BLOCKS=2");
+    cr_expect_str_eq(carried("fused_lanes BN=192", small, "fwd f32 h8 q512 k1024 d128"),
+                     "BN=192 BLOCKS=8");
+}
+
+/* ---- the portfolio --------------------------------------------------------------------------- */
+
+/* The one that is good on most devices comes first, then what covers the rest. */
+Test(table_advice, portfolio_covers_devices) {
+    struct world *w = world_open();
+
+    add(w, 0, problem, "unfused GROUP_X=2", 1.0);
+    add(w, 0, problem, "unfused GROUP_X=4", 1.1);
+    add(w, 1, problem, "unfused GROUP_X=8", 5.0);
+    add(w, 1, problem, "unfused GROUP_X=4", 5.5);
+    add(w, 2, problem, "unfused GROUP_X=16", 0.1);
+    strcpy(w->infos[2].name, "new"); /* none of the three, whose names are borrowed */
+    w->devices[2].device = (char *)"C";
+    cr_expect_str_eq(portfolio(w, problem, 2, 1), "16", "its maker's other device");
+    strcpy(w->infos[2].vendor, "new");
+    w->devices[2].vendor = (char *)"maker of C";
+    cr_expect_str_eq(portfolio(w, problem, 2, 8), "4 16 2 8");
+    cr_expect_str_eq(portfolio(w, problem, 2, 2), "4 16");
+    cr_expect_str_eq(portfolio(w, "fwd f32 h4 q256 k256 d32 scores=raw", 2, 8), "",
+                     "nothing carries over");
+}
+
+/* A near class weighs more than a far one; what another covers already is not needed. */
+Test(table_advice, portfolio_covers_classes) {
+    struct world *w = world_open();
+
+    add(w, 1, "fwd f16 h4 q4096 k4096 d128", "unfused GROUP_X=2", 1.0);
+    add(w, 1, "fwd f16 h4 q4096 k4096 d128", "unfused GROUP_X=8", 4.5); /* as bad as none */
+    add(w, 1, problem, "unfused GROUP_X=4", 1.0);
+    add(w, 2, problem, "unfused GROUP_X=4", 1.0);
+    add(w, 2, problem, "unfused GROUP_X=16", 1.0);
+    cr_expect_str_eq(portfolio(w, problem, 0, 8), "4 2");
+
+    w = world_open();
+    add(w, 1, "fwd f16 h4 q4096 k4096 d128", "unfused GROUP_X=2", 1.0);
+    add(w, 2, problem, "unfused GROUP_X=16", 1.0);
+    cr_expect_str_eq(portfolio(w, problem, 0, 8), "16 2");
+
+    w = world_open(); /* a seed may be as bad as it likes where another is good */
+    add(w, 1, problem, "unfused GROUP_X=2", 1.0);
+    add(w, 2, problem, "unfused GROUP_X=4", 1.0);
+    add(w, 2, problem, "unfused GROUP_X=2", 8.0);
+    cr_expect_str_eq(portfolio(w, problem, 0, 8), "2 4");
+    cr_expect_str_eq(portfolio(w, problem, 1, 8), "2 4");
+    cr_expect_str_eq(portfolio(w, problem, 2, 8), "4 2");
+}
+
+/* Whatever the table: all fit, none comes twice, and fewer are the first of more. */
+Test(table_advice, portfolio_of_random_tables) {
+    static const char *const problems[] = {problem, "fwd f32 h4 q1024 k256 d32",
+                                           "fwd f16 h4 q256 k256 d64 causal=br"};
+    struct rng r = rng_seed(44);
+    const clattn_problem parsed = fixture_problem(problem), p = ca_problem_normal(&parsed);
+
+    for (int run = 0; run < 100; run++) {
+        struct world *w = world_open();
+        struct ca_candidate all[8], few[3];
+        char reason[256];
+        for (int n = 0; n < 20; n++) {
+            char candidate[64];
+            const size_t d = rng_below(&r, MOST_DEVICES), c = rng_below(&r, 3);
+            snprintf(candidate, sizeof candidate, "unfused GROUP_X=%zu GROUP_Y=%zu",
+                     (size_t)1 << rng_below(&r, 6), RNG_PICK(&r, 4, 8));
+            if (w->devices[d].num_classes < c + 1 ||
+                w->devices[d].classes[c].num_entries < MOST_ENTRIES)
+                add(w, d, problems[w->devices[d].num_classes <= c ? w->devices[d].num_classes : c],
+                    candidate, rng_uniform(&r, 1, 6));
+        }
+        w->infos[0].max_work_group_size = 128;
+        const size_t count = ca_table_portfolio(&w->table, &p, &w->infos[0], all, 8);
+        cr_assert(count > 0 && count <= 8);
+        for (size_t n = 0; n < count; n++) {
+            cr_assert(!ca_family_refusal(all[n].family, &p, &w->infos[0], all[n].values, reason,
+                                         sizeof reason));
+            for (size_t m = 0; m < n; m++)
+                cr_assert(!ca_candidates_equal(&all[n], &all[m]));
+        }
+        const size_t fewer = ca_table_portfolio(&w->table, &p, &w->infos[0], few, 3);
+        cr_assert(fewer == (count < 3 ? count : 3));
+        for (size_t n = 0; n < fewer; n++)
+            cr_assert(ca_candidates_equal(&all[n], &few[n]));
+    }
+}
+
+/* Without memory there is no advice, and nothing is leaked. */
+Test(table_advice, without_memory) {
+    const clattn_problem parsed = fixture_problem(problem), p = ca_problem_normal(&parsed);
+    struct world *w = world_open();
+    struct ca_candidate seeds[8];
+    size_t failures = 0;
+
+    add(w, 0, problem, "unfused GROUP_X=2", 1.0);
+    const long allocations = faults_allocations_alive();
+    for (const char *failed = ""; failed; failures++) {
+        faults_arm(FAULT_MEMORY, failures, 0);
+        const size_t count = ca_table_portfolio(&w->table, &p, &w->infos[0], seeds, 8);
+        failed = faults_disarm();
+        cr_expect(count == (failed == NULL), "allocation %zu: %zu seeds", failures, count);
+        cr_expect(faults_allocations_alive() == allocations);
+    }
+    cr_expect(failures > 2, "%zu", failures);
+    faults_arm(FAULT_MEMORY, 0, 0);
+    size_t nearest_count = 7;
+    cr_expect(ca_table_nearest(&w->table, &p, &w->infos[0], seeds, 8, &nearest_count) ==
+              CLATTN_OUT_OF_MEMORY);
+    cr_expect(nearest_count == 0);
+    cr_expect(faults_disarm() != NULL);
+}
+
+/* ---- the shipped table ----------------------------------------------------------------------- */
+
+/* Entries of a device that is shipped are advised as they stand there; damage is no advice. */
+Test(table_advice, of_the_shipped_table) {
+    const clattn_problem parsed = fixture_problem(problem), p = ca_problem_normal(&parsed);
+    struct world *w = world_open();
+    struct ca_candidate candidates[8];
+
+    add(w, 0, problem, "unfused GROUP_X=2", 1.0);
+    add(w, 1, problem, "unfused GROUP_X=4", 1.0);
+    char *document = ca_table_print(&w->table);
+    cr_assert(document != NULL);
+    for (int damaged = 0; damaged < 2; damaged++) {
+        struct ca_shipped *shipped = ca_shipped_create();
+        cr_assert(shipped != NULL);
+        shipped->document = damaged ? document + 1 : document;
+        for (int again = 0; again < 2; again++) {
+            size_t count = 7;
+            faults_arm(FAULT_MEMORY, 0, 0); /* a lack of memory passes */
+            cr_expect(ca_shipped_find(shipped, &p, &w->infos[0], candidates, 8, &count) ==
+                      CLATTN_OUT_OF_MEMORY);
+            faults_disarm();
+            cr_expect(count == 0);
+            cr_expect(ca_shipped_find(shipped, &p, &w->infos[0], candidates, 8, &count) ==
+                      CLATTN_SUCCESS);
+            cr_expect_str_eq(said(candidates, count), damaged ? "" : "2");
+            cr_expect_str_eq(
+                said(candidates, ca_shipped_portfolio(shipped, &p, &w->infos[0], candidates, 8)),
+                damaged ? "" : "2 4");
+        }
+        ca_shipped_destroy(shipped);
+    }
+    free(document);
+}
+
+/* The document that the library holds: it can be read, and no class of it is of no use. */
+Test(table_advice, what_is_shipped) {
+    struct ca_shipped *shipped = ca_shipped_create();
+    struct ca_table table;
+    char reason[256] = "";
+
+    cr_assert(
+        ca_table_parse(shipped->document, strlen(shipped->document), &table, reason, sizeof reason),
+        "%s", reason);
+    for (size_t d = 0; d < table.num_devices; d++) {
+        const struct ca_device_table *device = &table.devices[d];
+        for (size_t c = 0; c < device->num_classes; c++) {
+            const struct ca_class *class = &device->classes[c];
+            const clattn_problem p = fixture_problem(class->text);
+            char text[CA_CLASS_TEXT];
+            ca_problem_class(&p, text);
+            cr_expect_str_eq(text, class->text, "classes are rounded otherwise today");
+            size_t alive = 0;
+            for (size_t e = 0; e < class->num_entries; e++) {
+                struct ca_candidate candidate;
+                alive += (size_t)ca_entry_candidate(&class->entries[e], &candidate);
+            }
+            cr_expect(alive > 0, "no entry of '%s' of %s means anything today", class->text,
+                      device->device);
+        }
+    }
+    ca_table_free(&table);
+    ca_shipped_destroy(shipped);
+}

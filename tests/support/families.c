@@ -1,0 +1,26 @@
+#include "tests/support/families.h"
+#include <stdlib.h>
+#include <string.h>
+
+static int takes(const struct ca_family *family, const clattn_dtype dtype)
+{
+    const clattn_device_info none = {.struct_size = sizeof none};
+    clattn_problem p;
+
+    clattn_problem_init(&p);
+    p.operation = family->operation;
+    p.dtype = dtype;
+    p.dim_qk = p.dim_v = 16;
+    return family->unsupported(&p, &none) == NULL;
+}
+
+int family_takes_f32(const char *name)
+{
+    const char *which = getenv("CLATTN_TEST_FAMILIES");
+    const struct ca_family *family = name ? ca_family_find(name) : ca_family_at(0);
+
+    if (!family || (family == &ca_split_tiles && !(which && strcmp(which, "all") == 0)))
+        return 0;
+    /* Some refuse a device without facts, whatever the dtype. */
+    return takes(family, CLATTN_F32) || !takes(family, CLATTN_F16);
+}

@@ -1,0 +1,13 @@
+/* What tests that go over all families ask of one. */
+#ifndef TEST_FAMILIES_H
+#define TEST_FAMILIES_H
+
+#include "families/family.h"
+
+/* Whether tests that go over all families, mostly in f32, take this one. Those for matrix
+ * instructions know 16 bits alone; their tests are in test_fused_mma.c. split_tiles is left out
+ * unless CLATTN_TEST_FAMILIES=all: no CPU chooses it, and a program takes PoCL over a second; its
+ * tests are in test_split_tiles.c. name NULL, the library's choice: yes; unknown: no. */
+int family_takes_f32(const char *name);
+
+#endif

@@ -1,0 +1,177 @@
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+#include "tests/support/fixture.h"
+
+#include "context/context.h"
+#include "device/facts.h"
+#include "tests/faults/faults.h"
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void log_message(const clattn_log_level level, const char *message, void *log)
+{
+    struct log *l = log;
+
+    pthread_mutex_lock(&log_lock);
+    l->warnings += level == CLATTN_LOG_WARNING;
+    if (level != CLATTN_LOG_ERROR) {
+        pthread_mutex_unlock(&log_lock);
+        return;
+    }
+    l->errors++;
+    snprintf(l->last, sizeof l->last, "%s", message);
+    pthread_mutex_unlock(&log_lock);
+}
+
+static void open(struct fixture *f, const int skip_self_checks, const char *cache_directory,
+                 const clattn_device_info *profile)
+{
+    const clattn_context_options options = {.struct_size = sizeof options,
+                                            .log = log_message,
+                                            .log_user_data = &f->log,
+                                            .skip_self_checks = skip_self_checks,
+                                            .cache_directory = cache_directory,
+                                            .profile = profile};
+    cl_int err;
+
+    memset(f, 0, sizeof *f);
+    const clattn_status status = clattn_context_create_default(NULL, &options, &f->context);
+    cr_assert(status == CLATTN_SUCCESS, "no context: %s, %s", clattn_status_string(status),
+              f->log.last);
+    f->opencl = clattn_context_opencl(f->context);
+    f->device = clattn_context_device(f->context)->device;
+    f->queue = clCreateCommandQueue(f->opencl, f->device, 0, &err);
+    cr_assert(err == CL_SUCCESS, "clCreateCommandQueue: %d", err);
+}
+
+void fixture_open(struct fixture *f)
+{
+    open(f, 1, "", NULL);
+}
+
+void fixture_open_checked(struct fixture *f, const char *cache_directory)
+{
+    open(f, 0, cache_directory, NULL);
+}
+
+void fixture_open_cached(struct fixture *f, const clattn_device_info *profile,
+                         const char *cache_directory)
+{
+    open(f, 0, cache_directory, profile);
+}
+
+void fixture_open_narrowed(struct fixture *f, const clattn_device_info *profile)
+{
+    open(f, 1, "", profile);
+}
+
+void fixture_need_groups(const struct fixture *f)
+{
+    if (f->context->device.max_work_group_size == 1)
+        cr_skip_test("no work-groups of several items: PoCL newer than 3 compiles them wrongly "
+                     "(doc/drivers.md)");
+}
+
+void fixture_need_groups_of(const struct fixture *f, const char *family)
+{
+    if (family && (strstr(family, "_tiles") || strstr(family, "_mma")))
+        fixture_need_groups(f);
+}
+
+/* Whether cl/builtins.h is known to fit the driver. With others a program may be built twice. */
+static int declares_builtins(const clattn_context *context)
+{
+    return ca_facts_of_pocl(&context->device) &&
+           (strstr(context->device.platform_version, "PoCL 3.1") ||
+            strstr(context->device.platform_version, "PoCL 6.0"));
+}
+
+void fixture_close(struct fixture *f)
+{
+    char alive[256];
+
+    cr_assert(clFinish(f->queue) == CL_SUCCESS);
+    clReleaseCommandQueue(f->queue);
+    if (f->context && declares_builtins(f->context))
+        cr_assert(atomic_load(&f->context->builtins_refused) == 0,
+                  "cl/builtins.h is not enough: see the log of CLATTN_LOG_DETAIL");
+    clattn_context_release(f->context);
+    cr_assert(faults_objects_alive(alive, sizeof alive) == 0, "leaked: %s", alive);
+}
+
+clattn_problem fixture_problem(const char *text)
+{
+    clattn_problem problem;
+    char reason[256];
+
+    cr_assert(clattn_problem_parse(text, &problem, reason, sizeof reason) == CLATTN_SUCCESS,
+              "'%s': %s", text, reason);
+    return problem;
+}
+
+clattn_plan *fixture_plan(struct fixture *f, const char *problem, const char *family)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
+    const clattn_problem parsed = fixture_problem(problem);
+    clattn_plan *plan;
+
+    const clattn_status status = clattn_plan_create(f->context, &parsed, &options, &plan);
+    if (status == CLATTN_UNSUPPORTED)
+        fixture_need_groups(f);
+    cr_assert(status == CLATTN_SUCCESS, "'%s' on %s: %s, %s", problem, family ? family : "any",
+              clattn_status_string(status), f->log.last);
+    return plan;
+}
+
+cl_mem fixture_buffer(struct fixture *f, const size_t bytes, const void *host)
+{
+    cl_int err;
+    cl_mem buffer = clCreateBuffer(f->opencl, CL_MEM_READ_WRITE | (host ? CL_MEM_COPY_HOST_PTR : 0),
+                                   bytes, (void *)host, &err);
+
+    cr_assert(err == CL_SUCCESS, "clCreateBuffer of %zu bytes: %d", bytes, err);
+    return buffer;
+}
+
+cl_command_queue fixture_queue(struct fixture *f, const cl_command_queue_properties properties)
+{
+    cl_int err;
+    cl_command_queue queue = clCreateCommandQueue(f->opencl, f->device, properties, &err);
+
+    if (err == CL_INVALID_QUEUE_PROPERTIES)
+        cr_skip_test("the device has no out-of-order queues");
+    cr_assert(err == CL_SUCCESS);
+    return queue;
+}
+
+void fixture_expect_waiting(cl_command_queue queue, cl_event done)
+{
+    cl_int state = CL_COMPLETE;
+
+    clFlush(queue);
+    nanosleep(&(struct timespec){0, 50000000}, NULL);
+    clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    cr_expect(state > CL_COMPLETE, "finished before what it waits for");
+}
+
+void fixture_read(struct fixture *f, cl_mem buffer, const size_t bytes, void *host)
+{
+    const cl_int err =
+        clEnqueueReadBuffer(f->queue, buffer, CL_TRUE, 0, bytes, host, 0, NULL, NULL);
+
+    cr_assert(err == CL_SUCCESS, "clEnqueueReadBuffer of %zu bytes: %d", bytes, err);
+}
+
+int fixture_said(struct fixture *f, const char *words)
+{
+    const int said = f->log.errors > 0 && strstr(f->log.last, words) != NULL;
+
+    if (!said)
+        cr_log_error("%zu sentences, the last '%s', not '%s'", f->log.errors, f->log.last, words);
+    memset(&f->log, 0, sizeof f->log);
+    return said;
+}

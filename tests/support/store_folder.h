@@ -1,0 +1,45 @@
+/* Cache folders of tests, and what is said about the stores in them. */
+#ifndef TEST_STORE_FOLDER_H
+#define TEST_STORE_FOLDER_H
+
+#include "store/store.h"
+
+struct store_warnings {
+    size_t count, errors;
+    char last[1024]; /* the last warning */
+};
+
+/* A log callback that adds to a struct store_warnings. */
+void store_warn(clattn_log_level level, const char *message, void *warnings);
+
+enum { STORE_FOLDER = 64 };
+void store_folder_make(char folder[STORE_FOLDER]);
+void store_folder_remove(const char *folder);
+
+/* How many files its folder of stores holds. */
+size_t store_folder_files(const char *folder);
+
+/* Takes the lock of the one store that is there, as a writer does, and never gives it up. */
+void store_folder_lock(const char *folder);
+
+/* A whole file; store_read() returns its size, which must be below most. */
+void store_write(const char *path, const char *bytes, size_t size);
+size_t store_read(const char *path, char *bytes, size_t most);
+
+/* A store of a made-up device with this driver, which must be had. */
+struct ca_store *store_open(const char *folder, const char *driver,
+                            struct store_warnings *warnings);
+
+/* Puts table_entry(config, seconds), which must succeed. */
+void store_put(struct ca_store *store, const char *problem_class, size_t config, double seconds);
+
+/* Entries that the store knows, of its own driver or of all. */
+size_t store_count(struct ca_store *store, int own);
+
+/* The tunables of a class's entries, in their order: "A=1 B=2, ...". */
+void store_order(struct ca_store *store, const char *problem_class, char text[512]);
+
+/* The n-th of at least five sets of tunables of unfused, all different and all sound. */
+void store_unfused_tunables(size_t n, char *text, size_t text_bytes);
+
+#endif

@@ -1,0 +1,23 @@
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include "tests/support/unoptimised.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+void unoptimised(void)
+{
+    setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable", 0); /* "" optimises all */
+}
+
+uint64_t run_seed(void)
+{
+    const char *text = getenv("CLATTN_TEST_SEED");
+
+    return text && text[0] ? strtoull(text, NULL, 10) : (uint64_t)time(NULL) / 86400;
+}
+
+void mostly_unoptimised(const size_t turn, const size_t turns)
+{
+    if ((turn + run_seed()) % turns != 0)
+        unoptimised();
+}

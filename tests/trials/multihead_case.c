@@ -1,0 +1,360 @@
+#include "tests/trials/multihead_case.h"
+
+#include "tests/support/rng.h"
+#include "tests/support/storage.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[NUM_LAYER_TENSORS] = {"x",
+                                                     "context",
+                                                     "values",
+                                                     "bias",
+                                                     "mask",
+                                                     "slopes",
+                                                     "sinks",
+                                                     "q_lengths",
+                                                     "kv_lengths",
+                                                     "w_q",
+                                                     "w_k",
+                                                     "w_v",
+                                                     "w_o",
+                                                     "b_q",
+                                                     "b_k",
+                                                     "b_v",
+                                                     "b_o",
+                                                     "dy",
+                                                     "y",
+                                                     "weights",
+                                                     "dx",
+                                                     "dcontext",
+                                                     "dvalues",
+                                                     "gradients.w_q",
+                                                     "gradients.w_k",
+                                                     "gradients.w_v",
+                                                     "gradients.w_o",
+                                                     "gradients.b_q",
+                                                     "gradients.b_k",
+                                                     "gradients.b_v",
+                                                     "gradients.b_o",
+                                                     "dbias",
+                                                     "dslopes",
+                                                     "dsinks"};
+
+static const char *text_of(const clattn_multihead *layer)
+{
+    static char text[512];
+
+    clattn_multihead_print(layer, text, sizeof text, NULL);
+    return text;
+}
+
+clattn_multihead layer_backward(const clattn_multihead *layer)
+{
+    clattn_multihead backward = *layer;
+
+    backward.attention.operation = CLATTN_BACKWARD;
+    backward.attention.dbias = layer->attention.bias;
+    backward.attention.dslopes = layer->attention.alibi;
+    backward.attention.dsinks = layer->attention.sinks;
+    backward.weights = CLATTN_WEIGHTS_NONE;
+    return backward;
+}
+
+clattn_multihead_plan *layer_plan(struct fixture *f, const clattn_multihead *layer)
+{
+    clattn_multihead_plan *plan;
+    const clattn_status status = clattn_multihead_plan_create(f->context, layer, 0, &plan);
+
+    cr_assert(status == CLATTN_SUCCESS, "'%s': %s, %s", text_of(layer),
+              clattn_status_string(status), f->log.last);
+    return plan;
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+/* Weights keep the size of what they multiply, about 1. */
+static double draw(struct rng *r, const clattn_multihead *layer, const enum layer_tensor id)
+{
+    const size_t inputs[4] = {layer->model, layer->context_model, layer->values_model,
+                              layer->attention.heads * layer->attention.dim_v};
+
+    if (id >= LAYER_W_Q && id <= LAYER_W_O)
+        return rng_uniform(r, -2, 2) / sqrt((double)inputs[id - LAYER_W_Q]);
+    if (id >= LAYER_B_Q && id <= LAYER_B_O)
+        return rng_uniform(r, -0.5, 0.5);
+    if (id == LAYER_BIAS && rng_one_in(r, 9))
+        return -INFINITY;
+    return id == LAYER_SLOPES ? rng_uniform(r, 0, 0.3) : rng_uniform(r, -1, 1);
+}
+
+static size_t longest(const clattn_multihead *layer, const enum layer_tensor id)
+{
+    return id == LAYER_Q_LENGTHS ? layer->attention.seq_q : layer->attention.seq_kv;
+}
+
+static void fill(struct rng *r, const clattn_multihead *layer, const enum layer_tensor id,
+                 struct layer_buffer *t)
+{
+    unsigned char *at = t->sent + t->offset * t->element_bytes;
+
+    if (id == LAYER_Q_LENGTHS || id == LAYER_KV_LENGTHS) {
+        for (size_t n = 0; n < t->elements; n++) {
+            const cl_int length = (cl_int)rng_below(r, longest(layer, id) + 2);
+            memcpy(at + n * sizeof length, &length, sizeof length);
+        }
+        return;
+    }
+    if (id == LAYER_MASK) {
+        for (size_t n = 0; n < t->elements; n++)
+            at[n] = !rng_one_in(r, 4);
+        return;
+    }
+    t->values = calloc(t->elements + 1, sizeof *t->values);
+    cr_assert(t->values != NULL);
+    for (size_t n = 0; n < t->elements; n++) {
+        storage_store(layer_dtype(layer, id), at, n, draw(r, layer, id));
+        t->values[n] = storage_load(layer_dtype(layer, id), at, n);
+    }
+}
+
+static size_t element_bytes_of(const clattn_multihead *layer, const enum layer_tensor id)
+{
+    return id == LAYER_MASK ? 1
+           : id == LAYER_Q_LENGTHS || id == LAYER_KV_LENGTHS
+               ? sizeof(cl_int)
+               : storage_bytes(layer_dtype(layer, id));
+}
+
+static void make_room(struct layer_buffer *t, const size_t elements, const size_t element_bytes,
+                      struct rng *r)
+{
+    *t = (struct layer_buffer){.elements = elements, .element_bytes = element_bytes};
+    if (elements == 0)
+        return;
+    t->offset = rng_below(r, 9);
+    t->bytes = (t->offset + elements + rng_below(r, 9)) * element_bytes;
+    t->sent = malloc(t->bytes);
+    t->got = malloc(t->bytes);
+    cr_assert(t->sent && t->got);
+    memset(t->sent, 0xff, t->bytes);
+    memset(t->got, 0xff, t->bytes);
+}
+
+void layer_case_open(struct fixture *f, struct layer_case *c, const clattn_multihead *layer,
+                     const uint64_t seed)
+{
+    struct rng r = rng_seed(seed);
+    clattn_multihead_info info = {.struct_size = sizeof info};
+
+    *c = (struct layer_case){.layer = *layer, .seed = seed};
+    c->dropout_seed = rng_next(&r);
+    c->dropout_offset = (cl_uint)rng_next(&r);
+    for (int n = 0; n < NUM_LAYER_TENSORS; n++) {
+        const enum layer_tensor id = (enum layer_tensor)n;
+        struct layer_buffer *t = &c->tensor[n];
+        make_room(t, layer_elements(layer, id), element_bytes_of(layer, id), &r);
+        if (t->elements > 0 && id <= LAYER_DY)
+            fill(&r, layer, id, t);
+        if (t->elements > 0)
+            t->buffer = fixture_buffer(f, t->bytes, t->sent);
+    }
+    if (!layer->training)
+        return;
+    clattn_multihead_plan *plan = layer_plan(f, layer);
+    clattn_multihead_plan_describe(plan, &info);
+    clattn_multihead_plan_release(plan);
+    make_room(&c->reserve, info.reserve_bytes / sizeof(cl_float), sizeof(cl_float), &r);
+    if (c->reserve.elements > 0)
+        c->reserve.buffer = fixture_buffer(f, c->reserve.bytes, c->reserve.sent);
+}
+
+static void close_buffer(struct layer_buffer *t)
+{
+    if (t->buffer)
+        clReleaseMemObject(t->buffer);
+    free(t->values);
+    free(t->got);
+    free(t->sent);
+}
+
+void layer_case_close(struct layer_case *c)
+{
+    for (int n = 0; n < NUM_LAYER_TENSORS; n++)
+        close_buffer(&c->tensor[n]);
+    close_buffer(&c->reserve);
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static clattn_buffer *input_place(clattn_multihead_inputs *in, clattn_multihead_parameters *w,
+                                  const enum layer_tensor id)
+{
+    clattn_buffer *const places[LAYER_B_O + 1] = {
+        &in->x,     &in->context,   &in->values,     &in->bias, &in->mask, &in->slopes,
+        &in->sinks, &in->q_lengths, &in->kv_lengths, &w->w_q,   &w->w_k,   &w->w_v,
+        &w->w_o,    &w->b_q,        &w->b_k,         &w->b_v,   &w->b_o};
+
+    return places[id];
+}
+
+static clattn_buffer *forward_place(clattn_multihead_forward_tensors *t, const enum layer_tensor id)
+{
+    if (id <= LAYER_B_O)
+        return input_place(&t->in, &t->parameters, id);
+    return id == LAYER_Y ? &t->y : id == LAYER_WEIGHTS ? &t->weights : NULL;
+}
+
+static clattn_buffer *backward_place(clattn_multihead_backward_tensors *t,
+                                     const enum layer_tensor id)
+{
+    clattn_multihead_parameters *w = &t->gradients;
+    clattn_buffer *const places[] = {&t->dx,  &t->dcontext, &t->dvalues, &w->w_q,   &w->w_k,
+                                     &w->w_v, &w->w_o,      &w->b_q,     &w->b_k,   &w->b_v,
+                                     &w->b_o, &t->dbias,    &t->dslopes, &t->dsinks};
+
+    if (id <= LAYER_B_O)
+        return input_place(&t->in, &t->parameters, id);
+    return id == LAYER_DY ? &t->dy : id >= LAYER_DX ? places[id - LAYER_DX] : NULL;
+}
+
+static clattn_buffer buffer_of(const struct layer_buffer *t)
+{
+    return (clattn_buffer){t->buffer, t->buffer ? t->offset : 0};
+}
+
+struct layer_arguments layer_case_arguments(const struct layer_case *c)
+{
+    struct layer_arguments arguments = {.reserve = buffer_of(&c->reserve),
+                                        .dropout_seed = c->dropout_seed,
+                                        .dropout_offset = c->dropout_offset};
+
+    for (int id = 0; id < NUM_LAYER_TENSORS; id++)
+        arguments.at[id] = buffer_of(&c->tensor[id]);
+    return arguments;
+}
+
+clattn_status layer_execute(const clattn_operation operation, const clattn_multihead_plan *plan,
+                            cl_command_queue queue, const struct layer_arguments *arguments,
+                            const cl_uint num_wait, const cl_event *wait, cl_event *done)
+{
+    clattn_multihead_forward_tensors forward = {.struct_size = sizeof forward,
+                                                .reserve = arguments->reserve,
+                                                .workspace = arguments->workspace};
+    clattn_multihead_backward_tensors backward = {.struct_size = sizeof backward,
+                                                  .reserve = arguments->reserve,
+                                                  .workspace = arguments->workspace};
+    const int is_backward = operation == CLATTN_BACKWARD;
+    clattn_multihead_inputs *in = is_backward ? &backward.in : &forward.in;
+
+    in->dropout_seed = arguments->dropout_seed;
+    in->dropout_offset = arguments->dropout_offset;
+    for (int n = 0; n < NUM_LAYER_TENSORS; n++) {
+        const enum layer_tensor id = (enum layer_tensor)n;
+        clattn_buffer *place =
+            is_backward ? backward_place(&backward, id) : forward_place(&forward, id);
+        if (place)
+            *place = arguments->at[id];
+    }
+    if (is_backward)
+        return clattn_multihead_backward(plan, queue, &backward, num_wait, wait, done);
+    return clattn_multihead_forward(plan, queue, &forward, num_wait, wait, done);
+}
+
+int layer_argument_of(const clattn_operation operation, const enum layer_tensor id)
+{
+    const int is_output = id == LAYER_Y || id == LAYER_WEIGHTS;
+
+    return id <= LAYER_B_O || (operation == CLATTN_BACKWARD) != is_output;
+}
+
+const char *layer_tensor_name(const enum layer_tensor id)
+{
+    return names[id];
+}
+
+struct layer_inputs layer_case_inputs(const struct layer_case *c)
+{
+    static const struct {
+        enum layer_tensor from;
+        enum tensor_id to;
+    } bytes[] = {{LAYER_MASK, TENSOR_MASK},
+                 {LAYER_Q_LENGTHS, TENSOR_Q_LENGTHS},
+                 {LAYER_KV_LENGTHS, TENSOR_KV_LENGTHS}};
+    struct layer_inputs in = {
+        .options = {.dropout_seed = c->dropout_seed, .dropout_offset = c->dropout_offset}};
+
+    for (int id = 0; id <= LAYER_DY; id++)
+        in.at[id] = c->tensor[id].values;
+    for (size_t n = 0; n < sizeof bytes / sizeof *bytes; n++) {
+        const struct layer_buffer *t = &c->tensor[bytes[n].from];
+        if (t->elements > 0)
+            in.options.at[bytes[n].to] = t->sent + t->offset * t->element_bytes;
+    }
+    return in;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static void read_one(struct fixture *f, const struct layer_case *c, const char *name,
+                     const int written, struct layer_buffer *t)
+{
+    const size_t begin = t->offset * t->element_bytes;
+    const size_t end = begin + (written ? t->elements * t->element_bytes : 0);
+
+    if (!t->buffer)
+        return;
+    fixture_read(f, t->buffer, t->bytes, t->got);
+    cr_assert(memcmp(t->got, t->sent, begin) == 0 &&
+                  memcmp(t->got + end, t->sent + end, t->bytes - end) == 0,
+              "bytes of %s have changed that are not to be written; '%s', seed %llu", name,
+              text_of(&c->layer), (unsigned long long)c->seed);
+}
+
+void layer_case_read(struct fixture *f, struct layer_case *c)
+{
+    for (int id = 0; id < NUM_LAYER_TENSORS; id++)
+        read_one(f, c, names[id], id > LAYER_DY, &c->tensor[id]);
+    read_one(f, c, "reserve", 1, &c->reserve);
+}
+
+void layer_case_check(const struct layer_case *c, const uint64_t tensors)
+{
+    const struct layer_inputs in = layer_case_inputs(c);
+    struct layer_outputs want;
+
+    reference_layer_open(&c->layer, &in, &want);
+    for (int id = LAYER_Y; id < NUM_LAYER_TENSORS; id++) {
+        const struct layer_buffer *t = &c->tensor[id];
+        for (size_t n = 0; tensors & UINT64_C(1) << id && n < t->elements; n++) {
+            const double got =
+                storage_load(layer_dtype(&c->layer, (enum layer_tensor)id), t->got, t->offset + n);
+            cr_assert(within(got, want.at[id][n]),
+                      "%s[%zu] is %.9g, not %.9g +- %.2g; '%s', seed %llu", names[id], n, got,
+                      want.at[id][n].value, want.at[id][n].bound, text_of(&c->layer),
+                      (unsigned long long)c->seed);
+        }
+    }
+    reference_layer_close(&want);
+}
+
+void layer_case_pass(struct fixture *f, const clattn_multihead *layer, const uint64_t seed)
+{
+    struct layer_case c;
+
+    layer_case_open(f, &c, layer, seed);
+    const struct layer_arguments arguments = layer_case_arguments(&c);
+    for (int n = 0; n <= (layer->training != 0); n++) {
+        const clattn_multihead planned = n ? layer_backward(layer) : *layer;
+        clattn_multihead_plan *plan = layer_plan(f, &planned);
+        const clattn_status status =
+            layer_execute(planned.attention.operation, plan, f->queue, &arguments, 0, NULL, NULL);
+        cr_assert(status == CLATTN_SUCCESS, "'%s': %s, %s", text_of(&planned),
+                  clattn_status_string(status), f->log.last);
+        clattn_multihead_plan_release(plan);
+    }
+    layer_case_read(f, &c);
+    layer_case_check(&c, layer->training ? LAYER_ALL_OUTPUTS : LAYER_FORWARD_OUTPUTS);
+    layer_case_close(&c);
+}

@@ -1,0 +1,305 @@
+#include "tests/trials/projection_trial.h"
+
+#include "tests/support/rng.h"
+#include "tests/support/storage.h"
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 256, LINE = 1024 }; /* elements kept free on either side; bytes of text */
+
+static void *must(void *memory)
+{
+    cr_assert(memory != NULL, "out of memory");
+    return memory;
+}
+
+/* ---- tensors ------------------------------------------------------------------------------- */
+
+static struct projected shape_of(const clattn_problem *p, enum projection_tensor id)
+{
+    const struct projection_strides s = reference_projection_strides(p);
+    const struct projected all[NUM_PROJECTED] = {
+        [PROJECTION_X] = {.name = "x",
+                          .dtype = p->dtype,
+                          .size = {p->batch, p->kv_heads, p->seq_q, p->dim_qk},
+                          .stride = {s.x[0], s.x[1], s.x[2], s.x[3]},
+                          .extent = 1},
+        [PROJECTION_W] = {.name = "w",
+                          .dtype = p->dtype,
+                          .size = {p->kv_heads, p->dim_qk, p->heads, p->dim_v},
+                          .stride = {s.w[0], s.w[1], s.w[2], s.w[3]},
+                          .extent = 1},
+        [PROJECTION_BIAS] = {.name = "bias",
+                             .dtype = p->bias_dtype,
+                             .size = {1, p->heads, 1, p->dim_v},
+                             .stride = {0, p->dim_v, 0, 1},
+                             .extent = p->bias != 0},
+        [PROJECTION_Y] = {.name = "y",
+                          .dtype = p->dtype,
+                          .size = {p->batch, p->heads, p->seq_q, p->dim_v},
+                          .stride = {s.y[0], s.y[1], s.y[2], s.y[3]},
+                          .extent = 1},
+    };
+    struct projected t = all[id];
+
+    for (int n = 0; n < 4 && t.extent; n++)
+        t.extent = t.size[n] == 0 ? 0 : t.extent + (t.size[n] - 1) * t.stride[n];
+    return t;
+}
+
+static size_t index_of(const struct projected *t, size_t n)
+{
+    size_t index = 0;
+
+    for (int axis = 3; axis >= 0; axis--) {
+        index += n % t->size[axis] * t->stride[axis];
+        n /= t->size[axis];
+    }
+    return index;
+}
+
+static size_t count_of(const struct projected *t)
+{
+    return t->extent ? t->size[0] * t->size[1] * t->size[2] * t->size[3] : 0;
+}
+
+static unsigned char *first_of(const struct projected *t, unsigned char *bytes)
+{
+    return bytes ? bytes + t->offset * storage_bytes(t->dtype) : NULL;
+}
+
+/* Numbers in the elements; NaN stays before, behind and between. */
+static void fill_elements(struct projected *t, struct rng *r)
+{
+    for (size_t n = 0; n < count_of(t); n++)
+        storage_store(t->dtype, first_of(t, t->bytes), index_of(t, n), rng_uniform(r, -1, 1));
+}
+
+static void poison(struct projected *t, struct rng *r, double value)
+{
+    if (t->bytes)
+        storage_store(t->dtype, first_of(t, t->bytes), index_of(t, rng_below(r, count_of(t))),
+                      value);
+}
+
+void projection_fill(struct projection_trial *t)
+{
+    struct rng r = rng_seed(t->seed);
+
+    for (int id = 0; id < NUM_PROJECTED; id++) {
+        struct projected *x = &t->tensor[id];
+        *x = shape_of(&t->problem, (enum projection_tensor)id);
+        x->offset = GUARD + rng_below(&r, 33);
+        if (x->extent == 0)
+            continue;
+        x->num_bytes = (x->offset + x->extent + GUARD) * storage_bytes(x->dtype);
+        x->bytes = must(malloc(x->num_bytes));
+        memset(x->bytes, 0xff, x->num_bytes);
+        if (id != PROJECTION_Y || t->problem.accumulate)
+            fill_elements(x, &r);
+    }
+    if (t->poisoned) {
+        poison(&t->tensor[PROJECTION_X], &r, NAN);
+        poison(&t->tensor[PROJECTION_W], &r, INFINITY);
+    }
+}
+
+void projection_free(struct projection_trial *t)
+{
+    for (int id = 0; id < NUM_PROJECTED; id++) {
+        free(t->tensor[id].bytes);
+        free(t->tensor[id].got);
+        t->tensor[id].bytes = t->tensor[id].got = NULL;
+    }
+}
+
+void projection_set(const struct projection_trial *t, enum projection_tensor id, size_t n,
+                    double value)
+{
+    const struct projected *x = &t->tensor[id];
+
+    storage_store(x->dtype, first_of(x, x->bytes), index_of(x, n), value);
+}
+
+double projection_value(const struct projection_trial *t, enum projection_tensor id, size_t n)
+{
+    const struct projected *x = &t->tensor[id];
+
+    return storage_load(x->dtype, first_of(x, x->got), index_of(x, n));
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+/* What to type to see it again. */
+static const char *again(const struct projection_trial *t)
+{
+    static char line[2 * LINE];
+    char problem[LINE / 2] = "?";
+
+    clattn_problem_print(&t->problem, problem, sizeof problem, NULL);
+    snprintf(line, sizeof line,
+             "\n  CLATTN_TEST_PROBLEM=\"%s\" CLATTN_TEST_SEED=%" PRIu64
+             " CLATTN_TEST_FAMILY=%s CLATTN_TEST_TUNABLES=\"%s\" clattn_tests --filter "
+             "projection/one",
+             problem, t->seed, t->family ? t->family : "", t->tunables);
+    return line;
+}
+
+static clattn_buffer *buffer_of(clattn_projection *tensors, int id)
+{
+    clattn_buffer *const buffers[NUM_PROJECTED] = {&tensors->x, &tensors->w, &tensors->bias,
+                                                   &tensors->y};
+
+    return buffers[id];
+}
+
+clattn_projection projection_send(struct fixture *f, const struct projection_trial *t)
+{
+    clattn_projection tensors = {.struct_size = sizeof tensors};
+
+    for (int id = 0; id < NUM_PROJECTED; id++) {
+        const struct projected *x = &t->tensor[id];
+        if (x->bytes)
+            *buffer_of(&tensors, id) =
+                (clattn_buffer){fixture_buffer(f, x->num_bytes, x->bytes), x->offset};
+    }
+    return tensors;
+}
+
+void projection_receive(struct fixture *f, struct projection_trial *t, clattn_projection *tensors)
+{
+    for (int id = 0; id < NUM_PROJECTED; id++) {
+        struct projected *x = &t->tensor[id];
+        if (!x->bytes)
+            continue;
+        free(x->got);
+        x->got = must(malloc(x->num_bytes));
+        fixture_read(f, buffer_of(tensors, id)->buffer, x->num_bytes, x->got);
+        clReleaseMemObject(buffer_of(tensors, id)->buffer);
+    }
+}
+
+static clattn_plan *make_plan(struct fixture *f, const struct projection_trial *t)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options,
+                                         .family = t->family,
+                                         .tunables = t->tunables[0] ? t->tunables : NULL};
+    clattn_plan *plan;
+
+    const clattn_status status = clattn_plan_create(f->context, &t->problem, &options, &plan);
+    if (status == CLATTN_UNSUPPORTED)
+        fixture_need_groups(f);
+    cr_assert(status == CLATTN_SUCCESS, "plan: %s, %s%s", clattn_status_string(status), f->log.last,
+              again(t));
+    return plan;
+}
+
+/* A workspace between guard bands, of as many bytes as the plan says. */
+static unsigned char *place_workspace(struct fixture *f, size_t bytes, clattn_buffer *workspace,
+                                      size_t *image_bytes)
+{
+    *image_bytes = 4 * (2 * GUARD + (bytes + 3) / 4);
+    unsigned char *image = must(malloc(*image_bytes));
+
+    memset(image, 0xff, *image_bytes);
+    *workspace = (clattn_buffer){fixture_buffer(f, *image_bytes, image), GUARD};
+    return image;
+}
+
+static void check_workspace(struct fixture *f, const struct projection_trial *t, size_t bytes,
+                            const clattn_buffer *workspace, unsigned char *image,
+                            size_t image_bytes)
+{
+    fixture_read(f, workspace->buffer, image_bytes, image);
+    for (size_t n = 0; n < image_bytes; n++)
+        cr_assert((n >= 4 * GUARD && n < 4 * GUARD + bytes) || image[n] == 0xff,
+                  "byte %td of the workspace of %zu was written%s", (ptrdiff_t)n - 4 * GUARD, bytes,
+                  again(t));
+    clReleaseMemObject(workspace->buffer);
+    free(image);
+}
+
+void projection_run(struct fixture *f, struct projection_trial *t)
+{
+    clattn_plan_info info = {.struct_size = sizeof info};
+    unsigned char *image = NULL;
+    size_t image_bytes = 0;
+
+    clattn_plan *plan = make_plan(f, t);
+    clattn_projection tensors = projection_send(f, t);
+    cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
+    if (info.workspace_bytes > 0 && t->seed % 2) /* half are left to the library */
+        image = place_workspace(f, info.workspace_bytes, &tensors.workspace, &image_bytes);
+    const clattn_status status = clattn_project(plan, f->queue, &tensors, 0, NULL, NULL);
+    cr_assert(status == CLATTN_SUCCESS, "execution: %s, %s%s", clattn_status_string(status),
+              f->log.last, again(t));
+    projection_receive(f, t, &tensors);
+    if (image)
+        check_workspace(f, t, info.workspace_bytes, &tensors.workspace, image, image_bytes);
+    clattn_plan_release(plan);
+}
+
+/* ---- comparing ----------------------------------------------------------------------------- */
+
+static struct projection_view view_of(const struct projection_trial *t)
+{
+    const struct projected *x = t->tensor;
+
+    return (struct projection_view){first_of(&x[PROJECTION_X], x[PROJECTION_X].bytes),
+                                    first_of(&x[PROJECTION_W], x[PROJECTION_W].bytes),
+                                    first_of(&x[PROJECTION_BIAS], x[PROJECTION_BIAS].bytes),
+                                    first_of(&x[PROJECTION_Y], x[PROJECTION_Y].bytes)};
+}
+
+static void check_elements(const struct projection_trial *t)
+{
+    const struct projected *y = &t->tensor[PROJECTION_Y];
+    const struct projection_view view = view_of(t);
+
+    for (size_t n = 0; n < count_of(y); n++) {
+        const size_t e = n % y->size[3], i = n / y->size[3] % y->size[2];
+        const size_t g = n / y->size[3] / y->size[2] % y->size[1];
+        const size_t b = n / y->size[3] / y->size[2] / y->size[1];
+        const struct bounded want = reference_projection(&t->problem, &view, b, g, i, e);
+        const double got = storage_load(y->dtype, first_of(y, y->got), index_of(y, n));
+        cr_assert(within(got, want), "y[%zu, %zu, %zu, %zu]: got %.9g, want %.9g +- %.3g%s", b, g,
+                  i, e, got, want.value, want.bound, again(t));
+    }
+}
+
+/* Every byte that is not an element of y must be as it was sent. */
+static void check_rest(const struct projection_trial *t, enum projection_tensor id)
+{
+    const struct projected *x = &t->tensor[id];
+    const size_t size = storage_bytes(x->dtype);
+    unsigned char *want = must(malloc(x->num_bytes));
+
+    memcpy(want, x->bytes, x->num_bytes);
+    for (size_t n = 0; id == PROJECTION_Y && n < count_of(x); n++)
+        memcpy(first_of(x, want) + index_of(x, n) * size,
+               first_of(x, x->got) + index_of(x, n) * size, size);
+    for (size_t n = 0; n < x->num_bytes; n++)
+        cr_assert(want[n] == x->got[n], "byte %td of %s, which is not to be written, was%s",
+                  (ptrdiff_t)n - (ptrdiff_t)(x->offset * size), x->name, again(t));
+    free(want);
+}
+
+void projection_check(const struct projection_trial *t)
+{
+    check_elements(t);
+    for (int id = 0; id < NUM_PROJECTED; id++)
+        if (t->tensor[id].bytes)
+            check_rest(t, (enum projection_tensor)id);
+}
+
+void projection_pass(struct fixture *f, struct projection_trial *t)
+{
+    projection_fill(t);
+    projection_run(f, t);
+    projection_check(t);
+    projection_free(t);
+}

@@ -1,0 +1,251 @@
+#include "tests/trials/random_problem.h"
+
+#include <math.h>
+#include <string.h>
+
+static size_t draw_dim(struct rng *r)
+{
+    return RNG_PICK(r, 1, 2, 3, 5, 8, 9, 16, 20, 24, 32, 32, 40, 59, 64, 64, 64, 72, 80, 96, 111,
+                    128, 128, 160, 192, 256, 257, 512);
+}
+
+static clattn_dtype draw_dtype(struct rng *r)
+{
+    return (clattn_dtype)rng_below(r, 3);
+}
+
+/* Rarely, and only where the dim takes it. */
+static clattn_cache draw_cache(struct rng *r, const size_t dim)
+{
+    return dim % 32 == 0 && rng_one_in(r, 5) ? (clattn_cache)(1 + rng_below(r, 2))
+                                             : CLATTN_CACHE_PLAIN;
+}
+
+/* What only one of the operations has. */
+static void draw_results(struct rng *r, clattn_problem *p)
+{
+    if (p->operation == CLATTN_BACKWARD) {
+        p->dbias = p->bias && rng_one_in(r, 2);
+        p->dslopes = p->alibi && rng_one_in(r, 2);
+        p->dsinks = p->sinks && rng_one_in(r, 2);
+    } else {
+        p->lse = rng_one_in(r, 2);
+        p->k_cache = draw_cache(r, p->dim_qk);
+        p->v_cache = draw_cache(r, p->dim_v);
+        p->scores = rng_one_in(r, 3) ? (clattn_scores)(1 + rng_below(r, 4)) : CLATTN_SCORES_NONE;
+    }
+}
+
+/* Options that change the program. */
+static clattn_problem draw_options(struct rng *r, const clattn_operation operation)
+{
+    clattn_problem p;
+
+    clattn_problem_init(&p);
+    p.operation = operation;
+    p.dtype = draw_dtype(r);
+    p.dim_qk = draw_dim(r);
+    p.dim_v = rng_one_in(r, 2) ? p.dim_qk : draw_dim(r);
+    if (rng_one_in(r, 4))
+        p.softcap = (float)rng_uniform(r, 0.5, 30);
+    p.causal = rng_one_in(r, 2);
+    p.diagonal = (clattn_diagonal)rng_below(r, 3);
+    if (rng_one_in(r, 4))
+        p.window_left = 0;
+    if (rng_one_in(r, 6))
+        p.window_right = 0;
+    p.bias = rng_one_in(r, 3);
+    p.bias_dtype = p.bias ? draw_dtype(r) : CLATTN_F32;
+    p.mask = rng_one_in(r, 3);
+    p.alibi = rng_one_in(r, 5);
+    p.sinks = rng_one_in(r, 5);
+    p.q_lengths = rng_one_in(r, 5);
+    p.kv_lengths = rng_one_in(r, 4);
+    if (rng_one_in(r, 5))
+        p.dropout = (float)rng_uniform(r, 0.02, 0.9);
+    draw_results(r, &p);
+    return p;
+}
+
+/* Some of the tunables changed at random; values are left alone where nothing passes. */
+static int draw_tunables(struct rng *r, struct problem_kind *kind, const clattn_device_info *device)
+{
+    const struct ca_family *family = kind->family;
+
+    for (int attempt = 0; attempt < 50; attempt++) {
+        size_t values[CA_MAX_TUNABLES];
+        memcpy(values, kind->values, sizeof values);
+        for (size_t n = 0; n < family->num_tunables; n++) {
+            const struct ca_tunable *t = &family->tunables[n];
+            if (rng_one_in(r, 2))
+                values[n] = t->candidates[rng_below(r, t->num_candidates)];
+        }
+        if (family->reject(&kind->base, device, values) == NULL) {
+            memcpy(kind->values, values, sizeof values);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+void random_tunables(struct rng *r, struct problem_kind *kind, const clattn_device_info *device,
+                     const int others)
+{
+    const struct ca_family *family = kind->family;
+
+    ca_tunables_default(family->tunables, family->num_tunables, kind->values);
+    family->adapt(&kind->base, device, kind->values);
+    if (family->num_tunables > 0 && others && draw_tunables(r, kind, device))
+        ca_tunables_print(family->tunables, family->num_tunables, kind->values, "", kind->tunables,
+                          sizeof kind->tunables);
+}
+
+struct problem_kind random_kind(struct rng *r, const struct ca_family *family,
+                                const clattn_device_info *device)
+{
+    struct problem_kind kind = {.family = family};
+
+    kind.base = draw_options(r, family->operation);
+    for (int n = 0; n < 100 && family->unsupported(&kind.base, device) != NULL; n++)
+        kind.base = draw_options(r, family->operation);
+    for (int n = 0; n < NUM_UNITS; n++)
+        kind.unit[n] = !rng_one_in(r, 8);
+    kind.unit[1] = kind.unit[1] || kind.base.k_cache != CLATTN_CACHE_PLAIN;
+    kind.unit[2] = kind.unit[2] || kind.base.v_cache != CLATTN_CACHE_PLAIN;
+    random_tunables(r, &kind, device, rng_one_in(r, 2));
+    return kind;
+}
+
+/* ---- shapes -------------------------------------------------------------------------------- */
+
+/* Ragged, empty, or around one of the kind's tile sizes. */
+static size_t draw_seq(struct rng *r, const struct problem_kind *kind)
+{
+    if (rng_one_in(r, 25))
+        return 0;
+    if (kind->family && kind->family->num_tunables > 0 && rng_one_in(r, 2)) {
+        const size_t tile = kind->values[rng_below(r, kind->family->num_tunables)];
+        const size_t around = (1 + rng_below(r, 2)) * tile + rng_below(r, 3);
+        if (around > 1 && around <= 260)
+            return around - 1;
+    }
+    return RNG_PICK(r, 1, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 47, 48, 49, 63, 64, 65, 80, 95,
+                    97, 127, 129, 130, 150, 200, 257);
+}
+
+/* A tensor of the given sizes in any order, with gaps; inputs may broadcast over batch or heads. */
+static clattn_layout draw_layout(struct rng *r, const size_t sizes[4], const int unit,
+                                 const int written)
+{
+    static const int orders[][4] = {{0, 1, 2, 3}, {0, 2, 1, 3}, {2, 0, 1, 3},
+                                    {1, 0, 2, 3}, {0, 1, 3, 2}, {3, 2, 1, 0}};
+    clattn_layout layout = {{0, 0, 0, 0}};
+
+    if (unit && rng_one_in(r, 3))
+        return layout;
+    const int *order = orders[rng_below(r, unit ? 4 : 6)];
+    size_t step = unit ? 1 : 1 + rng_below(r, 3);
+    if (!unit && order[3] == 3 && step == 1)
+        step = 2;
+    for (int n = 3; n >= 0; n--) {
+        layout.stride[order[n]] = step;
+        step = step * (sizes[order[n]] ? sizes[order[n]] : 1);
+        if (rng_one_in(r, 4))
+            step += rng_below(r, 20);
+    }
+    if (!written && rng_one_in(r, 6))
+        layout.stride[0] = 0;
+    if (!written && rng_one_in(r, 10))
+        layout.stride[1] = 0;
+    return layout;
+}
+
+/* Rounds all strides but the innermost up to whole blocks. */
+static void in_blocks(clattn_layout *layout)
+{
+    for (int n = 0; n < 3; n++)
+        layout->stride[n] = (layout->stride[n] + 31) / 32 * 32;
+}
+
+/* Of rank 0 to 4 and packed, or with strides of its own. */
+static clattn_layout draw_pair_layout(struct rng *r, const clattn_problem *p)
+{
+    const size_t sizes[4] = {p->batch, p->heads, p->seq_q, p->seq_kv};
+    const size_t rank = rng_one_in(r, 12) ? 0 : 1 + rng_below(r, 4);
+    size_t shape[4];
+    clattn_layout layout;
+
+    if (rng_one_in(r, 4))
+        return draw_layout(r, sizes, 0, 0);
+    for (size_t n = 0; n < rank; n++)
+        shape[n] = rng_one_in(r, 4) ? 1 : sizes[4 - rank + n];
+    clattn_layout_broadcast(p, rank, shape, &layout);
+    return layout;
+}
+
+static void draw_sizes(struct rng *r, const struct problem_kind *kind, clattn_problem *p)
+{
+    const int backward = p->operation == CLATTN_BACKWARD;
+    const double most = backward ? 4000000 : 6000000; /* 2.5 times the operations */
+    double work;
+
+    do {
+        p->batch = rng_one_in(r, 30) ? 0 : RNG_PICK(r, 1, 1, 2, 3);
+        p->kv_heads = RNG_PICK(r, 1, 1, 2, 3);
+        p->heads = p->kv_heads * RNG_PICK(r, 1, 1, 2, 3, 4);
+        p->seq_q = draw_seq(r, kind);
+        p->seq_kv = draw_seq(r, kind);
+        work = (double)p->batch * (double)p->heads * (double)p->seq_q * (double)p->seq_kv *
+               (double)(p->dim_qk + p->dim_v + (backward ? 32 : 0));
+    } while (work > most);
+}
+
+clattn_problem random_shape(struct rng *r, const struct problem_kind *kind)
+{
+    clattn_problem p = kind->base;
+
+    draw_sizes(r, kind, &p);
+    const size_t q[4] = {p.batch, p.heads, p.seq_q, p.dim_qk};
+    const size_t k[4] = {p.batch, p.kv_heads, p.seq_kv, p.dim_qk};
+    const size_t v[4] = {p.batch, p.kv_heads, p.seq_kv, p.dim_v};
+    const size_t o[4] = {p.batch, p.heads, p.seq_q, p.dim_v};
+    p.q = draw_layout(r, q, kind->unit[0], 0);
+    p.k = draw_layout(r, k, kind->unit[1], 0);
+    p.v = draw_layout(r, v, kind->unit[2], 0);
+    if (p.k_cache != CLATTN_CACHE_PLAIN)
+        in_blocks(&p.k);
+    if (p.v_cache != CLATTN_CACHE_PLAIN)
+        in_blocks(&p.v);
+    p.o = draw_layout(r, o, kind->unit[3], 1);
+    if (p.operation == CLATTN_BACKWARD) {
+        p.d_o = draw_layout(r, o, kind->unit[4], 0);
+        p.dq = draw_layout(r, q, kind->unit[5], 1);
+        p.dk = draw_layout(r, k, kind->unit[6], 1);
+        p.dv = draw_layout(r, v, kind->unit[7], 1);
+    }
+    if (p.bias)
+        p.bias_layout = draw_pair_layout(r, &p);
+    if (p.mask)
+        p.mask_layout = draw_pair_layout(r, &p);
+    if (rng_one_in(r, 3))
+        p.scale = (float)rng_uniform(r, -0.5, 1.5);
+    if (p.diagonal == CLATTN_OFFSET)
+        p.diagonal_offset = (int64_t)rng_below(r, p.seq_kv + 20) - 10;
+    if (p.window_left == 0)
+        p.window_left = (int64_t)rng_below(r, rng_one_in(r, 2) ? 8 : p.seq_kv + 1);
+    if (p.window_right == 0)
+        p.window_right = (int64_t)rng_below(r, rng_one_in(r, 2) ? 8 : p.seq_kv + 1);
+    return p;
+}
+
+clattn_problem random_problem(struct rng *r)
+{
+    struct problem_kind kind = {
+        .base = draw_options(r, rng_one_in(r, 3) ? CLATTN_BACKWARD : CLATTN_FORWARD)};
+
+    for (int n = 0; n < NUM_UNITS; n++)
+        kind.unit[n] = !rng_one_in(r, 4);
+    kind.unit[1] = kind.unit[1] || kind.base.k_cache != CLATTN_CACHE_PLAIN;
+    kind.unit[2] = kind.unit[2] || kind.base.v_cache != CLATTN_CACHE_PLAIN;
+    return random_shape(r, &kind);
+}

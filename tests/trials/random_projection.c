@@ -1,0 +1,107 @@
+#include "tests/trials/random_projection.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+/* Some of the tunables changed at random. */
+static void draw_tunables(struct rng *r, struct projection_kind *k,
+                          const clattn_device_info *device)
+{
+    const struct ca_family *family = k->family;
+    clattn_problem sample = k->base; /* long enough for every way of sharing the work */
+    size_t suggested[CA_MAX_TUNABLES];
+
+    sample.seq_q = sample.dim_v = 512;
+    sample.dim_qk = 4096;
+    ca_family_suggest(family, &sample, device, suggested);
+    for (int attempt = 0; attempt < 100; attempt++) {
+        size_t values[CA_MAX_TUNABLES];
+        memcpy(values, suggested, sizeof values);
+        for (size_t n = 0; n < family->num_tunables; n++)
+            if (rng_one_in(r, 2))
+                values[n] = family->tunables[n]
+                                .candidates[rng_below(r, family->tunables[n].num_candidates)];
+        if (family->reject(&sample, device, values))
+            continue;
+        ca_tunables_print(family->tunables, family->num_tunables, values, "", k->tunables,
+                          sizeof k->tunables);
+        return;
+    }
+    cr_assert(0, "%s rejects all", family->name);
+}
+
+struct projection_kind random_projection_kind(struct rng *r, const struct ca_family *family,
+                                              const clattn_device_info *device)
+{
+    static const int x_axes[] = {3, 3, 2, -1}, w_axes[] = {3, 3, 1, 1, -1},
+                     y_axes[] = {3, 3, 3, -1};
+    struct projection_kind k = {.family = family};
+
+    clattn_problem_init(&k.base);
+    k.base.operation = CLATTN_PROJECTION;
+    k.base.dtype = (clattn_dtype)rng_below(r, 3);
+    k.base.bias = rng_one_in(r, 2);
+    k.base.bias_dtype = k.base.bias ? (clattn_dtype)rng_below(r, 3) : CLATTN_F32;
+    k.base.accumulate = rng_one_in(r, 3);
+    k.x_axis = x_axes[rng_below(r, 4)];
+    k.w_axis = w_axes[rng_below(r, 5)];
+    k.y_axis = y_axes[rng_below(r, 4)];
+    if (family)
+        draw_tunables(r, &k, device);
+    return k;
+}
+
+/* Any order of the other axes, gaps after some of them; in inputs some broadcast. */
+static clattn_layout draw_layout(struct rng *r, const size_t sizes[4], int innermost, int input)
+{
+    clattn_layout layout;
+    int order[4] = {0, 1, 2, 3};
+    size_t step = innermost < 0 ? 2 + rng_below(r, 2) : 1;
+
+    for (size_t n = 3; n > 0; n--) {
+        const size_t other = rng_below(r, n + 1);
+        const int axis = order[n];
+        order[n] = order[other];
+        order[other] = axis;
+    }
+    for (int n = 0; n < 3 && innermost >= 0; n++)
+        if (order[n] == innermost) {
+            order[n] = order[3];
+            order[3] = innermost;
+        }
+    const int gaps = rng_one_in(r, 2);
+    for (int n = 3; n >= 0; n--) {
+        layout.stride[order[n]] = step;
+        step *= sizes[order[n]] ? sizes[order[n]] : 1;
+        step += gaps ? rng_below(r, 8) : 0;
+        if (input && n < 3 && rng_one_in(r, 12))
+            layout.stride[order[n]] = 0;
+    }
+    return layout;
+}
+
+static size_t draw_size(struct rng *r)
+{
+    return RNG_PICK(r, 1, 1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 96, 100,
+                    128, 130, 150, 192, 256, 300, 520);
+}
+
+clattn_problem random_projection_shape(struct rng *r, const struct projection_kind *k)
+{
+    clattn_problem p = k->base;
+
+    do {
+        p.batch = RNG_PICK(r, 1, 1, 1, 2, 3);
+        p.heads = RNG_PICK(r, 1, 1, 2, 3, 5);
+        p.kv_heads = RNG_PICK(r, 1, 1, 2, 3, 4);
+        p.seq_q = draw_size(r);
+        p.dim_qk = rng_one_in(r, 12) ? 1030 : draw_size(r);
+        p.dim_v = draw_size(r);
+    } while (clattn_problem_flops(&p) > 3e6);
+    if (rng_one_in(r, 20))
+        p.seq_q = 0;
+    p.q = draw_layout(r, (size_t[]){p.batch, p.kv_heads, p.seq_q, p.dim_qk}, k->x_axis, 1);
+    p.k = draw_layout(r, (size_t[]){p.kv_heads, p.dim_qk, p.heads, p.dim_v}, k->w_axis, 1);
+    p.o = draw_layout(r, (size_t[]){p.batch, p.heads, p.seq_q, p.dim_v}, k->y_axis, 0);
+    return p;
+}

@@ -1,0 +1,351 @@
+#include "tests/trials/trial.h"
+
+#include "tests/reference/reference_backward.h"
+#include "tests/support/rng.h"
+#include "tests/support/storage.h"
+#include "tests/trials/trial_data.h"
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 256, LINE = 1024 }; /* elements kept free on either side; bytes of text */
+
+static void *must(void *memory)
+{
+    cr_assert(memory != NULL, "out of memory");
+    return memory;
+}
+
+/* The seed also decides how a trial is run, with numbers of its own. */
+static struct rng run_rng(const struct trial *t)
+{
+    return rng_seed(~t->seed);
+}
+
+void trial_fill(struct trial *t)
+{
+    struct rng r = rng_seed(t->seed);
+
+    for (int id = 0; id < NUM_TENSORS; id++) {
+        struct host_tensor *x = &t->tensor[id];
+        memset(x, 0, sizeof *x);
+        x->shape = tensor_shape_of(&t->problem, (enum tensor_id)id);
+        x->offset = GUARD + rng_below(&r, 33);
+        if (x->shape.cache != CLATTN_CACHE_PLAIN)
+            x->offset = x->offset / 32 * 32;
+        if (!x->shape.present)
+            continue;
+        x->num_bytes = tensor_bytes(&x->shape, x->offset + x->shape.extent + GUARD);
+        x->bytes = must(malloc(x->num_bytes));
+        memset(x->bytes, 0xff, x->num_bytes);
+    }
+    trial_data_fill(t, &r);
+}
+
+void trial_free(struct trial *t)
+{
+    for (int id = 0; id < NUM_TENSORS; id++) {
+        free(t->tensor[id].bytes);
+        free(t->tensor[id].got);
+        t->tensor[id].bytes = t->tensor[id].got = NULL;
+    }
+}
+
+/* The seeds of dropout: any number in each half. */
+static uint64_t trial_dropout_seed(const struct trial *t)
+{
+    return rng_next(&(struct rng){t->seed + 1});
+}
+
+static uint32_t trial_dropout_offset(const struct trial *t)
+{
+    return (uint32_t)rng_next(&(struct rng){t->seed + 2});
+}
+
+struct tensor_view trial_sent(const struct trial *t)
+{
+    struct tensor_view view = {.dropout_seed = trial_dropout_seed(t),
+                               .dropout_offset = trial_dropout_offset(t)};
+
+    for (int id = 0; id < NUM_TENSORS; id++) {
+        const struct host_tensor *x = &t->tensor[id];
+        if (x->bytes)
+            view.at[id] = x->bytes + tensor_bytes(&x->shape, x->offset);
+    }
+    return view;
+}
+
+struct tensor_view trial_got(const struct trial *t)
+{
+    struct tensor_view view = trial_sent(t);
+
+    for (int id = 0; id < NUM_TENSORS; id++) {
+        const struct host_tensor *x = &t->tensor[id];
+        view.at[id] = NULL;
+        if (x->got)
+            view.at[id] = x->got + tensor_bytes(&x->shape, x->offset);
+    }
+    return view;
+}
+
+void trial_set(const struct trial *t, const enum tensor_id id, const size_t b, const size_t h,
+               const size_t i, const size_t d, const double value)
+{
+    const struct host_tensor *x = &t->tensor[id];
+
+    storage_store(x->shape.dtype, x->bytes, x->offset + tensor_index(&x->shape, b, h, i, d), value);
+}
+
+double trial_value(const struct trial *t, const enum tensor_id id, const size_t b, const size_t h,
+                   const size_t i, const size_t d)
+{
+    const struct host_tensor *x = &t->tensor[id];
+
+    return storage_load(x->shape.dtype, x->got, x->offset + tensor_index(&x->shape, b, h, i, d));
+}
+
+void trial_set_ordinary(const struct trial *t, const enum tensor_id id, const uint64_t seed)
+{
+    const size_t *size = t->tensor[id].shape.size;
+    struct rng r = rng_seed(seed);
+
+    for (size_t b = 0; b < size[0]; b++)
+        for (size_t h = 0; h < size[1]; h++)
+            for (size_t i = 0; i < size[2]; i++)
+                for (size_t d = 0; d < size[3]; d++)
+                    trial_set(t, id, b, h, i, d, rng_uniform(&r, -2, 2));
+}
+
+/* What to type to see it again. */
+static const char *again(const struct trial *t)
+{
+    static char line[2 * LINE];
+    char problem[LINE / 2] = "?";
+
+    clattn_problem_print(&t->problem, problem, sizeof problem, NULL);
+    snprintf(line, sizeof line,
+             "\n  CLATTN_TEST_PROBLEM=\"%s\" CLATTN_TEST_SEED=%" PRIu64
+             " CLATTN_TEST_FAMILY=%s CLATTN_TEST_TUNABLES=\"%s\" clattn_tests --filter sweep/one",
+             problem, t->seed, t->family ? t->family : "", t->tunables);
+    return line;
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+/* The caller's workspace, guarded like a tensor; half of the trials leave it to the library. */
+static unsigned char *place_workspace(struct fixture *f, const clattn_plan *plan, struct rng *r,
+                                      struct tensor_arguments *tensors, size_t *bytes)
+{
+    clattn_plan_info info = {.struct_size = sizeof info};
+
+    cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
+    if (info.workspace_bytes == 0 || rng_one_in(r, 2))
+        return NULL;
+    const size_t floats = (info.workspace_bytes + 3) / 4;
+    tensors->workspace.offset = GUARD + rng_below(r, 33);
+    *bytes = 4 * (tensors->workspace.offset + floats + GUARD);
+    unsigned char *image = must(malloc(*bytes));
+    memset(image, 0xff, *bytes);
+    tensors->workspace.buffer = fixture_buffer(f, *bytes, image);
+    return image;
+}
+
+static void check_workspace(struct fixture *f, const struct trial *t, const clattn_plan *plan,
+                            const struct tensor_arguments *tensors, unsigned char *image,
+                            const size_t bytes)
+{
+    clattn_plan_info info = {.struct_size = sizeof info};
+
+    clattn_plan_describe(plan, &info);
+    fixture_read(f, tensors->workspace.buffer, bytes, image);
+    const size_t start = 4 * tensors->workspace.offset;
+    for (size_t n = 0; n < bytes; n++)
+        cr_assert((n >= start && n < start + info.workspace_bytes) || image[n] == 0xff,
+                  "byte %td of the workspace of %zu was written%s", (ptrdiff_t)(n - start),
+                  info.workspace_bytes, again(t));
+}
+
+static clattn_plan *make_plan(struct fixture *f, const struct trial *t)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options,
+                                         .family = t->family,
+                                         .tunables = t->tunables[0] ? t->tunables : NULL};
+    clattn_plan *plan;
+
+    const clattn_status status = clattn_plan_create(f->context, &t->problem, &options, &plan);
+    if (status == CLATTN_UNSUPPORTED)
+        fixture_need_groups(f);
+    cr_assert(status == CLATTN_SUCCESS, "plan: %s, %s%s", clattn_status_string(status), f->log.last,
+              again(t));
+    return plan;
+}
+
+struct tensor_arguments trial_send(struct fixture *f, const struct trial *t)
+{
+    const struct tensor_view sent = trial_sent(t);
+    struct tensor_arguments tensors = {.dropout_seed = sent.dropout_seed,
+                                       .dropout_offset = sent.dropout_offset};
+
+    for (int id = 0; id < NUM_TENSORS; id++) {
+        const struct host_tensor *x = &t->tensor[id];
+        if (x->bytes)
+            tensors.at[id] = (clattn_buffer){fixture_buffer(f, x->num_bytes, x->bytes), x->offset};
+    }
+    return tensors;
+}
+
+void trial_receive(struct fixture *f, struct trial *t, const struct tensor_arguments *tensors)
+{
+    for (int id = 0; id < NUM_TENSORS; id++) {
+        struct host_tensor *x = &t->tensor[id];
+        if (!x->bytes)
+            continue;
+        free(x->got);
+        x->got = must(malloc(x->num_bytes));
+        fixture_read(f, tensors->at[id].buffer, x->num_bytes, x->got);
+        clReleaseMemObject(tensors->at[id].buffer);
+    }
+}
+
+void trial_run(struct fixture *f, struct trial *t)
+{
+    struct rng r = run_rng(t);
+    size_t workspace_bytes = 0;
+    clattn_plan *plan = make_plan(f, t);
+    struct tensor_arguments tensors = trial_send(f, t);
+    unsigned char *workspace = place_workspace(f, plan, &r, &tensors, &workspace_bytes);
+
+    const clattn_status status =
+        tensor_execute(t->problem.operation, plan, f->queue, &tensors, 0, NULL, NULL);
+    cr_assert(status == CLATTN_SUCCESS, "execution: %s, %s%s", clattn_status_string(status),
+              f->log.last, again(t));
+    trial_receive(f, t, &tensors);
+    if (workspace) {
+        check_workspace(f, t, plan, &tensors, workspace, workspace_bytes);
+        clReleaseMemObject(tensors.workspace.buffer);
+        free(workspace);
+    }
+    clattn_plan_release(plan);
+}
+
+/* ---- comparing ----------------------------------------------------------------------------- */
+
+/* The first element that is wrong, and how many are. */
+struct findings {
+    size_t wrong, checked;
+    char first[LINE / 2];
+};
+
+static void compare(struct findings *found, const struct host_tensor *x, const size_t b,
+                    const size_t h, const size_t i, const size_t d, const struct bounded want)
+{
+    const unsigned char *base = x->got + x->offset * x->shape.element_bytes;
+    const double got = storage_load(x->shape.dtype, base, tensor_index(&x->shape, b, h, i, d));
+
+    found->checked++;
+    if (within(got, want))
+        return;
+    if (found->wrong++ == 0)
+        snprintf(found->first, sizeof found->first,
+                 "%s[%zu, %zu, %zu, %zu]: got %.9g, want %.9g +- %.3g", x->shape.name, b, h, i, d,
+                 got, want.value, want.bound);
+}
+
+static void compare_row(const struct trial *t, struct findings *found, const size_t b,
+                        const size_t h, const size_t i, const struct reference_row *row)
+{
+    const struct host_tensor *lse = &t->tensor[TENSOR_LSE], *scores = &t->tensor[TENSOR_SCORES];
+
+    for (size_t d = 0; d < t->problem.dim_v; d++)
+        compare(found, &t->tensor[TENSOR_O], b, h, i, d, row->o[d]);
+    if (lse->bytes)
+        compare(found, lse, b, h, 0, i, row->lse);
+    if (scores->bytes)
+        for (size_t j = 0; j < t->problem.seq_kv; j++)
+            compare(found, scores, b, h, i, j, row->scores[j]);
+}
+
+static void compare_rows(const struct trial *t, const struct tensor_view *view,
+                         struct findings *found)
+{
+    const clattn_problem *p = &t->problem;
+    struct reference_row row;
+
+    cr_assert(reference_row_open(p, &row), "out of memory");
+    for (size_t b = 0; b < p->batch; b++)
+        for (size_t h = 0; h < p->heads; h++)
+            for (size_t i = 0; i < p->seq_q; i++) {
+                reference_row_compute(p, view, b, h, i, &row);
+                compare_row(t, found, b, h, i, &row);
+            }
+    reference_row_close(&row);
+}
+
+static void compare_gradients(const struct trial *t, const struct tensor_view *view,
+                              struct findings *found)
+{
+    struct reference_gradients want;
+
+    cr_assert(reference_gradients_open(&t->problem, view, &want), "out of memory");
+    for (int id = 0; id < NUM_TENSORS; id++) {
+        const struct host_tensor *x = &t->tensor[id];
+        const size_t *size = x->shape.size;
+        size_t n = 0;
+        if (!x->bytes || !x->shape.written)
+            continue;
+        for (size_t b = 0; b < size[0]; b++)
+            for (size_t h = 0; h < size[1]; h++)
+                for (size_t i = 0; i < size[2]; i++)
+                    for (size_t d = 0; d < size[3]; d++)
+                        compare(found, x, b, h, i, d, want.at[id][n++]);
+    }
+    reference_gradients_close(&want);
+}
+
+/* Every byte that is not an element of a result must be as it was sent. */
+static void check_rest(const struct trial *t, const struct host_tensor *x)
+{
+    const struct tensor_shape *s = &x->shape;
+    unsigned char *want = must(malloc(x->num_bytes));
+
+    memcpy(want, x->bytes, x->num_bytes);
+    for (size_t b = 0; s->written && b < s->size[0]; b++)
+        for (size_t h = 0; h < s->size[1]; h++)
+            for (size_t i = 0; i < s->size[2]; i++)
+                for (size_t d = 0; d < s->size[3]; d++) {
+                    const size_t at = x->offset + tensor_index(s, b, h, i, d);
+                    memcpy(want + at * s->element_bytes, x->got + at * s->element_bytes,
+                           s->element_bytes);
+                }
+    for (size_t n = 0; n < x->num_bytes; n++)
+        cr_assert(want[n] == x->got[n], "byte %td of %s, which is not to be written, was%s",
+                  (ptrdiff_t)n - (ptrdiff_t)tensor_bytes(s, x->offset), s->name, again(t));
+    free(want);
+}
+
+void trial_check(const struct trial *t)
+{
+    const struct tensor_view view = trial_sent(t);
+    struct findings found = {0, 0, ""};
+
+    if (t->problem.operation == CLATTN_BACKWARD)
+        compare_gradients(t, &view, &found);
+    else
+        compare_rows(t, &view, &found);
+    cr_assert(found.wrong == 0, "%zu of %zu elements are wrong, the first %s%s", found.wrong,
+              found.checked, found.first, again(t));
+    for (int id = 0; id < NUM_TENSORS; id++)
+        if (t->tensor[id].bytes)
+            check_rest(t, &t->tensor[id]);
+}
+
+void trial_pass(struct fixture *f, struct trial *t)
+{
+    trial_fill(t);
+    trial_run(f, t);
+    trial_check(t);
+    trial_free(t);
+}

@@ -1,0 +1,66 @@
+/* One problem run through the public API and compared, element by element, with the reference.
+ *
+ * Tensors lie at random places inside buffers in which every byte that is not theirs is 0xff,
+ * a NaN in each dtype: between strides, before and after. What is hidden from every query that
+ * could use it is NaN, Inf or huge. Everything follows from problem and seed, so that a failure
+ * is repeated by
+ *
+ *   CLATTN_TEST_PROBLEM="fwd ..." CLATTN_TEST_SEED=1 CLATTN_TEST_FAMILY=...
+ *   CLATTN_TEST_TUNABLES="..." clattn_tests --filter sweep/one
+ */
+#ifndef TEST_TRIAL_H
+#define TEST_TRIAL_H
+
+#include "families/tunables.h"
+#include "tests/support/fixture.h"
+#include "tests/trials/tensors.h"
+#include <stdint.h>
+
+struct host_tensor {
+    struct tensor_shape shape;
+    unsigned char *bytes; /* the whole buffer, guard bands included; NULL: no such tensor */
+    unsigned char *got;   /* what it holds after the run */
+    size_t num_bytes;
+    size_t offset; /* of element (0, 0, 0, 0), in elements */
+};
+
+struct trial {
+    clattn_problem problem;
+    const char *family;              /* NULL: the library's choice */
+    char tunables[CA_TUNABLES_TEXT]; /* "": the family's */
+    uint64_t seed;
+    struct host_tensor tensor[NUM_TENSORS];
+};
+
+/* Makes the tensors and their data from problem and seed. */
+void trial_fill(struct trial *t);
+void trial_free(struct trial *t);
+
+/* Where the tensors lie before the run, or what they hold after it. */
+struct tensor_view trial_sent(const struct trial *t);
+struct tensor_view trial_got(const struct trial *t);
+
+/* One element, of a tensor that is not quantized: to be sent, or as it came back. */
+void trial_set(const struct trial *t, enum tensor_id id, size_t b, size_t h, size_t i, size_t d,
+               double value);
+double trial_value(const struct trial *t, enum tensor_id id, size_t b, size_t h, size_t i,
+                   size_t d);
+
+/* Makes every element of a tensor uniform in +-2, hidden or not. */
+void trial_set_ordinary(const struct trial *t, enum tensor_id id, uint64_t seed);
+
+/* Buffers that hold the tensors; then what they hold in the end, as got: they are released. */
+struct tensor_arguments trial_send(struct fixture *f, const struct trial *t);
+void trial_receive(struct fixture *f, struct trial *t, const struct tensor_arguments *tensors);
+
+/* Makes a plan and runs it on the fixture's queue; fails the test unless all calls succeed. */
+void trial_run(struct fixture *f, struct trial *t);
+
+/* Compares got with the reference, inputs and guard bands with what was sent; fails the test with
+ * the first difference and the line that repeats it. */
+void trial_check(const struct trial *t);
+
+/* All of it. */
+void trial_pass(struct fixture *f, struct trial *t);
+
+#endif

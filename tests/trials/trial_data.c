@@ -1,0 +1,253 @@
+/* The data of a trial: ordinary numbers where some query looks, hostile ones elsewhere. */
+#include "tests/trials/trial_data.h"
+
+#include "tests/reference/reference.h"
+#include "tests/support/rng.h"
+#include "tests/support/storage.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Calls body for each element of a tensor, at its position `at`. */
+#define EACH_ELEMENT(s, b, h, i, d, at)                                                            \
+    for (size_t b = 0; b < (s)->size[0]; b++)                                                      \
+        for (size_t h = 0; h < (s)->size[1]; h++)                                                  \
+            for (size_t i = 0; i < (s)->size[2]; i++)                                              \
+                for (size_t d = 0, at = tensor_index((s), b, h, i, 0); d < (s)->size[3];           \
+                     d++, at += (s)->stride[3])
+
+static unsigned char *first(struct host_tensor *t)
+{
+    return t->bytes + tensor_bytes(&t->shape, t->offset);
+}
+
+static void fill_uniform(struct host_tensor *t, struct rng *r, const double most)
+{
+    const struct tensor_shape *s = &t->shape;
+
+    if (s->present)
+        EACH_ELEMENT(s, b, h, i, d, at)
+    storage_store(s->dtype, first(t), at, rng_uniform(r, -most, most));
+}
+
+/* Sometimes beyond both ends, where they are clamped. */
+static void fill_lengths(struct host_tensor *t, struct rng *r, const size_t seq)
+{
+    if (!t->shape.present)
+        return;
+    for (size_t b = 0; b < t->shape.size[3]; b++) {
+        cl_int length = (cl_int)rng_below(r, seq + 1);
+        if (rng_one_in(r, 12))
+            length = -(cl_int)rng_below(r, 5);
+        else if (rng_one_in(r, 4))
+            length = (cl_int)(seq + rng_below(r, 5));
+        memcpy(first(t) + b * sizeof length, &length, sizeof length);
+    }
+}
+
+/* What a mask or an additive bias hides: scattered pairs, blocks of keys, whole rows, or all but
+ * one block (so that whole tiles are hidden and others are not). */
+struct pattern {
+    size_t kind, sparsity, block, origin;
+};
+
+static struct pattern draw_pattern(struct rng *r)
+{
+    return (struct pattern){rng_below(r, 5), 1 + rng_below(r, 6), RNG_PICK(r, 8, 16, 48, 64, 100),
+                            rng_below(r, 100)};
+}
+
+static int hides(const struct pattern *p, struct rng *r, const size_t i, const size_t j)
+{
+    switch (p->kind) {
+    case 0:
+        return !rng_one_in(r, p->sparsity);
+    case 1:
+        return ((i + p->origin) / p->block + j / p->block) % 2;
+    case 2:
+        return i % (p->sparsity + 1) == 0 || rng_one_in(r, 3);
+    case 3:
+        return j / p->block != p->origin % 3;
+    default:
+        return 0;
+    }
+}
+
+static void fill_mask(struct host_tensor *t, struct rng *r)
+{
+    const struct pattern pattern = draw_pattern(r);
+
+    if (t->shape.present)
+        EACH_ELEMENT(&t->shape, b, h, i, j, at)
+    first(t)[at] = hides(&pattern, r, i, j) ? 0 : (unsigned char)(1 + rng_below(r, 255));
+}
+
+static void fill_bias(struct host_tensor *t, struct rng *r)
+{
+    struct pattern pattern = draw_pattern(r);
+
+    if (rng_one_in(r, 2))
+        pattern.kind = 4; /* hides nothing */
+    if (t->shape.present)
+        EACH_ELEMENT(&t->shape, b, h, i, j, at)
+    storage_store(t->shape.dtype, first(t), at,
+                  hides(&pattern, r, i, j) ? -INFINITY : rng_uniform(r, -2, 2));
+}
+
+/* Scores that are handed out before the masks show hidden keys: there only a NaN is the same
+ * whatever the order of the sums. */
+static double poison(const clattn_problem *p, struct rng *r)
+{
+    const double values[] = {NAN, INFINITY, -INFINITY, 1e30, -1e30};
+    const int shown = p->scores == CLATTN_SCORES_RAW || p->scores == CLATTN_SCORES_SOFTCAP;
+
+    return shown ? (double)NAN : values[rng_below(r, 5)];
+}
+
+/* Which rows of q and of k and v are used by some pair, and which elements of the bias are looked
+ * at by some pair that nothing else hides. */
+struct seen {
+    unsigned char *q, *kv, *bias;
+};
+
+static void look(const struct trial *t, const struct seen *seen)
+{
+    const clattn_problem *p = &t->problem;
+    const struct tensor_view view = trial_sent(t);
+    struct tensor_view unbiased = view;
+    const struct tensor_shape *bias = &t->tensor[TENSOR_BIAS].shape;
+    const size_t group = p->heads / p->kv_heads;
+
+    unbiased.at[TENSOR_BIAS] = NULL;
+    for (size_t b = 0; b < p->batch; b++)
+        for (size_t h = 0; h < p->heads; h++)
+            for (size_t i = 0; i < p->seq_q; i++)
+                for (size_t j = 0; j < p->seq_kv; j++) {
+                    if (!reference_sees(p, &unbiased, b, h, i, j))
+                        continue;
+                    if (bias->present)
+                        seen->bias[tensor_index(bias, b, h, i, j)] = 1;
+                    if (bias->present && !reference_sees(p, &view, b, h, i, j))
+                        continue;
+                    seen->q[(b * p->heads + h) * p->seq_q + i] = 1;
+                    seen->kv[(b * p->kv_heads + h / group) * p->seq_kv + j] = 1;
+                }
+}
+
+/* Likewise blocks. Half of the scales are negative. */
+static void fill_blocks(struct trial *t, struct host_tensor *x, const unsigned char *seen,
+                        struct rng *r, const double most)
+{
+    const struct tensor_shape *s = &x->shape;
+    const double hidden = poison(&t->problem, r);
+    const double largest = most / (s->cache == CLATTN_CACHE_Q8_0 ? 128 : 8);
+
+    EACH_ELEMENT(s, b, h, i, d, at)
+    if (d % 32 == 0)
+        storage_store_block(s->cache, first(x), at / 32, hidden, r);
+    EACH_ELEMENT(s, b, h, i, d, at)
+    if (d % 32 == 0 && seen[(b * s->size[1] + h) * s->size[2] + i])
+        storage_store_block(s->cache, first(x), at / 32, rng_uniform(r, -largest, largest), r);
+}
+
+/* Poison first, ordinary values over it: where strides share a place, one user is enough. */
+static void fill_rows(struct trial *t, struct host_tensor *x, const unsigned char *seen,
+                      struct rng *r, const double most)
+{
+    const struct tensor_shape *s = &x->shape;
+    const double hidden = poison(&t->problem, r);
+
+    if (!s->present)
+        return;
+    if (s->cache != CLATTN_CACHE_PLAIN) {
+        fill_blocks(t, x, seen, r, most);
+        return;
+    }
+    EACH_ELEMENT(s, b, h, i, d, at)
+    storage_store(s->dtype, first(x), at, hidden);
+    EACH_ELEMENT(s, b, h, i, d, at)
+    if (seen[(b * s->size[1] + h) * s->size[2] + i])
+        storage_store(s->dtype, first(x), at, rng_uniform(r, -most, most));
+}
+
+static void poison_bias(struct trial *t, const unsigned char *seen, struct rng *r)
+{
+    struct host_tensor *bias = &t->tensor[TENSOR_BIAS];
+
+    if (bias->shape.present)
+        EACH_ELEMENT(&bias->shape, b, h, i, j, at)
+    if (!seen[at])
+        storage_store(bias->shape.dtype, first(bias), at, poison(&t->problem, r));
+}
+
+/* A NaN in one element of q, k, v, bias or do, most likely one that is seen. */
+static void spoil_one(struct trial *t, struct rng *r)
+{
+    const enum tensor_id ids[] = {TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_BIAS, TENSOR_DO};
+    const size_t choices = t->problem.operation == CLATTN_BACKWARD ? 5 : 4;
+    struct host_tensor *x = &t->tensor[ids[rng_below(r, choices)]];
+    const struct tensor_shape *s = &x->shape;
+
+    if (!s->present)
+        return;
+    const size_t at = tensor_index(s, rng_below(r, s->size[0]), rng_below(r, s->size[1]),
+                                   rng_below(r, s->size[2]), rng_below(r, s->size[3]));
+    if (s->cache != CLATTN_CACHE_PLAIN)
+        storage_store_block(s->cache, first(x), at / 32, NAN, r);
+    else
+        storage_store(s->dtype, first(x), at, NAN);
+}
+
+void trial_data_fill_results(struct trial *t)
+{
+    const clattn_problem *p = &t->problem;
+    const struct tensor_view view = trial_sent(t);
+    struct host_tensor *o = &t->tensor[TENSOR_O], *lse = &t->tensor[TENSOR_LSE];
+    struct reference_row row;
+
+    if (!reference_row_open(p, &row))
+        abort();
+    for (size_t b = 0; b < p->batch; b++)
+        for (size_t h = 0; h < p->heads; h++)
+            for (size_t i = 0; i < p->seq_q; i++) {
+                reference_row_compute(p, &view, b, h, i, &row);
+                for (size_t d = 0; d < p->dim_v; d++)
+                    storage_store(o->shape.dtype, first(o), tensor_index(&o->shape, b, h, i, d),
+                                  row.o[d].value);
+                storage_store(CLATTN_F32, first(lse), tensor_index(&lse->shape, b, h, 0, i),
+                              row.lse.value);
+            }
+    reference_row_close(&row);
+}
+
+void trial_data_fill(struct trial *t, struct rng *r)
+{
+    const clattn_problem *p = &t->problem;
+    const double most[] = {0.5, 1, 1, 2, 2, 4};
+    const struct tensor_shape *bias = &t->tensor[TENSOR_BIAS].shape;
+    struct seen seen = {calloc(p->batch * p->heads * p->seq_q + 1, 1),
+                        calloc(p->batch * p->kv_heads * p->seq_kv + 1, 1),
+                        calloc(bias->extent + 1, 1)};
+
+    if (!seen.q || !seen.kv || !seen.bias)
+        abort();
+    fill_lengths(&t->tensor[TENSOR_Q_LENGTHS], r, p->seq_q);
+    fill_lengths(&t->tensor[TENSOR_KV_LENGTHS], r, p->seq_kv);
+    fill_mask(&t->tensor[TENSOR_MASK], r);
+    fill_bias(&t->tensor[TENSOR_BIAS], r);
+    fill_uniform(&t->tensor[TENSOR_SLOPES], r, 0.5);
+    fill_uniform(&t->tensor[TENSOR_SINKS], r, 4);
+    look(t, &seen);
+    poison_bias(t, seen.bias, r);
+    fill_rows(t, &t->tensor[TENSOR_Q], seen.q, r, most[rng_below(r, 6)]);
+    fill_rows(t, &t->tensor[TENSOR_K], seen.kv, r, most[rng_below(r, 6)]);
+    fill_rows(t, &t->tensor[TENSOR_V], seen.kv, r, 2);
+    fill_rows(t, &t->tensor[TENSOR_DO], seen.q, r, 2);
+    if (rng_one_in(r, 6))
+        spoil_one(t, r);
+    if (p->operation == CLATTN_BACKWARD)
+        trial_data_fill_results(t);
+    free(seen.bias);
+    free(seen.kv);
+    free(seen.q);
+}

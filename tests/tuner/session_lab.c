@@ -1,0 +1,212 @@
+#include "tests/tuner/session_lab.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+
+struct lab *lab_open(void)
+{
+    struct lab *lab = calloc(1, sizeof *lab);
+
+    cr_assert(lab);
+    lab->space = made_up_space();
+    lab->random.state = 1;
+    return lab;
+}
+
+void lab_close(struct lab *lab)
+{
+    ca_space_destroy(lab->space);
+    free(lab);
+}
+
+double lab_true_time(const struct lab *lab, size_t problem, size_t config)
+{
+    const uint16_t *at = ca_space_choices(lab->space, config);
+    const double wanted = problem == 1 ? 2.0 : 4.0;
+    const double flag = lab->twins ? 0.0 : 0.08 * (at[3] != at[0] % 2);
+    const double time = 1.0 + 0.3 * fabs(at[0] - wanted) + 0.2 * fabs(at[1] - 0.5 * at[0]) +
+                        0.15 * (at[2] != 1) + flag;
+
+    if (lab->level)
+        return lab->better && config == lab->better ? 1e-3 - 1e-3 * (lab->gain ? lab->gain : 0.04)
+                                                    : 1e-3;
+    return time * (problem == 2 ? 20e-3 : 1e-3) * (lab->slow && config == lab->slow ? 4.0 : 1.0);
+}
+
+enum ca_outcome lab_outcome(const struct lab *lab, size_t problem, size_t config, bool built)
+{
+    const enum ca_outcome way = (enum ca_outcome)(1 + config / 5 % (CA_NUM_OUTCOMES - 1));
+
+    if (!lab->failing || config % 5 != 2)
+        return CA_CORRECT;
+    if (config % 2 == 0)
+        return way;
+    return built && (problem == 1 || config % 3 != 0) ? way : CA_CORRECT;
+}
+
+bool lab_allows(void *user, size_t problem, size_t config)
+{
+    const struct lab *lab = user;
+
+    return !lab->second_excludes || problem != 1 || ca_space_choices(lab->space, config)[2] != 1;
+}
+
+size_t lab_optimum(struct lab *lab, size_t problem)
+{
+    size_t best = CA_NO_CONFIG;
+
+    for (size_t config = 0; config < ALL; config++)
+        if (lab_outcome(lab, problem, config, false) == CA_CORRECT &&
+            lab_outcome(lab, problem, config, true) == CA_CORRECT &&
+            lab_allows(lab, problem, config) &&
+            (best == CA_NO_CONFIG ||
+             lab_true_time(lab, problem, config) < lab_true_time(lab, problem, best)))
+            best = config;
+    return best;
+}
+
+static double reading(struct lab *lab, size_t problem, size_t config)
+{
+    double chance = -2.0;
+
+    for (int n = 0; n < 4; n++)
+        chance += ca_random_unit(&lab->random);
+    lab->seconds += lab->reading_seconds * (problem == 2 ? 20.0 : 1.0);
+    return lab_true_time(lab, problem, config) *
+           exp(sqrt(3.0) * lab->noise * chance + lab->drift * lab->seconds);
+}
+
+static void build(void *user, size_t config, struct ca_reading *out)
+{
+    struct lab *lab = user;
+    const uint16_t *at = ca_space_choices(lab->space, config);
+
+    const double seconds =
+        lab->quick && config == lab->quick ? 0.5 * lab->build_seconds : lab->build_seconds;
+
+    *out = (struct ca_reading){
+        .outcome = lab_outcome(lab, 0, config, false),
+        .compile_seconds = seconds,
+        .binary = 1 + (lab->twins ? (uint64_t)at[0] * 12 + at[1] * 3 + at[2] : config),
+    };
+    lab->builds[config]++;
+    lab->num_builds++;
+    lab->seconds += seconds;
+}
+
+static void measure(void *user, size_t problem, size_t config, double best, struct ca_reading *out)
+{
+    struct lab *lab = user;
+
+    cr_assert(lab->builds[config] > 0 && lab_allows(lab, problem, config));
+    cr_assert(best >= 0.0);
+    lab->measured[problem][config]++;
+    *out = (struct ca_reading){.outcome = lab_outcome(lab, problem, config, true), .error = 0.25};
+    if (out->outcome == CA_CORRECT)
+        for (; out->num_times < 3; out->num_times++)
+            out->times[out->num_times] = reading(lab, problem, config);
+}
+
+static void run_round(void *user, size_t problem, const size_t *configs, size_t count,
+                      double *times)
+{
+    struct lab *lab = user;
+
+    cr_assert(count > 0 && count <= CA_FINALISTS);
+    lab->num_rounds++;
+    for (size_t n = 0; n < count; n++) {
+        cr_assert(lab->builds[configs[n]] > 0 && lab_allows(lab, problem, configs[n]));
+        times[n] = reading(lab, problem, configs[n]) * (n == 0 ? 1.0 + lab->first_slower : 1.0);
+        if (lab->breaks && configs[n] == lab->breaks)
+            times[n] = INFINITY;
+        lab->raced[problem][configs[n]] += configs[0] != configs[count - 1];
+    }
+}
+
+static void announced(void *user, const size_t *configs, size_t count)
+{
+    struct lab *lab = user;
+
+    for (size_t n = 0; n < count; n++)
+        cr_assert(configs[n] < ALL);
+    lab->num_announced += count;
+}
+
+static double now(void *user)
+{
+    return ((struct lab *)user)->seconds;
+}
+
+static bool event(void *user, const struct ca_session_event *e)
+{
+    struct lab *lab = user;
+
+    cr_assert(lab->num_events < MAX_EVENTS && e->problem < PROBLEMS && e->config < ALL);
+    if (e->reading)
+        lab->known[lab->num_known++] = (struct ca_known){e->problem, e->config, *e->reading};
+    lab->events[lab->num_events++] = *e;
+    return lab->num_events != lab->stop_at && lab->num_events != lab->stop_again_at;
+}
+
+/* What holds for every session: all that was measured once at most, and only what works wins. */
+static void check_results(struct lab *lab, size_t num_problems, size_t times_built)
+{
+    for (size_t config = 0; config < ALL; config++) {
+        cr_assert(lab->builds[config] <= times_built, "%zu", lab->builds[config]);
+        for (size_t p = 0; p < num_problems; p++)
+            cr_assert(lab->measured[p][config] <= 1);
+    }
+    for (size_t p = 0; p < num_problems; p++) {
+        const struct ca_session_result *result = &lab->results[p];
+        cr_assert(result->num_top <= CA_TOP && result->noise >= 0.0 && result->noise < 1.0);
+        for (size_t n = 0; n < result->num_top; n++) {
+            const struct ca_finalist *f = &result->top[n];
+            cr_assert(lab_outcome(lab, p, f->config, false) == CA_CORRECT);
+            cr_assert(lab_outcome(lab, p, f->config, true) == CA_CORRECT);
+            cr_assert(lab_allows(lab, p, f->config));
+            cr_assert(lab->breaks == 0 || !result->raced || f->config != lab->breaks);
+            cr_assert(f->num_times > 0 && f->num_times <= CA_READING_TIMES && f->error == 0.25);
+            cr_assert(f->seconds.low > 0.0 && f->seconds.low <= f->seconds.middle &&
+                      f->seconds.middle <= f->seconds.high && f->seconds.high < 1.0);
+            cr_assert(f->ratio.low > 0.0 && f->ratio.low <= f->ratio.middle &&
+                      f->ratio.middle <= f->ratio.high);
+            for (size_t m = 0; m < n; m++)
+                cr_assert(result->top[m].config != f->config);
+        }
+    }
+}
+
+/* The slowest of a kind and some others. */
+const size_t lab_seeds[PROBLEMS][3] = {{0, 50, 100}, {0, 90}, {3}};
+
+const size_t lab_num_seeds[PROBLEMS] = {3, 2, 1};
+
+struct ca_bench lab_bench(struct lab *lab)
+{
+    return (struct ca_bench){lab, announced, build, measure, run_round, lab->batch};
+}
+
+void lab_run(struct lab *lab, size_t num_problems, const struct ca_session_options *given)
+{
+    const struct ca_bench bench = lab_bench(lab);
+    struct ca_session_problem problems[PROBLEMS];
+    struct ca_session_options options = *given;
+
+    options.clock = now;
+    options.event = event;
+    options.user = lab;
+    for (size_t p = 0; p < num_problems; p++)
+        problems[p] = (struct ca_session_problem){lab_seeds[p], lab_num_seeds[p], lab_allows};
+    cr_assert(ca_session_run(lab->space, &bench, problems, num_problems, &options, lab->results));
+    check_results(lab, num_problems, 1 + (options.num_known > 0));
+}
+
+void lab_assert_found(struct lab *lab, size_t num_problems, double margin)
+{
+    for (size_t p = 0; p < num_problems; p++) {
+        const double best = lab_true_time(lab, p, lab_optimum(lab, p));
+        cr_assert(lab->results[p].num_top > 0);
+        const double got = lab_true_time(lab, p, lab->results[p].top[0].config);
+        cr_assert(got <= best * (1.0 + margin), "problem %zu: %g instead of %g", p, got, best);
+    }
+}

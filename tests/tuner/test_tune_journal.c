@@ -1,0 +1,411 @@
+/* The journal of a tuning: what it keeps, what it passes over, who may have it. */
+#define _POSIX_C_SOURCE 200809L /* fork, truncate */
+#include "tests/tuner/tune_program.h"
+#include "tuner/journal.h"
+#include "tuner/tune_measurer.h"
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char class_a[] = "fwd f32 b1 h2 q64 k64 d32",
+                  class_b[] = "fwd f32 b1 h2 q128 k128 d32";
+
+/* Candidate n of a family: its nth pair of values of the first two tunables. */
+static struct ca_candidate candidate(size_t n)
+{
+    struct ca_candidate made = {.family = &ca_fused_lanes};
+    const struct ca_tunable *tunables = made.family->tunables;
+
+    ca_tunables_default(tunables, made.family->num_tunables, made.values);
+    made.values[0] = tunables[0].candidates[n % tunables[0].num_candidates];
+    made.values[1] = tunables[1].candidates[n / tunables[0].num_candidates];
+    return made;
+}
+
+static void add(struct ca_journal *journal, const char *problem_class, size_t n)
+{
+    struct ca_journal_entry entry = {
+        .candidate = candidate(n),
+        .reading = {.outcome = CA_CORRECT, .times = {1e-3 * (double)(n + 1)}, .num_times = 1},
+        .built = true,
+        .seconds = 0.5};
+
+    snprintf(entry.problem_class, sizeof entry.problem_class, "%s", problem_class);
+    ca_journal_add(journal, &entry);
+}
+
+static struct ca_journal *open_at(const char *path)
+{
+    struct ca_journal *journal;
+    struct ca_sentence why = {""};
+
+    cr_assert(ca_journal_open(path, &journal, &why) == CA_JOURNAL_OPEN, "%s", why.text);
+    return journal;
+}
+
+static bool has(const struct ca_journal *journal, const char *problem_class, size_t n)
+{
+    const struct ca_candidate wanted = candidate(n);
+    const struct ca_journal_entry *entry = ca_journal_find(journal, problem_class, &wanted);
+
+    return entry && entry->reading.times[0] == 1e-3 * (double)(n + 1) && entry->built &&
+           entry->seconds == 0.5 && strlen(entry->when) == strlen("2026-11-21T09:30:00Z");
+}
+
+/* Writes entries 0 and 1 of class a and 2 of class b in another process. */
+static void write_and_die(const char *path)
+{
+    const pid_t child = fork();
+    int status;
+
+    if (child == 0) {
+        struct ca_journal *journal = open_at(path);
+        add(journal, class_a, 0);
+        add(journal, class_a, 1);
+        add(journal, class_b, 2);
+        _exit(0); /* as a kill ends it: nothing is tidied up */
+    }
+    cr_assert(waitpid(child, &status, 0) == child && status == 0);
+}
+
+Test(tune_journal, keeps_what_a_killed_tuning_measured) {
+    struct tune_run run;
+    char path[128];
+
+    tune_run_open(&run);
+    snprintf(path, sizeof path, "%s/deep/down/journal", run.folder);
+    write_and_die(path);
+    struct ca_journal *journal = open_at(path);
+    cr_expect(eq(sz, ca_journal_count(journal), 3));
+    cr_expect(has(journal, class_a, 0) && has(journal, class_a, 1) && has(journal, class_b, 2));
+    cr_expect(has(journal, class_b, 0) == false);
+    add(journal, class_a, 1); /* is there already */
+    cr_expect(eq(sz, ca_journal_count(journal), 3));
+    ca_journal_finish(journal, class_a);
+    ca_journal_close(journal);
+
+    journal = open_at(path); /* the other class is still there */
+    cr_expect(eq(sz, ca_journal_count(journal), 1));
+    cr_expect(has(journal, class_b, 2));
+    ca_journal_finish(journal, class_b);
+    ca_journal_close(journal);
+    cr_expect(access(path, F_OK) != 0, "an empty journal is left behind");
+    tune_run_close(&run);
+}
+
+/* A line that is finished counts at once: a kill after it loses nothing and resumes nothing. */
+Test(tune_journal, knows_what_was_finished_before_a_kill) {
+    struct tune_run run;
+    char path[128];
+    int status;
+
+    tune_run_open(&run);
+    snprintf(path, sizeof path, "%s/journal", run.folder);
+    write_and_die(path);
+    const pid_t child = fork();
+    if (child == 0) {
+        ca_journal_finish(open_at(path), class_a);
+        _exit(0);
+    }
+    cr_assert(waitpid(child, &status, 0) == child && status == 0);
+    struct ca_journal *journal = open_at(path);
+    cr_expect(eq(sz, ca_journal_count(journal), 1));
+    cr_expect(has(journal, class_b, 2));
+    ca_journal_close(journal);
+    tune_run_close(&run);
+}
+
+/* Torn anywhere, the last line is lost and no other, and what is added then is not. */
+Test(tune_journal, survives_a_torn_line) {
+    struct tune_run run;
+    struct stat all;
+    char path[128];
+
+    tune_run_open(&run);
+    snprintf(path, sizeof path, "%s/journal", run.folder);
+    for (off_t cut = 1; cut < 400; cut += 57) {
+        write_and_die(path);
+        cr_assert(stat(path, &all) == 0 && truncate(path, all.st_size - cut) == 0);
+        struct ca_journal *journal = open_at(path);
+        cr_expect(has(journal, class_a, 0) && has(journal, class_a, 1));
+        cr_expect(has(journal, class_b, 2) == (cut == 1), "%ld bytes cut", (long)cut);
+        add(journal, class_b, 3);
+        ca_journal_close(journal);
+        journal = open_at(path);
+        cr_expect(has(journal, class_a, 1) && has(journal, class_b, 3));
+        ca_journal_finish(journal, class_a);
+        ca_journal_finish(journal, class_b);
+        ca_journal_close(journal);
+    }
+    tune_run_close(&run);
+}
+
+/* The same without a tidy end of the second process: the file holds the torn line in its middle. */
+Test(tune_journal, goes_on_behind_a_torn_line) {
+    struct tune_run run;
+    struct stat all;
+    char path[128];
+
+    tune_run_open(&run);
+    snprintf(path, sizeof path, "%s/journal", run.folder);
+    write_and_die(path);
+    cr_assert(stat(path, &all) == 0 && truncate(path, all.st_size - 20) == 0);
+    write_and_die(path);
+    struct ca_journal *journal = open_at(path);
+    cr_expect(eq(sz, ca_journal_count(journal), 3));
+    cr_expect(has(journal, class_b, 2));
+    ca_journal_close(journal);
+    tune_run_close(&run);
+}
+
+struct change {
+    char from[40], to[40]; /* in the file, of equal length */
+};
+
+ParameterizedTestParameters(tune_journal, passes_over) {
+    static struct change changes[] = {
+        {"\"source\":\"", "\"sOurce\":\""}, /* missing */
+        {"\"declaration\":\"", "\"declaratiOn\":\""},
+        {"\"family\":\"fused_lanes\"", "\"family\":\"fused_lines\""},
+        {"\"values\":[", "\"values\":{"},
+        {"\"outcome\":\"correct\"", "\"outcome\":\"perfect\""},
+        {"\"seconds\":0.5", "\"seconds\":-.5"},
+        {"{", "\""},
+    };
+    return cr_make_param_array(struct change, changes, sizeof changes / sizeof *changes);
+}
+
+ParameterizedTest(struct change *change, tune_journal, passes_over) {
+    struct tune_run run;
+    char path[128], text[8192];
+
+    tune_run_open(&run);
+    snprintf(path, sizeof path, "%s/journal", run.folder);
+    write_and_die(path);
+    FILE *file = fopen(path, "r+");
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    char *place = strstr(text, change->from); /* in the first line */
+    cr_assert(place != NULL, "%s is not in %s", change->from, text);
+    memcpy(place, change->to, strlen(change->to));
+    rewind(file);
+    fputs(text, file);
+    fclose(file);
+    struct ca_journal *journal = open_at(path);
+    cr_expect(eq(sz, ca_journal_count(journal), 2));
+    cr_expect(has(journal, class_a, 1) && !has(journal, class_a, 0));
+    ca_journal_close(journal);
+    tune_run_close(&run);
+}
+
+/* A kernel whose hash is another has changed since. */
+Test(tune_journal, passes_over_changed_kernels) {
+    struct tune_run run;
+    char path[128], text[8192];
+
+    tune_run_open(&run);
+    snprintf(path, sizeof path, "%s/journal", run.folder);
+    write_and_die(path);
+    FILE *file = fopen(path, "r+");
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    for (char *at = text; (at = strstr(at, "\"source\":\"")) != NULL;) {
+        at += strlen("\"source\":\"");
+        *at = *at == '0' ? '1' : '0';
+    }
+    rewind(file);
+    fputs(text, file);
+    fclose(file);
+    struct ca_journal *journal = open_at(path);
+    cr_expect(eq(sz, ca_journal_count(journal), 0));
+    ca_journal_close(journal);
+    tune_run_close(&run);
+}
+
+Test(tune_journal, has_one_owner) {
+    struct tune_run run;
+    struct ca_sentence why;
+    char path[128];
+    int status;
+
+    tune_run_open(&run);
+    snprintf(path, sizeof path, "%s/journal", run.folder);
+    struct ca_journal *journal = open_at(path);
+    const pid_t child = fork();
+    if (child == 0) {
+        struct ca_journal *other;
+        _exit(ca_journal_open(path, &other, &why) == CA_JOURNAL_BUSY && !other ? 0 : 1);
+    }
+    cr_assert(waitpid(child, &status, 0) == child && status == 0);
+    ca_journal_close(journal);
+    ca_journal_close(open_at(path));
+    tune_run_close(&run);
+}
+
+Test(tune_journal, lives_in_memory_if_it_must) {
+    const char *const paths[] = {"", "/dev/null/journal"};
+    struct ca_sentence why;
+    struct ca_journal *journal;
+
+    for (size_t n = 0; n < 2; n++) {
+        cr_assert(eq(int, (int)ca_journal_open(paths[n], &journal, &why),
+                     (int)(n == 0 ? CA_JOURNAL_OPEN : CA_JOURNAL_FORGETFUL)));
+        add(journal, class_a, 0);
+        cr_expect(has(journal, class_a, 0));
+        ca_journal_finish(journal, class_a);
+        ca_journal_close(journal);
+    }
+    cr_expect(strstr(why.text, "/dev/null/journal") != NULL, "%s", why.text);
+}
+
+/* ---- measuring with it ----------------------------------------------------------------------- */
+
+struct calls {
+    size_t builds, measurements, tries;
+    enum ca_outcome build, measurement;
+};
+
+static void count_build(void *user, const struct ca_candidate *c, struct ca_reading *reading)
+{
+    struct calls *calls = user;
+
+    (void)c;
+    calls->builds++;
+    *reading = (struct ca_reading){.outcome = calls->build, .binary = 17, .compile_seconds = 0.25};
+}
+
+static void count_measure(void *user, size_t problem, const struct ca_candidate *c, double best,
+                          struct ca_reading *reading)
+{
+    struct calls *calls = user;
+
+    (void)problem, (void)c, (void)best;
+    calls->measurements++;
+    *reading = (struct ca_reading){.outcome = calls->measurement, .times = {2e-3}, .num_times = 1};
+}
+
+static void read_nothing(void *user, size_t problem, const struct ca_candidate *c, size_t count,
+                         double *seconds)
+{
+    (void)user, (void)problem, (void)c;
+    for (size_t n = 0; n < count; n++)
+        seconds[n] = n == 0 ? NAN : INFINITY;
+}
+
+static void count_try(void *user, const struct ca_candidate *c)
+{
+    struct calls *calls = user;
+
+    (void)c;
+    calls->tries++;
+}
+
+/* Builds candidate n and measures it on both problems, as a session does. */
+static void try_candidate(struct ca_journal *journal, struct calls *calls, size_t n,
+                          struct ca_reading readings[2])
+{
+    const struct ca_measurer within = {
+        .user = calls, .build = count_build, .measure = count_measure, .round = read_nothing};
+    const struct ca_candidate tried = candidate(n);
+    clattn_problem problems[2];
+
+    clattn_problem_parse(class_a, &problems[0], NULL, 0);
+    clattn_problem_parse(class_b, &problems[1], NULL, 0);
+    struct ca_tune_measurer *made =
+        ca_tune_measurer_create(&within, journal, problems, 2, count_try, calls);
+    cr_assert(made != NULL);
+    const struct ca_measurer m = ca_tune_measurer_calls(made);
+    m.build(m.user, &tried, &readings[0]);
+    readings[1] = readings[0];
+    for (size_t p = 0; p < 2 && readings[p].outcome == CA_CORRECT; p++)
+        m.measure(m.user, p, &tried, 0.0, &readings[p]);
+    ca_tune_measurer_destroy(made);
+}
+
+/* What is in the journal is neither built nor measured again, whatever became of it. */
+Test(tune_journal, nothing_is_measured_twice) {
+    static const struct {
+        enum ca_outcome build, measurement;
+        size_t measurements;
+    } cases[] = {{CA_CORRECT, CA_CORRECT, 2},
+                 {CA_CORRECT, CA_TIMED_OUT, 2},
+                 {CA_WRONG, CA_CORRECT, 0},
+                 {CA_COMPILE_FAILED, CA_CORRECT, 0}};
+    struct ca_reading first[2], again[2];
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        struct calls calls = {.build = cases[n].build, .measurement = cases[n].measurement};
+        struct ca_journal *journal = open_at("");
+        try_candidate(journal, &calls, n, first);
+        cr_expect(calls.builds == 1 && calls.tries == 1);
+        cr_expect(eq(sz, calls.measurements, cases[n].measurements));
+        try_candidate(journal, &calls, n, again);
+        cr_expect(calls.builds == 1 && calls.tries == 1);
+        cr_expect(eq(sz, calls.measurements, cases[n].measurements));
+        for (size_t p = 0; p < 2; p++) {
+            cr_expect(again[p].outcome == first[p].outcome && again[p].binary == first[p].binary);
+            cr_expect(again[p].num_times == first[p].num_times);
+        }
+        try_candidate(journal, &calls, n + 4, again);
+        cr_expect(eq(sz, calls.builds, 2));
+        ca_journal_close(journal);
+    }
+}
+
+/* What failed and may do so no more is tried again. */
+Test(tune_journal, a_failure_that_may_pass_is_not_known) {
+    struct calls calls = {.build = CA_RUNTIME_FAILED};
+    struct ca_journal_entry failed = {.candidate = candidate(0),
+                                      .reading = {.outcome = CA_RUNTIME_FAILED}};
+    struct ca_journal *journal = open_at("");
+    struct ca_reading readings[2];
+
+    snprintf(failed.problem_class, sizeof failed.problem_class, "%s", class_a);
+    ca_journal_add(journal, &failed); /* for the report */
+    cr_assert(ca_journal_count(journal) == 1);
+    for (size_t n = 1; n <= 2; n++) {
+        try_candidate(journal, &calls, 0, readings);
+        cr_expect(eq(sz, calls.builds, n));
+    }
+    ca_journal_close(journal);
+}
+
+/* What was not tried, because of an interruption, is not known. */
+Test(tune_journal, what_was_not_tried_is_not_entered) {
+    struct calls calls = {.build = CA_CONSTRAINT_FAILED};
+    struct ca_journal *journal = open_at("");
+    struct ca_reading readings[2];
+
+    try_candidate(journal, &calls, 0, readings);
+    cr_expect(eq(sz, ca_journal_count(journal), 0));
+    calls.build = CA_CORRECT;
+    calls.measurement = CA_CONSTRAINT_FAILED;
+    try_candidate(journal, &calls, 0, readings);
+    cr_expect(eq(sz, ca_journal_count(journal), 0));
+    ca_journal_close(journal);
+}
+
+/* In a round NaN stands for what was not tried, and is no failure. */
+Test(tune_journal, a_round_that_was_interrupted_is_no_failure) {
+    const struct ca_measurer within = {
+        .build = count_build, .measure = count_measure, .round = read_nothing};
+    const struct ca_candidate both[2] = {candidate(0), candidate(1)};
+    struct ca_journal *journal = open_at("");
+    clattn_problem problem;
+    double seconds[2];
+
+    add(journal, class_a, 0);
+    add(journal, class_a, 1);
+    clattn_problem_parse(class_a, &problem, NULL, 0);
+    struct ca_tune_measurer *made =
+        ca_tune_measurer_create(&within, journal, &problem, 1, count_try, NULL);
+    const struct ca_measurer m = ca_tune_measurer_calls(made);
+    m.round(m.user, 0, both, 2, seconds);
+    cr_expect(seconds[0] == 1e-3 && isinf(seconds[1]));
+    ca_tune_measurer_destroy(made);
+    ca_journal_close(journal);
+}

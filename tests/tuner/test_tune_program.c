@@ -1,0 +1,362 @@
+/* clattn-tune on a device: what it writes, how it ends when it is interrupted or killed, and how it
+ * goes on. */
+#define _GNU_SOURCE /* posix_openpt and its like */
+#include "tests/tuner/tune_program.h"
+#include "tuner/progress.h"
+#include "tuner/recording/recording.h"
+#include <criterion/new/assert.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+TestSuite(tune_program, .timeout = 300);
+
+static void nap(long milliseconds)
+{
+    nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000}, NULL);
+}
+
+/* ---- what it writes -------------------------------------------------------------------------- */
+
+static void check_json(const json_t *root)
+{
+    const json_t *problems = json_object_get(root, "problems");
+
+    cr_assert(eq(sz, json_array_size(problems), 2));
+    for (size_t n = 0; n < 2; n++) {
+        const json_t *problem = json_array_get(problems, n);
+        const json_t *time = json_object_get(problem, "milliseconds");
+        const json_t *gain = json_object_get(problem, "speedup");
+        cr_expect_str_eq(json_string_value(json_object_get(problem, "state")), "tuned");
+        cr_expect(json_string_value(json_object_get(problem, "configuration")) != NULL);
+        cr_expect(json_real_value(json_object_get(time, "low")) <=
+                  json_real_value(json_object_get(time, "median")));
+        cr_expect(json_array_size(json_object_get(time, "samples")) >= 3);
+        cr_expect(json_real_value(json_object_get(gain, "median")) > 0.0);
+        cr_expect(json_number_value(json_object_get(problem, "error")) <= 1.0);
+        cr_expect(json_number_value(json_object_get(problem, "compile_seconds")) > 0.0);
+    }
+    cr_expect(eq(int, json_boolean_value(json_object_get(root, "interrupted")), 0));
+    cr_expect(json_integer_value(json_object_get(root, "evaluations")) >= 5);
+    cr_expect(json_number_value(json_object_get(root, "compile_seconds")) > 0.0);
+    cr_expect(json_string_value(json_object_get(json_object_get(root, "device"), "driver")) !=
+              NULL);
+}
+
+/* A cache file of one of the two problems, as Kernel Tuner would read it. */
+static void check_record(const char *path)
+{
+    struct ca_sentence why;
+    struct ca_recording *recording = ca_recording_read(path, &why);
+    size_t correct = 0;
+
+    cr_assert(recording != NULL, "%s", why.text);
+    for (size_t n = 0; n < recording->num_attempts; n++) {
+        const struct ca_attempt *attempt = &recording->attempts[n];
+        cr_expect(isfinite(attempt->time) == (attempt->outcome == CA_CORRECT));
+        cr_expect(strlen(attempt->timestamp) > 0);
+        correct += attempt->outcome == CA_CORRECT;
+    }
+    cr_expect(correct >= 2, "%zu of %zu", correct, recording->num_attempts);
+    cr_expect_str_eq(recording->space->parameters[0].name, "family");
+    ca_recording_destroy(recording);
+    cr_expect(eq(sz, tune_count_lines(path, "\"driver_version\": \""), 1));
+    cr_expect(eq(sz, tune_count_lines(path, "\"source_hash\": \""), 1));
+}
+
+/* Lines of text that are wider; a path is one word, which is not cut. */
+static size_t count_wide(const char *text, size_t columns)
+{
+    size_t count = 0;
+
+    for (; *text; text += *text == '\n') {
+        const size_t length = strcspn(text, "\n");
+        const char *slash = memchr(text, '/', length);
+        count += length > columns && !slash;
+        text += length;
+    }
+    return count;
+}
+
+/* Its table, and what is listed then, on a terminal of 60 columns. */
+static void check_widths(struct tune_run *run)
+{
+    const char *table = strstr(run->text, "\nproblem\n");
+
+    cr_assert(table != NULL, "problems stand above their figures: %s", run->text);
+    cr_expect(eq(sz, count_wide(table, 60), 0), "%s", table);
+    cr_expect(strstr(table, ", built in ") != NULL && strstr(table, "compilers ") != NULL, "%s",
+              table);
+    cr_assert(tune_run(run, TUNE_PROGRAM, "list") == 0);
+    cr_expect(eq(sz, count_wide(run->text, 60), 0), "%s", run->text);
+    cr_assert(tune_run(run, TUNE_PROGRAM, "show '" SMALL "'") == 0);
+    cr_expect(eq(sz, count_wide(run->text, 60), 0), "%s", run->text);
+}
+
+Test(tune_program, writes_json_and_recordings) {
+    struct tune_run run;
+    char arguments[512];
+
+    tune_run_open(&run);
+    setenv("COLUMNS", "60", 1);
+    snprintf(arguments, sizeof arguments,
+             "--problem '" SMALL "' --problem 'fwd f32 h2 q128 d32' --budget 15 --strategy random "
+             "--json %s/result.json --record %s/record.json --t4 %s/t4",
+             run.folder, run.folder, run.folder);
+    cr_assert(tune_run(&run, TUNE_PROGRAM, arguments) == 0, "%s", run.text);
+    cr_expect(tune_says(&run, "2 problems tuned"), "%s", run.text);
+    cr_expect(strpbrk(run.text, "\r\033") == NULL, "not on a terminal: %s", run.text);
+    check_widths(&run);
+    json_t *root = tune_json(tune_path(&run, "result.json"));
+    check_json(root);
+    json_decref(root);
+    check_record(tune_path(&run, "record-1.json"));
+    check_record(tune_path(&run, "record-2.json"));
+    root = tune_json(tune_path(&run, "t4-1"));
+    cr_expect(json_array_size(json_object_get(root, "results")) >= 2);
+    json_decref(root);
+
+    cr_assert(tune_run(&run, TUNE_PROGRAM, "--problem '" SMALL "' --quiet --json") == 0);
+    root = json_loads(run.text, 0, NULL); /* nothing but JSON */
+    cr_assert(root != NULL, "%s", run.text);
+    const json_t *problem = json_array_get(json_object_get(root, "problems"), 0);
+    cr_expect_str_eq(json_string_value(json_object_get(problem, "state")), "known");
+    json_decref(root);
+    tune_run_close(&run);
+}
+
+/* Of two texts of one class the second is the same work. */
+Test(tune_program, tunes_a_class_once) {
+    struct tune_run run;
+
+    tune_run_open(&run);
+    cr_assert(tune_run(&run, TUNE_PROGRAM,
+                       "--problem '" SMALL
+                       "' --problem 'fwd f32 h2 q65 d32' --budget 1 --quiet") == 0,
+              "%s", run.text);
+    cr_expect(tune_says(&run, "1 problem tuned"), "%s", run.text);
+    tune_run_close(&run);
+}
+
+/* ---- interruptions --------------------------------------------------------------------------- */
+
+/* Waits until the journal has so many readings; false if the program ends before. */
+static bool wait_for_readings(const struct tune_run *run, pid_t program, size_t readings)
+{
+    char journal[256];
+
+    for (;;) {
+        tune_journal(run, journal, sizeof journal);
+        if (journal[0] && tune_count_lines(journal, "\"reading\"") >= readings)
+            return true;
+        if (waitpid(program, NULL, WNOHANG) != 0)
+            return false;
+        nap(20);
+    }
+}
+
+/* True if a worker of that process is running. */
+static bool has_worker(pid_t program)
+{
+    struct dirent *entry;
+    char wanted[64], path[300], text[512];
+    bool found = false;
+
+    const size_t wanted_bytes =
+        (size_t)snprintf(wanted, sizeof wanted, "worker%c%ld", '\0', (long)program) + 1;
+    DIR *directory = opendir("/proc");
+    while (directory && !found && (entry = readdir(directory)) != NULL) {
+        snprintf(path, sizeof path, "/proc/%s/cmdline", entry->d_name);
+        FILE *file = fopen(path, "r");
+        const size_t bytes = file ? fread(text, 1, sizeof text, file) : 0;
+        for (size_t n = 0; n + wanted_bytes <= bytes; n++)
+            found |= memcmp(text + n, wanted, wanted_bytes) == 0;
+        if (file)
+            fclose(file);
+    }
+    if (directory)
+        closedir(directory);
+    return found;
+}
+
+enum { COMPARED = 5 }; /* readings by which families are compared, before the search */
+
+#define SEARCH "--problem '" SMALL "' --budget 12 --strategy random --seed 3"
+
+static void interrupt_by(int signal_number)
+{
+    struct tune_run run;
+    char journal[256];
+    int status;
+
+    tune_run_open(&run);
+    const pid_t program = tune_start(&run, TUNE_PROGRAM, SEARCH);
+    cr_assert(wait_for_readings(&run, program, COMPARED + 3));
+    cr_expect(has_worker(program));
+    kill(program, signal_number);
+    cr_assert(waitpid(program, &status, 0) == program);
+    cr_assert(eq(int, WIFEXITED(status) ? WEXITSTATUS(status) : -1, 130));
+    cr_expect(has_worker(program) == false);
+    cr_expect(tune_count_lines(tune_path(&run, "output"), "interrupted: 1 problem tuned") == 1);
+    tune_journal(&run, journal, sizeof journal);
+    cr_assert(strlen(journal) > 0, "there is no journal to go on from");
+
+    /* What was found serves at once, and the next run goes on. */
+    cr_assert(tune_run(&run, TUNE_PROGRAM, "show --known-only '" SMALL "'") == 0, "%s", run.text);
+    cr_assert(tune_run(&run, TUNE_PROGRAM, SEARCH) == 0, "%s", run.text);
+    cr_expect(tune_says(&run, "going on with a tuning that was interrupted"), "%s", run.text);
+    tune_journal(&run, journal, sizeof journal);
+    cr_expect(journal[0] == 0, "the journal is left behind");
+    cr_assert(tune_run(&run, TUNE_PROGRAM, SEARCH) == 0, "%s", run.text);
+    cr_expect(tune_says(&run, "nothing to do"), "%s", run.text);
+    tune_run_close(&run);
+}
+
+Test(tune_program, interrupted_it_keeps_what_it_has) {
+    interrupt_by(SIGINT);
+}
+
+Test(tune_program, terminated_it_keeps_what_it_has) {
+    interrupt_by(SIGTERM);
+}
+
+/* Readings of the journal, each of a configuration of its own. */
+static size_t count_readings(const struct tune_run *run)
+{
+    char journal[256];
+
+    tune_journal(run, journal, sizeof journal);
+    return journal[0] ? tune_count_lines(journal, "\"reading\"") : 0;
+}
+
+/* Killed at any moment, it loses at most the configuration that it was trying: of 12 configurations
+ * and some that families are compared by, no more are tried in all runs together, but for one for
+ * each kill. */
+Test(tune_program, killed_again_and_again_it_comes_to_an_end) {
+    struct tune_run run;
+    char compiled[256], command[400];
+    unsigned random = 20260;
+    size_t kills = 0, before = 0;
+    int status = -1;
+
+    tune_run_open(&run);
+    snprintf(compiled, sizeof compiled, "%s/compiled", run.folder);
+    setenv("TUNE_FAULTS_COMPILED", compiled, 1);
+    while (status != 0 && kills < 40) {
+        const pid_t program = tune_start(&run, FAULTY_PROGRAM, SEARCH);
+        random = random * 1103515245u + 12345u;
+        const unsigned naps = 10 + (random >> 16) % (40 + 10 * (unsigned)kills);
+        for (unsigned n = 0; n < naps && waitpid(program, &status, WNOHANG) == 0; n++)
+            nap(20);
+        if (kill(program, SIGKILL) == 0 && waitpid(program, &status, 0) == program)
+            kills++;
+        for (int n = 0; n < 250 && has_worker(program); n++)
+            nap(20);
+        cr_assert(has_worker(program) == false, "a worker outlives its tuner");
+        /* The journal goes when all is kept, which may be just before a kill. */
+        const bool done = status == 0 || (before > 0 && count_readings(&run) == 0);
+        cr_assert(done || count_readings(&run) >= before, "readings are lost");
+        if (done && status != 0)
+            cr_assert(tune_run(&run, TUNE_PROGRAM, SEARCH) == 0 && tune_says(&run, "nothing to do"),
+                      "readings are lost: %s", run.text);
+        before = count_readings(&run);
+        cr_assert(tune_run(&run, TUNE_PROGRAM, "list") == 0 && !tune_says(&run, "set aside"), "%s",
+                  run.text);
+    }
+    cr_assert(status == 0, "it has not come to an end after %zu kills", kills);
+    cr_expect(kills > 0, "it was not killed once");
+    snprintf(command, sizeof command, "test $(sort -u '%s' | wc -l) -le %zu", compiled, 16 + kills);
+    cr_expect(system(command) == 0, "more than one configuration is lost in each of %zu kills",
+              kills);
+    cr_assert(tune_run(&run, TUNE_PROGRAM, SEARCH) == 0 && tune_says(&run, "nothing to do"), "%s",
+              run.text);
+    tune_run_close(&run);
+}
+
+Test(tune_program, two_at_once_do_not_disturb_each_other) {
+    struct tune_run run;
+    int status;
+
+    tune_run_open(&run);
+    const pid_t first = tune_start(&run, TUNE_PROGRAM, SEARCH);
+    cr_assert(wait_for_readings(&run, first, 1));
+    cr_expect(tune_run(&run, TUNE_PROGRAM, SEARCH) == 1);
+    cr_expect(tune_says(&run, "another clattn-tune is at work on this device"), "%s", run.text);
+    kill(first, SIGINT);
+    cr_assert(waitpid(first, &status, 0) == first);
+    tune_run_close(&run);
+}
+
+/* ---- the progress line ----------------------------------------------------------------------- */
+
+/* What a terminal of 60 columns gets. */
+static void draw_on_terminal(char *text, size_t text_bytes)
+{
+    const struct winsize size = {.ws_row = 24, .ws_col = 60};
+    const int master = posix_openpt(O_RDWR | O_NOCTTY);
+    struct ca_progress progress;
+
+    cr_assert(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    const int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    cr_assert(slave >= 0 && ioctl(slave, TIOCSWINSZ, &size) == 0);
+    FILE *terminal = fdopen(slave, "w");
+    const clattn_tuning_progress now = {.struct_size = sizeof now,
+                                        .phase = "search",
+                                        .problem_class = "a class",
+                                        .problem = 2,
+                                        .num_problems = 13,
+                                        .evaluations = 42,
+                                        .seconds = 20.0,
+                                        .seconds_left = 60.0,
+                                        .best = 1e-3,
+                                        .untuned = 1.5e-3};
+    ca_progress_open(&progress, terminal, false, 60.0);
+    ca_progress_trying(&progress, "fused_lanes");
+    ca_progress_update(&progress, &now, "a problem whose text is too long for the line");
+    ca_progress_say(&progress, "a line that stays");
+    fcntl(master, F_SETFL, O_NONBLOCK);
+    size_t length = 0;
+    for (ssize_t bytes; (bytes = read(master, text + length, text_bytes - 1 - length)) > 0;)
+        length += (size_t)bytes;
+    text[length] = '\0';
+    fclose(terminal);
+    close(master);
+}
+
+Test(tune_program, progress_is_one_line_on_a_terminal) {
+    char text[2048];
+
+    setenv("TERM", "xterm", 1);
+    draw_on_terminal(text, sizeof text);
+    const char *line = strstr(text, "\r[");
+    cr_assert(line != NULL && strstr(text, "fused_lanes") < line, "%s", text);
+    cr_expect(strncmp(line, "\r[#####---------------] 1:00 left  42 tried  1.00 ms 1.50x  ", 60) ==
+                  0,
+              "%s", line);
+    cr_expect(strcspn(line + 1, "\033") == 59, "the line is as wide as the terminal: %s", line);
+    cr_expect(strstr(line, "\r\033[Ka line that stays\r\n") != NULL, "%s", line);
+
+    setenv("TERM", "dumb", 1);
+    draw_on_terminal(text, sizeof text);
+    cr_expect_str_eq(text, "a line that stays\r\n");
+}
+
+Test(tune_program, times_are_printed_with_their_unit) {
+    static const struct {
+        double seconds;
+        const char *text;
+    } times[] = {{1.234e-6, "1.23 us"}, {12.34e-6, "12.3 us"}, {0.2, "200 ms"},
+                 {1.5, "1.50 s"},       {3e-9, "0.00 us"},     {250.0, "250 s"}};
+    char text[CA_TIME_TEXT];
+
+    for (size_t n = 0; n < sizeof times / sizeof *times; n++)
+        cr_expect_str_eq(ca_time_print(times[n].seconds, text), times[n].text);
+}

@@ -1,0 +1,85 @@
+#include "tests/tuner/test_tuner_fixture.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+
+bool made_up_allows(const struct ca_space *space, const uint16_t *choices, void *user)
+{
+    const double tile = space->parameters[0].values[choices[0]].number;
+    const double vector = space->parameters[1].values[choices[1]].number;
+
+    (void)user;
+    return vector <= tile;
+}
+
+static void fill(struct ca_space *space)
+{
+    bool good = ca_space_add_parameter(space, "tile");
+
+    for (int tile = 1; tile <= 32; tile *= 2)
+        good &= ca_space_add_number(space, tile);
+    good &= ca_space_add_parameter(space, "vector");
+    for (int vector = 1; vector <= 8; vector *= 2)
+        good &= ca_space_add_number(space, vector);
+    good &= ca_space_add_parameter(space, "kind");
+    good &= ca_space_add_text(space, "a") && ca_space_add_text(space, "b,\"b\"") &&
+            ca_space_add_text(space, "c");
+    good &= ca_space_add_parameter(space, "flag");
+    good &= ca_space_add_boolean(space, true) && ca_space_add_boolean(space, false);
+    cr_assert(good && ca_space_enumerate(space, made_up_allows, NULL));
+}
+
+struct ca_space *made_up_space(void)
+{
+    struct ca_space *space = ca_space_create();
+
+    cr_assert(space);
+    fill(space);
+    return space;
+}
+
+double made_up_time(const struct ca_space *space, size_t config)
+{
+    const uint16_t *at = ca_space_choices(space, config);
+
+    if (at[0] == 5 && at[1] == 3)
+        return INFINITY;
+    return 1.0 + 0.3 * fabs(at[0] - 3.0) + 0.2 * fabs(at[0] + at[1] - 5.0) + 0.4 * (at[2] != 1) +
+           0.1 * (at[3] != at[0] % 2);
+}
+
+size_t made_up_optimum(const struct ca_space *space)
+{
+    size_t best = 0;
+
+    for (size_t config = 1; config < space->count; config++)
+        if (made_up_time(space, config) < made_up_time(space, best))
+            best = config;
+    return best;
+}
+
+struct ca_recording *made_up_recording(void)
+{
+    struct ca_recording *recording = ca_recording_create("a \"device\"", "kernel", "[64, 32]");
+
+    cr_assert(recording);
+    fill(recording->space);
+    for (size_t n = recording->space->count; n-- > 0;) { /* begins with a failure */
+        const double time = made_up_time(recording->space, n);
+        double runtimes[] = {time, 1.25 * time};
+        const bool good = time < INFINITY;
+        const struct ca_attempt attempt = {
+            .config = n,
+            .outcome = good ? CA_CORRECT : (enum ca_outcome)(1 + n % (CA_NUM_OUTCOMES - 1)),
+            .time = time,
+            .runtimes = runtimes,
+            .num_runtimes = good ? 2 : 0,
+            .compile_time = 1000.5,
+            .benchmark_time = (double)n,
+            .timestamp = "2026-11-21T04:05:06Z",
+        };
+        cr_assert(ca_recording_add(recording, &attempt));
+    }
+    cr_assert(ca_recording_add_fact(recording, "driver", "3.1 \n \"x\""));
+    return recording;
+}

@@ -1,0 +1,234 @@
+#define _POSIX_C_SOURCE 200809L /* getpid, sysconf */
+#include "tuner/worker/worker_builders.h"
+#include "tuner/worker/worker_json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Compilers need memory, and choices made many at a time are worse. */
+enum { MOST_AUTOMATIC = 4 };
+
+/* What takes longer than this part of the timeout is left to the worker. */
+#define TIMEOUT_SHARE 0.5
+
+/* Compiled faster than this it was in the cache before, or does not matter. After so many others it
+ * is known whether they help: the worker should take less than this part of their time. */
+#define LEAST_SECONDS 0.1
+#define USEFUL 0.25
+enum { ENOUGH = 4 };
+
+struct upcoming {
+    struct ca_candidate candidate;
+    bool begun, judged; /* begun: given to a process, once */
+    double seconds;     /* its compiler took, the first time; 0 if it failed, or has not begun */
+};
+
+struct builder {
+    struct ca_process process;
+    bool open; /* it has the problems */
+    struct upcoming *job;
+};
+
+struct ca_builders {
+    struct ca_builders_options options;
+    struct builder builders[CA_BUILDERS];
+    json_t *open_request;
+    struct upcoming *list;
+    size_t count;
+    size_t num_judged;
+    double ahead, again; /* what the judged took the builders, and the worker */
+    bool useless;
+};
+
+int ca_builders_automatic(void)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return cores < 2 ? 0 : cores < MOST_AUTOMATIC ? (int)cores : MOST_AUTOMATIC;
+}
+
+struct ca_builders *ca_builders_create(const struct ca_builders_options *options)
+{
+    struct ca_builders *builders = calloc(1, sizeof *builders);
+
+    if (builders)
+        builders->options = *options;
+    return builders;
+}
+
+static void end_all(struct ca_builders *builders)
+{
+    for (int n = 0; n < builders->options.count; n++)
+        ca_process_end(&builders->builders[n].process);
+}
+
+void ca_builders_destroy(struct ca_builders *builders)
+{
+    if (!builders)
+        return;
+    end_all(builders);
+    json_decref(builders->open_request);
+    free(builders->list);
+    free(builders);
+}
+
+void ca_builders_open(struct ca_builders *builders, json_t *request)
+{
+    json_decref(builders->open_request);
+    builders->open_request = request;
+    builders->count = 0;
+    for (int n = 0; n < builders->options.count; n++)
+        builders->builders[n].open = false;
+}
+
+static struct upcoming *find(struct ca_builders *builders, const struct ca_candidate *candidate)
+{
+    for (size_t n = 0; n < builders->count; n++)
+        if (ca_candidates_equal(&builders->list[n].candidate, candidate))
+            return &builders->list[n];
+    return NULL;
+}
+
+void ca_builders_announce(struct ca_builders *builders, const struct ca_candidate *candidates,
+                          size_t count)
+{
+    struct upcoming *list = calloc(count + 1, sizeof *list);
+
+    for (size_t n = 0; list && n < count; n++) {
+        list[n].candidate = candidates[n];
+        list[n].seconds = ca_builders_seconds(builders, &candidates[n]);
+    }
+    free(builders->list);
+    builders->list = list;
+    builders->count = list ? count : 0;
+}
+
+static void give_up(struct ca_builders *builders)
+{
+    builders->useless = true;
+    end_all(builders);
+}
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+static bool start(struct ca_builders *builders, struct builder *builder)
+{
+    char parent[24];
+    const char *const argv[] = {builders->options.program, "worker", parent,
+                                builders->options.device, NULL};
+    struct ca_sentence why;
+
+    snprintf(parent, sizeof parent, "%ld", (long)getpid());
+    builder->open = false;
+    return ca_process_start(&builder->process, argv, &why);
+}
+
+/* NULL unless it answered until then. */
+static json_t *take_answer(struct ca_builders *builders, struct builder *builder, double end)
+{
+    struct ca_sentence how;
+    json_t *answer;
+
+    ca_process_answer(&builder->process, end - ca_process_clock(), builders->options.patience,
+                      builders->options.user, &answer, &how);
+    return answer;
+}
+
+/* Gives the first `count` processes the problems that they do not have yet, all at once. False if
+ * one cannot get them: there is no use in trying again and again. */
+static bool open_problems(struct ca_builders *builders, int count)
+{
+    const double end = ca_process_clock() + builders->options.timeout;
+    bool good = builders->open_request != NULL, asked[CA_BUILDERS] = {false};
+
+    for (int n = 0; good && n < count; n++) {
+        struct builder *builder = &builders->builders[n];
+        if (builder->process.pid == 0)
+            good = start(builders, builder);
+        asked[n] = good && !builder->open;
+        if (asked[n])
+            good = ca_process_request(&builder->process, json_incref(builders->open_request));
+    }
+    for (int n = 0; good && n < count; n++) {
+        struct builder *builder = &builders->builders[n];
+        if (!asked[n])
+            continue;
+        json_t *answer = take_answer(builders, builder, end);
+        builder->open = answer && json_integer_value(json_object_get(answer, "status")) == 0;
+        good = builder->open;
+        json_decref(answer);
+    }
+    return good;
+}
+
+/* A process whose candidate failed may be spoilt, and is replaced. */
+static void finish(struct ca_builders *builders, struct builder *builder, double end)
+{
+    json_t *answer = take_answer(builders, builder, end);
+    struct ca_reading reading;
+
+    if (answer && ca_reading_from_json(json_object_get(answer, "reading"), &reading) &&
+        reading.outcome == CA_CORRECT)
+        builder->job->seconds = fmax(builder->job->seconds, reading.compile_seconds);
+    else
+        ca_process_end(&builder->process);
+    json_decref(answer);
+}
+
+void ca_builders_run(struct ca_builders *builders, const struct ca_candidate *candidate)
+{
+    struct upcoming *job = find(builders, candidate);
+    int count = 0;
+
+    if (builders->useless || !job || job->begun)
+        return;
+    for (; job < builders->list + builders->count && count < builders->options.count; job++)
+        if (!job->begun)
+            builders->builders[count++].job = job;
+    if (count < 2) /* the worker takes no longer */
+        return;
+    if (!open_problems(builders, count)) {
+        give_up(builders);
+        return;
+    }
+    for (int n = 0; n < count; n++) {
+        struct builder *builder = &builders->builders[n];
+        builder->job->begun = true;
+        ca_process_request(&builder->process,
+                           json_pack("{s:s, s:o}", "do", "build", "candidate",
+                                     ca_candidate_json(&builder->job->candidate)));
+    }
+    const double deadline = ca_process_clock() + TIMEOUT_SHARE * builders->options.timeout;
+    for (int n = 0; n < count; n++)
+        finish(builders, &builders->builders[n], deadline);
+}
+
+void ca_builders_judge(struct ca_builders *builders, const struct ca_candidate *candidate,
+                       const struct ca_reading *reading)
+{
+    struct upcoming *job = find(builders, candidate);
+
+    if (!job || job->judged || job->seconds < LEAST_SECONDS || reading->outcome != CA_CORRECT)
+        return;
+    builders->ahead += job->seconds;
+    builders->again += reading->compile_seconds;
+    job->judged = true; /* once is enough */
+    builders->num_judged++;
+    if (builders->num_judged >= ENOUGH && builders->again > USEFUL * builders->ahead)
+        give_up(builders);
+}
+
+double ca_builders_seconds(struct ca_builders *builders, const struct ca_candidate *candidate)
+{
+    const struct upcoming *job = find(builders, candidate);
+
+    return job ? job->seconds : 0.0;
+}
+
+bool ca_builders_are_used(const struct ca_builders *builders)
+{
+    return !builders->useless;
+}

@@ -1,0 +1,55 @@
+/* Processes that compile ahead, several at once, so that the driver's own cache of compiled kernels
+ * holds a candidate by the time that the worker builds it. Nothing that they find out counts: what
+ * fails, crashes or hangs here is left to the worker, which builds it again with the machine to
+ * itself.
+ *
+ * They run only while the worker waits for a build; nothing is measured meanwhile. */
+#ifndef CA_WORKER_BUILDERS_H
+#define CA_WORKER_BUILDERS_H
+
+#include "cli/worker_process.h"
+#include "tune/measurer.h"
+
+enum { CA_BUILDERS = 16 };
+
+struct ca_builders_options {
+    int count;             /* processes, 1 to CA_BUILDERS */
+    const char *program;   /* path of clattn-tune */
+    const char *device;    /* selector of clattn_device_select() */
+    double timeout;        /* seconds for building a candidate; they get a part of it */
+    ca_patience *patience; /* asked several times a second */
+    void *user;
+};
+
+struct ca_builders;
+
+/* How many are good here: a few, one for each core; 0 if there is only one. */
+int ca_builders_automatic(void);
+
+/* Starts nothing yet. NULL without memory. */
+struct ca_builders *ca_builders_create(const struct ca_builders_options *options);
+void ca_builders_destroy(struct ca_builders *builders);
+
+/* The request that opens problems in a process; takes it over. Forgets what was announced. */
+void ca_builders_open(struct ca_builders *builders, json_t *request);
+
+/* What will be built next, in this order, instead of what was announced before. */
+void ca_builders_announce(struct ca_builders *builders, const struct ca_candidate *candidates,
+                          size_t count);
+
+/* Before the worker builds a candidate: builds it and those announced after it, one for each
+ * process, unless that was done. */
+void ca_builders_run(struct ca_builders *builders, const struct ca_candidate *candidate);
+
+/* After the worker has built it. Where that takes as long again, as the driver keeps nothing for
+ * other processes, they are not used any more. */
+void ca_builders_judge(struct ca_builders *builders, const struct ca_candidate *candidate,
+                       const struct ca_reading *reading);
+
+/* What the compiler took that has built it ahead; 0 if none has. */
+double ca_builders_seconds(struct ca_builders *builders, const struct ca_candidate *candidate);
+
+/* False once they were found useless. */
+bool ca_builders_are_used(const struct ca_builders *builders);
+
+#endif

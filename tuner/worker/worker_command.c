@@ -1,0 +1,198 @@
+/* clattn-tune worker: the process that builds and measures, and may die of it. Started by
+ * worker_client.c alone; not for people. */
+#define _POSIX_C_SOURCE 200809L /* getline, fdopen, getppid */
+#include "cli/worker_process.h"
+#include "tuner/commands.h"
+#include "tuner/worker/worker_json.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
+
+struct service {
+    const char *device;
+    clattn_context *context;
+    struct ca_measurer measurer;
+    size_t num_problems;  /* of the measurer; 0: none is open */
+    char complaint[1024]; /* the library's last error */
+};
+
+static void keep_complaint(clattn_log_level level, const char *message, void *user)
+{
+    struct service *service = user;
+
+    if (level == CLATTN_LOG_ERROR)
+        snprintf(service->complaint, sizeof service->complaint, "%s", message);
+}
+
+static clattn_status read_problems(const json_t *lines, clattn_problem **problems)
+{
+    const size_t count = json_array_size(lines);
+    clattn_status status = count ? CLATTN_SUCCESS : CLATTN_INVALID_ARGUMENT;
+
+    *problems = calloc(count + 1, sizeof **problems);
+    if (!*problems)
+        return CLATTN_OUT_OF_MEMORY;
+    for (size_t n = 0; status == CLATTN_SUCCESS && n < count; n++) {
+        const char *line = json_string_value(json_array_get(lines, n));
+        status = clattn_problem_parse(line ? line : "", &(*problems)[n], NULL, 0);
+    }
+    return status;
+}
+
+static clattn_status open_problems(struct service *service, const json_t *lines)
+{
+    const clattn_context_options options = {
+        .struct_size = sizeof options, .log = keep_complaint, .log_user_data = service};
+    clattn_problem *problems;
+    clattn_status status = read_problems(lines, &problems);
+
+    if (service->num_problems > 0)
+        ca_measurer_destroy(&service->measurer);
+    service->num_problems = 0;
+    if (status == CLATTN_SUCCESS && !service->context)
+        status = clattn_context_create_default(service->device, &options, &service->context);
+    if (status == CLATTN_SUCCESS)
+        status = ca_measurer_create(service->context, problems, json_array_size(lines),
+                                    &service->measurer);
+    if (status == CLATTN_SUCCESS)
+        service->num_problems = json_array_size(lines);
+    free(problems);
+    return status;
+}
+
+static json_t *open_answer(struct service *service, const json_t *request)
+{
+    service->complaint[0] = '\0';
+    const clattn_status status = open_problems(service, json_object_get(request, "problems"));
+    return json_pack("{s:i, s:o}", "status", (int)status, "reason",
+                     ca_text_json(service->complaint));
+}
+
+static json_t *build_answer(struct service *service, const json_t *request)
+{
+    struct ca_candidate candidate;
+    struct ca_reading reading;
+
+    if (!ca_candidate_from_json(json_object_get(request, "candidate"), &candidate))
+        return NULL;
+    service->measurer.build(service->measurer.user, &candidate, &reading);
+    return json_pack("{s:o}", "reading", ca_reading_json(&reading));
+}
+
+static bool read_problem(const struct service *service, const json_t *request, size_t *problem)
+{
+    const json_int_t number = json_integer_value(json_object_get(request, "problem"));
+
+    *problem = (size_t)number;
+    return number >= 0 && *problem < service->num_problems;
+}
+
+static json_t *measure_answer(struct service *service, const json_t *request)
+{
+    const double best = json_number_value(json_object_get(request, "best"));
+    struct ca_candidate candidate;
+    struct ca_reading reading = {.outcome = CA_CORRECT};
+    size_t problem;
+
+    if (!read_problem(service, request, &problem) ||
+        !ca_candidate_from_json(json_object_get(request, "candidate"), &candidate))
+        return NULL;
+    service->measurer.measure(service->measurer.user, problem, &candidate, best, &reading);
+    return json_pack("{s:o}", "reading", ca_reading_json(&reading));
+}
+
+static json_t *round_answer(struct service *service, const json_t *request)
+{
+    const json_t *list = json_object_get(request, "candidates");
+    const size_t count = json_array_size(list);
+    struct ca_candidate *candidates = calloc(count + 1, sizeof *candidates);
+    double *seconds = calloc(count + 1, sizeof *seconds);
+    size_t problem, good = 0;
+    json_t *times = NULL;
+
+    while (candidates && good < count &&
+           ca_candidate_from_json(json_array_get(list, good), &candidates[good]))
+        good++;
+    if (seconds && good == count && read_problem(service, request, &problem)) {
+        times = json_array();
+        service->measurer.round(service->measurer.user, problem, candidates, count, seconds);
+        for (size_t n = 0; n < count; n++)
+            json_array_append_new(times, ca_seconds_json(seconds[n]));
+    }
+    free(seconds);
+    free(candidates);
+    return times ? json_pack("{s:o}", "seconds", times) : NULL;
+}
+
+static const struct {
+    const char *name;
+    json_t *(*answer)(struct service *service, const json_t *request);
+} requests[] = {{"open", open_answer},
+                {"build", build_answer},
+                {"measure", measure_answer},
+                {"round", round_answer}};
+
+/* NULL if the request makes no sense. */
+static json_t *answer(struct service *service, const char *line)
+{
+    json_t *request = json_loads(line, 0, NULL), *answer = NULL;
+    const char *name = json_string_value(json_object_get(request, "do"));
+
+    for (size_t n = 0; name && n < sizeof requests / sizeof *requests; n++)
+        if (strcmp(name, requests[n].name) == 0 && (n == 0 || service->num_problems > 0))
+            answer = requests[n].answer(service, request);
+    json_decref(request);
+    return answer;
+}
+
+static void serve(struct service *service, FILE *from, FILE *to)
+{
+    char *line = NULL;
+    size_t bytes = 0;
+    bool good = true;
+
+    while (good && getline(&line, &bytes, from) > 0) {
+        json_t *object = answer(service, line);
+        good = object && json_dumpf(object, to, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0 &&
+               fputc('\n', to) != EOF && fflush(to) == 0;
+        json_decref(object);
+    }
+    free(line);
+}
+
+/* Not to outlive the tuner: it ends with it, or when its requests do. */
+static bool parent_lives(const char *parent)
+{
+#if defined(__linux__)
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+    return getppid() == (pid_t)strtol(parent, NULL, 10);
+}
+
+int worker_command(int argc, char **argv)
+{
+    struct service service = {.device = argc > 2 ? argv[2] : NULL};
+
+    if (argc != 3 || !parent_lives(argv[1]))
+        return EXIT_USAGE;
+    fcntl(CA_WORKER_REQUESTS, F_SETFD, FD_CLOEXEC); /* not for compilers that the driver runs */
+    fcntl(CA_WORKER_ANSWERS, F_SETFD, FD_CLOEXEC);
+    FILE *from = fdopen(CA_WORKER_REQUESTS, "r"), *to = fdopen(CA_WORKER_ANSWERS, "w");
+    if (!from || !to)
+        return EXIT_FAILURE;
+    serve(&service, from, to);
+    if (service.num_problems > 0)
+        ca_measurer_destroy(&service.measurer);
+    clattn_context_release(service.context);
+    fclose(to);
+    fclose(from);
+    return EXIT_SUCCESS;
+}
