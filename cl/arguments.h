@@ -16,11 +16,23 @@
 #define CA_ULONG cl_ulong
 #endif
 
+#include "../src/problem/tensors.def"
+
 /* Fixed when the plan is made. Strides along (batch, heads, seq, dim) or (batch, heads, seq_q,
  * seq_kv), in elements. */
 struct attention_shape {
-    CA_LONG q_stride[4], k_stride[4], v_stride[4], o_stride[4], bias_stride[4], mask_stride[4];
-    CA_LONG do_stride[4], dq_stride[4], dk_stride[4], dv_stride[4]; /* backward */
+#define STRIDES_STRIDED(member) CA_LONG member##_stride[4];
+#define STRIDES_BROADCAST(member) CA_LONG member##_stride[4];
+#define STRIDES_OF_BIAS(member)
+#define STRIDES_PACKED(member)
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout_member) \
+    STRIDES_##LAYOUT(member)
+    CA_OPERANDS(OPERAND)
+#undef OPERAND
+#undef STRIDES_STRIDED
+#undef STRIDES_BROADCAST
+#undef STRIDES_OF_BIAS
+#undef STRIDES_PACKED
     CA_LONG batch, heads, seq_q, seq_kv;
     CA_LONG kv_heads, dim_qk, dim_v; /* for projections, whose programs do not define them */
     CA_LONG group;        /* query heads per kv head */
@@ -35,8 +47,11 @@ struct attention_shape {
 
 /* Given with each execution: the position of each tensor's first element, in elements. */
 struct attention_offsets {
-    CA_LONG q, k, v, o, bias, mask, slopes, sinks, q_lengths, kv_lengths, lse, scores;
-    CA_LONG d_o, dq, dk, dv, dbias, dslopes, dsinks, workspace;
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout_member) \
+    CA_LONG member;
+    CA_OPERANDS(OPERAND)
+#undef OPERAND
+    CA_LONG workspace;
     CA_ULONG seed, stream; /* of dropout's random numbers; a stream has 32 bits */
 };
 

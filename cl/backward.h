@@ -10,7 +10,7 @@
 #if UNIT_DO
 #define DO_STEP 1
 #else
-#define DO_STEP a.do_stride[3]
+#define DO_STEP a.d_o_stride[3]
 #endif
 #if UNIT_DQ
 #define DQ_STEP 1
@@ -65,7 +65,7 @@ static inline float row_delta(SHAPE_PARAMS, const long b, const long h, const lo
     float4 sums = 0.0f;
 
     o += at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
-    d_o += at.d_o + b * a.do_stride[0] + h * a.do_stride[1] + i * a.do_stride[2];
+    d_o += at.d_o + b * a.d_o_stride[0] + h * a.d_o_stride[1] + i * a.d_o_stride[2];
     for (int d = 0; d < DIM_V / 4 * 4; d += 4) {
         const float4 x = (float4)(LOAD(o, d * O_STEP), LOAD(o, (d + 1) * O_STEP),
                                   LOAD(o, (d + 2) * O_STEP), LOAD(o, (d + 3) * O_STEP));

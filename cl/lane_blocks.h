@@ -143,10 +143,10 @@ INLINE void open_tile(SHAPE_PARAMS, const struct place place, const long i, cons
     tile->i = i;
     tile->count = count;
     q += at.q + place.b * a.q_stride[0] + place.h * a.q_stride[1] + i * a.q_stride[2];
-    d_o += at.d_o + place.b * a.do_stride[0] + place.h * a.do_stride[1] + i * a.do_stride[2];
+    d_o += at.d_o + place.b * a.d_o_stride[0] + place.h * a.d_o_stride[1] + i * a.d_o_stride[2];
     rows += 2 * (row_of(a, place.b, place.h, 0) + i);
     tile->nonfinite = copy_rows(DIM_QK, q, a.q_stride[2], Q_STEP, count, (float *)tile->q) |
-                      copy_rows(DIM_V, d_o, a.do_stride[2], DO_STEP, count, (float *)tile->d_o);
+                      copy_rows(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, (float *)tile->d_o);
     for (int n = 0; n < BQ; n++) {
         tile->base[n] = n < count ? rows[2 * n] : 0.0f;
         tile->delta[n] = n < count ? rows[2 * n + 1] : 0.0f;

@@ -18,8 +18,8 @@ INLINE struct matrix q_rows(SHAPE_PARAMS, const __global storage *q, const long 
 INLINE struct matrix do_rows(SHAPE_PARAMS, const __global storage *d_o, const long b, const long h,
                              const long i, const int rows)
 {
-    return matrix_of(d_o + at.d_o + b * a.do_stride[0] + h * a.do_stride[1] + i * a.do_stride[2],
-                     a.do_stride[2], DO_STEP, DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
+    return matrix_of(d_o + at.d_o + b * a.d_o_stride[0] + h * a.d_o_stride[1] + i * a.d_o_stride[2],
+                     a.d_o_stride[2], DO_STEP, DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
 }
 
 INLINE struct matrix k_rows(SHAPE_PARAMS, const __global storage *k, const long b,

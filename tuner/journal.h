@@ -10,6 +10,7 @@
 #ifndef CA_JOURNAL_H
 #define CA_JOURNAL_H
 
+#include "families/candidate.h"
 #include "cli/sentence.h"
 #include "tune/tune.h"
 

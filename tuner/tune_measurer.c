@@ -1,3 +1,4 @@
+#include "families/candidate.h"
 #include "tuner/tune_measurer.h"
 #include "cli/worker_process.h"
 

@@ -1,3 +1,5 @@
+#include "families/candidate.h"
+#include "execute/execute.h"
 #include "execute/buffers.h"
 #include "problem/philox.h"
 #include "problem/problem.h"
@@ -8,14 +10,12 @@
 
 extern const char ca_source_dropout_mask[];
 
-static clattn_status check_program(clattn_context *ctx, cl_program program,
-                                   char why[CA_REASON_BYTES]);
+static ca_self_check check_program;
 
 /* Not one of the families that plans choose from, but built, checked and kept like one. */
 static const struct ca_family dropout_mask = {
     .name = "dropout_mask",
     .source = ca_source_dropout_mask,
-    .check = check_program,
 };
 
 static size_t count_rows(const clattn_problem *p)
@@ -134,7 +134,7 @@ clattn_status clattn_dropout_mask(clattn_context *context, const clattn_problem 
         return ca_enqueue_marker(context, queue, num_wait, wait, done);
     clattn_problem_init(&any); /* the program is the same for all */
     any = ca_problem_normal(&any);
-    status = ca_program_get(context, &candidate, &any, &program);
+    status = ca_program_get(context, &candidate, &any, check_program, &program);
     if (status != CLATTN_SUCCESS)
         return status;
     ca_program_keep(context, program);
@@ -177,9 +177,13 @@ static clattn_status run(clattn_context *ctx, cl_program program, const clattn_p
 }
 
 /* Compares the mask of a small problem with the host's. */
-static clattn_status check_program(clattn_context *ctx, cl_program program,
-                                   char why[CA_REASON_BYTES])
+static clattn_status check_program(clattn_context *ctx, const struct ca_candidate *candidate,
+                                   const clattn_problem *any, cl_program program,
+                                   double *launch_seconds, char why[CA_REASON_BYTES])
 {
+    (void)candidate;
+    (void)any;
+    (void)launch_seconds; /* too short to tell */
     const cl_ulong seed = 0xfedcba9876543210u;
     const cl_uint offset = 0x89abcdefu;
     unsigned char got[BYTES + 2 * GUARD], want[BYTES + 2 * GUARD];

@@ -1,6 +1,6 @@
 #include "api/host_call.h"
 #include "execute/buffers.h"
-#include "execute/plan.h"
+#include "execute/execute.h"
 #include "problem/problem.h"
 
 #include <stdint.h>
@@ -138,6 +138,16 @@ static clattn_status compute(const clattn_plan *plan, struct ca_transfer transfe
     return status;
 }
 
+clattn_status ca_host_check(const clattn_context *context, int complete)
+{
+    if (!context)
+        return CLATTN_INVALID_ARGUMENT;
+    if (complete)
+        return CLATTN_SUCCESS;
+    return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
+                   "tensors is null or its struct_size is not that of this library");
+}
+
 clattn_status ca_host_call(clattn_context *context, const clattn_problem *problem,
                            const clattn_plan_options *options, clattn_operation operation,
                            struct ca_transfer transfers[CA_WORKSPACE], cl_ulong seed,
@@ -160,64 +170,4 @@ clattn_status ca_host_call(clattn_context *context, const clattn_problem *proble
         status = compute(plan, transfers, device);
     clattn_plan_release(plan);
     return status;
-}
-
-clattn_status clattn_attention_forward_host(clattn_context *context, const clattn_problem *problem,
-                                            const clattn_plan_options *options,
-                                            const clattn_host_forward *t)
-{
-    if (!context)
-        return CLATTN_INVALID_ARGUMENT;
-    if (!t || t->struct_size != sizeof *t)
-        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
-                       "tensors is null or its struct_size is not that of this library");
-    struct ca_transfer transfers[CA_WORKSPACE] = {
-        [CA_Q] = {.input = t->q},
-        [CA_K] = {.input = t->k},
-        [CA_V] = {.input = t->v},
-        [CA_O] = {.output = t->o},
-        [CA_BIAS] = {.input = t->bias},
-        [CA_MASK] = {.input = t->mask},
-        [CA_SLOPES] = {.input = t->slopes},
-        [CA_SINKS] = {.input = t->sinks},
-        [CA_Q_LENGTHS] = {.input = t->q_lengths},
-        [CA_KV_LENGTHS] = {.input = t->kv_lengths},
-        [CA_LSE] = {.output = t->lse},
-        [CA_SCORES] = {.output = t->scores},
-    };
-    return ca_host_call(context, problem, options, CLATTN_FORWARD, transfers, t->dropout_seed,
-                        t->dropout_offset);
-}
-
-clattn_status clattn_attention_backward_host(clattn_context *context, const clattn_problem *problem,
-                                             const clattn_plan_options *options,
-                                             const clattn_host_backward *t)
-{
-    if (!context)
-        return CLATTN_INVALID_ARGUMENT;
-    if (!t || t->struct_size != sizeof *t)
-        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
-                       "tensors is null or its struct_size is not that of this library");
-    struct ca_transfer transfers[CA_WORKSPACE] = {
-        [CA_Q] = {.input = t->q},
-        [CA_K] = {.input = t->k},
-        [CA_V] = {.input = t->v},
-        [CA_O] = {.input = t->o},
-        [CA_BIAS] = {.input = t->bias},
-        [CA_MASK] = {.input = t->mask},
-        [CA_SLOPES] = {.input = t->slopes},
-        [CA_SINKS] = {.input = t->sinks},
-        [CA_Q_LENGTHS] = {.input = t->q_lengths},
-        [CA_KV_LENGTHS] = {.input = t->kv_lengths},
-        [CA_LSE] = {.input = t->lse},
-        [CA_DO] = {.input = t->d_o},
-        [CA_DQ] = {.output = t->dq},
-        [CA_DK] = {.output = t->dk},
-        [CA_DV] = {.output = t->dv},
-        [CA_DBIAS] = {.output = t->dbias},
-        [CA_DSLOPES] = {.output = t->dslopes},
-        [CA_DSINKS] = {.output = t->dsinks},
-    };
-    return ca_host_call(context, problem, options, CLATTN_BACKWARD, transfers, t->dropout_seed,
-                        t->dropout_offset);
 }

@@ -2,7 +2,7 @@
 #ifndef CA_HOST_CALL_H
 #define CA_HOST_CALL_H
 
-#include "families/family.h"
+#include "problem/tensors.h"
 #include <clattn/plan.h>
 
 /* A host tensor and its place on the device. Of the first two, one is not null if there is such a
@@ -13,6 +13,10 @@ struct ca_transfer {
     cl_mem buffer;
     size_t bytes;
 };
+
+/* What every such call begins with: there is a context, and the argument struct is complete, that is,
+ * there is one of this version. */
+clattn_status ca_host_check(const clattn_context *context, int complete);
 
 /* Plans, and if the problem is of that operation copies, computes and copies back. seed and stream
  * are those of dropout. */

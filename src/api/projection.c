@@ -1,6 +1,5 @@
 #include "api/host_call.h"
-#include "execute/buffers.h"
-#include "execute/plan.h"
+#include "execute/execute.h"
 #include <clattn/projection.h>
 
 clattn_status clattn_project(const clattn_plan *plan, cl_command_queue queue,
@@ -25,11 +24,9 @@ clattn_status clattn_project_host(clattn_context *context, const clattn_problem 
                                   const clattn_plan_options *options,
                                   const clattn_host_projection *t)
 {
-    if (!context)
-        return CLATTN_INVALID_ARGUMENT;
-    if (!t || t->struct_size != sizeof *t)
-        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
-                       "tensors is null or its struct_size is not that of this library");
+    const clattn_status status = ca_host_check(context, t && t->struct_size == sizeof *t);
+    if (status != CLATTN_SUCCESS)
+        return status;
     struct ca_transfer transfers[CA_WORKSPACE] = {
         [CA_Q] = {.input = t->x},
         [CA_K] = {.input = t->w},

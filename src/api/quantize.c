@@ -1,3 +1,5 @@
+#include "families/candidate.h"
+#include "execute/execute.h"
 #include "execute/buffers.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
@@ -10,14 +12,12 @@
 
 extern const char ca_source_quantize[];
 
-static clattn_status check_program(clattn_context *ctx, cl_program program,
-                                   char why[CA_REASON_BYTES]);
+static ca_self_check check_program;
 
 /* Not one of the families that plans choose from, but built, checked and kept like one. */
 static const struct ca_family quantize = {
     .name = "quantize",
     .source = ca_source_quantize,
-    .check = check_program,
 };
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -270,7 +270,7 @@ clattn_status clattn_quantize(clattn_context *context, const clattn_quantization
         return ca_enqueue_marker(context, queue, num_wait, wait, done);
     clattn_problem_init(&any); /* the program is the same for all */
     any = ca_problem_normal(&any);
-    status = ca_program_get(context, &candidate, &any, &program);
+    status = ca_program_get(context, &candidate, &any, check_program, &program);
     if (status != CLATTN_SUCCESS)
         return status;
     ca_program_keep(context, program);
@@ -338,9 +338,13 @@ static clattn_status run(clattn_context *ctx, cl_program program, const clattn_q
 }
 
 /* Compares each dtype and format with the host's. */
-static clattn_status check_program(clattn_context *ctx, cl_program program,
-                                   char why[CA_REASON_BYTES])
+static clattn_status check_program(clattn_context *ctx, const struct ca_candidate *candidate,
+                                   const clattn_problem *any, cl_program program,
+                                   double *launch_seconds, char why[CA_REASON_BYTES])
 {
+    (void)candidate;
+    (void)any;
+    (void)launch_seconds; /* too short to tell */
     unsigned char values[4 * VALUES], got[CACHE_BYTES], want[CACHE_BYTES];
     clattn_quantization q = {.struct_size = sizeof q, .size = {BATCH, HEADS, SEQ, DIM}};
     const size_t row = DIM * STEP + GAP, place = DIM + CA_BLOCK;

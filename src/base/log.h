@@ -9,7 +9,7 @@ struct ca_log {
     void *user_data;
 };
 
-enum { CA_LOG_BYTES = 1024 };
+enum { CA_LOG_BYTES = 1024, CA_REASON_BYTES = 256 };
 
 #if defined(__GNUC__)
 #define CA_PRINTF(text, first) __attribute__((format(printf, text, first)))

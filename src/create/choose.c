@@ -1,3 +1,5 @@
+#include "families/candidate.h"
+#include "families/registry.h"
 #include "create/choose.h"
 #include "base/log.h"
 #include "problem/problem.h"

@@ -1,27 +1,11 @@
+#include "families/candidate.h"
 #include "execute/plan.h"
-#include "create/choose.h"
 #include "problem/layout.h"
 #include "problem/philox.h"
-#include "program/program.h"
-#include "store/store.h"
-#include <clattn/tuning.h>
 
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-
-clattn_status clattn_plan_supports(const clattn_context *context, const clattn_problem *problem,
-                                   const clattn_plan_options *options, char *reason,
-                                   size_t reason_bytes)
-{
-    struct ca_choices choices;
-
-    if (!context) {
-        ca_reason(reason, reason_bytes, "context is null");
-        return CLATTN_INVALID_ARGUMENT;
-    }
-    return ca_choose(context, problem, options, &choices, reason, reason_bytes);
-}
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
@@ -66,16 +50,14 @@ static struct attention_shape shape_of(const clattn_problem *p)
         .drop_below = ca_drop_below(p),
     };
 
-    copy_strides(a.q_stride, &p->q);
-    copy_strides(a.k_stride, &p->k);
-    copy_strides(a.v_stride, &p->v);
-    copy_strides(a.o_stride, &p->o);
-    copy_strides(a.do_stride, &p->d_o);
-    copy_strides(a.dq_stride, &p->dq);
-    copy_strides(a.dk_stride, &p->dk);
-    copy_strides(a.dv_stride, &p->dv);
-    copy_strides(a.bias_stride, &p->bias_layout);
-    copy_strides(a.mask_stride, &p->mask_layout);
+#define STRIDES_STRIDED(member, layout) copy_strides(a.member##_stride, &p->layout);
+#define STRIDES_BROADCAST(member, layout) copy_strides(a.member##_stride, &p->layout);
+#define STRIDES_OF_BIAS(member, layout)
+#define STRIDES_PACKED(member, layout)
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout)       \
+    STRIDES_##LAYOUT(member, layout)
+    CA_OPERANDS(OPERAND)
+#undef OPERAND
     return a;
 }
 
@@ -195,100 +177,6 @@ clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *c
     }
     *plan = made;
     return CLATTN_SUCCESS;
-}
-
-static enum ca_quarantine quarantine_of(const struct ca_verdict *verdict)
-{
-    if (verdict->status == CLATTN_MISCOMPILED)
-        return CA_QUARANTINE_WRONG;
-    return ca_verdict_blames_source(verdict->reason) ? CA_QUARANTINE_SOURCE : CA_QUARANTINE_CRASH;
-}
-
-/* Remembers that a candidate does not work, so that no process tries it again: if that is for good. */
-static void ban(clattn_context *context, const struct ca_candidate *candidate,
-                const clattn_problem *problem)
-{
-    const clattn_problem normal = ca_problem_normal(problem);
-    struct ca_verdict verdict;
-
-    if (ca_program_condemned(context, candidate, &normal, &verdict))
-        ca_store_ban_candidate(context->store, candidate, problem, quarantine_of(&verdict),
-                               verdict.reason);
-}
-
-static void print_verdict(clattn_context *context, clattn_status status,
-                          char text[2 * CA_REASON_BYTES])
-{
-    char cause[CA_REASON_BYTES];
-
-    if (status == CLATTN_BUILD_FAILED && ca_program_last_failure(context, cause))
-        ca_reason(text, 2 * CA_REASON_BYTES, "does not build: %s", cause);
-    else
-        ca_reason(text, 2 * CA_REASON_BYTES, "%s",
-                  status == CLATTN_MISCOMPILED   ? "failed its self-check"
-                  : status == CLATTN_NO_COMPILER ? "is not in the cache, and there is no compiler"
-                                                 : "does not build");
-}
-
-/* Makes the plan of the first choice that works. A broken compiler costs speed: after a choice that
- * does not build, is miscompiled or was never built where nothing can be, the next is tried. */
-static clattn_status make_first(clattn_context *context, const struct ca_choices *choices,
-                                const clattn_problem *problem, clattn_plan **plan)
-{
-    const clattn_problem normal = ca_problem_normal(problem);
-    clattn_status status = CLATTN_SUCCESS;
-
-    for (size_t n = 0; n < choices->count; n++) {
-        const struct ca_choice *choice = &choices->list[n];
-        cl_program program = NULL;
-        status = context->cl ? ca_program_get(context, &choice->candidate, &normal, &program)
-                             : CLATTN_SUCCESS;
-        if (status == CLATTN_SUCCESS) {
-            if (program)
-                ca_program_keep(context, program);
-            return ca_plan_make(context, &choice->candidate, ca_origin_sentence(choice->origin),
-                                problem, program, plan);
-        }
-        if (status != CLATTN_BUILD_FAILED && status != CLATTN_MISCOMPILED &&
-            status != CLATTN_NO_COMPILER)
-            return status;
-        if (status != CLATTN_NO_COMPILER)
-            ban(context, &choice->candidate, problem);
-    }
-    char what[2 * CA_REASON_BYTES];
-    print_verdict(context, status, what);
-    if (choices->list[0].origin == CA_FORCED)
-        return ca_fail(&context->log, status, "%s was forced, but it %s",
-                       choices->list[0].candidate.family->name, what);
-    return ca_fail(&context->log, status,
-                   "none of %zu ways to compute it works on '%s'; the last one %s", choices->count,
-                   context->device.name, what);
-}
-
-clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem,
-                                 const clattn_plan_options *options, clattn_plan **plan)
-{
-    char reason[8 * CA_REASON_BYTES];
-    struct ca_choices choices;
-
-    if (plan)
-        *plan = NULL;
-    if (!context)
-        return CLATTN_INVALID_ARGUMENT;
-    if (!plan)
-        return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "plan is null");
-    clattn_status status = ca_choose(context, problem, options, &choices, reason, sizeof reason);
-    if (status == CLATTN_SUCCESS && options && options->flags & CLATTN_PLAN_MEASURE &&
-        choices.list[0].origin > CA_EXACT) {
-        const clattn_tuning_options tuning = {.struct_size = sizeof tuning,
-                                              .seconds = options->measure_seconds};
-        if (clattn_tune(context, problem, 1, &tuning, NULL) != CLATTN_SUCCESS)
-            ca_warn(&context->log, "tuning failed, so the plan is made without it");
-        status = ca_choose(context, problem, options, &choices, reason, sizeof reason);
-    }
-    if (status != CLATTN_SUCCESS)
-        return ca_fail(&context->log, status, "%s", reason);
-    return make_first(context, &choices, problem, plan);
 }
 
 void clattn_plan_release(clattn_plan *plan)

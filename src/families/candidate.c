@@ -1,3 +1,4 @@
+#include "families/registry.h"
 #include "families/candidate.h"
 #include "base/log.h"
 

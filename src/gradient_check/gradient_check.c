@@ -144,20 +144,14 @@ static void *at(const struct ca_trust_case *c, enum ca_argument argument)
 /* o and lse as the library's forward leaves them. */
 static clattn_status run_forward(clattn_context *ctx, const struct ca_trust_case *c)
 {
-    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                         .q = at(c, CA_Q),
-                                         .k = at(c, CA_K),
-                                         .v = at(c, CA_V),
-                                         .o = at(c, CA_O),
-                                         .bias = at(c, CA_BIAS),
-                                         .mask = at(c, CA_MASK),
-                                         .slopes = at(c, CA_SLOPES),
-                                         .sinks = at(c, CA_SINKS),
-                                         .q_lengths = at(c, CA_Q_LENGTHS),
-                                         .kv_lengths = at(c, CA_KV_LENGTHS),
-                                         .lse = at(c, CA_LSE),
-                                         .dropout_seed = CA_TRUST_SEED,
-                                         .dropout_offset = CA_TRUST_STREAM};
+    const clattn_host_forward tensors = {
+        .struct_size = sizeof tensors,
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout) \
+    CA_OF_FORWARD(GIVEN, .member = at(c, CA_##ID), )
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+            .dropout_seed = CA_TRUST_SEED,
+        .dropout_offset = CA_TRUST_STREAM};
     clattn_problem p = c->problem;
 
     p.operation = CLATTN_FORWARD;
@@ -170,27 +164,14 @@ static clattn_status run_forward(clattn_context *ctx, const struct ca_trust_case
 static clattn_status run_backward(clattn_context *ctx, const struct ca_trust_case *c,
                                   const clattn_plan_options *options)
 {
-    const clattn_host_backward tensors = {.struct_size = sizeof tensors,
-                                          .q = at(c, CA_Q),
-                                          .k = at(c, CA_K),
-                                          .v = at(c, CA_V),
-                                          .o = at(c, CA_O),
-                                          .lse = at(c, CA_LSE),
-                                          .d_o = at(c, CA_DO),
-                                          .bias = at(c, CA_BIAS),
-                                          .mask = at(c, CA_MASK),
-                                          .slopes = at(c, CA_SLOPES),
-                                          .sinks = at(c, CA_SINKS),
-                                          .q_lengths = at(c, CA_Q_LENGTHS),
-                                          .kv_lengths = at(c, CA_KV_LENGTHS),
-                                          .dq = at(c, CA_DQ),
-                                          .dk = at(c, CA_DK),
-                                          .dv = at(c, CA_DV),
-                                          .dbias = at(c, CA_DBIAS),
-                                          .dslopes = at(c, CA_DSLOPES),
-                                          .dsinks = at(c, CA_DSINKS),
-                                          .dropout_seed = CA_TRUST_SEED,
-                                          .dropout_offset = CA_TRUST_STREAM};
+    const clattn_host_backward tensors = {
+        .struct_size = sizeof tensors,
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout) \
+    CA_OF_BACKWARD(GIVEN, .member = at(c, CA_##ID), )
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+            .dropout_seed = CA_TRUST_SEED,
+        .dropout_offset = CA_TRUST_STREAM};
 
     return clattn_attention_backward_host(ctx, &c->problem, options, &tensors);
 }

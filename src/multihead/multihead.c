@@ -1,3 +1,4 @@
+#include "execute/execute.h"
 #include "multihead/multihead.h"
 #include "execute/buffers.h"
 

@@ -1,6 +1,6 @@
 /* Classes of projections: what is exact and what is rounded stands in clattn/tuning.h. */
+#include "problem/class_size.h"
 #include "problem/layout.h"
-#include "problem/problem_class.h"
 #include "problem/problem_projection.h"
 #include "problem/problem_words.h"
 

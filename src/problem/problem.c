@@ -1,6 +1,6 @@
 #include "problem/problem.h"
 #include "base/log.h"
-#include "families/family.h"
+#include "problem/tensors.h"
 #include "problem/layout.h"
 #include "problem/problem_projection.h"
 
@@ -17,34 +17,6 @@ void clattn_problem_init(clattn_problem *problem)
     problem->window_left = problem->window_right = CLATTN_UNLIMITED;
 }
 
-size_t ca_dtype_bytes(clattn_dtype dtype)
-{
-    return dtype == CLATTN_F32 ? 4 : 2;
-}
-
-clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument)
-{
-    return argument == CA_K ? p->k_cache : argument == CA_V ? p->v_cache : CLATTN_CACHE_PLAIN;
-}
-
-size_t ca_cache_bytes(clattn_cache cache, clattn_dtype dtype)
-{
-    switch (cache) {
-    case CLATTN_CACHE_Q8_0:
-        return 2 + CA_BLOCK;
-    case CLATTN_CACHE_Q4_0:
-        return 2 + CA_BLOCK / 2;
-    default:
-        return ca_dtype_bytes(dtype);
-    }
-}
-
-size_t ca_elements_bytes(size_t count, size_t element_bytes, clattn_cache cache)
-{
-    return (cache == CLATTN_CACHE_PLAIN ? count : (count + CA_BLOCK - 1) / CA_BLOCK) *
-           element_bytes;
-}
-
 int64_t ca_problem_diagonal(const clattn_problem *p)
 {
     switch (p->diagonal) {
@@ -57,88 +29,6 @@ int64_t ca_problem_diagonal(const clattn_problem *p)
     }
 }
 
-/* The bias's gradient has one element where the bias broadcasts, even over nothing: then it is 0. */
-static size_t unless_broadcast(const clattn_problem *p, int axis, size_t size)
-{
-    return p->bias_layout.stride[axis] == 0 ? 1 : size;
-}
-
-static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors)
-{
-    const size_t bytes = ca_dtype_bytes(p->dtype), bias_bytes = ca_dtype_bytes(p->bias_dtype);
-    const size_t k_bytes = ca_cache_bytes(p->k_cache, p->dtype);
-    const size_t v_bytes = ca_cache_bytes(p->v_cache, p->dtype);
-    const int backward = p->operation == CLATTN_BACKWARD;
-    const struct ca_tensor all[CA_WORKSPACE] = {
-        [CA_Q] = {"q", 1, 0, bytes, {p->batch, p->heads, p->seq_q, p->dim_qk}, p->q},
-        [CA_K] = {"k", 1, 0, k_bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_qk}, p->k},
-        [CA_V] = {"v", 1, 0, v_bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_v}, p->v},
-        [CA_O] = {"o", 1, !backward, bytes, {p->batch, p->heads, p->seq_q, p->dim_v}, p->o},
-        [CA_BIAS] = {"bias",
-                     p->bias,
-                     0,
-                     bias_bytes,
-                     {p->batch, p->heads, p->seq_q, p->seq_kv},
-                     p->bias_layout},
-        [CA_MASK] =
-            {"mask", p->mask, 0, 1, {p->batch, p->heads, p->seq_q, p->seq_kv}, p->mask_layout},
-        [CA_SLOPES] = {"slopes", p->alibi, 0, 4, {1, 1, 1, p->heads}, {{0}}},
-        [CA_SINKS] = {"sinks", p->sinks, 0, 4, {1, 1, 1, p->heads}, {{0}}},
-        [CA_Q_LENGTHS] = {"q_lengths", p->q_lengths, 0, 4, {1, 1, 1, p->batch}, {{0}}},
-        [CA_KV_LENGTHS] = {"kv_lengths", p->kv_lengths, 0, 4, {1, 1, 1, p->batch}, {{0}}},
-        [CA_LSE] =
-            {"lse", p->lse || backward, !backward, 4, {1, p->batch, p->heads, p->seq_q}, {{0}}},
-        [CA_SCORES] = {"scores",
-                       p->scores != CLATTN_SCORES_NONE,
-                       1,
-                       4,
-                       {p->batch, p->heads, p->seq_q, p->seq_kv},
-                       {{0}}},
-        [CA_DO] = {"do", backward, 0, bytes, {p->batch, p->heads, p->seq_q, p->dim_v}, p->d_o},
-        [CA_DQ] = {"dq", backward, 1, bytes, {p->batch, p->heads, p->seq_q, p->dim_qk}, p->dq},
-        [CA_DK] = {"dk", backward, 1, bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_qk}, p->dk},
-        [CA_DV] = {"dv", backward, 1, bytes, {p->batch, p->kv_heads, p->seq_kv, p->dim_v}, p->dv},
-        [CA_DBIAS] = {"dbias",
-                      p->dbias,
-                      1,
-                      bias_bytes,
-                      {unless_broadcast(p, 0, p->batch), unless_broadcast(p, 1, p->heads),
-                       unless_broadcast(p, 2, p->seq_q), unless_broadcast(p, 3, p->seq_kv)},
-                      p->bias_layout},
-        [CA_DSLOPES] = {"dslopes", p->dslopes, 1, 4, {1, 1, 1, p->heads}, {{0}}},
-        [CA_DSINKS] = {"dsinks", p->dsinks, 1, 4, {1, 1, 1, p->heads}, {{0}}},
-    };
-
-    for (size_t n = 0; n < CA_WORKSPACE; n++) {
-        tensors[n] = all[n];
-        if (n != CA_BIAS && n != CA_MASK &&
-            n != CA_DBIAS) /* there four zeros broadcast one value */
-            tensors[n].layout = ca_layout_explicit(&all[n].layout, all[n].sizes);
-    }
-}
-
-void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors)
-{
-    if (p->operation == CLATTN_PROJECTION)
-        ca_projection_tensors(p, tensors);
-    else
-        attention_tensors(p, tensors);
-}
-
-int ca_problem_empty(const clattn_problem *p)
-{
-    struct ca_tensor tensors[CA_WORKSPACE];
-
-    ca_problem_tensors(p, tensors);
-    for (size_t n = 0; n < CA_WORKSPACE; n++) {
-        const size_t *sizes = tensors[n].sizes;
-        if (tensors[n].present && tensors[n].written && sizes[0] && sizes[1] && sizes[2] &&
-            sizes[3])
-            return 0;
-    }
-    return 1;
-}
-
 clattn_problem ca_problem_normal(const clattn_problem *p)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
@@ -147,14 +37,11 @@ clattn_problem ca_problem_normal(const clattn_problem *p)
     if (p->operation == CLATTN_PROJECTION)
         return ca_projection_normal(p);
     ca_problem_tensors(p, tensors);
-    normal.q = tensors[CA_Q].layout;
-    normal.k = tensors[CA_K].layout;
-    normal.v = tensors[CA_V].layout;
-    normal.o = tensors[CA_O].layout;
-    normal.d_o = tensors[CA_DO].layout;
-    normal.dq = tensors[CA_DQ].layout;
-    normal.dk = tensors[CA_DK].layout;
-    normal.dv = tensors[CA_DV].layout;
+    for (unsigned n = 0; n < CA_WORKSPACE; n++) {
+        clattn_layout *layout = ca_problem_layout(&normal, n);
+        if (layout)
+            *layout = tensors[n].layout;
+    }
     if (isnan(p->scale))
         normal.scale = (float)(1.0 / sqrt((double)p->dim_qk));
     if (p->causal)

@@ -1,4 +1,5 @@
 #include "problem/problem_class.h"
+#include "problem/class_size.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
 #include "problem/problem_projection.h"
@@ -10,17 +11,6 @@ enum { MOST_HEADS = 128, MOST_SEQ = 65536 };
 static size_t smaller(size_t x, size_t y)
 {
     return x < y ? x : y;
-}
-
-size_t ca_size_rounded(size_t size, size_t most)
-{
-    size_t power = 1;
-
-    if (size >= most)
-        return most;
-    while (power * 2 <= size)
-        power *= 2;
-    return size * size > 2 * power * power ? power * 2 : power; /* over sqrt(2) times the power */
 }
 
 /* A window's side: 0 is one of its own, and what reaches beyond all keys may as well end there. */

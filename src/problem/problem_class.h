@@ -7,10 +7,6 @@
 
 enum { CA_CLASS_TEXT = 256 };
 
-/* The nearest power of two by ratio, from 1 to most, which is one. A size of 0 counts as 1, so that
- * the representative has something to measure; nothing is computed for it anyway. */
-size_t ca_size_rounded(size_t size, size_t most);
-
 /* The representative of a problem's class: a problem that passes clattn_problem_check() and is its
  * own representative. p has passed the check. */
 clattn_problem ca_problem_representative(const clattn_problem *p);

@@ -1,34 +1,8 @@
 /* The layouts of a problem, all at once, and the backward problem of a forward one. */
 #include "base/log.h"
-#include "families/family.h"
+#include "problem/tensors.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
-
-clattn_layout *ca_problem_layout(clattn_problem *p, unsigned argument)
-{
-    const int projection = p->operation == CLATTN_PROJECTION;
-
-    switch (argument) {
-    case CA_Q:
-        return &p->q;
-    case CA_K:
-        return &p->k;
-    case CA_O:
-        return &p->o;
-    case CA_V:
-        return projection ? NULL : &p->v;
-    case CA_DO:
-        return projection ? NULL : &p->d_o;
-    case CA_DQ:
-        return projection ? NULL : &p->dq;
-    case CA_DK:
-        return projection ? NULL : &p->dk;
-    case CA_DV:
-        return projection ? NULL : &p->dv;
-    default:
-        return NULL;
-    }
-}
 
 void ca_problem_order(clattn_problem *p, const char *order, unsigned arguments)
 {

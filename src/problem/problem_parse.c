@@ -1,5 +1,5 @@
 #include "base/log.h"
-#include "families/family.h"
+#include "problem/tensors.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
 #include "problem/problem_words.h"

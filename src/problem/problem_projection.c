@@ -1,32 +1,8 @@
 #include "problem/problem_projection.h"
 #include "base/log.h"
-#include "families/family.h"
-#include "problem/layout.h"
+#include "problem/tensors.h"
 
 #include <math.h>
-
-void ca_projection_tensors(const clattn_problem *p, struct ca_tensor *tensors)
-{
-    const size_t bytes = ca_dtype_bytes(p->dtype);
-    const struct ca_tensor x = {"x", 1, 0, bytes, {p->batch, p->kv_heads, p->seq_q, p->dim_qk},
-                                p->q};
-    const struct ca_tensor w = {"w", 1, 0, bytes, {p->kv_heads, p->dim_qk, p->heads, p->dim_v},
-                                p->k};
-    const struct ca_tensor y = {
-        "y", 1, p->accumulate ? CA_UPDATED : 1, bytes, {p->batch, p->heads, p->seq_q, p->dim_v},
-        p->o};
-    const struct ca_tensor bias = {
-        "bias", p->bias, 0, ca_dtype_bytes(p->bias_dtype), {1, p->heads, 1, p->dim_v}, {{0}}};
-
-    for (size_t n = 0; n < CA_WORKSPACE; n++)
-        tensors[n] = (struct ca_tensor){.name = "a tensor of attention", .element_bytes = 1};
-    tensors[CA_Q] = x;
-    tensors[CA_K] = w;
-    tensors[CA_O] = y;
-    tensors[CA_BIAS] = bias;
-    for (size_t n = 0; n < CA_WORKSPACE; n++)
-        tensors[n].layout = ca_layout_explicit(&tensors[n].layout, tensors[n].sizes);
-}
 
 /* ---- the normal form ------------------------------------------------------------------------- */
 
@@ -66,7 +42,7 @@ clattn_problem ca_projection_normal(const clattn_problem *p)
     clattn_problem normal = *p;
     size_t *const x = normal.q.stride, *const w = normal.k.stride, *const y = normal.o.stride;
 
-    ca_projection_tensors(p, tensors);
+    ca_problem_tensors(p, tensors);
     normal.q = tensors[CA_Q].layout;
     normal.k = tensors[CA_K].layout;
     normal.o = tensors[CA_O].layout;

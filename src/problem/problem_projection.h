@@ -4,9 +4,6 @@
 
 #include "problem/problem.h"
 
-/* As ca_problem_tensors(): x, w and y take the places of q, k and o. */
-void ca_projection_tensors(const clattn_problem *p, struct ca_tensor *tensors);
-
 /* As ca_problem_normal(). Where strides go on evenly the batch becomes part of seq_q, kv_heads of
  * dim_qk and heads of dim_v: fewer, longer axes with the same elements in the same order. */
 clattn_problem ca_projection_normal(const clattn_problem *p);

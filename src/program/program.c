@@ -1,3 +1,6 @@
+#include "families/candidate.h"
+#include "program/verdict.h"
+#include "program/program_options.h"
 #include "program/program.h"
 #include "base/clock.h"
 #include "program/program_build.h"
@@ -57,10 +60,10 @@ static struct ca_program *put_in(clattn_context *ctx, const struct ca_family *fa
 
 /* Gives the lock back while it makes the program. */
 static clattn_status make(clattn_context *ctx, const struct ca_candidate *candidate,
-                          const clattn_problem *p, struct ca_program *program)
+                          const clattn_problem *p, ca_self_check *check, struct ca_program *program)
 {
     pthread_mutex_unlock(&ctx->lock);
-    ca_program_make(ctx, candidate, p, program);
+    ca_program_make(ctx, candidate, p, check, program);
     pthread_mutex_lock(&ctx->lock);
     const clattn_status status = program->status;
 
@@ -90,7 +93,7 @@ static clattn_status wait_for(clattn_context *ctx, struct ca_program *program,
 }
 
 clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *candidate,
-                             const clattn_problem *p, cl_program *program)
+                             const clattn_problem *p, ca_self_check *check, cl_program *program)
 {
     const char *name = candidate->family->name;
     char options[CA_OPTIONS_TEXT], reason[CA_REASON_BYTES];
@@ -107,7 +110,7 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
         known = put_in(ctx, candidate->family, options);
     status = !known  ? CLATTN_OUT_OF_MEMORY
              : waits ? wait_for(ctx, known, reason)
-                     : make(ctx, candidate, p, known);
+                     : make(ctx, candidate, p, check, known);
     if (status == CLATTN_SUCCESS)
         *program = known->cl;
     pthread_mutex_unlock(&ctx->lock);

@@ -1,3 +1,5 @@
+#include "families/candidate.h"
+#include "program/verdict.h"
 #include "program/program_build.h"
 #include "base/clock.h"
 #include "context/first_run.h"
@@ -5,7 +7,7 @@
 #include "problem/problem.h"
 #include "problem/problem_class.h"
 #include "program/program_cache.h"
-#include "trust/trust.h"
+#include "program/program_options.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -152,7 +154,8 @@ static void announce(const clattn_context *ctx, const struct ca_candidate *candi
 
 /* Wrong twice is a verdict; once may be the machine, but is no reason to trust it. */
 static clattn_status check(clattn_context *ctx, const struct ca_candidate *candidate,
-                           const clattn_problem *p, struct ca_program *made)
+                           const clattn_problem *p, ca_self_check *self_check,
+                           struct ca_program *made)
 {
     const struct ca_family *family = candidate->family;
     clattn_status status = CLATTN_MISCOMPILED;
@@ -161,9 +164,7 @@ static clattn_status check(clattn_context *ctx, const struct ca_candidate *candi
 
     for (; wrong < 2 && status == CLATTN_MISCOMPILED; wrong += status == CLATTN_MISCOMPILED) {
         const double begin = ca_stopwatch_now(), before = made->seconds.code_generation;
-        status = family->check ? family->check(ctx, made->cl, why)
-                               : ca_trust_check(ctx, candidate, p, made->cl,
-                                                &made->seconds.code_generation, why);
+        status = self_check(ctx, candidate, p, made->cl, &made->seconds.code_generation, why);
         made->seconds.self_check +=
             ca_stopwatch_now() - begin - (made->seconds.code_generation - before);
     }
@@ -192,12 +193,13 @@ static void store(clattn_context *ctx, struct ca_program *made, int trusted)
 
 /* Builds and checks it, and stores what that has shown. */
 static void make_anew(clattn_context *ctx, const struct ca_candidate *candidate,
-                      const clattn_problem *p, struct ca_program *made, int trusted)
+                      const clattn_problem *p, ca_self_check *self_check, struct ca_program *made,
+                      int trusted)
 {
     announce(ctx, candidate, p, trusted);
     made->status = build(ctx, made);
     if (made->status == CLATTN_SUCCESS && !trusted && !ctx->skip_self_checks)
-        made->status = check(ctx, candidate, p, made);
+        made->status = check(ctx, candidate, p, self_check, made);
     if (made->status != CLATTN_SUCCESS && made->cl) {
         clReleaseProgram(made->cl);
         made->cl = NULL;
@@ -224,14 +226,14 @@ static void say_condemned(clattn_context *ctx, const struct ca_candidate *candid
 
 /* Like make_anew(), unless processes have died at it. */
 static void make_first(clattn_context *ctx, const struct ca_candidate *candidate,
-                       const clattn_problem *p, struct ca_program *made)
+                       const clattn_problem *p, ca_self_check *self_check, struct ca_program *made)
 {
     struct ca_first_run run;
     const int deaths = ca_first_run_begin(&ctx->first_runs, &run,
                                           ca_program_cache_begun(ctx, made->family, made->options));
 
     if (deaths < CA_FIRST_RUN_DEATHS) {
-        make_anew(ctx, candidate, p, made, 0);
+        make_anew(ctx, candidate, p, self_check, made, 0);
     } else {
         made->verdict = ca_verdict_crashed();
         made->status = made->verdict.status;
@@ -242,7 +244,7 @@ static void make_first(clattn_context *ctx, const struct ca_candidate *candidate
 }
 
 void ca_program_make(clattn_context *ctx, const struct ca_candidate *candidate,
-                     const clattn_problem *p, struct ca_program *made)
+                     const clattn_problem *p, ca_self_check *self_check, struct ca_program *made)
 {
     const double begin = ca_stopwatch_now();
     const int known =
@@ -262,7 +264,7 @@ void ca_program_make(clattn_context *ctx, const struct ca_candidate *candidate,
                                "has no %s with '%s'",
                                ctx->device.name, made->family->name, made->options);
     else if (known)
-        make_anew(ctx, candidate, p, made, 1);
+        make_anew(ctx, candidate, p, self_check, made, 1);
     else
-        make_first(ctx, candidate, p, made);
+        make_first(ctx, candidate, p, self_check, made);
 }

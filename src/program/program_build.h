@@ -3,7 +3,28 @@
 #define CA_PROGRAM_BUILD_H
 
 #include "families/family.h"
-#include "program/program.h"
+#include "context/context.h"
+#include "families/candidate.h"
+#include "program/verdict.h"
+
+/*
+ * Whether a program that was built for a candidate and a normal problem computes what is right:
+ * CLATTN_SUCCESS if so; CLATTN_MISCOMPILED, with the reason in why, if not; another status, which was
+ * logged, if the check could not run. Adds to *launch_seconds what the kernels took from being enqueued
+ * to their end, most of which is compiling on some drivers.
+ */
+typedef clattn_status ca_self_check(clattn_context *ctx, const struct ca_candidate *candidate,
+                                    const clattn_problem *p, cl_program program,
+                                    double *launch_seconds, char why[CA_REASON_BYTES]);
+
+/* What making a program took, in seconds of the host's clock; 0 for what was not done. */
+struct ca_build_seconds {
+    double loading;         /* from the cache on disk, or finding that it has none */
+    double front_end;       /* clBuildProgram() of the source */
+    double code_generation; /* the first launch of its kernels, where many drivers compile on */
+    double self_check;      /* its data, right answers and comparison */
+    double storing;         /* getting the binary, where some compile once more, and writing it */
+};
 
 enum ca_program_state {
     CA_BEING_MADE,
@@ -30,6 +51,6 @@ struct ca_program {
 /* Takes the program from the cache on disk, or builds and checks it: fills in cl, status, verdict,
  * seconds and unstored. */
 void ca_program_make(clattn_context *ctx, const struct ca_candidate *candidate,
-                     const clattn_problem *p, struct ca_program *program);
+                     const clattn_problem *p, ca_self_check *check, struct ca_program *program);
 
 #endif

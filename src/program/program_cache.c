@@ -1,3 +1,4 @@
+#include "program/verdict.h"
 #include "program/program_cache.h"
 #include "base/disk.h"
 #include "device/facts.h"

@@ -1,4 +1,6 @@
 /* The compiler's options of a program (see src/program/program.h). */
+#include "families/candidate.h"
+#include "program/program_options.h"
 #include "problem/problem.h"
 #include "program/program.h"
 

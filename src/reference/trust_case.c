@@ -1,3 +1,4 @@
+#include "families/candidate.h"
 #include "reference/trust_case.h"
 #include "problem/layout.h"
 #include "problem/problem.h"

@@ -3,6 +3,7 @@
 #ifndef CA_TRUST_CASE_H
 #define CA_TRUST_CASE_H
 
+#include "execute/execute.h"
 #include "context/context.h"
 #include "execute/buffers.h"
 #include "families/candidate.h"

@@ -1,4 +1,5 @@
 /* A case's blocks on the device. */
+#include "execute/execute.h"
 #include "problem/problem.h"
 #include "reference/trust_case.h"
 

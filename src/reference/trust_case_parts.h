@@ -2,6 +2,7 @@
 #ifndef CA_TRUST_CASE_PARTS_H
 #define CA_TRUST_CASE_PARTS_H
 
+#include "families/candidate.h"
 #include "reference/trust_case.h"
 
 /* Room for data and answers of num_rows rows, and backward of num_keys keys, of c->problem, all

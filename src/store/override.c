@@ -1,3 +1,5 @@
+#include "families/candidate.h"
+#include "families/registry.h"
 #include "store/override.h"
 #include "problem/problem_class.h"
 

@@ -1,3 +1,4 @@
+#include "families/candidate.h"
 #include "store/shipped.h"
 #include "store/table_advice.h"
 

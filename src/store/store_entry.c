@@ -1,3 +1,5 @@
+#include "families/candidate.h"
+#include "families/registry.h"
 #include "store/store_entry.h"
 #include "base/log.h"
 #include "problem/problem_class.h"

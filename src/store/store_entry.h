@@ -2,6 +2,7 @@
 #ifndef CA_STORE_ENTRY_H
 #define CA_STORE_ENTRY_H
 
+#include "families/registry.h"
 #include "families/candidate.h"
 #include "store/tuning_table.h"
 

@@ -1,3 +1,5 @@
+#include "families/candidate.h"
+#include "families/registry.h"
 #include "store/table_advice.h"
 #include "problem/problem.h"
 #include "problem/problem_class.h"

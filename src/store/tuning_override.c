@@ -1,4 +1,6 @@
 /* Overrides as the user sees them. */
+#include "families/candidate.h"
+#include "families/registry.h"
 #include "context/context.h"
 #include "problem/problem.h"
 #include "problem/problem_class.h"

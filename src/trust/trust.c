@@ -1,3 +1,5 @@
+#include "families/candidate.h"
+#include "execute/execute.h"
 #include "trust/trust.h"
 #include "base/clock.h"
 #include "execute/plan.h"

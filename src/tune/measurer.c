@@ -1,7 +1,12 @@
+#include "families/candidate.h"
+#include "program/verdict.h"
+#include "execute/execute.h"
+#include "families/registry.h"
 #include "tune/measurer.h"
 #include "device/facts.h"
 #include "problem/problem.h"
 #include "program/program.h"
+#include "trust/trust.h"
 #include "program/program_cache.h"
 #include "tune/measurer_data.h"
 
@@ -103,7 +108,7 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
     ca_capture_forget(&m->capture);
     const double begin = ca_stopwatch_now();
     const clattn_status status =
-        ca_program_get(m->ctx, candidate, &m->works[0].data.problem, &program);
+        ca_program_get(m->ctx, candidate, &m->works[0].data.problem, ca_trust_check, &program);
     reading->compile_seconds = ca_stopwatch_now() - begin;
     if (status != CLATTN_SUCCESS)
         fail_build(m, candidate, reading);

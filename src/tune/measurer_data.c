@@ -1,6 +1,9 @@
+#include "families/candidate.h"
+#include "execute/execute.h"
 #include "tune/measurer_data.h"
 #include "execute/plan.h"
 #include "program/program.h"
+#include "trust/trust.h"
 
 /* ---- data of problems ----------------------------------------------------------------------- */
 
@@ -118,7 +121,7 @@ clattn_status ca_ready_open(struct ca_measuring *m, size_t problem,
 
     *ready = find(m, problem, candidate);
     if (!(*ready)->plan) {
-        status = ca_program_get(m->ctx, candidate, p, &program);
+        status = ca_program_get(m->ctx, candidate, p, ca_trust_check, &program);
         if (status == CLATTN_SUCCESS)
             status = ca_plan_make(m->ctx, candidate, "It is being measured.", p, program,
                                   &(*ready)->plan);

@@ -1,3 +1,4 @@
+#include "execute/execute.h"
 #include "tune/measurer_time.h"
 
 #include <math.h>

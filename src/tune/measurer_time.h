@@ -2,6 +2,7 @@
 #ifndef CA_MEASURER_TIME_H
 #define CA_MEASURER_TIME_H
 
+#include "execute/execute.h"
 #include "base/clock.h"
 #include "execute/buffers.h"
 #include "execute/plan.h"

@@ -3,6 +3,7 @@
 #ifndef CA_TUNE_H
 #define CA_TUNE_H
 
+#include "families/candidate.h"
 #include "search/session.h"
 #include "tune/measurer.h"
 #include <clattn/tuning.h>

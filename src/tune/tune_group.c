@@ -1,3 +1,4 @@
+#include "families/candidate.h"
 #include "context/context.h"
 #include "problem/problem_class.h"
 #include "store/store.h"

@@ -2,6 +2,7 @@
 #ifndef CA_TUNE_GROUP_H
 #define CA_TUNE_GROUP_H
 
+#include "families/candidate.h"
 #include "store/quarantine.h"
 #include "tune/tune.h"
 

@@ -2,6 +2,7 @@
 #ifndef CA_TUNE_RUN_H
 #define CA_TUNE_RUN_H
 
+#include "families/candidate.h"
 #include "tune/tune_group.h"
 
 /* What a problem's search begins with, and what was read of it this time. */

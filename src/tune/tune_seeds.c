@@ -1,3 +1,5 @@
+#include "families/candidate.h"
+#include "families/registry.h"
 #include "context/context.h"
 #include "create/choose.h"
 #include "store/shipped.h"

@@ -1,3 +1,5 @@
+#include "families/candidate.h"
+#include "families/registry.h"
 #include "tune/tune_space.h"
 #include "tune/tune.h"
 

@@ -6,6 +6,7 @@
  *
  * Not optimised: optimising, PoCL 3.1 takes 20 s for a program, and miscompiles mma.sync's emulation
  * with 4 or 8 sub-groups unless POCL_WORK_GROUP_METHOD is "loops". */
+#include "families/registry.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/conformance_case.h"
 #include "tests/trials/random_problem.h"

@@ -1,4 +1,5 @@
 /* Fused families need no memory that grows with seq_q * seq_kv, whatever the options are. */
+#include "families/registry.h"
 #include "families/candidate.h"
 #include "problem/problem.h"
 #include "tests/support/fixture.h"

@@ -1,6 +1,8 @@
 /* Projections: a randomised sweep over layouts, options, families and tunables, the ends of every
  * size, and what layers use them for. CLATTN_TEST_SCALE=10 makes the sweep ten times as long,
  * CLATTN_TEST_SEED=2 another one. */
+#include "families/candidate.h"
+#include "families/registry.h"
 #include "problem/problem.h"
 #include "tests/faults/faults.h"
 #include "tests/support/profiles.h"

@@ -4,6 +4,7 @@
  * seed is the day's number: what one day's runs have compiled the next one has at hand.
  * CLATTN_TEST_SEED=2 chooses one, CLATTN_TEST_SCALE=10 takes ten times as many rows,
  * CLATTN_TEST_FAMILY=backward_lanes leaves the others out. */
+#include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/profiles.h"
 #include "tests/support/unoptimised.h"

@@ -1,5 +1,6 @@
 /* Overrides: set, read back and cleared, by class; and the environment's. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
+#include "families/candidate.h"
 #include "context/context.h"
 #include "problem/problem.h"
 #include "store/override.h"

@@ -1,4 +1,6 @@
 /* What a table of tuning results advises: the nearest entries, and a portfolio of seeds. */
+#include "families/candidate.h"
+#include "families/registry.h"
 #include "problem/problem.h"
 #include "problem/problem_class.h"
 #include "store/shipped.h"

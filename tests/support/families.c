@@ -1,3 +1,4 @@
+#include "families/registry.h"
 #include "tests/support/families.h"
 #include <stdlib.h>
 #include <string.h>

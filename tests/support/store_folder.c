@@ -1,4 +1,5 @@
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include "families/registry.h"
 #include "tests/support/store_folder.h"
 
 #include "families/family.h"

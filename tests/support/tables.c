@@ -1,3 +1,4 @@
+#include "families/registry.h"
 #include "tests/support/tables.h"
 
 #include "families/family.h"

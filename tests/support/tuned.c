@@ -1,3 +1,4 @@
+#include "families/candidate.h"
 #include "tests/support/tuned.h"
 
 #include "problem/problem.h"

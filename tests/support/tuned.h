@@ -2,6 +2,7 @@
 #ifndef TEST_TUNED_H
 #define TEST_TUNED_H
 
+#include "families/candidate.h"
 #include "store/store_entry.h"
 
 /* One entry and the texts it points to: not to be copied. */

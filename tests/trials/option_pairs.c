@@ -1,3 +1,4 @@
+#include "families/registry.h"
 #include "tests/trials/option_pairs.h"
 
 #include "problem/problem.h"

@@ -1,3 +1,4 @@
+#include "families/registry.h"
 #include "tests/trials/random_projection.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,5 @@
 /* Building, checking and timing candidates in this process, and every way in which they fail. */
+#include "families/candidate.h"
 #include "context/context.h"
 #include "create/choose.h"
 #include "problem/problem.h"

@@ -1,5 +1,7 @@
 /* Processes that compile ahead; a shell script stands in for them. */
 #define _POSIX_C_SOURCE 200809L /* setenv, chmod */
+#include "families/candidate.h"
+#include "families/registry.h"
 #include "tests/tuner/tune_program.h"
 #include "tuner/worker/worker_builders.h"
 #include <criterion/new/assert.h>

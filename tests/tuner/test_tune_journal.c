@@ -1,5 +1,7 @@
 /* The journal of a tuning: what it keeps, what it passes over, who may have it. */
 #define _POSIX_C_SOURCE 200809L /* fork, truncate */
+#include "families/candidate.h"
+#include "families/registry.h"
 #include "tests/tuner/tune_program.h"
 #include "tuner/journal.h"
 #include "tuner/tune_measurer.h"

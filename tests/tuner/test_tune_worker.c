@@ -1,5 +1,7 @@
 /* A child process that answers, hangs, dies or talks nonsense; shells stand in for the worker. */
 #define _GNU_SOURCE /* sched_setaffinity */
+#include "families/candidate.h"
+#include "families/registry.h"
 #include "cli/worker_process.h"
 #include "tests/tuner/tune_program.h"
 #include "tuner/worker/worker_client.h"

@@ -1,4 +1,5 @@
 #define _POSIX_C_SOURCE 200809L /* getpid, sysconf */
+#include "families/candidate.h"
 #include "tuner/worker/worker_builders.h"
 #include "tuner/worker/worker_json.h"
 

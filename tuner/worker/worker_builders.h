@@ -7,6 +7,7 @@
 #ifndef CA_WORKER_BUILDERS_H
 #define CA_WORKER_BUILDERS_H
 
+#include "families/candidate.h"
 #include "cli/worker_process.h"
 #include "tune/measurer.h"
 

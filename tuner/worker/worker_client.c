@@ -1,3 +1,4 @@
+#include "families/candidate.h"
 #include "tuner/worker/worker_client.h"
 #include "tuner/worker/worker_json.h"
 

@@ -1,4 +1,5 @@
 /* Gradients on CPUs: SIMD lanes are keys. How it computes: cl/backward_lanes.cl. */
+#include "families/registry.h"
 #include "problem/problem.h"
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);

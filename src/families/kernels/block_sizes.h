@@ -25,6 +25,13 @@ static inline size_t ca_round_up(size_t x, size_t multiple)
     return ca_divide_up(x, multiple) * multiple;
 }
 
+/* Whether such kernels keep more for each row of an item than scores and sums: places in a mask or a
+ * bias, or what dropout keeps. */
+static inline int ca_keeps_more(const clattn_problem *p)
+{
+    return p->mask || p->bias || p->dropout > 0.0f;
+}
+
 /* Arguments of a forward kernel that keeps its scores. */
 #define CA_FUSED_ARGUMENTS                                                                         \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) | CA_BIT(CA_BIAS) |                 \

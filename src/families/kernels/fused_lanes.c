@@ -1,4 +1,5 @@
 /* The fused forward for CPUs: SIMD lanes are queries. How it computes: cl/fused_lanes.cl. */
+#include "families/registry.h"
 #include "families/family.h"
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);

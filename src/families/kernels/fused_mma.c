@@ -1,4 +1,5 @@
 /* fused_mma: forward attention by matrix instructions; see cl/fused_mma.cl. */
+#include "families/registry.h"
 #include "families/kernels/block_sizes.h"
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,6 @@
 /* fused_tiles: forward attention for GPUs; see cl/fused_tiles.cl. */
+#include "device/capacity.h"
+#include "families/registry.h"
 #include "families/kernels/block_sizes.h"
 
 static size_t register_floats(const clattn_problem *p, const size_t *values);

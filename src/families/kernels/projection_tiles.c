@@ -1,4 +1,6 @@
 /* projection_tiles: matrix products for GPUs; see cl/projection_tiles.cl. */
+#include "device/capacity.h"
+#include "families/registry.h"
 #include "families/kernels/block_sizes.h"
 #include "families/kernels/projection_sizes.h"
 #include <string.h>

@@ -1,5 +1,6 @@
 /* The forward for few queries and many keys, on CPUs: the keys of a kv head are split over groups.
  * How it computes: cl/split_lanes.cl. */
+#include "families/registry.h"
 #include "families/family.h"
 #include "families/kernels/split.h"
 

@@ -1,5 +1,7 @@
 /* The forward for few queries and many keys, on GPUs: the keys of a kv head are split over groups.
  * How it computes: cl/split_tiles.cl. */
+#include "device/capacity.h"
+#include "families/registry.h"
 #include "families/kernels/block_sizes.h"
 #include "families/kernels/split.h"
 

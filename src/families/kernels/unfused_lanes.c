@@ -1,4 +1,5 @@
 /* The family for CPUs whose scores exist in memory: cl/unfused_lanes.cl says how. */
+#include "families/registry.h"
 #include "families/kernels/unfused.h"
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);

@@ -7,6 +7,7 @@
  * In a .def: TUNABLE(name, default, meaning, candidates...) and REQUIRE(condition, reason), where
  * a condition may use the tunables by name, p (const clattn_problem *) and dev (const
  * clattn_device_info *). */
+#include "device/capacity.h"
 #include "families/family.h"
 
 #define TUNABLE(name, value, meaning, ...)                                                         \

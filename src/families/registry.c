@@ -1,4 +1,4 @@
-#include "families/family.h"
+#include "families/registry.h"
 #include "base/log.h"
 #include "families/limits.h"
 #include <clattn/plan.h>
@@ -26,40 +26,6 @@ const struct ca_family *ca_family_find(const char *name)
         if (strcmp(family->name, name) == 0)
             return family;
     return NULL;
-}
-
-size_t ca_private_limit(const clattn_device_info *dev)
-{
-    return dev->type & CL_DEVICE_TYPE_CPU ? (size_t)4 << 20 : 131056;
-}
-
-static int starts(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
-int ca_has_many_registers(const clattn_device_info *dev)
-{
-    if (!(dev->type & CL_DEVICE_TYPE_GPU))
-        return 0;
-    if (dev->architecture[0])
-        return starts(dev->architecture, "sm_") || starts(dev->architecture, "gfx");
-    return starts(dev->vendor, "NVIDIA") || starts(dev->vendor, "AMD") ||
-           starts(dev->vendor, "Advanced Micro Devices");
-}
-
-int ca_keeps_more(const clattn_problem *p)
-{
-    return p->mask || p->bias || p->dropout > 0.0f;
-}
-
-size_t ca_device_cores(const clattn_device_info *dev)
-{
-    const size_t engines = dev->sub_group_size >= 16 ? 8 : 16, units = dev->compute_units;
-
-    if (!starts(dev->architecture, "intel_") || units < engines)
-        return units;
-    return units / engines;
 }
 
 unsigned ca_family_bit(const struct ca_family *family)

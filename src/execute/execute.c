@@ -1,6 +1,6 @@
+#include "execute/execute.h"
 #include "execute/bare.h"
 #include "execute/buffers.h"
-#include "execute/plan.h"
 
 #include <stddef.h>
 
@@ -9,25 +9,9 @@ static struct attention_offsets offsets_of(const struct ca_tensors *tensors)
     const clattn_buffer *at = tensors->at;
 
     return (struct attention_offsets){
-        .q = (cl_long)at[CA_Q].offset,
-        .k = (cl_long)at[CA_K].offset,
-        .v = (cl_long)at[CA_V].offset,
-        .o = (cl_long)at[CA_O].offset,
-        .bias = (cl_long)at[CA_BIAS].offset,
-        .mask = (cl_long)at[CA_MASK].offset,
-        .slopes = (cl_long)at[CA_SLOPES].offset,
-        .sinks = (cl_long)at[CA_SINKS].offset,
-        .q_lengths = (cl_long)at[CA_Q_LENGTHS].offset,
-        .kv_lengths = (cl_long)at[CA_KV_LENGTHS].offset,
-        .lse = (cl_long)at[CA_LSE].offset,
-        .scores = (cl_long)at[CA_SCORES].offset,
-        .d_o = (cl_long)at[CA_DO].offset,
-        .dq = (cl_long)at[CA_DQ].offset,
-        .dk = (cl_long)at[CA_DK].offset,
-        .dv = (cl_long)at[CA_DV].offset,
-        .dbias = (cl_long)at[CA_DBIAS].offset,
-        .dslopes = (cl_long)at[CA_DSLOPES].offset,
-        .dsinks = (cl_long)at[CA_DSINKS].offset,
+#define OPERAND(ID, member, ...) .member = (cl_long)at[CA_##ID].offset,
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
         .workspace = (cl_long)at[CA_WORKSPACE].offset,
         .seed = tensors->seed,
         .stream = tensors->stream,
@@ -181,66 +165,4 @@ clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation,
         return CLATTN_SUCCESS;
     return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT, "the plan computes '%s', not %s",
                    plan->problem_text, names[operation]);
-}
-
-clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue queue,
-                                       const clattn_forward *t, cl_uint num_wait,
-                                       const cl_event *wait, cl_event *done)
-{
-    const clattn_status status =
-        ca_check_call(plan, CLATTN_FORWARD, t && t->struct_size == sizeof *t, done);
-    if (status != CLATTN_SUCCESS)
-        return status;
-    const struct ca_tensors tensors = {
-        .at = {[CA_Q] = t->q,
-               [CA_K] = t->k,
-               [CA_V] = t->v,
-               [CA_O] = t->o,
-               [CA_BIAS] = t->bias,
-               [CA_MASK] = t->mask,
-               [CA_SLOPES] = t->slopes,
-               [CA_SINKS] = t->sinks,
-               [CA_Q_LENGTHS] = t->q_lengths,
-               [CA_KV_LENGTHS] = t->kv_lengths,
-               [CA_LSE] = t->lse,
-               [CA_SCORES] = t->scores,
-               [CA_WORKSPACE] = t->workspace},
-        .seed = t->dropout_seed,
-        .stream = t->dropout_offset,
-    };
-    return ca_execute(plan, queue, &tensors, num_wait, wait, done);
-}
-
-clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queue queue,
-                                        const clattn_backward *t, cl_uint num_wait,
-                                        const cl_event *wait, cl_event *done)
-{
-    const clattn_status status =
-        ca_check_call(plan, CLATTN_BACKWARD, t && t->struct_size == sizeof *t, done);
-    if (status != CLATTN_SUCCESS)
-        return status;
-    const struct ca_tensors tensors = {
-        .at = {[CA_Q] = t->q,
-               [CA_K] = t->k,
-               [CA_V] = t->v,
-               [CA_O] = t->o,
-               [CA_BIAS] = t->bias,
-               [CA_MASK] = t->mask,
-               [CA_SLOPES] = t->slopes,
-               [CA_SINKS] = t->sinks,
-               [CA_Q_LENGTHS] = t->q_lengths,
-               [CA_KV_LENGTHS] = t->kv_lengths,
-               [CA_LSE] = t->lse,
-               [CA_DO] = t->d_o,
-               [CA_DQ] = t->dq,
-               [CA_DK] = t->dk,
-               [CA_DV] = t->dv,
-               [CA_DBIAS] = t->dbias,
-               [CA_DSLOPES] = t->dslopes,
-               [CA_DSINKS] = t->dsinks,
-               [CA_WORKSPACE] = t->workspace},
-        .seed = t->dropout_seed,
-        .stream = t->dropout_offset,
-    };
-    return ca_execute(plan, queue, &tensors, num_wait, wait, done);
 }

@@ -1,0 +1,77 @@
+/* Attention and its gradients, on buffers and on host memory. */
+#include "api/host_call.h"
+#include "execute/execute.h"
+
+clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue queue,
+                                       const clattn_forward *t, cl_uint num_wait,
+                                       const cl_event *wait, cl_event *done)
+{
+    const clattn_status status =
+        ca_check_call(plan, CLATTN_FORWARD, t && t->struct_size == sizeof *t, done);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    const struct ca_tensors tensors = {
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout) \
+    CA_OF_FORWARD(GIVEN, .at[CA_##ID] = t->member, )
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+            .at[CA_WORKSPACE] = t->workspace,
+        .seed = t->dropout_seed,
+        .stream = t->dropout_offset,
+    };
+    return ca_execute(plan, queue, &tensors, num_wait, wait, done);
+}
+
+clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queue queue,
+                                       const clattn_backward *t, cl_uint num_wait,
+                                       const cl_event *wait, cl_event *done)
+{
+    const clattn_status status =
+        ca_check_call(plan, CLATTN_BACKWARD, t && t->struct_size == sizeof *t, done);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    const struct ca_tensors tensors = {
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout) \
+    CA_OF_BACKWARD(GIVEN, .at[CA_##ID] = t->member, )
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+            .at[CA_WORKSPACE] = t->workspace,
+        .seed = t->dropout_seed,
+        .stream = t->dropout_offset,
+    };
+    return ca_execute(plan, queue, &tensors, num_wait, wait, done);
+}
+
+clattn_status clattn_attention_forward_host(clattn_context *context, const clattn_problem *problem,
+                                            const clattn_plan_options *options,
+                                            const clattn_host_forward *t)
+{
+    const clattn_status status = ca_host_check(context, t && t->struct_size == sizeof *t);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    struct ca_transfer transfers[CA_WORKSPACE] = {
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout) \
+    CA_OF_FORWARD(GIVEN, [CA_##ID].CA_FORWARD_ROLE_##WRITER = t->member, )
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+    };
+    return ca_host_call(context, problem, options, CLATTN_FORWARD, transfers, t->dropout_seed,
+                        t->dropout_offset);
+}
+
+clattn_status clattn_attention_backward_host(clattn_context *context, const clattn_problem *problem,
+                                            const clattn_plan_options *options,
+                                            const clattn_host_backward *t)
+{
+    const clattn_status status = ca_host_check(context, t && t->struct_size == sizeof *t);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    struct ca_transfer transfers[CA_WORKSPACE] = {
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout) \
+    CA_OF_BACKWARD(GIVEN, [CA_##ID].CA_BACKWARD_ROLE_##WRITER = t->member, )
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+    };
+    return ca_host_call(context, problem, options, CLATTN_BACKWARD, transfers, t->dropout_seed,
+                        t->dropout_offset);
+}

@@ -1,0 +1,248 @@
+#include "context/context.h"
+#include "base/disk.h"
+#include "cl/arguments.h"
+#include "device/facts.h"
+#include "families/family.h"
+#include "program/program.h"
+#include "store/override.h"
+#include "store/shipped.h"
+#include "store/store.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether device is one of cl's. */
+static cl_int belongs(cl_context cl, cl_device_id device, int *found)
+{
+    size_t bytes = 0;
+    cl_int err = clGetContextInfo(cl, CL_CONTEXT_DEVICES, 0, NULL, &bytes);
+
+    *found = 0;
+    if (err != CL_SUCCESS)
+        return err;
+    cl_device_id *devices = malloc(bytes ? bytes : 1);
+    if (!devices)
+        return CL_OUT_OF_HOST_MEMORY;
+    err = clGetContextInfo(cl, CL_CONTEXT_DEVICES, bytes, devices, NULL);
+    for (size_t n = 0; err == CL_SUCCESS && n < bytes / sizeof *devices; n++)
+        *found |= devices[n] == device;
+    free(devices);
+    return err;
+}
+
+/* Fills the facts of a device, which a profile narrows. */
+static clattn_status query(clattn_context *ctx, cl_device_id device)
+{
+    int found;
+    const cl_int err = belongs(ctx->cl, device, &found);
+
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(&ctx->log, err, "clGetContextInfo(CL_CONTEXT_DEVICES)");
+    if (!found)
+        return ca_fail(&ctx->log, CLATTN_INVALID_ARGUMENT,
+                       "device is not one of the OpenCL context's devices");
+    ctx->device.struct_size = sizeof ctx->device;
+    const clattn_status status = clattn_device_query(device, &ctx->device);
+    return status == CLATTN_SUCCESS
+               ? status
+               : ca_fail(&ctx->log, status, "the device's facts cannot be queried");
+}
+
+/* Takes a profile in, which may be NULL only if there is a device. */
+static clattn_status take_profile(clattn_context *ctx, const clattn_device_info *profile)
+{
+    char reason[CA_REASON_BYTES];
+
+    if (!profile)
+        return CLATTN_SUCCESS;
+    if (profile->struct_size != sizeof *profile)
+        return ca_fail(&ctx->log, CLATTN_INVALID_ARGUMENT,
+                       "options->profile->struct_size is not that of this library");
+    if (!ca_facts_check(profile, reason, sizeof reason))
+        return ca_fail(&ctx->log, CLATTN_INVALID_ARGUMENT, "options->profile: %s", reason);
+    ctx->narrowed = 1;
+    if (ctx->cl) {
+        ca_facts_narrow(&ctx->device, profile);
+    } else {
+        ctx->device = *profile;
+        ctx->device.platform = NULL;
+        ctx->device.device = NULL;
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* Checks what every kernel relies on. */
+static clattn_status examine(const clattn_context *ctx)
+{
+    enum {
+        ARGUMENT_BYTES = sizeof(struct attention_shape) + sizeof(struct attention_offsets) +
+                         CA_NUM_ARGUMENTS * sizeof(cl_ulong)
+    };
+
+    if (!ctx->device.little_endian)
+        return ca_fail(&ctx->log, CLATTN_UNSUPPORTED, "device '%s' is big-endian",
+                       ctx->device.name);
+    if (ctx->device.opencl_version < 12)
+        return ca_fail(&ctx->log, CLATTN_UNSUPPORTED,
+                       "device '%s' has '%s', but OpenCL 1.2 is needed", ctx->device.name,
+                       ctx->device.device_version);
+    if (!ctx->device.compiler_available && (!ctx->cl || !ctx->cache_directory))
+        return ca_fail(&ctx->log, CLATTN_NO_COMPILER,
+                       "device '%s' has no OpenCL C compiler, and there is no cache of programs",
+                       ctx->device.name);
+    if (ctx->device.max_parameter_bytes < ARGUMENT_BYTES)
+        return ca_fail(&ctx->log, CLATTN_UNSUPPORTED,
+                       "device '%s' takes %zu bytes of kernel arguments, but %d are needed",
+                       ctx->device.name, ctx->device.max_parameter_bytes, (int)ARGUMENT_BYTES);
+    return CLATTN_SUCCESS;
+}
+
+static int open_lock(clattn_context *ctx)
+{
+    if (pthread_mutex_init(&ctx->lock, NULL) != 0)
+        return 0;
+    if (pthread_cond_init(&ctx->made, NULL) == 0)
+        return 1;
+    pthread_mutex_destroy(&ctx->lock);
+    return 0;
+}
+
+static void close_lock(clattn_context *ctx)
+{
+    pthread_cond_destroy(&ctx->made);
+    pthread_mutex_destroy(&ctx->lock);
+}
+
+/* What choosing looks at, and the lock, which comes last. */
+static clattn_status open_parts(clattn_context *ctx)
+{
+    ctx->store = ca_store_create(ctx->cache_directory, &ctx->device, &ctx->log);
+    ctx->overrides = ca_overrides_create(&ctx->log);
+    ctx->shipped = ca_shipped_create();
+    if (!ctx->store || !ctx->overrides || !ctx->shipped || !open_lock(ctx))
+        return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a context");
+    return CLATTN_SUCCESS;
+}
+
+/* Frees all but the lock and the OpenCL context. */
+static void destroy(clattn_context *ctx)
+{
+    ca_store_destroy(ctx->store);
+    ca_overrides_destroy(ctx->overrides);
+    ca_shipped_destroy(ctx->shipped);
+    free(ctx->cache_directory);
+    free(ctx);
+}
+
+/* Where the sentences go. The callback stands where it stood in every version of the options, and is
+ * needed most where struct_size was forgotten in a struct of zeros; a size that is none of any version
+ * is a struct that nobody has filled in, whose callback is no function. */
+static struct ca_log log_of(const clattn_context_options *options)
+{
+    enum { LATER_VERSIONS = 4096 };
+    const size_t least = offsetof(clattn_context_options, log_user_data) + sizeof(void *);
+
+    if (!options || (options->struct_size != 0 &&
+                     (options->struct_size < least || options->struct_size > LATER_VERSIONS)))
+        return (struct ca_log){NULL, NULL};
+    return (struct ca_log){options->log, options->log_user_data};
+}
+
+/* The last reference is gone. */
+static void end(clattn_context *ctx)
+{
+    ca_programs_store(ctx);
+    ca_programs_release(ctx->programs);
+    close_lock(ctx);
+    if (ctx->cl)
+        clReleaseContext(ctx->cl);
+    destroy(ctx);
+}
+
+/* What both ways to make a context begin with: *context is cleared. */
+static clattn_status check_call(const struct ca_log *log, const clattn_context_options *options,
+                                clattn_context **context)
+{
+    if (!context)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "context is null");
+    *context = NULL;
+    if (options && options->struct_size != sizeof *options)
+        return ca_fail(
+            log, CLATTN_INVALID_ARGUMENT,
+            "options->struct_size is %zu but must be sizeof(clattn_context_options), %zu",
+            options->struct_size, sizeof *options);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_context_create(cl_context opencl, cl_device_id device,
+                                    const clattn_context_options *options, clattn_context **context)
+{
+    static const clattn_context_options none = {.struct_size = sizeof none};
+    const struct ca_log log = log_of(options);
+    const clattn_status sound = check_call(&log, options, context);
+
+    if (sound != CLATTN_SUCCESS)
+        return sound;
+    if (!options)
+        options = &none;
+    if (!opencl != !device || (!opencl && !options->profile))
+        return ca_fail(&log, CLATTN_INVALID_ARGUMENT,
+                       "opencl and device must not be null; only with a profile may both be");
+
+    clattn_context *ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
+        return ca_fail(&log, CLATTN_OUT_OF_MEMORY, "no host memory for a context");
+    atomic_init(&ctx->references, 1);
+    ctx->destroy = end;
+    atomic_init(&ctx->builds, 0);
+    atomic_init(&ctx->builtins_refused, 0);
+    atomic_init(&ctx->cache_unwritable, 0);
+    ctx->cl = opencl;
+    ctx->log = log;
+    ctx->skip_self_checks = options->skip_self_checks;
+    ctx->cache_directory = ca_disk_directory(options->cache_directory);
+    clattn_status status = opencl ? query(ctx, device) : CLATTN_SUCCESS;
+    if (status == CLATTN_SUCCESS)
+        status = take_profile(ctx, options->profile);
+    if (status == CLATTN_SUCCESS)
+        status = examine(ctx);
+    if (status == CLATTN_SUCCESS)
+        status = open_parts(ctx);
+    if (status != CLATTN_SUCCESS) {
+        destroy(ctx);
+        return status;
+    }
+    const cl_int err = opencl ? clRetainContext(opencl) : CL_SUCCESS;
+    if (err != CL_SUCCESS) {
+        close_lock(ctx);
+        destroy(ctx);
+        return ca_fail_cl(&log, err, "clRetainContext");
+    }
+    *context = ctx;
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_context_create_default(const char *selector,
+                                            const clattn_context_options *options,
+                                            clattn_context **context)
+{
+    const struct ca_log log = log_of(options);
+    clattn_status status = check_call(&log, options, context);
+    cl_device_id device;
+    cl_int err;
+
+    if (status != CLATTN_SUCCESS)
+        return status;
+    status = clattn_device_select(selector, &device);
+    if (status != CLATTN_SUCCESS)
+        return ca_fail(&log, status, "no OpenCL device could be chosen by '%s'%s",
+                       selector && *selector ? selector : "CLATTN_DEVICE or its default",
+                       status == CLATTN_OPENCL_ERROR ? ": a driver fails when it is asked" : "");
+    cl_context cl = clCreateContext(NULL, 1, &device, NULL, NULL, &err);
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(&log, err, "clCreateContext");
+    status = clattn_context_create(cl, device, options, context);
+    clReleaseContext(cl); /* the clattn context holds its own reference */
+    return status;
+}

@@ -1,0 +1,73 @@
+#include "create/plan_create.h"
+#include "execute/plan.h"
+#include "problem/problem.h"
+#include "program/program.h"
+#include "store/store.h"
+#include "trust/trust.h"
+
+static enum ca_quarantine quarantine_of(const struct ca_verdict *verdict)
+{
+    if (verdict->status == CLATTN_MISCOMPILED)
+        return CA_QUARANTINE_WRONG;
+    return ca_verdict_blames_source(verdict->reason) ? CA_QUARANTINE_SOURCE : CA_QUARANTINE_CRASH;
+}
+
+/* Remembers that a candidate does not work, so that no process tries it again: if that is for good. */
+static void ban(clattn_context *context, const struct ca_candidate *candidate,
+                const clattn_problem *problem)
+{
+    const clattn_problem normal = ca_problem_normal(problem);
+    struct ca_verdict verdict;
+
+    if (ca_program_condemned(context, candidate, &normal, &verdict))
+        ca_store_ban_candidate(context->store, candidate, problem, quarantine_of(&verdict),
+                               verdict.reason);
+}
+
+static void print_verdict(clattn_context *context, clattn_status status,
+                          char text[2 * CA_REASON_BYTES])
+{
+    char cause[CA_REASON_BYTES];
+
+    if (status == CLATTN_BUILD_FAILED && ca_program_last_failure(context, cause))
+        ca_reason(text, 2 * CA_REASON_BYTES, "does not build: %s", cause);
+    else
+        ca_reason(text, 2 * CA_REASON_BYTES, "%s",
+                  status == CLATTN_MISCOMPILED   ? "failed its self-check"
+                  : status == CLATTN_NO_COMPILER ? "is not in the cache, and there is no compiler"
+                                                 : "does not build");
+}
+
+clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *choices,
+                             const clattn_problem *problem, clattn_plan **plan)
+{
+    const clattn_problem normal = ca_problem_normal(problem);
+    clattn_status status = CLATTN_SUCCESS;
+
+    for (size_t n = 0; n < choices->count; n++) {
+        const struct ca_choice *choice = &choices->list[n];
+        cl_program program = NULL;
+        status = context->cl ? ca_program_get(context, &choice->candidate, &normal, ca_trust_check,
+                                              &program)
+                             : CLATTN_SUCCESS;
+        if (status == CLATTN_SUCCESS) {
+            if (program)
+                ca_program_keep(context, program);
+            return ca_plan_make(context, &choice->candidate, ca_origin_sentence(choice->origin),
+                                problem, program, plan);
+        }
+        if (status != CLATTN_BUILD_FAILED && status != CLATTN_MISCOMPILED &&
+            status != CLATTN_NO_COMPILER)
+            return status;
+        if (status != CLATTN_NO_COMPILER)
+            ban(context, &choice->candidate, problem);
+    }
+    char what[2 * CA_REASON_BYTES];
+    print_verdict(context, status, what);
+    if (choices->list[0].origin == CA_FORCED)
+        return ca_fail(&context->log, status, "%s was forced, but it %s",
+                       choices->list[0].candidate.family->name, what);
+    return ca_fail(&context->log, status,
+                   "none of %zu ways to compute it works on '%s'; the last one %s", choices->count,
+                   context->device.name, what);
+}

@@ -1,0 +1,12 @@
+/* From choices to a plan. */
+#ifndef CA_PLAN_CREATE_H
+#define CA_PLAN_CREATE_H
+
+#include "create/choose.h"
+
+/* Makes the plan of the first choice that works. A broken compiler costs speed: after a choice that
+ * does not build, is miscompiled or was never built where nothing can be, the next is tried. */
+clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *choices,
+                             const clattn_problem *problem, clattn_plan **plan);
+
+#endif

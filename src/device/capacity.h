@@ -1,0 +1,22 @@
+/* What a device's facts say of how much fits on it. */
+#ifndef CA_CAPACITY_H
+#define CA_CAPACITY_H
+
+#include <clattn/device.h>
+
+/* The private memory that a kernel may count on for a work-item. On CPUs it lies on a worker's
+ * stack, 8 MiB in PoCL, of which half is used. On GPUs what AMD's have (131056 bytes: LLVM refuses
+ * more of "scratch memory"), the least that is known of any; NVIDIA's have 512 KiB. */
+size_t ca_private_limit(const clattn_device_info *dev);
+
+/* Whether a work-item has well over 128 registers, as register tiles of 8 x 8 want: on GPUs of
+ * NVIDIA and AMD. The architecture says whose it is; the vendor's name only where a GPU's driver
+ * states none (Mesa's, and a device that claims to be another). */
+int ca_has_many_registers(const clattn_device_info *dev);
+
+/* What runs work-groups independently of another: the compute units, but under Intel's driver for
+ * GPUs, which counts vector engines, the Xe-cores of 16 or (where the least sub-group is 16) of 8.
+ * Only that driver states an architecture of Intel's; Mesa's counts Xe-cores. */
+size_t ca_device_cores(const clattn_device_info *dev);
+
+#endif

@@ -1,0 +1,35 @@
+/* Executions of a plan: checked as a whole, then enqueued. */
+#ifndef CA_EXECUTE_H
+#define CA_EXECUTE_H
+
+#include "execute/plan.h"
+#include <clattn/attention.h>
+
+/* What an execution is given, in either direction. */
+struct ca_tensors {
+    clattn_buffer at[CA_NUM_ARGUMENTS];
+    cl_ulong seed;  /* of dropout, */
+    cl_uint stream; /* likewise */
+};
+
+/* What every execution begins with: *done is cleared, the plan is one of this operation, and its
+ * argument struct is complete, that is, there is one of this version. */
+clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation, int complete,
+                            cl_event *done);
+
+/* Checks everything and enqueues. The public functions are this with other structs. */
+clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
+                         const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
+                         cl_event *done);
+
+/* Enqueues what was checked. Where the plan has nothing to do and done is null, the wait list is
+ * dropped. */
+clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in_order,
+                         const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
+                         cl_event *done);
+
+/* The end of nothing but the wait list. done may be null. */
+clattn_status ca_enqueue_marker(const clattn_context *context, cl_command_queue queue,
+                                cl_uint num_wait, const cl_event *wait, cl_event *done);
+
+#endif

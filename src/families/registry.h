@@ -1,0 +1,37 @@
+/* The families there are, and what may be asked of any. */
+#ifndef CA_REGISTRY_H
+#define CA_REGISTRY_H
+
+#include "families/family.h"
+
+extern const struct ca_family ca_unfused, ca_fused_lanes, ca_fused_tiles, ca_backward_lanes,
+    ca_backward_tiles, ca_projection_lanes, ca_projection_tiles, ca_split_lanes, ca_unfused_lanes,
+    ca_fused_mma, ca_split_tiles;
+
+/* All families; NULL past the last. */
+const struct ca_family *ca_family_at(size_t index);
+
+/* NULL if there is none of this name. */
+const struct ca_family *ca_family_find(const char *name);
+
+/* 1 shifted by its ca_family_at() index, for sets of families. */
+unsigned ca_family_bit(const struct ca_family *family);
+
+/* NULL if the family with these values can compute p on dev, else why not: candidate lists,
+ * unsupported(), reject() and what no kernel can exceed (src/families/limits.h), in that order.
+ * reason is used for texts that are made. p is normal. */
+const char *ca_family_refusal(const struct ca_family *family, const clattn_problem *p,
+                              const clattn_device_info *dev, const size_t *values, char *reason,
+                              size_t reason_bytes);
+
+/* The values that suit a problem and a device without any measurement. */
+void ca_family_suggest(const struct ca_family *family, const clattn_problem *p,
+                       const clattn_device_info *dev, size_t *values);
+
+/* Hashes, in 16 hexadecimal digits, of the kernel source and of the declaration of the tunables
+ * (names and candidates): measurements made with others are stale. */
+enum { CA_HASH_TEXT = 17 };
+void ca_family_source_hash(const struct ca_family *family, char text[CA_HASH_TEXT]);
+void ca_family_declaration_hash(const struct ca_family *family, char text[CA_HASH_TEXT]);
+
+#endif

@@ -1,0 +1,76 @@
+/* The operands of a problem: what there is of them, and how they lie in memory. */
+#ifndef CA_TENSORS_H
+#define CA_TENSORS_H
+
+#include "problem/tensors.def"
+
+#include <clattn/problem.h>
+
+/* Buffers a kernel may take, in the order of its parameters (after shape and offsets). Those of
+ * options that the problem has not are left out, on both sides. */
+enum ca_argument {
+#define OPERAND(ID, ...) CA_##ID,
+    CA_OPERANDS(OPERAND)
+#undef OPERAND
+    CA_WORKSPACE,
+    CA_NUM_ARGUMENTS
+};
+#define CA_BIT(argument) (1u << (argument))
+
+/* The rest of the arguments if the structs of forward's, or of backward's, calls have an operand that is
+ * GIVEN so; and ROLE, input or output, by whether that operation writes it. */
+#define CA_OF_FORWARD(GIVEN, ...) CA_OF_FORWARD_##GIVEN(__VA_ARGS__)
+#define CA_OF_FORWARD_BOTH(...) __VA_ARGS__
+#define CA_OF_FORWARD_FORWARD(...) __VA_ARGS__
+#define CA_OF_FORWARD_BACKWARD(...)
+#define CA_OF_BACKWARD(GIVEN, ...) CA_OF_BACKWARD_##GIVEN(__VA_ARGS__)
+#define CA_OF_BACKWARD_BOTH(...) __VA_ARGS__
+#define CA_OF_BACKWARD_FORWARD(...)
+#define CA_OF_BACKWARD_BACKWARD(...) __VA_ARGS__
+#define CA_FORWARD_ROLE_NOBODY input
+#define CA_FORWARD_ROLE_FORWARD output
+#define CA_FORWARD_ROLE_BACKWARD output
+#define CA_BACKWARD_ROLE_NOBODY input
+#define CA_BACKWARD_ROLE_FORWARD input
+#define CA_BACKWARD_ROLE_BACKWARD output
+
+/* What is written, but read before. */
+enum { CA_UPDATED = 2 };
+
+/* Values in a block of a quantized tensor. */
+enum { CA_BLOCK = 32 };
+
+/* One tensor of a problem as it lies in memory. */
+struct ca_tensor {
+    const char *name;
+    int present;
+    int written;          /* 0, 1, or CA_UPDATED */
+    size_t element_bytes; /* of a block, if quantized */
+    size_t sizes[4];
+    clattn_layout layout; /* explicit strides */
+};
+
+/* Fills tensors[CA_WORKSPACE], all but the workspace, for a problem that passed
+ * clattn_problem_check(), or whose layouts are still to be checked. */
+void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors);
+
+/* The layout of tensor number `argument` as the problem holds it; NULL if the problem holds none, or its
+ * operation has no such tensor. Four zeros are the packed layout: the bias's and the mask's are none. */
+clattn_layout *ca_problem_layout(clattn_problem *p, unsigned argument);
+
+/* True if no output has an element. */
+int ca_problem_empty(const clattn_problem *p);
+
+/* Bytes of an element. */
+size_t ca_dtype_bytes(clattn_dtype dtype);
+
+/* How tensor number `argument` is stored. */
+clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument);
+
+/* Bytes of an element of k or v, or of a block of a quantized one. */
+size_t ca_cache_bytes(clattn_cache cache, clattn_dtype dtype);
+
+/* Bytes of count elements of a tensor, whole blocks of a quantized one. */
+size_t ca_elements_bytes(size_t count, size_t element_bytes, clattn_cache cache);
+
+#endif
