@@ -2,10 +2,10 @@
 # sh tests/layers.sh BUILD_DIR: whether the library's layers hold (src/CMakeLists.txt has their order).
 #
 # - An include names its folder and leads to the file's own folder or to a layer below it.
-# - No files need each other, in a round of any length: neither by their includes (a .c and its .h are
-#   one) nor by what their objects call.
+# - No files include each other, in a round of any length: a .c and its .h are one.
+# - No object calls what a layer above it defines.
 # - The search engine knows nothing of attention; clattn-tune and clattn-bench nothing of each other, and
-#   of the library only what src/programs.txt lists.
+#   of the library, besides its public headers, only src/internal.h.
 set -u
 [ $# -eq 1 ] || { echo "usage: sh tests/layers.sh BUILD_DIR" >&2; exit 2; }
 build=$1
@@ -34,11 +34,13 @@ awk -v layers="$layers" '
     function layer_of(path, part) { split(path, part, "/"); return part[1] == "src" ? part[2] : part[1] }
     {
         from = layer_of($1); to = layer_of($2)
-        if (to == "cl" || from == to) next
+        if (to == "cl" || from == to || $1 == "src/internal.h") next
         if (from in level) {
             if (!(to in level)) { print $1 " includes " $2 ", which is not of the library"; bad = 1 }
             else if (level[to] > level[from]) { print $1 " includes " $2 ", a layer above it"; bad = 1 }
             else if (from == "search" && to != "base") { print $1 " includes " $2 ": the search knows attention"; bad = 1 }
+        } else if (to in level || (from == "tuner" && to == "cl") || (from == "bench" && to == "cl")) {
+            print $1 " includes " $2 ", which src/internal.h is for"; bad = 1
         } else if ((from == "tuner" && to == "bench") || (from == "bench" && to == "tuner") ||
                    (from == "cli" && (to == "tuner" || to == "bench"))) {
             print $1 " includes " $2 ", another program'\''s"; bad = 1
@@ -46,43 +48,36 @@ awk -v layers="$layers" '
     }
     END { exit bad }' "$work/includes" || bad=1
 
-# What programs include of the library besides its public headers is listed, and all of the list is used.
-awk '$1 !~ /^src\// || $1 ~ /^src\/cli\// { if ($2 ~ /^src\// && $2 !~ /^src\/cli\//) print substr($2, 5) }' \
-    "$work/includes" | sort -u > "$work/used"
-grep -v '^#' src/programs.txt | sed 's/ .*//' | sort > "$work/allowed"
-if ! diff "$work/allowed" "$work/used" > "$work/diff"; then
-    sed -n 's/^> /programs include it, but src\/programs.txt does not list it: /p
-            s/^< /src\/programs.txt lists it, but no program includes it: /p' "$work/diff"
+# By name: internal.h may name all layers, and only programs include it.
+sed 's/\.[ch]\b//g' "$work/includes" | grep '^src' | grep -v '^src/internal ' | awk '$1 != $2' |
+    tsort > /dev/null 2> "$work/rounds"
+if [ -s "$work/rounds" ]; then
+    echo "these include each other:"
+    sed 's/^tsort: /  /; s/^  -:.*/  -/' "$work/rounds"
     bad=1
 fi
 
-# Calls between objects: lines "CALLER CALLED", like the includes.
+# What an object calls lies in its own layer or below, whatever its source includes.
 find "$build/src/CMakeFiles" -name '*.o' -path '*/ca_*' > "$work/objects"
 [ -s "$work/objects" ] || { echo "there are no objects below $build/src" >&2; exit 1; }
-xargs nm -A < "$work/objects" 2> /dev/null | awk -v out="$work/calls" '
+xargs nm -A < "$work/objects" 2> /dev/null | awk -v layers="$layers" -v out="$work/calls" '
+    BEGIN { count = split(layers, name, /[ \n]+/); for (n = 1; n <= count; n++) if (name[n] != "") level[name[n]] = n }
     {
-        file = $0; sub(/:.*/, "", file); sub(/.*\/ca_[a-z_]*\.dir\//, "", file)
-        if (file ~ /^cl\//) next
+        layer = $0; sub(/:.*/, "", layer); sub(/.*\/ca_/, "", layer); sub(/\.dir\/.*/, "", layer)
         kind = $(NF - 1); symbol = $NF
-        if (kind ~ /^[TDBRCV]$/) owner[symbol] = file
-        else if (kind == "U") needs[file, symbol] = 1
+        if (kind ~ /^[TDBRCV]$/) owner[symbol] = layer
+        else if (kind == "U") needs[layer, symbol] = 1
     }
     END {
         for (pair in needs) {
             split(pair, part, SUBSEP)
             to = owner[part[2]]
-            if (to != "" && to != part[1]) print "src/" part[1], "src/" to > out
+            if (to == "") continue
+            print part[1], to > out
+            if (level[to] > level[part[1]]) { print part[1] " calls " part[2] "() of " to ", a layer above it"; bad = 1 }
         }
-    }'
+        exit bad
+    }' || bad=1
 touch "$work/calls"
-
-for kind in includes calls; do
-    sed 's/\.c\.o//g; s/\.[ch]\b//g' "$work/$kind" | grep '^src' | tsort > /dev/null 2> "$work/rounds"
-    if [ -s "$work/rounds" ]; then
-        echo "by $kind these need each other:"
-        sed 's/^tsort: /  /; s/^  -:.*/  -/' "$work/rounds"
-        bad=1
-    fi
-done
-[ "$bad" = 0 ] && echo "$(echo $layers | wc -w) layers, $(wc -l < "$work/includes") includes, $(wc -l < "$work/calls") calls between files: one direction"
+[ "$bad" = 0 ] && echo "$(echo $layers | wc -w) layers, $(wc -l < "$work/includes") includes, $(wc -l < "$work/calls") calls between layers: one direction"
 exit "$bad"

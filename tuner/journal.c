@@ -1,7 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* fcntl, pread, mkdir, gmtime_r */
-#include "families/candidate.h"
-#include "families/registry.h"
 #include "tuner/journal.h"
+#include "internal.h"
 #include "tuner/worker/worker_json.h"
 
 #include <errno.h>

@@ -10,9 +10,8 @@
 #ifndef CA_JOURNAL_H
 #define CA_JOURNAL_H
 
-#include "families/candidate.h"
 #include "cli/sentence.h"
-#include "tune/tune.h"
+#include "internal.h"
 
 enum { CA_JOURNAL_CLASS = 256 };
 

@@ -1,7 +1,7 @@
 /* clattn-tune list, show and forget: what the store knows of a device. */
 #include "cli/interrupt.h"
 #include "cli/terminal.h"
-#include "tune/tune.h"
+#include "internal.h"
 #include "tuner/command_line.h"
 #include "tuner/commands.h"
 #include "tuner/progress.h"

@@ -1,7 +1,7 @@
 /* clattn-tune without a command: searches problems on a device, in a worker process. */
 #define _POSIX_C_SOURCE 200809L /* access */
-#include "families/candidate.h"
 #include "cli/interrupt.h"
+#include "internal.h"
 #include "tuner/commands.h"
 #include "tuner/progress.h"
 #include "tuner/recording/tune_record.h"

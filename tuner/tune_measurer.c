@@ -1,6 +1,6 @@
-#include "families/candidate.h"
 #include "tuner/tune_measurer.h"
 #include "cli/worker_process.h"
+#include "internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef CA_TUNE_MEASURER_H
 #define CA_TUNE_MEASURER_H
 
-#include "families/candidate.h"
+#include "internal.h"
 #include "tuner/journal.h"
 
 struct ca_tune_measurer;

@@ -2,7 +2,7 @@
 #include "tuner/tune_options.h"
 #include "cli/problem_file.h"
 #include "cli/workloads.h"
-#include "multihead/multihead.h"
+#include "internal.h"
 #include "tuner/commands.h"
 #include "tuner/worker/worker_builders.h"
 

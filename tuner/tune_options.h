@@ -2,7 +2,7 @@
 #ifndef CA_TUNE_OPTIONS_H
 #define CA_TUNE_OPTIONS_H
 
-#include "search/search.h"
+#include "internal.h"
 #include <clattn/problem.h>
 
 struct tune_options {

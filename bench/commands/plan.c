@@ -6,7 +6,7 @@
 #include "bench/timing/measure.h"
 #include "bench/timing/timing.h"
 #include "cli/interrupt.h"
-#include "program/program.h"
+#include "internal.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "bench/timing/first_parts.h"
 #include "bench/verify/worst.h"
 #include "cli/message.h"
-#include "search/statistics.h"
+#include "internal.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,6 @@
 #include "bench/timing/measure.h"
 #include "bench/verify/compare.h"
-#include "execute/bare.h"
-#include "search/statistics.h"
+#include "internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

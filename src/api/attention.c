@@ -11,7 +11,7 @@ clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue
     if (status != CLATTN_SUCCESS)
         return status;
     const struct ca_tensors tensors = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout) \
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout)       \
     CA_OF_FORWARD(GIVEN, .at[CA_##ID] = t->member, )
         CA_OPERANDS(OPERAND)
 #undef OPERAND
@@ -23,15 +23,15 @@ clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue
 }
 
 clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queue queue,
-                                       const clattn_backward *t, cl_uint num_wait,
-                                       const cl_event *wait, cl_event *done)
+                                        const clattn_backward *t, cl_uint num_wait,
+                                        const cl_event *wait, cl_event *done)
 {
     const clattn_status status =
         ca_check_call(plan, CLATTN_BACKWARD, t && t->struct_size == sizeof *t, done);
     if (status != CLATTN_SUCCESS)
         return status;
     const struct ca_tensors tensors = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout) \
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout)       \
     CA_OF_BACKWARD(GIVEN, .at[CA_##ID] = t->member, )
         CA_OPERANDS(OPERAND)
 #undef OPERAND
@@ -50,7 +50,7 @@ clattn_status clattn_attention_forward_host(clattn_context *context, const clatt
     if (status != CLATTN_SUCCESS)
         return status;
     struct ca_transfer transfers[CA_WORKSPACE] = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout) \
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout)       \
     CA_OF_FORWARD(GIVEN, [CA_##ID].CA_FORWARD_ROLE_##WRITER = t->member, )
         CA_OPERANDS(OPERAND)
 #undef OPERAND
@@ -60,14 +60,14 @@ clattn_status clattn_attention_forward_host(clattn_context *context, const clatt
 }
 
 clattn_status clattn_attention_backward_host(clattn_context *context, const clattn_problem *problem,
-                                            const clattn_plan_options *options,
-                                            const clattn_host_backward *t)
+                                             const clattn_plan_options *options,
+                                             const clattn_host_backward *t)
 {
     const clattn_status status = ca_host_check(context, t && t->struct_size == sizeof *t);
     if (status != CLATTN_SUCCESS)
         return status;
     struct ca_transfer transfers[CA_WORKSPACE] = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout) \
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout)       \
     CA_OF_BACKWARD(GIVEN, [CA_##ID].CA_BACKWARD_ROLE_##WRITER = t->member, )
         CA_OPERANDS(OPERAND)
 #undef OPERAND

@@ -1,6 +1,6 @@
-#include "families/candidate.h"
-#include "execute/execute.h"
 #include "execute/buffers.h"
+#include "execute/execute.h"
+#include "families/candidate.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
 #include "program/program.h"

@@ -1,7 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* sigaction */
 #include "cli/interrupt.h"
 #include "cli/worker_process.h"
-#include "context/context.h"
+#include "internal.h"
 
 #include <signal.h>
 #include <stdatomic.h>

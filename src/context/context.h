@@ -14,9 +14,9 @@ struct ca_overrides; /* src/store/override.h */
 struct ca_shipped;   /* src/store/shipped.h */
 
 struct clattn_context {
-    atomic_size_t references; /* the caller's and one for each plan */
+    atomic_size_t references;                 /* the caller's and one for each plan */
     void (*destroy)(clattn_context *context); /* by whom it was made: layers above own its parts */
-    cl_context cl;            /* NULL: a profile stands in for a device */
+    cl_context cl;                            /* NULL: a profile stands in for a device */
     clattn_device_info device;
     int narrowed; /* by a profile */
     struct ca_log log;

@@ -1,6 +1,6 @@
-#include "context/context.h"
 #include "base/disk.h"
 #include "cl/arguments.h"
+#include "context/context.h"
 #include "device/facts.h"
 #include "families/family.h"
 #include "program/program.h"

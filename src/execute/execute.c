@@ -12,7 +12,7 @@ static struct attention_offsets offsets_of(const struct ca_tensors *tensors)
 #define OPERAND(ID, member, ...) .member = (cl_long)at[CA_##ID].offset,
         CA_OPERANDS(OPERAND)
 #undef OPERAND
-        .workspace = (cl_long)at[CA_WORKSPACE].offset,
+            .workspace = (cl_long)at[CA_WORKSPACE].offset,
         .seed = tensors->seed,
         .stream = tensors->stream,
     };

@@ -1,5 +1,5 @@
-#include "families/candidate.h"
 #include "execute/plan.h"
+#include "families/candidate.h"
 #include "problem/layout.h"
 #include "problem/philox.h"
 

@@ -1,6 +1,6 @@
-#include "families/registry.h"
 #include "families/candidate.h"
 #include "base/log.h"
+#include "families/registry.h"
 
 #include <stdio.h>
 #include <string.h>

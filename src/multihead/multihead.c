@@ -1,6 +1,6 @@
-#include "execute/execute.h"
 #include "multihead/multihead.h"
 #include "execute/buffers.h"
+#include "execute/execute.h"
 
 /* What an execution is given, by place, and what it makes of it. */
 struct run {

@@ -1,8 +1,8 @@
 #include "problem/problem.h"
 #include "base/log.h"
-#include "problem/tensors.h"
 #include "problem/layout.h"
 #include "problem/problem_projection.h"
+#include "problem/tensors.h"
 
 #include <math.h>
 #include <string.h>

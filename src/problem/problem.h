@@ -6,9 +6,6 @@
 
 #include <clattn/problem.h>
 
-/* No size, window or offset exceeds this, so that sums of a few of them fit 64 bits. */
-#define CA_MAX_SIZE ((size_t)1 << 48)
-
 /* Packs those of these tensors (CA_BIT()s) that ca_problem_layout() knows, but w, in an order of
  * "bhsd", whatever the layouts were. Of gradients only in a backward problem. */
 void ca_problem_order(clattn_problem *p, const char *order, unsigned arguments);

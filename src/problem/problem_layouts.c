@@ -1,8 +1,8 @@
 /* The layouts of a problem, all at once, and the backward problem of a forward one. */
 #include "base/log.h"
-#include "problem/tensors.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
+#include "problem/tensors.h"
 
 void ca_problem_order(clattn_problem *p, const char *order, unsigned arguments)
 {

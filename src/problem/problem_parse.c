@@ -1,8 +1,8 @@
 #include "base/log.h"
-#include "problem/tensors.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
 #include "problem/problem_words.h"
+#include "problem/tensors.h"
 
 #include <ctype.h>
 #include <locale.h>

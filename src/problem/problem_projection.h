@@ -2,7 +2,7 @@
 #ifndef CA_PROBLEM_PROJECTION_H
 #define CA_PROBLEM_PROJECTION_H
 
-#include "problem/problem.h"
+#include "problem/tensors.h"
 
 /* As ca_problem_normal(). Where strides go on evenly the batch becomes part of seq_q, kv_heads of
  * dim_qk and heads of dim_v: fewer, longer axes with the same elements in the same order. */

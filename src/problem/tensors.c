@@ -47,12 +47,18 @@ static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors
 #define LAYOUT_STRIDED(member) p->member
 #define LAYOUT_BROADCAST(member) p->member
 #define LAYOUT_OF_BIAS(member) p->member
-#define LAYOUT_PACKED(member) {{0}}
+#define LAYOUT_PACKED(member)                                                                      \
+    {                                                                                              \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
+    }
 #define PACKS_STRIDED 1 /* four zeros; elsewhere they broadcast one value */
 #define PACKS_BROADCAST 0
 #define PACKS_OF_BIAS 0
 #define PACKS_PACKED 1
-#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout_member) \
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT,               \
+                layout_member)                                                                     \
     tensors[CA_##ID] = (struct ca_tensor){.name = text,                                            \
                                           .present = has,                                          \
                                           .written = WRITTEN_##WRITER,                             \
@@ -110,7 +116,8 @@ clattn_layout *ca_problem_layout(clattn_problem *p, unsigned argument)
 #define HOLDS_BROADCAST(ID, member)
 #define HOLDS_OF_BIAS(ID, member)
 #define HOLDS_PACKED(ID, member)
-#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout_member) \
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT,               \
+                layout_member)                                                                     \
     HOLDS_##LAYOUT(ID, layout_member)
         CA_OPERANDS(OPERAND)
 #undef OPERAND

@@ -6,13 +6,16 @@
 
 #include <clattn/problem.h>
 
+/* No size, window or offset exceeds this, so that sums of a few of them fit 64 bits. */
+#define CA_MAX_SIZE ((size_t)1 << 48)
+
 /* Buffers a kernel may take, in the order of its parameters (after shape and offsets). Those of
  * options that the problem has not are left out, on both sides. */
 enum ca_argument {
 #define OPERAND(ID, ...) CA_##ID,
     CA_OPERANDS(OPERAND)
 #undef OPERAND
-    CA_WORKSPACE,
+        CA_WORKSPACE,
     CA_NUM_ARGUMENTS
 };
 #define CA_BIT(argument) (1u << (argument))

@@ -1,10 +1,10 @@
-#include "families/candidate.h"
-#include "program/verdict.h"
-#include "program/program_options.h"
 #include "program/program.h"
 #include "base/clock.h"
+#include "families/candidate.h"
 #include "program/program_build.h"
 #include "program/program_cache.h"
+#include "program/program_options.h"
+#include "program/verdict.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #define CA_PROGRAM_H
 
 #include "families/candidate.h"
-#include "program/verdict.h"
 #include "program/program_build.h"
+#include "program/verdict.h"
 
 /*
  * The program of a candidate for a normal problem, from the context, from the cache on disk or built

@@ -1,13 +1,13 @@
-#include "families/candidate.h"
-#include "program/verdict.h"
 #include "program/program_build.h"
 #include "base/clock.h"
 #include "context/first_run.h"
 #include "device/facts.h"
+#include "families/candidate.h"
 #include "problem/problem.h"
 #include "problem/problem_class.h"
 #include "program/program_cache.h"
 #include "program/program_options.h"
+#include "program/verdict.h"
 
 #include <ctype.h>
 #include <stdio.h>

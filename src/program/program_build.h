@@ -2,9 +2,9 @@
 #ifndef CA_PROGRAM_BUILD_H
 #define CA_PROGRAM_BUILD_H
 
-#include "families/family.h"
 #include "context/context.h"
 #include "families/candidate.h"
+#include "families/family.h"
 #include "program/verdict.h"
 
 /*

@@ -1,8 +1,8 @@
-#include "program/verdict.h"
 #include "program/program_cache.h"
 #include "base/disk.h"
 #include "device/facts.h"
 #include "program/program_file.h"
+#include "program/verdict.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
 /* The compiler's options of a program (see src/program/program.h). */
-#include "families/candidate.h"
 #include "program/program_options.h"
+#include "families/candidate.h"
 #include "problem/problem.h"
-#include "program/program.h"
 
 #include <stdio.h>
 

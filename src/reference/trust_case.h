@@ -3,9 +3,9 @@
 #ifndef CA_TRUST_CASE_H
 #define CA_TRUST_CASE_H
 
-#include "execute/execute.h"
 #include "context/context.h"
 #include "execute/buffers.h"
+#include "execute/execute.h"
 #include "families/candidate.h"
 #include "families/family.h"
 

@@ -1,4 +1,4 @@
-/* What the cases of every operation are made of (src/reference/trust_case.c). */
+/* What the cases of every operation are made of (src/reference/trust_case_make.c). */
 #ifndef CA_TRUST_CASE_PARTS_H
 #define CA_TRUST_CASE_PARTS_H
 

@@ -1,8 +1,8 @@
 /* How large the hostile case of attention is. A program knows its dims, so the case has them; rows,
  * keys, heads and batches shrink until data, answers and workspace, on the host and on the device,
  * fit into some memory, and the products into some time. */
-#include "families/candidate.h"
 #include "base/log.h"
+#include "families/candidate.h"
 #include "families/family.h"
 #include "problem/layout.h"
 #include "reference/trust_case_parts.h"

@@ -1,4 +1,4 @@
-/* What the parts of a session share: session.c leads through its phases, session_try.c builds and
+/* What the parts of a session share: session_run.c leads through its phases, session_try.c builds and
  * measures, session_time.c keeps to the budget, session_race.c races, session_result.c decides. */
 #ifndef CA_SESSION_STATE_H
 #define CA_SESSION_STATE_H

@@ -1,6 +1,6 @@
+#include "store/override.h"
 #include "families/candidate.h"
 #include "families/registry.h"
-#include "store/override.h"
 #include "problem/problem_class.h"
 
 #include <pthread.h>

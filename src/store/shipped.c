@@ -1,5 +1,5 @@
-#include "families/candidate.h"
 #include "store/shipped.h"
+#include "families/candidate.h"
 #include "store/table_advice.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-#include "families/candidate.h"
-#include "families/registry.h"
 #include "store/store_entry.h"
 #include "base/log.h"
+#include "families/candidate.h"
+#include "families/registry.h"
 #include "problem/problem_class.h"
 #include "store/store.h"
 

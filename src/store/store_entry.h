@@ -2,8 +2,8 @@
 #ifndef CA_STORE_ENTRY_H
 #define CA_STORE_ENTRY_H
 
-#include "families/registry.h"
 #include "families/candidate.h"
+#include "families/registry.h"
 #include "store/tuning_table.h"
 
 /* Whether an entry was measured with the kernel source and tunables of today. */

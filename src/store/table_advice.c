@@ -1,6 +1,6 @@
+#include "store/table_advice.h"
 #include "families/candidate.h"
 #include "families/registry.h"
-#include "store/table_advice.h"
 #include "problem/problem.h"
 #include "problem/problem_class.h"
 #include "store/store_entry.h"

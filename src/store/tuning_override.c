@@ -1,7 +1,7 @@
 /* Overrides as the user sees them. */
+#include "context/context.h"
 #include "families/candidate.h"
 #include "families/registry.h"
-#include "context/context.h"
 #include "problem/problem.h"
 #include "problem/problem_class.h"
 #include "store/override.h"

@@ -1,7 +1,7 @@
-#include "families/candidate.h"
-#include "execute/execute.h"
 #include "tune/measurer_data.h"
+#include "execute/execute.h"
 #include "execute/plan.h"
+#include "families/candidate.h"
 #include "program/program.h"
 #include "trust/trust.h"
 

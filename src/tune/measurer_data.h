@@ -2,8 +2,8 @@
 #ifndef CA_MEASURER_DATA_H
 #define CA_MEASURER_DATA_H
 
-#include "families/candidate.h"
 #include "execute/execute.h"
+#include "families/candidate.h"
 #include "reference/trust_case.h"
 #include "tune/measurer.h"
 #include "tune/measurer_time.h"

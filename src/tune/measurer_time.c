@@ -1,5 +1,5 @@
-#include "execute/execute.h"
 #include "tune/measurer_time.h"
+#include "execute/execute.h"
 
 #include <math.h>
 

@@ -2,9 +2,9 @@
 #ifndef CA_MEASURER_TIME_H
 #define CA_MEASURER_TIME_H
 
-#include "execute/execute.h"
 #include "base/clock.h"
 #include "execute/buffers.h"
+#include "execute/execute.h"
 #include "execute/plan.h"
 #include "search/outcome.h"
 

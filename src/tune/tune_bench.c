@@ -1,5 +1,5 @@
-#include "families/candidate.h"
 #include "context/context.h"
+#include "families/candidate.h"
 #include "problem/problem_class.h"
 #include "store/store.h"
 #include "tune/tune_run.h"

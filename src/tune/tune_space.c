@@ -1,6 +1,6 @@
+#include "tune/tune_space.h"
 #include "families/candidate.h"
 #include "families/registry.h"
-#include "tune/tune_space.h"
 #include "tune/tune.h"
 
 #include <stdlib.h>

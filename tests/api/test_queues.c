@@ -1,6 +1,6 @@
 /* Orders and threads: out-of-order queues, events, four threads on one plan, plans made at once. */
-#include "families/registry.h"
 #include "families/family.h"
+#include "families/registry.h"
 #include "tests/faults/faults.h"
 #include "tests/reference/reference.h"
 #include "tests/support/families.h"

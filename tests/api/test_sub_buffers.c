@@ -1,7 +1,7 @@
 /* Attention and its gradients where every tensor and the workspace lie in sub-buffers of one buffer,
  * at origins other than zero, and at offsets within them. */
-#include "families/registry.h"
 #include "families/family.h"
+#include "families/registry.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>

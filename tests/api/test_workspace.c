@@ -1,6 +1,6 @@
 /* Fused families need no memory that grows with seq_q * seq_kv, whatever the options are. */
-#include "families/registry.h"
 #include "families/candidate.h"
+#include "families/registry.h"
 #include "problem/problem.h"
 #include "tests/support/fixture.h"
 #include <criterion/criterion.h>

@@ -1,7 +1,7 @@
 /* The n-th allocation or OpenCL call fails, for every n: the right status, a sentence, nothing
  * leaked, and the same call works afterwards. */
-#include "families/registry.h"
 #include "families/family.h"
+#include "families/registry.h"
 #include "tests/faults/faults.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"

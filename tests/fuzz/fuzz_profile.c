@@ -1,9 +1,9 @@
 /* libFuzzer target: whatever the bytes are, reading them as a device's profile ends in a sentence or
  * in facts within their limits, which narrow a device to what is whole again, and for which every
  * family finds tunables or a reason against them. */
-#include "families/registry.h"
 #include "device/facts.h"
 #include "families/family.h"
+#include "families/registry.h"
 #include "problem/problem.h"
 
 #include <stdint.h>

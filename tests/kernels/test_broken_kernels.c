@@ -1,6 +1,6 @@
 /* Kernels that are wrong in each way that a compiler can make them so: none is taken for right. */
-#include "families/candidate.h"
 #include "cl/arguments.h"
+#include "families/candidate.h"
 #include "tests/support/fixture.h"
 #include "tune/measurer.h"
 

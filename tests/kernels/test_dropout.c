@@ -1,8 +1,8 @@
 /* Dropout in every family: results against the reference, whose mask is an independent one; the same
  * bits again; other seeds; forward and backward; two devices. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include "families/registry.h"
 #include "families/family.h"
+#include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"

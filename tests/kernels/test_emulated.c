@@ -4,8 +4,8 @@
  *
  * CLATTN_TEST_PROFILES=all CLATTN_TEST_SCALE=4 takes every profile and more problems for each;
  * test_conformance.c runs its cases likewise. */
-#include "families/registry.h"
 #include "device/facts.h"
+#include "families/registry.h"
 #include "tests/faults/faults.h"
 #include "tests/support/profiles.h"
 #include "tests/support/store_folder.h"

@@ -1,7 +1,7 @@
 /* fused_mma with every instruction's layout, emulated where the device has none: a program for
  * each, of many options, on several shapes. The sweep draws more (CLATTN_TEST_FAMILY=fused_mma). */
-#include "families/registry.h"
 #include "families/family.h"
+#include "families/registry.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>

@@ -1,8 +1,8 @@
 /* Offsets beyond 32 bits: a few rows of one tensor after the other lie as far apart as the device
  * allocates. Nothing touches what lies between them, so that an allocation which the system
  * backs page by page costs little. */
-#include "families/registry.h"
 #include "families/family.h"
+#include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
 #include "tests/trials/trial.h"

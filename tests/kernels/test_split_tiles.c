@@ -1,8 +1,8 @@
 /* split_tiles on devices that would not choose it: all options and ways to load between a few
  * programs, on several shapes each. The sweep draws more (CLATTN_TEST_FAMILY=split_tiles), other
  * suites take the family with CLATTN_TEST_FAMILIES=all: a program takes PoCL over a second. */
-#include "families/registry.h"
 #include "families/family.h"
+#include "families/registry.h"
 #include "tests/support/profiles.h"
 #include "tests/trials/trial.h"
 #include <clattn/plan.h>

@@ -2,12 +2,12 @@
  * FOLDER/cases are those of cases.h, FOLDER/<family>.cl is a family's source. PROFILES is the folder
  * of the devices' facts; SAMPLES says how many programs with tunables at random there are of each
  * family and target. */
-#include "families/candidate.h"
-#include "program/program_options.h"
-#include "families/registry.h"
 #include "cases.h"
+#include "families/candidate.h"
+#include "families/registry.h"
 #include "problem/problem.h"
 #include "program/program.h"
+#include "program/program_options.h"
 #include "targets.h"
 #include "tests/trials/random_problem.h"
 

@@ -5,10 +5,10 @@
  * FOLDER/N.s is AMD's assembly of case N; FOLDER/N.sass NVIDIA's machine code as text, N.ptx what it
  * was made of, N.ptxas what ptxas said; FOLDER/N.xe Intel's machine code as text. Prints a table, a line for each kernel, and what breaks a
  * rule; fails if something does. Of OLD, a table of before, it says which families have changed. */
-#include "families/registry.h"
 #include "assembly.h"
 #include "cases.h"
 #include "families/family.h"
+#include "families/registry.h"
 #include "targets.h"
 
 #include <stdio.h>

@@ -1,17 +1,17 @@
 /* What is kept of a program: the verdict at once, its binary at the latest when the context goes,
  * and nothing of what may pass. */
 #define _POSIX_C_SOURCE 200809L /* popen */
-#include "trust/trust.h"
-#include "families/candidate.h"
-#include "families/registry.h"
 #include "context/context.h"
 #include "device/facts.h"
+#include "families/candidate.h"
+#include "families/registry.h"
 #include "problem/problem.h"
 #include "program/program.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
 #include "tests/support/store_folder.h"
 #include "tests/support/unoptimised.h"
+#include "trust/trust.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +130,8 @@ Test(program_verdicts, a_binary_is_kept_for_plans_only) {
     fixture_open_checked(&f, folder);
     p = ca_problem_normal(&p);
     ca_family_suggest(candidate.family, &p, clattn_context_device(f.context), candidate.values);
-    cr_assert(ca_program_get(f.context, &candidate, &p, ca_trust_check, &program) == CLATTN_SUCCESS);
+    cr_assert(ca_program_get(f.context, &candidate, &p, ca_trust_check, &program) ==
+              CLATTN_SUCCESS);
     ca_program_seconds(f.context, program, &seconds);
     cr_expect(seconds.front_end > 0.0 && seconds.code_generation > 0.0 && seconds.self_check > 0.0);
     const size_t before = bytes_kept(folder);
@@ -159,7 +160,8 @@ Test(program_verdicts, a_source_with_other_built_in_functions_builds_too) {
     p = ca_problem_normal(&p);
     ca_family_suggest(candidate.family, &p, clattn_context_device(f.context), candidate.values);
     family.source = "__kernel void k(__global float *x) { x[get_global_id(0)] = lgamma(x[0]); }";
-    cr_expect(ca_program_get(f.context, &candidate, &p, ca_trust_check, &program) == CLATTN_SUCCESS);
+    cr_expect(ca_program_get(f.context, &candidate, &p, ca_trust_check, &program) ==
+              CLATTN_SUCCESS);
     cr_expect(f.log.warnings == 0 && f.log.errors == 0, "%s", f.log.last);
     cr_expect(atomic_exchange(&f.context->builtins_refused, 0) == 1);
     cr_expect(clattn_context_builds(f.context) == 1);

@@ -1,8 +1,8 @@
 /* What is held against a program or a configuration for good, and what is not: a failure that may
  * pass is tried again, by this process and the next. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
-#include "families/candidate.h"
 #include "context/context.h"
+#include "families/candidate.h"
 #include "program/verdict.h"
 #include "store/quarantine.h"
 #include "store/store.h"

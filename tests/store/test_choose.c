@@ -1,8 +1,8 @@
 /* The choice without measuring: the order of clattn/tuning.h, what is passed over at every door,
  * and the flags of a plan. Only the last tests build programs. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include "families/candidate.h"
 #include "create/choose.h"
+#include "families/candidate.h"
 #include "problem/problem.h"
 #include "problem/problem_class.h"
 #include "store/override.h"

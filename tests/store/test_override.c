@@ -1,7 +1,7 @@
 /* Overrides: set, read back and cleared, by class; and the environment's. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include "families/candidate.h"
 #include "context/context.h"
+#include "families/candidate.h"
 #include "problem/problem.h"
 #include "store/override.h"
 #include "tests/faults/faults.h"

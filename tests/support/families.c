@@ -1,5 +1,5 @@
-#include "families/registry.h"
 #include "tests/support/families.h"
+#include "families/registry.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
-#include "families/registry.h"
 #include "tests/support/store_folder.h"
+#include "families/registry.h"
 
 #include "families/family.h"
 #include "tests/support/tables.h"

@@ -1,5 +1,5 @@
-#include "families/registry.h"
 #include "tests/support/tables.h"
+#include "families/registry.h"
 
 #include "families/family.h"
 #include <criterion/criterion.h>

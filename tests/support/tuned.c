@@ -1,5 +1,5 @@
-#include "families/candidate.h"
 #include "tests/support/tuned.h"
+#include "families/candidate.h"
 
 #include "problem/problem.h"
 #include <criterion/criterion.h>

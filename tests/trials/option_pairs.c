@@ -1,5 +1,5 @@
-#include "families/registry.h"
 #include "tests/trials/option_pairs.h"
+#include "families/registry.h"
 
 #include "problem/problem.h"
 #include <stdio.h>

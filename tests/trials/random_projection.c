@@ -1,5 +1,5 @@
-#include "families/registry.h"
 #include "tests/trials/random_projection.h"
+#include "families/registry.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Building, checking and timing candidates in this process, and every way in which they fail. */
-#include "families/candidate.h"
 #include "context/context.h"
 #include "create/choose.h"
+#include "families/candidate.h"
 #include "problem/problem.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"

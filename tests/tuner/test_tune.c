@@ -1,7 +1,7 @@
 /* clattn_tune() and CLATTN_PLAN_MEASURE on the device: what is searched is kept and used. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
-#include "families/candidate.h"
 #include "context/context.h"
+#include "families/candidate.h"
 #include "store/store.h"
 #include "store/store_entry.h"
 #include "tests/faults/faults.h"

@@ -1,6 +1,6 @@
 /* The space that a tuning searches, and what families suggest without one. */
-#include "families/candidate.h"
 #include "device/capacity.h"
+#include "families/candidate.h"
 #include "families/registry.h"
 #include "problem/problem.h"
 #include "tests/support/fixture.h"

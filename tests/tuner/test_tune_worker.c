@@ -1,8 +1,8 @@
 /* A child process that answers, hangs, dies or talks nonsense; shells stand in for the worker. */
 #define _GNU_SOURCE /* sched_setaffinity */
+#include "cli/worker_process.h"
 #include "families/candidate.h"
 #include "families/registry.h"
-#include "cli/worker_process.h"
 #include "tests/tuner/tune_program.h"
 #include "tuner/worker/worker_client.h"
 #include "tuner/worker/worker_json.h"

@@ -4,8 +4,7 @@
 #define CA_RECORDING_H
 
 #include "cli/sentence.h"
-#include "search/outcome.h"
-#include "search/space.h"
+#include "internal.h"
 
 #include <stdio.h>
 

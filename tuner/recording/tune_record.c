@@ -1,6 +1,5 @@
-#include "families/candidate.h"
-#include "families/registry.h"
 #include "tuner/recording/tune_record.h"
+#include "internal.h"
 #include "tuner/recording/recording.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef CA_REPLAY_H
 #define CA_REPLAY_H
 
-#include "search/search.h"
+#include "internal.h"
 #include "tuner/recording/recording.h"
 
 /* The part of the optimum's time within which a run counts as having found it. */

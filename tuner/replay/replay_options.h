@@ -2,7 +2,7 @@
 #ifndef CA_REPLAY_OPTIONS_H
 #define CA_REPLAY_OPTIONS_H
 
-#include "search/search.h"
+#include "internal.h"
 
 struct replay_options {
     const char **files, **seed_files; /* of argv; the arrays are freed by the caller */

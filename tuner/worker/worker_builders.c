@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* getpid, sysconf */
-#include "families/candidate.h"
 #include "tuner/worker/worker_builders.h"
+#include "internal.h"
 #include "tuner/worker/worker_json.h"
 
 #include <math.h>

@@ -7,9 +7,8 @@
 #ifndef CA_WORKER_BUILDERS_H
 #define CA_WORKER_BUILDERS_H
 
-#include "families/candidate.h"
 #include "cli/worker_process.h"
-#include "tune/measurer.h"
+#include "internal.h"
 
 enum { CA_BUILDERS = 16 };
 

@@ -1,5 +1,5 @@
-#include "families/candidate.h"
 #include "tuner/worker/worker_client.h"
+#include "internal.h"
 #include "tuner/worker/worker_json.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
-#include "families/candidate.h"
-#include "families/registry.h"
 #include "tuner/worker/worker_json.h"
+#include "internal.h"
 #include "tuner/recording/recording.h"
 
 #include <errno.h>

@@ -3,8 +3,7 @@
 #ifndef CA_WORKER_JSON_H
 #define CA_WORKER_JSON_H
 
-#include "families/candidate.h"
-#include "tune/measurer.h"
+#include "internal.h"
 
 #include <jansson.h>
 #include <stdbool.h>

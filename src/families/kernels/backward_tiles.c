@@ -1,7 +1,7 @@
 /* backward_tiles: gradients for GPUs; see cl/backward_tiles.cl. */
 #include "device/capacity.h"
-#include "families/registry.h"
 #include "families/kernels/block_sizes.h"
+#include "families/registry.h"
 
 static size_t register_floats(const clattn_problem *p, const size_t *values);
 static size_t most_registers(const clattn_device_info *dev);

@@ -1,6 +1,6 @@
 /* The fused forward for CPUs: SIMD lanes are queries. How it computes: cl/fused_lanes.cl. */
-#include "families/registry.h"
 #include "families/family.h"
+#include "families/registry.h"
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 

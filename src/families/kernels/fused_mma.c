@@ -1,6 +1,6 @@
 /* fused_mma: forward attention by matrix instructions; see cl/fused_mma.cl. */
-#include "families/registry.h"
 #include "families/kernels/block_sizes.h"
+#include "families/registry.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

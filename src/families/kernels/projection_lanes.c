@@ -1,6 +1,6 @@
 /* Projections on CPUs: SIMD lanes are columns. How it computes: cl/projection_lanes.cl. */
-#include "families/registry.h"
 #include "families/kernels/projection_sizes.h"
+#include "families/registry.h"
 #include "problem/problem.h"
 
 #include <math.h>

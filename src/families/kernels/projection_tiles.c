@@ -1,8 +1,8 @@
 /* projection_tiles: matrix products for GPUs; see cl/projection_tiles.cl. */
 #include "device/capacity.h"
-#include "families/registry.h"
 #include "families/kernels/block_sizes.h"
 #include "families/kernels/projection_sizes.h"
+#include "families/registry.h"
 #include <string.h>
 
 static size_t work_items(const size_t *values);

@@ -1,8 +1,8 @@
 /* The forward for few queries and many keys, on CPUs: the keys of a kv head are split over groups.
  * How it computes: cl/split_lanes.cl. */
-#include "families/registry.h"
 #include "families/family.h"
 #include "families/kernels/split.h"
+#include "families/registry.h"
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 

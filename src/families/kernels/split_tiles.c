@@ -1,9 +1,9 @@
 /* The forward for few queries and many keys, on GPUs: the keys of a kv head are split over groups.
  * How it computes: cl/split_tiles.cl. */
 #include "device/capacity.h"
-#include "families/registry.h"
 #include "families/kernels/block_sizes.h"
 #include "families/kernels/split.h"
+#include "families/registry.h"
 
 static size_t register_floats(const clattn_problem *p, const size_t *values);
 static size_t most_registers(const clattn_device_info *dev);

@@ -1,7 +1,7 @@
 /* The family whose scores exist in memory, in three kernels: cl/unfused.cl says how. It computes
  * every problem on every device and is the one that hands out scores. */
-#include "families/registry.h"
 #include "families/kernels/unfused.h"
+#include "families/registry.h"
 
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
 

@@ -1,6 +1,6 @@
 /* The family for CPUs whose scores exist in memory: cl/unfused_lanes.cl says how. */
-#include "families/registry.h"
 #include "families/kernels/unfused.h"
+#include "families/registry.h"
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 

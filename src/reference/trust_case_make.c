@@ -1,7 +1,7 @@
 #include "families/candidate.h"
-#include "reference/trust_case.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
+#include "reference/trust_case.h"
 #include "reference/trust_case_parts.h"
 #include "reference/trust_case_values.h"
 

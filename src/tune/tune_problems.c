@@ -1,10 +1,10 @@
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
-#include "tune/tune.h"
 #include "context/context.h"
 #include "create/choose.h"
 #include "problem/problem.h"
 #include "problem/problem_class.h"
 #include "store/store.h"
+#include "tune/tune.h"
 #include "tune/tune_group.h"
 
 #include <math.h>

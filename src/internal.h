@@ -1,0 +1,17 @@
+/* What clattn-tune and clattn-bench use of the library besides its public headers: the only header of
+ * src/, beside those of src/cli/, that they include (tests/layers.sh). They link the static library, so
+ * nothing here is of its interface. */
+#ifndef CA_INTERNAL_H
+#define CA_INTERNAL_H
+
+#include "context/context.h"     /* who ends by a signal excuses the programs that are being built */
+#include "execute/bare.h"        /* what an execution costs beside its kernels */
+#include "families/candidate.h"  /* journals and workers name configurations */
+#include "families/registry.h"   /* ... and the kernels that they were measured with */
+#include "multihead/multihead.h" /* a layer's steps are problems to be tuned */
+#include "program/program.h"     /* seconds of building, part by part */
+#include "search/search.h"       /* recorded spaces are searched without a device */
+#include "search/statistics.h"   /* both programs decide between timings as tuning does */
+#include "tune/tune.h"           /* tuning with a measurer, which works in a child process */
+
+#endif
