@@ -31,16 +31,8 @@ enum fact {
     BIAS,
     BIAS_DTYPE,
     MASK,
-    ALIBI,
-    SINKS,
-    Q_LENGTHS,
-    KV_LENGTHS,
     FOLLOWS_LENGTHS,
-    LSE,
     DROPOUT,
-    DBIAS,
-    DSLOPES,
-    DSINKS,
     LIMIT_LEFT,
     LIMIT_RIGHT,
     CAUSAL,
@@ -51,15 +43,17 @@ enum fact {
     SEQ_KV,
     HEADS,
     RATIO,
-    ACCUMULATE, /* this and what follows: projections */
-    X_AXIS,
+    X_AXIS, /* this and what follows: projections */
     W_AXIS,
     ROWS,
     TERMS,
     COLUMNS,
     X_HEADS,
     Y_HEADS,
-    NUM_FACTS
+#define FLAG(ID, member, word, OF, difference) ID,
+    CA_FLAGS(FLAG)
+#undef FLAG
+        NUM_FACTS
 };
 
 /* What a difference costs in ca_class_distance(), in doublings of seq_q, and what a factor of two
@@ -90,16 +84,8 @@ static const struct {
     [BIAS] = {1, 2, 0},               /* four bytes per score, which nothing shares */
     [BIAS_DTYPE] = {1, 0.5, 0},       /* ... or two */
     [MASK] = {1, 1.5, 0},             /* a byte per score */
-    [ALIBI] = {1, 0.5, 0},            /* one operation per score */
-    [SINKS] = {1, 0.25, 0},           /* once per row */
-    [Q_LENGTHS] = {1, 0.5, 0},        /* idle groups */
-    [KV_LENGTHS] = {1, 0.5, 0},       /* shorter loops, unequal ones */
     [FOLLOWS_LENGTHS] = {1, 0.25, 0}, /* a few operations per group */
-    [LSE] = {1, 0.25, 0},             /* one store per row */
     [DROPOUT] = {1, 2, 0},            /* random numbers outweigh the exponential */
-    [DBIAS] = {1, 2, 0},              /* a pass of its own */
-    [DSLOPES] = {1, 0.5, 0},          /* one operation per score */
-    [DSINKS] = {1, 0.25, 0},          /* once per row */
     [LIMIT_LEFT] = {1, 2, 0},         /* tiles are skipped, and cut at the limit */
     [LIMIT_RIGHT] = {1, 1, 0},        /* likewise */
     [CAUSAL] = {0, 2, 0},             /* groups with unequal work */
@@ -110,7 +96,6 @@ static const struct {
     [SEQ_KV] = {0, 0, 0.5},           /* only the length of a loop, and what the cache holds */
     [HEADS] = {0, 0, 1},              /* how many groups: too few leave units idle */
     [RATIO] = {0, 0, 0.25},           /* how often the cache has K and V already */
-    [ACCUMULATE] = {1, 0.25, 0},      /* one load per result */
     [X_AXIS] = {1, 1, 0},             /* how tiles are loaded, or packed */
     [W_AXIS] = {1, 1, 0},             /* likewise */
     [ROWS] = {0, 0, 1},               /* how many groups, how full */
@@ -118,6 +103,9 @@ static const struct {
     [COLUMNS] = {0, 0, 1},            /* as rows */
     [X_HEADS] = {0, 0, 0.1},          /* seams between heads */
     [Y_HEADS] = {0, 0, 0.1},          /* likewise */
+#define FLAG(ID, member, word, OF, difference) [ID] = {1, difference, 0},
+    CA_FLAGS(FLAG)
+#undef FLAG
 };
 
 /* How many times the keys are as wide as a window's side. */
@@ -146,7 +134,9 @@ static void examine_projection(const clattn_problem *p, size_t facts[NUM_FACTS])
     facts[UNIT_O] = normal.o.stride[3] == 1;
     facts[BIAS] = p->bias != 0;
     facts[BIAS_DTYPE] = (size_t)p->bias_dtype;
-    facts[ACCUMULATE] = p->accumulate != 0;
+#define FLAG(ID, member, word, OF, difference) facts[ID] = p->member != 0;
+    CA_FLAGS(FLAG)
+#undef FLAG
     facts[X_AXIS] = contiguous(&normal.q, 2);
     facts[W_AXIS] = contiguous(&normal.k, 1);
     facts[ROWS] = p->seq_q;
@@ -186,16 +176,8 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [BIAS] = p->bias != 0,
         [BIAS_DTYPE] = (size_t)p->bias_dtype,
         [MASK] = p->mask != 0,
-        [ALIBI] = p->alibi != 0,
-        [SINKS] = p->sinks != 0,
-        [Q_LENGTHS] = p->q_lengths != 0,
-        [KV_LENGTHS] = p->kv_lengths != 0,
         [FOLLOWS_LENGTHS] = lengths && p->diagonal == CLATTN_BOTTOM_RIGHT,
-        [LSE] = p->lse != 0,
         [DROPOUT] = p->dropout > 0.0f,
-        [DBIAS] = p->dbias != 0,
-        [DSLOPES] = p->dslopes != 0,
-        [DSINKS] = p->dsinks != 0,
         [LIMIT_LEFT] = p->window_left != CLATTN_UNLIMITED,
         [LIMIT_RIGHT] = p->causal || p->window_right != CLATTN_UNLIMITED,
         [CAUSAL] = p->causal != 0,
@@ -206,7 +188,6 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [SEQ_KV] = p->seq_kv,
         [HEADS] = p->heads,
         [RATIO] = p->heads / p->kv_heads,
-        [ACCUMULATE] = 0,
         [X_AXIS] = 0,
         [W_AXIS] = 0,
         [ROWS] = 1,
@@ -214,6 +195,9 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [COLUMNS] = 1,
         [X_HEADS] = 1,
         [Y_HEADS] = 1,
+#define FLAG(ID, member, word, OF, difference) [ID] = p->member != 0,
+        CA_FLAGS(FLAG)
+#undef FLAG
     };
 
     memcpy(facts, all, sizeof all);

@@ -118,16 +118,11 @@ clattn_problem ca_problem_representative(const clattn_problem *p)
     r.bias = p->bias != 0;
     r.bias_dtype = p->bias ? p->bias_dtype : CLATTN_F32;
     r.mask = p->mask != 0;
-    r.alibi = p->alibi != 0;
-    r.sinks = p->sinks != 0;
-    r.q_lengths = p->q_lengths != 0;
-    r.kv_lengths = p->kv_lengths != 0;
-    r.lse = p->lse != 0;
+#define FLAG(ID, member, word, OF, difference) r.member = p->member != 0;
+    CA_FLAGS(FLAG)
+#undef FLAG
     r.scores = p->scores;
     r.dropout = p->dropout > 0.0f ? 0.125f : 0.0f;
-    r.dbias = p->dbias != 0;
-    r.dslopes = p->dslopes != 0;
-    r.dsinks = p->dsinks != 0;
     r.seq_q = ca_size_rounded(p->seq_q, MOST_SEQ);
     r.seq_kv = ca_size_rounded(p->seq_kv, MOST_SEQ);
     r.heads = ca_size_rounded(smaller(p->batch ? p->batch : 1, MOST_HEADS) * p->heads, MOST_HEADS);

@@ -165,19 +165,10 @@ enum word {
     W_BIAS,
     W_MASK,
     W_SCORES,
-    W_ALIBI,
-    W_SINKS,
-    W_QLEN,
-    W_KLEN,
-    W_LSE,
-    W_DBIAS,
-    W_DSLOPES,
-    W_DSINKS,
     W_PROJ,
     W_X_LAYOUT,
     W_W_LAYOUT,
     W_Y_LAYOUT,
-    W_ACCUMULATE,
     W_K_CACHE,
     W_V_CACHE,
     W_LAYOUT,
@@ -186,20 +177,37 @@ enum word {
     W_SEQ_Q,
     W_SEQ_KV,
     W_DIM,
-    W_COUNT
+#define FLAG(ID, member, word, OF, difference) W_##ID,
+    CA_FLAGS(FLAG)
+#undef FLAG
+        W_COUNT
 };
-static const char *const keys[W_COUNT] = {
-    "fwd",     "bwd",       "f32",        "f16",     "bf16",    "q=",       "k=",     "v=",
-    "o=",      "do=",       "dq=",        "dk=",     "dv=",     "dropout=", "scale=", "softcap=",
-    "causal=", "diagonal=", "window=",    "bias=",   "mask=",   "scores=",  "alibi",  "sinks",
-    "qlen",    "klen",      "lse",        "dbias",   "dslopes", "dsinks",   "proj",   "x=",
-    "w=",      "y=",        "accumulate", "kcache=", "vcache=", "layout=",  "b",      "h",
-    "q",       "k",         "d"};
+static const char *const keys[W_COUNT] = {[W_FWD] = "fwd",         [W_BWD] = "bwd",
+                                          [W_F32] = "f32",         [W_F16] = "f16",
+                                          [W_BF16] = "bf16",       [W_Q_LAYOUT] = "q=",
+                                          [W_K_LAYOUT] = "k=",     [W_V_LAYOUT] = "v=",
+                                          [W_O_LAYOUT] = "o=",     [W_DO_LAYOUT] = "do=",
+                                          [W_DQ_LAYOUT] = "dq=",   [W_DK_LAYOUT] = "dk=",
+                                          [W_DV_LAYOUT] = "dv=",   [W_DROPOUT] = "dropout=",
+                                          [W_SCALE] = "scale=",    [W_SOFTCAP] = "softcap=",
+                                          [W_CAUSAL] = "causal=",  [W_DIAGONAL] = "diagonal=",
+                                          [W_WINDOW] = "window=",  [W_BIAS] = "bias=",
+                                          [W_MASK] = "mask=",      [W_SCORES] = "scores=",
+                                          [W_PROJ] = "proj",       [W_X_LAYOUT] = "x=",
+                                          [W_W_LAYOUT] = "w=",     [W_Y_LAYOUT] = "y=",
+                                          [W_K_CACHE] = "kcache=", [W_V_CACHE] = "vcache=",
+                                          [W_LAYOUT] = "layout=",  [W_BATCH] = "b",
+                                          [W_HEADS] = "h",         [W_SEQ_Q] = "q",
+                                          [W_SEQ_KV] = "k",        [W_DIM] = "d",
+#define FLAG(ID, member, word, OF, difference) [W_##ID] = word,
+                                          CA_FLAGS(FLAG)
+#undef FLAG
+};
 #define WORD(word) (UINT64_C(1) << (word))
-#define FLAG_WORDS                                                                                 \
-    (WORD(W_FWD) | WORD(W_F32) | WORD(W_F16) | WORD(W_BF16) | WORD(W_ALIBI) | WORD(W_SINKS) |      \
-     WORD(W_QLEN) | WORD(W_KLEN) | WORD(W_LSE) | WORD(W_BWD) | WORD(W_DBIAS) | WORD(W_DSLOPES) |   \
-     WORD(W_DSINKS) | WORD(W_PROJ) | WORD(W_ACCUMULATE))
+#define FLAG(ID, member, word, OF, difference) | WORD(W_##ID)
+static const uint64_t FLAG_WORDS = WORD(W_FWD) | WORD(W_BWD) | WORD(W_PROJ) | WORD(W_F32) |
+                                   WORD(W_F16) | WORD(W_BF16) CA_FLAGS(FLAG);
+#undef FLAG
 #define LAYOUT_WORDS                                                                               \
     (WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) | WORD(W_O_LAYOUT) |                   \
      WORD(W_DO_LAYOUT) | WORD(W_DQ_LAYOUT) | WORD(W_DK_LAYOUT) | WORD(W_DV_LAYOUT) |               \
@@ -244,20 +252,12 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
     case W_PROJ:
         p->operation = CLATTN_PROJECTION;
         return 1;
-    case W_ACCUMULATE:
-        return p->accumulate = 1;
     case W_K_CACHE:
         return parse_cache(value, &p->k_cache);
     case W_V_CACHE:
         return parse_cache(value, &p->v_cache);
     case W_DROPOUT:
         return parse_float(value, &p->dropout);
-    case W_DBIAS:
-        return p->dbias = 1;
-    case W_DSLOPES:
-        return p->dslopes = 1;
-    case W_DSINKS:
-        return p->dsinks = 1;
     case W_F32:
     case W_F16:
     case W_BF16:
@@ -289,16 +289,11 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
             return 0;
         p->scores = (clattn_scores)number;
         return 1;
-    case W_ALIBI:
-        return p->alibi = 1;
-    case W_SINKS:
-        return p->sinks = 1;
-    case W_QLEN:
-        return p->q_lengths = 1;
-    case W_KLEN:
-        return p->kv_lengths = 1;
-    case W_LSE:
-        return p->lse = 1;
+#define FLAG(ID, member, word, OF, difference)                                                     \
+    case W_##ID:                                                                                   \
+        return p->member = 1;
+        CA_FLAGS(FLAG)
+#undef FLAG
     default:
         return 1; /* a layout: for the second pass */
     }

@@ -137,7 +137,10 @@ static void print_projection(struct writer *w, const clattn_problem *p)
     }
     if (p->bias)
         put(w, " bias=%s", name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->bias_dtype));
-    put(w, "%s", p->accumulate ? " accumulate" : "");
+#define FLAG(ID, member, word, OF, difference)                                                     \
+    CA_IF_PROJECTION(OF, put(w, "%s", p->member ? " " word : "");)
+    CA_FLAGS(FLAG)
+#undef FLAG
 }
 
 static void print_attention(struct writer *w, const clattn_problem *p)
@@ -165,15 +168,19 @@ static void print_attention(struct writer *w, const clattn_problem *p)
         put(w, " mask=");
         put_spanning(w, p, &p->mask_layout);
     }
-    put(w, "%s%s%s%s%s", p->alibi ? " alibi" : "", p->sinks ? " sinks" : "",
-        p->q_lengths ? " qlen" : "", p->kv_lengths ? " klen" : "", p->lse ? " lse" : "");
+#define FLAG(ID, member, word, OF, difference)                                                     \
+    CA_IF_ATTENTION(OF, put(w, "%s", p->member ? " " word : "");)
+    CA_FLAGS(FLAG)
+#undef FLAG
     if (p->scores != CLATTN_SCORES_NONE)
         put(w, " scores=%s", name_at(ca_scores_names, CA_SCORES_NAMES, (int)p->scores));
     if (p->dropout != 0.0f)
         put_float(w, "dropout", p->dropout);
     put_layouts(w, p, CA_BIT(CA_DO) | CA_BIT(CA_DQ) | CA_BIT(CA_DK) | CA_BIT(CA_DV));
-    put(w, "%s%s%s", p->dbias ? " dbias" : "", p->dslopes ? " dslopes" : "",
-        p->dsinks ? " dsinks" : "");
+#define FLAG(ID, member, word, OF, difference)                                                     \
+    CA_IF_BACKWARD(OF, put(w, "%s", p->member ? " " word : "");)
+    CA_FLAGS(FLAG)
+#undef FLAG
 }
 
 static void print(struct writer *w, const clattn_problem *p)

@@ -1,6 +1,6 @@
 #include "problem/problem_projection.h"
 #include "base/log.h"
-#include "problem/tensors.h"
+#include "problem/problem.h"
 
 #include <math.h>
 
@@ -69,14 +69,13 @@ clattn_status ca_projection_check(const clattn_problem *p, char *reason, size_t 
         {"diagonal", p->diagonal != CLATTN_TOP_LEFT},
         {"window", p->window_left != CLATTN_UNLIMITED || p->window_right != CLATTN_UNLIMITED},
         {"mask", p->mask},
-        {"alibi", p->alibi},
-        {"sinks", p->sinks},
-        {"q_lengths", p->q_lengths},
-        {"kv_lengths", p->kv_lengths},
-        {"lse", p->lse},
         {"scores", p->scores != CLATTN_SCORES_NONE},
         {"dropout", p->dropout != 0.0f},
-        {"bias_layout, as its bias is packed", p->bias && (bias[0] | bias[1] | bias[2] | bias[3])},
+#define FLAG(ID, member, word, OF, difference) CA_IF_ATTENTION(OF, {#member, p->member}, )
+        CA_FLAGS(FLAG)
+#undef FLAG
+            {"bias_layout, as its bias is packed",
+             p->bias && (bias[0] | bias[1] | bias[2] | bias[3])},
     };
 
     for (size_t n = 0; n < sizeof options / sizeof *options; n++) {

@@ -29,16 +29,17 @@ static size_t print_projection(const clattn_problem *p, char *text, size_t text_
                                size_t length)
 {
     const int x_column = p->q.stride[3] == 1, w_column = p->k.stride[3] == 1;
-    const struct define defines[] = {
-        {"DTYPE", (size_t)p->dtype},
-        {"BIAS_DTYPE", p->bias ? (size_t)p->bias_dtype : 0},
-        {"HAS_BIAS", p->bias != 0},
-        {"HAS_ACCUMULATE", p->accumulate != 0},
-        {"UNIT_X_COLUMN", x_column},
-        {"UNIT_X_ROW", !x_column && p->q.stride[2] == 1},
-        {"UNIT_W_COLUMN", w_column},
-        {"UNIT_W_ROW", !w_column && p->k.stride[1] == 1},
-        {"UNIT_Y_COLUMN", p->o.stride[3] == 1},
+    const struct define defines[] = {{"DTYPE", (size_t)p->dtype},
+                                     {"BIAS_DTYPE", p->bias ? (size_t)p->bias_dtype : 0},
+                                     {"HAS_BIAS", p->bias != 0},
+                                     {"UNIT_X_COLUMN", x_column},
+                                     {"UNIT_X_ROW", !x_column && p->q.stride[2] == 1},
+                                     {"UNIT_W_COLUMN", w_column},
+                                     {"UNIT_W_ROW", !w_column && p->k.stride[1] == 1},
+                                     {"UNIT_Y_COLUMN", p->o.stride[3] == 1},
+#define FLAG(ID, member, word, OF, difference) CA_IF_PROJECTION(OF, {"HAS_" #ID, p->member != 0}, )
+                                     CA_FLAGS(FLAG)
+#undef FLAG
     };
 
     return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
@@ -62,25 +63,22 @@ static size_t print_attention(const clattn_problem *p, char *text, size_t text_b
         {"HAS_SOFTCAP", p->softcap > 0.0f},
         {"HAS_BIAS", p->bias != 0},
         {"HAS_MASK", p->mask != 0},
-        {"HAS_ALIBI", p->alibi != 0},
-        {"HAS_SINKS", p->sinks != 0},
         {"HAS_WINDOW_LEFT", p->window_left != CLATTN_UNLIMITED},
         {"HAS_WINDOW_RIGHT", p->window_right != CLATTN_UNLIMITED},
-        {"HAS_Q_LENGTHS", p->q_lengths != 0},
-        {"HAS_KV_LENGTHS", p->kv_lengths != 0},
         {"DIAGONAL_FOLLOWS_LENGTHS", p->diagonal == CLATTN_BOTTOM_RIGHT && lengths},
-        {"HAS_LSE", p->lse != 0},
         {"SCORES", (size_t)p->scores},
-        {"HAS_DROPOUT", p->dropout > 0.0f},
+#define FLAG(ID, member, word, OF, difference) CA_IF_ATTENTION(OF, {"HAS_" #ID, p->member != 0}, )
+        CA_FLAGS(FLAG)
+#undef FLAG
+            {"HAS_DROPOUT", p->dropout > 0.0f},
     };
-    const struct define backward[] = {
-        {"UNIT_DO", p->d_o.stride[3] == 1 || p->dim_v == 1},
-        {"UNIT_DQ", p->dq.stride[3] == 1 || p->dim_qk == 1},
-        {"UNIT_DK", p->dk.stride[3] == 1 || p->dim_qk == 1},
-        {"UNIT_DV", p->dv.stride[3] == 1 || p->dim_v == 1},
-        {"HAS_DBIAS", p->dbias != 0},
-        {"HAS_DSLOPES", p->dslopes != 0},
-        {"HAS_DSINKS", p->dsinks != 0},
+    const struct define backward[] = {{"UNIT_DO", p->d_o.stride[3] == 1 || p->dim_v == 1},
+                                      {"UNIT_DQ", p->dq.stride[3] == 1 || p->dim_qk == 1},
+                                      {"UNIT_DK", p->dk.stride[3] == 1 || p->dim_qk == 1},
+                                      {"UNIT_DV", p->dv.stride[3] == 1 || p->dim_v == 1},
+#define FLAG(ID, member, word, OF, difference) CA_IF_BACKWARD(OF, {"HAS_" #ID, p->member != 0}, )
+                                      CA_FLAGS(FLAG)
+#undef FLAG
     };
     size_t more =
         print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
