@@ -4,10 +4,10 @@
 #ifndef CA_INTERNAL_H
 #define CA_INTERNAL_H
 
-#include "context/context.h"     /* who ends by a signal excuses the programs that are being built */
-#include "execute/bare.h"        /* what an execution costs beside its kernels */
-#include "families/candidate.h"  /* journals and workers name configurations */
-#include "families/registry.h"   /* ... and the kernels that they were measured with */
+#include "context/context.h"    /* who ends by a signal excuses the programs that are being built */
+#include "execute/bare.h"       /* what an execution costs beside its kernels */
+#include "families/candidate.h" /* journals and workers name configurations */
+#include "families/registry.h"  /* ... and the kernels that they were measured with */
 #include "multihead/multihead.h" /* a layer's steps are problems to be tuned */
 #include "program/program.h"     /* seconds of building, part by part */
 #include "search/search.h"       /* recorded spaces are searched without a device */

@@ -165,12 +165,11 @@ static void take_inputs(struct run *run, const clattn_multihead_inputs *in)
     run->at[CA_AT_X] = in->x;
     run->at[CA_AT_CONTEXT] = in->context;
     run->at[CA_AT_VALUES] = in->values;
-    run->at[CA_AT_BIAS] = in->bias;
-    run->at[CA_AT_MASK] = in->mask;
-    run->at[CA_AT_SLOPES] = in->slopes;
-    run->at[CA_AT_SINKS] = in->sinks;
-    run->at[CA_AT_Q_LENGTHS] = in->q_lengths;
-    run->at[CA_AT_KV_LENGTHS] = in->kv_lengths;
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+                LAYER)                                                                             \
+    CA_IF_INPUT(LAYER, run->at[CA_AT_##ID] = in->member;)
+    CA_OPERANDS(OPERAND)
+#undef OPERAND
     run->seed = in->dropout_seed;
     run->stream = in->dropout_offset;
 }
@@ -248,9 +247,11 @@ clattn_status clattn_multihead_backward(const clattn_multihead_plan *plan, cl_co
     run.at[CA_AT_DX] = tensors->dx;
     run.at[CA_AT_DCONTEXT] = tensors->dcontext;
     run.at[CA_AT_DVALUES] = tensors->dvalues;
-    run.at[CA_AT_DBIAS] = tensors->dbias;
-    run.at[CA_AT_DSLOPES] = tensors->dslopes;
-    run.at[CA_AT_DSINKS] = tensors->dsinks;
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+                LAYER)                                                                             \
+    CA_IF_GRADIENT(LAYER, run.at[CA_AT_##ID] = tensors->member;)
+    CA_OPERANDS(OPERAND)
+#undef OPERAND
     run.at[CA_AT_WORKSPACE] = tensors->workspace;
     return execute(&run, queue, num_wait, wait, done);
 }

@@ -10,19 +10,28 @@
 #include "execute/plan.h"
 #include <clattn/multihead.h>
 
+/* The rest of the arguments if LAYER is INPUT, or GRADIENT (src/problem/tensors.def). */
+#define CA_IF_INPUT(LAYER, ...) CA_IF_INPUT_##LAYER(__VA_ARGS__)
+#define CA_IF_INPUT_INPUT(...) __VA_ARGS__
+#define CA_IF_INPUT_GRADIENT(...)
+#define CA_IF_INPUT_OWN(...)
+#define CA_IF_GRADIENT(LAYER, ...) CA_IF_GRADIENT_##LAYER(__VA_ARGS__)
+#define CA_IF_GRADIENT_INPUT(...)
+#define CA_IF_GRADIENT_GRADIENT(...) __VA_ARGS__
+#define CA_IF_GRADIENT_OWN(...)
+
 /* Where a tensor lies: with the caller, or in a room of the reserve, workspace or constants. */
 enum ca_place {
     CA_NOWHERE,
     CA_AT_X,
     CA_AT_CONTEXT,
     CA_AT_VALUES,
-    CA_AT_BIAS,
-    CA_AT_MASK,
-    CA_AT_SLOPES,
-    CA_AT_SINKS,
-    CA_AT_Q_LENGTHS,
-    CA_AT_KV_LENGTHS,
-    CA_AT_W_Q,
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+                LAYER)                                                                             \
+    CA_IF_INPUT(LAYER, CA_AT_##ID, )
+    CA_OPERANDS(OPERAND)
+#undef OPERAND
+        CA_AT_W_Q,
     CA_AT_W_K,
     CA_AT_W_V,
     CA_AT_W_O,
@@ -44,10 +53,12 @@ enum ca_place {
     CA_AT_DB_K,
     CA_AT_DB_V,
     CA_AT_DB_O,
-    CA_AT_DBIAS,
-    CA_AT_DSLOPES,
-    CA_AT_DSINKS,
-    CA_AT_RESERVE,
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+                LAYER)                                                                             \
+    CA_IF_GRADIENT(LAYER, CA_AT_##ID, )
+    CA_OPERANDS(OPERAND)
+#undef OPERAND
+        CA_AT_RESERVE,
     CA_AT_WORKSPACE,
     CA_NUM_LAYER_TENSORS,
     CA_AT_Q = CA_NUM_LAYER_TENSORS, /* this and what follows: rooms */

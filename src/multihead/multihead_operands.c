@@ -9,11 +9,11 @@ static void describe_options(const clattn_problem *attention,
                              struct ca_operand operands[CA_NUM_LAYER_TENSORS])
 {
     static const enum ca_place places[CA_NUM_ARGUMENTS] = {
-        [CA_BIAS] = CA_AT_BIAS,           [CA_MASK] = CA_AT_MASK,
-        [CA_SLOPES] = CA_AT_SLOPES,       [CA_SINKS] = CA_AT_SINKS,
-        [CA_Q_LENGTHS] = CA_AT_Q_LENGTHS, [CA_KV_LENGTHS] = CA_AT_KV_LENGTHS,
-        [CA_DBIAS] = CA_AT_DBIAS,         [CA_DSLOPES] = CA_AT_DSLOPES,
-        [CA_DSINKS] = CA_AT_DSINKS,
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+                LAYER)                                                                             \
+    CA_IF_INPUT(LAYER, [CA_##ID] = CA_AT_##ID, ) CA_IF_GRADIENT(LAYER, [CA_##ID] = CA_AT_##ID, )
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
     };
     struct ca_tensor tensors[CA_WORKSPACE];
 

@@ -253,18 +253,15 @@ static void add_attention(struct ca_steps *steps, const clattn_multihead *layer,
 
     *step = (struct ca_step){.name = "attention",
                              .problem = layer->attention,
-                             .at = {[CA_O] = {CA_AT_O, 0},
-                                    [CA_BIAS] = {CA_AT_BIAS, 0},
-                                    [CA_MASK] = {CA_AT_MASK, 0},
-                                    [CA_SLOPES] = {CA_AT_SLOPES, 0},
-                                    [CA_SINKS] = {CA_AT_SINKS, 0},
-                                    [CA_Q_LENGTHS] = {CA_AT_Q_LENGTHS, 0},
-                                    [CA_KV_LENGTHS] = {CA_AT_KV_LENGTHS, 0},
-                                    [CA_LSE] = {CA_AT_LSE, 0},
-                                    [CA_DO] = {CA_AT_DO, 0},
-                                    [CA_DBIAS] = {CA_AT_DBIAS, 0},
-                                    [CA_DSLOPES] = {CA_AT_DSLOPES, 0},
-                                    [CA_DSINKS] = {CA_AT_DSINKS, 0}}};
+                             .at = {
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+                LAYER)                                                                             \
+    CA_IF_INPUT(LAYER, [CA_##ID] = {CA_AT_##ID, 0}, )                                              \
+    CA_IF_GRADIENT(LAYER, [CA_##ID] = {CA_AT_##ID, 0}, )
+                                 CA_OPERANDS(OPERAND)
+#undef OPERAND
+                                     [CA_O] = {CA_AT_O, 0},
+                                 [CA_LSE] = {CA_AT_LSE, 0}, [CA_DO] = {CA_AT_DO, 0}}};
     clattn_layout *const layouts[3] = {&p->q, &p->k, &p->v};
     for (size_t n = 0; n < 3; n++) {
         const struct linear *l = &groups[group[n]];

@@ -141,11 +141,6 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return dev->type & CL_DEVICE_TYPE_CPU ? 90 : 10;
 }
 
-#define SCORE_ARGUMENTS                                                                            \
-    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) |              \
-     CA_BIT(CA_SLOPES) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_DO) |            \
-     CA_BIT(CA_WORKSPACE))
-
 const struct ca_family ca_backward_lanes = {
     .name = "backward_lanes",
     .operation = CLATTN_BACKWARD,
@@ -154,8 +149,9 @@ const struct ca_family ca_backward_lanes = {
     .num_tunables = NUM_TUNABLES,
     .stages = {{"backward_rows",
                 CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_BIT(CA_WORKSPACE), rows_ndrange},
-               {"backward_lanes", SCORE_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV), lanes_ndrange},
-               {"backward_bias", SCORE_ARGUMENTS | CA_BIT(CA_DBIAS), bias_ndrange},
+               {"backward_lanes", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV),
+                lanes_ndrange},
+               {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS), bias_ndrange},
                {"backward_heads",
                 CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DSLOPES) | CA_BIT(CA_DSINKS) |
                     CA_BIT(CA_WORKSPACE),

@@ -240,11 +240,6 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
            sizeof(cl_float);
 }
 
-#define SCORE_ARGUMENTS                                                                            \
-    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) |              \
-     CA_BIT(CA_SLOPES) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_DO) |            \
-     CA_BIT(CA_WORKSPACE))
-
 const struct ca_family ca_backward_tiles = {
     .name = "backward_tiles",
     .operation = CLATTN_BACKWARD,
@@ -253,9 +248,10 @@ const struct ca_family ca_backward_tiles = {
     .num_tunables = NUM_TUNABLES,
     .stages = {{"backward_rows",
                 CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_BIT(CA_WORKSPACE), rows_ndrange},
-               {"backward_keys", SCORE_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV), keys_ndrange},
-               {"backward_queries", SCORE_ARGUMENTS | CA_BIT(CA_DQ), queries_ndrange},
-               {"backward_bias", SCORE_ARGUMENTS | CA_BIT(CA_DBIAS), bias_ndrange},
+               {"backward_keys", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV),
+                keys_ndrange},
+               {"backward_queries", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DQ), queries_ndrange},
+               {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS), bias_ndrange},
                {"backward_sums",
                 CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DBIAS) | CA_BIT(CA_DSLOPES) |
                     CA_BIT(CA_DSINKS) | CA_BIT(CA_WORKSPACE),

@@ -32,12 +32,6 @@ static inline int ca_keeps_more(const clattn_problem *p)
     return p->mask || p->bias || p->dropout > 0.0f;
 }
 
-/* Arguments of a forward kernel that keeps its scores. */
-#define CA_FUSED_ARGUMENTS                                                                         \
-    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) | CA_BIT(CA_BIAS) |                 \
-     CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_SINKS) | CA_BIT(CA_Q_LENGTHS) |               \
-     CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_LSE))
-
 /* A work-group of so many items for each block of so many rows. */
 static inline struct ca_ndrange ca_block_ndrange(const clattn_problem *p, size_t rows, size_t items)
 {

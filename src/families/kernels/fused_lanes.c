@@ -169,11 +169,7 @@ const struct ca_family ca_fused_lanes = {
     .source = ca_source_fused_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"fused_lanes",
-                CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) | CA_BIT(CA_BIAS) |
-                    CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_SINKS) | CA_BIT(CA_Q_LENGTHS) |
-                    CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_LSE),
-                ndrange}},
+    .stages = {{"fused_lanes", CA_FUSED_ARGUMENTS, ndrange}},
     .num_stages = 1,
     .unsupported = unsupported,
     .adapt = adapt,

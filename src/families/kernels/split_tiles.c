@@ -174,13 +174,8 @@ const struct ca_family ca_split_tiles = {
     .source = ca_source_split_tiles,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"split",
-                CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) |
-                    CA_BIT(CA_SLOPES) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) |
-                    CA_BIT(CA_WORKSPACE),
-                split_ndrange},
-               {"combine", CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_WORKSPACE),
-                combine_ndrange}},
+    .stages = {{"split", CA_SPLIT_ARGUMENTS, split_ndrange},
+               {"combine", CA_COMBINE_ARGUMENTS, combine_ndrange}},
     .num_stages = 2,
     .unsupported = unsupported,
     .adapt = adapt,

@@ -119,20 +119,9 @@ const struct ca_family ca_unfused_lanes = {
     .source = ca_source_unfused_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"scores",
-                CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) |
-                    CA_BIT(CA_SLOPES) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) |
-                    CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE),
-                scores_ndrange},
-               {"softmax",
-                CA_BIT(CA_SINKS) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_LSE) |
-                    CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE),
-                softmax_ndrange},
-               {"values",
-                CA_BIT(CA_V) | CA_BIT(CA_O) | CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) |
-                    CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_SCORES) |
-                    CA_BIT(CA_WORKSPACE),
-                values_ndrange}},
+    .stages = {{"scores", CA_UNFUSED_SCORES_ARGUMENTS, scores_ndrange},
+               {"softmax", CA_UNFUSED_SOFTMAX_ARGUMENTS, softmax_ndrange},
+               {"values", CA_UNFUSED_VALUES_ARGUMENTS, values_ndrange}},
     .num_stages = 3,
     .unsupported = unsupported,
     .adapt = adapt,
