@@ -7,21 +7,6 @@
 
 #include <clattn/problem.h>
 
-/* The rest of the arguments for flags of attention that are no gradients, for gradients that are wanted,
- * for flags of either, and for those of projections (src/problem/options.def). */
-#define CA_IF_ATTENTION(OF, ...) CA_IF_ATTENTION_##OF(__VA_ARGS__)
-#define CA_IF_ATTENTION_ATTENTION(...) __VA_ARGS__
-#define CA_IF_ATTENTION_BACKWARD(...)
-#define CA_IF_ATTENTION_PROJECTION(...)
-#define CA_IF_BACKWARD(OF, ...) CA_IF_BACKWARD_##OF(__VA_ARGS__)
-#define CA_IF_BACKWARD_ATTENTION(...)
-#define CA_IF_BACKWARD_BACKWARD(...) __VA_ARGS__
-#define CA_IF_BACKWARD_PROJECTION(...)
-#define CA_IF_PROJECTION(OF, ...) CA_IF_PROJECTION_##OF(__VA_ARGS__)
-#define CA_IF_PROJECTION_ATTENTION(...)
-#define CA_IF_PROJECTION_BACKWARD(...)
-#define CA_IF_PROJECTION_PROJECTION(...) __VA_ARGS__
-
 /* Packs those of these tensors (CA_BIT()s) that ca_problem_layout() knows, but w, in an order of
  * "bhsd", whatever the layouts were. Of gradients only in a backward problem. */
 void ca_problem_order(clattn_problem *p, const char *order, unsigned arguments);

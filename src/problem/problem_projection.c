@@ -1,6 +1,6 @@
 #include "problem/problem_projection.h"
 #include "base/log.h"
-#include "problem/problem.h"
+#include "problem/options.def"
 
 #include <math.h>
 
