@@ -48,6 +48,11 @@ int ca_has_many_registers(const clattn_device_info *dev)
            starts(dev->vendor, "Advanced Micro Devices");
 }
 
+int ca_fills_vectors(const clattn_device_info *dev)
+{
+    return (dev->type & CL_DEVICE_TYPE_CPU) && dev->vector_width_float != 1;
+}
+
 int ca_keeps_more(const clattn_problem *p)
 {
     return p->mask || p->bias || p->dropout > 0.0f;

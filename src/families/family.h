@@ -21,6 +21,11 @@ size_t ca_private_limit(const clattn_device_info *dev);
  * states none (Mesa's, and a device that claims to be another). */
 int ca_has_many_registers(const clattn_device_info *dev);
 
+/* Whether a device's vectors are for kernels to fill, as families of lanes do: a CPU's. Where the
+ * driver states vectors of one float it puts a work-item into each lane itself (Mesa's llvmpipe),
+ * and is served as a GPU is: it takes minutes to compile a family of lanes. */
+int ca_fills_vectors(const clattn_device_info *dev);
+
 /* Whether kernels for GPUs keep more for each row of an item than scores and sums: places in a mask
  * or a bias, or what dropout keeps. */
 int ca_keeps_more(const clattn_problem *p);

@@ -163,7 +163,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)p;
-    return dev->type & CL_DEVICE_TYPE_CPU ? 90 : 10;
+    return ca_fills_vectors(dev) ? 90 : 10;
 }
 
 const struct ca_family ca_projection_lanes = {

@@ -121,7 +121,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
-    if (!(dev->type & CL_DEVICE_TYPE_CPU))
+    if (!ca_fills_vectors(dev))
         return 5;
     return ca_split_rows_per_kv_head(p) <= 32 && p->seq_kv >= 512 ? 92 : 30;
 }

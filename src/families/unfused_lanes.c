@@ -107,7 +107,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
-    if (!(dev->type & CL_DEVICE_TYPE_CPU))
+    if (!ca_fills_vectors(dev))
         return 5;
     return p->scores == CLATTN_SCORES_NONE ? 55 : 97;
 }
