@@ -26,8 +26,10 @@ struct ahead {
     struct stream streams[STREAMS];
 };
 
-/* There is a turn with every NB keys and AHEAD_COLUMNS columns of q and k. */
-#define AHEAD_COLUMNS 32
+/* There is a turn with every NB keys, if a row of keys and of values in each is enough; else one
+ * with every AHEAD_COLUMNS columns of them, in each copy of the products. */
+#define ASKS_OFTEN (NB > BLOCKS)
+#define AHEAD_COLUMNS (ASKS_OFTEN ? 32 : DIM_QK)
 #define AHEAD_TURNS (BN / NB * ((DIM_QK + AHEAD_COLUMNS - 1) / AHEAD_COLUMNS))
 /* A band's rows are in the cache already, but those of the next chunk's last queries. */
 #define AHEAD_ROWS (HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? min(BM, BN / BLOCKS) : BN / BLOCKS)

@@ -36,9 +36,10 @@ INLINE void multiply_columns(const int first, const int end, const lanes *q, con
                              const long k_column, struct ahead *ahead, lanes (*sum)[MV])
 {
     for (int d0 = 0; d0 < DIM_QK; d0 += AHEAD_COLUMNS) {
-        const int d_end = min(d0 + AHEAD_COLUMNS, DIM_QK);
+        const int d_end = d0 + AHEAD_COLUMNS < DIM_QK ? d0 + AHEAD_COLUMNS : DIM_QK;
         int d = d0;
-        ask_ahead(ahead);
+        if (ASKS_OFTEN)
+            ask_ahead(ahead);
         for (; d + 2 <= d_end; d += 2) {
             multiply_column(first, end, q + d * MV, k, d * k_column, sum);
             multiply_column(first, end, q + (d + 1) * MV, k, (d + 1) * k_column, sum);
@@ -62,6 +63,8 @@ NOINLINE void multiply_keys(const struct sight *sight, const lanes *q, source k,
     for (int n0 = 0; n0 < count; n0 += NB) {
         source row[NB];
         lanes sum[NB][MV], *to = s + n0 * MV;
+        if (!ASKS_OFTEN)
+            ask_ahead(ahead);
         UNROLL
         for (int n = 0; n < NB; n++) {
             row[n] = k + min(n0 + n, count - 1) * k_row;

@@ -34,15 +34,15 @@ INLINE struct keys following(struct keys keys)
     return keys;
 }
 
-/* Where vector n of a row starts: the last one overlaps the one before. min() is a call until PoCL
- * makes code of the kernel: without it f32 is 4 to 8 % faster, but f16, which is converted, slower. */
+/* Where vector n of a row starts: the last one overlaps the one before. No min(), which is a call
+ * until PoCL makes code of the kernel: what follows from constants is left out before that. */
 INLINE int column_of(const int n, const int dim)
 {
     const int last = dim - WIDTH;
 
     if (dim < WIDTH)
         return 0;
-    return STAGED ? min(n * WIDTH, last) : n * WIDTH < last ? n * WIDTH : last;
+    return dim % WIDTH == 0 || n * WIDTH < last ? n * WIDTH : last;
 }
 
 INLINE lanes load_columns(const __global storage *row, const long step, const int dim, const int n)

@@ -10,9 +10,9 @@
 
 #define SCORE_VECTORS (SCORE_ROWS * SCORE_COLUMNS / WIDTH)
 #define SCORE_KEYS (WIDTH / SCORE_VECTORS)
-/* The steps along a row: unrolled if there are few products in each. */
+/* The steps along a row: some at a time if there are few products in each. */
 #if SCORE_COLUMNS == WIDTH
-#define STEPS_ALONG UNROLL
+#define STEPS_ALONG BY_EIGHTS
 #else
 #define STEPS_ALONG
 #endif
@@ -118,7 +118,7 @@ NOINLINE void keep_keys(const struct attention_shape a, const struct keys keys, 
         const int key = min(n, count - 1);
         const __global k_storage *row = keys.k + key * keys.k_row;
         lanes *to = kept + n / SCORE_KEYS * SCORE_KEYS * VECTORS(DIM_QK) + n % SCORE_KEYS;
-        UNROLL
+        BY_EIGHTS
         for (int d = 0; d < VECTORS(DIM_QK); d++) {
 #if K_CACHE
             to[d * SCORE_KEYS] = quantized_lanes(K_CACHE, row, d * WIDTH) *

@@ -9,7 +9,7 @@
 # middle and the last fail; with --every all do; with --sample N every Nth fault is tried, from one
 # that the clock chooses and the last line names (FAULTS_FIRST=n chooses it again). BUILD is a folder
 # with the programs built (default: build/test-gcc). Caches are folders of their own. `clattn-bench
-# compare` and `report`, and `clattn-tune merge` and `replay`, are not here: they read and write files
+# compare` and `report`, `clattn-tune merge` and `clattn-replay` are not here: they read and write files
 # and make no OpenCL call. doc/faults.md keeps what a whole run has printed.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)

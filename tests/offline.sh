@@ -1,10 +1,10 @@
 #!/bin/sh
 # sh tests/offline.sh [--all] [BUILD [SAMPLES [SEED]]]: compiles the kernels of GPUs to machine code,
 # without a GPU, and prints what came of it (tests/offline/table.c says what); fails if a rule is
-# broken. Most problems are compiled for one GPU each, with --all for every one. BUILD is a folder
-# that the project is built in, by default build/offline, where it builds itself what it needs;
-# SAMPLES, by default 1, is the number of programs with tunables at random of each family and GPU,
-# drawn from SEED, of which one in six is compiled without --all.
+# broken. Most problems are compiled for one GPU each, which SEED chooses, with --all for every one.
+# BUILD is a folder that the project is built in, by default build/offline, where it builds itself what
+# it needs; SAMPLES, by default 1, is the number of programs with tunables at random of each family and
+# GPU, drawn from SEED (CLATTN_TEST_SEED, else 1), of which one in six is compiled without --all.
 #   CLATTN_OFFLINE_ONLY=PATTERN  only the cases whose line in BUILD/offline/cases matches (grep -E)
 #   CLATTN_OFFLINE_JOBS=N        compilers that run at a time, by default 1
 # Needs clang 16 or newer that can read the libclc that is there (tests/packages.sh gpus), for gfx942
@@ -22,7 +22,7 @@ if [ "${1:-}" = --all ]; then
 fi
 build=${1:-build/offline}
 samples=${2:-1}
-seed=${3:-1}
+seed=${3:-${CLATTN_TEST_SEED:-1}}
 work=$build/offline
 PATH=$PATH:/usr/local/cuda/bin
 

@@ -13,7 +13,6 @@ int export_command(int argc, char **argv);
 int import_command(int argc, char **argv);
 int merge_command(int argc, char **argv);
 int forget_command(int argc, char **argv);
-int replay_command(int argc, char **argv);
 int worker_command(int argc, char **argv);
 
 #endif

@@ -9,9 +9,9 @@
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {{"list", list_command},     {"show", show_command},    {"export", export_command},
-                {"import", import_command}, {"merge", merge_command},  {"forget", forget_command},
-                {"replay", replay_command}, {"worker", worker_command}};
+} commands[] = {{"list", list_command},     {"show", show_command},   {"export", export_command},
+                {"import", import_command}, {"merge", merge_command}, {"forget", forget_command},
+                {"worker", worker_command}};
 
 static int run(int argc, char **argv);
 

@@ -57,7 +57,6 @@ const char tune_help[] =
     "  import FILE       take over what someone else has measured, or exported\n"
     "  merge FILE... -o FILE    one file of several, of any devices\n"
     "  forget LINE | --all      forget what is known of a problem's class, or of the device\n"
-    "  replay FILE...    search recorded spaces instead of a device\n"
     "  help [COMMAND]    this, or what a command takes\n"
     "\n"
     "Each configuration is built and tried in a process of its own, so a driver that crashes or\n"

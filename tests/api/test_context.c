@@ -2,7 +2,9 @@
 #define _XOPEN_SOURCE 700 /* setenv */
 #include "base/disk.h"
 #include "device/facts.h"
+#include "problem/problem.h"
 #include "tests/faults/faults.h"
+#include "tests/support/cpus.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
 #include "tests/support/unoptimised.h"
@@ -144,6 +146,33 @@ Test(context, device_with_groups_of_one_item) {
         cr_expect((info.max_work_item_sizes[0] == 1) == drivers[n].one);
         faults_pretend(0, NULL, 0);
     }
+}
+
+/* What has work-groups of several items is refused on a device that has none, what has not is taken:
+ * by this the tests skip families there. */
+Test(context, families_with_groups) {
+    clattn_device_info none = cpu_described(0);
+    const struct ca_family *family;
+    size_t refused = 0, taken = 0;
+
+    none.max_work_group_size = none.max_work_item_sizes[0] = 1;
+    none.max_work_item_sizes[1] = none.max_work_item_sizes[2] = 1;
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
+        static const char *const problems[] = {[CLATTN_FORWARD] = "fwd f16 h2 q9 k17 d16",
+                                               [CLATTN_BACKWARD] = "bwd f32 h2 q9 k17 d16",
+                                               [CLATTN_PROJECTION] = "proj f32 q9 d16"};
+        const clattn_problem p = fixture_problem(problems[family->operation]);
+        const clattn_problem normal = ca_problem_normal(&p);
+        size_t values[CA_MAX_TUNABLES] = {0};
+        char reason[CA_REASON_BYTES];
+        ca_family_suggest(family, &normal, &none, values);
+        const char *why = ca_family_refusal(family, &normal, &none, values, reason, sizeof reason);
+        cr_expect((why != NULL) == fixture_has_groups(family, &none), "%s: %s", family->name,
+                  why ? why : "taken");
+        refused += why != NULL;
+        taken += why == NULL;
+    }
+    cr_expect(refused >= 3 && taken >= 5, "%zu refused, %zu taken", refused, taken);
 }
 
 Test(context, device_select) {

@@ -160,6 +160,7 @@ FOR_EACH_FAMILY(seeds_and_offsets)
     unsigned char *last[NUM_TENSORS] = {NULL};
     struct fixture f;
 
+    mostly_unoptimised(*family, 5);
     fixture_open(&f);
     trial_fill(&t);
     for (size_t n = 0; n < sizeof runs / sizeof *runs; n++) {

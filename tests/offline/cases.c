@@ -17,7 +17,7 @@
 
 /* Problems whose programs are compiled with the family's own choice of tunables. */
 static const struct {
-    const char *family; /* of which each target gets it; others get `some` for one target each */
+    const char *family; /* of which each target gets it, `some` in two runs; of others one target */
     const char *text;
 } problems[] = {
     {"fused_tiles", "fwd f32 b1 h16 q2048 k2048 d64"},
@@ -50,7 +50,7 @@ struct output {
     FILE *cases;
     size_t count;
     int all;
-    size_t samples;
+    size_t samples, seed;
 };
 
 struct device {
@@ -112,26 +112,41 @@ static void write_case(struct output *out, const struct device *d, const struct 
     fprintf(out->cases, "\t%s\n", options);
 }
 
-/* Whether number n is this target's, where each is for one of them. */
-static int is_its_turn(const struct device *d, size_t n)
+static size_t count_targets(void)
 {
-    size_t targets = 0;
+    size_t count = 0;
 
-    while (target_at(targets))
-        targets++;
-    return n % targets == d->index;
+    while (target_at(count))
+        count++;
+    return count;
 }
 
-static void write_defaults(struct output *out, const struct device *d,
-                           const struct ca_family *family)
+/* Whether number n is this target's, where each is for one of them, with another seed another. */
+static int is_its_turn(const struct output *out, const struct device *d, size_t n)
 {
+    return (n + out->seed) % count_targets() == d->index;
+}
+
+/* Whether problem n is compiled for the target by family f: `some` takes half of what each target
+ * gets, and for the target whose turn it is half of the families; other seeds take the others. */
+static int is_chosen(const struct output *out, const struct device *d, size_t n, size_t f)
+{
+    if (out->all)
+        return 1;
+    if (problems[n].family && strcmp(problems[n].family, ca_family_at(f)->name) == 0)
+        return (n + d->index + out->seed) % 2 == 0;
+    return is_its_turn(out, d, n) && (n + f + out->seed / count_targets()) % 2 == 0;
+}
+
+static void write_defaults(struct output *out, const struct device *d, size_t f)
+{
+    const struct ca_family *family = ca_family_at(f);
 
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
         struct ca_candidate c = {.family = family};
         char reason[CA_REASON_BYTES];
         clattn_problem p;
-        if (!out->all && !is_its_turn(d, n) &&
-            !(problems[n].family && strcmp(problems[n].family, family->name) == 0))
+        if (!is_chosen(out, d, n, f))
             continue;
         if (clattn_problem_parse(problems[n].text, &p, reason, sizeof reason) != CLATTN_SUCCESS) {
             fprintf(stderr, "%s: %s\n", problems[n].text, reason);
@@ -203,7 +218,8 @@ static void write_samples(struct output *out, const struct device *d,
         const clattn_problem normal = ca_problem_normal(&p);
         if (family->preference(&normal, &d->info) == CA_ONLY_IF_FORCED)
             continue;
-        if (draw_tunables(r, &normal, &d->info, &c) && (out->all || is_its_turn(d, rng_next(r))))
+        if (draw_tunables(r, &normal, &d->info, &c) &&
+            (out->all || is_its_turn(out, d, rng_next(r))))
             write_case(out, d, &c, &p, "sample");
     }
 }
@@ -217,8 +233,9 @@ int main(int argc, char **argv)
     struct output out = {.folder = argv[1],
                          .cases = open_in(argv[1], "cases"),
                          .samples = strtoul(argv[3], NULL, 10),
+                         .seed = strtoul(argv[4], NULL, 10),
                          .all = strcmp(argv[5], "all") == 0};
-    struct rng r = rng_seed(strtoull(argv[4], NULL, 10));
+    struct rng r = rng_seed(out.seed);
     for (size_t f = 0; ca_family_at(f); f++) {
         const struct ca_family *family = ca_family_at(f);
         struct device d = {.index = 0};
@@ -228,7 +245,7 @@ int main(int argc, char **argv)
         for (; (d.target = target_at(d.index)) != NULL; d.index++) {
             if (!target_device(d.target, argv[2], &d.info))
                 return 2;
-            write_defaults(&out, &d, family);
+            write_defaults(&out, &d, f);
             write_samples(&out, &d, family, &r);
         }
     }

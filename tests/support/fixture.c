@@ -3,6 +3,7 @@
 
 #include "context/context.h"
 #include "device/facts.h"
+#include "problem/problem.h"
 #include "tests/faults/faults.h"
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -76,9 +77,32 @@ void fixture_need_groups(const struct fixture *f)
                      "(doc/drivers.md)");
 }
 
-void fixture_need_groups_of(const struct fixture *f, const char *family)
+int fixture_has_groups(const struct ca_family *family, const clattn_device_info *device)
 {
-    if (family && (strstr(family, "_tiles") || strstr(family, "_mma")))
+    static const char *const problems[] = {
+        [CLATTN_FORWARD] = "fwd f16 h4/2 q33 k65 d16",
+        [CLATTN_BACKWARD] = "bwd f32 h2 q33 k65 d16",
+        [CLATTN_PROJECTION] = "proj f32 q33 d65",
+    };
+    const clattn_problem p = fixture_problem(problems[family->operation]);
+    const clattn_problem normal = ca_problem_normal(&p);
+    size_t values[CA_MAX_TUNABLES] = {0}, most = 1;
+
+    ca_family_suggest(family, &normal, device, values);
+    for (size_t n = 0; n < family->num_stages; n++) {
+        struct ca_ndrange range = {{0, 0, 0}, {1, 1, 1}};
+        family->stages[n].ndrange(&normal, values, device, &range);
+        const size_t items = range.local[0] * range.local[1] * range.local[2];
+        most = items > most ? items : most;
+    }
+    return most > 1;
+}
+
+void fixture_need_groups_of(const struct fixture *f, const char *name)
+{
+    const struct ca_family *family = name ? ca_family_find(name) : NULL;
+
+    if (family && fixture_has_groups(family, &f->context->device))
         fixture_need_groups(f);
 }
 

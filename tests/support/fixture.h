@@ -3,6 +3,7 @@
 #ifndef TEST_FIXTURE_H
 #define TEST_FIXTURE_H
 
+#include "families/registry.h"
 #include <clattn/clattn.h>
 
 enum { FIXTURE_LOG_BYTES = 8192 };
@@ -41,8 +42,12 @@ void fixture_open_narrowed(struct fixture *f, const clattn_device_info *profile)
 /* Skips the test where the device has work-groups of one item only: what it is about needs several. */
 void fixture_need_groups(const struct fixture *f);
 
-/* Likewise if the family's kernels need several (NULL, the library's choice, does not). */
-void fixture_need_groups_of(const struct fixture *f, const char *family);
+/* Whether the family's kernels have work-groups of several items on the device, as far as an ordinary
+ * problem tells. */
+int fixture_has_groups(const struct ca_family *family, const clattn_device_info *device);
+
+/* Skips likewise if the family of that name has such (NULL, the library's choice, has not). */
+void fixture_need_groups_of(const struct fixture *f, const char *name);
 
 /* Fails the test if an OpenCL object of this process is still alive. */
 void fixture_close(struct fixture *f);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const char help[] =
-    "Usage: clattn-tune replay FILE.json[.gz]... [OPTION...]\n"
+    "Usage: clattn-replay FILE.json[.gz]... [OPTION...]\n"
     "Searches recorded spaces (Kernel Tuner cache files) instead of a device, and prints the\n"
     "share of runs that come within 2 % of the recorded optimum after 25, 50, 100 and 200\n"
     "evaluations and after 5 % of the space. A failed configuration counts as an evaluation.\n"
@@ -28,13 +28,13 @@ static const char help[] =
     "  --outlook              also print how sure the runs were, on average, of being within 2 %\n"
     "  --threads N            default: as many as there are processors\n"
     "  --json                 print JSON instead of a table\n"
-    "  --help\n"
+    "  --help, --version\n"
     "\n"
     "Exit status: 0 all is well, 1 a file cannot be used, 2 usage.\n";
 
 static enum replay_action usage(const char *format, const char *word)
 {
-    fputs("clattn-tune replay: ", stderr);
+    fputs("clattn-replay: ", stderr);
     fprintf(stderr, format, word);
     fputs("; --help shows how it is used\n", stderr);
     return REPLAY_USAGE;
@@ -102,7 +102,7 @@ static bool parse_strategies(const char *text, bool *wanted)
     }
 }
 
-enum { STRATEGY, RUNS, BUDGET, SEED, SEEDS_FROM, NUM_SEEDS, OUTLOOK, THREADS, JSON, HELP };
+enum { STRATEGY, RUNS, BUDGET, SEED, SEEDS_FROM, NUM_SEEDS, OUTLOOK, THREADS, JSON, HELP, VERSION };
 
 static const struct option words[] = {
     {"strategy", required_argument, NULL, STRATEGY},
@@ -115,6 +115,7 @@ static const struct option words[] = {
     {"threads", required_argument, NULL, THREADS},
     {"json", no_argument, NULL, JSON},
     {"help", no_argument, NULL, HELP},
+    {"version", no_argument, NULL, VERSION},
     {NULL, 0, NULL, 0},
 };
 
@@ -163,12 +164,16 @@ enum replay_action replay_options_parse(int argc, char **argv, struct replay_opt
             fputs(help, stdout);
             return REPLAY_DONE;
         }
+        if (word == VERSION) {
+            puts("clattn-replay " CA_TUNE_VERSION);
+            return REPLAY_DONE;
+        }
         if (word == SEEDS_FROM) {
             options->seed_files[options->num_seed_files++] = optarg;
             while (optind < argc && argv[optind][0] != '-')
                 options->seed_files[options->num_seed_files++] = argv[optind++];
         } else if (!take(word, optarg, options)) {
-            fprintf(stderr, "clattn-tune replay: --%s cannot be '%s'\n", words[which].name, optarg);
+            fprintf(stderr, "clattn-replay: --%s cannot be '%s'\n", words[which].name, optarg);
             return REPLAY_USAGE;
         }
     }

@@ -1,4 +1,4 @@
-/* The command line of clattn-tune replay. */
+/* The command line of clattn-replay. */
 #ifndef CA_REPLAY_OPTIONS_H
 #define CA_REPLAY_OPTIONS_H
 

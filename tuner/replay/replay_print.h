@@ -1,4 +1,4 @@
-/* What clattn-tune replay prints: a table as it goes, or JSON at the end. */
+/* What clattn-replay prints: a table as it goes, or JSON at the end. */
 #ifndef CA_REPLAY_PRINT_H
 #define CA_REPLAY_PRINT_H
 

@@ -77,18 +77,23 @@ static size_t smaller(const size_t x, const size_t y)
 }
 
 /* What is in registers, and a tile, for so many rows: many rows make a vector of sums of scores,
- * and so do fewer where keys are unpacked. */
+ * and so do fewer where keys are unpacked. Eight sums of values hide what a multiply-add waits for;
+ * of as many rows as there are, so that fewer values are kept for the next, and of whole turns, since
+ * code for the rest of the columns takes registers, and time to compile. */
 static void block_registers(const clattn_problem *p, size_t *values)
 {
     const size_t width = values[WIDTH_INDEX], rows = values[ROWS_INDEX];
     const int staged = p->dtype != CLATTN_F32 || p->k_cache || p->v_cache;
     const int few_columns = width > 4 && rows >= (p->k_cache ? width / 4 : width);
-    const int square = width == 16 && staged && rows >= 4;
+    const int square = rows >= 4 && (staged || width < 16);
+    const int whole = ca_split_divide(p->dim_v, width) % 8 == 0;
 
     values[SCORE_ROWS_INDEX] = smaller(rows, few_columns ? width * width / 16 : 4);
     values[SCORE_COLUMNS_INDEX] = few_columns ? 4 : width;
     values[VALUE_ROWS_INDEX] = smaller(rows, square ? 4 : 2);
-    values[VALUE_VECTORS_INDEX] = square ? 4 : width == 16 ? 8 : 6;
+    values[VALUE_VECTORS_INDEX] = width < 16 ? 8 / values[VALUE_ROWS_INDEX] : square ? 4 : 8;
+    if (width < 16 && rows == 1 && !whole)
+        values[VALUE_VECTORS_INDEX] = 4;
     values[BN_INDEX] = rows > 16 ? 32 : 16;
 }
 

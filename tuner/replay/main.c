@@ -1,4 +1,5 @@
-#include "tuner/commands.h"
+/* clattn-replay: searches recorded tuning spaces without a device, to compare search strategies. */
+#include "cli/standard_streams.h"
 #include "tuner/replay/portfolio.h"
 #include "tuner/replay/replay_print.h"
 
@@ -27,7 +28,7 @@ static bool read_all(const char *const *files, size_t count, struct ca_recording
     for (size_t n = 0; n < count; n++) {
         recordings[n] = ca_recording_read(files[n], &why);
         if (!recordings[n]) {
-            fprintf(stderr, "clattn-tune: %s\n", why.text);
+            fprintf(stderr, "clattn-replay: %s\n", why.text);
             return false;
         }
     }
@@ -86,7 +87,7 @@ static bool replay_file(const struct session *session, enum ca_strategy strategy
     };
 
     if (!ca_replay(&plan, &result, &why)) {
-        fprintf(stderr, "clattn-tune: %s: %s\n", options->files[file], why.text);
+        fprintf(stderr, "clattn-replay: %s: %s\n", options->files[file], why.text);
         return false;
     }
     replay_sum_add(sum, &result);
@@ -176,7 +177,7 @@ static void close_session(struct session *session)
     free(options->files);
 }
 
-int replay_command(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct session session = {.recordings = NULL};
     int status = EXIT_SUCCESS;
@@ -186,11 +187,17 @@ int replay_command(int argc, char **argv)
         status = replay(&session) ? EXIT_SUCCESS : EXIT_FAILURE;
         break;
     case REPLAY_USAGE:
-        status = EXIT_USAGE;
+        status = 2;
         break;
     case REPLAY_DONE:
         break;
     }
     close_session(&session);
     return status;
+}
+
+int main(int argc, char **argv)
+{
+    ca_standard_streams_begin();
+    return ca_standard_streams_end("clattn-replay", run(argc, argv));
 }
