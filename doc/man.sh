@@ -1,13 +1,15 @@
 #!/bin/sh
-# sh doc/man.sh PROGRAM: prints a man page made of what the program's --help says, and that of its commands.
+# sh doc/man.sh PROGRAM PAGE: makes a manual page of what the program's --help says, and that of its
+# commands.
 set -eu
 program=$1
+result=$2
 name=$(basename "$program")
 version=$("$program" --version)
 
 # The commands that --help names, a line each. Pages have no entry for "help" itself.
 commands() {
-    "$program" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' | grep -vx help
+    "$program" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' | grep -vx help || true
 }
 
 # page LEVEL: turns help into a part of a page: usage, paragraphs, and lists of "  TERM  meaning" whose
@@ -53,18 +55,23 @@ page() {
         { paragraph(); print escape($0) }'
 }
 
-"$program" --help | awk -v name="$name" -v version="$version" '
-    /^Usage: / || /^  *clattn/ { next }
-    {
-        sub(/[:.].*/, "")
-        what = tolower(substr($0, 1, 1)) substr($0, 2)
-        gsub(/-/, "\\-", name)
-        printf ".TH %s 1 \"\" \"%s\" clattn\n.SH NAME\n%s \\- %s\n", toupper(name), version, name, what
-        exit
-    }'
-"$program" --help | page ".SH SYNOPSIS"
-echo .SH COMMANDS
-for command in $(commands); do
-    echo ".SS $command"
-    "$program" help "$command" | page ""
-done
+# In one piece: a page that is half made would pass for one that is up to date.
+{
+    "$program" --help | awk -v name="$name" -v version="$version" '
+        /^Usage: / || /^  *clattn/ { next }
+        {
+            sub(/[:.].*| \(.*/, "")
+            what = tolower(substr($0, 1, 1)) substr($0, 2)
+            gsub(/-/, "\\-", name)
+            printf ".TH %s 1 \"\" \"%s\" clattn\n.SH NAME\n%s \\- %s\n", toupper(name), version, name, what
+            exit
+        }'
+    "$program" --help | page ".SH SYNOPSIS"
+    named=$(commands)
+    [ -z "$named" ] || echo .SH COMMANDS
+    for command in $named; do
+        echo ".SS $command"
+        "$program" help "$command" | page ""
+    done
+} > "$result.part"
+mv "$result.part" "$result"

@@ -40,3 +40,9 @@ cmake --build "$work/outside" >> "$work/log" 2> "$work/notes"
 silent "$work/notes"
 timeout 60 "$work/outside/outside_shared"
 timeout 60 "$work/outside/outside_static"
+
+echo "manual pages, and the API reference if it was made"
+for page in "$build"/doc/*.1; do
+    [ ! -e "$page" ] || cmp "$page" "$prefix/share/man/man1/${page##*/}"
+done
+[ ! -e "$build/doc/reference.built" ] || test -s "$prefix/share/doc/clattn/reference/index.html"
