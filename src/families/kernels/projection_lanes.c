@@ -99,7 +99,7 @@ static void block_registers(const clattn_problem *p, const clattn_device_info *d
 }
 
 /* What the busiest of the device's units has to do, in multiply-adds of one vector lane; more than
- * anything if the panels of a group leave no room in the second cache for what passes by. Packing
+ * anything if the panels of a group leave no room in the L2 cache for what passes by. Packing
  * a column of w costs as much as multiplying it with PACKING rows, and storing the sums of a part of
  * the depth as much as STORING more of the depth. */
 static double busiest(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
@@ -125,7 +125,7 @@ static void block_groups(const clattn_problem *p, const clattn_device_info *dev,
     static const size_t all_depths[] = {512, 256, 128, 768, 1024};
     static const size_t all_rows[] = {2048, 1024, 512, 256, 128, 64};
     static const size_t all_columns[] = {256, 384, 192, 128, 64};
-    /* Strips of an x that lies the other way are packed, best into the first cache. What is less
+    /* Strips of an x that lies the other way are packed, best into the L1 cache. What is less
      * than 512 never saves work; it is for devices with less private memory than CPUs have. */
     const size_t num_depths = p->q.stride[3] == 1 ? 5 : 3;
     size_t best[NUM_TUNABLES];
