@@ -1,19 +1,37 @@
 #!/bin/sh
 # sh doc/figures.sh [TREE]: counts what doc/architecture.md says of the source's shape, of the tracked
 # files of TREE, a clone or a worktree of any commit (default: this one).
+# sh doc/figures.sh --table BEFORE [TREE]: the table of that page, with the goals.
+# sh doc/figures.sh --list sources|includes|circling|functions [TREE]: what is counted.
 #
 # Left out are data: tests/data, bench/results, and what fuzzers begin with (tests/fuzz/*/). Sources are
 # *.c, *.h, *.cl, *.def and *.inc; of the peers of clattn-bench, *.py as well.
 set -eu
-tree=${1:-$(dirname "$0")/..}
-cd "$tree"
+here=$(cd "$(dirname "$0")" && pwd)
+list=
+if [ "${1:-}" = --table ]; then
+    before=$(mktemp)
+    now=$(mktemp)
+    sh "$here/figures.sh" "$2" > "$before"
+    sh "$here/figures.sh" "${3:-$here/..}" > "$now"
+    # The goals, row by row.
+    printf '%s\n' 16 3 6 6 3 0 100 0 25 54000 33000 150 | paste -d '\t' "$before" "$now" - |
+        awk -F '\t' 'BEGIN { print "| | before | now | at most |\n|---|--:|--:|--:|" }
+            { print "| " $1 " | " $2 " | " $4 " | " $5 " |" }'
+    rm -f "$before" "$now"
+    exit
+elif [ "${1:-}" = --list ]; then
+    list=$2
+    shift 2
+fi
+cd "${1:-$here/..}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 git ls-files | grep -v -e '^tests/data/' -e '^bench/results/' -e '^tests/fuzz/.*/' > "$work/files"
 grep -E '\.(c|h|cl|def|inc|py)$' "$work/files" > "$work/sources"
 
 row() {
-    printf '%-66s %s\n' "$1" "$2"
+    printf '%s\t%s\n' "$1" "$2"
 }
 
 # sources FOLDER...: the sources below these folders, a line each.
@@ -87,6 +105,10 @@ sources cl | xargs awk '
     sort -rn > "$work/functions"
 largest=$(sed 's|/[^/]*$||' "$work/files" | sort | uniq -c | sort -rn | awk 'NR == 1 { print $1 " (" $2 ")" }')
 
+if [ -n "$list" ]; then
+    cat "$work/$list"
+    exit
+fi
 option='alibi|slopes'
 dtype='bf16'
 row "files that an option of forward touches (ALiBi): library" "$(touched "$option" include src cl)"
@@ -101,4 +123,3 @@ row "largest folder, files" "$largest"
 row "lines of src + cl + tuner + bench" "$(lines src cl tuner bench)"
 row "lines of tests" "$(lines tests)"
 row "lines of README.md" "$(wc -l < README.md)"
-[ $# -lt 2 ] || cat "$work/$2" # for whoever doubts: files, sources, includes, circling, functions

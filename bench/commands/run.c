@@ -21,7 +21,7 @@ static char default_workload[] = DEFAULT_WORKLOAD; /* Beside arguments, which ar
 
 static const char help[] =
     "Usage: clattn-bench run [OPTION...] [WORKLOAD | PROBLEM | FILE]...\n"
-    "Times attention by clattn and by other libraries, in turns, and compares all results with\n"
+    "Times attention by clattn and by other libraries, interleaved, and compares all results with\n"
     "double precision: what is wrong has no time. Problems are lines such as\n"
     "\"fwd f16 b1 h32/8 q512 d128 causal=tl\", \"bwd ...\" for its gradients, \"proj ...\" for a\n"
     "projection or \"layer ...\", with random data; a FILE.safetensors has tensors of its own, "
