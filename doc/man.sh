@@ -6,10 +6,11 @@ program=$1
 result=$2
 name=$(basename "$program")
 version=$("$program" --version)
+help=$("$program" --help)
 
 # The commands that --help names, a line each. Pages have no entry for "help" itself.
 commands() {
-    "$program" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' | grep -vx help || true
+    printf '%s\n' "$help" | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' | grep -vx help || true
 }
 
 # page LEVEL: turns help into a part of a page: usage, paragraphs, and lists of "  TERM  meaning" whose
@@ -57,7 +58,7 @@ page() {
 
 # In one piece: a page that is half made would pass for one that is up to date.
 {
-    "$program" --help | awk -v name="$name" -v version="$version" '
+    printf '%s\n' "$help" | awk -v name="$name" -v version="$version" '
         /^Usage: / || /^  *clattn/ { next }
         {
             sub(/[:.].*| \(.*/, "")
@@ -66,12 +67,13 @@ page() {
             printf ".TH %s 1 \"\" \"%s\" clattn\n.SH NAME\n%s \\- %s\n", toupper(name), version, name, what
             exit
         }'
-    "$program" --help | page ".SH SYNOPSIS"
+    printf '%s\n' "$help" | page ".SH SYNOPSIS"
     named=$(commands)
     [ -z "$named" ] || echo .SH COMMANDS
     for command in $named; do
         echo ".SS $command"
-        "$program" help "$command" | page ""
+        help=$("$program" help "$command") # assigned, so that a failure ends this
+        printf '%s\n' "$help" | page ""
     done
 } > "$result.part"
 mv "$result.part" "$result"
