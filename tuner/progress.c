@@ -1,6 +1,6 @@
 #include "tuner/progress.h"
 #include "cli/terminal.h"
-#include "cli/worker_process.h"
+#include "internal.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -80,7 +80,7 @@ static void add(struct line *line, const char *format, ...)
 /* "[####----] 0:41 left". */
 static void add_time(struct line *line, const struct ca_progress *progress)
 {
-    const double waited = ca_process_clock() - progress->since;
+    const double waited = ca_stopwatch_now() - progress->since;
     const double left = progress->left > waited ? progress->left - waited : 0.0;
     const double elapsed = progress->elapsed + waited, whole = elapsed + left;
     const size_t full = whole > 0.0 ? (size_t)(BAR * elapsed / whole + 0.5) : 0;
@@ -126,7 +126,7 @@ void ca_progress_trying(struct ca_progress *progress, const char *what)
 void ca_progress_update(struct ca_progress *progress, const clattn_tuning_progress *now,
                         const char *what)
 {
-    progress->since = ca_process_clock();
+    progress->since = ca_stopwatch_now();
     progress->elapsed = now->seconds;
     progress->left = now->seconds_left;
     if (progress->left <= 0.0 && progress->budget > now->seconds) /* there is no estimate yet */

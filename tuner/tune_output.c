@@ -28,7 +28,7 @@ static bool write_json(const struct tune_report *report)
 
 static bool write_record(const struct tune_report *report, const char *path, bool t4)
 {
-    struct ca_sentence why;
+    struct message why;
 
     return !path || tune_record(report, path, t4, &why) || tune_fail("%s", why.text);
 }

@@ -145,7 +145,7 @@ static bool write_json(const char *path, const struct steps *steps, const struct
 
 static bool run_plan(const struct settings *settings, const struct job *job, struct message *why)
 {
-    const double begin = timing_clock();
+    const double begin = ca_stopwatch_now();
     struct attention_case attention;
     struct measurement m;
     struct target target;
@@ -153,11 +153,11 @@ static bool run_plan(const struct settings *settings, const struct job *job, str
     size_t count;
 
     clattn_device_list(NULL, 0, &count); /* the first OpenCL call: the drivers start */
-    steps.devices = timing_clock() - begin;
+    steps.devices = ca_stopwatch_now() - begin;
     if (!target_open(&target, settings->common.device, why))
         return false;
     ca_interrupt_excuses(target.context);
-    steps.context = timing_clock() - begin - steps.devices;
+    steps.context = ca_stopwatch_now() - begin - steps.devices;
     bool ok = case_random(&attention, job, 1, why);
     if (ok) {
         ok = measure(&target, settings, &attention, &steps, &m, why);

@@ -1,8 +1,8 @@
 #define _POSIX_C_SOURCE 200809L /* fcntl, fstat, raise, unsetenv */
 #include "bench/fleet/outlook.h"
-#include "bench/timing/timing.h"
 #include "cli/message.h"
 #include "cli/terminal.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -132,7 +132,7 @@ void outlook_open(struct outlook *outlook, FILE *to, bool quiet, size_t count, d
 
 void outlook_update(struct outlook *outlook, const char *what, double weight, double part)
 {
-    const double now = timing_clock();
+    const double now = ca_stopwatch_now();
     const double done = outlook->done + weight * part;
 
     if (outlook->begin == 0.0 && weight > 0.0) /* what came before has no weight */
