@@ -39,7 +39,7 @@ bool tune_output(const struct tune_report *report)
     bool good = !options->json || write_json(report);
 
     if (!options->json || options->json_file)
-        tune_report_print(report, stdout, ca_terminal_colours(stdout));
+        tune_report_print(report, stdout);
     good &= write_record(report, options->record_file, false);
     good &= write_record(report, options->t4_file, true);
     return good;
