@@ -22,7 +22,7 @@ static unsigned needed_steps(const struct run *run)
     for (unsigned place = 0; place < CA_NUM_PLACES; place++) {
         const int of_caller = place < CA_NUM_LAYER_TENSORS;
         if (of_caller ? plan->operands[place].written && run->at[place].buffer != NULL
-                      : plan->rooms[place].inside == CA_AT_RESERVE)
+                      : plan->regions[place].inside == CA_AT_RESERVE)
             wanted |= CA_PLACE(place);
     }
     for (size_t n = plan->num_steps; n-- > 0;) {
@@ -42,9 +42,9 @@ static clattn_buffer locate(const struct run *run, struct ca_located located, si
     if (located.place < CA_NUM_LAYER_TENSORS) {
         buffer = run->at[located.place];
     } else if (located.place != CA_AT_CONSTANTS) {
-        const struct ca_room *room = &plan->rooms[located.place];
-        buffer = run->at[room->inside];
-        buffer.offset = (buffer.offset * sizeof(cl_float) + room->offset) / element_bytes;
+        const struct ca_region *region = &plan->regions[located.place];
+        buffer = run->at[region->inside];
+        buffer.offset = (buffer.offset * sizeof(cl_float) + region->offset) / element_bytes;
     }
     buffer.offset += located.offset;
     return buffer;

@@ -20,7 +20,7 @@
 #define CA_IF_GRADIENT_GRADIENT(...) __VA_ARGS__
 #define CA_IF_GRADIENT_OWN(...)
 
-/* Where a tensor lies: with the caller, or in a room of the reserve, workspace or constants. */
+/* Where a tensor lies: with the caller, or in a region of the reserve, workspace or constants. */
 enum ca_place {
     CA_NOWHERE,
     CA_AT_X,
@@ -61,7 +61,7 @@ enum ca_place {
         CA_AT_RESERVE,
     CA_AT_WORKSPACE,
     CA_NUM_LAYER_TENSORS,
-    CA_AT_Q = CA_NUM_LAYER_TENSORS, /* this and what follows: rooms */
+    CA_AT_Q = CA_NUM_LAYER_TENSORS, /* this and what follows: regions */
     CA_AT_K,
     CA_AT_V,
     CA_AT_O,
@@ -76,7 +76,7 @@ enum ca_place {
 };
 #define CA_PLACE(place) (UINT64_C(1) << (place))
 
-enum { CA_MAX_STEPS = 16, CA_STEP_NAME = 24, CA_ROOM_ALIGN = 128, CA_MEAN_BYTES = 8 };
+enum { CA_MAX_STEPS = 16, CA_STEP_NAME = 24, CA_REGION_ALIGN = 128, CA_MEAN_BYTES = 8 };
 
 /* The tensor of a step, offset elements behind the beginning of its place. */
 struct ca_located {
@@ -91,7 +91,7 @@ struct ca_step {
 };
 
 /* Bytes inside another place; none: the layer has no such tensor. */
-struct ca_room {
+struct ca_region {
     enum ca_place inside; /* CA_AT_RESERVE, CA_AT_WORKSPACE or, for the constants, CA_NOWHERE */
     size_t offset, bytes;
 };
@@ -99,8 +99,8 @@ struct ca_room {
 struct ca_steps {
     struct ca_step list[CA_MAX_STEPS];
     size_t count;
-    struct ca_room rooms[CA_NUM_PLACES];
-    size_t reserve_bytes, workspace_bytes; /* of the rooms */
+    struct ca_region regions[CA_NUM_PLACES];
+    size_t reserve_bytes, workspace_bytes; /* of the regions */
 };
 
 /* Columns of q, k and v together, in this order. */
@@ -134,7 +134,7 @@ struct clattn_multihead_plan {
     struct ca_operand operands[CA_NUM_LAYER_TENSORS];
     struct ca_ready_step steps[CA_MAX_STEPS];
     size_t num_steps;
-    struct ca_room rooms[CA_NUM_PLACES];
+    struct ca_region regions[CA_NUM_PLACES];
     cl_mem constants; /* NULL: no step needs them */
     size_t workspace_bytes, reserve_bytes;
     char *layer_text, *steps_text;

@@ -36,7 +36,7 @@ static clattn_status plan_step(clattn_multihead_plan *made, const struct ca_step
             ready->after |= 1u << n;
     ready->workspace = made->workspace_bytes;
     made->workspace_bytes +=
-        (plan->workspace_bytes + CA_ROOM_ALIGN - 1) / CA_ROOM_ALIGN * CA_ROOM_ALIGN;
+        (plan->workspace_bytes + CA_REGION_ALIGN - 1) / CA_REGION_ALIGN * CA_REGION_ALIGN;
     made->num_steps++;
     return CLATTN_SUCCESS;
 }
@@ -121,7 +121,7 @@ static clattn_status make(clattn_multihead_plan *made, unsigned flags)
     if (status != CLATTN_SUCCESS)
         return status;
     ca_layer_steps(&made->layer, &steps);
-    memcpy(made->rooms, steps.rooms, sizeof made->rooms);
+    memcpy(made->regions, steps.regions, sizeof made->regions);
     made->workspace_bytes = steps.workspace_bytes;
     made->reserve_bytes = steps.reserve_bytes;
     ca_layer_operands(&made->layer, &steps, made->operands);

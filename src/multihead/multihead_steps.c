@@ -304,20 +304,20 @@ static void add_mean(struct ca_steps *steps, const clattn_multihead *layer)
     p->seq_q = a->seq_q * a->seq_kv;
 }
 
-/* ---- rooms ----------------------------------------------------------------------------------- */
+/* ---- regions --------------------------------------------------------------------------------- */
 
-static void add_room(struct ca_steps *steps, enum ca_place place, enum ca_place inside,
-                     size_t bytes)
+static void add_region(struct ca_steps *steps, enum ca_place place, enum ca_place inside,
+                       size_t bytes)
 {
     size_t *end = inside == CA_AT_RESERVE ? &steps->reserve_bytes : &steps->workspace_bytes;
-    const size_t rounded = (bytes + CA_ROOM_ALIGN - 1) / CA_ROOM_ALIGN * CA_ROOM_ALIGN;
+    const size_t rounded = (bytes + CA_REGION_ALIGN - 1) / CA_REGION_ALIGN * CA_REGION_ALIGN;
 
-    steps->rooms[place] = (struct ca_room){inside, *end, bytes};
+    steps->regions[place] = (struct ca_region){inside, *end, bytes};
     *end += rounded;
 }
 
-static void make_rooms(struct ca_steps *steps, const clattn_multihead *layer,
-                       const struct linear *groups, size_t num_groups)
+static void make_regions(struct ca_steps *steps, const clattn_multihead *layer,
+                         const struct linear *groups, size_t num_groups)
 {
     const clattn_problem *p = &layer->attention;
     const int backward = p->operation == CLATTN_BACKWARD;
@@ -326,17 +326,17 @@ static void make_rooms(struct ca_steps *steps, const clattn_multihead *layer,
 
     for (size_t n = 0; n < num_groups; n++) {
         const size_t size = groups[n].rows * groups[n].columns * bytes;
-        add_room(steps, groups[n].result, kept, size);
+        add_region(steps, groups[n].result, kept, size);
         if (backward)
-            add_room(steps, groups[n].dresult, CA_AT_WORKSPACE, size);
+            add_region(steps, groups[n].dresult, CA_AT_WORKSPACE, size);
     }
-    add_room(steps, CA_AT_O, kept, rows * p->dim_v * bytes);
+    add_region(steps, CA_AT_O, kept, rows * p->dim_v * bytes);
     if (backward)
-        add_room(steps, CA_AT_DO, CA_AT_WORKSPACE, rows * p->dim_v * bytes);
+        add_region(steps, CA_AT_DO, CA_AT_WORKSPACE, rows * p->dim_v * bytes);
     if (kept == CA_AT_RESERVE)
-        add_room(steps, CA_AT_LSE, kept, rows * sizeof(cl_float));
+        add_region(steps, CA_AT_LSE, kept, rows * sizeof(cl_float));
     if (layer->weights == CLATTN_WEIGHTS_MEAN)
-        add_room(steps, CA_AT_SCORES, CA_AT_WORKSPACE, rows * p->seq_kv * sizeof(cl_float));
+        add_region(steps, CA_AT_SCORES, CA_AT_WORKSPACE, rows * p->seq_kv * sizeof(cl_float));
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -349,7 +349,7 @@ void ca_layer_steps(const clattn_multihead *layer, struct ca_steps *steps)
     const size_t num_groups = group_inputs(layer, groups, group);
 
     *steps = (struct ca_steps){.count = 0};
-    make_rooms(steps, layer, groups, num_groups);
+    make_regions(steps, layer, groups, num_groups);
     if (layer->attention.operation == CLATTN_FORWARD) {
         for (size_t n = 0; n < num_groups; n++)
             add_forward(steps, layer, &groups[n]);

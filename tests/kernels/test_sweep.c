@@ -133,11 +133,14 @@ Test(sweep, every_pair_has_its_row) {
 }
 
 /* What split_lanes keeps in registers and how: rows in every kind of vector, some of them not in
- * use, columns that no vector divides, keys that end in the middle of everything. */
+ * use, columns that no vector divides, keys that end in the middle of everything; and a part without
+ * keys (causal=tl), of which nothing may be read but that it has none: the workspace holds NaN. */
 static const struct {
     const char *problem, *tunables;
 } splits[] = {
     {"fwd f32 h8/2 q5 k77 d64/48 causal=br",
+     "WIDTH=16 ROWS=32 SCORE_ROWS=16 SCORE_COLUMNS=4 VALUE_ROWS=2 VALUE_VECTORS=3 BN=16 SPLITS=2"},
+    {"fwd f32 h8/2 q5 k77 d64/48 causal=tl",
      "WIDTH=16 ROWS=32 SCORE_ROWS=16 SCORE_COLUMNS=4 VALUE_ROWS=2 VALUE_VECTORS=3 BN=16 SPLITS=2"},
     {"fwd f16 h4/1 q3 k70 d40/21 window=9,3 klen lse",
      "WIDTH=16 ROWS=16 SCORE_ROWS=8 SCORE_COLUMNS=4 VALUE_ROWS=4 VALUE_VECTORS=4 BN=32 SPLITS=1"},

@@ -141,7 +141,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[PAIRS_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
     /* A band's first tile starts with the first key seen; rows of pairs lie in as many pages. */
     values[BLOCKS_INDEX] = band ? 1 : has_rows_of_pairs(p) ? 4 : 8;
-    /* A chunk's queries and outputs should take no more than half of a second cache of 1 MiB. */
+    /* A chunk's queries and outputs should take no more than half of an L2 cache of 1 MiB. */
     while (values[BLOCKS_INDEX] > 1 &&
            (groups(p, values) < (size_t)4 * dev->compute_units || chunk(values) / 2 >= p->seq_q ||
             chunk(values) * (p->dim_qk + p->dim_v) * sizeof(cl_float) > (size_t)512 << 10))

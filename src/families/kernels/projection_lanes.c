@@ -87,11 +87,13 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return NULL;
 }
 
-/* Registers: 24 sums of 32 with vectors of 16, else 12 of 16; no more rows than there are. */
+/* Registers: 24 sums of 32 with vectors of 16, else 12 of 16; no more rows than there are, but where
+ * strips of x are packed anyway: so a layer's gradients of biases, which are products with one row of
+ * ones, have the program of those of its weights. */
 static void block_registers(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
-    const size_t rows = ca_projection_rows(p);
+    const size_t rows = p->q.stride[3] == 1 ? ca_projection_rows(p) : 6;
 
     values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
     values[MV_INDEX] = wide ? 4 : 2;
@@ -99,7 +101,7 @@ static void block_registers(const clattn_problem *p, const clattn_device_info *d
 }
 
 /* What the busiest of the device's units has to do, in multiply-adds of one vector lane; more than
- * anything if the panels of a group leave no room in the second cache for what passes by. Packing
+ * anything if the panels of a group leave no room in the L2 cache for what passes by. Packing
  * a column of w costs as much as multiplying it with PACKING rows, and storing the sums of a part of
  * the depth as much as STORING more of the depth. */
 static double busiest(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
@@ -125,7 +127,7 @@ static void block_groups(const clattn_problem *p, const clattn_device_info *dev,
     static const size_t all_depths[] = {512, 256, 128, 768, 1024};
     static const size_t all_rows[] = {2048, 1024, 512, 256, 128, 64};
     static const size_t all_columns[] = {256, 384, 192, 128, 64};
-    /* Strips of an x that lies the other way are packed, best into the first cache. What is less
+    /* Strips of an x that lies the other way are packed, best into the L1 cache. What is less
      * than 512 never saves work; it is for devices with less private memory than CPUs have. */
     const size_t num_depths = p->q.stride[3] == 1 ? 5 : 3;
     size_t best[NUM_TUNABLES];
