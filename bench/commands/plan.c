@@ -173,18 +173,18 @@ static bool write_json(const char *path, const struct steps *steps, const struct
 static bool run_plan(const struct settings *settings, const struct job *jobs, size_t count,
                      struct message *why)
 {
-    const double begin = timing_clock();
+    const double begin = ca_stopwatch_now();
     struct measurement m[MOST_PROBLEMS];
     struct target target;
     struct steps steps = {0};
     size_t devices, open = 0;
 
     clattn_device_list(NULL, 0, &devices); /* the first OpenCL call: the drivers start */
-    steps.devices = timing_clock() - begin;
+    steps.devices = ca_stopwatch_now() - begin;
     if (!target_open(&target, settings->common.device, why))
         return false;
     ca_interrupt_excuses(target.context);
-    steps.context = timing_clock() - begin - steps.devices;
+    steps.context = ca_stopwatch_now() - begin - steps.devices;
     while (open < count && measure(&target, settings, &jobs[open], &steps, &m[open], why))
         open++;
     bool ok = open == count;

@@ -5,6 +5,7 @@
 #include "bench/options.h"
 #include "bench/timing/timing.h"
 #include "cli/interrupt.h"
+#include "internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,10 +98,10 @@ static bool race(struct duel *duel, const struct settings *settings, struct mess
     }
     contest_check(&contest, &duel->attention);
     contest_warm_up(&contest);
-    const double begin = timing_clock();
+    const double begin = ca_stopwatch_now();
     const size_t rounds = (size_t)settings->rounds;
     for (size_t n = 0; n < rounds && all_right(duel, why); n++) {
-        if (n >= FEWEST_ROUNDS && timing_clock() - begin >= settings->seconds)
+        if (n >= FEWEST_ROUNDS && ca_stopwatch_now() - begin >= settings->seconds)
             break;
         contest_round(&contest, why);
     }

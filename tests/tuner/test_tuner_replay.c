@@ -32,7 +32,7 @@ static char *made_up_file(void)
     static char path[] = "/tmp/clattn_replay_XXXXXX";
     struct ca_recording *recording = made_up_recording();
     FILE *file = fdopen(mkstemp(path), "w");
-    struct ca_sentence why;
+    struct message why;
 
     cr_assert(file && ca_recording_write(recording, file, &why));
     fclose(file);
