@@ -1,4 +1,5 @@
 #include "device/capacity.h"
+#include "device/facts.h"
 
 #include <string.h>
 
@@ -25,6 +26,11 @@ int ca_has_many_registers(const clattn_device_info *dev)
 int ca_fills_vectors(const clattn_device_info *dev)
 {
     return (dev->type & CL_DEVICE_TYPE_CPU) && dev->vector_width_float != 1;
+}
+
+int ca_native_is_precise(const clattn_device_info *dev)
+{
+    return !(dev->type & CL_DEVICE_TYPE_CPU) || ca_facts_of_pocl(dev);
 }
 
 size_t ca_device_cores(const clattn_device_info *dev)

@@ -19,6 +19,10 @@ int ca_has_many_registers(const clattn_device_info *dev);
  * and is served as a GPU is: it takes minutes to compile a family of lanes. */
 int ca_fills_vectors(const clattn_device_info *dev);
 
+/* Whether native_exp2() is known to be as good as 2 ulp: GPUs have an instruction for it, and PoCL calls
+ * exp2(). OpenCL leaves it open, and that of Intel's runtime for CPUs moves results by some 4e-5. */
+int ca_native_is_precise(const clattn_device_info *dev);
+
 /* What runs work-groups independently of another: the compute units, but under Intel's driver for
  * GPUs, which counts vector engines, the Xe-cores of 16 or (where the least sub-group is 16) of 8.
  * Only that driver states an architecture of Intel's; Mesa's counts Xe-cores. */

@@ -25,7 +25,7 @@ static const struct {
     {"INSTRUCTION=3 SUB_GROUPS=1 QUERY_TILES=1 BLOCK_KV=32 Q_RESIDENT=1 EXP=2",
      "f16 d40/64 mask=bqk bias=f16:hqk sinks lse",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
-    {"INSTRUCTION=4 SUB_GROUPS=2 QUERY_TILES=1 BLOCK_KV=16 Q_RESIDENT=1 EXP=1",
+    {"INSTRUCTION=4 SUB_GROUPS=2 QUERY_TILES=1 BLOCK_KV=16 Q_RESIDENT=1 EXP=2",
      "bf16 d72/16 causal=tl dropout=0.3 klen",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
     {"INSTRUCTION=5 SUB_GROUPS=4 QUERY_TILES=2 BLOCK_KV=16 Q_RESIDENT=0 EXP=2",

@@ -23,7 +23,7 @@ static const struct {
     {"ROWS=2 ITEMS=32 LANES=8 KEYS=8 LOAD_WIDTH=4 EARLY_V=0 SPLITS=6 EXP=0",
      "bf16 d59/72 window=70,3 alibi softcap=4 bias=f32:hqk dropout=0.3 lse",
      {"b2 h4/2 q1 k200", "h3/1 q9 k77", "h1 q70 k70", "b2 h2 q3 k5", "h8/2 q2 k260"}},
-    {"ROWS=8 ITEMS=64 LANES=8 KEYS=4 LOAD_WIDTH=4 EARLY_V=1 SPLITS=2 EXP=1",
+    {"ROWS=8 ITEMS=64 LANES=8 KEYS=4 LOAD_WIDTH=4 EARLY_V=1 SPLITS=2 EXP=2",
      "f32 d32/64 kcache=q8_0 vcache=q4_0 klen diagonal=br",
      {"b2 h8/1 q1 k150", "h8/2 q3 k33", "b3 h2/1 q1 k4", "h16/1 q1 k97", "h2 q20 k40"}},
 };
