@@ -70,7 +70,7 @@ static void check_row(const struct projection *c, size_t b, size_t i)
             const double before = held(p);
             const double more =
                 p->bias ? value_get(bias->dtype, c->check.attention->in[INPUT_BIAS].data,
-                                    view_place(bias, 0, 0, g, e))
+                                    view_place(bias, 0, g, 0, e))
                         : 0.0;
             const double want = dot.sum + more + before;
             const double slack =
