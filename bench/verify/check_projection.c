@@ -1,6 +1,6 @@
 /* Rows of a projection, from the formula in clattn/problem.h. */
-#include "bench/cases/values.h"
 #include "bench/verify/check_row.h"
+#include "cli/values.h"
 
 #include <math.h>
 #include <stdlib.h>
