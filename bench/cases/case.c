@@ -1,15 +1,22 @@
 #include "bench/cases/case_layer.h"
-#include "bench/cases/values.h"
+#include "cli/values.h"
 
-#include <clattn/quantize.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Packed (0, 1, 2, 3) where all four strides are 0 and `packed` says that this means so. */
-static struct view make_view(clattn_dtype dtype, size_t element, const size_t size[4],
-                             const clattn_layout *layout, bool packed)
+static void find_extent(struct view *view)
 {
-    struct view view = {.dtype = dtype, .element = element, .extent = 1};
+    view->extent = 1;
+    for (int n = 0; n < 4; n++)
+        view->extent += view->size[n] > 0 ? (view->size[n] - 1) * view->stride[n] : 0;
+    for (int n = 0; n < 4; n++)
+        view->extent = view->size[n] > 0 ? view->extent : 0;
+}
+
+struct view view_make(clattn_dtype dtype, const size_t size[4], const clattn_layout *layout)
+{
+    struct view view = {.dtype = dtype, .element = value_bytes(dtype)};
+    bool packed = true;
     size_t step = 1;
 
     memcpy(view.size, size, sizeof view.size);
@@ -20,177 +27,112 @@ static struct view make_view(clattn_dtype dtype, size_t element, const size_t si
         if (packed)
             view.stride[n] = step;
         step *= size[n];
-        if (size[n] > 0)
-            view.extent += (size[n] - 1) * view.stride[n];
     }
-    if (step == 0)
-        view.extent = 0;
+    find_extent(&view);
     return view;
 }
 
-struct view view_make(clattn_dtype dtype, const size_t size[4], const clattn_layout *layout)
+/* ---- operands of attention ------------------------------------------------------------------- */
+
+enum layout { STRIDED, BROADCAST, OF_BIAS, PACKED };
+
+/* What src/problem/tensors.def says. */
+struct operand {
+    enum ca_argument argument;
+    enum layout layout;
+    bool passed; /* Through a layer, which makes the others. */
+};
+
+#define PASSED_INPUT true
+#define PASSED_GRADIENT true
+#define PASSED_OWN false
+
+static const struct operand inputs[INPUT_X] = {
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+                LAYER)                                                                             \
+    CASE_IF_READ(WRITER, GIVEN, [INPUT_##ID] = {CA_##ID, LAYOUT, PASSED_##LAYER}, )
+    CA_OPERANDS(OPERAND)
+#undef OPERAND
+};
+
+static const struct operand outputs[OUTPUT_Y] = {
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+                LAYER)                                                                             \
+    CASE_IF_WRITTEN(WRITER, [OUTPUT_##ID] = {CA_##ID, LAYOUT, PASSED_##LAYER}, )
+    CA_OPERANDS(OPERAND)
+#undef OPERAND
+};
+
+static bool has_operand(const struct job *job, const struct operand *operand, bool written)
 {
-    return make_view(dtype, value_bytes(dtype), size, layout, true);
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(&job->problem, tensors);
+    const struct ca_tensor *tensor = &tensors[operand->argument];
+    return tensor->present && (tensor->written != 0) == written &&
+           (!job->is_layer || operand->passed);
 }
 
-static struct view packed(clattn_dtype dtype, size_t a, size_t b, size_t c, size_t d)
+static struct view operand_view(const clattn_problem *p, const struct operand *operand)
 {
-    return view_make(dtype, (size_t[]){a, b, c, d}, &(clattn_layout){{0}});
-}
+    const bool projection = p->operation == CLATTN_PROJECTION;
+    const enum layout layout =
+        projection && operand->argument == CA_BIAS ? BROADCAST : operand->layout;
+    struct ca_tensor tensors[CA_WORKSPACE];
 
-/* ---- which tensors there are ----------------------------------------------------------------- */
-
-/* Of attention, in a layer or not. */
-static bool has_option(const clattn_problem *p, enum input input)
-{
-    switch (input) {
-    case INPUT_BIAS:
-        return p->bias != 0;
-    case INPUT_MASK:
-        return p->mask != 0;
-    case INPUT_SLOPES:
-        return p->alibi != 0;
-    case INPUT_SINKS:
-        return p->sinks != 0;
-    case INPUT_Q_LENGTHS:
-        return p->q_lengths != 0;
-    case INPUT_KV_LENGTHS:
-        return p->kv_lengths != 0;
-    default:
-        return false;
+    ca_problem_tensors(p, tensors);
+    const struct ca_tensor *tensor = &tensors[operand->argument];
+    /* The bias's gradient has the bias's sizes here, and no steps where that broadcasts. */
+    const struct ca_tensor *sized = layout == OF_BIAS ? &tensors[CA_BIAS] : tensor;
+    struct view view = {
+        .dtype = layout == STRIDED  ? p->dtype
+                 : layout == PACKED ? CLATTN_F32
+                                    : p->bias_dtype,
+        .cache = projection ? CLATTN_CACHE_PLAIN : ca_problem_cache(p, operand->argument),
+        .element = tensor->element_bytes,
+        .few = layout == PACKED && operand->argument != CA_LSE && operand->argument != CA_SCORES,
+    };
+    const int first =
+        operand->argument == CA_LSE ? 1 : 0; /* a 1 behind its rows, not before them */
+    for (int n = 0; n < 4; n++) {
+        view.size[n] = sized->sizes[(n + first) % 4];
+        view.stride[n] = tensor->layout.stride[(n + first) % 4];
     }
+    find_extent(&view);
+    return view;
 }
 
-static bool has_option_gradient(const clattn_problem *p, enum output output)
+struct case_words case_input_words(const struct job *job, enum input input)
 {
-    return (output == OUTPUT_DBIAS && p->dbias) || (output == OUTPUT_DSLOPES && p->dslopes) ||
-           (output == OUTPUT_DSINKS && p->dsinks);
+    const bool projection = job->problem.operation == CLATTN_PROJECTION;
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(&job->problem, tensors);
+    const char *dimensions = inputs[input].layout != PACKED     ? "0123"
+                             : inputs[input].argument == CA_LSE ? "012"
+                                                                : "3";
+    return (struct case_words){.name = tensors[inputs[input].argument].name,
+                               .dimensions = projection && input == INPUT_BIAS ? "13" : dimensions};
 }
 
 bool case_has_input(const struct job *job, enum input input)
 {
-    if (has_option(&job->problem, input))
-        return true;
-    switch (job_kind(job)) {
-    case JOB_FORWARD:
-        return input <= INPUT_V;
-    case JOB_BACKWARD:
-        return input <= INPUT_V || (input >= INPUT_O && input <= INPUT_DO);
-    case JOB_PROJECTION:
-        return input <= INPUT_K;
-    default:
-        return layer_has_input(&job->layer, input);
-    }
+    return input < INPUT_X ? has_operand(job, &inputs[input], false)
+                           : job->is_layer && layer_has_input(&job->layer, input);
 }
 
 bool case_has_output(const struct job *job, enum output output)
 {
-    const clattn_problem *p = &job->problem;
-
-    if (has_option_gradient(p, output))
-        return true;
-    switch (job_kind(job)) {
-    case JOB_FORWARD:
-        return output == OUTPUT_O || (output == OUTPUT_LSE && p->lse) ||
-               (output == OUTPUT_SCORES && p->scores != CLATTN_SCORES_NONE);
-    case JOB_BACKWARD:
-        return output >= OUTPUT_DQ && output <= OUTPUT_DV;
-    case JOB_PROJECTION:
-        return output == OUTPUT_O;
-    default:
-        return layer_has_output(&job->layer, output);
-    }
-}
-
-/* ---- where they lie -------------------------------------------------------------------------- */
-
-static struct view q_view(const clattn_problem *p, const clattn_layout *layout)
-{
-    const bool projection = p->operation == CLATTN_PROJECTION;
-    const size_t heads = projection ? p->kv_heads : p->heads;
-
-    return view_make(p->dtype, (size_t[]){p->batch, heads, p->seq_q, p->dim_qk}, layout);
-}
-
-/* Of keys or values; backward they and their gradients are plain. */
-static struct view cache_view(const clattn_problem *p, clattn_cache cache, size_t dim,
-                              const clattn_layout *layout)
-{
-    struct view view =
-        view_make(p->dtype, (size_t[]){p->batch, p->kv_heads, p->seq_kv, dim}, layout);
-
-    view.cache = cache;
-    if (cache != CLATTN_CACHE_PLAIN)
-        view.element = clattn_quantized_bytes(cache, VALUE_BLOCK);
-    return view;
-}
-
-static struct view k_view(const clattn_problem *p, const clattn_layout *layout)
-{
-    const size_t weights[4] = {p->kv_heads, p->dim_qk, p->heads, p->dim_v};
-
-    return p->operation == CLATTN_PROJECTION ? view_make(p->dtype, weights, layout)
-                                             : cache_view(p, p->k_cache, p->dim_qk, layout);
-}
-
-static struct view v_view(const clattn_problem *p, const clattn_layout *layout)
-{
-    return cache_view(p, p->v_cache, p->dim_v, layout);
-}
-
-static struct view o_view(const clattn_problem *p, const clattn_layout *layout)
-{
-    return view_make(p->dtype, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_v}, layout);
-}
-
-static struct view bias_view(const clattn_problem *p)
-{
-    const size_t pairs[4] = {p->batch, p->heads, p->seq_q, p->seq_kv};
-
-    if (p->operation == CLATTN_PROJECTION)
-        return packed(p->bias_dtype, 1, 1, p->heads, p->dim_v);
-    return make_view(p->bias_dtype, value_bytes(p->bias_dtype), pairs, &p->bias_layout, false);
-}
-
-static struct view mask_view(const clattn_problem *p)
-{
-    const size_t pairs[4] = {p->batch, p->heads, p->seq_q, p->seq_kv};
-
-    return make_view(CLATTN_F32, 1, pairs, &p->mask_layout, false);
+    return output < OUTPUT_Y ? has_operand(job, &outputs[output], true)
+                             : job->is_layer && layer_has_output(&job->layer, output);
 }
 
 struct view case_input_view(const struct job *job, enum input input)
 {
-    const clattn_problem *p = &job->problem;
-
     if (!case_has_input(job, input))
         return (struct view){.extent = 0};
-    switch (input) {
-    case INPUT_Q:
-        return q_view(p, &p->q);
-    case INPUT_K:
-        return k_view(p, &p->k);
-    case INPUT_V:
-        return v_view(p, &p->v);
-    case INPUT_BIAS:
-        return bias_view(p);
-    case INPUT_MASK:
-        return mask_view(p);
-    case INPUT_O:
-        return o_view(p, &p->o);
-    case INPUT_LSE:
-        return packed(CLATTN_F32, p->batch, p->heads, p->seq_q, 1);
-    case INPUT_DO:
-        return o_view(p, &p->d_o);
-    case INPUT_SLOPES:
-    case INPUT_SINKS:
-        return packed(CLATTN_F32, 1, 1, 1, p->heads);
-    case INPUT_Q_LENGTHS:
-    case INPUT_KV_LENGTHS:
-        return packed(CLATTN_F32, 1, 1, 1, p->batch);
-    default:
-        return layer_view(&job->layer, input);
-    }
+    return input < INPUT_X ? operand_view(&job->problem, &inputs[input])
+                           : layer_view(&job->layer, input);
 }
 
 /* The input that a layer's output has the shape and strides of. */
@@ -201,31 +143,10 @@ static enum input twin_of(enum output output)
 
 struct view case_output_view(const struct job *job, enum output output)
 {
-    const clattn_problem *p = &job->problem;
-
     if (!case_has_output(job, output) || output == OUTPUT_RESERVE)
         return (struct view){.extent = 0};
-    switch (output) {
-    case OUTPUT_O:
-        return o_view(p, &p->o);
-    case OUTPUT_LSE:
-        return packed(CLATTN_F32, p->batch, p->heads, p->seq_q, 1);
-    case OUTPUT_SCORES:
-        return packed(CLATTN_F32, p->batch, p->heads, p->seq_q, p->seq_kv);
-    case OUTPUT_DQ:
-        return q_view(p, &p->dq);
-    case OUTPUT_DK:
-        return k_view(p, &p->dk);
-    case OUTPUT_DV:
-        return v_view(p, &p->dv);
-    case OUTPUT_DBIAS:
-        return bias_view(p);
-    case OUTPUT_DSLOPES:
-    case OUTPUT_DSINKS:
-        return packed(CLATTN_F32, 1, 1, 1, p->heads);
-    default:
-        return layer_view(&job->layer, twin_of(output));
-    }
+    return output < OUTPUT_Y ? operand_view(&job->problem, &outputs[output])
+                             : layer_view(&job->layer, twin_of(output));
 }
 
 size_t view_place(const struct view *view, size_t b, size_t h, size_t s, size_t d)

@@ -4,21 +4,27 @@
 
 #include "cli/job.h"
 #include "cli/message.h"
+#include "internal.h"
+
+/* The operands of attention are those of src/problem/tensors.def, in its order: what CASE_IF_READ and
+ * CASE_IF_WRITTEN leave of an operand's arguments, by who writes it and which calls it is given to. Of
+ * a projection x, w and y are Q, K and O; a layer has neither q, k nor v. */
+#define CASE_IF_READ(WRITER, GIVEN, ...) CASE_IF_READ_##WRITER##_##GIVEN(__VA_ARGS__)
+#define CASE_IF_READ_NOBODY_BOTH(...) __VA_ARGS__
+#define CASE_IF_READ_NOBODY_BACKWARD(...) __VA_ARGS__
+#define CASE_IF_READ_FORWARD_BOTH(...) __VA_ARGS__ /* by backward */
+#define CASE_IF_READ_FORWARD_FORWARD(...)
+#define CASE_IF_READ_BACKWARD_BACKWARD(...)
+#define CASE_IF_WRITTEN(WRITER, ...) CASE_IF_WRITTEN_##WRITER(__VA_ARGS__)
+#define CASE_IF_WRITTEN_NOBODY(...)
+#define CASE_IF_WRITTEN_FORWARD(...) __VA_ARGS__
+#define CASE_IF_WRITTEN_BACKWARD(...) __VA_ARGS__
 
 enum input {
-    INPUT_Q, /* X of a projection; a layer has neither q, k nor v. */
-    INPUT_K, /* W of a projection. */
-    INPUT_V,
-    INPUT_BIAS,
-    INPUT_MASK,
-    INPUT_SLOPES,
-    INPUT_SINKS,
-    INPUT_Q_LENGTHS,
-    INPUT_KV_LENGTHS,
-    INPUT_O, /* From here on: of backward alone. */
-    INPUT_LSE,
-    INPUT_DO,
-    INPUT_X, /* From here on: of layers. */
+#define OPERAND(ID, member, text, GIVEN, WRITER, ...) CASE_IF_READ(WRITER, GIVEN, INPUT_##ID, )
+    CA_OPERANDS(OPERAND)
+#undef OPERAND
+        INPUT_X, /* From here on: of layers. */
     INPUT_CONTEXT,
     INPUT_VALUES,
     INPUT_W_Q, /* All three of them where they are packed; likewise b_q. */
@@ -35,16 +41,10 @@ enum input {
 };
 
 enum output {
-    OUTPUT_O, /* Y of a projection. */
-    OUTPUT_LSE,
-    OUTPUT_SCORES,
-    OUTPUT_DQ,
-    OUTPUT_DK,
-    OUTPUT_DV,
-    OUTPUT_DBIAS,
-    OUTPUT_DSLOPES,
-    OUTPUT_DSINKS,
-    OUTPUT_Y, /* From here on: of layers. */
+#define OPERAND(ID, member, text, GIVEN, WRITER, ...) CASE_IF_WRITTEN(WRITER, OUTPUT_##ID, )
+    CA_OPERANDS(OPERAND)
+#undef OPERAND
+        OUTPUT_Y, /* From here on: of layers. */
     OUTPUT_RESERVE,
     OUTPUT_DX, /* Gradients in the order of the inputs. */
     OUTPUT_DCONTEXT,
@@ -107,8 +107,16 @@ struct view {
     size_t element;     /* Bytes; of a block of 32, if quantized. */
     size_t size[4];
     size_t stride[4];
+    bool few;      /* A float a head, or a number a batch. */
     size_t extent; /* One past the last element's place; 0 if there is none, or no such tensor. */
 };
+
+/* An operand of attention, or of a projection, in peers/README.md's words, and which dimensions of its
+ * view count. */
+struct case_words {
+    const char *name, *dimensions;
+};
+struct case_words case_input_words(const struct job *job, enum input input);
 
 /* The job has passed the library's check. The reserve has no elements: its bytes are the plan's. */
 struct view case_input_view(const struct job *job, enum input input);

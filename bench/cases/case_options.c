@@ -1,5 +1,5 @@
 #include "bench/cases/case_options.h"
-#include "bench/cases/values.h"
+#include "cli/values.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 #include "bench/cases/case_layer.h"
-#include "bench/cases/values.h"
+#include "cli/values.h"
 
 #include <clattn/quantize.h>
 #include <math.h>

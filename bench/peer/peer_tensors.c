@@ -8,36 +8,15 @@ static const char *const stored_names[] = {
 
 /* ---- what is sent ---------------------------------------------------------------------------- */
 
-/* The tensor in peers/README.md's words. `dimensions` are those of the view that count. */
-static const struct description {
-    const char *name, *of_projection;
-    const char *dimensions;
-} descriptions[INPUT_COUNT] = {
-    [INPUT_Q] = {"q", "x", "0123"},
-    [INPUT_K] = {"k", "w", "0123"},
-    [INPUT_V] = {"v", NULL, "0123"},
-    [INPUT_BIAS] = {"bias", NULL, "0123"},
-    [INPUT_MASK] = {"mask", NULL, "0123"},
-    [INPUT_SLOPES] = {"slopes", NULL, "3"},
-    [INPUT_SINKS] = {"sinks", NULL, "3"},
-    [INPUT_Q_LENGTHS] = {"q_lengths", NULL, "3"},
-    [INPUT_KV_LENGTHS] = {"kv_lengths", NULL, "3"},
-    [INPUT_O] = {"o", NULL, "0123"},
-    [INPUT_LSE] = {"lse", NULL, "012"},
-    [INPUT_DO] = {"do", NULL, "0123"},
-    [INPUT_X] = {"x", NULL, "023"},
-    [INPUT_CONTEXT] = {"context", NULL, "023"},
-    [INPUT_VALUES] = {"values", NULL, "023"},
-    [INPUT_W_Q] = {"w_q", NULL, "23"},
-    [INPUT_W_K] = {"w_k", NULL, "23"},
-    [INPUT_W_V] = {"w_v", NULL, "23"},
-    [INPUT_W_O] = {"w_o", NULL, "23"},
-    [INPUT_B_Q] = {"b_q", NULL, "2"},
-    [INPUT_B_K] = {"b_k", NULL, "2"},
-    [INPUT_B_V] = {"b_v", NULL, "2"},
-    [INPUT_B_O] = {"b_o", NULL, "2"},
-    [INPUT_DY] = {"dy", NULL, "023"},
-    [INPUT_RESERVE] = {NULL, NULL, ""},
+/* A layer's tensors in peers/README.md's words. `dimensions` are those of the view that count. */
+static const struct case_words layer_words[INPUT_COUNT] = {
+    [INPUT_X] = {"x", "023"},           [INPUT_CONTEXT] = {"context", "023"},
+    [INPUT_VALUES] = {"values", "023"}, [INPUT_W_Q] = {"w_q", "23"},
+    [INPUT_W_K] = {"w_k", "23"},        [INPUT_W_V] = {"w_v", "23"},
+    [INPUT_W_O] = {"w_o", "23"},        [INPUT_B_Q] = {"b_q", "2"},
+    [INPUT_B_K] = {"b_k", "2"},         [INPUT_B_V] = {"b_v", "2"},
+    [INPUT_B_O] = {"b_o", "2"},         [INPUT_DY] = {"dy", "023"},
+    [INPUT_RESERVE] = {NULL, ""},
 };
 
 static const char *stored_name(enum input input, clattn_dtype dtype)
@@ -55,13 +34,12 @@ static bool is_parameter(enum input input)
 /* False if the job has no such tensor, or keeps it to itself. */
 static bool describe(const struct job *job, enum input input, struct peer_tensor *t)
 {
-    const struct description *d = &descriptions[input];
+    const struct case_words words =
+        input < INPUT_X ? case_input_words(job, input) : layer_words[input];
     const bool projection = job_kind(job) == JOB_PROJECTION;
     const bool broadcasts = !projection && (input == INPUT_BIAS || input == INPUT_MASK);
 
-    *t = (struct peer_tensor){.name = projection && d->of_projection != NULL ? d->of_projection
-                                                                             : d->name,
-                              .input = input};
+    *t = (struct peer_tensor){.name = words.name, .input = input};
     if (job->is_layer && is_parameter(input)) {
         const struct parameter parameter = layer_parameter(&job->layer, input);
         t->input = parameter.input;
@@ -71,7 +49,7 @@ static bool describe(const struct job *job, enum input input, struct peer_tensor
             return false;
     } else {
         t->view = case_input_view(job, input);
-        if (!case_has_input(job, input) || d->name == NULL)
+        if (!case_has_input(job, input) || words.name == NULL)
             return false;
     }
     for (int n = 0; n < 4; n++)
@@ -79,7 +57,7 @@ static bool describe(const struct job *job, enum input input, struct peer_tensor
             t->view.size[n] = 1;
     t->dtype = stored_name(input, t->view.dtype);
     t->bytes = t->view.element;
-    for (const char *n = projection && input == INPUT_BIAS ? "23" : d->dimensions; *n != '\0'; n++)
+    for (const char *n = words.dimensions; *n != '\0'; n++)
         t->bytes *= t->shape[t->rank++] = t->view.size[*n - '0'];
     return true;
 }

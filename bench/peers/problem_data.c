@@ -1,5 +1,5 @@
 #include "bench/peers/problem_data.h"
-#include "bench/cases/values.h"
+#include "cli/values.h"
 
 #include <math.h>
 #include <stdlib.h>

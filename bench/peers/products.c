@@ -1,5 +1,5 @@
 #include "bench/peers/products.h"
-#include "bench/cases/values.h"
+#include "cli/values.h"
 
 #include <string.h>
 

@@ -14,24 +14,30 @@ static bool fail(const struct target *target, const char *what, clattn_status st
 
 /* ---- executing ------------------------------------------------------------------------------- */
 
+/* The buffer of an operand that the call reads, or writes. */
+#define SET(role, ID) SET_OF(role, ID)
+#define SET_OF(role, ID) SET_##role(ID)
+#define SET_input(ID) set->in[INPUT_##ID]
+#define SET_output(ID) set->out[OUTPUT_##ID]
+
+/* The rest of the arguments if a layer passes the operand through: as an input, or as a gradient. */
+#define IF_INPUT_INPUT(...) __VA_ARGS__
+#define IF_INPUT_GRADIENT(...)
+#define IF_INPUT_OWN(...)
+#define IF_GRADIENT_INPUT(...)
+#define IF_GRADIENT_GRADIENT(...) __VA_ARGS__
+#define IF_GRADIENT_OWN(...)
+
 static clattn_status run_forward(const struct engine *e, const struct tensor_set *set,
                                  cl_event *done)
 {
     const clattn_forward tensors = {
         .struct_size = sizeof tensors,
-        .q = set->in[INPUT_Q],
-        .k = set->in[INPUT_K],
-        .v = set->in[INPUT_V],
-        .o = set->out[OUTPUT_O],
-        .bias = set->in[INPUT_BIAS],
-        .mask = set->in[INPUT_MASK],
-        .slopes = set->in[INPUT_SLOPES],
-        .sinks = set->in[INPUT_SINKS],
-        .q_lengths = set->in[INPUT_Q_LENGTHS],
-        .kv_lengths = set->in[INPUT_KV_LENGTHS],
-        .lse = set->out[OUTPUT_LSE],
-        .scores = set->out[OUTPUT_SCORES],
-        .workspace = set->workspace,
+#define OPERAND(ID, member, text, GIVEN, WRITER, ...)                                              \
+    CA_OF_FORWARD(GIVEN, .member = SET(CA_FORWARD_ROLE_##WRITER, ID), )
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+            .workspace = set->workspace,
         .dropout_seed = CASE_DROPOUT_SEED,
     };
 
@@ -43,25 +49,11 @@ static clattn_status run_backward(const struct engine *e, const struct tensor_se
 {
     const clattn_backward tensors = {
         .struct_size = sizeof tensors,
-        .q = set->in[INPUT_Q],
-        .k = set->in[INPUT_K],
-        .v = set->in[INPUT_V],
-        .o = set->in[INPUT_O],
-        .lse = set->in[INPUT_LSE],
-        .d_o = set->in[INPUT_DO],
-        .bias = set->in[INPUT_BIAS],
-        .mask = set->in[INPUT_MASK],
-        .slopes = set->in[INPUT_SLOPES],
-        .sinks = set->in[INPUT_SINKS],
-        .q_lengths = set->in[INPUT_Q_LENGTHS],
-        .kv_lengths = set->in[INPUT_KV_LENGTHS],
-        .dq = set->out[OUTPUT_DQ],
-        .dk = set->out[OUTPUT_DK],
-        .dv = set->out[OUTPUT_DV],
-        .dbias = set->out[OUTPUT_DBIAS],
-        .dslopes = set->out[OUTPUT_DSLOPES],
-        .dsinks = set->out[OUTPUT_DSINKS],
-        .workspace = set->workspace,
+#define OPERAND(ID, member, text, GIVEN, WRITER, ...)                                              \
+    CA_OF_BACKWARD(GIVEN, .member = SET(CA_BACKWARD_ROLE_##WRITER, ID), )
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+            .workspace = set->workspace,
         .dropout_seed = CASE_DROPOUT_SEED,
     };
 
@@ -89,13 +81,12 @@ static clattn_multihead_inputs layer_inputs(const struct tensor_set *set)
         .x = set->in[INPUT_X],
         .context = set->in[INPUT_CONTEXT],
         .values = set->in[INPUT_VALUES],
-        .bias = set->in[INPUT_BIAS],
-        .mask = set->in[INPUT_MASK],
-        .slopes = set->in[INPUT_SLOPES],
-        .sinks = set->in[INPUT_SINKS],
-        .q_lengths = set->in[INPUT_Q_LENGTHS],
-        .kv_lengths = set->in[INPUT_KV_LENGTHS],
-        .dropout_seed = CASE_DROPOUT_SEED,
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+                LAYER)                                                                             \
+    IF_INPUT_##LAYER(.member = set->in[INPUT_##ID], )
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+            .dropout_seed = CASE_DROPOUT_SEED,
     };
 }
 
@@ -142,10 +133,12 @@ static clattn_status run_layer_backward(const struct engine *e, const struct ten
         .dcontext = set->out[OUTPUT_DCONTEXT],
         .dvalues = set->out[OUTPUT_DVALUES],
         .gradients = layer_parameters(&set->out[OUTPUT_DW_Q]),
-        .dbias = set->out[OUTPUT_DBIAS],
-        .dslopes = set->out[OUTPUT_DSLOPES],
-        .dsinks = set->out[OUTPUT_DSINKS],
-        .workspace = set->workspace,
+#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+                LAYER)                                                                             \
+    IF_GRADIENT_##LAYER(.member = set->out[OUTPUT_##ID], )
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+            .workspace = set->workspace,
     };
 
     return clattn_multihead_backward(e->layer, e->target->queue, &tensors, 0, NULL, done);

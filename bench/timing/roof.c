@@ -275,18 +275,13 @@ static double view_bytes(const struct view *view)
     return view_elements_bytes(view, elements);
 }
 
-static bool is_short(enum output output)
-{
-    return output == OUTPUT_DSLOPES || output == OUTPUT_DSINKS;
-}
-
 static double written_bytes(const struct job *job)
 {
     double bytes = 0.0;
 
     for (int n = 0; n < OUTPUT_COUNT; n++) {
         const struct view view = case_output_view(job, (enum output)n);
-        bytes += is_short((enum output)n) ? 0.0 : view_bytes(&view);
+        bytes += view.few ? 0.0 : view_bytes(&view);
     }
     return bytes;
 }
@@ -317,7 +312,7 @@ static double read_bytes(const struct job *job)
 
     for (int n = 0; n < INPUT_COUNT; n++) {
         const struct view view = case_input_view(job, (enum input)n);
-        bytes += n >= INPUT_SLOPES && n <= INPUT_KV_LENGTHS ? 0.0 : view_bytes(&view);
+        bytes += view.few ? 0.0 : view_bytes(&view);
     }
     return bytes;
 }

@@ -1,5 +1,5 @@
-#include "bench/cases/values.h"
 #include "bench/verify/check_row.h"
+#include "cli/values.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The gradients of a backward problem, from the formula in clattn/problem.h and the case's own o
  * and lse. A library that computes those itself has others, by what its rounding does to them. */
-#include "bench/cases/values.h"
 #include "bench/verify/check_row.h"
+#include "cli/values.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,9 +6,9 @@
  * excuse any result. So it is computed twice, the second time with rounding errors put in at random
  * (layer_math.h), and a result may be off by ten times the root of the mean square that the two
  * differ by, in its row and in the tensor. */
-#include "bench/cases/values.h"
 #include "bench/verify/check_row.h"
 #include "bench/verify/layer_math.h"
+#include "cli/values.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Rows of a projection, from the formula in clattn/problem.h. */
-#include "bench/cases/values.h"
 #include "bench/verify/check_row.h"
+#include "cli/values.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static void check_row(const struct projection *c, size_t b, size_t i)
             const double before = held(p);
             const double more =
                 p->bias ? value_get(bias->dtype, c->check.attention->in[INPUT_BIAS].data,
-                                    view_place(bias, 0, 0, g, e))
+                                    view_place(bias, 0, g, 0, e))
                         : 0.0;
             const double want = dot.sum + more + before;
             const double slack =

@@ -1,5 +1,5 @@
 #include "bench/verify/check_row.h"
-#include "bench/cases/values.h"
+#include "cli/values.h"
 
 #include <clattn/dropout.h>
 #include <math.h>

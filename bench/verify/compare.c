@@ -1,5 +1,5 @@
 #include "bench/verify/compare.h"
-#include "bench/cases/values.h"
+#include "cli/values.h"
 
 #include <math.h>
 

@@ -182,7 +182,7 @@ Test(arguments, quantized) {
         release_buffer(t.v.buffer);
         t = c.tensors; /* o starts right behind the last block of v, or one element before */
         t.v.buffer = t.o.buffer = fixture_buffer(&c.f, 2048, NULL);
-        t.o.offset = cases[n].v_bytes / storage_bytes(c.problem.dtype);
+        t.o.offset = cases[n].v_bytes / value_bytes(c.problem.dtype);
         cr_assert(clattn_attention_forward(c.plan, c.f.queue, &t, 0, NULL, NULL) == CLATTN_SUCCESS);
         clFinish(c.f.queue);
         c.commands = faults_commands();

@@ -146,7 +146,7 @@ Test(multihead, weights_sum_to_one) {
         for (size_t row = 0; row < w->elements; row += 7) {
             double sum = 0.0;
             for (size_t j = 0; j < 7; j++)
-                sum += storage_load(CLATTN_F32, w->got, w->offset + row + j);
+                sum += value_get(CLATTN_F32, w->got, w->offset + row + j);
             cr_assert(fabs(sum - 1.0) <= 16 * 0x1p-24, "row %zu sums to %.9g", row / 7, sum);
         }
         clattn_multihead_plan_release(plan);
@@ -168,8 +168,8 @@ Test(multihead, padding_stays_out) {
     memcpy(lengths->sent + lengths->offset * sizeof *keys, keys, sizeof keys);
     for (size_t b = 0; b < 2; b++)
         for (size_t n = (size_t)keys[b] * 4; n < 6 * 4; n++)
-            storage_store(CLATTN_F32, context->sent, context->offset + b * 24 + n,
-                          (double)(n % 2 ? NAN : INFINITY));
+            value_set(CLATTN_F32, context->sent, context->offset + b * 24 + n,
+                      (double)(n % 2 ? NAN : INFINITY));
     for (int n = 0; n < 2; n++) {
         struct layer_buffer *t = n ? lengths : context;
         clReleaseMemObject(t->buffer);

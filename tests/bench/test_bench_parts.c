@@ -1,7 +1,6 @@
 /* The parts of clattn-bench that decide whether a result is right. */
 #include "bench/cases/case.h"
 #include "bench/cases/case_file.h"
-#include "bench/cases/values.h"
 #include "bench/timing/duel.h"
 #include "bench/verify/check.h"
 #include "bench/verify/compare.h"
@@ -14,45 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-Test(bench_values, every_half_survives_a_round_trip) {
-    for (unsigned bits = 0; bits < 65536; bits++) {
-        const uint16_t half = (uint16_t)bits;
-        uint16_t back;
-        const double x = value_get(CLATTN_F16, &half, 0);
-        if (isnan(x))
-            continue;
-        value_set(CLATTN_F16, &back, 0, (float)x);
-        cr_assert(eq(u16, back, half));
-    }
-}
-
-Test(bench_values, rounding_to_half_and_bf16_is_to_nearest_even) {
-    static const struct {
-        clattn_dtype dtype;
-        float x;
-        double want;
-    } cases[] = {
-        {CLATTN_F16, 1.0f + 0x1p-11f, 1.0},
-        {CLATTN_F16, 1.0f + 0x1.8p-10f, 1.0 + 0x1p-9},
-        {CLATTN_F16, 0x1.ffep-15f, 0x1p-14}, /* the largest subnormal and a half more */
-        {CLATTN_F16, 0x1p-25f, 0.0},
-        {CLATTN_F16, 0x1.8p-24f, 0x1p-23},
-        {CLATTN_F16, 65519.0f, 65504.0},
-        {CLATTN_F16, 65520.0f, (double)INFINITY},
-        {CLATTN_F16, -65520.0f, -(double)INFINITY},
-        {CLATTN_BF16, 1.0f + 0x1p-8f, 1.0},
-        {CLATTN_BF16, 1.0f + 0x1.8p-7f, 1.0 + 0x1p-6},
-    };
-    uint16_t stored;
-
-    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        value_set(cases[n].dtype, &stored, 0, cases[n].x);
-        cr_assert(eq(dbl, value_get(cases[n].dtype, &stored, 0), cases[n].want), "case %zu", n);
-    }
-    value_set(CLATTN_BF16, &stored, 0, NAN);
-    cr_assert(isnan(value_get(CLATTN_BF16, &stored, 0)));
-}
 
 Test(bench_worst, nan_and_infinity_are_right_only_where_they_are_wanted) {
     static const struct {

@@ -261,10 +261,9 @@ static void copy_heads(const struct trial *from, const struct trial *to, const e
         for (size_t h = 0; h < size[1]; h++)
             for (size_t i = 0; i < size[2]; i++)
                 for (size_t d = 0; d < size[3]; d++)
-                    trial_set(
-                        to, id, b, h, i, d,
-                        storage_load(x->shape.dtype, x->bytes,
-                                     x->offset + tensor_index(&x->shape, b, h / group, i, d)));
+                    trial_set(to, id, b, h, i, d,
+                              value_get(x->shape.dtype, x->bytes,
+                                        x->offset + tensor_index(&x->shape, b, h / group, i, d)));
 }
 
 /* A kv head's gradients are the sums over its query heads of what they would be with keys and
@@ -394,8 +393,8 @@ FOR_EACH_FAMILY(weights_sum_to_one)
                 for (size_t j = 0; j < 70; j++)
                     of_v += trial_value(&t, TENSOR_DV, b, h, j, d);
                 for (size_t i = 0; i < 20; i++)
-                    of_o += storage_load(CLATTN_F32, x->bytes,
-                                         x->offset + tensor_index(&x->shape, b, h, i, d));
+                    of_o += value_get(CLATTN_F32, x->bytes,
+                                      x->offset + tensor_index(&x->shape, b, h, i, d));
                 near(of_v, of_o, "sum of dv");
             }
         }

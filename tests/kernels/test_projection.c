@@ -243,7 +243,7 @@ Test(projection, host_memory) {
             x->got = malloc(x->num_bytes);
             cr_assert(x->got != NULL);
             memcpy(x->got, x->bytes, x->num_bytes);
-            at[id] = x->got + x->offset * storage_bytes(x->dtype);
+            at[id] = x->got + x->offset * value_bytes(x->dtype);
         }
         const clattn_host_projection tensors = {.struct_size = sizeof tensors,
                                                 .x = at[PROJECTION_X],

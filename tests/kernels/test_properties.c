@@ -108,10 +108,9 @@ FOR_EACH_FAMILY(one_visible_key)
     for (size_t h = 0; h < 2; h++)
         for (size_t i = 0; i < 33; i++)
             for (size_t d = 0; d < 16; d++)
-                cr_assert(
-                    trial_value(&t, TENSOR_O, 0, h, i, d) ==
-                        storage_load(v->dtype, first(&t, TENSOR_V), tensor_index(v, 0, h, i, d)),
-                    "query %zu", i);
+                cr_assert(trial_value(&t, TENSOR_O, 0, h, i, d) ==
+                              value_get(v->dtype, first(&t, TENSOR_V), tensor_index(v, 0, h, i, d)),
+                          "query %zu", i);
     trial_free(&t);
     fixture_close(&f);
 }

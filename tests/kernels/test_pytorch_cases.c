@@ -42,7 +42,7 @@ static double element(const struct case_tensor *t, const size_t n)
     double value;
 
     if (strcmp(t->dtype, "F64") != 0)
-        return storage_load(CLATTN_F32, t->data, n);
+        return value_get(CLATTN_F32, t->data, n);
     memcpy(&value, t->data + n * sizeof value, sizeof value);
     return value;
 }
@@ -79,7 +79,7 @@ static unsigned char *load(const struct case_file *file, const char *name,
     if (strcmp(t.dtype, "F64") != 0)
         memcpy(bytes, t.data, s->extent * s->element_bytes);
     for (size_t n = 0; strcmp(t.dtype, "F64") == 0 && n < s->extent; n++)
-        storage_store(CLATTN_F32, bytes, n, element(&t, n));
+        value_set(CLATTN_F32, bytes, n, element(&t, n));
     return bytes;
 }
 
@@ -134,11 +134,11 @@ static void check_forward(const struct case_file *file, const struct attention_c
             for (size_t i = 0; i < p->seq_q; i++) {
                 const size_t n = (b * p->heads + h) * p->seq_q + i;
                 reference_row_compute(p, &c->view, b, h, i, &row);
-                compare(c, "lse", n, storage_load(CLATTN_F32, c->view.at[TENSOR_LSE], n),
+                compare(c, "lse", n, value_get(CLATTN_F32, c->view.at[TENSOR_LSE], n),
                         element(&want_lse, n), row.lse);
                 for (size_t d = 0; d < p->dim_v; d++) {
                     const size_t at = tensor_index(&o, b, h, i, d);
-                    compare(c, "o", at, storage_load(CLATTN_F32, c->view.at[TENSOR_O], at),
+                    compare(c, "o", at, value_get(CLATTN_F32, c->view.at[TENSOR_O], at),
                             element(&want_o, at), row.o[d]);
                 }
             }
@@ -161,7 +161,7 @@ static void check_gradient(const struct case_file *file, const struct attention_
     for (size_t n = 0; n < s.extent; n++)
         if (n / s.size[3] % s.size[2] % step == 0) {
             cr_assert(stored < count_of(&want));
-            compare(c, s.name, n, storage_load(CLATTN_F32, c->view.at[id], n),
+            compare(c, s.name, n, value_get(CLATTN_F32, c->view.at[id], n),
                     element(&want, stored++), reference[n]);
         }
     cr_assert(stored == count_of(&want), "%s: %s", c->name, s.name);

@@ -105,7 +105,7 @@ static void put(struct fixture *f, const struct case_file *file, const struct la
     cr_assert(place.first + t->elements <= count_of(&given), "%s", place.name);
     memcpy(sent, given.data + place.first * t->element_bytes, t->elements * t->element_bytes);
     for (size_t n = 0; t->values && n < t->elements; n++)
-        t->values[n] = storage_load(CLATTN_F32, sent, n);
+        t->values[n] = value_get(CLATTN_F32, sent, n);
     cr_assert(clEnqueueWriteBuffer(f->queue, t->buffer, CL_TRUE, 0, t->bytes, t->sent, 0, NULL,
                                    NULL) == CL_SUCCESS);
 }
@@ -152,7 +152,7 @@ static void compare(const struct case_file *file, const struct layer_case *c,
     const size_t columns = given.shape[given.rank - 1];
     for (size_t n = 0; n < t->elements; n++) {
         struct bounded want = {0.0, 1e-6 * reference[n].bound};
-        const double got = storage_load(CLATTN_F32, t->got, t->offset + n);
+        const double got = value_get(CLATTN_F32, t->got, t->offset + n);
         if (n / columns % step != 0)
             continue;
         cr_assert(stored < count_of(&given), "%s: %s", name, place.name);

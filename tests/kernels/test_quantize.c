@@ -45,7 +45,7 @@ Test(quantize, q8_by_hand) {
     want[33] = 16;
     expect_block(CLATTN_CACHE_Q8_0, x, want, "ties");
     for (size_t n = 0; n < 32; n++)
-        cr_assert(storage_load_quantized(CLATTN_CACHE_Q8_0, want, n) ==
+        cr_assert(value_get_quantized(CLATTN_CACHE_Q8_0, want, n) ==
                   0.5 * (want[2 + n] < 128 ? want[2 + n] : want[2 + n] - 256));
 }
 
@@ -58,9 +58,9 @@ Test(quantize, q4_by_hand) {
 
     x[31] = -7.0f; /* the high half of the last byte */
     expect_block(CLATTN_CACHE_Q4_0, x, want, "one");
-    cr_assert(storage_load_quantized(CLATTN_CACHE_Q4_0, want, 0) == -8.0);
-    cr_assert(storage_load_quantized(CLATTN_CACHE_Q4_0, want, 1) == 7.0);
-    cr_assert(storage_load_quantized(CLATTN_CACHE_Q4_0, want, 31) == -7.0);
+    cr_assert(value_get_quantized(CLATTN_CACHE_Q4_0, want, 0) == -8.0);
+    cr_assert(value_get_quantized(CLATTN_CACHE_Q4_0, want, 1) == 7.0);
+    cr_assert(value_get_quantized(CLATTN_CACHE_Q4_0, want, 31) == -7.0);
     for (size_t n = 0; n < 32; n++) /* a positive peak has a negative d */
         x[n] = -x[n];
     want[1] = 0xbc;
@@ -115,8 +115,8 @@ static void reference_block(const clattn_cache to, const float x[32], unsigned c
         peak = fabsf(x[n]) > fabsf(peak) ? x[n] : peak;
     const volatile float d = to == CLATTN_CACHE_Q8_0 ? fabsf(peak) / 127.0f : peak / -8.0f;
     const volatile float factor = d != 0.0f ? 1.0f / d : 0.0f;
-    storage_store(CLATTN_F16, block, 0, d);
-    memset(block + 2, 0, storage_block_bytes(to) - 2);
+    value_set(CLATTN_F16, block, 0, d);
+    memset(block + 2, 0, value_block_bytes(to) - 2);
     for (int n = 0; n < 32; n++) {
         const volatile float product = x[n] * factor, shifted = product + 8.5f;
         if (to == CLATTN_CACHE_Q8_0)
@@ -182,10 +182,10 @@ static size_t extent_of(const clattn_layout *layout, const size_t size[4])
 static struct pair make_pair(struct rng *r, const clattn_quantization *q)
 {
     struct pair p = {.q = *q, .values_offset = rng_below(r, 40)};
-    const size_t spread = extent_of(&q->values, q->size), block = storage_block_bytes(q->to);
+    const size_t spread = extent_of(&q->values, q->size), block = value_block_bytes(q->to);
 
     p.cache_offset = 32 * (1 + rng_below(r, 3));
-    p.values_bytes = (p.values_offset + spread) * storage_bytes(q->from);
+    p.values_bytes = (p.values_offset + spread) * value_bytes(q->from);
     p.cache_bytes = (p.cache_offset + extent_of(&q->cache, q->size) + 64) / 32 * block;
     p.values = malloc(p.values_bytes);
     p.cache = malloc(p.cache_bytes);
@@ -195,7 +195,7 @@ static struct pair make_pair(struct rng *r, const clattn_quantization *q)
         float x[32];
         draw_block(r, x);
         for (size_t d = 0; d < 32 && n + d < p.values_offset + spread; d++)
-            storage_store(q->from, p.values, n + d, rng_one_in(r, 5000) ? (double)NAN : x[d]);
+            value_set(q->from, p.values, n + d, rng_one_in(r, 5000) ? (double)NAN : x[d]);
     }
     return p;
 }
@@ -221,9 +221,9 @@ static void expect_equal(struct fixture *f, cl_command_queue queue, struct pair 
     cr_assert(clWaitForEvents(1, &done) == CL_SUCCESS);
     clReleaseEvent(done);
     fixture_read(f, cache.buffer, p->cache_bytes, got);
-    cr_assert(clattn_quantize_host(&p->q, p->values + p->values_offset * storage_bytes(p->q.from),
-                                   p->cache + p->cache_offset / 32 *
-                                                  storage_block_bytes(p->q.to)) == CLATTN_SUCCESS);
+    cr_assert(clattn_quantize_host(&p->q, p->values + p->values_offset * value_bytes(p->q.from),
+                                   p->cache + p->cache_offset / 32 * value_block_bytes(p->q.to)) ==
+              CLATTN_SUCCESS);
     for (size_t n = 0; n < p->cache_bytes; n++)
         cr_assert(got[n] == p->cache[n], "byte %zu of %zu: %#x, not %#x", n, p->cache_bytes, got[n],
                   p->cache[n]);
@@ -300,7 +300,7 @@ Test(quantize, growing_cache) {
         }
         fixture_read(&f, cache.buffer, p.cache_bytes, got);
         clattn_quantize_host(&all, p.values + 2 * p.values_offset,
-                             p.cache + p.cache_offset / 32 * storage_block_bytes(all.to));
+                             p.cache + p.cache_offset / 32 * value_block_bytes(all.to));
         cr_assert(memcmp(got, p.cache, p.cache_bytes) == 0);
         clReleaseMemObject(values.buffer);
         clReleaseMemObject(cache.buffer);

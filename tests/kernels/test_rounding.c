@@ -34,8 +34,8 @@ static double stored(const double value)
 {
     unsigned short bits;
 
-    storage_store(CLATTN_BF16, &bits, 0, value);
-    return storage_load(CLATTN_BF16, &bits, 0);
+    value_set(CLATTN_BF16, &bits, 0, value);
+    return value_get(CLATTN_BF16, &bits, 0);
 }
 
 static void expect(const double got, const double sum, const char *what, const size_t n)

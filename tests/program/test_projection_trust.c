@@ -59,7 +59,7 @@ static void compute(struct ca_trust_case *c)
     cr_assert(before != NULL);
     memcpy(before, c->bytes[CA_O], c->sizes[CA_O]);
     for (size_t n = 0; n < count_of(c); n++)
-        storage_store(c->problem.dtype, y_of(c), place_of(c, n), right(c, before, n).value);
+        value_set(c->problem.dtype, y_of(c), place_of(c, n), right(c, before, n).value);
     free(before);
 }
 
@@ -131,26 +131,26 @@ Test(projection_trust, what_is_found) {
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
         struct ca_trust_case c = make(texts[t], 1);
         const clattn_dtype dtype = c.problem.dtype;
-        const size_t bytes = storage_bytes(dtype), some = place_of(&c, 4321), all = count_of(&c);
+        const size_t bytes = value_bytes(dtype), some = place_of(&c, 4321), all = count_of(&c);
         size_t poisoned = 0, gap = 0;
         compute(&c);
         expect_right(&c);
 
-        const double value = storage_load(dtype, y_of(&c), some);
-        storage_store(dtype, y_of(&c), some, value * 1.02 + 0.02);
+        const double value = value_get(dtype, y_of(&c), some);
+        value_set(dtype, y_of(&c), some, value * 1.02 + 0.02);
         expect_wrong(&c, "should be");
-        storage_store(dtype, y_of(&c), some, NAN);
+        value_set(dtype, y_of(&c), some, NAN);
         expect_wrong(&c, "is NaN or was not written");
-        storage_store(dtype, y_of(&c), some, value);
+        value_set(dtype, y_of(&c), some, value);
         expect_right(&c);
 
         for (size_t n = 0; n < all; n++) /* a NaN that got lost */
-            if (isnan(storage_load(dtype, y_of(&c), place_of(&c, n))))
+            if (isnan(value_get(dtype, y_of(&c), place_of(&c, n))))
                 poisoned = place_of(&c, n);
         cr_assert(poisoned > 0);
-        storage_store(dtype, y_of(&c), poisoned, 1.0);
+        value_set(dtype, y_of(&c), poisoned, 1.0);
         expect_wrong(&c, "should be");
-        storage_store(dtype, y_of(&c), poisoned, NAN);
+        value_set(dtype, y_of(&c), poisoned, NAN);
 
         while (gap < c.sizes[CA_O] && memcmp(y_of(&c) + gap, "\xff\xff\xff\xff", bytes) != 0)
             gap += bytes;
@@ -173,7 +173,7 @@ Test(projection_trust, poison_stays_where_it_belongs) {
 
     compute(&c);
     for (size_t n = 0; n < count_of(&c); n++)
-        bad += !isfinite(storage_load(c.problem.dtype, y_of(&c), place_of(&c, n)));
+        bad += !isfinite(value_get(c.problem.dtype, y_of(&c), place_of(&c, n)));
     cr_expect(bad == c.problem.heads * c.problem.dim_v + c.problem.batch * c.problem.seq_q - 1);
     ca_trust_case_free(&c);
 }

@@ -409,7 +409,7 @@ Test(trust_case, halves_are_read_exactly) {
         for (int t = 0; t < 2; t++) {
             const clattn_dtype dtype = t ? CLATTN_BF16 : CLATTN_F16;
             const double got = ca_value_load((const unsigned char *)&half, dtype, 0);
-            const double want = storage_load(dtype, &half, 0);
+            const double want = value_get(dtype, &half, 0);
             cr_assert(got == want || (isnan(got) && isnan(want)), "%x: %g, %g", n, got, want);
             cr_assert((ca_values_find_nan((const unsigned char *)&half, dtype, 0, 1, 1) == 0) ==
                       isnan(want));

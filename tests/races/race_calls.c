@@ -60,14 +60,14 @@ static int holds(cl_command_queue queue, cl_mem buffer, const void *want, size_t
 static int quantize(clattn_context *context, cl_command_queue queue, const clattn_quantization *q)
 {
     cl_context opencl = clattn_context_opencl(context);
-    const size_t count = extent(q, &q->values), size = count * storage_bytes(q->from);
+    const size_t count = extent(q, &q->values), size = count * value_bytes(q->from);
     const size_t blocks = clattn_quantized_bytes(q->to, extent(q, &q->cache));
     unsigned char *values = malloc(size), *want = calloc(blocks, 1);
     struct rng r = rng_seed(1);
     int ok = values && want;
 
     for (size_t n = 0; ok && n < count; n++)
-        storage_store(q->from, values, n, rng_uniform(&r, -2, 2));
+        value_set(q->from, values, n, rng_uniform(&r, -2, 2));
     cl_mem from =
         ok ? clCreateBuffer(opencl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, size, values, NULL)
            : NULL;

@@ -20,10 +20,10 @@ static size_t extent(const size_t sizes[4], const size_t strides[4])
 
 static void *random_numbers(struct rng *r, clattn_dtype dtype, size_t count)
 {
-    void *bytes = malloc(count * storage_bytes(dtype));
+    void *bytes = malloc(count * value_bytes(dtype));
 
     for (size_t n = 0; bytes && n < count; n++)
-        storage_store(dtype, bytes, n, rng_uniform(r, -1, 1));
+        value_set(dtype, bytes, n, rng_uniform(r, -1, 1));
     return bytes;
 }
 
@@ -37,7 +37,7 @@ static size_t compare(const clattn_problem *p, const struct projection_view *vie
         const size_t e = n % p->dim_v, i = n / p->dim_v % p->seq_q;
         const size_t g = n / p->dim_v / p->seq_q % p->heads, b = n / p->dim_v / p->seq_q / p->heads;
         const struct bounded want = reference_projection(p, view, b, g, i, e);
-        const double got = storage_load(
+        const double got = value_get(
             p->dtype, y, b * strides[0] + g * strides[1] + i * strides[2] + e * strides[3]);
         if (!within(got, want) && wrong++ == 0)
             printf("  y (%zu, %zu, %zu, %zu): got %.9g, want %.9g +- %.2g\n", b, g, i, e, got,
@@ -62,7 +62,7 @@ int race_projection(clattn_context *context, const clattn_problem *p,
         bytes[n] = random_numbers(&r, n == BIAS ? p->bias_dtype : p->dtype, counts[n]);
         ok = ok && bytes[n];
     }
-    void *before = malloc(counts[Y] * storage_bytes(p->dtype));
+    void *before = malloc(counts[Y] * value_bytes(p->dtype));
     ok = ok && before;
     if (ok) {
         const clattn_host_projection tensors = {.struct_size = sizeof tensors,
@@ -71,7 +71,7 @@ int race_projection(clattn_context *context, const clattn_problem *p,
                                                 .bias = p->bias ? bytes[BIAS] : NULL,
                                                 .y = bytes[Y]};
         const struct projection_view view = {bytes[X], bytes[W], bytes[BIAS], before};
-        memcpy(before, bytes[Y], counts[Y] * storage_bytes(p->dtype));
+        memcpy(before, bytes[Y], counts[Y] * value_bytes(p->dtype));
         ok = clattn_project_host(context, p, options, &tensors) == CLATTN_SUCCESS &&
              compare(p, &view, bytes[Y], s.y) == 0;
     }

@@ -178,7 +178,7 @@ static void fill(const clattn_problem *p, enum tensor_id id, const struct tensor
             ((cl_int *)(void *)bytes)[n] =
                 (cl_int)rng_below(r, (id == TENSOR_Q_LENGTHS ? p->seq_q : p->seq_kv) + 1);
         else
-            storage_store(s->dtype, bytes, n, rng_uniform(r, -1, 1));
+            value_set(s->dtype, bytes, n, rng_uniform(r, -1, 1));
     }
 }
 
@@ -191,7 +191,7 @@ static size_t compare(const clattn_problem *p, const struct tensor_view *view, e
 
     for (size_t n = 0; s.present && n < count; n++) {
         const size_t index = tensor_index(&s, at[0], at[1], at[2], at[3] + n);
-        const double got = storage_load(s.dtype, view->at[id], index);
+        const double got = value_get(s.dtype, view->at[id], index);
         if (!within(got, want[n]) && wrong++ == 0)
             printf("  %s (%zu, %zu, %zu, %zu): got %.9g, want %.9g +- %.2g\n", s.name, at[0], at[1],
                    at[2], at[3] + n, got, want[n].value, want[n].bound);
@@ -246,8 +246,8 @@ static int fill_results(const clattn_problem *p, const struct tensor_view *view,
         const size_t b = n / p->seq_q / p->heads, h = n / p->seq_q % p->heads, i = n % p->seq_q;
         reference_row_compute(p, view, b, h, i, &row);
         for (size_t d = 0; d < p->dim_v; d++)
-            storage_store(o.dtype, bytes[TENSOR_O], tensor_index(&o, b, h, i, d), row.o[d].value);
-        storage_store(CLATTN_F32, bytes[TENSOR_LSE], n, row.lse.value);
+            value_set(o.dtype, bytes[TENSOR_O], tensor_index(&o, b, h, i, d), row.o[d].value);
+        value_set(CLATTN_F32, bytes[TENSOR_LSE], n, row.lse.value);
     }
     reference_row_close(&row);
     return ok;

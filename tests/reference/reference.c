@@ -64,7 +64,7 @@ static double load(const clattn_problem *p, const struct tensor_view *view, cons
 {
     const struct tensor_shape s = tensor_shape_of(p, id);
 
-    return storage_load(s.dtype, view->at[id], tensor_index(&s, b, h, i, d));
+    return value_get(s.dtype, view->at[id], tensor_index(&s, b, h, i, d));
 }
 
 double reference_distance(const clattn_problem *p, const struct tensor_view *view, const size_t b,
@@ -109,7 +109,7 @@ static double score_at(const clattn_problem *p, const struct tensor_view *view,
     double dot = 0.0, magnitude = 0.0;
 
     for (size_t d = 0; d < p->dim_qk; d++) {
-        const double q = storage_load(p->dtype, view->at[TENSOR_Q], q_row + d * qs.stride[3]);
+        const double q = value_get(p->dtype, view->at[TENSOR_Q], q_row + d * qs.stride[3]);
         const double k = tensor_load(&ks, view->at[TENSOR_K], k_row + d * ks.stride[3]);
         dot += q * k;
         magnitude += fabs(q * k);

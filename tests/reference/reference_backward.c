@@ -72,7 +72,7 @@ static double *unpack(const struct tensor_shape *s, const unsigned char *base)
         for (size_t h = 0; h < s->size[1]; h++)
             for (size_t i = 0; i < s->size[2]; i++)
                 for (size_t d = 0; d < s->size[3]; d++)
-                    values[n++] = storage_load(s->dtype, base, tensor_index(s, b, h, i, d));
+                    values[n++] = value_get(s->dtype, base, tensor_index(s, b, h, i, d));
     return values;
 }
 

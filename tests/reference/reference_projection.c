@@ -36,8 +36,8 @@ struct projection_strides reference_projection_strides(const clattn_problem *p)
 static double load(clattn_dtype dtype, const void *base, const size_t strides[4], size_t a,
                    size_t b, size_t c, size_t d)
 {
-    return storage_load(dtype, base,
-                        a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3]);
+    return value_get(dtype, base,
+                     a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3]);
 }
 
 struct bounded reference_projection(const clattn_problem *p, const struct projection_view *view,
@@ -56,7 +56,7 @@ struct bounded reference_projection(const clattn_problem *p, const struct projec
             magnitude += fabs(product);
         }
     if (p->bias) {
-        const double bias = storage_load(p->bias_dtype, view->bias, g * p->dim_v + e);
+        const double bias = value_get(p->bias_dtype, view->bias, g * p->dim_v + e);
         sum += bias;
         magnitude += fabs(bias);
     }

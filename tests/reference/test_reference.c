@@ -182,11 +182,11 @@ Test(storage, every_16_bit_value_survives) {
     for (int dtype = CLATTN_F16; dtype <= CLATTN_BF16; dtype++)
         for (unsigned n = 0; n < 0x10000; n++) {
             const uint16_t bits = (uint16_t)n;
-            const double value = storage_load((clattn_dtype)dtype, &bits, 0);
+            const double value = value_get((clattn_dtype)dtype, &bits, 0);
             uint16_t back = 0;
-            storage_store((clattn_dtype)dtype, &back, 0, value);
+            value_set((clattn_dtype)dtype, &back, 0, value);
             if (isnan(value))
-                cr_assert(isnan(storage_load((clattn_dtype)dtype, &back, 0)));
+                cr_assert(isnan(value_get((clattn_dtype)dtype, &back, 0)));
             else
                 cr_assert(back == bits, "%#x became %#x", n, back);
         }
@@ -198,21 +198,39 @@ Test(storage, known_values_and_rounding) {
         double value;
         uint16_t bits;
     } cases[] = {
-        {CLATTN_F16, 1.0, 0x3c00},         {CLATTN_F16, -2.0, 0xc000},
-        {CLATTN_F16, 65504.0, 0x7bff},     {CLATTN_F16, 65520.0, 0x7c00},
-        {CLATTN_F16, 65519.0, 0x7bff},     {CLATTN_F16, 0x1p-24, 0x0001},
-        {CLATTN_F16, 0x1p-25, 0x0000},     {CLATTN_F16, 0x1.8p-24, 0x0002},
-        {CLATTN_F16, 1 + 0x1p-11, 0x3c00}, {CLATTN_F16, 1 + 3 * 0x1p-11, 0x3c02},
-        {CLATTN_BF16, 1.0, 0x3f80},        {CLATTN_BF16, -2.0, 0xc000},
-        {CLATTN_BF16, 1 + 0x1p-8, 0x3f80}, {CLATTN_BF16, 1 + 3 * 0x1p-8, 0x3f82},
-        {CLATTN_BF16, 0x1.ffp127, 0x7f80}, {CLATTN_BF16, 0x1.fep127, 0x7f7f},
+        {CLATTN_F16, 1.0, 0x3c00},
+        {CLATTN_F16, -2.0, 0xc000},
+        {CLATTN_F16, 65504.0, 0x7bff},
+        {CLATTN_F16, 65520.0, 0x7c00},
+        {CLATTN_F16, 65519.0, 0x7bff},
+        {CLATTN_F16, 0x1p-24, 0x0001},
+        {CLATTN_F16, 0x1p-25, 0x0000},
+        {CLATTN_F16, 0x1.8p-24, 0x0002},
+        {CLATTN_F16, 1 + 0x1p-11, 0x3c00},
+        {CLATTN_F16, 1 + 3 * 0x1p-11, 0x3c02},
+        {CLATTN_BF16, 1.0, 0x3f80},
+        {CLATTN_BF16, -2.0, 0xc000},
+        {CLATTN_BF16, 1 + 0x1p-8, 0x3f80},
+        {CLATTN_BF16, 1 + 3 * 0x1p-8, 0x3f82},
+        {CLATTN_BF16, 0x1.ffp127, 0x7f80},
+        {CLATTN_BF16, 0x1.fep127, 0x7f7f},
+        {CLATTN_F16, -65520.0, 0xfc00},
+        {CLATTN_F16, 0x1.ffep-15, 0x0400},
+        {CLATTN_F16, 1 + 0x1p-11 + 0x1p-40, 0x3c01}, /* no ties, though f32 has them so */
+        {CLATTN_BF16, 1 + 0x1p-8 + 0x1p-40, 0x3f81},
+        {CLATTN_BF16, -1 - 3 * 0x1p-8 + 0x1p-40, 0xbf81},
     };
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         uint16_t bits = 0;
-        storage_store(cases[n].dtype, &bits, 0, cases[n].value);
+        value_set(cases[n].dtype, &bits, 0, cases[n].value);
         cr_expect(bits == cases[n].bits, "%a became %#x, not %#x", cases[n].value, bits,
                   cases[n].bits);
+    }
+    for (clattn_dtype dtype = CLATTN_F16; dtype <= CLATTN_BF16; dtype++) {
+        uint16_t bits;
+        value_set(dtype, &bits, 0, NAN);
+        cr_expect(isnan(value_get(dtype, &bits, 0)));
     }
     cr_expect(storage_rounding(CLATTN_F32, 1.0) == 0x1p-24);
     cr_expect(storage_rounding(CLATTN_F16, 1.5) == 0x1p-11);

@@ -37,9 +37,9 @@ static void fill(const clattn_problem *p, const enum tensor_id id, const size_t 
         else if (id == TENSOR_Q_LENGTHS || id == TENSOR_KV_LENGTHS)
             memcpy(bytes + n * sizeof length, &length, sizeof length);
         else if (id == TENSOR_BIAS && p->mask && rng_one_in(r, 6))
-            storage_store(CLATTN_F32, bytes, n, -INFINITY);
+            value_set(CLATTN_F32, bytes, n, -INFINITY);
         else
-            storage_store(CLATTN_F32, bytes, n, nearbyint(rng_uniform(r, -1500, 1500)) * 0x1p-10);
+            value_set(CLATTN_F32, bytes, n, nearbyint(rng_uniform(r, -1500, 1500)) * 0x1p-10);
     }
 }
 

@@ -62,10 +62,10 @@ static unsigned char *fill(const clattn_dtype dtype, const size_t sizes[4], cons
 
     for (int n = 0; n < 4; n++)
         extent += (sizes[n] - 1) * strides[n];
-    *bytes = extent * storage_bytes(dtype);
+    *bytes = extent * value_bytes(dtype);
     unsigned char *x = memset(must(malloc(*bytes)), 0xff, *bytes);
     for (size_t n = 0; read && n < extent; n++)
-        storage_store(dtype, x, n, rng_uniform(r, -1, 1));
+        value_set(dtype, x, n, rng_uniform(r, -1, 1));
     return x;
 }
 

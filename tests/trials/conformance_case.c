@@ -43,8 +43,8 @@ static int find(const struct case_file *file, const char *name, const size_t hea
 static double source_at(const struct source *s, const size_t b, const size_t h, const size_t i,
                         const size_t d)
 {
-    return storage_load(s->dtype, s->t.data,
-                        b * s->stride[0] + h * s->stride[1] + i * s->stride[2] + d * s->stride[3]);
+    return value_get(s->dtype, s->t.data,
+                     b * s->stride[0] + h * s->stride[1] + i * s->stride[2] + d * s->stride[3]);
 }
 
 static unsigned char *first(struct host_tensor *x)
@@ -61,9 +61,8 @@ static void put(struct trial *t, const enum tensor_id id, const struct source *s
         for (size_t h = 0; h < s->size[1]; h++)
             for (size_t i = 0; i < s->size[2]; i++)
                 for (size_t d = 0; d < s->size[3]; d++)
-                    storage_store(x->shape.dtype, first(x),
-                                  tensor_index(&x->shape, b, h, from + i, d),
-                                  source_at(s, b, h, i, d));
+                    value_set(x->shape.dtype, first(x), tensor_index(&x->shape, b, h, from + i, d),
+                              source_at(s, b, h, i, d));
 }
 
 /* A mask of rank 2 to 4; keys that it is too short for are masked. */
@@ -96,9 +95,8 @@ static void put_mask(struct trial *t, const struct case_tensor *mask)
             if (t->problem.mask)
                 first(x)[to] = j < given ? mask->data[from] : 0;
             else
-                storage_store(x->shape.dtype, first(x), to,
-                              j < given ? storage_load(x->shape.dtype, mask->data, from)
-                                        : -INFINITY);
+                value_set(x->shape.dtype, first(x), to,
+                          j < given ? value_get(x->shape.dtype, mask->data, from) : -INFINITY);
         }
 }
 
@@ -123,7 +121,7 @@ static void expect(const struct trial *t, const char *file, const enum tensor_id
                 for (size_t d = 0; d < want->size[3]; d++) {
                     const struct bounded w = {source_at(want, b, h, i, d), tolerance * most};
                     const double g =
-                        storage_load(x->shape.dtype, got, tensor_index(&x->shape, b, h, i, d));
+                        value_get(x->shape.dtype, got, tensor_index(&x->shape, b, h, i, d));
                     cr_assert(within(g, w), "%s on %s: %s[%zu, %zu, %zu, %zu] is %.9g, not %.9g",
                               file, t->family ? t->family : "any family", x->shape.name, b, h, i, d,
                               g, w.value);

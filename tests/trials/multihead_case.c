@@ -114,17 +114,16 @@ static void fill(struct rng *r, const clattn_multihead *layer, const enum layer_
     t->values = calloc(t->elements + 1, sizeof *t->values);
     cr_assert(t->values != NULL);
     for (size_t n = 0; n < t->elements; n++) {
-        storage_store(layer_dtype(layer, id), at, n, draw(r, layer, id));
-        t->values[n] = storage_load(layer_dtype(layer, id), at, n);
+        value_set(layer_dtype(layer, id), at, n, draw(r, layer, id));
+        t->values[n] = value_get(layer_dtype(layer, id), at, n);
     }
 }
 
 static size_t element_bytes_of(const clattn_multihead *layer, const enum layer_tensor id)
 {
-    return id == LAYER_MASK ? 1
-           : id == LAYER_Q_LENGTHS || id == LAYER_KV_LENGTHS
-               ? sizeof(cl_int)
-               : storage_bytes(layer_dtype(layer, id));
+    return id == LAYER_MASK                                  ? 1
+           : id == LAYER_Q_LENGTHS || id == LAYER_KV_LENGTHS ? sizeof(cl_int)
+                                                             : value_bytes(layer_dtype(layer, id));
 }
 
 static void make_room(struct layer_buffer *t, const size_t elements, const size_t element_bytes,
@@ -329,7 +328,7 @@ void layer_case_check(const struct layer_case *c, const uint64_t tensors)
         const struct layer_buffer *t = &c->tensor[id];
         for (size_t n = 0; tensors & UINT64_C(1) << id && n < t->elements; n++) {
             const double got =
-                storage_load(layer_dtype(&c->layer, (enum layer_tensor)id), t->got, t->offset + n);
+                value_get(layer_dtype(&c->layer, (enum layer_tensor)id), t->got, t->offset + n);
             cr_assert(within(got, want.at[id][n]),
                       "%s[%zu] is %.9g, not %.9g +- %.2g; '%s', seed %llu", names[id], n, got,
                       want.at[id][n].value, want.at[id][n].bound, text_of(&c->layer),

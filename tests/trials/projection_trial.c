@@ -69,21 +69,20 @@ static size_t count_of(const struct projected *t)
 
 static unsigned char *first_of(const struct projected *t, unsigned char *bytes)
 {
-    return bytes ? bytes + t->offset * storage_bytes(t->dtype) : NULL;
+    return bytes ? bytes + t->offset * value_bytes(t->dtype) : NULL;
 }
 
 /* Numbers in the elements; NaN stays before, behind and between. */
 static void fill_elements(struct projected *t, struct rng *r)
 {
     for (size_t n = 0; n < count_of(t); n++)
-        storage_store(t->dtype, first_of(t, t->bytes), index_of(t, n), rng_uniform(r, -1, 1));
+        value_set(t->dtype, first_of(t, t->bytes), index_of(t, n), rng_uniform(r, -1, 1));
 }
 
 static void poison(struct projected *t, struct rng *r, double value)
 {
     if (t->bytes)
-        storage_store(t->dtype, first_of(t, t->bytes), index_of(t, rng_below(r, count_of(t))),
-                      value);
+        value_set(t->dtype, first_of(t, t->bytes), index_of(t, rng_below(r, count_of(t))), value);
 }
 
 void projection_fill(struct projection_trial *t)
@@ -96,7 +95,7 @@ void projection_fill(struct projection_trial *t)
         x->offset = GUARD + rng_below(&r, 33);
         if (x->extent == 0)
             continue;
-        x->num_bytes = (x->offset + x->extent + GUARD) * storage_bytes(x->dtype);
+        x->num_bytes = (x->offset + x->extent + GUARD) * value_bytes(x->dtype);
         x->bytes = must(malloc(x->num_bytes));
         memset(x->bytes, 0xff, x->num_bytes);
         if (id != PROJECTION_Y || t->problem.accumulate)
@@ -122,14 +121,14 @@ void projection_set(const struct projection_trial *t, enum projection_tensor id,
 {
     const struct projected *x = &t->tensor[id];
 
-    storage_store(x->dtype, first_of(x, x->bytes), index_of(x, n), value);
+    value_set(x->dtype, first_of(x, x->bytes), index_of(x, n), value);
 }
 
 double projection_value(const struct projection_trial *t, enum projection_tensor id, size_t n)
 {
     const struct projected *x = &t->tensor[id];
 
-    return storage_load(x->dtype, first_of(x, x->got), index_of(x, n));
+    return value_get(x->dtype, first_of(x, x->got), index_of(x, n));
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
@@ -265,7 +264,7 @@ static void check_elements(const struct projection_trial *t)
         const size_t g = n / y->size[3] / y->size[2] % y->size[1];
         const size_t b = n / y->size[3] / y->size[2] / y->size[1];
         const struct bounded want = reference_projection(&t->problem, &view, b, g, i, e);
-        const double got = storage_load(y->dtype, first_of(y, y->got), index_of(y, n));
+        const double got = value_get(y->dtype, first_of(y, y->got), index_of(y, n));
         cr_assert(within(got, want), "y[%zu, %zu, %zu, %zu]: got %.9g, want %.9g +- %.3g%s", b, g,
                   i, e, got, want.value, want.bound, again(t));
     }
@@ -275,7 +274,7 @@ static void check_elements(const struct projection_trial *t)
 static void check_rest(const struct projection_trial *t, enum projection_tensor id)
 {
     const struct projected *x = &t->tensor[id];
-    const size_t size = storage_bytes(x->dtype);
+    const size_t size = value_bytes(x->dtype);
     unsigned char *want = must(malloc(x->num_bytes));
 
     memcpy(want, x->bytes, x->num_bytes);

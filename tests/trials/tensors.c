@@ -153,9 +153,9 @@ struct tensor_shape tensor_shape_of(const clattn_problem *p, const enum tensor_i
     case NUM_TENSORS:
         break;
     }
-    s.element_bytes = id == TENSOR_MASK ? 1 : storage_bytes(s.dtype); /* a cl_int's are a float's */
+    s.element_bytes = id == TENSOR_MASK ? 1 : value_bytes(s.dtype); /* a cl_int's are a float's */
     if (s.cache != CLATTN_CACHE_PLAIN)
-        s.element_bytes = storage_block_bytes(s.cache);
+        s.element_bytes = value_block_bytes(s.cache);
     s.written = is_written(p, id);
     s.extent = 1;
     for (int n = 0; n < 4; n++) {
@@ -181,8 +181,8 @@ size_t tensor_bytes(const struct tensor_shape *s, const size_t elements)
 
 double tensor_load(const struct tensor_shape *s, const void *base, const size_t index)
 {
-    return s->cache == CLATTN_CACHE_PLAIN ? storage_load(s->dtype, base, index)
-                                          : storage_load_quantized(s->cache, base, index);
+    return s->cache == CLATTN_CACHE_PLAIN ? value_get(s->dtype, base, index)
+                                          : value_get_quantized(s->cache, base, index);
 }
 
 clattn_buffer *tensor_buffer(clattn_forward *tensors, const enum tensor_id id)

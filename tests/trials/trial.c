@@ -148,7 +148,7 @@ static void compare(struct findings *found, const struct host_tensor *x, const s
                     const size_t h, const size_t i, const size_t d, const struct bounded want)
 {
     const unsigned char *base = x->got + x->offset * x->shape.element_bytes;
-    const double got = storage_load(x->shape.dtype, base, tensor_index(&x->shape, b, h, i, d));
+    const double got = value_get(x->shape.dtype, base, tensor_index(&x->shape, b, h, i, d));
 
     found->checked++;
     if (within(got, want))

@@ -27,7 +27,7 @@ static void fill_uniform(struct host_tensor *t, struct rng *r, const double most
 
     if (s->present)
         EACH_ELEMENT(s, b, h, i, d, at)
-    storage_store(s->dtype, first(t), at, rng_uniform(r, -most, most));
+    value_set(s->dtype, first(t), at, rng_uniform(r, -most, most));
 }
 
 /* Sometimes beyond both ends, where they are clamped. */
@@ -90,8 +90,8 @@ static void fill_bias(struct host_tensor *t, struct rng *r)
         pattern.kind = 4; /* hides nothing */
     if (t->shape.present)
         EACH_ELEMENT(&t->shape, b, h, i, j, at)
-    storage_store(t->shape.dtype, first(t), at,
-                  hides(&pattern, r, i, j) ? -INFINITY : rng_uniform(r, -2, 2));
+    value_set(t->shape.dtype, first(t), at,
+              hides(&pattern, r, i, j) ? -INFINITY : rng_uniform(r, -2, 2));
 }
 
 /* Scores that are handed out before the masks show hidden keys: there only a NaN is the same
@@ -164,10 +164,10 @@ static void fill_rows(struct trial *t, struct host_tensor *x, const unsigned cha
         return;
     }
     EACH_ELEMENT(s, b, h, i, d, at)
-    storage_store(s->dtype, first(x), at, hidden);
+    value_set(s->dtype, first(x), at, hidden);
     EACH_ELEMENT(s, b, h, i, d, at)
     if (seen[(b * s->size[1] + h) * s->size[2] + i])
-        storage_store(s->dtype, first(x), at, rng_uniform(r, -most, most));
+        value_set(s->dtype, first(x), at, rng_uniform(r, -most, most));
 }
 
 static void poison_bias(struct trial *t, const unsigned char *seen, struct rng *r)
@@ -177,7 +177,7 @@ static void poison_bias(struct trial *t, const unsigned char *seen, struct rng *
     if (bias->shape.present)
         EACH_ELEMENT(&bias->shape, b, h, i, j, at)
     if (!seen[at])
-        storage_store(bias->shape.dtype, first(bias), at, poison(&t->problem, r));
+        value_set(bias->shape.dtype, first(bias), at, poison(&t->problem, r));
 }
 
 /* A NaN in one element of q, k, v, bias or do, most likely one that is seen. */
@@ -195,7 +195,7 @@ static void spoil_one(struct trial *t, struct rng *r)
     if (s->cache != CLATTN_CACHE_PLAIN)
         storage_store_block(s->cache, first(x), at / 32, NAN, r);
     else
-        storage_store(s->dtype, first(x), at, NAN);
+        value_set(s->dtype, first(x), at, NAN);
 }
 
 void trial_data_fill_results(struct trial *t)
@@ -212,10 +212,10 @@ void trial_data_fill_results(struct trial *t)
             for (size_t i = 0; i < p->seq_q; i++) {
                 reference_row_compute(p, &view, b, h, i, &row);
                 for (size_t d = 0; d < p->dim_v; d++)
-                    storage_store(o->shape.dtype, first(o), tensor_index(&o->shape, b, h, i, d),
-                                  row.o[d].value);
-                storage_store(CLATTN_F32, first(lse), tensor_index(&lse->shape, b, h, 0, i),
-                              row.lse.value);
+                    value_set(o->shape.dtype, first(o), tensor_index(&o->shape, b, h, i, d),
+                              row.o[d].value);
+                value_set(CLATTN_F32, first(lse), tensor_index(&lse->shape, b, h, 0, i),
+                          row.lse.value);
             }
     reference_row_close(&row);
 }

@@ -82,7 +82,7 @@ void trial_set(const struct trial *t, const enum tensor_id id, const size_t b, c
 {
     const struct host_tensor *x = &t->tensor[id];
 
-    storage_store(x->shape.dtype, x->bytes, x->offset + tensor_index(&x->shape, b, h, i, d), value);
+    value_set(x->shape.dtype, x->bytes, x->offset + tensor_index(&x->shape, b, h, i, d), value);
 }
 
 double trial_value(const struct trial *t, const enum tensor_id id, const size_t b, const size_t h,
@@ -90,7 +90,7 @@ double trial_value(const struct trial *t, const enum tensor_id id, const size_t 
 {
     const struct host_tensor *x = &t->tensor[id];
 
-    return storage_load(x->shape.dtype, x->got, x->offset + tensor_index(&x->shape, b, h, i, d));
+    return value_get(x->shape.dtype, x->got, x->offset + tensor_index(&x->shape, b, h, i, d));
 }
 
 void trial_set_ordinary(const struct trial *t, const enum tensor_id id, const uint64_t seed)

@@ -1,4 +1,4 @@
-#include "bench/cases/values.h"
+#include "cli/values.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -21,10 +21,10 @@ static double half_to_double(uint16_t bits)
 }
 
 /* Scaled so that one unit is the last place of x's binade, rint() does the rounding. */
-static uint16_t half_from_float(float x)
+static uint16_t half_from_double(double x)
 {
     const uint16_t sign = signbit(x) ? 0x8000 : 0;
-    const double magnitude = fabs((double)x);
+    const double magnitude = fabs(x);
     int exponent;
 
     if (isnan(x))
@@ -38,13 +38,17 @@ static uint16_t half_from_float(float x)
     return (uint16_t)(sign | (((exponent + 13) << 10) + units));
 }
 
-static uint16_t bf16_from_float(float x)
+/* By way of f32, which may have made a tie of what was none. */
+static uint16_t bf16_from_double(double x)
 {
+    const float single = (float)x;
     uint32_t bits;
 
-    memcpy(&bits, &x, sizeof bits);
+    memcpy(&bits, &single, sizeof bits);
     if (isnan(x))
         return (uint16_t)(bits >> 16 | 0x40);
+    if ((bits & 0xffff) == 0x8000 && (double)single != x)
+        bits += fabs(x) > fabs((double)single) ? 1 : UINT32_MAX;
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -55,21 +59,32 @@ size_t value_bytes(clattn_dtype dtype)
 
 double value_get(clattn_dtype dtype, const void *data, size_t n)
 {
-    if (dtype == CLATTN_F32)
-        return ((const float *)data)[n];
-    const uint16_t bits = ((const uint16_t *)data)[n];
+    const unsigned char *at = (const unsigned char *)data + n * value_bytes(dtype);
+    uint16_t bits;
+    float x;
+
+    if (dtype == CLATTN_F32) {
+        memcpy(&x, at, sizeof x);
+        return x;
+    }
+    memcpy(&bits, at, sizeof bits);
     if (dtype == CLATTN_F16)
         return half_to_double(bits);
     const uint32_t wide = (uint32_t)bits << 16;
-    float x;
     memcpy(&x, &wide, sizeof x);
     return x;
+}
+
+size_t value_block_bytes(clattn_cache cache)
+{
+    return cache == CLATTN_CACHE_Q8_0 ? 34 : 18;
 }
 
 double value_get_quantized(clattn_cache cache, const void *data, size_t n)
 {
     const bool bytes = cache == CLATTN_CACHE_Q8_0;
-    const unsigned char *block = (const unsigned char *)data + n / VALUE_BLOCK * (bytes ? 34 : 18);
+    const unsigned char *block =
+        (const unsigned char *)data + n / VALUE_BLOCK * value_block_bytes(cache);
     const double scale = half_to_double((uint16_t)(block[0] | block[1] << 8));
     const size_t at = n % VALUE_BLOCK;
 
@@ -78,12 +93,17 @@ double value_get_quantized(clattn_cache cache, const void *data, size_t n)
     return scale * ((at < 16 ? block[2 + at] & 15 : block[2 + at - 16] >> 4) - 8);
 }
 
-void value_set(clattn_dtype dtype, void *data, size_t n, float x)
+void value_set(clattn_dtype dtype, void *data, size_t n, double x)
 {
-    if (dtype == CLATTN_F32)
-        ((float *)data)[n] = x;
-    else
-        ((uint16_t *)data)[n] = dtype == CLATTN_F16 ? half_from_float(x) : bf16_from_float(x);
+    unsigned char *at = (unsigned char *)data + n * value_bytes(dtype);
+    const float single = (float)x;
+
+    if (dtype == CLATTN_F32) {
+        memcpy(at, &single, sizeof single);
+        return;
+    }
+    const uint16_t bits = dtype == CLATTN_F16 ? half_from_double(x) : bf16_from_double(x);
+    memcpy(at, &bits, sizeof bits);
 }
 
 double value_roundoff(clattn_dtype dtype)

@@ -1,4 +1,5 @@
-/* Single values of tensors in host memory, whatever they are stored as. */
+/* Single values of tensors in host memory, whatever they are stored as: for the benchmark and the tests,
+ * which judge the library, without its code. */
 #ifndef CLATTN_BENCH_VALUES_H
 #define CLATTN_BENCH_VALUES_H
 
@@ -9,12 +10,13 @@ size_t value_bytes(clattn_dtype dtype);
 /* Element n of `data`, exactly. */
 double value_get(clattn_dtype dtype, const void *data, size_t n);
 
-/* Elements of a block of a quantized tensor, and element n of one, exactly. */
+/* Elements of a block of a quantized tensor, its bytes, and element n of one, exactly. */
 #define VALUE_BLOCK 32
+size_t value_block_bytes(clattn_cache cache);
 double value_get_quantized(clattn_cache cache, const void *data, size_t n);
 
 /* Stores x as element n, rounded to nearest even. */
-void value_set(clattn_dtype dtype, void *data, size_t n, float x);
+void value_set(clattn_dtype dtype, void *data, size_t n, double x);
 
 /* Storing x moves it by at most |x| * value_roundoff() + value_tiny(). The latter allows for
  * flushing f32 and bf16 subnormals to zero, as many devices do. */
