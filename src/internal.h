@@ -4,6 +4,7 @@
 #ifndef CA_INTERNAL_H
 #define CA_INTERNAL_H
 
+#include "base/clock.h"         /* one clock for all that is timed */
 #include "context/context.h"    /* who ends by a signal excuses the programs that are being built */
 #include "execute/bare.h"       /* what an execution costs beside its kernels */
 #include "families/candidate.h" /* journals and workers name configurations */

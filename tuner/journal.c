@@ -244,12 +244,12 @@ static void read_lines(struct ca_journal *journal)
     free(text);
 }
 
-static enum ca_journal_state open_file(struct ca_journal *journal, struct ca_sentence *why)
+static enum ca_journal_state open_file(struct ca_journal *journal, struct message *why)
 {
     make_directories(journal->path);
     journal->file = open(journal->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (journal->file < 0) {
-        ca_say(why, "the journal %s cannot be written: %s", journal->path, strerror(errno));
+        message_set(why, "the journal %s cannot be written: %s", journal->path, strerror(errno));
         return CA_JOURNAL_FORGETFUL;
     }
     if (!lock(journal->file) && (errno == EACCES || errno == EAGAIN)) /* else there are no locks */
@@ -269,7 +269,7 @@ static void destroy(struct ca_journal *journal)
 }
 
 enum ca_journal_state ca_journal_open(const char *path, struct ca_journal **journal,
-                                      struct ca_sentence *why)
+                                      struct message *why)
 {
     struct ca_journal *made = calloc(1, sizeof *made);
     enum ca_journal_state state = CA_JOURNAL_OPEN;

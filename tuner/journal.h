@@ -10,7 +10,7 @@
 #ifndef CA_JOURNAL_H
 #define CA_JOURNAL_H
 
-#include "cli/sentence.h"
+#include "cli/message.h"
 #include "internal.h"
 
 enum { CA_JOURNAL_CLASS = 256 };
@@ -38,7 +38,7 @@ enum ca_journal_state {
 /* Reads what is there; makes the directory. "" for a journal that only lives in memory. *journal is
  * NULL unless it is open. */
 enum ca_journal_state ca_journal_open(const char *path, struct ca_journal **journal,
-                                      struct ca_sentence *why);
+                                      struct message *why);
 
 /* Removes what counts no more, the file too if nothing is left. NULL is allowed. */
 void ca_journal_close(struct ca_journal *journal);

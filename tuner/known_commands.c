@@ -1,6 +1,6 @@
 /* clattn-tune list, show and forget: what the store knows of a device. */
 #include "cli/interrupt.h"
-#include "cli/terminal.h"
+#include "cli/table.h"
 #include "internal.h"
 #include "tuner/command_line.h"
 #include "tuner/commands.h"
@@ -47,28 +47,26 @@ static void print_samples(const clattn_tuning_entry *entry)
     for (size_t n = 0; n < entry->num_samples && length < sizeof text - 12; n++)
         length +=
             (size_t)snprintf(text + length, sizeof text - length, " %.4g", 1e3 * entry->samples[n]);
-    ca_print_paragraph(stdout, text, 8);
+    ca_print_paragraph(stdout, 8, "%s", text);
 }
 
 static void print_measured(const clattn_tuning_entry *entry, bool samples)
 {
-    char middle[CA_TIME_TEXT], low[CA_TIME_TEXT], high[CA_TIME_TEXT], text[200];
+    char middle[CA_TIME_TEXT], low[CA_TIME_TEXT], high[CA_TIME_TEXT];
 
-    snprintf(text, sizeof text, "%s (%s to %s), error %.2f, %zu timings, %s%s",
-             ca_time_print(entry->seconds, middle), ca_time_print(entry->low, low),
-             ca_time_print(entry->high, high), entry->error, entry->num_samples, entry->when,
-             entry->stale ? ", stale" : "");
-    ca_print_paragraph(stdout, text, 6);
+    ca_print_paragraph(stdout, 6, "%s (%s to %s), error %.2f, %zu timings, %s%s",
+                       ca_time_print(entry->seconds, middle), ca_time_print(entry->low, low),
+                       ca_time_print(entry->high, high), entry->error, entry->num_samples,
+                       entry->when, entry->stale ? ", stale" : "");
     if (samples) {
         print_samples(entry);
-        ca_print_paragraph(stdout, entry->policy, 8);
+        ca_print_paragraph(stdout, 8, "%s", entry->policy);
     }
 }
 
 static int print_entry(const clattn_tuning_entry *entry, void *user)
 {
     struct listing *listing = user;
-    char text[CA_CANDIDATE_TEXT];
 
     if (strcmp(listing->problem_class, entry->problem_class) != 0) {
         fputs(listing->count ? "\n" : "", stdout);
@@ -76,14 +74,13 @@ static int print_entry(const clattn_tuning_entry *entry, void *user)
     }
     snprintf(listing->problem_class, sizeof listing->problem_class, "%s", entry->problem_class);
     if (entry->quarantine) {
-        snprintf(text, sizeof text, "never: %s %s", entry->family, entry->tunables);
-        ca_print_paragraph(stdout, text, 2);
-        ca_print_paragraph(stdout, entry->quarantine, 6);
+        ca_print_paragraph(stdout, 2, "never: %s %s", entry->family, entry->tunables);
+        ca_print_paragraph(stdout, 6, "%s", entry->quarantine);
         if (entry->stale)
             puts("      (stale)");
     } else {
-        snprintf(text, sizeof text, "%zu. %s %s", entry->rank + 1, entry->family, entry->tunables);
-        ca_print_paragraph(stdout, text, 2);
+        ca_print_paragraph(stdout, 2, "%zu. %s %s", entry->rank + 1, entry->family,
+                           entry->tunables);
         print_measured(entry, listing->samples);
     }
     listing->count++;
@@ -139,7 +136,6 @@ static clattn_status print_plan(clattn_context *context, const clattn_problem *p
                                          .flags = known_only ? CLATTN_PLAN_KNOWN_ONLY
                                                              : CLATTN_PLAN_DEFAULT};
     clattn_plan_info info = {.struct_size = sizeof info};
-    char text[1024];
     clattn_plan *plan;
     const clattn_status status = clattn_plan_create(context, problem, &options, &plan);
 
@@ -148,10 +144,8 @@ static clattn_status print_plan(clattn_context *context, const clattn_problem *p
         return status;
     }
     clattn_plan_describe(plan, &info);
-    snprintf(text, sizeof text, "%s %s", info.family, info.tunables);
-    ca_print_paragraph(stdout, text, 0);
-    snprintf(text, sizeof text, "%s; workspace of %zu bytes", info.reason, info.workspace_bytes);
-    ca_print_paragraph(stdout, text, 0);
+    ca_print_paragraph(stdout, 0, "%s %s", info.family, info.tunables);
+    ca_print_paragraph(stdout, 0, "%s; workspace of %zu bytes", info.reason, info.workspace_bytes);
     putchar('\n');
     clattn_plan_release(plan);
     return CLATTN_SUCCESS;

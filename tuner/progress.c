@@ -1,14 +1,12 @@
 #include "tuner/progress.h"
-#include "cli/terminal.h"
-#include "cli/worker_process.h"
+#include "cli/status_line.h"
+#include "internal.h"
 
 #include <stdarg.h>
 #include <string.h>
 
 /* Seconds between two drawings: the rounds of a race follow each other fast. */
 #define LEAST_PAUSE 0.05
-
-enum { BAR = 20 };
 
 const char *ca_time_print(double seconds, char text[CA_TIME_TEXT])
 {
@@ -37,7 +35,7 @@ void ca_progress_open(struct ca_progress *progress, FILE *to, bool quiet, double
 void ca_progress_clear(struct ca_progress *progress)
 {
     if (progress->drawn)
-        fputs("\r\033[K", progress->to);
+        ca_status_clear(progress->to);
     progress->drawn = false;
     fflush(progress->to);
 }
@@ -56,62 +54,36 @@ void ca_progress_say(struct ca_progress *progress, const char *format, ...)
     fflush(progress->to);
 }
 
-/* ---- the line -------------------------------------------------------------------------------- */
-
-struct line {
-    char text[2 * CA_TERMINAL_MOST];
-    size_t length;
-};
-
-/* Adds words; the line is cut at the terminal's width. */
-static void add(struct line *line, const char *format, ...)
-{
-    va_list list;
-
-    va_start(list, format);
-    const int length =
-        vsnprintf(line->text + line->length, sizeof line->text - line->length, format, list);
-    va_end(list);
-    line->length += (size_t)(length > 0 ? length : 0);
-    if (line->length >= sizeof line->text)
-        line->length = sizeof line->text - 1;
-}
-
 /* "[####----] 0:41 left". */
-static void add_time(struct line *line, const struct ca_progress *progress)
+static void add_time(struct ca_status_line *line, const struct ca_progress *progress)
 {
-    const double waited = ca_process_clock() - progress->since;
+    const double waited = ca_stopwatch_now() - progress->since;
     const double left = progress->left > waited ? progress->left - waited : 0.0;
     const double elapsed = progress->elapsed + waited, whole = elapsed + left;
-    const size_t full = whole > 0.0 ? (size_t)(BAR * elapsed / whole + 0.5) : 0;
     const unsigned long seconds = (unsigned long)(left + 0.5);
 
-    add(line, "[");
-    for (size_t n = 0; n < BAR; n++)
-        add(line, n < full ? "#" : "-");
-    add(line, "] %lu:%02lu left", seconds / 60, seconds % 60);
+    ca_status_add_bar(line, whole > 0.0 ? elapsed / whole : 0.0);
+    ca_status_add(line, "%lu:%02lu left", seconds / 60, seconds % 60);
 }
 
 static void draw(struct ca_progress *progress)
 {
-    const int width = (int)ca_terminal_width(progress->to);
-    struct line line = {.length = 0};
+    struct ca_status_line line = {.length = 0};
     char best[CA_TIME_TEXT];
 
     if (progress->num_problems == 0) {
-        add(&line, "first of all %s", progress->what);
+        ca_status_add(&line, "first of all %s", progress->what);
     } else {
         add_time(&line, progress);
-        add(&line, "  %zu tried", progress->evaluations);
+        ca_status_add(&line, "  %zu tried", progress->evaluations);
         if (progress->best > 0.0)
-            add(&line, "  %s", ca_time_print(progress->best, best));
+            ca_status_add(&line, "  %s", ca_time_print(progress->best, best));
         if (progress->best > 0.0 && progress->untuned > 0.0)
-            add(&line, " %.2fx", progress->untuned / progress->best);
-        add(&line, "  %s %zu/%zu %s", progress->phase, progress->problem + 1,
-            progress->num_problems, progress->what);
+            ca_status_add(&line, " %.2fx", progress->untuned / progress->best);
+        ca_status_add(&line, "  %s %zu/%zu %s", progress->phase, progress->problem + 1,
+                      progress->num_problems, progress->what);
     }
-    fprintf(progress->to, "\r%.*s\033[K", width - 1, line.text);
-    fflush(progress->to);
+    ca_status_draw(progress->to, &line);
     progress->drawn = true;
 }
 
@@ -126,7 +98,7 @@ void ca_progress_trying(struct ca_progress *progress, const char *what)
 void ca_progress_update(struct ca_progress *progress, const clattn_tuning_progress *now,
                         const char *what)
 {
-    progress->since = ca_process_clock();
+    progress->since = ca_stopwatch_now();
     progress->elapsed = now->seconds;
     progress->left = now->seconds_left;
     if (progress->left <= 0.0 && progress->budget > now->seconds) /* there is no estimate yet */

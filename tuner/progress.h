@@ -12,7 +12,7 @@ struct ca_progress {
     bool quiet, terminal;
     double shown; /* when an update was drawn last */
     bool drawn;   /* a line is on the screen */
-    double since; /* seconds of ca_process_clock() at the last update; 0: none yet */
+    double since; /* seconds of ca_stopwatch_now() at the last update; 0: none yet */
     double budget, elapsed, left, best, untuned;
     size_t problem, num_problems, evaluations;
     char phase[16], what[256];

@@ -244,7 +244,7 @@ static double seconds_to_spend(const struct tuning *tuning)
 
 static bool open_journal(struct tuning *tuning, const char *store_path)
 {
-    struct ca_sentence why;
+    struct message why;
     char path[4200] = "";
 
     if (*store_path)
@@ -323,7 +323,7 @@ static bool tune(struct tuning *tuning, const char *store_path)
         .problems = tuning->problems,
         .num_problems = tuning->num_problems,
         .journal = tuning->journal,
-        .seconds = ca_process_clock() - tuning->begin,
+        .seconds = ca_stopwatch_now() - tuning->begin,
         .compile_seconds = tuning->compile_seconds,
         .evaluations = tuning->evaluations,
         .restarts = ca_worker_restarts(tuning->worker),
@@ -382,7 +382,7 @@ static void clean_up(struct tuning *tuning)
 
 int tune_command(int argc, char **argv)
 {
-    struct tuning tuning = {.begin = ca_process_clock()};
+    struct tuning tuning = {.begin = ca_stopwatch_now()};
     int status = EXIT_SUCCESS;
 
     switch (tune_options_parse(argc, argv, &tuning.options)) {

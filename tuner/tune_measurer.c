@@ -32,7 +32,7 @@ struct ca_tune_measurer *ca_tune_measurer_create(
                                       .user = user,
                                       .classes = calloc(count, sizeof *made->classes),
                                       .count = count,
-                                      .since = ca_process_clock()};
+                                      .since = ca_stopwatch_now()};
     for (size_t n = 0; made->classes && n < count; n++)
         clattn_problem_class(&problems[n], made->classes[n], sizeof made->classes[n], NULL);
     if (made->classes)
@@ -76,7 +76,7 @@ static void enter(struct ca_tune_measurer *m, size_t problem, const struct ca_ca
     if (reading->outcome == CA_CONSTRAINT_FAILED || reading->outcome == CA_RUNTIME_FAILED)
         return;
     snprintf(entry.problem_class, sizeof entry.problem_class, "%s", m->classes[problem]);
-    entry.seconds = ca_process_clock() - m->since;
+    entry.seconds = ca_stopwatch_now() - m->since;
     m->since += entry.seconds;
     ca_journal_add(m->journal, &entry);
 }

@@ -28,7 +28,7 @@ static bool write_json(const struct tune_report *report)
 
 static bool write_record(const struct tune_report *report, const char *path, bool t4)
 {
-    struct ca_sentence why;
+    struct message why;
 
     return !path || tune_record(report, path, t4, &why) || tune_fail("%s", why.text);
 }
@@ -39,7 +39,7 @@ bool tune_output(const struct tune_report *report)
     bool good = !options->json || write_json(report);
 
     if (!options->json || options->json_file)
-        tune_report_print(report, stdout, ca_terminal_colours(stdout));
+        tune_report_print(report, stdout);
     good &= write_record(report, options->record_file, false);
     good &= write_record(report, options->t4_file, true);
     return good;

@@ -1,4 +1,5 @@
 #include "tuner/tune_report.h"
+#include "cli/table.h"
 #include "cli/terminal.h"
 #include "tuner/progress.h"
 #include "tuner/recording/recording.h"
@@ -46,21 +47,19 @@ static struct ca_row begin_row(FILE *to, const char *line)
     struct ca_row row = {.to = to, .indentation = is_wide(to) ? LINE_COLUMNS + 1 : INDENTATION};
 
     if (is_wide(to) && strlen(line) <= LINE_COLUMNS)
-        row.column = fprintf(to, "%-*s", LINE_COLUMNS, line);
+        ca_row_label(&row, LINE_COLUMNS, line);
     else
         ca_print_line(to, line, 0);
     return row;
 }
 
-static void print_tuned(const struct tune_problem *problem, FILE *to, bool colours)
+static void print_tuned(const struct tune_problem *problem, FILE *to)
 {
     const struct ca_session_result *result = &problem->result.result;
     const struct ca_finalist *winner = &result->top[0];
     const struct ca_interval ratio = winner->ratio;
-    const char *begin = colours && ratio.high < 1.0 ? "\033[32m" : "",
-               *end = *begin ? "\033[m" : "";
     char time[CA_TIME_TEXT], untuned[CA_TIME_TEXT], gain[40], sure[24] = "", noise[24];
-    char text[CA_CANDIDATE_TEXT], built[CA_CANDIDATE_TEXT + 40];
+    char text[CA_CANDIDATE_TEXT];
 
     snprintf(gain, sizeof gain, "%.2fx (%.2f to %.2f)", 1.0 / ratio.middle, 1.0 / ratio.high,
              1.0 / ratio.low);
@@ -72,40 +71,40 @@ static void print_tuned(const struct tune_problem *problem, FILE *to, bool colou
     ca_row_cell(&row, widths[UNTUNED],
                 ca_time_print(winner->seconds.middle / ratio.middle, untuned));
     ca_row_cell(&row, widths[TUNED], ca_time_print(winner->seconds.middle, time));
-    fputs(begin, to);
+    if (ratio.high < 1.0)
+        ca_colour(to, "32");
     ca_row_cell(&row, widths[GAIN], gain);
-    fputs(end, to);
+    if (ratio.high < 1.0)
+        ca_colour(to, "0");
     ca_row_cell(&row, widths[SURE], sure);
     ca_row_cell(&row, widths[NOISE], noise);
     ca_row_end(&row);
     ca_candidate_print(&problem->result.top[0], text);
-    if (winner->compile_seconds > 0.0)
-        snprintf(built, sizeof built, "%s, built in %s", text,
-                 ca_time_print(winner->compile_seconds, time));
-    ca_print_paragraph(to, winner->compile_seconds > 0.0 ? built : text, INDENTATION);
+    const bool built = winner->compile_seconds > 0.0;
+    ca_print_paragraph(to, INDENTATION, "%s%s%s", text, built ? ", built in " : "",
+                       built ? ca_time_print(winner->compile_seconds, time) : "");
 }
 
-static void print_table(const struct tune_report *report, FILE *to, bool colours)
+static void print_table(const struct tune_report *report, FILE *to)
 {
     static const char *const titles[NUM_CELLS] = {"untuned", "tuned", "speed-up (95 %)", "sure",
                                                   "noise"};
 
     if (count_state(report, TUNE_TUNED) == 0)
         return;
-    fputs(colours ? "\033[1m" : "", to);
+    ca_colour(to, "1");
     struct ca_row head = begin_row(to, "problem");
     for (int n = 0; n < NUM_CELLS; n++)
         ca_row_cell(&head, widths[n], titles[n]);
-    fputs(colours ? "\033[m" : "", to);
+    ca_colour(to, "0");
     ca_row_end(&head);
     for (size_t n = 0; n < report->num_problems; n++)
         if (report->problems[n].state == TUNE_TUNED)
-            print_tuned(&report->problems[n], to, colours);
-    ca_print_paragraph(to,
+            print_tuned(&report->problems[n], to);
+    ca_print_paragraph(to, 0, "%s",
                        "sure: how probable it is that nothing in the space is over 5 % faster; "
                        "noise: of one configuration timed against itself, half the 95 % interval; "
-                       "built: its compiler's time",
-                       0);
+                       "built: its compiler's time");
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
@@ -118,24 +117,21 @@ static void print_others(const struct tune_report *report, FILE *to)
         [TUNE_UNSUPPORTED] = "cannot be computed on this device",
     };
     const size_t known = count_state(report, TUNE_KNOWN);
-    char text[sizeof report->problems->reason + 80];
 
     for (size_t n = 0; n < report->num_problems; n++) {
         const struct tune_problem *problem = &report->problems[n];
         if (problem->state == TUNE_TUNED || problem->state == TUNE_KNOWN)
             continue;
         ca_print_line(to, problem->line, 0);
-        snprintf(text, sizeof text, "%s%s%s",
-                 problem->state == TUNE_NOT_REACHED && report->interrupted
-                     ? "not reached before the interruption"
-                     : what[problem->state],
-                 problem->reason[0] ? ": " : "", problem->reason);
-        ca_print_paragraph(to, text, INDENTATION);
+        ca_print_paragraph(to, INDENTATION, "%s%s%s",
+                           problem->state == TUNE_NOT_REACHED && report->interrupted
+                               ? "not reached before the interruption"
+                               : what[problem->state],
+                           problem->reason[0] ? ": " : "", problem->reason);
     }
     if (known > 0) {
-        snprintf(text, sizeof text, "%zu problem%s tuned before; --again tunes %s anew", known,
-                 known > 1 ? "s were" : " was", known > 1 ? "them" : "it");
-        ca_print_paragraph(to, text, 0);
+        ca_print_paragraph(to, 0, "%zu problem%s tuned before; --again tunes %s anew", known,
+                           known > 1 ? "s were" : " was", known > 1 ? "them" : "it");
     }
 }
 
@@ -167,8 +163,6 @@ static void print_failures(const struct tune_report *report, FILE *to)
         [CA_WRONG] = "computed wrong results",  [CA_CRASHED] = "crashed twice",
     };
 
-    char text[CA_READING_REASON + 100];
-
     for (int outcome = CA_CORRECT + 1; outcome < CA_NUM_OUTCOMES; outcome++) {
         const struct ca_journal_entry *first = NULL;
         size_t count = 0;
@@ -181,57 +175,53 @@ static void print_failures(const struct tune_report *report, FILE *to)
         }
         if (!first)
             continue;
-        snprintf(text, sizeof text, "%zu configuration%s %s and will %s; the first: %s", count,
-                 count > 1 ? "s" : "", what[outcome],
-                 outcome == CA_RUNTIME_FAILED ? "be tried again by the next tuning" : "not be used",
-                 first->reading.reason);
-        ca_print_paragraph(to, text, 0);
+        ca_print_paragraph(to, 0, "%zu configuration%s %s and will %s; the first: %s", count,
+                           count > 1 ? "s" : "", what[outcome],
+                           outcome == CA_RUNTIME_FAILED ? "be tried again by the next tuning"
+                                                        : "not be used",
+                           first->reading.reason);
     }
 }
 
 static void print_noise(const struct tune_report *report, FILE *to)
 {
     size_t noisy = 0;
-    char text[200];
 
     for (size_t n = 0; n < report->num_problems; n++)
         noisy += report->problems[n].state == TUNE_TUNED &&
                  report->problems[n].result.result.noise > TOO_NOISY;
     if (noisy == 0)
         return;
-    snprintf(
-        text, sizeof text,
+    ca_print_paragraph(
+        to, 0,
         "warning: the machine was too noisy (see !) to trust the timings of %zu problem%s; let "
         "it idle, or cool down, and tune again with --again",
         noisy, noisy > 1 ? "s" : "");
-    ca_print_paragraph(to, text, 0);
 }
 
-void tune_report_print(const struct tune_report *report, FILE *to, bool colours)
+void tune_report_print(const struct tune_report *report, FILE *to)
 {
     const size_t tuned = count_state(report, TUNE_TUNED);
-    char text[512], compiling[CA_TIME_TEXT], restarts[60] = "";
+    char compiling[CA_TIME_TEXT], restarts[60] = "";
 
     if (count_state(report, TUNE_KNOWN) == report->num_problems) {
-        snprintf(text, sizeof text,
-                 "nothing to do: all %zu problems are tuned for %s with this driver; --again tunes "
-                 "them anew",
-                 report->num_problems, report->device->name);
-        ca_print_paragraph(to, text, 0);
+        ca_print_paragraph(
+            to, 0,
+            "nothing to do: all %zu problems are tuned for %s with this driver; --again tunes "
+            "them anew",
+            report->num_problems, report->device->name);
         return;
     }
-    print_table(report, to, colours);
+    print_table(report, to);
     print_others(report, to);
     print_failures(report, to);
     print_noise(report, to);
     if (report->restarts > 0)
         snprintf(restarts, sizeof restarts, ", worker restarted %zu times", report->restarts);
-    snprintf(text, sizeof text,
-             "%s%zu problem%s tuned in %.0f s with %zu configurations, which took compilers %s%s",
-             report->interrupted ? "interrupted: " : "", tuned, tuned == 1 ? "" : "s",
-             report->seconds, report->evaluations,
-             ca_time_print(report->compile_seconds, compiling), restarts);
-    ca_print_paragraph(to, text, 0);
+    ca_print_paragraph(
+        to, 0, "%s%zu problem%s tuned in %.0f s with %zu configurations, which took compilers %s%s",
+        report->interrupted ? "interrupted: " : "", tuned, tuned == 1 ? "" : "s", report->seconds,
+        report->evaluations, ca_time_print(report->compile_seconds, compiling), restarts);
     if (tuned > 0 && report->kept)
         fprintf(to, "%s%s\n", *report->store_path ? "kept in " : "kept nowhere: there is no cache",
                 report->store_path);

@@ -45,7 +45,7 @@ struct tune_report {
 bool tune_report_covers(const struct tune_report *report, const struct ca_journal_entry *entry);
 
 /* Lines of at most 100 columns, less on a narrow terminal. */
-void tune_report_print(const struct tune_report *report, FILE *to, bool colours);
+void tune_report_print(const struct tune_report *report, FILE *to);
 
 /* NULL without memory. */
 json_t *tune_report_json(const struct tune_report *report);

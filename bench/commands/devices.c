@@ -2,7 +2,7 @@
 #include "bench/options.h"
 #include "bench/records/results.h"
 #include "bench/timing/target.h"
-#include "cli/terminal.h"
+#include "cli/table.h"
 
 #include <getopt.h>
 #include <jansson.h>
@@ -42,7 +42,7 @@ static void print_fact(const char *title, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     printf("     %-*s", INDENTATION - 5, title);
-    ca_print_wrapped(stdout, text, INDENTATION);
+    ca_print_wrapped(stdout, INDENTATION, "%s", text);
 }
 
 static void print_text(size_t index, const clattn_device_info *d, bool chosen)

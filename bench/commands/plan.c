@@ -14,11 +14,13 @@
 #include <string.h>
 
 static const char help[] =
-    "Usage: clattn-bench plan [OPTION...] PROBLEM\n"
+    "Usage: clattn-bench plan [OPTION...] PROBLEM...\n"
     "       clattn-bench plan --profile P [OPTION...] PROBLEM\n"
-    "Times what a process does before its first result: finding the device, making a context, a\n"
-    "plan, executing it; then a second plan for the same problem. Run it twice to see what the\n"
-    "cache of built programs saves. Times are the host's.\n"
+    "Times a cold start, what a process does before its first result: finding the device, making\n"
+    "a context, a plan, executing it; then a second plan for the same problem. Run it twice to\n"
+    "see what the cache of built programs saves. Times are the host's; of several problems, such\n"
+    "as the forward and backward of a training step, each waits for the one before, and times\n"
+    "are sums.\n"
     "With a profile nothing is run: prints what the device that it describes would run, what that\n"
     "needs, and why no other family. PROBLEM may be a layer.\n"
     "  --profile P    a file as bench/profiles has them, or the name of one that is built in (a "
@@ -33,6 +35,8 @@ static const char help[] =
     "  --json FILE    write JSON, to standard output instead of the lines for -\n"
     "Exit status: 0 done, 1 something failed, 2 usage.\n";
 
+enum { MOST_PROBLEMS = 8 };
+
 struct settings {
     struct common_options common;
     const char *profile; /* NULL: a device is there. */
@@ -43,7 +47,7 @@ struct settings {
 struct steps {
     double devices, context, plan, first;
     double second_plan, second; /* 0 with --once. */
-    size_t builds;              /* Programs compiled for the first plan. */
+    size_t builds;              /* Programs compiled for the first plans. */
     struct first_parts parts;   /* What compiling them took; storing may happen later. */
 };
 
@@ -60,6 +64,7 @@ static struct first_parts compiling(clattn_context *context)
                                  [FIRST_STORING] = seconds.storing}};
 }
 
+/* Adds to *steps what another plan and its first execution take. */
 static bool measure_again(const struct target *target, const struct settings *settings,
                           const struct attention_case *attention, struct steps *steps,
                           struct message *why)
@@ -68,30 +73,36 @@ static bool measure_again(const struct target *target, const struct settings *se
 
     if (!measurement_open(&again, target, attention, &settings->common.plan, 1, why))
         return false;
-    steps->second_plan = again.plan_seconds;
-    steps->second = again.first_seconds;
+    steps->second_plan += again.plan_seconds;
+    steps->second += again.first_seconds;
     measurement_close(&again);
     return true;
 }
 
+/* Adds to *steps what a job's plan and its first execution take. */
 static bool measure(const struct target *target, const struct settings *settings,
-                    const struct attention_case *attention, struct steps *steps,
-                    struct measurement *m, struct message *why)
+                    const struct job *job, struct steps *steps, struct measurement *m,
+                    struct message *why)
 {
-    if (!measurement_open(m, target, attention, &settings->common.plan, 1, why))
+    struct attention_case attention;
+
+    if (!case_random(&attention, job, 1, why))
         return false;
-    steps->builds = clattn_context_builds(target->context);
-    steps->plan = m->plan_seconds;
-    steps->first = m->first_seconds;
-    if (!settings->once && !measure_again(target, settings, attention, steps, why)) {
-        measurement_close(m);
-        return false;
+    const bool opened = measurement_open(m, target, &attention, &settings->common.plan, 1, why);
+    bool ok = opened;
+    if (opened) {
+        steps->builds = clattn_context_builds(target->context);
+        steps->plan += m->plan_seconds;
+        steps->first += m->first_seconds;
+        ok = settings->once || measure_again(target, settings, &attention, steps, why);
     }
-    steps->parts = compiling(target->context);
-    return true;
+    if (opened && !ok)
+        measurement_close(m);
+    case_free(&attention);
+    return ok;
 }
 
-static void print_lines(const struct steps *steps, const struct measurement *m)
+static void print_lines(const struct steps *steps, const struct measurement *m, size_t count)
 {
     const struct {
         const char *name;
@@ -106,7 +117,8 @@ static void print_lines(const struct steps *steps, const struct measurement *m)
     };
     char parts[160];
 
-    printf("%s\n%s\n%s\n\n", m->engine.job, m->engine.configuration, m->engine.reason);
+    for (size_t n = 0; n < count; n++)
+        printf("%s\n%s\n%s\n\n", m[n].engine.job, m[n].engine.configuration, m[n].engine.reason);
     for (size_t n = 0; n < sizeof lines / sizeof *lines && lines[n].seconds > 0.0; n++)
         printf("  %-20s %9.3f ms\n", lines[n].name, lines[n].seconds * 1e3);
     if (steps->builds == 0) {
@@ -117,22 +129,37 @@ static void print_lines(const struct steps *steps, const struct measurement *m)
     printf("\nprograms compiled: %zu (%s)\n", steps->builds, parts);
 }
 
+/* "A", or "A + B"; a new reference. */
+static json_t *sum_of(json_t *before, const char *text)
+{
+    json_t *sum =
+        before ? json_sprintf("%s + %s", json_string_value(before), text) : json_string(text);
+
+    json_decref(before);
+    return sum;
+}
+
 static bool write_json(const char *path, const struct steps *steps, const struct measurement *m,
-                       struct message *why)
+                       size_t count, struct message *why)
 {
     json_t *object = results_new("clattn-bench-plan-1", m->engine.target);
     json_t *milliseconds = json_pack("{s:f, s:f, s:f, s:f}", "devices", steps->devices * 1e3,
                                      "context", steps->context * 1e3, "plan", steps->plan * 1e3,
                                      "first_execution", steps->first * 1e3);
+    json_t *problem = NULL, *configuration = NULL, *origin = NULL;
 
     if (steps->second > 0.0) {
         json_object_set_new(milliseconds, "second_plan", json_real(steps->second_plan * 1e3));
         json_object_set_new(milliseconds, "second_execution", json_real(steps->second * 1e3));
     }
-
-    json_object_set_new(object, "problem", json_string(m->engine.job));
-    json_object_set_new(object, "configuration", json_string(m->engine.configuration));
-    json_object_set_new(object, "origin", json_string(record_origin(m->engine.reason)));
+    for (size_t n = 0; n < count; n++) {
+        problem = sum_of(problem, m[n].engine.job);
+        configuration = sum_of(configuration, m[n].engine.configuration);
+        origin = sum_of(origin, record_origin(m[n].engine.reason));
+    }
+    json_object_set_new(object, "problem", problem);
+    json_object_set_new(object, "configuration", configuration);
+    json_object_set_new(object, "origin", origin);
     json_object_set_new(object, "milliseconds", milliseconds);
     json_t *compiling = json_object();
     for (size_t n = 0; n < FIRST_PARTS; n++)
@@ -143,32 +170,33 @@ static bool write_json(const char *path, const struct steps *steps, const struct
     return results_dump(path, object, why);
 }
 
-static bool run_plan(const struct settings *settings, const struct job *job, struct message *why)
+static bool run_plan(const struct settings *settings, const struct job *jobs, size_t count,
+                     struct message *why)
 {
-    const double begin = timing_clock();
-    struct attention_case attention;
-    struct measurement m;
+    const double begin = ca_stopwatch_now();
+    struct measurement m[MOST_PROBLEMS];
     struct target target;
     struct steps steps = {0};
-    size_t count;
+    size_t devices, open = 0;
 
-    clattn_device_list(NULL, 0, &count); /* the first OpenCL call: the drivers start */
-    steps.devices = timing_clock() - begin;
+    clattn_device_list(NULL, 0, &devices); /* the first OpenCL call: the drivers start */
+    steps.devices = ca_stopwatch_now() - begin;
     if (!target_open(&target, settings->common.device, why))
         return false;
     ca_interrupt_excuses(target.context);
-    steps.context = timing_clock() - begin - steps.devices;
-    bool ok = case_random(&attention, job, 1, why);
+    steps.context = ca_stopwatch_now() - begin - steps.devices;
+    while (open < count && measure(&target, settings, &jobs[open], &steps, &m[open], why))
+        open++;
+    bool ok = open == count;
     if (ok) {
-        ok = measure(&target, settings, &attention, &steps, &m, why);
-        case_free(&attention);
+        steps.parts = compiling(target.context);
+        if (settings->common.json == NULL || strcmp(settings->common.json, "-") != 0)
+            print_lines(&steps, m, count);
+        ok = settings->common.json == NULL ||
+             write_json(settings->common.json, &steps, m, count, why);
     }
-    if (ok && (settings->common.json == NULL || strcmp(settings->common.json, "-") != 0))
-        print_lines(&steps, &m);
-    if (ok) {
-        ok = settings->common.json == NULL || write_json(settings->common.json, &steps, &m, why);
-        measurement_close(&m);
-    }
+    while (open > 0)
+        measurement_close(&m[--open]);
     ca_interrupt_excuses(NULL);
     target_close(&target);
     return ok;
@@ -200,8 +228,10 @@ static int read_options(int argc, char **argv, struct settings *settings)
             return option_usage("plan", "");
         }
     }
-    if (argc - optind != 1)
-        return option_usage("plan", "takes one problem");
+    if (argc - optind < 1 || argc - optind > MOST_PROBLEMS)
+        return option_usage("plan", "takes one to eight problems");
+    if (settings->profile != NULL && argc - optind > 1)
+        return option_usage("plan", "takes one problem with --profile");
     if (settings->profile != NULL && (settings->once || settings->common.device != NULL))
         return option_usage("plan", "--profile excludes --device and --once");
     return option_choice(&settings->common.plan, &why) ? 0 : option_usage("plan", why.text);
@@ -210,18 +240,20 @@ static int read_options(int argc, char **argv, struct settings *settings)
 int plan_command(int argc, char **argv)
 {
     struct settings settings = {.common.plan.struct_size = sizeof settings.common.plan};
-    struct job job;
+    struct job jobs[MOST_PROBLEMS];
     struct message why;
     char reason[256];
+    size_t count = 0;
 
     const int stop = read_options(argc, argv, &settings);
     if (stop != 0)
         return stop == 1 ? EXIT_SUCCESS : stop;
-    if (!job_parse(argv[optind], &job, reason, sizeof reason))
-        return option_usage("plan", reason);
+    for (; optind < argc; optind++)
+        if (!job_parse(argv[optind], &jobs[count++], reason, sizeof reason))
+            return option_usage("plan", reason);
     if (settings.profile != NULL
-            ? preview(settings.profile, &job, &settings.common.plan, settings.common.json, &why)
-            : run_plan(&settings, &job, &why))
+            ? preview(settings.profile, jobs, &settings.common.plan, settings.common.json, &why)
+            : run_plan(&settings, jobs, count, &why))
         return EXIT_SUCCESS;
     fprintf(stderr, "clattn-bench plan: %s\n", why.text);
     return EXIT_FAILED;

@@ -1,5 +1,5 @@
 #include "bench/commands/run_list.h"
-#include "cli/terminal.h"
+#include "cli/table.h"
 #include "cli/workloads.h"
 
 #include <stdio.h>
@@ -8,10 +8,7 @@
 
 static void print_workload(const struct workload *workload)
 {
-    char text[512];
-
-    snprintf(text, sizeof text, "%s: %s", workload->name, workload->meaning);
-    ca_print_wrapped(stdout, text, 2);
+    ca_print_wrapped(stdout, 2, "%s: %s", workload->name, workload->meaning);
     if (workload->source != NULL)
         printf("  # %s\n", workload->source);
 }

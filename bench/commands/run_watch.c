@@ -3,6 +3,7 @@
 #include "bench/fleet/fleet_child.h"
 #include "bench/options.h"
 #include "bench/records/csv.h"
+#include "cli/interrupt.h"
 #include "cli/terminal.h"
 
 #include <stdio.h>
@@ -69,12 +70,12 @@ int run_watch(const struct run_settings *settings, int argc, char **argv)
     make_file(path, sizeof path);
     if (path[0] != '\0')
         setenv(RUN_WATCH_SAVE, path, 1);
-    fleet_interrupts_open();
+    ca_interrupts_open();
     fflush(stdout);
     const bool started =
         fleet_child_run(arguments, true, STDOUT_FILENO, settings->silence, &end, &how);
-    const bool interrupted = fleet_interrupts() > 0;
-    fleet_interrupts_close();
+    const bool interrupted = ca_interrupts() > 0;
+    ca_interrupts_close();
     free((void *)arguments);
     const bool exited = started && !end.stuck && !end.silent && WIFEXITED(end.status);
     if (started && !exited)

@@ -1,8 +1,8 @@
 #include "bench/commands/table.h"
+#include "cli/table.h"
 #include "cli/terminal.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,42 +49,22 @@ static bool has_room(enum column column)
     return columns[column].rank < first_missing_rank();
 }
 
-static const char *const red = "\033[31m", *const bold = "\033[1m";
-
-static void begin_colour(const char *colour)
-{
-    if (ca_terminal_colours(stdout))
-        fputs(colour, stdout);
-}
-
-static void end_colour(void)
-{
-    begin_colour("\033[0m");
-}
-
 /* A dash for what is not known; nothing where the column has no room. */
-static void print_number(enum column column, double value, int decimals, const char *unit)
+static void add_number(struct ca_row *row, enum column column, double value, int decimals,
+                       const char *unit)
 {
-    const int width = columns[column].width - 1 - (int)strlen(unit);
+    char text[64] = "-";
 
-    if (!has_room(column))
-        return;
     if (isfinite(value))
-        printf(" %*.*f%s", width, decimals, value, unit);
-    else
-        printf(" %*s", columns[column].width - 1, "-");
+        snprintf(text, sizeof text, "%.*f%s", decimals, value, unit);
+    if (has_room(column))
+        ca_row_cell(row, columns[column].width - 1, text);
 }
 
 /* Three digits. */
-static void print_short(enum column column, double value)
+static void add_short(struct ca_row *row, enum column column, double value)
 {
-    print_number(column, value, value < 99.95 ? 1 : 0, "");
-}
-
-/* Four digits, as long as a number of milliseconds has no more before its point. */
-static void print_milliseconds(double value)
-{
-    print_number(MS, value, value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0, "");
+    add_number(row, column, value, value < 99.95 ? 1 : 0, "");
 }
 
 /* ---- above the rows -------------------------------------------------------------------------- */
@@ -101,18 +81,15 @@ static void print_titles(bool units)
 void table_header(const struct device_run *run)
 {
     const clattn_device_info *info = &run->info;
-    char text[160];
 
-    begin_colour(bold);
-    snprintf(text, sizeof text, "%.75s (%s, %u units)", info->name, target_type_name(info->type),
-             info->compute_units);
-    ca_print_wrapped(stdout, text, 0);
-    end_colour();
-    snprintf(text, sizeof text, "%.50s, driver %.40s", info->platform_name, info->driver_version);
-    ca_print_wrapped(stdout, text, 0);
+    ca_colour(stdout, "1");
+    ca_print_wrapped(stdout, 0, "%.75s (%s, %u units)", info->name, target_type_name(info->type),
+                     info->compute_units);
+    ca_colour(stdout, "0");
+    ca_print_wrapped(stdout, 0, "%.50s, driver %.40s", info->platform_name, info->driver_version);
     for (size_t n = 0; n < run->num_peers; n++)
         if (run->peer[n].missing.text[0] != '\0')
-            ca_print_wrapped(stdout, run->peer[n].missing.text, 0);
+            ca_print_wrapped(stdout, 0, "%s", run->peer[n].missing.text);
     putchar('\n');
     print_titles(false);
     if (has_room(ERROR)) /* it and all that has a unit are missing together */
@@ -154,7 +131,7 @@ static void print_parts(const struct outcome *ours)
         return;
     snprintf(text, sizeof text, "first call: %s", parts);
     fputs("    ", stdout);
-    ca_print_wrapped(stdout, text, 4);
+    ca_print_wrapped(stdout, 4, "%s", text);
 }
 
 static void print_problem(const struct record *record)
@@ -182,44 +159,46 @@ static void print_problem(const struct record *record)
     } else {
         ca_print_line(stdout, record->problem, 2);
         fputs("    ", stdout);
-        ca_print_wrapped(stdout, facts, 4);
+        ca_print_wrapped(stdout, 4, "%s", facts);
     }
     print_parts(&record->outcome[0]);
 }
 
 /* ---- the rows -------------------------------------------------------------------------------- */
 
-static void print_ratio(const struct record *record, const struct outcome *outcome)
+static void add_ratio(struct ca_row *row, const struct record *record,
+                      const struct outcome *outcome)
 {
     const struct ca_interval *ratio = &outcome->ratio;
     const int decimals = ratio->high < 9.995 ? 2 : ratio->high < 99.95 ? 1 : 0;
     char text[48] = "";
 
     if (outcome != &record->outcome[0] && ratio->middle > 0.0)
-        snprintf(text, sizeof text, "%s%.*fx (%.*f-%.*f)",
+        snprintf(text, sizeof text, " %s%.*fx (%.*f-%.*f)",
                  ratio->low <= 1.0 && ratio->high >= 1.0 ? "~" : "", decimals, ratio->middle,
                  decimals, ratio->low, decimals, ratio->high);
     if (has_room(RATIO))
-        printf("  %-*s", columns[RATIO].width - 2, text);
+        ca_row_cell(row, 1 - columns[RATIO].width, text);
 }
 
-static void print_times(const struct record *record, const struct outcome *outcome)
+static void add_times(struct ca_row *row, const struct record *record,
+                      const struct outcome *outcome)
 {
     const struct ca_interval median = ca_median(outcome->seconds.value, outcome->seconds.count);
     const double host = outcome->host.count > 0 ? samples_median(&outcome->host) : NAN;
-    const double share = record_share(record, outcome);
+    const double share = record_share(record, outcome), milliseconds = median.middle * 1e3;
 
-    print_milliseconds(median.middle * 1e3);
-    print_short(NOISE, 50.0 * (median.high - median.low) / median.middle);
-    print_short(GFLOPS, record->flops / median.middle * 1e-9);
-    print_short(GBYTES, record->bytes / median.middle * 1e-9);
-    print_number(SHARE, share > 0.0 ? 100.0 * share : NAN, 0, "%");
-    print_ratio(record, outcome);
-    print_short(HOST, host * 1e6);
-    print_short(SOURCE, outcome->first_source * 1e3);
-    print_short(CACHE, outcome->first_cache * 1e3);
-    print_number(ERROR, outcome->worst.ratio, outcome->worst.ratio < 9.995 ? 3 : 0, "");
-    putchar('\n');
+    add_number(row, MS, milliseconds, ca_decimals(milliseconds, 3), "");
+    add_short(row, NOISE, 50.0 * (median.high - median.low) / median.middle);
+    add_short(row, GFLOPS, record->flops / median.middle * 1e-9);
+    add_short(row, GBYTES, record->bytes / median.middle * 1e-9);
+    add_number(row, SHARE, share > 0.0 ? 100.0 * share : NAN, 0, "%");
+    add_ratio(row, record, outcome);
+    add_short(row, HOST, host * 1e6);
+    add_short(row, SOURCE, outcome->first_source * 1e3);
+    add_short(row, CACHE, outcome->first_cache * 1e3);
+    add_number(row, ERROR, outcome->worst.ratio, outcome->worst.ratio < 9.995 ? 3 : 0, "");
+    ca_row_end(row);
 }
 
 /* Why it has no figures, in one line; ours is said in full. */
@@ -238,32 +217,35 @@ static void print_reason(const struct record *record, const struct outcome *outc
         message_sanitize(text); /* the cut may go through a character */
         strcat(text, "...");
     }
-    ca_print_wrapped(stdout, text, NAME_COLUMNS + 1);
+    ca_print_wrapped(stdout, NAME_COLUMNS + 1, "%s", text);
 }
 
 static void print_outcome(const struct record *record, const struct outcome *outcome)
 {
     const bool bad = outcome->state == OUTCOME_WRONG || outcome->state == OUTCOME_FAILED;
+    struct ca_row row = {.to = stdout};
+    char name[sizeof outcome->implementation + 4];
 
-    printf("    %-*.*s", NAME_COLUMNS - 4, NAME_COLUMNS - 4, outcome->implementation);
+    snprintf(name, sizeof name, "    %.*s", NAME_COLUMNS - 4, outcome->implementation);
+    ca_row_label(&row, NAME_COLUMNS, name);
     if (outcome_timed(outcome)) {
-        print_times(record, outcome);
+        add_times(&row, record, outcome);
         return;
     }
     putchar(' ');
     if (bad)
-        begin_colour(red);
+        ca_colour(stdout, "31");
     print_reason(record, outcome);
     if (bad)
-        end_colour();
+        ca_colour(stdout, "0");
 }
 
 void table_record(const struct record *record, const struct record *before)
 {
     if (record->name[0] != '\0' && (before == NULL || strcmp(record->name, before->name) != 0)) {
-        begin_colour(bold);
+        ca_colour(stdout, "1");
         printf("%s\n", record->name);
-        end_colour();
+        ca_colour(stdout, "0");
     }
     print_problem(record);
     for (size_t n = 0; n < record->count; n++)
@@ -272,18 +254,6 @@ void table_record(const struct record *record, const struct record *before)
 }
 
 /* ---- below the rows -------------------------------------------------------------------------- */
-
-/* A sentence like printf()'s, on as many lines as it needs. */
-static void print_sentence(int indentation, const char *format, ...)
-{
-    va_list arguments;
-    char text[512];
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    ca_print_wrapped(stdout, text, indentation);
-}
 
 /* Over all problems that both computed. */
 static void print_mean(const struct device_run *run, const char *implementation)
@@ -301,8 +271,9 @@ static void print_mean(const struct device_run *run, const char *implementation)
         count++;
     }
     if (count > 1)
-        print_sentence(
-            21, "%-20s %6.2fx clattn's time in the geometric mean of %zu problems, %.2fx to %.2fx",
+        ca_print_wrapped(
+            stdout, 21,
+            "%-20s %6.2fx clattn's time in the geometric mean of %zu problems, %.2fx to %.2fx",
             implementation, exp(sum / (double)count), count, least, most);
 }
 
@@ -319,11 +290,12 @@ static void print_peaks(const struct peak_samples *peaks)
 
     if (peaks->fma_half.count > 0)
         snprintf(half, sizeof half, ", %.1f of f16", samples_median(&peaks->fma_half));
-    print_sentence(0,
-                   "peaks measured in this run: %.1f GFLOP/s of f32 multiply-adds%s; reading %.1f "
-                   "GB/s, copying %.1f GB/s",
-                   samples_median(&peaks->fma), half, samples_median(&peaks->read),
-                   samples_median(&peaks->copy));
+    ca_print_wrapped(
+        stdout, 0,
+        "peaks measured in this run: %.1f GFLOP/s of f32 multiply-adds%s; reading %.1f "
+        "GB/s, copying %.1f GB/s",
+        samples_median(&peaks->fma), half, samples_median(&peaks->read),
+        samples_median(&peaks->copy));
 }
 
 static void print_peers(const struct device_run *run)
@@ -335,7 +307,7 @@ static void print_peers(const struct device_run *run)
             continue;
         snprintf(text, sizeof text, "%s: %s", peer->version, peer->method);
         printf("%s ", peer->name);
-        ca_print_wrapped(stdout, text, (int)strlen(peer->name) + 1);
+        ca_print_wrapped(stdout, (int)strlen(peer->name) + 1, "%s", text);
     }
 }
 
@@ -344,14 +316,15 @@ static void print_doubts(const struct device_run *run)
     const double noise = device_run_noise(run);
 
     if (noise >= RESULTS_NOISY)
-        print_sentence(0,
-                       "The machine was too noisy: half of all times are known to no better than "
-                       "+-%.0f %%. Close what else runs and repeat, or trust only ratios whose "
-                       "intervals are clear.",
-                       100.0 * noise);
+        ca_print_wrapped(stdout, 0,
+                         "The machine was too noisy: half of all times are known to no better than "
+                         "+-%.0f %%. Close what else runs and repeat, or trust only ratios whose "
+                         "intervals are clear.",
+                         100.0 * noise);
     if (run->peaks.exceeded)
-        print_sentence(0, "A share over 100 %% has no meaning: the peak was measured too low, on a "
-                          "busy machine or by a kernel that does not suit this device.");
+        ca_print_wrapped(stdout, 0,
+                         "A share over 100 %% has no meaning: the peak was measured too low, on a "
+                         "busy machine or by a kernel that does not suit this device.");
 }
 
 static const char legend[] =
@@ -373,8 +346,9 @@ static void print_missing(void)
                                        length > 0 ? ", " : "", columns[n].name);
     if (length == 0)
         return;
-    print_sentence(0, "%s: no room for them on %d columns; a wider terminal or --csv - has them",
-                   text, ca_columns(stdout));
+    ca_print_wrapped(stdout, 0,
+                     "%s: no room for them on %d columns; a wider terminal or --csv - has them",
+                     text, ca_columns(stdout));
 }
 
 void table_footer(const struct device_run *run)
@@ -384,7 +358,7 @@ void table_footer(const struct device_run *run)
         print_peaks(&run->peaks);
     print_means(run);
     print_peers(run);
-    ca_print_wrapped(stdout, legend, 0);
+    ca_print_wrapped(stdout, 0, "%s", legend);
     print_missing();
     print_doubts(run);
     if (run->interrupted)

@@ -3,6 +3,7 @@
 #include "bench/fleet/fleet_child.h"
 #include "bench/fleet/fleet_devices.h"
 #include "bench/fleet/fleet_summary.h"
+#include "cli/interrupt.h"
 #include "cli/terminal.h"
 
 #include <dirent.h>
@@ -135,7 +136,7 @@ static bool run_device(const struct fleet *fleet, const struct fleet_device *dev
     const bool there = started && access(file, F_OK) == 0;
     const bool read = take_over(file, device, run, &unread);
     const bool good = started && fleet_end_is(&end, EXIT_SUCCESS);
-    if (fleet_interrupts() > 0) {
+    if (ca_interrupts() > 0) {
         run->interrupted = true;
         return false;
     }
@@ -176,7 +177,7 @@ static bool run_devices(const struct fleet *fleet, const struct fleet_devices *d
 {
     bool ok = true;
 
-    for (size_t n = 0; n < devices->count && fleet_interrupts() == 0; n++) {
+    for (size_t n = 0; n < devices->count && ca_interrupts() == 0; n++) {
         if (!fleet->quiet)
             announce(devices, n);
         snprintf(folder->file, sizeof folder->file, "%s/%zu.json", folder->path,
@@ -184,7 +185,7 @@ static bool run_devices(const struct fleet *fleet, const struct fleet_devices *d
         ok = run_device(fleet, &devices->device[n], folder->file, results) && ok;
         ok = save(fleet, results) && ok;
     }
-    return ok && fleet_interrupts() == 0;
+    return ok && ca_interrupts() == 0;
 }
 
 bool fleet_run(const struct fleet *fleet, struct run_results *results)
@@ -194,14 +195,14 @@ bool fleet_run(const struct fleet *fleet, struct run_results *results)
     bool ok = false;
 
     results_begin(results);
-    fleet_interrupts_open();
+    ca_interrupts_open();
     if (fleet_devices_list(fleet->program, fleet->silence, &devices) &&
         fleet_devices_choose(&devices, fleet->devices, fleet->quiet) && folder_open(&folder)) {
         ok = run_devices(fleet, &devices, &folder, results) && !devices.failed;
         folder_close(&folder);
     }
     fleet_devices_free(&devices);
-    fleet_interrupts_close();
+    ca_interrupts_close();
     if (!fleet->quiet && results->count > 1)
         fleet_summary_print(stdout, results);
     return ok;

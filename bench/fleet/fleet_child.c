@@ -1,134 +1,55 @@
-#define _POSIX_C_SOURCE 200809L /* posix_spawn, sigaction, waitid, strsignal, setenv */
+#define _POSIX_C_SOURCE 200809L /* waitid, strsignal, setenv */
 #include "bench/fleet/fleet_child.h"
 #include "bench/fleet/outlook.h"
-#include "bench/timing/timing.h"
+#include "cli/child.h"
+#include "cli/interrupt.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
-/* A child's own numbers are below LOWEST. */
-enum { HEART = 3, LOWEST = 16, TICK_MILLISECONDS = 100 };
+enum { HEART = 3 /* the child's number of it */, TICK_MILLISECONDS = 100 };
 
 /* How long a child may take to end in an orderly way, and to end once it was killed. */
 #define GRACE_SECONDS 5.0
 #define DEATH_SECONDS 3.0
 
-/* ---- interrupts ------------------------------------------------------------------------------ */
-
-static const int interrupts[] = {SIGINT, SIGTERM, SIGHUP};
-#define NUM_INTERRUPTS (sizeof interrupts / sizeof *interrupts)
-
-static volatile sig_atomic_t interrupted;
-static struct sigaction before[NUM_INTERRUPTS];
-
-static void count_interrupt(int signal_number)
-{
-    (void)signal_number;
-    if (interrupted < 2)
-        interrupted++;
-}
-
-void fleet_interrupts_open(void)
-{
-    struct sigaction action = {.sa_handler = count_interrupt};
-
-    interrupted = 0;
-    sigemptyset(&action.sa_mask);
-    for (size_t n = 0; n < NUM_INTERRUPTS; n++)
-        sigaction(interrupts[n], &action, &before[n]);
-}
-
-void fleet_interrupts_close(void)
-{
-    for (size_t n = 0; n < NUM_INTERRUPTS; n++)
-        sigaction(interrupts[n], &before[n], NULL);
-    if (interrupted > 0 && before[0].sa_handler != SIG_DFL && before[0].sa_handler != SIG_IGN)
-        raise(interrupts[0]);
-}
-
-unsigned fleet_interrupts(void)
-{
-    return (unsigned)interrupted;
-}
-
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* A pipe that no child inherits by accident; what does not fit is lost, the writer never waits. */
+/* What does not fit is lost: the writer never waits. */
 static bool make_heart(int ends[2])
 {
-    int low[2];
+    const bool made = ca_child_pipe(ends);
 
-    if (pipe(low) != 0)
-        return false;
-    for (int n = 0; n < 2; n++) {
-        ends[n] = fcntl(low[n], F_DUPFD_CLOEXEC, LOWEST);
-        close(low[n]);
-        if (ends[n] >= 0)
-            fcntl(ends[n], F_SETFL, fcntl(ends[n], F_GETFL) | O_NONBLOCK);
-    }
-    if (ends[0] >= 0 && ends[1] >= 0)
-        return true;
-    for (int n = 0; n < 2; n++)
-        if (ends[n] >= 0)
-            close(ends[n]);
-    return false;
-}
-
-static void set_attributes(posix_spawnattr_t *attributes)
-{
-    sigset_t signals;
-
-    posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF |
-                                             POSIX_SPAWN_SETSIGMASK);
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGPIPE);
-    for (size_t n = 0; n < NUM_INTERRUPTS; n++)
-        sigaddset(&signals, interrupts[n]);
-    posix_spawnattr_setsigdefault(attributes, &signals);
-    sigprocmask(SIG_BLOCK, NULL, &signals);
-    sigaddset(&signals, SIGTTOU); /* else a terminal with `tostop` stops it when it draws */
-    posix_spawnattr_setsigmask(attributes, &signals);
+    for (int n = 0; made && n < 2; n++)
+        fcntl(ends[n], F_SETFL, fcntl(ends[n], F_GETFL) | O_NONBLOCK);
+    return made;
 }
 
 /* 0 or an error number. */
-static int spawn(pid_t *pid, const char *const *argv, bool input, int output, int heart)
+static int start(pid_t *pid, const char *const *argv, bool input, int output, int heart)
 {
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
+    const struct ca_child_files files = {
+        .input = input ? STDIN_FILENO : CA_CHILD_NOTHING,
+        .output = output,
+        .errors = STDERR_FILENO,
+        .more = {{heart, HEART}},
+        .num_more = 1,
+    };
     char number[16];
 
-    if (posix_spawn_file_actions_init(&files) != 0)
-        return ENOMEM;
-    if (posix_spawnattr_init(&attributes) != 0) {
-        posix_spawn_file_actions_destroy(&files);
-        return ENOMEM;
-    }
-    set_attributes(&attributes);
-    int error = 0;
-    if (!input)
-        error = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (output != STDOUT_FILENO)
-        error |= posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
-    error |= posix_spawn_file_actions_adddup2(&files, heart, HEART);
     snprintf(number, sizeof number, "%d", HEART);
     setenv(OUTLOOK_HEARTBEAT, number, 1);
-    error = error ? ENOMEM
-                  : posix_spawnp(pid, argv[0], &files, &attributes, (char *const *)argv, environ);
+    const int error = ca_child_start(pid, argv, &files, NULL);
     unsetenv(OUTLOOK_HEARTBEAT);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
     return error;
 }
 
@@ -187,9 +108,9 @@ static bool wait_for_sign(struct watch *watch)
 
 static bool ends_within(struct watch *watch, double seconds)
 {
-    const double deadline = timing_clock() + seconds;
+    const double deadline = ca_stopwatch_now() + seconds;
 
-    while (!has_ended(watch->pid) && timing_clock() < deadline && fleet_interrupts() < 2)
+    while (!has_ended(watch->pid) && ca_stopwatch_now() < deadline && ca_interrupts() < 2)
         wait_for_sign(watch);
     return has_ended(watch->pid);
 }
@@ -197,17 +118,17 @@ static bool ends_within(struct watch *watch, double seconds)
 /* Until it ends, of itself or because it has to. */
 static void attend(struct watch *watch, double silence)
 {
-    double heard = timing_clock();
+    double heard = ca_stopwatch_now();
     bool told = false;
 
     while (!has_ended(watch->pid)) {
         if (wait_for_sign(watch))
-            heard = timing_clock();
-        if (fleet_interrupts() > 0 && !told)
+            heard = ca_stopwatch_now();
+        if (ca_interrupts() > 0 && !told)
             told = kill(watch->pid, SIGINT) == 0;
-        if (fleet_interrupts() > 1)
+        if (ca_interrupts() > 1)
             return;
-        if (timing_clock() - heard < silence)
+        if (ca_stopwatch_now() - heard < silence)
             continue;
         watch->end->silent = true;
         kill(-watch->pid, SIGTERM);
@@ -225,14 +146,14 @@ bool fleet_child_run(const char *const *argv, bool input, int output, double sil
     memset(end, 0, sizeof *end);
     if (!make_heart(ends))
         return message_set(why, "got no pipe: %s", strerror(errno));
-    const int error = spawn(&watch.pid, argv, input, output, ends[1]);
+    const int error = start(&watch.pid, argv, input, output, ends[1]);
     close(ends[1]);
     watch.heart = ends[0];
     if (!error) {
         attend(&watch, silence);
         kill(-watch.pid, SIGKILL); /* its group: a compiler that it ran, too */
-        for (const double deadline = timing_clock() + DEATH_SECONDS;
-             !has_ended(watch.pid) && timing_clock() < deadline;)
+        for (const double deadline = ca_stopwatch_now() + DEATH_SECONDS;
+             !has_ended(watch.pid) && ca_stopwatch_now() < deadline;)
             wait_for_sign(&watch);
         while (watch.heart >= 0 && wait_for_sign(&watch)) /* its last words */
             continue;

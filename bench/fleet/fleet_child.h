@@ -12,15 +12,9 @@ struct fleet_end {
     char doing[160]; /* What it said last that it did; "" if nothing. */
 };
 
-/* From now on SIGINT, SIGTERM and SIGHUP are counted; and as before again, when whoever caught them
- * before learns of them. */
-void fleet_interrupts_open(void);
-void fleet_interrupts_close(void);
-unsigned fleet_interrupts(void);
-
 /* Runs argv, whose first is the program's path, to its end: in a process group of its own, with this
- * process's standard input or none, its standard output into the descriptor `output`. The first
- * interrupt is passed on as SIGINT, the second kills it, and so does a silence of so many seconds
+ * process's standard input or none, its standard output into the descriptor `output`. Between
+ * ca_interrupts_open() and _close(): the first interrupt is passed on as SIGINT, the second kills it, and so does a silence of so many seconds
  * after SIGTERM did not help. What it started ends with it. False if it could not be started. */
 bool fleet_child_run(const char *const *argv, bool input, int output, double silence,
                      struct fleet_end *end, struct message *why);

@@ -2,6 +2,7 @@
 #include "bench/fleet/fleet_devices.h"
 #include "bench/fleet/fleet_child.h"
 #include "bench/records/results.h"
+#include "cli/interrupt.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -99,7 +100,7 @@ bool fleet_devices_list(const char *program, double silence, struct fleet_device
     if (file == NULL)
         return fail("no temporary file for the list of devices");
     bool ok = fleet_child_run(argv, false, fileno(file), silence, &end, &why) || fail(why.text);
-    if (ok && fleet_interrupts() > 0) {
+    if (ok && ca_interrupts() > 0) {
         ok = fail("interrupted");
     } else if (ok && !fleet_end_is(&end, EXIT_SUCCESS) && !fleet_end_is(&end, EXIT_FAILURE)) {
         fleet_end_describe(&end, silence, &why);

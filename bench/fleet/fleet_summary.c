@@ -1,5 +1,6 @@
 #include "bench/fleet/fleet_summary.h"
 #include "bench/records/short_name.h"
+#include "cli/table.h"
 #include "cli/terminal.h"
 
 #include <stdio.h>
@@ -25,23 +26,8 @@ struct summary {
     size_t width; /* Columns of the table. */
     size_t label; /* Columns for the problem. */
     struct letters letters;
-    size_t owed; /* Blanks, if anything follows them in the line. */
+    struct ca_row line;
 };
-
-/* Text that takes up so many columns. */
-static void put(struct summary *summary, size_t columns, const char *text)
-{
-    const size_t length = strlen(text);
-
-    fprintf(summary->to, "%*s%s", (int)summary->owed, "", text);
-    summary->owed = columns > length ? columns - length : 0;
-}
-
-static void end_line(struct summary *summary)
-{
-    fputc('\n', summary->to);
-    summary->owed = 0;
-}
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
@@ -129,10 +115,10 @@ static void print_label(struct summary *summary, size_t row)
     snprintf(line, sizeof line, "%s%.*s", group ? "  " : "", MOST_LINE - 2,
              label_of(summary, record));
     if (strlen(line) > summary->label) {
-        ca_print_wrapped(summary->to, line, 0);
+        ca_print_wrapped(summary->to, 0, "%s", line);
         line[0] = '\0';
     }
-    put(summary, summary->label, line);
+    ca_row_label(&summary->line, (int)summary->label, line);
 }
 
 /* ---- cells ----------------------------------------------------------------------------------- */
@@ -197,28 +183,29 @@ static void print_cell(struct summary *summary, const struct device_run *run,
         snprintf(cell, sizeof cell, "%7s",
                  clattn != NULL ? outcome_state_name(clattn->state) : "-");
     }
-    summary->owed += GAP;
-    put(summary, COLUMN, cell);
+    ca_row_cell(&summary->line, -COLUMN, cell);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static void print_block(struct summary *summary, size_t begin, size_t end)
 {
-    end_line(summary);
-    put(summary, summary->label + GAP, "");
-    for (size_t n = begin; n < end; n++, summary->owed += GAP)
-        put(summary, COLUMN, summary->names[n].text);
-    end_line(summary);
-    put(summary, summary->label + GAP, "problem");
-    for (size_t n = begin; n < end; n++, summary->owed += GAP)
-        put(summary, COLUMN, "GFLOP/s roof   peer");
-    end_line(summary);
+    struct ca_row *line = &summary->line;
+
+    ca_row_end(line);
+    ca_row_label(line, (int)summary->label, "");
+    for (size_t n = begin; n < end; n++)
+        ca_row_cell(line, -COLUMN, summary->names[n].text);
+    ca_row_end(line);
+    ca_row_label(line, (int)summary->label, "problem");
+    for (size_t n = begin; n < end; n++)
+        ca_row_cell(line, -COLUMN, "GFLOP/s roof   peer");
+    ca_row_end(line);
     for (size_t row = 0; row < summary->count; row++) {
         print_label(summary, row);
         for (size_t n = begin; n < end; n++)
             print_cell(summary, &summary->results->devices[n], summary->rows[row]);
-        end_line(summary);
+        ca_row_end(line);
     }
 }
 
@@ -232,24 +219,8 @@ static void print_legend(const struct summary *summary)
                 n == 0 ? "peer: its time over clattn's; the fastest of: " : ", ", (int)('a' + n),
                 letters->name[n], n + 1 == letters->count ? "\n" : "");
     if (letters->loose)
-        ca_print_wrapped(summary->to,
-                         "* its results are only within the bounds of half-precision arithmetic",
-                         2);
-}
-
-/* A sentence about a device, over several lines if need be. */
-static void print_note(FILE *to, const char *name, const char *text)
-{
-    size_t column = (size_t)fprintf(to, "%s:", name);
-
-    while (*text != '\0') {
-        const size_t word = strcspn(text, " ");
-        if (column + 1 + word > (size_t)ca_columns(to) && column > 2)
-            column = (size_t)fprintf(to, "\n ") - 1;
-        column += (size_t)fprintf(to, " %.*s", (int)word, text);
-        text += word + strspn(text + word, " ");
-    }
-    fputc('\n', to);
+        ca_print_wrapped(summary->to, 2,
+                         "* its results are only within the bounds of half-precision arithmetic");
 }
 
 static void print_notes(const struct summary *summary)
@@ -260,20 +231,23 @@ static void print_notes(const struct summary *summary)
         const struct device_run *run = &summary->results->devices[n];
         const double noise = device_run_noise(run);
         if (run->failed.text[0] != '\0')
-            print_note(summary->to, summary->names[n].text, run->failed.text);
+            ca_print_note(summary->to, summary->names[n].text, run->failed.text);
         if (run->interrupted)
-            print_note(summary->to, summary->names[n].text, "interrupted");
+            ca_print_note(summary->to, summary->names[n].text, "interrupted");
         if (noise >= RESULTS_NOISY) {
             snprintf(text, sizeof text,
                      "the machine was too noisy: times are only good to +-%.0f %%", 100.0 * noise);
-            print_note(summary->to, summary->names[n].text, text);
+            ca_print_note(summary->to, summary->names[n].text, text);
         }
     }
 }
 
 void fleet_summary_print(FILE *to, const struct run_results *results)
 {
-    struct summary summary = {.to = to, .results = results, .width = (size_t)ca_columns(to)};
+    struct summary summary = {.to = to,
+                              .results = results,
+                              .width = (size_t)ca_columns(to),
+                              .line = {.to = to, .gap = GAP, .trims = true}};
     const size_t fit = summary.width < LABEL ? 0 : (summary.width - LABEL) / (GAP + COLUMN);
     const size_t block = fit < 1 ? 1 : fit < BLOCK ? fit : BLOCK;
     const size_t blocks = (results->count + block - 1) / block;

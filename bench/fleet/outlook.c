@@ -1,14 +1,13 @@
 #define _POSIX_C_SOURCE 200809L /* fcntl, fstat, raise, unsetenv */
 #include "bench/fleet/outlook.h"
-#include "bench/timing/timing.h"
 #include "cli/message.h"
-#include "cli/terminal.h"
+#include "cli/status_line.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,7 +20,7 @@
 #define LEAST_SECONDS 1.0
 #define LEAST_PART 0.02
 
-enum { BAR = 20, BAR_NEEDS = 70, MOST_HEART = 1024 };
+enum { BAR_NEEDS = 70, MOST_HEART = 1024 };
 
 /* ---- the pipe -------------------------------------------------------------------------------- */
 
@@ -60,61 +59,33 @@ static void beat(struct outlook *outlook, const char *what, double now)
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
-struct line {
-    char text[2 * CA_TERMINAL_MOST];
-    size_t length;
-};
-
-static void add(struct line *line, const char *format, ...)
-{
-    va_list list;
-
-    va_start(list, format);
-    const int length =
-        vsnprintf(line->text + line->length, sizeof line->text - line->length, format, list);
-    va_end(list);
-    line->length += (size_t)(length > 0 ? length : 0);
-    if (line->length >= sizeof line->text)
-        line->length = sizeof line->text - 1;
-}
-
 /* "1:23 left", or "1:02:03 left". */
-static void add_time(struct line *line, double left)
+static void add_time(struct ca_status_line *line, double left)
 {
     const unsigned long seconds = (unsigned long)(left + 0.5);
 
     if (seconds < 3600)
-        add(line, "%lu:%02lu left  ", seconds / 60, seconds % 60);
+        ca_status_add(line, "%lu:%02lu left  ", seconds / 60, seconds % 60);
     else
-        add(line, "%lu:%02lu:%02lu left  ", seconds / 3600, seconds / 60 % 60, seconds % 60);
+        ca_status_add(line, "%lu:%02lu:%02lu left  ", seconds / 3600, seconds / 60 % 60,
+                      seconds % 60);
 }
 
 static void draw(struct outlook *outlook, const char *what, double part, double now)
 {
-    const size_t width = ca_terminal_width(outlook->to);
     const double elapsed = now - outlook->begin;
-    struct line line = {.length = 0};
+    struct ca_status_line line = {.length = 0};
 
-    if (width >= BAR_NEEDS) {
-        add(&line, "[");
-        for (size_t n = 0; n < BAR; n++)
-            add(&line, (double)n + 0.5 < part * BAR ? "#" : "-");
-        add(&line, "] ");
-    }
-    add(&line, "%3.0f%%  ", 100.0 * part);
+    if (ca_terminal_width(outlook->to) >= BAR_NEEDS)
+        ca_status_add_bar(&line, part);
+    ca_status_add(&line, "%3.0f%%  ", 100.0 * part);
     if (part >= LEAST_PART && elapsed >= LEAST_SECONDS)
         add_time(&line, elapsed * (1.0 - part) / part);
-    add(&line, "%zu/%zu ", outlook->index < outlook->count ? outlook->index + 1 : outlook->count,
-        outlook->count);
-    add(&line, "%.*s", CA_TERMINAL_MOST, what);
-    message_sanitize(line.text);
-    if (line.length >= width) { /* the last column stays free: some terminals wrap there */
-        line.length = width - 1;
-        while (line.length > 0 && ((unsigned char)line.text[line.length] & 0xc0) == 0x80)
-            line.length--; /* no half of a character */
-    }
-    fprintf(outlook->to, "\r%.*s\033[K", (int)line.length, line.text);
-    fflush(outlook->to);
+    ca_status_add(&line, "%zu/%zu ",
+                  outlook->index < outlook->count ? outlook->index + 1 : outlook->count,
+                  outlook->count);
+    ca_status_add(&line, "%.*s", CA_TERMINAL_MOST, what);
+    ca_status_draw(outlook->to, &line);
     outlook->drawn = true;
     outlook->redrawn = now;
 }
@@ -132,7 +103,7 @@ void outlook_open(struct outlook *outlook, FILE *to, bool quiet, size_t count, d
 
 void outlook_update(struct outlook *outlook, const char *what, double weight, double part)
 {
-    const double now = timing_clock();
+    const double now = ca_stopwatch_now();
     const double done = outlook->done + weight * part;
 
     if (outlook->begin == 0.0 && weight > 0.0) /* what came before has no weight */
@@ -151,9 +122,7 @@ void outlook_done(struct outlook *outlook, double weight)
 
 void outlook_clear(struct outlook *outlook)
 {
-    if (outlook->drawn) {
-        fputs("\r\033[K", outlook->to);
-        fflush(outlook->to);
-    }
+    if (outlook->drawn)
+        ca_status_clear(outlook->to);
     outlook->drawn = false;
 }

@@ -17,7 +17,7 @@ struct outlook {
     bool drawn;           /* A line is on the screen. */
     int heart;            /* The pipe, or -1. */
     size_t index, count;  /* Problems done and to be done in all. */
-    double begin;         /* Of the first problem, by timing_clock(); 0: not yet. */
+    double begin;         /* Of the first problem, by ca_stopwatch_now(); 0: not yet. */
     double done, total;   /* Weights of the problems: what they are expected to cost. */
     double redrawn, beat; /* When it was drawn, and written to the pipe, last. */
     char what[128];       /* Was written to the pipe last. */

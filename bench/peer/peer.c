@@ -2,6 +2,7 @@
 #include "bench/peer/peer.h"
 #include "bench/peer/peer_data.h"
 #include "bench/timing/target.h"
+#include "internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -365,7 +366,7 @@ enum peer_answer peer_sample(struct peer *peer, double busy, double *seconds, do
                              struct message *why)
 {
     const double limit = WORK_SECONDS + WORK_TIMES * (busy + peer->seconds);
-    const double start = ca_process_clock();
+    const double start = ca_stopwatch_now();
     json_t *answer;
     struct message how;
 
@@ -373,7 +374,7 @@ enum peer_answer peer_sample(struct peer *peer, double busy, double *seconds, do
         ask_work(peer, json_pack("{s:s, s:f}", "do", "sample", "busy", busy), limit, &answer, why);
     if (asked != PEER_OK)
         return asked;
-    const bool taken = take_sample(answer, ca_process_clock() - start, seconds, host, &how);
+    const bool taken = take_sample(answer, ca_stopwatch_now() - start, seconds, host, &how);
     json_decref(answer);
     if (!taken)
         return fail(peer, why, how.text);

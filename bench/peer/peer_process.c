@@ -24,7 +24,7 @@ static void signal_all(const struct peer_process *process, int number)
 
 bool peer_process_start(struct peer_process *process, const char *const *argv, struct message *how)
 {
-    struct ca_sentence reason;
+    struct message reason;
     char group[24], self[24];
     const char *const guard[] = {"sh", "-c", guard_script, "clattn-bench-guard", group, self, NULL};
 
@@ -48,7 +48,7 @@ static bool wants_answer(void *user)
 enum ca_asked peer_process_ask(struct peer_process *process, json_t *request, double seconds,
                                json_t **answer, struct message *how)
 {
-    struct ca_sentence reason = {""};
+    struct message reason = {""};
 
     signal_all(process, SIGCONT);
     const enum ca_asked asked =

@@ -2,6 +2,7 @@
 #include "bench/peers/peer_main.h"
 
 #include "bench/timing/timing.h"
+#include "internal.h"
 
 #include <jansson.h>
 #include <limits.h>
@@ -55,12 +56,12 @@ bool peer_main_time(bool (*compute)(void *self, size_t set, struct message *why)
 {
     if (!compute(self, 0, why))
         return false;
-    const double begin = timing_clock();
-    for (int n = 0; n == 0 || (n < MOST_TRIES && timing_clock() - begin < LONG_TRY); n++) {
-        const double start = timing_clock();
+    const double begin = ca_stopwatch_now();
+    for (int n = 0; n == 0 || (n < MOST_TRIES && ca_stopwatch_now() - begin < LONG_TRY); n++) {
+        const double start = ca_stopwatch_now();
         if (!compute(self, 0, why))
             return false;
-        const double taken = timing_clock() - start;
+        const double taken = ca_stopwatch_now() - start;
         *seconds = n == 0 || taken < *seconds ? taken : *seconds;
     }
     return true;
@@ -115,13 +116,13 @@ static enum peer_status open_library(struct peer *peer, double *first_seconds,
 {
     const struct peer_library *library = peer->library;
     enum peer_status status = library->open(peer->self, &peer->data, peer->copies, why);
-    const double start = timing_clock();
+    const double start = ca_stopwatch_now();
 
     if (status == PEER_DONE)
         status = library->build(peer->self, why);
     if (status == PEER_DONE && !library->compute(peer->self, 0, why))
         status = PEER_FAILED;
-    *first_seconds = timing_clock() - start;
+    *first_seconds = ca_stopwatch_now() - start;
     if (status == PEER_DONE && !library->settle(peer->self, configuration, why))
         status = PEER_FAILED;
     return status;
@@ -160,18 +161,11 @@ static json_t *open_problem(struct peer *peer, const json_t *request)
     return refusal(&why, status == PEER_UNSUPPORTED);
 }
 
-static int ascending(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-
-    return (a > b) - (a < b);
-}
-
 /* By the host's clock, the sets of tensors in turn. */
 static bool sample_host(struct peer *peer, double busy, struct peer_sample *sample,
                         struct message *why)
 {
-    const double start = timing_clock();
+    const double start = ca_stopwatch_now();
     double times[MOST_SAMPLES], last = start;
     size_t count = 0;
 
@@ -179,12 +173,11 @@ static bool sample_host(struct peer *peer, double busy, struct peer_sample *samp
         if (!peer->library->compute(peer->self, peer->turn, why))
             return false;
         peer->turn = (peer->turn + 1) % peer->copies;
-        const double now = timing_clock();
+        const double now = ca_stopwatch_now();
         times[count++] = now - last;
         last = now;
     }
-    qsort(times, count, sizeof *times, ascending);
-    sample->seconds = (times[count / 2] + times[(count - 1) / 2]) / 2.0;
+    sample->seconds = ca_sort(times, count);
     sample->executions = count;
     sample->host_seconds = -1.0;
     return true;

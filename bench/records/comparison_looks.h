@@ -15,10 +15,6 @@ extern const struct verdict_look verdict_looks[];
 /* 'A' for the first file. */
 char comparison_letter(size_t file);
 
-/* An escape sequence: "1" is bold, "31" red, "0" the end of it. Nothing where no colours are
- * due. */
-void comparison_colour(const char *code);
-
 /* The rows of a device with the names of their columns. */
 void comparison_table(const struct comparison *comparison, const struct comparison_group *group);
 

@@ -1,4 +1,5 @@
 #include "bench/records/comparison_looks.h"
+#include "cli/table.h"
 #include "cli/terminal.h"
 
 #include <math.h>
@@ -21,7 +22,7 @@ static void print_file(const struct comparison *c, size_t file, bool hosts)
     snprintf(host, sizeof host, "on %s (%u online), %s", results->processor, results->processors,
              results->system);
     fputs("   ", stdout);
-    ca_print_wrapped(stdout, host, 3);
+    ca_print_wrapped(stdout, 3, "%s", host);
 }
 
 static void print_files(const struct comparison *c)
@@ -86,7 +87,7 @@ static void print_run(const struct comparison_group *group, size_t file)
                                    "; interrupted: what was measured until then is here");
     if (run->failed.text[0] != '\0')
         snprintf(text + length, sizeof text - length, "; failed: %s", run->failed.text);
-    ca_print_wrapped(stdout, text, 5);
+    ca_print_wrapped(stdout, 5, "%s", text);
 }
 
 static void print_group_heading(const struct comparison *c, const struct comparison_group *group)
@@ -96,10 +97,10 @@ static void print_group_heading(const struct comparison *c, const struct compari
 
     print_device(name, run);
     putchar('\n');
-    comparison_colour("1");
+    ca_colour(stdout, "1");
     printf("%.75s (%s, %u units)\n", name, target_type_name(run->info.type),
            run->info.compute_units);
-    comparison_colour("0");
+    ca_colour(stdout, "0");
     if (run->info.platform_name[0] != '\0')
         printf("%.100s\n", run->info.platform_name);
     for (size_t file = 0; file < c->num_files; file++)
@@ -131,7 +132,7 @@ static void print_regression(const struct comparison *c, const struct comparison
                  outcome != NULL && outcome->why.text[0] != '\0' ? ", " : "",
                  outcome != NULL ? outcome->why.text : "");
     printf("! %c  ", comparison_letter(file));
-    ca_print_wrapped(stdout, text, 5);
+    ca_print_wrapped(stdout, 5, "%s", text);
 }
 
 /* Why a file may lack whatever it lacks of a device; NULL if only of some problems. */
@@ -159,7 +160,7 @@ static void print_absence(const struct comparison_group *group, size_t file)
     snprintf(text, sizeof text, "%s %s%s%s: %zu missing", device, absence(run), failed ? ", " : "",
              failed ? run->failed.text : "", missing);
     printf("! %c  ", comparison_letter(file));
-    ca_print_wrapped(stdout, text, 5);
+    ca_print_wrapped(stdout, 5, "%s", text);
 }
 
 static void print_regressions(const struct comparison *c)
@@ -216,7 +217,7 @@ static void print_legend(const struct comparison *c)
                  : "",
              any_other(c) ? "; on another device slower is no regression" : "");
     putchar('\n');
-    ca_print_wrapped(stdout, text, 0);
+    ca_print_wrapped(stdout, 0, "%s", text);
 }
 
 static void print_conclusion(const struct comparison *c)
@@ -224,9 +225,9 @@ static void print_conclusion(const struct comparison *c)
     const size_t regressions = comparison_regressions(c), few = count_verdicts(c, VERDICT_FEW);
 
     if (regressions > 0) {
-        comparison_colour("31");
+        ca_colour(stdout, "31");
         printf("%zu regression%s", regressions, regressions == 1 ? "" : "s");
-        comparison_colour("0");
+        ca_colour(stdout, "0");
     } else {
         fputs("no regression", stdout);
     }

@@ -1,4 +1,5 @@
 #include "bench/records/comparison_looks.h"
+#include "cli/table.h"
 #include "cli/terminal.h"
 
 #include <math.h>
@@ -13,6 +14,7 @@ enum {
     FIRST = 8,  /* Of the first of several files. */
     OTHER = 29, /* Of each other one of them. */
     BLOCK = 2,
+    INTERVAL = 12, /* Columns of it. */
     LEAST_LABEL = 10,
     GOOD_LABEL = 20
 };
@@ -35,71 +37,52 @@ char comparison_letter(size_t file)
     return (char)('A' + (int)file);
 }
 
-void comparison_colour(const char *code)
-{
-    if (ca_terminal_colours(stdout))
-        printf("\033[%sm", code);
-}
-
 static void colour_verdict(enum verdict verdict)
 {
     if (verdict_regression(verdict))
-        comparison_colour("31");
+        ca_colour(stdout, "31");
     else if (verdict == VERDICT_FASTER)
-        comparison_colour("32");
+        ca_colour(stdout, "32");
 }
 
 static void end_colour(enum verdict verdict)
 {
     if (verdict_regression(verdict) || verdict == VERDICT_FASTER)
-        comparison_colour("0");
+        ca_colour(stdout, "0");
 }
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
-/* Four digits. */
-static void print_digits(char text[static 32], double value)
-{
-    const int decimals = value < 0.09995  ? 5
-                         : value < 0.9995 ? 4
-                         : value < 9.9995 ? 3
-                         : value < 99.995 ? 2
-                         : value < 999.95 ? 1
-                                          : 0;
-
-    snprintf(text, 32, value < 1e7 ? "%.*f" : "%.*e", value < 1e7 ? decimals : 1, value);
-}
-
 /* Thousandths, and never more than five characters below 10^5. */
 static void print_ratio(char text[static 32], double ratio)
 {
-    const int decimals = ratio < 9.9995 ? 3 : ratio < 99.995 ? 2 : ratio < 999.95 ? 1 : 0;
-
-    snprintf(text, 32, ratio < 99999.5 ? "%.*f" : "%.*e", ratio < 99999.5 ? decimals : 0, ratio);
+    snprintf(text, 32, ratio < 99999.5 ? "%.*f" : "%.*e",
+             ratio < 99999.5 ? ca_decimals(ratio, 3) : 0, ratio);
 }
 
-static void print_figure(const struct comparison *c, const struct comparison_cell *cell, int width)
+static void add_figure(struct ca_row *row, const struct comparison *c,
+                       const struct comparison_cell *cell, int width)
 {
     static const char *const words[] = {
         [OUTCOME_MEASURED] = "-",  [OUTCOME_LOOSE] = "-",       [OUTCOME_UNSUPPORTED] = "cannot",
         [OUTCOME_WRONG] = "wrong", [OUTCOME_FAILED] = "failed",
     };
     const double value = c->options.by_share ? cell->share * 100.0 : cell->seconds * 1e3;
-    char text[32] = "-", number[32];
+    char text[32] = "-";
 
     if (isfinite(value) && c->options.by_share)
         snprintf(text, sizeof text, "%.1f %%", value);
     else if (isfinite(value))
-        print_digits(text, value);
+        snprintf(text, sizeof text, value < 1e7 ? "%.*f" : "%.*e",
+                 value < 1e7 ? ca_decimals(value, 5) : 1, value);
     else if (cell->outcome != NULL)
         snprintf(text, sizeof text, "%s", words[cell->outcome->state]);
     else if (cell->verdict == VERDICT_MISSING)
         snprintf(text, sizeof text, "missing");
-    snprintf(number, sizeof number, "%s", text);
-    printf(" %*s", width - 1, number);
+    ca_row_cell(row, width, text);
 }
 
-static void print_compared(const struct comparison_cell *cell, int width)
+static void add_compared(struct ca_row *row, const struct comparison_cell *cell, int width)
 {
     char ratio[32], low[32], high[32], interval[72] = "", middle[40] = "";
 
@@ -111,7 +94,8 @@ static void print_compared(const struct comparison_cell *cell, int width)
                  cell->ratio.low <= 1.0 && cell->ratio.high >= 1.0 ? "~" : "", ratio);
         snprintf(interval, sizeof interval, "%s..%s", low, high);
     }
-    printf(" %*s %12s", width - 1, middle, interval);
+    ca_row_cell(row, width, middle);
+    ca_row_cell(row, INTERVAL, interval);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -119,10 +103,16 @@ static void print_compared(const struct comparison_cell *cell, int width)
 /* Files `begin` to `end` beside the first. */
 struct block {
     size_t begin, end;
-    bool narrow;
+    bool words;
     size_t most; /* So many files at a time. */
     int label;   /* Columns of the problem. */
+    int figure, ratio;
 };
+
+static void add_letter(struct ca_row *row, const struct block *block, size_t file)
+{
+    ca_row_cell(row, block->figure, (char[]){comparison_letter(file), '\0'});
+}
 
 static void print_columns(const struct comparison *c, const struct block *block)
 {
@@ -131,44 +121,52 @@ static void print_columns(const struct comparison *c, const struct block *block)
 
     snprintf(what, sizeof what, "%.*s, %s", block->label - 8, c->options.implementation,
              share ? "share" : "ms");
-    printf("\n%-*s", block->label, what);
-    printf(" %*c", block->narrow ? 8 : 7, comparison_letter(0));
+    struct ca_row row = {.to = stdout};
+    putchar('\n');
+    ca_row_label(&row, block->label, what);
+    add_letter(&row, block, 0);
     for (size_t file = block->begin; file < block->end; file++) {
         snprintf(over, sizeof over, "%c / %c", comparison_letter(share ? 0 : file),
                  comparison_letter(share ? file : 0));
-        printf(" %*c %*s %12s%s", block->narrow ? 8 : 7, comparison_letter(file),
-               block->narrow ? 8 : 6, over, "95 %", file + 1 < block->end ? " " : "");
+        add_letter(&row, block, file);
+        ca_row_cell(&row, block->ratio, over);
+        ca_row_cell(&row, INTERVAL, "95 %");
+        ca_row_add(&row, file + 1 < block->end ? " " : "");
     }
-    putchar('\n');
+    ca_row_end(&row);
 }
 
 static void print_row(const struct comparison *c, const struct comparison_row *row,
                       const struct block *block)
 {
-    const int left = block->label;
-    const bool fits = (int)strlen(row->problem) + 2 <= left;
+    const bool fits = (int)strlen(row->problem) + 2 <= block->label;
+    struct ca_row cells = {.to = stdout};
+    char label[128] = "";
 
-    if (fits) {
-        printf("  %-*s", left - 2, row->problem);
-    } else {
+    if (fits)
+        snprintf(label, sizeof label, "  %s", row->problem);
+    else
         ca_print_line(stdout, row->problem, 2);
-        printf("%*s", left, "");
-    }
-    print_figure(c, &row->cell[0], block->narrow ? 9 : 8);
+    ca_row_label(&cells, block->label, label);
+    add_figure(&cells, c, &row->cell[0], block->figure);
     for (size_t file = block->begin; file < block->end; file++) {
         const struct comparison_cell *cell = &row->cell[file];
+        const struct verdict_look *look = &verdict_looks[cell->verdict];
+        const char mark[] = {look->mark, '\0'};
+        const bool more = file + 1 < block->end;
         colour_verdict(cell->verdict);
-        print_figure(c, cell, block->narrow ? 9 : 8);
-        if (cell->compared || cell->verdict != VERDICT_NONE || file + 1 < block->end)
-            print_compared(cell, block->narrow ? 9 : 7);
-        if (block->narrow && verdict_looks[cell->verdict].mark != ' ')
-            printf(" %c %s", verdict_looks[cell->verdict].mark, verdict_looks[cell->verdict].word);
-        else if (!block->narrow &&
-                 (verdict_looks[cell->verdict].mark != ' ' || file + 1 < block->end))
-            putchar(verdict_looks[cell->verdict].mark);
+        add_figure(&cells, c, cell, block->figure);
+        if (cell->compared || cell->verdict != VERDICT_NONE || more)
+            add_compared(&cells, cell, block->ratio);
+        if (block->words && look->mark != ' ') {
+            ca_row_cell(&cells, 1, mark);
+            ca_row_cell(&cells, 1, look->word);
+        } else if (!block->words && (look->mark != ' ' || more)) {
+            ca_row_add(&cells, mark);
+        }
         end_colour(cell->verdict);
     }
-    putchar('\n');
+    ca_row_end(&cells);
 }
 
 /* `group` is NULL for all of them. */
@@ -185,22 +183,26 @@ static void print_mean(const struct comparison *c, const struct comparison_group
     if (most < 2)
         return;
     int length = snprintf(text, sizeof text, "geometric mean%s",
-                          group != NULL   ? ""
-                          : block->narrow ? " of all devices"
-                                          : " of all:");
-    for (size_t file = block->begin; group == NULL && !block->narrow && file < block->end; file++)
+                          group != NULL  ? ""
+                          : block->words ? " of all devices"
+                                         : " of all:");
+    for (size_t file = block->begin; group == NULL && !block->words && file < block->end; file++)
         length +=
             snprintf(text + length, sizeof text - (size_t)length, " %c", comparison_letter(file));
-    printf("%-*s %*s", block->label, text, block->narrow ? 8 : 7, "");
+    struct ca_row row = {.to = stdout};
+    ca_row_label(&row, block->label, text);
+    ca_row_cell(&row, block->figure, "");
     for (size_t file = block->begin; file < block->end; file++) {
         const struct comparison_mean mean = comparison_mean(c, group, file);
         if (mean.count > 0)
             print_ratio(ratio, mean.ratio);
         snprintf(text, sizeof text, "of %zu", mean.count);
-        printf(" %*s %*s %12s%s", block->narrow ? 8 : 7, "", block->narrow ? 8 : 6,
-               mean.count > 0 ? ratio : "-", text, file + 1 < block->end ? " " : "");
+        ca_row_cell(&row, block->figure, "");
+        ca_row_cell(&row, block->ratio, mean.count > 0 ? ratio : "-");
+        ca_row_cell(&row, INTERVAL, text);
+        ca_row_add(&row, file + 1 < block->end ? " " : "");
     }
-    putchar('\n');
+    ca_row_end(&row);
 }
 
 static void print_group(const struct comparison *c, const struct comparison_group *group,
@@ -222,16 +224,18 @@ static void print_group(const struct comparison *c, const struct comparison_grou
 /* Blocks of files, one below the other. */
 static struct block first_block(const struct comparison *c)
 {
-    const bool narrow = c->num_files == 2;
+    const bool words = c->num_files == 2;
     const int columns = ca_columns(stdout);
     const size_t most = columns < GOOD_LABEL + FIRST + BLOCK * OTHER ? 1 : BLOCK;
-    const int label = columns - (narrow ? WORDS : FIRST + (int)most * OTHER + 1);
+    const int label = columns - (words ? WORDS : FIRST + (int)most * OTHER + 1);
 
     return (struct block){.begin = 1,
-                          .end = narrow || c->num_files < 1 + most ? c->num_files : 1 + most,
-                          .narrow = narrow,
+                          .end = words || c->num_files < 1 + most ? c->num_files : 1 + most,
+                          .words = words,
                           .most = most,
-                          .label = label > LEAST_LABEL ? label : LEAST_LABEL};
+                          .label = label > LEAST_LABEL ? label : LEAST_LABEL,
+                          .figure = words ? 8 : 7,
+                          .ratio = words ? 8 : 6};
 }
 
 static bool next_block(const struct comparison *c, struct block *block)

@@ -93,13 +93,6 @@ void results_free(struct run_results *results)
     memset(results, 0, sizeof *results);
 }
 
-static int ascending(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-
-    return (a > b) - (a < b);
-}
-
 double device_run_noise(const struct device_run *run)
 {
     double *widths = calloc(run->count * RECORD_MOST_OUTCOMES + 1, sizeof *widths), noise = 0.0;
@@ -116,10 +109,8 @@ double device_run_noise(const struct device_run *run)
             widths[count++] = (median.high - median.low) / 2.0 / median.middle;
         }
     }
-    if (count > 0) {
-        qsort(widths, count, sizeof *widths, ascending);
-        noise = (widths[count / 2] + widths[(count - 1) / 2]) / 2.0;
-    }
+    if (count > 0)
+        noise = ca_sort(widths, count);
     free(widths);
     return noise;
 }

@@ -14,25 +14,10 @@
 /* Samples vary in their third digit. */
 #define FORMAT (JSON_INDENT(1) | JSON_REAL_PRECISION(9))
 
-/* A text of a driver, a file or a peer need not be UTF-8, and one that was cut to fit may end
- * within a character. NULL without memory. */
-static json_t *text(const char *raw)
-{
-    char *clean = raw != NULL ? strdup(raw) : NULL;
-    json_t *string = NULL;
-
-    if (clean != NULL) {
-        message_sanitize(clean);
-        string = json_string(clean);
-    }
-    free(clean);
-    return string;
-}
-
 /* null for "", which says that there is none. */
 static json_t *text_or_null(const char *raw)
 {
-    return raw != NULL && raw[0] != '\0' ? text(raw) : json_null();
+    return raw != NULL && raw[0] != '\0' ? message_json(raw) : json_null();
 }
 
 json_t *results_device(const clattn_device_info *info)
@@ -40,12 +25,12 @@ json_t *results_device(const clattn_device_info *info)
     return json_pack(
         "{s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, "
         "s:I, s:b, s:b, s:b, s:b}",
-        "name", text(info->name), "vendor", text(info->vendor), "type",
-        target_type_name(info->type), "driver", text(info->driver_version), "version",
-        text(info->device_version), "platform", text(info->platform_name), "platform_version",
-        text(info->platform_version), "opencl_version", (int)info->opencl_version,
-        "opencl_c_version", (int)info->opencl_c_version, "compute_units", (int)info->compute_units,
-        "address_bits", (int)info->address_bits, "vector_width_float",
+        "name", message_json(info->name), "vendor", message_json(info->vendor), "type",
+        target_type_name(info->type), "driver", message_json(info->driver_version), "version",
+        message_json(info->device_version), "platform", message_json(info->platform_name),
+        "platform_version", message_json(info->platform_version), "opencl_version",
+        (int)info->opencl_version, "opencl_c_version", (int)info->opencl_c_version, "compute_units",
+        (int)info->compute_units, "address_bits", (int)info->address_bits, "vector_width_float",
         (int)info->vector_width_float, "max_work_group_size", (json_int_t)info->max_work_group_size,
         "local_memory_bytes", (json_int_t)info->local_memory_bytes, "global_memory_bytes",
         (json_int_t)info->global_memory_bytes, "max_allocation_bytes",
@@ -240,7 +225,7 @@ static json_t *make_outcome(const struct record *r, const struct outcome *o)
 
     return json_pack(
         "{s:o, s:s, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:o, s:o, s:o, s:o}", "implementation",
-        text(o->implementation), "state", outcome_state_name(o->state), "why",
+        message_json(o->implementation), "state", outcome_state_name(o->state), "why",
         text_or_null(o->why.text), "configuration", text_or_null(o->configuration), "milliseconds",
         make_times(o), "host_microseconds", make_host(o), "first_milliseconds", "source",
         number(o->first_source * 1e3), "cache", number(o->first_cache * 1e3), "parts",
@@ -265,10 +250,11 @@ static json_t *make_record(const struct record *r)
     for (size_t n = 0; n < r->count; n++)
         outcomes = append(outcomes, make_outcome(r, &r->outcome[n]));
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:s, s:I, s:I, s:o, s:s, s:o, s:o, s:s, s:o}", "name", text(r->name),
-        "problem", text(r->problem), "flops", count_of(r->flops), "bytes", count_of(r->bytes),
-        "roof", r->roof == ROOF_FMA ? "fma" : "read", "copies", (json_int_t)r->copies,
-        "workspace_bytes", (json_int_t)r->workspace_bytes, "overhead_microseconds",
+        "{s:o, s:o, s:o, s:o, s:s, s:I, s:I, s:o, s:s, s:o, s:o, s:s, s:o}", "name",
+        message_json(r->name), "problem", message_json(r->problem), "flops", count_of(r->flops),
+        "bytes", count_of(r->bytes), "roof", r->roof == ROOF_FMA ? "fma" : "read", "copies",
+        (json_int_t)r->copies, "workspace_bytes", (json_int_t)r->workspace_bytes,
+        "overhead_microseconds",
         r->overhead.count > 0 ? number(samples_median(&r->overhead) * 1e6) : json_null(), "origin",
         record_origin(r->reason != NULL ? r->reason : ""), "reason", text_or_null(r->reason),
         "roof_share", make_samples(&r->share), "against", r->against, "implementations", outcomes);
@@ -289,10 +275,10 @@ static json_t *make_peers(const struct device_run *run)
 
     for (size_t n = 0; n < run->num_peers; n++) {
         const struct peer_note *peer = &run->peer[n];
-        peers = append(peers,
-                       json_pack("{s:o, s:o, s:o, s:o}", "name", text(peer->name), "version",
-                                 text_or_null(peer->version), "method", text_or_null(peer->method),
-                                 "missing", text_or_null(peer->missing.text)));
+        peers = append(peers, json_pack("{s:o, s:o, s:o, s:o}", "name", message_json(peer->name),
+                                        "version", text_or_null(peer->version), "method",
+                                        text_or_null(peer->method), "missing",
+                                        text_or_null(peer->missing.text)));
     }
     return peers;
 }
@@ -322,8 +308,8 @@ bool results_write(const char *path, const struct run_results *results, struct m
     return results_dump(path,
                         json_pack("{s:s, s:s, s:s, s:{s:o, s:i, s:o}, s:o}", "schema",
                                   RESULTS_SCHEMA, "date", results->date, "clattn", results->clattn,
-                                  "host", "processor", text(results->processor), "processors",
-                                  (int)results->processors, "system", text(results->system),
-                                  "devices", devices),
+                                  "host", "processor", message_json(results->processor),
+                                  "processors", (int)results->processors, "system",
+                                  message_json(results->system), "devices", devices),
                         why);
 }

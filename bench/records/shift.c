@@ -29,13 +29,6 @@ size_t shift_rank(size_t count_a, size_t count_b)
     return rank;
 }
 
-static int ascending(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-
-    return (a > b) - (a < b);
-}
-
 bool shift_ratio(const struct samples *a, const struct samples *b, struct ca_interval *ratio)
 {
     double pairs[MOST_PAIRS];
@@ -44,7 +37,7 @@ bool shift_ratio(const struct samples *a, const struct samples *b, struct ca_int
 
     for (size_t n = 0; n < count; n++)
         pairs[n] = a->value[n / b->count] / b->value[n % b->count];
-    qsort(pairs, count, sizeof *pairs, ascending);
+    qsort(pairs, count, sizeof *pairs, ca_ascending);
     ratio->middle = sqrt(pairs[count / 2] * pairs[(count - 1) / 2]);
     ratio->low = pairs[cut];
     ratio->high = pairs[count - 1 - cut];

@@ -111,13 +111,6 @@ static void write_tuning(const struct page *page)
                 text_rough(all.low).text, text_rough(all.high).text);
 }
 
-static int ascending(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-
-    return (a > b) - (a < b);
-}
-
 /* The least, the median and the greatest of what was measured; NAN without values. */
 struct range {
     double low, middle, high;
@@ -127,9 +120,8 @@ static struct range range_of(double *values, size_t count)
 {
     if (count == 0)
         return (struct range){NAN, NAN, NAN};
-    qsort(values, count, sizeof *values, ascending);
-    return (struct range){values[0], (values[count / 2] + values[(count - 1) / 2]) / 2.0,
-                          values[count - 1]};
+    const double middle = ca_sort(values, count);
+    return (struct range){values[0], middle, values[count - 1]};
 }
 
 static void write_limits(const struct page *page)

@@ -1,5 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* fmemopen */
 #include "bench/report/report_text.h"
+#include "cli/utf8.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -9,45 +10,20 @@
 #define REPLACEMENT 0xFFFDul
 #define MOST_FIT 40
 
-/* Bytes that a lead byte announces; 0 if it is none. */
-static size_t announced(unsigned char lead)
-{
-    if (lead < 0x80)
-        return 1;
-    if (lead >= 0xC2 && lead < 0xE0)
-        return 2;
-    if (lead >= 0xE0 && lead < 0xF0)
-        return 3;
-    return lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
-}
-
+/* Those without a width, and those that turn the direction of writing, too. */
 static bool harmful(unsigned long c)
 {
-    return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0xD800 && c < 0xE000) || c > 0x10FFFF ||
-           (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) ||
+    return !utf8_printable(c) || (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) ||
            (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF || (c & 0xFFFE) == 0xFFFE;
 }
 
 size_t text_character(const char *text, unsigned long *character)
 {
-    static const unsigned long least[] = {0, 0, 0x80, 0x800, 0x10000};
-    const unsigned char *bytes = (const unsigned char *)text;
-    const size_t length = announced(bytes[0]);
+    const size_t length = utf8_read(text, character);
 
-    *character = REPLACEMENT;
-    if (length == 0)
-        return 1;
-    unsigned long c = length == 1 ? bytes[0] : bytes[0] & (0xFFu >> (length + 1));
-    for (size_t n = 1; n < length; n++) {
-        if ((bytes[n] & 0xC0) != 0x80)
-            return 1;
-        c = c << 6 | (bytes[n] & 0x3F);
-    }
-    if (c < least[length])
-        return 1;
-    if (!harmful(c))
-        *character = c;
-    return length;
+    if (length == 0 || harmful(*character))
+        *character = REPLACEMENT;
+    return length > 0 ? length : 1;
 }
 
 /* The character's UTF-8, terminated. */

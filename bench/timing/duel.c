@@ -5,6 +5,7 @@
 #include "bench/options.h"
 #include "bench/timing/timing.h"
 #include "cli/interrupt.h"
+#include "internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +16,10 @@
 
 static const char help[] =
     "Usage: clattn-bench duel [OPTION...] PROBLEM CONFIGURATION CONFIGURATION...\n"
-    "Races configurations of one problem: in each round each runs once, in an order drawn anew, "
-    "so\n"
-    "that what disturbs the machine disturbs all. Prints each one's time and its ratio to the\n"
-    "first, round by round, with intervals that hold the truth in 95 of 100 races. The results of\n"
-    "all are compared with double precision. A configuration is \"FAMILY NAME=value ...\" "
+    "Times configurations of one problem interleaved: in each round each runs once, in an order\n"
+    "drawn anew, so that what disturbs the machine disturbs all. Prints each one's time and its\n"
+    "ratio to the first, with 95 % confidence intervals over the rounds. The results of all are\n"
+    "compared with double precision. A configuration is \"FAMILY NAME=value ...\" "
     "(tunables\n"
     "that are not named get the default for the problem), or one of the words\n"
     "  tuned    what was tuned for this problem on this device, or fail\n"
@@ -27,9 +27,9 @@ static const char help[] =
     "The same one twice shows how well this machine can tell.\n"
     "  --device SEL  index or part of a name, as 'clattn-bench devices' lists them\n"
     "  --rounds N    6 to 100 (default 30)\n"
-    "  --seconds S   end the race after so long, but not before 6 rounds\n"
+    "  --seconds S   end after so long, but not before 6 rounds\n"
     "  --json FILE   write JSON, to standard output instead of the table for -\n"
-    "Exit status: 0 the race was run and all results are right, 1 not so, 2 usage.\n";
+    "Exit status: 0 all were timed and are right, 1 one was not, 2 usage.\n";
 
 struct settings {
     struct common_options common;
@@ -98,10 +98,10 @@ static bool race(struct duel *duel, const struct settings *settings, struct mess
     }
     contest_check(&contest, &duel->attention);
     contest_warm_up(&contest);
-    const double begin = timing_clock();
+    const double begin = ca_stopwatch_now();
     const size_t rounds = (size_t)settings->rounds;
     for (size_t n = 0; n < rounds && all_right(duel, why); n++) {
-        if (n >= FEWEST_ROUNDS && timing_clock() - begin >= settings->seconds)
+        if (n >= FEWEST_ROUNDS && ca_stopwatch_now() - begin >= settings->seconds)
             break;
         contest_round(&contest, why);
     }

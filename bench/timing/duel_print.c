@@ -1,5 +1,6 @@
 #include "bench/records/results.h"
 #include "bench/timing/duel.h"
+#include "cli/table.h"
 #include "cli/terminal.h"
 
 #include <jansson.h>

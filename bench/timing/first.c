@@ -1,15 +1,14 @@
-#define _XOPEN_SOURCE 700 /* posix_spawn, mkdtemp, nftw, strsignal */
+#define _XOPEN_SOURCE 700 /* mkdtemp, nftw, nanosleep */
 #include "bench/timing/first.h"
-#include "bench/timing/timing.h"
+#include "cli/child.h"
 #include "cli/interrupt.h"
+#include "internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,46 +99,18 @@ static bool surround(struct surroundings *s, const char *folder, struct message 
     return true;
 }
 
-/* Silent, and in a group of its own, so that compilers which the driver starts end with it. 0 or an
- * error number. */
-static int spawn(pid_t *pid, const char *const *argv, char **variables)
-{
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    sigset_t defaults;
-
-    if (posix_spawn_file_actions_init(&files) != 0)
-        return ENOMEM;
-    if (posix_spawnattr_init(&attributes) != 0) {
-        posix_spawn_file_actions_destroy(&files);
-        return ENOMEM;
-    }
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
-    int error = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    error |= posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    error |= posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-    error = error ? ENOMEM
-                  : posix_spawnp(pid, argv[0], &files, &attributes, (char *const *)argv, variables);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
-    return error;
-}
-
 /* Until it has ended; what does not even end when it is killed is left behind. */
 static bool await(const struct first_call *call, pid_t pid, struct message *why)
 {
     const struct timespec nap = {0, NAP_NANOSECONDS};
-    const double deadline = timing_clock() + call->seconds;
+    const double deadline = ca_stopwatch_now() + call->seconds;
     double killed = 0.0;
     int status = 0;
 
     while (waitpid(pid, &status, WNOHANG) == 0 &&
-           (killed == 0.0 || timing_clock() < killed + DEATH_SECONDS)) {
-        if (killed == 0.0 && (ca_interrupted() || timing_clock() > deadline)) {
-            killed = timing_clock();
+           (killed == 0.0 || ca_stopwatch_now() < killed + DEATH_SECONDS)) {
+        if (killed == 0.0 && (ca_interrupted() || ca_stopwatch_now() > deadline)) {
+            killed = ca_stopwatch_now();
             kill(-pid, SIGKILL);
         }
         call->tick(call->user);
@@ -150,11 +121,7 @@ static bool await(const struct first_call *call, pid_t pid, struct message *why)
         return message_set(why, "was interrupted");
     if (killed > 0.0)
         return message_set(why, "took longer than %.3g s", call->seconds);
-    if (WIFSIGNALED(status))
-        return message_set(why, "was killed by signal %d (%s)", WTERMSIG(status),
-                           strsignal(WTERMSIG(status)));
-    return WEXITSTATUS(status) == EXIT_SUCCESS ||
-           message_set(why, "exited with status %d", WEXITSTATUS(status));
+    return ca_child_describe(status, why);
 }
 
 /* All steps before the first result, in milliseconds in the file, and the parts of compiling. */
@@ -187,6 +154,8 @@ static bool run_process(const struct first_call *call, const char *folder, char 
     char device[24], name[64], path[TEXT_BYTES];
     const char *argv[MOST_ARGUMENTS] = {call->program, "plan",   "--once", "--device",
                                         device,        "--json", path};
+    const struct ca_child_files silent = {
+        .input = CA_CHILD_NOTHING, .output = CA_CHILD_NOTHING, .errors = CA_CHILD_NOTHING};
     size_t count = 7;
     pid_t pid;
 
@@ -202,7 +171,7 @@ static bool run_process(const struct first_call *call, const char *folder, char 
         argv[count++] = tunables;
     }
     argv[count] = call->problem;
-    const int error = spawn(&pid, argv, variables);
+    const int error = ca_child_start(&pid, argv, &silent, variables);
     if (error != 0)
         return message_set(why, "was not started: %s", strerror(error));
     return await(call, pid, why) && read_steps(path, seconds, parts, why);

@@ -88,10 +88,10 @@ static bool finish(struct measurement *m, struct message *why)
 
 static bool execute_first(struct measurement *m, struct message *why)
 {
-    const double begin = timing_clock();
+    const double begin = ca_stopwatch_now();
     const bool ok = execute(m, NULL, why) && finish(m, why);
 
-    m->first_seconds = timing_clock() - begin;
+    m->first_seconds = ca_stopwatch_now() - begin;
     return ok;
 }
 
@@ -100,9 +100,9 @@ static bool make_plan(struct measurement *m, const struct target *target,
                       struct message *why)
 {
     memset(m, 0, sizeof *m);
-    const double begin = timing_clock();
+    const double begin = ca_stopwatch_now();
     const bool ok = engine_open(&m->engine, target, &attention->job, options, why);
-    m->plan_seconds = timing_clock() - begin;
+    m->plan_seconds = ca_stopwatch_now() - begin;
     return ok;
 }
 
@@ -239,10 +239,10 @@ bool measurement_check(struct measurement *m, const struct attention_case *atten
 static bool enqueue(void *work, cl_event *end, struct message *why)
 {
     struct measurement *m = work;
-    const double begin = timing_clock();
+    const double begin = ca_stopwatch_now();
     const bool ok = execute(m, end, why);
 
-    m->host[m->enqueued++] = timing_clock() - begin;
+    m->host[m->enqueued++] = ca_stopwatch_now() - begin;
     return ok;
 }
 
@@ -276,17 +276,17 @@ static bool take_turns(struct measurement *m, size_t turns, double *seconds, str
     double ours[MOST_TURNS], bare[MOST_TURNS];
 
     for (size_t n = 0; n < turns; n++) {
-        double begin = timing_clock();
+        double begin = ca_stopwatch_now();
         if (!engine_run(engine, &m->sets[0], NULL, why))
             return false;
-        ours[n] = timing_clock() - begin;
+        ours[n] = ca_stopwatch_now() - begin;
         if (!finish(m, why))
             return false;
-        begin = timing_clock();
+        begin = ca_stopwatch_now();
         const cl_int err = ca_enqueue_bare(engine->plan, engine->target->queue);
         if (err != CL_SUCCESS)
             return message_set(why, "clEnqueueNDRangeKernel failed with %d", err);
-        bare[n] = timing_clock() - begin;
+        bare[n] = ca_stopwatch_now() - begin;
         if (!finish(m, why))
             return false;
     }

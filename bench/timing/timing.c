@@ -1,28 +1,12 @@
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "bench/timing/timing.h"
+#include "internal.h"
 
 #include <stdlib.h>
-#include <time.h>
-
-double timing_clock(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* After so long the device's clock must have moved by at least this part of it. One execution of
  * two is not timed, and the way to the first may be long. */
 #define TELLING_SECONDS 0.01
 #define LEAST_PART_BY_DEVICE 0.02
-
-static int ascending(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-
-    return (a > b) - (a < b);
-}
 
 /* The device time in seconds from the end of one command to that of the next, or -1. */
 static double step(cl_event from, cl_event to)
@@ -52,15 +36,14 @@ static double median_step(const cl_event *ends, size_t executions, double host)
     }
     if (sum < host * LEAST_PART_BY_DEVICE && host > TELLING_SECONDS)
         return -1.0;
-    qsort(steps, executions, sizeof *steps, ascending);
-    return (steps[executions / 2] + steps[(executions - 1) / 2]) / 2.0;
+    return ca_sort(steps, executions);
 }
 
 bool timing_median(const struct target *target, timing_enqueue enqueue, void *work,
                    size_t executions, double *seconds, struct message *why)
 {
     cl_event ends[TIMING_MOST + 1];
-    const double begin = timing_clock();
+    const double begin = ca_stopwatch_now();
     size_t enqueued = 0;
     bool ok = true;
 
@@ -72,7 +55,7 @@ bool timing_median(const struct target *target, timing_enqueue enqueue, void *wo
     if (ok && err != CL_SUCCESS)
         ok = message_set(why, "clFinish failed with %d", err);
     if (ok) {
-        const double host = timing_clock() - begin;
+        const double host = ca_stopwatch_now() - begin;
         *seconds = median_step(ends, executions, host);
         if (*seconds < 0.0)
             *seconds = host / (double)(executions + 1);

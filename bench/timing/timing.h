@@ -4,9 +4,6 @@
 
 #include "bench/timing/target.h"
 
-/* Seconds on the host, by a clock that nobody sets. */
-double timing_clock(void);
-
 /* Enqueues one execution on the target's queue; `end` receives the event of its end. */
 typedef bool (*timing_enqueue)(void *work, cl_event *end, struct message *why);
 

@@ -1,17 +1,15 @@
 #define _POSIX_C_SOURCE 200809L /* sigaction */
 #include "cli/interrupt.h"
-#include "cli/worker_process.h"
 #include "internal.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
-static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-enum { NUM_NUMBERS = sizeof numbers / sizeof *numbers };
+const int ca_interrupt_numbers[CA_INTERRUPTS] = {SIGINT, SIGTERM, SIGHUP};
 
-static volatile sig_atomic_t interrupted;
-static double noticed; /* 0: not yet */
+static volatile sig_atomic_t interrupts; /* counted up to 2 */
+static double noticed;                   /* 0: not yet */
 static _Atomic(clattn_context *) making;
 
 /* Ends the process as the signal does without a handler. */
@@ -27,20 +25,59 @@ static void end(int signal_number)
 
 static void interrupt(int signal_number)
 {
-    if (interrupted)
+    if (interrupts > 0)
         end(signal_number);
-    interrupted = 1;
+    interrupts = 1;
+}
+
+static void count(int signal_number)
+{
+    (void)signal_number;
+    if (interrupts < 2)
+        interrupts++;
+}
+
+static void handle_all(void handler(int), struct sigaction *before)
+{
+    struct sigaction action = {.sa_handler = handler};
+
+    sigemptyset(&action.sa_mask);
+    for (size_t n = 0; n < CA_INTERRUPTS; n++)
+        sigaction(ca_interrupt_numbers[n], &action, before ? &before[n] : NULL);
 }
 
 void ca_interrupt_catch(void)
 {
-    struct sigaction action = {.sa_handler = interrupt};
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
 
-    sigemptyset(&action.sa_mask);
-    for (size_t n = 0; n < NUM_NUMBERS; n++)
-        sigaction(numbers[n], &action, NULL);
-    action = (struct sigaction){.sa_handler = SIG_IGN};
-    sigaction(SIGPIPE, &action, NULL);
+    handle_all(interrupt, NULL);
+    sigaction(SIGPIPE, &ignore, NULL);
+}
+
+static struct sigaction before[CA_INTERRUPTS];
+static sig_atomic_t interrupts_before;
+
+void ca_interrupts_open(void)
+{
+    interrupts_before = interrupts;
+    interrupts = 0;
+    handle_all(count, before);
+}
+
+void ca_interrupts_close(void)
+{
+    const bool counted = interrupts > 0;
+
+    interrupts = interrupts_before;
+    for (size_t n = 0; n < CA_INTERRUPTS; n++)
+        sigaction(ca_interrupt_numbers[n], &before[n], NULL);
+    if (counted && before[0].sa_handler != SIG_DFL && before[0].sa_handler != SIG_IGN)
+        raise(ca_interrupt_numbers[0]);
+}
+
+unsigned ca_interrupts(void)
+{
+    return (unsigned)interrupts;
 }
 
 void ca_interrupt_excuses(clattn_context *context)
@@ -48,8 +85,8 @@ void ca_interrupt_excuses(clattn_context *context)
     struct sigaction action;
 
     atomic_store(&making, context);
-    for (size_t n = 0; n < NUM_NUMBERS; n++) {
-        const int number = numbers[n];
+    for (size_t n = 0; n < CA_INTERRUPTS; n++) {
+        const int number = ca_interrupt_numbers[n];
         if (sigaction(number, NULL, &action) != 0 || action.sa_handler != (context ? SIG_DFL : end))
             continue;
         action = (struct sigaction){.sa_handler = context ? end : SIG_DFL};
@@ -60,14 +97,14 @@ void ca_interrupt_excuses(clattn_context *context)
 
 bool ca_interrupted(void)
 {
-    return interrupted;
+    return interrupts > 0;
 }
 
 double ca_interrupt_age(void)
 {
-    const double now = ca_process_clock();
+    const double now = ca_stopwatch_now();
 
-    if (interrupted && noticed == 0.0)
+    if (interrupts > 0 && noticed == 0.0)
         noticed = now;
-    return interrupted ? now - noticed : 0.0;
+    return interrupts > 0 ? now - noticed : 0.0;
 }

@@ -47,51 +47,8 @@ int ca_columns(FILE *to)
                                      : CA_MOST_COLUMNS;
 }
 
-void ca_print_wrapped(FILE *to, const char *text, int column)
+void ca_colour(FILE *to, const char *code)
 {
-    const int room = ca_columns(to) - column;
-    const char *rest = text;
-
-    while ((int)strlen(rest) > room) {
-        int length = room;
-        while (length > 0 && rest[length] != ' ')
-            length--;
-        length = length > 0 ? length : room; /* a word that fills the line */
-        fprintf(to, "%.*s\n%*s", length, rest, column, "");
-        rest += length;
-        rest += strspn(rest, " ");
-    }
-    fprintf(to, "%s\n", rest);
-}
-
-void ca_print_paragraph(FILE *to, const char *text, int indentation)
-{
-    fprintf(to, "%*s", indentation, "");
-    ca_print_wrapped(to, text, indentation);
-}
-
-void ca_print_line(FILE *to, const char *text, int indentation)
-{
-    fprintf(to, "%*s", indentation, "");
-    if (ca_columns(to) < CA_MOST_COLUMNS)
-        ca_print_wrapped(to, text, indentation + 2);
-    else
-        fprintf(to, "%s\n", text);
-}
-
-void ca_row_cell(struct ca_row *row, int width, const char *text)
-{
-    const int columns = abs(width);
-
-    if (row->column > row->indentation && row->column + 1 + columns > ca_columns(row->to))
-        ca_row_end(row);
-    row->column +=
-        row->column == 0 ? fprintf(row->to, "%*s", row->indentation, "") : fprintf(row->to, " ");
-    row->column += fprintf(row->to, "%*s", width, text);
-}
-
-void ca_row_end(struct ca_row *row)
-{
-    fputc('\n', row->to);
-    row->column = 0;
+    if (ca_terminal_colours(to))
+        fprintf(to, "\033[%sm", code);
 }

@@ -1,4 +1,4 @@
-/* What a stream is, and how text fits it: for clattn-tune and clattn-bench. */
+/* What a stream is, and how much room it has. */
 #ifndef CA_TERMINAL_H
 #define CA_TERMINAL_H
 
@@ -22,28 +22,7 @@ size_t ca_terminal_width(FILE *to);
 enum { CA_MOST_COLUMNS = 100 };
 int ca_columns(FILE *to);
 
-/* Prints text that begins at `column` with line breaks where it would leave these columns, further
- * lines indented by `column`. Ends the line. */
-void ca_print_wrapped(FILE *to, const char *text, int column);
-
-/* The same in lines of its own, all indented. */
-void ca_print_paragraph(FILE *to, const char *text, int indentation);
-
-/* Prints a problem, or whatever else may be copied, in a line of its own that begins with so many
- * blanks; on a narrow terminal in several, else uncut for whatever reads it. */
-void ca_print_line(FILE *to, const char *text, int indentation);
-
-/* A row of a table whose cells go on in a further line, indented, where there is no room: at the
- * same places in each row. Zeros but for these. */
-struct ca_row {
-    FILE *to;
-    int indentation; /* of lines that begin with a cell */
-    int column;      /* already printed in this one */
-};
-
-/* A blank, unless it is the first of its line, and a cell of so many columns; its text stands to the
- * left if width is negative. */
-void ca_row_cell(struct ca_row *row, int width, const char *text);
-void ca_row_end(struct ca_row *row);
+/* An escape sequence, where colours are due: "1" is bold, "31" red, "32" green, "0" the end of it. */
+void ca_colour(FILE *to, const char *code);
 
 #endif

@@ -3,8 +3,8 @@
 #ifndef CA_WORKER_PROCESS_H
 #define CA_WORKER_PROCESS_H
 
+#include "cli/message.h"
 #include "cli/processor_time.h"
-#include "cli/sentence.h"
 
 #include <jansson.h>
 #include <stddef.h>
@@ -35,24 +35,21 @@ enum ca_asked {
 /* Is asked several times a second while an answer is awaited; false: wants none any more. */
 typedef bool ca_patience(void *user);
 
-/* Seconds of a clock that nobody sets. */
-double ca_process_clock(void);
-
 /* argv[0] is the program's path, or its name on the PATH. */
-bool ca_process_start(struct ca_process *process, const char *const *argv, struct ca_sentence *why);
+bool ca_process_start(struct ca_process *process, const char *const *argv, struct message *why);
 
 /* Takes the request over and waits for its answer, which is the caller's to release if there is
  * one, else NULL and `how` says what it did, as in "exited with status 3". Unless it answered, the
  * process is ended. */
 enum ca_asked ca_process_ask(struct ca_process *process, json_t *request, double seconds,
                              ca_patience *patience, void *user, json_t **answer,
-                             struct ca_sentence *how);
+                             struct message *how);
 
 /* The same in two parts, so that several processes work at once. False if it took no request: then
  * its answer is that it died. */
 bool ca_process_request(struct ca_process *process, json_t *request);
 enum ca_asked ca_process_answer(struct ca_process *process, double seconds, ca_patience *patience,
-                                void *user, json_t **answer, struct ca_sentence *how);
+                                void *user, json_t **answer, struct message *how);
 
 /* Kills it, with its own children. */
 void ca_process_end(struct ca_process *process);

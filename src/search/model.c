@@ -1,4 +1,5 @@
 #include "search/model.h"
+#include "search/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,13 +26,6 @@ struct ca_model {
     double mean, scale;                     /* of the values */
 };
 
-static int by_number(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Half the rank, half the logarithm: candidates are chosen to be about equally interesting. */
 static bool place_values(const struct ca_parameter *parameter, double *position)
 {
@@ -42,10 +36,10 @@ static bool place_values(const struct ca_parameter *parameter, double *position)
         return false;
     for (size_t v = 0; v < count; v++)
         sorted[v] = parameter->values[v].number;
-    qsort(sorted, count, sizeof *sorted, by_number);
+    qsort(sorted, count, sizeof *sorted, ca_ascending);
     for (size_t v = 0; v < count && count > 1; v++) {
         const double number = parameter->values[v].number;
-        const double *found = bsearch(&number, sorted, count, sizeof *sorted, by_number);
+        const double *found = bsearch(&number, sorted, count, sizeof *sorted, ca_ascending);
         position[v] = (double)(found - sorted) / (double)(count - 1);
         if (sorted[0] > 0.0 && sorted[count - 1] > sorted[0])
             position[v] = 0.5 * position[v] +

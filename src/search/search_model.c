@@ -1,3 +1,4 @@
+#include "search/statistics.h"
 #include "search/strategy.h"
 
 #include <math.h>
@@ -9,13 +10,6 @@ static const double KEEP = 0.75;
 /* Deviations below the mean by which neighbours are ordered. */
 static const double OPTIMISM = 1.0;
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The slowest value that the model gets to see. */
 static double ceiling(const struct ca_search *search, size_t count, double *sorted)
 {
@@ -26,7 +20,7 @@ static double ceiling(const struct ca_search *search, size_t count, double *sort
         if (time < INFINITY)
             sorted[successes++] = log(time);
     }
-    qsort(sorted, successes, sizeof *sorted, by_value);
+    qsort(sorted, successes, sizeof *sorted, ca_ascending);
     if (successes > 4)
         return sorted[(size_t)(KEEP * (double)successes)];
     return successes ? sorted[successes - 1] : log(search->times[search->best]);

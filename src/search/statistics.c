@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 /* A series, or the ratios of two. Samples are few, so ranks are counted instead of sorting a copy:
  * nothing is allocated, nothing can fail. */
@@ -76,4 +77,17 @@ struct ca_interval ca_paired_ratio(const double *a, const double *b, size_t coun
     const struct series series = {.values = a, .over = b, .count = count};
 
     return median(&series);
+}
+
+int ca_ascending(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+
+    return (a > b) - (a < b);
+}
+
+double ca_sort(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, ca_ascending);
+    return (values[count / 2] + values[(count - 1) / 2]) / 2.0;
 }

@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "context/context.h"
 #include "families/candidate.h"
 #include "problem/problem_class.h"
@@ -183,7 +184,7 @@ struct ca_bench ca_run_bench(struct ca_run *run)
 double ca_run_clock(void *user)
 {
     (void)user;
-    return ca_tune_clock();
+    return ca_stopwatch_now();
 }
 
 bool ca_run_allows(void *user, size_t problem, size_t config)
@@ -227,7 +228,7 @@ bool ca_run_tell(struct ca_run *run, const struct ca_session_event *event,
         .problem = run->group->index[event->problem],
         .num_problems = tuning->num_problems,
         .evaluations = tuning->evaluations,
-        .seconds = ca_tune_clock() - tuning->begin,
+        .seconds = ca_stopwatch_now() - tuning->begin,
         .seconds_left = event->seconds_left + run->group->later_seconds,
         .configuration = text,
         .failure = failed ? event->reading->reason : NULL,
@@ -252,7 +253,7 @@ void ca_run_tell_again(struct ca_run *run, size_t problem, const struct ca_candi
                                              .problem = run->group->index[problem],
                                              .num_problems = run->tuning->num_problems,
                                              .evaluations = run->tuning->evaluations,
-                                             .seconds = ca_tune_clock() - run->tuning->begin,
+                                             .seconds = ca_stopwatch_now() - run->tuning->begin,
                                              .configuration = text};
 
     ca_problem_class(&run->group->problems[problem], class);

@@ -36,15 +36,13 @@ struct ca_tuning {
     const struct ca_tune_hooks *hooks;
     struct ca_tune_result *results; /* by problem */
     size_t num_problems;
-    double begin, end;  /* ca_tune_clock(); end may be INFINITY */
+    double begin, end;  /* ca_stopwatch_now(); end may be INFINITY */
     size_t evaluations; /* so far */
     unsigned hopeless;  /* families, by their bits, that an earlier group found far too slow */
     int ended;          /* by the observer or the event hook */
     struct ca_suspect suspects[CA_SUSPECTS]; /* since something worked last */
     size_t num_suspects;
 };
-
-double ca_tune_clock(void); /* seconds */
 
 /* Fills the results of the group's problems and puts them into the store. */
 clattn_status ca_group_tune(struct ca_tuning *tuning, struct ca_group *group);

@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "context/context.h"
 #include "families/candidate.h"
 #include "problem/problem_class.h"
@@ -155,7 +156,7 @@ static struct ca_known *list_known(struct ca_run *run, const struct ca_compariso
 static double seconds_left(const struct ca_run *run)
 {
     return run->group->max_seconds > 0.0
-               ? fmax(run->begin + run->group->max_seconds - ca_tune_clock(), 1e-3)
+               ? fmax(run->begin + run->group->max_seconds - ca_stopwatch_now(), 1e-3)
                : 0.0;
 }
 
@@ -205,7 +206,7 @@ static clattn_status search(struct ca_run *run, const struct ca_comparison *comp
     free(known);
     if (!ran)
         return ca_fail(&run->tuning->ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a tuning");
-    return report(run, results, incumbents, ca_tune_clock() - run->begin);
+    return report(run, results, incumbents, ca_stopwatch_now() - run->begin);
 }
 
 /* The families to search: bits. Without one nothing works, and the log says so. */
@@ -255,7 +256,7 @@ clattn_status ca_group_tune(struct ca_tuning *tuning, struct ca_group *group)
     const struct ca_tune_hooks *hooks = tuning->hooks;
     struct ca_run run = {.tuning = tuning,
                          .group = group,
-                         .begin = ca_tune_clock(),
+                         .begin = ca_stopwatch_now(),
                          .before = tuning->evaluations,
                          .evaluations_at_begin = tuning->evaluations};
     clattn_status status =

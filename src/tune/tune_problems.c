@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#include "base/clock.h"
 #include "context/context.h"
 #include "create/choose.h"
 #include "problem/problem.h"
@@ -9,19 +9,10 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* For all problems when nothing is said; for each class whose stale entries are measured anew. */
 #define DEFAULT_SECONDS 60.0
 #define RENEWAL_SECONDS 2.0
-
-double ca_tune_clock(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static clattn_status check(const clattn_context *ctx, const clattn_problem *problems, size_t count,
                            const clattn_tuning_options *o)
@@ -122,7 +113,7 @@ static size_t make_groups(const struct ca_tuning *tuning, const clattn_problem *
 static void limit(const struct ca_tuning *tuning, struct ca_group *groups, size_t num_groups)
 {
     const clattn_tuning_options *o = tuning->options;
-    const double left = tuning->end - ca_tune_clock();
+    const double left = tuning->end - ca_stopwatch_now();
     double sum = 0.0;
 
     for (size_t g = 0; g < num_groups; g++)
@@ -146,7 +137,8 @@ static int is_spent(const struct ca_tuning *tuning)
 {
     const size_t most = tuning->options->evaluations;
 
-    return tuning->ended || ca_tune_clock() >= tuning->end || (most && tuning->evaluations >= most);
+    return tuning->ended || ca_stopwatch_now() >= tuning->end ||
+           (most && tuning->evaluations >= most);
 }
 
 /* A group that cannot be tuned does not keep the others from it; its failure is returned. */
@@ -183,7 +175,7 @@ clattn_status ca_tune(clattn_context *ctx, const clattn_problem *problems, size_
     const double seconds = options->seconds > 0.0 ? options->seconds
                            : options->evaluations ? INFINITY
                                                   : DEFAULT_SECONDS;
-    const double begin = ca_tune_clock();
+    const double begin = ca_stopwatch_now();
     struct ca_tuning tuning = {.ctx = ctx,
                                .options = options,
                                .hooks = hooks,

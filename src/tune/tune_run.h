@@ -19,7 +19,7 @@ struct ca_run {
     struct ca_measurer measurer;
     struct ca_space *space;
     struct ca_seeds *seeds; /* of each problem; NULL before there is a space */
-    double begin;           /* ca_tune_clock() */
+    double begin;           /* ca_stopwatch_now() */
     size_t evaluations_at_begin;
     size_t before;         /* evaluations of earlier groups and of the families' comparison */
     int worked;            /* some candidate is right */

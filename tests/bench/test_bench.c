@@ -105,7 +105,7 @@ ParameterizedTestParameters(bench, exits_with) {
         {"duel " SMALL " untuned 'unfused ITEM_X=3'", 1, "'unfused ITEM_X=3': "},
         {"duel " SMALL " untuned tuned", 1, "'tuned': "},
         {"plan --help", 0, "Usage: clattn-bench plan"},
-        {"plan", 2, "takes one problem"},
+        {"plan", 2, "takes one to eight problems"},
         {"plan nonsense", 2, "plan: "},
         {"plan --untuned --known-only " SMALL, 2, "exclude each other"},
         {"plan --known-only " SMALL, 1, "CLATTN_NOT_TUNED"},
@@ -376,6 +376,25 @@ Test(bench, duel_races_and_checks_every_configuration) {
         cr_assert(eq(int, json_is_null(json_object_get(duellist, "verdict")), n == 0));
     }
     json_decref(duel);
+    remove(path);
+}
+
+/* A step of training is a forward and a backward, whose times are added. */
+Test(bench, plan_times_several_problems_together) {
+    char path[] = "/tmp/clattn_test_XXXXXX", arguments[300], text[8192];
+
+    close(mkstemp(path));
+    snprintf(arguments, sizeof arguments, "plan --once --json %s " SMALL " \"%s\"", path,
+             "fwd f32 q5 k7 d16");
+    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
+    cr_expect(strstr(text, "q5") != NULL);
+    json_t *plan = bench_load(path);
+    const char *problem = json_string_value(json_object_get(plan, "problem"));
+    cr_assert(problem && strstr(problem, " + fwd f32"), "%s", problem);
+    const char *configuration = json_string_value(json_object_get(plan, "configuration"));
+    cr_expect(configuration && strstr(configuration, " + "));
+    bench_check_text(plan, "origin", "untuned + untuned");
+    json_decref(plan);
     remove(path);
 }
 

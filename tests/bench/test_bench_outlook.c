@@ -2,7 +2,7 @@
 #define _XOPEN_SOURCE 700 /* posix_openpt, setenv, sigaction */
 #define _DEFAULT_SOURCE   /* struct winsize */
 #include "bench/fleet/outlook.h"
-#include "bench/timing/timing.h"
+#include "internal.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
@@ -91,13 +91,13 @@ Test(outlook, draws_one_line_and_takes_it_away) {
 
     outlook_done(&outlook, 2.0);
     outlook.redrawn = 0.0;
-    outlook.begin = timing_clock() - 60.0; /* a quarter took a minute */
+    outlook.begin = ca_stopwatch_now() - 60.0; /* a quarter took a minute */
     outlook_update(&outlook, "gpt2: sampling", 2.0, 0.0);
     check_line(look(&screen));
     check_says(screen.text, "[#####---------------]  25%  3:00 left  2/4 gpt2: sampling");
 
     outlook.redrawn = 0.0;
-    outlook.begin = timing_clock() - 3600.0;
+    outlook.begin = ca_stopwatch_now() - 3600.0;
     outlook_update(&outlook, "gpt2: sampling", 2.0, 0.5);
     check_line(look(&screen));
     check_says(screen.text, " 38%  1:40:00 left  2/4 gpt2");
@@ -164,7 +164,7 @@ Test(outlook, guesses_no_time) {
         struct screen screen;
         open_screen(&screen, 80);
         outlook_open(&outlook, screen.program, false, 1, 1.0);
-        outlook.begin = timing_clock() - cases[n].elapsed;
+        outlook.begin = ca_stopwatch_now() - cases[n].elapsed;
         outlook_update(&outlook, "bert", 1.0, cases[n].part);
         const bool guesses = strstr(look(&screen), " left ") != NULL;
         cr_expect(guesses == cases[n].guesses, "case %zu: '%s'", n, screen.text);

@@ -228,7 +228,7 @@ static bool for_ever(void *user)
 /* The answer to a line that need not be JSON; the caller releases it. */
 static json_t *say(struct ca_process *process, const char *line)
 {
-    struct ca_sentence how = {""};
+    struct message how = {""};
     json_t *answer = NULL;
 
     cr_assert(write(process->requests, line, strlen(line)) == (ssize_t)strlen(line));
@@ -320,7 +320,7 @@ ParameterizedTest(struct name *name, peers_in_c, answer_every_request, .timeout 
     const clattn_problem problem = parse("fwd f32 b1 h2 q3 k5 d4");
     struct attention_case attention;
     struct ca_process process;
-    struct ca_sentence sentence;
+    struct message sentence;
     struct message why;
     char path[512], data[PEER_DATA_PATH];
     int status;

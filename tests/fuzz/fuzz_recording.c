@@ -16,9 +16,9 @@ static void require(bool condition)
 
 /* The recording written in one of the formats; NULL if it cannot be, for want of a success. */
 static char *written(const struct ca_recording *recording, size_t *bytes,
-                     bool (*write)(const struct ca_recording *, FILE *, struct ca_sentence *))
+                     bool (*write)(const struct ca_recording *, FILE *, struct message *))
 {
-    struct ca_sentence why;
+    struct message why;
     char *text = NULL;
     FILE *file = open_memstream(&text, bytes);
 
@@ -35,7 +35,7 @@ static char *written(const struct ca_recording *recording, size_t *bytes,
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    struct ca_sentence why = {""};
+    struct message why = {""};
     size_t length;
     struct ca_recording *recording = ca_recording_parse("fuzz", (const char *)bytes, size, &why),
                         *again;

@@ -45,7 +45,7 @@ static void add(struct ca_journal *journal, const char *problem_class, size_t n)
 static struct ca_journal *open_at(const char *path)
 {
     struct ca_journal *journal;
-    struct ca_sentence why = {""};
+    struct message why = {""};
 
     cr_assert(ca_journal_open(path, &journal, &why) == CA_JOURNAL_OPEN, "%s", why.text);
     return journal;
@@ -230,7 +230,7 @@ Test(tune_journal, passes_over_changed_kernels) {
 
 Test(tune_journal, has_one_owner) {
     struct tune_run run;
-    struct ca_sentence why;
+    struct message why;
     char path[128];
     int status;
 
@@ -250,7 +250,7 @@ Test(tune_journal, has_one_owner) {
 
 Test(tune_journal, lives_in_memory_if_it_must) {
     const char *const paths[] = {"", "/dev/null/journal"};
-    struct ca_sentence why;
+    struct message why;
     struct ca_journal *journal;
 
     for (size_t n = 0; n < 2; n++) {

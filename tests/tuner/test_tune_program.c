@@ -54,7 +54,7 @@ static void check_json(const json_t *root)
 /* A cache file of one of the two problems, as Kernel Tuner would read it. */
 static void check_record(const char *path)
 {
-    struct ca_sentence why;
+    struct message why;
     struct ca_recording *recording = ca_recording_read(path, &why);
     size_t correct = 0;
 

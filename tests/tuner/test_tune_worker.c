@@ -35,7 +35,7 @@ static bool never(void *user)
 static void start(struct ca_process *process, const char *script)
 {
     const char *const argv[] = {"/bin/sh", "-c", script, NULL};
-    struct ca_sentence why;
+    struct message why;
 
     signal(SIGPIPE, SIG_IGN);
     cr_assert(ca_process_start(process, argv, &why), "%s", why.text);
@@ -67,7 +67,7 @@ ParameterizedTestParameters(tune_worker, behaves) {
 
 ParameterizedTest(struct behaviour *b, tune_worker, behaves) {
     struct ca_process process;
-    struct ca_sentence how = {""};
+    struct message how = {""};
     json_t *answer;
 
     start(&process, b->script);
@@ -85,7 +85,7 @@ ParameterizedTest(struct behaviour *b, tune_worker, behaves) {
 /* What it has started itself ends, too. */
 Test(tune_worker, ends_with_its_children) {
     struct ca_process process;
-    struct ca_sentence how;
+    struct message how;
     json_t *answer;
 
     start(&process, "sleep 1000 & echo \"{\\\"pid\\\": $!}\" >&4; wait");
@@ -110,7 +110,7 @@ Test(tune_worker, ends_with_its_children) {
 
 Test(tune_worker, is_asked_no_more_without_patience) {
     struct ca_process process;
-    struct ca_sentence how;
+    struct message how;
     json_t *answer;
 
     start(&process, "sleep 60");
@@ -122,7 +122,7 @@ Test(tune_worker, is_asked_no_more_without_patience) {
 Test(tune_worker, cannot_be_started) {
     const char *const argv[] = {"/nonexistent/program", NULL};
     struct ca_process process;
-    struct ca_sentence why = {""};
+    struct message why = {""};
 
     cr_assert(ca_process_start(&process, argv, &why) == false);
     cr_assert(strstr(why.text, "/nonexistent/program") != NULL, "%s", why.text);

@@ -17,9 +17,9 @@
 #define OLD_FAILURE "\"2.5,True\": {\"x\": 2.5, \"y\": true, \"time\": \"RuntimeFailedConfig\"}"
 #define NEW_FAILURE "\"1,s\": {\"x\": 1, \"y\": \"s\", \"__error__\": \"InvalidConfig\"}"
 
-static struct ca_recording *parse(const char *text, struct ca_sentence *why)
+static struct ca_recording *parse(const char *text, struct message *why)
 {
-    *why = (struct ca_sentence){""};
+    *why = (struct message){""};
     return ca_recording_parse("file", text, strlen(text), why);
 }
 
@@ -28,7 +28,7 @@ Test(tuner_recording, reads_closed_and_open_files) {
         HEAD "\"cache\": {" ENTRY ",\n" OLD_FAILURE ",\n" NEW_FAILURE "}}",
         HEAD "\"cache\": {\n" ENTRY ",\n" OLD_FAILURE ",\n" NEW_FAILURE ",\n",
     };
-    struct ca_sentence why;
+    struct message why;
 
     for (size_t n = 0; n < 2; n++) {
         struct ca_recording *recording = parse(texts[n], &why);
@@ -87,7 +87,7 @@ Test(tuner_recording, refuses_in_one_sentence) {
         {HEAD "\"cache\": {\"\x1b[31m\\u001b\": 5}}", "not JSON"},
         {HEAD "\"cache\": {\"\\u001b[31m\": 5}}", "entry ?[31m lacks"},
     };
-    struct ca_sentence why;
+    struct message why;
 
     for (size_t n = 0; n < sizeof files / sizeof *files; n++) {
         cr_assert(!parse(files[n].text, &why), "%s", files[n].text);
@@ -99,10 +99,10 @@ Test(tuner_recording, refuses_in_one_sentence) {
 
 /* The file that the recording is written to, as text. */
 static char *written(const struct ca_recording *recording,
-                     bool (*write)(const struct ca_recording *, FILE *, struct ca_sentence *))
+                     bool (*write)(const struct ca_recording *, FILE *, struct message *))
 {
     FILE *file = tmpfile();
-    struct ca_sentence why;
+    struct message why;
     char *text = calloc(1, 1 << 20);
 
     cr_assert(file && text && write(recording, file, &why), "%s", why.text);
@@ -116,7 +116,7 @@ Test(tuner_recording, a_file_cut_anywhere_is_refused_or_holds_whole_entries) {
     struct ca_recording *recording = made_up_recording();
     char *text = written(recording, ca_recording_write);
     const size_t bytes = strlen(text);
-    struct ca_sentence why;
+    struct message why;
     size_t readable = 0;
 
     for (size_t length = 0; length < bytes; length += length + 3000 < bytes ? 7 : 1) {
@@ -162,7 +162,7 @@ static void expect_same(const struct ca_recording *a, const struct ca_recording 
 Test(tuner_recording, what_is_written_is_read_back) {
     struct ca_recording *recording = made_up_recording();
     char *text = written(recording, ca_recording_write);
-    struct ca_sentence why;
+    struct message why;
 
     cr_assert(recording->attempts[0].outcome != CA_CORRECT, "the test wants it so");
     struct ca_recording *copy = parse(text, &why);
@@ -228,7 +228,7 @@ Test(tuner_recording, t4_results_have_what_the_schema_requires) {
 
 Test(tuner_recording, without_a_success_nothing_is_written) {
     struct ca_recording *recording = ca_recording_create("d", "k", "1");
-    struct ca_sentence why;
+    struct message why;
     FILE *file = tmpfile();
 
     cr_assert(!ca_recording_write(recording, file, &why) && ftell(file) == 0);
@@ -238,7 +238,7 @@ Test(tuner_recording, without_a_success_nothing_is_written) {
 
 Test(tuner_recording, a_full_disk_is_reported) {
     struct ca_recording *recording = made_up_recording();
-    struct ca_sentence why;
+    struct message why;
     FILE *file = fopen("/dev/full", "w");
 
     if (file) {
@@ -251,7 +251,7 @@ Test(tuner_recording, a_full_disk_is_reported) {
 Test(tuner_recording, packed_files_are_read_and_cut_ones_refused) {
     struct ca_recording *recording = made_up_recording();
     char *text = written(recording, ca_recording_write), path[] = "/tmp/clattn_tuner_XXXXXX";
-    struct ca_sentence why;
+    struct message why;
     unsigned char packed[1 << 16];
     const int descriptor = mkstemp(path);
     gzFile out = gzdopen(descriptor, "wb");

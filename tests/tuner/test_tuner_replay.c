@@ -32,7 +32,7 @@ static char *made_up_file(void)
     static char path[] = "/tmp/clattn_replay_XXXXXX";
     struct ca_recording *recording = made_up_recording();
     FILE *file = fdopen(mkstemp(path), "w");
-    struct ca_sentence why;
+    struct message why;
 
     cr_assert(file && ca_recording_write(recording, file, &why));
     fclose(file);
@@ -47,20 +47,10 @@ Test(tuner_replay, help_and_version_are_well) {
 
 Test(tuner_replay, wrong_usage_is_2) {
     static const char *const lines[] = {
-        "%.0s",
-        "%s --strategy best",
-        "%s --strategy ils,",
-        "%s --runs 0",
-        "%s --runs 3x",
-        "%s --budget 0",
-        "%s --budget 5p",
-        "%s --budget 101%%",
-        "%s --budget -5",
-        "%s --seed x",
-        "%s --num-seeds 9",
-        "%s --threads 0",
-        "%s --unknown",
-        "%s --runs",
+        "%.0s",           "%s --strategy best", "%s --strategy ils,", "%s --runs 0",
+        "%s --runs 3x",   "%s --budget 0",      "%s --budget 5p",     "%s --budget 101%%",
+        "%s --budget -5", "%s --seed x",        "%s --num-seeds 9",   "%s --threads 0",
+        "%s --unknown",   "%s --runs",
     };
     char *path = made_up_file();
 

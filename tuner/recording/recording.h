@@ -3,7 +3,7 @@
 #ifndef CA_RECORDING_H
 #define CA_RECORDING_H
 
-#include "cli/sentence.h"
+#include "cli/message.h"
 #include "internal.h"
 
 #include <stdio.h>
@@ -49,16 +49,15 @@ const char *ca_outcome_invalidity(enum ca_outcome outcome);
 
 /* Reads a Kernel Tuner cache file, left open at its end or not. The space is what it holds: the
  * configurations of its attempts. NULL, with the reason, if the file cannot be used. */
-struct ca_recording *ca_recording_read(const char *path, struct ca_sentence *why);
+struct ca_recording *ca_recording_read(const char *path, struct message *why);
 
 /* The same for bytes of a file that was read (and unpacked) already; name is for the reason. */
 struct ca_recording *ca_recording_parse(const char *name, const char *text, size_t bytes,
-                                        struct ca_sentence *why);
+                                        struct message *why);
 
 /* Writes a cache file that Kernel Tuner's simulation mode and its dashboard read. One without a
  * single success is refused: the dashboard takes its columns from the first entry. */
-bool ca_recording_write(const struct ca_recording *recording, FILE *file, struct ca_sentence *why);
-bool ca_recording_write_t4(const struct ca_recording *recording, FILE *file,
-                           struct ca_sentence *why);
+bool ca_recording_write(const struct ca_recording *recording, FILE *file, struct message *why);
+bool ca_recording_write_t4(const struct ca_recording *recording, FILE *file, struct message *why);
 
 #endif

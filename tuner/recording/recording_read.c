@@ -11,7 +11,7 @@
 static const size_t MAX_BYTES = (size_t)512 << 20;
 
 /* The whole file, unpacked if it is packed; one byte more is allocated. */
-static char *load(const char *path, size_t *bytes, struct ca_sentence *why)
+static char *load(const char *path, size_t *bytes, struct message *why)
 {
     gzFile file = gzopen(path, "rb");
     size_t capacity = (size_t)1 << 20;
@@ -20,13 +20,13 @@ static char *load(const char *path, size_t *bytes, struct ca_sentence *why)
 
     *bytes = 0;
     if (!file) {
-        ca_say(why, "%.300s: cannot open it: %s", path, strerror(errno));
+        message_set(why, "%.300s: cannot open it: %s", path, strerror(errno));
         return NULL;
     }
     do {
         char *grown = capacity <= MAX_BYTES ? realloc(text, capacity + 1) : NULL;
         if (!grown) {
-            ca_say(why, "%.300s: it is too large", path);
+            message_set(why, "%.300s: it is too large", path);
             goto failed;
         }
         text = grown;
@@ -40,8 +40,8 @@ static char *load(const char *path, size_t *bytes, struct ca_sentence *why)
     int error;
     const char *reason = gzerror(file, &error);
     if (got < 0 || error != Z_OK) { /* Z_BUF_ERROR: the packed data ends too early */
-        ca_say(why, "%.300s: cannot read it: %s", path,
-               error == Z_ERRNO ? strerror(errno) : reason);
+        message_set(why, "%.300s: cannot read it: %s", path,
+                    error == Z_ERRNO ? strerror(errno) : reason);
         goto failed;
     }
     gzclose_r(file);
@@ -125,30 +125,31 @@ static bool is_reserved(const char *key)
 }
 
 static bool read_parameters(struct ca_space *space, const json_t *root, const char *name,
-                            struct ca_sentence *why)
+                            struct message *why)
 {
     const json_t *keys = json_object_get(root, "tune_params_keys");
     const json_t *lists = json_object_get(root, "tune_params");
 
     if (json_array_size(keys) == 0 || !json_is_object(lists))
-        return ca_say(why, "%.200s: it has no tune_params_keys or no tune_params", name);
+        return message_set(why, "%.200s: it has no tune_params_keys or no tune_params", name);
     for (size_t p = 0; p < json_array_size(keys); p++) {
         const char *key = json_string_value(json_array_get(keys, p));
         if (!key)
-            return ca_say(why, "%.200s: a name in tune_params_keys is not a text", name);
+            return message_set(why, "%.200s: a name in tune_params_keys is not a text", name);
         if (is_reserved(key))
-            return ca_say(why, "%.200s: no parameter can be named %s", name, key);
+            return message_set(why, "%.200s: no parameter can be named %s", name, key);
         for (size_t other = 0; other < p; other++)
             if (strcmp(space->parameters[other].name, key) == 0)
-                return ca_say(why, "%.200s: the parameter %.100s is there twice", name, key);
+                return message_set(why, "%.200s: the parameter %.100s is there twice", name, key);
         if (!ca_space_add_parameter(space, key))
-            return ca_say(why, "%.200s: it has more than %d parameters", name, CA_MAX_PARAMETERS);
+            return message_set(why, "%.200s: it has more than %d parameters", name,
+                               CA_MAX_PARAMETERS);
         if (json_array_size(json_object_get(lists, key)) == 0 ||
             !read_values(space, json_object_get(lists, key)))
-            return ca_say(why,
-                          "%.200s: the values of %.100s are not a list of at most %d "
-                          "different numbers, booleans and texts",
-                          name, key, CA_MAX_VALUES);
+            return message_set(why,
+                               "%.200s: the values of %.100s are not a list of at most %d "
+                               "different numbers, booleans and texts",
+                               name, key, CA_MAX_VALUES);
     }
     return true;
 }
@@ -272,7 +273,7 @@ static struct ca_recording *create(const json_t *root)
 }
 
 struct ca_recording *ca_recording_parse(const char *name, const char *text, size_t bytes,
-                                        struct ca_sentence *why)
+                                        struct message *why)
 {
     json_error_t error = {.text = "out of memory"};
     json_t *root = parse_open(text, bytes, &error), *cache, *entry;
@@ -280,17 +281,17 @@ struct ca_recording *ca_recording_parse(const char *name, const char *text, size
     const char *key;
 
     if (!root) {
-        ca_say(why, "%.200s: line %d is not JSON: %s", name, error.line, error.text);
+        message_set(why, "%.200s: line %d is not JSON: %s", name, error.line, error.text);
         return NULL;
     }
     cache = json_object_get(root, "cache");
     if (!json_is_object(cache)) {
-        ca_say(why, "%.200s: it is not a Kernel Tuner cache file, for it has no cache", name);
+        message_set(why, "%.200s: it is not a Kernel Tuner cache file, for it has no cache", name);
         goto failed;
     }
     recording = create(root);
     if (!recording || !read_facts(recording, root)) {
-        ca_say(why, "%.200s: it does not fit into memory", name);
+        message_set(why, "%.200s: it does not fit into memory", name);
         goto failed;
     }
     if (!read_parameters(recording->space, root, name, why))
@@ -299,7 +300,7 @@ struct ca_recording *ca_recording_parse(const char *name, const char *text, size
     {
         const char *wrong = read_entry(recording, entry);
         if (wrong) {
-            ca_say(why, "%.200s: the entry %.200s %s", name, key, wrong);
+            message_set(why, "%.200s: the entry %.200s %s", name, key, wrong);
             goto failed;
         }
     }
@@ -311,7 +312,7 @@ failed:
     return NULL;
 }
 
-struct ca_recording *ca_recording_read(const char *path, struct ca_sentence *why)
+struct ca_recording *ca_recording_read(const char *path, struct message *why)
 {
     size_t bytes;
     char *text = load(path, &bytes, why);

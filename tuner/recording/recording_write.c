@@ -124,21 +124,22 @@ static bool write_entry(const struct ca_recording *recording, size_t attempt, bo
            print(entry_json(recording->space, made), file);
 }
 
-static bool finish(bool good, FILE *file, struct ca_sentence *why)
+static bool finish(bool good, FILE *file, struct message *why)
 {
     if (good && fflush(file) == 0)
         return true;
-    return ca_say(why, "cannot write the recording: %s", errno ? strerror(errno) : "no memory");
+    return message_set(why, "cannot write the recording: %s",
+                       errno ? strerror(errno) : "no memory");
 }
 
-bool ca_recording_write(const struct ca_recording *recording, FILE *file, struct ca_sentence *why)
+bool ca_recording_write(const struct ca_recording *recording, FILE *file, struct message *why)
 {
     size_t first = 0;
 
     while (first < recording->num_attempts && recording->attempts[first].outcome != CA_CORRECT)
         first++;
     if (first == recording->num_attempts)
-        return ca_say(why, "nothing to write: no attempt succeeded");
+        return message_set(why, "nothing to write: no attempt succeeded");
     errno = 0;
     bool good = write_head(recording, file) && write_entry(recording, first, true, file);
     for (size_t n = 0; good && n < recording->num_attempts; n++)
@@ -166,8 +167,7 @@ static json_t *result_json(const struct ca_space *space, const struct ca_attempt
         "correctness", correct ? 1 : 0, "measurements", measurements, "objectives", "time");
 }
 
-bool ca_recording_write_t4(const struct ca_recording *recording, FILE *file,
-                           struct ca_sentence *why)
+bool ca_recording_write_t4(const struct ca_recording *recording, FILE *file, struct message *why)
 {
     json_t *metadata = json_pack("{s:s, s:s, s:s}", "timeunit", "milliseconds", "device_name",
                                  recording->device_name, "kernel_name", recording->kernel_name);

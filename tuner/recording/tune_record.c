@@ -129,21 +129,21 @@ static bool add_facts(struct ca_recording *recording, const struct tune_report *
 }
 
 static bool write_file(const struct ca_recording *recording, const char *path, bool t4,
-                       struct ca_sentence *why)
+                       struct message *why)
 {
     FILE *file = fopen(path, "w");
 
     if (!file)
-        return ca_say(why, "%s cannot be written: %s", path, strerror(errno));
+        return message_set(why, "%s cannot be written: %s", path, strerror(errno));
     const bool good =
         t4 ? ca_recording_write_t4(recording, file, why) : ca_recording_write(recording, file, why);
     if (fclose(file) != 0 && good)
-        return ca_say(why, "%s cannot be written: %s", path, strerror(errno));
+        return message_set(why, "%s cannot be written: %s", path, strerror(errno));
     return good;
 }
 
 static bool record_problem(const struct tune_report *report, const struct tune_problem *problem,
-                           const char *path, bool t4, struct ca_sentence *why)
+                           const char *path, bool t4, struct message *why)
 {
     char size[sizeof problem->problem_class + 2];
 
@@ -164,7 +164,7 @@ static bool record_problem(const struct tune_report *report, const struct tune_p
     if (good)
         good = write_file(recording, path, t4, why);
     else
-        ca_say(why, "there is no memory for a recording");
+        message_set(why, "there is no memory for a recording");
     ca_recording_destroy(recording);
     return good;
 }
@@ -183,8 +183,7 @@ static char *number_path(const char *path, size_t number)
     return text;
 }
 
-bool tune_record(const struct tune_report *report, const char *path, bool t4,
-                 struct ca_sentence *why)
+bool tune_record(const struct tune_report *report, const char *path, bool t4, struct message *why)
 {
     size_t searched = 0, number = 0;
 
@@ -196,7 +195,7 @@ bool tune_record(const struct tune_report *report, const char *path, bool t4,
             continue;
         char *name = number_path(path, searched > 1 ? ++number : 0);
         if (!name)
-            return ca_say(why, "there is no memory for a recording");
+            return message_set(why, "there is no memory for a recording");
         const bool good = record_problem(report, problem, name, t4, why);
         free(name);
         if (!good)

@@ -23,7 +23,7 @@ static const char *base_name(const char *path)
 
 static bool read_all(const char *const *files, size_t count, struct ca_recording **recordings)
 {
-    struct ca_sentence why;
+    struct message why;
 
     for (size_t n = 0; n < count; n++) {
         recordings[n] = ca_recording_read(files[n], &why);
@@ -73,7 +73,7 @@ static bool replay_file(const struct session *session, enum ca_strategy strategy
     const char *name = base_name(options->files[file]);
     struct ca_replay_result result;
     size_t seeds[CA_REPLAY_MAX_SEEDS];
-    struct ca_sentence why;
+    struct message why;
     const struct ca_replay_plan plan = {
         .recording = recording,
         .strategy = strategy,

@@ -117,7 +117,7 @@ static bool summarize(const struct work *work, struct ca_replay_result *result)
 }
 
 bool ca_replay(const struct ca_replay_plan *plan, struct ca_replay_result *result,
-               struct ca_sentence *why)
+               struct message *why)
 {
     const struct ca_recording *recording = plan->recording;
     double *times = malloc((recording->space->count + 1) * sizeof *times);
@@ -132,12 +132,12 @@ bool ca_replay(const struct ca_replay_plan *plan, struct ca_replay_result *resul
         work.optimum = fmin(work.optimum, recording->attempts[n].time);
     }
     if (good && work.optimum == INFINITY) {
-        good = ca_say(why, "no configuration in it succeeded");
+        good = message_set(why, "no configuration in it succeeded");
     } else {
         if (good)
             run_all(&work);
         if (!good || !summarize(&work, result))
-            good = ca_say(why, "not enough memory to replay it");
+            good = message_set(why, "not enough memory to replay it");
     }
     free(runs);
     free(times);

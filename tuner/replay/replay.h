@@ -34,6 +34,6 @@ struct ca_replay_result {
 
 /* False, with the reason, without memory or a success in the recording. */
 bool ca_replay(const struct ca_replay_plan *plan, struct ca_replay_result *result,
-               struct ca_sentence *why);
+               struct message *why);
 
 #endif

@@ -1,4 +1,5 @@
 #include "tuner/replay/replay_print.h"
+#include "cli/table.h"
 #include "cli/terminal.h"
 
 #include <math.h>
@@ -79,12 +80,9 @@ static void add_stated(struct ca_row *row, const struct ca_replay_result *result
 
 void replay_print_head(const struct replay_options *options)
 {
-    char text[120];
-
-    snprintf(text, sizeof text,
-             "%% of %zu runs within %.0f %% of the optimum after so many evaluations",
-             options->runs, 100.0 * CA_REPLAY_MARGIN);
-    ca_print_paragraph(stdout, text, 0);
+    ca_print_paragraph(stdout, 0,
+                       "%% of %zu runs within %.0f %% of the optimum after so many evaluations",
+                       options->runs, 100.0 * CA_REPLAY_MARGIN);
     putchar('\n');
     struct ca_row row = begin_row("file");
     ca_row_cell(&row, CONFIGS, "configs");

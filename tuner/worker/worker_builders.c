@@ -120,7 +120,7 @@ static bool start(struct ca_builders *builders, struct builder *builder)
     char parent[24];
     const char *const argv[] = {builders->options.program, "worker", parent,
                                 builders->options.device, NULL};
-    struct ca_sentence why;
+    struct message why;
 
     snprintf(parent, sizeof parent, "%ld", (long)getpid());
     builder->open = false;
@@ -130,10 +130,10 @@ static bool start(struct ca_builders *builders, struct builder *builder)
 /* NULL unless it answered until then. */
 static json_t *take_answer(struct ca_builders *builders, struct builder *builder, double end)
 {
-    struct ca_sentence how;
+    struct message how;
     json_t *answer;
 
-    ca_process_answer(&builder->process, end - ca_process_clock(), builders->options.patience,
+    ca_process_answer(&builder->process, end - ca_stopwatch_now(), builders->options.patience,
                       builders->options.user, &answer, &how);
     return answer;
 }
@@ -142,7 +142,7 @@ static json_t *take_answer(struct ca_builders *builders, struct builder *builder
  * one cannot get them: there is no use in trying again and again. */
 static bool open_problems(struct ca_builders *builders, int count)
 {
-    const double end = ca_process_clock() + builders->options.timeout;
+    const double end = ca_stopwatch_now() + builders->options.timeout;
     bool good = builders->open_request != NULL, asked[CA_BUILDERS] = {false};
 
     for (int n = 0; good && n < count; n++) {
@@ -202,7 +202,7 @@ void ca_builders_run(struct ca_builders *builders, const struct ca_candidate *ca
                            json_pack("{s:s, s:o}", "do", "build", "candidate",
                                      ca_candidate_json(&builder->job->candidate)));
     }
-    const double deadline = ca_process_clock() + TIMEOUT_SHARE * builders->options.timeout;
+    const double deadline = ca_stopwatch_now() + TIMEOUT_SHARE * builders->options.timeout;
     for (int n = 0; n < count; n++)
         finish(builders, &builders->builders[n], deadline);
 }

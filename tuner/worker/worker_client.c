@@ -30,7 +30,7 @@ struct ca_worker {
     size_t num_built, capacity;
     size_t deaths, starts;
     enum ca_outcome round_failure; /* of the last candidate that failed in a round */
-    struct ca_sentence broken;
+    struct message broken;
 };
 
 struct ca_worker *ca_worker_create(const struct ca_worker_options *options)
@@ -75,7 +75,7 @@ size_t ca_worker_restarts(const struct ca_worker *worker)
 /* ---- the process ----------------------------------------------------------------------------- */
 
 static enum ca_asked ask(struct ca_worker *worker, json_t *request, double seconds, json_t **answer,
-                         struct ca_sentence *how)
+                         struct message *how)
 {
     return ca_process_ask(&worker->process, request, seconds, worker->options.patience,
                           worker->options.user, answer, how);
@@ -98,7 +98,7 @@ static json_t *open_request(const struct ca_worker *worker)
 
 /* Opens the problems in a process that runs. */
 static enum ca_asked open_problems(struct ca_worker *worker, clattn_status *status,
-                                   struct ca_sentence *how)
+                                   struct message *how)
 {
     json_t *answer;
     const enum ca_asked asked =
@@ -111,13 +111,13 @@ static enum ca_asked open_problems(struct ca_worker *worker, clattn_status *stat
         *status =
             json_is_integer(code) ? (clattn_status)json_integer_value(code) : CLATTN_OPENCL_ERROR;
         if (*status != CLATTN_SUCCESS)
-            ca_say(how, "%s", reason && *reason ? reason : clattn_status_string(*status));
+            message_set(how, "%s", reason && *reason ? reason : clattn_status_string(*status));
     }
     json_decref(answer);
     return asked;
 }
 
-static bool start(struct ca_worker *worker, struct ca_sentence *how)
+static bool start(struct ca_worker *worker, struct message *how)
 {
     char parent[24];
     const char *const argv[] = {worker->options.program, "worker", parent, worker->options.device,
@@ -131,7 +131,7 @@ static bool start(struct ca_worker *worker, struct ca_sentence *how)
  * the worker is broken. */
 static bool ready(struct ca_worker *worker)
 {
-    struct ca_sentence how;
+    struct message how;
     clattn_status status = CLATTN_SUCCESS;
 
     if (worker->doubtful)
@@ -139,8 +139,9 @@ static bool ready(struct ca_worker *worker)
     worker->doubtful = false;
     for (int n = 0; !worker->broken.text[0] && worker->process.pid == 0; n++) {
         if (n == MOST_START_FAILURES)
-            return ca_say(&worker->broken,
-                          "the worker process fails whenever it starts: the last %s", how.text);
+            return message_set(&worker->broken,
+                               "the worker process fails whenever it starts: the last %s",
+                               how.text);
         if (!worker->options.patience(worker->options.user))
             return false;
         worker->starts++;
@@ -150,8 +151,8 @@ static bool ready(struct ca_worker *worker)
         if (asked == CA_STOPPED)
             return false;
         if (asked == CA_ANSWERED && status != CLATTN_SUCCESS)
-            return ca_say(&worker->broken, "the worker process cannot use the device: %s",
-                          how.text);
+            return message_set(&worker->broken, "the worker process cannot use the device: %s",
+                               how.text);
     }
     return !worker->broken.text[0];
 }
@@ -201,14 +202,14 @@ static enum ca_outcome outcome_of(enum ca_asked asked, const struct ca_process *
 static enum ca_asked evaluate(struct ca_worker *worker, json_t *request, double seconds,
                               const char *doing, struct ca_reading *reading)
 {
-    struct ca_sentence how;
+    struct message how;
     json_t *answer;
     enum ca_asked asked = ask(worker, request, seconds, &answer, &how);
 
     if (asked == CA_ANSWERED &&
         !ca_reading_from_json(json_object_get(answer, "reading"), reading)) {
         asked = CA_DIED;
-        ca_say(&how, "answered nonsense");
+        message_set(&how, "answered nonsense");
         ca_process_end(&worker->process);
     }
     json_decref(answer);
@@ -267,8 +268,9 @@ static bool is_again(struct ca_worker *worker, int attempt, const struct ca_read
                      : reading->outcome == CA_CONSTRAINT_FAILED ? worker->deaths
                                                                 : 0;
     if (worker->deaths == MOST_DEATHS)
-        ca_say(&worker->broken, "%d candidates in a row ended the worker process; the last: %s",
-               MOST_DEATHS, reading->reason);
+        message_set(&worker->broken,
+                    "%d candidates in a row ended the worker process; the last: %s", MOST_DEATHS,
+                    reading->reason);
     return false;
 }
 
@@ -332,7 +334,7 @@ static enum ca_asked round_here(struct ca_worker *worker, size_t problem,
     const double limit =
         worker->options.timeout + EXECUTIONS * (double)count * worker->best[problem];
     json_t *list = json_array(), *answer;
-    struct ca_sentence how;
+    struct message how;
 
     for (size_t n = 0; n < count; n++)
         json_array_append_new(list, ca_candidate_json(&candidates[n]));
@@ -401,7 +403,7 @@ clattn_status ca_worker_open(struct ca_worker *worker, const clattn_problem *pro
 {
     clattn_problem *copies = malloc(count * sizeof *copies);
     double *best = calloc(count, sizeof *best);
-    struct ca_sentence how;
+    struct message how;
     clattn_status status;
 
     *measurer = (struct ca_measurer){

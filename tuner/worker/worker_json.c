@@ -1,4 +1,5 @@
 #include "tuner/worker/worker_json.h"
+#include "cli/message.h"
 #include "internal.h"
 #include "tuner/recording/recording.h"
 
@@ -16,19 +17,9 @@ json_t *ca_seconds_json(double seconds)
 
 json_t *ca_text_json(const char *text)
 {
-    const size_t bytes = strlen(text) + 1;
     json_t *string = json_string(text);
-    char *plain = string ? NULL : malloc(bytes);
 
-    if (!plain)
-        return string;
-    memcpy(plain, text, bytes);
-    for (char *c = plain; *c != '\0'; c++)
-        if ((unsigned char)*c >= 0x80)
-            *c = '?';
-    string = json_string(plain);
-    free(plain);
-    return string;
+    return string ? string : message_json(text);
 }
 
 json_t *ca_candidate_json(const struct ca_candidate *candidate)

@@ -3,6 +3,7 @@
 #include "bench/cases/values.h"
 #include "bench/peers/products.h"
 #include "bench/timing/timing.h"
+#include "internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,11 +114,11 @@ bool clblast_compute(void *self, size_t set, struct message *why)
 static bool enqueue_next(void *work, cl_event *end, struct message *why)
 {
     struct clblast *c = work;
-    const double start = timing_clock();
+    const double start = ca_stopwatch_now();
     const bool ok = c->enqueue(c, &c->sets[c->turn], end, why);
 
     c->turn = (c->turn + 1) % c->copies;
-    c->enqueueing += timing_clock() - start;
+    c->enqueueing += ca_stopwatch_now() - start;
     return ok;
 }
 

@@ -1,10 +1,9 @@
-#define _POSIX_C_SOURCE 200809L /* posix_spawnp, open_memstream, fileno */
+#define _POSIX_C_SOURCE 200809L /* open_memstream, fileno */
 #include "bench/report/charts/report_plot.h"
 #include "bench/report/report_text.h"
+#include "cli/child.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -12,29 +11,7 @@
 
 #define INSTALL "apt-get install gnuplot-nox"
 
-extern char **environ;
-
 /* ---- the child process ----------------------------------------------------------------------- */
-
-/* Starts it, its output going to a pipe; 0 or what errno would be. */
-static int start(const char *const *argv, int input, int ends[2], pid_t *pid)
-{
-    posix_spawn_file_actions_t files;
-
-    if (posix_spawn_file_actions_init(&files) != 0)
-        return ENOMEM;
-    int error = input >= 0 ? posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO)
-                           : posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null",
-                                                              O_RDONLY, 0);
-    error |= posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
-    error |= posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    error |= posix_spawn_file_actions_addclose(&files, ends[0]);
-    error |= posix_spawn_file_actions_addclose(&files, ends[1]);
-    if (error == 0)
-        error = posix_spawnp(pid, argv[0], &files, NULL, (char *const *)argv, environ);
-    posix_spawn_file_actions_destroy(&files);
-    return error;
-}
 
 /* All that it prints, to be freed; NULL if it could not be started or failed. */
 static char *output_of(const char *const *argv, int input, struct message *why)
@@ -44,12 +21,14 @@ static char *output_of(const char *const *argv, int input, struct message *why)
     int ends[2], status = -1;
     pid_t pid;
 
-    if (pipe(ends) != 0) {
+    if (!ca_child_pipe(ends)) {
         message_set(why, "no pipe for gnuplot: %s", strerror(errno));
         return NULL;
     }
     FILE *memory = open_memstream(&text, &bytes);
-    const int error = memory != NULL ? start(argv, input, ends, &pid) : ENOMEM;
+    const struct ca_child_files files = {
+        .input = input, .output = ends[1], .errors = CA_CHILD_NOTHING};
+    const int error = memory != NULL ? ca_child_start(&pid, argv, &files, NULL) : ENOMEM;
     close(ends[1]);
     for (ssize_t count; error == 0;) {
         count = read(ends[0], part, sizeof part);
@@ -77,7 +56,7 @@ static char *output_of(const char *const *argv, int input, struct message *why)
 bool plot_present(struct message *why)
 {
     static const char *const argv[] = {"gnuplot", "--version", NULL};
-    char *version = output_of(argv, -1, why);
+    char *version = output_of(argv, CA_CHILD_NOTHING, why);
 
     free(version);
     return version != NULL;

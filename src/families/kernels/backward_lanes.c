@@ -1,4 +1,5 @@
 /* Gradients on CPUs: SIMD lanes are keys. How it computes: cl/backward_lanes.cl. */
+#include "device/capacity.h"
 #include "families/registry.h"
 #include "problem/problem.h"
 
@@ -138,7 +139,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)p;
-    return dev->type & CL_DEVICE_TYPE_CPU ? 90 : 10;
+    return ca_fills_vectors(dev) ? 90 : 10;
 }
 
 const struct ca_family ca_backward_lanes = {

@@ -1,4 +1,5 @@
 /* Projections on CPUs: SIMD lanes are columns. How it computes: cl/projection_lanes.cl. */
+#include "device/capacity.h"
 #include "families/kernels/projection_sizes.h"
 #include "families/registry.h"
 #include "problem/problem.h"
@@ -87,11 +88,13 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return NULL;
 }
 
-/* Registers: 24 sums of 32 with vectors of 16, else 12 of 16; no more rows than there are. */
+/* Registers: 24 sums of 32 with vectors of 16, else 12 of 16; no more rows than there are, but where
+ * strips of x are packed anyway: so a layer's gradients of biases, which are products with one row of
+ * ones, have the program of those of its weights. */
 static void block_registers(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
-    const size_t rows = ca_projection_rows(p);
+    const size_t rows = p->q.stride[3] == 1 ? ca_projection_rows(p) : 6;
 
     values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
     values[MV_INDEX] = wide ? 4 : 2;
@@ -164,7 +167,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)p;
-    return dev->type & CL_DEVICE_TYPE_CPU ? 90 : 10;
+    return ca_fills_vectors(dev) ? 90 : 10;
 }
 
 const struct ca_family ca_projection_lanes = {

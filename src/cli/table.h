@@ -1,0 +1,49 @@
+/* Texts and tables that fit a terminal: how all that clattn-tune and clattn-bench print is laid out. */
+#ifndef CA_TABLE_H
+#define CA_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* Prints like printf() a text that begins at `column`, with line breaks where it would leave the
+ * stream's columns, further lines indented by `column`. Ends the line. */
+void ca_print_wrapped(FILE *to, int column, const char *format, ...);
+
+/* The same in lines of its own, all indented. */
+void ca_print_paragraph(FILE *to, int indentation, const char *format, ...);
+
+/* The same behind a name and a colon, further lines indented by 2. */
+void ca_print_note(FILE *to, const char *name, const char *text);
+
+/* Prints a problem, or whatever else may be copied, in a line of its own that begins with so many
+ * blanks; on a narrow terminal in several, else uncut for whatever reads it. */
+void ca_print_line(FILE *to, const char *text, int indentation);
+
+/* A row of a table. Zeros but for these. */
+struct ca_row {
+    FILE *to;
+    int indentation; /* of further lines, for cells without room: at the same places in each row; 0:
+                        there are none */
+    int gap;         /* blanks between cells; 0: one */
+    bool trims;      /* leaves out blanks at the ends of lines */
+    int column;      /* already printed in this line, or owed */
+    int owed;        /* blanks that a further cell needs before it */
+};
+
+/* The first cell: so many columns, or more if its text, which stands to the left, needs them. */
+void ca_row_label(struct ca_row *row, int columns, const char *text);
+
+/* The gap, unless it is the first of its line, and a cell of so many columns; its text stands to the
+ * left if width is negative. */
+void ca_row_cell(struct ca_row *row, int width, const char *text);
+
+/* Text right behind the last cell. */
+void ca_row_add(struct ca_row *row, const char *text);
+
+void ca_row_end(struct ca_row *row);
+
+/* How many decimals make four digits of a number that is not negative, at most `most`. */
+int ca_decimals(double value, int most);
+
+#endif

@@ -1,0 +1,36 @@
+#include "cli/utf8.h"
+
+/* Bytes that a first byte announces; 0 if it is none. */
+static size_t announced(unsigned char first)
+{
+    return first < 0x80   ? 1
+           : first < 0xc2 ? 0
+           : first < 0xe0 ? 2
+           : first < 0xf0 ? 3
+           : first < 0xf5 ? 4
+                          : 0;
+}
+
+size_t utf8_read(const char *text, unsigned long *character)
+{
+    static const unsigned long least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *bytes = (const unsigned char *)text;
+    const size_t length = announced(bytes[0]);
+    unsigned long c = length == 1 ? bytes[0] : bytes[0] & (0xffu >> (length + 1));
+
+    for (size_t n = 1; n < length; n++) {
+        if ((bytes[n] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (bytes[n] & 0x3f);
+    }
+    *character = c;
+    return c >= least[length] ? length : 0;
+}
+
+bool utf8_printable(unsigned long c)
+{
+    const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+    const bool surrogate = c >= 0xd800 && c < 0xe000;
+
+    return !control && !surrogate && c <= 0x10ffff;
+}
