@@ -53,7 +53,16 @@ static inline float quantized1(const int cache, const __global uchar *row, const
     return block_scale(block) * (float)((block[2 + (n & 15)] >> (n < 16 ? 0 : 4) & 15) - 8);
 }
 
-/* Value d of the row that starts at n; of a plain one d is a step. */
+/* Value d of the row of k, or of v, that starts at n; of a plain one d is a step. */
+static inline float load_k(const __global k_storage *k, const long n, const long d)
+{
+#if K_CACHE
+    return quantized1(K_CACHE, K_PLACE(k, n), d);
+#else
+    return LOAD(k, n + d);
+#endif
+}
+
 static inline float load_v(const __global v_storage *v, const long n, const long d)
 {
 #if V_CACHE
