@@ -1,5 +1,4 @@
-/* What kernels of the backward direction share: argument lists of gradients, steps, and where
- * things lie in the workspace. Defined by the host besides what common.cl lists:
+/* What kernels of the backward direction share: steps, and where things lie in the workspace. Defined by the host besides what common.cl lists:
  *   UNIT_DO UNIT_DQ UNIT_DK UNIT_DV    1: the innermost stride is 1
  *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS   0 or 1
  * Before including this: UNIT, what scores are multiplied with. */
@@ -28,21 +27,6 @@
 #define DV_STEP a.dv_stride[3]
 #endif
 
-#if HAS_DBIAS
-#define DBIAS_PARAM , __global bias_storage *restrict dbias
-#else
-#define DBIAS_PARAM
-#endif
-#if HAS_DSLOPES
-#define DSLOPES_PARAM , __global float *restrict dslopes
-#else
-#define DSLOPES_PARAM
-#endif
-#if HAS_DSINKS
-#define DSINKS_PARAM , __global float *restrict dsinks
-#else
-#define DSINKS_PARAM
-#endif
 #if BIAS_DTYPE == DTYPE_F32
 #define STORE_BIAS(x, p, n) ((p)[n] = (x))
 #elif BIAS_DTYPE == DTYPE_F16
@@ -111,9 +95,7 @@ static inline float sink_term(const float sink, const float lse, const float min
 /* Global (seq_q or more, heads, batch): -lse, in the unit of the scores, and -delta of each row,
  * into the workspace's first floats. Where all that a row sees has a score of -inf its weights are
  * 0. */
-__kernel void backward_rows(SHAPE_PARAMS, const __global storage *restrict o,
-                            const __global float *restrict lse,
-                            const __global storage *restrict d_o, __global float *restrict work)
+__kernel void backward_rows(PARAMETERS_backward_rows)
 {
     const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
 
@@ -121,9 +103,9 @@ __kernel void backward_rows(SHAPE_PARAMS, const __global storage *restrict o,
         return;
     const long row = row_of(a, b, h, i);
     const float base = lse[at.lse + row] * UNIT;
-    work += at.workspace + 2 * row;
-    work[0] = base == -INFINITY ? base : -base;
-    work[1] = -row_delta(a, at, b, h, i, o, d_o);
+    workspace += at.workspace + 2 * row;
+    workspace[0] = base == -INFINITY ? base : -base;
+    workspace[1] = -row_delta(a, at, b, h, i, o, d_o);
 }
 
 #endif

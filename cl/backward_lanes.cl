@@ -90,16 +90,16 @@ NOINLINE void compute_range(SHAPE_PARAMS, const long range, const long kv_head,
                             const __global storage *restrict k,
                             const __global storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM,
                             const __global storage *restrict d_o, __global storage *restrict dk,
-                            __global storage *restrict dv, __global float *restrict work)
+                            __global storage *restrict dv, __global float *restrict workspace)
 {
     const long all_blocks = (a.seq_kv + BM - 1) / BM, chunks = (all_blocks + BLOCKS - 1) / BLOCKS;
     struct block blocks[BLOCKS];
     struct tile tile;
 
-    const __global float *stats = work + at.workspace;
-    __global float *sums = work + at.workspace + sums_begin(a, range);
+    const __global float *stats = workspace + at.workspace;
+    __global float *sums = workspace + at.workspace + sums_begin(a, range);
     __global float *slope_totals =
-        work + at.workspace + sums_begin(a, RANGES) + (range * a.batch + place.b) * a.heads;
+        workspace + at.workspace + sums_begin(a, RANGES) + (range * a.batch + place.b) * a.heads;
     const long first_head = kv_head * a.group, end_head = first_head + a.group;
     for (long n = sum_row(a, place.b, first_head) * ROW_QK;
          n < sum_row(a, place.b, end_head) * ROW_QK; n++)
@@ -152,12 +152,7 @@ NOINLINE void compute_range(SHAPE_PARAMS, const long range, const long kv_head,
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void backward_lanes(SHAPE_PARAMS, const __global storage *restrict q,
-                    const __global storage *restrict k,
-                    const __global storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM
-                        Q_LENGTHS_PARAM KV_LENGTHS_PARAM,
-                    const __global storage *restrict d_o, __global storage *restrict dk,
-                    __global storage *restrict dv, __global float *restrict work)
+void backward_lanes(PARAMETERS_backward_lanes)
 {
     const long range = get_global_id(0), kv_head = get_global_id(1);
     struct place place;
@@ -166,15 +161,14 @@ void backward_lanes(SHAPE_PARAMS, const __global storage *restrict q,
     place.h = kv_head * a.group;
     place.e = extent_of(a, at, place.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     compute_range(a, at, range, kv_head, place, q, k, v BIAS_ARG MASK_ARG SLOPES_ARG, d_o, dk, dv,
-                  work);
+                  workspace);
 }
 
 /* Global (seq_q, heads, batch): a row of dq. */
-__kernel void backward_sum(SHAPE_PARAMS, __global storage *restrict dq,
-                           const __global float *restrict work)
+__kernel void backward_sum(PARAMETERS_backward_sum)
 {
     const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
-    const __global float *sums = work + at.workspace + (sum_row(a, b, h) + i) * ROW_QK;
+    const __global float *sums = workspace + at.workspace + (sum_row(a, b, h) + i) * ROW_QK;
 
     dq += at.dq + b * a.dq_stride[0] + h * a.dq_stride[1] + i * a.dq_stride[2];
     for (int d = 0; d < DIM_QK; d += WIDTH) {
@@ -187,12 +181,10 @@ __kernel void backward_sum(SHAPE_PARAMS, __global storage *restrict dq,
 
 #if HAS_DSLOPES || HAS_DSINKS
 /* Global (heads): what is summed over batches and rows, in their order. */
-__kernel void backward_heads(SHAPE_PARAMS SINKS_PARAM,
-                             const __global float *restrict lse DSLOPES_PARAM DSINKS_PARAM,
-                             const __global float *restrict work)
+__kernel void backward_heads(PARAMETERS_backward_heads)
 {
     const long h = get_global_id(0);
-    const __global float *rows = work + at.workspace;
+    const __global float *rows = workspace + at.workspace;
     const __global float *totals = rows + sums_begin(a, RANGES);
     float sum = 0.0f;
 

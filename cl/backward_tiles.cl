@@ -67,10 +67,10 @@ INLINE void load_own(const struct matrix own_qk, const struct matrix own_v, __lo
 }
 
 /* -lse and -delta of row i of a head, the last one's if there is no such row. */
-INLINE float2 statistic_of(SHAPE_PARAMS, const __global float *work, const long b, const long h,
+INLINE float2 statistic_of(SHAPE_PARAMS, const __global float *workspace, const long b, const long h,
                            const long i)
 {
-    return vload2(row_of(a, b, h, min(i, a.seq_q - 1)), work + at.workspace);
+    return vload2(row_of(a, b, h, min(i, a.seq_q - 1)), workspace + at.workspace);
 }
 
 /* ---- results -------------------------------------------------------------------------------- */
@@ -131,12 +131,7 @@ INLINE void store_sums(const float *sums, const int used, const int rows, __loca
 /* ---- kernels -------------------------------------------------------------------------------- */
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void backward_keys(SHAPE_PARAMS, const __global storage *restrict q,
-                   const __global storage *restrict k,
-                   const __global storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM
-                       Q_LENGTHS_PARAM KV_LENGTHS_PARAM,
-                   const __global storage *restrict d_o, __global storage *restrict dk,
-                   __global storage *restrict dv, __global float *restrict work)
+void backward_keys(PARAMETERS_backward_keys)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int tainted; /* not 0 once a hidden pair had a product that is not finite */
@@ -179,7 +174,7 @@ void backward_keys(SHAPE_PARAMS, const __global storage *restrict q,
             const struct matrix met_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
 #pragma unroll
             for (int c = 0; c < COLUMNS; c++)
-                statistics[c] = statistic_of(a, at, work, t.b, t.h, t.i0 + lane + LANES * c);
+                statistics[c] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + lane + LANES * c);
             weigh_tile(true, false, hides, a, at, t, own_k, own_v, met_q, met_do, statistics,
                        tiles, &tainted, p, ds, slope_sums,
                        bias_sums BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
@@ -189,7 +184,7 @@ void backward_keys(SHAPE_PARAMS, const __global storage *restrict q,
 #if HAS_DBIAS
         store_sums(bias_sums, t.keys, a.bias_stride[2] == 0 && a.bias_stride[3] != 0 ? rows : 0,
                    tiles + WEIGHTS_AT,
-                   work + bias_sums_at(a, at) + (t.b * a.heads + t.h) * a.seq_kv + t.j0);
+                   workspace + bias_sums_at(a, at) + (t.b * a.heads + t.h) * a.seq_kv + t.j0);
 #endif
     }
     store_rows(sums_k, a.scale, t.keys, rows,
@@ -203,12 +198,7 @@ void backward_keys(SHAPE_PARAMS, const __global storage *restrict q,
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void backward_queries(SHAPE_PARAMS, const __global storage *restrict q,
-                      const __global storage *restrict k,
-                      const __global storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM
-                          Q_LENGTHS_PARAM KV_LENGTHS_PARAM,
-                      const __global storage *restrict d_o, __global storage *restrict dq,
-                      __global float *restrict work)
+void backward_queries(PARAMETERS_backward_queries)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int tainted; /* as in backward_keys */
@@ -248,7 +238,7 @@ void backward_queries(SHAPE_PARAMS, const __global storage *restrict q,
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         slope_sums[r] = bias_sums[r] = 0.0f;
-        statistics[r] = statistic_of(a, at, work, t.b, t.h, t.i0 + ROW(r));
+        statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + ROW(r));
     }
     for (t.j0 = begin; t.j0 < end; t.j0 += STEP) {
         float p[ROWS][COLUMNS], ds[ROWS][COLUMNS];
@@ -262,11 +252,11 @@ void backward_queries(SHAPE_PARAMS, const __global storage *restrict q,
     }
 #if HAS_DSLOPES
     store_sums(slope_sums, t.queries, rows, tiles + WEIGHTS_AT,
-               work + at.workspace + 2 * a.batch * a.heads * a.seq_q + bh * a.seq_q + t.i0);
+               workspace + at.workspace + 2 * a.batch * a.heads * a.seq_q + bh * a.seq_q + t.i0);
 #endif
 #if HAS_DBIAS
     store_sums(bias_sums, t.queries, a.bias_stride[3] == 0 ? rows : 0, tiles + WEIGHTS_AT,
-               work + bias_sums_at(a, at) + bh * a.seq_q + t.i0);
+               workspace + bias_sums_at(a, at) + bh * a.seq_q + t.i0);
 #endif
     store_rows(sums_q, a.scale, t.queries, rows,
                dq + at.dq + t.b * a.dq_stride[0] + t.h * a.dq_stride[1] + t.i0 * a.dq_stride[2],
@@ -276,12 +266,7 @@ void backward_queries(SHAPE_PARAMS, const __global storage *restrict q,
 #if HAS_DBIAS
 /* A group for each BLOCK queries and STEP keys of each head and batch of the bias. */
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void backward_bias(SHAPE_PARAMS, const __global storage *restrict q,
-                   const __global storage *restrict k,
-                   const __global storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM
-                       Q_LENGTHS_PARAM KV_LENGTHS_PARAM,
-                   const __global storage *restrict d_o, __global bias_storage *restrict dbias,
-                   const __global float *restrict work)
+void backward_bias(PARAMETERS_backward_bias)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int tainted; /* written only */
@@ -321,7 +306,7 @@ void backward_bias(SHAPE_PARAMS, const __global storage *restrict q,
             const struct matrix met_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
-                statistics[r] = statistic_of(a, at, work, t.b, t.h, t.i0 + ROW(r));
+                statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + ROW(r));
             if (RESIDENT) {
                 LOCAL_BARRIER(); /* what was there may be overwritten */
                 load_own(own_q, own_do, tiles);
@@ -384,14 +369,14 @@ INLINE float sum_of_box(const struct attention_shape a, const struct box box,
 #if HAS_DSINKS
 /* This item's part in dsinks of head h. */
 INLINE float sum_of_sinks(SHAPE_PARAMS, const float sink, const long h, const __global float *lse,
-                          const __global float *work)
+                          const __global float *workspace)
 {
     float sum = 0.0f;
 
     for (long b = 0; b < a.batch; b++)
         for (long i = get_local_id(0); i < a.seq_q; i += ITEMS)
             sum += sink_term(sink, lse[at.lse + row_of(a, b, h, i)],
-                             statistic_of(a, at, work, b, h, i).y);
+                             statistic_of(a, at, workspace, b, h, i).y);
     return sum;
 }
 #endif
@@ -416,9 +401,7 @@ INLINE struct box box_of_bias(const struct attention_shape a, const long n)
 /* A group for each head's sum for dslopes, then one for each head's for dsinks, if it has these, then
  * one for each element of dbias. */
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void backward_sums(SHAPE_PARAMS SINKS_PARAM, const __global float *restrict lse DBIAS_PARAM
-                       DSLOPES_PARAM DSINKS_PARAM,
-                   const __global float *restrict work)
+void backward_sums(PARAMETERS_backward_sums)
 {
     __local float partial[ITEMS];
     const long group = get_group_id(0), slopes_end = HAS_DSLOPES ? a.heads : 0;
@@ -428,16 +411,16 @@ void backward_sums(SHAPE_PARAMS SINKS_PARAM, const __global float *restrict lse 
 #if HAS_DSLOPES
     const struct box head = {{0, group, 0}, {a.batch, 1, a.seq_q}, a.seq_q};
     if (group < slopes_end)
-        part = sum_of_box(a, head, work + at.workspace + 2 * a.batch * a.heads * a.seq_q);
+        part = sum_of_box(a, head, workspace + at.workspace + 2 * a.batch * a.heads * a.seq_q);
 #endif
 #if HAS_DSINKS
     const long h = group - slopes_end;
     if (group >= slopes_end && group < sinks_end)
-        part = sum_of_sinks(a, at, sinks[at.sinks + h], h, lse, work);
+        part = sum_of_sinks(a, at, sinks[at.sinks + h], h, lse, workspace);
 #endif
 #if HAS_DBIAS
     if (group >= sinks_end)
-        part = sum_of_box(a, box_of_bias(a, group - sinks_end), work + bias_sums_at(a, at));
+        part = sum_of_box(a, box_of_bias(a, group - sinks_end), workspace + bias_sums_at(a, at));
 #endif
     const float sum = sum_of_group(part, partial);
     if (get_local_id(0) != 0)

@@ -59,6 +59,18 @@ typedef ushort storage;
 #error "DTYPE must be defined by the host"
 #endif
 
+/* Keys and values, or bytes of quantized ones (cl/quantized.h). */
+#if K_CACHE
+typedef uchar k_storage;
+#else
+typedef storage k_storage;
+#endif
+#if V_CACHE
+typedef uchar v_storage;
+#else
+typedef storage v_storage;
+#endif
+
 #if BIAS_DTYPE == DTYPE_F32
 typedef float bias_storage;
 #define LOAD_BIAS(p, n) ((p)[n])
@@ -92,7 +104,11 @@ typedef ushort bias_storage;
 #define O_STEP a.o_stride[3]
 #endif
 
-/* ---- argument lists: in this order, those of absent options left out ----------------------- */
+/* ---- what functions take, those of absent options left out --------------------------------- */
+
+/* A kernel's own list is PARAMETERS_<kernel>, which the host puts before the source: shape and offsets
+ * as a and at, and what the kernel reads and writes of the operands that the problem has, by their
+ * names in src/problem/tensors.def (src/program/program_parameters.h). */
 
 #define SHAPE_PARAMS const struct attention_shape a, const struct attention_offsets at
 #if HAS_BIAS

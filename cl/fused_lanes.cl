@@ -214,10 +214,7 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct place chunk, const __globa
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void fused_lanes(SHAPE_PARAMS, const __global storage *restrict q,
-                 const __global k_storage *restrict k, const __global v_storage *restrict v,
-                 __global storage *restrict o BIAS_PARAM MASK_PARAM SLOPES_PARAM SINKS_PARAM
-                     Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM)
+void fused_lanes(PARAMETERS_fused_lanes)
 {
     const long chunks = (a.seq_q + BM * BLOCKS - 1) / (BM * BLOCKS);
     const long x = get_global_id(0);

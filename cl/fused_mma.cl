@@ -117,10 +117,7 @@ static inline void draw_kept(SHAPE_PARAMS, const long bh, const long i0, const l
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUB_GROUP_ATTRIBUTE
-void fused_mma(SHAPE_PARAMS, const __global storage *restrict q, const __global storage *restrict k,
-               const __global storage *restrict v,
-               __global storage *restrict o BIAS_PARAM MASK_PARAM SLOPES_PARAM SINKS_PARAM
-               Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM)
+void fused_mma(PARAMETERS_fused_mma)
 {
     __local uint4 tiles[LOCAL_ELEMENTS / 8];
     __local int row_is_zero[BLOCK_Q];

@@ -76,10 +76,7 @@ static inline void stage_values(__local float4 *v_tile, const __global v_storage
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void fused_tiles(SHAPE_PARAMS, const __global storage *restrict q,
-                 const __global k_storage *restrict k, const __global v_storage *restrict v,
-                 __global storage *restrict o BIAS_PARAM MASK_PARAM SLOPES_PARAM SINKS_PARAM
-                 Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM)
+void fused_tiles(PARAMETERS_fused_tiles)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int v_tainted; /* not 0 once an Inf or NaN of V was staged as 0 */

@@ -8,12 +8,7 @@
 /* Local (1, 1, 1), global (blocks of keys, or 1; tiles of queries, or 1; heads * batch of the
  * bias). A tile of dbias, or its sum over the dimensions that the bias broadcasts over. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void backward_bias(SHAPE_PARAMS, const __global storage *restrict q,
-                   const __global storage *restrict k,
-                   const __global storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM
-                       Q_LENGTHS_PARAM KV_LENGTHS_PARAM,
-                   const __global storage *restrict d_o, __global bias_storage *restrict dbias,
-                   const __global float *restrict work)
+void backward_bias(PARAMETERS_backward_bias)
 {
     const int over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
     const int over_i = a.bias_stride[2] == 0, over_j = a.bias_stride[3] == 0;
@@ -39,7 +34,7 @@ void backward_bias(SHAPE_PARAMS, const __global storage *restrict q,
                     const int count = (int)min(end - i, (long)BQ);
                     if (i + count <= begin)
                         continue;
-                    open_tile(a, at, place, i, count, q, d_o, work + at.workspace, &tile);
+                    open_tile(a, at, place, i, count, q, d_o, workspace + at.workspace, &tile);
                     weigh_tile(1, 1, a, at, place, &block, (struct rows){0, count}, &tile,
                                &unused BIAS_ARG MASK_ARG SLOPES_ARG);
                     for (int n = 0; n < count; n++)

@@ -369,7 +369,7 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void projection_lanes(PROJECTION_PARAMS, __global float *restrict workspace)
+void projection_lanes(PARAMETERS_projection_lanes)
 {
     const struct group group = {get_group_id(0), get_group_id(1), get_num_groups(0),
                                 get_num_groups(1), get_group_id(2)};
@@ -379,8 +379,7 @@ void projection_lanes(PROJECTION_PARAMS, __global float *restrict workspace)
 
 #if SPLITS > 1
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void projection_sum(SHAPE_PARAMS, __global storage *restrict y BIAS_PARAM,
-                    const __global float *restrict workspace)
+void projection_sum(PARAMETERS_projection_sum)
 {
     const long all_columns = a.heads * a.dim_v, count = a.batch * a.seq_q * all_columns;
     const long row = get_group_id(1), first = (long)get_group_id(0) * SUM_RUN;

@@ -190,7 +190,7 @@ INLINE void find_tile(const long row_tiles, const long column_tiles, const long 
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void projection_tiles(PROJECTION_PARAMS, __global float *restrict workspace)
+void projection_tiles(PARAMETERS_projection_tiles)
 {
     __local float4 x_tile[BUFFERS][STAGE * X_STRIDE], w_tile[BUFFERS][STAGE * W_STRIDE];
     __local long x_rows[BLOCK_ROWS], w_columns[BLOCK_COLUMNS];
@@ -329,8 +329,7 @@ void projection_tiles(PROJECTION_PARAMS, __global float *restrict workspace)
 }
 
 #if SPLITS > 1
-__kernel void projection_sum(SHAPE_PARAMS, __global storage *restrict y BIAS_PARAM,
-                             const __global float *restrict workspace)
+__kernel void projection_sum(PARAMETERS_projection_sum)
 {
     const long columns = a.heads * a.dim_v, count = a.batch * a.seq_q * columns;
     const long n = get_global_id(0);

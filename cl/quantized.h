@@ -19,17 +19,13 @@
 
 /* Where position n of k lies, which in a quantized one is a multiple of 32. */
 #if K_CACHE
-typedef uchar k_storage;
 #define K_PLACE(k, n) ((k) + ((n) >> 5) * BLOCK_BYTES(K_CACHE))
 #else
-typedef storage k_storage;
 #define K_PLACE(k, n) ((k) + (n))
 #endif
 #if V_CACHE
-typedef uchar v_storage;
 #define V_PLACE(v, n) ((v) + ((n) >> 5) * BLOCK_BYTES(V_CACHE))
 #else
-typedef storage v_storage;
 #define V_PLACE(v, n) ((v) + (n))
 #endif
 

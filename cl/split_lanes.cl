@@ -132,9 +132,7 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct place place, const long block, c
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void split(SHAPE_PARAMS, const __global storage *restrict q, const __global k_storage *restrict k,
-           const __global v_storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM Q_LENGTHS_PARAM
-               KV_LENGTHS_PARAM, __global float *workspace)
+void split(PARAMETERS_split)
 {
     const long group = get_global_id(2);
     struct place place;
@@ -150,8 +148,7 @@ void split(SHAPE_PARAMS, const __global storage *restrict q, const __global k_st
 
 /* Parts that saw nothing have a total of 0, and perhaps no o. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void combine(SHAPE_PARAMS, __global storage *restrict o SINKS_PARAM LSE_PARAM,
-             const __global float *workspace)
+void combine(PARAMETERS_combine)
 {
     const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
     const long row = (b * a.heads + h) * a.seq_q + i, step = a.batch * a.heads * a.seq_q * PART;

@@ -181,9 +181,7 @@ INLINE float highest_of(const __local float *tops, const int count)
 /* ---- the kernels ---------------------------------------------------------------------------- */
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void split(SHAPE_PARAMS, const __global storage *restrict q, const __global k_storage *restrict k,
-           const __global v_storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM Q_LENGTHS_PARAM
-               KV_LENGTHS_PARAM, __global float *workspace)
+void split(PARAMETERS_split)
 {
     __local float4 q_tile[Q_FLOAT4S], shared[SHARED_FLOAT4S], weights[WEIGHT_FLOAT4S];
     __local float tops[ROWS * TEAMS], totals[ROWS * TEAMS], factors[ROWS * TEAMS];
@@ -323,8 +321,7 @@ void split(SHAPE_PARAMS, const __global storage *restrict q, const __global k_st
 #define PARTS (ITEMS / COLUMNS)
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void combine(SHAPE_PARAMS, __global storage *restrict o SINKS_PARAM LSE_PARAM,
-             const __global float *workspace)
+void combine(PARAMETERS_combine)
 {
     __local float tops[SPLITS], totals[SPLITS], factors[SPLITS], sums[ITEMS];
     const int item = get_local_id(0), tiles = (DIM_V + COLUMNS - 1) / COLUMNS;

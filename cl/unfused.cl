@@ -52,7 +52,6 @@ typedef float16 lanes;
 #endif
 
 /* Where the scores live between the kernels; the workspace is null where it is not needed. */
-#define PLACE_PARAM SCORES_PARAM, __global float *workspace
 #if SCORES == SCORES_WEIGHTS
 #define PLACE (scores + at.scores)
 #else
@@ -217,8 +216,7 @@ static inline __attribute__((always_inline)) void multiply_tiles(lanes sum[ITEM_
 
 /* Groups: tiles of TILE_X keys, then of SWEEPS * TILE_Y queries, then batch * heads. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void scores(SHAPE_PARAMS, const __global storage *q, const __global k_storage *k BIAS_PARAM
-            MASK_PARAM SLOPES_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM PLACE_PARAM)
+void scores(PARAMETERS_scores)
 {
     __local lanes k_tile[DEPTH * TILE_X / VECTOR]; /* [d][key] */
     __local float4 q_tile[DEPTH * TILE_Y / 4];     /* [d][query] */
@@ -336,7 +334,7 @@ static inline void clear(__global float *row, const long begin, const long end)
 /* One group per row (b, h, i). A work-item returns to the same elements in each pass, so only
  * `part`, through which maximum and sum are shared, needs barriers. */
 __kernel __attribute__((reqd_work_group_size(SOFTMAX_ITEMS, 1, 1)))
-void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM PLACE_PARAM)
+void softmax(PARAMETERS_softmax)
 {
     __local float part[SOFTMAX_ITEMS];
     const int x = get_local_id(0);
@@ -402,8 +400,7 @@ void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM
 
 /* Groups: tiles of TILE_X columns of v, then of TILE_Y queries, then batch * heads. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void values(SHAPE_PARAMS, const __global v_storage *v, __global storage *o BIAS_PARAM MASK_PARAM
-            Q_LENGTHS_PARAM KV_LENGTHS_PARAM PLACE_PARAM)
+void values(PARAMETERS_values)
 {
     __local lanes v_tile[DEPTH * TILE_X / VECTOR]; /* [key][column] */
     __local float4 p_tile[DEPTH * TILE_Y / 4];     /* [key][query] */

@@ -231,8 +231,7 @@ NOINLINE void compute_scores(SHAPE_PARAMS, const struct extent e, const long bh,
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void scores(SHAPE_PARAMS, const __global storage *q, const __global k_storage *k BIAS_PARAM
-            MASK_PARAM SLOPES_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM PLACE_PARAM)
+void scores(PARAMETERS_scores)
 {
     const long j0 = get_global_id(0) * KEYS, i0 = get_global_id(1) * QUERIES;
     const long bh = get_global_id(2);
@@ -316,7 +315,7 @@ NOINLINE void compute_weights(SHAPE_PARAMS, const long from SINKS_PARAM Q_LENGTH
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void softmax(SHAPE_PARAMS SINKS_PARAM Q_LENGTHS_PARAM KV_LENGTHS_PARAM LSE_PARAM PLACE_PARAM)
+void softmax(PARAMETERS_softmax)
 {
     const long from = get_global_id(0) * SOFTMAX_ROWS;
 
@@ -466,8 +465,7 @@ NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0,
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void values(SHAPE_PARAMS, const __global v_storage *v, __global storage *o BIAS_PARAM MASK_PARAM
-            Q_LENGTHS_PARAM KV_LENGTHS_PARAM PLACE_PARAM)
+void values(PARAMETERS_values)
 {
     const long i0 = get_global_id(0) * QUERIES, bh = get_global_id(1);
     const struct extent e = extent_of(a, at, bh / a.heads Q_LENGTHS_ARG KV_LENGTHS_ARG);

@@ -120,7 +120,7 @@ $(sed -n "${line}p" "$work/cases")
 LINE
 at=$work/$number
 clang=$(sed -n "s/^$target //p" "$work/compilers")
-cl="$clang -x cl -Xclang -finclude-default-header -O3 -Werror -Wno-linker-warnings $options"
+cl="$clang -x cl -Xclang -finclude-default-header -O3 -Werror -Wno-linker-warnings -include $at.h $options"
 case $target in
 gfx*)
     $cl -target amdgcn-amd-amdhsa "-mcpu=$target" -nogpulib -Xclang -mlink-builtin-bitcode \
@@ -150,6 +150,7 @@ float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(shor
 float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(int8, int8, float8);
 float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(short8, int8, float8);
 #endif
+#include "$at.h"
 #include "$work/$family.cl"
 KERNELS
     IGC_ShaderDumpEnable=1 IGC_DumpToCustomDir=$at.dump "$clang" compile -file "$at.cl" \

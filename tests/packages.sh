@@ -3,6 +3,7 @@
 #   build   compile the library and clattn-bench
 #   device  the CPU as an OpenCL device (PoCL), for machines without another
 #   test    what the tests need besides
+#   doc     what makes the API reference (cmake --build . --target doc)
 #   gpus    compilers for GPUs that need none (tests/offline.sh)
 #   peers   libraries that clattn-bench compares with, and what draws its charts
 #   cpus    Mesa's OpenCL on the CPU, and what Intel's is fetched with (bench/drivers.sh)
@@ -39,6 +40,10 @@ want() {
     done
     wishes="$wishes$sentence	$*
 "
+}
+
+need_doc() {
+    want "the API reference is not made" doxygen
 }
 
 need_peers() {
@@ -86,12 +91,14 @@ for topic in "$@"; do
         need libcriterion-dev
         want "kernels are not watched for races and values that nothing wrote" oclgrind
         need pocl-opencl-icd
+        need_doc
         need_peers
         need_gpus
         # Ubuntu's is a snap, of another name, which apt-get cannot install in a container.
         command -v chromium > /dev/null 2>&1 ||
             want "no browser looks at the report's page" chromium
         ;;
+    doc) need_doc ;;
     gpus) need_gpus ;;
     peers) need_peers ;;
     cpus)
@@ -100,7 +107,7 @@ for topic in "$@"; do
         need python3-venv
         ;;
     *)
-        echo "usage: sh tests/packages.sh build|device|test|gpus|peers|cpus..." >&2
+        echo "usage: sh tests/packages.sh build|device|test|doc|gpus|peers|cpus..." >&2
         exit 2
         ;;
     esac

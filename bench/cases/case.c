@@ -48,7 +48,7 @@ struct operand {
 #define PASSED_OWN false
 
 static const struct operand inputs[INPUT_X] = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
                 LAYER)                                                                             \
     CASE_IF_READ(WRITER, GIVEN, [INPUT_##ID] = {CA_##ID, LAYOUT, PASSED_##LAYER}, )
     CA_OPERANDS(OPERAND)
@@ -56,7 +56,7 @@ static const struct operand inputs[INPUT_X] = {
 };
 
 static const struct operand outputs[OUTPUT_Y] = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
                 LAYER)                                                                             \
     CASE_IF_WRITTEN(WRITER, [OUTPUT_##ID] = {CA_##ID, LAYOUT, PASSED_##LAYER}, )
     CA_OPERANDS(OPERAND)

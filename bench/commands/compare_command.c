@@ -15,7 +15,7 @@ static const char help[] =
     "and what was measured in A and now is missing, failed, wrong or less exact. On another "
     "device\n"
     "being slower is none. What is new is listed.\n"
-    "  --threshold PERCENT    how much slower is still well (default 5)\n"
+    "  --threshold PERCENT    how much slower is no regression yet (default 5)\n"
     "  --by time|share        compare times (default), or parts of the device's peak measured\n"
     "                         beside them, which wander less on a shared machine\n"
     "  --implementation NAME  whose: clattn (default), 'clattn untuned', CLBlast, ...\n"

@@ -18,12 +18,12 @@ static const char help[] =
     "such as \"bwd f32 h4/2 q64 d32 causal=tl\", in two steps:\n"
     "  1. every element that the device computed with the formulas in double precision;\n"
     "  2. some elements of the formulas with central differences of the forward formulas.\n"
-    "Prints the worst element of each step and its distance over the error that may be there,\n"
-    "which is right up to 1. On the host it takes time with h * q * k * d: keep problems small.\n"
+    "Prints the worst element of each step and its error as a part of its bound: it is right up\n"
+    "to 1. On the host it takes time with h * q * k * d: keep problems small.\n"
     "  --device SEL      index or part of a name, as 'clattn-bench devices' lists them\n"
     "  --family F        force a kernel family\n"
     "  --tunables \"N=V\"  with --family: force tunables\n"
-    "  --seed N          other data; 1 is the default\n"
+    "  --seed N          of the data (default 1)\n"
     "  --json FILE       write JSON, to standard output instead of the lines for -\n"
     "Exit status: 0 all are right, 1 one is not or could not be checked, 2 usage.\n";
 

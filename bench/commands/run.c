@@ -21,7 +21,7 @@ static char default_workload[] = DEFAULT_WORKLOAD; /* Beside arguments, which ar
 
 static const char help[] =
     "Usage: clattn-bench run [OPTION...] [WORKLOAD | PROBLEM | FILE]...\n"
-    "Times attention by clattn and by other libraries, in turns, and compares all results with\n"
+    "Times attention by clattn and by other libraries, interleaved, and compares all results with\n"
     "double precision: what is wrong has no time. Problems are lines such as\n"
     "\"fwd f16 b1 h32/8 q512 d128 causal=tl\", \"bwd ...\" for its gradients, \"proj ...\" for a\n"
     "projection or \"layer ...\", with random data; a FILE.safetensors has tensors of its own, "
@@ -54,10 +54,13 @@ static const char help[] =
     "  --csv FILE        likewise a row for each time, at the end\n"
     "  --quiet           print nothing but errors\n"
     "What clattn-tune has found is used, and timed beside what would run without it. A choice is\n"
-    "  tuned     found for this class of problems   override  set by CLATTN_OVERRIDE\n"
-    "  stale     ... with another driver or source  forced    by --family\n"
-    "  nearest   found for the nearest class        untuned   from the device's facts\n"
+    "  tuned     found for this class of problems\n"
+    "  stale     ... with another driver or source\n"
+    "  nearest   found for the nearest class\n"
     "  shipped   found elsewhere on such a device\n"
+    "  override  set by CLATTN_OVERRIDE\n"
+    "  forced    by --family\n"
+    "  untuned   from the device's facts\n"
     "Ctrl-C ends it after the sample that is being taken, with what was measured by then.\n"
     "Exit status: 0 all is well, 1 clattn failed, was wrong or a device is gone, 2 usage,\n"
     "130 interrupted.\n";

@@ -30,7 +30,7 @@ static const char help[] =
     "                (defaults: f32 1e-5 and 1e-6, f16 2e-3 and 1e-5, bf16 1.6e-2 and 1e-5,\n"
     "                by the coarser of what is stored and what it is compared with)\n"
     "  --json        print a JSON array instead\n"
-    "Exit status: 0 all within bounds, 1 not so or a file is not sound, 2 usage.\n";
+    "Exit status: 0 all are within bounds, 1 one is not or a file is damaged, 2 usage.\n";
 
 struct settings {
     const char *device;

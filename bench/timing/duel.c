@@ -16,11 +16,10 @@
 
 static const char help[] =
     "Usage: clattn-bench duel [OPTION...] PROBLEM CONFIGURATION CONFIGURATION...\n"
-    "Races configurations of one problem: in each round each runs once, in an order drawn anew, "
-    "so\n"
-    "that what disturbs the machine disturbs all. Prints each one's time and its ratio to the\n"
-    "first, round by round, with intervals that hold the truth in 95 of 100 races. The results of\n"
-    "all are compared with double precision. A configuration is \"FAMILY NAME=value ...\" "
+    "Times configurations of one problem interleaved: in each round each runs once, in an order\n"
+    "drawn anew, so that what disturbs the machine disturbs all. Prints each one's time and its\n"
+    "ratio to the first, with 95 % confidence intervals over the rounds. The results of all are\n"
+    "compared with double precision. A configuration is \"FAMILY NAME=value ...\" "
     "(tunables\n"
     "that are not named get the default for the problem), or one of the words\n"
     "  tuned    what was tuned for this problem on this device, or fail\n"
@@ -28,9 +27,9 @@ static const char help[] =
     "The same one twice shows how well this machine can tell.\n"
     "  --device SEL  index or part of a name, as 'clattn-bench devices' lists them\n"
     "  --rounds N    6 to 100 (default 30)\n"
-    "  --seconds S   end the race after so long, but not before 6 rounds\n"
+    "  --seconds S   end after so long, but not before 6 rounds\n"
     "  --json FILE   write JSON, to standard output instead of the table for -\n"
-    "Exit status: 0 the race was run and all results are right, 1 not so, 2 usage.\n";
+    "Exit status: 0 all were timed and are right, 1 one was not, 2 usage.\n";
 
 struct settings {
     struct common_options common;

@@ -81,7 +81,7 @@ static clattn_multihead_inputs layer_inputs(const struct tensor_set *set)
         .x = set->in[INPUT_X],
         .context = set->in[INPUT_CONTEXT],
         .values = set->in[INPUT_VALUES],
-#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
                 LAYER)                                                                             \
     IF_INPUT_##LAYER(.member = set->in[INPUT_##ID], )
         CA_OPERANDS(OPERAND)
@@ -133,7 +133,7 @@ static clattn_status run_layer_backward(const struct engine *e, const struct ten
         .dcontext = set->out[OUTPUT_DCONTEXT],
         .dvalues = set->out[OUTPUT_DVALUES],
         .gradients = layer_parameters(&set->out[OUTPUT_DW_Q]),
-#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
                 LAYER)                                                                             \
     IF_GRADIENT_##LAYER(.member = set->out[OUTPUT_##ID], )
         CA_OPERANDS(OPERAND)

@@ -21,7 +21,9 @@ typedef struct clattn_buffer {
 /** The tensors of a forward execution. Fields of options that the problem lacks must be NULL. */
 typedef struct clattn_forward {
     size_t struct_size;       /**< sizeof(clattn_forward). */
-    clattn_buffer q, k, v;    /**< Read. */
+    clattn_buffer q;          /**< Read. */
+    clattn_buffer k;          /**< Read. */
+    clattn_buffer v;          /**< Read. */
     clattn_buffer o;          /**< Every element is overwritten (it may hold NaN). */
     clattn_buffer bias;       /**< Read; elements of bias_dtype. */
     clattn_buffer mask;       /**< Read; bytes. */
@@ -43,24 +45,29 @@ typedef struct clattn_forward {
 
 /** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
 typedef struct clattn_backward {
-    size_t struct_size;    /**< sizeof(clattn_backward). */
-    clattn_buffer q, k, v; /**< Read: what forward read. */
-    clattn_buffer o, lse;  /**< Read: what forward wrote. */
-    clattn_buffer d_o;     /**< Read: the gradient with respect to o. */
-    clattn_buffer bias;    /**< Read, as in forward; likewise what follows. */
-    clattn_buffer mask;
-    clattn_buffer slopes;
-    clattn_buffer sinks;
-    clattn_buffer q_lengths;
-    clattn_buffer kv_lengths;
-    clattn_buffer dq, dk, dv; /**< Every element is overwritten (it may hold NaN). */
+    size_t struct_size;       /**< sizeof(clattn_backward). */
+    clattn_buffer q;          /**< Read: what forward read. */
+    clattn_buffer k;          /**< Read: what forward read. */
+    clattn_buffer v;          /**< Read: what forward read. */
+    clattn_buffer o;          /**< Read: what forward wrote. */
+    clattn_buffer lse;        /**< Read: what forward wrote. */
+    clattn_buffer d_o;        /**< Read: the gradient with respect to o. */
+    clattn_buffer bias;       /**< Read: what forward read. */
+    clattn_buffer mask;       /**< Read: what forward read. */
+    clattn_buffer slopes;     /**< Read: what forward read. */
+    clattn_buffer sinks;      /**< Read: what forward read. */
+    clattn_buffer q_lengths;  /**< Read: what forward read. */
+    clattn_buffer kv_lengths; /**< Read: what forward read. */
+    clattn_buffer dq;         /**< Every element is overwritten (it may hold NaN). */
+    clattn_buffer dk;         /**< Every element is overwritten (it may hold NaN). */
+    clattn_buffer dv;         /**< Every element is overwritten (it may hold NaN). */
     clattn_buffer dbias;      /**< Written, in the bias's dtype and layout; one element where the
                                      bias broadcasts. */
     clattn_buffer dslopes;    /**< Written; heads floats. */
     clattn_buffer dsinks;     /**< Written; heads floats. */
     clattn_buffer workspace;  /**< As in clattn_forward. */
-    cl_ulong dropout_seed;    /**< Those of the forward execution. */
-    cl_uint dropout_offset;
+    cl_ulong dropout_seed;    /**< That of the forward execution. */
+    cl_uint dropout_offset;   /**< That of the forward execution. */
 } clattn_backward;
 
 /**
@@ -99,9 +106,10 @@ CLATTN_API clattn_status clattn_attention_forward(const clattn_plan *plan, cl_co
 /**
  * Enqueues the gradients of a forward computation. The same inputs give the same bits on every run.
  *
- * @param plan      of operation CLATTN_BACKWARD.
+ * @param plan      Not null; of operation CLATTN_BACKWARD.
  * @param tensors   Read during the call only; overlaps as in clattn_attention_forward().
- * Other parameters and all statuses as clattn_attention_forward().
+ * @param queue,num_wait,wait,done  As for clattn_attention_forward().
+ * @return          As clattn_attention_forward().
  */
 CLATTN_API clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queue queue,
                                                    const clattn_backward *tensors, cl_uint num_wait,
@@ -110,35 +118,47 @@ CLATTN_API clattn_status clattn_attention_backward(const clattn_plan *plan, cl_c
 /** The tensors of a forward execution in host memory, as in clattn_forward. Pointers are to
  *  element (0, 0, 0, 0). Elements of o between its strides keep their values. */
 typedef struct clattn_host_forward {
-    size_t struct_size; /**< sizeof(clattn_host_forward). */
-    const void *q, *k, *v;
-    void *o;
-    const void *bias;
-    const unsigned char *mask;
-    const float *slopes, *sinks;
-    const cl_int *q_lengths, *kv_lengths;
-    float *lse;
-    float *scores;
-    cl_ulong dropout_seed;
-    cl_uint dropout_offset;
+    size_t struct_size;        /**< sizeof(clattn_host_forward). */
+    const void *q;             /**< Read. */
+    const void *k;             /**< Read. */
+    const void *v;             /**< Read. */
+    void *o;                   /**< Every element is overwritten. */
+    const void *bias;          /**< Read; elements of bias_dtype. */
+    const unsigned char *mask; /**< Read. */
+    const float *slopes;       /**< Read; heads floats (ALiBi). */
+    const float *sinks;        /**< Read; heads floats. */
+    const cl_int *q_lengths;   /**< Read; one of each batch. */
+    const cl_int *kv_lengths;  /**< Read; one of each batch. */
+    float *lse;                /**< Written; (batch, heads, seq_q). */
+    float *scores;             /**< Written; (batch, heads, seq_q, seq_kv). */
+    cl_ulong dropout_seed;     /**< As in clattn_forward. */
+    cl_uint dropout_offset;    /**< As in clattn_forward. */
 } clattn_host_forward;
 
 /** The tensors of a backward execution in host memory, as in clattn_backward. Elements of what is
  *  written that lie between its strides keep their values. */
 typedef struct clattn_host_backward {
-    size_t struct_size; /**< sizeof(clattn_host_backward). */
-    const void *q, *k, *v, *o;
-    const float *lse;
-    const void *d_o;
-    const void *bias;
-    const unsigned char *mask;
-    const float *slopes, *sinks;
-    const cl_int *q_lengths, *kv_lengths;
-    void *dq, *dk, *dv;
-    void *dbias;
-    float *dslopes, *dsinks;
-    cl_ulong dropout_seed;
-    cl_uint dropout_offset;
+    size_t struct_size;        /**< sizeof(clattn_host_backward). */
+    const void *q;             /**< Read: what forward read. */
+    const void *k;             /**< Read: what forward read. */
+    const void *v;             /**< Read: what forward read. */
+    const void *o;             /**< Read: what forward wrote. */
+    const float *lse;          /**< Read: what forward wrote. */
+    const void *d_o;           /**< Read: the gradient with respect to o. */
+    const void *bias;          /**< Read: what forward read. */
+    const unsigned char *mask; /**< Read: what forward read. */
+    const float *slopes;       /**< Read: what forward read. */
+    const float *sinks;        /**< Read: what forward read. */
+    const cl_int *q_lengths;   /**< Read: what forward read. */
+    const cl_int *kv_lengths;  /**< Read: what forward read. */
+    void *dq;                  /**< Every element is overwritten. */
+    void *dk;                  /**< Every element is overwritten. */
+    void *dv;                  /**< Every element is overwritten. */
+    void *dbias;               /**< Written, in the bias's dtype and layout. */
+    float *dslopes;            /**< Written; heads floats. */
+    float *dsinks;             /**< Written; heads floats. */
+    cl_ulong dropout_seed;     /**< That of the forward execution. */
+    cl_uint dropout_offset;    /**< That of the forward execution. */
 } clattn_host_backward;
 
 /**
@@ -151,6 +171,7 @@ typedef struct clattn_host_backward {
  * @retval CLATTN_SUCCESS           The results are in host memory.
  * @retval CLATTN_INVALID_ARGUMENT  A null where the problem has a tensor, a tensor that the
  *                                  problem has not, or results that overlap other tensors.
+ *
  * Other statuses as clattn_plan_create() and clattn_attention_forward(); results are undefined
  * after a failure.
  */

@@ -19,6 +19,7 @@ CLATTN_BEGIN
  */
 typedef struct clattn_context clattn_context;
 
+/** How much a sentence of the log matters: the lower, the more. */
 typedef enum clattn_log_level {
     CLATTN_LOG_ERROR = 0,   /**< A call failed; this says why. */
     CLATTN_LOG_WARNING = 1, /**< Something was not as it should be, and was worked around. */
@@ -34,6 +35,7 @@ typedef enum clattn_log_level {
  */
 typedef void (*clattn_log_callback)(clattn_log_level level, const char *message, void *user_data);
 
+/** What a context is made with. All but struct_size may be 0. */
 typedef struct clattn_context_options {
     size_t struct_size;      /**< sizeof(clattn_context_options). */
     clattn_log_callback log; /**< NULL: the sentences are dropped. */
@@ -94,9 +96,13 @@ CLATTN_API clattn_status clattn_context_create(cl_context opencl, cl_device_id d
  * Makes an OpenCL context for the device that clattn_device_select(@p selector) chooses, and a
  * clattn context on it. The OpenCL context lives as long as the clattn context.
  *
- * @retval CLATTN_NO_DEVICE  No device matches @p selector.
- * @retval CLATTN_OPENCL_ERROR  clCreateContext failed, or a driver when it was asked for devices.
  * Other statuses as clattn_context_create().
+ *
+ * @param selector  As for clattn_device_select(); may be NULL.
+ * @param options   NULL for no logging; read during the call only.
+ * @param context   Not null; receives the context (release it), or NULL on failure.
+ * @retval CLATTN_NO_DEVICE     No device matches @p selector.
+ * @retval CLATTN_OPENCL_ERROR  clCreateContext failed, or a driver when it was asked for devices.
  */
 CLATTN_API clattn_status clattn_context_create_default(const char *selector,
                                                        const clattn_context_options *options,

@@ -11,40 +11,40 @@ CLATTN_BEGIN
 
 /** Facts about a device, as its driver states them. Texts are cut at their array's size. */
 typedef struct clattn_device_info {
-    size_t struct_size; /**< Set by the caller to sizeof(clattn_device_info). */
-    cl_platform_id platform;
-    cl_device_id device;
-    char name[128];
-    char vendor[128];
-    char driver_version[128];
-    char device_version[128]; /**< For example "OpenCL 3.0 PoCL ...". */
-    char platform_name[128];
-    char platform_version[128];
+    size_t struct_size;         /**< Set by the caller to sizeof(clattn_device_info). */
+    cl_platform_id platform;    /**< NULL where a profile stands in for a device. */
+    cl_device_id device;        /**< NULL where a profile stands in for a device. */
+    char name[128];             /**< CL_DEVICE_NAME. */
+    char vendor[128];           /**< CL_DEVICE_VENDOR. */
+    char driver_version[128];   /**< CL_DRIVER_VERSION. */
+    char device_version[128];   /**< For example "OpenCL 3.0 PoCL ...". */
+    char platform_name[128];    /**< CL_PLATFORM_NAME. */
+    char platform_version[128]; /**< CL_PLATFORM_VERSION. */
     /** What instructions it has, as its vendor's extensions state it: "sm_90", "gfx90a",
      *  "intel_12.55"; "" if they don't. */
     char architecture[32];
-    char extensions[4096];     /**< Names with a space between; whole ones only if cut. */
-    cl_device_type type;       /**< Bits CL_DEVICE_TYPE_CPU, _GPU, _ACCELERATOR. */
-    unsigned opencl_version;   /**< 10 * major + minor of the device: 12, 20, 21, 30. */
-    unsigned opencl_c_version; /**< Likewise of its OpenCL C. */
-    unsigned compute_units;
-    unsigned address_bits;
+    char extensions[4096];       /**< Names with a space between; whole ones only if cut. */
+    cl_device_type type;         /**< Bits CL_DEVICE_TYPE_CPU, _GPU, _ACCELERATOR. */
+    unsigned opencl_version;     /**< 10 * major + minor of the device: 12, 20, 21, 30. */
+    unsigned opencl_c_version;   /**< Likewise of its OpenCL C. */
+    unsigned compute_units;      /**< CL_DEVICE_MAX_COMPUTE_UNITS. */
+    unsigned address_bits;       /**< Of an address in a kernel: 32 or 64. */
     unsigned vector_width_float; /**< CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT. */
     unsigned sub_group_size; /**< Work-items that run in lockstep (warp, wavefront), the least if
                                   there is a choice; 0 if no vendor's extension states it. */
     /** As the driver states it, or 1 where it is known to compile larger work-groups wrongly (PoCL
      *  newer than 3 on CPUs). */
     size_t max_work_group_size;
-    size_t max_work_item_sizes[3]; /**< Likewise. */
-    size_t max_parameter_bytes;    /**< Of all arguments of a kernel. */
-    cl_ulong local_memory_bytes;
-    cl_ulong global_memory_bytes;
-    cl_ulong max_allocation_bytes;
+    size_t max_work_item_sizes[3];  /**< Likewise. */
+    size_t max_parameter_bytes;     /**< Of all arguments of a kernel. */
+    cl_ulong local_memory_bytes;    /**< Of a work-group, at most. */
+    cl_ulong global_memory_bytes;   /**< Of the device. */
+    cl_ulong max_allocation_bytes;  /**< Of one buffer, at most. */
     cl_bool local_memory_dedicated; /**< CL_LOCAL, not a part of global memory. */
-    cl_bool compiler_available;
-    cl_bool fp16; /**< cl_khr_fp16. f16 storage works without it. */
-    cl_bool fp64; /**< cl_khr_fp64. */
-    cl_bool little_endian;
+    cl_bool compiler_available;     /**< Whether it can build programs from source. */
+    cl_bool fp16;                   /**< cl_khr_fp16. f16 storage works without it. */
+    cl_bool fp64;                   /**< cl_khr_fp64. */
+    cl_bool little_endian;          /**< Others are refused. */
 } clattn_device_info;
 
 /**
@@ -66,9 +66,11 @@ CLATTN_API clattn_status clattn_device_query(cl_device_id device, clattn_device_
  * bench/profiles/README.md describes. For clattn_context_options::profile.
  *
  * @param text          @p text_bytes bytes; need not end with 0.
+ * @param text_bytes    The size of @p text.
  * @param info          Not null; its struct_size as for clattn_device_query(). Filled on success,
  *                      with null platform and device; cleared but for struct_size on failure.
  * @param reason        NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
+ * @param reason_bytes  The size of @p reason.
  * @retval CLATTN_SUCCESS           Filled.
  * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
  * @retval CLATTN_FILE_ERROR        Not a profile, or a fact is missing, unknown or beyond its

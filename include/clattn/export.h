@@ -8,6 +8,9 @@
 #include <CL/cl.h>
 #endif
 
+/** @def CLATTN_API
+ *  Before every public function, which the shared library exports. On Windows programs that link the
+ *  static library define CLATTN_STATIC; CMake's target clattn::clattn_static does. */
 #if defined(CLATTN_STATIC)
 #define CLATTN_API
 #elif defined(_WIN32)
@@ -20,6 +23,10 @@
 #define CLATTN_API __attribute__((visibility("default")))
 #endif
 
+/** @def CLATTN_BEGIN
+ *  Begins declarations with C linkage, also where C++ includes them. */
+/** @def CLATTN_END
+ *  Ends what CLATTN_BEGIN begins. */
 #if defined(__cplusplus)
 #define CLATTN_BEGIN extern "C" {
 #define CLATTN_END }

@@ -54,6 +54,7 @@ typedef struct clattn_gradient_report {
  * @retval CLATTN_INVALID_ARGUMENT  A null, a problem of another operation, a struct_size of none of
  *                                  this library's versions.
  * @retval CLATTN_OUT_OF_MEMORY     Host or device memory ran out.
+ *
  * Other statuses as clattn_plan_create() and clattn_attention_backward().
  */
 CLATTN_API clattn_status clattn_gradient_check(clattn_context *context,

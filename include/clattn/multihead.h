@@ -46,17 +46,17 @@ typedef enum clattn_weights_out {
 
 /** Made by clattn_multihead_init() or clattn_multihead_parse(), then changed as needed. */
 typedef struct clattn_multihead {
-    size_t struct_size;
+    size_t struct_size; /**< Set by clattn_multihead_init(). */
     /** Operation (CLATTN_FORWARD or CLATTN_BACKWARD), dtype, sizes, masks and all other options.
      *  Its layouts of q, k, v, o and their gradients must be zeros, lse 0, scores none: the layer
      *  says how they lie. With CLATTN_SELF seq_kv is seq_q. */
     clattn_problem attention;
-    clattn_source source;
-    size_t model;         /**< Columns of x; at least 1. */
-    size_t context_model; /**< Of the context; model if CLATTN_SELF. */
-    size_t values_model;  /**< Of the values; context_model unless CLATTN_SEPARATE. */
-    size_t output;        /**< Columns of y; at least 1. */
-    clattn_weight_order order;
+    clattn_source source;      /**< What keys and values are made of. */
+    size_t model;              /**< Columns of x; at least 1. */
+    size_t context_model;      /**< Of the context; model if CLATTN_SELF. */
+    size_t values_model;       /**< Of the values; context_model unless CLATTN_SEPARATE. */
+    size_t output;             /**< Columns of y; at least 1. */
+    clattn_weight_order order; /**< Of all weight matrices. */
     int packed;      /**< Not 0: W_Q, W_K and W_V are one matrix with the columns of q, k and v side
                           by side, likewise their biases; all three inputs have model columns. */
     int qkv_biases;  /**< Not 0: b_Q, b_K and b_V are given. */
@@ -81,6 +81,7 @@ CLATTN_API void clattn_multihead_init(clattn_multihead *layer);
  *
  * @param layer   Not null.
  * @param reason  NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
+ * @param reason_bytes  The size of @p reason.
  * @retval CLATTN_SUCCESS           Sound.
  * @retval CLATTN_INVALID_ARGUMENT  @p layer is null or a struct_size is of none of this library's
  *                                  versions.
@@ -104,8 +105,9 @@ CLATTN_API clattn_status clattn_multihead_check(const clattn_multihead *layer, c
  *
  * @param layer     Not null; need not pass clattn_multihead_check().
  * @param text      NULL if @p text_bytes is 0; else receives the form, always terminated.
+ * @param text_bytes  The size of @p text.
  * @param needed    NULL, or receives the bytes needed, the terminating 0 included.
- * Statuses as clattn_problem_print().
+ * @return          As clattn_problem_print().
  */
 CLATTN_API clattn_status clattn_multihead_print(const clattn_multihead *layer, char *text,
                                                 size_t text_bytes, size_t *needed);
@@ -146,6 +148,7 @@ typedef struct clattn_multihead_info {
  * @retval CLATTN_INVALID_ARGUMENT  A null, a struct_size of none of this library's versions,
  *                                  unknown flags.
  * @retval CLATTN_INVALID_PROBLEM   As clattn_multihead_check().
+ *
  * Other statuses as clattn_plan_create() of a step, which the sentence in the log names.
  */
 CLATTN_API clattn_status clattn_multihead_plan_create(clattn_context *context,
@@ -153,6 +156,8 @@ CLATTN_API clattn_status clattn_multihead_plan_create(clattn_context *context,
                                                       clattn_multihead_plan **plan);
 
 /**
+ * What the layer's plan will run.
+ *
  * @param plan,info  Not null.
  * @retval CLATTN_SUCCESS           Filled in.
  * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
@@ -165,28 +170,36 @@ CLATTN_API void clattn_multihead_plan_release(clattn_multihead_plan *plan);
 
 /** The parameters of a layer in device memory. */
 typedef struct clattn_multihead_parameters {
-    clattn_buffer w_q;           /**< (model, heads * dim_qk) by order; all three if packed. */
-    clattn_buffer w_k, w_v;      /**< (context_model, kv_heads * dim_qk), (values_model, kv_heads *
-                                      dim_v); NULL if packed. */
-    clattn_buffer w_o;           /**< (heads * dim_v, output). */
-    clattn_buffer b_q, b_k, b_v; /**< In the layer's dtype, likewise; NULL unless qkv_biases. */
-    clattn_buffer b_o;           /**< (output); NULL unless output_bias. */
+    clattn_buffer w_q; /**< (model, heads * dim_qk) by order; all three if packed. */
+    clattn_buffer w_k; /**< (context_model, kv_heads * dim_qk); NULL if packed. */
+    clattn_buffer w_v; /**< (values_model, kv_heads * dim_v); NULL if packed. */
+    clattn_buffer w_o; /**< (heads * dim_v, output). */
+    clattn_buffer b_q; /**< (heads * dim_qk), in the layer's dtype like the other two; all three if
+                            packed; NULL unless qkv_biases. */
+    clattn_buffer b_k; /**< (kv_heads * dim_qk); NULL if packed, and unless qkv_biases. */
+    clattn_buffer b_v; /**< (kv_heads * dim_v); NULL if packed, and unless qkv_biases. */
+    clattn_buffer b_o; /**< (output); NULL unless output_bias. */
 } clattn_multihead_parameters;
 
 /** What both directions read beside the parameters. Fields of options that the layer lacks are
  *  NULL. */
 typedef struct clattn_multihead_inputs {
-    clattn_buffer x;       /**< (batch, seq_q, model), packed; see seq_first. */
-    clattn_buffer context; /**< (batch, seq_kv, context_model); NULL if CLATTN_SELF. */
-    clattn_buffer values;  /**< (batch, seq_kv, values_model); NULL unless CLATTN_SEPARATE. */
-    clattn_buffer bias, mask, slopes, sinks, q_lengths, kv_lengths; /**< As in clattn_forward. */
-    cl_ulong dropout_seed;
-    cl_uint dropout_offset;
+    clattn_buffer x;          /**< (batch, seq_q, model), packed; see seq_first. */
+    clattn_buffer context;    /**< (batch, seq_kv, context_model); NULL if CLATTN_SELF. */
+    clattn_buffer values;     /**< (batch, seq_kv, values_model); NULL unless CLATTN_SEPARATE. */
+    clattn_buffer bias;       /**< As in clattn_forward. */
+    clattn_buffer mask;       /**< As in clattn_forward. */
+    clattn_buffer slopes;     /**< As in clattn_forward. */
+    clattn_buffer sinks;      /**< As in clattn_forward. */
+    clattn_buffer q_lengths;  /**< As in clattn_forward. */
+    clattn_buffer kv_lengths; /**< As in clattn_forward. */
+    cl_ulong dropout_seed;    /**< As in clattn_forward. */
+    cl_uint dropout_offset;   /**< As in clattn_forward. */
 } clattn_multihead_inputs;
 
 /** The tensors of a layer's forward execution. */
 typedef struct clattn_multihead_forward_tensors {
-    size_t struct_size;
+    size_t struct_size;                     /**< sizeof(clattn_multihead_forward_tensors). */
     clattn_multihead_inputs in;             /**< Read. */
     clattn_multihead_parameters parameters; /**< Read. */
     clattn_buffer y;         /**< Written; (batch, seq_q, output), packed; see seq_first. */
@@ -199,17 +212,21 @@ typedef struct clattn_multihead_forward_tensors {
 /** The tensors of a layer's backward execution. Gradients of inputs and parameters that are not
  *  wanted may be NULL, and what leads to no other is not computed. */
 typedef struct clattn_multihead_backward_tensors {
-    size_t struct_size;
+    size_t struct_size;                     /**< sizeof(clattn_multihead_backward_tensors). */
     clattn_multihead_inputs in;             /**< Read: what forward read. */
     clattn_multihead_parameters parameters; /**< Read: what forward read. */
     clattn_buffer reserve;                  /**< Read: what forward wrote. */
     clattn_buffer dy;                       /**< Read; as y. */
-    clattn_buffer dx, dcontext, dvalues;    /**< Written, as x, context, values. With CLATTN_SELF dx
-                                                 holds the gradient through q, k and v. */
-    clattn_multihead_parameters gradients;  /**< Written, as the parameters. */
-    clattn_buffer dbias, dslopes, dsinks;   /**< Written; as in clattn_backward: given if and only
-                                                 if the layer's attention has them. */
-    clattn_buffer workspace;                /**< As in clattn_forward. */
+    clattn_buffer dx;       /**< Written, as x. With CLATTN_SELF it holds the gradient
+                                 through q, k and v. */
+    clattn_buffer dcontext; /**< Written, as context. */
+    clattn_buffer dvalues;  /**< Written, as values. */
+    clattn_multihead_parameters gradients; /**< Written, as the parameters. */
+    clattn_buffer dbias;     /**< Written, as in clattn_backward: given if and only if the layer's
+                                  attention has it. */
+    clattn_buffer dslopes;   /**< Likewise. */
+    clattn_buffer dsinks;    /**< Likewise. */
+    clattn_buffer workspace; /**< As in clattn_forward. */
 } clattn_multihead_backward_tensors;
 
 /**
@@ -219,7 +236,8 @@ typedef struct clattn_multihead_backward_tensors {
  * @param plan     Not null; of operation CLATTN_FORWARD.
  * @param queue    On the plan's device and OpenCL context; in-order or out-of-order.
  * @param tensors  Read during the call only.
- * Other parameters and all statuses as clattn_attention_forward().
+ * @param num_wait,wait,done  As for clattn_attention_forward().
+ * @return         As clattn_attention_forward().
  */
 CLATTN_API clattn_status clattn_multihead_forward(const clattn_multihead_plan *plan,
                                                   cl_command_queue queue,

@@ -22,6 +22,7 @@ enum {
     CLATTN_PLAN_UNTUNED = 4
 };
 
+/** What a plan is forced to take, and from what it may choose. All but struct_size may be 0. */
 typedef struct clattn_plan_options {
     size_t struct_size;   /**< sizeof(clattn_plan_options). */
     const char *family;   /**< NULL to let the library choose, or a name of clattn_family_name(). */
@@ -56,6 +57,7 @@ CLATTN_API const char *clattn_family_name(clattn_operation operation, size_t ind
  * @param context,problem  Not null.
  * @param options          NULL, or what is to be forced; read during the call only.
  * @param reason           NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
+ * @param reason_bytes     The size of @p reason.
  * @retval CLATTN_SUCCESS           Yes.
  * @retval CLATTN_INVALID_ARGUMENT  A null, tunables without a family, a struct_size of none of
  *                                  this library's versions, flags that are unknown or contradict

@@ -99,6 +99,7 @@
 
 CLATTN_BEGIN
 
+/** What is computed. */
 typedef enum clattn_operation {
     CLATTN_FORWARD = 0,
     CLATTN_BACKWARD = 1,  /**< The gradients of forward; see "Backward" above. */
@@ -153,15 +154,15 @@ typedef enum clattn_scores {
  * share a place.
  */
 typedef struct clattn_layout {
-    size_t stride[4];
+    size_t stride[4]; /**< Along the four dimensions. */
 } clattn_layout;
 
 /** Made by clattn_problem_init() or clattn_problem_parse(), then changed as needed. */
 typedef struct clattn_problem {
-    size_t struct_size;
-    clattn_operation operation;
-    clattn_dtype dtype; /**< Of q, k, v and o. */
-    size_t batch;       /**< 0 is allowed: gradients that are sums over batches are 0. */
+    size_t struct_size;         /**< Set by clattn_problem_init(). */
+    clattn_operation operation; /**< Forward, backward or a projection. */
+    clattn_dtype dtype;         /**< Of q, k, v and o. */
+    size_t batch;               /**< 0 is allowed: gradients that are sums over batches are 0. */
     size_t heads;    /**< Query heads, a multiple of kv_heads (not in projections); at least 1. */
     size_t kv_heads; /**< At least 1. */
     size_t seq_q;    /**< 0 is allowed. */
@@ -175,34 +176,34 @@ typedef struct clattn_problem {
     float scale;     /**< Any finite value; NaN stands for 1 / sqrt(dim_qk). */
     float softcap;   /**< Finite and > 0, or 0 for none. */
     int causal;      /**< Not 0: query i sees no key after i + diagonal. */
-    clattn_diagonal diagonal;
-    int64_t diagonal_offset; /**< With CLATTN_OFFSET; any value, negative ones too. */
-    int64_t window_left;     /**< Query i sees no key before i + diagonal - window_left. */
-    int64_t window_right;    /**< Query i sees no key after i + diagonal + window_right. */
+    clattn_diagonal diagonal; /**< Of causality, windows and ALiBi. */
+    int64_t diagonal_offset;  /**< With CLATTN_OFFSET; any value, negative ones too. */
+    int64_t window_left;      /**< Query i sees no key before i + diagonal - window_left. */
+    int64_t window_right;     /**< Query i sees no key after i + diagonal + window_right. */
     int bias;                /**< Not 0: an additive bias (batch, heads, seq_q, seq_kv) is given. */
-    clattn_dtype bias_dtype;
+    clattn_dtype bias_dtype; /**< Of the bias's elements. */
     clattn_layout bias_layout; /**< Zeros broadcast; see clattn_layout_broadcast(). Projection:
                                     zeros, which there stand for the packed (heads, dim_v). */
     int mask; /**< Not 0: a boolean mask of bytes, not 0 = visible, of that shape is given. */
-    clattn_layout mask_layout;
-    int alibi;      /**< Not 0: slopes, heads floats. */
-    int sinks;      /**< Not 0: sinks, heads floats. */
-    int q_lengths;  /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
-    int kv_lengths; /**< Not 0: batch cl_ints, keys in use; clamped to 0..seq_kv. */
-    int lse;        /**< Not 0: lse is written, packed (batch, heads, seq_q) floats; backward
+    clattn_layout mask_layout; /**< Zeros broadcast, as in bias_layout. */
+    int alibi;                 /**< Not 0: slopes, heads floats. */
+    int sinks;                 /**< Not 0: sinks, heads floats. */
+    int q_lengths;             /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
+    int kv_lengths;            /**< Not 0: batch cl_ints, keys in use; clamped to 0..seq_kv. */
+    int lse; /**< Not 0: lse is written, packed (batch, heads, seq_q) floats; backward
                                always reads it. */
     clattn_scores
         scores;        /**< Written packed, (batch, heads, seq_q, seq_kv) floats; not backward. */
     float dropout;     /**< Probability that a weight is dropped: 0 for none, below 1. */
     clattn_layout d_o; /**< Of do, as o; this and what follows: backward only. */
-    clattn_layout dq;  /**< As q, but nothing may broadcast; likewise dk, dv. */
-    clattn_layout dk;
-    clattn_layout dv;
-    int dbias;            /**< Not 0: the bias's gradient is written, in its dtype and layout; zeros
+    clattn_layout dq;  /**< As q, but nothing may broadcast. */
+    clattn_layout dk;  /**< As k, but nothing may broadcast. */
+    clattn_layout dv;  /**< As v, but nothing may broadcast. */
+    int dbias;         /**< Not 0: the bias's gradient is written, in its dtype and layout; zeros
                                    where a problem without batches, queries or keys sums nothing. */
-    int dslopes;          /**< Not 0: the slopes' gradient is written, heads floats. */
-    int dsinks;           /**< Not 0: the sinks' gradient is written, heads floats. */
-    int accumulate;       /**< Not 0: y is added to; projection only. */
+    int dslopes;       /**< Not 0: the slopes' gradient is written, heads floats. */
+    int dsinks;        /**< Not 0: the sinks' gradient is written, heads floats. */
+    int accumulate;    /**< Not 0: y is added to; projection only. */
     clattn_cache k_cache; /**< How k is stored; this and v_cache: forward only. The dim of a
                                quantized tensor is a multiple of 32, its innermost stride 1, and its
                                other strides, like its offset in its buffer, are multiples of 32;
@@ -223,6 +224,7 @@ CLATTN_API void clattn_problem_init(clattn_problem *problem);
  *
  * @param problem  Not null.
  * @param reason   NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
+ * @param reason_bytes  The size of @p reason.
  * @retval CLATTN_SUCCESS           Sound.
  * @retval CLATTN_INVALID_ARGUMENT  @p problem is null or its struct_size is of none of this
  *                                  library's versions.
@@ -268,6 +270,7 @@ CLATTN_API clattn_status clattn_layout_packed(const char *order, const size_t si
  * @param problem  Not null; unchanged on failure.
  * @param order    As for clattn_layout_packed(): "bshd" is (batch, seq, heads, dim).
  * @param reason   NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
+ * @param reason_bytes  The size of @p reason.
  * @retval CLATTN_SUCCESS           Set.
  * @retval CLATTN_INVALID_ARGUMENT  A null, a struct_size of none of this library's versions, or not
  *                                  a permutation.
@@ -285,6 +288,7 @@ CLATTN_API clattn_status clattn_problem_set_layout(clattn_problem *problem, cons
  *                  all else stays. Unchanged on failure.
  * @param backward  Not null; cleared to clattn_problem_init() on failure.
  * @param reason    NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
+ * @param reason_bytes  The size of @p reason.
  * @retval CLATTN_SUCCESS           Made, and it passes clattn_problem_check().
  * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
  * @retval CLATTN_INVALID_PROBLEM   @p forward is not a sound forward problem, or has a quantized k or
@@ -334,6 +338,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *
  * @param problem  Not null; need not pass clattn_problem_check().
  * @param text     NULL if @p text_bytes is 0; else receives the form, always terminated.
+ * @param text_bytes  The size of @p text.
  * @param needed   NULL, or receives the bytes needed, the terminating 0 included.
  * @retval CLATTN_SUCCESS           Printed.
  * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
@@ -349,6 +354,7 @@ CLATTN_API clattn_status clattn_problem_print(const clattn_problem *problem, cha
  * @param text     Not null.
  * @param problem  Not null; cleared to clattn_problem_init() on failure.
  * @param reason   NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
+ * @param reason_bytes  The size of @p reason.
  * @retval CLATTN_SUCCESS           Read, and clattn_problem_check() passes.
  * @retval CLATTN_INVALID_ARGUMENT  A null.
  * @retval CLATTN_INVALID_PROBLEM   A word is unknown, given twice, missing or out of range.

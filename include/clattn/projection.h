@@ -9,7 +9,8 @@ CLATTN_BEGIN
 /** The tensors of a projection; shapes, dtype and strides are the plan's. */
 typedef struct clattn_projection {
     size_t struct_size;      /**< sizeof(clattn_projection). */
-    clattn_buffer x, w;      /**< Read. */
+    clattn_buffer x;         /**< Read. */
+    clattn_buffer w;         /**< Read. */
     clattn_buffer bias;      /**< Read; NULL if the problem has none. */
     clattn_buffer y;         /**< Every element is overwritten, or added to if accumulate. */
     clattn_buffer workspace; /**< As in clattn_forward. */
@@ -20,7 +21,8 @@ typedef struct clattn_projection {
  *
  * @param plan      Of operation CLATTN_PROJECTION.
  * @param tensors   Read during the call only; y must not overlap x, w or bias, which may overlap.
- * Other parameters and all statuses as clattn_attention_forward().
+ * @param queue,num_wait,wait,done  As for clattn_attention_forward().
+ * @return          As clattn_attention_forward().
  */
 CLATTN_API clattn_status clattn_project(const clattn_plan *plan, cl_command_queue queue,
                                         const clattn_projection *tensors, cl_uint num_wait,
@@ -29,8 +31,10 @@ CLATTN_API clattn_status clattn_project(const clattn_plan *plan, cl_command_queu
 /** The tensors of a projection in host memory. Elements of y between its strides keep their values. */
 typedef struct clattn_host_projection {
     size_t struct_size; /**< sizeof(clattn_host_projection). */
-    const void *x, *w, *bias;
-    void *y;
+    const void *x;      /**< Read. */
+    const void *w;      /**< Read. */
+    const void *bias;   /**< Read; NULL if the problem has none. */
+    void *y;            /**< Every element is overwritten, or added to if accumulate. */
 } clattn_host_projection;
 
 /** Plans, copies, computes and copies back; parameters and statuses as

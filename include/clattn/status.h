@@ -6,6 +6,7 @@
 
 CLATTN_BEGIN
 
+/** What a call came to. A failed call leaves its outputs as its description says. */
 typedef enum clattn_status {
     CLATTN_SUCCESS = 0,
     /** A null pointer, an overlap, a wait list, a queue or an event that cannot be used. */

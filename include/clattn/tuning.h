@@ -2,8 +2,8 @@
  * @file tuning.h  Finding the fastest kernels for a device, keeping what was found, and choosing
  * from it.
  *
- * Results are kept in the store: one JSON file per device and driver, <cache directory>/tuning/
- * <device>-<hash>-<hash of the versions>.json (the cache directory: clattn_context_options). Plans
+ * Results are kept in the store: one JSON file per device and driver, tuning/DEVICE-HASH-VERSIONS.json
+ * in the cache directory (clattn_context_options), where VERSIONS is a hash of the versions. Plans
  * look there by problem class (clattn_problem_class()), in this order:
  *
  *     1. what clattn_plan_options force                 5. the nearest class, by size and options
@@ -19,8 +19,8 @@
  *
  * Many processes may write one store at a time and lose nothing; a process killed while it writes
  * leaves the file as it was. A file that is damaged or of another version is set aside as
- * <name>.damaged-<n>, with a warning, and a new one is begun. A store that cannot be written costs
- * a warning, not the call.
+ * NAME.damaged-N, with a warning, and a new one is begun. A store that cannot be written costs a
+ * warning, not the call.
  */
 #ifndef CLATTN_TUNING_H
 #define CLATTN_TUNING_H
@@ -46,6 +46,7 @@ CLATTN_BEGIN
  *
  * @param problem  Not null; passes clattn_problem_check().
  * @param text     NULL if @p text_bytes is 0; else receives the class, always terminated.
+ * @param text_bytes  The size of @p text.
  * @param needed   NULL, or receives the bytes needed, the terminating 0 included.
  * @retval CLATTN_SUCCESS           Printed.
  * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
@@ -59,23 +60,24 @@ CLATTN_API clattn_status clattn_problem_class(const clattn_problem *problem, cha
 
 /** One thing that the store knows. The texts are borrowed for the duration of the visit. */
 typedef struct clattn_tuning_entry {
-    size_t struct_size;
-    const char *problem_class;
-    const char *family;
-    const char *tunables;   /**< "NAME=value ...", all of them. */
-    const char *quarantine; /**< NULL, or why the configuration is never used: an error in its
+    size_t struct_size;        /**< sizeof(clattn_tuning_entry) of the library. */
+    const char *problem_class; /**< As clattn_problem_class() prints it. */
+    const char *family;        /**< A name of clattn_family_name(). */
+    const char *tunables;      /**< "NAME=value ...", all of them. */
+    const char *quarantine;    /**< NULL, or why the configuration is never used: an error in its
                                  source, a wrong result, a crash or hang that was seen twice. Then
                                  the measured values below are 0 and @ref samples NULL. */
-    size_t rank;            /**< Among the entries of its class: 0 is the fastest. */
-    double seconds;         /**< Device time of one execution, by which entries are ranked: the
+    size_t rank;               /**< Among the entries of its class: 0 is the fastest. */
+    double seconds;            /**< Device time of one execution, by which entries are ranked: the
                                  samples' median; of one that was raced and did not win, the
                                  winner's median times the ratio to it, measured in pairs. */
-    double low, high;       /**< 95 % confidence interval of the samples' median. */
-    const double *samples;  /**< All timings, in seconds. */
-    size_t num_samples;
-    double error;       /**< The worst element's error as a share of its bound; at most 1. */
-    const char *when;   /**< UTC, such as "2026-11-21T09:30:00Z". */
-    const char *policy; /**< How it was measured. */
+    double low;            /**< Lower end of the 95 % confidence interval of the samples' median. */
+    double high;           /**< Its upper end. */
+    const double *samples; /**< All timings, in seconds. */
+    size_t num_samples;    /**< How many there are. */
+    double error;          /**< The worst element's error as a share of its bound; at most 1. */
+    const char *when;      /**< UTC, such as "2026-11-21T09:30:00Z". */
+    const char *policy;    /**< How it was measured. */
     int stale; /**< Not 0: measured with another driver, kernel source or set of tunables. */
 } clattn_tuning_entry;
 
@@ -85,7 +87,9 @@ typedef int (*clattn_tuning_visitor)(const clattn_tuning_entry *entry, void *use
 /**
  * The store's file, which need not exist.
  *
+ * @param context  Not null.
  * @param text    NULL if @p text_bytes is 0; else receives the path, "" if there is no cache.
+ * @param text_bytes  The size of @p text.
  * @param needed  NULL, or receives the bytes needed, the terminating 0 included.
  * @retval CLATTN_SUCCESS, CLATTN_INVALID_ARGUMENT, CLATTN_BUFFER_TOO_SMALL
  *                As clattn_problem_class().
@@ -97,9 +101,11 @@ CLATTN_API clattn_status clattn_tuning_path(const clattn_context *context, char 
  * Visits what the store holds for this device: classes in order of their text, entries by rank,
  * then the class's quarantine.
  *
+ * @param context  Not null.
  * @param problem  NULL for everything, or a problem of which all is visited that plans for it use:
  *                 its class, and the quarantine of classes whose programs are the same.
  * @param visitor  Not null.
+ * @param user_data  Passed to @p visitor.
  * @retval CLATTN_SUCCESS           All were visited, or the visitor ended it.
  * @retval CLATTN_INVALID_ARGUMENT  A null context or visitor.
  * @retval CLATTN_INVALID_PROBLEM   As clattn_problem_check().
@@ -112,6 +118,7 @@ CLATTN_API clattn_status clattn_tuning_list(const clattn_context *context,
 /**
  * Writes what the store holds for this device to a file, replaced as a whole.
  *
+ * @param context  Not null.
  * @param path  Not null.
  * @retval CLATTN_SUCCESS           Written.
  * @retval CLATTN_INVALID_ARGUMENT  A null.
@@ -127,6 +134,7 @@ CLATTN_API clattn_status clattn_tuning_export(const clattn_context *context, con
  * device with another driver or kernel source come in as stale. Nothing imported is believed: a
  * configuration is refused if it does not fit, and must pass its self-check, before it is used.
  *
+ * @param context  Not null.
  * @param path   Not null.
  * @param taken  NULL, or receives how many entries (quarantine included) the store now holds that
  *               it did not hold before.
@@ -144,8 +152,10 @@ CLATTN_API clattn_status clattn_tuning_import(clattn_context *context, const cha
  * order of the files, nor on how often one is given.
  *
  * @param paths   @p count files, not null; @p to may be one of them.
+ * @param count   At least 1.
  * @param to      Not null; replaced as a whole.
  * @param reason  NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
+ * @param reason_bytes  The size of @p reason.
  * @retval CLATTN_SUCCESS           Written.
  * @retval CLATTN_INVALID_ARGUMENT  A null, or no files.
  * @retval CLATTN_FILE_ERROR        A file cannot be read, is not a store, or cannot be written.
@@ -159,6 +169,7 @@ CLATTN_API clattn_status clattn_tuning_merge(const char *const *paths, size_t co
  * programs (that they do not build, ended the process twice or failed their self-check), which are
  * then tried again.
  *
+ * @param context  Not null.
  * @param problem  NULL for everything of this device, or a problem: its class is forgotten, with
  *                 the quarantine of classes whose programs are the same.
  * @param removed  NULL, or receives how many entries (quarantine and programs included) went.
@@ -178,6 +189,7 @@ CLATTN_API clattn_status clattn_tuning_forget(clattn_context *context,
  * variable CLATTN_OVERRIDE, "FAMILY NAME=value ...", does so for every problem that it fits and for
  * which none was set. An override that fails its self-check is passed over, with a warning.
  *
+ * @param context  Not null.
  * @param problem   Not null.
  * @param family    Not null; a name of clattn_family_name().
  * @param tunables  NULL for the defaults, or "NAME=value ..." for some or all tunables.
@@ -194,7 +206,9 @@ CLATTN_API clattn_status clattn_tuning_override_set(clattn_context *context,
 /**
  * Reads an override back, as "FAMILY NAME=value ...", with all tunables.
  *
+ * @param context,problem  Not null.
  * @param text    NULL if @p text_bytes is 0; else receives it, "" if the class has none.
+ * @param text_bytes  The size of @p text.
  * @param needed  NULL, or receives the bytes needed, the terminating 0 included.
  * @retval CLATTN_SUCCESS, CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_PROBLEM, CLATTN_BUFFER_TOO_SMALL
  *                As clattn_problem_class().
@@ -217,11 +231,11 @@ CLATTN_API clattn_status clattn_tuning_override_clear(clattn_context *context,
 
 /** How far a tuning has come. The texts are borrowed for the duration of the call. */
 typedef struct clattn_tuning_progress {
-    size_t struct_size;
+    size_t struct_size;        /**< sizeof(clattn_tuning_progress) of the library. */
     const char *phase;         /**< "seeds", "search", "finish" or "race". */
     const char *problem_class; /**< What is being worked on. */
     size_t problem;            /**< Its index among the problems given. */
-    size_t num_problems;
+    size_t num_problems;       /**< How many were given. */
     size_t evaluations;        /**< Configurations tried so far, for all problems. */
     double seconds;            /**< Since the beginning. */
     double seconds_left;       /**< Estimated. */
@@ -234,6 +248,7 @@ typedef struct clattn_tuning_progress {
 /** Not 0 ends the tuning early; what was found is kept. Must not call clattn with the context. */
 typedef int (*clattn_tuning_observer)(const clattn_tuning_progress *progress, void *user_data);
 
+/** How long a tuning takes and how it searches. All but struct_size may be 0. */
 typedef struct clattn_tuning_options {
     size_t struct_size;      /**< sizeof(clattn_tuning_options). */
     double seconds;          /**< For all problems together, overrun by one configuration at most;
@@ -243,7 +258,7 @@ typedef struct clattn_tuning_options {
     unsigned long long seed; /**< The same seed makes the same choices. */
     int again;               /**< Not 0: also what the store holds already. */
     clattn_tuning_observer observer; /**< NULL, or called after each configuration. */
-    void *user_data;
+    void *user_data;                 /**< Passed to @ref observer; borrowed. */
 } clattn_tuning_options;
 
 /**
@@ -252,7 +267,9 @@ typedef struct clattn_tuning_options {
  * one with only stale entries, these are measured anew first. The program clattn-tune does the same
  * with a worker process, which survives drivers that crash or hang: prefer it.
  *
+ * @param context   Not null.
  * @param problems  @p count problems, not null.
+ * @param count     At least 1.
  * @param options   NULL for the defaults; read during the call only.
  * @param tuned     NULL, or receives how many classes were searched.
  * @retval CLATTN_SUCCESS           Done, or ended early by the time or the observer.

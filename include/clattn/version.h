@@ -4,10 +4,10 @@
 
 #include <clattn/export.h>
 
-#define CLATTN_VERSION_MAJOR 0
-#define CLATTN_VERSION_MINOR 1
-#define CLATTN_VERSION_PATCH 0
-#define CLATTN_VERSION_STRING "0.1.0"
+#define CLATTN_VERSION_MAJOR 0        /**< Of the headers. */
+#define CLATTN_VERSION_MINOR 1        /**< Of the headers. */
+#define CLATTN_VERSION_PATCH 0        /**< Of the headers. */
+#define CLATTN_VERSION_STRING "0.1.0" /**< "major.minor.patch" of the headers. */
 
 CLATTN_BEGIN
 

@@ -22,6 +22,11 @@ int ca_has_many_registers(const clattn_device_info *dev)
            starts(dev->vendor, "Advanced Micro Devices");
 }
 
+int ca_fills_vectors(const clattn_device_info *dev)
+{
+    return (dev->type & CL_DEVICE_TYPE_CPU) && dev->vector_width_float != 1;
+}
+
 size_t ca_device_cores(const clattn_device_info *dev)
 {
     const size_t engines = dev->sub_group_size >= 16 ? 8 : 16, units = dev->compute_units;

@@ -14,6 +14,11 @@ size_t ca_private_limit(const clattn_device_info *dev);
  * states none (Mesa's, and a device that claims to be another). */
 int ca_has_many_registers(const clattn_device_info *dev);
 
+/* Whether a device's vectors are for kernels to fill, as families of lanes do: a CPU's. Where the
+ * driver states vectors of one float it puts a work-item into each lane itself (Mesa's llvmpipe),
+ * and is served as a GPU is: it takes minutes to compile a family of lanes. */
+int ca_fills_vectors(const clattn_device_info *dev);
+
 /* What runs work-groups independently of another: the compute units, but under Intel's driver for
  * GPUs, which counts vector engines, the Xe-cores of 16 or (where the least sub-group is 16) of 8.
  * Only that driver states an architecture of Intel's; Mesa's counts Xe-cores. */

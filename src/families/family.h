@@ -25,7 +25,7 @@ enum { CA_MAX_STAGES = 5, CA_ONLY_IF_FORCED = -1 };
 #define CA_SPLIT_ARGUMENTS                                                                         \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_WORKSPACE))
 #define CA_COMBINE_ARGUMENTS                                                                       \
-    (CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_WORKSPACE))
+    (CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY)
 /* ... and three whose scores exist in memory. */
 #define CA_UNFUSED_SCORES_ARGUMENTS                                                                \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_SCORE_ARGUMENTS | CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
@@ -40,6 +40,9 @@ enum { CA_MAX_STAGES = 5, CA_ONLY_IF_FORCED = -1 };
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_DO) |             \
      CA_BIT(CA_WORKSPACE))
 
+/* Beside the workspace's bit: the stage only reads it. */
+#define CA_READ_ONLY CA_BIT(CA_NUM_ARGUMENTS)
+
 struct ca_ndrange {
     size_t global[3], local[3];
 };
@@ -47,7 +50,7 @@ struct ca_ndrange {
 /* One kernel of a family; stages run one after the other. */
 struct ca_stage {
     const char *kernel; /* its name in the .cl file */
-    unsigned arguments; /* CA_BIT()s */
+    unsigned arguments; /* CA_BIT()s: its parameters (src/program/program_parameters.h) */
     /* Sizes for a problem that is not empty; one of them 0 if the stage has nothing to do. */
     void (*ndrange)(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
                     struct ca_ndrange *range);

@@ -26,7 +26,7 @@ enum ca_place {
     CA_AT_X,
     CA_AT_CONTEXT,
     CA_AT_VALUES,
-#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
                 LAYER)                                                                             \
     CA_IF_INPUT(LAYER, CA_AT_##ID, )
     CA_OPERANDS(OPERAND)
@@ -53,7 +53,7 @@ enum ca_place {
     CA_AT_DB_K,
     CA_AT_DB_V,
     CA_AT_DB_O,
-#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT, layout,       \
+#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
                 LAYER)                                                                             \
     CA_IF_GRADIENT(LAYER, CA_AT_##ID, )
     CA_OPERANDS(OPERAND)

@@ -57,7 +57,7 @@ static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors
 #define PACKS_BROADCAST 0
 #define PACKS_OF_BIAS 0
 #define PACKS_PACKED 1
-#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT,               \
+#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT,         \
                 layout_member, LAYER)                                                              \
     tensors[CA_##ID] = (struct ca_tensor){.name = text,                                            \
                                           .present = has,                                          \
@@ -116,7 +116,7 @@ clattn_layout *ca_problem_layout(clattn_problem *p, unsigned argument)
 #define HOLDS_BROADCAST(ID, member)
 #define HOLDS_OF_BIAS(ID, member)
 #define HOLDS_PACKED(ID, member)
-#define OPERAND(ID, member, text, GIVEN, WRITER, has, bytes, s0, s1, s2, s3, LAYOUT,               \
+#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT,         \
                 layout_member, LAYER)                                                              \
     HOLDS_##LAYOUT(ID, layout_member)
         CA_OPERANDS(OPERAND)

@@ -4,6 +4,7 @@
 #include "program/program_build.h"
 #include "program/program_cache.h"
 #include "program/program_options.h"
+#include "program/program_parameters.h"
 #include "program/verdict.h"
 
 #include <stdlib.h>
@@ -41,16 +42,17 @@ static void take_out(clattn_context *ctx, struct ca_program *program)
 
 /* Puts a program in that this thread is going to make. NULL without memory. */
 static struct ca_program *put_in(clattn_context *ctx, const struct ca_family *family,
-                                 const char *options)
+                                 const char *options, const char *parameters)
 {
-    const size_t bytes = strlen(options) + 1;
-    struct ca_program *program = calloc(1, sizeof *program + bytes);
+    const size_t bytes = strlen(options) + 1, more = strlen(parameters) + 1;
+    struct ca_program *program = calloc(1, sizeof *program + bytes + more);
 
     if (!program)
         return NULL;
     program->state = CA_BEING_MADE;
     program->family = family;
     memcpy(program->options, options, bytes);
+    program->parameters = memcpy(program->options + bytes, parameters, more);
     program->next = ctx->programs;
     ctx->programs = program;
     return program;
@@ -96,18 +98,19 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
                              const clattn_problem *p, ca_self_check *check, cl_program *program)
 {
     const char *name = candidate->family->name;
-    char options[CA_OPTIONS_TEXT], reason[CA_REASON_BYTES];
+    char options[CA_OPTIONS_TEXT], parameters[CA_PARAMETERS_TEXT], reason[CA_REASON_BYTES];
     clattn_status status;
 
     *program = NULL;
-    if (!ca_program_options(candidate, p, options, sizeof options))
+    if (!ca_program_options(candidate, p, options, sizeof options) ||
+        !ca_program_parameters(candidate->family, p, parameters, sizeof parameters))
         return ca_fail(&ctx->log, CLATTN_UNSUPPORTED, "%s has too many tunables for its options",
                        name);
     pthread_mutex_lock(&ctx->lock);
     struct ca_program *known = find(ctx->programs, candidate->family, options);
     const int waits = known != NULL;
     if (!known)
-        known = put_in(ctx, candidate->family, options);
+        known = put_in(ctx, candidate->family, options, parameters);
     status = !known  ? CLATTN_OUT_OF_MEMORY
              : waits ? wait_for(ctx, known, reason)
                      : make(ctx, candidate, p, check, known);
@@ -155,8 +158,7 @@ void ca_programs_store(clattn_context *ctx)
 
     while ((program = take_unstored(ctx)) != NULL) {
         const double begin = ca_stopwatch_now();
-        ca_program_cache_store(ctx, program->family, program->options, program->cl,
-                               &program->verdict);
+        ca_program_cache_store(ctx, program, program->cl);
         pthread_mutex_lock(&ctx->lock);
         program->seconds.storing += ca_stopwatch_now() - begin;
         pthread_mutex_unlock(&ctx->lock);

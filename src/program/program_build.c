@@ -113,10 +113,10 @@ static int build_with_own_builtins(clattn_context *ctx, cl_program cl,
 
 static clattn_status build(clattn_context *ctx, struct ca_program *made)
 {
-    const char *source = made->family->source, *name = made->family->name;
+    const char *sources[] = {made->parameters, made->family->source}, *name = made->family->name;
     cl_int err;
 
-    cl_program cl = clCreateProgramWithSource(ctx->cl, 1, &source, NULL, &err);
+    cl_program cl = clCreateProgramWithSource(ctx->cl, 2, sources, NULL, &err);
     if (err != CL_SUCCESS)
         return ca_fail_cl(&ctx->log, err, "clCreateProgramWithSource for %s", name);
     const double begin = ca_stopwatch_now();
@@ -186,8 +186,7 @@ static void store(clattn_context *ctx, struct ca_program *made, int trusted)
 
     made->unstored = made->cl && ca_program_binary_is_dear(ctx);
     if (!made->unstored || !trusted)
-        ca_program_cache_store(ctx, made->family, made->options, made->unstored ? NULL : made->cl,
-                               &made->verdict);
+        ca_program_cache_store(ctx, made, made->unstored ? NULL : made->cl);
     made->seconds.storing += ca_stopwatch_now() - begin;
 }
 
@@ -229,15 +228,15 @@ static void make_first(clattn_context *ctx, const struct ca_candidate *candidate
                        const clattn_problem *p, ca_self_check *self_check, struct ca_program *made)
 {
     struct ca_first_run run;
-    const int deaths = ca_first_run_begin(&ctx->first_runs, &run,
-                                          ca_program_cache_begun(ctx, made->family, made->options));
+    const int deaths =
+        ca_first_run_begin(&ctx->first_runs, &run, ca_program_cache_begun(ctx, made));
 
     if (deaths < CA_FIRST_RUN_DEATHS) {
         make_anew(ctx, candidate, p, self_check, made, 0);
     } else {
         made->verdict = ca_verdict_crashed();
         made->status = made->verdict.status;
-        ca_program_cache_store(ctx, made->family, made->options, NULL, &made->verdict);
+        ca_program_cache_store(ctx, made, NULL);
         say_condemned(ctx, candidate, p, made);
     }
     ca_first_run_end(&run);
@@ -247,8 +246,7 @@ void ca_program_make(clattn_context *ctx, const struct ca_candidate *candidate,
                      const clattn_problem *p, ca_self_check *self_check, struct ca_program *made)
 {
     const double begin = ca_stopwatch_now();
-    const int known =
-        ca_program_cache_load(ctx, made->family, made->options, &made->cl, &made->verdict);
+    const int known = ca_program_cache_load(ctx, made, &made->cl, &made->verdict);
 
     made->seconds.loading = ca_stopwatch_now() - begin;
     if (!known)

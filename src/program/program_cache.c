@@ -12,25 +12,31 @@
 
 enum { MOST_BYTES = 64 << 20 };
 
-static void describe(const clattn_context *ctx, const struct ca_family *family, const char *options,
+static void add_hash(struct ca_program_key *key, const char *name, const char *text)
+{
+    char hash[32];
+
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)XXH3_64bits(text, strlen(text)));
+    ca_program_key_add(key, name, hash);
+}
+
+static void describe(const clattn_context *ctx, const struct ca_program *made,
                      struct ca_program_key *key)
 {
     const clattn_device_info *dev = &ctx->device;
-    char source[32];
 
-    snprintf(source, sizeof source, "%016llx",
-             (unsigned long long)XXH3_64bits(family->source, strlen(family->source)));
     *key = (struct ca_program_key){.length = 0};
-    ca_program_key_add(key, "clattn-program", "2");
+    ca_program_key_add(key, "clattn-program", "3");
     ca_program_key_add(key, "platform", dev->platform_name);
     ca_program_key_add(key, "platform-version", dev->platform_version);
     ca_program_key_add(key, "vendor", dev->vendor);
     ca_program_key_add(key, "device", dev->name);
     ca_program_key_add(key, "device-version", dev->device_version);
     ca_program_key_add(key, "driver", dev->driver_version);
-    ca_program_key_add(key, "family", family->name);
-    ca_program_key_add(key, "source", source);
-    ca_program_key_add(key, "options", options);
+    ca_program_key_add(key, "family", made->family->name);
+    add_hash(key, "source", made->family->source);
+    add_hash(key, "parameters", made->parameters);
+    ca_program_key_add(key, "options", made->options);
 }
 
 /* NULL without a cache or memory; the caller frees it. */
@@ -47,12 +53,11 @@ static char *path_of(const clattn_context *ctx, const struct ca_program_key *key
     return path;
 }
 
-char *ca_program_cache_begun(const clattn_context *ctx, const struct ca_family *family,
-                             const char *options)
+char *ca_program_cache_begun(const clattn_context *ctx, const struct ca_program *made)
 {
     struct ca_program_key key;
 
-    describe(ctx, family, options, &key);
+    describe(ctx, made, &key);
     return path_of(ctx, &key, "begun");
 }
 
@@ -72,19 +77,19 @@ static cl_program from_binary(const clattn_context *ctx, const unsigned char *bi
     return NULL;
 }
 
-int ca_program_cache_load(const clattn_context *ctx, const struct ca_family *family,
-                          const char *options, cl_program *program, struct ca_verdict *verdict)
+int ca_program_cache_load(const clattn_context *ctx, const struct ca_program *made,
+                          cl_program *program, struct ca_verdict *verdict)
 {
     struct ca_program_key key;
     size_t bytes, begin;
 
     *program = NULL;
-    describe(ctx, family, options, &key);
+    describe(ctx, made, &key);
     char *path = path_of(ctx, &key, "clbin");
     unsigned char *data = path ? ca_disk_read(path, MOST_BYTES, &bytes) : NULL;
     int known = data && ca_program_file_recognise(&key, data, bytes, &verdict->status, &begin);
     if (known && verdict->status == CLATTN_SUCCESS && begin < bytes) {
-        *program = from_binary(ctx, data + begin, bytes - begin, options);
+        *program = from_binary(ctx, data + begin, bytes - begin, made->options);
         known = *program != NULL;
     } else if (known) { /* empty of a good one */
         ca_reason(verdict->reason, sizeof verdict->reason, "%.*s", (int)(bytes - begin),
@@ -130,17 +135,16 @@ int ca_program_binary_is_dear(const clattn_context *ctx)
     return ca_facts_of_pocl(&ctx->device);
 }
 
-void ca_program_cache_store(clattn_context *ctx, const struct ca_family *family,
-                            const char *options, cl_program program,
-                            const struct ca_verdict *verdict)
+void ca_program_cache_store(clattn_context *ctx, const struct ca_program *made, cl_program program)
 {
+    const struct ca_verdict *verdict = &made->verdict;
     char header[CA_PROGRAM_HEADER_BYTES];
     struct ca_program_key key;
     size_t bytes = 0;
 
     if (atomic_load(&ctx->cache_unwritable))
         return;
-    describe(ctx, family, options, &key);
+    describe(ctx, made, &key);
     char *path = path_of(ctx, &key, "clbin");
     unsigned char *binary = path && program ? ca_program_binary(ctx, program, &bytes) : NULL;
     if (path && (binary || !program)) {

@@ -3,7 +3,7 @@
  *
  * One file per program, <cache directory>/programs/<hash of the key>.clbin, in the form that
  * src/program/program_file.h describes. The key is all that shapes the binary: platform, device and driver
- * with their versions, family, hash of the source, options. A file is used only if it repeats the
+ * with their versions, family, hashes of the source and of the parameters before it, options. A file is used only if it repeats the
  * key to the letter and its checksum holds; any other is ignored with a warning and written anew.
  * A program that cannot be built or failed its self-check is remembered likewise, with the reason
  * instead of a binary, and so is one that ended the process twice while it was made
@@ -14,23 +14,20 @@
 #define CA_PROGRAM_CACHE_H
 
 #include "context/context.h"
-#include "program/verdict.h"
+#include "program/program_made.h"
 
 /* Looks a program up. True, with the verdict, if the cache knows it. A good one comes with the
  * program built in *program, which else is NULL, as it is if the binary is not there yet. */
-int ca_program_cache_load(const clattn_context *ctx, const struct ca_family *family,
-                          const char *options, cl_program *program, struct ca_verdict *verdict);
+int ca_program_cache_load(const clattn_context *ctx, const struct ca_program *made,
+                          cl_program *program, struct ca_verdict *verdict);
 
-/* Keeps a program that has run (drivers finish compiling only then); with a NULL program its verdict
- * alone. A cache that cannot be written is no error. */
-void ca_program_cache_store(clattn_context *ctx, const struct ca_family *family,
-                            const char *options, cl_program program,
-                            const struct ca_verdict *verdict);
+/* Keeps a program that has run (drivers finish compiling only then) with made's verdict; with a NULL
+ * program the verdict alone. A cache that cannot be written is no error. */
+void ca_program_cache_store(clattn_context *ctx, const struct ca_program *made, cl_program program);
 
 /* Where the attempts at making a program are counted; NULL without a cache or memory. The caller
  * frees it. */
-char *ca_program_cache_begun(const clattn_context *ctx, const struct ca_family *family,
-                             const char *options);
+char *ca_program_cache_begun(const clattn_context *ctx, const struct ca_program *made);
 
 /* Whether a binary is made only when it is asked for, which takes as long as compiling again: on
  * PoCL, which then compiles each kernel for work-groups of any size. */

@@ -34,9 +34,23 @@ cc -std=c11 -DOUTSIDE_VERSION=120 -o "$work/by-pkg-config" "$here/outside.c" \
 silent "$work/notes"
 timeout 60 "$work/by-pkg-config"
 
+echo "the first program of README.md prints what stands there"
+readme=$here/../../README.md
+sed -n '/^```c$/,/^```$/p' "$readme" | sed '/^```/d' > "$work/first.c"
+cc -std=c11 -o "$work/first" "$work/first.c" $(pkg-config --cflags --libs clattn) 2> "$work/notes"
+silent "$work/notes"
+timeout 60 "$work/first" > "$work/printed"
+sed -n 's/^    \(CLATTN_SUCCESS: .*\)/\1/p' "$readme" | diff - "$work/printed"
+
 echo "find_package"
 cmake -S "$here" -B "$work/outside" -DCMAKE_PREFIX_PATH="$prefix" >> "$work/log"
 cmake --build "$work/outside" >> "$work/log" 2> "$work/notes"
 silent "$work/notes"
 timeout 60 "$work/outside/outside_shared"
 timeout 60 "$work/outside/outside_static"
+
+echo "manual pages, and the API reference if it was made"
+for page in "$build"/doc/*.1; do
+    [ ! -e "$page" ] || cmp "$page" "$prefix/share/man/man1/${page##*/}"
+done
+[ ! -e "$build/doc/reference.built" ] || test -s "$prefix/share/doc/clattn/reference/index.html"

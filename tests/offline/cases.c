@@ -1,13 +1,14 @@
 /* Writes what is to be compiled: offline_cases FOLDER PROFILES SAMPLES SEED all|some. The lines of
- * FOLDER/cases are those of cases.h, FOLDER/<family>.cl is a family's source. PROFILES is the folder
- * of the devices' facts; SAMPLES says how many programs with tunables at random there are of each
- * family and target. */
+ * FOLDER/cases are those of cases.h, FOLDER/<family>.cl is a family's source, FOLDER/<number>.h what
+ * stands before it in the program of a case. PROFILES is the folder of the devices' facts; SAMPLES says
+ * how many programs with tunables at random there are of each family and target. */
 #include "cases.h"
 #include "families/candidate.h"
 #include "families/registry.h"
 #include "problem/problem.h"
 #include "program/program.h"
 #include "program/program_options.h"
+#include "program/program_parameters.h"
 #include "targets.h"
 #include "tests/trials/random_problem.h"
 
@@ -82,6 +83,20 @@ static void write_source(const char *folder, const struct ca_family *family)
     fclose(file);
 }
 
+/* What stands before the source in the program of case `number`. */
+static void write_parameters(const struct output *out, size_t number,
+                             const struct ca_family *family, const clattn_problem *p)
+{
+    char name[32], text[CA_PARAMETERS_TEXT];
+
+    if (!ca_program_parameters(family, p, text, sizeof text))
+        exit(2);
+    snprintf(name, sizeof name, "%zu.h", number);
+    FILE *file = open_in(out->folder, name);
+    fputs(text, file);
+    fclose(file);
+}
+
 static void write_kernels(FILE *out, const struct ca_candidate *c, const clattn_problem *p,
                           const clattn_device_info *dev)
 {
@@ -105,6 +120,7 @@ static void write_case(struct output *out, const struct device *d, const struct 
         exit(2);
     ca_tunables_print(c->family->tunables, c->family->num_tunables, c->values, "", tunables,
                       sizeof tunables);
+    write_parameters(out, out->count, c->family, &normal);
     fprintf(out->cases, "%zu\t%s\t%s\t%s\t%s\t%s\t%zu\t", out->count++, d->target->name,
             c->family->name, kind, problem, tunables,
             c->family->local_bytes ? c->family->local_bytes(&normal, c->values) : 0);

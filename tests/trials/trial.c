@@ -3,7 +3,6 @@
 #include "tests/reference/reference_backward.h"
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"
-#include "tests/trials/trial_data.h"
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <math.h>
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD = 256, LINE = 1024 }; /* elements kept free on either side; bytes of text */
+enum { GUARD = 256, LINE = 1024 }; /* floats kept free on either side; bytes of text */
 
 static void *must(void *memory)
 {
@@ -23,100 +22,6 @@ static void *must(void *memory)
 static struct rng run_rng(const struct trial *t)
 {
     return rng_seed(~t->seed);
-}
-
-void trial_fill(struct trial *t)
-{
-    struct rng r = rng_seed(t->seed);
-
-    for (int id = 0; id < NUM_TENSORS; id++) {
-        struct host_tensor *x = &t->tensor[id];
-        memset(x, 0, sizeof *x);
-        x->shape = tensor_shape_of(&t->problem, (enum tensor_id)id);
-        x->offset = GUARD + rng_below(&r, 33);
-        if (x->shape.cache != CLATTN_CACHE_PLAIN)
-            x->offset = x->offset / 32 * 32;
-        if (!x->shape.present)
-            continue;
-        x->num_bytes = tensor_bytes(&x->shape, x->offset + x->shape.extent + GUARD);
-        x->bytes = must(malloc(x->num_bytes));
-        memset(x->bytes, 0xff, x->num_bytes);
-    }
-    trial_data_fill(t, &r);
-}
-
-void trial_free(struct trial *t)
-{
-    for (int id = 0; id < NUM_TENSORS; id++) {
-        free(t->tensor[id].bytes);
-        free(t->tensor[id].got);
-        t->tensor[id].bytes = t->tensor[id].got = NULL;
-    }
-}
-
-/* The seeds of dropout: any number in each half. */
-static uint64_t trial_dropout_seed(const struct trial *t)
-{
-    return rng_next(&(struct rng){t->seed + 1});
-}
-
-static uint32_t trial_dropout_offset(const struct trial *t)
-{
-    return (uint32_t)rng_next(&(struct rng){t->seed + 2});
-}
-
-struct tensor_view trial_sent(const struct trial *t)
-{
-    struct tensor_view view = {.dropout_seed = trial_dropout_seed(t),
-                               .dropout_offset = trial_dropout_offset(t)};
-
-    for (int id = 0; id < NUM_TENSORS; id++) {
-        const struct host_tensor *x = &t->tensor[id];
-        if (x->bytes)
-            view.at[id] = x->bytes + tensor_bytes(&x->shape, x->offset);
-    }
-    return view;
-}
-
-struct tensor_view trial_got(const struct trial *t)
-{
-    struct tensor_view view = trial_sent(t);
-
-    for (int id = 0; id < NUM_TENSORS; id++) {
-        const struct host_tensor *x = &t->tensor[id];
-        view.at[id] = NULL;
-        if (x->got)
-            view.at[id] = x->got + tensor_bytes(&x->shape, x->offset);
-    }
-    return view;
-}
-
-void trial_set(const struct trial *t, const enum tensor_id id, const size_t b, const size_t h,
-               const size_t i, const size_t d, const double value)
-{
-    const struct host_tensor *x = &t->tensor[id];
-
-    value_set(x->shape.dtype, x->bytes, x->offset + tensor_index(&x->shape, b, h, i, d), value);
-}
-
-double trial_value(const struct trial *t, const enum tensor_id id, const size_t b, const size_t h,
-                   const size_t i, const size_t d)
-{
-    const struct host_tensor *x = &t->tensor[id];
-
-    return value_get(x->shape.dtype, x->got, x->offset + tensor_index(&x->shape, b, h, i, d));
-}
-
-void trial_set_ordinary(const struct trial *t, const enum tensor_id id, const uint64_t seed)
-{
-    const size_t *size = t->tensor[id].shape.size;
-    struct rng r = rng_seed(seed);
-
-    for (size_t b = 0; b < size[0]; b++)
-        for (size_t h = 0; h < size[1]; h++)
-            for (size_t i = 0; i < size[2]; i++)
-                for (size_t d = 0; d < size[3]; d++)
-                    trial_set(t, id, b, h, i, d, rng_uniform(&r, -2, 2));
 }
 
 /* What to type to see it again. */

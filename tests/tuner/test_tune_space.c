@@ -127,6 +127,36 @@ Test(tune_space, what_a_family_suggests_fits) {
     cr_assert(fitting > 1000);
 }
 
+/* The family that a device gets which was never tuned, of those that suit a problem. */
+static const struct ca_family *preferred(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const struct ca_family *family, *best = NULL;
+
+    for (size_t f = 0; (family = ca_family_at(f)) != NULL; f++)
+        if (family->operation == p->operation && !family->unsupported(p, dev) &&
+            (!best || family->preference(p, dev) > best->preference(p, dev)))
+            best = family;
+    return best;
+}
+
+/* llvmpipe took minutes to compile a family of lanes. */
+Test(tune_space, vectors_of_one_float_get_no_lanes) {
+    static const char *const problems[] = {"fwd f32 q100 k100 d64", "fwd f16 q1 k4096 d64",
+                                           "fwd f32 q100 k100 d64 scores=weights",
+                                           "bwd f32 q100 k100 d64"};
+    clattn_device_info cpu = cpu_described(0);
+
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
+        clattn_problem p;
+        cr_assert(clattn_problem_parse(problems[n], &p, NULL, 0) == CLATTN_SUCCESS);
+        p = ca_problem_normal(&p);
+        cpu.vector_width_float = 8;
+        cr_expect(strstr(preferred(&p, &cpu)->name, "_lanes"), "%s", problems[n]);
+        cpu.vector_width_float = 1;
+        cr_expect(!strstr(preferred(&p, &cpu)->name, "_lanes"), "%s", problems[n]);
+    }
+}
+
 /* All that a family decides of a CPU, its vendor's name leaves as it is. */
 Test(tune_space, names_of_CPUs_decide_nothing) {
     struct rng rng = rng_seed(21);

@@ -1,4 +1,5 @@
 /* Gradients on CPUs: SIMD lanes are keys. How it computes: cl/backward_lanes.cl. */
+#include "device/capacity.h"
 #include "families/registry.h"
 #include "problem/problem.h"
 
@@ -138,7 +139,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)p;
-    return dev->type & CL_DEVICE_TYPE_CPU ? 90 : 10;
+    return ca_fills_vectors(dev) ? 90 : 10;
 }
 
 const struct ca_family ca_backward_lanes = {
@@ -151,12 +152,13 @@ const struct ca_family ca_backward_lanes = {
                 CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_BIT(CA_WORKSPACE), rows_ndrange},
                {"backward_lanes", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV),
                 lanes_ndrange},
-               {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS), bias_ndrange},
+               {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS) | CA_READ_ONLY,
+                bias_ndrange},
                {"backward_heads",
                 CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DSLOPES) | CA_BIT(CA_DSINKS) |
-                    CA_BIT(CA_WORKSPACE),
+                    CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,
                 heads_ndrange},
-               {"backward_sum", CA_BIT(CA_DQ) | CA_BIT(CA_WORKSPACE), rows_ndrange}},
+               {"backward_sum", CA_BIT(CA_DQ) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY, rows_ndrange}},
     .num_stages = 5,
     .unsupported = unsupported,
     .adapt = adapt,

@@ -251,10 +251,11 @@ const struct ca_family ca_backward_tiles = {
                {"backward_keys", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV),
                 keys_ndrange},
                {"backward_queries", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DQ), queries_ndrange},
-               {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS), bias_ndrange},
+               {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS) | CA_READ_ONLY,
+                bias_ndrange},
                {"backward_sums",
                 CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DBIAS) | CA_BIT(CA_DSLOPES) |
-                    CA_BIT(CA_DSINKS) | CA_BIT(CA_WORKSPACE),
+                    CA_BIT(CA_DSINKS) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,
                 sums_ndrange}},
     .num_stages = 5,
     .unsupported = unsupported,

@@ -1,4 +1,5 @@
 /* The fused forward for CPUs: SIMD lanes are queries. How it computes: cl/fused_lanes.cl. */
+#include "device/capacity.h"
 #include "families/family.h"
 #include "families/registry.h"
 
@@ -160,7 +161,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)p;
-    return dev->type & CL_DEVICE_TYPE_CPU ? 90 : 10;
+    return ca_fills_vectors(dev) ? 90 : 10;
 }
 
 const struct ca_family ca_fused_lanes = {

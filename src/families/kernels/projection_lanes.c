@@ -1,4 +1,5 @@
 /* Projections on CPUs: SIMD lanes are columns. How it computes: cl/projection_lanes.cl. */
+#include "device/capacity.h"
 #include "families/kernels/projection_sizes.h"
 #include "families/registry.h"
 #include "problem/problem.h"
@@ -166,7 +167,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)p;
-    return dev->type & CL_DEVICE_TYPE_CPU ? 90 : 10;
+    return ca_fills_vectors(dev) ? 90 : 10;
 }
 
 const struct ca_family ca_projection_lanes = {

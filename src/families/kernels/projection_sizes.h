@@ -8,7 +8,8 @@
 /* Arguments of the two stages: the product, and the sum of its parts. */
 #define CA_PROJECTION_ARGUMENTS                                                                    \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_O) | CA_BIT(CA_BIAS) | CA_BIT(CA_WORKSPACE))
-#define CA_PROJECTION_SUM_ARGUMENTS (CA_BIT(CA_O) | CA_BIT(CA_BIAS) | CA_BIT(CA_WORKSPACE))
+#define CA_PROJECTION_SUM_ARGUMENTS                                                                \
+    (CA_BIT(CA_O) | CA_BIT(CA_BIAS) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY)
 
 static inline size_t ca_projection_rows(const clattn_problem *p)
 {

@@ -1,5 +1,6 @@
 /* The forward for few queries and many keys, on CPUs: the keys of a kv head are split over groups.
  * How it computes: cl/split_lanes.cl. */
+#include "device/capacity.h"
 #include "families/family.h"
 #include "families/kernels/split.h"
 #include "families/registry.h"
@@ -127,7 +128,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
-    if (!(dev->type & CL_DEVICE_TYPE_CPU))
+    if (!ca_fills_vectors(dev))
         return 5;
     return ca_split_rows_per_kv_head(p) <= 32 && p->seq_kv >= 512 ? 92 : 30;
 }

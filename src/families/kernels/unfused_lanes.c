@@ -1,4 +1,5 @@
 /* The family for CPUs whose scores exist in memory: cl/unfused_lanes.cl says how. */
+#include "device/capacity.h"
 #include "families/kernels/unfused.h"
 #include "families/registry.h"
 
@@ -108,7 +109,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
-    if (!(dev->type & CL_DEVICE_TYPE_CPU))
+    if (!ca_fills_vectors(dev))
         return 5;
     return p->scores == CLATTN_SCORES_NONE ? 55 : 97;
 }

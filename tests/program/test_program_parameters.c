@@ -1,0 +1,76 @@
+/* The lists of kernel parameters before a program's source. */
+#include "families/registry.h"
+#include "problem/problem.h"
+#include "program/program_parameters.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+static clattn_problem normal(const char *text)
+{
+    clattn_problem p;
+
+    cr_assert(clattn_problem_parse(text, &p, NULL, 0) == CLATTN_SUCCESS, "%s", text);
+    return ca_problem_normal(&p);
+}
+
+static void expect(const char *family, const char *problem, const char *want)
+{
+    const clattn_problem p = normal(problem);
+    char text[CA_PARAMETERS_TEXT];
+
+    cr_assert(ca_program_parameters(ca_family_find(family), &p, text, sizeof text));
+    cr_expect(eq(str, text, (char *)want));
+}
+
+/* What is absent has no parameter; what is only read is const. */
+Test(program_parameters, are_what_the_problem_has) {
+    expect("fused_lanes", "fwd f16 q9 k9 d8 bias=f32:qk klen lse",
+           "#define PARAMETERS_fused_lanes const struct attention_shape a, "
+           "const struct attention_offsets at, const __global storage *restrict q, "
+           "const __global k_storage *restrict k, const __global v_storage *restrict v, "
+           "__global storage *restrict o, const __global bias_storage *restrict bias, "
+           "const __global int *restrict kv_lengths, __global float *restrict lse\n");
+}
+
+/* Names of projections, and a workspace that one kernel writes and the other reads. */
+Test(program_parameters, of_projections) {
+    expect("projection_lanes", "proj f32 q8 d8",
+           "#define PARAMETERS_projection_lanes const struct attention_shape a, "
+           "const struct attention_offsets at, const __global storage *restrict x, "
+           "const __global k_storage *restrict w, __global storage *restrict y, "
+           "__global float *restrict workspace\n"
+           "#define PARAMETERS_projection_sum const struct attention_shape a, "
+           "const struct attention_offsets at, __global storage *restrict y, "
+           "const __global float *restrict workspace\n");
+}
+
+/* Every family's lists for a problem that has everything fit, one parameter for each argument set. */
+Test(program_parameters, are_as_many_as_arguments) {
+    static const char *const everything[] = {
+        "fwd f16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen lse scores=raw",
+        "bwd bf16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen dbias dslopes dsinks",
+        "proj f32 q8 d8 bias=f32 accumulate"};
+
+    for (size_t f = 0; ca_family_at(f); f++) {
+        const struct ca_family *family = ca_family_at(f);
+        const clattn_problem p = normal(everything[family->operation]);
+        struct ca_tensor tensors[CA_WORKSPACE];
+        char text[CA_PARAMETERS_TEXT];
+        cr_assert(ca_program_parameters(family, &p, text, sizeof text));
+        ca_problem_tensors(&p, tensors);
+        char *line = text;
+        for (size_t s = 0; s < family->num_stages; s++, line = strchr(line, '\n') + 1) {
+            const unsigned arguments = family->stages[s].arguments;
+            size_t want = 2, got = 1;
+            for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++)
+                want += (arguments & CA_BIT(n)) && (n == CA_WORKSPACE || tensors[n].present);
+            for (const char *c = line; *c != '\n'; c++)
+                got += *c == ',';
+            cr_expect(eq(sz, got, want), "%s of %s", family->stages[s].kernel, family->name);
+        }
+        cr_expect(eq(chr, *line, '\0'));
+        cr_expect(zero(int, ca_program_parameters(family, &p, text, 100)));
+    }
+}

@@ -1,0 +1,89 @@
+/* same_bits_draw COUNT SEED [FAMILY...]: problems for same_bits_run, one a line, with a family, tunables
+ * that pass its checks on the device, and a seed for the data. The families take turns; without names
+ * all do. The device is CLATTN_DEVICE's, or the default one. */
+#include "families/registry.h"
+#include "tests/trials/random_problem.h"
+#include "tests/trials/random_projection.h"
+
+#include <clattn/clattn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LINE = 1024, MOST_FAMILIES = 32 };
+
+struct drawn {
+    clattn_problem problem;
+    char tunables[CA_TUNABLES_TEXT];
+};
+
+static struct drawn draw(struct rng *r, const struct ca_family *family,
+                         const clattn_device_info *device)
+{
+    struct drawn drawn;
+
+    if (family->operation == CLATTN_PROJECTION) {
+        const struct projection_kind kind = random_projection_kind(r, family, device);
+        drawn.problem = random_projection_shape(r, &kind);
+        snprintf(drawn.tunables, sizeof drawn.tunables, "%s", kind.tunables);
+    } else {
+        const struct problem_kind kind = random_kind(r, family, device);
+        drawn.problem = random_shape(r, &kind);
+        snprintf(drawn.tunables, sizeof drawn.tunables, "%s", kind.tunables);
+    }
+    return drawn;
+}
+
+/* Whether a plan would take it, and something is computed. */
+static int is_of_use(const clattn_context *context, const struct ca_family *family,
+                     const struct drawn *drawn)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options,
+                                         .family = family->name,
+                                         .tunables = drawn->tunables[0] ? drawn->tunables : NULL};
+
+    return drawn->problem.batch && drawn->problem.seq_q &&
+           clattn_plan_supports(context, &drawn->problem, &options, NULL, 0) == CLATTN_SUCCESS;
+}
+
+static void print_one(const clattn_context *context, const struct ca_family *family, struct rng *r)
+{
+    const clattn_device_info *device = clattn_context_device(context);
+    struct drawn drawn = draw(r, family, device);
+    char problem[LINE];
+
+    while (!is_of_use(context, family, &drawn))
+        drawn = draw(r, family, device);
+    if (clattn_problem_print(&drawn.problem, problem, sizeof problem, NULL) != CLATTN_SUCCESS)
+        abort();
+    printf("%s\t%s\t%s\t%" PRIu64 "\n", problem, family->name, drawn.tunables, rng_next(r) >> 1);
+}
+
+int main(int argc, char **argv)
+{
+    const struct ca_family *families[MOST_FAMILIES];
+    size_t num_families = 0;
+    clattn_context *context;
+
+    if (argc < 3) {
+        fprintf(stderr, "usage: same_bits_draw COUNT SEED [FAMILY...]\n");
+        return 2;
+    }
+    for (size_t n = 0; argc == 3 ? ca_family_at(n) != NULL : n < (size_t)argc - 3; n++) {
+        const struct ca_family *family = argc == 3 ? ca_family_at(n) : ca_family_find(argv[n + 3]);
+        if (!family || num_families == MOST_FAMILIES) {
+            fprintf(stderr, "same_bits_draw: no family is called '%s'\n", argv[n + 3]);
+            return 2;
+        }
+        families[num_families++] = family;
+    }
+    if (clattn_context_create_default(NULL, NULL, &context) != CLATTN_SUCCESS) {
+        fprintf(stderr, "same_bits_draw: no device\n");
+        return 2;
+    }
+    struct rng r = rng_seed(strtoull(argv[2], NULL, 10));
+    for (size_t n = 0; n < strtoul(argv[1], NULL, 10); n++)
+        print_one(context, families[n % num_families], &r);
+    clattn_context_release(context);
+    return 0;
+}
