@@ -1,7 +1,8 @@
 # Turns a kernel into a C array: cmake -DINPUT=x.cl -DOUTPUT=x.c -DNAME=ca_source_x -P embed.cmake
-# Lines #include "file" are replaced by that file of the kernel's folder, each file once.
+# Lines #include "folder/file" are replaced by that file below cl/ or, if there is none, src/, each file
+# once.
 cmake_minimum_required(VERSION 3.22)
-get_filename_component(folder "${INPUT}" DIRECTORY)
+set(folder "${CMAKE_CURRENT_LIST_DIR}")
 get_filename_component(input_name "${INPUT}" NAME)
 set_property(GLOBAL PROPERTY embed_seen "")
 
@@ -12,6 +13,9 @@ function(embed_expand file result)
         return()
     endif()
     set_property(GLOBAL APPEND PROPERTY embed_seen "${file}")
+    if(NOT EXISTS "${file}")
+        string(REPLACE "${folder}/" "${folder}/../src/" file "${file}")
+    endif()
     file(READ "${file}" rest)
     set(text "")
     while("${rest}" MATCHES "#include \"([^\"]+)\"\n")

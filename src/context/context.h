@@ -24,7 +24,7 @@ struct clattn_context {
     char *cache_directory;          /* NULL: no cache */
     atomic_int cache_unwritable;    /* nothing more is written there */
     atomic_size_t builds;           /* programs compiled so far */
-    atomic_size_t builtins_refused; /* how often cl/builtins.h was not enough for one */
+    atomic_size_t builtins_refused; /* how often cl/common/builtins.h was not enough for one */
     pthread_mutex_t lock;           /* guards the next two; never held while a program is made */
     struct ca_program *programs;
     char last_failure[256]; /* to build one, so that it is said once */

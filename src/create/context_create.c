@@ -1,5 +1,5 @@
 #include "base/disk.h"
-#include "cl/arguments.h"
+#include "cl/common/arguments.h"
 #include "context/context.h"
 #include "device/facts.h"
 #include "families/family.h"

@@ -76,8 +76,27 @@ static size_t find(const struct ca_tunable *tunables, size_t count, const char *
     return n;
 }
 
-int ca_tunables_parse(const struct ca_tunable *tunables, size_t count, const char *text,
-                      size_t *values, char *reason, size_t reason_bytes)
+/* As find(), of a name or of one that an older version gave a tunable of the family. */
+static size_t find_renamed(const char *family, const struct ca_tunable *tunables, size_t count,
+                           const char *name, size_t length)
+{
+    static const struct {
+        const char *family, *old, *new;
+    } renamed[] = {
+#define RENAMED(family, old, new) {#family, #old, #new},
+#include "families/tunables/renamed.def"
+    };
+    size_t found = find(tunables, count, name, length);
+
+    for (size_t n = 0; found == count && n < sizeof renamed / sizeof renamed[0]; n++)
+        if (strcmp(renamed[n].family, family) == 0 && strlen(renamed[n].old) == length &&
+            strncmp(renamed[n].old, name, length) == 0)
+            found = find(tunables, count, renamed[n].new, strlen(renamed[n].new));
+    return found;
+}
+
+int ca_tunables_parse(const char *family, const struct ca_tunable *tunables, size_t count,
+                      const char *text, size_t *values, char *reason, size_t reason_bytes)
 {
     unsigned seen = 0; /* CA_MAX_TUNABLES bits */
 
@@ -87,7 +106,7 @@ int ca_tunables_parse(const struct ca_tunable *tunables, size_t count, const cha
             return ca_tunables_check(tunables, count, values, reason, reason_bytes);
         const int word = (int)strcspn(text, " \t\n");
         const size_t length = strcspn(text, "= \t\n");
-        const size_t n = find(tunables, count, text, length);
+        const size_t n = find_renamed(family, tunables, count, text, length);
         if (n == count) {
             refuse_name(tunables, count, text, (int)length, reason, reason_bytes);
             return 0;

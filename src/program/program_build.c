@@ -85,7 +85,7 @@ static void judge_build(clattn_context *ctx, cl_program program, struct ca_progr
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-/* With the declarations of cl/builtins.h in place of the compiler's own header, of which PoCL reads
+/* With the declarations of cl/common/builtins.h in place of the compiler's own header, of which PoCL reads
  * 18 000 lines for each program. The functions called are the same, so that the code and what is kept
  * of it do not depend on it. True if the compiler did not take them and says why, which may be the
  * header of another version: then all of it is read. */
@@ -103,7 +103,7 @@ static int build_with_own_builtins(clattn_context *ctx, cl_program cl,
     if (refused) {
         atomic_fetch_add(&ctx->builtins_refused, 1);
         ca_detail(&ctx->log,
-                  "%s does not build with cl/builtins.h, but may without; its log follows",
+                  "%s does not build with cl/common/builtins.h, but may without; its log follows",
                   made->family->name);
         ca_log_text(&ctx->log, CLATTN_LOG_DETAIL, text);
     }

@@ -24,7 +24,7 @@ static size_t print_defines(const struct define *defines, size_t count, char *te
     return more;
 }
 
-/* The -D options of a projection (see cl/projection.h). */
+/* The -D options of a projection (see cl/common/projection.h). */
 static size_t print_projection(const clattn_problem *p, char *text, size_t text_bytes,
                                size_t length)
 {
@@ -45,7 +45,7 @@ static size_t print_projection(const clattn_problem *p, char *text, size_t text_
     return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 }
 
-/* Those of attention (see cl/common.cl and cl/backward.h). */
+/* Those of attention (see cl/common/common.h and cl/common/backward.h). */
 static size_t print_attention(const clattn_problem *p, char *text, size_t text_bytes, size_t length)
 {
     const int lengths = p->q_lengths || p->kv_lengths;

@@ -1,5 +1,5 @@
 /* Kernels that are wrong in each way that a compiler can make them so: none is taken for right. */
-#include "cl/arguments.h"
+#include "cl/common/arguments.h"
 #include "families/candidate.h"
 #include "tests/support/fixture.h"
 #include "tune/measurer.h"

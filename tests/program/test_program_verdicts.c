@@ -144,7 +144,7 @@ Test(program_verdicts, a_binary_is_kept_for_plans_only) {
     store_folder_remove(folder);
 }
 
-/* What cl/builtins.h lacks, which is all of it here, costs PoCL a second build and nothing else. */
+/* What cl/common/builtins.h lacks, which is all of it here, costs PoCL a second build and nothing else. */
 Test(program_verdicts, a_source_with_other_built_in_functions_builds_too) {
     struct ca_family family = *ca_family_find("unfused_lanes");
     struct ca_candidate candidate = {.family = &family};
@@ -155,7 +155,7 @@ Test(program_verdicts, a_source_with_other_built_in_functions_builds_too) {
     fixture_open(&f);
     if (!ca_facts_of_pocl(clattn_context_device(f.context))) {
         fixture_close(&f);
-        cr_skip_test("only PoCL is given the declarations of cl/builtins.h");
+        cr_skip_test("only PoCL is given the declarations of cl/common/builtins.h");
     }
     p = ca_problem_normal(&p);
     ca_family_suggest(candidate.family, &p, clattn_context_device(f.context), candidate.values);

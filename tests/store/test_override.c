@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "context/context.h"
 #include "families/candidate.h"
+#include "families/registry.h"
 #include "problem/problem.h"
 #include "store/override.h"
 #include "tests/faults/faults.h"
@@ -10,6 +11,7 @@
 #include <clattn/tuning.h>
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -190,6 +192,39 @@ Test(override, malformed_environment) {
         cr_expect(f.log.warnings == 1 && f.log.errors == 0, "'%s'", malformed[n]);
         cr_expect(found(&f, problem_text) == 0, "'%s'", malformed[n]);
         fixture_close(&f);
+    }
+}
+
+/* Configurations that older versions wrote: an old name means today's tunable, and is no name of
+ * today's that meant something else. */
+Test(override, names_of_older_versions) {
+    static const char *const renamed[][3] = {
+#define RENAMED(family, old, new) {#family, #old, #new},
+#include "families/tunables/renamed.def"
+    };
+
+    for (size_t n = 0; n < sizeof renamed / sizeof *renamed; n++) {
+        const struct ca_family *family = ca_family_find(renamed[n][0]);
+        size_t index = 0, before[CA_MAX_TUNABLES], after[CA_MAX_TUNABLES];
+        char reason[CA_REASON_BYTES] = "", text[64];
+
+        cr_assert_not_null(family, "%s", renamed[n][0]);
+        for (size_t i = 0; i < family->num_tunables; i++)
+            cr_expect_str_neq(family->tunables[i].name, renamed[n][1], "%s", family->name);
+        while (index < family->num_tunables &&
+               strcmp(family->tunables[index].name, renamed[n][2]) != 0)
+            index++;
+        cr_assert(index < family->num_tunables, "%s has no %s", family->name, renamed[n][2]);
+        const struct ca_tunable *tunable = &family->tunables[index];
+        const size_t value = tunable->candidates[tunable->num_candidates - 1];
+        ca_tunables_default(family->tunables, family->num_tunables, before);
+        ca_tunables_default(family->tunables, family->num_tunables, after);
+        before[index] = value;
+        snprintf(text, sizeof text, "%s=%zu", renamed[n][1], value);
+        cr_expect(ca_tunables_parse(family->name, family->tunables, family->num_tunables, text,
+                                    after, reason, sizeof reason),
+                  "%s %s: %s", family->name, text, reason);
+        cr_expect_arr_eq(before, after, family->num_tunables * sizeof *before, "%s", text);
     }
 }
 

@@ -106,7 +106,7 @@ void fixture_need_groups_of(const struct fixture *f, const char *name)
         fixture_need_groups(f);
 }
 
-/* Whether cl/builtins.h is known to fit the driver. With others a program may be built twice. */
+/* Whether cl/common/builtins.h is known to fit the driver. With others a program may be built twice. */
 static int declares_builtins(const clattn_context *context)
 {
     return ca_facts_of_pocl(&context->device) &&
@@ -122,7 +122,7 @@ void fixture_close(struct fixture *f)
     clReleaseCommandQueue(f->queue);
     if (f->context && declares_builtins(f->context))
         cr_assert(atomic_load(&f->context->builtins_refused) == 0,
-                  "cl/builtins.h is not enough: see the log of CLATTN_LOG_DETAIL");
+                  "cl/common/builtins.h is not enough: see the log of CLATTN_LOG_DETAIL");
     clattn_context_release(f->context);
     cr_assert(faults_objects_alive(alive, sizeof alive) == 0, "leaked: %s", alive);
 }

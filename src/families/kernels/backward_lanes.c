@@ -1,4 +1,4 @@
-/* Gradients on CPUs: SIMD lanes are keys. How it computes: cl/backward_lanes.cl. */
+/* Gradients on CPUs: SIMD lanes are keys. How it computes: cl/kernels/backward_lanes.cl. */
 #include "device/capacity.h"
 #include "families/registry.h"
 #include "problem/problem.h"
@@ -10,7 +10,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char ca_source_backward_lanes[];
 
-/* Follows the arrays in cl/backward_lanes.cl. */
+/* Follows the arrays in cl/kernels/backward_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t width = values[WIDTH_INDEX], block = width * values[MV_INDEX];

@@ -1,4 +1,4 @@
-/* backward_tiles: gradients for GPUs; see cl/backward_tiles.cl. */
+/* backward_tiles: gradients for GPUs; see cl/kernels/backward_tiles.cl. */
 #include "device/capacity.h"
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
@@ -53,7 +53,7 @@ static size_t row_floats(size_t dim, int whole, const size_t *values)
     return (whole ? ca_round_up(dim, stage) : stage) + values[PADDING_INDEX];
 }
 
-/* Follows the layout of local memory in cl/tile_products.h. */
+/* Follows the layout of local memory in cl/gpu/tile_products.h. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t block = values[BLOCK_INDEX], lanes = values[LANES_INDEX];

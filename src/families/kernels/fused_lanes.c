@@ -1,4 +1,4 @@
-/* The fused forward for CPUs: SIMD lanes are queries. How it computes: cl/fused_lanes.cl. */
+/* The fused forward for CPUs: SIMD lanes are queries. How it computes: cl/kernels/fused_lanes.cl. */
 #include "device/capacity.h"
 #include "families/family.h"
 #include "families/registry.h"
@@ -10,7 +10,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char ca_source_fused_lanes[];
 
-/* Follows the arrays in cl/fused_lanes.cl. */
+/* Follows the arrays in cl/kernels/fused_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t width = values[WIDTH_INDEX], block = width * values[MV_INDEX];

@@ -1,4 +1,4 @@
-/* fused_mma: forward attention by matrix instructions; see cl/fused_mma.cl. */
+/* fused_mma: forward attention by matrix instructions; see cl/kernels/fused_mma.cl. */
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
 #include <stdint.h>
@@ -8,7 +8,7 @@
 /* Tunable INSTRUCTION. */
 enum { MMA_SYNC = 1, WMMA, MFMA_32, MFMA_16, DPAS_8, DPAS_16 };
 
-/* As the headers of cl/fragment.h say. */
+/* As the headers of cl/mma/fragment.h say. */
 struct fragment {
     size_t lanes, queries, others, depth, others_at_once;
     int packed_values;
@@ -129,7 +129,7 @@ static int spills(const clattn_problem *p, const size_t *values)
     return !least && pressure(p, values) > fragment_of(values)->most_pressure[ca_keeps_more(p)];
 }
 
-/* Follows the layout of local memory in cl/fused_mma.cl. */
+/* Follows the layout of local memory in cl/kernels/fused_mma.cl. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t padding = 8, rows = block_q(values), keys = values[BLOCK_KV_INDEX];

@@ -1,4 +1,4 @@
-/* fused_tiles: forward attention for GPUs; see cl/fused_tiles.cl. */
+/* fused_tiles: forward attention for GPUs; see cl/kernels/fused_tiles.cl. */
 #include "device/capacity.h"
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
@@ -43,7 +43,7 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
            (ca_keeps_more(p) ? 8 * values[ROWS_INDEX] : 0) + (p->softcap > 0.0f ? 32 : 0);
 }
 
-/* Follows the layout of local memory in cl/fused_tiles.cl. */
+/* Follows the layout of local memory in cl/kernels/fused_tiles.cl. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t block_q = values[BLOCK_Q_INDEX], lanes = values[LANES_INDEX];

@@ -1,4 +1,4 @@
-/* naive: forward attention to read, not to use; see cl/naive.cl. */
+/* naive: forward attention to read, not to use; see cl/kernels/naive.cl. */
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
 

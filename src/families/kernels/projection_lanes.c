@@ -1,4 +1,4 @@
-/* Projections on CPUs: SIMD lanes are columns. How it computes: cl/projection_lanes.cl. */
+/* Projections on CPUs: SIMD lanes are columns. How it computes: cl/kernels/projection_lanes.cl. */
 #include "device/capacity.h"
 #include "families/kernels/projection_sizes.h"
 #include "families/registry.h"
@@ -32,7 +32,7 @@ static size_t panel(const size_t *values)
     return values[WIDTH_INDEX] * values[MV_INDEX];
 }
 
-/* Follows the arrays in cl/projection_lanes.cl. */
+/* Follows the arrays in cl/kernels/projection_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t rows = values[BLOCK_ROWS_INDEX] + values[ROWS_INDEX];
@@ -61,7 +61,7 @@ static void lanes_ndrange(const clattn_problem *p, const size_t *values,
 {
     (void)dev;
     *range = (struct ca_ndrange){
-        {column_blocks(p, values), row_blocks(p, values), values[SPLITS_INDEX]}, {1, 1, 1}};
+        {column_blocks(p, values), row_blocks(p, values), values[SPLIT_K_INDEX]}, {1, 1, 1}};
 }
 
 static void sum_ndrange(const clattn_problem *p, const size_t *values,
@@ -69,7 +69,7 @@ static void sum_ndrange(const clattn_problem *p, const size_t *values,
 {
     (void)dev;
     *range = (struct ca_ndrange){
-        {values[SPLITS_INDEX] > 1 ? round_up_divide(ca_projection_columns(p), SUM_RUN) : 0,
+        {values[SPLIT_K_INDEX] > 1 ? round_up_divide(ca_projection_columns(p), SUM_RUN) : 0,
          ca_projection_rows(p), 1},
         {1, 1, 1}};
 }
@@ -78,7 +78,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_projection_split_bytes(p, values[SPLITS_INDEX]);
+    return ca_projection_split_bytes(p, values[SPLIT_K_INDEX]);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -151,7 +151,7 @@ static void block_groups(const clattn_problem *p, const clattn_device_info *dev,
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t enough = dev->compute_units, depth = ca_projection_depth(p);
-    size_t *const splits = &values[SPLITS_INDEX];
+    size_t *const splits = &values[SPLIT_K_INDEX];
 
     block_registers(p, dev, values);
     if (ca_projection_rows(p) == 0) { /* nothing runs: what fits everywhere */

@@ -1,5 +1,5 @@
 /* What the families of projections share: the sizes of the product, and the sums of parts of the
- * depth that wait in the workspace when SPLITS groups share it. */
+ * depth that wait in the workspace when SPLIT_K groups share it. */
 #ifndef CA_PROJECTION_SIZES_H
 #define CA_PROJECTION_SIZES_H
 

@@ -1,4 +1,4 @@
-/* projection_tiles: matrix products for GPUs; see cl/projection_tiles.cl. */
+/* projection_tiles: matrix products for GPUs; see cl/kernels/projection_tiles.cl. */
 #include "device/capacity.h"
 #include "families/kernels/block_sizes.h"
 #include "families/kernels/projection_sizes.h"
@@ -55,8 +55,8 @@ static void tiles_ndrange(const clattn_problem *p, const size_t *values,
     const size_t items = work_items(values);
 
     (void)dev;
-    *range =
-        (struct ca_ndrange){{items * num_tiles(p, values), values[SPLITS_INDEX], 1}, {items, 1, 1}};
+    *range = (struct ca_ndrange){{items * num_tiles(p, values), values[SPLIT_K_INDEX], 1},
+                                 {items, 1, 1}};
 }
 
 static void sum_ndrange(const clattn_problem *p, const size_t *values,
@@ -64,7 +64,7 @@ static void sum_ndrange(const clattn_problem *p, const size_t *values,
 {
     const size_t items = ca_smaller(SUM_ITEMS, dev->max_work_group_size);
     const size_t sums =
-        values[SPLITS_INDEX] > 1 ? ca_projection_rows(p) * ca_projection_columns(p) : 0;
+        values[SPLIT_K_INDEX] > 1 ? ca_projection_rows(p) * ca_projection_columns(p) : 0;
 
     *range = (struct ca_ndrange){{ca_divide_up(sums, items) * items, 1, 1}, {items, 1, 1}};
 }
@@ -73,14 +73,14 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_projection_split_bytes(p, values[SPLITS_INDEX]);
+    return ca_projection_split_bytes(p, values[SPLIT_K_INDEX]);
 }
 
 /* What fits wherever anything does. */
 static const size_t smallest[NUM_TUNABLES] = {
     [BLOCK_ROWS_INDEX] = 16,  [BLOCK_COLUMNS_INDEX] = 16, [ITEM_ROWS_INDEX] = 4,
     [ITEM_COLUMNS_INDEX] = 4, [STAGE_INDEX] = 8,          [BUFFERS_INDEX] = 1,
-    [PADDING_INDEX] = 0,      [RASTER_INDEX] = 1,         [SPLITS_INDEX] = 1};
+    [PADDING_INDEX] = 0,      [RASTER_INDEX] = 1,         [SPLIT_K_INDEX] = 1};
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
@@ -98,7 +98,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 {
     const size_t enough = 2 * ca_device_cores(dev), depth = ca_projection_depth(p);
     size_t *const rows = &values[BLOCK_ROWS_INDEX], *const columns = &values[BLOCK_COLUMNS_INDEX];
-    size_t *const splits = &values[SPLITS_INDEX];
+    size_t *const splits = &values[SPLIT_K_INDEX];
 
     if (!ca_has_many_registers(dev)) /* with 8 rows Intel's compiler no longer unrolls anything */
         values[ITEM_ROWS_INDEX] = values[ITEM_COLUMNS_INDEX] = 4;

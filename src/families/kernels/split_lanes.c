@@ -1,5 +1,5 @@
 /* The forward for few queries and many keys, on CPUs: the keys of a kv head are split over groups.
- * How it computes: cl/split_lanes.cl. */
+ * How it computes: cl/kernels/split_lanes.cl. */
 #include "device/capacity.h"
 #include "families/family.h"
 #include "families/kernels/split.h"
@@ -12,7 +12,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char ca_source_split_lanes[];
 
-/* Follows the arrays in cl/split_lanes.cl. */
+/* Follows the arrays in cl/kernels/split_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t rows = values[ROWS_INDEX], keys = values[BN_INDEX];
@@ -25,7 +25,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
 static size_t groups(const clattn_problem *p, const size_t *values)
 {
-    return ca_split_groups(p, values[ROWS_INDEX], values[SPLITS_INDEX]);
+    return ca_split_groups(p, values[ROWS_INDEX], values[SPLIT_K_INDEX]);
 }
 
 static void set_range(struct ca_ndrange *range, size_t x, size_t y, size_t z)
@@ -39,7 +39,7 @@ static void split_ndrange(const clattn_problem *p, const size_t *values,
     (void)dev;
     set_range(range, p->batch, p->kv_heads,
               ca_split_divide(ca_split_rows_per_kv_head(p), values[ROWS_INDEX]) *
-                  values[SPLITS_INDEX]);
+                  values[SPLIT_K_INDEX]);
 }
 
 static void combine_ndrange(const clattn_problem *p, const size_t *values,
@@ -56,7 +56,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
     const size_t columns = ca_split_divide(p->dim_v, values[WIDTH_INDEX]) * values[WIDTH_INDEX];
 
     (void)dev;
-    return ca_split_rows(p) * values[SPLITS_INDEX] * (columns + 2) * sizeof(cl_float);
+    return ca_split_rows(p) * values[SPLIT_K_INDEX] * (columns + 2) * sizeof(cl_float);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -65,7 +65,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     static const size_t least[NUM_TUNABLES] = {
         [WIDTH_INDEX] = 4,         [ROWS_INDEX] = 1,       [SCORE_ROWS_INDEX] = 1,
         [SCORE_COLUMNS_INDEX] = 4, [VALUE_ROWS_INDEX] = 1, [VALUE_VECTORS_INDEX] = 8,
-        [BN_INDEX] = 16,           [AHEAD_INDEX] = 0,      [SPLITS_INDEX] = 1};
+        [BN_INDEX] = 16,           [AHEAD_INDEX] = 0,      [SPLIT_K_INDEX] = 1};
 
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which this family never forms";
@@ -107,12 +107,12 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (values[ROWS_INDEX] < rows && values[ROWS_INDEX] < 32)
         values[ROWS_INDEX] *= 2;
     block_registers(p, values);
-    values[SPLITS_INDEX] = 1;
-    while (values[SPLITS_INDEX] < 128 && groups(p, values) < (size_t)8 * dev->compute_units &&
-           p->seq_kv / values[SPLITS_INDEX] >= 512)
-        values[SPLITS_INDEX] *= 2;
-    while (reject(p, dev, values) && values[SPLITS_INDEX] > 1)
-        values[SPLITS_INDEX] /= 2;
+    values[SPLIT_K_INDEX] = 1;
+    while (values[SPLIT_K_INDEX] < 128 && groups(p, values) < (size_t)8 * dev->compute_units &&
+           p->seq_kv / values[SPLIT_K_INDEX] >= 512)
+        values[SPLIT_K_INDEX] *= 2;
+    while (reject(p, dev, values) && values[SPLIT_K_INDEX] > 1)
+        values[SPLIT_K_INDEX] /= 2;
     while (reject(p, dev, values) && values[BN_INDEX] > 16)
         values[BN_INDEX] /= 2;
     while (reject(p, dev, values) && values[ROWS_INDEX] > 4) {

@@ -1,5 +1,5 @@
 /* The forward for few queries and many keys, on GPUs: the keys of a kv head are split over groups.
- * How it computes: cl/split_tiles.cl. */
+ * How it computes: cl/kernels/split_tiles.cl. */
 #include "device/capacity.h"
 #include "families/kernels/block_sizes.h"
 #include "families/kernels/split.h"
@@ -43,7 +43,7 @@ static size_t most_registers(const clattn_device_info *dev)
     return ca_has_many_registers(dev) ? 150 : SIZE_MAX;
 }
 
-/* Follows the local memory of cl/split_tiles.cl. */
+/* Follows the local memory of cl/kernels/split_tiles.cl. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t lanes = values[LANES_INDEX], items = values[ITEMS_INDEX];
@@ -51,7 +51,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
     const size_t weights = pairs * values[KEYS_INDEX];
     const size_t queries = values[ROWS_INDEX] * lanes * item_columns(values, p->dim_qk);
     const size_t shared = ca_larger(lanes * (weights + 4), items * item_columns(values, p->dim_v));
-    const size_t combine = 3 * values[SPLITS_INDEX] + items;
+    const size_t combine = 3 * values[SPLIT_K_INDEX] + items;
 
     /* Compilers align what lies beside the tiles. */
     return ca_larger(queries + shared + weights + 3 * pairs, combine) * sizeof(cl_float) + 64;
@@ -66,7 +66,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_split_rows(p) * values[SPLITS_INDEX] * (p->dim_v + 2) * sizeof(cl_float);
+    return ca_split_rows(p) * values[SPLIT_K_INDEX] * (p->dim_v + 2) * sizeof(cl_float);
 }
 
 static void split_ndrange(const clattn_problem *p, const size_t *values,
@@ -76,7 +76,7 @@ static void split_ndrange(const clattn_problem *p, const size_t *values,
 
     (void)dev;
     *range = (struct ca_ndrange){
-        {items * ca_split_groups(p, values[ROWS_INDEX], values[SPLITS_INDEX]), 1, 1},
+        {items * ca_split_groups(p, values[ROWS_INDEX], values[SPLIT_K_INDEX]), 1, 1},
         {items, 1, 1}};
 }
 
@@ -143,15 +143,15 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (values[ITEMS_INDEX] > ca_larger(32, values[LANES_INDEX]) &&
            local_bytes(p, values) > ca_smaller(dev->local_memory_bytes, 32768))
         values[ITEMS_INDEX] /= 2;
-    values[SPLITS_INDEX] = 1;
-    for (size_t n = 1; n < tunables[SPLITS_INDEX].num_candidates; n++) {
-        const size_t splits = tunables[SPLITS_INDEX].candidates[n], before = values[SPLITS_INDEX];
+    values[SPLIT_K_INDEX] = 1;
+    for (size_t n = 1; n < tunables[SPLIT_K_INDEX].num_candidates; n++) {
+        const size_t splits = tunables[SPLIT_K_INDEX].candidates[n], before = values[SPLIT_K_INDEX];
         if (ca_split_groups(p, values[ROWS_INDEX], splits) * values[ITEMS_INDEX] > cores * 512 ||
             p->seq_kv / splits < 128)
             break;
-        values[SPLITS_INDEX] = splits;
+        values[SPLIT_K_INDEX] = splits;
         if (reject(p, dev, values))
-            values[SPLITS_INDEX] = before;
+            values[SPLIT_K_INDEX] = before;
     }
 }
 

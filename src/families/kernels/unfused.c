@@ -1,4 +1,4 @@
-/* The family whose scores exist in memory, in three kernels: cl/unfused.cl says how. It computes
+/* The family whose scores exist in memory, in three kernels: cl/kernels/unfused.cl says how. It computes
  * every problem on every device and is the one that hands out scores. */
 #include "families/kernels/unfused.h"
 #include "families/registry.h"

@@ -1,4 +1,4 @@
-/* The family for CPUs whose scores exist in memory: cl/unfused_lanes.cl says how. */
+/* The family for CPUs whose scores exist in memory: cl/kernels/unfused_lanes.cl says how. */
 #include "device/capacity.h"
 #include "families/kernels/unfused.h"
 #include "families/registry.h"
@@ -20,7 +20,7 @@ static size_t larger(size_t x, size_t y)
     return x > y ? x : y;
 }
 
-/* Follows the arrays in cl/unfused_lanes.cl. */
+/* Follows the arrays in cl/kernels/unfused_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t width = values[WIDTH_INDEX], panel = width * values[MV_INDEX];

@@ -1,0 +1,60 @@
+/* The two by-value arguments that every kernel of attention starts with. Compiled by the host and
+ * by the device, so it uses 8-byte members first and 4-byte ones last: no padding, one layout. */
+#ifndef CLATTN_ARGUMENTS_H
+#define CLATTN_ARGUMENTS_H
+
+#if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
+#define CA_LONG long
+#define CA_FLOAT float
+#define CA_UINT uint
+#define CA_ULONG ulong
+#else
+#include <clattn/export.h>
+#define CA_LONG cl_long
+#define CA_FLOAT cl_float
+#define CA_UINT cl_uint
+#define CA_ULONG cl_ulong
+#endif
+
+#include "problem/tensors.def"
+
+/* Fixed when the plan is made. Strides along (batch, heads, seq, dim) or (batch, heads, seq_q,
+ * seq_kv), in elements. */
+struct attention_shape {
+#define STRIDES_STRIDED(member) CA_LONG member##_stride[4];
+#define STRIDES_BROADCAST(member) CA_LONG member##_stride[4];
+#define STRIDES_OF_BIAS(member)
+#define STRIDES_PACKED(member)
+#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT,       \
+                layout_member, LAYER)                                                              \
+    STRIDES_##LAYOUT(member)
+    CA_OPERANDS(OPERAND)
+#undef OPERAND
+#undef STRIDES_STRIDED
+#undef STRIDES_BROADCAST
+#undef STRIDES_OF_BIAS
+#undef STRIDES_PACKED
+    CA_LONG batch, heads, seq_q, seq_kv;
+    CA_LONG kv_heads, dim_qk, dim_v; /* for projections, whose programs do not define them */
+    CA_LONG group;        /* query heads per kv head */
+    CA_LONG diagonal;     /* d: key i + d is "now" for query i (unless DIAGONAL_FOLLOWS_LENGTHS) */
+    CA_LONG window_left;  /* with HAS_WINDOW_LEFT: j >= i + d - window_left */
+    CA_LONG window_right; /* with HAS_WINDOW_RIGHT: j <= i + d + window_right; causal is 0 */
+    CA_FLOAT scale;
+    CA_FLOAT softcap;   /* with HAS_SOFTCAP */
+    CA_FLOAT keep;      /* with HAS_DROPOUT: 1 / (1 - dropout) */
+    CA_UINT drop_below; /* ... random words below this drop the weight */
+};
+
+/* Given with each execution: the position of each tensor's first element, in elements. */
+struct attention_offsets {
+#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT,       \
+                layout_member, LAYER)                                                              \
+    CA_LONG member;
+    CA_OPERANDS(OPERAND)
+#undef OPERAND
+    CA_LONG workspace;
+    CA_ULONG seed, stream; /* of dropout's random numbers; a stream has 32 bits */
+};
+
+#endif

@@ -1,0 +1,220 @@
+/* Shared by every attention kernel: storage types, argument lists, masks and ranges.
+ *
+ * Defined by the host for the problem (src/program/program.c), all of them always (projections: some of
+ * them, cl/common/projection.h):
+ *   DTYPE, BIAS_DTYPE       0 f32, 1 f16, 2 bf16
+ *   K_CACHE, V_CACHE        0 of DTYPE, 1 q8_0, 2 q4_0 (cl/common/quantized.h)
+ *   DIM_QK, DIM_V
+ *   UNIT_Q UNIT_K UNIT_V UNIT_O    1: the innermost stride is 1
+ *   HAS_SOFTCAP HAS_BIAS HAS_MASK HAS_ALIBI HAS_SINKS HAS_WINDOW_LEFT HAS_WINDOW_RIGHT
+ *   HAS_Q_LENGTHS HAS_KV_LENGTHS HAS_LSE              0 or 1
+ *   DIAGONAL_FOLLOWS_LENGTHS  1: d = keys in use - queries in use of the batch
+ *   HAS_DROPOUT             0 or 1
+ *   SCORES                  0 none, 1 raw, 2 after softcap, 3 after bias and masks, 4 weights
+ * and for the family every tunable of its .def file.
+ */
+#ifndef CLATTN_COMMON_CL
+#define CLATTN_COMMON_CL
+#include "common/arguments.h"
+
+#define DTYPE_F32 0
+#define DTYPE_F16 1
+#define DTYPE_BF16 2
+#define SCORES_RAW 1
+#define SCORES_SOFTCAP 2
+#define SCORES_BIAS 3
+#define SCORES_WEIGHTS 4
+
+#define LOG2E 1.44269504088896340736f
+#define LN2 0.693147180559945309417f
+
+/* ---- storage ------------------------------------------------------------------------------ */
+
+/* What is written as one type and read as another passes through a vector or as_type(): compilers
+ * may hold a load of a scalar for apart from stores of scalars of other types (C99 6.5), one of halves
+ * for apart from that of the word that they are in; of vectors LLVM assumes nothing. */
+
+static inline float bf16_load(const ushort x) { return as_float((uint)x << 16); }
+
+/* Rounds to nearest even; a NaN stays a NaN. */
+static inline ushort bf16_round(const float x)
+{
+    const uint u = as_uint(x);
+    return x != x ? (ushort)(u >> 16 | 0x40u) : (ushort)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+}
+
+#if DTYPE == DTYPE_F32
+typedef float storage;
+#define LOAD(p, n) ((p)[n])
+#define STORE(x, p, n) ((p)[n] = (x))
+#elif DTYPE == DTYPE_F16
+typedef half storage;
+#define LOAD(p, n) vload_half((size_t)(n), (p))
+#define STORE(x, p, n) vstore_half_rte((x), (size_t)(n), (p))
+#elif DTYPE == DTYPE_BF16
+typedef ushort storage;
+#define LOAD(p, n) bf16_load((p)[n])
+#define STORE(x, p, n) ((p)[n] = bf16_round(x))
+#else
+#error "DTYPE must be defined by the host"
+#endif
+
+/* Keys and values, or bytes of quantized ones (cl/common/quantized.h). */
+#if K_CACHE
+typedef uchar k_storage;
+#else
+typedef storage k_storage;
+#endif
+#if V_CACHE
+typedef uchar v_storage;
+#else
+typedef storage v_storage;
+#endif
+
+#if BIAS_DTYPE == DTYPE_F32
+typedef float bias_storage;
+#define LOAD_BIAS(p, n) ((p)[n])
+#elif BIAS_DTYPE == DTYPE_F16
+typedef half bias_storage;
+#define LOAD_BIAS(p, n) vload_half((size_t)(n), (p))
+#else
+typedef ushort bias_storage;
+#define LOAD_BIAS(p, n) bf16_load((p)[n])
+#endif
+
+/* The step along the innermost dimension; a constant 1 where it is. */
+#if UNIT_Q
+#define Q_STEP 1
+#else
+#define Q_STEP a.q_stride[3]
+#endif
+#if UNIT_K
+#define K_STEP 1
+#else
+#define K_STEP a.k_stride[3]
+#endif
+#if UNIT_V
+#define V_STEP 1
+#else
+#define V_STEP a.v_stride[3]
+#endif
+#if UNIT_O
+#define O_STEP 1
+#else
+#define O_STEP a.o_stride[3]
+#endif
+
+/* ---- what functions take, those of absent options left out --------------------------------- */
+
+/* A kernel's own list is PARAMETERS_<kernel>, which the host puts before the source: shape and offsets
+ * as a and at, and what the kernel reads and writes of the operands that the problem has, by their
+ * names in src/problem/tensors.def (src/program/program_parameters.h). */
+
+#define SHAPE_PARAMS const struct attention_shape a, const struct attention_offsets at
+#if HAS_BIAS
+#define BIAS_PARAM , const __global bias_storage *bias
+#define BIAS_ARG , bias
+#else
+#define BIAS_PARAM
+#define BIAS_ARG
+#endif
+#if HAS_MASK
+#define MASK_PARAM , const __global uchar *mask
+#define MASK_ARG , mask
+#else
+#define MASK_PARAM
+#define MASK_ARG
+#endif
+#if HAS_ALIBI
+#define SLOPES_PARAM , const __global float *slopes
+#define SLOPES_ARG , slopes
+#else
+#define SLOPES_PARAM
+#define SLOPES_ARG
+#endif
+#if HAS_SINKS
+#define SINKS_PARAM , const __global float *sinks
+#define SINKS_ARG , sinks
+#else
+#define SINKS_PARAM
+#define SINKS_ARG
+#endif
+#if HAS_Q_LENGTHS
+#define Q_LENGTHS_PARAM , const __global int *q_lengths
+#define Q_LENGTHS_ARG , q_lengths
+#else
+#define Q_LENGTHS_PARAM
+#define Q_LENGTHS_ARG
+#endif
+#if HAS_KV_LENGTHS
+#define KV_LENGTHS_PARAM , const __global int *kv_lengths
+#define KV_LENGTHS_ARG , kv_lengths
+#else
+#define KV_LENGTHS_PARAM
+#define KV_LENGTHS_ARG
+#endif
+#if HAS_LSE
+#define LSE_PARAM , __global float *lse
+#define LSE_ARG , lse
+#else
+#define LSE_PARAM
+#define LSE_ARG
+#endif
+#if SCORES
+#define SCORES_PARAM , __global float *scores
+#define SCORES_ARG , scores
+#else
+#define SCORES_PARAM
+#define SCORES_ARG
+#endif
+
+/* ---- what a row may see --------------------------------------------------------------------- */
+
+/* One batch's extent and diagonal. */
+struct extent {
+    long queries, keys; /* in use, within 0..seq */
+    long diagonal;
+};
+
+static inline struct extent extent_of(SHAPE_PARAMS, const long b Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
+{
+    struct extent e;
+    e.queries = a.seq_q;
+    e.keys = a.seq_kv;
+#if HAS_Q_LENGTHS
+    e.queries = clamp((long)q_lengths[at.q_lengths + b], 0L, a.seq_q);
+#endif
+#if HAS_KV_LENGTHS
+    e.keys = clamp((long)kv_lengths[at.kv_lengths + b], 0L, a.seq_kv);
+#endif
+#if DIAGONAL_FOLLOWS_LENGTHS
+    e.diagonal = e.keys - e.queries;
+#else
+    e.diagonal = a.diagonal;
+#endif
+    return e;
+}
+
+/* Keys [first_key, end_key) hold all that query i may see by lengths, window and causality; bias
+ * and mask may hide more of them. end_key <= first_key if there are none. */
+static inline long first_key(const struct attention_shape a, const struct extent e, const long i)
+{
+#if HAS_WINDOW_LEFT
+    return max(i + e.diagonal - a.window_left, 0L);
+#else
+    return 0;
+#endif
+}
+
+static inline long end_key(const struct attention_shape a, const struct extent e, const long i)
+{
+    if (i >= e.queries)
+        return 0;
+#if HAS_WINDOW_RIGHT
+    return clamp(i + e.diagonal + a.window_right + 1, 0L, e.keys);
+#else
+    return e.keys;
+#endif
+}
+
+#endif

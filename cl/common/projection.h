@@ -1,0 +1,65 @@
+/* What kernels of projections share: argument list, steps, and what is stored.
+ *
+ * Defined by the host (src/program/program.c), all of them always, and of what common.cl lists nothing
+ * else:
+ *   DTYPE, BIAS_DTYPE             0 f32, 1 f16, 2 bf16
+ *   HAS_BIAS HAS_ACCUMULATE       0 or 1
+ *   UNIT_X_COLUMN UNIT_X_ROW      x lies contiguous along dim_qk, or else along the rows; or neither
+ *   UNIT_W_COLUMN UNIT_W_ROW      w lies contiguous along dim_v, or else along dim_qk; or neither
+ *   UNIT_Y_COLUMN                 y lies contiguous along dim_v
+ * and for the family every tunable of its .def file. Sizes come with the shape: one program serves
+ * all.
+ *
+ * In struct attention_shape: x (batch, kv_heads, seq_q, dim_qk) by q_stride, w (kv_heads, dim_qk,
+ * heads, dim_v) by k_stride, y (batch, heads, seq_q, dim_v) by o_stride. The host has merged what
+ * can be: where strides go on evenly, batch is 1 and part of seq_q, kv_heads 1 and part of dim_qk,
+ * heads 1 and part of dim_v (ca_problem_normal()). A stride of 0 in x or w broadcasts. */
+#ifndef CLATTN_PROJECTION_H
+#define CLATTN_PROJECTION_H
+#include "common/common.h"
+
+/* Of x, w and y, in this order. */
+#define PROJECTION_PARAMS                                                                          \
+    SHAPE_PARAMS, const __global storage *restrict x, const __global storage *restrict w,          \
+        __global storage *restrict y BIAS_PARAM
+
+#if UNIT_X_COLUMN
+#define X_COLUMN_STEP 1
+#else
+#define X_COLUMN_STEP a.q_stride[3]
+#endif
+#if UNIT_X_ROW
+#define X_ROW_STEP 1
+#else
+#define X_ROW_STEP a.q_stride[2]
+#endif
+#if UNIT_W_COLUMN
+#define W_COLUMN_STEP 1
+#else
+#define W_COLUMN_STEP a.k_stride[3]
+#endif
+#if UNIT_W_ROW
+#define W_ROW_STEP 1
+#else
+#define W_ROW_STEP a.k_stride[1]
+#endif
+#if UNIT_Y_COLUMN
+#define Y_COLUMN_STEP 1
+#else
+#define Y_COLUMN_STEP a.o_stride[3]
+#endif
+
+/* y[n], which is column e of head g, from a complete sum: rounded once. */
+#if HAS_ACCUMULATE
+#define BEFORE(y, n) LOAD(y, n)
+#else
+#define BEFORE(y, n) 0.0f
+#endif
+#if HAS_BIAS
+#define BIAS_OF(g, e) LOAD_BIAS(bias, at.bias + (g) * a.dim_v + (e))
+#else
+#define BIAS_OF(g, e) 0.0f
+#endif
+#define STORE_Y(sum, y, n, g, e) STORE((sum) + BIAS_OF(g, e) + BEFORE(y, n), y, n)
+
+#endif

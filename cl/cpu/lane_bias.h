@@ -1,0 +1,62 @@
+/* The gradient of a bias on CPUs: the scores once more, summed over what the bias broadcasts over.
+ *
+ * Before including this: lane_weights.h, and HAS_DBIAS is 1. */
+#ifndef CLATTN_LANE_BIAS_H
+#define CLATTN_LANE_BIAS_H
+#include "score/lane_weights.h"
+
+/* Local (1, 1, 1), global (blocks of keys, or 1; tiles of queries, or 1; heads * batch of the
+ * bias). A tile of dbias, or its sum over the dimensions that the bias broadcasts over. */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void backward_bias(PARAMETERS_backward_bias)
+{
+    const int over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
+    const int over_i = a.bias_stride[2] == 0, over_j = a.bias_stride[3] == 0;
+    const long bias_heads = over_h ? 1 : a.heads;
+    const long own_b = get_global_id(2) / bias_heads, own_h = get_global_id(2) % bias_heads;
+    const long own_i = get_global_id(1) * BQ, own_j = get_global_id(0) * BM;
+    lanes sum[BQ * MV], unused = 0.0f;
+    struct block block;
+    struct tile tile;
+    struct place place;
+
+    for (int n = 0; n < BQ * MV; n++)
+        sum[n] = 0.0f;
+    for (place.b = own_b; place.b < (over_b ? a.batch : own_b + 1); place.b++) {
+        place.e = extent_of(a, at, place.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+        for (place.h = own_h; place.h < (over_h ? a.heads : own_h + 1); place.h++) {
+            for (long j = own_j; j < (over_j ? a.seq_kv : own_j + 1); j += BM) {
+                open_block(a, at, place, j, k, v, &block);
+                const long end = min(end_query(a, place.e, j, block.keys),
+                                     over_i ? a.seq_q : own_i + BQ);
+                const long begin = first_query(a, place.e, j);
+                for (long i = own_i; i < end; i += BQ) {
+                    const int count = (int)min(end - i, (long)BQ);
+                    if (i + count <= begin)
+                        continue;
+                    open_tile(a, at, place, i, count, q, d_o, workspace + at.workspace, &tile);
+                    weigh_tile(1, 1, a, at, place, &block, (struct rows){0, count}, &tile,
+                               &unused BIAS_ARG MASK_ARG SLOPES_ARG);
+                    for (int n = 0; n < count; n++)
+                        for (int m = 0; m < MV; m++)
+                            sum[(over_i ? 0 : n * MV) + m] += tile.ds[n * MV + m];
+                }
+            }
+        }
+    }
+    dbias += at.dbias + own_b * a.bias_stride[0] + own_h * a.bias_stride[1] +
+             own_i * a.bias_stride[2] + own_j * a.bias_stride[3];
+    for (int n = 0; n < (over_i ? 1 : (int)min(a.seq_q - own_i, (long)BQ)); n++) {
+        const float *columns = (const float *)(sum + n * MV);
+        float total = 0.0f;
+        for (int j = 0; j < (over_j ? BM : (int)min(a.seq_kv - own_j, (long)BM)); j++) {
+            total += columns[j];
+            if (!over_j)
+                STORE_BIAS(columns[j], dbias, n * a.bias_stride[2] + j * a.bias_stride[3]);
+        }
+        if (over_j)
+            STORE_BIAS(total, dbias, n * a.bias_stride[2]);
+    }
+}
+
+#endif

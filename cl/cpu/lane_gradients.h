@@ -1,0 +1,226 @@
+/* Products of a tile of queries with a block of keys, whose lanes are keys: scores, gradients of
+ * weights, and what each pair adds to dk, dv and dq.
+ *
+ * A tile has BQ rows, row floats apart; a block BM keys in MV vectors. NB * MV, DB * MV and NQ * DQ
+ * sums stay in registers.
+ *
+ * Before including this: lane_scores.h, MV, NB, DB, NQ, DQ, and ROW_QK, floats in a row of k. */
+#ifndef CLATTN_LANE_GRADIENTS_H
+#define CLATTN_LANE_GRADIENTS_H
+#include "score/lane_scores.h"
+
+#define BM (WIDTH * MV)
+#define VECTORS_QK (ROW_QK / WIDTH)
+/* In loops over columns, rows or keys these are added two at a time: PoCL's LLVM unrolls none. */
+#define HIDDEN_BITS INT_MIN /* of -0: a weight that is NaN may be negative too */
+
+/* One column's part in multiply_rows(). */
+INLINE void multiply_column(const float *x, const int row, const lanes *column,
+                            lanes sum[NB][MV])
+{
+    lanes y[MV];
+
+    UNROLL
+    for (int m = 0; m < MV; m++)
+        y[m] = column[m];
+    UNROLL
+    for (int n = 0; n < NB; n++) {
+        const lanes z = x[n * row];
+        UNROLL
+        for (int m = 0; m < MV; m++)
+            sum[n][m] = fma(y[m], z, sum[n][m]);
+    }
+}
+
+/* What becomes of products while they are in registers. */
+enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
+
+/* products[n] = start[n] + rows[n] . columns for rows begin .. end - 1, and for the rest of the NB
+ * that these lie in; or, as `become` (constant) says, the exponentials of that, or factors[n] times
+ * it. */
+INLINE void multiply_rows(const int become, const int dim, const float *rows, const int row,
+                          const lanes *columns, const float *start, const int begin,
+                          const int end, const lanes *factors, lanes *products)
+{
+    for (int n0 = begin - begin % NB; n0 < end; n0 += NB) {
+        const float *x = rows + n0 * row;
+        lanes *to = products + n0 * MV;
+        lanes sum[NB][MV];
+        UNROLL
+        for (int n = 0; n < NB; n++) {
+            UNROLL
+            for (int m = 0; m < MV; m++)
+                sum[n][m] = start[n0 + n];
+        }
+        for (int d = 0; d + 2 <= dim; d += 2) {
+            multiply_column(x + d, row, columns + d * MV, sum);
+            multiply_column(x + d + 1, row, columns + (d + 1) * MV, sum);
+        }
+        if (dim % 2)
+            multiply_column(x + dim - 1, row, columns + (dim - 1) * MV, sum);
+        UNROLL
+        for (int n = 0; n < NB; n++) {
+            UNROLL
+            for (int m = 0; m < MV; m++) {
+                const int at = n * MV + m;
+                to[at] = become == EXPONENTIALS ? EXPONENTIAL(sum[n][m])
+                         : become == MULTIPLES  ? sum[n][m] * factors[n0 * MV + at]
+                                                : sum[n][m];
+            }
+        }
+    }
+}
+
+/* One row's part in add_columns(). */
+INLINE void add_row(const int columns, const lanes *w, const float *row, lanes sum[DB][MV])
+{
+    lanes x[MV];
+
+    UNROLL
+    for (int m = 0; m < MV; m++)
+        x[m] = w[m];
+    UNROLL
+    for (int c = 0; c < DB; c++) {
+        if (c < columns) {
+            const lanes y = row[c];
+            UNROLL
+            for (int m = 0; m < MV; m++)
+                sum[c][m] = fma(x[m], y, sum[c][m]);
+        }
+    }
+}
+
+/* sums[d] += sum_n w[n] rows[n][d] for `columns` (constant, at most DB) values of d. */
+INLINE void add_columns(const int columns, const lanes *w, const float *rows, const int row,
+                        const int count, lanes *sums)
+{
+    lanes sum[DB][MV];
+
+    UNROLL
+    for (int c = 0; c < DB; c++) {
+        UNROLL
+        for (int m = 0; m < MV; m++)
+            sum[c][m] = c < columns ? sums[c * MV + m] : (lanes)(0.0f);
+    }
+    for (int n = 0; n + 2 <= count; n += 2) {
+        add_row(columns, w + n * MV, rows + n * row, sum);
+        add_row(columns, w + (n + 1) * MV, rows + (n + 1) * row, sum);
+    }
+    if (count % 2)
+        add_row(columns, w + (count - 1) * MV, rows + (count - 1) * row, sum);
+    UNROLL
+    for (int c = 0; c < DB; c++) {
+        UNROLL
+        for (int m = 0; m < MV; m++)
+            if (c < columns)
+                sums[c * MV + m] = sum[c][m];
+    }
+}
+
+/* All `dim` columns, and rows begin .. end - 1. */
+INLINE void add_rows(const int dim, const lanes *w, const float *rows, const int row,
+                     const int begin, const int end, lanes *sums)
+{
+    w += begin * MV;
+    rows += begin * row;
+    for (int d = 0; d + DB <= dim; d += DB)
+        add_columns(DB, w, rows + d, row, end - begin, sums + d * MV);
+    if (dim % DB)
+        add_columns(dim % DB, w, rows + dim / DB * DB, row, end - begin,
+                    sums + dim / DB * DB * MV);
+}
+
+/* Likewise, but leaving out the pairs that p says are hidden, by a weight of -0. */
+NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, const float *rows,
+                               const int row, const int begin, const int end, lanes *sums)
+{
+    for (int d = 0; d < dim; d++) {
+        for (int m = 0; m < MV; m++) {
+            lanes sum = sums[d * MV + m];
+            for (int n = begin; n < end; n++) {
+                const lanes y = rows[n * row + d];
+                const ints hidden = VECTOR(as_int)(p[n * MV + m]) == HIDDEN_BITS;
+                sum = hidden ? sum : fma(w[n * MV + m], y, sum);
+            }
+            sums[d * MV + m] = sum;
+        }
+    }
+}
+
+/* One key's part in add_query_rows(). */
+INLINE void add_query_key(const int vectors, const float *w, const lanes *k, lanes sum[NQ][DQ])
+{
+    lanes y[DQ];
+
+    UNROLL
+    for (int c = 0; c < DQ; c++)
+        y[c] = c < vectors ? k[c] : (lanes)(0.0f);
+    UNROLL
+    for (int n = 0; n < NQ; n++) {
+        const lanes z = w[n * BM];
+        UNROLL
+        for (int c = 0; c < DQ; c++)
+            if (c < vectors)
+                sum[n][c] = fma(y[c], z, sum[n][c]);
+    }
+}
+
+/* to[n][..] += sum_j w[n][j] k[j][..] over `keys` keys, for NQ rows and `vectors` (constant, at
+ * most DQ) vectors of columns. */
+INLINE void add_query_rows(const int vectors, const float *w, const lanes *k, const int keys,
+                           __global float *to)
+{
+    lanes sum[NQ][DQ];
+
+    UNROLL
+    for (int n = 0; n < NQ; n++) {
+        UNROLL
+        for (int c = 0; c < DQ; c++)
+            sum[n][c] = c < vectors ? VECTOR(vload)(n * VECTORS_QK + c, to) : (lanes)(0.0f);
+    }
+    for (int j = 0; j + 2 <= keys; j += 2) {
+        add_query_key(vectors, w + j, k + j * VECTORS_QK, sum);
+        add_query_key(vectors, w + j + 1, k + (j + 1) * VECTORS_QK, sum);
+    }
+    if (keys % 2)
+        add_query_key(vectors, w + keys - 1, k + (keys - 1) * VECTORS_QK, sum);
+    UNROLL
+    for (int n = 0; n < NQ; n++) {
+        UNROLL
+        for (int c = 0; c < DQ; c++)
+            if (c < vectors)
+                VECTOR(vstore)(sum[n][c], n * VECTORS_QK + c, to);
+    }
+}
+
+/* Likewise for all columns and rows begin .. end - 1; the rest of the NQ that these lie in change
+ * by what their w says. */
+NOINLINE void add_queries(const float *w, const lanes *k, const int keys, const int begin,
+                          const int end, __global float *to)
+{
+    const int rest = VECTORS_QK / DQ * DQ;
+
+    for (int n = begin - begin % NQ; n < end; n += NQ) {
+        for (int c = 0; c < rest; c += DQ)
+            add_query_rows(DQ, w + n * BM, k + c, keys, to + n * ROW_QK + c * WIDTH);
+        if (VECTORS_QK % DQ)
+            add_query_rows(VECTORS_QK % DQ, w + n * BM, k + rest, keys,
+                           to + n * ROW_QK + rest * WIDTH);
+    }
+}
+
+/* Likewise, but leaving out the pairs that p says are hidden, and changing no other row. */
+NOINLINE void add_visible_queries(const float *p, const float *w, const float *k, const int keys,
+                                  const int begin, const int end, __global float *to)
+{
+    for (int n = begin; n < end; n++) {
+        for (int j = 0; j < keys; j++) {
+            if (as_int(p[n * BM + j]) == HIDDEN_BITS)
+                continue;
+            for (int d = 0; d < DIM_QK; d++)
+                to[n * ROW_QK + d] = fma(w[n * BM + j], k[j * ROW_QK + d], to[n * ROW_QK + d]);
+        }
+    }
+}
+
+#endif

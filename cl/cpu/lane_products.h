@@ -1,0 +1,107 @@
+/* Products of strips and panels: what matrix products on CPUs consist of.
+ *
+ * A strip is ROWS rows of floats, a panel MV vectors of columns for each of the summed depth, one
+ * after the other. An element of the strip is broadcast and multiplied with the panel's vectors;
+ * the ROWS * MV sums stay in registers.
+ *
+ * Before including this: lanes.h, ROWS, MV, and how strips lie:
+ *   IN_PLACE 1   in global memory, along the depth: a strip is a list of pointers to its rows. The
+ *                machine fetches them ahead while it multiplies, which beats packing them.
+ *   IN_PLACE 0   in private memory, STRIP_DEPTH between neighbours of the depth and STRIP_ROW
+ *                between rows. */
+#ifndef CLATTN_LANE_PRODUCTS_H
+#define CLATTN_LANE_PRODUCTS_H
+#include "cpu/lanes.h"
+
+#if IN_PLACE
+typedef const __global float *const *strip_rows;
+#define ROW_OF(strip, r) (strip)[r]
+#define FROM_ROW(r) (r)
+#define STRIP_DEPTH 1
+#else
+typedef const float *strip_rows;
+#define ROW_OF(strip, r) ((strip) + FROM_ROW(r))
+#define FROM_ROW(r) ((r)*STRIP_ROW)
+#endif
+#define FEW_ROWS 2 /* at a time in the last strip */
+
+/* The depth of a strip: runs of at most `run` lie along it, `jump` from one's end to the
+ * next. */
+struct runs {
+    int depth, first, run;
+    long jump;
+};
+
+/* sum[r][v] += strip[r][at] panel[v], for rows and vectors (constants, at most ROWS and MV). */
+INLINE void multiply_step(const int rows, const int vectors, const strip_rows strip, const long at,
+                          const lanes *panel, lanes (*sum)[MV])
+{
+    UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        const lanes z = r < rows ? ROW_OF(strip, r)[at] : 0.0f;
+        UNROLL
+        for (int v = 0; v < MV; v++)
+            if (r < rows && v < vectors)
+                sum[r][v] = fma(panel[v], z, sum[r][v]);
+    }
+}
+
+/* sums[r][v] = start[r][v] (zeros if `zero`) + strip[r] . panel[v], two steps at a time, as
+ * compilers do not. */
+INLINE void multiply(const int rows, const int vectors, const bool zero, const strip_rows strip,
+                     const lanes *panel, const struct runs runs, lanes *sums)
+{
+    lanes sum[ROWS][MV];
+    long at = 0; /* from the first of the depth */
+
+    UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        UNROLL
+        for (int v = 0; v < MV; v++)
+            if (r < rows && v < vectors)
+                sum[r][v] = zero ? (lanes)(0.0f) : sums[r * MV + v];
+    }
+    for (int left = runs.depth, run = runs.first; left > 0; run = min(runs.run, left)) {
+        int k = 0;
+        for (; k + 2 <= run; k += 2, at += 2 * STRIP_DEPTH, panel += 2 * MV) {
+            multiply_step(rows, vectors, strip, at, panel, sum);
+            multiply_step(rows, vectors, strip, at + STRIP_DEPTH, panel + MV, sum);
+        }
+        if (k < run) {
+            multiply_step(rows, vectors, strip, at, panel, sum);
+            at += STRIP_DEPTH;
+            panel += MV;
+        }
+        at += runs.jump;
+        left -= run;
+    }
+    UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        UNROLL
+        for (int v = 0; v < MV; v++)
+            if (r < rows && v < vectors)
+                sums[r * MV + v] = sum[r][v];
+    }
+}
+
+/* A strip of any number of rows. */
+INLINE void multiply_strip(const int rows, const int vectors, const bool zero,
+                           const strip_rows strip, const lanes *panel, const struct runs runs,
+                           lanes *sums)
+{
+    if (rows >= ROWS) {
+        multiply(ROWS, vectors, zero, strip, panel, runs, sums);
+        return;
+    }
+    int r = 0;
+#if ROWS > FEW_ROWS
+    for (; r + FEW_ROWS <= rows; r += FEW_ROWS)
+        multiply(FEW_ROWS, vectors, zero, strip + FROM_ROW(r), panel, runs, sums + r * MV);
+#endif
+#if ROWS > 1
+    for (; r < rows; r++)
+        multiply(1, vectors, zero, strip + FROM_ROW(r), panel, runs, sums + r * MV);
+#endif
+}
+
+#endif

@@ -1,0 +1,173 @@
+/* Sums of split_lanes' weighted values. Needs ROWS, VALUE_ROWS, VALUE_VECTORS, BN and AHEAD. */
+#ifndef CLATTN_SPLIT_VALUES_H
+#define CLATTN_SPLIT_VALUES_H
+#include "cpu/split_keys.h"
+
+/* Turns in which columns and rows of a tile are added. */
+#define VALUE_TURNS                                                                                \
+    (ROWS / VALUE_ROWS * ((VECTORS(DIM_V) + VALUE_VECTORS - 1) / VALUE_VECTORS))
+/* Where the weights of a row are, as they multiply vector c of the values: one for each block, if v
+ * is quantized, times its scale. */
+#define WEIGHT_BLOCKS (V_CACHE ? BLOCKS(DIM_V) : 1)
+#define WEIGHTS_OF(r, c0, c) (((r) * WEIGHT_BLOCKS + BLOCK_OF(c0, c)) * BN)
+/* The block of vector c0 + c: for compilers to see that it is c0's plus a constant. */
+#if VALUE_VECTORS * WIDTH % BLOCK_VALUES
+#define BLOCK_OF(c0, c) (V_CACHE ? ((c0) + (c)) * WIDTH / BLOCK_VALUES : 0)
+#else
+#define BLOCK_OF(c0, c) (V_CACHE ? (c0) * WIDTH / BLOCK_VALUES + (c) * WIDTH / BLOCK_VALUES : 0)
+#endif
+/* Whether values are kept as f32 for the next rows. */
+#define KEEP_V (STAGED && ROWS > VALUE_ROWS)
+
+/* One key's part in add_columns(). */
+INLINE void add_key(const int first, const int vectors, const struct attention_shape a,
+                    const __global v_storage *row, const int c0, const float *p, lanes *kept,
+                    lanes sum[VALUE_ROWS][VALUE_VECTORS])
+{
+    lanes y[VALUE_VECTORS];
+
+    UNROLL
+    for (int c = 0; c < VALUE_VECTORS; c++) {
+        if (c >= vectors)
+            continue;
+#if KEEP_V
+        if (first)
+            kept[c] = unscaled_columns(a, row, c0 + c);
+        y[c] = kept[c];
+#else
+        y[c] = unscaled_columns(a, row, c0 + c);
+#endif
+    }
+    UNROLL
+    for (int r = 0; r < VALUE_ROWS; r++) {
+        UNROLL
+        for (int c = 0; c < VALUE_VECTORS; c++)
+            if (c < vectors)
+                sum[r][c] = fma((lanes)(p[WEIGHTS_OF(r, c0, c)]), y[c], sum[r][c]);
+    }
+}
+
+/* o = o * factor + sum_n p[n] v[n] for VALUE_ROWS rows and `vectors` (constant, at most
+ * VALUE_VECTORS) vectors of columns from c0 on, in one of the VALUE_TURNS turns. first (constant):
+ * these rows are the first to read these columns. */
+INLINE void add_columns(const int first, const int turn, const int vectors,
+                        const struct attention_shape a, const struct keys keys, const int count,
+                        const int c0, const float *factor, const float *p, lanes *kept, lanes *o)
+{
+    lanes sum[VALUE_ROWS][VALUE_VECTORS];
+
+    UNROLL
+    for (int r = 0; r < VALUE_ROWS; r++) {
+        UNROLL
+        for (int c = 0; c < VALUE_VECTORS; c++)
+            sum[r][c] = c < vectors ? o[r * VECTORS(DIM_V) + c0 + c] * factor[r] : (lanes)(0.0f);
+    }
+    /* Two at a time: PoCL's LLVM unrolls no loop whose end it does not know. */
+    for (int pair = 0; pair < count / 2; pair++) {
+        const int n = 2 * pair;
+        ask_for_keys(a, keys, turn * BN + n, VALUE_TURNS * BN);
+        add_key(first, vectors, a, keys.v + n * keys.v_row, c0, p + n, kept + n * VALUE_VECTORS,
+                sum);
+        ask_for_keys(a, keys, turn * BN + n + 1, VALUE_TURNS * BN);
+        add_key(first, vectors, a, keys.v + (n + 1) * keys.v_row, c0, p + n + 1,
+                kept + (n + 1) * VALUE_VECTORS, sum);
+    }
+    if (count % 2)
+        add_key(first, vectors, a, keys.v + (count - 1) * keys.v_row, c0, p + count - 1,
+                kept + (count - 1) * VALUE_VECTORS, sum);
+    UNROLL
+    for (int r = 0; r < VALUE_ROWS; r++) {
+        UNROLL
+        for (int c = 0; c < VALUE_VECTORS; c++)
+            if (c < vectors)
+                o[r * VECTORS(DIM_V) + c0 + c] = sum[r][c];
+    }
+}
+
+INLINE void add_columns_of_rows(const int vectors, const struct attention_shape a,
+                                const struct keys keys, const int count, const int rows,
+                                const int c0, const float *factor, const float *p, lanes *o)
+{
+    lanes kept[KEEP_V ? BN * VALUE_VECTORS : 1];
+    const int turn = c0 / VALUE_VECTORS * (ROWS / VALUE_ROWS);
+    int r = 0;
+
+#if KEEP_V
+    add_columns(1, turn, vectors, a, keys, count, c0, factor, p, kept, o);
+    r = VALUE_ROWS;
+#endif
+    for (; r < rows; r += VALUE_ROWS)
+        add_columns(0, turn + r / VALUE_ROWS, vectors, a, keys, count, c0, factor + r,
+                    p + WEIGHTS_OF(r, 0, 0), kept, o + r * VECTORS(DIM_V));
+}
+
+#if V_CACHE
+/* The weights of a row and the scales of the values become those of WEIGHTS_OF(). */
+INLINE void scale_weights(const int count, const lanes *p, const lanes *scales, lanes *scaled)
+{
+    for (int n = 0; n < (count + WIDTH - 1) / WIDTH; n++) {
+        const lanes x = p[n];
+        UNROLL
+        for (int c = 0; c < WEIGHT_BLOCKS; c++)
+            scaled[c * (BN / WIDTH) + n] = x * scales[c * (BN / WIDTH) + n];
+    }
+}
+#endif
+
+/* o = o * factor + sum_n p[n] v[n] of all rows and columns; scaled has room for WEIGHTS_OF(). */
+NOINLINE void add_values(const struct attention_shape a, const struct keys keys, const int count,
+                         const int rows, const float *factor, const float *p, lanes *scaled,
+                         lanes *o)
+{
+    const int rest = VECTORS(DIM_V) % VALUE_VECTORS, whole = VECTORS(DIM_V) - rest;
+
+#if V_CACHE
+    for (int r = 0; r < rows; r++)
+        scale_weights(count, (const lanes *)(p + r * BN), (const lanes *)keys.v_scales,
+                      scaled + WEIGHTS_OF(r, 0, 0) / WIDTH);
+    p = (const float *)scaled;
+#endif
+    for (int c = 0; c < whole; c += VALUE_VECTORS)
+        add_columns_of_rows(VALUE_VECTORS, a, keys, count, rows, c, factor, p, o);
+    if (rest)
+        add_columns_of_rows(rest, a, keys, count, rows, whole, factor, p, o);
+}
+
+/* Whether one of the values is infinite or NaN, which a weight of 0 would not keep away. */
+NOINLINE int has_nonfinite(const struct attention_shape a, const struct keys keys,
+                           const int count)
+{
+    ints most = 0;
+
+    ROLLED
+    for (int n = 0; n < count; n++) {
+        ROLLED
+        for (int c = 0; c < VECTORS(DIM_V); c++) {
+            const ints x = VECTOR(as_int)(value_columns(a, keys, n, c)) & 0x7fffffff;
+            most = x > most ? x : most;
+        }
+    }
+    return any_lane(most >= 0x7f800000);
+}
+
+/* As add_values, but leaving out what a weight of -0 says is hidden. */
+NOINLINE void add_visible(const struct attention_shape a, const struct keys keys, const int count,
+                          const int rows, const float *factor, const float *p, lanes *o)
+{
+    ROLLED
+    for (int r = 0; r < rows; r++) {
+        ROLLED
+        for (int c = 0; c < VECTORS(DIM_V); c++) {
+            lanes sum = o[r * VECTORS(DIM_V) + c] * factor[r];
+            ROLLED
+            for (int n = 0; n < count; n++) {
+                const lanes y = value_columns(a, keys, n, c);
+                if (as_int(p[r * BN + n]) >= 0)
+                    sum = fma((lanes)(p[r * BN + n]), y, sum);
+            }
+            o[r * VECTORS(DIM_V) + c] = sum;
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* Dropout in tiles of queries, ROW(r) of an item, and keys, of which neighbouring lanes have neighbours:
+ * lane + LANES * c. Four lanes share a counter of random numbers. Each of them computes those of one
+ * row in four, and they exchange a bit for each weight through local memory.
+ *
+ * Before including this: common.cl; LANES, BANDS, QUADS, ROW(); KEPT_ROWS, the queries of a tile;
+ * KEPT_COLUMNS, the keys of an item. The first key of a tile is a multiple of 4. */
+#ifndef CLATTN_TILE_DROPOUT_H
+#define CLATTN_TILE_DROPOUT_H
+
+#if HAS_DROPOUT
+#define RANDOM_LANES 1
+#include "common/philox.h"
+
+#define KEPT_BYTES (KEPT_COLUMNS * LANES / 4 * KEPT_ROWS)
+#define KEPT_PARAM , __local uchar *kept
+#define KEPT_ARG , kept
+
+/* Bit n of kept[four * KEPT_ROWS + row] tells whether the row's weight for key 4 * four + n of the
+ * tile stays. Here one of four lanes has each row; queries and keys from i0 and j0 on. */
+__attribute__((always_inline)) static inline void draw_kept(SHAPE_PARAMS, const long bh,
+                                                            const long i0, const long j0 KEPT_PARAM)
+{
+    const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
+
+    for (int c = 0; c < KEPT_COLUMNS; c++)
+        for (int g = 0; g < QUADS; g++) {
+            const int row = ROW(4 * g) + lane % 4, four = c * (LANES / 4) + lane / 4;
+            float x[4];
+
+            dropout_factors(a, at, bh, (uint)(i0 + row), (uint)(j0 / 4 + four), x);
+            kept[four * KEPT_ROWS + row] = (x[0] > 0.0f) | (x[1] > 0.0f) << 1 |
+                                           (x[2] > 0.0f) << 2 | (x[3] > 0.0f) << 3;
+        }
+}
+
+/* What the weight of a row and of the item's key c is multiplied by. */
+static inline float kept_factor(const struct attention_shape a, const int row,
+                                const int c KEPT_PARAM)
+{
+    const int lane = get_local_id(0) % LANES;
+    const uchar bits = kept[(c * (LANES / 4) + lane / 4) * KEPT_ROWS + row];
+
+    return bits >> lane % 4 & 1 ? a.keep : 0.0f;
+}
+#else
+#define KEPT_PARAM
+#define KEPT_ARG
+#endif
+
+#endif

@@ -1,0 +1,445 @@
+/* backward_tiles: dq, dk and dv for GPUs, in two passes over the pairs; see clattn/problem.h for the
+ * formulas. Neither scores nor their gradients reach global memory.
+ *
+ * Stages    backward_rows      -lse and -delta of each row, into the workspace
+ *           backward_keys      a group owns BLOCK keys of one kv head and meets the queries that see
+ *                              them, of all query heads of that head, STEP at a time: dk and dv, and
+ *                              sums of dbias over queries
+ *           backward_queries   a group owns BLOCK queries of one head and meets the keys that they
+ *                              see, STEP at a time: dq, and sums of dslopes and dbias over keys
+ *           backward_bias      a group owns a tile of a bias that depends on query and key, and meets
+ *                              the batches and heads that share it
+ *           backward_sums      a group for each sum over rows that is left
+ *           Whatever is summed is summed by one group, in an order that depends on nothing but the
+ *           problem and the tunables: the same inputs give the same bits.
+ * Tiles     of BLOCK own rows (of k and v, or of q and do) and STEP rows met, cl/gpu/tile_products.h:
+ *           scores and the weights' gradients are two products, each of own rows and rows met; from
+ *           these weights p and gradients ds of the scores, cl/gpu/tile_gradients.h; dk, dv and dq are
+ *           sums of rows met, with those as their weights.
+ * NDRange   local ITEMS = LANES * BANDS everywhere.
+ * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
+ * Hidden    A hidden pair's weight and gradient are -0, a visible one's never. An Inf or a NaN in a
+ *           row met makes all its products infinite or NaN: once a hidden pair has had such a product,
+ *           sums in tiles that hide something leave hidden pairs out, which takes longer. Own rows
+ *           that see nothing, or that nobody sees, may hold anything: a row's sums are its own, and
+ *           0 is stored for it.
+ * Dropout   Own keys have a counter for four of an item's rows; keys that are met are those of four
+ *           lanes: cl/gpu/tile_dropout.h.
+ * Barriers  Every item reaches every barrier; nothing relies on sub-group lockstep. Local memory is
+ *           filled between two barriers and read before the next one, which stands where it is filled
+ *           again: PoCL 3.1 miscompiles a barrier at the end of a loop with such a place after it.
+ *           Nor is a barrier in an `if`: past it, all items would go the way that PoCL 3.1 finds for
+ *           the first, in whatever `if` ends where this one does.
+ * Workspace [rows][2] -lse and -delta; with HAS_DSLOPES [rows] sums of dslopes over keys; with
+ *           HAS_DBIAS [rows] likewise if the bias broadcasts over keys, else [batch][heads][seq_kv]
+ *           sums over queries if it broadcasts over these
+ * Tunables  src/families/tunables/backward_tiles.def, all defined by the host; no fallbacks here. */
+#include "common/builtins.h"
+#include "score/score.h"
+
+#if !defined(BLOCK) || !defined(STEP) || !defined(LANES) || !defined(ROWS) || !defined(STAGE_D) || \
+    !defined(STAGE_ROWS) || !defined(RESIDENT) || !defined(PADDING) || !defined(LOAD_WIDTH) ||     \
+    !defined(EXP)
+#error "backward_tiles.cl must be built with all of its tunables defined"
+#endif
+
+#define BANDS (BLOCK / ROWS)
+#define ITEMS (LANES * BANDS)
+#define COLUMNS (STEP / LANES)
+#define QUADS (ROWS / 4)
+#define MAX_DIM ((DIM_QK) > (DIM_V) ? (DIM_QK) : (DIM_V))
+#define UNIT 1.0f
+#define INLINE static inline __attribute__((always_inline))
+#include "common/backward.h"
+#include "gpu/tile_products.h"
+#define KEPT_ROWS BLOCK
+#define KEPT_COLUMNS COLUMNS
+#include "gpu/tile_dropout.h"
+#include "gpu/tile_gradients.h"
+
+/* ---- own rows ------------------------------------------------------------------------------- */
+
+/* Own rows that stay in local memory; the first stage's barrier completes them. */
+INLINE void load_own(const struct matrix own_qk, const struct matrix own_v, __local float4 *tiles)
+{
+    load_columns(tiles, OWN_STRIDE(DIM_QK), BLOCK, 0, STAGED_DIM(DIM_QK), own_qk);
+    load_columns(tiles + OWN_V_AT, OWN_STRIDE(DIM_V), BLOCK, 0, STAGED_DIM(DIM_V), own_v);
+}
+
+/* -lse and -delta of row i of a head, the last one's if there is no such row. */
+INLINE float2 statistic_of(SHAPE_PARAMS, const __global float *workspace, const long b, const long h,
+                           const long i)
+{
+    return vload2(row_of(a, b, h, min(i, a.seq_q - 1)), workspace + at.workspace);
+}
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+/* Where the sums of dbias over keys or queries begin. */
+INLINE long bias_sums_at(SHAPE_PARAMS)
+{
+    return at.workspace + (2 + HAS_DSLOPES) * a.batch * a.heads * a.seq_q;
+}
+
+INLINE void clear(float4 sums[ROWS][MAX_DIMS4])
+{
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int n = 0; n < MAX_DIMS4; n++)
+            sums[r][n] = 0.0f;
+}
+
+/* The own rows' sums times factor, 0 for those not in use, to `rows` rows of a tensor. */
+INLINE void store_rows(float4 sums[ROWS][MAX_DIMS4], const float factor, const int used,
+                       const int rows, __global storage *to, const long row_step,
+                       const long step, const int dim, const int width)
+{
+    const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
+
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        if (ROW(r) < rows)
+#pragma unroll
+            for (int n = 0; n < MAX_DIMS4; n++)
+                store4(ROW(r) < used ? sums[r][n] * factor : 0.0f,
+                       to + ROW(r) * row_step, step, 4 * (lane + LANES * n), dim, width);
+}
+
+/* What the items hold of own rows' sums, added up over the lanes; likewise. */
+INLINE void store_sums(const float *sums, const int used, const int rows, __local float4 *partial,
+                       __global float *to)
+{
+    const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
+
+    LOCAL_BARRIER(); /* what was there may be overwritten */
+#pragma unroll
+    for (int g = 0; g < QUADS; g++)
+        partial[lane * ROW_STRIDE + g * BANDS + band] =
+            (float4)(sums[4 * g], sums[4 * g + 1], sums[4 * g + 2], sums[4 * g + 3]);
+    LOCAL_BARRIER(); /* the lanes' parts are complete */
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        float total = 0.0f;
+        for (int l = 0; l < LANES; l++)
+            total += ((const __local float *)partial)[l * ROW_STRIDE * 4 + ROW(r)];
+        if (lane == r % LANES && ROW(r) < rows)
+            to[ROW(r)] = ROW(r) < used ? total : 0.0f;
+    }
+}
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+void backward_keys(PARAMETERS_backward_keys)
+{
+    __local float4 tiles[LOCAL_FLOAT4S];
+    __local int tainted; /* not 0 once a hidden pair had a product that is not finite */
+#if HAS_DROPOUT
+    __local uchar *const kept = 0; /* for keys that are met */
+#endif
+    const int lane = get_local_id(0) % LANES;
+    const long blocks = (a.seq_kv + BLOCK - 1) / BLOCK, kv_heads = a.heads / a.group;
+    const long kv_head = get_group_id(0) / blocks % kv_heads;
+    float4 sums_k[ROWS][MAX_DIMS4], sums_v[ROWS][MAX_DIMS4];
+    float slope_sums[ROWS], bias_sums[ROWS];
+    struct tile t;
+
+    /* With a limit to the right the first keys are seen by the most queries, and go first. */
+    t.b = get_group_id(0) / blocks / kv_heads;
+    t.j0 = get_group_id(0) % blocks * BLOCK;
+    t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    t.keys = clamp(t.e.keys - t.j0, 0L, (long)BLOCK);
+    const long begin = first_query(a, t.e, t.j0), end = end_query(a, t.e, t.j0, t.keys);
+    const int rows = min(a.seq_kv - t.j0, (long)BLOCK);
+    const struct matrix own_k = k_rows(a, at, k, t.b, kv_head, t.j0, t.keys);
+    const struct matrix own_v = v_rows(a, at, v, t.b, kv_head, t.j0, t.keys);
+
+    if (get_local_id(0) == 0)
+        tainted = 0;
+    if (RESIDENT && begin < end)
+        load_own(own_k, own_v, tiles);
+    clear(sums_k);
+    clear(sums_v);
+    for (t.h = kv_head * a.group; t.h < (kv_head + 1) * a.group; t.h++) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            slope_sums[r] = bias_sums[r] = 0.0f;
+        for (t.i0 = begin; t.i0 < end; t.i0 += STEP) {
+            float p[ROWS][COLUMNS], ds[ROWS][COLUMNS];
+            float2 statistics[COLUMNS];
+            t.queries = min(end - t.i0, (long)STEP);
+            const bool hides = t.queries < STEP || tile_hides(a, t);
+            const struct matrix met_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
+            const struct matrix met_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++)
+                statistics[c] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + lane + LANES * c);
+            weigh_tile(true, false, hides, a, at, t, own_k, own_v, met_q, met_do, statistics,
+                       tiles, &tainted, p, ds, slope_sums,
+                       bias_sums BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
+            add_rows(hides, met_do, p, tiles + WEIGHTS_AT, tiles + ROWS_AT, &tainted, sums_v);
+            add_rows(hides, met_q, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &tainted, sums_k);
+        }
+#if HAS_DBIAS
+        store_sums(bias_sums, t.keys, a.bias_stride[2] == 0 && a.bias_stride[3] != 0 ? rows : 0,
+                   tiles + WEIGHTS_AT,
+                   workspace + bias_sums_at(a, at) + (t.b * a.heads + t.h) * a.seq_kv + t.j0);
+#endif
+    }
+    store_rows(sums_k, a.scale, t.keys, rows,
+               dk + at.dk + t.b * a.dk_stride[0] + kv_head * a.dk_stride[1] +
+                   t.j0 * a.dk_stride[2],
+               a.dk_stride[2], DK_STEP, DIM_QK, WIDTH(UNIT_DK, DIM_QK));
+    store_rows(sums_v, 1.0f, t.keys, rows,
+               dv + at.dv + t.b * a.dv_stride[0] + kv_head * a.dv_stride[1] +
+                   t.j0 * a.dv_stride[2],
+               a.dv_stride[2], DV_STEP, DIM_V, WIDTH(UNIT_DV, DIM_V));
+}
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+void backward_queries(PARAMETERS_backward_queries)
+{
+    __local float4 tiles[LOCAL_FLOAT4S];
+    __local int tainted; /* as in backward_keys */
+#if HAS_DROPOUT
+    __local uchar kept[KEPT_BYTES];
+#endif
+    const int band = get_local_id(0) / LANES;
+    const long blocks = (a.seq_q + BLOCK - 1) / BLOCK, bh = get_group_id(0) / blocks;
+    float4 sums_q[ROWS][MAX_DIMS4];
+    float2 statistics[ROWS];
+    float slope_sums[ROWS], bias_sums[ROWS];
+    struct tile t;
+
+    t.b = bh / a.heads;
+    t.h = bh % a.heads;
+    /* With a limit to the right later blocks see more keys: the longest go first. */
+#if HAS_WINDOW_RIGHT
+    t.i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK;
+#else
+    t.i0 = get_group_id(0) % blocks * BLOCK;
+#endif
+    t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    t.queries = clamp(t.e.queries - t.i0, 0L, (long)BLOCK);
+    /* Both limits grow with the query: no row sees keys outside. */
+    const long seen_from = first_key(a, t.e, t.i0);
+    const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the random numbers' step */
+    const long end = end_key(a, t.e, t.i0 + max(t.queries, 1) - 1);
+    const int rows = min(a.seq_q - t.i0, (long)BLOCK);
+    const struct matrix own_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
+    const struct matrix own_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
+
+    if (get_local_id(0) == 0)
+        tainted = 0;
+    if (RESIDENT && begin < end)
+        load_own(own_q, own_do, tiles);
+    clear(sums_q);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        slope_sums[r] = bias_sums[r] = 0.0f;
+        statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + ROW(r));
+    }
+    for (t.j0 = begin; t.j0 < end; t.j0 += STEP) {
+        float p[ROWS][COLUMNS], ds[ROWS][COLUMNS];
+        t.keys = min(end - t.j0, (long)STEP);
+        const bool hides = t.keys < STEP || tile_hides(a, t);
+        const struct matrix met_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
+        const struct matrix met_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
+        weigh_tile(false, false, hides, a, at, t, own_q, own_do, met_k, met_v, statistics, tiles,
+                   &tainted, p, ds, slope_sums, bias_sums BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
+        add_rows(hides, met_k, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &tainted, sums_q);
+    }
+#if HAS_DSLOPES
+    store_sums(slope_sums, t.queries, rows, tiles + WEIGHTS_AT,
+               workspace + at.workspace + 2 * a.batch * a.heads * a.seq_q + bh * a.seq_q + t.i0);
+#endif
+#if HAS_DBIAS
+    store_sums(bias_sums, t.queries, a.bias_stride[3] == 0 ? rows : 0, tiles + WEIGHTS_AT,
+               workspace + bias_sums_at(a, at) + bh * a.seq_q + t.i0);
+#endif
+    store_rows(sums_q, a.scale, t.queries, rows,
+               dq + at.dq + t.b * a.dq_stride[0] + t.h * a.dq_stride[1] + t.i0 * a.dq_stride[2],
+               a.dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
+}
+
+#if HAS_DBIAS
+/* A group for each BLOCK queries and STEP keys of each head and batch of the bias. */
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+void backward_bias(PARAMETERS_backward_bias)
+{
+    __local float4 tiles[LOCAL_FLOAT4S];
+    __local int tainted; /* written only */
+#if HAS_DROPOUT
+    __local uchar kept[KEPT_BYTES];
+#endif
+    const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
+    const bool over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
+    const long across = (a.seq_kv + STEP - 1) / STEP, down = (a.seq_q + BLOCK - 1) / BLOCK;
+    const long bias_heads = over_h ? 1 : a.heads, place = get_group_id(0) / across / down;
+    const long own_b = place / bias_heads, own_h = place % bias_heads;
+    float sums[ROWS][COLUMNS], unused[ROWS];
+    struct tile t;
+
+    t.i0 = get_group_id(0) / across % down * BLOCK;
+    t.j0 = get_group_id(0) % across * STEP;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        unused[r] = 0.0f;
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++)
+            sums[r][c] = 0.0f;
+    }
+    for (t.b = own_b; t.b < (over_b ? a.batch : own_b + 1); t.b++) {
+        t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+        t.queries = clamp(t.e.queries - t.i0, 0L, (long)BLOCK);
+        t.keys = clamp(t.e.keys - t.j0, 0L, (long)STEP);
+        if (t.queries == 0 || first_key(a, t.e, t.i0) >= t.j0 + t.keys ||
+            end_key(a, t.e, t.i0 + t.queries - 1) <= t.j0)
+            continue;
+        for (t.h = own_h; t.h < (over_h ? a.heads : own_h + 1); t.h++) {
+            float p[ROWS][COLUMNS], ds[ROWS][COLUMNS];
+            float2 statistics[ROWS];
+            const struct matrix own_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
+            const struct matrix own_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
+            const struct matrix met_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
+            const struct matrix met_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + ROW(r));
+            if (RESIDENT) {
+                LOCAL_BARRIER(); /* what was there may be overwritten */
+                load_own(own_q, own_do, tiles);
+            }
+            weigh_tile(false, true, true, a, at, t, own_q, own_do, met_k, met_v, statistics, tiles,
+                       &tainted, p, ds, unused, unused BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                for (int c = 0; c < COLUMNS; c++)
+                    sums[r][c] += ds[r][c];
+        }
+    }
+    dbias += at.dbias + own_b * a.bias_stride[0] + own_h * a.bias_stride[1];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) {
+            const long i = t.i0 + ROW(r), j = t.j0 + lane + LANES * c;
+            if (i < a.seq_q && j < a.seq_kv)
+                STORE_BIAS(sums[r][c], dbias, i * a.bias_stride[2] + j * a.bias_stride[3]);
+        }
+}
+#endif
+
+#if HAS_DSLOPES || HAS_DSINKS || HAS_DBIAS
+/* The sum of what the group's items hold, for each of them. */
+INLINE float sum_of_group(const float x, __local float *partial)
+{
+    float total = 0.0f;
+
+    LOCAL_BARRIER(); /* what was there may be overwritten */
+    partial[get_local_id(0)] = x;
+    LOCAL_BARRIER(); /* the items' parts are complete */
+    for (int n = 0; n < ITEMS; n++)
+        total += partial[n];
+    return total;
+}
+
+/* A box of positions in (batch, heads, seq). */
+struct box {
+    long first[3], count[3], seq;
+};
+
+/* This item's part in the sum of values over a box. */
+INLINE float sum_of_box(const struct attention_shape a, const struct box box,
+                        const __global float *values)
+{
+    float sum = 0.0f;
+
+    for (long n = get_local_id(0); n < box.count[0] * box.count[1] * box.count[2]; n += ITEMS) {
+        const long s = box.first[2] + n % box.count[2];
+        const long h = box.first[1] + n / box.count[2] % box.count[1];
+        const long b = box.first[0] + n / box.count[2] / box.count[1];
+        sum += values[(b * a.heads + h) * box.seq + s];
+    }
+    return sum;
+}
+
+#if HAS_DSINKS
+/* This item's part in dsinks of head h. */
+INLINE float sum_of_sinks(SHAPE_PARAMS, const float sink, const long h, const __global float *lse,
+                          const __global float *workspace)
+{
+    float sum = 0.0f;
+
+    for (long b = 0; b < a.batch; b++)
+        for (long i = get_local_id(0); i < a.seq_q; i += ITEMS)
+            sum += sink_term(sink, lse[at.lse + row_of(a, b, h, i)],
+                             statistic_of(a, at, workspace, b, h, i).y);
+    return sum;
+}
+#endif
+
+#if HAS_DBIAS
+/* What element n of a dbias that broadcasts over queries or keys is summed over; the box begins at the
+ * element's own position. */
+INLINE struct box box_of_bias(const struct attention_shape a, const long n)
+{
+    const bool over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
+    const bool over_i = a.bias_stride[2] == 0, over_j = a.bias_stride[3] == 0;
+    const long seq = over_j ? a.seq_q : a.seq_kv, places = over_i && over_j ? 1 : seq;
+    const long heads = over_h ? 1 : a.heads;
+    const struct box box = {{n / places / heads, n / places % heads, n % places},
+                            {over_b ? a.batch : 1, over_h ? a.heads : 1, seq / places},
+                            seq};
+
+    return box;
+}
+#endif
+
+/* A group for each head's sum for dslopes, then one for each head's for dsinks, if it has these, then
+ * one for each element of dbias. */
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+void backward_sums(PARAMETERS_backward_sums)
+{
+    __local float partial[ITEMS];
+    const long group = get_group_id(0), slopes_end = HAS_DSLOPES ? a.heads : 0;
+    const long sinks_end = slopes_end + (HAS_DSINKS ? a.heads : 0);
+    float part = 0.0f;
+
+#if HAS_DSLOPES
+    const struct box head = {{0, group, 0}, {a.batch, 1, a.seq_q}, a.seq_q};
+    if (group < slopes_end)
+        part = sum_of_box(a, head, workspace + at.workspace + 2 * a.batch * a.heads * a.seq_q);
+#endif
+#if HAS_DSINKS
+    const long h = group - slopes_end;
+    if (group >= slopes_end && group < sinks_end)
+        part = sum_of_sinks(a, at, sinks[at.sinks + h], h, lse, workspace);
+#endif
+#if HAS_DBIAS
+    if (group >= sinks_end)
+        part = sum_of_box(a, box_of_bias(a, group - sinks_end), workspace + bias_sums_at(a, at));
+#endif
+    const float sum = sum_of_group(part, partial);
+    if (get_local_id(0) != 0)
+        return;
+#if HAS_DSLOPES
+    if (group < slopes_end)
+        dslopes[at.dslopes + group] = sum;
+#endif
+#if HAS_DSINKS
+    if (group >= slopes_end && group < sinks_end)
+        dsinks[at.dsinks + h] = sum;
+#endif
+#if HAS_DBIAS
+    if (group >= sinks_end) {
+        const struct box box = box_of_bias(a, group - sinks_end);
+        STORE_BIAS(sum, dbias, at.dbias + box.first[0] * a.bias_stride[0] +
+                                   box.first[1] * a.bias_stride[1] +
+                                   box.first[2] * (a.bias_stride[2] + a.bias_stride[3]));
+    }
+#endif
+}
+#endif

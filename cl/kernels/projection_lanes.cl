@@ -1,0 +1,403 @@
+/* projection_lanes: y = x w with heads in its addressing, for CPUs. Formula: clattn/problem.h.
+ *
+ * Words      a row of y is (batch, row), a column (head of y, dim_v), the depth that is summed over
+ *            (head of x, dim_qk). Each is a pair of indices with a step for each.
+ * Stages     projection_lanes   local (1, 1, 1), global (groups of columns, groups of rows,
+ *                               SPLIT_K): one work-item has a block of y and one of SPLIT_K parts of
+ *                               the depth
+ *            projection_sum     with SPLIT_K > 1: y from the parts, one row of at most SUM_RUN
+ *                               columns in a work-item
+ *            The order in which an element is summed depends on the depth and the tunables alone.
+ * Lanes      are columns: cl/cpu/lane_products.h, with strips of x, over at most DEPTH of the depth.
+ * Panels     w, as deep as that and as wide as the block, is packed into panels of MV vectors
+ *            (turned around where w lies along the depth), which are read one after the other.
+ * Ragged     Rows and columns beyond the last repeat the last and are not stored.
+ * Speed      as fused_lanes.cl: never build it with fast-math options.
+ * Workspace  with SPLIT_K > 1: [SPLIT_K][rows][columns] sums
+ * Tunables   src/families/tunables/projection_lanes.def, all defined by the host; no fallbacks here. */
+#include "common/builtins.h"
+#include "common/projection.h"
+
+#if !defined(WIDTH) || !defined(MV) || !defined(ROWS) || !defined(DEPTH) || !defined(SPLIT_K) ||    \
+    !defined(BLOCK_ROWS) || !defined(BLOCK_COLUMNS)
+#error "projection_lanes.cl must be built with all of its tunables defined"
+#endif
+
+/* Strips: in f32, and along the depth, they are read where they are. Else SLAB of them are packed
+ * at a time, with rows and the depth as in x itself so that packing copies vectors. */
+#define IN_PLACE (DTYPE == DTYPE_F32 && UNIT_X_COLUMN)
+#if !IN_PLACE
+#define STRIP_DEPTH (UNIT_X_COLUMN ? 1 : ROWS)
+/* No power of two: different sets of the cache. */
+#define STRIP_ROW (UNIT_X_COLUMN ? DEPTH + WIDTH : 1)
+#define STRIP (ROWS * (DEPTH + WIDTH) + WIDTH)
+#define SLAB 8
+#define AHEAD 16
+#endif
+#include "cpu/lane_products.h"
+
+#define PANEL (WIDTH * MV)
+/* A group has whole strips and panels, at most so many rows and columns. */
+#define MOST_ROWS ((BLOCK_ROWS + ROWS - 1) / ROWS * ROWS)
+#define MOST_COLUMNS ((BLOCK_COLUMNS + PANEL - 1) / PANEL * PANEL)
+#define SUM_RUN 256
+
+/* Sums of one part of the depth wait for the next in y, or in the workspace, if these are f32. */
+#if SPLIT_K > 1
+typedef float result;
+#define LOAD_RESULTS(p) VECTOR(vload)(0, (p))
+#define STORE_RESULTS(x, p) VECTOR(vstore)((x), 0, (p))
+#define LOAD_RESULT(p, n) ((p)[n])
+#define STORE_RESULT(x, p, n) ((p)[n] = (x))
+#define UNIT_RESULT 1
+#else
+typedef storage result;
+#define LOAD_RESULTS LOAD_VECTOR
+#define STORE_RESULTS STORE_VECTOR
+#define LOAD_RESULT LOAD
+#define STORE_RESULT STORE
+#define UNIT_RESULT UNIT_Y_COLUMN
+#endif
+#define KEEP_SUMS (SPLIT_K == 1 && DTYPE != DTYPE_F32)
+
+/* ---- places --------------------------------------------------------------------------------- */
+
+/* An index n counts n / size outer and n % size inner ones. */
+struct pair {
+    long size, outer_step, inner_step;
+};
+
+INLINE long place(const struct pair p, const long n)
+{
+    return n / p.size * p.outer_step + n % p.size * p.inner_step;
+}
+
+/* Where count indices from n on lie. */
+INLINE void list_places(const struct pair p, const long n, const int count, long *places)
+{
+    long outer = n / p.size, inner = n % p.size;
+
+    for (int c = 0; c < count; c++) {
+        places[c] = outer * p.outer_step + inner * p.inner_step;
+        if (++inner == p.size) {
+            inner = 0;
+            outer++;
+        }
+    }
+}
+
+/* Whether `count` neighbours lie at these places, of which there are left. unit: the step of inner
+ * indices is 1, without which the first and the last do not tell. */
+INLINE bool contiguous(const bool unit, const long *places, const int count, const int left)
+{
+    return unit && left >= count && places[count - 1] - places[0] == count - 1;
+}
+
+/* ---- packing -------------------------------------------------------------------------------- */
+
+/* `count` of the depth of one vector of columns of w, at most left of them, into a panel. */
+INLINE void pack_vector(const __global storage *w, const long *columns, const int left,
+                        const long *depths, const int count, lanes *panel)
+{
+    for (int k = 0; k < count;) {
+        lanes x[WIDTH];
+        if (contiguous(UNIT_W_ROW, depths + k, WIDTH, count - k)) {
+            UNROLL
+            for (int c = 0; c < WIDTH; c++)
+                x[c] = LOAD_VECTOR(w + columns[min(c, left - 1)] + depths[k]);
+            transpose(x);
+            UNROLL
+            for (int c = 0; c < WIDTH; c++)
+                panel[(k + c) * MV] = x[c];
+            k += WIDTH;
+        } else {
+            float *element = (float *)x;
+            for (int c = 0; c < WIDTH; c++)
+                element[c] = LOAD(w, columns[min(c, left - 1)] + depths[k]);
+            panel[k * MV] = x[0];
+            k++;
+        }
+    }
+}
+
+/* A block of w into panels. */
+NOINLINE void pack_panels(const __global storage *w, const long *columns, const int num_columns,
+                          const long *depths, const int count, lanes *panels)
+{
+    int packed = 0; /* columns */
+
+#if UNIT_W_COLUMN
+    if (contiguous(true, columns, num_columns, num_columns)) {
+        packed = num_columns / WIDTH * WIDTH;
+        for (int k = 0; k < count; k++) { /* each row from one end to the other */
+            const __global storage *row = w + columns[0] + depths[k];
+            for (int c = 0; c < packed; c += WIDTH)
+                panels[(c / PANEL * DEPTH + k) * MV + c % PANEL / WIDTH] = LOAD_VECTOR(row + c);
+        }
+    }
+#endif
+    for (int c = packed; c < num_columns; c += WIDTH) {
+        lanes *panel = panels + c / PANEL * DEPTH * MV + c % PANEL / WIDTH;
+        if (contiguous(UNIT_W_COLUMN, columns + c, WIDTH, num_columns - c)) {
+            for (int k = 0; k < count; k++)
+                panel[k * MV] = LOAD_VECTOR(w + columns[c] + depths[k]);
+        } else {
+            pack_vector(w, columns + c, num_columns - c, depths, count, panel);
+        }
+    }
+}
+
+#if !IN_PLACE
+/* At most SLAB strips of x, num_rows rows. */
+NOINLINE void pack_strips(const __global storage *x, const long *rows, const int num_rows,
+                          const long *depths, const int count, float *strips)
+{
+#if UNIT_X_COLUMN
+    for (int r = 0; r < num_rows; r++) {
+        float *to = strips + r / ROWS * STRIP + r % ROWS * STRIP_ROW;
+        for (int k = 0; k < count;) {
+            if (contiguous(true, depths + k, WIDTH, count - k)) {
+                VECTOR(vstore)(LOAD_VECTOR(x + rows[r] + depths[k]), 0, to + k);
+                k += WIDTH;
+            } else {
+                to[k] = LOAD(x, rows[r] + depths[k]);
+                k++;
+            }
+        }
+    }
+#else
+    int k = 0;
+#if ROWS <= WIDTH
+    if (num_rows >= WIDTH && contiguous(UNIT_X_ROW, rows, num_rows, num_rows)) {
+        for (; k < count / AHEAD * AHEAD; k += AHEAD) {
+            float read[AHEAD][SLAB * ROWS + WIDTH]; /* at once, for memory is far away */
+            for (int n = 0; n < AHEAD; n++) {
+                const __global storage *from = x + rows[0] + depths[k + n];
+                for (int r = 0; r < num_rows; r += WIDTH) {
+                    const int at = min(r, num_rows - WIDTH);
+                    VECTOR(vstore)(LOAD_VECTOR(from + at), 0, read[n] + at);
+                }
+            }
+            for (int r = 0; r < num_rows; r += ROWS) {
+                float *to = strips + r / ROWS * STRIP + k * STRIP_DEPTH;
+                UNROLL
+                for (int n = 0; n < AHEAD; n++) /* the next overwrites what is beyond ROWS */
+                    VECTOR(vstore)(VECTOR(vload)(0, read[n] + r), 0, to + n * STRIP_DEPTH);
+            }
+        }
+    }
+#endif
+    for (; k < count; k++) {
+        for (int r = 0; r < num_rows; r++)
+            strips[r / ROWS * STRIP + k * STRIP_DEPTH + r % ROWS] = LOAD(x, rows[r] + depths[k]);
+    }
+#endif
+}
+#endif
+
+/* ---- tiles of sums: ROWS x PANEL ------------------------------------------------------------ */
+
+/* Whether the sums of the first part of the depth start with zeros. */
+#define START_WITH_ZEROS (SPLIT_K > 1 || (!HAS_BIAS && !HAS_ACCUMULATE))
+
+/* From y, or with `first` what the sums start with: the bias and what y held. */
+NOINLINE void load_tile(const int first, const __global result *y, const long *rows,
+                        const int num_rows, const long *columns, const int num_columns,
+                        const float *biases, float *tile)
+{
+    const bool held = HAS_ACCUMULATE || !first, biased = HAS_BIAS && first;
+
+    if (contiguous(UNIT_RESULT, columns, PANEL, num_columns)) {
+        for (int r = 0; r < num_rows; r++) {
+            const __global result *from = y + rows[r] + columns[0];
+            for (int c = 0; c < PANEL; c += WIDTH) {
+                const lanes x = held ? LOAD_RESULTS(from + c) : (lanes)(0.0f);
+                const lanes bias = biased ? VECTOR(vload)(0, biases + c) : (lanes)(0.0f);
+                VECTOR(vstore)(x + bias, 0, tile + r * PANEL + c);
+            }
+        }
+        return;
+    }
+    for (int r = 0; r < num_rows; r++) {
+        for (int c = 0; c < num_columns; c++)
+            tile[r * PANEL + c] = (held ? LOAD_RESULT(y, rows[r] + columns[c]) : 0.0f) +
+                                  (biased ? biases[c] : 0.0f);
+    }
+}
+
+NOINLINE void store_tile(const float *tile, __global result *y, const long *rows,
+                         const int num_rows, const long *columns, const int num_columns)
+{
+    if (contiguous(UNIT_RESULT, columns, PANEL, num_columns)) {
+        for (int r = 0; r < num_rows; r++) {
+            __global result *to = y + rows[r] + columns[0];
+            UNROLL
+            for (int c = 0; c < PANEL; c += WIDTH)
+                STORE_RESULTS(VECTOR(vload)(0, tile + r * PANEL + c), to + c);
+        }
+        return;
+    }
+    for (int r = 0; r < num_rows; r++) {
+        __global result *to = y + rows[r];
+        for (int c = 0; c < num_columns;) {
+            if (contiguous(UNIT_RESULT, columns + c, WIDTH, num_columns - c)) {
+                STORE_RESULTS(VECTOR(vload)(0, tile + r * PANEL + c), to + columns[c]);
+                c += WIDTH;
+            } else {
+                STORE_RESULT(tile[r * PANEL + c], to, columns[c]);
+                c++;
+            }
+        }
+    }
+}
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+
+/* The first unit of part n of so many equal parts. */
+INLINE long part(const long units, const long n, const long parts)
+{
+    return units * n / parts;
+}
+
+/* The panels of one strip: whole ones, and vectors of the last. */
+NOINLINE void multiply_panel(const int rows, const int zero, const strip_rows strip,
+                             const lanes *panel, const struct runs runs, lanes *sums)
+{
+    multiply_strip(rows, MV, zero, strip, panel, runs, sums);
+}
+
+NOINLINE void multiply_vector(const int rows, const int zero, const strip_rows strip,
+                              const lanes *panel, const struct runs runs, lanes *sums)
+{
+    multiply_strip(rows, 1, zero, strip, panel, runs, sums);
+}
+
+/* Which of how many groups computes a block of y, and a part of the depth. */
+struct group {
+    long x, y, groups_x, groups_y, split;
+};
+
+NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
+                            __global float *restrict workspace)
+{
+    lanes panels[MOST_COLUMNS / PANEL * DEPTH * MV];
+    lanes sums[(KEEP_SUMS ? MOST_ROWS * MOST_COLUMNS : ROWS * PANEL) / WIDTH];
+    float biases[MOST_COLUMNS];
+    long x_rows[MOST_ROWS], y_rows[MOST_ROWS], w_columns[MOST_COLUMNS], y_columns[MOST_COLUMNS];
+    long x_depths[DEPTH], w_depths[DEPTH];
+#if !IN_PLACE
+    float strips[SLAB * STRIP];
+#endif
+
+    const long all_rows = a.batch * a.seq_q, all_columns = a.heads * a.dim_v;
+    const long all_depth = a.kv_heads * a.dim_qk;
+    const long num_strips = (all_rows + ROWS - 1) / ROWS;
+    const long num_panels = (all_columns + PANEL - 1) / PANEL;
+    const long row = part(num_strips, group.y, group.groups_y) * ROWS;
+    const long column = part(num_panels, group.x, group.groups_x) * PANEL;
+    const long rows_end = part(num_strips, group.y + 1, group.groups_y) * ROWS;
+    const long columns_end = part(num_panels, group.x + 1, group.groups_x) * PANEL;
+    const int rows = min(rows_end, all_rows) - row;
+    const int columns = min(columns_end, all_columns) - column;
+    const long begin = part(all_depth, group.split, SPLIT_K);
+    const long end = part(all_depth, group.split + 1, SPLIT_K);
+    const struct pair depths_of_x = {a.dim_qk, a.q_stride[1], X_COLUMN_STEP};
+    const struct pair depths_of_w = {a.dim_qk, a.k_stride[0], W_ROW_STEP};
+
+    list_places((struct pair){a.seq_q, a.q_stride[0], X_ROW_STEP}, row, rows, x_rows);
+    list_places((struct pair){a.dim_v, a.k_stride[2], W_COLUMN_STEP}, column, columns, w_columns);
+#if SPLIT_K == 1
+    __global storage *const results = y + at.o;
+    list_places((struct pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row, rows, y_rows);
+    list_places((struct pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, column, columns, y_columns);
+    for (int c = 0; c < columns; c++)
+        biases[c] = BIAS_OF(0, column + c);
+#else
+    __global float *const results = workspace + at.workspace + group.split * all_rows * all_columns;
+    list_places((struct pair){all_rows, 0, all_columns}, row, rows, y_rows);
+    list_places((struct pair){all_columns, 0, 1}, column, columns, y_columns);
+#endif
+    /* Equal parts of whole vectors. */
+    const long parts = (end - begin + DEPTH - 1) / DEPTH;
+    const bool keep = KEEP_SUMS && parts > 1;
+    const int most = ((end - begin + parts - 1) / parts + WIDTH - 1) / WIDTH * WIDTH;
+    for (long k = begin; k < end; k += most) {
+        const int depth = min((long)most, end - k);
+        const bool zero = START_WITH_ZEROS && k == begin;
+        const bool load = !(zero || (keep && k > begin)), store = !(keep && k + depth < end);
+        list_places(depths_of_x, k, depth, x_depths);
+        list_places(depths_of_w, k, depth, w_depths);
+        pack_panels(w + at.k, w_columns, columns, w_depths, depth, panels);
+#if IN_PLACE
+        const int run = min(a.dim_qk, (long)depth);
+        const int first = min(a.dim_qk - k % a.dim_qk, (long)depth);
+        const struct runs runs = {depth, first, run, a.q_stride[1] - a.dim_qk};
+#else
+        const struct runs runs = {depth, depth, depth, 0};
+#endif
+        for (int r = 0; r < rows; r += ROWS) {
+            const int rows_here = min(ROWS, rows - r);
+#if IN_PLACE
+            const __global float *strip[ROWS];
+            for (int n = 0; n < rows_here; n++)
+                strip[n] = x + at.q + x_rows[r + n] + x_depths[0];
+#else
+            if (r % (SLAB * ROWS) == 0)
+                pack_strips(x + at.q, x_rows + r, min(SLAB * ROWS, rows - r), x_depths, depth,
+                            strips);
+            const float *strip = strips + r / ROWS % SLAB * STRIP;
+#endif
+            for (int c = 0; c < columns; c += PANEL) {
+                const int columns_here = min(PANEL, columns - c);
+                const lanes *panel = panels + c / PANEL * DEPTH * MV;
+                lanes *tile = sums + (keep ? (r * MOST_COLUMNS + c * ROWS) / WIDTH : 0);
+                if (load)
+                    load_tile(k == begin, results, y_rows + r, rows_here, y_columns + c,
+                              columns_here, biases + c, (float *)tile);
+                if (columns_here > PANEL - WIDTH) {
+                    multiply_panel(rows_here, zero, strip, panel, runs, tile);
+                } else {
+                    for (int v = 0; v * WIDTH < columns_here; v++)
+                        multiply_vector(rows_here, zero, strip, panel + v, runs, tile + v);
+                }
+                if (store)
+                    store_tile((const float *)tile, results, y_rows + r, rows_here, y_columns + c,
+                               columns_here);
+            }
+        }
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void projection_lanes(PARAMETERS_projection_lanes)
+{
+    const struct group group = {get_group_id(0), get_group_id(1), get_num_groups(0),
+                                get_num_groups(1), get_group_id(2)};
+
+    compute_block(group, a, at, x, w, y BIAS_ARG, workspace);
+}
+
+#if SPLIT_K > 1
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void projection_sum(PARAMETERS_projection_sum)
+{
+    const long all_columns = a.heads * a.dim_v, count = a.batch * a.seq_q * all_columns;
+    const long row = get_group_id(1), first = (long)get_group_id(0) * SUM_RUN;
+    const int columns = min((long)SUM_RUN, all_columns - first);
+    float sums[SUM_RUN];
+    long places[SUM_RUN];
+
+    y += at.o + place((struct pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row);
+    list_places((struct pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, first, columns, places);
+    for (int c = 0; c < columns; c++)
+        sums[c] = 0.0f;
+    for (int n = 0; n < SPLIT_K; n++) {
+        const __global float *from =
+            workspace + at.workspace + n * count + row * all_columns + first;
+        for (int c = 0; c < columns; c++)
+            sums[c] += from[c];
+    }
+    for (int c = 0; c < columns; c++)
+        STORE_Y(sums[c], y, places[c], 0, first + c);
+}
+#endif

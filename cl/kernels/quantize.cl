@@ -1,0 +1,93 @@
+/* quantize: rows of f32, f16 or bf16 become blocks of 32 values, q8_0 or q4_0 (clattn/quantize.h
+ * says how, cl/common/quantized.h what they look like).
+ *
+ * NDRange   One dimension, local of any size: a work-item makes a block, those of a row after each
+ *           other; work-items past the last block have nothing to do.
+ * Exact     The bits are the same on every device: no product and sum are contracted, and the two
+ *           quotients, which devices may round as they like, are corrected to the nearest.
+ * One program serves all dtypes and formats: it is bound by memory, and built only once. */
+#include "common/builtins.h"
+#include "common/arguments.h"
+#pragma OPENCL FP_CONTRACT OFF
+
+#define DTYPE_F32 0
+#define DTYPE_F16 1
+#define CACHE_Q8_0 1
+#define VALUES 32
+#define LEAST_SCALE 0x1p-100f /* below it remainders are subnormal, which devices may flush */
+
+static inline float load(const int dtype, const __global void *values, const long n)
+{
+    if (dtype == DTYPE_F32)
+        return ((const __global float *)values)[n];
+    if (dtype == DTYPE_F16)
+        return vload_half((size_t)n, (const __global half *)values);
+    return as_float((uint)((const __global ushort *)values)[n] << 16);
+}
+
+/* 1 / x rounded to nearest, for a normal x whose reciprocal is normal too: of the device's quotient
+ * and its neighbours the one that leaves the least. */
+static inline float reciprocal(const float x)
+{
+    const float y = 1.0f / x, z = fma(fma(-x, y, 1.0f), y, y);
+    float best = z, least = fabs(fma(-x, z, 1.0f));
+
+    for (int step = -1; step <= 1; step += 2) {
+        const float other = as_float(as_int(z) + step);
+        const float rest = fabs(fma(-x, other, 1.0f));
+        best = rest < least ? other : best;
+        least = min(rest, least);
+    }
+    return best;
+}
+
+/* x / 127 rounded to nearest, for a normal quotient. */
+static inline float over_127(const float x)
+{
+    const float y = 0x1.020408p-7f; /* 1 / 127 to nearest */
+    const float z = x * y;
+    return fma(fma(-127.0f, z, x), y, z);
+}
+
+__kernel void quantize(const long4 size, const long4 from_stride, const long4 to_stride,
+                       const long from, const long to, const int dtype, const int cache,
+                       const __global void *values, __global uchar *blocks)
+{
+    const long per_row = size.w / VALUES;
+    const long n = get_global_id(0), row = n / per_row, bh = row / size.z;
+    const long d = (n - row * per_row) * VALUES, s = row - bh * size.z;
+    const long b = bh / size.y, h = bh - b * size.y;
+    const long first = from + b * from_stride.x + h * from_stride.y + s * from_stride.z +
+                       d * from_stride.w;
+    const long place = to + b * to_stride.x + h * to_stride.y + s * to_stride.z + d;
+    const bool q8 = cache == CACHE_Q8_0;
+    __global uchar *block = blocks + (place >> 5) * (q8 ? 34 : 18);
+    float x[VALUES], most = 0.0f, peak = 0.0f;
+    bool finite = true;
+
+    if (b >= size.x)
+        return;
+    for (int c = 0; c < VALUES; c++) {
+        x[c] = load(dtype, values, first + c * from_stride.w);
+        finite = finite && x[c] - x[c] == 0.0f;
+        peak = fabs(x[c]) > most ? x[c] : peak;
+        most = fmax(most, fabs(x[c]));
+    }
+    const float scale = q8 ? fabs(over_127(most)) : peak * -0.125f;
+    const bool zeros = !finite || fabs(scale) < LEAST_SCALE;
+    const float factor = zeros ? 0.0f : reciprocal(scale);
+    if (finite)
+        vstore_half_rte(scale, 0, (__global half *)block);
+    else
+        *(__global ushort *)block = 0x7e00;
+    for (int c = 0; c < VALUES; c++)
+        x[c] = zeros ? 0.0f : x[c] * factor;
+    if (q8) {
+        for (int c = 0; c < VALUES; c++)
+            block[2 + c] = as_uchar((char)round(x[c]));
+        return;
+    }
+    for (int c = 0; c < VALUES / 2; c++)
+        block[2 + c] = (uchar)(min((int)(x[c] + 8.5f), 15) |
+                               min((int)(x[c + VALUES / 2] + 8.5f), 15) << 4);
+}

@@ -1,0 +1,468 @@
+/* unfused: attention as three kernels, with the scores in memory between them.
+ *
+ *   scores   s = q k^T, finished: scale, softcap, bias, ALiBi, masks        (batch, heads, i, j)
+ *   softmax  p = exp(s - maximum) / sum, in the place of s                  row by row
+ *   values   o = p v, with p after dropout
+ *
+ * Scores    Packed f32 in the workspace, or in the caller's buffer if that is to receive p.
+ *           `scores` may leave keys outside [first_key, end_key) of a query unwritten there:
+ *           `softmax` reads none of them and writes 0.
+ * Products  A group computes TILE_Y rows x TILE_X columns, DEPTH steps of the summed dimension at
+ *           a time from local memory; a work-item owns ITEM_Y x ITEM_X of them in registers.
+ * NDRange   One-dimensional groups, numbered with the column tiles fastest: no limit but the
+ *           first dimension's matters. Local: GROUP_X * GROUP_Y; softmax SOFTMAX_ITEMS.
+ * Ragged    What lies outside a matrix, or at keys that no query of a tile sees, is staged as 0
+ *           and never read: local memory is always defined. Stores are guarded.
+ * Barriers  Every work-item reaches every barrier; nothing relies on sub-group lockstep.
+ * Tunables  src/families/tunables/unfused.def, all defined by the host; no fallbacks here. */
+#include "common/builtins.h"
+#include "score/score.h"
+#include "gpu/local_barrier.h"
+#include "common/quantized.h"
+
+#if !defined(GROUP_X) || !defined(GROUP_Y) || !defined(ITEM_X) || !defined(ITEM_Y) ||              \
+    !defined(VECTOR) || !defined(DEPTH) || !defined(SWEEPS) || !defined(SOFTMAX_ITEMS)
+#error "unfused.cl must be built with all of its tunables defined"
+#endif
+
+#if HAS_DROPOUT
+#define RANDOM_LANES 4
+#include "common/philox.h"
+#endif
+
+#define GROUP (GROUP_X * GROUP_Y)
+#define TILE_X (GROUP_X * ITEM_X)
+#define TILE_Y (GROUP_Y * ITEM_Y)
+#define VECTORS (ITEM_X / VECTOR) /* per work-item and row */
+
+#if VECTOR == 4
+typedef float4 lanes;
+#define LANES_LOAD(p) vload4(0, p)
+#define LANES_STORE(x, p) vstore4(x, 0, p)
+#elif VECTOR == 8
+typedef float8 lanes;
+#define LANES_LOAD(p) vload8(0, p)
+#define LANES_STORE(x, p) vstore8(x, 0, p)
+#elif VECTOR == 16
+typedef float16 lanes;
+#define LANES_LOAD(p) vload16(0, p)
+#define LANES_STORE(x, p) vstore16(x, 0, p)
+#else
+#error "VECTOR must be 4, 8 or 16"
+#endif
+
+/* Where the scores live between the kernels; the workspace is null where it is not needed. */
+#if SCORES == SCORES_WEIGHTS
+#define PLACE (scores + at.scores)
+#else
+#define PLACE (workspace + at.workspace)
+#endif
+#define EVERY_PAIR (SCORES == SCORES_RAW || SCORES == SCORES_SOFTCAP) /* masked ones too */
+
+/* ---- moving data -------------------------------------------------------------------------- */
+
+#if DTYPE == DTYPE_F32
+#define LOAD4(p) vload4(0, p)
+#elif DTYPE == DTYPE_F16
+#define LOAD4(p) vload_half4(0, p)
+#else
+#define LOAD4(p) as_float4(convert_uint4(vload4(0, p)) << 16)
+#endif
+
+/* Four elements, step apart, of which `left` (it may be negative) lie inside; 0 for the others. */
+static inline float4 load_storage(const __global storage *p, const long step, const long left)
+{
+    if (step == 1 && left >= 4)
+        return LOAD4(p);
+    return (float4)(left > 0 ? LOAD(p, 0) : 0.0f, left > 1 ? LOAD(p, step) : 0.0f,
+                    left > 2 ? LOAD(p, 2 * step) : 0.0f, left > 3 ? LOAD(p, 3 * step) : 0.0f);
+}
+
+/* Likewise values d .. d + 3 of a row; cache (constant) says how it is stored. */
+static inline float4 load_row4(const int cache, const __global void *row, const long d,
+                               const long step, const long left)
+{
+    if (cache)
+        return left > 0 ? quantized4(cache, row, d) : 0.0f;
+    return load_storage((const __global storage *)row + d * step, step, left);
+}
+
+static inline float4 load_float(const __global float *p, const long left)
+{
+    if (left >= 4)
+        return vload4(0, p);
+    return (float4)(left > 0 ? p[0] : 0.0f, left > 1 ? p[1] : 0.0f, left > 2 ? p[2] : 0.0f, 0.0f);
+}
+
+/* Writes the transpose of rows r0..r3, four steps of the summed dimension each, to column group
+ * `column` of a tile of `width` float4 per step. */
+static inline void store_transposed(__local float4 *tile, const int width, const int depth,
+                                    const int column, const float4 r0, const float4 r1,
+                                    const float4 r2, const float4 r3)
+{
+    tile[(depth + 0) * width + column] = (float4)(r0.x, r1.x, r2.x, r3.x);
+    tile[(depth + 1) * width + column] = (float4)(r0.y, r1.y, r2.y, r3.y);
+    tile[(depth + 2) * width + column] = (float4)(r0.z, r1.z, r2.z, r3.z);
+    tile[(depth + 3) * width + column] = (float4)(r0.w, r1.w, r2.w, r3.w);
+}
+
+/* tile[d][r] = row r, element first + d, of `rows` rows of dim elements; cache as above. */
+static inline void stage_storage(__local float4 *tile, const int size, const int cache,
+                                 const __global void *p, const long stride, const long step,
+                                 const long rows, const long first, const long dim)
+{
+    for (int n = get_local_id(0); n < size / 4 * (DEPTH / 4); n += GROUP) {
+        const int r = n / (DEPTH / 4) * 4, d = n % (DEPTH / 4) * 4;
+        const long at = first + d, left = dim - at;
+        float4 x[4];
+
+        for (int c = 0; c < 4; c++)
+            x[c] = load_row4(cache, element_at(cache, p, (r + c) * stride), at, step,
+                             r + c < rows ? left : 0);
+        store_transposed(tile, size / 4, d, r / 4, x[0], x[1], x[2], x[3]);
+    }
+}
+
+/* Likewise from the weights of TILE_Y queries, i0 and on, and DEPTH keys, j0 and on, of which `keys`
+ * are inside; after dropout, for which j0 is a multiple of 4. p points at the first weight. */
+static inline void stage_weights(__local float4 *tile, SHAPE_PARAMS, const __global float *p,
+                                 const long bh, const long i0, const long j0, const long keys)
+{
+    const long rows = a.seq_q - i0, stride = a.seq_kv;
+
+    for (int n = get_local_id(0); n < TILE_Y / 4 * (DEPTH / 4); n += GROUP) {
+        const int r = n / (DEPTH / 4) * 4, d = n % (DEPTH / 4) * 4;
+        const __global float *row = p + r * stride + d;
+
+        store_transposed(tile, TILE_Y / 4, d, r / 4, load_float(row, r + 0 < rows ? keys - d : 0),
+                         load_float(row + stride, r + 1 < rows ? keys - d : 0),
+                         load_float(row + 2 * stride, r + 2 < rows ? keys - d : 0),
+                         load_float(row + 3 * stride, r + 3 < rows ? keys - d : 0));
+#if HAS_DROPOUT
+        float4 x[4]; /* of a key each, for the queries */
+        dropout_factors(a, at, bh, (uint)(i0 + r) + (uint4)(0, 1, 2, 3),
+                        (uint4)(uint)((j0 + d) / 4), x);
+        for (int c = 0; c < 4; c++)
+            tile[(d + c) * (TILE_Y / 4) + r / 4] *= x[c];
+#endif
+    }
+}
+
+/* What a weight counts in o. */
+static inline float after_dropout(SHAPE_PARAMS, const float p, const long bh, const long i,
+                                  const long j)
+{
+#if HAS_DROPOUT
+    float4 x[4];
+    dropout_factors(a, at, bh, (uint4)(uint)i, (uint4)(uint)(j / 4), x);
+    return p * x[j % 4].x;
+#else
+    return p;
+#endif
+}
+
+/* VECTOR floats, of which `left` (at least 1) lie inside; `outside` for the others. */
+static inline lanes load_lanes(const __global float *p, const long left, const float outside)
+{
+    float each[VECTOR];
+
+    if (left >= VECTOR)
+        return LANES_LOAD(p);
+    for (int c = 0; c < VECTOR; c++)
+        each[c] = c < left ? p[c] : outside;
+    return LANES_LOAD(each);
+}
+
+static inline void store_lanes(const lanes x, __global float *p, const long left)
+{
+    float each[VECTOR];
+
+    if (left >= VECTOR) {
+        LANES_STORE(x, p);
+        return;
+    }
+    LANES_STORE(x, each);
+    for (int c = 0; c < left; c++)
+        p[c] = each[c];
+}
+
+/* ---- the product of two tiles ---------------------------------------------------------------- */
+
+/* The first of the VECTOR columns that vector n of work-item x holds. Neighbours in x are
+ * neighbours in memory, so local memory is read without bank conflicts. */
+static inline int column_of(const int x, const int n) { return (n * GROUP_X + x) * VECTOR; }
+
+/* sum[r][n] += over d: y_tile[d][row r of work-item y] * x_tile[d][vector n of work-item x]. */
+static inline __attribute__((always_inline)) void multiply_tiles(lanes sum[ITEM_Y][VECTORS],
+                                                                 const __local float *y_tile,
+                                                                 const __local lanes *x_tile,
+                                                                 const int x, const int y)
+{
+    for (int d = 0; d < DEPTH; d++) {
+        lanes right[VECTORS];
+
+        for (int n = 0; n < VECTORS; n++)
+            right[n] = x_tile[(d * TILE_X + column_of(x, n)) / VECTOR];
+        for (int r = 0; r < ITEM_Y; r++) {
+            const lanes left = y_tile[d * TILE_Y + y * ITEM_Y + r];
+
+            for (int n = 0; n < VECTORS; n++)
+                sum[r][n] = fma(left, right[n], sum[r][n]);
+        }
+    }
+}
+
+/* ---- scores ------------------------------------------------------------------------------- */
+
+/* Groups: tiles of TILE_X keys, then of SWEEPS * TILE_Y queries, then batch * heads. */
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void scores(PARAMETERS_scores)
+{
+    __local lanes k_tile[DEPTH * TILE_X / VECTOR]; /* [d][key] */
+    __local float4 q_tile[DEPTH * TILE_Y / 4];     /* [d][query] */
+    const int x = get_local_id(0) % GROUP_X, y = get_local_id(0) / GROUP_X;
+    const long key_tiles = max((a.seq_kv + TILE_X - 1) / TILE_X, 1L);
+    const long query_tiles = (a.seq_q + SWEEPS * TILE_Y - 1) / (SWEEPS * TILE_Y);
+    const long group = get_group_id(0), tile = group / key_tiles, bh = tile / query_tiles;
+    const long j0 = (group - tile * key_tiles) * TILE_X;
+    const long b = bh / a.heads, h = bh - b * a.heads;
+    const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const long keys = EVERY_PAIR ? a.seq_kv : e.keys;
+    const __global k_storage *k_rows =
+        K_PLACE(k, at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1] + j0 * a.k_stride[2]);
+    bool k_complete = false; /* k_tile holds all of the keys' elements */
+
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        const long i0 = ((tile - bh * query_tiles) * SWEEPS + sweep) * TILE_Y;
+        const long last = min(i0 + TILE_Y, e.queries) - 1;
+        const bool multiply = EVERY_PAIR || (i0 < e.queries && j0 < end_key(a, e, last) &&
+                                             j0 + TILE_X > first_key(a, e, i0));
+        const __global storage *q_rows =
+            q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + i0 * a.q_stride[2];
+        lanes sum[ITEM_Y][VECTORS];
+
+        if (i0 >= a.seq_q)
+            break;
+#if SCORES == 0 || SCORES == SCORES_WEIGHTS
+        if (!multiply)
+            continue; /* nobody reads these scores */
+#endif
+        for (int r = 0; r < ITEM_Y; r++)
+            for (int n = 0; n < VECTORS; n++)
+                sum[r][n] = 0.0f;
+        for (int d0 = 0; d0 < DIM_QK && multiply; d0 += DEPTH) {
+            LOCAL_BARRIER_OF(GROUP); /* both tiles may be overwritten */
+            if (!k_complete)
+                stage_storage((__local float4 *)k_tile, TILE_X, K_CACHE, k_rows, a.k_stride[2],
+                              K_STEP, keys - j0, d0, DIM_QK);
+            k_complete = DIM_QK <= DEPTH;
+            stage_storage(q_tile, TILE_Y, CACHE_PLAIN, q_rows, a.q_stride[2], Q_STEP,
+                          a.seq_q - i0, d0, DIM_QK);
+            LOCAL_BARRIER_OF(GROUP); /* both tiles are complete */
+            multiply_tiles(sum, (const __local float *)q_tile, k_tile, x, y);
+        }
+
+        for (int r = 0; r < ITEM_Y; r++) {
+            const long i = i0 + y * ITEM_Y + r;
+            const long first = first_key(a, e, i), end = end_key(a, e, i);
+            const long row = (bh * a.seq_q + i) * a.seq_kv;
+
+            /* All conditions here: PoCL 6.0 ends the process if the last is a break (doc/drivers.md). */
+            for (int n = 0; n < VECTORS && i < a.seq_q && j0 + column_of(x, n) < a.seq_kv; n++) {
+                const long j = j0 + column_of(x, n), left = a.seq_kv - j;
+                lanes s = a.scale * sum[r][n];
+                float each[VECTOR];
+
+#if SCORES == SCORES_RAW
+                store_lanes(s, scores + at.scores + row + j, left);
+#endif
+                s = SOFTCAPPED(s);
+#if SCORES == SCORES_SOFTCAP
+                store_lanes(s, scores + at.scores + row + j, left);
+#endif
+                LANES_STORE(s, each);
+                for (int c = 0; c < VECTOR; c++)
+                    each[c] = biased_score(a, at, e, first, end, b, h, i, j + c,
+                                           each[c] BIAS_ARG MASK_ARG SLOPES_ARG);
+                s = LANES_LOAD(each);
+#if SCORES == SCORES_BIAS
+                store_lanes(s, scores + at.scores + row + j, left);
+#endif
+                store_lanes(s, PLACE + row + j, left);
+            }
+        }
+    }
+}
+
+/* ---- softmax ------------------------------------------------------------------------------ */
+
+/* The larger; a NaN if one of them is. */
+static inline float larger(const float x, const float y) { return y > x || y != y ? y : x; }
+
+static inline lanes larger_lanes(const lanes x, const lanes y)
+{
+    return select(x, y, (y > x) | (y != y));
+}
+
+static inline float largest_lane(const lanes x)
+{
+    float each[VECTOR], top = -INFINITY;
+
+    LANES_STORE(x, each);
+    for (int c = 0; c < VECTOR; c++)
+        top = larger(top, each[c]);
+    return top;
+}
+
+static inline float sum_of_lanes(const lanes x)
+{
+    float each[VECTOR], sum = 0.0f;
+
+    LANES_STORE(x, each);
+    for (int c = 0; c < VECTOR; c++)
+        sum += each[c];
+    return sum;
+}
+
+/* Zeroes row[begin..end), the group's work-items taking turns. */
+static inline void clear(__global float *row, const long begin, const long end)
+{
+    for (long j = begin + get_local_id(0) * VECTOR; j < end; j += SOFTMAX_ITEMS * VECTOR)
+        store_lanes(0.0f, row + j, end - j);
+}
+
+/* One group per row (b, h, i). A work-item returns to the same elements in each pass, so only
+ * `part`, through which maximum and sum are shared, needs barriers. */
+__kernel __attribute__((reqd_work_group_size(SOFTMAX_ITEMS, 1, 1)))
+void softmax(PARAMETERS_softmax)
+{
+    __local float part[SOFTMAX_ITEMS];
+    const int x = get_local_id(0);
+    const long n = get_group_id(0), bh = n / a.seq_q;
+    const long i = n - bh * a.seq_q, b = bh / a.heads;
+    const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const long end = end_key(a, e, i), first = min(first_key(a, e, i), end);
+    const long step = SOFTMAX_ITEMS * VECTOR;
+    __global float *row = PLACE + n * a.seq_kv;
+    lanes tops = -INFINITY, sums = 0.0f;
+
+    for (long j = first + x * VECTOR; j < end; j += step)
+        tops = larger_lanes(tops, load_lanes(row + j, end - j, -INFINITY));
+    part[x] = largest_lane(tops);
+    for (int half_way = SOFTMAX_ITEMS / 2; half_way > 0; half_way /= 2) {
+        LOCAL_BARRIER_OF(SOFTMAX_ITEMS); /* the parts to be joined are there */
+        if (x < half_way)
+            part[x] = larger(part[x], part[x + half_way]);
+    }
+    LOCAL_BARRIER_OF(SOFTMAX_ITEMS); /* part[0] is the maximum */
+    float top = part[0];
+    const bool sees_none = top == -INFINITY;
+#if HAS_SINKS
+    const float sink = sinks[at.sinks + bh - b * a.heads];
+    top = larger(top, sink);
+#endif
+    top = top == INFINITY ? NAN : top; /* as inf - inf is; but p of a masked key stays 0 */
+    LOCAL_BARRIER_OF(SOFTMAX_ITEMS); /* part may be overwritten */
+
+    for (long j = first + x * VECTOR; j < end && !sees_none; j += step) {
+        const lanes s = load_lanes(row + j, end - j, -INFINITY);
+        const lanes p = select(exp(s - top), (lanes)0.0f, s == (lanes)-INFINITY);
+
+        sums += p;
+        store_lanes(p, row + j, end - j);
+    }
+    part[x] = sum_of_lanes(sums);
+    for (int half_way = SOFTMAX_ITEMS / 2; half_way > 0; half_way /= 2) {
+        LOCAL_BARRIER_OF(SOFTMAX_ITEMS); /* the parts to be joined are there */
+        if (x < half_way)
+            part[x] += part[x + half_way];
+    }
+    LOCAL_BARRIER_OF(SOFTMAX_ITEMS); /* part[0] is the sum */
+    float sum = part[0];
+#if HAS_SINKS
+    sum += exp(sink - top);
+#endif
+
+    for (long j = first + x * VECTOR; j < end && !sees_none; j += step) {
+        const lanes p = load_lanes(row + j, end - j, 0.0f);
+
+        store_lanes(select(p / sum, p, p == (lanes)0.0f), row + j, end - j);
+    }
+    clear(row, 0, sees_none ? a.seq_kv : first);
+    clear(row, end, sees_none ? 0 : a.seq_kv);
+#if HAS_LSE
+    if (x == 0)
+        lse[at.lse + n] = sees_none ? -INFINITY : top + log(sum);
+#endif
+}
+
+/* ---- values ------------------------------------------------------------------------------- */
+
+/* Groups: tiles of TILE_X columns of v, then of TILE_Y queries, then batch * heads. */
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void values(PARAMETERS_values)
+{
+    __local lanes v_tile[DEPTH * TILE_X / VECTOR]; /* [key][column] */
+    __local float4 p_tile[DEPTH * TILE_Y / 4];     /* [key][query] */
+    const int x = get_local_id(0) % GROUP_X, y = get_local_id(0) / GROUP_X;
+    const long column_tiles = (DIM_V + TILE_X - 1) / TILE_X;
+    const long query_tiles = (a.seq_q + TILE_Y - 1) / TILE_Y;
+    const long group = get_group_id(0), tile = group / column_tiles, bh = tile / query_tiles;
+    const long c0 = (group - tile * column_tiles) * TILE_X;
+    const long i0 = (tile - bh * query_tiles) * TILE_Y;
+    const long b = bh / a.heads, h = bh - b * a.heads;
+    const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const long seen_from = first_key(a, e, i0); /* the keys that some query of the tile sees */
+    const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the weights before are 0 */
+    const long end = i0 < e.queries ? end_key(a, e, min(i0 + TILE_Y, e.queries) - 1) : 0;
+    const __global v_storage *v_rows =
+        V_PLACE(v, at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1]);
+    const __global float *p_rows = PLACE + (bh * a.seq_q + i0) * a.seq_kv;
+    lanes sum[ITEM_Y][VECTORS];
+
+    for (int r = 0; r < ITEM_Y; r++)
+        for (int n = 0; n < VECTORS; n++)
+            sum[r][n] = 0.0f;
+    for (long j0 = begin; j0 < end; j0 += DEPTH) {
+        LOCAL_BARRIER_OF(GROUP); /* both tiles may be overwritten */
+        for (int n = get_local_id(0); n < DEPTH * (TILE_X / 4); n += GROUP) {
+            const long j = j0 + n / (TILE_X / 4), c = c0 + n % (TILE_X / 4) * 4;
+
+            ((__local float4 *)v_tile)[n] =
+                load_row4(V_CACHE, element_at(V_CACHE, v_rows, j * a.v_stride[2]), c, V_STEP,
+                          j < end ? DIM_V - c : 0);
+        }
+        stage_weights(p_tile, a, at, p_rows + j0, bh, i0, j0, end - j0);
+        LOCAL_BARRIER_OF(GROUP); /* both tiles are complete */
+        multiply_tiles(sum, (const __local float *)p_tile, v_tile, x, y);
+    }
+
+    for (int r = 0; r < ITEM_Y; r++) {
+        const long i = i0 + y * ITEM_Y + r;
+
+        for (int n = 0; n < VECTORS && i < a.seq_q; n++) {
+            float each[VECTOR];
+
+            LANES_STORE(sum[r][n], each);
+            for (int m = 0; m < VECTOR; m++) {
+                const long c = c0 + column_of(x, n) + m;
+                float result = each[m];
+
+                if (c >= DIM_V)
+                    break;
+                if (result != result) { /* perhaps 0 * NaN of a hidden key: leave those out */
+                    const long first = first_key(a, e, i), last = end_key(a, e, i);
+
+                    result = 0.0f;
+                    for (long j = first; j < last; j++)
+                        if (visible(a, at, first, last, b, h, i, j BIAS_ARG MASK_ARG))
+                            result = fma(after_dropout(a, at, p_rows[(i - i0) * a.seq_kv + j], bh,
+                                                       i, j),
+                                         load_v(v_rows, j * a.v_stride[2], c * V_STEP), result);
+                }
+                STORE(result, o, at.o + b * a.o_stride[0] + h * a.o_stride[1] +
+                                     i * a.o_stride[2] + c * O_STEP);
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+/* Fragments: tiles of matrices spread over the lanes of a sub-group the way an instruction wants
+ * them, and the few operations that attention needs of them, alike for every instruction:
+ *
+ *   load_query, load_keys, load_values   operands from tiles in local memory (fragment_tile.h)
+ *   multiply_add                         sums += operand of queries * operand of keys or dims
+ *   query_maximum, query_sum             over the lanes that share a query
+ *   take_weights                         an operand of queries from the sums of a product
+ *
+ * A product has FRAGMENT_QUERIES queries, FRAGMENT_OTHERS keys or dims and FRAGMENT_DEPTH terms; a
+ * lane holds FRAGMENT_SUMS of its sums, QUERY_WORDS and OTHER_WORDS of its operands, two 16-bit
+ * elements to a word. Which elements these are says the header of the instruction:
+ *
+ *   lane_query(lane, n)       the n-th of LANE_QUERIES queries of a lane's sums
+ *   SUM_QUERY(e)              which of them sum e belongs to
+ *   sum_other(lane, e)        the key or dim of sum e
+ *   query_row, query_depth    (lane, e): query and term of element e of an operand of queries
+ *   other_column, other_depth (lane), (lane, e): key or dim, and term, of the other operand's
+ *   FIRST_SHARING_BIT         and those up to SHARING_BITS_END: lanes that differ in these alone
+ *                             share queries
+ *   REPLICAS                  2: each half of the lanes holds the operands whole
+ *   QUERY_RUN, KEY_RUN        words that are neighbours along the terms; 0: not even elements are
+ *   OTHERS_AT_ONCE            tiles of keys or dims that are loaded together
+ *   WEIGHT_SOURCE(slab, e)    the sum that becomes element e of weights, slab by slab
+ *   VALUE_KEY(depth)          the key of a slab that term depth of weights then is
+ *   PACKED_VALUES             1: values lie in local memory as lanes hold them, else in rows
+ *
+ * IN_ORDER() ends a step: loads of the next are not moved before it, which would take registers.
+ *
+ * With EMULATE the lanes are consecutive work-items, in no lockstep, and what the hardware does
+ * between lanes goes through local memory and barriers: all items of the work-group call these
+ * operations together. The layouts are the instruction's own. Else only the instruction differs. */
+#ifndef CLATTN_FRAGMENT_H
+#define CLATTN_FRAGMENT_H
+#include "common/common.h"
+#include "gpu/local_barrier.h"
+
+#define INSTRUCTION_MMA_SYNC 1
+#define INSTRUCTION_WMMA 2
+#define INSTRUCTION_MFMA_32 3
+#define INSTRUCTION_MFMA_16 4
+#define INSTRUCTION_DPAS_8 5
+#define INSTRUCTION_DPAS_16 6
+
+#if !EMULATE && defined(cl_khr_fp16)
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
+#if EMULATE
+#define UNROLL _Pragma("unroll 1")
+#else
+#define UNROLL _Pragma("unroll")
+#endif
+
+#if INSTRUCTION == INSTRUCTION_MMA_SYNC
+#include "mma/fragment_mma_sync.h"
+#elif INSTRUCTION == INSTRUCTION_WMMA
+#include "mma/fragment_wmma.h"
+#elif INSTRUCTION == INSTRUCTION_MFMA_32 || INSTRUCTION == INSTRUCTION_MFMA_16
+#include "mma/fragment_mfma.h"
+#elif INSTRUCTION == INSTRUCTION_DPAS_8 || INSTRUCTION == INSTRUCTION_DPAS_16
+#include "mma/fragment_dpas.h"
+#else
+#error "INSTRUCTION must be one of those above"
+#endif
+#ifndef IN_ORDER
+#define IN_ORDER()
+#endif
+#ifndef SUB_GROUP_ATTRIBUTE
+#define SUB_GROUP_ATTRIBUTE
+#endif
+
+#define QUERY_ELEMENTS (2 * QUERY_WORDS)
+#define OTHER_ELEMENTS (2 * OTHER_WORDS)
+
+/* ---- elements of 16 bits --------------------------------------------------------------------- */
+
+static inline float element_value(const ushort x)
+{
+#if DTYPE == DTYPE_F16
+    const ushort2 pair = x; /* a vector: see the top of common.cl's storage */
+    return vload_half(0, (const half *)&pair);
+#else
+    return bf16_load(x);
+#endif
+}
+
+#if !HAS_PACK_PAIR
+static inline ushort element_round(const float x)
+{
+#if DTYPE == DTYPE_F16 && !EMULATE && defined(cl_khr_fp16)
+    return as_ushort((half)x); /* to nearest even, in one instruction */
+#elif DTYPE == DTYPE_F16
+    ushort2 rounded = 0;
+    vstore_half_rte(x, 0, (half *)&rounded);
+    return rounded.x;
+#else
+    return bf16_round(x);
+#endif
+}
+
+static inline uint pack_pair(const float x, const float y)
+{
+    return element_round(x) | (uint)element_round(y) << 16;
+}
+#endif
+
+/* ---- between lanes --------------------------------------------------------------------------- */
+
+#if EMULATE
+/* What a sub-group passes between its lanes, in words. */
+#define EXCHANGE_QUERY (FRAGMENT_QUERIES * FRAGMENT_DEPTH)
+#define EXCHANGE_OTHER (FRAGMENT_OTHERS * FRAGMENT_DEPTH)
+#define EXCHANGE_WORDS (REPLICAS * (EXCHANGE_QUERY + EXCHANGE_OTHER))
+#define FRAGMENT_PARAM , const int lane, __local float *exchange
+#define FRAGMENT_ARG , lane, exchange
+
+/* The matrices are put together from all lanes' operands; with replicas from each half's. */
+static inline void multiply_add(float *sum, const uint *query, const uint *other FRAGMENT_PARAM)
+{
+    __local float *const queries =
+        exchange + lane / (FRAGMENT_LANES / REPLICAS) * (EXCHANGE_QUERY + EXCHANGE_OTHER);
+    __local float *const others = queries + EXCHANGE_QUERY;
+
+    for (int e = 0; e < QUERY_ELEMENTS; e++)
+        queries[query_row(lane, e) * FRAGMENT_DEPTH + query_depth(lane, e)] =
+            element_value((ushort)(query[e / 2] >> e % 2 * 16));
+    for (int e = 0; e < OTHER_ELEMENTS; e++)
+        others[other_column(lane) * FRAGMENT_DEPTH + other_depth(lane, e)] =
+            element_value((ushort)(other[e / 2] >> e % 2 * 16));
+    LOCAL_BARRIER(); /* the operands are complete */
+    for (int e = 0; e < FRAGMENT_SUMS; e++) {
+        const __local float *x = queries + lane_query(lane, SUM_QUERY(e)) * FRAGMENT_DEPTH;
+        const __local float *y = others + sum_other(lane, e) * FRAGMENT_DEPTH;
+        for (int d = 0; d < FRAGMENT_DEPTH; d++)
+            sum[e] = fma(x[d], y[d], sum[e]);
+    }
+    LOCAL_BARRIER(); /* they may be overwritten */
+}
+
+static inline void words_xor(uint *theirs, const uint *mine, const int count,
+                             const int bit FRAGMENT_PARAM)
+{
+    for (int n = 0; n < count; n++)
+        exchange[lane * count + n] = as_float(mine[n]);
+    LOCAL_BARRIER(); /* the words are complete */
+    for (int n = 0; n < count; n++)
+        theirs[n] = as_uint(exchange[(lane ^ bit) * count + n]);
+    LOCAL_BARRIER(); /* they may be overwritten */
+}
+#else
+#define FRAGMENT_PARAM , const int lane
+#define FRAGMENT_ARG , lane
+
+static inline void words_xor(uint *theirs, const uint *mine, const int count,
+                             const int bit FRAGMENT_PARAM)
+{
+    UNROLL
+    for (int n = 0; n < count; n++)
+        theirs[n] = word_xor(mine[n], bit, lane);
+}
+#endif
+
+/* What the lane whose number differs in bit has in the place of mine. */
+static inline void queries_xor(float *theirs, const float *mine, const int bit FRAGMENT_PARAM)
+{
+    uint words[LANE_QUERIES], received[LANE_QUERIES];
+
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        words[n] = as_uint(mine[n]);
+    words_xor(received, words, LANE_QUERIES, bit FRAGMENT_ARG);
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        theirs[n] = as_float(received[n]);
+}
+
+/* Over all lanes that share a query, for each of the lane's; in the same order in all of them. */
+static inline void query_maximum(float *x FRAGMENT_PARAM)
+{
+    UNROLL
+    for (int bit = FIRST_SHARING_BIT; bit < SHARING_BITS_END; bit *= 2) {
+        float y[LANE_QUERIES];
+        queries_xor(y, x, bit FRAGMENT_ARG);
+        UNROLL
+        for (int n = 0; n < LANE_QUERIES; n++)
+            x[n] = fmax(x[n], y[n]);
+    }
+}
+
+static inline void query_sum(float *x FRAGMENT_PARAM)
+{
+    UNROLL
+    for (int bit = FIRST_SHARING_BIT; bit < SHARING_BITS_END; bit *= 2) {
+        float y[LANE_QUERIES];
+        queries_xor(y, x, bit FRAGMENT_ARG);
+        UNROLL
+        for (int n = 0; n < LANE_QUERIES; n++)
+            x[n] += y[n];
+    }
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* Rounds two weights to elements and leaves what rounding took off them. */
+static inline uint take_pair(float *x, float *y)
+{
+    const uint word = pack_pair(*x, *y);
+
+    *x -= element_value((ushort)word);
+    *y -= element_value((ushort)(word >> 16));
+    return word;
+}
+
+/* The operand of queries made of weights slab FRAGMENT_DEPTH keys .. + FRAGMENT_DEPTH: all sums of
+ * these keys, rounded; in their place stays what rounding took off. */
+static inline void take_weights(uint *words, float *sums, const int slab FRAGMENT_PARAM)
+{
+#if WEIGHTS_ARE_EXCHANGED
+    const bool odd = lane >= FRAGMENT_LANES / 2;
+    uint mine[FRAGMENT_SUMS / 2], theirs[FRAGMENT_SUMS / 2];
+
+    UNROLL
+    for (int n = 0; n < FRAGMENT_SUMS / 2; n++)
+        mine[n] = take_pair(&sums[slab * FRAGMENT_SUMS + 2 * n],
+                            &sums[slab * FRAGMENT_SUMS + 2 * n + 1]);
+    words_xor(theirs, mine, FRAGMENT_SUMS / 2, FRAGMENT_LANES / 2 FRAGMENT_ARG);
+    UNROLL
+    for (int n = 0; n < FRAGMENT_SUMS / 2; n++) {
+        const uint even_keys = odd ? theirs[n] : mine[n], odd_keys = odd ? mine[n] : theirs[n];
+        words[2 * n] = (even_keys & 0xffffu) | odd_keys << 16;
+        words[2 * n + 1] = even_keys >> 16 | (odd_keys & 0xffff0000u);
+    }
+#else
+    UNROLL
+    for (int w = 0; w < QUERY_WORDS; w++)
+        words[w] = take_pair(&sums[WEIGHT_SOURCE(slab, 2 * w)],
+                             &sums[WEIGHT_SOURCE(slab, 2 * w + 1)]);
+#endif
+}
+
+#endif
