@@ -61,7 +61,7 @@ Test(override, set_read_and_cleared) {
     cr_expect_str_eq(get(&f, other_class), "");
     cr_assert(set(&f, other_class, "fused_tiles", NULL) == CLATTN_SUCCESS);
     cr_assert(set(&f, same_class, "fused_lanes", NULL) == CLATTN_SUCCESS, "in its place");
-    cr_expect(strncmp(get(&f, problem_text), "fused_lanes WIDTH=", 18) == 0);
+    cr_expect(strncmp(get(&f, problem_text), "fused_lanes SIMD_WIDTH=", 23) == 0);
     cr_assert(clear(&f, problem_text) == CLATTN_SUCCESS);
     cr_expect_str_eq(get(&f, same_class), "");
     cr_expect(strncmp(get(&f, other_class), "fused_tiles ", 12) == 0);
