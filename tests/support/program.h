@@ -22,7 +22,8 @@ void program_must(const char *program, int status, const char *words, const char
 bool program_said(const char *words);
 void program_expect(const char *words);
 
-/* Fails the test, which goes on, for each line of more columns that does not hold `exempt`. */
+/* Fails the test, which goes on, for each line of more columns but those that hold `exempt`: NULL, or
+ * words, which may begin with the newline before the line. */
 void program_expect_width(const char *text, size_t columns, const char *exempt);
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
