@@ -92,7 +92,7 @@ DeviceTest(override, arguments)
     cr_expect(fixture_said(f, "MAGIC"));
     cr_expect(set(f, problem_text, "unfused", "THREADS_N=7") == CLATTN_UNSUPPORTED);
     cr_expect(fixture_said(f, "THREADS_N=7"));
-    cr_expect(set(f, problem_text, "unfused", "ITEM_X=4 VECTOR=8") == CLATTN_UNSUPPORTED);
+    cr_expect(set(f, problem_text, "unfused", "THREAD_N=4 VECTOR_WIDTH=8") == CLATTN_UNSUPPORTED);
     cr_expect(fixture_said(f, "multiple of VECTOR"));
     memset(lengthy, ' ', sizeof lengthy);
     lengthy[sizeof lengthy - 1] = '\0';
