@@ -332,6 +332,21 @@ Test(context, devices_that_cannot) {
 
 DeviceTest(context, plan_refusals)
 {
+    static const struct {
+        const char *family, *tunables;
+        clattn_status status;
+        const char *words;
+    } wrong[] = {
+        {"no_such_family", NULL, CLATTN_UNSUPPORTED, "no_such_family"},
+        {NULL, "BLOCK_N=96", CLATTN_INVALID_ARGUMENT, "family"},
+        {"fused_lanes", "NO_SUCH=1", CLATTN_UNSUPPORTED, "NO_SUCH"},
+        {"fused_lanes", "BLOCK_N=97", CLATTN_UNSUPPORTED, "BLOCK_N"},
+        {"fused_lanes", "BLOCK_N=96 BLOCK_N=96", CLATTN_UNSUPPORTED, "BLOCK_N"},
+        {"fused_lanes", "BLOCK_N", CLATTN_UNSUPPORTED, "BLOCK_N"},
+        {"fused_lanes", "BLOCK_N=96x", CLATTN_UNSUPPORTED, "BLOCK_N"},
+        {"fused_lanes", "BLOCK_N=-96", CLATTN_UNSUPPORTED, "BLOCK_N"},
+        {"fused_lanes", "BLOCK_N=24 QK_KEYS=7", CLATTN_UNSUPPORTED, "QK_KEYS"},
+    };
     clattn_problem problem = fixture_problem("fwd f32 q3 k5 d8");
     clattn_plan_options options = {.struct_size = sizeof options};
     clattn_plan *plan;
@@ -340,26 +355,11 @@ DeviceTest(context, plan_refusals)
     options.struct_size = 3;
     refused(f, &problem, &options, CLATTN_INVALID_ARGUMENT, "struct_size");
     options.struct_size = sizeof options;
-    options.family = "no_such_family";
-    refused(f, &problem, &options, CLATTN_UNSUPPORTED, "no_such_family");
-    options.family = NULL;
-    options.tunables = "BLOCK_N=96";
-    refused(f, &problem, &options, CLATTN_INVALID_ARGUMENT, "family");
-    options.family = "fused_lanes";
-    options.tunables = "NO_SUCH=1";
-    refused(f, &problem, &options, CLATTN_UNSUPPORTED, "NO_SUCH");
-    options.tunables = "BLOCK_N=97";
-    refused(f, &problem, &options, CLATTN_UNSUPPORTED, "BLOCK_N");
-    options.tunables = "BLOCK_N=96 BLOCK_N=96";
-    refused(f, &problem, &options, CLATTN_UNSUPPORTED, "BLOCK_N");
-    options.tunables = "BLOCK_N";
-    refused(f, &problem, &options, CLATTN_UNSUPPORTED, "BLOCK_N");
-    options.tunables = "BLOCK_N=96x";
-    refused(f, &problem, &options, CLATTN_UNSUPPORTED, "BLOCK_N");
-    options.tunables = "BLOCK_N=-96";
-    refused(f, &problem, &options, CLATTN_UNSUPPORTED, "BLOCK_N");
-    options.tunables = "BLOCK_N=24 QK_KEYS=7";
-    refused(f, &problem, &options, CLATTN_UNSUPPORTED, "QK_KEYS");
+    for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
+        options.family = wrong[n].family;
+        options.tunables = wrong[n].tunables;
+        refused(f, &problem, &options, wrong[n].status, wrong[n].words);
+    }
     options.tunables = NULL;
     problem.scores = CLATTN_SCORES_RAW;
     refused(f, &problem, &options, CLATTN_UNSUPPORTED, "fused_lanes");

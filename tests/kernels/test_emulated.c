@@ -9,7 +9,7 @@
 #include "families/registry.h"
 #include "tests/faults/faults.h"
 #include "tests/support/profiles.h"
-#include "tests/support/store_folder.h"
+#include "tests/support/scratch.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/projection_trial.h"
 #include "tests/trials/random_problem.h"
@@ -107,14 +107,13 @@ Test(emulated, built_programs_need_no_compiler) {
     const clattn_problem other = fixture_problem("fwd f32 h2 q20 k30 d24 mask=qk");
     const clattn_plan_options forced = {.struct_size = sizeof forced, .family = "fused_tiles"};
     const clattn_tuning_options tuning = {.struct_size = sizeof tuning, .evaluations = 1};
-    char folder[STORE_FOLDER];
     struct fixture f;
     clattn_plan *plan;
 
-    store_folder_make(folder);
+    scratch_open();
     for (int compiler = 1; compiler >= 0; compiler--) {
         profile.info.compiler_available = compiler ? CL_TRUE : CL_FALSE;
-        fixture_open_cached(&f, &profile.info, folder);
+        fixture_open_cached(&f, &profile.info, scratch);
         fixture_need_groups(&f);
         trial_pass(&f, &t);
         cr_expect((clattn_context_builds(f.context) > 0) == compiler);
@@ -128,7 +127,7 @@ Test(emulated, built_programs_need_no_compiler) {
         }
         fixture_close(&f);
     }
-    store_folder_remove(folder);
+    scratch_close();
 }
 
 /* ---- what is computed ------------------------------------------------------------------------ */

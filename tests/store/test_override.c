@@ -93,7 +93,7 @@ DeviceTest(override, arguments)
     cr_expect(set(f, problem_text, "unfused", "THREADS_N=7") == CLATTN_UNSUPPORTED);
     cr_expect(fixture_said(f, "THREADS_N=7"));
     cr_expect(set(f, problem_text, "unfused", "THREAD_N=4 VECTOR_WIDTH=8") == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(f, "multiple of VECTOR"));
+    cr_expect(fixture_said(f, "multiple of VECTOR_WIDTH"));
     memset(lengthy, ' ', sizeof lengthy);
     lengthy[sizeof lengthy - 1] = '\0';
     cr_expect(set(f, problem_text, "unfused", lengthy) == CLATTN_UNSUPPORTED);

@@ -39,6 +39,9 @@ void fixture_open_cached(struct fixture *f, const clattn_device_info *profile,
 /* Like fixture_open(), with a device that claims no more than the profile. */
 void fixture_open_narrowed(struct fixture *f, const clattn_device_info *profile);
 
+/* .init of a suite whose contexts keep something: unoptimised(), scratch_open(). */
+void fixture_folder(void);
+
 /* Skips the test where the device has work-groups of one item only: what it is about needs several. */
 void fixture_need_groups(const struct fixture *f);
 

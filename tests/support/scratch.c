@@ -58,6 +58,12 @@ void scratch_write_bytes(const char *path, const void *bytes, const size_t size)
 {
     FILE *file = fopen(path, "wb");
 
+    if (!file) { /* its folder is not there yet */
+        char command[1024];
+        snprintf(command, sizeof command, "mkdir -p \"$(dirname '%s')\"", path);
+        cr_assert(system(command) == 0);
+        file = fopen(path, "wb");
+    }
     cr_assert(file != NULL, "%s", path);
     cr_assert(fwrite(bytes, 1, size, file) == size && fclose(file) == 0, "%s", path);
 }

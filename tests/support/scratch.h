@@ -16,7 +16,8 @@ const char *scratch_path(const char *name, ...) __attribute__((format(printf, 1,
 /* How many entries a folder has, but for itself and its parent; 0 if there is none. */
 size_t scratch_entries(const char *path);
 
-/* A whole file, anywhere. The text that is read is to be freed; size may be NULL. */
+/* A whole file, anywhere, in a folder that is made if need be. The text that is read is to be freed;
+ * size may be NULL. */
 void scratch_write(const char *path, const char *text);
 void scratch_write_bytes(const char *path, const void *bytes, size_t size);
 char *scratch_read(const char *path, size_t *size);
