@@ -1,5 +1,5 @@
 #include "bench/cases/case_layer.h"
-#include "cli/values.h"
+#include "bench/reference/values.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -180,7 +180,7 @@ void case_free(struct attention_case *attention)
         free(attention->in[n].data);
     free(attention->o.data);
     free(attention->scores.data);
-    for (int n = 0; attention->answers != NULL && n < CASE_PRECISIONS; n++)
+    for (int n = 0; attention->answers != NULL && n < PRECISION_COUNT; n++)
         free(attention->answers[n].list);
     free(attention->answers);
     memset(attention, 0, sizeof *attention);

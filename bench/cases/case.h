@@ -2,6 +2,7 @@
 #ifndef CLATTN_BENCH_CASE_H
 #define CLATTN_BENCH_CASE_H
 
+#include "bench/reference/bounded.h"
 #include "cli/job.h"
 #include "cli/message.h"
 #include "internal.h"
@@ -87,15 +88,13 @@ struct case_answers {
     bool made;
 };
 
-#define CASE_PRECISIONS 2 /* Of enum precision. */
-
 struct attention_case {
     char name[128];
     struct job job;
     struct block in[INPUT_COUNT];
     struct answer o, scores;
-    struct case_answers
-        *answers; /* By precision, since their first check; owned. NULL: not kept. */
+    struct case_answers *
+        answers; /* PRECISION_COUNT, by precision, since their first check; owned. NULL: not kept. */
 };
 
 /* Where the elements of a tensor lie. Those of fewer than four dimensions have sizes of 1 in front,

@@ -1,7 +1,7 @@
 /* Problems of projections: their text form, what is refused, operations, classes. No device. */
+#include "bench/reference/projection.h"
 #include "problem/problem.h"
 #include "problem/problem_class.h"
-#include "tests/reference/reference_projection.h"
 #include "tests/support/fixture.h"
 #include "tests/trials/random_projection.h"
 #include <clattn/tuning.h>

@@ -1,7 +1,7 @@
 /* same_bits_run < CASES: executes each line of same_bits_draw and prints a hash of every tensor that is
  * written, bytes between its strides included. Only the public interface is used, so that the same
  * program runs with the shared library of any build. */
-#include "tests/reference/reference_projection.h"
+#include "bench/reference/projection.h"
 #include "tests/support/storage.h"
 #include "tests/trials/trial.h"
 
