@@ -48,16 +48,14 @@ struct operand {
 #define PASSED_OWN false
 
 static const struct operand inputs[INPUT_X] = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, ...)                             \
     CASE_IF_READ(WRITER, GIVEN, [INPUT_##ID] = {CA_##ID, LAYOUT, PASSED_##LAYER}, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
 };
 
 static const struct operand outputs[OUTPUT_Y] = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, ...)                             \
     CASE_IF_WRITTEN(WRITER, [OUTPUT_##ID] = {CA_##ID, LAYOUT, PASSED_##LAYER}, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND

@@ -22,7 +22,7 @@
 #define CASE_IF_WRITTEN_BACKWARD(...) __VA_ARGS__
 
 enum input {
-#define OPERAND(ID, member, text, GIVEN, WRITER, ...) CASE_IF_READ(WRITER, GIVEN, INPUT_##ID, )
+#define OPERAND(ID, member, GIVEN, WRITER, ...) CASE_IF_READ(WRITER, GIVEN, INPUT_##ID, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
         INPUT_X, /* From here on: of layers. */
@@ -42,7 +42,7 @@ enum input {
 };
 
 enum output {
-#define OPERAND(ID, member, text, GIVEN, WRITER, ...) CASE_IF_WRITTEN(WRITER, OUTPUT_##ID, )
+#define OPERAND(ID, member, GIVEN, WRITER, ...) CASE_IF_WRITTEN(WRITER, OUTPUT_##ID, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
         OUTPUT_Y, /* From here on: of layers. */

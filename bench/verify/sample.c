@@ -9,7 +9,7 @@ struct tensor_view sample_inputs(const struct attention_case *attention)
 {
     struct tensor_view view = {.dropout_seed = CASE_DROPOUT_SEED};
 
-#define OPERAND(ID, member, text, GIVEN, WRITER, ...)                                              \
+#define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
     CASE_IF_READ(WRITER, GIVEN, view.at[TENSOR_##ID] = attention->in[INPUT_##ID].data;)
     CA_OPERANDS(OPERAND)
 #undef OPERAND
@@ -19,7 +19,7 @@ struct tensor_view sample_inputs(const struct attention_case *attention)
 enum output sample_output(enum tensor_id id)
 {
     switch (id) {
-#define OPERAND(ID, member, text, GIVEN, WRITER, ...)                                              \
+#define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
     CASE_IF_WRITTEN(WRITER, case TENSOR_##ID : return OUTPUT_##ID;)
         CA_OPERANDS(OPERAND)
 #undef OPERAND
