@@ -8,12 +8,14 @@
  * are smaller than what reference_backward.c allows the arithmetic for the same terms, dim_v + 6 and
  * dim_qk + 6 times as much, so an element's bound covers it once more: twice the bound in all. */
 #define _POSIX_C_SOURCE 200809L /* scandir */
-#include "tests/reference/reference_backward.h"
+#include "bench/reference/gradients.h"
+#include "bench/reference/row.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
 #include "tests/support/storage.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/case_file.h"
+#include "tests/trials/tensors.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <dirent.h>
@@ -128,7 +130,7 @@ static void check_forward(const struct case_file *file, const struct attention_c
     struct reference_row row;
 
     cr_assert(case_file_find(file, "o", &want_o) && case_file_find(file, "lse", &want_lse));
-    cr_assert(reference_row_open(p, &row));
+    cr_assert(reference_row_open(p, PRECISION_SINGLE, &row));
     for (size_t b = 0; b < p->batch; b++)
         for (size_t h = 0; h < p->heads; h++)
             for (size_t i = 0; i < p->seq_q; i++) {

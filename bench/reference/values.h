@@ -1,7 +1,6 @@
-/* Single values of tensors in host memory, whatever they are stored as: for the benchmark and the tests,
- * which judge the library, without its code. */
-#ifndef CLATTN_BENCH_VALUES_H
-#define CLATTN_BENCH_VALUES_H
+/* Single values of tensors in host memory, whatever they are stored as. */
+#ifndef CLATTN_REFERENCE_VALUES_H
+#define CLATTN_REFERENCE_VALUES_H
 
 #include <clattn/problem.h>
 
@@ -15,6 +14,10 @@ double value_get(clattn_dtype dtype, const void *data, size_t n);
 size_t value_block_bytes(clattn_cache cache);
 double value_get_quantized(clattn_cache cache, const void *data, size_t n);
 
+/* `count` elements that lie `step` places apart. */
+void value_get_row(clattn_dtype dtype, const void *data, size_t first, size_t step, size_t count,
+                   double *values);
+
 /* Stores x as element n, rounded to nearest even. */
 void value_set(clattn_dtype dtype, void *data, size_t n, double x);
 
@@ -22,5 +25,8 @@ void value_set(clattn_dtype dtype, void *data, size_t n, double x);
  * flushing f32 and bf16 subnormals to zero, as many devices do. */
 double value_roundoff(clattn_dtype dtype);
 double value_tiny(clattn_dtype dtype);
+
+/* Half the distance between neighbours of x: what storing x may add to its error. */
+double value_rounding(clattn_dtype dtype, double x);
 
 #endif

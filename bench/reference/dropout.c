@@ -1,4 +1,4 @@
-#include "tests/reference/reference_dropout.h"
+#include "bench/reference/dropout.h"
 
 #include <math.h>
 
@@ -20,8 +20,8 @@ void reference_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t
     }
 }
 
-int reference_dropout_keeps(const clattn_problem *p, const struct tensor_view *view, const size_t b,
-                            const size_t h, const size_t i, const size_t j)
+bool reference_dropout_keeps(const clattn_problem *p, const struct tensor_view *view, size_t b,
+                             size_t h, size_t i, size_t j)
 {
     const uint32_t key[2] = {(uint32_t)view->dropout_seed, (uint32_t)(view->dropout_seed >> 32)};
     const uint32_t counter[4] = {(uint32_t)(j / 4), (uint32_t)i, (uint32_t)(b * p->heads + h),
@@ -32,8 +32,8 @@ int reference_dropout_keeps(const clattn_problem *p, const struct tensor_view *v
     return words[j % 4] >= nearbyint((double)p->dropout * 0x1p32);
 }
 
-double reference_dropout_factor(const clattn_problem *p, const struct tensor_view *view,
-                                const size_t b, const size_t h, const size_t i, const size_t j)
+double reference_dropout_factor(const clattn_problem *p, const struct tensor_view *view, size_t b,
+                                size_t h, size_t i, size_t j)
 {
     if (!(p->dropout > 0.0f))
         return 1.0;

@@ -1,4 +1,4 @@
-#include "cli/values.h"
+#include "bench/reference/values.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -75,6 +75,39 @@ double value_get(clattn_dtype dtype, const void *data, size_t n)
     return x;
 }
 
+/* Loops of their own, without a choice in each step. */
+static void get_singles(const unsigned char *at, size_t step, size_t count, double *values)
+{
+    for (size_t n = 0; n < count; n++) {
+        float x;
+        memcpy(&x, at + n * step * sizeof x, sizeof x);
+        values[n] = (double)x;
+    }
+}
+
+static void get_halves(const unsigned char *at, size_t step, size_t count, double *values)
+{
+    for (size_t n = 0; n < count; n++) {
+        uint16_t bits;
+        memcpy(&bits, at + n * step * sizeof bits, sizeof bits);
+        values[n] = half_to_double(bits);
+    }
+}
+
+void value_get_row(clattn_dtype dtype, const void *data, size_t first, size_t step, size_t count,
+                   double *values)
+{
+    const unsigned char *at = (const unsigned char *)data + first * value_bytes(dtype);
+
+    if (dtype == CLATTN_F32)
+        get_singles(at, step, count, values);
+    else if (dtype == CLATTN_F16)
+        get_halves(at, step, count, values);
+    else
+        for (size_t n = 0; n < count; n++)
+            values[n] = value_get(dtype, at, n * step);
+}
+
 size_t value_block_bytes(clattn_cache cache)
 {
     return cache == CLATTN_CACHE_Q8_0 ? 34 : 18;
@@ -114,4 +147,26 @@ double value_roundoff(clattn_dtype dtype)
 double value_tiny(clattn_dtype dtype)
 {
     return ldexp(1.0, dtype == CLATTN_F16 ? -25 : -126);
+}
+
+/* Each format is `digits` significant bits, the leading one implied, from 2^lowest upwards. */
+static const struct format {
+    int digits, lowest;
+} formats[] = {
+    [CLATTN_F32] = {24, -126},
+    [CLATTN_F16] = {11, -14},
+    [CLATTN_BF16] = {8, -126},
+};
+
+double value_rounding(clattn_dtype dtype, double x)
+{
+    const struct format *f = &formats[dtype];
+    int exponent;
+
+    /* frexp() counts exponents from 0.5, so the smallest normal number has the exponent lowest + 1;
+     * subnormal numbers lie as far apart. */
+    frexp(x, &exponent);
+    if (x == 0.0 || exponent < f->lowest + 1)
+        exponent = f->lowest + 1;
+    return ldexp(0.5, exponent - f->digits);
 }
