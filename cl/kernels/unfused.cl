@@ -20,7 +20,7 @@
 #include "gpu/local_barrier.h"
 #include "common/quantized.h"
 
-#if !defined(THREADS_N) || !defined(THREADS_M) || !defined(THREAD_N) || !defined(THREAD_M) ||              \
+#if !defined(THREADS_N) || !defined(THREADS_M) || !defined(THREAD_N) || !defined(THREAD_M) ||      \
     !defined(VECTOR_WIDTH) || !defined(BLOCK_K) || !defined(SWEEPS) || !defined(SOFTMAX_THREADS)
 #error "unfused.cl must be built with all of its tunables defined"
 #endif
@@ -60,14 +60,6 @@ typedef float16 lanes;
 #define EVERY_PAIR (SCORES == SCORES_RAW || SCORES == SCORES_SOFTCAP) /* masked ones too */
 
 /* ---- moving data -------------------------------------------------------------------------- */
-
-#if DTYPE == DTYPE_F32
-#define LOAD4(p) vload4(0, p)
-#elif DTYPE == DTYPE_F16
-#define LOAD4(p) vload_half4(0, p)
-#else
-#define LOAD4(p) as_float4(convert_uint4(vload4(0, p)) << 16)
-#endif
 
 /* Four elements, step apart, of which `left` (it may be negative) lie inside; 0 for the others. */
 static inline float4 load_storage(const __global storage *p, const long step, const long left)
@@ -327,7 +319,8 @@ static inline float sum_of_lanes(const lanes x)
 /* Zeroes row[begin..end), the group's work-items taking turns. */
 static inline void clear(__global float *row, const long begin, const long end)
 {
-    for (long j = begin + get_local_id(0) * VECTOR_WIDTH; j < end; j += SOFTMAX_THREADS * VECTOR_WIDTH)
+    for (long j = begin + get_local_id(0) * VECTOR_WIDTH; j < end;
+         j += SOFTMAX_THREADS * VECTOR_WIDTH)
         store_lanes(0.0f, row + j, end - j);
 }
 
