@@ -1,14 +1,14 @@
 /* Memory that is used soon, asked for between the products, a few rows at each turn: a core waits
  * for some 16 lines at a time, and while it asks for more than that it gets nothing else done.
  *
- * Before including this: common.cl, MV, NB, BN and BLOCKS. */
+ * Before including this: common.cl, BLOCK_VECTORS, QK_KEYS, BLOCK_N and BLOCKS_PER_TILE. */
 #ifndef CLATTN_LANE_AHEAD_H
 #define CLATTN_LANE_AHEAD_H
 #include "score/lane_scores.h"
 #include "cpu/prefetch.h"
 #include "cpu/quantized_lanes.h"
 
-#define BM (WIDTH * MV)
+#define BLOCK_M (SIMD_WIDTH * BLOCK_VECTORS)
 
 /* Rows of a tensor from which nothing has been asked for. */
 struct stream {
@@ -26,13 +26,15 @@ struct ahead {
     struct stream streams[STREAMS];
 };
 
-/* There is a turn with every NB keys, if a row of keys and of values in each is enough; else one
- * with every AHEAD_COLUMNS columns of them, in each copy of the products. */
-#define ASKS_OFTEN (NB > BLOCKS)
+/* There is a turn with every QK_KEYS keys, if a row of keys and of values in each is enough; else
+ * one with every AHEAD_COLUMNS columns of them, in each copy of the products. */
+#define ASKS_OFTEN (QK_KEYS > BLOCKS_PER_TILE)
 #define AHEAD_COLUMNS (ASKS_OFTEN ? 32 : DIM_QK)
-#define AHEAD_TURNS (BN / NB * ((DIM_QK + AHEAD_COLUMNS - 1) / AHEAD_COLUMNS))
+#define AHEAD_TURNS (BLOCK_N / QK_KEYS * ((DIM_QK + AHEAD_COLUMNS - 1) / AHEAD_COLUMNS))
 /* A band's rows are in the cache already, but those of the next chunk's last queries. */
-#define AHEAD_ROWS (HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? min(BM, BN / BLOCKS) : BN / BLOCKS)
+#define AHEAD_ROWS                                                                                 \
+    (HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? min(BLOCK_M, BLOCK_N / BLOCKS_PER_TILE)                 \
+                                         : BLOCK_N / BLOCKS_PER_TILE)
 #define ROW_BYTES(cache, dim)                                                                      \
     ((cache) ? (dim) / BLOCK_VALUES * BLOCK_BYTES(cache) : (dim) * (int)sizeof(storage))
 

@@ -14,42 +14,43 @@ void backward_bias(PARAMETERS_backward_bias)
     const int over_i = a.bias_stride[2] == 0, over_j = a.bias_stride[3] == 0;
     const long bias_heads = over_h ? 1 : a.heads;
     const long own_b = get_global_id(2) / bias_heads, own_h = get_global_id(2) % bias_heads;
-    const long own_i = get_global_id(1) * BQ, own_j = get_global_id(0) * BM;
-    lanes sum[BQ * MV], unused = 0.0f;
+    const long own_i = get_global_id(1) * BLOCK_M, own_j = get_global_id(0) * BLOCK_N;
+    lanes sum[BLOCK_M * BLOCK_VECTORS], unused = 0.0f;
     struct block block;
     struct tile tile;
     struct place place;
 
-    for (int n = 0; n < BQ * MV; n++)
+    for (int n = 0; n < BLOCK_M * BLOCK_VECTORS; n++)
         sum[n] = 0.0f;
     for (place.b = own_b; place.b < (over_b ? a.batch : own_b + 1); place.b++) {
         place.e = extent_of(a, at, place.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
         for (place.h = own_h; place.h < (over_h ? a.heads : own_h + 1); place.h++) {
-            for (long j = own_j; j < (over_j ? a.seq_kv : own_j + 1); j += BM) {
+            for (long j = own_j; j < (over_j ? a.seq_kv : own_j + 1); j += BLOCK_N) {
                 open_block(a, at, place, j, k, v, &block);
                 const long end = min(end_query(a, place.e, j, block.keys),
-                                     over_i ? a.seq_q : own_i + BQ);
+                                     over_i ? a.seq_q : own_i + BLOCK_M);
                 const long begin = first_query(a, place.e, j);
-                for (long i = own_i; i < end; i += BQ) {
-                    const int count = (int)min(end - i, (long)BQ);
+                for (long i = own_i; i < end; i += BLOCK_M) {
+                    const int count = (int)min(end - i, (long)BLOCK_M);
                     if (i + count <= begin)
                         continue;
                     open_tile(a, at, place, i, count, q, d_o, workspace + at.workspace, &tile);
                     weigh_tile(1, 1, a, at, place, &block, (struct rows){0, count}, &tile,
                                &unused BIAS_ARG MASK_ARG SLOPES_ARG);
                     for (int n = 0; n < count; n++)
-                        for (int m = 0; m < MV; m++)
-                            sum[(over_i ? 0 : n * MV) + m] += tile.ds[n * MV + m];
+                        for (int m = 0; m < BLOCK_VECTORS; m++)
+                            sum[(over_i ? 0 : n * BLOCK_VECTORS) + m] +=
+                                tile.ds[n * BLOCK_VECTORS + m];
                 }
             }
         }
     }
     dbias += at.dbias + own_b * a.bias_stride[0] + own_h * a.bias_stride[1] +
              own_i * a.bias_stride[2] + own_j * a.bias_stride[3];
-    for (int n = 0; n < (over_i ? 1 : (int)min(a.seq_q - own_i, (long)BQ)); n++) {
-        const float *columns = (const float *)(sum + n * MV);
+    for (int n = 0; n < (over_i ? 1 : (int)min(a.seq_q - own_i, (long)BLOCK_M)); n++) {
+        const float *columns = (const float *)(sum + n * BLOCK_VECTORS);
         float total = 0.0f;
-        for (int j = 0; j < (over_j ? BM : (int)min(a.seq_kv - own_j, (long)BM)); j++) {
+        for (int j = 0; j < (over_j ? BLOCK_N : (int)min(a.seq_kv - own_j, (long)BLOCK_N)); j++) {
             total += columns[j];
             if (!over_j)
                 STORE_BIAS(columns[j], dbias, n * a.bias_stride[2] + j * a.bias_stride[3]);

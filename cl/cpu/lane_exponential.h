@@ -2,11 +2,11 @@
  * relative error is 2e-7. Next to their products, exponentials are what the families of lanes
  * compute most of.
  *
- * Before including this: INLINE, lanes, VECTOR and WIDTH of lanes.h. */
+ * Before including this: INLINE, lanes, VECTOR and SIMD_WIDTH of lanes.h. */
 #ifndef CLATTN_LANE_EXPONENTIAL_H
 #define CLATTN_LANE_EXPONENTIAL_H
 
-#if WIDTH == 16 && defined(__AVX512F__) && defined(__AVX512DQ__) &&                                \
+#if SIMD_WIDTH == 16 && defined(__AVX512F__) && defined(__AVX512DQ__) &&                           \
     CAN_NAME(__builtin_ia32_reduceps512_mask) && CAN_NAME(__builtin_ia32_cmpps512_mask) &&         \
     CAN_NAME(__builtin_ia32_scalefps512_mask)
 #define HAS_SCALING_INSTRUCTIONS 1

@@ -1,33 +1,34 @@
 /* Products of a tile of queries with a block of keys, whose lanes are keys: scores, gradients of
  * weights, and what each pair adds to dk, dv and dq.
  *
- * A tile has BQ rows, row floats apart; a block BM keys in MV vectors. NB * MV, DB * MV and NQ * DQ
- * sums stay in registers.
+ * A tile has BLOCK_M rows, row floats apart; a block BLOCK_N keys in BLOCK_VECTORS vectors. QK_ROWS
+ * * BLOCK_VECTORS, DKV_COLUMNS * BLOCK_VECTORS and DQ_ROWS * DQ_VECTORS sums stay in registers.
  *
- * Before including this: lane_scores.h, MV, NB, DB, NQ, DQ, and ROW_QK, floats in a row of k. */
+ * Before including this: lane_scores.h, BLOCK_VECTORS, QK_ROWS, DKV_COLUMNS, DQ_ROWS, DQ_VECTORS,
+ * and ROW_QK, floats in a row of k. */
 #ifndef CLATTN_LANE_GRADIENTS_H
 #define CLATTN_LANE_GRADIENTS_H
 #include "score/lane_scores.h"
 
-#define BM (WIDTH * MV)
-#define VECTORS_QK (ROW_QK / WIDTH)
+#define BLOCK_N (SIMD_WIDTH * BLOCK_VECTORS)
+#define VECTORS_QK (ROW_QK / SIMD_WIDTH)
 /* In loops over columns, rows or keys these are added two at a time: PoCL's LLVM unrolls none. */
 #define HIDDEN_BITS INT_MIN /* of -0: a weight that is NaN may be negative too */
 
 /* One column's part in multiply_rows(). */
 INLINE void multiply_column(const float *x, const int row, const lanes *column,
-                            lanes sum[NB][MV])
+                            lanes sum[QK_ROWS][BLOCK_VECTORS])
 {
-    lanes y[MV];
+    lanes y[BLOCK_VECTORS];
 
     UNROLL
-    for (int m = 0; m < MV; m++)
+    for (int m = 0; m < BLOCK_VECTORS; m++)
         y[m] = column[m];
     UNROLL
-    for (int n = 0; n < NB; n++) {
+    for (int n = 0; n < QK_ROWS; n++) {
         const lanes z = x[n * row];
         UNROLL
-        for (int m = 0; m < MV; m++)
+        for (int m = 0; m < BLOCK_VECTORS; m++)
             sum[n][m] = fma(y[m], z, sum[n][m]);
     }
 }
@@ -35,36 +36,36 @@ INLINE void multiply_column(const float *x, const int row, const lanes *column,
 /* What becomes of products while they are in registers. */
 enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
 
-/* products[n] = start[n] + rows[n] . columns for rows begin .. end - 1, and for the rest of the NB
- * that these lie in; or, as `become` (constant) says, the exponentials of that, or factors[n] times
- * it. */
+/* products[n] = start[n] + rows[n] . columns for rows begin .. end - 1, and for the rest of the
+ * QK_ROWS that these lie in; or, as `become` (constant) says, the exponentials of that, or
+ * factors[n] times it. */
 INLINE void multiply_rows(const int become, const int dim, const float *rows, const int row,
                           const lanes *columns, const float *start, const int begin,
                           const int end, const lanes *factors, lanes *products)
 {
-    for (int n0 = begin - begin % NB; n0 < end; n0 += NB) {
+    for (int n0 = begin - begin % QK_ROWS; n0 < end; n0 += QK_ROWS) {
         const float *x = rows + n0 * row;
-        lanes *to = products + n0 * MV;
-        lanes sum[NB][MV];
+        lanes *to = products + n0 * BLOCK_VECTORS;
+        lanes sum[QK_ROWS][BLOCK_VECTORS];
         UNROLL
-        for (int n = 0; n < NB; n++) {
+        for (int n = 0; n < QK_ROWS; n++) {
             UNROLL
-            for (int m = 0; m < MV; m++)
+            for (int m = 0; m < BLOCK_VECTORS; m++)
                 sum[n][m] = start[n0 + n];
         }
         for (int d = 0; d + 2 <= dim; d += 2) {
-            multiply_column(x + d, row, columns + d * MV, sum);
-            multiply_column(x + d + 1, row, columns + (d + 1) * MV, sum);
+            multiply_column(x + d, row, columns + d * BLOCK_VECTORS, sum);
+            multiply_column(x + d + 1, row, columns + (d + 1) * BLOCK_VECTORS, sum);
         }
         if (dim % 2)
-            multiply_column(x + dim - 1, row, columns + (dim - 1) * MV, sum);
+            multiply_column(x + dim - 1, row, columns + (dim - 1) * BLOCK_VECTORS, sum);
         UNROLL
-        for (int n = 0; n < NB; n++) {
+        for (int n = 0; n < QK_ROWS; n++) {
             UNROLL
-            for (int m = 0; m < MV; m++) {
-                const int at = n * MV + m;
+            for (int m = 0; m < BLOCK_VECTORS; m++) {
+                const int at = n * BLOCK_VECTORS + m;
                 to[at] = become == EXPONENTIALS ? EXPONENTIAL(sum[n][m])
-                         : become == MULTIPLES  ? sum[n][m] * factors[n0 * MV + at]
+                         : become == MULTIPLES  ? sum[n][m] * factors[n0 * BLOCK_VECTORS + at]
                                                 : sum[n][m];
             }
         }
@@ -72,48 +73,49 @@ INLINE void multiply_rows(const int become, const int dim, const float *rows, co
 }
 
 /* One row's part in add_columns(). */
-INLINE void add_row(const int columns, const lanes *w, const float *row, lanes sum[DB][MV])
+INLINE void add_row(const int columns, const lanes *w, const float *row,
+                    lanes sum[DKV_COLUMNS][BLOCK_VECTORS])
 {
-    lanes x[MV];
+    lanes x[BLOCK_VECTORS];
 
     UNROLL
-    for (int m = 0; m < MV; m++)
+    for (int m = 0; m < BLOCK_VECTORS; m++)
         x[m] = w[m];
     UNROLL
-    for (int c = 0; c < DB; c++) {
+    for (int c = 0; c < DKV_COLUMNS; c++) {
         if (c < columns) {
             const lanes y = row[c];
             UNROLL
-            for (int m = 0; m < MV; m++)
+            for (int m = 0; m < BLOCK_VECTORS; m++)
                 sum[c][m] = fma(x[m], y, sum[c][m]);
         }
     }
 }
 
-/* sums[d] += sum_n w[n] rows[n][d] for `columns` (constant, at most DB) values of d. */
+/* sums[d] += sum_n w[n] rows[n][d] for `columns` (constant, at most DKV_COLUMNS) values of d. */
 INLINE void add_columns(const int columns, const lanes *w, const float *rows, const int row,
                         const int count, lanes *sums)
 {
-    lanes sum[DB][MV];
+    lanes sum[DKV_COLUMNS][BLOCK_VECTORS];
 
     UNROLL
-    for (int c = 0; c < DB; c++) {
+    for (int c = 0; c < DKV_COLUMNS; c++) {
         UNROLL
-        for (int m = 0; m < MV; m++)
-            sum[c][m] = c < columns ? sums[c * MV + m] : (lanes)(0.0f);
+        for (int m = 0; m < BLOCK_VECTORS; m++)
+            sum[c][m] = c < columns ? sums[c * BLOCK_VECTORS + m] : (lanes)(0.0f);
     }
     for (int n = 0; n + 2 <= count; n += 2) {
-        add_row(columns, w + n * MV, rows + n * row, sum);
-        add_row(columns, w + (n + 1) * MV, rows + (n + 1) * row, sum);
+        add_row(columns, w + n * BLOCK_VECTORS, rows + n * row, sum);
+        add_row(columns, w + (n + 1) * BLOCK_VECTORS, rows + (n + 1) * row, sum);
     }
     if (count % 2)
-        add_row(columns, w + (count - 1) * MV, rows + (count - 1) * row, sum);
+        add_row(columns, w + (count - 1) * BLOCK_VECTORS, rows + (count - 1) * row, sum);
     UNROLL
-    for (int c = 0; c < DB; c++) {
+    for (int c = 0; c < DKV_COLUMNS; c++) {
         UNROLL
-        for (int m = 0; m < MV; m++)
+        for (int m = 0; m < BLOCK_VECTORS; m++)
             if (c < columns)
-                sums[c * MV + m] = sum[c][m];
+                sums[c * BLOCK_VECTORS + m] = sum[c][m];
     }
 }
 
@@ -121,13 +123,13 @@ INLINE void add_columns(const int columns, const lanes *w, const float *rows, co
 INLINE void add_rows(const int dim, const lanes *w, const float *rows, const int row,
                      const int begin, const int end, lanes *sums)
 {
-    w += begin * MV;
+    w += begin * BLOCK_VECTORS;
     rows += begin * row;
-    for (int d = 0; d + DB <= dim; d += DB)
-        add_columns(DB, w, rows + d, row, end - begin, sums + d * MV);
-    if (dim % DB)
-        add_columns(dim % DB, w, rows + dim / DB * DB, row, end - begin,
-                    sums + dim / DB * DB * MV);
+    for (int d = 0; d + DKV_COLUMNS <= dim; d += DKV_COLUMNS)
+        add_columns(DKV_COLUMNS, w, rows + d, row, end - begin, sums + d * BLOCK_VECTORS);
+    if (dim % DKV_COLUMNS)
+        add_columns(dim % DKV_COLUMNS, w, rows + dim / DKV_COLUMNS * DKV_COLUMNS, row, end - begin,
+                    sums + dim / DKV_COLUMNS * DKV_COLUMNS * BLOCK_VECTORS);
 }
 
 /* Likewise, but leaving out the pairs that p says are hidden, by a weight of -0. */
@@ -135,47 +137,48 @@ NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, co
                                const int row, const int begin, const int end, lanes *sums)
 {
     for (int d = 0; d < dim; d++) {
-        for (int m = 0; m < MV; m++) {
-            lanes sum = sums[d * MV + m];
+        for (int m = 0; m < BLOCK_VECTORS; m++) {
+            lanes sum = sums[d * BLOCK_VECTORS + m];
             for (int n = begin; n < end; n++) {
                 const lanes y = rows[n * row + d];
-                const ints hidden = VECTOR(as_int)(p[n * MV + m]) == HIDDEN_BITS;
-                sum = hidden ? sum : fma(w[n * MV + m], y, sum);
+                const ints hidden = VECTOR(as_int)(p[n * BLOCK_VECTORS + m]) == HIDDEN_BITS;
+                sum = hidden ? sum : fma(w[n * BLOCK_VECTORS + m], y, sum);
             }
-            sums[d * MV + m] = sum;
+            sums[d * BLOCK_VECTORS + m] = sum;
         }
     }
 }
 
 /* One key's part in add_query_rows(). */
-INLINE void add_query_key(const int vectors, const float *w, const lanes *k, lanes sum[NQ][DQ])
+INLINE void add_query_key(const int vectors, const float *w, const lanes *k,
+                          lanes sum[DQ_ROWS][DQ_VECTORS])
 {
-    lanes y[DQ];
+    lanes y[DQ_VECTORS];
 
     UNROLL
-    for (int c = 0; c < DQ; c++)
+    for (int c = 0; c < DQ_VECTORS; c++)
         y[c] = c < vectors ? k[c] : (lanes)(0.0f);
     UNROLL
-    for (int n = 0; n < NQ; n++) {
-        const lanes z = w[n * BM];
+    for (int n = 0; n < DQ_ROWS; n++) {
+        const lanes z = w[n * BLOCK_N];
         UNROLL
-        for (int c = 0; c < DQ; c++)
+        for (int c = 0; c < DQ_VECTORS; c++)
             if (c < vectors)
                 sum[n][c] = fma(y[c], z, sum[n][c]);
     }
 }
 
-/* to[n][..] += sum_j w[n][j] k[j][..] over `keys` keys, for NQ rows and `vectors` (constant, at
- * most DQ) vectors of columns. */
+/* to[n][..] += sum_j w[n][j] k[j][..] over `keys` keys, for DQ_ROWS rows and `vectors` (constant,
+ * at most DQ_VECTORS) vectors of columns. */
 INLINE void add_query_rows(const int vectors, const float *w, const lanes *k, const int keys,
                            __global float *to)
 {
-    lanes sum[NQ][DQ];
+    lanes sum[DQ_ROWS][DQ_VECTORS];
 
     UNROLL
-    for (int n = 0; n < NQ; n++) {
+    for (int n = 0; n < DQ_ROWS; n++) {
         UNROLL
-        for (int c = 0; c < DQ; c++)
+        for (int c = 0; c < DQ_VECTORS; c++)
             sum[n][c] = c < vectors ? VECTOR(vload)(n * VECTORS_QK + c, to) : (lanes)(0.0f);
     }
     for (int j = 0; j + 2 <= keys; j += 2) {
@@ -185,27 +188,28 @@ INLINE void add_query_rows(const int vectors, const float *w, const lanes *k, co
     if (keys % 2)
         add_query_key(vectors, w + keys - 1, k + (keys - 1) * VECTORS_QK, sum);
     UNROLL
-    for (int n = 0; n < NQ; n++) {
+    for (int n = 0; n < DQ_ROWS; n++) {
         UNROLL
-        for (int c = 0; c < DQ; c++)
+        for (int c = 0; c < DQ_VECTORS; c++)
             if (c < vectors)
                 VECTOR(vstore)(sum[n][c], n * VECTORS_QK + c, to);
     }
 }
 
-/* Likewise for all columns and rows begin .. end - 1; the rest of the NQ that these lie in change
- * by what their w says. */
+/* Likewise for all columns and rows begin .. end - 1; the rest of the DQ_ROWS that these lie in
+ * change by what their w says. */
 NOINLINE void add_queries(const float *w, const lanes *k, const int keys, const int begin,
                           const int end, __global float *to)
 {
-    const int rest = VECTORS_QK / DQ * DQ;
+    const int rest = VECTORS_QK / DQ_VECTORS * DQ_VECTORS;
 
-    for (int n = begin - begin % NQ; n < end; n += NQ) {
-        for (int c = 0; c < rest; c += DQ)
-            add_query_rows(DQ, w + n * BM, k + c, keys, to + n * ROW_QK + c * WIDTH);
-        if (VECTORS_QK % DQ)
-            add_query_rows(VECTORS_QK % DQ, w + n * BM, k + rest, keys,
-                           to + n * ROW_QK + rest * WIDTH);
+    for (int n = begin - begin % DQ_ROWS; n < end; n += DQ_ROWS) {
+        for (int c = 0; c < rest; c += DQ_VECTORS)
+            add_query_rows(DQ_VECTORS, w + n * BLOCK_N, k + c, keys,
+                           to + n * ROW_QK + c * SIMD_WIDTH);
+        if (VECTORS_QK % DQ_VECTORS)
+            add_query_rows(VECTORS_QK % DQ_VECTORS, w + n * BLOCK_N, k + rest, keys,
+                           to + n * ROW_QK + rest * SIMD_WIDTH);
     }
 }
 
@@ -215,10 +219,10 @@ NOINLINE void add_visible_queries(const float *p, const float *w, const float *k
 {
     for (int n = begin; n < end; n++) {
         for (int j = 0; j < keys; j++) {
-            if (as_int(p[n * BM + j]) == HIDDEN_BITS)
+            if (as_int(p[n * BLOCK_N + j]) == HIDDEN_BITS)
                 continue;
             for (int d = 0; d < DIM_QK; d++)
-                to[n * ROW_QK + d] = fma(w[n * BM + j], k[j * ROW_QK + d], to[n * ROW_QK + d]);
+                to[n * ROW_QK + d] = fma(w[n * BLOCK_N + j], k[j * ROW_QK + d], to[n * ROW_QK + d]);
         }
     }
 }

@@ -1,10 +1,10 @@
 /* Products of strips and panels: what matrix products on CPUs consist of.
  *
- * A strip is ROWS rows of floats, a panel MV vectors of columns for each of the summed depth, one
- * after the other. An element of the strip is broadcast and multiplied with the panel's vectors;
- * the ROWS * MV sums stay in registers.
+ * A strip is REGISTER_ROWS rows of floats, a panel REGISTER_VECTORS vectors of columns for each of
+ * the summed depth, one after the other. An element of the strip is broadcast and multiplied with
+ * the panel's vectors; the REGISTER_ROWS * REGISTER_VECTORS sums stay in registers.
  *
- * Before including this: lanes.h, ROWS, MV, and how strips lie:
+ * Before including this: lanes.h, REGISTER_ROWS, REGISTER_VECTORS, and how strips lie:
  *   IN_PLACE 1   in global memory, along the depth: a strip is a list of pointers to its rows. The
  *                machine fetches them ahead while it multiplies, which beats packing them.
  *   IN_PLACE 0   in private memory, STRIP_DEPTH between neighbours of the depth and STRIP_ROW
@@ -32,15 +32,16 @@ struct runs {
     long jump;
 };
 
-/* sum[r][v] += strip[r][at] panel[v], for rows and vectors (constants, at most ROWS and MV). */
+/* sum[r][v] += strip[r][at] panel[v], for rows and vectors (constants, at most REGISTER_ROWS and
+ * REGISTER_VECTORS). */
 INLINE void multiply_step(const int rows, const int vectors, const strip_rows strip, const long at,
-                          const lanes *panel, lanes (*sum)[MV])
+                          const lanes *panel, lanes (*sum)[REGISTER_VECTORS])
 {
     UNROLL
-    for (int r = 0; r < ROWS; r++) {
+    for (int r = 0; r < REGISTER_ROWS; r++) {
         const lanes z = r < rows ? ROW_OF(strip, r)[at] : 0.0f;
         UNROLL
-        for (int v = 0; v < MV; v++)
+        for (int v = 0; v < REGISTER_VECTORS; v++)
             if (r < rows && v < vectors)
                 sum[r][v] = fma(panel[v], z, sum[r][v]);
     }
@@ -51,36 +52,36 @@ INLINE void multiply_step(const int rows, const int vectors, const strip_rows st
 INLINE void multiply(const int rows, const int vectors, const bool zero, const strip_rows strip,
                      const lanes *panel, const struct runs runs, lanes *sums)
 {
-    lanes sum[ROWS][MV];
+    lanes sum[REGISTER_ROWS][REGISTER_VECTORS];
     long at = 0; /* from the first of the depth */
 
     UNROLL
-    for (int r = 0; r < ROWS; r++) {
+    for (int r = 0; r < REGISTER_ROWS; r++) {
         UNROLL
-        for (int v = 0; v < MV; v++)
+        for (int v = 0; v < REGISTER_VECTORS; v++)
             if (r < rows && v < vectors)
-                sum[r][v] = zero ? (lanes)(0.0f) : sums[r * MV + v];
+                sum[r][v] = zero ? (lanes)(0.0f) : sums[r * REGISTER_VECTORS + v];
     }
     for (int left = runs.depth, run = runs.first; left > 0; run = min(runs.run, left)) {
         int k = 0;
-        for (; k + 2 <= run; k += 2, at += 2 * STRIP_DEPTH, panel += 2 * MV) {
+        for (; k + 2 <= run; k += 2, at += 2 * STRIP_DEPTH, panel += 2 * REGISTER_VECTORS) {
             multiply_step(rows, vectors, strip, at, panel, sum);
-            multiply_step(rows, vectors, strip, at + STRIP_DEPTH, panel + MV, sum);
+            multiply_step(rows, vectors, strip, at + STRIP_DEPTH, panel + REGISTER_VECTORS, sum);
         }
         if (k < run) {
             multiply_step(rows, vectors, strip, at, panel, sum);
             at += STRIP_DEPTH;
-            panel += MV;
+            panel += REGISTER_VECTORS;
         }
         at += runs.jump;
         left -= run;
     }
     UNROLL
-    for (int r = 0; r < ROWS; r++) {
+    for (int r = 0; r < REGISTER_ROWS; r++) {
         UNROLL
-        for (int v = 0; v < MV; v++)
+        for (int v = 0; v < REGISTER_VECTORS; v++)
             if (r < rows && v < vectors)
-                sums[r * MV + v] = sum[r][v];
+                sums[r * REGISTER_VECTORS + v] = sum[r][v];
     }
 }
 
@@ -89,18 +90,19 @@ INLINE void multiply_strip(const int rows, const int vectors, const bool zero,
                            const strip_rows strip, const lanes *panel, const struct runs runs,
                            lanes *sums)
 {
-    if (rows >= ROWS) {
-        multiply(ROWS, vectors, zero, strip, panel, runs, sums);
+    if (rows >= REGISTER_ROWS) {
+        multiply(REGISTER_ROWS, vectors, zero, strip, panel, runs, sums);
         return;
     }
     int r = 0;
-#if ROWS > FEW_ROWS
+#if REGISTER_ROWS > FEW_ROWS
     for (; r + FEW_ROWS <= rows; r += FEW_ROWS)
-        multiply(FEW_ROWS, vectors, zero, strip + FROM_ROW(r), panel, runs, sums + r * MV);
+        multiply(FEW_ROWS, vectors, zero, strip + FROM_ROW(r), panel, runs,
+                 sums + r * REGISTER_VECTORS);
 #endif
-#if ROWS > 1
+#if REGISTER_ROWS > 1
     for (; r < rows; r++)
-        multiply(1, vectors, zero, strip + FROM_ROW(r), panel, runs, sums + r * MV);
+        multiply(1, vectors, zero, strip + FROM_ROW(r), panel, runs, sums + r * REGISTER_VECTORS);
 #endif
 }
 

@@ -1,7 +1,7 @@
 /* Rows of the tensors: queries and outputs of a block, which are turned so that lanes are queries,
  * and keys and values of a tile, which are asked for ahead of their turn.
  *
- * Before including this: common.cl, WIDTH, MV, BN and BLOCKS. */
+ * Before including this: common.cl, SIMD_WIDTH, BLOCK_VECTORS, BLOCK_N and BLOCKS_PER_TILE. */
 #ifndef CLATTN_LANE_ROWS_H
 #define CLATTN_LANE_ROWS_H
 #include "score/lane_changes.h"
@@ -12,40 +12,40 @@ NOINLINE void pack_queries(const struct attention_shape a, const struct place bl
 {
     const float scale = HAS_SOFTCAP ? a.scale : a.scale * UNIT;
 
-    for (int m = 0; m < MV; m++) {
-        for (int d = 0; d < DIM_QK; d += WIDTH) {
-            lanes x[WIDTH], *to = packed + d * MV + m;
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
+            lanes x[SIMD_WIDTH], *to = packed + d * BLOCK_VECTORS + m;
             UNROLL
-            for (int r = 0; r < WIDTH; r++) {
-                const long row = min(m * WIDTH + r, block.queries - 1);
+            for (int r = 0; r < SIMD_WIDTH; r++) {
+                const long row = min(m * SIMD_WIDTH + r, block.queries - 1);
                 x[r] = load_row(q + row * a.q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d);
             }
             transpose(x);
             UNROLL
-            for (int c = 0; c < WIDTH; c++)
-                to[c * MV] = x[c] * scale;
+            for (int c = 0; c < SIMD_WIDTH; c++)
+                to[c * BLOCK_VECTORS] = x[c] * scale;
         }
     }
 }
 
-/* Rows block.i .. of o, at most BM and not beyond seq_q; zeros where the factor is negative. */
+/* Rows block.i .. of o, at most BLOCK_M and not beyond seq_q; zeros where the factor is negative. */
 NOINLINE void unpack_outputs(const struct attention_shape a, const struct place block,
                              const lanes *packed, const lanes *factor, __global storage *o)
 {
-    const long rows = min(a.seq_q - block.i, (long)BM);
+    const long rows = min(a.seq_q - block.i, (long)BLOCK_M);
 
-    for (int m = 0; m < MV; m++) {
-        for (int d = 0; d < DIM_V; d += WIDTH) {
-            const lanes *from = packed + d * MV + m;
-            lanes x[WIDTH];
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        for (int d = 0; d < DIM_V; d += SIMD_WIDTH) {
+            const lanes *from = packed + d * BLOCK_VECTORS + m;
+            lanes x[SIMD_WIDTH];
             UNROLL
-            for (int c = 0; c < WIDTH; c++)
-                x[c] = factor[m] < 0.0f ? (lanes)(0.0f) : from[c * MV] * factor[m];
+            for (int c = 0; c < SIMD_WIDTH; c++)
+                x[c] = factor[m] < 0.0f ? (lanes)(0.0f) : from[c * BLOCK_VECTORS] * factor[m];
             transpose(x);
             UNROLL
-            for (int r = 0; r < WIDTH; r++)
-                if (m * WIDTH + r < rows)
-                    store_row(x[r], o + (m * WIDTH + r) * a.o_stride[2] + d * O_STEP, O_STEP,
+            for (int r = 0; r < SIMD_WIDTH; r++)
+                if (m * SIMD_WIDTH + r < rows)
+                    store_row(x[r], o + (m * SIMD_WIDTH + r) * a.o_stride[2] + d * O_STEP, O_STEP,
                               DIM_V - d);
         }
     }
@@ -58,12 +58,12 @@ INLINE struct ahead look_ahead(SHAPE_PARAMS, const struct place chunk, const int
                                const __global k_storage *k, const __global v_storage *v,
                                const __global storage *o)
 {
-    const long i = chunk.i + n * BM, next = i + BM * BLOCKS;
+    const long i = chunk.i + n * BLOCK_M, next = i + BLOCK_M * BLOCKS_PER_TILE;
     /* The next chunk's band goes on from this one's. */
-    const long more = HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? BM * BLOCKS : 0;
-    const long row = j + n * (BN / BLOCKS);
-    const long rows = min(min(end + more, chunk.e.keys) - row, (long)BN / BLOCKS);
-    const long queries = j == end ? (long)BM : 0;
+    const long more = HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? BLOCK_M * BLOCKS_PER_TILE : 0;
+    const long row = j + n * (BLOCK_N / BLOCKS_PER_TILE);
+    const long rows = min(min(end + more, chunk.e.keys) - row, (long)BLOCK_N / BLOCKS_PER_TILE);
+    const long queries = j == end ? (long)BLOCK_M : 0;
     const __global uchar *of_k = (const __global uchar *)K_PLACE(k, row * a.k_stride[2]);
     const __global uchar *of_v = (const __global uchar *)V_PLACE(v, row * a.v_stride[2]);
     const __global uchar *after_k = (const __global uchar *)K_PLACE(k, (row + 1) * a.k_stride[2]);
@@ -78,11 +78,11 @@ INLINE struct ahead look_ahead(SHAPE_PARAMS, const struct place chunk, const int
         stream_of(q + at.q + chunk.b * a.q_stride[0] + chunk.h * a.q_stride[1] +
                       next * a.q_stride[2],
                   a.q_stride[2] * (long)sizeof(storage), UNIT_Q,
-                  min(chunk.e.queries - next, queries), BM, ROW_BYTES(0, DIM_QK));
+                  min(chunk.e.queries - next, queries), BLOCK_M, ROW_BYTES(0, DIM_QK));
     ahead.streams[AHEAD_O] =
         stream_of(o + at.o + chunk.b * a.o_stride[0] + chunk.h * a.o_stride[1] + i * a.o_stride[2],
                   a.o_stride[2] * (long)sizeof(storage), UNIT_O, min(chunk.e.queries - i, queries),
-                  BM, ROW_BYTES(0, DIM_V));
+                  BLOCK_M, ROW_BYTES(0, DIM_V));
     return ahead;
 }
 

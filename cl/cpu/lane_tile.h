@@ -1,39 +1,39 @@
-/* A tile of at most BN keys and values and a block of MV vectors of queries: the two products and
- * the weights between them. An element of K or V is broadcast to all lanes and multiplied with
- * vectors; the sums stay in registers. Compilers leave the two loops as they are: by hand they make
- * two steps at a time, which is faster than one or four.
+/* A tile of at most BLOCK_N keys and values and a block of BLOCK_VECTORS vectors of queries: the
+ * two products and the weights between them. An element of K or V is broadcast to all lanes and
+ * multiplied with vectors; the sums stay in registers. Compilers leave the two loops as they are:
+ * by hand they make two steps at a time, which is faster than one or four.
  *
  * Vectors `first` .. `end` - 1 (constants) of the block take part: all of them but where a window
  * lets only a part of the block see the keys, or the block has few queries.
  *
- * Before including this: common.cl, WIDTH, MV, NB, DB and BN. */
+ * Before including this: common.cl, SIMD_WIDTH, BLOCK_VECTORS, QK_KEYS, PV_COLUMNS and BLOCK_N. */
 #ifndef CLATTN_LANE_TILE_H
 #define CLATTN_LANE_TILE_H
 #include "score/lane_changes.h"
 
-/* sum += k[n][d] q[d] for NB keys. */
+/* sum += k[n][d] q[d] for QK_KEYS keys. */
 INLINE void multiply_column(const int first, const int end, const lanes *q, const source *k,
-                            const long d, lanes (*sum)[MV])
+                            const long d, lanes (*sum)[BLOCK_VECTORS])
 {
-    lanes x[MV];
+    lanes x[BLOCK_VECTORS];
 
     UNROLL
-    for (int m = 0; m < MV; m++)
+    for (int m = 0; m < BLOCK_VECTORS; m++)
         if (m >= first && m < end)
             x[m] = q[m];
     UNROLL
-    for (int n = 0; n < NB; n++) {
+    for (int n = 0; n < QK_KEYS; n++) {
         const lanes y = k[n][d];
         UNROLL
-        for (int m = 0; m < MV; m++)
+        for (int m = 0; m < BLOCK_VECTORS; m++)
             if (m >= first && m < end)
                 sum[n][m] = fma(x[m], y, sum[n][m]);
     }
 }
 
-/* sum += k[n] . q for NB keys. */
+/* sum += k[n] . q for QK_KEYS keys. */
 INLINE void multiply_columns(const int first, const int end, const lanes *q, const source *k,
-                             const long k_column, struct ahead *ahead, lanes (*sum)[MV])
+                             const long k_column, struct ahead *ahead, lanes (*sum)[BLOCK_VECTORS])
 {
     for (int d0 = 0; d0 < DIM_QK; d0 += AHEAD_COLUMNS) {
         const int d_end = d0 + AHEAD_COLUMNS < DIM_QK ? d0 + AHEAD_COLUMNS : DIM_QK;
@@ -41,11 +41,11 @@ INLINE void multiply_columns(const int first, const int end, const lanes *q, con
         if (ASKS_OFTEN)
             ask_ahead(ahead);
         for (; d + 2 <= d_end; d += 2) {
-            multiply_column(first, end, q + d * MV, k, d * k_column, sum);
-            multiply_column(first, end, q + (d + 1) * MV, k, (d + 1) * k_column, sum);
+            multiply_column(first, end, q + d * BLOCK_VECTORS, k, d * k_column, sum);
+            multiply_column(first, end, q + (d + 1) * BLOCK_VECTORS, k, (d + 1) * k_column, sum);
         }
         if (DIM_QK % 2 && d < d_end)
-            multiply_column(first, end, q + d * MV, k, d * k_column, sum);
+            multiply_column(first, end, q + d * BLOCK_VECTORS, k, d * k_column, sum);
     }
 }
 
@@ -55,41 +55,41 @@ NOINLINE void multiply_keys(const struct sight *sight, const lanes *q, source k,
                             const long k_column, const int count, struct ahead *ahead, lanes *s,
                             lanes *top)
 {
-    lanes most[MV];
+    lanes most[BLOCK_VECTORS];
 
     UNROLL
-    for (int m = 0; m < MV; m++)
+    for (int m = 0; m < BLOCK_VECTORS; m++)
         most[m] = top[m];
-    for (int n0 = 0; n0 < count; n0 += NB) {
-        source row[NB];
-        lanes sum[NB][MV], *to = s + n0 * MV;
+    for (int n0 = 0; n0 < count; n0 += QK_KEYS) {
+        source row[QK_KEYS];
+        lanes sum[QK_KEYS][BLOCK_VECTORS], *to = s + n0 * BLOCK_VECTORS;
         if (!ASKS_OFTEN)
             ask_ahead(ahead);
         UNROLL
-        for (int n = 0; n < NB; n++) {
+        for (int n = 0; n < QK_KEYS; n++) {
             row[n] = k + min(n0 + n, count - 1) * k_row;
             UNROLL
-            for (int m = 0; m < MV; m++)
+            for (int m = 0; m < BLOCK_VECTORS; m++)
                 sum[n][m] = 0.0f;
         }
-        if (HAS_PARTS && n0 + NB <= sight->lower_end)
+        if (HAS_PARTS && n0 + QK_KEYS <= sight->lower_end)
             multiply_columns(0, LOWER, q, row, k_column, ahead, sum);
         else if (HAS_PARTS && HAS_WINDOW && n0 >= sight->upper_begin)
-            multiply_columns(LOWER, MV, q, row, k_column, ahead, sum);
+            multiply_columns(LOWER, BLOCK_VECTORS, q, row, k_column, ahead, sum);
         else
-            multiply_columns(0, MV, q, row, k_column, ahead, sum);
+            multiply_columns(0, BLOCK_VECTORS, q, row, k_column, ahead, sum);
         change_scores(sight, n0, count, sum);
         UNROLL
-        for (int n = 0; n < NB; n++) {
+        for (int n = 0; n < QK_KEYS; n++) {
             UNROLL
-            for (int m = 0; m < MV; m++) {
-                to[n * MV + m] = sum[n][m];
+            for (int m = 0; m < BLOCK_VECTORS; m++) {
+                to[n * BLOCK_VECTORS + m] = sum[n][m];
                 most[m] = sum[n][m] > most[m] ? sum[n][m] : most[m];
             }
         }
     }
     UNROLL
-    for (int m = 0; m < MV; m++)
+    for (int m = 0; m < BLOCK_VECTORS; m++)
         top[m] = most[m];
 }
 
@@ -100,13 +100,13 @@ INLINE void weigh_keys(const int first, const int end, const int marks, const la
 {
     for (; n < last; n++) {
         UNROLL
-        for (int m = 0; m < MV; m++) {
+        for (int m = 0; m < BLOCK_VECTORS; m++) {
             if (m >= first && m < end) {
-                const lanes x = s[n * MV + m];
+                const lanes x = s[n * BLOCK_VECTORS + m];
                 lanes p = EXPONENTIAL(x - base[m]);
                 if (marks)
                     p = x == -INFINITY ? (lanes)(-0.0f) : p;
-                s[n * MV + m] = p;
+                s[n * BLOCK_VECTORS + m] = p;
                 sum[m] += p;
             }
         }
@@ -117,45 +117,45 @@ INLINE void weigh_keys(const int first, const int end, const int marks, const la
 NOINLINE void weigh(const struct sight *sight, const int marks, const lanes *base,
                     const int count, lanes *s, lanes *sum)
 {
-    lanes from[MV], total[MV];
+    lanes from[BLOCK_VECTORS], total[BLOCK_VECTORS];
 
     UNROLL
-    for (int m = 0; m < MV; m++) {
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
         from[m] = base[m];
         total[m] = 0.0f;
     }
     if (HIDES && marks) {
-        weigh_keys(0, MV, 1, from, 0, count, s, total);
+        weigh_keys(0, BLOCK_VECTORS, 1, from, 0, count, s, total);
     } else if (HAS_PARTS) {
         const int both = min(sight->lower_end, count), upper = min(sight->upper_begin, count);
         weigh_keys(0, LOWER, 0, from, 0, both, s, total);
-        weigh_keys(0, MV, 0, from, both, upper, s, total);
+        weigh_keys(0, BLOCK_VECTORS, 0, from, both, upper, s, total);
         if (HAS_WINDOW)
-            weigh_keys(LOWER, MV, 0, from, upper, count, s, total);
+            weigh_keys(LOWER, BLOCK_VECTORS, 0, from, upper, count, s, total);
     } else {
-        weigh_keys(0, MV, 0, from, 0, count, s, total);
+        weigh_keys(0, BLOCK_VECTORS, 0, from, 0, count, s, total);
     }
     UNROLL
-    for (int m = 0; m < MV; m++)
+    for (int m = 0; m < BLOCK_VECTORS; m++)
         sum[m] = total[m];
 }
 
-/* sum += p v for `columns` (constant, at most DB) values of a row. */
+/* sum += p v for `columns` (constant, at most PV_COLUMNS) values of a row. */
 INLINE void add_row(const int first, const int end, const int columns, const lanes *p, source v,
-                    const long v_column, lanes (*sum)[MV])
+                    const long v_column, lanes (*sum)[BLOCK_VECTORS])
 {
-    lanes x[MV];
+    lanes x[BLOCK_VECTORS];
 
     UNROLL
-    for (int m = 0; m < MV; m++)
+    for (int m = 0; m < BLOCK_VECTORS; m++)
         if (m >= first && m < end)
             x[m] = p[m];
     UNROLL
-    for (int c = 0; c < DB; c++) {
+    for (int c = 0; c < PV_COLUMNS; c++) {
         if (c < columns) {
             const lanes y = v[c * v_column];
             UNROLL
-            for (int m = 0; m < MV; m++)
+            for (int m = 0; m < BLOCK_VECTORS; m++)
                 if (m >= first && m < end)
                     sum[c][m] = fma(x[m], y, sum[c][m]);
         }
@@ -165,45 +165,46 @@ INLINE void add_row(const int first, const int end, const int columns, const lan
 /* Those of rows n .. last - 1. */
 INLINE void add_rows(const int first, const int end, const int columns, const lanes *p, source v,
                      const long v_row, const long v_column, int n, const int last,
-                     lanes (*sum)[MV])
+                     lanes (*sum)[BLOCK_VECTORS])
 {
     for (; n + 2 <= last; n += 2) {
-        add_row(first, end, columns, p + n * MV, v + n * v_row, v_column, sum);
-        add_row(first, end, columns, p + (n + 1) * MV, v + (n + 1) * v_row, v_column, sum);
+        add_row(first, end, columns, p + n * BLOCK_VECTORS, v + n * v_row, v_column, sum);
+        add_row(first, end, columns, p + (n + 1) * BLOCK_VECTORS, v + (n + 1) * v_row, v_column,
+                sum);
     }
     if (n < last)
-        add_row(first, end, columns, p + n * MV, v + n * v_row, v_column, sum);
+        add_row(first, end, columns, p + n * BLOCK_VECTORS, v + n * v_row, v_column, sum);
 }
 
-/* o[d] = o[d] * factor + sum_n p[n] v[n][d] for `columns` (constant, at most DB) values of d. The
- * old o, which is far away, is needed only after the sums. */
+/* o[d] = o[d] * factor + sum_n p[n] v[n][d] for `columns` (constant, at most PV_COLUMNS) values of
+ * d. The old o, which is far away, is needed only after the sums. */
 INLINE void add_columns(const struct sight *sight, const int columns, const lanes *factor,
                         const lanes *p, source v, const long v_row, const long v_column,
                         const int count, lanes *o)
 {
-    lanes sum[DB][MV];
+    lanes sum[PV_COLUMNS][BLOCK_VECTORS];
 
     UNROLL
-    for (int c = 0; c < DB; c++) {
+    for (int c = 0; c < PV_COLUMNS; c++) {
         UNROLL
-        for (int m = 0; m < MV; m++)
+        for (int m = 0; m < BLOCK_VECTORS; m++)
             sum[c][m] = 0.0f;
     }
     if (HAS_PARTS) {
         const int both = min(sight->lower_end, count), upper = min(sight->upper_begin, count);
         add_rows(0, LOWER, columns, p, v, v_row, v_column, 0, both, sum);
-        add_rows(0, MV, columns, p, v, v_row, v_column, both, upper, sum);
+        add_rows(0, BLOCK_VECTORS, columns, p, v, v_row, v_column, both, upper, sum);
         if (HAS_WINDOW)
-            add_rows(LOWER, MV, columns, p, v, v_row, v_column, upper, count, sum);
+            add_rows(LOWER, BLOCK_VECTORS, columns, p, v, v_row, v_column, upper, count, sum);
     } else {
-        add_rows(0, MV, columns, p, v, v_row, v_column, 0, count, sum);
+        add_rows(0, BLOCK_VECTORS, columns, p, v, v_row, v_column, 0, count, sum);
     }
     UNROLL
-    for (int c = 0; c < DB; c++) {
+    for (int c = 0; c < PV_COLUMNS; c++) {
         UNROLL
-        for (int m = 0; m < MV; m++)
+        for (int m = 0; m < BLOCK_VECTORS; m++)
             if (c < columns)
-                o[c * MV + m] = fma(o[c * MV + m], factor[m], sum[c][m]);
+                o[c * BLOCK_VECTORS + m] = fma(o[c * BLOCK_VECTORS + m], factor[m], sum[c][m]);
     }
 }
 
@@ -211,11 +212,13 @@ INLINE void add_columns(const struct sight *sight, const int columns, const lane
 NOINLINE void add_values(const struct sight *sight, const lanes *factor, const lanes *p, source v,
                          const long v_row, const long v_column, const int count, lanes *o)
 {
-    for (int d = 0; d + DB <= DIM_V; d += DB)
-        add_columns(sight, DB, factor, p, v + d * v_column, v_row, v_column, count, o + d * MV);
-    if (DIM_V % DB)
-        add_columns(sight, DIM_V % DB, factor, p, v + DIM_V / DB * DB * v_column, v_row, v_column,
-                    count, o + DIM_V / DB * DB * MV);
+    for (int d = 0; d + PV_COLUMNS <= DIM_V; d += PV_COLUMNS)
+        add_columns(sight, PV_COLUMNS, factor, p, v + d * v_column, v_row, v_column, count,
+                    o + d * BLOCK_VECTORS);
+    if (DIM_V % PV_COLUMNS)
+        add_columns(sight, DIM_V % PV_COLUMNS, factor, p,
+                    v + DIM_V / PV_COLUMNS * PV_COLUMNS * v_column, v_row, v_column, count,
+                    o + DIM_V / PV_COLUMNS * PV_COLUMNS * BLOCK_VECTORS);
 }
 
 /* Whether one of the values is infinite or NaN, which a weight of 0 would not keep away. */
@@ -230,7 +233,7 @@ NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, cons
         int d = 0;
         if (v_column == 1) {
             ROLLED
-            for (; d + WIDTH <= DIM_V; d += WIDTH) {
+            for (; d + SIMD_WIDTH <= DIM_V; d += SIMD_WIDTH) {
                 const ints x = VECTOR(as_int)(VECTOR(vload)(0, v + n * v_row + d)) & magnitude;
                 most = x > most ? x : most;
             }
@@ -251,15 +254,15 @@ NOINLINE void add_visible(const lanes *factor, const lanes *p, source v, const l
     ROLLED
     for (int d = 0; d < DIM_V; d++) {
         ROLLED
-        for (int m = 0; m < MV; m++) {
-            lanes sum = o[d * MV + m] * factor[m];
+        for (int m = 0; m < BLOCK_VECTORS; m++) {
+            lanes sum = o[d * BLOCK_VECTORS + m] * factor[m];
             ROLLED
             for (int n = 0; n < count; n++) {
-                const lanes x = p[n * MV + m];
+                const lanes x = p[n * BLOCK_VECTORS + m];
                 const lanes y = v[n * v_row + d * v_column];
                 sum = VECTOR(as_int)(x) < 0 ? sum : fma(x, y, sum);
             }
-            o[d * MV + m] = sum;
+            o[d * BLOCK_VECTORS + m] = sum;
         }
     }
 }

@@ -1,5 +1,5 @@
 /* Vectors, mostly of a query or a key a lane, and rows of storage as such vectors: what the kernels
- * for CPUs are written in. Needs WIDTH (4, 8 or 16) and common.cl. */
+ * for CPUs are written in. Needs SIMD_WIDTH (4, 8 or 16) and common.cl. */
 #ifndef CLATTN_LANES_H
 #define CLATTN_LANES_H
 #include "common/common.h"
@@ -22,7 +22,7 @@
 #define CAN_NAME(builtin) 0
 #endif
 
-/* ---- vectors of WIDTH lanes ----------------------------------------------------------------- */
+/* ---- vectors of SIMD_WIDTH lanes ------------------------------------------------------------ */
 
 /* Elements of two vectors, those of b counted on from those of a. In clang it is one instruction
  * from the start; of elements that are named one by one LLVM must find that out. */
@@ -37,7 +37,7 @@
 
 /* PAIRS: the elements of the first or second half of a, each followed by b's. FOURS: likewise in
  * each four elements. BLOCKS: as PAIRS, of four elements each. */
-#if WIDTH == 16
+#if SIMD_WIDTH == 16
 #define LOG2_WIDTH 4
 #define VECTOR(name) name##16
 #define STORE_HALF_OF_LANES(x, p) vstore8((x), 0, (p))
@@ -49,7 +49,7 @@
 #define HIGH_IN_FOURS(a, b) CHOOSE(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
 #define LOW_BLOCKS(a, b) CHOOSE(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23)
 #define HIGH_BLOCKS(a, b) CHOOSE(a, b, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31)
-#elif WIDTH == 8
+#elif SIMD_WIDTH == 8
 #define LOG2_WIDTH 3
 #define VECTOR(name) name##8
 #define STORE_HALF_OF_LANES(x, p) vstore4((x), 0, (p))
@@ -91,19 +91,19 @@ INLINE void transpose_fours(lanes *x)
 INLINE void transpose(lanes *x)
 {
     UNROLL
-    for (int r = 0; r < WIDTH; r += 4)
+    for (int r = 0; r < SIMD_WIDTH; r += 4)
         transpose_fours(x + r);
-#if WIDTH > 4
+#if SIMD_WIDTH > 4
     UNROLL
     for (int stage = 2; stage < LOG2_WIDTH; stage++) { /* rotates (row, column)'s bits by one */
-        lanes y[WIDTH];
+        lanes y[SIMD_WIDTH];
         UNROLL
-        for (int c = 0; c < WIDTH / 2; c++) {
-            y[c / 4 * 8 + c % 4] = LOW_BLOCKS(x[c], x[c + WIDTH / 2]);
-            y[c / 4 * 8 + c % 4 + 4] = HIGH_BLOCKS(x[c], x[c + WIDTH / 2]);
+        for (int c = 0; c < SIMD_WIDTH / 2; c++) {
+            y[c / 4 * 8 + c % 4] = LOW_BLOCKS(x[c], x[c + SIMD_WIDTH / 2]);
+            y[c / 4 * 8 + c % 4 + 4] = HIGH_BLOCKS(x[c], x[c + SIMD_WIDTH / 2]);
         }
         UNROLL
-        for (int c = 0; c < WIDTH; c++)
+        for (int c = 0; c < SIMD_WIDTH; c++)
             x[c] = y[c];
     }
 #endif
@@ -164,10 +164,10 @@ INLINE void hyperbolic_tangents(lanes *x, lanes *y, const float factor)
 
 INLINE int any_lane(const ints x)
 {
-#if WIDTH == 16
+#if SIMD_WIDTH == 16
     const int8 y = x.lo | x.hi;
     const int4 z = y.lo | y.hi;
-#elif WIDTH == 8
+#elif SIMD_WIDTH == 8
     const int4 z = x.lo | x.hi;
 #else
     const int4 z = x;
@@ -178,10 +178,10 @@ INLINE int any_lane(const ints x)
 
 INLINE float sum_lanes(const lanes x)
 {
-#if WIDTH == 16
+#if SIMD_WIDTH == 16
     const float8 y = x.lo + x.hi;
     const float4 z = y.lo + y.hi;
-#elif WIDTH == 8
+#elif SIMD_WIDTH == 8
     const float4 z = x.lo + x.hi;
 #else
     const float4 z = x;
@@ -193,10 +193,10 @@ INLINE float sum_lanes(const lanes x)
 /* The largest of the lanes and y; NaNs are passed over. */
 INLINE float max_lanes(const lanes x, const float y)
 {
-#if WIDTH == 16
+#if SIMD_WIDTH == 16
     const float8 u = x.lo > x.hi ? x.lo : x.hi;
     const float4 v = u.lo > u.hi ? u.lo : u.hi;
-#elif WIDTH == 8
+#elif SIMD_WIDTH == 8
     const float4 v = x.lo > x.hi ? x.lo : x.hi;
 #else
     const float4 v = x;
@@ -211,7 +211,7 @@ INLINE float max_lanes(const lanes x, const float y)
 /* A vector of halves, however they lie. PoCL 3.1's vload_half faults where they are not aligned and
  * what converts them does not read memory itself, so they come by vload where there is a way to
  * name the instruction. */
-#if WIDTH == 16 && CAN_NAME(__builtin_ia32_vcvtph2ps512_mask) && defined(__AVX512F__)
+#if SIMD_WIDTH == 16 && CAN_NAME(__builtin_ia32_vcvtph2ps512_mask) && defined(__AVX512F__)
 INLINE lanes load_halves(const __global ushort *p)
 {
     enum { ALL = 0xffff, CURRENT = 4 }; /* as instructions name them */
@@ -219,7 +219,7 @@ INLINE lanes load_halves(const __global ushort *p)
 
     return __builtin_ia32_vcvtph2ps512_mask(x, (lanes)(0.0f), ALL, CURRENT);
 }
-#elif WIDTH >= 8 && CAN_NAME(__builtin_ia32_vcvtph2ps256) && defined(__F16C__)
+#elif SIMD_WIDTH >= 8 && CAN_NAME(__builtin_ia32_vcvtph2ps256) && defined(__F16C__)
 INLINE float8 load_8_halves(const __global ushort *p)
 {
     return __builtin_ia32_vcvtph2ps256(as_short8(vload8(0, p)));
@@ -227,7 +227,7 @@ INLINE float8 load_8_halves(const __global ushort *p)
 
 INLINE lanes load_halves(const __global ushort *p)
 {
-#if WIDTH == 16
+#if SIMD_WIDTH == 16
     return (lanes)(load_8_halves(p), load_8_halves(p + 8));
 #else
     return load_8_halves(p);
@@ -246,9 +246,9 @@ INLINE lanes load_halves(const __global ushort *p)
 #elif DTYPE == DTYPE_F16
 #define LOAD_VECTOR(p) load_halves((const __global ushort *)(p))
 #define STORE_VECTOR(x, p) store_halves((x), (p))
-#if WIDTH == 16
+#if SIMD_WIDTH == 16
 #define STORE_HALVES vstore_half16_rte
-#elif WIDTH == 8
+#elif SIMD_WIDTH == 8
 #define STORE_HALVES vstore_half8_rte
 #else
 #define STORE_HALVES vstore_half4_rte
@@ -280,28 +280,28 @@ INLINE VECTOR(ushort) bf16_round_lanes(const lanes x)
 }
 #endif
 
-/* left values from p on, at most WIDTH; zeros after them. */
+/* left values from p on, at most SIMD_WIDTH; zeros after them. */
 INLINE lanes load_row(const __global storage *p, const long step, const int left)
 {
-    float x[WIDTH];
+    float x[SIMD_WIDTH];
 
-    if (step == 1 && left >= WIDTH)
+    if (step == 1 && left >= SIMD_WIDTH)
         return LOAD_VECTOR(p);
-    for (int c = 0; c < WIDTH; c++)
+    for (int c = 0; c < SIMD_WIDTH; c++)
         x[c] = c < left ? LOAD(p, c * step) : 0.0f;
     return VECTOR(vload)(0, x);
 }
 
 INLINE void store_row(const lanes x, __global storage *p, const long step, const int left)
 {
-    float y[WIDTH];
+    float y[SIMD_WIDTH];
 
-    if (step == 1 && left >= WIDTH) {
+    if (step == 1 && left >= SIMD_WIDTH) {
         STORE_VECTOR(x, p);
         return;
     }
     VECTOR(vstore)(x, 0, y);
-    for (int c = 0; c < min(left, WIDTH); c++)
+    for (int c = 0; c < min(left, SIMD_WIDTH); c++)
         STORE(y[c], p, c * step);
 }
 
@@ -320,9 +320,9 @@ typedef const float *source;
 
 INLINE void stage_row(float *to, const __global storage *p, const long step, const int dim)
 {
-    if (step == 1 && dim >= WIDTH) {
-        for (int d = 0; d < dim; d += WIDTH) {
-            const int at = min(d, dim - WIDTH); /* the last vector overlaps the one before */
+    if (step == 1 && dim >= SIMD_WIDTH) {
+        for (int d = 0; d < dim; d += SIMD_WIDTH) {
+            const int at = min(d, dim - SIMD_WIDTH); /* the last vector overlaps the one before */
             VECTOR(vstore)(LOAD_VECTOR(p + at), 0, to + at);
         }
     } else {

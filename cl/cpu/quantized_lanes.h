@@ -4,7 +4,8 @@
 #include "cpu/lanes.h"
 #include "common/quantized.h"
 
-/* Values d .. d + WIDTH - 1, for d a multiple of WIDTH, of a row, over their block's scale. */
+/* Values d .. d + SIMD_WIDTH - 1, for d a multiple of SIMD_WIDTH, of a row, over their block's
+ * scale. */
 INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const int d)
 {
     const __global uchar *bytes = row + d / BLOCK_VALUES * BLOCK_BYTES(cache) + 2;
@@ -23,7 +24,7 @@ INLINE void stage_quantized(const int cache, float *to, const __global uchar *ro
     for (int d = 0; d < dim; d += BLOCK_VALUES) {
         const float scale = block_scale(row + d / BLOCK_VALUES * BLOCK_BYTES(cache));
         UNROLL
-        for (int c = 0; c < BLOCK_VALUES; c += WIDTH)
+        for (int c = 0; c < BLOCK_VALUES; c += SIMD_WIDTH)
             VECTOR(vstore)(quantized_lanes(cache, row, d + c) * scale, 0, to + d + c);
     }
 }
@@ -49,23 +50,23 @@ INLINE void stage_value(float *to, const __global v_storage *row, const long ste
 #endif
 
 /* The scales of count rows, row_step bytes apart, of `blocks` (constant) blocks: that of block c of
- * row n at c * room + n. room (constant) is a multiple of WIDTH; rows that are not there repeat the
- * last. Conversions of single halves are slow on CPUs, and so is what compilers make of single
- * halves that become vectors. */
+ * row n at c * room + n. room (constant) is a multiple of SIMD_WIDTH; rows that are not there
+ * repeat the last. Conversions of single halves are slow on CPUs, and so is what compilers make of
+ * single halves that become vectors. */
 INLINE void load_scales(const int cache, const __global uchar *rows, const long row_step,
                         const int count, const int blocks, const int room, float *scales)
 {
-    for (int n0 = 0; n0 < count; n0 += WIDTH) {
-        const __global uchar *row[WIDTH];
+    for (int n0 = 0; n0 < count; n0 += SIMD_WIDTH) {
+        const __global uchar *row[SIMD_WIDTH];
         UNROLL
-        for (int n = 0; n < WIDTH; n++)
+        for (int n = 0; n < SIMD_WIDTH; n++)
             row[n] = rows + min(n0 + n, count - 1) * row_step;
         UNROLL
         for (int c = 0; c < blocks; c++) {
             VECTOR(ushort) halves; /* of vectors: see the top of common.cl's storage */
             ushort4 *fours = (ushort4 *)&halves;
             UNROLL
-            for (int n = 0; n < WIDTH; n++) {
+            for (int n = 0; n < SIMD_WIDTH; n++) {
                 const ulong half_bits =
                     *(const __global ushort *)(row[n] + c * BLOCK_BYTES(cache));
                 fours[n / 4] =

@@ -1,12 +1,12 @@
 /* What split_lanes reads of keys and values: columns of a row as vectors, converted, and lines of
- * memory ahead of that. Needs SCORE_COLUMNS, BN and AHEAD. */
+ * memory ahead of that. Needs QK_DEPTH, BLOCK_N and PREFETCH_TILES. */
 #ifndef CLATTN_SPLIT_KEYS_H
 #define CLATTN_SPLIT_KEYS_H
 #include "cpu/lanes.h"
 #include "cpu/prefetch.h"
 #include "cpu/quantized_lanes.h"
 
-#define VECTORS(dim) (((dim) + WIDTH - 1) / WIDTH)
+#define VECTORS(dim) (((dim) + SIMD_WIDTH - 1) / SIMD_WIDTH)
 #define BLOCKS(dim) ((dim) / BLOCK_VALUES) /* of a row, if quantized */
 /* Bytes of columns of a row; they start and end with a block. */
 #define BYTES(cache, columns)                                                                      \
@@ -14,7 +14,7 @@
 
 /* Whether a tile's keys are copied, as f32: those that are converted, or read a few columns at a
  * time where that is no vector. */
-#define KEEP_K (STAGED || (SCORE_COLUMNS < WIDTH && (!UNIT_K || DIM_QK % WIDTH)))
+#define KEEP_K (STAGED || (QK_DEPTH < SIMD_WIDTH && (!UNIT_K || DIM_QK % SIMD_WIDTH)))
 
 /* Keys that a work-item reads, or what is left of them, as they lie in memory; the scales of a tile
  * of them, if quantized. */
@@ -23,14 +23,14 @@ struct keys {
     const __global v_storage *v;
     long k_row, v_row; /* from one to the next */
     long left;
-    float *v_scales; /* [block][BN] */
+    float *v_scales; /* [block][BLOCK_N] */
 };
 
 INLINE struct keys following(struct keys keys)
 {
-    keys.k += BN * keys.k_row;
-    keys.v += BN * keys.v_row;
-    keys.left -= BN;
+    keys.k += BLOCK_N * keys.k_row;
+    keys.v += BLOCK_N * keys.v_row;
+    keys.left -= BLOCK_N;
     return keys;
 }
 
@@ -38,18 +38,18 @@ INLINE struct keys following(struct keys keys)
  * until PoCL makes code of the kernel: what follows from constants is left out before that. */
 INLINE int column_of(const int n, const int dim)
 {
-    const int last = dim - WIDTH;
+    const int last = dim - SIMD_WIDTH;
 
-    if (dim < WIDTH)
+    if (dim < SIMD_WIDTH)
         return 0;
-    return dim % WIDTH == 0 || n * WIDTH < last ? n * WIDTH : last;
+    return dim % SIMD_WIDTH == 0 || n * SIMD_WIDTH < last ? n * SIMD_WIDTH : last;
 }
 
 INLINE lanes load_columns(const __global storage *row, const long step, const int dim, const int n)
 {
     const int d = column_of(n, dim);
 
-    return dim >= WIDTH && step == 1 ? LOAD_VECTOR(row + d)
+    return dim >= SIMD_WIDTH && step == 1 ? LOAD_VECTOR(row + d)
                                      : load_row(row + d * step, step, dim - d);
 }
 
@@ -57,7 +57,7 @@ INLINE lanes load_columns(const __global storage *row, const long step, const in
 INLINE lanes load_new_columns(const __global storage *row, const long step, const int dim,
                               const int n)
 {
-    const int d = column_of(n, dim), repeated = n * WIDTH - d;
+    const int d = column_of(n, dim), repeated = n * SIMD_WIDTH - d;
 
     if (repeated == 0)
         return load_columns(row, step, dim, n);
@@ -69,7 +69,7 @@ INLINE lanes unscaled_columns(const struct attention_shape a, const __global v_s
                               const int c)
 {
 #if V_CACHE
-    return quantized_lanes(V_CACHE, row, c * WIDTH);
+    return quantized_lanes(V_CACHE, row, c * SIMD_WIDTH);
 #else
     return load_columns(row, V_STEP, DIM_V, c);
 #endif
@@ -80,13 +80,13 @@ INLINE lanes value_columns(const struct attention_shape a, const struct keys key
 {
     const lanes x = unscaled_columns(a, keys.v + n * keys.v_row, c);
 
-    return V_CACHE ? x * keys.v_scales[c * WIDTH / BLOCK_VALUES * BN + n] : x;
+    return V_CACHE ? x * keys.v_scales[c * SIMD_WIDTH / BLOCK_VALUES * BLOCK_N + n] : x;
 }
 
 INLINE void load_value_scales(const struct keys keys, const int count)
 {
 #if V_CACHE
-    load_scales(V_CACHE, keys.v, keys.v_row, count, BLOCKS(DIM_V), BN, keys.v_scales);
+    load_scales(V_CACHE, keys.v, keys.v_row, count, BLOCKS(DIM_V), BLOCK_N, keys.v_scales);
 #endif
 }
 
@@ -100,18 +100,18 @@ INLINE void ask_for(const int cache, const __global void *rows, const long row, 
                     const long left, const uint moment, const uint moments, const int tiles,
                     const uint bytes)
 {
-    const uint lines = (bytes + 63) / 64, most = (lines + 3) / 4, turns = moments / BN;
+    const uint lines = (bytes + 63) / 64, most = (lines + 3) / 4, turns = moments / BLOCK_N;
     const uint parts = turns < 1 ? 1 : turns > most ? most : turns; /* of a row */
-    const uint share = (lines + parts - 1) / parts, all = parts * BN;
+    const uint share = (lines + parts - 1) / parts, all = parts * BLOCK_N;
     const uint every = moments > all ? moments / all : 1, count = (all + moments - 1) / moments;
 
-    if (!AHEAD || step != 1 || moment % every != 0)
+    if (!PREFETCH_TILES || step != 1 || moment % every != 0)
         return;
     UNROLL
     for (uint n = 0; n < count; n++) {
         const uint part = moment / every * count + n;
         const __global uchar *at = (const __global uchar *)rows +
-                                   min((long)(part / parts + tiles * BN), left - 1) * row +
+                                   min((long)(part / parts + tiles * BLOCK_N), left - 1) * row +
                                    (parts == 1 ? 0 : min(part % parts * share, lines - share)) * 64;
         UNROLL
         for (uint line = 0; line < share; line++) {
@@ -123,12 +123,12 @@ INLINE void ask_for(const int cache, const __global void *rows, const long row, 
     }
 }
 
-/* The values of this tile while its scores are computed, if AHEAD is 1. */
+/* The values of this tile while its scores are computed, if PREFETCH_TILES is 1. */
 INLINE void ask_for_values(const struct attention_shape a, const struct keys keys,
                            const uint moment, const uint moments)
 {
     ask_for(V_CACHE, keys.v, keys.v_row * (long)sizeof(v_storage), V_STEP, keys.left, moment,
-            moments, AHEAD - 1, BYTES(V_CACHE, DIM_V));
+            moments, PREFETCH_TILES - 1, BYTES(V_CACHE, DIM_V));
 }
 
 /* The next keys while values are added; those after them, if the next are copied by then. */
@@ -136,7 +136,7 @@ INLINE void ask_for_keys(const struct attention_shape a, const struct keys keys,
                          const uint moments)
 {
     ask_for(K_CACHE, keys.k, keys.k_row * (long)sizeof(k_storage), K_STEP, keys.left, moment,
-            moments, AHEAD + KEEP_K, BYTES(K_CACHE, DIM_QK));
+            moments, PREFETCH_TILES + KEEP_K, BYTES(K_CACHE, DIM_QK));
 }
 
 #endif

@@ -1,33 +1,35 @@
-/* Sums of split_lanes' weighted values. Needs ROWS, VALUE_ROWS, VALUE_VECTORS, BN and AHEAD. */
+/* Sums of split_lanes' weighted values. Needs BLOCK_M, PV_ROWS, PV_VECTORS, BLOCK_N and
+ * PREFETCH_TILES. */
 #ifndef CLATTN_SPLIT_VALUES_H
 #define CLATTN_SPLIT_VALUES_H
 #include "cpu/split_keys.h"
 
 /* Turns in which columns and rows of a tile are added. */
 #define VALUE_TURNS                                                                                \
-    (ROWS / VALUE_ROWS * ((VECTORS(DIM_V) + VALUE_VECTORS - 1) / VALUE_VECTORS))
+    (BLOCK_M / PV_ROWS * ((VECTORS(DIM_V) + PV_VECTORS - 1) / PV_VECTORS))
 /* Where the weights of a row are, as they multiply vector c of the values: one for each block, if v
  * is quantized, times its scale. */
 #define WEIGHT_BLOCKS (V_CACHE ? BLOCKS(DIM_V) : 1)
-#define WEIGHTS_OF(r, c0, c) (((r) * WEIGHT_BLOCKS + BLOCK_OF(c0, c)) * BN)
+#define WEIGHTS_OF(r, c0, c) (((r) * WEIGHT_BLOCKS + BLOCK_OF(c0, c)) * BLOCK_N)
 /* The block of vector c0 + c: for compilers to see that it is c0's plus a constant. */
-#if VALUE_VECTORS * WIDTH % BLOCK_VALUES
-#define BLOCK_OF(c0, c) (V_CACHE ? ((c0) + (c)) * WIDTH / BLOCK_VALUES : 0)
+#if PV_VECTORS * SIMD_WIDTH % BLOCK_VALUES
+#define BLOCK_OF(c0, c) (V_CACHE ? ((c0) + (c)) * SIMD_WIDTH / BLOCK_VALUES : 0)
 #else
-#define BLOCK_OF(c0, c) (V_CACHE ? (c0) * WIDTH / BLOCK_VALUES + (c) * WIDTH / BLOCK_VALUES : 0)
+#define BLOCK_OF(c0, c)                                                                            \
+    (V_CACHE ? (c0)*SIMD_WIDTH / BLOCK_VALUES + (c)*SIMD_WIDTH / BLOCK_VALUES : 0)
 #endif
 /* Whether values are kept as f32 for the next rows. */
-#define KEEP_V (STAGED && ROWS > VALUE_ROWS)
+#define KEEP_V (STAGED && BLOCK_M > PV_ROWS)
 
 /* One key's part in add_columns(). */
 INLINE void add_key(const int first, const int vectors, const struct attention_shape a,
                     const __global v_storage *row, const int c0, const float *p, lanes *kept,
-                    lanes sum[VALUE_ROWS][VALUE_VECTORS])
+                    lanes sum[PV_ROWS][PV_VECTORS])
 {
-    lanes y[VALUE_VECTORS];
+    lanes y[PV_VECTORS];
 
     UNROLL
-    for (int c = 0; c < VALUE_VECTORS; c++) {
+    for (int c = 0; c < PV_VECTORS; c++) {
         if (c >= vectors)
             continue;
 #if KEEP_V
@@ -39,46 +41,46 @@ INLINE void add_key(const int first, const int vectors, const struct attention_s
 #endif
     }
     UNROLL
-    for (int r = 0; r < VALUE_ROWS; r++) {
+    for (int r = 0; r < PV_ROWS; r++) {
         UNROLL
-        for (int c = 0; c < VALUE_VECTORS; c++)
+        for (int c = 0; c < PV_VECTORS; c++)
             if (c < vectors)
                 sum[r][c] = fma((lanes)(p[WEIGHTS_OF(r, c0, c)]), y[c], sum[r][c]);
     }
 }
 
-/* o = o * factor + sum_n p[n] v[n] for VALUE_ROWS rows and `vectors` (constant, at most
- * VALUE_VECTORS) vectors of columns from c0 on, in one of the VALUE_TURNS turns. first (constant):
+/* o = o * factor + sum_n p[n] v[n] for PV_ROWS rows and `vectors` (constant, at most
+ * PV_VECTORS) vectors of columns from c0 on, in one of the VALUE_TURNS turns. first (constant):
  * these rows are the first to read these columns. */
 INLINE void add_columns(const int first, const int turn, const int vectors,
                         const struct attention_shape a, const struct keys keys, const int count,
                         const int c0, const float *factor, const float *p, lanes *kept, lanes *o)
 {
-    lanes sum[VALUE_ROWS][VALUE_VECTORS];
+    lanes sum[PV_ROWS][PV_VECTORS];
 
     UNROLL
-    for (int r = 0; r < VALUE_ROWS; r++) {
+    for (int r = 0; r < PV_ROWS; r++) {
         UNROLL
-        for (int c = 0; c < VALUE_VECTORS; c++)
+        for (int c = 0; c < PV_VECTORS; c++)
             sum[r][c] = c < vectors ? o[r * VECTORS(DIM_V) + c0 + c] * factor[r] : (lanes)(0.0f);
     }
     /* Two at a time: PoCL's LLVM unrolls no loop whose end it does not know. */
     for (int pair = 0; pair < count / 2; pair++) {
         const int n = 2 * pair;
-        ask_for_keys(a, keys, turn * BN + n, VALUE_TURNS * BN);
-        add_key(first, vectors, a, keys.v + n * keys.v_row, c0, p + n, kept + n * VALUE_VECTORS,
+        ask_for_keys(a, keys, turn * BLOCK_N + n, VALUE_TURNS * BLOCK_N);
+        add_key(first, vectors, a, keys.v + n * keys.v_row, c0, p + n, kept + n * PV_VECTORS,
                 sum);
-        ask_for_keys(a, keys, turn * BN + n + 1, VALUE_TURNS * BN);
+        ask_for_keys(a, keys, turn * BLOCK_N + n + 1, VALUE_TURNS * BLOCK_N);
         add_key(first, vectors, a, keys.v + (n + 1) * keys.v_row, c0, p + n + 1,
-                kept + (n + 1) * VALUE_VECTORS, sum);
+                kept + (n + 1) * PV_VECTORS, sum);
     }
     if (count % 2)
         add_key(first, vectors, a, keys.v + (count - 1) * keys.v_row, c0, p + count - 1,
-                kept + (count - 1) * VALUE_VECTORS, sum);
+                kept + (count - 1) * PV_VECTORS, sum);
     UNROLL
-    for (int r = 0; r < VALUE_ROWS; r++) {
+    for (int r = 0; r < PV_ROWS; r++) {
         UNROLL
-        for (int c = 0; c < VALUE_VECTORS; c++)
+        for (int c = 0; c < PV_VECTORS; c++)
             if (c < vectors)
                 o[r * VECTORS(DIM_V) + c0 + c] = sum[r][c];
     }
@@ -88,16 +90,16 @@ INLINE void add_columns_of_rows(const int vectors, const struct attention_shape 
                                 const struct keys keys, const int count, const int rows,
                                 const int c0, const float *factor, const float *p, lanes *o)
 {
-    lanes kept[KEEP_V ? BN * VALUE_VECTORS : 1];
-    const int turn = c0 / VALUE_VECTORS * (ROWS / VALUE_ROWS);
+    lanes kept[KEEP_V ? BLOCK_N * PV_VECTORS : 1];
+    const int turn = c0 / PV_VECTORS * (BLOCK_M / PV_ROWS);
     int r = 0;
 
 #if KEEP_V
     add_columns(1, turn, vectors, a, keys, count, c0, factor, p, kept, o);
-    r = VALUE_ROWS;
+    r = PV_ROWS;
 #endif
-    for (; r < rows; r += VALUE_ROWS)
-        add_columns(0, turn + r / VALUE_ROWS, vectors, a, keys, count, c0, factor + r,
+    for (; r < rows; r += PV_ROWS)
+        add_columns(0, turn + r / PV_ROWS, vectors, a, keys, count, c0, factor + r,
                     p + WEIGHTS_OF(r, 0, 0), kept, o + r * VECTORS(DIM_V));
 }
 
@@ -105,11 +107,11 @@ INLINE void add_columns_of_rows(const int vectors, const struct attention_shape 
 /* The weights of a row and the scales of the values become those of WEIGHTS_OF(). */
 INLINE void scale_weights(const int count, const lanes *p, const lanes *scales, lanes *scaled)
 {
-    for (int n = 0; n < (count + WIDTH - 1) / WIDTH; n++) {
+    for (int n = 0; n < (count + SIMD_WIDTH - 1) / SIMD_WIDTH; n++) {
         const lanes x = p[n];
         UNROLL
         for (int c = 0; c < WEIGHT_BLOCKS; c++)
-            scaled[c * (BN / WIDTH) + n] = x * scales[c * (BN / WIDTH) + n];
+            scaled[c * (BLOCK_N / SIMD_WIDTH) + n] = x * scales[c * (BLOCK_N / SIMD_WIDTH) + n];
     }
 }
 #endif
@@ -119,16 +121,16 @@ NOINLINE void add_values(const struct attention_shape a, const struct keys keys,
                          const int rows, const float *factor, const float *p, lanes *scaled,
                          lanes *o)
 {
-    const int rest = VECTORS(DIM_V) % VALUE_VECTORS, whole = VECTORS(DIM_V) - rest;
+    const int rest = VECTORS(DIM_V) % PV_VECTORS, whole = VECTORS(DIM_V) - rest;
 
 #if V_CACHE
     for (int r = 0; r < rows; r++)
-        scale_weights(count, (const lanes *)(p + r * BN), (const lanes *)keys.v_scales,
-                      scaled + WEIGHTS_OF(r, 0, 0) / WIDTH);
+        scale_weights(count, (const lanes *)(p + r * BLOCK_N), (const lanes *)keys.v_scales,
+                      scaled + WEIGHTS_OF(r, 0, 0) / SIMD_WIDTH);
     p = (const float *)scaled;
 #endif
-    for (int c = 0; c < whole; c += VALUE_VECTORS)
-        add_columns_of_rows(VALUE_VECTORS, a, keys, count, rows, c, factor, p, o);
+    for (int c = 0; c < whole; c += PV_VECTORS)
+        add_columns_of_rows(PV_VECTORS, a, keys, count, rows, c, factor, p, o);
     if (rest)
         add_columns_of_rows(rest, a, keys, count, rows, whole, factor, p, o);
 }
@@ -162,8 +164,8 @@ NOINLINE void add_visible(const struct attention_shape a, const struct keys keys
             ROLLED
             for (int n = 0; n < count; n++) {
                 const lanes y = value_columns(a, keys, n, c);
-                if (as_int(p[r * BN + n]) >= 0)
-                    sum = fma((lanes)(p[r * BN + n]), y, sum);
+                if (as_int(p[r * BLOCK_N + n]) >= 0)
+                    sum = fma((lanes)(p[r * BLOCK_N + n]), y, sum);
             }
             o[r * VECTORS(DIM_V) + c] = sum;
         }

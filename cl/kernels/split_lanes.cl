@@ -4,17 +4,17 @@
  *   combine  o and lse from the partial results of each row, in the order of the ranges
  *
  * Rows       are the queries of all query heads that share a kv head, so that K and V are read once
- *            for ROWS of them.
- * NDRange    local (1, 1, 1); split: global (batch, kv_heads, SPLIT_K * blocks of ROWS rows), so
+ *            for BLOCK_M of them.
+ * NDRange    local (1, 1, 1); split: global (batch, kv_heads, SPLIT_K * blocks of BLOCK_M rows), so
  *            that neighbours are of batches of any length; combine: global (seq_q, heads, batch).
  * Lanes      of o and v are columns, of scores and weights keys, of maxima rows; for the sums of
  *            scores: cl/cpu/split_scores.h.
- * Tiles      of at most BN keys: scores to private memory, maximum, exponential, values. All rows
- *            have their turn at a few keys, or columns of the tile's values, while those are near.
- *            Keys that must be converted are as soon as the tile before has its weights, which wait
- *            for one another; values in the first turn. While scores are computed, memory is asked
- *            for the tile's values, and for later keys while values are added, so that memory and
- *            arithmetic work at the same time.
+ * Tiles      of at most BLOCK_N keys: scores to private memory, maximum, exponential, values. All
+ *            rows have their turn at a few keys, or columns of the tile's values, while those are
+ *            near. Keys that must be converted are as soon as the tile before has its weights,
+ *            which wait for one another; values in the first turn. While scores are computed,
+ *            memory is asked for the tile's values, and for later keys while values are added, so
+ *            that memory and arithmetic work at the same time.
  * Quantized  A tile's scales are converted before, as vectors: those of K multiply what is read,
  *            those of V the weights, of which there are fewer.
  * Workspace  (SPLIT_K, batch, heads, seq_q) results of PART floats: o, maximum, total.
@@ -26,8 +26,8 @@
 #include "common/builtins.h"
 #include "common/common.h"
 
-#if !defined(WIDTH) || !defined(ROWS) || !defined(SCORE_ROWS) || !defined(SCORE_COLUMNS) ||         \
-    !defined(VALUE_ROWS) || !defined(VALUE_VECTORS) || !defined(BN) || !defined(AHEAD) ||          \
+#if !defined(SIMD_WIDTH) || !defined(BLOCK_M) || !defined(QK_ROWS) || !defined(QK_DEPTH) ||        \
+    !defined(PV_ROWS) || !defined(PV_VECTORS) || !defined(BLOCK_N) || !defined(PREFETCH_TILES) ||  \
     !defined(SPLIT_K)
 #error "split_lanes.cl must be built with all of its tunables defined"
 #endif
@@ -37,7 +37,7 @@
 #include "score/split_weights.h"
 
 #define PART (ROUNDED(DIM_V) + 2)
-#define ROW_VECTORS ((ROWS + WIDTH - 1) / WIDTH) /* of maxima and factors */
+#define ROW_VECTORS ((BLOCK_M + SIMD_WIDTH - 1) / SIMD_WIDTH) /* of maxima and factors */
 
 /* The rows' queries, scaled; 0 for those beyond the last. */
 NOINLINE void pack_queries(SHAPE_PARAMS, const struct place *place, const __global storage *q,
@@ -45,17 +45,17 @@ NOINLINE void pack_queries(SHAPE_PARAMS, const struct place *place, const __glob
 {
     const float scale = HAS_SOFTCAP ? a.scale : a.scale * UNIT;
 
-    for (int r = 0; r < ROWS; r++) {
+    for (int r = 0; r < BLOCK_M; r++) {
         const __global storage *row = q + at.q + place->b * a.q_stride[0] +
                                       place->head[r] * a.q_stride[1] +
                                       place->query[r] * a.q_stride[2];
-        float *to = (float *)(packed + r / SCORE_ROWS * QUERY_VECTORS);
+        float *to = (float *)(packed + r / QK_ROWS * QUERY_VECTORS);
         for (int d = 0; d < VECTORS(DIM_QK); d++) {
             const lanes x = load_new_columns(row, Q_STEP, DIM_QK, d) * scale;
-            float each[WIDTH];
+            float each[SIMD_WIDTH];
             VECTOR(vstore)(r < place->rows ? x : (lanes)(0.0f), 0, each);
-            for (int c = 0; c < WIDTH; c++)
-                to[packed_place(r % SCORE_ROWS, d * WIDTH + c)] = each[c];
+            for (int c = 0; c < SIMD_WIDTH; c++)
+                to[packed_place(r % QK_ROWS, d * SIMD_WIDTH + c)] = each[c];
         }
     }
 }
@@ -67,12 +67,12 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct place place, const long block, c
                            const __global v_storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM,
                            __global float *restrict workspace)
 {
-    lanes packed_q[ROWS * VECTORS(DIM_QK)], packed_o[ROWS * VECTORS(DIM_V)], total[ROWS];
+    lanes packed_q[BLOCK_M * VECTORS(DIM_QK)], packed_o[BLOCK_M * VECTORS(DIM_V)], total[BLOCK_M];
     lanes top[ROW_VECTORS], factor[ROW_VECTORS];
-    lanes scores[ROWS * BN / WIDTH];
+    lanes scores[BLOCK_M * BLOCK_N / SIMD_WIDTH];
     float *s = (float *)scores;
-    lanes scaled[V_CACHE ? ROWS * WEIGHT_BLOCKS * BN / WIDTH : 1];
-    lanes kept[KEPT_KEYS], v_scales[V_CACHE ? BN / WIDTH * BLOCKS(DIM_V) : 1];
+    lanes scaled[V_CACHE ? BLOCK_M * WEIGHT_BLOCKS * BLOCK_N / SIMD_WIDTH : 1];
+    lanes kept[KEPT_KEYS], v_scales[V_CACHE ? BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_V) : 1];
     long begin, end;
 
     place_rows(a, block, &place);
@@ -81,11 +81,11 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct place place, const long block, c
         top[r] = -INFINITY;
         factor[r] = 0.0f;
     }
-    for (int r = 0; r < ROWS; r++)
+    for (int r = 0; r < BLOCK_M; r++)
         total[r] = 0.0f;
-    for (int n = 0; n < ROWS * VECTORS(DIM_V); n++)
+    for (int n = 0; n < BLOCK_M * VECTORS(DIM_V); n++)
         packed_o[n] = 0.0f;
-    for (int n = 0; n < ROWS * BN; n++)
+    for (int n = 0; n < BLOCK_M * BLOCK_N; n++)
         s[n] = 0.0f; /* what lies beyond the last key is hidden, but looked at */
     if (begin < end)
         pack_queries(a, at, &place, q, packed_q);
@@ -97,14 +97,14 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct place place, const long block, c
         K_PLACE(k, a.k_stride[2]) - k, V_PLACE(v, a.v_stride[2]) - v, end - begin,
         (float *)v_scales};
     if (KEEP_K && begin < end)
-        keep_keys(a, keys, (int)min((long)BN, keys.left), kept);
-    for (long j = begin; j < end; j += BN) {
-        const int count = (int)min((long)BN, keys.left);
+        keep_keys(a, keys, (int)min((long)BLOCK_N, keys.left), kept);
+    for (long j = begin; j < end; j += BLOCK_N) {
+        const int count = (int)min((long)BLOCK_N, keys.left);
         const float *factors = (const float *)factor;
         int hidden = 0;
         multiply_keys(a, keys, count, place.rows, kept, packed_q, s);
         load_value_scales(keys, count);
-        if (HIDES_ANYWHERE || j < place.all_begin || j + BN > place.all_end)
+        if (HIDES_ANYWHERE || j < place.all_begin || j + BLOCK_N > place.all_end)
             hidden = weigh_rows(1, a, at, &place, j, count, s, top, total,
                                 factor BIAS_ARG MASK_ARG SLOPES_ARG);
         else
@@ -112,7 +112,7 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct place place, const long block, c
                        factor BIAS_ARG MASK_ARG SLOPES_ARG);
         const struct keys next = following(keys);
         if (KEEP_K && next.left > 0)
-            keep_keys(a, next, (int)min((long)BN, next.left), kept);
+            keep_keys(a, next, (int)min((long)BLOCK_N, next.left), kept);
         if (hidden && has_nonfinite(a, keys, count))
             add_visible(a, keys, count, place.rows, factors, s, packed_o);
         else

@@ -3,7 +3,7 @@
 #define CLATTN_LANE_SCORES_H
 #include "cpu/lanes.h"
 
-#define ROUNDED(n) (((n) + WIDTH - 1) / WIDTH * WIDTH)
+#define ROUNDED(n) (((n) + SIMD_WIDTH - 1) / SIMD_WIDTH * SIMD_WIDTH)
 
 /* Scores are kept in units of log 2, so that 2^x serves as the exponential; with a bias in natural
  * units, since a bias of -FLT_MAX must stay finite. */
@@ -23,12 +23,12 @@
 #define CHANGES_SCORES (HAS_SOFTCAP || HAS_BIAS || HAS_MASK || HAS_ALIBI)
 
 #if HAS_BIAS
-/* left biases of one query, at most WIDTH. */
+/* left biases of one query, at most SIMD_WIDTH. */
 INLINE lanes load_biases(const __global bias_storage *p, const long step, const int left)
 {
-    float x[WIDTH];
+    float x[SIMD_WIDTH];
 
-    if (step == 1 && left >= WIDTH) {
+    if (step == 1 && left >= SIMD_WIDTH) {
 #if BIAS_DTYPE == DTYPE_F32
         return VECTOR(vload)(0, p);
 #elif BIAS_DTYPE == DTYPE_F16
@@ -37,21 +37,21 @@ INLINE lanes load_biases(const __global bias_storage *p, const long step, const 
         return VECTOR(as_float)(VECTOR(convert_uint)(VECTOR(vload)(0, p)) << 16);
 #endif
     }
-    for (int c = 0; c < WIDTH; c++)
+    for (int c = 0; c < SIMD_WIDTH; c++)
         x[c] = c < left ? LOAD_BIAS(p, c * step) : 0.0f;
     return VECTOR(vload)(0, x);
 }
 #endif
 
 #if HAS_MASK
-/* left bytes of one query, at most WIDTH, as floats. */
+/* left bytes of one query, at most SIMD_WIDTH, as floats. */
 INLINE lanes load_mask(const __global uchar *p, const long step, const int left)
 {
-    float x[WIDTH];
+    float x[SIMD_WIDTH];
 
-    if (step == 1 && left >= WIDTH)
+    if (step == 1 && left >= SIMD_WIDTH)
         return VECTOR(convert_float)(VECTOR(vload)(0, p));
-    for (int c = 0; c < WIDTH; c++)
+    for (int c = 0; c < SIMD_WIDTH; c++)
         x[c] = c < left ? p[c * step] : 0.0f;
     return VECTOR(vload)(0, x);
 }

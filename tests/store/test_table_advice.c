@@ -177,8 +177,8 @@ Test(table_advice, what_does_not_fit_or_is_banned) {
 
 /* ---- what carries over ------------------------------------------------------------------------ */
 
-/* Values of fused_lanes: BN and BLOCKS, of which facts suggest 96 and, by the number of queries, 2,
- * 4 or 8. */
+/* Values of fused_lanes: BLOCK_N and BLOCKS_PER_TILE, of which facts suggest 96 and, by the number
+ * of queries, 2, 4 or 8. */
 static const char *carried(const char *found, const char *there, const char *here)
 {
     const clattn_problem own = fixture_problem(here), p = ca_problem_normal(&own);
@@ -197,12 +197,12 @@ static const char *carried(const char *found, const char *there, const char *her
     const struct ca_tunable *tunables = after.family->tunables;
     size_t bn = 0, blocks = 0;
     for (size_t n = 0; n < after.family->num_tunables; n++) {
-        if (strcmp(tunables[n].name, "BN") == 0)
+        if (strcmp(tunables[n].name, "BLOCK_N") == 0)
             bn = after.values[n];
-        if (strcmp(tunables[n].name, "BLOCKS") == 0)
+        if (strcmp(tunables[n].name, "BLOCKS_PER_TILE") == 0)
             blocks = after.values[n];
     }
-    snprintf(text, sizeof text, "BN=%zu BLOCKS=%zu", bn, blocks);
+    snprintf(text, sizeof text, "BLOCK_N=%zu BLOCKS_PER_TILE=%zu", bn, blocks);
     return text;
 }
 
@@ -210,14 +210,16 @@ static const char *carried(const char *found, const char *there, const char *her
 Test(table_advice, what_tuning_left_follows_the_facts) {
     const char *small = "fwd f32 h8 q256 k256 d128", *large = "fwd f32 h8 q512 k512 d128";
 
-    cr_expect_str_eq(carried("fused_lanes", small, small), "BN=96 BLOCKS=4");
-    cr_expect_str_eq(carried("fused_lanes", large, large), "BN=96 BLOCKS=8");
-    cr_expect_str_eq(carried("fused_lanes", small, large), "BN=96 BLOCKS=8");
-    cr_expect_str_eq(carried("fused_lanes", large, small), "BN=96 BLOCKS=4");
-    cr_expect_str_eq(carried("fused_lanes BN=48", small, large), "BN=48 BLOCKS=8");
-    cr_expect_str_eq(carried("fused_lanes BLOCKS=2", small, large), "BN=96 BLOCKS=2");
-    cr_expect_str_eq(carried("fused_lanes BN=192", small, "fwd f32 h8 q512 k1024 d128"),
-                     "BN=192 BLOCKS=8");
+    cr_expect_str_eq(carried("fused_lanes", small, small), "BLOCK_N=96 BLOCKS_PER_TILE=4");
+    cr_expect_str_eq(carried("fused_lanes", large, large), "BLOCK_N=96 BLOCKS_PER_TILE=8");
+    cr_expect_str_eq(carried("fused_lanes", small, large), "BLOCK_N=96 BLOCKS_PER_TILE=8");
+    cr_expect_str_eq(carried("fused_lanes", large, small), "BLOCK_N=96 BLOCKS_PER_TILE=4");
+    cr_expect_str_eq(carried("fused_lanes BLOCK_N=48", small, large),
+                     "BLOCK_N=48 BLOCKS_PER_TILE=8");
+    cr_expect_str_eq(carried("fused_lanes BLOCKS_PER_TILE=2", small, large),
+                     "BLOCK_N=96 BLOCKS_PER_TILE=2");
+    cr_expect_str_eq(carried("fused_lanes BLOCK_N=192", small, "fwd f32 h8 q512 k1024 d128"),
+                     "BLOCK_N=192 BLOCKS_PER_TILE=8");
 }
 
 /* ---- the portfolio --------------------------------------------------------------------------- */

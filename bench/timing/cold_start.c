@@ -1,5 +1,5 @@
 #define _XOPEN_SOURCE 700 /* mkdtemp, nftw, nanosleep */
-#include "bench/timing/first.h"
+#include "bench/timing/cold_start.h"
 #include "cli/child.h"
 #include "cli/interrupt.h"
 #include "internal.h"
@@ -100,7 +100,7 @@ static bool surround(struct surroundings *s, const char *folder, struct message 
 }
 
 /* Until it has ended; what does not even end when it is killed is left behind. */
-static bool await(const struct first_call *call, pid_t pid, struct message *why)
+static bool await(const struct cold_start *call, pid_t pid, struct message *why)
 {
     const struct timespec nap = {0, NAP_NANOSECONDS};
     const double deadline = ca_stopwatch_now() + call->seconds;
@@ -125,7 +125,7 @@ static bool await(const struct first_call *call, pid_t pid, struct message *why)
 }
 
 /* All steps before the first result, in milliseconds in the file, and the parts of compiling. */
-static bool read_steps(const char *path, double *seconds, struct first_parts *parts,
+static bool read_steps(const char *path, double *seconds, struct cold_start_parts *parts,
                        struct message *why)
 {
     static const char *const steps[] = {"devices", "context", "plan", "first_execution"};
@@ -145,8 +145,8 @@ static bool read_steps(const char *path, double *seconds, struct first_parts *pa
     return isfinite(sum) || message_set(why, "wrote no times");
 }
 
-static bool run_process(const struct first_call *call, const char *folder, char **variables,
-                        double *seconds, struct first_parts *parts, struct message *why)
+static bool run_process(const struct cold_start *call, const char *folder, char **variables,
+                        double *seconds, struct cold_start_parts *parts, struct message *why)
 {
     const char *configuration = call->configuration != NULL ? call->configuration : "";
     const size_t family = strcspn(configuration, " ");
@@ -177,10 +177,10 @@ static bool run_process(const struct first_call *call, const char *folder, char 
     return await(call, pid, why) && read_steps(path, seconds, parts, why);
 }
 
-bool first_call_measure(const struct first_call *call, double *source, double *cache,
-                        struct first_parts *parts, struct message *why)
+bool cold_start_measure(const struct cold_start *call, double *source, double *cache,
+                        struct cold_start_parts *parts, struct message *why)
 {
-    struct first_parts none;
+    struct cold_start_parts none;
     struct surroundings surroundings = {.list = NULL};
     char folder[FOLDER_BYTES];
     struct message how;
@@ -195,7 +195,7 @@ bool first_call_measure(const struct first_call *call, double *source, double *c
     remove_folder(folder);
     if (!ok) {
         *source = *cache = NAN;
-        *parts = (struct first_parts){{0.0}};
+        *parts = (struct cold_start_parts){{0.0}};
         message_set(why, "the process for a first call %.400s", how.text);
     }
     return ok;

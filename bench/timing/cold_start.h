@@ -1,14 +1,14 @@
 /* What the first result costs in a new process: measured in processes of this program's own, the
  * first of which finds empty caches, the second what the first has left there. */
-#ifndef CLATTN_BENCH_FIRST_H
-#define CLATTN_BENCH_FIRST_H
+#ifndef CLATTN_BENCH_COLD_START_H
+#define CLATTN_BENCH_COLD_START_H
 
-#include "bench/timing/first_parts.h"
+#include "bench/timing/cold_start_parts.h"
 #include "cli/message.h"
 
 #include <stddef.h>
 
-struct first_call {
+struct cold_start {
     const char *program; /* clattn-bench. */
     size_t device;       /* Its index. */
     const char *problem;
@@ -21,7 +21,7 @@ struct first_call {
 
 /* Seconds from the first OpenCL call to the end of the first execution, and the parts of the first of
  * them. False if either process failed, took too long or was interrupted; the times are NaN then. */
-bool first_call_measure(const struct first_call *call, double *source, double *cache,
-                        struct first_parts *parts, struct message *why);
+bool cold_start_measure(const struct cold_start *call, double *source, double *cache,
+                        struct cold_start_parts *parts, struct message *why);
 
 #endif

@@ -1,7 +1,7 @@
 /* Progress as a terminal shows it, and as a parent hears it. */
 #define _XOPEN_SOURCE 700 /* posix_openpt, setenv, sigaction */
 #define _DEFAULT_SOURCE   /* struct winsize */
-#include "bench/fleet/outlook.h"
+#include "bench/fleet/progress.h"
 #include "internal.h"
 
 #include <criterion/criterion.h>
@@ -33,7 +33,7 @@ static void open_screen(struct screen *screen, unsigned short columns)
     fcntl(screen->person, F_SETFL, O_NONBLOCK);
     setenv("TERM", "xterm", 1);
     unsetenv("COLUMNS");
-    unsetenv(OUTLOOK_HEARTBEAT);
+    unsetenv(PROGRESS_HEARTBEAT);
 }
 
 /* What was written since the last time. */
@@ -72,45 +72,45 @@ static void check_says(const char *text, const char *want)
     cr_expect(strstr(text, want) != NULL, "'%s' is not in '%s'", want, text);
 }
 
-Test(outlook, draws_one_line_and_takes_it_away) {
-    struct outlook outlook;
+Test(progress, draws_one_line_and_takes_it_away) {
+    struct progress progress;
     struct screen screen;
 
     open_screen(&screen, 100);
-    outlook_open(&outlook, screen.program, false, 4, 8.0);
-    outlook_update(&outlook, "peaks", 0.0, 0.0);
+    progress_open(&progress, screen.program, false, 4, 8.0);
+    progress_update(&progress, "peaks", 0.0, 0.0);
     check_line(look(&screen));
-    cr_expect(eq(dbl, outlook.begin, 0.0), "what has no weight says nothing of the time left");
-    outlook.redrawn = 0.0;
-    outlook_update(&outlook, "bert: warming up", 2.0, 0.0);
+    cr_expect(eq(dbl, progress.begin, 0.0), "what has no weight says nothing of the time left");
+    progress.redrawn = 0.0;
+    progress_update(&progress, "bert: warming up", 2.0, 0.0);
     cr_assert(lt(sz, check_line(look(&screen)), 100));
     check_says(screen.text, "[--------------------]   0%  1/4 bert: warming up");
     cr_expect(strstr(screen.text, "left") == NULL, "nothing is known of the time yet");
-    outlook_update(&outlook, "bert: warming up", 2.0, 0.5);
+    progress_update(&progress, "bert: warming up", 2.0, 0.5);
     check_equal(look(&screen), "");
 
-    outlook_done(&outlook, 2.0);
-    outlook.redrawn = 0.0;
-    outlook.begin = ca_stopwatch_now() - 60.0; /* a quarter took a minute */
-    outlook_update(&outlook, "gpt2: sampling", 2.0, 0.0);
+    progress_done(&progress, 2.0);
+    progress.redrawn = 0.0;
+    progress.begin = ca_stopwatch_now() - 60.0; /* a quarter took a minute */
+    progress_update(&progress, "gpt2: sampling", 2.0, 0.0);
     check_line(look(&screen));
     check_says(screen.text, "[#####---------------]  25%  3:00 left  2/4 gpt2: sampling");
 
-    outlook.redrawn = 0.0;
-    outlook.begin = ca_stopwatch_now() - 3600.0;
-    outlook_update(&outlook, "gpt2: sampling", 2.0, 0.5);
+    progress.redrawn = 0.0;
+    progress.begin = ca_stopwatch_now() - 3600.0;
+    progress_update(&progress, "gpt2: sampling", 2.0, 0.5);
     check_line(look(&screen));
     check_says(screen.text, " 38%  1:40:00 left  2/4 gpt2");
 
-    outlook_clear(&outlook);
+    progress_clear(&progress);
     check_equal(look(&screen), "\r\033[K");
-    outlook_clear(&outlook);
+    progress_clear(&progress);
     check_equal(look(&screen), "");
     close_screen(&screen);
 }
 
 /* The last column stays free; half a character is not shown, nor what the terminal would obey. */
-Test(outlook, fits_the_terminal) {
+Test(progress, fits_the_terminal) {
     static const struct {
         unsigned short columns;
         const char *wish;
@@ -122,29 +122,29 @@ Test(outlook, fits_the_terminal) {
     memset(what, 'x', sizeof what - 1);
     what[sizeof what - 1] = '\0';
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        struct outlook outlook;
+        struct progress progress;
         struct screen screen;
         open_screen(&screen, cases[n].columns);
         if (cases[n].wish != NULL)
             setenv("COLUMNS", cases[n].wish, 1);
-        outlook_open(&outlook, screen.program, false, 12, 12.0);
-        outlook_update(&outlook, what, 1.0, 0.0);
+        progress_open(&progress, screen.program, false, 12, 12.0);
+        progress_update(&progress, what, 1.0, 0.0);
         cr_expect(eq(sz, check_line(look(&screen)), cases[n].length), "case %zu: '%s'", n,
                   screen.text);
         close_screen(&screen);
     }
 }
 
-Test(outlook, keeps_the_last_column_free) {
+Test(progress, keeps_the_last_column_free) {
     char what[] = "0123456789012345678901234567890";
 
     for (size_t length = sizeof what - 1; length > 20; length--) {
-        struct outlook outlook;
+        struct progress progress;
         struct screen screen;
         what[length] = '\0';
         open_screen(&screen, 40);
-        outlook_open(&outlook, screen.program, false, 1, 1.0);
-        outlook_update(&outlook, what, 1.0, 0.0);
+        progress_open(&progress, screen.program, false, 1, 1.0);
+        progress_update(&progress, what, 1.0, 0.0);
         const size_t all = strlen("  0%  1/1 ") + length;
         cr_expect(eq(sz, check_line(look(&screen)), all < 39 ? all : 39), "%zu: '%s'", length,
                   screen.text);
@@ -153,34 +153,34 @@ Test(outlook, keeps_the_last_column_free) {
 }
 
 /* Without a second of work, or a fiftieth of it, the time left is anybody's guess. */
-Test(outlook, guesses_no_time) {
+Test(progress, guesses_no_time) {
     static const struct {
         double elapsed, part;
         bool guesses;
     } cases[] = {{0.5, 0.5, false}, {60.0, 0.01, false}, {60.0, 0.03, true}, {2.0, 0.5, true}};
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        struct outlook outlook;
+        struct progress progress;
         struct screen screen;
         open_screen(&screen, 80);
-        outlook_open(&outlook, screen.program, false, 1, 1.0);
-        outlook.begin = ca_stopwatch_now() - cases[n].elapsed;
-        outlook_update(&outlook, "bert", 1.0, cases[n].part);
+        progress_open(&progress, screen.program, false, 1, 1.0);
+        progress.begin = ca_stopwatch_now() - cases[n].elapsed;
+        progress_update(&progress, "bert", 1.0, cases[n].part);
         const bool guesses = strstr(look(&screen), " left ") != NULL;
         cr_expect(guesses == cases[n].guesses, "case %zu: '%s'", n, screen.text);
         close_screen(&screen);
     }
 }
 
-Test(outlook, shows_no_half_characters) {
-    struct outlook outlook;
+Test(progress, shows_no_half_characters) {
+    struct progress progress;
     struct screen screen;
 
     for (unsigned short columns = 11; columns < 26; columns++) {
         open_screen(&screen, columns);
-        outlook_open(&outlook, screen.program, false, 1, 1.0);
-        outlook_update(&outlook, "\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\033[31m\xe2\x82\xac", 1.0,
-                       0.0);
+        progress_open(&progress, screen.program, false, 1, 1.0);
+        progress_update(&progress, "\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\033[31m\xe2\x82\xac", 1.0,
+                        0.0);
         const size_t length = check_line(look(&screen));
         const size_t euros = length - strlen("  0%  1/1 ");
         cr_expect(strchr(screen.text, '\033') == strstr(screen.text, "\033[K"));
@@ -189,28 +189,28 @@ Test(outlook, shows_no_half_characters) {
     }
 }
 
-Test(outlook, is_silent_where_nobody_looks) {
-    struct outlook outlook;
+Test(progress, is_silent_where_nobody_looks) {
+    struct progress progress;
     struct screen screen;
-    char path[] = "/tmp/clattn-outlook-XXXXXX";
+    char path[] = "/tmp/clattn-progress-XXXXXX";
     FILE *file = fdopen(mkstemp(path), "w");
 
     open_screen(&screen, 80);
-    outlook_open(&outlook, screen.program, true, 1, 1.0);
-    outlook_update(&outlook, "bert", 1.0, 0.5);
-    outlook_clear(&outlook);
+    progress_open(&progress, screen.program, true, 1, 1.0);
+    progress_update(&progress, "bert", 1.0, 0.5);
+    progress_clear(&progress);
     check_equal(look(&screen), "");
 
     setenv("TERM", "dumb", 1);
-    outlook_open(&outlook, screen.program, false, 1, 1.0);
-    outlook_update(&outlook, "bert", 1.0, 0.5);
-    outlook_clear(&outlook);
+    progress_open(&progress, screen.program, false, 1, 1.0);
+    progress_update(&progress, "bert", 1.0, 0.5);
+    progress_clear(&progress);
     check_equal(look(&screen), "");
 
     setenv("TERM", "xterm", 1);
-    outlook_open(&outlook, file, false, 1, 1.0);
-    outlook_update(&outlook, "bert", 1.0, 0.5);
-    outlook_clear(&outlook);
+    progress_open(&progress, file, false, 1, 1.0);
+    progress_update(&progress, "bert", 1.0, 0.5);
+    progress_clear(&progress);
     cr_expect(eq(long, ftell(file), 0), "a file");
     fclose(file);
     remove(path);
@@ -224,24 +224,24 @@ static void name_heart(int descriptor)
     char number[16];
 
     snprintf(number, sizeof number, "%d", descriptor);
-    setenv(OUTLOOK_HEARTBEAT, number, 1);
+    setenv(PROGRESS_HEARTBEAT, number, 1);
 }
 
-Test(outlook, heart_tells_what_is_done) {
-    struct outlook outlook;
+Test(progress, heart_tells_what_is_done) {
+    struct progress progress;
     char text[512];
     int ends[2];
 
     cr_assert(pipe(ends) == 0);
     name_heart(ends[1]);
-    outlook_open(&outlook, stderr, true, 2, 2.0);
-    cr_expect(getenv(OUTLOOK_HEARTBEAT) == NULL, "children would write to it");
+    progress_open(&progress, stderr, true, 2, 2.0);
+    cr_expect(getenv(PROGRESS_HEARTBEAT) == NULL, "children would write to it");
     cr_expect(eq(int, fcntl(ends[1], F_GETFD), FD_CLOEXEC));
-    outlook_update(&outlook, "bert: warming up", 1.0, 0.0);
-    outlook_update(&outlook, "bert: warming up", 1.0, 0.1); /* too soon to be repeated */
-    outlook_update(&outlook, "bert: a\nb", 1.0, 0.2);
-    outlook.beat -= 1.0;
-    outlook_update(&outlook, "bert: a\nb", 1.0, 0.3);
+    progress_update(&progress, "bert: warming up", 1.0, 0.0);
+    progress_update(&progress, "bert: warming up", 1.0, 0.1); /* too soon to be repeated */
+    progress_update(&progress, "bert: a\nb", 1.0, 0.2);
+    progress.beat -= 1.0;
+    progress_update(&progress, "bert: a\nb", 1.0, 0.3);
     const ssize_t bytes = read(ends[0], text, sizeof text - 1);
     text[bytes > 0 ? bytes : 0] = '\0';
     check_equal(text, "bert: warming up\nbert: a?b\nbert: a?b\n");
@@ -250,22 +250,22 @@ Test(outlook, heart_tells_what_is_done) {
 }
 
 /* Only a pipe is a heart: a number out of somebody's environment may be anything. */
-Test(outlook, heart_must_be_a_pipe) {
+Test(progress, heart_must_be_a_pipe) {
     static const char *const wrong[] = {"", "x", "-1", "0", "1", "2", "999", "99999999999"};
-    char path[] = "/tmp/clattn-outlook-XXXXXX";
+    char path[] = "/tmp/clattn-progress-XXXXXX";
     const int file = mkstemp(path);
-    struct outlook outlook;
+    struct progress progress;
 
     name_heart(file);
-    outlook_open(&outlook, stderr, true, 1, 1.0);
-    outlook_update(&outlook, "bert", 1.0, 0.0);
+    progress_open(&progress, stderr, true, 1, 1.0);
+    progress_update(&progress, "bert", 1.0, 0.0);
     cr_expect(eq(long, lseek(file, 0, SEEK_END), 0));
     close(file);
     remove(path);
     for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
-        setenv(OUTLOOK_HEARTBEAT, wrong[n], 1);
-        outlook_open(&outlook, stderr, true, 1, 1.0);
-        cr_expect(eq(int, outlook.heart, -1), "'%s'", wrong[n]);
+        setenv(PROGRESS_HEARTBEAT, wrong[n], 1);
+        progress_open(&progress, stderr, true, 1, 1.0);
+        cr_expect(eq(int, progress.heart, -1), "'%s'", wrong[n]);
     }
 }
 
@@ -277,39 +277,39 @@ static void notice(int signal_number)
 }
 
 /* Whoever wanted the results is gone. */
-Test(outlook, ends_with_its_parent) {
-    struct outlook outlook;
+Test(progress, ends_with_its_parent) {
+    struct progress progress;
     int ends[2];
 
     cr_assert(pipe(ends) == 0);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGTERM, notice);
     name_heart(ends[1]);
-    outlook_open(&outlook, stderr, true, 1, 1.0);
+    progress_open(&progress, stderr, true, 1, 1.0);
     close(ends[0]);
-    outlook_update(&outlook, "bert", 1.0, 0.0);
+    progress_update(&progress, "bert", 1.0, 0.0);
     cr_expect(eq(int, (int)told, SIGTERM));
     told = 0;
-    outlook_update(&outlook, "gpt2", 1.0, 0.0);
+    progress_update(&progress, "gpt2", 1.0, 0.0);
     cr_expect(eq(int, (int)told, 0), "told twice: the second time kills");
     close(ends[1]);
 }
 
 /* A parent that does not read holds nobody up. */
-Test(outlook, full_pipe_is_not_waited_for) {
-    struct outlook outlook;
+Test(progress, full_pipe_is_not_waited_for) {
+    struct progress progress;
     char what[64];
     int ends[2];
 
     cr_assert(pipe(ends) == 0);
     fcntl(ends[1], F_SETFL, O_NONBLOCK);
     name_heart(ends[1]);
-    outlook_open(&outlook, stderr, true, 1, 1.0);
+    progress_open(&progress, stderr, true, 1, 1.0);
     for (int n = 0; n < 20000; n++) {
         snprintf(what, sizeof what, "problem %d", n);
-        outlook_update(&outlook, what, 1.0, 0.0);
+        progress_update(&progress, what, 1.0, 0.0);
     }
-    cr_expect(ge(int, outlook.heart, 0));
+    cr_expect(ge(int, progress.heart, 0));
     close(ends[0]);
     close(ends[1]);
 }

@@ -1,7 +1,7 @@
 /* How far a run has come: on a terminal one line that is redrawn, with the time left; and a sign of
  * life for the program that started this one. */
-#ifndef CLATTN_BENCH_OUTLOOK_H
-#define CLATTN_BENCH_OUTLOOK_H
+#ifndef CLATTN_BENCH_PROGRESS_H
+#define CLATTN_BENCH_PROGRESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,9 +9,9 @@
 
 /* The environment's name for the descriptor of an inherited pipe. What is being done goes there, a
  * line each time it changes and at least one a second, terminal or not. */
-#define OUTLOOK_HEARTBEAT "CLATTN_BENCH_HEARTBEAT"
+#define PROGRESS_HEARTBEAT "CLATTN_BENCH_HEARTBEAT"
 
-struct outlook {
+struct progress {
     FILE *to;
     bool shown;           /* On a terminal, and not quiet. */
     bool drawn;           /* A line is on the screen. */
@@ -25,16 +25,16 @@ struct outlook {
 
 /* Draws to a terminal only; `total` is the sum of the weights of the `count` problems to come.
  * Takes the pipe out of the environment: it is not for this program's children. */
-void outlook_open(struct outlook *outlook, FILE *to, bool quiet, size_t count, double total);
+void progress_open(struct progress *progress, FILE *to, bool quiet, size_t count, double total);
 
 /* `what` is being done, a part (0 to 1) of a problem of that weight is. Redraws at most 5 times a
  * second. */
-void outlook_update(struct outlook *outlook, const char *what, double weight, double part);
+void progress_update(struct progress *progress, const char *what, double weight, double part);
 
 /* A problem of that weight is done. */
-void outlook_done(struct outlook *outlook, double weight);
+void progress_done(struct progress *progress, double weight);
 
 /* Takes the line away, before something else is printed. */
-void outlook_clear(struct outlook *outlook);
+void progress_clear(struct progress *progress);
 
 #endif

@@ -1,11 +1,11 @@
-#include "bench/timing/first_parts.h"
+#include "bench/timing/cold_start_parts.h"
 
 #include <stdio.h>
 
 const char *const first_part_keys[FIRST_PARTS] = {"front_end", "code_generation", "self_check",
                                                   "storing"};
 
-void first_parts_print(const struct first_parts *parts, char *text, size_t bytes)
+void cold_start_parts_print(const struct cold_start_parts *parts, char *text, size_t bytes)
 {
     static const char *const names[FIRST_PARTS] = {"front end", "code generation", "self-check",
                                                    "storing"};
