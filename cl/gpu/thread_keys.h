@@ -1,11 +1,11 @@
-/* What threads of split_tiles read of keys and values: an thread of a thread group reads LOAD_WIDTH
+/* What threads of split_tiles read of keys and values: a thread of a thread group reads LOAD_WIDTH
  * neighbouring columns of each chunk of columns, of all THREAD_N keys of its thread group.
  *
  * Before including this: quantized_tile.h; INLINE; THREADS_D, THREADS_N, THREAD_N, BLOCK_N. */
 #ifndef CLATTN_THREAD_KEYS_H
 #define CLATTN_THREAD_KEYS_H
 
-#define PIECES (LOAD_WIDTH / 4) /* float4 of an thread in a chunk */
+#define PIECES (LOAD_WIDTH / 4) /* float4 of a thread in a chunk */
 #define CHUNK (THREADS_D * LOAD_WIDTH)
 #define CHUNKS(dim) (((dim) + CHUNK - 1) / CHUNK)
 
@@ -28,20 +28,6 @@ INLINE int column_of(const int thread_d, const int chunk)
     return chunk * CHUNK + thread_d * LOAD_WIDTH;
 }
 
-/* Columns d .. d + 3 of a quantized row, by words: as quantized4(), but with half as many loads. */
-INLINE float4 load_quantized(const int cache, const __global uchar *row, const int d)
-{
-    const __global uchar *block = row + (d >> 5) * BLOCK_BYTES(cache);
-    const __global ushort *p =
-        (const __global ushort *)(block + 2 + (cache == CACHE_Q8_0 ? d & 31 : d & 15));
-    const ushort2 bytes = (ushort2)(p[0], p[1]);
-
-    if (cache == CACHE_Q8_0)
-        return block_scale(block) * convert_float4(as_char4(bytes));
-    return block_scale(block) *
-           (convert_float4(as_uchar4(bytes) >> (uchar4)((d & 16) / 4) & (uchar4)15) - 8.0f);
-}
-
 /* LOAD_WIDTH columns of the row so many rows on, for those beyond the last others of it. */
 INLINE void load_columns(const struct cached m, const bool aligned, const int rows,
                          const int column, float4 x[PIECES])
@@ -62,7 +48,7 @@ INLINE void load_columns(const struct cached m, const bool aligned, const int ro
     for (int n = 0; n < PIECES; n++) {
         const int d = column + 4 * n;
         if (m.cache)
-            x[n] = load_quantized(m.cache, p, min(d, m.dim - 4));
+            x[n] = quantized4_by_words(m.cache, p, min(d, m.dim - 4));
         else if (m.width != 1)
             x[n] = load4(plain + min(d, m.dim - 4), aligned);
         else

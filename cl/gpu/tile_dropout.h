@@ -33,7 +33,7 @@ __attribute__((always_inline)) static inline void draw_kept(SHAPE_PARAMS, const 
         }
 }
 
-/* What the weight of a row and of the item's key c is multiplied by. */
+/* What the weight of a row and of the thread's key c is multiplied by. */
 static inline float kept_factor(const struct attention_shape a, const int row,
                                 const int c KEPT_PARAM)
 {

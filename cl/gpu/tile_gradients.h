@@ -53,7 +53,7 @@ INLINE bool is_partial(const struct attention_shape a, const struct tile t)
 }
 
 #if HAS_DROPOUT
-/* x[n][c]: what the weights of owned row r + n of an item, of a quad, and of its streamed row c are
+/* x[n][c]: what the weights of owned row r + n of a thread, of a quad, and of its streamed row c are
  * multiplied by. */
 INLINE void quad_factors(const bool owns_keys, SHAPE_PARAMS, const struct tile t, const int r,
                          float x[4][THREAD_N] KEPT_PARAM)
@@ -76,19 +76,19 @@ INLINE void quad_factors(const bool owns_keys, SHAPE_PARAMS, const struct tile t
 
 /* p and ds from their products, in place: p after dropout, for dv; ds with softcap's derivative,
  * without it if ds_is_raw. Owned rows are keys if owns_keys. partial: some pair of the tile may be hidden,
- * or is none. statistics: -lse and -delta of the item's queries. *non_finite is set where a hidden
+ * or is none. statistics: -lse and -delta of the thread's queries. *nonfinite is set where a hidden
  * pair's product is not finite. slope_sums and bias_sums, of owned rows, collect ds times the distance,
  * and ds. */
 INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial, SHAPE_PARAMS,
                   const struct tile t, const float2 *statistics, float p[THREAD_M][THREAD_N],
-                  float ds[THREAD_M][THREAD_N], volatile __local int *non_finite, float *slope_sums,
+                  float ds[THREAD_M][THREAD_N], volatile __local int *nonfinite, float *slope_sums,
                   float *bias_sums SCORE_OPERANDS_PARAM KEPT_PARAM)
 {
     const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
     const struct score_tile tile =
         score_tile_at(a, at, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
                       MAX(BLOCK_OWNED, BLOCK_STREAMED) SCORE_OPERANDS_ARG);
-    bool finds_non_finite = false;
+    bool finds_nonfinite = false;
 
 #if HAS_DROPOUT
     float factors_of_quad[4][THREAD_N];
@@ -109,7 +109,7 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
             bool sees = true;
             if (partial) {
                 sees = hide(a, tile, in_window(tile, row, key), row, key, &s);
-                finds_non_finite = finds_non_finite || (!sees && !finite);
+                finds_nonfinite = finds_nonfinite || (!sees && !finite);
             }
             float weight = EXP2((s.value + statistic.x) * LOG2E);
 #if HAS_DROPOUT
@@ -130,8 +130,8 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
             ds[r][c] = sees ? (ds_is_raw ? gradient : gradient * s.derivative) + 0.0f : -0.0f;
         }
     }
-    if (finds_non_finite)
-        atomic_or(non_finite, 1);
+    if (finds_nonfinite)
+        atomic_or(nonfinite, 1);
     (void)slope_sums;
     (void)bias_sums;
 }
@@ -142,7 +142,7 @@ INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool pa
                        const struct tile t, const struct matrix owned_qk, const struct matrix owned_v,
                        const struct matrix streamed_qk, const struct matrix streamed_v,
                        const float2 *statistics, __local float4 *tiles,
-                       volatile __local int *non_finite, float p[THREAD_M][THREAD_N],
+                       volatile __local int *nonfinite, float p[THREAD_M][THREAD_N],
                        float ds[THREAD_M][THREAD_N], float *slope_sums,
                        float *bias_sums SCORE_OPERANDS_PARAM KEPT_PARAM)
 {
@@ -153,7 +153,7 @@ INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool pa
         draw_kept(a, at, t.b * a.heads + t.h, t.i0, t.j0 KEPT_ARG);
 #endif
     multiply(owned_v, streamed_v, tiles + OWNED_V_AT, tiles + STREAMED_AT, ds);
-    weigh(owns_keys, ds_is_raw, partial, a, at, t, statistics, p, ds, non_finite, slope_sums,
+    weigh(owns_keys, ds_is_raw, partial, a, at, t, statistics, p, ds, nonfinite, slope_sums,
           bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
 }
 

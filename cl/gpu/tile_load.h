@@ -16,17 +16,17 @@ static inline bool rows_aligned(const __global storage *rows, const long row_ste
 }
 
 /* x with 0 for every Inf and NaN; tells whether there was one. */
-static inline float4 finite_or_0(const float4 x, int *non_finite)
+static inline float4 finite_or_0(const float4 x, int *nonfinite)
 {
     const int4 bad = x * 0.0f != 0.0f;
 
-    *non_finite |= any(bad);
+    *nonfinite |= any(bad);
     return bad ? (float4)0.0f : x;
 }
 
 /* Fills tile_rows x columns of a tile (stride in float4) with columns [first, first + columns) of
  * a matrix of rows x dim, and with 0 outside of it; rows >= 1. With `finite` Infs and NaNs become
- * 0 too, and the result tells whether this item met one. All but the pointers, steps, rows and
+ * 0 too, and the result tells whether this thread met one. All but the pointers, steps, rows and
  * flags are constants once inlined. */
 __attribute__((always_inline)) static inline int
 load_tile(__local float4 *tile, const int stride, const int tile_rows, const int columns,
@@ -34,7 +34,7 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
           const int first, const int dim, const int width, const bool aligned, const bool finite)
 {
     const int chunks = columns / width;
-    int non_finite = 0;
+    int nonfinite = 0;
 
     for (int t = get_local_id(0); t < tile_rows * chunks; t += THREADS) {
         const int row = t / chunks, column = t % chunks * width;
@@ -46,23 +46,23 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
         if (width == 1) {
             float4 x = inside ? LOAD(p, 0) : 0.0f;
             if (finite)
-                x = finite_or_0(x, &non_finite);
+                x = finite_or_0(x, &nonfinite);
             ((__local float *)to)[column % 4] = x.x;
         } else if (width == 4) {
             const float4 x = inside ? load4(p, aligned) : 0.0f;
-            *to = finite ? finite_or_0(x, &non_finite) : x;
+            *to = finite ? finite_or_0(x, &nonfinite) : x;
         }
 #if LOAD_WIDTH == 8
         else {
             const float8 x = inside ? load8(p, aligned) : 0.0f;
             const float4 lo = (float4)(x.s0, x.s1, x.s2, x.s3);
             const float4 hi = (float4)(x.s4, x.s5, x.s6, x.s7);
-            to[0] = finite ? finite_or_0(lo, &non_finite) : lo;
-            to[1] = finite ? finite_or_0(hi, &non_finite) : hi;
+            to[0] = finite ? finite_or_0(lo, &nonfinite) : lo;
+            to[1] = finite ? finite_or_0(hi, &nonfinite) : hi;
         }
 #endif
     }
-    return non_finite;
+    return nonfinite;
 }
 
 /* Stores x to columns d.. of a row of dim, those that exist; dim and width (as in load_tile) are

@@ -86,11 +86,11 @@ INLINE void add_stage(const bool leaves_out, const int dims4, const __local floa
 }
 
 /* sums += weights^T . streamed rows, with weights as multiply() leaves products. partial: some pair may be
- * hidden. *non_finite, set before the last barrier: a streamed row of such a pair may hold an Inf or a
+ * hidden. *nonfinite, set before the last barrier: a streamed row of such a pair may hold an Inf or a
  * NaN. */
 INLINE void add_rows(const bool partial, const struct matrix streamed,
                      float weight[THREAD_M][THREAD_N], __local float4 *weights,
-                     __local float4 *rows, const volatile __local int *non_finite,
+                     __local float4 *rows, const volatile __local int *nonfinite,
                      float4 sums[THREAD_M][MAX_DIMS4])
 {
     const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
@@ -107,7 +107,7 @@ INLINE void add_rows(const bool partial, const struct matrix streamed,
         LOCAL_BARRIER(); /* weights and rows are complete */
         const __local float4 *const thread_weights =
             weights + first % WEIGHT_ROWS * ROW_STRIDE + thread_m;
-        if (partial && *non_finite)
+        if (partial && *nonfinite)
             add_stage(true, dims4, thread_weights, rows + thread_n, sums);
         else
             add_stage(false, dims4, thread_weights, rows + thread_n, sums);

@@ -123,7 +123,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_keys(PARAMETERS_backward_keys)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int non_finite; /* not 0 once a hidden pair had a product that is not finite */
+    __local int nonfinite; /* not 0 once a hidden pair had a product that is not finite */
 #if HAS_DROPOUT
     __local uchar *const kept = 0; /* for keys that are streamed */
 #endif
@@ -145,7 +145,7 @@ void backward_keys(PARAMETERS_backward_keys)
     const struct matrix owned_v = v_rows(a, at, v, t.b, kv_head, t.j0, t.keys);
 
     if (get_local_id(0) == 0)
-        non_finite = 0;
+        nonfinite = 0;
     if (OWNED_RESIDENT && begin < end)
         load_owned(owned_k, owned_v, tiles);
     clear_sums(sums_k);
@@ -166,11 +166,11 @@ void backward_keys(PARAMETERS_backward_keys)
                 statistics[c] =
                     statistic_of(a, at, workspace, t.b, t.h, t.i0 + thread_n + THREADS_N * c);
             weigh_tile(true, false, partial, a, at, t, owned_k, owned_v, streamed_q, streamed_do,
-                       statistics, tiles, &non_finite, p, ds, slope_sums, bias_sums
+                       statistics, tiles, &nonfinite, p, ds, slope_sums, bias_sums
                        SCORE_OPERANDS_ARG KEPT_ARG);
-            add_rows(partial, streamed_do, p, tiles + WEIGHTS_AT, tiles + ROWS_AT, &non_finite,
+            add_rows(partial, streamed_do, p, tiles + WEIGHTS_AT, tiles + ROWS_AT, &nonfinite,
                      sums_v);
-            add_rows(partial, streamed_q, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &non_finite,
+            add_rows(partial, streamed_q, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &nonfinite,
                      sums_k);
         }
 #if HAS_DBIAS
@@ -193,7 +193,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_queries(PARAMETERS_backward_queries)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int non_finite; /* as in backward_keys */
+    __local int nonfinite; /* as in backward_keys */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
 #endif
@@ -223,7 +223,7 @@ void backward_queries(PARAMETERS_backward_queries)
     const struct matrix owned_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
 
     if (get_local_id(0) == 0)
-        non_finite = 0;
+        nonfinite = 0;
     if (OWNED_RESIDENT && begin < end)
         load_owned(owned_q, owned_do, tiles);
     clear_sums(sums_q);
@@ -239,9 +239,9 @@ void backward_queries(PARAMETERS_backward_queries)
         const struct matrix streamed_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
         const struct matrix streamed_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
         weigh_tile(false, false, partial, a, at, t, owned_q, owned_do, streamed_k, streamed_v,
-                   statistics, tiles, &non_finite, p, ds, slope_sums, bias_sums SCORE_OPERANDS_ARG
+                   statistics, tiles, &nonfinite, p, ds, slope_sums, bias_sums SCORE_OPERANDS_ARG
                    KEPT_ARG);
-        add_rows(partial, streamed_k, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &non_finite, sums_q);
+        add_rows(partial, streamed_k, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &nonfinite, sums_q);
     }
 #if HAS_DSLOPES
     store_sums(slope_sums, t.queries, rows, tiles + WEIGHTS_AT,
@@ -262,7 +262,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_bias(PARAMETERS_backward_bias)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int non_finite; /* written only */
+    __local int nonfinite; /* written only */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
 #endif
@@ -306,7 +306,7 @@ void backward_bias(PARAMETERS_backward_bias)
                 load_owned(owned_q, owned_do, tiles);
             }
             weigh_tile(false, true, true, a, at, t, owned_q, owned_do, streamed_k, streamed_v,
-                       statistics, tiles, &non_finite, p, ds, unused, unused SCORE_OPERANDS_ARG
+                       statistics, tiles, &nonfinite, p, ds, unused, unused SCORE_OPERANDS_ARG
                        KEPT_ARG);
 #pragma unroll
             for (int r = 0; r < THREAD_M; r++)

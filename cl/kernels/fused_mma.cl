@@ -19,7 +19,7 @@
  * Hidden    A weight of 0 does not silence an Inf or NaN of V. Where some output comes to one, all
  *           is computed again with 0 in the place of V's, and rows that see them get
  *           them at the end.
- * Barriers  Every item reaches every barrier; only the instructions' own lockstep is relied on.
+ * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
  * Tunables  src/families/tunables/fused_mma.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"
@@ -148,10 +148,10 @@ INLINE void stage_keys(const struct attention_shape a, const struct task *t, con
               t->k_aligned, false);
 }
 
-/* V of a tile of keys, with 0 for Infs and NaNs if `finite`; sets *non_finite if there was one. */
+/* V of a tile of keys, with 0 for Infs and NaNs if `finite`; sets *nonfinite if there was one. */
 INLINE void stage_values(const struct attention_shape a, const struct task *t,
                          const struct keys *keys, const bool finite, __local ushort *v_tile,
-                         volatile __local int *non_finite)
+                         volatile __local int *nonfinite)
 {
     const __global storage *from = t->v + keys->j0 * a.v_stride[2];
 #if PACKED_VALUES
@@ -162,7 +162,7 @@ INLINE void stage_values(const struct attention_shape a, const struct task *t,
                                 keys->count, DIM_V, WIDTH(UNIT_V, DIM_V), t->v_aligned, finite);
 #endif
     if (found)
-        atomic_or(non_finite, 1);
+        atomic_or(nonfinite, 1);
 }
 
 #if HAS_DROPOUT
@@ -439,7 +439,7 @@ INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const i
 }
 
 /* Adds to o the Infs and NaNs of V that were staged as 0, in rows that see them. */
-INLINE void add_non_finite(SHAPE_PARAMS, const struct task *t, const __local int *row_is_zero,
+INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int *row_is_zero,
                            __global storage *o SCORE_OPERANDS_PARAM)
 {
     const struct query_block *block = &t->block;
@@ -470,7 +470,7 @@ void fused_mma(PARAMETERS_fused_mma)
     __local uint4 tiles[LOCAL_ELEMENTS / 8];
     __local int row_is_zero[BLOCK_M];
     __local int not_finite;   /* not 0 once an output is Inf or NaN */
-    __local int v_non_finite; /* not 0 once an Inf or NaN of V became 0 */
+    __local int v_nonfinite; /* not 0 once an Inf or NaN of V became 0 */
 #if HAS_DROPOUT
     __local uchar kept[BLOCK_M * (BLOCK_N / 4)];
 #endif
@@ -492,7 +492,7 @@ void fused_mma(PARAMETERS_fused_mma)
 
     /* load */
     if (get_local_id(0) == 0)
-        not_finite = v_non_finite = 0;
+        not_finite = v_nonfinite = 0;
     if (block.begin < block.end)
         stage_queries(a, &t, q_tile);
     copies_wait();
@@ -517,11 +517,11 @@ void fused_mma(PARAMETERS_fused_mma)
 #if HAS_COPIES
             copies_wait();
             LOCAL_BARRIER(); /* K is complete, V may be overwritten */
-            stage_values(a, &t, &keys, again, v_tile, &v_non_finite);
+            stage_values(a, &t, &keys, again, v_tile, &v_nonfinite);
 #else
             LOCAL_BARRIER(); /* K and V may be overwritten */
             stage_keys(a, &t, j0, k_tile);
-            stage_values(a, &t, &keys, again, v_tile, &v_non_finite);
+            stage_values(a, &t, &keys, again, v_tile, &v_nonfinite);
             LOCAL_BARRIER(); /* K and V are complete */
 #endif
             /* scores */
@@ -560,6 +560,6 @@ void fused_mma(PARAMETERS_fused_mma)
     }
     barrier(CLK_GLOBAL_MEM_FENCE);
     LOCAL_BARRIER(); /* the outputs are complete */
-    if (v_non_finite) /* here only what is not finite counts */
-        add_non_finite(a, at, &t, row_is_zero, o SCORE_OPERANDS_ARG);
+    if (v_nonfinite) /* here only what is not finite counts */
+        add_nonfinite(a, at, &t, row_is_zero, o SCORE_OPERANDS_ARG);
 }

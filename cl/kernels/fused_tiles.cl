@@ -75,7 +75,7 @@ struct task {
 struct shared {
     __local float4 *tiles;
     __local float *row_max, *rescale;    /* so far; what a new one scales earlier weights by */
-    volatile __local int *v_non_finite; /* not 0 once an Inf or NaN of V was staged as 0 */
+    volatile __local int *v_nonfinite; /* not 0 once an Inf or NaN of V was staged as 0 */
 };
 
 /* A tile of keys. */
@@ -142,7 +142,7 @@ INLINE void stage_values(const struct attention_shape a, const struct task *t,
                         V_PLACE(t->v, (keys->j0 + first) * a.v_stride[2]), a.v_stride[2], V_STEP,
                         keys->count - first, 0, DIM_V, WIDTH(UNIT_V, DIM_V), t->v_aligned,
                         keys->partial))
-        atomic_or(l->v_non_finite, 1);
+        atomic_or(l->v_nonfinite, 1);
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -263,7 +263,7 @@ INLINE void add_values(const struct attention_shape a, const struct task *t, con
 }
 
 /* Adds to out the Infs and NaNs of V that were staged as 0, to rows that see them. */
-INLINE void add_non_finite(SHAPE_PARAMS, const struct task *t,
+INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t,
                            float4 out[THREAD_M][MAX_DIMS4] SCORE_OPERANDS_PARAM)
 {
     const struct query_block *block = &t->block;
@@ -278,9 +278,9 @@ INLINE void add_non_finite(SHAPE_PARAMS, const struct task *t,
                                        load_v(t->v, row, min(d + 1, DIM_V - 1) * V_STEP),
                                        load_v(t->v, row, min(d + 2, DIM_V - 1) * V_STEP),
                                        load_v(t->v, row, min(d + 3, DIM_V - 1) * V_STEP));
-            int non_finite = 0;
-            const float4 finite = finite_or_0(v4, &non_finite);
-            if (non_finite)
+            int nonfinite = 0;
+            const float4 finite = finite_or_0(v4, &nonfinite);
+            if (nonfinite)
 #pragma unroll
                 for (int r = 0; r < THREAD_M; r++) {
                     const long i = block->i0 + ROW(r);
@@ -335,7 +335,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void fused_tiles(PARAMETERS_fused_tiles)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int v_non_finite;
+    __local int v_nonfinite;
     __local float4 row_max[BLOCK_M / 4], rescale[BLOCK_M / 4];
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
@@ -346,7 +346,7 @@ void fused_tiles(PARAMETERS_fused_tiles)
     __local int *const row_sees = 0;
 #endif
     const struct shared l = {tiles, (__local float *)row_max, (__local float *)rescale,
-                             &v_non_finite};
+                             &v_nonfinite};
     const struct query_block block = find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const struct task t = find_task(a, at, block, q, k, v);
     const int thread_m = t.thread_m;
@@ -366,7 +366,7 @@ void fused_tiles(PARAMETERS_fused_tiles)
 #endif
     }
     if (get_local_id(0) == 0)
-        v_non_finite = 0;
+        v_nonfinite = 0;
     if (Q_RESIDENT && block.begin < block.end)
         stage_queries(a, &t, &l, 0, STAGED_DIM);
     LOCAL_BARRIER();
@@ -395,9 +395,9 @@ void fused_tiles(PARAMETERS_fused_tiles)
         add_values(a, &t, &l, &keys, s, out);
     }
 
-    /* v_non_finite is final: a barrier ended the last stage. Here only what is not finite counts. */
-    if (v_non_finite)
-        add_non_finite(a, at, &t, out SCORE_OPERANDS_ARG);
+    /* v_nonfinite is final: a barrier ended the last stage. Here only what is not finite counts. */
+    if (v_nonfinite)
+        add_nonfinite(a, at, &t, out SCORE_OPERANDS_ARG);
 
     /* store */
     store_partial(sum, tiles + PARTIAL_AT);

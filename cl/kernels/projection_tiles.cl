@@ -4,7 +4,7 @@
  *            (head of x, dim_qk). Each is a pair of indices with a step for each.
  * Stages     projection_tiles   a work-group owns BLOCK_M x BLOCK_N of y, and one of SPLIT_K
  *                               parts of the depth, which it walks through BLOCK_K at a time
- *            projection_sum     with SPLIT_K > 1: y from the parts, an element for each work-item
+ *            projection_sum     with SPLIT_K > 1: y from the parts, an element for each thread
  *            The order in which an element is summed depends on the depth and the tunables alone.
  * Threads    THREADS_N along columns, THREADS_M along rows; a thread keeps THREAD_M x THREAD_N sums in
  *            registers, in quads that are THREADS_N or THREADS_M apart, so that neighbours read
@@ -17,7 +17,7 @@
  * NDRange    local THREADS; a group for each tile and split. GROUP_M rows of tiles go down together, so
  *            that groups which run at the same time share more of w.
  * Ragged     Rows and columns beyond the last repeat it and are not stored; the depth ends with zeros.
- * Barriers   Every item reaches every barrier; nothing relies on sub-group lockstep.
+ * Barriers   Every thread reaches every barrier; nothing relies on sub-group lockstep.
  * Workspace  with SPLIT_K > 1: [SPLIT_K][rows][columns] sums
  * Tunables   src/families/tunables/projection_tiles.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
@@ -42,9 +42,9 @@
 /* Of a tile, in float4: a row of it is one of the stage's depth. */
 #define X_STRIDE ((BLOCK_M + PADDING) / 4)
 #define W_STRIDE ((BLOCK_N + PADDING) / 4)
-/* Loads of four that an item does for a tile of so many rows or columns. */
+/* Loads of four that a thread does for a tile of so many rows or columns. */
 #define LOADS(block) (((block) * BLOCK_K / 4 + THREADS - 1) / THREADS)
-/* Quad q of an item, in the block. */
+/* Quad q of a thread, in the block. */
 #define ROW(q) (((q) * THREADS_M + thread_m) * 4)
 #define COLUMN(q) (((q) * THREADS_N + thread_n) * 4)
 
@@ -79,7 +79,7 @@ struct slot {
     int across, along;
 };
 
-/* Neighbouring items load neighbours in memory: quads along the depth, or across it. */
+/* Neighbouring threads load neighbours in memory: quads along the depth, or across it. */
 INLINE struct slot slot_of(const int t, const int block, const bool depth_first)
 {
     struct slot s;
@@ -93,7 +93,7 @@ INLINE struct slot slot_of(const int t, const int block, const bool depth_first)
     return s;
 }
 
-/* This item's share of a stage of a matrix, to registers. left: depth that there is, at least 1. */
+/* This thread's share of a stage of a matrix, to registers. left: depth that there is, at least 1. */
 INLINE void load_stage(const __global storage *matrix, const int block, const bool depth_first,
                        const bool quads, const __local long *across, const __local long *along,
                        const long left, float4 *loaded)

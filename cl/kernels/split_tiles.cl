@@ -52,7 +52,7 @@
 /* ---- places --------------------------------------------------------------------------------- */
 
 /* What a work-group computes. */
-struct place {
+struct task {
     long b, kv_head, part;
     long row;    /* its first, of those that share the kv head */
     int rows;    /* in use, 1 .. BLOCK_M */
@@ -62,36 +62,36 @@ struct place {
 };
 
 /* The head and the query of row r, the last one's for those after it. */
-INLINE void row_of(const struct attention_shape a, const struct place *place, const int r, long *h,
+INLINE void row_of(const struct attention_shape a, const struct task *task, const int r, long *h,
                    long *i)
 {
-    const uint row = (uint)place->row + min(r, place->rows - 1); /* the host limits them */
+    const uint row = (uint)task->row + min(r, task->rows - 1); /* the host limits them */
 
-    *h = place->kv_head * a.group + row / (uint)a.seq_q;
+    *h = task->kv_head * a.group + row / (uint)a.seq_q;
     *i = row % (uint)a.seq_q;
 }
 
 /* Whole blocks of the keys that some row of the group may see: as many for each range, or one
  * less. */
-INLINE void find_range(const struct attention_shape a, struct place *place)
+INLINE void find_range(const struct attention_shape a, struct task *task)
 {
-    const long first = place->row % a.seq_q;
-    const bool wraps = first + place->rows > a.seq_q;
-    const long low = wraps ? 0 : first, high = wraps ? a.seq_q - 1 : first + place->rows - 1;
+    const long first = task->row % a.seq_q;
+    const bool wraps = first + task->rows > a.seq_q;
+    const long low = wraps ? 0 : first, high = wraps ? a.seq_q - 1 : first + task->rows - 1;
     /* Dropout's random numbers are for four keys, of which a thread group has all. */
-    const long begin = first_key(a, place->e, low) & ~3L;
-    const long end = end_key(a, place->e, min(high, max(place->e.queries - 1, low)));
+    const long begin = first_key(a, task->e, low) & ~3L;
+    const long end = end_key(a, task->e, min(high, max(task->e.queries - 1, low)));
     const long blocks = (max(end - begin, 0L) + BLOCK_N - 1) / BLOCK_N;
 
-    place->begin = begin + blocks * place->part / SPLIT_K * BLOCK_N;
-    place->end = min(end, begin + blocks * (place->part + 1) / SPLIT_K * BLOCK_N);
-    place->all_begin = first_key(a, place->e, high);
-    place->all_end = min(end_key(a, place->e, low), end_key(a, place->e, high));
+    task->begin = begin + blocks * task->part / SPLIT_K * BLOCK_N;
+    task->end = min(end, begin + blocks * (task->part + 1) / SPLIT_K * BLOCK_N);
+    task->all_begin = first_key(a, task->e, high);
+    task->all_end = min(end_key(a, task->e, low), end_key(a, task->e, high));
 }
 
 /* The rows' queries: four columns of a thread, of a piece, of a chunk, of a row; 0 where there are
  * none. */
-INLINE void load_queries(SHAPE_PARAMS, const struct place *place, const __global storage *q,
+INLINE void load_queries(SHAPE_PARAMS, const struct task *task, const __global storage *q,
                          __local float4 *q_tile)
 {
     for (int t = get_local_id(0); t < Q_FLOAT4S; t += THREADS) {
@@ -100,13 +100,13 @@ INLINE void load_queries(SHAPE_PARAMS, const struct place *place, const __global
         const int column = column_of(thread_d, chunk) + 4 * piece;
         float x[4];
         long h, i;
-        row_of(a, place, r, &h, &i);
+        row_of(a, task, r, &h, &i);
         const __global storage *row =
-            q + at.q + place->b * a.q_stride[0] + h * a.q_stride[1] + i * a.q_stride[2];
+            q + at.q + task->b * a.q_stride[0] + h * a.q_stride[1] + i * a.q_stride[2];
 #pragma unroll
         for (int n = 0; n < 4; n++)
             x[n] = LOAD(row, min(column + n, DIM_QK - 1) * Q_STEP);
-        q_tile[t] = r < place->rows ? within_row(vload4(0, x), column, DIM_QK) : 0.0f;
+        q_tile[t] = r < task->rows ? within_row(vload4(0, x), column, DIM_QK) : 0.0f;
     }
 }
 
@@ -183,7 +183,7 @@ INLINE float highest_of(const __local float *row_maxima, const int count)
 
 /* What a thread weighs: in step 2 the first ones have a row and a thread group each. */
 struct weigher {
-    struct seeing row;
+    struct row_window row;
     int r, n; /* the row, in the block, and the thread group */
     bool weighs;
 };
@@ -195,23 +195,23 @@ struct shared {
     __local float *row_maxima, *row_sums, *factors; /* of each row and thread group */
 };
 
-INLINE struct place find_place(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
+INLINE struct task find_task(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
 {
     const long blocks = (a.group * a.seq_q + BLOCK_M - 1) / BLOCK_M;
     const long group = get_group_id(0) / blocks;
-    struct place place;
+    struct task task;
 
-    place.b = group / SPLIT_K / a.kv_heads;
-    place.kv_head = group / SPLIT_K % a.kv_heads;
-    place.part = group % SPLIT_K;
-    place.row = get_group_id(0) % blocks * BLOCK_M;
-    place.rows = (int)min(a.group * a.seq_q - place.row, (long)BLOCK_M);
-    place.e = extent_of(a, at, place.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    find_range(a, &place);
-    return place;
+    task.b = group / SPLIT_K / a.kv_heads;
+    task.kv_head = group / SPLIT_K % a.kv_heads;
+    task.part = group % SPLIT_K;
+    task.row = get_group_id(0) % blocks * BLOCK_M;
+    task.rows = (int)min(a.group * a.seq_q - task.row, (long)BLOCK_M);
+    task.e = extent_of(a, at, task.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    find_range(a, &task);
+    return task;
 }
 
-INLINE struct weigher find_weigher(const struct attention_shape a, const struct place *place)
+INLINE struct weigher find_weigher(const struct attention_shape a, const struct task *task)
 {
     const int thread = get_local_id(0);
     struct weigher w;
@@ -219,23 +219,23 @@ INLINE struct weigher find_weigher(const struct attention_shape a, const struct 
     w.weighs = thread < BLOCK_M * THREADS_N;
     w.r = min(thread / THREADS_N, BLOCK_M - 1);
     w.n = thread % THREADS_N;
-    row_of(a, place, w.r, &w.row.h, &w.row.i);
-    w.row.b = place->b;
-    w.row.e = place->e;
-    w.row.first = first_key(a, place->e, w.row.i);
-    w.row.end = w.r < place->rows ? min(end_key(a, place->e, w.row.i), place->end) : 0;
+    row_of(a, task, w.r, &w.row.h, &w.row.i);
+    w.row.b = task->b;
+    w.row.e = task->e;
+    w.row.first = first_key(a, task->e, w.row.i);
+    w.row.end = w.r < task->rows ? min(end_key(a, task->e, w.row.i), task->end) : 0;
     return w;
 }
 
 /* K and V of the kv head, from the range's first key of this thread's group on. */
-INLINE struct cached find_keys(SHAPE_PARAMS, const struct place *place,
+INLINE struct cached find_keys(SHAPE_PARAMS, const struct task *task,
                                const __global k_storage *k)
 {
     const int thread_n = get_local_id(0) / THREADS_D, thread_d = get_local_id(0) % THREADS_D;
     const __global k_storage *const rows =
-        K_PLACE(k, at.k + place->b * a.k_stride[0] + place->kv_head * a.k_stride[1]);
+        K_PLACE(k, at.k + task->b * a.k_stride[0] + task->kv_head * a.k_stride[1]);
     const struct cached keys = {
-        K_PLACE(rows, (place->begin + KEY_OF(thread_n, 0)) * a.k_stride[2]), a.k_stride[2], K_STEP,
+        K_PLACE(rows, (task->begin + KEY_OF(thread_n, 0)) * a.k_stride[2]), a.k_stride[2], K_STEP,
         thread_n, thread_d,
         K_CACHE || rows_aligned((const __global storage *)rows, a.k_stride[2],
                                 WIDTH(UNIT_K, DIM_QK)),
@@ -244,14 +244,14 @@ INLINE struct cached find_keys(SHAPE_PARAMS, const struct place *place,
     return keys;
 }
 
-INLINE struct cached find_values(SHAPE_PARAMS, const struct place *place,
+INLINE struct cached find_values(SHAPE_PARAMS, const struct task *task,
                                  const __global v_storage *v)
 {
     const int thread_n = get_local_id(0) / THREADS_D, thread_d = get_local_id(0) % THREADS_D;
     const __global v_storage *const rows =
-        V_PLACE(v, at.v + place->b * a.v_stride[0] + place->kv_head * a.v_stride[1]);
+        V_PLACE(v, at.v + task->b * a.v_stride[0] + task->kv_head * a.v_stride[1]);
     const struct cached values = {
-        V_PLACE(rows, (place->begin + KEY_OF(thread_n, 0)) * a.v_stride[2]), a.v_stride[2], V_STEP,
+        V_PLACE(rows, (task->begin + KEY_OF(thread_n, 0)) * a.v_stride[2]), a.v_stride[2], V_STEP,
         thread_n, thread_d,
         V_CACHE || rows_aligned((const __global storage *)rows, a.v_stride[2],
                                 WIDTH(UNIT_V, DIM_V)),
@@ -290,7 +290,7 @@ INLINE void rescale_sums(const __local float *factors,
 
 /* Joins the thread groups' maxima and sums, as ranges are, and hands them out; factors: what the groups'
  * sums of values are then multiplied with. */
-INLINE void merge_groups(SHAPE_PARAMS, const struct place *place, const struct weigher *w,
+INLINE void merge_groups(SHAPE_PARAMS, const struct task *task, const struct weigher *w,
                          const struct shared *l, const float row_max, const float row_sum,
                          __global float *statistics)
 {
@@ -305,18 +305,18 @@ INLINE void merge_groups(SHAPE_PARAMS, const struct place *place, const struct w
     if (w->weighs)
         l->factors[thread] = EXP2((row_max - FINITE(highest)) * LOG2E);
     LOCAL_BARRIER(); /* the thread groups' factors are complete */
-    if (w->weighs && w->n == 0 && w->r < place->rows) {
+    if (w->weighs && w->n == 0 && w->r < task->rows) {
         float sum = 0.0f;
         for (int n = thread; n < thread + THREADS_N; n++)
             sum = MULTIPLY_ADD(l->row_sums[n], l->factors[n], sum);
         vstore2((float2)(highest, sum),
-                ((w->row.b * a.heads + w->row.h) * a.seq_q + w->row.i) * SPLIT_K + place->part,
+                ((w->row.b * a.heads + w->row.h) * a.seq_q + w->row.i) * SPLIT_K + task->part,
                 statistics);
     }
 }
 
 /* The rows' sums of values, of all thread groups, one row after the other. */
-INLINE void store_sums(const struct attention_shape a, const struct place *place,
+INLINE void store_sums(const struct attention_shape a, const struct task *task,
                        const struct shared *l, float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES],
                        __global float *results)
 {
@@ -331,10 +331,10 @@ INLINE void store_sums(const struct attention_shape a, const struct place *place
             l->products[((thread_n * CHUNKS(DIM_V) + n / PIECES) * THREADS_D + thread_d) * PIECES +
                         n % PIECES] = sums[r][n] * factor;
         LOCAL_BARRIER(); /* the row's sums are complete */
-        row_of(a, place, r, &h, &i);
+        row_of(a, task, r, &h, &i);
         __global float *const to =
-            results + (((place->b * a.heads + h) * a.seq_q + i) * SPLIT_K + place->part) * DIM_V;
-        for (int d = get_local_id(0); d < DIM_V && r < place->rows; d += THREADS) {
+            results + (((task->b * a.heads + h) * a.seq_q + i) * SPLIT_K + task->part) * DIM_V;
+        for (int d = get_local_id(0); d < DIM_V && r < task->rows; d += THREADS) {
             float x = 0.0f;
             for (int n = 0; n < THREADS_N; n++)
                 x += ((const __local float *)l->products)[n * CHUNKS(DIM_V) * CHUNK + d];
@@ -352,9 +352,9 @@ void split(PARAMETERS_split)
     __local float factors[BLOCK_M * THREADS_N];
     const struct shared l = {products_of_all, weights, row_maxima, row_sums, factors};
     const int thread_n = get_local_id(0) / THREADS_D;
-    const struct place place = find_place(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    const struct weigher w = find_weigher(a, &place);
-    struct cached keys = find_keys(a, at, &place, k), values = find_values(a, at, &place, v);
+    const struct task task = find_task(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const struct weigher w = find_weigher(a, &task);
+    struct cached keys = find_keys(a, at, &task, k), values = find_values(a, at, &task, v);
     float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES];
     float row_max = -INFINITY, row_sum = 0.0f; /* of the weigher's keys */
 
@@ -364,14 +364,14 @@ void split(PARAMETERS_split)
 #pragma unroll
         for (int n = 0; n < CHUNKS(DIM_V) * PIECES; n++)
             sums[r][n] = 0.0f;
-    if (place.begin < place.end)
-        load_queries(a, at, &place, q, q_tile);
+    if (task.begin < task.end)
+        load_queries(a, at, &task, q, q_tile);
     LOCAL_BARRIER(); /* the queries are complete */
 
-    for (long j0 = place.begin; j0 < place.end; j0 += BLOCK_N) {
-        const int count = (int)min(place.end - j0, (long)BLOCK_N);
-        const bool partial = HAS_MASK || HAS_BIAS || count < BLOCK_N || j0 < place.all_begin ||
-                             j0 + BLOCK_N > place.all_end; /* some pair may be hidden */
+    for (long j0 = task.begin; j0 < task.end; j0 += BLOCK_N) {
+        const int count = (int)min(task.end - j0, (long)BLOCK_N);
+        const bool partial = HAS_MASK || HAS_BIAS || count < BLOCK_N || j0 < task.all_begin ||
+                             j0 + BLOCK_N > task.all_end; /* some pair may be hidden */
         float4 v4[EARLY_V ? CHUNKS(DIM_V) : 1][THREAD_N][PIECES];
         float products[BLOCK_M][THREAD_N];
 
@@ -407,9 +407,9 @@ void split(PARAMETERS_split)
 
     /* store */
     __global float *const results = workspace + at.workspace;
-    merge_groups(a, at, &place, &w, &l, row_max, row_sum,
+    merge_groups(a, at, &task, &w, &l, row_max, row_sum,
                  results + a.batch * a.heads * a.seq_q * SPLIT_K * DIM_V);
-    store_sums(a, &place, &l, sums, results);
+    store_sums(a, &task, &l, sums, results);
 }
 
 /* ---- combine -------------------------------------------------------------------------------- */

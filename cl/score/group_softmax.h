@@ -17,7 +17,7 @@
 
 /* A row of a work-group, which is a query of a head, and the keys [first, end) of the group that it
  * may see by lengths, window and causality. */
-struct seeing {
+struct row_window {
     long b, h, i, first, end;
     struct extent e;
 };
@@ -25,7 +25,7 @@ struct seeing {
 /* The weights of row r and thread group thread_n for the tile from key j0 on, from the sum of all its
  * threads' products; those of hidden keys are -0. *row_max and *row_sum are of the group's keys so far;
  * returns what scales earlier weights. */
-INLINE float weigh_keys(SHAPE_PARAMS, const struct seeing row, const int r, const int thread_n,
+INLINE float weigh_keys(SHAPE_PARAMS, const struct row_window row, const int r, const int thread_n,
                         const long j0, const __local float4 *products, __local float4 *weights,
                         float *row_max, float *row_sum SCORE_OPERANDS_PARAM)
 {
