@@ -1,46 +1,31 @@
-/* What work-items of split_tiles read of keys and values: an item of a team reads LOAD_WIDTH
- * neighbouring columns of each chunk of columns, of all THREAD_N keys of its team.
+/* What threads of split_tiles read of keys and values: a thread of a thread group reads LOAD_WIDTH
+ * neighbouring columns of each chunk of columns, of all THREAD_N keys of its thread group.
  *
  * Before including this: quantized_tile.h; INLINE; THREADS_D, THREADS_N, THREAD_N, BLOCK_N. */
-#ifndef CLATTN_TEAM_KEYS_H
-#define CLATTN_TEAM_KEYS_H
+#ifndef CLATTN_THREAD_KEYS_H
+#define CLATTN_THREAD_KEYS_H
 
-#define PIECES (LOAD_WIDTH / 4) /* float4 of an item in a chunk */
+#define PIECES (LOAD_WIDTH / 4) /* float4 of a thread in a chunk */
 #define CHUNK (THREADS_D * LOAD_WIDTH)
 #define CHUNKS(dim) (((dim) + CHUNK - 1) / CHUNK)
 
-/* Key n of a team, in its block: of 4 * THREADS_N neighbours each team has four neighbours. */
-#define KEY_OF(team, n) (((n) / 4 * THREADS_N + (team)) * 4 + (n) % 4)
+/* Key n of a thread group, in its tile: of 4 * THREADS_N neighbours each group has four. */
+#define KEY_OF(thread_n, n) (((n) / 4 * THREADS_N + (thread_n)) * 4 + (n) % 4)
 
-/* Keys or values of one head, from the first key of an item's team in a block on, and which columns
- * of them the item reads. All but p, the steps, team, lane and aligned are constants once
- * inlined. */
+/* Keys or values of one head, from the first key of a thread group in a tile on, and which columns of
+ * them the thread reads. All but p, the steps, the thread and aligned are constants once inlined. */
 struct cached {
     const __global void *p;
     long row_step, step;
-    int team, lane;
+    int thread_n, thread_d;
     bool aligned;          /* wide loads are possible */
     int cache, dim, width; /* cache: how they are stored; width: elements that one load takes */
 };
 
-/* The item's first column in a chunk. */
-INLINE int column_of(const int lane, const int chunk)
+/* The thread's first column in a chunk. */
+INLINE int column_of(const int thread_d, const int chunk)
 {
-    return chunk * CHUNK + lane * LOAD_WIDTH;
-}
-
-/* Columns d .. d + 3 of a quantized row, by words: as quantized4(), but with half as many loads. */
-INLINE float4 load_quantized(const int cache, const __global uchar *row, const int d)
-{
-    const __global uchar *block = row + (d >> 5) * BLOCK_BYTES(cache);
-    const __global ushort *p =
-        (const __global ushort *)(block + 2 + (cache == CACHE_Q8_0 ? d & 31 : d & 15));
-    const ushort2 bytes = (ushort2)(p[0], p[1]);
-
-    if (cache == CACHE_Q8_0)
-        return block_scale(block) * convert_float4(as_char4(bytes));
-    return block_scale(block) *
-           (convert_float4(as_uchar4(bytes) >> (uchar4)((d & 16) / 4) & (uchar4)15) - 8.0f);
+    return chunk * CHUNK + thread_d * LOAD_WIDTH;
 }
 
 /* LOAD_WIDTH columns of the row so many rows on, for those beyond the last others of it. */
@@ -63,7 +48,7 @@ INLINE void load_columns(const struct cached m, const bool aligned, const int ro
     for (int n = 0; n < PIECES; n++) {
         const int d = column + 4 * n;
         if (m.cache)
-            x[n] = load_quantized(m.cache, p, min(d, m.dim - 4));
+            x[n] = quantized4_by_words(m.cache, p, min(d, m.dim - 4));
         else if (m.width != 1)
             x[n] = load4(plain + min(d, m.dim - 4), aligned);
         else
@@ -74,21 +59,21 @@ INLINE void load_columns(const struct cached m, const bool aligned, const int ro
     }
 }
 
-/* A chunk of the team's keys of a block, of which count are there; the last one again for those
+/* A chunk of the thread group's keys of a tile, of which count are there; the last one again for those
  * after it. Loads without branches between them can be in flight together. */
 INLINE void load_keys(const struct cached m, const int chunk, const int count,
                       float4 x[THREAD_N][PIECES])
 {
-    const int column = column_of(m.lane, chunk), first = KEY_OF(m.team, 0);
+    const int column = column_of(m.thread_d, chunk), first = KEY_OF(m.thread_n, 0);
 
     if (m.aligned) {
 #pragma unroll
         for (int n = 0; n < THREAD_N; n++)
-            load_columns(m, true, min(KEY_OF(m.team, n), count - 1) - first, column, x[n]);
+            load_columns(m, true, min(KEY_OF(m.thread_n, n), count - 1) - first, column, x[n]);
     } else {
 #pragma unroll
         for (int n = 0; n < THREAD_N; n++)
-            load_columns(m, false, min(KEY_OF(m.team, n), count - 1) - first, column, x[n]);
+            load_columns(m, false, min(KEY_OF(m.thread_n, n), count - 1) - first, column, x[n]);
     }
 }
 
