@@ -16,7 +16,7 @@ load_cache_tile(const int cache, __local float4 *tile, const int stride, const i
     if (!cache)
         return load_tile(tile, stride, tile_rows, columns, matrix, row_step, step, rows, first,
                          dim, width, aligned, finite);
-    for (int t = get_local_id(0); t < tile_rows * (columns / 4); t += ITEMS) {
+    for (int t = get_local_id(0); t < tile_rows * (columns / 4); t += THREADS) {
         const int row = t / (columns / 4), column = t % (columns / 4) * 4;
         const bool inside = row < rows && first + column < dim;
         const __global uchar *p = element_at(cache, matrix, min(row, rows - 1) * row_step);

@@ -1,16 +1,16 @@
 /* What work-items of split_tiles read of keys and values: an item of a team reads LOAD_WIDTH
- * neighbouring columns of each chunk of columns, of all KEYS keys of its team.
+ * neighbouring columns of each chunk of columns, of all THREAD_N keys of its team.
  *
- * Before including this: quantized_tile.h; INLINE; LANES, TEAMS, KEYS, BLOCK_KV. */
+ * Before including this: quantized_tile.h; INLINE; THREADS_D, THREADS_N, THREAD_N, BLOCK_N. */
 #ifndef CLATTN_TEAM_KEYS_H
 #define CLATTN_TEAM_KEYS_H
 
 #define PIECES (LOAD_WIDTH / 4) /* float4 of an item in a chunk */
-#define CHUNK (LANES * LOAD_WIDTH)
+#define CHUNK (THREADS_D * LOAD_WIDTH)
 #define CHUNKS(dim) (((dim) + CHUNK - 1) / CHUNK)
 
-/* Key n of a team, in its block: of 4 * TEAMS neighbours each team has four neighbours. */
-#define KEY_OF(team, n) (((n) / 4 * TEAMS + (team)) * 4 + (n) % 4)
+/* Key n of a team, in its block: of 4 * THREADS_N neighbours each team has four neighbours. */
+#define KEY_OF(team, n) (((n) / 4 * THREADS_N + (team)) * 4 + (n) % 4)
 
 /* Keys or values of one head, from the first key of an item's team in a block on, and which columns
  * of them the item reads. All but p, the steps, team, lane and aligned are constants once
@@ -77,17 +77,17 @@ INLINE void load_columns(const struct cached m, const bool aligned, const int ro
 /* A chunk of the team's keys of a block, of which count are there; the last one again for those
  * after it. Loads without branches between them can be in flight together. */
 INLINE void load_keys(const struct cached m, const int chunk, const int count,
-                      float4 x[KEYS][PIECES])
+                      float4 x[THREAD_N][PIECES])
 {
     const int column = column_of(m.lane, chunk), first = KEY_OF(m.team, 0);
 
     if (m.aligned) {
 #pragma unroll
-        for (int n = 0; n < KEYS; n++)
+        for (int n = 0; n < THREAD_N; n++)
             load_columns(m, true, min(KEY_OF(m.team, n), count - 1) - first, column, x[n]);
     } else {
 #pragma unroll
-        for (int n = 0; n < KEYS; n++)
+        for (int n = 0; n < THREAD_N; n++)
             load_columns(m, false, min(KEY_OF(m.team, n), count - 1) - first, column, x[n]);
     }
 }
@@ -95,7 +95,7 @@ INLINE void load_keys(const struct cached m, const int chunk, const int count,
 /* To the next block. */
 INLINE void step_on(struct cached *m)
 {
-    m->p = element_at(m->cache, m->p, BLOCK_KV * m->row_step);
+    m->p = element_at(m->cache, m->p, BLOCK_N * m->row_step);
 }
 
 /* x with 0 in columns beyond the last, which may hold anything; column is its first. */

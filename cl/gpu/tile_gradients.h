@@ -1,4 +1,4 @@
-/* The weights p and the gradients ds of scores, of a tile of BLOCK own rows and STEP rows met: from
+/* The weights p and the gradients ds of scores, of a tile of BLOCK_OWNED own rows and BLOCK_STREAMED rows met: from
  * products to what dq, dk, dv and the other gradients are sums of. Formulas: clattn/problem.h.
  *
  * Before including this: score.h, backward.h, tile_products.h, tile_dropout.h. */
@@ -56,16 +56,16 @@ INLINE bool tile_hides(const struct attention_shape a, const struct tile t)
 /* x[n][c]: what the weights of own row r + n of an item, of a quad, and of its row met c are
  * multiplied by. */
 INLINE void quad_factors(const bool owns_keys, SHAPE_PARAMS, const struct tile t, const int r,
-                         float x[4][COLUMNS] KEPT_PARAM)
+                         float x[4][THREAD_N] KEPT_PARAM)
 {
-    const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
+    const int lane = get_local_id(0) % THREADS_N, band = get_local_id(0) / THREADS_N;
     const long bh = t.b * a.heads + t.h;
 
 #pragma unroll
-    for (int c = 0; c < COLUMNS; c++) {
+    for (int c = 0; c < THREAD_N; c++) {
         float y[4];
         if (owns_keys)
-            dropout_factors(a, at, bh, (uint)(t.i0 + lane + LANES * c),
+            dropout_factors(a, at, bh, (uint)(t.i0 + lane + THREADS_N * c),
                             (uint)((t.j0 + ROW(r)) / 4), y);
 #pragma unroll
         for (int n = 0; n < 4; n++)
@@ -80,13 +80,13 @@ INLINE void quad_factors(const bool owns_keys, SHAPE_PARAMS, const struct tile t
  * pair's product is not finite. slope_sums and bias_sums, of own rows, collect ds times the distance,
  * and ds. */
 INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool hides, SHAPE_PARAMS,
-                  const struct tile t, const float2 *statistics, float p[ROWS][COLUMNS],
-                  float ds[ROWS][COLUMNS], volatile __local int *tainted, float *slope_sums,
+                  const struct tile t, const float2 *statistics, float p[THREAD_M][THREAD_N],
+                  float ds[THREAD_M][THREAD_N], volatile __local int *tainted, float *slope_sums,
                   float *bias_sums BIAS_PARAM MASK_PARAM SLOPES_PARAM KEPT_PARAM)
 {
-    const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
+    const int lane = get_local_id(0) % THREADS_N, band = get_local_id(0) / THREADS_N;
     /* In the tile's own coordinates: 32 bits take fewer registers than 64 for each row. */
-    const long most = MAX(BLOCK, STEP), now = t.i0 + t.e.diagonal - t.j0;
+    const long most = MAX(BLOCK_OWNED, BLOCK_STREAMED), now = t.i0 + t.e.diagonal - t.j0;
     bool taints = false;
 #if HAS_WINDOW_LEFT
     const int first_at = clamp(now - a.window_left, -most, most);
@@ -104,17 +104,17 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool hides, 
 #endif
 
 #if HAS_DROPOUT
-    float factors_of_quad[4][COLUMNS];
+    float factors_of_quad[4][THREAD_N];
 #endif
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
+    for (int r = 0; r < THREAD_M; r++) {
 #if HAS_DROPOUT
         if (r % 4 == 0)
             quad_factors(owns_keys, a, at, t, r, factors_of_quad KEPT_ARG);
 #endif
 #pragma unroll
-        for (int c = 0; c < COLUMNS; c++) {
-            const int own = ROW(r), met = lane + LANES * c;
+        for (int c = 0; c < THREAD_N; c++) {
+            const int own = ROW(r), met = lane + THREADS_N * c;
             const int row = owns_keys ? met : own, key = owns_keys ? own : met;
             const float2 statistic = statistics[owns_keys ? c : r];
             const bool finite = p[r][c] * 0.0f == 0.0f && ds[r][c] * 0.0f == 0.0f;
@@ -181,8 +181,8 @@ INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool hi
                        const struct tile t, const struct matrix own_qk, const struct matrix own_v,
                        const struct matrix met_qk, const struct matrix met_v,
                        const float2 *statistics, __local float4 *tiles,
-                       volatile __local int *tainted, float p[ROWS][COLUMNS],
-                       float ds[ROWS][COLUMNS], float *slope_sums,
+                       volatile __local int *tainted, float p[THREAD_M][THREAD_N],
+                       float ds[THREAD_M][THREAD_N], float *slope_sums,
                        float *bias_sums BIAS_PARAM MASK_PARAM SLOPES_PARAM KEPT_PARAM)
 {
     multiply(own_qk, met_qk, tiles, tiles + MET_AT, p);

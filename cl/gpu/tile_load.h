@@ -1,7 +1,7 @@
 /* Filling tiles of local memory from a matrix in global memory, by the whole work-group, and
  * storing to one.
  *
- * Before including this: common.cl; ITEMS, the work-group's size; LOAD_WIDTH, 4 or 8, the elements
+ * Before including this: common.cl; THREADS, the work-group's size; LOAD_WIDTH, 4 or 8, the elements
  * that one load takes where a matrix allows it. */
 #ifndef CLATTN_TILE_LOAD_H
 #define CLATTN_TILE_LOAD_H
@@ -86,7 +86,7 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
     const int chunks = columns / width;
     int tainted = 0;
 
-    for (int t = get_local_id(0); t < tile_rows * chunks; t += ITEMS) {
+    for (int t = get_local_id(0); t < tile_rows * chunks; t += THREADS) {
         const int row = t / chunks, column = t % chunks * width;
         const bool inside = row < rows && first + column < dim;
         /* Clamped, not skipped: loads without branches can be in flight together. */

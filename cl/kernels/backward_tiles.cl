@@ -2,21 +2,21 @@
  * formulas. Neither scores nor their gradients reach global memory.
  *
  * Stages    backward_rows      -lse and -delta of each row, into the workspace
- *           backward_keys      a group owns BLOCK keys of one kv head and meets the queries that see
- *                              them, of all query heads of that head, STEP at a time: dk and dv, and
+ *           backward_keys      a group owns BLOCK_OWNED keys of one kv head and meets the queries that see
+ *                              them, of all query heads of that head, BLOCK_STREAMED at a time: dk and dv, and
  *                              sums of dbias over queries
- *           backward_queries   a group owns BLOCK queries of one head and meets the keys that they
- *                              see, STEP at a time: dq, and sums of dslopes and dbias over keys
+ *           backward_queries   a group owns BLOCK_OWNED queries of one head and meets the keys that they
+ *                              see, BLOCK_STREAMED at a time: dq, and sums of dslopes and dbias over keys
  *           backward_bias      a group owns a tile of a bias that depends on query and key, and meets
  *                              the batches and heads that share it
  *           backward_sums      a group for each sum over rows that is left
  *           Whatever is summed is summed by one group, in an order that depends on nothing but the
  *           problem and the tunables: the same inputs give the same bits.
- * Tiles     of BLOCK own rows (of k and v, or of q and do) and STEP rows met, cl/gpu/tile_products.h:
+ * Tiles     of BLOCK_OWNED own rows (of k and v, or of q and do) and BLOCK_STREAMED rows met, cl/gpu/tile_products.h:
  *           scores and the weights' gradients are two products, each of own rows and rows met; from
  *           these weights p and gradients ds of the scores, cl/gpu/tile_gradients.h; dk, dv and dq are
  *           sums of rows met, with those as their weights.
- * NDRange   local ITEMS = LANES * BANDS everywhere.
+ * NDRange   local THREADS = THREADS_N * THREADS_M everywhere.
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
  * Hidden    A hidden pair's weight and gradient are -0, a visible one's never. An Inf or a NaN in a
  *           row met makes all its products infinite or NaN: once a hidden pair has had such a product,
@@ -37,23 +37,23 @@
 #include "common/builtins.h"
 #include "score/score.h"
 
-#if !defined(BLOCK) || !defined(STEP) || !defined(LANES) || !defined(ROWS) || !defined(STAGE_D) || \
-    !defined(STAGE_ROWS) || !defined(RESIDENT) || !defined(PADDING) || !defined(LOAD_WIDTH) ||     \
+#if !defined(BLOCK_OWNED) || !defined(BLOCK_STREAMED) || !defined(THREADS_N) || !defined(THREAD_M) || !defined(BLOCK_K) || \
+    !defined(STAGE_N) || !defined(OWNED_RESIDENT) || !defined(PADDING) || !defined(LOAD_WIDTH) ||     \
     !defined(EXP)
 #error "backward_tiles.cl must be built with all of its tunables defined"
 #endif
 
-#define BANDS (BLOCK / ROWS)
-#define ITEMS (LANES * BANDS)
-#define COLUMNS (STEP / LANES)
-#define QUADS (ROWS / 4)
+#define THREADS_M (BLOCK_OWNED / THREAD_M)
+#define THREADS (THREADS_N * THREADS_M)
+#define THREAD_N (BLOCK_STREAMED / THREADS_N)
+#define QUADS (THREAD_M / 4)
 #define MAX_DIM ((DIM_QK) > (DIM_V) ? (DIM_QK) : (DIM_V))
 #define UNIT 1.0f
 #define INLINE static inline __attribute__((always_inline))
 #include "common/backward.h"
 #include "gpu/tile_products.h"
-#define KEPT_ROWS BLOCK
-#define KEPT_COLUMNS COLUMNS
+#define KEPT_ROWS BLOCK_OWNED
+#define KEPT_COLUMNS THREAD_N
 #include "gpu/tile_dropout.h"
 #include "gpu/tile_gradients.h"
 
@@ -62,8 +62,8 @@
 /* Own rows that stay in local memory; the first stage's barrier completes them. */
 INLINE void load_own(const struct matrix own_qk, const struct matrix own_v, __local float4 *tiles)
 {
-    load_columns(tiles, OWN_STRIDE(DIM_QK), BLOCK, 0, STAGED_DIM(DIM_QK), own_qk);
-    load_columns(tiles + OWN_V_AT, OWN_STRIDE(DIM_V), BLOCK, 0, STAGED_DIM(DIM_V), own_v);
+    load_columns(tiles, OWN_STRIDE(DIM_QK), BLOCK_OWNED, 0, STAGED_DIM(DIM_QK), own_qk);
+    load_columns(tiles + OWN_V_AT, OWN_STRIDE(DIM_V), BLOCK_OWNED, 0, STAGED_DIM(DIM_V), own_v);
 }
 
 /* -lse and -delta of row i of a head, the last one's if there is no such row. */
@@ -81,56 +81,56 @@ INLINE long bias_sums_at(SHAPE_PARAMS)
     return at.workspace + (2 + HAS_DSLOPES) * a.batch * a.heads * a.seq_q;
 }
 
-INLINE void clear(float4 sums[ROWS][MAX_DIMS4])
+INLINE void clear(float4 sums[THREAD_M][MAX_DIMS4])
 {
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
+    for (int r = 0; r < THREAD_M; r++)
 #pragma unroll
         for (int n = 0; n < MAX_DIMS4; n++)
             sums[r][n] = 0.0f;
 }
 
 /* The own rows' sums times factor, 0 for those not in use, to `rows` rows of a tensor. */
-INLINE void store_rows(float4 sums[ROWS][MAX_DIMS4], const float factor, const int used,
+INLINE void store_rows(float4 sums[THREAD_M][MAX_DIMS4], const float factor, const int used,
                        const int rows, __global storage *to, const long row_step,
                        const long step, const int dim, const int width)
 {
-    const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
+    const int lane = get_local_id(0) % THREADS_N, band = get_local_id(0) / THREADS_N;
 
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
+    for (int r = 0; r < THREAD_M; r++)
         if (ROW(r) < rows)
 #pragma unroll
             for (int n = 0; n < MAX_DIMS4; n++)
                 store4(ROW(r) < used ? sums[r][n] * factor : 0.0f,
-                       to + ROW(r) * row_step, step, 4 * (lane + LANES * n), dim, width);
+                       to + ROW(r) * row_step, step, 4 * (lane + THREADS_N * n), dim, width);
 }
 
 /* What the items hold of own rows' sums, added up over the lanes; likewise. */
 INLINE void store_sums(const float *sums, const int used, const int rows, __local float4 *partial,
                        __global float *to)
 {
-    const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
+    const int lane = get_local_id(0) % THREADS_N, band = get_local_id(0) / THREADS_N;
 
     LOCAL_BARRIER(); /* what was there may be overwritten */
 #pragma unroll
     for (int g = 0; g < QUADS; g++)
-        partial[lane * ROW_STRIDE + g * BANDS + band] =
+        partial[lane * ROW_STRIDE + g * THREADS_M + band] =
             (float4)(sums[4 * g], sums[4 * g + 1], sums[4 * g + 2], sums[4 * g + 3]);
     LOCAL_BARRIER(); /* the lanes' parts are complete */
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
+    for (int r = 0; r < THREAD_M; r++) {
         float total = 0.0f;
-        for (int l = 0; l < LANES; l++)
+        for (int l = 0; l < THREADS_N; l++)
             total += ((const __local float *)partial)[l * ROW_STRIDE * 4 + ROW(r)];
-        if (lane == r % LANES && ROW(r) < rows)
+        if (lane == r % THREADS_N && ROW(r) < rows)
             to[ROW(r)] = ROW(r) < used ? total : 0.0f;
     }
 }
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_keys(PARAMETERS_backward_keys)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
@@ -138,43 +138,43 @@ void backward_keys(PARAMETERS_backward_keys)
 #if HAS_DROPOUT
     __local uchar *const kept = 0; /* for keys that are met */
 #endif
-    const int lane = get_local_id(0) % LANES;
-    const long blocks = (a.seq_kv + BLOCK - 1) / BLOCK, kv_heads = a.heads / a.group;
+    const int lane = get_local_id(0) % THREADS_N;
+    const long blocks = (a.seq_kv + BLOCK_OWNED - 1) / BLOCK_OWNED, kv_heads = a.heads / a.group;
     const long kv_head = get_group_id(0) / blocks % kv_heads;
-    float4 sums_k[ROWS][MAX_DIMS4], sums_v[ROWS][MAX_DIMS4];
-    float slope_sums[ROWS], bias_sums[ROWS];
+    float4 sums_k[THREAD_M][MAX_DIMS4], sums_v[THREAD_M][MAX_DIMS4];
+    float slope_sums[THREAD_M], bias_sums[THREAD_M];
     struct tile t;
 
     /* With a limit to the right the first keys are seen by the most queries, and go first. */
     t.b = get_group_id(0) / blocks / kv_heads;
-    t.j0 = get_group_id(0) % blocks * BLOCK;
+    t.j0 = get_group_id(0) % blocks * BLOCK_OWNED;
     t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    t.keys = clamp(t.e.keys - t.j0, 0L, (long)BLOCK);
+    t.keys = clamp(t.e.keys - t.j0, 0L, (long)BLOCK_OWNED);
     const long begin = first_query(a, t.e, t.j0), end = end_query(a, t.e, t.j0, t.keys);
-    const int rows = min(a.seq_kv - t.j0, (long)BLOCK);
+    const int rows = min(a.seq_kv - t.j0, (long)BLOCK_OWNED);
     const struct matrix own_k = k_rows(a, at, k, t.b, kv_head, t.j0, t.keys);
     const struct matrix own_v = v_rows(a, at, v, t.b, kv_head, t.j0, t.keys);
 
     if (get_local_id(0) == 0)
         tainted = 0;
-    if (RESIDENT && begin < end)
+    if (OWNED_RESIDENT && begin < end)
         load_own(own_k, own_v, tiles);
     clear(sums_k);
     clear(sums_v);
     for (t.h = kv_head * a.group; t.h < (kv_head + 1) * a.group; t.h++) {
 #pragma unroll
-        for (int r = 0; r < ROWS; r++)
+        for (int r = 0; r < THREAD_M; r++)
             slope_sums[r] = bias_sums[r] = 0.0f;
-        for (t.i0 = begin; t.i0 < end; t.i0 += STEP) {
-            float p[ROWS][COLUMNS], ds[ROWS][COLUMNS];
-            float2 statistics[COLUMNS];
-            t.queries = min(end - t.i0, (long)STEP);
-            const bool hides = t.queries < STEP || tile_hides(a, t);
+        for (t.i0 = begin; t.i0 < end; t.i0 += BLOCK_STREAMED) {
+            float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
+            float2 statistics[THREAD_N];
+            t.queries = min(end - t.i0, (long)BLOCK_STREAMED);
+            const bool hides = t.queries < BLOCK_STREAMED || tile_hides(a, t);
             const struct matrix met_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
             const struct matrix met_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
 #pragma unroll
-            for (int c = 0; c < COLUMNS; c++)
-                statistics[c] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + lane + LANES * c);
+            for (int c = 0; c < THREAD_N; c++)
+                statistics[c] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + lane + THREADS_N * c);
             weigh_tile(true, false, hides, a, at, t, own_k, own_v, met_q, met_do, statistics,
                        tiles, &tainted, p, ds, slope_sums,
                        bias_sums BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
@@ -197,7 +197,7 @@ void backward_keys(PARAMETERS_backward_keys)
                a.dv_stride[2], DV_STEP, DIM_V, WIDTH(UNIT_DV, DIM_V));
 }
 
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_queries(PARAMETERS_backward_queries)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
@@ -205,45 +205,45 @@ void backward_queries(PARAMETERS_backward_queries)
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
 #endif
-    const int band = get_local_id(0) / LANES;
-    const long blocks = (a.seq_q + BLOCK - 1) / BLOCK, bh = get_group_id(0) / blocks;
-    float4 sums_q[ROWS][MAX_DIMS4];
-    float2 statistics[ROWS];
-    float slope_sums[ROWS], bias_sums[ROWS];
+    const int band = get_local_id(0) / THREADS_N;
+    const long blocks = (a.seq_q + BLOCK_OWNED - 1) / BLOCK_OWNED, bh = get_group_id(0) / blocks;
+    float4 sums_q[THREAD_M][MAX_DIMS4];
+    float2 statistics[THREAD_M];
+    float slope_sums[THREAD_M], bias_sums[THREAD_M];
     struct tile t;
 
     t.b = bh / a.heads;
     t.h = bh % a.heads;
     /* With a limit to the right later blocks see more keys: the longest go first. */
 #if HAS_WINDOW_RIGHT
-    t.i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK;
+    t.i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK_OWNED;
 #else
-    t.i0 = get_group_id(0) % blocks * BLOCK;
+    t.i0 = get_group_id(0) % blocks * BLOCK_OWNED;
 #endif
     t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    t.queries = clamp(t.e.queries - t.i0, 0L, (long)BLOCK);
+    t.queries = clamp(t.e.queries - t.i0, 0L, (long)BLOCK_OWNED);
     /* Both limits grow with the query: no row sees keys outside. */
     const long seen_from = first_key(a, t.e, t.i0);
     const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the random numbers' step */
     const long end = end_key(a, t.e, t.i0 + max(t.queries, 1) - 1);
-    const int rows = min(a.seq_q - t.i0, (long)BLOCK);
+    const int rows = min(a.seq_q - t.i0, (long)BLOCK_OWNED);
     const struct matrix own_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
     const struct matrix own_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
 
     if (get_local_id(0) == 0)
         tainted = 0;
-    if (RESIDENT && begin < end)
+    if (OWNED_RESIDENT && begin < end)
         load_own(own_q, own_do, tiles);
     clear(sums_q);
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
+    for (int r = 0; r < THREAD_M; r++) {
         slope_sums[r] = bias_sums[r] = 0.0f;
         statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + ROW(r));
     }
-    for (t.j0 = begin; t.j0 < end; t.j0 += STEP) {
-        float p[ROWS][COLUMNS], ds[ROWS][COLUMNS];
-        t.keys = min(end - t.j0, (long)STEP);
-        const bool hides = t.keys < STEP || tile_hides(a, t);
+    for (t.j0 = begin; t.j0 < end; t.j0 += BLOCK_STREAMED) {
+        float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
+        t.keys = min(end - t.j0, (long)BLOCK_STREAMED);
+        const bool hides = t.keys < BLOCK_STREAMED || tile_hides(a, t);
         const struct matrix met_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
         const struct matrix met_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
         weigh_tile(false, false, hides, a, at, t, own_q, own_do, met_k, met_v, statistics, tiles,
@@ -264,8 +264,8 @@ void backward_queries(PARAMETERS_backward_queries)
 }
 
 #if HAS_DBIAS
-/* A group for each BLOCK queries and STEP keys of each head and batch of the bias. */
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+/* A group for each BLOCK_OWNED queries and BLOCK_STREAMED keys of each head and batch of the bias. */
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_bias(PARAMETERS_backward_bias)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
@@ -273,59 +273,59 @@ void backward_bias(PARAMETERS_backward_bias)
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
 #endif
-    const int lane = get_local_id(0) % LANES, band = get_local_id(0) / LANES;
+    const int lane = get_local_id(0) % THREADS_N, band = get_local_id(0) / THREADS_N;
     const bool over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
-    const long across = (a.seq_kv + STEP - 1) / STEP, down = (a.seq_q + BLOCK - 1) / BLOCK;
+    const long across = (a.seq_kv + BLOCK_STREAMED - 1) / BLOCK_STREAMED, down = (a.seq_q + BLOCK_OWNED - 1) / BLOCK_OWNED;
     const long bias_heads = over_h ? 1 : a.heads, place = get_group_id(0) / across / down;
     const long own_b = place / bias_heads, own_h = place % bias_heads;
-    float sums[ROWS][COLUMNS], unused[ROWS];
+    float sums[THREAD_M][THREAD_N], unused[THREAD_M];
     struct tile t;
 
-    t.i0 = get_group_id(0) / across % down * BLOCK;
-    t.j0 = get_group_id(0) % across * STEP;
+    t.i0 = get_group_id(0) / across % down * BLOCK_OWNED;
+    t.j0 = get_group_id(0) % across * BLOCK_STREAMED;
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
+    for (int r = 0; r < THREAD_M; r++) {
         unused[r] = 0.0f;
 #pragma unroll
-        for (int c = 0; c < COLUMNS; c++)
+        for (int c = 0; c < THREAD_N; c++)
             sums[r][c] = 0.0f;
     }
     for (t.b = own_b; t.b < (over_b ? a.batch : own_b + 1); t.b++) {
         t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-        t.queries = clamp(t.e.queries - t.i0, 0L, (long)BLOCK);
-        t.keys = clamp(t.e.keys - t.j0, 0L, (long)STEP);
+        t.queries = clamp(t.e.queries - t.i0, 0L, (long)BLOCK_OWNED);
+        t.keys = clamp(t.e.keys - t.j0, 0L, (long)BLOCK_STREAMED);
         if (t.queries == 0 || first_key(a, t.e, t.i0) >= t.j0 + t.keys ||
             end_key(a, t.e, t.i0 + t.queries - 1) <= t.j0)
             continue;
         for (t.h = own_h; t.h < (over_h ? a.heads : own_h + 1); t.h++) {
-            float p[ROWS][COLUMNS], ds[ROWS][COLUMNS];
-            float2 statistics[ROWS];
+            float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
+            float2 statistics[THREAD_M];
             const struct matrix own_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
             const struct matrix own_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
             const struct matrix met_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
             const struct matrix met_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
 #pragma unroll
-            for (int r = 0; r < ROWS; r++)
+            for (int r = 0; r < THREAD_M; r++)
                 statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + ROW(r));
-            if (RESIDENT) {
+            if (OWNED_RESIDENT) {
                 LOCAL_BARRIER(); /* what was there may be overwritten */
                 load_own(own_q, own_do, tiles);
             }
             weigh_tile(false, true, true, a, at, t, own_q, own_do, met_k, met_v, statistics, tiles,
                        &tainted, p, ds, unused, unused BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
 #pragma unroll
-            for (int r = 0; r < ROWS; r++)
+            for (int r = 0; r < THREAD_M; r++)
 #pragma unroll
-                for (int c = 0; c < COLUMNS; c++)
+                for (int c = 0; c < THREAD_N; c++)
                     sums[r][c] += ds[r][c];
         }
     }
     dbias += at.dbias + own_b * a.bias_stride[0] + own_h * a.bias_stride[1];
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
+    for (int r = 0; r < THREAD_M; r++)
 #pragma unroll
-        for (int c = 0; c < COLUMNS; c++) {
-            const long i = t.i0 + ROW(r), j = t.j0 + lane + LANES * c;
+        for (int c = 0; c < THREAD_N; c++) {
+            const long i = t.i0 + ROW(r), j = t.j0 + lane + THREADS_N * c;
             if (i < a.seq_q && j < a.seq_kv)
                 STORE_BIAS(sums[r][c], dbias, i * a.bias_stride[2] + j * a.bias_stride[3]);
         }
@@ -341,7 +341,7 @@ INLINE float sum_of_group(const float x, __local float *partial)
     LOCAL_BARRIER(); /* what was there may be overwritten */
     partial[get_local_id(0)] = x;
     LOCAL_BARRIER(); /* the items' parts are complete */
-    for (int n = 0; n < ITEMS; n++)
+    for (int n = 0; n < THREADS; n++)
         total += partial[n];
     return total;
 }
@@ -357,7 +357,7 @@ INLINE float sum_of_box(const struct attention_shape a, const struct box box,
 {
     float sum = 0.0f;
 
-    for (long n = get_local_id(0); n < box.count[0] * box.count[1] * box.count[2]; n += ITEMS) {
+    for (long n = get_local_id(0); n < box.count[0] * box.count[1] * box.count[2]; n += THREADS) {
         const long s = box.first[2] + n % box.count[2];
         const long h = box.first[1] + n / box.count[2] % box.count[1];
         const long b = box.first[0] + n / box.count[2] / box.count[1];
@@ -374,7 +374,7 @@ INLINE float sum_of_sinks(SHAPE_PARAMS, const float sink, const long h, const __
     float sum = 0.0f;
 
     for (long b = 0; b < a.batch; b++)
-        for (long i = get_local_id(0); i < a.seq_q; i += ITEMS)
+        for (long i = get_local_id(0); i < a.seq_q; i += THREADS)
             sum += sink_term(sink, lse[at.lse + row_of(a, b, h, i)],
                              statistic_of(a, at, workspace, b, h, i).y);
     return sum;
@@ -400,10 +400,10 @@ INLINE struct box box_of_bias(const struct attention_shape a, const long n)
 
 /* A group for each head's sum for dslopes, then one for each head's for dsinks, if it has these, then
  * one for each element of dbias. */
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_sums(PARAMETERS_backward_sums)
 {
-    __local float partial[ITEMS];
+    __local float partial[THREADS];
     const long group = get_group_id(0), slopes_end = HAS_DSLOPES ? a.heads : 0;
     const long sinks_end = slopes_end + (HAS_DSINKS ? a.heads : 0);
     float part = 0.0f;

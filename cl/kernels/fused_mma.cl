@@ -1,7 +1,7 @@
 /* fused_mma: forward attention by matrix instructions; the scores never reach global memory.
  *
- * A work-group of SUB_GROUPS sub-groups owns BLOCK_Q query rows of one (batch, head), of which each
- * sub-group has QUERY_TILES fragments, and walks over the keys that any of them may see, BLOCK_KV
+ * A work-group of SUB_GROUPS sub-groups owns BLOCK_M query rows of one (batch, head), of which each
+ * sub-group has M_FRAGMENTS fragments, and walks over the keys that any of them may see, BLOCK_N
  * at a time:
  *   1. s = q k^T, fragment by fragment, with K in local memory;
  *   2. online softmax in registers: a row's maximum over the lanes that share it, weights;
@@ -13,7 +13,7 @@
  * Sums      f32. Weights are rounded to 16 bits, and so is what that rounding takes off them: two
  *           parts of f16 (scaled by 2^15: small weights are not subnormal) or three of bf16 are
  *           multiplied one after the other, which leaves the accuracy of f32.
- * NDRange   local ITEMS = FRAGMENT_LANES * SUB_GROUPS; one group for each block of queries of each
+ * NDRange   local THREADS = FRAGMENT_LANES * SUB_GROUPS; one group for each block of queries of each
  *           (batch, head).
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
  * Hidden    A weight of 0 does not silence an Inf or NaN of V. Where some output comes to one, all
@@ -24,7 +24,7 @@
 #include "common/builtins.h"
 #include "score/score.h"
 #if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) ||                          \
-    !defined(QUERY_TILES) || !defined(BLOCK_KV) || !defined(Q_RESIDENT) || !defined(EXP)
+    !defined(M_FRAGMENTS) || !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(EXP)
 #error "fused_mma.cl must be built with all of its tunables defined"
 #endif
 #if DTYPE == DTYPE_F32 || K_CACHE || V_CACHE || SCORES
@@ -38,17 +38,17 @@
 #include "common/philox.h"
 #endif
 
-#define ITEMS (FRAGMENT_LANES * SUB_GROUPS)
+#define THREADS (FRAGMENT_LANES * SUB_GROUPS)
 #define LOAD_WIDTH 8
-#define TILE_ROWS (QUERY_TILES * FRAGMENT_QUERIES)
-#define BLOCK_Q (SUB_GROUPS * TILE_ROWS)
+#define TILE_ROWS (M_FRAGMENTS * FRAGMENT_QUERIES)
+#define BLOCK_M (SUB_GROUPS * TILE_ROWS)
 #define ROUND_UP(x, multiple) (((x) + (multiple) - 1) / (multiple) * (multiple))
 #define MAX(x, y) ((x) > (y) ? (x) : (y))
 #define COLUMNS ROUND_UP(DIM_QK, FRAGMENT_DEPTH)
 #define DIMS ROUND_UP(DIM_V, OTHERS_AT_ONCE * FRAGMENT_OTHERS)
 #define DEPTHS (COLUMNS / FRAGMENT_DEPTH)
-#define KEY_TILES (BLOCK_KV / FRAGMENT_OTHERS)
-#define KEY_SLABS (BLOCK_KV / FRAGMENT_DEPTH)
+#define KEY_TILES (BLOCK_N / FRAGMENT_OTHERS)
+#define KEY_SLABS (BLOCK_N / FRAGMENT_DEPTH)
 #define DIM_TILES (DIMS / FRAGMENT_OTHERS)
 #define KEY_SUMS (KEY_TILES * FRAGMENT_SUMS)
 #define DIM_SUMS (DIM_TILES * FRAGMENT_SUMS)
@@ -59,10 +59,10 @@
 /* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's. */
 #define ROW_STRIDE (COLUMNS + ROW_PADDING)
 #define V_STRIDE (DIMS + (PACKED_VALUES ? 0 : ROW_PADDING))
-#define K_AT (Q_RESIDENT ? 0 : BLOCK_Q * ROW_STRIDE)
-#define V_AT (K_AT + BLOCK_KV * ROW_STRIDE)
-#define V_END (V_AT + BLOCK_KV * V_STRIDE)
-#define LOCAL_ELEMENTS MAX(V_END, BLOCK_Q * ROW_STRIDE)
+#define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
+#define V_AT (K_AT + BLOCK_N * ROW_STRIDE)
+#define V_END (V_AT + BLOCK_N * V_STRIDE)
+#define LOCAL_ELEMENTS MAX(V_END, BLOCK_M * ROW_STRIDE)
 
 #if DTYPE == DTYPE_F16
 #define WEIGHT_PARTS 2
@@ -91,10 +91,10 @@ fill_values(__local ushort *v_tile, const __global storage *from, const struct a
             const int rows, const bool aligned, const bool finite, volatile __local int *tainted)
 {
 #if PACKED_VALUES
-    const int bad = fill_packed(v_tile, BLOCK_KV, from, a.v_stride[2], V_STEP, rows, DIM_V,
+    const int bad = fill_packed(v_tile, BLOCK_N, from, a.v_stride[2], V_STEP, rows, DIM_V,
                                 WIDTH(UNIT_V, DIM_V), aligned, finite);
 #else
-    const int bad = fill_rows(v_tile, V_STRIDE, BLOCK_KV, DIMS, from, a.v_stride[2], V_STEP, rows,
+    const int bad = fill_rows(v_tile, V_STRIDE, BLOCK_N, DIMS, from, a.v_stride[2], V_STEP, rows,
                               DIM_V, WIDTH(UNIT_V, DIM_V), aligned, finite);
 #endif
     if (bad)
@@ -102,13 +102,13 @@ fill_values(__local ushort *v_tile, const __global storage *from, const struct a
 }
 
 #if HAS_DROPOUT
-/* Bit n of kept[four * BLOCK_Q + row] tells whether the row's weight for key 4 * four + n stays. */
+/* Bit n of kept[four * BLOCK_M + row] tells whether the row's weight for key 4 * four + n stays. */
 static inline void draw_kept(SHAPE_PARAMS, const long bh, const long i0, const long j0,
                              __local uchar *kept)
 {
-    for (int t = get_local_id(0); t < BLOCK_Q * (BLOCK_KV / 4); t += ITEMS) {
+    for (int t = get_local_id(0); t < BLOCK_M * (BLOCK_N / 4); t += THREADS) {
         float x[4];
-        dropout_factors(a, at, bh, (uint)(i0 + t % BLOCK_Q), (uint)(j0 / 4 + t / BLOCK_Q), x);
+        dropout_factors(a, at, bh, (uint)(i0 + t % BLOCK_M), (uint)(j0 / 4 + t / BLOCK_M), x);
         kept[t] = (x[0] > 0.0f) | (x[1] > 0.0f) << 1 | (x[2] > 0.0f) << 2 | (x[3] > 0.0f) << 3;
     }
 }
@@ -116,15 +116,15 @@ static inline void draw_kept(SHAPE_PARAMS, const long bh, const long i0, const l
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUB_GROUP_ATTRIBUTE
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void fused_mma(PARAMETERS_fused_mma)
 {
     __local uint4 tiles[LOCAL_ELEMENTS / 8];
-    __local int row_is_zero[BLOCK_Q];
+    __local int row_is_zero[BLOCK_M];
     __local int not_finite; /* not 0 once an output is Inf or NaN */
     __local int v_tainted;  /* not 0 once an Inf or NaN of V became 0 */
 #if HAS_DROPOUT
-    __local uchar kept[BLOCK_Q * (BLOCK_KV / 4)];
+    __local uchar kept[BLOCK_M * (BLOCK_N / 4)];
 #endif
 #if EMULATE
     __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
@@ -156,24 +156,24 @@ void fused_mma(PARAMETERS_fused_mma)
     const bool q_aligned = rows_aligned(q_rows, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
     const bool k_aligned = rows_aligned(k_rows, a.k_stride[2], WIDTH(UNIT_K, DIM_QK));
     const bool v_aligned = rows_aligned(v_rows, a.v_stride[2], WIDTH(UNIT_V, DIM_V));
-    float out[QUERY_TILES][DIM_SUMS];
-    float maximum[QUERY_TILES][LANE_QUERIES], sum[QUERY_TILES][LANE_QUERIES];
-    uint q_words[QUERY_TILES][Q_RESIDENT ? DEPTHS : 1][QUERY_WORDS];
+    float out[M_FRAGMENTS][DIM_SUMS];
+    float maximum[M_FRAGMENTS][LANE_QUERIES], sum[M_FRAGMENTS][LANE_QUERIES];
+    uint q_words[M_FRAGMENTS][Q_RESIDENT ? DEPTHS : 1][QUERY_WORDS];
 #if HAS_SINKS && (HAS_MASK || HAS_BIAS)
-    float sees_any_key[QUERY_TILES][LANE_QUERIES]; /* 1 once the lane has met a visible key */
+    float sees_any_key[M_FRAGMENTS][LANE_QUERIES]; /* 1 once the lane has met a visible key */
 #endif
     bool again = false; /* the second time around */
 
     if (item == 0)
         not_finite = v_tainted = 0;
     if (begin < end)
-        fill_rows(q_tile, ROW_STRIDE, BLOCK_Q, COLUMNS, q_rows, a.q_stride[2], Q_STEP, queries,
+        fill_rows(q_tile, ROW_STRIDE, BLOCK_M, COLUMNS, q_rows, a.q_stride[2], Q_STEP, queries,
                   DIM_QK, WIDTH(UNIT_Q, DIM_QK), q_aligned, false);
     copies_wait();
     LOCAL_BARRIER(); /* q is complete */
 #if Q_RESIDENT
     UNROLL
-    for (int t = 0; t < QUERY_TILES; t++)
+    for (int t = 0; t < M_FRAGMENTS; t++)
         UNROLL
         for (int d = 0; d < DEPTHS; d++)
             load_query(q_words[t][d],
@@ -184,7 +184,7 @@ void fused_mma(PARAMETERS_fused_mma)
 
     do {
         UNROLL
-        for (int t = 0; t < QUERY_TILES; t++) {
+        for (int t = 0; t < M_FRAGMENTS; t++) {
             UNROLL
             for (int n = 0; n < LANE_QUERIES; n++) {
                 maximum[t][n] = -INFINITY;
@@ -199,20 +199,20 @@ void fused_mma(PARAMETERS_fused_mma)
         }
 #if HAS_COPIES
         if (begin < end)
-            fill_rows(k_tile, ROW_STRIDE, BLOCK_KV, COLUMNS, k_rows + begin * a.k_stride[2],
-                      a.k_stride[2], K_STEP, min(end - begin, (long)BLOCK_KV), DIM_QK,
+            fill_rows(k_tile, ROW_STRIDE, BLOCK_N, COLUMNS, k_rows + begin * a.k_stride[2],
+                      a.k_stride[2], K_STEP, min(end - begin, (long)BLOCK_N), DIM_QK,
                       WIDTH(UNIT_K, DIM_QK), k_aligned, false);
 #endif
 
-        for (long j0 = begin; j0 < end; j0 += BLOCK_KV) {
-            const int keys = min(end - j0, (long)BLOCK_KV);
-            const long next = j0 + BLOCK_KV;
+        for (long j0 = begin; j0 < end; j0 += BLOCK_N) {
+            const int keys = min(end - j0, (long)BLOCK_N);
+            const long next = j0 + BLOCK_N;
             const bool hides = HAS_MASK || HAS_BIAS || j0 < block.seen_by_all_from ||
                                next > block.seen_by_all_to;
-            float s[QUERY_TILES][KEY_SUMS];
+            float s[M_FRAGMENTS][KEY_SUMS];
 
             UNROLL
-            for (int t = 0; t < QUERY_TILES; t++)
+            for (int t = 0; t < M_FRAGMENTS; t++)
                 UNROLL
                 for (int x = 0; x < KEY_SUMS; x++)
                     s[t][x] = 0.0f;
@@ -222,7 +222,7 @@ void fused_mma(PARAMETERS_fused_mma)
             fill_values(v_tile, v_rows + j0 * a.v_stride[2], a, keys, v_aligned, again, &v_tainted);
 #else
             LOCAL_BARRIER(); /* K and V may be overwritten */
-            fill_rows(k_tile, ROW_STRIDE, BLOCK_KV, COLUMNS, k_rows + j0 * a.k_stride[2],
+            fill_rows(k_tile, ROW_STRIDE, BLOCK_N, COLUMNS, k_rows + j0 * a.k_stride[2],
                       a.k_stride[2], K_STEP, keys, DIM_QK, WIDTH(UNIT_K, DIM_QK), k_aligned, false);
             fill_values(v_tile, v_rows + j0 * a.v_stride[2], a, keys, v_aligned, again, &v_tainted);
             LOCAL_BARRIER(); /* K and V are complete */
@@ -231,7 +231,7 @@ void fused_mma(PARAMETERS_fused_mma)
             for (int d = 0; d < DEPTHS; d++) {
 #if !Q_RESIDENT
                 UNROLL
-                for (int t = 0; t < QUERY_TILES; t++)
+                for (int t = 0; t < M_FRAGMENTS; t++)
                     load_query(q_words[t][0],
                                q_tile + (first_row + t * FRAGMENT_QUERIES) * ROW_STRIDE +
                                    d * FRAGMENT_DEPTH, ROW_STRIDE, lane);
@@ -244,7 +244,7 @@ void fused_mma(PARAMETERS_fused_mma)
                     UNROLL
                     for (int m = 0; m < OTHERS_AT_ONCE; m++)
                         UNROLL
-                        for (int t = 0; t < QUERY_TILES; t++)
+                        for (int t = 0; t < M_FRAGMENTS; t++)
                             multiply_add(s[t] + (n + m) * FRAGMENT_SUMS,
                                          q_words[t][Q_RESIDENT ? d : 0],
                                          k_words + m * OTHER_WORDS FRAGMENT_ARG);
@@ -260,8 +260,8 @@ void fused_mma(PARAMETERS_fused_mma)
 #endif
 #if HAS_COPIES
             if (next < end)
-                fill_rows(k_tile, ROW_STRIDE, BLOCK_KV, COLUMNS, k_rows + next * a.k_stride[2],
-                          a.k_stride[2], K_STEP, min(end - next, (long)BLOCK_KV), DIM_QK,
+                fill_rows(k_tile, ROW_STRIDE, BLOCK_N, COLUMNS, k_rows + next * a.k_stride[2],
+                          a.k_stride[2], K_STEP, min(end - next, (long)BLOCK_N), DIM_QK,
                           WIDTH(UNIT_K, DIM_QK), k_aligned, false);
 #endif
 
@@ -272,7 +272,7 @@ void fused_mma(PARAMETERS_fused_mma)
             const int end_at = window_end(a, block, j0);
 #endif
             UNROLL
-            for (int t = 0; t < QUERY_TILES; t++) {
+            for (int t = 0; t < M_FRAGMENTS; t++) {
                 const int tile_row = first_row + t * FRAGMENT_QUERIES;
                 float highest[LANE_QUERIES], rescale[LANE_QUERIES];
                 /* The lane's keys that a row sees, as constant steps from its first one: compared
@@ -281,8 +281,8 @@ void fused_mma(PARAMETERS_fused_mma)
                 UNROLL
                 for (int n = 0; n < LANE_QUERIES; n++) {
                     highest[n] = maximum[t][n];
-                    see_from[n] = -BLOCK_KV;
-                    see_to[n] = ROW(n) < queries ? keys - sum_other(lane, 0) : -BLOCK_KV;
+                    see_from[n] = -BLOCK_N;
+                    see_to[n] = ROW(n) < queries ? keys - sum_other(lane, 0) : -BLOCK_N;
 #if HAS_WINDOW_LEFT
                     see_from[n] = ROW(n) + first_at - sum_other(lane, 0);
 #endif
@@ -337,7 +337,7 @@ void fused_mma(PARAMETERS_fused_mma)
                     sum[t][here] += weight;
                     s[t][x] = weight * WEIGHT_SCALE;
 #if HAS_DROPOUT
-                    if (!(kept[KEY(x) / 4 * BLOCK_Q + ROW(here)] >> KEY(x) % 4 & 1))
+                    if (!(kept[KEY(x) / 4 * BLOCK_M + ROW(here)] >> KEY(x) % 4 & 1))
                         s[t][x] = 0.0f;
 #endif
                 }
@@ -345,9 +345,9 @@ void fused_mma(PARAMETERS_fused_mma)
 
             UNROLL
             for (int slab = 0; slab < KEY_SLABS; slab++) {
-                uint weights[QUERY_TILES][WEIGHT_PARTS][QUERY_WORDS];
+                uint weights[M_FRAGMENTS][WEIGHT_PARTS][QUERY_WORDS];
                 UNROLL
-                for (int t = 0; t < QUERY_TILES; t++)
+                for (int t = 0; t < M_FRAGMENTS; t++)
                     UNROLL
                     for (int part = 0; part < WEIGHT_PARTS; part++)
                         take_weights(weights[t][part], s[t], slab FRAGMENT_ARG);
@@ -367,7 +367,7 @@ void fused_mma(PARAMETERS_fused_mma)
                         UNROLL
                         for (int part = 0; part < WEIGHT_PARTS; part++)
                             UNROLL
-                            for (int t = 0; t < QUERY_TILES; t++)
+                            for (int t = 0; t < M_FRAGMENTS; t++)
                                 multiply_add(out[t] + (n + m) * FRAGMENT_SUMS, weights[t][part],
                                              v_words + m * OTHER_WORDS FRAGMENT_ARG);
                 }
@@ -377,7 +377,7 @@ void fused_mma(PARAMETERS_fused_mma)
 
         float check = 0.0f; /* stays 0 while all outputs are finite */
         UNROLL
-        for (int t = 0; t < QUERY_TILES; t++)
+        for (int t = 0; t < M_FRAGMENTS; t++)
             UNROLL
             for (int x = 0; x < DIM_SUMS; x++)
                 check = fma(out[t][x], 0.0f, check);
@@ -388,7 +388,7 @@ void fused_mma(PARAMETERS_fused_mma)
     } while (again);
 
     UNROLL
-    for (int t = 0; t < QUERY_TILES; t++) {
+    for (int t = 0; t < M_FRAGMENTS; t++) {
         const int tile_row = first_row + t * FRAGMENT_QUERIES;
         float factor[LANE_QUERIES];
 
@@ -435,7 +435,7 @@ void fused_mma(PARAMETERS_fused_mma)
     /* Here only what is not finite counts. */
     barrier(CLK_GLOBAL_MEM_FENCE);
     LOCAL_BARRIER(); /* the outputs are complete */
-    for (int x = v_tainted ? item : queries * DIM_V; x < queries * DIM_V; x += ITEMS) {
+    for (int x = v_tainted ? item : queries * DIM_V; x < queries * DIM_V; x += THREADS) {
         const long i = i0 + x / DIM_V;
         const int d = x % DIM_V;
         const long at_o = at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2] +

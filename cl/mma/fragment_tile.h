@@ -128,7 +128,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
     const int chunks = columns / width;
     int tainted = 0;
 
-    for (int t = get_local_id(0); t < tile_rows * chunks; t += ITEMS) {
+    for (int t = get_local_id(0); t < tile_rows * chunks; t += THREADS) {
         const int row = t / chunks, column = t % chunks * width;
         const bool inside = row < rows && column < dim;
         const __global storage *p =
@@ -166,7 +166,7 @@ fill_packed(__local ushort *tile, const int tile_rows, const __global storage *m
     const int wide = width == 1 ? 1 : 4, chunks = DIMS / wide;
     int tainted = 0;
 
-    for (int t = get_local_id(0); t < tile_rows / 4 * chunks; t += ITEMS) {
+    for (int t = get_local_id(0); t < tile_rows / 4 * chunks; t += THREADS) {
         const int four = t / chunks, d = t % chunks * wide;
         const int slab = four / (FRAGMENT_DEPTH / 4), depth = four % (FRAGMENT_DEPTH / 4) * 4;
         ushort4 x[4];

@@ -1,6 +1,6 @@
 /* From the products of split_tiles' lanes to weights: one work-item for each row and team.
  *
- * Before including this: score.h, tile_exp.h, team_keys.h; ROWS. */
+ * Before including this: score.h, tile_exp.h, team_keys.h; BLOCK_M. */
 #ifndef CLATTN_TEAM_WEIGHTS_H
 #define CLATTN_TEAM_WEIGHTS_H
 
@@ -9,11 +9,11 @@
 #include "common/philox.h"
 #endif
 
-#define QUADS (KEYS / 4)
+#define QUADS (THREAD_N / 4)
 /* Where four keys of a row and a team are: their products of one lane, their weights. */
-#define QUAD_AT(row, quad, team) (((row) * QUADS + (quad)) * TEAMS + (team))
+#define QUAD_AT(row, quad, team) (((row) * QUADS + (quad)) * THREADS_N + (team))
 /* Odd, so that neighbouring lanes write to different banks. */
-#define LANE_STRIDE (ROWS * QUADS * TEAMS + 1)
+#define LANE_STRIDE (BLOCK_M * QUADS * THREADS_N + 1)
 
 /* A row of a work-group, which is a query of a head, and the keys [first, end) of the group that it
  * may see by lengths, window and causality. */
@@ -30,25 +30,25 @@ INLINE float weigh_keys(SHAPE_PARAMS, const struct seeing row, const int r, cons
                         float *top, float *total BIAS_PARAM MASK_PARAM SLOPES_PARAM)
 {
     const float old = *top;
-    float s[KEYS], new = old, sum = 0.0f;
+    float s[THREAD_N], new = old, sum = 0.0f;
 
 #pragma unroll
     for (int quad = 0; quad < QUADS; quad++) {
         float4 x = 0.0f;
-        for (int lane = 0; lane < LANES; lane++)
+        for (int lane = 0; lane < THREADS_D; lane++)
             x += products[lane * LANE_STRIDE + QUAD_AT(r, quad, team)];
         const float4 scaled = SOFTCAPPED(a.scale * x);
         vstore4(scaled, quad, s);
     }
 #pragma unroll
-    for (int n = 0; n < KEYS; n++) {
+    for (int n = 0; n < THREAD_N; n++) {
         s[n] = biased_score(a, at, row.e, row.first, row.end, row.b, row.h, row.i,
                             j0 + KEY_OF(team, n), s[n] BIAS_ARG MASK_ARG SLOPES_ARG);
         new = fmax(new, s[n]);
     }
     const float rescale = EXP2((old - FINITE(new)) * LOG2E);
 #pragma unroll
-    for (int n = 0; n < KEYS; n++) {
+    for (int n = 0; n < THREAD_N; n++) {
         s[n] = s[n] == -INFINITY ? -0.0f : EXP2((s[n] - FINITE(new)) * LOG2E);
         sum += s[n];
     }

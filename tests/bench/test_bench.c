@@ -102,7 +102,7 @@ ParameterizedTestParameters(bench, exits_with) {
         {"duel --rounds 5 " SMALL " untuned untuned", 2, "--rounds takes a whole number from 6"},
         {"duel --seconds -1 " SMALL " untuned untuned", 2, "--seconds takes a number"},
         {"duel " SMALL " untuned nonsense", 1, "'nonsense': "},
-        {"duel " SMALL " untuned 'unfused ITEM_X=3'", 1, "'unfused ITEM_X=3': "},
+        {"duel " SMALL " untuned 'unfused THREAD_N=3'", 1, "'unfused THREAD_N=3': "},
         {"duel " SMALL " untuned tuned", 1, "'tuned': "},
         {"plan --help", 0, "Usage: clattn-bench plan"},
         {"plan", 2, "takes one to eight problems"},
@@ -111,8 +111,8 @@ ParameterizedTestParameters(bench, exits_with) {
         {"plan --known-only " SMALL, 1, "CLATTN_NOT_TUNED"},
         {"plan --once --family unfused " SMALL, 0, "first execution"},
         {"plan --family nonsense " SMALL, 1, "for such problems there are unfused, "},
-        {"plan --family unfused --tunables X=1 " SMALL, 1, "'X'; there are GROUP_X, "},
-        {"plan --family unfused --tunables ITEM_X=3 " SMALL, 1, "its candidates: 4, "},
+        {"plan --family unfused --tunables X=1 " SMALL, 1, "'X'; there are THREADS_N, "},
+        {"plan --family unfused --tunables THREAD_N=3 " SMALL, 1, "its candidates: 4, "},
         {"plan --tunables X=1 " SMALL, 2, "--tunables needs --family"},
     };
     return cr_make_param_array(struct call, calls, sizeof calls / sizeof *calls);

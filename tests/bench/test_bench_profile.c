@@ -35,8 +35,8 @@ Test(bench_profile, plan) {
     expect("plan --profile mali_g710 'layer fwd f16 h12 q197 d64 model=768'", 0,
            (const char *[]){"layer fwd f16", "reserve 0 bytes", "proj f16", "projection_tiles",
                             "fused_tiles", NULL});
-    expect("plan --profile gfx1100 --family unfused --tunables DEPTH=8 'fwd f32 q64 k64 d64'", 0,
-           (const char *[]){"family    unfused", "DEPTH=8", "the caller forced it", NULL});
+    expect("plan --profile gfx1100 --family unfused --tunables BLOCK_K=8 'fwd f32 q64 k64 d64'", 0,
+           (const char *[]){"family    unfused", "BLOCK_K=8", "the caller forced it", NULL});
 }
 
 Test(bench_profile, refusals) {

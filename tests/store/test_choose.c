@@ -19,13 +19,14 @@
 
 static const char problem_text[] = "fwd f32 h2 q128 k128 d32";
 
-/* A candidate that fits every device and is no default; tests tell them apart by GROUP_X. */
+/* A candidate that fits every device and is no default; tests tell them apart by THREADS_N. */
 static struct ca_candidate candidate(const struct fixture *f, size_t group_x)
 {
     const clattn_problem p = fixture_problem(problem_text);
     char text[128];
 
-    snprintf(text, sizeof text, "unfused GROUP_X=%zu GROUP_Y=1 ITEM_X=4 VECTOR=4 DEPTH=8", group_x);
+    snprintf(text, sizeof text,
+             "unfused THREADS_N=%zu THREADS_M=1 THREAD_N=4 VECTOR_WIDTH=4 BLOCK_K=8", group_x);
     return tuned_candidate(text, &p, &f->context->device);
 }
 
@@ -149,7 +150,7 @@ static clattn_status choose(const struct fixture *f, const char *problem, unsign
     return status;
 }
 
-/* The choices as letters for their origins and GROUP_X of unfused: "O1 E2 D". */
+/* The choices as letters for their origins and THREADS_N of unfused: "O1 E2 D". */
 static const char *chosen(const struct fixture *f, const char *problem, unsigned flags)
 {
     static const char letters[] = {
@@ -315,7 +316,8 @@ Test(choose, defaults_are_never_crowded_out) {
     cr_assert(choose(&f, problem_text, CLATTN_PLAN_DEFAULT, &untuned) == CLATTN_SUCCESS);
     for (size_t n = 0; n < 36; n++) {
         char text[128], driver[16];
-        snprintf(text, sizeof text, "unfused GROUP_X=%d GROUP_Y=1 ITEM_X=4 VECTOR=4 DEPTH=%d",
+        snprintf(text, sizeof text,
+                 "unfused THREADS_N=%d THREADS_M=1 THREAD_N=4 VECTOR_WIDTH=4 BLOCK_K=%d",
                  1 << n % 6, 8 << n / 6);
         snprintf(driver, sizeof driver, "%zu", n);
         const struct ca_candidate c = tuned_candidate(text, &p, &f.context->device);
@@ -337,7 +339,8 @@ Test(choose, quarantine_at_every_door) {
     for (int door = 0; door < 6; door++) {
         char *document = NULL;
         if (door == 5)
-            setenv("CLATTN_OVERRIDE", "unfused GROUP_X=8 GROUP_Y=1 ITEM_X=4 VECTOR=4 DEPTH=8", 1);
+            setenv("CLATTN_OVERRIDE",
+                   "unfused THREADS_N=8 THREADS_M=1 THREAD_N=4 VECTOR_WIDTH=4 BLOCK_K=8", 1);
         fixture_open(&f);
         fixture_need_groups(&f);
         const struct ca_candidate bad = candidate(&f, 8);
@@ -390,13 +393,15 @@ Test(choose, what_means_nothing) {
     static const struct {
         const char *family, *tunables;
     } wrong[] = {
-        {"magic", "GROUP_X=8"},
-        {"unfused", ""},                                 /* all are missing */
-        {"fused_lanes", "GROUP_X=8 GROUP_Y=1 ITEM_X=4"}, /* another family's */
-        {"unfused", "GROUP_X=7 GROUP_Y=1 ITEM_X=4 ITEM_Y=4 VECTOR=4 DEPTH=8 SWEEPS=1 "
-                    "SOFTMAX_ITEMS=1"}, /* not a candidate */
-        {"unfused", "GROUP_X=8 GROUP_Y=1 ITEM_X=4 ITEM_Y=4 VECTOR=16 DEPTH=8 SWEEPS=1 "
-                    "SOFTMAX_ITEMS=1"}, /* ITEM_X % VECTOR */
+        {"magic", "THREADS_N=8"},
+        {"unfused", ""},                                       /* all are missing */
+        {"fused_lanes", "THREADS_N=8 THREADS_M=1 THREAD_N=4"}, /* another family's */
+        {"unfused",
+         "THREADS_N=7 THREADS_M=1 THREAD_N=4 THREAD_M=4 VECTOR_WIDTH=4 BLOCK_K=8 SWEEPS=1 "
+         "SOFTMAX_THREADS=1"}, /* not a candidate */
+        {"unfused",
+         "THREADS_N=8 THREADS_M=1 THREAD_N=4 THREAD_M=4 VECTOR_WIDTH=16 BLOCK_K=8 SWEEPS=1 "
+         "SOFTMAX_THREADS=1"}, /* THREAD_N % VECTOR_WIDTH */
     };
     struct fixture f;
 
@@ -466,7 +471,7 @@ Test(choose, what_does_not_fit_the_problem) {
 Test(choose, contradicting_options) {
     static const clattn_plan_options wrong[] = {
         {.struct_size = sizeof *wrong - 1},
-        {.struct_size = sizeof *wrong, .tunables = "GROUP_X=8"},
+        {.struct_size = sizeof *wrong, .tunables = "THREADS_N=8"},
         {.struct_size = sizeof *wrong, .flags = 8},
         {.struct_size = sizeof *wrong, .flags = 0x80000000u},
         {.struct_size = sizeof *wrong, .flags = CLATTN_PLAN_KNOWN_ONLY | CLATTN_PLAN_UNTUNED},

@@ -188,7 +188,7 @@ Test(tune, stale_entries_are_renewed) {
     size_t tuned;
 
     fixture_open_checked(&f, "");
-    invent_entry(&f, &problem, "unfused VECTOR=8 ITEM_X=8", "0123456789abcdef", 1.0);
+    invent_entry(&f, &problem, "unfused VECTOR_WIDTH=8 THREAD_N=8", "0123456789abcdef", 1.0);
     cr_assert(take_census(&f).stale == 1);
     cr_assert(clattn_tune(f.context, &problem, 1, &options, &tuned) == CLATTN_SUCCESS, "%s",
               f.log.last);
@@ -206,7 +206,7 @@ Test(tune, an_entry_that_lies_is_corrected) {
     struct fixture f;
 
     fixture_open_checked(&f, "");
-    invent_entry(&f, &problem, "unfused VECTOR=8 ITEM_X=8", NULL, 1e-12);
+    invent_entry(&f, &problem, "unfused VECTOR_WIDTH=8 THREAD_N=8", NULL, 1e-12);
     cr_assert(strncmp(take_census(&f).best, "unfused", 7) == 0);
     cr_assert(clattn_tune(f.context, &problem, 1, &options, NULL) == CLATTN_SUCCESS, "%s",
               f.log.last);
