@@ -25,6 +25,8 @@
 #define SCORES_BIAS 3
 #define SCORES_WEIGHTS 4
 
+#define INLINE static inline __attribute__((always_inline))
+
 #define LOG2E 1.44269504088896340736f
 #define LN2 0.693147180559945309417f
 
@@ -108,7 +110,9 @@ typedef ushort bias_storage;
 
 /* A kernel's own list is PARAMETERS_<kernel>, which the host puts before the source: shape and offsets
  * as a and at, and what the kernel reads and writes of the operands that the problem has, by their
- * names in src/problem/tensors.def (src/program/program_parameters.h). */
+ * names in src/problem/tensors.def (src/program/program_parameters.h). Functions that need what scores
+ * are made of besides q and k take SCORE_OPERANDS_PARAM, which the host makes as well, and pass on
+ * SCORE_OPERANDS_ARG. */
 
 #define SHAPE_PARAMS const struct attention_shape a, const struct attention_offsets at
 #if HAS_BIAS

@@ -1,6 +1,5 @@
 /* What fused kernels for GPUs share whose work-groups own BLOCK_M queries of one (batch, head) and
- * walk over the keys that any of them may see: which these are, where a window begins and ends in a
- * block of keys, and how a row ends. Behind score.h and tile_exp.h, and philox.h with dropout. */
+ * walk over the keys that any of them may see: which these are, and how a row ends. Behind score.h and tile_exp.h, and philox.h with dropout. */
 #ifndef CLATTN_QUERY_BLOCK_H
 #define CLATTN_QUERY_BLOCK_H
 
@@ -37,20 +36,6 @@ find_query_block(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
     p.seen_by_all_from = first_key(a, p.e, last);
     p.seen_by_all_to = end_key(a, p.e, p.i0);
     return p;
-}
-
-/* A row's window begins and ends so far from its own number among the keys from j0 on. In the block's
- * coordinates: 32 bits take fewer registers than 64 for each row. */
-static inline int window_begin(const struct attention_shape a, const struct query_block p,
-                               const long j0)
-{
-    return clamp(p.i0 + p.e.diagonal - a.window_left - j0, (long)-BLOCK_M, (long)BLOCK_N);
-}
-
-static inline int window_end(const struct attention_shape a, const struct query_block p,
-                             const long j0)
-{
-    return clamp(p.i0 + p.e.diagonal + a.window_right + 1 - j0, (long)-BLOCK_M, (long)BLOCK_N);
 }
 
 /* What the weight of a pair is multiplied by. */

@@ -82,26 +82,13 @@ INLINE void quad_factors(const bool owns_keys, SHAPE_PARAMS, const struct tile t
 INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool hides, SHAPE_PARAMS,
                   const struct tile t, const float2 *statistics, float p[THREAD_M][THREAD_N],
                   float ds[THREAD_M][THREAD_N], volatile __local int *tainted, float *slope_sums,
-                  float *bias_sums BIAS_PARAM MASK_PARAM SLOPES_PARAM KEPT_PARAM)
+                  float *bias_sums SCORE_OPERANDS_PARAM KEPT_PARAM)
 {
     const int lane = get_local_id(0) % THREADS_N, band = get_local_id(0) / THREADS_N;
-    /* In the tile's own coordinates: 32 bits take fewer registers than 64 for each row. */
-    const long most = MAX(BLOCK_OWNED, BLOCK_STREAMED), now = t.i0 + t.e.diagonal - t.j0;
+    const struct score_tile tile =
+        score_tile_at(a, at, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
+                      MAX(BLOCK_OWNED, BLOCK_STREAMED) SCORE_OPERANDS_ARG);
     bool taints = false;
-#if HAS_WINDOW_LEFT
-    const int first_at = clamp(now - a.window_left, -most, most);
-#endif
-#if HAS_WINDOW_RIGHT
-    const int end_at = clamp(now + a.window_right + 1, -most, most);
-#endif
-#if HAS_MASK
-    mask += at.mask + t.b * a.mask_stride[0] + t.h * a.mask_stride[1] + t.i0 * a.mask_stride[2] +
-            t.j0 * a.mask_stride[3];
-#endif
-#if HAS_BIAS
-    bias += at.bias + t.b * a.bias_stride[0] + t.h * a.bias_stride[1] + t.i0 * a.bias_stride[2] +
-            t.j0 * a.bias_stride[3];
-#endif
 
 #if HAS_DROPOUT
     float factors_of_quad[4][THREAD_N];
@@ -118,39 +105,13 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool hides, 
             const int row = owns_keys ? met : own, key = owns_keys ? own : met;
             const float2 statistic = statistics[owns_keys ? c : r];
             const bool finite = p[r][c] * 0.0f == 0.0f && ds[r][c] * 0.0f == 0.0f;
-            float s = a.scale * p[r][c], slack = 1.0f;
+            struct score s = score_of(a, tile, row, key, p[r][c]);
             bool sees = true;
-#if HAS_SOFTCAP
-            const float bent = tanh(s / a.softcap);
-            slack = MULTIPLY_ADD(-bent, bent, 1.0f);
-            s = a.softcap * bent;
-#endif
-#if HAS_ALIBI
-            const float distance = (float)(key - row - now);
-            s += slopes[at.slopes + t.h] * distance;
-#endif
             if (hides) {
-                sees = row < t.queries && key < t.keys;
-#if HAS_WINDOW_LEFT
-                sees = sees && key >= row + first_at;
-#endif
-#if HAS_WINDOW_RIGHT
-                sees = sees && key < row + end_at;
-#endif
-#if HAS_MASK
-                sees = sees && mask[min(row, t.queries - 1) * a.mask_stride[2] +
-                                    min(key, t.keys - 1) * a.mask_stride[3]];
-#endif
-#if HAS_BIAS
-                const float bias_here =
-                    LOAD_BIAS(bias, min(row, t.queries - 1) * a.bias_stride[2] +
-                                        min(key, t.keys - 1) * a.bias_stride[3]);
-                sees = sees && bias_here != -INFINITY;
-                s += bias_here;
-#endif
+                sees = hide(a, tile, in_window(tile, row, key), row, key, &s);
                 taints = taints || (!sees && !finite);
             }
-            float weight = EXP2((s + statistic.x) * LOG2E);
+            float weight = EXP2((s.value + statistic.x) * LOG2E);
 #if HAS_DROPOUT
             const float factor = factors_of_quad[r % 4][c];
             const float gradient = weight * MULTIPLY_ADD(factor, ds[r][c], statistic.y);
@@ -159,14 +120,14 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool hides, 
             const float gradient = weight * (ds[r][c] + statistic.y);
 #endif
 #if HAS_DSLOPES
-            slope_sums[r] = MULTIPLY_ADD(sees ? gradient : 0.0f, distance, slope_sums[r]);
+            slope_sums[r] = MULTIPLY_ADD(sees ? gradient : 0.0f, s.distance, slope_sums[r]);
 #endif
 #if HAS_DBIAS
             bias_sums[r] += sees ? gradient : 0.0f;
 #endif
             /* Adding 0 makes 0 of -0, which stands for a hidden pair. */
             p[r][c] = sees ? weight : -0.0f;
-            ds[r][c] = sees ? (ds_is_raw ? gradient : gradient * slack) + 0.0f : -0.0f;
+            ds[r][c] = sees ? (ds_is_raw ? gradient : gradient * s.derivative) + 0.0f : -0.0f;
         }
     }
     if (taints)
@@ -183,7 +144,7 @@ INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool hi
                        const float2 *statistics, __local float4 *tiles,
                        volatile __local int *tainted, float p[THREAD_M][THREAD_N],
                        float ds[THREAD_M][THREAD_N], float *slope_sums,
-                       float *bias_sums BIAS_PARAM MASK_PARAM SLOPES_PARAM KEPT_PARAM)
+                       float *bias_sums SCORE_OPERANDS_PARAM KEPT_PARAM)
 {
     multiply(own_qk, met_qk, tiles, tiles + MET_AT, p);
 #if HAS_DROPOUT
@@ -193,7 +154,7 @@ INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool hi
 #endif
     multiply(own_v, met_v, tiles + OWN_V_AT, tiles + MET_AT, ds);
     weigh(owns_keys, ds_is_raw, hides, a, at, t, statistics, p, ds, tainted, slope_sums,
-          bias_sums BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
+          bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
 }
 
 #endif

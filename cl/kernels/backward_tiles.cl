@@ -49,7 +49,6 @@
 #define QUADS (THREAD_M / 4)
 #define MAX_DIM ((DIM_QK) > (DIM_V) ? (DIM_QK) : (DIM_V))
 #define UNIT 1.0f
-#define INLINE static inline __attribute__((always_inline))
 #include "common/backward.h"
 #include "gpu/tile_products.h"
 #define KEPT_ROWS BLOCK_OWNED
@@ -177,7 +176,7 @@ void backward_keys(PARAMETERS_backward_keys)
                 statistics[c] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + lane + THREADS_N * c);
             weigh_tile(true, false, hides, a, at, t, own_k, own_v, met_q, met_do, statistics,
                        tiles, &tainted, p, ds, slope_sums,
-                       bias_sums BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
+                       bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
             add_rows(hides, met_do, p, tiles + WEIGHTS_AT, tiles + ROWS_AT, &tainted, sums_v);
             add_rows(hides, met_q, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &tainted, sums_k);
         }
@@ -247,7 +246,7 @@ void backward_queries(PARAMETERS_backward_queries)
         const struct matrix met_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
         const struct matrix met_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
         weigh_tile(false, false, hides, a, at, t, own_q, own_do, met_k, met_v, statistics, tiles,
-                   &tainted, p, ds, slope_sums, bias_sums BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
+                   &tainted, p, ds, slope_sums, bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
         add_rows(hides, met_k, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &tainted, sums_q);
     }
 #if HAS_DSLOPES
@@ -312,7 +311,7 @@ void backward_bias(PARAMETERS_backward_bias)
                 load_own(own_q, own_do, tiles);
             }
             weigh_tile(false, true, true, a, at, t, own_q, own_do, met_k, met_v, statistics, tiles,
-                       &tainted, p, ds, unused, unused BIAS_ARG MASK_ARG SLOPES_ARG KEPT_ARG);
+                       &tainted, p, ds, unused, unused SCORE_OPERANDS_ARG KEPT_ARG);
 #pragma unroll
             for (int r = 0; r < THREAD_M; r++)
 #pragma unroll

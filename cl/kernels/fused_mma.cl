@@ -145,14 +145,6 @@ void fused_mma(PARAMETERS_fused_mma)
         k + at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1];
     const __global storage *const v_rows =
         v + at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1];
-#if HAS_MASK
-    const __global uchar *const mask_block =
-        mask + at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] + i0 * a.mask_stride[2];
-#endif
-#if HAS_BIAS
-    const __global bias_storage *const bias_block =
-        bias + at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] + i0 * a.bias_stride[2];
-#endif
     const bool q_aligned = rows_aligned(q_rows, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
     const bool k_aligned = rows_aligned(k_rows, a.k_stride[2], WIDTH(UNIT_K, DIM_QK));
     const bool v_aligned = rows_aligned(v_rows, a.v_stride[2], WIDTH(UNIT_V, DIM_V));
@@ -265,12 +257,9 @@ void fused_mma(PARAMETERS_fused_mma)
                           WIDTH(UNIT_K, DIM_QK), k_aligned, false);
 #endif
 
-#if HAS_WINDOW_LEFT
-            const int first_at = window_begin(a, block, j0);
-#endif
-#if HAS_WINDOW_RIGHT
-            const int end_at = window_end(a, block, j0);
-#endif
+            const struct score_tile tile =
+                score_tile_at(a, at, e, b, h, i0, j0, queries, keys,
+                              MAX(BLOCK_M, BLOCK_N) SCORE_OPERANDS_ARG);
             UNROLL
             for (int t = 0; t < M_FRAGMENTS; t++) {
                 const int tile_row = first_row + t * FRAGMENT_QUERIES;
@@ -284,40 +273,26 @@ void fused_mma(PARAMETERS_fused_mma)
                     see_from[n] = -BLOCK_N;
                     see_to[n] = ROW(n) < queries ? keys - sum_other(lane, 0) : -BLOCK_N;
 #if HAS_WINDOW_LEFT
-                    see_from[n] = ROW(n) + first_at - sum_other(lane, 0);
+                    see_from[n] = ROW(n) + tile.window_begin - sum_other(lane, 0);
 #endif
 #if HAS_WINDOW_RIGHT
-                    see_to[n] = min(see_to[n], ROW(n) + end_at - sum_other(lane, 0));
+                    see_to[n] = min(see_to[n], ROW(n) + tile.window_end - sum_other(lane, 0));
 #endif
                 }
                 UNROLL
                 for (int x = 0; x < KEY_SUMS; x++) {
                     const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-                    s[t][x] = SOFTCAPPED(a.scale * s[t][x]);
-#if HAS_ALIBI
-                    s[t][x] += slopes[at.slopes + h] *
-                               (float)(j0 - i0 - e.diagonal + (KEY(x) - ROW(here)));
-#endif
+                    struct score y = score_of(a, tile, ROW(here), KEY(x), s[t][x]);
                     if (hides) {
-                        bool sees = KEY_STEP(x) >= see_from[here] && KEY_STEP(x) < see_to[here];
-#if HAS_MASK || HAS_BIAS
-                        const int row = min(ROW(here), queries - 1);
-                        const long j = j0 + min(KEY(x), keys - 1);
-#endif
-#if HAS_MASK
-                        sees = sees && mask_block[row * a.mask_stride[2] + j * a.mask_stride[3]];
-#endif
-#if HAS_BIAS
-                        const float bias_here =
-                            LOAD_BIAS(bias_block, row * a.bias_stride[2] + j * a.bias_stride[3]);
-                        sees = sees && bias_here != -INFINITY;
-                        s[t][x] += bias_here;
-#endif
+                        const bool sees = hide(
+                            a, tile, KEY_STEP(x) >= see_from[here] && KEY_STEP(x) < see_to[here],
+                            ROW(here), KEY(x), &y);
 #if HAS_SINKS && (HAS_MASK || HAS_BIAS)
                         sees_any_key[t][here] = sees ? 1.0f : sees_any_key[t][here];
 #endif
-                        s[t][x] = sees ? s[t][x] : -INFINITY;
+                        y.value = sees ? y.value : -INFINITY;
                     }
+                    s[t][x] = y.value;
                     highest[here] = fmax(highest[here], s[t][x]);
                 }
                 query_maximum(highest FRAGMENT_ARG);
@@ -444,7 +419,7 @@ void fused_mma(PARAMETERS_fused_mma)
         for (long j = begin; j < end; j++) {
             const float here = LOAD(v_rows, j * a.v_stride[2] + d * V_STEP);
             if (here * 0.0f != 0.0f && visible(a, at, first_key(a, e, i), end_key(a, e, i), b, h, i,
-                                               j BIAS_ARG MASK_ARG))
+                                               j SCORE_OPERANDS_ARG))
                 extra += here * dropout_factor(a, at, bh, i, j);
         }
         if (extra != 0.0f && !row_is_zero[x / DIM_V])

@@ -100,14 +100,6 @@ void fused_tiles(PARAMETERS_fused_tiles)
         K_PLACE(k, at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1]);
     const __global v_storage *const v_rows =
         V_PLACE(v, at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1]);
-#if HAS_MASK
-    const __global uchar *const mask_block =
-        mask + at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] + i0 * a.mask_stride[2];
-#endif
-#if HAS_BIAS
-    const __global bias_storage *const bias_block =
-        bias + at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] + i0 * a.bias_stride[2];
-#endif
     const bool q_aligned = rows_aligned(q_rows, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
     const bool k_aligned =
         !K_CACHE && rows_aligned((const __global storage *)k_rows, a.k_stride[2],
@@ -187,12 +179,9 @@ void fused_tiles(PARAMETERS_fused_tiles)
                 LOCAL_BARRIER(); /* the stage may be overwritten */
         }
 
-#if HAS_WINDOW_LEFT
-        const int first_at = window_begin(a, block, j0);
-#endif
-#if HAS_WINDOW_RIGHT
-        const int end_at = window_end(a, block, j0);
-#endif
+        const struct score_tile tile =
+            score_tile_at(a, at, e, b, h, i0, j0, queries, keys,
+                          MAX(BLOCK_M, BLOCK_N) SCORE_OPERANDS_ARG);
 #pragma unroll
         for (int r = 0; r < THREAD_M; r++) {
             const int row = ROW(r);
@@ -200,35 +189,15 @@ void fused_tiles(PARAMETERS_fused_tiles)
 #pragma unroll
             for (int c = 0; c < THREAD_N; c++) {
                 const int key = lane + THREADS_N * c;
-                s[r][c] = SOFTCAPPED(a.scale * s[r][c]);
-#if HAS_ALIBI
-                s[r][c] += slopes[at.slopes + h] *
-                           (float)(j0 - i0 - e.diagonal + (key - row));
-#endif
+                struct score x = score_of(a, tile, row, key, s[r][c]);
                 if (hides) {
-                    bool sees = row < queries && key < keys;
-#if HAS_WINDOW_LEFT
-                    sees = sees && key >= row + first_at;
-#endif
-#if HAS_WINDOW_RIGHT
-                    sees = sees && key < row + end_at;
-#endif
-#if HAS_MASK
-                    sees = sees && mask_block[min(row, queries - 1) * a.mask_stride[2] +
-                                              (j0 + min(key, keys - 1)) * a.mask_stride[3]];
-#endif
-#if HAS_BIAS
-                    const float bias_here =
-                        LOAD_BIAS(bias_block, min(row, queries - 1) * a.bias_stride[2] +
-                                                  (j0 + min(key, keys - 1)) * a.bias_stride[3]);
-                    sees = sees && bias_here != -INFINITY;
-                    s[r][c] += bias_here;
-#endif
+                    const bool sees = hide(a, tile, in_window(tile, row, key), row, key, &x);
 #if HAS_SINKS && (HAS_MASK || HAS_BIAS)
                     rows_seeing |= (uint)sees << r;
 #endif
-                    s[r][c] = sees ? s[r][c] : -INFINITY;
+                    x.value = sees ? x.value : -INFINITY;
                 }
+                s[r][c] = x.value;
                 highest[r] = fmax(highest[r], s[r][c]);
             }
         }
@@ -327,7 +296,7 @@ void fused_tiles(PARAMETERS_fused_tiles)
 #pragma unroll
                 for (int r = 0; r < THREAD_M; r++)
                     if (visible(a, at, first_key(a, e, i0 + ROW(r)), end_key(a, e, i0 + ROW(r)), b,
-                                h, i0 + ROW(r), j BIAS_ARG MASK_ARG))
+                                h, i0 + ROW(r), j SCORE_OPERANDS_ARG))
                         out[r][n] += (v4 - finite) * dropout_factor(a, at, bh, i0 + ROW(r), j);
         }
 #pragma unroll

@@ -36,7 +36,6 @@
 #include "common/multiply_add.h"
 #include "gpu/tile_load.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("unroll")
 
 /* Of a tile, in float4: a row of it is one of the stage's depth. */

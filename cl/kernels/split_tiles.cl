@@ -33,7 +33,6 @@
 #error "split_tiles.cl must be built with all of its tunables defined"
 #endif
 
-#define INLINE static inline __attribute__((always_inline))
 #define THREADS_N (THREADS / THREADS_D)
 #define BLOCK_N (THREADS_N * THREAD_N)
 #include "gpu/local_barrier.h"
@@ -254,7 +253,7 @@ void split(PARAMETERS_split)
         LOCAL_BARRIER(); /* products are complete; nobody reads the last block's weights any more */
         if (weighs)
             factors[item] = weigh_keys(a, at, own, own_row, own_team, j0, shared, weights, &top,
-                                       &total BIAS_ARG MASK_ARG SLOPES_ARG);
+                                       &total SCORE_OPERANDS_ARG);
         LOCAL_BARRIER(); /* weights are complete; nobody reads products any more */
 #pragma unroll
         for (int r = 0; r < BLOCK_M; r++) {

@@ -270,7 +270,7 @@ void scores(PARAMETERS_scores)
             /* All conditions here: PoCL 6.0 ends the process if the last is a break (doc/drivers.md). */
             for (int n = 0; n < VECTORS && i < a.seq_q && j0 + column_of(x, n) < a.seq_kv; n++) {
                 const long j = j0 + column_of(x, n), left = a.seq_kv - j;
-                lanes s = a.scale * sum[r][n];
+                lanes s = score_scale(a, at, h SCORE_OPERANDS_ARG) * sum[r][n];
                 float each[VECTOR_WIDTH];
 
 #if SCORES == SCORES_RAW
@@ -283,7 +283,7 @@ void scores(PARAMETERS_scores)
                 LANES_STORE(s, each);
                 for (int c = 0; c < VECTOR_WIDTH; c++)
                     each[c] = biased_score(a, at, e, first, end, b, h, i, j + c,
-                                           each[c] BIAS_ARG MASK_ARG SLOPES_ARG);
+                                           each[c] SCORE_OPERANDS_ARG);
                 s = LANES_LOAD(each);
 #if SCORES == SCORES_BIAS
                 store_lanes(s, scores + at.scores + row + j, left);
@@ -455,7 +455,7 @@ void values(PARAMETERS_values)
 
                     result = 0.0f;
                     for (long j = first; j < last; j++)
-                        if (visible(a, at, first, last, b, h, i, j BIAS_ARG MASK_ARG))
+                        if (visible(a, at, first, last, b, h, i, j SCORE_OPERANDS_ARG))
                             result = fma(after_dropout(a, at, p_rows[(i - i0) * a.seq_kv + j], bh,
                                                        i, j),
                                          load_v(v_rows, j * a.v_stride[2], c * V_STEP), result);

@@ -385,13 +385,13 @@ INLINE float after_dropout(SHAPE_PARAMS, const float p, const long bh, const lon
 /* Columns c .. of o of query i, from what it sees alone. */
 INLINE lanes visible_values(SHAPE_PARAMS, const struct extent e, const __global float *p,
                             const __global v_storage *v, const long b, const long h, const long i,
-                            const int c BIAS_PARAM MASK_PARAM)
+                            const int c SCORE_OPERANDS_PARAM)
 {
     const long first = first_key(a, e, i), end = end_key(a, e, i);
     lanes sum = 0.0f;
 
     for (long j = first; j < end; j++)
-        if (visible(a, at, first, end, b, h, i, j BIAS_ARG MASK_ARG)) {
+        if (visible(a, at, first, end, b, h, i, j SCORE_OPERANDS_ARG)) {
             const __global void *row = element_at(V_CACHE, v, j * a.v_stride[2]);
             const lanes x = load_cached(V_CACHE, row, c, V_STEP, DIM_V - c);
             sum = fma(x, (lanes)(after_dropout(a, at, p[j], b * a.heads + h, i, j)), sum);
@@ -414,7 +414,7 @@ NOINLINE void add_strip(const int rows, const int count, const strip_rows strip,
 
 NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0, const long bh,
                              const __global v_storage *v,
-                             __global storage *o BIAS_PARAM MASK_PARAM PLACE_PARAM)
+                             __global storage *o SCORE_OPERANDS_PARAM PLACE_PARAM)
 {
     lanes panels[V_PANELS * BLOCK_N * REGISTER_VECTORS],
         sums[STRIPS * V_PANELS * REGISTER_ROWS * REGISTER_VECTORS];
@@ -466,7 +466,7 @@ NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0,
                            c % REGISTER_VECTORS];
             if (any_lane(x != x)) {
                 const lanes seen = visible_values(a, at, e, p_rows + i * a.seq_kv, v_rows, b, h, i,
-                                                  c * SIMD_WIDTH BIAS_ARG MASK_ARG);
+                                                  c * SIMD_WIDTH SCORE_OPERANDS_ARG);
                 x = x != x ? seen : x;
             }
             store_row(x, row + c * SIMD_WIDTH * O_STEP, O_STEP, DIM_V - c * SIMD_WIDTH);
@@ -480,5 +480,5 @@ void values(PARAMETERS_values)
     const long i0 = get_global_id(0) * BLOCK_M, bh = get_global_id(1);
     const struct extent e = extent_of(a, at, bh / a.heads Q_LENGTHS_ARG KV_LENGTHS_ARG);
 
-    compute_values(a, at, e, i0, bh, v, o BIAS_ARG MASK_ARG SCORES_ARG, workspace);
+    compute_values(a, at, e, i0, bh, v, o SCORE_OPERANDS_ARG SCORES_ARG, workspace);
 }

@@ -27,9 +27,9 @@ struct seeing {
  * *total the sum of weights; returns what scales earlier weights. */
 INLINE float weigh_keys(SHAPE_PARAMS, const struct seeing row, const int r, const int team,
                         const long j0, const __local float4 *products, __local float4 *weights,
-                        float *top, float *total BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+                        float *top, float *total SCORE_OPERANDS_PARAM)
 {
-    const float old = *top;
+    const float old = *top, scale = score_scale(a, at, row.h SCORE_OPERANDS_ARG);
     float s[THREAD_N], new = old, sum = 0.0f;
 
 #pragma unroll
@@ -37,13 +37,13 @@ INLINE float weigh_keys(SHAPE_PARAMS, const struct seeing row, const int r, cons
         float4 x = 0.0f;
         for (int lane = 0; lane < THREADS_D; lane++)
             x += products[lane * LANE_STRIDE + QUAD_AT(r, quad, team)];
-        const float4 scaled = SOFTCAPPED(a.scale * x);
+        const float4 scaled = SOFTCAPPED(scale * x);
         vstore4(scaled, quad, s);
     }
 #pragma unroll
     for (int n = 0; n < THREAD_N; n++) {
         s[n] = biased_score(a, at, row.e, row.first, row.end, row.b, row.h, row.i,
-                            j0 + KEY_OF(team, n), s[n] BIAS_ARG MASK_ARG SLOPES_ARG);
+                            j0 + KEY_OF(team, n), s[n] SCORE_OPERANDS_ARG);
         new = fmax(new, s[n]);
     }
     const float rescale = EXP2((old - FINITE(new)) * LOG2E);

@@ -127,24 +127,22 @@ Test(faults, plan) {
 }
 
 /* A compiler's refusal is told apart from a call that failed, and its log reaches the caller. */
-Test(faults, build_failure) {
+DeviceTest(faults, build_failure)
+{
     const clattn_problem problem = fixture_problem(problem_text);
     const clattn_plan_options options = {.struct_size = sizeof options, .family = "unfused"};
-    struct fixture f;
     clattn_plan *plan;
     const char *failed = "";
 
-    fixture_open(&f);
     for (size_t n = 0; n < MOST_CALLS && strcmp(failed, "clBuildProgram") != 0; n++) {
         faults_arm(FAULT_OPENCL, n, CL_BUILD_PROGRAM_FAILURE);
-        const clattn_status status = clattn_plan_create(f.context, &problem, &options, &plan);
+        const clattn_status status = clattn_plan_create(f->context, &problem, &options, &plan);
         failed = faults_disarm();
         cr_assert(failed != NULL && plan == NULL);
         cr_assert(status == (strcmp(failed, "clBuildProgram") == 0 ? CLATTN_BUILD_FAILED
                                                                    : CLATTN_OPENCL_ERROR));
     }
-    cr_assert(f.log.errors > 0 && clattn_context_builds(f.context) == 0);
-    fixture_close(&f);
+    cr_assert(f->log.errors > 0 && clattn_context_builds(f->context) == 0);
 }
 
 /* ---- executing ------------------------------------------------------------------------------ */
@@ -208,52 +206,47 @@ static void execute_with_faults(struct fixture *f, const struct execution *e,
     cr_assert(failed == NULL, "there is no end of calls");
 }
 
-Test(faults, execution) {
-    struct fixture f;
+DeviceTest(faults, execution)
+{
     cl_int err;
 
-    fixture_open(&f);
-    fixture_need_groups(&f);
+    fixture_need_groups(f);
     cl_command_queue free_order =
-        clCreateCommandQueue(f.opencl, f.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
+        clCreateCommandQueue(f->opencl, f->device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
     for (size_t n = 0; ca_family_at(n); n++) {
         struct execution e;
         if (ca_family_at(n)->operation > CLATTN_BACKWARD ||
             !family_takes_f32(ca_family_at(n)->name))
             continue;
-        open_execution(&f, &e, ca_family_at(n));
+        open_execution(f, &e, ca_family_at(n));
         for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++) {
-            execute_with_faults(&f, &e, f.queue, &failures[kind]);
+            execute_with_faults(f, &e, f->queue, &failures[kind]);
             if (free_order)
-                execute_with_faults(&f, &e, free_order, &failures[kind]);
+                execute_with_faults(f, &e, free_order, &failures[kind]);
         }
         close_execution(&e);
     }
     if (free_order)
         clReleaseCommandQueue(free_order);
-    fixture_close(&f);
 }
 
 /* Executing with a workspace of the caller's allocates nothing at all on the host. */
-Test(faults, execution_allocates_nothing) {
-    struct fixture f;
-
-    fixture_open(&f);
-    fixture_need_groups(&f);
+DeviceTest(faults, execution_allocates_nothing)
+{
+    fixture_need_groups(f);
     for (size_t n = 0; ca_family_at(n); n++) {
         struct execution e;
         if (ca_family_at(n)->operation > CLATTN_BACKWARD ||
             !family_takes_f32(ca_family_at(n)->name))
             continue;
-        open_execution(&f, &e, ca_family_at(n));
+        open_execution(f, &e, ca_family_at(n));
         faults_arm(FAULT_MEMORY, 0, 0);
         const clattn_status status =
-            tensor_execute(e.problem.operation, e.plan, f.queue, &e.tensors, 0, NULL, NULL);
+            tensor_execute(e.problem.operation, e.plan, f->queue, &e.tensors, 0, NULL, NULL);
         cr_assert(faults_disarm() == NULL && status == CLATTN_SUCCESS);
-        clFinish(f.queue);
+        clFinish(f->queue);
         close_execution(&e);
     }
-    fixture_close(&f);
 }
 
 /* ---- the call with host pointers ------------------------------------------------------------- */

@@ -111,16 +111,14 @@ Test(trust, the_next_family_of_gradients_is_tried) {
 }
 
 /* Without self-checks nothing is run while the plan is made. */
-Test(trust, checks_can_be_left_out) {
-    struct fixture f;
+DeviceTest(trust, checks_can_be_left_out)
+{
     clattn_plan *plan;
 
-    fixture_open(&f);
     const long commands = faults_commands();
-    cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS);
+    cr_assert(make(f, NULL, &plan) == CLATTN_SUCCESS);
     cr_assert(faults_commands() == commands);
     clattn_plan_release(plan);
-    fixture_close(&f);
 }
 
 /* A second context with the same folder compiles nothing and checks nothing. */

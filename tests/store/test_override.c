@@ -45,90 +45,86 @@ static clattn_status clear(struct fixture *f, const char *problem)
     return clattn_tuning_override_clear(f->context, &p);
 }
 
-Test(override, set_read_and_cleared) {
+DeviceTest(override, set_read_and_cleared)
+{
     static const char same_class[] = "fwd f32 b2 q130 k120 d32 scale=2";
     static const char other_class[] = "fwd f32 h2 q128 k128 d64";
-    struct fixture f;
 
-    fixture_open(&f);
-    fixture_need_groups(&f);
-    cr_expect_str_eq(get(&f, problem_text), "");
-    cr_expect(clear(&f, problem_text) == CLATTN_SUCCESS, "there was none");
-    cr_assert(set(&f, problem_text, "unfused", "THREADS_N=2 BLOCK_K=8") == CLATTN_SUCCESS);
-    cr_expect(strncmp(get(&f, same_class), "unfused THREADS_N=2 THREADS_M=", 30) == 0, "'%s'",
-              get(&f, same_class));
-    cr_expect(strstr(get(&f, same_class), " BLOCK_K=8 ") != NULL);
-    cr_expect_str_eq(get(&f, other_class), "");
-    cr_assert(set(&f, other_class, "fused_tiles", NULL) == CLATTN_SUCCESS);
-    cr_assert(set(&f, same_class, "fused_lanes", NULL) == CLATTN_SUCCESS, "in its place");
-    cr_expect(strncmp(get(&f, problem_text), "fused_lanes SIMD_WIDTH=", 23) == 0);
-    cr_assert(clear(&f, problem_text) == CLATTN_SUCCESS);
-    cr_expect_str_eq(get(&f, same_class), "");
-    cr_expect(strncmp(get(&f, other_class), "fused_tiles ", 12) == 0);
-    cr_assert(set(&f, problem_text, "unfused", "") == CLATTN_SUCCESS);
-    cr_assert(clattn_tuning_override_clear(f.context, NULL) == CLATTN_SUCCESS);
-    cr_expect_str_eq(get(&f, problem_text), "");
-    cr_expect_str_eq(get(&f, other_class), "");
-    cr_expect(f.log.errors == 0 && f.log.warnings == 0);
-    cr_assert(set(&f, problem_text, "unfused", NULL) ==
-              CLATTN_SUCCESS); /* freed with the context */
-    fixture_close(&f);
+    fixture_need_groups(f);
+    cr_expect_str_eq(get(f, problem_text), "");
+    cr_expect(clear(f, problem_text) == CLATTN_SUCCESS, "there was none");
+    cr_assert(set(f, problem_text, "unfused", "THREADS_N=2 BLOCK_K=8") == CLATTN_SUCCESS);
+    cr_expect(strncmp(get(f, same_class), "unfused THREADS_N=2 THREADS_M=", 30) == 0, "'%s'",
+              get(f, same_class));
+    cr_expect(strstr(get(f, same_class), " BLOCK_K=8 ") != NULL);
+    cr_expect_str_eq(get(f, other_class), "");
+    cr_assert(set(f, other_class, "fused_tiles", NULL) == CLATTN_SUCCESS);
+    cr_assert(set(f, same_class, "fused_lanes", NULL) == CLATTN_SUCCESS, "in its place");
+    cr_expect(strncmp(get(f, problem_text), "fused_lanes SIMD_WIDTH=", 23) == 0);
+    cr_assert(clear(f, problem_text) == CLATTN_SUCCESS);
+    cr_expect_str_eq(get(f, same_class), "");
+    cr_expect(strncmp(get(f, other_class), "fused_tiles ", 12) == 0);
+    cr_assert(set(f, problem_text, "unfused", "") == CLATTN_SUCCESS);
+    cr_assert(clattn_tuning_override_clear(f->context, NULL) == CLATTN_SUCCESS);
+    cr_expect_str_eq(get(f, problem_text), "");
+    cr_expect_str_eq(get(f, other_class), "");
+    cr_expect(f->log.errors == 0 && f->log.warnings == 0);
+    cr_assert(set(f, problem_text, "unfused", NULL) == CLATTN_SUCCESS); /* freed with the context */
 }
 
-Test(override, arguments) {
-    struct fixture f;
+DeviceTest(override, arguments)
+{
     clattn_problem p = fixture_problem(problem_text);
     char text[CA_CANDIDATE_TEXT] = "?", small[8] = "?", lengthy[2000];
     size_t needed = 9;
 
-    fixture_open(&f);
     cr_expect(clattn_tuning_override_set(NULL, &p, "unfused", NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(clattn_tuning_override_set(f.context, NULL, "unfused", NULL) ==
+    cr_expect(clattn_tuning_override_set(f->context, NULL, "unfused", NULL) ==
               CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&f, "null"));
-    cr_expect(clattn_tuning_override_set(f.context, &p, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&f, "null"));
-    cr_expect(set(&f, problem_text, "magic", NULL) == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(&f, "magic"));
-    cr_expect(set(&f, problem_text, "unfused THREADS_N=8", NULL) == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(&f, "unfused THREADS_N=8"));
-    cr_expect(set(&f, problem_text, "unfused", "MAGIC=8") == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(&f, "MAGIC"));
-    cr_expect(set(&f, problem_text, "unfused", "THREADS_N=7") == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(&f, "THREADS_N=7"));
-    cr_expect(set(&f, problem_text, "unfused", "THREAD_N=4 VECTOR_WIDTH=8") == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(&f, "multiple of VECTOR_WIDTH"));
+    cr_expect(fixture_said(f, "null"));
+    cr_expect(clattn_tuning_override_set(f->context, &p, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(fixture_said(f, "null"));
+    cr_expect(set(f, problem_text, "magic", NULL) == CLATTN_UNSUPPORTED);
+    cr_expect(fixture_said(f, "magic"));
+    cr_expect(set(f, problem_text, "unfused THREADS_N=8", NULL) == CLATTN_UNSUPPORTED);
+    cr_expect(fixture_said(f, "unfused THREADS_N=8"));
+    cr_expect(set(f, problem_text, "unfused", "MAGIC=8") == CLATTN_UNSUPPORTED);
+    cr_expect(fixture_said(f, "MAGIC"));
+    cr_expect(set(f, problem_text, "unfused", "THREADS_N=7") == CLATTN_UNSUPPORTED);
+    cr_expect(fixture_said(f, "THREADS_N=7"));
+    cr_expect(set(f, problem_text, "unfused", "ITEM_X=4 VECTOR=8") == CLATTN_UNSUPPORTED);
+    cr_expect(fixture_said(f, "multiple of VECTOR"));
     memset(lengthy, ' ', sizeof lengthy);
     lengthy[sizeof lengthy - 1] = '\0';
-    cr_expect(set(&f, problem_text, "unfused", lengthy) == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(&f, "long"));
-    cr_expect_str_eq(get(&f, problem_text), "", "nothing was set");
+    cr_expect(set(f, problem_text, "unfused", lengthy) == CLATTN_UNSUPPORTED);
+    cr_expect(fixture_said(f, "long"));
+    cr_expect_str_eq(get(f, problem_text), "", "nothing was set");
 
-    cr_assert(set(&f, problem_text, "unfused", NULL) == CLATTN_SUCCESS);
+    cr_assert(set(f, problem_text, "unfused", NULL) == CLATTN_SUCCESS);
     cr_expect(clattn_tuning_override_get(NULL, &p, text, sizeof text, &needed) ==
               CLATTN_INVALID_ARGUMENT);
     cr_expect(text[0] == '\0' && needed == 0);
-    cr_expect(clattn_tuning_override_get(f.context, NULL, text, sizeof text, NULL) ==
+    cr_expect(clattn_tuning_override_get(f->context, NULL, text, sizeof text, NULL) ==
               CLATTN_INVALID_ARGUMENT);
-    cr_expect(clattn_tuning_override_get(f.context, &p, NULL, 3, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(clattn_tuning_override_get(f.context, &p, NULL, 0, &needed) ==
+    cr_expect(clattn_tuning_override_get(f->context, &p, NULL, 3, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_tuning_override_get(f->context, &p, NULL, 0, &needed) ==
               CLATTN_BUFFER_TOO_SMALL);
-    cr_expect(needed == strlen(get(&f, problem_text)) + 1);
-    cr_expect(clattn_tuning_override_get(f.context, &p, small, sizeof small, NULL) ==
+    cr_expect(needed == strlen(get(f, problem_text)) + 1);
+    cr_expect(clattn_tuning_override_get(f->context, &p, small, sizeof small, NULL) ==
               CLATTN_BUFFER_TOO_SMALL);
     cr_expect_str_eq(small, "unfused");
     cr_expect(clattn_tuning_override_clear(NULL, &p) == CLATTN_INVALID_ARGUMENT);
 
-    memset(&f.log, 0, sizeof f.log);
+    memset(&f->log, 0, sizeof f->log);
     p.heads = 0;
-    cr_expect(clattn_tuning_override_set(f.context, &p, "unfused", NULL) == CLATTN_INVALID_PROBLEM);
-    cr_expect(fixture_said(&f, "heads"));
-    cr_expect(clattn_tuning_override_get(f.context, &p, text, sizeof text, NULL) ==
+    cr_expect(clattn_tuning_override_set(f->context, &p, "unfused", NULL) ==
               CLATTN_INVALID_PROBLEM);
-    cr_expect(fixture_said(&f, "heads"));
-    cr_expect(clattn_tuning_override_clear(f.context, &p) == CLATTN_INVALID_PROBLEM);
-    cr_expect(fixture_said(&f, "heads"));
-    fixture_close(&f);
+    cr_expect(fixture_said(f, "heads"));
+    cr_expect(clattn_tuning_override_get(f->context, &p, text, sizeof text, NULL) ==
+              CLATTN_INVALID_PROBLEM);
+    cr_expect(fixture_said(f, "heads"));
+    cr_expect(clattn_tuning_override_clear(f->context, &p) == CLATTN_INVALID_PROBLEM);
+    cr_expect(fixture_said(f, "heads"));
 }
 
 /* ---- the environment ------------------------------------------------------------------------- */
@@ -282,16 +278,15 @@ static void *work(void *worker)
     return wrong ? worker : NULL;
 }
 
-Test(override, of_many_threads) {
+DeviceTest(override, of_many_threads)
+{
     enum { THREADS = 4 };
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
-    struct fixture f;
 
-    fixture_open(&f);
-    fixture_need_groups(&f);
+    fixture_need_groups(f);
     for (size_t n = 0; n < THREADS; n++) {
-        workers[n] = (struct worker){&f, (size_t)1 << n};
+        workers[n] = (struct worker){f, (size_t)1 << n};
         cr_assert(pthread_create(&threads[n], NULL, work, &workers[n]) == 0);
     }
     for (size_t n = 0; n < THREADS; n++) {
@@ -299,5 +294,4 @@ Test(override, of_many_threads) {
         cr_assert(pthread_join(threads[n], &wrong) == 0);
         cr_expect(wrong == NULL, "thread %zu", n);
     }
-    fixture_close(&f);
 }

@@ -228,33 +228,31 @@ Test(tune, ends_when_told) {
     fixture_close(&f);
 }
 
-Test(tune, mistakes_are_named) {
+DeviceTest(tune, mistakes_are_named)
+{
     const clattn_problem good = fixture_problem(first);
     clattn_problem bad = good;
     clattn_tuning_options o = {.struct_size = sizeof o};
-    struct fixture f;
     size_t tuned = 7;
 
     bad.dim_qk = 0;
-    fixture_open(&f);
     cr_assert(clattn_tune(NULL, &good, 1, NULL, &tuned) == CLATTN_INVALID_ARGUMENT && tuned == 0);
-    cr_assert(clattn_tune(f.context, NULL, 1, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(fixture_said(&f, "no problem"));
-    cr_assert(clattn_tune(f.context, &good, 0, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(fixture_said(&f, "no problem"));
-    cr_assert(clattn_tune(f.context, &bad, 1, NULL, NULL) == CLATTN_INVALID_PROBLEM);
-    cr_assert(fixture_said(&f, "dim_qk"));
+    cr_assert(clattn_tune(f->context, NULL, 1, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_assert(fixture_said(f, "no problem"));
+    cr_assert(clattn_tune(f->context, &good, 0, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_assert(fixture_said(f, "no problem"));
+    cr_assert(clattn_tune(f->context, &bad, 1, NULL, NULL) == CLATTN_INVALID_PROBLEM);
+    cr_assert(fixture_said(f, "dim_qk"));
     o.strategy = "luck";
-    cr_assert(clattn_tune(f.context, &good, 1, &o, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(fixture_said(&f, "strategy"));
+    cr_assert(clattn_tune(f->context, &good, 1, &o, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_assert(fixture_said(f, "strategy"));
     o.strategy = NULL;
     o.seconds = -1.0;
-    cr_assert(clattn_tune(f.context, &good, 1, &o, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(fixture_said(&f, "seconds"));
+    cr_assert(clattn_tune(f->context, &good, 1, &o, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_assert(fixture_said(f, "seconds"));
     o.struct_size = 1;
-    cr_assert(clattn_tune(f.context, &good, 1, &o, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(fixture_said(&f, "struct_size"));
-    fixture_close(&f);
+    cr_assert(clattn_tune(f->context, &good, 1, &o, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_assert(fixture_said(f, "struct_size"));
 }
 
 /* A device that computes nothing right: every configuration is banned, and the tuning fails. */
