@@ -1,9 +1,10 @@
-/* The gradient of a bias on CPUs: the scores once more, summed over what the bias broadcasts over.
+/* The gradient of a bias on CPUs: the scores once more, and dS summed over what the bias broadcasts
+ * over.
  *
- * Before including this: lane_weights.h, and HAS_DBIAS is 1. */
-#ifndef CLATTN_LANE_BIAS_H
-#define CLATTN_LANE_BIAS_H
-#include "score/lane_weights.h"
+ * Before including this: backward_weights.h, and HAS_DBIAS is 1. */
+#ifndef CLATTN_BACKWARD_BIAS_H
+#define CLATTN_BACKWARD_BIAS_H
+#include "score/backward_weights.h"
 
 /* Local (1, 1, 1), global (blocks of keys, or 1; tiles of queries, or 1; heads * batch of the
  * bias). A tile of dbias, or its sum over the dimensions that the bias broadcasts over. */
@@ -16,27 +17,27 @@ void backward_bias(PARAMETERS_backward_bias)
     const long own_b = get_global_id(2) / bias_heads, own_h = get_global_id(2) % bias_heads;
     const long own_i = get_global_id(1) * BLOCK_M, own_j = get_global_id(0) * BLOCK_N;
     lanes sum[BLOCK_M * BLOCK_VECTORS], unused = 0.0f;
-    struct block block;
-    struct tile tile;
-    struct place place;
+    struct key_block block;
+    struct query_tile tile;
+    struct head head;
 
     for (int n = 0; n < BLOCK_M * BLOCK_VECTORS; n++)
         sum[n] = 0.0f;
-    for (place.b = own_b; place.b < (over_b ? a.batch : own_b + 1); place.b++) {
-        place.e = extent_of(a, at, place.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-        for (place.h = own_h; place.h < (over_h ? a.heads : own_h + 1); place.h++) {
+    for (head.b = own_b; head.b < (over_b ? a.batch : own_b + 1); head.b++) {
+        head.e = extent_of(a, at, head.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+        for (head.h = own_h; head.h < (over_h ? a.heads : own_h + 1); head.h++) {
             for (long j = own_j; j < (over_j ? a.seq_kv : own_j + 1); j += BLOCK_N) {
-                open_block(a, at, place, j, k, v, &block);
-                const long end = min(end_query(a, place.e, j, block.keys),
+                load_key_block(a, at, head, j, k, v, &block);
+                const long end = min(end_query(a, head.e, j, block.keys),
                                      over_i ? a.seq_q : own_i + BLOCK_M);
-                const long begin = first_query(a, place.e, j);
+                const long begin = first_query(a, head.e, j);
                 for (long i = own_i; i < end; i += BLOCK_M) {
                     const int count = (int)min(end - i, (long)BLOCK_M);
                     if (i + count <= begin)
                         continue;
-                    open_tile(a, at, place, i, count, q, d_o, workspace + at.workspace, &tile);
-                    weigh_tile(1, 1, a, at, place, &block, (struct rows){0, count}, &tile,
-                               &unused BIAS_ARG MASK_ARG SLOPES_ARG);
+                    load_query_tile(a, at, head, i, count, q, d_o, workspace + at.workspace, &tile);
+                    compute_weights(1, 1, a, at, head, &block, (struct row_range){0, count}, &tile,
+                                    &unused SCORE_OPERANDS_ARG);
                     for (int n = 0; n < count; n++)
                         for (int m = 0; m < BLOCK_VECTORS; m++)
                             sum[(over_i ? 0 : n * BLOCK_VECTORS) + m] +=

@@ -1,30 +1,31 @@
-/* Products of split_lanes' queries and a tile's keys. Needs BLOCK_M, QK_ROWS, QK_DEPTH, BLOCK_N and
+/* The product Q K^T of split_lanes, register-blocked. Needs BLOCK_M, QK_ROWS, QK_DEPTH, BLOCK_N and
  * PREFETCH_TILES.
  *
- * A vector has QK_DEPTH columns of SIMD_WIDTH / QK_DEPTH rows, one row after the other. So
- * much of a key, the same for each row of the vector, is multiplied with QK_VECTORS of them. The
- * fewer columns, the fewer steps across lanes in the end, and the more rows must there be. */
-#ifndef CLATTN_SPLIT_SCORES_H
-#define CLATTN_SPLIT_SCORES_H
+ * An accumulator has QK_DEPTH partial sums along the depth for each of SIMD_WIDTH / QK_DEPTH rows;
+ * a register tile has QK_VECTORS of them for QK_KEYS keys, SIMD_WIDTH in all. An element of a key
+ * is the same for each row of the vector. The smaller QK_DEPTH, the fewer steps across lanes remain
+ * in the end, and the more rows there must be. */
+#ifndef CLATTN_SPLIT_QK_H
+#define CLATTN_SPLIT_QK_H
 #include "cpu/split_keys.h"
 
 #define QK_VECTORS (QK_ROWS * QK_DEPTH / SIMD_WIDTH)
 #define QK_KEYS (SIMD_WIDTH / QK_VECTORS)
-/* The steps along a row: some at a time if there are few products in each. */
+/* Steps along the depth: several at a time if there are few products in each. */
 #if QK_DEPTH == SIMD_WIDTH
-#define STEPS_ALONG BY_EIGHTS
+#define UNROLL_DEPTH UNROLL_BY_8
 #else
-#define STEPS_ALONG
+#define UNROLL_DEPTH
 #endif
-/* Vectors of QK_ROWS queries. */
+/* Vectors that QK_ROWS queries take. */
 #define QUERY_VECTORS (VECTORS(DIM_QK) * QK_ROWS)
-#define KEPT_KEYS (KEEP_K ? BLOCK_N * VECTORS(DIM_QK) : 1) /* vectors of a tile's keys */
+#define STAGED_K_VECTORS (STAGE_K ? BLOCK_N * VECTORS(DIM_QK) : 1) /* of a tile of keys */
 
-/* Turns in which rows and keys of a tile are multiplied. */
-#define SCORE_TURNS (BLOCK_N / QK_KEYS * (BLOCK_M / QK_ROWS))
+/* Register tiles in a tile of keys. */
+#define QK_TILES (BLOCK_N / QK_KEYS * (BLOCK_M / QK_ROWS))
 
-/* Where column d of row r (of QK_ROWS) is among the floats of the packed queries. */
-INLINE int packed_place(const int r, const int d)
+/* Where element d of row r (of QK_ROWS) is among the floats of the packed queries. */
+INLINE int packed_index(const int r, const int d)
 {
     const int in_vector = SIMD_WIDTH / QK_DEPTH;
 
@@ -34,7 +35,7 @@ INLINE int packed_place(const int r, const int d)
 }
 
 #if QK_DEPTH == SIMD_WIDTH
-/* s[r * BLOCK_N + n] = the sum of the lanes of sum[n][r]. */
+/* s[r * BLOCK_N + n] = the sum of the lanes of sum[n][r]: transposing and adding take turns. */
 INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
 {
     lanes x[SIMD_WIDTH];
@@ -64,7 +65,7 @@ INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
 #endif
 }
 #else
-/* Likewise of the four lanes that a row has in sum[n]. */
+/* The same of the four lanes that a row has in sum[n]. */
 INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
 {
     UNROLL
@@ -92,9 +93,9 @@ INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
 #endif
 
 #if QK_DEPTH < SIMD_WIDTH
-/* The same columns of a key for each row of a vector; each named, since Oclgrind 21.10 looks for
- * uninitialized values beyond the end of shorter vectors. */
-INLINE lanes spread(const float4 x)
+/* Four elements of a key, repeated for each row of a vector. Each is named, since Oclgrind 21.10
+ * looks for uninitialized values beyond the end of shorter vectors. */
+INLINE lanes repeat_fours(const float4 x)
 {
 #if SIMD_WIDTH == 16
     return (lanes)(x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w);
@@ -104,11 +105,11 @@ INLINE lanes spread(const float4 x)
 }
 #endif
 
-/* Copies a tile of count keys, in groups of QK_KEYS, the last key repeated: vector d of the
- * group's key n is at d * QK_KEYS + n. Some time before they are read: what is stored as a
- * vector and read a few columns at a time is read slowly until it has reached the cache. */
-NOINLINE void keep_keys(const struct attention_shape a, const struct keys keys, const int count,
-                        lanes *kept)
+/* Stages a tile of count keys as f32, in groups of QK_KEYS, the last key repeated: vector d of the
+ * group's key n is at d * QK_KEYS + n. This happens some time before they are read: a load of a few
+ * columns of what was stored as a vector waits until the store has reached L1. */
+NOINLINE void stage_keys(const struct attention_shape a, const struct key_range keys,
+                         const int count, lanes *staged)
 {
 #if K_CACHE
     lanes scales[BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_QK)];
@@ -117,8 +118,8 @@ NOINLINE void keep_keys(const struct attention_shape a, const struct keys keys, 
     for (int n = 0; n < (count + QK_KEYS - 1) / QK_KEYS * QK_KEYS; n++) {
         const int key = min(n, count - 1);
         const __global k_storage *row = keys.k + key * keys.k_row;
-        lanes *to = kept + n / QK_KEYS * QK_KEYS * VECTORS(DIM_QK) + n % QK_KEYS;
-        BY_EIGHTS
+        lanes *to = staged + n / QK_KEYS * QK_KEYS * VECTORS(DIM_QK) + n % QK_KEYS;
+        UNROLL_BY_8
         for (int d = 0; d < VECTORS(DIM_QK); d++) {
 #if K_CACHE
             to[d * QK_KEYS] =
@@ -131,9 +132,9 @@ NOINLINE void keep_keys(const struct attention_shape a, const struct keys keys, 
     }
 }
 
-/* sum[n] += q . key n, of vectors d of both; that of key n is x[n], if kept. */
-INLINE void multiply_vector(const struct attention_shape a, const struct keys keys, const int *key,
-                            const int d, const lanes *x, const lanes *q,
+/* sum[n] += q . key n over vector d of both; that of key n is x[n], if staged. */
+INLINE void multiply_vector(const struct attention_shape a, const struct key_range keys,
+                            const int *key, const int d, const lanes *x, const lanes *q,
                             lanes sum[QK_KEYS][QK_VECTORS])
 {
     UNROLL
@@ -141,14 +142,15 @@ INLINE void multiply_vector(const struct attention_shape a, const struct keys ke
         const lanes *y = q + (d * SIMD_WIDTH + c) / QK_DEPTH * QK_VECTORS;
         UNROLL
         for (int n = 0; n < QK_KEYS; n++) {
-#if KEEP_K && QK_DEPTH == SIMD_WIDTH
+#if STAGE_K && QK_DEPTH == SIMD_WIDTH
             const lanes z = x[n];
-#elif KEEP_K
-            const lanes z = spread(vload4(0, (const float *)(x + n) + c));
+#elif STAGE_K
+            const lanes z = repeat_fours(vload4(0, (const float *)(x + n) + c));
 #elif QK_DEPTH == SIMD_WIDTH
             const lanes z = load_new_columns(keys.k + key[n] * keys.k_row, K_STEP, DIM_QK, d);
 #else
-            const lanes z = spread(vload4(0, keys.k + key[n] * keys.k_row + d * SIMD_WIDTH + c));
+            const lanes z =
+                repeat_fours(vload4(0, keys.k + key[n] * keys.k_row + d * SIMD_WIDTH + c));
 #endif
             UNROLL
             for (int m = 0; m < QK_VECTORS; m++)
@@ -157,11 +159,11 @@ INLINE void multiply_vector(const struct attention_shape a, const struct keys ke
     }
 }
 
-/* s[r * BLOCK_N + n] = q[r] . k[n] of QK_ROWS rows and keys n0 .. n0 + QK_KEYS - 1, in one of
- * SCORE_TURNS turns. */
-INLINE void multiply_some(const int turn, const struct attention_shape a, const struct keys keys,
-                          const int n0, const int count, const lanes *kept, const lanes *q,
-                          float *s)
+/* s[r * BLOCK_N + n] = q[r] . k[n] for QK_ROWS rows and keys n0 .. n0 + QK_KEYS - 1, the index'th
+ * of QK_TILES register tiles. */
+INLINE void multiply_register_tile(const int index, const struct attention_shape a,
+                                   const struct key_range keys, const int n0, const int count,
+                                   const lanes *staged, const lanes *q, float *s)
 {
     lanes sum[QK_KEYS][QK_VECTORS];
     int key[QK_KEYS];
@@ -172,25 +174,25 @@ INLINE void multiply_some(const int turn, const struct attention_shape a, const 
     UNROLL
     for (int n = 0; n < SIMD_WIDTH; n++)
         sum[n % QK_KEYS][n / QK_KEYS] = 0.0f;
-    STEPS_ALONG
+    UNROLL_DEPTH
     for (int d = 0; d < VECTORS(DIM_QK); d++) {
-        ask_for_values(a, keys, turn * VECTORS(DIM_QK) + d, SCORE_TURNS * VECTORS(DIM_QK));
-        multiply_vector(a, keys, key, d, kept + d * QK_KEYS, q, sum);
+        prefetch_values(a, keys, index * VECTORS(DIM_QK) + d, QK_TILES * VECTORS(DIM_QK));
+        multiply_vector(a, keys, key, d, staged + d * QK_KEYS, q, sum);
     }
     store_sums(sum, s);
 }
 
-/* s[r * BLOCK_N + n] = q[r] . k[n] for count keys, kept if KEEP_K; the scores after them repeat the
- * last. */
-NOINLINE void multiply_keys(const struct attention_shape a, const struct keys keys,
-                            const int count, const int rows, const lanes *kept, const lanes *q,
+/* s[r * BLOCK_N + n] = q[r] . k[n] for count keys, staged if STAGE_K; the scores after them repeat
+ * the last. */
+NOINLINE void multiply_keys(const struct attention_shape a, const struct key_range keys,
+                            const int count, const int rows, const lanes *staged, const lanes *q,
                             float *s)
 {
     for (int n = 0; n < count; n += QK_KEYS) {
         for (int r = 0; r < rows; r += QK_ROWS)
-            multiply_some(n / QK_KEYS * (BLOCK_M / QK_ROWS) + r / QK_ROWS, a, keys, n, count,
-                          kept + (KEEP_K ? n * VECTORS(DIM_QK) : 0),
-                          q + r / QK_ROWS * QUERY_VECTORS, s + r * BLOCK_N + n);
+            multiply_register_tile(n / QK_KEYS * (BLOCK_M / QK_ROWS) + r / QK_ROWS, a, keys, n,
+                                   count, staged + (STAGE_K ? n * VECTORS(DIM_QK) : 0),
+                                   q + r / QK_ROWS * QUERY_VECTORS, s + r * BLOCK_N + n);
     }
 }
 

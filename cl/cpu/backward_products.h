@@ -1,21 +1,22 @@
-/* Products of a tile of queries with a block of keys, whose lanes are keys: scores, gradients of
- * weights, and what each pair adds to dk, dv and dq.
+/* The five products of backward_lanes between a tile of queries and a block of keys,
+ * register-blocked. Keys are in SIMD lanes, but in dq, whose lanes are columns.
  *
- * A tile has BLOCK_M rows, row floats apart; a block BLOCK_N keys in BLOCK_VECTORS vectors. QK_ROWS
- * * BLOCK_VECTORS, DKV_COLUMNS * BLOCK_VECTORS and DQ_ROWS * DQ_VECTORS sums stay in registers.
+ * A tile has BLOCK_M rows, `row` floats apart; a block BLOCK_N keys in BLOCK_VECTORS vectors.
+ * Register tiles: QK_ROWS * BLOCK_VECTORS of Q K^T and dO V^T, DKV_COLUMNS * BLOCK_VECTORS of dk
+ * and dv, DQ_ROWS * DQ_VECTORS of dq. Loops over columns, rows or keys take two steps at a time:
+ * PoCL's LLVM unrolls none.
  *
- * Before including this: lane_scores.h, BLOCK_VECTORS, QK_ROWS, DKV_COLUMNS, DQ_ROWS, DQ_VECTORS,
- * and ROW_QK, floats in a row of k. */
-#ifndef CLATTN_LANE_GRADIENTS_H
-#define CLATTN_LANE_GRADIENTS_H
-#include "score/lane_scores.h"
+ * Before including this: BLOCK_VECTORS, QK_ROWS, DKV_COLUMNS, DQ_ROWS, DQ_VECTORS, and ROW_QK,
+ * floats in a row of k. */
+#ifndef CLATTN_BACKWARD_PRODUCTS_H
+#define CLATTN_BACKWARD_PRODUCTS_H
+#include "score/key_lanes.h"
 
 #define BLOCK_N (SIMD_WIDTH * BLOCK_VECTORS)
 #define VECTORS_QK (ROW_QK / SIMD_WIDTH)
-/* In loops over columns, rows or keys these are added two at a time: PoCL's LLVM unrolls none. */
-#define HIDDEN_BITS INT_MIN /* of -0: a weight that is NaN may be negative too */
+#define HIDDEN_BITS INT_MIN /* of -0, as a hidden pair weighs; NaN weights may be negative too */
 
-/* One column's part in multiply_rows(). */
+/* One step of multiply_rows() along the depth. */
 INLINE void multiply_column(const float *x, const int row, const lanes *column,
                             lanes sum[QK_ROWS][BLOCK_VECTORS])
 {
@@ -33,12 +34,12 @@ INLINE void multiply_column(const float *x, const int row, const lanes *column,
     }
 }
 
-/* What becomes of products while they are in registers. */
+/* What becomes of products while they are accumulators. */
 enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
 
-/* products[n] = start[n] + rows[n] . columns for rows begin .. end - 1, and for the rest of the
- * QK_ROWS that these lie in; or, as `become` (constant) says, the exponentials of that, or
- * factors[n] times it. */
+/* products[n] = start[n] + rows[n] . columns for rows begin .. end - 1 and those that share a
+ * register tile with them; or, as `become` (constant) says, the exponentials of that, or factors[n]
+ * times it. */
 INLINE void multiply_rows(const int become, const int dim, const float *rows, const int row,
                           const lanes *columns, const float *start, const int begin,
                           const int end, const lanes *factors, lanes *products)
@@ -72,7 +73,7 @@ INLINE void multiply_rows(const int become, const int dim, const float *rows, co
     }
 }
 
-/* One row's part in add_columns(). */
+/* One step of add_columns() along the rows. */
 INLINE void add_row(const int columns, const lanes *w, const float *row,
                     lanes sum[DKV_COLUMNS][BLOCK_VECTORS])
 {
@@ -92,7 +93,7 @@ INLINE void add_row(const int columns, const lanes *w, const float *row,
     }
 }
 
-/* sums[d] += sum_n w[n] rows[n][d] for `columns` (constant, at most DKV_COLUMNS) values of d. */
+/* sums[d] += sum_n w[n] rows[n][d] for `columns` (constant, at most DKV_COLUMNS) columns d. */
 INLINE void add_columns(const int columns, const lanes *w, const float *rows, const int row,
                         const int count, lanes *sums)
 {
@@ -119,7 +120,8 @@ INLINE void add_columns(const int columns, const lanes *w, const float *rows, co
     }
 }
 
-/* All `dim` columns, and rows begin .. end - 1. */
+/* sums[d] += sum_n w[n] rows[n][d] for all `dim` columns, over rows begin .. end - 1: dV += P^T dO
+ * and dK += dS^T Q. */
 INLINE void add_rows(const int dim, const lanes *w, const float *rows, const int row,
                      const int begin, const int end, lanes *sums)
 {
@@ -132,7 +134,7 @@ INLINE void add_rows(const int dim, const lanes *w, const float *rows, const int
                     sums + dim / DKV_COLUMNS * DKV_COLUMNS * BLOCK_VECTORS);
 }
 
-/* Likewise, but leaving out the pairs that p says are hidden, by a weight of -0. */
+/* The same without the pairs that p says are hidden, by a weight of -0. */
 NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, const float *rows,
                                const int row, const int begin, const int end, lanes *sums)
 {
@@ -149,7 +151,7 @@ NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, co
     }
 }
 
-/* One key's part in add_query_rows(). */
+/* One step of add_query_columns() along the keys. */
 INLINE void add_query_key(const int vectors, const float *w, const lanes *k,
                           lanes sum[DQ_ROWS][DQ_VECTORS])
 {
@@ -170,7 +172,7 @@ INLINE void add_query_key(const int vectors, const float *w, const lanes *k,
 
 /* to[n][..] += sum_j w[n][j] k[j][..] over `keys` keys, for DQ_ROWS rows and `vectors` (constant,
  * at most DQ_VECTORS) vectors of columns. */
-INLINE void add_query_rows(const int vectors, const float *w, const lanes *k, const int keys,
+INLINE void add_query_columns(const int vectors, const float *w, const lanes *k, const int keys,
                            __global float *to)
 {
     lanes sum[DQ_ROWS][DQ_VECTORS];
@@ -196,26 +198,27 @@ INLINE void add_query_rows(const int vectors, const float *w, const lanes *k, co
     }
 }
 
-/* Likewise for all columns and rows begin .. end - 1; the rest of the DQ_ROWS that these lie in
+/* dQ += dS K for all columns and rows begin .. end - 1. Rows that share a register tile with them
  * change by what their w says. */
-NOINLINE void add_queries(const float *w, const lanes *k, const int keys, const int begin,
+NOINLINE void add_query_gradients(const float *w, const lanes *k, const int keys, const int begin,
                           const int end, __global float *to)
 {
     const int rest = VECTORS_QK / DQ_VECTORS * DQ_VECTORS;
 
     for (int n = begin - begin % DQ_ROWS; n < end; n += DQ_ROWS) {
         for (int c = 0; c < rest; c += DQ_VECTORS)
-            add_query_rows(DQ_VECTORS, w + n * BLOCK_N, k + c, keys,
+            add_query_columns(DQ_VECTORS, w + n * BLOCK_N, k + c, keys,
                            to + n * ROW_QK + c * SIMD_WIDTH);
         if (VECTORS_QK % DQ_VECTORS)
-            add_query_rows(VECTORS_QK % DQ_VECTORS, w + n * BLOCK_N, k + rest, keys,
+            add_query_columns(VECTORS_QK % DQ_VECTORS, w + n * BLOCK_N, k + rest, keys,
                            to + n * ROW_QK + rest * SIMD_WIDTH);
     }
 }
 
-/* Likewise, but leaving out the pairs that p says are hidden, and changing no other row. */
-NOINLINE void add_visible_queries(const float *p, const float *w, const float *k, const int keys,
-                                  const int begin, const int end, __global float *to)
+/* The same without the pairs that p says are hidden; changes no other row. */
+NOINLINE void add_visible_query_gradients(const float *p, const float *w, const float *k,
+                                          const int keys, const int begin, const int end,
+                                          __global float *to)
 {
     for (int n = begin; n < end; n++) {
         for (int j = 0; j < keys; j++) {

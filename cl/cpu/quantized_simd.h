@@ -1,10 +1,11 @@
-/* Rows of quantized keys and values as vectors, and as f32. Needs lanes.h. */
-#ifndef CLATTN_QUANTIZED_LANES_H
-#define CLATTN_QUANTIZED_LANES_H
-#include "cpu/lanes.h"
+/* The table of quantized formats for CPUs: rows of quantized keys and values as vectors, and staged
+ * as f32. common/quantized.h has single values and groups of four. */
+#ifndef CLATTN_QUANTIZED_SIMD_H
+#define CLATTN_QUANTIZED_SIMD_H
 #include "common/quantized.h"
+#include "cpu/simd_storage.h"
 
-/* Values d .. d + SIMD_WIDTH - 1, for d a multiple of SIMD_WIDTH, of a row, over their block's
+/* Values d .. d + SIMD_WIDTH - 1 of a row, for d a multiple of SIMD_WIDTH, without their block's
  * scale. */
 INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const int d)
 {
@@ -50,9 +51,10 @@ INLINE void stage_value(float *to, const __global v_storage *row, const long ste
 #endif
 
 /* The scales of count rows, row_step bytes apart, of `blocks` (constant) blocks: that of block c of
- * row n at c * room + n. room (constant) is a multiple of SIMD_WIDTH; rows that are not there
- * repeat the last. Conversions of single halves are slow on CPUs, and so is what compilers make of
- * single halves that become vectors. */
+ * row n is at c * room + n. room (constant) is a multiple of SIMD_WIDTH; rows that are not there
+ * repeat the last. They are converted as vectors, since conversions of single halves are slow on
+ * CPUs, and the vectors are made of words, since what compilers make of single halves that become
+ * vectors is slow too. */
 INLINE void load_scales(const int cache, const __global uchar *rows, const long row_step,
                         const int count, const int blocks, const int room, float *scales)
 {

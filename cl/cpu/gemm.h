@@ -1,17 +1,20 @@
-/* Products of strips and panels: what matrix products on CPUs consist of.
+/* The micro-kernel of matrix products on CPUs, register-blocked as in BLIS: strips of one operand
+ * times panels of the other. projection_lanes and both products of unfused_lanes use it.
  *
- * A strip is REGISTER_ROWS rows of floats, a panel REGISTER_VECTORS vectors of columns for each of
- * the summed depth, one after the other. An element of the strip is broadcast and multiplied with
- * the panel's vectors; the REGISTER_ROWS * REGISTER_VECTORS sums stay in registers.
+ * A strip is REGISTER_ROWS rows of floats. A panel has, for each step of the depth,
+ * REGISTER_VECTORS vectors of columns, one after the other. An element of the strip is broadcast
+ * and multiplied with the panel's vectors; the register tile has REGISTER_ROWS * REGISTER_VECTORS
+ * accumulators.
  *
- * Before including this: lanes.h, REGISTER_ROWS, REGISTER_VECTORS, and how strips lie:
+ * Before including this: REGISTER_ROWS, REGISTER_VECTORS, and how strips lie:
  *   IN_PLACE 1   in global memory, along the depth: a strip is a list of pointers to its rows. The
- *                machine fetches them ahead while it multiplies, which beats packing them.
- *   IN_PLACE 0   in private memory, STRIP_DEPTH between neighbours of the depth and STRIP_ROW
+ *                processor prefetches them while it multiplies, which is faster than packing them.
+ *   IN_PLACE 0   packed in private memory, STRIP_DEPTH between neighbours of the depth and
+ *   STRIP_ROW
  *                between rows. */
-#ifndef CLATTN_LANE_PRODUCTS_H
-#define CLATTN_LANE_PRODUCTS_H
-#include "cpu/lanes.h"
+#ifndef CLATTN_GEMM_H
+#define CLATTN_GEMM_H
+#include "cpu/simd_storage.h"
 
 #if IN_PLACE
 typedef const __global float *const *strip_rows;
@@ -25,8 +28,8 @@ typedef const float *strip_rows;
 #endif
 #define FEW_ROWS 2 /* at a time in the last strip */
 
-/* The depth of a strip: runs of at most `run` lie along it, `jump` from one's end to the
- * next. */
+/* The depth of a strip: runs of at most `run` steps lie side by side, `jump` from one's end to the
+ * next; the first run may be shorter. */
 struct runs {
     int depth, first, run;
     long jump;
@@ -47,8 +50,8 @@ INLINE void multiply_step(const int rows, const int vectors, const strip_rows st
     }
 }
 
-/* sums[r][v] = start[r][v] (zeros if `zero`) + strip[r] . panel[v], two steps at a time, as
- * compilers do not. */
+/* sums[r][v] += strip[r] . panel[v], from zeros if `zero`. The loop over the depth takes two steps
+ * at a time, as compilers do not. */
 INLINE void multiply(const int rows, const int vectors, const bool zero, const strip_rows strip,
                      const lanes *panel, const struct runs runs, lanes *sums)
 {
