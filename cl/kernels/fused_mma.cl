@@ -139,14 +139,12 @@ INLINE void stage_queries(const struct attention_shape a, const struct task *t,
               DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
 }
 
-/* K from key j0 on. */
-INLINE void stage_keys(const struct attention_shape a, const struct task *t, const long j0,
-                       __local ushort *k_tile)
-{
-    fill_rows(k_tile, ROW_STRIDE, BLOCK_N, COLUMNS, t->k + j0 * a.k_stride[2], a.k_stride[2],
-              K_STEP, min(t->block.end - j0, (long)BLOCK_N), DIM_QK, WIDTH(UNIT_K, DIM_QK),
-              t->k_aligned, false);
-}
+/* K from key j0 on. A macro: in a function the loop that fills the tile would be unrolled before it is
+ * inlined, and the addresses of all its loads would stay in registers. */
+#define STAGE_KEYS(t, j0, k_tile)                                                                  \
+    fill_rows(k_tile, ROW_STRIDE, BLOCK_N, COLUMNS, (t).k + (j0) * a.k_stride[2], a.k_stride[2],   \
+              K_STEP, min((t).block.end - (j0), (long)BLOCK_N), DIM_QK, WIDTH(UNIT_K, DIM_QK),     \
+              (t).k_aligned, false)
 
 /* V of a tile of keys, with 0 for Infs and NaNs if `finite`; sets *nonfinite if there was one. */
 INLINE void stage_values(const struct attention_shape a, const struct task *t,
@@ -508,7 +506,7 @@ void fused_mma(PARAMETERS_fused_mma)
         clear_rows(row_max, row_sum, seen, out);
 #if HAS_COPIES
         if (block.begin < block.end)
-            stage_keys(a, &t, block.begin, k_tile);
+            STAGE_KEYS(t, block.begin, k_tile);
 #endif
         for (long j0 = block.begin; j0 < block.end; j0 += BLOCK_N) {
             const struct keys keys = find_keys(block, j0);
@@ -520,7 +518,7 @@ void fused_mma(PARAMETERS_fused_mma)
             stage_values(a, &t, &keys, again, v_tile, &v_nonfinite);
 #else
             LOCAL_BARRIER(); /* K and V may be overwritten */
-            stage_keys(a, &t, j0, k_tile);
+            STAGE_KEYS(t, j0, k_tile);
             stage_values(a, &t, &keys, again, v_tile, &v_nonfinite);
             LOCAL_BARRIER(); /* K and V are complete */
 #endif
@@ -535,7 +533,7 @@ void fused_mma(PARAMETERS_fused_mma)
 #endif
 #if HAS_COPIES
             if (j0 + BLOCK_N < block.end)
-                stage_keys(a, &t, j0 + BLOCK_N, k_tile);
+                STAGE_KEYS(t, j0 + BLOCK_N, k_tile);
 #endif
             /* softmax */
             weigh_tile(a, at, &block, &keys, first_row, s, row_max, row_sum, seen,
