@@ -64,7 +64,7 @@ double reference_distance(const struct query *query, size_t j)
     return (double)((long double)j - (long double)query->i - query->diagonal);
 }
 
-double reference_bias(const struct reference *r, const struct query *query, size_t j)
+static double bias_of(const struct reference *r, const struct query *query, size_t j)
 {
     const struct tensor_shape *s = &r->shape[TENSOR_BIAS];
 
@@ -79,7 +79,7 @@ static double of_head(const struct reference *r, enum tensor_id list, const stru
     return value_get(CLATTN_F32, r->view->at[list], query->h);
 }
 
-double reference_alibi(const struct reference *r, const struct query *query, size_t j)
+static double alibi_of(const struct reference *r, const struct query *query, size_t j)
 {
     return r->problem->alibi ? of_head(r, TENSOR_SLOPES, query) * reference_distance(query, j)
                              : 0.0;
@@ -108,7 +108,7 @@ bool reference_sees(const struct reference *r, const struct query *query, size_t
         mask[tensor_index(&r->shape[TENSOR_MASK], query->b, query->h, query->i, j)] == 0)
         return false;
     return !p->bias || r->view->at[TENSOR_BIAS] == NULL ||
-           reference_bias(r, query, j) != -(double)INFINITY;
+           bias_of(r, query, j) != -(double)INFINITY;
 }
 
 /* Softcap's value and slope. */
@@ -128,8 +128,7 @@ static void cap(const struct reference *r, struct score *score)
                    34.0 * a->value};
 }
 
-void reference_score_finish(const struct reference *r, double bias, double alibi,
-                            struct score *score)
+void reference_score_add(const struct reference *r, double bias, double alibi, struct score *score)
 {
     const clattn_problem *p = r->problem;
     const struct arithmetic *a = &r->arithmetic;
@@ -152,6 +151,12 @@ void reference_score_finish(const struct reference *r, double bias, double alibi
             a, score->slope.bound, 2.0 * score->s.bound / (double)p->softcap + 16.0 * a->value);
 }
 
+void reference_score_finish(const struct reference *r, const struct query *query, size_t j,
+                            struct score *score)
+{
+    reference_score_add(r, bias_of(r, query, j), alibi_of(r, query, j), score);
+}
+
 struct score reference_score(const struct reference *r, const struct query *query, size_t j,
                              const double *q, const double *k)
 {
@@ -166,6 +171,6 @@ struct score reference_score(const struct reference *r, const struct query *quer
         likely += 2.0 * a->value * scale * dot.magnitude;
     struct score score = {.raw = {s, arithmetic_bound(a, certain, likely) +
                                          (double)(n + 6) * (double)FLT_MIN * fmax(1.0, scale)}};
-    reference_score_finish(r, reference_bias(r, query, j), reference_alibi(r, query, j), &score);
+    reference_score_finish(r, query, j, &score);
     return score;
 }

@@ -30,7 +30,7 @@ struct query reference_query(const struct reference *r, size_t b, size_t h, size
  * the view leaves out hides nothing. */
 bool reference_sees(const struct reference *r, const struct query *query, size_t j);
 
-/* j - i - diagonal, which ALiBi multiplies the slope with. */
+/* j - i - diagonal. */
 double reference_distance(const struct query *query, size_t j);
 
 /* A pair's score at each point, before masks. */
@@ -43,13 +43,12 @@ struct score {
 struct score reference_score(const struct reference *r, const struct query *query, size_t j,
                              const double *q, const double *k);
 
-/* All that follows from score->raw, with what the bias and ALiBi add. */
-void reference_score_finish(const struct reference *r, double bias, double alibi,
+/* All that follows from score->raw; and with what is added to it, by the bias and by distance, where
+ * that is not the view's. */
+void reference_score_finish(const struct reference *r, const struct query *query, size_t j,
                             struct score *score);
-
-/* What they add to the pair's score; 0 without them. */
-double reference_bias(const struct reference *r, const struct query *query, size_t j);
-double reference_alibi(const struct reference *r, const struct query *query, size_t j);
+void reference_score_add(const struct reference *r, double bias, double by_distance,
+                         struct score *score);
 
 /* The sink of the query's head; -inf without sinks. */
 double reference_sink(const struct reference *r, const struct query *query);

@@ -274,8 +274,7 @@ static void finish_scores(const struct reference *r, struct head *head, const st
 {
     for (size_t j = 0; j < r->problem->seq_kv; j++) {
         struct score score = {.raw = bounded_exactly(head->p[j])};
-        reference_score_finish(r, reference_bias(r, query, j), reference_alibi(r, query, j),
-                               &score);
+        reference_score_finish(r, query, j, &score);
         head->slope[j] = score.slope.value;
         head->p[j] = reference_sees(r, query, j) ? score.s.value : -(double)INFINITY;
     }

@@ -183,7 +183,7 @@ static void score(const struct pass *pass, const size_t b, const size_t h, const
     const struct bounded total = bounded_total(&dot);
     struct score score = {
         .raw = {scale * total.value, fabs(scale) * (total.bound + 4 * u * dot.magnitude)}};
-    reference_score_finish(&pass->reference, bias, alibi, &score);
+    reference_score_add(&pass->reference, bias, alibi, &score);
     row->slope[j] = score.slope;
     row->s[j] = score.s;
 }
