@@ -77,7 +77,7 @@ static void check_peer(const struct competitor *competitor, const struct attenti
     struct message why;
 
     bool ok =
-        peer_check(competitor->peer, attention, PRECISION_SINGLE, &outcome->worst, &why) == PEER_OK;
+        peer_check(competitor->peer, attention, PRECISION_PEER, &outcome->worst, &why) == PEER_OK;
     if (ok && worst_ok(&outcome->worst))
         return;
     ok = ok && peer_check(competitor->peer, attention, PRECISION_HALF, &loose, &why) == PEER_OK;

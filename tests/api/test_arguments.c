@@ -60,10 +60,8 @@ static void refused_with(struct call *c, const clattn_forward *tensors, cl_comma
     cl_event done = (cl_event)(void *)c;
     const clattn_status status = clattn_attention_forward(c->plan, queue, tensors, 0, NULL, &done);
 
-    cr_expect(status == want, "%s instead of %s (%s)", clattn_status_string(status),
-              clattn_status_string(want), words);
+    fixture_refused(&c->f, status, want, words);
     cr_expect(done == NULL, "done is left behind (%s)", words);
-    cr_expect(fixture_said(&c->f, words));
     cr_expect(faults_commands() == c->commands, "something was enqueued (%s)", words);
 }
 
@@ -305,9 +303,8 @@ Test(arguments, foreign_objects) {
     refused(&c, &t, CLATTN_INVALID_ARGUMENT, "another OpenCL context");
     clReleaseMemObject(t.v.buffer);
     cl_event event = clCreateUserEvent(other, &err);
-    cr_expect(clattn_attention_forward(c.plan, c.f.queue, &c.tensors, 1, &event, NULL) ==
-              CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&c.f, "another OpenCL context"));
+    fixture_refused(&c.f, clattn_attention_forward(c.plan, c.f.queue, &c.tensors, 1, &event, NULL),
+                    CLATTN_INVALID_ARGUMENT, "another OpenCL context");
     cr_expect(faults_commands() == c.commands);
     clReleaseEvent(event);
     clReleaseContext(other);
@@ -321,19 +318,15 @@ Test(arguments, wait_lists) {
 
     open(&c, plain);
     events[0] = clCreateUserEvent(c.f.opencl, &err);
-    cr_expect(clattn_attention_forward(c.plan, c.f.queue, &c.tensors, 1, NULL, &done) ==
-              CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&c.f, "wait"));
-    cr_expect(clattn_attention_forward(c.plan, c.f.queue, &c.tensors, 0, events, &done) ==
-              CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&c.f, "wait"));
-    cr_expect(clattn_attention_forward(c.plan, c.f.queue, &c.tensors, 2, events, &done) ==
-              CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&c.f, "wait[1]"));
+    fixture_refused(&c.f, clattn_attention_forward(c.plan, c.f.queue, &c.tensors, 1, NULL, &done),
+                    CLATTN_INVALID_ARGUMENT, "wait");
+    fixture_refused(&c.f, clattn_attention_forward(c.plan, c.f.queue, &c.tensors, 0, events, &done),
+                    CLATTN_INVALID_ARGUMENT, "wait");
+    fixture_refused(&c.f, clattn_attention_forward(c.plan, c.f.queue, &c.tensors, 2, events, &done),
+                    CLATTN_INVALID_ARGUMENT, "wait[1]");
     clSetUserEventStatus(events[0], -5);
-    cr_expect(clattn_attention_forward(c.plan, c.f.queue, &c.tensors, 1, events, &done) ==
-              CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&c.f, "failed with -5"));
+    fixture_refused(&c.f, clattn_attention_forward(c.plan, c.f.queue, &c.tensors, 1, events, &done),
+                    CLATTN_INVALID_ARGUMENT, "failed with -5");
     cr_expect(done == NULL && faults_commands() == c.commands);
     clReleaseEvent(events[0]);
     close(&c);

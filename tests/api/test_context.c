@@ -370,8 +370,8 @@ DeviceTest(context, plan_refusals)
     cr_expect(clattn_plan_supports(NULL, &problem, NULL, NULL, 0) == CLATTN_INVALID_ARGUMENT);
     cr_expect(clattn_plan_create(NULL, &problem, NULL, &plan) == CLATTN_INVALID_ARGUMENT);
     cr_expect(plan == NULL);
-    cr_expect(clattn_plan_create(f->context, &problem, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(f, "plan is null"));
+    fixture_refused(f, clattn_plan_create(f->context, &problem, NULL, NULL),
+                    CLATTN_INVALID_ARGUMENT, "plan is null");
     cr_expect(clattn_context_builds(f->context) == 0, "a refusal compiles nothing");
 }
 
@@ -397,8 +397,8 @@ DeviceTest(context, plan_describe)
         cr_expect(clattn_plan_create(f->context, &problem, &options, &again) == CLATTN_SUCCESS,
                   "%s", f->log.last);
         clattn_plan_release(again);
-        cr_expect(clattn_plan_describe(plan, NULL) == CLATTN_INVALID_ARGUMENT);
-        cr_expect(fixture_said(f, "info is null"));
+        fixture_refused(f, clattn_plan_describe(plan, NULL), CLATTN_INVALID_ARGUMENT,
+                        "info is null");
         cr_expect(clattn_plan_describe(NULL, &info) == CLATTN_INVALID_ARGUMENT);
         clattn_plan_info wrong = {.struct_size = 1};
         cr_expect(clattn_plan_describe(plan, &wrong) == CLATTN_INVALID_ARGUMENT);

@@ -248,24 +248,6 @@ static const struct failure {
     {FAULT_OPENCL, CL_INVALID_OPERATION, CLATTN_OPENCL_ERROR},
 };
 
-struct alive {
-    long objects, allocations;
-};
-
-static struct alive count(void)
-{
-    return (struct alive){faults_objects_alive(NULL, 0), faults_allocations_alive()};
-}
-
-static void nothing_leaked(const struct alive before, const char *call, const size_t n)
-{
-    const struct alive now = count();
-
-    cr_assert(now.objects == before.objects && now.allocations == before.allocations,
-              "%s, call %zu, failed: %ld objects and %ld allocations stay behind", call, n,
-              now.objects - before.objects, now.allocations - before.allocations);
-}
-
 static void plan_with_faults(struct fixture *f, const clattn_multihead *layer,
                              const struct failure *failure)
 {
@@ -273,7 +255,7 @@ static void plan_with_faults(struct fixture *f, const clattn_multihead *layer,
 
     for (size_t n = 0; failed && n < MOST_CALLS; n++) {
         clattn_multihead_plan *plan = (clattn_multihead_plan *)(void *)f;
-        const struct alive before = count();
+        const struct faults_alive before = faults_alive();
         faults_arm(failure->kind, n, failure->error);
         const clattn_status status = clattn_multihead_plan_create(f->context, layer, 0, &plan);
         failed = faults_disarm();
@@ -283,7 +265,7 @@ static void plan_with_faults(struct fixture *f, const clattn_multihead *layer,
         cr_assert((f->log.errors > 0) == (failed != NULL));
         f->log.errors = 0;
         clattn_multihead_plan_release(plan);
-        nothing_leaked(before, failed ? failed : "nothing", n);
+        faults_expect_alive(before, failed ? failed : "nothing", n);
     }
     cr_assert(failed == NULL, "there is no end of calls");
 }
@@ -310,7 +292,7 @@ static void execute_with_faults(struct fixture *f, const struct both *both, cons
 
     for (size_t n = 0; failed && n < MOST_CALLS; n++) {
         cl_event done = (cl_event)(void *)f;
-        const struct alive before = count();
+        const struct faults_alive before = faults_alive();
         const long commands = faults_commands();
         faults_arm(failure->kind, n, failure->error);
         const clattn_status status = run(both, direction, queue, 0, NULL, &done);
@@ -324,7 +306,7 @@ static void execute_with_faults(struct fixture *f, const struct both *both, cons
         if (done)
             clReleaseEvent(done);
         clFinish(queue);
-        nothing_leaked(before, failed ? failed : "nothing", n);
+        faults_expect_alive(before, failed ? failed : "nothing", n);
     }
     cr_assert(failed == NULL, "there is no end of calls");
 }

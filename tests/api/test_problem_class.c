@@ -231,7 +231,8 @@ Test(problem_class, alike_and_distant) {
     for (size_t a = 0; a < MANY; a++) {
         for (size_t b = 0; b < MANY; b++) {
             char text_a[CA_CLASS_TEXT], text_b[CA_CLASS_TEXT];
-            const int same = strcmp(problem_class_of(&all[a], text_a), problem_class_of(&all[b], text_b)) == 0;
+            const int same =
+                strcmp(problem_class_of(&all[a], text_a), problem_class_of(&all[b], text_b)) == 0;
             const double distance = ca_class_distance(&all[a], &all[b]);
             cr_assert(ca_classes_alike(&all[a], &all[b]) == same_defines(&all[a], &all[b]),
                       "'%s' and '%s'", text_a, text_b);
@@ -268,24 +269,26 @@ Test(problem_class, order_of_distances) {
 
     for (size_t n = 0; n < sizeof nearer_and_farther / sizeof *nearer_and_farther; n++) {
         const char *const *pair = nearer_and_farther[n];
-        cr_expect(problem_class_distance(base, pair[0]) < problem_class_distance(base, pair[1]), "'%s' %g, '%s' %g", pair[0],
-                  problem_class_distance(base, pair[0]), pair[1], problem_class_distance(base, pair[1]));
+        cr_expect(problem_class_distance(base, pair[0]) < problem_class_distance(base, pair[1]),
+                  "'%s' %g, '%s' %g", pair[0], problem_class_distance(base, pair[0]), pair[1],
+                  problem_class_distance(base, pair[1]));
     }
     cr_expect_float_eq(problem_class_distance(base, "fwd f32 h8 q1024 k512 d64"), 1.0, 1e-12);
     cr_expect(problem_class_distance("fwd f16 q64 d8", "fwd bf16 q64 d8") <
               problem_class_distance("fwd f16 q64 d8", "fwd f32 q64 d8"));
     cr_expect(isinf(problem_class_distance(base, "fwd f32 h8 q512 k512 d64 scores=raw")));
-    cr_expect(isfinite(problem_class_distance("fwd f32 q8 d8 scores=bias", "fwd f32 q8 d8 scores=raw")));
+    cr_expect(
+        isfinite(problem_class_distance("fwd f32 q8 d8 scores=bias", "fwd f32 q8 d8 scores=raw")));
 }
 
 /* What one query was tuned to holds too few rows for eight; of many, twice as many are no matter. */
 Test(problem_class, few_queries_are_no_neighbours_of_more) {
     cr_expect(problem_class_distance("fwd f32 h32/8 q1 k4096 d128", "fwd f32 h32/8 q2 k4096 d128") >
               CA_CLASS_NEAR);
-    cr_expect(problem_class_distance("fwd f32 h32/8 q8 k4096 d128", "fwd f32 h32/8 q32 k4096 d128") >
-              CA_CLASS_NEAR);
-    cr_expect(problem_class_distance("fwd f32 h32/8 q32 k4096 d128", "fwd f32 h32/8 q64 k4096 d128") <=
-              CA_CLASS_NEAR);
+    cr_expect(problem_class_distance("fwd f32 h32/8 q8 k4096 d128",
+                                     "fwd f32 h32/8 q32 k4096 d128") > CA_CLASS_NEAR);
+    cr_expect(problem_class_distance("fwd f32 h32/8 q32 k4096 d128",
+                                     "fwd f32 h32/8 q64 k4096 d128") <= CA_CLASS_NEAR);
 }
 
 /* ---- the public function --------------------------------------------------------------------- */

@@ -51,10 +51,8 @@ static void refused_by(struct call *c, const clattn_plan *plan, const clattn_pro
     cl_event done = (cl_event)(void *)c;
     const clattn_status status = clattn_project(plan, c->f.queue, tensors, 0, NULL, &done);
 
-    cr_expect(status == want, "%s instead of %s (%s)", clattn_status_string(status),
-              clattn_status_string(want), words);
+    fixture_refused(&c->f, status, want, words);
     cr_expect(done == NULL, "done is left behind (%s)", words);
-    cr_expect(fixture_said(&c->f, words));
     cr_expect(faults_commands() == c->commands, "something was enqueued (%s)", words);
 }
 
@@ -96,11 +94,10 @@ Test(projection_calls, nulls_and_sizes) {
     cr_expect(clattn_project(NULL, c.f.queue, &c.tensors, 0, NULL, &done) ==
               CLATTN_INVALID_ARGUMENT);
     cr_expect(done == NULL);
-    cr_expect(clattn_project(c.plan, NULL, &c.tensors, 0, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&c.f, "queue"));
-    cr_expect(clattn_project(c.plan, c.f.queue, &c.tensors, 1, NULL, NULL) ==
-              CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&c.f, "num_wait"));
+    fixture_refused(&c.f, clattn_project(c.plan, NULL, &c.tensors, 0, NULL, NULL),
+                    CLATTN_INVALID_ARGUMENT, "queue");
+    fixture_refused(&c.f, clattn_project(c.plan, c.f.queue, &c.tensors, 1, NULL, NULL),
+                    CLATTN_INVALID_ARGUMENT, "num_wait");
     refused(&c, NULL, CLATTN_INVALID_ARGUMENT, "tensors");
     clattn_projection t = c.tensors;
     t.struct_size--;
@@ -191,12 +188,10 @@ Test(projection_calls, plans_of_other_operations) {
     open(&c);
     clattn_plan *attention = fixture_plan(&c.f, "fwd f32 q3 d8", NULL);
     refused_by(&c, attention, &c.tensors, CLATTN_INVALID_ARGUMENT, "not a projection");
-    cr_expect(clattn_attention_forward(c.plan, c.f.queue, &forward, 0, NULL, NULL) ==
-              CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&c.f, "not attention"));
-    cr_expect(clattn_attention_backward(c.plan, c.f.queue, &backward, 0, NULL, NULL) ==
-              CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&c.f, "not gradients"));
+    fixture_refused(&c.f, clattn_attention_forward(c.plan, c.f.queue, &forward, 0, NULL, NULL),
+                    CLATTN_INVALID_ARGUMENT, "not attention");
+    fixture_refused(&c.f, clattn_attention_backward(c.plan, c.f.queue, &backward, 0, NULL, NULL),
+                    CLATTN_INVALID_ARGUMENT, "not gradients");
     clattn_plan_release(attention);
     close(&c);
 }
@@ -209,8 +204,8 @@ DeviceTest(projection_calls, empty_problems)
 
     clattn_plan *plan = fixture_plan(f, "proj f32 b0 q5 d4", NULL);
     const clattn_projection w = {.struct_size = sizeof w, .w = {fixture_buffer(f, 64, NULL), 0}};
-    cr_expect(clattn_project(plan, f->queue, &none, 0, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(f, "w must not be null"));
+    fixture_refused(f, clattn_project(plan, f->queue, &none, 0, NULL, NULL),
+                    CLATTN_INVALID_ARGUMENT, "w must not be null");
     cr_expect(clattn_project(plan, f->queue, &w, 0, NULL, &done) == CLATTN_SUCCESS);
     cr_assert(done != NULL && clWaitForEvents(1, &done) == CL_SUCCESS);
     clReleaseEvent(done);
@@ -280,11 +275,7 @@ static void host_refused(struct fixture *f, const clattn_problem *p,
                          const clattn_host_projection *tensors, clattn_status want,
                          const char *words)
 {
-    const clattn_status status = clattn_project_host(f->context, p, NULL, tensors);
-
-    cr_expect(status == want, "%s instead of %s (%s)", clattn_status_string(status),
-              clattn_status_string(want), words);
-    cr_expect(fixture_said(f, words));
+    fixture_refused(f, clattn_project_host(f->context, p, NULL, tensors), want, words);
 }
 
 DeviceTest(projection_calls, host_memory)

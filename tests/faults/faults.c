@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "tests/faults/faults.h"
 
+#include <criterion/criterion.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -201,6 +202,20 @@ long faults_objects_alive(char *text, const size_t text_bytes)
 long faults_allocations_alive(void)
 {
     return atomic_load(&allocations);
+}
+
+struct faults_alive faults_alive(void)
+{
+    return (struct faults_alive){faults_objects_alive(NULL, 0), faults_allocations_alive()};
+}
+
+void faults_expect_alive(const struct faults_alive before, const char *call, const size_t n)
+{
+    const struct faults_alive now = faults_alive();
+
+    cr_assert(now.objects == before.objects && now.allocations == before.allocations,
+              "%s, call %zu, failed: %ld objects and %ld allocations stay behind", call, n,
+              now.objects - before.objects, now.allocations - before.allocations);
 }
 
 long faults_commands(void)

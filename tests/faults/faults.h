@@ -50,6 +50,13 @@ long faults_objects_alive(char *text, size_t text_bytes);
 /* How many allocations of the program are alive. */
 long faults_allocations_alive(void);
 
+/* Both; and fails the test if they are not what they were before the n-th call failed. */
+struct faults_alive {
+    long objects, allocations;
+};
+struct faults_alive faults_alive(void);
+void faults_expect_alive(struct faults_alive before, const char *call, size_t n);
+
 /* How many commands were handed to a queue so far, and how many events they wait for. */
 long faults_commands(void);
 long faults_waits(void);

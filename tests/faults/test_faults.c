@@ -27,25 +27,6 @@ static const struct failure {
     {FAULT_OPENCL, CL_INVALID_OPERATION, CLATTN_OPENCL_ERROR},
 };
 
-/* What must be as it was before a call that failed. */
-struct alive {
-    long objects, allocations;
-};
-
-static struct alive count(void)
-{
-    return (struct alive){faults_objects_alive(NULL, 0), faults_allocations_alive()};
-}
-
-static void nothing_leaked(const struct alive before, const char *call, const size_t n)
-{
-    const struct alive now = count();
-
-    cr_assert(now.objects == before.objects && now.allocations == before.allocations,
-              "%s, call %zu, failed: %ld objects and %ld allocations stay behind", call, n,
-              now.objects - before.objects, now.allocations - before.allocations);
-}
-
 static const char problem_text[] = "fwd f32 h2 q3 k5 d8 lse scores=raw";
 
 /* ---- making a context ----------------------------------------------------------------------- */
@@ -62,7 +43,7 @@ Test(faults, context) {
                                                     .log_user_data = &log,
                                                     .cache_directory = ""};
             clattn_context *context = (clattn_context *)(void *)&log;
-            const struct alive before = count();
+            const struct faults_alive before = faults_alive();
             faults_arm(failures[kind].kind, n, failures[kind].error);
             const clattn_status status = clattn_context_create_default(NULL, &options, &context);
             failed = faults_disarm();
@@ -75,7 +56,7 @@ Test(faults, context) {
                           clattn_status_string(status));
                 cr_assert(log.errors > 0, "%s failed without a sentence", failed);
             }
-            nothing_leaked(before, failed ? failed : "nothing", n);
+            faults_expect_alive(before, failed ? failed : "nothing", n);
         }
         cr_assert(failed == NULL, "there is no end of calls");
     }
@@ -96,7 +77,7 @@ static void plan_with_faults(const struct failure *failure, const int warm)
         clattn_plan_release(fixture_plan(&f, problem_text, "unfused"));
     for (size_t n = 0; failed && n < MOST_CALLS; n++) {
         clattn_plan *plan = (clattn_plan *)(void *)&f;
-        const struct alive before = count();
+        const struct faults_alive before = faults_alive();
         faults_arm(failure->kind, n, failure->error);
         const clattn_status status = clattn_plan_create(f.context, &problem, &options, &plan);
         failed = faults_disarm();
@@ -114,7 +95,7 @@ static void plan_with_faults(const struct failure *failure, const int warm)
         cr_assert(f.log.errors > 0, "%s failed without a sentence", failed);
         f.log.errors = 0;
         if (clattn_context_builds(f.context) == 0) /* else the program is kept: no leak */
-            nothing_leaked(before, failed, n);
+            faults_expect_alive(before, failed, n);
     }
     cr_assert(failed == NULL, "there is no end of calls");
     fixture_close(&f);
@@ -183,7 +164,7 @@ static void execute_with_faults(struct fixture *f, const struct execution *e,
 
     for (size_t n = 0; failed && n < MOST_CALLS; n++) {
         cl_event done = (cl_event)(void *)f;
-        const struct alive before = count();
+        const struct faults_alive before = faults_alive();
         const long commands = faults_commands();
         faults_arm(failure->kind, n, failure->error);
         const clattn_status status =
@@ -201,7 +182,7 @@ static void execute_with_faults(struct fixture *f, const struct execution *e,
             f->log.errors = 0;
         }
         clFinish(queue);
-        nothing_leaked(before, failed ? failed : "nothing", n);
+        faults_expect_alive(before, failed ? failed : "nothing", n);
     }
     cr_assert(failed == NULL, "there is no end of calls");
 }
@@ -267,7 +248,7 @@ static void host_call_with_faults(const char *text)
     for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++) {
         const char *failed = "";
         for (size_t n = 0; failed && n < MOST_CALLS; n++) {
-            const struct alive before = count();
+            const struct faults_alive before = faults_alive();
             faults_arm(failures[kind].kind, n, failures[kind].error);
             const clattn_status status = tensor_execute_host(f.context, &problem, NULL, &view);
             failed = faults_disarm();
@@ -276,7 +257,7 @@ static void host_call_with_faults(const char *text)
             cr_assert(status ==
                           (failed == NULL || closing ? CLATTN_SUCCESS : failures[kind].status),
                       "%s failed: %s", failed, clattn_status_string(status));
-            nothing_leaked(before, failed ? failed : "nothing", n);
+            faults_expect_alive(before, failed ? failed : "nothing", n);
         }
         cr_assert(failed == NULL, "there is no end of calls");
     }

@@ -79,25 +79,21 @@ DeviceTest(override, arguments)
     size_t needed = 9;
 
     cr_expect(clattn_tuning_override_set(NULL, &p, "unfused", NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(clattn_tuning_override_set(f->context, NULL, "unfused", NULL) ==
-              CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(f, "null"));
-    cr_expect(clattn_tuning_override_set(f->context, &p, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(f, "null"));
-    cr_expect(set(f, problem_text, "magic", NULL) == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(f, "magic"));
-    cr_expect(set(f, problem_text, "unfused THREADS_N=8", NULL) == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(f, "unfused THREADS_N=8"));
-    cr_expect(set(f, problem_text, "unfused", "MAGIC=8") == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(f, "MAGIC"));
-    cr_expect(set(f, problem_text, "unfused", "THREADS_N=7") == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(f, "THREADS_N=7"));
-    cr_expect(set(f, problem_text, "unfused", "THREAD_N=4 VECTOR_WIDTH=8") == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(f, "multiple of VECTOR_WIDTH"));
+    fixture_refused(f, clattn_tuning_override_set(f->context, NULL, "unfused", NULL),
+                    CLATTN_INVALID_ARGUMENT, "null");
+    fixture_refused(f, clattn_tuning_override_set(f->context, &p, NULL, NULL),
+                    CLATTN_INVALID_ARGUMENT, "null");
+    fixture_refused(f, set(f, problem_text, "magic", NULL), CLATTN_UNSUPPORTED, "magic");
+    fixture_refused(f, set(f, problem_text, "unfused THREADS_N=8", NULL), CLATTN_UNSUPPORTED,
+                    "unfused THREADS_N=8");
+    fixture_refused(f, set(f, problem_text, "unfused", "MAGIC=8"), CLATTN_UNSUPPORTED, "MAGIC");
+    fixture_refused(f, set(f, problem_text, "unfused", "THREADS_N=7"), CLATTN_UNSUPPORTED,
+                    "THREADS_N=7");
+    fixture_refused(f, set(f, problem_text, "unfused", "THREAD_N=4 VECTOR_WIDTH=8"),
+                    CLATTN_UNSUPPORTED, "multiple of VECTOR_WIDTH");
     memset(lengthy, ' ', sizeof lengthy);
     lengthy[sizeof lengthy - 1] = '\0';
-    cr_expect(set(f, problem_text, "unfused", lengthy) == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(f, "long"));
+    fixture_refused(f, set(f, problem_text, "unfused", lengthy), CLATTN_UNSUPPORTED, "long");
     cr_expect_str_eq(get(f, problem_text), "", "nothing was set");
 
     cr_assert(set(f, problem_text, "unfused", NULL) == CLATTN_SUCCESS);
@@ -117,14 +113,12 @@ DeviceTest(override, arguments)
 
     memset(&f->log, 0, sizeof f->log);
     p.heads = 0;
-    cr_expect(clattn_tuning_override_set(f->context, &p, "unfused", NULL) ==
-              CLATTN_INVALID_PROBLEM);
-    cr_expect(fixture_said(f, "heads"));
-    cr_expect(clattn_tuning_override_get(f->context, &p, text, sizeof text, NULL) ==
-              CLATTN_INVALID_PROBLEM);
-    cr_expect(fixture_said(f, "heads"));
-    cr_expect(clattn_tuning_override_clear(f->context, &p) == CLATTN_INVALID_PROBLEM);
-    cr_expect(fixture_said(f, "heads"));
+    fixture_refused(f, clattn_tuning_override_set(f->context, &p, "unfused", NULL),
+                    CLATTN_INVALID_PROBLEM, "heads");
+    fixture_refused(f, clattn_tuning_override_get(f->context, &p, text, sizeof text, NULL),
+                    CLATTN_INVALID_PROBLEM, "heads");
+    fixture_refused(f, clattn_tuning_override_clear(f->context, &p), CLATTN_INVALID_PROBLEM,
+                    "heads");
 }
 
 /* ---- the environment ------------------------------------------------------------------------- */

@@ -157,11 +157,11 @@ Test(tuning_store, list) {
 
     clattn_problem wrong = fixture_problem(problem_a);
     wrong.dim_qk = 0;
-    cr_expect(clattn_tuning_list(f.context, &wrong, visit, &found) == CLATTN_INVALID_PROBLEM);
-    cr_expect(fixture_said(&f, "dim_qk"));
+    fixture_refused(&f, clattn_tuning_list(f.context, &wrong, visit, &found),
+                    CLATTN_INVALID_PROBLEM, "dim_qk");
     cr_expect(clattn_tuning_list(NULL, NULL, visit, &found) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(clattn_tuning_list(f.context, NULL, NULL, &found) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&f, "visitor"));
+    fixture_refused(&f, clattn_tuning_list(f.context, NULL, NULL, &found), CLATTN_INVALID_ARGUMENT,
+                    "visitor");
     fixture_close(&f);
 }
 
@@ -266,12 +266,10 @@ Test(tuning_store, export_to_strange_places) {
 
     fixture_open_checked(&f, scratch);
     put_whole_list(&f);
-    cr_expect(clattn_tuning_export(f.context, "/dev/null/export") == CLATTN_FILE_ERROR);
-    cr_expect(fixture_said(&f, "/dev/null/export"));
-    cr_expect(clattn_tuning_export(f.context, scratch) == CLATTN_FILE_ERROR);
-    cr_expect(fixture_said(&f, scratch));
-    cr_expect(clattn_tuning_export(f.context, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&f, "path"));
+    fixture_refused(&f, clattn_tuning_export(f.context, "/dev/null/export"), CLATTN_FILE_ERROR,
+                    "/dev/null/export");
+    fixture_refused(&f, clattn_tuning_export(f.context, scratch), CLATTN_FILE_ERROR, scratch);
+    fixture_refused(&f, clattn_tuning_export(f.context, NULL), CLATTN_INVALID_ARGUMENT, "path");
     cr_expect(clattn_tuning_export(NULL, scratch) == CLATTN_INVALID_ARGUMENT);
 
     /* what is no regular file is written to, not replaced */
@@ -311,11 +309,10 @@ Test(tuning_store, imports_that_fail) {
     cr_expect(access(path, F_OK) == 0, "a file of the caller's is not set aside");
     cr_expect(clattn_tuning_import(f.context, scratch, &taken) == CLATTN_FILE_ERROR && taken == 0);
     cr_expect(fixture_said(&f, scratch));
-    cr_expect(clattn_tuning_import(f.context, CLATTN_TEST_DATA "/store/nan", &taken) ==
-              CLATTN_FILE_ERROR);
-    cr_expect(fixture_said(&f, "JSON"));
-    cr_expect(clattn_tuning_import(f.context, NULL, &taken) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&f, "path"));
+    fixture_refused(&f, clattn_tuning_import(f.context, CLATTN_TEST_DATA "/store/nan", &taken),
+                    CLATTN_FILE_ERROR, "JSON");
+    fixture_refused(&f, clattn_tuning_import(f.context, NULL, &taken), CLATTN_INVALID_ARGUMENT,
+                    "path");
     cr_expect(clattn_tuning_import(NULL, path, &taken) == CLATTN_INVALID_ARGUMENT);
     expect_list(&f, whole_list);
 

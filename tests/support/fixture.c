@@ -207,3 +207,11 @@ int fixture_said(struct fixture *f, const char *words)
     memset(&f->log, 0, sizeof f->log);
     return said;
 }
+
+void fixture_refused(struct fixture *f, const clattn_status status, const clattn_status want,
+                     const char *words)
+{
+    cr_expect(status == want, "%s instead of %s (%s)", clattn_status_string(status),
+              clattn_status_string(want), words);
+    cr_expect(fixture_said(f, words));
+}

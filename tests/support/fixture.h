@@ -86,6 +86,10 @@ void fixture_expect_waiting(cl_command_queue queue, cl_event done);
 /* Reads a whole buffer, waiting for all that the fixture's queue holds. */
 void fixture_read(struct fixture *f, cl_mem buffer, size_t bytes, void *host);
 
+/* Fails the test, which goes on, unless the call came to `want` and its sentence holds the words. */
+void fixture_refused(struct fixture *f, clattn_status status, clattn_status want,
+                     const char *words);
+
 /* Whether the last error sentence holds the words, and none was lost: it clears the log. */
 int fixture_said(struct fixture *f, const char *words);
 

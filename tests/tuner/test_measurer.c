@@ -319,13 +319,13 @@ Test(measurer, too_large_or_empty) {
     fixture_close(&f);
     faults_pretend(CL_DEVICE_MAX_MEM_ALLOC_SIZE, &most, sizeof most);
     fixture_open(&f);
-    cr_assert(ca_measurer_create(f.context, &problem, 1, &m) == CLATTN_OUT_OF_MEMORY);
-    cr_assert(fixture_said(&f, "too large"));
+    fixture_refused(&f, ca_measurer_create(f.context, &problem, 1, &m), CLATTN_OUT_OF_MEMORY,
+                    "too large");
     fixture_close(&f);
     faults_pretend(0, NULL, 0);
     fixture_open(&f);
-    cr_assert(ca_measurer_create(f.context, &empty, 1, &m) == CLATTN_INVALID_PROBLEM);
-    cr_assert(fixture_said(&f, "nothing to measure"));
+    fixture_refused(&f, ca_measurer_create(f.context, &empty, 1, &m), CLATTN_INVALID_PROBLEM,
+                    "nothing to measure");
     fixture_close(&f);
 }
 

@@ -237,22 +237,22 @@ DeviceTest(tune, mistakes_are_named)
 
     bad.dim_qk = 0;
     cr_assert(clattn_tune(NULL, &good, 1, NULL, &tuned) == CLATTN_INVALID_ARGUMENT && tuned == 0);
-    cr_assert(clattn_tune(f->context, NULL, 1, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(fixture_said(f, "no problem"));
-    cr_assert(clattn_tune(f->context, &good, 0, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(fixture_said(f, "no problem"));
-    cr_assert(clattn_tune(f->context, &bad, 1, NULL, NULL) == CLATTN_INVALID_PROBLEM);
-    cr_assert(fixture_said(f, "dim_qk"));
+    fixture_refused(f, clattn_tune(f->context, NULL, 1, NULL, NULL), CLATTN_INVALID_ARGUMENT,
+                    "no problem");
+    fixture_refused(f, clattn_tune(f->context, &good, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
+                    "no problem");
+    fixture_refused(f, clattn_tune(f->context, &bad, 1, NULL, NULL), CLATTN_INVALID_PROBLEM,
+                    "dim_qk");
     o.strategy = "luck";
-    cr_assert(clattn_tune(f->context, &good, 1, &o, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(fixture_said(f, "strategy"));
+    fixture_refused(f, clattn_tune(f->context, &good, 1, &o, NULL), CLATTN_INVALID_ARGUMENT,
+                    "strategy");
     o.strategy = NULL;
     o.seconds = -1.0;
-    cr_assert(clattn_tune(f->context, &good, 1, &o, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(fixture_said(f, "seconds"));
+    fixture_refused(f, clattn_tune(f->context, &good, 1, &o, NULL), CLATTN_INVALID_ARGUMENT,
+                    "seconds");
     o.struct_size = 1;
-    cr_assert(clattn_tune(f->context, &good, 1, &o, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(fixture_said(f, "struct_size"));
+    fixture_refused(f, clattn_tune(f->context, &good, 1, &o, NULL), CLATTN_INVALID_ARGUMENT,
+                    "struct_size");
 }
 
 /* A device that computes nothing right: every configuration is banned, and the tuning fails. */
