@@ -24,8 +24,7 @@ build=${1:-$root/build/test-gcc}
 wanted=$*
 first=${FAULTS_FIRST:-$(($(date +%s) % sample))}
 layer=$build/tests/libclattn_fault_layer.so
-calls=$(sed -n 's/^CALL(\([A-Za-z]*\),.*/\1/p; s/^MAKE([^,]*, \([A-Za-z]*\),.*/\1/p' \
-    "$root/tests/faults/calls.def")
+calls=$(sed -n 's/^[A-Z]*(.*\(cl[A-Z][A-Za-z]*\), CL_.*/\1/p' "$root/tests/faults/calls.def")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP

@@ -5,6 +5,8 @@
 #   debian12 debian13   sh bench/quickstart.sh, then sh tests/run.sh
 #   rusticl             Debian 13: conformance files on Mesa's llvmpipe
 #   basic               Debian 13: conformance files on PoCL's device "basic"
+#   methods             Debian 12 and 13: the sweep and the conformance cases, with PoCL's other ways to
+#                       make loops of a work-group's items
 #   intel               Debian 13: all of clattn_tests on Intel's CPU runtime (from PyPI, some 700 MB)
 #   arm64               Debian 13 for arm64 under qemu-user: the build, tests that need no device,
 #                       conformance files on PoCL. Hours.
@@ -30,10 +32,10 @@ usage() {
     sed -n '2,/^set -u/s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
-[ $# -gt 0 ] || set -- debian12 debian13 rusticl basic intel arm64
+[ $# -gt 0 ] || set -- debian12 debian13 rusticl basic methods intel arm64
 for part; do
     case $part in
-    debian12 | debian13 | rusticl | basic | intel | arm64 | table) ;;
+    debian12 | debian13 | rusticl | basic | methods | intel | arm64 | table) ;;
     *) usage ;;
     esac
 done
@@ -215,24 +217,47 @@ part_basic() {
         "OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd POCL_DEVICES=basic DEVICE='--device 0'"
 }
 
-# Where the tests were built: by tests/run.sh, else here.
-part_intel() {
-    ready debian13 trixie && built debian13 || return
-    in_clone debian13 "sh bench/drivers.sh /root/drivers && sh tests/packages.sh build test
+# clattn_tests in a root, where tests/run.sh built it, else here.
+with_tests() {
+    built "$1" && in_clone "$1" "sh tests/packages.sh build test
         cmake --preset release -B build/test-gcc -DCMAKE_C_COMPILER=gcc &&
         cmake --build build/test-gcc --parallel $(nproc) --target clattn_tests" \
-        > "$folder/log/debian13-intel-build" 2>&1
-    version=$(inside debian13 /root/drivers/intel/bin/pip list 2> /dev/null |
-        sed -n 's/^intel-opencl-rt *//p')
-    do_step "Debian 13" debian13 "Intel's CPU runtime $version" "clattn_tests, Intel" "
-        mkdir -p /root/drivers/only && cp /root/drivers/vendors/intel.icd /root/drivers/only/
-        export OCL_ICD_VENDORS=/root/drivers/only CLATTN_DEVICE=Intel CLATTN_CACHE_DIR=/root/drivers/cache
-        build/test-gcc/tests/clattn_tests --filter '${CLATTN_FILTER:-*/*}' --tap=/tmp/tap > /tmp/said 2>&1
+        > "$folder/log/$1-clattn_tests-build" 2>&1
+}
+
+# suites MACHINE ROOT DRIVER WHAT FILTER ENVIRONMENT: a row with what came of clattn_tests.
+suites() {
+    do_step "$1" "$2" "$3" "$4" "export $6
+        build/test-gcc/tests/clattn_tests --filter '$5' --tap=/tmp/tap > /tmp/said 2>&1
         status=\$?
         cat /tmp/said
         sed -n 's/^not ok - \([^ ]*\).*/FAIL  \1/p' /tmp/tap
         sed 's/.*Tested: \([0-9]*\) | Passing: \([0-9]*\) | Failing: \([0-9]*\) | Crashing: \([0-9]*\).*/\2 passed, \3 failed, \4 crashed/' /tmp/said | tail -n 1
         exit \$status"
+}
+
+# Programs are built anew for each method: PoCL's cache does not know of it.
+with_methods() {
+    with_tests "$2" || return
+    for method in $3; do
+        suites "$1" "$2" pocl "sweep, conformance: POCL_WORK_GROUP_METHOD=$method" '@(sweep|conformance)/*' \
+            "OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd POCL_WORK_GROUP_METHOD=$method CLATTN_CACHE_DIR= POCL_CACHE_DIR=/tmp/pocl-$method"
+    done
+}
+
+part_methods() {
+    ! ready debian12 bookworm || with_methods "Debian 12" debian12 "loopvec workitemloops"
+    ! ready debian13 trixie || with_methods "Debian 13" debian13 "loops cbs"
+}
+
+part_intel() {
+    ready debian13 trixie && with_tests debian13 || return
+    in_clone debian13 "sh bench/drivers.sh /root/drivers" > "$folder/log/debian13-intel-drivers" 2>&1
+    version=$(inside debian13 /root/drivers/intel/bin/pip list 2> /dev/null |
+        sed -n 's/^intel-opencl-rt *//p')
+    in_clone debian13 "mkdir -p /root/drivers/only && cp /root/drivers/vendors/intel.icd /root/drivers/only/"
+    suites "Debian 13" debian13 "Intel's CPU runtime $version" "clattn_tests, Intel" "${CLATTN_FILTER:-*/*}" \
+        "OCL_ICD_VENDORS=/root/drivers/only CLATTN_DEVICE=Intel CLATTN_CACHE_DIR=/root/drivers/cache"
 }
 
 # Lets the kernel start arm64's programs by qemu, if it does not do that yet; the entry stays until
@@ -292,7 +317,7 @@ own, compared within their tolerance. Minutes are those of one run, with whateve
 | machine | OpenCL | what | result | minutes | commit |
 |---|---|---|---|---|---|
 END
-    for part in debian12 debian13 rusticl basic intel arm64; do
+    for part in debian12 debian13 rusticl basic methods intel arm64; do
         cat "$folder/rows/$part" 2> /dev/null
     done
     echo

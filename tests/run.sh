@@ -199,8 +199,14 @@ beside_tests() {
         --parallel "$half" --exclude-regex '^(tests|bench|tuner|tune)$'
 }
 
+# Most of the time these wait, for what hangs and is to be found.
+waiting_tests() {
+    criterion clattn_tune_tests
+}
+
 begin beside beside_tests
-for name in clattn_tests clattn_bench_tests clattn_tune_tests clattn_tuner_tests; do
+begin waiting waiting_tests
+for name in clattn_tests clattn_bench_tests clattn_tuner_tests; do
     criterion "$name"
 done
 join

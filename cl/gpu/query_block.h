@@ -1,13 +1,14 @@
-/* What fused kernels for GPUs share whose work-groups own BLOCK_Q queries of one (batch, head) and
- * walk over the keys that any of them may see: which these are, where a window begins and ends in a
- * block of keys, and how a row ends. Behind score.h and tile_exp.h, and philox.h with dropout. */
+/* What fused kernels for GPUs share whose work-groups own BLOCK_M queries of one (batch, head) and
+ * walk over the keys that any of them may see: which these are, and how a row ends.
+ *
+ * Before including this: score.h, tile_exp.h, with dropout philox.h; BLOCK_M. */
 #ifndef CLATTN_QUERY_BLOCK_H
 #define CLATTN_QUERY_BLOCK_H
 
 struct query_block {
     long bh, b, h, i0; /* batch * heads + head, and these; the first query */
     struct extent e;
-    int queries;       /* that there are, of BLOCK_Q */
+    int queries;       /* that there are, of BLOCK_M */
     long begin, end;   /* the keys that some row sees are among these */
     long seen_by_all_from, seen_by_all_to;
 };
@@ -17,19 +18,19 @@ struct query_block {
 __attribute__((always_inline)) static inline struct query_block
 find_query_block(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
 {
-    const long blocks = (a.seq_q + BLOCK_Q - 1) / BLOCK_Q;
+    const long blocks = (a.seq_q + BLOCK_M - 1) / BLOCK_M;
     struct query_block p;
 
     p.bh = get_group_id(0) / blocks;
     p.b = p.bh / a.heads;
     p.h = p.bh % a.heads;
 #if HAS_WINDOW_RIGHT
-    p.i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK_Q;
+    p.i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK_M;
 #else
-    p.i0 = get_group_id(0) % blocks * BLOCK_Q;
+    p.i0 = get_group_id(0) % blocks * BLOCK_M;
 #endif
     p.e = extent_of(a, at, p.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    p.queries = clamp(p.e.queries - p.i0, 0L, (long)BLOCK_Q);
+    p.queries = clamp(p.e.queries - p.i0, 0L, (long)BLOCK_M);
     const long last = p.i0 + max(p.queries, 1) - 1;
     const long seen_from = first_key(a, p.e, p.i0);
     p.begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the random numbers' step */
@@ -37,20 +38,6 @@ find_query_block(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
     p.seen_by_all_from = first_key(a, p.e, last);
     p.seen_by_all_to = end_key(a, p.e, p.i0);
     return p;
-}
-
-/* A row's window begins and ends so far from its own number among the keys from j0 on. In the block's
- * coordinates: 32 bits take fewer registers than 64 for each row. */
-static inline int window_begin(const struct attention_shape a, const struct query_block p,
-                               const long j0)
-{
-    return clamp(p.i0 + p.e.diagonal - a.window_left - j0, (long)-BLOCK_Q, (long)BLOCK_KV);
-}
-
-static inline int window_end(const struct attention_shape a, const struct query_block p,
-                             const long j0)
-{
-    return clamp(p.i0 + p.e.diagonal + a.window_right + 1 - j0, (long)-BLOCK_Q, (long)BLOCK_KV);
 }
 
 /* What the weight of a pair is multiplied by. */

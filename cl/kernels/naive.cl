@@ -32,6 +32,7 @@ __kernel void naive(PARAMETERS_naive)
         return;
     const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const long first = first_key(a, e, i), end = end_key(a, e, i);
+    const float scale = score_scale(a, at, h SCORE_OPERANDS_ARG);
     const long q_row = at.q + b * a.q_stride[0] + h * a.q_stride[1] + i * a.q_stride[2];
     const long k_head = at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1];
     const long v_head = at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1];
@@ -40,14 +41,14 @@ __kernel void naive(PARAMETERS_naive)
     for (int d = 0; d < DIM_V; d++)
         sums[d] = 0.0f;
     for (long j = first; j < end; j++) {
-        if (!visible(a, at, first, end, b, h, i, j BIAS_ARG MASK_ARG))
+        if (!visible(a, at, first, end, b, h, i, j SCORE_OPERANDS_ARG))
             continue;
         float dot = 0.0f;
         for (int d = 0; d < DIM_QK; d++)
             dot = fma(LOAD(q, q_row + d * Q_STEP),
                       load_k(k, k_head + j * a.k_stride[2], d * K_STEP), dot);
         const float s = biased_score(a, at, e, first, end, b, h, i, j,
-                                     SOFTCAPPED(a.scale * dot) BIAS_ARG MASK_ARG SLOPES_ARG);
+                                     SOFTCAPPED(scale * dot) SCORE_OPERANDS_ARG);
         const float new_max = fmax(row_max, s);
         const float base = new_max == -INFINITY ? 0.0f : new_max; /* -inf - -inf is no number */
         const float rescale = exp(row_max - base);

@@ -1,45 +1,50 @@
 /* projection_lanes: y = x w with heads in its addressing, for CPUs. Formula: clattn/problem.h.
  *
- * Words      a row of y is (batch, row), a column (head of y, dim_v), the depth that is summed over
- *            (head of x, dim_qk). Each is a pair of indices with a step for each.
+ * Matrices   A row of y is (batch, row), a column (head of y, dim_v); the depth that is summed over
+ *            is (head of x, dim_qk). Each is a pair of indices with a stride for each.
  * Stages     projection_lanes   local (1, 1, 1), global (groups of columns, groups of rows,
- *                               SPLIT_K): one work-item has a block of y and one of SPLIT_K parts of
- *                               the depth
+ *                               SPLIT_K): one work-item has a block of y and one of SPLIT_K parts
+ *                               of the depth
  *            projection_sum     with SPLIT_K > 1: y from the parts, one row of at most SUM_RUN
  *                               columns in a work-item
  *            The order in which an element is summed depends on the depth and the tunables alone.
- * Lanes      are columns: cl/cpu/lane_products.h, with strips of x, over at most DEPTH of the depth.
- * Panels     w, as deep as that and as wide as the block, is packed into panels of MV vectors
- *            (turned around where w lies along the depth), which are read one after the other.
+ * SIMD lanes are columns. The product is register-blocked (cl/cpu/gemm.h), with strips of x, over
+ * at most
+ *            BLOCK_K of the depth.
+ * Packing    w, as deep as that and as wide as the block, is packed into panels of REGISTER_VECTORS
+ *            vectors (transposed where w is contiguous along the depth), which are read one after
+ *            the other.
  * Ragged     Rows and columns beyond the last repeat the last and are not stored.
  * Speed      as fused_lanes.cl: never build it with fast-math options.
  * Workspace  with SPLIT_K > 1: [SPLIT_K][rows][columns] sums
- * Tunables   src/families/tunables/projection_lanes.def, all defined by the host; no fallbacks here. */
+ * Tunables   src/families/tunables/projection_lanes.def, all defined by the host; no fallbacks
+ *            here. */
 #include "common/builtins.h"
 #include "common/projection.h"
 
-#if !defined(WIDTH) || !defined(MV) || !defined(ROWS) || !defined(DEPTH) || !defined(SPLIT_K) ||    \
-    !defined(BLOCK_ROWS) || !defined(BLOCK_COLUMNS)
+#if !defined(SIMD_WIDTH) || !defined(REGISTER_VECTORS) || !defined(REGISTER_ROWS) ||               \
+    !defined(BLOCK_K) || !defined(SPLIT_K) || !defined(BLOCK_M) || !defined(BLOCK_N)
 #error "projection_lanes.cl must be built with all of its tunables defined"
 #endif
 
-/* Strips: in f32, and along the depth, they are read where they are. Else SLAB of them are packed
- * at a time, with rows and the depth as in x itself so that packing copies vectors. */
+/* Strips of an x in f32 that is contiguous along the depth are read where they are. Else SLAB of
+ * them are packed at a time, with rows and the depth as in x itself so that packing copies
+ * vectors. */
 #define IN_PLACE (DTYPE == DTYPE_F32 && UNIT_X_COLUMN)
 #if !IN_PLACE
-#define STRIP_DEPTH (UNIT_X_COLUMN ? 1 : ROWS)
-/* No power of two: different sets of the cache. */
-#define STRIP_ROW (UNIT_X_COLUMN ? DEPTH + WIDTH : 1)
-#define STRIP (ROWS * (DEPTH + WIDTH) + WIDTH)
+#define STRIP_DEPTH (UNIT_X_COLUMN ? 1 : REGISTER_ROWS)
+/* No power of two, so that rows lie in different sets of the cache. */
+#define STRIP_ROW (UNIT_X_COLUMN ? BLOCK_K + SIMD_WIDTH : 1)
+#define STRIP (REGISTER_ROWS * (BLOCK_K + SIMD_WIDTH) + SIMD_WIDTH)
 #define SLAB 8
-#define AHEAD 16
+#define PACK_DEPTH 16 /* steps of the depth that are loaded before one is stored */
 #endif
-#include "cpu/lane_products.h"
+#include "cpu/gemm.h"
 
-#define PANEL (WIDTH * MV)
+#define PANEL (SIMD_WIDTH * REGISTER_VECTORS)
 /* A group has whole strips and panels, at most so many rows and columns. */
-#define MOST_ROWS ((BLOCK_ROWS + ROWS - 1) / ROWS * ROWS)
-#define MOST_COLUMNS ((BLOCK_COLUMNS + PANEL - 1) / PANEL * PANEL)
+#define MOST_ROWS ((BLOCK_M + REGISTER_ROWS - 1) / REGISTER_ROWS * REGISTER_ROWS)
+#define MOST_COLUMNS ((BLOCK_N + PANEL - 1) / PANEL * PANEL)
 #define SUM_RUN 256
 
 /* Sums of one part of the depth wait for the next in y, or in the workspace, if these are f32. */
@@ -60,25 +65,26 @@ typedef storage result;
 #endif
 #define KEEP_SUMS (SPLIT_K == 1 && DTYPE != DTYPE_F32)
 
-/* ---- places --------------------------------------------------------------------------------- */
+/* ---- offsets -------------------------------------------------------------------------------- */
 
-/* An index n counts n / size outer and n % size inner ones. */
-struct pair {
-    long size, outer_step, inner_step;
+/* Index n stands for a pair: the outer index n / size and the inner n % size, with a stride for
+ * each. */
+struct index_pair {
+    long size, outer_stride, inner_stride;
 };
 
-INLINE long place(const struct pair p, const long n)
+INLINE long offset_of(const struct index_pair p, const long n)
 {
-    return n / p.size * p.outer_step + n % p.size * p.inner_step;
+    return n / p.size * p.outer_stride + n % p.size * p.inner_stride;
 }
 
-/* Where count indices from n on lie. */
-INLINE void list_places(const struct pair p, const long n, const int count, long *places)
+/* The offsets of count indices from n on. */
+INLINE void list_offsets(const struct index_pair p, const long n, const int count, long *offsets)
 {
     long outer = n / p.size, inner = n % p.size;
 
     for (int c = 0; c < count; c++) {
-        places[c] = outer * p.outer_step + inner * p.inner_step;
+        offsets[c] = outer * p.outer_stride + inner * p.inner_stride;
         if (++inner == p.size) {
             inner = 0;
             outer++;
@@ -86,11 +92,11 @@ INLINE void list_places(const struct pair p, const long n, const int count, long
     }
 }
 
-/* Whether `count` neighbours lie at these places, of which there are left. unit: the step of inner
- * indices is 1, without which the first and the last do not tell. */
-INLINE bool contiguous(const bool unit, const long *places, const int count, const int left)
+/* Whether the first `count` of these offsets, of which there are `left`, are neighbours. unit: the
+ * stride of inner indices is 1, without which the first and the last offset do not tell. */
+INLINE bool contiguous(const bool unit, const long *offsets, const int count, const int left)
 {
-    return unit && left >= count && places[count - 1] - places[0] == count - 1;
+    return unit && left >= count && offsets[count - 1] - offsets[0] == count - 1;
 }
 
 /* ---- packing -------------------------------------------------------------------------------- */
@@ -100,21 +106,21 @@ INLINE void pack_vector(const __global storage *w, const long *columns, const in
                         const long *depths, const int count, lanes *panel)
 {
     for (int k = 0; k < count;) {
-        lanes x[WIDTH];
-        if (contiguous(UNIT_W_ROW, depths + k, WIDTH, count - k)) {
+        lanes x[SIMD_WIDTH];
+        if (contiguous(UNIT_W_ROW, depths + k, SIMD_WIDTH, count - k)) {
             UNROLL
-            for (int c = 0; c < WIDTH; c++)
+            for (int c = 0; c < SIMD_WIDTH; c++)
                 x[c] = LOAD_VECTOR(w + columns[min(c, left - 1)] + depths[k]);
             transpose(x);
             UNROLL
-            for (int c = 0; c < WIDTH; c++)
-                panel[(k + c) * MV] = x[c];
-            k += WIDTH;
+            for (int c = 0; c < SIMD_WIDTH; c++)
+                panel[(k + c) * REGISTER_VECTORS] = x[c];
+            k += SIMD_WIDTH;
         } else {
             float *element = (float *)x;
-            for (int c = 0; c < WIDTH; c++)
+            for (int c = 0; c < SIMD_WIDTH; c++)
                 element[c] = LOAD(w, columns[min(c, left - 1)] + depths[k]);
-            panel[k * MV] = x[0];
+            panel[k * REGISTER_VECTORS] = x[0];
             k++;
         }
     }
@@ -128,19 +134,20 @@ NOINLINE void pack_panels(const __global storage *w, const long *columns, const 
 
 #if UNIT_W_COLUMN
     if (contiguous(true, columns, num_columns, num_columns)) {
-        packed = num_columns / WIDTH * WIDTH;
+        packed = num_columns / SIMD_WIDTH * SIMD_WIDTH;
         for (int k = 0; k < count; k++) { /* each row from one end to the other */
             const __global storage *row = w + columns[0] + depths[k];
-            for (int c = 0; c < packed; c += WIDTH)
-                panels[(c / PANEL * DEPTH + k) * MV + c % PANEL / WIDTH] = LOAD_VECTOR(row + c);
+            for (int c = 0; c < packed; c += SIMD_WIDTH)
+                panels[(c / PANEL * BLOCK_K + k) * REGISTER_VECTORS + c % PANEL / SIMD_WIDTH] =
+                    LOAD_VECTOR(row + c);
         }
     }
 #endif
-    for (int c = packed; c < num_columns; c += WIDTH) {
-        lanes *panel = panels + c / PANEL * DEPTH * MV + c % PANEL / WIDTH;
-        if (contiguous(UNIT_W_COLUMN, columns + c, WIDTH, num_columns - c)) {
+    for (int c = packed; c < num_columns; c += SIMD_WIDTH) {
+        lanes *panel = panels + c / PANEL * BLOCK_K * REGISTER_VECTORS + c % PANEL / SIMD_WIDTH;
+        if (contiguous(UNIT_W_COLUMN, columns + c, SIMD_WIDTH, num_columns - c)) {
             for (int k = 0; k < count; k++)
-                panel[k * MV] = LOAD_VECTOR(w + columns[c] + depths[k]);
+                panel[k * REGISTER_VECTORS] = LOAD_VECTOR(w + columns[c] + depths[k]);
         } else {
             pack_vector(w, columns + c, num_columns - c, depths, count, panel);
         }
@@ -154,11 +161,11 @@ NOINLINE void pack_strips(const __global storage *x, const long *rows, const int
 {
 #if UNIT_X_COLUMN
     for (int r = 0; r < num_rows; r++) {
-        float *to = strips + r / ROWS * STRIP + r % ROWS * STRIP_ROW;
+        float *to = strips + r / REGISTER_ROWS * STRIP + r % REGISTER_ROWS * STRIP_ROW;
         for (int k = 0; k < count;) {
-            if (contiguous(true, depths + k, WIDTH, count - k)) {
+            if (contiguous(true, depths + k, SIMD_WIDTH, count - k)) {
                 VECTOR(vstore)(LOAD_VECTOR(x + rows[r] + depths[k]), 0, to + k);
-                k += WIDTH;
+                k += SIMD_WIDTH;
             } else {
                 to[k] = LOAD(x, rows[r] + depths[k]);
                 k++;
@@ -167,21 +174,23 @@ NOINLINE void pack_strips(const __global storage *x, const long *rows, const int
     }
 #else
     int k = 0;
-#if ROWS <= WIDTH
-    if (num_rows >= WIDTH && contiguous(UNIT_X_ROW, rows, num_rows, num_rows)) {
-        for (; k < count / AHEAD * AHEAD; k += AHEAD) {
-            float read[AHEAD][SLAB * ROWS + WIDTH]; /* at once, for memory is far away */
-            for (int n = 0; n < AHEAD; n++) {
+#if REGISTER_ROWS <= SIMD_WIDTH
+    if (num_rows >= SIMD_WIDTH && contiguous(UNIT_X_ROW, rows, num_rows, num_rows)) {
+        for (; k < count / PACK_DEPTH * PACK_DEPTH; k += PACK_DEPTH) {
+            float read[PACK_DEPTH]
+                      [SLAB * REGISTER_ROWS + SIMD_WIDTH]; /* at once: memory has a long latency */
+            for (int n = 0; n < PACK_DEPTH; n++) {
                 const __global storage *from = x + rows[0] + depths[k + n];
-                for (int r = 0; r < num_rows; r += WIDTH) {
-                    const int at = min(r, num_rows - WIDTH);
+                for (int r = 0; r < num_rows; r += SIMD_WIDTH) {
+                    const int at = min(r, num_rows - SIMD_WIDTH);
                     VECTOR(vstore)(LOAD_VECTOR(from + at), 0, read[n] + at);
                 }
             }
-            for (int r = 0; r < num_rows; r += ROWS) {
-                float *to = strips + r / ROWS * STRIP + k * STRIP_DEPTH;
+            for (int r = 0; r < num_rows; r += REGISTER_ROWS) {
+                float *to = strips + r / REGISTER_ROWS * STRIP + k * STRIP_DEPTH;
                 UNROLL
-                for (int n = 0; n < AHEAD; n++) /* the next overwrites what is beyond ROWS */
+                for (int n = 0; n < PACK_DEPTH;
+                     n++) /* the next overwrites what is beyond REGISTER_ROWS */
                     VECTOR(vstore)(VECTOR(vload)(0, read[n] + r), 0, to + n * STRIP_DEPTH);
             }
         }
@@ -189,13 +198,14 @@ NOINLINE void pack_strips(const __global storage *x, const long *rows, const int
 #endif
     for (; k < count; k++) {
         for (int r = 0; r < num_rows; r++)
-            strips[r / ROWS * STRIP + k * STRIP_DEPTH + r % ROWS] = LOAD(x, rows[r] + depths[k]);
+            strips[r / REGISTER_ROWS * STRIP + k * STRIP_DEPTH + r % REGISTER_ROWS] =
+                LOAD(x, rows[r] + depths[k]);
     }
 #endif
 }
 #endif
 
-/* ---- tiles of sums: ROWS x PANEL ------------------------------------------------------------ */
+/* ---- tiles of sums: REGISTER_ROWS x PANEL ---------------------------------------------------- */
 
 /* Whether the sums of the first part of the depth start with zeros. */
 #define START_WITH_ZEROS (SPLIT_K > 1 || (!HAS_BIAS && !HAS_ACCUMULATE))
@@ -210,7 +220,7 @@ NOINLINE void load_tile(const int first, const __global result *y, const long *r
     if (contiguous(UNIT_RESULT, columns, PANEL, num_columns)) {
         for (int r = 0; r < num_rows; r++) {
             const __global result *from = y + rows[r] + columns[0];
-            for (int c = 0; c < PANEL; c += WIDTH) {
+            for (int c = 0; c < PANEL; c += SIMD_WIDTH) {
                 const lanes x = held ? LOAD_RESULTS(from + c) : (lanes)(0.0f);
                 const lanes bias = biased ? VECTOR(vload)(0, biases + c) : (lanes)(0.0f);
                 VECTOR(vstore)(x + bias, 0, tile + r * PANEL + c);
@@ -232,7 +242,7 @@ NOINLINE void store_tile(const float *tile, __global result *y, const long *rows
         for (int r = 0; r < num_rows; r++) {
             __global result *to = y + rows[r] + columns[0];
             UNROLL
-            for (int c = 0; c < PANEL; c += WIDTH)
+            for (int c = 0; c < PANEL; c += SIMD_WIDTH)
                 STORE_RESULTS(VECTOR(vload)(0, tile + r * PANEL + c), to + c);
         }
         return;
@@ -240,9 +250,9 @@ NOINLINE void store_tile(const float *tile, __global result *y, const long *rows
     for (int r = 0; r < num_rows; r++) {
         __global result *to = y + rows[r];
         for (int c = 0; c < num_columns;) {
-            if (contiguous(UNIT_RESULT, columns + c, WIDTH, num_columns - c)) {
+            if (contiguous(UNIT_RESULT, columns + c, SIMD_WIDTH, num_columns - c)) {
                 STORE_RESULTS(VECTOR(vload)(0, tile + r * PANEL + c), to + columns[c]);
-                c += WIDTH;
+                c += SIMD_WIDTH;
             } else {
                 STORE_RESULT(tile[r * PANEL + c], to, columns[c]);
                 c++;
@@ -263,7 +273,7 @@ INLINE long part(const long units, const long n, const long parts)
 NOINLINE void multiply_panel(const int rows, const int zero, const strip_rows strip,
                              const lanes *panel, const struct runs runs, lanes *sums)
 {
-    multiply_strip(rows, MV, zero, strip, panel, runs, sums);
+    multiply_strip(rows, REGISTER_VECTORS, zero, strip, panel, runs, sums);
 }
 
 NOINLINE void multiply_vector(const int rows, const int zero, const strip_rows strip,
@@ -280,53 +290,55 @@ struct group {
 NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
                             __global float *restrict workspace)
 {
-    lanes panels[MOST_COLUMNS / PANEL * DEPTH * MV];
-    lanes sums[(KEEP_SUMS ? MOST_ROWS * MOST_COLUMNS : ROWS * PANEL) / WIDTH];
+    lanes panels[MOST_COLUMNS / PANEL * BLOCK_K * REGISTER_VECTORS];
+    lanes sums[(KEEP_SUMS ? MOST_ROWS * MOST_COLUMNS : REGISTER_ROWS * PANEL) / SIMD_WIDTH];
     float biases[MOST_COLUMNS];
     long x_rows[MOST_ROWS], y_rows[MOST_ROWS], w_columns[MOST_COLUMNS], y_columns[MOST_COLUMNS];
-    long x_depths[DEPTH], w_depths[DEPTH];
+    long x_depths[BLOCK_K], w_depths[BLOCK_K];
 #if !IN_PLACE
     float strips[SLAB * STRIP];
 #endif
 
     const long all_rows = a.batch * a.seq_q, all_columns = a.heads * a.dim_v;
     const long all_depth = a.kv_heads * a.dim_qk;
-    const long num_strips = (all_rows + ROWS - 1) / ROWS;
+    const long num_strips = (all_rows + REGISTER_ROWS - 1) / REGISTER_ROWS;
     const long num_panels = (all_columns + PANEL - 1) / PANEL;
-    const long row = part(num_strips, group.y, group.groups_y) * ROWS;
+    const long row = part(num_strips, group.y, group.groups_y) * REGISTER_ROWS;
     const long column = part(num_panels, group.x, group.groups_x) * PANEL;
-    const long rows_end = part(num_strips, group.y + 1, group.groups_y) * ROWS;
+    const long rows_end = part(num_strips, group.y + 1, group.groups_y) * REGISTER_ROWS;
     const long columns_end = part(num_panels, group.x + 1, group.groups_x) * PANEL;
     const int rows = min(rows_end, all_rows) - row;
     const int columns = min(columns_end, all_columns) - column;
     const long begin = part(all_depth, group.split, SPLIT_K);
     const long end = part(all_depth, group.split + 1, SPLIT_K);
-    const struct pair depths_of_x = {a.dim_qk, a.q_stride[1], X_COLUMN_STEP};
-    const struct pair depths_of_w = {a.dim_qk, a.k_stride[0], W_ROW_STEP};
+    const struct index_pair depths_of_x = {a.dim_qk, a.q_stride[1], X_COLUMN_STEP};
+    const struct index_pair depths_of_w = {a.dim_qk, a.k_stride[0], W_ROW_STEP};
 
-    list_places((struct pair){a.seq_q, a.q_stride[0], X_ROW_STEP}, row, rows, x_rows);
-    list_places((struct pair){a.dim_v, a.k_stride[2], W_COLUMN_STEP}, column, columns, w_columns);
+    list_offsets((struct index_pair){a.seq_q, a.q_stride[0], X_ROW_STEP}, row, rows, x_rows);
+    list_offsets((struct index_pair){a.dim_v, a.k_stride[2], W_COLUMN_STEP}, column, columns,
+                 w_columns);
 #if SPLIT_K == 1
     __global storage *const results = y + at.o;
-    list_places((struct pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row, rows, y_rows);
-    list_places((struct pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, column, columns, y_columns);
+    list_offsets((struct index_pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row, rows, y_rows);
+    list_offsets((struct index_pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, column, columns,
+                 y_columns);
     for (int c = 0; c < columns; c++)
         biases[c] = BIAS_OF(0, column + c);
 #else
     __global float *const results = workspace + at.workspace + group.split * all_rows * all_columns;
-    list_places((struct pair){all_rows, 0, all_columns}, row, rows, y_rows);
-    list_places((struct pair){all_columns, 0, 1}, column, columns, y_columns);
+    list_offsets((struct index_pair){all_rows, 0, all_columns}, row, rows, y_rows);
+    list_offsets((struct index_pair){all_columns, 0, 1}, column, columns, y_columns);
 #endif
     /* Equal parts of whole vectors. */
-    const long parts = (end - begin + DEPTH - 1) / DEPTH;
+    const long parts = (end - begin + BLOCK_K - 1) / BLOCK_K;
     const bool keep = KEEP_SUMS && parts > 1;
-    const int most = ((end - begin + parts - 1) / parts + WIDTH - 1) / WIDTH * WIDTH;
+    const int most = ((end - begin + parts - 1) / parts + SIMD_WIDTH - 1) / SIMD_WIDTH * SIMD_WIDTH;
     for (long k = begin; k < end; k += most) {
         const int depth = min((long)most, end - k);
         const bool zero = START_WITH_ZEROS && k == begin;
         const bool load = !(zero || (keep && k > begin)), store = !(keep && k + depth < end);
-        list_places(depths_of_x, k, depth, x_depths);
-        list_places(depths_of_w, k, depth, w_depths);
+        list_offsets(depths_of_x, k, depth, x_depths);
+        list_offsets(depths_of_w, k, depth, w_depths);
         pack_panels(w + at.k, w_columns, columns, w_depths, depth, panels);
 #if IN_PLACE
         const int run = min(a.dim_qk, (long)depth);
@@ -335,29 +347,30 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
 #else
         const struct runs runs = {depth, depth, depth, 0};
 #endif
-        for (int r = 0; r < rows; r += ROWS) {
-            const int rows_here = min(ROWS, rows - r);
+        for (int r = 0; r < rows; r += REGISTER_ROWS) {
+            const int rows_here = min(REGISTER_ROWS, rows - r);
 #if IN_PLACE
-            const __global float *strip[ROWS];
+            const __global float *strip[REGISTER_ROWS];
             for (int n = 0; n < rows_here; n++)
                 strip[n] = x + at.q + x_rows[r + n] + x_depths[0];
 #else
-            if (r % (SLAB * ROWS) == 0)
-                pack_strips(x + at.q, x_rows + r, min(SLAB * ROWS, rows - r), x_depths, depth,
-                            strips);
-            const float *strip = strips + r / ROWS % SLAB * STRIP;
+            if (r % (SLAB * REGISTER_ROWS) == 0)
+                pack_strips(x + at.q, x_rows + r, min(SLAB * REGISTER_ROWS, rows - r), x_depths,
+                            depth, strips);
+            const float *strip = strips + r / REGISTER_ROWS % SLAB * STRIP;
 #endif
             for (int c = 0; c < columns; c += PANEL) {
                 const int columns_here = min(PANEL, columns - c);
-                const lanes *panel = panels + c / PANEL * DEPTH * MV;
-                lanes *tile = sums + (keep ? (r * MOST_COLUMNS + c * ROWS) / WIDTH : 0);
+                const lanes *panel = panels + c / PANEL * BLOCK_K * REGISTER_VECTORS;
+                lanes *tile =
+                    sums + (keep ? (r * MOST_COLUMNS + c * REGISTER_ROWS) / SIMD_WIDTH : 0);
                 if (load)
                     load_tile(k == begin, results, y_rows + r, rows_here, y_columns + c,
                               columns_here, biases + c, (float *)tile);
-                if (columns_here > PANEL - WIDTH) {
+                if (columns_here > PANEL - SIMD_WIDTH) {
                     multiply_panel(rows_here, zero, strip, panel, runs, tile);
                 } else {
-                    for (int v = 0; v * WIDTH < columns_here; v++)
+                    for (int v = 0; v * SIMD_WIDTH < columns_here; v++)
                         multiply_vector(rows_here, zero, strip, panel + v, runs, tile + v);
                 }
                 if (store)
@@ -385,10 +398,11 @@ void projection_sum(PARAMETERS_projection_sum)
     const long row = get_group_id(1), first = (long)get_group_id(0) * SUM_RUN;
     const int columns = min((long)SUM_RUN, all_columns - first);
     float sums[SUM_RUN];
-    long places[SUM_RUN];
+    long offsets[SUM_RUN];
 
-    y += at.o + place((struct pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row);
-    list_places((struct pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, first, columns, places);
+    y += at.o + offset_of((struct index_pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row);
+    list_offsets((struct index_pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, first, columns,
+                 offsets);
     for (int c = 0; c < columns; c++)
         sums[c] = 0.0f;
     for (int n = 0; n < SPLIT_K; n++) {
@@ -398,6 +412,6 @@ void projection_sum(PARAMETERS_projection_sum)
             sums[c] += from[c];
     }
     for (int c = 0; c < columns; c++)
-        STORE_Y(sums[c], y, places[c], 0, first + c);
+        STORE_Y(sums[c], y, offsets[c], 0, first + c);
 }
 #endif

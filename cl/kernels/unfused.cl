@@ -7,21 +7,21 @@
  * Scores    Packed f32 in the workspace, or in the caller's buffer if that is to receive p.
  *           `scores` may leave keys outside [first_key, end_key) of a query unwritten there:
  *           `softmax` reads none of them and writes 0.
- * Products  A group computes TILE_Y rows x TILE_X columns, DEPTH steps of the summed dimension at
- *           a time from local memory; a work-item owns ITEM_Y x ITEM_X of them in registers.
+ * Products  A group computes BLOCK_M rows x BLOCK_N columns, BLOCK_K steps of the summed dimension at
+ *           a time from local memory; a thread owns THREAD_M x THREAD_N of them in registers.
  * NDRange   One-dimensional groups, numbered with the column tiles fastest: no limit but the
- *           first dimension's matters. Local: GROUP_X * GROUP_Y; softmax SOFTMAX_ITEMS.
+ *           first dimension's matters. Local: THREADS_N * THREADS_M; softmax SOFTMAX_THREADS.
  * Ragged    What lies outside a matrix, or at keys that no query of a tile sees, is staged as 0
  *           and never read: local memory is always defined. Stores are guarded.
- * Barriers  Every work-item reaches every barrier; nothing relies on sub-group lockstep.
+ * Barriers  Every thread reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables  src/families/tunables/unfused.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"
 #include "gpu/local_barrier.h"
 #include "common/quantized.h"
 
-#if !defined(GROUP_X) || !defined(GROUP_Y) || !defined(ITEM_X) || !defined(ITEM_Y) ||              \
-    !defined(VECTOR) || !defined(DEPTH) || !defined(SWEEPS) || !defined(SOFTMAX_ITEMS)
+#if !defined(THREADS_N) || !defined(THREADS_M) || !defined(THREAD_N) || !defined(THREAD_M) ||      \
+    !defined(VECTOR_WIDTH) || !defined(BLOCK_K) || !defined(SWEEPS) || !defined(SOFTMAX_THREADS)
 #error "unfused.cl must be built with all of its tunables defined"
 #endif
 
@@ -30,25 +30,25 @@
 #include "common/philox.h"
 #endif
 
-#define GROUP (GROUP_X * GROUP_Y)
-#define TILE_X (GROUP_X * ITEM_X)
-#define TILE_Y (GROUP_Y * ITEM_Y)
-#define VECTORS (ITEM_X / VECTOR) /* per work-item and row */
+#define THREADS (THREADS_N * THREADS_M)
+#define BLOCK_N (THREADS_N * THREAD_N)
+#define BLOCK_M (THREADS_M * THREAD_M)
+#define VECTORS (THREAD_N / VECTOR_WIDTH) /* per thread and row */
 
-#if VECTOR == 4
+#if VECTOR_WIDTH == 4
 typedef float4 lanes;
 #define LANES_LOAD(p) vload4(0, p)
 #define LANES_STORE(x, p) vstore4(x, 0, p)
-#elif VECTOR == 8
+#elif VECTOR_WIDTH == 8
 typedef float8 lanes;
 #define LANES_LOAD(p) vload8(0, p)
 #define LANES_STORE(x, p) vstore8(x, 0, p)
-#elif VECTOR == 16
+#elif VECTOR_WIDTH == 16
 typedef float16 lanes;
 #define LANES_LOAD(p) vload16(0, p)
 #define LANES_STORE(x, p) vstore16(x, 0, p)
 #else
-#error "VECTOR must be 4, 8 or 16"
+#error "VECTOR_WIDTH must be 4, 8 or 16"
 #endif
 
 /* Where the scores live between the kernels; the workspace is null where it is not needed. */
@@ -60,14 +60,6 @@ typedef float16 lanes;
 #define EVERY_PAIR (SCORES == SCORES_RAW || SCORES == SCORES_SOFTCAP) /* masked ones too */
 
 /* ---- moving data -------------------------------------------------------------------------- */
-
-#if DTYPE == DTYPE_F32
-#define LOAD4(p) vload4(0, p)
-#elif DTYPE == DTYPE_F16
-#define LOAD4(p) vload_half4(0, p)
-#else
-#define LOAD4(p) as_float4(convert_uint4(vload4(0, p)) << 16)
-#endif
 
 /* Four elements, step apart, of which `left` (it may be negative) lie inside; 0 for the others. */
 static inline float4 load_storage(const __global storage *p, const long step, const long left)
@@ -111,8 +103,8 @@ static inline void stage_storage(__local float4 *tile, const int size, const int
                                  const __global void *p, const long stride, const long step,
                                  const long rows, const long first, const long dim)
 {
-    for (int n = get_local_id(0); n < size / 4 * (DEPTH / 4); n += GROUP) {
-        const int r = n / (DEPTH / 4) * 4, d = n % (DEPTH / 4) * 4;
+    for (int n = get_local_id(0); n < size / 4 * (BLOCK_K / 4); n += THREADS) {
+        const int r = n / (BLOCK_K / 4) * 4, d = n % (BLOCK_K / 4) * 4;
         const long at = first + d, left = dim - at;
         float4 x[4];
 
@@ -123,18 +115,18 @@ static inline void stage_storage(__local float4 *tile, const int size, const int
     }
 }
 
-/* Likewise from the weights of TILE_Y queries, i0 and on, and DEPTH keys, j0 and on, of which `keys`
+/* Likewise from the weights of BLOCK_M queries, i0 and on, and BLOCK_K keys, j0 and on, of which `keys`
  * are inside; after dropout, for which j0 is a multiple of 4. p points at the first weight. */
 static inline void stage_weights(__local float4 *tile, SHAPE_PARAMS, const __global float *p,
                                  const long bh, const long i0, const long j0, const long keys)
 {
     const long rows = a.seq_q - i0, stride = a.seq_kv;
 
-    for (int n = get_local_id(0); n < TILE_Y / 4 * (DEPTH / 4); n += GROUP) {
-        const int r = n / (DEPTH / 4) * 4, d = n % (DEPTH / 4) * 4;
+    for (int n = get_local_id(0); n < BLOCK_M / 4 * (BLOCK_K / 4); n += THREADS) {
+        const int r = n / (BLOCK_K / 4) * 4, d = n % (BLOCK_K / 4) * 4;
         const __global float *row = p + r * stride + d;
 
-        store_transposed(tile, TILE_Y / 4, d, r / 4, load_float(row, r + 0 < rows ? keys - d : 0),
+        store_transposed(tile, BLOCK_M / 4, d, r / 4, load_float(row, r + 0 < rows ? keys - d : 0),
                          load_float(row + stride, r + 1 < rows ? keys - d : 0),
                          load_float(row + 2 * stride, r + 2 < rows ? keys - d : 0),
                          load_float(row + 3 * stride, r + 3 < rows ? keys - d : 0));
@@ -143,7 +135,7 @@ static inline void stage_weights(__local float4 *tile, SHAPE_PARAMS, const __glo
         dropout_factors(a, at, bh, (uint)(i0 + r) + (uint4)(0, 1, 2, 3),
                         (uint4)(uint)((j0 + d) / 4), x);
         for (int c = 0; c < 4; c++)
-            tile[(d + c) * (TILE_Y / 4) + r / 4] *= x[c];
+            tile[(d + c) * (BLOCK_M / 4) + r / 4] *= x[c];
 #endif
     }
 }
@@ -161,23 +153,23 @@ static inline float after_dropout(SHAPE_PARAMS, const float p, const long bh, co
 #endif
 }
 
-/* VECTOR floats, of which `left` (at least 1) lie inside; `outside` for the others. */
+/* VECTOR_WIDTH floats, of which `left` (at least 1) lie inside; `outside` for the others. */
 static inline lanes load_lanes(const __global float *p, const long left, const float outside)
 {
-    float each[VECTOR];
+    float each[VECTOR_WIDTH];
 
-    if (left >= VECTOR)
+    if (left >= VECTOR_WIDTH)
         return LANES_LOAD(p);
-    for (int c = 0; c < VECTOR; c++)
+    for (int c = 0; c < VECTOR_WIDTH; c++)
         each[c] = c < left ? p[c] : outside;
     return LANES_LOAD(each);
 }
 
 static inline void store_lanes(const lanes x, __global float *p, const long left)
 {
-    float each[VECTOR];
+    float each[VECTOR_WIDTH];
 
-    if (left >= VECTOR) {
+    if (left >= VECTOR_WIDTH) {
         LANES_STORE(x, p);
         return;
     }
@@ -188,23 +180,23 @@ static inline void store_lanes(const lanes x, __global float *p, const long left
 
 /* ---- the product of two tiles ---------------------------------------------------------------- */
 
-/* The first of the VECTOR columns that vector n of work-item x holds. Neighbours in x are
+/* The first of the VECTOR_WIDTH columns that vector n of thread x holds. Neighbours in x are
  * neighbours in memory, so local memory is read without bank conflicts. */
-static inline int column_of(const int x, const int n) { return (n * GROUP_X + x) * VECTOR; }
+static inline int column_of(const int x, const int n) { return (n * THREADS_N + x) * VECTOR_WIDTH; }
 
-/* sum[r][n] += over d: y_tile[d][row r of work-item y] * x_tile[d][vector n of work-item x]. */
-static inline __attribute__((always_inline)) void multiply_tiles(lanes sum[ITEM_Y][VECTORS],
+/* sum[r][n] += over d: y_tile[d][row r of thread y] * x_tile[d][vector n of thread x]. */
+static inline __attribute__((always_inline)) void multiply_tiles(lanes sum[THREAD_M][VECTORS],
                                                                  const __local float *y_tile,
                                                                  const __local lanes *x_tile,
                                                                  const int x, const int y)
 {
-    for (int d = 0; d < DEPTH; d++) {
+    for (int d = 0; d < BLOCK_K; d++) {
         lanes right[VECTORS];
 
         for (int n = 0; n < VECTORS; n++)
-            right[n] = x_tile[(d * TILE_X + column_of(x, n)) / VECTOR];
-        for (int r = 0; r < ITEM_Y; r++) {
-            const lanes left = y_tile[d * TILE_Y + y * ITEM_Y + r];
+            right[n] = x_tile[(d * BLOCK_N + column_of(x, n)) / VECTOR_WIDTH];
+        for (int r = 0; r < THREAD_M; r++) {
+            const lanes left = y_tile[d * BLOCK_M + y * THREAD_M + r];
 
             for (int n = 0; n < VECTORS; n++)
                 sum[r][n] = fma(left, right[n], sum[r][n]);
@@ -214,17 +206,17 @@ static inline __attribute__((always_inline)) void multiply_tiles(lanes sum[ITEM_
 
 /* ---- scores ------------------------------------------------------------------------------- */
 
-/* Groups: tiles of TILE_X keys, then of SWEEPS * TILE_Y queries, then batch * heads. */
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+/* Groups: tiles of BLOCK_N keys, then of SWEEPS * BLOCK_M queries, then batch * heads. */
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void scores(PARAMETERS_scores)
 {
-    __local lanes k_tile[DEPTH * TILE_X / VECTOR]; /* [d][key] */
-    __local float4 q_tile[DEPTH * TILE_Y / 4];     /* [d][query] */
-    const int x = get_local_id(0) % GROUP_X, y = get_local_id(0) / GROUP_X;
-    const long key_tiles = max((a.seq_kv + TILE_X - 1) / TILE_X, 1L);
-    const long query_tiles = (a.seq_q + SWEEPS * TILE_Y - 1) / (SWEEPS * TILE_Y);
+    __local lanes k_tile[BLOCK_K * BLOCK_N / VECTOR_WIDTH]; /* [d][key] */
+    __local float4 q_tile[BLOCK_K * BLOCK_M / 4];     /* [d][query] */
+    const int x = get_local_id(0) % THREADS_N, y = get_local_id(0) / THREADS_N;
+    const long key_tiles = max((a.seq_kv + BLOCK_N - 1) / BLOCK_N, 1L);
+    const long query_tiles = (a.seq_q + SWEEPS * BLOCK_M - 1) / (SWEEPS * BLOCK_M);
     const long group = get_group_id(0), tile = group / key_tiles, bh = tile / query_tiles;
-    const long j0 = (group - tile * key_tiles) * TILE_X;
+    const long j0 = (group - tile * key_tiles) * BLOCK_N;
     const long b = bh / a.heads, h = bh - b * a.heads;
     const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const long keys = EVERY_PAIR ? a.seq_kv : e.keys;
@@ -233,13 +225,13 @@ void scores(PARAMETERS_scores)
     bool k_complete = false; /* k_tile holds all of the keys' elements */
 
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
-        const long i0 = ((tile - bh * query_tiles) * SWEEPS + sweep) * TILE_Y;
-        const long last = min(i0 + TILE_Y, e.queries) - 1;
+        const long i0 = ((tile - bh * query_tiles) * SWEEPS + sweep) * BLOCK_M;
+        const long last = min(i0 + BLOCK_M, e.queries) - 1;
         const bool multiply = EVERY_PAIR || (i0 < e.queries && j0 < end_key(a, e, last) &&
-                                             j0 + TILE_X > first_key(a, e, i0));
+                                             j0 + BLOCK_N > first_key(a, e, i0));
         const __global storage *q_rows =
             q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + i0 * a.q_stride[2];
-        lanes sum[ITEM_Y][VECTORS];
+        lanes sum[THREAD_M][VECTORS];
 
         if (i0 >= a.seq_q)
             break;
@@ -247,31 +239,31 @@ void scores(PARAMETERS_scores)
         if (!multiply)
             continue; /* nobody reads these scores */
 #endif
-        for (int r = 0; r < ITEM_Y; r++)
+        for (int r = 0; r < THREAD_M; r++)
             for (int n = 0; n < VECTORS; n++)
                 sum[r][n] = 0.0f;
-        for (int d0 = 0; d0 < DIM_QK && multiply; d0 += DEPTH) {
-            LOCAL_BARRIER_OF(GROUP); /* both tiles may be overwritten */
+        for (int d0 = 0; d0 < DIM_QK && multiply; d0 += BLOCK_K) {
+            LOCAL_BARRIER_OF(THREADS); /* both tiles may be overwritten */
             if (!k_complete)
-                stage_storage((__local float4 *)k_tile, TILE_X, K_CACHE, k_rows, a.k_stride[2],
+                stage_storage((__local float4 *)k_tile, BLOCK_N, K_CACHE, k_rows, a.k_stride[2],
                               K_STEP, keys - j0, d0, DIM_QK);
-            k_complete = DIM_QK <= DEPTH;
-            stage_storage(q_tile, TILE_Y, CACHE_PLAIN, q_rows, a.q_stride[2], Q_STEP,
+            k_complete = DIM_QK <= BLOCK_K;
+            stage_storage(q_tile, BLOCK_M, CACHE_PLAIN, q_rows, a.q_stride[2], Q_STEP,
                           a.seq_q - i0, d0, DIM_QK);
-            LOCAL_BARRIER_OF(GROUP); /* both tiles are complete */
+            LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
             multiply_tiles(sum, (const __local float *)q_tile, k_tile, x, y);
         }
 
-        for (int r = 0; r < ITEM_Y; r++) {
-            const long i = i0 + y * ITEM_Y + r;
+        for (int r = 0; r < THREAD_M; r++) {
+            const long i = i0 + y * THREAD_M + r;
             const long first = first_key(a, e, i), end = end_key(a, e, i);
             const long row = (bh * a.seq_q + i) * a.seq_kv;
 
             /* All conditions here: PoCL 6.0 ends the process if the last is a break (doc/drivers.md). */
             for (int n = 0; n < VECTORS && i < a.seq_q && j0 + column_of(x, n) < a.seq_kv; n++) {
                 const long j = j0 + column_of(x, n), left = a.seq_kv - j;
-                lanes s = a.scale * sum[r][n];
-                float each[VECTOR];
+                lanes s = score_scale(a, at, h SCORE_OPERANDS_ARG) * sum[r][n];
+                float each[VECTOR_WIDTH];
 
 #if SCORES == SCORES_RAW
                 store_lanes(s, scores + at.scores + row + j, left);
@@ -281,9 +273,9 @@ void scores(PARAMETERS_scores)
                 store_lanes(s, scores + at.scores + row + j, left);
 #endif
                 LANES_STORE(s, each);
-                for (int c = 0; c < VECTOR; c++)
+                for (int c = 0; c < VECTOR_WIDTH; c++)
                     each[c] = biased_score(a, at, e, first, end, b, h, i, j + c,
-                                           each[c] BIAS_ARG MASK_ARG SLOPES_ARG);
+                                           each[c] SCORE_OPERANDS_ARG);
                 s = LANES_LOAD(each);
 #if SCORES == SCORES_BIAS
                 store_lanes(s, scores + at.scores + row + j, left);
@@ -306,55 +298,56 @@ static inline lanes larger_lanes(const lanes x, const lanes y)
 
 static inline float largest_lane(const lanes x)
 {
-    float each[VECTOR], top = -INFINITY;
+    float each[VECTOR_WIDTH], top = -INFINITY;
 
     LANES_STORE(x, each);
-    for (int c = 0; c < VECTOR; c++)
+    for (int c = 0; c < VECTOR_WIDTH; c++)
         top = larger(top, each[c]);
     return top;
 }
 
 static inline float sum_of_lanes(const lanes x)
 {
-    float each[VECTOR], sum = 0.0f;
+    float each[VECTOR_WIDTH], sum = 0.0f;
 
     LANES_STORE(x, each);
-    for (int c = 0; c < VECTOR; c++)
+    for (int c = 0; c < VECTOR_WIDTH; c++)
         sum += each[c];
     return sum;
 }
 
-/* Zeroes row[begin..end), the group's work-items taking turns. */
+/* Zeroes row[begin..end), the group's threads taking turns. */
 static inline void clear(__global float *row, const long begin, const long end)
 {
-    for (long j = begin + get_local_id(0) * VECTOR; j < end; j += SOFTMAX_ITEMS * VECTOR)
+    for (long j = begin + get_local_id(0) * VECTOR_WIDTH; j < end;
+         j += SOFTMAX_THREADS * VECTOR_WIDTH)
         store_lanes(0.0f, row + j, end - j);
 }
 
-/* One group per row (b, h, i). A work-item returns to the same elements in each pass, so only
+/* One group per row (b, h, i). A thread returns to the same elements in each pass, so only
  * `part`, through which maximum and sum are shared, needs barriers. */
-__kernel __attribute__((reqd_work_group_size(SOFTMAX_ITEMS, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(SOFTMAX_THREADS, 1, 1)))
 void softmax(PARAMETERS_softmax)
 {
-    __local float part[SOFTMAX_ITEMS];
+    __local float part[SOFTMAX_THREADS];
     const int x = get_local_id(0);
     const long n = get_group_id(0), bh = n / a.seq_q;
     const long i = n - bh * a.seq_q, b = bh / a.heads;
     const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const long end = end_key(a, e, i), first = min(first_key(a, e, i), end);
-    const long step = SOFTMAX_ITEMS * VECTOR;
+    const long step = SOFTMAX_THREADS * VECTOR_WIDTH;
     __global float *row = PLACE + n * a.seq_kv;
     lanes tops = -INFINITY, sums = 0.0f;
 
-    for (long j = first + x * VECTOR; j < end; j += step)
+    for (long j = first + x * VECTOR_WIDTH; j < end; j += step)
         tops = larger_lanes(tops, load_lanes(row + j, end - j, -INFINITY));
     part[x] = largest_lane(tops);
-    for (int half_way = SOFTMAX_ITEMS / 2; half_way > 0; half_way /= 2) {
-        LOCAL_BARRIER_OF(SOFTMAX_ITEMS); /* the parts to be joined are there */
+    for (int half_way = SOFTMAX_THREADS / 2; half_way > 0; half_way /= 2) {
+        LOCAL_BARRIER_OF(SOFTMAX_THREADS); /* the parts to be joined are there */
         if (x < half_way)
             part[x] = larger(part[x], part[x + half_way]);
     }
-    LOCAL_BARRIER_OF(SOFTMAX_ITEMS); /* part[0] is the maximum */
+    LOCAL_BARRIER_OF(SOFTMAX_THREADS); /* part[0] is the maximum */
     float top = part[0];
     const bool sees_none = top == -INFINITY;
 #if HAS_SINKS
@@ -362,9 +355,9 @@ void softmax(PARAMETERS_softmax)
     top = larger(top, sink);
 #endif
     top = top == INFINITY ? NAN : top; /* as inf - inf is; but p of a masked key stays 0 */
-    LOCAL_BARRIER_OF(SOFTMAX_ITEMS); /* part may be overwritten */
+    LOCAL_BARRIER_OF(SOFTMAX_THREADS); /* part may be overwritten */
 
-    for (long j = first + x * VECTOR; j < end && !sees_none; j += step) {
+    for (long j = first + x * VECTOR_WIDTH; j < end && !sees_none; j += step) {
         const lanes s = load_lanes(row + j, end - j, -INFINITY);
         const lanes p = select(exp(s - top), (lanes)0.0f, s == (lanes)-INFINITY);
 
@@ -372,18 +365,18 @@ void softmax(PARAMETERS_softmax)
         store_lanes(p, row + j, end - j);
     }
     part[x] = sum_of_lanes(sums);
-    for (int half_way = SOFTMAX_ITEMS / 2; half_way > 0; half_way /= 2) {
-        LOCAL_BARRIER_OF(SOFTMAX_ITEMS); /* the parts to be joined are there */
+    for (int half_way = SOFTMAX_THREADS / 2; half_way > 0; half_way /= 2) {
+        LOCAL_BARRIER_OF(SOFTMAX_THREADS); /* the parts to be joined are there */
         if (x < half_way)
             part[x] += part[x + half_way];
     }
-    LOCAL_BARRIER_OF(SOFTMAX_ITEMS); /* part[0] is the sum */
+    LOCAL_BARRIER_OF(SOFTMAX_THREADS); /* part[0] is the sum */
     float sum = part[0];
 #if HAS_SINKS
     sum += exp(sink - top);
 #endif
 
-    for (long j = first + x * VECTOR; j < end && !sees_none; j += step) {
+    for (long j = first + x * VECTOR_WIDTH; j < end && !sees_none; j += step) {
         const lanes p = load_lanes(row + j, end - j, 0.0f);
 
         store_lanes(select(p / sum, p, p == (lanes)0.0f), row + j, end - j);
@@ -398,53 +391,53 @@ void softmax(PARAMETERS_softmax)
 
 /* ---- values ------------------------------------------------------------------------------- */
 
-/* Groups: tiles of TILE_X columns of v, then of TILE_Y queries, then batch * heads. */
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+/* Groups: tiles of BLOCK_N columns of v, then of BLOCK_M queries, then batch * heads. */
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void values(PARAMETERS_values)
 {
-    __local lanes v_tile[DEPTH * TILE_X / VECTOR]; /* [key][column] */
-    __local float4 p_tile[DEPTH * TILE_Y / 4];     /* [key][query] */
-    const int x = get_local_id(0) % GROUP_X, y = get_local_id(0) / GROUP_X;
-    const long column_tiles = (DIM_V + TILE_X - 1) / TILE_X;
-    const long query_tiles = (a.seq_q + TILE_Y - 1) / TILE_Y;
+    __local lanes v_tile[BLOCK_K * BLOCK_N / VECTOR_WIDTH]; /* [key][column] */
+    __local float4 p_tile[BLOCK_K * BLOCK_M / 4];     /* [key][query] */
+    const int x = get_local_id(0) % THREADS_N, y = get_local_id(0) / THREADS_N;
+    const long column_tiles = (DIM_V + BLOCK_N - 1) / BLOCK_N;
+    const long query_tiles = (a.seq_q + BLOCK_M - 1) / BLOCK_M;
     const long group = get_group_id(0), tile = group / column_tiles, bh = tile / query_tiles;
-    const long c0 = (group - tile * column_tiles) * TILE_X;
-    const long i0 = (tile - bh * query_tiles) * TILE_Y;
+    const long c0 = (group - tile * column_tiles) * BLOCK_N;
+    const long i0 = (tile - bh * query_tiles) * BLOCK_M;
     const long b = bh / a.heads, h = bh - b * a.heads;
     const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const long seen_from = first_key(a, e, i0); /* the keys that some query of the tile sees */
     const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the weights before are 0 */
-    const long end = i0 < e.queries ? end_key(a, e, min(i0 + TILE_Y, e.queries) - 1) : 0;
+    const long end = i0 < e.queries ? end_key(a, e, min(i0 + BLOCK_M, e.queries) - 1) : 0;
     const __global v_storage *v_rows =
         V_PLACE(v, at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1]);
     const __global float *p_rows = PLACE + (bh * a.seq_q + i0) * a.seq_kv;
-    lanes sum[ITEM_Y][VECTORS];
+    lanes sum[THREAD_M][VECTORS];
 
-    for (int r = 0; r < ITEM_Y; r++)
+    for (int r = 0; r < THREAD_M; r++)
         for (int n = 0; n < VECTORS; n++)
             sum[r][n] = 0.0f;
-    for (long j0 = begin; j0 < end; j0 += DEPTH) {
-        LOCAL_BARRIER_OF(GROUP); /* both tiles may be overwritten */
-        for (int n = get_local_id(0); n < DEPTH * (TILE_X / 4); n += GROUP) {
-            const long j = j0 + n / (TILE_X / 4), c = c0 + n % (TILE_X / 4) * 4;
+    for (long j0 = begin; j0 < end; j0 += BLOCK_K) {
+        LOCAL_BARRIER_OF(THREADS); /* both tiles may be overwritten */
+        for (int n = get_local_id(0); n < BLOCK_K * (BLOCK_N / 4); n += THREADS) {
+            const long j = j0 + n / (BLOCK_N / 4), c = c0 + n % (BLOCK_N / 4) * 4;
 
             ((__local float4 *)v_tile)[n] =
                 load_row4(V_CACHE, element_at(V_CACHE, v_rows, j * a.v_stride[2]), c, V_STEP,
                           j < end ? DIM_V - c : 0);
         }
         stage_weights(p_tile, a, at, p_rows + j0, bh, i0, j0, end - j0);
-        LOCAL_BARRIER_OF(GROUP); /* both tiles are complete */
+        LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
         multiply_tiles(sum, (const __local float *)p_tile, v_tile, x, y);
     }
 
-    for (int r = 0; r < ITEM_Y; r++) {
-        const long i = i0 + y * ITEM_Y + r;
+    for (int r = 0; r < THREAD_M; r++) {
+        const long i = i0 + y * THREAD_M + r;
 
         for (int n = 0; n < VECTORS && i < a.seq_q; n++) {
-            float each[VECTOR];
+            float each[VECTOR_WIDTH];
 
             LANES_STORE(sum[r][n], each);
-            for (int m = 0; m < VECTOR; m++) {
+            for (int m = 0; m < VECTOR_WIDTH; m++) {
                 const long c = c0 + column_of(x, n) + m;
                 float result = each[m];
 
@@ -455,7 +448,7 @@ void values(PARAMETERS_values)
 
                     result = 0.0f;
                     for (long j = first; j < last; j++)
-                        if (visible(a, at, first, last, b, h, i, j BIAS_ARG MASK_ARG))
+                        if (visible(a, at, first, last, b, h, i, j SCORE_OPERANDS_ARG))
                             result = fma(after_dropout(a, at, p_rows[(i - i0) * a.seq_kv + j], bh,
                                                        i, j),
                                          load_v(v_rows, j * a.v_stride[2], c * V_STEP), result);

@@ -1,8 +1,20 @@
-/* From a product to a score: softcap, bias, ALiBi and masks, in the order that clattn/problem.h
- * sets. Scalar, one (query, key) at a time, but for SOFTCAPPED(). */
+/* From the product of a query and a key to their score, where a work-item has one score in a register:
+ * scale, softcap, bias, ALiBi and masks, as clattn/problem.h says. An option that changes scores is
+ * written here, for all kernels of this kind; what it reads is an operand of the score, which functions
+ * pass on by SCORE_OPERANDS_PARAM and SCORE_OPERANDS_ARG.
+ *
+ *   naive, unfused, split_tiles   SOFTCAPPED(score_scale() * product), then biased_score(): keys and
+ *                                 queries by their numbers, each pair with its own test whether it is
+ *                                 visible
+ *   fused_tiles, fused_mma,       score_of(), and hide() in tiles that are not visible in full: by rows
+ *   backward_tiles                and keys of a tile, without a branch */
 #ifndef CLATTN_SCORE_H
 #define CLATTN_SCORE_H
 #include "common/common.h"
+#include "common/multiply_add.h"
+#include "score/score_scale.h"
+
+/* ---- softcap -------------------------------------------------------------------------------- */
 
 /* s, a float or a vector of them, after softcap; `a` is the attention_shape in scope. The built-in
  * tanh keeps small scores exact to a few ulp, where 1 - 2 / (exp(2x) + 1) would cancel. */
@@ -12,9 +24,11 @@
 #define SOFTCAPPED(s) (s)
 #endif
 
+/* ---- pairs by their numbers ----------------------------------------------------------------- */
+
 /* Whether query i sees key j, where first = first_key() and end = end_key() of query i. */
 static inline bool visible(SHAPE_PARAMS, const long first, const long end, const long b,
-                           const long h, const long i, const long j BIAS_PARAM MASK_PARAM)
+                           const long h, const long i, const long j SCORE_OPERANDS_PARAM)
 {
     if (j < first || j >= end)
         return false;
@@ -35,9 +49,9 @@ static inline bool visible(SHAPE_PARAMS, const long first, const long end, const
  * whatever s is. first and end as for visible(). Reads nothing beyond the batch's lengths. */
 static inline float biased_score(SHAPE_PARAMS, const struct extent e, const long first,
                                  const long end, const long b, const long h, const long i,
-                                 const long j, float s BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+                                 const long j, float s SCORE_OPERANDS_PARAM)
 {
-    if (!visible(a, at, first, end, b, h, i, j BIAS_ARG MASK_ARG))
+    if (!visible(a, at, first, end, b, h, i, j SCORE_OPERANDS_ARG))
         return -INFINITY;
 #if HAS_BIAS
     s += LOAD_BIAS(bias, at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] +
@@ -47,6 +61,107 @@ static inline float biased_score(SHAPE_PARAMS, const struct extent e, const long
     s += slopes[at.slopes + h] * (float)(j - i - e.diagonal);
 #endif
     return s;
+}
+
+/* ---- pairs of a tile ------------------------------------------------------------------------ */
+
+/* Rows, which are queries, and keys of one head, counted from the tile's first on: 32 bits take fewer
+ * registers than 64 for each row. */
+struct score_tile {
+    int rows, keys; /* that there are */
+    int window_begin, window_end; /* row r may see keys from window_begin + r on, before window_end + r */
+    long distance;                /* from row 0 to key 0, along the diagonal */
+    float scale, slope;
+    const __global uchar *mask; /* of row 0 and key 0, as the next */
+    const __global bias_storage *bias;
+};
+
+/* The tile of queries from i0 on and keys from j0 on. most: no tile has more rows or keys. */
+INLINE struct score_tile score_tile_at(SHAPE_PARAMS, const struct extent e, const long b,
+                                       const long h, const long i0, const long j0, const int rows,
+                                       const int keys, const long most SCORE_OPERANDS_PARAM)
+{
+    struct score_tile t;
+
+    t.rows = rows;
+    t.keys = keys;
+    t.distance = j0 - i0 - e.diagonal;
+    t.scale = score_scale(a, at, h SCORE_OPERANDS_ARG);
+#if HAS_WINDOW_LEFT
+    t.window_begin = clamp(-t.distance - a.window_left, -most, most);
+#endif
+#if HAS_WINDOW_RIGHT
+    t.window_end = clamp(-t.distance + a.window_right + 1, -most, most);
+#endif
+#if HAS_ALIBI
+    t.slope = slopes[at.slopes + h];
+#endif
+#if HAS_MASK
+    t.mask = mask + at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] +
+             i0 * a.mask_stride[2] + j0 * a.mask_stride[3];
+#endif
+#if HAS_BIAS
+    t.bias = bias + at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] +
+             i0 * a.bias_stride[2] + j0 * a.bias_stride[3];
+#endif
+    return t;
+}
+
+/* Whether the pair exists and is visible by window and causality. */
+INLINE bool in_window(const struct score_tile t, const int row, const int key)
+{
+    bool sees = row < t.rows && key < t.keys;
+
+#if HAS_WINDOW_LEFT
+    sees = sees && key >= row + t.window_begin;
+#endif
+#if HAS_WINDOW_RIGHT
+    sees = sees && key < row + t.window_end;
+#endif
+    return sees;
+}
+
+/* A score, and what its gradients need. */
+struct score {
+    float value;
+    float derivative; /* of softcap */
+    float distance;   /* with ALiBi: what the slope was multiplied with */
+};
+
+/* The score of a visible pair from its product, but for a bias. */
+INLINE struct score score_of(const struct attention_shape a, const struct score_tile t,
+                             const int row, const int key, const float product)
+{
+    struct score s = {t.scale * product, 1.0f, 0.0f};
+
+#if HAS_SOFTCAP
+    const float bent = tanh(s.value / a.softcap);
+    s.derivative = MULTIPLY_ADD(-bent, bent, 1.0f);
+    s.value = a.softcap * bent;
+#endif
+#if HAS_ALIBI
+    s.distance = (float)(t.distance + (key - row));
+    s.value += t.slope * s.distance;
+#endif
+    return s;
+}
+
+/* Whether a pair is visible, of which in_window() is known; adds the bias to its score. Beyond the last
+ * row and key these are read again. */
+INLINE bool hide(const struct attention_shape a, const struct score_tile t, bool sees,
+                 const int row, const int key, struct score *s)
+{
+#if HAS_MASK
+    sees = sees && t.mask[min(row, t.rows - 1) * a.mask_stride[2] +
+                          min(key, t.keys - 1) * a.mask_stride[3]];
+#endif
+#if HAS_BIAS
+    const float bias_here = LOAD_BIAS(t.bias, min(row, t.rows - 1) * a.bias_stride[2] +
+                                                  min(key, t.keys - 1) * a.bias_stride[3]);
+    sees = sees && bias_here != -INFINITY;
+    s->value += bias_here;
+#endif
+    return sees;
 }
 
 #endif

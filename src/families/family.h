@@ -13,11 +13,11 @@
 
 enum { CA_MAX_STAGES = 5, CA_ONLY_IF_FORCED = -1 };
 
-/* What the scores of a forward or backward kernel are made of, besides q and k, and what else a kernel
- * that keeps its scores takes. */
-#define CA_SCORE_ARGUMENTS                                                                         \
-    (CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_Q_LENGTHS) |                \
-     CA_BIT(CA_KV_LENGTHS))
+/* What the scores of a forward or backward kernel are made of, besides q and k: functions of kernels take
+ * it as SCORE_OPERANDS_PARAM (src/program/program_parameters.h). */
+#define CA_SCORE_OPERANDS (CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES))
+/* ... with what says which pairs there are, and what else a kernel that keeps its scores takes. */
+#define CA_SCORE_ARGUMENTS (CA_SCORE_OPERANDS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS))
 #define CA_FUSED_ARGUMENTS                                                                         \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS |              \
      CA_BIT(CA_SINKS) | CA_BIT(CA_LSE))
@@ -33,8 +33,7 @@ enum { CA_MAX_STAGES = 5, CA_ONLY_IF_FORCED = -1 };
     (CA_BIT(CA_SINKS) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_LSE) |            \
      CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
 #define CA_UNFUSED_VALUES_ARGUMENTS                                                                \
-    (CA_BIT(CA_V) | CA_BIT(CA_O) | CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_Q_LENGTHS) |      \
-     CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
+    (CA_BIT(CA_V) | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS | CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
 /* What gradients recompute the scores from. */
 #define CA_BACKWARD_ARGUMENTS                                                                      \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_DO) |             \

@@ -1,5 +1,6 @@
 #include "program/program_parameters.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 struct parameter {
@@ -14,39 +15,65 @@ static const struct parameter parameters[CA_NUM_ARGUMENTS] = {
         [CA_WORKSPACE] = {"workspace", "float"},
 };
 
-/* Adds a stage's macro; returns how many characters it has, or would have. */
-static size_t print_stage(const struct ca_stage *stage, const clattn_problem *p,
-                          const struct ca_tensor *tensors, char *text, size_t text_bytes)
-{
-    size_t length = (size_t)snprintf(text, text_bytes,
-                                     "#define PARAMETERS_%s const struct attention_shape a, "
-                                     "const struct attention_offsets at",
-                                     stage->kernel);
+/* What is printed so far, cut off at bytes; length is what it would have. */
+struct text {
+    char *begin;
+    size_t bytes, length;
+};
 
+static void print(struct text *text, const char *format, ...)
+{
+    const size_t at = text->length < text->bytes ? text->length : text->bytes;
+    va_list arguments;
+
+    va_start(arguments, format);
+    text->length += (size_t)vsnprintf(text->begin + at, text->bytes - at, format, arguments);
+    va_end(arguments);
+}
+
+static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
+                        const struct ca_tensor *tensors, struct text *text)
+{
+    print(text,
+          "#define PARAMETERS_%s const struct attention_shape a, "
+          "const struct attention_offsets at",
+          stage->kernel);
     for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++) {
         const int is_operand = n != CA_WORKSPACE;
         const int written = is_operand ? tensors[n].written : !(stage->arguments & CA_READ_ONLY);
         const char *name =
             is_operand && p->operation == CLATTN_PROJECTION ? tensors[n].name : parameters[n].name;
-        if (!(stage->arguments & CA_BIT(n)) || (is_operand && !tensors[n].present))
-            continue;
-        const size_t at = length < text_bytes ? length : text_bytes;
-        length += (size_t)snprintf(text + at, text_bytes - at, ", %s__global %s *restrict %s",
-                                   written ? "" : "const ", parameters[n].type, name);
+        if ((stage->arguments & CA_BIT(n)) && (!is_operand || tensors[n].present))
+            print(text, ", %s__global %s *restrict %s", written ? "" : "const ", parameters[n].type,
+                  name);
     }
-    const size_t at = length < text_bytes ? length : text_bytes;
-    return length + (size_t)snprintf(text + at, text_bytes - at, "\n");
+    print(text, "\n");
+}
+
+static void print_score_operands(const struct ca_tensor *tensors, struct text *text)
+{
+    print(text, "#define SCORE_OPERANDS_PARAM ");
+    for (unsigned n = 0; n < CA_WORKSPACE; n++)
+        if ((CA_SCORE_OPERANDS & CA_BIT(n)) && tensors[n].present)
+            print(text, ", const __global %s *%s", parameters[n].type, parameters[n].name);
+    print(text, "\n#define SCORE_OPERANDS_ARG ");
+    for (unsigned n = 0; n < CA_WORKSPACE; n++)
+        if ((CA_SCORE_OPERANDS & CA_BIT(n)) && tensors[n].present)
+            print(text, ", %s", parameters[n].name);
+    print(text, "\n");
 }
 
 int ca_program_parameters(const struct ca_family *family, const clattn_problem *p, char *text,
                           size_t text_bytes)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
-    size_t length = 0;
+    struct text all = {text, text_bytes, 0};
 
     text[0] = '\0';
     ca_problem_tensors(p, tensors);
-    for (size_t s = 0; s < family->num_stages && length < text_bytes; s++)
-        length += print_stage(&family->stages[s], p, tensors, text + length, text_bytes - length);
-    return length < text_bytes;
+    for (size_t s = 0; s < family->num_stages; s++)
+        print_stage(&family->stages[s], p, tensors, &all);
+    if (p->operation != CLATTN_PROJECTION)
+        print_score_operands(tensors, &all);
+    return all.length < text_bytes;
 }

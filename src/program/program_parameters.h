@@ -8,8 +8,11 @@
  * A macro PARAMETERS_<kernel> for each of the family's kernels: the shape, the offsets, then the stage's
  * operands that the normal problem has, in the order in which src/execute/execute.c sets them. What the
  * kernel does not write is const; what a problem lacks has no parameter. The names are the members of
- * src/problem/tensors.def, in projections x, w, y and bias; the workspace is the last. False if they do
- * not fit, which the number of kernels rules out.
+ * src/problem/tensors.def, in projections x, w, y and bias; the workspace is the last.
+ *
+ * Attention has two macros more, for functions of kernels: SCORE_OPERANDS_PARAM, what scores are made of
+ * besides q and k and the problem has, each as a parameter behind a comma, and SCORE_OPERANDS_ARG, the
+ * same as arguments. False if the text does not fit, which the number of kernels rules out.
  */
 enum { CA_PARAMETERS_TEXT = 6144 };
 int ca_program_parameters(const struct ca_family *family, const clattn_problem *p, char *text,

@@ -330,62 +330,59 @@ Test(context, devices_that_cannot) {
     cr_expect(faults_objects_alive(NULL, 0) == 0, "an OpenCL object leaked");
 }
 
-Test(context, plan_refusals) {
-    struct fixture f;
+DeviceTest(context, plan_refusals)
+{
+    static const struct {
+        const char *family, *tunables;
+        clattn_status status;
+        const char *words;
+    } wrong[] = {
+        {"no_such_family", NULL, CLATTN_UNSUPPORTED, "no_such_family"},
+        {NULL, "BLOCK_N=96", CLATTN_INVALID_ARGUMENT, "family"},
+        {"fused_lanes", "NO_SUCH=1", CLATTN_UNSUPPORTED, "NO_SUCH"},
+        {"fused_lanes", "BLOCK_N=97", CLATTN_UNSUPPORTED, "BLOCK_N"},
+        {"fused_lanes", "BLOCK_N=96 BLOCK_N=96", CLATTN_UNSUPPORTED, "BLOCK_N"},
+        {"fused_lanes", "BLOCK_N", CLATTN_UNSUPPORTED, "BLOCK_N"},
+        {"fused_lanes", "BLOCK_N=96x", CLATTN_UNSUPPORTED, "BLOCK_N"},
+        {"fused_lanes", "BLOCK_N=-96", CLATTN_UNSUPPORTED, "BLOCK_N"},
+        {"fused_lanes", "BLOCK_N=24 QK_KEYS=7", CLATTN_UNSUPPORTED, "QK_KEYS"},
+    };
     clattn_problem problem = fixture_problem("fwd f32 q3 k5 d8");
     clattn_plan_options options = {.struct_size = sizeof options};
     clattn_plan *plan;
 
-    fixture_open(&f);
-    refused(&f, NULL, NULL, CLATTN_INVALID_ARGUMENT, "problem");
+    refused(f, NULL, NULL, CLATTN_INVALID_ARGUMENT, "problem");
     options.struct_size = 3;
-    refused(&f, &problem, &options, CLATTN_INVALID_ARGUMENT, "struct_size");
+    refused(f, &problem, &options, CLATTN_INVALID_ARGUMENT, "struct_size");
     options.struct_size = sizeof options;
-    options.family = "no_such_family";
-    refused(&f, &problem, &options, CLATTN_UNSUPPORTED, "no_such_family");
-    options.family = NULL;
-    options.tunables = "BN=96";
-    refused(&f, &problem, &options, CLATTN_INVALID_ARGUMENT, "family");
-    options.family = "fused_lanes";
-    options.tunables = "NO_SUCH=1";
-    refused(&f, &problem, &options, CLATTN_UNSUPPORTED, "NO_SUCH");
-    options.tunables = "BN=97";
-    refused(&f, &problem, &options, CLATTN_UNSUPPORTED, "BN");
-    options.tunables = "BN=96 BN=96";
-    refused(&f, &problem, &options, CLATTN_UNSUPPORTED, "BN");
-    options.tunables = "BN";
-    refused(&f, &problem, &options, CLATTN_UNSUPPORTED, "BN");
-    options.tunables = "BN=96x";
-    refused(&f, &problem, &options, CLATTN_UNSUPPORTED, "BN");
-    options.tunables = "BN=-96";
-    refused(&f, &problem, &options, CLATTN_UNSUPPORTED, "BN");
-    options.tunables = "BN=24 NB=7";
-    refused(&f, &problem, &options, CLATTN_UNSUPPORTED, "NB");
+    for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
+        options.family = wrong[n].family;
+        options.tunables = wrong[n].tunables;
+        refused(f, &problem, &options, wrong[n].status, wrong[n].words);
+    }
     options.tunables = NULL;
     problem.scores = CLATTN_SCORES_RAW;
-    refused(&f, &problem, &options, CLATTN_UNSUPPORTED, "fused_lanes");
+    refused(f, &problem, &options, CLATTN_UNSUPPORTED, "fused_lanes");
     problem = fixture_problem("fwd f32 q3 k5 d8");
     problem.heads = 0;
-    refused(&f, &problem, NULL, CLATTN_INVALID_PROBLEM, "heads");
+    refused(f, &problem, NULL, CLATTN_INVALID_PROBLEM, "heads");
     problem.heads = 1;
     cr_expect(clattn_plan_supports(NULL, &problem, NULL, NULL, 0) == CLATTN_INVALID_ARGUMENT);
     cr_expect(clattn_plan_create(NULL, &problem, NULL, &plan) == CLATTN_INVALID_ARGUMENT);
     cr_expect(plan == NULL);
-    cr_expect(clattn_plan_create(f.context, &problem, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&f, "plan is null"));
-    cr_expect(clattn_context_builds(f.context) == 0, "a refusal compiles nothing");
-    fixture_close(&f);
+    cr_expect(clattn_plan_create(f->context, &problem, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(fixture_said(f, "plan is null"));
+    cr_expect(clattn_context_builds(f->context) == 0, "a refusal compiles nothing");
 }
 
-Test(context, plan_describe) {
-    struct fixture f;
+DeviceTest(context, plan_describe)
+{
     clattn_plan_info info = {.struct_size = sizeof info};
 
-    fixture_open(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_FORWARD, n); n++) {
         if (!family_takes_f32(clattn_family_name(CLATTN_FORWARD, n)))
             continue;
-        clattn_plan *plan = fixture_plan(&f, "fwd f32 b2 h4/2 q3 k5 d8 causal=br lse",
+        clattn_plan *plan = fixture_plan(f, "fwd f32 b2 h4/2 q3 k5 d8 causal=br lse",
                                          clattn_family_name(CLATTN_FORWARD, n));
         cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
         cr_expect_str_eq(info.family, clattn_family_name(CLATTN_FORWARD, n));
@@ -397,52 +394,46 @@ Test(context, plan_describe) {
         const clattn_plan_options options = {
             .struct_size = sizeof options, .family = info.family, .tunables = info.tunables};
         clattn_plan *again;
-        cr_expect(clattn_plan_create(f.context, &problem, &options, &again) == CLATTN_SUCCESS, "%s",
-                  f.log.last);
+        cr_expect(clattn_plan_create(f->context, &problem, &options, &again) == CLATTN_SUCCESS,
+                  "%s", f->log.last);
         clattn_plan_release(again);
         cr_expect(clattn_plan_describe(plan, NULL) == CLATTN_INVALID_ARGUMENT);
-        cr_expect(fixture_said(&f, "info is null"));
+        cr_expect(fixture_said(f, "info is null"));
         cr_expect(clattn_plan_describe(NULL, &info) == CLATTN_INVALID_ARGUMENT);
         clattn_plan_info wrong = {.struct_size = 1};
         cr_expect(clattn_plan_describe(plan, &wrong) == CLATTN_INVALID_ARGUMENT);
         clattn_plan_release(plan);
     }
     clattn_plan_release(NULL);
-    fixture_close(&f);
 }
 
 /* A second plan for the same problem, or for other sizes, compiles nothing. */
-Test(context, builds_are_shared) {
-    struct fixture f;
-
-    fixture_open(&f);
-    clattn_plan *a = fixture_plan(&f, "fwd f32 q30 k50 d8 causal=tl", NULL);
-    const size_t builds = clattn_context_builds(f.context);
+DeviceTest(context, builds_are_shared)
+{
+    clattn_plan *a = fixture_plan(f, "fwd f32 q30 k50 d8 causal=tl", NULL);
+    const size_t builds = clattn_context_builds(f->context);
     cr_expect(builds >= 1);
-    clattn_plan *b = fixture_plan(&f, "fwd f32 q30 k50 d8 causal=tl", NULL);
-    clattn_plan *c = fixture_plan(&f, "fwd f32 q31 k57 d8 causal=br", NULL);
+    clattn_plan *b = fixture_plan(f, "fwd f32 q30 k50 d8 causal=tl", NULL);
+    clattn_plan *c = fixture_plan(f, "fwd f32 q31 k57 d8 causal=br", NULL);
     clattn_plan_release(a);
-    clattn_plan *d = fixture_plan(&f, "fwd f32 q30 k50 d8 causal=tl", NULL);
-    cr_expect(clattn_context_builds(f.context) == builds, "%zu, then %zu", builds,
-              clattn_context_builds(f.context));
+    clattn_plan *d = fixture_plan(f, "fwd f32 q30 k50 d8 causal=tl", NULL);
+    cr_expect(clattn_context_builds(f->context) == builds, "%zu, then %zu", builds,
+              clattn_context_builds(f->context));
     clattn_plan_release(b);
     clattn_plan_release(c);
     clattn_plan_release(d);
-    fixture_close(&f);
 }
 
 /* Plans keep the context alive, in any order of release. */
-Test(context, plan_outlives_the_context) {
-    struct fixture f;
+DeviceTest(context, plan_outlives_the_context)
+{
     clattn_plan_info info = {.struct_size = sizeof info};
 
-    fixture_open(&f);
-    clattn_plan *plan = fixture_plan(&f, "fwd f32 q3 k5 d8", NULL);
-    clattn_context_release(f.context);
-    f.context = NULL;
+    clattn_plan *plan = fixture_plan(f, "fwd f32 q3 k5 d8", NULL);
+    clattn_context_release(f->context);
+    f->context = NULL;
     cr_expect(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS && info.family != NULL);
     clattn_plan_release(plan);
-    fixture_close(&f);
 }
 
 /* Without a callback nothing is said, and nothing breaks. */

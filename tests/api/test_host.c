@@ -36,7 +36,8 @@ static void passes(struct fixture *f, struct trial *t)
     trial_free(t);
 }
 
-Test(host, results) {
+DeviceTest(host, results)
+{
     static const char *const problems[] = {
         "fwd f32 b2 h4/2 q9 k20 d16 causal=br lse",
         "fwd f16 b2 h3 q9 k20 d16/8 o=1000.300.20.2 bias=bf16:qk mask=bk alibi sinks qlen klen lse",
@@ -44,28 +45,23 @@ Test(host, results) {
         "fwd f32 h2 q5 k0 d8 lse",
         "fwd f32 b0 q5 k3 d8 lse",
     };
-    struct fixture f;
 
-    fixture_open(&f);
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
         struct trial t = {.problem = fixture_problem(problems[n]), .seed = n + 1};
-        passes(&f, &t);
+        passes(f, &t);
     }
-    fixture_close(&f);
 }
 
 /* An equal problem compiles nothing the second time. */
-Test(host, second_call_builds_nothing) {
-    struct fixture f;
+DeviceTest(host, second_call_builds_nothing)
+{
     struct trial t = {.problem = fixture_problem("fwd f32 q9 k20 d16"), .seed = 1};
 
-    fixture_open(&f);
-    passes(&f, &t);
-    const size_t builds = clattn_context_builds(f.context);
+    passes(f, &t);
+    const size_t builds = clattn_context_builds(f->context);
     t.seed = 2;
-    passes(&f, &t);
-    cr_expect(clattn_context_builds(f.context) == builds);
-    fixture_close(&f);
+    passes(f, &t);
+    cr_expect(clattn_context_builds(f->context) == builds);
 }
 
 static void refused(struct fixture *f, const clattn_problem *problem,
@@ -77,52 +73,50 @@ static void refused(struct fixture *f, const clattn_problem *problem,
     cr_expect(fixture_said(f, words));
 }
 
-Test(host, refusals) {
-    struct fixture f;
+DeviceTest(host, refusals)
+{
     struct trial t = {.problem = fixture_problem("fwd f32 q9 k20 d16 lse"), .seed = 1};
     float extra[400];
     unsigned char mask[400];
 
-    fixture_open(&f);
     trial_fill(&t);
     const clattn_host_forward sound = arguments(&t);
     clattn_host_forward h = sound;
     cr_expect(clattn_attention_forward_host(NULL, &t.problem, NULL, &h) == CLATTN_INVALID_ARGUMENT);
-    refused(&f, NULL, &h, CLATTN_INVALID_ARGUMENT, "problem");
-    refused(&f, &t.problem, NULL, CLATTN_INVALID_ARGUMENT, "tensors");
+    refused(f, NULL, &h, CLATTN_INVALID_ARGUMENT, "problem");
+    refused(f, &t.problem, NULL, CLATTN_INVALID_ARGUMENT, "tensors");
     h.struct_size = 4;
-    refused(&f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "struct_size");
+    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "struct_size");
     h = sound, h.q = NULL;
-    refused(&f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "q must not be null");
+    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "q must not be null");
     h = sound, h.k = NULL;
-    refused(&f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "k must not be null");
+    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "k must not be null");
     h = sound, h.v = NULL;
-    refused(&f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "v must not be null");
+    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "v must not be null");
     h = sound, h.o = NULL;
-    refused(&f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "o must not be null");
+    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "o must not be null");
     h = sound, h.lse = NULL;
-    refused(&f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "lse must not be null");
+    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "lse must not be null");
     h = sound, h.bias = extra;
-    refused(&f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "bias is given");
+    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "bias is given");
     h = sound, h.mask = mask;
-    refused(&f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "mask is given");
+    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "mask is given");
     h = sound, h.slopes = extra;
-    refused(&f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "slopes is given");
+    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "slopes is given");
     h = sound, h.sinks = extra;
-    refused(&f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "sinks is given");
+    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "sinks is given");
     h = sound, h.q_lengths = (const cl_int *)(const void *)extra;
-    refused(&f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "q_lengths is given");
+    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "q_lengths is given");
     h = sound, h.kv_lengths = (const cl_int *)(const void *)extra;
-    refused(&f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "kv_lengths is given");
+    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "kv_lengths is given");
     h = sound, h.scores = extra;
-    refused(&f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "scores is given");
+    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "scores is given");
     h = sound, h.o = (void *)(uintptr_t)((const char *)h.q + 9 * 16 * 4 - 4);
-    refused(&f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "overlaps");
+    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "overlaps");
     h = sound, h.lse = (float *)h.o + 9 * 16 - 1;
-    refused(&f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "overlaps");
+    refused(f, &t.problem, &h, CLATTN_INVALID_ARGUMENT, "overlaps");
     clattn_problem bad = t.problem;
     bad.dim_v = 0;
-    refused(&f, &bad, &sound, CLATTN_INVALID_PROBLEM, "dim_v");
+    refused(f, &bad, &sound, CLATTN_INVALID_PROBLEM, "dim_v");
     trial_free(&t);
-    fixture_close(&f);
 }

@@ -96,51 +96,45 @@ static clattn_multihead draw(struct rng *r, const struct kind *kind)
     return layer;
 }
 
-Test(multihead, random_layers) {
+DeviceTest(multihead, random_layers)
+{
     enum { LAYERS = 20 };
     struct rng r = rng_seed(5);
-    struct fixture f;
 
-    fixture_open(&f);
     for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
         for (int n = 0; n < LAYERS; n++) {
             const clattn_multihead layer = draw(&r, &kinds[kind]);
-            layer_case_pass(&f, &layer, rng_next(&r));
+            layer_case_pass(f, &layer, rng_next(&r));
         }
-    fixture_close(&f);
 }
 
 /* No batch, no query, no key: gradients of weights that no row used are zero, not left alone. */
-Test(multihead, empty_sizes) {
-    struct fixture f;
-
-    fixture_open(&f);
-    pass(&f, "layer fwd f32 b0 h2 q3 k3 d8 model=5 packed biases obias training", 1);
-    pass(&f, "layer fwd f32 b2 h2 q0 k3 d8 model=5 packed cross=5 biases obias training", 2);
-    pass(&f, "layer fwd f32 b2 h2 q3 k0 d8 model=5 packed io cross=5 biases obias training", 3);
-    pass(&f, "layer fwd f32 b2 h2 q3 k0 d8 model=5 separate=3,4 obias training weights=mean", 4);
-    pass(&f, "layer fwd f32 b2 h2 q0 k0 d8 model=5 weights=heads", 5);
-    fixture_close(&f);
+DeviceTest(multihead, empty_sizes)
+{
+    pass(f, "layer fwd f32 b0 h2 q3 k3 d8 model=5 packed biases obias training", 1);
+    pass(f, "layer fwd f32 b2 h2 q0 k3 d8 model=5 packed cross=5 biases obias training", 2);
+    pass(f, "layer fwd f32 b2 h2 q3 k0 d8 model=5 packed io cross=5 biases obias training", 3);
+    pass(f, "layer fwd f32 b2 h2 q3 k0 d8 model=5 separate=3,4 obias training weights=mean", 4);
+    pass(f, "layer fwd f32 b2 h2 q0 k0 d8 model=5 weights=heads", 5);
 }
 
 /* ---- properties ------------------------------------------------------------------------------ */
 
 /* Weights of the heads and their mean: no sink takes a share, so rows sum to one. */
-Test(multihead, weights_sum_to_one) {
+DeviceTest(multihead, weights_sum_to_one)
+{
     static const char *const layers[] = {
         "layer fwd f32 b2 h3 q5 k7 d8 model=6 cross=6 weights=heads",
         "layer fwd f32 b2 h3 q5 k7 d8 model=6 cross=6 weights=mean",
     };
-    struct fixture f;
 
-    fixture_open(&f);
     for (size_t n = 0; n < sizeof layers / sizeof *layers; n++) {
         const clattn_multihead layer = parsed(layers[n]);
         struct layer_case c;
-        layer_case_open(&f, &c, &layer, 3);
-        clattn_multihead_plan *plan = layer_plan(&f, &layer);
-        run(&f, plan, CLATTN_FORWARD, &c);
-        layer_case_read(&f, &c);
+        layer_case_open(f, &c, &layer, 3);
+        clattn_multihead_plan *plan = layer_plan(f, &layer);
+        run(f, plan, CLATTN_FORWARD, &c);
+        layer_case_read(f, &c);
         layer_case_check(&c, LAYER_FORWARD_OUTPUTS);
         const struct layer_buffer *w = &c.tensor[LAYER_WEIGHTS];
         for (size_t row = 0; row < w->elements; row += 7) {
@@ -152,17 +146,15 @@ Test(multihead, weights_sum_to_one) {
         clattn_multihead_plan_release(plan);
         layer_case_close(&c);
     }
-    fixture_close(&f);
 }
 
 /* Padding of a context, whatever it holds, never reaches y. */
-Test(multihead, padding_stays_out) {
+DeviceTest(multihead, padding_stays_out)
+{
     const clattn_multihead layer = parsed("layer fwd f32 b2 h2 q3 k6 d8 klen model=5 cross=4");
-    struct fixture f;
     struct layer_case c;
 
-    fixture_open(&f);
-    layer_case_open(&f, &c, &layer, 8);
+    layer_case_open(f, &c, &layer, 8);
     struct layer_buffer *lengths = &c.tensor[LAYER_KV_LENGTHS], *context = &c.tensor[LAYER_CONTEXT];
     const cl_int keys[2] = {2, 5};
     memcpy(lengths->sent + lengths->offset * sizeof *keys, keys, sizeof keys);
@@ -173,15 +165,14 @@ Test(multihead, padding_stays_out) {
     for (int n = 0; n < 2; n++) {
         struct layer_buffer *t = n ? lengths : context;
         clReleaseMemObject(t->buffer);
-        t->buffer = fixture_buffer(&f, t->bytes, t->sent);
+        t->buffer = fixture_buffer(f, t->bytes, t->sent);
     }
-    clattn_multihead_plan *plan = layer_plan(&f, &layer);
-    run(&f, plan, CLATTN_FORWARD, &c);
-    layer_case_read(&f, &c);
+    clattn_multihead_plan *plan = layer_plan(f, &layer);
+    run(f, plan, CLATTN_FORWARD, &c);
+    layer_case_read(f, &c);
     layer_case_check(&c, LAYER_FORWARD_OUTPUTS);
     clattn_multihead_plan_release(plan);
     layer_case_close(&c);
-    fixture_close(&f);
 }
 
 /* ---- gradients that are not wanted ----------------------------------------------------------- */
@@ -199,35 +190,33 @@ static long commands_of(struct fixture *f, const clattn_multihead_plan *plan,
 
 /* Each gradient alone is right, all others stay untouched, and less runs than for all; those of the
  * output's parameters need one product each. */
-Test(multihead, gradients_one_by_one) {
+DeviceTest(multihead, gradients_one_by_one)
+{
     const clattn_multihead layer = parsed(
         "layer fwd f32 b2 h2/1 q3 k6 d8 model=5 separate=4,7 output=3 biases obias training");
     const clattn_multihead gradients = layer_backward(&layer);
-    struct fixture f;
 
-    fixture_open(&f);
-    clattn_multihead_plan *forward = layer_plan(&f, &layer), *plan = layer_plan(&f, &gradients);
+    clattn_multihead_plan *forward = layer_plan(f, &layer), *plan = layer_plan(f, &gradients);
     for (int wanted = LAYER_DX; wanted <= LAYER_DB_O; wanted++) {
         struct layer_case c;
-        layer_case_open(&f, &c, &layer, (uint64_t)wanted);
-        run(&f, forward, CLATTN_FORWARD, &c);
+        layer_case_open(f, &c, &layer, (uint64_t)wanted);
+        run(f, forward, CLATTN_FORWARD, &c);
         const struct layer_arguments all = layer_case_arguments(&c);
         struct layer_arguments one = all;
         for (int id = LAYER_DX; id <= LAYER_DB_O; id++)
             if (id != wanted)
                 one.at[id] = (clattn_buffer){NULL, 0};
-        const long commands = commands_of(&f, plan, &one);
-        layer_case_read(&f, &c);
+        const long commands = commands_of(f, plan, &one);
+        layer_case_read(f, &c);
         layer_case_check(&c, UINT64_C(1) << wanted);
         for (int id = LAYER_DX; id <= LAYER_DB_O; id++)
             cr_assert((memcmp(c.tensor[id].got, c.tensor[id].sent, c.tensor[id].bytes) == 0) ==
                       (id != wanted));
-        const long most = commands_of(&f, plan, &all);
+        const long most = commands_of(f, plan, &all);
         cr_assert(commands < most, "%ld commands for one gradient, %ld for all", commands, most);
         cr_assert(commands <= 2 || (wanted != LAYER_DW_O && wanted != LAYER_DB_O));
         layer_case_close(&c);
     }
     clattn_multihead_plan_release(plan);
     clattn_multihead_plan_release(forward);
-    fixture_close(&f);
 }

@@ -296,39 +296,36 @@ static void no_plan(struct fixture *f, const clattn_multihead *layer, const unsi
     cr_expect(fixture_said(f, words));
 }
 
-Test(multihead_arguments, plans) {
+DeviceTest(multihead_arguments, plans)
+{
     const clattn_multihead layer = parsed(plain);
     clattn_multihead spoilt = layer;
     clattn_multihead_plan *plan;
-    struct fixture f;
 
-    fixture_open(&f);
-    plan = (clattn_multihead_plan *)(void *)&f;
+    plan = (clattn_multihead_plan *)(void *)f;
     cr_expect(clattn_multihead_plan_create(NULL, &layer, 0, &plan) == CLATTN_INVALID_ARGUMENT);
     cr_expect(plan == NULL);
-    cr_expect(clattn_multihead_plan_create(f.context, &layer, 0, NULL) == CLATTN_INVALID_ARGUMENT);
-    no_plan(&f, NULL, 0, CLATTN_INVALID_ARGUMENT, "null");
-    no_plan(&f, &layer, CLATTN_PLAN_MEASURE, CLATTN_INVALID_ARGUMENT, "flags");
-    no_plan(&f, &layer, 64, CLATTN_INVALID_ARGUMENT, "flags");
-    no_plan(&f, &layer, CLATTN_PLAN_KNOWN_ONLY | CLATTN_PLAN_UNTUNED, CLATTN_INVALID_ARGUMENT,
+    cr_expect(clattn_multihead_plan_create(f->context, &layer, 0, NULL) == CLATTN_INVALID_ARGUMENT);
+    no_plan(f, NULL, 0, CLATTN_INVALID_ARGUMENT, "null");
+    no_plan(f, &layer, CLATTN_PLAN_MEASURE, CLATTN_INVALID_ARGUMENT, "flags");
+    no_plan(f, &layer, 64, CLATTN_INVALID_ARGUMENT, "flags");
+    no_plan(f, &layer, CLATTN_PLAN_KNOWN_ONLY | CLATTN_PLAN_UNTUNED, CLATTN_INVALID_ARGUMENT,
             "step 'qkv'");
-    no_plan(&f, &layer, CLATTN_PLAN_KNOWN_ONLY, CLATTN_NOT_TUNED, "step 'qkv'");
+    no_plan(f, &layer, CLATTN_PLAN_KNOWN_ONLY, CLATTN_NOT_TUNED, "step 'qkv'");
     spoilt.struct_size = 0;
-    no_plan(&f, &spoilt, 0, CLATTN_INVALID_ARGUMENT, "struct_size");
+    no_plan(f, &spoilt, 0, CLATTN_INVALID_ARGUMENT, "struct_size");
     spoilt = layer;
     spoilt.output = 0;
-    no_plan(&f, &spoilt, 0, CLATTN_INVALID_PROBLEM, "output");
+    no_plan(f, &spoilt, 0, CLATTN_INVALID_PROBLEM, "output");
     clattn_multihead_plan_release(NULL);
-    fixture_close(&f);
 }
 
-Test(multihead_arguments, descriptions) {
+DeviceTest(multihead_arguments, descriptions)
+{
     const clattn_multihead layer = parsed(trained), gradients = layer_backward(&layer);
     clattn_multihead_info forward = {.struct_size = sizeof forward}, backward = forward;
-    struct fixture f;
 
-    fixture_open(&f);
-    clattn_multihead_plan *plan = layer_plan(&f, &layer), *other = layer_plan(&f, &gradients);
+    clattn_multihead_plan *plan = layer_plan(f, &layer), *other = layer_plan(f, &gradients);
     cr_assert(clattn_multihead_plan_describe(plan, &forward) == CLATTN_SUCCESS);
     cr_assert(clattn_multihead_plan_describe(other, &backward) == CLATTN_SUCCESS);
     cr_expect_str_eq(forward.layer, trained);
@@ -350,9 +347,8 @@ Test(multihead_arguments, descriptions) {
 
     const clattn_multihead inference = parsed(plain);
     forward.struct_size++;
-    plan = layer_plan(&f, &inference);
+    plan = layer_plan(f, &inference);
     cr_expect(clattn_multihead_plan_describe(plan, &forward) == CLATTN_SUCCESS);
     cr_expect(forward.reserve_bytes == 0);
     clattn_multihead_plan_release(plan);
-    fixture_close(&f);
 }

@@ -90,14 +90,13 @@ Test(multihead_queues, out_of_order_behind_an_event) {
 
 /* Whichever step is late, done waits for it, or for what waits for it: often it is one that no other
  * reads, such as the gradient of a bias. */
-Test(multihead_queues, done_waits_for_every_step) {
-    struct fixture f;
+DeviceTest(multihead_queues, done_waits_for_every_step)
+{
     struct both both;
     cl_event done;
 
-    fixture_open(&f);
-    cl_command_queue queue = fixture_queue(&f, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
-    open(&f, &both, text, 5);
+    cl_command_queue queue = fixture_queue(f, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    open(f, &both, text, 5);
     for (int direction = 0; direction < 2; direction++) {
         size_t loose;
         faults_record();
@@ -110,33 +109,31 @@ Test(multihead_queues, done_waits_for_every_step) {
         clFinish(queue); /* backward needs what forward kept */
         clReleaseEvent(done);
     }
-    read_and_check(&f, &both);
+    read_and_check(f, &both);
     close(&both);
     clReleaseCommandQueue(queue);
-    fixture_close(&f);
 }
 
 /* Nothing to compute: the event still stands for the wait list. */
-Test(multihead_queues, empty_layer_keeps_the_order) {
+DeviceTest(multihead_queues, empty_layer_keeps_the_order)
+{
     static const char empty[] = "layer fwd f32 b0 h2 q5 k5 d8 model=7";
     const clattn_multihead_forward_tensors none = {.struct_size = sizeof none};
     clattn_multihead_forward_tensors tensors = none;
     clattn_multihead layer;
     cl_event done = NULL;
     cl_int err, state = CL_COMPLETE;
-    struct fixture f;
 
-    fixture_open(&f);
     cr_assert(clattn_multihead_parse(empty, &layer, NULL, 0) == CLATTN_SUCCESS);
-    clattn_multihead_plan *plan = layer_plan(&f, &layer);
-    cl_mem weights = fixture_buffer(&f, 4096, NULL);
-    cl_event gate = clCreateUserEvent(f.opencl, &err);
+    clattn_multihead_plan *plan = layer_plan(f, &layer);
+    cl_mem weights = fixture_buffer(f, 4096, NULL);
+    cl_event gate = clCreateUserEvent(f->opencl, &err);
     tensors.parameters.w_q.buffer = tensors.parameters.w_k.buffer = weights;
     tensors.parameters.w_v.buffer = tensors.parameters.w_o.buffer = weights;
-    cr_assert(clattn_multihead_forward(plan, f.queue, &tensors, 1, &gate, &done) == CLATTN_SUCCESS,
-              "%s", f.log.last);
+    cr_assert(clattn_multihead_forward(plan, f->queue, &tensors, 1, &gate, &done) == CLATTN_SUCCESS,
+              "%s", f->log.last);
     cr_assert(done != NULL);
-    clFlush(f.queue);
+    clFlush(f->queue);
     clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
     cr_expect(state > CL_COMPLETE);
     clSetUserEventStatus(gate, CL_COMPLETE);
@@ -145,27 +142,25 @@ Test(multihead_queues, empty_layer_keeps_the_order) {
     clReleaseEvent(done);
     clReleaseMemObject(weights);
     clattn_multihead_plan_release(plan);
-    fixture_close(&f);
 }
 
 /* The same bits on every run, on queues of both kinds. */
-Test(multihead_queues, the_same_bits) {
+DeviceTest(multihead_queues, the_same_bits)
+{
     static unsigned char first[NUM_LAYER_TENSORS][4096];
-    struct fixture f;
     struct both both;
     cl_int err;
 
-    fixture_open(&f);
     cl_command_queue free_order =
-        clCreateCommandQueue(f.opencl, f.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
-    open(&f, &both, text, 6);
+        clCreateCommandQueue(f->opencl, f->device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
+    open(f, &both, text, 6);
     for (int n = 0; n < 20; n++) {
-        cl_command_queue queue = n % 2 && free_order ? free_order : f.queue;
+        cl_command_queue queue = n % 2 && free_order ? free_order : f->queue;
         cr_assert(run(&both, 0, queue, 0, NULL, NULL) == CLATTN_SUCCESS);
         clFinish(queue);
         cr_assert(run(&both, 1, queue, 0, NULL, NULL) == CLATTN_SUCCESS);
         clFinish(queue);
-        layer_case_read(&f, &both.c);
+        layer_case_read(f, &both.c);
         for (int id = LAYER_Y; id < NUM_LAYER_TENSORS; id++) {
             const struct layer_buffer *t = &both.c.tensor[id];
             cr_assert(t->bytes <= sizeof first[id]);
@@ -178,7 +173,6 @@ Test(multihead_queues, the_same_bits) {
     if (free_order)
         clReleaseCommandQueue(free_order);
     close(&both);
-    fixture_close(&f);
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
@@ -203,19 +197,18 @@ static void *execute(void *argument)
     return NULL;
 }
 
-Test(multihead_queues, two_threads_on_one_plan) {
+DeviceTest(multihead_queues, two_threads_on_one_plan)
+{
     static struct both cases[2][RUNS];
     struct worker workers[2];
-    struct fixture f;
     cl_int err;
 
-    fixture_open(&f);
     for (int w = 0; w < 2; w++) {
         workers[w] = (struct worker){.both = cases[w]};
-        workers[w].queue = clCreateCommandQueue(f.opencl, f.device, 0, &err);
+        workers[w].queue = clCreateCommandQueue(f->opencl, f->device, 0, &err);
         cr_assert(err == CL_SUCCESS);
         for (int n = 0; n < RUNS; n++)
-            open(&f, &cases[w][n], text, (uint64_t)(100 * w + n));
+            open(f, &cases[w][n], text, (uint64_t)(100 * w + n));
     }
     clattn_multihead_plan *const own[2] = {cases[0][0].plans[0], cases[0][0].plans[1]};
     for (int n = 1; n < 2 * RUNS; n++)
@@ -230,16 +223,15 @@ Test(multihead_queues, two_threads_on_one_plan) {
         pthread_join(workers[w].thread, NULL);
     faults_disarm();
     for (int w = 0; w < 2; w++) {
-        cr_assert(workers[w].failures == 0, "%s", f.log.last);
+        cr_assert(workers[w].failures == 0, "%s", f->log.last);
         clReleaseCommandQueue(workers[w].queue);
         for (int n = 0; n < RUNS; n++) {
-            read_and_check(&f, &cases[w][n]);
+            read_and_check(f, &cases[w][n]);
             layer_case_close(&cases[w][n].c);
         }
     }
     clattn_multihead_plan_release(own[1]);
     clattn_multihead_plan_release(own[0]);
-    fixture_close(&f);
 }
 
 /* ---- calls that fail ------------------------------------------------------------------------- */
@@ -256,24 +248,6 @@ static const struct failure {
     {FAULT_OPENCL, CL_INVALID_OPERATION, CLATTN_OPENCL_ERROR},
 };
 
-struct alive {
-    long objects, allocations;
-};
-
-static struct alive count(void)
-{
-    return (struct alive){faults_objects_alive(NULL, 0), faults_allocations_alive()};
-}
-
-static void nothing_leaked(const struct alive before, const char *call, const size_t n)
-{
-    const struct alive now = count();
-
-    cr_assert(now.objects == before.objects && now.allocations == before.allocations,
-              "%s, call %zu, failed: %ld objects and %ld allocations stay behind", call, n,
-              now.objects - before.objects, now.allocations - before.allocations);
-}
-
 static void plan_with_faults(struct fixture *f, const clattn_multihead *layer,
                              const struct failure *failure)
 {
@@ -281,7 +255,7 @@ static void plan_with_faults(struct fixture *f, const clattn_multihead *layer,
 
     for (size_t n = 0; failed && n < MOST_CALLS; n++) {
         clattn_multihead_plan *plan = (clattn_multihead_plan *)(void *)f;
-        const struct alive before = count();
+        const struct faults_alive before = faults_alive();
         faults_arm(failure->kind, n, failure->error);
         const clattn_status status = clattn_multihead_plan_create(f->context, layer, 0, &plan);
         failed = faults_disarm();
@@ -291,26 +265,24 @@ static void plan_with_faults(struct fixture *f, const clattn_multihead *layer,
         cr_assert((f->log.errors > 0) == (failed != NULL));
         f->log.errors = 0;
         clattn_multihead_plan_release(plan);
-        nothing_leaked(before, failed ? failed : "nothing", n);
+        faults_expect_alive(before, failed ? failed : "nothing", n);
     }
     cr_assert(failed == NULL, "there is no end of calls");
 }
 
-Test(multihead_queues, faults_of_plans) {
-    struct fixture f;
+DeviceTest(multihead_queues, faults_of_plans)
+{
     struct both both;
     clattn_multihead layer;
 
-    fixture_open(&f);
-    open(&f, &both, text, 1); /* builds the programs */
+    open(f, &both, text, 1); /* builds the programs */
     cr_assert(clattn_multihead_parse(text, &layer, NULL, 0) == CLATTN_SUCCESS);
     const clattn_multihead gradients = layer_backward(&layer);
     for (size_t n = 0; n < sizeof failures / sizeof *failures; n++) {
-        plan_with_faults(&f, &layer, &failures[n]);
-        plan_with_faults(&f, &gradients, &failures[n]);
+        plan_with_faults(f, &layer, &failures[n]);
+        plan_with_faults(f, &gradients, &failures[n]);
     }
     close(&both);
-    fixture_close(&f);
 }
 
 static void execute_with_faults(struct fixture *f, const struct both *both, const int direction,
@@ -320,7 +292,7 @@ static void execute_with_faults(struct fixture *f, const struct both *both, cons
 
     for (size_t n = 0; failed && n < MOST_CALLS; n++) {
         cl_event done = (cl_event)(void *)f;
-        const struct alive before = count();
+        const struct faults_alive before = faults_alive();
         const long commands = faults_commands();
         faults_arm(failure->kind, n, failure->error);
         const clattn_status status = run(both, direction, queue, 0, NULL, &done);
@@ -334,31 +306,29 @@ static void execute_with_faults(struct fixture *f, const struct both *both, cons
         if (done)
             clReleaseEvent(done);
         clFinish(queue);
-        nothing_leaked(before, failed ? failed : "nothing", n);
+        faults_expect_alive(before, failed ? failed : "nothing", n);
     }
     cr_assert(failed == NULL, "there is no end of calls");
 }
 
-Test(multihead_queues, faults_of_executions) {
-    struct fixture f;
+DeviceTest(multihead_queues, faults_of_executions)
+{
     struct both both;
     cl_int err;
 
-    fixture_open(&f);
     cl_command_queue free_order =
-        clCreateCommandQueue(f.opencl, f.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
-    open(&f, &both, text, 2);
+        clCreateCommandQueue(f->opencl, f->device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
+    open(f, &both, text, 2);
     for (size_t n = 0; n < sizeof failures / sizeof *failures; n++)
         for (int direction = 0; direction < 2; direction++) {
-            execute_with_faults(&f, &both, direction, f.queue, &failures[n]);
+            execute_with_faults(f, &both, direction, f->queue, &failures[n]);
             if (free_order)
-                execute_with_faults(&f, &both, direction, free_order, &failures[n]);
+                execute_with_faults(f, &both, direction, free_order, &failures[n]);
         }
     for (int direction = 0; direction < 2; direction++)
-        cr_assert(run(&both, direction, f.queue, 0, NULL, NULL) == CLATTN_SUCCESS);
-    read_and_check(&f, &both);
+        cr_assert(run(&both, direction, f->queue, 0, NULL, NULL) == CLATTN_SUCCESS);
+    read_and_check(f, &both);
     if (free_order)
         clReleaseCommandQueue(free_order);
     close(&both);
-    fixture_close(&f);
 }

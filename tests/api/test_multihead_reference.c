@@ -60,7 +60,8 @@ static void differences_agree(struct fixture *f, const char *text, const uint64_
     layer_case_close(&c);
 }
 
-Test(multihead_reference, gradients_are_differences) {
+DeviceTest(multihead_reference, gradients_are_differences)
+{
     static const char *const layers[] = {
         "layer fwd f32 b2 h2 q3 k3 d2 model=4 packed biases obias",
         "layer fwd f32 b2 h2/1 q3 k4 d3/2 causal=br model=3 cross=5 output=2 io obias",
@@ -68,10 +69,7 @@ Test(multihead_reference, gradients_are_differences) {
         "layer fwd f32 b1 h4/2 q2 k5 d2 mask=bk window=2,1 dropout=0.3 model=2 separate=3,4 biases",
         "layer fwd f32 b2 h1 q4 k3 d3 qlen model=4 cross=4 packed io biases",
     };
-    struct fixture f;
 
-    fixture_open(&f);
     for (size_t n = 0; n < sizeof layers / sizeof *layers; n++)
-        differences_agree(&f, layers[n], 1 + n);
-    fixture_close(&f);
+        differences_agree(f, layers[n], 1 + n);
 }

@@ -290,27 +290,25 @@ Test(overlap, forward_beside_its_inputs) {
 }
 
 /* y in the columns of its rows that x leaves. */
-Test(overlap, projection_beside_its_input) {
+DeviceTest(overlap, projection_beside_its_input)
+{
     static float wide[4 * 5];
     const float w[3 * 2] = {1, 0, 0, 1, 1, 1}; /* (3, 2) */
     const clattn_problem p = fixture_problem("proj f32 q4 d3/2 x=20.20.5.1 y=20.20.5.1");
     const clattn_host_projection h = {.struct_size = sizeof h, .x = wide, .w = w, .y = wide + 3};
-    struct fixture f;
 
     for (size_t n = 0; n < 4; n++)
         for (size_t d = 0; d < 3; d++)
             wide[n * 5 + d] = (float)(n + 10 * d);
-    fixture_open(&f);
-    cr_assert(clattn_project_host(f.context, &p, NULL, &h) == CLATTN_SUCCESS, "%s", f.log.last);
+    cr_assert(clattn_project_host(f->context, &p, NULL, &h) == CLATTN_SUCCESS, "%s", f->log.last);
     for (size_t n = 0; n < 4; n++) {
         const float *row = wide + n * 5;
         cr_expect(row[0] == (float)n && row[3] == row[0] + row[2] && row[4] == row[1] + row[2]);
     }
     clattn_host_projection wrong = h;
     wrong.y = wide + 2;
-    cr_expect(clattn_project_host(f.context, &p, NULL, &wrong) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&f, "y, which is written, overlaps x"));
-    fixture_close(&f);
+    cr_expect(clattn_project_host(f->context, &p, NULL, &wrong) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(fixture_said(f, "y, which is written, overlaps x"));
 }
 
 /* ---- a workspace that nobody needs, an offset of nothing -------------------------------------- */

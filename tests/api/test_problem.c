@@ -1,26 +1,20 @@
 /* Every rule of clattn_problem_check(), the layouts and the operation count. */
 #include "problem/layout.h"
 #include "tests/support/fixture.h"
+#include "tests/support/problems.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
+#define SOUND "fwd f32 b2 h4/2 q5 k6 d8/3"
+
 static clattn_problem sound(void)
 {
-    return fixture_problem("fwd f32 b2 h4/2 q5 k6 d8/3");
+    return fixture_problem(SOUND);
 }
 
-/* The problem is refused, and the reason names the field. */
-static void refused(const clattn_problem *p, const char *field)
-{
-    char reason[256] = "?";
-
-    cr_expect(clattn_problem_check(p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM,
-              "a wrong %s was taken", field);
-    cr_expect(strstr(reason, field) != NULL, "'%s' does not name %s", reason, field);
-    cr_expect(clattn_problem_check(p, NULL, 0) == CLATTN_INVALID_PROBLEM);
-}
+#define REFUSED(change, words) PROBLEM_REFUSED(SOUND, change, words)
 
 Test(problem, init_is_sound) {
     clattn_problem p;
@@ -54,75 +48,46 @@ Test(problem, sizes) {
         if (sizes[n].zero_allowed)
             cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS, "%s", sizes[n].name);
         else
-            refused(&p, sizes[n].name);
+            problem_refused(&p, sizes[n].name);
         *size = SIZE_MAX;
-        refused(&p, sizes[n].name);
+        problem_refused(&p, sizes[n].name);
     }
-    clattn_problem p = sound();
-    p.kv_heads = 3;
-    refused(&p, "multiple");
+    REFUSED(p.kv_heads = 3, "multiple");
 }
 
 Test(problem, values) {
-    clattn_problem p = sound();
-
-    p.scale = INFINITY;
-    refused(&p, "scale");
-    p = sound();
-    p.softcap = -1;
-    refused(&p, "softcap");
-    p.softcap = NAN;
-    refused(&p, "softcap");
-    p.softcap = INFINITY;
-    refused(&p, "softcap");
-    p = sound();
-    p.window_left = -2;
-    refused(&p, "window_left");
-    p = sound();
-    p.window_right = INT64_MIN;
-    refused(&p, "window_right");
-    p = sound();
-    p.dtype = (clattn_dtype)3;
-    refused(&p, "dtype");
-    p = sound();
-    p.bias_dtype = (clattn_dtype)77;
-    cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS, "not looked at without bias");
-    p.bias = 1;
-    refused(&p, "bias_dtype");
-    p = sound();
-    p.diagonal = (clattn_diagonal)3;
-    refused(&p, "diagonal");
-    p = sound();
-    p.scores = (clattn_scores)5;
-    refused(&p, "scores");
-    p = sound();
-    p.operation = (clattn_operation)7;
-    refused(&p, "operation");
+    REFUSED(p.scale = INFINITY, "scale");
+    REFUSED(p.softcap = -1, "softcap");
+    REFUSED(p.softcap = NAN, "softcap");
+    REFUSED(p.softcap = INFINITY, "softcap");
+    REFUSED(p.window_left = -2, "window_left");
+    REFUSED(p.window_right = INT64_MIN, "window_right");
+    REFUSED(p.dtype = (clattn_dtype)3, "dtype");
+    REFUSED((p.bias = 1, p.bias_dtype = (clattn_dtype)77), "bias_dtype");
+    REFUSED(p.diagonal = (clattn_diagonal)3, "diagonal");
+    REFUSED(p.scores = (clattn_scores)5, "scores");
+    REFUSED(p.operation = (clattn_operation)7, "operation");
+    clattn_problem unbiased = sound();
+    unbiased.bias_dtype = (clattn_dtype)77;
+    cr_expect(clattn_problem_check(&unbiased, NULL, 0) == CLATTN_SUCCESS, "not looked at");
 }
 
 Test(problem, layouts) {
-    clattn_problem p = sound();
+    static const clattn_layout bshd = {{60, 3, 12, 1}}, over = {{0, 15, 3, 1}},
+                               rows = {{60, 15, 2, 1}}, broadcast = {{0, 0, 0, 7}},
+                               far = {{SIZE_MAX / 2, 0, 0, 1}};
+    clattn_problem good = sound();
 
-    p.o = (clattn_layout){{0, 15, 3, 1}}; /* batches over each other */
-    refused(&p, "o");
-    p.o = (clattn_layout){{60, 15, 2, 1}}; /* rows overlap */
-    refused(&p, "o");
-    p.o = (clattn_layout){{60, 3, 12, 1}}; /* bshd */
-    cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
-    p.q = (clattn_layout){{0, 0, 0, 7}}; /* an input may broadcast */
-    cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
-    p.k = (clattn_layout){{SIZE_MAX / 2, 0, 0, 1}};
-    refused(&p, "k");
-    p = sound();
-    p.v = (clattn_layout){{1, (size_t)1 << 62, 1, 1}};
-    refused(&p, "v");
-    p = sound();
-    p.mask = 1;
-    p.mask_layout = (clattn_layout){{0, 0, 0, (size_t)1 << 61}};
-    refused(&p, "mask");
-    p = fixture_problem("fwd f32 h1000000 q1000000 k1000000 d1");
-    p.scores = CLATTN_SCORES_RAW;
-    refused(&p, "scores");
+    REFUSED(p.o = over, "o"); /* batches over each other */
+    REFUSED(p.o = rows, "o"); /* rows overlap */
+    REFUSED(p.k = far, "k");
+    REFUSED(p.v = ((clattn_layout){{1, (size_t)1 << 62, 1, 1}}), "v");
+    REFUSED((p.mask = 1, p.mask_layout.stride[3] = (size_t)1 << 61), "mask");
+    PROBLEM_REFUSED("fwd f32 h1000000 q1000000 k1000000 d1", p.scores = CLATTN_SCORES_RAW,
+                    "scores");
+    good.o = bshd;
+    good.q = broadcast; /* an input may */
+    cr_expect(clattn_problem_check(&good, NULL, 0) == CLATTN_SUCCESS);
 }
 
 /* Which places of a layout hold an element: gaps between rows, heads and batches, and axes in any
@@ -152,36 +117,36 @@ Test(problem, caches) {
     clattn_problem p = good;
 
     p.k_cache = (clattn_cache)3;
-    refused(&p, "k_cache");
+    problem_refused(&p, "k_cache");
     p = good;
     p.v_cache = (clattn_cache)-1;
-    refused(&p, "v_cache");
+    problem_refused(&p, "v_cache");
     for (int cache = CLATTN_CACHE_Q8_0; cache <= CLATTN_CACHE_Q4_0; cache++) {
         p = good;
         p.k_cache = p.v_cache = (clattn_cache)cache;
         cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
         p.dim_v = 48;
-        refused(&p, "v is quantized: its dim must be a multiple of 32");
+        problem_refused(&p, "v is quantized: its dim must be a multiple of 32");
         p.dim_v = 32;
         p.dim_qk = 1;
-        refused(&p, "k is quantized: its dim");
+        problem_refused(&p, "k is quantized: its dim");
         p.dim_qk = 64;
         p.k = (clattn_layout){{768, 64, 128, 1}}; /* bshd */
         cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
         p.k = (clattn_layout){{0, 0, 96, 1}};
         cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
         p.k = (clattn_layout){{768, 64, 128, 2}};
-        refused(&p, "k is quantized: its innermost stride");
+        problem_refused(&p, "k is quantized: its innermost stride");
         for (int n = 0; n < 3; n++) {
             p.k = (clattn_layout){{768, 64, 128, 1}};
             p.k.stride[n] += 16;
-            refused(&p, "k is quantized: its strides");
+            problem_refused(&p, "k is quantized: its strides");
         }
         p.k = (clattn_layout){{0}};
         p.operation = CLATTN_BACKWARD;
-        refused(&p, "k_cache and v_cache are options of forward only");
+        problem_refused(&p, "k_cache and v_cache are options of forward only");
         p.operation = CLATTN_PROJECTION;
-        refused(&p, "forward only");
+        problem_refused(&p, "forward only");
     }
 }
 

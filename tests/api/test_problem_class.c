@@ -1,21 +1,12 @@
 /* Classes of problems: what they keep, what they round, and how far apart they are. */
 #include "problem/problem.h"
-#include "problem/problem_class.h"
 #include "tests/support/fixture.h"
+#include "tests/support/problems.h"
 #include "tests/trials/random_problem.h"
 #include <clattn/tuning.h>
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
-
-static const char *class_of(const clattn_problem *p, char text[CA_CLASS_TEXT])
-{
-    size_t needed;
-
-    cr_assert(clattn_problem_class(p, text, CA_CLASS_TEXT, &needed) == CLATTN_SUCCESS);
-    cr_assert(needed == strlen(text) + 1, "'%s' is cut", text);
-    return text;
-}
 
 /* Sizes over all magnitudes, which pass the check. */
 static clattn_problem extreme_problem(struct rng *r)
@@ -95,35 +86,12 @@ static int same_defines(const clattn_problem *a, const clattn_problem *b)
     return memcmp(of_a, of_b, sizeof of_a) == 0;
 }
 
-/* All that must hold of one problem. */
-static void check_class(const clattn_problem *p)
-{
-    char whose[512], text[CA_CLASS_TEXT], again[CA_CLASS_TEXT], reason[256];
-    clattn_problem parsed;
-
-    clattn_problem_print(p, whose, sizeof whose, NULL);
-    const clattn_problem r = ca_problem_representative(p);
-    cr_assert(clattn_problem_check(&r, reason, sizeof reason) == CLATTN_SUCCESS, "of '%s': %s",
-              whose, reason);
-    cr_assert(same_defines(p, &r), "'%s' is not for the programs of '%s'", class_of(p, text),
-              whose);
-    cr_assert_str_eq(class_of(&r, again), class_of(p, text), "its own representative");
-    const clattn_problem normal = ca_problem_normal(p);
-    cr_assert_str_eq(class_of(&normal, again), text, "the normal form has another class");
-    ca_problem_class(p, again);
-    cr_assert_str_eq(again, text);
-    cr_assert(clattn_problem_parse(text, &parsed, reason, sizeof reason) == CLATTN_SUCCESS,
-              "'%s': %s", text, reason);
-    cr_assert_str_eq(class_of(&parsed, again), text);
-    cr_assert(ca_classes_alike(&parsed, &r) && ca_class_distance(&parsed, &r) == 0.0);
-}
-
 Test(problem_class, random_problems) {
     struct rng r = rng_seed(41);
 
     for (int n = 0; n < 3000; n++) {
         const clattn_problem p = random_problem(&r);
-        check_class(&p);
+        problem_class_check(&p, same_defines);
     }
 }
 
@@ -132,14 +100,12 @@ Test(problem_class, extreme_problems) {
 
     for (int n = 0; n < 3000; n++) {
         const clattn_problem p = extreme_problem(&r);
-        check_class(&p);
+        problem_class_check(&p, same_defines);
     }
 }
 
 Test(problem_class, what_is_rounded) {
-    static const struct {
-        const char *problem, *problem_class;
-    } cases[] = {
+    static const struct problem_and_class cases[] = {
         {"fwd f16 b1 h32/8 q1024 k4096 d128 causal=br",
          "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br"},
         {"fwd f16 b2 h32/8 q1000 k4000 d128 causal=br",
@@ -187,13 +153,7 @@ Test(problem_class, what_is_rounded) {
          "fwd f16 b1 h4 q1 k64 d32 kcache=q8_0 vcache=q4_0"},
     };
 
-    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        const clattn_problem p = fixture_problem(cases[n].problem);
-        char text[CA_CLASS_TEXT];
-        cr_expect_str_eq(class_of(&p, text), cases[n].problem_class, "'%s': '%s', not '%s'",
-                         cases[n].problem, text, cases[n].problem_class);
-        check_class(&p);
-    }
+    problem_classes_check(cases, sizeof cases / sizeof *cases, same_defines);
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
@@ -271,7 +231,7 @@ Test(problem_class, alike_and_distant) {
     for (size_t a = 0; a < MANY; a++) {
         for (size_t b = 0; b < MANY; b++) {
             char text_a[CA_CLASS_TEXT], text_b[CA_CLASS_TEXT];
-            const int same = strcmp(class_of(&all[a], text_a), class_of(&all[b], text_b)) == 0;
+            const int same = strcmp(problem_class_of(&all[a], text_a), problem_class_of(&all[b], text_b)) == 0;
             const double distance = ca_class_distance(&all[a], &all[b]);
             cr_assert(ca_classes_alike(&all[a], &all[b]) == same_defines(&all[a], &all[b]),
                       "'%s' and '%s'", text_a, text_b);
@@ -286,14 +246,6 @@ Test(problem_class, alike_and_distant) {
     }
     cr_expect(equal > MANY && alike > equal, "the pairs prove little: %zu equal, %zu alike", equal,
               alike);
-}
-
-static double distance(const char *a, const char *b)
-{
-    const clattn_problem p = fixture_problem(a), q = fixture_problem(b);
-    const clattn_problem of_p = ca_problem_representative(&p), of_q = ca_problem_representative(&q);
-
-    return ca_class_distance(&of_p, &of_q);
 }
 
 /* What lies nearer of two. */
@@ -316,23 +268,23 @@ Test(problem_class, order_of_distances) {
 
     for (size_t n = 0; n < sizeof nearer_and_farther / sizeof *nearer_and_farther; n++) {
         const char *const *pair = nearer_and_farther[n];
-        cr_expect(distance(base, pair[0]) < distance(base, pair[1]), "'%s' %g, '%s' %g", pair[0],
-                  distance(base, pair[0]), pair[1], distance(base, pair[1]));
+        cr_expect(problem_class_distance(base, pair[0]) < problem_class_distance(base, pair[1]), "'%s' %g, '%s' %g", pair[0],
+                  problem_class_distance(base, pair[0]), pair[1], problem_class_distance(base, pair[1]));
     }
-    cr_expect_float_eq(distance(base, "fwd f32 h8 q1024 k512 d64"), 1.0, 1e-12);
-    cr_expect(distance("fwd f16 q64 d8", "fwd bf16 q64 d8") <
-              distance("fwd f16 q64 d8", "fwd f32 q64 d8"));
-    cr_expect(isinf(distance(base, "fwd f32 h8 q512 k512 d64 scores=raw")));
-    cr_expect(isfinite(distance("fwd f32 q8 d8 scores=bias", "fwd f32 q8 d8 scores=raw")));
+    cr_expect_float_eq(problem_class_distance(base, "fwd f32 h8 q1024 k512 d64"), 1.0, 1e-12);
+    cr_expect(problem_class_distance("fwd f16 q64 d8", "fwd bf16 q64 d8") <
+              problem_class_distance("fwd f16 q64 d8", "fwd f32 q64 d8"));
+    cr_expect(isinf(problem_class_distance(base, "fwd f32 h8 q512 k512 d64 scores=raw")));
+    cr_expect(isfinite(problem_class_distance("fwd f32 q8 d8 scores=bias", "fwd f32 q8 d8 scores=raw")));
 }
 
 /* What one query was tuned to holds too few rows for eight; of many, twice as many are no matter. */
 Test(problem_class, few_queries_are_no_neighbours_of_more) {
-    cr_expect(distance("fwd f32 h32/8 q1 k4096 d128", "fwd f32 h32/8 q2 k4096 d128") >
+    cr_expect(problem_class_distance("fwd f32 h32/8 q1 k4096 d128", "fwd f32 h32/8 q2 k4096 d128") >
               CA_CLASS_NEAR);
-    cr_expect(distance("fwd f32 h32/8 q8 k4096 d128", "fwd f32 h32/8 q32 k4096 d128") >
+    cr_expect(problem_class_distance("fwd f32 h32/8 q8 k4096 d128", "fwd f32 h32/8 q32 k4096 d128") >
               CA_CLASS_NEAR);
-    cr_expect(distance("fwd f32 h32/8 q32 k4096 d128", "fwd f32 h32/8 q64 k4096 d128") <=
+    cr_expect(problem_class_distance("fwd f32 h32/8 q32 k4096 d128", "fwd f32 h32/8 q64 k4096 d128") <=
               CA_CLASS_NEAR);
 }
 

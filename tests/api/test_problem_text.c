@@ -1,19 +1,10 @@
 /* The one-line text form: what it says, that it comes back equal, and every way to be refused. */
 #include "tests/support/fixture.h"
+#include "tests/support/problems.h"
 #include "tests/trials/random_problem.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
-
-static const char *printed(const clattn_problem *p)
-{
-    static char text[512];
-    size_t needed;
-
-    cr_assert(clattn_problem_print(p, text, sizeof text, &needed) == CLATTN_SUCCESS);
-    cr_assert(needed == strlen(text) + 1);
-    return text;
-}
 
 /* Field by field: four zeros and packed strides are one layout, and unused fields may differ. */
 static int same_layout(const clattn_layout *a, const clattn_layout *b, const char *dims,
@@ -66,7 +57,7 @@ Test(problem_text, what_is_printed) {
 
     for (size_t n = 0; n < sizeof canonical / sizeof *canonical; n++) {
         const clattn_problem p = fixture_problem(canonical[n]);
-        cr_expect_str_eq(printed(&p), canonical[n]);
+        cr_expect_str_eq(problem_printed(&p), canonical[n]);
     }
     const struct {
         const char *text, *printed;
@@ -81,10 +72,10 @@ Test(problem_text, what_is_printed) {
     };
     for (size_t n = 0; n < sizeof all_at_once / sizeof *all_at_once; n++) {
         const clattn_problem p = fixture_problem(all_at_once[n].text);
-        cr_expect_str_eq(printed(&p), all_at_once[n].printed);
+        cr_expect_str_eq(problem_printed(&p), all_at_once[n].printed);
     }
     const clattn_problem p = fixture_problem(" d8\tf32  q3 fwd \n");
-    cr_expect_str_eq(printed(&p), "fwd f32 b1 h1 q3 k3 d8");
+    cr_expect_str_eq(problem_printed(&p), "fwd f32 b1 h1 q3 k3 d8");
 }
 
 Test(problem_text, random_problems_come_back_equal) {
@@ -92,22 +83,13 @@ Test(problem_text, random_problems_come_back_equal) {
 
     for (int n = 0; n < 3000; n++) {
         const clattn_problem p = random_problem(&r);
-        clattn_problem back;
-        char text[512], reason[256];
-        cr_assert(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_SUCCESS, "%s", reason);
-        strcpy(text, printed(&p));
-        cr_assert(clattn_problem_parse(text, &back, reason, sizeof reason) == CLATTN_SUCCESS,
-                  "'%s': %s", text, reason);
-        cr_assert(same(&p, &back), "'%s' came back as '%s'", text, printed(&back));
-        cr_assert_str_eq(printed(&back), text);
+        problem_must_come_back(&p, same);
     }
 }
 
 /* Every refusal names the word. */
 Test(problem_text, refusals) {
-    const struct {
-        const char *text, *named;
-    } cases[] = {
+    static const struct refused_text cases[] = {
         {"", "operation"},
         {"f32 q1 d1", "operation"},
         {"fwd q1 d1", "dtype"},
@@ -193,18 +175,7 @@ Test(problem_text, refusals) {
         {"fwd f32 q1 d1 something", "something"},
     };
 
-    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        clattn_problem p, fresh;
-        char reason[256] = "";
-        memset(&p, 0x55, sizeof p);
-        clattn_problem_init(&fresh);
-        cr_expect(clattn_problem_parse(cases[n].text, &p, reason, sizeof reason) ==
-                      CLATTN_INVALID_PROBLEM,
-                  "'%s' was taken", cases[n].text);
-        cr_expect(strstr(reason, cases[n].named) != NULL, "'%s': '%s' does not name %s",
-                  cases[n].text, reason, cases[n].named);
-        cr_expect(same(&p, &fresh), "'%s' left something behind", cases[n].text);
-    }
+    problem_texts_refused(cases, sizeof cases / sizeof *cases);
 }
 
 Test(problem_text, nulls_and_short_buffers) {

@@ -202,22 +202,20 @@ Test(projection_calls, plans_of_other_operations) {
 }
 
 /* An empty problem needs no buffers, and its event stands for the wait list. */
-Test(projection_calls, empty_problems) {
+DeviceTest(projection_calls, empty_problems)
+{
     const clattn_projection none = {.struct_size = sizeof none};
-    struct fixture f;
     cl_event done = NULL;
 
-    fixture_open(&f);
-    clattn_plan *plan = fixture_plan(&f, "proj f32 b0 q5 d4", NULL);
-    const clattn_projection w = {.struct_size = sizeof w, .w = {fixture_buffer(&f, 64, NULL), 0}};
-    cr_expect(clattn_project(plan, f.queue, &none, 0, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&f, "w must not be null"));
-    cr_expect(clattn_project(plan, f.queue, &w, 0, NULL, &done) == CLATTN_SUCCESS);
+    clattn_plan *plan = fixture_plan(f, "proj f32 b0 q5 d4", NULL);
+    const clattn_projection w = {.struct_size = sizeof w, .w = {fixture_buffer(f, 64, NULL), 0}};
+    cr_expect(clattn_project(plan, f->queue, &none, 0, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(fixture_said(f, "w must not be null"));
+    cr_expect(clattn_project(plan, f->queue, &w, 0, NULL, &done) == CLATTN_SUCCESS);
     cr_assert(done != NULL && clWaitForEvents(1, &done) == CL_SUCCESS);
     clReleaseEvent(done);
     clReleaseMemObject(w.w.buffer);
     clattn_plan_release(plan);
-    fixture_close(&f);
 }
 
 /* The n-th allocation or OpenCL call fails, for every n. */
@@ -242,19 +240,17 @@ static void with_faults(struct fixture *f, const clattn_problem *p,
     cr_assert(failed == NULL, "there is no end of calls");
 }
 
-Test(projection_calls, what_may_fail) {
+DeviceTest(projection_calls, what_may_fail)
+{
     static float x[X_BYTES / 4], w[W_BYTES / 4], y[Y_BYTES / 4], bias[BIAS_BYTES / 4];
     const clattn_problem p = fixture_problem(problem_text);
     const clattn_host_projection tensors = {
         .struct_size = sizeof tensors, .x = x, .w = w, .bias = bias, .y = y};
-    struct fixture f;
 
-    fixture_open(&f);
-    cr_assert(clattn_project_host(f.context, &p, NULL, &tensors) == CLATTN_SUCCESS, "%s",
-              f.log.last); /* the program is built and stays */
-    with_faults(&f, &p, &tensors, FAULT_MEMORY, 0);
-    with_faults(&f, &p, &tensors, FAULT_OPENCL, CL_OUT_OF_RESOURCES);
-    fixture_close(&f);
+    cr_assert(clattn_project_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS, "%s",
+              f->log.last); /* the program is built and stays */
+    with_faults(f, &p, &tensors, FAULT_MEMORY, 0);
+    with_faults(f, &p, &tensors, FAULT_OPENCL, CL_OUT_OF_RESOURCES);
 }
 
 /* A self-check for which there is no memory is no verdict. */
@@ -291,28 +287,27 @@ static void host_refused(struct fixture *f, const clattn_problem *p,
     cr_expect(fixture_said(f, words));
 }
 
-Test(projection_calls, host_memory) {
+DeviceTest(projection_calls, host_memory)
+{
     static float numbers[X_BYTES + W_BYTES], y[Y_BYTES / 4], bias[BIAS_BYTES / 4];
     const clattn_problem p = fixture_problem(problem_text);
     const clattn_problem attention = fixture_problem("fwd f32 q3 d8");
     const clattn_host_projection sound = {
         .struct_size = sizeof sound, .x = numbers, .w = numbers, .bias = bias, .y = y};
-    struct fixture f;
 
-    fixture_open(&f);
     clattn_host_projection t = sound;
     cr_expect(clattn_project_host(NULL, &p, NULL, &t) == CLATTN_INVALID_ARGUMENT);
-    host_refused(&f, &p, NULL, CLATTN_INVALID_ARGUMENT, "tensors");
-    host_refused(&f, NULL, &t, CLATTN_INVALID_ARGUMENT, "problem");
+    host_refused(f, &p, NULL, CLATTN_INVALID_ARGUMENT, "tensors");
+    host_refused(f, NULL, &t, CLATTN_INVALID_ARGUMENT, "problem");
     t.struct_size = 1;
-    host_refused(&f, &p, &t, CLATTN_INVALID_ARGUMENT, "struct_size");
+    host_refused(f, &p, &t, CLATTN_INVALID_ARGUMENT, "struct_size");
     t = sound;
     t.x = NULL;
-    host_refused(&f, &p, &t, CLATTN_INVALID_ARGUMENT, "x must not be null");
+    host_refused(f, &p, &t, CLATTN_INVALID_ARGUMENT, "x must not be null");
     t = sound;
     t.y = numbers + 1;
-    host_refused(&f, &p, &t, CLATTN_INVALID_ARGUMENT, "overlaps");
-    host_refused(&f, &attention, &sound, CLATTN_INVALID_ARGUMENT, "not the operation");
-    cr_expect(clattn_project_host(f.context, &p, NULL, &sound) == CLATTN_SUCCESS, "%s", f.log.last);
-    fixture_close(&f);
+    host_refused(f, &p, &t, CLATTN_INVALID_ARGUMENT, "overlaps");
+    host_refused(f, &attention, &sound, CLATTN_INVALID_ARGUMENT, "not the operation");
+    cr_expect(clattn_project_host(f->context, &p, NULL, &sound) == CLATTN_SUCCESS, "%s",
+              f->log.last);
 }

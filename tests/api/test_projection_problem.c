@@ -1,25 +1,14 @@
 /* Problems of projections: their text form, what is refused, operations, classes. No device. */
 #include "bench/reference/projection.h"
 #include "problem/problem.h"
-#include "problem/problem_class.h"
 #include "tests/support/fixture.h"
+#include "tests/support/problems.h"
 #include "tests/trials/random_projection.h"
-#include <clattn/tuning.h>
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
 
 /* ---- text ------------------------------------------------------------------------------------ */
-
-static const char *printed(const clattn_problem *p)
-{
-    static char text[512];
-    size_t needed;
-
-    cr_assert(clattn_problem_print(p, text, sizeof text, &needed) == CLATTN_SUCCESS);
-    cr_assert(needed == strlen(text) + 1);
-    return text;
-}
 
 Test(projection_problem, what_is_printed) {
     static const char *const canonical[] = {
@@ -30,10 +19,10 @@ Test(projection_problem, what_is_printed) {
 
     for (size_t n = 0; n < sizeof canonical / sizeof *canonical; n++) {
         const clattn_problem p = fixture_problem(canonical[n]);
-        cr_expect_str_eq(printed(&p), canonical[n]);
+        cr_expect_str_eq(problem_printed(&p), canonical[n]);
     }
     const clattn_problem io = fixture_problem("w=io d8/5 bias=f16\tf32 h2/3 proj q3");
-    cr_expect_str_eq(printed(&io), "proj f32 b1 h2/3 q3 d8/5 bias=f16");
+    cr_expect_str_eq(problem_printed(&io), "proj f32 b1 h2/3 q3 d8/5 bias=f16");
 }
 
 /* What the letters of w stand for. */
@@ -76,21 +65,12 @@ Test(projection_problem, random_problems_come_back_equal) {
 
     for (int n = 0; n < 2000; n++) {
         const clattn_problem p = random_projection(&r);
-        clattn_problem back;
-        char text[512], reason[256];
-        cr_assert(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_SUCCESS, "%s", reason);
-        strcpy(text, printed(&p));
-        cr_assert(clattn_problem_parse(text, &back, reason, sizeof reason) == CLATTN_SUCCESS,
-                  "'%s': %s", text, reason);
-        cr_assert(same(&p, &back), "'%s' came back as '%s'", text, printed(&back));
-        cr_assert_str_eq(printed(&back), text);
+        problem_must_come_back(&p, same);
     }
 }
 
 Test(projection_problem, texts_that_are_refused) {
-    static const struct {
-        const char *text, *named;
-    } cases[] = {
+    static const struct refused_text cases[] = {
         {"proj f32 q1", "dN"},
         {"proj f32 d1", "qN"},
         {"proj fwd f32 q1 d1", "two operations"},
@@ -117,34 +97,12 @@ Test(projection_problem, texts_that_are_refused) {
         {"fwd f32 q1 d1 bias=f32", "bias"},
     };
 
-    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        clattn_problem p;
-        char reason[256] = "";
-        cr_expect(clattn_problem_parse(cases[n].text, &p, reason, sizeof reason) ==
-                      CLATTN_INVALID_PROBLEM,
-                  "'%s' was taken", cases[n].text);
-        cr_expect(strstr(reason, cases[n].named) != NULL, "'%s': '%s' does not name %s",
-                  cases[n].text, reason, cases[n].named);
-    }
+    problem_texts_refused(cases, sizeof cases / sizeof *cases);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-static void refused(const clattn_problem *p, const char *words)
-{
-    char reason[256] = "";
-
-    cr_expect(clattn_problem_check(p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM,
-              "%s was taken", words);
-    cr_expect(strstr(reason, words) != NULL, "'%s' does not hold '%s'", reason, words);
-}
-
-#define REFUSED(change, words)                                                                     \
-    do {                                                                                           \
-        clattn_problem p = fixture_problem("proj f32 b2 h3/2 q5 d4 bias=f32");                     \
-        change;                                                                                    \
-        refused(&p, words);                                                                        \
-    } while (0)
+#define REFUSED(change, words) PROBLEM_REFUSED("proj f32 b2 h3/2 q5 d4 bias=f32", change, words)
 
 Test(projection_problem, fields_that_are_refused) {
     REFUSED(p.scale = 1.0f, "scale");
@@ -185,8 +143,7 @@ Test(projection_problem, operations) {
     cr_expect(clattn_problem_flops(&none) == 0.0);
 }
 
-/* ---- the normal form --------------------------------------------------------------------------
- * */
+/* ---- the normal form ------------------------------------------------------------------------- */
 
 static void expect_merged(const char *text, const char *wanted)
 {
@@ -196,7 +153,7 @@ static void expect_merged(const char *text, const char *wanted)
     cr_expect(normal.batch == want.batch && normal.heads == want.heads &&
                   normal.kv_heads == want.kv_heads && normal.seq_q == want.seq_q &&
                   normal.dim_qk == want.dim_qk && normal.dim_v == want.dim_v,
-              "'%s' became '%s'", text, printed(&normal));
+              "'%s' became '%s'", text, problem_printed(&normal));
 }
 
 /* Axes become one where strides go on in both tensors that have them. */
@@ -224,7 +181,7 @@ Test(projection_problem, the_normal_form_computes_the_same) {
         char reason[256];
         cr_assert(clattn_problem_check(&normal, reason, sizeof reason) == CLATTN_SUCCESS, "%s",
                   reason);
-        cr_assert(memcmp(&normal, &again, sizeof normal) == 0, "'%s'", printed(&p));
+        cr_assert(memcmp(&normal, &again, sizeof normal) == 0, "'%s'", problem_printed(&p));
         cr_assert(clattn_problem_flops(&p) == clattn_problem_flops(&normal));
         ca_problem_tensors(&p, before);
         ca_problem_tensors(&normal, after);
@@ -237,21 +194,12 @@ Test(projection_problem, the_normal_form_computes_the_same) {
                     sums[form] += all / x->sizes[axis] * x->layout.stride[axis] *
                                   (x->sizes[axis] * (x->sizes[axis] - 1) / 2);
             }
-            cr_assert(sums[0] == sums[1], "%s of '%s'", before[t].name, printed(&p));
+            cr_assert(sums[0] == sums[1], "%s of '%s'", before[t].name, problem_printed(&p));
         }
     }
 }
 
 /* ---- classes --------------------------------------------------------------------------------- */
-
-static const char *class_of(const clattn_problem *p, char text[CA_CLASS_TEXT])
-{
-    size_t needed;
-
-    cr_assert(clattn_problem_class(p, text, CA_CLASS_TEXT, &needed) == CLATTN_SUCCESS);
-    cr_assert(needed == strlen(text) + 1, "'%s' is cut", text);
-    return text;
-}
 
 /* What a program is built for, counted here anew: the conditions in the kernels' sources. */
 enum { NUM_DEFINES = 9 };
@@ -279,27 +227,6 @@ static int same_defines(const clattn_problem *a, const clattn_problem *b)
     return memcmp(of_a, of_b, sizeof of_a) == 0;
 }
 
-static void check_class(const clattn_problem *p)
-{
-    char whose[512], text[CA_CLASS_TEXT], again[CA_CLASS_TEXT], reason[256];
-    clattn_problem parsed;
-
-    strcpy(whose, printed(p));
-    const clattn_problem r = ca_problem_representative(p);
-    cr_assert(clattn_problem_check(&r, reason, sizeof reason) == CLATTN_SUCCESS, "of '%s': %s",
-              whose, reason);
-    cr_assert(same_defines(p, &r), "'%s' is not for the programs of '%s'", class_of(p, text),
-              whose);
-    cr_assert_str_eq(class_of(&r, again), class_of(p, text), "'%s', of '%s', is of class '%s'",
-                     text, whose, again);
-    const clattn_problem normal = ca_problem_normal(p);
-    cr_assert_str_eq(class_of(&normal, again), text, "the normal form has another class");
-    cr_assert(clattn_problem_parse(text, &parsed, reason, sizeof reason) == CLATTN_SUCCESS,
-              "'%s': %s", text, reason);
-    cr_assert_str_eq(class_of(&parsed, again), text);
-    cr_assert(ca_classes_alike(&parsed, &r) && ca_class_distance(&parsed, &r) == 0.0);
-}
-
 /* Sizes over all magnitudes, which pass the check. */
 static clattn_problem extreme_projection(struct rng *r)
 {
@@ -325,8 +252,8 @@ Test(projection_problem, classes_of_random_problems) {
         const clattn_problem p = random_projection(&r), q = random_projection(&r);
         const clattn_problem a = ca_problem_representative(&p), b = ca_problem_representative(&q);
         const clattn_problem extreme = extreme_projection(&r);
-        check_class(&p);
-        check_class(&extreme);
+        problem_class_check(&p, same_defines);
+        problem_class_check(&extreme, same_defines);
         cr_assert(ca_classes_alike(&a, &b) == same_defines(&a, &b));
         const double distance = ca_class_distance(&a, &b);
         cr_assert(distance >= 0.0 && distance < INFINITY && distance == ca_class_distance(&b, &a));
@@ -334,9 +261,7 @@ Test(projection_problem, classes_of_random_problems) {
 }
 
 Test(projection_problem, what_is_rounded) {
-    static const struct {
-        const char *problem, *problem_class;
-    } cases[] = {
+    static const struct problem_and_class cases[] = {
         {"proj f32 b1 h1 q2048 d1024 w=oi bias=f32", "proj f32 b1 h1 q2048 d1024 w=oi bias=f32"},
         {"proj f32 b2 h12/1 q1000 d768/64", "proj f32 b1 h16/1 q2048 d1024/64"},
         {"proj f32 b2 h12/1 q1000 d768/64 y=bshd", "proj f32 b1 h1 q2048 d1024"},
@@ -350,31 +275,17 @@ Test(projection_problem, what_is_rounded) {
         {"proj f32 q3 d4 x=0.0.1.0 w=9.9.9.9", "proj f32 b1 h1 q4 d4 x=bhds w=32.8.8.2"},
     };
 
-    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        const clattn_problem p = fixture_problem(cases[n].problem);
-        char text[CA_CLASS_TEXT];
-        cr_expect_str_eq(class_of(&p, text), cases[n].problem_class, "'%s': '%s', not '%s'",
-                         cases[n].problem, text, cases[n].problem_class);
-        check_class(&p);
-    }
-}
-
-static double distance_of(const char *a, const char *b)
-{
-    const clattn_problem p = fixture_problem(a), q = fixture_problem(b);
-    const clattn_problem x = ca_problem_representative(&p), y = ca_problem_representative(&q);
-
-    return ca_class_distance(&x, &y);
+    problem_classes_check(cases, sizeof cases / sizeof *cases, same_defines);
 }
 
 Test(projection_problem, distances) {
     static const char one[] = "proj f32 q1024 d1024";
 
-    cr_expect(distance_of(one, "proj f32 q2048 d1024") == 1.0);
-    cr_expect(distance_of(one, "proj f32 q1024 d1024/2048") == 1.0);
-    cr_expect(distance_of(one, "proj f32 q1024 d2048/1024") == 0.5);
-    cr_expect(distance_of(one, "proj f32 q1024 d1024 w=oi") > 0.5);
-    cr_expect(distance_of(one, "proj f16 q1024 d1024") > CA_CLASS_NEAR);
-    cr_expect(distance_of(one, "fwd f32 q1024 d1024") == INFINITY);
-    cr_expect(distance_of("bwd f32 q1024 d1024", one) == INFINITY);
+    cr_expect(problem_class_distance(one, "proj f32 q2048 d1024") == 1.0);
+    cr_expect(problem_class_distance(one, "proj f32 q1024 d1024/2048") == 1.0);
+    cr_expect(problem_class_distance(one, "proj f32 q1024 d2048/1024") == 0.5);
+    cr_expect(problem_class_distance(one, "proj f32 q1024 d1024 w=oi") > 0.5);
+    cr_expect(problem_class_distance(one, "proj f16 q1024 d1024") > CA_CLASS_NEAR);
+    cr_expect(problem_class_distance(one, "fwd f32 q1024 d1024") == INFINITY);
+    cr_expect(problem_class_distance("bwd f32 q1024 d1024", one) == INFINITY);
 }

@@ -150,18 +150,18 @@ Test(queues, out_of_order_many_gradients) {
 }
 
 /* Nothing to compute: the event still stands for the wait list. */
-Test(queues, empty_problem_keeps_the_order) {
-    struct fixture f;
+DeviceTest(queues, empty_problem_keeps_the_order)
+{
     cl_event done = NULL;
     cl_int err, state = CL_COMPLETE;
     const clattn_forward tensors = {.struct_size = sizeof tensors};
 
-    fixture_open(&f);
-    clattn_plan *plan = fixture_plan(&f, "fwd f32 b0 q3 k4 d8", NULL);
-    cl_event gate = clCreateUserEvent(f.opencl, &err);
-    cr_assert(clattn_attention_forward(plan, f.queue, &tensors, 1, &gate, &done) == CLATTN_SUCCESS);
+    clattn_plan *plan = fixture_plan(f, "fwd f32 b0 q3 k4 d8", NULL);
+    cl_event gate = clCreateUserEvent(f->opencl, &err);
+    cr_assert(clattn_attention_forward(plan, f->queue, &tensors, 1, &gate, &done) ==
+              CLATTN_SUCCESS);
     cr_assert(done != NULL);
-    clFlush(f.queue);
+    clFlush(f->queue);
     clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
     cr_expect(state > CL_COMPLETE);
     clSetUserEventStatus(gate, CL_COMPLETE);
@@ -169,7 +169,6 @@ Test(queues, empty_problem_keeps_the_order) {
     clReleaseEvent(gate);
     clReleaseEvent(done);
     clattn_plan_release(plan);
-    fixture_close(&f);
 }
 
 /* ---- threads -------------------------------------------------------------------------------- */
@@ -228,16 +227,14 @@ static void run_in_threads(struct fixture *f, const char *family, const char *pr
 }
 
 /* Each thread has its own queue and tensors; a kernel's arguments must never be mixed up. */
-Test(queues, four_threads_on_one_plan) {
+DeviceTest(queues, four_threads_on_one_plan)
+{
     static const char *const texts[] = {"fwd f32 h2 q9 k20 d24 lse", "bwd f32 h2 q9 k20 d24"};
-    struct fixture f;
 
-    fixture_open(&f);
     for (size_t n = 0; ca_family_at(n); n++)
         if (ca_family_at(n)->operation <= CLATTN_BACKWARD &&
             family_takes_f32(ca_family_at(n)->name))
-            run_in_threads(&f, ca_family_at(n)->name, texts[ca_family_at(n)->operation]);
-    fixture_close(&f);
+            run_in_threads(f, ca_family_at(n)->name, texts[ca_family_at(n)->operation]);
 }
 
 struct maker {
@@ -260,25 +257,23 @@ static void *make(void *argument)
 }
 
 /* Several plans on one context at once: two different programs, each built once. */
-Test(queues, plans_made_at_once) {
-    struct fixture f;
+DeviceTest(queues, plans_made_at_once)
+{
     struct maker makers[6];
     const char *problems[2] = {"fwd f32 q9 k20 d24", "fwd f16 q9 k20 d24 lse"};
 
-    fixture_open(&f);
     for (int n = 0; n < 6; n++) {
-        makers[n] = (struct maker){.context = f.context, .problem = problems[n % 2]};
+        makers[n] = (struct maker){.context = f->context, .problem = problems[n % 2]};
         cr_assert(pthread_create(&makers[n].thread, NULL, make, &makers[n]) == 0);
     }
     for (int n = 0; n < 6; n++) {
         pthread_join(makers[n].thread, NULL);
-        cr_assert(makers[n].status == CLATTN_SUCCESS, "%s", f.log.last);
+        cr_assert(makers[n].status == CLATTN_SUCCESS, "%s", f->log.last);
     }
-    const size_t builds = clattn_context_builds(f.context);
-    clattn_plan_release(fixture_plan(&f, problems[0], NULL));
-    clattn_plan_release(fixture_plan(&f, problems[1], NULL));
-    cr_expect(clattn_context_builds(f.context) == builds);
+    const size_t builds = clattn_context_builds(f->context);
+    clattn_plan_release(fixture_plan(f, problems[0], NULL));
+    clattn_plan_release(fixture_plan(f, problems[1], NULL));
+    cr_expect(clattn_context_builds(f->context) == builds);
     for (int n = 0; n < 6; n++)
         clattn_plan_release(makers[n].plan);
-    fixture_close(&f);
 }

@@ -100,18 +100,16 @@ static void check_family(const struct ca_family *family, const clattn_device_inf
             }
 }
 
-Test(workspace, grows_with_the_length_alone) {
-    struct fixture f;
+DeviceTest(workspace, grows_with_the_length_alone)
+{
     size_t fused = 0;
 
-    fixture_open(&f);
     for (size_t n = 0; ca_family_at(n); n++) {
         const struct ca_family *family = ca_family_at(n);
         if (family->operation > CLATTN_BACKWARD || strncmp(family->name, "unfused", 7) == 0)
             continue;
-        check_family(family, clattn_context_device(f.context));
+        check_family(family, clattn_context_device(f->context));
         fused++;
     }
     cr_expect(fused >= 5);
-    fixture_close(&f);
 }

@@ -2,28 +2,20 @@
 #ifndef TEST_BENCH_PROGRAM_H
 #define TEST_BENCH_PROGRAM_H
 
-#include <jansson.h>
-#include <stddef.h>
+#include "tests/support/program.h"
+#include "tests/support/scratch.h"
 
-/* Runs the program with `arguments`, puts both its outputs into `text` and returns its status. */
-int bench_run(const char *arguments, char *text, size_t text_bytes);
-
-/* Fails the test unless it is JSON. */
-json_t *bench_load(const char *path);
-
-/* Of the run's first device. */
+/* Of the run's first device; NULL where there is no such. */
 const json_t *bench_result(const json_t *run, size_t index);
 
-/* What that implementation came to; NULL if it took no part. */
-const json_t *bench_implementation(const json_t *result, const char *name);
+/* What an implementation came to in a result of the run's first device; NULL if it took no part. */
+const json_t *bench_row(const json_t *run, size_t index, const char *implementation);
 
 /* 0 without times. */
-size_t bench_samples(const json_t *implementation);
+size_t bench_samples(const json_t *row);
 
-/* Fails the test unless the text is there. */
-void bench_check_text(const json_t *object, const char *key, const char *want);
-
-/* Fails the test if the table is wider than 100 columns; lines of problems are not cut. */
-void bench_check_width(const char *text);
+/* Fails the test if the table that was printed last is wider than 100 columns; lines of problems are
+ * not cut. */
+void bench_check_width(void);
 
 #endif

@@ -1,48 +1,40 @@
 /* clattn-bench as a person calls it: exit codes, complaints, output. */
-#define _XOPEN_SOURCE 700 /* nftw, mkdtemp */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "tests/bench/bench_program.h"
 
 #include <clattn/clattn.h>
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define EMPTY_CACHE "/tmp/clattn_bench_XXXXXX"
 #define SMALL "'fwd f32 h2 q33 d24'"
 #define LAYER_0 TEST_DATA "/minilm/minilm_layer_0.safetensors"
 
-/* A cache directory of its own, so that nothing is tuned but what a test tunes. */
-static void empty_cache(char directory[static sizeof EMPTY_CACHE])
+static const char *json_path; /* where a test's program writes */
+
+static void open_folder(void)
 {
-    strcpy(directory, EMPTY_CACHE);
-    cr_assert(mkdtemp(directory) != NULL);
-    setenv("CLATTN_CACHE_DIR", directory, 1);
+    scratch_open();
+    json_path = scratch_path("written.json");
 }
 
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
-{
-    (void)status, (void)type, (void)where;
-    return remove(path);
-}
+TestSuite(bench, .init = open_folder, .fini = scratch_close);
 
-static void remove_cache(const char *directory)
+/* So that nothing is tuned but what a test tunes. */
+static void use_empty_cache(void)
 {
-    nftw(directory, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    setenv("CLATTN_CACHE_DIR", scratch_path("cache"), 1);
 }
 
 static void check_ratio(const json_t *ratio)
 {
-    const double low = json_real_value(json_object_get(ratio, "low"));
-    const double median = json_real_value(json_object_get(ratio, "median"));
-
-    cr_assert(gt(dbl, low, 0.0));
-    cr_assert(ge(dbl, median, low));
-    cr_assert(ge(dbl, json_real_value(json_object_get(ratio, "high")), median));
+    cr_assert(gt(dbl, json_number_at(ratio, "low"), 0.0));
+    cr_assert(ge(dbl, json_number_at(ratio, "median"), json_number_at(ratio, "low")));
+    cr_assert(ge(dbl, json_number_at(ratio, "high"), json_number_at(ratio, "median")));
 }
 
 struct call {
@@ -102,7 +94,7 @@ ParameterizedTestParameters(bench, exits_with) {
         {"duel --rounds 5 " SMALL " untuned untuned", 2, "--rounds takes a whole number from 6"},
         {"duel --seconds -1 " SMALL " untuned untuned", 2, "--seconds takes a number"},
         {"duel " SMALL " untuned nonsense", 1, "'nonsense': "},
-        {"duel " SMALL " untuned 'unfused ITEM_X=3'", 1, "'unfused ITEM_X=3': "},
+        {"duel " SMALL " untuned 'unfused THREAD_N=3'", 1, "'unfused THREAD_N=3': "},
         {"duel " SMALL " untuned tuned", 1, "'tuned': "},
         {"plan --help", 0, "Usage: clattn-bench plan"},
         {"plan", 2, "takes one to eight problems"},
@@ -111,20 +103,15 @@ ParameterizedTestParameters(bench, exits_with) {
         {"plan --known-only " SMALL, 1, "CLATTN_NOT_TUNED"},
         {"plan --once --family unfused " SMALL, 0, "first execution"},
         {"plan --family nonsense " SMALL, 1, "for such problems there are unfused, "},
-        {"plan --family unfused --tunables X=1 " SMALL, 1, "'X'; there are GROUP_X, "},
-        {"plan --family unfused --tunables ITEM_X=3 " SMALL, 1, "its candidates: 4, "},
+        {"plan --family unfused --tunables X=1 " SMALL, 1, "'X'; there are THREADS_N, "},
+        {"plan --family unfused --tunables THREAD_N=3 " SMALL, 1, "its candidates: 4, "},
         {"plan --tunables X=1 " SMALL, 2, "--tunables needs --family"},
     };
     return cr_make_param_array(struct call, calls, sizeof calls / sizeof *calls);
 }
 
 ParameterizedTest(struct call *call, bench, exits_with) {
-    char text[8192];
-
-    cr_assert(eq(int, bench_run(call->arguments, text, sizeof text), call->status), "%s: %s",
-              call->arguments, text);
-    cr_assert(strstr(text, call->says) != NULL, "%s: got '%s', want '%s'", call->arguments, text,
-              call->says);
+    program_must(BENCH_PROGRAM, call->status, call->says, "%s", call->arguments);
 }
 
 /* Lines that nobody can read are a failure, of every command that prints. */
@@ -132,15 +119,10 @@ Test(bench, what_cannot_be_printed_is_a_failure) {
     static const char verify[] = "verify --json " LAYER_0, plan[] = "plan --once " SMALL;
     static const char *const calls[] = {"devices",   "devices --json", "--help", "run --list",
                                         "help plan", verify,           plan};
-    char arguments[256], text[4096];
-
     if (access("/dev/full", W_OK) != 0)
         cr_skip_test("there is no /dev/full here");
-    for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
-        snprintf(arguments, sizeof arguments, "%s 2>&1 > /dev/full #", calls[n]);
-        cr_expect(eq(int, bench_run(arguments, text, sizeof text), 1), "%s: %s", calls[n], text);
-        cr_expect(strstr(text, "cannot be written") != NULL, "%s: %s", calls[n], text);
-    }
+    for (size_t n = 0; n < sizeof calls / sizeof *calls; n++)
+        program_must(BENCH_PROGRAM, 1, "cannot be written", "%s 2>&1 > /dev/full #", calls[n]);
 }
 
 /* No line of a table is wider than the terminal, and what there was no room for is named. */
@@ -148,156 +130,116 @@ Test(bench, tables_fit_narrow_terminals) {
     static const char *const calls[] = {"devices", "run --list quick",
                                         "run --peers none --no-first-call --repeat 1 " SMALL,
                                         "duel --seconds 0 " SMALL " untuned unfused"};
-    char text[32768];
 
     setenv("COLUMNS", "60", 1);
     for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
-        cr_assert(eq(int, bench_run(calls[n], text, sizeof text), 0), "%s", text);
-        cr_expect(n != 2 || strstr(text, "no room for them on 60") != NULL, "%s", text);
-        for (const char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
-            cr_expect(strlen(line) <= 60 || strncmp(line, "  #", 3) == 0, "%s: wide: %s", calls[n],
-                      line);
+        program_must(BENCH_PROGRAM, 0, n == 2 ? "no room for them on 60" : "", "%s", calls[n]);
+        program_expect_width(program_text, 60, "\n  #");
     }
 }
 
 /* The files that are named are what is listed, not all workloads. */
 Test(bench, list_shows_what_would_run) {
-    char path[] = "/tmp/clattn_test_XXXXXX", arguments[200], text[4096];
-    FILE *file = fdopen(mkstemp(path), "w");
+    const char *path = scratch_path("problems");
 
-    fputs("mine: fwd f32 q3 d8\nfwd f32 q5 d8\n", file);
-    fclose(file);
-    snprintf(arguments, sizeof arguments, "run --list %s " LAYER_0, path);
-    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
-    cr_expect(strstr(text, "mine:\n  fwd f32 b1 h1 q3 k3 d8\n") != NULL, "%s", text);
-    cr_expect(strstr(text, "minilm_layer_0:\n  fwd f32 b1 h12 q149 k149 d32\n") != NULL, "%s",
-              text);
-    cr_expect(strstr(text, "gpt2") == NULL, "%s", text);
-    snprintf(arguments, sizeof arguments, "run --list /tmp/nothing.safetensors");
-    cr_expect(eq(int, bench_run(arguments, text, sizeof text), 2), "%s", text);
-    remove(path);
+    scratch_write(path, "mine: fwd f32 q3 d8\nfwd f32 q5 d8\n");
+    program_must(BENCH_PROGRAM, 0, "", "run --list %s " LAYER_0, path);
+    program_expect("mine:\n  fwd f32 b1 h1 q3 k3 d8\n");
+    program_expect("minilm_layer_0:\n  fwd f32 b1 h12 q149 k149 d32\n");
+    cr_expect(not(program_said("gpt2")), "%s", program_text);
+    program_must(BENCH_PROGRAM, 2, "", "run --list /tmp/nothing.safetensors");
 }
 
 /* Copies layer 0 to `path`, less `cut` bytes, the last byte exchanged if `spoil`. */
-static void copy_layer(const char *path, long cut, bool spoil)
+static void copy_layer(const char *path, size_t cut, bool spoil)
 {
-    FILE *from = fopen(LAYER_0, "rb"), *to = fopen(path, "wb");
-    fseek(from, 0, SEEK_END);
-    const size_t size = (size_t)ftell(from);
-    unsigned char *bytes = malloc(size);
+    size_t size;
+    char *bytes = scratch_read(LAYER_0, &size);
 
-    rewind(from);
-    cr_assert(eq(sz, fread(bytes, 1, size, from), size));
     if (spoil)
-        bytes[size - 1] ^= 0x80; /* the sign of the last element of V, which all queries see */
-    cr_assert(eq(sz, fwrite(bytes, 1, size - (size_t)cut, to), size - (size_t)cut));
-    fclose(to);
-    fclose(from);
+        bytes[size - 1] ^=
+            (char)0x80; /* the sign of the last element of V, which all queries see */
+    scratch_write_bytes(path, bytes, size - cut);
     free(bytes);
 }
 
 Test(bench, verify_finds_a_spoilt_and_a_truncated_file) {
-    char path[] = "/tmp/clattn_test_XXXXXX", arguments[64], text[4096];
+    const char *path = scratch_path("layer.safetensors");
 
-    close(mkstemp(path));
-    snprintf(arguments, sizeof arguments, "verify %s", path);
     copy_layer(path, 0, false);
-    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
+    program_must(BENCH_PROGRAM, 0, "", "verify %s", path);
     copy_layer(path, 0, true);
-    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 1), "%s", text);
-    cr_assert(strstr(text, "FAIL  minilm_layer_0") != NULL, "%s", text);
+    program_must(BENCH_PROGRAM, 1, "FAIL  minilm_layer_0", "verify %s", path);
     copy_layer(path, 1, false);
-    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 1), "%s", text);
-    cr_assert(strstr(text, "ends at byte") != NULL, "%s", text);
-    const char *name = strstr(text, path);
-    cr_assert(name != NULL && strstr(name + 1, path) == NULL, "its name is there twice: %s", text);
-    snprintf(arguments, sizeof arguments, "verify %s 2> /dev/null", path);
-    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 1));
-    remove(path);
+    program_must(BENCH_PROGRAM, 1, "ends at byte", "verify %s", path);
+    const char *name = strstr(program_text, path);
+    cr_assert(name != NULL && strstr(name + 1, path) == NULL, "its name is there twice: %s",
+              program_text);
+    program_must(BENCH_PROGRAM, 1, "", "verify %s 2> /dev/null", path);
 }
 
 Test(bench, run_writes_a_table_and_json) {
-    char path[] = "/tmp/clattn_test_XXXXXX", arguments[200], text[8192];
-
-    close(mkstemp(path));
-    snprintf(arguments, sizeof arguments,
-             "run --peers none --no-first-call --repeat 2 --json %s 'fwd f16 b2 h4/2 q33 k47 d24 "
-             "causal=br klen lse' %s",
-             path, LAYER_0);
-    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
-    cr_assert(strstr(text, "peaks measured in this run") != NULL, "%s", text);
-    bench_check_width(text);
-    json_t *run = bench_load(path);
+    program_must(BENCH_PROGRAM, 0, "peaks measured in this run",
+                 "run --peers none --no-first-call --repeat 2 --json %s 'fwd f16 b2 h4/2 q33 k47 "
+                 "d24 causal=br klen lse' %s",
+                 json_path, LAYER_0);
+    bench_check_width();
+    json_t *run = json_file(json_path);
     for (size_t n = 0; n < 2; n++) {
-        const json_t *record = bench_result(run, n);
-        const json_t *clattn = bench_implementation(record, "clattn");
-        const json_t *times = json_object_get(clattn, "milliseconds");
-        bench_check_text(clattn, "state", "measured");
+        const json_t *clattn = bench_row(run, n, "clattn");
+        json_must_be(clattn, "state", "measured");
         cr_assert(eq(sz, bench_samples(clattn), 2));
-        cr_assert(gt(dbl, json_real_value(json_object_get(times, "median")), 0.0));
-        const json_t *share = json_object_get(record, "roof_share");
-        cr_assert(gt(dbl, json_real_value(json_object_get(share, "median")), 0.0));
-        bench_check_text(record, "against", n == 0 ? "reference" : "file");
+        cr_assert(gt(dbl, json_number_at(clattn, "milliseconds.median"), 0.0));
+        cr_assert(gt(dbl, json_number_at(bench_result(run, n), "roof_share.median"), 0.0));
+        json_must_be(bench_result(run, n), "against", n == 0 ? "reference" : "file");
     }
     cr_assert(bench_result(run, 2) == NULL);
     json_decref(run);
-    remove(path);
 }
 
 Test(bench, devices_and_verify_speak_json) {
     static const char *const calls[] = {"devices --json", "verify --json " LAYER_0};
-    char text[16384];
     json_error_t error;
 
     for (size_t n = 0; n < 2; n++) {
-        cr_assert(eq(int, bench_run(calls[n], text, sizeof text), 0), "%s", text);
-        const char *begin = strchr(text, '['); /* a driver may have spoken before */
-        json_t *list = json_loads(begin != NULL ? begin : "", JSON_DISABLE_EOF_CHECK, &error);
-        cr_assert(json_array_size(list) > 0, "%s: %s", calls[n], text);
+        program_must(BENCH_PROGRAM, 0, "[", "%s", calls[n]);
+        const char *begin = strchr(program_text, '['); /* a driver may have spoken before */
+        json_t *list = json_loads(begin, JSON_DISABLE_EOF_CHECK, &error);
+        cr_assert(json_array_size(list) > 0, "%s: %s", calls[n], program_text);
         json_decref(list);
     }
 }
 
 Test(bench, says_which_device_it_looked_for) {
-    char text[4096];
-
     setenv("CLATTN_DEVICE", "nowhere", 1);
-    cr_assert(eq(int, bench_run("plan " SMALL, text, sizeof text), 1), "%s", text);
-    cr_assert(strstr(text, "matches CLATTN_DEVICE, which is 'nowhere'") != NULL, "%s", text);
+    program_must(BENCH_PROGRAM, 1, "matches CLATTN_DEVICE, which is 'nowhere'", "plan " SMALL);
     setenv("OCL_ICD_VENDORS", "/nonexistent", 1);
     unsetenv("CLATTN_DEVICE");
-    cr_assert(eq(int, bench_run("plan " SMALL, text, sizeof text), 1), "%s", text);
-    cr_assert(strstr(text, "there is no OpenCL device") != NULL, "%s", text);
+    program_must(BENCH_PROGRAM, 1, "there is no OpenCL device", "plan " SMALL);
 }
 
 /* An override stands for a tuned choice: what a device gets that was never tuned is another. */
 Test(bench, run_times_the_untuned_choice_beside_another) {
-    char path[] = "/tmp/clattn_test_XXXXXX", arguments[200], text[8192];
     static const char *const options[] = {"", "--untuned", "--family unfused"};
     static const char *const origins[] = {"override", "untuned", "forced"};
 
-    close(mkstemp(path));
     setenv("CLATTN_OVERRIDE", "unfused", 1);
     for (size_t n = 0; n < 3; n++) {
-        snprintf(arguments, sizeof arguments,
-                 "run --peers none --no-first-call --repeat 2 %s --json %s " SMALL, options[n],
-                 path);
-        cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
-        cr_assert(strstr(text, origins[n]) != NULL, "%s", text);
-        json_t *run = bench_load(path);
-        const json_t *clattn = bench_implementation(bench_result(run, 0), "clattn");
-        const json_t *untuned = bench_implementation(bench_result(run, 0), "clattn untuned");
-        bench_check_text(bench_result(run, 0), "origin", origins[n]);
+        program_must(BENCH_PROGRAM, 0, origins[n],
+                     "run --peers none --no-first-call --repeat 2 %s --json %s " SMALL, options[n],
+                     json_path);
+        json_t *run = json_file(json_path);
+        const json_t *untuned = bench_row(run, 0, "clattn untuned");
+        json_must_be(bench_result(run, 0), "origin", origins[n]);
         cr_assert(eq(int, untuned != NULL, n == 0));
         if (n == 0) {
-            check_ratio(json_object_get(untuned, "ratio"));
+            check_ratio(json_at(untuned, "ratio"));
             cr_assert(eq(sz, bench_samples(untuned), 2));
-            cr_assert(strcmp(json_string_value(json_object_get(untuned, "configuration")),
-                             json_string_value(json_object_get(clattn, "configuration"))) != 0);
+            cr_assert(strcmp(json_text_at(untuned, "configuration"),
+                             json_text_at(bench_row(run, 0, "clattn"), "configuration")) != 0);
         }
         json_decref(run);
     }
-    remove(path);
 }
 
 /* Tunes a problem in this process, as far as one configuration goes. */
@@ -323,97 +265,65 @@ Test(bench, what_was_tuned_is_used) {
         {"plan --known-only " SMALL, "tuned for this class"},
         {"duel --seconds 0 " SMALL " tuned untuned", "6 rounds"},
     };
-    char cache[sizeof EMPTY_CACHE], text[8192];
 
-    empty_cache(cache);
+    use_empty_cache();
     tune("fwd f32 h2 q33 d24");
-    for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
-        cr_assert(eq(int, bench_run(calls[n].arguments, text, sizeof text), 0), "%s", text);
-        cr_assert(strstr(text, calls[n].says) != NULL, "%s: %s", calls[n].arguments, text);
-    }
-    remove_cache(cache);
+    for (size_t n = 0; n < sizeof calls / sizeof *calls; n++)
+        program_must(BENCH_PROGRAM, 0, calls[n].says, "%s", calls[n].arguments);
 }
 
 Test(bench, the_untuned_choice_is_not_raced_against_itself) {
-    char path[] = "/tmp/clattn_test_XXXXXX", cache[sizeof EMPTY_CACHE], arguments[200], text[8192];
-
-    close(mkstemp(path));
-    empty_cache(cache);
-    snprintf(arguments, sizeof arguments,
-             "run --peers none --no-first-call --repeat 1 --json %s " SMALL, path);
-    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
-    json_t *run = bench_load(path);
-    bench_check_text(bench_result(run, 0), "origin", "untuned");
-    cr_assert(eq(sz, bench_samples(bench_implementation(bench_result(run, 0), "clattn")), 1));
-    cr_assert(bench_implementation(bench_result(run, 0), "clattn untuned") == NULL);
+    use_empty_cache();
+    program_must(BENCH_PROGRAM, 0, "",
+                 "run --peers none --no-first-call --repeat 1 --json %s " SMALL, json_path);
+    json_t *run = json_file(json_path);
+    json_must_be(bench_result(run, 0), "origin", "untuned");
+    cr_assert(eq(sz, bench_samples(bench_row(run, 0, "clattn")), 1));
+    cr_assert(bench_row(run, 0, "clattn untuned") == NULL);
     json_decref(run);
-    remove_cache(cache);
-    remove(path);
 }
 
 Test(bench, duel_races_and_checks_every_configuration) {
     static const char *const names[] = {"untuned", "unfused", "unfused"};
-    char path[] = "/tmp/clattn_test_XXXXXX", arguments[200], text[8192];
 
-    close(mkstemp(path));
-    snprintf(arguments, sizeof arguments,
-             "duel --seconds 0 --json %s " SMALL " untuned unfused unfused", path);
-    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
-    cr_assert(strstr(text, "6 rounds") != NULL, "%s", text);
-    for (const char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
-        cr_expect(strlen(line) <= 100 || strchr(line, '=') != NULL, "wide: %s", line);
-    json_t *duel = bench_load(path);
-    const json_t *list = json_object_get(duel, "duellists");
-    cr_assert(eq(sz, json_array_size(list), 3));
+    program_must(BENCH_PROGRAM, 0, "6 rounds",
+                 "duel --seconds 0 --json %s " SMALL " untuned unfused unfused", json_path);
+    program_expect_width(program_text, 100, "=");
+    json_t *duel = json_file(json_path);
+    cr_assert(eq(sz, json_size_at(duel, "duellists"), 3));
     for (size_t n = 0; n < 3; n++) {
-        const json_t *duellist = json_array_get(list, n);
-        const json_t *times = json_object_get(duellist, "milliseconds");
-        bench_check_text(duellist, "name", names[n]);
-        cr_assert(eq(sz, json_array_size(json_object_get(times, "samples")), 6));
-        cr_assert(eq(int, json_is_true(json_object_get(duellist, "ok")), 1));
+        const json_t *duellist = json_at(duel, "duellists.%zu", n);
+        json_must_be(duellist, "name", names[n]);
+        cr_assert(eq(sz, json_size_at(duellist, "milliseconds.samples"), 6));
+        cr_assert(eq(int, json_is_true(json_at(duellist, "ok")), 1));
         if (n > 0)
-            check_ratio(json_object_get(duellist, "ratio"));
-        cr_assert(eq(int, json_is_null(json_object_get(duellist, "verdict")), n == 0));
+            check_ratio(json_at(duellist, "ratio"));
+        cr_assert(eq(int, json_is_null(json_at(duellist, "verdict")), n == 0));
     }
     json_decref(duel);
-    remove(path);
 }
 
 /* A step of training is a forward and a backward, whose times are added. */
 Test(bench, plan_times_several_problems_together) {
-    char path[] = "/tmp/clattn_test_XXXXXX", arguments[300], text[8192];
-
-    close(mkstemp(path));
-    snprintf(arguments, sizeof arguments, "plan --once --json %s " SMALL " \"%s\"", path,
-             "fwd f32 q5 k7 d16");
-    cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
-    cr_expect(strstr(text, "q5") != NULL);
-    json_t *plan = bench_load(path);
-    const char *problem = json_string_value(json_object_get(plan, "problem"));
+    program_must(BENCH_PROGRAM, 0, "q5", "plan --once --json %s " SMALL " 'fwd f32 q5 k7 d16'",
+                 json_path);
+    json_t *plan = json_file(json_path);
+    const char *problem = json_text_at(plan, "problem");
     cr_assert(problem && strstr(problem, " + fwd f32"), "%s", problem);
-    const char *configuration = json_string_value(json_object_get(plan, "configuration"));
+    const char *configuration = json_text_at(plan, "configuration");
     cr_expect(configuration && strstr(configuration, " + "));
-    bench_check_text(plan, "origin", "untuned + untuned");
+    json_must_be(plan, "origin", "untuned + untuned");
     json_decref(plan);
-    remove(path);
 }
 
 Test(bench, the_second_process_compiles_nothing) {
-    char path[] = "/tmp/clattn_test_XXXXXX", cache[sizeof EMPTY_CACHE], arguments[200], text[8192];
-
-    close(mkstemp(path));
-    empty_cache(cache);
-    snprintf(arguments, sizeof arguments, "plan --json %s " SMALL, path);
+    use_empty_cache();
     for (int process = 0; process < 2; process++) {
-        cr_assert(eq(int, bench_run(arguments, text, sizeof text), 0), "%s", text);
-        json_t *plan = bench_load(path);
-        cr_assert(eq(int, (int)json_integer_value(json_object_get(plan, "programs_compiled")),
-                     process == 0));
-        bench_check_text(plan, "origin", "untuned");
-        const json_t *times = json_object_get(plan, "milliseconds");
-        cr_assert(gt(dbl, json_real_value(json_object_get(times, "plan")), 0.0));
+        program_must(BENCH_PROGRAM, 0, "", "plan --json %s " SMALL, json_path);
+        json_t *plan = json_file(json_path);
+        cr_assert(eq(dbl, json_number_at(plan, "programs_compiled"), process == 0));
+        json_must_be(plan, "origin", "untuned");
+        cr_assert(gt(dbl, json_number_at(plan, "milliseconds.plan"), 0.0));
         json_decref(plan);
     }
-    remove_cache(cache);
-    remove(path);
 }

@@ -1,17 +1,16 @@
 /* clattn-bench compare as a program: its exit status, table, colours, JSON and CSV. */
-#define _XOPEN_SOURCE 700 /* mkdtemp, nftw, popen, posix_openpt */
+#define _XOPEN_SOURCE 700 /* posix_openpt */
 #include "bench/records/comparison.h"
 #include "tests/bench/run_example.h"
+#include "tests/support/program.h"
+#include "tests/support/scratch.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,37 +26,15 @@ static struct outcome *add(struct device_run *run, const char *name, const char 
                            &random_numbers);
 }
 
-static char folder[64];
+static void save_all(void);
 
-static int remove_entry(const char *entry, const struct stat *status, int type, struct FTW *where)
+static void open_folder(void)
 {
-    (void)status, (void)type, (void)where;
-    return remove(entry);
+    scratch_open();
+    save_all();
 }
 
-static void make_folder(void)
-{
-    strcpy(folder, "/tmp/clattn_compare_XXXXXX");
-    cr_assert(mkdtemp(folder) != NULL);
-}
-
-static void remove_folder(void)
-{
-    nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-TestSuite(bench_compare_command, .init = make_folder, .fini = remove_folder);
-
-/* Puts the run, which is freed, into a file of the folder. */
-static void save(const char *name, struct run_results *results)
-{
-    struct message why;
-    char path[128];
-
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    cr_assert(results_write(path, results, &why), "%s", why.text);
-    results_free(results);
-}
+TestSuite(bench_compare_command, .init = open_folder, .fini = scratch_close);
 
 /* a, same (as a), slow (BERT is), less (LLAMA is wrong, a device interrupted, another missing),
  * old, broken; the files lie in the folder. */
@@ -65,7 +42,7 @@ static void save_all(void)
 {
     static const char *const names[] = {"a.json", "same.json", "slow.json", "less.json"};
     struct run_results results;
-    char path[128];
+    struct message why;
 
     for (size_t f = 0; f < 4; f++) {
         example_begin(&results);
@@ -85,30 +62,12 @@ static void save_all(void)
                 2e-3);
         if (f == 2)
             add(&results.devices[1], "new", "fwd f32 q3 d3", 1e-5);
-        save(names[f], &results);
+        cr_assert(results_write(scratch_path("%s", names[f]), &results, &why), "%s", why.text);
+        results_free(&results);
     }
-    snprintf(path, sizeof path, "%s/old.json", folder);
-    FILE *stream = fopen(path, "w");
-    fputs("{\"schema\": \"clattn-bench-run-1\"}", stream);
-    fclose(stream);
-    snprintf(path, sizeof path, "%s/broken.json", folder);
-    stream = fopen(path, "w");
-    fputs("{\"schema\": ", stream);
-    fclose(stream);
-}
-
-/* Runs it in the folder, both outputs into `text`. */
-static int run_compare(const char *arguments, char *text, size_t bytes)
-{
-    char command[512];
-
-    snprintf(command, sizeof command, "cd %s && '%s' compare %s 2>&1", folder, BENCH_PROGRAM,
-             arguments);
-    FILE *pipe = popen(command, "r");
-    const size_t length = fread(text, 1, bytes - 1, pipe);
-    text[length] = '\0';
-    const int status = pclose(pipe);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    scratch_write(scratch_path("old.json"), "{\"schema\": \"clattn-bench-run-1\"}");
+    scratch_write(scratch_path("broken.json"), "{\"schema\": ");
+    cr_assert(chdir(scratch) == 0);
 }
 
 Test(bench_compare_command, exits_with) {
@@ -147,41 +106,30 @@ Test(bench_compare_command, exits_with) {
         {"less.json a.json", 0, "no regression"}, /* what is new is only listed */
         {"a.json same.json slow.json less.json", 1, "geometric mean of all: B C"},
     };
-    char text[16384];
 
-    save_all();
-    for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
-        cr_assert(eq(int, run_compare(calls[n].arguments, text, sizeof text), calls[n].status),
-                  "%s: %s", calls[n].arguments, text);
-        cr_assert(strstr(text, calls[n].says) != NULL, "%s: got '%s', want '%s'",
-                  calls[n].arguments, text, calls[n].says);
-    }
+    for (size_t n = 0; n < sizeof calls / sizeof *calls; n++)
+        program_must(BENCH_PROGRAM, calls[n].status, calls[n].says, "compare %s",
+                     calls[n].arguments);
 }
 
 Test(bench_compare_command, quiet_says_regressions_only) {
-    char text[4096];
-
-    save_all();
-    cr_assert(eq(int, run_compare("--quiet a.json same.json", text, sizeof text), 0));
-    cr_assert(eq(str, text, (char *)""));
-    cr_assert(eq(int, run_compare("--quiet a.json slow.json", text, sizeof text), 1));
-    cr_assert(strncmp(text, "! B  " BERT " (bert-base) on A device: ", 51) == 0, "%s", text);
-    cr_assert(eq(ptr, strchr(text, '\n'), text + strlen(text) - 1));
+    program_must(BENCH_PROGRAM, 0, "", "compare --quiet a.json same.json");
+    cr_assert(eq(str, program_text, (char *)""));
+    program_must(BENCH_PROGRAM, 1, "", "compare --quiet a.json slow.json");
+    cr_assert(strncmp(program_text, "! B  " BERT " (bert-base) on A device: ", 51) == 0, "%s",
+              program_text);
+    cr_assert(eq(ptr, strchr(program_text, '\n'), program_text + strlen(program_text) - 1));
 }
 
 Test(bench_compare_command, tables_fit_a_hundred_columns_and_obey_nobody) {
     static const char *const calls[] = {
         "a.json less.json", "a.json slow.json same.json", "a.json a.json a.json a.json a.json",
         "a.json slow.json --by share", "a.json less.json slow.json less.json --by share"};
-    char text[32768];
 
-    save_all();
     for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
-        run_compare(calls[n], text, sizeof text);
-        for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1)
-            cr_assert(le(sz, strcspn(line, "\n"), 100), "%s: %.*s", calls[n],
-                      (int)strcspn(line, "\n"), line);
-        cr_assert(eq(ptr, strchr(text, '\033'), NULL), "%s", text);
+        program_run(BENCH_PROGRAM, "compare %s", calls[n]);
+        program_expect_width(program_text, 100, NULL);
+        cr_assert(eq(ptr, strchr(program_text, '\033'), NULL), "%s", program_text);
     }
 }
 
@@ -195,8 +143,8 @@ static void run_on_terminal(const char *environment, char *text, size_t bytes)
     const char *name = ptsname(terminal);
     char command[1024];
     snprintf(command, sizeof command,
-             "cd %s && env -u NO_COLOR TERM=xterm %s '%s' compare a.json slow.json >%s 2>&1",
-             folder, environment, BENCH_PROGRAM, name);
+             "env -u NO_COLOR TERM=xterm %s '%s' compare a.json slow.json >%s 2>&1", environment,
+             BENCH_PROGRAM, name);
     const int held = open(name, O_RDWR | O_NOCTTY); /* or what was read last is lost */
     const pid_t child = fork();
     if (child == 0) {
@@ -217,7 +165,6 @@ static void run_on_terminal(const char *environment, char *text, size_t bytes)
 Test(bench_compare_command, colours_are_for_terminals_that_want_them) {
     char text[16384] = "";
 
-    save_all();
     run_on_terminal("", text, sizeof text);
     cr_assert(strstr(text, "\033[31m") != NULL, "%s", text);
     text[0] = '\0';
@@ -226,16 +173,11 @@ Test(bench_compare_command, colours_are_for_terminals_that_want_them) {
 }
 
 Test(bench_compare_command, json_and_csv_say_the_same) {
-    char text[32768], path[128];
     size_t lines = 0;
 
-    save_all();
-    cr_assert(
-        eq(int,
-           run_compare("--json c.json --csv c.csv --quiet a.json slow.json", text, sizeof text), 1),
-        "%s", text);
-    snprintf(path, sizeof path, "%s/c.json", folder);
-    json_t *document = json_load_file(path, 0, NULL);
+    program_must(BENCH_PROGRAM, 1, "",
+                 "compare --json c.json --csv c.csv --quiet a.json slow.json");
+    json_t *document = json_file("c.json");
     const char *schema = NULL, *state = NULL, *verdict = NULL;
     double low = 0.0, mean = 0.0;
     json_int_t regressions = 0;
@@ -254,17 +196,14 @@ Test(bench_compare_command, json_and_csv_say_the_same) {
     cr_assert(gt(dbl, mean, 1.02));
     json_decref(document);
 
-    snprintf(path, sizeof path, "%s/c.csv", folder);
-    FILE *stream = fopen(path, "r");
-    while (fgets(text, sizeof text, stream) != NULL)
+    char *csv = scratch_read("c.csv", NULL);
+    for (const char *line = csv; *line != '\0'; line = strchr(line, '\n') + 1)
         if (lines++ == 2)
-            cr_assert(strstr(text, ",slower\r\n") != NULL, "%s", text);
-    fclose(stream);
+            cr_assert(strncmp(strchr(line, '\n') - 8, ",slower\r", 8) == 0, "%s", line);
+    free(csv);
     cr_assert(eq(sz, lines, 1 + 5 * 2));
-    cr_assert(eq(int, run_compare("--json - a.json same.json", text, sizeof text), 0));
-    document = json_loads(text, 0, NULL);
-    cr_assert(document != NULL, "%s", text);
-    json_decref(document);
-    cr_assert(eq(int, run_compare("--csv - a.json same.json", text, sizeof text), 0));
-    cr_assert(strncmp(text, "workload,problem,", 17) == 0, "%s", text);
+    program_must(BENCH_PROGRAM, 0, "", "compare --json - a.json same.json");
+    json_decref(json_printed());
+    program_must(BENCH_PROGRAM, 0, "", "compare --csv - a.json same.json");
+    cr_assert(strncmp(program_text, "workload,problem,", 17) == 0, "%s", program_text);
 }

@@ -1,15 +1,15 @@
 /* Devices in processes of their own. A shell script stands in for clattn-bench: it lists what the
  * test has written, and does on each device what the test says. */
-#define _XOPEN_SOURCE 700 /* mkdtemp, nftw, setenv */
+#define _XOPEN_SOURCE 700 /* setenv, strdup */
 #include "bench/fleet/fleet.h"
 #include "tests/bench/run_example.h"
+#include "tests/support/program.h"
+#include "tests/support/scratch.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/redirect.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,52 +35,34 @@ static const char script[] = "#!/bin/sh\n"
                              ". $d/child-$3\n";
 
 struct crew {
-    char folder[64], program[96], temporary[96];
+    char program[96], temporary[96];
     int held[2]; /* A pipe whose one end every child inherits. */
     struct fleet fleet;
     struct run_results results;
     json_t *list;
 };
 
-static void write_file(const struct crew *crew, const char *name, const char *text)
+TestSuite(fleet, .init = scratch_open, .fini = scratch_close);
+
+static void check_file(const char *name, const char *want)
 {
-    char path[128];
-
-    snprintf(path, sizeof path, "%s/%s", crew->folder, name);
-    FILE *file = fopen(path, "w");
-    cr_assert(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
-}
-
-static const char *read_file(const struct crew *crew, const char *name)
-{
-    static char text[4096];
-    char path[128];
-
-    snprintf(path, sizeof path, "%s/%s", crew->folder, name);
-    FILE *file = fopen(path, "r");
-    text[file != NULL ? fread(text, 1, sizeof text - 1, file) : 0] = '\0';
-    if (file != NULL)
-        fclose(file);
-    return text;
-}
-
-static void check_file(const struct crew *crew, const char *name, const char *want)
-{
-    const char *got = read_file(crew, name);
+    char *got = access(scratch_path("%s", name), F_OK) == 0
+                    ? scratch_read(scratch_path("%s", name), NULL)
+                    : calloc(1, 1);
 
     cr_expect(strcmp(got, want) == 0, "%s holds '%s', not '%s'", name, got, want);
+    free(got);
 }
 
 static void open_crew(struct crew *crew)
 {
     memset(crew, 0, sizeof *crew);
-    strcpy(crew->folder, "/tmp/clattn-fleet-XXXXXX");
-    cr_assert(mkdtemp(crew->folder) != NULL && pipe(crew->held) == 0);
+    cr_assert(pipe(crew->held) == 0);
     fcntl(crew->held[0], F_SETFD, FD_CLOEXEC);
-    snprintf(crew->program, sizeof crew->program, "%s/bench", crew->folder);
-    snprintf(crew->temporary, sizeof crew->temporary, "%s/tmp", crew->folder);
-    write_file(crew, "bench", script);
-    write_file(crew, "list", "cat $d/devices.json\n");
+    snprintf(crew->program, sizeof crew->program, "%s", scratch_path("bench"));
+    snprintf(crew->temporary, sizeof crew->temporary, "%s", scratch_path("tmp"));
+    scratch_write(crew->program, script);
+    scratch_write(scratch_path("list"), "cat $d/devices.json\n");
     cr_assert(chmod(crew->program, 0700) == 0 && mkdir(crew->temporary, 0700) == 0);
     setenv("TMPDIR", crew->temporary, 1);
     crew->list = json_array();
@@ -96,7 +78,6 @@ static void add_device(struct crew *crew, const char *name, size_t problems, con
     struct rng random = rng_seed(1);
     struct run_results results;
     struct message why;
-    char file[32], path[128];
 
     example_begin(&results);
     struct device_run *run = example_device(&results, name, POCL);
@@ -106,26 +87,15 @@ static void add_device(struct crew *crew, const char *name, size_t problems, con
     for (size_t n = 0; n < problems; n++)
         example_outcome(example_record(run, "tiny", n == 0 ? "fwd f32 q8 d8" : "fwd f32 q9 d8"),
                         "clattn", 1e-3, 0.03, 7, &random);
-    snprintf(path, sizeof path, "%s/result-%zu", crew->folder, index);
-    cr_assert(results_write(path, &results, &why), "%s", why.text);
+    cr_assert(results_write(scratch_path("result-%zu", index), &results, &why), "%s", why.text);
     results_free(&results);
-    snprintf(file, sizeof file, "child-%zu", index);
-    write_file(crew, file, does);
+    scratch_write(scratch_path("child-%zu", index), does);
 }
 
 static bool run_crew(struct crew *crew)
 {
-    char path[128];
-
-    snprintf(path, sizeof path, "%s/devices.json", crew->folder);
-    cr_assert(json_dump_file(crew->list, path, 0) == 0);
+    cr_assert(json_dump_file(crew->list, scratch_path("devices.json"), 0) == 0);
     return fleet_run(&crew->fleet, &crew->results);
-}
-
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
-{
-    (void)status, (void)type, (void)where;
-    return remove(path);
 }
 
 /* Nothing is left: no process that holds the pipe, no temporary file. */
@@ -139,7 +109,6 @@ static void close_crew(struct crew *crew)
     close(crew->held[0]);
     results_free(&crew->results);
     json_decref(crew->list);
-    nftw(crew->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 static void check_device(const struct crew *crew, size_t n, const char *name, size_t problems,
@@ -176,9 +145,11 @@ Test(fleet, takes_over_what_each_wrote) {
     check_device(&crew, 0, "pthread", 2, "");
     check_device(&crew, 1, "basic", 1, "");
     cr_expect(eq(sz, crew.results.devices[1].index, 1));
-    check_file(&crew, "ran", "0\n1\n");
-    cr_expect(strncmp(read_file(&crew, "call-0"), "run --device 0 --json ", 22) == 0);
-    cr_expect(strstr(read_file(&crew, "call-0"), " --repeat 3 tiny problem\n") != NULL);
+    check_file("ran", "0\n1\n");
+    char *call = scratch_read(scratch_path("call-0"), NULL);
+    cr_expect(strncmp(call, "run --device 0 --json ", 22) == 0);
+    cr_expect(strstr(call, " --repeat 3 tiny problem\n") != NULL);
+    free(call);
     close_crew(&crew);
 }
 
@@ -224,7 +195,7 @@ Test(fleet, silence_ends_a_child) {
     cr_assert(not(run_crew(&crew)));
     check_device(&crew, 0, "hangs", 1,
                  "gave no sign of life for 2 s while it did 'tiny: sample 3'");
-    check_file(&crew, "told", "told\n");
+    check_file("told", "told\n");
     check_device(&crew, 1, "clings", 0, "gave no sign of life for 2 s and was ended");
     check_device(&crew, 2, "good", 1, "");
     close_crew(&crew);
@@ -257,7 +228,7 @@ Test(fleet, interrupt_is_passed_on) {
     check_device(&crew, 1, "second", 1, "");
     cr_expect(not(crew.results.devices[0].interrupted));
     cr_expect(crew.results.devices[1].interrupted);
-    check_file(&crew, "ran", "0\n1\n");
+    check_file("ran", "0\n1\n");
     close_crew(&crew);
 }
 
@@ -272,7 +243,7 @@ Test(fleet, second_interrupt_kills) {
     cr_assert(not(run_crew(&crew)));
     cr_assert(eq(sz, crew.results.count, 1));
     check_device(&crew, 0, "stubborn", 1, "");
-    check_file(&crew, "late", "");
+    check_file("late", "");
     cr_expect(crew.results.devices[0].interrupted);
     close_crew(&crew);
 }
@@ -337,7 +308,7 @@ Test(fleet, unknown_device) {
     cr_assert_stderr_eq_str("clattn-bench run: no OpenCL device matches 'nowhere'; "
                             "'clattn-bench devices' lists them\n");
     cr_expect(eq(sz, crew.results.count, 0));
-    check_file(&crew, "ran", "");
+    check_file("ran", "");
     close_crew(&crew);
 }
 
@@ -348,10 +319,10 @@ Test(fleet, crash_while_listing) {
 
     open_crew(&crew);
     add_device(&crew, "pthread", 1, WORK);
-    write_file(&crew, "list", "kill -SEGV $$\n");
-    write_file(&crew, "bad.icd", "libbad.so\n");
-    write_file(&crew, "pocl.icd", "libpocl.so\n");
-    setenv("OCL_ICD_VENDORS", crew.folder, 1);
+    scratch_write(scratch_path("list"), "kill -SEGV $$\n");
+    scratch_write(scratch_path("bad.icd"), "libbad.so\n");
+    scratch_write(scratch_path("pocl.icd"), "libpocl.so\n");
+    setenv("OCL_ICD_VENDORS", scratch, 1);
     cr_assert(not(run_crew(&crew)));
     fflush(stderr);
     snprintf(want, sizeof want,
@@ -360,7 +331,7 @@ Test(fleet, crash_while_listing) {
              "Drivers are named by the files in %s: bad.icd pocl.icd\n"
              "To leave one out, copy the others into a folder of their own and name that folder "
              "in\nthe environment variable OCL_ICD_VENDORS.\n",
-             crew.folder);
+             scratch);
     cr_assert_stderr_eq_str(want);
     cr_expect(eq(sz, crew.results.count, 0));
     close_crew(&crew);
@@ -370,7 +341,7 @@ Test(fleet, nonsense_for_a_list) {
     struct crew crew;
 
     open_crew(&crew);
-    write_file(&crew, "list", "echo '[{\"index\": 0}]'\n");
+    scratch_write(scratch_path("list"), "echo '[{\"index\": 0}]'\n");
     cr_assert(not(run_crew(&crew)));
     cr_expect(eq(sz, crew.results.count, 0));
     close_crew(&crew);
@@ -381,16 +352,15 @@ Test(fleet, saves_after_each_device) {
     struct run_results saved;
     struct message why;
     struct crew crew;
-    char path[128];
+    const char *path = scratch_path("save");
 
     open_crew(&crew);
     add_device(&crew, "first", 1, WORK);
     add_device(&crew, "second", 1, "test -s $d/save && echo yes > $d/saved; kill -SEGV $$");
-    snprintf(path, sizeof path, "%s/save", crew.folder);
-    crew.fleet.save = path;
+    crew.fleet.save = strdup(path);
     cr_assert(not(run_crew(&crew)));
-    check_file(&crew, "saved", "yes\n");
-    cr_assert(results_read(path, &saved, &why), "%s", why.text);
+    check_file("saved", "yes\n");
+    cr_assert(results_read(crew.fleet.save, &saved, &why), "%s", why.text);
     cr_expect(eq(sz, saved.count, 2));
     cr_expect(eq(sz, saved.devices[0].count, 1));
     cr_expect(strstr(saved.devices[1].failed.text, "the driver crashed") != NULL);
@@ -427,7 +397,6 @@ Test(fleet, real_devices) {
     struct run_results results;
     struct message why;
     struct crew crew;
-    char command[512], path[128], text[8192];
 
     if (access(POCL_ICD, R_OK) != 0)
         cr_skip_test("PoCL is not where it is expected");
@@ -435,25 +404,21 @@ Test(fleet, real_devices) {
     setenv("OCL_ICD_VENDORS", POCL_ICD, 1);
     setenv("POCL_DEVICES", "pthread basic", 1);
     setenv("CLATTN_CACHE_DIR", "", 1);
-    snprintf(path, sizeof path, "%s/run.json", crew.folder);
-    snprintf(command, sizeof command,
-             "'%s' run --device all --repeat 1 --peers none --no-first-call --json '%s' "
-             "--csv '%s/run.csv' 'fwd f32 h1 q8 d8' 2>&1",
-             BENCH_PROGRAM, path, crew.folder);
-    FILE *pipe = popen(command, "r");
-    text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
-    cr_assert(eq(int, pclose(pipe), 0), "%s", text);
-    cr_expect(strstr(text, "device 2 of 2: ") != NULL, "%s", text);
-    cr_expect(strstr(text, "\nfwd f32 b1 h1 q8 k8 d8 ") != NULL, "%s", text);
-    cr_assert(results_read(path, &results, &why), "%s", why.text);
+    program_must(BENCH_PROGRAM, 0, "device 2 of 2: ",
+                 "run --device all --repeat 1 --peers none --no-first-call --json %s/run.json "
+                 "--csv %s/run.csv 'fwd f32 h1 q8 d8'",
+                 scratch, scratch);
+    program_expect("\nfwd f32 b1 h1 q8 k8 d8 ");
+    cr_assert(results_read(scratch_path("run.json"), &results, &why), "%s", why.text);
     cr_assert(eq(sz, results.count, 2));
     for (size_t n = 0; n < results.count; n++) {
         cr_expect(eq(sz, results.devices[n].index, n));
         cr_assert(eq(sz, results.devices[n].count, 1));
         cr_expect(record_ok(&results.devices[n].records[0]));
     }
-    cr_expect(strstr(read_file(&crew, "run.csv"), ",clattn," CLATTN_VERSION_STRING ",measured,") !=
-              NULL);
+    char *csv = scratch_read(scratch_path("run.csv"), NULL);
+    cr_expect(strstr(csv, ",clattn," CLATTN_VERSION_STRING ",measured,") != NULL);
+    free(csv);
     results_free(&results);
     close_crew(&crew);
 }

@@ -1,6 +1,5 @@
 /* clattn-bench with profiles: what a device that is not at hand would run, and a device that claims
  * no more than one. */
-#define _POSIX_C_SOURCE 200809L /* getpid */
 #include "bench/profiles/profile.h"
 #include "tests/bench/bench_program.h"
 
@@ -9,19 +8,16 @@
 #include <criterion/new/assert.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-TestSuite(bench_profile, .timeout = 120);
+TestSuite(bench_profile, .init = scratch_open, .fini = scratch_close, .timeout = 120);
 
 #define PROBLEM "'fwd f16 b1 h32/8 q1024 k4096 d128 causal=br'"
 
 static void expect(const char *arguments, const int status, const char *const *words)
 {
-    char text[16384];
-
-    cr_expect(eq(int, bench_run(arguments, text, sizeof text), status), "%s", arguments);
+    program_must(BENCH_PROGRAM, status, "", "%s", arguments);
     for (; *words; words++)
-        cr_expect(strstr(text, *words) != NULL, "'%s' lacks '%s':\n%s", arguments, *words, text);
+        program_expect(*words);
 }
 
 Test(bench_profile, plan) {
@@ -35,8 +31,8 @@ Test(bench_profile, plan) {
     expect("plan --profile mali_g710 'layer fwd f16 h12 q197 d64 model=768'", 0,
            (const char *[]){"layer fwd f16", "reserve 0 bytes", "proj f16", "projection_tiles",
                             "fused_tiles", NULL});
-    expect("plan --profile gfx1100 --family unfused --tunables DEPTH=8 'fwd f32 q64 k64 d64'", 0,
-           (const char *[]){"family    unfused", "DEPTH=8", "the caller forced it", NULL});
+    expect("plan --profile gfx1100 --family unfused --tunables BLOCK_K=8 'fwd f32 q64 k64 d64'", 0,
+           (const char *[]){"family    unfused", "BLOCK_K=8", "the caller forced it", NULL});
 }
 
 Test(bench_profile, refusals) {
@@ -57,24 +53,20 @@ Test(bench_profile, refusals) {
 }
 
 Test(bench_profile, json) {
-    char path[64], text[4096], line[256];
+    const char *path = scratch_path("plan.json");
 
-    snprintf(path, sizeof path, "/tmp/clattn_profile_%ld.json", (long)getpid());
-    snprintf(line, sizeof line, "plan --profile gfx90a --json %s %s", path, PROBLEM);
-    cr_assert(eq(int, bench_run(line, text, sizeof text), 0), "%s", text);
-    json_t *root = bench_load(path);
-    remove(path);
-    const json_t *problem = json_array_get(json_object_get(root, "problems"), 0);
-    bench_check_text(root, "schema", "clattn-bench-preview-1");
-    bench_check_text(root, "profile", "gfx90a");
-    bench_check_text(json_object_get(root, "device"), "name", "gfx90a:sramecc+:xnack-");
-    bench_check_text(problem, "family", "fused_mma");
-    cr_expect(json_integer_value(json_object_get(problem, "local_bytes")) > 0);
-    cr_expect(json_integer_value(json_object_get(problem, "work_group_size")) <= 256);
+    program_must(BENCH_PROGRAM, 0, "", "plan --profile gfx90a --json %s %s", path, PROBLEM);
+    json_t *root = json_file(path);
+    json_must_be(root, "schema", "clattn-bench-preview-1");
+    json_must_be(root, "profile", "gfx90a");
+    json_must_be(root, "device.name", "gfx90a:sramecc+:xnack-");
+    json_must_be(root, "problems.0.family", "fused_mma");
+    cr_expect(gt(dbl, json_number_at(root, "problems.0.local_bytes"), 0));
+    cr_expect(le(dbl, json_number_at(root, "problems.0.work_group_size"), 256));
     size_t families = 0;
     while (clattn_family_name(CLATTN_FORWARD, families))
         families++;
-    cr_expect(eq(sz, json_array_size(json_object_get(problem, "families")), families));
+    cr_expect(eq(sz, json_size_at(root, "problems.0.families"), families));
     json_decref(root);
 }
 

@@ -1,17 +1,15 @@
 /* clattn-bench run: what is shown and kept when all goes well, and when it does not. */
-#define _XOPEN_SOURCE 700 /* posix_spawn, nftw, mkdtemp, setenv */
+#define _XOPEN_SOURCE 700 /* posix_spawn, setenv, strdup */
 #include "bench/commands/table.h"
-#include "bench/fleet/outlook.h"
+#include "bench/fleet/progress.h"
 #include "bench/records/results.h"
-#include "bench/timing/first.h"
+#include "bench/timing/cold_start.h"
 #include "tests/bench/bench_program.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
-#include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <math.h>
 #include <signal.h>
 #include <spawn.h>
@@ -28,52 +26,34 @@
 
 extern char **environ;
 
-static char folder[] = "/tmp/clattn_run_XXXXXX", json_path[64], csv_path[64];
+static const char *json_path, *csv_path;
 
-/* A folder of its own for each test, which is also the program's for temporary files. */
+/* The scratch folder is also the program's for temporary files. */
 static void open_folder(void)
 {
-    cr_assert(mkdtemp(folder) != NULL);
-    snprintf(json_path, sizeof json_path, "%s/run.json", folder);
-    snprintf(csv_path, sizeof csv_path, "%s/run.csv", folder);
-    setenv("TMPDIR", folder, 1);
+    scratch_open();
+    json_path = strdup(scratch_path("run.json"));
+    csv_path = strdup(scratch_path("run.csv"));
+    setenv("TMPDIR", scratch, 1);
 }
 
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
-{
-    (void)status, (void)type, (void)where;
-    return remove(path);
-}
+TestSuite(bench_run, .init = open_folder, .fini = scratch_close);
 
-static void close_folder(void)
-{
-    nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-TestSuite(bench_run, .init = open_folder, .fini = close_folder);
-
-/* Runs with `arguments` and --json; the file must be what the reader takes. */
-static json_t *run(const char *arguments, int status, char *text, size_t text_bytes)
+/* Runs with the arguments and --json; the file must be what the reader takes. */
+static json_t *run(const int status, const char *words, const char *arguments)
 {
     struct run_results results;
     struct message why;
-    char call[768];
 
-    snprintf(call, sizeof call, "%s --json %s", arguments, json_path);
-    cr_assert(eq(int, bench_run(call, text, text_bytes), status), "%s: %s", call, text);
+    program_must(BENCH_PROGRAM, status, words, "%s --json %s", arguments, json_path);
     cr_assert(results_read(json_path, &results, &why), "%s", why.text);
     results_free(&results);
-    return bench_load(json_path);
-}
-
-static const json_t *device(const json_t *run)
-{
-    return json_array_get(json_object_get(run, "devices"), 0);
+    return json_file(json_path);
 }
 
 static void check_has(const char *text, const char *part)
 {
-    cr_assert(strstr(text, part) != NULL, "there is no '%s' in: %s", part, text);
+    cr_assert(text && strstr(text, part) != NULL, "there is no '%s' in: %s", part, text);
 }
 
 /* ---- other libraries ------------------------------------------------------------------------- */
@@ -102,52 +82,42 @@ ParameterizedTestParameters(bench_run, peers) {
  * only with right results. */
 ParameterizedTest(struct habit *habit, bench_run, peers) {
     const bool timed = strcmp(habit->state, "measured") == 0 || strcmp(habit->state, "loose") == 0;
-    char text[8192];
 
     setenv("FAKE_PEER", habit->habit, 1);
-    json_t *object = run(FAST SMALL " --peers " FAKE_PEER, 0, text, sizeof text);
-    const json_t *clattn = bench_implementation(bench_result(object, 0), "clattn");
-    const json_t *fake = bench_implementation(bench_result(object, 0), "Fake");
-    bench_check_text(clattn, "state", "measured");
+    json_t *object = run(0, habit->says, FAST SMALL " --peers " FAKE_PEER);
+    const json_t *clattn = bench_row(object, 0, "clattn"), *fake = bench_row(object, 0, "Fake");
+    json_must_be(clattn, "state", "measured");
     cr_assert(eq(sz, bench_samples(clattn), 2));
-    bench_check_text(fake, "state", habit->state);
+    json_must_be(fake, "state", habit->state);
     cr_assert(eq(sz, bench_samples(fake), timed ? 2 : 0));
-    cr_assert(eq(int, json_is_null(json_object_get(fake, "ratio")), !timed));
-    cr_assert(eq(int, json_is_null(json_object_get(fake, "gflops")), !timed));
-    check_has(text, habit->says);
-    bench_check_width(text);
+    cr_assert(eq(int, json_is_null(json_at(fake, "ratio")), !timed));
+    cr_assert(eq(int, json_is_null(json_at(fake, "gflops")), !timed));
+    bench_check_width();
     json_decref(object);
 }
 
 Test(bench_run, a_peer_that_crashes_is_started_anew_but_not_for_ever) {
     const char *const says[] = {"was killed", "was killed", "was killed", "was killed",
                                 "4 times and is not started anew"};
-    char text[16384];
 
     setenv("FAKE_PEER", "crash@open", 1);
     json_t *object =
-        run("run --no-first-call --repeat 1 --peers " FAKE_PEER
-            " 'fwd f32 q1 d8' 'fwd f32 q2 d8' 'fwd f32 q3 d8' 'fwd f32 q4 d8' 'fwd f32 q5 d8'",
-            0, text, sizeof text);
-    for (size_t n = 0; n < 5; n++) {
-        const json_t *fake = bench_implementation(bench_result(object, n), "Fake");
-        check_has(json_string_value(json_object_get(fake, "why")), says[n]);
-    }
+        run(0, "",
+            "run --no-first-call --repeat 1 --peers " FAKE_PEER
+            " 'fwd f32 q1 d8' 'fwd f32 q2 d8' 'fwd f32 q3 d8' 'fwd f32 q4 d8' 'fwd f32 q5 d8'");
+    for (size_t n = 0; n < 5; n++)
+        check_has(json_text_at(bench_row(object, n, "Fake"), "why"), says[n]);
     json_decref(object);
 }
 
 Test(bench_run, who_is_missing_is_named_once) {
-    char text[8192];
-
     setenv("FAKE_PEER", "missing@hello", 1);
-    json_t *object =
-        run(FAST "'fwd f32 q1 d8' 'fwd f32 q2 d8' --peers " FAKE_PEER, 0, text, sizeof text);
-    const json_t *note = json_array_get(json_object_get(device(object), "peers"), 0);
-    check_has(json_string_value(json_object_get(note, "missing")), "no module named fake");
-    cr_assert(
-        eq(sz, json_array_size(json_object_get(bench_result(object, 0), "implementations")), 1));
-    const char *first = strstr(text, "no module named fake");
-    cr_assert(first != NULL && strstr(first + 1, "no module named fake") == NULL, "%s", text);
+    json_t *object = run(0, "", FAST "'fwd f32 q1 d8' 'fwd f32 q2 d8' --peers " FAKE_PEER);
+    check_has(json_text_at(object, "devices.0.peers.0.missing"), "no module named fake");
+    cr_assert(eq(sz, json_size_at(bench_result(object, 0), "implementations"), 1));
+    const char *first = strstr(program_text, "no module named fake");
+    cr_assert(first != NULL && strstr(first + 1, "no module named fake") == NULL, "%s",
+              program_text);
     json_decref(object);
 }
 
@@ -156,133 +126,89 @@ Test(bench_run, who_is_missing_is_named_once) {
 /* The answer in the file is spoilt, so that all results are wrong. */
 static void spoil_layer(const char *path)
 {
-    FILE *from = fopen(LAYER_0, "rb"), *to = fopen(path, "wb");
-    int c, last = EOF;
+    size_t size;
+    char *bytes = scratch_read(LAYER_0, &size);
 
-    while ((c = getc(from)) != EOF) {
-        if (last != EOF)
-            putc(last, to);
-        last = c;
-    }
-    putc(last ^ 0x80, to); /* the sign of the last element of V, which all queries see */
-    fclose(from);
-    fclose(to);
+    bytes[size - 1] ^= (char)0x80; /* the sign of the last element of V, which all queries see */
+    scratch_write_bytes(path, bytes, size);
+    free(bytes);
 }
 
 Test(bench_run, a_wrong_result_has_no_time) {
-    char path[64], call[256], text[8192];
+    const char *path = scratch_path("spoilt.safetensors");
+    char call[256];
 
-    snprintf(path, sizeof path, "%s/spoilt.safetensors", folder);
     spoil_layer(path);
     snprintf(call, sizeof call, FAST "--peers none %s " SMALL, path);
-    json_t *object = run(call, 1, text, sizeof text);
-    const json_t *wrong = bench_implementation(bench_result(object, 0), "clattn");
-    bench_check_text(wrong, "state", "wrong");
+    json_t *object = run(1, "wrong: a result is off by", call);
+    const json_t *wrong = bench_row(object, 0, "clattn");
+    json_must_be(wrong, "state", "wrong");
     cr_assert(eq(sz, bench_samples(wrong), 0));
-    cr_assert(eq(int, json_is_null(json_object_get(wrong, "gbytes")), 1));
-    cr_assert(eq(int, json_is_null(json_object_get(bench_result(object, 0), "roof_share")), 1));
-    cr_assert(eq(sz, bench_samples(bench_implementation(bench_result(object, 1), "clattn")), 2));
-    check_has(text, "wrong: a result is off by");
+    cr_assert(eq(int, json_is_null(json_at(wrong, "gbytes")), 1));
+    cr_assert(eq(int, json_is_null(json_at(bench_result(object, 0), "roof_share")), 1));
+    cr_assert(eq(sz, bench_samples(bench_row(object, 1, "clattn")), 2));
     json_decref(object);
 }
 
 Test(bench_run, patience_has_an_end) {
-    char text[8192];
-
-    json_t *object = run(FAST "--peers none --patience 1e-7 " SMALL, 1, text, sizeof text);
-    const json_t *slow = bench_implementation(bench_result(object, 0), "clattn");
-    bench_check_text(slow, "state", "failed");
-    cr_assert(eq(sz, bench_samples(slow), 0));
-    check_has(text, "failed: too slow: an execution took");
+    json_t *object =
+        run(1, "failed: too slow: an execution took", FAST "--peers none --patience 1e-7 " SMALL);
+    json_must_be(bench_row(object, 0, "clattn"), "state", "failed");
+    cr_assert(eq(sz, bench_samples(bench_row(object, 0, "clattn")), 0));
     json_decref(object);
 }
 
 Test(bench_run, what_nothing_can_compute_costs_its_own_row) {
-    char text[8192];
-
     json_t *object =
-        run(FAST "--peers none 'fwd f32 h1 q60000 d8 scores=raw' " SMALL, 1, text, sizeof text);
-    const json_t *impossible = bench_implementation(bench_result(object, 0), "clattn");
-    bench_check_text(impossible, "state", "unsupported");
-    bench_check_text(bench_implementation(bench_result(object, 1), "clattn"), "state", "measured");
-    check_has(text, "largest allocation");
+        run(1, "largest allocation", FAST "--peers none 'fwd f32 h1 q60000 d8 scores=raw' " SMALL);
+    json_must_be(bench_row(object, 0, "clattn"), "state", "unsupported");
+    json_must_be(bench_row(object, 1, "clattn"), "state", "measured");
     json_decref(object);
 }
 
-static size_t count_entries(const char *path)
-{
-    DIR *stream = opendir(path);
-    size_t count = 0;
-
-    while (readdir(stream) != NULL)
-        count++;
-    closedir(stream);
-    return count - 2; /* itself and its parent */
-}
-
 Test(bench_run, the_first_call_is_measured_without_and_with_caches) {
-    char text[8192];
-
-    json_t *object = run("run --peers none --repeat 1 " SMALL, 0, text, sizeof text);
-    const json_t *clattn = bench_implementation(bench_result(object, 0), "clattn");
-    const json_t *first = json_object_get(clattn, "first_milliseconds");
-    cr_assert(gt(dbl, json_real_value(json_object_get(first, "source")), 0.0), "%s", text);
-    cr_assert(gt(dbl, json_real_value(json_object_get(first, "cache")), 0.0), "%s", text);
-    for (size_t n = 0; n < FIRST_PARTS; n++) {
-        const json_t *parts = json_object_get(first, "parts");
-        cr_assert(gt(dbl, json_real_value(json_object_get(parts, first_part_keys[n])), 0.0), "%s",
+    json_t *object = run(0, "", "run --peers none --repeat 1 " SMALL);
+    const json_t *first = json_at(bench_row(object, 0, "clattn"), "first_milliseconds");
+    cr_assert(gt(dbl, json_number_at(first, "source"), 0.0), "%s", program_text);
+    cr_assert(gt(dbl, json_number_at(first, "cache"), 0.0), "%s", program_text);
+    for (size_t n = 0; n < FIRST_PARTS; n++)
+        cr_assert(gt(dbl, json_number_at(json_at(first, "parts"), first_part_keys[n]), 0.0), "%s",
                   first_part_keys[n]);
-    }
-    cr_assert(eq(sz, count_entries(folder), 1), "more than run.json is left");
+    cr_assert(eq(sz, scratch_entries(scratch), 1), "more than run.json is left");
     json_decref(object);
 }
 
 /* ---- what is printed ------------------------------------------------------------------------- */
 
 Test(bench_run, quiet_prints_nothing_and_dash_nothing_else) {
-    char call[256], text[16384];
-    json_error_t error;
-
-    cr_assert(eq(int, bench_run(FAST "--peers none --quiet " SMALL, text, sizeof text), 0));
-    cr_assert(eq(sz, strlen(text), 0), "%s", text);
-    cr_assert(eq(int, bench_run(FAST "--peers none --json - " SMALL, text, sizeof text), 0));
-    json_t *object = json_loads(text, 0, &error);
-    cr_assert(object != NULL, "%s: %s", error.text, text);
-    json_decref(object);
-    snprintf(call, sizeof call, FAST "--peers none --csv - --json %s " SMALL, json_path);
-    cr_assert(eq(int, bench_run(call, text, sizeof text), 0), "%s", text);
-    cr_assert(strncmp(text, "date,", 5) == 0, "%s", text);
-    check_has(text, "fwd f32 b1 h2 q33 k33 d24,clattn,");
+    program_must(BENCH_PROGRAM, 0, "", FAST "--peers none --quiet " SMALL);
+    cr_assert(eq(sz, strlen(program_text), 0), "%s", program_text);
+    program_must(BENCH_PROGRAM, 0, "", FAST "--peers none --json - " SMALL);
+    json_decref(json_printed());
+    program_must(BENCH_PROGRAM, 0, "fwd f32 b1 h2 q33 k33 d24,clattn,",
+                 FAST "--peers none --csv - --json %s " SMALL, json_path);
+    cr_assert(strncmp(program_text, "date,", 5) == 0, "%s", program_text);
 }
 
 Test(bench_run, quiet_still_says_what_failed) {
-    char text[4096];
-
-    cr_assert(eq(
-        int, bench_run(FAST "--peers none --quiet --patience 1e-7 " SMALL, text, sizeof text), 1));
-    check_has(text, "clattn-bench run: fwd f32 b1 h2 q33 k33 d24: clattn failed: too slow");
+    program_must(BENCH_PROGRAM, 1,
+                 "clattn-bench run: fwd f32 b1 h2 q33 k33 d24: clattn failed: too slow",
+                 FAST "--peers none --quiet --patience 1e-7 " SMALL);
 }
 
 Test(bench_run, filters_by_workload_and_by_text) {
-    char text[8192];
-
     json_t *object =
-        run(FAST "--peers none --filter q256 --workload minilm " SMALL " --csv /dev/null", 0, text,
-            sizeof text);
-    bench_check_text(bench_result(object, 0), "problem", "fwd f32 b1 h12 q256 k256 d32");
-    bench_check_text(bench_result(object, 0), "name", "minilm");
+        run(0, "", FAST "--peers none --filter q256 --workload minilm " SMALL " --csv /dev/null");
+    json_must_be(bench_result(object, 0), "problem", "fwd f32 b1 h12 q256 k256 d32");
+    json_must_be(bench_result(object, 0), "name", "minilm");
     cr_assert(bench_result(object, 1) == NULL);
     json_decref(object);
 }
 
 Test(bench_run, where_results_cannot_go_nothing_is_measured) {
-    char text[4096];
-
-    const int status =
-        bench_run(FAST "--peers none --json /nonexistent/run.json " SMALL, text, sizeof text);
-    cr_assert(eq(int, status, 1));
-    check_has(text, "/nonexistent/run.json: the results cannot be written");
-    cr_assert(strstr(text, "clattn  ") == NULL, "%s", text);
+    program_must(BENCH_PROGRAM, 1, "/nonexistent/run.json: the results cannot be written",
+                 FAST "--peers none --json /nonexistent/run.json " SMALL);
+    cr_assert(not(program_said("clattn  ")), "%s", program_text);
 }
 
 /* ---- being ended ----------------------------------------------------------------------------- */
@@ -304,11 +230,11 @@ static struct child start(const char *const *argv)
     posix_spawn_file_actions_addclose(&files, ends[0]);
     posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     snprintf(number, sizeof number, "%d", ends[1]);
-    setenv(OUTLOOK_HEARTBEAT, number, 1);
+    setenv(PROGRESS_HEARTBEAT, number, 1);
     cr_assert(eq(int,
                  posix_spawn(&child.pid, BENCH_PROGRAM, &files, NULL, (char *const *)argv, environ),
                  0));
-    unsetenv(OUTLOOK_HEARTBEAT);
+    unsetenv(PROGRESS_HEARTBEAT);
     posix_spawn_file_actions_destroy(&files);
     close(ends[1]);
     child.heart = fdopen(ends[0], "r");
@@ -347,9 +273,9 @@ Test(bench_run, an_interrupt_keeps_what_was_measured) {
     const int status = end(&child);
     cr_assert(eq(int, WIFEXITED(status) != 0, 1));
     cr_assert(eq(int, WEXITSTATUS(status), 130));
-    json_t *object = bench_load(json_path);
-    cr_assert(eq(int, json_is_true(json_object_get(device(object), "interrupted")), 1));
-    cr_assert(lt(sz, bench_samples(bench_implementation(bench_result(object, 0), "clattn")), 100));
+    json_t *object = json_file(json_path);
+    cr_assert(eq(int, json_is_true(json_at(object, "devices.0.interrupted")), 1));
+    cr_assert(lt(sz, bench_samples(bench_row(object, 0, "clattn")), 100));
     cr_assert(bench_result(object, 1) == NULL);
     json_decref(object);
 }
@@ -373,30 +299,25 @@ Test(bench_run, a_crash_costs_only_the_problem_that_was_running) {
 
 /* ---- a device that disappears ---------------------------------------------------------------- */
 
+/* The driver loses the device in the second of these. */
+#define LOST_SECOND "'fwd f32 h2 q33 d24' 'fwd f32 h7 q33 d24' 'fwd f32 h2 q65 d24'"
+
 /* What was measured is kept, the problem that met the loss says so, and no further one is tried. */
 Test(bench_run, device_disappears) {
-    char text[8192];
-
     setenv("LD_PRELOAD", LOST_DEVICE, 1);
-    json_t *object = run(FAST "--peers none 'fwd f32 h2 q33 d24' 'fwd f32 h7 q33 d24' "
-                              "'fwd f32 h2 q65 d24'",
-                         1, text, sizeof text);
+    json_t *object = run(1, "does not answer any more", FAST "--peers none " LOST_SECOND);
     unsetenv("LD_PRELOAD");
-    const json_t *results = json_object_get(device(object), "results");
-    cr_assert(eq(sz, json_array_size(results), 2));
-    bench_check_text(bench_implementation(bench_result(object, 0), "clattn"), "state", "measured");
-    bench_check_text(bench_implementation(bench_result(object, 1), "clattn"), "state", "failed");
-    const char *failed = json_string_value(json_object_get(device(object), "failed"));
-    cr_assert(failed != NULL);
-    check_has(failed, "does not answer any more");
-    check_has(text, "does not answer any more");
+    cr_assert(eq(sz, json_size_at(object, "devices.0.results"), 2));
+    json_must_be(bench_row(object, 0, "clattn"), "state", "measured");
+    json_must_be(bench_row(object, 1, "clattn"), "state", "failed");
+    check_has(json_text_at(object, "devices.0.failed"), "does not answer any more");
     json_decref(object);
 }
 
 /* The first of two problems is measured, the second ends in the driver. */
 static void end_in_driver(const char *how, unsigned timeout, const char *says)
 {
-    char text[8192], call[512];
+    char call[512];
     json_t *object = NULL;
     size_t measured = 0;
 
@@ -404,26 +325,24 @@ static void end_in_driver(const char *how, unsigned timeout, const char *says)
     setenv("LOST_DEVICE", how, 1);
     /* The first needs a compiler, which may be silent for longer than that on a busy machine. */
     for (; measured == 0; timeout *= 4) {
-        cr_assert(timeout < 1000, "%s", text);
+        cr_assert(timeout < 1000, "%s", program_text);
         json_decref(object);
-        snprintf(call, sizeof call, FAST "--peers none --timeout %u --csv %s %s", timeout, csv_path,
-                 "'fwd f32 h2 q33 d24' 'fwd f32 h7 q33 d24' 'fwd f32 h2 q65 d24'");
-        object = run(call, 1, text, sizeof text);
-        measured = json_array_size(json_object_get(device(object), "results"));
+        snprintf(call, sizeof call, FAST "--peers none --timeout %u --csv %s " LOST_SECOND, timeout,
+                 csv_path);
+        object = run(1, "", call);
+        measured = json_size_at(object, "devices.0.results");
     }
     unsetenv("LD_PRELOAD");
     cr_assert(eq(sz, measured, 1));
-    bench_check_text(bench_implementation(bench_result(object, 0), "clattn"), "state", "measured");
-    const char *failed = json_string_value(json_object_get(device(object), "failed"));
-    cr_assert(failed != NULL);
+    json_must_be(bench_row(object, 0, "clattn"), "state", "measured");
+    const char *failed = json_text_at(object, "devices.0.failed");
     check_has(failed, says);
     check_has(failed, " while it did 'fwd f32 b1 h7 q33 k33 d24");
-    check_has(text, failed);
-    check_has(text, "fwd f32 b1 h2 q33 k33 d24"); /* the row was printed */
-    FILE *csv = fopen(csv_path, "r");
-    cr_assert(csv != NULL && fgets(text, sizeof text, csv) && fgets(text, sizeof text, csv));
-    fclose(csv);
-    check_has(text, ",clattn," CLATTN_VERSION_STRING ",measured,");
+    check_has(program_text, failed);
+    check_has(program_text, "fwd f32 b1 h2 q33 k33 d24"); /* the row was printed */
+    char *csv = scratch_read(csv_path, NULL);
+    check_has(strchr(csv, '\n'), ",clattn," CLATTN_VERSION_STRING ",measured,");
+    free(csv);
     json_decref(object);
 }
 
@@ -436,8 +355,5 @@ Test(bench_run, driver_crashes) {
 }
 
 Test(bench_run, a_timeout_is_a_number) {
-    char text[2048];
-
-    cr_assert(eq(int, bench_run("run --timeout soon " SMALL, text, sizeof text), 2));
-    check_has(text, "clattn-bench run: --timeout");
+    program_must(BENCH_PROGRAM, 2, "clattn-bench run: --timeout", "run --timeout soon " SMALL);
 }

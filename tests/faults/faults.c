@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "tests/faults/faults.h"
 
+#include <criterion/criterion.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -129,11 +130,6 @@ void faults_on_build(const faults_build_hook hook, void *user)
     on_build.user = user;
 }
 
-cl_int faults_build(void)
-{
-    return on_build.ask ? on_build.ask(on_build.user) : CL_SUCCESS;
-}
-
 static int fails(const enum fault_kind kind, const char *call)
 {
     if (atomic_load(&armed.kind) != (int)kind || atomic_fetch_sub(&armed.left, 1) != 0)
@@ -152,7 +148,12 @@ static int stays_failed(const char *call)
 
 cl_int faults_opencl(const char *call)
 {
-    return fails(FAULT_OPENCL, call) || stays_failed(call) ? armed.error : CL_SUCCESS;
+    if (atomic_load(&armed.kind) == FAULT_DELAY && strcmp(call, "clSetKernelArg") == 0)
+        nanosleep(&(struct timespec){0, 20000}, NULL);
+    if (fails(FAULT_OPENCL, call) || stays_failed(call))
+        return armed.error;
+    return on_build.ask && strcmp(call, "clBuildProgram") == 0 ? on_build.ask(on_build.user)
+                                                               : CL_SUCCESS;
 }
 
 int faults_memory(const char *call)
@@ -182,12 +183,6 @@ void faults_command(const cl_uint num_wait, const cl_event *wait, cl_event event
     atomic_fetch_add(&waits, (long)num_wait);
 }
 
-void faults_delay(void)
-{
-    if (atomic_load(&armed.kind) == FAULT_DELAY)
-        nanosleep(&(struct timespec){0, 20000}, NULL);
-}
-
 long faults_objects_alive(char *text, const size_t text_bytes)
 {
     long sum = 0;
@@ -207,6 +202,20 @@ long faults_objects_alive(char *text, const size_t text_bytes)
 long faults_allocations_alive(void)
 {
     return atomic_load(&allocations);
+}
+
+struct faults_alive faults_alive(void)
+{
+    return (struct faults_alive){faults_objects_alive(NULL, 0), faults_allocations_alive()};
+}
+
+void faults_expect_alive(const struct faults_alive before, const char *call, const size_t n)
+{
+    const struct faults_alive now = faults_alive();
+
+    cr_assert(now.objects == before.objects && now.allocations == before.allocations,
+              "%s, call %zu, failed: %ld objects and %ld allocations stay behind", call, n,
+              now.objects - before.objects, now.allocations - before.allocations);
 }
 
 long faults_commands(void)

@@ -1,8 +1,8 @@
 /* Counts the OpenCL objects and the allocations of this program and makes calls fail on demand.
  *
  * The linker's --wrap puts the functions of faults_*.c in the place of malloc() and of the OpenCL
- * calls that the library and the tests make (not those of OpenCL's implementation itself); the
- * list stands in CMakeLists.txt. */
+ * calls of calls.def, wherever the library and the tests make them (not those of OpenCL's
+ * implementation itself). */
 #ifndef TEST_FAULTS_H
 #define TEST_FAULTS_H
 
@@ -26,9 +26,9 @@ void faults_arm(enum fault_kind kind, size_t n, cl_int error);
 /* Disarms. The name of the call that failed, NULL if it never came to that. */
 const char *faults_disarm(void);
 
-/* From now on clGetDeviceInfo() or clGetPlatformInfo(), whose names are told apart by their numbers,
- * answers what with these bytes: a device that is not at hand. Up to
- * eight such facts; NULL ends them all. The values are borrowed. */
+/* From now on clGetDeviceInfo(), clGetPlatformInfo() and the like, whose facts are told apart by their
+ * numbers, answer `what` with these bytes: a device that is not at hand. Up to eight such facts; NULL
+ * ends them all. The values are borrowed. */
 void faults_pretend(cl_device_info what, const void *value, size_t bytes);
 
 /* From now on commands are recorded, at most FAULTS_MOST_COMMANDS, with what they wait for. */
@@ -49,6 +49,13 @@ long faults_objects_alive(char *text, size_t text_bytes);
 
 /* How many allocations of the program are alive. */
 long faults_allocations_alive(void);
+
+/* Both; and fails the test if they are not what they were before the n-th call failed. */
+struct faults_alive {
+    long objects, allocations;
+};
+struct faults_alive faults_alive(void);
+void faults_expect_alive(struct faults_alive before, const char *call, size_t n);
 
 /* How many commands were handed to a queue so far, and how many events they wait for. */
 long faults_commands(void);
@@ -76,10 +83,7 @@ enum object_kind {
 /* Answers as faults_pretend() was told; 0 if it was not told. */
 int faults_pretended(cl_device_info what, size_t size, void *value, size_t *needed);
 
-/* What the hook above says; CL_SUCCESS if there is none. */
-cl_int faults_build(void);
-
-/* CL_SUCCESS, or the error with which the call named must fail. */
+/* CL_SUCCESS, or the error with which the call named must fail, also by the hook above. */
 cl_int faults_opencl(const char *call);
 int faults_memory(const char *call);
 
@@ -87,7 +91,6 @@ void faults_object(enum object_kind kind, long change);
 void faults_allocation(long change);
 void faults_command(cl_uint num_wait, const cl_event *wait, cl_event event);
 enum { FAULTS_MOST_COMMANDS = 64 };
-void faults_delay(void);
 int faults_lie(const char *call);
 
 #endif

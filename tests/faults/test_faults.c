@@ -27,25 +27,6 @@ static const struct failure {
     {FAULT_OPENCL, CL_INVALID_OPERATION, CLATTN_OPENCL_ERROR},
 };
 
-/* What must be as it was before a call that failed. */
-struct alive {
-    long objects, allocations;
-};
-
-static struct alive count(void)
-{
-    return (struct alive){faults_objects_alive(NULL, 0), faults_allocations_alive()};
-}
-
-static void nothing_leaked(const struct alive before, const char *call, const size_t n)
-{
-    const struct alive now = count();
-
-    cr_assert(now.objects == before.objects && now.allocations == before.allocations,
-              "%s, call %zu, failed: %ld objects and %ld allocations stay behind", call, n,
-              now.objects - before.objects, now.allocations - before.allocations);
-}
-
 static const char problem_text[] = "fwd f32 h2 q3 k5 d8 lse scores=raw";
 
 /* ---- making a context ----------------------------------------------------------------------- */
@@ -62,7 +43,7 @@ Test(faults, context) {
                                                     .log_user_data = &log,
                                                     .cache_directory = ""};
             clattn_context *context = (clattn_context *)(void *)&log;
-            const struct alive before = count();
+            const struct faults_alive before = faults_alive();
             faults_arm(failures[kind].kind, n, failures[kind].error);
             const clattn_status status = clattn_context_create_default(NULL, &options, &context);
             failed = faults_disarm();
@@ -75,7 +56,7 @@ Test(faults, context) {
                           clattn_status_string(status));
                 cr_assert(log.errors > 0, "%s failed without a sentence", failed);
             }
-            nothing_leaked(before, failed ? failed : "nothing", n);
+            faults_expect_alive(before, failed ? failed : "nothing", n);
         }
         cr_assert(failed == NULL, "there is no end of calls");
     }
@@ -96,7 +77,7 @@ static void plan_with_faults(const struct failure *failure, const int warm)
         clattn_plan_release(fixture_plan(&f, problem_text, "unfused"));
     for (size_t n = 0; failed && n < MOST_CALLS; n++) {
         clattn_plan *plan = (clattn_plan *)(void *)&f;
-        const struct alive before = count();
+        const struct faults_alive before = faults_alive();
         faults_arm(failure->kind, n, failure->error);
         const clattn_status status = clattn_plan_create(f.context, &problem, &options, &plan);
         failed = faults_disarm();
@@ -114,7 +95,7 @@ static void plan_with_faults(const struct failure *failure, const int warm)
         cr_assert(f.log.errors > 0, "%s failed without a sentence", failed);
         f.log.errors = 0;
         if (clattn_context_builds(f.context) == 0) /* else the program is kept: no leak */
-            nothing_leaked(before, failed, n);
+            faults_expect_alive(before, failed, n);
     }
     cr_assert(failed == NULL, "there is no end of calls");
     fixture_close(&f);
@@ -127,24 +108,22 @@ Test(faults, plan) {
 }
 
 /* A compiler's refusal is told apart from a call that failed, and its log reaches the caller. */
-Test(faults, build_failure) {
+DeviceTest(faults, build_failure)
+{
     const clattn_problem problem = fixture_problem(problem_text);
     const clattn_plan_options options = {.struct_size = sizeof options, .family = "unfused"};
-    struct fixture f;
     clattn_plan *plan;
     const char *failed = "";
 
-    fixture_open(&f);
     for (size_t n = 0; n < MOST_CALLS && strcmp(failed, "clBuildProgram") != 0; n++) {
         faults_arm(FAULT_OPENCL, n, CL_BUILD_PROGRAM_FAILURE);
-        const clattn_status status = clattn_plan_create(f.context, &problem, &options, &plan);
+        const clattn_status status = clattn_plan_create(f->context, &problem, &options, &plan);
         failed = faults_disarm();
         cr_assert(failed != NULL && plan == NULL);
         cr_assert(status == (strcmp(failed, "clBuildProgram") == 0 ? CLATTN_BUILD_FAILED
                                                                    : CLATTN_OPENCL_ERROR));
     }
-    cr_assert(f.log.errors > 0 && clattn_context_builds(f.context) == 0);
-    fixture_close(&f);
+    cr_assert(f->log.errors > 0 && clattn_context_builds(f->context) == 0);
 }
 
 /* ---- executing ------------------------------------------------------------------------------ */
@@ -185,7 +164,7 @@ static void execute_with_faults(struct fixture *f, const struct execution *e,
 
     for (size_t n = 0; failed && n < MOST_CALLS; n++) {
         cl_event done = (cl_event)(void *)f;
-        const struct alive before = count();
+        const struct faults_alive before = faults_alive();
         const long commands = faults_commands();
         faults_arm(failure->kind, n, failure->error);
         const clattn_status status =
@@ -203,57 +182,52 @@ static void execute_with_faults(struct fixture *f, const struct execution *e,
             f->log.errors = 0;
         }
         clFinish(queue);
-        nothing_leaked(before, failed ? failed : "nothing", n);
+        faults_expect_alive(before, failed ? failed : "nothing", n);
     }
     cr_assert(failed == NULL, "there is no end of calls");
 }
 
-Test(faults, execution) {
-    struct fixture f;
+DeviceTest(faults, execution)
+{
     cl_int err;
 
-    fixture_open(&f);
-    fixture_need_groups(&f);
+    fixture_need_groups(f);
     cl_command_queue free_order =
-        clCreateCommandQueue(f.opencl, f.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
+        clCreateCommandQueue(f->opencl, f->device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &err);
     for (size_t n = 0; ca_family_at(n); n++) {
         struct execution e;
         if (ca_family_at(n)->operation > CLATTN_BACKWARD ||
             !family_takes_f32(ca_family_at(n)->name))
             continue;
-        open_execution(&f, &e, ca_family_at(n));
+        open_execution(f, &e, ca_family_at(n));
         for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++) {
-            execute_with_faults(&f, &e, f.queue, &failures[kind]);
+            execute_with_faults(f, &e, f->queue, &failures[kind]);
             if (free_order)
-                execute_with_faults(&f, &e, free_order, &failures[kind]);
+                execute_with_faults(f, &e, free_order, &failures[kind]);
         }
         close_execution(&e);
     }
     if (free_order)
         clReleaseCommandQueue(free_order);
-    fixture_close(&f);
 }
 
 /* Executing with a workspace of the caller's allocates nothing at all on the host. */
-Test(faults, execution_allocates_nothing) {
-    struct fixture f;
-
-    fixture_open(&f);
-    fixture_need_groups(&f);
+DeviceTest(faults, execution_allocates_nothing)
+{
+    fixture_need_groups(f);
     for (size_t n = 0; ca_family_at(n); n++) {
         struct execution e;
         if (ca_family_at(n)->operation > CLATTN_BACKWARD ||
             !family_takes_f32(ca_family_at(n)->name))
             continue;
-        open_execution(&f, &e, ca_family_at(n));
+        open_execution(f, &e, ca_family_at(n));
         faults_arm(FAULT_MEMORY, 0, 0);
         const clattn_status status =
-            tensor_execute(e.problem.operation, e.plan, f.queue, &e.tensors, 0, NULL, NULL);
+            tensor_execute(e.problem.operation, e.plan, f->queue, &e.tensors, 0, NULL, NULL);
         cr_assert(faults_disarm() == NULL && status == CLATTN_SUCCESS);
-        clFinish(f.queue);
+        clFinish(f->queue);
         close_execution(&e);
     }
-    fixture_close(&f);
 }
 
 /* ---- the call with host pointers ------------------------------------------------------------- */
@@ -274,7 +248,7 @@ static void host_call_with_faults(const char *text)
     for (size_t kind = 0; kind < sizeof failures / sizeof *failures; kind++) {
         const char *failed = "";
         for (size_t n = 0; failed && n < MOST_CALLS; n++) {
-            const struct alive before = count();
+            const struct faults_alive before = faults_alive();
             faults_arm(failures[kind].kind, n, failures[kind].error);
             const clattn_status status = tensor_execute_host(f.context, &problem, NULL, &view);
             failed = faults_disarm();
@@ -283,7 +257,7 @@ static void host_call_with_faults(const char *text)
             cr_assert(status ==
                           (failed == NULL || closing ? CLATTN_SUCCESS : failures[kind].status),
                       "%s failed: %s", failed, clattn_status_string(status));
-            nothing_leaked(before, failed ? failed : "nothing", n);
+            faults_expect_alive(before, failed ? failed : "nothing", n);
         }
         cr_assert(failed == NULL, "there is no end of calls");
     }

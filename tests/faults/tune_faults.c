@@ -133,18 +133,16 @@ static void end(enum fault fault)
 /* ---- the calls ------------------------------------------------------------------------------- */
 
 /* The names are the linker's: --wrap=f calls __wrap_f() for f() and f() for __real_f(). */
+#define CALL(name, code, parameters, arguments) cl_int __real_##name parameters;
+#define MAKE(type, name, code, parameters, arguments) type __real_##name parameters;
+#include "tests/faults/calls.def"
 
-cl_program __real_clCreateProgramWithSource(cl_context context, cl_uint count, const char **strings,
-                                            const size_t *lengths, cl_int *error);
 cl_program __wrap_clCreateProgramWithSource(cl_context context, cl_uint count, const char **strings,
                                             const size_t *lengths, cl_int *error)
 {
     return fresh = __real_clCreateProgramWithSource(context, count, strings, lengths, error);
 }
 
-cl_int __real_clBuildProgram(cl_program program, cl_uint num_devices, const cl_device_id *devices,
-                             const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
-                             void *user_data);
 cl_int __wrap_clBuildProgram(cl_program program, cl_uint num_devices, const cl_device_id *devices,
                              const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
                              void *user_data)
@@ -166,7 +164,6 @@ cl_int __wrap_clBuildProgram(cl_program program, cl_uint num_devices, const cl_d
                 : __real_clBuildProgram(program, num_devices, devices, quickly, notify, user_data);
 }
 
-cl_kernel __real_clCreateKernel(cl_program program, const char *name, cl_int *error);
 cl_kernel __wrap_clCreateKernel(cl_program program, const char *name, cl_int *error)
 {
     cl_kernel kernel = __real_clCreateKernel(program, name, error);
@@ -179,10 +176,6 @@ cl_kernel __wrap_clCreateKernel(cl_program program, const char *name, cl_int *er
     return kernel;
 }
 
-cl_int __real_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
-                                     const size_t *offset, const size_t *global,
-                                     const size_t *local, cl_uint num_wait, const cl_event *wait,
-                                     cl_event *event);
 cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
                                      const size_t *offset, const size_t *global,
                                      const size_t *local, cl_uint num_wait, const cl_event *wait,
@@ -199,9 +192,6 @@ cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, c
 }
 
 /* What is read are whole blocks: results between guard bands. */
-cl_int __real_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-                                  size_t offset, size_t size, void *pointer, cl_uint num_wait,
-                                  const cl_event *wait, cl_event *event);
 cl_int __wrap_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
                                   size_t offset, size_t size, void *pointer, cl_uint num_wait,
                                   const cl_event *wait, cl_event *event)
@@ -222,9 +212,6 @@ cl_int __wrap_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool
     return error;
 }
 
-cl_int __real_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-                                   size_t offset, size_t size, const void *pointer,
-                                   cl_uint num_wait, const cl_event *wait, cl_event *event);
 cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
                                    size_t offset, size_t size, const void *pointer,
                                    cl_uint num_wait, const cl_event *wait, cl_event *event)
@@ -234,8 +221,6 @@ cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_boo
                                               num_wait, wait, event);
 }
 
-cl_mem __real_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host,
-                             cl_int *error);
 cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host,
                              cl_int *error)
 {
@@ -246,8 +231,6 @@ cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size
 }
 
 /* Only the worker makes a queue. */
-cl_command_queue __real_clCreateCommandQueue(cl_context context, cl_device_id device,
-                                             cl_command_queue_properties properties, cl_int *error);
 cl_command_queue __wrap_clCreateCommandQueue(cl_context context, cl_device_id device,
                                              cl_command_queue_properties properties, cl_int *error)
 {

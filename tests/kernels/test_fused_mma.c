@@ -16,22 +16,22 @@ TestSuite(fused_mma, .init = unoptimised, .timeout = 300);
 static const struct {
     const char *tunables, *options, *shapes[6];
 } cases[] = {
-    {"INSTRUCTION=1 SUB_GROUPS=2 QUERY_TILES=1 BLOCK_KV=16 Q_RESIDENT=1 EXP=2",
+    {"INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=16 Q_RESIDENT=1 EXP=2",
      "f16 d24/40 causal=br klen qlen lse",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
-    {"INSTRUCTION=2 SUB_GROUPS=1 QUERY_TILES=2 BLOCK_KV=32 Q_RESIDENT=0 EXP=0",
+    {"INSTRUCTION=2 SUB_GROUPS=1 M_FRAGMENTS=2 BLOCK_N=32 Q_RESIDENT=0 EXP=0",
      "bf16 d20/33 window=9,3 alibi softcap=4 sinks lse",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
-    {"INSTRUCTION=3 SUB_GROUPS=1 QUERY_TILES=1 BLOCK_KV=32 Q_RESIDENT=1 EXP=2",
+    {"INSTRUCTION=3 SUB_GROUPS=1 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=1 EXP=2",
      "f16 d40/64 mask=bqk bias=f16:hqk sinks lse",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
-    {"INSTRUCTION=4 SUB_GROUPS=2 QUERY_TILES=1 BLOCK_KV=16 Q_RESIDENT=1 EXP=2",
+    {"INSTRUCTION=4 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=16 Q_RESIDENT=1 EXP=2",
      "bf16 d72/16 causal=tl dropout=0.3 klen",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
-    {"INSTRUCTION=5 SUB_GROUPS=4 QUERY_TILES=2 BLOCK_KV=16 Q_RESIDENT=0 EXP=2",
+    {"INSTRUCTION=5 SUB_GROUPS=4 M_FRAGMENTS=2 BLOCK_N=16 Q_RESIDENT=0 EXP=2",
      "f16 d9/8 window=30,* dropout=0.2 mask=qk lse",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
-    {"INSTRUCTION=6 SUB_GROUPS=2 QUERY_TILES=1 BLOCK_KV=48 Q_RESIDENT=1 EXP=2",
+    {"INSTRUCTION=6 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=48 Q_RESIDENT=1 EXP=2",
      "bf16 d64/128 bias=f32:qk alibi lse q=bshd k=bshd v=bshd o=bshd",
      {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3", "h2/1 q32 k32"}},
 };
@@ -173,7 +173,7 @@ Test(fused_mma, intel_says_it_by_an_extension) {
 Test(fused_mma, spills_are_known) {
     static const struct {
         const char *architecture, *problem;
-        size_t block_kv, q_resident, query_tiles;
+        size_t block_n, q_resident, m_fragments;
         int taken;
     } limits[] = {{"gfx1100", "fwd f16 q64 k64 d128", 64, 0, 1, 1},
                   {"gfx1100", "fwd f16 q64 k64 d128", 64, 1, 1, 0},
@@ -189,9 +189,9 @@ Test(fused_mma, spills_are_known) {
         size_t values[CA_MAX_TUNABLES];
         ca_family_suggest(family, &p, &dev, values);
         cr_expect(family->reject(&p, &dev, values) == NULL);
-        values[index_of(family, "BLOCK_KV")] = limits[n].block_kv;
+        values[index_of(family, "BLOCK_N")] = limits[n].block_n;
         values[index_of(family, "Q_RESIDENT")] = limits[n].q_resident;
-        values[index_of(family, "QUERY_TILES")] = limits[n].query_tiles;
+        values[index_of(family, "M_FRAGMENTS")] = limits[n].m_fragments;
         values[index_of(family, "SUB_GROUPS")] = 2; /* so that local memory has room */
         const char *why = family->reject(&p, &dev, values);
         cr_expect((why == NULL) == limits[n].taken, "%s, %s: %s", limits[n].architecture,

@@ -17,13 +17,13 @@ TestSuite(split_tiles, .timeout = 300);
 static const struct {
     const char *tunables, *options, *shapes[5];
 } cases[] = {
-    {"ROWS=4 ITEMS=64 LANES=8 KEYS=4 LOAD_WIDTH=8 EARLY_V=1 SPLIT_K=3 EXP=2",
+    {"BLOCK_M=4 THREADS=64 THREADS_D=8 THREAD_N=4 LOAD_WIDTH=8 EARLY_V=1 SPLIT_K=3 EXP=2",
      "f16 d64/40 causal=br klen qlen sinks mask=qk lse",
      {"b2 h8/2 q1 k300", "b3 h6/2 q3 k129", "h4/1 q2 k1", "h1 q5 k64", "b2 h4/2 q7 k0"}},
-    {"ROWS=2 ITEMS=32 LANES=8 KEYS=8 LOAD_WIDTH=4 EARLY_V=0 SPLIT_K=6 EXP=0",
+    {"BLOCK_M=2 THREADS=32 THREADS_D=8 THREAD_N=8 LOAD_WIDTH=4 EARLY_V=0 SPLIT_K=6 EXP=0",
      "bf16 d59/72 window=70,3 alibi softcap=4 bias=f32:hqk dropout=0.3 lse",
      {"b2 h4/2 q1 k200", "h3/1 q9 k77", "h1 q70 k70", "b2 h2 q3 k5", "h8/2 q2 k260"}},
-    {"ROWS=8 ITEMS=64 LANES=8 KEYS=4 LOAD_WIDTH=4 EARLY_V=1 SPLIT_K=2 EXP=2",
+    {"BLOCK_M=8 THREADS=64 THREADS_D=8 THREAD_N=4 LOAD_WIDTH=4 EARLY_V=1 SPLIT_K=2 EXP=2",
      "f32 d32/64 kcache=q8_0 vcache=q4_0 klen diagonal=br",
      {"b2 h8/1 q1 k150", "h8/2 q3 k33", "b3 h2/1 q1 k4", "h16/1 q1 k97", "h2 q20 k40"}},
 };
@@ -154,10 +154,10 @@ Test(split_tiles, refusals) {
     } refused[] = {
         {"fwd f32 q3 k5 d8 scores=raw", NULL, "never lie in memory"},
         {"fwd f32 q3 k5 d8", "LOAD_WIDTH=8", "loads of 32 bytes"},
-        {"fwd f16 q3 k5 d8", "ROWS=16 LANES=8", "more rows than work-items of a team"},
+        {"fwd f16 q3 k5 d8", "BLOCK_M=16 THREADS_D=8", "more rows than threads of a thread group"},
         {"fwd f16 q3 k1000 d8", "SPLIT_K=16", "fewer than 64 keys"},
-        {"fwd f16 q3 k5 d512", "ROWS=16 LANES=16", "exceed 256 registers"},
-        {"fwd f16 q3 k5 d8", "LANES=64 ITEMS=32", "a team of work-items exceeds the group"},
+        {"fwd f16 q3 k5 d512", "BLOCK_M=16 THREADS_D=16", "exceed 256 registers"},
+        {"fwd f16 q3 k5 d8", "THREADS_D=64 THREADS=32", "a thread group exceeds the work-group"},
     };
     struct fixture f;
     char reason[512];

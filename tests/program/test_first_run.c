@@ -1,6 +1,6 @@
 /* A program that ends the process while it is made: once may be bad luck, twice is a verdict. The
  * processes that die are forked before this one has used OpenCL. */
-#define _POSIX_C_SOURCE 200809L /* fork, kill */
+#define _POSIX_C_SOURCE 200809L /* fork, glob, kill */
 #include "context/context.h"
 #include "context/first_run.h"
 #include "tests/faults/faults.h"
@@ -9,14 +9,14 @@
 #include "tests/support/unoptimised.h"
 #include <clattn/tuning.h>
 #include <criterion/criterion.h>
-#include <dirent.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-TestSuite(first_run, .init = unoptimised, .timeout = 300);
+TestSuite(first_run, .init = fixture_folder, .fini = scratch_close, .timeout = 300);
 
 static const char problem_text[] = "fwd f32 h2 q9 k20 d8";
 
@@ -43,19 +43,14 @@ static clattn_status make(clattn_context *context, char family[NAME])
     return make_of(context, NULL, family);
 }
 
-/* How many attempts are counted in the folder. */
-static size_t begun(const char *folder)
+/* How many attempts are counted in the cache directory. */
+static size_t begun(void)
 {
-    char path[STORE_FOLDER + 16];
-    struct dirent *entry;
-    size_t count = 0;
+    glob_t found = {0};
 
-    snprintf(path, sizeof path, "%s/programs", folder);
-    DIR *directory = opendir(path);
-    while (directory && (entry = readdir(directory)) != NULL)
-        count += strstr(entry->d_name, ".begun") != NULL;
-    if (directory)
-        closedir(directory);
+    glob(scratch_path("programs/*.begun*"), 0, NULL, &found);
+    const size_t count = found.gl_pathc;
+    globfree(&found);
     return count;
 }
 
@@ -82,12 +77,12 @@ static void die_of_a_warning(clattn_log_level level, const char *message, void *
 enum place { IN_BUILD, IN_CHECK, EXCUSED /* in a build, after ca_first_runs_excuse() */ };
 
 /* In a process that dies while it makes a program. */
-static void make_and_die(const char *folder, enum place place)
+static void make_and_die(enum place place)
 {
     const clattn_context_options options = {
         .struct_size = sizeof options,
         .log = place == IN_CHECK ? die_of_a_warning : NULL, /* "it is miscompiled" */
-        .cache_directory = folder};
+        .cache_directory = scratch};
     clattn_context *context;
     char family[NAME];
     int state;
@@ -106,28 +101,24 @@ static void make_and_die(const char *folder, enum place place)
     }
     cr_assert(waitpid(child, &state, 0) == child);
     cr_assert(WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL, "state %d", state);
-    cr_assert(begun(folder) == 1);
+    cr_assert(begun() == 1);
 }
 
-/* What was begun in the folder is made there without a warning, and leaves no mark. */
-static void expect_tried_again(const char *folder)
+/* What was begun is made without a warning, and leaves no mark. */
+static void expect_tried_again(void)
 {
     char family[NAME];
     struct fixture f;
 
-    fixture_open_checked(&f, folder);
+    fixture_open_checked(&f, scratch);
     cr_expect(make(f.context, family) == CLATTN_SUCCESS && f.log.warnings == 0, "%s", f.log.last);
-    cr_expect(begun(folder) == 0);
+    cr_expect(begun() == 0);
     fixture_close(&f);
 }
 
 Test(first_run, what_died_once_is_tried_again) {
-    char folder[STORE_FOLDER];
-
-    store_folder_make(folder);
-    make_and_die(folder, IN_BUILD);
-    expect_tried_again(folder);
-    store_folder_remove(folder);
+    make_and_die(IN_BUILD);
+    expect_tried_again();
 }
 
 static int count_crashed(const clattn_tuning_entry *entry, void *count)
@@ -137,25 +128,24 @@ static int count_crashed(const clattn_tuning_entry *entry, void *count)
 }
 
 Test(first_run, what_died_twice_is_set_aside_until_it_is_forgotten) {
-    char folder[STORE_FOLDER], first[NAME], other[NAME], again[NAME];
+    char first[NAME], other[NAME], again[NAME];
     const clattn_problem problem = fixture_problem(problem_text);
     struct store_warnings warnings = {0};
     const clattn_context_options options = {.struct_size = sizeof options,
                                             .log = store_warn,
                                             .log_user_data = &warnings,
-                                            .cache_directory = folder};
+                                            .cache_directory = scratch};
     clattn_context *context;
     size_t removed, banned = 0;
 
-    store_folder_make(folder);
-    make_and_die(folder, IN_BUILD);
-    make_and_die(folder, IN_CHECK);
+    make_and_die(IN_BUILD);
+    make_and_die(IN_CHECK);
     cr_assert(clattn_context_create_default(NULL, &options, &context) == CLATTN_SUCCESS);
     cr_expect(make(context, other) == CLATTN_SUCCESS, "%s", warnings.last);
     cr_expect(warnings.count == 1 && warnings.errors == 0);
     cr_expect(strstr(warnings.last, "it ended the process twice while it was compiled or checked"));
     cr_expect(strstr(warnings.last, "clattn-tune forget \"fwd f32 "), "%s", warnings.last);
-    cr_expect(begun(folder) == 0);
+    cr_expect(begun() == 0);
     cr_assert(clattn_tuning_list(context, NULL, count_crashed, &banned) == CLATTN_SUCCESS);
     cr_expect(banned == 1);
     clattn_context_release(context);
@@ -164,31 +154,27 @@ Test(first_run, what_died_twice_is_set_aside_until_it_is_forgotten) {
     cr_expect(make(context, again) == CLATTN_SUCCESS && strcmp(again, other) == 0, "it lasts");
     cr_assert(clattn_tuning_forget(context, &problem, &removed) == CLATTN_SUCCESS && removed == 2);
     cr_expect(make(context, first) == CLATTN_SUCCESS && strcmp(first, other) != 0, "%s", first);
-    cr_expect(warnings.count == 1 && begun(folder) == 0);
+    cr_expect(warnings.count == 1 && begun() == 0);
     clattn_context_release(context);
-    store_folder_remove(folder);
 }
 
 /* However often somebody ends the process, nothing is set aside; a death before still counts. */
 Test(first_run, an_interruption_is_no_death) {
-    char folder[STORE_FOLDER], family[NAME];
+    char family[NAME];
     struct fixture f;
 
-    store_folder_make(folder);
-    make_and_die(folder, IN_BUILD);
+    make_and_die(IN_BUILD);
     for (int n = 0; n < CA_FIRST_RUN_DEATHS; n++)
-        make_and_die(folder, EXCUSED);
-    expect_tried_again(folder);
-    store_folder_remove(folder);
-
-    store_folder_make(folder);
-    make_and_die(folder, IN_BUILD);
-    make_and_die(folder, EXCUSED);
-    make_and_die(folder, IN_BUILD);
-    fixture_open_checked(&f, folder);
+        make_and_die(EXCUSED);
+    expect_tried_again();
+    scratch_close();
+    scratch_open();
+    make_and_die(IN_BUILD);
+    make_and_die(EXCUSED);
+    make_and_die(IN_BUILD);
+    fixture_open_checked(&f, scratch);
     cr_expect(make(f.context, family) == CLATTN_SUCCESS && f.log.warnings == 1, "%s", f.log.last);
     fixture_close(&f);
-    store_folder_remove(folder);
 }
 
 struct ends {
@@ -208,45 +194,41 @@ static cl_int linger(void *user)
 
 /* After one death, a second process is in the middle of it when a third one comes. */
 Test(first_run, a_process_that_is_at_it_is_no_death) {
-    char folder[STORE_FOLDER], family[NAME], byte;
+    char family[NAME], byte;
     int begins[2], goes_on[2], state;
     struct fixture f;
 
-    store_folder_make(folder);
-    make_and_die(folder, IN_BUILD);
+    make_and_die(IN_BUILD);
     cr_assert(pipe(begins) == 0 && pipe(goes_on) == 0);
     const pid_t child = fork();
     cr_assert(child >= 0);
     if (child == 0) {
         struct ends ends = {begins[1], goes_on[0]};
-        fixture_open_checked(&f, folder);
+        fixture_open_checked(&f, scratch);
         faults_on_build(linger, &ends);
         _exit(make(f.context, family) == CLATTN_SUCCESS && f.log.warnings == 0 ? 0 : 1);
     }
     close(begins[1]); /* only the child's death ends the reading, too */
     cr_assert(read(begins[0], &byte, 1) == 1);
-    fixture_open_checked(&f, folder);
+    fixture_open_checked(&f, scratch);
     cr_expect(make(f.context, family) == CLATTN_SUCCESS && f.log.warnings == 0, "%s", f.log.last);
-    cr_expect(begun(folder) == 1, "the other's");
+    cr_expect(begun() == 1, "the other's");
     fixture_close(&f);
     cr_assert(write(goes_on[1], "", 1) == 1);
     cr_assert(waitpid(child, &state, 0) == child);
     cr_expect(WIFEXITED(state) && WEXITSTATUS(state) == 0, "state %d", state);
-    cr_expect(begun(folder) == 0);
-    store_folder_remove(folder);
+    cr_expect(begun() == 0);
 }
 
 /* Runs that begin while others end: four processes, thousands of times. */
 Test(first_run, those_that_end_are_no_deaths) {
     enum { PROCESSES = 4, RUNS = 5000 };
-    char folder[STORE_FOLDER], path[STORE_FOLDER + 32];
+    const char *path = scratch_path("programs/a.begun");
     pid_t children[PROCESSES];
     struct ca_first_runs runs = {0};
     struct ca_first_run run;
     int state, deaths = 0;
 
-    store_folder_make(folder);
-    snprintf(path, sizeof path, "%s/programs/a.begun", folder);
     for (int n = 0; n < PROCESSES; n++) {
         children[n] = fork();
         cr_assert(children[n] >= 0);
@@ -261,12 +243,10 @@ Test(first_run, those_that_end_are_no_deaths) {
         cr_assert(waitpid(children[n], &state, 0) == children[n]);
         cr_expect(WIFEXITED(state) && WEXITSTATUS(state) == 0, "state %d", state);
     }
-    cr_expect(begun(folder) == 0);
-    store_folder_remove(folder);
+    cr_expect(begun() == 0);
 }
 
 struct builds {
-    const char *folder;
     size_t count, counted;
     cl_int answer;
 };
@@ -276,19 +256,18 @@ static cl_int look(void *user)
     struct builds *builds = user;
 
     builds->count++;
-    builds->counted += begun(builds->folder);
+    builds->counted += begun();
     return builds->answer;
 }
 
 /* However it ends: the build fails, the results are wrong, all is right. */
 Test(first_run, what_ends_leaves_nothing) {
-    char folder[STORE_FOLDER], family[NAME];
-    struct builds builds = {.folder = folder};
+    char family[NAME];
+    struct builds builds = {0};
     struct fixture f;
 
     for (int way = 0; way < 3; way++) {
-        store_folder_make(folder);
-        fixture_open_checked(&f, folder);
+        fixture_open_checked(&f, scratch);
         builds.answer = way == 0 ? CL_BUILD_PROGRAM_FAILURE : CL_SUCCESS;
         builds.count = builds.counted = 0;
         faults_on_build(look, &builds);
@@ -299,8 +278,9 @@ Test(first_run, what_ends_leaves_nothing) {
         faults_disarm();
         faults_on_build(NULL, NULL);
         cr_expect(builds.count == 1 && builds.counted == 1, "way %d", way);
-        cr_expect(begun(folder) == 0, "way %d", way);
+        cr_expect(begun() == 0, "way %d", way);
         fixture_close(&f);
-        store_folder_remove(folder);
+        scratch_close();
+        scratch_open();
     }
 }

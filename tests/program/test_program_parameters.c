@@ -31,7 +31,9 @@ Test(program_parameters, are_what_the_problem_has) {
            "const struct attention_offsets at, const __global storage *restrict q, "
            "const __global k_storage *restrict k, const __global v_storage *restrict v, "
            "__global storage *restrict o, const __global bias_storage *restrict bias, "
-           "const __global int *restrict kv_lengths, __global float *restrict lse\n");
+           "const __global int *restrict kv_lengths, __global float *restrict lse\n"
+           "#define SCORE_OPERANDS_PARAM , const __global bias_storage *bias\n"
+           "#define SCORE_OPERANDS_ARG , bias\n");
 }
 
 /* Names of projections, and a workspace that one kernel writes and the other reads. */
@@ -70,7 +72,9 @@ Test(program_parameters, are_as_many_as_arguments) {
                 got += *c == ',';
             cr_expect(eq(sz, got, want), "%s of %s", family->stages[s].kernel, family->name);
         }
-        cr_expect(eq(chr, *line, '\0'));
+        const int has_scores = family->operation != CLATTN_PROJECTION;
+        cr_expect(eq(int, strncmp(line, "#define SCORE_OPERANDS_", 23) == 0, has_scores));
+        cr_expect(eq(int, *line == '\0', !has_scores));
         cr_expect(zero(int, ca_program_parameters(family, &p, text, 100)));
     }
 }

@@ -98,24 +98,22 @@ static void await_waiter(clattn_context *context)
     }
 }
 
-Test(program_threads, others_go_on_while_one_builds) {
+DeviceTest(program_threads, others_go_on_while_one_builds)
+{
     struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, CL_SUCCESS};
     struct planner planner = {.plan = NULL};
-    struct fixture f;
 
-    fixture_open(&f);
-    clattn_plan_release(fixture_plan(&f, at_hand, "unfused_lanes"));
-    const size_t builds = clattn_context_builds(f.context);
+    clattn_plan_release(fixture_plan(f, at_hand, "unfused_lanes"));
+    const size_t builds = clattn_context_builds(f->context);
     faults_on_build(wait_at, &gate);
-    start(&planner, &f);
+    start(&planner, f);
     await_builder(&gate);
-    clattn_plan_release(fixture_plan(&f, at_hand, "unfused_lanes")); /* hangs if it has to wait */
-    cr_expect(clattn_context_builds(f.context) == builds);
+    clattn_plan_release(fixture_plan(f, at_hand, "unfused_lanes")); /* hangs if it has to wait */
+    cr_expect(clattn_context_builds(f->context) == builds);
     open_gate(&gate);
     end(&planner, CLATTN_SUCCESS);
     faults_on_build(NULL, NULL);
-    cr_expect(clattn_context_builds(f.context) == builds + 1);
-    fixture_close(&f);
+    cr_expect(clattn_context_builds(f->context) == builds + 1);
 }
 
 /* Two threads that want the same program: one builds, and both get what comes of it. */

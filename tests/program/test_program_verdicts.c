@@ -1,6 +1,6 @@
 /* What is kept of a program: the verdict at once, its binary at the latest when the context goes,
  * and nothing of what may pass. */
-#define _POSIX_C_SOURCE 200809L /* popen */
+#define _POSIX_C_SOURCE 200809L /* glob */
 #include "context/context.h"
 #include "device/facts.h"
 #include "families/candidate.h"
@@ -9,15 +9,16 @@
 #include "program/program.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
-#include "tests/support/store_folder.h"
+#include "tests/support/scratch.h"
 #include "tests/support/unoptimised.h"
 #include "trust/trust.h"
 #include <criterion/criterion.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(program_verdicts, .init = unoptimised, .timeout = 300);
+TestSuite(program_verdicts, .init = fixture_folder, .fini = scratch_close, .timeout = 300);
 
 static const char problem_text[] = "fwd f32 h2 q9 k20 d8";
 
@@ -36,12 +37,10 @@ static cl_int refuse(void *user)
 }
 
 Test(program_verdicts, a_build_that_fails_without_an_error_in_the_source_is_tried_again) {
-    char folder[STORE_FOLDER];
     struct fixture f;
     clattn_plan *plan;
 
-    store_folder_make(folder);
-    fixture_open_checked(&f, folder);
+    fixture_open_checked(&f, scratch);
     faults_on_build(refuse, NULL);
     cr_expect(make(&f, &plan) == CLATTN_BUILD_FAILED && plan == NULL);
     cr_expect(f.log.errors == 1 && f.log.warnings == 1, "the cause, once");
@@ -49,7 +48,6 @@ Test(program_verdicts, a_build_that_fails_without_an_error_in_the_source_is_trie
     cr_expect(make(&f, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
     clattn_plan_release(plan);
     fixture_close(&f);
-    store_folder_remove(folder);
 }
 
 /* A result that is wrong once may be the machine: the program is not used now, but tried again. One
@@ -77,30 +75,30 @@ Test(program_verdicts, wrong_once_and_wrong_twice) {
     fixture_close(&f);
 }
 
-static size_t bytes_kept(const char *folder)
+/* In the files of programs. */
+static size_t bytes_kept(void)
 {
-    char command[STORE_FOLDER + 64];
-    size_t bytes = 0;
+    glob_t found = {0};
+    size_t bytes = 0, size;
 
-    snprintf(command, sizeof command, "cat %s/programs/*.clbin | wc -c", folder);
-    FILE *pipe = popen(command, "r");
-    cr_assert(pipe != NULL && fscanf(pipe, "%zu", &bytes) == 1 && pclose(pipe) == 0);
+    glob(scratch_path("programs/*.clbin"), 0, NULL, &found);
+    for (size_t n = 0; n < found.gl_pathc; n++, bytes += size)
+        free(scratch_read(found.gl_pathv[n], &size));
+    globfree(&found);
     return bytes;
 }
 
 /* A process that never releases its context has lost a compilation, but no check. */
 Test(program_verdicts, the_verdict_is_kept_before_the_binary) {
-    char folder[STORE_FOLDER];
     struct fixture dies, next;
     clattn_plan *plan;
 
-    store_folder_make(folder);
-    fixture_open_checked(&dies, folder);
+    fixture_open_checked(&dies, scratch);
     cr_assert(make(&dies, &plan) == CLATTN_SUCCESS, "%s", dies.log.last);
-    const size_t before = bytes_kept(folder);
+    const size_t before = bytes_kept();
     cr_expect(before > 0);
 
-    fixture_open_checked(&next, folder); /* as the next process finds the folder */
+    fixture_open_checked(&next, scratch); /* as the next process finds the scratch */
     const long commands = faults_commands();
     clattn_plan *other;
     cr_assert(make(&next, &other) == CLATTN_SUCCESS, "%s", next.log.last);
@@ -112,8 +110,7 @@ Test(program_verdicts, the_verdict_is_kept_before_the_binary) {
 
     clattn_plan_release(plan);
     fixture_close(&dies);
-    cr_expect(bytes_kept(folder) >= before && bytes_kept(folder) > 4096, "no binary was kept");
-    store_folder_remove(folder);
+    cr_expect(bytes_kept() >= before && bytes_kept() > 4096, "no binary was kept");
 }
 
 /* What the tuner tries, and no plan of the caller's uses, is not worth a binary that costs as much
@@ -122,26 +119,23 @@ Test(program_verdicts, a_binary_is_kept_for_plans_only) {
     struct ca_candidate candidate = {.family = ca_family_find("unfused_lanes")};
     clattn_problem p = fixture_problem(problem_text);
     struct ca_build_seconds seconds;
-    char folder[STORE_FOLDER];
     struct fixture f;
     cl_program program;
 
-    store_folder_make(folder);
-    fixture_open_checked(&f, folder);
+    fixture_open_checked(&f, scratch);
     p = ca_problem_normal(&p);
     ca_family_suggest(candidate.family, &p, clattn_context_device(f.context), candidate.values);
     cr_assert(ca_program_get(f.context, &candidate, &p, ca_trust_check, &program) ==
               CLATTN_SUCCESS);
     ca_program_seconds(f.context, program, &seconds);
     cr_expect(seconds.front_end > 0.0 && seconds.code_generation > 0.0 && seconds.self_check > 0.0);
-    const size_t before = bytes_kept(folder);
+    const size_t before = bytes_kept();
     ca_programs_store(f.context);
-    cr_expect(bytes_kept(folder) == before);
+    cr_expect(bytes_kept() == before);
     ca_program_keep(f.context, program);
     ca_programs_store(f.context);
-    cr_expect(bytes_kept(folder) > 4096);
+    cr_expect(bytes_kept() > 4096);
     fixture_close(&f);
-    store_folder_remove(folder);
 }
 
 /* What cl/common/builtins.h lacks, which is all of it here, costs PoCL a second build and nothing else. */

@@ -1,19 +1,19 @@
 /* A program that computes wrong results is found before its first use, and passed over. */
-#define _POSIX_C_SOURCE 200809L /* mkdtemp, mkfifo */
+#define _POSIX_C_SOURCE 200809L /* glob, mkfifo */
 #include "tests/faults/faults.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
-#include "tests/support/store_folder.h"
+#include "tests/support/scratch.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
-#include <dirent.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-TestSuite(trust, .init = unoptimised, .timeout = 300);
+TestSuite(trust, .init = fixture_folder, .fini = scratch_close, .timeout = 300);
 
 static const char problem_text[] = "fwd f32 h2 q9 k20 d24 causal=br lse";
 static const char gradients_text[] = "bwd f32 h2 q9 k20 d24 causal=br";
@@ -111,27 +111,23 @@ Test(trust, the_next_family_of_gradients_is_tried) {
 }
 
 /* Without self-checks nothing is run while the plan is made. */
-Test(trust, checks_can_be_left_out) {
-    struct fixture f;
+DeviceTest(trust, checks_can_be_left_out)
+{
     clattn_plan *plan;
 
-    fixture_open(&f);
     const long commands = faults_commands();
-    cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS);
+    cr_assert(make(f, NULL, &plan) == CLATTN_SUCCESS);
     cr_assert(faults_commands() == commands);
     clattn_plan_release(plan);
-    fixture_close(&f);
 }
 
 /* A second context with the same folder compiles nothing and checks nothing. */
 Test(trust, programs_are_kept_on_disk) {
-    char folder[] = "/tmp/clattn-trust-XXXXXX", command[64];
     struct fixture f;
 
-    cr_assert(mkdtemp(folder) != NULL);
     for (int run = 0; run < 2; run++) {
         struct trial t = {.problem = fixture_problem(problem_text), .seed = 1};
-        fixture_open_checked(&f, folder);
+        fixture_open_checked(&f, scratch);
         const long commands = faults_commands();
         clattn_plan *plan;
         cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
@@ -141,8 +137,6 @@ Test(trust, programs_are_kept_on_disk) {
         trial_pass(&f, &t);
         fixture_close(&f);
     }
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_expect(system(command) == 0);
 }
 
 /* ---- damaged files: a driver may abort the process on a damaged binary, so none must see one - */
@@ -162,9 +156,9 @@ enum damage {
 enum { HEADER_LINES = 13, NUM_DAMAGES = OTHER_LINE + HEADER_LINES };
 
 /* Changes the last letter of a line of the header. */
-static void change_line(unsigned char *bytes, int line)
+static void change_line(char *bytes, int line)
 {
-    char *end = (char *)bytes;
+    char *end = bytes;
 
     for (int n = 0; n <= line; n++)
         end = strchr(end, '\n') + 1;
@@ -173,21 +167,18 @@ static void change_line(unsigned char *bytes, int line)
 
 static void damage_program(const char *path, int damage)
 {
-    static unsigned char bytes[4 << 20];
-    FILE *file = fopen(path, "rb");
+    size_t size;
+    char *bytes = scratch_read(path, &size); /* and a 0 behind them */
 
-    cr_assert(file != NULL);
-    size_t size = fread(bytes, 1, sizeof bytes, file);
-    fclose(file);
-    cr_assert(size > 1000 && size + 1 < sizeof bytes);
+    cr_assert(size > 1000);
     if (damage == TRUNCATED)
         size -= 1;
     if (damage == HEADER_ALONE)
-        size = (size_t)(strstr((char *)bytes, "\n\n") + 2 - (char *)bytes);
+        size = (size_t)(strstr(bytes, "\n\n") + 2 - bytes);
     if (damage == EMPTY)
         size = 0;
     if (damage == LONGER)
-        bytes[size++] = 0;
+        size++;
     if (damage == FLIPPED_BIT)
         bytes[size - 500] ^= 4;
     if (damage == FOREIGN)
@@ -195,29 +186,22 @@ static void damage_program(const char *path, int damage)
     if (damage >= OTHER_LINE)
         change_line(bytes, damage - OTHER_LINE);
     cr_assert(remove(path) == 0);
-    if (damage == PIPE) {
+    if (damage == PIPE)
         cr_assert(mkfifo(path, 0600) == 0);
-        return;
-    }
-    file = fopen(path, "wb");
-    cr_assert(file != NULL && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
+    else
+        scratch_write_bytes(path, bytes, size);
+    free(bytes);
 }
 
-/* Damages every cached program of the folder. */
-static void damage_programs(const char *folder, int damage)
+/* Damages every cached program. */
+static void damage_programs(int damage)
 {
-    char path[512];
+    glob_t found;
 
-    snprintf(path, sizeof path, "%s/programs", folder);
-    DIR *directory = opendir(path);
-    cr_assert(directory != NULL);
-    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        if (!strstr(entry->d_name, ".clbin"))
-            continue;
-        snprintf(path, sizeof path, "%s/programs/%s", folder, entry->d_name);
-        damage_program(path, damage);
-    }
-    closedir(directory);
+    cr_assert(glob(scratch_path("programs/*.clbin"), 0, NULL, &found) == 0);
+    for (size_t n = 0; n < found.gl_pathc; n++)
+        damage_program(found.gl_pathv[n], damage);
+    globfree(&found);
 }
 
 /* What was never whole is no file to warn of. */
@@ -227,13 +211,11 @@ static int warns(int damage)
 }
 
 Test(trust, damaged_programs_are_made_anew) {
-    char folder[] = "/tmp/clattn-trust-XXXXXX", command[64];
     struct fixture f;
     clattn_plan *plan;
 
-    cr_assert(mkdtemp(folder) != NULL);
     for (int run = 0; run < 2 * NUM_DAMAGES + 2; run++) { /* every other run finds damage */
-        fixture_open_checked(&f, folder);
+        fixture_open_checked(&f, scratch);
         cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
         cr_expect(clattn_context_builds(f.context) == (run % 2 == 0), "run %d", run);
         cr_expect((f.log.warnings > 0) == (run % 2 == 0 && run > 0 && warns(run / 2 - 1)), "run %d",
@@ -241,13 +223,10 @@ Test(trust, damaged_programs_are_made_anew) {
         clattn_plan_release(plan);
         fixture_close(&f);
         if (run % 2 == 1 && run / 2 < NUM_DAMAGES)
-            damage_programs(folder, run / 2);
+            damage_programs(run / 2);
     }
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_expect(system(command) == 0);
 }
 
-/* Nothing can be written where a folder stands, which costs a warning each time. */
 /* What another device, driver or platform built is not handed to this one: of each fact another
  * text, the device's own and more, so that it is still the one that is chosen. */
 Test(trust, programs_of_other_devices_are_not_taken) {
@@ -258,11 +237,10 @@ Test(trust, programs_of_other_devices_are_not_taken) {
                                     CL_DRIVER_VERSION,
                                     CL_PLATFORM_NAME,
                                     CL_PLATFORM_VERSION};
-    char folder[STORE_FOLDER], text[512];
+    char text[512];
     cl_platform_id platform;
     struct fixture f;
 
-    store_folder_make(folder);
     for (size_t n = 0; n < sizeof facts / sizeof *facts; n++) {
         fixture_open(&f);
         clGetDeviceInfo(f.device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL);
@@ -276,7 +254,7 @@ Test(trust, programs_of_other_devices_are_not_taken) {
         if (facts[n])
             faults_pretend(facts[n], text, strlen(text) + 1);
         for (size_t turn = 0; turn < 2; turn++) {
-            fixture_open_cached(&f, NULL, folder);
+            fixture_open_cached(&f, NULL, scratch);
             clattn_plan_release(fixture_plan(&f, "fwd f32 q3 k5 d1", "unfused_lanes"));
             const size_t builds = clattn_context_builds(f.context);
             cr_expect((builds > 0) == (turn == 0), "'%s': %zu builds in turn %zu", text, builds,
@@ -285,28 +263,25 @@ Test(trust, programs_of_other_devices_are_not_taken) {
         }
         faults_pretend(0, NULL, 0);
     }
-    store_folder_remove(folder);
 }
 
+/* Nothing can be written where a folder stands, which costs a warning each time. */
 Test(trust, a_folder_in_a_programs_place) {
-    char folder[] = "/tmp/clattn-trust-XXXXXX", command[128];
+    char command[128];
     struct fixture f;
     clattn_plan *plan;
 
-    cr_assert(mkdtemp(folder) != NULL);
     for (int run = 0; run < 2; run++) {
-        fixture_open_checked(&f, folder);
+        fixture_open_checked(&f, scratch);
         cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
         cr_expect(clattn_context_builds(f.context) == 1);
         cr_expect(f.log.warnings == (size_t)run && f.log.errors == 0);
         clattn_plan_release(plan);
         fixture_close(&f);
         snprintf(command, sizeof command,
-                 "cd %s/programs && for f in *; do rm -rf $f; mkdir $f; done", folder);
+                 "cd %s/programs && for f in *; do rm -rf $f; mkdir $f; done", scratch);
         cr_assert(system(command) == 0);
     }
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_expect(system(command) == 0);
 }
 
 /* A cache directory that cannot be made costs a warning. */

@@ -1,6 +1,5 @@
 /* What is held against a program or a configuration for good, and what is not: a failure that may
  * pass is tried again, by this process and the next. */
-#define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "context/context.h"
 #include "families/candidate.h"
 #include "program/verdict.h"
@@ -19,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(verdict, .init = unoptimised, .timeout = 300);
+TestSuite(verdict, .init = fixture_folder, .fini = scratch_close, .timeout = 300);
 
 static const char problem_text[] = "fwd f32 h2 q9 k20 d24 causal=br lse";
 
@@ -144,34 +143,31 @@ static void expect_healed(struct ca_store *store)
 /* An earlier version's store, and one that is imported, ban only what would be banned today. */
 Test(verdict, old_stores_are_healed) {
     struct ca_table old = old_document();
-    char folder[STORE_FOLDER], path[512], *text = table_text(&old);
+    char path[512], *text = table_text(&old);
     struct store_warnings warnings;
     size_t added;
 
-    store_folder_make(folder);
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     store_put(store, "fwd f32 q1 k7 d8", 1, 1.0);
     snprintf(path, sizeof path, "%s", ca_store_path(store));
     ca_store_destroy(store);
-    store_write(path, text, strlen(text));
-    store = store_open(folder, "1", &warnings);
+    scratch_write(path, text);
+    store = store_open(scratch, "1", &warnings);
     expect_healed(store);
     store_put(store, "fwd f32 q1 k7 d8", 1, 1.0);
     ca_store_destroy(store);
-    char written[1 << 16];
-    written[store_read(path, written, sizeof written)] = '\0';
+    char *written = scratch_read(path, NULL);
     cr_expect(!strstr(written, "fails: ") && strstr(written, "it failed its self-check"), "%s",
               written);
-    store_folder_remove(folder);
-
-    store_folder_make(folder);
-    store = store_open(folder, "1", &warnings);
+    free(written);
+    scratch_close();
+    scratch_open();
+    store = store_open(scratch, "1", &warnings);
     cr_assert(ca_store_merge(store, &old, &added) == CLATTN_SUCCESS);
     cr_expect(added == count_lasting());
     expect_healed(store);
     cr_expect(warnings.count + warnings.errors == 0);
     ca_store_destroy(store);
-    store_folder_remove(folder);
     free(text);
     ca_table_free(&old);
 }
@@ -207,31 +203,16 @@ static size_t bans(const struct fixture *f)
     return count;
 }
 
-static void make_folder(char folder[STORE_FOLDER])
-{
-    strcpy(folder, "/tmp/clattn-verdict-XXXXXX");
-    cr_assert(mkdtemp(folder) != NULL);
-}
-
-static void remove_folder(const char *folder)
-{
-    char command[2 * STORE_FOLDER];
-
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_expect(system(command) == 0);
-}
-
 /* A compiler that fails for want of something else than a sound source costs one plan its speed. */
 Test(verdict, a_build_that_may_succeed_is_tried_again) {
-    char folder[STORE_FOLDER], first[64] = "", other[64] = "", again[64] = "";
+    char first[64] = "", other[64] = "", again[64] = "";
     const char *failed = "";
     struct fixture f;
 
     fixture_open_checked(&f, "");
     cr_assert(make(&f, first) == CLATTN_SUCCESS);
     fixture_close(&f);
-    make_folder(folder);
-    fixture_open_checked(&f, folder);
+    fixture_open_checked(&f, scratch);
     for (size_t n = 0; strcmp(failed, "clBuildProgram") != 0; n++) {
         faults_arm(FAULT_OPENCL, n, CL_BUILD_PROGRAM_FAILURE);
         const clattn_status status = make(&f, other);
@@ -244,23 +225,21 @@ Test(verdict, a_build_that_may_succeed_is_tried_again) {
     cr_expect(make(&f, again) == CLATTN_SUCCESS && strcmp(again, first) == 0, "%s", again);
     fixture_close(&f);
 
-    fixture_open_checked(&f, folder);
+    fixture_open_checked(&f, scratch);
     cr_expect(make(&f, again) == CLATTN_SUCCESS && strcmp(again, first) == 0, "%s", again);
     cr_expect(clattn_context_builds(f.context) == 0, "it was kept");
     fixture_close(&f);
-    remove_folder(folder);
 }
 
 /* Both the store and the cache of programs forget; without that neither does. */
 Test(verdict, what_is_forgotten_is_tried_again) {
     const clattn_problem like = fixture_problem("fwd f32 h8 q500 k900 d24 causal=br lse"),
                          unlike = fixture_problem("fwd f32 h8 q500 k900 d25 causal=br lse");
-    char folder[STORE_FOLDER], again[64] = "";
+    char again[64] = "";
     size_t removed, shown = 0;
     struct fixture f;
 
-    make_folder(folder);
-    fixture_open_checked(&f, folder);
+    fixture_open_checked(&f, scratch);
     faults_arm(FAULT_LIES, 0, 0);
     cr_assert(make(&f, again) == CLATTN_MISCOMPILED);
     faults_disarm();
@@ -279,21 +258,19 @@ Test(verdict, what_is_forgotten_is_tried_again) {
     cr_expect(removed == 2 * banned, "bans, and verdicts on programs");
     cr_assert(make(&f, again) == CLATTN_SUCCESS, "%s", f.log.last);
     fixture_close(&f);
-    remove_folder(folder);
-
-    make_folder(folder);
-    fixture_open_checked(&f, folder);
+    scratch_close();
+    scratch_open();
+    fixture_open_checked(&f, scratch);
     faults_arm(FAULT_LIES, 0, 0);
     cr_assert(make(&f, again) == CLATTN_MISCOMPILED);
     faults_disarm();
     fixture_close(&f);
-    fixture_open_checked(&f, folder); /* as another process */
+    fixture_open_checked(&f, scratch); /* as another process */
     cr_expect(make(&f, again) == CLATTN_UNSUPPORTED);
     cr_assert(clattn_tuning_forget(f.context, NULL, &removed) == CLATTN_SUCCESS);
     cr_expect(removed == 2 * banned, "%zu, not %zu", removed, 2 * banned);
     cr_assert(make(&f, again) == CLATTN_SUCCESS, "%s", f.log.last);
     fixture_close(&f);
-    remove_folder(folder);
 }
 
 /* ---- tuning ---------------------------------------------------------------------------------- */

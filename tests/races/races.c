@@ -31,19 +31,24 @@ struct item {
 };
 
 /* Small tiles, so that even these shapes have several along every dimension. */
-#define SMALL_FRAGMENTS "EMULATE=1 SUB_GROUPS=2 QUERY_TILES=1 EXP=2"
-#define SMALL_TILES "BLOCK_Q=8 BLOCK_KV=8 LANES=4 ROWS=4 STAGE_D=8 STAGE_V=4 LOAD_WIDTH=4 PADDING=4"
-#define SMALL_GROUPS "GROUP_X=4 GROUP_Y=2 ITEM_X=4 ITEM_Y=4 VECTOR=4 DEPTH=8"
-#define SMALL_BLOCKS "BLOCK=8 STEP=8 LANES=4 ROWS=4 STAGE_D=8 STAGE_ROWS=4 PADDING=4 LOAD_WIDTH=4"
-#define SMALL_KEYS "WIDTH=4 MV=2 NB=4 DB=4 BQ=24 NQ=4 DQ=2"
-#define SMALL_ROWS "WIDTH=4 MV=1 ROWS=2 DEPTH=64 BLOCK_ROWS=16 BLOCK_COLUMNS=32"
-#define SMALL_SQUARES "BLOCK_ROWS=16 BLOCK_COLUMNS=16 ITEM_ROWS=4 ITEM_COLUMNS=4 STAGE=8 RASTER=4"
-#define SMALL_LANES "WIDTH=4 MV=2 NB=4 DB=4 BN=24"
-#define SMALL_PANELS "WIDTH=4 MV=2 ROWS=4 KEYS=64 QUERIES=16"
-#define SMALL_SPLITS "WIDTH=4 BN=16 SCORE_ROWS=2 SCORE_COLUMNS=4 VALUE_ROWS=2 VALUE_VECTORS=2"
-#define ROWS_BESIDE "WIDTH=8 BN=16 SCORE_ROWS=4 SCORE_COLUMNS=4 VALUE_ROWS=2 VALUE_VECTORS=2"
+#define SMALL_FRAGMENTS "EMULATE=1 SUB_GROUPS=2 M_FRAGMENTS=1 EXP=2"
+#define SMALL_TILES                                                                                \
+    "BLOCK_M=8 BLOCK_N=8 THREADS_N=4 THREAD_M=4 BLOCK_K=8 STAGE_N=4 LOAD_WIDTH=4 PADDING=4"
+#define SMALL_GROUPS "THREADS_N=4 THREADS_M=2 THREAD_N=4 THREAD_M=4 VECTOR_WIDTH=4 BLOCK_K=8"
+#define SMALL_BLOCKS                                                                               \
+    "BLOCK_OWNED=8 BLOCK_STREAMED=8 THREADS_N=4 THREAD_M=4 BLOCK_K=8 STAGE_N=4 PADDING=4 "         \
+    "LOAD_WIDTH=4"
+#define SMALL_KEYS                                                                                 \
+    "SIMD_WIDTH=4 BLOCK_VECTORS=2 QK_ROWS=4 DKV_COLUMNS=4 BLOCK_M=24 DQ_ROWS=4 DQ_VECTORS=2"
+#define SMALL_ROWS                                                                                 \
+    "SIMD_WIDTH=4 REGISTER_VECTORS=1 REGISTER_ROWS=2 BLOCK_K=64 BLOCK_M=16 BLOCK_N=32"
+#define SMALL_SQUARES "BLOCK_M=16 BLOCK_N=16 THREAD_M=4 THREAD_N=4 BLOCK_K=8 GROUP_M=4"
+#define SMALL_LANES "SIMD_WIDTH=4 BLOCK_VECTORS=2 QK_KEYS=4 PV_COLUMNS=4 BLOCK_N=24"
+#define SMALL_PANELS "SIMD_WIDTH=4 REGISTER_VECTORS=2 REGISTER_ROWS=4 BLOCK_N=64 BLOCK_M=16"
+#define SMALL_SPLITS "SIMD_WIDTH=4 BLOCK_N=16 QK_ROWS=2 QK_DEPTH=4 PV_ROWS=2 PV_VECTORS=2"
+#define ROWS_BESIDE "SIMD_WIDTH=8 BLOCK_N=16 QK_ROWS=4 QK_DEPTH=4 PV_ROWS=2 PV_VECTORS=2"
 
-#define SMALL_TEAMS "ITEMS=32 LANES=4 KEYS=4 EXP=2"
+#define SMALL_THREAD_GROUPS "THREADS=32 THREADS_D=4 THREAD_N=4 EXP=2"
 
 #define DROPPING "fwd f32 h2 q7 k9 d5 window=5,* dropout=0.3"
 #define ALL_GRADIENTS                                                                              \
@@ -64,62 +69,65 @@ static const struct item items[] = {
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=1 SHARE_KV=1", "fwd f16 q9 k18 d16 mask=qk klen"},
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=0 SHARE_KV=0", "fwd bf16 q9 k18 d12 window=3,4 sinks"},
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=0 SHARE_KV=1", "fwd f32 q19 k5 d4 causal=-12 lse"},
-    {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_KV=16 Q_RESIDENT=1",
+    {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=16 Q_RESIDENT=1",
      "fwd f16 h2/1 q19 k35 d16/9 causal=br klen sinks mask=qk lse"},
-    {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=5 BLOCK_KV=16 Q_RESIDENT=0",
+    {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=5 BLOCK_N=16 Q_RESIDENT=0",
      "fwd bf16 q19 k35 d16 window=9,* dropout=0.3 lse"},
-    {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=2 BLOCK_KV=16 Q_RESIDENT=0", "fwd f16 q5 k18 d9"},
-    {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_ITEMS=16", "fwd f32 h2/1 q11 k39 d19/21 lse sinks"},
-    {"unfused", SMALL_GROUPS " SWEEPS=4 SOFTMAX_ITEMS=1",
+    {"fused_mma", SMALL_FRAGMENTS " INSTRUCTION=2 BLOCK_N=16 Q_RESIDENT=0", "fwd f16 q5 k18 d9"},
+    {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_THREADS=16",
+     "fwd f32 h2/1 q11 k39 d19/21 lse sinks"},
+    {"unfused", SMALL_GROUPS " SWEEPS=4 SOFTMAX_THREADS=1",
      "fwd f16 q19 k21 d19/21 causal=br mask=qk"},
-    {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_ITEMS=16", "fwd f32 q9 k18 d5 scores=raw klen"},
+    {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_THREADS=16", "fwd f32 q9 k18 d5 scores=raw klen"},
     {"unfused_lanes", SMALL_PANELS " SOFTMAX_ROWS=4",
      "fwd f32 b2 h2/1 q19 k69 d10/9 causal=br klen lse sinks"},
     {"unfused_lanes", SMALL_PANELS " SOFTMAX_ROWS=1",
      "fwd f16 q5 k21 d7/3 bias=f32:qk mask=qk dropout=0.3 scores=weights"},
-    {"fused_lanes", SMALL_LANES " BLOCKS=2 PAIRS=0", "fwd f32 h2/1 q13 k30 d6 lse bias=bf16:hqk"},
-    {"fused_lanes", SMALL_LANES " BLOCKS=1 PAIRS=1", "fwd f32 q19 k19 d6/5 causal=tl klen"},
-    {"fused_lanes", SMALL_LANES " BLOCKS=2 PAIRS=0", "fwd f32 q11 k43 d6 mask=qk softcap=0.5"},
-    {"split_lanes", SMALL_SPLITS " ROWS=4 AHEAD=0 SPLIT_K=2",
+    {"fused_lanes", SMALL_LANES " BLOCKS_PER_TILE=2 BALANCE_CAUSAL=0",
+     "fwd f32 h2/1 q13 k30 d6 lse bias=bf16:hqk"},
+    {"fused_lanes", SMALL_LANES " BLOCKS_PER_TILE=1 BALANCE_CAUSAL=1",
+     "fwd f32 q19 k19 d6/5 causal=tl klen"},
+    {"fused_lanes", SMALL_LANES " BLOCKS_PER_TILE=2 BALANCE_CAUSAL=0",
+     "fwd f32 q11 k43 d6 mask=qk softcap=0.5"},
+    {"split_lanes", SMALL_SPLITS " BLOCK_M=4 PREFETCH_TILES=0 SPLIT_K=2",
      "fwd f32 b2 h4/2 q3 k37 d10/9 causal=br klen lse sinks"},
-    {"split_lanes", SMALL_SPLITS " ROWS=8 AHEAD=1 SPLIT_K=1",
+    {"split_lanes", SMALL_SPLITS " BLOCK_M=8 PREFETCH_TILES=1 SPLIT_K=1",
      "fwd f16 h6/2 q2 k20 d7/3 bias=f32:hqk mask=qk window=7,*"},
-    {"split_tiles", SMALL_TEAMS " ROWS=4 LOAD_WIDTH=8 EARLY_V=1 SPLIT_K=2",
+    {"split_tiles", SMALL_THREAD_GROUPS " BLOCK_M=4 LOAD_WIDTH=8 EARLY_V=1 SPLIT_K=2",
      "fwd f16 b2 h4/2 q3 k67 d8/40 causal=br klen lse sinks mask=qk"},
-    {"split_tiles", SMALL_TEAMS " ROWS=2 LOAD_WIDTH=4 EARLY_V=0 SPLIT_K=3",
+    {"split_tiles", SMALL_THREAD_GROUPS " BLOCK_M=2 LOAD_WIDTH=4 EARLY_V=0 SPLIT_K=3",
      "fwd f32 h3 q3 k70 d19/9 window=40,* dropout=0.3 lse"},
-    {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_ITEMS=16", DROPPING},
-    {"fused_lanes", SMALL_LANES " BLOCKS=2 PAIRS=0", DROPPING},
-    {"split_lanes", ROWS_BESIDE " ROWS=8 AHEAD=1 SPLIT_K=2",
+    {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_THREADS=16", DROPPING},
+    {"fused_lanes", SMALL_LANES " BLOCKS_PER_TILE=2 BALANCE_CAUSAL=0", DROPPING},
+    {"split_lanes", ROWS_BESIDE " BLOCK_M=8 PREFETCH_TILES=1 SPLIT_K=2",
      "fwd f32 h6/2 q2 k37 d16/9 causal=br klen lse"},
-    {"split_lanes", SMALL_SPLITS " ROWS=4 AHEAD=0 SPLIT_K=1", DROPPING},
+    {"split_lanes", SMALL_SPLITS " BLOCK_M=4 PREFETCH_TILES=0 SPLIT_K=1", DROPPING},
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=0 SHARE_KV=1",
      "fwd f32 q19 k21 d11/13 window=9,* dropout=0.3 lse"},
-    {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_ITEMS=16",
+    {"unfused", SMALL_GROUPS " SWEEPS=1 SOFTMAX_THREADS=16",
      "fwd f32 h2/1 q5 k9 d32 kcache=q8_0 vcache=q4_0 window=5,*"},
-    {"fused_lanes", SMALL_LANES " BLOCKS=2 PAIRS=0",
+    {"fused_lanes", SMALL_LANES " BLOCKS_PER_TILE=2 BALANCE_CAUSAL=0",
      "fwd f32 h2/1 q5 k9 d32 kcache=q8_0 vcache=q4_0 mask=qk"},
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=1 SHARE_KV=1",
      "fwd f16 q9 k18 d64/32 kcache=q4_0 vcache=q8_0 causal=br klen"},
-    {"split_lanes", SMALL_SPLITS " ROWS=4 AHEAD=0 SPLIT_K=2",
+    {"split_lanes", SMALL_SPLITS " BLOCK_M=4 PREFETCH_TILES=0 SPLIT_K=2",
      "fwd f16 h4/2 q2 k37 d32/64 kcache=q4_0 vcache=q8_0 lse"},
     {NULL, NULL, "bwd f32 q7 k9 d5"},
     {"backward_tiles", NULL, ALL_GRADIENTS},
     {"backward_lanes", NULL, ALL_GRADIENTS},
-    {"backward_tiles", SMALL_BLOCKS " RESIDENT=0",
+    {"backward_tiles", SMALL_BLOCKS " OWNED_RESIDENT=0",
      "bwd f32 b2 h2/1 q19 k21 d11/13 causal=br bias=f32:k mask=bqk qlen dbias"},
-    {"backward_tiles", SMALL_BLOCKS " RESIDENT=1",
+    {"backward_tiles", SMALL_BLOCKS " OWNED_RESIDENT=1",
      "bwd bf16 h2 q19 k21 d11/13 bias=bf16:q alibi sinks dropout=0.3 dbias dslopes dsinks"},
-    {"backward_lanes", SMALL_KEYS " BLOCKS=2 RANGES=2",
+    {"backward_lanes", SMALL_KEYS " BLOCKS_PER_TILE=2 SPLIT_K=2",
      "bwd f32 b2 h2/1 q29 k37 d11/13 causal=br bias=f32:h sinks klen dbias dsinks"},
     {"projection_lanes", SMALL_ROWS " SPLIT_K=1", "proj f32 b2 h3/2 q9 d5/7 w=oi bias=f32"},
     {"projection_lanes", SMALL_ROWS " SPLIT_K=2",
      "proj f16 h2 q5 d70/9 x=bhds bias=bf16 accumulate"},
-    {"projection_tiles", SMALL_SQUARES " BUFFERS=1 SPLIT_K=1",
-     "proj f32 b2 h3/2 q19 d9/7 bias=f32"},
-    {"projection_tiles", SMALL_SQUARES " BUFFERS=2 SPLIT_K=1",
+    {"projection_tiles", SMALL_SQUARES " STAGES=1 SPLIT_K=1", "proj f32 b2 h3/2 q19 d9/7 bias=f32"},
+    {"projection_tiles", SMALL_SQUARES " STAGES=2 SPLIT_K=1",
      "proj f32 q35 d20/33 w=oi accumulate"},
-    {"projection_tiles", SMALL_SQUARES " BUFFERS=2 SPLIT_K=2",
+    {"projection_tiles", SMALL_SQUARES " STAGES=2 SPLIT_K=2",
      "proj bf16 h2 q5 d70/9 x=bhds w=0.9.630.1 y=90.45.9.1 bias=f32"},
 };
 

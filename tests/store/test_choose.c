@@ -19,13 +19,14 @@
 
 static const char problem_text[] = "fwd f32 h2 q128 k128 d32";
 
-/* A candidate that fits every device and is no default; tests tell them apart by GROUP_X. */
+/* A candidate that fits every device and is no default; tests tell them apart by THREADS_N. */
 static struct ca_candidate candidate(const struct fixture *f, size_t group_x)
 {
     const clattn_problem p = fixture_problem(problem_text);
     char text[128];
 
-    snprintf(text, sizeof text, "unfused GROUP_X=%zu GROUP_Y=1 ITEM_X=4 VECTOR=4 DEPTH=8", group_x);
+    snprintf(text, sizeof text,
+             "unfused THREADS_N=%zu THREADS_M=1 THREAD_N=4 VECTOR_WIDTH=4 BLOCK_K=8", group_x);
     return tuned_candidate(text, &p, &f->context->device);
 }
 
@@ -149,7 +150,7 @@ static clattn_status choose(const struct fixture *f, const char *problem, unsign
     return status;
 }
 
-/* The choices as letters for their origins and GROUP_X of unfused: "O1 E2 D". */
+/* The choices as letters for their origins and THREADS_N of unfused: "O1 E2 D". */
 static const char *chosen(const struct fixture *f, const char *problem, unsigned flags)
 {
     static const char letters[] = {
@@ -189,15 +190,12 @@ static size_t is_chosen(const struct fixture *f, const char *problem, const stru
 
 /* ---- the order ------------------------------------------------------------------------------- */
 
-Test(choose, nothing_is_known) {
-    struct fixture f;
-
-    fixture_open(&f);
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "D");
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_UNTUNED), "D");
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_MEASURE), "D");
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "CLATTN_NOT_TUNED");
-    fixture_close(&f);
+DeviceTest(choose, nothing_is_known)
+{
+    cr_expect_str_eq(chosen(f, problem_text, CLATTN_PLAN_DEFAULT), "D");
+    cr_expect_str_eq(chosen(f, problem_text, CLATTN_PLAN_UNTUNED), "D");
+    cr_expect_str_eq(chosen(f, problem_text, CLATTN_PLAN_MEASURE), "D");
+    cr_expect_str_eq(chosen(f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "CLATTN_NOT_TUNED");
 }
 
 Test(choose, every_door_in_order) {
@@ -261,71 +259,65 @@ Test(choose, one_door_at_a_time) {
     free(document);
 }
 
-Test(choose, the_nearest_class) {
-    struct fixture f;
-
-    fixture_open(&f);
-    fixture_need_groups(&f);
-    store(&f, "fwd f32 h2 q1024 k128 d32", 2, 1); /* too far */
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "D");
-    store(&f, "fwd f32 h2 q512 k128 d32", 1, 1); /* 2 away */
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "N1 D");
-    store(&f, "fwd f32 h2 q256 k128 d32", 4, 1); /* 1 */
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "N4 D");
-    store(&f, "fwd f32 h2 q128 k128 d32 lse", 8, 1); /* less */
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "N8 D");
-    cr_expect_str_eq(chosen(&f, "fwd f32 h2 q128 k128 d32 scores=raw", CLATTN_PLAN_DEFAULT), "D",
+DeviceTest(choose, the_nearest_class)
+{
+    fixture_need_groups(f);
+    store(f, "fwd f32 h2 q1024 k128 d32", 2, 1); /* too far */
+    cr_expect_str_eq(chosen(f, problem_text, CLATTN_PLAN_DEFAULT), "D");
+    store(f, "fwd f32 h2 q512 k128 d32", 1, 1); /* 2 away */
+    cr_expect_str_eq(chosen(f, problem_text, CLATTN_PLAN_DEFAULT), "N1 D");
+    store(f, "fwd f32 h2 q256 k128 d32", 4, 1); /* 1 */
+    cr_expect_str_eq(chosen(f, problem_text, CLATTN_PLAN_DEFAULT), "N4 D");
+    store(f, "fwd f32 h2 q128 k128 d32 lse", 8, 1); /* less */
+    cr_expect_str_eq(chosen(f, problem_text, CLATTN_PLAN_DEFAULT), "N8 D");
+    cr_expect_str_eq(chosen(f, "fwd f32 h2 q128 k128 d32 scores=raw", CLATTN_PLAN_DEFAULT), "D",
                      "nothing carries over to where scores are wanted");
-    cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "CLATTN_NOT_TUNED");
-    fixture_close(&f);
+    cr_expect_str_eq(chosen(f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "CLATTN_NOT_TUNED");
 }
 
 /* Of the nearest class only what tuning changed: here nothing, so that it is the problem's own
  * default, not that of the other size. */
-Test(choose, the_nearest_class_changed_nothing) {
+DeviceTest(choose, the_nearest_class_changed_nothing)
+{
     const char *smaller = "fwd f32 h2 q256 k128 d32", *larger = "fwd f32 h2 q512 k128 d32";
     const clattn_problem small = fixture_problem(smaller), large = fixture_problem(larger);
     struct ca_choices choices;
-    struct fixture f;
     struct tuned t;
 
-    fixture_open(&f);
-    f.context->device.vector_width_float = 16;
-    f.context->device.compute_units = 2;
-    const struct ca_candidate there = tuned_candidate("fused_lanes", &small, &f.context->device);
-    const struct ca_candidate here = tuned_candidate("fused_lanes", &large, &f.context->device);
+    f->context->device.vector_width_float = 16;
+    f->context->device.compute_units = 2;
+    const struct ca_candidate there = tuned_candidate("fused_lanes", &small, &f->context->device);
+    const struct ca_candidate here = tuned_candidate("fused_lanes", &large, &f->context->device);
     cr_assert(!ca_candidates_equal(&there, &here));
     tuned_entry(&t, &there, 1.0);
-    put(&f, smaller, &t);
-    cr_assert(choose(&f, larger, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
+    put(f, smaller, &t);
+    cr_assert(choose(f, larger, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
     cr_expect(choices.list[0].origin == CA_NEAREST);
     cr_expect(ca_candidates_equal(&choices.list[0].candidate, &here));
-    fixture_close(&f);
 }
 
 /* However much is known, what suits the device without tuning is among the choices: all that is
  * known may fail. */
-Test(choose, defaults_are_never_crowded_out) {
+DeviceTest(choose, defaults_are_never_crowded_out)
+{
     const clattn_problem p = fixture_problem(problem_text);
     struct ca_choices untuned, choices;
-    struct fixture f;
 
-    fixture_open(&f);
-    fixture_need_groups(&f);
-    cr_assert(choose(&f, problem_text, CLATTN_PLAN_DEFAULT, &untuned) == CLATTN_SUCCESS);
+    fixture_need_groups(f);
+    cr_assert(choose(f, problem_text, CLATTN_PLAN_DEFAULT, &untuned) == CLATTN_SUCCESS);
     for (size_t n = 0; n < 36; n++) {
         char text[128], driver[16];
-        snprintf(text, sizeof text, "unfused GROUP_X=%d GROUP_Y=1 ITEM_X=4 VECTOR=4 DEPTH=%d",
+        snprintf(text, sizeof text,
+                 "unfused THREADS_N=%d THREADS_M=1 THREAD_N=4 VECTOR_WIDTH=4 BLOCK_K=%d",
                  1 << n % 6, 8 << n / 6);
         snprintf(driver, sizeof driver, "%zu", n);
-        const struct ca_candidate c = tuned_candidate(text, &p, &f.context->device);
-        store_of_driver(&f, problem_text, &c, driver);
+        const struct ca_candidate c = tuned_candidate(text, &p, &f->context->device);
+        store_of_driver(f, problem_text, &c, driver);
     }
-    cr_assert(choose(&f, problem_text, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
+    cr_assert(choose(f, problem_text, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
     cr_expect(choices.count > CA_MAX_CHOICES - 8);
     for (size_t n = 0; n < untuned.count; n++)
-        cr_expect(is_chosen(&f, problem_text, &untuned.list[n].candidate) == 1, "default %zu", n);
-    fixture_close(&f);
+        cr_expect(is_chosen(f, problem_text, &untuned.list[n].candidate) == 1, "default %zu", n);
 }
 
 /* ---- what is passed over --------------------------------------------------------------------- */
@@ -337,7 +329,8 @@ Test(choose, quarantine_at_every_door) {
     for (int door = 0; door < 6; door++) {
         char *document = NULL;
         if (door == 5)
-            setenv("CLATTN_OVERRIDE", "unfused GROUP_X=8 GROUP_Y=1 ITEM_X=4 VECTOR=4 DEPTH=8", 1);
+            setenv("CLATTN_OVERRIDE",
+                   "unfused THREADS_N=8 THREADS_M=1 THREAD_N=4 VECTOR_WIDTH=4 BLOCK_K=8", 1);
         fixture_open(&f);
         fixture_need_groups(&f);
         const struct ca_candidate bad = candidate(&f, 8);
@@ -363,56 +356,54 @@ Test(choose, quarantine_at_every_door) {
 }
 
 /* Defaults too; what a caller forces is the caller's own will. */
-Test(choose, quarantine_of_defaults) {
-    struct fixture f;
+DeviceTest(choose, quarantine_of_defaults)
+{
     struct ca_choices choices;
     const clattn_problem p = fixture_problem(problem_text);
 
-    fixture_open(&f);
-    cr_assert(choose(&f, problem_text, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
+    cr_assert(choose(f, problem_text, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
     const struct ca_choices all = choices;
     for (size_t n = 0; n < all.count; n++) {
-        cr_assert(choose(&f, problem_text, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
+        cr_assert(choose(f, problem_text, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_SUCCESS);
         cr_assert(choices.count == all.count - n);
         cr_assert(ca_candidates_equal(&choices.list[0].candidate, &all.list[n].candidate));
-        ban(&f, problem_text, &all.list[n].candidate);
+        ban(f, problem_text, &all.list[n].candidate);
     }
-    cr_expect(choose(&f, problem_text, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_UNSUPPORTED);
-    cr_expect(choose(&f, problem_text, CLATTN_PLAN_UNTUNED, &choices) == CLATTN_UNSUPPORTED);
+    cr_expect(choose(f, problem_text, CLATTN_PLAN_DEFAULT, &choices) == CLATTN_UNSUPPORTED);
+    cr_expect(choose(f, problem_text, CLATTN_PLAN_UNTUNED, &choices) == CLATTN_UNSUPPORTED);
     const clattn_plan_options forced = {.struct_size = sizeof forced,
                                         .family = all.list[0].candidate.family->name};
-    cr_expect(clattn_plan_supports(f.context, &p, &forced, NULL, 0) == CLATTN_SUCCESS);
-    fixture_close(&f);
+    cr_expect(clattn_plan_supports(f->context, &p, &forced, NULL, 0) == CLATTN_SUCCESS);
 }
 
 /* Entries of families and tunables that are not there (any more). */
-Test(choose, what_means_nothing) {
+DeviceTest(choose, what_means_nothing)
+{
     static const struct {
         const char *family, *tunables;
     } wrong[] = {
-        {"magic", "GROUP_X=8"},
-        {"unfused", ""},                                 /* all are missing */
-        {"fused_lanes", "GROUP_X=8 GROUP_Y=1 ITEM_X=4"}, /* another family's */
-        {"unfused", "GROUP_X=7 GROUP_Y=1 ITEM_X=4 ITEM_Y=4 VECTOR=4 DEPTH=8 SWEEPS=1 "
-                    "SOFTMAX_ITEMS=1"}, /* not a candidate */
-        {"unfused", "GROUP_X=8 GROUP_Y=1 ITEM_X=4 ITEM_Y=4 VECTOR=16 DEPTH=8 SWEEPS=1 "
-                    "SOFTMAX_ITEMS=1"}, /* ITEM_X % VECTOR */
+        {"magic", "THREADS_N=8"},
+        {"unfused", ""},                                       /* all are missing */
+        {"fused_lanes", "THREADS_N=8 THREADS_M=1 THREAD_N=4"}, /* another family's */
+        {"unfused",
+         "THREADS_N=7 THREADS_M=1 THREAD_N=4 THREAD_M=4 VECTOR_WIDTH=4 BLOCK_K=8 SWEEPS=1 "
+         "SOFTMAX_THREADS=1"}, /* not a candidate */
+        {"unfused",
+         "THREADS_N=8 THREADS_M=1 THREAD_N=4 THREAD_M=4 VECTOR_WIDTH=16 BLOCK_K=8 SWEEPS=1 "
+         "SOFTMAX_THREADS=1"}, /* THREAD_N % VECTOR_WIDTH */
     };
-    struct fixture f;
 
-    fixture_open(&f);
-    fixture_need_groups(&f);
-    const struct ca_candidate good = candidate(&f, 8);
+    fixture_need_groups(f);
+    const struct ca_candidate good = candidate(f, 8);
     for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
         struct tuned t;
         tuned_entry(&t, &good, 1);
         strcpy(t.texts.family, wrong[n].family);
         strcpy(t.texts.tunables, wrong[n].tunables);
-        put(&f, problem_text, &t);
-        cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "D", "%zu", n);
-        cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "CLATTN_NOT_TUNED");
+        put(f, problem_text, &t);
+        cr_expect_str_eq(chosen(f, problem_text, CLATTN_PLAN_DEFAULT), "D", "%zu", n);
+        cr_expect_str_eq(chosen(f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "CLATTN_NOT_TUNED");
     }
-    fixture_close(&f);
 }
 
 /* What fitted a device that has become smaller. */
@@ -463,10 +454,11 @@ Test(choose, what_does_not_fit_the_problem) {
 
 /* ---- flags ----------------------------------------------------------------------------------- */
 
-Test(choose, contradicting_options) {
+DeviceTest(choose, contradicting_options)
+{
     static const clattn_plan_options wrong[] = {
         {.struct_size = sizeof *wrong - 1},
-        {.struct_size = sizeof *wrong, .tunables = "GROUP_X=8"},
+        {.struct_size = sizeof *wrong, .tunables = "THREADS_N=8"},
         {.struct_size = sizeof *wrong, .flags = 8},
         {.struct_size = sizeof *wrong, .flags = 0x80000000u},
         {.struct_size = sizeof *wrong, .flags = CLATTN_PLAN_KNOWN_ONLY | CLATTN_PLAN_UNTUNED},
@@ -486,20 +478,17 @@ Test(choose, contradicting_options) {
         {.struct_size = sizeof *wrong, .flags = CLATTN_PLAN_UNTUNED, .measure_seconds = NAN},
     };
     const clattn_problem p = fixture_problem(problem_text);
-    struct fixture f;
 
-    fixture_open(&f);
     for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
         char reason[256] = "";
-        clattn_plan *plan = (clattn_plan *)(void *)&f;
-        cr_expect(clattn_plan_supports(f.context, &p, &wrong[n], reason, sizeof reason) ==
+        clattn_plan *plan = (clattn_plan *)(void *)f;
+        cr_expect(clattn_plan_supports(f->context, &p, &wrong[n], reason, sizeof reason) ==
                       CLATTN_INVALID_ARGUMENT,
                   "%zu", n);
         cr_expect(strncmp(reason, "options->", 9) == 0, "%zu: '%s'", n, reason);
-        cr_expect(clattn_plan_create(f.context, &p, &wrong[n], &plan) == CLATTN_INVALID_ARGUMENT);
-        cr_expect(plan == NULL && fixture_said(&f, reason));
+        cr_expect(clattn_plan_create(f->context, &p, &wrong[n], &plan) == CLATTN_INVALID_ARGUMENT);
+        cr_expect(plan == NULL && fixture_said(f, reason));
     }
-    fixture_close(&f);
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
@@ -526,24 +515,22 @@ static void expect_plan(struct fixture *f, unsigned flags, const struct ca_candi
     clattn_plan_release(plan);
 }
 
-Test(choose, plans_follow, .timeout = 120) {
-    struct fixture f;
+DeviceTest(choose, plans_follow, .timeout = 120)
+{
     const clattn_plan_options known = {.struct_size = sizeof known,
                                        .flags = CLATTN_PLAN_KNOWN_ONLY};
     const clattn_problem p = fixture_problem(problem_text);
-    clattn_plan *plan = (clattn_plan *)(void *)&f;
+    clattn_plan *plan = (clattn_plan *)(void *)f;
 
-    fixture_open(&f);
-    fixture_need_groups(&f);
-    const struct ca_candidate tuned = candidate(&f, 8), wanted = candidate(&f, 4);
-    cr_expect(clattn_plan_create(f.context, &p, &known, &plan) == CLATTN_NOT_TUNED);
-    cr_expect(plan == NULL && clattn_context_builds(f.context) == 0);
-    cr_expect(fixture_said(&f, "h2 q128 k128 d32"), "the sentence does not name the class");
-    store(&f, problem_text, 8, 1);
-    expect_plan(&f, CLATTN_PLAN_KNOWN_ONLY, &tuned, "tuned for this class");
-    expect_plan(&f, CLATTN_PLAN_UNTUNED, NULL, "untuned");
-    override(&f, problem_text, 4);
-    expect_plan(&f, CLATTN_PLAN_DEFAULT, &wanted, "override");
-    cr_expect(clattn_context_builds(f.context) == 3);
-    fixture_close(&f);
+    fixture_need_groups(f);
+    const struct ca_candidate tuned = candidate(f, 8), wanted = candidate(f, 4);
+    cr_expect(clattn_plan_create(f->context, &p, &known, &plan) == CLATTN_NOT_TUNED);
+    cr_expect(plan == NULL && clattn_context_builds(f->context) == 0);
+    cr_expect(fixture_said(f, "h2 q128 k128 d32"), "the sentence does not name the class");
+    store(f, problem_text, 8, 1);
+    expect_plan(f, CLATTN_PLAN_KNOWN_ONLY, &tuned, "tuned for this class");
+    expect_plan(f, CLATTN_PLAN_UNTUNED, NULL, "untuned");
+    override(f, problem_text, 4);
+    expect_plan(f, CLATTN_PLAN_DEFAULT, &wanted, "override");
+    cr_expect(clattn_context_builds(f->context) == 3);
 }

@@ -45,90 +45,86 @@ static clattn_status clear(struct fixture *f, const char *problem)
     return clattn_tuning_override_clear(f->context, &p);
 }
 
-Test(override, set_read_and_cleared) {
+DeviceTest(override, set_read_and_cleared)
+{
     static const char same_class[] = "fwd f32 b2 q130 k120 d32 scale=2";
     static const char other_class[] = "fwd f32 h2 q128 k128 d64";
-    struct fixture f;
 
-    fixture_open(&f);
-    fixture_need_groups(&f);
-    cr_expect_str_eq(get(&f, problem_text), "");
-    cr_expect(clear(&f, problem_text) == CLATTN_SUCCESS, "there was none");
-    cr_assert(set(&f, problem_text, "unfused", "GROUP_X=2 DEPTH=8") == CLATTN_SUCCESS);
-    cr_expect(strncmp(get(&f, same_class), "unfused GROUP_X=2 GROUP_Y=", 26) == 0, "'%s'",
-              get(&f, same_class));
-    cr_expect(strstr(get(&f, same_class), " DEPTH=8 ") != NULL);
-    cr_expect_str_eq(get(&f, other_class), "");
-    cr_assert(set(&f, other_class, "fused_tiles", NULL) == CLATTN_SUCCESS);
-    cr_assert(set(&f, same_class, "fused_lanes", NULL) == CLATTN_SUCCESS, "in its place");
-    cr_expect(strncmp(get(&f, problem_text), "fused_lanes WIDTH=", 18) == 0);
-    cr_assert(clear(&f, problem_text) == CLATTN_SUCCESS);
-    cr_expect_str_eq(get(&f, same_class), "");
-    cr_expect(strncmp(get(&f, other_class), "fused_tiles ", 12) == 0);
-    cr_assert(set(&f, problem_text, "unfused", "") == CLATTN_SUCCESS);
-    cr_assert(clattn_tuning_override_clear(f.context, NULL) == CLATTN_SUCCESS);
-    cr_expect_str_eq(get(&f, problem_text), "");
-    cr_expect_str_eq(get(&f, other_class), "");
-    cr_expect(f.log.errors == 0 && f.log.warnings == 0);
-    cr_assert(set(&f, problem_text, "unfused", NULL) ==
-              CLATTN_SUCCESS); /* freed with the context */
-    fixture_close(&f);
+    fixture_need_groups(f);
+    cr_expect_str_eq(get(f, problem_text), "");
+    cr_expect(clear(f, problem_text) == CLATTN_SUCCESS, "there was none");
+    cr_assert(set(f, problem_text, "unfused", "THREADS_N=2 BLOCK_K=8") == CLATTN_SUCCESS);
+    cr_expect(strncmp(get(f, same_class), "unfused THREADS_N=2 THREADS_M=", 30) == 0, "'%s'",
+              get(f, same_class));
+    cr_expect(strstr(get(f, same_class), " BLOCK_K=8 ") != NULL);
+    cr_expect_str_eq(get(f, other_class), "");
+    cr_assert(set(f, other_class, "fused_tiles", NULL) == CLATTN_SUCCESS);
+    cr_assert(set(f, same_class, "fused_lanes", NULL) == CLATTN_SUCCESS, "in its place");
+    cr_expect(strncmp(get(f, problem_text), "fused_lanes SIMD_WIDTH=", 23) == 0);
+    cr_assert(clear(f, problem_text) == CLATTN_SUCCESS);
+    cr_expect_str_eq(get(f, same_class), "");
+    cr_expect(strncmp(get(f, other_class), "fused_tiles ", 12) == 0);
+    cr_assert(set(f, problem_text, "unfused", "") == CLATTN_SUCCESS);
+    cr_assert(clattn_tuning_override_clear(f->context, NULL) == CLATTN_SUCCESS);
+    cr_expect_str_eq(get(f, problem_text), "");
+    cr_expect_str_eq(get(f, other_class), "");
+    cr_expect(f->log.errors == 0 && f->log.warnings == 0);
+    cr_assert(set(f, problem_text, "unfused", NULL) == CLATTN_SUCCESS); /* freed with the context */
 }
 
-Test(override, arguments) {
-    struct fixture f;
+DeviceTest(override, arguments)
+{
     clattn_problem p = fixture_problem(problem_text);
     char text[CA_CANDIDATE_TEXT] = "?", small[8] = "?", lengthy[2000];
     size_t needed = 9;
 
-    fixture_open(&f);
     cr_expect(clattn_tuning_override_set(NULL, &p, "unfused", NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(clattn_tuning_override_set(f.context, NULL, "unfused", NULL) ==
+    cr_expect(clattn_tuning_override_set(f->context, NULL, "unfused", NULL) ==
               CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&f, "null"));
-    cr_expect(clattn_tuning_override_set(f.context, &p, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(fixture_said(&f, "null"));
-    cr_expect(set(&f, problem_text, "magic", NULL) == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(&f, "magic"));
-    cr_expect(set(&f, problem_text, "unfused GROUP_X=8", NULL) == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(&f, "unfused GROUP_X=8"));
-    cr_expect(set(&f, problem_text, "unfused", "MAGIC=8") == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(&f, "MAGIC"));
-    cr_expect(set(&f, problem_text, "unfused", "GROUP_X=7") == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(&f, "GROUP_X=7"));
-    cr_expect(set(&f, problem_text, "unfused", "ITEM_X=4 VECTOR=8") == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(&f, "multiple of VECTOR"));
+    cr_expect(fixture_said(f, "null"));
+    cr_expect(clattn_tuning_override_set(f->context, &p, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(fixture_said(f, "null"));
+    cr_expect(set(f, problem_text, "magic", NULL) == CLATTN_UNSUPPORTED);
+    cr_expect(fixture_said(f, "magic"));
+    cr_expect(set(f, problem_text, "unfused THREADS_N=8", NULL) == CLATTN_UNSUPPORTED);
+    cr_expect(fixture_said(f, "unfused THREADS_N=8"));
+    cr_expect(set(f, problem_text, "unfused", "MAGIC=8") == CLATTN_UNSUPPORTED);
+    cr_expect(fixture_said(f, "MAGIC"));
+    cr_expect(set(f, problem_text, "unfused", "THREADS_N=7") == CLATTN_UNSUPPORTED);
+    cr_expect(fixture_said(f, "THREADS_N=7"));
+    cr_expect(set(f, problem_text, "unfused", "THREAD_N=4 VECTOR_WIDTH=8") == CLATTN_UNSUPPORTED);
+    cr_expect(fixture_said(f, "multiple of VECTOR_WIDTH"));
     memset(lengthy, ' ', sizeof lengthy);
     lengthy[sizeof lengthy - 1] = '\0';
-    cr_expect(set(&f, problem_text, "unfused", lengthy) == CLATTN_UNSUPPORTED);
-    cr_expect(fixture_said(&f, "long"));
-    cr_expect_str_eq(get(&f, problem_text), "", "nothing was set");
+    cr_expect(set(f, problem_text, "unfused", lengthy) == CLATTN_UNSUPPORTED);
+    cr_expect(fixture_said(f, "long"));
+    cr_expect_str_eq(get(f, problem_text), "", "nothing was set");
 
-    cr_assert(set(&f, problem_text, "unfused", NULL) == CLATTN_SUCCESS);
+    cr_assert(set(f, problem_text, "unfused", NULL) == CLATTN_SUCCESS);
     cr_expect(clattn_tuning_override_get(NULL, &p, text, sizeof text, &needed) ==
               CLATTN_INVALID_ARGUMENT);
     cr_expect(text[0] == '\0' && needed == 0);
-    cr_expect(clattn_tuning_override_get(f.context, NULL, text, sizeof text, NULL) ==
+    cr_expect(clattn_tuning_override_get(f->context, NULL, text, sizeof text, NULL) ==
               CLATTN_INVALID_ARGUMENT);
-    cr_expect(clattn_tuning_override_get(f.context, &p, NULL, 3, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_expect(clattn_tuning_override_get(f.context, &p, NULL, 0, &needed) ==
+    cr_expect(clattn_tuning_override_get(f->context, &p, NULL, 3, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_tuning_override_get(f->context, &p, NULL, 0, &needed) ==
               CLATTN_BUFFER_TOO_SMALL);
-    cr_expect(needed == strlen(get(&f, problem_text)) + 1);
-    cr_expect(clattn_tuning_override_get(f.context, &p, small, sizeof small, NULL) ==
+    cr_expect(needed == strlen(get(f, problem_text)) + 1);
+    cr_expect(clattn_tuning_override_get(f->context, &p, small, sizeof small, NULL) ==
               CLATTN_BUFFER_TOO_SMALL);
     cr_expect_str_eq(small, "unfused");
     cr_expect(clattn_tuning_override_clear(NULL, &p) == CLATTN_INVALID_ARGUMENT);
 
-    memset(&f.log, 0, sizeof f.log);
+    memset(&f->log, 0, sizeof f->log);
     p.heads = 0;
-    cr_expect(clattn_tuning_override_set(f.context, &p, "unfused", NULL) == CLATTN_INVALID_PROBLEM);
-    cr_expect(fixture_said(&f, "heads"));
-    cr_expect(clattn_tuning_override_get(f.context, &p, text, sizeof text, NULL) ==
+    cr_expect(clattn_tuning_override_set(f->context, &p, "unfused", NULL) ==
               CLATTN_INVALID_PROBLEM);
-    cr_expect(fixture_said(&f, "heads"));
-    cr_expect(clattn_tuning_override_clear(f.context, &p) == CLATTN_INVALID_PROBLEM);
-    cr_expect(fixture_said(&f, "heads"));
-    fixture_close(&f);
+    cr_expect(fixture_said(f, "heads"));
+    cr_expect(clattn_tuning_override_get(f->context, &p, text, sizeof text, NULL) ==
+              CLATTN_INVALID_PROBLEM);
+    cr_expect(fixture_said(f, "heads"));
+    cr_expect(clattn_tuning_override_clear(f->context, &p) == CLATTN_INVALID_PROBLEM);
+    cr_expect(fixture_said(f, "heads"));
 }
 
 /* ---- the environment ------------------------------------------------------------------------- */
@@ -147,20 +143,20 @@ static size_t found(struct fixture *f, const char *problem)
 Test(override, of_the_environment) {
     struct fixture f;
 
-    setenv("CLATTN_OVERRIDE", " unfused  GROUP_X=2\tDEPTH=8", 1);
+    setenv("CLATTN_OVERRIDE", " unfused  THREADS_N=2\tBLOCK_K=8", 1);
     fixture_open(&f);
     fixture_need_groups(&f);
-    setenv("CLATTN_OVERRIDE", "unfused GROUP_X=32", 1); /* too late */
+    setenv("CLATTN_OVERRIDE", "unfused THREADS_N=32", 1); /* too late */
     cr_expect(f.log.warnings == 0 && f.log.errors == 0);
     cr_expect(found(&f, problem_text) == 2);
     cr_expect(found(&f, "fwd bf16 h3 q9 k1000 d80 scores=weights") == 2);
     cr_expect_str_eq(get(&f, problem_text), "", "it was not set for the class");
-    cr_assert(set(&f, problem_text, "unfused", "GROUP_X=4") == CLATTN_SUCCESS);
+    cr_assert(set(&f, problem_text, "unfused", "THREADS_N=4") == CLATTN_SUCCESS);
     cr_expect(found(&f, problem_text) == 4, "what was set for the class comes first");
     cr_expect(found(&f, "fwd f32 q9 d8") == 2);
     cr_assert(clattn_tuning_override_clear(f.context, NULL) == CLATTN_SUCCESS);
     cr_expect(found(&f, problem_text) == 2, "only what was set is cleared");
-    cr_assert(set(&f, problem_text, "unfused", "GROUP_X=4") == CLATTN_SUCCESS);
+    cr_assert(set(&f, problem_text, "unfused", "THREADS_N=4") == CLATTN_SUCCESS);
     f.context->device.max_work_group_size = 1;
     cr_expect(found(&f, problem_text) == 0, "what was set does not fit the device any more");
     cr_expect(found(&f, "fwd f32 q9 d8") == 0, "nor does the environment's");
@@ -177,13 +173,13 @@ Test(override, malformed_environment) {
     static const char *const malformed[] = {
         "magic",
         "unfused magic",
-        "unfused GROUP_X=7",
-        "unfused GROUP_X=8 GROUP_X=8",
+        "unfused THREADS_N=7",
+        "unfused THREADS_N=8 THREADS_N=8",
         "unfused WIDTH=8",
-        "unfused GROUP_X=",
+        "unfused THREADS_N=",
         " ",
-        "GROUP_X=8 unfused",
-        "a_name_of_a_family_that_is_longer_than_any_family_will_ever_be_called GROUP_X=8"};
+        "THREADS_N=8 unfused",
+        "a_name_of_a_family_that_is_longer_than_any_family_will_ever_be_called THREADS_N=8"};
 
     for (size_t n = 0; n < sizeof malformed / sizeof *malformed; n++) {
         struct fixture f;
@@ -270,27 +266,27 @@ static void *work(void *worker)
 
     p.seq_q = w->seq;
     for (int n = 0; n < 300; n++) {
-        wrong += clattn_tuning_override_set(w->f->context, &p, "unfused",
-                                            n % 2 ? "GROUP_X=2" : "GROUP_X=4") != CLATTN_SUCCESS;
+        wrong +=
+            clattn_tuning_override_set(w->f->context, &p, "unfused",
+                                       n % 2 ? "THREADS_N=2" : "THREADS_N=4") != CLATTN_SUCCESS;
         wrong += clattn_tuning_override_get(w->f->context, &p, text, sizeof text, NULL) !=
                      CLATTN_SUCCESS ||
-                 strncmp(text, n % 2 ? "unfused GROUP_X=2" : "unfused GROUP_X=4", 17) != 0;
+                 strncmp(text, n % 2 ? "unfused THREADS_N=2" : "unfused THREADS_N=4", 19) != 0;
         if (n % 3 == 0)
             wrong += clattn_tuning_override_clear(w->f->context, &p) != CLATTN_SUCCESS;
     }
     return wrong ? worker : NULL;
 }
 
-Test(override, of_many_threads) {
+DeviceTest(override, of_many_threads)
+{
     enum { THREADS = 4 };
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
-    struct fixture f;
 
-    fixture_open(&f);
-    fixture_need_groups(&f);
+    fixture_need_groups(f);
     for (size_t n = 0; n < THREADS; n++) {
-        workers[n] = (struct worker){&f, (size_t)1 << n};
+        workers[n] = (struct worker){f, (size_t)1 << n};
         cr_assert(pthread_create(&threads[n], NULL, work, &workers[n]) == 0);
     }
     for (size_t n = 0; n < THREADS; n++) {
@@ -298,5 +294,4 @@ Test(override, of_many_threads) {
         cr_assert(pthread_join(threads[n], &wrong) == 0);
         cr_expect(wrong == NULL, "thread %zu", n);
     }
-    fixture_close(&f);
 }

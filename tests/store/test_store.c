@@ -10,18 +10,17 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(store, .timeout = 120);
+TestSuite(store, .init = scratch_open, .fini = scratch_close, .timeout = 120);
 
 static const char class[] = "fwd f32 b1 h8 q128 k128 d64";
 
 /* ---- keeping --------------------------------------------------------------------------------- */
 
 Test(store, keeps_what_is_put) {
-    char folder[STORE_FOLDER], text[512];
+    char text[512];
     struct store_warnings warnings;
 
-    store_folder_make(folder);
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     cr_expect(access(ca_store_path(store), F_OK) != 0, "nothing is written before it must");
     cr_expect(store_count(store, 0) == 0);
     for (size_t n = 0; n < 7; n++)
@@ -33,22 +32,20 @@ Test(store, keeps_what_is_put) {
     cr_expect_str_eq(text, "A=4 B=2, A=6 B=2, A=5 B=2, A=3 B=2, A=2 B=2");
     ca_store_destroy(store);
 
-    store = store_open(folder, "1", &warnings);
+    store = store_open(scratch, "1", &warnings);
     store_order(store, class, text);
     cr_expect_str_eq(text, "A=4 B=2, A=6 B=2, A=5 B=2, A=3 B=2, A=2 B=2");
     ca_store_destroy(store);
     cr_expect(warnings.count == 0, "%s", warnings.last);
-    store_folder_remove(folder);
 }
 
 /* What was measured with another kernel source goes first, however fast it was. */
 Test(store, stale_entries_are_cut_first) {
-    char folder[STORE_FOLDER], text[512];
+    char text[512];
     struct store_warnings warnings;
     struct made_entry made;
 
-    store_folder_make(folder);
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     for (size_t n = 0; n < 5; n++) {
         const struct ca_entry *entry = table_entry(&made, n, 1e-9 * (double)(n + 1));
         made.source[0] = made.source[0] == '0' ? '1' : '0';
@@ -63,17 +60,15 @@ Test(store, stale_entries_are_cut_first) {
     store_order(store, class, text);
     cr_expect_str_eq(text, "A=10 B=2, A=11 B=2, A=12 B=2, A=13 B=2, A=14 B=2");
     ca_store_destroy(store);
-    store_folder_remove(folder);
 }
 
 /* An entry that claims to be fast but was found to be wrong must not keep others out. */
 Test(store, banned_entries_are_cut_before_all_others) {
-    char folder[STORE_FOLDER], text[512];
+    char text[512];
     struct store_warnings warnings;
     struct made_entry made;
 
-    store_folder_make(folder);
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     for (size_t n = 0; n < 5; n++) {
         const struct ca_entry *entry = table_entry(&made, n, 1e-9);
         store_unfused_tunables(n, made.tunables, sizeof made.tunables);
@@ -92,11 +87,9 @@ Test(store, banned_entries_are_cut_before_all_others) {
     store_order(store, class, text);
     cr_expect_str_eq(text, sound);
     ca_store_destroy(store);
-    store_folder_remove(folder);
 }
 
 Test(store, a_ban_keeps_its_first_reason) {
-    char folder[STORE_FOLDER];
     struct store_warnings warnings;
     struct made_entry made;
     const struct ca_entry *entry = table_entry(&made, 1, 1.0);
@@ -105,8 +98,7 @@ Test(store, a_ban_keeps_its_first_reason) {
     struct ca_banned banned = {(char *)class,      entry->family, entry->tunables, entry->source,
                                entry->declaration, first,         entry->when};
 
-    store_folder_make(folder);
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     for (int n = 0; n < 2; n++) {
         cr_assert(ca_store_ban(store, &banned) == CLATTN_SUCCESS);
         banned.reason = second;
@@ -117,19 +109,17 @@ Test(store, a_ban_keeps_its_first_reason) {
     cr_expect_str_eq(view.own->banned[0].reason, "crashed twice??[31m");
     ca_store_unlock(store);
     ca_store_destroy(store);
-    store_folder_remove(folder);
 }
 
 /* What a file could not be read with is not written. */
 Test(store, takes_nothing_that_it_could_not_read) {
-    char folder[STORE_FOLDER], wrong[] = "../x";
+    char wrong[] = "../x";
     struct store_warnings warnings;
     struct made_entry made;
     const struct ca_entry good = *table_entry(&made, 1, 1.0);
     double many[1000];
 
-    store_folder_make(folder);
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     for (int n = 0; n < 6; n++) {
         struct ca_entry entry = good;
         entry.seconds = n == 0 ? 0.0 : entry.seconds;
@@ -160,19 +150,16 @@ Test(store, takes_nothing_that_it_could_not_read) {
     cr_expect(kept->samples[CA_TABLE_SAMPLES - 1] > 980.0);
     ca_store_unlock(store);
     ca_store_destroy(store);
-    store_folder_remove(folder);
 }
 
 /* ---- other drivers, other stores of this process --------------------------------------------- */
 
 Test(store, other_drivers_results_are_seen) {
-    char folder[STORE_FOLDER];
     struct store_warnings warnings, others;
 
-    store_folder_make(folder);
-    struct ca_store *old = store_open(folder, "1", &warnings);
+    struct ca_store *old = store_open(scratch, "1", &warnings);
     store_put(old, class, 1, 1.0);
-    struct ca_store *new = store_open(folder, "2", &others);
+    struct ca_store *new = store_open(scratch, "2", &others);
     cr_expect_str_neq(ca_store_path(old), ca_store_path(new));
     cr_expect(store_count(new, 0) == 1 && store_count(new, 1) == 0);
     store_put(new, class, 2, 1.0);
@@ -187,16 +174,13 @@ Test(store, other_drivers_results_are_seen) {
     ca_store_destroy(old);
     ca_store_destroy(new);
     cr_expect(warnings.count == 0 && others.count == 0);
-    store_folder_remove(folder);
 }
 
 Test(store, two_stores_of_one_process_see_each_other) {
-    char folder[STORE_FOLDER];
     struct store_warnings warnings;
 
-    store_folder_make(folder);
-    struct ca_store *a = store_open(folder, "1", &warnings);
-    struct ca_store *b = store_open(folder, "1", &warnings);
+    struct ca_store *a = store_open(scratch, "1", &warnings);
+    struct ca_store *b = store_open(scratch, "1", &warnings);
     for (size_t n = 0; n < 4; n++) {
         store_put(n % 2 ? a : b, class, n, 1.0);
         cr_expect(store_count(a, 1) == n + 1 && store_count(b, 1) == n + 1);
@@ -205,7 +189,6 @@ Test(store, two_stores_of_one_process_see_each_other) {
     cr_expect(store_count(a, 0) == 0, "a file that was removed is forgotten");
     ca_store_destroy(a);
     ca_store_destroy(b);
-    store_folder_remove(folder);
 }
 
 /* A name of a device is a name of a file, and no more. */
@@ -270,46 +253,41 @@ Test(store, unwritable_or_unwanted) {
 
 /* What could not be written at first is written later. */
 Test(store, writable_again) {
-    char folder[STORE_FOLDER], path[600];
+    const char *path = scratch_path("tuning");
     struct store_warnings warnings;
 
-    store_folder_make(folder);
-    snprintf(path, sizeof path, "%s/tuning", folder);
-    store_write(path, "in the way", 10);
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    scratch_write(path, "in the way");
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     store_put(store, class, 1, 1.0);
     cr_expect(warnings.count == 1);
     cr_assert(unlink(path) == 0);
     store_put(store, class, 2, 1.0);
     ca_store_destroy(store);
-    store = store_open(folder, "1", &warnings);
+    store = store_open(scratch, "1", &warnings);
     cr_expect(store_count(store, 1) == 2);
     ca_store_destroy(store);
-    store_folder_remove(folder);
 }
 
 /* ---- without memory -------------------------------------------------------------------------- */
 
 Test(store, allocations_that_fail) {
-    char folder[STORE_FOLDER];
     struct store_warnings warnings;
     struct made_entry made;
     const struct ca_entry *entry = table_entry(&made, 9, 1.0);
     const char *failed = "";
 
-    store_folder_make(folder);
     const clattn_device_info dev = table_device_info(1, "1");
     const struct ca_log log = {store_warn, &warnings};
     for (size_t n = 0; failed; n++) {
         const long alive = faults_allocations_alive();
         faults_arm(FAULT_MEMORY, n, 0);
-        struct ca_store *store = ca_store_create(folder, &dev, &log);
+        struct ca_store *store = ca_store_create(scratch, &dev, &log);
         failed = faults_disarm();
         cr_assert((store == NULL) == (failed != NULL));
         ca_store_destroy(store);
         cr_assert(faults_allocations_alive() == alive);
     }
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     store_put(store, class, 1, 1.0);
     ca_store_destroy(store);
     for (int what = 0; what < 4; what++) {
@@ -321,7 +299,7 @@ Test(store, allocations_that_fail) {
             struct ca_table from = {NULL, 0};
             const long alive = faults_allocations_alive();
             size_t changed;
-            store = store_open(folder, "1", &warnings);
+            store = store_open(scratch, "1", &warnings);
             faults_arm(FAULT_MEMORY, n, 0);
             const clattn_status status = what == 0   ? ca_store_put(store, class, entry, 1)
                                          : what == 1 ? ca_store_ban(store, &banned)
@@ -339,10 +317,10 @@ Test(store, allocations_that_fail) {
     }
     failed = "";
     for (size_t n = 0; failed; n++) {
-        store = store_open(folder, "1", &warnings);
+        store = store_open(scratch, "1", &warnings);
         store_put(store, class, 1, 1.0);
         ca_store_destroy(store);
-        store = store_open(folder, "1", &warnings);
+        store = store_open(scratch, "1", &warnings);
         faults_arm(FAULT_MEMORY, n, 0);
         const struct ca_view view = ca_store_lock(store);
         failed = faults_disarm();
@@ -352,5 +330,4 @@ Test(store, allocations_that_fail) {
         cr_assert(store_count(store, 1) >= 1, "it is there once there is memory");
         ca_store_destroy(store);
     }
-    store_folder_remove(folder);
 }

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-TestSuite(store_accidents, .timeout = 120);
+TestSuite(store_accidents, .init = scratch_open, .fini = scratch_close, .timeout = 120);
 
 static const char class[] = "fwd f32 b1 h8 q128 k128 d64";
 
@@ -62,16 +62,14 @@ static void expect_all(struct ca_store *store, size_t entries)
 }
 
 Test(store_accidents, many_processes_lose_nothing) {
-    char folder[STORE_FOLDER];
     struct store_warnings warnings;
     pid_t children[PROCESSES];
 
-    store_folder_make(folder);
     for (size_t n = 0; n < PROCESSES; n++) {
         children[n] = fork();
         cr_assert(children[n] >= 0);
         if (children[n] == 0) {
-            struct ca_store *store = store_open(folder, "1", &warnings);
+            struct ca_store *store = store_open(scratch, "1", &warnings);
             put_many(store, n, ENTRIES);
             ca_store_destroy(store);
             _exit(warnings.count > 0);
@@ -82,12 +80,11 @@ Test(store_accidents, many_processes_lose_nothing) {
         cr_assert(waitpid(children[n], &status, 0) == children[n]);
         cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     expect_all(store, PROCESSES * ENTRIES);
     cr_expect(warnings.count == 0, "%s", warnings.last);
-    cr_expect(store_folder_files(folder) == 2, "the store and its lock");
+    cr_expect(store_files() == 2, "the store and its lock");
     ca_store_destroy(store);
-    store_folder_remove(folder);
 }
 
 struct thread {
@@ -106,14 +103,12 @@ static void *run_thread(void *thread)
 
 /* Half of the threads use one store, half another one of the same process. */
 Test(store_accidents, many_threads_lose_nothing) {
-    char folder[STORE_FOLDER];
     struct store_warnings warnings[2];
     struct thread threads[THREADS];
     struct ca_store *stores[2];
 
-    store_folder_make(folder);
     for (size_t n = 0; n < 2; n++)
-        stores[n] = store_open(folder, "1", &warnings[n]);
+        stores[n] = store_open(scratch, "1", &warnings[n]);
     for (size_t n = 0; n < THREADS; n++) {
         threads[n].store = stores[n % 2];
         threads[n].writer = n;
@@ -126,7 +121,6 @@ Test(store_accidents, many_threads_lose_nothing) {
         cr_expect(warnings[n].count == 0);
         ca_store_destroy(stores[n]);
     }
-    store_folder_remove(folder);
 }
 
 /* ---- kill -9 --------------------------------------------------------------------------------- */
@@ -137,10 +131,10 @@ static void nap(long microseconds)
 }
 
 /* Puts one class after the other, from number n on, and writes a byte for each that was put. */
-static void put_for_ever(const char *folder, size_t n, int done)
+static void put_for_ever(size_t n, int done)
 {
     struct store_warnings warnings;
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     char text[64];
 
     for (;; n++) {
@@ -152,25 +146,24 @@ static void put_for_ever(const char *folder, size_t n, int done)
 }
 
 Test(store_accidents, kill_9_leaves_a_good_file) {
-    char folder[STORE_FOLDER], byte;
+    char byte;
     struct store_warnings warnings;
     struct rng rng = rng_seed(1);
     size_t done = 0, torn = 0;
 
-    store_folder_make(folder);
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     for (int run = 0; run < 60; run++) {
         int ends[2];
         cr_assert(pipe(ends) == 0);
         const pid_t child = fork();
         cr_assert(child >= 0);
         if (child == 0)
-            put_for_ever(folder, done, ends[1]);
+            put_for_ever(done, ends[1]);
         close(ends[1]);
         if (run % 2)
             nap(1000 + (long)rng_below(&rng, 20000));
         else /* in the middle of writing, most of the time */
-            for (int n = 0; n < 1000 && store_folder_files(folder) < 3; n++)
+            for (int n = 0; n < 1000 && store_files() < 3; n++)
                 nap(10);
         cr_assert(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
         while (read(ends[0], &byte, 1) == 1)
@@ -179,15 +172,14 @@ Test(store_accidents, kill_9_leaves_a_good_file) {
         const size_t found = store_count(store, 1);
         cr_assert(found == done || found == done + 1 || done > 1000, "run %d: %zu of %zu entries",
                   run, found, done);
-        torn += store_folder_files(folder) > 2;
+        torn += store_files() > 2;
     }
     cr_expect(warnings.count == 0, "%s", warnings.last);
     cr_expect(done > 60, "too few were put for this to be a test");
     cr_expect(torn > 0, "no writer was killed while it wrote");
     store_put(store, class, 1, 1.0);
-    cr_expect(store_folder_files(folder) == 2, "what killed writers leave behind is removed");
+    cr_expect(store_files() == 2, "what killed writers leave behind is removed");
     ca_store_destroy(store);
-    store_folder_remove(folder);
 }
 
 /* Only what is a writer's temporary file of this device is removed. */
@@ -197,20 +189,18 @@ Test(store_accidents, other_files_are_left_alone) {
         int stays;
     } files[] = {
         {".tmp-aB3xyz", 0}, {".tmp-aB3xyzz", 1}, {".backup", 1}, {".damaged-1", 1}, {"~", 1}};
-    char folder[STORE_FOLDER], path[600];
+    char path[600];
     struct store_warnings warnings;
 
-    store_folder_make(folder);
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     for (size_t n = 0; n < sizeof files / sizeof *files; n++) {
         snprintf(path, sizeof path, "%s%s", ca_store_path(store), files[n].ending);
-        store_write(path, "x", 1);
+        scratch_write(path, "x");
     }
     snprintf(path, sizeof path, "%s/tuning/another-device-00000000-00000000.json.tmp-aB3xyz",
-             folder);
-    store_write(path, "x", 1);
-    cr_expect(store_count(store, 0) == 0 && store_folder_files(folder) == 6,
-              "readers remove nothing");
+             scratch);
+    scratch_write(path, "x");
+    cr_expect(store_count(store, 0) == 0 && store_files() == 6, "readers remove nothing");
     store_put(store, class, 1, 1.0);
     cr_expect(access(path, F_OK) == 0);
     for (size_t n = 0; n < sizeof files / sizeof *files; n++) {
@@ -219,48 +209,45 @@ Test(store_accidents, other_files_are_left_alone) {
     }
     cr_expect(warnings.count == 0);
     ca_store_destroy(store);
-    store_folder_remove(folder);
 }
 
 /* A lock file of a process that is long gone does not lock. */
 Test(store_accidents, old_lock_files_do_not_lock) {
-    char folder[STORE_FOLDER];
     struct store_warnings warnings;
 
-    store_folder_make(folder);
     const pid_t child = fork();
     if (child == 0) {
-        struct ca_store *store = store_open(folder, "1", &warnings);
+        struct ca_store *store = store_open(scratch, "1", &warnings);
         store_put(store, class, 1, 1.0);
-        store_folder_lock(folder);
+        store_files_lock();
         kill(getpid(), SIGKILL);
     }
     cr_assert(child > 0 && waitpid(child, NULL, 0) == child);
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     store_put(store, class, 2, 1.0);
     cr_expect(store_count(store, 1) == 2);
     ca_store_destroy(store);
-    store_folder_remove(folder);
 }
 
 /* ---- damaged files --------------------------------------------------------------------------- */
 
 static void damaged(const char *name, const char *bytes, size_t size)
 {
-    char folder[STORE_FOLDER], path[600], found[100000];
+    char path[600];
+    size_t kept;
     struct store_warnings warnings;
 
-    store_folder_make(folder);
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     for (int n = 1; n <= 2; n++) { /* each under a name of its own */
-        store_write(ca_store_path(store), bytes, size);
+        scratch_write_bytes(ca_store_path(store), bytes, size);
         cr_expect(store_count(store, 0) == 0);
         cr_expect(warnings.count == (size_t)n && strstr(warnings.last, "damaged"), "%s: %s", name,
                   warnings.last);
         snprintf(path, sizeof path, "%s.damaged-%d", ca_store_path(store), n);
         cr_expect(strstr(warnings.last, path) != NULL, "%s: %s", name, warnings.last);
-        cr_expect(store_read(path, found, sizeof found) == size && memcmp(found, bytes, size) == 0,
-                  "%s was lost", name);
+        char *found = scratch_read(path, &kept);
+        cr_expect(kept == size && memcmp(found, bytes, size) == 0, "%s was lost", name);
+        free(found);
         store_put(store, class, (size_t)n, 1.0);
         cr_expect(store_count(store, 0) == 1);
     }
@@ -268,25 +255,28 @@ static void damaged(const char *name, const char *bytes, size_t size)
     ca_store_destroy(store);
 
     /* a store that is opened anew sees the new file and says no more about the old one */
-    store = store_open(folder, "1", &warnings);
+    store = store_open(scratch, "1", &warnings);
     cr_expect(store_count(store, 1) == 1 && warnings.count == 0);
     ca_store_destroy(store);
-    store_folder_remove(folder);
 }
 
 Test(store_accidents, damaged_files_are_set_aside) {
     DIR *directory = opendir(CLATTN_TEST_DATA "/store");
     struct dirent *entry;
+    char path[600];
     size_t files = 0;
 
     cr_assert(directory != NULL);
     while ((entry = readdir(directory)) != NULL) {
-        static char bytes[100000];
-        char path[600];
+        size_t size;
         if (entry->d_name[0] == '.' || strcmp(entry->d_name, "README.md") == 0)
             continue;
         snprintf(path, sizeof path, CLATTN_TEST_DATA "/store/%s", entry->d_name);
-        damaged(entry->d_name, bytes, store_read(path, bytes, sizeof bytes));
+        char *bytes = scratch_read(path, &size);
+        damaged(entry->d_name, bytes, size);
+        free(bytes);
+        scratch_close();
+        scratch_open();
         files++;
     }
     closedir(directory);
@@ -295,32 +285,27 @@ Test(store_accidents, damaged_files_are_set_aside) {
 
 /* Of another driver, or as another writer finds it. */
 Test(store_accidents, damage_is_found_by_every_door) {
-    char folder[STORE_FOLDER];
     struct store_warnings warnings, others;
 
-    store_folder_make(folder);
-    struct ca_store *old = store_open(folder, "1", &others);
-    struct ca_store *store = store_open(folder, "2", &warnings);
+    struct ca_store *old = store_open(scratch, "1", &others);
+    struct ca_store *store = store_open(scratch, "2", &warnings);
     store_put(old, class, 1, 1.0);
-    store_write(ca_store_path(old), "{", 1);
+    scratch_write(ca_store_path(old), "{");
     store_put(store, class, 2, 1.0);
     cr_expect(warnings.count == 1 && strstr(warnings.last, ca_store_path(old)));
-    store_write(ca_store_path(store), "", 0);
+    scratch_write(ca_store_path(store), "");
     store_put(store, class, 3, 1.0);
     cr_expect(warnings.count == 2 && store_count(store, 0) == 1);
-    cr_expect(store_folder_files(folder) == 4, "a store, a lock, and two that are damaged");
+    cr_expect(store_files() == 4, "a store, a lock, and two that are damaged");
     ca_store_destroy(old);
     ca_store_destroy(store);
-    store_folder_remove(folder);
 }
 
 /* A folder, a pipe that nobody writes to, a file that is larger than memory may be. */
 Test(store_accidents, strange_files_are_set_aside) {
-    char folder[STORE_FOLDER];
     struct store_warnings warnings;
 
-    store_folder_make(folder);
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     store_put(store, class, 1, 1.0);
     for (int n = 0; n < 3; n++) {
         const char *path = ca_store_path(store);
@@ -330,7 +315,7 @@ Test(store_accidents, strange_files_are_set_aside) {
         if (n == 1)
             cr_assert(mkfifo(path, 0600) == 0);
         if (n == 2) {
-            store_write(path, "{", 1);
+            scratch_write(path, "{");
             cr_assert(truncate(path, (off_t)1 << 40) == 0);
         }
         store_put(store, class, 1, 1.0);
@@ -338,29 +323,26 @@ Test(store_accidents, strange_files_are_set_aside) {
                   warnings.last);
     }
     ca_store_destroy(store);
-    store_folder_remove(folder);
 }
 
 /* A damaged file that cannot be set aside is left alone. */
 Test(store_accidents, damage_that_cannot_be_set_aside) {
-    char folder[STORE_FOLDER], path[600];
+    char path[600];
     struct store_warnings warnings;
 
-    store_folder_make(folder);
-    struct ca_store *store = store_open(folder, "1", &warnings);
+    struct ca_store *store = store_open(scratch, "1", &warnings);
     store_put(store, class, 1, 1.0);
-    store_write(ca_store_path(store), "junk", 4);
-    snprintf(path, sizeof path, "%s/tuning", folder);
+    scratch_write(ca_store_path(store), "junk");
+    snprintf(path, sizeof path, "%s/tuning", scratch);
     cr_assert(chmod(path, 0500) == 0);
     store_put(store, class, 2, 1.0);
     store_put(store, class, 3, 1.0);
     cr_expect(store_count(store, 1) == 2);
     if (geteuid() != 0) { /* who may write everywhere */
-        char found[8];
+        struct stat found;
         cr_expect(warnings.count == 2, "%zu: %s", warnings.count, warnings.last);
-        cr_expect(store_read(ca_store_path(store), found, sizeof found) == 4);
+        cr_expect(stat(ca_store_path(store), &found) == 0 && found.st_size == 4);
     }
     cr_assert(chmod(path, 0700) == 0);
     ca_store_destroy(store);
-    store_folder_remove(folder);
 }

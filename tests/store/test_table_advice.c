@@ -79,7 +79,7 @@ static void add(struct world *w, size_t d, const char *problem, const char *cand
     class->entries[class->num_entries++] = tuned->entry;
 }
 
-/* The advice as texts, of the tunable GROUP_X alone: "8 16". */
+/* The advice as texts, of the tunable THREADS_N alone: "8 16". */
 static const char *said(const struct ca_candidate *candidates, size_t count)
 {
     static char text[256];
@@ -87,7 +87,7 @@ static const char *said(const struct ca_candidate *candidates, size_t count)
 
     text[0] = '\0';
     for (size_t n = 0; n < count; n++) {
-        cr_assert_str_eq(candidates[n].family->tunables[0].name, "GROUP_X");
+        cr_assert_str_eq(candidates[n].family->tunables[0].name, "THREADS_N");
         length += (size_t)snprintf(text + length, sizeof text - length, "%s%zu", n ? " " : "",
                                    candidates[n].values[0]);
     }
@@ -130,12 +130,12 @@ Test(table_advice, nothing_is_known) {
 Test(table_advice, the_class_then_nearer_ones) {
     struct world *w = world_open();
 
-    add(w, 0, "fwd f32 h4 q512 k512 d32", "unfused GROUP_X=1", 1); /* 1.5 away */
-    add(w, 0, problem, "unfused GROUP_X=2", 1);
-    add(w, 0, problem, "unfused GROUP_X=4", 2);
-    add(w, 0, "fwd f32 h4 q256 k512 d32", "unfused GROUP_X=8", 1); /* 0.5 */
-    add(w, 0, "fwd f32 h4 q256 k512 d32", "unfused GROUP_X=2", 1); /* there already */
-    add(w, 1, problem, "unfused GROUP_X=16", 1);                   /* another device */
+    add(w, 0, "fwd f32 h4 q512 k512 d32", "unfused THREADS_N=1", 1); /* 1.5 away */
+    add(w, 0, problem, "unfused THREADS_N=2", 1);
+    add(w, 0, problem, "unfused THREADS_N=4", 2);
+    add(w, 0, "fwd f32 h4 q256 k512 d32", "unfused THREADS_N=8", 1); /* 0.5 */
+    add(w, 0, "fwd f32 h4 q256 k512 d32", "unfused THREADS_N=2", 1); /* there already */
+    add(w, 1, problem, "unfused THREADS_N=16", 1);                   /* another device */
     cr_expect_str_eq(nearest(w, problem, 0, 8), "2 4 8 1");
     cr_expect_str_eq(nearest(w, problem, 0, 3), "2 4 8");
     cr_expect_str_eq(nearest(w, problem, 1, 8), "16");
@@ -152,9 +152,9 @@ Test(table_advice, the_class_then_nearer_ones) {
 Test(table_advice, what_does_not_fit_or_is_banned) {
     struct world *w = world_open();
 
-    add(w, 0, problem, "unfused GROUP_X=32 GROUP_Y=8 SOFTMAX_ITEMS=64", 1);
-    add(w, 0, problem, "unfused GROUP_X=16 GROUP_Y=4 SOFTMAX_ITEMS=64", 2);
-    add(w, 0, problem, "unfused GROUP_X=8 GROUP_Y=4 SOFTMAX_ITEMS=64", 3);
+    add(w, 0, problem, "unfused THREADS_N=32 THREADS_M=8 SOFTMAX_THREADS=64", 1);
+    add(w, 0, problem, "unfused THREADS_N=16 THREADS_M=4 SOFTMAX_THREADS=64", 2);
+    add(w, 0, problem, "unfused THREADS_N=8 THREADS_M=4 SOFTMAX_THREADS=64", 3);
     cr_expect_str_eq(nearest(w, problem, 0, 8), "32 16 8");
     w->infos[0].max_work_group_size = 128;
     cr_expect_str_eq(nearest(w, problem, 0, 8), "16 8");
@@ -177,8 +177,8 @@ Test(table_advice, what_does_not_fit_or_is_banned) {
 
 /* ---- what carries over ------------------------------------------------------------------------ */
 
-/* Values of fused_lanes: BN and BLOCKS, of which facts suggest 96 and, by the number of queries, 2,
- * 4 or 8. */
+/* Values of fused_lanes: BLOCK_N and BLOCKS_PER_TILE, of which facts suggest 96 and, by the number
+ * of queries, 2, 4 or 8. */
 static const char *carried(const char *found, const char *there, const char *here)
 {
     const clattn_problem own = fixture_problem(here), p = ca_problem_normal(&own);
@@ -197,12 +197,12 @@ static const char *carried(const char *found, const char *there, const char *her
     const struct ca_tunable *tunables = after.family->tunables;
     size_t bn = 0, blocks = 0;
     for (size_t n = 0; n < after.family->num_tunables; n++) {
-        if (strcmp(tunables[n].name, "BN") == 0)
+        if (strcmp(tunables[n].name, "BLOCK_N") == 0)
             bn = after.values[n];
-        if (strcmp(tunables[n].name, "BLOCKS") == 0)
+        if (strcmp(tunables[n].name, "BLOCKS_PER_TILE") == 0)
             blocks = after.values[n];
     }
-    snprintf(text, sizeof text, "BN=%zu BLOCKS=%zu", bn, blocks);
+    snprintf(text, sizeof text, "BLOCK_N=%zu BLOCKS_PER_TILE=%zu", bn, blocks);
     return text;
 }
 
@@ -210,14 +210,16 @@ static const char *carried(const char *found, const char *there, const char *her
 Test(table_advice, what_tuning_left_follows_the_facts) {
     const char *small = "fwd f32 h8 q256 k256 d128", *large = "fwd f32 h8 q512 k512 d128";
 
-    cr_expect_str_eq(carried("fused_lanes", small, small), "BN=96 BLOCKS=4");
-    cr_expect_str_eq(carried("fused_lanes", large, large), "BN=96 BLOCKS=8");
-    cr_expect_str_eq(carried("fused_lanes", small, large), "BN=96 BLOCKS=8");
-    cr_expect_str_eq(carried("fused_lanes", large, small), "BN=96 BLOCKS=4");
-    cr_expect_str_eq(carried("fused_lanes BN=48", small, large), "BN=48 BLOCKS=8");
-    cr_expect_str_eq(carried("fused_lanes BLOCKS=2", small, large), "BN=96 BLOCKS=2");
-    cr_expect_str_eq(carried("fused_lanes BN=192", small, "fwd f32 h8 q512 k1024 d128"),
-                     "BN=192 BLOCKS=8");
+    cr_expect_str_eq(carried("fused_lanes", small, small), "BLOCK_N=96 BLOCKS_PER_TILE=4");
+    cr_expect_str_eq(carried("fused_lanes", large, large), "BLOCK_N=96 BLOCKS_PER_TILE=8");
+    cr_expect_str_eq(carried("fused_lanes", small, large), "BLOCK_N=96 BLOCKS_PER_TILE=8");
+    cr_expect_str_eq(carried("fused_lanes", large, small), "BLOCK_N=96 BLOCKS_PER_TILE=4");
+    cr_expect_str_eq(carried("fused_lanes BLOCK_N=48", small, large),
+                     "BLOCK_N=48 BLOCKS_PER_TILE=8");
+    cr_expect_str_eq(carried("fused_lanes BLOCKS_PER_TILE=2", small, large),
+                     "BLOCK_N=96 BLOCKS_PER_TILE=2");
+    cr_expect_str_eq(carried("fused_lanes BLOCK_N=192", small, "fwd f32 h8 q512 k1024 d128"),
+                     "BLOCK_N=192 BLOCKS_PER_TILE=8");
 }
 
 /* ---- the portfolio --------------------------------------------------------------------------- */
@@ -226,11 +228,11 @@ Test(table_advice, what_tuning_left_follows_the_facts) {
 Test(table_advice, portfolio_covers_devices) {
     struct world *w = world_open();
 
-    add(w, 0, problem, "unfused GROUP_X=2", 1.0);
-    add(w, 0, problem, "unfused GROUP_X=4", 1.1);
-    add(w, 1, problem, "unfused GROUP_X=8", 5.0);
-    add(w, 1, problem, "unfused GROUP_X=4", 5.5);
-    add(w, 2, problem, "unfused GROUP_X=16", 0.1);
+    add(w, 0, problem, "unfused THREADS_N=2", 1.0);
+    add(w, 0, problem, "unfused THREADS_N=4", 1.1);
+    add(w, 1, problem, "unfused THREADS_N=8", 5.0);
+    add(w, 1, problem, "unfused THREADS_N=4", 5.5);
+    add(w, 2, problem, "unfused THREADS_N=16", 0.1);
     strcpy(w->infos[2].name, "new"); /* none of the three, whose names are borrowed */
     w->devices[2].device = (char *)"C";
     cr_expect_str_eq(portfolio(w, problem, 2, 1), "16", "its maker's other device");
@@ -246,22 +248,22 @@ Test(table_advice, portfolio_covers_devices) {
 Test(table_advice, portfolio_covers_classes) {
     struct world *w = world_open();
 
-    add(w, 1, "fwd f16 h4 q4096 k4096 d128", "unfused GROUP_X=2", 1.0);
-    add(w, 1, "fwd f16 h4 q4096 k4096 d128", "unfused GROUP_X=8", 4.5); /* as bad as none */
-    add(w, 1, problem, "unfused GROUP_X=4", 1.0);
-    add(w, 2, problem, "unfused GROUP_X=4", 1.0);
-    add(w, 2, problem, "unfused GROUP_X=16", 1.0);
+    add(w, 1, "fwd f16 h4 q4096 k4096 d128", "unfused THREADS_N=2", 1.0);
+    add(w, 1, "fwd f16 h4 q4096 k4096 d128", "unfused THREADS_N=8", 4.5); /* as bad as none */
+    add(w, 1, problem, "unfused THREADS_N=4", 1.0);
+    add(w, 2, problem, "unfused THREADS_N=4", 1.0);
+    add(w, 2, problem, "unfused THREADS_N=16", 1.0);
     cr_expect_str_eq(portfolio(w, problem, 0, 8), "4 2");
 
     w = world_open();
-    add(w, 1, "fwd f16 h4 q4096 k4096 d128", "unfused GROUP_X=2", 1.0);
-    add(w, 2, problem, "unfused GROUP_X=16", 1.0);
+    add(w, 1, "fwd f16 h4 q4096 k4096 d128", "unfused THREADS_N=2", 1.0);
+    add(w, 2, problem, "unfused THREADS_N=16", 1.0);
     cr_expect_str_eq(portfolio(w, problem, 0, 8), "16 2");
 
     w = world_open(); /* a seed may be as bad as it likes where another is good */
-    add(w, 1, problem, "unfused GROUP_X=2", 1.0);
-    add(w, 2, problem, "unfused GROUP_X=4", 1.0);
-    add(w, 2, problem, "unfused GROUP_X=2", 8.0);
+    add(w, 1, problem, "unfused THREADS_N=2", 1.0);
+    add(w, 2, problem, "unfused THREADS_N=4", 1.0);
+    add(w, 2, problem, "unfused THREADS_N=2", 8.0);
     cr_expect_str_eq(portfolio(w, problem, 0, 8), "2 4");
     cr_expect_str_eq(portfolio(w, problem, 1, 8), "2 4");
     cr_expect_str_eq(portfolio(w, problem, 2, 8), "4 2");
@@ -281,7 +283,7 @@ Test(table_advice, portfolio_of_random_tables) {
         for (int n = 0; n < 20; n++) {
             char candidate[64];
             const size_t d = rng_below(&r, MOST_DEVICES), c = rng_below(&r, 3);
-            snprintf(candidate, sizeof candidate, "unfused GROUP_X=%zu GROUP_Y=%zu",
+            snprintf(candidate, sizeof candidate, "unfused THREADS_N=%zu THREADS_M=%zu",
                      (size_t)1 << rng_below(&r, 6), RNG_PICK(&r, 4, 8));
             if (w->devices[d].num_classes < c + 1 ||
                 w->devices[d].classes[c].num_entries < MOST_ENTRIES)
@@ -311,7 +313,7 @@ Test(table_advice, without_memory) {
     struct ca_candidate seeds[8];
     size_t failures = 0;
 
-    add(w, 0, problem, "unfused GROUP_X=2", 1.0);
+    add(w, 0, problem, "unfused THREADS_N=2", 1.0);
     const long allocations = faults_allocations_alive();
     for (const char *failed = ""; failed; failures++) {
         faults_arm(FAULT_MEMORY, failures, 0);
@@ -337,8 +339,8 @@ Test(table_advice, of_the_shipped_table) {
     struct world *w = world_open();
     struct ca_candidate candidates[8];
 
-    add(w, 0, problem, "unfused GROUP_X=2", 1.0);
-    add(w, 1, problem, "unfused GROUP_X=4", 1.0);
+    add(w, 0, problem, "unfused THREADS_N=2", 1.0);
+    add(w, 1, problem, "unfused THREADS_N=4", 1.0);
     char *document = ca_table_print(&w->table);
     cr_assert(document != NULL);
     for (int damaged = 0; damaged < 2; damaged++) {

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-TestSuite(tuning_store, .timeout = 120);
+TestSuite(tuning_store, .init = scratch_open, .fini = scratch_close, .timeout = 120);
 
 /* Two of one class, for it rounds; one of another. */
 static const char problem_a[] = "fwd f32 b1 h8 q120 k130 d64",
@@ -113,14 +113,13 @@ static void put_whole_list(struct fixture *f)
 /* ---- path ------------------------------------------------------------------------------------ */
 
 Test(tuning_store, path) {
-    char folder[STORE_FOLDER], text[512] = "x", small[8] = "xxxxxxx";
+    char text[512] = "x", small[8] = "xxxxxxx";
     struct fixture f;
     size_t needed = 0;
 
-    store_folder_make(folder);
-    fixture_open_checked(&f, folder);
+    fixture_open_checked(&f, scratch);
     cr_expect(clattn_tuning_path(f.context, text, sizeof text, &needed) == CLATTN_SUCCESS);
-    cr_expect(strncmp(text, folder, strlen(folder)) == 0 && strstr(text, "/tuning/"), "%s", text);
+    cr_expect(strncmp(text, scratch, strlen(scratch)) == 0 && strstr(text, "/tuning/"), "%s", text);
     cr_expect(needed == strlen(text) + 1);
     cr_expect(clattn_tuning_path(f.context, text, needed, NULL) == CLATTN_SUCCESS);
     cr_expect(clattn_tuning_path(f.context, small, 8, &needed) == CLATTN_BUFFER_TOO_SMALL);
@@ -132,7 +131,6 @@ Test(tuning_store, path) {
     cr_expect(needed == 0 && text[0] == '\0');
     cr_expect(access(text, F_OK) != 0);
     fixture_close(&f);
-    store_folder_remove(folder);
 
     fixture_open_checked(&f, "");
     cr_expect(clattn_tuning_path(f.context, text, sizeof text, &needed) == CLATTN_SUCCESS);
@@ -143,12 +141,10 @@ Test(tuning_store, path) {
 /* ---- list ------------------------------------------------------------------------------------ */
 
 Test(tuning_store, list) {
-    char folder[STORE_FOLDER];
     struct fixture f;
     struct listing found;
 
-    store_folder_make(folder);
-    fixture_open_checked(&f, folder);
+    fixture_open_checked(&f, scratch);
     expect_list(&f, "");
     put_whole_list(&f);
     expect_list(&f, whole_list);
@@ -167,20 +163,17 @@ Test(tuning_store, list) {
     cr_expect(clattn_tuning_list(f.context, NULL, NULL, &found) == CLATTN_INVALID_ARGUMENT);
     cr_expect(fixture_said(&f, "visitor"));
     fixture_close(&f);
-    store_folder_remove(folder);
 }
 
 /* ---- export and import ----------------------------------------------------------------------- */
 
 Test(tuning_store, export_and_import) {
-    char folder[STORE_FOLDER], other[STORE_FOLDER], path[600];
+    char path[600];
     struct fixture f;
     size_t taken = 99;
 
-    store_folder_make(folder);
-    store_folder_make(other);
-    fixture_open_checked(&f, folder);
-    snprintf(path, sizeof path, "%s/made/on the way/export.json", folder);
+    fixture_open_checked(&f, scratch);
+    snprintf(path, sizeof path, "%s/made/on the way/export.json", scratch);
     cr_expect(clattn_tuning_export(f.context, path) == CLATTN_NOT_TUNED);
     cr_expect(access(path, F_OK) != 0 && fixture_said(&f, "nothing"));
     put_whole_list(&f);
@@ -188,7 +181,7 @@ Test(tuning_store, export_and_import) {
 
     fixture_close(&f);
 
-    fixture_open_checked(&f, other);
+    fixture_open_checked(&f, scratch_path("other"));
     put(&f, class_a, 9, 0.75);
     cr_assert(clattn_tuning_import(f.context, path, &taken) == CLATTN_SUCCESS, "%s", f.log.last);
     cr_expect(taken == 5, "%zu", taken);
@@ -202,19 +195,16 @@ Test(tuning_store, export_and_import) {
     cr_assert(clattn_tuning_import(f.context, path, NULL) == CLATTN_SUCCESS);
     cr_expect(f.log.warnings == 0 && f.log.errors == 0);
     fixture_close(&f);
-    store_folder_remove(folder);
-    store_folder_remove(other);
 }
 
 /* Imports a text and expects a status and how many entries were taken. */
-static void import(struct fixture *f, const char *folder, const struct ca_table *table,
-                   size_t expected)
+static void import(struct fixture *f, const struct ca_table *table, size_t expected)
 {
-    char path[600], *text = table_text(table);
+    const char *path = scratch_path("import.json");
+    char *text = table_text(table);
     size_t taken = 99;
 
-    snprintf(path, sizeof path, "%s/import.json", folder);
-    store_write(path, text, strlen(text));
+    scratch_write(path, text);
     cr_assert(clattn_tuning_import(f->context, path, &taken) == CLATTN_SUCCESS, "%s", f->log.last);
     cr_expect(taken == expected, "%zu, not %zu", taken, expected);
     free(text);
@@ -238,58 +228,54 @@ static struct ca_table table_of(const clattn_device_info *dev, size_t first, siz
 }
 
 Test(tuning_store, import_takes_what_is_of_this_device) {
-    char folder[STORE_FOLDER];
     struct fixture f;
 
-    store_folder_make(folder);
-    fixture_open_checked(&f, folder);
+    fixture_open_checked(&f, scratch);
     clattn_device_info dev = f.context->device;
     snprintf(dev.name, sizeof dev.name, "Another device");
     struct ca_table table = table_of(&dev, 0, 3);
-    import(&f, folder, &table, 0);
+    import(&f, &table, 0);
     ca_table_free(&table);
     expect_list(&f, "");
 
     dev = f.context->device; /* with another driver */
     snprintf(dev.driver_version, sizeof dev.driver_version, "0.1");
     table = table_of(&dev, 0, 3);
-    import(&f, folder, &table, 3);
+    import(&f, &table, 3);
     ca_table_free(&table);
     expect_list(&f, "fwd f32 A=0 B=2 #0 stale\nfwd f32 A=1 B=2 #1 stale\n"
                     "fwd f32 A=2 B=2 #2 stale\n");
 
     /* a class keeps five, and what is cut was not taken */
     table = table_of(&f.context->device, 0, 4);
-    import(&f, folder, &table, 4);
+    import(&f, &table, 4);
     ca_table_free(&table);
     table = table_of(&f.context->device, 2, 5);
-    import(&f, folder, &table, 1);
+    import(&f, &table, 1);
     ca_table_free(&table);
     expect_list(&f, "fwd f32 A=0 B=2 #0\nfwd f32 A=1 B=2 #1\nfwd f32 A=2 B=2 #2\n"
                     "fwd f32 A=3 B=2 #3\nfwd f32 A=4 B=2 #4\nfwd f32 A=0 B=2 #5 stale\n"
                     "fwd f32 A=1 B=2 #6 stale\nfwd f32 A=2 B=2 #7 stale\n");
     fixture_close(&f);
-    store_folder_remove(folder);
 }
 
 Test(tuning_store, export_to_strange_places) {
-    char folder[STORE_FOLDER], path[600], text[20000];
+    char path[600], text[20000];
     struct fixture f;
     struct stat info;
 
-    store_folder_make(folder);
-    fixture_open_checked(&f, folder);
+    fixture_open_checked(&f, scratch);
     put_whole_list(&f);
     cr_expect(clattn_tuning_export(f.context, "/dev/null/export") == CLATTN_FILE_ERROR);
     cr_expect(fixture_said(&f, "/dev/null/export"));
-    cr_expect(clattn_tuning_export(f.context, folder) == CLATTN_FILE_ERROR);
-    cr_expect(fixture_said(&f, folder));
+    cr_expect(clattn_tuning_export(f.context, scratch) == CLATTN_FILE_ERROR);
+    cr_expect(fixture_said(&f, scratch));
     cr_expect(clattn_tuning_export(f.context, NULL) == CLATTN_INVALID_ARGUMENT);
     cr_expect(fixture_said(&f, "path"));
-    cr_expect(clattn_tuning_export(NULL, folder) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_tuning_export(NULL, scratch) == CLATTN_INVALID_ARGUMENT);
 
     /* what is no regular file is written to, not replaced */
-    snprintf(path, sizeof path, "%s/fifo", folder);
+    snprintf(path, sizeof path, "%s/fifo", scratch);
     cr_assert(mkfifo(path, 0600) == 0);
     const int end = open(path, O_RDWR | O_NONBLOCK);
     cr_assert(end >= 0 && clattn_tuning_export(f.context, path) == CLATTN_SUCCESS);
@@ -299,7 +285,7 @@ Test(tuning_store, export_to_strange_places) {
 
     /* others may read it, as any file that this process makes, or as before */
     const mode_t mask = umask(022);
-    snprintf(path, sizeof path, "%s/export.json", folder);
+    snprintf(path, sizeof path, "%s/export.json", scratch);
     for (int run = 0; run < 2; run++) {
         cr_assert(clattn_tuning_export(f.context, path) == CLATTN_SUCCESS);
         cr_expect(stat(path, &info) == 0 && (info.st_mode & 0777) == (run ? 0640 : 0644));
@@ -307,26 +293,24 @@ Test(tuning_store, export_to_strange_places) {
     }
     umask(mask);
     fixture_close(&f);
-    store_folder_remove(folder);
 }
 
 Test(tuning_store, imports_that_fail) {
-    char folder[STORE_FOLDER], path[600];
+    char path[600];
     struct fixture f;
     size_t taken = 99;
 
-    store_folder_make(folder);
-    fixture_open_checked(&f, folder);
+    fixture_open_checked(&f, scratch);
     put_whole_list(&f);
-    snprintf(path, sizeof path, "%s/export.json", folder);
+    snprintf(path, sizeof path, "%s/export.json", scratch);
     cr_expect(clattn_tuning_import(f.context, path, &taken) == CLATTN_FILE_ERROR && taken == 0);
     cr_expect(fixture_said(&f, path));
-    store_write(path, "{\"format\"", 9);
+    scratch_write(path, "{\"format\"");
     cr_expect(clattn_tuning_import(f.context, path, &taken) == CLATTN_FILE_ERROR && taken == 0);
     cr_expect(fixture_said(&f, "not JSON"));
     cr_expect(access(path, F_OK) == 0, "a file of the caller's is not set aside");
-    cr_expect(clattn_tuning_import(f.context, folder, &taken) == CLATTN_FILE_ERROR && taken == 0);
-    cr_expect(fixture_said(&f, folder));
+    cr_expect(clattn_tuning_import(f.context, scratch, &taken) == CLATTN_FILE_ERROR && taken == 0);
+    cr_expect(fixture_said(&f, scratch));
     cr_expect(clattn_tuning_import(f.context, CLATTN_TEST_DATA "/store/nan", &taken) ==
               CLATTN_FILE_ERROR);
     cr_expect(fixture_said(&f, "JSON"));
@@ -346,47 +330,42 @@ Test(tuning_store, imports_that_fail) {
     cr_expect(clattn_tuning_import(f.context, path, &taken) == CLATTN_SUCCESS && taken == 5);
     expect_list(&f, whole_list);
     fixture_close(&f);
-    store_folder_remove(folder);
 }
 
 /* ---- merge ----------------------------------------------------------------------------------- */
 
-static size_t file_text(const char *path, char *text, size_t most)
+static void expect_text(const char *path, const char *text)
 {
-    const size_t bytes = store_read(path, text, most);
+    char *found = scratch_read(path, NULL);
 
-    text[bytes] = '\0';
-    return bytes;
+    cr_expect_str_eq(found, text);
+    free(found);
 }
 
 Test(tuning_store, merge) {
-    enum { FILES = 4, BYTES = 200000 };
-    char folder[STORE_FOLDER], paths[FILES][600], reason[256] = "x";
-    static char first[BYTES], second[BYTES];
+    enum { FILES = 4 };
+    char paths[FILES][600], reason[256] = "x";
     const char *forth[FILES], *back[2 * FILES];
     struct rng rng = rng_seed(1);
 
-    store_folder_make(folder);
     for (size_t n = 0; n < FILES; n++) {
         struct ca_table table = table_random(&rng);
         char *text = table_text(&table);
-        snprintf(paths[n], sizeof paths[n], "%s/%zu.json", folder, n);
-        store_write(paths[n], text, strlen(text));
+        snprintf(paths[n], sizeof paths[n], "%s/%zu.json", scratch, n);
+        scratch_write(paths[n], text);
         forth[n] = back[FILES - 1 - n] = back[FILES + n] = paths[n];
         free(text);
         ca_table_free(&table);
     }
     char to[600];
-    snprintf(to, sizeof to, "%s/all.json", folder);
+    snprintf(to, sizeof to, "%s/all.json", scratch);
     cr_assert(clattn_tuning_merge(forth, FILES, to, reason, sizeof reason) == CLATTN_SUCCESS);
     cr_expect_str_eq(reason, "");
-    file_text(to, first, sizeof first);
+    char *first = scratch_read(to, NULL);
     cr_assert(clattn_tuning_merge(back, 2 * FILES, to, NULL, 0) == CLATTN_SUCCESS);
-    file_text(to, second, sizeof second);
-    cr_expect_str_eq(first, second);
+    expect_text(to, first);
     cr_assert(clattn_tuning_merge(back, 2 * FILES, paths[0], NULL, 0) == CLATTN_SUCCESS);
-    file_text(paths[0], second, sizeof second);
-    cr_expect_str_eq(first, second);
+    expect_text(paths[0], first);
 
     const char *const wrong[] = {paths[1], CLATTN_TEST_DATA "/store/foreign-version"};
     cr_expect(clattn_tuning_merge(wrong, 2, to, reason, sizeof reason) == CLATTN_FILE_ERROR);
@@ -394,8 +373,7 @@ Test(tuning_store, merge) {
     const char *const missing[] = {paths[1], "/nowhere/x.json"};
     cr_expect(clattn_tuning_merge(missing, 2, to, reason, sizeof reason) == CLATTN_FILE_ERROR);
     cr_expect(strstr(reason, "/nowhere/x.json: it cannot be opened") != NULL, "%s", reason);
-    file_text(to, second, sizeof second);
-    cr_expect_str_eq(first, second);
+    expect_text(to, first);
     cr_expect(clattn_tuning_merge(forth, FILES, "/dev/null/x", reason, sizeof reason) ==
               CLATTN_FILE_ERROR);
     cr_expect(strstr(reason, "/dev/null/x cannot be written") != NULL, "%s", reason);
@@ -405,19 +383,17 @@ Test(tuning_store, merge) {
     cr_expect(clattn_tuning_merge(forth, 0, to, NULL, 0) == CLATTN_INVALID_ARGUMENT);
     cr_expect(clattn_tuning_merge(NULL, 1, to, NULL, 0) == CLATTN_INVALID_ARGUMENT);
     cr_expect(clattn_tuning_merge(forth, 1, NULL, NULL, 0) == CLATTN_INVALID_ARGUMENT);
-    store_folder_remove(folder);
+    free(first);
 }
 
 /* ---- forget ---------------------------------------------------------------------------------- */
 
 Test(tuning_store, forget) {
-    char folder[STORE_FOLDER];
     clattn_problem problem = fixture_problem(problem_a);
     struct fixture f;
     size_t removed = 99;
 
-    store_folder_make(folder);
-    fixture_open_checked(&f, folder);
+    fixture_open_checked(&f, scratch);
     cr_expect(clattn_tuning_forget(f.context, NULL, &removed) == CLATTN_SUCCESS && removed == 0);
     put_whole_list(&f);
     cr_expect(clattn_tuning_forget(f.context, &problem, &removed) == CLATTN_SUCCESS);
@@ -433,7 +409,6 @@ Test(tuning_store, forget) {
     cr_expect(removed == 0 && fixture_said(&f, "dim_v"));
     cr_expect(clattn_tuning_forget(NULL, NULL, &removed) == CLATTN_INVALID_ARGUMENT);
     fixture_close(&f);
-    store_folder_remove(folder);
 
     fixture_open_checked(&f, "/dev/null/store");
     put_whole_list(&f);
@@ -446,16 +421,15 @@ Test(tuning_store, forget) {
 /* ---- without memory -------------------------------------------------------------------------- */
 
 Test(tuning_store, allocations_that_fail) {
-    char folder[STORE_FOLDER], path[600], to[600], reason[256];
+    char path[600], to[600], reason[256];
     const char *const paths[] = {path, path};
     const long alive_before = faults_allocations_alive();
     struct fixture f;
 
-    store_folder_make(folder);
-    fixture_open_checked(&f, folder);
+    fixture_open_checked(&f, scratch);
     put_whole_list(&f);
-    snprintf(path, sizeof path, "%s/export.json", folder);
-    snprintf(to, sizeof to, "%s/merged.json", folder);
+    snprintf(path, sizeof path, "%s/export.json", scratch);
+    snprintf(to, sizeof to, "%s/merged.json", scratch);
     cr_assert(clattn_tuning_export(f.context, path) == CLATTN_SUCCESS);
     for (int verb = 0; verb < 5; verb++) {
         const char *failed = "";
@@ -487,5 +461,4 @@ Test(tuning_store, allocations_that_fail) {
     }
     fixture_close(&f);
     cr_expect(faults_allocations_alive() == alive_before);
-    store_folder_remove(folder);
 }

@@ -5,6 +5,8 @@
 #include "device/facts.h"
 #include "problem/problem.h"
 #include "tests/faults/faults.h"
+#include "tests/support/scratch.h"
+#include "tests/support/unoptimised.h"
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -68,6 +70,12 @@ void fixture_open_cached(struct fixture *f, const clattn_device_info *profile,
 void fixture_open_narrowed(struct fixture *f, const clattn_device_info *profile)
 {
     open(f, 1, "", profile);
+}
+
+void fixture_folder(void)
+{
+    unoptimised();
+    scratch_open();
 }
 
 void fixture_need_groups(const struct fixture *f)

@@ -39,6 +39,9 @@ void fixture_open_cached(struct fixture *f, const clattn_device_info *profile,
 /* Like fixture_open(), with a device that claims no more than the profile. */
 void fixture_open_narrowed(struct fixture *f, const clattn_device_info *profile);
 
+/* .init of a suite whose contexts keep something: unoptimised(), scratch_open(). */
+void fixture_folder(void);
+
 /* Skips the test where the device has work-groups of one item only: what it is about needs several. */
 void fixture_need_groups(const struct fixture *f);
 
@@ -51,6 +54,19 @@ void fixture_need_groups_of(const struct fixture *f, const char *name);
 
 /* Fails the test if an OpenCL object of this process is still alive. */
 void fixture_close(struct fixture *f);
+
+/* A test with a fixture f of its own, from fixture_open() before it to fixture_close() after it.
+ * (Criterion does not count what fails in a suite's .fini.) */
+#define DeviceTest(...) DEVICE_TEST_(__VA_ARGS__, .disabled = 0)
+#define DEVICE_TEST_(suite, name, ...)                                                             \
+    static void suite##_##name##_on_device(struct fixture *f);                                     \
+    Test(suite, name, __VA_ARGS__) {                                                               \
+        struct fixture own;                                                                        \
+        fixture_open(&own);                                                                        \
+        suite##_##name##_on_device(&own);                                                          \
+        fixture_close(&own);                                                                       \
+    }                                                                                              \
+    static void suite##_##name##_on_device(struct fixture *f)
 
 /* A plan for the problem's text form that must be had, of the family (NULL: any). */
 clattn_plan *fixture_plan(struct fixture *f, const char *problem, const char *family);

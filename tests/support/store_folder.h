@@ -1,8 +1,9 @@
-/* Cache folders of tests, and what is said about the stores in them. */
+/* Stores, of tests whose scratch folder is the cache directory, and what is said about them. */
 #ifndef TEST_STORE_FOLDER_H
 #define TEST_STORE_FOLDER_H
 
 #include "store/store.h"
+#include "tests/support/scratch.h"
 
 struct store_warnings {
     size_t count, errors;
@@ -12,19 +13,11 @@ struct store_warnings {
 /* A log callback that adds to a struct store_warnings. */
 void store_warn(clattn_log_level level, const char *message, void *warnings);
 
-enum { STORE_FOLDER = 64 };
-void store_folder_make(char folder[STORE_FOLDER]);
-void store_folder_remove(const char *folder);
-
-/* How many files its folder of stores holds. */
-size_t store_folder_files(const char *folder);
+/* How many files the scratch folder has of stores. */
+size_t store_files(void);
 
 /* Takes the lock of the one store that is there, as a writer does, and never gives it up. */
-void store_folder_lock(const char *folder);
-
-/* A whole file; store_read() returns its size, which must be below most. */
-void store_write(const char *path, const char *bytes, size_t size);
-size_t store_read(const char *path, char *bytes, size_t most);
+void store_files_lock(void);
 
 /* A store of a made-up device with this driver, which must be had. */
 struct ca_store *store_open(const char *folder, const char *driver,

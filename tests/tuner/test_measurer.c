@@ -92,7 +92,8 @@ Test(measurer, right_candidates) {
 }
 
 /* Programs, and rounds, of another measurer's candidates too: a worker may have been restarted. */
-Test(measurer, every_option_and_several_problems) {
+DeviceTest(measurer, every_option_and_several_problems)
+{
     static const char *const texts[] = {
         "fwd f16 b2 h4/2 q33 k40 d16 scale=0.3 softcap=5 causal=br window=20,* bias=bf16:bhqk "
         "mask=bhqk alibi sinks qlen klen lse scores=weights",
@@ -101,13 +102,11 @@ Test(measurer, every_option_and_several_problems) {
     clattn_problem problems[2] = {fixture_problem(texts[0]), fixture_problem(texts[1])};
     struct ca_reading reading;
     struct ca_measurer m;
-    struct fixture f;
     double seconds;
 
-    fixture_open(&f);
-    const struct ca_candidate c = suggested(&f, texts[0], "unfused");
+    const struct ca_candidate c = suggested(f, texts[0], "unfused");
     for (int run = 0; run < 2; run++) {
-        cr_assert(ca_measurer_create(f.context, problems, 2, &m) == CLATTN_SUCCESS);
+        cr_assert(ca_measurer_create(f->context, problems, 2, &m) == CLATTN_SUCCESS);
         m.round(m.user, 1, &c, 1, &seconds);
         cr_assert(seconds > 0.0 && seconds < 60.0);
         for (size_t n = 0; n < 2; n++) {
@@ -117,19 +116,17 @@ Test(measurer, every_option_and_several_problems) {
         }
         ca_measurer_destroy(&m);
     }
-    fixture_close(&f);
 }
 
 /* ---- wrong results -------------------------------------------------------------------------- */
 
 /* Results that are read back stand for what a kernel wrote. */
-Test(measurer, wrong_results) {
-    struct fixture f;
+DeviceTest(measurer, wrong_results)
+{
     struct ca_reading reading;
 
-    fixture_open(&f);
-    struct ca_measurer m = open_measurer(&f, small);
-    const struct ca_candidate c = suggested(&f, small, "unfused");
+    struct ca_measurer m = open_measurer(f, small);
+    const struct ca_candidate c = suggested(f, small, "unfused");
     for (size_t n = 0; n < 4; n++) { /* o and lse of the first execution, and of the last */
         m.build(m.user, &c, &reading);
         cr_assert(reading.outcome == CA_CORRECT);
@@ -144,7 +141,6 @@ Test(measurer, wrong_results) {
     m.measure(m.user, 0, &c, 0.0, &reading); /* once is no stain */
     expect_right(&reading, 0);
     ca_measurer_destroy(&m);
-    fixture_close(&f);
 }
 
 Test(measurer, miscompiled) {
@@ -174,23 +170,22 @@ static void expect_no_leak(long before)
 }
 
 /* Every call in turn, with everything made anew; once timing has begun and they repeat, some. */
-Test(measurer, failing_calls) {
-    struct fixture f;
+DeviceTest(measurer, failing_calls)
+{
     char alive[256];
     const char *call = "";
     int failed = 0, enqueueing = 0, building = 0;
 
-    fixture_open(&f);
-    const struct ca_candidate c = suggested(&f, small, "unfused");
+    const struct ca_candidate c = suggested(f, small, "unfused");
     const clattn_problem problem = fixture_problem(small);
     const long before = faults_objects_alive(alive, sizeof alive);
     for (size_t n = 0; call; n += n < 200 ? 1 : n / 2) {
         struct ca_measurer m;
-        memset(&f.log, 0, sizeof f.log);
+        memset(&f->log, 0, sizeof f->log);
         faults_arm(FAULT_OPENCL, n, CL_OUT_OF_RESOURCES);
-        if (ca_measurer_create(f.context, &problem, 1, &m) != CLATTN_SUCCESS) {
+        if (ca_measurer_create(f->context, &problem, 1, &m) != CLATTN_SUCCESS) {
             call = faults_disarm();
-            cr_assert(call != NULL && f.log.errors > 0 && m.user == NULL);
+            cr_assert(call != NULL && f->log.errors > 0 && m.user == NULL);
             expect_no_leak(before);
             continue;
         }
@@ -202,7 +197,7 @@ Test(measurer, failing_calls) {
         else
             cr_assert(call && reading.reason[0], "%s: outcome %d without a reason", call,
                       (int)reading.outcome);
-        cr_assert(f.log.errors == 0);
+        cr_assert(f->log.errors == 0);
         failed += reading.outcome == CA_RUNTIME_FAILED;
         if (call && strcmp(call, "clEnqueueNDRangeKernel") == 0) {
             enqueueing++;
@@ -218,21 +213,19 @@ Test(measurer, failing_calls) {
     }
     cr_assert(failed > 10 && enqueueing > 3 && building == 1, "%d, %d, %d", failed, enqueueing,
               building);
-    fixture_close(&f);
 }
 
-Test(measurer, no_memory) {
-    struct fixture f;
+DeviceTest(measurer, no_memory)
+{
     const char *call = "";
 
-    fixture_open(&f);
-    const struct ca_candidate c = suggested(&f, small, "unfused");
+    const struct ca_candidate c = suggested(f, small, "unfused");
     const clattn_problem problem = fixture_problem(small);
     for (size_t n = 0; call; n++) {
         const long before = faults_allocations_alive();
         struct ca_measurer m;
         faults_arm(FAULT_MEMORY, n, 0);
-        const clattn_status status = ca_measurer_create(f.context, &problem, 1, &m);
+        const clattn_status status = ca_measurer_create(f->context, &problem, 1, &m);
         if (status == CLATTN_SUCCESS) {
             const struct ca_reading reading = build_and_measure(&m, &c, 1e-12);
             cr_assert(reading.outcome == CA_CORRECT || reading.reason[0]);
@@ -242,15 +235,12 @@ Test(measurer, no_memory) {
         ca_measurer_destroy(&m);
         cr_assert(faults_allocations_alive() == before, "allocation %zu", n);
     }
-    fixture_close(&f);
 }
 
-Test(measurer, does_not_build) {
-    struct fixture f;
-
-    fixture_open(&f);
-    struct ca_measurer m = open_measurer(&f, small);
-    const struct ca_candidate c = suggested(&f, small, "unfused");
+DeviceTest(measurer, does_not_build)
+{
+    struct ca_measurer m = open_measurer(f, small);
+    const struct ca_candidate c = suggested(f, small, "unfused");
     const char *call = NULL;
     struct ca_reading reading = {.outcome = CA_CORRECT};
     for (size_t n = 0; !call || strcmp(call, "clBuildProgram") != 0; n++) {
@@ -264,18 +254,16 @@ Test(measurer, does_not_build) {
     m.build(m.user, &c, &reading);
     cr_assert(reading.outcome == CA_CORRECT, "%s", reading.reason);
     ca_measurer_destroy(&m);
-    fixture_close(&f);
 }
 
 /* After some errors every call fails: only a new process helps. */
-Test(measurer, lost_context) {
-    struct fixture f;
+DeviceTest(measurer, lost_context)
+{
     struct ca_reading reading;
     double seconds;
 
-    fixture_open(&f);
-    struct ca_measurer m = open_measurer(&f, small);
-    const struct ca_candidate c = suggested(&f, small, "unfused");
+    struct ca_measurer m = open_measurer(f, small);
+    const struct ca_candidate c = suggested(f, small, "unfused");
     reading = build_and_measure(&m, &c, 1e-12);
     expect_right(&reading, 1);
     faults_arm(FAULT_STICKY, 10, CL_OUT_OF_RESOURCES);
@@ -293,16 +281,14 @@ Test(measurer, lost_context) {
     m.round(m.user, 0, &c, 1, &seconds);
     cr_assert(isinf(seconds));
     ca_measurer_destroy(&m);
-    fixture_close(&f);
 }
 
-Test(measurer, round_with_a_failure) {
-    struct fixture f;
+DeviceTest(measurer, round_with_a_failure)
+{
     double seconds[2];
 
-    fixture_open(&f);
-    struct ca_measurer m = open_measurer(&f, small);
-    const struct ca_candidate c = suggested(&f, small, "unfused");
+    struct ca_measurer m = open_measurer(f, small);
+    const struct ca_candidate c = suggested(f, small, "unfused");
     struct ca_candidate misfit = c;
     misfit.values[0] = 3; /* no candidate */
     const struct ca_candidate two[] = {misfit, c};
@@ -315,7 +301,6 @@ Test(measurer, round_with_a_failure) {
     m.round(m.user, 0, &c, 1, seconds);
     cr_assert(faults_disarm() && isinf(seconds[0]) && !ca_measurer_lost(&m));
     ca_measurer_destroy(&m);
-    fixture_close(&f);
 }
 
 /* ---- what cannot be measured ---------------------------------------------------------------- */

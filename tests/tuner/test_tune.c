@@ -188,7 +188,7 @@ Test(tune, stale_entries_are_renewed) {
     size_t tuned;
 
     fixture_open_checked(&f, "");
-    invent_entry(&f, &problem, "unfused VECTOR=8 ITEM_X=8", "0123456789abcdef", 1.0);
+    invent_entry(&f, &problem, "unfused VECTOR_WIDTH=8 THREAD_N=8", "0123456789abcdef", 1.0);
     cr_assert(take_census(&f).stale == 1);
     cr_assert(clattn_tune(f.context, &problem, 1, &options, &tuned) == CLATTN_SUCCESS, "%s",
               f.log.last);
@@ -206,7 +206,7 @@ Test(tune, an_entry_that_lies_is_corrected) {
     struct fixture f;
 
     fixture_open_checked(&f, "");
-    invent_entry(&f, &problem, "unfused VECTOR=8 ITEM_X=8", NULL, 1e-12);
+    invent_entry(&f, &problem, "unfused VECTOR_WIDTH=8 THREAD_N=8", NULL, 1e-12);
     cr_assert(strncmp(take_census(&f).best, "unfused", 7) == 0);
     cr_assert(clattn_tune(f.context, &problem, 1, &options, NULL) == CLATTN_SUCCESS, "%s",
               f.log.last);
@@ -228,33 +228,31 @@ Test(tune, ends_when_told) {
     fixture_close(&f);
 }
 
-Test(tune, mistakes_are_named) {
+DeviceTest(tune, mistakes_are_named)
+{
     const clattn_problem good = fixture_problem(first);
     clattn_problem bad = good;
     clattn_tuning_options o = {.struct_size = sizeof o};
-    struct fixture f;
     size_t tuned = 7;
 
     bad.dim_qk = 0;
-    fixture_open(&f);
     cr_assert(clattn_tune(NULL, &good, 1, NULL, &tuned) == CLATTN_INVALID_ARGUMENT && tuned == 0);
-    cr_assert(clattn_tune(f.context, NULL, 1, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(fixture_said(&f, "no problem"));
-    cr_assert(clattn_tune(f.context, &good, 0, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(fixture_said(&f, "no problem"));
-    cr_assert(clattn_tune(f.context, &bad, 1, NULL, NULL) == CLATTN_INVALID_PROBLEM);
-    cr_assert(fixture_said(&f, "dim_qk"));
+    cr_assert(clattn_tune(f->context, NULL, 1, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_assert(fixture_said(f, "no problem"));
+    cr_assert(clattn_tune(f->context, &good, 0, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_assert(fixture_said(f, "no problem"));
+    cr_assert(clattn_tune(f->context, &bad, 1, NULL, NULL) == CLATTN_INVALID_PROBLEM);
+    cr_assert(fixture_said(f, "dim_qk"));
     o.strategy = "luck";
-    cr_assert(clattn_tune(f.context, &good, 1, &o, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(fixture_said(&f, "strategy"));
+    cr_assert(clattn_tune(f->context, &good, 1, &o, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_assert(fixture_said(f, "strategy"));
     o.strategy = NULL;
     o.seconds = -1.0;
-    cr_assert(clattn_tune(f.context, &good, 1, &o, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(fixture_said(&f, "seconds"));
+    cr_assert(clattn_tune(f->context, &good, 1, &o, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_assert(fixture_said(f, "seconds"));
     o.struct_size = 1;
-    cr_assert(clattn_tune(f.context, &good, 1, &o, NULL) == CLATTN_INVALID_ARGUMENT);
-    cr_assert(fixture_said(&f, "struct_size"));
-    fixture_close(&f);
+    cr_assert(clattn_tune(f->context, &good, 1, &o, NULL) == CLATTN_INVALID_ARGUMENT);
+    cr_assert(fixture_said(f, "struct_size"));
 }
 
 /* A device that computes nothing right: every configuration is banned, and the tuning fails. */

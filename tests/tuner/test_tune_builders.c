@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-TestSuite(tune_builders, .timeout = 120);
+TestSuite(tune_builders, .init = tune_open, .fini = scratch_close, .timeout = 120);
 
 /* Writes its requests to $BUILDER_LOG; $3, the device, is what it does then. */
 static const char script[] =
@@ -38,7 +38,6 @@ static const char script[] =
 enum { CANDIDATES = 12 };
 
 struct site {
-    struct tune_run run;
     char program[128], log[128];
     struct ca_candidate candidates[CANDIDATES];
     struct ca_builders *builders;
@@ -56,12 +55,11 @@ static void site_open(struct site *site, const char *behaviour)
         .count = 3, .device = behaviour, .timeout = 8.0, .patience = for_ever};
 
     signal(SIGPIPE, SIG_IGN);
-    tune_run_open(&site->run);
-    snprintf(site->program, sizeof site->program, "%s", tune_path(&site->run, "builder"));
-    snprintf(site->log, sizeof site->log, "%s", tune_path(&site->run, "log"));
+    snprintf(site->program, sizeof site->program, "%s", scratch_path("builder"));
+    snprintf(site->log, sizeof site->log, "%s", scratch_path("log"));
+    remove(site->log); /* of another site */
     setenv("BUILDER_LOG", site->log, 1);
-    FILE *file = fopen(site->program, "w");
-    cr_assert(file && fputs(script, file) >= 0 && fclose(file) == 0);
+    scratch_write(site->program, script);
     cr_assert(chmod(site->program, 0700) == 0);
     for (size_t n = 0; n < CANDIDATES; n++) {
         struct ca_candidate *candidate = &site->candidates[n];
@@ -81,7 +79,6 @@ static void site_open(struct site *site, const char *behaviour)
 static void site_close(struct site *site)
 {
     ca_builders_destroy(site->builders);
-    tune_run_close(&site->run);
 }
 
 /* Asks for candidate n. Returns how many were built by now. */
@@ -190,20 +187,13 @@ Test(tune_builders, that_do_not_start_are_not_used) {
 
 /* Each program is compiled ahead, and by the worker, which finds it in the driver's cache. */
 Test(tune_builders, of_the_program) {
-    struct tune_run run;
-
-    tune_run_open(&run);
-    setenv("TUNE_FAULTS_COMPILED", tune_path(&run, "compiled"), 1);
-    cr_assert(tune_run(&run, FAULTY_PROGRAM,
-                       "--problem '" SMALL "' --budget 8 --seed 3 --builders 0") == 0,
-              "%s", run.text);
-    const size_t alone = tune_count_lines(tune_path(&run, "compiled"), "-D");
-    cr_assert(tune_run(&run, FAULTY_PROGRAM,
-                       "--problem '" SMALL "' --budget 8 --seed 3 --again --builders 2") == 0,
-              "%s", run.text);
-    const size_t both = tune_count_lines(tune_path(&run, "compiled"), "-D") - alone;
+    setenv("TUNE_FAULTS_COMPILED", scratch_path("compiled"), 1);
+    program_must(FAULTY_PROGRAM, 0, "", "--problem '" SMALL "' --budget 8 --seed 3 --builders 0");
+    const size_t alone = tune_count_lines(scratch_path("compiled"), "-D");
+    program_must(FAULTY_PROGRAM, 0, "",
+                 "--problem '" SMALL "' --budget 8 --seed 3 --again --builders 2");
+    const size_t both = tune_count_lines(scratch_path("compiled"), "-D") - alone;
     cr_assert(alone >= 8 && both >= alone + 4, "%zu, %zu", alone, both);
-    cr_assert(eq(int, tune_run(&run, TUNE_PROGRAM, "--builders 17"), 2));
-    cr_assert(eq(int, tune_run(&run, TUNE_PROGRAM, "--builders few"), 2));
-    tune_run_close(&run);
+    cr_assert(eq(int, program_run(TUNE_PROGRAM, "--builders 17"), 2));
+    cr_assert(eq(int, program_run(TUNE_PROGRAM, "--builders few"), 2));
 }

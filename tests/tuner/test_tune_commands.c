@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+TestSuite(tune_commands, .init = tune_open, .fini = scratch_close);
+
 struct call {
     char arguments[120];
     int status;
@@ -84,19 +86,13 @@ ParameterizedTestParameters(tune_commands, exits_with) {
 }
 
 ParameterizedTest(struct call *call, tune_commands, exits_with) {
-    struct tune_run run;
     size_t lines = 0;
 
-    tune_run_open(&run);
-    cr_assert(eq(int, tune_run(&run, TUNE_PROGRAM, call->arguments), call->status), "%s: %s",
-              call->arguments, run.text);
-    cr_assert(tune_says(&run, call->says), "%s: got '%s', want '%s'", call->arguments, run.text,
-              call->says);
-    for (const char *c = run.text; *c; c++)
+    program_must(TUNE_PROGRAM, call->status, call->says, "%s", call->arguments);
+    for (const char *c = program_text; *c; c++)
         lines += *c == '\n';
     if (call->status == 2)
-        cr_expect(lines <= 1, "a complaint of %zu lines: %s", lines, run.text);
-    tune_run_close(&run);
+        cr_expect(lines <= 1, "a complaint of %zu lines: %s", lines, program_text);
 }
 
 struct lost {
@@ -105,7 +101,7 @@ struct lost {
 };
 
 ParameterizedTestParameters(tune_commands, lost_words_are_a_failure) {
-    /* The `#` keeps tune_run()'s own redirection from following these. */
+    /* The `#` keeps program_run()'s own redirection from following these. */
     static struct lost cases[] = {
         {"--help 2>&1 > /dev/full #", "cannot be written: No space left on device"},
         {"--version 2>&1 >&- #", "cannot be written: Bad file descriptor"},
@@ -118,34 +114,15 @@ ParameterizedTestParameters(tune_commands, lost_words_are_a_failure) {
 
 /* A status of 0 promises that all was written. */
 ParameterizedTest(struct lost *lost, tune_commands, lost_words_are_a_failure) {
-    struct tune_run run;
-
     if (access("/dev/full", W_OK) != 0)
         cr_skip_test("there is no /dev/full here");
-    tune_run_open(&run);
-    cr_assert(eq(int, tune_run(&run, TUNE_PROGRAM, lost->arguments), 1), "%s: %s", lost->arguments,
-              run.text);
-    cr_assert(tune_says(&run, lost->says), "%s: '%s'", lost->arguments, run.text);
-    tune_run_close(&run);
+    program_must(TUNE_PROGRAM, 1, lost->says, "%s", lost->arguments);
 }
 
 /* What --help says fits a terminal. */
 Test(tune_commands, help_fits) {
-    struct tune_run run;
-
-    tune_run_open(&run);
-    cr_assert(tune_run(&run, TUNE_PROGRAM, "--help") == 0);
-    for (const char *line = strtok(run.text, "\n"); line; line = strtok(NULL, "\n"))
-        cr_expect(strlen(line) <= 100, "wide: %s", line);
-    tune_run_close(&run);
-}
-
-static int in_folder(struct tune_run *run, const char *format)
-{
-    char arguments[512];
-
-    snprintf(arguments, sizeof arguments, format, run->folder, run->folder, run->folder);
-    return tune_run(run, TUNE_PROGRAM, arguments);
+    program_must(TUNE_PROGRAM, 0, "", "--help");
+    program_expect_width(program_text, 100, NULL);
 }
 
 /* A file of problems is read before a device is looked for. */
@@ -160,79 +137,48 @@ Test(tune_commands, takes_a_file_of_problems) {
     };
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        struct tune_run run;
-        tune_run_open(&run);
-        FILE *file = fopen(tune_path(&run, "mine.txt"), "w");
-        cr_assert(file != NULL);
-        fputs(cases[n].lines, file);
-        fclose(file);
-        cr_assert(in_folder(&run, "--device nowhere --workload %s/mine.txt") == cases[n].status,
-                  "%s", run.text);
-        cr_assert(tune_says(&run, cases[n].says), "%s", run.text);
-        tune_run_close(&run);
+        scratch_write(scratch_path("mine.txt"), cases[n].lines);
+        program_must(TUNE_PROGRAM, cases[n].status, cases[n].says,
+                     "--device nowhere --workload %s/mine.txt", scratch);
     }
 }
 
 /* One tuning, whose results then go through all commands. */
 Test(tune_commands, results_are_kept_shown_shared_and_forgotten) {
-    struct tune_run run;
+    const char *a = scratch_path("a.json"), *b = scratch_path("b.json");
 
-    tune_run_open(&run);
-    cr_assert(tune_run(&run, TUNE_PROGRAM, "--problem '" SMALL "' --budget 4 --strategy random") ==
-                  0,
-              "%s", run.text);
-    cr_expect(tune_says(&run, "1 problem tuned in") && tune_says(&run, "kept in /tmp/"), "%s",
-              run.text);
-    for (char *line = strtok(run.text, "\n"); line; line = strtok(NULL, "\n"))
-        cr_expect(strlen(line) <= 100 || strstr(line, "kept in"), "wide: %s", line);
+    program_must(TUNE_PROGRAM, 0, "", "--problem '" SMALL "' --budget 4 --strategy random");
+    cr_expect(program_said("1 problem tuned in") && program_said("kept in /tmp/"), "%s",
+              program_text);
+    program_expect_width(program_text, 100, "kept in");
 
-    cr_assert(tune_run(&run, TUNE_PROGRAM, "--problem '" SMALL "' --budget 4") == 0);
-    cr_expect(tune_says(&run, "nothing to do"), "%s", run.text);
-    cr_assert(tune_run(&run, TUNE_PROGRAM, "list") == 0);
-    cr_expect(tune_says(&run, "fwd f32 b1 h2 q64 k64 d32\n  1. "), "%s", run.text);
-    cr_assert(tune_run(&run, TUNE_PROGRAM, "show --known-only '" SMALL "'") == 0, "%s", run.text);
-    cr_expect(tune_says(&run, "tuned for this class") && tune_says(&run, "  ms: 0."), "%s",
-              run.text);
+    program_must(TUNE_PROGRAM, 0, "nothing to do", "--problem '" SMALL "' --budget 4");
+    program_must(TUNE_PROGRAM, 0, "fwd f32 b1 h2 q64 k64 d32\n  1. ", "list");
+    program_must(TUNE_PROGRAM, 0, "", "show --known-only '" SMALL "'");
+    cr_expect(program_said("tuned for this class") && program_said("  ms: 0."), "%s", program_text);
 
-    cr_assert(in_folder(&run, "export '%s/a.json'") == 0, "%s", run.text);
-    cr_assert(tune_run(&run, TUNE_PROGRAM, "forget '" SMALL "'") == 0, "%s", run.text);
-    cr_expect(tune_says(&run, "entries forgotten") && !tune_says(&run, "0 entries"), "%s",
-              run.text);
-    cr_assert(tune_run(&run, TUNE_PROGRAM, "list") == 0);
-    cr_expect(tune_says(&run, "nothing is known"), "%s", run.text);
-    cr_assert(in_folder(&run, "merge '%s/a.json' '%s/a.json' -o '%s/b.json'") == 0, "%s", run.text);
-    cr_assert(in_folder(&run, "import '%s/b.json'") == 0, "%s", run.text);
-    cr_expect(tune_says(&run, "entries taken over") && !tune_says(&run, "0 entries"), "%s",
-              run.text);
-    cr_assert(tune_run(&run, TUNE_PROGRAM, "show --known-only '" SMALL "'") == 0, "%s", run.text);
-    tune_run_close(&run);
+    program_must(TUNE_PROGRAM, 0, "", "export %s", a);
+    program_must(TUNE_PROGRAM, 0, "", "forget '" SMALL "'");
+    cr_expect(program_said("entries forgotten") && !program_said("0 entries"), "%s", program_text);
+    program_must(TUNE_PROGRAM, 0, "nothing is known", "list");
+    program_must(TUNE_PROGRAM, 0, "", "merge %s %s -o %s", a, a, b);
+    program_must(TUNE_PROGRAM, 0, "", "import %s", b);
+    cr_expect(program_said("entries taken over") && !program_said("0 entries"), "%s", program_text);
+    program_must(TUNE_PROGRAM, 0, "", "show --known-only '" SMALL "'");
 }
 
 /* What is lost is not said to be kept. */
 Test(tune_commands, a_cache_that_cannot_be_written) {
-    struct tune_run run;
-
-    tune_run_open(&run);
     setenv("CLATTN_CACHE_DIR", "/dev/null/clattn", 1);
-    cr_assert(eq(int, tune_run(&run, TUNE_PROGRAM, "--problem '" SMALL "' --budget 1"), 1), "%s",
-              run.text);
-    cr_expect(not(tune_says(&run, "kept in")), "%s", run.text);
-    cr_expect(tune_says(&run, "clattn-tune: what was found is lost: /dev/null/clattn/tuning/"),
-              "%s", run.text);
-    tune_run_close(&run);
+    program_must(TUNE_PROGRAM, 1, "clattn-tune: what was found is lost: /dev/null/clattn/tuning/",
+                 "--problem '" SMALL "' --budget 1");
+    cr_expect(not(program_said("kept in")), "%s", program_text);
 }
 
 /* Without a cache directory it works, and says that nothing is kept. */
 Test(tune_commands, works_without_a_cache) {
-    struct tune_run run;
-
-    tune_run_open(&run);
     setenv("CLATTN_CACHE_DIR", "", 1);
-    cr_assert(tune_run(&run, TUNE_PROGRAM,
-                       "--problem '" SMALL "' --budget 1 --strategy random --quiet") == 0,
-              "%s", run.text);
-    cr_expect(tune_says(&run, "kept nowhere"), "%s", run.text);
-    cr_assert(tune_run(&run, TUNE_PROGRAM, "list") == 0);
-    cr_expect(tune_says(&run, "there is no cache directory"), "%s", run.text);
-    tune_run_close(&run);
+    program_must(TUNE_PROGRAM, 0, "kept nowhere",
+                 "--problem '" SMALL "' --budget 1 --strategy random --quiet");
+    program_must(TUNE_PROGRAM, 0, "there is no cache directory", "list");
 }

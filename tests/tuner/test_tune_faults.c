@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-TestSuite(tune_faults, .timeout = 300);
+TestSuite(tune_faults, .init = tune_open, .fini = scratch_close, .timeout = 300);
 
 /* Kinds in the order in which programs are built, and what the result says of each. */
 static const struct {
@@ -37,9 +37,9 @@ static const struct {
 enum { NUM_FAULTS = sizeof faults / sizeof *faults };
 
 /* The options of the nth program as "NAME=value ...". */
-static void read_tunables(const struct tune_run *run, size_t program, char *text, size_t text_bytes)
+static void read_tunables(size_t program, char *text, size_t text_bytes)
 {
-    FILE *file = fopen(tune_path(run, "seen"), "r");
+    FILE *file = fopen(scratch_path("seen"), "r");
     char line[4096] = "";
 
     for (size_t n = 0; n <= program; n++)
@@ -60,7 +60,7 @@ static const json_t *find_failure(const json_t *root, const char *tunables)
 
     for (size_t n = 0; n < json_array_size(failed); n++) {
         const json_t *entry = json_array_get(failed, n);
-        const char *text = json_string_value(json_object_get(entry, "configuration"));
+        const char *text = json_text_at(entry, "configuration");
         if (strcmp(strchr(text, ' ') + 1, tunables) == 0)
             return entry;
     }
@@ -91,64 +91,51 @@ static bool is_listed(const char *text, const char *tunables)
 }
 
 Test(tune_faults, each_costs_itself_and_is_quarantined) {
-    struct tune_run run;
-    char kinds[256] = "", arguments[512], tunables[1024];
+    char kinds[256] = "", tunables[1024];
 
-    tune_run_open(&run);
     for (size_t n = 0; n < NUM_FAULTS; n++) {
         strcat(kinds, n ? "," : "");
         strcat(kinds, faults[n].kind);
     }
     setenv("TUNE_FAULTS", kinds, 1);
-    setenv("TUNE_FAULTS_SEEN", tune_path(&run, "seen"), 1);
-    snprintf(arguments, sizeof arguments,
-             "--problem '" SMALL
-             "' --budget 50 --strategy random --timeout 8 --json %s/result.json",
-             run.folder);
-    cr_assert(tune_run(&run, FAULTY_PROGRAM, arguments) == 0, "%s", run.text);
-    cr_expect(tune_says(&run, "worker restarted"), "%s", run.text);
-    cr_expect(tune_says(&run, "2 configurations took too long twice and will not be used"), "%s",
-              run.text);
-    json_t *root = tune_json(tune_path(&run, "result.json"));
-    const json_t *problem = json_array_get(json_object_get(root, "problems"), 0);
-    const char *winner = json_string_value(json_object_get(problem, "configuration"));
-    cr_assert(winner != NULL, "nothing was chosen: %s", run.text);
+    setenv("TUNE_FAULTS_SEEN", scratch_path("seen"), 1);
+    program_must(FAULTY_PROGRAM, 0, "worker restarted",
+                 "--problem '" SMALL
+                 "' --budget 50 --strategy random --timeout 8 --json %s/result.json",
+                 scratch);
+    program_expect("2 configurations took too long twice and will not be used");
+    json_t *root = json_file(scratch_path("result.json"));
+    const char *winner = json_text_at(root, "problems.0.configuration");
+    cr_assert(winner != NULL, "nothing was chosen: %s", program_text);
 
-    cr_assert(tune_run(&run, TUNE_PROGRAM, "list") == 0);
+    program_must(TUNE_PROGRAM, 0, "", "list");
     for (size_t n = 0; n < NUM_FAULTS; n++) {
-        read_tunables(&run, n, tunables, sizeof tunables);
+        read_tunables(n, tunables, sizeof tunables);
         const json_t *failure = find_failure(root, tunables);
         cr_expect(failure ? faults[n].outcome != NULL : !faults[n].outcome, "%s: %s",
                   faults[n].kind, tunables);
-        cr_expect(is_listed(run.text, tunables) == (faults[n].outcome && !faults[n].may_pass),
-                  "%s: %s\n%s", faults[n].kind, tunables, run.text);
+        cr_expect(is_listed(program_text, tunables) == (faults[n].outcome && !faults[n].may_pass),
+                  "%s: %s\n%s", faults[n].kind, tunables, program_text);
         if (!faults[n].outcome)
             continue;
         cr_expect(strstr(winner, tunables) == NULL, "%s was chosen", faults[n].kind);
-        const char *outcome = json_string_value(json_object_get(failure, "outcome"));
-        const char *reason = json_string_value(json_object_get(failure, "reason"));
+        const char *outcome = json_text_at(failure, "outcome");
+        const char *reason = json_text_at(failure, "reason");
         cr_expect(outcome && strcmp(outcome, faults[n].outcome) == 0, "%s: %s", faults[n].kind,
                   outcome);
         cr_expect(reason && *reason && strstr(reason, faults[n].reason) != NULL, "%s: %s",
                   faults[n].kind, reason);
     }
     json_decref(root);
-    tune_run_close(&run);
 }
 
 /* A driver that always fails is not held against the configurations. */
 Test(tune_faults, a_worker_that_never_starts_ends_the_tuning) {
-    struct tune_run run;
-
-    tune_run_open(&run);
     setenv("TUNE_FAULTS_QUEUE", "1", 1);
-    cr_assert(tune_run(&run, FAULTY_PROGRAM, "--problem '" SMALL "' --budget 9") == 1, "%s",
-              run.text);
-    cr_expect(tune_says(&run, "the worker process fails whenever it starts"), "%s", run.text);
-    cr_expect(tune_says(&run, "exited with status 3, saying 'out of luck'"), "%s", run.text);
-    cr_assert(tune_run(&run, TUNE_PROGRAM, "list") == 0);
-    cr_expect(tune_says(&run, "nothing is known of this device"), "%s", run.text);
-    tune_run_close(&run);
+    program_must(FAULTY_PROGRAM, 1, "the worker process fails whenever it starts",
+                 "--problem '" SMALL "' --budget 9");
+    program_expect("exited with status 3, saying 'out of luck'");
+    program_must(TUNE_PROGRAM, 0, "nothing is known of this device", "list");
 }
 
 /* ---- interrupted compilations ---------------------------------------------------------------- */
@@ -159,15 +146,14 @@ static void nap(void)
 }
 
 /* How many programs are said to have ended a process while they were made (src/context/first_run.h). */
-static size_t count_blamed(const struct tune_run *run)
+static size_t count_blamed(void)
 {
-    char path[512];
     struct dirent *entry;
     size_t count = 0;
 
-    DIR *directory = opendir(tune_path(run, "programs"));
+    DIR *directory = opendir(scratch_path("programs"));
     while (directory && (entry = readdir(directory)) != NULL) {
-        snprintf(path, sizeof path, "%s/%s", tune_path(run, "programs"), entry->d_name);
+        const char *path = scratch_path("programs/%s", entry->d_name);
         FILE *file = strstr(entry->d_name, ".begun") ? fopen(path, "r") : NULL;
         count += file && fgetc(file) > '0';
         if (file)
@@ -181,25 +167,22 @@ static size_t count_blamed(const struct tune_run *run)
 /* Ctrl-C is no crash of the compiler, however often. (A tuner's workers have no cache.) */
 Test(tune_faults, an_interrupted_compilation_is_not_to_blame) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    struct tune_run run;
     int status;
 
-    tune_run_open(&run);
     setenv("TUNE_FAULTS", "endless", 1);
-    setenv("TUNE_FAULTS_SEEN", tune_path(&run, "seen"), 1);
+    setenv("TUNE_FAULTS_SEEN", scratch_path("seen"), 1);
     for (size_t n = 0; n < sizeof signals / sizeof *signals; n++) {
-        const pid_t program = tune_start(&run, FAULTY_PROGRAM, "show '" SMALL "'");
-        for (int tries = 0; tries < 3000 && count_blamed(&run) == 0; tries++)
+        const pid_t program = tune_start(FAULTY_PROGRAM, "show '" SMALL "'");
+        for (int tries = 0; tries < 3000 && count_blamed() == 0; tries++)
             nap();
-        cr_assert(count_blamed(&run) == 1, "nothing is being compiled");
+        cr_assert(count_blamed() == 1, "nothing is being compiled");
         kill(program, signals[n]);
         cr_assert(waitpid(program, &status, 0) == program);
         const int ended_by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
         cr_expect(ended_by == signals[n], "%d", ended_by);
-        cr_assert(count_blamed(&run) == 0, "after signal %d", signals[n]);
+        cr_assert(count_blamed() == 0, "after signal %d", signals[n]);
     }
     setenv("TUNE_FAULTS", "", 1);
-    cr_assert(tune_run(&run, FAULTY_PROGRAM, "show '" SMALL "'") == 0, "%s", run.text);
-    cr_expect(tune_says(&run, "ended the process") == false, "%s", run.text);
-    tune_run_close(&run);
+    program_must(FAULTY_PROGRAM, 0, "", "show '" SMALL "'");
+    cr_expect(program_said("ended the process") == false, "%s", program_text);
 }

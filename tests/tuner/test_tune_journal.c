@@ -15,6 +15,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static char path[128]; /* of the journal */
+
+static void open_folder(void)
+{
+    tune_open();
+    snprintf(path, sizeof path, "%s/deep/down/journal", scratch);
+}
+
+TestSuite(tune_journal, .init = open_folder, .fini = scratch_close);
+
 static const char class_a[] = "fwd f32 b1 h2 q64 k64 d32",
                   class_b[] = "fwd f32 b1 h2 q128 k128 d32";
 
@@ -42,12 +52,12 @@ static void add(struct ca_journal *journal, const char *problem_class, size_t n)
     ca_journal_add(journal, &entry);
 }
 
-static struct ca_journal *open_at(const char *path)
+static struct ca_journal *open_at(const char *where)
 {
     struct ca_journal *journal;
     struct message why = {""};
 
-    cr_assert(ca_journal_open(path, &journal, &why) == CA_JOURNAL_OPEN, "%s", why.text);
+    cr_assert(ca_journal_open(where, &journal, &why) == CA_JOURNAL_OPEN, "%s", why.text);
     return journal;
 }
 
@@ -61,7 +71,7 @@ static bool has(const struct ca_journal *journal, const char *problem_class, siz
 }
 
 /* Writes entries 0 and 1 of class a and 2 of class b in another process. */
-static void write_and_die(const char *path)
+static void write_and_die(void)
 {
     const pid_t child = fork();
     int status;
@@ -77,12 +87,7 @@ static void write_and_die(const char *path)
 }
 
 Test(tune_journal, keeps_what_a_killed_tuning_measured) {
-    struct tune_run run;
-    char path[128];
-
-    tune_run_open(&run);
-    snprintf(path, sizeof path, "%s/deep/down/journal", run.folder);
-    write_and_die(path);
+    write_and_die();
     struct ca_journal *journal = open_at(path);
     cr_expect(eq(sz, ca_journal_count(journal), 3));
     cr_expect(has(journal, class_a, 0) && has(journal, class_a, 1) && has(journal, class_b, 2));
@@ -98,18 +103,13 @@ Test(tune_journal, keeps_what_a_killed_tuning_measured) {
     ca_journal_finish(journal, class_b);
     ca_journal_close(journal);
     cr_expect(access(path, F_OK) != 0, "an empty journal is left behind");
-    tune_run_close(&run);
 }
 
 /* A line that is finished counts at once: a kill after it loses nothing and resumes nothing. */
 Test(tune_journal, knows_what_was_finished_before_a_kill) {
-    struct tune_run run;
-    char path[128];
     int status;
 
-    tune_run_open(&run);
-    snprintf(path, sizeof path, "%s/journal", run.folder);
-    write_and_die(path);
+    write_and_die();
     const pid_t child = fork();
     if (child == 0) {
         ca_journal_finish(open_at(path), class_a);
@@ -120,19 +120,14 @@ Test(tune_journal, knows_what_was_finished_before_a_kill) {
     cr_expect(eq(sz, ca_journal_count(journal), 1));
     cr_expect(has(journal, class_b, 2));
     ca_journal_close(journal);
-    tune_run_close(&run);
 }
 
 /* Torn anywhere, the last line is lost and no other, and what is added then is not. */
 Test(tune_journal, survives_a_torn_line) {
-    struct tune_run run;
     struct stat all;
-    char path[128];
 
-    tune_run_open(&run);
-    snprintf(path, sizeof path, "%s/journal", run.folder);
     for (off_t cut = 1; cut < 400; cut += 57) {
-        write_and_die(path);
+        write_and_die();
         cr_assert(stat(path, &all) == 0 && truncate(path, all.st_size - cut) == 0);
         struct ca_journal *journal = open_at(path);
         cr_expect(has(journal, class_a, 0) && has(journal, class_a, 1));
@@ -145,25 +140,19 @@ Test(tune_journal, survives_a_torn_line) {
         ca_journal_finish(journal, class_b);
         ca_journal_close(journal);
     }
-    tune_run_close(&run);
 }
 
 /* The same without a tidy end of the second process: the file holds the torn line in its middle. */
 Test(tune_journal, goes_on_behind_a_torn_line) {
-    struct tune_run run;
     struct stat all;
-    char path[128];
 
-    tune_run_open(&run);
-    snprintf(path, sizeof path, "%s/journal", run.folder);
-    write_and_die(path);
+    write_and_die();
     cr_assert(stat(path, &all) == 0 && truncate(path, all.st_size - 20) == 0);
-    write_and_die(path);
+    write_and_die();
     struct ca_journal *journal = open_at(path);
     cr_expect(eq(sz, ca_journal_count(journal), 3));
     cr_expect(has(journal, class_b, 2));
     ca_journal_close(journal);
-    tune_run_close(&run);
 }
 
 struct change {
@@ -184,58 +173,38 @@ ParameterizedTestParameters(tune_journal, passes_over) {
 }
 
 ParameterizedTest(struct change *change, tune_journal, passes_over) {
-    struct tune_run run;
-    char path[128], text[8192];
-
-    tune_run_open(&run);
-    snprintf(path, sizeof path, "%s/journal", run.folder);
-    write_and_die(path);
-    FILE *file = fopen(path, "r+");
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    write_and_die();
+    char *text = scratch_read(path, NULL);
     char *place = strstr(text, change->from); /* in the first line */
     cr_assert(place != NULL, "%s is not in %s", change->from, text);
     memcpy(place, change->to, strlen(change->to));
-    rewind(file);
-    fputs(text, file);
-    fclose(file);
+    scratch_write(path, text);
+    free(text);
     struct ca_journal *journal = open_at(path);
     cr_expect(eq(sz, ca_journal_count(journal), 2));
     cr_expect(has(journal, class_a, 1) && !has(journal, class_a, 0));
     ca_journal_close(journal);
-    tune_run_close(&run);
 }
 
 /* A kernel whose hash is another has changed since. */
 Test(tune_journal, passes_over_changed_kernels) {
-    struct tune_run run;
-    char path[128], text[8192];
-
-    tune_run_open(&run);
-    snprintf(path, sizeof path, "%s/journal", run.folder);
-    write_and_die(path);
-    FILE *file = fopen(path, "r+");
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    write_and_die();
+    char *text = scratch_read(path, NULL);
     for (char *at = text; (at = strstr(at, "\"source\":\"")) != NULL;) {
         at += strlen("\"source\":\"");
         *at = *at == '0' ? '1' : '0';
     }
-    rewind(file);
-    fputs(text, file);
-    fclose(file);
+    scratch_write(path, text);
+    free(text);
     struct ca_journal *journal = open_at(path);
     cr_expect(eq(sz, ca_journal_count(journal), 0));
     ca_journal_close(journal);
-    tune_run_close(&run);
 }
 
 Test(tune_journal, has_one_owner) {
-    struct tune_run run;
     struct message why;
-    char path[128];
     int status;
 
-    tune_run_open(&run);
-    snprintf(path, sizeof path, "%s/journal", run.folder);
     struct ca_journal *journal = open_at(path);
     const pid_t child = fork();
     if (child == 0) {
@@ -245,7 +214,6 @@ Test(tune_journal, has_one_owner) {
     cr_assert(waitpid(child, &status, 0) == child && status == 0);
     ca_journal_close(journal);
     ca_journal_close(open_at(path));
-    tune_run_close(&run);
 }
 
 Test(tune_journal, lives_in_memory_if_it_must) {

@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+TestSuite(tune_worker, .init = tune_open, .fini = scratch_close);
+
 static bool for_ever(void *user)
 {
     (void)user;
@@ -219,7 +221,6 @@ Test(tune_worker, candidates_come_through) {
     "\"measure\":0,\"reason\":\"it failed\"}"
 
 struct client {
-    struct tune_run run;
     char path[256]; /* of the script */
     struct ca_worker *worker;
     struct ca_measurer m;
@@ -232,8 +233,7 @@ static void open_client(struct client *client, const char *cases, ca_patience *p
     const struct ca_tunable *tunable = ca_fused_lanes.tunables;
     clattn_problem problem;
 
-    tune_run_open(&client->run);
-    snprintf(client->path, sizeof client->path, "%s", tune_path(&client->run, "worker"));
+    snprintf(client->path, sizeof client->path, "%s", scratch_path("worker"));
     FILE *file = fopen(client->path, "w");
     fprintf(file,
             "#!/bin/sh\nn=0\nwhile read x <&3; do\ncase \"$x\" in *build*) n=$((n + 1));; esac\n"
@@ -260,7 +260,6 @@ static void open_client(struct client *client, const char *cases, ca_patience *p
 static void close_client(struct client *client)
 {
     ca_worker_destroy(client->worker);
-    tune_run_close(&client->run);
 }
 
 static struct ca_reading build(struct client *client, size_t n)

@@ -13,11 +13,11 @@ extern const char ca_source_backward_lanes[];
 /* Follows the arrays in cl/kernels/backward_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t width = values[WIDTH_INDEX], block = width * values[MV_INDEX];
+    const size_t width = values[SIMD_WIDTH_INDEX], block = width * values[BLOCK_VECTORS_INDEX];
     const size_t qk = p->dim_qk + width, v = p->dim_v + width;
 
-    return (values[BLOCKS_INDEX] * (3 * qk + 2 * v) * block +
-            values[BQ_INDEX] * (qk + v + 2 * block + 2)) *
+    return (values[BLOCKS_PER_TILE_INDEX] * (3 * qk + 2 * v) * block +
+            values[BLOCK_M_INDEX] * (qk + v + 2 * block + 2)) *
            sizeof(cl_float);
 }
 
@@ -43,14 +43,14 @@ static void lanes_ndrange(const clattn_problem *p, const size_t *values,
                           const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    set_range(range, values[RANGES_INDEX], p->kv_heads, p->batch);
+    set_range(range, values[SPLIT_K_INDEX], p->kv_heads, p->batch);
 }
 
 static void bias_ndrange(const clattn_problem *p, const size_t *values,
                          const clattn_device_info *dev, struct ca_ndrange *range)
 {
     const size_t *stride = p->bias_layout.stride;
-    const size_t block = values[WIDTH_INDEX] * values[MV_INDEX];
+    const size_t block = values[SIMD_WIDTH_INDEX] * values[BLOCK_VECTORS_INDEX];
 
     (void)dev;
     if (!p->dbias) {
@@ -60,7 +60,7 @@ static void bias_ndrange(const clattn_problem *p, const size_t *values,
     const size_t heads = stride[1] == 0 ? 1 : p->heads, batch = stride[0] == 0 ? 1 : p->batch;
     /* What is summed over nothing is 0, and is written. */
     set_range(range, stride[3] == 0 ? 1 : round_up_divide(p->seq_kv, block),
-              stride[2] == 0 ? 1 : round_up_divide(p->seq_q, values[BQ_INDEX]), heads * batch);
+              stride[2] == 0 ? 1 : round_up_divide(p->seq_q, values[BLOCK_M_INDEX]), heads * batch);
 }
 
 static void heads_ndrange(const clattn_problem *p, const size_t *values,
@@ -74,21 +74,22 @@ static void heads_ndrange(const clattn_problem *p, const size_t *values,
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
-    const size_t heads = p->batch * p->heads, width = values[WIDTH_INDEX];
+    const size_t heads = p->batch * p->heads, width = values[SIMD_WIDTH_INDEX];
     const size_t row = round_up_divide(p->dim_qk, width) * width;
-    const size_t sums = heads * (p->seq_q + values[NQ_INDEX]) * row;
+    const size_t sums = heads * (p->seq_q + values[DQ_ROWS_INDEX]) * row;
     const size_t stats = round_up_divide(2 * heads * p->seq_q, 16) * 16;
 
     (void)dev;
-    return (stats + values[RANGES_INDEX] * (sums + heads)) * sizeof(cl_float);
+    return (stats + values[SPLIT_K_INDEX] * (sums + heads)) * sizeof(cl_float);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     /* The least private memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
-        [WIDTH_INDEX] = 4, [MV_INDEX] = 1, [NB_INDEX] = 8,     [DB_INDEX] = 8,    [BQ_INDEX] = 24,
-        [NQ_INDEX] = 8,    [DQ_INDEX] = 1, [BLOCKS_INDEX] = 1, [RANGES_INDEX] = 1};
+        [SIMD_WIDTH_INDEX] = 4,  [BLOCK_VECTORS_INDEX] = 1,   [QK_ROWS_INDEX] = 8,
+        [DKV_COLUMNS_INDEX] = 8, [BLOCK_M_INDEX] = 24,        [DQ_ROWS_INDEX] = 8,
+        [DQ_VECTORS_INDEX] = 1,  [BLOCKS_PER_TILE_INDEX] = 1, [SPLIT_K_INDEX] = 1};
 
     return reject(p, dev, least);
 }
@@ -98,41 +99,41 @@ static void block_registers(const size_t mv, const int wide, size_t *values)
 {
     static const size_t sums[2][5] = {{0, 12, 6, 4}, {0, 12, 12, 8, 6}}; /* by wide, mv */
 
-    values[MV_INDEX] = mv;
-    values[NB_INDEX] = sums[wide][mv];
-    values[DB_INDEX] = sums[wide][mv];
+    values[BLOCK_VECTORS_INDEX] = mv;
+    values[QK_ROWS_INDEX] = sums[wide][mv];
+    values[DKV_COLUMNS_INDEX] = sums[wide][mv];
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
 
-    values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
-    block_registers(p->seq_kv <= values[WIDTH_INDEX] ? 1
-                    : p->seq_kv < 192                ? 2
-                    : wide                           ? 4
-                                                     : 3,
+    values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    block_registers(p->seq_kv <= values[SIMD_WIDTH_INDEX] ? 1
+                    : p->seq_kv < 192                     ? 2
+                    : wide                                ? 4
+                                                          : 3,
                     wide, values);
-    values[DQ_INDEX] = wide ? 4 : 2;
-    values[BQ_INDEX] = p->seq_q >= 384 ? 96 : 48;
-    values[RANGES_INDEX] = 1;
-    while (values[RANGES_INDEX] < 32 &&
-           values[RANGES_INDEX] * p->kv_heads * p->batch < (size_t)4 * dev->compute_units)
-        values[RANGES_INDEX] *= 2;
+    values[DQ_VECTORS_INDEX] = wide ? 4 : 2;
+    values[BLOCK_M_INDEX] = p->seq_q >= 384 ? 96 : 48;
+    values[SPLIT_K_INDEX] = 1;
+    while (values[SPLIT_K_INDEX] < 32 &&
+           values[SPLIT_K_INDEX] * p->kv_heads * p->batch < (size_t)4 * dev->compute_units)
+        values[SPLIT_K_INDEX] *= 2;
     if (reject(p, dev, values))
-        values[BQ_INDEX] = 48;
-    while (reject(p, dev, values) && values[BLOCKS_INDEX] > 1)
-        values[BLOCKS_INDEX] /= 2;
-    while (reject(p, dev, values) && values[RANGES_INDEX] > 1)
-        values[RANGES_INDEX] /= 2;
-    while (reject(p, dev, values) && values[MV_INDEX] > 1)
-        block_registers(values[MV_INDEX] - 1, wide, values);
+        values[BLOCK_M_INDEX] = 48;
+    while (reject(p, dev, values) && values[BLOCKS_PER_TILE_INDEX] > 1)
+        values[BLOCKS_PER_TILE_INDEX] /= 2;
+    while (reject(p, dev, values) && values[SPLIT_K_INDEX] > 1)
+        values[SPLIT_K_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BLOCK_VECTORS_INDEX] > 1)
+        block_registers(values[BLOCK_VECTORS_INDEX] - 1, wide, values);
     if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
-        values[WIDTH_INDEX] = 4;
+        values[SIMD_WIDTH_INDEX] = 4;
         block_registers(1, 0, values);
-        values[BQ_INDEX] = 24;
-        values[NQ_INDEX] = 8;
-        values[DQ_INDEX] = 1;
+        values[BLOCK_M_INDEX] = 24;
+        values[DQ_ROWS_INDEX] = 8;
+        values[DQ_VECTORS_INDEX] = 1;
     }
 }
 

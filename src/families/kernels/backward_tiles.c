@@ -14,18 +14,19 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 extern const char ca_source_backward_tiles[];
 
 /* Dims that a work-item holds for each of its rows. */
-static size_t item_dims(size_t dim, size_t lanes)
+static size_t thread_dims(size_t dim, size_t threads)
 {
-    return ca_round_up(dim, 4 * lanes) / lanes;
+    return ca_round_up(dim, 4 * threads) / threads;
 }
 
 /* What a work-item of backward_keys keeps in registers: scores, their gradients, two sums. */
 static size_t register_floats(const clattn_problem *p, const size_t *values)
 {
-    const size_t lanes = values[LANES_INDEX];
+    const size_t threads = values[THREADS_N_INDEX];
 
-    return values[ROWS_INDEX] * (2 * values[STEP_INDEX] / lanes + item_dims(p->dim_qk, lanes) +
-                                 item_dims(p->dim_v, lanes));
+    return values[THREAD_M_INDEX] *
+           (2 * values[BLOCK_STREAMED_INDEX] / threads + thread_dims(p->dim_qk, threads) +
+            thread_dims(p->dim_v, threads));
 }
 
 /* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
@@ -38,17 +39,17 @@ static size_t most_registers(const clattn_device_info *dev)
 /* Those, the operands of a product, and what options take; not what addresses do. */
 static size_t needed_registers(const clattn_problem *p, const size_t *values)
 {
-    const size_t columns = values[STEP_INDEX] / values[LANES_INDEX];
+    const size_t columns = values[BLOCK_STREAMED_INDEX] / values[THREADS_N_INDEX];
 
     return register_floats(p, values) + 4 * columns + 4 +
-           (ca_keeps_more(p) ? 8 * values[ROWS_INDEX] : 0) +
+           (ca_keeps_more(p) ? 8 * values[THREAD_M_INDEX] : 0) +
            (p->softcap > 0.0f || p->alibi ? 32 : 0);
 }
 
 /* Floats of a row in local memory, of all its columns or of one stage. */
 static size_t row_floats(size_t dim, int whole, const size_t *values)
 {
-    const size_t stage = ca_smaller(values[STAGE_D_INDEX], ca_round_up(dim, 4));
+    const size_t stage = ca_smaller(values[BLOCK_K_INDEX], ca_round_up(dim, 4));
 
     return (whole ? ca_round_up(dim, stage) : stage) + values[PADDING_INDEX];
 }
@@ -56,20 +57,20 @@ static size_t row_floats(size_t dim, int whole, const size_t *values)
 /* Follows the layout of local memory in cl/gpu/tile_products.h. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t block = values[BLOCK_INDEX], lanes = values[LANES_INDEX];
-    const size_t stage_rows = values[STAGE_ROWS_INDEX], max_dim = ca_larger(p->dim_qk, p->dim_v);
-    const int resident = values[RESIDENT_INDEX] != 0;
+    const size_t block = values[BLOCK_OWNED_INDEX], threads = values[THREADS_N_INDEX];
+    const size_t stage_n = values[STAGE_N_INDEX], max_dim = ca_larger(p->dim_qk, p->dim_v);
+    const int resident = values[OWNED_RESIDENT_INDEX] != 0;
     const size_t own_end =
         block * (resident ? row_floats(p->dim_qk, 1, values) + row_floats(p->dim_v, 1, values)
                           : row_floats(max_dim, 0, values));
-    const size_t met_end = own_end + values[STEP_INDEX] * row_floats(max_dim, 0, values);
+    const size_t met_end = own_end + values[BLOCK_STREAMED_INDEX] * row_floats(max_dim, 0, values);
     const size_t rows_end = (resident ? own_end : 0) +
-                            ca_larger(stage_rows, lanes) * (block + values[PADDING_INDEX]) +
-                            stage_rows * lanes * item_dims(max_dim, lanes);
+                            ca_larger(stage_n, threads) * (block + values[PADDING_INDEX]) +
+                            stage_n * threads * thread_dims(max_dim, threads);
 
     /* And a flag, and with dropout what is kept. */
     return ca_larger(met_end, rows_end) * sizeof(cl_float) + 4 * sizeof(cl_int) +
-           (p->dropout > 0.0f ? block * (values[STEP_INDEX] / 4) : 0);
+           (p->dropout > 0.0f ? block * (values[BLOCK_STREAMED_INDEX] / 4) : 0);
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -86,7 +87,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 
 static size_t work_items(const size_t *values)
 {
-    return values[BLOCK_INDEX] / values[ROWS_INDEX] * values[LANES_INDEX];
+    return values[BLOCK_OWNED_INDEX] / values[THREAD_M_INDEX] * values[THREADS_N_INDEX];
 }
 
 /* Floats of a work-item that leave the compiler enough registers. */
@@ -101,16 +102,19 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
 {
     static const struct {
         size_t index, floor;
-    } steps[] = {{STAGE_ROWS_INDEX, 8}, {STAGE_D_INDEX, 16}, {STEP_INDEX, 32}, {BLOCK_INDEX, 32},
-                 {STAGE_ROWS_INDEX, 4}, {STAGE_D_INDEX, 8},  {STEP_INDEX, 8},  {BLOCK_INDEX, 8}};
+    } steps[] = {{STAGE_N_INDEX, 8},        {BLOCK_K_INDEX, 16},   {BLOCK_STREAMED_INDEX, 32},
+                 {BLOCK_OWNED_INDEX, 32},   {STAGE_N_INDEX, 4},    {BLOCK_K_INDEX, 8},
+                 {BLOCK_STREAMED_INDEX, 8}, {BLOCK_OWNED_INDEX, 8}};
     const size_t most = ca_smaller((size_t)dev->local_memory_bytes, 32768);
 
     for (size_t n = 0; n < sizeof steps / sizeof *steps; n++)
         while (local_bytes(p, values) > most && values[steps[n].index] > steps[n].floor &&
-               (steps[n].index != STEP_INDEX || values[STEP_INDEX] > values[LANES_INDEX]) &&
-               (steps[n].index != BLOCK_INDEX || values[BLOCK_INDEX] > values[ROWS_INDEX]))
+               (steps[n].index != BLOCK_STREAMED_INDEX ||
+                values[BLOCK_STREAMED_INDEX] > values[THREADS_N_INDEX]) &&
+               (steps[n].index != BLOCK_OWNED_INDEX ||
+                values[BLOCK_OWNED_INDEX] > values[THREAD_M_INDEX]))
             values[steps[n].index] /= 2;
-    values[STAGE_ROWS_INDEX] = ca_smaller(values[STAGE_ROWS_INDEX], values[STEP_INDEX]);
+    values[STAGE_N_INDEX] = ca_smaller(values[STAGE_N_INDEX], values[BLOCK_STREAMED_INDEX]);
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
@@ -118,7 +122,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     const size_t most_items =
         ca_smaller(256, ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
     const size_t longest = ca_larger(p->seq_q, p->seq_kv);
-    size_t *const block = &values[BLOCK_INDEX], *const lanes = &values[LANES_INDEX];
+    size_t *const block = &values[BLOCK_OWNED_INDEX], *const threads = &values[THREADS_N_INDEX];
 
     /* Small problems: smaller blocks, so that every compute unit gets some. */
     while (*block > 8 && (*block / 2 >= longest ||
@@ -126,20 +130,20 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
                                                   p->kv_heads * p->batch <
                                               2 * ca_device_cores(dev))))
         *block /= 2;
-    values[ROWS_INDEX] = *block > 8 && most_floats(dev) > 128 && !ca_keeps_more(p) ? 8 : 4;
-    while (*lanes < 64 && (register_floats(p, values) > most_floats(dev) ||
-                           needed_registers(p, values) > most_registers(dev))) {
-        if (*lanes == 32 && values[ROWS_INDEX] > 4)
-            values[ROWS_INDEX] = 4;
+    values[THREAD_M_INDEX] = *block > 8 && most_floats(dev) > 128 && !ca_keeps_more(p) ? 8 : 4;
+    while (*threads < 64 && (register_floats(p, values) > most_floats(dev) ||
+                             needed_registers(p, values) > most_registers(dev))) {
+        if (*threads == 32 && values[THREAD_M_INDEX] > 4)
+            values[THREAD_M_INDEX] = 4;
         else
-            *lanes *= 2;
+            *threads *= 2;
     }
     while (work_items(values) > most_items && *block > 8)
         *block /= 2;
-    if (*block < values[ROWS_INDEX])
-        values[ROWS_INDEX] = 4;
-    while (work_items(values) > most_items && *lanes > 4)
-        *lanes /= 2;
+    if (*block < values[THREAD_M_INDEX])
+        values[THREAD_M_INDEX] = 4;
+    while (work_items(values) > most_items && *threads > 4)
+        *threads /= 2;
     if (p->dtype != CLATTN_F32)
         values[LOAD_WIDTH_INDEX] = 8;
     fit_local_memory(p, dev, values);
@@ -173,7 +177,7 @@ static void keys_ndrange(const clattn_problem *p, const size_t *values,
                          const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    set_groups(range, ca_divide_up(p->seq_kv, values[BLOCK_INDEX]) * p->kv_heads * p->batch,
+    set_groups(range, ca_divide_up(p->seq_kv, values[BLOCK_OWNED_INDEX]) * p->kv_heads * p->batch,
                values);
 }
 
@@ -181,7 +185,8 @@ static void queries_ndrange(const clattn_problem *p, const size_t *values,
                             const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    set_groups(range, ca_divide_up(p->seq_q, values[BLOCK_INDEX]) * p->heads * p->batch, values);
+    set_groups(range, ca_divide_up(p->seq_q, values[BLOCK_OWNED_INDEX]) * p->heads * p->batch,
+               values);
 }
 
 /* Which part of dbias's sums stays within rows of the pairs: see Workspace in the kernel. */
@@ -206,8 +211,8 @@ static size_t bias_planes(const clattn_problem *p)
 static void bias_ndrange(const clattn_problem *p, const size_t *values,
                          const clattn_device_info *dev, struct ca_ndrange *range)
 {
-    const size_t tiles =
-        ca_divide_up(p->seq_kv, values[STEP_INDEX]) * ca_divide_up(p->seq_q, values[BLOCK_INDEX]);
+    const size_t tiles = ca_divide_up(p->seq_kv, values[BLOCK_STREAMED_INDEX]) *
+                         ca_divide_up(p->seq_q, values[BLOCK_OWNED_INDEX]);
 
     (void)dev;
     set_groups(range, p->dbias && !sums_keys(p) && !sums_queries(p) ? tiles * bias_planes(p) : 0,

@@ -13,11 +13,11 @@ extern const char ca_source_fused_lanes[];
 /* Follows the arrays in cl/kernels/fused_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t width = values[WIDTH_INDEX], block = width * values[MV_INDEX];
-    const size_t keys = values[BN_INDEX];
+    const size_t width = values[SIMD_WIDTH_INDEX], block = width * values[BLOCK_VECTORS_INDEX];
+    const size_t keys = values[BLOCK_N_INDEX];
 
-    return ((p->dim_qk + p->dim_v + 2 * width) * values[BLOCKS_INDEX] * block + keys * block +
-            keys * (p->dim_qk + p->dim_v)) *
+    return ((p->dim_qk + p->dim_v + 2 * width) * values[BLOCKS_PER_TILE_INDEX] * block +
+            keys * block + keys * (p->dim_qk + p->dim_v)) *
            sizeof(cl_float);
 }
 
@@ -29,7 +29,7 @@ static size_t round_up_divide(const size_t n, const size_t by)
 /* Queries of one group, or of half a pair. */
 static size_t chunk(const size_t *values)
 {
-    return values[WIDTH_INDEX] * values[MV_INDEX] * values[BLOCKS_INDEX];
+    return values[SIMD_WIDTH_INDEX] * values[BLOCK_VECTORS_INDEX] * values[BLOCKS_PER_TILE_INDEX];
 }
 
 static size_t groups(const clattn_problem *p, const size_t *values)
@@ -43,7 +43,7 @@ static void ndrange(const clattn_problem *p, const size_t *values, const clattn_
     const size_t chunks = round_up_divide(p->seq_q, chunk(values));
 
     (void)dev;
-    range->global[0] = values[PAIRS_INDEX] ? round_up_divide(chunks, 2) : chunks;
+    range->global[0] = values[BALANCE_CAUSAL_INDEX] ? round_up_divide(chunks, 2) : chunks;
     range->global[1] = p->heads;
     range->global[2] = p->batch;
     for (size_t n = 0; n < 3; n++)
@@ -54,8 +54,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 {
     /* The least private memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
-        [WIDTH_INDEX] = 4, [MV_INDEX] = 1,  [NB_INDEX] = 8,
-        [DB_INDEX] = 8,    [BN_INDEX] = 24, [BLOCKS_INDEX] = 1};
+        [SIMD_WIDTH_INDEX] = 4, [BLOCK_VECTORS_INDEX] = 1, [QK_KEYS_INDEX] = 8,
+        [PV_COLUMNS_INDEX] = 8, [BLOCK_N_INDEX] = 24,      [BLOCKS_PER_TILE_INDEX] = 1};
 
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which a fused family never forms";
@@ -67,9 +67,9 @@ static void block_registers(const size_t mv, const int wide, size_t *values)
 {
     static const size_t sums[2][5] = {{0, 12, 6, 4}, {0, 12, 12, 8, 6}}; /* by wide, mv */
 
-    values[MV_INDEX] = mv;
-    values[NB_INDEX] = sums[wide][mv];
-    values[DB_INDEX] = sums[wide][mv];
+    values[BLOCK_VECTORS_INDEX] = mv;
+    values[QK_KEYS_INDEX] = sums[wide][mv];
+    values[PV_COLUMNS_INDEX] = sums[wide][mv];
 }
 
 /* How many keys a query sees, roughly, and how many more a block of bm queries goes over. */
@@ -126,35 +126,36 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
                      p->window_left + p->window_right < 1024;
     size_t best = 1;
 
-    values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
     for (size_t mv = 2; mv <= (wide ? 4 : 3); mv++)
-        if (cost(p, dev, values[WIDTH_INDEX], mv) < cost(p, dev, values[WIDTH_INDEX], best))
+        if (cost(p, dev, values[SIMD_WIDTH_INDEX], mv) <
+            cost(p, dev, values[SIMD_WIDTH_INDEX], best))
             best = mv;
     if (has_rows_of_pairs(p) && best > 3)
         best = 3;
     block_registers(best, wide, values);
     if (has_rows_of_pairs(p)) /* whole lines of masks */
-        values[BN_INDEX] = 192;
+        values[BLOCK_N_INDEX] = 192;
     if (band) { /* few tiles, and few keys beyond those that are seen */
-        values[BN_INDEX] = 192;
-        values[NB_INDEX] = values[NB_INDEX] > 8 ? 8 : values[NB_INDEX];
+        values[BLOCK_N_INDEX] = 192;
+        values[QK_KEYS_INDEX] = values[QK_KEYS_INDEX] > 8 ? 8 : values[QK_KEYS_INDEX];
     }
-    values[PAIRS_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
+    values[BALANCE_CAUSAL_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
     /* A band's first tile starts with the first key seen; rows of pairs lie in as many pages. */
-    values[BLOCKS_INDEX] = band ? 1 : has_rows_of_pairs(p) ? 4 : 8;
+    values[BLOCKS_PER_TILE_INDEX] = band ? 1 : has_rows_of_pairs(p) ? 4 : 8;
     /* A chunk's queries and outputs should take no more than half of an L2 cache of 1 MiB. */
-    while (values[BLOCKS_INDEX] > 1 &&
+    while (values[BLOCKS_PER_TILE_INDEX] > 1 &&
            (groups(p, values) < (size_t)4 * dev->compute_units || chunk(values) / 2 >= p->seq_q ||
             chunk(values) * (p->dim_qk + p->dim_v) * sizeof(cl_float) > (size_t)512 << 10))
-        values[BLOCKS_INDEX] /= 2;
-    while (reject(p, dev, values) && values[BLOCKS_INDEX] > 1)
-        values[BLOCKS_INDEX] /= 2;
-    while (reject(p, dev, values) && values[MV_INDEX] > 1)
-        block_registers(values[MV_INDEX] - 1, wide, values);
+        values[BLOCKS_PER_TILE_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BLOCKS_PER_TILE_INDEX] > 1)
+        values[BLOCKS_PER_TILE_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BLOCK_VECTORS_INDEX] > 1)
+        block_registers(values[BLOCK_VECTORS_INDEX] - 1, wide, values);
     if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
-        values[WIDTH_INDEX] = 4;
+        values[SIMD_WIDTH_INDEX] = 4;
         block_registers(1, 0, values);
-        values[BN_INDEX] = 24;
+        values[BLOCK_N_INDEX] = 24;
     }
 }
 

@@ -84,9 +84,9 @@ static size_t work_items(const size_t *values)
     return fragment_of(values)->lanes * values[SUB_GROUPS_INDEX];
 }
 
-static size_t block_q(const size_t *values)
+static size_t block_m(const size_t *values)
 {
-    return fragment_of(values)->queries * values[SUB_GROUPS_INDEX] * values[QUERY_TILES_INDEX];
+    return fragment_of(values)->queries * values[SUB_GROUPS_INDEX] * values[M_FRAGMENTS_INDEX];
 }
 
 static size_t padded_dim_v(const clattn_problem *p, const struct fragment *f)
@@ -98,11 +98,11 @@ static size_t padded_dim_v(const clattn_problem *p, const struct fragment *f)
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
     const struct fragment *f = fragment_of(values);
-    const size_t sums = values[BLOCK_KV_INDEX] + padded_dim_v(p, f);
+    const size_t sums = values[BLOCK_N_INDEX] + padded_dim_v(p, f);
     const size_t q_halves =
         values[Q_RESIDENT_INDEX] ? ca_round_up(p->dim_qk, f->depth) * f->replicas : 0;
 
-    return values[QUERY_TILES_INDEX] * f->queries * (sums + q_halves / 2) / f->lanes;
+    return values[M_FRAGMENTS_INDEX] * f->queries * (sums + q_halves / 2) / f->lanes;
 }
 
 /* What weighs on the registers, by which of 60 programs tests/offline.sh's compilers spilled: scores,
@@ -111,11 +111,11 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
 static size_t pressure(const clattn_problem *p, const size_t *values)
 {
     const struct fragment *f = fragment_of(values);
-    const size_t rows = values[QUERY_TILES_INDEX] * f->queries;
-    const size_t scores = rows * values[BLOCK_KV_INDEX] / f->lanes;
+    const size_t rows = values[M_FRAGMENTS_INDEX] * f->queries;
+    const size_t scores = rows * values[BLOCK_N_INDEX] / f->lanes;
     const size_t outputs = rows * padded_dim_v(p, f) / f->lanes;
     const size_t queries = rows * ca_round_up(p->dim_qk, f->depth) * f->replicas / 2 / f->lanes;
-    const int held = values[Q_RESIDENT_INDEX] || values[QUERY_TILES_INDEX] > 1;
+    const int held = values[Q_RESIDENT_INDEX] || values[M_FRAGMENTS_INDEX] > 1;
 
     return (ca_keeps_more(p) ? 8 : 5) * scores + 4 * outputs + (held ? 2 * queries : 0);
 }
@@ -124,7 +124,7 @@ static size_t pressure(const clattn_problem *p, const size_t *values)
 static int spills(const clattn_problem *p, const size_t *values)
 {
     const int least =
-        values[BLOCK_KV_INDEX] <= 16 && !values[Q_RESIDENT_INDEX] && values[QUERY_TILES_INDEX] == 1;
+        values[BLOCK_N_INDEX] <= 16 && !values[Q_RESIDENT_INDEX] && values[M_FRAGMENTS_INDEX] == 1;
 
     return !least && pressure(p, values) > fragment_of(values)->most_pressure[ca_keeps_more(p)];
 }
@@ -132,7 +132,7 @@ static int spills(const clattn_problem *p, const size_t *values)
 /* Follows the layout of local memory in cl/kernels/fused_mma.cl. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t padding = 8, rows = block_q(values), keys = values[BLOCK_KV_INDEX];
+    const size_t padding = 8, rows = block_m(values), keys = values[BLOCK_N_INDEX];
     const struct fragment *f = fragment_of(values);
     const size_t row = ca_round_up(p->dim_qk, f->depth) + padding;
     const size_t v_row = padded_dim_v(p, f) + (f->packed_values ? 0 : padding);
@@ -158,8 +158,8 @@ static int has_registers(const clattn_problem *p, const clattn_device_info *dev)
 {
     const size_t own = instruction_of(dev);
     const size_t least[NUM_TUNABLES] = {[INSTRUCTION_INDEX] = own,
-                                        [QUERY_TILES_INDEX] = 1,
-                                        [BLOCK_KV_INDEX] = ca_larger(16, fragments[own].others)};
+                                        [M_FRAGMENTS_INDEX] = 1,
+                                        [BLOCK_N_INDEX] = ca_larger(16, fragments[own].others)};
 
     return own == 0 || register_words(p, least) <= fragments[own].registers;
 }
@@ -202,11 +202,11 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 {
     static const struct {
         size_t index, least;
-    } register_steps[] = {{BLOCK_KV_INDEX, 32}, {Q_RESIDENT_INDEX, 0}, {BLOCK_KV_INDEX, 16}},
-      steps[] = {{BLOCK_KV_INDEX, 32},
+    } register_steps[] = {{BLOCK_N_INDEX, 32}, {Q_RESIDENT_INDEX, 0}, {BLOCK_N_INDEX, 16}},
+      steps[] = {{BLOCK_N_INDEX, 32},
                  {Q_RESIDENT_INDEX, 0},
                  {SUB_GROUPS_INDEX, 2},
-                 {BLOCK_KV_INDEX, 16},
+                 {BLOCK_N_INDEX, 16},
                  {SUB_GROUPS_INDEX, 1}};
     const size_t most_items = dev->max_work_group_size < dev->max_work_item_sizes[0]
                                   ? dev->max_work_group_size
@@ -218,17 +218,17 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[EXP_INDEX] = 1;
     if (own == WMMA) { /* operands are held twice */
         values[Q_RESIDENT_INDEX] = 0;
-        values[BLOCK_KV_INDEX] = 32;
+        values[BLOCK_N_INDEX] = 32;
     }
     if (own == 0) { /* small blocks: speed does not matter, and tests have small problems */
         values[SUB_GROUPS_INDEX] = 2;
-        values[BLOCK_KV_INDEX] = 32;
+        values[BLOCK_N_INDEX] = 32;
     } else {
         values[INSTRUCTION_INDEX] = own;
     }
     while (work_items(values) > most_items && values[SUB_GROUPS_INDEX] > 1)
         values[SUB_GROUPS_INDEX] /= 2;
-    while (values[SUB_GROUPS_INDEX] > 1 && block_q(values) / 2 >= p->seq_q)
+    while (values[SUB_GROUPS_INDEX] > 1 && block_m(values) / 2 >= p->seq_q)
         values[SUB_GROUPS_INDEX] /= 2;
     for (size_t n = 0; n < sizeof register_steps / sizeof *register_steps; n++)
         while (!fits_registers(p, values) &&
@@ -250,7 +250,7 @@ static void ndrange(const clattn_problem *p, const size_t *values, const clattn_
                     struct ca_ndrange *range)
 {
     (void)dev;
-    *range = ca_block_ndrange(p, block_q(values), work_items(values));
+    *range = ca_block_ndrange(p, block_m(values), work_items(values));
 }
 
 const struct ca_family ca_fused_mma = {

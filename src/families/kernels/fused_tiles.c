@@ -14,17 +14,17 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 extern const char ca_source_fused_tiles[];
 
 /* Output dims that a work-item holds for each of its rows. */
-static size_t item_dims(const clattn_problem *p, size_t lanes)
+static size_t thread_dims(const clattn_problem *p, size_t threads)
 {
-    return ca_round_up(p->dim_v, 4 * lanes) / lanes;
+    return ca_round_up(p->dim_v, 4 * threads) / threads;
 }
 
 /* What a work-item keeps in registers throughout: its scores and its outputs. */
 static size_t register_floats(const clattn_problem *p, const size_t *values)
 {
-    const size_t lanes = values[LANES_INDEX];
+    const size_t threads = values[THREADS_N_INDEX];
 
-    return values[ROWS_INDEX] * (values[BLOCK_KV_INDEX] / lanes + item_dims(p, lanes));
+    return values[THREAD_M_INDEX] * (values[BLOCK_N_INDEX] / threads + thread_dims(p, threads));
 }
 
 /* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
@@ -37,30 +37,30 @@ static size_t most_registers(const clattn_device_info *dev)
 /* Scores, outputs, the operands of the first product, and what options take; not what addresses do. */
 static size_t needed_registers(const clattn_problem *p, const size_t *values)
 {
-    const size_t keys = values[BLOCK_KV_INDEX] / values[LANES_INDEX];
+    const size_t keys = values[BLOCK_N_INDEX] / values[THREADS_N_INDEX];
 
     return register_floats(p, values) + 4 * keys + 4 +
-           (ca_keeps_more(p) ? 8 * values[ROWS_INDEX] : 0) + (p->softcap > 0.0f ? 32 : 0);
+           (ca_keeps_more(p) ? 8 * values[THREAD_M_INDEX] : 0) + (p->softcap > 0.0f ? 32 : 0);
 }
 
 /* Follows the layout of local memory in cl/kernels/fused_tiles.cl. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t block_q = values[BLOCK_Q_INDEX], lanes = values[LANES_INDEX];
-    const size_t padding = values[PADDING_INDEX], stage_v = values[STAGE_V_INDEX];
-    const size_t stage = ca_smaller(values[STAGE_D_INDEX], ca_round_up(p->dim_qk, 4));
+    const size_t block_m = values[BLOCK_M_INDEX], threads = values[THREADS_N_INDEX];
+    const size_t padding = values[PADDING_INDEX], stage_n = values[STAGE_N_INDEX];
+    const size_t stage = ca_smaller(values[BLOCK_K_INDEX], ca_round_up(p->dim_qk, 4));
     const int resident = values[Q_RESIDENT_INDEX] != 0, share = values[SHARE_KV_INDEX] != 0;
     const size_t q_columns = resident ? ca_round_up(p->dim_qk, stage) : stage;
-    const size_t q_floats = block_q * (q_columns + padding);
-    const size_t k_end = q_floats + values[BLOCK_KV_INDEX] * (stage + padding);
+    const size_t q_floats = block_m * (q_columns + padding);
+    const size_t k_end = q_floats + values[BLOCK_N_INDEX] * (stage + padding);
     const size_t v_begin = !share ? k_end : resident ? q_floats : 0;
-    const size_t v_end = v_begin + ca_larger(stage_v, lanes) * (block_q + padding) +
-                         stage_v * lanes * item_dims(p, lanes);
-    const size_t floats = ca_larger(k_end, v_end) + lanes * (block_q + padding);
+    const size_t v_end = v_begin + ca_larger(stage_n, threads) * (block_m + padding) +
+                         stage_n * threads * thread_dims(p, threads);
+    const size_t floats = ca_larger(k_end, v_end) + threads * (block_m + padding);
 
     /* Beside the tiles a flag, of each row two floats and (with sinks) a flag, and what is kept. */
-    return floats * sizeof(cl_float) + (2 * sizeof(cl_float) + sizeof(cl_int)) * block_q +
-           4 * sizeof(cl_int) + (p->dropout > 0.0f ? block_q * (values[BLOCK_KV_INDEX] / 4) : 0);
+    return floats * sizeof(cl_float) + (2 * sizeof(cl_float) + sizeof(cl_int)) * block_m +
+           4 * sizeof(cl_int) + (p->dropout > 0.0f ? block_m * (values[BLOCK_N_INDEX] / 4) : 0);
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -78,7 +78,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 
 static size_t work_items(const size_t *values)
 {
-    return values[BLOCK_Q_INDEX] / values[ROWS_INDEX] * values[LANES_INDEX];
+    return values[BLOCK_M_INDEX] / values[THREAD_M_INDEX] * values[THREADS_N_INDEX];
 }
 
 /* The widest stage of K's columns, up to most, that pads dim_qk the least. */
@@ -99,7 +99,7 @@ enum { ITEM_LOCAL_BYTES = 256 };
 /* Stages of 16, where these make room for one more group. */
 static void shrink_stages(const clattn_problem *p, size_t *values)
 {
-    static const size_t stages[] = {STAGE_V_INDEX, STAGE_D_INDEX};
+    static const size_t stages[] = {STAGE_N_INDEX, BLOCK_K_INDEX};
 
     for (size_t n = 0; n < sizeof stages / sizeof *stages; n++)
         while (local_bytes(p, values) > ITEM_LOCAL_BYTES * work_items(values) &&
@@ -113,17 +113,18 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
 {
     static const struct {
         size_t index, floor;
-    } steps[] = {{STAGE_V_INDEX, 16}, {STAGE_D_INDEX, 16}, {BLOCK_Q_INDEX, 32},
-                 {STAGE_V_INDEX, 8},  {STAGE_D_INDEX, 8},  {BLOCK_KV_INDEX, 32},
-                 {STAGE_V_INDEX, 4},  {BLOCK_Q_INDEX, 8},  {BLOCK_KV_INDEX, 8}};
+    } steps[] = {{STAGE_N_INDEX, 16}, {BLOCK_K_INDEX, 16}, {BLOCK_M_INDEX, 32},
+                 {STAGE_N_INDEX, 8},  {BLOCK_K_INDEX, 8},  {BLOCK_N_INDEX, 32},
+                 {STAGE_N_INDEX, 4},  {BLOCK_M_INDEX, 8},  {BLOCK_N_INDEX, 8}};
     const size_t most = ca_smaller((size_t)dev->local_memory_bytes, 32768);
 
     for (size_t n = 0; n < sizeof steps / sizeof *steps; n++)
-        while (local_bytes(p, values) > most && values[steps[n].index] > steps[n].floor &&
-               (steps[n].index != BLOCK_KV_INDEX || values[BLOCK_KV_INDEX] > values[LANES_INDEX]) &&
-               (steps[n].index != BLOCK_Q_INDEX || values[BLOCK_Q_INDEX] > values[ROWS_INDEX]))
+        while (
+            local_bytes(p, values) > most && values[steps[n].index] > steps[n].floor &&
+            (steps[n].index != BLOCK_N_INDEX || values[BLOCK_N_INDEX] > values[THREADS_N_INDEX]) &&
+            (steps[n].index != BLOCK_M_INDEX || values[BLOCK_M_INDEX] > values[THREAD_M_INDEX]))
             values[steps[n].index] /= 2;
-    values[STAGE_V_INDEX] = ca_smaller(values[STAGE_V_INDEX], values[BLOCK_KV_INDEX]);
+    values[STAGE_N_INDEX] = ca_smaller(values[STAGE_N_INDEX], values[BLOCK_N_INDEX]);
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
@@ -131,28 +132,28 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     const size_t tile = ca_has_many_registers(dev) ? 8 : 4;
     const size_t most_items =
         ca_smaller(256, ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
-    size_t *const block_q = &values[BLOCK_Q_INDEX], *const lanes = &values[LANES_INDEX];
+    size_t *const block_m = &values[BLOCK_M_INDEX], *const threads = &values[THREADS_N_INDEX];
 
-    while (*lanes < 32 && item_dims(p, *lanes) > tile)
-        *lanes *= 2;
-    values[ROWS_INDEX] = item_dims(p, *lanes) > tile || ca_keeps_more(p) ? 4 : tile;
-    /* Small problems: smaller blocks, so that every compute unit gets some; more lanes then, so
+    while (*threads < 32 && thread_dims(p, *threads) > tile)
+        *threads *= 2;
+    values[THREAD_M_INDEX] = thread_dims(p, *threads) > tile || ca_keeps_more(p) ? 4 : tile;
+    /* Small problems: smaller blocks, so that every compute unit gets some; more threads then, so
      * that a group is still as wide as the hardware. */
-    while (*block_q > 8 &&
-           (*block_q / 2 >= p->seq_q ||
-            (*block_q > 16 && (p->seq_q + *block_q - 1) / *block_q * p->heads * p->batch <
+    while (*block_m > 8 &&
+           (*block_m / 2 >= p->seq_q ||
+            (*block_m > 16 && (p->seq_q + *block_m - 1) / *block_m * p->heads * p->batch <
                                   2 * ca_device_cores(dev))))
-        *block_q /= 2;
+        *block_m /= 2;
     if (work_items(values) < 64)
-        values[ROWS_INDEX] = 4;
-    while (work_items(values) < 64 && *lanes < 32 && *lanes * 4 < p->dim_v)
-        *lanes *= 2;
-    while (work_items(values) > most_items && *block_q > 8)
-        *block_q /= 2;
-    while (work_items(values) > most_items && *lanes > 4)
-        *lanes /= 2;
-    values[BLOCK_KV_INDEX] = ca_larger(ca_smaller(*lanes * tile, 128), 32);
-    values[STAGE_D_INDEX] = best_stage(p->dim_qk, values[STAGE_D_INDEX]);
+        values[THREAD_M_INDEX] = 4;
+    while (work_items(values) < 64 && *threads < 32 && *threads * 4 < p->dim_v)
+        *threads *= 2;
+    while (work_items(values) > most_items && *block_m > 8)
+        *block_m /= 2;
+    while (work_items(values) > most_items && *threads > 4)
+        *threads /= 2;
+    values[BLOCK_N_INDEX] = ca_larger(ca_smaller(*threads * tile, 128), 32);
+    values[BLOCK_K_INDEX] = best_stage(p->dim_qk, values[BLOCK_K_INDEX]);
     if (p->dtype != CLATTN_F32)
         values[LOAD_WIDTH_INDEX] = 8;
     shrink_stages(p, values);
@@ -169,7 +170,7 @@ static void ndrange(const clattn_problem *p, const size_t *values, const clattn_
                     struct ca_ndrange *range)
 {
     (void)dev;
-    *range = ca_block_ndrange(p, values[BLOCK_Q_INDEX], work_items(values));
+    *range = ca_block_ndrange(p, values[BLOCK_M_INDEX], work_items(values));
 }
 
 const struct ca_family ca_fused_tiles = {

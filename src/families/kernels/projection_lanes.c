@@ -29,18 +29,18 @@ static size_t blocks(size_t n, size_t unit, size_t block)
 
 static size_t panel(const size_t *values)
 {
-    return values[WIDTH_INDEX] * values[MV_INDEX];
+    return values[SIMD_WIDTH_INDEX] * values[REGISTER_VECTORS_INDEX];
 }
 
 /* Follows the arrays in cl/kernels/projection_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t rows = values[BLOCK_ROWS_INDEX] + values[ROWS_INDEX];
-    const size_t columns = values[BLOCK_COLUMNS_INDEX] + panel(values);
-    const size_t depth = values[DEPTH_INDEX], width = values[WIDTH_INDEX];
+    const size_t rows = values[BLOCK_M_INDEX] + values[REGISTER_ROWS_INDEX];
+    const size_t columns = values[BLOCK_N_INDEX] + panel(values);
+    const size_t depth = values[BLOCK_K_INDEX], width = values[SIMD_WIDTH_INDEX];
     const size_t sums =
-        p->dtype == CLATTN_F32 ? values[ROWS_INDEX] * panel(values) : rows * columns;
-    const size_t strips = SLAB * (values[ROWS_INDEX] * (depth + width) + width);
+        p->dtype == CLATTN_F32 ? values[REGISTER_ROWS_INDEX] * panel(values) : rows * columns;
+    const size_t strips = SLAB * (values[REGISTER_ROWS_INDEX] * (depth + width) + width);
 
     return (columns * (depth + 1) + sums + strips) * sizeof(cl_float) +
            2 * (rows + columns + depth) * sizeof(cl_long);
@@ -48,12 +48,12 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
 static size_t row_blocks(const clattn_problem *p, const size_t *values)
 {
-    return blocks(ca_projection_rows(p), values[ROWS_INDEX], values[BLOCK_ROWS_INDEX]);
+    return blocks(ca_projection_rows(p), values[REGISTER_ROWS_INDEX], values[BLOCK_M_INDEX]);
 }
 
 static size_t column_blocks(const clattn_problem *p, const size_t *values)
 {
-    return blocks(ca_projection_columns(p), panel(values), values[BLOCK_COLUMNS_INDEX]);
+    return blocks(ca_projection_columns(p), panel(values), values[BLOCK_N_INDEX]);
 }
 
 static void lanes_ndrange(const clattn_problem *p, const size_t *values,
@@ -96,9 +96,9 @@ static void block_registers(const clattn_problem *p, const clattn_device_info *d
     const int wide = dev->vector_width_float >= 16;
     const size_t rows = p->q.stride[3] == 1 ? ca_projection_rows(p) : 6;
 
-    values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
-    values[MV_INDEX] = wide ? 4 : 2;
-    values[ROWS_INDEX] = rows > 4 ? 6 : rows > 2 ? 4 : rows > 1 ? 2 : 1;
+    values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    values[REGISTER_VECTORS_INDEX] = wide ? 4 : 2;
+    values[REGISTER_ROWS_INDEX] = rows > 4 ? 6 : rows > 2 ? 4 : rows > 1 ? 2 : 1;
 }
 
 /* What the busiest of the device's units has to do, in multiply-adds of one vector lane; more than
@@ -113,7 +113,7 @@ static double busiest(const clattn_problem *p, const clattn_device_info *dev, co
     const size_t panels = round_up_divide(ca_projection_columns(p), panel(values));
     const size_t columns = round_up_divide(panels, column_groups) * panel(values);
     const size_t all_depth = ca_projection_depth(p);
-    const size_t parts = round_up_divide(all_depth, values[DEPTH_INDEX]);
+    const size_t parts = round_up_divide(all_depth, values[BLOCK_K_INDEX]);
     const size_t units = dev->compute_units ? dev->compute_units : 1;
 
     if (round_up_divide(all_depth, parts ? parts : 1) * columns * sizeof(cl_float) > PANEL_BYTES)
@@ -135,9 +135,9 @@ static void block_groups(const clattn_problem *p, const clattn_device_info *dev,
     double least = HUGE_VAL;
 
     for (size_t n = 0; n < num_depths * 6 * 5; n++) {
-        values[DEPTH_INDEX] = all_depths[n % num_depths];
-        values[BLOCK_ROWS_INDEX] = all_rows[n / num_depths % 6];
-        values[BLOCK_COLUMNS_INDEX] = all_columns[n / num_depths / 6];
+        values[BLOCK_K_INDEX] = all_depths[n % num_depths];
+        values[BLOCK_M_INDEX] = all_rows[n / num_depths % 6];
+        values[BLOCK_N_INDEX] = all_columns[n / num_depths / 6];
         const double work = busiest(p, dev, values);
         if (work < least && !reject(p, dev, values)) {
             least = work;
@@ -155,7 +155,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 
     block_registers(p, dev, values);
     if (ca_projection_rows(p) == 0) { /* nothing runs: what fits everywhere */
-        values[DEPTH_INDEX] = values[BLOCK_ROWS_INDEX] = values[BLOCK_COLUMNS_INDEX] = 64;
+        values[BLOCK_K_INDEX] = values[BLOCK_M_INDEX] = values[BLOCK_N_INDEX] = 64;
         return;
     }
     block_groups(p, dev, values);

@@ -17,36 +17,36 @@ enum { SUM_ITEMS = 64 };
 
 static size_t work_items(const size_t *values)
 {
-    return values[BLOCK_ROWS_INDEX] / values[ITEM_ROWS_INDEX] * values[BLOCK_COLUMNS_INDEX] /
-           values[ITEM_COLUMNS_INDEX];
+    return values[BLOCK_M_INDEX] / values[THREAD_M_INDEX] * values[BLOCK_N_INDEX] /
+           values[THREAD_N_INDEX];
 }
 
 /* The tiles, and the places of rows, columns and depths, of which inner ones are counted. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t across = values[BLOCK_ROWS_INDEX] + values[BLOCK_COLUMNS_INDEX];
-    const size_t stage = values[STAGE_INDEX];
+    const size_t across = values[BLOCK_M_INDEX] + values[BLOCK_N_INDEX];
+    const size_t stage = values[BLOCK_K_INDEX];
 
     (void)p;
-    return values[BUFFERS_INDEX] * stage * (across + 2 * values[PADDING_INDEX]) * sizeof(cl_float) +
+    return values[STAGES_INDEX] * stage * (across + 2 * values[PADDING_INDEX]) * sizeof(cl_float) +
            (across + 5 * stage) * sizeof(cl_long);
 }
 
 /* The sums, and what is loaded of a stage. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t across = values[BLOCK_ROWS_INDEX] + values[BLOCK_COLUMNS_INDEX];
+    const size_t across = values[BLOCK_M_INDEX] + values[BLOCK_N_INDEX];
 
     (void)p;
-    return (values[ITEM_ROWS_INDEX] * values[ITEM_COLUMNS_INDEX] +
-            values[STAGE_INDEX] * across / work_items(values)) *
+    return (values[THREAD_M_INDEX] * values[THREAD_N_INDEX] +
+            values[BLOCK_K_INDEX] * across / work_items(values)) *
            sizeof(cl_float);
 }
 
 static size_t num_tiles(const clattn_problem *p, const size_t *values)
 {
-    return ca_divide_up(ca_projection_rows(p), values[BLOCK_ROWS_INDEX]) *
-           ca_divide_up(ca_projection_columns(p), values[BLOCK_COLUMNS_INDEX]);
+    return ca_divide_up(ca_projection_rows(p), values[BLOCK_M_INDEX]) *
+           ca_divide_up(ca_projection_columns(p), values[BLOCK_N_INDEX]);
 }
 
 static void tiles_ndrange(const clattn_problem *p, const size_t *values,
@@ -78,9 +78,9 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
 
 /* What fits wherever anything does. */
 static const size_t smallest[NUM_TUNABLES] = {
-    [BLOCK_ROWS_INDEX] = 16,  [BLOCK_COLUMNS_INDEX] = 16, [ITEM_ROWS_INDEX] = 4,
-    [ITEM_COLUMNS_INDEX] = 4, [STAGE_INDEX] = 8,          [BUFFERS_INDEX] = 1,
-    [PADDING_INDEX] = 0,      [RASTER_INDEX] = 1,         [SPLIT_K_INDEX] = 1};
+    [BLOCK_M_INDEX] = 16, [BLOCK_N_INDEX] = 16, [THREAD_M_INDEX] = 4,
+    [THREAD_N_INDEX] = 4, [BLOCK_K_INDEX] = 8,  [STAGES_INDEX] = 1,
+    [PADDING_INDEX] = 0,  [GROUP_M_INDEX] = 1,  [SPLIT_K_INDEX] = 1};
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
@@ -97,11 +97,11 @@ static void shrink_to(size_t size, size_t least, size_t *block)
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t enough = 2 * ca_device_cores(dev), depth = ca_projection_depth(p);
-    size_t *const rows = &values[BLOCK_ROWS_INDEX], *const columns = &values[BLOCK_COLUMNS_INDEX];
+    size_t *const rows = &values[BLOCK_M_INDEX], *const columns = &values[BLOCK_N_INDEX];
     size_t *const splits = &values[SPLIT_K_INDEX];
 
     if (!ca_has_many_registers(dev)) /* with 8 rows Intel's compiler no longer unrolls anything */
-        values[ITEM_ROWS_INDEX] = values[ITEM_COLUMNS_INDEX] = 4;
+        values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;
     else if (ca_projection_rows(p) >= 512 && ca_projection_columns(p) >= 512)
         *rows = *columns = 128;
     while (*rows > 64 && num_tiles(p, values) < enough)
@@ -109,8 +109,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     shrink_to(ca_projection_rows(p), 8, rows); /* with fewer, loads outweigh the work-items */
     shrink_to(ca_projection_columns(p), 16, columns);
     if (*rows < 64) { /* few rows, which read all of w: wide tiles in deep stages */
-        values[ITEM_ROWS_INDEX] = values[ITEM_COLUMNS_INDEX] = 4;
-        values[STAGE_INDEX] = 32;
+        values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;
+        values[BLOCK_K_INDEX] = 32;
     }
     while (*columns < 256 && *columns * 2 <= ca_projection_columns(p) && work_items(values) < 64)
         *columns *= 2;
@@ -119,9 +119,9 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (*splits < 32 && num_tiles(p, values) * *splits < enough && depth >= *splits * 2 * 256)
         *splits *= 2;
     if (reject(p, dev, values)) /* more items, which load less each */
-        values[ITEM_ROWS_INDEX] = values[ITEM_COLUMNS_INDEX] = 4;
-    while (reject(p, dev, values) && values[STAGE_INDEX] > 8)
-        values[STAGE_INDEX] /= 2;
+        values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;
+    while (reject(p, dev, values) && values[BLOCK_K_INDEX] > 8)
+        values[BLOCK_K_INDEX] /= 2;
     while (reject(p, dev, values) && *columns > 16)
         *columns /= 2;
     while (reject(p, dev, values) && *rows > 16)

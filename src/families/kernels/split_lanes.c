@@ -15,17 +15,17 @@ extern const char ca_source_split_lanes[];
 /* Follows the arrays in cl/kernels/split_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t rows = values[ROWS_INDEX], keys = values[BN_INDEX];
+    const size_t rows = values[BLOCK_M_INDEX], keys = values[BLOCK_N_INDEX];
     const size_t scales = p->v_cache ? p->dim_v / 32 : 0;
 
-    return ((p->dim_qk + p->dim_v + 2 * values[WIDTH_INDEX]) * (rows + keys) +
+    return ((p->dim_qk + p->dim_v + 2 * values[SIMD_WIDTH_INDEX]) * (rows + keys) +
             rows * keys * (1 + scales)) *
            sizeof(cl_float);
 }
 
 static size_t groups(const clattn_problem *p, const size_t *values)
 {
-    return ca_split_groups(p, values[ROWS_INDEX], values[SPLIT_K_INDEX]);
+    return ca_split_groups(p, values[BLOCK_M_INDEX], values[SPLIT_K_INDEX]);
 }
 
 static void set_range(struct ca_ndrange *range, size_t x, size_t y, size_t z)
@@ -38,7 +38,7 @@ static void split_ndrange(const clattn_problem *p, const size_t *values,
 {
     (void)dev;
     set_range(range, p->batch, p->kv_heads,
-              ca_split_divide(ca_split_rows_per_kv_head(p), values[ROWS_INDEX]) *
+              ca_split_divide(ca_split_rows_per_kv_head(p), values[BLOCK_M_INDEX]) *
                   values[SPLIT_K_INDEX]);
 }
 
@@ -53,7 +53,8 @@ static void combine_ndrange(const clattn_problem *p, const size_t *values,
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
-    const size_t columns = ca_split_divide(p->dim_v, values[WIDTH_INDEX]) * values[WIDTH_INDEX];
+    const size_t columns =
+        ca_split_divide(p->dim_v, values[SIMD_WIDTH_INDEX]) * values[SIMD_WIDTH_INDEX];
 
     (void)dev;
     return ca_split_rows(p) * values[SPLIT_K_INDEX] * (columns + 2) * sizeof(cl_float);
@@ -63,9 +64,9 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 {
     /* The least memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
-        [WIDTH_INDEX] = 4,         [ROWS_INDEX] = 1,       [SCORE_ROWS_INDEX] = 1,
-        [SCORE_COLUMNS_INDEX] = 4, [VALUE_ROWS_INDEX] = 1, [VALUE_VECTORS_INDEX] = 8,
-        [BN_INDEX] = 16,           [AHEAD_INDEX] = 0,      [SPLIT_K_INDEX] = 1};
+        [SIMD_WIDTH_INDEX] = 4, [BLOCK_M_INDEX] = 1,        [QK_ROWS_INDEX] = 1,
+        [QK_DEPTH_INDEX] = 4,   [PV_ROWS_INDEX] = 1,        [PV_VECTORS_INDEX] = 8,
+        [BLOCK_N_INDEX] = 16,   [PREFETCH_TILES_INDEX] = 0, [SPLIT_K_INDEX] = 1};
 
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which this family never forms";
@@ -83,29 +84,31 @@ static size_t smaller(const size_t x, const size_t y)
  * code for the rest of the columns takes registers, and time to compile. */
 static void block_registers(const clattn_problem *p, size_t *values)
 {
-    const size_t width = values[WIDTH_INDEX], rows = values[ROWS_INDEX];
+    const size_t width = values[SIMD_WIDTH_INDEX], rows = values[BLOCK_M_INDEX];
     const int staged = p->dtype != CLATTN_F32 || p->k_cache || p->v_cache;
     const int few_columns = width > 4 && rows >= (p->k_cache ? width / 4 : width);
     const int square = rows >= 4 && (staged || width < 16);
     const int whole = ca_split_divide(p->dim_v, width) % 8 == 0;
 
-    values[SCORE_ROWS_INDEX] = smaller(rows, few_columns ? width * width / 16 : 4);
-    values[SCORE_COLUMNS_INDEX] = few_columns ? 4 : width;
-    values[VALUE_ROWS_INDEX] = smaller(rows, square ? 4 : 2);
-    values[VALUE_VECTORS_INDEX] = width < 16 ? 8 / values[VALUE_ROWS_INDEX] : square ? 4 : 8;
+    values[QK_ROWS_INDEX] = smaller(rows, few_columns ? width * width / 16 : 4);
+    values[QK_DEPTH_INDEX] = few_columns ? 4 : width;
+    values[PV_ROWS_INDEX] = smaller(rows, square ? 4 : 2);
+    values[PV_VECTORS_INDEX] = width < 16 ? 8 / values[PV_ROWS_INDEX] : square ? 4 : 8;
     if (width < 16 && rows == 1 && !whole)
-        values[VALUE_VECTORS_INDEX] = 4;
-    values[BN_INDEX] = rows > 16 ? 32 : 16;
+        values[PV_VECTORS_INDEX] = 4;
+    values[BLOCK_N_INDEX] = rows > 16 ? 32 : 16;
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t rows = ca_split_rows_per_kv_head(p);
 
-    values[WIDTH_INDEX] = dev->vector_width_float >= 16 ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
-    values[ROWS_INDEX] = 1;
-    while (values[ROWS_INDEX] < rows && values[ROWS_INDEX] < 32)
-        values[ROWS_INDEX] *= 2;
+    values[SIMD_WIDTH_INDEX] = dev->vector_width_float >= 16  ? 16
+                               : dev->vector_width_float >= 8 ? 8
+                                                              : 4;
+    values[BLOCK_M_INDEX] = 1;
+    while (values[BLOCK_M_INDEX] < rows && values[BLOCK_M_INDEX] < 32)
+        values[BLOCK_M_INDEX] *= 2;
     block_registers(p, values);
     values[SPLIT_K_INDEX] = 1;
     while (values[SPLIT_K_INDEX] < 128 && groups(p, values) < (size_t)8 * dev->compute_units &&
@@ -113,16 +116,16 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[SPLIT_K_INDEX] *= 2;
     while (reject(p, dev, values) && values[SPLIT_K_INDEX] > 1)
         values[SPLIT_K_INDEX] /= 2;
-    while (reject(p, dev, values) && values[BN_INDEX] > 16)
-        values[BN_INDEX] /= 2;
-    while (reject(p, dev, values) && values[ROWS_INDEX] > 4) {
-        values[ROWS_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BLOCK_N_INDEX] > 16)
+        values[BLOCK_N_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BLOCK_M_INDEX] > 4) {
+        values[BLOCK_M_INDEX] /= 2;
         block_registers(p, values);
-        values[BN_INDEX] = 16;
+        values[BLOCK_N_INDEX] = 16;
     }
     if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
-        values[WIDTH_INDEX] = values[SCORE_COLUMNS_INDEX] = 4;
-        values[ROWS_INDEX] = values[SCORE_ROWS_INDEX] = values[VALUE_ROWS_INDEX] = 1;
+        values[SIMD_WIDTH_INDEX] = values[QK_DEPTH_INDEX] = 4;
+        values[BLOCK_M_INDEX] = values[QK_ROWS_INDEX] = values[PV_ROWS_INDEX] = 1;
     }
 }
 

@@ -19,9 +19,9 @@ enum { COMBINED_COLUMNS = 32 }; /* of a group of combine */
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* Columns that an item has of a row, those beyond the last counted. */
-static size_t item_columns(const size_t *values, size_t dim)
+static size_t thread_columns(const size_t *values, size_t dim)
 {
-    return ca_split_divide(dim, values[LANES_INDEX] * values[LOAD_WIDTH_INDEX]) *
+    return ca_split_divide(dim, values[THREADS_D_INDEX] * values[LOAD_WIDTH_INDEX]) *
            values[LOAD_WIDTH_INDEX];
 }
 
@@ -29,8 +29,8 @@ static size_t item_columns(const size_t *values, size_t dim)
  * its keys or, of these and the values, as much as is read at a time. */
 static size_t register_floats(const clattn_problem *p, const size_t *values)
 {
-    const size_t keys = values[KEYS_INDEX], rows = values[ROWS_INDEX];
-    const size_t columns = item_columns(values, p->dim_v);
+    const size_t keys = values[THREAD_N_INDEX], rows = values[BLOCK_M_INDEX];
+    const size_t columns = thread_columns(values, p->dim_v);
 
     return rows * (columns + keys) + keys * values[LOAD_WIDTH_INDEX] +
            (values[EARLY_V_INDEX] ? keys * columns : 0);
@@ -46,11 +46,13 @@ static size_t most_registers(const clattn_device_info *dev)
 /* Follows the local memory of cl/kernels/split_tiles.cl. */
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t lanes = values[LANES_INDEX], items = values[ITEMS_INDEX];
-    const size_t pairs = values[ROWS_INDEX] * (items / lanes); /* of a row and a team */
-    const size_t weights = pairs * values[KEYS_INDEX];
-    const size_t queries = values[ROWS_INDEX] * lanes * item_columns(values, p->dim_qk);
-    const size_t shared = ca_larger(lanes * (weights + 4), items * item_columns(values, p->dim_v));
+    const size_t threads = values[THREADS_D_INDEX], items = values[THREADS_INDEX];
+    const size_t pairs =
+        values[BLOCK_M_INDEX] * (items / threads); /* of a row and a thread group */
+    const size_t weights = pairs * values[THREAD_N_INDEX];
+    const size_t queries = values[BLOCK_M_INDEX] * threads * thread_columns(values, p->dim_qk);
+    const size_t shared =
+        ca_larger(threads * (weights + 4), items * thread_columns(values, p->dim_v));
     const size_t combine = 3 * values[SPLIT_K_INDEX] + items;
 
     /* Compilers align what lies beside the tiles. */
@@ -72,18 +74,18 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
 static void split_ndrange(const clattn_problem *p, const size_t *values,
                           const clattn_device_info *dev, struct ca_ndrange *range)
 {
-    const size_t items = values[ITEMS_INDEX];
+    const size_t items = values[THREADS_INDEX];
 
     (void)dev;
     *range = (struct ca_ndrange){
-        {items * ca_split_groups(p, values[ROWS_INDEX], values[SPLIT_K_INDEX]), 1, 1},
+        {items * ca_split_groups(p, values[BLOCK_M_INDEX], values[SPLIT_K_INDEX]), 1, 1},
         {items, 1, 1}};
 }
 
 static void combine_ndrange(const clattn_problem *p, const size_t *values,
                             const clattn_device_info *dev, struct ca_ndrange *range)
 {
-    const size_t items = values[ITEMS_INDEX];
+    const size_t items = values[THREADS_INDEX];
     const size_t tiles = ca_split_divide(p->dim_v, COMBINED_COLUMNS);
 
     (void)dev;
@@ -107,26 +109,26 @@ static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, s
 {
     const size_t rows = ca_split_rows_per_kv_head(p), dim = ca_larger(p->dim_qk, p->dim_v);
     const size_t most_sums = ca_has_many_registers(dev) ? 64 : 32;
-    size_t *const lanes = &values[LANES_INDEX];
+    size_t *const threads = &values[THREADS_D_INDEX];
 
-    values[ROWS_INDEX] = 1;
-    while (values[ROWS_INDEX] < rows && values[ROWS_INDEX] < 16)
-        values[ROWS_INDEX] *= 2;
+    values[BLOCK_M_INDEX] = 1;
+    while (values[BLOCK_M_INDEX] < rows && values[BLOCK_M_INDEX] < 16)
+        values[BLOCK_M_INDEX] *= 2;
     values[LOAD_WIDTH_INDEX] =
-        p->dtype == CLATTN_F32 || !ca_has_many_registers(dev) || values[ROWS_INDEX] > 8 ? 4 : 8;
-    *lanes = 4;
-    while (*lanes < 32 && *lanes * values[LOAD_WIDTH_INDEX] < dim)
-        *lanes *= 2;
-    while (values[ROWS_INDEX] > 1 &&
-           values[ROWS_INDEX] * item_columns(values, p->dim_v) > most_sums) {
-        if (*lanes < 64 && *lanes * values[LOAD_WIDTH_INDEX] < dim)
-            *lanes *= 2;
+        p->dtype == CLATTN_F32 || !ca_has_many_registers(dev) || values[BLOCK_M_INDEX] > 8 ? 4 : 8;
+    *threads = 4;
+    while (*threads < 32 && *threads * values[LOAD_WIDTH_INDEX] < dim)
+        *threads *= 2;
+    while (values[BLOCK_M_INDEX] > 1 &&
+           values[BLOCK_M_INDEX] * thread_columns(values, p->dim_v) > most_sums) {
+        if (*threads < 64 && *threads * values[LOAD_WIDTH_INDEX] < dim)
+            *threads *= 2;
         else
-            values[ROWS_INDEX] /= 2;
+            values[BLOCK_M_INDEX] /= 2;
     }
-    *lanes = ca_larger(*lanes, values[ROWS_INDEX]);
-    values[EARLY_V_INDEX] = ca_has_many_registers(dev) && values[ROWS_INDEX] <= 8 &&
-                            values[KEYS_INDEX] * item_columns(values, p->dim_v) <= 32;
+    *threads = ca_larger(*threads, values[BLOCK_M_INDEX]);
+    values[EARLY_V_INDEX] = ca_has_many_registers(dev) && values[BLOCK_M_INDEX] <= 8 &&
+                            values[THREAD_N_INDEX] * thread_columns(values, p->dim_v) <= 32;
     if (register_floats(p, values) > most_registers(dev))
         values[EARLY_V_INDEX] = 0;
 }
@@ -137,16 +139,17 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     const size_t cores = ca_device_cores(dev);
 
     adapt_rows(p, dev, values);
-    while (values[ITEMS_INDEX] > most_items && values[ITEMS_INDEX] > 32)
-        values[ITEMS_INDEX] /= 2;
-    values[LANES_INDEX] = ca_smaller(values[LANES_INDEX], values[ITEMS_INDEX]);
-    while (values[ITEMS_INDEX] > ca_larger(32, values[LANES_INDEX]) &&
+    while (values[THREADS_INDEX] > most_items && values[THREADS_INDEX] > 32)
+        values[THREADS_INDEX] /= 2;
+    values[THREADS_D_INDEX] = ca_smaller(values[THREADS_D_INDEX], values[THREADS_INDEX]);
+    while (values[THREADS_INDEX] > ca_larger(32, values[THREADS_D_INDEX]) &&
            local_bytes(p, values) > ca_smaller(dev->local_memory_bytes, 32768))
-        values[ITEMS_INDEX] /= 2;
+        values[THREADS_INDEX] /= 2;
     values[SPLIT_K_INDEX] = 1;
     for (size_t n = 1; n < tunables[SPLIT_K_INDEX].num_candidates; n++) {
         const size_t splits = tunables[SPLIT_K_INDEX].candidates[n], before = values[SPLIT_K_INDEX];
-        if (ca_split_groups(p, values[ROWS_INDEX], splits) * values[ITEMS_INDEX] > cores * 512 ||
+        if (ca_split_groups(p, values[BLOCK_M_INDEX], splits) * values[THREADS_INDEX] >
+                cores * 512 ||
             p->seq_kv / splits < 128)
             break;
         values[SPLIT_K_INDEX] = splits;

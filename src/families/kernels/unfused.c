@@ -19,16 +19,16 @@ static size_t tiles(size_t size, size_t tile)
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     (void)p;
-    return (values[GROUP_X_INDEX] * values[ITEM_X_INDEX] +
-            values[GROUP_Y_INDEX] * values[ITEM_Y_INDEX]) *
-           values[DEPTH_INDEX] * sizeof(cl_float);
+    return (values[THREADS_N_INDEX] * values[THREAD_N_INDEX] +
+            values[THREADS_M_INDEX] * values[THREAD_M_INDEX]) *
+           values[BLOCK_K_INDEX] * sizeof(cl_float);
 }
 
 /* The sums. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     (void)p;
-    return values[ITEM_X_INDEX] * values[ITEM_Y_INDEX] * sizeof(cl_float);
+    return values[THREAD_N_INDEX] * values[THREAD_M_INDEX] * sizeof(cl_float);
 }
 
 static void one_dimensional(struct ca_ndrange *range, size_t groups, size_t items)
@@ -39,31 +39,31 @@ static void one_dimensional(struct ca_ndrange *range, size_t groups, size_t item
 static void scores_ndrange(const clattn_problem *p, const size_t *values,
                            const clattn_device_info *dev, struct ca_ndrange *range)
 {
-    const size_t tile_x = values[GROUP_X_INDEX] * values[ITEM_X_INDEX];
-    const size_t tile_y = values[GROUP_Y_INDEX] * values[ITEM_Y_INDEX] * values[SWEEPS_INDEX];
+    const size_t tile_x = values[THREADS_N_INDEX] * values[THREAD_N_INDEX];
+    const size_t tile_y = values[THREADS_M_INDEX] * values[THREAD_M_INDEX] * values[SWEEPS_INDEX];
     const size_t key_tiles = p->seq_kv == 0 ? 1 : tiles(p->seq_kv, tile_x);
 
     (void)dev;
     one_dimensional(range, key_tiles * tiles(p->seq_q, tile_y) * p->batch * p->heads,
-                    values[GROUP_X_INDEX] * values[GROUP_Y_INDEX]);
+                    values[THREADS_N_INDEX] * values[THREADS_M_INDEX]);
 }
 
 static void softmax_ndrange(const clattn_problem *p, const size_t *values,
                             const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    one_dimensional(range, p->batch * p->heads * p->seq_q, values[SOFTMAX_ITEMS_INDEX]);
+    one_dimensional(range, p->batch * p->heads * p->seq_q, values[SOFTMAX_THREADS_INDEX]);
 }
 
 static void values_ndrange(const clattn_problem *p, const size_t *values,
                            const clattn_device_info *dev, struct ca_ndrange *range)
 {
-    const size_t tile_x = values[GROUP_X_INDEX] * values[ITEM_X_INDEX];
-    const size_t tile_y = values[GROUP_Y_INDEX] * values[ITEM_Y_INDEX];
+    const size_t tile_x = values[THREADS_N_INDEX] * values[THREAD_N_INDEX];
+    const size_t tile_y = values[THREADS_M_INDEX] * values[THREAD_M_INDEX];
 
     (void)dev;
     one_dimensional(range, tiles(p->dim_v, tile_x) * tiles(p->seq_q, tile_y) * p->batch * p->heads,
-                    values[GROUP_X_INDEX] * values[GROUP_Y_INDEX]);
+                    values[THREADS_N_INDEX] * values[THREADS_M_INDEX]);
 }
 
 /* The bytes of all scores; 0 if size_t cannot count them. At least one float, so that the kernels
@@ -108,14 +108,14 @@ static void adapt_cpu(const clattn_problem *p, const clattn_device_info *dev, si
 {
     const size_t width = dev->vector_width_float;
 
-    values[GROUP_X_INDEX] = values[GROUP_Y_INDEX] = values[SOFTMAX_ITEMS_INDEX] = 1;
-    values[VECTOR_INDEX] = width >= 16 ? 16 : width >= 8 ? 8 : 4;
-    values[ITEM_X_INDEX] = 2 * values[VECTOR_INDEX];
-    values[ITEM_Y_INDEX] = p->seq_q > 4 ? 8 : 4;
+    values[THREADS_N_INDEX] = values[THREADS_M_INDEX] = values[SOFTMAX_THREADS_INDEX] = 1;
+    values[VECTOR_WIDTH_INDEX] = width >= 16 ? 16 : width >= 8 ? 8 : 4;
+    values[THREAD_N_INDEX] = 2 * values[VECTOR_WIDTH_INDEX];
+    values[THREAD_M_INDEX] = p->seq_q > 4 ? 8 : 4;
     values[SWEEPS_INDEX] = 16;
-    values[DEPTH_INDEX] = 32;
-    while (values[DEPTH_INDEX] < p->dim_qk && values[DEPTH_INDEX] < 128)
-        values[DEPTH_INDEX] *= 2;
+    values[BLOCK_K_INDEX] = 32;
+    while (values[BLOCK_K_INDEX] < p->dim_qk && values[BLOCK_K_INDEX] < 128)
+        values[BLOCK_K_INDEX] *= 2;
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
@@ -126,19 +126,20 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         limit = dev->max_work_item_sizes[0];
     if (dev->type & CL_DEVICE_TYPE_CPU)
         adapt_cpu(p, dev, values);
-    while (values[GROUP_Y_INDEX] > 1 &&
-           values[GROUP_Y_INDEX] / 2 * values[ITEM_Y_INDEX] >= p->seq_q) {
-        values[GROUP_Y_INDEX] /= 2; /* few queries: */
-        if (values[GROUP_X_INDEX] < 32)
-            values[GROUP_X_INDEX] *= 2; /* more keys */
+    while (values[THREADS_M_INDEX] > 1 &&
+           values[THREADS_M_INDEX] / 2 * values[THREAD_M_INDEX] >= p->seq_q) {
+        values[THREADS_M_INDEX] /= 2; /* few queries: */
+        if (values[THREADS_N_INDEX] < 32)
+            values[THREADS_N_INDEX] *= 2; /* more keys */
     }
-    while (values[GROUP_X_INDEX] * values[GROUP_Y_INDEX] > limit)
-        values[values[GROUP_X_INDEX] > values[GROUP_Y_INDEX] ? GROUP_X_INDEX : GROUP_Y_INDEX] /= 2;
-    while (values[SOFTMAX_ITEMS_INDEX] > limit)
-        values[SOFTMAX_ITEMS_INDEX] =
-            values[SOFTMAX_ITEMS_INDEX] > 16 ? values[SOFTMAX_ITEMS_INDEX] / 2 : 1;
-    while (values[DEPTH_INDEX] > 8 && reject(p, dev, values))
-        values[DEPTH_INDEX] /= 2; /* local memory: the only limit left */
+    while (values[THREADS_N_INDEX] * values[THREADS_M_INDEX] > limit)
+        values[values[THREADS_N_INDEX] > values[THREADS_M_INDEX] ? THREADS_N_INDEX
+                                                                 : THREADS_M_INDEX] /= 2;
+    while (values[SOFTMAX_THREADS_INDEX] > limit)
+        values[SOFTMAX_THREADS_INDEX] =
+            values[SOFTMAX_THREADS_INDEX] > 16 ? values[SOFTMAX_THREADS_INDEX] / 2 : 1;
+    while (values[BLOCK_K_INDEX] > 8 && reject(p, dev, values))
+        values[BLOCK_K_INDEX] /= 2; /* local memory: the only limit left */
 }
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)

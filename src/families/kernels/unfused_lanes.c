@@ -23,11 +23,11 @@ static size_t larger(size_t x, size_t y)
 /* Follows the arrays in cl/kernels/unfused_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    const size_t width = values[WIDTH_INDEX], panel = width * values[MV_INDEX];
-    const size_t rows = values[ROWS_INDEX], keys = values[KEYS_INDEX];
+    const size_t width = values[SIMD_WIDTH_INDEX], panel = width * values[REGISTER_VECTORS_INDEX];
+    const size_t rows = values[REGISTER_ROWS_INDEX], keys = values[BLOCK_N_INDEX];
     const size_t columns = round_up_divide(p->dim_v, panel) * panel;
     const size_t k_panels = round_up_divide(keys, panel) * panel * p->dim_qk;
-    const size_t queries = round_up_divide(values[QUERIES_INDEX], rows) * rows;
+    const size_t queries = round_up_divide(values[BLOCK_M_INDEX], rows) * rows;
     const size_t strip = rows * (larger(p->dim_qk, keys) + 2 * width);
 
     return (larger(k_panels, columns * (keys + queries)) + strip) * sizeof(cl_float);
@@ -38,8 +38,8 @@ static void scores_ndrange(const clattn_problem *p, const size_t *values,
 {
     (void)dev;
     *range =
-        (struct ca_ndrange){{round_up_divide(p->seq_kv, values[KEYS_INDEX]),
-                             round_up_divide(p->seq_q, values[QUERIES_INDEX]), p->batch * p->heads},
+        (struct ca_ndrange){{round_up_divide(p->seq_kv, values[BLOCK_N_INDEX]),
+                             round_up_divide(p->seq_q, values[BLOCK_M_INDEX]), p->batch * p->heads},
                             {1, 1, 1}};
 }
 
@@ -57,15 +57,15 @@ static void values_ndrange(const clattn_problem *p, const size_t *values,
 {
     (void)dev;
     *range = (struct ca_ndrange){
-        {round_up_divide(p->seq_q, values[QUERIES_INDEX]), p->batch * p->heads, 1}, {1, 1, 1}};
+        {round_up_divide(p->seq_q, values[BLOCK_M_INDEX]), p->batch * p->heads, 1}, {1, 1, 1}};
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     /* The least private memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
-        [WIDTH_INDEX] = 4, [MV_INDEX] = 1,       [ROWS_INDEX] = 1,
-        [KEYS_INDEX] = 64, [QUERIES_INDEX] = 16, [SOFTMAX_ROWS_INDEX] = 1};
+        [SIMD_WIDTH_INDEX] = 4, [REGISTER_VECTORS_INDEX] = 1, [REGISTER_ROWS_INDEX] = 1,
+        [BLOCK_N_INDEX] = 64,   [BLOCK_M_INDEX] = 16,         [SOFTMAX_ROWS_INDEX] = 1};
     const char *why = ca_unfused_unsupported(p, dev);
 
     return why ? why : reject(p, dev, least);
@@ -76,15 +76,18 @@ static void block_registers(const clattn_problem *p, const clattn_device_info *d
 {
     const int wide = dev->vector_width_float >= 16;
 
-    values[WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
-    const size_t vectors = round_up_divide(p->dim_v, values[WIDTH_INDEX]);
-    values[MV_INDEX] = !wide ? 2 : vectors % 4 == 0 || vectors % 4 == 3 ? 4 : vectors > 2 ? 3 : 2;
-    values[ROWS_INDEX] = (wide ? 24 : 12) / values[MV_INDEX];
+    values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    const size_t vectors = round_up_divide(p->dim_v, values[SIMD_WIDTH_INDEX]);
+    values[REGISTER_VECTORS_INDEX] = !wide                                  ? 2
+                                     : vectors % 4 == 0 || vectors % 4 == 3 ? 4
+                                     : vectors > 2                          ? 3
+                                                                            : 2;
+    values[REGISTER_ROWS_INDEX] = (wide ? 24 : 12) / values[REGISTER_VECTORS_INDEX];
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    size_t *const queries = &values[QUERIES_INDEX], *const keys = &values[KEYS_INDEX];
+    size_t *const queries = &values[BLOCK_M_INDEX], *const keys = &values[BLOCK_N_INDEX];
     const size_t enough = (size_t)4 * dev->compute_units;
 
     block_registers(p, dev, values);
@@ -101,8 +104,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (reject(p, dev, values) && *queries > 64)
         *queries /= 2;
     if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
-        values[WIDTH_INDEX] = 4;
-        values[MV_INDEX] = values[ROWS_INDEX] = 1;
+        values[SIMD_WIDTH_INDEX] = 4;
+        values[REGISTER_VECTORS_INDEX] = values[REGISTER_ROWS_INDEX] = 1;
         *queries = 16;
     }
 }

@@ -1,0 +1,25 @@
+/* A folder of a test's own, and the files in it. */
+#ifndef TEST_SCRATCH_H
+#define TEST_SCRATCH_H
+
+#include <stddef.h>
+
+extern char scratch[64]; /* its path, without characters that a shell knows */
+
+/* Makes it and removes it with all that it holds: .init and .fini of a suite. */
+void scratch_open(void);
+void scratch_close(void);
+
+/* The path of a file in it, whose name is given by a format; valid until some calls later. */
+const char *scratch_path(const char *name, ...) __attribute__((format(printf, 1, 2)));
+
+/* How many entries a folder has, but for itself and its parent; 0 if there is none. */
+size_t scratch_entries(const char *path);
+
+/* A whole file, anywhere, in a folder that is made if need be. The text that is read is to be freed;
+ * size may be NULL. */
+void scratch_write(const char *path, const char *text);
+void scratch_write_bytes(const char *path, const void *bytes, size_t size);
+char *scratch_read(const char *path, size_t *size);
+
+#endif
