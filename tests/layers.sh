@@ -6,6 +6,7 @@
 # - No object calls what a layer above it defines.
 # - The search engine knows nothing of attention; clattn-tune and clattn-bench nothing of each other, and
 #   of the library, besides its public headers, only src/internal.h.
+# - bench/reference, which judges the library, includes and calls nothing but its own and public headers.
 set -u
 [ $# -eq 1 ] || { echo "usage: sh tests/layers.sh BUILD_DIR" >&2; exit 2; }
 build=$1
@@ -34,6 +35,9 @@ awk -v layers="$layers" '
     function layer_of(path, part) { split(path, part, "/"); return part[1] == "src" ? part[2] : part[1] }
     {
         from = layer_of($1); to = layer_of($2)
+        if ($1 ~ /^bench\/reference\// && $2 !~ /^bench\/reference\//) {
+            print $1 " includes " $2 ": the reference shares no code with what it judges"; bad = 1
+        }
         if (to == "cl" || from == to || $1 == "src/internal.h") next
         if (from in level) {
             if (!(to in level)) { print $1 " includes " $2 ", which is not of the library"; bad = 1 }
@@ -47,6 +51,16 @@ awk -v layers="$layers" '
         }
     }
     END { exit bad }' "$work/includes" || bad=1
+
+# Of the reference, by symbols: what it does not define itself is libc's.
+find "$build/bench/reference" -name '*.o' > "$work/judges"
+[ -s "$work/judges" ] || { echo "there are no objects below $build/bench/reference" >&2; exit 1; }
+xargs nm -A -u < "$work/judges" | grep -E ' U (ca_|clattn_|cl[A-Z])' | sed 's/^.*\//  /' > "$work/judged"
+if [ -s "$work/judged" ]; then
+    echo "the reference calls the library or OpenCL:"
+    cat "$work/judged"
+    bad=1
+fi
 
 # By name: internal.h may name all layers, and only programs include it.
 sed 's/\.[ch]\b//g' "$work/includes" | grep '^src' | grep -v '^src/internal ' | awk '$1 != $2' |

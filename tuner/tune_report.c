@@ -63,8 +63,8 @@ static void print_tuned(const struct tune_problem *problem, FILE *to)
 
     snprintf(gain, sizeof gain, "%.2fx (%.2f to %.2f)", 1.0 / ratio.middle, 1.0 / ratio.high,
              1.0 / ratio.low);
-    if (result->has_outlook)
-        snprintf(sure, sizeof sure, "%.0f %%", 100.0 * result->outlook.within_5);
+    if (result->has_confidence)
+        snprintf(sure, sizeof sure, "%.0f %%", 100.0 * result->confidence.within_5);
     snprintf(noise, sizeof noise, "%.1f %%%s", 100.0 * result->noise,
              result->noise > TOO_NOISY ? "!" : "");
     struct ca_row row = begin_row(to, problem->line);
@@ -262,9 +262,9 @@ static json_t *tuned_json(const struct tune_problem *problem)
     json_object_set_new(object, "noise", json_real(result->noise));
     json_object_set_new(object, "raced", json_boolean(result->raced));
     json_object_set_new(object, "evaluations", json_integer((json_int_t)result->evaluations));
-    if (result->has_outlook) {
-        json_object_set_new(object, "within_2_percent", json_real(result->outlook.within_2));
-        json_object_set_new(object, "within_5_percent", json_real(result->outlook.within_5));
+    if (result->has_confidence) {
+        json_object_set_new(object, "within_2_percent", json_real(result->confidence.within_2));
+        json_object_set_new(object, "within_5_percent", json_real(result->confidence.within_5));
     }
     return object;
 }

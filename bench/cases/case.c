@@ -1,5 +1,5 @@
 #include "bench/cases/case_layer.h"
-#include "cli/values.h"
+#include "bench/reference/values.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,16 +48,14 @@ struct operand {
 #define PASSED_OWN false
 
 static const struct operand inputs[INPUT_X] = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, ...)                             \
     CASE_IF_READ(WRITER, GIVEN, [INPUT_##ID] = {CA_##ID, LAYOUT, PASSED_##LAYER}, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
 };
 
 static const struct operand outputs[OUTPUT_Y] = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, ...)                             \
     CASE_IF_WRITTEN(WRITER, [OUTPUT_##ID] = {CA_##ID, LAYOUT, PASSED_##LAYER}, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
@@ -180,7 +178,7 @@ void case_free(struct attention_case *attention)
         free(attention->in[n].data);
     free(attention->o.data);
     free(attention->scores.data);
-    for (int n = 0; attention->answers != NULL && n < CASE_PRECISIONS; n++)
+    for (int n = 0; attention->answers != NULL && n < PRECISION_COUNT; n++)
         free(attention->answers[n].list);
     free(attention->answers);
     memset(attention, 0, sizeof *attention);

@@ -2,6 +2,7 @@
 #ifndef CLATTN_BENCH_CASE_H
 #define CLATTN_BENCH_CASE_H
 
+#include "bench/reference/bounded.h"
 #include "cli/job.h"
 #include "cli/message.h"
 #include "internal.h"
@@ -21,7 +22,7 @@
 #define CASE_IF_WRITTEN_BACKWARD(...) __VA_ARGS__
 
 enum input {
-#define OPERAND(ID, member, text, GIVEN, WRITER, ...) CASE_IF_READ(WRITER, GIVEN, INPUT_##ID, )
+#define OPERAND(ID, member, GIVEN, WRITER, ...) CASE_IF_READ(WRITER, GIVEN, INPUT_##ID, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
         INPUT_X, /* From here on: of layers. */
@@ -41,7 +42,7 @@ enum input {
 };
 
 enum output {
-#define OPERAND(ID, member, text, GIVEN, WRITER, ...) CASE_IF_WRITTEN(WRITER, OUTPUT_##ID, )
+#define OPERAND(ID, member, GIVEN, WRITER, ...) CASE_IF_WRITTEN(WRITER, OUTPUT_##ID, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
         OUTPUT_Y, /* From here on: of layers. */
@@ -87,15 +88,13 @@ struct case_answers {
     bool made;
 };
 
-#define CASE_PRECISIONS 2 /* Of enum precision. */
-
 struct attention_case {
     char name[128];
     struct job job;
     struct block in[INPUT_COUNT];
     struct answer o, scores;
-    struct case_answers
-        *answers; /* By precision, since their first check; owned. NULL: not kept. */
+    struct case_answers *
+        answers; /* PRECISION_COUNT, by precision, since their first check; owned. NULL: not kept. */
 };
 
 /* Where the elements of a tensor lie. Those of fewer than four dimensions have sizes of 1 in front,

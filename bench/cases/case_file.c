@@ -1,6 +1,6 @@
 #include "bench/cases/case_file.h"
 #include "bench/cases/case_options.h"
-#include "cli/values.h"
+#include "bench/reference/values.h"
 
 #include <stdint.h>
 #include <stdio.h>

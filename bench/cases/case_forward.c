@@ -12,7 +12,9 @@ static clattn_problem forward_problem(const clattn_problem *backward)
 
     problem.operation = CLATTN_FORWARD;
     problem.d_o = problem.dq = problem.dk = problem.dv = packed;
-    problem.dbias = problem.dslopes = problem.dsinks = 0;
+#define FLAG(ID, member, word, OF, ...) CA_IF_BACKWARD(OF, problem.member = 0;)
+    CA_FLAGS(FLAG)
+#undef FLAG
     return problem;
 }
 

@@ -1,5 +1,5 @@
 #include "bench/cases/case_options.h"
-#include "cli/values.h"
+#include "bench/reference/values.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 #include "bench/cases/case_layer.h"
-#include "cli/values.h"
+#include "bench/reference/values.h"
 
 #include <clattn/quantize.h>
 #include <math.h>
@@ -111,7 +111,7 @@ bool case_random(struct attention_case *attention, const struct job *job, unsign
 
     memset(attention, 0, sizeof *attention);
     attention->job = *job;
-    attention->answers = job->is_layer ? calloc(CASE_PRECISIONS, sizeof *attention->answers) : NULL;
+    attention->answers = job->is_layer ? calloc(PRECISION_COUNT, sizeof *attention->answers) : NULL;
     for (int n = 0; n < INPUT_COUNT; n++) {
         const struct view view = case_input_view(job, (enum input)n);
         struct block *block = &attention->in[n];

@@ -46,22 +46,22 @@ struct settings {
 /* Seconds of each step. */
 struct steps {
     double devices, context, plan, first;
-    double second_plan, second; /* 0 with --once. */
-    size_t builds;              /* Programs compiled for the first plans. */
-    struct first_parts parts;   /* What compiling them took; storing may happen later. */
+    double second_plan, second;    /* 0 with --once. */
+    size_t builds;                 /* Programs compiled for the first plans. */
+    struct cold_start_parts parts; /* What compiling them took; storing may happen later. */
 };
 
 /* Storing included, for which the library may wait until the context goes. */
-static struct first_parts compiling(clattn_context *context)
+static struct cold_start_parts compiling(clattn_context *context)
 {
     struct ca_build_seconds seconds;
 
     ca_programs_store(context);
     ca_programs_seconds(context, &seconds);
-    return (struct first_parts){{[FIRST_FRONT_END] = seconds.front_end,
-                                 [FIRST_CODE_GENERATION] = seconds.code_generation,
-                                 [FIRST_SELF_CHECK] = seconds.self_check,
-                                 [FIRST_STORING] = seconds.storing}};
+    return (struct cold_start_parts){{[FIRST_FRONT_END] = seconds.front_end,
+                                      [FIRST_CODE_GENERATION] = seconds.code_generation,
+                                      [FIRST_SELF_CHECK] = seconds.self_check,
+                                      [FIRST_STORING] = seconds.storing}};
 }
 
 /* Adds to *steps what another plan and its first execution take. */
@@ -125,7 +125,7 @@ static void print_lines(const struct steps *steps, const struct measurement *m, 
         printf("\nprograms compiled: none, the cache on disk had what was needed\n");
         return;
     }
-    first_parts_print(&steps->parts, parts, sizeof parts);
+    cold_start_parts_print(&steps->parts, parts, sizeof parts);
     printf("\nprograms compiled: %zu (%s)\n", steps->builds, parts);
 }
 

@@ -19,7 +19,7 @@ bool run_has_table(const struct run_settings *settings)
 bool run_complain(struct run *run, const char *text)
 {
     if (run != NULL)
-        outlook_clear(&run->outlook);
+        progress_clear(&run->progress);
     fflush(stdout);
     fprintf(stderr, "clattn-bench run: %s\n", text);
     return false;
@@ -40,7 +40,7 @@ static bool save(struct run *run)
 
 static void show(struct run *run, const struct record *record)
 {
-    outlook_clear(&run->outlook);
+    progress_clear(&run->progress);
     if (run_has_table(run->settings))
         table_record(record, record > run->device->records ? record - 1 : NULL);
     for (size_t n = 0; !run_has_table(run->settings) && !record_ok(record) && n < record->count;
@@ -93,11 +93,11 @@ static void begin_item(struct run *run, const struct item *item)
     char *text = item->path == NULL ? job_text(&item->job) : NULL;
 
     run->weight = run_problem_weight(&item->job);
-    outlook_update(&run->outlook,
-                   item->path != NULL ? item->path
-                   : text != NULL     ? text
-                                      : "?",
-                   run->weight, 0.0);
+    progress_update(&run->progress,
+                    item->path != NULL ? item->path
+                    : text != NULL     ? text
+                                       : "?",
+                    run->weight, 0.0);
     free(text);
 }
 
@@ -125,7 +125,7 @@ static bool run_item(struct run *run, const struct item *item, const char *headi
     const bool kept =
         run_problem(run, &attention, item->path != NULL ? attention.name : heading, record);
     case_free(&attention);
-    outlook_done(&run->outlook, run->weight);
+    progress_done(&run->progress, run->weight);
     if (!kept) {
         record_free(record);
         return ca_interrupted();
@@ -161,19 +161,19 @@ static bool run_items(struct run *run, const struct items *items)
         ok = run_item(run, &items->item[n], heading) && ok;
     }
     device->interrupted = ca_interrupted();
-    outlook_clear(&run->outlook);
+    progress_clear(&run->progress);
     return ok;
 }
 
 /* From here on there are signs of life. */
-static void open_outlook(struct run *run, const struct items *items)
+static void open_progress(struct run *run, const struct items *items)
 {
     double weight = 0.0;
 
     for (size_t n = 0; n < items->count; n++)
         weight += run_problem_weight(&items->item[n].job);
-    outlook_open(&run->outlook, stderr, run->settings->quiet, items->count, weight);
-    outlook_update(&run->outlook, "measuring the device's peaks", 0.0, 0.0);
+    progress_open(&run->progress, stderr, run->settings->quiet, items->count, weight);
+    progress_update(&run->progress, "measuring the device's peaks", 0.0, 0.0);
 }
 
 static size_t find_index(const struct target *target)
@@ -212,7 +212,7 @@ static bool measure(struct run *run, const struct items *items)
     }
     memcpy(device->peaks.form, run->peaks.form, sizeof device->peaks.form);
     memcpy(device->peaks.form_half, run->peaks.form_half, sizeof device->peaks.form_half);
-    outlook_update(&run->outlook, "starting other libraries", 0.0, 0.0);
+    progress_update(&run->progress, "starting other libraries", 0.0, 0.0);
     run_peers_open(&run->peers, &run->settings->peers, device);
     const bool ok = run_items(run, items);
     run_peers_close(&run->peers);
@@ -229,7 +229,7 @@ bool run_device(const struct run_settings *settings, const struct items *items,
     struct run run = {.settings = settings, .results = results};
     struct message why;
 
-    open_outlook(&run, items);
+    open_progress(&run, items);
     if (!target_open(&run.target, settings->device, &why))
         return run_complain(&run, why.text);
     ca_interrupt_excuses(run.target.context);

@@ -4,7 +4,7 @@
 
 #include "bench/commands/items.h"
 #include "bench/commands/run_peers.h"
-#include "bench/fleet/outlook.h"
+#include "bench/fleet/progress.h"
 #include "bench/records/results.h"
 #include "bench/timing/peaks.h"
 
@@ -17,7 +17,7 @@ struct run_settings {
     struct peer_choice peers;
     size_t repeat;   /* Samples; 0: as many as the problem's size suggests. */
     double patience; /* Seconds that one execution may take. */
-    double silence;  /* Without a sign of life (outlook.h), after which it is ended; or INFINITY. */
+    double silence; /* Without a sign of life (progress.h), after which it is ended; or INFINITY. */
     const char *save; /* One more file for the JSON so far; or NULL. */
     bool no_first_call, quiet;
 };
@@ -30,7 +30,7 @@ struct run {
     struct target target;
     struct peaks peaks;
     struct run_peers peers;
-    struct outlook outlook;
+    struct progress progress;
     double weight;  /* Of the problem that is being run. */
     double fastest; /* Operations per second that clattn has reached so far; 0 before. */
 };

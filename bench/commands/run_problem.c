@@ -1,7 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* strdup */
 #include "bench/commands/run_problem.h"
-#include "bench/timing/contest.h"
-#include "bench/timing/first.h"
+#include "bench/timing/cold_start.h"
+#include "bench/timing/interleaved.h"
 #include "bench/timing/roof.h"
 #include "cli/interrupt.h"
 
@@ -22,7 +22,7 @@ struct race {
     struct run *run;
     const struct attention_case *attention;
     struct record *record;
-    struct contest contest;
+    struct interleaved interleaved;
     struct measurement clattn, untuned;
     double peak[2]; /* Just before and just after clattn's sample. */
     size_t peaks;
@@ -31,7 +31,7 @@ struct race {
 
 static void show_progress(const struct race *race, double part)
 {
-    outlook_update(&race->run->outlook, race->record->problem, race->run->weight, part);
+    progress_update(&race->run->progress, race->record->problem, race->run->weight, part);
 }
 
 double run_problem_weight(const struct job *job)
@@ -142,8 +142,8 @@ static void open_untuned(struct race *race)
         strcmp(race->untuned.engine.configuration, race->clattn.engine.configuration) == 0)
         return;
     struct outcome *outcome = add_outcome(race->record, "clattn untuned");
-    race->contest.contestant[race->contest.count++] =
-        (struct contestant){.measurement = &race->untuned, .outcome = outcome};
+    race->interleaved.competitor[race->interleaved.count++] =
+        (struct competitor){.measurement = &race->untuned, .outcome = outcome};
     if (!opened) {
         outcome_give_up(outcome, OUTCOME_FAILED, "%s", why.text);
         return;
@@ -191,8 +191,8 @@ static void open_peer(struct race *race, struct run_peer *peer)
     if (peer->peer.configuration[0] != '\0')
         outcome->configuration = strdup(peer->peer.configuration);
     check_peers_patience(race, peer, outcome);
-    race->contest.contestant[race->contest.count++] =
-        (struct contestant){.peer = &peer->peer, .outcome = outcome};
+    race->interleaved.competitor[race->interleaved.count++] =
+        (struct competitor){.peer = &peer->peer, .outcome = outcome};
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -204,8 +204,8 @@ static void open_all(struct race *race)
     const bool forced = options->family != NULL || (options->flags & CLATTN_PLAN_UNTUNED) != 0;
     struct outcome *outcome = add_outcome(race->record, "clattn");
 
-    race->contest.contestant[race->contest.count++] =
-        (struct contestant){.measurement = &race->clattn, .outcome = outcome};
+    race->interleaved.competitor[race->interleaved.count++] =
+        (struct competitor){.measurement = &race->clattn, .outcome = outcome};
     open_clattn(race, outcome);
     if (!forced && race->clattn.copies > 0)
         open_untuned(race);
@@ -247,7 +247,7 @@ static bool sample_peak(void *user, struct message *why)
 
 static size_t samples_wanted(const struct race *race)
 {
-    const double slowest = contest_slowest(&race->contest);
+    const double slowest = interleaved_slowest(&race->interleaved);
     const double affordable = DEFAULT_SAMPLES / fmax(slowest / SLOW_SECONDS, 1.0);
 
     if (race->run->settings->repeat > 0)
@@ -268,20 +268,20 @@ static void add_share(struct race *race)
 
 static void measure(struct race *race, struct message *why)
 {
-    struct contest *contest = &race->contest;
+    struct interleaved *interleaved = &race->interleaved;
 
     show_progress(race, 0.0);
-    contest_check(contest, race->attention);
-    contest_warm_up(contest);
+    interleaved_check(interleaved, race->attention);
+    interleaved_warm_up(interleaved);
     const size_t wanted = samples_wanted(race);
-    for (size_t n = 0; n < wanted && contest_goes_on(contest); n++) {
+    for (size_t n = 0; n < wanted && interleaved_goes_on(interleaved); n++) {
         show_progress(race, SAMPLING_PART * (double)n / (double)wanted);
-        if (!contest_round(contest, why))
+        if (!interleaved_round(interleaved, why))
             break;
         add_share(race);
     }
     note_rate(race, samples_minimum(&race->record->outcome[0].seconds));
-    contest_check(contest, race->attention); /* a kernel may go wrong when run often */
+    interleaved_check(interleaved, race->attention); /* a kernel may go wrong when run often */
 }
 
 /* Without one, the table says nothing of it. */
@@ -331,7 +331,7 @@ static void tick(void *user)
 static void measure_first_call(struct race *race)
 {
     struct outcome *outcome = &race->record->outcome[0];
-    const struct first_call call = {
+    const struct cold_start call = {
         .program = race->run->settings->program,
         .device = race->run->device->index,
         .problem = race->record->problem,
@@ -343,8 +343,8 @@ static void measure_first_call(struct race *race)
     struct message why;
 
     if (outcome_timed(outcome) && !race->run->settings->no_first_call && !ca_interrupted() &&
-        !first_call_measure(&call, &outcome->first_source, &outcome->first_cache,
-                            &outcome->first_parts, &why) &&
+        !cold_start_measure(&call, &outcome->first_source, &outcome->first_cache,
+                            &outcome->cold_start_parts, &why) &&
         !ca_interrupted())
         run_complain(race->run, why.text);
 }
@@ -357,10 +357,10 @@ bool run_problem(struct run *run, const struct attention_case *attention, const 
     struct race race = {.run = run,
                         .attention = attention,
                         .record = record,
-                        .contest = {.random = 1, .beside = sample_peak}};
+                        .interleaved = {.random = 1, .beside = sample_peak}};
     struct message why = {""};
 
-    race.contest.user = &race;
+    race.interleaved.user = &race;
     if (!describe(&race, name, &why))
         return run_complain(run, why.text);
     open_all(&race);

@@ -14,7 +14,7 @@
 
 bool run_is_watched(void)
 {
-    return getenv(OUTLOOK_HEARTBEAT) != NULL;
+    return getenv(PROGRESS_HEARTBEAT) != NULL;
 }
 
 /* An empty file for what is measured; "" if there is none, which costs only results of a crash. */

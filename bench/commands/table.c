@@ -126,7 +126,7 @@ static void print_parts(const struct outcome *ours)
 {
     char parts[160], text[200];
 
-    first_parts_print(&ours->first_parts, parts, sizeof parts);
+    cold_start_parts_print(&ours->cold_start_parts, parts, sizeof parts);
     if (parts[0] == '\0')
         return;
     snprintf(text, sizeof text, "first call: %s", parts);

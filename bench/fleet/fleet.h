@@ -12,7 +12,7 @@ struct fleet {
     const char *devices; /* "all", or indices and parts of names, separated by commas. */
     const char *save;    /* A file for the results so far, written after each device; or NULL. */
     bool quiet;          /* No tables: standard output is for something else, or for nothing. */
-    double silence; /* Seconds without a sign of life (outlook.h) after which a child is ended. */
+    double silence; /* Seconds without a sign of life (progress.h) after which a child is ended. */
 };
 
 /* Whether --device asks for several: "all", or a comma. */

@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* waitid, strsignal, setenv */
 #include "bench/fleet/fleet_child.h"
-#include "bench/fleet/outlook.h"
+#include "bench/fleet/progress.h"
 #include "cli/child.h"
 #include "cli/interrupt.h"
 #include "internal.h"
@@ -47,9 +47,9 @@ static int start(pid_t *pid, const char *const *argv, bool input, int output, in
     char number[16];
 
     snprintf(number, sizeof number, "%d", HEART);
-    setenv(OUTLOOK_HEARTBEAT, number, 1);
+    setenv(PROGRESS_HEARTBEAT, number, 1);
     const int error = ca_child_start(pid, argv, &files, NULL);
-    unsetenv(OUTLOOK_HEARTBEAT);
+    unsetenv(PROGRESS_HEARTBEAT);
     return error;
 }
 

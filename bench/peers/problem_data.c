@@ -1,5 +1,5 @@
 #include "bench/peers/problem_data.h"
-#include "cli/values.h"
+#include "bench/reference/values.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 #include "bench/peers/products.h"
-#include "cli/values.h"
+#include "bench/reference/values.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef CLATTN_BENCH_RECORD_H
 #define CLATTN_BENCH_RECORD_H
 
-#include "bench/timing/first_parts.h"
+#include "bench/timing/cold_start_parts.h"
 #include "bench/verify/worst.h"
 #include "cli/message.h"
 #include "internal.h"
@@ -46,7 +46,7 @@ struct outcome {
     double first_source; /* Seconds until the first result, with nothing compiled before, in a new
                           * process; NaN if unknown. */
     double first_cache;  /* The same once all caches are filled. */
-    struct first_parts first_parts; /* Of first_source. */
+    struct cold_start_parts cold_start_parts; /* Of first_source. */
     struct ca_interval ratio; /* Time over clattn's, round by round; of clattn itself 1, 1, 1. */
     struct worst worst;       /* Against the bounds of f32 arithmetic. */
 };

@@ -103,7 +103,7 @@ static bool get_peers(const struct place *in, struct device_run *run)
 }
 
 /* Null, and missing before clattn had them, where nothing is known. */
-static bool get_parts(const struct place *in, struct first_parts *parts)
+static bool get_parts(const struct place *in, struct cold_start_parts *parts)
 {
     const struct place place = place_child(in, "parts");
 
@@ -126,7 +126,7 @@ static bool get_first(const struct place *in, struct outcome *outcome)
     if (!place_object(&place) ||
         !place_number_or_null(&place, "source", 0.0, NAN, &outcome->first_source) ||
         !place_number_or_null(&place, "cache", 0.0, NAN, &outcome->first_cache) ||
-        !get_parts(&place, &outcome->first_parts))
+        !get_parts(&place, &outcome->cold_start_parts))
         return false;
     outcome->first_source *= 1e-3;
     outcome->first_cache *= 1e-3;

@@ -205,7 +205,7 @@ static json_t *make_rate(const struct outcome *o, double work)
     return outcome_timed(o) ? number(work / samples_median(&o->seconds) * 1e-9) : json_null();
 }
 
-static json_t *make_parts(const struct first_parts *parts)
+static json_t *make_parts(const struct cold_start_parts *parts)
 {
     double sum = 0.0;
 
@@ -229,7 +229,7 @@ static json_t *make_outcome(const struct record *r, const struct outcome *o)
         text_or_null(o->why.text), "configuration", text_or_null(o->configuration), "milliseconds",
         make_times(o), "host_microseconds", make_host(o), "first_milliseconds", "source",
         number(o->first_source * 1e3), "cache", number(o->first_cache * 1e3), "parts",
-        make_parts(&o->first_parts), "gflops", make_rate(o, r->flops), "gbytes",
+        make_parts(&o->cold_start_parts), "gflops", make_rate(o, r->flops), "gbytes",
         make_rate(o, r->bytes), "ratio", compared ? results_ratio(&o->ratio) : json_null(), "error",
         o->worst.results > 0 ? make_error(&o->worst) : json_null());
 }

@@ -77,7 +77,7 @@ static bool open_all(struct duel *duel, struct message *why)
     return true;
 }
 
-/* Who is out of the contest leaves nothing to compare with. */
+/* Who takes no further part leaves nothing to compare with. */
 static bool all_right(const struct duel *duel, struct message *why)
 {
     for (size_t n = 0; n < duel->count; n++)
@@ -89,23 +89,23 @@ static bool all_right(const struct duel *duel, struct message *why)
 
 static bool race(struct duel *duel, const struct settings *settings, struct message *why)
 {
-    struct contest contest = {.count = duel->count, .random = 1};
+    struct interleaved interleaved = {.count = duel->count, .random = 1};
 
     for (size_t n = 0; n < duel->count; n++) {
         struct duellist *d = &duel->duellist[n];
-        contest.contestant[n] =
-            (struct contestant){.measurement = &d->measurement, .outcome = &d->outcome};
+        interleaved.competitor[n] =
+            (struct competitor){.measurement = &d->measurement, .outcome = &d->outcome};
     }
-    contest_check(&contest, &duel->attention);
-    contest_warm_up(&contest);
+    interleaved_check(&interleaved, &duel->attention);
+    interleaved_warm_up(&interleaved);
     const double begin = ca_stopwatch_now();
     const size_t rounds = (size_t)settings->rounds;
     for (size_t n = 0; n < rounds && all_right(duel, why); n++) {
         if (n >= FEWEST_ROUNDS && ca_stopwatch_now() - begin >= settings->seconds)
             break;
-        contest_round(&contest, why);
+        interleaved_round(&interleaved, why);
     }
-    contest_check(&contest, &duel->attention); /* a kernel may go wrong when run often */
+    interleaved_check(&interleaved, &duel->attention); /* a kernel may go wrong when run often */
     if (!all_right(duel, why))
         return false;
     for (size_t n = 0; n < duel->count; n++) {
@@ -170,7 +170,7 @@ static int read_options(int argc, char **argv, struct settings *settings)
             return option_usage("duel", "");
         }
     }
-    if (argc - optind < 3 || argc - optind > CONTEST_MOST + 1)
+    if (argc - optind < 3 || argc - optind > INTERLEAVED_MOST + 1)
         return option_usage("duel", "takes a problem and 2 to 16 configurations");
     return 0;
 }

@@ -2,7 +2,7 @@
 #ifndef CLATTN_BENCH_DUEL_H
 #define CLATTN_BENCH_DUEL_H
 
-#include "bench/timing/contest.h"
+#include "bench/timing/interleaved.h"
 
 struct duellist {
     const char *name; /* As on the command line. */
@@ -17,7 +17,7 @@ struct duel {
     const char *problem;
     struct target target;
     struct attention_case attention;
-    struct duellist duellist[CONTEST_MOST];
+    struct duellist duellist[INTERLEAVED_MOST];
     size_t count;
     size_t opened; /* So many have a measurement. */
 };

@@ -33,7 +33,7 @@ static clattn_status run_forward(const struct engine *e, const struct tensor_set
 {
     const clattn_forward tensors = {
         .struct_size = sizeof tensors,
-#define OPERAND(ID, member, text, GIVEN, WRITER, ...)                                              \
+#define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
     CA_OF_FORWARD(GIVEN, .member = SET(CA_FORWARD_ROLE_##WRITER, ID), )
         CA_OPERANDS(OPERAND)
 #undef OPERAND
@@ -49,7 +49,7 @@ static clattn_status run_backward(const struct engine *e, const struct tensor_se
 {
     const clattn_backward tensors = {
         .struct_size = sizeof tensors,
-#define OPERAND(ID, member, text, GIVEN, WRITER, ...)                                              \
+#define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
     CA_OF_BACKWARD(GIVEN, .member = SET(CA_BACKWARD_ROLE_##WRITER, ID), )
         CA_OPERANDS(OPERAND)
 #undef OPERAND
@@ -81,8 +81,7 @@ static clattn_multihead_inputs layer_inputs(const struct tensor_set *set)
         .x = set->in[INPUT_X],
         .context = set->in[INPUT_CONTEXT],
         .values = set->in[INPUT_VALUES],
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, ...)                                             \
     IF_INPUT_##LAYER(.member = set->in[INPUT_##ID], )
         CA_OPERANDS(OPERAND)
 #undef OPERAND
@@ -133,8 +132,7 @@ static clattn_status run_layer_backward(const struct engine *e, const struct ten
         .dcontext = set->out[OUTPUT_DCONTEXT],
         .dvalues = set->out[OUTPUT_DVALUES],
         .gradients = layer_parameters(&set->out[OUTPUT_DW_Q]),
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, ...)                                             \
     IF_GRADIENT_##LAYER(.member = set->out[OUTPUT_##ID], )
         CA_OPERANDS(OPERAND)
 #undef OPERAND

@@ -6,9 +6,9 @@
  * excuse any result. So it is computed twice, the second time with rounding errors put in at random
  * (layer_math.h), and a result may be off by ten times the root of the mean square that the two
  * differ by, in its row and in the tensor. */
-#include "bench/verify/check_row.h"
+#include "bench/reference/values.h"
 #include "bench/verify/layer_math.h"
-#include "cli/values.h"
+#include "bench/verify/sample.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 /* The answers while they are made. */
 struct making {
-    struct check check;
+    struct layer_data layer_data;
     const struct job *job;
     struct layer_math exact, rounded;
     struct case_answers *answers;
@@ -70,7 +70,8 @@ static bool add(struct making *m, enum input input, enum output output, place_of
                 .output = output,
                 .place = place(m, input, n, d),
                 .want = want[d],
-                .bound = TIMES * sqrt(row + all) + check_storing(dtype, want[d])};
+                .bound = TIMES * sqrt(row + all) + value_roundoff(dtype) * fabs(want[d]) +
+                         value_tiny(dtype)};
     }
     return true;
 }
@@ -247,7 +248,8 @@ static bool is_there(const struct making *m, enum input input)
 static bool make_part(struct making *m, struct layer_part part, bool rows, bool parameters,
                       struct message *why)
 {
-    m->exact = (struct layer_math){.check = &m->check, .layer = &m->job->layer, .part = part};
+    m->exact =
+        (struct layer_math){.layer_data = &m->layer_data, .layer = &m->job->layer, .part = part};
     m->rounded = m->exact;
     m->rounded.rounded = true;
     m->rounded.random = 1;
@@ -270,12 +272,11 @@ static bool make_answers(const struct attention_case *attention, enum precision 
     const struct layer_part first_head = {0, p->batch, 0, 1};
     struct making m = {.job = &attention->job, .answers = answers};
     const bool whole = job_flops(&attention->job) <= WHOLE_FLOPS;
-    bool ok = check_begin(&m.check, attention, precision, why);
 
-    ok = ok && make_part(&m, whole ? all : last_batch, true, whole, why);
+    layer_data_open(&m.layer_data, attention, precision);
+    bool ok = make_part(&m, whole ? all : last_batch, true, whole, why);
     if (ok && !whole && p->operation == CLATTN_BACKWARD)
         ok = make_part(&m, first_head, false, true, why);
-    check_end(&m.check);
     answers->made = ok;
     return ok;
 }
@@ -284,8 +285,9 @@ bool check_layer(const struct attention_case *attention, const struct results *r
                  enum precision precision, struct worst *worst, struct message *why)
 {
     struct case_answers own = {.list = NULL};
-    struct case_answers *answers =
-        attention->answers != NULL ? &attention->answers[precision] : &own;
+    const enum precision kept =
+        precision == PRECISION_PEER ? PRECISION_SINGLE : precision; /* alike */
+    struct case_answers *answers = attention->answers != NULL ? &attention->answers[kept] : &own;
     const bool ok = answers->made || make_answers(attention, precision, answers, why);
 
     for (size_t n = 0; ok && n < answers->count; n++) {

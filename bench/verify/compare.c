@@ -1,5 +1,5 @@
 #include "bench/verify/compare.h"
-#include "cli/values.h"
+#include "bench/reference/values.h"
 
 #include <math.h>
 

@@ -1,9 +1,21 @@
 #include "bench/verify/layer_math.h"
-#include "cli/values.h"
+#include "bench/reference/dropout.h"
+#include "bench/reference/values.h"
+#include "bench/verify/sample.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+void layer_data_open(struct layer_data *layer_data, const struct attention_case *attention,
+                     enum precision precision)
+{
+    layer_data->attention = attention;
+    for (int n = 0; n < INPUT_COUNT; n++)
+        layer_data->in[n] = case_input_view(&attention->job, (enum input)n);
+    layer_data->options = sample_inputs(attention);
+    layer_data->reference = reference_of(&attention->job.problem, &layer_data->options, precision);
+}
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 
@@ -58,9 +70,9 @@ static double chance(struct layer_math *math)
  * added one by one; `norms` is that sqrt(n) times the root. Then it is stored. */
 static void round_row(struct layer_math *math, double *row, size_t count, double norms)
 {
-    const struct arithmetic *a = &math->check->arithmetic;
-    const double stored =
-        fmax(value_roundoff(math->layer->attention.dtype), a->half ? a->value : 0.0);
+    const struct arithmetic *a = &math->layer_data->reference.arithmetic;
+    const double stored = fmax(value_roundoff(math->layer->attention.dtype),
+                               a->precision == PRECISION_HALF ? a->value : 0.0);
 
     for (size_t n = 0; math->rounded && n < count; n++)
         row[n] += a->sum * norms * chance(math) + stored * fabs(row[n]) * chance(math);
@@ -109,13 +121,13 @@ void layer_math_multiply_transposed(struct layer_math *math, struct matrix *c,
 static double element(const struct layer_math *math, enum input input, const struct view *view,
                       size_t place)
 {
-    return value_get(view->dtype, math->check->attention->in[input].data, place);
+    return value_get(view->dtype, math->layer_data->attention->in[input].data, place);
 }
 
 static bool load_rows(const struct layer_math *math, enum input input, struct matrix *matrix,
                       struct message *why)
 {
-    const struct view *view = &math->check->in[input];
+    const struct view *view = &math->layer_data->in[input];
     const struct layer_part *part = &math->part;
     const size_t seq = view->size[2];
 
@@ -257,28 +269,35 @@ static void enter_head(struct layer_math *math, struct head *head, size_t batch,
     memset(head->p_squares, 0, 2 * p->seq_kv * sizeof(double));
 }
 
+/* What follows the product of scores. */
+static void finish_scores(const struct reference *r, struct head *head, const struct query *query)
+{
+    for (size_t j = 0; j < r->problem->seq_kv; j++) {
+        struct score score = {.raw = bounded_exactly(head->p[j])};
+        reference_score_finish(r, query, j, &score);
+        head->slope[j] = score.slope.value;
+        head->p[j] = reference_sees(r, query, j) ? score.s.value : -(double)INFINITY;
+    }
+}
+
 /* Weights of the row after the softmax, with room for rounding: of a score, of exp. */
-static void weigh(struct layer_math *math, struct head *head, const struct check_row *row,
+static void weigh(struct layer_math *math, struct head *head, const struct query *query,
                   const double *q)
 {
     const clattn_problem *p = &math->layer->attention;
-    const struct check *check = math->check;
+    const struct reference *r = &math->layer_data->reference;
     const double q_norm = sqrt(squares(q, p->dim_qk));
-    const double norms = fabs(check->scale) * q_norm * head->k_norm *
-                         sqrt((double)p->dim_qk / (double)(p->seq_kv + 1));
-    double maximum = p->sinks ? check_sink(check, row->h) : -(double)INFINITY, total = 0.0;
+    const double norms =
+        fabs(r->scale) * q_norm * head->k_norm * sqrt((double)p->dim_qk / (double)(p->seq_kv + 1));
+    double maximum = reference_sink(r, query), total = 0.0;
 
     memset(head->p, 0, p->seq_kv * sizeof(double));
     for (size_t d = 0; d < p->dim_qk; d++)
-        add_row(head->p, row_of(&head->k, d), check->scale * q[d], p->seq_kv);
+        add_row(head->p, row_of(&head->k, d), r->scale * q[d], p->seq_kv);
     round_row(math, head->p, p->seq_kv, norms);
-    for (size_t j = 0; j < p->seq_kv; j++) {
-        struct check_score score = {.raw = head->p[j]};
-        check_score_finish(check, row, j, &score);
-        head->slope[j] = score.derivative;
-        head->p[j] = score.s;
-        maximum = fmax(maximum, score.s);
-    }
+    finish_scores(r, head, query);
+    for (size_t j = 0; j < p->seq_kv; j++)
+        maximum = fmax(maximum, head->p[j]);
     if (maximum == -(double)INFINITY) {
         memset(head->p, 0, p->seq_kv * sizeof(double));
         return;
@@ -287,23 +306,30 @@ static void weigh(struct layer_math *math, struct head *head, const struct check
         const double x = head->p[j] - maximum;
         head->p[j] = exp(x);
         if (math->rounded && x > -(double)INFINITY)
-            head->p[j] *= 1.0 + check->arithmetic.value * (2.0 + fabs(x)) * chance(math);
+            head->p[j] *= 1.0 + r->arithmetic.value * (2.0 + fabs(x)) * chance(math);
         total += head->p[j];
     }
-    total += p->sinks ? exp(check_sink(check, row->h) - maximum) : 0.0;
+    total += exp(reference_sink(r, query) - maximum);
     for (size_t j = 0; j < p->seq_kv; j++)
         head->p[j] /= total;
 }
 
-static void attend(struct layer_math *math, struct head *head, const struct check_row *row,
-                   size_t n)
+/* What dropout multiplies the weight of a pair with. */
+static double kept(const struct layer_math *math, const struct query *query, size_t j)
+{
+    const struct reference *r = &math->layer_data->reference;
+
+    return reference_dropout_factor(r->problem, r->view, query->b, query->h, query->i, j);
+}
+
+static void attend(struct layer_math *math, struct head *head, const struct query *query, size_t n)
 {
     const clattn_problem *p = &math->layer->attention;
     double *o = row_of(&math->o, n) + head->h * p->dim_v;
 
-    weigh(math, head, row, row_of(&math->q, n) + head->h * p->dim_qk);
+    weigh(math, head, query, row_of(&math->q, n) + head->h * p->dim_qk);
     for (size_t j = 0; j < p->seq_kv; j++) {
-        const double weight = head->p[j] * check_kept(math->check, row, j);
+        const double weight = head->p[j] * kept(math, query, j);
         if (weight != 0.0)
             add_row(o, row_of(&math->v, head->batch * p->seq_kv + j) + head->kv_head * p->dim_v,
                     weight, p->dim_v);
@@ -319,14 +345,13 @@ static void multiply_values(struct head *head, const double *d_o, size_t dim)
         add_row(head->dp, row_of(&head->v, d), d_o[d], head->v.columns);
 }
 
-static void derive(struct layer_math *math, struct head *head, const struct check_row *row,
-                   size_t n)
+static void derive(struct layer_math *math, struct head *head, const struct query *query, size_t n)
 {
     const clattn_problem *p = &math->layer->attention;
     const double *q = row_of(&math->q, n) + head->h * p->dim_qk;
     const double *d_o = row_of(&math->d_o, n) + head->h * p->dim_v;
     const double *o = row_of(&math->o, n) + head->h * p->dim_v;
-    const double do_norm = sqrt(squares(d_o, p->dim_v)), scale = math->check->scale;
+    const double do_norm = sqrt(squares(d_o, p->dim_v)), scale = math->layer_data->reference.scale;
     double *dq = row_of(&math->dq, n) + head->h * p->dim_qk;
     double delta = 0.0, all_squares = 0.0;
 
@@ -335,8 +360,8 @@ static void derive(struct layer_math *math, struct head *head, const struct chec
     multiply_values(head, d_o, p->dim_v);
     for (size_t j = 0; j < p->seq_kv; j++) {
         const size_t key = head->batch * p->seq_kv + j;
-        const double kept = check_kept(math->check, row, j);
-        double ds = head->p[j] * (kept * head->dp[j] - delta) * head->slope[j];
+        const double factor = kept(math, query, j);
+        double ds = head->p[j] * (factor * head->dp[j] - delta) * head->slope[j];
         if (head->p[j] == 0.0)
             continue;
         round_row(math, &ds, 1, head->p[j] * do_norm * head->v_norm / sqrt((double)p->seq_kv));
@@ -345,7 +370,7 @@ static void derive(struct layer_math *math, struct head *head, const struct chec
         head->p_squares[j] += head->p[j] * head->p[j];
         add_row(dq, row_of(&math->k, key) + head->kv_head * p->dim_qk, scale * ds, p->dim_qk);
         add_row(row_of(&math->dk, key) + head->kv_head * p->dim_qk, q, scale * ds, p->dim_qk);
-        add_row(row_of(&math->dv, key) + head->kv_head * p->dim_v, d_o, head->p[j] * kept,
+        add_row(row_of(&math->dv, key) + head->kv_head * p->dim_v, d_o, head->p[j] * factor,
                 p->dim_v);
     }
     round_row(math, dq, p->dim_qk, fabs(scale) * sqrt(all_squares) * head->k_norm);
@@ -358,7 +383,8 @@ static void leave_head(struct layer_math *math, const struct head *head)
     for (size_t j = 0; math->dk.at != NULL && j < p->seq_kv; j++) {
         const size_t key = head->batch * p->seq_kv + j;
         round_row(math, row_of(&math->dk, key) + head->kv_head * p->dim_qk, p->dim_qk,
-                  fabs(math->check->scale) * sqrt(head->ds_squares[j]) * head->q_norm);
+                  fabs(math->layer_data->reference.scale) * sqrt(head->ds_squares[j]) *
+                      head->q_norm);
         round_row(math, row_of(&math->dv, key) + head->kv_head * p->dim_v, p->dim_v,
                   sqrt(head->p_squares[j]) * head->do_norm);
     }
@@ -376,12 +402,12 @@ static bool attend_all(struct layer_math *math, struct message *why)
         for (size_t h = 0; h < heads; h++) {
             enter_head(math, &head, b, h);
             for (size_t i = 0; i < p->seq_q; i++) {
-                const size_t whole =
-                    (math->part.batch + b) * p->heads + math->part.head * group + h;
-                const struct check_row row = check_row_locate(math->check, whole * p->seq_q + i);
-                attend(math, &head, &row, b * p->seq_q + i);
+                const struct query query =
+                    reference_query(&math->layer_data->reference, math->part.batch + b,
+                                    math->part.head * group + h, i);
+                attend(math, &head, &query, b * p->seq_q + i);
                 if (math->d_o.at != NULL)
-                    derive(math, &head, &row, b * p->seq_q + i);
+                    derive(math, &head, &query, b * p->seq_q + i);
             }
             leave_head(math, &head);
         }

@@ -4,9 +4,21 @@
 #define CLATTN_BENCH_LAYER_MATH_H
 
 #include "bench/cases/case_layer.h"
-#include "bench/verify/check_row.h"
+#include "bench/reference/score.h"
 
 #include <stdint.h>
+
+/* A case, and the arithmetic that its results are held to. */
+struct layer_data {
+    const struct attention_case *attention;
+    struct view in[INPUT_COUNT];
+    struct tensor_view options; /* Masks, biases and the like: what attention is told. */
+    struct reference reference; /* With those. */
+};
+
+/* It refers to itself: it must not be moved. */
+void layer_data_open(struct layer_data *layer_data, const struct attention_case *attention,
+                     enum precision precision);
 
 /* Of each from the first to before the end. */
 struct layer_part {
@@ -23,7 +35,7 @@ struct matrix {
 /* Matrices of a part. Rows are those of its batches, (batch, seq); columns of q, k, v, o and their
  * gradients those of its heads, head after head. What a direction or a source has not is empty. */
 struct layer_math {
-    const struct check *check;
+    const struct layer_data *layer_data;
     const clattn_multihead *layer;
     struct layer_part part;
     bool rounded; /* With rounding errors. */

@@ -25,8 +25,8 @@ struct attention_shape {
 #define STRIDES_BROADCAST(member) CA_LONG member##_stride[4];
 #define STRIDES_OF_BIAS(member)
 #define STRIDES_PACKED(member)
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT,       \
-                layout_member, LAYER)                                                              \
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, text, type, has, bytes, s0, s1, s2, \
+                s3)                                                                                \
     STRIDES_##LAYOUT(member)
     CA_OPERANDS(OPERAND)
 #undef OPERAND
@@ -48,8 +48,8 @@ struct attention_shape {
 
 /* Given with each execution: the position of each tensor's first element, in elements. */
 struct attention_offsets {
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT,       \
-                layout_member, LAYER)                                                              \
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, text, type, has, bytes, s0, s1, s2, \
+                s3)                                                                                \
     CA_LONG member;
     CA_OPERANDS(OPERAND)
 #undef OPERAND

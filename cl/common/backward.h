@@ -27,14 +27,6 @@
 #define DV_STEP a.dv_stride[3]
 #endif
 
-#if BIAS_DTYPE == DTYPE_F32
-#define STORE_BIAS(x, p, n) ((p)[n] = (x))
-#elif BIAS_DTYPE == DTYPE_F16
-#define STORE_BIAS(x, p, n) vstore_half_rte((x), (size_t)(n), (p))
-#else
-#define STORE_BIAS(x, p, n) ((p)[n] = bf16_round(x))
-#endif
-
 /* (b, h, i) counted as lse is packed. */
 static inline long row_of(const struct attention_shape a, const long b, const long h, const long i)
 {

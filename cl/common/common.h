@@ -1,8 +1,8 @@
-/* Shared by every attention kernel: storage types, argument lists, masks and ranges.
+/* Shared by every attention kernel: argument lists, steps, and which keys a query may see.
  *
  * Defined by the host for the problem (src/program/program.c), all of them always (projections: some of
  * them, cl/common/projection.h):
- *   DTYPE, BIAS_DTYPE       0 f32, 1 f16, 2 bf16
+ *   DTYPE, BIAS_DTYPE       cl/common/storage.h
  *   K_CACHE, V_CACHE        0 of DTYPE, 1 q8_0, 2 q4_0 (cl/common/quantized.h)
  *   DIM_QK, DIM_V
  *   UNIT_Q UNIT_K UNIT_V UNIT_O    1: the innermost stride is 1
@@ -16,10 +16,8 @@
 #ifndef CLATTN_COMMON_CL
 #define CLATTN_COMMON_CL
 #include "common/arguments.h"
+#include "common/storage.h"
 
-#define DTYPE_F32 0
-#define DTYPE_F16 1
-#define DTYPE_BF16 2
 #define SCORES_RAW 1
 #define SCORES_SOFTCAP 2
 #define SCORES_BIAS 3
@@ -30,36 +28,7 @@
 #define LOG2E 1.44269504088896340736f
 #define LN2 0.693147180559945309417f
 
-/* ---- storage ------------------------------------------------------------------------------ */
-
-/* What is written as one type and read as another passes through a vector or as_type(): compilers
- * may hold a load of a scalar for apart from stores of scalars of other types (C99 6.5), one of halves
- * for apart from that of the word that they are in; of vectors LLVM assumes nothing. */
-
-static inline float bf16_load(const ushort x) { return as_float((uint)x << 16); }
-
-/* Rounds to nearest even; a NaN stays a NaN. */
-static inline ushort bf16_round(const float x)
-{
-    const uint u = as_uint(x);
-    return x != x ? (ushort)(u >> 16 | 0x40u) : (ushort)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
-}
-
-#if DTYPE == DTYPE_F32
-typedef float storage;
-#define LOAD(p, n) ((p)[n])
-#define STORE(x, p, n) ((p)[n] = (x))
-#elif DTYPE == DTYPE_F16
-typedef half storage;
-#define LOAD(p, n) vload_half((size_t)(n), (p))
-#define STORE(x, p, n) vstore_half_rte((x), (size_t)(n), (p))
-#elif DTYPE == DTYPE_BF16
-typedef ushort storage;
-#define LOAD(p, n) bf16_load((p)[n])
-#define STORE(x, p, n) ((p)[n] = bf16_round(x))
-#else
-#error "DTYPE must be defined by the host"
-#endif
+/* ---- tensors ------------------------------------------------------------------------------ */
 
 /* Keys and values, or bytes of quantized ones (cl/common/quantized.h). */
 #if K_CACHE
@@ -71,17 +40,6 @@ typedef storage k_storage;
 typedef uchar v_storage;
 #else
 typedef storage v_storage;
-#endif
-
-#if BIAS_DTYPE == DTYPE_F32
-typedef float bias_storage;
-#define LOAD_BIAS(p, n) ((p)[n])
-#elif BIAS_DTYPE == DTYPE_F16
-typedef half bias_storage;
-#define LOAD_BIAS(p, n) vload_half((size_t)(n), (p))
-#else
-typedef ushort bias_storage;
-#define LOAD_BIAS(p, n) bf16_load((p)[n])
 #endif
 
 /* The step along the innermost dimension; a constant 1 where it is. */

@@ -1,10 +1,10 @@
-/* The barrier of kernels whose items share local memory. */
+/* The barrier of kernels whose threads share local memory. */
 #ifndef CLATTN_LOCAL_BARRIER_H
 #define CLATTN_LOCAL_BARRIER_H
 
-/* PoCL 3.1 takes a branch right behind a barrier for one that all items take alike, though it may be
- * an item's own: the test whether this item fills anything of a tile, say, which compilers move before
- * the barrier if it was made there already. All items would then do what the branch leads to. A store
+/* PoCL 3.1 takes a branch right behind a barrier for one that all threads take alike, though it may be
+ * a thread's own: the test whether this thread fills anything of a tile, say, which compilers move before
+ * the barrier if it was made there already. All threads would then do what the branch leads to. A store
  * that nobody may remove keeps the two apart. Newer PoCLs get no groups that need a barrier on CPUs
  * (src/device/device.c). */
 #ifdef POCL_DEVICE_ADDRESS_BITS
@@ -18,12 +18,12 @@
 #define LOCAL_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #endif
 
-/* That of a work-group of so many items (constant), which may be one: an item alone sees what it has
+/* That of a work-group of so many threads (constant), which may be one: a thread alone sees what it has
  * stored, and none must stand there, since PoCL 6.0 takes what is behind some of them for unreachable
  * and runs on into nowhere (tests/drivers/one_item.cl). */
-#define LOCAL_BARRIER_OF(items)                                                                    \
+#define LOCAL_BARRIER_OF(threads)                                                                  \
     do {                                                                                           \
-        if ((items) > 1)                                                                           \
+        if ((threads) > 1)                                                                         \
             LOCAL_BARRIER();                                                                       \
     } while (0)
 

@@ -11,7 +11,7 @@ load_cache_tile(const int cache, __local float4 *tile, const int stride, const i
                 const long step, const int rows, const int first, const int dim, const int width,
                 const bool aligned, const bool finite)
 {
-    int tainted = 0;
+    int nonfinite = 0;
 
     if (!cache)
         return load_tile(tile, stride, tile_rows, columns, matrix, row_step, step, rows, first,
@@ -21,9 +21,9 @@ load_cache_tile(const int cache, __local float4 *tile, const int stride, const i
         const bool inside = row < rows && first + column < dim;
         const __global uchar *p = element_at(cache, matrix, min(row, rows - 1) * row_step);
         const float4 x = inside ? quantized4(cache, p, min(first + column, dim - 4)) : 0.0f;
-        tile[row * stride + column / 4] = finite ? finite_or_0(x, &tainted) : x;
+        tile[row * stride + column / 4] = finite ? finite_or_0(x, &nonfinite) : x;
     }
-    return tainted;
+    return nonfinite;
 }
 
 #endif

@@ -1,5 +1,7 @@
 /* What fused kernels for GPUs share whose work-groups own BLOCK_M queries of one (batch, head) and
- * walk over the keys that any of them may see: which these are, and how a row ends. Behind score.h and tile_exp.h, and philox.h with dropout. */
+ * walk over the keys that any of them may see: which these are, and how a row ends.
+ *
+ * Before including this: score.h, tile_exp.h, with dropout philox.h; BLOCK_M. */
 #ifndef CLATTN_QUERY_BLOCK_H
 #define CLATTN_QUERY_BLOCK_H
 

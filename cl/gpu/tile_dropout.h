@@ -1,9 +1,9 @@
-/* Dropout in tiles of queries, ROW(r) of an item, and keys, of which neighbouring lanes have neighbours:
- * lane + THREADS_N * c. Four lanes share a counter of random numbers. Each of them computes those of one
- * row in four, and they exchange a bit for each weight through local memory.
+/* Dropout in tiles of queries, ROW(r) of a thread, and keys, of which neighbouring threads have
+ * neighbours: thread_n + THREADS_N * c. Four threads share a counter of random numbers. Each of them
+ * computes those of one row in four, and they exchange a bit for each weight through local memory.
  *
- * Before including this: common.cl; THREADS_N, THREADS_M, QUADS, ROW(); KEPT_ROWS, the queries of a tile;
- * KEPT_COLUMNS, the keys of an item. The first key of a tile is a multiple of 4. */
+ * Before including this: common.cl; THREADS_N, THREADS_M, QUADS, ROW(); KEPT_ROWS, the queries of a
+ * tile; KEPT_COLUMNS, the keys of a thread. The first key of a tile is a multiple of 4. */
 #ifndef CLATTN_TILE_DROPOUT_H
 #define CLATTN_TILE_DROPOUT_H
 
@@ -16,15 +16,15 @@
 #define KEPT_ARG , kept
 
 /* Bit n of kept[four * KEPT_ROWS + row] tells whether the row's weight for key 4 * four + n of the
- * tile stays. Here one of four lanes has each row; queries and keys from i0 and j0 on. */
+ * tile stays. Here one of four threads has each row; queries and keys from i0 and j0 on. */
 __attribute__((always_inline)) static inline void draw_kept(SHAPE_PARAMS, const long bh,
                                                             const long i0, const long j0 KEPT_PARAM)
 {
-    const int lane = get_local_id(0) % THREADS_N, band = get_local_id(0) / THREADS_N;
+    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
 
     for (int c = 0; c < KEPT_COLUMNS; c++)
         for (int g = 0; g < QUADS; g++) {
-            const int row = ROW(4 * g) + lane % 4, four = c * (THREADS_N / 4) + lane / 4;
+            const int row = ROW(4 * g) + thread_n % 4, four = c * (THREADS_N / 4) + thread_n / 4;
             float x[4];
 
             dropout_factors(a, at, bh, (uint)(i0 + row), (uint)(j0 / 4 + four), x);
@@ -33,14 +33,14 @@ __attribute__((always_inline)) static inline void draw_kept(SHAPE_PARAMS, const 
         }
 }
 
-/* What the weight of a row and of the item's key c is multiplied by. */
+/* What the weight of a row and of the thread's key c is multiplied by. */
 static inline float kept_factor(const struct attention_shape a, const int row,
                                 const int c KEPT_PARAM)
 {
-    const int lane = get_local_id(0) % THREADS_N;
-    const uchar bits = kept[(c * (THREADS_N / 4) + lane / 4) * KEPT_ROWS + row];
+    const int thread_n = get_local_id(0) % THREADS_N;
+    const uchar bits = kept[(c * (THREADS_N / 4) + thread_n / 4) * KEPT_ROWS + row];
 
-    return bits >> lane % 4 & 1 ? a.keep : 0.0f;
+    return bits >> thread_n % 4 & 1 ? a.keep : 0.0f;
 }
 #else
 #define KEPT_PARAM

@@ -1,5 +1,5 @@
-/* The weights p and the gradients ds of scores, of a tile of BLOCK_OWNED own rows and BLOCK_STREAMED rows met: from
- * products to what dq, dk, dv and the other gradients are sums of. Formulas: clattn/problem.h.
+/* The weights p and the gradients ds of scores, of a tile of BLOCK_OWNED owned and BLOCK_STREAMED streamed
+ * rows: from products to what dq, dk, dv and the other gradients are sums of. Formulas: clattn/problem.h.
  *
  * Before including this: score.h, backward.h, tile_products.h, tile_dropout.h. */
 #ifndef CLATTN_TILE_GRADIENTS_H
@@ -46,26 +46,26 @@ struct tile {
 };
 
 /* Whether some query of the tile may not see some key of it. */
-INLINE bool tile_hides(const struct attention_shape a, const struct tile t)
+INLINE bool is_partial(const struct attention_shape a, const struct tile t)
 {
     return HAS_MASK || HAS_BIAS || first_key(a, t.e, t.i0 + t.queries - 1) > t.j0 ||
            end_key(a, t.e, t.i0) < t.j0 + t.keys;
 }
 
 #if HAS_DROPOUT
-/* x[n][c]: what the weights of own row r + n of an item, of a quad, and of its row met c are
+/* x[n][c]: what the weights of owned row r + n of a thread, of a quad, and of its streamed row c are
  * multiplied by. */
 INLINE void quad_factors(const bool owns_keys, SHAPE_PARAMS, const struct tile t, const int r,
                          float x[4][THREAD_N] KEPT_PARAM)
 {
-    const int lane = get_local_id(0) % THREADS_N, band = get_local_id(0) / THREADS_N;
+    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
     const long bh = t.b * a.heads + t.h;
 
 #pragma unroll
     for (int c = 0; c < THREAD_N; c++) {
         float y[4];
         if (owns_keys)
-            dropout_factors(a, at, bh, (uint)(t.i0 + lane + THREADS_N * c),
+            dropout_factors(a, at, bh, (uint)(t.i0 + thread_n + THREADS_N * c),
                             (uint)((t.j0 + ROW(r)) / 4), y);
 #pragma unroll
         for (int n = 0; n < 4; n++)
@@ -75,20 +75,20 @@ INLINE void quad_factors(const bool owns_keys, SHAPE_PARAMS, const struct tile t
 #endif
 
 /* p and ds from their products, in place: p after dropout, for dv; ds with softcap's derivative,
- * without it if ds_is_raw. Own rows are keys if owns_keys. hides: some pair of the tile may be hidden,
- * or is none. statistics: -lse and -delta of the item's queries. *tainted is set where a hidden
- * pair's product is not finite. slope_sums and bias_sums, of own rows, collect ds times the distance,
+ * without it if ds_is_raw. Owned rows are keys if owns_keys. partial: some pair of the tile may be hidden,
+ * or is none. statistics: -lse and -delta of the thread's queries. *nonfinite is set where a hidden
+ * pair's product is not finite. slope_sums and bias_sums, of owned rows, collect ds times the distance,
  * and ds. */
-INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool hides, SHAPE_PARAMS,
+INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial, SHAPE_PARAMS,
                   const struct tile t, const float2 *statistics, float p[THREAD_M][THREAD_N],
-                  float ds[THREAD_M][THREAD_N], volatile __local int *tainted, float *slope_sums,
+                  float ds[THREAD_M][THREAD_N], volatile __local int *nonfinite, float *slope_sums,
                   float *bias_sums SCORE_OPERANDS_PARAM KEPT_PARAM)
 {
-    const int lane = get_local_id(0) % THREADS_N, band = get_local_id(0) / THREADS_N;
+    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
     const struct score_tile tile =
         score_tile_at(a, at, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
                       MAX(BLOCK_OWNED, BLOCK_STREAMED) SCORE_OPERANDS_ARG);
-    bool taints = false;
+    bool finds_nonfinite = false;
 
 #if HAS_DROPOUT
     float factors_of_quad[4][THREAD_N];
@@ -101,15 +101,15 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool hides, 
 #endif
 #pragma unroll
         for (int c = 0; c < THREAD_N; c++) {
-            const int own = ROW(r), met = lane + THREADS_N * c;
-            const int row = owns_keys ? met : own, key = owns_keys ? own : met;
+            const int own = ROW(r), streamed = thread_n + THREADS_N * c;
+            const int row = owns_keys ? streamed : own, key = owns_keys ? own : streamed;
             const float2 statistic = statistics[owns_keys ? c : r];
             const bool finite = p[r][c] * 0.0f == 0.0f && ds[r][c] * 0.0f == 0.0f;
             struct score s = score_of(a, tile, row, key, p[r][c]);
             bool sees = true;
-            if (hides) {
+            if (partial) {
                 sees = hide(a, tile, in_window(tile, row, key), row, key, &s);
-                taints = taints || (!sees && !finite);
+                finds_nonfinite = finds_nonfinite || (!sees && !finite);
             }
             float weight = EXP2((s.value + statistic.x) * LOG2E);
 #if HAS_DROPOUT
@@ -130,30 +130,30 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool hides, 
             ds[r][c] = sees ? (ds_is_raw ? gradient : gradient * s.derivative) + 0.0f : -0.0f;
         }
     }
-    if (taints)
-        atomic_or(tainted, 1);
+    if (finds_nonfinite)
+        atomic_or(nonfinite, 1);
     (void)slope_sums;
     (void)bias_sums;
 }
 
-/* p and ds of a tile, as weigh() leaves them. Own rows are keys and values if owns_keys, else queries
- * and do, and the others are met. */
-INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool hides, SHAPE_PARAMS,
-                       const struct tile t, const struct matrix own_qk, const struct matrix own_v,
-                       const struct matrix met_qk, const struct matrix met_v,
+/* p and ds of a tile, as weigh() leaves them. Owned rows are keys and values if owns_keys, else queries
+ * and do, and the others are streamed. */
+INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool partial, SHAPE_PARAMS,
+                       const struct tile t, const struct matrix owned_qk, const struct matrix owned_v,
+                       const struct matrix streamed_qk, const struct matrix streamed_v,
                        const float2 *statistics, __local float4 *tiles,
-                       volatile __local int *tainted, float p[THREAD_M][THREAD_N],
+                       volatile __local int *nonfinite, float p[THREAD_M][THREAD_N],
                        float ds[THREAD_M][THREAD_N], float *slope_sums,
                        float *bias_sums SCORE_OPERANDS_PARAM KEPT_PARAM)
 {
-    multiply(own_qk, met_qk, tiles, tiles + MET_AT, p);
+    multiply(owned_qk, streamed_qk, tiles, tiles + STREAMED_AT, p);
 #if HAS_DROPOUT
     /* There are barriers before, since the last tile's were read, and in the next product. */
     if (!owns_keys)
         draw_kept(a, at, t.b * a.heads + t.h, t.i0, t.j0 KEPT_ARG);
 #endif
-    multiply(own_v, met_v, tiles + OWN_V_AT, tiles + MET_AT, ds);
-    weigh(owns_keys, ds_is_raw, hides, a, at, t, statistics, p, ds, tainted, slope_sums,
+    multiply(owned_v, streamed_v, tiles + OWNED_V_AT, tiles + STREAMED_AT, ds);
+    weigh(owns_keys, ds_is_raw, partial, a, at, t, statistics, p, ds, nonfinite, slope_sums,
           bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
 }
 

@@ -4,26 +4,27 @@
  *            backward_lanes   local (1, 1, 1), global (SPLIT_K, kv_heads, batch): one work-item has
  *                             every SPLIT_K-th chunk of BLOCKS_PER_TILE blocks of BLOCK_N keys of
  *                             one kv head, and all queries that see them, of all query heads of
- *                             that head. dk and dv stay with it; its share of dq goes to sums of
- *                             its own in the workspace
- *            backward_bias    dbias: the scores once more, summed over what the bias broadcasts
- *                             over
- *            backward_sum     dq from the SPLIT_K sums, dslopes, dsinks
+ *                             that head. It owns dk and dv of its keys; its share of dq goes to
+ *                             sums of its own in the workspace
+ *            backward_bias    dbias: the scores once more, and dS summed over what the bias
+ *                             broadcasts over
+ *            backward_sum     dq from the sums of the SPLIT_K work-items
+ *            backward_heads   dslopes, dsinks
  *            Each sum is formed in an order that depends on nothing but the problem and the
  *            tunables: the same inputs give the same bits.
- * Lanes      are keys: an element of q or do is broadcast to all lanes and multiplied with
+ * SIMD lanes are keys: an element of q or do is broadcast to all lanes and multiplied with
  *            BLOCK_VECTORS vectors of keys or values, so that only the block's k and v and its dk
- *            and dv are transposed. In dq the lanes are columns.
- * Tiles      of at most BLOCK_M queries, copied once for all blocks of a chunk, since caches near
- *            the core do not hold all of a head: scores, weights, their gradients, then the three
- *            sums. Queries that see no key of the chunk are in no tile; those of a tile that see no
- *            key of a block are left out; where all queries see all of its keys no mask is looked
- *            at. Sums of dq are added to where they are, DQ_ROWS rows at a time.
+ *            and dv are transposed. In dq they are columns.
+ * Tiles      of at most BLOCK_M queries, copied once for all blocks of a chunk, since L2 does not
+ *            hold all of a head: products, scores and weights, their gradients, then the sums of
+ *            dv, dk and dq. Queries that see no key of the chunk are in no tile; those of a tile
+ *            that see no key of a block are left out; in a tile of full visibility no mask is
+ *            looked at. dq is added to in the workspace, DQ_ROWS rows at a time.
  * Ragged     Nothing outside the tensors is read: keys beyond the last are zeros.
- * Speed      as fused_lanes.cl: never build it with fast-math options.
  * Workspace  [rows][2] -lse in the scores' unit and -delta; [SPLIT_K][batch][heads][seq_q +
- *            DQ_ROWS] [ROW_QK] sums of dq; [SPLIT_K][batch][heads] sums of dslopes
- * Tunables   src/families/tunables/backward_lanes.def, all defined by the host; no fallbacks here. */
+ *            DQ_ROWS][ROW_QK] sums of dq; [SPLIT_K][batch][heads] sums of dslopes
+ * Tunables   src/families/tunables/backward_lanes.def, all defined by the host; no fallbacks
+ *            here. */
 #include "common/builtins.h"
 #include "common/common.h"
 
@@ -35,135 +36,148 @@
 
 #define ROW_QK ROUNDED(DIM_QK)
 #define ROW_V ROUNDED(DIM_V)
-#include "score/lane_weights.h"
+#include "score/backward_weights.h"
 #if HAS_DBIAS
-#include "cpu/lane_bias.h"
+#include "cpu/backward_bias.h"
 #endif
 
-/* Of one range's sums of dq: the first row of head h. After each head are rows that no query has,
- * since sums are read and written DQ_ROWS rows at a time. */
+/* Among the sums of dq of one work-item: the first row of head h. After each head are rows that no
+ * query has, since register tiles of DQ_ROWS rows are read and written. */
 INLINE long sum_row(const struct attention_shape a, const long b, const long h)
 {
     return (b * a.heads + h) * (a.seq_q + DQ_ROWS);
 }
 
-/* Where a range's sums of dq begin in the workspace, on a line of the cache if that does; those of
- * dslopes where range SPLIT_K would. */
-INLINE long sums_begin(const struct attention_shape a, const long range)
+/* Where the sums of dq of a work-item begin in the workspace, on a cache line if that does; those
+ * of dslopes begin where work-item SPLIT_K's would. */
+INLINE long sums_begin(const struct attention_shape a, const long split)
 {
-    const long stats = (2 * a.batch * a.heads * a.seq_q + 15) / 16 * 16;
+    const long row_stats = (2 * a.batch * a.heads * a.seq_q + 15) / 16 * 16;
 
-    return stats + range * a.batch * a.heads * (a.seq_q + DQ_ROWS) * ROW_QK;
+    return row_stats + split * a.batch * a.heads * (a.seq_q + DQ_ROWS) * ROW_QK;
 }
 
-/* What rows of a tile add to dv and dk. */
-NOINLINE void add_to_block(const struct tile *tile, const struct rows rows, struct block *block)
+/* dV += P^T dO and dK += dS^T Q, of some rows of a tile. */
+NOINLINE void add_key_gradients(const struct query_tile *tile, const struct row_range rows,
+                                struct key_block *block)
 {
     add_rows(DIM_V, tile->p, (const float *)tile->d_o, ROW_V, rows.begin, rows.end, block->dv);
     add_rows(DIM_QK, tile->ds, (const float *)tile->q, ROW_QK, rows.begin, rows.end, block->dk);
 }
 
-/* What some rows of a tile, all where it hides nothing, add to dk, dv and dq. */
-INLINE void add_tile(const int hides, SHAPE_PARAMS, const struct place place, struct block *block,
-                     const struct rows rows, struct tile *tile, __global float *dq,
-                     lanes *slope_sums BIAS_PARAM MASK_PARAM SLOPES_PARAM)
+/* Adds what some rows of a tile, all of one of full visibility, contribute to dk, dv and dq. */
+INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct head head,
+                     struct key_block *block, const struct row_range rows, struct query_tile *tile,
+                     __global float *dq, lanes *slope_sums SCORE_OPERANDS_PARAM)
 {
-    const int hidden = weigh_tile(hides, 0, a, at, place, block, rows, tile,
-                                  slope_sums BIAS_ARG MASK_ARG SLOPES_ARG);
+    const int hidden = compute_weights(partial, 0, a, at, head, block, rows, tile,
+                                       slope_sums SCORE_OPERANDS_ARG);
     const float *q = (const float *)tile->q, *d_o = (const float *)tile->d_o;
 
-    if (hides && hidden && tile->nonfinite) {
+    if (partial && hidden && tile->nonfinite) {
         add_visible_rows(DIM_V, tile->p, tile->p, d_o, ROW_V, rows.begin, rows.end, block->dv);
         add_visible_rows(DIM_QK, tile->p, tile->ds, q, ROW_QK, rows.begin, rows.end, block->dk);
     } else {
-        add_to_block(tile, rows, block);
+        add_key_gradients(tile, rows, block);
     }
-    if (hides && block->nonfinite) /* which a weight of 0 would not keep from other rows */
-        add_visible_queries((const float *)tile->p, (const float *)tile->ds,
-                            (const float *)block->k_rows, block->keys, rows.begin, rows.end, dq);
+    if (partial && block->nonfinite) /* a weight of 0 would not keep it from other rows */
+        add_visible_query_gradients((const float *)tile->p, (const float *)tile->ds,
+                                    (const float *)block->k_rows, block->keys, rows.begin,
+                                    rows.end, dq);
     else
-        add_queries((const float *)tile->ds, block->k_rows, block->keys, rows.begin, rows.end, dq);
+        add_query_gradients((const float *)tile->ds, block->k_rows, block->keys, rows.begin,
+                            rows.end, dq);
 }
 
-/* A range of the keys of one kv head. */
-NOINLINE void compute_range(SHAPE_PARAMS, const long range, const long kv_head,
-                            struct place place, const __global storage *restrict q,
+/* Loads `count` blocks of keys from key j on, without gradients so far. */
+INLINE void load_chunk(SHAPE_PARAMS, const struct head head, const long j, const int count,
+                       const __global storage *k, const __global storage *v,
+                       struct key_block *blocks)
+{
+    for (int n = 0; n < count; n++) {
+        struct key_block *block = blocks + n;
+        load_key_block(a, at, head, j + n * BLOCK_N, k, v, block);
+        for (int d = 0; d < ROW_QK * BLOCK_VECTORS; d++)
+            block->dk[d] = 0.0f;
+        for (int d = 0; d < ROW_V * BLOCK_VECTORS; d++)
+            block->dv[d] = 0.0f;
+    }
+}
+
+/* One of SPLIT_K work-items of a kv head. */
+NOINLINE void compute_split(SHAPE_PARAMS, const long split, const long kv_head,
+                            struct head head, const __global storage *restrict q,
                             const __global storage *restrict k,
-                            const __global storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM,
+                            const __global storage *restrict v SCORE_OPERANDS_PARAM,
                             const __global storage *restrict d_o, __global storage *restrict dk,
                             __global storage *restrict dv, __global float *restrict workspace)
 {
-    const long all_blocks = (a.seq_kv + BLOCK_N - 1) / BLOCK_N,
-               chunks = (all_blocks + BLOCKS_PER_TILE - 1) / BLOCKS_PER_TILE;
-    struct block blocks[BLOCKS_PER_TILE];
-    struct tile tile;
+    const long all_blocks = (a.seq_kv + BLOCK_N - 1) / BLOCK_N;
+    const long chunks = (all_blocks + BLOCKS_PER_TILE - 1) / BLOCKS_PER_TILE;
+    struct key_block blocks[BLOCKS_PER_TILE];
+    struct query_tile tile;
 
-    const __global float *stats = workspace + at.workspace;
-    __global float *sums = workspace + at.workspace + sums_begin(a, range);
-    __global float *slope_totals =
-        workspace + at.workspace + sums_begin(a, SPLIT_K) + (range * a.batch + place.b) * a.heads;
+    const __global float *row_stats = workspace + at.workspace;
+    __global float *sums = workspace + at.workspace + sums_begin(a, split);
+    __global float *slope_sums_of_heads =
+        workspace + at.workspace + sums_begin(a, SPLIT_K) + (split * a.batch + head.b) * a.heads;
     const long first_head = kv_head * a.group, end_head = first_head + a.group;
-    for (long n = sum_row(a, place.b, first_head) * ROW_QK;
-         n < sum_row(a, place.b, end_head) * ROW_QK; n++)
+    for (long n = sum_row(a, head.b, first_head) * ROW_QK;
+         n < sum_row(a, head.b, end_head) * ROW_QK; n++)
         sums[n] = 0.0f;
 #if HAS_DSLOPES
     for (long h = first_head; h < end_head; h++)
-        slope_totals[h] = 0.0f;
+        slope_sums_of_heads[h] = 0.0f;
 #endif
-    /* There and back, so that under a causal mask all ranges have the same work. */
-    for (long turn = 0; turn * SPLIT_K < chunks; turn++) {
-        const long chunk = turn * SPLIT_K + (turn % 2 ? SPLIT_K - 1 - range : range);
+    /* Chunks are dealt there and back, so that under a causal mask all work-items have the same
+     * work. */
+    for (long deal = 0; deal * SPLIT_K < chunks; deal++) {
+        const long chunk = deal * SPLIT_K + (deal % 2 ? SPLIT_K - 1 - split : split);
         const int count =
             (int)clamp(all_blocks - chunk * BLOCKS_PER_TILE, 0L, (long)BLOCKS_PER_TILE);
         if (count == 0)
             continue;
-        place.h = first_head;
-        for (int n = 0; n < count; n++) {
-            struct block *block = blocks + n;
-            open_block(a, at, place, (chunk * BLOCKS_PER_TILE + n) * BLOCK_N, k, v, block);
-            for (int d = 0; d < ROW_QK * BLOCK_VECTORS; d++)
-                block->dk[d] = 0.0f;
-            for (int d = 0; d < ROW_V * BLOCK_VECTORS; d++)
-                block->dv[d] = 0.0f;
-        }
-        const struct block *last = blocks + count - 1;
-        const int keys = (int)max(0L, min(place.e.keys, last->j + BLOCK_N) - blocks->j);
-        const long begin = first_query(a, place.e, blocks->j);
-        const long end = end_query(a, place.e, blocks->j, keys);
-        for (; place.h < end_head; place.h++) {
+        head.h = first_head;
+        load_chunk(a, at, head, chunk * BLOCKS_PER_TILE * BLOCK_N, count, k, v, blocks);
+        const struct key_block *last = blocks + count - 1;
+        const int keys = (int)max(0L, min(head.e.keys, last->j + BLOCK_N) - blocks->j);
+        const long begin = first_query(a, head.e, blocks->j);
+        const long end = end_query(a, head.e, blocks->j, keys);
+        for (; head.h < end_head; head.h++) {
             lanes slope_sums = 0.0f;
             for (long i = begin; i < end; i += BLOCK_M) {
-                __global float *dq = sums + (sum_row(a, place.b, place.h) + i) * ROW_QK;
-                open_tile(a, at, place, i, (int)min(end - i, (long)BLOCK_M), q, d_o, stats, &tile);
+                __global float *dq = sums + (sum_row(a, head.b, head.h) + i) * ROW_QK;
+                load_query_tile(a, at, head, i, (int)min(end - i, (long)BLOCK_M), q, d_o, row_stats,
+                                &tile);
                 for (int n = 0; n < count; n++) {
-                    struct block *block = blocks + n;
-                    const struct rows rows = seeing_rows(a, place.e, block, &tile);
+                    struct key_block *block = blocks + n;
+                    const struct row_range rows = visible_rows(a, head.e, block, &tile);
                     if (rows.begin < rows.end)
-                        add_tile(tile_hides(a, place.e, block, &tile), a, at, place, block, rows,
-                                 &tile, dq, &slope_sums BIAS_ARG MASK_ARG SLOPES_ARG);
+                        add_tile(is_partial(a, head.e, block, &tile), a, at, head, block, rows,
+                                 &tile, dq, &slope_sums SCORE_OPERANDS_ARG);
                 }
             }
 #if HAS_DSLOPES
-            slope_totals[place.h] += sum_lanes(slope_sums);
+            slope_sums_of_heads[head.h] += sum_lanes(slope_sums);
 #endif
         }
-        place.h = first_head;
+        head.h = first_head;
         for (int n = 0; n < count; n++)
-            close_block(a, at, place, blocks + n, dk, dv);
+            store_key_gradients(a, at, head, blocks + n, dk, dv);
     }
-    (void)slope_totals;
+    (void)slope_sums_of_heads;
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void backward_lanes(PARAMETERS_backward_lanes)
 {
-    const long range = get_global_id(0), kv_head = get_global_id(1);
-    struct place place;
+    const long split = get_global_id(0), kv_head = get_global_id(1);
+    struct head head;
 
-    place.b = get_global_id(2);
-    place.h = kv_head * a.group;
-    place.e = extent_of(a, at, place.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    compute_range(a, at, range, kv_head, place, q, k, v BIAS_ARG MASK_ARG SLOPES_ARG, d_o, dk, dv,
+    head.b = get_global_id(2);
+    head.h = kv_head * a.group;
+    head.e = extent_of(a, at, head.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    compute_split(a, at, split, kv_head, head, q, k, v SCORE_OPERANDS_ARG, d_o, dk, dv,
                   workspace);
 }
 
@@ -176,8 +190,8 @@ __kernel void backward_sum(PARAMETERS_backward_sum)
     dq += at.dq + b * a.dq_stride[0] + h * a.dq_stride[1] + i * a.dq_stride[2];
     for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
         lanes sum = VECTOR(vload)(0, sums + sums_begin(a, 0) + d);
-        for (long range = 1; range < SPLIT_K; range++)
-            sum += VECTOR(vload)(0, sums + sums_begin(a, range) + d);
+        for (long split = 1; split < SPLIT_K; split++)
+            sum += VECTOR(vload)(0, sums + sums_begin(a, split) + d);
         store_row(sum * a.scale, dq + d * DQ_STEP, DQ_STEP, DIM_QK - d);
     }
 }

@@ -2,33 +2,34 @@
  * formulas. Neither scores nor their gradients reach global memory.
  *
  * Stages    backward_rows      -lse and -delta of each row, into the workspace
- *           backward_keys      a group owns BLOCK_OWNED keys of one kv head and meets the queries that see
- *                              them, of all query heads of that head, BLOCK_STREAMED at a time: dk and dv, and
- *                              sums of dbias over queries
- *           backward_queries   a group owns BLOCK_OWNED queries of one head and meets the keys that they
- *                              see, BLOCK_STREAMED at a time: dq, and sums of dslopes and dbias over keys
- *           backward_bias      a group owns a tile of a bias that depends on query and key, and meets
- *                              the batches and heads that share it
+ *           backward_keys      a group owns BLOCK_OWNED keys of one kv head and streams the queries that
+ *                              see them, of all query heads of that head, in tiles of BLOCK_STREAMED:
+ *                              dk and dv, and sums of dbias over queries
+ *           backward_queries   a group owns BLOCK_OWNED queries of one head and streams the keys that
+ *                              they see, in tiles of BLOCK_STREAMED: dq, and sums of dslopes and dbias
+ *                              over keys
+ *           backward_bias      a group owns a tile of a bias that depends on query and key, and walks
+ *                              over the batches and heads that share it
  *           backward_sums      a group for each sum over rows that is left
  *           Whatever is summed is summed by one group, in an order that depends on nothing but the
  *           problem and the tunables: the same inputs give the same bits.
- * Tiles     of BLOCK_OWNED own rows (of k and v, or of q and do) and BLOCK_STREAMED rows met, cl/gpu/tile_products.h:
- *           scores and the weights' gradients are two products, each of own rows and rows met; from
- *           these weights p and gradients ds of the scores, cl/gpu/tile_gradients.h; dk, dv and dq are
- *           sums of rows met, with those as their weights.
+ * Tiles     of BLOCK_OWNED owned rows (of k and v, or of q and do) and BLOCK_STREAMED streamed ones:
+ *           scores and the weights' gradients are two products of them (cl/gpu/tile_products.h); from
+ *           these weights p and gradients ds of the scores (cl/gpu/tile_gradients.h); dk, dv and dq are
+ *           sums of streamed rows, with those as their weights.
  * NDRange   local THREADS = THREADS_N * THREADS_M everywhere.
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
  * Hidden    A hidden pair's weight and gradient are -0, a visible one's never. An Inf or a NaN in a
- *           row met makes all its products infinite or NaN: once a hidden pair has had such a product,
- *           sums in tiles that hide something leave hidden pairs out, which takes longer. Own rows
- *           that see nothing, or that nobody sees, may hold anything: a row's sums are its own, and
- *           0 is stored for it.
- * Dropout   Own keys have a counter for four of an item's rows; keys that are met are those of four
- *           lanes: cl/gpu/tile_dropout.h.
- * Barriers  Every item reaches every barrier; nothing relies on sub-group lockstep. Local memory is
+ *           streamed row makes all its products infinite or NaN: once a hidden pair has had such a
+ *           product, sums in tiles that are not visible in full leave hidden pairs out, which takes
+ *           longer. Owned rows that see nothing, or that nobody sees, may hold anything: a row's sums
+ *           are its own, and 0 is stored for it.
+ * Dropout   Owned keys have a counter for four of a thread's rows; streamed keys are those of four
+ *           threads: cl/gpu/tile_dropout.h.
+ * Barriers  Every thread reaches every barrier; nothing relies on sub-group lockstep. Local memory is
  *           filled between two barriers and read before the next one, which stands where it is filled
  *           again: PoCL 3.1 miscompiles a barrier at the end of a loop with such a place after it.
- *           Nor is a barrier in an `if`: past it, all items would go the way that PoCL 3.1 finds for
+ *           Nor is a barrier in an `if`: past it, all threads would go the way that PoCL 3.1 finds for
  *           the first, in whatever `if` ends where this one does.
  * Workspace [rows][2] -lse and -delta; with HAS_DSLOPES [rows] sums of dslopes over keys; with
  *           HAS_DBIAS [rows] likewise if the bias broadcasts over keys, else [batch][heads][seq_kv]
@@ -37,16 +38,15 @@
 #include "common/builtins.h"
 #include "score/score.h"
 
-#if !defined(BLOCK_OWNED) || !defined(BLOCK_STREAMED) || !defined(THREADS_N) || !defined(THREAD_M) || !defined(BLOCK_K) || \
-    !defined(STAGE_N) || !defined(OWNED_RESIDENT) || !defined(PADDING) || !defined(LOAD_WIDTH) ||     \
-    !defined(EXP)
+#if !defined(BLOCK_OWNED) || !defined(BLOCK_STREAMED) || !defined(THREADS_N) ||                    \
+    !defined(THREAD_M) || !defined(BLOCK_K) || !defined(STAGE_N) || !defined(OWNED_RESIDENT) ||    \
+    !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(EXP)
 #error "backward_tiles.cl must be built with all of its tunables defined"
 #endif
 
 #define THREADS_M (BLOCK_OWNED / THREAD_M)
 #define THREADS (THREADS_N * THREADS_M)
 #define THREAD_N (BLOCK_STREAMED / THREADS_N)
-#define QUADS (THREAD_M / 4)
 #define MAX_DIM ((DIM_QK) > (DIM_V) ? (DIM_QK) : (DIM_V))
 #define UNIT 1.0f
 #include "common/backward.h"
@@ -56,13 +56,15 @@
 #include "gpu/tile_dropout.h"
 #include "gpu/tile_gradients.h"
 
-/* ---- own rows ------------------------------------------------------------------------------- */
+/* ---- owned rows ----------------------------------------------------------------------------- */
 
-/* Own rows that stay in local memory; the first stage's barrier completes them. */
-INLINE void load_own(const struct matrix own_qk, const struct matrix own_v, __local float4 *tiles)
+/* Owned rows that stay in local memory; the first stage's barrier completes them. */
+INLINE void load_owned(const struct matrix owned_qk, const struct matrix owned_v,
+                       __local float4 *tiles)
 {
-    load_columns(tiles, OWN_STRIDE(DIM_QK), BLOCK_OWNED, 0, STAGED_DIM(DIM_QK), own_qk);
-    load_columns(tiles + OWN_V_AT, OWN_STRIDE(DIM_V), BLOCK_OWNED, 0, STAGED_DIM(DIM_V), own_v);
+    load_columns(tiles, OWNED_STRIDE(DIM_QK), BLOCK_OWNED, 0, STAGED_DIM(DIM_QK), owned_qk);
+    load_columns(tiles + OWNED_V_AT, OWNED_STRIDE(DIM_V), BLOCK_OWNED, 0, STAGED_DIM(DIM_V),
+                 owned_v);
 }
 
 /* -lse and -delta of row i of a head, the last one's if there is no such row. */
@@ -80,21 +82,12 @@ INLINE long bias_sums_at(SHAPE_PARAMS)
     return at.workspace + (2 + HAS_DSLOPES) * a.batch * a.heads * a.seq_q;
 }
 
-INLINE void clear(float4 sums[THREAD_M][MAX_DIMS4])
-{
-#pragma unroll
-    for (int r = 0; r < THREAD_M; r++)
-#pragma unroll
-        for (int n = 0; n < MAX_DIMS4; n++)
-            sums[r][n] = 0.0f;
-}
-
-/* The own rows' sums times factor, 0 for those not in use, to `rows` rows of a tensor. */
+/* The owned rows' sums times factor, 0 for those not in use, to `rows` rows of a tensor. */
 INLINE void store_rows(float4 sums[THREAD_M][MAX_DIMS4], const float factor, const int used,
                        const int rows, __global storage *to, const long row_step,
                        const long step, const int dim, const int width)
 {
-    const int lane = get_local_id(0) % THREADS_N, band = get_local_id(0) / THREADS_N;
+    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
 
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++)
@@ -102,27 +95,24 @@ INLINE void store_rows(float4 sums[THREAD_M][MAX_DIMS4], const float factor, con
 #pragma unroll
             for (int n = 0; n < MAX_DIMS4; n++)
                 store4(ROW(r) < used ? sums[r][n] * factor : 0.0f,
-                       to + ROW(r) * row_step, step, 4 * (lane + THREADS_N * n), dim, width);
+                       to + ROW(r) * row_step, step, 4 * (thread_n + THREADS_N * n), dim, width);
 }
 
-/* What the items hold of own rows' sums, added up over the lanes; likewise. */
+/* What the threads hold of owned rows' sums, added up; likewise. */
 INLINE void store_sums(const float *sums, const int used, const int rows, __local float4 *partial,
                        __global float *to)
 {
-    const int lane = get_local_id(0) % THREADS_N, band = get_local_id(0) / THREADS_N;
+    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
 
     LOCAL_BARRIER(); /* what was there may be overwritten */
-#pragma unroll
-    for (int g = 0; g < QUADS; g++)
-        partial[lane * ROW_STRIDE + g * THREADS_M + band] =
-            (float4)(sums[4 * g], sums[4 * g + 1], sums[4 * g + 2], sums[4 * g + 3]);
-    LOCAL_BARRIER(); /* the lanes' parts are complete */
+    store_partial(sums, partial);
+    LOCAL_BARRIER(); /* the threads' parts are complete */
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++) {
         float total = 0.0f;
         for (int l = 0; l < THREADS_N; l++)
-            total += ((const __local float *)partial)[l * ROW_STRIDE * 4 + ROW(r)];
-        if (lane == r % THREADS_N && ROW(r) < rows)
+            total += partial_of(partial, l, ROW(r));
+        if (thread_n == r % THREADS_N && ROW(r) < rows)
             to[ROW(r)] = ROW(r) < used ? total : 0.0f;
     }
 }
@@ -133,11 +123,11 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_keys(PARAMETERS_backward_keys)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int tainted; /* not 0 once a hidden pair had a product that is not finite */
+    __local int nonfinite; /* not 0 once a hidden pair had a product that is not finite */
 #if HAS_DROPOUT
-    __local uchar *const kept = 0; /* for keys that are met */
+    __local uchar *const kept = 0; /* for keys that are streamed */
 #endif
-    const int lane = get_local_id(0) % THREADS_N;
+    const int thread_n = get_local_id(0) % THREADS_N;
     const long blocks = (a.seq_kv + BLOCK_OWNED - 1) / BLOCK_OWNED, kv_heads = a.heads / a.group;
     const long kv_head = get_group_id(0) / blocks % kv_heads;
     float4 sums_k[THREAD_M][MAX_DIMS4], sums_v[THREAD_M][MAX_DIMS4];
@@ -151,15 +141,15 @@ void backward_keys(PARAMETERS_backward_keys)
     t.keys = clamp(t.e.keys - t.j0, 0L, (long)BLOCK_OWNED);
     const long begin = first_query(a, t.e, t.j0), end = end_query(a, t.e, t.j0, t.keys);
     const int rows = min(a.seq_kv - t.j0, (long)BLOCK_OWNED);
-    const struct matrix own_k = k_rows(a, at, k, t.b, kv_head, t.j0, t.keys);
-    const struct matrix own_v = v_rows(a, at, v, t.b, kv_head, t.j0, t.keys);
+    const struct matrix owned_k = k_rows(a, at, k, t.b, kv_head, t.j0, t.keys);
+    const struct matrix owned_v = v_rows(a, at, v, t.b, kv_head, t.j0, t.keys);
 
     if (get_local_id(0) == 0)
-        tainted = 0;
+        nonfinite = 0;
     if (OWNED_RESIDENT && begin < end)
-        load_own(own_k, own_v, tiles);
-    clear(sums_k);
-    clear(sums_v);
+        load_owned(owned_k, owned_v, tiles);
+    clear_sums(sums_k);
+    clear_sums(sums_v);
     for (t.h = kv_head * a.group; t.h < (kv_head + 1) * a.group; t.h++) {
 #pragma unroll
         for (int r = 0; r < THREAD_M; r++)
@@ -168,17 +158,20 @@ void backward_keys(PARAMETERS_backward_keys)
             float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
             float2 statistics[THREAD_N];
             t.queries = min(end - t.i0, (long)BLOCK_STREAMED);
-            const bool hides = t.queries < BLOCK_STREAMED || tile_hides(a, t);
-            const struct matrix met_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
-            const struct matrix met_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
+            const bool partial = t.queries < BLOCK_STREAMED || is_partial(a, t);
+            const struct matrix streamed_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
+            const struct matrix streamed_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
 #pragma unroll
             for (int c = 0; c < THREAD_N; c++)
-                statistics[c] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + lane + THREADS_N * c);
-            weigh_tile(true, false, hides, a, at, t, own_k, own_v, met_q, met_do, statistics,
-                       tiles, &tainted, p, ds, slope_sums,
-                       bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
-            add_rows(hides, met_do, p, tiles + WEIGHTS_AT, tiles + ROWS_AT, &tainted, sums_v);
-            add_rows(hides, met_q, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &tainted, sums_k);
+                statistics[c] =
+                    statistic_of(a, at, workspace, t.b, t.h, t.i0 + thread_n + THREADS_N * c);
+            weigh_tile(true, false, partial, a, at, t, owned_k, owned_v, streamed_q, streamed_do,
+                       statistics, tiles, &nonfinite, p, ds, slope_sums, bias_sums
+                       SCORE_OPERANDS_ARG KEPT_ARG);
+            add_rows(partial, streamed_do, p, tiles + WEIGHTS_AT, tiles + ROWS_AT, &nonfinite,
+                     sums_v);
+            add_rows(partial, streamed_q, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &nonfinite,
+                     sums_k);
         }
 #if HAS_DBIAS
         store_sums(bias_sums, t.keys, a.bias_stride[2] == 0 && a.bias_stride[3] != 0 ? rows : 0,
@@ -200,11 +193,11 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_queries(PARAMETERS_backward_queries)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int tainted; /* as in backward_keys */
+    __local int nonfinite; /* as in backward_keys */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
 #endif
-    const int band = get_local_id(0) / THREADS_N;
+    const int thread_m = get_local_id(0) / THREADS_N;
     const long blocks = (a.seq_q + BLOCK_OWNED - 1) / BLOCK_OWNED, bh = get_group_id(0) / blocks;
     float4 sums_q[THREAD_M][MAX_DIMS4];
     float2 statistics[THREAD_M];
@@ -226,14 +219,14 @@ void backward_queries(PARAMETERS_backward_queries)
     const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the random numbers' step */
     const long end = end_key(a, t.e, t.i0 + max(t.queries, 1) - 1);
     const int rows = min(a.seq_q - t.i0, (long)BLOCK_OWNED);
-    const struct matrix own_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
-    const struct matrix own_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
+    const struct matrix owned_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
+    const struct matrix owned_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
 
     if (get_local_id(0) == 0)
-        tainted = 0;
+        nonfinite = 0;
     if (OWNED_RESIDENT && begin < end)
-        load_own(own_q, own_do, tiles);
-    clear(sums_q);
+        load_owned(owned_q, owned_do, tiles);
+    clear_sums(sums_q);
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++) {
         slope_sums[r] = bias_sums[r] = 0.0f;
@@ -242,12 +235,13 @@ void backward_queries(PARAMETERS_backward_queries)
     for (t.j0 = begin; t.j0 < end; t.j0 += BLOCK_STREAMED) {
         float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
         t.keys = min(end - t.j0, (long)BLOCK_STREAMED);
-        const bool hides = t.keys < BLOCK_STREAMED || tile_hides(a, t);
-        const struct matrix met_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
-        const struct matrix met_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
-        weigh_tile(false, false, hides, a, at, t, own_q, own_do, met_k, met_v, statistics, tiles,
-                   &tainted, p, ds, slope_sums, bias_sums SCORE_OPERANDS_ARG KEPT_ARG);
-        add_rows(hides, met_k, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &tainted, sums_q);
+        const bool partial = t.keys < BLOCK_STREAMED || is_partial(a, t);
+        const struct matrix streamed_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
+        const struct matrix streamed_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
+        weigh_tile(false, false, partial, a, at, t, owned_q, owned_do, streamed_k, streamed_v,
+                   statistics, tiles, &nonfinite, p, ds, slope_sums, bias_sums SCORE_OPERANDS_ARG
+                   KEPT_ARG);
+        add_rows(partial, streamed_k, ds, tiles + WEIGHTS_AT, tiles + ROWS_AT, &nonfinite, sums_q);
     }
 #if HAS_DSLOPES
     store_sums(slope_sums, t.queries, rows, tiles + WEIGHTS_AT,
@@ -268,13 +262,14 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_bias(PARAMETERS_backward_bias)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int tainted; /* written only */
+    __local int nonfinite; /* written only */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
 #endif
-    const int lane = get_local_id(0) % THREADS_N, band = get_local_id(0) / THREADS_N;
+    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
     const bool over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
-    const long across = (a.seq_kv + BLOCK_STREAMED - 1) / BLOCK_STREAMED, down = (a.seq_q + BLOCK_OWNED - 1) / BLOCK_OWNED;
+    const long across = (a.seq_kv + BLOCK_STREAMED - 1) / BLOCK_STREAMED;
+    const long down = (a.seq_q + BLOCK_OWNED - 1) / BLOCK_OWNED;
     const long bias_heads = over_h ? 1 : a.heads, place = get_group_id(0) / across / down;
     const long own_b = place / bias_heads, own_h = place % bias_heads;
     float sums[THREAD_M][THREAD_N], unused[THREAD_M];
@@ -299,19 +294,20 @@ void backward_bias(PARAMETERS_backward_bias)
         for (t.h = own_h; t.h < (over_h ? a.heads : own_h + 1); t.h++) {
             float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
             float2 statistics[THREAD_M];
-            const struct matrix own_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
-            const struct matrix own_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
-            const struct matrix met_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
-            const struct matrix met_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
+            const struct matrix owned_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
+            const struct matrix owned_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
+            const struct matrix streamed_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
+            const struct matrix streamed_v = v_rows(a, at, v, t.b, t.h / a.group, t.j0, t.keys);
 #pragma unroll
             for (int r = 0; r < THREAD_M; r++)
                 statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + ROW(r));
             if (OWNED_RESIDENT) {
                 LOCAL_BARRIER(); /* what was there may be overwritten */
-                load_own(own_q, own_do, tiles);
+                load_owned(owned_q, owned_do, tiles);
             }
-            weigh_tile(false, true, true, a, at, t, own_q, own_do, met_k, met_v, statistics, tiles,
-                       &tainted, p, ds, unused, unused SCORE_OPERANDS_ARG KEPT_ARG);
+            weigh_tile(false, true, true, a, at, t, owned_q, owned_do, streamed_k, streamed_v,
+                       statistics, tiles, &nonfinite, p, ds, unused, unused SCORE_OPERANDS_ARG
+                       KEPT_ARG);
 #pragma unroll
             for (int r = 0; r < THREAD_M; r++)
 #pragma unroll
@@ -324,7 +320,7 @@ void backward_bias(PARAMETERS_backward_bias)
     for (int r = 0; r < THREAD_M; r++)
 #pragma unroll
         for (int c = 0; c < THREAD_N; c++) {
-            const long i = t.i0 + ROW(r), j = t.j0 + lane + THREADS_N * c;
+            const long i = t.i0 + ROW(r), j = t.j0 + thread_n + THREADS_N * c;
             if (i < a.seq_q && j < a.seq_kv)
                 STORE_BIAS(sums[r][c], dbias, i * a.bias_stride[2] + j * a.bias_stride[3]);
         }
@@ -332,14 +328,14 @@ void backward_bias(PARAMETERS_backward_bias)
 #endif
 
 #if HAS_DSLOPES || HAS_DSINKS || HAS_DBIAS
-/* The sum of what the group's items hold, for each of them. */
+/* The sum of what the group's threads hold, for each of them. */
 INLINE float sum_of_group(const float x, __local float *partial)
 {
     float total = 0.0f;
 
     LOCAL_BARRIER(); /* what was there may be overwritten */
     partial[get_local_id(0)] = x;
-    LOCAL_BARRIER(); /* the items' parts are complete */
+    LOCAL_BARRIER(); /* the threads' parts are complete */
     for (int n = 0; n < THREADS; n++)
         total += partial[n];
     return total;
@@ -350,7 +346,7 @@ struct box {
     long first[3], count[3], seq;
 };
 
-/* This item's part in the sum of values over a box. */
+/* This thread's part in the sum of values over a box. */
 INLINE float sum_of_box(const struct attention_shape a, const struct box box,
                         const __global float *values)
 {
@@ -366,7 +362,7 @@ INLINE float sum_of_box(const struct attention_shape a, const struct box box,
 }
 
 #if HAS_DSINKS
-/* This item's part in dsinks of head h. */
+/* This thread's part in dsinks of head h. */
 INLINE float sum_of_sinks(SHAPE_PARAMS, const float sink, const long h, const __global float *lse,
                           const __global float *workspace)
 {

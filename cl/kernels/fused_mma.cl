@@ -19,7 +19,7 @@
  * Hidden    A weight of 0 does not silence an Inf or NaN of V. Where some output comes to one, all
  *           is computed again with 0 in the place of V's, and rows that see them get
  *           them at the end.
- * Barriers  Every item reaches every barrier; only the instructions' own lockstep is relied on.
+ * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
  * Tunables  src/families/tunables/fused_mma.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"
@@ -72,8 +72,8 @@
 #define WEIGHT_SCALE 1.0f
 #endif
 
-/* The row, in the block, of the n-th query of a lane in a tile; key or dim of sum x. */
-#define ROW(n) (tile_row + lane_query(lane, n))
+/* The row, in the block, of the n-th query of a lane in a fragment; key or dim of sum x. */
+#define ROW(n) (fragment_row + lane_query(lane, n))
 #define KEY(x) (KEY_STEP(x) + sum_other(lane, 0))
 #define KEY_STEP(x) ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS))
 
@@ -83,22 +83,84 @@
 static inline void copies_wait(void) {}
 #endif
 
-/* ---- parts of the kernel --------------------------------------------------------------------- */
+/* Whether rows that see nothing have to be told from those far below a sink: masks and biases hide what
+ * windows and lengths do not. */
+#define TRACKS_SEEN (HAS_SINKS && (HAS_MASK || HAS_BIAS))
 
-/* Sets *tainted if some Inf or NaN became 0. */
-__attribute__((always_inline)) static inline void
-fill_values(__local ushort *v_tile, const __global storage *from, const struct attention_shape a,
-            const int rows, const bool aligned, const bool finite, volatile __local int *tainted)
+/* ---- what the parts of the kernel share ------------------------------------------------------ */
+
+/* What a work-group computes and where its matrices begin. */
+struct task {
+    struct query_block block;
+    const __global storage *q;      /* the row of the first query */
+    const __global storage *k, *v; /* those of the kv head's first key */
+    bool q_aligned, k_aligned, v_aligned;
+};
+
+/* A tile of keys. */
+struct keys {
+    long j0;
+    int count;
+    bool partial; /* some key may be hidden from some row */
+};
+
+INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
+                             const __global storage *q, const __global storage *k,
+                             const __global storage *v)
 {
+    const long b = block.b, h = block.h;
+    struct task t;
+
+    t.block = block;
+    t.q = q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + block.i0 * a.q_stride[2];
+    t.k = k + at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1];
+    t.v = v + at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1];
+    t.q_aligned = rows_aligned(t.q, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
+    t.k_aligned = rows_aligned(t.k, a.k_stride[2], WIDTH(UNIT_K, DIM_QK));
+    t.v_aligned = rows_aligned(t.v, a.v_stride[2], WIDTH(UNIT_V, DIM_V));
+    return t;
+}
+
+INLINE struct keys find_keys(const struct query_block block, const long j0)
+{
+    const struct keys keys = {j0, min(block.end - j0, (long)BLOCK_N),
+                              HAS_MASK || HAS_BIAS || j0 < block.seen_by_all_from ||
+                                  j0 + BLOCK_N > block.seen_by_all_to};
+
+    return keys;
+}
+
+/* ---- load ------------------------------------------------------------------------------------ */
+
+INLINE void stage_queries(const struct attention_shape a, const struct task *t,
+                          __local ushort *q_tile)
+{
+    fill_rows(q_tile, ROW_STRIDE, BLOCK_M, COLUMNS, t->q, a.q_stride[2], Q_STEP, t->block.queries,
+              DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
+}
+
+/* K from key j0 on. A macro: in a function the loop that fills the tile would be unrolled before it is
+ * inlined, and the addresses of all its loads would stay in registers. */
+#define STAGE_KEYS(t, j0, k_tile)                                                                  \
+    fill_rows(k_tile, ROW_STRIDE, BLOCK_N, COLUMNS, (t).k + (j0) * a.k_stride[2], a.k_stride[2],   \
+              K_STEP, min((t).block.end - (j0), (long)BLOCK_N), DIM_QK, WIDTH(UNIT_K, DIM_QK),     \
+              (t).k_aligned, false)
+
+/* V of a tile of keys, with 0 for Infs and NaNs if `finite`; sets *nonfinite if there was one. */
+INLINE void stage_values(const struct attention_shape a, const struct task *t,
+                         const struct keys *keys, const bool finite, __local ushort *v_tile,
+                         volatile __local int *nonfinite)
+{
+    const __global storage *from = t->v + keys->j0 * a.v_stride[2];
 #if PACKED_VALUES
-    const int bad = fill_packed(v_tile, BLOCK_N, from, a.v_stride[2], V_STEP, rows, DIM_V,
-                                WIDTH(UNIT_V, DIM_V), aligned, finite);
+    const int found = fill_packed(v_tile, BLOCK_N, from, a.v_stride[2], V_STEP, keys->count, DIM_V,
+                                  WIDTH(UNIT_V, DIM_V), t->v_aligned, finite);
 #else
-    const int bad = fill_rows(v_tile, V_STRIDE, BLOCK_N, DIMS, from, a.v_stride[2], V_STEP, rows,
-                              DIM_V, WIDTH(UNIT_V, DIM_V), aligned, finite);
+    const int found = fill_rows(v_tile, V_STRIDE, BLOCK_N, DIMS, from, a.v_stride[2], V_STEP,
+                                keys->count, DIM_V, WIDTH(UNIT_V, DIM_V), t->v_aligned, finite);
 #endif
-    if (bad)
-        atomic_or(tainted, 1);
+    if (found)
+        atomic_or(nonfinite, 1);
 }
 
 #if HAS_DROPOUT
@@ -112,7 +174,291 @@ static inline void draw_kept(SHAPE_PARAMS, const long bh, const long i0, const l
         kept[t] = (x[0] > 0.0f) | (x[1] > 0.0f) << 1 | (x[2] > 0.0f) << 2 | (x[3] > 0.0f) << 3;
     }
 }
+#define KEPT_PARAM , const __local uchar *kept
+#define KEPT_ARG , kept
+#else
+#define KEPT_PARAM
+#define KEPT_ARG
 #endif
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+/* The state of rows that have seen nothing. */
+INLINE void clear_rows(float row_max[M_FRAGMENTS][LANE_QUERIES],
+                       float row_sum[M_FRAGMENTS][LANE_QUERIES],
+                       float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS])
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++) {
+        UNROLL
+        for (int n = 0; n < LANE_QUERIES; n++) {
+            row_max[f][n] = -INFINITY;
+            row_sum[f][n] = 0.0f;
+            seen[f][n] = 0.0f;
+        }
+        UNROLL
+        for (int x = 0; x < DIM_SUMS; x++)
+            out[f][x] = 0.0f;
+    }
+}
+
+/* The sub-group's fragments of queries at step d of the depth; q_tile: from its first row on. */
+INLINE void load_queries(const __local ushort *q_tile, const int d,
+                         uint words[M_FRAGMENTS][QUERY_WORDS], const int lane)
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        load_query(words[f], q_tile + f * FRAGMENT_QUERIES * ROW_STRIDE + d * FRAGMENT_DEPTH,
+                   ROW_STRIDE, lane);
+}
+
+/* s = q k^T, with Q in registers if Q_RESIDENT. */
+INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
+                        uint q_words[Q_RESIDENT ? DEPTHS : 1][M_FRAGMENTS][QUERY_WORDS],
+                        float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+        for (int x = 0; x < KEY_SUMS; x++)
+            s[f][x] = 0.0f;
+    UNROLL
+    for (int d = 0; d < DEPTHS; d++) {
+        if (!Q_RESIDENT)
+            load_queries(q_tile, d, q_words[0], lane);
+        UNROLL
+        for (int n = 0; n < KEY_TILES; n += OTHERS_AT_ONCE) {
+            uint k_words[OTHERS_AT_ONCE * OTHER_WORDS];
+            load_keys(k_words, k_tile + n * FRAGMENT_OTHERS * ROW_STRIDE + d * FRAGMENT_DEPTH,
+                      ROW_STRIDE, lane);
+            UNROLL
+            for (int m = 0; m < OTHERS_AT_ONCE; m++)
+                UNROLL
+                for (int f = 0; f < M_FRAGMENTS; f++)
+                    multiply_add(s[f] + (n + m) * FRAGMENT_SUMS, q_words[Q_RESIDENT ? d : 0][f],
+                                 k_words + m * OTHER_WORDS FRAGMENT_ARG);
+        }
+        IN_ORDER();
+    }
+}
+
+/* Products of a fragment of queries become scores, -inf where a key is hidden; highest: of each row, of
+ * all lanes that share it, and of what it was before. seen becomes 1 for rows that see one of the
+ * keys. */
+INLINE void finish_scores(const struct attention_shape a, const struct score_tile tile,
+                          const struct keys *keys, const int fragment_row, float s[KEY_SUMS],
+                          float highest[LANE_QUERIES], float seen[LANE_QUERIES] FRAGMENT_PARAM)
+{
+    /* The lane's keys that a row sees, as constant steps from its first one: compared with each key
+     * itself, these would take a register each. */
+    int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
+
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        see_from[n] = -BLOCK_N;
+        see_to[n] = ROW(n) < tile.rows ? tile.keys - sum_other(lane, 0) : -BLOCK_N;
+#if HAS_WINDOW_LEFT
+        see_from[n] = ROW(n) + tile.window_begin - sum_other(lane, 0);
+#endif
+#if HAS_WINDOW_RIGHT
+        see_to[n] = min(see_to[n], ROW(n) + tile.window_end - sum_other(lane, 0));
+#endif
+    }
+    UNROLL
+    for (int x = 0; x < KEY_SUMS; x++) {
+        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+        struct score y = score_of(a, tile, ROW(here), KEY(x), s[x]);
+        if (keys->partial) {
+            const bool sees =
+                hide(a, tile, KEY_STEP(x) >= see_from[here] && KEY_STEP(x) < see_to[here],
+                     ROW(here), KEY(x), &y);
+            if (TRACKS_SEEN)
+                seen[here] = sees ? 1.0f : seen[here];
+            y.value = sees ? y.value : -INFINITY;
+        }
+        s[x] = y.value;
+        highest[here] = fmax(highest[here], s[x]);
+    }
+    query_maximum(highest FRAGMENT_ARG);
+}
+
+/* ---- softmax --------------------------------------------------------------------------------- */
+
+/* Scores of a fragment become weights; what was summed before is scaled to them. */
+INLINE void weigh(const int fragment_row, const int lane, float s[KEY_SUMS],
+                  const float highest[LANE_QUERIES], float row_max[LANE_QUERIES],
+                  float row_sum[LANE_QUERIES], float out[DIM_SUMS] KEPT_PARAM)
+{
+    float rescale[LANE_QUERIES];
+
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        rescale[n] = EXP2((row_max[n] - FINITE(highest[n])) * LOG2E);
+        row_max[n] = highest[n];
+        row_sum[n] *= rescale[n];
+    }
+    UNROLL
+    for (int x = 0; x < DIM_SUMS; x++)
+        out[x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
+    UNROLL
+    for (int x = 0; x < KEY_SUMS; x++) {
+        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+        const float weight = EXP2((s[x] - FINITE(highest[here])) * LOG2E);
+        row_sum[here] += weight;
+        s[x] = weight * WEIGHT_SCALE;
+#if HAS_DROPOUT
+        if (!(kept[KEY(x) / 4 * BLOCK_M + ROW(here)] >> KEY(x) % 4 & 1))
+            s[x] = 0.0f;
+#endif
+    }
+}
+
+/* Products of all of the sub-group's queries become scores, and these weights. */
+INLINE void weigh_tile(SHAPE_PARAMS, const struct query_block *block, const struct keys *keys,
+                       const int first_row, float s[M_FRAGMENTS][KEY_SUMS],
+                       float row_max[M_FRAGMENTS][LANE_QUERIES],
+                       float row_sum[M_FRAGMENTS][LANE_QUERIES],
+                       float seen[M_FRAGMENTS][LANE_QUERIES],
+                       float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM KEPT_PARAM
+                           FRAGMENT_PARAM)
+{
+    const struct score_tile tile =
+        score_tile_at(a, at, block->e, block->b, block->h, block->i0, keys->j0, block->queries,
+                      keys->count, MAX(BLOCK_M, BLOCK_N) SCORE_OPERANDS_ARG);
+
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++) {
+        const int fragment_row = first_row + f * FRAGMENT_QUERIES;
+        float highest[LANE_QUERIES];
+
+        UNROLL
+        for (int n = 0; n < LANE_QUERIES; n++)
+            highest[n] = row_max[f][n];
+        finish_scores(a, tile, keys, fragment_row, s[f], highest, seen[f] FRAGMENT_ARG);
+        weigh(fragment_row, lane, s[f], highest, row_max[f], row_sum[f], out[f] KEPT_ARG);
+    }
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* out += p v. */
+INLINE void multiply_pv(const __local ushort *v_tile, float p[M_FRAGMENTS][KEY_SUMS],
+                        float out[M_FRAGMENTS][DIM_SUMS] FRAGMENT_PARAM)
+{
+    UNROLL
+    for (int slab = 0; slab < KEY_SLABS; slab++) {
+        uint weights[M_FRAGMENTS][WEIGHT_PARTS][QUERY_WORDS];
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++)
+            UNROLL
+            for (int part = 0; part < WEIGHT_PARTS; part++)
+                take_weights(weights[f][part], p[f], slab FRAGMENT_ARG);
+        UNROLL
+        for (int n = 0; n < DIM_TILES; n += OTHERS_AT_ONCE) {
+            uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
+#if PACKED_VALUES
+            load_run(v_words,
+                     v_tile + packed_at(slab, n * FRAGMENT_OTHERS + other_column(lane),
+                                        other_depth(lane, 0)), OTHER_WORDS);
+#else
+            load_values(v_words, v_tile + slab * FRAGMENT_DEPTH * V_STRIDE + n * FRAGMENT_OTHERS,
+                        V_STRIDE, lane);
+#endif
+            UNROLL
+            for (int m = 0; m < OTHERS_AT_ONCE; m++)
+                UNROLL
+                for (int part = 0; part < WEIGHT_PARTS; part++)
+                    UNROLL
+                    for (int f = 0; f < M_FRAGMENTS; f++)
+                        multiply_add(out[f] + (n + m) * FRAGMENT_SUMS, weights[f][part],
+                                     v_words + m * OTHER_WORDS FRAGMENT_ARG);
+        }
+        IN_ORDER();
+    }
+}
+
+/* ---- store ----------------------------------------------------------------------------------- */
+
+/* Whether all outputs are finite: 0 times each of them. */
+INLINE bool all_finite(float out[M_FRAGMENTS][DIM_SUMS])
+{
+    float check = 0.0f;
+
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+        for (int x = 0; x < DIM_SUMS; x++)
+            check = fma(out[f][x], 0.0f, check);
+    return check == 0.0f;
+}
+
+/* The rows of a fragment, from row_sum of all lanes that share them: o and lse. */
+INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const int fragment_row,
+                           const float row_max[LANE_QUERIES], const float row_sum[LANE_QUERIES],
+                           const float seen[LANE_QUERIES], const float out[DIM_SUMS],
+                           __local int *row_is_zero,
+                           __global storage *o SINKS_PARAM LSE_PARAM FRAGMENT_PARAM)
+{
+    float factor[LANE_QUERIES];
+
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        const int row = ROW(n);
+        const long i = block.i0 + row;
+        bool sees_any = first_key(a, block.e, i) < end_key(a, block.e, i);
+
+        if (TRACKS_SEEN)
+            sees_any = sees_any && seen[n] > 0.0f;
+        const struct row_end ended =
+            end_row(a, at, block.h, sees_any, row_max[n], row_sum[n] SINKS_ARG);
+        factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / WEIGHT_SCALE);
+#if HAS_DROPOUT
+        factor[n] *= a.keep;
+#endif
+        if ((lane & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0) {
+            row_is_zero[row] = ended.zero;
+#if HAS_LSE
+            if (i < a.seq_q)
+                lse[at.lse + block.bh * a.seq_q + i] =
+                    ended.zero ? -INFINITY : ended.highest + log(ended.total);
+#endif
+        }
+    }
+    UNROLL
+    for (int x = 0; x < DIM_SUMS; x++) {
+        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+        const long i = block.i0 + ROW(here);
+        const int d = KEY(x);
+        if (i < a.seq_q && d < DIM_V)
+            STORE(factor[here] == 0.0f ? 0.0f : out[x] * factor[here],
+                  o + at.o + block.b * a.o_stride[0] + block.h * a.o_stride[1] + i * a.o_stride[2],
+                  d * O_STEP);
+    }
+}
+
+/* Adds to o the Infs and NaNs of V that were staged as 0, in rows that see them. */
+INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int *row_is_zero,
+                           __global storage *o SCORE_OPERANDS_PARAM)
+{
+    const struct query_block *block = &t->block;
+
+    for (int x = get_local_id(0); x < block->queries * DIM_V; x += THREADS) {
+        const long i = block->i0 + x / DIM_V;
+        const int d = x % DIM_V;
+        const long at_o = at.o + block->b * a.o_stride[0] + block->h * a.o_stride[1] +
+                          i * a.o_stride[2] + d * O_STEP;
+        float extra = 0.0f;
+        for (long j = block->begin; j < block->end; j++) {
+            const float here = LOAD(t->v, j * a.v_stride[2] + d * V_STEP);
+            if (here * 0.0f != 0.0f &&
+                visible(a, at, first_key(a, block->e, i), end_key(a, block->e, i), block->b,
+                        block->h, i, j SCORE_OPERANDS_ARG))
+                extra += here * dropout_factor(a, at, block->bh, i, j);
+        }
+        if (extra != 0.0f && !row_is_zero[x / DIM_V])
+            STORE(LOAD(o, at_o) + extra, o, at_o);
+    }
+}
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
@@ -121,8 +467,8 @@ void fused_mma(PARAMETERS_fused_mma)
 {
     __local uint4 tiles[LOCAL_ELEMENTS / 8];
     __local int row_is_zero[BLOCK_M];
-    __local int not_finite; /* not 0 once an output is Inf or NaN */
-    __local int v_tainted;  /* not 0 once an Inf or NaN of V became 0 */
+    __local int not_finite;   /* not 0 once an output is Inf or NaN */
+    __local int v_nonfinite; /* not 0 once an Inf or NaN of V became 0 */
 #if HAS_DROPOUT
     __local uchar kept[BLOCK_M * (BLOCK_N / 4)];
 #endif
@@ -130,299 +476,88 @@ void fused_mma(PARAMETERS_fused_mma)
     __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
     __local float *const exchange = exchanges + get_local_id(0) / FRAGMENT_LANES * EXCHANGE_WORDS;
 #endif
+    const int lane = get_local_id(0) % FRAGMENT_LANES;
+    const int first_row = get_local_id(0) / FRAGMENT_LANES * TILE_ROWS; /* of the sub-group */
     __local ushort *const q_tile = (__local ushort *)tiles, *const k_tile = q_tile + K_AT;
-    __local ushort *const v_tile = q_tile + V_AT;
-    const int item = get_local_id(0), lane = item % FRAGMENT_LANES;
-    const int first_row = item / FRAGMENT_LANES * TILE_ROWS; /* of the sub-group, in the block */
+    __local ushort *const v_tile = q_tile + V_AT, *const q_rows = q_tile + first_row * ROW_STRIDE;
     const struct query_block block = find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    const struct extent e = block.e;
-    const long bh = block.bh, b = block.b, h = block.h, i0 = block.i0;
-    const long begin = block.begin, end = block.end;
-    const int queries = block.queries;
-    const __global storage *const q_rows =
-        q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + i0 * a.q_stride[2];
-    const __global storage *const k_rows =
-        k + at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1];
-    const __global storage *const v_rows =
-        v + at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1];
-    const bool q_aligned = rows_aligned(q_rows, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
-    const bool k_aligned = rows_aligned(k_rows, a.k_stride[2], WIDTH(UNIT_K, DIM_QK));
-    const bool v_aligned = rows_aligned(v_rows, a.v_stride[2], WIDTH(UNIT_V, DIM_V));
+    const struct task t = find_task(a, at, block, q, k, v);
     float out[M_FRAGMENTS][DIM_SUMS];
-    float maximum[M_FRAGMENTS][LANE_QUERIES], sum[M_FRAGMENTS][LANE_QUERIES];
-    uint q_words[M_FRAGMENTS][Q_RESIDENT ? DEPTHS : 1][QUERY_WORDS];
-#if HAS_SINKS && (HAS_MASK || HAS_BIAS)
-    float sees_any_key[M_FRAGMENTS][LANE_QUERIES]; /* 1 once the lane has met a visible key */
-#endif
+    float row_max[M_FRAGMENTS][LANE_QUERIES], row_sum[M_FRAGMENTS][LANE_QUERIES];
+    float seen[M_FRAGMENTS][LANE_QUERIES]; /* 1 once the lane has met a visible key */
+    uint q_words[Q_RESIDENT ? DEPTHS : 1][M_FRAGMENTS][QUERY_WORDS];
     bool again = false; /* the second time around */
 
-    if (item == 0)
-        not_finite = v_tainted = 0;
-    if (begin < end)
-        fill_rows(q_tile, ROW_STRIDE, BLOCK_M, COLUMNS, q_rows, a.q_stride[2], Q_STEP, queries,
-                  DIM_QK, WIDTH(UNIT_Q, DIM_QK), q_aligned, false);
+    /* load */
+    if (get_local_id(0) == 0)
+        not_finite = v_nonfinite = 0;
+    if (block.begin < block.end)
+        stage_queries(a, &t, q_tile);
     copies_wait();
     LOCAL_BARRIER(); /* q is complete */
 #if Q_RESIDENT
     UNROLL
-    for (int t = 0; t < M_FRAGMENTS; t++)
-        UNROLL
-        for (int d = 0; d < DEPTHS; d++)
-            load_query(q_words[t][d],
-                       q_tile + (first_row + t * FRAGMENT_QUERIES) * ROW_STRIDE +
-                           d * FRAGMENT_DEPTH, ROW_STRIDE, lane);
+    for (int d = 0; d < DEPTHS; d++)
+        load_queries(q_rows, d, q_words[d], lane);
     LOCAL_BARRIER(); /* its place may be overwritten */
 #endif
 
     do {
-        UNROLL
-        for (int t = 0; t < M_FRAGMENTS; t++) {
-            UNROLL
-            for (int n = 0; n < LANE_QUERIES; n++) {
-                maximum[t][n] = -INFINITY;
-                sum[t][n] = 0.0f;
-#if HAS_SINKS && (HAS_MASK || HAS_BIAS)
-                sees_any_key[t][n] = 0.0f;
-#endif
-            }
-            UNROLL
-            for (int x = 0; x < DIM_SUMS; x++)
-                out[t][x] = 0.0f;
-        }
+        clear_rows(row_max, row_sum, seen, out);
 #if HAS_COPIES
-        if (begin < end)
-            fill_rows(k_tile, ROW_STRIDE, BLOCK_N, COLUMNS, k_rows + begin * a.k_stride[2],
-                      a.k_stride[2], K_STEP, min(end - begin, (long)BLOCK_N), DIM_QK,
-                      WIDTH(UNIT_K, DIM_QK), k_aligned, false);
+        if (block.begin < block.end)
+            STAGE_KEYS(t, block.begin, k_tile);
 #endif
-
-        for (long j0 = begin; j0 < end; j0 += BLOCK_N) {
-            const int keys = min(end - j0, (long)BLOCK_N);
-            const long next = j0 + BLOCK_N;
-            const bool hides = HAS_MASK || HAS_BIAS || j0 < block.seen_by_all_from ||
-                               next > block.seen_by_all_to;
+        for (long j0 = block.begin; j0 < block.end; j0 += BLOCK_N) {
+            const struct keys keys = find_keys(block, j0);
             float s[M_FRAGMENTS][KEY_SUMS];
 
-            UNROLL
-            for (int t = 0; t < M_FRAGMENTS; t++)
-                UNROLL
-                for (int x = 0; x < KEY_SUMS; x++)
-                    s[t][x] = 0.0f;
 #if HAS_COPIES
             copies_wait();
             LOCAL_BARRIER(); /* K is complete, V may be overwritten */
-            fill_values(v_tile, v_rows + j0 * a.v_stride[2], a, keys, v_aligned, again, &v_tainted);
+            stage_values(a, &t, &keys, again, v_tile, &v_nonfinite);
 #else
             LOCAL_BARRIER(); /* K and V may be overwritten */
-            fill_rows(k_tile, ROW_STRIDE, BLOCK_N, COLUMNS, k_rows + j0 * a.k_stride[2],
-                      a.k_stride[2], K_STEP, keys, DIM_QK, WIDTH(UNIT_K, DIM_QK), k_aligned, false);
-            fill_values(v_tile, v_rows + j0 * a.v_stride[2], a, keys, v_aligned, again, &v_tainted);
+            STAGE_KEYS(t, j0, k_tile);
+            stage_values(a, &t, &keys, again, v_tile, &v_nonfinite);
             LOCAL_BARRIER(); /* K and V are complete */
 #endif
-            UNROLL
-            for (int d = 0; d < DEPTHS; d++) {
-#if !Q_RESIDENT
-                UNROLL
-                for (int t = 0; t < M_FRAGMENTS; t++)
-                    load_query(q_words[t][0],
-                               q_tile + (first_row + t * FRAGMENT_QUERIES) * ROW_STRIDE +
-                                   d * FRAGMENT_DEPTH, ROW_STRIDE, lane);
-#endif
-                UNROLL
-                for (int n = 0; n < KEY_TILES; n += OTHERS_AT_ONCE) {
-                    uint k_words[OTHERS_AT_ONCE * OTHER_WORDS];
-                    load_keys(k_words, k_tile + n * FRAGMENT_OTHERS * ROW_STRIDE +
-                                           d * FRAGMENT_DEPTH, ROW_STRIDE, lane);
-                    UNROLL
-                    for (int m = 0; m < OTHERS_AT_ONCE; m++)
-                        UNROLL
-                        for (int t = 0; t < M_FRAGMENTS; t++)
-                            multiply_add(s[t] + (n + m) * FRAGMENT_SUMS,
-                                         q_words[t][Q_RESIDENT ? d : 0],
-                                         k_words + m * OTHER_WORDS FRAGMENT_ARG);
-                }
-                IN_ORDER();
-            }
+            /* scores */
+            multiply_qk(q_rows, k_tile, q_words, s FRAGMENT_ARG);
 #if HAS_DROPOUT
-            draw_kept(a, at, bh, i0, j0, kept);
+            draw_kept(a, at, block.bh, block.i0, j0, kept);
 #endif
 #if HAS_COPIES || HAS_DROPOUT
             copies_wait();
             LOCAL_BARRIER(); /* V and what is kept are complete, K may be overwritten */
 #endif
 #if HAS_COPIES
-            if (next < end)
-                fill_rows(k_tile, ROW_STRIDE, BLOCK_N, COLUMNS, k_rows + next * a.k_stride[2],
-                          a.k_stride[2], K_STEP, min(end - next, (long)BLOCK_N), DIM_QK,
-                          WIDTH(UNIT_K, DIM_QK), k_aligned, false);
+            if (j0 + BLOCK_N < block.end)
+                STAGE_KEYS(t, j0 + BLOCK_N, k_tile);
 #endif
-
-            const struct score_tile tile =
-                score_tile_at(a, at, e, b, h, i0, j0, queries, keys,
-                              MAX(BLOCK_M, BLOCK_N) SCORE_OPERANDS_ARG);
-            UNROLL
-            for (int t = 0; t < M_FRAGMENTS; t++) {
-                const int tile_row = first_row + t * FRAGMENT_QUERIES;
-                float highest[LANE_QUERIES], rescale[LANE_QUERIES];
-                /* The lane's keys that a row sees, as constant steps from its first one: compared
-                 * with each key itself, these would take a register each. */
-                int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
-                UNROLL
-                for (int n = 0; n < LANE_QUERIES; n++) {
-                    highest[n] = maximum[t][n];
-                    see_from[n] = -BLOCK_N;
-                    see_to[n] = ROW(n) < queries ? keys - sum_other(lane, 0) : -BLOCK_N;
-#if HAS_WINDOW_LEFT
-                    see_from[n] = ROW(n) + tile.window_begin - sum_other(lane, 0);
-#endif
-#if HAS_WINDOW_RIGHT
-                    see_to[n] = min(see_to[n], ROW(n) + tile.window_end - sum_other(lane, 0));
-#endif
-                }
-                UNROLL
-                for (int x = 0; x < KEY_SUMS; x++) {
-                    const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-                    struct score y = score_of(a, tile, ROW(here), KEY(x), s[t][x]);
-                    if (hides) {
-                        const bool sees = hide(
-                            a, tile, KEY_STEP(x) >= see_from[here] && KEY_STEP(x) < see_to[here],
-                            ROW(here), KEY(x), &y);
-#if HAS_SINKS && (HAS_MASK || HAS_BIAS)
-                        sees_any_key[t][here] = sees ? 1.0f : sees_any_key[t][here];
-#endif
-                        y.value = sees ? y.value : -INFINITY;
-                    }
-                    s[t][x] = y.value;
-                    highest[here] = fmax(highest[here], s[t][x]);
-                }
-                query_maximum(highest FRAGMENT_ARG);
-                UNROLL
-                for (int n = 0; n < LANE_QUERIES; n++) {
-                    rescale[n] = EXP2((maximum[t][n] - FINITE(highest[n])) * LOG2E);
-                    maximum[t][n] = highest[n];
-                    sum[t][n] *= rescale[n];
-                }
-                UNROLL
-                for (int x = 0; x < DIM_SUMS; x++)
-                    out[t][x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
-                UNROLL
-                for (int x = 0; x < KEY_SUMS; x++) {
-                    const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-                    const float weight = EXP2((s[t][x] - FINITE(highest[here])) * LOG2E);
-                    sum[t][here] += weight;
-                    s[t][x] = weight * WEIGHT_SCALE;
-#if HAS_DROPOUT
-                    if (!(kept[KEY(x) / 4 * BLOCK_M + ROW(here)] >> KEY(x) % 4 & 1))
-                        s[t][x] = 0.0f;
-#endif
-                }
-            }
-
-            UNROLL
-            for (int slab = 0; slab < KEY_SLABS; slab++) {
-                uint weights[M_FRAGMENTS][WEIGHT_PARTS][QUERY_WORDS];
-                UNROLL
-                for (int t = 0; t < M_FRAGMENTS; t++)
-                    UNROLL
-                    for (int part = 0; part < WEIGHT_PARTS; part++)
-                        take_weights(weights[t][part], s[t], slab FRAGMENT_ARG);
-                UNROLL
-                for (int n = 0; n < DIM_TILES; n += OTHERS_AT_ONCE) {
-                    uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
-#if PACKED_VALUES
-                    load_run(v_words,
-                             v_tile + packed_at(slab, n * FRAGMENT_OTHERS + other_column(lane),
-                                                other_depth(lane, 0)), OTHER_WORDS);
-#else
-                    load_values(v_words, v_tile + slab * FRAGMENT_DEPTH * V_STRIDE +
-                                             n * FRAGMENT_OTHERS, V_STRIDE, lane);
-#endif
-                    UNROLL
-                    for (int m = 0; m < OTHERS_AT_ONCE; m++)
-                        UNROLL
-                        for (int part = 0; part < WEIGHT_PARTS; part++)
-                            UNROLL
-                            for (int t = 0; t < M_FRAGMENTS; t++)
-                                multiply_add(out[t] + (n + m) * FRAGMENT_SUMS, weights[t][part],
-                                             v_words + m * OTHER_WORDS FRAGMENT_ARG);
-                }
-                IN_ORDER();
-            }
+            /* softmax */
+            weigh_tile(a, at, &block, &keys, first_row, s, row_max, row_sum, seen,
+                       out SCORE_OPERANDS_ARG KEPT_ARG FRAGMENT_ARG);
+            /* values */
+            multiply_pv(v_tile, s, out FRAGMENT_ARG);
         }
-
-        float check = 0.0f; /* stays 0 while all outputs are finite */
-        UNROLL
-        for (int t = 0; t < M_FRAGMENTS; t++)
-            UNROLL
-            for (int x = 0; x < DIM_SUMS; x++)
-                check = fma(out[t][x], 0.0f, check);
-        if (check != 0.0f)
+        if (!all_finite(out))
             atomic_or(&not_finite, 1);
         LOCAL_BARRIER(); /* not_finite is final; nobody reads K and V any more */
         again = !again && not_finite;
     } while (again);
 
+    /* store */
     UNROLL
-    for (int t = 0; t < M_FRAGMENTS; t++) {
-        const int tile_row = first_row + t * FRAGMENT_QUERIES;
-        float factor[LANE_QUERIES];
-
-        query_sum(sum[t] FRAGMENT_ARG);
-#if HAS_SINKS && (HAS_MASK || HAS_BIAS)
-        query_maximum(sees_any_key[t] FRAGMENT_ARG);
-#endif
-        UNROLL
-        for (int n = 0; n < LANE_QUERIES; n++) {
-            const int row = ROW(n);
-            const long i = i0 + row;
-            bool sees_any = first_key(a, e, i) < end_key(a, e, i);
-
-#if HAS_SINKS && (HAS_MASK || HAS_BIAS)
-            sees_any = sees_any && sees_any_key[t][n] > 0.0f;
-#endif
-            const struct row_end ended =
-                end_row(a, at, h, sees_any, maximum[t][n], sum[t][n] SINKS_ARG);
-            factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / WEIGHT_SCALE);
-#if HAS_DROPOUT
-            factor[n] *= a.keep;
-#endif
-            if ((lane & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0) {
-                row_is_zero[row] = ended.zero;
-#if HAS_LSE
-                if (i < a.seq_q)
-                    lse[at.lse + bh * a.seq_q + i] =
-                        ended.zero ? -INFINITY : ended.highest + log(ended.total);
-#endif
-            }
-        }
-        UNROLL
-        for (int x = 0; x < DIM_SUMS; x++) {
-            const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-            const long i = i0 + ROW(here);
-            const int d = KEY(x);
-            if (i < a.seq_q && d < DIM_V)
-                STORE(factor[here] == 0.0f ? 0.0f : out[t][x] * factor[here],
-                      o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2],
-                      d * O_STEP);
-        }
+    for (int f = 0; f < M_FRAGMENTS; f++) {
+        query_sum(row_sum[f] FRAGMENT_ARG);
+        if (TRACKS_SEEN)
+            query_maximum(seen[f] FRAGMENT_ARG);
+        store_fragment(a, at, block, first_row + f * FRAGMENT_QUERIES, row_max[f], row_sum[f],
+                       seen[f], out[f], row_is_zero, o SINKS_ARG LSE_ARG FRAGMENT_ARG);
     }
-
-    /* Here only what is not finite counts. */
     barrier(CLK_GLOBAL_MEM_FENCE);
     LOCAL_BARRIER(); /* the outputs are complete */
-    for (int x = v_tainted ? item : queries * DIM_V; x < queries * DIM_V; x += THREADS) {
-        const long i = i0 + x / DIM_V;
-        const int d = x % DIM_V;
-        const long at_o = at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2] +
-                          d * O_STEP;
-        float extra = 0.0f;
-        for (long j = begin; j < end; j++) {
-            const float here = LOAD(v_rows, j * a.v_stride[2] + d * V_STEP);
-            if (here * 0.0f != 0.0f && visible(a, at, first_key(a, e, i), end_key(a, e, i), b, h, i,
-                                               j SCORE_OPERANDS_ARG))
-                extra += here * dropout_factor(a, at, bh, i, j);
-        }
-        if (extra != 0.0f && !row_is_zero[x / DIM_V])
-            STORE(LOAD(o, at_o) + extra, o, at_o);
-    }
+    if (v_nonfinite) /* here only what is not finite counts */
+        add_nonfinite(a, at, &t, row_is_zero, o SCORE_OPERANDS_ARG);
 }

@@ -1,26 +1,25 @@
 /* fused_tiles: forward attention for GPUs; the scores never reach global memory.
  *
- * A work-group owns BLOCK_M query rows of one (batch, head) and walks over the keys that any of
- * them may see, BLOCK_N at a time:
+ * A work-group owns BLOCK_M queries of one (batch, head) and walks over the keys that any of them may
+ * see, a tile of BLOCK_N at a time:
  *   1. s = q k^T, with K (and Q, unless Q_RESIDENT) staged in local memory by BLOCK_K columns;
  *   2. online softmax: the rows' maxima over the work-group, then weights from scores;
  *   3. o += p v, with the weights and V staged in local memory by STAGE_N keys.
  *
- * Items     THREADS_N along keys and output dims, THREADS_M = BLOCK_M / THREAD_M along rows. An item keeps THREAD_M
- *           x THREAD_N scores and THREAD_M x DIMS4 float4 of output in registers: key lane + THREADS_N * c, row
- *           ROW(r), dims 4 * (lane + THREADS_N * n). Both products read 16 bytes of local memory at a
- *           time, and neighbouring lanes read neighbouring banks.
- * NDRange   local THREADS = THREADS_N * THREADS_M; one group for each block of queries of each (batch, head).
- * Dropout   Four neighbouring lanes share the random numbers of their keys: cl/gpu/tile_dropout.h.
+ * Threads   THREADS_N along keys and output dims, THREADS_M = BLOCK_M / THREAD_M along rows. A thread
+ *           keeps THREAD_M x THREAD_N scores and THREAD_M rows of DIMS4(DIM_V) float4 of output in
+ *           registers: cl/gpu/thread_tile.h.
+ * NDRange   local THREADS; one group for each block of queries of each (batch, head).
+ * Dropout   Four neighbouring threads share the random numbers of their keys: cl/gpu/tile_dropout.h.
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
- * Hidden    Where some key of a block is hidden from some row, V's Infs and NaNs are staged as 0:
- *           a weight of 0 would not silence them. Rows that do see them get them at the end.
- * Barriers  Every item reaches every barrier; nothing relies on sub-group lockstep. A stage is
- *           filled between two barriers and read between the next two.
+ * Hidden    In a tile that is not visible in full V's Infs and NaNs are staged as 0: a weight of 0
+ *           would not silence them. Rows that do see them get them at the end.
+ * Barriers  Every thread reaches every barrier; nothing relies on sub-group lockstep. A stage is filled
+ *           between two barriers and read between the next two.
  * Tunables  src/families/tunables/fused_tiles.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"
-#if !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(THREADS_N) || !defined(THREAD_M) ||                \
+#if !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(THREADS_N) || !defined(THREAD_M) ||         \
     !defined(BLOCK_K) || !defined(STAGE_N) || !defined(Q_RESIDENT) || !defined(SHARE_KV) ||        \
     !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(EXP)
 #error "fused_tiles.cl must be built with all of its tunables defined"
@@ -29,28 +28,22 @@
 #define THREADS_M (BLOCK_M / THREAD_M)
 #define THREADS (THREADS_N * THREADS_M)
 #define THREAD_N (BLOCK_N / THREADS_N)
-#define QUADS (THREAD_M / 4)
-#define DIMS4 ((DIM_V + 4 * THREADS_N - 1) / (4 * THREADS_N))
-/* An item's rows are quads, THREADS_M quads apart: row r of an item, in the block. */
-#define ROW_FROM_FIRST(r) ((r) / 4 * THREADS_M * 4 + (r) % 4)
-#define ROW(r) (band * 4 + ROW_FROM_FIRST(r))
+#define MAX_DIM DIM_V
+#define ROW_STRIDE ((BLOCK_M + PADDING) / 4)
+#include "gpu/thread_tile.h"
 #define KEPT_ROWS BLOCK_M
 #define KEPT_COLUMNS THREAD_N
 
 /* Local memory, counted in float4. Columns of q and k are padded with zeros to whole stages. */
-#define MIN(x, y) ((x) < (y) ? (x) : (y))
-#define MAX(x, y) ((x) > (y) ? (x) : (y))
 #define STAGE MIN(BLOCK_K, (DIM_QK + 3) / 4 * 4)
 #define STAGED_DIM ((DIM_QK + STAGE - 1) / STAGE * STAGE)
-#define WEIGHT_KEYS MAX(STAGE_N, THREADS_N)
 #define K_STRIDE ((STAGE + PADDING) / 4)
 #define Q_STRIDE (Q_RESIDENT ? (STAGED_DIM + PADDING) / 4 : K_STRIDE)
-#define V_STRIDE (THREADS_N * DIMS4)
-#define ROW_STRIDE ((BLOCK_M + PADDING) / 4)
+#define V_STRIDE (THREADS_N * MAX_DIMS4)
 #define K_AT (BLOCK_M * Q_STRIDE)
 #define K_END (K_AT + BLOCK_N * K_STRIDE)
 #define WEIGHTS_AT (!SHARE_KV ? K_END : Q_RESIDENT ? K_AT : 0)
-#define V_AT (WEIGHTS_AT + WEIGHT_KEYS * ROW_STRIDE)
+#define V_AT (WEIGHTS_AT + WEIGHT_ROWS * ROW_STRIDE)
 #define V_END (V_AT + STAGE_N * V_STRIDE)
 #define PARTIAL_AT MAX(K_END, V_END)
 #define LOCAL_FLOAT4S (PARTIAL_AT + THREADS_N * ROW_STRIDE)
@@ -62,15 +55,278 @@
 #include "gpu/quantized_tile.h"
 #include "gpu/query_block.h"
 
-/* Fills the stage of V. Sets *tainted if some key is hidden and an Inf or NaN became 0 for it. */
-__attribute__((always_inline))
-static inline void stage_values(__local float4 *v_tile, const __global v_storage *from,
-                                const struct attention_shape a, const int rows, const bool aligned,
-                                const bool hides_some, volatile __local int *tainted)
+/* Whether rows that see nothing have to be told from those far below a sink: masks and biases hide what
+ * windows and lengths do not. */
+#define TRACKS_SEEN (HAS_SINKS && (HAS_MASK || HAS_BIAS))
+
+/* ---- what the parts of the kernel share ------------------------------------------------------ */
+
+/* What a work-group computes, where its matrices begin, and which of its threads this is. */
+struct task {
+    struct query_block block;
+    const __global storage *q;   /* the row of the first query */
+    const __global k_storage *k; /* those of the kv head's first key */
+    const __global v_storage *v;
+    bool q_aligned, k_aligned, v_aligned;
+    int thread_m, thread_n;
+};
+
+/* Local memory. */
+struct shared {
+    __local float4 *tiles;
+    __local float *row_max, *rescale;    /* so far; what a new one scales earlier weights by */
+    volatile __local int *v_nonfinite; /* not 0 once an Inf or NaN of V was staged as 0 */
+};
+
+/* A tile of keys. */
+struct keys {
+    long j0;
+    int count;
+    bool partial; /* some key may be hidden from some row */
+};
+
+INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
+                             const __global storage *q, const __global k_storage *k,
+                             const __global v_storage *v)
 {
-    if (load_cache_tile(V_CACHE, v_tile, V_STRIDE, STAGE_N, 4 * V_STRIDE, from, a.v_stride[2],
-                        V_STEP, rows, 0, DIM_V, WIDTH(UNIT_V, DIM_V), aligned, hides_some))
-        atomic_or(tainted, 1);
+    const long b = block.b, h = block.h;
+    struct task t;
+
+    t.block = block;
+    t.q = q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + block.i0 * a.q_stride[2];
+    t.k = K_PLACE(k, at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1]);
+    t.v = V_PLACE(v, at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1]);
+    t.q_aligned = rows_aligned(t.q, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
+    t.k_aligned = !K_CACHE && rows_aligned((const __global storage *)t.k, a.k_stride[2],
+                                           WIDTH(UNIT_K, DIM_QK));
+    t.v_aligned = !V_CACHE && rows_aligned((const __global storage *)t.v, a.v_stride[2],
+                                           WIDTH(UNIT_V, DIM_V));
+    t.thread_m = get_local_id(0) / THREADS_N;
+    t.thread_n = get_local_id(0) % THREADS_N;
+    return t;
+}
+
+INLINE struct keys find_keys(const struct query_block block, const long j0)
+{
+    const struct keys keys = {j0, min(block.end - j0, (long)BLOCK_N),
+                              HAS_MASK || HAS_BIAS || j0 < block.seen_by_all_from ||
+                                  j0 + BLOCK_N > block.seen_by_all_to};
+
+    return keys;
+}
+
+/* ---- load ------------------------------------------------------------------------------------ */
+
+/* Columns [first, first + columns) of the queries. */
+INLINE void stage_queries(const struct attention_shape a, const struct task *t,
+                          const struct shared *l, const int first, const int columns)
+{
+    load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, t->q, a.q_stride[2], Q_STEP, t->block.queries,
+              first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
+}
+
+/* Columns [first, first + STAGE) of a tile of keys. */
+INLINE void stage_keys(const struct attention_shape a, const struct task *t, const struct shared *l,
+                       const struct keys *keys, const int first)
+{
+    load_cache_tile(K_CACHE, l->tiles + K_AT, K_STRIDE, BLOCK_N, STAGE,
+                    K_PLACE(t->k, keys->j0 * a.k_stride[2]), a.k_stride[2], K_STEP, keys->count,
+                    first, DIM_QK, WIDTH(UNIT_K, DIM_QK), t->k_aligned, false);
+}
+
+/* STAGE_N rows of V from the tile's key `first` on. */
+INLINE void stage_values(const struct attention_shape a, const struct task *t,
+                         const struct shared *l, const struct keys *keys, const int first)
+{
+    if (load_cache_tile(V_CACHE, l->tiles + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE,
+                        V_PLACE(t->v, (keys->j0 + first) * a.v_stride[2]), a.v_stride[2], V_STEP,
+                        keys->count - first, 0, DIM_V, WIDTH(UNIT_V, DIM_V), t->v_aligned,
+                        keys->partial))
+        atomic_or(l->v_nonfinite, 1);
+}
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+/* s = q k^T. */
+INLINE void multiply_qk(const struct attention_shape a, const struct task *t,
+                        const struct shared *l, const struct keys *keys,
+                        float s[THREAD_M][THREAD_N])
+{
+    clear_products(s);
+    for (int first = 0; first < STAGED_DIM; first += STAGE) {
+        if (!Q_RESIDENT)
+            stage_queries(a, t, l, first, STAGE);
+        stage_keys(a, t, l, keys, first);
+        LOCAL_BARRIER(); /* the stage is complete */
+        multiply_tiles(l->tiles + (Q_RESIDENT ? first / 4 : 0), Q_STRIDE, l->tiles + K_AT, K_STRIDE,
+                       STAGE, s);
+        if (first + STAGE < STAGED_DIM)
+            LOCAL_BARRIER(); /* the stage may be overwritten */
+    }
+}
+
+/* Products become scores, -inf where a key is hidden. highest: of each row, of this thread's keys.
+ * Bit r of *seen is set if row r sees one of them. */
+INLINE void finish_scores(SHAPE_PARAMS, const struct task *t, const struct keys *keys,
+                          float s[THREAD_M][THREAD_N], float highest[THREAD_M],
+                          uint *seen SCORE_OPERANDS_PARAM)
+{
+    const int thread_m = t->thread_m;
+    const struct score_tile tile =
+        score_tile_at(a, at, t->block.e, t->block.b, t->block.h, t->block.i0, keys->j0,
+                      t->block.queries, keys->count, MAX(BLOCK_M, BLOCK_N) SCORE_OPERANDS_ARG);
+
+#pragma unroll
+    for (int r = 0; r < THREAD_M; r++) {
+        highest[r] = -INFINITY;
+#pragma unroll
+        for (int c = 0; c < THREAD_N; c++) {
+            const int row = ROW(r), key = t->thread_n + THREADS_N * c;
+            struct score x = score_of(a, tile, row, key, s[r][c]);
+            if (keys->partial) {
+                const bool sees = hide(a, tile, in_window(tile, row, key), row, key, &x);
+                if (TRACKS_SEEN)
+                    *seen |= (uint)sees << r;
+                x.value = sees ? x.value : -INFINITY;
+            }
+            s[r][c] = x.value;
+            highest[r] = fmax(highest[r], s[r][c]);
+        }
+    }
+}
+
+/* ---- softmax --------------------------------------------------------------------------------- */
+
+/* The rows' maxima with what the threads found, and how much earlier weights shrink. */
+INLINE void update_row_max(const struct shared *l)
+{
+    for (int row = get_local_id(0); row < BLOCK_M; row += THREADS) {
+        const float old = l->row_max[row];
+        float new = old;
+        for (int n = 0; n < THREADS_N; n++)
+            new = fmax(new, partial_of(l->tiles + PARTIAL_AT, n, row));
+        l->row_max[row] = new;
+        l->rescale[row] = EXP2((old - FINITE(new)) * LOG2E);
+    }
+}
+
+/* Scores become weights; what was summed before is scaled to them. */
+INLINE void weigh(const struct attention_shape a, const struct task *t, const struct shared *l,
+                  float s[THREAD_M][THREAD_N], float sum[THREAD_M],
+                  float4 out[THREAD_M][MAX_DIMS4] KEPT_PARAM)
+{
+    const int thread_m = t->thread_m;
+
+#pragma unroll
+    for (int r = 0; r < THREAD_M; r++) {
+        const float reference = FINITE(l->row_max[ROW(r)]), rescale = l->rescale[ROW(r)];
+        sum[r] *= rescale;
+#pragma unroll
+        for (int n = 0; n < MAX_DIMS4; n++)
+            out[r][n] *= rescale;
+#pragma unroll
+        for (int c = 0; c < THREAD_N; c++) {
+            s[r][c] = EXP2((s[r][c] - reference) * LOG2E);
+            sum[r] += s[r][c];
+#if HAS_DROPOUT
+            s[r][c] *= kept_factor(a, ROW(r), c KEPT_ARG);
+#endif
+        }
+    }
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* out += p v, for a tile of keys, of which the first stage of V is there unless SHARE_KV. */
+INLINE void add_values(const struct attention_shape a, const struct task *t, const struct shared *l,
+                       const struct keys *keys, float p[THREAD_M][THREAD_N],
+                       float4 out[THREAD_M][MAX_DIMS4])
+{
+    const int thread_m = t->thread_m, thread_n = t->thread_n;
+
+    for (int j = 0; j < BLOCK_N; j += STAGE_N) {
+        if (j >= keys->count)
+            break;
+        if (j % WEIGHT_ROWS == 0)
+            STORE_WEIGHTS(j, p, l->tiles + WEIGHTS_AT);
+        if (SHARE_KV || j > 0)
+            stage_values(a, t, l, keys, j);
+        LOCAL_BARRIER(); /* weights and V are complete */
+        const __local float4 *weights =
+            l->tiles + WEIGHTS_AT + j % WEIGHT_ROWS * ROW_STRIDE + thread_m;
+        const __local float4 *row = l->tiles + V_AT + thread_n;
+#pragma unroll 2
+        for (int key = 0; key < STAGE_N; key++, weights += ROW_STRIDE, row += V_STRIDE)
+            add_row(false, MAX_DIMS4, weights, row, out);
+        LOCAL_BARRIER(); /* weights and V may be overwritten */
+    }
+}
+
+/* Adds to out the Infs and NaNs of V that were staged as 0, to rows that see them. */
+INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t,
+                           float4 out[THREAD_M][MAX_DIMS4] SCORE_OPERANDS_PARAM)
+{
+    const struct query_block *block = &t->block;
+    const int thread_m = t->thread_m;
+
+    for (long j = block->begin; j < block->end; j++)
+#pragma unroll
+        for (int n = 0; n < MAX_DIMS4; n++) {
+            const int d = 4 * (t->thread_n + THREADS_N * n);
+            const long row = j * a.v_stride[2];
+            const float4 v4 = (float4)(load_v(t->v, row, min(d, DIM_V - 1) * V_STEP),
+                                       load_v(t->v, row, min(d + 1, DIM_V - 1) * V_STEP),
+                                       load_v(t->v, row, min(d + 2, DIM_V - 1) * V_STEP),
+                                       load_v(t->v, row, min(d + 3, DIM_V - 1) * V_STEP));
+            int nonfinite = 0;
+            const float4 finite = finite_or_0(v4, &nonfinite);
+            if (nonfinite)
+#pragma unroll
+                for (int r = 0; r < THREAD_M; r++) {
+                    const long i = block->i0 + ROW(r);
+                    if (visible(a, at, first_key(a, block->e, i), end_key(a, block->e, i), block->b,
+                                block->h, i, j SCORE_OPERANDS_ARG))
+                        out[r][n] += (v4 - finite) * dropout_factor(a, at, block->bh, i, j);
+                }
+        }
+}
+
+/* ---- store ----------------------------------------------------------------------------------- */
+
+/* o and lse of the thread's rows, from the threads' sums of weights. */
+INLINE void store_rows(SHAPE_PARAMS, const struct task *t, const struct shared *l,
+                       const __local int *row_sees, float4 out[THREAD_M][MAX_DIMS4],
+                       __global storage *o SINKS_PARAM LSE_PARAM)
+{
+    const struct query_block *block = &t->block;
+    const int thread_m = t->thread_m;
+
+#pragma unroll
+    for (int r = 0; r < THREAD_M; r++) {
+        const long i = block->i0 + ROW(r);
+        bool sees_any = first_key(a, block->e, i) < end_key(a, block->e, i);
+        float total = 0.0f;
+
+        if (TRACKS_SEEN)
+            sees_any = sees_any && row_sees[ROW(r)];
+        for (int n = 0; n < THREADS_N; n++)
+            total += partial_of(l->tiles + PARTIAL_AT, n, ROW(r));
+        const struct row_end ended =
+            end_row(a, at, block->h, sees_any, l->row_max[ROW(r)], total SINKS_ARG);
+        if (i >= a.seq_q)
+            continue;
+        __global storage *const o_row = o + at.o + block->b * a.o_stride[0] +
+                                        block->h * a.o_stride[1] + i * a.o_stride[2];
+#pragma unroll
+        for (int n = 0; n < MAX_DIMS4; n++)
+            store4(ended.zero ? 0.0f : out[r][n] * ended.factor, o_row, O_STEP,
+                   4 * (t->thread_n + THREADS_N * n), DIM_V, WIDTH(UNIT_O, DIM_V));
+#if HAS_LSE
+        if (t->thread_n == 0)
+            lse[at.lse + block->bh * a.seq_q + i] =
+                ended.zero ? -INFINITY : ended.highest + log(ended.total);
+#endif
+    }
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
@@ -79,262 +335,78 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void fused_tiles(PARAMETERS_fused_tiles)
 {
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int v_tainted; /* not 0 once an Inf or NaN of V was staged as 0 */
-    /* Each row's highest score so far, and what a new one scales earlier weights by. */
-    __local float4 maximum[BLOCK_M / 4], rescale[BLOCK_M / 4];
+    __local int v_nonfinite;
+    __local float4 row_max[BLOCK_M / 4], rescale[BLOCK_M / 4];
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
 #endif
-    __local float4 *const q_tile = tiles, *const k_tile = tiles + K_AT;
-    __local float4 *const weights = tiles + WEIGHTS_AT, *const v_tile = tiles + V_AT;
-    __local float4 *const partial = tiles + PARTIAL_AT;
-    const int item = get_local_id(0), lane = item % THREADS_N, band = item / THREADS_N;
-    const struct query_block block = find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    const struct extent e = block.e;
-    const long bh = block.bh, b = block.b, h = block.h, i0 = block.i0;
-    const long begin = block.begin, end = block.end;
-    const int queries = block.queries;
-    const __global storage *const q_rows =
-        q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + i0 * a.q_stride[2];
-    const __global k_storage *const k_rows =
-        K_PLACE(k, at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1]);
-    const __global v_storage *const v_rows =
-        V_PLACE(v, at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1]);
-    const bool q_aligned = rows_aligned(q_rows, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
-    const bool k_aligned =
-        !K_CACHE && rows_aligned((const __global storage *)k_rows, a.k_stride[2],
-                                 WIDTH(UNIT_K, DIM_QK));
-    const bool v_aligned =
-        !V_CACHE && rows_aligned((const __global storage *)v_rows, a.v_stride[2],
-                                 WIDTH(UNIT_V, DIM_V));
-    float4 out[THREAD_M][DIMS4];
-    float sum[THREAD_M]; /* of weights, over this item's keys only */
-#if HAS_SINKS && (HAS_MASK || HAS_BIAS)
+#if TRACKS_SEEN
     __local int row_sees[BLOCK_M];
-    uint rows_seeing = 0; /* bit r: some key is visible to row r */
-    for (int row = item; row < BLOCK_M; row += THREADS)
-        row_sees[row] = 0;
+#else
+    __local int *const row_sees = 0;
 #endif
+    const struct shared l = {tiles, (__local float *)row_max, (__local float *)rescale,
+                             &v_nonfinite};
+    const struct query_block block = find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const struct task t = find_task(a, at, block, q, k, v);
+    const int thread_m = t.thread_m;
+    float4 out[THREAD_M][MAX_DIMS4];
+    float sum[THREAD_M]; /* of weights, over this thread's keys only */
+    uint seen = 0;       /* bit r: some key is visible to row r */
 
-#pragma unroll
-    for (int r = 0; r < THREAD_M; r++) {
-        sum[r] = 0.0f;
-#pragma unroll
-        for (int n = 0; n < DIMS4; n++)
-            out[r][n] = 0.0f;
-    }
-    for (int row = item; row < BLOCK_M; row += THREADS)
-        ((__local float *)maximum)[row] = -INFINITY;
-    if (item == 0)
-        v_tainted = 0;
-    if (Q_RESIDENT && begin < end)
-        load_tile(q_tile, Q_STRIDE, BLOCK_M, STAGED_DIM, q_rows, a.q_stride[2], Q_STEP, queries, 0,
-                  DIM_QK, WIDTH(UNIT_Q, DIM_QK), q_aligned, false);
-    LOCAL_BARRIER();
-
-    for (long j0 = begin; j0 < end; j0 += BLOCK_N) {
-        const int keys = min(end - j0, (long)BLOCK_N);
-        const bool hides = HAS_MASK || HAS_BIAS || j0 < block.seen_by_all_from ||
-                           j0 + BLOCK_N > block.seen_by_all_to;
-        const __global v_storage *const v_block = V_PLACE(v_rows, j0 * a.v_stride[2]);
-        float s[THREAD_M][THREAD_N], highest[THREAD_M];
-
-#pragma unroll
-        for (int r = 0; r < THREAD_M; r++)
-#pragma unroll
-            for (int c = 0; c < THREAD_N; c++)
-                s[r][c] = 0.0f;
-        if (!SHARE_KV) /* early, so that it arrives during the first product */
-            stage_values(v_tile, v_block, a, keys, v_aligned, hides, &v_tainted);
-        for (int first = 0; first < STAGED_DIM; first += STAGE) {
-            if (!Q_RESIDENT)
-                load_tile(q_tile, Q_STRIDE, BLOCK_M, STAGE, q_rows, a.q_stride[2], Q_STEP, queries,
-                          first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), q_aligned, false);
-            load_cache_tile(K_CACHE, k_tile, K_STRIDE, BLOCK_N, STAGE,
-                            K_PLACE(k_rows, j0 * a.k_stride[2]), a.k_stride[2], K_STEP, keys,
-                            first, DIM_QK, WIDTH(UNIT_K, DIM_QK), k_aligned, false);
-            LOCAL_BARRIER(); /* the stage is complete */
-            /* Constants away from one pointer each, which spares the loop its index arithmetic. */
-            const __local float4 *q_item =
-                q_tile + ROW(0) * Q_STRIDE + (Q_RESIDENT ? first / 4 : 0);
-            const __local float4 *k_item = k_tile + lane * K_STRIDE;
-            for (int d = 0; d < STAGE; d += 4, q_item++, k_item++) {
-                float4 k4[THREAD_N];
-#pragma unroll
-                for (int c = 0; c < THREAD_N; c++)
-                    k4[c] = k_item[THREADS_N * c * K_STRIDE];
-#pragma unroll
-                for (int r = 0; r < THREAD_M; r++) {
-                    const float4 q4 = q_item[ROW_FROM_FIRST(r) * Q_STRIDE];
-#pragma unroll
-                    for (int c = 0; c < THREAD_N; c++) {
-                        s[r][c] = MULTIPLY_ADD(q4.x, k4[c].x, s[r][c]);
-                        s[r][c] = MULTIPLY_ADD(q4.y, k4[c].y, s[r][c]);
-                        s[r][c] = MULTIPLY_ADD(q4.z, k4[c].z, s[r][c]);
-                        s[r][c] = MULTIPLY_ADD(q4.w, k4[c].w, s[r][c]);
-                    }
-                }
-            }
-            if (first + STAGE < STAGED_DIM)
-                LOCAL_BARRIER(); /* the stage may be overwritten */
-        }
-
-        const struct score_tile tile =
-            score_tile_at(a, at, e, b, h, i0, j0, queries, keys,
-                          MAX(BLOCK_M, BLOCK_N) SCORE_OPERANDS_ARG);
-#pragma unroll
-        for (int r = 0; r < THREAD_M; r++) {
-            const int row = ROW(r);
-            highest[r] = -INFINITY;
-#pragma unroll
-            for (int c = 0; c < THREAD_N; c++) {
-                const int key = lane + THREADS_N * c;
-                struct score x = score_of(a, tile, row, key, s[r][c]);
-                if (hides) {
-                    const bool sees = hide(a, tile, in_window(tile, row, key), row, key, &x);
-#if HAS_SINKS && (HAS_MASK || HAS_BIAS)
-                    rows_seeing |= (uint)sees << r;
-#endif
-                    x.value = sees ? x.value : -INFINITY;
-                }
-                s[r][c] = x.value;
-                highest[r] = fmax(highest[r], s[r][c]);
-            }
-        }
-#pragma unroll
-        for (int g = 0; g < QUADS; g++)
-            partial[lane * ROW_STRIDE + g * THREADS_M + band] =
-                (float4)(highest[4 * g], highest[4 * g + 1], highest[4 * g + 2],
-                         highest[4 * g + 3]);
-#if HAS_DROPOUT
-        draw_kept(a, at, bh, i0, j0 KEPT_ARG);
-#endif
-        LOCAL_BARRIER(); /* the maxima are complete; nobody reads q and k any more */
-        for (int row = item; row < BLOCK_M; row += THREADS) {
-            __local float *const row_maximum = (__local float *)maximum + row;
-            const float old = *row_maximum;
-            float new = old;
-            for (int l = 0; l < THREADS_N; l++)
-                new = fmax(new, ((__local float *)partial)[l * ROW_STRIDE * 4 + row]);
-            *row_maximum = new;
-            ((__local float *)rescale)[row] = EXP2((old - FINITE(new)) * LOG2E);
-        }
-        LOCAL_BARRIER(); /* the rows' state is complete */
-
-#pragma unroll
-        for (int r = 0; r < THREAD_M; r++) {
-            const float reference = FINITE(((__local float *)maximum)[ROW(r)]);
-            const float row_rescale = ((__local float *)rescale)[ROW(r)];
-            sum[r] *= row_rescale;
-#pragma unroll
-            for (int n = 0; n < DIMS4; n++)
-                out[r][n] *= row_rescale;
-#pragma unroll
-            for (int c = 0; c < THREAD_N; c++) {
-                s[r][c] = EXP2((s[r][c] - reference) * LOG2E);
-                sum[r] += s[r][c];
-#if HAS_DROPOUT
-                s[r][c] *= kept_factor(a, ROW(r), c KEPT_ARG);
-#endif
-            }
-        }
-
-        for (int j = 0; j < BLOCK_N; j += STAGE_N) {
-            if (j >= keys)
-                break;
-            if (j % WEIGHT_KEYS == 0)
-#pragma unroll
-                for (int c = 0; c < THREAD_N; c++)
-                    if (c / (WEIGHT_KEYS / THREADS_N) == j / WEIGHT_KEYS)
-#pragma unroll
-                        for (int g = 0; g < QUADS; g++)
-                            weights[(lane + THREADS_N * (c % (WEIGHT_KEYS / THREADS_N))) * ROW_STRIDE +
-                                    g * THREADS_M + band] =
-                                (float4)(s[4 * g][c], s[4 * g + 1][c], s[4 * g + 2][c],
-                                         s[4 * g + 3][c]);
-            if (SHARE_KV || j > 0)
-                stage_values(v_tile, V_PLACE(v_block, j * a.v_stride[2]), a, keys - j, v_aligned,
-                             hides, &v_tainted);
-            LOCAL_BARRIER(); /* weights and V are complete */
-            const __local float4 *p_item = weights + j % WEIGHT_KEYS * ROW_STRIDE + band;
-            const __local float4 *v_item = v_tile + lane;
-#pragma unroll 2
-            for (int key = 0; key < STAGE_N; key++, p_item += ROW_STRIDE, v_item += V_STRIDE) {
-                float4 v4[DIMS4];
-#pragma unroll
-                for (int n = 0; n < DIMS4; n++)
-                    v4[n] = v_item[n * THREADS_N];
-#pragma unroll
-                for (int g = 0; g < QUADS; g++) {
-                    const float4 p4 = p_item[g * THREADS_M];
-                    const float p[4] = {p4.x, p4.y, p4.z, p4.w};
-#pragma unroll
-                    for (int r = 0; r < 4; r++)
-#pragma unroll
-                        for (int n = 0; n < DIMS4; n++)
-                            out[4 * g + r][n] =
-                                MULTIPLY_ADD((float4)p[r], v4[n], out[4 * g + r][n]);
-                }
-            }
-            LOCAL_BARRIER(); /* weights and V may be overwritten */
-        }
-    }
-
-    /* v_tainted is final: a barrier ended the last stage. Here only what is not finite counts. */
-    for (long j = v_tainted ? begin : end; j < end; j++)
-#pragma unroll
-        for (int n = 0; n < DIMS4; n++) {
-            const int d = 4 * (lane + THREADS_N * n);
-            const long row = j * a.v_stride[2];
-            const float4 v4 = (float4)(load_v(v_rows, row, min(d, DIM_V - 1) * V_STEP),
-                                       load_v(v_rows, row, min(d + 1, DIM_V - 1) * V_STEP),
-                                       load_v(v_rows, row, min(d + 2, DIM_V - 1) * V_STEP),
-                                       load_v(v_rows, row, min(d + 3, DIM_V - 1) * V_STEP));
-            int tainted = 0;
-            const float4 finite = finite_or_0(v4, &tainted);
-            if (tainted)
-#pragma unroll
-                for (int r = 0; r < THREAD_M; r++)
-                    if (visible(a, at, first_key(a, e, i0 + ROW(r)), end_key(a, e, i0 + ROW(r)), b,
-                                h, i0 + ROW(r), j SCORE_OPERANDS_ARG))
-                        out[r][n] += (v4 - finite) * dropout_factor(a, at, bh, i0 + ROW(r), j);
-        }
-#pragma unroll
-    for (int g = 0; g < QUADS; g++)
-        partial[lane * ROW_STRIDE + g * THREADS_M + band] =
-            (float4)(sum[4 * g], sum[4 * g + 1], sum[4 * g + 2], sum[4 * g + 3]);
-#if HAS_SINKS && (HAS_MASK || HAS_BIAS)
+    /* load */
+    clear_sums(out);
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++)
-        if (rows_seeing >> r & 1u)
+        sum[r] = 0.0f;
+    for (int row = get_local_id(0); row < BLOCK_M; row += THREADS) {
+        l.row_max[row] = -INFINITY;
+#if TRACKS_SEEN
+        row_sees[row] = 0;
+#endif
+    }
+    if (get_local_id(0) == 0)
+        v_nonfinite = 0;
+    if (Q_RESIDENT && block.begin < block.end)
+        stage_queries(a, &t, &l, 0, STAGED_DIM);
+    LOCAL_BARRIER();
+
+    for (long j0 = block.begin; j0 < block.end; j0 += BLOCK_N) {
+        const struct keys keys = find_keys(block, j0);
+        float s[THREAD_M][THREAD_N], highest[THREAD_M];
+
+        /* scores */
+        if (!SHARE_KV) /* early, so that it arrives during the first product */
+            stage_values(a, &t, &l, &keys, 0);
+        multiply_qk(a, &t, &l, &keys, s);
+        finish_scores(a, at, &t, &keys, s, highest, &seen SCORE_OPERANDS_ARG);
+
+        /* softmax */
+        store_partial(highest, tiles + PARTIAL_AT);
+#if HAS_DROPOUT
+        draw_kept(a, at, block.bh, block.i0, j0 KEPT_ARG);
+#endif
+        LOCAL_BARRIER(); /* the maxima are complete; nobody reads q and k any more */
+        update_row_max(&l);
+        LOCAL_BARRIER(); /* the rows' state is complete */
+        weigh(a, &t, &l, s, sum, out KEPT_ARG);
+
+        /* values */
+        add_values(a, &t, &l, &keys, s, out);
+    }
+
+    /* v_nonfinite is final: a barrier ended the last stage. Here only what is not finite counts. */
+    if (v_nonfinite)
+        add_nonfinite(a, at, &t, out SCORE_OPERANDS_ARG);
+
+    /* store */
+    store_partial(sum, tiles + PARTIAL_AT);
+#if TRACKS_SEEN
+#pragma unroll
+    for (int r = 0; r < THREAD_M; r++)
+        if (seen >> r & 1u)
             atomic_or(&row_sees[ROW(r)], 1);
 #endif
     LOCAL_BARRIER(); /* the sums are complete */
-#pragma unroll
-    for (int r = 0; r < THREAD_M; r++) {
-        const long i = i0 + ROW(r);
-        bool sees_any = first_key(a, e, i) < end_key(a, e, i);
-        float total = 0.0f;
-
-#if HAS_SINKS && (HAS_MASK || HAS_BIAS)
-        sees_any = sees_any && row_sees[ROW(r)];
-#endif
-        for (int l = 0; l < THREADS_N; l++)
-            total += ((__local float *)partial)[l * ROW_STRIDE * 4 + ROW(r)];
-        const struct row_end ended =
-            end_row(a, at, h, sees_any, ((__local float *)maximum)[ROW(r)], total SINKS_ARG);
-        if (i >= a.seq_q)
-            continue;
-        __global storage *const o_row = o + at.o + b * a.o_stride[0] + h * a.o_stride[1] +
-                                        i * a.o_stride[2];
-#pragma unroll
-        for (int n = 0; n < DIMS4; n++)
-            store4(ended.zero ? 0.0f : out[r][n] * ended.factor, o_row, O_STEP, 4 * (lane + THREADS_N * n), DIM_V,
-                   WIDTH(UNIT_O, DIM_V));
-#if HAS_LSE
-        if (lane == 0)
-            lse[at.lse + bh * a.seq_q + i] =
-                ended.zero ? -INFINITY : ended.highest + log(ended.total);
-#endif
-    }
+    store_rows(a, at, &t, &l, row_sees, out, o SINKS_ARG LSE_ARG);
 }

@@ -1,18 +1,19 @@
 /* projection_lanes: y = x w with heads in its addressing, for CPUs. Formula: clattn/problem.h.
  *
- * Words      a row of y is (batch, row), a column (head of y, dim_v), the depth that is summed over
- *            (head of x, dim_qk). Each is a pair of indices with a step for each.
+ * Matrices   A row of y is (batch, row), a column (head of y, dim_v); the depth that is summed over
+ *            is (head of x, dim_qk). Each is a pair of indices with a stride for each.
  * Stages     projection_lanes   local (1, 1, 1), global (groups of columns, groups of rows,
  *                               SPLIT_K): one work-item has a block of y and one of SPLIT_K parts
  *                               of the depth
  *            projection_sum     with SPLIT_K > 1: y from the parts, one row of at most SUM_RUN
  *                               columns in a work-item
  *            The order in which an element is summed depends on the depth and the tunables alone.
- * Lanes      are columns: cl/cpu/lane_products.h, with strips of x, over at most BLOCK_K of the
- *            depth.
- * Panels     w, as deep as that and as wide as the block, is packed into panels of REGISTER_VECTORS
- *            vectors (turned around where w lies along the depth), which are read one after the
- *            other.
+ * SIMD lanes are columns. The product is register-blocked (cl/cpu/gemm.h), with strips of x, over
+ * at most
+ *            BLOCK_K of the depth.
+ * Packing    w, as deep as that and as wide as the block, is packed into panels of REGISTER_VECTORS
+ *            vectors (transposed where w is contiguous along the depth), which are read one after
+ *            the other.
  * Ragged     Rows and columns beyond the last repeat the last and are not stored.
  * Speed      as fused_lanes.cl: never build it with fast-math options.
  * Workspace  with SPLIT_K > 1: [SPLIT_K][rows][columns] sums
@@ -26,18 +27,19 @@
 #error "projection_lanes.cl must be built with all of its tunables defined"
 #endif
 
-/* Strips: in f32, and along the depth, they are read where they are. Else SLAB of them are packed
- * at a time, with rows and the depth as in x itself so that packing copies vectors. */
+/* Strips of an x in f32 that is contiguous along the depth are read where they are. Else SLAB of
+ * them are packed at a time, with rows and the depth as in x itself so that packing copies
+ * vectors. */
 #define IN_PLACE (DTYPE == DTYPE_F32 && UNIT_X_COLUMN)
 #if !IN_PLACE
 #define STRIP_DEPTH (UNIT_X_COLUMN ? 1 : REGISTER_ROWS)
-/* No power of two: different sets of the cache. */
+/* No power of two, so that rows lie in different sets of the cache. */
 #define STRIP_ROW (UNIT_X_COLUMN ? BLOCK_K + SIMD_WIDTH : 1)
 #define STRIP (REGISTER_ROWS * (BLOCK_K + SIMD_WIDTH) + SIMD_WIDTH)
 #define SLAB 8
-#define AHEAD 16
+#define PACK_DEPTH 16 /* steps of the depth that are loaded before one is stored */
 #endif
-#include "cpu/lane_products.h"
+#include "cpu/gemm.h"
 
 #define PANEL (SIMD_WIDTH * REGISTER_VECTORS)
 /* A group has whole strips and panels, at most so many rows and columns. */
@@ -63,25 +65,26 @@ typedef storage result;
 #endif
 #define KEEP_SUMS (SPLIT_K == 1 && DTYPE != DTYPE_F32)
 
-/* ---- places --------------------------------------------------------------------------------- */
+/* ---- offsets -------------------------------------------------------------------------------- */
 
-/* An index n counts n / size outer and n % size inner ones. */
-struct pair {
-    long size, outer_step, inner_step;
+/* Index n stands for a pair: the outer index n / size and the inner n % size, with a stride for
+ * each. */
+struct index_pair {
+    long size, outer_stride, inner_stride;
 };
 
-INLINE long place(const struct pair p, const long n)
+INLINE long offset_of(const struct index_pair p, const long n)
 {
-    return n / p.size * p.outer_step + n % p.size * p.inner_step;
+    return n / p.size * p.outer_stride + n % p.size * p.inner_stride;
 }
 
-/* Where count indices from n on lie. */
-INLINE void list_places(const struct pair p, const long n, const int count, long *places)
+/* The offsets of count indices from n on. */
+INLINE void list_offsets(const struct index_pair p, const long n, const int count, long *offsets)
 {
     long outer = n / p.size, inner = n % p.size;
 
     for (int c = 0; c < count; c++) {
-        places[c] = outer * p.outer_step + inner * p.inner_step;
+        offsets[c] = outer * p.outer_stride + inner * p.inner_stride;
         if (++inner == p.size) {
             inner = 0;
             outer++;
@@ -89,11 +92,11 @@ INLINE void list_places(const struct pair p, const long n, const int count, long
     }
 }
 
-/* Whether `count` neighbours lie at these places, of which there are left. unit: the step of inner
- * indices is 1, without which the first and the last do not tell. */
-INLINE bool contiguous(const bool unit, const long *places, const int count, const int left)
+/* Whether the first `count` of these offsets, of which there are `left`, are neighbours. unit: the
+ * stride of inner indices is 1, without which the first and the last offset do not tell. */
+INLINE bool contiguous(const bool unit, const long *offsets, const int count, const int left)
 {
-    return unit && left >= count && places[count - 1] - places[0] == count - 1;
+    return unit && left >= count && offsets[count - 1] - offsets[0] == count - 1;
 }
 
 /* ---- packing -------------------------------------------------------------------------------- */
@@ -173,10 +176,10 @@ NOINLINE void pack_strips(const __global storage *x, const long *rows, const int
     int k = 0;
 #if REGISTER_ROWS <= SIMD_WIDTH
     if (num_rows >= SIMD_WIDTH && contiguous(UNIT_X_ROW, rows, num_rows, num_rows)) {
-        for (; k < count / AHEAD * AHEAD; k += AHEAD) {
-            float read[AHEAD]
-                      [SLAB * REGISTER_ROWS + SIMD_WIDTH]; /* at once, for memory is far away */
-            for (int n = 0; n < AHEAD; n++) {
+        for (; k < count / PACK_DEPTH * PACK_DEPTH; k += PACK_DEPTH) {
+            float read[PACK_DEPTH]
+                      [SLAB * REGISTER_ROWS + SIMD_WIDTH]; /* at once: memory has a long latency */
+            for (int n = 0; n < PACK_DEPTH; n++) {
                 const __global storage *from = x + rows[0] + depths[k + n];
                 for (int r = 0; r < num_rows; r += SIMD_WIDTH) {
                     const int at = min(r, num_rows - SIMD_WIDTH);
@@ -186,7 +189,7 @@ NOINLINE void pack_strips(const __global storage *x, const long *rows, const int
             for (int r = 0; r < num_rows; r += REGISTER_ROWS) {
                 float *to = strips + r / REGISTER_ROWS * STRIP + k * STRIP_DEPTH;
                 UNROLL
-                for (int n = 0; n < AHEAD;
+                for (int n = 0; n < PACK_DEPTH;
                      n++) /* the next overwrites what is beyond REGISTER_ROWS */
                     VECTOR(vstore)(VECTOR(vload)(0, read[n] + r), 0, to + n * STRIP_DEPTH);
             }
@@ -308,21 +311,23 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
     const int columns = min(columns_end, all_columns) - column;
     const long begin = part(all_depth, group.split, SPLIT_K);
     const long end = part(all_depth, group.split + 1, SPLIT_K);
-    const struct pair depths_of_x = {a.dim_qk, a.q_stride[1], X_COLUMN_STEP};
-    const struct pair depths_of_w = {a.dim_qk, a.k_stride[0], W_ROW_STEP};
+    const struct index_pair depths_of_x = {a.dim_qk, a.q_stride[1], X_COLUMN_STEP};
+    const struct index_pair depths_of_w = {a.dim_qk, a.k_stride[0], W_ROW_STEP};
 
-    list_places((struct pair){a.seq_q, a.q_stride[0], X_ROW_STEP}, row, rows, x_rows);
-    list_places((struct pair){a.dim_v, a.k_stride[2], W_COLUMN_STEP}, column, columns, w_columns);
+    list_offsets((struct index_pair){a.seq_q, a.q_stride[0], X_ROW_STEP}, row, rows, x_rows);
+    list_offsets((struct index_pair){a.dim_v, a.k_stride[2], W_COLUMN_STEP}, column, columns,
+                 w_columns);
 #if SPLIT_K == 1
     __global storage *const results = y + at.o;
-    list_places((struct pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row, rows, y_rows);
-    list_places((struct pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, column, columns, y_columns);
+    list_offsets((struct index_pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row, rows, y_rows);
+    list_offsets((struct index_pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, column, columns,
+                 y_columns);
     for (int c = 0; c < columns; c++)
         biases[c] = BIAS_OF(0, column + c);
 #else
     __global float *const results = workspace + at.workspace + group.split * all_rows * all_columns;
-    list_places((struct pair){all_rows, 0, all_columns}, row, rows, y_rows);
-    list_places((struct pair){all_columns, 0, 1}, column, columns, y_columns);
+    list_offsets((struct index_pair){all_rows, 0, all_columns}, row, rows, y_rows);
+    list_offsets((struct index_pair){all_columns, 0, 1}, column, columns, y_columns);
 #endif
     /* Equal parts of whole vectors. */
     const long parts = (end - begin + BLOCK_K - 1) / BLOCK_K;
@@ -332,8 +337,8 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
         const int depth = min((long)most, end - k);
         const bool zero = START_WITH_ZEROS && k == begin;
         const bool load = !(zero || (keep && k > begin)), store = !(keep && k + depth < end);
-        list_places(depths_of_x, k, depth, x_depths);
-        list_places(depths_of_w, k, depth, w_depths);
+        list_offsets(depths_of_x, k, depth, x_depths);
+        list_offsets(depths_of_w, k, depth, w_depths);
         pack_panels(w + at.k, w_columns, columns, w_depths, depth, panels);
 #if IN_PLACE
         const int run = min(a.dim_qk, (long)depth);
@@ -393,10 +398,11 @@ void projection_sum(PARAMETERS_projection_sum)
     const long row = get_group_id(1), first = (long)get_group_id(0) * SUM_RUN;
     const int columns = min((long)SUM_RUN, all_columns - first);
     float sums[SUM_RUN];
-    long places[SUM_RUN];
+    long offsets[SUM_RUN];
 
-    y += at.o + place((struct pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row);
-    list_places((struct pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, first, columns, places);
+    y += at.o + offset_of((struct index_pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row);
+    list_offsets((struct index_pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, first, columns,
+                 offsets);
     for (int c = 0; c < columns; c++)
         sums[c] = 0.0f;
     for (int n = 0; n < SPLIT_K; n++) {
@@ -406,6 +412,6 @@ void projection_sum(PARAMETERS_projection_sum)
             sums[c] += from[c];
     }
     for (int c = 0; c < columns; c++)
-        STORE_Y(sums[c], y, places[c], 0, first + c);
+        STORE_Y(sums[c], y, offsets[c], 0, first + c);
 }
 #endif

@@ -1,24 +1,26 @@
-/* split_lanes: o = softmax(scale q k^T, masked) v, and lse, for few queries and many keys.
+/* split_lanes: o = softmax(scale q k^T, masked) v, and lse, for few queries and many keys, on CPUs:
+ * split-K, also called Flash-Decoding.
  *
- *   split    partial results of a range of keys, for all rows of a kv head: sums, maximum, total
+ *   split    partial results of a range of keys, for all rows of a kv head: o, row_max, row_sum
  *   combine  o and lse from the partial results of each row, in the order of the ranges
  *
  * Rows       are the queries of all query heads that share a kv head, so that K and V are read once
  *            for BLOCK_M of them.
  * NDRange    local (1, 1, 1); split: global (batch, kv_heads, SPLIT_K * blocks of BLOCK_M rows), so
  *            that neighbours are of batches of any length; combine: global (seq_q, heads, batch).
- * Lanes      of o and v are columns, of scores and weights keys, of maxima rows; for the sums of
- *            scores: cl/cpu/split_scores.h.
- * Tiles      of at most BLOCK_N keys: scores to private memory, maximum, exponential, values. All
- *            rows have their turn at a few keys, or columns of the tile's values, while those are
- *            near. Keys that must be converted are as soon as the tile before has its weights,
- *            which wait for one another; values in the first turn. While scores are computed,
- *            memory is asked for the tile's values, and for later keys while values are added, so
- *            that memory and arithmetic work at the same time.
+ * SIMD lanes of o and v are columns, of scores and weights keys, of row_max rows; of the
+ * accumulators of
+ *            Q K^T: cl/cpu/split_qk.h.
+ * Tiles      of at most BLOCK_N keys: scores to private memory, online softmax, values. All rows
+ *            take their turn at a few keys, or columns of the tile's values, while those are in L1.
+ *            Keys that must be converted are staged as soon as the tile before has its weights,
+ *            whose exponentials wait for one another; values by the first rows that read them.
+ * Prefetch   While scores are computed, the tile's values are fetched, and later keys while values
+ *            are added, so that memory and arithmetic work at the same time.
  * Quantized  A tile's scales are converted before, as vectors: those of K multiply what is read,
  *            those of V the weights, of which there are fewer.
- * Workspace  (SPLIT_K, batch, heads, seq_q) results of PART floats: o, maximum, total.
- * Dropout    comes after the sum of the weights.
+ * Workspace  (SPLIT_K, batch, heads, seq_q) results of PART floats: o, row_max, row_sum.
+ * Dropout    comes after row_sum.
  * Ragged     Nothing outside the tensors is read: the last vector of columns overlaps the one
  *            before, scores beyond the last key repeat its and are ignored, as are rows beyond the
  *            last.
@@ -32,121 +34,132 @@
 #error "split_lanes.cl must be built with all of its tunables defined"
 #endif
 
-#include "cpu/split_scores.h"
-#include "cpu/split_values.h"
-#include "score/split_weights.h"
+#include "cpu/split_pv.h"
+#include "cpu/split_qk.h"
+#include "score/split_softmax.h"
 
 #define PART (ROUNDED(DIM_V) + 2)
-#define ROW_VECTORS ((BLOCK_M + SIMD_WIDTH - 1) / SIMD_WIDTH) /* of maxima and factors */
+#define ROW_VECTORS ((BLOCK_M + SIMD_WIDTH - 1) / SIMD_WIDTH) /* of row_max and factors */
 
-/* The rows' queries, scaled; 0 for those beyond the last. */
-NOINLINE void pack_queries(SHAPE_PARAMS, const struct place *place, const __global storage *q,
-                           lanes *packed)
+/* ---- split ---------------------------------------------------------------------------------- */
+
+/* The block's queries, scaled; zeros for rows beyond the last. */
+NOINLINE void pack_queries(SHAPE_PARAMS, const struct row_block *block, const __global storage *q,
+                           lanes *packed SCORE_OPERANDS_PARAM)
 {
-    const float scale = HAS_SOFTCAP ? a.scale : a.scale * UNIT;
-
     for (int r = 0; r < BLOCK_M; r++) {
-        const __global storage *row = q + at.q + place->b * a.q_stride[0] +
-                                      place->head[r] * a.q_stride[1] +
-                                      place->query[r] * a.q_stride[2];
+        const float scale =
+            score_scale(a, at, block->head[r] SCORE_OPERANDS_ARG) * SCALE_UNIT;
+        const __global storage *row = q + at.q + block->b * a.q_stride[0] +
+                                      block->head[r] * a.q_stride[1] +
+                                      block->query[r] * a.q_stride[2];
         float *to = (float *)(packed + r / QK_ROWS * QUERY_VECTORS);
         for (int d = 0; d < VECTORS(DIM_QK); d++) {
             const lanes x = load_new_columns(row, Q_STEP, DIM_QK, d) * scale;
             float each[SIMD_WIDTH];
-            VECTOR(vstore)(r < place->rows ? x : (lanes)(0.0f), 0, each);
+            VECTOR(vstore)(r < block->rows ? x : (lanes)(0.0f), 0, each);
             for (int c = 0; c < SIMD_WIDTH; c++)
-                to[packed_place(r % QK_ROWS, d * SIMD_WIDTH + c)] = each[c];
+                to[packed_index(r % QK_ROWS, d * SIMD_WIDTH + c)] = each[c];
         }
     }
 }
 
-/* Partial results of part `part` of the keys that block `block` of the place's rows see. */
-NOINLINE void compute_part(SHAPE_PARAMS, struct place place, const long block, const long part,
+/* Stores the partial results of a block's rows; o of a range without keys is never read. */
+INLINE void store_part(SHAPE_PARAMS, const struct row_block *block, const long part,
+                       const int has_keys, const lanes *o, const lanes *row_max,
+                       const lanes *row_sum, __global float *workspace)
+{
+    for (int r = 0; r < block->rows; r++) {
+        __global float *to =
+            workspace + at.workspace +
+            (((part * a.batch + block->b) * a.heads + block->head[r]) * a.seq_q + block->query[r]) *
+                PART;
+        for (int c = 0; c < VECTORS(DIM_V) && has_keys; c++)
+            VECTOR(vstore)(o[r * VECTORS(DIM_V) + c], c, to);
+        to[PART - 2] = ((const float *)row_max)[r];
+        to[PART - 1] = sum_lanes(row_sum[r]);
+    }
+}
+
+/* Partial results of the index'th block of rows and of the part'th range of the keys that it
+ * sees. */
+NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long index, const long part,
                            const __global storage *restrict q,
                            const __global k_storage *restrict k,
-                           const __global v_storage *restrict v BIAS_PARAM MASK_PARAM SLOPES_PARAM,
+                           const __global v_storage *restrict v SCORE_OPERANDS_PARAM,
                            __global float *restrict workspace)
 {
-    lanes packed_q[BLOCK_M * VECTORS(DIM_QK)], packed_o[BLOCK_M * VECTORS(DIM_V)], total[BLOCK_M];
-    lanes top[ROW_VECTORS], factor[ROW_VECTORS];
+    lanes packed_q[BLOCK_M * VECTORS(DIM_QK)], o[BLOCK_M * VECTORS(DIM_V)], row_sum[BLOCK_M];
+    lanes row_max[ROW_VECTORS], factor[ROW_VECTORS];
     lanes scores[BLOCK_M * BLOCK_N / SIMD_WIDTH];
     float *s = (float *)scores;
     lanes scaled[V_CACHE ? BLOCK_M * WEIGHT_BLOCKS * BLOCK_N / SIMD_WIDTH : 1];
-    lanes kept[KEPT_KEYS], v_scales[V_CACHE ? BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_V) : 1];
+    lanes staged[STAGED_K_VECTORS], v_scales[V_CACHE ? BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_V) : 1];
     long begin, end;
 
-    place_rows(a, block, &place);
-    range_of(&place, part, &begin, &end);
+    find_rows(a, index, &block);
+    find_keys(&block, part, &begin, &end);
     for (int r = 0; r < ROW_VECTORS; r++) {
-        top[r] = -INFINITY;
+        row_max[r] = -INFINITY;
         factor[r] = 0.0f;
     }
     for (int r = 0; r < BLOCK_M; r++)
-        total[r] = 0.0f;
+        row_sum[r] = 0.0f;
     for (int n = 0; n < BLOCK_M * VECTORS(DIM_V); n++)
-        packed_o[n] = 0.0f;
+        o[n] = 0.0f;
     for (int n = 0; n < BLOCK_M * BLOCK_N; n++)
-        s[n] = 0.0f; /* what lies beyond the last key is hidden, but looked at */
+        s[n] = 0.0f; /* scores beyond the last key are looked at, though they are hidden */
     if (begin < end)
-        pack_queries(a, at, &place, q, packed_q);
-    struct keys keys = {
-        K_PLACE(k, at.k + place.b * a.k_stride[0] + place.kv_head * a.k_stride[1] +
+        pack_queries(a, at, &block, q, packed_q SCORE_OPERANDS_ARG);
+    struct key_range keys = {
+        K_PLACE(k, at.k + block.b * a.k_stride[0] + block.kv_head * a.k_stride[1] +
                        begin * a.k_stride[2]),
-        V_PLACE(v, at.v + place.b * a.v_stride[0] + place.kv_head * a.v_stride[1] +
+        V_PLACE(v, at.v + block.b * a.v_stride[0] + block.kv_head * a.v_stride[1] +
                        begin * a.v_stride[2]),
         K_PLACE(k, a.k_stride[2]) - k, V_PLACE(v, a.v_stride[2]) - v, end - begin,
         (float *)v_scales};
-    if (KEEP_K && begin < end)
-        keep_keys(a, keys, (int)min((long)BLOCK_N, keys.left), kept);
+    if (STAGE_K && begin < end)
+        stage_keys(a, keys, (int)min((long)BLOCK_N, keys.left), staged);
     for (long j = begin; j < end; j += BLOCK_N) {
         const int count = (int)min((long)BLOCK_N, keys.left);
         const float *factors = (const float *)factor;
         int hidden = 0;
-        multiply_keys(a, keys, count, place.rows, kept, packed_q, s);
+        multiply_keys(a, keys, count, block.rows, staged, packed_q, s);
         load_value_scales(keys, count);
-        if (HIDES_ANYWHERE || j < place.all_begin || j + BLOCK_N > place.all_end)
-            hidden = weigh_rows(1, a, at, &place, j, count, s, top, total,
-                                factor BIAS_ARG MASK_ARG SLOPES_ARG);
+        if (HIDES_ANYWHERE || j < block.all_begin || j + BLOCK_N > block.all_end)
+            hidden = softmax_of_rows(1, a, at, &block, j, count, s, row_max, row_sum,
+                                     factor SCORE_OPERANDS_ARG);
         else
-            weigh_rows(0, a, at, &place, j, count, s, top, total,
-                       factor BIAS_ARG MASK_ARG SLOPES_ARG);
-        const struct keys next = following(keys);
-        if (KEEP_K && next.left > 0)
-            keep_keys(a, next, (int)min((long)BLOCK_N, next.left), kept);
+            softmax_of_rows(0, a, at, &block, j, count, s, row_max, row_sum,
+                            factor SCORE_OPERANDS_ARG);
+        const struct key_range next = following(keys);
+        if (STAGE_K && next.left > 0)
+            stage_keys(a, next, (int)min((long)BLOCK_N, next.left), staged);
         if (hidden && has_nonfinite(a, keys, count))
-            add_visible(a, keys, count, place.rows, factors, s, packed_o);
+            add_visible(a, keys, count, block.rows, factors, s, o);
         else
-            add_values(a, keys, count, place.rows, factors, s, scaled, packed_o);
+            add_values(a, keys, count, block.rows, factors, s, scaled, o);
         keys = next;
     }
-    for (int r = 0; r < place.rows; r++) {
-        __global float *to =
-            workspace + at.workspace +
-            (((part * a.batch + place.b) * a.heads + place.head[r]) * a.seq_q + place.query[r]) *
-                PART;
-        for (int c = 0; c < VECTORS(DIM_V) && begin < end; c++)
-            VECTOR(vstore)(packed_o[r * VECTORS(DIM_V) + c], c, to);
-        to[PART - 2] = ((const float *)top)[r];
-        to[PART - 1] = sum_lanes(total[r]);
-    }
+    store_part(a, at, &block, part, begin < end, o, row_max, row_sum, workspace);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void split(PARAMETERS_split)
 {
     const long group = get_global_id(2);
-    struct place place;
+    struct row_block block;
 
-    place.b = get_global_id(0);
-    place.kv_head = get_global_id(1);
-    place.e = extent_of(a, at, place.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    compute_part(a, at, place, group / SPLIT_K, group % SPLIT_K, q, k,
-                 v BIAS_ARG MASK_ARG SLOPES_ARG, workspace);
+    block.b = get_global_id(0);
+    block.kv_head = get_global_id(1);
+    block.e = extent_of(a, at, block.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    compute_part(a, at, block, group / SPLIT_K, group % SPLIT_K, q, k, v SCORE_OPERANDS_ARG,
+                 workspace);
 }
 
-/* ---- partial results ------------------------------------------------------------------------ */
+/* ---- combine -------------------------------------------------------------------------------- */
 
-/* Parts that saw nothing have a total of 0, and perhaps no o. */
+/* Partial results of ranges that a row saw nothing of have a row_sum of 0, and perhaps no o. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void combine(PARAMETERS_combine)
 {
@@ -154,27 +167,27 @@ void combine(PARAMETERS_combine)
     const long row = (b * a.heads + h) * a.seq_q + i, step = a.batch * a.heads * a.seq_q * PART;
     const __global float *parts = workspace + at.workspace + row * PART;
     __global storage *to = o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
-    float top = -INFINITY, seen = 0.0f, sum = 0.0f, factor[SPLIT_K];
+    float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f, factor[SPLIT_K];
 
 #if HAS_SINKS
     const float sink = sinks[at.sinks + h] * UNIT;
-    top = sink > top ? sink : top;
+    row_max = sink > row_max ? sink : row_max;
 #endif
     for (int n = 0; n < SPLIT_K; n++)
-        top = max_lanes((lanes)(parts[n * step + PART - 2]), top);
-    const float base = top == -INFINITY ? 0.0f : top;
+        row_max = max_lanes((lanes)(parts[n * step + PART - 2]), row_max);
+    const float base = row_max == -INFINITY ? 0.0f : row_max;
     for (int n = 0; n < SPLIT_K; n++) {
-        const float total = parts[n * step + PART - 1];
+        const float part_sum = parts[n * step + PART - 1];
         const lanes rescale = EXPONENTIAL((lanes)(parts[n * step + PART - 2] - base));
-        factor[n] = total == 0.0f ? 0.0f : rescale.s0;
-        seen += total;
-        sum = fma(total, factor[n], sum);
+        factor[n] = part_sum == 0.0f ? 0.0f : rescale.s0;
+        seen += part_sum;
+        row_sum = fma(part_sum, factor[n], row_sum);
     }
-    const bool sees_none = seen == 0.0f; /* beside a high sink the sum may be 0 too */
+    const bool sees_none = seen == 0.0f; /* beside a high sink the row_sum may be 0 too */
 #if HAS_SINKS
-    sum += EXPONENTIAL((lanes)(sink - base)).s0;
+    row_sum += EXPONENTIAL((lanes)(sink - base)).s0;
 #endif
-    const float scale = sees_none ? 0.0f : 1.0f / sum;
+    const float scale = sees_none ? 0.0f : 1.0f / row_sum;
     for (int c = 0; c < VECTORS(DIM_V); c++) {
         const int d = column_of(c, DIM_V);
         lanes x = 0.0f;
@@ -184,6 +197,6 @@ void combine(PARAMETERS_combine)
         store_row(x * scale, to + d * O_STEP, O_STEP, DIM_V - d);
     }
 #if HAS_LSE
-    lse[at.lse + row] = sees_none ? -INFINITY : fma(top, SCORE_TO_LOG, log(sum));
+    lse[at.lse + row] = sees_none ? -INFINITY : fma(row_max, SCORE_TO_LOG, log(row_sum));
 #endif
 }

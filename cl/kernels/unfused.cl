@@ -8,19 +8,19 @@
  *           `scores` may leave keys outside [first_key, end_key) of a query unwritten there:
  *           `softmax` reads none of them and writes 0.
  * Products  A group computes BLOCK_M rows x BLOCK_N columns, BLOCK_K steps of the summed dimension at
- *           a time from local memory; a work-item owns THREAD_M x THREAD_N of them in registers.
+ *           a time from local memory; a thread owns THREAD_M x THREAD_N of them in registers.
  * NDRange   One-dimensional groups, numbered with the column tiles fastest: no limit but the
  *           first dimension's matters. Local: THREADS_N * THREADS_M; softmax SOFTMAX_THREADS.
  * Ragged    What lies outside a matrix, or at keys that no query of a tile sees, is staged as 0
  *           and never read: local memory is always defined. Stores are guarded.
- * Barriers  Every work-item reaches every barrier; nothing relies on sub-group lockstep.
+ * Barriers  Every thread reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables  src/families/tunables/unfused.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"
 #include "gpu/local_barrier.h"
 #include "common/quantized.h"
 
-#if !defined(THREADS_N) || !defined(THREADS_M) || !defined(THREAD_N) || !defined(THREAD_M) ||              \
+#if !defined(THREADS_N) || !defined(THREADS_M) || !defined(THREAD_N) || !defined(THREAD_M) ||      \
     !defined(VECTOR_WIDTH) || !defined(BLOCK_K) || !defined(SWEEPS) || !defined(SOFTMAX_THREADS)
 #error "unfused.cl must be built with all of its tunables defined"
 #endif
@@ -33,7 +33,7 @@
 #define THREADS (THREADS_N * THREADS_M)
 #define BLOCK_N (THREADS_N * THREAD_N)
 #define BLOCK_M (THREADS_M * THREAD_M)
-#define VECTORS (THREAD_N / VECTOR_WIDTH) /* per work-item and row */
+#define VECTORS (THREAD_N / VECTOR_WIDTH) /* per thread and row */
 
 #if VECTOR_WIDTH == 4
 typedef float4 lanes;
@@ -60,14 +60,6 @@ typedef float16 lanes;
 #define EVERY_PAIR (SCORES == SCORES_RAW || SCORES == SCORES_SOFTCAP) /* masked ones too */
 
 /* ---- moving data -------------------------------------------------------------------------- */
-
-#if DTYPE == DTYPE_F32
-#define LOAD4(p) vload4(0, p)
-#elif DTYPE == DTYPE_F16
-#define LOAD4(p) vload_half4(0, p)
-#else
-#define LOAD4(p) as_float4(convert_uint4(vload4(0, p)) << 16)
-#endif
 
 /* Four elements, step apart, of which `left` (it may be negative) lie inside; 0 for the others. */
 static inline float4 load_storage(const __global storage *p, const long step, const long left)
@@ -188,11 +180,11 @@ static inline void store_lanes(const lanes x, __global float *p, const long left
 
 /* ---- the product of two tiles ---------------------------------------------------------------- */
 
-/* The first of the VECTOR_WIDTH columns that vector n of work-item x holds. Neighbours in x are
+/* The first of the VECTOR_WIDTH columns that vector n of thread x holds. Neighbours in x are
  * neighbours in memory, so local memory is read without bank conflicts. */
 static inline int column_of(const int x, const int n) { return (n * THREADS_N + x) * VECTOR_WIDTH; }
 
-/* sum[r][n] += over d: y_tile[d][row r of work-item y] * x_tile[d][vector n of work-item x]. */
+/* sum[r][n] += over d: y_tile[d][row r of thread y] * x_tile[d][vector n of thread x]. */
 static inline __attribute__((always_inline)) void multiply_tiles(lanes sum[THREAD_M][VECTORS],
                                                                  const __local float *y_tile,
                                                                  const __local lanes *x_tile,
@@ -324,14 +316,15 @@ static inline float sum_of_lanes(const lanes x)
     return sum;
 }
 
-/* Zeroes row[begin..end), the group's work-items taking turns. */
+/* Zeroes row[begin..end), the group's threads taking turns. */
 static inline void clear(__global float *row, const long begin, const long end)
 {
-    for (long j = begin + get_local_id(0) * VECTOR_WIDTH; j < end; j += SOFTMAX_THREADS * VECTOR_WIDTH)
+    for (long j = begin + get_local_id(0) * VECTOR_WIDTH; j < end;
+         j += SOFTMAX_THREADS * VECTOR_WIDTH)
         store_lanes(0.0f, row + j, end - j);
 }
 
-/* One group per row (b, h, i). A work-item returns to the same elements in each pass, so only
+/* One group per row (b, h, i). A thread returns to the same elements in each pass, so only
  * `part`, through which maximum and sum are shared, needs barriers. */
 __kernel __attribute__((reqd_work_group_size(SOFTMAX_THREADS, 1, 1)))
 void softmax(PARAMETERS_softmax)

@@ -85,21 +85,21 @@ static inline void load_values(uint *words, const __local ushort *tile, const in
 /* ---- filling --------------------------------------------------------------------------------- */
 
 /* x, or 0 for Inf and NaN; tells whether it was one. */
-static inline ushort finite_element(const ushort x, int *tainted)
+static inline ushort finite_element(const ushort x, int *nonfinite)
 {
     const ushort exponent = DTYPE == DTYPE_F16 ? 0x7c00 : 0x7f80;
     const bool bad = (x & exponent) == exponent;
 
-    *tainted |= bad;
+    *nonfinite |= bad;
     return bad ? (ushort)0 : x;
 }
 
-static inline ushort4 finite_elements(const ushort4 x, int *tainted)
+static inline ushort4 finite_elements(const ushort4 x, int *nonfinite)
 {
     const ushort4 exponent = DTYPE == DTYPE_F16 ? 0x7c00 : 0x7f80;
     const short4 bad = (x & exponent) == exponent;
 
-    *tainted |= any(bad);
+    *nonfinite |= any(bad);
     return bad ? (ushort4)0 : x;
 }
 
@@ -118,7 +118,7 @@ static inline ushort4 load_elements(const __global storage *p, const bool aligne
 }
 
 /* Fills tile_rows x columns of a tile in rows with a matrix of rows x dim, and with 0 outside of
- * it; rows >= 1. With `finite` Infs and NaNs become 0 too, and the result tells whether this item
+ * it; rows >= 1. With `finite` Infs and NaNs become 0 too, and the result tells whether this thread
  * met one. All but the pointers, steps, rows and flags are constants once inlined. */
 __attribute__((always_inline)) static inline int
 fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int columns,
@@ -126,7 +126,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
           const int dim, const int width, const bool aligned, const bool finite)
 {
     const int chunks = columns / width;
-    int tainted = 0;
+    int nonfinite = 0;
 
     for (int t = get_local_id(0); t < tile_rows * chunks; t += THREADS) {
         const int row = t / chunks, column = t % chunks * width;
@@ -143,20 +143,20 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
         if (width == 1) {
             ushort x = inside ? load_element(p) : (ushort)0;
             if (finite)
-                x = finite_element(x, &tainted);
+                x = finite_element(x, &nonfinite);
             *to = x;
         } else {
             for (int n = 0; n < width; n += 4) {
                 const ushort4 x = inside ? load_elements(p + n, aligned) : (ushort4)0;
-                *(__local ushort4 *)(to + n) = finite ? finite_elements(x, &tainted) : x;
+                *(__local ushort4 *)(to + n) = finite ? finite_elements(x, &nonfinite) : x;
             }
         }
     }
-    return tainted;
+    return nonfinite;
 }
 
 #if PACKED_VALUES
-/* Fills packed values with tile_rows keys and DIMS dims likewise; width is 1, 4 or 8. An item takes
+/* Fills packed values with tile_rows keys and DIMS dims likewise; width is 1, 4 or 8. A thread takes
  * four keys that are neighbours as terms, and as many dims as one load may. */
 __attribute__((always_inline)) static inline int
 fill_packed(__local ushort *tile, const int tile_rows, const __global storage *matrix,
@@ -164,7 +164,7 @@ fill_packed(__local ushort *tile, const int tile_rows, const __global storage *m
             const bool aligned, const bool finite)
 {
     const int wide = width == 1 ? 1 : 4, chunks = DIMS / wide;
-    int tainted = 0;
+    int nonfinite = 0;
 
     for (int t = get_local_id(0); t < tile_rows / 4 * chunks; t += THREADS) {
         const int four = t / chunks, d = t % chunks * wide;
@@ -181,7 +181,7 @@ fill_packed(__local ushort *tile, const int tile_rows, const __global storage *m
             else
                 x[n] = inside ? load_elements(p, aligned) : (ushort4)0;
             if (finite)
-                x[n] = finite_elements(x[n], &tainted);
+                x[n] = finite_elements(x[n], &nonfinite);
         }
         __local ushort4 *to = (__local ushort4 *)(tile + packed_at(slab, d, depth));
         to[0] = (ushort4)(x[0].x, x[1].x, x[2].x, x[3].x);
@@ -191,7 +191,7 @@ fill_packed(__local ushort *tile, const int tile_rows, const __global storage *m
             to[OTHER_ELEMENTS * 3 / 4] = (ushort4)(x[0].w, x[1].w, x[2].w, x[3].w);
         }
     }
-    return tainted;
+    return nonfinite;
 }
 #endif
 

@@ -12,14 +12,9 @@
 #define CLATTN_SCORE_H
 #include "common/common.h"
 #include "common/multiply_add.h"
+#include "score/score_scale.h"
 
-/* ---- scale and softcap ---------------------------------------------------------------------- */
-
-/* What products of head h are multiplied with. */
-static inline float score_scale(SHAPE_PARAMS, const long h SCORE_OPERANDS_PARAM)
-{
-    return a.scale;
-}
+/* ---- softcap -------------------------------------------------------------------------------- */
 
 /* s, a float or a vector of them, after softcap; `a` is the attention_shape in scope. The built-in
  * tanh keeps small scores exact to a few ulp, where 1 - 2 / (exp(2x) + 1) would cancel. */

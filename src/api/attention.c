@@ -11,9 +11,7 @@ clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue
     if (status != CLATTN_SUCCESS)
         return status;
     const struct ca_tensors tensors = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
-    CA_OF_FORWARD(GIVEN, .at[CA_##ID] = t->member, )
+#define OPERAND(ID, member, GIVEN, WRITER, ...) CA_OF_FORWARD(GIVEN, .at[CA_##ID] = t->member, )
         CA_OPERANDS(OPERAND)
 #undef OPERAND
             .at[CA_WORKSPACE] = t->workspace,
@@ -32,9 +30,7 @@ clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queu
     if (status != CLATTN_SUCCESS)
         return status;
     const struct ca_tensors tensors = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
-    CA_OF_BACKWARD(GIVEN, .at[CA_##ID] = t->member, )
+#define OPERAND(ID, member, GIVEN, WRITER, ...) CA_OF_BACKWARD(GIVEN, .at[CA_##ID] = t->member, )
         CA_OPERANDS(OPERAND)
 #undef OPERAND
             .at[CA_WORKSPACE] = t->workspace,
@@ -52,8 +48,7 @@ clattn_status clattn_attention_forward_host(clattn_context *context, const clatt
     if (status != CLATTN_SUCCESS)
         return status;
     struct ca_transfer transfers[CA_WORKSPACE] = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
+#define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
     CA_OF_FORWARD(GIVEN, [CA_##ID].CA_FORWARD_ROLE_##WRITER = t->member, )
         CA_OPERANDS(OPERAND)
 #undef OPERAND
@@ -70,8 +65,7 @@ clattn_status clattn_attention_backward_host(clattn_context *context, const clat
     if (status != CLATTN_SUCCESS)
         return status;
     struct ca_transfer transfers[CA_WORKSPACE] = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
+#define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
     CA_OF_BACKWARD(GIVEN, [CA_##ID].CA_BACKWARD_ROLE_##WRITER = t->member, )
         CA_OPERANDS(OPERAND)
 #undef OPERAND

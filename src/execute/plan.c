@@ -54,8 +54,7 @@ static struct attention_shape shape_of(const clattn_problem *p)
 #define STRIDES_BROADCAST(member, layout) copy_strides(a.member##_stride, &p->layout);
 #define STRIDES_OF_BIAS(member, layout)
 #define STRIDES_PACKED(member, layout)
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, ...)                             \
     STRIDES_##LAYOUT(member, layout)
     CA_OPERANDS(OPERAND)
 #undef OPERAND

@@ -145,9 +145,7 @@ static void *at(const struct ca_trust_case *c, enum ca_argument argument)
 static clattn_status run_forward(clattn_context *ctx, const struct ca_trust_case *c)
 {
     const clattn_host_forward tensors = {.struct_size = sizeof tensors,
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
-    CA_OF_FORWARD(GIVEN, .member = at(c, CA_##ID), )
+#define OPERAND(ID, member, GIVEN, WRITER, ...) CA_OF_FORWARD(GIVEN, .member = at(c, CA_##ID), )
                                          CA_OPERANDS(OPERAND)
 #undef OPERAND
                                              .dropout_seed = CA_TRUST_SEED,
@@ -165,9 +163,7 @@ static clattn_status run_backward(clattn_context *ctx, const struct ca_trust_cas
                                   const clattn_plan_options *options)
 {
     const clattn_host_backward tensors = {.struct_size = sizeof tensors,
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
-    CA_OF_BACKWARD(GIVEN, .member = at(c, CA_##ID), )
+#define OPERAND(ID, member, GIVEN, WRITER, ...) CA_OF_BACKWARD(GIVEN, .member = at(c, CA_##ID), )
                                           CA_OPERANDS(OPERAND)
 #undef OPERAND
                                               .dropout_seed = CA_TRUST_SEED,

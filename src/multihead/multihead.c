@@ -165,8 +165,7 @@ static void take_inputs(struct run *run, const clattn_multihead_inputs *in)
     run->at[CA_AT_X] = in->x;
     run->at[CA_AT_CONTEXT] = in->context;
     run->at[CA_AT_VALUES] = in->values;
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, ...)                                             \
     CA_IF_INPUT(LAYER, run->at[CA_AT_##ID] = in->member;)
     CA_OPERANDS(OPERAND)
 #undef OPERAND
@@ -247,8 +246,7 @@ clattn_status clattn_multihead_backward(const clattn_multihead_plan *plan, cl_co
     run.at[CA_AT_DX] = tensors->dx;
     run.at[CA_AT_DCONTEXT] = tensors->dcontext;
     run.at[CA_AT_DVALUES] = tensors->dvalues;
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, ...)                                             \
     CA_IF_GRADIENT(LAYER, run.at[CA_AT_##ID] = tensors->member;)
     CA_OPERANDS(OPERAND)
 #undef OPERAND

@@ -26,9 +26,7 @@ enum ca_place {
     CA_AT_X,
     CA_AT_CONTEXT,
     CA_AT_VALUES,
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
-    CA_IF_INPUT(LAYER, CA_AT_##ID, )
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, ...) CA_IF_INPUT(LAYER, CA_AT_##ID, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
         CA_AT_W_Q,
@@ -53,9 +51,7 @@ enum ca_place {
     CA_AT_DB_K,
     CA_AT_DB_V,
     CA_AT_DB_O,
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
-    CA_IF_GRADIENT(LAYER, CA_AT_##ID, )
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, ...) CA_IF_GRADIENT(LAYER, CA_AT_##ID, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
         CA_AT_RESERVE,

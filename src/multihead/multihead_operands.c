@@ -9,8 +9,7 @@ static void describe_options(const clattn_problem *attention,
                              struct ca_operand operands[CA_NUM_LAYER_TENSORS])
 {
     static const enum ca_place places[CA_NUM_ARGUMENTS] = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, ...)                                             \
     CA_IF_INPUT(LAYER, [CA_##ID] = CA_AT_##ID, ) CA_IF_GRADIENT(LAYER, [CA_##ID] = CA_AT_##ID, )
         CA_OPERANDS(OPERAND)
 #undef OPERAND

@@ -254,8 +254,7 @@ static void add_attention(struct ca_steps *steps, const clattn_multihead *layer,
     *step = (struct ca_step){.name = "attention",
                              .problem = layer->attention,
                              .at = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT, layout, \
-                LAYER)                                                                             \
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, ...)                                             \
     CA_IF_INPUT(LAYER, [CA_##ID] = {CA_AT_##ID, 0}, )                                              \
     CA_IF_GRADIENT(LAYER, [CA_##ID] = {CA_AT_##ID, 0}, )
                                  CA_OPERANDS(OPERAND)

@@ -57,8 +57,8 @@ static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors
 #define PACKS_BROADCAST 0
 #define PACKS_OF_BIAS 0
 #define PACKS_PACKED 1
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT,         \
-                layout_member, LAYER)                                                              \
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout_member, text, type, has, bytes,   \
+                s0, s1, s2, s3)                                                                    \
     tensors[CA_##ID] = (struct ca_tensor){.name = text,                                            \
                                           .present = has,                                          \
                                           .written = WRITTEN_##WRITER,                             \
@@ -116,8 +116,7 @@ clattn_layout *ca_problem_layout(clattn_problem *p, unsigned argument)
 #define HOLDS_BROADCAST(ID, member)
 #define HOLDS_OF_BIAS(ID, member)
 #define HOLDS_PACKED(ID, member)
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, has, bytes, s0, s1, s2, s3, LAYOUT,         \
-                layout_member, LAYER)                                                              \
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout_member, ...)                      \
     HOLDS_##LAYOUT(ID, layout_member)
         CA_OPERANDS(OPERAND)
 #undef OPERAND

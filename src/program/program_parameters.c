@@ -8,7 +8,8 @@ struct parameter {
 };
 
 static const struct parameter parameters[CA_NUM_ARGUMENTS] = {
-#define OPERAND(ID, member, text, GIVEN, WRITER, type, ...) [CA_##ID] = {#member, #type},
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, text, type, ...)                 \
+    [CA_##ID] = {#member, #type},
     CA_OPERANDS(OPERAND)
 #undef OPERAND
         [CA_WORKSPACE] = {"workspace", "float"},

@@ -75,7 +75,7 @@ double ca_search_time(const struct ca_search *search, size_t config);
 /* How much is probably left, by a model of all reports so far. It errs on the side of doubt: on
  * recorded spaces it stated 3, 26, 39 and 80 % for being within 2 % after 25, 50, 100 and 200
  * evaluations where 25, 44, 69 and 96 % of the searches were. */
-struct ca_outlook {
+struct ca_confidence {
     double expected_gain; /* of the next evaluation, as a part of the best time; 0 to 1 */
     double within_2;      /* probability that no configuration is over 2 % faster */
     double within_5;      /* ... over 5 % */
@@ -83,6 +83,6 @@ struct ca_outlook {
 
 /* False without memory or before the first success. Without a guided search it costs
  * a model of the space. */
-bool ca_search_outlook(struct ca_search *search, struct ca_outlook *outlook);
+bool ca_search_confidence(struct ca_search *search, struct ca_confidence *confidence);
 
 #endif

@@ -103,13 +103,13 @@ static double below(struct ca_prediction prediction, double value)
     return 0.5 * erfc((prediction.mean - value) / prediction.deviation * 0.70710678118654752440);
 }
 
-bool ca_search_outlook(struct ca_search *search, struct ca_outlook *outlook)
+bool ca_search_confidence(struct ca_search *search, struct ca_confidence *confidence)
 {
     struct ca_model *model = ca_search_model(search);
     double most = -INFINITY, log_none_2 = 0.0, log_none_5 = 0.0;
     size_t count;
 
-    *outlook = (struct ca_outlook){.expected_gain = 0.0, .within_2 = 1.0, .within_5 = 1.0};
+    *confidence = (struct ca_confidence){.expected_gain = 0.0, .within_2 = 1.0, .within_5 = 1.0};
     if (!model)
         return false;
     const double best = log(search->times[search->best]);
@@ -125,8 +125,8 @@ bool ca_search_outlook(struct ca_search *search, struct ca_outlook *outlook)
         log_none_2 += log1p(-below(p, best - log(1.02)));
         log_none_5 += log1p(-below(p, best - log(1.05)));
     }
-    outlook->expected_gain = -expm1(-exp(most));
-    outlook->within_2 = exp(log_none_2);
-    outlook->within_5 = exp(log_none_5);
+    confidence->expected_gain = -expm1(-exp(most));
+    confidence->within_2 = exp(log_none_2);
+    confidence->within_5 = exp(log_none_5);
     return true;
 }

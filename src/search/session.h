@@ -95,8 +95,8 @@ struct ca_session_result {
     size_t evaluations;             /* configurations that this problem was measured with */
     double noise;                   /* A against A: half-width of the 95 % interval of the ratio */
     bool raced; /* else readings decided, where less than 2 % (or twice the noise) is a tie */
-    struct ca_outlook outlook;
-    bool has_outlook; /* false where trials are too few, or too many for it to be cheap */
+    struct ca_confidence confidence;
+    bool has_confidence; /* false where trials are too few, or too many for it to be cheap */
 };
 
 /* Fills results[num_problems]. False without memory. */

@@ -10,7 +10,7 @@
 static const double FINISH_SHARE = 0.1;
 enum { GOOD_SEEDS = 3 };
 
-enum { OUTLOOK_TRIALS = 8 };
+enum { CONFIDENCE_TRIALS = 8 };
 
 const char *ca_phase_name(enum ca_phase phase)
 {
@@ -240,15 +240,15 @@ static void search(struct ca_session *session)
 
 /* Not of a few trials, which say nothing about the rest; nor where it is dear: a model of the whole
  * space costs seconds if it is made from many trials. */
-static bool has_outlook(const struct ca_session *session, struct ca_task *task,
-                        struct ca_outlook *outlook)
+static bool has_confidence(const struct ca_session *session, struct ca_task *task,
+                           struct ca_confidence *confidence)
 {
     const double trials = (double)task->num_trials;
     const double made = session->options->strategy == CA_GUIDED ? 1.0 : trials;
     const double pool = fmin((double)session->space->count, CA_MODEL_POOL);
 
-    return (task->num_trials >= OUTLOOK_TRIALS || task->num_trials == session->space->count) &&
-           made * trials * pool < 5e8 && ca_search_outlook(task->search, outlook);
+    return (task->num_trials >= CONFIDENCE_TRIALS || task->num_trials == session->space->count) &&
+           made * trials * pool < 5e8 && ca_search_confidence(task->search, confidence);
 }
 
 bool ca_session_run(const struct ca_space *space, const struct ca_bench *bench,
@@ -273,7 +273,7 @@ bool ca_session_run(const struct ca_space *space, const struct ca_bench *bench,
         struct ca_task *task = &session.tasks[session.num_decided];
         struct ca_session_result *result = &results[session.num_decided];
         ca_session_decide(task, result);
-        result->has_outlook = has_outlook(&session, task, &result->outlook);
+        result->has_confidence = has_confidence(&session, task, &result->confidence);
     }
     end(&session);
     return !session.failed;

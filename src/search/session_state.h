@@ -109,7 +109,7 @@ void ca_session_measure_noise(struct ca_task *task);
 /* How many readings a race would probably take. */
 double ca_session_race_readings(const struct ca_task *task);
 
-/* Races the finalists and fills the result but for its outlook. */
+/* Races the finalists and fills the result but for its confidence. */
 void ca_session_decide(struct ca_task *task, struct ca_session_result *result);
 
 #endif

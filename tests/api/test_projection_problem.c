@@ -1,6 +1,6 @@
 /* Problems of projections: their text form, what is refused, operations, classes. No device. */
+#include "bench/reference/projection.h"
 #include "problem/problem.h"
-#include "tests/reference/reference_projection.h"
 #include "tests/support/fixture.h"
 #include "tests/support/problems.h"
 #include "tests/trials/random_projection.h"

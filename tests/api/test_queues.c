@@ -1,8 +1,8 @@
 /* Orders and threads: out-of-order queues, events, four threads on one plan, plans made at once. */
+#include "bench/reference/row.h"
 #include "families/family.h"
 #include "families/registry.h"
 #include "tests/faults/faults.h"
-#include "tests/reference/reference.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
 #include "tests/support/storage.h"

@@ -94,7 +94,7 @@ static void fill_first_record(struct record *record, struct rng *random)
     samples_add(&outcome->host, 3.0e-6);
     outcome->first_source = 0.75;
     outcome->first_cache = 0.01;
-    outcome->first_parts = (struct first_parts){{0.25, 0.375, 0.0, 0.125}};
+    outcome->cold_start_parts = (struct cold_start_parts){{0.25, 0.375, 0.0, 0.125}};
     example_outcome(record, "clattn untuned", 2e-3, 0.05, 7, random);
     outcome = example_outcome(record, "CLBlast", 5e-3, 0.05, 7, random);
     outcome->state = OUTCOME_LOOSE;

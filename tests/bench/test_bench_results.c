@@ -106,7 +106,7 @@ static void check_outcome(const struct outcome *got, const struct outcome *want)
     check_number(got->first_source, want->first_source);
     check_number(got->first_cache, want->first_cache);
     for (size_t n = 0; n < FIRST_PARTS; n++)
-        check_number(got->first_parts.seconds[n], want->first_parts.seconds[n]);
+        check_number(got->cold_start_parts.seconds[n], want->cold_start_parts.seconds[n]);
     check_number(got->ratio.low, want->seconds.count > 0 ? want->ratio.low : 0.0);
     check_number(got->ratio.middle, want->seconds.count > 0 ? want->ratio.middle : 0.0);
     check_number(got->ratio.high, want->seconds.count > 0 ? want->ratio.high : 0.0);

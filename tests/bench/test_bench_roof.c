@@ -1,7 +1,7 @@
 /* What a problem costs at least, and what a device can do at best. */
+#include "bench/reference/values.h"
 #include "bench/timing/peaks.h"
 #include "bench/timing/roof.h"
-#include "cli/values.h"
 #include "tests/support/rng.h"
 
 #include <criterion/criterion.h>

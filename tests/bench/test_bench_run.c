@@ -1,9 +1,9 @@
 /* clattn-bench run: what is shown and kept when all goes well, and when it does not. */
 #define _XOPEN_SOURCE 700 /* posix_spawn, setenv, strdup */
 #include "bench/commands/table.h"
-#include "bench/fleet/outlook.h"
+#include "bench/fleet/progress.h"
 #include "bench/records/results.h"
-#include "bench/timing/first.h"
+#include "bench/timing/cold_start.h"
 #include "tests/bench/bench_program.h"
 
 #include <criterion/criterion.h>
@@ -230,11 +230,11 @@ static struct child start(const char *const *argv)
     posix_spawn_file_actions_addclose(&files, ends[0]);
     posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     snprintf(number, sizeof number, "%d", ends[1]);
-    setenv(OUTLOOK_HEARTBEAT, number, 1);
+    setenv(PROGRESS_HEARTBEAT, number, 1);
     cr_assert(eq(int,
                  posix_spawn(&child.pid, BENCH_PROGRAM, &files, NULL, (char *const *)argv, environ),
                  0));
-    unsetenv(OUTLOOK_HEARTBEAT);
+    unsetenv(PROGRESS_HEARTBEAT);
     posix_spawn_file_actions_destroy(&files);
     close(ends[1]);
     child.heart = fdopen(ends[0], "r");

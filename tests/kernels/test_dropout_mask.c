@@ -1,8 +1,8 @@
 /* Dropout's random numbers and its mask: known answers, the device against the host and the host
  * against the reference, statistics, and everything that a caller can do wrong. */
+#include "bench/reference/dropout.h"
 #include "problem/philox.h"
 #include "tests/faults/faults.h"
-#include "tests/reference/reference_dropout.h"
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
 #include <criterion/criterion.h>

@@ -8,12 +8,14 @@
  * are smaller than what reference_backward.c allows the arithmetic for the same terms, dim_v + 6 and
  * dim_qk + 6 times as much, so an element's bound covers it once more: twice the bound in all. */
 #define _POSIX_C_SOURCE 200809L /* scandir */
-#include "tests/reference/reference_backward.h"
+#include "bench/reference/gradients.h"
+#include "bench/reference/row.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
 #include "tests/support/storage.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/case_file.h"
+#include "tests/trials/tensors.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <dirent.h>
@@ -37,7 +39,7 @@ static void *writable(const struct tensor_view *view, const enum tensor_id id)
 }
 
 /* An element of a file, which holds f64 where it is a result of PyTorch's. */
-static double element(const struct case_tensor *t, const size_t n)
+static double element(const struct safetensor *t, const size_t n)
 {
     double value;
 
@@ -45,15 +47,6 @@ static double element(const struct case_tensor *t, const size_t n)
         return value_get(CLATTN_F32, t->data, n);
     memcpy(&value, t->data + n * sizeof value, sizeof value);
     return value;
-}
-
-static size_t count_of(const struct case_tensor *t)
-{
-    size_t count = 1;
-
-    for (size_t n = 0; n < t->rank; n++)
-        count *= t->shape[n];
-    return count;
 }
 
 /* Memory for a tensor of NaN. */
@@ -67,15 +60,14 @@ static unsigned char *make(const struct tensor_shape *s)
 }
 
 /* Memory for a tensor with what the file holds. */
-static unsigned char *load(const struct case_file *file, const char *name,
+static unsigned char *load(const struct safetensors *file, const char *name,
                            const struct tensor_shape *s)
 {
     unsigned char *bytes = make(s);
-    struct case_tensor t;
+    struct safetensor t;
 
     cr_assert(case_file_find(file, name, &t), "no %s in the file", name);
-    cr_assert(count_of(&t) == s->extent, "%zu elements of %s, not %zu", count_of(&t), name,
-              s->extent);
+    cr_assert(t.count == s->extent, "%zu elements of %s, not %zu", t.count, name, s->extent);
     if (strcmp(t.dtype, "F64") != 0)
         memcpy(bytes, t.data, s->extent * s->element_bytes);
     for (size_t n = 0; strcmp(t.dtype, "F64") == 0 && n < s->extent; n++)
@@ -120,15 +112,15 @@ static void compare(const struct attention_case *c, const char *tensor, const si
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-static void check_forward(const struct case_file *file, const struct attention_case *c)
+static void check_forward(const struct safetensors *file, const struct attention_case *c)
 {
     const clattn_problem *p = &c->problem;
     const struct tensor_shape o = tensor_shape_of(p, TENSOR_O);
-    struct case_tensor want_o, want_lse;
+    struct safetensor want_o, want_lse;
     struct reference_row row;
 
     cr_assert(case_file_find(file, "o", &want_o) && case_file_find(file, "lse", &want_lse));
-    cr_assert(reference_row_open(p, &row));
+    cr_assert(reference_row_open(p, PRECISION_SINGLE, &row));
     for (size_t b = 0; b < p->batch; b++)
         for (size_t h = 0; h < p->heads; h++)
             for (size_t i = 0; i < p->seq_q; i++) {
@@ -149,25 +141,25 @@ static void check_forward(const struct case_file *file, const struct attention_c
 
 /* Gradients are packed, in the files and in the problems, so that all three arrays agree. Of a
  * file that holds only every `step`-th row of a head those are compared. */
-static void check_gradient(const struct case_file *file, const struct attention_case *c,
+static void check_gradient(const struct safetensors *file, const struct attention_case *c,
                            const enum tensor_id id, const struct bounded *reference,
                            const size_t step)
 {
     const struct tensor_shape s = tensor_shape_of(&c->problem, id);
-    struct case_tensor want;
+    struct safetensor want;
     size_t stored = 0;
 
     cr_assert(case_file_find(file, s.name, &want), "%s: no %s", c->name, s.name);
     for (size_t n = 0; n < s.extent; n++)
         if (n / s.size[3] % s.size[2] % step == 0) {
-            cr_assert(stored < count_of(&want));
+            cr_assert(stored < want.count);
             compare(c, s.name, n, value_get(CLATTN_F32, c->view.at[id], n),
                     element(&want, stored++), reference[n]);
         }
-    cr_assert(stored == count_of(&want), "%s: %s", c->name, s.name);
+    cr_assert(stored == want.count, "%s: %s", c->name, s.name);
 }
 
-static void check_backward(const struct case_file *file, const struct attention_case *c,
+static void check_backward(const struct safetensors *file, const struct attention_case *c,
                            const size_t step)
 {
     struct reference_gradients reference;
@@ -185,7 +177,7 @@ static void pass(struct fixture *f, const char *name, const clattn_operation ope
                  const char *family)
 {
     struct attention_case c = {.name = name, .family = family};
-    struct case_file file;
+    struct safetensors file;
     char path[512];
 
     snprintf(path, sizeof path, CLATTN_TEST_DATA "/pytorch/%s", name);
@@ -203,7 +195,7 @@ static void pass(struct fixture *f, const char *name, const clattn_operation ope
     else
         check_forward(&file, &c);
     release(&c);
-    case_file_close(&file);
+    safetensors_free(&file);
 }
 
 static int is_attention(const struct dirent *entry)
@@ -272,7 +264,7 @@ ParameterizedTest(size_t *family, pytorch, minilm) {
         [TENSOR_Q] = "Q", [TENSOR_K] = "K", [TENSOR_V] = "V", [TENSOR_O] = "O"};
     struct attention_case c = {.name = "minilm_gradients_5",
                                .family = clattn_family_name(CLATTN_BACKWARD, *family)};
-    struct case_file layer, gradients;
+    struct safetensors layer, gradients;
     struct fixture f;
 
     fixture_open(&f);
@@ -290,7 +282,7 @@ ParameterizedTest(size_t *family, pytorch, minilm) {
     check_backward(&gradients, &c,
                    strtoul(case_file_text(&gradients, "every_token", "1"), NULL, 10));
     release(&c);
-    case_file_close(&gradients);
-    case_file_close(&layer);
+    safetensors_free(&gradients);
+    safetensors_free(&layer);
     fixture_close(&f);
 }

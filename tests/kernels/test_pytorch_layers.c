@@ -70,7 +70,7 @@ static struct place place_of(const clattn_multihead *layer, const enum layer_ten
     return place;
 }
 
-static clattn_multihead parsed(const struct case_file *file, const char *direction)
+static clattn_multihead parsed(const struct safetensors *file, const char *direction)
 {
     const char *text = case_file_text(file, direction, "");
     clattn_multihead layer;
@@ -81,28 +81,19 @@ static clattn_multihead parsed(const struct case_file *file, const char *directi
     return layer;
 }
 
-static size_t count_of(const struct case_tensor *t)
-{
-    size_t count = 1;
-
-    for (size_t n = 0; n < t->rank; n++)
-        count *= t->shape[n];
-    return count;
-}
-
 /* ---- running a file -------------------------------------------------------------------------- */
 
 /* What the file holds in place of what the case drew. */
-static void put(struct fixture *f, const struct case_file *file, const struct layer_case *c,
+static void put(struct fixture *f, const struct safetensors *file, const struct layer_case *c,
                 const enum layer_tensor id)
 {
     const struct layer_buffer *t = &c->tensor[id];
     const struct place place = place_of(&c->layer, id);
     unsigned char *sent = t->sent + t->offset * t->element_bytes;
-    struct case_tensor given;
+    struct safetensor given;
 
     cr_assert(place.name && case_file_find(file, place.name, &given), "no %s", place.name);
-    cr_assert(place.first + t->elements <= count_of(&given), "%s", place.name);
+    cr_assert(place.first + t->elements <= given.count, "%s", place.name);
     memcpy(sent, given.data + place.first * t->element_bytes, t->elements * t->element_bytes);
     for (size_t n = 0; t->values && n < t->elements; n++)
         t->values[n] = value_get(CLATTN_F32, sent, n);
@@ -110,7 +101,7 @@ static void put(struct fixture *f, const struct case_file *file, const struct la
                                    NULL) == CL_SUCCESS);
 }
 
-static void run(struct fixture *f, const struct case_file *file, const struct layer_case *c)
+static void run(struct fixture *f, const struct safetensors *file, const struct layer_case *c)
 {
     const clattn_multihead gradients = parsed(file, "backward");
     const struct layer_arguments arguments = layer_case_arguments(c);
@@ -129,7 +120,7 @@ static void run(struct fixture *f, const struct case_file *file, const struct la
 /* ---- comparing ------------------------------------------------------------------------------- */
 
 /* Of how many rows of a tensor the file holds one. */
-static size_t step_of(const struct case_file *file, const enum layer_tensor id)
+static size_t step_of(const struct safetensors *file, const enum layer_tensor id)
 {
     const char *key = id == LAYER_Y || id == LAYER_DX        ? "every_token"
                       : id >= LAYER_DW_Q && id <= LAYER_DW_O ? "every_weight_row"
@@ -138,14 +129,14 @@ static size_t step_of(const struct case_file *file, const enum layer_tensor id)
     return strtoul(case_file_text(file, key, "1"), NULL, 10);
 }
 
-static void compare(const struct case_file *file, const struct layer_case *c,
+static void compare(const struct safetensors *file, const struct layer_case *c,
                     const enum layer_tensor id, const struct bounded *reference)
 {
     const struct layer_buffer *t = &c->tensor[id];
     const struct place place = place_of(&c->layer, id);
     const char *name = case_file_text(file, "name", "?");
     const size_t step = step_of(file, id);
-    struct case_tensor given;
+    struct safetensor given;
     size_t stored = place.first;
 
     cr_assert(place.name && case_file_find(file, place.name, &given), "no %s", place.name);
@@ -155,7 +146,7 @@ static void compare(const struct case_file *file, const struct layer_case *c,
         const double got = value_get(CLATTN_F32, t->got, t->offset + n);
         if (n / columns % step != 0)
             continue;
-        cr_assert(stored < count_of(&given), "%s: %s", name, place.name);
+        cr_assert(stored < given.count, "%s: %s", name, place.name);
         memcpy(&want.value, given.data + stored++ * sizeof want.value, sizeof want.value);
         cr_assert(within(reference[n].value, want),
                   "%s: %s[%zu] of the reference is %.9g, not %.9g", name, place.name, n,
@@ -164,13 +155,13 @@ static void compare(const struct case_file *file, const struct layer_case *c,
         cr_assert(within(got, want), "%s: %s[%zu] is %.9g, not %.9g +- %.2g", name, place.name, n,
                   got, want.value, want.bound);
     }
-    cr_assert(stored == count_of(&given) || place.first + t->elements < count_of(&given), "%s: %s",
-              name, place.name);
+    cr_assert(stored == given.count || place.first + t->elements < given.count, "%s: %s", name,
+              place.name);
 }
 
 static void pass(struct fixture *f, const char *path)
 {
-    struct case_file file;
+    struct safetensors file;
     struct layer_case c;
     struct layer_outputs reference;
 
@@ -189,7 +180,7 @@ static void pass(struct fixture *f, const char *path)
             compare(&file, &c, (enum layer_tensor)id, reference.at[id]);
     reference_layer_close(&reference);
     layer_case_close(&c);
-    case_file_close(&file);
+    safetensors_free(&file);
 }
 
 static int is_layer(const struct dirent *entry)

@@ -1,8 +1,8 @@
 /* What candidates for projections are judged by: right answers, and seeing what is wrong. No
  * device. */
+#include "bench/reference/projection.h"
 #include "problem/problem.h"
 #include "reference/trust_case.h"
-#include "tests/reference/reference_projection.h"
 #include "tests/support/fixture.h"
 #include "tests/support/storage.h"
 #include <criterion/criterion.h>
@@ -46,7 +46,7 @@ static struct bounded right(const struct ca_trust_case *c, const unsigned char *
         c->bytes[CA_Q] + CA_TRUST_GUARD, c->bytes[CA_K] + CA_TRUST_GUARD,
         p->bias ? c->bytes[CA_BIAS] + CA_TRUST_GUARD : NULL, before + CA_TRUST_GUARD};
 
-    return reference_projection(p, &view, n / p->dim_v / p->seq_q / p->heads,
+    return reference_projection(p, &view, PRECISION_SINGLE, n / p->dim_v / p->seq_q / p->heads,
                                 n / p->dim_v / p->seq_q % p->heads, n / p->dim_v % p->seq_q,
                                 n % p->dim_v);
 }

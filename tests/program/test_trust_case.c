@@ -1,8 +1,8 @@
 /* What candidates are judged by: right answers, and seeing what is wrong. No device. */
+#include "bench/reference/row.h"
 #include "problem/problem.h"
 #include "reference/trust_case.h"
 #include "reference/trust_case_values.h"
-#include "tests/reference/reference.h"
 #include "tests/support/fixture.h"
 #include "tests/support/storage.h"
 
@@ -68,7 +68,7 @@ ParameterizedTest(struct text *t, trust_case, answers) {
     cr_assert(c.num_rows == (p.batch * p.heads * p.seq_q < 64 ? p.batch * p.heads * p.seq_q : 64));
     for (size_t n = 0; n < NUM_TENSORS; n++) /* the same order of tensors */
         view.at[n] = c.bytes[n] ? c.bytes[n] + ca_trust_guard(&p, (enum ca_argument)n) : NULL;
-    cr_assert(reference_row_open(&p, &row));
+    cr_assert(reference_row_open(&p, PRECISION_WORST, &row));
     for (size_t n = 0; n < c.num_rows; n++) {
         const size_t index = c.rows[n];
         reference_row_compute(&p, &view, index / p.seq_q / p.heads, index / p.seq_q % p.heads,

@@ -1,6 +1,6 @@
 #include "race_projection.h"
 
-#include "tests/reference/reference_projection.h"
+#include "bench/reference/projection.h"
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"
 #include <stdio.h>
@@ -36,7 +36,7 @@ static size_t compare(const clattn_problem *p, const struct projection_view *vie
     for (size_t n = 0; n < p->batch * p->heads * p->seq_q * p->dim_v; n++) {
         const size_t e = n % p->dim_v, i = n / p->dim_v % p->seq_q;
         const size_t g = n / p->dim_v / p->seq_q % p->heads, b = n / p->dim_v / p->seq_q / p->heads;
-        const struct bounded want = reference_projection(p, view, b, g, i, e);
+        const struct bounded want = reference_projection(p, view, PRECISION_SINGLE, b, g, i, e);
         const double got = value_get(
             p->dtype, y, b * strides[0] + g * strides[1] + i * strides[2] + e * strides[3]);
         if (!within(got, want) && wrong++ == 0)

@@ -10,14 +10,15 @@
  *
  * PoCL optimises one program in five, others in other runs (CLATTN_TEST_SEED).
  */
+#include "bench/reference/gradients.h"
+#include "bench/reference/row.h"
 #include "race_calls.h"
 #include "race_projection.h"
-#include "tests/reference/reference.h"
-#include "tests/reference/reference_backward.h"
 #include "tests/support/cpus.h"
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"
 #include "tests/support/unoptimised.h"
+#include "tests/trials/tensors.h"
 #include <clattn/clattn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,7 +213,7 @@ static size_t compare(const clattn_problem *p, const struct tensor_view *view, e
 static size_t compare_all(const clattn_problem *p, const struct tensor_view *view)
 {
     struct reference_row row;
-    size_t wrong = reference_row_open(p, &row) ? 0 : 1;
+    size_t wrong = reference_row_open(p, PRECISION_SINGLE, &row) ? 0 : 1;
 
     for (size_t n = 0; wrong == 0 && n < p->batch * p->heads * p->seq_q; n++) {
         const size_t b = n / p->seq_q / p->heads, h = n / p->seq_q % p->heads, i = n % p->seq_q;
@@ -249,7 +250,7 @@ static int fill_results(const clattn_problem *p, const struct tensor_view *view,
 {
     const struct tensor_shape o = tensor_shape_of(p, TENSOR_O);
     struct reference_row row;
-    const int ok = reference_row_open(p, &row);
+    const int ok = reference_row_open(p, PRECISION_SINGLE, &row);
 
     for (size_t n = 0; ok && n < p->batch * p->heads * p->seq_q; n++) {
         const size_t b = n / p->seq_q / p->heads, h = n / p->seq_q % p->heads, i = n % p->seq_q;

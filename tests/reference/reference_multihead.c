@@ -1,13 +1,13 @@
 /* Errors are carried along from step to step (bounded.c). u = 2^-24.
  *
- * Softmax     as reference.c derives it: exp(s - m) is off by slack = expm1(e + (8 + 3 |s - m|) u)
- *             of itself, the quotient by slack, by the mean slack of the row, and by 2 gather;
- *             softcap passes errors on, its slope is at most 1, that of its derivative 2 / cap.
+ * Score       as score.c derives it, from the errors that q and k have.
+ * Softmax     as row.c derives it: exp(s - m) is off by slack = expm1(e + (8 + 3 |s - m|) u) of itself,
+ *             the quotient by slack, by the mean slack of the row, and by 2 gather.
  * Backward    computes p = exp(s - lse) anew from q, k and lse as they were stored. */
 #include "tests/reference/reference_multihead.h"
 
-#include "tests/reference/bounded.h"
-#include "tests/reference/reference_dropout.h"
+#include "bench/reference/bounded.h"
+#include "bench/reference/dropout.h"
 #include <criterion/criterion.h>
 #include <float.h>
 #include <math.h>
@@ -33,6 +33,7 @@ struct pass {
     struct bounded *made[4]; /* q, k, v as rows of columns, and y */
     struct bounded *gradient[4];
     struct bounded *o, *d_o, *lse;
+    struct reference reference; /* Of what is stored: mask, lengths. */
     struct bounded_sum *dbias, *dslopes, *dsinks;
 };
 
@@ -169,40 +170,32 @@ static void score(const struct pass *pass, const size_t b, const size_t h, const
                   const size_t j, struct row *row)
 {
     const clattn_problem *p = pass->p;
-    const double scale = isnan(p->scale) ? 1.0 / sqrt((double)p->dim_qk) : p->scale;
+    const double scale = pass->reference.scale;
+    const struct query query = reference_query(&pass->reference, b, h, i);
+    const double bias = p->bias ? input(pass, LAYER_BIAS, bias_at(pass, b, h, i, j)) : 0.0;
+    const double alibi =
+        p->alibi ? input(pass, LAYER_SLOPES, h) * reference_distance(&query, j) : 0.0;
     struct bounded_sum dot = {0};
 
     for (size_t d = 0; d < p->dim_qk; d++)
         bounded_add(&dot, pass->made[0][q_at(pass, b, h, i) + d],
                     pass->made[1][k_at(pass, b, h, j) + d]);
-    struct bounded s = bounded_total(&dot);
-    s.bound = fabs(scale) * (s.bound + 4 * u * dot.magnitude);
-    s.value *= scale;
-    row->slope[j] = bounded_exactly(1.0);
-    if (p->softcap > 0.0f) {
-        const double t = tanh(s.value / p->softcap);
-        row->slope[j] = (struct bounded){
-            1.0 - t * t, 2.0 * (s.bound / p->softcap) * (1.0 + s.bound / p->softcap) + 64 * u};
-        s.value = p->softcap * t;
-        s.bound += 16 * u * fabs(s.value);
-    }
-    if (p->bias || p->alibi) {
-        const double bias = p->bias ? input(pass, LAYER_BIAS, bias_at(pass, b, h, i, j)) : 0.0;
-        const double alibi = p->alibi ? input(pass, LAYER_SLOPES, h) *
-                                            reference_distance(p, &pass->in->options, b, i, j)
-                                      : 0.0;
-        s.bound += 4 * u * (fabs(s.value) + fabs(bias) + fabs(alibi));
-        s.value += bias + alibi;
-    }
-    row->s[j] = s;
+    const struct bounded total = bounded_total(&dot);
+    struct score score = {
+        .raw = {scale * total.value, fabs(scale) * (total.bound + 4 * u * dot.magnitude)}};
+    reference_score_add(&pass->reference, bias, alibi, &score);
+    row->slope[j] = score.slope;
+    row->s[j] = score.s;
 }
 
 static int sees(const struct pass *pass, const size_t b, const size_t h, const size_t i,
                 const size_t j)
 {
+    const struct query query = reference_query(&pass->reference, b, h, i);
+
     if (pass->p->bias && input(pass, LAYER_BIAS, bias_at(pass, b, h, i, j)) == -INFINITY)
         return 0;
-    return reference_sees(pass->p, &pass->in->options, b, h, i, j);
+    return reference_sees(&pass->reference, &query, j);
 }
 
 /* exp(s - m) and its relative error. */
@@ -301,7 +294,8 @@ static void attend_backward(struct pass *pass, const size_t b, const size_t h, c
                             const struct row *row, struct sums *sums)
 {
     const clattn_problem *p = pass->p;
-    const double scale = isnan(p->scale) ? 1.0 / sqrt((double)p->dim_qk) : p->scale;
+    const double scale = pass->reference.scale;
+    const struct query query = reference_query(&pass->reference, b, h, i);
     const struct bounded factor = {scale, 2 * u * fabs(scale)};
     const struct bounded *d_o = &pass->d_o[o_at(pass, b, h, i)];
     struct bounded_sum delta = {0};
@@ -342,8 +336,7 @@ static void attend_backward(struct pass *pass, const size_t b, const size_t h, c
         if (p->bias)
             bounded_add(&pass->dbias[bias_at(pass, b, h, i, j)], ds, bounded_exactly(1.0));
         if (p->alibi)
-            bounded_add(&pass->dslopes[h], ds,
-                        bounded_exactly(reference_distance(p, &pass->in->options, b, i, j)));
+            bounded_add(&pass->dslopes[h], ds, bounded_exactly(reference_distance(&query, j)));
     }
 }
 
@@ -431,6 +424,7 @@ void reference_layer_open(const clattn_multihead *layer, const struct layer_inpu
                         .p = p,
                         .in = in,
                         .out = out,
+                        .reference = reference_of(p, &in->options, PRECISION_SINGLE),
                         .o = allocate(merged),
                         .d_o = allocate(merged)};
 

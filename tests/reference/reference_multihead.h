@@ -5,7 +5,8 @@
 #ifndef TEST_REFERENCE_MULTIHEAD_H
 #define TEST_REFERENCE_MULTIHEAD_H
 
-#include "tests/reference/reference.h"
+#include "bench/reference/score.h"
+#include <clattn/multihead.h>
 
 enum layer_tensor {
     LAYER_X,

@@ -1,5 +1,6 @@
 /* The reference and the storage formats, against numbers worked out by hand and properties. */
-#include "tests/reference/reference.h"
+#include "bench/reference/row.h"
+#include "bench/reference/score.h"
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"
 #include "tests/trials/trial.h"
@@ -25,7 +26,7 @@ Test(reference, two_by_two_by_hand) {
     const struct tensor_view view = view_of(q, k, v);
     struct reference_row row;
 
-    cr_assert(reference_row_open(&p, &row));
+    cr_assert(reference_row_open(&p, PRECISION_SINGLE, &row));
     reference_row_compute(&p, &view, 0, 0, 0, &row); /* sees the first key alone */
     cr_assert_float_eq(row.o[0].value, 4, 1e-12);
     cr_assert_float_eq(row.o[1].value, -8, 1e-12);
@@ -34,7 +35,7 @@ Test(reference, two_by_two_by_hand) {
     reference_row_close(&row);
 
     const clattn_problem whole = fixture_problem("fwd f32 q2 k2 d2 scale=1 lse scores=weights");
-    cr_assert(reference_row_open(&whole, &row));
+    cr_assert(reference_row_open(&whole, PRECISION_SINGLE, &row));
     reference_row_compute(&whole, &view, 0, 0, 0, &row);
     cr_assert_float_eq(row.o[0].value, 4 * 0.25 + 8 * 0.75, 1e-6);
     cr_assert_float_eq(row.o[1].value, -8 * 0.25, 1e-6);
@@ -56,7 +57,7 @@ Test(reference, order_of_terms_by_hand) {
     view.at[TENSOR_BIAS] = (const unsigned char *)bias;
     view.at[TENSOR_SLOPES] = (const unsigned char *)slope;
     view.at[TENSOR_SINKS] = (const unsigned char *)sink;
-    cr_assert(reference_row_open(&p, &row));
+    cr_assert(reference_row_open(&p, PRECISION_SINGLE, &row));
     reference_row_compute(&p, &view, 0, 0, 0, &row);
     const double s = 2 * tanh(1.5) + 1.5 - 1.0, sum = exp(s) + exp(1);
     cr_assert_float_eq(row.scores[0].value, s, 1e-12);
@@ -94,10 +95,13 @@ Test(reference, what_is_seen) {
         struct tensor_view view = {.at = {NULL}};
         view.at[TENSOR_Q_LENGTHS] = (const unsigned char *)&three;
         view.at[TENSOR_KV_LENGTHS] = (const unsigned char *)&five;
-        for (size_t i = 0; i < 4; i++)
+        const struct reference r = reference_of(&p, &view, PRECISION_SINGLE);
+        for (size_t i = 0; i < 4; i++) {
+            const struct query query = reference_query(&r, 0, 0, i);
             for (size_t j = 0; j < 6; j++)
-                cr_expect(reference_sees(&p, &view, 0, 0, i, j) == (cases[c].seen[i][j] == '1'),
+                cr_expect(reference_sees(&r, &query, j) == (cases[c].seen[i][j] == '1'),
                           "%s, query %zu, key %zu", cases[c].problem, i, j);
+        }
     }
 }
 
@@ -112,7 +116,7 @@ Test(reference, hidden_data_is_not_read) {
 
     view.at[TENSOR_MASK] = mask;
     view.at[TENSOR_Q_LENGTHS] = (const unsigned char *)&one;
-    cr_assert(reference_row_open(&p, &row));
+    cr_assert(reference_row_open(&p, PRECISION_SINGLE, &row));
     reference_row_compute(&p, &view, 0, 0, 0, &row);
     cr_assert_float_eq(row.o[0].value, 3, 1e-12);
     reference_row_compute(&p, &view, 0, 0, 1, &row);
@@ -127,7 +131,7 @@ Test(reference, visible_nan_is_expected) {
     const struct tensor_view in_v = view_of(q, k, v), in_k = view_of(q, bad, k);
     struct reference_row row;
 
-    cr_assert(reference_row_open(&p, &row));
+    cr_assert(reference_row_open(&p, PRECISION_SINGLE, &row));
     reference_row_compute(&p, &in_v, 0, 0, 0, &row);
     cr_assert(isnan(row.o[0].value) && !isnan(row.lse.value));
     reference_row_compute(&p, &in_k, 0, 0, 0, &row);
@@ -144,7 +148,7 @@ Test(reference, bounds_hold_for_naive_f32) {
     struct reference_row row;
     double worst = 0.0;
 
-    cr_assert(reference_row_open(&p, &row));
+    cr_assert(reference_row_open(&p, PRECISION_SINGLE, &row));
     for (int run = 0; run < 50; run++) {
         float s[KEYS], max = -INFINITY, sum = 0.0f, o = 0.0f;
         for (size_t d = 0; d < DIM; d++)
@@ -232,8 +236,8 @@ Test(storage, known_values_and_rounding) {
         value_set(dtype, &bits, 0, NAN);
         cr_expect(isnan(value_get(dtype, &bits, 0)));
     }
-    cr_expect(storage_rounding(CLATTN_F32, 1.0) == 0x1p-24);
-    cr_expect(storage_rounding(CLATTN_F16, 1.5) == 0x1p-11);
-    cr_expect(storage_rounding(CLATTN_F16, 0.0) == 0x1p-25);
-    cr_expect(storage_rounding(CLATTN_BF16, 3.0) == 0x1p-7);
+    cr_expect(value_rounding(CLATTN_F32, 1.0) == 0x1p-24);
+    cr_expect(value_rounding(CLATTN_F16, 1.5) == 0x1p-11);
+    cr_expect(value_rounding(CLATTN_F16, 0.0) == 0x1p-25);
+    cr_expect(value_rounding(CLATTN_BF16, 3.0) == 0x1p-7);
 }

@@ -1,7 +1,8 @@
 /* The reference of the gradients: against finite differences of the forward reference, numbers
  * worked out by hand, a naive f32 implementation, and the published vectors of Philox. */
-#include "tests/reference/reference_backward.h"
-#include "tests/reference/reference_dropout.h"
+#include "bench/reference/dropout.h"
+#include "bench/reference/gradients.h"
+#include "bench/reference/row.h"
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"
@@ -51,7 +52,7 @@ static double forward(struct data *x, const int keep_results)
     double loss = 0.0;
 
     p.operation = CLATTN_FORWARD;
-    cr_assert(reference_row_open(&p, &row));
+    cr_assert(reference_row_open(&p, PRECISION_SINGLE, &row));
     for (size_t n = 0; n < p.batch * p.heads * p.seq_q; n++) {
         const size_t b = n / p.seq_q / p.heads, h = n / p.seq_q % p.heads, i = n % p.seq_q;
         reference_row_compute(&p, &x->view, b, h, i, &row);

@@ -1,8 +1,8 @@
-/* How values are stored: src/cli/values.h, and what tests want to know besides. */
+/* How values are stored: bench/reference/values.h, and what tests want to know besides. */
 #ifndef TEST_STORAGE_H
 #define TEST_STORAGE_H
 
-#include "cli/values.h"
+#include "bench/reference/values.h"
 #include "tests/support/rng.h"
 #include <clattn/problem.h>
 #include <stddef.h>
@@ -10,8 +10,5 @@
 /* Makes block `number` of a quantized tensor of a scale, rounded to binary16, and random bytes. */
 void storage_store_block(clattn_cache cache, void *base, size_t number, double scale,
                          struct rng *r);
-
-/* Half the distance between neighbours of x: what storing x may add to its error. */
-double storage_rounding(clattn_dtype dtype, double x);
 
 #endif

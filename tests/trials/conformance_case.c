@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* scandir */
 #include "tests/trials/conformance_case.h"
 
-#include "tests/reference/reference.h"
+#include "bench/reference/row.h"
 #include "tests/support/storage.h"
 #include "tests/trials/case_file.h"
 #include <criterion/criterion.h>
@@ -13,12 +13,12 @@
 
 /* A tensor of a file as (batch, heads, seq, dim), whatever its rank. */
 struct source {
-    struct case_tensor t;
+    struct safetensor t;
     clattn_dtype dtype;
     size_t size[4], stride[4];
 };
 
-static int find(const struct case_file *file, const char *name, const size_t heads,
+static int find(const struct safetensors *file, const char *name, const size_t heads,
                 struct source *s)
 {
     if (!case_file_find(file, name, &s->t))
@@ -66,7 +66,7 @@ static void put(struct trial *t, const enum tensor_id id, const struct source *s
 }
 
 /* A mask of rank 2 to 4; keys that it is too short for are masked. */
-static void set_mask_layout(clattn_problem *p, const struct case_tensor *mask)
+static void set_mask_layout(clattn_problem *p, const struct safetensor *mask)
 {
     size_t shape[4];
     const int boolean = strcmp(mask->dtype, "BOOL") == 0;
@@ -81,7 +81,7 @@ static void set_mask_layout(clattn_problem *p, const struct case_tensor *mask)
               CLATTN_SUCCESS);
 }
 
-static void put_mask(struct trial *t, const struct case_tensor *mask)
+static void put_mask(struct trial *t, const struct safetensor *mask)
 {
     struct host_tensor *x = &t->tensor[t->problem.mask ? TENSOR_MASK : TENSOR_BIAS];
     const size_t given = mask->shape[mask->rank - 1];
@@ -140,17 +140,17 @@ static void settle_scores(const struct fixture *f, struct trial *t)
 
 /* ---- ONNX ---------------------------------------------------------------------------------- */
 
-static size_t attribute(const struct case_file *file, const char *key)
+static size_t attribute(const struct safetensors *file, const char *key)
 {
     return strtoul(case_file_text(file, key, "0"), NULL, 10);
 }
 
-static void run_onnx(struct fixture *f, const struct case_file *file, const char *name,
+static void run_onnx(struct fixture *f, const struct safetensors *file, const char *name,
                      const clattn_dtype *dtype, struct trial *t)
 {
     const size_t q_heads = attribute(file, "q_num_heads"), heads = attribute(file, "kv_num_heads");
     struct source q, k, v, past_k, past_v, y, scores;
-    struct case_tensor mask, lengths;
+    struct safetensor mask, lengths;
     clattn_problem *p = &t->problem;
 
     cr_assert(find(file, "Q", q_heads, &q) && find(file, "K", heads, &k) &&
@@ -219,7 +219,7 @@ struct example {
     const char *k, *v, *scores, *weights, *context;
 };
 
-static void run_example(struct fixture *f, const struct case_file *file, const char *name,
+static void run_example(struct fixture *f, const struct safetensors *file, const char *name,
                         const struct example *e, const clattn_dtype *dtype, struct trial *t)
 {
     struct source q, k, v, scores, weights, context;
@@ -276,7 +276,7 @@ void conformance_run(struct fixture *f, const char *name, const clattn_dtype *dt
 {
     const struct example own = {"K", "V", "scores", "weights", "context"};
     const struct example cross = {"K2", "V2", "scores_cross", "weights_cross", "context_cross"};
-    struct case_file file;
+    struct safetensors file;
     char path[512];
 
     snprintf(path, sizeof path, CLATTN_TEST_DATA "/conformance/%s", name);
@@ -287,5 +287,5 @@ void conformance_run(struct fixture *f, const char *name, const clattn_dtype *dt
         run_example(f, &file, name, &own, dtype, t);
     if (strncmp(name, "raschka", 7) == 0)
         run_example(f, &file, name, &cross, dtype, t);
-    case_file_close(&file);
+    safetensors_free(&file);
 }

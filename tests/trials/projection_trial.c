@@ -263,7 +263,8 @@ static void check_elements(const struct projection_trial *t)
         const size_t e = n % y->size[3], i = n / y->size[3] % y->size[2];
         const size_t g = n / y->size[3] / y->size[2] % y->size[1];
         const size_t b = n / y->size[3] / y->size[2] / y->size[1];
-        const struct bounded want = reference_projection(&t->problem, &view, b, g, i, e);
+        const struct bounded want =
+            reference_projection(&t->problem, &view, PRECISION_SINGLE, b, g, i, e);
         const double got = value_get(y->dtype, first_of(y, y->got), index_of(y, n));
         cr_assert(within(got, want), "y[%zu, %zu, %zu, %zu]: got %.9g, want %.9g +- %.3g%s", b, g,
                   i, e, got, want.value, want.bound, again(t));

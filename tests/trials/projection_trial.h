@@ -7,8 +7,8 @@
 #ifndef TEST_PROJECTION_TRIAL_H
 #define TEST_PROJECTION_TRIAL_H
 
+#include "bench/reference/projection.h"
 #include "families/tunables.h"
-#include "tests/reference/reference_projection.h"
 #include "tests/support/fixture.h"
 
 enum projection_tensor { PROJECTION_X, PROJECTION_W, PROJECTION_BIAS, PROJECTION_Y, NUM_PROJECTED };

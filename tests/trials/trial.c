@@ -1,6 +1,7 @@
 #include "tests/trials/trial.h"
 
-#include "tests/reference/reference_backward.h"
+#include "bench/reference/gradients.h"
+#include "bench/reference/row.h"
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"
 #include <criterion/criterion.h>
@@ -179,7 +180,7 @@ static void compare_rows(const struct trial *t, const struct tensor_view *view,
     const clattn_problem *p = &t->problem;
     struct reference_row row;
 
-    cr_assert(reference_row_open(p, &row), "out of memory");
+    cr_assert(reference_row_open(p, PRECISION_SINGLE, &row), "out of memory");
     for (size_t b = 0; b < p->batch; b++)
         for (size_t h = 0; h < p->heads; h++)
             for (size_t i = 0; i < p->seq_q; i++) {

@@ -1,7 +1,8 @@
 /* The data of a trial: ordinary numbers where some query looks, hostile ones elsewhere. */
 #include "tests/trials/trial_data.h"
 
-#include "tests/reference/reference.h"
+#include "bench/reference/row.h"
+#include "bench/reference/score.h"
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"
 #include <math.h>
@@ -115,23 +116,26 @@ static void look(const struct trial *t, const struct seen *seen)
     const clattn_problem *p = &t->problem;
     const struct tensor_view view = trial_sent(t);
     struct tensor_view unbiased = view;
+    const struct reference all = reference_of(p, &view, PRECISION_SINGLE);
+    const struct reference others = reference_of(p, &unbiased, PRECISION_SINGLE);
     const struct tensor_shape *bias = &t->tensor[TENSOR_BIAS].shape;
-    const size_t group = p->heads / p->kv_heads;
 
     unbiased.at[TENSOR_BIAS] = NULL;
     for (size_t b = 0; b < p->batch; b++)
         for (size_t h = 0; h < p->heads; h++)
-            for (size_t i = 0; i < p->seq_q; i++)
+            for (size_t i = 0; i < p->seq_q; i++) {
+                const struct query query = reference_query(&all, b, h, i);
                 for (size_t j = 0; j < p->seq_kv; j++) {
-                    if (!reference_sees(p, &unbiased, b, h, i, j))
+                    if (!reference_sees(&others, &query, j))
                         continue;
                     if (bias->present)
                         seen->bias[tensor_index(bias, b, h, i, j)] = 1;
-                    if (bias->present && !reference_sees(p, &view, b, h, i, j))
+                    if (bias->present && !reference_sees(&all, &query, j))
                         continue;
                     seen->q[(b * p->heads + h) * p->seq_q + i] = 1;
-                    seen->kv[(b * p->kv_heads + h / group) * p->seq_kv + j] = 1;
+                    seen->kv[(b * p->kv_heads + query.kv_head) * p->seq_kv + j] = 1;
                 }
+            }
 }
 
 /* Likewise blocks. Half of the scales are negative. */
@@ -205,7 +209,7 @@ void trial_data_fill_results(struct trial *t)
     struct host_tensor *o = &t->tensor[TENSOR_O], *lse = &t->tensor[TENSOR_LSE];
     struct reference_row row;
 
-    if (!reference_row_open(p, &row))
+    if (!reference_row_open(p, PRECISION_SINGLE, &row))
         abort();
     for (size_t b = 0; b < p->batch; b++)
         for (size_t h = 0; h < p->heads; h++)

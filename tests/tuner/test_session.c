@@ -16,7 +16,7 @@ Test(session, the_optimum_of_each_problem_is_found) {
     for (size_t p = 0; p < PROBLEMS; p++) {
         const struct ca_session_result *result = &lab->results[p];
         cr_assert(result->raced && result->num_top == CA_TOP && result->evaluations == 40);
-        cr_assert(result->has_outlook && result->outlook.within_5 > 0.0);
+        cr_assert(result->has_confidence && result->confidence.within_5 > 0.0);
         cr_assert(result->top[0].ratio.high < 1.0, "the incumbent is bad");
         cr_assert(result->noise > 0.0 && result->noise < 0.03, "%g", result->noise);
     }
@@ -118,7 +118,7 @@ Test(session, no_budget_is_overrun_by_more_than_a_configuration) {
         const struct ca_session_options options = {.max_evaluations = evaluations};
         lab_run(lab, PROBLEMS, &options);
         cr_assert(lab->num_builds == evaluations);
-        cr_assert(lab->results[0].has_outlook == (evaluations >= 8), "a few say nothing");
+        cr_assert(lab->results[0].has_confidence == (evaluations >= 8), "a few say nothing");
         /* The third has an incumbent of its own: without it, nothing is found. */
         cr_assert(lab->results[1].num_top > 0 && lab->measured[2][0] == 1);
         cr_assert((lab->results[2].num_top > 0) == (evaluations >= 2), "%zu", evaluations);
@@ -173,7 +173,8 @@ Test(session, nothing_works) {
         lab->failing &= config != 2 || lab_outcome(lab, 0, config, false) != CA_CORRECT;
     const struct ca_session_options two = {.max_evaluations = 2};
     cr_assert(ca_session_run(lab->space, &bench, &problem, 1, &two, &result));
-    cr_assert(result.num_top == 0 && !result.raced && !result.has_outlook && result.noise == 0.0);
+    cr_assert(result.num_top == 0 && !result.raced && !result.has_confidence &&
+              result.noise == 0.0);
     cr_assert(result.evaluations == 2);
     cr_assert(ca_session_run(lab->space, &bench, &problem, 1, &options, &result));
     cr_assert(result.num_top > 0 && result.top[0].ratio.middle == 1.0, "no incumbent works");

@@ -139,10 +139,10 @@ ParameterizedTest(int *strategy, tuner_search, failures_are_survived_and_never_t
     struct ca_space *space = made_up_space();
     const struct ca_search_options options = {.strategy = (enum ca_strategy) * strategy};
     struct ca_search *search = ca_search_create(space, &options);
-    struct ca_outlook outlook;
+    struct ca_confidence confidence;
     size_t config, count = 0;
 
-    cr_assert(!ca_search_outlook(search, &outlook));
+    cr_assert(!ca_search_confidence(search, &confidence));
     while (ca_search_suggest(search, &config)) {
         ca_search_report(search, config, config == 77 ? 2.0 : failures[count % 5]);
         count++;
@@ -168,19 +168,19 @@ Test(tuner_search, a_clock_ends_it) {
     ca_space_destroy(space);
 }
 
-Test(tuner_search, the_outlook_grows_surer) {
+Test(tuner_search, confidence_grows) {
     struct ca_space *space = made_up_space();
     const struct ca_search_options options = {.seed = 5};
     struct ca_search *search = ca_search_create(space, &options);
-    struct ca_outlook early, late;
+    struct ca_confidence early, late;
     size_t config;
 
     for (int n = 0; n < 6 && ca_search_suggest(search, &config); n++)
         ca_search_report(search, config, made_up_time(space, config));
-    cr_assert(ca_search_outlook(search, &early));
+    cr_assert(ca_search_confidence(search, &early));
     while (ca_search_suggest(search, &config))
         ca_search_report(search, config, made_up_time(space, config));
-    cr_assert(ca_search_outlook(search, &late));
+    cr_assert(ca_search_confidence(search, &late));
     cr_assert(early.within_2 > 0.0 && early.within_2 <= early.within_5 && early.within_5 < 0.9,
               "%g %g", early.within_2, early.within_5);
     cr_assert(early.expected_gain > 0.0 && early.expected_gain < 1.0);

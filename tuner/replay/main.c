@@ -83,7 +83,7 @@ static bool replay_file(const struct session *session, enum ca_strategy strategy
         .first = seeds,
         .num_first = choose_seeds(session, file, seeds),
         .threads = options->threads,
-        .outlook = options->outlook,
+        .confidence = options->confidence,
     };
 
     if (!ca_replay(&plan, &result, &why)) {

@@ -26,13 +26,13 @@ struct work {
 static void ask(struct ca_search *search, struct run *run)
 {
     const size_t done = ca_search_num_evaluations(search);
-    struct ca_outlook outlook;
+    struct ca_confidence confidence;
 
     for (size_t n = 0; n < CA_REPLAY_CHECKPOINTS; n++) {
         if (done != ca_replay_checkpoints[n])
             continue;
-        if (ca_search_outlook(search, &outlook))
-            run->claimed[n] = outlook.within_2;
+        if (ca_search_confidence(search, &confidence))
+            run->claimed[n] = confidence.within_2;
     }
 }
 
@@ -52,13 +52,13 @@ static void run_once(const struct work *work, size_t number, struct run *run)
 
     *run = (struct run){.good = search != NULL};
     /* Once it has the optimum nothing can change but what it thinks of its chances. */
-    while (search && (best > work->optimum || plan->outlook) &&
+    while (search && (best > work->optimum || plan->confidence) &&
            ca_search_suggest(search, &config)) {
         ca_search_report(search, config, work->times[config]);
         best = fmin(best, work->times[config]);
         if (run->found == 0 && best <= work->optimum * (1.0 + CA_REPLAY_MARGIN))
             run->found = ca_search_num_evaluations(search);
-        if (plan->outlook)
+        if (plan->confidence)
             ask(search, run);
     }
     run->loss = best / work->optimum - 1.0;
@@ -107,7 +107,7 @@ static bool summarize(const struct work *work, struct ca_replay_result *result)
             return false;
         for (size_t c = 0; c < CA_REPLAY_CHECKPOINTS; c++) {
             result->within[c] += run->found && run->found <= ca_replay_checkpoints[c] ? share : 0.0;
-            result->claimed[c] += plan->outlook ? run->claimed[c] * share : NAN;
+            result->claimed[c] += plan->confidence ? run->claimed[c] * share : NAN;
         }
         result->within_part += run->found && run->found <= result->part ? share : 0.0;
         result->mean_to_find += (double)(run->found ? run->found : plan->budget) * share;

@@ -20,7 +20,7 @@ struct ca_replay_plan {
     const size_t *first; /* configurations that every run begins with */
     size_t num_first;
     size_t threads;
-    bool outlook; /* ask each run at each checkpoint how sure it is; costs the whole budget */
+    bool confidence; /* ask each run at each checkpoint how sure it is; costs the whole budget */
 };
 
 struct ca_replay_result {

@@ -25,7 +25,7 @@ static const char help[] =
     "  --seeds-from FILE...   begin with configurations that are good in these recordings of the\n"
     "                         same kernel, up to the next option; a file never seeds itself\n"
     "  --num-seeds N          how many of them, 1 to 8, default 3\n"
-    "  --outlook              also print how sure the runs were, on average, of being within 2 %\n"
+    "  --confidence           also print how sure the runs were, on average, of being within 2 %\n"
     "  --threads N            default: as many as there are processors\n"
     "  --json                 print JSON instead of a table\n"
     "  --help, --version\n"
@@ -102,7 +102,19 @@ static bool parse_strategies(const char *text, bool *wanted)
     }
 }
 
-enum { STRATEGY, RUNS, BUDGET, SEED, SEEDS_FROM, NUM_SEEDS, OUTLOOK, THREADS, JSON, HELP, VERSION };
+enum {
+    STRATEGY,
+    RUNS,
+    BUDGET,
+    SEED,
+    SEEDS_FROM,
+    NUM_SEEDS,
+    CONFIDENCE,
+    THREADS,
+    JSON,
+    HELP,
+    VERSION
+};
 
 static const struct option words[] = {
     {"strategy", required_argument, NULL, STRATEGY},
@@ -111,7 +123,7 @@ static const struct option words[] = {
     {"seed", required_argument, NULL, SEED},
     {"seeds-from", required_argument, NULL, SEEDS_FROM},
     {"num-seeds", required_argument, NULL, NUM_SEEDS},
-    {"outlook", no_argument, NULL, OUTLOOK},
+    {"confidence", no_argument, NULL, CONFIDENCE},
     {"threads", required_argument, NULL, THREADS},
     {"json", no_argument, NULL, JSON},
     {"help", no_argument, NULL, HELP},
@@ -134,8 +146,8 @@ static bool take(int word, const char *text, struct replay_options *options)
         return parse_size(text, 1, CA_REPLAY_MAX_SEEDS, &options->num_seeds);
     case THREADS:
         return parse_size(text, 1, 64, &options->threads);
-    case OUTLOOK:
-        options->outlook = true;
+    case CONFIDENCE:
+        options->confidence = true;
         return true;
     default:
         options->json = true;

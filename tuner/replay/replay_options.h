@@ -14,7 +14,7 @@ struct replay_options {
     uint64_t seed;
     size_t num_seeds; /* configurations taken from the seed files */
     size_t threads;
-    bool outlook, json;
+    bool confidence, json;
 };
 
 enum replay_action { REPLAY_RUN, REPLAY_DONE, REPLAY_USAGE };

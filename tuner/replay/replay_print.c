@@ -113,7 +113,7 @@ void replay_print_row(const struct replay_options *options, const char *file,
         add_number(&row, SHARE, 100.0 * result->within[n]);
     add_number(&row, SHARE, 100.0 * result->within_part);
     add_number(&row, NEEDED, result->mean_to_find);
-    if (options->outlook)
+    if (options->confidence)
         add_stated(&row, result);
     ca_row_end(&row);
     fflush(stdout);
@@ -151,7 +151,7 @@ json_t *replay_json(const struct replay_options *options, const char *file,
     json_object_set_new(object, "within_at_5_percent_of_space", json_real(result->within_part));
     json_object_set_new(object, "mean_evaluations_to_find", json_real(result->mean_to_find));
     json_object_set_new(object, "mean_loss", json_real(result->mean_loss));
-    if (options->outlook)
+    if (options->confidence)
         json_object_set_new(object, "stated", shares_json(result->claimed));
     return object;
 }

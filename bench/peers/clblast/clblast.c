@@ -1,8 +1,8 @@
 /* clattn-peer-clblast: products on an OpenCL device by CLBlast. */
 #include "bench/peers/clblast/clblast.h"
 #include "bench/peers/products.h"
+#include "bench/reference/values.h"
 #include "bench/timing/timing.h"
-#include "cli/values.h"
 #include "internal.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Projections by one GEMM, which adds to rows of biases where there are any. */
 #include "bench/peers/clblast/clblast.h"
 #include "bench/peers/products.h"
-#include "cli/values.h"
+#include "bench/reference/values.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* clattn-peer-onednn: matmul, softmax, matmul on the host's CPU by oneDNN's primitives. */
 #define _POSIX_C_SOURCE 200809L /* dlsym */
 #include "bench/peers/onednn/onednn.h"
-#include "cli/values.h"
+#include "bench/reference/values.h"
 
 #include <dlfcn.h>
 #include <math.h>

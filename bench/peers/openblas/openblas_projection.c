@@ -1,7 +1,7 @@
 /* Projections by one cblas_sgemm. */
 #include "bench/peers/openblas/openblas.h"
 #include "bench/peers/products.h"
-#include "cli/values.h"
+#include "bench/reference/values.h"
 
 #include <cblas.h>
 #include <limits.h>

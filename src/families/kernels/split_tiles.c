@@ -47,7 +47,8 @@ static size_t most_registers(const clattn_device_info *dev)
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t threads = values[THREADS_D_INDEX], items = values[THREADS_INDEX];
-    const size_t pairs = values[BLOCK_M_INDEX] * (items / threads); /* of a row and a team */
+    const size_t pairs =
+        values[BLOCK_M_INDEX] * (items / threads); /* of a row and a thread group */
     const size_t weights = pairs * values[THREAD_N_INDEX];
     const size_t queries = values[BLOCK_M_INDEX] * threads * thread_columns(values, p->dim_qk);
     const size_t shared =

@@ -1,0 +1,128 @@
+#define _POSIX_C_SOURCE 200809L /* fcntl, fstat, raise, unsetenv */
+#include "bench/fleet/progress.h"
+#include "cli/message.h"
+#include "cli/status_line.h"
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LEAST_PAUSE 0.2
+#define HEARTBEAT 1.0
+
+/* From here on the time that has passed says something about the time left. */
+#define LEAST_SECONDS 1.0
+#define LEAST_PART 0.02
+
+enum { BAR_NEEDS = 70, MOST_HEART = 1024 };
+
+/* ---- the pipe -------------------------------------------------------------------------------- */
+
+/* A pipe that the environment names, or -1. */
+static int find_heart(void)
+{
+    const char *name = getenv(PROGRESS_HEARTBEAT);
+    const long heart = name != NULL ? strtol(name, NULL, 10) : -1;
+    struct stat what;
+
+    unsetenv(PROGRESS_HEARTBEAT);
+    if (heart <= STDERR_FILENO || heart > MOST_HEART || fstat((int)heart, &what) != 0 ||
+        !S_ISFIFO(what.st_mode))
+        return -1;
+    fcntl((int)heart, F_SETFD, FD_CLOEXEC);
+    return (int)heart;
+}
+
+/* Whoever reads there wants this program's results: without them it is to end. */
+static void beat(struct progress *progress, const char *what, double now)
+{
+    char line[sizeof progress->what + 1];
+    const bool news = strncmp(progress->what, what, sizeof progress->what - 1) != 0;
+
+    if (progress->heart < 0 || (!news && now < progress->beat + HEARTBEAT))
+        return;
+    snprintf(progress->what, sizeof progress->what, "%s", what);
+    message_sanitize(progress->what);
+    const int length = snprintf(line, sizeof line, "%s\n", progress->what);
+    progress->beat = now;
+    if (write(progress->heart, line, (size_t)length) < 0 && errno == EPIPE) {
+        progress->heart = -1;
+        raise(SIGTERM);
+    }
+}
+
+/* ---- the line -------------------------------------------------------------------------------- */
+
+/* "1:23 left", or "1:02:03 left". */
+static void add_time(struct ca_status_line *line, double left)
+{
+    const unsigned long seconds = (unsigned long)(left + 0.5);
+
+    if (seconds < 3600)
+        ca_status_add(line, "%lu:%02lu left  ", seconds / 60, seconds % 60);
+    else
+        ca_status_add(line, "%lu:%02lu:%02lu left  ", seconds / 3600, seconds / 60 % 60,
+                      seconds % 60);
+}
+
+static void draw(struct progress *progress, const char *what, double part, double now)
+{
+    const double elapsed = now - progress->begin;
+    struct ca_status_line line = {.length = 0};
+
+    if (ca_terminal_width(progress->to) >= BAR_NEEDS)
+        ca_status_add_bar(&line, part);
+    ca_status_add(&line, "%3.0f%%  ", 100.0 * part);
+    if (part >= LEAST_PART && elapsed >= LEAST_SECONDS)
+        add_time(&line, elapsed * (1.0 - part) / part);
+    ca_status_add(&line, "%zu/%zu ",
+                  progress->index < progress->count ? progress->index + 1 : progress->count,
+                  progress->count);
+    ca_status_add(&line, "%.*s", CA_TERMINAL_MOST, what);
+    ca_status_draw(progress->to, &line);
+    progress->drawn = true;
+    progress->redrawn = now;
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
+void progress_open(struct progress *progress, FILE *to, bool quiet, size_t count, double total)
+{
+    *progress = (struct progress){.to = to,
+                                  .shown = !quiet && ca_terminal(to),
+                                  .heart = find_heart(),
+                                  .count = count,
+                                  .total = total};
+}
+
+void progress_update(struct progress *progress, const char *what, double weight, double part)
+{
+    const double now = ca_stopwatch_now();
+    const double done = progress->done + weight * part;
+
+    if (progress->begin == 0.0 && weight > 0.0) /* what came before has no weight */
+        progress->begin = now;
+    beat(progress, what, now);
+    if (progress->shown && (!progress->drawn || now >= progress->redrawn + LEAST_PAUSE))
+        draw(progress, what,
+             progress->total > 0.0 ? fmin(fmax(done / progress->total, 0.0), 1.0) : 0.0, now);
+}
+
+void progress_done(struct progress *progress, double weight)
+{
+    progress->done += weight;
+    progress->index++;
+}
+
+void progress_clear(struct progress *progress)
+{
+    if (progress->drawn)
+        ca_status_clear(progress->to);
+    progress->drawn = false;
+}

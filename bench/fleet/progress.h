@@ -1,0 +1,40 @@
+/* How far a run has come: on a terminal one line that is redrawn, with the time left; and a sign of
+ * life for the program that started this one. */
+#ifndef CLATTN_BENCH_PROGRESS_H
+#define CLATTN_BENCH_PROGRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* The environment's name for the descriptor of an inherited pipe. What is being done goes there, a
+ * line each time it changes and at least one a second, terminal or not. */
+#define PROGRESS_HEARTBEAT "CLATTN_BENCH_HEARTBEAT"
+
+struct progress {
+    FILE *to;
+    bool shown;           /* On a terminal, and not quiet. */
+    bool drawn;           /* A line is on the screen. */
+    int heart;            /* The pipe, or -1. */
+    size_t index, count;  /* Problems done and to be done in all. */
+    double begin;         /* Of the first problem, by ca_stopwatch_now(); 0: not yet. */
+    double done, total;   /* Weights of the problems: what they are expected to cost. */
+    double redrawn, beat; /* When it was drawn, and written to the pipe, last. */
+    char what[128];       /* Was written to the pipe last. */
+};
+
+/* Draws to a terminal only; `total` is the sum of the weights of the `count` problems to come.
+ * Takes the pipe out of the environment: it is not for this program's children. */
+void progress_open(struct progress *progress, FILE *to, bool quiet, size_t count, double total);
+
+/* `what` is being done, a part (0 to 1) of a problem of that weight is. Redraws at most 5 times a
+ * second. */
+void progress_update(struct progress *progress, const char *what, double weight, double part);
+
+/* A problem of that weight is done. */
+void progress_done(struct progress *progress, double weight);
+
+/* Takes the line away, before something else is printed. */
+void progress_clear(struct progress *progress);
+
+#endif

@@ -1,0 +1,92 @@
+/* Values with the largest error that they may have, and how errors grow from operation to operation:
+ * what is allowed to a result is decided here and in the formulas that use it, for the tests and for
+ * the benchmark alike. */
+#ifndef CLATTN_REFERENCE_BOUNDED_H
+#define CLATTN_REFERENCE_BOUNDED_H
+
+#include <clattn/problem.h>
+#include <stdbool.h>
+
+struct bounded {
+    double value, bound; /* A NaN or an infinity is expected as it is, whatever the bound. */
+};
+
+/* Whether got is what was expected. False for a NaN that was not. */
+bool within(double got, struct bounded want);
+
+/* ---- arithmetic ------------------------------------------------------------------------------ */
+
+/* Of the arithmetic that results are held to, which starts from the data as stored. */
+enum precision {
+    PRECISION_SINGLE, /* u = 2^-24: what clattn promises. */
+    PRECISION_PEER,   /* u = 2^-24, of a library that computes o and lse anew for gradients. */
+    PRECISION_HALF, /* u = 2^-11, or 2^-8 for bf16 storage: libraries that multiply and add in f16 or
+                       * TF32, or keep scores and weights in the dtype of storage. Not for lse. */
+    PRECISION_WORST /* u = 2^-24, all errors at their worst: what clattn's self-check promises. */
+};
+#define PRECISION_COUNT 4
+
+/* Unit roundoffs. Nobody adds in bf16: libraries that store it add in f32. */
+struct arithmetic {
+    enum precision precision;
+    double value; /* Of what is stored on the way: scores, weights. */
+    double sum;   /* Of a sum's adding up. */
+};
+
+struct arithmetic arithmetic_of(enum precision precision, clattn_dtype dtype);
+
+/* Of two bounds for one error, the one that the arithmetic is held to: the first is certain, whatever
+ * the rounding errors; the second is likely, it holds but for odds below 1e-7. Of single precision
+ * both have to hold. */
+double arithmetic_bound(const struct arithmetic *arithmetic, double certain, double likely);
+
+/* How much a sum of n terms may be off, relative to the largest that it has been on the way: u times
+ * about 6 sqrt(n), which is likely (N. J. Higham, T. Mary, "A New Approach to Probabilistic Rounding
+ * Error Analysis", 2019). */
+double arithmetic_growth(const struct arithmetic *arithmetic, size_t n);
+
+/* The largest that a sum may have been on the way, whatever the order of its terms: the sum of
+ * magnitudes. That bound says nothing in half precision. There the order is taken for chance: then
+ * a part strays from its share of the whole by 3 sqrt(sum of squares), but for odds below 1e-7. */
+double arithmetic_reach(const struct arithmetic *arithmetic, double sum, double magnitude,
+                        double squares);
+
+/* Errors that are added up: at their worst, or as independent of each other, because in half
+ * precision all of them at their worst would excuse any result. arithmetic_parts_sum() of the sum. */
+double arithmetic_part(const struct arithmetic *arithmetic, double error);
+double arithmetic_parts_sum(const struct arithmetic *arithmetic, double parts);
+
+/* The relative error of a weight: one that is nothing or double is wrong in any arithmetic. */
+double arithmetic_weight_error(const struct arithmetic *arithmetic, double error);
+
+/* ---- products and sums ----------------------------------------------------------------------- */
+
+/* Two vectors' product, with the sum of its terms' magnitudes and that of their squares. */
+struct dot {
+    double sum, magnitude, squares;
+};
+
+struct dot dot_of(const double *x, const double *y, size_t n);
+
+/* What adding up a product of n terms may do to it: likely. */
+double dot_error(const struct arithmetic *arithmetic, const struct dot *dot, size_t n);
+
+/* ---- errors carried along, at their worst ---------------------------------------------------- */
+
+/* A sum of products that is being added up; all zeros to begin with. */
+struct bounded_sum {
+    double value, bound, magnitude;
+    size_t terms;
+};
+
+struct bounded bounded_exactly(double value);
+struct bounded bounded_times(struct bounded a, struct bounded b);
+struct bounded bounded_minus(struct bounded a, struct bounded b);
+
+void bounded_add(struct bounded_sum *sum, struct bounded a, struct bounded b);
+struct bounded bounded_total(const struct bounded_sum *sum);
+
+/* What is left of x in memory. */
+struct bounded bounded_stored(clattn_dtype dtype, struct bounded x);
+
+#endif

@@ -1,0 +1,353 @@
+/* The bounds, in the terms of score.c: u = 2^-24, first order, FLT_MIN for what may be flushed to 0 or
+ * underflow; e_j the error of a score.
+ *
+ * p           exp(s - lse) with lse as given. A kernel may start the sum of a score at -lse, so
+ *             that every one of its additions rounds a number of that size; with the difference,
+ *             its product with log2(e) and exp, certainly
+ *             slack = expm1(e_j + (dim_qk + 6) u |lse| + (8 + 3 |s - lse| + 2 |s|) u).
+ *             Likely, and with an lse that is as wrong as the score:
+ *             slack = expm1(2 e_j) + (16 + 2 |s| + 2 |lse|) u.
+ *             Dropout multiplies by 1 / (1 - r): 3 u more in p' and in w dp.
+ * delta       sum do o. A library that computes o anew has another one: each of its elements by itself
+ *             may be rounded otherwise, or not at all.
+ * g = w dp - delta, where dp = sum do v and delta are products of dim_v terms, and the sum of dp may
+ *             start at -delta: certainly
+ *             (dim_v + 6) u (w sum|do v| + sum|do o| + |delta|) + 4 u (w |dp| + |delta|).
+ * ds = p g    |g| times p's error, p times g's, and 2 u |ds|.
+ * Softcap     ds times the slope (score.c).
+ * Sums        n terms in any order, some of them in partial sums: certainly (n + 16) u sum|terms|,
+ *             likely growth(n), besides what the terms are off by; then the factor scale and half an
+ *             ulp of the dtype.
+ * dsink       exp(sink - lse), relative: (8 + 3 |sink - lse| + 2 |sink| + 2 |lse|) u, likely
+ *             (16 + 4 |lse|) u.
+ *
+ * An element that no pair adds to is 0, exactly. */
+#include "bench/reference/gradients.h"
+#include "bench/reference/dropout.h"
+#include "bench/reference/values.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+static const double tiny = FLT_MIN;
+
+/* ---- a query --------------------------------------------------------------------------------- */
+
+/* Rows of the query and of a key, and what all pairs of the query share. */
+struct rows {
+    double *q, *k, *v, *o, *d_o;
+    double lse, delta;
+    double certain, likely; /* Errors of delta. */
+};
+
+static void load(const struct reference *r, enum tensor_id id, size_t b, size_t h, size_t i,
+                 double *to)
+{
+    tensor_load_row(&r->shape[id], r->view->at[id], b, h, i, to);
+}
+
+static double lse_of(const struct reference *r, const struct query *query)
+{
+    return value_get(CLATTN_F32, r->view->at[TENSOR_LSE],
+                     tensor_index(&r->shape[TENSOR_LSE], query->b, query->h, 0, query->i));
+}
+
+static struct rows load_query(const struct gradient_work *work, const struct query *query)
+{
+    const struct reference *r = &work->reference;
+    const struct arithmetic *a = &r->arithmetic;
+    const size_t dim_qk = r->problem->dim_qk, dim_v = r->problem->dim_v;
+    struct rows rows = {.q = work->rows,
+                        .k = work->rows + dim_qk,
+                        .v = work->rows + 2 * dim_qk,
+                        .o = work->rows + 2 * dim_qk + dim_v,
+                        .d_o = work->rows + 2 * dim_qk + 2 * dim_v};
+
+    load(r, TENSOR_Q, query->b, query->h, query->i, rows.q);
+    load(r, TENSOR_O, query->b, query->h, query->i, rows.o);
+    load(r, TENSOR_DO, query->b, query->h, query->i, rows.d_o);
+    const struct dot delta = dot_of(rows.d_o, rows.o, dim_v);
+    const double other = value_roundoff(r->problem->dtype) + 4.0 * a->value;
+    rows.lse = lse_of(r, query);
+    rows.delta = delta.sum;
+    rows.certain = (double)(dim_v + 6) * (a->value * delta.magnitude + tiny);
+    rows.likely = dot_error(a, &delta, dim_v) + 6.0 * other * sqrt(delta.squares) +
+                  4.0 * a->value * fabs(delta.sum);
+    return rows;
+}
+
+/* ---- a pair ---------------------------------------------------------------------------------- */
+
+/* The weight after dropout, and the derivative of the loss by the score after and before softcap. */
+struct pair {
+    struct bounded dropped, ds, dt;
+};
+
+/* exp(s - lse). */
+static struct bounded weigh(const struct reference *r, const struct rows *rows, struct bounded s)
+{
+    const struct arithmetic *a = &r->arithmetic;
+    const double u = a->value, far = fabs(rows->lse), distance = s.value - rows->lse;
+    const double weight = exp(distance);
+    const double certain = expm1(s.bound + (double)(r->problem->dim_qk + 6) * u * far +
+                                 (8.0 + 3.0 * fabs(distance) + 2.0 * fabs(s.value)) * u);
+    const double likely = expm1(2.0 * s.bound) + (16.0 + 2.0 * fabs(s.value) + 2.0 * far) * u;
+    const double slack = arithmetic_weight_error(a, arithmetic_bound(a, certain, likely));
+
+    return (struct bounded){weight, weight * slack + 2.0 * tiny};
+}
+
+/* p (w dp - delta). */
+static struct bounded derive(const struct reference *r, const struct rows *rows, struct bounded p,
+                             double w)
+{
+    const struct arithmetic *a = &r->arithmetic;
+    const size_t n = r->problem->dim_v;
+    const struct dot dot = dot_of(rows->d_o, rows->v, n);
+    const double u = a->value, dp = w * dot.sum, g = dp - rows->delta;
+    const double rounding = r->problem->dropout > 0.0f ? 3.0 * u : 0.0;
+    const double certain =
+        (double)(n + 6) * (w * (u * dot.magnitude + tiny) + u * fabs(rows->delta)) + rows->certain +
+        rounding * fabs(dp) + 4.0 * u * (fabs(dp) + fabs(rows->delta));
+    const double likely = w * dot_error(a, &dot, n) + rows->likely + 4.0 * u * (fabs(dp) + fabs(g));
+
+    return (struct bounded){
+        p.value * g,
+        p.bound * fabs(g) +
+            arithmetic_bound(a, (p.value + p.bound) * certain + 2.0 * u * fabs(p.value * g) + tiny,
+                             p.value * likely)};
+}
+
+static struct pair make_pair(const struct reference *r, const struct query *query,
+                             const struct rows *rows, size_t j)
+{
+    const clattn_problem *p = r->problem;
+    const struct arithmetic *a = &r->arithmetic;
+    const double w = reference_dropout_factor(p, r->view, query->b, query->h, query->i, j);
+    const double rounding = p->dropout > 0.0f ? 3.0 * a->value : 0.0;
+    const struct score score = reference_score(r, query, j, rows->q, rows->k);
+    const struct bounded weight = weigh(r, rows, score.s);
+    struct pair pair = {.ds = derive(r, rows, weight, w)};
+
+    pair.dropped = (struct bounded){
+        w * weight.value, w * (weight.bound + arithmetic_bound(a, rounding * weight.value, 0.0))};
+    pair.dt = pair.ds;
+    if (p->softcap > 0.0f) {
+        const double dt = pair.ds.value * score.slope.value;
+        const double error =
+            pair.ds.bound * score.slope.value + fabs(pair.ds.value) * score.slope.bound;
+        const double certain = pair.ds.bound * score.slope.bound + 2.0 * a->value * fabs(dt) + tiny;
+        pair.dt = (struct bounded){dt, error + arithmetic_bound(a, certain, 0.0)};
+    }
+    return pair;
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* to[d] += weight * x[d]. */
+static void add(const struct arithmetic *a, struct gradient_sum *to, struct bounded weight,
+                const double *x, size_t count)
+{
+    const bool half = a->precision == PRECISION_HALF;
+
+    for (size_t d = 0; d < count; d++) {
+        struct gradient_sum *sum = &to[d];
+        const double term = weight.value * x[d], far = fabs(x[d]);
+        sum->value += term;
+        sum->magnitude += fabs(term);
+        sum->error += arithmetic_part(a, weight.bound * far);
+        sum->terms++;
+        if (half) {
+            sum->squares += term * term;
+            sum->largest = far > sum->largest ? far : sum->largest;
+        }
+    }
+}
+
+/* What a visible pair adds; n counts from the first key of the range. */
+static void add_pair(const struct gradient_work *work, const struct query *query,
+                     const struct rows *rows, size_t j, size_t n, const struct gradient_sums *sums)
+{
+    const struct reference *r = &work->reference;
+    const struct arithmetic *a = &r->arithmetic;
+    const size_t dim_qk = r->problem->dim_qk, dim_v = r->problem->dim_v;
+    const struct pair pair = make_pair(r, query, rows, j);
+    const double one = 1.0, distance = reference_distance(query, j);
+
+    if (sums->dq != NULL)
+        add(a, sums->dq, pair.dt, rows->k, dim_qk);
+    if (sums->dk != NULL)
+        add(a, sums->dk + n * dim_qk, pair.dt, rows->q, dim_qk);
+    if (sums->dv != NULL)
+        add(a, sums->dv + n * dim_v, pair.dropped, rows->d_o, dim_v);
+    if (sums->dbias != NULL)
+        add(a, sums->dbias + n * sums->dbias_step, pair.ds, &one, 1);
+    if (sums->dslope != NULL)
+        add(a, sums->dslope, pair.ds, &distance, 1);
+}
+
+/* The share of a row that sees something in the gradient of its head's sink. */
+static void add_sink(const struct reference *r, const struct query *query, const struct rows *rows,
+                     struct gradient_sum *dsink)
+{
+    const struct arithmetic *a = &r->arithmetic;
+    const double sink = reference_sink(r, query), minus_one = -1.0;
+    const double distance = sink - rows->lse, weight = exp(distance), delta = fabs(rows->delta);
+    const double slack =
+        expm1((8.0 + 3.0 * fabs(distance) + 2.0 * fabs(sink) + 2.0 * fabs(rows->lse)) * a->value);
+    const double certain =
+        weight * (1.0 + slack) * rows->certain + (weight * slack + 2.0 * tiny) * delta;
+    const double likely =
+        weight * (rows->likely + a->value * (16.0 + 4.0 * fabs(rows->lse)) * delta);
+
+    add(a, dsink, (struct bounded){weight * rows->delta, arithmetic_bound(a, certain, likely)},
+        &minus_one, 1);
+}
+
+void gradient_work_add(const struct gradient_work *work, size_t b, size_t h, size_t i, size_t begin,
+                       size_t end, const struct gradient_sums *sums)
+{
+    const struct reference *r = &work->reference;
+    const struct query query = reference_query(r, b, h, i);
+
+    if (lse_of(r, &query) == -(double)INFINITY)
+        return; /* it sees nothing, or nothing but scores of -inf: no weights */
+    struct rows rows = {.q = NULL};
+    for (size_t j = begin; j < end; j++) {
+        if (!reference_sees(r, &query, j))
+            continue;
+        if (rows.q == NULL)
+            rows = load_query(work, &query);
+        load(r, TENSOR_K, b, query.kv_head, j, rows.k);
+        load(r, TENSOR_V, b, query.kv_head, j, rows.v);
+        add_pair(work, &query, &rows, j, j - begin, sums);
+    }
+    if (sums->dsink != NULL) {
+        if (rows.q == NULL)
+            rows = load_query(work, &query);
+        add_sink(r, &query, &rows, sums->dsink);
+    }
+}
+
+struct bounded gradient_work_finish(const struct gradient_work *work, enum tensor_id gradient,
+                                    const struct gradient_sum *sum)
+{
+    const struct reference *r = &work->reference;
+    const struct arithmetic *a = &r->arithmetic;
+    const clattn_dtype dtype = r->shape[gradient].dtype;
+    const double factor = gradient == TENSOR_DQ || gradient == TENSOR_DK ? r->scale : 1.0;
+    const double value = fabs(sum->value), n = (double)(sum->terms + 16);
+    const double reach = arithmetic_reach(a, sum->value, sum->magnitude, sum->squares);
+    double likely = arithmetic_growth(a, sum->terms) * (reach + value) + 2.0 * a->value * value;
+
+    if (sum->terms == 0)
+        return bounded_exactly(0.0);
+    if (a->precision == PRECISION_HALF) /* f16 has no weights below 2^-25 */
+        likely += 4.0 * a->value * value +
+                  (r->problem->dtype == CLATTN_F16
+                       ? value_tiny(CLATTN_F16) * (double)sum->terms * sum->largest
+                       : 0.0);
+    const double error = arithmetic_parts_sum(a, sum->error) +
+                         arithmetic_bound(a, n * a->value * sum->magnitude, likely) + n * tiny;
+    return bounded_stored(dtype,
+                          (struct bounded){factor * sum->value, fabs(factor) * error + tiny});
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+bool gradient_work_open(const clattn_problem *p, const struct tensor_view *view,
+                        enum precision precision, struct gradient_work *work)
+{
+    *work =
+        (struct gradient_work){.reference = reference_of(p, view, precision),
+                               .rows = calloc(2 * p->dim_qk + 3 * p->dim_v + 1, sizeof(double))};
+    return work->rows != NULL;
+}
+
+void gradient_work_close(struct gradient_work *work)
+{
+    free(work->rows);
+}
+
+/* The sums of all elements, NULL of what is not there. */
+struct all_sums {
+    struct gradient_sum *at[NUM_TENSORS];
+};
+
+static struct gradient_sum *place(const struct reference *r, const struct all_sums *all,
+                                  enum tensor_id id, size_t b, size_t h, size_t i)
+{
+    return all->at[id] == NULL ? NULL : all->at[id] + tensor_packed(&r->shape[id], b, h, i, 0);
+}
+
+static void add_all(const struct gradient_work *work, const struct all_sums *all)
+{
+    const struct reference *r = &work->reference;
+    const clattn_problem *p = r->problem;
+
+    for (size_t b = 0; b < p->batch; b++)
+        for (size_t h = 0; h < p->heads; h++)
+            for (size_t i = 0; i < p->seq_q; i++) {
+                const size_t kv_head = h / (p->heads / p->kv_heads);
+                struct gradient_sums sums = {
+                    .dq = place(r, all, TENSOR_DQ, b, h, i),
+                    .dk = place(r, all, TENSOR_DK, b, kv_head, 0),
+                    .dv = place(r, all, TENSOR_DV, b, kv_head, 0),
+                    .dbias = place(r, all, TENSOR_DBIAS, b, h, i),
+                    .dbias_step = r->shape[TENSOR_DBIAS].size[3] > 1,
+                };
+                if (all->at[TENSOR_DSLOPES] != NULL)
+                    sums.dslope = all->at[TENSOR_DSLOPES] + h;
+                if (all->at[TENSOR_DSINKS] != NULL)
+                    sums.dsink = all->at[TENSOR_DSINKS] + h;
+                gradient_work_add(work, b, h, i, 0, p->seq_kv, &sums);
+            }
+}
+
+static bool finish_all(const struct gradient_work *work, const struct all_sums *all,
+                       struct reference_gradients *gradients)
+{
+    for (int id = 0; id < NUM_TENSORS; id++) {
+        const struct tensor_shape *s = &work->reference.shape[id];
+        const size_t count = s->present ? tensor_count(s) : 0;
+        if (!s->written)
+            continue;
+        gradients->at[id] = malloc((count + 1) * sizeof *gradients->at[id]);
+        if (gradients->at[id] == NULL)
+            return false;
+        for (size_t n = 0; n < count; n++)
+            gradients->at[id][n] = gradient_work_finish(work, (enum tensor_id)id, &all->at[id][n]);
+    }
+    return true;
+}
+
+bool reference_gradients_open(const clattn_problem *p, const struct tensor_view *view,
+                              struct reference_gradients *gradients)
+{
+    struct gradient_work work;
+    struct all_sums all = {{NULL}};
+    bool complete = gradient_work_open(p, view, PRECISION_SINGLE, &work);
+
+    *gradients = (struct reference_gradients){{NULL}};
+    for (int id = 0; complete && id < NUM_TENSORS; id++) {
+        const struct tensor_shape *s = &work.reference.shape[id];
+        if (!s->written || !s->present)
+            continue;
+        all.at[id] = calloc(tensor_count(s), sizeof *all.at[id]);
+        complete = all.at[id] != NULL;
+    }
+    if (complete)
+        add_all(&work, &all);
+    complete = complete && finish_all(&work, &all, gradients);
+    for (int id = 0; id < NUM_TENSORS; id++)
+        free(all.at[id]);
+    gradient_work_close(&work);
+    return complete;
+}
+
+void reference_gradients_close(struct reference_gradients *gradients)
+{
+    for (int id = 0; id < NUM_TENSORS; id++)
+        free(gradients->at[id]);
+}

@@ -1,0 +1,164 @@
+#include "bench/reference/tensors.h"
+#include "bench/reference/values.h"
+
+#include <string.h>
+
+static void set_sizes(struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d)
+{
+    memcpy(s->size, (size_t[]){b, h, i, d}, sizeof s->size);
+}
+
+static void pack(struct tensor_shape *s)
+{
+    s->stride[3] = 1;
+    for (int n = 2; n >= 0; n--)
+        s->stride[n] = s->stride[n + 1] * s->size[n + 1];
+}
+
+static void set_packed(struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d)
+{
+    set_sizes(s, b, h, i, d);
+    pack(s);
+}
+
+static void set_list(struct tensor_shape *s, size_t length)
+{
+    set_packed(s, 1, 1, 1, length);
+}
+
+/* In q, k, v, o and their gradients four zeros stand for the packed tensor, in bias and mask for one
+ * value. */
+static void set_layout(struct tensor_shape *s, const clattn_layout *layout, bool zero_packs)
+{
+    bool all_zero = true;
+
+    for (int n = 0; n < 4; n++) {
+        s->stride[n] = layout->stride[n];
+        all_zero = all_zero && layout->stride[n] == 0;
+    }
+    if (zero_packs && all_zero)
+        pack(s);
+}
+
+static void set_rows(struct tensor_shape *s, const clattn_problem *p, size_t dim,
+                     const clattn_layout *layout)
+{
+    s->dtype = p->dtype;
+    set_sizes(s, p->batch, p->heads, p->seq_q, dim);
+    set_layout(s, layout, true);
+}
+
+static void set_keys(struct tensor_shape *s, const clattn_problem *p, size_t dim,
+                     const clattn_layout *layout)
+{
+    s->dtype = p->dtype;
+    set_sizes(s, p->batch, p->kv_heads, p->seq_kv, dim);
+    set_layout(s, layout, true);
+}
+
+static void set_cached(struct tensor_shape *s, const clattn_problem *p, size_t dim,
+                       const clattn_layout *layout, clattn_cache cache)
+{
+    s->cache = cache;
+    set_keys(s, p, dim, layout);
+}
+
+/* Where the bias broadcasts, even over nothing, its gradient has one element. */
+static void set_bias(struct tensor_shape *s, const clattn_problem *p, bool is_gradient)
+{
+    s->dtype = p->bias_dtype;
+    set_sizes(s, p->batch, p->heads, p->seq_q, p->seq_kv);
+    set_layout(s, &p->bias_layout, false);
+    for (int n = 0; is_gradient && n < 4; n++)
+        if (s->stride[n] == 0)
+            s->size[n] = 1;
+}
+
+static void set_mask(struct tensor_shape *s, const clattn_problem *p)
+{
+    set_sizes(s, p->batch, p->heads, p->seq_q, p->seq_kv);
+    set_layout(s, &p->mask_layout, false);
+}
+
+#define WRITTEN_BY_NOBODY false
+#define WRITTEN_BY_FORWARD (!backward)
+#define WRITTEN_BY_BACKWARD backward
+
+static void describe(struct tensor_shape *s, const clattn_problem *p, enum tensor_id id)
+{
+    const bool backward = p->operation == CLATTN_BACKWARD;
+
+    switch (id) {
+#define TENSOR(ID, member, text, GIVEN, WRITER, has, shape)                                        \
+    case TENSOR_##ID:                                                                              \
+        s->name = text;                                                                            \
+        s->present = (has) != 0;                                                                   \
+        s->written = WRITTEN_BY_##WRITER;                                                          \
+        shape;                                                                                     \
+        break;
+        TENSORS(TENSOR)
+#undef TENSOR
+    case NUM_TENSORS:
+        break;
+    }
+}
+
+struct tensor_shape tensor_shape_of(const clattn_problem *p, enum tensor_id id)
+{
+    struct tensor_shape s = {.extent = 1};
+
+    describe(&s, p, id);
+    s.element_bytes = id == TENSOR_MASK ? 1 : value_bytes(s.dtype); /* an int's are a float's */
+    if (s.cache != CLATTN_CACHE_PLAIN)
+        s.element_bytes = value_block_bytes(s.cache);
+    for (int n = 0; n < 4; n++) {
+        s.present = s.present && s.size[n] != 0;
+        s.extent += (s.size[n] - 1) * s.stride[n];
+    }
+    if (!s.present)
+        s.extent = 0;
+    return s;
+}
+
+size_t tensor_index(const struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d)
+{
+    return b * s->stride[0] + h * s->stride[1] + i * s->stride[2] + d * s->stride[3];
+}
+
+size_t tensor_count(const struct tensor_shape *s)
+{
+    return s->size[0] * s->size[1] * s->size[2] * s->size[3];
+}
+
+size_t tensor_packed(const struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d)
+{
+    const size_t at[4] = {b, h, i, d};
+    size_t index = 0;
+
+    for (int n = 0; n < 4; n++)
+        index = index * s->size[n] + (s->size[n] == 1 ? 0 : at[n]);
+    return index;
+}
+
+size_t tensor_bytes(const struct tensor_shape *s, size_t elements)
+{
+    return elements / (s->cache == CLATTN_CACHE_PLAIN ? 1 : VALUE_BLOCK) * s->element_bytes;
+}
+
+double tensor_load(const struct tensor_shape *s, const void *base, size_t index)
+{
+    return s->cache == CLATTN_CACHE_PLAIN ? value_get(s->dtype, base, index)
+                                          : value_get_quantized(s->cache, base, index);
+}
+
+void tensor_load_row(const struct tensor_shape *s, const void *base, size_t b, size_t h, size_t i,
+                     double *values)
+{
+    const size_t first = tensor_index(s, b, h, i, 0);
+
+    if (s->cache == CLATTN_CACHE_PLAIN)
+        value_get_row(s->dtype, base, first, s->stride[3], s->size[3], values);
+    else
+        for (size_t d = 0; d < s->size[3]; d++)
+            values[d] = value_get_quantized(s->cache, base, first + d * s->stride[3]);
+}

@@ -1,0 +1,57 @@
+/* The tensors of a problem, forward or backward, as the public headers describe them: shape, steps and
+ * element size of each, and where they lie in host memory. */
+#ifndef CLATTN_REFERENCE_TENSORS_H
+#define CLATTN_REFERENCE_TENSORS_H
+
+#include "bench/reference/tensors.def"
+
+#include <clattn/problem.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum tensor_id {
+#define TENSOR(ID, ...) TENSOR_##ID,
+    TENSORS(TENSOR)
+#undef TENSOR
+        NUM_TENSORS,
+    NUM_FORWARD_TENSORS = TENSOR_DO /* This and what follows: of backward alone. */
+};
+
+struct tensor_shape {
+    const char *name;
+    bool present;         /* The problem has it and it has elements. */
+    bool written;         /* By the problem's operation. */
+    size_t size[4];       /* 1-dimensional tensors use the last. */
+    size_t stride[4];     /* In elements, packed layouts resolved. */
+    size_t extent;        /* Elements from the first to the last used, both included; 0 if none. */
+    size_t element_bytes; /* Of a block of 32, if quantized. */
+    clattn_cache cache;   /* How it is stored. */
+    clattn_dtype dtype;   /* Of q, k, v, o, bias, their gradients and the float tensors. */
+};
+
+/* Pointers to element (0, 0, 0, 0) of each tensor, NULL where there is none. */
+struct tensor_view {
+    const unsigned char *at[NUM_TENSORS];
+    uint64_t dropout_seed;
+    uint32_t dropout_offset;
+};
+
+struct tensor_shape tensor_shape_of(const clattn_problem *p, enum tensor_id id);
+
+/* The position of an element, in elements. */
+size_t tensor_index(const struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d);
+
+/* How many elements it has, and where one of them comes in a list of all that has the order of the
+ * sizes; where the tensor has one element for all along an axis, at that. */
+size_t tensor_count(const struct tensor_shape *s);
+size_t tensor_packed(const struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d);
+
+/* Bytes of a number of elements, whole blocks of a quantized tensor; and the value of one of them. */
+size_t tensor_bytes(const struct tensor_shape *s, size_t elements);
+double tensor_load(const struct tensor_shape *s, const void *base, size_t index);
+
+/* All elements along the last axis. */
+void tensor_load_row(const struct tensor_shape *s, const void *base, size_t b, size_t h, size_t i,
+                     double *values);
+
+#endif

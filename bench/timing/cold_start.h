@@ -1,0 +1,27 @@
+/* What the first result costs in a new process: measured in processes of this program's own, the
+ * first of which finds empty caches, the second what the first has left there. */
+#ifndef CLATTN_BENCH_COLD_START_H
+#define CLATTN_BENCH_COLD_START_H
+
+#include "bench/timing/cold_start_parts.h"
+#include "cli/message.h"
+
+#include <stddef.h>
+
+struct cold_start {
+    const char *program; /* clattn-bench. */
+    size_t device;       /* Its index. */
+    const char *problem;
+    const char *configuration; /* "FAMILY NAME=value ...", as the duel takes it; NULL: what the
+                                * library chooses without a store, which a layer has. */
+    double seconds;            /* Each process may take so long. */
+    void (*tick)(void *user);  /* Called several times a second while one runs. */
+    void *user;
+};
+
+/* Seconds from the first OpenCL call to the end of the first execution, and the parts of the first of
+ * them. False if either process failed, took too long or was interrupted; the times are NaN then. */
+bool cold_start_measure(const struct cold_start *call, double *source, double *cache,
+                        struct cold_start_parts *parts, struct message *why);
+
+#endif

@@ -1,0 +1,19 @@
+#include "bench/timing/cold_start_parts.h"
+
+#include <stdio.h>
+
+const char *const first_part_keys[FIRST_PARTS] = {"front_end", "code_generation", "self_check",
+                                                  "storing"};
+
+void cold_start_parts_print(const struct cold_start_parts *parts, char *text, size_t bytes)
+{
+    static const char *const names[FIRST_PARTS] = {"front end", "code generation", "self-check",
+                                                   "storing"};
+    size_t length = 0;
+
+    text[0] = '\0';
+    for (size_t n = 0; n < FIRST_PARTS && length < bytes; n++)
+        if (parts->seconds[n] > 0.0)
+            length += (size_t)snprintf(text + length, bytes - length, "%s%s %.2f s",
+                                       length > 0 ? ", " : "", names[n], parts->seconds[n]);
+}

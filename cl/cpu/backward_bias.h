@@ -1,0 +1,64 @@
+/* The gradient of a bias on CPUs: the scores once more, and dS summed over what the bias broadcasts
+ * over.
+ *
+ * Before including this: backward_weights.h, and HAS_DBIAS is 1. */
+#ifndef CLATTN_BACKWARD_BIAS_H
+#define CLATTN_BACKWARD_BIAS_H
+#include "score/backward_weights.h"
+
+/* Local (1, 1, 1), global (blocks of keys, or 1; tiles of queries, or 1; heads * batch of the
+ * bias). A tile of dbias, or its sum over the dimensions that the bias broadcasts over. */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void backward_bias(PARAMETERS_backward_bias)
+{
+    const int over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
+    const int over_i = a.bias_stride[2] == 0, over_j = a.bias_stride[3] == 0;
+    const long bias_heads = over_h ? 1 : a.heads;
+    const long own_b = get_global_id(2) / bias_heads, own_h = get_global_id(2) % bias_heads;
+    const long own_i = get_global_id(1) * BLOCK_M, own_j = get_global_id(0) * BLOCK_N;
+    lanes sum[BLOCK_M * BLOCK_VECTORS], unused = 0.0f;
+    struct key_block block;
+    struct query_tile tile;
+    struct head head;
+
+    for (int n = 0; n < BLOCK_M * BLOCK_VECTORS; n++)
+        sum[n] = 0.0f;
+    for (head.b = own_b; head.b < (over_b ? a.batch : own_b + 1); head.b++) {
+        head.e = extent_of(a, at, head.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+        for (head.h = own_h; head.h < (over_h ? a.heads : own_h + 1); head.h++) {
+            for (long j = own_j; j < (over_j ? a.seq_kv : own_j + 1); j += BLOCK_N) {
+                load_key_block(a, at, head, j, k, v, &block);
+                const long end = min(end_query(a, head.e, j, block.keys),
+                                     over_i ? a.seq_q : own_i + BLOCK_M);
+                const long begin = first_query(a, head.e, j);
+                for (long i = own_i; i < end; i += BLOCK_M) {
+                    const int count = (int)min(end - i, (long)BLOCK_M);
+                    if (i + count <= begin)
+                        continue;
+                    load_query_tile(a, at, head, i, count, q, d_o, workspace + at.workspace, &tile);
+                    compute_weights(1, 1, a, at, head, &block, (struct row_range){0, count}, &tile,
+                                    &unused SCORE_OPERANDS_ARG);
+                    for (int n = 0; n < count; n++)
+                        for (int m = 0; m < BLOCK_VECTORS; m++)
+                            sum[(over_i ? 0 : n * BLOCK_VECTORS) + m] +=
+                                tile.ds[n * BLOCK_VECTORS + m];
+                }
+            }
+        }
+    }
+    dbias += at.dbias + own_b * a.bias_stride[0] + own_h * a.bias_stride[1] +
+             own_i * a.bias_stride[2] + own_j * a.bias_stride[3];
+    for (int n = 0; n < (over_i ? 1 : (int)min(a.seq_q - own_i, (long)BLOCK_M)); n++) {
+        const float *columns = (const float *)(sum + n * BLOCK_VECTORS);
+        float total = 0.0f;
+        for (int j = 0; j < (over_j ? BLOCK_N : (int)min(a.seq_kv - own_j, (long)BLOCK_N)); j++) {
+            total += columns[j];
+            if (!over_j)
+                STORE_BIAS(columns[j], dbias, n * a.bias_stride[2] + j * a.bias_stride[3]);
+        }
+        if (over_j)
+            STORE_BIAS(total, dbias, n * a.bias_stride[2]);
+    }
+}
+
+#endif

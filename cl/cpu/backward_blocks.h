@@ -1,0 +1,185 @@
+/* Blocks of keys and tiles of queries of backward_lanes in private memory: load and store.
+ *
+ * Before including this: what backward_products.h needs, BLOCK_M, and ROW_V, floats in a row of
+ * v. */
+#ifndef CLATTN_BACKWARD_BLOCKS_H
+#define CLATTN_BACKWARD_BLOCKS_H
+#include "cpu/backward_products.h"
+
+#include "common/backward.h"
+
+/* A query head of a batch. */
+struct head {
+    long b, h;
+    struct extent e;
+};
+
+/* A block of keys of one kv head, packed with keys in SIMD lanes, and the gradients summed so
+ * far. */
+struct key_block {
+    long j;        /* its first key */
+    int keys;      /* of it in use, 0..BLOCK_N */
+    int nonfinite; /* whether k has an infinity or a NaN */
+    lanes k[ROW_QK * BLOCK_VECTORS], v[ROW_V * BLOCK_VECTORS];
+    lanes dk[ROW_QK * BLOCK_VECTORS], dv[ROW_V * BLOCK_VECTORS];
+    lanes k_rows[BLOCK_N * ROW_QK / SIMD_WIDTH]; /* as in memory */
+};
+
+/* A tile of queries of one head, in f32, and its P and dS with keys in SIMD lanes. Rows after the
+ * last in use are zeros. */
+struct query_tile {
+    long i; /* its first query */
+    int count;
+    int nonfinite; /* whether q or do has an infinity or a NaN */
+    lanes q[BLOCK_M * ROW_QK / SIMD_WIDTH], d_o[BLOCK_M * ROW_V / SIMD_WIDTH];
+    float minus_lse[BLOCK_M], minus_delta[BLOCK_M];
+    lanes p[BLOCK_M * BLOCK_VECTORS], ds[BLOCK_M * BLOCK_VECTORS];
+};
+
+/* Rows begin .. end - 1 of a tile. */
+struct row_range {
+    int begin, end;
+};
+
+/* Packs rows of a tensor with rows in SIMD lanes, columns[d][row] times factor, and, if rows is not
+ * null, as they are; zeros after the last. Returns whether a value is infinite or NaN. */
+NOINLINE int pack_rows(const int dim, const __global storage *p, const long row, const long column,
+                       const int count, const float factor, lanes *columns, float *rows)
+{
+    lanes zero = 0.0f;
+
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        for (int d = 0; d < dim; d += SIMD_WIDTH) {
+            lanes x[SIMD_WIDTH], *to = columns + d * BLOCK_VECTORS + m;
+            UNROLL
+            for (int r = 0; r < SIMD_WIDTH; r++) {
+                const int n = m * SIMD_WIDTH + r;
+                x[r] = 0.0f;
+                if (n < count)
+                    x[r] = load_row(p + n * row + d * column, column, dim - d);
+                zero = fma(x[r], (lanes)(0.0f), zero);
+                if (rows)
+                    VECTOR(vstore)(x[r], 0, rows + n * ROUNDED(dim) + d);
+            }
+            transpose(x);
+            UNROLL
+            for (int c = 0; c < SIMD_WIDTH; c++)
+                to[c * BLOCK_VECTORS] = x[c] * factor;
+        }
+    }
+    return any_lane(zero != 0.0f);
+}
+
+/* The inverse: rows of a tensor from columns[d][row] times factor. */
+NOINLINE void unpack_rows(const int dim, const lanes *columns, const float factor, const int count,
+                          __global storage *p, const long row, const long column)
+{
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        for (int d = 0; d < dim; d += SIMD_WIDTH) {
+            const lanes *from = columns + d * BLOCK_VECTORS + m;
+            lanes x[SIMD_WIDTH];
+            UNROLL
+            for (int c = 0; c < SIMD_WIDTH; c++)
+                x[c] = from[c * BLOCK_VECTORS] * factor;
+            transpose(x);
+            UNROLL
+            for (int r = 0; r < SIMD_WIDTH; r++)
+                if (m * SIMD_WIDTH + r < count)
+                    store_row(x[r], p + (m * SIMD_WIDTH + r) * row + d * column, column, dim - d);
+        }
+    }
+}
+
+/* Loads keys from j on and their values. */
+INLINE void load_key_block(SHAPE_PARAMS, const struct head head, const long j,
+                           const __global storage *k, const __global storage *v,
+                           struct key_block *block)
+{
+    const long kv_head = head.h / a.group;
+
+    block->j = j;
+    block->keys = (int)clamp(head.e.keys - j, 0L, (long)BLOCK_N);
+    k += at.k + head.b * a.k_stride[0] + kv_head * a.k_stride[1] + j * a.k_stride[2];
+    v += at.v + head.b * a.v_stride[0] + kv_head * a.v_stride[1] + j * a.v_stride[2];
+    block->nonfinite = pack_rows(DIM_QK, k, a.k_stride[2], K_STEP, block->keys,
+                                 HAS_SOFTCAP ? a.scale : a.scale * UNIT, block->k,
+                                 (float *)block->k_rows);
+    pack_rows(DIM_V, v, a.v_stride[2], V_STEP, block->keys, 1.0f, block->v, 0);
+}
+
+/* Stores dk and dv of the block's keys. */
+INLINE void store_key_gradients(SHAPE_PARAMS, const struct head head,
+                                const struct key_block *block, __global storage *dk,
+                                __global storage *dv)
+{
+    const long kv_head = head.h / a.group, j = block->j;
+    const int count = (int)clamp(a.seq_kv - j, 0L, (long)BLOCK_N);
+
+    dk += at.dk + head.b * a.dk_stride[0] + kv_head * a.dk_stride[1] + j * a.dk_stride[2];
+    dv += at.dv + head.b * a.dv_stride[0] + kv_head * a.dv_stride[1] + j * a.dv_stride[2];
+    unpack_rows(DIM_QK, block->dk, a.scale, count, dk, a.dk_stride[2], DK_STEP);
+    unpack_rows(DIM_V, block->dv, 1.0f, count, dv, a.dv_stride[2], DV_STEP);
+}
+
+/* Copies BLOCK_M rows of a tensor, count of them in use, as f32. Returns whether a value is
+ * infinite or NaN. */
+NOINLINE int copy_rows(const int dim, const __global storage *p, const long row, const long column,
+                       const int count, float *to)
+{
+    lanes zero = 0.0f;
+
+    for (int n = 0; n < count; n++) {
+        for (int d = 0; d < dim; d += SIMD_WIDTH) {
+            /* The last vector overlaps the one before. */
+            const int at = dim < SIMD_WIDTH ? 0 : min(d, dim - SIMD_WIDTH);
+            const lanes x = load_row(p + n * row + at * column, column, dim - at);
+            zero = fma(x, (lanes)(0.0f), zero);
+            VECTOR(vstore)(x, 0, to + n * ROUNDED(dim) + at);
+        }
+    }
+    for (int n = count * ROUNDED(dim); n < BLOCK_M * ROUNDED(dim); n++)
+        to[n] = 0.0f;
+    return any_lane(zero != 0.0f);
+}
+
+/* Loads count queries from i on. rows: -lse and -delta of each. */
+INLINE void load_query_tile(SHAPE_PARAMS, const struct head head, const long i, const int count,
+                            const __global storage *q, const __global storage *d_o,
+                            const __global float *rows, struct query_tile *tile)
+{
+    tile->i = i;
+    tile->count = count;
+    q += at.q + head.b * a.q_stride[0] + head.h * a.q_stride[1] + i * a.q_stride[2];
+    d_o += at.d_o + head.b * a.d_o_stride[0] + head.h * a.d_o_stride[1] + i * a.d_o_stride[2];
+    rows += 2 * (row_of(a, head.b, head.h, 0) + i);
+    tile->nonfinite = copy_rows(DIM_QK, q, a.q_stride[2], Q_STEP, count, (float *)tile->q) |
+                      copy_rows(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, (float *)tile->d_o);
+    for (int n = 0; n < BLOCK_M; n++) {
+        tile->minus_lse[n] = n < count ? rows[2 * n] : 0.0f;
+        tile->minus_delta[n] = n < count ? rows[2 * n + 1] : 0.0f;
+    }
+}
+
+/* The rows of the tile that may see keys of the block, by lengths, window and causality. */
+INLINE struct row_range visible_rows(const struct attention_shape a, const struct extent e,
+                                     const struct key_block *block,
+                                     const struct query_tile *tile)
+{
+    const long begin = first_query(a, e, block->j) - tile->i;
+    const long end = end_query(a, e, block->j, block->keys) - tile->i;
+
+    return (struct row_range){(int)clamp(begin, 0L, (long)tile->count),
+                              (int)clamp(end, 0L, (long)tile->count)};
+}
+
+/* Whether the tile is only partially visible to the block: rows are missing, or may not see some
+ * key. */
+INLINE int is_partial(const struct attention_shape a, const struct extent e,
+                      const struct key_block *block, const struct query_tile *tile)
+{
+    return HIDES_ANYWHERE || tile->count < BLOCK_M || block->keys < BLOCK_N ||
+           end_key(a, e, tile->i) < block->j + BLOCK_N ||
+           first_key(a, e, tile->i + tile->count - 1) > block->j;
+}
+
+#endif

@@ -1,0 +1,233 @@
+/* The five products of backward_lanes between a tile of queries and a block of keys,
+ * register-blocked. Keys are in SIMD lanes, but in dq, whose lanes are columns.
+ *
+ * A tile has BLOCK_M rows, `row` floats apart; a block BLOCK_N keys in BLOCK_VECTORS vectors.
+ * Register tiles: QK_ROWS * BLOCK_VECTORS of Q K^T and dO V^T, DKV_COLUMNS * BLOCK_VECTORS of dk
+ * and dv, DQ_ROWS * DQ_VECTORS of dq. Loops over columns, rows or keys take two steps at a time:
+ * PoCL's LLVM unrolls none.
+ *
+ * Before including this: BLOCK_VECTORS, QK_ROWS, DKV_COLUMNS, DQ_ROWS, DQ_VECTORS, and ROW_QK,
+ * floats in a row of k. */
+#ifndef CLATTN_BACKWARD_PRODUCTS_H
+#define CLATTN_BACKWARD_PRODUCTS_H
+#include "score/key_lanes.h"
+
+#define BLOCK_N (SIMD_WIDTH * BLOCK_VECTORS)
+#define VECTORS_QK (ROW_QK / SIMD_WIDTH)
+#define HIDDEN_BITS INT_MIN /* of -0, as a hidden pair weighs; NaN weights may be negative too */
+
+/* One step of multiply_rows() along the depth. */
+INLINE void multiply_column(const float *x, const int row, const lanes *column,
+                            lanes sum[QK_ROWS][BLOCK_VECTORS])
+{
+    lanes y[BLOCK_VECTORS];
+
+    UNROLL
+    for (int m = 0; m < BLOCK_VECTORS; m++)
+        y[m] = column[m];
+    UNROLL
+    for (int n = 0; n < QK_ROWS; n++) {
+        const lanes z = x[n * row];
+        UNROLL
+        for (int m = 0; m < BLOCK_VECTORS; m++)
+            sum[n][m] = fma(y[m], z, sum[n][m]);
+    }
+}
+
+/* What becomes of products while they are accumulators. */
+enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
+
+/* products[n] = start[n] + rows[n] . columns for rows begin .. end - 1 and those that share a
+ * register tile with them; or, as `become` (constant) says, the exponentials of that, or factors[n]
+ * times it. */
+INLINE void multiply_rows(const int become, const int dim, const float *rows, const int row,
+                          const lanes *columns, const float *start, const int begin,
+                          const int end, const lanes *factors, lanes *products)
+{
+    for (int n0 = begin - begin % QK_ROWS; n0 < end; n0 += QK_ROWS) {
+        const float *x = rows + n0 * row;
+        lanes *to = products + n0 * BLOCK_VECTORS;
+        lanes sum[QK_ROWS][BLOCK_VECTORS];
+        UNROLL
+        for (int n = 0; n < QK_ROWS; n++) {
+            UNROLL
+            for (int m = 0; m < BLOCK_VECTORS; m++)
+                sum[n][m] = start[n0 + n];
+        }
+        for (int d = 0; d + 2 <= dim; d += 2) {
+            multiply_column(x + d, row, columns + d * BLOCK_VECTORS, sum);
+            multiply_column(x + d + 1, row, columns + (d + 1) * BLOCK_VECTORS, sum);
+        }
+        if (dim % 2)
+            multiply_column(x + dim - 1, row, columns + (dim - 1) * BLOCK_VECTORS, sum);
+        UNROLL
+        for (int n = 0; n < QK_ROWS; n++) {
+            UNROLL
+            for (int m = 0; m < BLOCK_VECTORS; m++) {
+                const int at = n * BLOCK_VECTORS + m;
+                to[at] = become == EXPONENTIALS ? EXPONENTIAL(sum[n][m])
+                         : become == MULTIPLES  ? sum[n][m] * factors[n0 * BLOCK_VECTORS + at]
+                                                : sum[n][m];
+            }
+        }
+    }
+}
+
+/* One step of add_columns() along the rows. */
+INLINE void add_row(const int columns, const lanes *w, const float *row,
+                    lanes sum[DKV_COLUMNS][BLOCK_VECTORS])
+{
+    lanes x[BLOCK_VECTORS];
+
+    UNROLL
+    for (int m = 0; m < BLOCK_VECTORS; m++)
+        x[m] = w[m];
+    UNROLL
+    for (int c = 0; c < DKV_COLUMNS; c++) {
+        if (c < columns) {
+            const lanes y = row[c];
+            UNROLL
+            for (int m = 0; m < BLOCK_VECTORS; m++)
+                sum[c][m] = fma(x[m], y, sum[c][m]);
+        }
+    }
+}
+
+/* sums[d] += sum_n w[n] rows[n][d] for `columns` (constant, at most DKV_COLUMNS) columns d. */
+INLINE void add_columns(const int columns, const lanes *w, const float *rows, const int row,
+                        const int count, lanes *sums)
+{
+    lanes sum[DKV_COLUMNS][BLOCK_VECTORS];
+
+    UNROLL
+    for (int c = 0; c < DKV_COLUMNS; c++) {
+        UNROLL
+        for (int m = 0; m < BLOCK_VECTORS; m++)
+            sum[c][m] = c < columns ? sums[c * BLOCK_VECTORS + m] : (lanes)(0.0f);
+    }
+    for (int n = 0; n + 2 <= count; n += 2) {
+        add_row(columns, w + n * BLOCK_VECTORS, rows + n * row, sum);
+        add_row(columns, w + (n + 1) * BLOCK_VECTORS, rows + (n + 1) * row, sum);
+    }
+    if (count % 2)
+        add_row(columns, w + (count - 1) * BLOCK_VECTORS, rows + (count - 1) * row, sum);
+    UNROLL
+    for (int c = 0; c < DKV_COLUMNS; c++) {
+        UNROLL
+        for (int m = 0; m < BLOCK_VECTORS; m++)
+            if (c < columns)
+                sums[c * BLOCK_VECTORS + m] = sum[c][m];
+    }
+}
+
+/* sums[d] += sum_n w[n] rows[n][d] for all `dim` columns, over rows begin .. end - 1: dV += P^T dO
+ * and dK += dS^T Q. */
+INLINE void add_rows(const int dim, const lanes *w, const float *rows, const int row,
+                     const int begin, const int end, lanes *sums)
+{
+    w += begin * BLOCK_VECTORS;
+    rows += begin * row;
+    for (int d = 0; d + DKV_COLUMNS <= dim; d += DKV_COLUMNS)
+        add_columns(DKV_COLUMNS, w, rows + d, row, end - begin, sums + d * BLOCK_VECTORS);
+    if (dim % DKV_COLUMNS)
+        add_columns(dim % DKV_COLUMNS, w, rows + dim / DKV_COLUMNS * DKV_COLUMNS, row, end - begin,
+                    sums + dim / DKV_COLUMNS * DKV_COLUMNS * BLOCK_VECTORS);
+}
+
+/* The same without the pairs that p says are hidden, by a weight of -0. */
+NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, const float *rows,
+                               const int row, const int begin, const int end, lanes *sums)
+{
+    for (int d = 0; d < dim; d++) {
+        for (int m = 0; m < BLOCK_VECTORS; m++) {
+            lanes sum = sums[d * BLOCK_VECTORS + m];
+            for (int n = begin; n < end; n++) {
+                const lanes y = rows[n * row + d];
+                const ints hidden = VECTOR(as_int)(p[n * BLOCK_VECTORS + m]) == HIDDEN_BITS;
+                sum = hidden ? sum : fma(w[n * BLOCK_VECTORS + m], y, sum);
+            }
+            sums[d * BLOCK_VECTORS + m] = sum;
+        }
+    }
+}
+
+/* One step of add_query_columns() along the keys. */
+INLINE void add_query_key(const int vectors, const float *w, const lanes *k,
+                          lanes sum[DQ_ROWS][DQ_VECTORS])
+{
+    lanes y[DQ_VECTORS];
+
+    UNROLL
+    for (int c = 0; c < DQ_VECTORS; c++)
+        y[c] = c < vectors ? k[c] : (lanes)(0.0f);
+    UNROLL
+    for (int n = 0; n < DQ_ROWS; n++) {
+        const lanes z = w[n * BLOCK_N];
+        UNROLL
+        for (int c = 0; c < DQ_VECTORS; c++)
+            if (c < vectors)
+                sum[n][c] = fma(y[c], z, sum[n][c]);
+    }
+}
+
+/* to[n][..] += sum_j w[n][j] k[j][..] over `keys` keys, for DQ_ROWS rows and `vectors` (constant,
+ * at most DQ_VECTORS) vectors of columns. */
+INLINE void add_query_columns(const int vectors, const float *w, const lanes *k, const int keys,
+                           __global float *to)
+{
+    lanes sum[DQ_ROWS][DQ_VECTORS];
+
+    UNROLL
+    for (int n = 0; n < DQ_ROWS; n++) {
+        UNROLL
+        for (int c = 0; c < DQ_VECTORS; c++)
+            sum[n][c] = c < vectors ? VECTOR(vload)(n * VECTORS_QK + c, to) : (lanes)(0.0f);
+    }
+    for (int j = 0; j + 2 <= keys; j += 2) {
+        add_query_key(vectors, w + j, k + j * VECTORS_QK, sum);
+        add_query_key(vectors, w + j + 1, k + (j + 1) * VECTORS_QK, sum);
+    }
+    if (keys % 2)
+        add_query_key(vectors, w + keys - 1, k + (keys - 1) * VECTORS_QK, sum);
+    UNROLL
+    for (int n = 0; n < DQ_ROWS; n++) {
+        UNROLL
+        for (int c = 0; c < DQ_VECTORS; c++)
+            if (c < vectors)
+                VECTOR(vstore)(sum[n][c], n * VECTORS_QK + c, to);
+    }
+}
+
+/* dQ += dS K for all columns and rows begin .. end - 1. Rows that share a register tile with them
+ * change by what their w says. */
+NOINLINE void add_query_gradients(const float *w, const lanes *k, const int keys, const int begin,
+                          const int end, __global float *to)
+{
+    const int rest = VECTORS_QK / DQ_VECTORS * DQ_VECTORS;
+
+    for (int n = begin - begin % DQ_ROWS; n < end; n += DQ_ROWS) {
+        for (int c = 0; c < rest; c += DQ_VECTORS)
+            add_query_columns(DQ_VECTORS, w + n * BLOCK_N, k + c, keys,
+                           to + n * ROW_QK + c * SIMD_WIDTH);
+        if (VECTORS_QK % DQ_VECTORS)
+            add_query_columns(VECTORS_QK % DQ_VECTORS, w + n * BLOCK_N, k + rest, keys,
+                           to + n * ROW_QK + rest * SIMD_WIDTH);
+    }
+}
+
+/* The same without the pairs that p says are hidden; changes no other row. */
+NOINLINE void add_visible_query_gradients(const float *p, const float *w, const float *k,
+                                          const int keys, const int begin, const int end,
+                                          __global float *to)
+{
+    for (int n = begin; n < end; n++) {
+        for (int j = 0; j < keys; j++) {
+            if (as_int(p[n * BLOCK_N + j]) == HIDDEN_BITS)
+                continue;
+            for (int d = 0; d < DIM_QK; d++)
+                to[n * ROW_QK + d] = fma(w[n * BLOCK_N + j], k[j * ROW_QK + d], to[n * ROW_QK + d]);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,93 @@
+/* Rows of the tensors of fused_lanes: queries and outputs of a block, which are transposed so that
+ * SIMD lanes are queries, and what is prefetched beside a tile.
+ *
+ * Before including this: common.cl, SIMD_WIDTH, BLOCK_VECTORS, BLOCK_N and BLOCKS_PER_TILE. */
+#ifndef CLATTN_FUSED_PACK_H
+#define CLATTN_FUSED_PACK_H
+#include "score/query_lanes.h"
+
+/* packed[d] = the block's queries, scaled, with queries in SIMD lanes. */
+NOINLINE void pack_queries(SHAPE_PARAMS, const struct query_block block,
+                           const __global storage *q, lanes *packed SCORE_OPERANDS_PARAM)
+{
+    const float scale = score_scale(a, at, block.h SCORE_OPERANDS_ARG) * SCALE_UNIT;
+
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
+            lanes x[SIMD_WIDTH], *to = packed + d * BLOCK_VECTORS + m;
+            UNROLL
+            for (int r = 0; r < SIMD_WIDTH; r++) {
+                const long row = min(m * SIMD_WIDTH + r, block.queries - 1);
+                x[r] = load_row(q + row * a.q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d);
+            }
+            transpose(x);
+            UNROLL
+            for (int c = 0; c < SIMD_WIDTH; c++)
+                to[c * BLOCK_VECTORS] = x[c] * scale;
+        }
+    }
+}
+
+/* Stores rows block.i .. of o, at most BLOCK_M and not beyond seq_q: packed times factor, or zeros
+ * where the factor is negative. */
+NOINLINE void unpack_outputs(const struct attention_shape a, const struct query_block block,
+                             const lanes *packed, const lanes *factor, __global storage *o)
+{
+    const long rows = min(a.seq_q - block.i, (long)BLOCK_M);
+
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        for (int d = 0; d < DIM_V; d += SIMD_WIDTH) {
+            const lanes *from = packed + d * BLOCK_VECTORS + m;
+            lanes x[SIMD_WIDTH];
+            UNROLL
+            for (int c = 0; c < SIMD_WIDTH; c++)
+                x[c] = factor[m] < 0.0f ? (lanes)(0.0f) : from[c * BLOCK_VECTORS] * factor[m];
+            transpose(x);
+            UNROLL
+            for (int r = 0; r < SIMD_WIDTH; r++)
+                if (m * SIMD_WIDTH + r < rows)
+                    store_row(x[r], o + (m * SIMD_WIDTH + r) * a.o_stride[2] + d * O_STEP, O_STEP,
+                              DIM_V - d);
+        }
+    }
+}
+
+/* What block n of a chunk is to prefetch beside the tile of keys before j, where end is the end of
+ * the chunk's keys. */
+INLINE struct prefetch_streams streams_of_tile(SHAPE_PARAMS, const struct query_block chunk,
+                                               const int n, const long j, const long end,
+                                               const __global storage *q,
+                                               const __global k_storage *k,
+                                               const __global v_storage *v,
+                                               const __global storage *o)
+{
+    const long i = chunk.i + n * BLOCK_M, next = i + BLOCK_M * BLOCKS_PER_TILE;
+    /* The keys that the next chunk's sliding window sees go on from this one's. */
+    const long more = HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? BLOCK_M * BLOCKS_PER_TILE : 0;
+    const long row = j + n * (BLOCK_N / BLOCKS_PER_TILE);
+    const long rows =
+        min(min(end + more, chunk.e.keys) - row, (long)BLOCK_N / BLOCKS_PER_TILE);
+    const long queries = j == end ? (long)BLOCK_M : 0;
+    const __global uchar *of_k = (const __global uchar *)K_PLACE(k, row * a.k_stride[2]);
+    const __global uchar *of_v = (const __global uchar *)V_PLACE(v, row * a.v_stride[2]);
+    const __global uchar *after_k = (const __global uchar *)K_PLACE(k, (row + 1) * a.k_stride[2]);
+    const __global uchar *after_v = (const __global uchar *)V_PLACE(v, (row + 1) * a.v_stride[2]);
+    struct prefetch_streams streams;
+
+    streams.stream[STREAM_K] = stream_of(of_k, after_k - of_k, UNIT_K, rows, STREAM_ROWS,
+                                         ROW_BYTES(K_CACHE, DIM_QK));
+    streams.stream[STREAM_V] = stream_of(of_v, after_v - of_v, UNIT_V, rows, STREAM_ROWS,
+                                         ROW_BYTES(V_CACHE, DIM_V));
+    streams.stream[STREAM_Q] =
+        stream_of(q + at.q + chunk.b * a.q_stride[0] + chunk.h * a.q_stride[1] +
+                      next * a.q_stride[2],
+                  a.q_stride[2] * (long)sizeof(storage), UNIT_Q,
+                  min(chunk.e.queries - next, queries), BLOCK_M, ROW_BYTES(0, DIM_QK));
+    streams.stream[STREAM_O] =
+        stream_of(o + at.o + chunk.b * a.o_stride[0] + chunk.h * a.o_stride[1] + i * a.o_stride[2],
+                  a.o_stride[2] * (long)sizeof(storage), UNIT_O, min(chunk.e.queries - i, queries),
+                  BLOCK_M, ROW_BYTES(0, DIM_V));
+    return streams;
+}
+
+#endif

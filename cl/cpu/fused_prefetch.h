@@ -1,0 +1,71 @@
+/* The prefetch of fused_lanes: what is used soon is fetched between the products, a few rows at
+ * each step. A core waits for some 16 lines at a time; while it asks for more it gets nothing else
+ * done.
+ *
+ * Before including this: common.cl, BLOCK_VECTORS, QK_KEYS, BLOCK_N and BLOCKS_PER_TILE. */
+#ifndef CLATTN_FUSED_PREFETCH_H
+#define CLATTN_FUSED_PREFETCH_H
+#include "cpu/prefetch.h"
+#include "cpu/quantized_simd.h"
+
+#define BLOCK_M (SIMD_WIDTH * BLOCK_VECTORS)
+
+/* Rows of a tensor that are still to be fetched. */
+struct stream {
+    const __global uchar *row;
+    long step;        /* from row to row, in bytes */
+    int left;
+    int share, lines; /* rows in a step, cache lines of each */
+};
+
+/* The next tile's keys and values, biases and masks, or, beside the last tile, q of the next chunk
+ * of blocks and o of this one. */
+enum { STREAM_K, STREAM_V, STREAM_Q, STREAM_O, STREAM_BIAS, STREAM_MASK = STREAM_BIAS + HAS_BIAS };
+#define NUM_STREAMS (STREAM_MASK + HAS_MASK)
+struct prefetch_streams {
+    struct stream stream[NUM_STREAMS];
+};
+
+/* There is a step with every register tile of QK_KEYS keys, if a row of keys and of values in each
+ * is enough; else one with every PREFETCH_DEPTH columns of them, in each copy of the products. */
+#define PREFETCH_OFTEN (QK_KEYS > BLOCKS_PER_TILE)
+#define PREFETCH_DEPTH (PREFETCH_OFTEN ? 32 : DIM_QK)
+#define PREFETCH_STEPS (BLOCK_N / QK_KEYS * ((DIM_QK + PREFETCH_DEPTH - 1) / PREFETCH_DEPTH))
+/* Rows of a tile that a block fetches. Those that a sliding window sees are in L2 already, but for
+ * the last queries of the next chunk. */
+#define STREAM_ROWS                                                                                \
+    (HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? min(BLOCK_M, BLOCK_N / BLOCKS_PER_TILE)                 \
+                                         : BLOCK_N / BLOCKS_PER_TILE)
+#define ROW_BYTES(cache, dim)                                                                      \
+    ((cache) ? (dim) / BLOCK_VALUES * BLOCK_BYTES(cache) : (dim) * (int)sizeof(storage))
+
+/* Fetches a share of each stream. It stands between the products, so its code is kept small: most
+ * streams have nothing left most of the time. */
+INLINE void prefetch_step(struct prefetch_streams *streams)
+{
+    NO_UNROLL
+    for (int n = 0; n < NUM_STREAMS; n++) {
+        struct stream *stream = streams->stream + n;
+        NO_UNROLL
+        for (int r = min(stream->share, stream->left); r > 0; r--) {
+            NO_UNROLL
+            for (int line = 0; line < stream->lines; line++)
+                PREFETCH_L2(stream->row + 64 * line);
+            stream->row += stream->step;
+            stream->left--;
+        }
+    }
+}
+
+/* `rows` rows from p on, or none if they are not whole in memory (unit is 0). A step takes its
+ * share of `most` rows, of `bytes` bytes each (both constant). */
+INLINE struct stream stream_of(const __global void *p, const long step, const int unit,
+                               const long rows, const int most, const int bytes)
+{
+    struct stream stream = {(const __global uchar *)p, step, unit ? (int)max(rows, 0L) : 0,
+                            (most + PREFETCH_STEPS - 1) / PREFETCH_STEPS, (bytes + 63) / 64};
+
+    return stream;
+}
+
+#endif

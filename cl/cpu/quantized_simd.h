@@ -1,0 +1,83 @@
+/* The table of quantized formats for CPUs: rows of quantized keys and values as vectors, and staged
+ * as f32. common/quantized.h has single values and groups of four. */
+#ifndef CLATTN_QUANTIZED_SIMD_H
+#define CLATTN_QUANTIZED_SIMD_H
+#include "common/quantized.h"
+#include "cpu/simd_storage.h"
+
+/* Values d .. d + SIMD_WIDTH - 1 of a row, for d a multiple of SIMD_WIDTH, without their block's
+ * scale. */
+INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const int d)
+{
+    const __global uchar *bytes = row + d / BLOCK_VALUES * BLOCK_BYTES(cache) + 2;
+    const int n = d % BLOCK_VALUES;
+
+    if (cache == CACHE_Q8_0)
+        return VECTOR(convert_float)(VECTOR(vload)(0, (const __global char *)bytes + n));
+    const ints pair = VECTOR(convert_int)(VECTOR(vload)(0, bytes + n % 16));
+    /* As the last bits of a float of 2^23 and more, which are integers. */
+    return VECTOR(as_float)((n < 16 ? pair & 15 : pair >> 4) | 0x4b000000) - (0x1p23f + 8.0f);
+}
+
+#if STAGED
+INLINE void stage_quantized(const int cache, float *to, const __global uchar *row, const int dim)
+{
+    for (int d = 0; d < dim; d += BLOCK_VALUES) {
+        const float scale = block_scale(row + d / BLOCK_VALUES * BLOCK_BYTES(cache));
+        UNROLL
+        for (int c = 0; c < BLOCK_VALUES; c += SIMD_WIDTH)
+            VECTOR(vstore)(quantized_lanes(cache, row, d + c) * scale, 0, to + d + c);
+    }
+}
+
+/* A row of k or v as f32. */
+INLINE void stage_key(float *to, const __global k_storage *row, const long step)
+{
+#if K_CACHE
+    stage_quantized(K_CACHE, to, row, DIM_QK);
+#else
+    stage_row(to, row, step, DIM_QK);
+#endif
+}
+
+INLINE void stage_value(float *to, const __global v_storage *row, const long step)
+{
+#if V_CACHE
+    stage_quantized(V_CACHE, to, row, DIM_V);
+#else
+    stage_row(to, row, step, DIM_V);
+#endif
+}
+#endif
+
+/* The scales of count rows, row_step bytes apart, of `blocks` (constant) blocks: that of block c of
+ * row n is at c * room + n. room (constant) is a multiple of SIMD_WIDTH; rows that are not there
+ * repeat the last. They are converted as vectors, since conversions of single halves are slow on
+ * CPUs, and the vectors are made of words, since what compilers make of single halves that become
+ * vectors is slow too. */
+INLINE void load_scales(const int cache, const __global uchar *rows, const long row_step,
+                        const int count, const int blocks, const int room, float *scales)
+{
+    for (int n0 = 0; n0 < count; n0 += SIMD_WIDTH) {
+        const __global uchar *row[SIMD_WIDTH];
+        UNROLL
+        for (int n = 0; n < SIMD_WIDTH; n++)
+            row[n] = rows + min(n0 + n, count - 1) * row_step;
+        UNROLL
+        for (int c = 0; c < blocks; c++) {
+            VECTOR(ushort) halves; /* of vectors: see the top of common.cl's storage */
+            ushort4 *fours = (ushort4 *)&halves;
+            UNROLL
+            for (int n = 0; n < SIMD_WIDTH; n++) {
+                const ulong half_bits =
+                    *(const __global ushort *)(row[n] + c * BLOCK_BYTES(cache));
+                fours[n / 4] =
+                    as_ushort4((n % 4 ? as_ulong(fours[n / 4]) : 0) | half_bits << n % 4 * 16);
+            }
+            VECTOR(vstore)(VECTOR(vload_half)(0, (const half *)&halves), 0,
+                           scales + c * room + n0);
+        }
+    }
+}
+
+#endif

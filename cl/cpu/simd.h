@@ -1,0 +1,159 @@
+/* SIMD vectors of SIMD_WIDTH (4, 8 or 16) floats, whose lanes are queries, keys or columns: what
+ * the kernels for CPUs are written in. How they are loaded and stored: simd_storage.h. */
+#ifndef CLATTN_SIMD_H
+#define CLATTN_SIMD_H
+#include "common/common.h"
+
+/* For the steps of a kernel, which are called once a tile or more seldom. PoCL compiles what is
+ * inlined in a kernel two or three times, once for each launcher that it makes of the kernel, and
+ * LLVM's time grows faster than the size of a function. A NOINLINE function asks for no ids, since
+ * PoCL would then inline it after all, and takes vectors by pointer, since how a compiler passes
+ * vectors by value depends on the processor's instructions. */
+#define NOINLINE static __attribute__((noinline))
+#define UNROLL _Pragma("unroll")
+#define NO_UNROLL _Pragma("unroll 1") /* where speed is not worth compiling more copies */
+#define UNROLL_BY_8 _Pragma("unroll 8") /* where a loop unrolled in full is no faster */
+
+/* Whether clang has this intrinsic of the processor that it compiles for. */
+#if defined(__has_builtin) && !defined(__SPIR__)
+#define HAS_INTRINSIC(name) __has_builtin(name)
+#else
+#define HAS_INTRINSIC(name) 0
+#endif
+
+/* ---- shuffles ------------------------------------------------------------------------------- */
+
+/* A shuffle of the elements of two vectors; those of b count on from those of a. clang's builtin is
+ * one instruction from the start, whereas LLVM must find that out of a vector literal. */
+#if defined(__has_builtin) && !defined(NO_SHUFFLEVECTOR)
+#if __has_builtin(__builtin_shufflevector)
+#define CHOOSE __builtin_shufflevector
+#endif
+#endif
+#ifndef CHOOSE
+#define CHOOSE(a, b, ...) shuffle2(a, b, (VECTOR(uint))(__VA_ARGS__))
+#endif
+
+/* Interleaved vectors. PAIRS: the elements of the low or high half of a, each followed by b's.
+ * IN_FOURS: the same in each four elements. BLOCKS: as PAIRS, in units of four elements. */
+#if SIMD_WIDTH == 16
+#define LOG2_WIDTH 4
+#define VECTOR(name) name##16
+#define STORE_HALF_OF_LANES(x, p) vstore8((x), 0, (p))
+#define STORE_QUARTER_OF_LANES(x, p) vstore4((x), 0, (p))
+#define COUNT_UP (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH_PAIRS(a, b) CHOOSE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define LOW_IN_FOURS(a, b) CHOOSE(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define HIGH_IN_FOURS(a, b) CHOOSE(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
+#define LOW_BLOCKS(a, b) CHOOSE(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23)
+#define HIGH_BLOCKS(a, b) CHOOSE(a, b, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31)
+#elif SIMD_WIDTH == 8
+#define LOG2_WIDTH 3
+#define VECTOR(name) name##8
+#define STORE_HALF_OF_LANES(x, p) vstore4((x), 0, (p))
+#define STORE_QUARTER_OF_LANES(x, p) vstore2((x), 0, (p))
+#define COUNT_UP (float8)(0, 1, 2, 3, 4, 5, 6, 7)
+#define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH_PAIRS(a, b) CHOOSE(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LOW_IN_FOURS(a, b) CHOOSE(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define HIGH_IN_FOURS(a, b) CHOOSE(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#define LOW_BLOCKS(a, b) CHOOSE(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define HIGH_BLOCKS(a, b) CHOOSE(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
+#else
+#define LOG2_WIDTH 2
+#define VECTOR(name) name##4
+#define STORE_HALF_OF_LANES(x, p) vstore2((x), 0, (p))
+#define STORE_QUARTER_OF_LANES(x, p) (*(p) = (x))
+#define COUNT_UP (float4)(0, 1, 2, 3)
+#define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 4, 1, 5)
+#define HIGH_PAIRS(a, b) CHOOSE(a, b, 2, 6, 3, 7)
+#define LOW_IN_FOURS(a, b) LOW_PAIRS(a, b)
+#define HIGH_IN_FOURS(a, b) HIGH_PAIRS(a, b)
+#endif
+typedef VECTOR(float) lanes;
+typedef VECTOR(int) ints;
+
+/* Transposes the 4 x 4 matrices that each four lanes of x[0..3] hold. */
+INLINE void transpose_fours(lanes *x)
+{
+    const lanes even_low = LOW_IN_FOURS(x[0], x[2]), odd_low = LOW_IN_FOURS(x[1], x[3]);
+    const lanes even_high = HIGH_IN_FOURS(x[0], x[2]), odd_high = HIGH_IN_FOURS(x[1], x[3]);
+
+    x[0] = LOW_IN_FOURS(even_low, odd_low);
+    x[1] = HIGH_IN_FOURS(even_low, odd_low);
+    x[2] = LOW_IN_FOURS(even_high, odd_high);
+    x[3] = HIGH_IN_FOURS(even_high, odd_high);
+}
+
+/* Transposes the SIMD_WIDTH x SIMD_WIDTH matrix x: 4 x 4 matrices first, then these as elements. */
+INLINE void transpose(lanes *x)
+{
+    UNROLL
+    for (int r = 0; r < SIMD_WIDTH; r += 4)
+        transpose_fours(x + r);
+#if SIMD_WIDTH > 4
+    UNROLL
+    for (int stage = 2; stage < LOG2_WIDTH;
+         stage++) { /* rotates the bits of (row, column) by one */
+        lanes y[SIMD_WIDTH];
+        UNROLL
+        for (int c = 0; c < SIMD_WIDTH / 2; c++) {
+            y[c / 4 * 8 + c % 4] = LOW_BLOCKS(x[c], x[c + SIMD_WIDTH / 2]);
+            y[c / 4 * 8 + c % 4 + 4] = HIGH_BLOCKS(x[c], x[c + SIMD_WIDTH / 2]);
+        }
+        UNROLL
+        for (int c = 0; c < SIMD_WIDTH; c++)
+            x[c] = y[c];
+    }
+#endif
+}
+
+/* ---- reductions ----------------------------------------------------------------------------- */
+
+/* Not 0 if a lane is not. */
+INLINE int any_lane(const ints x)
+{
+#if SIMD_WIDTH == 16
+    const int8 y = x.lo | x.hi;
+    const int4 z = y.lo | y.hi;
+#elif SIMD_WIDTH == 8
+    const int4 z = x.lo | x.hi;
+#else
+    const int4 z = x;
+#endif
+    const int2 w = z.lo | z.hi;
+    return w.x | w.y;
+}
+
+INLINE float sum_lanes(const lanes x)
+{
+#if SIMD_WIDTH == 16
+    const float8 y = x.lo + x.hi;
+    const float4 z = y.lo + y.hi;
+#elif SIMD_WIDTH == 8
+    const float4 z = x.lo + x.hi;
+#else
+    const float4 z = x;
+#endif
+    const float2 w = z.lo + z.hi;
+    return w.x + w.y;
+}
+
+/* The largest of the lanes and y; NaNs are ignored. */
+INLINE float max_lanes(const lanes x, const float y)
+{
+#if SIMD_WIDTH == 16
+    const float8 u = x.lo > x.hi ? x.lo : x.hi;
+    const float4 v = u.lo > u.hi ? u.lo : u.hi;
+#elif SIMD_WIDTH == 8
+    const float4 v = x.lo > x.hi ? x.lo : x.hi;
+#else
+    const float4 v = x;
+#endif
+    const float2 w = v.lo > v.hi ? v.lo : v.hi;
+    const float z = w.x > w.y ? w.x : w.y;
+    return z > y ? z : y;
+}
+
+#endif

@@ -1,0 +1,173 @@
+/* Vectors in memory: the table of dtypes for CPUs. Each has a load and a store of SIMD_WIDTH
+ * neighbours, however they are aligned; common/common.h has those of single elements. */
+#ifndef CLATTN_SIMD_STORAGE_H
+#define CLATTN_SIMD_STORAGE_H
+#include "cpu/simd.h"
+
+/* ---- f32 ------------------------------------------------------------------------------------ */
+
+#define LOAD_F32(p) VECTOR(vload)(0, (p))
+#define STORE_F32(x, p) VECTOR(vstore)((x), 0, (p))
+
+/* ---- f16 ------------------------------------------------------------------------------------ */
+
+/* PoCL 3.1's vload_half faults where halves are not aligned, and what converts them does not read
+ * memory itself, so they come by vload where the instruction can be named. */
+#if SIMD_WIDTH == 16 && HAS_INTRINSIC(__builtin_ia32_vcvtph2ps512_mask) && defined(__AVX512F__)
+INLINE lanes load_halves(const __global ushort *p)
+{
+    enum { ALL = 0xffff, CURRENT = 4 }; /* immediates of the instruction */
+    const short16 x = as_short16(vload16(0, p));
+
+    return __builtin_ia32_vcvtph2ps512_mask(x, (lanes)(0.0f), ALL, CURRENT);
+}
+#elif SIMD_WIDTH >= 8 && HAS_INTRINSIC(__builtin_ia32_vcvtph2ps256) && defined(__F16C__)
+INLINE float8 load_8_halves(const __global ushort *p)
+{
+    return __builtin_ia32_vcvtph2ps256(as_short8(vload8(0, p)));
+}
+
+INLINE lanes load_halves(const __global ushort *p)
+{
+#if SIMD_WIDTH == 16
+    return (lanes)(load_8_halves(p), load_8_halves(p + 8));
+#else
+    return load_8_halves(p);
+#endif
+}
+#else
+INLINE lanes load_halves(const __global ushort *p)
+{
+    return VECTOR(vload_half)(0, (const __global half *)p);
+}
+#endif
+
+#if SIMD_WIDTH == 16
+#define STORE_HALVES vstore_half16_rte
+#elif SIMD_WIDTH == 8
+#define STORE_HALVES vstore_half8_rte
+#else
+#define STORE_HALVES vstore_half4_rte
+#endif
+
+/* By way of an aligned variable: PoCL 3.1 takes p for aligned where it knows the value of x. */
+INLINE void store_halves(const lanes x, __global ushort *p)
+{
+    VECTOR(ushort) y;
+
+    STORE_HALVES(x, 0, (half *)&y);
+    VECTOR(vstore)(y, 0, p);
+}
+
+#define LOAD_F16(p) load_halves((const __global ushort *)(p))
+#define STORE_F16(x, p) store_halves((x), (__global ushort *)(p))
+
+/* ---- bf16 ----------------------------------------------------------------------------------- */
+
+INLINE lanes bf16_load_lanes(const VECTOR(ushort) x)
+{
+    return VECTOR(as_float)(VECTOR(convert_uint)(x) << 16);
+}
+
+/* Rounds to nearest even; a NaN stays a NaN. */
+INLINE VECTOR(ushort) bf16_round_lanes(const lanes x)
+{
+    const VECTOR(uint) u = VECTOR(as_uint)(x);
+    const VECTOR(uint) nan = u >> 16 | 0x40u;
+    const VECTOR(uint) rounded = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
+    return VECTOR(convert_ushort)(x != x ? nan : rounded);
+}
+
+#define LOAD_BF16(p) bf16_load_lanes(VECTOR(vload)(0, (p)))
+#define STORE_BF16(x, p) VECTOR(vstore)(bf16_round_lanes(x), 0, (p))
+
+/* ---- by dtype ------------------------------------------------------------------------------- */
+
+#if DTYPE == DTYPE_F32
+#define LOAD_VECTOR LOAD_F32
+#define STORE_VECTOR STORE_F32
+#elif DTYPE == DTYPE_F16
+#define LOAD_VECTOR LOAD_F16
+#define STORE_VECTOR STORE_F16
+#else
+#define LOAD_VECTOR LOAD_BF16
+#define STORE_VECTOR STORE_BF16
+#endif
+
+#if BIAS_DTYPE == DTYPE_F32
+#define LOAD_BIAS_VECTOR LOAD_F32
+#elif BIAS_DTYPE == DTYPE_F16
+#define LOAD_BIAS_VECTOR LOAD_F16
+#else
+#define LOAD_BIAS_VECTOR LOAD_BF16
+#endif
+
+/* Masks have a byte a pair. */
+#define LOAD_MASK(p, n) ((p)[n])
+#define LOAD_MASK_VECTOR(p) VECTOR(convert_float)(VECTOR(vload)(0, (p)))
+
+/* ---- rows, which may end before a vector does ----------------------------------------------- */
+
+/* Defines a function that loads `left` values from p on, at most SIMD_WIDTH; zeros after them. */
+#define DEFINE_LOAD_ROW(name, type, load, load_vector)                                             \
+    INLINE lanes name(const __global type *p, const long step, const int left)                     \
+    {                                                                                              \
+        float x[SIMD_WIDTH];                                                                       \
+                                                                                                   \
+        if (step == 1 && left >= SIMD_WIDTH)                                                       \
+            return load_vector(p);                                                                 \
+        for (int c = 0; c < SIMD_WIDTH; c++)                                                       \
+            x[c] = c < left ? load(p, c * step) : 0.0f;                                            \
+        return VECTOR(vload)(0, x);                                                                \
+    }
+
+DEFINE_LOAD_ROW(load_row, storage, LOAD, LOAD_VECTOR)
+#if HAS_BIAS
+DEFINE_LOAD_ROW(load_biases, bias_storage, LOAD_BIAS, LOAD_BIAS_VECTOR)
+#endif
+#if HAS_MASK
+DEFINE_LOAD_ROW(load_mask, uchar, LOAD_MASK, LOAD_MASK_VECTOR)
+#endif
+
+INLINE void store_row(const lanes x, __global storage *p, const long step, const int left)
+{
+    float y[SIMD_WIDTH];
+
+    if (step == 1 && left >= SIMD_WIDTH) {
+        STORE_VECTOR(x, p);
+        return;
+    }
+    VECTOR(vstore)(x, 0, y);
+    for (int c = 0; c < min(left, SIMD_WIDTH); c++)
+        STORE(y[c], p, c * step);
+}
+
+/* ---- keys and values as f32 ------------------------------------------------------------------ */
+
+/* Products read keys and values where they are, or (f16, bf16, quantized) from copies as f32. */
+#if DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE
+#define STAGED 0
+typedef const __global float *source;
+#define K_COLUMN K_STEP
+#define V_COLUMN V_STEP
+#else
+#define STAGED 1
+typedef const float *source;
+#define K_COLUMN 1
+#define V_COLUMN 1
+
+INLINE void stage_row(float *to, const __global storage *p, const long step, const int dim)
+{
+    if (step == 1 && dim >= SIMD_WIDTH) {
+        for (int d = 0; d < dim; d += SIMD_WIDTH) {
+            const int at = min(d, dim - SIMD_WIDTH); /* the last vector overlaps the one before */
+            VECTOR(vstore)(LOAD_VECTOR(p + at), 0, to + at);
+        }
+    } else {
+        for (int d = 0; d < dim; d++)
+            to[d] = LOAD(p, d * step);
+    }
+}
+#endif
+
+#endif

@@ -1,0 +1,179 @@
+/* The product P V of split_lanes, register-blocked. Needs BLOCK_M, PV_ROWS, PV_VECTORS, BLOCK_N and
+ * PREFETCH_TILES. */
+#ifndef CLATTN_SPLIT_PV_H
+#define CLATTN_SPLIT_PV_H
+#include "cpu/split_keys.h"
+
+/* Register tiles in a tile of values. */
+#define PV_TILES                                                                                \
+    (BLOCK_M / PV_ROWS * ((VECTORS(DIM_V) + PV_VECTORS - 1) / PV_VECTORS))
+/* Where the weights of row r are that vector c0 + c of the values is multiplied with: if v is
+ * quantized, there is a copy for each block, times its scale. */
+#define WEIGHT_BLOCKS (V_CACHE ? BLOCKS(DIM_V) : 1)
+#define WEIGHTS_OF(r, c0, c) (((r) * WEIGHT_BLOCKS + BLOCK_OF(c0, c)) * BLOCK_N)
+/* The block of vector c0 + c, such that compilers see that it is the block of c0 plus a
+ * constant. */
+#if PV_VECTORS * SIMD_WIDTH % BLOCK_VALUES
+#define BLOCK_OF(c0, c) (V_CACHE ? ((c0) + (c)) * SIMD_WIDTH / BLOCK_VALUES : 0)
+#else
+#define BLOCK_OF(c0, c)                                                                            \
+    (V_CACHE ? (c0)*SIMD_WIDTH / BLOCK_VALUES + (c)*SIMD_WIDTH / BLOCK_VALUES : 0)
+#endif
+/* Whether values are staged as f32 for the next rows. */
+#define STAGE_V (STAGED && BLOCK_M > PV_ROWS)
+
+/* One key's step of add_columns(). */
+INLINE void add_key(const int first, const int vectors, const struct attention_shape a,
+                    const __global v_storage *row, const int c0, const float *p, lanes *staged,
+                    lanes sum[PV_ROWS][PV_VECTORS])
+{
+    lanes y[PV_VECTORS];
+
+    UNROLL
+    for (int c = 0; c < PV_VECTORS; c++) {
+        if (c >= vectors)
+            continue;
+#if STAGE_V
+        if (first)
+            staged[c] = unscaled_columns(a, row, c0 + c);
+        y[c] = staged[c];
+#else
+        y[c] = unscaled_columns(a, row, c0 + c);
+#endif
+    }
+    UNROLL
+    for (int r = 0; r < PV_ROWS; r++) {
+        UNROLL
+        for (int c = 0; c < PV_VECTORS; c++)
+            if (c < vectors)
+                sum[r][c] = fma((lanes)(p[WEIGHTS_OF(r, c0, c)]), y[c], sum[r][c]);
+    }
+}
+
+/* o = o * factor + sum_n p[n] v[n] for PV_ROWS rows and `vectors` (constant, at most PV_VECTORS)
+ * vectors of columns from c0 on, the index'th of PV_TILES register tiles. first (constant): these
+ * rows are the first to read these columns. */
+INLINE void add_columns(const int first, const int index, const int vectors,
+                        const struct attention_shape a, const struct key_range keys,
+                        const int count, const int c0, const float *factor, const float *p,
+                        lanes *staged, lanes *o)
+{
+    lanes sum[PV_ROWS][PV_VECTORS];
+
+    UNROLL
+    for (int r = 0; r < PV_ROWS; r++) {
+        UNROLL
+        for (int c = 0; c < PV_VECTORS; c++)
+            sum[r][c] = c < vectors ? o[r * VECTORS(DIM_V) + c0 + c] * factor[r] : (lanes)(0.0f);
+    }
+    /* Two steps at a time: PoCL's LLVM unrolls no loop whose end it does not know. */
+    for (int pair = 0; pair < count / 2; pair++) {
+        const int n = 2 * pair;
+        prefetch_keys(a, keys, index * BLOCK_N + n, PV_TILES * BLOCK_N);
+        add_key(first, vectors, a, keys.v + n * keys.v_row, c0, p + n, staged + n * PV_VECTORS,
+                sum);
+        prefetch_keys(a, keys, index * BLOCK_N + n + 1, PV_TILES * BLOCK_N);
+        add_key(first, vectors, a, keys.v + (n + 1) * keys.v_row, c0, p + n + 1,
+                staged + (n + 1) * PV_VECTORS, sum);
+    }
+    if (count % 2)
+        add_key(first, vectors, a, keys.v + (count - 1) * keys.v_row, c0, p + count - 1,
+                staged + (count - 1) * PV_VECTORS, sum);
+    UNROLL
+    for (int r = 0; r < PV_ROWS; r++) {
+        UNROLL
+        for (int c = 0; c < PV_VECTORS; c++)
+            if (c < vectors)
+                o[r * VECTORS(DIM_V) + c0 + c] = sum[r][c];
+    }
+}
+
+INLINE void add_columns_of_rows(const int vectors, const struct attention_shape a,
+                                const struct key_range keys, const int count, const int rows,
+                                const int c0, const float *factor, const float *p, lanes *o)
+{
+    lanes staged[STAGE_V ? BLOCK_N * PV_VECTORS : 1];
+    const int index = c0 / PV_VECTORS * (BLOCK_M / PV_ROWS);
+    int r = 0;
+
+#if STAGE_V
+    add_columns(1, index, vectors, a, keys, count, c0, factor, p, staged, o);
+    r = PV_ROWS;
+#endif
+    for (; r < rows; r += PV_ROWS)
+        add_columns(0, index + r / PV_ROWS, vectors, a, keys, count, c0, factor + r,
+                    p + WEIGHTS_OF(r, 0, 0), staged, o + r * VECTORS(DIM_V));
+}
+
+#if V_CACHE
+/* scaled = the weights p of a row, times the scales of each block of the values: WEIGHTS_OF(). */
+INLINE void scale_weights(const int count, const lanes *p, const lanes *scales, lanes *scaled)
+{
+    for (int n = 0; n < (count + SIMD_WIDTH - 1) / SIMD_WIDTH; n++) {
+        const lanes x = p[n];
+        UNROLL
+        for (int c = 0; c < WEIGHT_BLOCKS; c++)
+            scaled[c * (BLOCK_N / SIMD_WIDTH) + n] = x * scales[c * (BLOCK_N / SIMD_WIDTH) + n];
+    }
+}
+#endif
+
+/* o = o * factor + sum_n p[n] v[n] of all rows and columns; scaled has room for WEIGHTS_OF(). */
+NOINLINE void add_values(const struct attention_shape a, const struct key_range keys,
+                         const int count, const int rows, const float *factor, const float *p,
+                         lanes *scaled, lanes *o)
+{
+    const int rest = VECTORS(DIM_V) % PV_VECTORS, whole = VECTORS(DIM_V) - rest;
+
+#if V_CACHE
+    for (int r = 0; r < rows; r++)
+        scale_weights(count, (const lanes *)(p + r * BLOCK_N), (const lanes *)keys.v_scales,
+                      scaled + WEIGHTS_OF(r, 0, 0) / SIMD_WIDTH);
+    p = (const float *)scaled;
+#endif
+    for (int c = 0; c < whole; c += PV_VECTORS)
+        add_columns_of_rows(PV_VECTORS, a, keys, count, rows, c, factor, p, o);
+    if (rest)
+        add_columns_of_rows(rest, a, keys, count, rows, whole, factor, p, o);
+}
+
+/* Whether a value is infinite or NaN: its product with a weight of 0 would be NaN. */
+NOINLINE int has_nonfinite(const struct attention_shape a, const struct key_range keys,
+                           const int count)
+{
+    ints most = 0;
+
+    NO_UNROLL
+    for (int n = 0; n < count; n++) {
+        NO_UNROLL
+        for (int c = 0; c < VECTORS(DIM_V); c++) {
+            const ints x = VECTOR(as_int)(value_columns(a, keys, n, c)) & 0x7fffffff;
+            most = x > most ? x : most;
+        }
+    }
+    return any_lane(most >= 0x7f800000);
+}
+
+/* As add_values(), but without the pairs that a weight of -0 says are hidden: for tiles of partial
+ * visibility with non-finite values. */
+NOINLINE void add_visible(const struct attention_shape a, const struct key_range keys,
+                          const int count, const int rows, const float *factor, const float *p,
+                          lanes *o)
+{
+    NO_UNROLL
+    for (int r = 0; r < rows; r++) {
+        NO_UNROLL
+        for (int c = 0; c < VECTORS(DIM_V); c++) {
+            lanes sum = o[r * VECTORS(DIM_V) + c] * factor[r];
+            NO_UNROLL
+            for (int n = 0; n < count; n++) {
+                const lanes y = value_columns(a, keys, n, c);
+                if (as_int(p[r * BLOCK_N + n]) >= 0)
+                    sum = fma((lanes)(p[r * BLOCK_N + n]), y, sum);
+            }
+            o[r * VECTORS(DIM_V) + c] = sum;
+        }
+    }
+}
+
+#endif

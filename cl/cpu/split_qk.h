@@ -1,0 +1,199 @@
+/* The product Q K^T of split_lanes, register-blocked. Needs BLOCK_M, QK_ROWS, QK_DEPTH, BLOCK_N and
+ * PREFETCH_TILES.
+ *
+ * An accumulator has QK_DEPTH partial sums along the depth for each of SIMD_WIDTH / QK_DEPTH rows;
+ * a register tile has QK_VECTORS of them for QK_KEYS keys, SIMD_WIDTH in all. An element of a key
+ * is the same for each row of the vector. The smaller QK_DEPTH, the fewer steps across lanes remain
+ * in the end, and the more rows there must be. */
+#ifndef CLATTN_SPLIT_QK_H
+#define CLATTN_SPLIT_QK_H
+#include "cpu/split_keys.h"
+
+#define QK_VECTORS (QK_ROWS * QK_DEPTH / SIMD_WIDTH)
+#define QK_KEYS (SIMD_WIDTH / QK_VECTORS)
+/* Steps along the depth: several at a time if there are few products in each. */
+#if QK_DEPTH == SIMD_WIDTH
+#define UNROLL_DEPTH UNROLL_BY_8
+#else
+#define UNROLL_DEPTH
+#endif
+/* Vectors that QK_ROWS queries take. */
+#define QUERY_VECTORS (VECTORS(DIM_QK) * QK_ROWS)
+#define STAGED_K_VECTORS (STAGE_K ? BLOCK_N * VECTORS(DIM_QK) : 1) /* of a tile of keys */
+
+/* Register tiles in a tile of keys. */
+#define QK_TILES (BLOCK_N / QK_KEYS * (BLOCK_M / QK_ROWS))
+
+/* Where element d of row r (of QK_ROWS) is among the floats of the packed queries. */
+INLINE int packed_index(const int r, const int d)
+{
+    const int in_vector = SIMD_WIDTH / QK_DEPTH;
+
+    return ((d / QK_DEPTH * QK_VECTORS + r / in_vector) * in_vector + r % in_vector) *
+               QK_DEPTH +
+           d % QK_DEPTH;
+}
+
+#if QK_DEPTH == SIMD_WIDTH
+/* s[r * BLOCK_N + n] = the sum of the lanes of sum[n][r]: transposing and adding take turns. */
+INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
+{
+    lanes x[SIMD_WIDTH];
+
+    UNROLL
+    for (int n = 0; n < SIMD_WIDTH; n++)
+        x[n] = sum[n % QK_KEYS][n / QK_KEYS];
+    UNROLL
+    for (int stage = 0; stage < LOG2_WIDTH; stage++) {
+        UNROLL
+        for (int c = 0; c < SIMD_WIDTH / 2; c++) {
+            const int half_way = SIMD_WIDTH >> (stage + 1);
+            if (c < half_way)
+                x[c] = LOW_PAIRS(x[c], x[c + half_way]) + HIGH_PAIRS(x[c], x[c + half_way]);
+        }
+    }
+#if QK_ROWS == 1
+    VECTOR(vstore)(x[0], 0, s);
+#elif QK_ROWS == 2
+    STORE_HALF_OF_LANES(x[0].lo, s);
+    STORE_HALF_OF_LANES(x[0].hi, s + BLOCK_N);
+#else
+    STORE_QUARTER_OF_LANES(x[0].lo.lo, s);
+    STORE_QUARTER_OF_LANES(x[0].lo.hi, s + BLOCK_N);
+    STORE_QUARTER_OF_LANES(x[0].hi.lo, s + 2 * BLOCK_N);
+    STORE_QUARTER_OF_LANES(x[0].hi.hi, s + 3 * BLOCK_N);
+#endif
+}
+#else
+/* The same of the four lanes that a row has in sum[n]. */
+INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
+{
+    UNROLL
+    for (int n = 0; n < QK_KEYS; n += 4) {
+        UNROLL
+        for (int m = 0; m < QK_VECTORS; m++) {
+            float *to = s + m * (SIMD_WIDTH / QK_DEPTH) * BLOCK_N + n;
+            const lanes even = LOW_IN_FOURS(sum[n][m], sum[n + 2][m]) +
+                               HIGH_IN_FOURS(sum[n][m], sum[n + 2][m]);
+            const lanes odd = LOW_IN_FOURS(sum[n + 1][m], sum[n + 3][m]) +
+                              HIGH_IN_FOURS(sum[n + 1][m], sum[n + 3][m]);
+            const lanes x = LOW_IN_FOURS(even, odd) + HIGH_IN_FOURS(even, odd);
+#if SIMD_WIDTH == 16
+            vstore4(x.lo.lo, 0, to);
+            vstore4(x.lo.hi, 0, to + BLOCK_N);
+            vstore4(x.hi.lo, 0, to + 2 * BLOCK_N);
+            vstore4(x.hi.hi, 0, to + 3 * BLOCK_N);
+#else
+            vstore4(x.lo, 0, to);
+            vstore4(x.hi, 0, to + BLOCK_N);
+#endif
+        }
+    }
+}
+#endif
+
+#if QK_DEPTH < SIMD_WIDTH
+/* Four elements of a key, repeated for each row of a vector. Each is named, since Oclgrind 21.10
+ * looks for uninitialized values beyond the end of shorter vectors. */
+INLINE lanes repeat_fours(const float4 x)
+{
+#if SIMD_WIDTH == 16
+    return (lanes)(x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w);
+#else
+    return (lanes)(x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w);
+#endif
+}
+#endif
+
+/* Stages a tile of count keys as f32, in groups of QK_KEYS, the last key repeated: vector d of the
+ * group's key n is at d * QK_KEYS + n. This happens some time before they are read: a load of a few
+ * columns of what was stored as a vector waits until the store has reached L1. */
+NOINLINE void stage_keys(const struct attention_shape a, const struct key_range keys,
+                         const int count, lanes *staged)
+{
+#if K_CACHE
+    lanes scales[BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_QK)];
+    load_scales(K_CACHE, keys.k, keys.k_row, count, BLOCKS(DIM_QK), BLOCK_N, (float *)scales);
+#endif
+    for (int n = 0; n < (count + QK_KEYS - 1) / QK_KEYS * QK_KEYS; n++) {
+        const int key = min(n, count - 1);
+        const __global k_storage *row = keys.k + key * keys.k_row;
+        lanes *to = staged + n / QK_KEYS * QK_KEYS * VECTORS(DIM_QK) + n % QK_KEYS;
+        UNROLL_BY_8
+        for (int d = 0; d < VECTORS(DIM_QK); d++) {
+#if K_CACHE
+            to[d * QK_KEYS] =
+                quantized_lanes(K_CACHE, row, d * SIMD_WIDTH) *
+                ((const float *)scales)[d * SIMD_WIDTH / BLOCK_VALUES * BLOCK_N + key];
+#else
+            to[d * QK_KEYS] = load_new_columns(row, K_STEP, DIM_QK, d);
+#endif
+        }
+    }
+}
+
+/* sum[n] += q . key n over vector d of both; that of key n is x[n], if staged. */
+INLINE void multiply_vector(const struct attention_shape a, const struct key_range keys,
+                            const int *key, const int d, const lanes *x, const lanes *q,
+                            lanes sum[QK_KEYS][QK_VECTORS])
+{
+    UNROLL
+    for (int c = 0; c < SIMD_WIDTH; c += QK_DEPTH) {
+        const lanes *y = q + (d * SIMD_WIDTH + c) / QK_DEPTH * QK_VECTORS;
+        UNROLL
+        for (int n = 0; n < QK_KEYS; n++) {
+#if STAGE_K && QK_DEPTH == SIMD_WIDTH
+            const lanes z = x[n];
+#elif STAGE_K
+            const lanes z = repeat_fours(vload4(0, (const float *)(x + n) + c));
+#elif QK_DEPTH == SIMD_WIDTH
+            const lanes z = load_new_columns(keys.k + key[n] * keys.k_row, K_STEP, DIM_QK, d);
+#else
+            const lanes z =
+                repeat_fours(vload4(0, keys.k + key[n] * keys.k_row + d * SIMD_WIDTH + c));
+#endif
+            UNROLL
+            for (int m = 0; m < QK_VECTORS; m++)
+                sum[n][m] = fma(y[m], z, sum[n][m]);
+        }
+    }
+}
+
+/* s[r * BLOCK_N + n] = q[r] . k[n] for QK_ROWS rows and keys n0 .. n0 + QK_KEYS - 1, the index'th
+ * of QK_TILES register tiles. */
+INLINE void multiply_register_tile(const int index, const struct attention_shape a,
+                                   const struct key_range keys, const int n0, const int count,
+                                   const lanes *staged, const lanes *q, float *s)
+{
+    lanes sum[QK_KEYS][QK_VECTORS];
+    int key[QK_KEYS];
+
+    UNROLL
+    for (int n = 0; n < QK_KEYS; n++)
+        key[n] = min(n0 + n, count - 1);
+    UNROLL
+    for (int n = 0; n < SIMD_WIDTH; n++)
+        sum[n % QK_KEYS][n / QK_KEYS] = 0.0f;
+    UNROLL_DEPTH
+    for (int d = 0; d < VECTORS(DIM_QK); d++) {
+        prefetch_values(a, keys, index * VECTORS(DIM_QK) + d, QK_TILES * VECTORS(DIM_QK));
+        multiply_vector(a, keys, key, d, staged + d * QK_KEYS, q, sum);
+    }
+    store_sums(sum, s);
+}
+
+/* s[r * BLOCK_N + n] = q[r] . k[n] for count keys, staged if STAGE_K; the scores after them repeat
+ * the last. */
+NOINLINE void multiply_keys(const struct attention_shape a, const struct key_range keys,
+                            const int count, const int rows, const lanes *staged, const lanes *q,
+                            float *s)
+{
+    for (int n = 0; n < count; n += QK_KEYS) {
+        for (int r = 0; r < rows; r += QK_ROWS)
+            multiply_register_tile(n / QK_KEYS * (BLOCK_M / QK_ROWS) + r / QK_ROWS, a, keys, n,
+                                   count, staged + (STAGE_K ? n * VECTORS(DIM_QK) : 0),
+                                   q + r / QK_ROWS * QUERY_VECTORS, s + r * BLOCK_N + n);
+    }
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* Which rows and keys a work-item of split_lanes has. Needs BLOCK_M, BLOCK_N and SPLIT_K. */
+#ifndef CLATTN_SPLIT_ROWS_H
+#define CLATTN_SPLIT_ROWS_H
+#include "cpu/simd.h"
+
+/* A block of rows: queries of the query heads that share a kv head. */
+struct row_block {
+    long b, kv_head;
+    struct extent e;
+    int rows; /* in use, 1..BLOCK_M */
+    long head[BLOCK_M], query[BLOCK_M];
+    long first[BLOCK_M], end[BLOCK_M]; /* keys that a row may see */
+    long all_begin, all_end;           /* keys that all rows may see */
+};
+
+/* Fills in the rows of the index'th block of a kv head; after the last row it is repeated. */
+INLINE void find_rows(const struct attention_shape a, const long index, struct row_block *block)
+{
+    const long all = a.group * a.seq_q, row = index * BLOCK_M;
+
+    block->rows = (int)min(all - row, (long)BLOCK_M);
+    block->all_begin = 0;
+    block->all_end = LONG_MAX;
+    for (int r = 0; r < BLOCK_M; r++) {
+        const long n = row + min(r, block->rows - 1);
+        block->head[r] = block->kv_head * a.group + n / a.seq_q;
+        block->query[r] = n % a.seq_q;
+        block->first[r] = first_key(a, block->e, block->query[r]);
+        block->end[r] = end_key(a, block->e, block->query[r]);
+        block->all_begin = max(block->all_begin, block->first[r]);
+        block->all_end = min(block->all_end, block->end[r]);
+    }
+}
+
+/* Of the keys that some row may see, the part'th of SPLIT_K ranges. */
+INLINE void find_keys(const struct row_block *block, const long part, long *begin, long *end)
+{
+    long first = LONG_MAX, last = 0;
+
+    for (int r = 0; r < block->rows; r++) {
+        if (block->first[r] >= block->end[r])
+            continue;
+        first = min(first, block->first[r]);
+        last = max(last, block->end[r]);
+    }
+    first = min(first, last) & ~3L; /* dropout has the same random numbers for four keys */
+    const long share = (last - first + SPLIT_K * BLOCK_N - 1) / (SPLIT_K * BLOCK_N) * BLOCK_N;
+    *begin = min(first + part * share, last);
+    *end = min(*begin + share, last);
+}
+
+#endif

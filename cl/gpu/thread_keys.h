@@ -1,0 +1,94 @@
+/* What threads of split_tiles read of keys and values: a thread of a thread group reads LOAD_WIDTH
+ * neighbouring columns of each chunk of columns, of all THREAD_N keys of its thread group.
+ *
+ * Before including this: quantized_tile.h; INLINE; THREADS_D, THREADS_N, THREAD_N, BLOCK_N. */
+#ifndef CLATTN_THREAD_KEYS_H
+#define CLATTN_THREAD_KEYS_H
+
+#define PIECES (LOAD_WIDTH / 4) /* float4 of a thread in a chunk */
+#define CHUNK (THREADS_D * LOAD_WIDTH)
+#define CHUNKS(dim) (((dim) + CHUNK - 1) / CHUNK)
+
+/* Key n of a thread group, in its tile: of 4 * THREADS_N neighbours each group has four. */
+#define KEY_OF(thread_n, n) (((n) / 4 * THREADS_N + (thread_n)) * 4 + (n) % 4)
+
+/* Keys or values of one head, from the first key of a thread group in a tile on, and which columns of
+ * them the thread reads. All but p, the steps, the thread and aligned are constants once inlined. */
+struct cached {
+    const __global void *p;
+    long row_step, step;
+    int thread_n, thread_d;
+    bool aligned;          /* wide loads are possible */
+    int cache, dim, width; /* cache: how they are stored; width: elements that one load takes */
+};
+
+/* The thread's first column in a chunk. */
+INLINE int column_of(const int thread_d, const int chunk)
+{
+    return chunk * CHUNK + thread_d * LOAD_WIDTH;
+}
+
+/* LOAD_WIDTH columns of the row so many rows on, for those beyond the last others of it. */
+INLINE void load_columns(const struct cached m, const bool aligned, const int rows,
+                         const int column, float4 x[PIECES])
+{
+    const __global void *p = element_at(m.cache, m.p, rows * m.row_step);
+    const __global storage *plain = (const __global storage *)p;
+    const int last = m.dim - 1;
+
+#if LOAD_WIDTH == 8
+    if (!m.cache && m.width == 8) {
+        const float8 y = load8(plain + min(column, m.dim - 8), aligned);
+        x[0] = (float4)(y.s0, y.s1, y.s2, y.s3);
+        x[1] = (float4)(y.s4, y.s5, y.s6, y.s7);
+        return;
+    }
+#endif
+#pragma unroll
+    for (int n = 0; n < PIECES; n++) {
+        const int d = column + 4 * n;
+        if (m.cache)
+            x[n] = quantized4_by_words(m.cache, p, min(d, m.dim - 4));
+        else if (m.width != 1)
+            x[n] = load4(plain + min(d, m.dim - 4), aligned);
+        else
+            x[n] = (float4)(LOAD(plain, min(d, last) * m.step),
+                            LOAD(plain, min(d + 1, last) * m.step),
+                            LOAD(plain, min(d + 2, last) * m.step),
+                            LOAD(plain, min(d + 3, last) * m.step));
+    }
+}
+
+/* A chunk of the thread group's keys of a tile, of which count are there; the last one again for those
+ * after it. Loads without branches between them can be in flight together. */
+INLINE void load_keys(const struct cached m, const int chunk, const int count,
+                      float4 x[THREAD_N][PIECES])
+{
+    const int column = column_of(m.thread_d, chunk), first = KEY_OF(m.thread_n, 0);
+
+    if (m.aligned) {
+#pragma unroll
+        for (int n = 0; n < THREAD_N; n++)
+            load_columns(m, true, min(KEY_OF(m.thread_n, n), count - 1) - first, column, x[n]);
+    } else {
+#pragma unroll
+        for (int n = 0; n < THREAD_N; n++)
+            load_columns(m, false, min(KEY_OF(m.thread_n, n), count - 1) - first, column, x[n]);
+    }
+}
+
+/* To the next block. */
+INLINE void step_on(struct cached *m)
+{
+    m->p = element_at(m->cache, m->p, BLOCK_N * m->row_step);
+}
+
+/* x with 0 in columns beyond the last, which may hold anything; column is its first. */
+INLINE float4 within_row(const float4 x, const int column, const int dim)
+{
+    if (dim % CHUNK == 0)
+        return x;
+    return (int4)(column, column + 1, column + 2, column + 3) < (int4)dim ? x : (float4)0.0f;
+}
+
+#endif

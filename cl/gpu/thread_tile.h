@@ -1,0 +1,135 @@
+/* Register blocking: what a thread (work-item) keeps in registers of a product of two tiles in local
+ * memory, of which a work-group owns the one and streams the other.
+ *
+ * Threads   THREADS = THREADS_N * THREADS_M: THREADS_N along streamed rows and dims, THREADS_M along
+ *           owned rows. A thread has THREAD_M owned rows, ROW(r), and THREAD_N streamed ones, thread_n +
+ *           THREADS_N * c, and of sums dims 4 * (thread_n + THREADS_N * n). All reads of local memory are
+ *           of 16 bytes, and neighbouring threads read neighbouring banks.
+ *
+ * Before including this: common.cl; every name above, a tunable or made of some; ROW_STRIDE, the float4
+ * of a row of weights in local memory; MAX_DIM, the longest row's dims. */
+#ifndef CLATTN_THREAD_TILE_H
+#define CLATTN_THREAD_TILE_H
+#include "common/multiply_add.h"
+
+#define MIN(x, y) ((x) < (y) ? (x) : (y))
+#define MAX(x, y) ((x) > (y) ? (x) : (y))
+#define QUADS (THREAD_M / 4)
+#define DIMS4(dim) (((dim) + 4 * THREADS_N - 1) / (4 * THREADS_N))
+#define MAX_DIMS4 DIMS4(MAX_DIM)
+/* A thread's rows are quads, THREADS_M quads apart: row r of a thread, in the block. */
+#define ROW_FROM_FIRST(r) ((r) / 4 * THREADS_M * 4 + (r) % 4)
+#define ROW(r) (thread_m * 4 + ROW_FROM_FIRST(r))
+/* Streamed rows whose weights are in local memory at a time. */
+#define WEIGHT_ROWS MAX(STAGE_N, THREADS_N)
+
+INLINE void clear_products(float products[THREAD_M][THREAD_N])
+{
+#pragma unroll
+    for (int r = 0; r < THREAD_M; r++)
+#pragma unroll
+        for (int c = 0; c < THREAD_N; c++)
+            products[r][c] = 0.0f;
+}
+
+INLINE void clear_sums(float4 sums[THREAD_M][MAX_DIMS4])
+{
+#pragma unroll
+    for (int r = 0; r < THREAD_M; r++)
+#pragma unroll
+        for (int n = 0; n < MAX_DIMS4; n++)
+            sums[r][n] = 0.0f;
+}
+
+/* products[r][c] += owned row ROW(r) . streamed row thread_n + THREADS_N * c, over `depth` columns of
+ * tiles whose rows are so many float4 apart. */
+INLINE void multiply_tiles(const __local float4 *owned, const int owned_stride,
+                           const __local float4 *streamed, const int streamed_stride,
+                           const int depth, float products[THREAD_M][THREAD_N])
+{
+    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
+
+    /* Constants away from one pointer each, which spares the loop its index arithmetic. */
+    owned += ROW(0) * owned_stride;
+    streamed += thread_n * streamed_stride;
+    for (int d = 0; d < depth; d += 4, owned++, streamed++) {
+        float4 y[THREAD_N];
+#pragma unroll
+        for (int c = 0; c < THREAD_N; c++)
+            y[c] = streamed[THREADS_N * c * streamed_stride];
+#pragma unroll
+        for (int r = 0; r < THREAD_M; r++) {
+            const float4 x = owned[ROW_FROM_FIRST(r) * owned_stride];
+#pragma unroll
+            for (int c = 0; c < THREAD_N; c++) {
+                products[r][c] = MULTIPLY_ADD(x.x, y[c].x, products[r][c]);
+                products[r][c] = MULTIPLY_ADD(x.y, y[c].y, products[r][c]);
+                products[r][c] = MULTIPLY_ADD(x.z, y[c].z, products[r][c]);
+                products[r][c] = MULTIPLY_ADD(x.w, y[c].w, products[r][c]);
+            }
+        }
+    }
+}
+
+/* Weights, as multiply_tiles() leaves products, to local memory: WEIGHT_ROWS streamed rows from `first`
+ * on, a multiple of these, each with the weights of all owned rows; thread_m and thread_n are in scope.
+ * A macro, since compilers simplify a function before it is inlined, and there they choose among
+ * pointers to the weights instead of weights, which then are in memory. */
+#define STORE_WEIGHTS(first, weight, weights)                                                      \
+    do {                                                                                           \
+        _Pragma("unroll") for (int c = 0; c < THREAD_N; c++)                                       \
+            if (c / (WEIGHT_ROWS / THREADS_N) == (first) / WEIGHT_ROWS)                            \
+                _Pragma("unroll") for (int g = 0; g < QUADS; g++)                                  \
+                    (weights)[(thread_n + THREADS_N * (c % (WEIGHT_ROWS / THREADS_N))) *           \
+                                  ROW_STRIDE + g * THREADS_M + thread_m] =                         \
+                        (float4)(weight[4 * g][c], weight[4 * g + 1][c], weight[4 * g + 2][c],     \
+                                 weight[4 * g + 3][c]);                                            \
+    } while (0)
+
+/* sums[r][n] += weight of owned row r times dims 4 * (thread_n + THREADS_N * n).. of one streamed row,
+ * for n < dims4; weights and row point at the thread's first. If leaves_out 0 stands for the row where
+ * the weight is -0: without a branch, behind which Intel's CPU compiler would not fuse mad, and last bits
+ * would differ. Loops over n go to a constant: compilers may give up on unrolling others before dims4
+ * has become one. */
+INLINE void add_row(const bool leaves_out, const int dims4, const __local float4 *weights,
+                    const __local float4 *row, float4 sums[THREAD_M][MAX_DIMS4])
+{
+    float4 y[MAX_DIMS4];
+
+#pragma unroll
+    for (int n = 0; n < MAX_DIMS4; n++)
+        y[n] = n < dims4 ? row[n * THREADS_N] : 0.0f;
+#pragma unroll
+    for (int g = 0; g < QUADS; g++) {
+        const float4 x4 = weights[g * THREADS_M];
+        const float x[4] = {x4.x, x4.y, x4.z, x4.w};
+#pragma unroll
+        for (int r = 0; r < 4; r++)
+#pragma unroll
+            for (int n = 0; n < MAX_DIMS4; n++)
+                if (n < dims4) {
+                    const bool hidden = leaves_out && as_int(x[r]) == as_int(-0.0f);
+                    sums[4 * g + r][n] = MULTIPLY_ADD((float4)x[r], hidden ? (float4)0.0f : y[n],
+                                                      sums[4 * g + r][n]);
+                }
+    }
+}
+
+/* What the thread holds of its owned rows, to be joined with what the other threads of its rows do. */
+INLINE void store_partial(const float *x, __local float4 *partial)
+{
+    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
+
+#pragma unroll
+    for (int g = 0; g < QUADS; g++)
+        partial[thread_n * ROW_STRIDE + g * THREADS_M + thread_m] =
+            (float4)(x[4 * g], x[4 * g + 1], x[4 * g + 2], x[4 * g + 3]);
+}
+
+/* The part of thread n in a row of the block. */
+INLINE float partial_of(const __local float4 *partial, const int n, const int row)
+{
+    return ((const __local float *)partial)[n * ROW_STRIDE * 4 + row];
+}
+
+#endif

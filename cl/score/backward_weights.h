@@ -1,0 +1,123 @@
+/* What gradients are made of: the products of a tile of queries and a block of keys become scores
+ * (key_lanes.h) and weights P, and the gradients of weights become those of scores, dS. SIMD lanes
+ * are keys. */
+#ifndef CLATTN_BACKWARD_WEIGHTS_H
+#define CLATTN_BACKWARD_WEIGHTS_H
+#include "cpu/backward_blocks.h"
+#if HAS_DROPOUT
+#define RANDOM_LANES SIMD_WIDTH
+#include "common/philox.h"
+#endif
+
+/* Whether weights, and the gradients of scores, follow from products while these are accumulators:
+ * the accumulators then begin with -lse and -delta, and only hidden pairs remain to be dealt
+ * with. */
+#if CHANGES_SCORES || HAS_DROPOUT || HAS_DSLOPES
+#define WEIGHTS_IN_REGISTERS 0
+#else
+#define WEIGHTS_IN_REGISTERS 1
+#endif
+
+#if HAS_DROPOUT
+/* x[n][m]: what the weights of query i + n and the keys of vector m are multiplied with. Four
+ * queries at once, since four neighbouring keys share a counter's random words. */
+INLINE void dropout_of_four_rows(SHAPE_PARAMS, const struct head head, const long j, const long i,
+                                 lanes x[4][BLOCK_VECTORS])
+{
+    const words lane = VECTOR(convert_uint)(COUNT_UP);
+
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        lanes y[4];
+        dropout_factors(a, at, head.b * a.heads + head.h, (uint)i + (lane & 3u),
+                        (uint)((j + m * SIMD_WIDTH) / 4) + (lane >> 2), y);
+        transpose_fours(y);
+        UNROLL
+        for (int n = 0; n < 4; n++)
+            x[n][m] = y[n];
+    }
+}
+#endif
+
+/* Zeros dS of the rows that share a register tile of dq with rows begin .. end - 1. */
+INLINE void clear_neighbours(const struct row_range rows, lanes *ds)
+{
+    for (int n = (rows.begin - rows.begin % DQ_ROWS) * BLOCK_VECTORS;
+         n < rows.begin * BLOCK_VECTORS; n++)
+        ds[n] = 0.0f;
+    for (int n = rows.end * BLOCK_VECTORS;
+         n < (rows.end + DQ_ROWS - 1) / DQ_ROWS * DQ_ROWS * BLOCK_VECTORS; n++)
+        ds[n] = 0.0f;
+}
+
+/* P, after dropout, and dS of some rows of a tile and a block. A hidden pair has -0 in P and 0 in
+ * dS; returns whether there is one. partial: whether there may be. slope_sums: dS times the
+ * distance is added to it. of_bias (constant): dS without softcap's derivative, which is the
+ * gradient of a bias. */
+NOINLINE int compute_weights(const int partial, const int of_bias, SHAPE_PARAMS,
+                             const struct head head, const struct key_block *block,
+                             const struct row_range rows, struct query_tile *tile,
+                             lanes *slope_sums SCORE_OPERANDS_PARAM)
+{
+    const float zeros[BLOCK_M] = {0.0f};
+    lanes *p = tile->p, *ds = tile->ds;
+    ints hidden = 0;
+
+    multiply_rows(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, DIM_QK, (const float *)tile->q,
+                  ROW_QK, block->k, CHANGES_SCORES ? zeros : tile->minus_lse, rows.begin, rows.end,
+                  p, p);
+    multiply_rows(WEIGHTS_IN_REGISTERS ? MULTIPLES : PRODUCTS, DIM_V, (const float *)tile->d_o,
+                  ROW_V, block->v, HAS_DROPOUT ? zeros : tile->minus_delta, rows.begin, rows.end,
+                  p, ds);
+    if (WEIGHTS_IN_REGISTERS && !partial)
+        return 0;
+#if HAS_DROPOUT
+    lanes kept[4][BLOCK_VECTORS];
+#endif
+    for (int n = rows.begin; n < rows.end; n++) {
+        const long i = tile->i + n;
+#if HAS_DROPOUT
+        if (n % 4 == 0 || n == rows.begin)
+            dropout_of_four_rows(a, at, head, block->j, i - n % 4, kept);
+#endif
+        const struct score_row row =
+            score_row_at(a, head.e, head.b, head.h, i, block->j, block->keys);
+        for (int m = 0; m < BLOCK_VECTORS; m++) {
+            lanes *weights = p + n * BLOCK_VECTORS + m, *gradients = ds + n * BLOCK_VECTORS + m;
+            const struct score_vector s =
+                finish_scores(partial, a, at, row, m * SIMD_WIDTH, block->keys - m * SIMD_WIDTH,
+                              *weights SCORE_OPERANDS_ARG);
+            lanes weight = s.scores, gradient = *gradients;
+#if CHANGES_SCORES
+            weight += tile->minus_lse[n];
+#endif
+            if (!WEIGHTS_IN_REGISTERS)
+                weight = EXPONENTIAL(weight);
+#if HAS_DROPOUT
+            gradient = weight * fma(kept[n % 4][m], gradient, (lanes)(tile->minus_delta[n]));
+            weight *= kept[n % 4][m];
+#else
+            if (!WEIGHTS_IN_REGISTERS)
+                gradient = weight * gradient;
+#endif
+            if (partial) {
+                weight = s.hidden ? (lanes)(-0.0f) : weight;
+                gradient = s.hidden ? (lanes)(0.0f) : gradient;
+                hidden |= s.hidden;
+            }
+#if HAS_DSLOPES
+            *slope_sums = fma(gradient, s.distance, *slope_sums);
+#endif
+#if HAS_SOFTCAP
+            if (!of_bias) /* where a pair is hidden the derivative may be NaN */
+                gradient = partial && s.hidden ? gradient : gradient * s.softcap_derivative;
+#endif
+            *weights = weight;
+            *gradients = gradient;
+        }
+    }
+    clear_neighbours(rows, ds);
+    (void)slope_sums;
+    return any_lane(hidden);
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* From the products of split_tiles' threads to weights: one thread for each row and thread group.
+ *
+ * Before including this: score.h, tile_exp.h, thread_keys.h; BLOCK_M. */
+#ifndef CLATTN_GROUP_SOFTMAX_H
+#define CLATTN_GROUP_SOFTMAX_H
+
+#if HAS_DROPOUT
+#define RANDOM_LANES 1
+#include "common/philox.h"
+#endif
+
+#define QUADS (THREAD_N / 4)
+/* Where four keys of a row and a thread group are: their products of one thread, their weights. */
+#define QUAD_AT(row, quad, thread_n) (((row) * QUADS + (quad)) * THREADS_N + (thread_n))
+/* Odd, so that neighbouring threads write to different banks. */
+#define THREAD_STRIDE (BLOCK_M * QUADS * THREADS_N + 1)
+
+/* A row of a work-group, which is a query of a head, and the keys [first, end) of the group that it
+ * may see by lengths, window and causality. */
+struct row_window {
+    long b, h, i, first, end;
+    struct extent e;
+};
+
+/* The weights of row r and thread group thread_n for the tile from key j0 on, from the sum of all its
+ * threads' products; those of hidden keys are -0. *row_max and *row_sum are of the group's keys so far;
+ * returns what scales earlier weights. */
+INLINE float weigh_keys(SHAPE_PARAMS, const struct row_window row, const int r, const int thread_n,
+                        const long j0, const __local float4 *products, __local float4 *weights,
+                        float *row_max, float *row_sum SCORE_OPERANDS_PARAM)
+{
+    const float old = *row_max, scale = score_scale(a, at, row.h SCORE_OPERANDS_ARG);
+    float s[THREAD_N], new = old, sum = 0.0f;
+
+#pragma unroll
+    for (int quad = 0; quad < QUADS; quad++) {
+        float4 x = 0.0f;
+        for (int thread_d = 0; thread_d < THREADS_D; thread_d++)
+            x += products[thread_d * THREAD_STRIDE + QUAD_AT(r, quad, thread_n)];
+        const float4 scaled = SOFTCAPPED(scale * x);
+        vstore4(scaled, quad, s);
+    }
+#pragma unroll
+    for (int n = 0; n < THREAD_N; n++) {
+        s[n] = biased_score(a, at, row.e, row.first, row.end, row.b, row.h, row.i,
+                            j0 + KEY_OF(thread_n, n), s[n] SCORE_OPERANDS_ARG);
+        new = fmax(new, s[n]);
+    }
+    const float rescale = EXP2((old - FINITE(new)) * LOG2E);
+#pragma unroll
+    for (int n = 0; n < THREAD_N; n++) {
+        s[n] = s[n] == -INFINITY ? -0.0f : EXP2((s[n] - FINITE(new)) * LOG2E);
+        sum += s[n];
+    }
+    *row_max = new;
+    *row_sum = *row_sum * rescale + sum;
+#pragma unroll
+    for (int quad = 0; quad < QUADS; quad++) {
+        float4 x = vload4(quad, s);
+#if HAS_DROPOUT
+        float kept[4];
+        dropout_factors(a, at, row.b * a.heads + row.h, (uint)row.i,
+                        (uint)((j0 + KEY_OF(thread_n, 4 * quad)) / 4), kept);
+        x *= vload4(0, kept);
+#endif
+        weights[QUAD_AT(r, quad, thread_n)] = x;
+    }
+    return rescale;
+}
+
+#endif

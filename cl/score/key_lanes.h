@@ -1,0 +1,85 @@
+/* From products to scores where SIMD lanes are keys: softcap, bias, ALiBi, masks, windows and
+ * lengths, as clattn/problem.h says. split_lanes, unfused_lanes and backward_lanes all go through
+ * finish_scores(): an option that changes scores is a step of it. What it reads besides is an
+ * operand of the score, which functions pass on by SCORE_OPERANDS_PARAM and SCORE_OPERANDS_ARG. */
+#ifndef CLATTN_KEY_LANES_H
+#define CLATTN_KEY_LANES_H
+#include "cpu/simd_storage.h"
+#include "score/score_unit.h"
+
+/* A query and a tile of keys, which are counted from the tile's first, key j. */
+struct score_row {
+    long b, h, i, j;
+    float begin, end; /* the keys that the query may see by lengths, windows and causality */
+    float distance;   /* from the query to key j, along the diagonal */
+};
+
+/* The tile has `keys` keys in use. */
+INLINE struct score_row score_row_at(const struct attention_shape a, const struct extent e,
+                                     const long b, const long h, const long i, const long j,
+                                     const int keys)
+{
+    struct score_row row = {b, h, i, j};
+
+    row.begin = (float)clamp(first_key(a, e, i) - j, 0L, (long)keys);
+    row.end = (float)clamp(end_key(a, e, i) - j, 0L, (long)keys);
+    row.distance = (float)(j - i - e.diagonal);
+    return row;
+}
+
+/* The scores of a query and SIMD_WIDTH keys, and what is known of them besides. */
+struct score_vector {
+    lanes scores;             /* those of hidden keys mean nothing */
+    ints hidden;              /* -1 for keys that the query does not see */
+    lanes softcapped;         /* after the softcap, before all else */
+    lanes softcap_derivative; /* with softcap */
+    lanes distance;           /* with ALiBi: what the slope was multiplied with */
+};
+
+/* products: of the row's query and the tile's keys n .., scaled, and in UNIT but with a softcap.
+ * hides (constant): whether lengths or windows may hide a key. Keys from `left` on have any
+ * score. */
+INLINE struct score_vector finish_scores(const int hides, SHAPE_PARAMS, const struct score_row row,
+                                         const int n, const int left,
+                                         const lanes products SCORE_OPERANDS_PARAM)
+{
+    const lanes key = COUNT_UP + (float)n;
+    struct score_vector s;
+
+    s.scores = products;
+    s.hidden = 0;
+#if HAS_SOFTCAP
+    const lanes t = simd_tanh(s.scores * min(1.0f / a.softcap, FLT_MAX));
+    s.softcap_derivative = fma(-t, t, (lanes)(1.0f));
+    s.scores = t * (a.softcap * UNIT);
+#endif
+    s.softcapped = s.scores;
+#if HAS_BIAS
+    const lanes biases =
+        load_biases(bias + at.bias + row.b * a.bias_stride[0] + row.h * a.bias_stride[1] +
+                        row.i * a.bias_stride[2] + (row.j + n) * a.bias_stride[3],
+                    a.bias_stride[3], left);
+    s.hidden |= biases == -INFINITY;
+    s.scores += biases;
+#endif
+#if HAS_ALIBI
+    s.distance = key + row.distance;
+    s.scores = fma((lanes)(slopes[at.slopes + row.h] * UNIT), s.distance, s.scores);
+#endif
+#if HAS_MASK
+    s.hidden |= load_mask(mask + at.mask + row.b * a.mask_stride[0] + row.h * a.mask_stride[1] +
+                              row.i * a.mask_stride[2] + (row.j + n) * a.mask_stride[3],
+                          a.mask_stride[3], left) == 0.0f;
+#endif
+    if (hides)
+        s.hidden |= key < row.begin | key >= row.end;
+    return s;
+}
+
+/* -INFINITY for hidden keys. */
+INLINE lanes visible_scores(const struct score_vector s)
+{
+    return s.hidden ? (lanes)(-INFINITY) : s.scores;
+}
+
+#endif

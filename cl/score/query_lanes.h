@@ -1,0 +1,418 @@
+/* From products to scores where SIMD lanes are queries: softcap, bias, ALiBi, masks and windows, as
+ * clattn/problem.h says; and dropout of weights. An option that changes scores is a step of
+ * finish_scores(), which fused_lanes goes through. What the step reads is an operand of the score,
+ * which functions pass on by SCORE_OPERANDS_PARAM and SCORE_OPERANDS_ARG; what it needs of a tile
+ * is put into struct score_tile once a tile.
+ *
+ * A block has BLOCK_VECTORS vectors of queries, a tile at most BLOCK_N keys. Biases and masks lie
+ * the other way round, a query's keys in a row, so they are read by rows and transposed before the
+ * products, masks as ints of four keys' bytes. Products become scores while they are accumulators;
+ * a tile that is hidden from all queries of a block needs none. Lanes beyond the last query repeat
+ * it; nothing outside the tensors is read.
+ *
+ * Before including this: common.cl, SIMD_WIDTH, BLOCK_VECTORS, QK_KEYS and BLOCK_N. */
+#ifndef CLATTN_QUERY_LANES_H
+#define CLATTN_QUERY_LANES_H
+#include "cpu/fused_prefetch.h"
+#include "score/score_unit.h"
+#if HAS_DROPOUT
+#define RANDOM_LANES SIMD_WIDTH
+#include "common/philox.h"
+#endif
+
+/* ints at any byte */
+struct __attribute__((packed)) unaligned_ints {
+    ints x;
+};
+#define UNALIGNED_INTS(p) (((const __global struct unaligned_ints *)(p))->x)
+
+/* A block of queries of one head. */
+struct query_block {
+    long b, h, i; /* i: its first query */
+    struct extent e;
+    int queries; /* of it in use, 1..BLOCK_M */
+};
+
+/* A block of queries and a tile of keys, which are counted from the tile's first. */
+struct score_tile {
+    ints begin[BLOCK_VECTORS], last[BLOCK_VECTORS]; /* keys in the window of each query */
+    int all_begin, all_end;        /* keys in the window of every query */
+    int lower_end,
+        upper_begin; /* only the lower half sees keys before, only the upper from there on */
+    int hides;                     /* whether bias or mask may hide a pair */
+    lanes distance[BLOCK_VECTORS]; /* with ALiBi: from the queries to key 0, along the diagonal */
+    float slope;
+    float softcap, inverse_softcap;
+    const lanes *bias; /* of key n and the queries of vector m: bias[n * BLOCK_VECTORS + m] */
+    const ints *mask;  /* four keys' bytes in an int: mask_of() */
+};
+
+/* A block has a lower half of so many vectors and an upper one. Where a window starts or ends, keys
+ * are seen by one of them alone; a block of few queries has only the lower. */
+#define LOWER (BLOCK_VECTORS / 2)
+#define HAS_HALVES (LOWER > 0)
+
+/* Of the tile of keys from j on, but for biases and masks: load_pairs(). */
+INLINE struct score_tile score_tile_at(SHAPE_PARAMS, const struct query_block block,
+                                       const long j SCORE_OPERANDS_PARAM)
+{
+    struct score_tile tile;
+
+    tile.hides = 0;
+#if HAS_WINDOW
+    const ints lane = VECTOR(convert_int)(COUNT_UP);
+    const long last = block.i + block.queries - 1;
+    tile.all_begin = (int)clamp(first_key(a, block.e, last) - j, 0L, (long)BLOCK_N);
+    tile.all_end = (int)clamp(end_key(a, block.e, block.i) - j, 0L, (long)BLOCK_N);
+    const long upper = block.i + LOWER * SIMD_WIDTH; /* its first query */
+    tile.lower_end = BLOCK_N;
+    if (upper <= last)
+        tile.lower_end = (int)clamp(first_key(a, block.e, upper) - j, 0L, (long)BLOCK_N);
+    tile.upper_begin =
+        (int)clamp(end_key(a, block.e, upper - 1) - j, (long)tile.lower_end, (long)BLOCK_N);
+#else
+    tile.lower_end = block.queries > LOWER * SIMD_WIDTH ? 0 : BLOCK_N;
+    tile.upper_begin = BLOCK_N;
+#endif
+#if HAS_ALIBI
+    tile.slope = slopes[at.slopes + block.h] * UNIT;
+#endif
+#if HAS_SOFTCAP
+    tile.softcap = a.softcap * UNIT;
+    tile.inverse_softcap = min(1.0f / a.softcap, FLT_MAX);
+#endif
+    UNROLL
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        const long now =
+            block.i + m * SIMD_WIDTH + block.e.diagonal - j; /* the first lane's diagonal */
+        (void)now;
+#if HAS_WINDOW_LEFT
+        tile.begin[m] = (int)clamp(now - a.window_left, -(long)BLOCK_N, (long)BLOCK_N) + lane;
+#endif
+#if HAS_WINDOW_RIGHT
+        tile.last[m] = (int)clamp(now + a.window_right, -(long)BLOCK_M, (long)BLOCK_N) + lane;
+#endif
+#if HAS_ALIBI
+        tile.distance[m] = (float)-now - COUNT_UP;
+#endif
+    }
+    return tile;
+}
+
+/* ---- biases and masks, transposed ----------------------------------------------------------- */
+
+/* The visibility of a tile for a block, as far as biases or masks say. */
+enum visibility { EMPTY, FULL, PARTIAL };
+
+#if HAS_BIAS
+/* The biases of SIMD_WIDTH queries and `left` keys, at most SIMD_WIDTH, with queries in SIMD lanes.
+ * last: the last query that there is. */
+INLINE void load_biases_of_queries(const __global bias_storage *p, const long row, const long step,
+                                   const int last, const int left, lanes *x)
+{
+    if (row == 0) {
+        float each[SIMD_WIDTH];
+        VECTOR(vstore)(load_biases(p, step, left), 0, each);
+        UNROLL
+        for (int c = 0; c < SIMD_WIDTH; c++)
+            x[c] = each[c];
+    } else {
+        if (step == 1 && left >= SIMD_WIDTH && last >= SIMD_WIDTH - 1) {
+            UNROLL
+            for (int r = 0; r < SIMD_WIDTH; r++)
+                x[r] = load_biases(p + r * row, 1, SIMD_WIDTH);
+        } else {
+            for (int r = 0; r < SIMD_WIDTH; r++)
+                x[r] = load_biases(p + min(r, last) * row, step, left);
+        }
+        transpose(x);
+    }
+}
+
+/* The biases of a block and keys j .. j + count - 1. */
+NOINLINE enum visibility load_bias_tile(const struct attention_shape a,
+                                        const struct query_block block, const long j,
+                                        const int count, const __global bias_storage *p, lanes *to)
+{
+    const long row = a.bias_stride[2], step = a.bias_stride[3], rest = a.seq_kv - j;
+    const int square = step == 1 && rest >= SIMD_WIDTH;
+    lanes least = 0.0f;
+    ints some = 0;
+
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        for (int n0 = 0; n0 < count; n0 += SIMD_WIDTH) {
+            /* The last square overlaps the one before it. */
+            const int n = square ? (int)min((long)n0, rest - SIMD_WIDTH) : n0;
+            const int left = (int)min(rest - n, (long)SIMD_WIDTH);
+            lanes x[SIMD_WIDTH];
+            load_biases_of_queries(p + m * SIMD_WIDTH * row + n * step, row, step,
+                                   block.queries - 1 - m * SIMD_WIDTH, left, x);
+            UNROLL
+            for (int c = 0; c < SIMD_WIDTH; c++) {
+                to[(n + c) * BLOCK_VECTORS + m] = x[c];
+                least = x[c] < least ? x[c] : least;
+            }
+        }
+    }
+    if (!any_lane(least == -INFINITY))
+        return FULL;
+    for (int n = 0; n < count * BLOCK_VECTORS; n++)
+        some |= to[n] != -INFINITY;
+    return any_lane(some) ? PARTIAL : EMPTY;
+}
+#endif
+
+#define MASK_KEYS (4 * SIMD_WIDTH) /* keys whose bytes of a mask fill a vector */
+#define MASK_VECTORS                                                                               \
+    (HAS_MASK ? (BLOCK_N + MASK_KEYS - 1) / MASK_KEYS * SIMD_WIDTH * BLOCK_VECTORS : 1)
+#if HAS_MASK
+
+/* count bytes from p on, at most MASK_KEYS, as memory holds them; zeros after them. */
+INLINE ints load_bytes(const __global uchar *p, const long step, const int count)
+{
+    ints x = 0;
+    uchar *bytes = (uchar *)&x;
+
+    if (step == 1 && count >= MASK_KEYS)
+        return UNALIGNED_INTS(p);
+    for (int c = 0; c < min(count, MASK_KEYS); c++)
+        bytes[c] = p[c * step];
+    return x;
+}
+
+/* The bytes of SIMD_WIDTH queries and MASK_KEYS keys, of which count exist, with queries in SIMD
+ * lanes. */
+INLINE void load_mask_of_queries(const __global uchar *p, const long row, const long step,
+                                 const int last, const int count, lanes *x)
+{
+    if (row == 0) {
+        const ints y = load_bytes(p, step, count);
+        const int *each = (const int *)&y;
+        UNROLL
+        for (int c = 0; c < SIMD_WIDTH; c++)
+            x[c] = as_float(each[c]);
+    } else {
+        if (step == 1 && count >= MASK_KEYS && last >= SIMD_WIDTH - 1) {
+            UNROLL
+            for (int r = 0; r < SIMD_WIDTH; r++)
+                x[r] = VECTOR(as_float)(UNALIGNED_INTS(p + r * row));
+        } else {
+            for (int r = 0; r < SIMD_WIDTH; r++)
+                x[r] = VECTOR(as_float)(load_bytes(p + min(r, last) * row, step, count));
+        }
+        transpose(x);
+    }
+}
+
+/* The mask of a block and keys j .. j + count - 1. PARTIAL may be a false alarm. */
+NOINLINE enum visibility load_mask_tile(const struct attention_shape a,
+                                        const struct query_block block, const long j,
+                                        const int count, const __global uchar *p, ints *to)
+{
+    const long row = a.mask_stride[2], step = a.mask_stride[3];
+    ints some = 0, gaps = 0;
+
+    for (int n0 = 0; n0 < count; n0 += MASK_KEYS) {
+        const int left = (int)min(a.seq_kv - j - n0, (long)MASK_KEYS);
+        for (int m = 0; m < BLOCK_VECTORS; m++) {
+            ints *vectors = to + n0 / 4 * BLOCK_VECTORS + m;
+            lanes x[SIMD_WIDTH];
+            load_mask_of_queries(p + m * SIMD_WIDTH * row + n0 * step, row, step,
+                                 block.queries - 1 - m * SIMD_WIDTH, left, x);
+            UNROLL
+            for (int c = 0; c < SIMD_WIDTH; c++)
+                vectors[c * BLOCK_VECTORS] = VECTOR(as_int)(x[c]);
+            for (int c = 0; n0 + 4 * c < count && c < SIMD_WIDTH; c++) {
+                const ints y = vectors[c * BLOCK_VECTORS];
+                some |= y;
+                gaps |= (y - 0x01010101) & ~y; /* the highest bit of a byte that is 0 */
+            }
+        }
+    }
+    if (!any_lane(some))
+        return EMPTY;
+    return any_lane(gaps & (int)0x80808080) ? PARTIAL : FULL;
+}
+
+/* Not 0 where a query of vector m sees key n. */
+INLINE ints mask_of(const struct score_tile *tile, const int n, const int m)
+{
+#ifdef __ENDIAN_LITTLE__
+    const int byte = n % 4;
+#else
+    const int byte = 3 - n % 4;
+#endif
+    return tile->mask[n / 4 * BLOCK_VECTORS + m] & (int)(0xffu << 8 * byte);
+}
+#endif
+
+/* Loads the biases and masks of keys j .. j + count - 1, and has those of the next tile prefetched.
+ * Returns 0 if the tile is empty: no query of the block sees any of its keys. */
+INLINE int load_pairs(SHAPE_PARAMS, const struct query_block block, const long j, const int count,
+                        struct score_tile *tile, struct prefetch_streams *streams, lanes *biases,
+                        ints *masks SCORE_OPERANDS_PARAM)
+{
+    const int more = j + BLOCK_N < a.seq_kv;
+
+#if HAS_BIAS
+    const __global bias_storage *b = bias + at.bias + block.b * a.bias_stride[0] +
+                                     block.h * a.bias_stride[1] + block.i * a.bias_stride[2] +
+                                     j * a.bias_stride[3];
+    const enum visibility biased = load_bias_tile(a, block, j, count, b, biases);
+    if (biased == EMPTY)
+        return 0;
+    tile->bias = biases;
+    streams->stream[STREAM_BIAS] =
+        stream_of(b + BLOCK_N, a.bias_stride[2] * (long)sizeof(bias_storage),
+                  more && a.bias_stride[3] == 1, a.bias_stride[2] ? block.queries : 1, BLOCK_M,
+                  BLOCK_N * (int)sizeof(bias_storage));
+    tile->hides |= biased == PARTIAL;
+#endif
+#if HAS_MASK
+    const __global uchar *p = mask + at.mask + block.b * a.mask_stride[0] +
+                              block.h * a.mask_stride[1] + block.i * a.mask_stride[2] +
+                              j * a.mask_stride[3];
+    const enum visibility masked = load_mask_tile(a, block, j, count, p, masks);
+    if (masked == EMPTY)
+        return 0;
+    tile->mask = masks;
+    streams->stream[STREAM_MASK] =
+        stream_of(p + BLOCK_N, a.mask_stride[2], more && a.mask_stride[3] == 1,
+                  a.mask_stride[2] ? block.queries : 1, BLOCK_M, BLOCK_N);
+    tile->hides |= masked == PARTIAL;
+#endif
+    return 1;
+}
+
+/* ---- the steps from products to scores ------------------------------------------------------ */
+
+#if HAS_SOFTCAP
+/* Scores within the cap, which are most, are spared the division. */
+INLINE void softcap_scores(const struct score_tile *tile, lanes (*s)[BLOCK_VECTORS])
+{
+    lanes most = 0.0f; /* of the squares */
+
+    UNROLL
+    for (int n = 0; n < QK_KEYS; n++) {
+        UNROLL
+        for (int m = 0; m < BLOCK_VECTORS; m++) {
+            s[n][m] *= tile->inverse_softcap;
+            const lanes square = s[n][m] * s[n][m];
+            most = square > most ? square : most;
+        }
+    }
+    if (!any_lane(most > 1.0f)) {
+        UNROLL
+        for (int n = 0; n < QK_KEYS; n++) {
+            UNROLL
+            for (int m = 0; m < BLOCK_VECTORS; m++)
+                s[n][m] = small_tanh(s[n][m]) * tile->softcap;
+        }
+    } else {
+        UNROLL
+        for (int n = 0; n < QK_KEYS; n += 2) {
+            UNROLL
+            for (int m = 0; m < BLOCK_VECTORS; m++)
+                simd_tanh_of_two(&s[n][m], &s[n + 1][m], tile->softcap);
+        }
+    }
+}
+#endif
+
+/* The score of key n and the queries of vector m after bias and ALiBi. */
+INLINE lanes add_bias(const struct score_tile *tile, const int n, const int m, lanes x)
+{
+#if HAS_BIAS
+    x += tile->bias[n * BLOCK_VECTORS + m];
+#endif
+#if HAS_ALIBI
+    x = fma((lanes)(tile->slope), tile->distance[m] + (float)n, x);
+#endif
+    return x;
+}
+
+/* ... -INFINITY where bias or mask hide the pair. */
+INLINE lanes hide_pairs(const struct score_tile *tile, const int n, const int m, lanes x)
+{
+#if HAS_BIAS
+    x = tile->bias[n * BLOCK_VECTORS + m] == -INFINITY ? (lanes)(-INFINITY) : x;
+#endif
+#if HAS_MASK
+    x = mask_of(tile, n, m) == 0 ? (lanes)(-INFINITY) : x;
+#endif
+    return x;
+}
+
+/* ... -INFINITY where the key is out of the query's window. */
+INLINE lanes hide_outside(const struct score_tile *tile, const int n, const int m, const lanes x)
+{
+    lanes y = x;
+#if HAS_WINDOW_LEFT
+    y = n < tile->begin[m] ? (lanes)(-INFINITY) : y;
+#endif
+#if HAS_WINDOW_RIGHT
+    y = n > tile->last[m] ? (lanes)(-INFINITY) : y;
+#endif
+    return y;
+}
+
+/* For each key n and vector m of a register tile of scores s. */
+#define EACH_SCORE(statement)                                                                      \
+    UNROLL                                                                                         \
+    for (int n = 0; n < QK_KEYS; n++) {                                                            \
+        UNROLL                                                                                     \
+        for (int m = 0; m < BLOCK_VECTORS; m++)                                                    \
+            statement;                                                                             \
+    }
+
+/* Products of keys n0 .. n0 + QK_KEYS - 1, of which those from count on repeat the last, become
+ * scores. */
+INLINE void finish_scores(const struct score_tile *tile, const int n0, const int count,
+                          lanes (*s)[BLOCK_VECTORS])
+{
+#if HAS_SOFTCAP
+    softcap_scores(tile, s);
+#endif
+#if HAS_BIAS || HAS_ALIBI
+    EACH_SCORE(s[n][m] = add_bias(tile, n0 + n, m, s[n][m]))
+#endif
+#if HIDES_ANYWHERE
+    if (tile->hides)
+        EACH_SCORE(s[n][m] = hide_pairs(tile, n0 + n, m, s[n][m]))
+#endif
+#if HAS_WINDOW
+    if (n0 < tile->all_begin || n0 + QK_KEYS > tile->all_end)
+        EACH_SCORE(s[n][m] = hide_outside(tile, n0 + n, m, s[n][m]))
+#endif
+#if CHANGES_SCORES || HAS_WINDOW
+    if (n0 + QK_KEYS > count)
+        EACH_SCORE(s[n][m] = n0 + n < count ? s[n][m] : (lanes)(-INFINITY))
+#endif
+}
+
+/* ---- dropout -------------------------------------------------------------------------------- */
+
+#if HAS_DROPOUT
+/* The weights of keys j .. j + count - 1 after dropout; -0 stays -0. */
+NOINLINE void drop_weights(SHAPE_PARAMS, const struct query_block block, const long j,
+                           const int count, lanes *p)
+{
+    const uint first = (uint)block.i;
+
+    for (int n = -(int)(j % 4); n < count; n += 4) {
+        UNROLL
+        for (int m = 0; m < BLOCK_VECTORS; m++) {
+            lanes x[4];
+            dropout_factors_of_key(a, at, block.b * a.heads + block.h,
+                                   first + m * SIMD_WIDTH + VECTOR(convert_uint)(COUNT_UP),
+                                   (uint)((j + n) / 4), x);
+            UNROLL
+            for (int c = 0; c < 4; c++)
+                if (n + c >= 0 && n + c < count)
+                    p[(n + c) * BLOCK_VECTORS + m] *= x[c];
+        }
+    }
+}
+#endif
+
+#endif
