@@ -73,27 +73,6 @@ typedef storage v_storage;
  * SCORE_OPERANDS_ARG. */
 
 #define SHAPE_PARAMS const struct attention_shape a, const struct attention_offsets at
-#if HAS_BIAS
-#define BIAS_PARAM , const __global bias_storage *bias
-#define BIAS_ARG , bias
-#else
-#define BIAS_PARAM
-#define BIAS_ARG
-#endif
-#if HAS_MASK
-#define MASK_PARAM , const __global uchar *mask
-#define MASK_ARG , mask
-#else
-#define MASK_PARAM
-#define MASK_ARG
-#endif
-#if HAS_ALIBI
-#define SLOPES_PARAM , const __global float *slopes
-#define SLOPES_ARG , slopes
-#else
-#define SLOPES_PARAM
-#define SLOPES_ARG
-#endif
 #if HAS_SINKS
 #define SINKS_PARAM , const __global float *sinks
 #define SINKS_ARG , sinks
@@ -131,6 +110,9 @@ typedef storage v_storage;
 #endif
 
 /* ---- what a row may see --------------------------------------------------------------------- */
+
+/* Whether pairs may be hidden in any tile, not by windows and lengths alone. */
+#define HIDES_ANYWHERE (HAS_BIAS || HAS_MASK)
 
 /* One batch's extent and diagonal. */
 struct extent {

@@ -18,6 +18,15 @@
 #define CLATTN_PROJECTION_H
 #include "common/common.h"
 
+/* What functions pass on if the problem has it. */
+#if HAS_BIAS
+#define BIAS_PARAM , const __global bias_storage *bias
+#define BIAS_ARG , bias
+#else
+#define BIAS_PARAM
+#define BIAS_ARG
+#endif
+
 /* Of x, w and y, in this order. */
 #define PROJECTION_PARAMS                                                                          \
     SHAPE_PARAMS, const __global storage *restrict x, const __global storage *restrict w,          \

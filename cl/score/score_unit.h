@@ -21,8 +21,7 @@
 #define SCALE_UNIT (HAS_SOFTCAP ? 1.0f : UNIT)
 
 #define HAS_WINDOW (HAS_WINDOW_LEFT || HAS_WINDOW_RIGHT)
-/* Whether pairs may be hidden in any tile, and whether they may be hidden at all. */
-#define HIDES_ANYWHERE (HAS_BIAS || HAS_MASK)
+/* Whether pairs may be hidden at all. */
 #define HIDES (HAS_WINDOW || HIDES_ANYWHERE)
 /* Whether scores differ from products even in a tile of full visibility. */
 #define CHANGES_SCORES (HAS_SOFTCAP || HAS_BIAS || HAS_MASK || HAS_ALIBI)
