@@ -1,6 +1,6 @@
 /* clattn-tune list, show and forget: what the store knows of a device. */
 #include "cli/interrupt.h"
-#include "cli/table.h"
+#include "cli/terminal/table.h"
 #include "internal.h"
 #include "tuner/command_line.h"
 #include "tuner/commands.h"

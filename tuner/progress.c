@@ -1,5 +1,5 @@
 #include "tuner/progress.h"
-#include "cli/status_line.h"
+#include "cli/terminal/status_line.h"
 #include "internal.h"
 
 #include <stdarg.h>

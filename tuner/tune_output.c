@@ -1,5 +1,5 @@
 #include "tuner/tune_output.h"
-#include "cli/terminal.h"
+#include "cli/terminal/terminal.h"
 #include "tuner/recording/tune_record.h"
 
 bool tune_fail(const char *format, const char *text)

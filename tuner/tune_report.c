@@ -1,6 +1,6 @@
 #include "tuner/tune_report.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
+#include "cli/terminal/table.h"
+#include "cli/terminal/terminal.h"
 #include "tuner/progress.h"
 #include "tuner/recording/recording.h"
 #include "tuner/worker/worker_json.h"

@@ -12,6 +12,7 @@
  * a projection x, w and y are Q, K and O; a layer has neither q, k nor v. */
 #define CASE_IF_READ(WRITER, GIVEN, ...) CASE_IF_READ_##WRITER##_##GIVEN(__VA_ARGS__)
 #define CASE_IF_READ_NOBODY_BOTH(...) __VA_ARGS__
+#define CASE_IF_READ_NOBODY_FORWARD(...) __VA_ARGS__
 #define CASE_IF_READ_NOBODY_BACKWARD(...) __VA_ARGS__
 #define CASE_IF_READ_FORWARD_BOTH(...) __VA_ARGS__ /* by backward */
 #define CASE_IF_READ_FORWARD_FORWARD(...)

@@ -2,7 +2,7 @@
 #include "bench/options.h"
 #include "bench/records/results.h"
 #include "bench/timing/target.h"
-#include "cli/table.h"
+#include "cli/terminal/table.h"
 
 #include <getopt.h>
 #include <jansson.h>

@@ -1,5 +1,5 @@
 #include "bench/commands/run_list.h"
-#include "cli/table.h"
+#include "cli/terminal/table.h"
 #include "cli/workloads.h"
 
 #include <stdio.h>

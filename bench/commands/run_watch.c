@@ -4,7 +4,7 @@
 #include "bench/options.h"
 #include "bench/records/csv.h"
 #include "cli/interrupt.h"
-#include "cli/terminal.h"
+#include "cli/terminal/terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

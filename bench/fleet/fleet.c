@@ -4,7 +4,7 @@
 #include "bench/fleet/fleet_devices.h"
 #include "bench/fleet/fleet_summary.h"
 #include "cli/interrupt.h"
-#include "cli/terminal.h"
+#include "cli/terminal/terminal.h"
 
 #include <dirent.h>
 #include <errno.h>

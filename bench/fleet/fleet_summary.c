@@ -1,7 +1,7 @@
 #include "bench/fleet/fleet_summary.h"
 #include "bench/records/short_name.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
+#include "cli/terminal/table.h"
+#include "cli/terminal/terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* fcntl, fstat, raise, unsetenv */
 #include "bench/fleet/progress.h"
 #include "cli/message.h"
-#include "cli/status_line.h"
+#include "cli/terminal/status_line.h"
 #include "internal.h"
 
 #include <errno.h>

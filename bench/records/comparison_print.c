@@ -1,6 +1,6 @@
 #include "bench/records/comparison_looks.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
+#include "cli/terminal/table.h"
+#include "cli/terminal/terminal.h"
 
 #include <math.h>
 #include <stdio.h>

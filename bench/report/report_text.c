@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* fmemopen */
 #include "bench/report/report_text.h"
-#include "cli/utf8.h"
+#include "cli/terminal/utf8.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 #include "bench/records/results.h"
 #include "bench/timing/duel.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
+#include "cli/terminal/table.h"
+#include "cli/terminal/terminal.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -1,9 +1,13 @@
 /* What fused kernels for GPUs share whose work-groups own BLOCK_M queries of one (batch, head) and
  * walk over the keys that any of them may see: which these are, and how a row ends.
  *
- * Before including this: score.h, tile_exp.h, with dropout philox.h; BLOCK_M. */
+ * Before including this: score.h, tile_exp.h, with dropout philox.h; BLOCK_M, BLOCK_N. */
 #ifndef CLATTN_QUERY_BLOCK_H
 #define CLATTN_QUERY_BLOCK_H
+
+/* Whether rows that see nothing have to be told from those far below a sink: masks and biases hide what
+ * windows and lengths do not. */
+#define TRACKS_SEEN (HAS_SINKS && HIDES_ANYWHERE)
 
 struct query_block {
     long bh, b, h, i0; /* batch * heads + head, and these; the first query */
@@ -38,6 +42,22 @@ find_query_block(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
     p.seen_by_all_from = first_key(a, p.e, last);
     p.seen_by_all_to = end_key(a, p.e, p.i0);
     return p;
+}
+
+/* The tile of keys from j0 on. */
+struct keys {
+    long j0;
+    int count;
+    bool partial; /* some key may be hidden from some row */
+};
+
+INLINE struct keys find_keys(const struct query_block block, const long j0)
+{
+    const struct keys keys = {j0, min(block.end - j0, (long)BLOCK_N),
+                              HIDES_ANYWHERE || j0 < block.seen_by_all_from ||
+                                  j0 + BLOCK_N > block.seen_by_all_to};
+
+    return keys;
 }
 
 /* What the weight of a pair is multiplied by. */

@@ -48,7 +48,7 @@ struct tile {
 /* Whether some query of the tile may not see some key of it. */
 INLINE bool is_partial(const struct attention_shape a, const struct tile t)
 {
-    return HAS_MASK || HAS_BIAS || first_key(a, t.e, t.i0 + t.queries - 1) > t.j0 ||
+    return HIDES_ANYWHERE || first_key(a, t.e, t.i0 + t.queries - 1) > t.j0 ||
            end_key(a, t.e, t.i0) < t.j0 + t.keys;
 }
 

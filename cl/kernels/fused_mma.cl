@@ -83,10 +83,6 @@
 static inline void copies_wait(void) {}
 #endif
 
-/* Whether rows that see nothing have to be told from those far below a sink: masks and biases hide what
- * windows and lengths do not. */
-#define TRACKS_SEEN (HAS_SINKS && (HAS_MASK || HAS_BIAS))
-
 /* ---- what the parts of the kernel share ------------------------------------------------------ */
 
 /* What a work-group computes and where its matrices begin. */
@@ -95,13 +91,6 @@ struct task {
     const __global storage *q;      /* the row of the first query */
     const __global storage *k, *v; /* those of the kv head's first key */
     bool q_aligned, k_aligned, v_aligned;
-};
-
-/* A tile of keys. */
-struct keys {
-    long j0;
-    int count;
-    bool partial; /* some key may be hidden from some row */
 };
 
 INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
@@ -119,15 +108,6 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
     t.k_aligned = rows_aligned(t.k, a.k_stride[2], WIDTH(UNIT_K, DIM_QK));
     t.v_aligned = rows_aligned(t.v, a.v_stride[2], WIDTH(UNIT_V, DIM_V));
     return t;
-}
-
-INLINE struct keys find_keys(const struct query_block block, const long j0)
-{
-    const struct keys keys = {j0, min(block.end - j0, (long)BLOCK_N),
-                              HAS_MASK || HAS_BIAS || j0 < block.seen_by_all_from ||
-                                  j0 + BLOCK_N > block.seen_by_all_to};
-
-    return keys;
 }
 
 /* ---- load ------------------------------------------------------------------------------------ */

@@ -55,10 +55,6 @@
 #include "gpu/quantized_tile.h"
 #include "gpu/query_block.h"
 
-/* Whether rows that see nothing have to be told from those far below a sink: masks and biases hide what
- * windows and lengths do not. */
-#define TRACKS_SEEN (HAS_SINKS && (HAS_MASK || HAS_BIAS))
-
 /* ---- what the parts of the kernel share ------------------------------------------------------ */
 
 /* What a work-group computes, where its matrices begin, and which of its threads this is. */
@@ -76,13 +72,6 @@ struct shared {
     __local float4 *tiles;
     __local float *row_max, *rescale;    /* so far; what a new one scales earlier weights by */
     volatile __local int *v_nonfinite; /* not 0 once an Inf or NaN of V was staged as 0 */
-};
-
-/* A tile of keys. */
-struct keys {
-    long j0;
-    int count;
-    bool partial; /* some key may be hidden from some row */
 };
 
 INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
@@ -104,15 +93,6 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
     t.thread_m = get_local_id(0) / THREADS_N;
     t.thread_n = get_local_id(0) % THREADS_N;
     return t;
-}
-
-INLINE struct keys find_keys(const struct query_block block, const long j0)
-{
-    const struct keys keys = {j0, min(block.end - j0, (long)BLOCK_N),
-                              HAS_MASK || HAS_BIAS || j0 < block.seen_by_all_from ||
-                                  j0 + BLOCK_N > block.seen_by_all_to};
-
-    return keys;
 }
 
 /* ---- load ------------------------------------------------------------------------------------ */
@@ -165,34 +145,22 @@ INLINE void multiply_qk(const struct attention_shape a, const struct task *t,
     }
 }
 
-/* Products become scores, -inf where a key is hidden. highest: of each row, of this thread's keys.
- * Bit r of *seen is set if row r sees one of them. */
-INLINE void finish_scores(SHAPE_PARAMS, const struct task *t, const struct keys *keys,
-                          float s[THREAD_M][THREAD_N], float highest[THREAD_M],
-                          uint *seen SCORE_OPERANDS_PARAM)
+/* The score of a row and a key from their product, -inf where the key is hidden. Bit r of *seen is set if
+ * the thread's row r sees it. Of one pair: as a function of all of them it would be simplified before it
+ * is inlined, in an order of its own that takes more registers. */
+INLINE float finish_score(const struct attention_shape a, const struct score_tile tile,
+                          const bool partial, const int row, const int key, const float product,
+                          const int r, uint *seen)
 {
-    const int thread_m = t->thread_m;
-    const struct score_tile tile =
-        score_tile_at(a, at, t->block.e, t->block.b, t->block.h, t->block.i0, keys->j0,
-                      t->block.queries, keys->count, MAX(BLOCK_M, BLOCK_N) SCORE_OPERANDS_ARG);
+    struct score s = score_of(a, tile, row, key, product);
 
-#pragma unroll
-    for (int r = 0; r < THREAD_M; r++) {
-        highest[r] = -INFINITY;
-#pragma unroll
-        for (int c = 0; c < THREAD_N; c++) {
-            const int row = ROW(r), key = t->thread_n + THREADS_N * c;
-            struct score x = score_of(a, tile, row, key, s[r][c]);
-            if (keys->partial) {
-                const bool sees = hide(a, tile, in_window(tile, row, key), row, key, &x);
-                if (TRACKS_SEEN)
-                    *seen |= (uint)sees << r;
-                x.value = sees ? x.value : -INFINITY;
-            }
-            s[r][c] = x.value;
-            highest[r] = fmax(highest[r], s[r][c]);
-        }
+    if (partial) {
+        const bool sees = hide(a, tile, in_window(tile, row, key), row, key, &s);
+        if (TRACKS_SEEN)
+            *seen |= (uint)sees << r;
+        s.value = sees ? s.value : -INFINITY;
     }
+    return s.value;
 }
 
 /* ---- softmax --------------------------------------------------------------------------------- */
@@ -379,7 +347,19 @@ void fused_tiles(PARAMETERS_fused_tiles)
         if (!SHARE_KV) /* early, so that it arrives during the first product */
             stage_values(a, &t, &l, &keys, 0);
         multiply_qk(a, &t, &l, &keys, s);
-        finish_scores(a, at, &t, &keys, s, highest, &seen SCORE_OPERANDS_ARG);
+        const struct score_tile tile =
+            score_tile_at(a, at, block.e, block.b, block.h, block.i0, j0, block.queries,
+                          keys.count, MAX(BLOCK_M, BLOCK_N) SCORE_OPERANDS_ARG);
+#pragma unroll
+        for (int r = 0; r < THREAD_M; r++) {
+            highest[r] = -INFINITY;
+#pragma unroll
+            for (int c = 0; c < THREAD_N; c++) {
+                s[r][c] = finish_score(a, tile, keys.partial, ROW(r), t.thread_n + THREADS_N * c,
+                                       s[r][c], r, &seen);
+                highest[r] = fmax(highest[r], s[r][c]);
+            }
+        }
 
         /* softmax */
         store_partial(highest, tiles + PARTIAL_AT);

@@ -370,7 +370,7 @@ void split(PARAMETERS_split)
 
     for (long j0 = task.begin; j0 < task.end; j0 += BLOCK_N) {
         const int count = (int)min(task.end - j0, (long)BLOCK_N);
-        const bool partial = HAS_MASK || HAS_BIAS || count < BLOCK_N || j0 < task.all_begin ||
+        const bool partial = HIDES_ANYWHERE || count < BLOCK_N || j0 < task.all_begin ||
                              j0 + BLOCK_N > task.all_end; /* some pair may be hidden */
         float4 v4[EARLY_V ? CHUNKS(DIM_V) : 1][THREAD_N][PIECES];
         float products[BLOCK_M][THREAD_N];

@@ -14,6 +14,9 @@
 #include "common/multiply_add.h"
 #include "score/score_scale.h"
 
+/* Whether pairs may be hidden in any tile, not by window and lengths alone. */
+#define HIDES_ANYWHERE (HAS_BIAS || HAS_MASK)
+
 /* ---- softcap -------------------------------------------------------------------------------- */
 
 /* s, a float or a vector of them, after softcap; `a` is the attention_shape in scope. The built-in

@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* strdup */
 #include "cli/message.h"
-#include "cli/utf8.h"
+#include "cli/terminal/utf8.h"
 
 #include <stdarg.h>
 #include <stddef.h>

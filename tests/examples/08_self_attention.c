@@ -1,8 +1,8 @@
 /* 08: self-attention from scratch. "Life is short, eat dessert first": six words, each a vector
  * of 16 numbers, and three matrices that make of each word a query, a key and a value. The
  * figures that a well-known tutorial prints for the second word come out. */
+#include "../data/six_words.h"
 #include "example.h"
-#include "six_words.h"
 #include <math.h>
 
 /* y = x w^T: a projection of one head of 16 numbers, with the weights in PyTorch's (out, in)

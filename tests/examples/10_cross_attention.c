@@ -1,8 +1,8 @@
 /* 10: cross-attention. The six words ask, and the eight words of another text answer: queries
  * come from x, keys and values from a context of another length. A layer does all of it in one
  * call, projections included; the same by hand, step by step, must agree. */
+#include "../data/six_words.h"
 #include "example.h"
-#include "six_words.h"
 #include <math.h>
 
 enum { RESULT = WORDS * DIM_V };

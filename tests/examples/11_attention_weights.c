@@ -1,7 +1,7 @@
 /* 11: watching attention. A layer hands out its weights, of each head or their mean, and a small
  * heat map shows who looks at whom. Each row is a distribution: it sums to one. */
+#include "../data/six_words.h"
 #include "example.h"
-#include "six_words.h"
 #include <math.h>
 
 /* Two heads, of the first and the last 12 columns of the queries and keys and 14 of the values. */

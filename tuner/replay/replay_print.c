@@ -1,6 +1,6 @@
 #include "tuner/replay/replay_print.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
+#include "cli/terminal/table.h"
+#include "cli/terminal/terminal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 #define _POSIX_C_SOURCE 200809L /* isatty, fileno */
-#include "cli/terminal.h"
+#include "cli/terminal/terminal.h"
 
 #include <stdlib.h>
 #include <string.h>

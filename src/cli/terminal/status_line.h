@@ -2,7 +2,7 @@
 #ifndef CA_STATUS_LINE_H
 #define CA_STATUS_LINE_H
 
-#include "cli/terminal.h"
+#include "cli/terminal/terminal.h"
 
 struct ca_status_line {
     char text[2 * CA_TERMINAL_MOST];

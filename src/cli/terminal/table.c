@@ -1,5 +1,5 @@
-#include "cli/table.h"
-#include "cli/terminal.h"
+#include "cli/terminal/table.h"
+#include "cli/terminal/terminal.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "cli/utf8.h"
+#include "cli/terminal/utf8.h"
 
 /* Bytes that a first byte announces; 0 if it is none. */
 static size_t announced(unsigned char first)
