@@ -282,7 +282,27 @@ NOINLINE void multiply_vector(const int rows, const int zero, const strip_rows s
     multiply_strip(rows, 1, zero, strip, panel, runs, sums);
 }
 
-/* Which of how many groups computes a block of y, and a part of the depth. */
+/* One tile of y: load the accumulators, multiply, store. rows and columns are offsets in y. first:
+ * it is the first part of the depth; zero: the accumulators start with zeros. */
+INLINE void compute_tile(const bool first, const bool zero, const bool load, const bool store,
+                         const strip_rows strip, const lanes *panel, const struct runs runs,
+                         __global result *y, const long *rows, const int num_rows,
+                         const long *columns, const int num_columns, const float *biases,
+                         lanes *tile)
+{
+    if (load)
+        load_tile(first, y, rows, num_rows, columns, num_columns, biases, (float *)tile);
+    if (num_columns > PANEL - SIMD_WIDTH) {
+        multiply_panel(num_rows, zero, strip, panel, runs, tile);
+    } else {
+        for (int v = 0; v * SIMD_WIDTH < num_columns; v++)
+            multiply_vector(num_rows, zero, strip, panel + v, runs, tile + v);
+    }
+    if (store)
+        store_tile((const float *)tile, y, rows, num_rows, columns, num_columns);
+}
+
+/* A work-item computes block (x, y) of so many of y, and part `split` of the depth. */
 struct group {
     long x, y, groups_x, groups_y, split;
 };
@@ -360,22 +380,12 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
             const float *strip = strips + r / REGISTER_ROWS % SLAB * STRIP;
 #endif
             for (int c = 0; c < columns; c += PANEL) {
-                const int columns_here = min(PANEL, columns - c);
-                const lanes *panel = panels + c / PANEL * BLOCK_K * REGISTER_VECTORS;
                 lanes *tile =
                     sums + (keep ? (r * MOST_COLUMNS + c * REGISTER_ROWS) / SIMD_WIDTH : 0);
-                if (load)
-                    load_tile(k == begin, results, y_rows + r, rows_here, y_columns + c,
-                              columns_here, biases + c, (float *)tile);
-                if (columns_here > PANEL - SIMD_WIDTH) {
-                    multiply_panel(rows_here, zero, strip, panel, runs, tile);
-                } else {
-                    for (int v = 0; v * SIMD_WIDTH < columns_here; v++)
-                        multiply_vector(rows_here, zero, strip, panel + v, runs, tile + v);
-                }
-                if (store)
-                    store_tile((const float *)tile, results, y_rows + r, rows_here, y_columns + c,
-                               columns_here);
+                compute_tile(k == begin, zero, load, store, strip,
+                             panels + c / PANEL * BLOCK_K * REGISTER_VECTORS, runs, results,
+                             y_rows + r, rows_here, y_columns + c, min(PANEL, columns - c),
+                             biases + c, tile);
             }
         }
     }

@@ -159,11 +159,12 @@ void split(PARAMETERS_split)
 
 /* ---- combine -------------------------------------------------------------------------------- */
 
-/* Partial results of ranges that a row saw nothing of have a row_sum of 0, and perhaps no o. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void combine(PARAMETERS_combine)
+/* o and lse of query i. Partial results of ranges that it saw nothing of have a row_sum of 0, and
+ * perhaps no o. */
+NOINLINE void combine_parts(SHAPE_PARAMS, const long b, const long h, const long i,
+                            __global storage *restrict o SINKS_PARAM LSE_PARAM,
+                            const __global float *restrict workspace)
 {
-    const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
     const long row = (b * a.heads + h) * a.seq_q + i, step = a.batch * a.heads * a.seq_q * PART;
     const __global float *parts = workspace + at.workspace + row * PART;
     __global storage *to = o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
@@ -199,4 +200,12 @@ void combine(PARAMETERS_combine)
 #if HAS_LSE
     lse[at.lse + row] = sees_none ? -INFINITY : fma(row_max, SCORE_TO_LOG, log(row_sum));
 #endif
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void combine(PARAMETERS_combine)
+{
+    const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
+
+    combine_parts(a, at, b, h, i, o SINKS_ARG LSE_ARG, workspace);
 }

@@ -45,10 +45,11 @@ INLINE lanes scores_of_row(const int hides, SHAPE_PARAMS, const struct row_block
                            const int r, const long j, const int count,
                            float *s SCORE_OPERANDS_PARAM)
 {
-    const struct score_row row =
-        score_row_at(a, block->e, block->b, block->head[r], block->query[r], j, count);
+    struct score_row row;
     lanes maxima = -INFINITY;
 
+    if (hides || CHANGES_SCORES)
+        row = score_row_at(a, block->e, block->b, block->head[r], block->query[r], j, count);
     for (int n = 0; n < count; n += SIMD_WIDTH) {
         lanes x = VECTOR(vload)(0, s + n);
         if (hides || CHANGES_SCORES) {
