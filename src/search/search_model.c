@@ -1,5 +1,5 @@
 #include "search/statistics.h"
-#include "search/strategy.h"
+#include "search/strategies/strategy.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "search/strategy.h"
+#include "search/strategies/strategy.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Simulated annealing: a random neighbour is taken if it is faster, else with a probability that
  * falls with the logarithm of the slow-down and with the budget used up. */
-#include "search/strategy.h"
+#include "search/strategies/strategy.h"
 
 #include <math.h>
 #include <stdlib.h>

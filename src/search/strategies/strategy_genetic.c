@@ -1,6 +1,6 @@
 /* Steady-state genetic algorithm: two tournaments choose the parents, a child takes each choice
  * from either and mutates, and replaces the worst of the population if it is faster. */
-#include "search/strategy.h"
+#include "search/strategies/strategy.h"
 
 #include <math.h>
 #include <stdlib.h>

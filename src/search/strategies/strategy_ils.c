@@ -1,6 +1,6 @@
 /* Iterated local search: descend by the first improving neighbour in random order; at a local
  * optimum go three random steps from the best so far. */
-#include "search/strategy.h"
+#include "search/strategies/strategy.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* random and exhaustive: no memory but the search's own. */
-#include "search/strategy.h"
+#include "search/strategies/strategy.h"
 
 static void *create(struct ca_search *search)
 {

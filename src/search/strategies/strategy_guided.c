@@ -3,7 +3,7 @@
  * neighbour, and the configuration of the whole space with the largest expected improvement. At
  * the end of the budget only neighbours: what is left of the incumbent's neighbourhood is looked
  * at completely. */
-#include "search/strategy.h"
+#include "search/strategies/strategy.h"
 
 #include <math.h>
 #include <stdlib.h>
