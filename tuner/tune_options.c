@@ -1,7 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* access */
 #include "tuner/tune_options.h"
-#include "cli/problem_file.h"
-#include "cli/workloads.h"
+#include "cli/problems/problem_file.h"
+#include "cli/problems/workloads.h"
 #include "internal.h"
 #include "tuner/commands.h"
 #include "tuner/worker/worker_builders.h"

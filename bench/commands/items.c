@@ -1,7 +1,7 @@
 #include "bench/commands/items.h"
 #include "bench/cases/case_file.h"
-#include "cli/problem_file.h"
-#include "cli/workloads.h"
+#include "cli/problems/problem_file.h"
+#include "cli/problems/workloads.h"
 
 #include <errno.h>
 #include <stdio.h>

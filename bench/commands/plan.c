@@ -58,10 +58,10 @@ static struct cold_start_parts compiling(clattn_context *context)
 
     ca_programs_store(context);
     ca_programs_seconds(context, &seconds);
-    return (struct cold_start_parts){{[FIRST_FRONT_END] = seconds.front_end,
-                                      [FIRST_CODE_GENERATION] = seconds.code_generation,
-                                      [FIRST_SELF_CHECK] = seconds.self_check,
-                                      [FIRST_STORING] = seconds.storing}};
+    return (struct cold_start_parts){{[COLD_START_FRONT_END] = seconds.front_end,
+                                      [COLD_START_CODE_GENERATION] = seconds.code_generation,
+                                      [COLD_START_SELF_CHECK] = seconds.self_check,
+                                      [COLD_START_STORING] = seconds.storing}};
 }
 
 /* Adds to *steps what another plan and its first execution take. */
@@ -162,8 +162,8 @@ static bool write_json(const char *path, const struct steps *steps, const struct
     json_object_set_new(object, "origin", origin);
     json_object_set_new(object, "milliseconds", milliseconds);
     json_t *compiling = json_object();
-    for (size_t n = 0; n < FIRST_PARTS; n++)
-        json_object_set_new(compiling, first_part_keys[n],
+    for (size_t n = 0; n < COLD_START_PARTS; n++)
+        json_object_set_new(compiling, cold_start_part_keys[n],
                             json_real(steps->parts.seconds[n] * 1e3));
     json_object_set_new(object, "compiling", compiling);
     json_object_set_new(object, "programs_compiled", json_integer((json_int_t)steps->builds));

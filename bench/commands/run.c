@@ -119,7 +119,7 @@ static bool take_option(int option, struct request *request, struct message *why
         settings->silence = settings->silence > 0.0 ? settings->silence : INFINITY;
         break;
     case 'n':
-        settings->no_first_call = true;
+        settings->no_cold_start = true;
         break;
     case 'c':
         settings->csv = optarg;
@@ -224,7 +224,7 @@ static size_t list_arguments(const struct request *request, const char **list)
         {"--peers", request->peers, false},
         {"--repeat", request->repeat, false},
         {"--patience", request->patience, false},
-        {"--no-first-call", NULL, request->settings.no_first_call},
+        {"--no-first-call", NULL, request->settings.no_cold_start},
         {"--quiet", NULL, request->settings.quiet},
     };
     size_t count = 0;

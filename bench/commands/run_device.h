@@ -19,7 +19,7 @@ struct run_settings {
     double patience; /* Seconds that one execution may take. */
     double silence; /* Without a sign of life (progress.h), after which it is ended; or INFINITY. */
     const char *save; /* One more file for the JSON so far; or NULL. */
-    bool no_first_call, quiet;
+    bool no_cold_start, quiet;
 };
 
 /* While it runs. */

@@ -1,6 +1,6 @@
 #include "bench/commands/run_list.h"
+#include "cli/problems/workloads.h"
 #include "cli/terminal/table.h"
-#include "cli/workloads.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 #define SLOW_SECONDS 1.0 /* From here on an execution gets fewer. */
 #define MOST_PLAUSIBLE_SHARE 1.02
 #define SAMPLING_PART 0.85      /* Of a problem's time; the rest is for its first call. */
-#define FIRST_CALL_SECONDS 60.0 /* For compiling, besides what an execution may take. */
+#define COLD_START_SECONDS 60.0 /* For compiling, besides what an execution may take. */
 
 /* A problem while it is measured. */
 struct race {
@@ -66,7 +66,7 @@ static struct outcome *add_outcome(struct record *record, const char *implementa
     struct outcome *outcome = &record->outcome[record->count++];
 
     snprintf(outcome->implementation, sizeof outcome->implementation, "%s", implementation);
-    outcome->first_source = outcome->first_cache = NAN;
+    outcome->cold_start_source = outcome->cold_start_cache = NAN;
     return outcome;
 }
 
@@ -187,7 +187,7 @@ static void open_peer(struct race *race, struct run_peer *peer)
                         "%s", peer->why.text);
         return;
     }
-    outcome->first_source = peer->peer.first_seconds;
+    outcome->cold_start_source = peer->peer.first_seconds;
     if (peer->peer.configuration[0] != '\0')
         outcome->configuration = strdup(peer->peer.configuration);
     check_peers_patience(race, peer, outcome);
@@ -328,7 +328,7 @@ static void tick(void *user)
     show_progress(user, SAMPLING_PART);
 }
 
-static void measure_first_call(struct race *race)
+static void measure_cold_start(struct race *race)
 {
     struct outcome *outcome = &race->record->outcome[0];
     const struct cold_start call = {
@@ -336,14 +336,14 @@ static void measure_first_call(struct race *race)
         .device = race->run->device->index,
         .problem = race->record->problem,
         .configuration = race->attention->job.is_layer ? NULL : outcome->configuration,
-        .seconds = FIRST_CALL_SECONDS + race->run->settings->patience,
+        .seconds = COLD_START_SECONDS + race->run->settings->patience,
         .tick = tick,
         .user = race,
     };
     struct message why;
 
-    if (outcome_timed(outcome) && !race->run->settings->no_first_call && !ca_interrupted() &&
-        !cold_start_measure(&call, &outcome->first_source, &outcome->first_cache,
+    if (outcome_timed(outcome) && !race->run->settings->no_cold_start && !ca_interrupted() &&
+        !cold_start_measure(&call, &outcome->cold_start_source, &outcome->cold_start_cache,
                             &outcome->cold_start_parts, &why) &&
         !ca_interrupted())
         run_complain(race->run, why.text);
@@ -372,6 +372,6 @@ bool run_problem(struct run *run, const struct attention_case *attention, const 
     if (samples_median(&record->share) > MOST_PLAUSIBLE_SHARE)
         run->device->peaks.exceeded = true;
     close_all(&race);
-    measure_first_call(&race);
+    measure_cold_start(&race);
     return any_timed(record) || !ca_interrupted();
 }

@@ -195,8 +195,8 @@ static void add_times(struct ca_row *row, const struct record *record,
     add_number(row, SHARE, share > 0.0 ? 100.0 * share : NAN, 0, "%");
     add_ratio(row, record, outcome);
     add_short(row, HOST, host * 1e6);
-    add_short(row, SOURCE, outcome->first_source * 1e3);
-    add_short(row, CACHE, outcome->first_cache * 1e3);
+    add_short(row, SOURCE, outcome->cold_start_source * 1e3);
+    add_short(row, CACHE, outcome->cold_start_cache * 1e3);
     add_number(row, ERROR, outcome->worst.ratio, outcome->worst.ratio < 9.995 ? 3 : 0, "");
     ca_row_end(row);
 }

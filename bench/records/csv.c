@@ -111,8 +111,8 @@ static void put_outcome(FILE *to, const struct run_results *results, const struc
     csv_text(&row, outcome->why.text);
     csv_text(&row, outcome->configuration);
     put_times(&row, record, outcome);
-    csv_number(&row, outcome->first_source * 1e3);
-    csv_number(&row, outcome->first_cache * 1e3);
+    csv_number(&row, outcome->cold_start_source * 1e3);
+    csv_number(&row, outcome->cold_start_cache * 1e3);
     csv_number(&row, outcome->worst.results > 0 ? outcome->worst.ratio : NAN);
     csv_number(&row, ours ? (double)record->workspace_bytes : NAN); /* a peer's is not known */
     csv_number(&row, (double)record->copies);

@@ -64,7 +64,7 @@ void outcome_give_up(struct outcome *outcome, enum outcome_state state, const ch
     outcome->state = state;
     outcome->seconds.count = 0;
     outcome->host.count = 0;
-    outcome->first_source = outcome->first_cache = NAN;
+    outcome->cold_start_source = outcome->cold_start_cache = NAN;
 }
 
 bool record_ok(const struct record *record)

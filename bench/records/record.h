@@ -43,10 +43,11 @@ struct outcome {
     char *configuration;    /* Owned; NULL if it says none. For clattn what `duel` takes. */
     struct samples seconds; /* Of one execution: the device's time. None unless measured. */
     struct samples host;    /* What enqueueing one costs the calling thread; none: not separable. */
-    double first_source; /* Seconds until the first result, with nothing compiled before, in a new
+    double
+        cold_start_source; /* Seconds until the first result, with nothing compiled before, in a new
                           * process; NaN if unknown. */
-    double first_cache;  /* The same once all caches are filled. */
-    struct cold_start_parts cold_start_parts; /* Of first_source. */
+    double cold_start_cache;                  /* The same once all caches are filled. */
+    struct cold_start_parts cold_start_parts; /* Of cold_start_source. */
     struct ca_interval ratio; /* Time over clattn's, round by round; of clattn itself 1, 1, 1. */
     struct worst worst;       /* Against the bounds of f32 arithmetic. */
 };

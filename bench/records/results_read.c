@@ -111,25 +111,25 @@ static bool get_parts(const struct place *in, struct cold_start_parts *parts)
         return true;
     if (!place_object(&place))
         return false;
-    for (size_t n = 0; n < FIRST_PARTS; n++) {
-        if (!place_number(&place, first_part_keys[n], 0.0, &parts->seconds[n]))
+    for (size_t n = 0; n < COLD_START_PARTS; n++) {
+        if (!place_number(&place, cold_start_part_keys[n], 0.0, &parts->seconds[n]))
             return false;
         parts->seconds[n] *= 1e-3;
     }
     return true;
 }
 
-static bool get_first(const struct place *in, struct outcome *outcome)
+static bool get_cold_start(const struct place *in, struct outcome *outcome)
 {
     const struct place place = place_child(in, "first_milliseconds");
 
     if (!place_object(&place) ||
-        !place_number_or_null(&place, "source", 0.0, NAN, &outcome->first_source) ||
-        !place_number_or_null(&place, "cache", 0.0, NAN, &outcome->first_cache) ||
+        !place_number_or_null(&place, "source", 0.0, NAN, &outcome->cold_start_source) ||
+        !place_number_or_null(&place, "cache", 0.0, NAN, &outcome->cold_start_cache) ||
         !get_parts(&place, &outcome->cold_start_parts))
         return false;
-    outcome->first_source *= 1e-3;
-    outcome->first_cache *= 1e-3;
+    outcome->cold_start_source *= 1e-3;
+    outcome->cold_start_cache *= 1e-3;
     return true;
 }
 
@@ -192,8 +192,8 @@ static bool get_outcome(const struct place *place, struct outcome *o)
         !place_text_or_null(place, "why", o->why.text, sizeof o->why.text) ||
         !place_copy(place, "configuration", true, &o->configuration) ||
         !place_samples(place, "milliseconds", PLACE_POSITIVE, 1e-3, &o->seconds) ||
-        !place_samples(place, "host_microseconds", 0.0, 1e-6, &o->host) || !get_first(place, o) ||
-        !place_number_or_null(place, "gflops", 0.0, 0.0, &unused) ||
+        !place_samples(place, "host_microseconds", 0.0, 1e-6, &o->host) ||
+        !get_cold_start(place, o) || !place_number_or_null(place, "gflops", 0.0, 0.0, &unused) ||
         !place_number_or_null(place, "gbytes", 0.0, 0.0, &unused) || !get_ratio(place, &o->ratio) ||
         !get_error(place, &o->worst) || !outcome_state_find(states[state], &o->state))
         return false;

@@ -209,13 +209,13 @@ static json_t *make_parts(const struct cold_start_parts *parts)
 {
     double sum = 0.0;
 
-    for (size_t n = 0; n < FIRST_PARTS; n++)
+    for (size_t n = 0; n < COLD_START_PARTS; n++)
         sum += parts->seconds[n];
     if (sum == 0.0)
         return json_null();
     json_t *object = json_object();
-    for (size_t n = 0; n < FIRST_PARTS; n++)
-        json_object_set_new(object, first_part_keys[n], number(parts->seconds[n] * 1e3));
+    for (size_t n = 0; n < COLD_START_PARTS; n++)
+        json_object_set_new(object, cold_start_part_keys[n], number(parts->seconds[n] * 1e3));
     return object;
 }
 
@@ -228,7 +228,7 @@ static json_t *make_outcome(const struct record *r, const struct outcome *o)
         message_json(o->implementation), "state", outcome_state_name(o->state), "why",
         text_or_null(o->why.text), "configuration", text_or_null(o->configuration), "milliseconds",
         make_times(o), "host_microseconds", make_host(o), "first_milliseconds", "source",
-        number(o->first_source * 1e3), "cache", number(o->first_cache * 1e3), "parts",
+        number(o->cold_start_source * 1e3), "cache", number(o->cold_start_cache * 1e3), "parts",
         make_parts(&o->cold_start_parts), "gflops", make_rate(o, r->flops), "gbytes",
         make_rate(o, r->bytes), "ratio", compared ? results_ratio(&o->ratio) : json_null(), "error",
         o->worst.results > 0 ? make_error(&o->worst) : json_null());

@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 #include "bench/report/report.h"
 #include "bench/report/report_text.h"
-#include "cli/workloads.h"
+#include "cli/problems/workloads.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -153,7 +153,7 @@ static void write_limits(const struct page *page)
     free(values);
 }
 
-static void write_first_call(const struct page *page)
+static void write_cold_start(const struct page *page)
 {
     const struct report *report = page->report;
     double *source = calloc(2 * report->num_problems + 1, sizeof *source);
@@ -164,10 +164,10 @@ static void write_first_call(const struct page *page)
         size_t sources = 0, caches = 0;
         for (size_t p = 0; p < report->num_problems; p++) {
             const struct outcome *outcome = report_outcome(report, d, p, REPORT_CLATTN);
-            if (outcome != NULL && isfinite(outcome->first_source))
-                source[sources++] = outcome->first_source;
-            if (outcome != NULL && isfinite(outcome->first_cache))
-                cache[caches++] = outcome->first_cache;
+            if (outcome != NULL && isfinite(outcome->cold_start_source))
+                source[sources++] = outcome->cold_start_source;
+            if (outcome != NULL && isfinite(outcome->cold_start_cache))
+                cache[caches++] = outcome->cold_start_cache;
         }
         if (sources + caches == 0)
             continue;
@@ -208,5 +208,5 @@ void report_summary(struct page *page)
     write_libraries(page);
     write_tuning(page);
     write_limits(page);
-    write_first_call(page);
+    write_cold_start(page);
 }

@@ -144,8 +144,8 @@ static void write_result(const struct page *page, const struct report_label *lab
     write_ratio(page, outcome);
     write_number(page,
                  timed && outcome->host.count > 0 ? 1e6 * samples_median(&outcome->host) : NAN);
-    write_number(page, 1e3 * outcome->first_source);
-    write_number(page, 1e3 * outcome->first_cache);
+    write_number(page, 1e3 * outcome->cold_start_source);
+    write_number(page, 1e3 * outcome->cold_start_cache);
     write_error(page, outcome);
     write_state(page, outcome);
     fputs("</tr>\n", page->out);

@@ -137,9 +137,10 @@ static bool read_steps(const char *path, double *seconds, struct cold_start_part
         const json_t *step = json_object_get(milliseconds, steps[n]);
         sum += json_is_number(step) ? json_number_value(step) * 1e-3 : NAN;
     }
-    for (size_t n = 0; n < FIRST_PARTS; n++)
-        parts->seconds[n] = 1e-3 * json_number_value(json_object_get(
-                                       json_object_get(object, "compiling"), first_part_keys[n]));
+    for (size_t n = 0; n < COLD_START_PARTS; n++)
+        parts->seconds[n] =
+            1e-3 * json_number_value(json_object_get(json_object_get(object, "compiling"),
+                                                     cold_start_part_keys[n]));
     json_decref(object);
     *seconds = sum;
     return isfinite(sum) || message_set(why, "wrote no times");

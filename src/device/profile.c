@@ -5,112 +5,66 @@
  *      "device": {FACT: VALUE, ...},     each fact once, and no others
  *      "sources": [...], "assumed": {...}}     for people; not looked into
  */
+#include "base/json_reader.h"
 #include "base/log.h"
 #include "device/facts.h"
 
-#include <jansson.h>
+#include <stddef.h>
 #include <string.h>
 
-enum { MOST_BYTES = 1 << 20, NUM_TEXTS = 7, NUM_FLAGS = 3, NUM_OTHERS = 3 };
+enum { MOST_BYTES = 1 << 20, NUM_OTHERS = 3 };
 
-struct reader {
-    const json_t *device;
-    char *reason;
-    size_t reason_bytes;
-    int ok;
+#define PLACE_OF(key) offsetof(clattn_device_info, key)
+#define NAME_OF(key) #key, CA_JSON_NAME, PLACE_OF(key), sizeof(((clattn_device_info *)0)->key)
+#define FLAG_OF(key) #key, CA_JSON_FLAG, PLACE_OF(key), 0
+
+static const struct ca_json_field texts[] = {
+    {NAME_OF(name)},           {NAME_OF(vendor)},        {NAME_OF(driver_version)},
+    {NAME_OF(device_version)}, {NAME_OF(platform_name)}, {NAME_OF(platform_version)},
+    {NAME_OF(architecture)},
 };
 
-/* Only the first complaint counts. */
-static void refuse(struct reader *r, const char *key, const char *what)
-{
-    if (r->ok)
-        ca_reason(r->reason, r->reason_bytes, "%s %s", key, what);
-    r->ok = 0;
-}
+static const struct ca_json_field flags[] = {
+    {FLAG_OF(local_memory_dedicated)},
+    {FLAG_OF(compiler_available)},
+    {FLAG_OF(little_endian)},
+};
 
-static const json_t *get(struct reader *r, const char *key)
+enum { NUM_TEXTS = sizeof texts / sizeof *texts, NUM_FLAGS = sizeof flags / sizeof *flags };
+
+static const json_t *get(struct ca_json_reader *r, const json_t *device, const char *key)
 {
-    const json_t *value = json_object_get(r->device, key);
+    const json_t *value = json_object_get(device, key);
 
     if (!value)
-        refuse(r, key, "is missing");
+        ca_json_refuse(r, key, "is missing");
     return value;
 }
 
-static void read_text(struct reader *r, const char *key, char *text, size_t text_bytes)
-{
-    const json_t *value = get(r, key);
-
-    if (value && !json_is_string(value))
-        refuse(r, key, "is not a text");
-    else if (value && json_string_length(value) >= text_bytes)
-        refuse(r, key, "is longer than the library keeps");
-    else if (value)
-        memcpy(text, json_string_value(value), json_string_length(value) + 1);
-}
-
-static void read_texts(struct reader *r, clattn_device_info *info)
-{
-    const struct {
-        const char *key;
-        char *text;
-        size_t bytes;
-    } texts[NUM_TEXTS] = {
-        {"name", info->name, sizeof info->name},
-        {"vendor", info->vendor, sizeof info->vendor},
-        {"driver_version", info->driver_version, sizeof info->driver_version},
-        {"device_version", info->device_version, sizeof info->device_version},
-        {"platform_name", info->platform_name, sizeof info->platform_name},
-        {"platform_version", info->platform_version, sizeof info->platform_version},
-        {"architecture", info->architecture, sizeof info->architecture},
-    };
-
-    for (size_t n = 0; n < NUM_TEXTS; n++)
-        read_text(r, texts[n].key, texts[n].text, texts[n].bytes);
-    if (r->ok && info->name[0] == '\0')
-        refuse(r, "name", "is empty");
-}
-
-static void read_flags(struct reader *r, clattn_device_info *info)
-{
-    const struct {
-        const char *key;
-        cl_bool *flag;
-    } flags[NUM_FLAGS] = {{"local_memory_dedicated", &info->local_memory_dedicated},
-                          {"compiler_available", &info->compiler_available},
-                          {"little_endian", &info->little_endian}};
-
-    for (size_t n = 0; n < NUM_FLAGS; n++) {
-        const json_t *value = get(r, flags[n].key);
-        if (value && !json_is_boolean(value))
-            refuse(r, flags[n].key, "is neither true nor false");
-        *flags[n].flag = json_is_true(value);
-    }
-}
-
 /* Beyond what the member holds is beyond its limits. */
-static void read_numbers(struct reader *r, clattn_device_info *info)
+static void read_numbers(struct ca_json_reader *r, const json_t *device, clattn_device_info *info)
 {
     const struct ca_fact *fact;
 
     for (size_t n = 0; (fact = ca_fact_at(n)) != NULL; n++) {
-        const json_t *value = get(r, fact->name);
+        const json_t *value = get(r, device, fact->name);
         const json_int_t number = json_integer_value(value);
         if (value && !json_is_integer(value))
-            refuse(r, fact->name, "is not a whole number");
-        else if (r->ok && (number < (json_int_t)fact->least || number > (json_int_t)fact->most)) {
+            ca_json_refuse(r, fact->name, "is not a whole number");
+        else if (r->status == CLATTN_SUCCESS &&
+                 (number < (json_int_t)fact->least || number > (json_int_t)fact->most)) {
+            r->status = CLATTN_FILE_ERROR;
             ca_reason(r->reason, r->reason_bytes,
                       "%s is %" JSON_INTEGER_FORMAT " but must be from %llu to %llu", fact->name,
                       number, (unsigned long long)fact->least, (unsigned long long)fact->most);
-            r->ok = 0;
-        } else if (r->ok)
+        } else if (r->status == CLATTN_SUCCESS)
             ca_fact_set(fact, info, (cl_ulong)number);
     }
 }
 
-static void read_sizes(struct reader *r, clattn_device_info *info)
+static void read_sizes(struct ca_json_reader *r, const json_t *device, clattn_device_info *info)
 {
-    const json_t *sizes = get(r, "max_work_item_sizes");
+    const json_t *sizes = get(r, device, "max_work_item_sizes");
 
     if (!sizes)
         return;
@@ -118,13 +72,14 @@ static void read_sizes(struct reader *r, clattn_device_info *info)
         const json_t *size = json_array_get(sizes, n);
         const json_int_t number = json_integer_value(size);
         if (json_array_size(sizes) != 3 || !json_is_integer(size) || number < 1 || number > 1 << 30)
-            refuse(r, "max_work_item_sizes", "is not three whole numbers from 1 to 1073741824");
+            ca_json_refuse(r, "max_work_item_sizes",
+                           "is not three whole numbers from 1 to 1073741824");
         else
             info->max_work_item_sizes[n] = (size_t)number;
     }
 }
 
-static void read_type(struct reader *r, clattn_device_info *info)
+static void read_type(struct ca_json_reader *r, const json_t *device, clattn_device_info *info)
 {
     static const struct {
         const char *word;
@@ -132,29 +87,30 @@ static void read_type(struct reader *r, clattn_device_info *info)
     } types[] = {{"cpu", CL_DEVICE_TYPE_CPU},
                  {"gpu", CL_DEVICE_TYPE_GPU},
                  {"accelerator", CL_DEVICE_TYPE_ACCELERATOR}};
-    const char *word = json_string_value(get(r, "type"));
+    const char *word = json_string_value(get(r, device, "type"));
 
     for (size_t n = 0; word && n < sizeof types / sizeof *types; n++)
         if (strcmp(word, types[n].word) == 0)
             info->type = types[n].type;
     if (info->type == 0)
-        refuse(r, "type", "is none of \"cpu\", \"gpu\" and \"accelerator\"");
+        ca_json_refuse(r, "type", "is none of \"cpu\", \"gpu\" and \"accelerator\"");
 }
 
-static void read_extensions(struct reader *r, clattn_device_info *info)
+static void read_extensions(struct ca_json_reader *r, const json_t *device,
+                            clattn_device_info *info)
 {
-    const json_t *list = get(r, "extensions");
+    const json_t *list = get(r, device, "extensions");
     size_t length = 0;
 
     if (list && !json_is_array(list))
-        refuse(r, "extensions", "is not a list of texts");
-    for (size_t n = 0; r->ok && n < json_array_size(list); n++) {
+        ca_json_refuse(r, "extensions", "is not a list of texts");
+    for (size_t n = 0; r->status == CLATTN_SUCCESS && n < json_array_size(list); n++) {
         const json_t *name = json_array_get(list, n);
         const char *text = json_string_value(name);
         if (!text || !*text || strpbrk(text, " \t\n"))
-            refuse(r, "extensions", "holds something that is not one word");
+            ca_json_refuse(r, "extensions", "holds something that is not one word");
         else if (length + json_string_length(name) + 2 > sizeof info->extensions)
-            refuse(r, "extensions", "are longer than the library keeps");
+            ca_json_refuse(r, "extensions", "are longer than the library keeps");
         else {
             if (length > 0)
                 info->extensions[length++] = ' ';
@@ -166,54 +122,51 @@ static void read_extensions(struct reader *r, clattn_device_info *info)
     info->fp64 = ca_facts_have(info, "cl_khr_fp64");
 }
 
-static void read_device(struct reader *r, clattn_device_info *info)
+static void read_device(struct ca_json_reader *r, const json_t *device, clattn_device_info *info)
 {
     size_t count = NUM_TEXTS + NUM_FLAGS + NUM_OTHERS;
 
-    if (!json_is_object(r->device)) {
-        refuse(r, "device", "is missing, or not an object");
+    if (!json_is_object(device)) {
+        ca_json_refuse(r, "device", "is missing, or not an object");
         return;
     }
-    read_texts(r, info);
-    read_type(r, info);
-    read_numbers(r, info);
-    read_sizes(r, info);
-    read_flags(r, info);
-    read_extensions(r, info);
+    ca_json_fields(r, device, texts, NUM_TEXTS, info);
+    if (info->name[0] == '\0')
+        ca_json_refuse(r, "name", "is empty");
+    read_type(r, device, info);
+    read_numbers(r, device, info);
+    read_sizes(r, device, info);
+    ca_json_fields(r, device, flags, NUM_FLAGS, info);
+    read_extensions(r, device, info);
     for (size_t n = 0; ca_fact_at(n); n++)
         count++;
-    if (json_object_size(r->device) != count)
-        refuse(r, "device", "holds a fact that this version does not know");
-    if (r->ok)
-        r->ok = ca_facts_check(info, r->reason, r->reason_bytes);
+    if (json_object_size(device) != count)
+        ca_json_refuse(r, "device", "holds a fact that this version does not know");
+    if (r->status == CLATTN_SUCCESS && !ca_facts_check(info, r->reason, r->reason_bytes))
+        r->status = CLATTN_FILE_ERROR;
 }
 
-static void read_document(struct reader *r, const json_t *root, clattn_device_info *info)
+static void read_document(struct ca_json_reader *r, const json_t *root, clattn_device_info *info)
 {
     static const char *const known[] = {"format", "version", "device", "sources", "assumed"};
-    const char *format = json_string_value(json_object_get(root, "format"));
-    const json_t *version = json_object_get(root, "version");
     size_t members = 0;
 
-    if (!format || strcmp(format, "clattn-profile") != 0)
-        refuse(r, "format", "is not \"clattn-profile\"");
-    if (!json_is_integer(version) || json_integer_value(version) != 1)
-        refuse(r, "version", "is not 1, the only one that this version of clattn knows");
+    if (!ca_json_is_format(root, "clattn-profile"))
+        ca_json_refuse(r, "format", "is not \"clattn-profile\"");
+    ca_json_version(r, root, "version");
     for (size_t n = 0; n < sizeof known / sizeof *known; n++)
         members += json_object_get(root, known[n]) != NULL;
     if (json_object_size(root) != members)
-        refuse(r, "the profile", "holds a member that this version does not know");
-    r->device = json_object_get(root, "device");
-    if (r->ok)
-        read_device(r, info);
+        ca_json_refuse(r, "the profile", "holds a member that this version does not know");
+    if (r->status == CLATTN_SUCCESS)
+        read_device(r, json_object_get(root, "device"), info);
 }
 
 clattn_status clattn_device_profile_parse(const char *text, size_t text_bytes,
                                           clattn_device_info *info, char *reason,
                                           size_t reason_bytes)
 {
-    struct reader r = {NULL, reason, reason_bytes, 1};
-    json_error_t error = {.text = ""};
+    struct ca_json_reader r = {CLATTN_SUCCESS, reason, reason_bytes};
 
     if (!text || !info || info->struct_size != sizeof *info) {
         ca_reason(reason, reason_bytes, "text or info is null, or struct_size is wrong");
@@ -221,25 +174,13 @@ clattn_status clattn_device_profile_parse(const char *text, size_t text_bytes,
     }
     memset(info, 0, sizeof *info);
     info->struct_size = sizeof *info;
-    ca_reason(reason, reason_bytes, "%s", "");
-    if (text_bytes > MOST_BYTES) {
-        ca_reason(reason, reason_bytes, "it is larger than any profile");
-        return CLATTN_FILE_ERROR;
-    }
-    json_t *root = json_loadb(text, text_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!root && error.text[0] == '\0') { /* the parser's own allocations fail without a word */
-        ca_reason(reason, reason_bytes, "there is no host memory for it");
-        return CLATTN_OUT_OF_MEMORY;
-    }
-    if (!root) {
-        ca_reason(reason, reason_bytes, "line %d is not JSON, or gives a member twice", error.line);
-        return CLATTN_FILE_ERROR;
-    }
-    read_document(&r, root, info);
+    json_t *root = ca_json_parse(&r, text, text_bytes, MOST_BYTES, "profile");
+    if (root)
+        read_document(&r, root, info);
     json_decref(root);
-    if (r.ok)
-        return CLATTN_SUCCESS;
-    memset(info, 0, sizeof *info);
-    info->struct_size = sizeof *info;
-    return CLATTN_FILE_ERROR;
+    if (r.status != CLATTN_SUCCESS) {
+        memset(info, 0, sizeof *info);
+        info->struct_size = sizeof *info;
+    }
+    return r.status;
 }

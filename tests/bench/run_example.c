@@ -60,8 +60,8 @@ struct outcome *example_outcome(struct record *record, const char *implementatio
 
     snprintf(outcome->implementation, sizeof outcome->implementation, "%s", implementation);
     outcome->configuration = strdup("unfused TILE_Q=8");
-    outcome->first_source = NAN;
-    outcome->first_cache = NAN;
+    outcome->cold_start_source = NAN;
+    outcome->cold_start_cache = NAN;
     outcome->worst = (struct worst){.error = 1e-7, .bound = 1e-5, .ratio = 1e-2, .results = 64};
     for (size_t n = 0; n < samples; n++) {
         samples_add(&outcome->seconds, seconds * (1.0 + rng_uniform(random, -noise, noise)));
@@ -92,8 +92,8 @@ static void fill_first_record(struct record *record, struct rng *random)
 
     samples_add(&outcome->host, 2.5e-6);
     samples_add(&outcome->host, 3.0e-6);
-    outcome->first_source = 0.75;
-    outcome->first_cache = 0.01;
+    outcome->cold_start_source = 0.75;
+    outcome->cold_start_cache = 0.01;
     outcome->cold_start_parts = (struct cold_start_parts){{0.25, 0.375, 0.0, 0.125}};
     example_outcome(record, "clattn untuned", 2e-3, 0.05, 7, random);
     outcome = example_outcome(record, "CLBlast", 5e-3, 0.05, 7, random);

@@ -103,8 +103,8 @@ Test(bench_report, ranks_devices_and_libraries_in_sentences) {
     example_outcome(&records[1], "CLBlast", 1e-3, 0.0, 7, &random)->state = OUTCOME_LOOSE;
     example_outcome(&records[0], "clattn untuned", 1.5e-3, 0.0, 7, &random);
     example_outcome(&records[0], "oneDNN", 0.0, 0.0, 0, &random)->state = OUTCOME_WRONG;
-    records[0].outcome[0].first_source = 1.2;
-    records[0].outcome[0].first_cache = 0.019;
+    records[0].outcome[0].cold_start_source = 1.2;
+    records[0].outcome[0].cold_start_cache = 0.019;
     char *page = make_page(&results, 1);
     check_says(page, "2 attention problems on 2 OpenCL devices, computed by clattn and 2 other "
                      "libraries: 7 times, each one checked.");

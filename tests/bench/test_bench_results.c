@@ -103,9 +103,9 @@ static void check_outcome(const struct outcome *got, const struct outcome *want)
     check_text(got->configuration, want->configuration);
     check_samples(&got->seconds, &want->seconds);
     check_samples(&got->host, &want->host);
-    check_number(got->first_source, want->first_source);
-    check_number(got->first_cache, want->first_cache);
-    for (size_t n = 0; n < FIRST_PARTS; n++)
+    check_number(got->cold_start_source, want->cold_start_source);
+    check_number(got->cold_start_cache, want->cold_start_cache);
+    for (size_t n = 0; n < COLD_START_PARTS; n++)
         check_number(got->cold_start_parts.seconds[n], want->cold_start_parts.seconds[n]);
     check_number(got->ratio.low, want->seconds.count > 0 ? want->ratio.low : 0.0);
     check_number(got->ratio.middle, want->seconds.count > 0 ? want->ratio.middle : 0.0);

@@ -291,7 +291,7 @@ Test(csv, rows_of_a_run) {
     run->records[0].copies = 3;
     run->records[0].workspace_bytes = 4096;
     samples_add(&outcome->host, 12e-6);
-    outcome->first_source = 0.75;
+    outcome->cold_start_source = 0.75;
     compare(run, "CLBlast", 5e-3)->ratio = (struct ca_interval){2.5, 2.25, 2.75};
     outcome = compare(run, "OpenBLAS", 1e-3);
     outcome_give_up(outcome, OUTCOME_UNSUPPORTED, "it has no f16");

@@ -2,8 +2,8 @@
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "bench/commands/items.h"
 #include "bench/timing/roof.h"
-#include "cli/problem_file.h"
-#include "cli/workloads.h"
+#include "cli/problems/problem_file.h"
+#include "cli/problems/workloads.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>

@@ -70,7 +70,7 @@ static struct outcome *add_outcome(struct record *record, const char *name)
     struct outcome *outcome = &record->outcome[record->count++];
 
     snprintf(outcome->implementation, sizeof outcome->implementation, "%s", name);
-    outcome->first_source = outcome->first_cache = NAN;
+    outcome->cold_start_source = outcome->cold_start_cache = NAN;
     return outcome;
 }
 
@@ -152,8 +152,8 @@ static void fill_record(struct record *record, size_t problem, const struct devi
     fill(&record->share, share, noise);
     struct outcome *clattn = add_outcome(record, "clattn");
     clattn->configuration = strdup("fused_tiles TILE_Q=32 TILE_KV=64 ROWS=4 LANES=8 PREFETCH=1");
-    clattn->first_source = 0.9 + 0.4 * draw();
-    clattn->first_cache = 0.02 + 0.01 * draw();
+    clattn->cold_start_source = 0.9 + 0.4 * draw();
+    clattn->cold_start_cache = 0.02 + 0.01 * draw();
     time_outcome(clattn, seconds, seconds, noise);
     fill(&clattn->host, 14e-6, 0.2);
     if (problem % 3 != 0) {

@@ -1,4 +1,4 @@
-#include "cli/workloads.h"
+#include "cli/problems/workloads.h"
 
 #include <string.h>
 

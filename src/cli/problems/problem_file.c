@@ -1,4 +1,4 @@
-#include "cli/problem_file.h"
+#include "cli/problems/problem_file.h"
 
 #include <errno.h>
 #include <stdio.h>
