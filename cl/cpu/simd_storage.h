@@ -1,5 +1,5 @@
 /* Vectors in memory: the table of dtypes for CPUs. Each has a load and a store of SIMD_WIDTH
- * neighbours, however they are aligned; common/common.h has those of single elements. */
+ * neighbours, however they are aligned; common/storage.h has those of single elements. */
 #ifndef CLATTN_SIMD_STORAGE_H
 #define CLATTN_SIMD_STORAGE_H
 #include "cpu/simd.h"
