@@ -9,7 +9,7 @@
 #include "store/shipped.h"
 #include "store/store.h"
 #include "tests/support/fixture.h"
-#include "tests/support/tuned.h"
+#include "tests/store/tuned.h"
 #include <clattn/tuning.h>
 #include <criterion/criterion.h>
 #include <math.h>

@@ -7,7 +7,7 @@
 #include "store/override.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
-#include "tests/support/tuned.h"
+#include "tests/store/tuned.h"
 #include <clattn/tuning.h>
 #include <criterion/criterion.h>
 #include <pthread.h>

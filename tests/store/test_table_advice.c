@@ -8,7 +8,7 @@
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
-#include "tests/support/tuned.h"
+#include "tests/store/tuned.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

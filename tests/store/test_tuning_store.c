@@ -6,7 +6,7 @@
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
 #include "tests/support/store_folder.h"
-#include "tests/support/tables.h"
+#include "tests/store/tables.h"
 #include <clattn/tuning.h>
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-#include "tests/support/tables.h"
+#include "tests/store/tables.h"
 #include "families/registry.h"
 
 #include "families/family.h"

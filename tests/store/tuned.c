@@ -1,4 +1,4 @@
-#include "tests/support/tuned.h"
+#include "tests/store/tuned.h"
 #include "families/candidate.h"
 
 #include "problem/problem.h"
