@@ -157,7 +157,7 @@ do_step() {
 
 # What clattn-bench says of the driver: "PoCL 6.0, LLVM 18.1.8".
 pocl_version() {
-    in_clone "$1" 'COLUMNS=1000 OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd build/quickstart/bench/clattn-bench devices' 2> /dev/null |
+    in_clone "$1" 'COLUMNS=1000 OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd build/quickstart/bench/clattn-bench devices' 2> /dev/null | tr -s ' \n' ' ' |
         sed -n 's/.* PoCL \([0-9.]*\).*\(LLVM [0-9.]*\).*/PoCL \1, \2/p' | head -n 1
 }
 
@@ -205,7 +205,7 @@ part_rusticl() {
     ready debian13 trixie || return
     built debian13 && in_clone debian13 "sh tests/packages.sh cpus" > /dev/null 2>&1
     mesa=$(inside debian13 dpkg-query -W -f '${Version}' mesa-opencl-icd 2> /dev/null)
-    llvm=$(in_clone debian13 'COLUMNS=1000 RUSTICL_ENABLE=llvmpipe OCL_ICD_VENDORS=/etc/OpenCL/vendors/rusticl.icd build/quickstart/bench/clattn-bench devices' |
+    llvm=$(in_clone debian13 'COLUMNS=1000 RUSTICL_ENABLE=llvmpipe OCL_ICD_VENDORS=/etc/OpenCL/vendors/rusticl.icd build/quickstart/bench/clattn-bench devices' | tr -s ' \n' ' ' |
         sed -n 's/.*(\(LLVM [0-9.]*\).*/\1/p' | head -n 1)
     conformance "Debian 13" debian13 "rusticl, Mesa ${mesa%%-*}, $llvm" "conformance files, llvmpipe" \
         "OCL_ICD_VENDORS=/etc/OpenCL/vendors/rusticl.icd RUSTICL_ENABLE=llvmpipe DEVICE='--device llvmpipe'"
