@@ -8,8 +8,8 @@
 #include "store/override.h"
 #include "store/shipped.h"
 #include "store/store.h"
-#include "tests/support/fixture.h"
 #include "tests/store/tuned.h"
+#include "tests/support/fixture.h"
 #include <clattn/tuning.h>
 #include <criterion/criterion.h>
 #include <math.h>

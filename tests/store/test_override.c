@@ -6,8 +6,8 @@
 #include "problem/problem.h"
 #include "store/override.h"
 #include "tests/faults/faults.h"
-#include "tests/support/fixture.h"
 #include "tests/store/tuned.h"
+#include "tests/support/fixture.h"
 #include <clattn/tuning.h>
 #include <criterion/criterion.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* What may befall a store: many writers lose nothing, a killed one leaves a good file, and damaged
  * files are set aside and not lost. */
 #define _POSIX_C_SOURCE 200809L /* fork, kill, nanosleep */
-#include "tests/support/store_folder.h"
 #include "tests/store/tables.h"
+#include "tests/support/store_folder.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

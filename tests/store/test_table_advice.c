@@ -6,9 +6,9 @@
 #include "store/shipped.h"
 #include "store/table_advice.h"
 #include "tests/faults/faults.h"
+#include "tests/store/tuned.h"
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
-#include "tests/store/tuned.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
 #include "problem/problem_class.h"
 #include "store/store.h"
 #include "tests/faults/faults.h"
+#include "tests/store/tables.h"
 #include "tests/support/fixture.h"
 #include "tests/support/store_folder.h"
-#include "tests/store/tables.h"
 #include <clattn/tuning.h>
 
 #include <criterion/criterion.h>
