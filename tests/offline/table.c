@@ -20,7 +20,6 @@ enum {
     TEXT_BYTES = 256,
     LEAST_SHARE = 75,
     LEAST_SHARE_XE_LP = 72,
-    LEAST_SHARE_GFX942 = 70,
     LEAST_GROUPS = 2,
     SOURCE_BYTES = 9, /* the beginning of a hash */
     MOST_FAMILIES = 32
@@ -135,24 +134,15 @@ static void broken(struct totals *totals, const struct row *r, const char *rule)
     totals->broken++;
 }
 
-/* Xe-LP adds up every address. On gfx942 clang 19 takes two multiply-adds for one instruction and moves
- * their operands together: as it happens 20 moves for 64 of them, or 28. */
-static unsigned least_share(const struct target *target)
-{
-    return strcmp(target->name, "tgllp") == 0    ? LEAST_SHARE_XE_LP
-           : strcmp(target->name, "gfx942") == 0 ? LEAST_SHARE_GFX942
-                                                 : LEAST_SHARE;
-}
-
 /* Two products whose loops are nearly all arithmetic, with loads of 16 bytes; ptxas makes wide loads
- * of narrow ones that lie beside each other, so PTX does not tell. */
+ * of narrow ones that lie beside each other, so PTX does not tell. Xe-LP adds up every address. */
 static void check_products(struct totals *totals, const struct row *r)
 {
     const struct kernel *k = r->kernel;
 
     for (size_t n = 0; n < k->num_products; n++) {
         const struct counts *loop = &k->products[n];
-        if (share(loop) < least_share(r->target))
+        if (share(loop) < (strcmp(r->target->name, "tgllp") == 0 ? LEAST_SHARE_XE_LP : LEAST_SHARE))
             broken(totals, r, "too little of a product's loop is arithmetic");
         if (k->dialect != DIALECT_PTX && loop->local_loads[0] + loop->local_loads[1] +
                                              loop->local_loads[2] + loop->local_loads[3])
