@@ -41,6 +41,23 @@ INLINE void clear_sums(float4 sums[THREAD_M][MAX_DIMS4])
             sums[r][n] = 0.0f;
 }
 
+/* `upper` += a * b and `lower` += next * b: on AMD's CDNA 2 and 3 one instruction, which LLVM left to
+ * itself makes of two columns, with more values to move together. */
+#if defined(__gfx90a__) || defined(__gfx942__)
+#define MULTIPLY_ADD_ROWS(upper, lower, a, next, b)                                                    \
+    do {                                                                                               \
+        const float2 both = MULTIPLY_ADD((float2)(a, next), (float2)(b), (float2)(upper, lower));      \
+        (upper) = both.x;                                                                              \
+        (lower) = both.y;                                                                              \
+    } while (0)
+#else
+#define MULTIPLY_ADD_ROWS(upper, lower, a, next, b)                                                    \
+    do {                                                                                               \
+        (upper) = MULTIPLY_ADD(a, b, upper);                                                           \
+        (lower) = MULTIPLY_ADD(next, b, lower);                                                        \
+    } while (0)
+#endif
+
 /* products[r][c] += owned row ROW(r) . streamed row thread_n + THREADS_N * c, over `depth` columns of
  * tiles whose rows are so many float4 apart. */
 INLINE void multiply_tiles(const __local float4 *owned, const int owned_stride,
@@ -49,9 +66,7 @@ INLINE void multiply_tiles(const __local float4 *owned, const int owned_stride,
 {
     const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
 
-    /* Two rows at a time, for GPUs that multiply and add two values at once: left to itself LLVM pairs
-     * columns, and moves more values together. Pointers: constants away from one each, which spares the
-     * loop its index arithmetic. */
+    /* Constants away from one pointer each, which spares the loop its index arithmetic. */
     owned += ROW(0) * owned_stride;
     streamed += thread_n * streamed_stride;
     for (int d = 0; d < depth; d += 4, owned++, streamed++) {
@@ -65,17 +80,15 @@ INLINE void multiply_tiles(const __local float4 *owned, const int owned_stride,
             const float4 next = owned[ROW_FROM_FIRST(r + 1) * owned_stride];
 #pragma unroll
             for (int c = 0; c < THREAD_N; c++) {
-                float2 sums = (float2)(products[r][c], products[r + 1][c]);
-                sums = MULTIPLY_ADD((float2)(x.x, next.x), (float2)y[c].x, sums);
-                sums = MULTIPLY_ADD((float2)(x.y, next.y), (float2)y[c].y, sums);
-                sums = MULTIPLY_ADD((float2)(x.z, next.z), (float2)y[c].z, sums);
-                sums = MULTIPLY_ADD((float2)(x.w, next.w), (float2)y[c].w, sums);
-                products[r][c] = sums.x;
-                products[r + 1][c] = sums.y;
+                MULTIPLY_ADD_ROWS(products[r][c], products[r + 1][c], x.x, next.x, y[c].x);
+                MULTIPLY_ADD_ROWS(products[r][c], products[r + 1][c], x.y, next.y, y[c].y);
+                MULTIPLY_ADD_ROWS(products[r][c], products[r + 1][c], x.z, next.z, y[c].z);
+                MULTIPLY_ADD_ROWS(products[r][c], products[r + 1][c], x.w, next.w, y[c].w);
             }
         }
     }
 }
+
 /* Weights, as multiply_tiles() leaves products, to local memory: WEIGHT_ROWS streamed rows from `first`
  * on, a multiple of these, each with the weights of all owned rows; thread_m and thread_n are in scope.
  * A macro, since compilers simplify a function before it is inlined, and there they choose among

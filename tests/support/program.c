@@ -52,9 +52,25 @@ void program_must(const char *program, const int status, const char *words, cons
     cr_assert(program_said(words), "%s: '%s', which lacks '%s'", command, program_text, words);
 }
 
+/* Whether a text begins with the words; a line break and what indents the next line is a blank. */
+static bool begins_with(const char *text, const char *words)
+{
+    for (; *words; words++, text++) {
+        if (*words == ' ' && *text == '\n')
+            text += strspn(text + 1, " ");
+        else if (*words != *text)
+            return false;
+    }
+    return true;
+}
+
 bool program_said(const char *words)
 {
-    return strstr(program_text, words) != NULL;
+    const char *text = program_text;
+
+    while (*text && !begins_with(text, words))
+        text++;
+    return begins_with(text, words);
 }
 
 void program_expect(const char *words)

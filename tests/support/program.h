@@ -18,7 +18,7 @@ int program_run(const char *program, const char *arguments, ...)
 void program_must(const char *program, int status, const char *words, const char *arguments, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Whether the last one printed the words; program_expect() fails the test, which goes on, if not. */
+/* Whether the last one printed the words, wherever its lines break; program_expect() fails the test, which goes on, if not. */
 bool program_said(const char *words);
 void program_expect(const char *words);
 
