@@ -82,10 +82,13 @@ static struct view operand_view(const clattn_problem *p, const struct operand *o
     const struct ca_tensor *tensor = &tensors[operand->argument];
     /* The bias's gradient has the bias's sizes here, and no steps where that broadcasts. */
     const struct ca_tensor *sized = layout == OF_BIAS ? &tensors[CA_BIAS] : tensor;
+    const bool appended =
+        p->operation == CLATTN_APPEND && (operand->argument == CA_DK || operand->argument == CA_DV);
     struct view view = {
-        .dtype = layout == STRIDED  ? p->dtype
-                 : layout == PACKED ? CLATTN_F32
-                                    : p->bias_dtype,
+        .dtype = appended            ? p->cache_dtype
+                 : layout == STRIDED ? p->dtype
+                 : layout == PACKED  ? CLATTN_F32
+                                     : p->bias_dtype,
         .cache = projection ? CLATTN_CACHE_PLAIN : ca_problem_cache(p, operand->argument),
         .element = tensor->element_bytes,
         .few = layout == PACKED && operand->argument != CA_LSE && operand->argument != CA_SCORES,
@@ -98,6 +101,11 @@ static struct view operand_view(const clattn_problem *p, const struct operand *o
     }
     find_extent(&view);
     return view;
+}
+
+bool case_holds(const struct job *job)
+{
+    return job->problem.accumulate || job_kind(job) == JOB_APPEND;
 }
 
 struct case_words case_input_words(const struct job *job, enum input input)
