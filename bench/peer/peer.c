@@ -310,6 +310,8 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         return "scores are not asked of other libraries";
     if (p->dbias || p->dslopes || p->dsinks)
         return "gradients of bias, slopes and sinks are not asked of other libraries";
+    if (p->mask_keys)
+        return "masks of the last keys are not asked of other libraries";
     if (p->accumulate)
         return "what adds to its output is not asked of other libraries";
     if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)

@@ -76,7 +76,7 @@ static void set_bias(struct tensor_shape *s, const clattn_problem *p, bool is_gr
 
 static void set_mask(struct tensor_shape *s, const clattn_problem *p)
 {
-    set_sizes(s, p->batch, p->heads, p->seq_q, p->seq_kv);
+    set_sizes(s, p->batch, p->heads, p->seq_q, p->mask_keys ? p->mask_keys : p->seq_kv);
     set_layout(s, &p->mask_layout, false);
 }
 

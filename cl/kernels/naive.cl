@@ -41,7 +41,7 @@ __kernel void naive(PARAMETERS_naive)
     for (int d = 0; d < DIM_V; d++)
         sums[d] = 0.0f;
     for (long j = first; j < end; j++) {
-        if (!visible(a, at, first, end, b, h, i, j SCORE_OPERANDS_ARG))
+        if (!visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG))
             continue;
         float dot = 0.0f;
         for (int d = 0; d < DIM_QK; d++)

@@ -13,7 +13,8 @@
  *     o  = sum_j p * v[j]
  *     lse = m + log(sum_j exp(s - m) + exp(sink[h] - m))
  *
- * (the terms with sink only if sinks). A key is masked if the boolean mask holds 0 there, if it
+ * (the terms with sink only if sinks). A key is masked if the boolean mask holds 0 there (with
+ * mask_keys: holds 0 in column j - (keys in use - mask_keys), if that is one), if it
  * lies outside the window or after the diagonal of a causal problem, or at or beyond the batch's
  * key length; a query at or beyond the batch's query length sees no key. A query that sees no key
  * gives o = 0, lse = -inf and weights 0, with or without a sink. What lies behind a mask (NaN,
@@ -185,7 +186,7 @@ typedef struct clattn_problem {
     clattn_layout bias_layout; /**< Zeros broadcast; see clattn_layout_broadcast(). Projection:
                                     zeros, which there stand for the packed (heads, dim_v). */
     int mask; /**< Not 0: a boolean mask of bytes, not 0 = visible, of that shape is given. */
-    clattn_layout mask_layout; /**< Zeros broadcast, as in bias_layout. */
+    clattn_layout mask_layout; /**< Zeros broadcast, as in bias_layout. Its columns: mask_keys. */
     int alibi;                 /**< Not 0: slopes, heads floats. */
     int sinks;                 /**< Not 0: sinks, heads floats. */
     int q_lengths;             /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
@@ -209,6 +210,10 @@ typedef struct clattn_problem {
                                other strides, like its offset in its buffer, are multiples of 32;
                                all are counted in values, as of other tensors. */
     clattn_cache v_cache; /**< How v is stored. */
+    size_t mask_keys; /**< 0, or how many columns the mask has, at most seq_kv: of the last keys in use
+                           (of the batch's length), all keys before which the mask lets through. A tree
+                           of drafts behind a cached prefix has a mask of seq_q x seq_q; causal and
+                           windows hide besides. */
 } clattn_problem;
 
 /**
@@ -240,7 +245,7 @@ CLATTN_API clattn_status clattn_problem_check(const clattn_problem *problem, cha
  *
  * @param problem  Gives the four sizes; not null.
  * @param rank     0 to 4.
- * @param shape    @p rank sizes, each 1 or that of the problem; NULL only if @p rank is 0.
+ * @param shape    @p rank sizes, each 1 or that of the problem, of a mask's columns mask_keys if not 0; NULL only if @p rank is 0.
  * @param layout   Not null; receives the strides, zeros on failure.
  * @retval CLATTN_SUCCESS           Set.
  * @retval CLATTN_INVALID_ARGUMENT  A null, a rank above 4, a size that does not broadcast, or
@@ -316,6 +321,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     bias=T:L mask=L        T a dtype; L the dimensions that do not broadcast, packed, such as
  *                            bhqk, qk or bk, or four strides such as 0.0.64.1 (0.0.0.0: one value)
  *     alibi sinks qlen klen lse
+ *     maskkeys=N             mask_keys, where not 0
  *     scores=raw|softcap|bias|weights
  *     dropout=X              X as above
  *     do=L dq=L dk=L dv=L    layouts, as q=L

@@ -60,6 +60,9 @@ static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t b
         {"batch", p->batch, 0}, {"heads", p->heads, 1},   {"kv_heads", p->kv_heads, 1},
         {"seq_q", p->seq_q, 0}, {"seq_kv", p->seq_kv, 0}, {"dim_qk", p->dim_qk, 1},
         {"dim_v", p->dim_v, 1},
+#define SIZE(ID, member, word, OF, difference) {#member, p->member, 0},
+        CA_SIZES(SIZE)
+#undef SIZE
     };
 
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
@@ -153,6 +156,8 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
         {"dsinks is wanted, but there are no sinks", p->dsinks && !p->sinks},
         {"accumulate is an option of projections only",
          p->accumulate && p->operation != CLATTN_PROJECTION},
+        {"mask_keys is given, but there is no mask", p->mask_keys && !p->mask},
+        {"mask_keys exceeds seq_kv", p->mask_keys > p->seq_kv},
         {"k_cache and v_cache are options of forward only",
          (p->k_cache || p->v_cache) && p->operation != CLATTN_FORWARD},
     };

@@ -83,6 +83,7 @@ static void set_layouts(clattn_problem *r, const clattn_problem *p)
 {
     char letters[5];
 
+    r->mask_keys = smaller(r->mask_keys, r->seq_kv);
     r->window_left = rounded_side(p->window_left, r->seq_kv);
     r->window_right = r->causal ? CLATTN_UNLIMITED : rounded_side(p->window_right, r->seq_kv);
     set_diagonal(r, p);
@@ -94,9 +95,9 @@ static void set_layouts(clattn_problem *r, const clattn_problem *p)
     if (p->operation == CLATTN_BACKWARD)
         set_gradient_layouts(r, p);
     if (p->bias)
-        ca_spanning_layout(r, 15, letters, &r->bias_layout);
+        ca_spanning_layout(r, r->seq_kv, 15, letters, &r->bias_layout);
     if (p->mask)
-        ca_spanning_layout(r, 15, letters, &r->mask_layout);
+        ca_spanning_layout(r, ca_mask_keys(r), 15, letters, &r->mask_layout);
 }
 
 clattn_problem ca_problem_representative(const clattn_problem *p)
@@ -121,6 +122,7 @@ clattn_problem ca_problem_representative(const clattn_problem *p)
 #define FLAG(ID, member, word, OF, difference) r.member = p->member != 0;
     CA_FLAGS(FLAG)
 #undef FLAG
+    r.mask_keys = p->mask_keys ? ca_size_rounded(p->mask_keys, MOST_SEQ) : 0;
     r.scores = p->scores;
     r.dropout = p->dropout > 0.0f ? 0.125f : 0.0f;
     r.seq_q = ca_size_rounded(p->seq_q, MOST_SEQ);

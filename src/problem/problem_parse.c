@@ -75,13 +75,14 @@ static int parse_layout(const char *text, const size_t sizes[4], clattn_layout *
     return 1;
 }
 
-static int parse_spanning(const char *text, const clattn_problem *p, clattn_layout *layout)
+static int parse_spanning(const char *text, const clattn_problem *p, size_t columns,
+                          clattn_layout *layout)
 {
     if (parse_strides(text, layout))
         return 1;
     for (unsigned axes = 15; axes > 0; axes--) {
         char letters[5];
-        ca_spanning_layout(p, axes, letters, layout);
+        ca_spanning_layout(p, columns, axes, letters, layout);
         if (strcmp(text, letters) == 0)
             return 1;
     }
@@ -178,7 +179,7 @@ enum word {
     W_SEQ_KV,
     W_DIM,
 #define FLAG(ID, member, word, OF, difference) W_##ID,
-    CA_FLAGS(FLAG)
+    CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
         W_COUNT
 };
@@ -200,9 +201,10 @@ static const char *const keys[W_COUNT] = {[W_FWD] = "fwd",         [W_BWD] = "bw
                                           [W_HEADS] = "h",         [W_SEQ_Q] = "q",
                                           [W_SEQ_KV] = "k",        [W_DIM] = "d",
 #define FLAG(ID, member, word, OF, difference) [W_##ID] = word,
-                                          CA_FLAGS(FLAG)
+                                          CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
 };
+_Static_assert(W_COUNT <= 64, "a set of words is 64 bits");
 #define WORD(word) (UINT64_C(1) << (word))
 #define FLAG(ID, member, word, OF, difference) | WORD(W_##ID)
 static const uint64_t FLAG_WORDS = WORD(W_FWD) | WORD(W_BWD) | WORD(W_PROJ) | WORD(W_F32) |
@@ -294,6 +296,11 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
         return p->member = 1;
         CA_FLAGS(FLAG)
 #undef FLAG
+#define SIZE(ID, member, word, OF, difference)                                                     \
+    case W_##ID:                                                                                   \
+        return ca_parse_size(&value, &p->member) && *value == '\0';
+        CA_SIZES(SIZE)
+#undef SIZE
     default:
         return 1; /* a layout: for the second pass */
     }
@@ -360,7 +367,7 @@ static int parse_layout_word(enum word word, const char *value, uint64_t seen, c
         return parse_weights(value, p);
     case W_MASK:
         p->mask = 1;
-        return parse_spanning(value, p, &p->mask_layout);
+        return parse_spanning(value, p, ca_mask_keys(p), &p->mask_layout);
     case W_BIAS:
         p->bias = 1;
         if (p->operation == CLATTN_PROJECTION)
@@ -368,7 +375,8 @@ static int parse_layout_word(enum word word, const char *value, uint64_t seen, c
         if (!colon || colon - value >= (int)sizeof dtype)
             return 0;
         memcpy(dtype, value, (size_t)(colon - value));
-        return parse_dtype(dtype, &p->bias_dtype) && parse_spanning(colon + 1, p, &p->bias_layout);
+        return parse_dtype(dtype, &p->bias_dtype) &&
+               parse_spanning(colon + 1, p, p->seq_kv, &p->bias_layout);
     default:
         return 1;
     }

@@ -1,6 +1,11 @@
 #include "problem/tensors.h"
 #include "problem/layout.h"
 
+size_t ca_mask_keys(const clattn_problem *p)
+{
+    return p->mask_keys ? p->mask_keys : p->seq_kv;
+}
+
 size_t ca_dtype_bytes(clattn_dtype dtype)
 {
     return dtype == CLATTN_F32 ? 4 : 2;

@@ -64,6 +64,9 @@ clattn_layout *ca_problem_layout(clattn_problem *p, unsigned argument);
 /* True if no output has an element. */
 int ca_problem_empty(const clattn_problem *p);
 
+/* Columns of the mask: seq_kv unless it is of the last mask_keys keys. */
+size_t ca_mask_keys(const clattn_problem *p);
+
 /* Bytes of an element. */
 size_t ca_dtype_bytes(clattn_dtype dtype);
 

@@ -68,7 +68,7 @@ static size_t print_attention(const clattn_problem *p, char *text, size_t text_b
         {"DIAGONAL_FOLLOWS_LENGTHS", p->diagonal == CLATTN_BOTTOM_RIGHT && lengths},
         {"SCORES", (size_t)p->scores},
 #define FLAG(ID, member, word, OF, difference) CA_IF_ATTENTION(OF, {"HAS_" #ID, p->member != 0}, )
-        CA_FLAGS(FLAG)
+        CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
             {"HAS_DROPOUT", p->dropout > 0.0f},
     };

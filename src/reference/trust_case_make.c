@@ -165,8 +165,12 @@ static void fill_plain(struct ca_trust_case *c, unsigned *state)
         if (p->bias)
             ca_value_store(elements(c, CA_BIAS), p->bias_dtype, n,
                            (i + 2 * j) % 11 == 0 ? -INFINITY : ca_value_next(state));
-        if (p->mask)
-            elements(c, CA_MASK)[n] = !masked(p, i, j);
+    }
+    const size_t columns = ca_mask_keys(p), count = p->batch * p->heads * p->seq_q * columns;
+    for (size_t n = 0; p->mask && n < count; n++) {
+        const size_t first = p->mask_keys ? keys_in_use(p, n / columns / p->seq_q / p->heads) : columns;
+        elements(c, CA_MASK)[n] =
+            !masked(p, n / columns % p->seq_q, n % columns + first - columns);
     }
     for (size_t h = 0; h < p->heads; h++) {
         if (p->alibi)
