@@ -277,7 +277,7 @@ double case_flops(const struct attention_case *attention)
 {
     const struct job *job = &attention->job;
 
-    if (job_kind(job) == JOB_PROJECTION)
+    if (job_kind(job) == JOB_PROJECTION || job_kind(job) == JOB_MERGE)
         return clattn_problem_flops(&job->problem);
     if (job->is_layer) /* its projections are whole */
         return clattn_multihead_flops(&job->layer) - clattn_problem_flops(&job->problem) +
@@ -325,7 +325,7 @@ static double attention_bytes(const struct attention_case *attention)
     return bytes;
 }
 
-/* Of projections and layers: all that is read. */
+/* Of what is no attention: all that is read. */
 static double read_bytes(const struct job *job)
 {
     double bytes = 0.0;

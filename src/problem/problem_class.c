@@ -1,8 +1,8 @@
 #include "problem/problem_class.h"
 #include "problem/class_size.h"
 #include "problem/layout.h"
+#include "problem/operations.h"
 #include "problem/problem.h"
-#include "problem/problem_projection.h"
 #include "problem/problem_words.h"
 #include <clattn/tuning.h>
 
@@ -102,11 +102,21 @@ static void set_layouts(clattn_problem *r, const clattn_problem *p)
 
 clattn_problem ca_problem_representative(const clattn_problem *p)
 {
+    static clattn_problem (*const of[])(const clattn_problem *) = {
+#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative, ...)  \
+    [CLATTN_##ID] = representative,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
     const clattn_problem normal = ca_problem_normal(p);
+
+    return of[p->operation](&normal);
+}
+
+clattn_problem ca_attention_representative(const clattn_problem *p)
+{
     clattn_problem r;
 
-    if (p->operation == CLATTN_PROJECTION)
-        return ca_projection_representative(&normal);
     clattn_problem_init(&r);
     r.operation = p->operation;
     r.dtype = p->dtype;
@@ -115,7 +125,7 @@ clattn_problem ca_problem_representative(const clattn_problem *p)
     r.k_cache = p->k_cache;
     r.v_cache = p->v_cache;
     r.softcap = p->softcap > 0.0f ? 30.0f : 0.0f;
-    r.causal = normal.window_right == 0;
+    r.causal = p->window_right == 0;
     r.bias = p->bias != 0;
     r.bias_dtype = p->bias ? p->bias_dtype : CLATTN_F32;
     r.mask = p->mask != 0;
@@ -131,7 +141,7 @@ clattn_problem ca_problem_representative(const clattn_problem *p)
     const size_t ratio = ca_size_rounded(p->heads / p->kv_heads, MOST_HEADS);
     for (;;) {
         r.kv_heads = r.heads / smaller(ratio, r.heads);
-        set_layouts(&r, &normal);
+        set_layouts(&r, p);
         if (clattn_problem_check(&r, NULL, 0) == CLATTN_SUCCESS)
             return r;
         /* Rounding up took dims of a huge problem past the limits of indexing. It ends: with all

@@ -144,6 +144,13 @@ static void print_projection(struct writer *w, const clattn_problem *p)
 #undef FLAG
 }
 
+static void print_merge(struct writer *w, const clattn_problem *p)
+{
+    put(w, " n%zu", p->seq_kv);
+    put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_O));
+    put(w, "%s", p->accumulate ? " accumulate" : "");
+}
+
 static void print_attention(struct writer *w, const clattn_problem *p)
 {
     put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O));
@@ -190,22 +197,25 @@ static void print_attention(struct writer *w, const clattn_problem *p)
 
 static void print(struct writer *w, const clattn_problem *p)
 {
-    const int projection = p->operation == CLATTN_PROJECTION;
+    static void (*const of[])(struct writer *, const clattn_problem *) = {
+#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative,       \
+                  print_rest, ...)                                                                 \
+    [CLATTN_##ID] = print_rest,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
 
-    put(w, "%s %s b%zu h%zu", name_at(ca_operation_names, CA_OPERATION_NAMES, (int)p->operation),
+    put(w, "%s %s b%zu h%zu", name_at(ca_operation_names, CA_NUM_OPERATIONS, (int)p->operation),
         name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->dtype), p->batch, p->heads);
     if (p->kv_heads != p->heads)
         put(w, "/%zu", p->kv_heads);
     put(w, " q%zu", p->seq_q);
-    if (!projection)
+    if (ca_is_attention(p))
         put(w, " k%zu", p->seq_kv);
     put(w, " d%zu", p->dim_qk);
     if (p->dim_v != p->dim_qk)
         put(w, "/%zu", p->dim_v);
-    if (projection)
-        print_projection(w, p);
-    else
-        print_attention(w, p);
+    of[ca_operation(p)](w, p);
 }
 
 clattn_status clattn_problem_print(const clattn_problem *problem, char *text, size_t text_bytes,

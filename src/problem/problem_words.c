@@ -5,7 +5,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-const char *const ca_operation_names[CA_OPERATION_NAMES] = {"fwd", "bwd", "proj"};
+const char *const ca_operation_names[CA_NUM_OPERATIONS] = {
+#define OPERATION(ID, word, ...) [CLATTN_##ID] = word,
+    CA_OPERATIONS(OPERATION)
+#undef OPERATION
+};
 const char *const ca_dtype_names[CA_DTYPE_NAMES] = {"f32", "f16", "bf16"};
 const char *const ca_scores_names[CA_SCORES_NAMES] = {"none", "raw", "softcap", "bias", "weights"};
 const char *const ca_cache_names[CA_CACHE_NAMES] = {"plain", "q8_0", "q4_0"};

@@ -5,6 +5,7 @@
 #include "families/candidate.h"
 #include "families/family.h"
 #include "problem/layout.h"
+#include "problem/operations.h"
 #include "reference/trust_case_parts.h"
 
 #include <math.h>
@@ -115,8 +116,8 @@ clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candi
 
 int ca_trust_refuses(const clattn_problem *real, char *reason, size_t reason_bytes)
 {
-    if (real->operation == CLATTN_PROJECTION)
-        return 0;
+    if (!ca_is_attention(real))
+        return 0; /* their programs know no dims */
     const clattn_problem least = shrink(real, NUM_SIZES - 1);
     const double bytes = bytes_of(&least);
     if (bytes <= MOST_BYTES)
