@@ -95,6 +95,7 @@ bool reference_sees(const struct reference *r, const struct query *query, size_t
     const clattn_problem *p = r->problem;
     const unsigned char *mask = r->view->at[TENSOR_MASK];
     const long double now = (long double)query->i + query->diagonal, key = (long double)j;
+    size_t block, row;
 
     if ((long double)query->i >= query->queries || key >= query->keys)
         return false;
@@ -106,6 +107,8 @@ bool reference_sees(const struct reference *r, const struct query *query, size_t
         return false;
     if (p->mask && mask != NULL &&
         mask[tensor_index(&r->shape[TENSOR_MASK], query->b, query->h, query->i, j)] == 0)
+        return false;
+    if (!tensor_locate_key(p, r->view, query->b, j, &block, &row))
         return false;
     return !p->bias || r->view->at[TENSOR_BIAS] == NULL ||
            bias_of(r, query, j) != -(double)INFINITY;

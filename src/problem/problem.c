@@ -57,10 +57,11 @@ static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t b
         const char *name;
         size_t value, least;
     } sizes[] = {
-        {"batch", p->batch, 0}, {"heads", p->heads, 1},   {"kv_heads", p->kv_heads, 1},
-        {"seq_q", p->seq_q, 0}, {"seq_kv", p->seq_kv, 0}, {"dim_qk", p->dim_qk, 1},
-        {"dim_v", p->dim_v, 1},
+        {"batch", p->batch, 0}, {"heads", p->heads, 1},         {"kv_heads", p->kv_heads, 1},
+        {"seq_q", p->seq_q, 0}, {"seq_kv", p->seq_kv, 0},       {"dim_qk", p->dim_qk, 1},
+        {"dim_v", p->dim_v, 1}, {"page_size", p->page_size, 0},
     };
+    const size_t least = p->page_size != 0, most = p->page_size ? INT32_MAX : 0;
 
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
         if (sizes[n].value < sizes[n].least || sizes[n].value > CA_MAX_SIZE) {
@@ -68,6 +69,11 @@ static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t b
                       sizes[n].value, sizes[n].least, CA_MAX_SIZE);
             return CLATTN_INVALID_PROBLEM;
         }
+    }
+    if (p->pages < least || p->pages > most) {
+        ca_reason(reason, bytes, "pages is %zu but must be from %zu to %zu with a page_size of %zu",
+                  p->pages, least, most, p->page_size);
+        return CLATTN_INVALID_PROBLEM;
     }
     if (p->operation != CLATTN_PROJECTION && p->heads % p->kv_heads != 0) {
         ca_reason(reason, bytes, "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
@@ -155,6 +161,9 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
          p->accumulate && p->operation != CLATTN_PROJECTION},
         {"k_cache and v_cache are options of forward only",
          (p->k_cache || p->v_cache) && p->operation != CLATTN_FORWARD},
+        {"dropout and page_size exclude each other: keys in pages have no gradients",
+         p->page_size && p->dropout > 0.0f && p->operation == CLATTN_FORWARD},
+        {"page_size is an option of forward only", p->page_size && p->operation != CLATTN_FORWARD},
     };
 
     for (size_t n = 0; n < sizeof rules / sizeof *rules; n++) {
