@@ -111,6 +111,7 @@ bool reference_sees(const struct reference *r, const struct query *query, size_t
 {
     const clattn_problem *p = r->problem;
     const long double now = (long double)query->i + query->diagonal, key = (long double)j;
+    size_t block, row;
 
     if ((long double)query->i >= query->queries || key >= query->keys)
         return false;
@@ -121,6 +122,8 @@ bool reference_sees(const struct reference *r, const struct query *query, size_t
     if (p->window_right != CLATTN_UNLIMITED && key > now + (long double)p->window_right)
         return false;
     if (!lets_through(r, query, j))
+        return false;
+    if (!tensor_locate_key(p, r->view, query->b, j, &block, &row))
         return false;
     return !p->bias || r->view->at[TENSOR_BIAS] == NULL ||
            bias_of(r, query, j) != -(double)INFINITY;

@@ -4,6 +4,7 @@
  * them, cl/common/projection.h):
  *   DTYPE, BIAS_DTYPE       cl/common/storage.h
  *   K_CACHE, V_CACHE        0 of DTYPE, 1 q8_0, 2 q4_0 (cl/common/quantized.h)
+ *   PAGE_SIZE               keys in a page, or 0 (cl/common/key_rows.h)
  *   DIM_QK, DIM_V
  *   UNIT_Q UNIT_K UNIT_V UNIT_O    1: the innermost stride is 1
  *   HAS_SOFTCAP HAS_BIAS HAS_MASK HAS_MASK_KEYS HAS_ALIBI HAS_SINKS HAS_WINDOW_LEFT HAS_WINDOW_RIGHT

@@ -106,6 +106,19 @@
  *   for scores that are finite. FlashAttention 2 gives it for rows that see nothing: there +inf is to be
  *   replaced by -inf before.
  *
+ * Paged caches. With page_size > 0 k and v are pools of pages, (pages, kv_heads, page_size, dim)
+ * tensors that any number of requests share, in either order by strides: "k=bshd v=bshd" is (pages,
+ * page_size, kv_heads, dim). Key j of batch b is row j % page_size of page table[b, j / page_size],
+ * with table a (batch, ceil(seq_kv / page_size)) array of cl_ints in device memory, of which a plan
+ * knows nothing: it may change from execution to execution. seq_kv is the most keys that a batch may
+ * have; kv_lengths says how many it has. An entry that is negative, or pages or more, hides the keys
+ * of its page as the boolean mask would; what the table holds for pages behind the last key in use
+ * is not looked at. Nothing outside the pool is read whatever the table holds, several entries may
+ * name the same page (a prefix that requests share), and with the same tunables o and lse are bit for
+ * bit those of a contiguous cache that holds the same keys, where no entry hides any. Forward only, and without dropout:
+ * gradients with respect to keys that requests share would be sums over requests, which no engine
+ * that keeps pages asks for; gather them into a contiguous tensor to train on them.
+ *
  * Formula: A. Vaswani et al., "Attention Is All You Need" (2017); order of softcap, bias and mask
  * as in the ONNX operator Attention, opset 24; ALiBi: O. Press et al. (2022); sinks as in
  * gpt-oss (2025); backward by lse and dot(do, o): T. Dao et al., "FlashAttention" (2022); Philox:
@@ -194,8 +207,10 @@ typedef struct clattn_problem {
     size_t dim_v;    /**< At least 1. */
     clattn_layout q; /**< (batch, heads, seq_q, dim_qk); projection: of x, with kv_heads; merge: of
                           parts, (states * batch, heads, seq_q, dim_v) */
-    clattn_layout k; /**< (batch, kv_heads, seq_kv, dim_qk); projection: of w, as above */
-    clattn_layout v; /**< (batch, kv_heads, seq_kv, dim_v) */
+    clattn_layout k; /**< (batch, kv_heads, seq_kv, dim_qk); paged: (pages, kv_heads, page_size,
+                          dim_qk); projection: of w, as above */
+    clattn_layout v; /**< (batch, kv_heads, seq_kv, dim_v); paged: (pages, kv_heads, page_size,
+                          dim_v) */
     clattn_layout o; /**< (batch, heads, seq_q, dim_v); projection: of y */
     float scale;     /**< Any finite value; NaN stands for 1 / sqrt(dim_qk). */
     float softcap;   /**< Finite and > 0, or 0 for none. */
@@ -238,6 +253,9 @@ typedef struct clattn_problem {
                            (of the batch's length), all keys before which the mask lets through. A tree
                            of drafts behind a cached prefix has a mask of seq_q x seq_q; causal and
                            windows hide besides. */
+    size_t page_size;     /**< Keys in a page, any number from 1; 0: k and v are contiguous. Forward
+                               only; see "Paged caches" above. */
+    size_t pages;         /**< Pages in the pool, 1 to 2^31 - 1; 0 if page_size is 0. */
 } clattn_problem;
 
 /**
@@ -338,6 +356,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     q=L k=L v=L o=L        layouts, where not packed "bhsd": an order such as bshd, or
  *                            four strides such as 4096.64.128.1
  *     kcache=C vcache=C      q8_0 or q4_0, where k or v is quantized
+ *     page=N pages=N         page_size and pages; when read, pages defaults to as many as b * k need
  *     scale=X softcap=X      X as printed by %.9g; scale where it is not NaN
  *     causal=A               A is tl, br or an offset such as 17 or -3
  *     diagonal=A             likewise, for a problem that is not causal

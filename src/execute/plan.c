@@ -40,6 +40,7 @@ static struct attention_shape shape_of(const clattn_problem *p)
         .kv_heads = (cl_long)p->kv_heads,
         .dim_qk = (cl_long)p->dim_qk,
         .dim_v = (cl_long)p->dim_v,
+        .pages = (cl_long)p->pages,
         .group = (cl_long)(p->heads / p->kv_heads),
         .diagonal = ca_problem_diagonal(p),
         .window_left = p->window_left,

@@ -17,6 +17,8 @@ enum fact {
     ELEMENT_BYTES,
     K_CACHE,
     V_CACHE,
+    PAGED,
+    PAGE_SIZE,
     DIM_QK,
     DIM_V,
     UNIT_Q,
@@ -70,6 +72,8 @@ static const struct {
     [ELEMENT_BYTES] = {1, 0, 3},        /* memory traffic, width of loads */
     [K_CACHE] = {1, 3, 0},              /* likewise */
     [V_CACHE] = {1, 3, 0},              /* likewise */
+    [PAGED] = {1, 2, 0},                /* a look-up for each tile or each key */
+    [PAGE_SIZE] = {1, 0.25, 0.25},      /* which of the two */
     [DIM_QK] = {1, 0.5, 2},             /* local tiles, loop over dims */
     [DIM_V] = {1, 0.5, 2},              /* registers for the output, local tiles */
     [UNIT_Q] = {1, 0.5, 0},             /* read once per block */
@@ -162,6 +166,8 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [ELEMENT_BYTES] = ca_dtype_bytes(p->dtype),
         [K_CACHE] = (size_t)p->k_cache,
         [V_CACHE] = (size_t)p->v_cache,
+        [PAGED] = p->page_size != 0,
+        [PAGE_SIZE] = p->page_size ? p->page_size : 1,
         [DIM_QK] = p->dim_qk,
         [DIM_V] = p->dim_v,
         [UNIT_Q] = p->q.stride[3] <= 1, /* 0 in a packed layout */

@@ -68,11 +68,12 @@ static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t b
     } sizes[] = {
         {"batch", p->batch, 0}, {"heads", p->heads, 1},   {"kv_heads", p->kv_heads, 1},
         {"seq_q", p->seq_q, 0}, {"seq_kv", p->seq_kv, 0}, {"dim_qk", p->dim_qk, 1},
-        {"dim_v", p->dim_v, 1},
+        {"dim_v", p->dim_v, 1}, {"page_size", p->page_size, 0},
 #define SIZE(ID, member, word, OF, difference) {#member, p->member, 0},
         CA_SIZES(SIZE)
 #undef SIZE
     };
+    const size_t least = p->page_size != 0, most = p->page_size ? INT32_MAX : 0;
 
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
         if (sizes[n].value < sizes[n].least || sizes[n].value > CA_MAX_SIZE) {
@@ -80,6 +81,11 @@ static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t b
                       sizes[n].value, sizes[n].least, CA_MAX_SIZE);
             return CLATTN_INVALID_PROBLEM;
         }
+    }
+    if (p->pages < least || p->pages > most) {
+        ca_reason(reason, bytes, "pages is %zu but must be from %zu to %zu with a page_size of %zu",
+                  p->pages, least, most, p->page_size);
+        return CLATTN_INVALID_PROBLEM;
     }
     return CLATTN_SUCCESS;
 }
@@ -173,6 +179,9 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
         {"mask_keys exceeds seq_kv", p->mask_keys > p->seq_kv},
         {"k_cache and v_cache are options of forward only",
          (p->k_cache || p->v_cache) && p->operation != CLATTN_FORWARD},
+        {"dropout and page_size exclude each other: keys in pages have no gradients",
+         p->page_size && p->dropout > 0.0f && p->operation == CLATTN_FORWARD},
+        {"page_size is an option of forward only", p->page_size && p->operation != CLATTN_FORWARD},
     };
 
     return keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes);

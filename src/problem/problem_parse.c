@@ -175,6 +175,8 @@ enum word {
     W_Y_LAYOUT,
     W_K_CACHE,
     W_V_CACHE,
+    W_PAGE_SIZE,
+    W_PAGES,
     W_LAYOUT,
     W_BATCH,
     W_HEADS,
@@ -202,6 +204,7 @@ static const char *const keys[W_COUNT] = {[W_FWD] = "fwd",         [W_BWD] = "bw
                                           [W_MERGE] = "merge",     [W_PARTS_LAYOUT] = "parts=",
                                           [W_STATES] = "n",        [W_K_CACHE] = "kcache=",
                                           [W_V_CACHE] = "vcache=", [W_LAYOUT] = "layout=",
+                                          [W_PAGE_SIZE] = "page=", [W_PAGES] = "pages=",
                                           [W_BATCH] = "b",         [W_HEADS] = "h",
                                           [W_SEQ_Q] = "q",         [W_SEQ_KV] = "k",
                                           [W_DIM] = "d",
@@ -273,6 +276,10 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
         return parse_cache(value, &p->k_cache);
     case W_V_CACHE:
         return parse_cache(value, &p->v_cache);
+    case W_PAGE_SIZE:
+        return ca_parse_size(&value, &p->page_size) && *value == '\0' && p->page_size > 0;
+    case W_PAGES:
+        return ca_parse_size(&value, &p->pages) && *value == '\0';
     case W_DROPOUT:
         return parse_float(value, &p->dropout);
     case W_F32:
@@ -483,6 +490,16 @@ static clattn_status check_words(uint64_t seen, clattn_operation operation, char
     return check_operation(seen, operation, reason, reason_bytes);
 }
 
+/* Pages for all keys of all batches, at least one: clattn_problem_check() says where that is too many. */
+static size_t enough_pages(const clattn_problem *p)
+{
+    size_t pages;
+
+    if (!ca_multiply(p->batch, ca_table_pages(p), &pages))
+        return SIZE_MAX;
+    return pages ? pages : 1;
+}
+
 clattn_status clattn_problem_parse(const char *text, clattn_problem *problem, char *reason,
                                    size_t reason_bytes)
 {
@@ -501,6 +518,8 @@ clattn_status clattn_problem_parse(const char *text, clattn_problem *problem, ch
         status = check_words(seen, problem->operation, reason, reason_bytes);
     if (status == CLATTN_SUCCESS && ca_is_attention(problem) && !(seen & WORD(W_SEQ_KV)))
         problem->seq_kv = problem->seq_q;
+    if (status == CLATTN_SUCCESS && problem->page_size && !(seen & WORD(W_PAGES)))
+        problem->pages = enough_pages(problem);
     if (status == CLATTN_SUCCESS && seen & LAYOUT_WORDS)
         status = parse_pass(text, 1, problem, &seen, reason, reason_bytes);
     if (status == CLATTN_SUCCESS)

@@ -158,6 +158,8 @@ static void print_attention(struct writer *w, const clattn_problem *p)
         put(w, " kcache=%s", name_at(ca_cache_names, CA_CACHE_NAMES, (int)p->k_cache));
     if (p->v_cache != CLATTN_CACHE_PLAIN)
         put(w, " vcache=%s", name_at(ca_cache_names, CA_CACHE_NAMES, (int)p->v_cache));
+    if (p->page_size)
+        put(w, " page=%zu pages=%zu", p->page_size, p->pages);
     if (!isnan(p->scale))
         put_float(w, "scale", p->scale);
     if (p->softcap != 0.0f)

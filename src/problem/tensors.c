@@ -17,6 +17,21 @@ clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument)
     return argument == CA_K ? p->k_cache : argument == CA_V ? p->v_cache : CLATTN_CACHE_PLAIN;
 }
 
+size_t ca_cache_batch(const clattn_problem *p)
+{
+    return p->page_size ? p->pages : p->batch;
+}
+
+size_t ca_cache_rows(const clattn_problem *p)
+{
+    return p->page_size ? p->page_size : p->seq_kv;
+}
+
+size_t ca_table_pages(const clattn_problem *p)
+{
+    return p->page_size ? (p->seq_kv + p->page_size - 1) / p->page_size : 0;
+}
+
 size_t ca_cache_bytes(clattn_cache cache, clattn_dtype dtype)
 {
     switch (cache) {
