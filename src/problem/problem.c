@@ -29,6 +29,11 @@ int64_t ca_problem_diagonal(const clattn_problem *p)
     }
 }
 
+void ca_problem_simplify(clattn_problem *p)
+{
+    p->o_f32 = p->o_f32 && p->dtype != CLATTN_F32;
+}
+
 clattn_problem ca_problem_normal(const clattn_problem *p)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
@@ -36,6 +41,7 @@ clattn_problem ca_problem_normal(const clattn_problem *p)
 
     if (p->operation == CLATTN_PROJECTION)
         return ca_projection_normal(p);
+    ca_problem_simplify(&normal);
     ca_problem_tensors(p, tensors);
     for (unsigned n = 0; n < CA_WORKSPACE; n++) {
         clattn_layout *layout = ca_problem_layout(&normal, n);
@@ -153,6 +159,7 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
         {"dsinks is wanted, but there are no sinks", p->dsinks && !p->sinks},
         {"accumulate is an option of projections only",
          p->accumulate && p->operation != CLATTN_PROJECTION},
+        {"o_f32 is an option of forward only", p->o_f32 && p->operation == CLATTN_BACKWARD},
         {"k_cache and v_cache are options of forward only",
          (p->k_cache || p->v_cache) && p->operation != CLATTN_FORWARD},
     };
