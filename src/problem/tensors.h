@@ -76,6 +76,9 @@ size_t ca_table_pages(const clattn_problem *p);
 /* Bytes of an element. */
 size_t ca_dtype_bytes(clattn_dtype dtype);
 
+/* The dtype of tensor number `argument`, whose values are floating-point numbers. */
+clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument);
+
 /* How tensor number `argument` is stored. */
 clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument);
 
