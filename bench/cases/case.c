@@ -82,13 +82,9 @@ static struct view operand_view(const clattn_problem *p, const struct operand *o
     const struct ca_tensor *tensor = &tensors[operand->argument];
     /* The bias's gradient has the bias's sizes here, and no steps where that broadcasts. */
     const struct ca_tensor *sized = layout == OF_BIAS ? &tensors[CA_BIAS] : tensor;
-    const bool appended =
-        p->operation == CLATTN_APPEND && (operand->argument == CA_DK || operand->argument == CA_DV);
     struct view view = {
-        .dtype = appended            ? p->cache_dtype
-                 : layout == STRIDED ? p->dtype
-                 : layout == PACKED  ? CLATTN_F32
-                                     : p->bias_dtype,
+        .dtype =
+            projection && layout == STRIDED ? p->dtype : ca_problem_dtype(p, operand->argument),
         .cache = projection ? CLATTN_CACHE_PLAIN : ca_problem_cache(p, operand->argument),
         .element = tensor->element_bytes,
         .few = layout == PACKED && operand->argument != CA_LSE && operand->argument != CA_SCORES,

@@ -312,10 +312,16 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         return "scores are not asked of other libraries";
     if (p->dbias || p->dslopes || p->dsinks)
         return "gradients of bias, slopes and sinks are not asked of other libraries";
+    if (p->mask_keys)
+        return "masks of the last keys are not asked of other libraries";
     if (p->accumulate)
         return "what adds to its output is not asked of other libraries";
     if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
         return "quantized caches are not asked of other libraries";
+    if (p->o_f32)
+        return "an o of another dtype than q's is not asked of other libraries";
+    if (p->page_size)
+        return "paged caches are not asked of other libraries";
     if (p->dropout > 0.0f)
         return "other libraries drop other weights";
     return (peer->operations >> job_kind(job) & 1u) != 0 ? NULL : lacks[job_kind(job)];

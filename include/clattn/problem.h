@@ -13,7 +13,8 @@
  *     o  = sum_j p * v[j]
  *     lse = m + log(sum_j exp(s - m) + exp(sink[h] - m))
  *
- * (the terms with sink only if sinks). A key is masked if the boolean mask holds 0 there, if it
+ * (the terms with sink only if sinks). A key is masked if the boolean mask holds 0 there (with
+ * mask_keys: holds 0 in column j - (keys in use - mask_keys), if that is one), if it
  * lies outside the window or after the diagonal of a causal problem, or at or beyond the batch's
  * key length; a query at or beyond the batch's query length sees no key. A query that sees no key
  * gives o = 0, lse = -inf and weights 0, with or without a sink. What lies behind a mask (NaN,
@@ -124,6 +125,19 @@
  * (position, i) of given tables, (rotary_length, rotary_dim / 2) floats, the position within them: others
  * count as the first or last. q is rotated at its token's position, of all heads, wherever k goes.
  *
+ * Paged caches. With page_size > 0 k and v are pools of pages, (pages, kv_heads, page_size, dim)
+ * tensors that any number of requests share, in either order by strides: "k=bshd v=bshd" is (pages,
+ * page_size, kv_heads, dim). Key j of batch b is row j % page_size of page table[b, j / page_size],
+ * with table a (batch, ceil(seq_kv / page_size)) array of cl_ints in device memory, of which a plan
+ * knows nothing: it may change from execution to execution. seq_kv is the most keys that a batch may
+ * have; kv_lengths says how many it has. An entry that is negative, or pages or more, hides the keys
+ * of its page as the boolean mask would; what the table holds for pages behind the last key in use
+ * is not looked at. Nothing outside the pool is read whatever the table holds, several entries may
+ * name the same page (a prefix that requests share), and with the same tunables o and lse are bit for
+ * bit those of a contiguous cache that holds the same keys, where no entry hides any. Forward only, and without dropout:
+ * gradients with respect to keys that requests share would be sums over requests, which no engine
+ * that keeps pages asks for; gather them into a contiguous tensor to train on them.
+ *
  * Formula: A. Vaswani et al., "Attention Is All You Need" (2017); order of softcap, bias and mask
  * as in the ONNX operator Attention, opset 24; ALiBi: O. Press et al. (2022); sinks as in
  * gpt-oss (2025); backward by lse and dot(do, o): T. Dao et al., "FlashAttention" (2022); Philox:
@@ -228,8 +242,10 @@ typedef struct clattn_problem {
     size_t dim_v;    /**< At least 1. */
     clattn_layout q; /**< (batch, heads, seq_q, dim_qk); projection: of x, with kv_heads; merge: of
                           parts, (states * batch, heads, seq_q, dim_v) */
-    clattn_layout k; /**< (batch, kv_heads, seq_kv, dim_qk); projection: of w, as above */
-    clattn_layout v; /**< (batch, kv_heads, seq_kv, dim_v) */
+    clattn_layout k; /**< (batch, kv_heads, seq_kv, dim_qk); paged: (pages, kv_heads, page_size,
+                          dim_qk); projection: of w, as above */
+    clattn_layout v; /**< (batch, kv_heads, seq_kv, dim_v); paged: (pages, kv_heads, page_size,
+                          dim_v) */
     clattn_layout o; /**< (batch, heads, seq_q, dim_v); projection: of y */
     float scale;     /**< Any finite value; NaN stands for 1 / sqrt(dim_qk). */
     float softcap;   /**< Finite and > 0, or 0 for none. */
@@ -243,7 +259,7 @@ typedef struct clattn_problem {
     clattn_layout bias_layout; /**< Zeros broadcast; see clattn_layout_broadcast(). Projection:
                                     zeros, which there stand for the packed (heads, dim_v). */
     int mask; /**< Not 0: a boolean mask of bytes, not 0 = visible, of that shape is given. */
-    clattn_layout mask_layout; /**< Zeros broadcast, as in bias_layout. */
+    clattn_layout mask_layout; /**< Zeros broadcast, as in bias_layout. Its columns: mask_keys. */
     int alibi;                 /**< Not 0: slopes, heads floats. */
     int sinks;                 /**< Not 0: sinks, heads floats. */
     int q_lengths;             /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
@@ -268,6 +284,15 @@ typedef struct clattn_problem {
                                other strides, like its offset in its buffer, are multiples of 32;
                                all are counted in values, as of other tensors. */
     clattn_cache v_cache; /**< How v is stored. Append: k_cache and v_cache are of the caches. */
+    size_t mask_keys; /**< 0, or how many columns the mask has, at most seq_kv: of the last keys in use
+                           (of the batch's length), all keys before which the mask lets through. A tree
+                           of drafts behind a cached prefix has a mask of seq_q x seq_q; causal and
+                           windows hide besides. */
+    size_t page_size;     /**< Keys in a page, any number from 1; 0: k and v are contiguous. Forward
+                               only; see "Paged caches" above. */
+    size_t pages;         /**< Pages in the pool, 1 to 2^31 - 1; 0 if page_size is 0. */
+    int o_f32; /**< Not 0: o is stored as f32, whatever the dtype; forward only. For partial results
+                    that are merged later, and for callers that go on in f32. */
     clattn_dtype
         cache_dtype;        /**< Of the caches where they are not quantized; this and what follows:
                                     append only. */
@@ -311,7 +336,7 @@ CLATTN_API clattn_status clattn_problem_check(const clattn_problem *problem, cha
  *
  * @param problem  Gives the four sizes; not null.
  * @param rank     0 to 4.
- * @param shape    @p rank sizes, each 1 or that of the problem; NULL only if @p rank is 0.
+ * @param shape    @p rank sizes, each 1 or that of the problem, of a mask's columns mask_keys if not 0; NULL only if @p rank is 0.
  * @param layout   Not null; receives the strides, zeros on failure.
  * @retval CLATTN_SUCCESS           Set.
  * @retval CLATTN_INVALID_ARGUMENT  A null, a rank above 4, a size that does not broadcast, or
@@ -362,8 +387,8 @@ CLATTN_API clattn_status clattn_problem_set_layout(clattn_problem *problem, cons
  * @param reason_bytes  The size of @p reason.
  * @retval CLATTN_SUCCESS           Made, and it passes clattn_problem_check().
  * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
- * @retval CLATTN_INVALID_PROBLEM   @p forward is not a sound forward problem, or has a quantized k or
- *                                  v, which have no gradients.
+ * @retval CLATTN_INVALID_PROBLEM   @p forward is not a sound forward problem, or stores k, v or o
+ *                                  otherwise than q, which gradients do not.
  */
 CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn_problem *backward,
                                                  char *reason, size_t reason_bytes);
@@ -380,13 +405,15 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     q=L k=L v=L o=L        layouts, where not packed "bhsd": an order such as bshd, or
  *                            four strides such as 4096.64.128.1
  *     kcache=C vcache=C      q8_0 or q4_0, where k or v is quantized
+ *     page=N pages=N         page_size and pages; when read, pages defaults to as many as b * k need
  *     scale=X softcap=X      X as printed by %.9g; scale where it is not NaN
  *     causal=A               A is tl, br or an offset such as 17 or -3
  *     diagonal=A             likewise, for a problem that is not causal
  *     window=L,R             each a number, or * for unlimited
  *     bias=T:L mask=L        T a dtype; L the dimensions that do not broadcast, packed, such as
  *                            bhqk, qk or bk, or four strides such as 0.0.64.1 (0.0.0.0: one value)
- *     alibi sinks qlen klen lse
+ *     alibi sinks qlen klen lse odtype=f32
+ *     maskkeys=N             mask_keys, where not 0
  *     scores=raw|softcap|bias|weights
  *     dropout=X              X as above
  *     do=L dq=L dk=L dv=L    layouts, as q=L

@@ -29,6 +29,11 @@ int64_t ca_problem_diagonal(const clattn_problem *p)
     }
 }
 
+void ca_problem_simplify(clattn_problem *p)
+{
+    p->o_f32 = p->o_f32 && p->dtype != CLATTN_F32;
+}
+
 clattn_problem ca_problem_normal(const clattn_problem *p)
 {
     static clattn_problem (*const of[])(const clattn_problem *) = {
@@ -45,6 +50,7 @@ clattn_problem ca_attention_normal(const clattn_problem *p)
     struct ca_tensor tensors[CA_WORKSPACE];
     clattn_problem normal = *p;
 
+    ca_problem_simplify(&normal);
     ca_problem_tensors(p, tensors);
     for (unsigned n = 0; n < CA_WORKSPACE; n++) {
         clattn_layout *layout = ca_problem_layout(&normal, n);
@@ -68,8 +74,12 @@ static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t b
     } sizes[] = {
         {"batch", p->batch, 0}, {"heads", p->heads, 1},   {"kv_heads", p->kv_heads, 1},
         {"seq_q", p->seq_q, 0}, {"seq_kv", p->seq_kv, 0}, {"dim_qk", p->dim_qk, 1},
-        {"dim_v", p->dim_v, 1},
+        {"dim_v", p->dim_v, 1}, {"page_size", p->page_size, 0},
+#define SIZE(ID, member, word, OF, difference) {#member, p->member, 0},
+        CA_SIZES(SIZE)
+#undef SIZE
     };
+    const size_t least = p->page_size != 0, most = p->page_size ? INT32_MAX : 0;
 
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
         if (sizes[n].value < sizes[n].least || sizes[n].value > CA_MAX_SIZE) {
@@ -77,6 +87,11 @@ static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t b
                       sizes[n].value, sizes[n].least, CA_MAX_SIZE);
             return CLATTN_INVALID_PROBLEM;
         }
+    }
+    if (p->pages < least || p->pages > most) {
+        ca_reason(reason, bytes, "pages is %zu but must be from %zu to %zu with a page_size of %zu",
+                  p->pages, least, most, p->page_size);
+        return CLATTN_INVALID_PROBLEM;
     }
     return CLATTN_SUCCESS;
 }
@@ -176,6 +191,11 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
          p->operation != CLATTN_APPEND &&
              (p->cache_dtype || p->rotary || p->rotary_dim || p->rotary_base != 0.0f ||
               p->rotary_length || p->queries || p->positions || p->slots)},
+        {"mask_keys is given, but there is no mask", p->mask_keys && !p->mask},
+        {"mask_keys exceeds seq_kv", p->mask_keys > p->seq_kv},
+        {"dropout and page_size exclude each other: keys in pages have no gradients",
+         p->page_size && p->dropout > 0.0f && p->operation == CLATTN_FORWARD},
+        {"page_size is an option of forward only", p->page_size && p->operation != CLATTN_FORWARD},
     };
 
     return keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes);
@@ -189,6 +209,7 @@ clattn_status ca_attention_check(const clattn_problem *p, char *reason, size_t b
         {"dbias is wanted, but there is no bias", p->dbias && !p->bias},
         {"dslopes is wanted, but there is no alibi", p->dslopes && !p->alibi},
         {"dsinks is wanted, but there are no sinks", p->dsinks && !p->sinks},
+        {"o_f32 is an option of forward only", p->o_f32 && p->operation == CLATTN_BACKWARD},
     };
 
     if (p->heads % p->kv_heads != 0) {

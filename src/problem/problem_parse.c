@@ -75,13 +75,14 @@ static int parse_layout(const char *text, const size_t sizes[4], clattn_layout *
     return 1;
 }
 
-static int parse_spanning(const char *text, const clattn_problem *p, clattn_layout *layout)
+static int parse_spanning(const char *text, const clattn_problem *p, size_t columns,
+                          clattn_layout *layout)
 {
     if (parse_strides(text, layout))
         return 1;
     for (unsigned axes = 15; axes > 0; axes--) {
         char letters[5];
-        ca_spanning_layout(p, axes, letters, layout);
+        ca_spanning_layout(p, columns, axes, letters, layout);
         if (strcmp(text, letters) == 0)
             return 1;
     }
@@ -198,6 +199,8 @@ enum word {
     W_ROPE,
     W_QUERIES,
     W_QUERIES_AS,
+    W_PAGE_SIZE,
+    W_PAGES,
     W_LAYOUT,
     W_BATCH,
     W_HEADS,
@@ -205,7 +208,7 @@ enum word {
     W_SEQ_KV,
     W_DIM,
 #define FLAG(ID, member, word, OF, difference) W_##ID,
-    CA_FLAGS(FLAG)
+    CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
         W_COUNT
 };
@@ -236,6 +239,8 @@ static const char *const keys[W_COUNT] = {[W_OPERATION] = "an operation",
                                           [W_K_CACHE] = "kcache=",
                                           [W_V_CACHE] = "vcache=",
                                           [W_LAYOUT] = "layout=",
+                                          [W_PAGE_SIZE] = "page=",
+                                          [W_PAGES] = "pages=",
                                           [W_BATCH] = "b",
                                           [W_HEADS] = "h",
                                           [W_SEQ_Q] = "q",
@@ -248,9 +253,10 @@ static const char *const keys[W_COUNT] = {[W_OPERATION] = "an operation",
                                           [W_QUERIES] = "queries",
                                           [W_QUERIES_AS] = "queries=",
 #define FLAG(ID, member, word, OF, difference) [W_##ID] = word,
-                                          CA_FLAGS(FLAG)
+                                          CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
 };
+_Static_assert(W_COUNT <= 64, "a set of words is 64 bits");
 #define WORD(word) (UINT64_C(1) << (word))
 #define FLAG(ID, member, word, OF, difference) | WORD(W_##ID)
 static const uint64_t FLAG_WORDS =
@@ -324,6 +330,10 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
         return parse_cache(value, &p->k_cache);
     case W_V_CACHE:
         return parse_cache(value, &p->v_cache);
+    case W_PAGE_SIZE:
+        return ca_parse_size(&value, &p->page_size) && *value == '\0' && p->page_size > 0;
+    case W_PAGES:
+        return ca_parse_size(&value, &p->pages) && *value == '\0';
     case W_DROPOUT:
         return parse_float(value, &p->dropout);
     case W_DTYPE:
@@ -375,6 +385,11 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
         return p->member = 1;
         CA_FLAGS(FLAG)
 #undef FLAG
+#define SIZE(ID, member, word, OF, difference)                                                     \
+    case W_##ID:                                                                                   \
+        return ca_parse_size(&value, &p->member) && *value == '\0';
+        CA_SIZES(SIZE)
+#undef SIZE
     default:
         return 1; /* a layout: for the second pass */
     }
@@ -441,7 +456,7 @@ static int parse_layout_word(enum word word, const char *value, uint64_t seen, c
         return parse_weights(value, p);
     case W_MASK:
         p->mask = 1;
-        return parse_spanning(value, p, &p->mask_layout);
+        return parse_spanning(value, p, ca_mask_keys(p), &p->mask_layout);
     case W_BIAS:
         p->bias = 1;
         if (p->operation == CLATTN_PROJECTION)
@@ -449,7 +464,8 @@ static int parse_layout_word(enum word word, const char *value, uint64_t seen, c
         if (!colon || colon - value >= (int)sizeof dtype)
             return 0;
         memcpy(dtype, value, (size_t)(colon - value));
-        return parse_dtype(dtype, &p->bias_dtype) && parse_spanning(colon + 1, p, &p->bias_layout);
+        return parse_dtype(dtype, &p->bias_dtype) &&
+               parse_spanning(colon + 1, p, p->seq_kv, &p->bias_layout);
     default:
         return 1;
     }
@@ -547,6 +563,16 @@ static clattn_status check_words(uint64_t seen, clattn_operation operation, char
     return check_operation(seen, operation, reason, reason_bytes);
 }
 
+/* Pages for all keys of all batches, at least one: clattn_problem_check() says where that is too many. */
+static size_t enough_pages(const clattn_problem *p)
+{
+    size_t pages;
+
+    if (!ca_multiply(p->batch, ca_table_pages(p), &pages))
+        return SIZE_MAX;
+    return pages ? pages : 1;
+}
+
 clattn_status clattn_problem_parse(const char *text, clattn_problem *problem, char *reason,
                                    size_t reason_bytes)
 {
@@ -568,6 +594,8 @@ clattn_status clattn_problem_parse(const char *text, clattn_problem *problem, ch
     if (status == CLATTN_SUCCESS && problem->operation == CLATTN_APPEND &&
         !(seen & WORD(W_CACHE_DTYPE)))
         problem->cache_dtype = problem->dtype;
+    if (status == CLATTN_SUCCESS && problem->page_size && !(seen & WORD(W_PAGES)))
+        problem->pages = enough_pages(problem);
     if (status == CLATTN_SUCCESS && seen & LAYOUT_WORDS)
         status = parse_pass(text, 1, problem, &seen, reason, reason_bytes);
     if (status == CLATTN_SUCCESS)

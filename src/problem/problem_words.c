@@ -15,10 +15,10 @@ const char *const ca_scores_names[CA_SCORES_NAMES] = {"none", "raw", "softcap", 
 const char *const ca_cache_names[CA_CACHE_NAMES] = {"plain", "q8_0", "q4_0"};
 const char *const ca_rotary_names[CA_ROTARY_NAMES] = {"none", "pairs", "halves"};
 
-void ca_spanning_layout(const clattn_problem *p, unsigned axes, char letters[5],
+void ca_spanning_layout(const clattn_problem *p, size_t columns, unsigned axes, char letters[5],
                         clattn_layout *layout)
 {
-    const size_t sizes[4] = {p->batch, p->heads, p->seq_q, p->seq_kv};
+    const size_t sizes[4] = {p->batch, p->heads, p->seq_q, columns};
 
     for (unsigned n = 0; n < 4; n++)
         if (axes & 1u << n)

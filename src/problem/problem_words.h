@@ -18,8 +18,9 @@ extern const char *const ca_cache_names[CA_CACHE_NAMES];        /* by clattn_cac
 extern const char *const ca_rotary_names[CA_ROTARY_NAMES];      /* by clattn_rotary */
 
 /* The layout of a bias or mask that spans the axes (bit n: the n-th of batch, heads, seq_q,
- * seq_kv) and broadcasts along the others, and the letters of those axes, such as "bk". */
-void ca_spanning_layout(const clattn_problem *p, unsigned axes, char letters[5],
+ * the columns) and broadcasts along the others, and the letters of those axes, such as "bk". A bias has
+ * seq_kv columns, a mask ca_mask_keys(). */
+void ca_spanning_layout(const clattn_problem *p, size_t columns, unsigned axes, char letters[5],
                         clattn_layout *layout);
 
 /* Reads a decimal number and moves *text behind it; 0 if there is none or it is too large. */

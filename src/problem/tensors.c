@@ -2,6 +2,11 @@
 #include "problem/layout.h"
 #include "problem/operations.h"
 
+size_t ca_mask_keys(const clattn_problem *p)
+{
+    return p->mask_keys ? p->mask_keys : p->seq_kv;
+}
+
 size_t ca_dtype_bytes(clattn_dtype dtype)
 {
     return dtype == CLATTN_F32 ? 4 : 2;
@@ -14,6 +19,43 @@ clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument)
     return argument == (appends ? CA_DK : CA_K)   ? p->k_cache
            : argument == (appends ? CA_DV : CA_V) ? p->v_cache
                                                   : CLATTN_CACHE_PLAIN;
+}
+
+clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument)
+{
+    switch (argument) {
+    case CA_BIAS:
+    case CA_DBIAS:
+        return p->bias_dtype;
+    case CA_O:
+        return p->o_f32 ? CLATTN_F32 : p->dtype;
+    case CA_Q:
+    case CA_K:
+    case CA_V:
+    case CA_DO:
+    case CA_DQ:
+        return p->dtype;
+    case CA_DK:
+    case CA_DV:
+        return p->operation == CLATTN_APPEND ? p->cache_dtype : p->dtype;
+    default:
+        return CLATTN_F32;
+    }
+}
+
+size_t ca_cache_batch(const clattn_problem *p)
+{
+    return p->page_size ? p->pages : p->batch;
+}
+
+size_t ca_cache_rows(const clattn_problem *p)
+{
+    return p->page_size ? p->page_size : p->seq_kv;
+}
+
+size_t ca_table_pages(const clattn_problem *p)
+{
+    return p->page_size ? (p->seq_kv + p->page_size - 1) / p->page_size : 0;
 }
 
 size_t ca_cache_bytes(clattn_cache cache, clattn_dtype dtype)
@@ -45,6 +87,7 @@ static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors
     const size_t value_bytes = ca_dtype_bytes(p->dtype), bias_bytes = ca_dtype_bytes(p->bias_dtype);
     const size_t k_bytes = ca_cache_bytes(p->k_cache, p->dtype);
     const size_t v_bytes = ca_cache_bytes(p->v_cache, p->dtype);
+    const size_t o_bytes = ca_dtype_bytes(ca_problem_dtype(p, CA_O));
     const int backward = p->operation == CLATTN_BACKWARD;
 #define WRITTEN_NOBODY 0
 #define WRITTEN_FORWARD !backward

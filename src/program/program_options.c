@@ -92,6 +92,7 @@ static size_t print_attention_options(const clattn_problem *p, char *text, size_
         {"BIAS_DTYPE", p->bias ? (size_t)p->bias_dtype : 0},
         {"K_CACHE", (size_t)p->k_cache},
         {"V_CACHE", (size_t)p->v_cache},
+        {"PAGE_SIZE", p->page_size},
         {"DIM_QK", p->dim_qk},
         {"DIM_V", p->dim_v},
         {"UNIT_Q", p->q.stride[3] == 1 || p->dim_qk == 1},
@@ -106,7 +107,7 @@ static size_t print_attention_options(const clattn_problem *p, char *text, size_
         {"DIAGONAL_FOLLOWS_LENGTHS", p->diagonal == CLATTN_BOTTOM_RIGHT && lengths},
         {"SCORES", (size_t)p->scores},
 #define FLAG(ID, member, word, OF, difference) CA_IF_ATTENTION(OF, {"HAS_" #ID, p->member != 0}, )
-        CA_FLAGS(FLAG)
+        CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
             {"HAS_DROPOUT", p->dropout > 0.0f},
     };

@@ -30,8 +30,8 @@ static clattn_layout keep_unit(const clattn_layout *real, size_t heads, size_t s
 static void keep_units(const clattn_problem *real, clattn_problem *p)
 {
     p->q = keep_unit(&real->q, p->heads, p->seq_q, p->dim_qk);
-    p->k = keep_unit(&real->k, p->kv_heads, p->seq_kv, p->dim_qk);
-    p->v = keep_unit(&real->v, p->kv_heads, p->seq_kv, p->dim_v);
+    p->k = keep_unit(&real->k, p->kv_heads, ca_cache_rows(p), p->dim_qk);
+    p->v = keep_unit(&real->v, p->kv_heads, ca_cache_rows(p), p->dim_v);
     p->o = keep_unit(&real->o, p->heads, p->seq_q, p->dim_v);
     p->d_o = keep_unit(&real->d_o, p->heads, p->seq_q, p->dim_v);
     p->dq = keep_unit(&real->dq, p->heads, p->seq_q, p->dim_qk);
@@ -64,7 +64,11 @@ static clattn_problem shrink(const clattn_problem *real, size_t n)
     if (p.window_right != CLATTN_UNLIMITED)
         p.window_right = p.causal ? 0 : (int64_t)(p.seq_kv * 30 / 149);
     ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, p.seq_kv}, &p.bias_layout);
-    ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, p.seq_kv}, &p.mask_layout);
+    if (p.mask_keys) /* the hidden key has a column */
+        p.mask_keys = p.seq_kv - p.seq_kv / 3;
+    ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, ca_mask_keys(&p)}, &p.mask_layout);
+    if (p.page_size) /* one that nothing fits, for what no page may come from */
+        p.pages = p.batch * ca_table_pages(&p) + 1;
     keep_units(real, &p);
     return p;
 }
