@@ -40,6 +40,8 @@ struct attention_shape {
     CA_LONG diagonal;     /* d: key i + d is "now" for query i (unless DIAGONAL_FOLLOWS_LENGTHS) */
     CA_LONG window_left;  /* with HAS_WINDOW_LEFT: j >= i + d - window_left */
     CA_LONG window_right; /* with HAS_WINDOW_RIGHT: j <= i + d + window_right; causal is 0 */
+    CA_LONG max_blocks;   /* with HAS_BLOCKS: entries in a list; which list is that of batch b and head h: */
+    CA_LONG list_of_batch, list_of_head; /* b * list_of_batch + h * list_of_head */
     CA_FLOAT scale;
     CA_FLOAT softcap;   /* with HAS_SOFTCAP */
     CA_FLOAT keep;      /* with HAS_DROPOUT: 1 / (1 - dropout) */

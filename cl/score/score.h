@@ -12,6 +12,7 @@
 #define CLATTN_SCORE_H
 #include "common/common.h"
 #include "common/multiply_add.h"
+#include "score/blocks.h"
 #include "score/score_scale.h"
 
 /* ---- softcap -------------------------------------------------------------------------------- */
@@ -32,7 +33,17 @@ static inline bool visible(SHAPE_PARAMS, const long first, const long end, const
 {
     if (j < first || j >= end)
         return false;
-#if HAS_MASK
+#if HAS_BLOCKS
+    const int listed = find_block(a, at, b, h, i, j SCORE_OPERANDS_ARG);
+    if (!listed)
+        return false;
+#endif
+#if HAS_MASK && HAS_BLOCKS
+    if (listed != BLOCK_FULL &&
+        !mask[at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] + i * a.mask_stride[2] +
+              j * a.mask_stride[3]])
+        return false;
+#elif HAS_MASK
     if (!mask[at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] + i * a.mask_stride[2] +
               j * a.mask_stride[3]])
         return false;

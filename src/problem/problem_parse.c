@@ -140,6 +140,18 @@ static int parse_cache(const char *text, clattn_cache *cache)
     return 1;
 }
 
+/* "64x32:100" or "64x32:100:bh". */
+static int parse_blocks(const char *text, clattn_problem *p)
+{
+    if (!ca_parse_size(&text, &p->block_q) || *text++ != 'x' ||
+        !ca_parse_size(&text, &p->block_kv) || *text++ != ':' ||
+        !ca_parse_size(&text, &p->max_blocks))
+        return 0;
+    p->block_batches = strcmp(text, ":b") == 0 || strcmp(text, ":bh") == 0;
+    p->block_heads = strcmp(text, ":h") == 0 || strcmp(text, ":bh") == 0;
+    return p->block_q != 0 && (*text == '\0' || p->block_batches || p->block_heads);
+}
+
 /* The words. A key that ends in '=' is followed by a value, one that ends in a letter and is
  * marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. */
 enum word {
@@ -171,6 +183,7 @@ enum word {
     W_Y_LAYOUT,
     W_K_CACHE,
     W_V_CACHE,
+    W_BLOCKS,
     W_LAYOUT,
     W_BATCH,
     W_HEADS,
@@ -196,9 +209,10 @@ static const char *const keys[W_COUNT] = {[W_FWD] = "fwd",         [W_BWD] = "bw
                                           [W_PROJ] = "proj",       [W_X_LAYOUT] = "x=",
                                           [W_W_LAYOUT] = "w=",     [W_Y_LAYOUT] = "y=",
                                           [W_K_CACHE] = "kcache=", [W_V_CACHE] = "vcache=",
-                                          [W_LAYOUT] = "layout=",  [W_BATCH] = "b",
-                                          [W_HEADS] = "h",         [W_SEQ_Q] = "q",
-                                          [W_SEQ_KV] = "k",        [W_DIM] = "d",
+                                          [W_BLOCKS] = "blocks=",  [W_LAYOUT] = "layout=",
+                                          [W_BATCH] = "b",         [W_HEADS] = "h",
+                                          [W_SEQ_Q] = "q",         [W_SEQ_KV] = "k",
+                                          [W_DIM] = "d",
 #define FLAG(ID, member, word, OF, difference) [W_##ID] = word,
                                           CA_FLAGS(FLAG)
 #undef FLAG
@@ -256,6 +270,8 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
         return parse_cache(value, &p->k_cache);
     case W_V_CACHE:
         return parse_cache(value, &p->v_cache);
+    case W_BLOCKS:
+        return parse_blocks(value, p);
     case W_DROPOUT:
         return parse_float(value, &p->dropout);
     case W_F32:

@@ -69,6 +69,7 @@ clattn_status ca_projection_check(const clattn_problem *p, char *reason, size_t 
         {"diagonal", p->diagonal != CLATTN_TOP_LEFT},
         {"window", p->window_left != CLATTN_UNLIMITED || p->window_right != CLATTN_UNLIMITED},
         {"mask", p->mask},
+        {"block_q", p->block_q != 0},
         {"scores", p->scores != CLATTN_SCORES_NONE},
         {"dropout", p->dropout != 0.0f},
 #define FLAG(ID, member, word, OF, difference) CA_IF_ATTENTION(OF, {#member, p->member}, )

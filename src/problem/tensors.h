@@ -64,6 +64,10 @@ clattn_layout *ca_problem_layout(clattn_problem *p, unsigned argument);
 /* True if no output has an element. */
 int ca_problem_empty(const clattn_problem *p);
 
+/* Rows and columns of blocks; 0 without block lists. */
+size_t ca_block_rows(const clattn_problem *p);
+size_t ca_block_columns(const clattn_problem *p);
+
 /* Bytes of an element. */
 size_t ca_dtype_bytes(clattn_dtype dtype);
 

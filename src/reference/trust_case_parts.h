@@ -31,6 +31,9 @@ void ca_trust_spread(size_t *places, size_t count, size_t all);
 void ca_trust_fill_random(struct ca_trust_case *c, enum ca_argument argument, clattn_dtype dtype,
                           float low, float high, unsigned *state);
 
+/* Block lists, if the problem has them. */
+void ca_trust_fill_lists(struct ca_trust_case *c);
+
 /* The cases of projections, as those of trust_case.h, which call them
  * (src/reference/trust_case_projection.c). */
 int ca_projection_case_make(struct ca_trust_case *c, const clattn_problem *p);
