@@ -16,6 +16,9 @@ struct score_row {
 #if HAS_BLOCKS
     struct block_bits bits; /* of the head's list */
 #endif
+#if HAS_MASK_KEYS
+    long mask_begin; /* the key of the mask's first column, from key j */
+#endif
 };
 
 /* The tile has `keys` keys in use. */
@@ -28,8 +31,34 @@ INLINE struct score_row score_row_at(const struct attention_shape a, const struc
     row.begin = (float)clamp(first_key(a, e, i) - j, 0L, (long)keys);
     row.end = (float)clamp(end_key(a, e, i) - j, 0L, (long)keys);
     row.distance = (float)(j - i - e.diagonal);
+#if HAS_MASK_KEYS
+    row.mask_begin = e.mask_begin - j;
+#endif
     return row;
 }
+
+#if HAS_MASK
+/* The mask's bytes of the row and keys n .. of the tile, not 0 for those that have no column in it. */
+INLINE lanes load_mask_of_keys(SHAPE_PARAMS, const struct score_row row, const int n, const int left,
+                               const __global uchar *mask)
+{
+    const __global uchar *p =
+        mask + at.mask + row.b * a.mask_stride[0] + row.h * a.mask_stride[1] + row.i * a.mask_stride[2];
+#if HAS_MASK_KEYS
+    const long column = n - row.mask_begin;
+    const int end = (int)clamp(a.mask_keys - column, 0L, (long)left);
+    float x[SIMD_WIDTH];
+
+    if (column >= 0)
+        return load_mask(p + column * a.mask_stride[3], a.mask_stride[3], end);
+    for (int c = 0; c < SIMD_WIDTH; c++)
+        x[c] = column + c < 0 ? 1.0f : c < end ? p[(column + c) * a.mask_stride[3]] : 0.0f;
+    return VECTOR(vload)(0, x);
+#else
+    return load_mask(p + (row.j + n) * a.mask_stride[3], a.mask_stride[3], left);
+#endif
+}
+#endif
 
 /* The scores of a query and SIMD_WIDTH keys, and what is known of them besides. */
 struct score_vector {
@@ -90,9 +119,7 @@ INLINE struct score_vector finish_scores(const int hides, SHAPE_PARAMS, const st
     s.hidden |= listed == 0;
 #endif
 #if HAS_MASK
-    const ints masked = load_mask(mask + at.mask + row.b * a.mask_stride[0] + row.h * a.mask_stride[1] +
-                                   row.i * a.mask_stride[2] + (row.j + n) * a.mask_stride[3],
-                               a.mask_stride[3], left) == 0.0f;
+    const ints masked = load_mask_of_keys(a, at, row, n, left, mask) == 0.0f;
 #if HAS_BLOCKS
     s.hidden |= masked & listed != BLOCK_FULL;
 #else

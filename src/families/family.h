@@ -22,10 +22,11 @@ enum { CA_MAX_STAGES = 6, CA_ONLY_IF_FORCED = -1 };
 #define CA_SCORE_ARGUMENTS (CA_SCORE_OPERANDS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS))
 #define CA_FUSED_ARGUMENTS                                                                         \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS |              \
-     CA_BIT(CA_SINKS) | CA_BIT(CA_LSE))
+     CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_PAGE_TABLE))
 /* ... and two that divide the keys among groups and combine what these found. */
 #define CA_SPLIT_ARGUMENTS                                                                         \
-    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_WORKSPACE))
+    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) |     \
+     CA_BIT(CA_WORKSPACE))
 #define CA_COMBINE_ARGUMENTS                                                                       \
     (CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY)
 /* ... and three whose scores exist in memory. */
@@ -46,6 +47,9 @@ enum { CA_MAX_STAGES = 6, CA_ONLY_IF_FORCED = -1 };
 /* In its place: the stage, or with CA_READ_ONLY its use of the workspace, is of problems with block lists
  * alone (src/families/kernels/block_bits.h). */
 #define CA_OF_BLOCKS CA_BIT(CA_NUM_ARGUMENTS + 1)
+
+/* Why a family whose stages take no table of pages is none for a paged cache. */
+#define CA_READS_NO_PAGES "keys lie in pages, which this family does not look up"
 
 struct ca_ndrange {
     size_t global[3], local[3];

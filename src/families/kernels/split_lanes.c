@@ -70,6 +70,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 
     if (p->block_q)
         return "block lists are walked by fused_lanes and naive";
+    if (p->page_size)
+        return CA_READS_NO_PAGES;
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which this family never forms";
     return reject(p, dev, least);
