@@ -319,6 +319,8 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         return "block lists are not asked of other libraries";
     if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
         return "quantized caches are not asked of other libraries";
+    if (p->o_f32)
+        return "an o of another dtype than q's is not asked of other libraries";
     if (p->page_size)
         return "paged caches are not asked of other libraries";
     if (p->dropout > 0.0f)

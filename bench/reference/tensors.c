@@ -59,6 +59,13 @@ static void set_rows(struct tensor_shape *s, const clattn_problem *p, size_t dim
     set_layout(s, layout, true);
 }
 
+static void set_results(struct tensor_shape *s, const clattn_problem *p)
+{
+    set_rows(s, p, p->dim_v, &p->o);
+    if (p->o_f32)
+        s->dtype = CLATTN_F32;
+}
+
 static void set_keys(struct tensor_shape *s, const clattn_problem *p, size_t dim,
                      const clattn_layout *layout)
 {

@@ -98,7 +98,7 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct query_block b
 /* Stores o and lse of a block. */
 NOINLINE void finish_block(SHAPE_PARAMS, const struct query_block block, const lanes *packed_o,
                            lanes *row_max, lanes *row_sum,
-                           __global storage *o SINKS_PARAM LSE_PARAM)
+                           __global o_storage *o SINKS_PARAM LSE_PARAM)
 {
     lanes factor[BLOCK_VECTORS];
 
@@ -161,7 +161,7 @@ NOINLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * BLOCK_VECTORS])
 NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
                            const __global storage *q, const __global k_storage *k,
                            const __global v_storage *v,
-                           __global storage *o SCORE_OPERANDS_PARAM SINKS_PARAM LSE_PARAM,
+                           __global o_storage *o SCORE_OPERANDS_PARAM SINKS_PARAM LSE_PARAM,
                            const int check_values)
 {
     lanes packed_q[BLOCKS_PER_TILE][ROUNDED(DIM_QK) * BLOCK_VECTORS];

@@ -82,7 +82,7 @@ __kernel void naive(PARAMETERS_naive)
     row_max = new_max;
 #endif
     for (int d = 0; d < DIM_V; d++)
-        STORE(sees_none ? 0.0f : sums[d] * factor / row_sum, o, o_row + d * O_STEP);
+        STORE_O(sees_none ? 0.0f : sums[d] * factor / row_sum, o, o_row + d * O_STEP);
 #if HAS_LSE
     lse[at.lse + row] = sees_none ? -INFINITY : row_max + log(row_sum);
 #endif

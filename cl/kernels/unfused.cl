@@ -453,8 +453,8 @@ void values(PARAMETERS_values)
                                                        i, j),
                                          load_v(v_rows, j * a.v_stride[2], c * V_STEP), result);
                 }
-                STORE(result, o, at.o + b * a.o_stride[0] + h * a.o_stride[1] +
-                                     i * a.o_stride[2] + c * O_STEP);
+                STORE_O(result, o, at.o + b * a.o_stride[0] + h * a.o_stride[1] +
+                                       i * a.o_stride[2] + c * O_STEP);
             }
         }
     }

@@ -276,6 +276,8 @@ typedef struct clattn_problem {
     size_t page_size;     /**< Keys in a page, any number from 1; 0: k and v are contiguous. Forward
                                only; see "Paged caches" above. */
     size_t pages;         /**< Pages in the pool, 1 to 2^31 - 1; 0 if page_size is 0. */
+    int o_f32; /**< Not 0: o is stored as f32, whatever the dtype; forward only. For partial results
+                    that are merged later, and for callers that go on in f32. */
     size_t block_q;  /**< Queries in a block of the block lists, or 0: there are no lists, and this
                                and what follows are 0. See "Block lists" above. */
     size_t block_kv; /**< Keys in a block: at least 1, and so many that there are at most 2^30
@@ -365,8 +367,8 @@ CLATTN_API clattn_status clattn_problem_set_layout(clattn_problem *problem, cons
  * @param reason_bytes  The size of @p reason.
  * @retval CLATTN_SUCCESS           Made, and it passes clattn_problem_check().
  * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
- * @retval CLATTN_INVALID_PROBLEM   @p forward is not a sound forward problem, or has a quantized k or
- *                                  v, which have no gradients.
+ * @retval CLATTN_INVALID_PROBLEM   @p forward is not a sound forward problem, or stores k, v or o
+ *                                  otherwise than q, which gradients do not.
  */
 CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn_problem *backward,
                                                  char *reason, size_t reason_bytes);
@@ -393,7 +395,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     blocks=RxC:N           block lists of blocks of R queries and C keys, with room for N entries,
  *                            one for all; blocks=RxC:N:h one for each head, :b for each batch, :bh for
  *                            each head of each batch
- *     alibi sinks qlen klen lse
+ *     alibi sinks qlen klen lse odtype=f32
  *     maskkeys=N             mask_keys, where not 0
  *     scores=raw|softcap|bias|weights
  *     dropout=X              X as above

@@ -29,6 +29,11 @@ int64_t ca_problem_diagonal(const clattn_problem *p)
     }
 }
 
+void ca_problem_simplify(clattn_problem *p)
+{
+    p->o_f32 = p->o_f32 && p->dtype != CLATTN_F32;
+}
+
 clattn_problem ca_problem_normal(const clattn_problem *p)
 {
     static clattn_problem (*const of[])(const clattn_problem *) = {
@@ -45,6 +50,7 @@ clattn_problem ca_attention_normal(const clattn_problem *p)
     struct ca_tensor tensors[CA_WORKSPACE];
     clattn_problem normal = *p;
 
+    ca_problem_simplify(&normal);
     ca_problem_tensors(p, tensors);
     for (unsigned n = 0; n < CA_WORKSPACE; n++) {
         clattn_layout *layout = ca_problem_layout(&normal, n);
@@ -231,6 +237,7 @@ clattn_status ca_attention_check(const clattn_problem *p, char *reason, size_t b
         {"dbias is wanted, but there is no bias", p->dbias && !p->bias},
         {"dslopes is wanted, but there is no alibi", p->dslopes && !p->alibi},
         {"dsinks is wanted, but there are no sinks", p->dsinks && !p->sinks},
+        {"o_f32 is an option of forward only", p->o_f32 && p->operation == CLATTN_BACKWARD},
     };
 
     if (p->heads % p->kv_heads != 0) {

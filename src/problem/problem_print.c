@@ -235,7 +235,9 @@ clattn_status clattn_problem_print(const clattn_problem *problem, char *text, si
         text[0] = '\0';
     if (!problem || problem->struct_size != sizeof *problem || (!text && text_bytes > 0))
         return CLATTN_INVALID_ARGUMENT;
-    print(&w, problem);
+    clattn_problem simple = *problem;
+    ca_problem_simplify(&simple);
+    print(&w, &simple);
     if (needed)
         *needed = w.length + 1;
     return w.length < text_bytes ? CLATTN_SUCCESS : CLATTN_BUFFER_TOO_SMALL;

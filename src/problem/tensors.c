@@ -17,6 +17,27 @@ clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument)
     return argument == CA_K ? p->k_cache : argument == CA_V ? p->v_cache : CLATTN_CACHE_PLAIN;
 }
 
+clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument)
+{
+    switch (argument) {
+    case CA_BIAS:
+    case CA_DBIAS:
+        return p->bias_dtype;
+    case CA_O:
+        return p->o_f32 ? CLATTN_F32 : p->dtype;
+    case CA_Q:
+    case CA_K:
+    case CA_V:
+    case CA_DO:
+    case CA_DQ:
+    case CA_DK:
+    case CA_DV:
+        return p->dtype;
+    default:
+        return CLATTN_F32;
+    }
+}
+
 size_t ca_cache_batch(const clattn_problem *p)
 {
     return p->page_size ? p->pages : p->batch;
@@ -76,6 +97,7 @@ static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors
     const size_t value_bytes = ca_dtype_bytes(p->dtype), bias_bytes = ca_dtype_bytes(p->bias_dtype);
     const size_t k_bytes = ca_cache_bytes(p->k_cache, p->dtype);
     const size_t v_bytes = ca_cache_bytes(p->v_cache, p->dtype);
+    const size_t o_bytes = ca_dtype_bytes(ca_problem_dtype(p, CA_O));
     const int backward = p->operation == CLATTN_BACKWARD;
 #define WRITTEN_NOBODY 0
 #define WRITTEN_FORWARD !backward

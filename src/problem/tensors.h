@@ -79,6 +79,9 @@ size_t ca_block_columns(const clattn_problem *p);
 /* Bytes of an element. */
 size_t ca_dtype_bytes(clattn_dtype dtype);
 
+/* The dtype of tensor number `argument`, whose values are floating-point numbers. */
+clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument);
+
 /* How tensor number `argument` is stored. */
 clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument);
 

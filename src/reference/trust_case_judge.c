@@ -18,21 +18,6 @@ struct worst {
     struct ca_bounded want;
 };
 
-static clattn_dtype dtype_of(const clattn_problem *p, enum ca_argument argument)
-{
-    switch (argument) {
-    case CA_LSE:
-    case CA_SCORES:
-    case CA_DSLOPES:
-    case CA_DSINKS:
-        return CLATTN_F32;
-    case CA_DBIAS:
-        return p->bias_dtype;
-    default:
-        return p->dtype;
-    }
-}
-
 static double over_bound(double got, struct ca_bounded want)
 {
     if (got == want.value || (isnan(got) && isnan(want.value)))
@@ -70,7 +55,8 @@ static void compare_vector(const struct ca_trust_case *c, enum ca_argument argum
                          index % t->sizes[2] * t->layout.stride[2];
     for (size_t d = 0; d < count; d++)
         compare(worst, &place, d,
-                ca_value_load(c->bytes[argument] + CA_TRUST_GUARD, dtype_of(&c->problem, argument),
+                ca_value_load(c->bytes[argument] + CA_TRUST_GUARD,
+                              ca_problem_dtype(&c->problem, argument),
                               first + d * t->layout.stride[3]),
                 want[d]);
 }
@@ -171,7 +157,7 @@ static int gaps_intact(const struct ca_trust_case *c, enum ca_argument argument,
 static int find_nan(const struct ca_trust_case *c, enum ca_argument argument,
                     const struct ca_tensor *t, char *text, size_t text_bytes)
 {
-    const clattn_dtype dtype = dtype_of(&c->problem, argument);
+    const clattn_dtype dtype = ca_problem_dtype(&c->problem, argument);
 
     for (size_t b = 0; b < t->sizes[0]; b++)
         for (size_t h = 0; h < t->sizes[1]; h++)

@@ -33,6 +33,7 @@ enum option {
     STEP_DK,
     STEP_DV,
     LSE, /* of forward */
+    O_F32,
     K_CACHE,
     V_CACHE,
     SCORES,
@@ -75,6 +76,7 @@ static const struct {
     [STEP_DK] = {"steps in dk", 2, 2},
     [STEP_DV] = {"steps in dv", 2, 2},
     [LSE] = {"lse", 2, 1},
+    [O_F32] = {"o in f32", 2, 1},
     [K_CACHE] = {"cache of k", 3, 1},
     [V_CACHE] = {"cache of v", 3, 1},
     [SCORES] = {"scores", 5, 1},
@@ -140,6 +142,7 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
     if (level[BLOCKS])
         random_block_sizes(r, level[BLOCKS] > 1, &p);
     p.lse = level[LSE] != 0;
+    p.o_f32 = level[O_F32] != 0;
     p.k_cache = (clattn_cache)level[K_CACHE];
     p.v_cache = (clattn_cache)level[V_CACHE];
     p.scores = (clattn_scores)level[SCORES];
@@ -371,6 +374,7 @@ static struct row row_of(const struct problem_kind *kind)
                        [DROPOUT] = p->dropout > 0.0f,
                        [BLOCKS] = p->block_q ? 1 + (p->block_q >= 32) : 0,
                        [LSE] = p->lse != 0,
+                       [O_F32] = p->o_f32 != 0,
                        [K_CACHE] = (size_t)p->k_cache,
                        [V_CACHE] = (size_t)p->v_cache,
                        [SCORES] = (size_t)p->scores,

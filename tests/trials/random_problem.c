@@ -37,6 +37,7 @@ static void draw_results(struct rng *r, clattn_problem *p)
         p->dsinks = p->sinks && rng_one_in(r, 2);
     } else {
         p->lse = rng_one_in(r, 2);
+        p->o_f32 = p->dtype != CLATTN_F32 && rng_one_in(r, 4);
         p->k_cache = draw_cache(r, p->dim_qk);
         p->v_cache = draw_cache(r, p->dim_v);
         p->scores = rng_one_in(r, 3) ? (clattn_scores)(1 + rng_below(r, 4)) : CLATTN_SCORES_NONE;
