@@ -51,6 +51,20 @@ static void fill_lengths(cl_int *data, const struct view *view, size_t longest, 
         data[b] = (cl_int)((float)longest * uniform(state, 0.5f, 1.0f));
 }
 
+/* Pages in random order, as an allocator that serves many requests hands them out; they repeat where
+ * the pool has fewer than the table has entries. */
+static void fill_pages(cl_int *data, const struct view *view, size_t pages, uint64_t *state)
+{
+    for (size_t n = 0; n < view->extent; n++)
+        data[n] = (cl_int)(n % pages);
+    for (size_t n = view->extent; n > 1; n--) {
+        const size_t other = (size_t)((float)n * uniform(state, 0.0f, 1.0f)) % n;
+        const cl_int page = data[n - 1];
+        data[n - 1] = data[other];
+        data[other] = page;
+    }
+}
+
 /* So that a product of as many columns, of x, has elements as large as x's. */
 static float weight(size_t columns)
 {
@@ -85,8 +99,14 @@ static void fill(void *data, const struct job *job, enum input input, const stru
     case INPUT_KV_LENGTHS:
         fill_lengths(data, view, p->seq_kv, state);
         break;
+    case INPUT_PAGE_TABLE:
+        fill_pages(data, view, p->pages, state);
+        break;
     case INPUT_LSE:
-        fill_values(data, view, lse, lse + 0.5f, state);
+        if (p->operation == CLATTN_MERGE)
+            fill_values(data, view, -4.0f, 4.0f, state);
+        else
+            fill_values(data, view, lse, lse + 0.5f, state);
         break;
     case INPUT_W_Q:
     case INPUT_W_K:

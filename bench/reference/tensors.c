@@ -63,11 +63,21 @@ static void set_keys(struct tensor_shape *s, const clattn_problem *p, size_t dim
     set_layout(s, layout, true);
 }
 
+/* Entries that a batch has in the table. */
+static size_t pages_of(const clattn_problem *p)
+{
+    return p->page_size == 0 ? 0 : p->seq_kv / p->page_size + (p->seq_kv % p->page_size != 0);
+}
+
 static void set_cached(struct tensor_shape *s, const clattn_problem *p, size_t dim,
                        const clattn_layout *layout, clattn_cache cache)
 {
     s->cache = cache;
     set_keys(s, p, dim, layout);
+    if (p->page_size == 0)
+        return;
+    set_sizes(s, p->pages, p->kv_heads, p->page_size, dim);
+    set_layout(s, layout, true);
 }
 
 /* Where the bias broadcasts, even over nothing, its gradient has one element. */
@@ -83,7 +93,7 @@ static void set_bias(struct tensor_shape *s, const clattn_problem *p, bool is_gr
 
 static void set_mask(struct tensor_shape *s, const clattn_problem *p)
 {
-    set_sizes(s, p->batch, p->heads, p->seq_q, p->seq_kv);
+    set_sizes(s, p->batch, p->heads, p->seq_q, p->mask_keys ? p->mask_keys : p->seq_kv);
     set_layout(s, &p->mask_layout, false);
 }
 
@@ -156,6 +166,24 @@ double tensor_load(const struct tensor_shape *s, const void *base, size_t index)
 {
     return s->cache == CLATTN_CACHE_PLAIN ? value_get(s->dtype, base, index)
                                           : value_get_quantized(s->cache, base, index);
+}
+
+bool tensor_locate_key(const clattn_problem *p, const struct tensor_view *view, size_t b, size_t j,
+                       size_t *block, size_t *row)
+{
+    int32_t page;
+
+    *block = b;
+    *row = j;
+    if (p->page_size == 0)
+        return true;
+    memcpy(&page, view->at[TENSOR_PAGE_TABLE] + (b * pages_of(p) + j / p->page_size) * sizeof page,
+           sizeof page);
+    if (page < 0 || (size_t)page >= p->pages)
+        return false;
+    *block = (size_t)page;
+    *row = j % p->page_size;
+    return true;
 }
 
 void tensor_load_row(const struct tensor_shape *s, const void *base, size_t b, size_t h, size_t i,

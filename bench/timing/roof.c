@@ -74,6 +74,20 @@ static struct span find_span(const struct attention_case *attention, size_t b, s
     return (struct span){(size_t)begin, (size_t)end};
 }
 
+static size_t mask_keys(const clattn_problem *p)
+{
+    return p->mask_keys ? p->mask_keys : p->seq_kv;
+}
+
+/* The key that a column of the mask is of; below 0 if there is none. */
+static int64_t key_of_column(const struct attention_case *attention, size_t b, size_t column)
+{
+    const clattn_problem *p = &attention->job.problem;
+    const int64_t keys = in_use(&attention->in[INPUT_KV_LENGTHS], b, p->seq_kv);
+
+    return (int64_t)column + (p->mask_keys ? keys - (int64_t)p->mask_keys : 0);
+}
+
 static bool is_minus_infinity(clattn_dtype dtype, const void *data, size_t n)
 {
     if (dtype == CLATTN_F32)
@@ -89,8 +103,10 @@ static void find_visible(struct survey *survey, size_t b, size_t h, size_t i)
     const unsigned char *bytes = in[INPUT_MASK].data;
 
     memset(survey->visible, 1, p->seq_kv);
-    for (size_t j = 0; p->mask && j < p->seq_kv; j++)
-        survey->visible[j] = bytes[b * mask[0] + h * mask[1] + i * mask[2] + j * mask[3]] != 0;
+    for (size_t c = 0; p->mask && c < mask_keys(p); c++)
+        if (key_of_column(survey->attention, b, c) >= 0)
+            survey->visible[key_of_column(survey->attention, b, c)] =
+                bytes[b * mask[0] + h * mask[1] + i * mask[2] + c * mask[3]] != 0;
     for (size_t j = 0; p->bias && j < p->seq_kv; j++)
         if (is_minus_infinity(p->bias_dtype, in[INPUT_BIAS].data,
                               b * bias[0] + h * bias[1] + i * bias[2] + j * bias[3]))
@@ -114,9 +130,13 @@ static void mark_row(struct survey *survey, size_t b, size_t h, size_t i, struct
         for (size_t j = span.begin; j < span.end; j++)
             used[j * step] |= visible != NULL ? visible[j] : 1;
     }
-    for (int n = INPUT_BIAS; n <= INPUT_MASK; n++)
-        for (size_t j = span.begin; survey->marks[n].used != NULL && j < span.end; j++)
-            *find_mark(&survey->marks[n], b, h, i, j) = 1;
+    for (size_t j = span.begin; survey->marks[INPUT_BIAS].used != NULL && j < span.end; j++)
+        *find_mark(&survey->marks[INPUT_BIAS], b, h, i, j) = 1;
+    for (size_t c = 0; survey->marks[INPUT_MASK].used != NULL && c < mask_keys(p); c++) {
+        const int64_t j = key_of_column(survey->attention, b, c);
+        if (j >= (int64_t)span.begin && j < (int64_t)span.end)
+            *find_mark(&survey->marks[INPUT_MASK], b, h, i, c) = 1;
+    }
 }
 
 static void mark_query(const struct marks *marks, size_t b, size_t h, size_t i)
@@ -257,7 +277,7 @@ double case_flops(const struct attention_case *attention)
 {
     const struct job *job = &attention->job;
 
-    if (job_kind(job) == JOB_PROJECTION)
+    if (job_kind(job) == JOB_PROJECTION || job_kind(job) == JOB_MERGE)
         return clattn_problem_flops(&job->problem);
     if (job->is_layer) /* its projections are whole */
         return clattn_multihead_flops(&job->layer) - clattn_problem_flops(&job->problem) +
@@ -305,7 +325,7 @@ static double attention_bytes(const struct attention_case *attention)
     return bytes;
 }
 
-/* Of projections and layers: all that is read. */
+/* Of what is no attention: all that is read. */
 static double read_bytes(const struct job *job)
 {
     double bytes = 0.0;

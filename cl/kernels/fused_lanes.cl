@@ -217,6 +217,11 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
                 const bool full = !HIDES_ANYWHERE && j >= all_begin &&
                                   (all_end >= block_end || all_end - j >= BLOCK_N / 2);
                 stop = full ? min(all_end, block_end) : block_end;
+#if HAS_MASK_KEYS
+                if (j < block.e.mask_begin) /* no tile is partly within the mask's columns */
+                    stop = min(stop, block.e.mask_begin);
+                nonfinite = -1;
+#endif
                 add_tile(!full, a, at, block, j, (int)(stop - j), packed_q[n], keys, k_row, values,
                          v_row, s, check_values, &streams, &nonfinite, row_max[n], row_sum[n],
                          packed_o[n] SCORE_OPERANDS_ARG);

@@ -432,8 +432,8 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int 
         for (long j = block->begin; j < block->end; j++) {
             const float here = LOAD(t->v, j * a.v_stride[2] + d * V_STEP);
             if (here * 0.0f != 0.0f &&
-                visible(a, at, first_key(a, block->e, i), end_key(a, block->e, i), block->b,
-                        block->h, i, j SCORE_OPERANDS_ARG))
+                visible(a, at, block->e, first_key(a, block->e, i), end_key(a, block->e, i),
+                        block->b, block->h, i, j SCORE_OPERANDS_ARG))
                 extra += here * dropout_factor(a, at, block->bh, i, j);
         }
         if (extra != 0.0f && !row_is_zero[x / DIM_V])

@@ -252,8 +252,8 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t,
 #pragma unroll
                 for (int r = 0; r < THREAD_M; r++) {
                     const long i = block->i0 + ROW(r);
-                    if (visible(a, at, first_key(a, block->e, i), end_key(a, block->e, i), block->b,
-                                block->h, i, j SCORE_OPERANDS_ARG))
+                    if (visible(a, at, block->e, first_key(a, block->e, i), end_key(a, block->e, i),
+                                block->b, block->h, i, j SCORE_OPERANDS_ARG))
                         out[r][n] += (v4 - finite) * dropout_factor(a, at, block->bh, i, j);
                 }
         }

@@ -448,7 +448,7 @@ void values(PARAMETERS_values)
 
                     result = 0.0f;
                     for (long j = first; j < last; j++)
-                        if (visible(a, at, first, last, b, h, i, j SCORE_OPERANDS_ARG))
+                        if (visible(a, at, e, first, last, b, h, i, j SCORE_OPERANDS_ARG))
                             result = fma(after_dropout(a, at, p_rows[(i - i0) * a.seq_kv + j], bh,
                                                        i, j),
                                          load_v(v_rows, j * a.v_stride[2], c * V_STEP), result);

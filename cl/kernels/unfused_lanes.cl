@@ -433,7 +433,7 @@ INLINE lanes visible_values(SHAPE_PARAMS, const struct extent e, const __global 
     lanes sum = 0.0f;
 
     for (long j = first; j < end; j++)
-        if (visible(a, at, first, end, b, h, i, j SCORE_OPERANDS_ARG)) {
+        if (visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG)) {
             const __global void *row = element_at(V_CACHE, v, j * a.v_stride[2]);
             const lanes x = load_cached(V_CACHE, row, c, V_STEP, DIM_V - c);
             sum = fma(x, (lanes)(after_dropout(a, at, p[j], b * a.heads + h, i, j)), sum);

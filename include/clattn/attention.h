@@ -41,6 +41,7 @@ typedef struct clattn_forward {
     cl_ulong dropout_seed;    /**< The key of dropout's random numbers; any value. */
     cl_uint dropout_offset;   /**< Which of the seed's 2^32 streams of random numbers, such as the
                                    number of the training step (clattn/dropout.h). */
+    clattn_buffer page_table; /**< Read; (batch, ceil(seq_kv / page_size)) cl_ints. */
 } clattn_forward;
 
 /** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
@@ -133,6 +134,7 @@ typedef struct clattn_host_forward {
     float *scores;             /**< Written; (batch, heads, seq_q, seq_kv). */
     cl_ulong dropout_seed;     /**< As in clattn_forward. */
     cl_uint dropout_offset;    /**< As in clattn_forward. */
+    const cl_int *page_table;  /**< Read; (batch, ceil(seq_kv / page_size)). */
 } clattn_host_forward;
 
 /** The tensors of a backward execution in host memory, as in clattn_backward. Elements of what is

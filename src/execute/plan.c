@@ -40,6 +40,7 @@ static struct attention_shape shape_of(const clattn_problem *p)
         .kv_heads = (cl_long)p->kv_heads,
         .dim_qk = (cl_long)p->dim_qk,
         .dim_v = (cl_long)p->dim_v,
+        .pages = (cl_long)p->pages,
         .group = (cl_long)(p->heads / p->kv_heads),
         .diagonal = ca_problem_diagonal(p),
         .window_left = p->window_left,
@@ -48,6 +49,9 @@ static struct attention_shape shape_of(const clattn_problem *p)
         .softcap = p->softcap,
         .keep = 1.0f / (1.0f - p->dropout),
         .drop_below = ca_drop_below(p),
+#define SIZE(ID, member, word, OF, difference) .member = (cl_long)p->member,
+        CA_SIZES(SIZE)
+#undef SIZE
     };
 
 #define STRIDES_STRIDED(member, layout) copy_strides(a.member##_stride, &p->layout);

@@ -20,10 +20,11 @@ enum { CA_MAX_STAGES = 5, CA_ONLY_IF_FORCED = -1 };
 #define CA_SCORE_ARGUMENTS (CA_SCORE_OPERANDS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS))
 #define CA_FUSED_ARGUMENTS                                                                         \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS |              \
-     CA_BIT(CA_SINKS) | CA_BIT(CA_LSE))
+     CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_PAGE_TABLE))
 /* ... and two that divide the keys among groups and combine what these found. */
 #define CA_SPLIT_ARGUMENTS                                                                         \
-    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_WORKSPACE))
+    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) |     \
+     CA_BIT(CA_WORKSPACE))
 #define CA_COMBINE_ARGUMENTS                                                                       \
     (CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY)
 /* ... and three whose scores exist in memory. */
@@ -41,6 +42,9 @@ enum { CA_MAX_STAGES = 5, CA_ONLY_IF_FORCED = -1 };
 
 /* Beside the workspace's bit: the stage only reads it. */
 #define CA_READ_ONLY CA_BIT(CA_NUM_ARGUMENTS)
+
+/* Why a family whose stages take no table of pages is none for a paged cache. */
+#define CA_READS_NO_PAGES "keys lie in pages, which this family does not look up"
 
 struct ca_ndrange {
     size_t global[3], local[3];

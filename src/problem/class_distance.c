@@ -17,6 +17,8 @@ enum fact {
     ELEMENT_BYTES,
     K_CACHE,
     V_CACHE,
+    PAGED,
+    PAGE_SIZE,
     DIM_QK,
     DIM_V,
     UNIT_Q,
@@ -51,7 +53,7 @@ enum fact {
     X_HEADS,
     Y_HEADS,
 #define FLAG(ID, member, word, OF, difference) ID,
-    CA_FLAGS(FLAG)
+    CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
         NUM_FACTS
 };
@@ -70,6 +72,8 @@ static const struct {
     [ELEMENT_BYTES] = {1, 0, 3},        /* memory traffic, width of loads */
     [K_CACHE] = {1, 3, 0},              /* likewise */
     [V_CACHE] = {1, 3, 0},              /* likewise */
+    [PAGED] = {1, 2, 0},                /* a look-up for each tile or each key */
+    [PAGE_SIZE] = {1, 0.25, 0.25},      /* which of the two */
     [DIM_QK] = {1, 0.5, 2},             /* local tiles, loop over dims */
     [DIM_V] = {1, 0.5, 2},              /* registers for the output, local tiles */
     [UNIT_Q] = {1, 0.5, 0},             /* read once per block */
@@ -104,7 +108,7 @@ static const struct {
     [X_HEADS] = {0, 0, 0.1},          /* seams between heads */
     [Y_HEADS] = {0, 0, 0.1},          /* likewise */
 #define FLAG(ID, member, word, OF, difference) [ID] = {1, difference, 0},
-    CA_FLAGS(FLAG)
+    CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
 };
 
@@ -135,7 +139,7 @@ static void examine_projection(const clattn_problem *p, size_t facts[NUM_FACTS])
     facts[BIAS] = p->bias != 0;
     facts[BIAS_DTYPE] = (size_t)p->bias_dtype;
 #define FLAG(ID, member, word, OF, difference) facts[ID] = p->member != 0;
-    CA_FLAGS(FLAG)
+    CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
     facts[X_AXIS] = contiguous(&normal.q, 2);
     facts[W_AXIS] = contiguous(&normal.k, 1);
@@ -162,6 +166,8 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [ELEMENT_BYTES] = ca_dtype_bytes(p->dtype),
         [K_CACHE] = (size_t)p->k_cache,
         [V_CACHE] = (size_t)p->v_cache,
+        [PAGED] = p->page_size != 0,
+        [PAGE_SIZE] = p->page_size ? p->page_size : 1,
         [DIM_QK] = p->dim_qk,
         [DIM_V] = p->dim_v,
         [UNIT_Q] = p->q.stride[3] <= 1, /* 0 in a packed layout */
@@ -196,7 +202,7 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [X_HEADS] = 1,
         [Y_HEADS] = 1,
 #define FLAG(ID, member, word, OF, difference) [ID] = p->member != 0,
-        CA_FLAGS(FLAG)
+        CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
     };
 

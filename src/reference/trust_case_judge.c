@@ -1,6 +1,7 @@
 /* Comparing results with right answers. */
 #include "base/log.h"
 #include "problem/layout.h"
+#include "problem/operations.h"
 #include "problem/problem.h"
 #include "reference/trust_case.h"
 #include "reference/trust_case_values.h"
@@ -85,9 +86,11 @@ static void compare_row(const struct ca_trust_case *c, size_t row, struct worst 
     const size_t index = c->rows[row];
     const struct worst lse = {.name = "lse", .index = index, .heads = p->heads, .seq = p->seq_q};
 
+    const enum ca_argument lse_at = p->operation == CLATTN_MERGE ? CA_SCORES : CA_LSE;
+
     compare_vector(c, CA_O, index, c->o + row * p->dim_v, p->dim_v, worst);
-    if (p->lse)
-        compare(worst, &lse, 0, ca_value_load(c->bytes[CA_LSE] + CA_TRUST_GUARD, CLATTN_F32, index),
+    if (p->lse || p->operation == CLATTN_MERGE)
+        compare(worst, &lse, 0, ca_value_load(c->bytes[lse_at] + CA_TRUST_GUARD, CLATTN_F32, index),
                 c->lse[row]);
     if (c->scores)
         compare_scores(c, row, worst);
@@ -198,7 +201,7 @@ const char *ca_trust_case_judge(const struct ca_trust_case *c, double *error, ch
         describe(&worst, text, text_bytes);
         return text;
     }
-    if (c->problem.operation == CLATTN_PROJECTION && c->hostile)
+    if (!ca_is_attention(&c->problem) && c->hostile)
         return NULL; /* every element was judged, and some are NaN */
     for (size_t out = 0; out < CA_WORKSPACE; out++) {
         if (tensors[out].written && c->bytes[out] && !(out == CA_SCORES && shows_hidden) &&

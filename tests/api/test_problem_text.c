@@ -42,7 +42,8 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            (!a->mask || same_layout(&a->mask_layout, &b->mask_layout, NULL, q)) &&
            a->alibi == b->alibi && a->sinks == b->sinks && a->q_lengths == b->q_lengths &&
            a->kv_lengths == b->kv_lengths && a->lse == b->lse && a->o_f32 == b->o_f32 &&
-           a->scores == b->scores && a->k_cache == b->k_cache && a->v_cache == b->v_cache;
+           a->scores == b->scores && a->k_cache == b->k_cache && a->v_cache == b->v_cache &&
+           a->mask_keys == b->mask_keys;
 }
 
 Test(problem_text, what_is_printed) {
@@ -53,6 +54,7 @@ Test(problem_text, what_is_printed) {
         "fwd f16 b1 h32/8 q1 k4096 d128 kcache=q8_0 vcache=q4_0 causal=br",
         "fwd f32 b2 h3 q5 k7 d64/32 v=bshd vcache=q8_0 lse",
         "fwd f16 b2 h3 q5 k7 d64 lse odtype=f32 scores=raw",
+        "fwd f16 b2 h8/2 q4 k4096 d128 mask=bqk klen lse maskkeys=4",
         "fwd f32 b2 h3 q5 k7 d3 diagonal=17 window=*,0 bias=f32:0.0.0.0 mask=bhqk scores=weights",
     };
 
