@@ -145,7 +145,7 @@ void *case_allocate(size_t count, size_t size, struct message *why);
 void case_free(struct attention_case *attention);
 
 /* Random data, never all zeros: Q, K, V, X and gradients uniform in +-2, a layer's weights such
- * that its q, k and v are like these, masks that hide a quarter, lengths of at least half. Of
+ * that its q, k and v are like these, masks that hide a quarter, lengths of at least half, block lists that are full. Of
  * backward o and lse are of a plausible size, but not those of q, k and v, and a layer's reserve is
  * not there: see case_forward.h. The same seed gives the same data on every machine. */
 bool case_random(struct attention_case *attention, const struct job *job, unsigned seed,

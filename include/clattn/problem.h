@@ -16,7 +16,8 @@
  * (the terms with sink only if sinks). A key is masked if the boolean mask holds 0 there (with
  * mask_keys: holds 0 in column j - (keys in use - mask_keys), if that is one), if it
  * lies outside the window or after the diagonal of a causal problem, or at or beyond the batch's
- * key length; a query at or beyond the batch's query length sees no key. A query that sees no key
+ * key length, or if there are block lists and its block is not listed; a query at or beyond the
+ * batch's query length sees no key. A query that sees no key
  * gives o = 0, lse = -inf and weights 0, with or without a sink. What lies behind a mask (NaN,
  * Inf, 1e30), in q, k, v or bias, never reaches the output; NaN in visible data does.
  *
@@ -31,6 +32,22 @@
  * and by (b, h, i, j) alone, so that it is the same for every family and device (which are dropped,
  * and how to read that out: clattn/dropout.h). Neither lse nor the weights that are handed out
  * change.
+ *
+ * Block lists (block-sparse attention). With block_q and block_kv, query i belongs to row i / block_q
+ * of blocks and key j to column j / block_kv; the last row and column may be smaller. Each row lists the
+ * columns that its queries see. The lists lie in device memory as block-compressed sparse rows (BSR), of
+ * one head or for all: block_offsets holds rows + 1 cl_ints, block_entries max_blocks of them, and the
+ * entries of row r are those from block_offsets[r] to before block_offsets[r + 1]. An entry is a column.
+ * With CLATTN_BLOCK_FULL added to it the boolean mask, if there is one, is not looked at in that block:
+ * none of its pairs is masked by it. Windows, causality, lengths and biases hold in listed blocks as
+ * elsewhere.
+ *
+ * Entries may stand in any order. Whatever the lists hold, nothing outside them is read and what comes
+ * out is defined: offsets below 0 count as 0 and those above max_blocks as max_blocks, a row whose
+ * offsets decrease lists nothing, rows whose entries overlap each have them, an entry that is negative
+ * or whose column does not exist is left out, and a column that is listed several times is seen once,
+ * with CLATTN_BLOCK_FULL if one of its entries has it. A query whose row lists nothing sees no key.
+ * clattn/blocks.h makes lists.
  *
  * Backward. Given do, the gradient of some loss with respect to o, and o and lse as forward wrote
  * them, with p' the weights after dropout and w = p' / p:
@@ -215,6 +232,9 @@ typedef enum clattn_scores {
     CLATTN_SCORES_WEIGHTS = 4  /**< p, before dropout. */
 } clattn_scores;
 
+/** Added to an entry of a block list: the boolean mask hides nothing in this block. */
+#define CLATTN_BLOCK_FULL 0x40000000
+
 /** No limit on this side of a window. */
 #define CLATTN_UNLIMITED (-1)
 
@@ -293,6 +313,13 @@ typedef struct clattn_problem {
     size_t pages;         /**< Pages in the pool, 1 to 2^31 - 1; 0 if page_size is 0. */
     int o_f32; /**< Not 0: o is stored as f32, whatever the dtype; forward only. For partial results
                     that are merged later, and for callers that go on in f32. */
+    size_t block_q;  /**< Queries in a block of the block lists, or 0: there are no lists, and this
+                               and what follows are 0. See "Block lists" above. */
+    size_t block_kv; /**< Keys in a block: at least 1, and so many that there are at most 2^30
+                               columns of blocks. */
+    size_t max_blocks; /**< Entries that there is room for in a list, 1 to 2^31 - 1. */
+    int block_batches; /**< Not 0: each batch has a list of its own; 0: they share one. */
+    int block_heads;   /**< Not 0: each query head has a list of its own; 0: they share one. */
     clattn_dtype
         cache_dtype;        /**< Of the caches where they are not quantized; this and what follows:
                                     append only. */
@@ -412,6 +439,9 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     window=L,R             each a number, or * for unlimited
  *     bias=T:L mask=L        T a dtype; L the dimensions that do not broadcast, packed, such as
  *                            bhqk, qk or bk, or four strides such as 0.0.64.1 (0.0.0.0: one value)
+ *     blocks=RxC:N           block lists of blocks of R queries and C keys, with room for N entries,
+ *                            one for all; blocks=RxC:N:h one for each head, :b for each batch, :bh for
+ *                            each head of each batch
  *     alibi sinks qlen klen lse odtype=f32
  *     maskkeys=N             mask_keys, where not 0
  *     scores=raw|softcap|bias|weights
@@ -480,8 +510,10 @@ CLATTN_API clattn_status clattn_problem_parse(const char *text, clattn_problem *
 /**
  * Floating-point operations of the products over the pairs that causality and windows leave
  * visible: 2 * (dim_qk + dim_v) per pair, backward 6 * dim_qk + 4 * dim_v; masks, biases and
- * lengths, which lie on the device, do not reduce it. Of a projection: 2 * kv_heads * dim_qk per
- * element of y; of a merge 2 * seq_kv per element of o; of an append 6 per rotated pair. 0 for a problem that fails clattn_problem_check().
+ * lengths, which lie on the device, do not reduce it. With block lists it counts no more pairs than
+ * max_blocks whole blocks have. Of a projection: 2 * kv_heads * dim_qk per
+ * element of y; of a merge 2 * seq_kv per element of o; of an append 6 per
+ * rotated pair. 0 for a problem that fails clattn_problem_check().
  */
 CLATTN_API double clattn_problem_flops(const clattn_problem *problem);
 

@@ -159,6 +159,42 @@ static clattn_status check_values(const clattn_problem *p, char *reason, size_t 
     return CLATTN_SUCCESS;
 }
 
+static clattn_status check_blocks(const clattn_problem *p, char *reason, size_t bytes)
+{
+    const size_t most_columns = (size_t)1 << 30;
+    const struct {
+        const char *name;
+        size_t value, least, most;
+    } sizes[] = {
+        {"block_q", p->block_q, 1, CA_MAX_SIZE},
+        {"block_kv", p->block_kv, 1, CA_MAX_SIZE},
+        {"max_blocks", p->max_blocks, 1, INT32_MAX},
+    };
+
+    if (!p->block_q) {
+        if (!p->block_kv && !p->max_blocks && !p->block_batches && !p->block_heads)
+            return CLATTN_SUCCESS;
+        ca_reason(reason, bytes,
+                  "block_q is 0, for no block lists, but block_kv, max_blocks, block_batches or "
+                  "block_heads is not");
+        return CLATTN_INVALID_PROBLEM;
+    }
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
+        if (sizes[n].value < sizes[n].least || sizes[n].value > sizes[n].most) {
+            ca_reason(reason, bytes, "%s is %zu but must be from %zu to %zu", sizes[n].name,
+                      sizes[n].value, sizes[n].least, sizes[n].most);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    if (ca_block_columns(p) > most_columns) {
+        ca_reason(reason, bytes,
+                  "block_kv is %zu, which makes %zu columns of blocks, but there may be %zu",
+                  p->block_kv, ca_block_columns(p), most_columns);
+        return CLATTN_INVALID_PROBLEM;
+    }
+    return CLATTN_SUCCESS;
+}
+
 /* The first sentence of a rule that is broken. */
 struct rule {
     const char *sentence;
@@ -233,6 +269,7 @@ clattn_status ca_refuse_options(const clattn_problem *p, const char *call, char 
         {"diagonal", p->diagonal != CLATTN_TOP_LEFT},
         {"window", p->window_left != CLATTN_UNLIMITED || p->window_right != CLATTN_UNLIMITED},
         {"mask", p->mask},
+        {"block lists", p->block_q != 0},
         {"scores", p->scores != CLATTN_SCORES_NONE},
         {"dropout", p->dropout != 0.0f},
 #define FLAG(ID, member, word, OF, difference) CA_IF_ATTENTION(OF, {#member, p->member}, )
@@ -310,6 +347,7 @@ clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, 
         (status = check_sizes(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
         (status = check_values(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
         (status = check_options(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
+        (status = check_blocks(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
         (status = of[problem->operation](problem, reason, reason_bytes)) != CLATTN_SUCCESS)
         return status;
     return check_layouts(problem, reason, reason_bytes);
@@ -351,6 +389,8 @@ double ca_attention_flops(const clattn_problem *problem)
         pairs = clamped_sum(queries, d + (double)p.window_right + 1.0, keys);
     if (p.window_left != CLATTN_UNLIMITED)
         pairs -= clamped_sum(queries, d - (double)p.window_left, keys);
+    if (p.block_q)
+        pairs = fmin(pairs, (double)p.max_blocks * (double)p.block_q * (double)p.block_kv);
     const size_t per_pair =
         p.operation == CLATTN_BACKWARD ? 6 * p.dim_qk + 4 * p.dim_v : 2 * p.dim_qk + 2 * p.dim_v;
     return (double)per_pair * (double)p.batch * (double)p.heads * pairs;

@@ -164,6 +164,18 @@ static int parse_rope(const char *text, clattn_problem *p)
     return ca_parse_size(&text, &p->rotary_length) && *text == '\0' && p->rotary_length > 0;
 }
 
+/* "64x32:100" or "64x32:100:bh". */
+static int parse_blocks(const char *text, clattn_problem *p)
+{
+    if (!ca_parse_size(&text, &p->block_q) || *text++ != 'x' ||
+        !ca_parse_size(&text, &p->block_kv) || *text++ != ':' ||
+        !ca_parse_size(&text, &p->max_blocks))
+        return 0;
+    p->block_batches = strcmp(text, ":b") == 0 || strcmp(text, ":bh") == 0;
+    p->block_heads = strcmp(text, ":h") == 0 || strcmp(text, ":bh") == 0;
+    return p->block_q != 0 && (*text == '\0' || p->block_batches || p->block_heads);
+}
+
 /* The words. A key that ends in '=' is followed by a value, one that ends in a letter and is
  * marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. */
 enum word {
@@ -199,6 +211,7 @@ enum word {
     W_ROPE,
     W_QUERIES,
     W_QUERIES_AS,
+    W_BLOCKS,
     W_PAGE_SIZE,
     W_PAGES,
     W_LAYOUT,
@@ -241,6 +254,7 @@ static const char *const keys[W_COUNT] = {[W_OPERATION] = "an operation",
                                           [W_LAYOUT] = "layout=",
                                           [W_PAGE_SIZE] = "page=",
                                           [W_PAGES] = "pages=",
+                                          [W_BLOCKS] = "blocks=",
                                           [W_BATCH] = "b",
                                           [W_HEADS] = "h",
                                           [W_SEQ_Q] = "q",
@@ -330,6 +344,8 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
         return parse_cache(value, &p->k_cache);
     case W_V_CACHE:
         return parse_cache(value, &p->v_cache);
+    case W_BLOCKS:
+        return parse_blocks(value, p);
     case W_PAGE_SIZE:
         return ca_parse_size(&value, &p->page_size) && *value == '\0' && p->page_size > 0;
     case W_PAGES:

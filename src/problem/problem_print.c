@@ -217,6 +217,10 @@ static void print_attention(struct writer *w, const clattn_problem *p)
         put(w, " mask=");
         put_spanning(w, p, ca_mask_keys(p), &p->mask_layout);
     }
+    if (p->block_q)
+        put(w, " blocks=%zux%zu:%zu%s%s%s", p->block_q, p->block_kv, p->max_blocks,
+            p->block_batches || p->block_heads ? ":" : "", p->block_batches ? "b" : "",
+            p->block_heads ? "h" : "");
 #define FLAG(ID, member, word, OF, difference)                                                     \
     CA_IF_ATTENTION(OF, put(w, "%s", p->member ? " " word : "");)
     CA_FLAGS(FLAG)

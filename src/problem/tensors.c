@@ -76,6 +76,21 @@ size_t ca_elements_bytes(size_t count, size_t element_bytes, clattn_cache cache)
            element_bytes;
 }
 
+static size_t divide_up(size_t n, size_t by)
+{
+    return by ? n / by + (n % by != 0) : 0;
+}
+
+size_t ca_block_rows(const clattn_problem *p)
+{
+    return divide_up(p->seq_q, p->block_q);
+}
+
+size_t ca_block_columns(const clattn_problem *p)
+{
+    return divide_up(p->seq_kv, p->block_kv);
+}
+
 /* The bias's gradient has one element where the bias broadcasts, even over nothing: then it is 0. */
 static size_t unless_broadcast(const clattn_problem *p, int axis, size_t size)
 {

@@ -73,6 +73,9 @@ size_t ca_cache_rows(const clattn_problem *p);
 
 /* Pages that a batch has in the table of pages; 0 without. */
 size_t ca_table_pages(const clattn_problem *p);
+/* Rows and columns of blocks; 0 without block lists. */
+size_t ca_block_rows(const clattn_problem *p);
+size_t ca_block_columns(const clattn_problem *p);
 
 /* Bytes of an element. */
 size_t ca_dtype_bytes(clattn_dtype dtype);

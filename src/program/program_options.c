@@ -102,6 +102,7 @@ static size_t print_attention_options(const clattn_problem *p, char *text, size_
         {"HAS_SOFTCAP", p->softcap > 0.0f},
         {"HAS_BIAS", p->bias != 0},
         {"HAS_MASK", p->mask != 0},
+        {"HAS_BLOCKS", p->block_q != 0},
         {"HAS_WINDOW_LEFT", p->window_left != CLATTN_UNLIMITED},
         {"HAS_WINDOW_RIGHT", p->window_right != CLATTN_UNLIMITED},
         {"DIAGONAL_FOLLOWS_LENGTHS", p->diagonal == CLATTN_BOTTOM_RIGHT && lengths},
@@ -111,6 +112,7 @@ static size_t print_attention_options(const clattn_problem *p, char *text, size_
 #undef FLAG
             {"HAS_DROPOUT", p->dropout > 0.0f},
     };
+    const struct define blocks[] = {{"BLOCK_Q", p->block_q}, {"BLOCK_KV", p->block_kv}};
     const struct define backward[] = {{"UNIT_DO", p->d_o.stride[3] == 1 || p->dim_v == 1},
                                       {"UNIT_DQ", p->dq.stride[3] == 1 || p->dim_qk == 1},
                                       {"UNIT_DK", p->dk.stride[3] == 1 || p->dim_qk == 1},
@@ -122,6 +124,9 @@ static size_t print_attention_options(const clattn_problem *p, char *text, size_
     size_t more =
         print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 
+    if (p->block_q)
+        more +=
+            print_defines(blocks, sizeof blocks / sizeof *blocks, text, text_bytes, length + more);
     if (p->operation == CLATTN_BACKWARD)
         more += print_defines(backward, sizeof backward / sizeof *backward, text, text_bytes,
                               length + more);

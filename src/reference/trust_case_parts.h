@@ -32,6 +32,9 @@ void ca_trust_spread(size_t *places, size_t count, size_t all);
 void ca_trust_fill_random(struct ca_trust_case *c, enum ca_argument argument, clattn_dtype dtype,
                           float low, float high, unsigned *state);
 
+/* Block lists, if the problem has them. */
+void ca_trust_fill_lists(struct ca_trust_case *c);
+
 /* Random numbers in the elements alone, of the type that the tensor has. Nothing if there is none. */
 void ca_trust_fill_elements(struct ca_trust_case *c, enum ca_argument argument, clattn_dtype dtype,
                             float low, float high, unsigned *state);

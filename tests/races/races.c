@@ -198,6 +198,9 @@ static void fill(const clattn_problem *p, enum tensor_id id, const struct tensor
         else if (id == TENSOR_Q_LENGTHS || id == TENSOR_KV_LENGTHS)
             ((cl_int *)(void *)bytes)[n] =
                 (cl_int)rng_below(r, (id == TENSOR_Q_LENGTHS ? p->seq_q : p->seq_kv) + 1);
+        else if (id == TENSOR_BLOCK_OFFSETS || id == TENSOR_BLOCK_ENTRIES)
+            ((cl_int *)(void *)bytes)[n] = (cl_int)rng_below(
+                r, id == TENSOR_BLOCK_OFFSETS ? p->max_blocks + 2 : p->seq_kv / p->block_kv + 2);
         else
             value_set(s->dtype, bytes, n, rng_uniform(r, -1, 1));
     }
