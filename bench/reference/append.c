@@ -70,8 +70,8 @@ static double turn(const clattn_problem *p, const struct append_view *view, size
         const size_t at = (size_t)row * (p->rotary_dim / 2) + pair;
         return (double)(sine ? view->sin[at] : view->cos[at]);
     }
-    const double angle =
-        (double)position * pow((double)p->rotary_base, -2.0 * (double)pair / (double)p->rotary_dim);
+    const double angle = fmax(fmin((double)position, 0x1p22), -0x1p22) *
+                         pow((double)p->rotary_base, -2.0 * (double)pair / (double)p->rotary_dim);
     return sine ? sin(angle) : cos(angle);
 }
 

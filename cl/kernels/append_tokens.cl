@@ -80,7 +80,8 @@ INLINE struct twice product(const struct twice x, const struct twice y)
     return z;
 }
 
-/* Sine and cosine of angle.high + angle.low. Multiples of pi / 2 are exact up to 2^22 of them. */
+/* Sine and cosine of angle.high + angle.low, of which multiples of pi / 2 are taken off: up to 2^22. */
+#define FARTHEST 4194304L
 INLINE lanes sine_cosine(const struct twice angle, lanes *cosine)
 {
     const lanes n = (angle.high * 0.636619772f + 12582912.0f) - 12582912.0f;
@@ -127,12 +128,12 @@ INLINE int partner_of(const int d)
 
 /* cosines and sines of columns d .. d + SIMD_WIDTH - 1 at a position, a sine negative for the first of a
  * pair; 1 and 0 for columns that are not rotated. */
-INLINE void turn(const struct attention_shape a, const int position, const int d, lanes *cosine,
+INLINE void turn(const struct attention_shape a, const long position, const int d, lanes *cosine,
                  lanes *sine TABLES_PARAM)
 {
     float c[SIMD_WIDTH], s[SIMD_WIDTH];
 #if HAS_TABLES
-    const long row = clamp((long)position, 0L, a.window_right - 1) * (ROTARY_DIM / 2);
+    const long row = clamp(position, 0L, a.window_right - 1) * (ROTARY_DIM / 2);
 
     for (int n = 0; n < SIMD_WIDTH; n++) {
         const bool turns = d + n < ROTARY_DIM;
@@ -140,9 +141,9 @@ INLINE void turn(const struct attention_shape a, const int position, const int d
         s[n] = turns ? sin_table[row + pair_of(d + n)] : 0.0f;
     }
 #else
-    const float exact = (float)position;
+    const float exact = (float)clamp(position, -FARTHEST, FARTHEST);
     struct twice power = {1.0f, 0.0f}, square = {a.scale, a.softcap};
-    const struct twice whole = {exact, (float)(position - (long)exact)};
+    const struct twice whole = {exact, 0.0f};
     int pairs[SIMD_WIDTH];
 
     for (int n = 0; n < SIMD_WIDTH; n++)
@@ -336,9 +337,9 @@ void append_tokens(PARAMETERS_append_tokens)
 #endif
 #if ROTARY
 #if HAS_POSITIONS
-    const int position = positions[at.mask + token];
+    const long position = positions[at.mask + token];
 #else
-    const int position = (int)(cached + i);
+    const long position = cached + i;
 #endif
     for (int v = 0; v < VECTORS && d < ROTARY_DIM; v++)
 #if HAS_TABLES
@@ -414,11 +415,11 @@ void rotate_queries(PARAMETERS_rotate_queries)
     if (token >= a.batch * a.seq_q)
         return;
 #if HAS_POSITIONS
-    const int position = positions[at.mask + token];
+    const long position = positions[at.mask + token];
 #elif HAS_KV_LENGTHS
-    const int position = (int)(kv_lengths[at.kv_lengths + b] + i);
+    const long position = kv_lengths[at.kv_lengths + b] + i;
 #else
-    const int position = (int)i;
+    const long position = i;
 #endif
     for (int v = 0; v < VECTORS && d < ROTARY_DIM; v++)
 #if HAS_TABLES

@@ -138,7 +138,7 @@
  *     t = position * rotary_base^(-2 i / rotary_dim)         x' = x cos(t) - y sin(t)
  *     position = positions[b,i], or kv_lengths[b] + i        y' = x sin(t) + y cos(t)
  *
- * for pair i, of any positions, negative ones too; with rotary_length > 0 cosine and sine are elements
+ * for pair i, of positions from -2^22 to 2^22, as which those beyond count; with rotary_length > 0 cosine and sine are elements
  * (position, i) of given tables, (rotary_length, rotary_dim / 2) floats, the position within them: others
  * count as the first or last. q is rotated at its token's position, of all heads, wherever k goes.
  *
@@ -304,13 +304,14 @@ typedef struct clattn_problem {
                                other strides, like its offset in its buffer, are multiples of 32;
                                all are counted in values, as of other tensors. */
     clattn_cache v_cache; /**< How v is stored. Append: k_cache and v_cache are of the caches. */
-    size_t mask_keys; /**< 0, or how many columns the mask has, at most seq_kv: of the last keys in use
+    size_t
+        mask_keys; /**< 0, or how many columns the mask has, at most seq_kv: of the last keys in use
                            (of the batch's length), all keys before which the mask lets through. A tree
                            of drafts behind a cached prefix has a mask of seq_q x seq_q; causal and
                            windows hide besides. */
-    size_t page_size;     /**< Keys in a page, any number from 1; 0: k and v are contiguous. Forward
+    size_t page_size; /**< Keys in a page, any number from 1; 0: k and v are contiguous. Forward
                                only; see "Paged caches" above. */
-    size_t pages;         /**< Pages in the pool, 1 to 2^31 - 1; 0 if page_size is 0. */
+    size_t pages;     /**< Pages in the pool, 1 to 2^31 - 1; 0 if page_size is 0. */
     int o_f32; /**< Not 0: o is stored as f32, whatever the dtype; forward only. For partial results
                     that are merged later, and for callers that go on in f32. */
     size_t block_q;  /**< Queries in a block of the block lists, or 0: there are no lists, and this

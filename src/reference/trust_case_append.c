@@ -109,7 +109,7 @@ static double turned(const struct ca_trust_case *c, const struct append_row *r, 
         cosine = ca_value_load(ca_trust_elements(c, CA_SLOPES), CLATTN_F32, (size_t)row * half + i);
         sine = ca_value_load(ca_trust_elements(c, CA_SINKS), CLATTN_F32, (size_t)row * half + i);
     } else {
-        const double angle = (double)position *
+        const double angle = fmax(fmin((double)position, 0x1p22), -0x1p22) *
                              pow((double)p->rotary_base, -2.0 * (double)i / (double)p->rotary_dim);
         cosine = cos(angle);
         sine = sin(angle);
