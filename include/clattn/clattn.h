@@ -3,6 +3,7 @@
 #define CLATTN_CLATTN_H
 
 #include <clattn/attention.h>
+#include <clattn/blocks.h>
 #include <clattn/context.h>
 #include <clattn/device.h>
 #include <clattn/dropout.h>

@@ -146,7 +146,7 @@ clattn_problem ca_attention_representative(const clattn_problem *p)
     r.bias = p->bias != 0;
     r.bias_dtype = p->bias ? p->bias_dtype : CLATTN_F32;
     r.mask = p->mask != 0;
-#define FLAG(ID, member, word, OF, difference) r.member = normal.member != 0;
+#define FLAG(ID, member, word, OF, difference) r.member = p->member != 0;
     CA_FLAGS(FLAG)
 #undef FLAG
     r.block_q = p->block_q;
