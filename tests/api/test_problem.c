@@ -144,9 +144,9 @@ Test(problem, caches) {
         }
         p.k = (clattn_layout){{0}};
         p.operation = CLATTN_BACKWARD;
-        problem_refused(&p, "k_cache and v_cache are options of forward only");
+        problem_refused(&p, "k_cache and v_cache are options of forward and appends only");
         p.operation = CLATTN_PROJECTION;
-        problem_refused(&p, "forward only");
+        problem_refused(&p, "forward and appends only");
     }
 }
 

@@ -54,7 +54,8 @@ Test(program_parameters, are_as_many_as_arguments) {
         "fwd f16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen blocks=2x3:4 lse scores=raw",
         "bwd bf16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen blocks=2x3:4:bh dbias dslopes "
         "dsinks",
-        "proj f32 q8 d8 bias=f32 accumulate", "merge f32 q8 d8 n2 accumulate"};
+        "proj f32 q8 d8 bias=f32 accumulate", "merge f32 q8 d8 n2 accumulate",
+        "append f32 q8 k8 d8 klen slots pos rope=pairs:8:tables:9 queries"};
 
     for (size_t f = 0; ca_family_at(f); f++) {
         const struct ca_family *family = ca_family_at(f);
