@@ -4,6 +4,7 @@
 
 #include <clattn/append.h>
 #include <clattn/attention.h>
+#include <clattn/blocks.h>
 #include <clattn/context.h>
 #include <clattn/device.h>
 #include <clattn/dropout.h>

@@ -42,6 +42,9 @@ enum { CA_MAX_STAGES = 6, CA_ONLY_IF_FORCED = -1 };
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_DO) |             \
      CA_BIT(CA_WORKSPACE))
 
+/* Why a family refuses block lists. */
+#define CA_WALKS_NO_BLOCKS "block lists are walked by fused_lanes, backward_lanes, naive and unfused alone"
+
 /* Beside the workspace's bit: the stage only reads it. */
 #define CA_READ_ONLY CA_BIT(CA_NUM_ARGUMENTS)
 /* In its place: the stage, or with CA_READ_ONLY its use of the workspace, is of problems with block lists

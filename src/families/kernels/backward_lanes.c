@@ -4,6 +4,8 @@
 #include "families/registry.h"
 #include "problem/problem.h"
 
+#include <math.h>
+
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/backward_lanes.def"
@@ -106,6 +108,41 @@ static void block_registers(const size_t mv, const int wide, size_t *values)
     values[DKV_COLUMNS_INDEX] = sums[wide][mv];
 }
 
+/* Vectors of keys with which the blocks of a column of the block lists cost the least: they begin with the
+ * column, if it has a whole one, and the last may have few keys. */
+static size_t vectors_of_column(const clattn_problem *p, const size_t width, const int wide)
+{
+    static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* as of fused_lanes */
+    const size_t column = p->block_kv < p->seq_kv ? p->block_kv : p->seq_kv;
+    double least = INFINITY;
+    size_t best = 1;
+
+    for (size_t mv = 1; column && mv <= (wide ? 4 : 3); mv++) {
+        const size_t keys = width * mv;
+        const double cost =
+            (p->block_kv >= keys ? (double)(round_up_divide(column, keys) * keys) / (double)column
+                                 : 1.0 + (double)(keys - 1) / (double)p->block_kv) /
+            speed[mv];
+        if (cost < least) {
+            least = cost;
+            best = mv;
+        }
+    }
+    return best;
+}
+
+/* Blocks that fit columns and rows of the block lists' blocks. */
+static void adapt_to_blocks(const clattn_problem *p, const int wide, size_t *values)
+{
+    const size_t width = values[SIMD_WIDTH_INDEX];
+
+    block_registers(vectors_of_column(p, width, wide), wide, values);
+    values[DQ_ROWS_INDEX] = 4; /* few rows of a tile are in no whole register tile */
+    while (values[BLOCKS_PER_TILE_INDEX] > 1 &&
+           values[BLOCKS_PER_TILE_INDEX] * values[BLOCK_VECTORS_INDEX] * width > p->block_kv)
+        values[BLOCKS_PER_TILE_INDEX] /= 2;
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
@@ -118,6 +155,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
                     wide, values);
     values[DQ_VECTORS_INDEX] = wide ? 4 : 2;
     values[BLOCK_M_INDEX] = p->seq_q >= 384 ? 96 : 48;
+    if (p->block_q)
+        adapt_to_blocks(p, wide, values);
     values[SPLIT_K_INDEX] = 1;
     while (values[SPLIT_K_INDEX] < 32 &&
            values[SPLIT_K_INDEX] * p->kv_heads * p->batch < (size_t)4 * dev->compute_units)

@@ -82,7 +82,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 {
     (void)dev;
     if (p->block_q)
-        return "block lists have no gradients yet";
+        return CA_WALKS_NO_BLOCKS;
     return NULL;
 }
 

@@ -72,7 +72,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 {
     (void)dev;
     if (p->block_q)
-        return "block lists are walked by fused_lanes and naive";
+        return CA_WALKS_NO_BLOCKS;
     if (p->page_size)
         return CA_READS_NO_PAGES;
     if (p->scores != CLATTN_SCORES_NONE)

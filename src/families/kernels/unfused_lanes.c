@@ -67,7 +67,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         [SIMD_WIDTH_INDEX] = 4, [REGISTER_VECTORS_INDEX] = 1, [REGISTER_ROWS_INDEX] = 1,
         [BLOCK_N_INDEX] = 64,   [BLOCK_M_INDEX] = 16,         [SOFTMAX_ROWS_INDEX] = 1};
     if (p->block_q)
-        return "block lists are walked by fused_lanes and naive";
+        return CA_WALKS_NO_BLOCKS;
     const char *why = ca_unfused_unsupported(p, dev);
 
     return why ? why : reject(p, dev, least);
