@@ -9,7 +9,7 @@
 
 /* The operands of attention are those of src/problem/tensors.def, in its order: what CASE_IF_READ and
  * CASE_IF_WRITTEN leave of an operand's arguments, by who writes it and which calls it is given to. Of
- * a projection x, w and y are Q, K and O; a layer has neither q, k nor v. */
+ * a projection x, w and y are Q, K and O; of a merge the states are Q and LSE, the union O and SCORES; a layer has neither q, k nor v. */
 #define CASE_IF_READ(WRITER, GIVEN, ...) CASE_IF_READ_##WRITER##_##GIVEN(__VA_ARGS__)
 #define CASE_IF_READ_NOBODY_BOTH(...) __VA_ARGS__
 #define CASE_IF_READ_NOBODY_FORWARD(...) __VA_ARGS__
@@ -63,7 +63,7 @@ enum output {
 };
 
 #define CASE_DROPOUT_SEED 1 /* Of every execution; the offset is 0. */
-#define CASE_HELD 0x3f      /* What every byte holds that a projection adds to. */
+#define CASE_HELD 0x3f      /* What every byte holds of what accumulates. */
 
 struct block {
     void *data; /* Owned; NULL if the problem has no such tensor. */

@@ -103,7 +103,10 @@ static void fill(void *data, const struct job *job, enum input input, const stru
         fill_pages(data, view, p->pages, state);
         break;
     case INPUT_LSE:
-        fill_values(data, view, lse, lse + 0.5f, state);
+        if (p->operation == CLATTN_MERGE)
+            fill_values(data, view, -4.0f, 4.0f, state);
+        else
+            fill_values(data, view, lse, lse + 0.5f, state);
         break;
     case INPUT_W_Q:
     case INPUT_W_K:

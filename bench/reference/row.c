@@ -178,8 +178,9 @@ static struct bounded finish(const struct reference *r, const struct denominator
     if (a->precision == PRECISION_HALF && p->dtype == CLATTN_F16) /* no weights below 2^-25 */
         likely += value_tiny(p->dtype) * (double)den->visible * largest;
     return bounded_stored(
-        p->dtype, (struct bounded){sum->value, arithmetic_bound(a, certain, likely) +
-                                                   (double)FLT_MIN * (2.0 * sum->tiny + 1.0)});
+        p->o_f32 ? CLATTN_F32 : p->dtype,
+        (struct bounded){sum->value, arithmetic_bound(a, certain, likely) +
+                                         (double)FLT_MIN * (2.0 * sum->tiny + 1.0)});
 }
 
 static void weigh_values(const struct reference *r, const struct query *query,

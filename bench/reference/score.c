@@ -90,10 +90,26 @@ double reference_sink(const struct reference *r, const struct query *query)
     return r->problem->sinks ? of_head(r, TENSOR_SINKS, query) : -(double)INFINITY;
 }
 
+/* Whether the mask, which may have columns for the last keys in use alone, lets a key through. */
+static bool lets_through(const struct reference *r, const struct query *query, size_t j)
+{
+    const unsigned char *mask = r->view->at[TENSOR_MASK];
+    const struct tensor_shape *shape = &r->shape[TENSOR_MASK];
+
+    if (!r->problem->mask || mask == NULL)
+        return true;
+    if (r->problem->mask_keys > 0) {
+        const size_t from_end = (size_t)query->keys - j; /* 1: the last key in use */
+        if (from_end > r->problem->mask_keys)
+            return true;
+        j = r->problem->mask_keys - from_end;
+    }
+    return mask[tensor_index(shape, query->b, query->h, query->i, j)] != 0;
+}
+
 bool reference_sees(const struct reference *r, const struct query *query, size_t j)
 {
     const clattn_problem *p = r->problem;
-    const unsigned char *mask = r->view->at[TENSOR_MASK];
     const long double now = (long double)query->i + query->diagonal, key = (long double)j;
     size_t block, row;
 
@@ -105,8 +121,7 @@ bool reference_sees(const struct reference *r, const struct query *query, size_t
         return false;
     if (p->window_right != CLATTN_UNLIMITED && key > now + (long double)p->window_right)
         return false;
-    if (p->mask && mask != NULL &&
-        mask[tensor_index(&r->shape[TENSOR_MASK], query->b, query->h, query->i, j)] == 0)
+    if (!lets_through(r, query, j))
         return false;
     if (!tensor_locate_key(p, r->view, query->b, j, &block, &row))
         return false;

@@ -48,6 +48,13 @@ static void set_rows(struct tensor_shape *s, const clattn_problem *p, size_t dim
     set_layout(s, layout, true);
 }
 
+static void set_results(struct tensor_shape *s, const clattn_problem *p)
+{
+    set_rows(s, p, p->dim_v, &p->o);
+    if (p->o_f32)
+        s->dtype = CLATTN_F32;
+}
+
 static void set_keys(struct tensor_shape *s, const clattn_problem *p, size_t dim,
                      const clattn_layout *layout)
 {
@@ -86,7 +93,7 @@ static void set_bias(struct tensor_shape *s, const clattn_problem *p, bool is_gr
 
 static void set_mask(struct tensor_shape *s, const clattn_problem *p)
 {
-    set_sizes(s, p->batch, p->heads, p->seq_q, p->seq_kv);
+    set_sizes(s, p->batch, p->heads, p->seq_q, p->mask_keys ? p->mask_keys : p->seq_kv);
     set_layout(s, &p->mask_layout, false);
 }
 

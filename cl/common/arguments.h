@@ -16,6 +16,7 @@
 #define CA_ULONG cl_ulong
 #endif
 
+#include "problem/sizes.def"
 #include "problem/tensors.def"
 
 /* Fixed when the plan is made. Strides along (batch, heads, seq, dim) or (batch, heads, seq_q,
@@ -41,6 +42,9 @@ struct attention_shape {
     CA_LONG diagonal;     /* d: key i + d is "now" for query i (unless DIAGONAL_FOLLOWS_LENGTHS) */
     CA_LONG window_left;  /* with HAS_WINDOW_LEFT: j >= i + d - window_left */
     CA_LONG window_right; /* with HAS_WINDOW_RIGHT: j <= i + d + window_right; causal is 0 */
+#define SIZE(ID, member, word, OF, difference) CA_LONG member;
+    CA_SIZES(SIZE)
+#undef SIZE
     CA_FLOAT scale;
     CA_FLOAT softcap;   /* with HAS_SOFTCAP */
     CA_FLOAT keep;      /* with HAS_DROPOUT: 1 / (1 - dropout) */

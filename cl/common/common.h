@@ -7,7 +7,7 @@
  *   PAGE_SIZE               keys in a page, or 0 (cl/common/key_rows.h)
  *   DIM_QK, DIM_V
  *   UNIT_Q UNIT_K UNIT_V UNIT_O    1: the innermost stride is 1
- *   HAS_SOFTCAP HAS_BIAS HAS_MASK HAS_ALIBI HAS_SINKS HAS_WINDOW_LEFT HAS_WINDOW_RIGHT
+ *   HAS_SOFTCAP HAS_BIAS HAS_MASK HAS_MASK_KEYS HAS_ALIBI HAS_SINKS HAS_WINDOW_LEFT HAS_WINDOW_RIGHT
  *   HAS_Q_LENGTHS HAS_KV_LENGTHS HAS_LSE              0 or 1
  *   DIAGONAL_FOLLOWS_LENGTHS  1: d = keys in use - queries in use of the batch
  *   HAS_DROPOUT             0 or 1
@@ -119,6 +119,9 @@ typedef storage v_storage;
 struct extent {
     long queries, keys; /* in use, within 0..seq */
     long diagonal;
+#if HAS_MASK_KEYS
+    long mask_begin; /* the key of the mask's first column; may be negative */
+#endif
 };
 
 static inline struct extent extent_of(SHAPE_PARAMS, const long b Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
@@ -132,6 +135,9 @@ static inline struct extent extent_of(SHAPE_PARAMS, const long b Q_LENGTHS_PARAM
 #if HAS_KV_LENGTHS
     e.keys = clamp((long)kv_lengths[at.kv_lengths + b], 0L, a.seq_kv);
 #endif
+#if HAS_MASK_KEYS
+    e.mask_begin = e.keys - a.mask_keys;
+#endif
 #if DIAGONAL_FOLLOWS_LENGTHS
     e.diagonal = e.keys - e.queries;
 #else
@@ -139,6 +145,13 @@ static inline struct extent extent_of(SHAPE_PARAMS, const long b Q_LENGTHS_PARAM
 #endif
     return e;
 }
+
+/* The key that the mask's first column is of. */
+#if HAS_MASK_KEYS
+#define MASK_BEGIN(e) ((e).mask_begin)
+#else
+#define MASK_BEGIN(e) 0
+#endif
 
 /* Keys [first_key, end_key) hold all that query i may see by lengths, window and causality; bias
  * and mask may hide more of them. end_key <= first_key if there are none. */

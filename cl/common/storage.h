@@ -3,14 +3,14 @@
  * (cl/cpu), matrix instructions their operands (cl/mma), quantized keys and values their blocks
  * (common/quantized.h).
  *
- *   storage, bias_storage   the types of an element
+ *   storage, bias_storage, o_storage   the types of an element
  *   STORAGE_BYTES
- *   LOAD(p, n)              element n as a float; LOAD_BIAS likewise
- *   STORE(x, p, n)          rounds to nearest even; STORE_BIAS likewise
- *   LOAD4(p), STORE4(x, p)  four neighbours, of any alignment
+ *   LOAD(p, n)              element n as a float; LOAD_BIAS and LOAD_O likewise
+ *   STORE(x, p, n)          rounds to nearest even; STORE_BIAS and STORE_O likewise
+ *   LOAD4(p), STORE4(x, p)  four neighbours, of any alignment; STORE_O4 likewise
  *   load4(), load8()        four and eight neighbours, by one load if they are aligned to it
  *
- * Defined by the host: DTYPE, BIAS_DTYPE. */
+ * Defined by the host: DTYPE, BIAS_DTYPE, HAS_O_F32. */
 #ifndef CLATTN_STORAGE_H
 #define CLATTN_STORAGE_H
 
@@ -72,6 +72,19 @@ typedef half bias_storage;
 typedef ushort bias_storage;
 #define LOAD_BIAS(p, n) bf16_load((p)[n])
 #define STORE_BIAS(x, p, n) ((p)[n] = bf16_round(x))
+#endif
+
+/* o, which may be f32 beside another dtype. */
+#if HAS_O_F32
+typedef float o_storage;
+#define LOAD_O(p, n) ((p)[n])
+#define STORE_O(x, p, n) ((p)[n] = (x))
+#define STORE_O4(x, p) vstore4(x, 0, p)
+#else
+typedef storage o_storage;
+#define LOAD_O LOAD
+#define STORE_O STORE
+#define STORE_O4 STORE4
 #endif
 
 /* ---- neighbours ----------------------------------------------------------------------------- */

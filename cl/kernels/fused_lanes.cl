@@ -90,7 +90,7 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct query_block b
 /* Stores o and lse of a block. */
 NOINLINE void finish_block(SHAPE_PARAMS, const struct query_block block, const lanes *packed_o,
                            lanes *row_max, lanes *row_sum,
-                           __global storage *o SINKS_PARAM LSE_PARAM)
+                           __global o_storage *o SINKS_PARAM LSE_PARAM)
 {
     lanes factor[BLOCK_VECTORS];
 
@@ -153,7 +153,7 @@ NOINLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * BLOCK_VECTORS])
 NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
                            const __global storage *q, const __global k_storage *k,
                            const __global v_storage *v,
-                           __global storage *o SCORE_OPERANDS_PARAM SINKS_PARAM LSE_PARAM PAGES_PARAM,
+                           __global o_storage *o SCORE_OPERANDS_PARAM SINKS_PARAM LSE_PARAM PAGES_PARAM,
                            const int check_values)
 {
     lanes packed_q[BLOCKS_PER_TILE][ROUNDED(DIM_QK) * BLOCK_VECTORS];
@@ -218,6 +218,11 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
                 const bool full = !HIDES_ANYWHERE && j >= all_begin &&
                                   (all_end >= block_end || all_end - j >= BLOCK_N / 2);
                 stop = full ? min(all_end, block_end) : block_end;
+#if HAS_MASK_KEYS
+                if (j < block.e.mask_begin) /* no tile is partly within the mask's columns */
+                    stop = min(stop, block.e.mask_begin);
+                nonfinite = -1;
+#endif
                 add_tile(!full, a, at, block, j, (int)(stop - j), packed_q[n], keys, k_row, values,
                          v_row, s, check_values, &streams, &nonfinite, row_max[n], row_sum[n],
                          packed_o[n] SCORE_OPERANDS_ARG);

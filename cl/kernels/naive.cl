@@ -42,7 +42,7 @@ __kernel void naive(PARAMETERS_naive)
     for (int d = 0; d < DIM_V; d++)
         sums[d] = 0.0f;
     for (long j = first; j < end; j++) {
-        if (!visible(a, at, first, end, b, h, i, j SCORE_OPERANDS_ARG))
+        if (!visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG))
             continue;
 #if PAGE_SIZE
         if (page_of(a, at, b, j PAGES_ARG) < 0)
@@ -80,7 +80,7 @@ __kernel void naive(PARAMETERS_naive)
     row_max = new_max;
 #endif
     for (int d = 0; d < DIM_V; d++)
-        STORE(sees_none ? 0.0f : sums[d] * factor / row_sum, o, o_row + d * O_STEP);
+        STORE_O(sees_none ? 0.0f : sums[d] * factor / row_sum, o, o_row + d * O_STEP);
 #if HAS_LSE
     lse[at.lse + row] = sees_none ? -INFINITY : row_max + log(row_sum);
 #endif

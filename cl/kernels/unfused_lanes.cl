@@ -433,7 +433,7 @@ INLINE lanes visible_values(SHAPE_PARAMS, const struct extent e, const __global 
     lanes sum = 0.0f;
 
     for (long j = first; j < end; j++)
-        if (visible(a, at, first, end, b, h, i, j SCORE_OPERANDS_ARG)) {
+        if (visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG)) {
             const __global void *row = element_at(V_CACHE, v, j * a.v_stride[2]);
             const lanes x = load_cached(V_CACHE, row, c, V_STEP, DIM_V - c);
             sum = fma(x, (lanes)(after_dropout(a, at, p[j], b * a.heads + h, i, j)), sum);
@@ -444,7 +444,7 @@ INLINE lanes visible_values(SHAPE_PARAMS, const struct extent e, const __global 
 /* Stores o of query i; what a hidden value has made NaN is computed again. */
 INLINE void store_output(SHAPE_PARAMS, const struct extent e, const __global float *p,
                          const __global v_storage *v, const long b, const long h, const long i,
-                         const lanes *sums, __global storage *o SCORE_OPERANDS_PARAM)
+                         const lanes *sums, __global o_storage *o SCORE_OPERANDS_PARAM)
 {
     for (int c = 0; c < V_VECTORS; c++) {
         lanes x = sums[c / REGISTER_VECTORS * REGISTER_TILE + c % REGISTER_VECTORS];
@@ -459,7 +459,7 @@ INLINE void store_output(SHAPE_PARAMS, const struct extent e, const __global flo
 
 NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0, const long bh,
                              const __global v_storage *v,
-                             __global storage *o SCORE_OPERANDS_PARAM SCORE_MATRIX_PARAM)
+                             __global o_storage *o SCORE_OPERANDS_PARAM SCORE_MATRIX_PARAM)
 {
     lanes panels[V_PANELS * BLOCK_N * REGISTER_VECTORS], sums[STRIPS * STRIP_SUMS];
     weight_strip strip;

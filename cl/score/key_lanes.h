@@ -12,6 +12,9 @@ struct score_row {
     long b, h, i, j;
     float begin, end; /* the keys that the query may see by lengths, windows and causality */
     float distance;   /* from the query to key j, along the diagonal */
+#if HAS_MASK_KEYS
+    long mask_begin; /* the key of the mask's first column, from key j */
+#endif
 };
 
 /* The tile has `keys` keys in use. */
@@ -24,8 +27,34 @@ INLINE struct score_row score_row_at(const struct attention_shape a, const struc
     row.begin = (float)clamp(first_key(a, e, i) - j, 0L, (long)keys);
     row.end = (float)clamp(end_key(a, e, i) - j, 0L, (long)keys);
     row.distance = (float)(j - i - e.diagonal);
+#if HAS_MASK_KEYS
+    row.mask_begin = e.mask_begin - j;
+#endif
     return row;
 }
+
+#if HAS_MASK
+/* The mask's bytes of the row and keys n .. of the tile, not 0 for those that have no column in it. */
+INLINE lanes load_mask_of_keys(SHAPE_PARAMS, const struct score_row row, const int n, const int left,
+                               const __global uchar *mask)
+{
+    const __global uchar *p =
+        mask + at.mask + row.b * a.mask_stride[0] + row.h * a.mask_stride[1] + row.i * a.mask_stride[2];
+#if HAS_MASK_KEYS
+    const long column = n - row.mask_begin;
+    const int end = (int)clamp(a.mask_keys - column, 0L, (long)left);
+    float x[SIMD_WIDTH];
+
+    if (column >= 0)
+        return load_mask(p + column * a.mask_stride[3], a.mask_stride[3], end);
+    for (int c = 0; c < SIMD_WIDTH; c++)
+        x[c] = column + c < 0 ? 1.0f : c < end ? p[(column + c) * a.mask_stride[3]] : 0.0f;
+    return VECTOR(vload)(0, x);
+#else
+    return load_mask(p + (row.j + n) * a.mask_stride[3], a.mask_stride[3], left);
+#endif
+}
+#endif
 
 /* The scores of a query and SIMD_WIDTH keys, and what is known of them besides. */
 struct score_vector {
@@ -67,9 +96,7 @@ INLINE struct score_vector finish_scores(const int hides, SHAPE_PARAMS, const st
     s.scores = fma((lanes)(slopes[at.slopes + row.h] * UNIT), s.distance, s.scores);
 #endif
 #if HAS_MASK
-    s.hidden |= load_mask(mask + at.mask + row.b * a.mask_stride[0] + row.h * a.mask_stride[1] +
-                              row.i * a.mask_stride[2] + (row.j + n) * a.mask_stride[3],
-                          a.mask_stride[3], left) == 0.0f;
+    s.hidden |= load_mask_of_keys(a, at, row, n, left, mask) == 0.0f;
 #endif
     if (hides)
         s.hidden |= key < row.begin | key >= row.end;

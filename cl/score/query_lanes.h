@@ -213,7 +213,7 @@ NOINLINE enum visibility load_mask_tile(const struct attention_shape a,
     ints some = 0, gaps = 0;
 
     for (int n0 = 0; n0 < count; n0 += MASK_KEYS) {
-        const int left = (int)min(a.seq_kv - j - n0, (long)MASK_KEYS);
+        const int left = (int)min((HAS_MASK_KEYS ? block.e.keys : a.seq_kv) - j - n0, (long)MASK_KEYS);
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             ints *vectors = to + n0 / 4 * BLOCK_VECTORS + m;
             lanes x[SIMD_WIDTH];
@@ -271,13 +271,24 @@ INLINE int load_pairs(SHAPE_PARAMS, const struct query_block block, const long j
 #if HAS_MASK
     const __global uchar *p = mask + at.mask + block.b * a.mask_stride[0] +
                               block.h * a.mask_stride[1] + block.i * a.mask_stride[2] +
-                              j * a.mask_stride[3];
+                              (j - MASK_BEGIN(block.e)) * a.mask_stride[3];
+#if HAS_MASK_KEYS
+    const int has_columns = j >= block.e.mask_begin;
+    enum visibility masked = FULL;
+    if (has_columns)
+        masked = load_mask_tile(a, block, j, count, p, masks);
+    else
+        for (int n = 0; n < MASK_VECTORS; n++)
+            masks[n] = 0x01010101;
+#else
+    const int has_columns = 1;
     const enum visibility masked = load_mask_tile(a, block, j, count, p, masks);
+#endif
     if (masked == EMPTY)
         return 0;
     tile->mask = masks;
     streams->stream[STREAM_MASK] =
-        stream_of(p + BLOCK_N, a.mask_stride[2], more && a.mask_stride[3] == 1,
+        stream_of(p + BLOCK_N, a.mask_stride[2], has_columns && more && a.mask_stride[3] == 1,
                   a.mask_stride[2] ? block.queries : 1, BLOCK_M, BLOCK_N);
     tile->hides |= masked == PARTIAL;
 #endif

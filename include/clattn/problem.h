@@ -13,7 +13,8 @@
  *     o  = sum_j p * v[j]
  *     lse = m + log(sum_j exp(s - m) + exp(sink[h] - m))
  *
- * (the terms with sink only if sinks). A key is masked if the boolean mask holds 0 there, if it
+ * (the terms with sink only if sinks). A key is masked if the boolean mask holds 0 there (with
+ * mask_keys: holds 0 in column j - (keys in use - mask_keys), if that is one), if it
  * lies outside the window or after the diagonal of a causal problem, or at or beyond the batch's
  * key length; a query at or beyond the batch's query length sees no key. A query that sees no key
  * gives o = 0, lse = -inf and weights 0, with or without a sink. What lies behind a mask (NaN,
@@ -84,6 +85,27 @@
  * columns, one with respect to bias has a 1 for x that broadcasts (strides 0, but for one along an
  * axis of size 1: four zeros are the packed layout).
  *
+ * Merge: o and lse of attention over n disjoint sets of keys become those over all of them, with
+ * seq_kv = n, kv_heads = heads and dim_qk = dim_v:
+ *
+ *     m   = max_s lse[s]               w[s] = exp(lse[s] - m) / sum_s exp(lse[s] - m)
+ *     o   = sum_s w[s] * parts[s]      lse = m + log(sum_s exp(lse[s] - m))
+ *
+ * for parts (n, batch, heads, seq_q, dim_v) and lse, natural logarithms, for each (b, h, i). In layouts
+ * n and batch are one axis of n * batch, all batches of the first state before those of the second. With
+ * accumulate o and lse hold one more state and become the union with it: two states are merged in place
+ * by n = 1. A sink counts in one of the states alone. Then:
+ *
+ * - A state of lse = -inf is empty: its row of parts is not read, whatever it holds. Only empty states
+ *   give o = 0, lse = -inf, as a row that sees nothing does; a single one that is not gives its own row
+ *   and lse, to the bit, and so does one beside which all others' weights vanish in f32, if these are
+ *   finite.
+ * - A NaN in lse makes o and lse of its row NaN; a NaN or infinity in a row that is not empty counts with
+ *   the row's weight, even where that is 0.
+ * - An lse of +inf outweighs all finite ones; several share equally, and lse is +inf. clattn gives none
+ *   for scores that are finite. FlashAttention 2 gives it for rows that see nothing: there +inf is to be
+ *   replaced by -inf before.
+ *
  * Paged caches. With page_size > 0 k and v are pools of pages, (pages, kv_heads, page_size, dim)
  * tensors that any number of requests share, in either order by strides: "k=bshd v=bshd" is (pages,
  * page_size, kv_heads, dim). Key j of batch b is row j % page_size of page table[b, j / page_size],
@@ -115,8 +137,9 @@ CLATTN_BEGIN
 /** What is computed. */
 typedef enum clattn_operation {
     CLATTN_FORWARD = 0,
-    CLATTN_BACKWARD = 1,  /**< The gradients of forward; see "Backward" above. */
-    CLATTN_PROJECTION = 2 /**< See "Projection" above, and clattn/projection.h. */
+    CLATTN_BACKWARD = 1,   /**< The gradients of forward; see "Backward" above. */
+    CLATTN_PROJECTION = 2, /**< See "Projection" above, and clattn/projection.h. */
+    CLATTN_MERGE = 3       /**< See "Merge" above, and clattn/merge.h. */
 } clattn_operation;
 
 /** How values are stored; arithmetic is always f32. */
@@ -173,16 +196,17 @@ typedef struct clattn_layout {
 /** Made by clattn_problem_init() or clattn_problem_parse(), then changed as needed. */
 typedef struct clattn_problem {
     size_t struct_size;         /**< Set by clattn_problem_init(). */
-    clattn_operation operation; /**< Forward, backward or a projection. */
+    clattn_operation operation; /**< Forward, backward, a projection or a merge. */
     clattn_dtype dtype;         /**< Of q, k, v and o. */
     size_t batch;               /**< 0 is allowed: gradients that are sums over batches are 0. */
     size_t heads;    /**< Query heads, a multiple of kv_heads (not in projections); at least 1. */
-    size_t kv_heads; /**< At least 1. */
+    size_t kv_heads; /**< At least 1; merge: heads. */
     size_t seq_q;    /**< 0 is allowed. */
-    size_t seq_kv;   /**< 0 is allowed: no query sees a key. Projection: 1. */
-    size_t dim_qk;   /**< At least 1. */
+    size_t seq_kv;   /**< 0 is allowed: no query sees a key. Projection: 1; merge: states. */
+    size_t dim_qk;   /**< At least 1; merge: dim_v. */
     size_t dim_v;    /**< At least 1. */
-    clattn_layout q; /**< (batch, heads, seq_q, dim_qk); projection: of x, with kv_heads */
+    clattn_layout q; /**< (batch, heads, seq_q, dim_qk); projection: of x, with kv_heads; merge: of
+                          parts, (states * batch, heads, seq_q, dim_v) */
     clattn_layout k; /**< (batch, kv_heads, seq_kv, dim_qk); paged: (pages, kv_heads, page_size,
                           dim_qk); projection: of w, as above */
     clattn_layout v; /**< (batch, kv_heads, seq_kv, dim_v); paged: (pages, kv_heads, page_size,
@@ -200,7 +224,7 @@ typedef struct clattn_problem {
     clattn_layout bias_layout; /**< Zeros broadcast; see clattn_layout_broadcast(). Projection:
                                     zeros, which there stand for the packed (heads, dim_v). */
     int mask; /**< Not 0: a boolean mask of bytes, not 0 = visible, of that shape is given. */
-    clattn_layout mask_layout; /**< Zeros broadcast, as in bias_layout. */
+    clattn_layout mask_layout; /**< Zeros broadcast, as in bias_layout. Its columns: mask_keys. */
     int alibi;                 /**< Not 0: slopes, heads floats. */
     int sinks;                 /**< Not 0: sinks, heads floats. */
     int q_lengths;             /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
@@ -218,15 +242,22 @@ typedef struct clattn_problem {
                                    where a problem without batches, queries or keys sums nothing. */
     int dslopes;       /**< Not 0: the slopes' gradient is written, heads floats. */
     int dsinks;        /**< Not 0: the sinks' gradient is written, heads floats. */
-    int accumulate;    /**< Not 0: y is added to; projection only. */
+    int accumulate;    /**< Not 0: y is added to, or o and lse are merged with what they hold;
+                            projection and merge only. */
     clattn_cache k_cache; /**< How k is stored; this and v_cache: forward only. The dim of a
                                quantized tensor is a multiple of 32, its innermost stride 1, and its
                                other strides, like its offset in its buffer, are multiples of 32;
                                all are counted in values, as of other tensors. */
     clattn_cache v_cache; /**< How v is stored. */
+    size_t mask_keys; /**< 0, or how many columns the mask has, at most seq_kv: of the last keys in use
+                           (of the batch's length), all keys before which the mask lets through. A tree
+                           of drafts behind a cached prefix has a mask of seq_q x seq_q; causal and
+                           windows hide besides. */
     size_t page_size;     /**< Keys in a page, any number from 1; 0: k and v are contiguous. Forward
                                only; see "Paged caches" above. */
     size_t pages;         /**< Pages in the pool, 1 to 2^31 - 1; 0 if page_size is 0. */
+    int o_f32; /**< Not 0: o is stored as f32, whatever the dtype; forward only. For partial results
+                    that are merged later, and for callers that go on in f32. */
 } clattn_problem;
 
 /**
@@ -258,7 +289,7 @@ CLATTN_API clattn_status clattn_problem_check(const clattn_problem *problem, cha
  *
  * @param problem  Gives the four sizes; not null.
  * @param rank     0 to 4.
- * @param shape    @p rank sizes, each 1 or that of the problem; NULL only if @p rank is 0.
+ * @param shape    @p rank sizes, each 1 or that of the problem, of a mask's columns mask_keys if not 0; NULL only if @p rank is 0.
  * @param layout   Not null; receives the strides, zeros on failure.
  * @retval CLATTN_SUCCESS           Set.
  * @retval CLATTN_INVALID_ARGUMENT  A null, a rank above 4, a size that does not broadcast, or
@@ -309,8 +340,8 @@ CLATTN_API clattn_status clattn_problem_set_layout(clattn_problem *problem, cons
  * @param reason_bytes  The size of @p reason.
  * @retval CLATTN_SUCCESS           Made, and it passes clattn_problem_check().
  * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
- * @retval CLATTN_INVALID_PROBLEM   @p forward is not a sound forward problem, or has a quantized k or
- *                                  v, which have no gradients.
+ * @retval CLATTN_INVALID_PROBLEM   @p forward is not a sound forward problem, or stores k, v or o
+ *                                  otherwise than q, which gradients do not.
  */
 CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn_problem *backward,
                                                  char *reason, size_t reason_bytes);
@@ -318,7 +349,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
 /**
  * The text form, one line: "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br". In this order:
  *
- *     fwd|bwd                operation (proj: below)
+ *     fwd|bwd                operation (proj, merge: below)
  *     f32|f16|bf16           dtype
  *     bN                     batch
  *     hN or hN/M             heads, kv_heads if different
@@ -334,7 +365,8 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     window=L,R             each a number, or * for unlimited
  *     bias=T:L mask=L        T a dtype; L the dimensions that do not broadcast, packed, such as
  *                            bhqk, qk or bk, or four strides such as 0.0.64.1 (0.0.0.0: one value)
- *     alibi sinks qlen klen lse
+ *     alibi sinks qlen klen lse odtype=f32
+ *     maskkeys=N             mask_keys, where not 0
  *     scores=raw|softcap|bias|weights
  *     dropout=X              X as above
  *     do=L dq=L dk=L dv=L    layouts, as q=L
@@ -350,8 +382,13 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     bias=T                 packed (heads, dim_v) of dtype T
  *     accumulate
  *
+ * A merge is "merge f32 b2 h32 q1 d128 n4": operation, dtype, b, h, q, d and n, the states; then
+ *
+ *     parts=L o=L            layouts of parts (the field q) and o, where not packed "bhsd"
+ *     accumulate
+ *
  * When it is read, "layout=bshd", an order, stands for the layouts of all of q, k, v, o, do, dq, dk and
- * dv (of a projection x and y) that have no word of their own: printed are those words.
+ * dv (of a projection x and y, of a merge parts and o) that have no word of their own: printed are those words.
  *
  * Parsing what was printed gives an equivalent problem: one with the same text and results.
  *
@@ -368,7 +405,7 @@ CLATTN_API clattn_status clattn_problem_print(const clattn_problem *problem, cha
 
 /**
  * Reads the text form. Words are separated by blanks, their order is free. The operation, a
- * dtype, q and d must be there; b and h default to 1, k to q, the options to none.
+ * dtype, q and d must be there, of a merge n; b and h default to 1, k to q, the options to none.
  *
  * @param text     Not null.
  * @param problem  Not null; cleared to clattn_problem_init() on failure.
@@ -385,7 +422,7 @@ CLATTN_API clattn_status clattn_problem_parse(const char *text, clattn_problem *
  * Floating-point operations of the products over the pairs that causality and windows leave
  * visible: 2 * (dim_qk + dim_v) per pair, backward 6 * dim_qk + 4 * dim_v; masks, biases and
  * lengths, which lie on the device, do not reduce it. Of a projection: 2 * kv_heads * dim_qk per
- * element of y. 0 for a problem that fails clattn_problem_check().
+ * element of y; of a merge 2 * seq_kv per element of o. 0 for a problem that fails clattn_problem_check().
  */
 CLATTN_API double clattn_problem_flops(const clattn_problem *problem);
 

@@ -1,6 +1,7 @@
 #include "execute/execute.h"
 #include "execute/bare.h"
 #include "execute/buffers.h"
+#include "problem/operations.def"
 
 #include <stddef.h>
 
@@ -152,7 +153,11 @@ clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
 clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation, int complete,
                             cl_event *done)
 {
-    static const char *const names[] = {"attention", "gradients", "a projection"};
+    static const char *const names[] = {
+#define OPERATION(ID, word, noun, call, ...) [CLATTN_##ID] = call,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
 
     if (done)
         *done = NULL;

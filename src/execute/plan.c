@@ -49,6 +49,9 @@ static struct attention_shape shape_of(const clattn_problem *p)
         .softcap = p->softcap,
         .keep = 1.0f / (1.0f - p->dropout),
         .drop_below = ca_drop_below(p),
+#define SIZE(ID, member, word, OF, difference) .member = (cl_long)p->member,
+        CA_SIZES(SIZE)
+#undef SIZE
     };
 
 #define STRIDES_STRIDED(member, layout) copy_strides(a.member##_stride, &p->layout);

@@ -53,7 +53,7 @@ enum fact {
     X_HEADS,
     Y_HEADS,
 #define FLAG(ID, member, word, OF, difference) ID,
-    CA_FLAGS(FLAG)
+    CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
         NUM_FACTS
 };
@@ -108,7 +108,7 @@ static const struct {
     [X_HEADS] = {0, 0, 0.1},          /* seams between heads */
     [Y_HEADS] = {0, 0, 0.1},          /* likewise */
 #define FLAG(ID, member, word, OF, difference) [ID] = {1, difference, 0},
-    CA_FLAGS(FLAG)
+    CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
 };
 
@@ -139,7 +139,7 @@ static void examine_projection(const clattn_problem *p, size_t facts[NUM_FACTS])
     facts[BIAS] = p->bias != 0;
     facts[BIAS_DTYPE] = (size_t)p->bias_dtype;
 #define FLAG(ID, member, word, OF, difference) facts[ID] = p->member != 0;
-    CA_FLAGS(FLAG)
+    CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
     facts[X_AXIS] = contiguous(&normal.q, 2);
     facts[W_AXIS] = contiguous(&normal.k, 1);
@@ -202,7 +202,7 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [X_HEADS] = 1,
         [Y_HEADS] = 1,
 #define FLAG(ID, member, word, OF, difference) [ID] = p->member != 0,
-        CA_FLAGS(FLAG)
+        CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
     };
 

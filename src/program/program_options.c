@@ -1,6 +1,7 @@
 /* The compiler's options of a program (see src/program/program.h). */
 #include "program/program_options.h"
 #include "families/candidate.h"
+#include "problem/operations.h"
 #include "problem/problem.h"
 
 #include <stdio.h>
@@ -25,8 +26,8 @@ static size_t print_defines(const struct define *defines, size_t count, char *te
 }
 
 /* The -D options of a projection (see cl/common/projection.h). */
-static size_t print_projection(const clattn_problem *p, char *text, size_t text_bytes,
-                               size_t length)
+static size_t print_projection_options(const clattn_problem *p, char *text, size_t text_bytes,
+                                       size_t length)
 {
     const int x_column = p->q.stride[3] == 1, w_column = p->k.stride[3] == 1;
     const struct define defines[] = {{"DTYPE", (size_t)p->dtype},
@@ -45,8 +46,22 @@ static size_t print_projection(const clattn_problem *p, char *text, size_t text_
     return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 }
 
+/* Those of a merge (see cl/kernels/merge_rows.cl). */
+static size_t print_merge_options(const clattn_problem *p, char *text, size_t text_bytes,
+                                  size_t length)
+{
+    const struct define defines[] = {{"DTYPE", (size_t)p->dtype},
+                                     {"BIAS_DTYPE", 0},
+                                     {"UNIT_PARTS", p->q.stride[3] == 1},
+                                     {"UNIT_O", p->o.stride[3] == 1},
+                                     {"HAS_ACCUMULATE", p->accumulate != 0}};
+
+    return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
+}
+
 /* Those of attention (see cl/common/common.h and cl/common/backward.h). */
-static size_t print_attention(const clattn_problem *p, char *text, size_t text_bytes, size_t length)
+static size_t print_attention_options(const clattn_problem *p, char *text, size_t text_bytes,
+                                      size_t length)
 {
     const int lengths = p->q_lengths || p->kv_lengths;
     const struct define defines[] = {
@@ -69,7 +84,7 @@ static size_t print_attention(const clattn_problem *p, char *text, size_t text_b
         {"DIAGONAL_FOLLOWS_LENGTHS", p->diagonal == CLATTN_BOTTOM_RIGHT && lengths},
         {"SCORES", (size_t)p->scores},
 #define FLAG(ID, member, word, OF, difference) CA_IF_ATTENTION(OF, {"HAS_" #ID, p->member != 0}, )
-        CA_FLAGS(FLAG)
+        CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
             {"HAS_DROPOUT", p->dropout > 0.0f},
     };
@@ -92,11 +107,16 @@ static size_t print_attention(const clattn_problem *p, char *text, size_t text_b
 
 size_t ca_program_problem_options(const clattn_problem *p, char *text, size_t text_bytes)
 {
+    static size_t (*const of[])(const clattn_problem *, char *, size_t, size_t) = {
+#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative,       \
+                  print, options, ...)                                                             \
+    [CLATTN_##ID] = options,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
     const size_t length = (size_t)snprintf(text, text_bytes, "-cl-std=CL1.2");
 
-    return length + (p->operation == CLATTN_PROJECTION
-                         ? print_projection(p, text, text_bytes, length)
-                         : print_attention(p, text, text_bytes, length));
+    return length + of[p->operation](p, text, text_bytes, length);
 }
 
 int ca_program_options(const struct ca_candidate *candidate, const clattn_problem *p, char *text,

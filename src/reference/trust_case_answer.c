@@ -114,7 +114,7 @@ static void weigh_values(const struct ca_trust_case *c, struct ca_trust_row *row
     for (size_t d = 0; d < p->dim_v; d++) {
         const double magnitude = fabs(o[d].value);
         const double error = row->errors[d] + magnitude * (den->slack + gather) + FLT_MIN;
-        o[d].bound = error + ca_value_rounding(p->dtype, magnitude + error);
+        o[d].bound = error + ca_value_rounding(ca_problem_dtype(p, CA_O), magnitude + error);
     }
 }
 

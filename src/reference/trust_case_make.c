@@ -72,9 +72,10 @@ int ca_trust_allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys,
 
 void ca_trust_case_free(struct ca_trust_case *c)
 {
-    for (size_t n = 0; n < CA_WORKSPACE; n++)
+    for (size_t n = 0; n < CA_WORKSPACE; n++) {
         free(c->bytes[n]);
-    free(c->before);
+        free(c->before[n]);
+    }
     free(c->rows);
     free(c->o);
     free(c->lse);
@@ -227,8 +228,12 @@ static void fill_plain(struct ca_trust_case *c, unsigned *state)
         if (p->bias)
             ca_value_store(elements(c, CA_BIAS), p->bias_dtype, n,
                            (i + 2 * j) % 11 == 0 ? -INFINITY : ca_value_next(state));
-        if (p->mask)
-            elements(c, CA_MASK)[n] = !masked(p, i, j);
+    }
+    const size_t columns = ca_mask_keys(p), count = p->batch * p->heads * p->seq_q * columns;
+    for (size_t n = 0; p->mask && n < count; n++) {
+        const size_t first = p->mask_keys ? keys_in_use(p, n / columns / p->seq_q / p->heads) : columns;
+        elements(c, CA_MASK)[n] =
+            !masked(p, n / columns % p->seq_q, n % columns + first - columns);
     }
     for (size_t h = 0; h < p->heads; h++) {
         if (p->alibi)
@@ -281,11 +286,24 @@ static void set_bounds(const clattn_problem *p, struct ca_bounded *answers, size
 int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
                        const struct ca_candidate *candidate, const clattn_device_info *dev)
 {
+    static int (*const of[])(struct ca_trust_case *, const clattn_problem *,
+                             const struct ca_candidate *, const clattn_device_info *) = {
+#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative,       \
+                  print, options, hostile, ...)                                                    \
+    [CLATTN_##ID] = hostile,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
+
+    return of[real->operation](c, real, candidate, dev);
+}
+
+int ca_attention_case_make(struct ca_trust_case *c, const clattn_problem *real,
+                           const struct ca_candidate *candidate, const clattn_device_info *dev)
+{
     struct ca_tensor tensors[CA_WORKSPACE];
     unsigned state = 20240229u;
 
-    if (real->operation == CLATTN_PROJECTION)
-        return ca_projection_case_make(c, real);
     memset(c, 0, sizeof *c);
     c->problem = ca_trust_shrink(real, candidate, dev);
     c->hostile = 1;
@@ -320,10 +338,11 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
         ca_trust_case_free(c);
         return 0;
     }
+    const clattn_dtype o_dtype = ca_problem_dtype(p, CA_O);
     set_bounds(p, c->o, c->num_rows * p->dim_v,
-               p->dtype == CLATTN_F32   ? 2e-5
-               : p->dtype == CLATTN_F16 ? 2e-3
-                                        : 1e-2);
+               o_dtype == CLATTN_F32   ? 2e-5
+               : o_dtype == CLATTN_F16 ? 2e-3
+                                       : 1e-2);
     set_bounds(p, c->lse, c->num_rows, 2e-5);
     if (c->scores)
         set_bounds(p, c->scores, c->num_rows * p->seq_kv, 2e-5);
@@ -424,10 +443,21 @@ static void fill_lengths(struct ca_trust_case *c, enum ca_argument argument, siz
 
 int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
 {
+    static int (*const of[])(struct ca_trust_case *, const clattn_problem *) = {
+#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative,       \
+                  print, options, hostile, ordinary)                                               \
+    [CLATTN_##ID] = ordinary,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
+
+    return of[p->operation](c, p);
+}
+
+int ca_attention_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
+{
     unsigned state = 20240229u;
 
-    if (p->operation == CLATTN_PROJECTION)
-        return ca_projection_case_make_ordinary(c, p);
     memset(c, 0, sizeof *c);
     c->problem = *p;
     const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->kv_heads * p->seq_kv;

@@ -94,6 +94,17 @@ void ca_trust_row_locate(const struct ca_trust_case *c, size_t index, struct ca_
                                                        : ca_problem_diagonal(p);
 }
 
+/* Whether the mask, if there is one, lets the row see key j. */
+static int lets_through(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t without = p->mask_keys ? row->keys : p->seq_kv; /* plus column less key */
+
+    return !p->mask || j + ca_mask_keys(p) < without ||
+           ca_trust_elements(c, CA_MASK)[ca_trust_position(&p->mask_layout, row->b, row->h, row->i,
+                                                           j + ca_mask_keys(p) - without)] != 0;
+}
+
 /* Whether the row's query sees key j, but for a bias of -inf. */
 int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j)
 {
@@ -105,9 +116,7 @@ int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *
            ca_trust_locate_key(c, row->b, j, &block, &place) &&
            (p->window_left == CLATTN_UNLIMITED || key >= now - p->window_left) &&
            (p->window_right == CLATTN_UNLIMITED || key <= now + p->window_right) &&
-           (!p->mask ||
-            ca_trust_elements(
-                c, CA_MASK)[ca_trust_position(&p->mask_layout, row->b, row->h, row->i, j)] != 0);
+           lets_through(c, row, j);
 }
 
 /* The final score of key j, and its value at the point that the problem hands out, if that lies

@@ -5,6 +5,7 @@
 #include "families/candidate.h"
 #include "families/family.h"
 #include "problem/layout.h"
+#include "problem/operations.h"
 #include "reference/trust_case_parts.h"
 
 #include <math.h>
@@ -63,7 +64,9 @@ static clattn_problem shrink(const clattn_problem *real, size_t n)
     if (p.window_right != CLATTN_UNLIMITED)
         p.window_right = p.causal ? 0 : (int64_t)(p.seq_kv * 30 / 149);
     ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, p.seq_kv}, &p.bias_layout);
-    ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, p.seq_kv}, &p.mask_layout);
+    if (p.mask_keys) /* the hidden key has a column */
+        p.mask_keys = p.seq_kv - p.seq_kv / 3;
+    ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, ca_mask_keys(&p)}, &p.mask_layout);
     if (p.page_size) /* one that nothing fits, for what no page may come from */
         p.pages = p.batch * ca_table_pages(&p) + 1;
     keep_units(real, &p);
@@ -115,8 +118,8 @@ clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candi
 
 int ca_trust_refuses(const clattn_problem *real, char *reason, size_t reason_bytes)
 {
-    if (real->operation == CLATTN_PROJECTION)
-        return 0;
+    if (!ca_is_attention(real))
+        return 0; /* their programs know no dims */
     const clattn_problem least = shrink(real, NUM_SIZES - 1);
     const double bytes = bytes_of(&least);
     if (bytes <= MOST_BYTES)

@@ -32,6 +32,7 @@ enum option {
     STEP_DK,
     STEP_DV,
     LSE, /* of forward */
+    O_F32,
     K_CACHE,
     V_CACHE,
     SCORES,
@@ -74,6 +75,7 @@ static const struct {
     [STEP_DK] = {"steps in dk", 2, 2},
     [STEP_DV] = {"steps in dv", 2, 2},
     [LSE] = {"lse", 2, 1},
+    [O_F32] = {"o in f32", 2, 1},
     [K_CACHE] = {"cache of k", 3, 1},
     [V_CACHE] = {"cache of v", 3, 1},
     [SCORES] = {"scores", 5, 1},
@@ -138,6 +140,7 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
     p.kv_lengths = level[KV_LENGTHS] != 0;
     p.dropout = level[DROPOUT] ? (float)rng_uniform(r, 0.02, 0.9) : 0.0f;
     p.lse = level[LSE] != 0;
+    p.o_f32 = level[O_F32] != 0;
     p.k_cache = (clattn_cache)level[K_CACHE];
     p.v_cache = (clattn_cache)level[V_CACHE];
     p.scores = (clattn_scores)level[SCORES];
@@ -372,6 +375,7 @@ static struct row row_of(const struct problem_kind *kind)
                        [KV_LENGTHS] = p->kv_lengths != 0,
                        [DROPOUT] = p->dropout > 0.0f,
                        [LSE] = p->lse != 0,
+                       [O_F32] = p->o_f32 != 0,
                        [K_CACHE] = (size_t)p->k_cache,
                        [V_CACHE] = (size_t)p->v_cache,
                        [SCORES] = (size_t)p->scores,

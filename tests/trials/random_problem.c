@@ -30,6 +30,7 @@ static void draw_results(struct rng *r, clattn_problem *p)
         p->dsinks = p->sinks && rng_one_in(r, 2);
     } else {
         p->lse = rng_one_in(r, 2);
+        p->o_f32 = p->dtype != CLATTN_F32 && rng_one_in(r, 4);
         p->k_cache = draw_cache(r, p->dim_qk);
         p->v_cache = draw_cache(r, p->dim_v);
         if (rng_one_in(r, 5) && p->dropout == 0.0f)
@@ -61,6 +62,7 @@ static clattn_problem draw_options(struct rng *r, const clattn_operation operati
     p.bias = rng_one_in(r, 3);
     p.bias_dtype = p.bias ? draw_dtype(r) : CLATTN_F32;
     p.mask = rng_one_in(r, 3);
+    p.mask_keys = p.mask && rng_one_in(r, 3);
     p.alibi = rng_one_in(r, 5);
     p.sinks = rng_one_in(r, 5);
     p.q_lengths = rng_one_in(r, 5);
@@ -172,9 +174,9 @@ static void in_blocks(clattn_layout *layout)
 }
 
 /* Of rank 0 to 4 and packed, or with strides of its own. */
-static clattn_layout draw_pair_layout(struct rng *r, const clattn_problem *p)
+static clattn_layout draw_pair_layout(struct rng *r, const clattn_problem *p, const size_t columns)
 {
-    const size_t sizes[4] = {p->batch, p->heads, p->seq_q, p->seq_kv};
+    const size_t sizes[4] = {p->batch, p->heads, p->seq_q, columns};
     const size_t rank = rng_one_in(r, 12) ? 0 : 1 + rng_below(r, 4);
     size_t shape[4];
     clattn_layout layout;
@@ -232,9 +234,13 @@ clattn_problem random_shape(struct rng *r, const struct problem_kind *kind)
         p.dv = draw_layout(r, v, kind->unit[7], 1);
     }
     if (p.bias)
-        p.bias_layout = draw_pair_layout(r, &p);
+        p.bias_layout = draw_pair_layout(r, &p, p.seq_kv);
+    if (p.seq_kv == 0)
+        p.mask_keys = 0;
+    if (p.mask_keys)
+        p.mask_keys = 1 + rng_below(r, rng_one_in(r, 2) && p.seq_q < p.seq_kv ? p.seq_q + 1 : p.seq_kv);
     if (p.mask)
-        p.mask_layout = draw_pair_layout(r, &p);
+        p.mask_layout = draw_pair_layout(r, &p, ca_mask_keys(&p));
     if (rng_one_in(r, 3))
         p.scale = (float)rng_uniform(r, -0.5, 1.5);
     if (p.diagonal == CLATTN_OFFSET)
