@@ -136,13 +136,16 @@ double view_get(const struct view *view, const void *data, size_t place);
 bool case_has_input(const struct job *job, enum input input);
 bool case_has_output(const struct job *job, enum output output);
 
+/* Whether the job reads what its outputs hold: then every byte of them is CASE_HELD. */
+bool case_holds(const struct job *job);
+
 /* Room for `count` * `size` bytes, and one byte more so that it is never NULL for lack of any. */
 void *case_allocate(size_t count, size_t size, struct message *why);
 
 void case_free(struct attention_case *attention);
 
 /* Random data, never all zeros: Q, K, V, X and gradients uniform in +-2, a layer's weights such
- * that its q, k and v are like these, masks that hide a quarter, lengths of at least half. Of
+ * that its q, k and v are like these, masks that hide a quarter, lengths of at least half, block lists that are full. Of
  * backward o and lse are of a plausible size, but not those of q, k and v, and a layer's reserve is
  * not there: see case_forward.h. The same seed gives the same data on every machine. */
 bool case_random(struct attention_case *attention, const struct job *job, unsigned seed,

@@ -302,6 +302,7 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         [JOB_BACKWARD] = "it computes no gradients",
         [JOB_PROJECTION] = "it computes no projections",
         [JOB_MERGE] = "it merges no states",
+        [JOB_APPEND] = "it appends to no cache",
         [JOB_LAYER_FORWARD] = "it computes no layers",
         [JOB_LAYER_BACKWARD] = "it computes no layers' gradients",
     };
@@ -315,6 +316,8 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         return "masks of the last keys are not asked of other libraries";
     if (p->accumulate)
         return "what adds to its output is not asked of other libraries";
+    if (p->block_q > 0)
+        return "block lists are not asked of other libraries";
     if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
         return "quantized caches are not asked of other libraries";
     if (p->o_f32)

@@ -26,6 +26,17 @@ static void set_list(struct tensor_shape *s, size_t length)
     set_packed(s, 1, 1, 1, length);
 }
 
+static size_t block_rows(const clattn_problem *p)
+{
+    return p->block_q > 0 ? (p->seq_q + p->block_q - 1) / p->block_q : 0;
+}
+
+/* A list of so many ints of each batch and head, or of all. */
+static void set_lists(struct tensor_shape *s, const clattn_problem *p, size_t length)
+{
+    set_packed(s, p->block_batches ? p->batch : 1, p->block_heads ? p->heads : 1, 1, length);
+}
+
 /* In q, k, v, o and their gradients four zeros stand for the packed tensor, in bias and mask for one
  * value. */
 static void set_layout(struct tensor_shape *s, const clattn_layout *layout, bool zero_packs)

@@ -45,6 +45,8 @@ struct attention_shape {
 #define SIZE(ID, member, word, OF, difference) CA_LONG member;
     CA_SIZES(SIZE)
 #undef SIZE
+    CA_LONG max_blocks;   /* with HAS_BLOCKS: entries in a list; which list is that of batch b and head h: */
+    CA_LONG list_of_batch, list_of_head; /* b * list_of_batch + h * list_of_head */
     CA_FLOAT scale;
     CA_FLOAT softcap;   /* with HAS_SOFTCAP */
     CA_FLOAT keep;      /* with HAS_DROPOUT: 1 / (1 - dropout) */

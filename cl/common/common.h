@@ -8,7 +8,8 @@
  *   DIM_QK, DIM_V
  *   UNIT_Q UNIT_K UNIT_V UNIT_O    1: the innermost stride is 1
  *   HAS_SOFTCAP HAS_BIAS HAS_MASK HAS_MASK_KEYS HAS_ALIBI HAS_SINKS HAS_WINDOW_LEFT HAS_WINDOW_RIGHT
- *   HAS_Q_LENGTHS HAS_KV_LENGTHS HAS_LSE              0 or 1
+ *   HAS_Q_LENGTHS HAS_KV_LENGTHS HAS_LSE HAS_BLOCKS   0 or 1
+ *   BLOCK_Q BLOCK_KV        with HAS_BLOCKS: queries and keys in a block (cl/score/blocks.h)
  *   DIAGONAL_FOLLOWS_LENGTHS  1: d = keys in use - queries in use of the batch
  *   HAS_DROPOUT             0 or 1
  *   SCORES                  0 none, 1 raw, 2 after softcap, 3 after bias and masks, 4 weights
@@ -113,7 +114,7 @@ typedef storage v_storage;
 /* ---- what a row may see --------------------------------------------------------------------- */
 
 /* Whether pairs may be hidden in any tile, not by windows and lengths alone. */
-#define HIDES_ANYWHERE (HAS_BIAS || HAS_MASK)
+#define HIDES_ANYWHERE (HAS_BIAS || HAS_MASK || HAS_BLOCKS)
 
 /* One batch's extent and diagonal. */
 struct extent {

@@ -29,12 +29,12 @@ NOINLINE void pack_queries(SHAPE_PARAMS, const struct query_block block,
     }
 }
 
-/* Stores rows block.i .. of o, at most BLOCK_M and not beyond seq_q: packed times factor, or zeros
+/* Stores rows block.i .. of o, at most BLOCK_M and not beyond QUERIES_END: packed times factor, or zeros
  * where the factor is negative. */
 NOINLINE void unpack_outputs(const struct attention_shape a, const struct query_block block,
                              const lanes *packed, const lanes *factor, __global o_storage *o)
 {
-    const long rows = min(a.seq_q - block.i, (long)BLOCK_M);
+    const long rows = min(QUERIES_END(block) - block.i, (long)BLOCK_M);
 
     for (int m = 0; m < BLOCK_VECTORS; m++) {
         for (int d = 0; d < DIM_V; d += SIMD_WIDTH) {

@@ -32,8 +32,17 @@
 #endif
 
 #define STAGE_PAGES
+#define BLOCK_BITS_BEGIN(a) 0
 #include "cpu/fused_pack.h"
+#include "score/mark_blocks.h"
 #include "cpu/fused_products.h"
+
+/* Queries of a chunk. With block lists chunks begin where rows of blocks do, if these have as many
+ * queries: the blocks of a chunk then see the same keys. */
+#define CHUNK (BLOCK_M * BLOCKS_PER_TILE)
+#if HAS_BLOCKS
+#define CHUNKS_FOLLOW_ROWS (BLOCK_Q >= CHUNK)
+#endif
 
 /* Keys j .. j + count - 1 of at most BLOCK_N, for one block. partial: some pairs may be hidden.
  * With check_values, *nonfinite says whether v holds a value there that is not finite; -1 if not
@@ -113,7 +122,7 @@ NOINLINE void finish_block(SHAPE_PARAMS, const struct query_block block, const l
             sees_none ? (lanes)(-INFINITY) : row_max[m] * SCORE_TO_LOG + log(row_sum[m]);
         float rows[SIMD_WIDTH];
         VECTOR(vstore)(sums, 0, rows);
-        for (int r = 0; r < min((long)SIMD_WIDTH, a.seq_q - block.i - m * SIMD_WIDTH); r++)
+        for (int r = 0; r < min((long)SIMD_WIDTH, QUERIES_END(block) - block.i - m * SIMD_WIDTH); r++)
             lse[at.lse + (block.b * a.heads + block.h) * a.seq_q + block.i + m * SIMD_WIDTH + r] =
                 rows[r];
 #endif
@@ -186,8 +195,15 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
     }
     k = K_PLACE(k, at.k + CACHE_BATCH(chunk.b) * a.k_stride[0] + chunk.h / a.group * a.k_stride[1]);
     v = V_PLACE(v, at.v + CACHE_BATCH(chunk.b) * a.v_stride[0] + chunk.h / a.group * a.v_stride[1]);
+#if HAS_BLOCKS /* never with pages */
+    const struct block_rows listing = block_rows_of(chunk.i, max(queries, 1L));
+    for (long j0 = run_begin(chunk.bits, listing, begin, end), j1; j0 < end;
+         j0 = run_begin(chunk.bits, listing, j1, end)) {
+        j1 = run_end(chunk.bits, listing, j0, min(j0 + BLOCK_N, end));
+#else
     for (long j0 = begin, j1; j0 < end; j0 = j1) {
         j1 = next_run(a, at, chunk.b, begin, end, BLOCK_N, &j0 PAGES_ARG);
+#endif
 #if STAGED
         for (int n = 0; n < (int)(j1 - j0); n++) {
             stage_key(k_staged + n * DIM_QK, K_PLACE(k, KEY_ROW(chunk.b, j0 + n, a.k_stride)), K_STEP);
@@ -237,21 +253,49 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
     return 1;
 }
 
+/* How many chunks a head has. */
+INLINE long count_chunks(const struct attention_shape a)
+{
+#if HAS_BLOCKS
+    if (CHUNKS_FOLLOW_ROWS)
+        return block_rows(a) * ((min((long)BLOCK_Q, a.seq_q) + CHUNK - 1) / CHUNK);
+#endif
+    return (a.seq_q + CHUNK - 1) / CHUNK;
+}
+
+/* Makes it chunk n of its head. */
+INLINE void set_chunk(const struct attention_shape a, const long n, struct query_block *chunk)
+{
+    chunk->i = n * CHUNK;
+#if HAS_BLOCKS
+    chunk->end = a.seq_q;
+    if (CHUNKS_FOLLOW_ROWS) {
+        const long of_row = (min((long)BLOCK_Q, a.seq_q) + CHUNK - 1) / CHUNK, row = n / of_row;
+        chunk->i = row * BLOCK_Q + n % of_row * CHUNK;
+        chunk->end = min((row + 1) * BLOCK_Q, a.seq_q);
+        chunk->e.queries = min(chunk->e.queries, chunk->end);
+    }
+#endif
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void fused_lanes(PARAMETERS_fused_lanes)
 {
-    const long chunks = (a.seq_q + BLOCK_M * BLOCKS_PER_TILE - 1) / (BLOCK_M * BLOCKS_PER_TILE);
-    const long x = get_global_id(0);
+    const long chunks = count_chunks(a), x = get_global_id(0);
     struct query_block chunk;
 
     chunk.h = get_global_id(1);
     chunk.b = get_global_id(2);
-    chunk.e = extent_of(a, at, chunk.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+#if HAS_BLOCKS
+    chunk.bits = block_bits_of(a, workspace + at.workspace, chunk.b, chunk.h);
+#endif
+    const struct extent e = extent_of(a, at, chunk.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     for (int late = 0; late <= BALANCE_CAUSAL; late++) {
         const long n = late ? chunks - 1 - x : x;
         if (late && n == x)
             break;
-        chunk.i = n * BLOCK_M * BLOCKS_PER_TILE;
+        chunk.e = e;
+        set_chunk(a, n, &chunk);
         int check_values = 0; /* seldom needed, and looking through v in advance takes time */
         while (!compute_chunk(a, at, chunk, q, k, v,
                               o SCORE_OPERANDS_ARG SINKS_ARG LSE_ARG PAGES_ARG, check_values))

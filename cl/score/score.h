@@ -12,6 +12,7 @@
 #define CLATTN_SCORE_H
 #include "common/common.h"
 #include "common/multiply_add.h"
+#include "score/blocks.h"
 #include "score/score_scale.h"
 
 /* ---- softcap -------------------------------------------------------------------------------- */
@@ -32,8 +33,16 @@ static inline bool visible(SHAPE_PARAMS, const struct extent e, const long first
 {
     if (j < first || j >= end)
         return false;
+#if HAS_BLOCKS
+    const int listed = find_block(a, at, b, h, i, j SCORE_OPERANDS_ARG);
+    if (!listed)
+        return false;
+#define MASK_COUNTS (listed != BLOCK_FULL)
+#else
+#define MASK_COUNTS 1
+#endif
 #if HAS_MASK
-    if (j >= MASK_BEGIN(e) &&
+    if (MASK_COUNTS && j >= MASK_BEGIN(e) &&
         !mask[at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] + i * a.mask_stride[2] +
               (j - MASK_BEGIN(e)) * a.mask_stride[3]])
         return false;

@@ -184,17 +184,19 @@ typedef struct clattn_multihead_parameters {
 /** What both directions read beside the parameters. Fields of options that the layer lacks are
  *  NULL. */
 typedef struct clattn_multihead_inputs {
-    clattn_buffer x;          /**< (batch, seq_q, model), packed; see seq_first. */
-    clattn_buffer context;    /**< (batch, seq_kv, context_model); NULL if CLATTN_SELF. */
-    clattn_buffer values;     /**< (batch, seq_kv, values_model); NULL unless CLATTN_SEPARATE. */
-    clattn_buffer bias;       /**< As in clattn_forward. */
-    clattn_buffer mask;       /**< As in clattn_forward. */
-    clattn_buffer slopes;     /**< As in clattn_forward. */
-    clattn_buffer sinks;      /**< As in clattn_forward. */
-    clattn_buffer q_lengths;  /**< As in clattn_forward. */
-    clattn_buffer kv_lengths; /**< As in clattn_forward. */
-    cl_ulong dropout_seed;    /**< As in clattn_forward. */
-    cl_uint dropout_offset;   /**< As in clattn_forward. */
+    clattn_buffer x;             /**< (batch, seq_q, model), packed; see seq_first. */
+    clattn_buffer context;       /**< (batch, seq_kv, context_model); NULL if CLATTN_SELF. */
+    clattn_buffer values;        /**< (batch, seq_kv, values_model); NULL unless CLATTN_SEPARATE. */
+    clattn_buffer bias;          /**< As in clattn_forward. */
+    clattn_buffer mask;          /**< As in clattn_forward. */
+    clattn_buffer slopes;        /**< As in clattn_forward. */
+    clattn_buffer sinks;         /**< As in clattn_forward. */
+    clattn_buffer q_lengths;     /**< As in clattn_forward. */
+    clattn_buffer kv_lengths;    /**< As in clattn_forward. */
+    cl_ulong dropout_seed;       /**< As in clattn_forward. */
+    cl_uint dropout_offset;      /**< As in clattn_forward. */
+    clattn_buffer block_offsets; /**< As in clattn_forward. */
+    clattn_buffer block_entries; /**< As in clattn_forward. */
 } clattn_multihead_inputs;
 
 /** The tensors of a layer's forward execution. */

@@ -2,6 +2,7 @@
 #include "families/candidate.h"
 #include "problem/layout.h"
 #include "problem/philox.h"
+#include "problem/problem_append.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -45,6 +46,9 @@ static struct attention_shape shape_of(const clattn_problem *p)
         .diagonal = ca_problem_diagonal(p),
         .window_left = p->window_left,
         .window_right = p->window_right,
+        .max_blocks = (cl_long)p->max_blocks,
+        .list_of_batch = p->block_batches ? (p->block_heads ? (cl_long)p->heads : 1) : 0,
+        .list_of_head = p->block_heads != 0,
         .scale = p->scale,
         .softcap = p->softcap,
         .keep = 1.0f / (1.0f - p->dropout),
@@ -54,6 +58,8 @@ static struct attention_shape shape_of(const clattn_problem *p)
 #undef SIZE
     };
 
+    if (p->operation == CLATTN_APPEND) /* what they stand for there: cl/kernels/append_tokens.cl */
+        ca_append_rotation(p, &a.scale, &a.softcap, &a.window_right);
 #define STRIDES_STRIDED(member, layout) copy_strides(a.member##_stride, &p->layout);
 #define STRIDES_BROADCAST(member, layout) copy_strides(a.member##_stride, &p->layout);
 #define STRIDES_OF_BIAS(member, layout)

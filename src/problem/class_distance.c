@@ -1,6 +1,7 @@
 /* Likeness of problem classes. */
 #include "problem/problem.h"
 #include "problem/problem_class.h"
+#include "problem/tensors.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,6 +34,9 @@ enum fact {
     BIAS,
     BIAS_DTYPE,
     MASK,
+    BLOCK_Q,
+    BLOCK_KV,
+    BLOCKS,
     FOLLOWS_LENGTHS,
     DROPOUT,
     LIMIT_LEFT,
@@ -88,6 +92,9 @@ static const struct {
     [BIAS] = {1, 2, 0},               /* four bytes per score, which nothing shares */
     [BIAS_DTYPE] = {1, 0.5, 0},       /* ... or two */
     [MASK] = {1, 1.5, 0},             /* a byte per score */
+    [BLOCK_Q] = {1, 2, 0.5},          /* blocks of queries are made to fit, tiles are cut */
+    [BLOCK_KV] = {1, 2, 0.5},         /* likewise */
+    [BLOCKS] = {0, 0, 0.25},          /* the share of tiles that is left out */
     [FOLLOWS_LENGTHS] = {1, 0.25, 0}, /* a few operations per group */
     [DROPOUT] = {1, 2, 0},            /* random numbers outweigh the exponential */
     [LIMIT_LEFT] = {1, 2, 0},         /* tiles are skipped, and cut at the limit */
@@ -118,6 +125,15 @@ static size_t window_share(int64_t side, size_t seq_kv)
     if (side == CLATTN_UNLIMITED)
         return 1;
     return side == 0 ? 2 * seq_kv : seq_kv / (size_t)side;
+}
+
+/* One in how many blocks is listed. */
+static size_t blocks_share(const clattn_problem *p)
+{
+    const double blocks = (double)ca_block_rows(p) * (double)ca_block_columns(p);
+
+    return p->block_q && blocks > (double)p->max_blocks ? (size_t)(blocks / (double)p->max_blocks)
+                                                        : 1;
 }
 
 /* Which of two axes lies contiguous: 0 neither, 1 the first, 2 the last. */
@@ -182,6 +198,9 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [BIAS] = p->bias != 0,
         [BIAS_DTYPE] = (size_t)p->bias_dtype,
         [MASK] = p->mask != 0,
+        [BLOCK_Q] = p->block_q + 1,
+        [BLOCK_KV] = p->block_kv + 1,
+        [BLOCKS] = blocks_share(p),
         [FOLLOWS_LENGTHS] = lengths && p->diagonal == CLATTN_BOTTOM_RIGHT,
         [DROPOUT] = p->dropout > 0.0f,
         [LIMIT_LEFT] = p->window_left != CLATTN_UNLIMITED,

@@ -109,6 +109,9 @@ static clattn_status check_enums(const clattn_problem *p, char *reason, size_t b
         {"scores", (int)p->scores, CLATTN_SCORES_WEIGHTS},
         {"k_cache", (int)p->k_cache, CLATTN_CACHE_Q4_0},
         {"v_cache", (int)p->v_cache, CLATTN_CACHE_Q4_0},
+        {"cache_dtype", (int)p->cache_dtype, CLATTN_BF16},
+        {"rotary", (int)p->rotary, CLATTN_ROTARY_HALVES},
+        {"queries", (int)p->queries, CLATTN_QUERIES_IN_PLACE},
     };
 
     for (size_t n = 0; n < sizeof enums / sizeof *enums; n++) {
@@ -156,6 +159,42 @@ static clattn_status check_values(const clattn_problem *p, char *reason, size_t 
     return CLATTN_SUCCESS;
 }
 
+static clattn_status check_blocks(const clattn_problem *p, char *reason, size_t bytes)
+{
+    const size_t most_columns = (size_t)1 << 30;
+    const struct {
+        const char *name;
+        size_t value, least, most;
+    } sizes[] = {
+        {"block_q", p->block_q, 1, CA_MAX_SIZE},
+        {"block_kv", p->block_kv, 1, CA_MAX_SIZE},
+        {"max_blocks", p->max_blocks, 1, INT32_MAX},
+    };
+
+    if (!p->block_q) {
+        if (!p->block_kv && !p->max_blocks && !p->block_batches && !p->block_heads)
+            return CLATTN_SUCCESS;
+        ca_reason(reason, bytes,
+                  "block_q is 0, for no block lists, but block_kv, max_blocks, block_batches or "
+                  "block_heads is not");
+        return CLATTN_INVALID_PROBLEM;
+    }
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
+        if (sizes[n].value < sizes[n].least || sizes[n].value > sizes[n].most) {
+            ca_reason(reason, bytes, "%s is %zu but must be from %zu to %zu", sizes[n].name,
+                      sizes[n].value, sizes[n].least, sizes[n].most);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    if (ca_block_columns(p) > most_columns) {
+        ca_reason(reason, bytes,
+                  "block_kv is %zu, which makes %zu columns of blocks, but there may be %zu",
+                  p->block_kv, ca_block_columns(p), most_columns);
+        return CLATTN_INVALID_PROBLEM;
+    }
+    return CLATTN_SUCCESS;
+}
+
 /* The first sentence of a rule that is broken. */
 struct rule {
     const char *sentence;
@@ -181,10 +220,15 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
          p->operation != CLATTN_BACKWARD && (p->dbias || p->dslopes || p->dsinks)},
         {"accumulate is an option of projections and merges only",
          ca_is_attention(p) && p->accumulate},
+        {"k_cache and v_cache are options of forward and appends only",
+         (p->k_cache || p->v_cache) && p->operation != CLATTN_FORWARD &&
+             p->operation != CLATTN_APPEND},
+        {"cache_dtype, rotary, queries, positions and slots are options of appends only",
+         p->operation != CLATTN_APPEND &&
+             (p->cache_dtype || p->rotary || p->rotary_dim || p->rotary_base != 0.0f ||
+              p->rotary_length || p->queries || p->positions || p->slots)},
         {"mask_keys is given, but there is no mask", p->mask_keys && !p->mask},
         {"mask_keys exceeds seq_kv", p->mask_keys > p->seq_kv},
-        {"k_cache and v_cache are options of forward only",
-         (p->k_cache || p->v_cache) && p->operation != CLATTN_FORWARD},
         {"dropout and page_size exclude each other: keys in pages have no gradients",
          p->page_size && p->dropout > 0.0f && p->operation == CLATTN_FORWARD},
         {"page_size is an option of forward only", p->page_size && p->operation != CLATTN_FORWARD},
@@ -225,6 +269,7 @@ clattn_status ca_refuse_options(const clattn_problem *p, const char *call, char 
         {"diagonal", p->diagonal != CLATTN_TOP_LEFT},
         {"window", p->window_left != CLATTN_UNLIMITED || p->window_right != CLATTN_UNLIMITED},
         {"mask", p->mask},
+        {"block lists", p->block_q != 0},
         {"scores", p->scores != CLATTN_SCORES_NONE},
         {"dropout", p->dropout != 0.0f},
 #define FLAG(ID, member, word, OF, difference) CA_IF_ATTENTION(OF, {#member, p->member}, )
@@ -302,6 +347,7 @@ clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, 
         (status = check_sizes(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
         (status = check_values(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
         (status = check_options(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
+        (status = check_blocks(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
         (status = of[problem->operation](problem, reason, reason_bytes)) != CLATTN_SUCCESS)
         return status;
     return check_layouts(problem, reason, reason_bytes);
@@ -343,6 +389,8 @@ double ca_attention_flops(const clattn_problem *problem)
         pairs = clamped_sum(queries, d + (double)p.window_right + 1.0, keys);
     if (p.window_left != CLATTN_UNLIMITED)
         pairs -= clamped_sum(queries, d - (double)p.window_left, keys);
+    if (p.block_q)
+        pairs = fmin(pairs, (double)p.max_blocks * (double)p.block_q * (double)p.block_kv);
     const size_t per_pair =
         p.operation == CLATTN_BACKWARD ? 6 * p.dim_qk + 4 * p.dim_v : 2 * p.dim_qk + 2 * p.dim_v;
     return (double)per_pair * (double)p.batch * (double)p.heads * pairs;

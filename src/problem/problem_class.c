@@ -79,6 +79,17 @@ static void set_gradient_layouts(clattn_problem *r, const clattn_problem *p)
     r->dv = simple_layout(is_unit(&p->dv, p->dim_v), values);
 }
 
+/* The share of p's blocks that may be listed, rounded to a power of two, of r's blocks. */
+static size_t rounded_blocks(const clattn_problem *r, const clattn_problem *p)
+{
+    double all = (double)ca_block_rows(p) * (double)ca_block_columns(p);
+    double blocks = (double)ca_block_rows(r) * (double)ca_block_columns(r);
+
+    for (; all >= 1.5 * (double)p->max_blocks && blocks >= 2.0; all /= 2.0)
+        blocks /= 2.0;
+    return blocks < 1.0 ? 1 : blocks > (double)INT32_MAX ? INT32_MAX : (size_t)blocks;
+}
+
 /* Everything that depends on r's sizes; p is normal. */
 static void set_layouts(clattn_problem *r, const clattn_problem *p)
 {
@@ -101,6 +112,8 @@ static void set_layouts(clattn_problem *r, const clattn_problem *p)
         ca_spanning_layout(r, r->seq_kv, 15, letters, &r->bias_layout);
     if (p->mask)
         ca_spanning_layout(r, ca_mask_keys(r), 15, letters, &r->mask_layout);
+    if (p->block_q)
+        r->max_blocks = rounded_blocks(r, p);
 }
 
 clattn_problem ca_problem_representative(const clattn_problem *p)
@@ -136,6 +149,9 @@ clattn_problem ca_attention_representative(const clattn_problem *p)
 #define FLAG(ID, member, word, OF, difference) r.member = p->member != 0;
     CA_FLAGS(FLAG)
 #undef FLAG
+    r.block_q = p->block_q;
+    r.block_kv = p->block_kv;
+    r.block_heads = p->block_batches || p->block_heads;
     r.mask_keys = p->mask_keys ? ca_size_rounded(p->mask_keys, MOST_SEQ) : 0;
     r.scores = p->scores;
     r.dropout = p->dropout > 0.0f ? 0.125f : 0.0f;

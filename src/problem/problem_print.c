@@ -35,7 +35,7 @@ static void put(struct writer *w, const char *format, ...)
 }
 
 /* With a point whatever the locale. */
-static void put_float(struct writer *w, const char *name, float value)
+static void put_number(struct writer *w, const char *name, float value)
 {
     char text[32];
 
@@ -43,7 +43,15 @@ static void put_float(struct writer *w, const char *name, float value)
     char *mark = strstr(text, localeconv()->decimal_point);
     if (mark)
         *mark = '.';
-    put(w, " %s=%s", name, text);
+    put(w, " %s%s", name, text);
+}
+
+static void put_float(struct writer *w, const char *name, float value)
+{
+    char key[32];
+
+    snprintf(key, sizeof key, "%s=", name);
+    put_number(w, key, value);
 }
 
 static void put_strides(struct writer *w, const clattn_layout *l)
@@ -120,6 +128,14 @@ static const char *name_at(const char *const *names, size_t count, int value)
     return value >= 0 && (size_t)value < count ? names[value] : "?";
 }
 
+static void put_caches(struct writer *w, const clattn_problem *p)
+{
+    if (p->k_cache != CLATTN_CACHE_PLAIN)
+        put(w, " kcache=%s", name_at(ca_cache_names, CA_CACHE_NAMES, (int)p->k_cache));
+    if (p->v_cache != CLATTN_CACHE_PLAIN)
+        put(w, " vcache=%s", name_at(ca_cache_names, CA_CACHE_NAMES, (int)p->v_cache));
+}
+
 /* What comes after the sizes of a projection; a layout "oi" is the packed one of another order. */
 static void print_projection(struct writer *w, const clattn_problem *p)
 {
@@ -151,13 +167,36 @@ static void print_merge(struct writer *w, const clattn_problem *p)
     put(w, "%s", p->accumulate ? " accumulate" : "");
 }
 
+static void print_append(struct writer *w, const clattn_problem *p)
+{
+    static const char *const queries[] = {"", " queries", " queries=inplace"};
+
+    put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V));
+    put_layout(w, "o", &p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk});
+    put_layout(w, "dk", &p->dk, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk});
+    put_layout(w, "dv", &p->dv, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v});
+    if (p->cache_dtype != p->dtype)
+        put(w, " cache=%s", name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->cache_dtype));
+    put_caches(w, p);
+    put(w, "%s%s%s", p->kv_lengths ? " klen" : "", p->positions ? " pos" : "",
+        p->slots ? " slots" : "");
+    if (p->rotary != CLATTN_ROTARY_NONE) {
+        char name[64];
+        snprintf(name, sizeof name,
+                 "rope=%s:%zu:", name_at(ca_rotary_names, CA_ROTARY_NAMES, (int)p->rotary),
+                 p->rotary_dim);
+        if (p->rotary_length)
+            put(w, " %stables:%zu", name, p->rotary_length);
+        else
+            put_number(w, name, p->rotary_base);
+    }
+    put(w, "%s", name_at(queries, 3, (int)p->queries));
+}
+
 static void print_attention(struct writer *w, const clattn_problem *p)
 {
     put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O));
-    if (p->k_cache != CLATTN_CACHE_PLAIN)
-        put(w, " kcache=%s", name_at(ca_cache_names, CA_CACHE_NAMES, (int)p->k_cache));
-    if (p->v_cache != CLATTN_CACHE_PLAIN)
-        put(w, " vcache=%s", name_at(ca_cache_names, CA_CACHE_NAMES, (int)p->v_cache));
+    put_caches(w, p);
     if (p->page_size)
         put(w, " page=%zu pages=%zu", p->page_size, p->pages);
     if (!isnan(p->scale))
@@ -178,6 +217,10 @@ static void print_attention(struct writer *w, const clattn_problem *p)
         put(w, " mask=");
         put_spanning(w, p, ca_mask_keys(p), &p->mask_layout);
     }
+    if (p->block_q)
+        put(w, " blocks=%zux%zu:%zu%s%s%s", p->block_q, p->block_kv, p->max_blocks,
+            p->block_batches || p->block_heads ? ":" : "", p->block_batches ? "b" : "",
+            p->block_heads ? "h" : "");
 #define FLAG(ID, member, word, OF, difference)                                                     \
     CA_IF_ATTENTION(OF, put(w, "%s", p->member ? " " word : "");)
     CA_FLAGS(FLAG)
@@ -212,7 +255,7 @@ static void print(struct writer *w, const clattn_problem *p)
     if (p->kv_heads != p->heads)
         put(w, "/%zu", p->kv_heads);
     put(w, " q%zu", p->seq_q);
-    if (ca_is_attention(p))
+    if (ca_is_attention(p) || p->operation == CLATTN_APPEND)
         put(w, " k%zu", p->seq_kv);
     put(w, " d%zu", p->dim_qk);
     if (p->dim_v != p->dim_qk)

@@ -46,6 +46,7 @@ enum { CA_BLOCK = 32 };
 /* One tensor of a problem as it lies in memory. */
 struct ca_tensor {
     const char *name;
+    const char *type; /* of an element, in kernels; NULL: that of src/problem/tensors.def */
     int present;
     int written;          /* 0, 1, or CA_UPDATED */
     size_t element_bytes; /* of a block, if quantized */
@@ -72,6 +73,9 @@ size_t ca_cache_rows(const clattn_problem *p);
 
 /* Pages that a batch has in the table of pages; 0 without. */
 size_t ca_table_pages(const clattn_problem *p);
+/* Rows and columns of blocks; 0 without block lists. */
+size_t ca_block_rows(const clattn_problem *p);
+size_t ca_block_columns(const clattn_problem *p);
 
 /* Bytes of an element. */
 size_t ca_dtype_bytes(clattn_dtype dtype);

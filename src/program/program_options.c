@@ -3,6 +3,7 @@
 #include "families/candidate.h"
 #include "problem/operations.h"
 #include "problem/problem.h"
+#include "problem/problem_append.h"
 
 #include <stdio.h>
 
@@ -59,6 +60,28 @@ static size_t print_merge_options(const clattn_problem *p, char *text, size_t te
     return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 }
 
+/* Those of an append (see cl/kernels/append_tokens.cl). */
+static size_t print_append_options(const clattn_problem *p, char *text, size_t text_bytes,
+                                   size_t length)
+{
+    const struct define defines[] = {{"DTYPE", (size_t)p->dtype},
+                                     {"BIAS_DTYPE", 0},
+                                     {"CACHE_DTYPE", (size_t)p->cache_dtype},
+                                     {"TO_K", (size_t)p->k_cache},
+                                     {"TO_V", (size_t)p->v_cache},
+                                     {"UNIT_IN", (size_t)ca_append_reads_units(p)},
+                                     {"UNIT_OUT", (size_t)ca_append_writes_units(p)},
+                                     {"ROTARY", (size_t)p->rotary},
+                                     {"ROTARY_DIM", p->rotary_dim},
+                                     {"HAS_TABLES", p->rotary_length != 0},
+                                     {"QUERIES", (size_t)p->queries},
+                                     {"HAS_SLOTS", p->slots != 0},
+                                     {"HAS_POSITIONS", p->positions != 0},
+                                     {"HAS_KV_LENGTHS", p->kv_lengths != 0}};
+
+    return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
+}
+
 /* Those of attention (see cl/common/common.h and cl/common/backward.h). */
 static size_t print_attention_options(const clattn_problem *p, char *text, size_t text_bytes,
                                       size_t length)
@@ -79,6 +102,7 @@ static size_t print_attention_options(const clattn_problem *p, char *text, size_
         {"HAS_SOFTCAP", p->softcap > 0.0f},
         {"HAS_BIAS", p->bias != 0},
         {"HAS_MASK", p->mask != 0},
+        {"HAS_BLOCKS", p->block_q != 0},
         {"HAS_WINDOW_LEFT", p->window_left != CLATTN_UNLIMITED},
         {"HAS_WINDOW_RIGHT", p->window_right != CLATTN_UNLIMITED},
         {"DIAGONAL_FOLLOWS_LENGTHS", p->diagonal == CLATTN_BOTTOM_RIGHT && lengths},
@@ -88,6 +112,7 @@ static size_t print_attention_options(const clattn_problem *p, char *text, size_
 #undef FLAG
             {"HAS_DROPOUT", p->dropout > 0.0f},
     };
+    const struct define blocks[] = {{"BLOCK_Q", p->block_q}, {"BLOCK_KV", p->block_kv}};
     const struct define backward[] = {{"UNIT_DO", p->d_o.stride[3] == 1 || p->dim_v == 1},
                                       {"UNIT_DQ", p->dq.stride[3] == 1 || p->dim_qk == 1},
                                       {"UNIT_DK", p->dk.stride[3] == 1 || p->dim_qk == 1},
@@ -99,6 +124,9 @@ static size_t print_attention_options(const clattn_problem *p, char *text, size_
     size_t more =
         print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 
+    if (p->block_q)
+        more +=
+            print_defines(blocks, sizeof blocks / sizeof *blocks, text, text_bytes, length + more);
     if (p->operation == CLATTN_BACKWARD)
         more += print_defines(backward, sizeof backward / sizeof *backward, text, text_bytes,
                               length + more);

@@ -35,6 +35,8 @@ static void print(struct text *text, const char *format, ...)
 static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
                         const struct ca_tensor *tensors, struct text *text)
 {
+    if (ca_stage_is_of_blocks(stage) && !p->block_q)
+        return;
     print(text,
           "#define PARAMETERS_%s const struct attention_shape a, "
           "const struct attention_offsets at",
@@ -43,9 +45,10 @@ static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
         const int is_operand = n != CA_WORKSPACE;
         const int written = is_operand ? tensors[n].written : !(stage->arguments & CA_READ_ONLY);
         const char *name = is_operand && !ca_is_attention(p) ? tensors[n].name : parameters[n].name;
-        if ((stage->arguments & CA_BIT(n)) && (!is_operand || tensors[n].present))
-            print(text, ", %s__global %s *restrict %s", written ? "" : "const ", parameters[n].type,
-                  name);
+        if ((stage->arguments & CA_BIT(n)) &&
+            (is_operand ? tensors[n].present : ca_stage_takes_workspace(stage, p)))
+            print(text, ", %s__global %s *restrict %s", written ? "" : "const ",
+                  is_operand && tensors[n].type ? tensors[n].type : parameters[n].type, name);
     }
     print(text, "\n");
 }

@@ -89,7 +89,7 @@ void ca_trust_case_free(struct ca_trust_case *c)
 #define HUGE_VALUE_BEHIND_MASK 1e30f
 enum { USUAL_DIM = 4096 };
 
-/* A key that the mask hides from every query, and a query that it lets see nothing. */
+/* A key that the mask hides from every query, but for blocks that are listed as full, and a query that it lets see nothing. */
 static size_t hidden_key(const clattn_problem *p)
 {
     return p->seq_kv * 70 / 149;
@@ -98,6 +98,36 @@ static size_t hidden_key(const clattn_problem *p)
 static int masked(const clattn_problem *p, size_t i, size_t j)
 {
     return j == hidden_key(p) || i == p->seq_q / 2 || (i * 7 + j * 3) % 5 == 0;
+}
+
+/* Whether the key lies in the column of blocks that no row lists. */
+static int unlisted(const clattn_problem *p, size_t j)
+{
+    return p->block_q && ca_block_columns(p) > 1 && j / p->block_kv == hidden_key(p) / p->block_kv;
+}
+
+/* Three columns in four of each row, from the last to the first, as far as there is room. */
+void ca_trust_fill_lists(struct ca_trust_case *c)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t rows = ca_block_rows(p), columns = ca_block_columns(p);
+    const size_t lists = (p->block_batches ? p->batch : 1) * (p->block_heads ? p->heads : 1);
+    cl_int *offsets = (cl_int *)(void *)elements(c, CA_BLOCK_OFFSETS);
+    cl_int *entries = (cl_int *)(void *)elements(c, CA_BLOCK_ENTRIES);
+
+    for (size_t list = 0; p->block_q && list < lists; list++) {
+        size_t count = 0;
+        for (size_t row = 0; row < rows; row++) {
+            const size_t end = p->max_blocks * (row + 1) / rows;
+            offsets[row] = (cl_int)count;
+            for (size_t column = columns; column-- > 0 && count < end;)
+                if (!unlisted(p, column * p->block_kv) && (column + row + list) % 4 != 3)
+                    entries[count++] = (cl_int)column | (column % 3 == 1 ? CLATTN_BLOCK_FULL : 0);
+        }
+        offsets[rows] = (cl_int)count;
+        offsets += rows + 1;
+        entries += p->max_blocks;
+    }
 }
 
 static float hidden_value(size_t n)
@@ -150,7 +180,8 @@ static void fill_rows(struct ca_trust_case *c, enum ca_argument argument, const 
             for (size_t s = 0; s < t->sizes[2]; s++) {
                 const int hidden = argument == CA_Q || argument == CA_DO || argument == CA_O
                                        ? s >= queries_in_use(p, b)
-                                       : s >= keys_in_use(p, b) || (p->mask && s == hidden_key(p));
+                                       : s >= keys_in_use(p, b) || unlisted(p, s) ||
+                                             (p->mask && !p->block_q && s == hidden_key(p));
                 fill_row(c, argument, t,
                          b * t->layout.stride[0] + h * t->layout.stride[1] +
                              s * t->layout.stride[2],
@@ -326,6 +357,7 @@ int ca_attention_case_make(struct ca_trust_case *c, const clattn_problem *real,
     fill_keys(c, CA_K, &tensors[CA_K], &state);
     fill_keys(c, CA_V, &tensors[CA_V], &state);
     fill_plain(c, &state);
+    ca_trust_fill_lists(c);
     if (backward) {
         fill_rows(c, CA_O, &tensors[CA_O], &state);
         fill_rows(c, CA_DO, &tensors[CA_DO], &state);
@@ -478,6 +510,7 @@ int ca_attention_case_make_ordinary(struct ca_trust_case *c, const clattn_proble
     ca_trust_fill_random(c, CA_SLOPES, CLATTN_F32, 0.004f, 0.5f, &state);
     ca_trust_fill_random(c, CA_SINKS, CLATTN_F32, -1.0f, 1.0f, &state);
     fill_mask(c, &state);
+    ca_trust_fill_lists(c);
     fill_lengths(c, CA_Q_LENGTHS, p->seq_q, &state);
     fill_lengths(c, CA_KV_LENGTHS, p->seq_kv, &state);
     for (size_t n = 0; p->page_size && n < p->batch * ca_table_pages(p); n++)

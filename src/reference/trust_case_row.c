@@ -94,6 +94,24 @@ void ca_trust_row_locate(const struct ca_trust_case *c, size_t index, struct ca_
                                                        : ca_problem_diagonal(p);
 }
 
+/* What the block lists say of the row's query and key j: 0 not listed, 2 listed as full. */
+static int listed(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t list = (p->block_batches ? row->b * (p->block_heads ? p->heads : 1) : 0) +
+                        (p->block_heads ? row->h : 0);
+    const cl_int *offset = (const cl_int *)(const void *)ca_trust_elements(c, CA_BLOCK_OFFSETS) +
+                           list * (ca_block_rows(p) + 1) + row->i / p->block_q;
+    const cl_int *entries =
+        (const cl_int *)(const void *)ca_trust_elements(c, CA_BLOCK_ENTRIES) + list * p->max_blocks;
+    int said = 0;
+
+    for (cl_int n = offset[0]; n < offset[1]; n++)
+        if ((size_t)(entries[n] & ~CLATTN_BLOCK_FULL) == j / p->block_kv)
+            said = entries[n] & CLATTN_BLOCK_FULL ? 2 : said ? said : 1;
+    return said;
+}
+
 /* Whether the mask, if there is one, lets the row see key j. */
 static int lets_through(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j)
 {
@@ -110,13 +128,14 @@ int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *
 {
     const clattn_problem *p = &c->problem;
     const int64_t now = (int64_t)row->i + row->diagonal, key = (int64_t)j;
+    const int said = p->block_q && row->i < row->queries ? listed(c, row, j) : 1;
     size_t block, place;
 
-    return row->i < row->queries && j < row->keys &&
+    return said && row->i < row->queries && j < row->keys &&
            ca_trust_locate_key(c, row->b, j, &block, &place) &&
            (p->window_left == CLATTN_UNLIMITED || key >= now - p->window_left) &&
            (p->window_right == CLATTN_UNLIMITED || key <= now + p->window_right) &&
-           lets_through(c, row, j);
+           (said == 2 || lets_through(c, row, j));
 }
 
 /* The final score of key j, and its value at the point that the problem hands out, if that lies

@@ -64,6 +64,8 @@ static clattn_problem shrink(const clattn_problem *real, size_t n)
     if (p.window_right != CLATTN_UNLIMITED)
         p.window_right = p.causal ? 0 : (int64_t)(p.seq_kv * 30 / 149);
     ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, p.seq_kv}, &p.bias_layout);
+    if (p.block_q)
+        p.max_blocks = ca_block_rows(&p) * ca_block_columns(&p);
     if (p.mask_keys) /* the hidden key has a column */
         p.mask_keys = p.seq_kv - p.seq_kv / 3;
     ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, ca_mask_keys(&p)}, &p.mask_layout);

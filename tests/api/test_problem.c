@@ -144,7 +144,7 @@ Test(problem, caches) {
         }
         p.k = (clattn_layout){{0}};
         p.operation = CLATTN_BACKWARD;
-        problem_refused(&p, "k_cache and v_cache are options of forward only");
+        problem_refused(&p, "k_cache and v_cache are options of forward and appends only");
         p.operation = CLATTN_PROJECTION;
         problem_refused(&p, "forward only");
     }

@@ -22,6 +22,7 @@ enum option {
     Q_LENGTHS,
     KV_LENGTHS,
     DROPOUT,
+    BLOCKS,
     TUNABLES,
     STEP_Q, /* as NUM_UNITS counts them */
     STEP_K,
@@ -65,7 +66,8 @@ static const struct {
     [Q_LENGTHS] = {"q_lengths", 2, 3},
     [KV_LENGTHS] = {"kv_lengths", 2, 3},
     [DROPOUT] = {"dropout", 2, 3},
-    [TUNABLES] = {"tunables", 2, 3}, /* the family's choice; others */
+    [BLOCKS] = {"block lists", 3, 3}, /* none; of small blocks; of large ones */
+    [TUNABLES] = {"tunables", 2, 3},  /* the family's choice; others */
     [STEP_Q] = {"steps in q", 2, 3},
     [STEP_K] = {"steps in k", 2, 3},
     [STEP_V] = {"steps in v", 2, 3},
@@ -139,6 +141,8 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
     p.q_lengths = level[Q_LENGTHS] != 0;
     p.kv_lengths = level[KV_LENGTHS] != 0;
     p.dropout = level[DROPOUT] ? (float)rng_uniform(r, 0.02, 0.9) : 0.0f;
+    if (level[BLOCKS])
+        random_block_sizes(r, level[BLOCKS] > 1, &p);
     p.lse = level[LSE] != 0;
     p.o_f32 = level[O_F32] != 0;
     p.k_cache = (clattn_cache)level[K_CACHE];
@@ -374,6 +378,7 @@ static struct row row_of(const struct problem_kind *kind)
                        [Q_LENGTHS] = p->q_lengths != 0,
                        [KV_LENGTHS] = p->kv_lengths != 0,
                        [DROPOUT] = p->dropout > 0.0f,
+                       [BLOCKS] = p->block_q ? 1 + (p->block_q >= 32) : 0,
                        [LSE] = p->lse != 0,
                        [O_F32] = p->o_f32 != 0,
                        [K_CACHE] = (size_t)p->k_cache,

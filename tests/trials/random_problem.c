@@ -21,6 +21,13 @@ static clattn_cache draw_cache(struct rng *r, const size_t dim)
                                              : CLATTN_CACHE_PLAIN;
 }
 
+void random_block_sizes(struct rng *r, const int large, clattn_problem *p)
+{
+    p->block_q = large ? RNG_PICK(r, 32, 48, 64, 100, 128, 1000) : RNG_PICK(r, 1, 2, 7, 16, 20);
+    p->block_kv = large ? RNG_PICK(r, 32, 64, 64, 96, 100, 1000) : RNG_PICK(r, 1, 3, 8, 16, 30);
+    p->max_blocks = 1;
+}
+
 /* What only one of the operations has. */
 static void draw_results(struct rng *r, clattn_problem *p)
 {
@@ -69,6 +76,8 @@ static clattn_problem draw_options(struct rng *r, const clattn_operation operati
     p.kv_lengths = rng_one_in(r, 4);
     if (rng_one_in(r, 5))
         p.dropout = (float)rng_uniform(r, 0.02, 0.9);
+    if (rng_one_in(r, 5))
+        random_block_sizes(r, rng_one_in(r, 2), &p);
     draw_results(r, &p);
     return p;
 }
@@ -241,6 +250,11 @@ clattn_problem random_shape(struct rng *r, const struct problem_kind *kind)
         p.mask_keys = 1 + rng_below(r, rng_one_in(r, 2) && p.seq_q < p.seq_kv ? p.seq_q + 1 : p.seq_kv);
     if (p.mask)
         p.mask_layout = draw_pair_layout(r, &p, ca_mask_keys(&p));
+    if (p.block_q) {
+        p.max_blocks = 1 + rng_below(r, (p.seq_q / p.block_q + 1) * (p.seq_kv / p.block_kv + 1));
+        p.block_batches = rng_one_in(r, 2);
+        p.block_heads = rng_one_in(r, 2);
+    }
     if (rng_one_in(r, 3))
         p.scale = (float)rng_uniform(r, -0.5, 1.5);
     if (p.diagonal == CLATTN_OFFSET)
