@@ -4,6 +4,7 @@
  * Before including this: common.cl, SIMD_WIDTH, BLOCK_VECTORS, BLOCK_N and BLOCKS_PER_TILE. */
 #ifndef CLATTN_FUSED_PACK_H
 #define CLATTN_FUSED_PACK_H
+#include "common/key_rows.h"
 #include "score/query_lanes.h"
 
 /* packed[d] = the block's queries, scaled, with queries in SIMD lanes. */
@@ -59,19 +60,22 @@ INLINE struct prefetch_streams streams_of_tile(SHAPE_PARAMS, const struct query_
                                                const __global storage *q,
                                                const __global k_storage *k,
                                                const __global v_storage *v,
-                                               const __global o_storage *o)
+                                               const __global o_storage *o PAGES_PARAM)
 {
     const long i = chunk.i + n * BLOCK_M, next = i + BLOCK_M * BLOCKS_PER_TILE;
     /* The keys that the next chunk's sliding window sees go on from this one's. */
     const long more = HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? BLOCK_M * BLOCKS_PER_TILE : 0;
     const long row = j + n * (BLOCK_N / BLOCKS_PER_TILE);
-    const long rows =
-        min(min(end + more, chunk.e.keys) - row, (long)BLOCK_N / BLOCKS_PER_TILE);
+    const long rows = rows_together(
+        a, at, chunk.b, row,
+        min(min(end + more, chunk.e.keys) - row, (long)BLOCK_N / BLOCKS_PER_TILE) PAGES_ARG);
+    const long k_row = rows > 0 ? KEY_ROW(chunk.b, row, a.k_stride) : 0;
+    const long v_row = rows > 0 ? KEY_ROW(chunk.b, row, a.v_stride) : 0;
     const long queries = j == end ? (long)BLOCK_M : 0;
-    const __global uchar *of_k = (const __global uchar *)K_PLACE(k, row * a.k_stride[2]);
-    const __global uchar *of_v = (const __global uchar *)V_PLACE(v, row * a.v_stride[2]);
-    const __global uchar *after_k = (const __global uchar *)K_PLACE(k, (row + 1) * a.k_stride[2]);
-    const __global uchar *after_v = (const __global uchar *)V_PLACE(v, (row + 1) * a.v_stride[2]);
+    const __global uchar *of_k = (const __global uchar *)K_PLACE(k, k_row);
+    const __global uchar *of_v = (const __global uchar *)V_PLACE(v, v_row);
+    const __global uchar *after_k = (const __global uchar *)K_PLACE(k, k_row + a.k_stride[2]);
+    const __global uchar *after_v = (const __global uchar *)V_PLACE(v, v_row + a.v_stride[2]);
     struct prefetch_streams streams;
 
     streams.stream[STREAM_K] = stream_of(of_k, after_k - of_k, UNIT_K, rows, STREAM_ROWS,

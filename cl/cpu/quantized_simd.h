@@ -54,15 +54,16 @@ INLINE void stage_value(float *to, const __global v_storage *row, const long ste
  * row n is at c * room + n. room (constant) is a multiple of SIMD_WIDTH; rows that are not there
  * repeat the last. They are converted as vectors, since conversions of single halves are slow on
  * CPUs, and the vectors are made of words, since what compilers make of single halves that become
- * vectors is slow too. */
+ * vectors is slow too. listed: 0, or the rows one by one. */
 INLINE void load_scales(const int cache, const __global uchar *rows, const long row_step,
-                        const int count, const int blocks, const int room, float *scales)
+                        const __global uchar *const *listed, const int count, const int blocks, const int room, float *scales)
 {
     for (int n0 = 0; n0 < count; n0 += SIMD_WIDTH) {
         const __global uchar *row[SIMD_WIDTH];
         UNROLL
         for (int n = 0; n < SIMD_WIDTH; n++)
-            row[n] = rows + min(n0 + n, count - 1) * row_step;
+            row[n] = listed ? listed[min(n0 + n, count - 1)]
+                            : rows + min(n0 + n, count - 1) * row_step;
         UNROLL
         for (int c = 0; c < blocks; c++) {
             VECTOR(ushort) halves; /* of vectors: see the top of common.cl's storage */

@@ -150,8 +150,9 @@ INLINE void store_row(const lanes x, __global o_storage *p, const long step, con
 
 /* ---- keys and values as f32 ------------------------------------------------------------------ */
 
-/* Products read keys and values where they are, or (f16, bf16, quantized) from copies as f32. */
-#if DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE
+/* Products read keys and values where they are, or (f16, bf16, quantized) from copies as f32. A kernel
+ * that defines STAGE_PAGES has those in pages copied too, which gathers them. */
+#if DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE && !(PAGE_SIZE && defined(STAGE_PAGES))
 #define STAGED 0
 typedef const __global float *source;
 #define K_COLUMN K_STEP

@@ -16,6 +16,16 @@
  * columns at a time where these are no vector. */
 #define STAGE_K (STAGED || (QK_DEPTH < SIMD_WIDTH && (!UNIT_K || DIM_QK % SIMD_WIDTH)))
 
+/* Whether the rows of a tile of paged keys are listed, since they may lie in several pages. */
+#define ROW_LISTS (PAGE_SIZE && (PAGE_SIZE % BLOCK_N || HAS_WINDOW_LEFT))
+
+#if PAGE_SIZE
+struct row_list {
+    const __global k_storage *k[BLOCK_N], *k_soon[BLOCK_N]; /* soon: to be prefetched */
+    const __global v_storage *v[BLOCK_N], *v_soon[BLOCK_N];
+};
+#endif
+
 /* The keys that are left to a work-item, as they lie in memory, and the scales of a tile of them,
  * if quantized. */
 struct key_range {
@@ -24,7 +34,38 @@ struct key_range {
     long k_row, v_row; /* from one to the next */
     long left;
     float *v_scales; /* [block][BLOCK_N] */
+#if PAGE_SIZE
+    long j; /* the tile's first, and how many it has */
+    int count;
+    const __global k_storage *k_soon; /* rows to be prefetched, without lists */
+    const __global v_storage *v_soon;
+    struct row_list *list;
+#endif
 };
+
+/* Row n of the tile, and how many rows it has; the first key of a tile that starts with key j of a
+ * contiguous cache. */
+#if ROW_LISTS
+#define K_ROW(keys, n) ((keys).list->k[n])
+#define V_ROW(keys, n) ((keys).list->v[n])
+#else
+#define K_ROW(keys, n) ((keys).k + (n) * (keys).k_row)
+#define V_ROW(keys, n) ((keys).v + (n) * (keys).v_row)
+#endif
+#if ROW_LISTS
+#define K_LIST(keys) ((keys).list->k)
+#define V_LIST(keys) ((keys).list->v)
+#else
+#define K_LIST(keys) 0
+#define V_LIST(keys) 0
+#endif
+#if PAGE_SIZE
+#define TILE_KEYS(keys) ((keys).count)
+#define TILE_BEGIN(keys, n) ((keys).j)
+#else
+#define TILE_KEYS(keys) ((int)min((long)BLOCK_N, (keys).left))
+#define TILE_BEGIN(keys, n) (n)
+#endif
 
 INLINE struct key_range following(struct key_range keys)
 {
@@ -78,7 +119,7 @@ INLINE lanes unscaled_columns(const struct attention_shape a, const __global v_s
 INLINE lanes value_columns(const struct attention_shape a, const struct key_range keys, const int n,
                            const int c)
 {
-    const lanes x = unscaled_columns(a, keys.v + n * keys.v_row, c);
+    const lanes x = unscaled_columns(a, V_ROW(keys, n), c);
 
     return V_CACHE ? x * keys.v_scales[c * SIMD_WIDTH / BLOCK_VALUES * BLOCK_N + n] : x;
 }
@@ -86,7 +127,8 @@ INLINE lanes value_columns(const struct attention_shape a, const struct key_rang
 INLINE void load_value_scales(const struct key_range keys, const int count)
 {
 #if V_CACHE
-    load_scales(V_CACHE, keys.v, keys.v_row, count, BLOCKS(DIM_V), BLOCK_N, keys.v_scales);
+    load_scales(V_CACHE, keys.v, keys.v_row, V_LIST(keys), count, BLOCKS(DIM_V), BLOCK_N,
+                keys.v_scales);
 #endif
 }
 
@@ -95,9 +137,9 @@ INLINE void load_value_scales(const struct key_range keys, const int count)
  * memory are spread evenly over the arithmetic. A row has `bytes` bytes (constant), and `row` from
  * one to the next; cache (constant) says how rows are stored: quantized ones, which are few lines,
  * go to L1. Minima of constants are written without built-ins, which LLVM sees through only after
- * it has unrolled loops. */
+ * it has unrolled loops. listed: 0, or the rows of the tile that is meant, one by one. */
 INLINE void prefetch_share(const int cache, const __global void *rows, const long row,
-                           const long column, const long left, const uint step_index,
+                           const __global void *const *listed, const long column, const long left, const uint step_index,
                            const uint steps, const int tiles, const uint bytes)
 {
     const uint lines = (bytes + 63) / 64, most = (lines + 3) / 4, turns = steps / BLOCK_N;
@@ -110,9 +152,12 @@ INLINE void prefetch_share(const int cache, const __global void *rows, const lon
     UNROLL
     for (uint n = 0; n < count; n++) {
         const uint part = step_index / every * count + n;
-        const __global uchar *at = (const __global uchar *)rows +
-                                   min((long)(part / parts + tiles * BLOCK_N), left - 1) * row +
-                                   (parts == 1 ? 0 : min(part % parts * share, lines - share)) * 64;
+        const __global uchar *begin =
+            listed ? (const __global uchar *)listed[min((long)(part / parts), left - 1)]
+                   : (const __global uchar *)rows +
+                         min((long)(part / parts + tiles * BLOCK_N), left - 1) * row;
+        const __global uchar *at =
+            begin + (parts == 1 ? 0 : min(part % parts * share, lines - share)) * 64;
         UNROLL
         for (uint line = 0; line < share; line++) {
             if (cache)
@@ -127,16 +172,32 @@ INLINE void prefetch_share(const int cache, const __global void *rows, const lon
 INLINE void prefetch_values(const struct attention_shape a, const struct key_range keys,
                             const uint step_index, const uint steps)
 {
-    prefetch_share(V_CACHE, keys.v, keys.v_row * (long)sizeof(v_storage), V_STEP, keys.left,
+#if ROW_LISTS
+    prefetch_share(V_CACHE, 0, 0, (const __global void *const *)keys.list->v_soon, V_STEP,
+                   keys.count, step_index, steps, 0, BYTES(V_CACHE, DIM_V));
+#elif PAGE_SIZE
+    prefetch_share(V_CACHE, keys.v_soon, keys.v_row * (long)sizeof(v_storage), 0, V_STEP, BLOCK_N,
+                   step_index, steps, 0, BYTES(V_CACHE, DIM_V));
+#else
+    prefetch_share(V_CACHE, keys.v, keys.v_row * (long)sizeof(v_storage), 0, V_STEP, keys.left,
                    step_index, steps, PREFETCH_TILES - 1, BYTES(V_CACHE, DIM_V));
+#endif
 }
 
 /* While values are added: the next tile of keys, or the one after it if that is staged by then. */
 INLINE void prefetch_keys(const struct attention_shape a, const struct key_range keys,
                           const uint step_index, const uint steps)
 {
-    prefetch_share(K_CACHE, keys.k, keys.k_row * (long)sizeof(k_storage), K_STEP, keys.left,
+#if ROW_LISTS
+    prefetch_share(K_CACHE, 0, 0, (const __global void *const *)keys.list->k_soon, K_STEP,
+                   keys.count, step_index, steps, 0, BYTES(K_CACHE, DIM_QK));
+#elif PAGE_SIZE
+    prefetch_share(K_CACHE, keys.k_soon, keys.k_row * (long)sizeof(k_storage), 0, K_STEP, BLOCK_N,
+                   step_index, steps, 0, BYTES(K_CACHE, DIM_QK));
+#else
+    prefetch_share(K_CACHE, keys.k, keys.k_row * (long)sizeof(k_storage), 0, K_STEP, keys.left,
                    step_index, steps, PREFETCH_TILES + STAGE_K, BYTES(K_CACHE, DIM_QK));
+#endif
 }
 
 #endif

@@ -70,14 +70,14 @@ INLINE void add_columns(const int first, const int index, const int vectors,
     for (int pair = 0; pair < count / 2; pair++) {
         const int n = 2 * pair;
         prefetch_keys(a, keys, index * BLOCK_N + n, PV_TILES * BLOCK_N);
-        add_key(first, vectors, a, keys.v + n * keys.v_row, c0, p + n, staged + n * PV_VECTORS,
+        add_key(first, vectors, a, V_ROW(keys, n), c0, p + n, staged + n * PV_VECTORS,
                 sum);
         prefetch_keys(a, keys, index * BLOCK_N + n + 1, PV_TILES * BLOCK_N);
-        add_key(first, vectors, a, keys.v + (n + 1) * keys.v_row, c0, p + n + 1,
+        add_key(first, vectors, a, V_ROW(keys, n + 1), c0, p + n + 1,
                 staged + (n + 1) * PV_VECTORS, sum);
     }
     if (count % 2)
-        add_key(first, vectors, a, keys.v + (count - 1) * keys.v_row, c0, p + count - 1,
+        add_key(first, vectors, a, V_ROW(keys, count - 1), c0, p + count - 1,
                 staged + (count - 1) * PV_VECTORS, sum);
     UNROLL
     for (int r = 0; r < PV_ROWS; r++) {

@@ -113,11 +113,11 @@ NOINLINE void stage_keys(const struct attention_shape a, const struct key_range 
 {
 #if K_CACHE
     lanes scales[BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_QK)];
-    load_scales(K_CACHE, keys.k, keys.k_row, count, BLOCKS(DIM_QK), BLOCK_N, (float *)scales);
+    load_scales(K_CACHE, keys.k, keys.k_row, K_LIST(keys), count, BLOCKS(DIM_QK), BLOCK_N, (float *)scales);
 #endif
     for (int n = 0; n < (count + QK_KEYS - 1) / QK_KEYS * QK_KEYS; n++) {
         const int key = min(n, count - 1);
-        const __global k_storage *row = keys.k + key * keys.k_row;
+        const __global k_storage *row = K_ROW(keys, key);
         lanes *to = staged + n / QK_KEYS * QK_KEYS * VECTORS(DIM_QK) + n % QK_KEYS;
         UNROLL_BY_8
         for (int d = 0; d < VECTORS(DIM_QK); d++) {
@@ -147,10 +147,10 @@ INLINE void multiply_vector(const struct attention_shape a, const struct key_ran
 #elif STAGE_K
             const lanes z = repeat_fours(vload4(0, (const float *)(x + n) + c));
 #elif QK_DEPTH == SIMD_WIDTH
-            const lanes z = load_new_columns(keys.k + key[n] * keys.k_row, K_STEP, DIM_QK, d);
+            const lanes z = load_new_columns(K_ROW(keys, key[n]), K_STEP, DIM_QK, d);
 #else
             const lanes z =
-                repeat_fours(vload4(0, keys.k + key[n] * keys.k_row + d * SIMD_WIDTH + c));
+                repeat_fours(vload4(0, K_ROW(keys, key[n]) + d * SIMD_WIDTH + c));
 #endif
             UNROLL
             for (int m = 0; m < QK_VECTORS; m++)

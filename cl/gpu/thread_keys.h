@@ -1,7 +1,9 @@
 /* What threads of split_tiles read of keys and values: a thread of a thread group reads LOAD_WIDTH
  * neighbouring columns of each chunk of columns, of all THREAD_N keys of its thread group.
  *
- * Before including this: quantized_tile.h; INLINE; THREADS_D, THREADS_N, THREAD_N, BLOCK_N. */
+ * Of keys in pages a thread looks up those of its own, four at a time where these are in one page.
+ *
+ * Before including this: quantized_tile.h, key_rows.h; INLINE; THREADS_D, THREADS_N, THREAD_N, BLOCK_N. */
 #ifndef CLATTN_THREAD_KEYS_H
 #define CLATTN_THREAD_KEYS_H
 
@@ -12,14 +14,22 @@
 /* Key n of a thread group, in its tile: of 4 * THREADS_N neighbours each group has four. */
 #define KEY_OF(thread_n, n) (((n) / 4 * THREADS_N + (thread_n)) * 4 + (n) % 4)
 
+#if PAGE_SIZE
+/* Keys that are in the same page: tiles start at multiples of four, or with a page. */
+#define KEYS_TOGETHER (PAGE_SIZE % 4 ? 1 : 4)
+#endif
+
 /* Keys or values of one head, from the first key of a thread group in a tile on, and which columns of
  * them the thread reads. All but p, the steps, the thread and aligned are constants once inlined. */
 struct cached {
-    const __global void *p;
+    const __global void *p; /* paged: of the head's first row in page 0 */
     long row_step, step;
     int thread_n, thread_d;
     bool aligned;          /* wide loads are possible */
     int cache, dim, width; /* cache: how they are stored; width: elements that one load takes */
+#if PAGE_SIZE
+    long place[THREAD_N / KEYS_TOGETHER]; /* of each KEYS_TOGETHER keys, in elements */
+#endif
 };
 
 /* The thread's first column in a chunk. */
@@ -28,11 +38,23 @@ INLINE int column_of(const int thread_d, const int chunk)
     return chunk * CHUNK + thread_d * LOAD_WIDTH;
 }
 
-/* LOAD_WIDTH columns of the row so many rows on, for those beyond the last others of it. */
-INLINE void load_columns(const struct cached m, const bool aligned, const int rows,
+/* Where key n of the thread group is, of a tile of count keys; the last one again for those after it. */
+INLINE const __global void *row_of_key(const struct cached m, const int n, const int count)
+{
+    const int key = min(KEY_OF(m.thread_n, n), count - 1);
+#if PAGE_SIZE
+    const int first = min(KEY_OF(m.thread_n, n / KEYS_TOGETHER * KEYS_TOGETHER), count - 1);
+
+    return element_at(m.cache, m.p, m.place[n / KEYS_TOGETHER] + (key - first) * m.row_step);
+#else
+    return element_at(m.cache, m.p, (key - KEY_OF(m.thread_n, 0)) * m.row_step);
+#endif
+}
+
+/* LOAD_WIDTH columns of the row at p, for those beyond the last others of it. */
+INLINE void load_columns(const struct cached m, const bool aligned, const __global void *p,
                          const int column, float4 x[PIECES])
 {
-    const __global void *p = element_at(m.cache, m.p, rows * m.row_step);
     const __global storage *plain = (const __global storage *)p;
     const int last = m.dim - 1;
 
@@ -64,24 +86,37 @@ INLINE void load_columns(const struct cached m, const bool aligned, const int ro
 INLINE void load_keys(const struct cached m, const int chunk, const int count,
                       float4 x[THREAD_N][PIECES])
 {
-    const int column = column_of(m.thread_d, chunk), first = KEY_OF(m.thread_n, 0);
+    const int column = column_of(m.thread_d, chunk);
 
     if (m.aligned) {
 #pragma unroll
         for (int n = 0; n < THREAD_N; n++)
-            load_columns(m, true, min(KEY_OF(m.thread_n, n), count - 1) - first, column, x[n]);
+            load_columns(m, true, row_of_key(m, n, count), column, x[n]);
     } else {
 #pragma unroll
         for (int n = 0; n < THREAD_N; n++)
-            load_columns(m, false, min(KEY_OF(m.thread_n, n), count - 1) - first, column, x[n]);
+            load_columns(m, false, row_of_key(m, n, count), column, x[n]);
     }
 }
 
+#if PAGE_SIZE
+/* To the tile of count keys from key j0 of batch b on. */
+INLINE void go_to_tile(SHAPE_PARAMS, struct cached *m, const long b, const long j0, const int count,
+                       const long page_step PAGES_PARAM)
+{
+#pragma unroll
+    for (int n = 0; n < THREAD_N; n += KEYS_TOGETHER)
+        m->place[n / KEYS_TOGETHER] =
+            key_row(a, at, b, j0 + min(KEY_OF(m->thread_n, n), count - 1), page_step,
+                    m->row_step PAGES_ARG);
+}
+#else
 /* To the next block. */
 INLINE void step_on(struct cached *m)
 {
     m->p = element_at(m->cache, m->p, BLOCK_N * m->row_step);
 }
+#endif
 
 /* x with 0 in columns beyond the last, which may hold anything; column is its first. */
 INLINE float4 within_row(const float4 x, const int column, const int dim)

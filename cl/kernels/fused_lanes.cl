@@ -31,6 +31,7 @@
 #error "fused_lanes.cl must be built with all of its tunables defined"
 #endif
 
+#define STAGE_PAGES
 #define BLOCK_BITS_BEGIN(a) 0
 #include "cpu/fused_pack.h"
 #include "score/mark_blocks.h"
@@ -161,7 +162,7 @@ NOINLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * BLOCK_VECTORS])
 NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
                            const __global storage *q, const __global k_storage *k,
                            const __global v_storage *v,
-                           __global o_storage *o SCORE_OPERANDS_PARAM SINKS_PARAM LSE_PARAM,
+                           __global o_storage *o SCORE_OPERANDS_PARAM SINKS_PARAM LSE_PARAM PAGES_PARAM,
                            const int check_values)
 {
     lanes packed_q[BLOCKS_PER_TILE][ROUNDED(DIM_QK) * BLOCK_VECTORS];
@@ -192,21 +193,21 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
                              block.i * a.q_stride[2],
                          packed_q[n] SCORE_OPERANDS_ARG);
     }
-    k = K_PLACE(k, at.k + chunk.b * a.k_stride[0] + chunk.h / a.group * a.k_stride[1]);
-    v = V_PLACE(v, at.v + chunk.b * a.v_stride[0] + chunk.h / a.group * a.v_stride[1]);
-#if HAS_BLOCKS
+    k = K_PLACE(k, at.k + CACHE_BATCH(chunk.b) * a.k_stride[0] + chunk.h / a.group * a.k_stride[1]);
+    v = V_PLACE(v, at.v + CACHE_BATCH(chunk.b) * a.v_stride[0] + chunk.h / a.group * a.v_stride[1]);
+#if HAS_BLOCKS /* never with pages */
     const struct block_rows listing = block_rows_of(chunk.i, max(queries, 1L));
     for (long j0 = run_begin(chunk.bits, listing, begin, end), j1; j0 < end;
          j0 = run_begin(chunk.bits, listing, j1, end)) {
         j1 = run_end(chunk.bits, listing, j0, min(j0 + BLOCK_N, end));
 #else
-    for (long j0 = begin; j0 < end; j0 += BLOCK_N) {
-        const long j1 = min(j0 + BLOCK_N, end);
+    for (long j0 = begin, j1; j0 < end; j0 = j1) {
+        j1 = next_run(a, at, chunk.b, begin, end, BLOCK_N, &j0 PAGES_ARG);
 #endif
 #if STAGED
         for (int n = 0; n < (int)(j1 - j0); n++) {
-            stage_key(k_staged + n * DIM_QK, K_PLACE(k, (j0 + n) * a.k_stride[2]), K_STEP);
-            stage_value(v_staged + n * DIM_V, V_PLACE(v, (j0 + n) * a.v_stride[2]), V_STEP);
+            stage_key(k_staged + n * DIM_QK, K_PLACE(k, KEY_ROW(chunk.b, j0 + n, a.k_stride)), K_STEP);
+            stage_value(v_staged + n * DIM_V, V_PLACE(v, KEY_ROW(chunk.b, j0 + n, a.v_stride)), V_STEP);
         }
         source tile_k = k_staged, tile_v = v_staged;
 #else
@@ -218,7 +219,7 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
             if (block.queries == 0)
                 break;
             struct prefetch_streams streams =
-                streams_of_tile(a, at, chunk, n, j1, end, q, k, v, o);
+                streams_of_tile(a, at, chunk, n, j1, end, q, k, v, o PAGES_ARG);
             if (HAS_WINDOW) /* each block has keys of its own */
                 nonfinite = -1;
             const long last = block.i + block.queries - 1;
@@ -297,7 +298,7 @@ void fused_lanes(PARAMETERS_fused_lanes)
         set_chunk(a, n, &chunk);
         int check_values = 0; /* seldom needed, and looking through v in advance takes time */
         while (!compute_chunk(a, at, chunk, q, k, v,
-                              o SCORE_OPERANDS_ARG SINKS_ARG LSE_ARG, check_values))
+                              o SCORE_OPERANDS_ARG SINKS_ARG LSE_ARG PAGES_ARG, check_values))
             check_values = 1;
     }
 }

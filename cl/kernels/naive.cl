@@ -48,10 +48,8 @@ __kernel void naive(PARAMETERS_naive)
         if (page_of(a, at, b, j PAGES_ARG) < 0)
             continue;
 #endif
-        const long k_row =
-            k_head + key_row(a, at, b, j, a.k_stride[0], a.k_stride[2] PAGES_ARG);
-        const long v_row =
-            v_head + key_row(a, at, b, j, a.v_stride[0], a.v_stride[2] PAGES_ARG);
+        const long k_row = k_head + KEY_ROW(b, j, a.k_stride);
+        const long v_row = v_head + KEY_ROW(b, j, a.v_stride);
         float dot = 0.0f;
         for (int d = 0; d < DIM_QK; d++)
             dot = fma(LOAD(q, q_row + d * Q_STEP),

@@ -34,6 +34,7 @@
 #error "split_lanes.cl must be built with all of its tunables defined"
 #endif
 
+#include "cpu/split_pages.h"
 #include "cpu/split_pv.h"
 #include "cpu/split_qk.h"
 #include "score/split_softmax.h"
@@ -86,7 +87,7 @@ INLINE void store_part(SHAPE_PARAMS, const struct row_block *block, const long p
 NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long index, const long part,
                            const __global storage *restrict q,
                            const __global k_storage *restrict k,
-                           const __global v_storage *restrict v SCORE_OPERANDS_PARAM,
+                           const __global v_storage *restrict v SCORE_OPERANDS_PARAM PAGES_PARAM,
                            __global float *restrict workspace)
 {
     lanes packed_q[BLOCK_M * VECTORS(DIM_QK)], o[BLOCK_M * VECTORS(DIM_V)], row_sum[BLOCK_M];
@@ -111,6 +112,14 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
         s[n] = 0.0f; /* scores beyond the last key are looked at, though they are hidden */
     if (begin < end)
         pack_queries(a, at, &block, q, packed_q SCORE_OPERANDS_ARG);
+#if PAGE_SIZE
+    struct row_list lists[ROW_LISTS ? 2 : 1];
+    const struct paged_keys all = {K_PLACE(k, at.k + block.kv_head * a.k_stride[1]),
+                                   V_PLACE(v, at.v + block.kv_head * a.v_stride[1]), block.b, begin,
+                                   end};
+    struct key_range keys =
+        tile_of_pages(a, at, all, begin, (float *)v_scales, lists PAGES_ARG);
+#else
     struct key_range keys = {
         K_PLACE(k, at.k + block.b * a.k_stride[0] + block.kv_head * a.k_stride[1] +
                        begin * a.k_stride[2]),
@@ -118,23 +127,31 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
                        begin * a.v_stride[2]),
         K_PLACE(k, a.k_stride[2]) - k, V_PLACE(v, a.v_stride[2]) - v, end - begin,
         (float *)v_scales};
-    if (STAGE_K && begin < end)
-        stage_keys(a, keys, (int)min((long)BLOCK_N, keys.left), staged);
-    for (long j = begin; j < end; j += BLOCK_N) {
-        const int count = (int)min((long)BLOCK_N, keys.left);
+#endif
+    if (STAGE_K && keys.left > 0)
+        stage_keys(a, keys, TILE_KEYS(keys), staged);
+    for (long j = TILE_BEGIN(keys, begin); j < end; j = TILE_BEGIN(keys, j + BLOCK_N)) {
+        const int count = TILE_KEYS(keys);
         const float *factors = (const float *)factor;
         int hidden = 0;
         multiply_keys(a, keys, count, block.rows, staged, packed_q, s);
         load_value_scales(keys, count);
-        if (HIDES_ANYWHERE || j < block.all_begin || j + BLOCK_N > block.all_end)
+        if (HIDES_ANYWHERE || j < block.all_begin || j + BLOCK_N > block.all_end ||
+            (PAGE_SIZE && count < BLOCK_N))
             hidden = softmax_of_rows(1, a, at, &block, j, count, s, row_max, row_sum,
                                      factor SCORE_OPERANDS_ARG);
         else
             softmax_of_rows(0, a, at, &block, j, count, s, row_max, row_sum,
                             factor SCORE_OPERANDS_ARG);
+#if PAGE_SIZE
+        const struct key_range next =
+            tile_of_pages(a, at, all, j + count, keys.v_scales,
+                          ROW_LISTS && keys.list == lists ? lists + 1 : lists PAGES_ARG);
+#else
         const struct key_range next = following(keys);
+#endif
         if (STAGE_K && next.left > 0)
-            stage_keys(a, next, (int)min((long)BLOCK_N, next.left), staged);
+            stage_keys(a, next, TILE_KEYS(next), staged);
         if (hidden && has_nonfinite(a, keys, count))
             add_visible(a, keys, count, block.rows, factors, s, o);
         else
@@ -153,8 +170,8 @@ void split(PARAMETERS_split)
     block.b = get_global_id(0);
     block.kv_head = get_global_id(1);
     block.e = extent_of(a, at, block.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    compute_part(a, at, block, group / SPLIT_K, group % SPLIT_K, q, k, v SCORE_OPERANDS_ARG,
-                 workspace);
+    compute_part(a, at, block, group / SPLIT_K, group % SPLIT_K, q, k,
+                 v SCORE_OPERANDS_ARG PAGES_ARG, workspace);
 }
 
 /* ---- combine -------------------------------------------------------------------------------- */

@@ -27,6 +27,7 @@
  * Barriers   Every thread reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables   src/families/tunables/split_tiles.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
+#include "common/key_rows.h"
 #include "score/score.h"
 
 #if !defined(BLOCK_M) || !defined(THREADS) || !defined(THREADS_D) || !defined(THREAD_N) ||         \
@@ -227,18 +228,27 @@ INLINE struct weigher find_weigher(const struct attention_shape a, const struct 
     return w;
 }
 
-/* K and V of the kv head, from the range's first key of this thread's group on. */
+/* K and V of the kv head, from the range's first key of this thread's group on; in pages from the first
+ * row of page 0 on, and rows_aligned() is asked of all pages. */
+#if PAGE_SIZE
+#define FIRST_ROW(task, thread_n) 0
+#define ALIGNED(p, page_step, row_step, width)                                                     \
+    (rows_aligned((p), (row_step), (width)) && rows_aligned((p), (page_step), (width)))
+#else
+#define FIRST_ROW(task, thread_n) ((task)->begin + KEY_OF(thread_n, 0))
+#define ALIGNED(p, page_step, row_step, width) rows_aligned((p), (row_step), (width))
+#endif
 INLINE struct cached find_keys(SHAPE_PARAMS, const struct task *task,
                                const __global k_storage *k)
 {
     const int thread_n = get_local_id(0) / THREADS_D, thread_d = get_local_id(0) % THREADS_D;
     const __global k_storage *const rows =
-        K_PLACE(k, at.k + task->b * a.k_stride[0] + task->kv_head * a.k_stride[1]);
+        K_PLACE(k, at.k + CACHE_BATCH(task->b) * a.k_stride[0] + task->kv_head * a.k_stride[1]);
     const struct cached keys = {
-        K_PLACE(rows, (task->begin + KEY_OF(thread_n, 0)) * a.k_stride[2]), a.k_stride[2], K_STEP,
-        thread_n, thread_d,
-        K_CACHE || rows_aligned((const __global storage *)rows, a.k_stride[2],
-                                WIDTH(UNIT_K, DIM_QK)),
+        K_PLACE(rows, FIRST_ROW(task, thread_n) * a.k_stride[2]), a.k_stride[2], K_STEP, thread_n,
+        thread_d,
+        K_CACHE || ALIGNED((const __global storage *)rows, a.k_stride[0], a.k_stride[2],
+                           WIDTH(UNIT_K, DIM_QK)),
         K_CACHE, DIM_QK, WIDTH(UNIT_K, DIM_QK)};
 
     return keys;
@@ -249,12 +259,12 @@ INLINE struct cached find_values(SHAPE_PARAMS, const struct task *task,
 {
     const int thread_n = get_local_id(0) / THREADS_D, thread_d = get_local_id(0) % THREADS_D;
     const __global v_storage *const rows =
-        V_PLACE(v, at.v + task->b * a.v_stride[0] + task->kv_head * a.v_stride[1]);
+        V_PLACE(v, at.v + CACHE_BATCH(task->b) * a.v_stride[0] + task->kv_head * a.v_stride[1]);
     const struct cached values = {
-        V_PLACE(rows, (task->begin + KEY_OF(thread_n, 0)) * a.v_stride[2]), a.v_stride[2], V_STEP,
-        thread_n, thread_d,
-        V_CACHE || rows_aligned((const __global storage *)rows, a.v_stride[2],
-                                WIDTH(UNIT_V, DIM_V)),
+        V_PLACE(rows, FIRST_ROW(task, thread_n) * a.v_stride[2]), a.v_stride[2], V_STEP, thread_n,
+        thread_d,
+        V_CACHE || ALIGNED((const __global storage *)rows, a.v_stride[0], a.v_stride[2],
+                           WIDTH(UNIT_V, DIM_V)),
         V_CACHE, DIM_V, WIDTH(UNIT_V, DIM_V)};
 
     return values;
@@ -368,13 +378,22 @@ void split(PARAMETERS_split)
         load_queries(a, at, &task, q, q_tile);
     LOCAL_BARRIER(); /* the queries are complete */
 
-    for (long j0 = task.begin; j0 < task.end; j0 += BLOCK_N) {
-        const int count = (int)min(task.end - j0, (long)BLOCK_N);
+    for (long j0 = task.begin, j1; j0 < task.end; j0 = j1) {
+        j1 = next_run(a, at, task.b, task.begin, task.end, BLOCK_N, &j0 PAGES_ARG);
+        const int count = (int)(j1 - j0);
         const bool partial = HIDES_ANYWHERE || count < BLOCK_N || j0 < task.all_begin ||
                              j0 + BLOCK_N > task.all_end; /* some pair may be hidden */
         float4 v4[EARLY_V ? CHUNKS(DIM_V) : 1][THREAD_N][PIECES];
         float products[BLOCK_M][THREAD_N];
+        struct row_window row = w.row;
 
+#if PAGE_SIZE
+        if (count == 0) /* the table hides all that is left */
+            break;
+        row.end = min(row.end, j1);
+        go_to_tile(a, at, &keys, task.b, j0, count, a.k_stride[0] PAGES_ARG);
+        go_to_tile(a, at, &values, task.b, j0, count, a.v_stride[0] PAGES_ARG);
+#endif
         /* scores */
 #pragma unroll
         for (int chunk = 0; EARLY_V && chunk < CHUNKS(DIM_V); chunk++)
@@ -386,7 +405,7 @@ void split(PARAMETERS_split)
         /* softmax */
         if (w.weighs)
             factors[get_local_id(0)] =
-                weigh_keys(a, at, w.row, w.r, w.n, j0, l.products, weights, &row_max,
+                weigh_keys(a, at, row, w.r, w.n, j0, l.products, weights, &row_max,
                            &row_sum SCORE_OPERANDS_ARG);
         LOCAL_BARRIER(); /* weights are complete; nobody reads products any more */
         rescale_sums(factors, sums);
@@ -401,8 +420,10 @@ void split(PARAMETERS_split)
             else
                 add_values(false, thread_n, chunk, weights, v4[EARLY_V ? chunk : 0], sums);
         }
+#if !PAGE_SIZE
         step_on(&keys);
         step_on(&values);
+#endif
     }
 
     /* store */

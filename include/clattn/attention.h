@@ -121,6 +121,32 @@ CLATTN_API clattn_status clattn_attention_backward(const clattn_plan *plan, cl_c
                                                    const clattn_backward *tensors, cl_uint num_wait,
                                                    const cl_event *wait, cl_event *done);
 
+/**
+ * Looks for what is wrong in the integers of a forward execution that lie in device memory: in
+ * kv_lengths and q_lengths a number below 0 or above what the problem says, in page_table an entry of
+ * a page with keys in use that is no page of the pool. An execution takes all of these, as
+ * clattn/problem.h says; to a developer they are mostly mistakes. It reads them back through the queue
+ * and waits for all that the queue holds: for debugging, not for every step.
+ *
+ * @param plan      Not null; of operation CLATTN_FORWARD.
+ * @param queue     On the plan's device and OpenCL context.
+ * @param tensors   As for clattn_attention_forward(); of its buffers only those named above are looked
+ *                  at.
+ * @param reason    NULL, or receives one sentence that names the first mistake ("" if there is none),
+ *                  cut to @p reason_bytes.
+ * @param reason_bytes  The size of @p reason.
+ * @retval CLATTN_SUCCESS           Nothing is wrong, or there is nothing to look at.
+ * @retval CLATTN_INVALID_ARGUMENT  Something is wrong, as @p reason says; or a null, a plan of another
+ *                                  operation, a queue of another context or device, a struct_size of
+ *                                  none of this library's versions, or a buffer that is not there.
+ * @retval CLATTN_BUFFER_TOO_SMALL  One of them reaches past the end of its buffer.
+ * @retval CLATTN_OUT_OF_MEMORY     No host memory.
+ * @retval CLATTN_OPENCL_ERROR      An OpenCL call failed.
+ */
+CLATTN_API clattn_status clattn_check_tables(const clattn_plan *plan, cl_command_queue queue,
+                                             const clattn_forward *tensors, char *reason,
+                                             size_t reason_bytes);
+
 /** The tensors of a forward execution in host memory, as in clattn_forward. Pointers are to
  *  element (0, 0, 0, 0). Elements of o between its strides keep their values. */
 typedef struct clattn_host_forward {

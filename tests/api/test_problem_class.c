@@ -198,7 +198,7 @@ static clattn_problem varied(struct rng *r, clattn_problem p)
         p.bias_dtype = CLATTN_BF16; /* with or without a bias */
         break;
     case 8:
-        p.dropout = p.dropout > 0.0f ? 0.0f : 0.5f;
+        p.dropout = p.dropout > 0.0f || p.page_size ? 0.0f : 0.5f;
         break;
     case 9:
         p.k = p.v = (clattn_layout){{0}};

@@ -23,8 +23,10 @@ static int same_layout(const clattn_layout *a, const clattn_layout *b, const cha
 static int same(const clattn_problem *a, const clattn_problem *b)
 {
     const size_t q[4] = {a->batch, a->heads, a->seq_q, a->dim_qk};
-    const size_t k[4] = {a->batch, a->kv_heads, a->seq_kv, a->dim_qk};
-    const size_t v[4] = {a->batch, a->kv_heads, a->seq_kv, a->dim_v};
+    const size_t blocks = a->page_size ? a->pages : a->batch;
+    const size_t rows = a->page_size ? a->page_size : a->seq_kv;
+    const size_t k[4] = {blocks, a->kv_heads, rows, a->dim_qk};
+    const size_t v[4] = {blocks, a->kv_heads, rows, a->dim_v};
     const size_t o[4] = {a->batch, a->heads, a->seq_q, a->dim_v};
 
     return a->operation == b->operation && a->dtype == b->dtype && a->batch == b->batch &&
@@ -43,7 +45,7 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            a->alibi == b->alibi && a->sinks == b->sinks && a->q_lengths == b->q_lengths &&
            a->kv_lengths == b->kv_lengths && a->lse == b->lse && a->o_f32 == b->o_f32 &&
            a->scores == b->scores && a->k_cache == b->k_cache && a->v_cache == b->v_cache &&
-           a->mask_keys == b->mask_keys;
+           a->mask_keys == b->mask_keys && a->page_size == b->page_size && a->pages == b->pages;
 }
 
 Test(problem_text, what_is_printed) {
@@ -53,6 +55,8 @@ Test(problem_text, what_is_printed) {
         "fwd bf16 b2 h3 q3 k4 d1 causal=-3 window=4,* bias=f16:qk mask=bk alibi sinks qlen klen",
         "fwd f16 b1 h32/8 q1 k4096 d128 kcache=q8_0 vcache=q4_0 causal=br",
         "fwd f32 b2 h3 q5 k7 d64/32 v=bshd vcache=q8_0 lse",
+        "fwd f16 b4 h32/8 q1 k4096 d128 k=bshd v=bshd kcache=q8_0 vcache=q8_0 page=16 pages=900 "
+        "klen",
         "fwd f16 b2 h3 q5 k7 d64 lse odtype=f32 scores=raw",
         "fwd f16 b2 h8/2 q4 k4096 d128 mask=bqk klen lse maskkeys=4",
         "fwd f32 b2 h3 q5 k7 d3 diagonal=17 window=*,0 bias=f32:0.0.0.0 mask=bhqk scores=weights",

@@ -37,6 +37,7 @@ enum option {
     K_CACHE,
     V_CACHE,
     SCORES,
+    PAGES,
     DBIAS, /* of backward */
     DSLOPES,
     DSINKS,
@@ -80,6 +81,7 @@ static const struct {
     [K_CACHE] = {"cache of k", 3, 1},
     [V_CACHE] = {"cache of v", 3, 1},
     [SCORES] = {"scores", 5, 1},
+    [PAGES] = {"pages", 3, 1}, /* none; that tiles may cross; of whole tiles */
     [DBIAS] = {"dbias", 2, 2},
     [DSLOPES] = {"dslopes", 2, 2},
     [DSINKS] = {"dsinks", 2, 2},
@@ -146,6 +148,10 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
     p.k_cache = (clattn_cache)level[K_CACHE];
     p.v_cache = (clattn_cache)level[V_CACHE];
     p.scores = (clattn_scores)level[SCORES];
+    if (level[PAGES])
+        p.page_size = level[PAGES] == 1 ? RNG_PICK(r, 1, 2, 3, 8, 13, 100)
+                                        : RNG_PICK(r, 16, 32, 64, 64, 128, 256);
+    p.pages = p.page_size != 0; /* how many: with the shape */
     p.dbias = level[DBIAS] != 0;
     p.dslopes = level[DSLOPES] != 0;
     p.dsinks = level[DSINKS] != 0;
@@ -378,6 +384,7 @@ static struct row row_of(const struct problem_kind *kind)
                        [K_CACHE] = (size_t)p->k_cache,
                        [V_CACHE] = (size_t)p->v_cache,
                        [SCORES] = (size_t)p->scores,
+                       [PAGES] = p->page_size ? 1 + (p->page_size % 16 == 0) : 0,
                        [DBIAS] = p->dbias != 0,
                        [DSLOPES] = p->dslopes != 0,
                        [DSINKS] = p->dsinks != 0}};

@@ -40,7 +40,11 @@ static void draw_results(struct rng *r, clattn_problem *p)
         p->o_f32 = p->dtype != CLATTN_F32 && rng_one_in(r, 4);
         p->k_cache = draw_cache(r, p->dim_qk);
         p->v_cache = draw_cache(r, p->dim_v);
-        p->scores = rng_one_in(r, 3) ? (clattn_scores)(1 + rng_below(r, 4)) : CLATTN_SCORES_NONE;
+        if (rng_one_in(r, 5) && p->dropout == 0.0f)
+            p->page_size = RNG_PICK(r, 1, 2, 3, 8, 13, 16, 16, 32, 48, 64, 100, 256);
+        p->pages = p->page_size != 0;
+        p->scores = rng_one_in(r, 3) && p->page_size == 0 ? (clattn_scores)(1 + rng_below(r, 4))
+                                                          : CLATTN_SCORES_NONE;
     }
 }
 
@@ -217,8 +221,12 @@ clattn_problem random_shape(struct rng *r, const struct problem_kind *kind)
 
     draw_sizes(r, kind, &p);
     const size_t q[4] = {p.batch, p.heads, p.seq_q, p.dim_qk};
-    const size_t k[4] = {p.batch, p.kv_heads, p.seq_kv, p.dim_qk};
-    const size_t v[4] = {p.batch, p.kv_heads, p.seq_kv, p.dim_v};
+    if (p.page_size > 0) /* as many as there are entries, or fewer, or more */
+        p.pages = 1 + rng_below(r, p.batch * (p.seq_kv / p.page_size + 1) + 2);
+    const size_t blocks = p.page_size > 0 ? p.pages : p.batch;
+    const size_t rows = p.page_size > 0 ? p.page_size : p.seq_kv;
+    const size_t k[4] = {blocks, p.kv_heads, rows, p.dim_qk};
+    const size_t v[4] = {blocks, p.kv_heads, rows, p.dim_v};
     const size_t o[4] = {p.batch, p.heads, p.seq_q, p.dim_v};
     p.q = draw_layout(r, q, kind->unit[0], 0);
     p.k = draw_layout(r, k, kind->unit[1], 0);

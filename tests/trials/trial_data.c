@@ -46,6 +46,22 @@ static void fill_lengths(struct host_tensor *t, struct rng *r, const size_t seq)
     }
 }
 
+/* Pages that may be named twice; sometimes entries that are no pages. */
+static void fill_pages(struct host_tensor *t, struct rng *r, const size_t pages)
+{
+    const int32_t strange[] = {-1, INT32_MIN, INT32_MAX, (int32_t)pages, (int32_t)pages + 1};
+    const int is_hostile = rng_one_in(r, 2);
+
+    if (!t->shape.present)
+        return;
+    for (size_t n = 0; n < t->shape.size[3]; n++) {
+        int32_t page = (int32_t)rng_below(r, pages);
+        if (is_hostile && rng_one_in(r, 3))
+            page = strange[rng_below(r, 5)];
+        memcpy(first(t) + n * sizeof page, &page, sizeof page);
+    }
+}
+
 /* What a mask or an additive bias hides: scattered pairs, blocks of keys, whole rows, or all but
  * one block (so that whole tiles are hidden and others are not). */
 struct pattern {
@@ -155,6 +171,7 @@ static void look(const struct trial *t, const struct seen *seen)
             for (size_t i = 0; i < p->seq_q; i++) {
                 const struct query query = reference_query(&all, b, h, i);
                 for (size_t j = 0; j < p->seq_kv; j++) {
+                    size_t block, row;
                     if (!reference_sees(&others, &query, j))
                         continue;
                     if (bias->present)
@@ -162,7 +179,10 @@ static void look(const struct trial *t, const struct seen *seen)
                     if (bias->present && !reference_sees(&all, &query, j))
                         continue;
                     seen->q[(b * p->heads + h) * p->seq_q + i] = 1;
-                    seen->kv[(b * p->kv_heads + query.kv_head) * p->seq_kv + j] = 1;
+                    tensor_locate_key(p, &view, b, j, &block, &row);
+                    seen->kv[(block * p->kv_heads + query.kv_head) *
+                                 t->tensor[TENSOR_K].shape.size[2] +
+                             row] = 1;
                 }
             }
 }
@@ -258,14 +278,16 @@ void trial_data_fill(struct trial *t, struct rng *r)
     const clattn_problem *p = &t->problem;
     const double most[] = {0.5, 1, 1, 2, 2, 4};
     const struct tensor_shape *bias = &t->tensor[TENSOR_BIAS].shape;
+    const size_t *keys = t->tensor[TENSOR_K].shape.size;
     struct seen seen = {calloc(p->batch * p->heads * p->seq_q + 1, 1),
-                        calloc(p->batch * p->kv_heads * p->seq_kv + 1, 1),
-                        calloc(bias->extent + 1, 1)};
+                        calloc(keys[0] * keys[1] * keys[2] + 1, 1), calloc(bias->extent + 1, 1)};
 
     if (!seen.q || !seen.kv || !seen.bias)
         abort();
     fill_lengths(&t->tensor[TENSOR_Q_LENGTHS], r, p->seq_q);
     fill_lengths(&t->tensor[TENSOR_KV_LENGTHS], r, p->seq_kv);
+    if (p->page_size > 0)
+        fill_pages(&t->tensor[TENSOR_PAGE_TABLE], r, p->pages);
     fill_mask(&t->tensor[TENSOR_MASK], r);
     fill_bias(&t->tensor[TENSOR_BIAS], r);
     fill_lists(&t->tensor[TENSOR_BLOCK_OFFSETS], &t->tensor[TENSOR_BLOCK_ENTRIES], r, p);

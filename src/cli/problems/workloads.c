@@ -45,6 +45,12 @@
         "layer bwd f32 b8 h12 q197 k197 d64 model=768 biases obias training"
 #define SQUARE(dtype, rest) "fwd " dtype " b1 h8 q2048 k2048 " rest
 #define CACHED(dtype, queries, keys) "fwd " dtype " b1 h32/8 q" queries " k" keys " d128 causal=br"
+/* A cache that is contiguous, and in pages of 16, 64 and 256 in random order. */
+#define PAGED(keys, rest, by16, by64, by256)                                                       \
+    "fwd f16 b1 h32/8 q1 k" keys " d128" rest,                                                     \
+        "fwd f16 b1 h32/8 q1 k" keys " d128" rest " page=16 pages=" by16,                          \
+        "fwd f16 b1 h32/8 q1 k" keys " d128" rest " page=64 pages=" by64,                          \
+        "fwd f16 b1 h32/8 q1 k" keys " d128" rest " page=256 pages=" by256
 #define SEQUENCES(rest)                                                                            \
     "fwd f32 b1 h8 q128 k128 " rest, "fwd f32 b1 h8 q256 k256 " rest,                              \
         "fwd f32 b1 h8 q512 k512 " rest, "fwd f32 b1 h8 q1024 k1024 " rest,                        \
@@ -192,6 +198,14 @@ const struct workload workloads[] = {
       "fwd f16 b1 h32/8 q1 k32768 d128 kcache=q8_0 vcache=q8_0 causal=br",
       "fwd f16 b1 h32/8 q1 k131072 d128 kcache=q8_0 vcache=q8_0 causal=br",
       "fwd f16 b1 h32/8 q1 k32768 d128 kcache=q8_0 vcache=q4_0 causal=br"}},
+    {"serving",
+     "decoding and prompts from a cache in pages, beside a contiguous one",
+     NULL,
+     {PAGED("4096", "", "256", "64", "16"), PAGED("32768", "", "2048", "512", "128"),
+      PAGED("32768", " kcache=q8_0 vcache=q8_0", "2048", "512", "128"),
+      "fwd f16 b8 h32/8 q1 k4096 d128 k=bshd v=bshd page=16 pages=2048 klen",
+      "fwd f16 b1 h32/8 q512 k4096 d128 causal=br",
+      "fwd f16 b1 h32/8 q512 k4096 d128 page=16 pages=256 causal=br"}},
     {"training",
      "attention with lse, its gradients, projections, layers, as training has them",
      NULL,

@@ -75,8 +75,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         [SIMD_WIDTH_INDEX] = 4, [BLOCK_VECTORS_INDEX] = 1, [QK_KEYS_INDEX] = 8,
         [PV_COLUMNS_INDEX] = 8, [BLOCK_N_INDEX] = 24,      [BLOCKS_PER_TILE_INDEX] = 1};
 
-    if (p->page_size)
-        return CA_READS_NO_PAGES;
+    if (p->block_q && p->page_size)
+        return "block lists of keys in pages are walked by naive alone";
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which a fused family never forms";
     return reject(p, dev, least);

@@ -18,9 +18,12 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
     const size_t rows = values[BLOCK_M_INDEX], keys = values[BLOCK_N_INDEX];
     const size_t scales = p->v_cache ? p->dim_v / 32 : 0;
 
+    const size_t lists = p->page_size ? 2 * keys * 4 * sizeof(cl_long) : 0;
+
     return ((p->dim_qk + p->dim_v + 2 * values[SIMD_WIDTH_INDEX]) * (rows + keys) +
             rows * keys * (1 + scales)) *
-           sizeof(cl_float);
+               sizeof(cl_float) +
+           lists;
 }
 
 static size_t groups(const clattn_problem *p, const size_t *values)
@@ -70,8 +73,6 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 
     if (p->block_q)
         return CA_WALKS_NO_BLOCKS;
-    if (p->page_size)
-        return CA_READS_NO_PAGES;
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which this family never forms";
     return reject(p, dev, least);

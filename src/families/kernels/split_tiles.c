@@ -32,8 +32,10 @@ static size_t register_floats(const clattn_problem *p, const size_t *values)
     const size_t keys = values[THREAD_N_INDEX], rows = values[BLOCK_M_INDEX];
     const size_t columns = thread_columns(values, p->dim_v);
 
+    /* Places of paged keys and of values are two registers each. */
     return rows * (columns + keys) + keys * values[LOAD_WIDTH_INDEX] +
-           (values[EARLY_V_INDEX] ? keys * columns : 0);
+           (values[EARLY_V_INDEX] ? keys * columns : 0) +
+           (p->page_size ? 4 * (p->page_size % 4 ? keys : keys / 4) : 0);
 }
 
 /* register_floats() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to
@@ -99,8 +101,6 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     (void)dev;
     if (p->block_q)
         return CA_WALKS_NO_BLOCKS;
-    if (p->page_size)
-        return CA_READS_NO_PAGES;
     if (p->scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
     if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX)

@@ -1,0 +1,78 @@
+/* The tiles of split_lanes where keys lie in pages: a tile is a run of keys (common/key_rows.h). Needs
+ * BLOCK_N and PREFETCH_TILES.
+ *
+ * Where a page is whole tiles and tiles start with a page, or in it a whole number of tiles on, the table
+ * is read once a tile, and rows are as far apart as in a contiguous cache. Elsewhere each row of a tile is
+ * looked up once and listed, and so are those that are prefetched. */
+#ifndef CLATTN_SPLIT_PAGES_H
+#define CLATTN_SPLIT_PAGES_H
+#include "common/key_rows.h"
+#include "cpu/split_keys.h"
+
+#if PAGE_SIZE
+
+/* The pool, from the kv head's first row in page 0 on, and the keys of the batch that are gone over. */
+struct paged_keys {
+    const __global k_storage *k;
+    const __global v_storage *v;
+    long b, begin, end;
+};
+
+#define PLACE_K(keys, j) K_PLACE((keys).k, KEY_ROW((keys).b, j, a.k_stride))
+#define PLACE_V(keys, j) V_PLACE((keys).v, KEY_ROW((keys).b, j, a.v_stride))
+
+INLINE bool is_key(SHAPE_PARAMS, const struct paged_keys keys, const long j PAGES_PARAM)
+{
+    return j < keys.end && page_of(a, at, keys.b, j PAGES_ARG) >= 0;
+}
+
+/* The tile's rows; those to be prefetched repeat its own where there are no more. */
+INLINE void list_rows(SHAPE_PARAMS, const struct paged_keys keys, const struct key_range tile,
+                      struct row_list *list PAGES_PARAM)
+{
+    for (int n = 0; n < tile.count; n++) {
+        const long k_soon = tile.j + n + (PREFETCH_TILES + STAGE_K) * BLOCK_N;
+        const long v_soon = tile.j + n + (PREFETCH_TILES - 1) * BLOCK_N;
+        list->k[n] = PLACE_K(keys, tile.j + n);
+        list->v[n] = PLACE_V(keys, tile.j + n);
+        list->k_soon[n] =
+            is_key(a, at, keys, k_soon PAGES_ARG) ? PLACE_K(keys, k_soon) : list->k[n];
+        list->v_soon[n] = PREFETCH_TILES > 1 && is_key(a, at, keys, v_soon PAGES_ARG)
+                              ? PLACE_V(keys, v_soon)
+                              : list->v[n];
+    }
+}
+
+/* The next tile from key j on; one without keys after the last. */
+INLINE struct key_range tile_of_pages(SHAPE_PARAMS, const struct paged_keys keys, long j,
+                                      float *v_scales, struct row_list *list PAGES_PARAM)
+{
+    struct key_range tile;
+
+    const long end = next_run(a, at, keys.b, keys.begin, keys.end, BLOCK_N, &j PAGES_ARG);
+    tile.j = j;
+    tile.count = (int)(end - j);
+    tile.left = keys.end - j;
+    tile.v_scales = v_scales;
+    tile.k_row = K_PLACE(keys.k, a.k_stride[2]) - keys.k;
+    tile.v_row = V_PLACE(keys.v, a.v_stride[2]) - keys.v;
+    tile.list = list;
+    if (tile.left <= 0)
+        return tile;
+    tile.k = PLACE_K(keys, j);
+    tile.v = PLACE_V(keys, j);
+#if ROW_LISTS
+    list_rows(a, at, keys, tile, list PAGES_ARG);
+#else
+    const long k_soon = j + (PREFETCH_TILES + STAGE_K) * BLOCK_N;
+    const long v_soon = j + (PREFETCH_TILES - 1) * BLOCK_N;
+    tile.k_soon = is_key(a, at, keys, k_soon PAGES_ARG) ? PLACE_K(keys, k_soon) : tile.k;
+    tile.v_soon = PREFETCH_TILES > 1 && is_key(a, at, keys, v_soon PAGES_ARG)
+                      ? PLACE_V(keys, v_soon)
+                      : tile.v;
+#endif
+    return tile;
+}
+
+#endif
+#endif

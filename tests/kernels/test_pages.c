@@ -1,0 +1,208 @@
+/* Paged caches: the bits of a contiguous one, whatever order the pages are in, and tables that hold
+ * anything. The sweep draws pages with every other option. */
+#include "tests/support/families.h"
+#include "tests/support/rng.h"
+#include "tests/support/unoptimised.h"
+#include "tests/trials/trial.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(pages, .timeout = 600);
+
+static const char *const families[] = {"naive", "split_lanes", "fused_lanes"};
+enum { NUM_FAMILIES = sizeof families / sizeof *families };
+
+/* ---- the same bits ---------------------------------------------------------------------------- */
+
+enum { BATCH = 2, KV_HEADS = 2, HEADS = 4, KEYS = 157, DIM = 32, QUERIES = 5 };
+
+static const size_t page_sizes[] = {1, 13, 16, 64, 256};
+
+struct results {
+    float o[BATCH * HEADS * QUERIES * DIM], lse[BATCH * HEADS * QUERIES];
+};
+
+static void attend(struct fixture *f, const char *family, const char *text, const float *q,
+                   const float *k, const float *v, const cl_int *lengths, const cl_int *table,
+                   struct results *results)
+{
+    const clattn_problem p = fixture_problem(text);
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
+    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
+                                         .q = q,
+                                         .k = k,
+                                         .v = v,
+                                         .o = results->o,
+                                         .lse = results->lse,
+                                         .kv_lengths = lengths,
+                                         .page_table = table};
+
+    cr_assert(clattn_attention_forward_host(f->context, &p, &options, &tensors) == CLATTN_SUCCESS,
+              "%s: %s", text, f->log.last);
+}
+
+/* Moves the rows of a contiguous (batch, kv_heads, keys, dim) tensor to pages, in one of their orders:
+ * (pages, kv_heads, page, dim), or by rows (pages, page, kv_heads, dim). */
+static void scatter(const float *from, size_t page_size, int by_rows, const cl_int *table,
+                    float *to)
+{
+    const size_t columns = (KEYS + page_size - 1) / page_size;
+
+    for (size_t n = 0; n < (size_t)BATCH * KV_HEADS * KEYS; n++) {
+        const size_t j = n % KEYS, h = n / KEYS % KV_HEADS, b = n / KEYS / KV_HEADS;
+        const size_t page = (size_t)table[b * columns + j / page_size], row = j % page_size;
+        const size_t place = by_rows ? (page * page_size + row) * KV_HEADS + h
+                                     : (page * KV_HEADS + h) * page_size + row;
+        memcpy(to + place * DIM, from + n * DIM, DIM * sizeof *to);
+    }
+}
+
+static void expect_same_bits(struct fixture *f, const char *family, size_t page_size, int by_rows,
+                             const char *options)
+{
+    const size_t columns = (KEYS + page_size - 1) / page_size, entries = BATCH * columns;
+    const size_t rows = entries * page_size * KV_HEADS;
+    const cl_int lengths[BATCH] = {KEYS, KEYS - 30};
+    static float q[BATCH * HEADS * QUERIES * DIM], k[BATCH * KV_HEADS * KEYS * DIM];
+    static float v[BATCH * KV_HEADS * KEYS * DIM];
+    static struct results want, got;
+    struct rng r = rng_seed(page_size);
+    cl_int *table = malloc(entries * sizeof *table);
+    float *paged_k = malloc(rows * DIM * sizeof(float)),
+          *paged_v = malloc(rows * DIM * sizeof(float));
+    char text[256];
+
+    cr_assert(table && paged_k && paged_v);
+    for (size_t n = 0; n < sizeof q / sizeof *q; n++)
+        q[n] = (float)rng_uniform(&r, -2, 2);
+    for (size_t n = 0; n < sizeof k / sizeof *k; n++) {
+        k[n] = (float)rng_uniform(&r, -2, 2);
+        v[n] = (float)rng_uniform(&r, -2, 2);
+    }
+    for (size_t n = 0; n < entries; n++) { /* shuffled as it is made */
+        const size_t other = rng_below(&r, n + 1);
+        table[n] = table[other];
+        table[other] = (cl_int)n;
+    }
+    memset(paged_k, 0xff, rows * DIM * sizeof(float)); /* NaN where no key is */
+    memset(paged_v, 0xff, rows * DIM * sizeof(float));
+    scatter(k, page_size, by_rows, table, paged_k);
+    scatter(v, page_size, by_rows, table, paged_v);
+    snprintf(text, sizeof text, "fwd f32 b2 h4/2 q5 k157 d32 klen lse %s", options);
+    attend(f, family, text, q, k, v, lengths, NULL, &want);
+    snprintf(text, sizeof text, "fwd f32 b2 h4/2 q5 k157 d32 klen lse page=%zu %s%s", page_size,
+             by_rows ? "k=bshd v=bshd " : "", options);
+    attend(f, family, text, q, paged_k, paged_v, lengths, table, &got);
+    cr_expect(memcmp(&want, &got, sizeof want) == 0, "%s: '%s' has other bits", family, text);
+    free(paged_v);
+    free(paged_k);
+    free(table);
+}
+
+ParameterizedTestParameters(pages, have_the_bits_of_a_contiguous_cache) {
+    static size_t numbers[NUM_FAMILIES];
+
+    for (size_t n = 0; n < NUM_FAMILIES; n++)
+        numbers[n] = n;
+    return cr_make_param_array(size_t, numbers, NUM_FAMILIES);
+}
+
+ParameterizedTest(size_t *number, pages, have_the_bits_of_a_contiguous_cache) {
+    struct fixture f;
+
+    unoptimised();
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof page_sizes / sizeof *page_sizes; n++)
+        expect_same_bits(&f, families[*number], page_sizes[n], n % 2 == 0, "causal=br");
+    expect_same_bits(&f, families[*number], 16, 1, "causal=br window=40,*");
+    fixture_close(&f);
+}
+
+/* ---- tables that hold anything ---------------------------------------------------------------- */
+
+/* Guard bands, NaN where nothing is seen, entries of every kind: by trials (trial_data.c). */
+DeviceTest(pages, tables_may_hold_anything)
+{
+    static const char *const problems[] = {
+        "fwd f32 b3 h4/2 q3 k100 d32 page=8 pages=9 causal=br klen sinks lse",
+        "fwd f32 b2 h2/1 q1 k200 d64 kcache=q8_0 vcache=q4_0 page=16 pages=3 klen lse",
+    };
+
+    for (size_t family = 0; family < NUM_FAMILIES; family++)
+        for (size_t n = 0; n < sizeof problems / sizeof *problems; n++)
+            for (uint64_t seed = 1; seed <= 6; seed++) {
+                struct trial t = {.problem = fixture_problem(problems[n]),
+                                  .family = families[family],
+                                  .seed = seed};
+                trial_pass(f, &t);
+            }
+}
+
+/* ---- what a developer is told ------------------------------------------------------------------ */
+
+static void expect_told(struct fixture *f, const clattn_plan *plan, const cl_int *lengths,
+                        const cl_int *table, const char *words)
+{
+    char reason[256] = "?";
+    clattn_forward tensors = {.struct_size = sizeof tensors};
+
+    tensors.kv_lengths.buffer = fixture_buffer(f, 2 * sizeof *lengths, lengths);
+    tensors.page_table.buffer = fixture_buffer(f, 6 * sizeof *table, table);
+    const clattn_status status =
+        clattn_check_tables(plan, f->queue, &tensors, reason, sizeof reason);
+    cr_expect(status == (words[0] ? CLATTN_INVALID_ARGUMENT : CLATTN_SUCCESS), "%s: %s", words,
+              clattn_status_string(status));
+    cr_expect(words[0] ? strstr(reason, words) != NULL : reason[0] == '\0', "'%s' without '%s'",
+              reason, words);
+    clReleaseMemObject(tensors.kv_lengths.buffer);
+    clReleaseMemObject(tensors.page_table.buffer);
+}
+
+DeviceTest(pages, a_developer_is_told_what_is_wrong)
+{
+    clattn_plan *plan = fixture_plan(f, "fwd f32 b2 h1 q1 k40 d8 page=16 pages=5 klen", "naive");
+    const cl_int lengths[] = {40, 17}, long_one[] = {40, 41}, negative[] = {-1, 0};
+    const cl_int sound[] = {4, 0, 1, 3, 2, -7}, none[] = {0, 1, 2, 3, -1, 0},
+                 far[] = {0, 1, 5, 3, 4, 0};
+    const clattn_forward no_table = {.struct_size = sizeof no_table};
+    char reason[256];
+
+    expect_told(f, plan, lengths, sound, ""); /* what is not in use may hold anything */
+    expect_told(f, plan, lengths, none, "page_table[1][1] is -1 but must be from 0 to 4");
+    expect_told(f, plan, lengths, far, "page_table[0][2] is 5 but must be from 0 to 4");
+    expect_told(f, plan, long_one, sound, "kv_lengths[1] is 41 but must be from 0 to seq_kv, 40");
+    expect_told(f, plan, negative, sound, "kv_lengths[0] is -1");
+    cr_expect(clattn_check_tables(plan, f->queue, &no_table, reason, sizeof reason) ==
+              CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_check_tables(plan, f->queue, NULL, NULL, 0) == CLATTN_INVALID_ARGUMENT);
+    cr_expect(clattn_check_tables(NULL, f->queue, &no_table, NULL, 0) == CLATTN_INVALID_ARGUMENT);
+    clattn_plan_release(plan);
+}
+
+/* ---- what is refused --------------------------------------------------------------------------- */
+
+Test(pages, mistakes_are_named) {
+    static const struct {
+        const char *text, *words;
+    } mistakes[] = {
+        {"fwd f32 q1 k9 d8 page=4 pages=0", "pages is 0 but must be from 1 to 2147483647"},
+        {"fwd f32 q1 k9 d8 pages=3", "pages is 3 but must be from 0 to 0"},
+        {"fwd f32 q1 k9 d8 page=0", "page=0"},
+        {"fwd f32 q1 k9 d8 page=4 pages=2147483648", "pages is 2147483648"},
+        {"bwd f32 q1 k9 d8 page=4", "page_size is an option of forward only"},
+        {"fwd f32 q1 k9 d8 page=4 dropout=0.5", "dropout and page_size exclude each other"},
+    };
+
+    for (size_t n = 0; n < sizeof mistakes / sizeof *mistakes; n++) {
+        clattn_problem p;
+        char reason[256] = "";
+        cr_expect(clattn_problem_parse(mistakes[n].text, &p, reason, sizeof reason) ==
+                      CLATTN_INVALID_PROBLEM,
+                  "'%s' was taken", mistakes[n].text);
+        cr_expect(strstr(reason, mistakes[n].words) != NULL, "'%s': '%s'", mistakes[n].text,
+                  reason);
+    }
+}
