@@ -10,8 +10,8 @@ Test(append_problem, what_is_printed) {
     static const char *const canonical[] = {
         "append f16 b1 h1 q1 k64 d128",
         "append f32 b4 h32/8 q1 k4096 d128 cache=f16 klen rope=halves:128:10000 queries",
-        "append f32 b2 h4/2 q3 k9 d64/32 k=sbhd o=bshd dk=bshd dv=shbd kcache=q8_0 "
-        "vcache=q4_0 pos slots rope=pairs:20:tables:77 queries=inplace",
+        ("append f32 b2 h4/2 q3 k9 d64/32 k=sbhd o=bshd dk=bshd dv=shbd kcache=q8_0 "
+         "vcache=q4_0 pos slots rope=pairs:20:tables:77 queries=inplace"),
         "append bf16 b1 h1 q0 k0 d128 rope=halves:2:1.5",
     };
 

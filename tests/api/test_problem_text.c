@@ -55,8 +55,7 @@ Test(problem_text, what_is_printed) {
         "fwd bf16 b2 h3 q3 k4 d1 causal=-3 window=4,* bias=f16:qk mask=bk alibi sinks qlen klen",
         "fwd f16 b1 h32/8 q1 k4096 d128 kcache=q8_0 vcache=q4_0 causal=br",
         "fwd f32 b2 h3 q5 k7 d64/32 v=bshd vcache=q8_0 lse",
-        "fwd f16 b4 h32/8 q1 k4096 d128 k=bshd v=bshd kcache=q8_0 vcache=q8_0 page=16 pages=900 "
-        "klen",
+        "fwd f16 b4 h8 q1 k4096 d128 k=bshd v=bshd kcache=q8_0 vcache=q8_0 page=16 pages=900 klen",
         "fwd f16 b2 h3 q5 k7 d64 lse odtype=f32 scores=raw",
         "fwd f16 b2 h8/2 q4 k4096 d128 mask=bqk klen lse maskkeys=4",
         "fwd f32 b2 h3 q5 k7 d3 diagonal=17 window=*,0 bias=f32:0.0.0.0 mask=bhqk scores=weights",
