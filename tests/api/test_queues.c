@@ -1,5 +1,6 @@
 /* Orders and threads: out-of-order queues, events, four threads on one plan, plans made at once. */
 #include "bench/reference/row.h"
+#include "execute/plan.h"
 #include "families/family.h"
 #include "families/registry.h"
 #include "tests/faults/faults.h"
@@ -130,7 +131,10 @@ static void run_many(const struct ca_family *family)
                   f.log.last);
     }
     /* An implementation may order kernels by their buffers, so ask for the events themselves. */
-    cr_expect(faults_waits() - waits == JOBS * (long)(family->num_stages - 1));
+    long stages = 0; /* that this problem has something to do for */
+    for (size_t s = 0; s < family->num_stages; s++)
+        stages += plan->runs[s] != 0;
+    cr_expect(faults_waits() - waits == JOBS * (stages - 1));
     clattn_plan_release(plan); /* what was enqueued finishes undisturbed */
     cr_assert(clWaitForEvents(JOBS, done) == CL_SUCCESS);
     for (int n = 0; n < JOBS; n++) {

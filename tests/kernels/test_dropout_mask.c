@@ -342,7 +342,7 @@ Test(dropout_mask, mistakes) {
     c = right, c.problem = &wrong;
     refused(&f, &c, CLATTN_INVALID_PROBLEM, "dropout");
     c = right, c.problem = &projection;
-    refused(&f, &c, CLATTN_UNSUPPORTED, "projection");
+    refused(&f, &c, CLATTN_UNSUPPORTED, "only attention has dropout");
     c = right, c.queue = NULL;
     refused(&f, &c, CLATTN_INVALID_ARGUMENT, "queue");
     c = right, c.queue = other.queue;
