@@ -135,6 +135,8 @@ static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, s
                             values[THREAD_N_INDEX] * thread_columns(values, p->dim_v) <= 32;
     if (register_floats(p, values) > most_registers(dev))
         values[EARLY_V_INDEX] = 0;
+    while (values[BLOCK_M_INDEX] > 1 && register_floats(p, values) > most_registers(dev))
+        values[BLOCK_M_INDEX] /= 2; /* places of paged keys and values take registers as well */
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
