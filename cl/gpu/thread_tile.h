@@ -59,7 +59,7 @@ INLINE void clear_sums(float4 sums[THREAD_M][MAX_DIMS4])
 #endif
 
 /* products[r][c] += owned row ROW(r) . streamed row thread_n + THREADS_N * c, over `depth` columns of
- * tiles whose rows are so many float4 apart. */
+ * tiles whose rows are so many float4 apart. THREAD_M is even. */
 INLINE void multiply_tiles(const __local float4 *owned, const int owned_stride,
                            const __local float4 *streamed, const int streamed_stride,
                            const int depth, float products[THREAD_M][THREAD_N])

@@ -64,13 +64,16 @@ static bool begins_with(const char *text, const char *words)
     return true;
 }
 
-bool program_said(const char *words)
+bool text_says(const char *text, const char *words)
 {
-    const char *text = program_text;
-
     while (*text && !begins_with(text, words))
         text++;
     return begins_with(text, words);
+}
+
+bool program_said(const char *words)
+{
+    return text_says(program_text, words);
 }
 
 void program_expect(const char *words)

@@ -74,8 +74,7 @@ static void check_widths(size_t columns)
 
     cr_assert(table != NULL, "problems stand above their figures: %s", program_text);
     program_expect_width(table, columns, "/");
-    program_expect(", built in ");
-    program_expect("compilers");
+    cr_expect(text_says(table, ", built in ") && text_says(table, "compilers"), "%s", table);
     program_must(TUNE_PROGRAM, 0, "", "list");
     program_expect_width(program_text, columns, "/");
     program_must(TUNE_PROGRAM, 0, "", "show '" SMALL "'");
