@@ -278,10 +278,11 @@ INLINE void store_block(const int format, lanes *x, __global uchar *block)
             store_bytes(round_away(x[v]), block + 2 + v * SIMD_WIDTH);
         return;
     }
+    const ints most_of_four_bits = (ints)(15); /* min(vector, scalar) is wrong in Oclgrind 21.10 */
     UNROLL
     for (int v = 0; v < VECTORS / 2; v++) {
-        const ints low = min(VECTOR(convert_int)(x[v] + 8.5f), 15);
-        const ints high = min(VECTOR(convert_int)(x[v + VECTORS / 2] + 8.5f), 15);
+        const ints low = min(VECTOR(convert_int)(x[v] + 8.5f), most_of_four_bits);
+        const ints high = min(VECTOR(convert_int)(x[v + VECTORS / 2] + 8.5f), most_of_four_bits);
         store_bytes(low | high << 4, block + 2 + v * SIMD_WIDTH);
     }
 }
