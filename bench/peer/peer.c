@@ -312,8 +312,8 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         return "gradients of bias, slopes and sinks are not asked of other libraries";
     if (p->accumulate)
         return "what adds to its output is not asked of other libraries";
-    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
-        return "quantized caches are not asked of other libraries";
+    if (ca_cache_normal(p->k_cache, p->dtype) || ca_cache_normal(p->v_cache, p->dtype))
+        return "caches of another format than q are not asked of other libraries";
     if (p->dropout > 0.0f)
         return "other libraries drop other weights";
     return (peer->operations >> job_kind(job) & 1u) != 0 ? NULL : lacks[job_kind(job)];

@@ -59,8 +59,20 @@ static void set_keys(struct tensor_shape *s, const clattn_problem *p, size_t dim
 static void set_cached(struct tensor_shape *s, const clattn_problem *p, size_t dim,
                        const clattn_layout *layout, clattn_cache cache)
 {
-    s->cache = cache;
     set_keys(s, p, dim, layout);
+    switch (cache) {
+    case CLATTN_CACHE_F32:
+        s->dtype = CLATTN_F32;
+        break;
+    case CLATTN_CACHE_F16:
+        s->dtype = CLATTN_F16;
+        break;
+    case CLATTN_CACHE_BF16:
+        s->dtype = CLATTN_BF16;
+        break;
+    default:
+        s->cache = cache;
+    }
 }
 
 /* Where the bias broadcasts, even over nothing, its gradient has one element. */

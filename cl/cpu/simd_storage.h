@@ -83,24 +83,17 @@ INLINE VECTOR(ushort) bf16_round_lanes(const lanes x)
 
 /* ---- by dtype ------------------------------------------------------------------------------- */
 
-#if DTYPE == DTYPE_F32
-#define LOAD_VECTOR LOAD_F32
-#define STORE_VECTOR STORE_F32
-#elif DTYPE == DTYPE_F16
-#define LOAD_VECTOR LOAD_F16
-#define STORE_VECTOR STORE_F16
-#else
-#define LOAD_VECTOR LOAD_BF16
-#define STORE_VECTOR STORE_BF16
-#endif
-
-#if BIAS_DTYPE == DTYPE_F32
-#define LOAD_BIAS_VECTOR LOAD_F32
-#elif BIAS_DTYPE == DTYPE_F16
-#define LOAD_BIAS_VECTOR LOAD_F16
-#else
-#define LOAD_BIAS_VECTOR LOAD_BF16
-#endif
+#define LOAD_VECTOR_OF_0 LOAD_F32
+#define LOAD_VECTOR_OF_1 LOAD_F16
+#define LOAD_VECTOR_OF_2 LOAD_BF16
+#define LOAD_VECTOR OF_DTYPE(LOAD_VECTOR_OF_, DTYPE)
+#define LOAD_K_VECTOR OF_DTYPE(LOAD_VECTOR_OF_, K_DTYPE)
+#define LOAD_V_VECTOR OF_DTYPE(LOAD_VECTOR_OF_, V_DTYPE)
+#define LOAD_BIAS_VECTOR OF_DTYPE(LOAD_VECTOR_OF_, BIAS_DTYPE)
+#define STORE_VECTOR_OF_0 STORE_F32
+#define STORE_VECTOR_OF_1 STORE_F16
+#define STORE_VECTOR_OF_2 STORE_BF16
+#define STORE_VECTOR OF_DTYPE(STORE_VECTOR_OF_, DTYPE)
 
 /* Masks have a byte a pair. */
 #define LOAD_MASK(p, n) ((p)[n])
@@ -122,6 +115,12 @@ INLINE VECTOR(ushort) bf16_round_lanes(const lanes x)
     }
 
 DEFINE_LOAD_ROW(load_row, storage, LOAD, LOAD_VECTOR)
+#if !K_CACHE
+DEFINE_LOAD_ROW(load_key_row, k_storage, LOAD_K, LOAD_K_VECTOR)
+#endif
+#if !V_CACHE
+DEFINE_LOAD_ROW(load_value_row, v_storage, LOAD_V, LOAD_V_VECTOR)
+#endif
 #if HAS_BIAS
 DEFINE_LOAD_ROW(load_biases, bias_storage, LOAD_BIAS, LOAD_BIAS_VECTOR)
 #endif
@@ -145,7 +144,7 @@ INLINE void store_row(const lanes x, __global storage *p, const long step, const
 /* ---- keys and values as f32 ------------------------------------------------------------------ */
 
 /* Products read keys and values where they are, or (f16, bf16, quantized) from copies as f32. */
-#if DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE
+#if K_DTYPE == DTYPE_F32 && V_DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE
 #define STAGED 0
 typedef const __global float *source;
 #define K_COLUMN K_STEP
@@ -156,18 +155,26 @@ typedef const float *source;
 #define K_COLUMN 1
 #define V_COLUMN 1
 
-INLINE void stage_row(float *to, const __global storage *p, const long step, const int dim)
-{
-    if (step == 1 && dim >= SIMD_WIDTH) {
-        for (int d = 0; d < dim; d += SIMD_WIDTH) {
-            const int at = min(d, dim - SIMD_WIDTH); /* the last vector overlaps the one before */
-            VECTOR(vstore)(LOAD_VECTOR(p + at), 0, to + at);
-        }
-    } else {
-        for (int d = 0; d < dim; d++)
-            to[d] = LOAD(p, d * step);
+#define DEFINE_STAGE_ROW(name, type, load, load_vector)                                            \
+    INLINE void name(float *to, const __global type *p, const long step, const int dim)            \
+    {                                                                                              \
+        if (step == 1 && dim >= SIMD_WIDTH) {                                                      \
+            for (int d = 0; d < dim; d += SIMD_WIDTH) {                                            \
+                const int at = min(d, dim - SIMD_WIDTH); /* the last overlaps the one before */    \
+                VECTOR(vstore)(load_vector(p + at), 0, to + at);                                   \
+            }                                                                                      \
+        } else {                                                                                   \
+            for (int d = 0; d < dim; d++)                                                          \
+                to[d] = load(p, d * step);                                                         \
+        }                                                                                          \
     }
-}
+
+#if !K_CACHE
+DEFINE_STAGE_ROW(stage_key_row, k_storage, LOAD_K, LOAD_K_VECTOR)
+#endif
+#if !V_CACHE
+DEFINE_STAGE_ROW(stage_value_row, v_storage, LOAD_V, LOAD_V_VECTOR)
+#endif
 #endif
 
 #endif

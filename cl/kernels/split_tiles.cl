@@ -237,9 +237,8 @@ INLINE struct cached find_keys(SHAPE_PARAMS, const struct task *task,
     const struct cached keys = {
         K_PLACE(rows, (task->begin + KEY_OF(thread_n, 0)) * a.k_stride[2]), a.k_stride[2], K_STEP,
         thread_n, thread_d,
-        K_CACHE || rows_aligned((const __global storage *)rows, a.k_stride[2],
-                                WIDTH(UNIT_K, DIM_QK)),
-        K_CACHE, DIM_QK, WIDTH(UNIT_K, DIM_QK)};
+        K_CACHE || rows_aligned_of(K_DTYPE, rows, a.k_stride[2], WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)),
+        K_CACHE, K_DTYPE, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)};
 
     return keys;
 }
@@ -253,9 +252,8 @@ INLINE struct cached find_values(SHAPE_PARAMS, const struct task *task,
     const struct cached values = {
         V_PLACE(rows, (task->begin + KEY_OF(thread_n, 0)) * a.v_stride[2]), a.v_stride[2], V_STEP,
         thread_n, thread_d,
-        V_CACHE || rows_aligned((const __global storage *)rows, a.v_stride[2],
-                                WIDTH(UNIT_V, DIM_V)),
-        V_CACHE, DIM_V, WIDTH(UNIT_V, DIM_V)};
+        V_CACHE || rows_aligned_of(V_DTYPE, rows, a.v_stride[2], WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)),
+        V_CACHE, V_DTYPE, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)};
 
     return values;
 }

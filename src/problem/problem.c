@@ -46,6 +46,8 @@ clattn_problem ca_problem_normal(const clattn_problem *p)
         normal.scale = (float)(1.0 / sqrt((double)p->dim_qk));
     if (p->causal)
         normal.window_right = 0;
+    normal.k_cache = ca_cache_normal(p->k_cache, p->dtype);
+    normal.v_cache = ca_cache_normal(p->v_cache, p->dtype);
     return normal;
 }
 
@@ -88,8 +90,8 @@ static clattn_status check_enums(const clattn_problem *p, char *reason, size_t b
         {"bias_dtype", p->bias ? (int)p->bias_dtype : 0, CLATTN_BF16},
         {"diagonal", (int)p->diagonal, CLATTN_OFFSET},
         {"scores", (int)p->scores, CLATTN_SCORES_WEIGHTS},
-        {"k_cache", (int)p->k_cache, CLATTN_CACHE_Q4_0},
-        {"v_cache", (int)p->v_cache, CLATTN_CACHE_Q4_0},
+        {"k_cache", (int)p->k_cache, CLATTN_CACHE_BF16},
+        {"v_cache", (int)p->v_cache, CLATTN_CACHE_BF16},
     };
 
     for (size_t n = 0; n < sizeof enums / sizeof *enums; n++) {
@@ -154,7 +156,8 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
         {"accumulate is an option of projections only",
          p->accumulate && p->operation != CLATTN_PROJECTION},
         {"k_cache and v_cache are options of forward only",
-         (p->k_cache || p->v_cache) && p->operation != CLATTN_FORWARD},
+         p->operation != CLATTN_FORWARD &&
+             (ca_cache_normal(p->k_cache, p->dtype) || ca_cache_normal(p->v_cache, p->dtype))},
     };
 
     for (size_t n = 0; n < sizeof rules / sizeof *rules; n++) {

@@ -111,8 +111,8 @@ clattn_problem ca_problem_representative(const clattn_problem *p)
     r.dtype = p->dtype;
     r.dim_qk = p->dim_qk;
     r.dim_v = p->dim_v;
-    r.k_cache = p->k_cache;
-    r.v_cache = p->v_cache;
+    r.k_cache = normal.k_cache;
+    r.v_cache = normal.v_cache;
     r.softcap = p->softcap > 0.0f ? 30.0f : 0.0f;
     r.causal = normal.window_right == 0;
     r.bias = p->bias != 0;

@@ -119,6 +119,12 @@ static const char *name_at(const char *const *names, size_t count, int value)
     return value >= 0 && (size_t)value < count ? names[value] : "?";
 }
 
+static void put_cache(struct writer *w, const char *name, clattn_cache cache)
+{
+    if (cache != CLATTN_CACHE_PLAIN)
+        put(w, " %s=%s", name, name_at(ca_cache_names, CA_CACHE_NAMES, (int)cache));
+}
+
 /* What comes after the sizes of a projection; a layout "oi" is the packed one of another order. */
 static void print_projection(struct writer *w, const clattn_problem *p)
 {
@@ -146,10 +152,8 @@ static void print_projection(struct writer *w, const clattn_problem *p)
 static void print_attention(struct writer *w, const clattn_problem *p)
 {
     put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O));
-    if (p->k_cache != CLATTN_CACHE_PLAIN)
-        put(w, " kcache=%s", name_at(ca_cache_names, CA_CACHE_NAMES, (int)p->k_cache));
-    if (p->v_cache != CLATTN_CACHE_PLAIN)
-        put(w, " vcache=%s", name_at(ca_cache_names, CA_CACHE_NAMES, (int)p->v_cache));
+    put_cache(w, "kcache", ca_cache_normal(p->k_cache, p->dtype));
+    put_cache(w, "vcache", ca_cache_normal(p->v_cache, p->dtype));
     if (!isnan(p->scale))
         put_float(w, "scale", p->scale);
     if (p->softcap != 0.0f)

@@ -42,7 +42,8 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            (!a->mask || same_layout(&a->mask_layout, &b->mask_layout, NULL, q)) &&
            a->alibi == b->alibi && a->sinks == b->sinks && a->q_lengths == b->q_lengths &&
            a->kv_lengths == b->kv_lengths && a->lse == b->lse && a->scores == b->scores &&
-           a->k_cache == b->k_cache && a->v_cache == b->v_cache;
+           ca_cache_normal(a->k_cache, a->dtype) == ca_cache_normal(b->k_cache, b->dtype) &&
+           ca_cache_normal(a->v_cache, a->dtype) == ca_cache_normal(b->v_cache, b->dtype);
 }
 
 Test(problem_text, what_is_printed) {
@@ -52,6 +53,8 @@ Test(problem_text, what_is_printed) {
         "fwd bf16 b2 h3 q3 k4 d1 causal=-3 window=4,* bias=f16:qk mask=bk alibi sinks qlen klen",
         "fwd f16 b1 h32/8 q1 k4096 d128 kcache=q8_0 vcache=q4_0 causal=br",
         "fwd f32 b2 h3 q5 k7 d64/32 v=bshd vcache=q8_0 lse",
+        "fwd f32 b2 h3 q5 k7 d3 kcache=f16 vcache=bf16 lse",
+        "fwd bf16 b2 h3 q5 k7 d3 vcache=f32",
         "fwd f32 b2 h3 q5 k7 d3 diagonal=17 window=*,0 bias=f32:0.0.0.0 mask=bhqk scores=weights",
     };
 
@@ -67,6 +70,8 @@ Test(problem_text, what_is_printed) {
         {"fwd f32 b2 h3 q3 d8 k=sbhd layout=bshd v=200.8.24.1",
          "fwd f32 b2 h3 q3 k3 d8 q=bshd k=sbhd v=200.8.24.1 o=bshd"},
         {"fwd f32 b2 h3 q3 d8 layout=bhsd", "fwd f32 b2 h3 q3 k3 d8"},
+        {"fwd f16 q5 k7 d3 kcache=f16 vcache=f32", "fwd f16 b1 h1 q5 k7 d3 vcache=f32"},
+        {"bwd f32 q5 k7 d3 kcache=f32 vcache=f32", "bwd f32 b1 h1 q5 k7 d3"},
         {"proj f32 b2 h3/4 q5 d6 layout=bshd w=oi", "proj f32 b2 h3/4 q5 d6 x=bshd y=bshd w=oi"},
         {"proj f32 b2 h3/4 q5 d6 y=sbhd layout=bshd", "proj f32 b2 h3/4 q5 d6 x=bshd y=sbhd"},
     };
@@ -115,6 +120,7 @@ Test(problem_text, refusals) {
         {"fwd f32 q1 d32 vcache=q8_0 vcache=q4_0", "vcache"},
         {"fwd f32 q1 d33/32 kcache=q8_0", "k is quantized"},
         {"bwd f32 q1 d32 vcache=q8_0", "v_cache"},
+        {"bwd f32 q1 d32 vcache=f16", "v_cache"},
         {"proj f32 q1 d32 kcache=q8_0", "kcache"},
         {"fwd f32 q d1", "'q'"},
         {"fwd f32 q1x d1", "q1x"},

@@ -73,8 +73,8 @@ static const struct {
     [STEP_DK] = {"steps in dk", 2, 2},
     [STEP_DV] = {"steps in dv", 2, 2},
     [LSE] = {"lse", 2, 1},
-    [K_CACHE] = {"cache of k", 3, 1},
-    [V_CACHE] = {"cache of v", 3, 1},
+    [K_CACHE] = {"cache of k", 4, 1}, /* none; quantized; of another dtype */
+    [V_CACHE] = {"cache of v", 4, 1},
     [SCORES] = {"scores", 5, 1},
     [DBIAS] = {"dbias", 2, 2},
     [DSLOPES] = {"dslopes", 2, 2},
@@ -112,6 +112,25 @@ static void draw_dims(struct rng *r, const size_t level, clattn_problem *p)
     }
 }
 
+enum { OTHER_DTYPE = CLATTN_CACHE_F32 }; /* the level of a cache */
+
+static clattn_cache cache_of(const size_t level, const clattn_dtype dtype)
+{
+    return (clattn_cache)(level == OTHER_DTYPE ? CLATTN_CACHE_F32 + ((unsigned)dtype + 1) % 3
+                                               : level);
+}
+
+static size_t cache_level(const clattn_cache cache)
+{
+    return cache < CLATTN_CACHE_F32 ? (size_t)cache : OTHER_DTYPE;
+}
+
+/* Whether a cache of the level has blocks, which no step fits. */
+static int in_blocks(const size_t level)
+{
+    return level == CLATTN_CACHE_Q8_0 || level == CLATTN_CACHE_Q4_0;
+}
+
 static clattn_problem problem_of(const struct row *row, struct rng *r,
                                  const clattn_operation operation)
 {
@@ -136,8 +155,8 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
     p.kv_lengths = level[KV_LENGTHS] != 0;
     p.dropout = level[DROPOUT] ? (float)rng_uniform(r, 0.02, 0.9) : 0.0f;
     p.lse = level[LSE] != 0;
-    p.k_cache = (clattn_cache)level[K_CACHE];
-    p.v_cache = (clattn_cache)level[V_CACHE];
+    p.k_cache = cache_of(level[K_CACHE], p.dtype);
+    p.v_cache = cache_of(level[V_CACHE], p.dtype);
     p.scores = (clattn_scores)level[SCORES];
     p.dbias = level[DBIAS] != 0;
     p.dslopes = level[DSLOPES] != 0;
@@ -150,13 +169,14 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
 static int make(const struct row *row, struct rng *r, const struct ca_family *family,
                 const clattn_device_info *device, struct problem_kind *kind)
 {
-    const int steps_in_k = row->level[STEP_K] && row->level[K_CACHE];
+    const int steps_in_k = row->level[STEP_K] && in_blocks(row->level[K_CACHE]);
     char reason[256];
 
     *kind = (struct problem_kind){.family = family};
     for (int n = 0; n < NUM_UNITS; n++)
         kind->unit[n] = !row->level[STEP_Q + n];
-    for (int n = 0; n < 8 && !steps_in_k && !(row->level[STEP_V] && row->level[V_CACHE]); n++) {
+    for (int n = 0; n < 8 && !steps_in_k && !(row->level[STEP_V] && in_blocks(row->level[V_CACHE]));
+         n++) {
         kind->base = problem_of(row, r, family->operation);
         if (clattn_problem_check(&kind->base, NULL, 0) != CLATTN_SUCCESS)
             continue;
@@ -366,8 +386,8 @@ static struct row row_of(const struct problem_kind *kind)
                        [KV_LENGTHS] = p->kv_lengths != 0,
                        [DROPOUT] = p->dropout > 0.0f,
                        [LSE] = p->lse != 0,
-                       [K_CACHE] = (size_t)p->k_cache,
-                       [V_CACHE] = (size_t)p->v_cache,
+                       [K_CACHE] = cache_level(p->k_cache),
+                       [V_CACHE] = cache_level(p->v_cache),
                        [SCORES] = (size_t)p->scores,
                        [DBIAS] = p->dbias != 0,
                        [DSLOPES] = p->dslopes != 0,
