@@ -60,9 +60,8 @@ forget-tuned@@@'$tune' forget '$problem'
 forget-all-tuned@@@'$tune' forget --all
 record@tuned in|nothing to do@never: .*@'$tune' --quiet --budget 2 --builders 1 --record '$work/record.json' --problem '$problem'
 END
-    for example in 01_forward 02_reuse_plan 03_masks 04_grouped_heads_and_cache 05_threads \
-        06_scores_and_weights 07_tuning 08_self_attention 09_masked_decoding 10_cross_attention \
-        11_attention_weights 12_training; do
+    for source in "$root"/tests/examples/[0-9]*.c; do
+        example=$(basename "$source" .c)
         echo "$example@@@'$build/tests/examples/example_$example'"
     done
 }

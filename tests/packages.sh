@@ -50,7 +50,6 @@ need_peers() {
     want "clattn-bench is not compared with CLBlast" libclblast-dev
     want "clattn-bench is not compared with OpenBLAS" libopenblas-dev
     want "clattn-bench is not compared with oneDNN" libdnnl-dev
-    want "no chart is drawn" gnuplot-nox gnuplot
 }
 
 # libclc lies in one place, whatever its version; tests/offline.sh takes a compiler that can read it.

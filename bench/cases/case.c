@@ -83,9 +83,8 @@ static struct view operand_view(const clattn_problem *p, const struct operand *o
     /* The bias's gradient has the bias's sizes here, and no steps where that broadcasts. */
     const struct ca_tensor *sized = layout == OF_BIAS ? &tensors[CA_BIAS] : tensor;
     struct view view = {
-        .dtype = layout == STRIDED  ? ca_problem_dtype(p, operand->argument)
-                 : layout == PACKED ? CLATTN_F32
-                                    : p->bias_dtype,
+        .dtype =
+            projection && layout == STRIDED ? p->dtype : ca_problem_dtype(p, operand->argument),
         .cache = projection ? CLATTN_CACHE_PLAIN : ca_problem_cache(p, operand->argument),
         .element = tensor->element_bytes,
         .few = layout == PACKED && operand->argument != CA_LSE && operand->argument != CA_SCORES,

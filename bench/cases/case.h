@@ -9,7 +9,7 @@
 
 /* The operands of attention are those of src/problem/tensors.def, in its order: what CASE_IF_READ and
  * CASE_IF_WRITTEN leave of an operand's arguments, by who writes it and which calls it is given to. Of
- * a projection x, w and y are Q, K and O; a layer has neither q, k nor v. */
+ * a projection x, w and y are Q, K and O; of a merge the states are Q and LSE, the union O and SCORES; a layer has neither q, k nor v. */
 #define CASE_IF_READ(WRITER, GIVEN, ...) CASE_IF_READ_##WRITER##_##GIVEN(__VA_ARGS__)
 #define CASE_IF_READ_NOBODY_BOTH(...) __VA_ARGS__
 #define CASE_IF_READ_NOBODY_FORWARD(...) __VA_ARGS__
@@ -63,7 +63,7 @@ enum output {
 };
 
 #define CASE_DROPOUT_SEED 1 /* Of every execution; the offset is 0. */
-#define CASE_HELD 0x3f      /* What every byte holds that a projection adds to. */
+#define CASE_HELD 0x3f      /* What every byte holds of what accumulates. */
 
 struct block {
     void *data; /* Owned; NULL if the problem has no such tensor. */
@@ -142,7 +142,7 @@ void *case_allocate(size_t count, size_t size, struct message *why);
 void case_free(struct attention_case *attention);
 
 /* Random data, never all zeros: Q, K, V, X and gradients uniform in +-2, a layer's weights such
- * that its q, k and v are like these, masks that hide a quarter, lengths of at least half. Of
+ * that its q, k and v are like these, masks that hide a quarter, lengths of at least half, block lists that are full. Of
  * backward o and lse are of a plausible size, but not those of q, k and v, and a layer's reserve is
  * not there: see case_forward.h. The same seed gives the same data on every machine. */
 bool case_random(struct attention_case *attention, const struct job *job, unsigned seed,

@@ -51,6 +51,57 @@ static void fill_lengths(cl_int *data, const struct view *view, size_t longest, 
         data[b] = (cl_int)((float)longest * uniform(state, 0.5f, 1.0f));
 }
 
+/* Entries of the rows before this one, which share the room evenly. */
+static size_t listed_before(const clattn_problem *p, size_t rows, size_t columns, size_t row)
+{
+    size_t count = 0;
+
+    for (size_t r = 0; r < row; r++) {
+        const size_t room = p->max_blocks * (r + 1) / rows - p->max_blocks * r / rows;
+        count += room < columns ? room : columns;
+    }
+    return count;
+}
+
+/* As many columns of each row as there is room for, drawn at random, in their order; offsets alone if
+ * entries is NULL. */
+static void fill_lists(const clattn_problem *p, const struct view *view, cl_int *offsets,
+                       cl_int *entries, uint64_t *state)
+{
+    const size_t rows = (p->seq_q + p->block_q - 1) / p->block_q;
+    const size_t columns = (p->seq_kv + p->block_kv - 1) / p->block_kv;
+    const size_t lists = view->size[0] * view->size[1];
+
+    for (size_t n = 0; offsets != NULL && n < lists * (rows + 1); n++)
+        offsets[n] = (cl_int)listed_before(p, rows, columns, n % (rows + 1));
+    for (size_t n = 0; entries != NULL && n < lists * p->max_blocks; n++)
+        entries[n] = 0;
+    for (size_t n = 0; entries != NULL && n < lists * rows; n++) {
+        const size_t row = n % rows, begin = listed_before(p, rows, columns, row);
+        cl_int *entry = entries + n / rows * p->max_blocks + begin;
+        size_t left = listed_before(p, rows, columns, row + 1) - begin;
+        for (size_t c = 0; c < columns && left > 0; c++)
+            if (uniform(state, 0.0f, (float)(columns - c)) < (float)left) {
+                *entry++ = (cl_int)c;
+                left--;
+            }
+    }
+}
+
+/* Pages in random order, as an allocator that serves many requests hands them out; they repeat where
+ * the pool has fewer than the table has entries. */
+static void fill_pages(cl_int *data, const struct view *view, size_t pages, uint64_t *state)
+{
+    for (size_t n = 0; n < view->extent; n++)
+        data[n] = (cl_int)(n % pages);
+    for (size_t n = view->extent; n > 1; n--) {
+        const size_t other = (size_t)((float)n * uniform(state, 0.0f, 1.0f)) % n;
+        const cl_int page = data[n - 1];
+        data[n - 1] = data[other];
+        data[other] = page;
+    }
+}
+
 /* So that a product of as many columns, of x, has elements as large as x's. */
 static float weight(size_t columns)
 {
@@ -85,8 +136,20 @@ static void fill(void *data, const struct job *job, enum input input, const stru
     case INPUT_KV_LENGTHS:
         fill_lengths(data, view, p->seq_kv, state);
         break;
+    case INPUT_BLOCK_OFFSETS:
+        fill_lists(p, view, data, NULL, state);
+        break;
+    case INPUT_BLOCK_ENTRIES:
+        fill_lists(p, view, NULL, data, state);
+        break;
+    case INPUT_PAGE_TABLE:
+        fill_pages(data, view, p->pages, state);
+        break;
     case INPUT_LSE:
-        fill_values(data, view, lse, lse + 0.5f, state);
+        if (p->operation == CLATTN_MERGE)
+            fill_values(data, view, -4.0f, 4.0f, state);
+        else
+            fill_values(data, view, lse, lse + 0.5f, state);
         break;
     case INPUT_W_Q:
     case INPUT_W_K:

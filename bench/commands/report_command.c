@@ -1,8 +1,7 @@
 /* clattn-bench report: results of runs as one page to show around. */
 #define _POSIX_C_SOURCE 200809L /* mkstemp, fchmod, fdopen, umask */
 #include "bench/options.h"
-#include "bench/report/charts/report_plot.h"
-#include "bench/report/report.h"
+#include "bench/report/report_page.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -17,8 +16,8 @@
 static const char help[] =
     "Usage: clattn-bench report FILE.json... -o PAGE.html [--title TEXT]\n"
     "Makes one page of what 'clattn-bench run --json' wrote: a summary in sentences, charts,\n"
-    "tables that sort, and how to reproduce it. The page needs no network and no other file.\n"
-    "Charts are drawn by gnuplot; without it the page has the tables alone.\n"
+    "tables that sort, and how to reproduce it. The page needs no network and no other file;\n"
+    "a script in it shows the numbers, which it holds as one JSON document.\n"
     "  -o, --output PAGE.html  where the page goes; - for standard output\n"
     "  --title TEXT            the page's title (default: " DEFAULT_TITLE ")\n"
     "Exit status: 0 the page is there, 1 a file cannot be read or the page not written, 2 usage.\n";
@@ -91,16 +90,13 @@ static bool write_page(struct page *page, struct message *why)
     const bool printed = strcmp(page->path, "-") == 0;
     char temporary[MOST_PATH];
 
-    page->out = printed ? stdout : open_temporary(page->path, temporary, why);
-    if (page->out == NULL)
+    FILE *out = printed ? stdout : open_temporary(page->path, temporary, why);
+    if (out == NULL)
         return false;
-    page->drawing = plot_present(&page->no_chart);
-    report_page(page);
-    if (page->no_chart.text[0] != '\0')
-        fprintf(stderr, "clattn-bench report: %s\n", page->no_chart.text);
-    const bool written = !ferror(page->out) && fflush(page->out) == 0;
+    errno = ENOMEM; /* unless writing says otherwise */
+    const bool written = report_page(page, out) && !ferror(out) && fflush(out) == 0;
     const bool ok =
-        printed ? written : fclose(page->out) == 0 && written && rename(temporary, page->path) == 0;
+        printed ? written : fclose(out) == 0 && written && rename(temporary, page->path) == 0;
     if (!ok) {
         message_set(why, "%.300s: the page cannot be written: %s", page->path, strerror(errno));
         if (!printed)

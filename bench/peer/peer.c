@@ -301,6 +301,7 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         [JOB_FORWARD] = "it computes no attention",
         [JOB_BACKWARD] = "it computes no gradients",
         [JOB_PROJECTION] = "it computes no projections",
+        [JOB_MERGE] = "it merges no states",
         [JOB_LAYER_FORWARD] = "it computes no layers",
         [JOB_LAYER_BACKWARD] = "it computes no layers' gradients",
     };
@@ -310,10 +311,18 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         return "scores are not asked of other libraries";
     if (p->dbias || p->dslopes || p->dsinks)
         return "gradients of bias, slopes and sinks are not asked of other libraries";
+    if (p->mask_keys)
+        return "masks of the last keys are not asked of other libraries";
     if (p->accumulate)
         return "what adds to its output is not asked of other libraries";
+    if (p->block_q > 0)
+        return "block lists are not asked of other libraries";
     if (ca_cache_normal(p->k_cache, p->dtype) || ca_cache_normal(p->v_cache, p->dtype))
         return "caches of another format than q are not asked of other libraries";
+    if (p->o_f32)
+        return "an o of another dtype than q's is not asked of other libraries";
+    if (p->page_size)
+        return "paged caches are not asked of other libraries";
     if (p->dropout > 0.0f)
         return "other libraries drop other weights";
     return (peer->operations >> job_kind(job) & 1u) != 0 ? NULL : lacks[job_kind(job)];

@@ -21,6 +21,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct reference_key {
     double weight; /* 0 where nothing is seen. */
@@ -42,6 +43,18 @@ struct denominator {
     size_t visible;
 };
 
+/* Key j of k or v; zeros for one that is in no page, whose score no kernel hands out. */
+static void load_key(const struct reference *r, enum tensor_id id, const struct query *query,
+                     size_t j, double *values)
+{
+    size_t block, row;
+
+    if (tensor_locate_key(r->problem, r->view, query->b, j, &block, &row))
+        tensor_load_row(&r->shape[id], r->view->at[id], block, query->kv_head, row, values);
+    else
+        memset(values, 0, r->shape[id].size[3] * sizeof *values);
+}
+
 /* What the masks leave, and the scores that are wanted before the softmax. */
 static void look(const struct reference *r, const struct query *query, struct reference_row *row)
 {
@@ -56,7 +69,7 @@ static void look(const struct reference *r, const struct query *query, struct re
         row->s[j] = row->scores[j] = bounded_exactly(-(double)INFINITY);
         if (!seen && !shown)
             continue;
-        tensor_load_row(&r->shape[TENSOR_K], at[TENSOR_K], query->b, query->kv_head, j, row->x);
+        load_key(r, TENSOR_K, query, j, row->x);
         const struct score score = reference_score(r, query, j, row->q, row->x);
         row->scores[j] = p->scores == CLATTN_SCORES_RAW       ? score.raw
                          : p->scores == CLATTN_SCORES_SOFTCAP ? score.capped
@@ -165,8 +178,9 @@ static struct bounded finish(const struct reference *r, const struct denominator
     if (a->precision == PRECISION_HALF && p->dtype == CLATTN_F16) /* no weights below 2^-25 */
         likely += value_tiny(p->dtype) * (double)den->visible * largest;
     return bounded_stored(
-        p->dtype, (struct bounded){sum->value, arithmetic_bound(a, certain, likely) +
-                                                   (double)FLT_MIN * (2.0 * sum->tiny + 1.0)});
+        p->o_f32 ? CLATTN_F32 : p->dtype,
+        (struct bounded){sum->value, arithmetic_bound(a, certain, likely) +
+                                         (double)FLT_MIN * (2.0 * sum->tiny + 1.0)});
 }
 
 static void weigh_values(const struct reference *r, const struct query *query,
@@ -180,8 +194,7 @@ static void weigh_values(const struct reference *r, const struct query *query,
     for (size_t j = 0; j < p->seq_kv; j++) {
         if (!row->key[j].seen)
             continue;
-        tensor_load_row(&r->shape[TENSOR_V], r->view->at[TENSOR_V], query->b, query->kv_head, j,
-                        row->x);
+        load_key(r, TENSOR_V, query, j, row->x);
         add_key(r, &row->key[j], row->x, row->sum);
         for (size_t d = 0; d < p->dim_v; d++)
             largest = fabs(row->x[d]) > largest ? fabs(row->x[d]) : largest;

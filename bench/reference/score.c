@@ -90,11 +90,71 @@ double reference_sink(const struct reference *r, const struct query *query)
     return r->problem->sinks ? of_head(r, TENSOR_SINKS, query) : -(double)INFINITY;
 }
 
+/* The int n of a list. */
+static int32_t listed_int(const struct reference *r, enum tensor_id id, const struct query *query,
+                          size_t n)
+{
+    const clattn_problem *p = r->problem;
+    int32_t value;
+
+    memcpy(&value,
+           r->view->at[id] + 4 * tensor_index(&r->shape[id], p->block_batches ? query->b : 0,
+                                              p->block_heads ? query->h : 0, 0, n),
+           sizeof value);
+    return value;
+}
+
+static int64_t listed_offset(const struct reference *r, const struct query *query, size_t row)
+{
+    const int64_t offset = listed_int(r, TENSOR_BLOCK_OFFSETS, query, row);
+    const int64_t most = (int64_t)r->problem->max_blocks;
+
+    return offset < 0 ? 0 : offset > most ? most : offset;
+}
+
+/* Whether the block of the query and key j is listed; whether as full. */
+static bool is_listed(const struct reference *r, const struct query *query, size_t j, bool *full)
+{
+    const size_t row = query->i / r->problem->block_q;
+    const int64_t column = (int64_t)(j / r->problem->block_kv);
+    const int64_t end = listed_offset(r, query, row + 1);
+    bool listed = false;
+
+    *full = false;
+    for (int64_t n = listed_offset(r, query, row); n < end; n++) {
+        const int64_t entry = listed_int(r, TENSOR_BLOCK_ENTRIES, query, (size_t)n);
+        const bool whole = entry >= CLATTN_BLOCK_FULL;
+        if (entry - (whole ? CLATTN_BLOCK_FULL : 0) == column) {
+            listed = true;
+            *full = *full || whole;
+        }
+    }
+    return listed;
+}
+
+/* Whether the mask, which may have columns for the last keys in use alone, lets a key through. */
+static bool lets_through(const struct reference *r, const struct query *query, size_t j)
+{
+    const unsigned char *mask = r->view->at[TENSOR_MASK];
+    const struct tensor_shape *shape = &r->shape[TENSOR_MASK];
+
+    if (!r->problem->mask || mask == NULL)
+        return true;
+    if (r->problem->mask_keys > 0) {
+        const size_t from_end = (size_t)query->keys - j; /* 1: the last key in use */
+        if (from_end > r->problem->mask_keys)
+            return true;
+        j = r->problem->mask_keys - from_end;
+    }
+    return mask[tensor_index(shape, query->b, query->h, query->i, j)] != 0;
+}
+
 bool reference_sees(const struct reference *r, const struct query *query, size_t j)
 {
     const clattn_problem *p = r->problem;
-    const unsigned char *mask = r->view->at[TENSOR_MASK];
     const long double now = (long double)query->i + query->diagonal, key = (long double)j;
+    bool full = false;
+    size_t block, row;
 
     if ((long double)query->i >= query->queries || key >= query->keys)
         return false;
@@ -104,8 +164,12 @@ bool reference_sees(const struct reference *r, const struct query *query, size_t
         return false;
     if (p->window_right != CLATTN_UNLIMITED && key > now + (long double)p->window_right)
         return false;
-    if (p->mask && mask != NULL &&
-        mask[tensor_index(&r->shape[TENSOR_MASK], query->b, query->h, query->i, j)] == 0)
+    if (p->block_q > 0 && r->view->at[TENSOR_BLOCK_OFFSETS] != NULL &&
+        !is_listed(r, query, j, &full))
+        return false;
+    if (!full && !lets_through(r, query, j))
+        return false;
+    if (!tensor_locate_key(p, r->view, query->b, j, &block, &row))
         return false;
     return !p->bias || r->view->at[TENSOR_BIAS] == NULL ||
            bias_of(r, query, j) != -(double)INFINITY;

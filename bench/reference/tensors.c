@@ -26,6 +26,17 @@ static void set_list(struct tensor_shape *s, size_t length)
     set_packed(s, 1, 1, 1, length);
 }
 
+static size_t block_rows(const clattn_problem *p)
+{
+    return p->block_q > 0 ? (p->seq_q + p->block_q - 1) / p->block_q : 0;
+}
+
+/* A list of so many ints of each batch and head, or of all. */
+static void set_lists(struct tensor_shape *s, const clattn_problem *p, size_t length)
+{
+    set_packed(s, p->block_batches ? p->batch : 1, p->block_heads ? p->heads : 1, 1, length);
+}
+
 /* In q, k, v, o and their gradients four zeros stand for the packed tensor, in bias and mask for one
  * value. */
 static void set_layout(struct tensor_shape *s, const clattn_layout *layout, bool zero_packs)
@@ -48,12 +59,25 @@ static void set_rows(struct tensor_shape *s, const clattn_problem *p, size_t dim
     set_layout(s, layout, true);
 }
 
+static void set_results(struct tensor_shape *s, const clattn_problem *p)
+{
+    set_rows(s, p, p->dim_v, &p->o);
+    if (p->o_f32)
+        s->dtype = CLATTN_F32;
+}
+
 static void set_keys(struct tensor_shape *s, const clattn_problem *p, size_t dim,
                      const clattn_layout *layout)
 {
     s->dtype = p->dtype;
     set_sizes(s, p->batch, p->kv_heads, p->seq_kv, dim);
     set_layout(s, layout, true);
+}
+
+/* Entries that a batch has in the table. */
+static size_t pages_of(const clattn_problem *p)
+{
+    return p->page_size == 0 ? 0 : p->seq_kv / p->page_size + (p->seq_kv % p->page_size != 0);
 }
 
 static void set_cached(struct tensor_shape *s, const clattn_problem *p, size_t dim,
@@ -73,6 +97,10 @@ static void set_cached(struct tensor_shape *s, const clattn_problem *p, size_t d
     default:
         s->cache = cache;
     }
+    if (p->page_size == 0)
+        return;
+    set_sizes(s, p->pages, p->kv_heads, p->page_size, dim);
+    set_layout(s, layout, true);
 }
 
 /* Where the bias broadcasts, even over nothing, its gradient has one element. */
@@ -88,7 +116,7 @@ static void set_bias(struct tensor_shape *s, const clattn_problem *p, bool is_gr
 
 static void set_mask(struct tensor_shape *s, const clattn_problem *p)
 {
-    set_sizes(s, p->batch, p->heads, p->seq_q, p->seq_kv);
+    set_sizes(s, p->batch, p->heads, p->seq_q, p->mask_keys ? p->mask_keys : p->seq_kv);
     set_layout(s, &p->mask_layout, false);
 }
 
@@ -161,6 +189,24 @@ double tensor_load(const struct tensor_shape *s, const void *base, size_t index)
 {
     return s->cache == CLATTN_CACHE_PLAIN ? value_get(s->dtype, base, index)
                                           : value_get_quantized(s->cache, base, index);
+}
+
+bool tensor_locate_key(const clattn_problem *p, const struct tensor_view *view, size_t b, size_t j,
+                       size_t *block, size_t *row)
+{
+    int32_t page;
+
+    *block = b;
+    *row = j;
+    if (p->page_size == 0)
+        return true;
+    memcpy(&page, view->at[TENSOR_PAGE_TABLE] + (b * pages_of(p) + j / p->page_size) * sizeof page,
+           sizeof page);
+    if (page < 0 || (size_t)page >= p->pages)
+        return false;
+    *block = (size_t)page;
+    *row = j % p->page_size;
+    return true;
 }
 
 void tensor_load_row(const struct tensor_shape *s, const void *base, size_t b, size_t h, size_t i,

@@ -50,6 +50,10 @@ size_t tensor_packed(const struct tensor_shape *s, size_t b, size_t h, size_t i,
 size_t tensor_bytes(const struct tensor_shape *s, size_t elements);
 double tensor_load(const struct tensor_shape *s, const void *base, size_t index);
 
+/* The batch, or the page, and the row of k and v that hold key j of batch b; false if no page does. */
+bool tensor_locate_key(const clattn_problem *p, const struct tensor_view *view, size_t b, size_t j,
+                       size_t *block, size_t *row);
+
 /* All elements along the last axis. */
 void tensor_load_row(const struct tensor_shape *s, const void *base, size_t b, size_t h, size_t i,
                      double *values);

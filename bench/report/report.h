@@ -1,11 +1,9 @@
-/* What a page shows: the runs of all files as one matrix of devices, problems and
+/* The numbers of a page: the runs of all files as one matrix of devices, problems and
  * implementations. */
 #ifndef CLATTN_BENCH_REPORT_H
 #define CLATTN_BENCH_REPORT_H
 
 #include "bench/records/results.h"
-
-#include <stdio.h>
 
 #define REPORT_LABEL 40 /* Characters of a label. */
 
@@ -46,6 +44,9 @@ struct report {
 bool report_open(struct report *report, const struct run_results *files, size_t num_files);
 void report_free(struct report *report);
 
+/* The number of its problem; num_problems if that is a new one. */
+size_t report_find_problem(const struct report *report, const struct record *record);
+
 const struct record *report_record(const struct report *report, size_t device, size_t problem);
 
 /* NULL where that was not tried. */
@@ -82,35 +83,9 @@ void spread_add(struct spread *spread, double value);
 /* Of an implementation's times over clattn's on a device. */
 struct spread report_spread(const struct report *report, size_t device, size_t name);
 
-/* ---- the page ---- */
-
-struct page {
-    FILE *out;
-    const struct report *report;
-    const char *title;
-    const char *path;        /* Where the page will be. */
-    bool drawing;            /* gnuplot is there. */
-    struct message no_chart; /* Why a chart is missing; "" while none is. */
-    size_t figures;          /* So many so far. */
-};
-
-void report_page(struct page *page);
-
-/* Parts of its summary. */
-void report_winners(const struct page *page);
-void report_ranking(const struct page *page);
-
-/* Its sections, each without its heading. */
-void report_summary(struct page *page);
-void report_trust(struct page *page);
-void report_speedup(struct page *page);
-void report_throughput(struct page *page);
-void report_share(struct page *page);
-void report_roofline(struct page *page);
-void report_results(struct page *page);
-void report_devices(struct page *page);
-void report_choices(struct page *page);
-void report_peers(struct page *page);
-void report_reproduce(struct page *page);
+/* Gives a problem the name of its workload and, where several problems have that name, what sets it
+ * apart from them; without a name the problem itself. Problems before it have their labels, and no
+ * two are the same. */
+void report_label_problem(struct report *report, size_t problem);
 
 #endif

@@ -1,9 +1,9 @@
 #include "bench/records/short_name.h"
-#include "bench/report/charts/report_label.h"
 #include "bench/report/report.h"
 #include "bench/report/report_text.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,8 +27,7 @@ static void add_name(struct report *report, const char *name)
     report->names[report->num_names++] = name;
 }
 
-/* num_problems if it is a new one. */
-static size_t find_problem(const struct report *report, const struct record *record)
+size_t report_find_problem(const struct report *report, const struct record *record)
 {
     size_t n = 0;
 
@@ -96,7 +95,7 @@ static bool collect(struct report *report)
             device->measured = has_time(run);
             for (size_t r = 0; r < run->count; r++) {
                 const struct record *record = &run->records[r];
-                const size_t n = find_problem(report, record);
+                const size_t n = report_find_problem(report, record);
                 if (n == report->num_problems)
                     report->problems[report->num_problems++].record = record;
                 for (size_t o = 0; o < record->count; o++)
@@ -117,14 +116,15 @@ bool report_open(struct report *report, const struct run_results *files, size_t 
     if (!collect(report))
         return false;
     for (size_t n = 0; n < report->num_problems; n++)
-        label_problem(report, n);
+        report_label_problem(report, n);
     report->cells = calloc(report->num_devices * report->num_problems + 1, sizeof *report->cells);
     if (report->cells == NULL)
         return false;
     for (size_t d = 0; d < report->num_devices; d++) {
         const struct device_run *run = report->devices[d].run;
         for (size_t r = run->count; r-- > 0;) /* the first one of a problem counts */
-            report->cells[d * report->num_problems + find_problem(report, &run->records[r])] =
+            report
+                ->cells[d * report->num_problems + report_find_problem(report, &run->records[r])] =
                 &run->records[r];
     }
     return true;

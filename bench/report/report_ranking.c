@@ -1,6 +1,5 @@
 /* The ranking: which implementation and which device came first how often. */
-#include "bench/report/report.h"
-#include "bench/report/report_text.h"
+#include "bench/report/report_page.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -55,7 +54,7 @@ static bool find_fastest(const struct report *report, size_t problem, struct win
     return isfinite(best);
 }
 
-void report_winners(const struct page *page)
+void report_winners(struct page *page)
 {
     const struct report *report = page->report;
     const size_t most = report->num_names * report->num_devices;
@@ -77,19 +76,17 @@ void report_winners(const struct page *page)
     while (problems > 0 && count < most && winners[count].wins > 0)
         count++;
     for (size_t n = 0; n < count; n++) {
-        fprintf(page->out, "%s<b>%s</b>",
-                n == 0 ? "<p class=\"lead\">The shortest of all times came from " : comma(n, count),
-                text_escaped(report->names[winners[n].name]).text);
+        page_say(page, "%s\1%s\1",
+                 n == 0 ? "The shortest of all times came from " : comma(n, count),
+                 report->names[winners[n].name]);
         if (ours(winners[n].name) && report_measured(report) > 1)
-            fprintf(page->out, " on %s",
-                    text_escaped(report->devices[winners[n].device].label.text).text);
-        fprintf(page->out, n == 0 ? " for %zu of %zu problems" : " for %zu", winners[n].wins,
-                problems);
+            page_say(page, " on %s", report->devices[winners[n].device].label.text);
+        page_say(page, n == 0 ? " for %zu of %zu problems" : " for %zu", winners[n].wins, problems);
         if (winners[n].loose > 0)
-            fprintf(page->out, " (in half precision for %zu of these)", winners[n].loose);
+            page_say(page, " (in half precision for %zu of these)", winners[n].loose);
     }
     if (count > 0)
-        fputs(".</p>\n", page->out);
+        page_paragraph(page, "lead", ".");
     free(winners);
 }
 
@@ -141,7 +138,7 @@ static bool level(const struct report *report, size_t best)
     return false;
 }
 
-void report_ranking(const struct page *page)
+void report_ranking(struct page *page)
 {
     const struct report *report = page->report;
     const size_t devices = report_measured(report);
@@ -154,35 +151,35 @@ void report_ranking(const struct page *page)
     if (devices < 2)
         return;
     const struct spread own = compare(report, best, best);
-    fputs("<h3>Which device</h3>\n", page->out);
+    page_heading(page, "Which device");
     if (own.count == 0) {
-        fputs("<p>clattn computed no problem on all of the devices, so they cannot be "
-              "ranked.</p>\n",
-              page->out);
+        page_paragraph(page, "text",
+                       "clattn computed no problem on all of the devices, so they cannot be "
+                       "ranked.");
         return;
     }
-    fprintf(
-        page->out,
-        level(report, best) ? "<p>With clattn <b>%s</b> is level with the next device, as far as "
-                              "can be told from runs one after another. Over the %s "
-                            : "<p>With clattn <b>%s</b> is the fastest device. Over the %s ",
-        text_escaped(report->devices[best].label.text).text, text_count(own.count, "problem").text);
-    fprintf(page->out, "that all %zu devices computed, by the geometric mean, it is ", devices);
+    page_say(page,
+             level(report, best) ? "With clattn \1%s\1 is level with the next device, as far as "
+                                   "can be told from runs one after another. Over the %s "
+                                 : "With clattn \1%s\1 is the fastest device. Over the %s ",
+             report->devices[best].label.text, text_count(own.count, "problem").text);
+    page_say(page, "that all %zu devices computed, by the geometric mean, it is ", devices);
     for (size_t d = 0; d < report->num_devices; d++) {
         const struct spread spread = compare(report, best, d);
         if (!report->devices[d].measured || d == best)
             continue;
-        fprintf(page->out, "%s<b>%s times</b> as fast as %s (%s to %s)", comma(others, devices - 1),
-                text_number(spread.mean).text, text_escaped(report->devices[d].label.text).text,
-                text_rough(spread.low).text, text_rough(spread.high).text);
+        page_say(page, "%s\1%s times\1 as fast as %s (%s to %s)", comma(others, devices - 1),
+                 text_number(spread.mean).text, report->devices[d].label.text,
+                 text_rough(spread.low).text, text_rough(spread.high).text);
         others++;
     }
-    fprintf(page->out, ". It was first for %zu of them.", first_places(report, best));
+    page_say(page, ". It was first for %zu of them.", first_places(report, best));
     for (size_t d = 0; d < report->num_devices; d++)
         if (report->devices[d].measured && d != best && first_places(report, d) > 0)
-            fprintf(page->out, " %s was first for %zu.",
-                    text_escaped(report->devices[d].label.text).text, first_places(report, d));
-    fputs(" Devices are measured one after another, so these ratios are less certain than those "
-          "between libraries, which take turns.</p>\n",
-          page->out);
+            page_say(page, " %s was first for %zu.", report->devices[d].label.text,
+                     first_places(report, d));
+    page_paragraph(
+        page, "text",
+        " Devices are measured one after another, so these ratios are less certain than those "
+        "between libraries, which take turns.");
 }

@@ -1,35 +1,9 @@
 /* How to get these numbers again. */
-#define _POSIX_C_SOURCE 200809L /* open_memstream */
-#include "bench/report/report.h"
-#include "bench/report/report_text.h"
+#include "bench/report/report_page.h"
 #include "cli/problems/workloads.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Command lines, written raw and escaped at the end. */
-struct lines {
-    FILE *out;
-    char *text;
-    size_t bytes;
-};
-
-static void end_lines(const struct page *page, struct lines *lines)
-{
-    fputs("<pre tabindex=\"0\"><code>", page->out);
-    if (fclose(lines->out) == 0) {
-        for (char *line = lines->text; *line != '\0';) {
-            const size_t length = strcspn(line, "\n");
-            const bool last = line[length] == '\0';
-            line[length] = '\0';
-            text_html(page->out, line);
-            fputc('\n', page->out);
-            line += length + !last;
-        }
-    }
-    fputs("</code></pre>\n", page->out);
-    free(lines->text);
-}
 
 /* How many problems of a run a workload names that nothing else has named yet; 0 where the run
  * lacks one of it. */
@@ -52,7 +26,7 @@ static size_t covers(const struct workload *workload, const struct device_run *r
 }
 
 /* Names the workload that covers most; false if none covers anything. */
-static bool write_workload(FILE *out, const struct device_run *run, bool *named)
+static bool write_workload(struct page *page, const struct device_run *run, bool *named)
 {
     const struct workload *best = NULL;
     size_t most = 0;
@@ -64,7 +38,7 @@ static bool write_workload(FILE *out, const struct device_run *run, bool *named)
     }
     if (best == NULL)
         return false;
-    fprintf(out, " %s", best->name);
+    page_say(page, " %s", best->name);
     for (size_t r = 0; r < run->count; r++)
         for (size_t n = 0; best->problems[n] != NULL; n++)
             named[r] = named[r] || strcmp(run->records[r].problem, best->problems[n]) == 0;
@@ -72,7 +46,7 @@ static bool write_workload(FILE *out, const struct device_run *run, bool *named)
 }
 
 /* The arguments that name the run's problems, whole workloads by their names. */
-static void write_problems(FILE *out, const struct device_run *run, size_t *from_files)
+static void write_problems(struct page *page, const struct device_run *run, size_t *from_files)
 {
     bool *named = calloc(run->count + 1, sizeof *named);
 
@@ -80,81 +54,69 @@ static void write_problems(FILE *out, const struct device_run *run, size_t *from
         named[r] = strcmp(run->records[r].against, "file") == 0;
         *from_files += named[r];
     }
-    while (named != NULL && write_workload(out, run, named))
+    while (named != NULL && write_workload(page, run, named))
         continue;
     for (size_t r = 0; named != NULL && r < run->count; r++) {
         if (named[r])
             continue;
-        fputs(" \\\n    ", out);
-        text_shell(out, run->records[r].problem);
+        page_say(page, " \\\n    ");
+        sentence_add_word(&page->s, run->records[r].problem);
     }
     free(named);
 }
 
-static void write_peers(FILE *out, const struct device_run *run)
+static void write_peers(struct page *page, const struct device_run *run)
 {
     if (run->num_peers == 0)
-        fputs(" --peers none", out);
+        page_say(page, " --peers none");
 }
 
-static void write_file(const struct page *page, size_t f)
+static void write_file(struct page *page, size_t f)
 {
     const struct run_results *file = &page->report->files[f];
     size_t from_files = 0, most = 0;
-    struct lines lines = {.text = NULL};
 
     for (size_t d = 1; d < file->count; d++) /* the one that got farthest stands for all */
         most = file->devices[d].count > file->devices[most].count ? d : most;
-    fprintf(page->out, "<h3>File %zu: ", f + 1);
-    text_html(page->out, file->path);
-    fprintf(page->out, "</h3>\n<p>clattn %s on ", text_escaped(file->clattn).text);
-    text_html(page->out, file->processor);
-    fprintf(page->out, " (%s), ", text_count(file->processors, "processor").text);
-    text_html(page->out, file->system);
-    fprintf(page->out, ", %s.</p>\n", text_date(file->date).text);
+    page_heading(page, "File %zu: %s", f + 1, file->path);
+    page_paragraph(page, "text", "clattn %s on %s (%s), %s, %s.", file->clattn, file->processor,
+                   text_count(file->processors, "processor").text, file->system,
+                   text_date(file->date).text);
     if (file->count == 0)
         return;
-    lines.out = open_memstream(&lines.text, &lines.bytes);
-    if (lines.out == NULL)
-        return;
-    fputs("clattn-bench run --device ", lines.out);
+    page_say(page, "clattn-bench run --device ");
     for (size_t d = 0; d < file->count; d++)
-        fprintf(lines.out, "%s%zu", d > 0 ? "," : "", file->devices[d].index);
-    write_peers(lines.out, &file->devices[most]);
-    fputs(" --json results.json", lines.out);
-    write_problems(lines.out, &file->devices[most], &from_files);
-    fputc('\n', lines.out);
-    end_lines(page, &lines);
+        page_say(page, "%s%zu", d > 0 ? "," : "", file->devices[d].index);
+    write_peers(page, &file->devices[most]);
+    page_say(page, " --json results.json");
+    write_problems(page, &file->devices[most], &from_files);
+    page_code(page);
     if (from_files > 0)
-        fprintf(page->out,
-                "<p>%s came from files with tensors and stored answers, which are to be named "
-                "besides.</p>\n",
-                text_count(from_files, "problem").text);
+        page_paragraph(page, "text",
+                       "%s came from files with tensors and stored answers, which are to be named "
+                       "besides.",
+                       text_count(from_files, "problem").text);
 }
 
 void report_reproduce(struct page *page)
 {
     const struct report *report = page->report;
-    struct lines lines = {.text = NULL};
 
-    fputs("<p>The numbers of the devices are those that <code>clattn-bench devices</code> lists. "
-          "Times depend on the machine, its drivers and what else it does; ratios and shares "
-          "depend less. Each configuration in the table above can be raced against others with "
-          "<code>clattn-bench duel</code>.</p>\n",
-          page->out);
+    page_paragraph(
+        page, "text",
+        "The numbers of the devices are those that 'clattn-bench devices' lists. "
+        "Times depend on the machine, its drivers and what else it does; ratios and shares "
+        "depend less. Each configuration in the table above can be raced against others with "
+        "'clattn-bench duel'.");
     for (size_t f = 0; f < report->num_files; f++)
         write_file(page, f);
-    lines.out = open_memstream(&lines.text, &lines.bytes);
-    if (lines.out == NULL)
-        return;
-    fputs("clattn-bench report", lines.out);
+    page_heading(page, "This page");
+    page_say(page, "clattn-bench report");
     for (size_t f = 0; f < report->num_files; f++) {
-        fputc(' ', lines.out);
-        text_shell(lines.out, report->files[f].path);
+        page_say(page, " ");
+        sentence_add_word(&page->s, report->files[f].path);
     }
-    fputs(" -o ", lines.out);
-    text_shell(lines.out, page->path);
-    fputc('\n', lines.out);
-    fputs("<h3>This page</h3>\n", page->out);
-    end_lines(page, &lines);
+    page_say(page, " -o ");
+    sentence_add_word(&page->s, page->path);
+    page_code(page);
 }

@@ -1,6 +1,5 @@
 /* The summary: what the numbers say, in sentences. */
-#include "bench/report/report.h"
-#include "bench/report/report_text.h"
+#include "bench/report/report_page.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -41,56 +40,56 @@ static struct verdicts judge(const struct report *report, size_t device, size_t 
 }
 
 /* "2.1 times as fast as CLBlast"; what is less than once is called slower. */
-static void write_comparison(const struct page *page, size_t device, size_t name)
+static void write_comparison(struct page *page, size_t device, size_t name)
 {
     const struct report *report = page->report;
     const struct spread spread = report_spread(report, device, name);
     const struct verdicts verdicts = judge(report, device, name);
-    const struct text other = text_escaped(report->names[name]);
 
-    fprintf(page->out,
-            "<li>%s<b>%s times</b> as fast as %s (%s to %s times, problem by problem): faster for "
-            "%zu, slower for %zu of %s",
-            spread.mean < 1.0 ? "slower: " : "", text_number(spread.mean).text, other.text,
-            text_rough(spread.low).text, text_rough(spread.high).text, verdicts.faster,
-            verdicts.slower, text_count(spread.count, "problem").text);
+    page_say(page,
+             "%s\1%s times\1 as fast as %s (%s to %s times, problem by problem): faster for "
+             "%zu, slower for %zu of %s",
+             spread.mean < 1.0 ? "slower: " : "", text_number(spread.mean).text,
+             report->names[name], text_rough(spread.low).text, text_rough(spread.high).text,
+             verdicts.faster, verdicts.slower, text_count(spread.count, "problem").text);
     if (verdicts.ties > 0)
-        fprintf(page->out, ", too close to call for %zu", verdicts.ties);
+        page_say(page, ", too close to call for %zu", verdicts.ties);
     if (verdicts.loose > 0)
-        fprintf(page->out, "; %zu of its results are of half precision only", verdicts.loose);
-    fputs("</li>\n", page->out);
+        page_say(page, "; %zu of its results are of half precision only", verdicts.loose);
+    page_item(page, "");
 }
 
-static void write_libraries(const struct page *page)
+static void write_libraries(struct page *page)
 {
     const struct report *report = page->report;
 
-    fputs("<h3>Which library</h3>\n<div class=\"columns\">\n", page->out);
+    json_t *const outer = page->blocks, *columns = json_array();
+    page_heading(page, "Which library");
     for (size_t d = 0; d < report->num_devices; d++) {
+        const char *device = report->devices[d].label.text;
         size_t compared = 0;
         for (size_t n = REPORT_UNTUNED + 1; n < report->num_names; n++)
             compared += report_spread(report, d, n).count > 0;
         if (!report->devices[d].measured)
             continue;
-        if (compared == 0) {
-            fprintf(page->out,
-                    "<div><p>On %s no other library was timed beside clattn.</p></div>\n",
-                    text_escaped(report->devices[d].label.text).text);
-            continue;
-        }
-        fprintf(page->out, "<div><p>On <b>%s</b>, by the geometric mean, clattn is</p>\n<ul>\n",
-                text_escaped(report->devices[d].label.text).text);
+        page->blocks = json_array();
+        page_paragraph(page, "text",
+                       compared == 0 ? "On %s no other library was timed beside clattn."
+                                     : "On \1%s\1, by the geometric mean, clattn is",
+                       device);
         for (size_t n = REPORT_UNTUNED + 1; n < report->num_names; n++)
             if (report_spread(report, d, n).count > 0)
                 write_comparison(page, d, n);
-        fputs("</ul></div>\n", page->out);
+        page_list(page, NULL);
+        page_put(page, columns, page->blocks);
     }
-    fputs("</div>\n", page->out);
+    page->blocks = outer;
+    page_put(page, outer, json_pack("{s:o}", "columns", columns));
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-static void write_tuning(const struct page *page)
+static void write_tuning(struct page *page)
 {
     const struct report *report = page->report;
     struct spread all = {.count = 0};
@@ -98,17 +97,18 @@ static void write_tuning(const struct page *page)
     for (size_t d = 0; d < report->num_devices; d++)
         for (size_t p = 0; p < report->num_problems; p++)
             spread_add(&all, report_ratio(report, d, p, REPORT_UNTUNED));
-    fputs("<h3>What tuning brings</h3>\n", page->out);
+    page_heading(page, "What tuning brings");
     if (all.count == 0)
-        fputs("<p>No result has a time for clattn without tuning beside that of a different, tuned "
-              "configuration, so nothing can be said about it.</p>\n",
-              page->out);
+        page_paragraph(
+            page, "text",
+            "No result has a time for clattn without tuning beside that of a different, tuned "
+            "configuration, so nothing can be said about it.");
     else
-        fprintf(page->out,
-                "<p>Where tuning chose another configuration (%s), clattn is <b>%s times</b> as "
-                "fast as untuned by the geometric mean (%s to %s).</p>\n",
-                text_count(all.count, "result").text, text_number(all.mean).text,
-                text_rough(all.low).text, text_rough(all.high).text);
+        page_paragraph(page, "text",
+                       "Where tuning chose another configuration (%s), clattn is \1%s times\1 as "
+                       "fast as untuned by the geometric mean (%s to %s).",
+                       text_count(all.count, "result").text, text_number(all.mean).text,
+                       text_rough(all.low).text, text_rough(all.high).text);
 }
 
 /* The least, the median and the greatest of what was measured; NAN without values. */
@@ -124,11 +124,10 @@ static struct range range_of(double *values, size_t count)
     return (struct range){values[0], middle, values[count - 1]};
 }
 
-static void write_limits(const struct page *page)
+static void write_limits(struct page *page)
 {
     const struct report *report = page->report;
     double *values = calloc(report->num_problems + 1, sizeof *values);
-    size_t items = 0;
 
     for (size_t d = 0; values != NULL && d < report->num_devices; d++) {
         size_t count = 0, arithmetic = 0;
@@ -141,24 +140,22 @@ static void write_limits(const struct page *page)
         }
         const struct range range = range_of(values, count);
         if (count > 0)
-            fprintf(page->out,
-                    "%s<li>On %s clattn reaches <b>%s&nbsp;%%</b> of the tighter roof, the median "
-                    "of %s (%s to %s&nbsp;%%); arithmetic limits %zu of them, memory %zu.</li>\n",
-                    items++ == 0 ? "<h3>How close to the limits of the hardware</h3>\n<ul>\n" : "",
-                    text_escaped(report->devices[d].label.text).text, text_rough(range.middle).text,
-                    text_count(count, "problem").text, text_rough(range.low).text,
-                    text_rough(range.high).text, arithmetic, count - arithmetic);
+            page_item(page,
+                      "On %s clattn reaches \1%s\u00a0%%\1 of the tighter roof, the median "
+                      "of %s (%s to %s\u00a0%%); arithmetic limits %zu of them, memory %zu.",
+                      report->devices[d].label.text, text_rough(range.middle).text,
+                      text_count(count, "problem").text, text_rough(range.low).text,
+                      text_rough(range.high).text, arithmetic, count - arithmetic);
     }
-    fputs(items > 0 ? "</ul>\n" : "", page->out);
+    page_list(page, "How close to the limits of the hardware");
     free(values);
 }
 
-static void write_cold_start(const struct page *page)
+static void write_cold_start(struct page *page)
 {
     const struct report *report = page->report;
     double *source = calloc(2 * report->num_problems + 1, sizeof *source);
     double *cache = source != NULL ? source + report->num_problems : NULL;
-    size_t items = 0;
 
     for (size_t d = 0; source != NULL && d < report->num_devices; d++) {
         size_t sources = 0, caches = 0;
@@ -171,19 +168,18 @@ static void write_cold_start(const struct page *page)
         }
         if (sources + caches == 0)
             continue;
-        fprintf(page->out, "%s<li>On %s clattn&rsquo;s first result in a new process takes",
-                items++ == 0 ? "<h3>What the first call costs</h3>\n<ul>\n" : "",
-                text_escaped(report->devices[d].label.text).text);
+        page_say(page, "On %s clattn\u2019s first result in a new process takes",
+                 report->devices[d].label.text);
         if (sources > 0)
-            fprintf(page->out, " <b>%s</b> (the median of %s) if all must be compiled",
-                    text_duration(range_of(source, sources).middle).text,
-                    text_count(sources, "problem").text);
+            page_say(page, " \1%s\1 (the median of %s) if all must be compiled",
+                     text_duration(range_of(source, sources).middle).text,
+                     text_count(sources, "problem").text);
         if (caches > 0)
-            fprintf(page->out, "%s <b>%s</b> if it was compiled before", sources > 0 ? ", and" : "",
-                    text_duration(range_of(cache, caches).middle).text);
-        fputs(".</li>\n", page->out);
+            page_say(page, "%s \1%s\1 if it was compiled before", sources > 0 ? ", and" : "",
+                     text_duration(range_of(cache, caches).middle).text);
+        page_item(page, ".");
     }
-    fputs(items > 0 ? "</ul>\n" : "", page->out);
+    page_list(page, "What the first call costs");
     free(source);
 }
 
@@ -193,16 +189,16 @@ void report_summary(struct page *page)
     const size_t results = timed_results(report);
 
     if (results == 0) {
-        fputs("<p class=\"lead\">Nothing was timed: there are no results to summarize. The table "
-              "of devices says why.</p>\n",
-              page->out);
+        page_paragraph(page, "lead",
+                       "Nothing was timed: there are no results to summarize. The table "
+                       "of devices says why.");
         return;
     }
-    fprintf(page->out, "<p>%s on %s, computed by clattn and %s: %s, each one checked.</p>\n",
-            text_count(report->num_problems, "attention problem").text,
-            text_count(report_measured(report), "OpenCL device").text,
-            text_count(report->num_names - 2, "other library").text,
-            text_count(results, "time").text);
+    page_paragraph(page, "text", "%s on %s, computed by clattn and %s: %s, each one checked.",
+                   text_count(report->num_problems, "attention problem").text,
+                   text_count(report_measured(report), "OpenCL device").text,
+                   text_count(report->num_names - 2, "other library").text,
+                   text_count(results, "time").text);
     report_winners(page);
     report_ranking(page);
     write_libraries(page);

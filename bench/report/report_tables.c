@@ -1,186 +1,125 @@
-/* Tables: all results, the devices, the configurations, the libraries. Cells that sort as numbers
- * have class n and, where their text is more than the number, its value in data-v. */
-#include "bench/report/report.h"
-#include "bench/report/report_text.h"
+/* Tables: all results, the devices, the configurations, the libraries. */
+#include "bench/report/report_page.h"
 
 #include <math.h>
 #include <string.h>
 
-static void begin_table(const struct page *page, const char *name, const char *classes,
-                        const char *headings)
+struct column {
+    const char *name, *kind;
+};
+
+static struct table begin(struct page *page, const char *caption, const struct column *columns,
+                          size_t count)
 {
-    fprintf(page->out, "<div class=\"scroll %s\" role=\"region\" tabindex=\"0\" aria-label=\"",
-            classes);
-    text_html(page->out, name);
-    fputs("\"><table class=\"sortable\"><caption>", page->out);
-    text_html(page->out, name);
-    fprintf(page->out, "</caption>\n<thead><tr>%s</tr></thead><tbody>\n", headings);
+    struct table table = table_begin(page, caption);
+
+    for (size_t n = 0; n < count; n++)
+        table_column(&table, columns[n].name, columns[n].kind);
+    return table;
 }
 
-static void end_table(const struct page *page)
-{
-    fputs("</tbody></table></div>\n", page->out);
-}
-
-/* Opens a cell that sorts by the value. */
-static void open_number(const struct page *page, double value)
-{
-    if (isfinite(value))
-        fprintf(page->out, "<td class=\"n\" data-v=\"%.9g\">", value);
-    else
-        fputs("<td class=\"n\" data-v=\"\">", page->out);
-}
-
-static void write_number(const struct page *page, double value)
-{
-    open_number(page, value);
-    fprintf(page->out, "%s</td>", text_number(value).text);
-}
-
-static void write_text(const struct page *page, const char *text)
-{
-    fputs("<td>", page->out);
-    text_html(page->out, text);
-    fputs("</td>", page->out);
-}
-
-/* A line below the cell's first. */
-static void write_small(const struct page *page, const char *text)
-{
-    fputs("<br><small>", page->out);
-    text_html(page->out, text);
-    fputs("</small>", page->out);
-}
-
-/* A dash where there is nothing to say. */
-static const char *or_dash(const char *text)
-{
-    return text != NULL && text[0] != '\0' ? text : "\u2013";
-}
+#define BEGIN(page, caption, columns)                                                              \
+    begin(page, caption, columns, sizeof columns / sizeof *columns)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-#define N(text) "<th scope=\"col\" class=\"n\">" text "</th>"
-#define T(text) "<th scope=\"col\">" text "</th>"
-
-static void write_state(const struct page *page, const struct outcome *outcome)
+static void write_time(struct table *table, const struct outcome *outcome)
 {
-    fprintf(page->out, "<td class=\"s-%s\"><b>%s</b>", outcome_state_name(outcome->state),
-            outcome_state_name(outcome->state));
-    if (outcome->why.text[0] != '\0')
-        write_small(page, outcome->why.text);
-    fputs("</td>", page->out);
+    const struct ca_interval time = outcome_timed(outcome)
+                                        ? ca_median(outcome->seconds.value, outcome->seconds.count)
+                                        : (struct ca_interval){NAN, NAN, NAN};
+
+    table_number(table, 1e3 * time.middle);
+    if (outcome_timed(outcome))
+        table_small(table, "\u00b1\u00a0%s", text_rough(5e2 * (time.high - time.low)).text);
 }
 
-static void write_time(const struct page *page, const struct outcome *outcome)
-{
-    if (!outcome_timed(outcome)) {
-        write_number(page, NAN);
-        return;
-    }
-    const struct ca_interval time = ca_median(outcome->seconds.value, outcome->seconds.count);
-    open_number(page, 1e3 * time.middle);
-    fprintf(page->out, "%s<br><small>&plusmn;&nbsp;%s</small></td>",
-            text_number(1e3 * time.middle).text, text_rough(5e2 * (time.high - time.low)).text);
-}
-
-static void write_ratio(const struct page *page, const struct outcome *outcome)
+static void write_ratio(struct table *table, const struct outcome *outcome)
 {
     const struct ca_interval *ratio = &outcome->ratio;
+    const bool known = outcome_timed(outcome) && ratio->middle > 0.0;
 
-    if (!outcome_timed(outcome) || !(ratio->middle > 0.0)) {
-        write_number(page, NAN);
-        return;
-    }
-    open_number(page, ratio->middle);
-    fprintf(page->out, "%s", text_number(ratio->middle).text);
-    if (ratio->low < ratio->high)
-        fprintf(page->out, "<br><small>%s to %s</small>", text_number(ratio->low).text,
-                text_number(ratio->high).text);
-    fputs("</td>", page->out);
+    table_number(table, known ? ratio->middle : NAN);
+    if (known && ratio->low < ratio->high)
+        table_small(table, "%s to %s", text_number(ratio->low).text, text_number(ratio->high).text);
 }
 
 /* The worst error as a part of its bound, and itself. */
-static void write_error(const struct page *page, const struct outcome *outcome)
+static void write_error(struct table *table, const struct outcome *outcome)
 {
-    if (outcome->worst.results == 0) {
-        write_number(page, NAN);
-        return;
-    }
-    open_number(page, outcome->worst.ratio);
-    fprintf(page->out, "%s<br><small>%s</small></td>", text_rough(outcome->worst.ratio).text,
-            text_rough(outcome->worst.error).text);
+    table_rough(table, outcome->worst.results > 0 ? outcome->worst.ratio : NAN);
+    if (outcome->worst.results > 0)
+        table_small(table, "%s", text_rough(outcome->worst.error).text);
 }
 
-static void write_share(const struct page *page, const struct record *record,
+static void write_share(struct table *table, const struct record *record,
                         const struct outcome *outcome)
 {
     const double share = outcome_timed(outcome) ? 100.0 * record_share(record, outcome) : 0.0;
 
-    if (share <= 0.0) {
-        write_number(page, NAN);
-        return;
-    }
-    open_number(page, share);
-    fprintf(page->out, "%s<br><small>%s</small></td>", text_number(share).text,
-            record->roof == ROOF_FMA ? "arithmetic" : "memory");
+    table_number(table, share > 0.0 ? share : NAN);
+    if (share > 0.0)
+        table_small(table, "%s", record->roof == ROOF_FMA ? "arithmetic" : "memory");
 }
 
-static void write_result(const struct page *page, const struct report_label *label,
+static void write_result(struct table *table, const struct report_label *label,
                          const struct record *record, const struct outcome *outcome)
 {
     const bool timed = outcome_timed(outcome);
     const double seconds = timed ? samples_median(&outcome->seconds) : NAN;
 
-    fputs("<tr><th scope=\"row\">", page->out);
-    text_html(page->out, label->text);
+    table_row(table);
+    table_text(table, label->text);
     if (record->name[0] != '\0' || text_width(record->problem) > REPORT_LABEL)
-        write_small(page, record->problem);
-    fputs("</th>", page->out);
-    write_text(page, outcome->implementation);
-    write_time(page, outcome);
-    write_number(page, record->flops / seconds * 1e-9);
-    write_share(page, record, outcome);
-    write_ratio(page, outcome);
-    write_number(page,
+        table_small(table, "%s", record->problem);
+    table_text(table, outcome->implementation);
+    write_time(table, outcome);
+    table_number(table, record->flops / seconds * 1e-9);
+    write_share(table, record, outcome);
+    write_ratio(table, outcome);
+    table_number(table,
                  timed && outcome->host.count > 0 ? 1e6 * samples_median(&outcome->host) : NAN);
-    write_number(page, 1e3 * outcome->cold_start_source);
-    write_number(page, 1e3 * outcome->cold_start_cache);
-    write_error(page, outcome);
-    write_state(page, outcome);
-    fputs("</tr>\n", page->out);
+    table_number(table, 1e3 * outcome->cold_start_source);
+    table_number(table, 1e3 * outcome->cold_start_cache);
+    write_error(table, outcome);
+    table_text(table, outcome_state_name(outcome->state));
+    if (outcome->why.text[0] != '\0')
+        table_small(table, "%s", outcome->why.text);
 }
 
-static void write_device_results(const struct page *page, size_t d)
+static void write_device_results(struct page *page, size_t d)
 {
-    static const char headings[] = T("Problem") T("Implementation") N("Time, ms") N("GFLOP/s")
-        N("Share, %") N("Time over clattn&rsquo;s") N("Host, &micro;s")
-            N("First call, ms, compiled") N("First call, ms, cached") N("Error / bound") T("State");
+    static const struct column columns[] = {{"Problem", "text"},
+                                            {"Implementation", "text"},
+                                            {"Time, ms", "number"},
+                                            {"GFLOP/s", "number"},
+                                            {"Share, %", "number"},
+                                            {"Time over clattn\u2019s", "number"},
+                                            {"Host, \u00b5s", "number"},
+                                            {"First call, ms, compiled", "number"},
+                                            {"First call, ms, cached", "number"},
+                                            {"Error / bound", "number"},
+                                            {"State", "state"}};
     const struct report *report = page->report;
     const struct device_run *run = report->devices[d].run;
     char name[4 * REPORT_LABEL + 32];
 
     snprintf(name, sizeof name, "Results on %s", report->devices[d].label.text);
-    fprintf(page->out, "<h3>%s</h3>\n", text_escaped(report->devices[d].label.text).text);
+    page_heading(page, "%s", report->devices[d].label.text);
     if (run->count == 0) {
-        fputs("<p>No results", page->out);
-        fputs(run->failed.text[0] != '\0' ? ": " : ".", page->out);
-        text_html(page->out, run->failed.text);
-        fputs("</p>\n", page->out);
+        page_paragraph(page, "text", "No results%s%s", run->failed.text[0] != '\0' ? ": " : ".",
+                       run->failed.text);
         return;
     }
-    begin_table(page, name, "tall", headings);
+    struct table table = BEGIN(page, name, columns);
     for (size_t r = 0; r < run->count; r++) {
         const struct record *record = &run->records[r];
-        const struct report_label *label = NULL;
-        for (size_t p = 0; label == NULL && p < report->num_problems; p++)
-            if (strcmp(report->problems[p].record->name, record->name) == 0 &&
-                strcmp(report->problems[p].record->problem, record->problem) == 0)
-                label = &report->problems[p].label;
+        const struct report_label *label =
+            &report->problems[report_find_problem(report, record)].label;
         for (size_t n = 0; n < record->count; n++)
-            write_result(page, label, record, &record->outcome[n]);
+            write_result(&table, label, record, &record->outcome[n]);
     }
-    end_table(page);
+    table_end(&table, true);
 }
 
 void report_results(struct page *page)
@@ -193,44 +132,52 @@ void report_results(struct page *page)
 
 void report_devices(struct page *page)
 {
+    static const struct column columns[] = {{"Device", "text"},
+                                            {"Driver", "text"},
+                                            {"Compute units", "number"},
+                                            {"f32 FMA, GFLOP/s", "number"},
+                                            {"f16 FMA, GFLOP/s", "number"},
+                                            {"Read, GB/s", "number"},
+                                            {"Copy, GB/s", "number"},
+                                            {"Load", "number"},
+                                            {"Noise, %", "number"},
+                                            {"Measured", "text"}};
     const struct report *report = page->report;
+    struct table table = BEGIN(page, "Devices and their measured peaks", columns);
 
-    begin_table(page, "Devices and their measured peaks", "",
-                T("Device") T("Driver") N("Compute units") N("f32 FMA, GFLOP/s")
-                    N("f16 FMA, GFLOP/s") N("Read, GB/s") N("Copy, GB/s") N("Load") N("Noise, %")
-                        T("Measured"));
     for (size_t d = 0; d < report->num_devices; d++) {
         const struct report_device *device = &report->devices[d];
         const clattn_device_info *info = &device->run->info;
-        fprintf(page->out, "<tr><th scope=\"row\">%s", text_escaped(device->label.text).text);
-        write_small(page, info->name);
-        fputs("</th><td>", page->out);
-        text_html(page->out, or_dash(info->platform_name));
-        write_small(page, info->platform_version);
+        const struct peak_samples *peaks = &device->run->peaks;
+        table_row(&table);
+        table_text(&table, device->label.text);
+        table_small(&table, "%s", info->name);
+        table_text(&table, info->platform_name);
+        table_small(&table, "%s", info->platform_version);
         if (strstr(info->platform_version, info->driver_version) == NULL)
-            write_small(page, info->driver_version);
-        fprintf(page->out, "</td><td class=\"n\">%u</td>", info->compute_units);
-        write_number(page, report_peak(&device->run->peaks.fma));
-        write_number(page, report_peak(&device->run->peaks.fma_half));
-        write_number(page, report_peak(&device->run->peaks.read));
-        write_number(page, report_peak(&device->run->peaks.copy));
-        write_number(page, device->run->load[0]);
-        write_number(page, device->measured ? 100.0 * device_run_noise(device->run) : NAN);
-        fprintf(page->out, "<td>%s</td>", text_date(device->file->date).text);
-        fputs("</tr>\n", page->out);
+            table_small(&table, "%s", info->driver_version);
+        table_integer(&table, info->compute_units);
+        table_number(&table, report_peak(&peaks->fma));
+        table_number(&table, report_peak(&peaks->fma_half));
+        table_number(&table, report_peak(&peaks->read));
+        table_number(&table, report_peak(&peaks->copy));
+        table_number(&table, device->run->load[0]);
+        table_number(&table, device->measured ? 100.0 * device_run_noise(device->run) : NAN);
+        table_text(&table, text_date(device->file->date).text);
     }
-    end_table(page);
+    table_end(&table, false);
 }
 
 /* ---- configurations -------------------------------------------------------------------------- */
 
 void report_choices(struct page *page)
 {
+    static const struct column columns[] = {
+        {"Device", "text"}, {"Problem", "text"}, {"Configuration", "code"},
+        {"Origin", "text"}, {"Why", "text"},     {"Workspace, MiB", "number"}};
     const struct report *report = page->report;
+    struct table table = BEGIN(page, "The configurations that clattn chose", columns);
 
-    begin_table(page, "The configurations that clattn chose", "tall",
-                T("Device") T("Problem") T("Configuration") T("Origin") T("Why")
-                    N("Workspace, MiB"));
     for (size_t d = 0; d < report->num_devices; d++) {
         for (size_t p = 0; p < report->num_problems; p++) {
             const struct record *record = report_record(report, d, p);
@@ -238,48 +185,48 @@ void report_choices(struct page *page)
             if (outcome == NULL || outcome->configuration == NULL)
                 continue;
             const char *reason = record->reason != NULL ? record->reason : "";
-            fprintf(page->out, "<tr><th scope=\"row\">%s</th>",
-                    text_escaped(report->devices[d].label.text).text);
-            write_text(page, report->problems[p].label.text);
-            fputs("<td><code>", page->out);
-            text_html(page->out, outcome->configuration);
-            fputs("</code></td>", page->out);
-            write_text(page, record_origin(reason));
-            write_text(page, or_dash(reason));
-            write_number(page, (double)record->workspace_bytes / 1048576.0);
-            fputs("</tr>\n", page->out);
+            table_row(&table);
+            table_text(&table, report->devices[d].label.text);
+            table_text(&table, report->problems[p].label.text);
+            table_text(&table, outcome->configuration);
+            table_text(&table, record_origin(reason));
+            table_text(&table, reason);
+            table_number(&table, (double)record->workspace_bytes / 1048576.0);
         }
     }
-    end_table(page);
+    table_end(&table, true);
 }
 
 /* ---- libraries ------------------------------------------------------------------------------- */
 
 void report_peers(struct page *page)
 {
+    static const struct column columns[] = {{"Device", "text"},
+                                            {"Library", "text"},
+                                            {"Version", "text"},
+                                            {"What was called", "text"},
+                                            {"Missing", "text"}};
     const struct report *report = page->report;
     size_t peers = 0;
 
     for (size_t d = 0; d < report->num_devices; d++)
         peers += report->devices[d].run->num_peers;
     if (peers == 0) {
-        fputs("<p>No other library was asked for.</p>\n", page->out);
+        page_paragraph(page, "text", "No other library was asked for.");
         return;
     }
-    begin_table(page, "Other libraries", "",
-                T("Device") T("Library") T("Version") T("What was called") T("Missing"));
+    struct table table = BEGIN(page, "Other libraries", columns);
     for (size_t d = 0; d < report->num_devices; d++) {
         const struct device_run *run = report->devices[d].run;
         for (size_t n = 0; n < run->num_peers; n++) {
             const struct peer_note *peer = &run->peer[n];
-            fprintf(page->out, "<tr><th scope=\"row\">%s</th>",
-                    text_escaped(report->devices[d].label.text).text);
-            write_text(page, peer->name);
-            write_text(page, or_dash(peer->version));
-            write_text(page, or_dash(peer->method));
-            write_text(page, or_dash(peer->missing.text));
-            fputs("</tr>\n", page->out);
+            table_row(&table);
+            table_text(&table, report->devices[d].label.text);
+            table_text(&table, peer->name);
+            table_text(&table, peer->version);
+            table_text(&table, peer->method);
+            table_text(&table, peer->missing.text);
         }
     }
-    end_table(page);
+    table_end(&table, false);
 }

@@ -1,14 +1,12 @@
-#define _POSIX_C_SOURCE 200809L /* fmemopen */
 #include "bench/report/report_text.h"
 #include "cli/terminal/utf8.h"
 
 #include <math.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define REPLACEMENT 0xFFFDul
-#define MOST_FIT 40
 
 /* Those without a width, and those that turn the direction of writing, too. */
 static bool harmful(unsigned long c)
@@ -27,7 +25,7 @@ size_t text_character(const char *text, unsigned long *character)
 }
 
 /* The character's UTF-8, terminated. */
-static const char *encode(unsigned long c, char bytes[5])
+static void encode(unsigned long c, char *bytes)
 {
     const size_t more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
     static const unsigned char lead[] = {0, 0xC0, 0xE0, 0xF0};
@@ -36,7 +34,6 @@ static const char *encode(unsigned long c, char bytes[5])
         bytes[n] = (char)(0x80 | (c & 0x3F));
     bytes[0] = (char)(lead[more] | c);
     bytes[more + 1] = '\0';
-    return bytes;
 }
 
 size_t text_width(const char *text)
@@ -68,112 +65,87 @@ void text_cut(char *out, const char *text, size_t most)
     }
 }
 
-/* As wide as DejaVu Sans, which is wider than most, and a little more. */
-static double character_em(unsigned long c)
+json_t *text_json(const char *text)
 {
-    if (c >= 0x2E80) /* Chinese and its neighbours, emoji */
-        return 1.05;
-    if (c >= 0x80 || strchr("mwMW@%", (int)c) != NULL)
-        return 1.02;
-    if (strchr("ijl.,:;'|! ()[]", (int)c) != NULL)
-        return 0.42;
-    return c >= 'A' && c <= 'Z' ? 0.78 : 0.66;
-}
-
-double text_em(const char *text)
-{
-    double em = 0.0;
+    char *safe = malloc(3 * strlen(text) + 1), *out = safe; /* U+FFFD may stand for one byte */
     unsigned long c;
 
-    for (size_t length; *text != '\0'; text += length) {
-        length = text_character(text, &c);
-        em += character_em(c);
+    if (safe == NULL)
+        return NULL;
+    for (*out = '\0'; *text != '\0'; out += strlen(out)) {
+        text += text_character(text, &c);
+        encode(c, out);
     }
-    return em;
+    json_t *string = json_string(safe);
+    free(safe);
+    return string;
 }
 
-void text_fit(char *out, const char *text, double em)
+void sentence_add_list(struct sentence *sentence, const char *format, va_list arguments)
 {
-    size_t most = MOST_FIT;
+    va_list again;
 
-    text_cut(out, text, most);
-    while (most > 2 && text_em(out) > em)
-        text_cut(out, text, --most);
-}
-
-void text_html(FILE *out, const char *text)
-{
-    unsigned long c;
-    char bytes[5];
-
-    for (size_t length; *text != '\0'; text += length) {
-        length = text_character(text, &c);
-        if (c == '&' || c == '<' || c == '>' || c == '"' || c == '\'')
-            fprintf(out, "&#%lu;", c);
-        else
-            fputs(encode(c, bytes), out);
+    va_copy(again, arguments);
+    const int more = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *grown = more < 0 || sentence->failed
+                      ? NULL
+                      : realloc(sentence->text, sentence->length + (size_t)more + 1);
+    if (grown == NULL) {
+        sentence->failed = true;
+        return;
     }
+    vsnprintf(grown + sentence->length, (size_t)more + 1, format, arguments);
+    sentence->text = grown;
+    sentence->length += (size_t)more;
 }
 
-void text_plot(FILE *out, const char *text)
+void sentence_add(struct sentence *sentence, const char *format, ...)
 {
-    static const struct {
-        char obeyed;
-        const char *shown;
-    } replaced[] = {{'\'', "\u2019"}, {'"', "\u201D"}, {'`', "\u2018"}, {'\\', "/"},
-                    {'<', "\u2039"},  {'>', "\u203A"}, {'&', "+"},      {'$', "S"},
-                    {'@', "\uFF20"},  {'{', "("},      {'}', ")"}};
-    unsigned long c;
-    char bytes[5];
+    va_list arguments;
 
-    fputc('\'', out);
-    for (size_t length; *text != '\0'; text += length) {
-        length = text_character(text, &c);
-        const char *shown = encode(c, bytes);
-        for (size_t n = 0; n < sizeof replaced / sizeof *replaced; n++)
-            if (c == (unsigned char)replaced[n].obeyed)
-                shown = replaced[n].shown;
-        fputs(shown, out);
-    }
-    fputc('\'', out);
+    va_start(arguments, format);
+    sentence_add_list(sentence, format, arguments);
+    va_end(arguments);
 }
 
-void text_shell(FILE *out, const char *text)
+void sentence_add_word(struct sentence *sentence, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "_-+=.,:/@%^";
 
-    if (*text != '\0' && text[strspn(text, plain)] == '\0') {
-        fputs(text, out);
+    if (*word != '\0' && word[strspn(word, plain)] == '\0') {
+        sentence_add(sentence, "%s", word);
         return;
     }
-    fputc('\'', out);
-    for (; *text != '\0'; text++) {
-        if (*text == '\'')
-            fputs("'\\''", out);
-        else
-            fputc(*text, out);
-    }
-    fputc('\'', out);
+    sentence_add(sentence, "'");
+    for (; *word != '\0'; word++)
+        sentence_add(sentence, *word == '\'' ? "'\\''" : "%c", *word);
+    sentence_add(sentence, "'");
 }
 
-struct text text_escaped(const char *text)
+json_t *sentence_end(struct sentence *sentence, char between)
 {
-    struct text escaped = {""};
-    char cut[4 * 64 + 1];
-    FILE *out = fmemopen(escaped.text, sizeof escaped.text, "w");
+    json_t *parts = sentence->failed ? NULL : json_array();
 
-    if (out == NULL)
-        return escaped;
-    text_cut(cut, text, 64);
-    text_html(out, cut);
-    fclose(out);
-    return escaped;
+    for (char *part = sentence->text; parts != NULL && part != NULL;) {
+        char *end = strchr(part, between);
+        if (end != NULL)
+            *end++ = '\0';
+        if (json_array_append_new(parts, text_json(part)) != 0) {
+            json_decref(parts);
+            parts = NULL;
+        }
+        part = end;
+    }
+    free(sentence->text);
+    *sentence = (struct sentence){.text = NULL};
+    return parts;
 }
 
 static struct text with_digits(double value, int digits)
 {
-    struct text number = {"&ndash;"};
+    struct text number = {"\u2013"};
 
     if (!isfinite(value))
         return number;
@@ -202,10 +174,10 @@ struct text text_duration(double seconds)
     const double unit = seconds >= 1.0 ? 1.0 : seconds >= 1e-3 ? 1e-3 : 1e-6;
     struct text duration;
 
-    snprintf(duration.text, sizeof duration.text, "%.32s&nbsp;%s", text_rough(seconds / unit).text,
+    snprintf(duration.text, sizeof duration.text, "%.32s\u00a0%s", text_rough(seconds / unit).text,
              unit == 1.0    ? "s"
              : unit == 1e-3 ? "ms"
-                            : "&micro;s");
+                            : "\u00b5s");
     return duration;
 }
 
@@ -217,9 +189,10 @@ struct text text_date(const char *date)
     if (sscanf(date, "%4d-%2d-%2dT%2d:%2d:%*2dZ%n", &year, &month, &day, &hour, &minute, &length) <
             5 ||
         length == 0 || date[length] != '\0')
-        return text_escaped(date);
-    snprintf(shown.text, sizeof shown.text, "%04d-%02d-%02d&nbsp;%02d:%02d&nbsp;UTC", year, month,
-             day, hour, minute);
+        snprintf(shown.text, sizeof shown.text, "%s", date);
+    else
+        snprintf(shown.text, sizeof shown.text, "%04d-%02d-%02d\u00a0%02d:%02d\u00a0UTC", year,
+                 month, day, hour, minute);
     return shown;
 }
 

@@ -2,8 +2,10 @@
 #ifndef CLATTN_BENCH_REPORT_TEXT_H
 #define CLATTN_BENCH_REPORT_TEXT_H
 
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
 /* The first character of a text that is not empty, and its bytes; U+FFFD for what is no UTF-8, for
  * control characters and for those that turn the direction of writing. */
@@ -16,27 +18,33 @@ size_t text_width(const char *text);
  * `out` holds 4 bytes for each of them and 1 more. */
 void text_cut(char *out, const char *text, size_t most);
 
-/* About how wide the text is in a wide sans-serif font, in units of the font's size. */
-double text_em(const char *text);
+/* The whole text as a string; NULL without memory. */
+json_t *text_json(const char *text);
 
-/* text_cut() to what is no wider than that, and to no more than 40 characters. */
-void text_fit(char *out, const char *text, double em);
-
-/* Writes text as it may stand between tags and in quoted attributes. */
-void text_html(FILE *out, const char *text);
-
-/* Writes a string in gnuplot's single quotes; what gnuplot or SVG might obey is replaced. */
-void text_plot(FILE *out, const char *text);
-
-/* Writes a word of a command line, in quotes where a shell needs them; still to be escaped. */
-void text_shell(FILE *out, const char *text);
-
-struct text {
-    char text[512];
+/* A text that grows. What somebody else wrote may be in it as it is. */
+struct sentence {
+    char *text;
+    size_t length;
+    bool failed; /* There was no memory. */
 };
 
-/* A short text (64 bytes count) as text_html() writes it, for printf. */
-struct text text_escaped(const char *text);
+/* Append as printf and vprintf do. */
+void sentence_add(struct sentence *sentence, const char *format, ...);
+void sentence_add_list(struct sentence *sentence, const char *format, va_list arguments);
+
+/* Appends a word of a command line, in quotes where a shell needs them. */
+void sentence_add_word(struct sentence *sentence, const char *word);
+
+/* Stands before and after what a sentence stresses: "\1" in formats. */
+#define STRESS '\1'
+
+/* Its parts, of which each is made harmless, as an array: with STRESS between them every second one
+ * is stressed, else they are lines. Leaves an empty sentence; NULL without memory. */
+json_t *sentence_end(struct sentence *sentence, char between);
+
+struct text {
+    char text[64];
+};
 
 /* Three significant digits, no exponent where it can be helped; a dash for what is not finite. */
 struct text text_number(double value);
@@ -44,10 +52,10 @@ struct text text_number(double value);
 /* The same with two digits: for what is itself uncertain. */
 struct text text_rough(double value);
 
-/* "1.2 s", "19 ms", "14 &micro;s", with two digits. */
+/* "1.2 s", "19 ms", "14 \u00b5s", with two digits. */
 struct text text_duration(double seconds);
 
-/* "2026-11-21 10:00 UTC" of an ISO 8601 date; another text as it is, escaped. */
+/* "2026-11-21 10:00 UTC" of an ISO 8601 date; another text as it is. */
 struct text text_date(const char *date);
 
 /* "1 problem", "3 problems", "2 libraries". */

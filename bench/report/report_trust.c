@@ -1,6 +1,5 @@
 /* How far the numbers may be trusted: noise, load, failures, what is missing. */
-#include "bench/report/report.h"
-#include "bench/report/report_text.h"
+#include "bench/report/report_page.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,44 +7,40 @@
 /* A benchmark keeps every processor busy; more than this besides is somebody else's. */
 #define OTHERS_LOAD 0.5
 
-static void write_noise(const struct page *page, const struct report_device *device)
+static void write_noise(struct page *page, const struct report_device *device)
 {
     const double noise = device_run_noise(device->run);
     const double load = device->run->load[0];
 
-    fprintf(page->out,
-            "<li>%s: a time is known to &plusmn;%s&nbsp;%% (half the 95&nbsp;%% "
-            "interval, the median of all)",
-            text_escaped(device->label.text).text, text_rough(100.0 * noise).text);
+    page_say(page,
+             "%s: a time is known to \u00b1%s\u00a0%% (half the 95\u00a0%% "
+             "interval, the median of all)",
+             device->label.text, text_rough(100.0 * noise).text);
     if (noise >= RESULTS_NOISY)
-        fputs("; <b>the machine was noisy</b>, so small differences mean nothing", page->out);
+        page_say(page, "; \1the machine was noisy\1, so small differences mean nothing");
     if (isfinite(load)) {
-        fprintf(page->out, "; the load average at the end was %s on %s", text_rough(load).text,
-                text_count(device->file->processors, "processor").text);
+        page_say(page, "; the load average at the end was %s on %s", text_rough(load).text,
+                 text_count(device->file->processors, "processor").text);
         if (load > (double)device->file->processors + OTHERS_LOAD)
-            fputs(": <b>other work shared the machine</b>, which makes times too long, ratios and "
-                  "shares less so",
-                  page->out);
+            page_say(page,
+                     ": \1other work shared the machine\1, which makes times too long, ratios and "
+                     "shares less so");
     }
-    fputs(".</li>\n", page->out);
+    page_item(page, ".");
 }
 
-static void write_failures(const struct page *page, const struct report_device *device)
+static void write_failures(struct page *page, const struct report_device *device)
 {
-    const struct text label = text_escaped(device->label.text);
+    const char *label = device->label.text;
 
-    if (device->run->failed.text[0] != '\0') {
-        fprintf(page->out, "<li><b>%s failed</b>%s: ", label.text,
-                device->run->count > 0 ? " after some results" : "");
-        text_html(page->out, device->run->failed.text);
-        fputs("</li>\n", page->out);
-    }
+    if (device->run->failed.text[0] != '\0')
+        page_item(page, "\1%s failed\1%s: %s", label,
+                  device->run->count > 0 ? " after some results" : "", device->run->failed.text);
     if (device->run->interrupted)
-        fprintf(page->out,
-                "<li>The run on %s was <b>interrupted</b>: it has %s, others are missing.</li>\n",
-                label.text, text_count(device->run->count, "problem").text);
+        page_item(page, "The run on %s was \1interrupted\1: it has %s, others are missing.", label,
+                  text_count(device->run->count, "problem").text);
     if (!device->measured && device->run->failed.text[0] == '\0')
-        fprintf(page->out, "<li>%s has no times.</li>\n", label.text);
+        page_item(page, "%s has no times.", label);
 }
 
 /* Whether an earlier device has said the same. */
@@ -61,7 +56,7 @@ static bool said(const struct report *report, size_t device, const struct peer_n
     return false;
 }
 
-static void write_missing(const struct page *page, size_t device)
+static void write_missing(struct page *page, size_t device)
 {
     const struct device_run *run = page->report->devices[device].run;
 
@@ -69,14 +64,12 @@ static void write_missing(const struct page *page, size_t device)
         const struct peer_note *peer = &run->peer[n];
         if (peer->missing.text[0] == '\0' || said(page->report, device, peer))
             continue;
-        fprintf(page->out, "<li>%s took no part: ", text_escaped(peer->name).text);
-        text_html(page->out, peer->missing.text);
-        fputs("</li>\n", page->out);
+        page_item(page, "%s took no part: %s", peer->name, peer->missing.text);
     }
 }
 
 /* How often an implementation ended in each state on all devices. */
-static void write_states(const struct page *page, size_t name)
+static void write_states(struct page *page, size_t name)
 {
     static const char *const meaning[] = {
         [OUTCOME_LOOSE] = "was right only within the bounds of half-precision arithmetic",
@@ -95,12 +88,12 @@ static void write_states(const struct page *page, size_t name)
             }
         }
         if (count > 0)
-            fprintf(page->out, "<li>%s %s in %s.</li>\n", text_escaped(report->names[name]).text,
-                    meaning[state], text_count(count, "case").text);
+            page_item(page, "%s %s in %s.", report->names[name], meaning[state],
+                      text_count(count, "case").text);
     }
 }
 
-static void write_correctness(const struct page *page)
+static void write_correctness(struct page *page)
 {
     const struct report *report = page->report;
     double worst = 0.0;
@@ -118,31 +111,29 @@ static void write_correctness(const struct page *page)
         }
     }
     if (results > 0)
-        fprintf(
-            page->out,
-            "<li>%s of clattn %s compared with double precision or a stored answer; the greatest "
-            "error is %s of its bound.</li>\n",
-            text_count(results, "timed result").text, results == 1 ? "was" : "were",
-            text_rough(worst).text);
+        page_item(page,
+                  "%s of clattn %s compared with double precision or a stored answer; the greatest "
+                  "error is %s of its bound.",
+                  text_count(results, "timed result").text, results == 1 ? "was" : "were",
+                  text_rough(worst).text);
 }
 
-static void write_implausible(const struct page *page)
+static void write_implausible(struct page *page)
 {
     const struct report *report = page->report;
 
     for (size_t d = 0; d < report->num_devices; d++)
         if (report->devices[d].run->peaks.exceeded)
-            fprintf(page->out,
-                    "<li>On %s a share is clearly over 100&nbsp;%%: the measured peak is too low, "
-                    "and shares mean nothing there.</li>\n",
-                    text_escaped(report->devices[d].label.text).text);
+            page_item(page,
+                      "On %s a share is clearly over 100\u00a0%%: the measured peak is too low, "
+                      "and shares mean nothing there.",
+                      report->devices[d].label.text);
 }
 
 void report_trust(struct page *page)
 {
     const struct report *report = page->report;
 
-    fputs("<ul>\n", page->out);
     for (size_t d = 0; d < report->num_devices; d++) {
         write_failures(page, &report->devices[d]);
         if (report->devices[d].measured)
@@ -154,5 +145,5 @@ void report_trust(struct page *page)
     write_implausible(page);
     for (size_t n = 0; n < report->num_names; n++)
         write_states(page, n);
-    fputs("</ul>\n", page->out);
+    page_list(page, NULL);
 }

@@ -1,5 +1,6 @@
 #include "bench/timing/engine.h"
 
+#include <clattn/merge.h>
 #include <clattn/multihead.h>
 #include <clattn/projection.h>
 #include <stdio.h>
@@ -73,6 +74,20 @@ static clattn_status run_projection(const struct engine *e, const struct tensor_
     };
 
     return clattn_project(e->plan, e->target->queue, &tensors, 0, NULL, done);
+}
+
+static clattn_status run_merge(const struct engine *e, const struct tensor_set *set, cl_event *done)
+{
+    const clattn_merge_tensors tensors = {
+        .struct_size = sizeof tensors,
+        .parts = set->in[INPUT_Q],
+        .parts_lse = set->in[INPUT_LSE],
+        .o = set->out[OUTPUT_O],
+        .lse = set->out[OUTPUT_SCORES],
+        .workspace = set->workspace,
+    };
+
+    return clattn_merge(e->plan, e->target->queue, &tensors, 0, NULL, done);
 }
 
 static clattn_multihead_inputs layer_inputs(const struct tensor_set *set)
@@ -149,6 +164,7 @@ static const struct {
     [JOB_FORWARD] = {"clattn_attention_forward", run_forward},
     [JOB_BACKWARD] = {"clattn_attention_backward", run_backward},
     [JOB_PROJECTION] = {"clattn_project", run_projection},
+    [JOB_MERGE] = {"clattn_merge", run_merge},
     [JOB_LAYER_FORWARD] = {"clattn_multihead_forward", run_layer_forward},
     [JOB_LAYER_BACKWARD] = {"clattn_multihead_backward", run_layer_backward},
 };

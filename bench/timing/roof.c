@@ -1,4 +1,5 @@
 #include "bench/timing/roof.h"
+#include "bench/verify/sample.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -22,12 +23,13 @@ static const enum input rows_used[] = {INPUT_Q, INPUT_O, INPUT_LSE, INPUT_DO, IN
 #define NUM_ROWS_USED (sizeof rows_used / sizeof *rows_used)
 #define NUM_OF_QUERIES 4
 
-/* All rows of the score matrix, one after the other. Without lengths and where mask and bias
+/* All rows of the score matrix, one after the other. Without lengths and pages and where mask and bias
  * broadcast, all batches or heads are alike, and one is gone through for all. */
 struct survey {
     const struct attention_case *attention;
+    struct tensor_view inputs;
     size_t batches, heads;
-    unsigned char *visible; /* By mask and bias alone, of a row; NULL if there is neither. */
+    unsigned char *visible; /* By mask, bias and pages alone, of a row; NULL if there is none. */
     bool rows_differ;       /* In that. */
     struct marks marks[INPUT_COUNT]; /* Without any room where only pairs are counted. */
     double pairs;                    /* That are visible. */
@@ -74,6 +76,20 @@ static struct span find_span(const struct attention_case *attention, size_t b, s
     return (struct span){(size_t)begin, (size_t)end};
 }
 
+static size_t mask_keys(const clattn_problem *p)
+{
+    return p->mask_keys ? p->mask_keys : p->seq_kv;
+}
+
+/* The key that a column of the mask is of; below 0 if there is none. */
+static int64_t key_of_column(const struct attention_case *attention, size_t b, size_t column)
+{
+    const clattn_problem *p = &attention->job.problem;
+    const int64_t keys = in_use(&attention->in[INPUT_KV_LENGTHS], b, p->seq_kv);
+
+    return (int64_t)column + (p->mask_keys ? keys - (int64_t)p->mask_keys : 0);
+}
+
 static bool is_minus_infinity(clattn_dtype dtype, const void *data, size_t n)
 {
     if (dtype == CLATTN_F32)
@@ -89,12 +105,19 @@ static void find_visible(struct survey *survey, size_t b, size_t h, size_t i)
     const unsigned char *bytes = in[INPUT_MASK].data;
 
     memset(survey->visible, 1, p->seq_kv);
-    for (size_t j = 0; p->mask && j < p->seq_kv; j++)
-        survey->visible[j] = bytes[b * mask[0] + h * mask[1] + i * mask[2] + j * mask[3]] != 0;
+    for (size_t c = 0; p->mask && c < mask_keys(p); c++)
+        if (key_of_column(survey->attention, b, c) >= 0)
+            survey->visible[key_of_column(survey->attention, b, c)] =
+                bytes[b * mask[0] + h * mask[1] + i * mask[2] + c * mask[3]] != 0;
     for (size_t j = 0; p->bias && j < p->seq_kv; j++)
         if (is_minus_infinity(p->bias_dtype, in[INPUT_BIAS].data,
                               b * bias[0] + h * bias[1] + i * bias[2] + j * bias[3]))
             survey->visible[j] = 0;
+    for (size_t j = 0; p->page_size && j < p->seq_kv; j++) {
+        size_t page, row;
+        if (!tensor_locate_key(p, &survey->inputs, b, j, &page, &row))
+            survey->visible[j] = 0;
+    }
 }
 
 static unsigned char *find_mark(const struct marks *marks, size_t b, size_t h, size_t i, size_t j)
@@ -108,15 +131,21 @@ static void mark_row(struct survey *survey, size_t b, size_t h, size_t i, struct
     const clattn_problem *p = &survey->attention->job.problem;
     const unsigned char *visible = survey->visible;
 
-    for (int n = INPUT_K; n <= INPUT_V; n++) {
-        unsigned char *used = find_mark(&survey->marks[n], b, h / (p->heads / p->kv_heads), 0, 0);
-        const size_t step = survey->marks[n].step[2];
-        for (size_t j = span.begin; j < span.end; j++)
-            used[j * step] |= visible != NULL ? visible[j] : 1;
+    for (size_t j = span.begin; j < span.end; j++) {
+        size_t batch_or_page, row;
+        if ((visible == NULL || visible[j]) &&
+            tensor_locate_key(p, &survey->inputs, b, j, &batch_or_page, &row))
+            for (int n = INPUT_K; n <= INPUT_V; n++)
+                *find_mark(&survey->marks[n], batch_or_page, h / (p->heads / p->kv_heads), row, 0) =
+                    1;
     }
-    for (int n = INPUT_BIAS; n <= INPUT_MASK; n++)
-        for (size_t j = span.begin; survey->marks[n].used != NULL && j < span.end; j++)
-            *find_mark(&survey->marks[n], b, h, i, j) = 1;
+    for (size_t j = span.begin; survey->marks[INPUT_BIAS].used != NULL && j < span.end; j++)
+        *find_mark(&survey->marks[INPUT_BIAS], b, h, i, j) = 1;
+    for (size_t c = 0; survey->marks[INPUT_MASK].used != NULL && c < mask_keys(p); c++) {
+        const int64_t j = key_of_column(survey->attention, b, c);
+        if (j >= (int64_t)span.begin && j < (int64_t)span.end)
+            *find_mark(&survey->marks[INPUT_MASK], b, h, i, c) = 1;
+    }
 }
 
 static void mark_query(const struct marks *marks, size_t b, size_t h, size_t i)
@@ -166,13 +195,14 @@ static bool begin_survey(struct survey *survey, const struct attention_case *att
     const clattn_problem *p = &attention->job.problem;
     const bool lengths = p->q_lengths || p->kv_lengths;
 
-    *survey = (struct survey){.attention = attention};
-    survey->batches = p->batch > 0 && !lengths && !differs_along(p, 0) ? 1 : p->batch;
+    *survey = (struct survey){.attention = attention, .inputs = sample_inputs(attention)};
+    survey->batches =
+        p->batch > 0 && !lengths && !p->page_size && !differs_along(p, 0) ? 1 : p->batch;
     survey->heads = differs_along(p, 1) ? p->heads : 1;
     survey->rows_differ = differs_along(p, 2);
-    if (p->mask || p->bias)
+    if (p->mask || p->bias || p->page_size)
         survey->visible = malloc(p->seq_kv + 1);
-    return survey->visible != NULL || !(p->mask || p->bias);
+    return survey->visible != NULL || !(p->mask || p->bias || p->page_size);
 }
 
 static void end_survey(struct survey *survey)
@@ -186,7 +216,9 @@ static bool open_marks(struct survey *survey, enum input input)
 {
     const struct view view = case_input_view(&survey->attention->job, input);
     const bool rows = input != INPUT_BIAS && input != INPUT_MASK;
-    const bool once[4] = {survey->batches == 1, survey->heads == 1, false, rows};
+    const bool pages = survey->attention->job.problem.page_size > 0 &&
+                       (input == INPUT_K || input == INPUT_V); /* shared by all batches */
+    const bool once[4] = {survey->batches == 1 && !pages, survey->heads == 1, false, rows};
     struct marks *marks = &survey->marks[input];
 
     marks->count = 1;
@@ -257,7 +289,7 @@ double case_flops(const struct attention_case *attention)
 {
     const struct job *job = &attention->job;
 
-    if (job_kind(job) == JOB_PROJECTION)
+    if (job_kind(job) == JOB_PROJECTION || job_kind(job) == JOB_MERGE)
         return clattn_problem_flops(&job->problem);
     if (job->is_layer) /* its projections are whole */
         return clattn_multihead_flops(&job->layer) - clattn_problem_flops(&job->problem) +
@@ -305,7 +337,7 @@ static double attention_bytes(const struct attention_case *attention)
     return bytes;
 }
 
-/* Of projections and layers: all that is read. */
+/* Of what is no attention: all that is read. */
 static double read_bytes(const struct job *job)
 {
     double bytes = 0.0;

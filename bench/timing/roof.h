@@ -11,7 +11,7 @@ double case_flops(const struct attention_case *attention);
 
 /* Bytes that any implementation must move, what broadcasts once: the queries that see a key, of
  * backward with their o, lse and do, the keys and values that a query sees, mask and bias where
- * causality, windows and lengths leave a pair; all of what projections and layers are given, but
+ * causality, windows and lengths leave a pair; all of what merges, projections and layers are given, but
  * for the reserve; all of the results. Lists of a number a head or a batch, and their gradients,
  * are left out. Only the results without memory to count in. */
 double case_bytes(const struct attention_case *attention);

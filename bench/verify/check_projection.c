@@ -4,7 +4,6 @@
 #include "bench/verify/sample.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { FEWEST_ROWS = 8 };
 
@@ -21,20 +20,6 @@ static void check_row(const clattn_problem *p, const struct projection_view *vie
         }
 }
 
-/* What the output held before. */
-static bool make_before(const struct attention_case *attention, void **before, struct message *why)
-{
-    const struct view y = case_output_view(&attention->job, OUTPUT_O);
-
-    *before = NULL;
-    if (!attention->job.problem.accumulate)
-        return true;
-    *before = case_allocate(y.extent, y.element, why);
-    if (*before != NULL)
-        memset(*before, CASE_HELD, y.extent * y.element);
-    return *before != NULL;
-}
-
 bool check_projection(const struct attention_case *attention, const struct results *results,
                       enum precision precision, struct worst *worst, struct message *why)
 {
@@ -44,7 +29,7 @@ bool check_projection(const struct attention_case *attention, const struct resul
         (double)p->kv_heads * (double)p->dim_qk * (double)p->heads * (double)p->dim_v;
     const size_t rows = sample_affordable(all, row_work, FEWEST_ROWS);
     void *before;
-    const bool ok = make_before(attention, &before, why);
+    const bool ok = sample_held(attention, OUTPUT_O, &before, why);
     const struct projection_view view = {.x = attention->in[INPUT_Q].data,
                                          .w = attention->in[INPUT_K].data,
                                          .bias = attention->in[INPUT_BIAS].data,

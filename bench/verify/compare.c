@@ -49,7 +49,9 @@ static void compare_answer(struct worst *worst, const struct answer *answer, cla
 void compare_case(struct worst *worst, const struct attention_case *attention, const void *o,
                   const float *scores, struct tolerance tolerance)
 {
-    compare_answer(worst, &attention->o, attention->job.problem.dtype, o, tolerance);
+    const clattn_problem *p = &attention->job.problem;
+
+    compare_answer(worst, &attention->o, p->o_f32 ? CLATTN_F32 : p->dtype, o, tolerance);
     if (scores != NULL)
         compare_answer(worst, &attention->scores, CLATTN_F32, scores, tolerance);
 }

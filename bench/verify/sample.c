@@ -2,6 +2,7 @@
 #include "bench/reference/values.h"
 
 #include <math.h>
+#include <string.h>
 
 #define WORK 2e7 /* Elements of K and V that are looked at. */
 
@@ -47,4 +48,18 @@ size_t sample_affordable(size_t all, double work, size_t fewest)
 size_t sample_spread(size_t n, size_t count, size_t all)
 {
     return count == all ? n : (size_t)((double)n / (double)(count - 1) * (double)(all - 1));
+}
+
+bool sample_held(const struct attention_case *attention, enum output output, void **held,
+                 struct message *why)
+{
+    const struct view view = case_output_view(&attention->job, output);
+
+    *held = NULL;
+    if (!attention->job.problem.accumulate)
+        return true;
+    *held = case_allocate(view.extent, view.element, why);
+    if (*held != NULL)
+        memset(*held, CASE_HELD, view.extent * view.element);
+    return *held != NULL;
 }

@@ -30,7 +30,13 @@ bool check_gradients(const struct attention_case *attention, const struct result
                      enum precision precision, struct worst *worst, struct message *why);
 bool check_projection(const struct attention_case *attention, const struct results *results,
                       enum precision precision, struct worst *worst, struct message *why);
+bool check_merge(const struct attention_case *attention, const struct results *results,
+                 enum precision precision, struct worst *worst, struct message *why);
 bool check_layer(const struct attention_case *attention, const struct results *results,
                  enum precision precision, struct worst *worst, struct message *why);
+
+/* What an output held that is read as well, for free(); NULL if it is not. False without memory. */
+bool sample_held(const struct attention_case *attention, enum output output, void **held,
+                 struct message *why);
 
 #endif

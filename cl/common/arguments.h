@@ -16,6 +16,7 @@
 #define CA_ULONG cl_ulong
 #endif
 
+#include "problem/sizes.def"
 #include "problem/tensors.def"
 
 /* Fixed when the plan is made. Strides along (batch, heads, seq, dim) or (batch, heads, seq_q,
@@ -36,10 +37,16 @@ struct attention_shape {
 #undef STRIDES_PACKED
     CA_LONG batch, heads, seq_q, seq_kv;
     CA_LONG kv_heads, dim_qk, dim_v; /* for projections, whose programs do not define them */
+    CA_LONG pages;        /* in the pool, with PAGE_SIZE */
     CA_LONG group;        /* query heads per kv head */
     CA_LONG diagonal;     /* d: key i + d is "now" for query i (unless DIAGONAL_FOLLOWS_LENGTHS) */
     CA_LONG window_left;  /* with HAS_WINDOW_LEFT: j >= i + d - window_left */
     CA_LONG window_right; /* with HAS_WINDOW_RIGHT: j <= i + d + window_right; causal is 0 */
+#define SIZE(ID, member, word, OF, difference) CA_LONG member;
+    CA_SIZES(SIZE)
+#undef SIZE
+    CA_LONG max_blocks;   /* with HAS_BLOCKS: entries in a list; which list is that of batch b and head h: */
+    CA_LONG list_of_batch, list_of_head; /* b * list_of_batch + h * list_of_head */
     CA_FLOAT scale;
     CA_FLOAT softcap;   /* with HAS_SOFTCAP */
     CA_FLOAT keep;      /* with HAS_DROPOUT: 1 / (1 - dropout) */

@@ -81,6 +81,9 @@ EACH_TYPE(ORDER)
     type##n FUNCTION clamp(type##n, type, type);
 EACH_VECTOR(ORDERS)
 
+#define CLZ(type, signed_type, unsigned_type) type FUNCTION clz(type);
+EACH_INTEGER(CLZ)
+
 #define MUL_HI(type, signed_type, unsigned_type)                                                   \
     type FUNCTION mul_hi(type, type);
 EACH_INTEGER(MUL_HI)

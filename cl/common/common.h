@@ -4,11 +4,13 @@
  * them, cl/common/projection.h):
  *   DTYPE, BIAS_DTYPE       cl/common/storage.h
  *   K_CACHE, V_CACHE        0 of K_DTYPE, of V_DTYPE; 1 q8_0, 2 q4_0 (cl/common/quantized.h)
- *   K_DTYPE, V_DTYPE        as DTYPE, which is that of q and o; DTYPE where k, v is quantized
+ *   K_DTYPE, V_DTYPE        as DTYPE, which is that of q; DTYPE where k, v is quantized
+ *   PAGE_SIZE               keys in a page, or 0 (cl/common/key_rows.h)
  *   DIM_QK, DIM_V
  *   UNIT_Q UNIT_K UNIT_V UNIT_O    1: the innermost stride is 1
- *   HAS_SOFTCAP HAS_BIAS HAS_MASK HAS_ALIBI HAS_SINKS HAS_WINDOW_LEFT HAS_WINDOW_RIGHT
- *   HAS_Q_LENGTHS HAS_KV_LENGTHS HAS_LSE              0 or 1
+ *   HAS_SOFTCAP HAS_BIAS HAS_MASK HAS_MASK_KEYS HAS_ALIBI HAS_SINKS HAS_WINDOW_LEFT HAS_WINDOW_RIGHT
+ *   HAS_Q_LENGTHS HAS_KV_LENGTHS HAS_LSE HAS_BLOCKS   0 or 1
+ *   BLOCK_Q BLOCK_KV        with HAS_BLOCKS: queries and keys in a block (cl/score/blocks.h)
  *   DIAGONAL_FOLLOWS_LENGTHS  1: d = keys in use - queries in use of the batch
  *   HAS_DROPOUT             0 or 1
  *   SCORES                  0 none, 1 raw, 2 after softcap, 3 after bias and masks, 4 weights
@@ -113,12 +115,15 @@ typedef STORAGE_OF(V_DTYPE) v_storage;
 /* ---- what a row may see --------------------------------------------------------------------- */
 
 /* Whether pairs may be hidden in any tile, not by windows and lengths alone. */
-#define HIDES_ANYWHERE (HAS_BIAS || HAS_MASK)
+#define HIDES_ANYWHERE (HAS_BIAS || HAS_MASK || HAS_BLOCKS)
 
 /* One batch's extent and diagonal. */
 struct extent {
     long queries, keys; /* in use, within 0..seq */
     long diagonal;
+#if HAS_MASK_KEYS
+    long mask_begin; /* the key of the mask's first column; may be negative */
+#endif
 };
 
 static inline struct extent extent_of(SHAPE_PARAMS, const long b Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
@@ -132,6 +137,9 @@ static inline struct extent extent_of(SHAPE_PARAMS, const long b Q_LENGTHS_PARAM
 #if HAS_KV_LENGTHS
     e.keys = clamp((long)kv_lengths[at.kv_lengths + b], 0L, a.seq_kv);
 #endif
+#if HAS_MASK_KEYS
+    e.mask_begin = e.keys - a.mask_keys;
+#endif
 #if DIAGONAL_FOLLOWS_LENGTHS
     e.diagonal = e.keys - e.queries;
 #else
@@ -139,6 +147,13 @@ static inline struct extent extent_of(SHAPE_PARAMS, const long b Q_LENGTHS_PARAM
 #endif
     return e;
 }
+
+/* The key that the mask's first column is of. */
+#if HAS_MASK_KEYS
+#define MASK_BEGIN(e) ((e).mask_begin)
+#else
+#define MASK_BEGIN(e) 0
+#endif
 
 /* Keys [first_key, end_key) hold all that query i may see by lengths, window and causality; bias
  * and mask may hide more of them. end_key <= first_key if there are none. */

@@ -3,17 +3,18 @@
  * (cl/cpu), matrix instructions their operands (cl/mma), quantized keys and values their blocks
  * (common/quantized.h).
  *
- *   storage, bias_storage   the types of an element
+ *   storage, bias_storage, o_storage   the types of an element
  *   STORAGE_BYTES
  *   STORAGE_OF(dtype)       the type of an element of a dtype, which must be a macro for 0, 1 or 2, not an
- *                           expression; likewise LOAD_OF() and STORE_OF()
- *   LOAD(p, n)              element n as a float; LOAD_K, LOAD_V and LOAD_BIAS likewise
- *   STORE(x, p, n)          rounds to nearest even; STORE_BIAS likewise
- *   STORE4(x, p)            four neighbours, of any alignment
+ *                           expression; likewise LOAD_OF(), STORE_OF() and STORE4_OF()
+ *   LOAD(p, n)              element n as a float; LOAD_K, LOAD_V, LOAD_BIAS and LOAD_O likewise
+ *   STORE(x, p, n)          rounds to nearest even; STORE_BIAS and STORE_O likewise
+ *   STORE4(x, p)            four neighbours, of any alignment; STORE_O4 likewise
  *   load4_of(), load8_of()  four and eight neighbours, by one load if they are aligned to it; these take
  *                           the dtype as an argument that is a constant once inlined
  *
- * Defined by the host: DTYPE, BIAS_DTYPE, and K_DTYPE and V_DTYPE where there are keys and values. */
+ * Defined by the host: DTYPE, BIAS_DTYPE, HAS_O_F32; K_DTYPE and V_DTYPE where there are keys and
+ * values. */
 #ifndef CLATTN_STORAGE_H
 #define CLATTN_STORAGE_H
 
@@ -51,6 +52,12 @@ static inline ushort bf16_round(const float x)
 #define STORE_OF_0(x, p, n) ((p)[n] = (x))
 #define STORE_OF_1(x, p, n) vstore_half_rte((x), (size_t)(n), (p))
 #define STORE_OF_2(x, p, n) ((p)[n] = bf16_round(x))
+#define STORE4_OF(dtype, x, p) OF_DTYPE(STORE4_OF_, dtype)(x, p)
+#define STORE4_OF_0(x, p) vstore4(x, 0, p)
+#define STORE4_OF_1(x, p) vstore_half4_rte(x, 0, p)
+#define STORE4_OF_2(value, p)                                                                      \
+    vstore4((ushort4)(bf16_round((value).x), bf16_round((value).y), bf16_round((value).z),         \
+                      bf16_round((value).w)), 0, p)
 
 /* ---- an element of a tensor ------------------------------------------------------------------ */
 
@@ -61,26 +68,28 @@ static inline ushort bf16_round(const float x)
 #define K_DTYPE DTYPE
 #define V_DTYPE DTYPE
 #endif
+#if HAS_O_F32
+#define O_DTYPE 0
+#else
+#define O_DTYPE DTYPE
+#endif
 typedef STORAGE_OF(DTYPE) storage;
+typedef STORAGE_OF(O_DTYPE) o_storage;
 typedef STORAGE_OF(BIAS_DTYPE) bias_storage;
 #define LOAD(p, n) LOAD_OF(DTYPE, p, n)
 #define LOAD_K(p, n) LOAD_OF(K_DTYPE, p, n)
 #define LOAD_V(p, n) LOAD_OF(V_DTYPE, p, n)
+#define LOAD_O(p, n) LOAD_OF(O_DTYPE, p, n)
 #define LOAD_BIAS(p, n) LOAD_OF(BIAS_DTYPE, p, n)
 #define STORE(x, p, n) STORE_OF(DTYPE, x, p, n)
+#define STORE_O(x, p, n) STORE_OF(O_DTYPE, x, p, n)
 #define STORE_BIAS(x, p, n) STORE_OF(BIAS_DTYPE, x, p, n)
-
+#define STORE4(x, p) STORE4_OF(DTYPE, x, p)
+#define STORE_O4(x, p) STORE4_OF(O_DTYPE, x, p)
 #if DTYPE == DTYPE_F32
 #define STORAGE_BYTES 4
-#define STORE4(x, p) vstore4(x, 0, p)
-#elif DTYPE == DTYPE_F16
-#define STORAGE_BYTES 2
-#define STORE4(x, p) vstore_half4_rte(x, 0, p)
 #else
 #define STORAGE_BYTES 2
-#define STORE4(value, p)                                                                           \
-    vstore4((ushort4)(bf16_round((value).x), bf16_round((value).y), bf16_round((value).z),         \
-                      bf16_round((value).w)), 0, p)
 #endif
 
 /* ---- neighbours ----------------------------------------------------------------------------- */

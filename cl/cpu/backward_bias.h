@@ -1,7 +1,7 @@
 /* The gradient of a bias on CPUs: the scores once more, and dS summed over what the bias broadcasts
  * over.
  *
- * Before including this: backward_weights.h, and HAS_DBIAS is 1. */
+ * Before including this: backward_weights.h, with block lists BLOCK_BITS_BEGIN, and HAS_DBIAS is 1. */
 #ifndef CLATTN_BACKWARD_BIAS_H
 #define CLATTN_BACKWARD_BIAS_H
 #include "score/backward_weights.h"
@@ -26,6 +26,11 @@ void backward_bias(PARAMETERS_backward_bias)
     for (head.b = own_b; head.b < (over_b ? a.batch : own_b + 1); head.b++) {
         head.e = extent_of(a, at, head.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
         for (head.h = own_h; head.h < (over_h ? a.heads : own_h + 1); head.h++) {
+#if HAS_BLOCKS
+            head.keys_end = a.seq_kv;
+            head.bits = block_bits_of(a, workspace + at.workspace + BLOCK_BITS_BEGIN(a), head.b,
+                                      head.h);
+#endif
             for (long j = own_j; j < (over_j ? a.seq_kv : own_j + 1); j += BLOCK_N) {
                 load_key_block(a, at, head, j, k, v, &block);
                 const long end = min(end_query(a, head.e, j, block.keys),

@@ -12,7 +12,17 @@
 struct head {
     long b, h;
     struct extent e;
+#if HAS_BLOCKS
+    long keys_end;          /* no block of keys that begins before it has a key from there on */
+    struct block_bits bits; /* of the head's list */
+#endif
 };
+
+#if HAS_BLOCKS
+#define KEYS_END(head) (head).keys_end
+#else
+#define KEYS_END(head) a.seq_kv
+#endif
 
 /* A block of keys of one kv head, packed with keys in SIMD lanes, and the gradients summed so
  * far. */
@@ -113,7 +123,7 @@ INLINE void store_key_gradients(SHAPE_PARAMS, const struct head head,
                                 __global storage *dv)
 {
     const long kv_head = head.h / a.group, j = block->j;
-    const int count = (int)clamp(a.seq_kv - j, 0L, (long)BLOCK_N);
+    const int count = (int)clamp(KEYS_END(head) - j, 0L, (long)BLOCK_N);
 
     dk += at.dk + head.b * a.dk_stride[0] + kv_head * a.dk_stride[1] + j * a.dk_stride[2];
     dv += at.dv + head.b * a.dv_stride[0] + kv_head * a.dv_stride[1] + j * a.dv_stride[2];
@@ -172,12 +182,45 @@ INLINE struct row_range visible_rows(const struct attention_shape a, const struc
                               (int)clamp(end, 0L, (long)tile->count)};
 }
 
-/* Whether the tile is only partially visible to the block: rows are missing, or may not see some
- * key. */
-INLINE int is_partial(const struct attention_shape a, const struct extent e,
+#if HAS_BLOCKS
+/* The tile of queries that comes next: the first query from i on, before end, that some key of `keys` from j
+ * on is listed for. end if there is none. */
+INLINE long next_listed_query(const struct head head, const long j, const int keys, const long i,
+                              const long end)
+{
+    const long r = next_row(head.bits, j / BLOCK_KV, (j + keys - 1) / BLOCK_KV + 1, 0, i / BLOCK_Q,
+                            (end + BLOCK_Q - 1) / BLOCK_Q);
+
+    return clamp(r * BLOCK_Q, i, max(i, end));
+}
+
+/* ... and its end, no later than end. */
+INLINE long end_listed_query(const struct head head, const long j, const int keys, const long i,
+                             const long end)
+{
+    const long r = next_row(head.bits, j / BLOCK_KV, (j + keys - 1) / BLOCK_KV + 1, 1,
+                            i / BLOCK_Q + 1, (end + BLOCK_Q - 1) / BLOCK_Q);
+
+    return min(r * BLOCK_Q, end);
+}
+#endif
+
+/* Whether the tile is only partially visible to the block: rows are missing (with block lists so many that
+ * the last are no register tile of dq), or may not see some key. */
+INLINE int is_partial(const struct attention_shape a, const struct head head,
                       const struct key_block *block, const struct query_tile *tile)
 {
-    return HIDES_ANYWHERE || tile->count < BLOCK_M || block->keys < BLOCK_N ||
+    const struct extent e = head.e;
+#if HAS_BLOCKS
+    const struct listed_tile listed =
+        listed_tile_at(head.bits, tile->i, tile->count, block->j, block->keys);
+    const int hides = HAS_BIAS || (HAS_MASK && !listed.all_full) || !listed.all ||
+                      tile->count % DQ_ROWS != 0;
+#else
+    const int hides = HIDES_ANYWHERE || tile->count < BLOCK_M;
+#endif
+
+    return hides || block->keys < BLOCK_N ||
            end_key(a, e, tile->i) < block->j + BLOCK_N ||
            first_key(a, e, tile->i + tile->count - 1) > block->j;
 }

@@ -28,12 +28,12 @@ NOINLINE void pack_queries(SHAPE_PARAMS, const struct query_block block,
     }
 }
 
-/* Stores rows block.i .. of o, at most BLOCK_M and not beyond seq_q: packed times factor, or zeros
+/* Stores rows block.i .. of o, at most BLOCK_M and not beyond QUERIES_END: packed times factor, or zeros
  * where the factor is negative. */
 NOINLINE void unpack_outputs(const struct attention_shape a, const struct query_block block,
-                             const lanes *packed, const lanes *factor, __global storage *o)
+                             const lanes *packed, const lanes *factor, __global o_storage *o)
 {
-    const long rows = min(a.seq_q - block.i, (long)BLOCK_M);
+    const long rows = min(QUERIES_END(block) - block.i, (long)BLOCK_M);
 
     for (int m = 0; m < BLOCK_VECTORS; m++) {
         for (int d = 0; d < DIM_V; d += SIMD_WIDTH) {
@@ -59,7 +59,7 @@ INLINE struct prefetch_streams streams_of_tile(SHAPE_PARAMS, const struct query_
                                                const __global storage *q,
                                                const __global k_storage *k,
                                                const __global v_storage *v,
-                                               const __global storage *o)
+                                               const __global o_storage *o)
 {
     const long i = chunk.i + n * BLOCK_M, next = i + BLOCK_M * BLOCKS_PER_TILE;
     /* The keys that the next chunk's sliding window sees go on from this one's. */
@@ -85,8 +85,8 @@ INLINE struct prefetch_streams streams_of_tile(SHAPE_PARAMS, const struct query_
                   min(chunk.e.queries - next, queries), BLOCK_M, ROW_BYTES(0, storage, DIM_QK));
     streams.stream[STREAM_O] =
         stream_of(o + at.o + chunk.b * a.o_stride[0] + chunk.h * a.o_stride[1] + i * a.o_stride[2],
-                  a.o_stride[2] * (long)sizeof(storage), UNIT_O, min(chunk.e.queries - i, queries),
-                  BLOCK_M, ROW_BYTES(0, storage, DIM_V));
+                  a.o_stride[2] * (long)sizeof(o_storage), UNIT_O,
+                  min(chunk.e.queries - i, queries), BLOCK_M, DIM_V * (int)sizeof(o_storage));
     return streams;
 }
 

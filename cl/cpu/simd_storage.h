@@ -94,6 +94,7 @@ INLINE VECTOR(ushort) bf16_round_lanes(const lanes x)
 #define STORE_VECTOR_OF_1 STORE_F16
 #define STORE_VECTOR_OF_2 STORE_BF16
 #define STORE_VECTOR OF_DTYPE(STORE_VECTOR_OF_, DTYPE)
+#define STORE_O_VECTOR OF_DTYPE(STORE_VECTOR_OF_, O_DTYPE)
 
 /* Masks have a byte a pair. */
 #define LOAD_MASK(p, n) ((p)[n])
@@ -128,17 +129,17 @@ DEFINE_LOAD_ROW(load_biases, bias_storage, LOAD_BIAS, LOAD_BIAS_VECTOR)
 DEFINE_LOAD_ROW(load_mask, uchar, LOAD_MASK, LOAD_MASK_VECTOR)
 #endif
 
-INLINE void store_row(const lanes x, __global storage *p, const long step, const int left)
+INLINE void store_row(const lanes x, __global o_storage *p, const long step, const int left)
 {
     float y[SIMD_WIDTH];
 
     if (step == 1 && left >= SIMD_WIDTH) {
-        STORE_VECTOR(x, p);
+        STORE_O_VECTOR(x, p);
         return;
     }
     VECTOR(vstore)(x, 0, y);
     for (int c = 0; c < min(left, SIMD_WIDTH); c++)
-        STORE(y[c], p, c * step);
+        STORE_O(y[c], p, c * step);
 }
 
 /* ---- keys and values as f32 ------------------------------------------------------------------ */

@@ -79,22 +79,22 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
 /* Stores x to columns d.. of a row of dim, those that exist; dim and width (as in load_tile) are
  * constants once inlined. */
 __attribute__((always_inline)) static inline void
-store4(const float4 x, __global storage *row, const long step, const int d, const int dim,
+store4(const float4 x, __global o_storage *row, const long step, const int d, const int dim,
        const int width)
 {
     if (width != 1) {
         if (d < dim)
-            STORE4(x, row + d);
+            STORE_O4(x, row + d);
         return;
     }
     if (d < dim)
-        STORE(x.x, row, d * step);
+        STORE_O(x.x, row, d * step);
     if (d + 1 < dim)
-        STORE(x.y, row, (d + 1) * step);
+        STORE_O(x.y, row, (d + 1) * step);
     if (d + 2 < dim)
-        STORE(x.z, row, (d + 2) * step);
+        STORE_O(x.z, row, (d + 2) * step);
     if (d + 3 < dim)
-        STORE(x.w, row, (d + 3) * step);
+        STORE_O(x.w, row, (d + 3) * step);
 }
 
 #endif

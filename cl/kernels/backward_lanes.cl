@@ -21,8 +21,11 @@
  *            that see no key of a block are left out; in a tile of full visibility no mask is
  *            looked at. dq is added to in the workspace, DQ_ROWS rows at a time.
  * Ragged     Nothing outside the tensors is read: keys beyond the last are zeros.
+ * Block lists with block lists tiles hold queries that list some column of the chunk, and what a block
+ *            does not see of a tile is left out.
  * Workspace  [rows][2] -lse in the scores' unit and -delta; [SPLIT_K][batch][heads][seq_q +
- *            DQ_ROWS][ROW_QK] sums of dq; [SPLIT_K][batch][heads] sums of dslopes
+ *            DQ_ROWS][ROW_QK] sums of dq; [SPLIT_K][batch][heads] sums of dslopes; the bits of
+ *            block lists
  * Tunables   src/families/tunables/backward_lanes.def, all defined by the host; no fallbacks
  *            here. */
 #include "common/builtins.h"
@@ -37,9 +40,6 @@
 #define ROW_QK ROUNDED(DIM_QK)
 #define ROW_V ROUNDED(DIM_V)
 #include "score/backward_weights.h"
-#if HAS_DBIAS
-#include "cpu/backward_bias.h"
-#endif
 
 /* Among the sums of dq of one work-item: the first row of head h. After each head are rows that no
  * query has, since register tiles of DQ_ROWS rows are read and written. */
@@ -56,6 +56,13 @@ INLINE long sums_begin(const struct attention_shape a, const long split)
 
     return row_stats + split * a.batch * a.heads * (a.seq_q + DQ_ROWS) * ROW_QK;
 }
+
+/* The bits of block lists come last in the workspace. */
+#define BLOCK_BITS_BEGIN(a) (sums_begin(a, SPLIT_K) + SPLIT_K * (a).batch * (a).heads)
+#include "score/mark_blocks.h"
+#if HAS_DBIAS
+#include "cpu/backward_bias.h"
+#endif
 
 /* dV += P^T dO and dK += dS^T Q, of some rows of a tile. */
 NOINLINE void add_key_gradients(const struct query_tile *tile, const struct row_range rows,
@@ -104,6 +111,63 @@ INLINE void load_chunk(SHAPE_PARAMS, const struct head head, const long j, const
     }
 }
 
+/* Keys of a chunk. With block lists chunks begin where columns of blocks do, if these have as many keys: the
+ * blocks of a chunk are then seen by the same queries. */
+#define CHUNK (BLOCKS_PER_TILE * BLOCK_N)
+#if HAS_BLOCKS
+#define CHUNKS_FOLLOW_COLUMNS (BLOCK_KV >= CHUNK)
+
+/* Chunks of a column. */
+INLINE long chunks_of_column(const struct attention_shape a)
+{
+    return (min((long)BLOCK_KV, a.seq_kv) + CHUNK - 1) / CHUNK;
+}
+#endif
+
+INLINE long count_chunks(const struct attention_shape a)
+{
+#if HAS_BLOCKS
+    if (CHUNKS_FOLLOW_COLUMNS)
+        return block_columns(a) * chunks_of_column(a);
+#endif
+    return (a.seq_kv + CHUNK - 1) / CHUNK;
+}
+
+/* The blocks of chunk n, if there is such a chunk, and its first key; the head gets the chunk's end, with
+ * block lists, of the keys_of_batch that are in use. */
+INLINE int find_chunk(const struct attention_shape a, const long n, const long keys_of_batch,
+                      long *first, struct head *head)
+{
+    long end = a.seq_kv;
+
+    *first = n * CHUNK;
+#if HAS_BLOCKS
+    if (CHUNKS_FOLLOW_COLUMNS && a.seq_kv > 0) {
+        const long of_column = chunks_of_column(a), column = n / of_column;
+        *first = column * BLOCK_KV + n % of_column * CHUNK;
+        end = min((column + 1) * BLOCK_KV, a.seq_kv);
+    }
+    head->keys_end = end;
+    head->e.keys = min(keys_of_batch, end);
+#endif
+    return (int)clamp((end - *first + BLOCK_N - 1) / BLOCK_N, 0L, (long)BLOCKS_PER_TILE);
+}
+
+/* Whether the block lists have some pair of a block of keys and a tile of queries. */
+INLINE int is_listed(const struct head head, const struct key_block *block,
+                     const struct query_tile *tile)
+{
+#if HAS_BLOCKS
+    const long end = (block->j + block->keys - 1) / BLOCK_KV + 1;
+
+    return block->keys > 0 &&
+           next_column(head.bits, block_rows_of(tile->i, tile->count), 0, 0, block->j / BLOCK_KV,
+                       end) < end;
+#else
+    return 1;
+#endif
+}
+
 /* One of SPLIT_K work-items of a kv head. */
 NOINLINE void compute_split(SHAPE_PARAMS, const long split, const long kv_head,
                             struct head head, const __global storage *restrict q,
@@ -112,8 +176,7 @@ NOINLINE void compute_split(SHAPE_PARAMS, const long split, const long kv_head,
                             const __global storage *restrict d_o, __global storage *restrict dk,
                             __global storage *restrict dv, __global float *restrict workspace)
 {
-    const long all_blocks = (a.seq_kv + BLOCK_N - 1) / BLOCK_N;
-    const long chunks = (all_blocks + BLOCKS_PER_TILE - 1) / BLOCKS_PER_TILE;
+    const long chunks = count_chunks(a);
     struct key_block blocks[BLOCKS_PER_TILE];
     struct query_tile tile;
 
@@ -122,6 +185,7 @@ NOINLINE void compute_split(SHAPE_PARAMS, const long split, const long kv_head,
     __global float *slope_sums_of_heads =
         workspace + at.workspace + sums_begin(a, SPLIT_K) + (split * a.batch + head.b) * a.heads;
     const long first_head = kv_head * a.group, end_head = first_head + a.group;
+    const long keys_of_batch = head.e.keys;
     for (long n = sum_row(a, head.b, first_head) * ROW_QK;
          n < sum_row(a, head.b, end_head) * ROW_QK; n++)
         sums[n] = 0.0f;
@@ -133,27 +197,34 @@ NOINLINE void compute_split(SHAPE_PARAMS, const long split, const long kv_head,
      * work. */
     for (long deal = 0; deal * SPLIT_K < chunks; deal++) {
         const long chunk = deal * SPLIT_K + (deal % 2 ? SPLIT_K - 1 - split : split);
-        const int count =
-            (int)clamp(all_blocks - chunk * BLOCKS_PER_TILE, 0L, (long)BLOCKS_PER_TILE);
+        long first_of_chunk;
+        const int count = find_chunk(a, chunk, keys_of_batch, &first_of_chunk, &head);
         if (count == 0)
             continue;
         head.h = first_head;
-        load_chunk(a, at, head, chunk * BLOCKS_PER_TILE * BLOCK_N, count, k, v, blocks);
+        load_chunk(a, at, head, first_of_chunk, count, k, v, blocks);
         const struct key_block *last = blocks + count - 1;
         const int keys = (int)max(0L, min(head.e.keys, last->j + BLOCK_N) - blocks->j);
         const long begin = first_query(a, head.e, blocks->j);
         const long end = end_query(a, head.e, blocks->j, keys);
         for (; head.h < end_head; head.h++) {
             lanes slope_sums = 0.0f;
+#if HAS_BLOCKS
+            head.bits = block_bits_of(a, row_stats + BLOCK_BITS_BEGIN(a), head.b, head.h);
+            for (long i = next_listed_query(head, blocks->j, keys, begin, end), stop; i < end;
+                 i = next_listed_query(head, blocks->j, keys, stop, end)) {
+                stop = end_listed_query(head, blocks->j, keys, i, min(i + BLOCK_M, end));
+#else
             for (long i = begin; i < end; i += BLOCK_M) {
+                const long stop = min(i + BLOCK_M, end);
+#endif
                 __global float *dq = sums + (sum_row(a, head.b, head.h) + i) * ROW_QK;
-                load_query_tile(a, at, head, i, (int)min(end - i, (long)BLOCK_M), q, d_o, row_stats,
-                                &tile);
+                load_query_tile(a, at, head, i, (int)(stop - i), q, d_o, row_stats, &tile);
                 for (int n = 0; n < count; n++) {
                     struct key_block *block = blocks + n;
                     const struct row_range rows = visible_rows(a, head.e, block, &tile);
-                    if (rows.begin < rows.end)
-                        add_tile(is_partial(a, head.e, block, &tile), a, at, head, block, rows,
+                    if (rows.begin < rows.end && is_listed(head, block, &tile))
+                        add_tile(is_partial(a, head, block, &tile), a, at, head, block, rows,
                                  &tile, dq, &slope_sums SCORE_OPERANDS_ARG);
                 }
             }

@@ -31,8 +31,17 @@
 #error "fused_lanes.cl must be built with all of its tunables defined"
 #endif
 
+#define BLOCK_BITS_BEGIN(a) 0
 #include "cpu/fused_pack.h"
+#include "score/mark_blocks.h"
 #include "cpu/fused_products.h"
+
+/* Queries of a chunk. With block lists chunks begin where rows of blocks do, if these have as many
+ * queries: the blocks of a chunk then see the same keys. */
+#define CHUNK (BLOCK_M * BLOCKS_PER_TILE)
+#if HAS_BLOCKS
+#define CHUNKS_FOLLOW_ROWS (BLOCK_Q >= CHUNK)
+#endif
 
 /* Keys j .. j + count - 1 of at most BLOCK_N, for one block. partial: some pairs may be hidden.
  * With check_values, *nonfinite says whether v holds a value there that is not finite; -1 if not
@@ -89,7 +98,7 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct query_block b
 /* Stores o and lse of a block. */
 NOINLINE void finish_block(SHAPE_PARAMS, const struct query_block block, const lanes *packed_o,
                            lanes *row_max, lanes *row_sum,
-                           __global storage *o SINKS_PARAM LSE_PARAM)
+                           __global o_storage *o SINKS_PARAM LSE_PARAM)
 {
     lanes factor[BLOCK_VECTORS];
 
@@ -112,7 +121,7 @@ NOINLINE void finish_block(SHAPE_PARAMS, const struct query_block block, const l
             sees_none ? (lanes)(-INFINITY) : row_max[m] * SCORE_TO_LOG + log(row_sum[m]);
         float rows[SIMD_WIDTH];
         VECTOR(vstore)(sums, 0, rows);
-        for (int r = 0; r < min((long)SIMD_WIDTH, a.seq_q - block.i - m * SIMD_WIDTH); r++)
+        for (int r = 0; r < min((long)SIMD_WIDTH, QUERIES_END(block) - block.i - m * SIMD_WIDTH); r++)
             lse[at.lse + (block.b * a.heads + block.h) * a.seq_q + block.i + m * SIMD_WIDTH + r] =
                 rows[r];
 #endif
@@ -152,7 +161,7 @@ NOINLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * BLOCK_VECTORS])
 NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
                            const __global storage *q, const __global k_storage *k,
                            const __global v_storage *v,
-                           __global storage *o SCORE_OPERANDS_PARAM SINKS_PARAM LSE_PARAM,
+                           __global o_storage *o SCORE_OPERANDS_PARAM SINKS_PARAM LSE_PARAM,
                            const int check_values)
 {
     lanes packed_q[BLOCKS_PER_TILE][ROUNDED(DIM_QK) * BLOCK_VECTORS];
@@ -185,8 +194,15 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
     }
     k = K_PLACE(k, at.k + chunk.b * a.k_stride[0] + chunk.h / a.group * a.k_stride[1]);
     v = V_PLACE(v, at.v + chunk.b * a.v_stride[0] + chunk.h / a.group * a.v_stride[1]);
+#if HAS_BLOCKS
+    const struct block_rows listing = block_rows_of(chunk.i, max(queries, 1L));
+    for (long j0 = run_begin(chunk.bits, listing, begin, end), j1; j0 < end;
+         j0 = run_begin(chunk.bits, listing, j1, end)) {
+        j1 = run_end(chunk.bits, listing, j0, min(j0 + BLOCK_N, end));
+#else
     for (long j0 = begin; j0 < end; j0 += BLOCK_N) {
         const long j1 = min(j0 + BLOCK_N, end);
+#endif
 #if STAGED
         for (int n = 0; n < (int)(j1 - j0); n++) {
             stage_key(k_staged + n * DIM_QK, K_PLACE(k, (j0 + n) * a.k_stride[2]), K_STEP);
@@ -217,6 +233,11 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
                 const bool full = !HIDES_ANYWHERE && j >= all_begin &&
                                   (all_end >= block_end || all_end - j >= BLOCK_N / 2);
                 stop = full ? min(all_end, block_end) : block_end;
+#if HAS_MASK_KEYS
+                if (j < block.e.mask_begin) /* no tile is partly within the mask's columns */
+                    stop = min(stop, block.e.mask_begin);
+                nonfinite = -1;
+#endif
                 add_tile(!full, a, at, block, j, (int)(stop - j), packed_q[n], keys, k_row, values,
                          v_row, s, check_values, &streams, &nonfinite, row_max[n], row_sum[n],
                          packed_o[n] SCORE_OPERANDS_ARG);
@@ -231,21 +252,49 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
     return 1;
 }
 
+/* How many chunks a head has. */
+INLINE long count_chunks(const struct attention_shape a)
+{
+#if HAS_BLOCKS
+    if (CHUNKS_FOLLOW_ROWS)
+        return block_rows(a) * ((min((long)BLOCK_Q, a.seq_q) + CHUNK - 1) / CHUNK);
+#endif
+    return (a.seq_q + CHUNK - 1) / CHUNK;
+}
+
+/* Makes it chunk n of its head. */
+INLINE void set_chunk(const struct attention_shape a, const long n, struct query_block *chunk)
+{
+    chunk->i = n * CHUNK;
+#if HAS_BLOCKS
+    chunk->end = a.seq_q;
+    if (CHUNKS_FOLLOW_ROWS) {
+        const long of_row = (min((long)BLOCK_Q, a.seq_q) + CHUNK - 1) / CHUNK, row = n / of_row;
+        chunk->i = row * BLOCK_Q + n % of_row * CHUNK;
+        chunk->end = min((row + 1) * BLOCK_Q, a.seq_q);
+        chunk->e.queries = min(chunk->e.queries, chunk->end);
+    }
+#endif
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void fused_lanes(PARAMETERS_fused_lanes)
 {
-    const long chunks = (a.seq_q + BLOCK_M * BLOCKS_PER_TILE - 1) / (BLOCK_M * BLOCKS_PER_TILE);
-    const long x = get_global_id(0);
+    const long chunks = count_chunks(a), x = get_global_id(0);
     struct query_block chunk;
 
     chunk.h = get_global_id(1);
     chunk.b = get_global_id(2);
-    chunk.e = extent_of(a, at, chunk.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+#if HAS_BLOCKS
+    chunk.bits = block_bits_of(a, workspace + at.workspace, chunk.b, chunk.h);
+#endif
+    const struct extent e = extent_of(a, at, chunk.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     for (int late = 0; late <= BALANCE_CAUSAL; late++) {
         const long n = late ? chunks - 1 - x : x;
         if (late && n == x)
             break;
-        chunk.i = n * BLOCK_M * BLOCKS_PER_TILE;
+        chunk.e = e;
+        set_chunk(a, n, &chunk);
         int check_values = 0; /* seldom needed, and looking through v in advance takes time */
         while (!compute_chunk(a, at, chunk, q, k, v,
                               o SCORE_OPERANDS_ARG SINKS_ARG LSE_ARG, check_values))

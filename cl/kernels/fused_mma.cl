@@ -377,7 +377,7 @@ INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const i
                            const float row_max[LANE_QUERIES], const float row_sum[LANE_QUERIES],
                            const float seen[LANE_QUERIES], const float out[DIM_SUMS],
                            __local int *row_is_zero,
-                           __global storage *o SINKS_PARAM LSE_PARAM FRAGMENT_PARAM)
+                           __global o_storage *o SINKS_PARAM LSE_PARAM FRAGMENT_PARAM)
 {
     float factor[LANE_QUERIES];
 
@@ -410,15 +410,16 @@ INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const i
         const long i = block.i0 + ROW(here);
         const int d = KEY(x);
         if (i < a.seq_q && d < DIM_V)
-            STORE(factor[here] == 0.0f ? 0.0f : out[x] * factor[here],
-                  o + at.o + block.b * a.o_stride[0] + block.h * a.o_stride[1] + i * a.o_stride[2],
-                  d * O_STEP);
+            STORE_O(factor[here] == 0.0f ? 0.0f : out[x] * factor[here],
+                    o + at.o + block.b * a.o_stride[0] + block.h * a.o_stride[1] +
+                        i * a.o_stride[2],
+                    d * O_STEP);
     }
 }
 
 /* Adds to o the Infs and NaNs of V that were staged as 0, in rows that see them. */
 INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int *row_is_zero,
-                           __global storage *o SCORE_OPERANDS_PARAM)
+                           __global o_storage *o SCORE_OPERANDS_PARAM)
 {
     const struct query_block *block = &t->block;
 
@@ -431,12 +432,12 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int 
         for (long j = block->begin; j < block->end; j++) {
             const float here = LOAD(t->v, j * a.v_stride[2] + d * V_STEP);
             if (here * 0.0f != 0.0f &&
-                visible(a, at, first_key(a, block->e, i), end_key(a, block->e, i), block->b,
-                        block->h, i, j SCORE_OPERANDS_ARG))
+                visible(a, at, block->e, first_key(a, block->e, i), end_key(a, block->e, i),
+                        block->b, block->h, i, j SCORE_OPERANDS_ARG))
                 extra += here * dropout_factor(a, at, block->bh, i, j);
         }
         if (extra != 0.0f && !row_is_zero[x / DIM_V])
-            STORE(LOAD(o, at_o) + extra, o, at_o);
+            STORE_O(LOAD_O(o, at_o) + extra, o, at_o);
     }
 }
 

@@ -252,8 +252,8 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t,
 #pragma unroll
                 for (int r = 0; r < THREAD_M; r++) {
                     const long i = block->i0 + ROW(r);
-                    if (visible(a, at, first_key(a, block->e, i), end_key(a, block->e, i), block->b,
-                                block->h, i, j SCORE_OPERANDS_ARG))
+                    if (visible(a, at, block->e, first_key(a, block->e, i), end_key(a, block->e, i),
+                                block->b, block->h, i, j SCORE_OPERANDS_ARG))
                         out[r][n] += (v4 - finite) * dropout_factor(a, at, block->bh, i, j);
                 }
         }
@@ -264,7 +264,7 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t,
 /* o and lse of the thread's rows, from the threads' sums of weights. */
 INLINE void store_rows(SHAPE_PARAMS, const struct task *t, const struct shared *l,
                        const __local int *row_sees, float4 out[THREAD_M][MAX_DIMS4],
-                       __global storage *o SINKS_PARAM LSE_PARAM)
+                       __global o_storage *o SINKS_PARAM LSE_PARAM)
 {
     const struct query_block *block = &t->block;
     const int thread_m = t->thread_m;
@@ -283,8 +283,8 @@ INLINE void store_rows(SHAPE_PARAMS, const struct task *t, const struct shared *
             end_row(a, at, block->h, sees_any, l->row_max[ROW(r)], total SINKS_ARG);
         if (i >= a.seq_q)
             continue;
-        __global storage *const o_row = o + at.o + block->b * a.o_stride[0] +
-                                        block->h * a.o_stride[1] + i * a.o_stride[2];
+        __global o_storage *const o_row = o + at.o + block->b * a.o_stride[0] +
+                                          block->h * a.o_stride[1] + i * a.o_stride[2];
 #pragma unroll
         for (int n = 0; n < MAX_DIMS4; n++)
             store4(ended.zero ? 0.0f : out[r][n] * ended.factor, o_row, O_STEP,

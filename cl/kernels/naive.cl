@@ -15,6 +15,7 @@
  * Hidden      A key that is hidden is not read: a weight of 0 would not silence a NaN in its value.
  * Tunables    none. */
 #include "common/builtins.h"
+#include "common/key_rows.h"
 #include "score/score.h"
 #include "common/quantized.h"
 #if HAS_DROPOUT
@@ -34,19 +35,27 @@ __kernel void naive(PARAMETERS_naive)
     const long first = first_key(a, e, i), end = end_key(a, e, i);
     const float scale = score_scale(a, at, h SCORE_OPERANDS_ARG);
     const long q_row = at.q + b * a.q_stride[0] + h * a.q_stride[1] + i * a.q_stride[2];
-    const long k_head = at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1];
-    const long v_head = at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1];
+    const long k_head = at.k + CACHE_BATCH(b) * a.k_stride[0] + h / a.group * a.k_stride[1];
+    const long v_head = at.v + CACHE_BATCH(b) * a.v_stride[0] + h / a.group * a.v_stride[1];
     const long o_row = at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
 
     for (int d = 0; d < DIM_V; d++)
         sums[d] = 0.0f;
     for (long j = first; j < end; j++) {
-        if (!visible(a, at, first, end, b, h, i, j SCORE_OPERANDS_ARG))
+        if (!visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG))
             continue;
+#if PAGE_SIZE
+        if (page_of(a, at, b, j PAGES_ARG) < 0)
+            continue;
+#endif
+        const long k_row =
+            k_head + key_row(a, at, b, j, a.k_stride[0], a.k_stride[2] PAGES_ARG);
+        const long v_row =
+            v_head + key_row(a, at, b, j, a.v_stride[0], a.v_stride[2] PAGES_ARG);
         float dot = 0.0f;
         for (int d = 0; d < DIM_QK; d++)
             dot = fma(LOAD(q, q_row + d * Q_STEP),
-                      load_k(k, k_head + j * a.k_stride[2], d * K_STEP), dot);
+                      load_k(k, k_row, d * K_STEP), dot);
         const float s = biased_score(a, at, e, first, end, b, h, i, j,
                                      SOFTCAPPED(scale * dot) SCORE_OPERANDS_ARG);
         const float new_max = fmax(row_max, s);
@@ -61,8 +70,7 @@ __kernel void naive(PARAMETERS_naive)
         weight *= factor[j % 4].x;
 #endif
         for (int d = 0; d < DIM_V; d++)
-            sums[d] = fma(weight, load_v(v, v_head + j * a.v_stride[2], d * V_STEP),
-                          sums[d] * rescale);
+            sums[d] = fma(weight, load_v(v, v_row, d * V_STEP), sums[d] * rescale);
     }
 
     const bool sees_none = row_sum == 0.0f;
@@ -74,7 +82,7 @@ __kernel void naive(PARAMETERS_naive)
     row_max = new_max;
 #endif
     for (int d = 0; d < DIM_V; d++)
-        STORE(sees_none ? 0.0f : sums[d] * factor / row_sum, o, o_row + d * O_STEP);
+        STORE_O(sees_none ? 0.0f : sums[d] * factor / row_sum, o, o_row + d * O_STEP);
 #if HAS_LSE
     lse[at.lse + row] = sees_none ? -INFINITY : row_max + log(row_sum);
 #endif

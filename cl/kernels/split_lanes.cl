@@ -163,12 +163,12 @@ void split(PARAMETERS_split)
 /* o and lse of query i. Partial results of ranges that it saw nothing of have a row_sum of 0, and
  * perhaps no o. */
 NOINLINE void combine_parts(SHAPE_PARAMS, const long b, const long h, const long i,
-                            __global storage *restrict o SINKS_PARAM LSE_PARAM,
+                            __global o_storage *restrict o SINKS_PARAM LSE_PARAM,
                             const __global float *restrict workspace)
 {
     const long row = (b * a.heads + h) * a.seq_q + i, step = a.batch * a.heads * a.seq_q * PART;
     const __global float *parts = workspace + at.workspace + row * PART;
-    __global storage *to = o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
+    __global o_storage *to = o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
     float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f, factor[SPLIT_K];
 
 #if HAS_SINKS

@@ -464,6 +464,6 @@ void combine(PARAMETERS_combine)
         return;
     for (int n = 1; n < PARTS; n++)
         x += sums[n * COLUMNS + thread];
-    STORE(zero ? 0.0f : x / row_sum,
-          o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2], d * O_STEP);
+    STORE_O(zero ? 0.0f : x / row_sum,
+            o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2], d * O_STEP);
 }

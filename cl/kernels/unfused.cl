@@ -446,13 +446,13 @@ void values(PARAMETERS_values)
 
                     result = 0.0f;
                     for (long j = first; j < last; j++)
-                        if (visible(a, at, first, last, b, h, i, j SCORE_OPERANDS_ARG))
+                        if (visible(a, at, e, first, last, b, h, i, j SCORE_OPERANDS_ARG))
                             result = fma(after_dropout(a, at, p_rows[(i - i0) * a.seq_kv + j], bh,
                                                        i, j),
                                          load_v(v_rows, j * a.v_stride[2], c * V_STEP), result);
                 }
-                STORE(result, o, at.o + b * a.o_stride[0] + h * a.o_stride[1] +
-                                     i * a.o_stride[2] + c * O_STEP);
+                STORE_O(result, o, at.o + b * a.o_stride[0] + h * a.o_stride[1] +
+                                       i * a.o_stride[2] + c * O_STEP);
             }
         }
     }

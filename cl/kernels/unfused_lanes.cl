@@ -451,7 +451,7 @@ INLINE lanes visible_values(SHAPE_PARAMS, const struct extent e, const __global 
     lanes sum = 0.0f;
 
     for (long j = first; j < end; j++)
-        if (visible(a, at, first, end, b, h, i, j SCORE_OPERANDS_ARG)) {
+        if (visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG)) {
             const lanes x = load_values(a, v, j, c);
             sum = fma(x, (lanes)(after_dropout(a, at, p[j], b * a.heads + h, i, j)), sum);
         }
@@ -461,7 +461,7 @@ INLINE lanes visible_values(SHAPE_PARAMS, const struct extent e, const __global 
 /* Stores o of query i; what a hidden value has made NaN is computed again. */
 INLINE void store_output(SHAPE_PARAMS, const struct extent e, const __global float *p,
                          const __global v_storage *v, const long b, const long h, const long i,
-                         const lanes *sums, __global storage *o SCORE_OPERANDS_PARAM)
+                         const lanes *sums, __global o_storage *o SCORE_OPERANDS_PARAM)
 {
     for (int c = 0; c < V_VECTORS; c++) {
         lanes x = sums[c / REGISTER_VECTORS * REGISTER_TILE + c % REGISTER_VECTORS];
@@ -476,7 +476,7 @@ INLINE void store_output(SHAPE_PARAMS, const struct extent e, const __global flo
 
 NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0, const long bh,
                              const __global v_storage *v,
-                             __global storage *o SCORE_OPERANDS_PARAM SCORE_MATRIX_PARAM)
+                             __global o_storage *o SCORE_OPERANDS_PARAM SCORE_MATRIX_PARAM)
 {
     lanes panels[V_PANELS * BLOCK_N * REGISTER_VECTORS], sums[STRIPS * STRIP_SUMS];
     weight_strip strip;

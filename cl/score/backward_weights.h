@@ -79,8 +79,10 @@ NOINLINE int compute_weights(const int partial, const int of_bias, SHAPE_PARAMS,
         if (n % 4 == 0 || n == rows.begin)
             dropout_of_four_rows(a, at, head, block->j, i - n % 4, kept);
 #endif
-        const struct score_row row =
-            score_row_at(a, head.e, head.b, head.h, i, block->j, block->keys);
+        struct score_row row = score_row_at(a, head.e, head.b, head.h, i, block->j, block->keys);
+#if HAS_BLOCKS
+        row.bits = head.bits;
+#endif
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             lanes *weights = p + n * BLOCK_VECTORS + m, *gradients = ds + n * BLOCK_VECTORS + m;
             const struct score_vector s =

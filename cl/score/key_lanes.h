@@ -5,6 +5,7 @@
 #ifndef CLATTN_KEY_LANES_H
 #define CLATTN_KEY_LANES_H
 #include "cpu/simd_storage.h"
+#include "score/blocks.h"
 #include "score/score_unit.h"
 
 /* A query and a tile of keys, which are counted from the tile's first, key j. */
@@ -12,6 +13,12 @@ struct score_row {
     long b, h, i, j;
     float begin, end; /* the keys that the query may see by lengths, windows and causality */
     float distance;   /* from the query to key j, along the diagonal */
+#if HAS_BLOCKS
+    struct block_bits bits; /* of the head's list */
+#endif
+#if HAS_MASK_KEYS
+    long mask_begin; /* the key of the mask's first column, from key j */
+#endif
 };
 
 /* The tile has `keys` keys in use. */
@@ -24,8 +31,34 @@ INLINE struct score_row score_row_at(const struct attention_shape a, const struc
     row.begin = (float)clamp(first_key(a, e, i) - j, 0L, (long)keys);
     row.end = (float)clamp(end_key(a, e, i) - j, 0L, (long)keys);
     row.distance = (float)(j - i - e.diagonal);
+#if HAS_MASK_KEYS
+    row.mask_begin = e.mask_begin - j;
+#endif
     return row;
 }
+
+#if HAS_MASK
+/* The mask's bytes of the row and keys n .. of the tile, not 0 for those that have no column in it. */
+INLINE lanes load_mask_of_keys(SHAPE_PARAMS, const struct score_row row, const int n, const int left,
+                               const __global uchar *mask)
+{
+    const __global uchar *p =
+        mask + at.mask + row.b * a.mask_stride[0] + row.h * a.mask_stride[1] + row.i * a.mask_stride[2];
+#if HAS_MASK_KEYS
+    const long column = n - row.mask_begin;
+    const int end = (int)clamp(a.mask_keys - column, 0L, (long)left);
+    float x[SIMD_WIDTH];
+
+    if (column >= 0)
+        return load_mask(p + column * a.mask_stride[3], a.mask_stride[3], end);
+    for (int c = 0; c < SIMD_WIDTH; c++)
+        x[c] = column + c < 0 ? 1.0f : c < end ? p[(column + c) * a.mask_stride[3]] : 0.0f;
+    return VECTOR(vload)(0, x);
+#else
+    return load_mask(p + (row.j + n) * a.mask_stride[3], a.mask_stride[3], left);
+#endif
+}
+#endif
 
 /* The scores of a query and SIMD_WIDTH keys, and what is known of them besides. */
 struct score_vector {
@@ -35,6 +68,21 @@ struct score_vector {
     lanes softcap_derivative; /* with softcap */
     lanes distance;           /* with ALiBi: what the slope was multiplied with */
 };
+
+#if HAS_BLOCKS
+/* What the block lists say of the row and the tile's keys n .., 0 where they are not listed. */
+INLINE ints listed_keys(const struct attention_shape a, const struct score_row row, const int n)
+{
+    const long j = row.j + n, r = row.i / BLOCK_Q, most = block_columns(a) - 1;
+    int said[SIMD_WIDTH];
+
+    if (j / BLOCK_KV == (j + SIMD_WIDTH - 1) / BLOCK_KV)
+        return (ints)(block_at(row.bits, r, min(j / BLOCK_KV, most)));
+    for (int c = 0; c < SIMD_WIDTH; c++)
+        said[c] = block_at(row.bits, r, min((j + c) / BLOCK_KV, most));
+    return VECTOR(vload)(0, said);
+}
+#endif
 
 /* products: of the row's query and the tile's keys n .., scaled, and in UNIT but with a softcap.
  * hides (constant): whether lengths or windows may hide a key. Keys from `left` on have any
@@ -66,10 +114,17 @@ INLINE struct score_vector finish_scores(const int hides, SHAPE_PARAMS, const st
     s.distance = key + row.distance;
     s.scores = fma((lanes)(slopes[at.slopes + row.h] * UNIT), s.distance, s.scores);
 #endif
+#if HAS_BLOCKS
+    const ints listed = hides ? listed_keys(a, row, n) : (ints)(BLOCK_LISTED);
+    s.hidden |= listed == 0;
+#endif
 #if HAS_MASK
-    s.hidden |= load_mask(mask + at.mask + row.b * a.mask_stride[0] + row.h * a.mask_stride[1] +
-                              row.i * a.mask_stride[2] + (row.j + n) * a.mask_stride[3],
-                          a.mask_stride[3], left) == 0.0f;
+    const ints masked = load_mask_of_keys(a, at, row, n, left, mask) == 0.0f;
+#if HAS_BLOCKS
+    s.hidden |= masked & listed != BLOCK_FULL;
+#else
+    s.hidden |= masked;
+#endif
 #endif
     if (hides)
         s.hidden |= key < row.begin | key >= row.end;

@@ -14,6 +14,7 @@
 #ifndef CLATTN_QUERY_LANES_H
 #define CLATTN_QUERY_LANES_H
 #include "cpu/fused_prefetch.h"
+#include "score/blocks.h"
 #include "score/score_unit.h"
 #if HAS_DROPOUT
 #define RANDOM_LANES SIMD_WIDTH
@@ -31,7 +32,18 @@ struct query_block {
     long b, h, i; /* i: its first query */
     struct extent e;
     int queries; /* of it in use, 1..BLOCK_M */
+#if HAS_BLOCKS
+    long end;               /* no block that begins before it has a query from there on */
+    struct block_bits bits; /* of the head's list */
+#endif
 };
+
+/* The first query that does not belong to a block's chunk any more, wherever the chunk ends. */
+#if HAS_BLOCKS
+#define QUERIES_END(block) (block).end
+#else
+#define QUERIES_END(block) a.seq_q
+#endif
 
 /* A block of queries and a tile of keys, which are counted from the tile's first. */
 struct score_tile {
@@ -39,7 +51,7 @@ struct score_tile {
     int all_begin, all_end;        /* keys in the window of every query */
     int lower_end,
         upper_begin; /* only the lower half sees keys before, only the upper from there on */
-    int hides;                     /* whether bias or mask may hide a pair */
+    int hides;                     /* whether bias, mask or block lists may hide a pair */
     lanes distance[BLOCK_VECTORS]; /* with ALiBi: from the queries to key 0, along the diagonal */
     float slope;
     float softcap, inverse_softcap;
@@ -164,7 +176,7 @@ NOINLINE enum visibility load_bias_tile(const struct attention_shape a,
 
 #define MASK_KEYS (4 * SIMD_WIDTH) /* keys whose bytes of a mask fill a vector */
 #define MASK_VECTORS                                                                               \
-    (HAS_MASK ? (BLOCK_N + MASK_KEYS - 1) / MASK_KEYS * SIMD_WIDTH * BLOCK_VECTORS : 1)
+    (HAS_MASK || HAS_BLOCKS ? (BLOCK_N + MASK_KEYS - 1) / MASK_KEYS * SIMD_WIDTH * BLOCK_VECTORS : 1)
 #if HAS_MASK
 
 /* count bytes from p on, at most MASK_KEYS, as memory holds them; zeros after them. */
@@ -213,7 +225,7 @@ NOINLINE enum visibility load_mask_tile(const struct attention_shape a,
     ints some = 0, gaps = 0;
 
     for (int n0 = 0; n0 < count; n0 += MASK_KEYS) {
-        const int left = (int)min(a.seq_kv - j - n0, (long)MASK_KEYS);
+        const int left = (int)min((HAS_MASK_KEYS ? block.e.keys : a.seq_kv) - j - n0, (long)MASK_KEYS);
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             ints *vectors = to + n0 / 4 * BLOCK_VECTORS + m;
             lanes x[SIMD_WIDTH];
@@ -234,6 +246,31 @@ NOINLINE enum visibility load_mask_tile(const struct attention_shape a,
     return any_lane(gaps & (int)0x80808080) ? PARTIAL : FULL;
 }
 
+#endif
+#if HAS_BLOCKS
+/* Makes the bytes of the mask of a block and keys j .. j + count - 1 say what the block lists say as well:
+ * a mask that was loaded keeps its say in blocks that are not full. */
+NOINLINE void mask_unlisted(const struct query_block block, const long j, const int count,
+                            const int loaded, ints *to)
+{
+    for (int n = 0; !loaded && n < (count + 3) / 4 * BLOCK_VECTORS; n++)
+        to[n] = 0x01010101;
+    for (int r = 0; r < block.queries; r++) {
+        const long row = (block.i + r) / BLOCK_Q;
+        uchar *bytes = (uchar *)(to + r / SIMD_WIDTH) + 4 * (r % SIMD_WIDTH);
+        int stop;
+        for (int n = 0; n < count; n = stop) { /* to the end of the column of blocks */
+            const long column = (j + n) / BLOCK_KV;
+            const int said = block_at(block.bits, row, column);
+            stop = (int)min((column + 1) * BLOCK_KV - j, (long)count);
+            for (int c = n; said != BLOCK_LISTED && c < stop; c++)
+                bytes[c / 4 * BLOCK_VECTORS * (int)sizeof(ints) + c % 4] = said == BLOCK_FULL;
+        }
+    }
+}
+#endif
+
+#if HAS_MASK || HAS_BLOCKS
 /* Not 0 where a query of vector m sees key n. */
 INLINE ints mask_of(const struct score_tile *tile, const int n, const int m)
 {
@@ -246,6 +283,39 @@ INLINE ints mask_of(const struct score_tile *tile, const int n, const int m)
 }
 #endif
 
+#if HAS_BLOCKS
+/* What block lists and mask say of keys j .. j + count - 1; as load_pairs(). A mask is looked at in blocks
+ * that are not full. */
+INLINE int load_listed_mask(SHAPE_PARAMS, const struct query_block block, const long j,
+                            const int count, struct score_tile *tile,
+                            struct prefetch_streams *streams, ints *masks SCORE_OPERANDS_PARAM)
+{
+    const struct listed_tile listed =
+        listed_tile_at(block.bits, block.i, block.queries, j, count);
+    enum visibility masked = FULL;
+    int loaded = 0;
+
+    if (!listed.some)
+        return 0;
+#if HAS_MASK
+    const __global uchar *p = mask + at.mask + block.b * a.mask_stride[0] +
+                              block.h * a.mask_stride[1] + block.i * a.mask_stride[2] +
+                              (j - MASK_BEGIN(block.e)) * a.mask_stride[3];
+    streams->stream[STREAM_MASK] = stream_of(p, 0, 0, 0, 0, 0); /* which keys are next is not known */
+    loaded = !listed.all_full && j >= MASK_BEGIN(block.e);
+    if (loaded)
+        masked = load_mask_tile(a, block, j, count, p, masks);
+    if (masked == EMPTY && !listed.some_full)
+        return 0;
+#endif
+    if (!listed.all || (masked != FULL && listed.some_full) || (HAS_BIAS && !loaded))
+        mask_unlisted(block, j, count, loaded, masks);
+    tile->mask = masks;
+    tile->hides |= !listed.all || masked != FULL;
+    return 1;
+}
+#endif
+
 /* Loads the biases and masks of keys j .. j + count - 1, and has those of the next tile prefetched.
  * Returns 0 if the tile is empty: no query of the block sees any of its keys. */
 INLINE int load_pairs(SHAPE_PARAMS, const struct query_block block, const long j, const int count,
@@ -254,6 +324,10 @@ INLINE int load_pairs(SHAPE_PARAMS, const struct query_block block, const long j
 {
     const int more = j + BLOCK_N < a.seq_kv;
 
+#if HAS_BLOCKS
+    if (!load_listed_mask(a, at, block, j, count, tile, streams, masks SCORE_OPERANDS_ARG))
+        return 0;
+#endif
 #if HAS_BIAS
     const __global bias_storage *b = bias + at.bias + block.b * a.bias_stride[0] +
                                      block.h * a.bias_stride[1] + block.i * a.bias_stride[2] +
@@ -268,16 +342,27 @@ INLINE int load_pairs(SHAPE_PARAMS, const struct query_block block, const long j
                   BLOCK_N * (int)sizeof(bias_storage));
     tile->hides |= biased == PARTIAL;
 #endif
-#if HAS_MASK
+#if HAS_MASK && !HAS_BLOCKS
     const __global uchar *p = mask + at.mask + block.b * a.mask_stride[0] +
                               block.h * a.mask_stride[1] + block.i * a.mask_stride[2] +
-                              j * a.mask_stride[3];
+                              (j - MASK_BEGIN(block.e)) * a.mask_stride[3];
+#if HAS_MASK_KEYS
+    const int has_columns = j >= block.e.mask_begin;
+    enum visibility masked = FULL;
+    if (has_columns)
+        masked = load_mask_tile(a, block, j, count, p, masks);
+    else
+        for (int n = 0; n < MASK_VECTORS; n++)
+            masks[n] = 0x01010101;
+#else
+    const int has_columns = 1;
     const enum visibility masked = load_mask_tile(a, block, j, count, p, masks);
+#endif
     if (masked == EMPTY)
         return 0;
     tile->mask = masks;
     streams->stream[STREAM_MASK] =
-        stream_of(p + BLOCK_N, a.mask_stride[2], more && a.mask_stride[3] == 1,
+        stream_of(p + BLOCK_N, a.mask_stride[2], has_columns && more && a.mask_stride[3] == 1,
                   a.mask_stride[2] ? block.queries : 1, BLOCK_M, BLOCK_N);
     tile->hides |= masked == PARTIAL;
 #endif
@@ -337,7 +422,7 @@ INLINE lanes hide_pairs(const struct score_tile *tile, const int n, const int m,
 #if HAS_BIAS
     x = tile->bias[n * BLOCK_VECTORS + m] == -INFINITY ? (lanes)(-INFINITY) : x;
 #endif
-#if HAS_MASK
+#if HAS_MASK || HAS_BLOCKS
     x = mask_of(tile, n, m) == 0 ? (lanes)(-INFINITY) : x;
 #endif
     return x;
@@ -384,7 +469,7 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
     if (n0 < tile->all_begin || n0 + QK_KEYS > tile->all_end)
         EACH_SCORE(s[n][m] = hide_outside(tile, n0 + n, m, s[n][m]))
 #endif
-#if CHANGES_SCORES || HAS_WINDOW
+#if CHANGES_SCORES || HAS_WINDOW || HAS_BLOCKS
     if (n0 + QK_KEYS > count)
         EACH_SCORE(s[n][m] = n0 + n < count ? s[n][m] : (lanes)(-INFINITY))
 #endif

@@ -12,6 +12,7 @@
 #define CLATTN_SCORE_H
 #include "common/common.h"
 #include "common/multiply_add.h"
+#include "score/blocks.h"
 #include "score/score_scale.h"
 
 /* ---- softcap -------------------------------------------------------------------------------- */
@@ -27,14 +28,23 @@
 /* ---- pairs by their numbers ----------------------------------------------------------------- */
 
 /* Whether query i sees key j, where first = first_key() and end = end_key() of query i. */
-static inline bool visible(SHAPE_PARAMS, const long first, const long end, const long b,
+static inline bool visible(SHAPE_PARAMS, const struct extent e, const long first, const long end, const long b,
                            const long h, const long i, const long j SCORE_OPERANDS_PARAM)
 {
     if (j < first || j >= end)
         return false;
+#if HAS_BLOCKS
+    const int listed = find_block(a, at, b, h, i, j SCORE_OPERANDS_ARG);
+    if (!listed)
+        return false;
+#define MASK_COUNTS (listed != BLOCK_FULL)
+#else
+#define MASK_COUNTS 1
+#endif
 #if HAS_MASK
-    if (!mask[at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] + i * a.mask_stride[2] +
-              j * a.mask_stride[3]])
+    if (MASK_COUNTS && j >= MASK_BEGIN(e) &&
+        !mask[at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] + i * a.mask_stride[2] +
+              (j - MASK_BEGIN(e)) * a.mask_stride[3]])
         return false;
 #endif
 #if HAS_BIAS
@@ -51,7 +61,7 @@ static inline float biased_score(SHAPE_PARAMS, const struct extent e, const long
                                  const long end, const long b, const long h, const long i,
                                  const long j, float s SCORE_OPERANDS_PARAM)
 {
-    if (!visible(a, at, first, end, b, h, i, j SCORE_OPERANDS_ARG))
+    if (!visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG))
         return -INFINITY;
 #if HAS_BIAS
     s += LOAD_BIAS(bias, at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] +
@@ -73,8 +83,17 @@ struct score_tile {
     long distance;                /* from row 0 to key 0, along the diagonal */
     float scale, slope;
     const __global uchar *mask; /* of row 0 and key 0, as the next */
+#if HAS_MASK_KEYS
+    int mask_begin; /* the first key that has a column in the mask */
+#endif
     const __global bias_storage *bias;
 };
+
+#if HAS_MASK_KEYS
+#define WITHOUT_COLUMN(t, key) ((key) < (t).mask_begin)
+#else
+#define WITHOUT_COLUMN(t, key) 0
+#endif
 
 /* The tile of queries from i0 on and keys from j0 on. most: no tile has more rows or keys. */
 INLINE struct score_tile score_tile_at(SHAPE_PARAMS, const struct extent e, const long b,
@@ -98,7 +117,10 @@ INLINE struct score_tile score_tile_at(SHAPE_PARAMS, const struct extent e, cons
 #endif
 #if HAS_MASK
     t.mask = mask + at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] +
-             i0 * a.mask_stride[2] + j0 * a.mask_stride[3];
+             i0 * a.mask_stride[2] + (j0 - MASK_BEGIN(e)) * a.mask_stride[3];
+#if HAS_MASK_KEYS
+    t.mask_begin = (int)clamp(e.mask_begin - j0, 0L, most);
+#endif
 #endif
 #if HAS_BIAS
     t.bias = bias + at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] +
@@ -152,8 +174,8 @@ INLINE bool hide(const struct attention_shape a, const struct score_tile t, bool
                  const int row, const int key, struct score *s)
 {
 #if HAS_MASK
-    sees = sees && t.mask[min(row, t.rows - 1) * a.mask_stride[2] +
-                          min(key, t.keys - 1) * a.mask_stride[3]];
+    sees = sees && (WITHOUT_COLUMN(t, key) || t.mask[min(row, t.rows - 1) * a.mask_stride[2] +
+                                                     min(key, t.keys - 1) * a.mask_stride[3]]);
 #endif
 #if HAS_BIAS
     const float bias_here = LOAD_BIAS(t.bias, min(row, t.rows - 1) * a.bias_stride[2] +

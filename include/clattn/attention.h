@@ -41,33 +41,40 @@ typedef struct clattn_forward {
     cl_ulong dropout_seed;    /**< The key of dropout's random numbers; any value. */
     cl_uint dropout_offset;   /**< Which of the seed's 2^32 streams of random numbers, such as the
                                    number of the training step (clattn/dropout.h). */
+    clattn_buffer page_table; /**< Read; (batch, ceil(seq_kv / page_size)) cl_ints. */
+    clattn_buffer
+        block_offsets; /**< Read; cl_ints, packed (batch, heads, rows of blocks + 1), batch and
+                                      heads 1 where they share a list. */
+    clattn_buffer block_entries; /**< Read; cl_ints, packed (batch, heads, max_blocks), likewise. */
 } clattn_forward;
 
 /** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
 typedef struct clattn_backward {
-    size_t struct_size;       /**< sizeof(clattn_backward). */
-    clattn_buffer q;          /**< Read: what forward read. */
-    clattn_buffer k;          /**< Read: what forward read. */
-    clattn_buffer v;          /**< Read: what forward read. */
-    clattn_buffer o;          /**< Read: what forward wrote. */
-    clattn_buffer lse;        /**< Read: what forward wrote. */
-    clattn_buffer d_o;        /**< Read: the gradient with respect to o. */
-    clattn_buffer bias;       /**< Read: what forward read. */
-    clattn_buffer mask;       /**< Read: what forward read. */
-    clattn_buffer slopes;     /**< Read: what forward read. */
-    clattn_buffer sinks;      /**< Read: what forward read. */
-    clattn_buffer q_lengths;  /**< Read: what forward read. */
-    clattn_buffer kv_lengths; /**< Read: what forward read. */
-    clattn_buffer dq;         /**< Every element is overwritten (it may hold NaN). */
-    clattn_buffer dk;         /**< Every element is overwritten (it may hold NaN). */
-    clattn_buffer dv;         /**< Every element is overwritten (it may hold NaN). */
-    clattn_buffer dbias;      /**< Written, in the bias's dtype and layout; one element where the
+    size_t struct_size;          /**< sizeof(clattn_backward). */
+    clattn_buffer q;             /**< Read: what forward read. */
+    clattn_buffer k;             /**< Read: what forward read. */
+    clattn_buffer v;             /**< Read: what forward read. */
+    clattn_buffer o;             /**< Read: what forward wrote. */
+    clattn_buffer lse;           /**< Read: what forward wrote. */
+    clattn_buffer d_o;           /**< Read: the gradient with respect to o. */
+    clattn_buffer bias;          /**< Read: what forward read. */
+    clattn_buffer mask;          /**< Read: what forward read. */
+    clattn_buffer slopes;        /**< Read: what forward read. */
+    clattn_buffer sinks;         /**< Read: what forward read. */
+    clattn_buffer q_lengths;     /**< Read: what forward read. */
+    clattn_buffer kv_lengths;    /**< Read: what forward read. */
+    clattn_buffer dq;            /**< Every element is overwritten (it may hold NaN). */
+    clattn_buffer dk;            /**< Every element is overwritten (it may hold NaN). */
+    clattn_buffer dv;            /**< Every element is overwritten (it may hold NaN). */
+    clattn_buffer dbias;         /**< Written, in the bias's dtype and layout; one element where the
                                      bias broadcasts. */
-    clattn_buffer dslopes;    /**< Written; heads floats. */
-    clattn_buffer dsinks;     /**< Written; heads floats. */
-    clattn_buffer workspace;  /**< As in clattn_forward. */
-    cl_ulong dropout_seed;    /**< That of the forward execution. */
-    cl_uint dropout_offset;   /**< That of the forward execution. */
+    clattn_buffer dslopes;       /**< Written; heads floats. */
+    clattn_buffer dsinks;        /**< Written; heads floats. */
+    clattn_buffer workspace;     /**< As in clattn_forward. */
+    cl_ulong dropout_seed;       /**< That of the forward execution. */
+    cl_uint dropout_offset;      /**< That of the forward execution. */
+    clattn_buffer block_offsets; /**< Read: what forward read. */
+    clattn_buffer block_entries; /**< Read: what forward read. */
 } clattn_backward;
 
 /**
@@ -118,47 +125,52 @@ CLATTN_API clattn_status clattn_attention_backward(const clattn_plan *plan, cl_c
 /** The tensors of a forward execution in host memory, as in clattn_forward. Pointers are to
  *  element (0, 0, 0, 0). Elements of o between its strides keep their values. */
 typedef struct clattn_host_forward {
-    size_t struct_size;        /**< sizeof(clattn_host_forward). */
-    const void *q;             /**< Read. */
-    const void *k;             /**< Read. */
-    const void *v;             /**< Read. */
-    void *o;                   /**< Every element is overwritten. */
-    const void *bias;          /**< Read; elements of bias_dtype. */
-    const unsigned char *mask; /**< Read. */
-    const float *slopes;       /**< Read; heads floats (ALiBi). */
-    const float *sinks;        /**< Read; heads floats. */
-    const cl_int *q_lengths;   /**< Read; one of each batch. */
-    const cl_int *kv_lengths;  /**< Read; one of each batch. */
-    float *lse;                /**< Written; (batch, heads, seq_q). */
-    float *scores;             /**< Written; (batch, heads, seq_q, seq_kv). */
-    cl_ulong dropout_seed;     /**< As in clattn_forward. */
-    cl_uint dropout_offset;    /**< As in clattn_forward. */
+    size_t struct_size;          /**< sizeof(clattn_host_forward). */
+    const void *q;               /**< Read. */
+    const void *k;               /**< Read. */
+    const void *v;               /**< Read. */
+    void *o;                     /**< Every element is overwritten. */
+    const void *bias;            /**< Read; elements of bias_dtype. */
+    const unsigned char *mask;   /**< Read. */
+    const float *slopes;         /**< Read; heads floats (ALiBi). */
+    const float *sinks;          /**< Read; heads floats. */
+    const cl_int *q_lengths;     /**< Read; one of each batch. */
+    const cl_int *kv_lengths;    /**< Read; one of each batch. */
+    float *lse;                  /**< Written; (batch, heads, seq_q). */
+    float *scores;               /**< Written; (batch, heads, seq_q, seq_kv). */
+    cl_ulong dropout_seed;       /**< As in clattn_forward. */
+    cl_uint dropout_offset;      /**< As in clattn_forward. */
+    const cl_int *page_table;    /**< Read; (batch, ceil(seq_kv / page_size)). */
+    const cl_int *block_offsets; /**< Read; as in clattn_forward. */
+    const cl_int *block_entries; /**< Read; as in clattn_forward. */
 } clattn_host_forward;
 
 /** The tensors of a backward execution in host memory, as in clattn_backward. Elements of what is
  *  written that lie between its strides keep their values. */
 typedef struct clattn_host_backward {
-    size_t struct_size;        /**< sizeof(clattn_host_backward). */
-    const void *q;             /**< Read: what forward read. */
-    const void *k;             /**< Read: what forward read. */
-    const void *v;             /**< Read: what forward read. */
-    const void *o;             /**< Read: what forward wrote. */
-    const float *lse;          /**< Read: what forward wrote. */
-    const void *d_o;           /**< Read: the gradient with respect to o. */
-    const void *bias;          /**< Read: what forward read. */
-    const unsigned char *mask; /**< Read: what forward read. */
-    const float *slopes;       /**< Read: what forward read. */
-    const float *sinks;        /**< Read: what forward read. */
-    const cl_int *q_lengths;   /**< Read: what forward read. */
-    const cl_int *kv_lengths;  /**< Read: what forward read. */
-    void *dq;                  /**< Every element is overwritten. */
-    void *dk;                  /**< Every element is overwritten. */
-    void *dv;                  /**< Every element is overwritten. */
-    void *dbias;               /**< Written, in the bias's dtype and layout. */
-    float *dslopes;            /**< Written; heads floats. */
-    float *dsinks;             /**< Written; heads floats. */
-    cl_ulong dropout_seed;     /**< That of the forward execution. */
-    cl_uint dropout_offset;    /**< That of the forward execution. */
+    size_t struct_size;          /**< sizeof(clattn_host_backward). */
+    const void *q;               /**< Read: what forward read. */
+    const void *k;               /**< Read: what forward read. */
+    const void *v;               /**< Read: what forward read. */
+    const void *o;               /**< Read: what forward wrote. */
+    const float *lse;            /**< Read: what forward wrote. */
+    const void *d_o;             /**< Read: the gradient with respect to o. */
+    const void *bias;            /**< Read: what forward read. */
+    const unsigned char *mask;   /**< Read: what forward read. */
+    const float *slopes;         /**< Read: what forward read. */
+    const float *sinks;          /**< Read: what forward read. */
+    const cl_int *q_lengths;     /**< Read: what forward read. */
+    const cl_int *kv_lengths;    /**< Read: what forward read. */
+    void *dq;                    /**< Every element is overwritten. */
+    void *dk;                    /**< Every element is overwritten. */
+    void *dv;                    /**< Every element is overwritten. */
+    void *dbias;                 /**< Written, in the bias's dtype and layout. */
+    float *dslopes;              /**< Written; heads floats. */
+    float *dsinks;               /**< Written; heads floats. */
+    cl_ulong dropout_seed;       /**< That of the forward execution. */
+    cl_uint dropout_offset;      /**< That of the forward execution. */
+    const cl_int *block_offsets; /**< Read: what forward read. */
+    const cl_int *block_entries; /**< Read: what forward read. */
 } clattn_host_backward;
 
 /**

@@ -7,6 +7,7 @@
 #include <clattn/device.h>
 #include <clattn/dropout.h>
 #include <clattn/gradient_check.h>
+#include <clattn/merge.h>
 #include <clattn/multihead.h>
 #include <clattn/plan.h>
 #include <clattn/problem.h>

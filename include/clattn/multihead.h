@@ -48,8 +48,9 @@ typedef enum clattn_weights_out {
 typedef struct clattn_multihead {
     size_t struct_size; /**< Set by clattn_multihead_init(). */
     /** Operation (CLATTN_FORWARD or CLATTN_BACKWARD), dtype, sizes, masks and all other options.
-     *  Its layouts of q, k, v, o and their gradients must be zeros, lse 0, scores none: the layer
-     *  says how they lie. With CLATTN_SELF seq_kv is seq_q. */
+     *  Its layouts of q, k, v, o and their gradients must be zeros, lse, k_cache, v_cache and
+     *  o_f32 0, scores none: the layer says how they lie and are stored. With CLATTN_SELF seq_kv
+     *  is seq_q. */
     clattn_problem attention;
     clattn_source source;      /**< What keys and values are made of. */
     size_t model;              /**< Columns of x; at least 1. */
@@ -184,17 +185,19 @@ typedef struct clattn_multihead_parameters {
 /** What both directions read beside the parameters. Fields of options that the layer lacks are
  *  NULL. */
 typedef struct clattn_multihead_inputs {
-    clattn_buffer x;          /**< (batch, seq_q, model), packed; see seq_first. */
-    clattn_buffer context;    /**< (batch, seq_kv, context_model); NULL if CLATTN_SELF. */
-    clattn_buffer values;     /**< (batch, seq_kv, values_model); NULL unless CLATTN_SEPARATE. */
-    clattn_buffer bias;       /**< As in clattn_forward. */
-    clattn_buffer mask;       /**< As in clattn_forward. */
-    clattn_buffer slopes;     /**< As in clattn_forward. */
-    clattn_buffer sinks;      /**< As in clattn_forward. */
-    clattn_buffer q_lengths;  /**< As in clattn_forward. */
-    clattn_buffer kv_lengths; /**< As in clattn_forward. */
-    cl_ulong dropout_seed;    /**< As in clattn_forward. */
-    cl_uint dropout_offset;   /**< As in clattn_forward. */
+    clattn_buffer x;             /**< (batch, seq_q, model), packed; see seq_first. */
+    clattn_buffer context;       /**< (batch, seq_kv, context_model); NULL if CLATTN_SELF. */
+    clattn_buffer values;        /**< (batch, seq_kv, values_model); NULL unless CLATTN_SEPARATE. */
+    clattn_buffer bias;          /**< As in clattn_forward. */
+    clattn_buffer mask;          /**< As in clattn_forward. */
+    clattn_buffer slopes;        /**< As in clattn_forward. */
+    clattn_buffer sinks;         /**< As in clattn_forward. */
+    clattn_buffer q_lengths;     /**< As in clattn_forward. */
+    clattn_buffer kv_lengths;    /**< As in clattn_forward. */
+    cl_ulong dropout_seed;       /**< As in clattn_forward. */
+    cl_uint dropout_offset;      /**< As in clattn_forward. */
+    clattn_buffer block_offsets; /**< As in clattn_forward. */
+    clattn_buffer block_entries; /**< As in clattn_forward. */
 } clattn_multihead_inputs;
 
 /** The tensors of a layer's forward execution. */

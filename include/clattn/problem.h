@@ -13,9 +13,11 @@
  *     o  = sum_j p * v[j]
  *     lse = m + log(sum_j exp(s - m) + exp(sink[h] - m))
  *
- * (the terms with sink only if sinks). A key is masked if the boolean mask holds 0 there, if it
+ * (the terms with sink only if sinks). A key is masked if the boolean mask holds 0 there (with
+ * mask_keys: holds 0 in column j - (keys in use - mask_keys), if that is one), if it
  * lies outside the window or after the diagonal of a causal problem, or at or beyond the batch's
- * key length; a query at or beyond the batch's query length sees no key. A query that sees no key
+ * key length, or if there are block lists and its block is not listed; a query at or beyond the
+ * batch's query length sees no key. A query that sees no key
  * gives o = 0, lse = -inf and weights 0, with or without a sink. What lies behind a mask (NaN,
  * Inf, 1e30), in q, k, v or bias, never reaches the output; NaN in visible data does.
  *
@@ -30,6 +32,22 @@
  * and by (b, h, i, j) alone, so that it is the same for every family and device (which are dropped,
  * and how to read that out: clattn/dropout.h). Neither lse nor the weights that are handed out
  * change.
+ *
+ * Block lists (block-sparse attention). With block_q and block_kv, query i belongs to row i / block_q
+ * of blocks and key j to column j / block_kv; the last row and column may be smaller. Each row lists the
+ * columns that its queries see. The lists lie in device memory as block-compressed sparse rows (BSR), of
+ * one head or for all: block_offsets holds rows + 1 cl_ints, block_entries max_blocks of them, and the
+ * entries of row r are those from block_offsets[r] to before block_offsets[r + 1]. An entry is a column.
+ * With CLATTN_BLOCK_FULL added to it the boolean mask, if there is one, is not looked at in that block:
+ * none of its pairs is masked by it. Windows, causality, lengths and biases hold in listed blocks as
+ * elsewhere.
+ *
+ * Entries may stand in any order. Whatever the lists hold, nothing outside them is read and what comes
+ * out is defined: offsets below 0 count as 0 and those above max_blocks as max_blocks, a row whose
+ * offsets decrease lists nothing, rows whose entries overlap each have them, an entry that is negative
+ * or whose column does not exist is left out, and a column that is listed several times is seen once,
+ * with CLATTN_BLOCK_FULL if one of its entries has it. A query whose row lists nothing sees no key.
+ * clattn/blocks.h makes lists.
  *
  * Backward. Given do, the gradient of some loss with respect to o, and o and lse as forward wrote
  * them, with p' the weights after dropout and w = p' / p:
@@ -84,6 +102,40 @@
  * columns, one with respect to bias has a 1 for x that broadcasts (strides 0, but for one along an
  * axis of size 1: four zeros are the packed layout).
  *
+ * Merge: o and lse of attention over n disjoint sets of keys become those over all of them, with
+ * seq_kv = n, kv_heads = heads and dim_qk = dim_v:
+ *
+ *     m   = max_s lse[s]               w[s] = exp(lse[s] - m) / sum_s exp(lse[s] - m)
+ *     o   = sum_s w[s] * parts[s]      lse = m + log(sum_s exp(lse[s] - m))
+ *
+ * for parts (n, batch, heads, seq_q, dim_v) and lse, natural logarithms, for each (b, h, i). In layouts
+ * n and batch are one axis of n * batch, all batches of the first state before those of the second. With
+ * accumulate o and lse hold one more state and become the union with it: two states are merged in place
+ * by n = 1. A sink counts in one of the states alone. Then:
+ *
+ * - A state of lse = -inf is empty: its row of parts is not read, whatever it holds. Only empty states
+ *   give o = 0, lse = -inf, as a row that sees nothing does; a single one that is not gives its own row
+ *   and lse, to the bit, and so does one beside which all others' weights vanish in f32, if these are
+ *   finite.
+ * - A NaN in lse makes o and lse of its row NaN; a NaN or infinity in a row that is not empty counts with
+ *   the row's weight, even where that is 0.
+ * - An lse of +inf outweighs all finite ones; several share equally, and lse is +inf. clattn gives none
+ *   for scores that are finite. FlashAttention 2 gives it for rows that see nothing: there +inf is to be
+ *   replaced by -inf before.
+ *
+ * Paged caches. With page_size > 0 k and v are pools of pages, (pages, kv_heads, page_size, dim)
+ * tensors that any number of requests share, in either order by strides: "k=bshd v=bshd" is (pages,
+ * page_size, kv_heads, dim). Key j of batch b is row j % page_size of page table[b, j / page_size],
+ * with table a (batch, ceil(seq_kv / page_size)) array of cl_ints in device memory, of which a plan
+ * knows nothing: it may change from execution to execution. seq_kv is the most keys that a batch may
+ * have; kv_lengths says how many it has. An entry that is negative, or pages or more, hides the keys
+ * of its page as the boolean mask would; what the table holds for pages behind the last key in use
+ * is not looked at. Nothing outside the pool is read whatever the table holds, several entries may
+ * name the same page (a prefix that requests share), and with the same tunables o and lse are bit for
+ * bit those of a contiguous cache that holds the same keys, where no entry hides any. Forward only, and without dropout:
+ * gradients with respect to keys that requests share would be sums over requests, which no engine
+ * that keeps pages asks for; gather them into a contiguous tensor to train on them.
+ *
  * Formula: A. Vaswani et al., "Attention Is All You Need" (2017); order of softcap, bias and mask
  * as in the ONNX operator Attention, opset 24; ALiBi: O. Press et al. (2022); sinks as in
  * gpt-oss (2025); backward by lse and dot(do, o): T. Dao et al., "FlashAttention" (2022); Philox:
@@ -102,8 +154,9 @@ CLATTN_BEGIN
 /** What is computed. */
 typedef enum clattn_operation {
     CLATTN_FORWARD = 0,
-    CLATTN_BACKWARD = 1,  /**< The gradients of forward; see "Backward" above. */
-    CLATTN_PROJECTION = 2 /**< See "Projection" above, and clattn/projection.h. */
+    CLATTN_BACKWARD = 1,   /**< The gradients of forward; see "Backward" above. */
+    CLATTN_PROJECTION = 2, /**< See "Projection" above, and clattn/projection.h. */
+    CLATTN_MERGE = 3       /**< See "Merge" above, and clattn/merge.h. */
 } clattn_operation;
 
 /** How values are stored; arithmetic is always f32. */
@@ -148,6 +201,9 @@ typedef enum clattn_scores {
     CLATTN_SCORES_WEIGHTS = 4  /**< p, before dropout. */
 } clattn_scores;
 
+/** Added to an entry of a block list: the boolean mask hides nothing in this block. */
+#define CLATTN_BLOCK_FULL 0x40000000
+
 /** No limit on this side of a window. */
 #define CLATTN_UNLIMITED (-1)
 
@@ -164,18 +220,21 @@ typedef struct clattn_layout {
 /** Made by clattn_problem_init() or clattn_problem_parse(), then changed as needed. */
 typedef struct clattn_problem {
     size_t struct_size;         /**< Set by clattn_problem_init(). */
-    clattn_operation operation; /**< Forward, backward or a projection. */
-    clattn_dtype dtype;         /**< Of q, k, v and o; k and v may have another: k_cache. */
+    clattn_operation operation; /**< Forward, backward, a projection or a merge. */
+    clattn_dtype dtype;         /**< Of q, k, v and o; but see k_cache, v_cache and o_f32. */
     size_t batch;               /**< 0 is allowed: gradients that are sums over batches are 0. */
     size_t heads;    /**< Query heads, a multiple of kv_heads (not in projections); at least 1. */
-    size_t kv_heads; /**< At least 1. */
+    size_t kv_heads; /**< At least 1; merge: heads. */
     size_t seq_q;    /**< 0 is allowed. */
-    size_t seq_kv;   /**< 0 is allowed: no query sees a key. Projection: 1. */
-    size_t dim_qk;   /**< At least 1. */
+    size_t seq_kv;   /**< 0 is allowed: no query sees a key. Projection: 1; merge: states. */
+    size_t dim_qk;   /**< At least 1; merge: dim_v. */
     size_t dim_v;    /**< At least 1. */
-    clattn_layout q; /**< (batch, heads, seq_q, dim_qk); projection: of x, with kv_heads */
-    clattn_layout k; /**< (batch, kv_heads, seq_kv, dim_qk); projection: of w, as above */
-    clattn_layout v; /**< (batch, kv_heads, seq_kv, dim_v) */
+    clattn_layout q; /**< (batch, heads, seq_q, dim_qk); projection: of x, with kv_heads; merge: of
+                          parts, (states * batch, heads, seq_q, dim_v) */
+    clattn_layout k; /**< (batch, kv_heads, seq_kv, dim_qk); paged: (pages, kv_heads, page_size,
+                          dim_qk); projection: of w, as above */
+    clattn_layout v; /**< (batch, kv_heads, seq_kv, dim_v); paged: (pages, kv_heads, page_size,
+                          dim_v) */
     clattn_layout o; /**< (batch, heads, seq_q, dim_v); projection: of y */
     float scale;     /**< Any finite value; NaN stands for 1 / sqrt(dim_qk). */
     float softcap;   /**< Finite and > 0, or 0 for none. */
@@ -189,7 +248,7 @@ typedef struct clattn_problem {
     clattn_layout bias_layout; /**< Zeros broadcast; see clattn_layout_broadcast(). Projection:
                                     zeros, which there stand for the packed (heads, dim_v). */
     int mask; /**< Not 0: a boolean mask of bytes, not 0 = visible, of that shape is given. */
-    clattn_layout mask_layout; /**< Zeros broadcast, as in bias_layout. */
+    clattn_layout mask_layout; /**< Zeros broadcast, as in bias_layout. Its columns: mask_keys. */
     int alibi;                 /**< Not 0: slopes, heads floats. */
     int sinks;                 /**< Not 0: sinks, heads floats. */
     int q_lengths;             /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
@@ -207,7 +266,8 @@ typedef struct clattn_problem {
                                    where a problem without batches, queries or keys sums nothing. */
     int dslopes;       /**< Not 0: the slopes' gradient is written, heads floats. */
     int dsinks;        /**< Not 0: the sinks' gradient is written, heads floats. */
-    int accumulate;    /**< Not 0: y is added to; projection only. */
+    int accumulate;    /**< Not 0: y is added to, or o and lse are merged with what they hold;
+                            projection and merge only. */
     clattn_cache k_cache; /**< How k is stored; this and v_cache, which need not be alike: forward
                                only, since a cache is read in inference, while training has
                                gradients of the same dtype as q. The dim of a quantized tensor is a
@@ -215,6 +275,23 @@ typedef struct clattn_problem {
                                its offset in its buffer, are multiples of 32; all are counted in
                                values, as of other tensors. */
     clattn_cache v_cache; /**< How v is stored. */
+    size_t
+        mask_keys; /**< 0, or how many columns the mask has, at most seq_kv: of the last keys in use
+                           (of the batch's length), all keys before which the mask lets through. A tree
+                           of drafts behind a cached prefix has a mask of seq_q x seq_q; causal and
+                           windows hide besides. */
+    size_t page_size; /**< Keys in a page, any number from 1; 0: k and v are contiguous. Forward
+                               only; see "Paged caches" above. */
+    size_t pages;     /**< Pages in the pool, 1 to 2^31 - 1; 0 if page_size is 0. */
+    int o_f32; /**< Not 0: o is stored as f32, whatever the dtype; forward only. For partial results
+                    that are merged later, and for callers that go on in f32. */
+    size_t block_q;  /**< Queries in a block of the block lists, or 0: there are no lists, and this
+                               and what follows are 0. See "Block lists" above. */
+    size_t block_kv; /**< Keys in a block: at least 1, and so many that there are at most 2^30
+                               columns of blocks. */
+    size_t max_blocks; /**< Entries that there is room for in a list, 1 to 2^31 - 1. */
+    int block_batches; /**< Not 0: each batch has a list of its own; 0: they share one. */
+    int block_heads;   /**< Not 0: each query head has a list of its own; 0: they share one. */
 } clattn_problem;
 
 /**
@@ -246,7 +323,7 @@ CLATTN_API clattn_status clattn_problem_check(const clattn_problem *problem, cha
  *
  * @param problem  Gives the four sizes; not null.
  * @param rank     0 to 4.
- * @param shape    @p rank sizes, each 1 or that of the problem; NULL only if @p rank is 0.
+ * @param shape    @p rank sizes, each 1 or that of the problem, of a mask's columns mask_keys if not 0; NULL only if @p rank is 0.
  * @param layout   Not null; receives the strides, zeros on failure.
  * @retval CLATTN_SUCCESS           Set.
  * @retval CLATTN_INVALID_ARGUMENT  A null, a rank above 4, a size that does not broadcast, or
@@ -297,9 +374,8 @@ CLATTN_API clattn_status clattn_problem_set_layout(clattn_problem *problem, cons
  * @param reason_bytes  The size of @p reason.
  * @retval CLATTN_SUCCESS           Made, and it passes clattn_problem_check().
  * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
- * @retval CLATTN_INVALID_PROBLEM   @p forward is not a sound forward problem, or has a k or v that is
- *                                  quantized or of another dtype: caches, which have no
- *                                  gradients.
+ * @retval CLATTN_INVALID_PROBLEM   @p forward is not a sound forward problem, or stores k, v or o
+ *                                  otherwise than q, which gradients do not.
  */
 CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn_problem *backward,
                                                  char *reason, size_t reason_bytes);
@@ -307,7 +383,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
 /**
  * The text form, one line: "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br". In this order:
  *
- *     fwd|bwd                operation (proj: below)
+ *     fwd|bwd                operation (proj, merge: below)
  *     f32|f16|bf16           dtype
  *     bN                     batch
  *     hN or hN/M             heads, kv_heads if different
@@ -317,13 +393,18 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *                            four strides such as 4096.64.128.1
  *     kcache=C vcache=C      q8_0 or q4_0, where k or v is quantized; f32, f16 or bf16, where it is of
  *                            another dtype than the problem
+ *     page=N pages=N         page_size and pages; when read, pages defaults to as many as b * k need
  *     scale=X softcap=X      X as printed by %.9g; scale where it is not NaN
  *     causal=A               A is tl, br or an offset such as 17 or -3
  *     diagonal=A             likewise, for a problem that is not causal
  *     window=L,R             each a number, or * for unlimited
  *     bias=T:L mask=L        T a dtype; L the dimensions that do not broadcast, packed, such as
  *                            bhqk, qk or bk, or four strides such as 0.0.64.1 (0.0.0.0: one value)
- *     alibi sinks qlen klen lse
+ *     blocks=RxC:N           block lists of blocks of R queries and C keys, with room for N entries,
+ *                            one for all; blocks=RxC:N:h one for each head, :b for each batch, :bh for
+ *                            each head of each batch
+ *     alibi sinks qlen klen lse odtype=f32
+ *     maskkeys=N             mask_keys, where not 0
  *     scores=raw|softcap|bias|weights
  *     dropout=X              X as above
  *     do=L dq=L dk=L dv=L    layouts, as q=L
@@ -339,8 +420,13 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     bias=T                 packed (heads, dim_v) of dtype T
  *     accumulate
  *
+ * A merge is "merge f32 b2 h32 q1 d128 n4": operation, dtype, b, h, q, d and n, the states; then
+ *
+ *     parts=L o=L            layouts of parts (the field q) and o, where not packed "bhsd"
+ *     accumulate
+ *
  * When it is read, "layout=bshd", an order, stands for the layouts of all of q, k, v, o, do, dq, dk and
- * dv (of a projection x and y) that have no word of their own: printed are those words.
+ * dv (of a projection x and y, of a merge parts and o) that have no word of their own: printed are those words.
  *
  * Parsing what was printed gives an equivalent problem: one with the same text and results.
  *
@@ -357,7 +443,7 @@ CLATTN_API clattn_status clattn_problem_print(const clattn_problem *problem, cha
 
 /**
  * Reads the text form. Words are separated by blanks, their order is free. The operation, a
- * dtype, q and d must be there; b and h default to 1, k to q, the options to none.
+ * dtype, q and d must be there, of a merge n; b and h default to 1, k to q, the options to none.
  *
  * @param text     Not null.
  * @param problem  Not null; cleared to clattn_problem_init() on failure.
@@ -373,8 +459,9 @@ CLATTN_API clattn_status clattn_problem_parse(const char *text, clattn_problem *
 /**
  * Floating-point operations of the products over the pairs that causality and windows leave
  * visible: 2 * (dim_qk + dim_v) per pair, backward 6 * dim_qk + 4 * dim_v; masks, biases and
- * lengths, which lie on the device, do not reduce it. Of a projection: 2 * kv_heads * dim_qk per
- * element of y. 0 for a problem that fails clattn_problem_check().
+ * lengths, which lie on the device, do not reduce it. With block lists it counts no more pairs than
+ * max_blocks whole blocks have. Of a projection: 2 * kv_heads * dim_qk per
+ * element of y; of a merge 2 * seq_kv per element of o. 0 for a problem that fails clattn_problem_check().
  */
 CLATTN_API double clattn_problem_flops(const clattn_problem *problem);
 

@@ -1,6 +1,7 @@
 #include "execute/buffers.h"
 #include "execute/execute.h"
 #include "families/candidate.h"
+#include "problem/operations.h"
 #include "problem/philox.h"
 #include "problem/problem.h"
 #include "program/program.h"
@@ -48,7 +49,7 @@ clattn_status clattn_dropout_mask_host(const clattn_problem *problem, cl_ulong s
 
     if (status != CLATTN_SUCCESS)
         return status;
-    if (problem->operation == CLATTN_PROJECTION)
+    if (!ca_is_attention(problem))
         return CLATTN_UNSUPPORTED;
     const size_t rows = count_rows(problem);
     if (first_row > rows || num_rows > rows - first_row)
@@ -113,8 +114,8 @@ clattn_status clattn_dropout_mask(clattn_context *context, const clattn_problem 
     clattn_status status = clattn_problem_check(problem, reason, sizeof reason);
     if (status != CLATTN_SUCCESS)
         return ca_fail(&context->log, status, "%s", reason);
-    if (problem->operation == CLATTN_PROJECTION)
-        return ca_fail(&context->log, CLATTN_UNSUPPORTED, "a projection has no dropout");
+    if (!ca_is_attention(problem))
+        return ca_fail(&context->log, CLATTN_UNSUPPORTED, "only attention has dropout");
     if (!mask)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "mask is null");
     const size_t rows = count_rows(problem);

@@ -17,6 +17,7 @@ const char *job_kind_name(enum job_kind kind)
         [JOB_FORWARD] = "fwd",
         [JOB_BACKWARD] = "bwd",
         [JOB_PROJECTION] = "proj",
+        [JOB_MERGE] = "merge",
         [JOB_LAYER_FORWARD] = "layer fwd",
         [JOB_LAYER_BACKWARD] = "layer bwd",
     };

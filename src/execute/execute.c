@@ -1,6 +1,7 @@
 #include "execute/execute.h"
 #include "execute/bare.h"
 #include "execute/buffers.h"
+#include "problem/operations.def"
 
 #include <stddef.h>
 
@@ -23,12 +24,13 @@ static cl_int set_arguments(const clattn_plan *plan, size_t stage, cl_kernel ker
                             const struct attention_offsets *offsets,
                             const struct ca_tensors *tensors)
 {
-    const unsigned arguments = plan->candidate.family->stages[stage].arguments;
+    const struct ca_stage *taking = &plan->candidate.family->stages[stage];
     cl_uint index = 1;
     cl_int err = clSetKernelArg(kernel, index++, sizeof *offsets, offsets);
 
     for (unsigned n = 0; err == CL_SUCCESS && n < CA_NUM_ARGUMENTS; n++) {
-        if (!(arguments & CA_BIT(n)) || !plan->operands[n].present)
+        if (n == CA_WORKSPACE ? !ca_stage_takes_workspace(taking, &plan->problem)
+                              : !(taking->arguments & CA_BIT(n)) || !plan->operands[n].present)
             continue;
         const cl_mem buffer = tensors->at[n].buffer;
         err = clSetKernelArg(kernel, index++, sizeof buffer, &buffer);
@@ -152,7 +154,11 @@ clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
 clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation, int complete,
                             cl_event *done)
 {
-    static const char *const names[] = {"attention", "gradients", "a projection"};
+    static const char *const names[] = {
+#define OPERATION(ID, word, noun, call, ...) [CLATTN_##ID] = call,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
 
     if (done)
         *done = NULL;

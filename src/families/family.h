@@ -11,19 +11,22 @@
 #include <clattn/device.h>
 #include <clattn/problem.h>
 
-enum { CA_MAX_STAGES = 5, CA_ONLY_IF_FORCED = -1 };
+enum { CA_MAX_STAGES = 6, CA_ONLY_IF_FORCED = -1 };
 
 /* What the scores of a forward or backward kernel are made of, besides q and k: functions of kernels take
  * it as SCORE_OPERANDS_PARAM (src/program/program_parameters.h). */
-#define CA_SCORE_OPERANDS (CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES))
+#define CA_SCORE_OPERANDS                                                                          \
+    (CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_BLOCK_OFFSETS) |            \
+     CA_BIT(CA_BLOCK_ENTRIES))
 /* ... with what says which pairs there are, and what else a kernel that keeps its scores takes. */
 #define CA_SCORE_ARGUMENTS (CA_SCORE_OPERANDS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS))
 #define CA_FUSED_ARGUMENTS                                                                         \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS |              \
-     CA_BIT(CA_SINKS) | CA_BIT(CA_LSE))
+     CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_PAGE_TABLE))
 /* ... and two that divide the keys among groups and combine what these found. */
 #define CA_SPLIT_ARGUMENTS                                                                         \
-    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_WORKSPACE))
+    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) |     \
+     CA_BIT(CA_WORKSPACE))
 #define CA_COMBINE_ARGUMENTS                                                                       \
     (CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY)
 /* ... and three whose scores exist in memory. */
@@ -41,6 +44,12 @@ enum { CA_MAX_STAGES = 5, CA_ONLY_IF_FORCED = -1 };
 
 /* Beside the workspace's bit: the stage only reads it. */
 #define CA_READ_ONLY CA_BIT(CA_NUM_ARGUMENTS)
+/* In its place: the stage, or with CA_READ_ONLY its use of the workspace, is of problems with block lists
+ * alone (src/families/kernels/block_bits.h). */
+#define CA_OF_BLOCKS CA_BIT(CA_NUM_ARGUMENTS + 1)
+
+/* Why a family whose stages take no table of pages is none for a paged cache. */
+#define CA_READS_NO_PAGES "keys lie in pages, which this family does not look up"
 
 struct ca_ndrange {
     size_t global[3], local[3];
@@ -54,6 +63,18 @@ struct ca_stage {
     void (*ndrange)(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
                     struct ca_ndrange *range);
 };
+
+/* Whether it is a stage of problems with block lists alone. */
+static inline int ca_stage_is_of_blocks(const struct ca_stage *stage)
+{
+    return (stage->arguments & (CA_OF_BLOCKS | CA_READ_ONLY)) == CA_OF_BLOCKS;
+}
+
+static inline int ca_stage_takes_workspace(const struct ca_stage *stage, const clattn_problem *p)
+{
+    return (stage->arguments & CA_BIT(CA_WORKSPACE)) &&
+           (!(stage->arguments & CA_OF_BLOCKS) || p->block_q);
+}
 
 struct ca_family {
     const char *name;

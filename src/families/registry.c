@@ -1,6 +1,7 @@
 #include "families/registry.h"
 #include "base/log.h"
 #include "families/limits.h"
+#include "problem/operations.def"
 #include <clattn/plan.h>
 
 #include <stdio.h>
@@ -11,7 +12,8 @@
 static const struct ca_family *const families[] = {
     &ca_unfused,        &ca_fused_lanes,      &ca_fused_tiles,      &ca_backward_lanes,
     &ca_backward_tiles, &ca_projection_lanes, &ca_projection_tiles, &ca_split_lanes,
-    &ca_unfused_lanes,  &ca_fused_mma,        &ca_split_tiles,      &ca_naive};
+    &ca_unfused_lanes,  &ca_fused_mma,        &ca_split_tiles,      &ca_naive,
+    &ca_merge_rows};
 
 const struct ca_family *ca_family_at(size_t index)
 {
@@ -51,8 +53,11 @@ const char *ca_family_refusal(const struct ca_family *family, const clattn_probl
                               const clattn_device_info *dev, const size_t *values, char *reason,
                               size_t reason_bytes)
 {
-    static const char *const only[] = {"it computes forward only", "it computes backward only",
-                                       "it computes projections only"};
+    static const char *const only[] = {
+#define OPERATION(ID, word, noun, ...) [CLATTN_##ID] = "it computes " noun " only",
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
 
     if (p->operation != family->operation)
         return only[family->operation];

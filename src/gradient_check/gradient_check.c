@@ -65,6 +65,7 @@ int ca_gradient_data_make(struct ca_trust_case *c, const clattn_problem *p, unsi
         c->bytes[CA_MASK][CA_TRUST_GUARD + n] = ca_value_next(&state) < 0.5f; /* three quarters */
     fill_lengths(c, CA_Q_LENGTHS, p->seq_q, &state);
     fill_lengths(c, CA_KV_LENGTHS, p->seq_kv, &state);
+    ca_trust_fill_lists(c);
     return 1;
 }
 
@@ -107,8 +108,9 @@ static int widen_results(struct ca_trust_case *wide)
 int ca_gradient_data_widen(struct ca_trust_case *wide, const struct ca_trust_case *narrow)
 {
     static const enum ca_argument rows[] = {CA_Q, CA_K, CA_V, CA_DO};
-    static const enum ca_argument others[] = {CA_MASK, CA_SLOPES, CA_SINKS, CA_Q_LENGTHS,
-                                              CA_KV_LENGTHS};
+    static const enum ca_argument others[] = {CA_MASK,         CA_SLOPES,     CA_SINKS,
+                                              CA_Q_LENGTHS,    CA_KV_LENGTHS, CA_BLOCK_OFFSETS,
+                                              CA_BLOCK_ENTRIES};
     struct ca_tensor tensors[CA_WORKSPACE];
     clattn_problem *p = &wide->problem;
 

@@ -1,6 +1,7 @@
 /* Likeness of problem classes. */
 #include "problem/problem.h"
 #include "problem/problem_class.h"
+#include "problem/tensors.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,6 +18,8 @@ enum fact {
     ELEMENT_BYTES,
     K_CACHE,
     V_CACHE,
+    PAGED,
+    PAGE_SIZE,
     DIM_QK,
     DIM_V,
     UNIT_Q,
@@ -31,6 +34,9 @@ enum fact {
     BIAS,
     BIAS_DTYPE,
     MASK,
+    BLOCK_Q,
+    BLOCK_KV,
+    BLOCKS,
     FOLLOWS_LENGTHS,
     DROPOUT,
     LIMIT_LEFT,
@@ -51,7 +57,7 @@ enum fact {
     X_HEADS,
     Y_HEADS,
 #define FLAG(ID, member, word, OF, difference) ID,
-    CA_FLAGS(FLAG)
+    CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
         NUM_FACTS
 };
@@ -70,6 +76,8 @@ static const struct {
     [ELEMENT_BYTES] = {1, 0, 3},        /* memory traffic, width of loads */
     [K_CACHE] = {1, 3, 0},              /* likewise */
     [V_CACHE] = {1, 3, 0},              /* likewise */
+    [PAGED] = {1, 2, 0},                /* a look-up for each tile or each key */
+    [PAGE_SIZE] = {1, 0.25, 0.25},      /* which of the two */
     [DIM_QK] = {1, 0.5, 2},             /* local tiles, loop over dims */
     [DIM_V] = {1, 0.5, 2},              /* registers for the output, local tiles */
     [UNIT_Q] = {1, 0.5, 0},             /* read once per block */
@@ -84,6 +92,9 @@ static const struct {
     [BIAS] = {1, 2, 0},               /* four bytes per score, which nothing shares */
     [BIAS_DTYPE] = {1, 0.5, 0},       /* ... or two */
     [MASK] = {1, 1.5, 0},             /* a byte per score */
+    [BLOCK_Q] = {1, 2, 0.5},          /* blocks of queries are made to fit, tiles are cut */
+    [BLOCK_KV] = {1, 2, 0.5},         /* likewise */
+    [BLOCKS] = {0, 0, 0.25},          /* the share of tiles that is left out */
     [FOLLOWS_LENGTHS] = {1, 0.25, 0}, /* a few operations per group */
     [DROPOUT] = {1, 2, 0},            /* random numbers outweigh the exponential */
     [LIMIT_LEFT] = {1, 2, 0},         /* tiles are skipped, and cut at the limit */
@@ -104,7 +115,7 @@ static const struct {
     [X_HEADS] = {0, 0, 0.1},          /* seams between heads */
     [Y_HEADS] = {0, 0, 0.1},          /* likewise */
 #define FLAG(ID, member, word, OF, difference) [ID] = {1, difference, 0},
-    CA_FLAGS(FLAG)
+    CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
 };
 
@@ -114,6 +125,15 @@ static size_t window_share(int64_t side, size_t seq_kv)
     if (side == CLATTN_UNLIMITED)
         return 1;
     return side == 0 ? 2 * seq_kv : seq_kv / (size_t)side;
+}
+
+/* One in how many blocks is listed. */
+static size_t blocks_share(const clattn_problem *p)
+{
+    const double blocks = (double)ca_block_rows(p) * (double)ca_block_columns(p);
+
+    return p->block_q && blocks > (double)p->max_blocks ? (size_t)(blocks / (double)p->max_blocks)
+                                                        : 1;
 }
 
 /* Which of two axes lies contiguous: 0 neither, 1 the first, 2 the last. */
@@ -136,8 +156,9 @@ static void examine_projection(const clattn_problem *p, size_t facts[NUM_FACTS])
     facts[BIAS_DTYPE] = (size_t)p->bias_dtype;
 #define FLAG(ID, member, word, OF, difference) facts[ID] = p->member != 0;
     CA_FLAGS(FLAG)
+    CA_SIZES(FLAG)
 #undef FLAG
-    facts[X_AXIS] = contiguous(&normal.q, 2);
+        facts[X_AXIS] = contiguous(&normal.q, 2);
     facts[W_AXIS] = contiguous(&normal.k, 1);
     facts[ROWS] = p->seq_q;
     facts[TERMS] = p->kv_heads * p->dim_qk;
@@ -162,6 +183,8 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [ELEMENT_BYTES] = ca_dtype_bytes(p->dtype),
         [K_CACHE] = (size_t)p->k_cache,
         [V_CACHE] = (size_t)p->v_cache,
+        [PAGED] = p->page_size != 0,
+        [PAGE_SIZE] = p->page_size ? p->page_size : 1,
         [DIM_QK] = p->dim_qk,
         [DIM_V] = p->dim_v,
         [UNIT_Q] = p->q.stride[3] <= 1, /* 0 in a packed layout */
@@ -176,6 +199,9 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [BIAS] = p->bias != 0,
         [BIAS_DTYPE] = (size_t)p->bias_dtype,
         [MASK] = p->mask != 0,
+        [BLOCK_Q] = p->block_q + 1,
+        [BLOCK_KV] = p->block_kv + 1,
+        [BLOCKS] = blocks_share(p),
         [FOLLOWS_LENGTHS] = lengths && p->diagonal == CLATTN_BOTTOM_RIGHT,
         [DROPOUT] = p->dropout > 0.0f,
         [LIMIT_LEFT] = p->window_left != CLATTN_UNLIMITED,
@@ -196,7 +222,7 @@ static void examine(const clattn_problem *p, size_t facts[NUM_FACTS])
         [X_HEADS] = 1,
         [Y_HEADS] = 1,
 #define FLAG(ID, member, word, OF, difference) [ID] = p->member != 0,
-        CA_FLAGS(FLAG)
+        CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
     };
 

@@ -1,7 +1,7 @@
 /* Classes of projections: what is exact and what is rounded stands in clattn/tuning.h. */
 #include "problem/class_size.h"
 #include "problem/layout.h"
-#include "problem/problem_projection.h"
+#include "problem/operations.h"
 #include "problem/problem_words.h"
 
 /* Rows, columns and terms of a sum in a representative. */

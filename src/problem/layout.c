@@ -81,9 +81,11 @@ clattn_status clattn_layout_broadcast(const clattn_problem *problem, size_t rank
         memset(layout, 0, sizeof *layout);
     if (!problem || !layout || rank > 4 || (!shape && rank > 0))
         return CLATTN_INVALID_ARGUMENT;
-    const size_t sizes[4] = {problem->batch, problem->heads, problem->seq_q, problem->seq_kv};
+    size_t sizes[4] = {problem->batch, problem->heads, problem->seq_q, problem->seq_kv};
     for (size_t n = 0; n < rank; n++) {
         const size_t axis = 4 - rank + n;
+        if (axis == 3 && shape[n] == problem->mask_keys)
+            sizes[axis] = shape[n];
         if (shape[n] != sizes[axis] && shape[n] != 1)
             return CLATTN_INVALID_ARGUMENT;
         if (shape[n] != 1)

@@ -1,7 +1,7 @@
 #include "problem/problem.h"
 #include "base/log.h"
 #include "problem/layout.h"
-#include "problem/problem_projection.h"
+#include "problem/operations.h"
 #include "problem/tensors.h"
 
 #include <math.h>
@@ -29,13 +29,30 @@ int64_t ca_problem_diagonal(const clattn_problem *p)
     }
 }
 
+void ca_problem_simplify(clattn_problem *p)
+{
+    p->k_cache = ca_cache_normal(p->k_cache, p->dtype);
+    p->v_cache = ca_cache_normal(p->v_cache, p->dtype);
+    p->o_f32 = p->o_f32 && p->dtype != CLATTN_F32;
+}
+
 clattn_problem ca_problem_normal(const clattn_problem *p)
+{
+    static clattn_problem (*const of[])(const clattn_problem *) = {
+#define OPERATION(ID, word, noun, call, laid, tensors, normal, ...) [CLATTN_##ID] = normal,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
+
+    return of[p->operation](p);
+}
+
+clattn_problem ca_attention_normal(const clattn_problem *p)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
     clattn_problem normal = *p;
 
-    if (p->operation == CLATTN_PROJECTION)
-        return ca_projection_normal(p);
+    ca_problem_simplify(&normal);
     ca_problem_tensors(p, tensors);
     for (unsigned n = 0; n < CA_WORKSPACE; n++) {
         clattn_layout *layout = ca_problem_layout(&normal, n);
@@ -46,8 +63,6 @@ clattn_problem ca_problem_normal(const clattn_problem *p)
         normal.scale = (float)(1.0 / sqrt((double)p->dim_qk));
     if (p->causal)
         normal.window_right = 0;
-    normal.k_cache = ca_cache_normal(p->k_cache, p->dtype);
-    normal.v_cache = ca_cache_normal(p->v_cache, p->dtype);
     return normal;
 }
 
@@ -59,10 +74,14 @@ static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t b
         const char *name;
         size_t value, least;
     } sizes[] = {
-        {"batch", p->batch, 0}, {"heads", p->heads, 1},   {"kv_heads", p->kv_heads, 1},
-        {"seq_q", p->seq_q, 0}, {"seq_kv", p->seq_kv, 0}, {"dim_qk", p->dim_qk, 1},
-        {"dim_v", p->dim_v, 1},
+        {"batch", p->batch, 0}, {"heads", p->heads, 1},         {"kv_heads", p->kv_heads, 1},
+        {"seq_q", p->seq_q, 0}, {"seq_kv", p->seq_kv, 0},       {"dim_qk", p->dim_qk, 1},
+        {"dim_v", p->dim_v, 1}, {"page_size", p->page_size, 0},
+#define SIZE(ID, member, word, OF, difference) {#member, p->member, 0},
+        CA_SIZES(SIZE)
+#undef SIZE
     };
+    const size_t least = p->page_size != 0, most = p->page_size ? INT32_MAX : 0;
 
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
         if (sizes[n].value < sizes[n].least || sizes[n].value > CA_MAX_SIZE) {
@@ -71,9 +90,9 @@ static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t b
             return CLATTN_INVALID_PROBLEM;
         }
     }
-    if (p->operation != CLATTN_PROJECTION && p->heads % p->kv_heads != 0) {
-        ca_reason(reason, bytes, "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
-                  p->kv_heads);
+    if (p->pages < least || p->pages > most) {
+        ca_reason(reason, bytes, "pages is %zu but must be from %zu to %zu with a page_size of %zu",
+                  p->pages, least, most, p->page_size);
         return CLATTN_INVALID_PROBLEM;
     }
     return CLATTN_SUCCESS;
@@ -85,7 +104,7 @@ static clattn_status check_enums(const clattn_problem *p, char *reason, size_t b
         const char *name;
         int value, last;
     } enums[] = {
-        {"operation", (int)p->operation, CLATTN_PROJECTION},
+        {"operation", (int)p->operation, CA_NUM_OPERATIONS - 1},
         {"dtype", (int)p->dtype, CLATTN_BF16},
         {"bias_dtype", p->bias ? (int)p->bias_dtype : 0, CLATTN_BF16},
         {"diagonal", (int)p->diagonal, CLATTN_OFFSET},
@@ -139,30 +158,123 @@ static clattn_status check_values(const clattn_problem *p, char *reason, size_t 
     return CLATTN_SUCCESS;
 }
 
+static clattn_status check_blocks(const clattn_problem *p, char *reason, size_t bytes)
+{
+    const size_t most_columns = (size_t)1 << 30;
+    const struct {
+        const char *name;
+        size_t value, least, most;
+    } sizes[] = {
+        {"block_q", p->block_q, 1, CA_MAX_SIZE},
+        {"block_kv", p->block_kv, 1, CA_MAX_SIZE},
+        {"max_blocks", p->max_blocks, 1, INT32_MAX},
+    };
+
+    if (!p->block_q) {
+        if (!p->block_kv && !p->max_blocks && !p->block_batches && !p->block_heads)
+            return CLATTN_SUCCESS;
+        ca_reason(reason, bytes,
+                  "block_q is 0, for no block lists, but block_kv, max_blocks, block_batches or "
+                  "block_heads is not");
+        return CLATTN_INVALID_PROBLEM;
+    }
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
+        if (sizes[n].value < sizes[n].least || sizes[n].value > sizes[n].most) {
+            ca_reason(reason, bytes, "%s is %zu but must be from %zu to %zu", sizes[n].name,
+                      sizes[n].value, sizes[n].least, sizes[n].most);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    if (ca_block_columns(p) > most_columns) {
+        ca_reason(reason, bytes,
+                  "block_kv is %zu, which makes %zu columns of blocks, but there may be %zu",
+                  p->block_kv, ca_block_columns(p), most_columns);
+        return CLATTN_INVALID_PROBLEM;
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* The first sentence of a rule that is broken. */
+struct rule {
+    const char *sentence;
+    int broken;
+};
+
+static clattn_status keep_rules(const struct rule *rules, size_t count, char *reason, size_t bytes)
+{
+    for (size_t n = 0; n < count; n++) {
+        if (rules[n].broken) {
+            ca_reason(reason, bytes, "%s", rules[n].sentence);
+            return CLATTN_INVALID_PROBLEM;
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
 /* Options that need another, or an operation. */
 static clattn_status check_options(const clattn_problem *p, char *reason, size_t bytes)
 {
-    const int backward = p->operation == CLATTN_BACKWARD;
-    const struct {
-        const char *sentence;
-        int broken;
-    } rules[] = {
-        {"scores are an output of forward only", backward && p->scores != CLATTN_SCORES_NONE},
+    const struct rule rules[] = {
         {"dbias, dslopes and dsinks are outputs of backward only",
-         !backward && (p->dbias || p->dslopes || p->dsinks)},
-        {"dbias is wanted, but there is no bias", p->dbias && !p->bias},
-        {"dslopes is wanted, but there is no alibi", p->dslopes && !p->alibi},
-        {"dsinks is wanted, but there are no sinks", p->dsinks && !p->sinks},
-        {"accumulate is an option of projections only",
-         p->accumulate && p->operation != CLATTN_PROJECTION},
+         p->operation != CLATTN_BACKWARD && (p->dbias || p->dslopes || p->dsinks)},
+        {"accumulate is an option of projections and merges only",
+         ca_is_attention(p) && p->accumulate},
+        {"mask_keys is given, but there is no mask", p->mask_keys && !p->mask},
+        {"mask_keys exceeds seq_kv", p->mask_keys > p->seq_kv},
         {"k_cache and v_cache are options of forward only",
          p->operation != CLATTN_FORWARD &&
              (ca_cache_normal(p->k_cache, p->dtype) || ca_cache_normal(p->v_cache, p->dtype))},
+        {"dropout and page_size exclude each other: keys in pages have no gradients",
+         p->page_size && p->dropout > 0.0f && p->operation == CLATTN_FORWARD},
+        {"page_size is an option of forward only", p->page_size && p->operation != CLATTN_FORWARD},
     };
 
-    for (size_t n = 0; n < sizeof rules / sizeof *rules; n++) {
-        if (rules[n].broken) {
-            ca_reason(reason, bytes, "%s", rules[n].sentence);
+    return keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes);
+}
+
+clattn_status ca_attention_check(const clattn_problem *p, char *reason, size_t bytes)
+{
+    const int backward = p->operation == CLATTN_BACKWARD;
+    const struct rule rules[] = {
+        {"scores are an output of forward only", backward && p->scores != CLATTN_SCORES_NONE},
+        {"dbias is wanted, but there is no bias", p->dbias && !p->bias},
+        {"dslopes is wanted, but there is no alibi", p->dslopes && !p->alibi},
+        {"dsinks is wanted, but there are no sinks", p->dsinks && !p->sinks},
+        {"o_f32 is an option of forward only", p->o_f32 && p->operation == CLATTN_BACKWARD},
+    };
+
+    if (p->heads % p->kv_heads != 0) {
+        ca_reason(reason, bytes, "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
+                  p->kv_heads);
+        return CLATTN_INVALID_PROBLEM;
+    }
+    return keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes);
+}
+
+clattn_status ca_refuse_options(const clattn_problem *p, const char *call, char *reason,
+                                size_t reason_bytes)
+{
+    const struct {
+        const char *name;
+        int given;
+    } options[] = {
+        {"scale", !isnan(p->scale)},
+        {"softcap", p->softcap != 0.0f},
+        {"causal", p->causal},
+        {"diagonal", p->diagonal != CLATTN_TOP_LEFT},
+        {"window", p->window_left != CLATTN_UNLIMITED || p->window_right != CLATTN_UNLIMITED},
+        {"mask", p->mask},
+        {"block lists", p->block_q != 0},
+        {"scores", p->scores != CLATTN_SCORES_NONE},
+        {"dropout", p->dropout != 0.0f},
+#define FLAG(ID, member, word, OF, difference) CA_IF_ATTENTION(OF, {#member, p->member}, )
+        CA_FLAGS(FLAG)
+#undef FLAG
+    };
+
+    for (size_t n = 0; n < sizeof options / sizeof *options; n++) {
+        if (options[n].given) {
+            ca_reason(reason, reason_bytes, "%s has no %s", call, options[n].name);
             return CLATTN_INVALID_PROBLEM;
         }
     }
@@ -213,6 +325,11 @@ static clattn_status check_layouts(const clattn_problem *p, char *reason, size_t
 
 clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, size_t reason_bytes)
 {
+    static clattn_status (*const of[])(const clattn_problem *, char *, size_t) = {
+#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, ...) [CLATTN_##ID] = check,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
     clattn_status status;
 
     ca_reason(reason, reason_bytes, "%s", "");
@@ -224,10 +341,9 @@ clattn_status clattn_problem_check(const clattn_problem *problem, char *reason, 
     if ((status = check_enums(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
         (status = check_sizes(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
         (status = check_values(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
-        (status = check_options(problem, reason, reason_bytes)) != CLATTN_SUCCESS)
-        return status;
-    if (problem->operation == CLATTN_PROJECTION &&
-        (status = ca_projection_check(problem, reason, reason_bytes)) != CLATTN_SUCCESS)
+        (status = check_options(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
+        (status = check_blocks(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
+        (status = of[problem->operation](problem, reason, reason_bytes)) != CLATTN_SUCCESS)
         return status;
     return check_layouts(problem, reason, reason_bytes);
 }
@@ -245,10 +361,20 @@ static double clamped_sum(double queries, double first, double keys)
 
 double clattn_problem_flops(const clattn_problem *problem)
 {
-    if (clattn_problem_check(problem, NULL, 0) != CLATTN_SUCCESS)
-        return 0.0;
-    if (problem->operation == CLATTN_PROJECTION)
-        return ca_projection_flops(problem);
+    static double (*const of[])(const clattn_problem *) = {
+#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, ...)                  \
+    [CLATTN_##ID] = flops,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
+
+    return clattn_problem_check(problem, NULL, 0) == CLATTN_SUCCESS
+               ? of[problem->operation](problem)
+               : 0.0;
+}
+
+double ca_attention_flops(const clattn_problem *problem)
+{
     const clattn_problem p = ca_problem_normal(problem);
     const double queries = (double)p.seq_q, keys = (double)p.seq_kv;
     const double d = (double)ca_problem_diagonal(&p);
@@ -258,6 +384,8 @@ double clattn_problem_flops(const clattn_problem *problem)
         pairs = clamped_sum(queries, d + (double)p.window_right + 1.0, keys);
     if (p.window_left != CLATTN_UNLIMITED)
         pairs -= clamped_sum(queries, d - (double)p.window_left, keys);
+    if (p.block_q)
+        pairs = fmin(pairs, (double)p.max_blocks * (double)p.block_q * (double)p.block_kv);
     const size_t per_pair =
         p.operation == CLATTN_BACKWARD ? 6 * p.dim_qk + 4 * p.dim_v : 2 * p.dim_qk + 2 * p.dim_v;
     return (double)per_pair * (double)p.batch * (double)p.heads * pairs;

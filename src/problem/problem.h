@@ -11,7 +11,10 @@
  * "bhsd", whatever the layouts were. Of gradients only in a backward problem. */
 void ca_problem_order(clattn_problem *p, const char *order, unsigned arguments);
 
-/* With explicit layouts, scale and windows: causality becomes window_right = 0. */
+/* Storage that says the dtype again becomes none, so that equal problems have one text and one class. */
+void ca_problem_simplify(clattn_problem *p);
+
+/* Simplified, with explicit layouts, scale and windows: causality becomes window_right = 0. */
 clattn_problem ca_problem_normal(const clattn_problem *p);
 
 /* The diagonal that does not depend on lengths. */

@@ -1,9 +1,10 @@
 #include "problem/problem_class.h"
 #include "problem/class_size.h"
 #include "problem/layout.h"
+#include "problem/operations.h"
 #include "problem/problem.h"
-#include "problem/problem_projection.h"
 #include "problem/problem_words.h"
+#include "problem/tensors.h"
 #include <clattn/tuning.h>
 
 enum { MOST_HEADS = 128, MOST_SEQ = 65536 };
@@ -78,49 +79,80 @@ static void set_gradient_layouts(clattn_problem *r, const clattn_problem *p)
     r->dv = simple_layout(is_unit(&p->dv, p->dim_v), values);
 }
 
+/* The share of p's blocks that may be listed, rounded to a power of two, of r's blocks. */
+static size_t rounded_blocks(const clattn_problem *r, const clattn_problem *p)
+{
+    double all = (double)ca_block_rows(p) * (double)ca_block_columns(p);
+    double blocks = (double)ca_block_rows(r) * (double)ca_block_columns(r);
+
+    for (; all >= 1.5 * (double)p->max_blocks && blocks >= 2.0; all /= 2.0)
+        blocks /= 2.0;
+    return blocks < 1.0 ? 1 : blocks > (double)INT32_MAX ? INT32_MAX : (size_t)blocks;
+}
+
 /* Everything that depends on r's sizes; p is normal. */
 static void set_layouts(clattn_problem *r, const clattn_problem *p)
 {
     char letters[5];
 
+    r->mask_keys = smaller(r->mask_keys, r->seq_kv);
     r->window_left = rounded_side(p->window_left, r->seq_kv);
     r->window_right = r->causal ? CLATTN_UNLIMITED : rounded_side(p->window_right, r->seq_kv);
     set_diagonal(r, p);
+    r->pages = ca_table_pages(r) ? ca_table_pages(r) : r->page_size != 0;
     r->q = simple_layout(is_unit(&p->q, p->dim_qk), (size_t[]){1, r->heads, r->seq_q, r->dim_qk});
-    r->k =
-        simple_layout(is_unit(&p->k, p->dim_qk), (size_t[]){1, r->kv_heads, r->seq_kv, r->dim_qk});
-    r->v = simple_layout(is_unit(&p->v, p->dim_v), (size_t[]){1, r->kv_heads, r->seq_kv, r->dim_v});
+    r->k = simple_layout(is_unit(&p->k, p->dim_qk),
+                         (size_t[]){ca_cache_batch(r), r->kv_heads, ca_cache_rows(r), r->dim_qk});
+    r->v = simple_layout(is_unit(&p->v, p->dim_v),
+                         (size_t[]){ca_cache_batch(r), r->kv_heads, ca_cache_rows(r), r->dim_v});
     r->o = simple_layout(is_unit(&p->o, p->dim_v), (size_t[]){1, r->heads, r->seq_q, r->dim_v});
     if (p->operation == CLATTN_BACKWARD)
         set_gradient_layouts(r, p);
     if (p->bias)
-        ca_spanning_layout(r, 15, letters, &r->bias_layout);
+        ca_spanning_layout(r, r->seq_kv, 15, letters, &r->bias_layout);
     if (p->mask)
-        ca_spanning_layout(r, 15, letters, &r->mask_layout);
+        ca_spanning_layout(r, ca_mask_keys(r), 15, letters, &r->mask_layout);
+    if (p->block_q)
+        r->max_blocks = rounded_blocks(r, p);
 }
 
 clattn_problem ca_problem_representative(const clattn_problem *p)
 {
+    static clattn_problem (*const of[])(const clattn_problem *) = {
+#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative, ...)  \
+    [CLATTN_##ID] = representative,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
     const clattn_problem normal = ca_problem_normal(p);
+
+    return of[p->operation](&normal);
+}
+
+clattn_problem ca_attention_representative(const clattn_problem *p)
+{
     clattn_problem r;
 
-    if (p->operation == CLATTN_PROJECTION)
-        return ca_projection_representative(&normal);
     clattn_problem_init(&r);
     r.operation = p->operation;
     r.dtype = p->dtype;
     r.dim_qk = p->dim_qk;
     r.dim_v = p->dim_v;
-    r.k_cache = normal.k_cache;
-    r.v_cache = normal.v_cache;
+    r.k_cache = p->k_cache;
+    r.v_cache = p->v_cache;
+    r.page_size = p->page_size ? ca_size_rounded(p->page_size, MOST_SEQ) : 0;
     r.softcap = p->softcap > 0.0f ? 30.0f : 0.0f;
-    r.causal = normal.window_right == 0;
+    r.causal = p->window_right == 0;
     r.bias = p->bias != 0;
     r.bias_dtype = p->bias ? p->bias_dtype : CLATTN_F32;
     r.mask = p->mask != 0;
 #define FLAG(ID, member, word, OF, difference) r.member = p->member != 0;
     CA_FLAGS(FLAG)
 #undef FLAG
+    r.block_q = p->block_q;
+    r.block_kv = p->block_kv;
+    r.block_heads = p->block_batches || p->block_heads;
+    r.mask_keys = p->mask_keys ? ca_size_rounded(p->mask_keys, MOST_SEQ) : 0;
     r.scores = p->scores;
     r.dropout = p->dropout > 0.0f ? 0.125f : 0.0f;
     r.seq_q = ca_size_rounded(p->seq_q, MOST_SEQ);
@@ -129,7 +161,7 @@ clattn_problem ca_problem_representative(const clattn_problem *p)
     const size_t ratio = ca_size_rounded(p->heads / p->kv_heads, MOST_HEADS);
     for (;;) {
         r.kv_heads = r.heads / smaller(ratio, r.heads);
-        set_layouts(&r, &normal);
+        set_layouts(&r, p);
         if (clattn_problem_check(&r, NULL, 0) == CLATTN_SUCCESS)
             return r;
         /* Rounding up took dims of a huge problem past the limits of indexing. It ends: with all

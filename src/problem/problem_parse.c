@@ -75,13 +75,14 @@ static int parse_layout(const char *text, const size_t sizes[4], clattn_layout *
     return 1;
 }
 
-static int parse_spanning(const char *text, const clattn_problem *p, clattn_layout *layout)
+static int parse_spanning(const char *text, const clattn_problem *p, size_t columns,
+                          clattn_layout *layout)
 {
     if (parse_strides(text, layout))
         return 1;
     for (unsigned axes = 15; axes > 0; axes--) {
         char letters[5];
-        ca_spanning_layout(p, axes, letters, layout);
+        ca_spanning_layout(p, columns, axes, letters, layout);
         if (strcmp(text, letters) == 0)
             return 1;
     }
@@ -140,6 +141,18 @@ static int parse_cache(const char *text, clattn_cache *cache)
     return 1;
 }
 
+/* "64x32:100" or "64x32:100:bh". */
+static int parse_blocks(const char *text, clattn_problem *p)
+{
+    if (!ca_parse_size(&text, &p->block_q) || *text++ != 'x' ||
+        !ca_parse_size(&text, &p->block_kv) || *text++ != ':' ||
+        !ca_parse_size(&text, &p->max_blocks))
+        return 0;
+    p->block_batches = strcmp(text, ":b") == 0 || strcmp(text, ":bh") == 0;
+    p->block_heads = strcmp(text, ":h") == 0 || strcmp(text, ":bh") == 0;
+    return p->block_q != 0 && (*text == '\0' || p->block_batches || p->block_heads);
+}
+
 /* The words. A key that ends in '=' is followed by a value, one that ends in a letter and is
  * marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. */
 enum word {
@@ -166,11 +179,17 @@ enum word {
     W_MASK,
     W_SCORES,
     W_PROJ,
+    W_MERGE,
+    W_STATES,
+    W_PARTS_LAYOUT,
     W_X_LAYOUT,
     W_W_LAYOUT,
     W_Y_LAYOUT,
     W_K_CACHE,
     W_V_CACHE,
+    W_BLOCKS,
+    W_PAGE_SIZE,
+    W_PAGES,
     W_LAYOUT,
     W_BATCH,
     W_HEADS,
@@ -178,48 +197,83 @@ enum word {
     W_SEQ_KV,
     W_DIM,
 #define FLAG(ID, member, word, OF, difference) W_##ID,
-    CA_FLAGS(FLAG)
+    CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
         W_COUNT
 };
-static const char *const keys[W_COUNT] = {[W_FWD] = "fwd",         [W_BWD] = "bwd",
-                                          [W_F32] = "f32",         [W_F16] = "f16",
-                                          [W_BF16] = "bf16",       [W_Q_LAYOUT] = "q=",
-                                          [W_K_LAYOUT] = "k=",     [W_V_LAYOUT] = "v=",
-                                          [W_O_LAYOUT] = "o=",     [W_DO_LAYOUT] = "do=",
-                                          [W_DQ_LAYOUT] = "dq=",   [W_DK_LAYOUT] = "dk=",
-                                          [W_DV_LAYOUT] = "dv=",   [W_DROPOUT] = "dropout=",
-                                          [W_SCALE] = "scale=",    [W_SOFTCAP] = "softcap=",
-                                          [W_CAUSAL] = "causal=",  [W_DIAGONAL] = "diagonal=",
-                                          [W_WINDOW] = "window=",  [W_BIAS] = "bias=",
-                                          [W_MASK] = "mask=",      [W_SCORES] = "scores=",
-                                          [W_PROJ] = "proj",       [W_X_LAYOUT] = "x=",
-                                          [W_W_LAYOUT] = "w=",     [W_Y_LAYOUT] = "y=",
-                                          [W_K_CACHE] = "kcache=", [W_V_CACHE] = "vcache=",
-                                          [W_LAYOUT] = "layout=",  [W_BATCH] = "b",
-                                          [W_HEADS] = "h",         [W_SEQ_Q] = "q",
-                                          [W_SEQ_KV] = "k",        [W_DIM] = "d",
+static const char *const keys[W_COUNT] = {[W_FWD] = "fwd",
+                                          [W_BWD] = "bwd",
+                                          [W_F32] = "f32",
+                                          [W_F16] = "f16",
+                                          [W_BF16] = "bf16",
+                                          [W_Q_LAYOUT] = "q=",
+                                          [W_K_LAYOUT] = "k=",
+                                          [W_V_LAYOUT] = "v=",
+                                          [W_O_LAYOUT] = "o=",
+                                          [W_DO_LAYOUT] = "do=",
+                                          [W_DQ_LAYOUT] = "dq=",
+                                          [W_DK_LAYOUT] = "dk=",
+                                          [W_DV_LAYOUT] = "dv=",
+                                          [W_DROPOUT] = "dropout=",
+                                          [W_SCALE] = "scale=",
+                                          [W_SOFTCAP] = "softcap=",
+                                          [W_CAUSAL] = "causal=",
+                                          [W_DIAGONAL] = "diagonal=",
+                                          [W_WINDOW] = "window=",
+                                          [W_BIAS] = "bias=",
+                                          [W_MASK] = "mask=",
+                                          [W_SCORES] = "scores=",
+                                          [W_PROJ] = "proj",
+                                          [W_X_LAYOUT] = "x=",
+                                          [W_W_LAYOUT] = "w=",
+                                          [W_Y_LAYOUT] = "y=",
+                                          [W_MERGE] = "merge",
+                                          [W_PARTS_LAYOUT] = "parts=",
+                                          [W_STATES] = "n",
+                                          [W_K_CACHE] = "kcache=",
+                                          [W_V_CACHE] = "vcache=",
+                                          [W_LAYOUT] = "layout=",
+                                          [W_PAGE_SIZE] = "page=",
+                                          [W_PAGES] = "pages=",
+                                          [W_BLOCKS] = "blocks=",
+                                          [W_BATCH] = "b",
+                                          [W_HEADS] = "h",
+                                          [W_SEQ_Q] = "q",
+                                          [W_SEQ_KV] = "k",
+                                          [W_DIM] = "d",
 #define FLAG(ID, member, word, OF, difference) [W_##ID] = word,
-                                          CA_FLAGS(FLAG)
+                                          CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
 };
+_Static_assert(W_COUNT <= 64, "a set of words is 64 bits");
 #define WORD(word) (UINT64_C(1) << (word))
+#define OPERATION_WORDS (WORD(W_FWD) | WORD(W_BWD) | WORD(W_PROJ) | WORD(W_MERGE))
+#define DTYPE_WORDS (WORD(W_F32) | WORD(W_F16) | WORD(W_BF16))
 #define FLAG(ID, member, word, OF, difference) | WORD(W_##ID)
-static const uint64_t FLAG_WORDS = WORD(W_FWD) | WORD(W_BWD) | WORD(W_PROJ) | WORD(W_F32) |
-                                   WORD(W_F16) | WORD(W_BF16) CA_FLAGS(FLAG);
+static const uint64_t FLAG_WORDS = OPERATION_WORDS | DTYPE_WORDS CA_FLAGS(FLAG);
 #undef FLAG
 #define LAYOUT_WORDS                                                                               \
     (WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) | WORD(W_O_LAYOUT) |                   \
      WORD(W_DO_LAYOUT) | WORD(W_DQ_LAYOUT) | WORD(W_DK_LAYOUT) | WORD(W_DV_LAYOUT) |               \
      WORD(W_BIAS) | WORD(W_MASK) | WORD(W_X_LAYOUT) | WORD(W_W_LAYOUT) | WORD(W_Y_LAYOUT) |        \
-     WORD(W_LAYOUT))
-#define DTYPE_WORDS (WORD(W_F32) | WORD(W_F16) | WORD(W_BF16))
+     WORD(W_PARTS_LAYOUT) | WORD(W_LAYOUT))
 #define EXCLUSIVE_DIAGONAL (WORD(W_CAUSAL) | WORD(W_DIAGONAL))
-#define ONLY_PROJECTIONS                                                                           \
-    (WORD(W_X_LAYOUT) | WORD(W_W_LAYOUT) | WORD(W_Y_LAYOUT) | WORD(W_ACCUMULATE))
+
+/* What all operations have, what each has besides, and what each but attention must have beside the
+ * dtype, q and d. */
+#define OF_ALL                                                                                     \
+    (OPERATION_WORDS | DTYPE_WORDS | WORD(W_BATCH) | WORD(W_HEADS) | WORD(W_SEQ_Q) | WORD(W_DIM) | \
+     WORD(W_LAYOUT))
 #define OF_PROJECTIONS                                                                             \
-    (ONLY_PROJECTIONS | DTYPE_WORDS | WORD(W_PROJ) | WORD(W_BATCH) | WORD(W_HEADS) |               \
-     WORD(W_SEQ_Q) | WORD(W_DIM) | WORD(W_BIAS) | WORD(W_LAYOUT))
+    (WORD(W_X_LAYOUT) | WORD(W_W_LAYOUT) | WORD(W_Y_LAYOUT) | WORD(W_BIAS) | WORD(W_ACCUMULATE))
+#define OF_MERGES (WORD(W_STATES) | WORD(W_PARTS_LAYOUT) | WORD(W_O_LAYOUT) | WORD(W_ACCUMULATE))
+#define OF_ATTENTION (~(OF_PROJECTIONS | OF_MERGES) | WORD(W_BIAS) | WORD(W_O_LAYOUT))
+static const uint64_t words_of[CA_NUM_OPERATIONS] = {
+    [CLATTN_FORWARD] = OF_ALL | OF_ATTENTION,
+    [CLATTN_BACKWARD] = OF_ALL | OF_ATTENTION,
+    [CLATTN_PROJECTION] = OF_ALL | OF_PROJECTIONS,
+    [CLATTN_MERGE] = OF_ALL | OF_MERGES,
+};
 
 /* The word that text starts with, and the text after its key. */
 static enum word recognise(const char *text, const char **value)
@@ -244,18 +298,23 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
 
     switch (word) {
     case W_FWD:
-        p->operation = CLATTN_FORWARD;
-        return 1;
     case W_BWD:
-        p->operation = CLATTN_BACKWARD;
-        return 1;
     case W_PROJ:
-        p->operation = CLATTN_PROJECTION;
+    case W_MERGE:
+        if (!parse_name(keys[word], ca_operation_names, CA_NUM_OPERATIONS, &number))
+            return 0;
+        p->operation = (clattn_operation)number;
         return 1;
     case W_K_CACHE:
         return parse_cache(value, &p->k_cache);
     case W_V_CACHE:
         return parse_cache(value, &p->v_cache);
+    case W_BLOCKS:
+        return parse_blocks(value, p);
+    case W_PAGE_SIZE:
+        return ca_parse_size(&value, &p->page_size) && *value == '\0' && p->page_size > 0;
+    case W_PAGES:
+        return ca_parse_size(&value, &p->pages) && *value == '\0';
     case W_DROPOUT:
         return parse_float(value, &p->dropout);
     case W_F32:
@@ -269,6 +328,7 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
     case W_SEQ_Q:
         return ca_parse_size(&value, &p->seq_q) && *value == '\0';
     case W_SEQ_KV:
+    case W_STATES:
         return ca_parse_size(&value, &p->seq_kv) && *value == '\0';
     case W_DIM:
         return parse_pair(value, &p->dim_qk, &p->dim_v);
@@ -294,6 +354,11 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
         return p->member = 1;
         CA_FLAGS(FLAG)
 #undef FLAG
+#define SIZE(ID, member, word, OF, difference)                                                     \
+    case W_##ID:                                                                                   \
+        return ca_parse_size(&value, &p->member) && *value == '\0';
+        CA_SIZES(SIZE)
+#undef SIZE
     default:
         return 1; /* a layout: for the second pass */
     }
@@ -317,9 +382,9 @@ static enum ca_argument laid_by(enum word word)
         enum word word;
         enum ca_argument argument;
     } words[] = {
-        {W_Q_LAYOUT, CA_Q},   {W_K_LAYOUT, CA_K},   {W_V_LAYOUT, CA_V},   {W_O_LAYOUT, CA_O},
-        {W_DO_LAYOUT, CA_DO}, {W_DQ_LAYOUT, CA_DQ}, {W_DK_LAYOUT, CA_DK}, {W_DV_LAYOUT, CA_DV},
-        {W_X_LAYOUT, CA_Q},   {W_Y_LAYOUT, CA_O},
+        {W_Q_LAYOUT, CA_Q},   {W_K_LAYOUT, CA_K},   {W_V_LAYOUT, CA_V},     {W_O_LAYOUT, CA_O},
+        {W_DO_LAYOUT, CA_DO}, {W_DQ_LAYOUT, CA_DQ}, {W_DK_LAYOUT, CA_DK},   {W_DV_LAYOUT, CA_DV},
+        {W_X_LAYOUT, CA_Q},   {W_Y_LAYOUT, CA_O},   {W_PARTS_LAYOUT, CA_Q},
     };
 
     for (size_t n = 0; n < sizeof words / sizeof *words; n++)
@@ -360,7 +425,7 @@ static int parse_layout_word(enum word word, const char *value, uint64_t seen, c
         return parse_weights(value, p);
     case W_MASK:
         p->mask = 1;
-        return parse_spanning(value, p, &p->mask_layout);
+        return parse_spanning(value, p, ca_mask_keys(p), &p->mask_layout);
     case W_BIAS:
         p->bias = 1;
         if (p->operation == CLATTN_PROJECTION)
@@ -368,7 +433,8 @@ static int parse_layout_word(enum word word, const char *value, uint64_t seen, c
         if (!colon || colon - value >= (int)sizeof dtype)
             return 0;
         memcpy(dtype, value, (size_t)(colon - value));
-        return parse_dtype(dtype, &p->bias_dtype) && parse_spanning(colon + 1, p, &p->bias_layout);
+        return parse_dtype(dtype, &p->bias_dtype) &&
+               parse_spanning(colon + 1, p, p->seq_kv, &p->bias_layout);
     default:
         return 1;
     }
@@ -408,17 +474,19 @@ static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p
 }
 
 /* Words of another operation than the one that is given. */
-static clattn_status check_operation(uint64_t seen, char *reason, size_t reason_bytes)
+static clattn_status check_operation(uint64_t seen, clattn_operation operation, char *reason,
+                                     size_t reason_bytes)
 {
-    const int projection = (seen & WORD(W_PROJ)) != 0;
-    const uint64_t strange = seen & (projection ? ~(uint64_t)OF_PROJECTIONS : ONLY_PROJECTIONS);
+    static const char *const nouns[] = {
+#define OPERATION(ID, word, noun, ...) [CLATTN_##ID] = noun,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
+    const uint64_t strange = seen & ~words_of[operation];
 
     for (unsigned w = 0; w < W_COUNT; w++) {
         if (strange & WORD(w)) {
-            ca_reason(reason, reason_bytes,
-                      projection ? "'%s' is not a word of projections"
-                                 : "'%s' is a word of projections only",
-                      keys[w]);
+            ca_reason(reason, reason_bytes, "'%s' is not a word of %s", keys[w], nouns[operation]);
             return CLATTN_INVALID_PROBLEM;
         }
     }
@@ -426,15 +494,17 @@ static clattn_status check_operation(uint64_t seen, char *reason, size_t reason_
 }
 
 /* What must be there, and what excludes each other. */
-static clattn_status check_words(uint64_t seen, char *reason, size_t reason_bytes)
+static clattn_status check_words(uint64_t seen, clattn_operation operation, char *reason,
+                                 size_t reason_bytes)
 {
-    const uint64_t operations = seen & (WORD(W_FWD) | WORD(W_BWD) | WORD(W_PROJ));
+    const uint64_t operations = seen & OPERATION_WORDS;
     const uint64_t dtypes = seen & DTYPE_WORDS, diagonals = seen & EXCLUSIVE_DIAGONAL;
-    const char *missing = !operations               ? "the operation, fwd, bwd or proj,"
+    const char *missing = !operations               ? "the operation, fwd, bwd, proj or merge,"
                           : !dtypes                 ? "a dtype, f32, f16 or bf16,"
                           : !(seen & WORD(W_SEQ_Q)) ? "qN"
                           : !(seen & WORD(W_DIM))   ? "dN"
-                                                    : NULL;
+                          : operation == CLATTN_MERGE && !(seen & WORD(W_STATES)) ? "nN"
+                                                                                  : NULL;
 
     if (missing) {
         ca_reason(reason, reason_bytes, "%s is missing", missing);
@@ -452,7 +522,17 @@ static clattn_status check_words(uint64_t seen, char *reason, size_t reason_byte
         ca_reason(reason, reason_bytes, "causal= and diagonal= exclude each other");
         return CLATTN_INVALID_PROBLEM;
     }
-    return check_operation(seen, reason, reason_bytes);
+    return check_operation(seen, operation, reason, reason_bytes);
+}
+
+/* Pages for all keys of all batches, at least one: clattn_problem_check() says where that is too many. */
+static size_t enough_pages(const clattn_problem *p)
+{
+    size_t pages;
+
+    if (!ca_multiply(p->batch, ca_table_pages(p), &pages))
+        return SIZE_MAX;
+    return pages ? pages : 1;
 }
 
 clattn_status clattn_problem_parse(const char *text, clattn_problem *problem, char *reason,
@@ -470,9 +550,11 @@ clattn_status clattn_problem_parse(const char *text, clattn_problem *problem, ch
     }
     status = parse_pass(text, 0, problem, &seen, reason, reason_bytes);
     if (status == CLATTN_SUCCESS)
-        status = check_words(seen, reason, reason_bytes);
-    if (status == CLATTN_SUCCESS && !(seen & (WORD(W_SEQ_KV) | WORD(W_PROJ))))
+        status = check_words(seen, problem->operation, reason, reason_bytes);
+    if (status == CLATTN_SUCCESS && ca_is_attention(problem) && !(seen & WORD(W_SEQ_KV)))
         problem->seq_kv = problem->seq_q;
+    if (status == CLATTN_SUCCESS && problem->page_size && !(seen & WORD(W_PAGES)))
+        problem->pages = enough_pages(problem);
     if (status == CLATTN_SUCCESS && seen & LAYOUT_WORDS)
         status = parse_pass(text, 1, problem, &seen, reason, reason_bytes);
     if (status == CLATTN_SUCCESS)

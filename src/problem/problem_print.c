@@ -81,12 +81,13 @@ static void put_layouts(struct writer *w, const clattn_problem *p, unsigned argu
             put_layout(w, tensors[n].name, ca_problem_layout(&copy, n), tensors[n].sizes);
 }
 
-static void put_spanning(struct writer *w, const clattn_problem *p, const clattn_layout *layout)
+static void put_spanning(struct writer *w, const clattn_problem *p, size_t columns,
+                         const clattn_layout *layout)
 {
     for (unsigned axes = 15; axes > 0; axes--) {
         char letters[5];
         clattn_layout spanning;
-        ca_spanning_layout(p, axes, letters, &spanning);
+        ca_spanning_layout(p, columns, axes, letters, &spanning);
         if (memcmp(layout, &spanning, sizeof spanning) == 0) {
             put(w, "%s", letters);
             return;
@@ -149,11 +150,20 @@ static void print_projection(struct writer *w, const clattn_problem *p)
 #undef FLAG
 }
 
+static void print_merge(struct writer *w, const clattn_problem *p)
+{
+    put(w, " n%zu", p->seq_kv);
+    put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_O));
+    put(w, "%s", p->accumulate ? " accumulate" : "");
+}
+
 static void print_attention(struct writer *w, const clattn_problem *p)
 {
     put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O));
-    put_cache(w, "kcache", ca_cache_normal(p->k_cache, p->dtype));
-    put_cache(w, "vcache", ca_cache_normal(p->v_cache, p->dtype));
+    put_cache(w, "kcache", p->k_cache);
+    put_cache(w, "vcache", p->v_cache);
+    if (p->page_size)
+        put(w, " page=%zu pages=%zu", p->page_size, p->pages);
     if (!isnan(p->scale))
         put_float(w, "scale", p->scale);
     if (p->softcap != 0.0f)
@@ -166,16 +176,24 @@ static void print_attention(struct writer *w, const clattn_problem *p)
     }
     if (p->bias) {
         put(w, " bias=%s:", name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->bias_dtype));
-        put_spanning(w, p, &p->bias_layout);
+        put_spanning(w, p, p->seq_kv, &p->bias_layout);
     }
     if (p->mask) {
         put(w, " mask=");
-        put_spanning(w, p, &p->mask_layout);
+        put_spanning(w, p, ca_mask_keys(p), &p->mask_layout);
     }
+    if (p->block_q)
+        put(w, " blocks=%zux%zu:%zu%s%s%s", p->block_q, p->block_kv, p->max_blocks,
+            p->block_batches || p->block_heads ? ":" : "", p->block_batches ? "b" : "",
+            p->block_heads ? "h" : "");
 #define FLAG(ID, member, word, OF, difference)                                                     \
     CA_IF_ATTENTION(OF, put(w, "%s", p->member ? " " word : "");)
     CA_FLAGS(FLAG)
 #undef FLAG
+#define SIZE(ID, member, word, OF, difference)                                                     \
+    CA_IF_ATTENTION(OF, if (p->member) put(w, " " word "%zu", p->member);)
+    CA_SIZES(SIZE)
+#undef SIZE
     if (p->scores != CLATTN_SCORES_NONE)
         put(w, " scores=%s", name_at(ca_scores_names, CA_SCORES_NAMES, (int)p->scores));
     if (p->dropout != 0.0f)
@@ -189,22 +207,25 @@ static void print_attention(struct writer *w, const clattn_problem *p)
 
 static void print(struct writer *w, const clattn_problem *p)
 {
-    const int projection = p->operation == CLATTN_PROJECTION;
+    static void (*const of[])(struct writer *, const clattn_problem *) = {
+#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative,       \
+                  print_rest, ...)                                                                 \
+    [CLATTN_##ID] = print_rest,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
 
-    put(w, "%s %s b%zu h%zu", name_at(ca_operation_names, CA_OPERATION_NAMES, (int)p->operation),
+    put(w, "%s %s b%zu h%zu", name_at(ca_operation_names, CA_NUM_OPERATIONS, (int)p->operation),
         name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->dtype), p->batch, p->heads);
     if (p->kv_heads != p->heads)
         put(w, "/%zu", p->kv_heads);
     put(w, " q%zu", p->seq_q);
-    if (!projection)
+    if (ca_is_attention(p))
         put(w, " k%zu", p->seq_kv);
     put(w, " d%zu", p->dim_qk);
     if (p->dim_v != p->dim_qk)
         put(w, "/%zu", p->dim_v);
-    if (projection)
-        print_projection(w, p);
-    else
-        print_attention(w, p);
+    of[ca_operation(p)](w, p);
 }
 
 clattn_status clattn_problem_print(const clattn_problem *problem, char *text, size_t text_bytes,
@@ -218,7 +239,9 @@ clattn_status clattn_problem_print(const clattn_problem *problem, char *text, si
         text[0] = '\0';
     if (!problem || problem->struct_size != sizeof *problem || (!text && text_bytes > 0))
         return CLATTN_INVALID_ARGUMENT;
-    print(&w, problem);
+    clattn_problem simple = *problem;
+    ca_problem_simplify(&simple);
+    print(&w, &simple);
     if (needed)
         *needed = w.length + 1;
     return w.length < text_bytes ? CLATTN_SUCCESS : CLATTN_BUFFER_TOO_SMALL;

@@ -1,8 +1,7 @@
-#include "problem/problem_projection.h"
+/* Problems of operation CLATTN_PROJECTION: what problem.c asks for them. */
 #include "base/log.h"
-#include "problem/options.def"
-
-#include <math.h>
+#include "problem/operations.h"
+#include "problem/tensors.h"
 
 /* ---- the normal form ------------------------------------------------------------------------- */
 
@@ -36,6 +35,8 @@ static void merge(size_t *outer, size_t *inner, size_t *const steps[2][2])
         *steps[n][1] = merged[n];
 }
 
+/* Where strides go on evenly the batch becomes part of seq_q, kv_heads of dim_qk and heads of dim_v:
+ * fewer, longer axes with the same elements in the same order. */
 clattn_problem ca_projection_normal(const clattn_problem *p)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
@@ -59,30 +60,13 @@ clattn_problem ca_projection_normal(const clattn_problem *p)
 clattn_status ca_projection_check(const clattn_problem *p, char *reason, size_t reason_bytes)
 {
     const size_t *bias = p->bias_layout.stride;
-    const struct {
-        const char *name;
-        int given;
-    } options[] = {
-        {"scale", !isnan(p->scale)},
-        {"softcap", p->softcap != 0.0f},
-        {"causal", p->causal},
-        {"diagonal", p->diagonal != CLATTN_TOP_LEFT},
-        {"window", p->window_left != CLATTN_UNLIMITED || p->window_right != CLATTN_UNLIMITED},
-        {"mask", p->mask},
-        {"scores", p->scores != CLATTN_SCORES_NONE},
-        {"dropout", p->dropout != 0.0f},
-#define FLAG(ID, member, word, OF, difference) CA_IF_ATTENTION(OF, {#member, p->member}, )
-        CA_FLAGS(FLAG)
-#undef FLAG
-            {"bias_layout, as its bias is packed",
-             p->bias && (bias[0] | bias[1] | bias[2] | bias[3])},
-    };
+    const clattn_status status = ca_refuse_options(p, "a projection", reason, reason_bytes);
 
-    for (size_t n = 0; n < sizeof options / sizeof *options; n++) {
-        if (options[n].given) {
-            ca_reason(reason, reason_bytes, "a projection has no %s", options[n].name);
-            return CLATTN_INVALID_PROBLEM;
-        }
+    if (status != CLATTN_SUCCESS)
+        return status;
+    if (p->bias && (bias[0] | bias[1] | bias[2] | bias[3])) {
+        ca_reason(reason, reason_bytes, "a projection has no bias_layout, as its bias is packed");
+        return CLATTN_INVALID_PROBLEM;
     }
     if (p->seq_kv != 1) {
         ca_reason(reason, reason_bytes, "seq_kv is %zu but must be 1 for a projection", p->seq_kv);

@@ -5,15 +5,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
-const char *const ca_operation_names[CA_OPERATION_NAMES] = {"fwd", "bwd", "proj"};
+const char *const ca_operation_names[CA_NUM_OPERATIONS] = {
+#define OPERATION(ID, word, ...) [CLATTN_##ID] = word,
+    CA_OPERATIONS(OPERATION)
+#undef OPERATION
+};
 const char *const ca_dtype_names[CA_DTYPE_NAMES] = {"f32", "f16", "bf16"};
 const char *const ca_scores_names[CA_SCORES_NAMES] = {"none", "raw", "softcap", "bias", "weights"};
 const char *const ca_cache_names[CA_CACHE_NAMES] = {"plain", "q8_0", "q4_0", "f32", "f16", "bf16"};
 
-void ca_spanning_layout(const clattn_problem *p, unsigned axes, char letters[5],
+void ca_spanning_layout(const clattn_problem *p, size_t columns, unsigned axes, char letters[5],
                         clattn_layout *layout)
 {
-    const size_t sizes[4] = {p->batch, p->heads, p->seq_q, p->seq_kv};
+    const size_t sizes[4] = {p->batch, p->heads, p->seq_q, columns};
 
     for (unsigned n = 0; n < 4; n++)
         if (axes & 1u << n)

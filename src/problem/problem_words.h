@@ -2,21 +2,24 @@
 #ifndef CA_PROBLEM_WORDS_H
 #define CA_PROBLEM_WORDS_H
 
+#include "problem/operations.h"
+
 #include <clattn/problem.h>
 
-enum { CA_OPERATION_NAMES = 3, CA_DTYPE_NAMES = 3, CA_SCORES_NAMES = 5, CA_CACHE_NAMES = 6 };
+enum { CA_DTYPE_NAMES = 3, CA_SCORES_NAMES = 5, CA_CACHE_NAMES = 6 };
 /* The order of w's axes (kv_heads, dim_qk, heads, dim_v), by the letters of clattn_layout_packed(),
  * where it is transposed: "oi". */
 #define CA_OUT_IN "sdbh"
 
-extern const char *const ca_operation_names[CA_OPERATION_NAMES]; /* by clattn_operation */
-extern const char *const ca_dtype_names[CA_DTYPE_NAMES];         /* by clattn_dtype */
-extern const char *const ca_scores_names[CA_SCORES_NAMES];       /* by clattn_scores */
-extern const char *const ca_cache_names[CA_CACHE_NAMES];         /* by clattn_cache */
+extern const char *const ca_operation_names[CA_NUM_OPERATIONS]; /* by clattn_operation */
+extern const char *const ca_dtype_names[CA_DTYPE_NAMES];        /* by clattn_dtype */
+extern const char *const ca_scores_names[CA_SCORES_NAMES];      /* by clattn_scores */
+extern const char *const ca_cache_names[CA_CACHE_NAMES];        /* by clattn_cache */
 
 /* The layout of a bias or mask that spans the axes (bit n: the n-th of batch, heads, seq_q,
- * seq_kv) and broadcasts along the others, and the letters of those axes, such as "bk". */
-void ca_spanning_layout(const clattn_problem *p, unsigned axes, char letters[5],
+ * the columns) and broadcasts along the others, and the letters of those axes, such as "bk". A bias has
+ * seq_kv columns, a mask ca_mask_keys(). */
+void ca_spanning_layout(const clattn_problem *p, size_t columns, unsigned axes, char letters[5],
                         clattn_layout *layout);
 
 /* Reads a decimal number and moves *text behind it; 0 if there is none or it is too large. */

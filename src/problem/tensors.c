@@ -1,5 +1,11 @@
 #include "problem/tensors.h"
 #include "problem/layout.h"
+#include "problem/operations.h"
+
+size_t ca_mask_keys(const clattn_problem *p)
+{
+    return p->mask_keys ? p->mask_keys : p->seq_kv;
+}
 
 size_t ca_dtype_bytes(clattn_dtype dtype)
 {
@@ -19,16 +25,48 @@ clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument)
     return cache < CLATTN_CACHE_F32 ? cache : CLATTN_CACHE_PLAIN;
 }
 
+clattn_cache ca_cache_normal(clattn_cache cache, clattn_dtype dtype)
+{
+    return (int)cache == CLATTN_CACHE_F32 + (int)dtype ? CLATTN_CACHE_PLAIN : cache;
+}
+
 clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument)
 {
     const clattn_cache cache = cache_of(p, argument);
 
-    return cache < CLATTN_CACHE_F32 ? p->dtype : (clattn_dtype)(cache - CLATTN_CACHE_F32);
+    switch (argument) {
+    case CA_BIAS:
+    case CA_DBIAS:
+        return p->bias_dtype;
+    case CA_O:
+        return p->o_f32 ? CLATTN_F32 : p->dtype;
+    case CA_K:
+    case CA_V:
+        return cache < CLATTN_CACHE_F32 ? p->dtype : (clattn_dtype)(cache - CLATTN_CACHE_F32);
+    case CA_Q:
+    case CA_DO:
+    case CA_DQ:
+    case CA_DK:
+    case CA_DV:
+        return p->dtype;
+    default:
+        return CLATTN_F32;
+    }
 }
 
-clattn_cache ca_cache_normal(clattn_cache cache, clattn_dtype dtype)
+size_t ca_cache_batch(const clattn_problem *p)
 {
-    return (int)cache == CLATTN_CACHE_F32 + (int)dtype ? CLATTN_CACHE_PLAIN : cache;
+    return p->page_size ? p->pages : p->batch;
+}
+
+size_t ca_cache_rows(const clattn_problem *p)
+{
+    return p->page_size ? p->page_size : p->seq_kv;
+}
+
+size_t ca_table_pages(const clattn_problem *p)
+{
+    return p->page_size ? (p->seq_kv + p->page_size - 1) / p->page_size : 0;
 }
 
 size_t ca_cache_bytes(clattn_cache cache, clattn_dtype dtype)
@@ -49,6 +87,21 @@ size_t ca_elements_bytes(size_t count, size_t element_bytes, clattn_cache cache)
            element_bytes;
 }
 
+static size_t divide_up(size_t n, size_t by)
+{
+    return by ? n / by + (n % by != 0) : 0;
+}
+
+size_t ca_block_rows(const clattn_problem *p)
+{
+    return divide_up(p->seq_q, p->block_q);
+}
+
+size_t ca_block_columns(const clattn_problem *p)
+{
+    return divide_up(p->seq_kv, p->block_kv);
+}
+
 /* The bias's gradient has one element where the bias broadcasts, even over nothing: then it is 0. */
 static size_t unless_broadcast(const clattn_problem *p, int axis, size_t size)
 {
@@ -60,6 +113,7 @@ static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors
     const size_t value_bytes = ca_dtype_bytes(p->dtype), bias_bytes = ca_dtype_bytes(p->bias_dtype);
     const size_t k_bytes = ca_cache_bytes(ca_problem_cache(p, CA_K), ca_problem_dtype(p, CA_K));
     const size_t v_bytes = ca_cache_bytes(ca_problem_cache(p, CA_V), ca_problem_dtype(p, CA_V));
+    const size_t o_bytes = ca_dtype_bytes(ca_problem_dtype(p, CA_O));
     const int backward = p->operation == CLATTN_BACKWARD;
 #define WRITTEN_NOBODY 0
 #define WRITTEN_FORWARD !backward
@@ -92,42 +146,100 @@ static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors
 #undef OPERAND
 }
 
+/* None, for operations that put some of their own in the places of some. */
+static void no_tensors(struct ca_tensor *tensors)
+{
+    for (size_t n = 0; n < CA_WORKSPACE; n++)
+        tensors[n] = (struct ca_tensor){.name = "a tensor of attention", .element_bytes = 1};
+}
+
+static void place(struct ca_tensor *tensors, enum ca_argument argument, struct ca_tensor tensor)
+{
+    tensor.present = 1;
+    tensor.layout = ca_layout_explicit(&tensor.layout, tensor.sizes);
+    tensors[argument] = tensor;
+}
+
 /* x, w, y and the bias in the places of q, k, o and the bias. */
 static void projection_tensors(const clattn_problem *p, struct ca_tensor *tensors)
 {
     const size_t bytes = ca_dtype_bytes(p->dtype);
-    const struct ca_tensor x = {"x", 1, 0, bytes, {p->batch, p->kv_heads, p->seq_q, p->dim_qk},
-                                p->q};
-    const struct ca_tensor w = {"w", 1, 0, bytes, {p->kv_heads, p->dim_qk, p->heads, p->dim_v},
-                                p->k};
-    const struct ca_tensor y = {
-        "y", 1, p->accumulate ? CA_UPDATED : 1, bytes, {p->batch, p->heads, p->seq_q, p->dim_v},
-        p->o};
-    const struct ca_tensor bias = {
-        "bias", p->bias, 0, ca_dtype_bytes(p->bias_dtype), {1, p->heads, 1, p->dim_v}, {{0}}};
 
-    for (size_t n = 0; n < CA_WORKSPACE; n++)
-        tensors[n] = (struct ca_tensor){.name = "a tensor of attention", .element_bytes = 1};
-    tensors[CA_Q] = x;
-    tensors[CA_K] = w;
-    tensors[CA_O] = y;
-    tensors[CA_BIAS] = bias;
-    for (size_t n = 0; n < CA_WORKSPACE; n++)
-        tensors[n].layout = ca_layout_explicit(&tensors[n].layout, tensors[n].sizes);
+    no_tensors(tensors);
+    place(tensors, CA_Q,
+          (struct ca_tensor){.name = "x",
+                             .element_bytes = bytes,
+                             .sizes = {p->batch, p->kv_heads, p->seq_q, p->dim_qk},
+                             .layout = p->q});
+    place(tensors, CA_K,
+          (struct ca_tensor){.name = "w",
+                             .element_bytes = bytes,
+                             .sizes = {p->kv_heads, p->dim_qk, p->heads, p->dim_v},
+                             .layout = p->k});
+    place(tensors, CA_O,
+          (struct ca_tensor){.name = "y",
+                             .written = p->accumulate ? CA_UPDATED : 1,
+                             .element_bytes = bytes,
+                             .sizes = {p->batch, p->heads, p->seq_q, p->dim_v},
+                             .layout = p->o});
+    tensors[CA_BIAS].name = "bias";
+    if (p->bias)
+        place(tensors, CA_BIAS,
+              (struct ca_tensor){.name = "bias",
+                                 .element_bytes = ca_dtype_bytes(p->bias_dtype),
+                                 .sizes = {1, p->heads, 1, p->dim_v}});
+}
+
+/* The states in the places of q and lse, what they become in those of o and the scores. Where the states
+ * are, "batch" counts all batches of the first, then those of the second. */
+static void merge_tensors(const clattn_problem *p, struct ca_tensor *tensors)
+{
+    const size_t states = p->seq_kv * p->batch;
+    const int written = p->accumulate ? CA_UPDATED : 1;
+
+    no_tensors(tensors);
+    place(tensors, CA_Q,
+          (struct ca_tensor){.name = "parts",
+                             .element_bytes = ca_dtype_bytes(p->dtype),
+                             .sizes = {states, p->heads, p->seq_q, p->dim_v},
+                             .layout = p->q});
+    place(tensors, CA_LSE,
+          (struct ca_tensor){.name = "parts_lse",
+                             .element_bytes = sizeof(float),
+                             .sizes = {1, states, p->heads, p->seq_q}});
+    place(tensors, CA_O,
+          (struct ca_tensor){.name = "o",
+                             .written = written,
+                             .element_bytes = ca_dtype_bytes(p->dtype),
+                             .sizes = {p->batch, p->heads, p->seq_q, p->dim_v},
+                             .layout = p->o});
+    place(tensors, CA_SCORES,
+          (struct ca_tensor){.name = "lse",
+                             .written = written,
+                             .element_bytes = sizeof(float),
+                             .sizes = {p->batch, p->heads, p->seq_q, 1}});
 }
 
 void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors)
 {
-    if (p->operation == CLATTN_PROJECTION)
-        projection_tensors(p, tensors);
-    else
-        attention_tensors(p, tensors);
+    static void (*const of[])(const clattn_problem *, struct ca_tensor *) = {
+#define OPERATION(ID, word, noun, call, laid, tensors, ...) [CLATTN_##ID] = tensors,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
+
+    of[ca_operation(p)](p, tensors);
 }
 
 clattn_layout *ca_problem_layout(clattn_problem *p, unsigned argument)
 {
-    if (p->operation == CLATTN_PROJECTION && argument != CA_Q && argument != CA_K &&
-        argument != CA_O)
+    static const unsigned laid_operands[] = {
+#define OPERATION(ID, word, noun, call, laid, ...) [CLATTN_##ID] = laid,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
+
+    if (!(laid_operands[ca_operation(p)] & CA_BIT(argument)))
         return NULL;
     switch (argument) {
 #define HOLDS_STRIDED(ID, member)                                                                  \

@@ -64,8 +64,24 @@ clattn_layout *ca_problem_layout(clattn_problem *p, unsigned argument);
 /* True if no output has an element. */
 int ca_problem_empty(const clattn_problem *p);
 
+/* Columns of the mask: seq_kv unless it is of the last mask_keys keys. */
+size_t ca_mask_keys(const clattn_problem *p);
+/* How many blocks of rows k and v consist of, and the rows of each: batches of keys, or pages. */
+size_t ca_cache_batch(const clattn_problem *p);
+size_t ca_cache_rows(const clattn_problem *p);
+
+/* Pages that a batch has in the table of pages; 0 without. */
+size_t ca_table_pages(const clattn_problem *p);
+/* Rows and columns of blocks; 0 without block lists. */
+size_t ca_block_rows(const clattn_problem *p);
+size_t ca_block_columns(const clattn_problem *p);
+
 /* Bytes of an element. */
 size_t ca_dtype_bytes(clattn_dtype dtype);
+
+/* The dtype of tensor number `argument`, whose values are floating-point numbers; of a quantized one the
+ * problem's. */
+clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument);
 
 /* How tensor number `argument` is quantized; CLATTN_CACHE_PLAIN if it is not, whatever its dtype. */
 clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument);

@@ -1,6 +1,7 @@
 /* The compiler's options of a program (see src/program/program.h). */
 #include "program/program_options.h"
 #include "families/candidate.h"
+#include "problem/operations.h"
 #include "problem/problem.h"
 
 #include <stdio.h>
@@ -25,8 +26,8 @@ static size_t print_defines(const struct define *defines, size_t count, char *te
 }
 
 /* The -D options of a projection (see cl/common/projection.h). */
-static size_t print_projection(const clattn_problem *p, char *text, size_t text_bytes,
-                               size_t length)
+static size_t print_projection_options(const clattn_problem *p, char *text, size_t text_bytes,
+                                       size_t length)
 {
     const int x_column = p->q.stride[3] == 1, w_column = p->k.stride[3] == 1;
     const struct define defines[] = {{"DTYPE", (size_t)p->dtype},
@@ -45,8 +46,22 @@ static size_t print_projection(const clattn_problem *p, char *text, size_t text_
     return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 }
 
+/* Those of a merge (see cl/kernels/merge_rows.cl). */
+static size_t print_merge_options(const clattn_problem *p, char *text, size_t text_bytes,
+                                  size_t length)
+{
+    const struct define defines[] = {{"DTYPE", (size_t)p->dtype},
+                                     {"BIAS_DTYPE", 0},
+                                     {"UNIT_PARTS", p->q.stride[3] == 1},
+                                     {"UNIT_O", p->o.stride[3] == 1},
+                                     {"HAS_ACCUMULATE", p->accumulate != 0}};
+
+    return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
+}
+
 /* Those of attention (see cl/common/common.h and cl/common/backward.h). */
-static size_t print_attention(const clattn_problem *p, char *text, size_t text_bytes, size_t length)
+static size_t print_attention_options(const clattn_problem *p, char *text, size_t text_bytes,
+                                      size_t length)
 {
     const int lengths = p->q_lengths || p->kv_lengths;
     const struct define defines[] = {
@@ -56,6 +71,7 @@ static size_t print_attention(const clattn_problem *p, char *text, size_t text_b
         {"V_CACHE", (size_t)ca_problem_cache(p, CA_V)},
         {"K_DTYPE", (size_t)ca_problem_dtype(p, CA_K)},
         {"V_DTYPE", (size_t)ca_problem_dtype(p, CA_V)},
+        {"PAGE_SIZE", p->page_size},
         {"DIM_QK", p->dim_qk},
         {"DIM_V", p->dim_v},
         {"UNIT_Q", p->q.stride[3] == 1 || p->dim_qk == 1},
@@ -65,15 +81,17 @@ static size_t print_attention(const clattn_problem *p, char *text, size_t text_b
         {"HAS_SOFTCAP", p->softcap > 0.0f},
         {"HAS_BIAS", p->bias != 0},
         {"HAS_MASK", p->mask != 0},
+        {"HAS_BLOCKS", p->block_q != 0},
         {"HAS_WINDOW_LEFT", p->window_left != CLATTN_UNLIMITED},
         {"HAS_WINDOW_RIGHT", p->window_right != CLATTN_UNLIMITED},
         {"DIAGONAL_FOLLOWS_LENGTHS", p->diagonal == CLATTN_BOTTOM_RIGHT && lengths},
         {"SCORES", (size_t)p->scores},
 #define FLAG(ID, member, word, OF, difference) CA_IF_ATTENTION(OF, {"HAS_" #ID, p->member != 0}, )
-        CA_FLAGS(FLAG)
+        CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
             {"HAS_DROPOUT", p->dropout > 0.0f},
     };
+    const struct define blocks[] = {{"BLOCK_Q", p->block_q}, {"BLOCK_KV", p->block_kv}};
     const struct define backward[] = {{"UNIT_DO", p->d_o.stride[3] == 1 || p->dim_v == 1},
                                       {"UNIT_DQ", p->dq.stride[3] == 1 || p->dim_qk == 1},
                                       {"UNIT_DK", p->dk.stride[3] == 1 || p->dim_qk == 1},
@@ -85,6 +103,9 @@ static size_t print_attention(const clattn_problem *p, char *text, size_t text_b
     size_t more =
         print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 
+    if (p->block_q)
+        more +=
+            print_defines(blocks, sizeof blocks / sizeof *blocks, text, text_bytes, length + more);
     if (p->operation == CLATTN_BACKWARD)
         more += print_defines(backward, sizeof backward / sizeof *backward, text, text_bytes,
                               length + more);
@@ -93,11 +114,16 @@ static size_t print_attention(const clattn_problem *p, char *text, size_t text_b
 
 size_t ca_program_problem_options(const clattn_problem *p, char *text, size_t text_bytes)
 {
+    static size_t (*const of[])(const clattn_problem *, char *, size_t, size_t) = {
+#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative,       \
+                  print, options, ...)                                                             \
+    [CLATTN_##ID] = options,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
     const size_t length = (size_t)snprintf(text, text_bytes, "-cl-std=CL1.2");
 
-    return length + (p->operation == CLATTN_PROJECTION
-                         ? print_projection(p, text, text_bytes, length)
-                         : print_attention(p, text, text_bytes, length));
+    return length + of[p->operation](p, text, text_bytes, length);
 }
 
 int ca_program_options(const struct ca_candidate *candidate, const clattn_problem *p, char *text,

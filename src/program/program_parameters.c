@@ -1,4 +1,5 @@
 #include "program/program_parameters.h"
+#include "problem/operations.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,6 +35,8 @@ static void print(struct text *text, const char *format, ...)
 static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
                         const struct ca_tensor *tensors, struct text *text)
 {
+    if (ca_stage_is_of_blocks(stage) && !p->block_q)
+        return;
     print(text,
           "#define PARAMETERS_%s const struct attention_shape a, "
           "const struct attention_offsets at",
@@ -41,9 +44,9 @@ static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
     for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++) {
         const int is_operand = n != CA_WORKSPACE;
         const int written = is_operand ? tensors[n].written : !(stage->arguments & CA_READ_ONLY);
-        const char *name =
-            is_operand && p->operation == CLATTN_PROJECTION ? tensors[n].name : parameters[n].name;
-        if ((stage->arguments & CA_BIT(n)) && (!is_operand || tensors[n].present))
+        const char *name = is_operand && !ca_is_attention(p) ? tensors[n].name : parameters[n].name;
+        if ((stage->arguments & CA_BIT(n)) &&
+            (is_operand ? tensors[n].present : ca_stage_takes_workspace(stage, p)))
             print(text, ", %s__global %s *restrict %s", written ? "" : "const ", parameters[n].type,
                   name);
     }
@@ -73,7 +76,7 @@ int ca_program_parameters(const struct ca_family *family, const clattn_problem *
     ca_problem_tensors(p, tensors);
     for (size_t s = 0; s < family->num_stages; s++)
         print_stage(&family->stages[s], p, tensors, &all);
-    if (p->operation != CLATTN_PROJECTION)
+    if (ca_is_attention(p))
         print_score_operands(tensors, &all);
     return all.length < text_bytes;
 }

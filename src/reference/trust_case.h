@@ -20,8 +20,8 @@ struct ca_trust_case {
      * bytes (see ca_trust_guard()); NULL if the problem has no such tensor. Outputs are filled with CA_TRUST_FILL. */
     unsigned char *bytes[CA_WORKSPACE];
     size_t sizes[CA_WORKSPACE]; /* of the blocks; 0 if the problem has no such tensor */
-    /* y's block before the execution, if it is added to; else NULL. */
-    unsigned char *before;
+    /* What outputs that are read as well hold before the execution; else NULL. */
+    unsigned char *before[CA_WORKSPACE];
     int hostile; /* nothing but elements may be written within the outputs' strides either */
     /* The rows that are judged, (b * heads + h) * seq_q + i, and their right answers. */
     size_t *rows, num_rows;

@@ -101,8 +101,10 @@ static void weigh_values(const struct ca_trust_case *c, struct ca_trust_row *row
             weight *=
                 ca_dropout_factor(p, CA_TRUST_SEED, CA_TRUST_STREAM, row->b, row->h, row->i, j);
         const double error = weight * (row->slack[j] + gather + dropout);
+        size_t block, place;
+        ca_trust_locate_key(c, row->b, j, &block, &place);
         ca_cache_load(ca_trust_elements(c, CA_V), ca_problem_cache(p, CA_V),
-                      ca_problem_dtype(p, CA_V), ca_trust_position(&p->v, row->b, g, j, 0),
+                      ca_problem_dtype(p, CA_V), ca_trust_position(&p->v, block, g, place, 0),
                       p->v.stride[3], p->dim_v, row->values);
         for (size_t d = 0; d < p->dim_v; d++) {
             o[d].value += weight * row->values[d];
@@ -112,7 +114,7 @@ static void weigh_values(const struct ca_trust_case *c, struct ca_trust_row *row
     for (size_t d = 0; d < p->dim_v; d++) {
         const double magnitude = fabs(o[d].value);
         const double error = row->errors[d] + magnitude * (den->slack + gather) + FLT_MIN;
-        o[d].bound = error + ca_value_rounding(p->dtype, magnitude + error);
+        o[d].bound = error + ca_value_rounding(ca_problem_dtype(p, CA_O), magnitude + error);
     }
 }
 

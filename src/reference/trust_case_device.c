@@ -27,20 +27,19 @@ clattn_status ca_trust_case_clear(const clattn_context *ctx, const struct ca_tru
     static const unsigned char fill[2] = {CA_TRUST_FILL, CA_TRUST_FILL};
     struct ca_tensor tensors[CA_WORKSPACE];
 
-    if (c->before) { /* of a projection, which has no other output */
-        const cl_int err = clEnqueueWriteBuffer(queue, buffers[CA_O], CL_TRUE, 0, c->sizes[CA_O],
-                                                c->before, 0, NULL, NULL);
-        return err == CL_SUCCESS ? CLATTN_SUCCESS
-                                 : ca_fail_cl(&ctx->log, err, "clEnqueueWriteBuffer for a check");
-    }
     ca_problem_tensors(&c->problem, tensors);
     for (size_t out = 0; out < CA_WORKSPACE; out++) {
-        const cl_int err = buffers[out] && tensors[out].written
-                               ? clEnqueueFillBuffer(queue, buffers[out], fill, sizeof fill, 0,
-                                                     c->sizes[out], 0, NULL, NULL)
-                               : CL_SUCCESS;
+        cl_int err = CL_SUCCESS;
+        if (!buffers[out] || !tensors[out].written)
+            continue;
+        if (c->before[out])
+            err = clEnqueueWriteBuffer(queue, buffers[out], CL_TRUE, 0, c->sizes[out],
+                                       c->before[out], 0, NULL, NULL);
+        else
+            err = clEnqueueFillBuffer(queue, buffers[out], fill, sizeof fill, 0, c->sizes[out], 0,
+                                      NULL, NULL);
         if (err != CL_SUCCESS)
-            return ca_fail_cl(&ctx->log, err, "clEnqueueFillBuffer for a check");
+            return ca_fail_cl(&ctx->log, err, "filling an output for a check");
     }
     return CLATTN_SUCCESS;
 }

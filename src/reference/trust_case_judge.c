@@ -1,6 +1,7 @@
 /* Comparing results with right answers. */
 #include "base/log.h"
 #include "problem/layout.h"
+#include "problem/operations.h"
 #include "problem/problem.h"
 #include "reference/trust_case.h"
 #include "reference/trust_case_values.h"
@@ -16,21 +17,6 @@ struct worst {
     double got;
     struct ca_bounded want;
 };
-
-static clattn_dtype dtype_of(const clattn_problem *p, enum ca_argument argument)
-{
-    switch (argument) {
-    case CA_LSE:
-    case CA_SCORES:
-    case CA_DSLOPES:
-    case CA_DSINKS:
-        return CLATTN_F32;
-    case CA_DBIAS:
-        return p->bias_dtype;
-    default:
-        return p->dtype;
-    }
-}
 
 static double over_bound(double got, struct ca_bounded want)
 {
@@ -69,7 +55,8 @@ static void compare_vector(const struct ca_trust_case *c, enum ca_argument argum
                          index % t->sizes[2] * t->layout.stride[2];
     for (size_t d = 0; d < count; d++)
         compare(worst, &place, d,
-                ca_value_load(c->bytes[argument] + CA_TRUST_GUARD, dtype_of(&c->problem, argument),
+                ca_value_load(c->bytes[argument] + CA_TRUST_GUARD,
+                              ca_problem_dtype(&c->problem, argument),
                               first + d * t->layout.stride[3]),
                 want[d]);
 }
@@ -99,9 +86,11 @@ static void compare_row(const struct ca_trust_case *c, size_t row, struct worst 
     const size_t index = c->rows[row];
     const struct worst lse = {.name = "lse", .index = index, .heads = p->heads, .seq = p->seq_q};
 
+    const enum ca_argument lse_at = p->operation == CLATTN_MERGE ? CA_SCORES : CA_LSE;
+
     compare_vector(c, CA_O, index, c->o + row * p->dim_v, p->dim_v, worst);
-    if (p->lse)
-        compare(worst, &lse, 0, ca_value_load(c->bytes[CA_LSE] + CA_TRUST_GUARD, CLATTN_F32, index),
+    if (p->lse || p->operation == CLATTN_MERGE)
+        compare(worst, &lse, 0, ca_value_load(c->bytes[lse_at] + CA_TRUST_GUARD, CLATTN_F32, index),
                 c->lse[row]);
     if (c->scores)
         compare_scores(c, row, worst);
@@ -168,7 +157,7 @@ static int gaps_intact(const struct ca_trust_case *c, enum ca_argument argument,
 static int find_nan(const struct ca_trust_case *c, enum ca_argument argument,
                     const struct ca_tensor *t, char *text, size_t text_bytes)
 {
-    const clattn_dtype dtype = dtype_of(&c->problem, argument);
+    const clattn_dtype dtype = ca_problem_dtype(&c->problem, argument);
 
     for (size_t b = 0; b < t->sizes[0]; b++)
         for (size_t h = 0; h < t->sizes[1]; h++)
@@ -212,7 +201,7 @@ const char *ca_trust_case_judge(const struct ca_trust_case *c, double *error, ch
         describe(&worst, text, text_bytes);
         return text;
     }
-    if (c->problem.operation == CLATTN_PROJECTION && c->hostile)
+    if (!ca_is_attention(&c->problem) && c->hostile)
         return NULL; /* every element was judged, and some are NaN */
     for (size_t out = 0; out < CA_WORKSPACE; out++) {
         if (tensors[out].written && c->bytes[out] && !(out == CA_SCORES && shows_hidden) &&

@@ -3,6 +3,7 @@
 #include "problem/problem.h"
 #include "reference/trust_case.h"
 #include "reference/trust_case_parts.h"
+#include "reference/trust_case_row.h"
 #include "reference/trust_case_values.h"
 
 #include <math.h>
@@ -71,9 +72,10 @@ int ca_trust_allocate(struct ca_trust_case *c, size_t num_rows, size_t num_keys,
 
 void ca_trust_case_free(struct ca_trust_case *c)
 {
-    for (size_t n = 0; n < CA_WORKSPACE; n++)
+    for (size_t n = 0; n < CA_WORKSPACE; n++) {
         free(c->bytes[n]);
-    free(c->before);
+        free(c->before[n]);
+    }
     free(c->rows);
     free(c->o);
     free(c->lse);
@@ -87,7 +89,7 @@ void ca_trust_case_free(struct ca_trust_case *c)
 #define HUGE_VALUE_BEHIND_MASK 1e30f
 enum { USUAL_DIM = 4096 };
 
-/* A key that the mask hides from every query, and a query that it lets see nothing. */
+/* A key that the mask hides from every query, but for blocks that are listed as full, and a query that it lets see nothing. */
 static size_t hidden_key(const clattn_problem *p)
 {
     return p->seq_kv * 70 / 149;
@@ -96,6 +98,36 @@ static size_t hidden_key(const clattn_problem *p)
 static int masked(const clattn_problem *p, size_t i, size_t j)
 {
     return j == hidden_key(p) || i == p->seq_q / 2 || (i * 7 + j * 3) % 5 == 0;
+}
+
+/* Whether the key lies in the column of blocks that no row lists. */
+static int unlisted(const clattn_problem *p, size_t j)
+{
+    return p->block_q && ca_block_columns(p) > 1 && j / p->block_kv == hidden_key(p) / p->block_kv;
+}
+
+/* Three columns in four of each row, from the last to the first, as far as there is room. */
+void ca_trust_fill_lists(struct ca_trust_case *c)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t rows = ca_block_rows(p), columns = ca_block_columns(p);
+    const size_t lists = (p->block_batches ? p->batch : 1) * (p->block_heads ? p->heads : 1);
+    cl_int *offsets = (cl_int *)(void *)elements(c, CA_BLOCK_OFFSETS);
+    cl_int *entries = (cl_int *)(void *)elements(c, CA_BLOCK_ENTRIES);
+
+    for (size_t list = 0; p->block_q && list < lists; list++) {
+        size_t count = 0;
+        for (size_t row = 0; row < rows; row++) {
+            const size_t end = p->max_blocks * (row + 1) / rows;
+            offsets[row] = (cl_int)count;
+            for (size_t column = columns; column-- > 0 && count < end;)
+                if (!unlisted(p, column * p->block_kv) && (column + row + list) % 4 != 3)
+                    entries[count++] = (cl_int)column | (column % 3 == 1 ? CLATTN_BLOCK_FULL : 0);
+        }
+        offsets[rows] = (cl_int)count;
+        offsets += rows + 1;
+        entries += p->max_blocks;
+    }
 }
 
 static float hidden_value(size_t n)
@@ -148,12 +180,74 @@ static void fill_rows(struct ca_trust_case *c, enum ca_argument argument, const 
             for (size_t s = 0; s < t->sizes[2]; s++) {
                 const int hidden = argument == CA_Q || argument == CA_DO || argument == CA_O
                                        ? s >= queries_in_use(p, b)
-                                       : s >= keys_in_use(p, b) || (p->mask && s == hidden_key(p));
+                                       : s >= keys_in_use(p, b) || unlisted(p, s) ||
+                                             (p->mask && !p->block_q && s == hidden_key(p));
                 fill_row(c, argument, t,
                          b * t->layout.stride[0] + h * t->layout.stride[1] +
                              s * t->layout.stride[2],
                          hidden, s, state);
             }
+}
+
+/* The page of entry n, of as many as the table has. */
+static cl_int page_at(const clattn_problem *p, size_t n)
+{
+    const size_t entries = p->batch * ca_table_pages(p);
+
+    return (cl_int)((entries - 1 - n + entries / 2) % entries % p->pages);
+}
+
+/* Pages in an order that is not theirs: of all but one of the pool, whose rows nothing sees. An entry in
+ * 5, from the third on, names no page, and what comes behind the last key in use is out of range. */
+static void fill_pages(struct ca_trust_case *c)
+{
+    const clattn_problem *p = &c->problem;
+    cl_int *table = (cl_int *)(void *)elements(c, CA_PAGE_TABLE);
+    const size_t pages = ca_table_pages(p);
+
+    for (size_t n = 0; n < p->batch * pages; n++) {
+        const size_t b = n / pages, column = n % pages;
+        const int none = n % 5 == 3, behind = column * p->page_size >= keys_in_use(p, b);
+        table[n] = behind ? INT32_MAX : none ? (n % 2 ? -1 : (cl_int)p->pages) : page_at(p, n);
+    }
+}
+
+/* Rows of a pool: NaN and huge values where no batch has a key that it sees. */
+static void fill_pool(struct ca_trust_case *c, enum ca_argument argument, const struct ca_tensor *t,
+                      unsigned *state)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t entries = p->batch * ca_table_pages(p);
+
+    for (size_t page = 0; page < t->sizes[0]; page++)
+        for (size_t h = 0; h < t->sizes[1]; h++)
+            for (size_t s = 0; s < t->sizes[2]; s++)
+                fill_row(c, argument, t,
+                         page * t->layout.stride[0] + h * t->layout.stride[1] +
+                             s * t->layout.stride[2],
+                         1, s, state);
+    for (size_t n = 0; n < entries; n++)
+        for (size_t h = 0; h < t->sizes[1]; h++)
+            for (size_t s = 0; s < t->sizes[2]; s++) {
+                const size_t b = n / ca_table_pages(p);
+                const size_t j = n % ca_table_pages(p) * p->page_size + s;
+                size_t page, row;
+                if (j < keys_in_use(p, b) && !(p->mask && j == hidden_key(p)) &&
+                    ca_trust_locate_key(c, b, j, &page, &row))
+                    fill_row(c, argument, t,
+                             page * t->layout.stride[0] + h * t->layout.stride[1] +
+                                 row * t->layout.stride[2],
+                             0, s, state);
+            }
+}
+
+static void fill_keys(struct ca_trust_case *c, enum ca_argument argument, const struct ca_tensor *t,
+                      unsigned *state)
+{
+    if (c->problem.page_size)
+        fill_pool(c, argument, t, state);
+    else
+        fill_rows(c, argument, t, state);
 }
 
 static void fill_plain(struct ca_trust_case *c, unsigned *state)
@@ -165,8 +259,12 @@ static void fill_plain(struct ca_trust_case *c, unsigned *state)
         if (p->bias)
             ca_value_store(elements(c, CA_BIAS), p->bias_dtype, n,
                            (i + 2 * j) % 11 == 0 ? -INFINITY : ca_value_next(state));
-        if (p->mask)
-            elements(c, CA_MASK)[n] = !masked(p, i, j);
+    }
+    const size_t columns = ca_mask_keys(p), count = p->batch * p->heads * p->seq_q * columns;
+    for (size_t n = 0; p->mask && n < count; n++) {
+        const size_t first =
+            p->mask_keys ? keys_in_use(p, n / columns / p->seq_q / p->heads) : columns;
+        elements(c, CA_MASK)[n] = !masked(p, n / columns % p->seq_q, n % columns + first - columns);
     }
     for (size_t h = 0; h < p->heads; h++) {
         if (p->alibi)
@@ -219,11 +317,24 @@ static void set_bounds(const clattn_problem *p, struct ca_bounded *answers, size
 int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
                        const struct ca_candidate *candidate, const clattn_device_info *dev)
 {
+    static int (*const of[])(struct ca_trust_case *, const clattn_problem *,
+                             const struct ca_candidate *, const clattn_device_info *) = {
+#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative,       \
+                  print, options, hostile, ...)                                                    \
+    [CLATTN_##ID] = hostile,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
+
+    return of[real->operation](c, real, candidate, dev);
+}
+
+int ca_attention_case_make(struct ca_trust_case *c, const clattn_problem *real,
+                           const struct ca_candidate *candidate, const clattn_device_info *dev)
+{
     struct ca_tensor tensors[CA_WORKSPACE];
     unsigned state = 20240229u;
 
-    if (real->operation == CLATTN_PROJECTION)
-        return ca_projection_case_make(c, real);
     memset(c, 0, sizeof *c);
     c->problem = ca_trust_shrink(real, candidate, dev);
     c->hostile = 1;
@@ -241,9 +352,12 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
         c->gradients->keys[n] = n * step;
     ca_problem_tensors(p, tensors);
     fill_rows(c, CA_Q, &tensors[CA_Q], &state);
-    fill_rows(c, CA_K, &tensors[CA_K], &state);
-    fill_rows(c, CA_V, &tensors[CA_V], &state);
+    if (p->page_size)
+        fill_pages(c);
+    fill_keys(c, CA_K, &tensors[CA_K], &state);
+    fill_keys(c, CA_V, &tensors[CA_V], &state);
     fill_plain(c, &state);
+    ca_trust_fill_lists(c);
     if (backward) {
         fill_rows(c, CA_O, &tensors[CA_O], &state);
         fill_rows(c, CA_DO, &tensors[CA_DO], &state);
@@ -256,10 +370,11 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
         ca_trust_case_free(c);
         return 0;
     }
+    const clattn_dtype o_dtype = ca_problem_dtype(p, CA_O);
     set_bounds(p, c->o, c->num_rows * p->dim_v,
-               p->dtype == CLATTN_F32   ? 2e-5
-               : p->dtype == CLATTN_F16 ? 2e-3
-                                        : 1e-2);
+               o_dtype == CLATTN_F32   ? 2e-5
+               : o_dtype == CLATTN_F16 ? 2e-3
+                                       : 1e-2);
     set_bounds(p, c->lse, c->num_rows, 2e-5);
     if (c->scores)
         set_bounds(p, c->scores, c->num_rows * p->seq_kv, 2e-5);
@@ -361,10 +476,21 @@ static void fill_lengths(struct ca_trust_case *c, enum ca_argument argument, siz
 
 int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
 {
+    static int (*const of[])(struct ca_trust_case *, const clattn_problem *) = {
+#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative,       \
+                  print, options, hostile, ordinary)                                               \
+    [CLATTN_##ID] = ordinary,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
+
+    return of[p->operation](c, p);
+}
+
+int ca_attention_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
+{
     unsigned state = 20240229u;
 
-    if (p->operation == CLATTN_PROJECTION)
-        return ca_projection_case_make_ordinary(c, p);
     memset(c, 0, sizeof *c);
     c->problem = *p;
     const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->kv_heads * p->seq_kv;
@@ -385,8 +511,11 @@ int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p
     ca_trust_fill_random(c, CA_SLOPES, CLATTN_F32, 0.004f, 0.5f, &state);
     ca_trust_fill_random(c, CA_SINKS, CLATTN_F32, -1.0f, 1.0f, &state);
     fill_mask(c, &state);
+    ca_trust_fill_lists(c);
     fill_lengths(c, CA_Q_LENGTHS, p->seq_q, &state);
     fill_lengths(c, CA_KV_LENGTHS, p->seq_kv, &state);
+    for (size_t n = 0; p->page_size && n < p->batch * ca_table_pages(p); n++)
+        ((cl_int *)(void *)elements(c, CA_PAGE_TABLE))[n] = page_at(p, n);
     if (backward) {
         ca_trust_fill_random(c, CA_O, p->dtype, -2.0f, 2.0f, &state);
         ca_trust_fill_random(c, CA_DO, p->dtype, -2.0f, 2.0f, &state);

@@ -3,6 +3,7 @@
 #define CA_TRUST_CASE_PARTS_H
 
 #include "families/candidate.h"
+#include "problem/operations.def"
 #include "reference/trust_case.h"
 
 /* Room for data and answers of num_rows rows, and backward of num_keys keys, of c->problem, all
@@ -31,9 +32,26 @@ void ca_trust_spread(size_t *places, size_t count, size_t all);
 void ca_trust_fill_random(struct ca_trust_case *c, enum ca_argument argument, clattn_dtype dtype,
                           float low, float high, unsigned *state);
 
-/* The cases of projections, as those of trust_case.h, which call them
- * (src/reference/trust_case_projection.c). */
-int ca_projection_case_make(struct ca_trust_case *c, const clattn_problem *p);
-int ca_projection_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p);
+/* Block lists, if the problem has them. */
+void ca_trust_fill_lists(struct ca_trust_case *c);
+
+/* Random numbers in the elements alone, of the type that the tensor has. Nothing if there is none. */
+void ca_trust_fill_elements(struct ca_trust_case *c, enum ca_argument argument, clattn_dtype dtype,
+                            float low, float high, unsigned *state);
+
+/* Keeps the blocks of outputs that are read as well. 0 without memory. */
+int ca_trust_keep_before(struct ca_trust_case *c);
+
+/* Gaps after each axis, `order`[3] innermost with that step, so that no two axes go on in each other. */
+clattn_layout ca_trust_gapped(const int order[4], const size_t sizes[4], size_t innermost);
+
+/* The cases of each operation, as those of trust_case.h, which call them. */
+#define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative,       \
+                  print, options, hostile, ordinary)                                               \
+    int hostile(struct ca_trust_case *c, const clattn_problem *p,                                  \
+                const struct ca_candidate *candidate, const clattn_device_info *dev);              \
+    int ordinary(struct ca_trust_case *c, const clattn_problem *p);
+CA_OPERATIONS(OPERATION)
+#undef OPERATION
 
 #endif

@@ -13,17 +13,6 @@
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-/* What y holds before, as a block; NULL if it does not matter. */
-static int keep_before(struct ca_trust_case *c)
-{
-    if (!c->problem.accumulate)
-        return 1;
-    c->before = malloc(c->sizes[CA_O]);
-    if (c->before)
-        memcpy(c->before, c->bytes[CA_O], c->sizes[CA_O]);
-    return c->before != NULL;
-}
-
 /* The rows of x that are judged, one after the other, each with its kv_heads * dim_qk elements. */
 static void load_rows(const struct ca_trust_case *c, double *x)
 {
@@ -103,7 +92,7 @@ static int solve(struct ca_trust_case *c)
 
 static int solve_or_free(struct ca_trust_case *c)
 {
-    if (keep_before(c) && solve(c))
+    if (ca_trust_keep_before(c) && solve(c))
         return 1;
     ca_trust_case_free(c);
     return 0;
@@ -118,29 +107,16 @@ enum { BATCH = 2, HEADS_X = 3, HEADS_Y = 2, ROWS = 67, DIM_X = 367, DIM_Y = 149 
 /* Places of a NaN in x and of an infinity in w: they belong to one row and to one column. */
 enum { BAD_ROW = 11, BAD_DEPTH = 200, BAD_COLUMN = 77 };
 
-/* Gaps after each axis, the given one innermost, so that no two axes go on in each other. */
-static clattn_layout gapped(const int order[4], const size_t sizes[4], size_t innermost)
-{
-    clattn_layout layout;
-    size_t step = innermost;
-
-    for (int n = 3; n >= 0; n--) {
-        layout.stride[order[n]] = step;
-        step = step * sizes[order[n]] + 3;
-    }
-    return layout;
-}
-
 /* With gaps, and the real one's contiguous axis: the last, or another one, or none. */
 static clattn_layout keep_axis(const clattn_layout *real, int other, const size_t sizes[4])
 {
     static const int usual[4] = {0, 1, 2, 3}, rows[4] = {0, 1, 3, 2}, out_in[4] = {2, 3, 0, 1};
 
     if (real->stride[3] == 1)
-        return gapped(usual, sizes, 1);
+        return ca_trust_gapped(usual, sizes, 1);
     if (real->stride[other] != 1)
-        return gapped(usual, sizes, 2);
-    return gapped(other == 2 ? rows : out_in, sizes, 1);
+        return ca_trust_gapped(usual, sizes, 2);
+    return ca_trust_gapped(other == 2 ? rows : out_in, sizes, 1);
 }
 
 static clattn_problem shrink(const clattn_problem *real)
@@ -159,22 +135,6 @@ static clattn_problem shrink(const clattn_problem *real)
     return p;
 }
 
-/* Elements alone, not the gaps. */
-static void fill(struct ca_trust_case *c, enum ca_argument argument, clattn_dtype dtype,
-                 const struct ca_tensor *t, unsigned *state)
-{
-    const size_t *sizes = t->sizes;
-
-    if (!t->present)
-        return;
-    for (size_t n = 0; n < sizes[0] * sizes[1] * sizes[2] * sizes[3]; n++)
-        ca_value_store(c->bytes[argument] + CA_TRUST_GUARD, dtype,
-                       ca_trust_position(&t->layout, n / sizes[3] / sizes[2] / sizes[1],
-                                         n / sizes[3] / sizes[2] % sizes[1],
-                                         n / sizes[3] % sizes[2], n % sizes[3]),
-                       ca_value_next(state));
-}
-
 /* One tolerance for all: the sizes and magnitudes are known. */
 static void set_bounds(struct ca_trust_case *c)
 {
@@ -186,11 +146,13 @@ static void set_bounds(struct ca_trust_case *c)
         c->o[n].bound = tolerance * fmax(1.0, fabs(c->o[n].value));
 }
 
-int ca_projection_case_make(struct ca_trust_case *c, const clattn_problem *real)
+int ca_projection_case_make(struct ca_trust_case *c, const clattn_problem *real,
+                            const struct ca_candidate *candidate, const clattn_device_info *dev)
 {
-    struct ca_tensor tensors[CA_WORKSPACE];
     unsigned state = 20240229u;
 
+    (void)candidate;
+    (void)dev;
     memset(c, 0, sizeof *c);
     c->problem = shrink(real);
     c->hostile = 1;
@@ -201,12 +163,11 @@ int ca_projection_case_make(struct ca_trust_case *c, const clattn_problem *real)
     }
     for (size_t n = 0; n < c->num_rows; n++)
         c->rows[n] = n;
-    ca_problem_tensors(p, tensors);
-    fill(c, CA_Q, p->dtype, &tensors[CA_Q], &state);
-    fill(c, CA_K, p->dtype, &tensors[CA_K], &state);
-    fill(c, CA_BIAS, p->bias_dtype, &tensors[CA_BIAS], &state);
+    ca_trust_fill_elements(c, CA_Q, p->dtype, -1.0f, 1.0f, &state);
+    ca_trust_fill_elements(c, CA_K, p->dtype, -1.0f, 1.0f, &state);
+    ca_trust_fill_elements(c, CA_BIAS, p->bias_dtype, -1.0f, 1.0f, &state);
     if (p->accumulate)
-        fill(c, CA_O, p->dtype, &tensors[CA_O], &state);
+        ca_trust_fill_elements(c, CA_O, p->dtype, -1.0f, 1.0f, &state);
     ca_value_store(c->bytes[CA_Q] + CA_TRUST_GUARD, p->dtype,
                    ca_trust_position(&p->q, 1, 2, BAD_ROW, BAD_DEPTH), NAN);
     ca_value_store(c->bytes[CA_K] + CA_TRUST_GUARD, p->dtype,

@@ -47,6 +47,24 @@ size_t ca_trust_position(const clattn_layout *layout, size_t b, size_t h, size_t
            d * layout->stride[3];
 }
 
+int ca_trust_locate_key(const struct ca_trust_case *c, size_t b, size_t j, size_t *block,
+                        size_t *row)
+{
+    const clattn_problem *p = &c->problem;
+
+    *block = b;
+    *row = j;
+    if (!p->page_size)
+        return 1;
+    const cl_int page = ((const cl_int *)(const void *)ca_trust_elements(
+        c, CA_PAGE_TABLE))[b * ca_table_pages(p) + j / p->page_size];
+    if (page < 0 || (size_t)page >= p->pages)
+        return 0;
+    *block = (size_t)page;
+    *row = j % p->page_size;
+    return 1;
+}
+
 double ca_trust_length_error(size_t n)
 {
     return fmin((double)(n + 8), 16.0 * sqrt((double)n)) * u;
@@ -76,18 +94,48 @@ void ca_trust_row_locate(const struct ca_trust_case *c, size_t index, struct ca_
                                                        : ca_problem_diagonal(p);
 }
 
+/* What the block lists say of the row's query and key j: 0 not listed, 2 listed as full. */
+static int listed(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t list = (p->block_batches ? row->b * (p->block_heads ? p->heads : 1) : 0) +
+                        (p->block_heads ? row->h : 0);
+    const cl_int *offset = (const cl_int *)(const void *)ca_trust_elements(c, CA_BLOCK_OFFSETS) +
+                           list * (ca_block_rows(p) + 1) + row->i / p->block_q;
+    const cl_int *entries =
+        (const cl_int *)(const void *)ca_trust_elements(c, CA_BLOCK_ENTRIES) + list * p->max_blocks;
+    int said = 0;
+
+    for (cl_int n = offset[0]; n < offset[1]; n++)
+        if ((size_t)(entries[n] & ~CLATTN_BLOCK_FULL) == j / p->block_kv)
+            said = entries[n] & CLATTN_BLOCK_FULL ? 2 : said ? said : 1;
+    return said;
+}
+
+/* Whether the mask, if there is one, lets the row see key j. */
+static int lets_through(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t without = p->mask_keys ? row->keys : p->seq_kv; /* plus column less key */
+
+    return !p->mask || j + ca_mask_keys(p) < without ||
+           ca_trust_elements(c, CA_MASK)[ca_trust_position(&p->mask_layout, row->b, row->h, row->i,
+                                                           j + ca_mask_keys(p) - without)] != 0;
+}
+
 /* Whether the row's query sees key j, but for a bias of -inf. */
 int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j)
 {
     const clattn_problem *p = &c->problem;
     const int64_t now = (int64_t)row->i + row->diagonal, key = (int64_t)j;
+    const int said = p->block_q && row->i < row->queries ? listed(c, row, j) : 1;
+    size_t block, place;
 
-    return row->i < row->queries && j < row->keys &&
+    return said && row->i < row->queries && j < row->keys &&
+           ca_trust_locate_key(c, row->b, j, &block, &place) &&
            (p->window_left == CLATTN_UNLIMITED || key >= now - p->window_left) &&
            (p->window_right == CLATTN_UNLIMITED || key <= now + p->window_right) &&
-           (!p->mask ||
-            ca_trust_elements(
-                c, CA_MASK)[ca_trust_position(&p->mask_layout, row->b, row->h, row->i, j)] != 0);
+           (said == 2 || lets_through(c, row, j));
 }
 
 /* The final score of key j, and its value at the point that the problem hands out, if that lies
@@ -99,9 +147,11 @@ struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_tr
     const size_t g = row->h / (p->heads / p->kv_heads);
     const double scale = (double)p->scale, cap = (double)p->softcap;
     double dot = 0.0, magnitude = 0.0, bias = 0.0, alibi = 0.0;
+    size_t block, place;
 
+    ca_trust_locate_key(c, row->b, j, &block, &place);
     ca_cache_load(ca_trust_elements(c, CA_K), ca_problem_cache(p, CA_K), ca_problem_dtype(p, CA_K),
-                  ca_trust_position(&p->k, row->b, g, j, 0), p->k.stride[3], p->dim_qk,
+                  ca_trust_position(&p->k, block, g, place, 0), p->k.stride[3], p->dim_qk,
                   row->values);
     for (size_t d = 0; d < p->dim_qk; d++) {
         dot += row->q[d] * row->values[d];

@@ -28,6 +28,10 @@ void ca_trust_row_close(struct ca_trust_row *row);
 /* The elements of a tensor. */
 const unsigned char *ca_trust_elements(const struct ca_trust_case *c, enum ca_argument argument);
 
+/* The batch, or the page, and the row of k and v that hold key j of batch b; 0 if no page does. */
+int ca_trust_locate_key(const struct ca_trust_case *c, size_t b, size_t j, size_t *block,
+                        size_t *row);
+
 size_t ca_trust_position(const clattn_layout *layout, size_t b, size_t h, size_t s, size_t d);
 
 /* The relative error of a sum of n terms. */

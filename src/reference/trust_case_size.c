@@ -5,6 +5,7 @@
 #include "families/candidate.h"
 #include "families/family.h"
 #include "problem/layout.h"
+#include "problem/operations.h"
 #include "reference/trust_case_parts.h"
 
 #include <math.h>
@@ -29,8 +30,8 @@ static clattn_layout keep_unit(const clattn_layout *real, size_t heads, size_t s
 static void keep_units(const clattn_problem *real, clattn_problem *p)
 {
     p->q = keep_unit(&real->q, p->heads, p->seq_q, p->dim_qk);
-    p->k = keep_unit(&real->k, p->kv_heads, p->seq_kv, p->dim_qk);
-    p->v = keep_unit(&real->v, p->kv_heads, p->seq_kv, p->dim_v);
+    p->k = keep_unit(&real->k, p->kv_heads, ca_cache_rows(p), p->dim_qk);
+    p->v = keep_unit(&real->v, p->kv_heads, ca_cache_rows(p), p->dim_v);
     p->o = keep_unit(&real->o, p->heads, p->seq_q, p->dim_v);
     p->d_o = keep_unit(&real->d_o, p->heads, p->seq_q, p->dim_v);
     p->dq = keep_unit(&real->dq, p->heads, p->seq_q, p->dim_qk);
@@ -63,7 +64,13 @@ static clattn_problem shrink(const clattn_problem *real, size_t n)
     if (p.window_right != CLATTN_UNLIMITED)
         p.window_right = p.causal ? 0 : (int64_t)(p.seq_kv * 30 / 149);
     ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, p.seq_kv}, &p.bias_layout);
-    ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, p.seq_kv}, &p.mask_layout);
+    if (p.block_q)
+        p.max_blocks = ca_block_rows(&p) * ca_block_columns(&p);
+    if (p.mask_keys) /* the hidden key has a column */
+        p.mask_keys = p.seq_kv - p.seq_kv / 3;
+    ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, ca_mask_keys(&p)}, &p.mask_layout);
+    if (p.page_size) /* one that nothing fits, for what no page may come from */
+        p.pages = p.batch * ca_table_pages(&p) + 1;
     keep_units(real, &p);
     return p;
 }
@@ -113,8 +120,8 @@ clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candi
 
 int ca_trust_refuses(const clattn_problem *real, char *reason, size_t reason_bytes)
 {
-    if (real->operation == CLATTN_PROJECTION)
-        return 0;
+    if (!ca_is_attention(real))
+        return 0; /* their programs know no dims */
     const clattn_problem least = shrink(real, NUM_SIZES - 1);
     const double bytes = bytes_of(&least);
     if (bytes <= MOST_BYTES)

@@ -20,7 +20,7 @@ struct call {
 };
 
 static const char everything[] = "fwd f32 b2 h4/2 q3 k5 d8/4 bias=f16:qk mask=bk alibi sinks qlen "
-                                 "klen lse scores=weights";
+                                 "klen blocks=2x2:4 lse scores=weights";
 static const char plain[] = "fwd f32 q3 k5 d8";
 
 static void open(struct call *c, const char *problem)

@@ -1,4 +1,5 @@
 /* The one-line text form: what it says, that it comes back equal, and every way to be refused. */
+#include "problem/problem.h"
 #include "tests/support/fixture.h"
 #include "tests/support/problems.h"
 #include "tests/trials/random_problem.h"
@@ -27,6 +28,9 @@ static int same(const clattn_problem *a, const clattn_problem *b)
     const size_t v[4] = {a->batch, a->kv_heads, a->seq_kv, a->dim_v};
     const size_t o[4] = {a->batch, a->heads, a->seq_q, a->dim_v};
 
+    clattn_problem x = *a, y = *b;
+    ca_problem_simplify(&x);
+    ca_problem_simplify(&y);
     return a->operation == b->operation && a->dtype == b->dtype && a->batch == b->batch &&
            a->heads == b->heads && a->kv_heads == b->kv_heads && a->seq_q == b->seq_q &&
            a->seq_kv == b->seq_kv && a->dim_qk == b->dim_qk && a->dim_v == b->dim_v &&
@@ -41,9 +45,9 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            a->mask == b->mask &&
            (!a->mask || same_layout(&a->mask_layout, &b->mask_layout, NULL, q)) &&
            a->alibi == b->alibi && a->sinks == b->sinks && a->q_lengths == b->q_lengths &&
-           a->kv_lengths == b->kv_lengths && a->lse == b->lse && a->scores == b->scores &&
-           ca_cache_normal(a->k_cache, a->dtype) == ca_cache_normal(b->k_cache, b->dtype) &&
-           ca_cache_normal(a->v_cache, a->dtype) == ca_cache_normal(b->v_cache, b->dtype);
+           a->kv_lengths == b->kv_lengths && a->lse == b->lse && x.o_f32 == y.o_f32 &&
+           a->scores == b->scores && x.k_cache == y.k_cache && x.v_cache == y.v_cache &&
+           a->mask_keys == b->mask_keys;
 }
 
 Test(problem_text, what_is_printed) {
@@ -55,6 +59,8 @@ Test(problem_text, what_is_printed) {
         "fwd f32 b2 h3 q5 k7 d64/32 v=bshd vcache=q8_0 lse",
         "fwd f32 b2 h3 q5 k7 d3 kcache=f16 vcache=bf16 lse",
         "fwd bf16 b2 h3 q5 k7 d3 vcache=f32",
+        "fwd f16 b2 h3 q5 k7 d64 lse odtype=f32 scores=raw",
+        "fwd f16 b2 h8/2 q4 k4096 d128 mask=bqk klen lse maskkeys=4",
         "fwd f32 b2 h3 q5 k7 d3 diagonal=17 window=*,0 bias=f32:0.0.0.0 mask=bhqk scores=weights",
     };
 
@@ -74,6 +80,7 @@ Test(problem_text, what_is_printed) {
         {"bwd f32 q5 k7 d3 kcache=f32 vcache=f32", "bwd f32 b1 h1 q5 k7 d3"},
         {"proj f32 b2 h3/4 q5 d6 layout=bshd w=oi", "proj f32 b2 h3/4 q5 d6 x=bshd y=bshd w=oi"},
         {"proj f32 b2 h3/4 q5 d6 y=sbhd layout=bshd", "proj f32 b2 h3/4 q5 d6 x=bshd y=sbhd"},
+        {"fwd f32 q3 d8 odtype=f32", "fwd f32 b1 h1 q3 k3 d8"},
     };
     for (size_t n = 0; n < sizeof all_at_once / sizeof *all_at_once; n++) {
         const clattn_problem p = fixture_problem(all_at_once[n].text);
@@ -121,6 +128,9 @@ Test(problem_text, refusals) {
         {"fwd f32 q1 d33/32 kcache=q8_0", "k is quantized"},
         {"bwd f32 q1 d32 vcache=q8_0", "v_cache"},
         {"bwd f32 q1 d32 vcache=f16", "v_cache"},
+        {"bwd f16 q1 d32 odtype=f32", "o_f32"},
+        {"fwd f32 q1 d32 odtype=f16", "odtype"},
+        {"proj f16 q1 d32 odtype=f32", "odtype"},
         {"proj f32 q1 d32 kcache=q8_0", "kcache"},
         {"fwd f32 q d1", "'q'"},
         {"fwd f32 q1x d1", "q1x"},

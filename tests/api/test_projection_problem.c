@@ -130,7 +130,7 @@ Test(projection_problem, fields_that_are_refused) {
             "kv_heads * dim_qk");
     REFUSED(p.q.stride[0] = (size_t)1 << 60, "x");
     REFUSED(p.k.stride[0] = (size_t)1 << 60, "w");
-    REFUSED(p.operation = (clattn_operation)3, "operation");
+    REFUSED(p.operation = (clattn_operation)99, "operation");
     REFUSED((p.operation = CLATTN_FORWARD, p.heads = 4, p.accumulate = 1, p.bias = 0),
             "accumulate");
 }

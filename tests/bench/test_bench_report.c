@@ -1,8 +1,6 @@
 /* clattn-bench report: what a page says, how it is written, and what goes wrong. */
 #define _XOPEN_SOURCE 700 /* mkdtemp, nftw, open_memstream, popen */
-#include "bench/report/charts/report_plot.h"
-#include "bench/report/report.h"
-#include "bench/report/report_text.h"
+#include "bench/report/report_page.h"
 #include "tests/bench/run_example.h"
 #include "tests/report/sample.h"
 
@@ -25,9 +23,32 @@ static void check_same(const char *got, const char *want)
     cr_expect(strcmp(got, want) == 0, "'%s' is not '%s'", got, want);
 }
 
-/* ---- pages in memory ------------------------------------------------------------------------- */
+/* ---- documents in memory --------------------------------------------------------------------- */
 
-/* The page of runs, which are freed, without charts; to be freed. */
+/* What a reader sees, a line for each text and sentence; `between` stands around what is stressed,
+ * or between lines of code. */
+static void print_texts(FILE *out, const json_t *value, const char *between)
+{
+    const char *key;
+    size_t n;
+    json_t *inner;
+
+    if (json_is_string(value))
+        fprintf(out, "%s\n", json_string_value(value));
+    json_object_foreach((json_t *)value, key, inner)
+        print_texts(out, inner, strcmp(key, "code") == 0 ? "\n" : "*");
+    json_array_foreach(value, n, inner)
+    {
+        if (json_is_string(inner))
+            fprintf(out, "%s%s", n > 0 ? between : "", json_string_value(inner));
+        else
+            print_texts(out, inner, "*");
+    }
+    if (json_is_array(value))
+        fputc('\n', out);
+}
+
+/* What the page of runs, which are freed, says; to be freed. */
 static char *make_page(struct run_results *files, size_t count)
 {
     char *text = NULL;
@@ -36,10 +57,13 @@ static char *make_page(struct run_results *files, size_t count)
     struct page page = {.report = &report, .title = "A & B", .path = "my page.html"};
 
     cr_assert(report_open(&report, files, count));
-    page.out = open_memstream(&text, &bytes);
-    cr_assert(page.out != NULL);
-    report_page(&page);
-    fclose(page.out);
+    json_t *document = report_document(&page);
+    cr_assert(document != NULL);
+    FILE *out = open_memstream(&text, &bytes);
+    cr_assert(out != NULL);
+    print_texts(out, document, "*");
+    fclose(out);
+    json_decref(document);
     report_free(&report);
     for (size_t n = 0; n < count; n++)
         results_free(&files[n]);
@@ -58,21 +82,35 @@ static void check_hides(const char *page, const char *words)
 
 Test(bench_report, names_from_files_are_no_markup) {
     struct run_results results;
+    struct report report;
+    struct page page = {.report = &report, .title = "</script>", .path = "<!--.html"};
+    char *text = NULL;
+    size_t bytes = 0;
 
     sample_fill(&results);
     strcpy(results.processor, "</title><script>x");
     strcpy(results.devices[0].records[0].outcome[0].implementation, "clattn");
     strcpy(results.devices[0].records[0].outcome[1].implementation, "<img src=x>");
     strcpy(results.devices[0].peer[0].method, "\"><b onload=x>");
-    char *page = make_page(&results, 1);
-    check_hides(page, "<script>alert");
-    check_hides(page, "<script>x");
-    check_hides(page, "<img");
-    check_hides(page, "<b onload");
-    check_says(page, "&#60;script&#62;alert(1)&#60;/script&#62; &#38; more");
-    check_says(page, "<title>A &#38; B</title>");
-    check_says(page, "-o &#39;my page.html&#39;");
-    free(page);
+    cr_assert(report_open(&report, &results, 1));
+    FILE *out = open_memstream(&text, &bytes);
+    cr_assert(report_page(&page, out));
+    fclose(out);
+    char *begin = strstr(text, "id=\"document\">");
+    cr_assert(begin != NULL);
+    begin = strchr(begin, '>') + 1;
+    char *end = strstr(begin, "</script>");
+    cr_assert(memchr(begin, '<', (size_t)(end - begin)) == NULL, "nothing ends the element");
+    json_t *document = json_loadb(begin, (size_t)(end - begin), 0, NULL);
+    cr_assert(document != NULL, "what is in it is JSON");
+    check_same(json_string_value(json_object_get(document, "title")), "</script>");
+    end[0] = '\0';
+    cr_assert(strstr(begin, "\\u003cscript>alert(1)\\u003c/script> & more") != NULL);
+    cr_assert(strstr(begin, "-o '\\u003c!--.html'") != NULL);
+    json_decref(document);
+    free(text);
+    report_free(&report);
+    results_free(&results);
 }
 
 /* Two devices and two problems: clattn takes 1 and 2 ms on the first, 2 and 8 ms on the second. */
@@ -108,20 +146,20 @@ Test(bench_report, ranks_devices_and_libraries_in_sentences) {
     char *page = make_page(&results, 1);
     check_says(page, "2 attention problems on 2 OpenCL devices, computed by clattn and 2 other "
                      "libraries: 7 times, each one checked.");
-    check_says(page, "The shortest of all times came from <b>clattn</b> on PoCL pthread for 1 of 2 "
-                     "problems and <b>CLBlast</b> for 1 (in half precision for 1 of these).");
-    check_says(page, "With clattn <b>PoCL pthread</b> is the fastest device. Over the 2 problems "
-                     "that all 2 devices computed, by the geometric mean, it is <b>2.83 times</b> "
+    check_says(page, "The shortest of all times came from *clattn* on PoCL pthread for 1 of 2 "
+                     "problems and *CLBlast* for 1 (in half precision for 1 of these).");
+    check_says(page, "With clattn *PoCL pthread* is the fastest device. Over the 2 problems "
+                     "that all 2 devices computed, by the geometric mean, it is *2.83 times* "
                      "as fast as llvmpipe (2.0 to 4.0). It was first for 2 of them.");
-    check_says(page, "<b>1.22 times</b> as fast as CLBlast (0.50 to 3.0 times, problem by "
+    check_says(page, "*1.22 times* as fast as CLBlast (0.50 to 3.0 times, problem by "
                      "problem): faster for 1, slower for 1 of 2 problems; 1 of its results are of "
                      "half precision only");
     check_says(page, "On llvmpipe no other library was timed beside clattn.");
-    check_says(page, "(1 result), clattn is <b>1.50 times</b> as fast as untuned");
-    check_says(page, "<b>1.2&nbsp;s</b> (the median of 1 problem) if all must be compiled, and "
-                     "<b>19&nbsp;ms</b> if it was compiled before.");
+    check_says(page, "(1 result), clattn is *1.50 times* as fast as untuned");
+    check_says(page, "*1.2\u00a0s* (the median of 1 problem) if all must be compiled, and "
+                     "*19\u00a0ms* if it was compiled before.");
     check_says(page, "oneDNN gave a wrong result, so its time is not shown in 1 case.");
-    check_says(page, "the greatest error is 0.010 of its bound");
+    check_says(page, "the greatest error is 0.010 of its bound.\n");
     free(page);
 }
 
@@ -134,9 +172,9 @@ Test(bench_report, devices_may_be_level) {
             results.devices[1].records[r].outcome[0].seconds.value[n] =
                 1.01 * results.devices[0].records[r].outcome[0].seconds.value[n];
     char *page = make_page(&results, 1);
-    check_says(page, "With clattn <b>PoCL pthread</b> is level with the next device");
+    check_says(page, "With clattn *PoCL pthread* is level with the next device");
     check_hides(page, "is the fastest device");
-    check_says(page, "it is <b>1.01 times</b> as fast as llvmpipe");
+    check_says(page, "it is *1.01 times* as fast as llvmpipe");
     free(page);
 }
 
@@ -148,8 +186,8 @@ Test(bench_report, the_last_device_may_be_the_fastest) {
         results.devices[1].records[1].outcome[0].seconds.value[n] = 5e-4;
     char *page = make_page(&results, 1);
     check_hides(page, "What the first call costs");
-    check_says(page, "With clattn <b>llvmpipe</b> is the fastest device.");
-    check_says(page, "it is <b>1.41 times</b> as fast as PoCL pthread (0.50 to 4.0). It was first "
+    check_says(page, "With clattn *llvmpipe* is the fastest device.");
+    check_says(page, "it is *1.41 times* as fast as PoCL pthread (0.50 to 4.0). It was first "
                      "for 1 of them. PoCL pthread was first for 1.");
     free(page);
 }
@@ -170,14 +208,14 @@ Test(bench_report, tells_what_the_numbers_are_worth) {
         message_set(&peer->missing, "is not installed: pip install onnxruntime");
     }
     char *page = make_page(&results, 1);
-    check_says(page, "the load average at the end was 7.5 on 2 processors: <b>other work shared");
-    check_says(page, "The run on PoCL pthread was <b>interrupted</b>: it has 2 problems");
-    check_says(page, "<b>llvmpipe failed</b> after some results: was killed by signal 11");
-    check_says(page, "On PoCL pthread a share is clearly over 100&nbsp;%");
-    check_says(page, "<b>the machine was noisy</b>");
-    const char *missing = strstr(page, "<li>ONNX Runtime took no part: is not installed: pip");
+    check_says(page, "the load average at the end was 7.5 on 2 processors: *other work shared");
+    check_says(page, "The run on PoCL pthread was *interrupted*: it has 2 problems");
+    check_says(page, "*llvmpipe failed* after some results: was killed by signal 11");
+    check_says(page, "On PoCL pthread a share is clearly over 100\u00a0%");
+    check_says(page, "*the machine was noisy*");
+    const char *missing = strstr(page, "ONNX Runtime took no part: is not installed: pip");
     cr_assert(missing != NULL);
-    cr_assert(strstr(missing + 1, "<li>ONNX Runtime took") == NULL, "said once for all devices");
+    cr_assert(strstr(missing + 1, "ONNX Runtime took") == NULL, "said once for all devices");
     free(page);
 }
 
@@ -188,7 +226,7 @@ Test(bench_report, with_one_device_compares_none) {
     char *page = make_page(&results, 1);
     check_hides(page, "Which device");
     check_says(page, "The shortest of all times came from");
-    check_hides(page, "</b> on PoCL pthread for");
+    check_hides(page, "* on PoCL pthread for");
     check_says(page, "What the first call costs");
     free(page);
 }
@@ -199,14 +237,13 @@ Test(bench_report, has_a_page_for_nothing) {
     example_begin(&results);
     char *page = make_page(&results, 1);
     check_says(page, "Nothing was timed");
-    check_says(page, "</html>");
     free(page);
     example_begin(&results);
     example_device(&results, "llvmpipe", "rusticl");
     page = make_page(&results, 1);
     check_says(page, "llvmpipe has no times.");
-    check_hides(page, "nan");
-    check_hides(page, "inf");
+    check_hides(page, "\nnan");
+    check_hides(page, "\ninf");
     free(page);
 }
 
@@ -218,12 +255,12 @@ Test(bench_report, devices_of_several_files_keep_apart) {
     strcpy(files[1].path, "second file.json");
     files[1].devices[0].records[0].outcome[0].seconds.value[3] = NAN;
     char *page = make_page(files, 2);
-    check_says(page, "<h3>PoCL pthread</h3>");
-    check_says(page, "<h3>PoCL pthread, file 2</h3>");
-    check_says(page, "<h3>llvmpipe, file 2</h3>");
+    check_says(page, "\nPoCL pthread\n");
+    check_says(page, "\nPoCL pthread, file 2\n");
+    check_says(page, "\nllvmpipe, file 2\n");
     check_says(page, "File 2: second file.json");
-    check_says(page, "&#39;second file.json&#39; -o");
-    check_hides(page, "nan");
+    check_says(page, "'second file.json' -o");
+    check_hides(page, "\nnan");
     free(page);
 }
 
@@ -243,11 +280,11 @@ Test(bench_report, lengths_of_one_kind_of_problem_make_a_figure) {
                         1e-3 * (double)(n + 1), 0.0, 7, &random);
     char *page = make_page(&results, 1);
     check_says(page, "Throughput of llama-prefill (fwd f16 b1 h32/8 d128 causal=tl)");
-    const char *shortest = strstr(page, "<tr><th scope=\"row\">512</th>");
-    const char *longest = strstr(page, "<tr><th scope=\"row\">8192</th>");
+    const char *shortest = strstr(page, "\n512\n");
+    const char *longest = strstr(page, "\n8192\n");
     cr_assert(shortest != NULL && longest != NULL && shortest < longest, "the shortest first");
-    cr_assert(strstr(page, "<tr><th scope=\"row\">4096</th>") == NULL, "one query is another kind");
-    check_says(page, "<tr><th scope=\"row\">512</th><td>llvmpipe</td><td class=\"n\">500</td>");
+    cr_assert(strstr(page, "\n4096\n") == NULL, "one query is another kind");
+    check_says(page, "\n512\nllvmpipe\n500\n");
     free(page);
 }
 
@@ -267,16 +304,16 @@ Test(bench_report, problems_of_one_name_are_told_apart_and_workloads_named_whole
     example_outcome(record, "clattn", 1e-3, 0.0, 7, &random);
     record->against = "file";
     char *page = make_page(&results, 1);
-    check_says(page, "bert-base f32 b1 q128<");
-    check_says(page, "bert-base f16 b8 q512<");
-    check_says(page, ">f32 q3 d5<");
+    check_says(page, "bert-base f32 b1 q128\n");
+    check_says(page, "bert-base f16 b8 q512\n");
+    check_says(page, "\nf32 q3 d5\n");
     check_says(page, "clattn-bench run --device 0 --peers none --json results.json bert-base \\\n"
-                     "    &#39;fwd f32 q3 d5&#39;\n</code>");
+                     "    'fwd f32 q3 d5'\n");
     check_says(page, "1 problem came from files with tensors");
     free(page);
 }
 
-/* ---- charts ---------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static char folder[] = "/tmp/clattn-report-XXXXXX";
 
@@ -297,84 +334,6 @@ static void remove_folder(void)
 {
     nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
-
-/* Puts a program of that text in the place of gnuplot, and nothing else. */
-static void stand_in(const char *script)
-{
-    char path[64];
-
-    snprintf(path, sizeof path, "%s/gnuplot", folder);
-    FILE *stream = fopen(path, "w");
-    fprintf(stream, "#!/bin/sh\n%s\n", script);
-    fclose(stream);
-    cr_assert(eq(int, chmod(path, 0755), 0));
-    cr_assert(eq(int, setenv("PATH", folder, 1), 0));
-}
-
-TestSuite(bench_report_plot, .init = make_folder, .fini = remove_folder);
-
-/* What becomes of gnuplot's output, to be freed. */
-static char *plotted(bool want, struct message *why)
-{
-    char *out = NULL;
-    size_t bytes = 0;
-    FILE *stream = open_memstream(&out, &bytes), *script = tmpfile();
-
-    fputs("plot x\n", script);
-    cr_assert(eq(int, plot_svg(script, "f1w", "a < b", "c & d", stream, why), want));
-    fclose(script);
-    fclose(stream);
-    return out;
-}
-
-Test(bench_report_plot, drawings_get_names_of_their_own_and_lose_scripts) {
-    struct message why = {""};
-
-    stand_in("echo \"<?xml version='1.0'?><!DOCTYPE svg><svg viewBox='0 0 1 1'>\n"
-             "<title>Gnuplot</title><desc>made by</desc><script>x()</script>\n"
-             "<g id='p'/><g id=\\\"q\\\"/><use href='#p'/><i fill='url(#q)'/></svg>\"");
-    char *svg = plotted(true, &why);
-    check_same(svg, "<svg role=\"img\" aria-labelledby=\"f1w-t f1w-d\" viewBox='0 0 1 1'>"
-                    "<title id=\"f1w-t\">a &#60; b</title><desc id=\"f1w-d\">c &#38; d</desc>\n\n"
-                    "<g id='f1w-p'/><g id=\"f1w-q\"/><use href='#f1w-p'/><i fill='url(#f1w-q)'/>"
-                    "</svg>\n");
-    free(svg);
-}
-
-Test(bench_report_plot, reads_the_script_and_none_of_the_users_settings) {
-    struct message why = {""};
-
-    stand_in("[ \"$1\" = -d ] || exit 1; read -r line; echo \"<svg>$line</svg>\"");
-    char *svg = plotted(true, &why);
-    cr_assert(strstr(svg, "plot x</svg>") != NULL);
-    free(svg);
-}
-
-Test(bench_report_plot, failures_are_told) {
-    static const struct {
-        const char *script, *why;
-    } cases[] = {
-        {"exit 1", "gnuplot failed"},
-        {"kill -9 $$", "gnuplot failed"},
-        {"exit 0", "gnuplot drew nothing"},
-        {"echo '<svg viewBox='", "gnuplot drew nothing"},
-        {"exit 127", "gnuplot is not installed"},
-    };
-    struct message why;
-
-    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        stand_in(cases[n].script);
-        char *svg = plotted(false, &why);
-        check_same(svg, "");
-        cr_expect(strstr(why.text, cases[n].why) != NULL, "case %zu: %s", n, why.text);
-        free(svg);
-    }
-    setenv("PATH", "/nonexistent", 1);
-    cr_assert(not(plot_present(&why)));
-    cr_assert(strstr(why.text, "apt-get install gnuplot-nox") != NULL);
-}
-
-/* ---- the command ----------------------------------------------------------------------------- */
 
 static void save(const char *name, struct run_results *results)
 {
@@ -412,13 +371,13 @@ static void make_files(void)
 
 TestSuite(bench_report_command, .init = make_files, .fini = remove_folder);
 
-/* Runs it in the folder, without gnuplot; both outputs into `text`. */
+/* Runs it in the folder; both outputs into `text`. */
 static int run_report(const char *arguments, char *text, size_t bytes)
 {
     char command[512];
 
-    snprintf(command, sizeof command, "cd %s && PATH=/nonexistent '%s' report %s 2>&1", folder,
-             BENCH_PROGRAM, arguments);
+    snprintf(command, sizeof command, "cd %s && '%s' report %s 2>&1", folder, BENCH_PROGRAM,
+             arguments);
     FILE *pipe = popen(command, "r");
     const size_t length = fread(text, 1, bytes - 1, pipe);
     text[length] = '\0';
@@ -485,7 +444,7 @@ Test(bench_report_command, exits_with) {
     free(page);
 }
 
-Test(bench_report_command, makes_a_page_without_charts_where_there_is_no_gnuplot) {
+Test(bench_report_command, makes_one_page_of_two_files) {
     const size_t files = count_files();
     char text[4096];
     struct stat status;
@@ -496,15 +455,12 @@ Test(bench_report_command, makes_a_page_without_charts_where_there_is_no_gnuplot
                  run_report("a.json b.json -o page.html --title 'Mine & yours'", text, sizeof text),
                  0),
               "%s", text);
-    cr_assert(strstr(text, "gnuplot is not installed, so there are no charts; apt-get install "
-                           "gnuplot-nox") != NULL,
-              "%s", text);
+    check_same(text, "");
     char *page = load("page.html");
-    check_says(page, "<h1>Mine &#38; yours</h1>");
-    check_says(page, "apt-get install gnuplot-nox. Their numbers are here, as tables.");
-    check_says(page, "<details open><summary>The numbers of figure 1");
+    check_says(page, "\"title\":\"Mine & yours\"");
+    check_says(page, "File 2: b.json");
     check_says(page, "</html>");
-    check_hides(page, "<svg");
+    check_says(page, "<noscript>");
     free(page);
     snprintf(path, sizeof path, "%s/page.html", folder);
     cr_assert(eq(int, stat(path, &status), 0));

@@ -218,7 +218,8 @@ ParameterizedTestParameters(emulated, sweep) {
         count = 0;
         for (size_t n = 0; n < profiles; n++)
             for (size_t f = 0; ca_family_at(f); f++)
-                if (!strstr(ca_family_at(f)->name, "lanes")) {
+                if (ca_family_at(f)->operation <= CLATTN_PROJECTION &&
+                    !strstr(ca_family_at(f)->name, "lanes")) {
                     struct sample *sample = &samples[count++];
                     memcpy(sample->profile, list[n].name, sizeof sample->profile);
                     snprintf(sample->family, sizeof sample->family, "%s", ca_family_at(f)->name);

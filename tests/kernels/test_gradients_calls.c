@@ -217,7 +217,7 @@ struct call {
 };
 
 static const char everything[] = "bwd f32 h2 q40 k70 d24/20 bias=f16:hqk mask=qk alibi sinks qlen "
-                                 "klen dbias dslopes dsinks";
+                                 "klen blocks=9x9:30 dbias dslopes dsinks";
 static const char plain[] = "bwd f32 h4/2 q40 k70 d24 causal=br";
 
 static void open(struct call *c, const char *problem)

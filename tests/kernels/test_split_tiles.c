@@ -18,7 +18,7 @@ static const struct {
     const char *tunables, *options, *shapes[5];
 } cases[] = {
     {"BLOCK_M=4 THREADS=64 THREADS_D=8 THREAD_N=4 LOAD_WIDTH=8 EARLY_V=1 SPLIT_K=3 EXP=2",
-     "f16 d64/40 causal=br klen qlen sinks mask=qk lse",
+     "f16 d64/40 causal=br klen qlen sinks mask=qk lse odtype=f32",
      {"b2 h8/2 q1 k300", "b3 h6/2 q3 k129", "h4/1 q2 k1", "h1 q5 k64", "b2 h4/2 q7 k0"}},
     {"BLOCK_M=2 THREADS=32 THREADS_D=8 THREAD_N=8 LOAD_WIDTH=4 EARLY_V=0 SPLIT_K=6 EXP=0",
      "bf16 d59/72 window=70,3 alibi softcap=4 bias=f32:hqk dropout=0.3 lse",
@@ -26,6 +26,9 @@ static const struct {
     {"BLOCK_M=8 THREADS=64 THREADS_D=8 THREAD_N=4 LOAD_WIDTH=4 EARLY_V=1 SPLIT_K=2 EXP=2",
      "f32 d32/64 kcache=q8_0 vcache=q4_0 klen diagonal=br",
      {"b2 h8/1 q1 k150", "h8/2 q3 k33", "b3 h2/1 q1 k4", "h16/1 q1 k97", "h2 q20 k40"}},
+    {"BLOCK_M=4 THREADS=64 THREADS_D=8 THREAD_N=4 LOAD_WIDTH=8 EARLY_V=0 SPLIT_K=2 EXP=2",
+     "bf16 d40/64 kcache=f16 vcache=f32 odtype=f32 causal=br lse",
+     {"b2 h8/2 q1 k150", "h8/2 q3 k33", "b3 h2/1 q1 k4", "h4/1 q1 k97", "h2 q20 k40"}},
 };
 
 enum { NUM_CASES = sizeof cases / sizeof *cases, NUM_SHAPES = 5 };

@@ -44,6 +44,8 @@ static const struct {
     {NULL, "proj f32 b1 h1 q2048 d2048"},
     {NULL, "proj f16 b1 h1 q2048 d2048 w=oi bias=f16"},
     {NULL, "proj f32 b1 h1 q64 d4096 accumulate"},
+    {NULL, "merge f32 b1 h32 q512 d128 n4"},
+    {NULL, "merge f16 b1 h32 q512 d128 n1 accumulate"},
 };
 
 struct output {
@@ -204,13 +206,13 @@ static int draw_tunables(struct rng *r, const clattn_problem *p, const clattn_de
     return 0;
 }
 
-/* A problem for the family: any, or of projections one of those above. */
+/* A problem for the family: of attention any, else one of those above. */
 static clattn_problem draw_problem(struct rng *r, const struct ca_family *family,
                                    const clattn_device_info *dev)
 {
     clattn_problem p;
 
-    if (family->operation != CLATTN_PROJECTION) {
+    if (family->operation <= CLATTN_BACKWARD) {
         const struct problem_kind kind = random_kind(r, family, dev);
         do
             p = random_shape(r, &kind);
@@ -220,7 +222,7 @@ static clattn_problem draw_problem(struct rng *r, const struct ca_family *family
     do
         clattn_problem_parse(problems[rng_below(r, sizeof problems / sizeof *problems)].text, &p,
                              NULL, 0);
-    while (p.operation != CLATTN_PROJECTION);
+    while (p.operation != family->operation);
     return p;
 }
 

@@ -51,9 +51,10 @@ Test(program_parameters, of_projections) {
 /* Every family's lists for a problem that has everything fit, one parameter for each argument set. */
 Test(program_parameters, are_as_many_as_arguments) {
     static const char *const everything[] = {
-        "fwd f16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen lse scores=raw",
-        "bwd bf16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen dbias dslopes dsinks",
-        "proj f32 q8 d8 bias=f32 accumulate"};
+        "fwd f16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen blocks=2x3:4 lse scores=raw",
+        "bwd bf16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen blocks=2x3:4:bh dbias dslopes "
+        "dsinks",
+        "proj f32 q8 d8 bias=f32 accumulate", "merge f32 q8 d8 n2 accumulate"};
 
     for (size_t f = 0; ca_family_at(f); f++) {
         const struct ca_family *family = ca_family_at(f);
@@ -72,7 +73,7 @@ Test(program_parameters, are_as_many_as_arguments) {
                 got += *c == ',';
             cr_expect(eq(sz, got, want), "%s of %s", family->stages[s].kernel, family->name);
         }
-        const int has_scores = family->operation != CLATTN_PROJECTION;
+        const int has_scores = family->operation <= CLATTN_BACKWARD;
         cr_expect(eq(int, strncmp(line, "#define SCORE_OPERANDS_", 23) == 0, has_scores));
         cr_expect(eq(int, *line == '\0', !has_scores));
         cr_expect(zero(int, ca_program_parameters(family, &p, text, 100)));

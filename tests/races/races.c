@@ -13,6 +13,7 @@
 #include "bench/reference/gradients.h"
 #include "bench/reference/row.h"
 #include "race_calls.h"
+#include "race_merge.h"
 #include "race_projection.h"
 #include "tests/support/cpus.h"
 #include "tests/support/rng.h"
@@ -129,6 +130,10 @@ static const struct item items[] = {
      "proj f32 q35 d20/33 w=oi accumulate"},
     {"projection_tiles", SMALL_SQUARES " STAGES=2 SPLIT_K=2",
      "proj bf16 h2 q5 d70/9 x=bhds w=0.9.630.1 y=90.45.9.1 bias=f32"},
+    {"merge_rows", "SIMD_WIDTH=4 ITEM_VECTORS=1 ROW_ITEMS=8 GROUP_ROWS=2 ITEM_ROWS=4",
+     "merge f32 h3 q5 d37 n3 accumulate"},
+    {"merge_rows", "SIMD_WIDTH=8 ITEM_VECTORS=2 ROW_ITEMS=1 GROUP_ROWS=1 ITEM_ROWS=4",
+     "merge f16 h3 q5 d37 n9 parts=bshd"},
 };
 
 enum { NUM_ITEMS = sizeof items / sizeof *items };
@@ -187,6 +192,9 @@ static void fill(const clattn_problem *p, enum tensor_id id, const struct tensor
         else if (id == TENSOR_Q_LENGTHS || id == TENSOR_KV_LENGTHS)
             ((cl_int *)(void *)bytes)[n] =
                 (cl_int)rng_below(r, (id == TENSOR_Q_LENGTHS ? p->seq_q : p->seq_kv) + 1);
+        else if (id == TENSOR_BLOCK_OFFSETS || id == TENSOR_BLOCK_ENTRIES)
+            ((cl_int *)(void *)bytes)[n] = (cl_int)rng_below(
+                r, id == TENSOR_BLOCK_OFFSETS ? p->max_blocks + 2 : p->seq_kv / p->block_kv + 2);
         else
             value_set(s->dtype, bytes, n, rng_uniform(r, -1, 1));
     }
@@ -321,6 +329,7 @@ static int run_item(clattn_context *context, const struct item *item, const clat
         return ok;
     }
     ok = p->operation == CLATTN_PROJECTION ? race_projection(context, p, &options)
+         : p->operation == CLATTN_MERGE    ? race_merge(context, p, &options)
                                            : run(context, p, &options);
     printf("%s %s: %s\n", ok ? "ok  " : "FAIL", family, item->problem);
     return ok;

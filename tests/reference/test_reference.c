@@ -74,7 +74,10 @@ Test(reference, order_of_terms_by_hand) {
 
 /* Every rule for what is seen, on 4 queries and 6 keys; a string per query, '1' for a key seen. */
 Test(reference, what_is_seen) {
-    const cl_int three = 3, five = 5;
+    const cl_int three = 3, five = 5, offsets[] = {0, 2, 1 << 20};
+    /* Of column 1, not of -1; of column 0 twice, once as full, and not of column 2. */
+    const cl_int entries[] = {1, -1, 0, CLATTN_BLOCK_FULL, 2};
+    const unsigned char mask[] = {0, 0, 0, 0, 0, 0};
     const struct {
         const char *problem, *seen[4];
     } cases[] = {
@@ -87,6 +90,10 @@ Test(reference, what_is_seen) {
         {"fwd f32 q4 k6 d1 causal=tl window=*,9", {"100000", "110000", "111000", "111100"}},
         {"fwd f32 q4 k6 d1 klen", {"111110", "111110", "111110", "111110"}},
         {"fwd f32 q4 k6 d1 qlen", {"111111", "111111", "111111", "000000"}},
+        {"fwd f32 q4 k6 d1 blocks=2x4:5", {"000011", "000011", "111100", "111100"}},
+        {"fwd f32 q4 k6 d1 blocks=2x4:5 mask=k", {"000000", "000000", "111100", "111100"}},
+        {"fwd f32 q4 k6 d1 blocks=2x4:1", {"000011", "000011", "000000", "000000"}},
+        {"fwd f32 q4 k6 d1 blocks=3x2:5 causal=br", {"001000", "001100", "001100", "110011"}},
         {"fwd f32 q4 k6 d1 qlen klen causal=br", {"111000", "111100", "111110", "000000"}},
     };
 
@@ -95,6 +102,9 @@ Test(reference, what_is_seen) {
         struct tensor_view view = {.at = {NULL}};
         view.at[TENSOR_Q_LENGTHS] = (const unsigned char *)&three;
         view.at[TENSOR_KV_LENGTHS] = (const unsigned char *)&five;
+        view.at[TENSOR_BLOCK_OFFSETS] = (const unsigned char *)offsets;
+        view.at[TENSOR_BLOCK_ENTRIES] = (const unsigned char *)entries;
+        view.at[TENSOR_MASK] = mask;
         const struct reference r = reference_of(&p, &view, PRECISION_SINGLE);
         for (size_t i = 0; i < 4; i++) {
             const struct query query = reference_query(&r, 0, 0, i);

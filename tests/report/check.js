@@ -47,8 +47,8 @@
   // Without colours a series is known by its points, a line by its dashes as well.
   function checkForms(chart, svg) {
     var colours = {}, forms = {}, dashes = {};
-    svg.querySelectorAll('use[color]').forEach(function (use) {
-      var form = use.getAttribute('xlink:href'), colour = use.getAttribute('color');
+    svg.querySelectorAll('.point').forEach(function (point) {
+      var form = point.getAttribute('data-form'), colour = point.getAttribute('stroke');
       if (colours[form] !== undefined && colours[form] !== colour) {
         say(chart + ': two series have points of one form');
       }
@@ -60,7 +60,7 @@
     })) {
       say(chart + ': has no points');
     }
-    svg.querySelectorAll('path[stroke-dasharray]').forEach(function (path) {
+    svg.querySelectorAll('path[stroke-width="1.6"], path[stroke-width="2.6"]').forEach(function (path) {
       var dash = path.getAttribute('stroke-dasharray'), colour = path.getAttribute('stroke');
       if (dashes[dash] !== undefined && dashes[dash] !== colour) {
         say(chart + ': two series have lines of one form');

@@ -2,6 +2,7 @@
  * that pass its checks on the device, and a seed for the data. The families take turns; without names
  * all do. The device is CLATTN_DEVICE's, or the default one. */
 #include "families/registry.h"
+#include "tests/trials/merge_trial.h"
 #include "tests/trials/random_problem.h"
 #include "tests/trials/random_projection.h"
 
@@ -26,6 +27,13 @@ static struct drawn draw(struct rng *r, const struct ca_family *family,
         const struct projection_kind kind = random_projection_kind(r, family, device);
         drawn.problem = random_projection_shape(r, &kind);
         snprintf(drawn.tunables, sizeof drawn.tunables, "%s", kind.tunables);
+    } else if (family->operation == CLATTN_MERGE) {
+        clattn_problem base;
+        clattn_problem_parse("merge f32 q1 d8 n2", &base, NULL, 0);
+        base.dtype = (clattn_dtype)rng_below(r, 3);
+        base.accumulate = rng_one_in(r, 2);
+        drawn.problem = merge_trial_draw(r, &base);
+        drawn.tunables[0] = '\0';
     } else {
         const struct problem_kind kind = random_kind(r, family, device);
         drawn.problem = random_shape(r, &kind);

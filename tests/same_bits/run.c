@@ -4,6 +4,7 @@
  * shared library of any build. */
 #include "bench/reference/projection.h"
 #include "tests/support/storage.h"
+#include "tests/trials/merge_trial.h"
 #include "tests/trials/trial.h"
 
 #include <clattn/clattn.h>
@@ -97,6 +98,25 @@ static clattn_status run_projection(clattn_context *context, const clattn_plan_o
     return status;
 }
 
+/* ---- merges ---------------------------------------------------------------------------------- */
+
+static clattn_status run_merge(clattn_context *context, const clattn_plan_options *options,
+                               const clattn_problem *p, const uint64_t seed)
+{
+    struct rng r = rng_seed(seed);
+    struct merge_trial t;
+
+    if (!merge_trial_fill(&t, p, &r, 5.0, 4))
+        abort();
+    const clattn_status status = merge_trial_run(&t, context, options);
+    if (status == CLATTN_SUCCESS)
+        printf(" o=%016" PRIx64 " lse=%016" PRIx64,
+               hash_of(t.o, t.o_extent * value_bytes(p->dtype)),
+               hash_of((const unsigned char *)t.lse, t.rows * sizeof *t.lse));
+    merge_trial_free(&t);
+    return status;
+}
+
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 static void complain(const clattn_log_level level, const char *message, void *unused)
@@ -175,6 +195,8 @@ static void run_line(clattn_context *context, char *text)
     printf("%s; %s %s;", part[0], part[1], part[2]);
     const clattn_status status = t.problem.operation == CLATTN_PROJECTION
                                      ? run_projection(context, &options, &t.problem, t.seed)
+                                 : t.problem.operation == CLATTN_MERGE
+                                     ? run_merge(context, &options, &t.problem, t.seed)
                                      : run_attention(context, &options, &t);
     printf("%s%s\n", status == CLATTN_SUCCESS ? "" : " ",
            status == CLATTN_SUCCESS ? "" : clattn_status_string(status));

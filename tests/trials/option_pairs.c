@@ -22,6 +22,7 @@ enum option {
     Q_LENGTHS,
     KV_LENGTHS,
     DROPOUT,
+    BLOCKS,
     TUNABLES,
     STEP_Q, /* as NUM_UNITS counts them */
     STEP_K,
@@ -32,6 +33,7 @@ enum option {
     STEP_DK,
     STEP_DV,
     LSE, /* of forward */
+    O_F32,
     K_CACHE,
     V_CACHE,
     SCORES,
@@ -63,7 +65,8 @@ static const struct {
     [Q_LENGTHS] = {"q_lengths", 2, 3},
     [KV_LENGTHS] = {"kv_lengths", 2, 3},
     [DROPOUT] = {"dropout", 2, 3},
-    [TUNABLES] = {"tunables", 2, 3}, /* the family's choice; others */
+    [BLOCKS] = {"block lists", 3, 3}, /* none; of small blocks; of large ones */
+    [TUNABLES] = {"tunables", 2, 3},  /* the family's choice; others */
     [STEP_Q] = {"steps in q", 2, 3},
     [STEP_K] = {"steps in k", 2, 3},
     [STEP_V] = {"steps in v", 2, 3},
@@ -73,6 +76,7 @@ static const struct {
     [STEP_DK] = {"steps in dk", 2, 2},
     [STEP_DV] = {"steps in dv", 2, 2},
     [LSE] = {"lse", 2, 1},
+    [O_F32] = {"o in f32", 2, 1},
     [K_CACHE] = {"cache of k", 4, 1}, /* none; quantized; of another dtype */
     [V_CACHE] = {"cache of v", 4, 1},
     [SCORES] = {"scores", 5, 1},
@@ -154,7 +158,10 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
     p.q_lengths = level[Q_LENGTHS] != 0;
     p.kv_lengths = level[KV_LENGTHS] != 0;
     p.dropout = level[DROPOUT] ? (float)rng_uniform(r, 0.02, 0.9) : 0.0f;
+    if (level[BLOCKS])
+        random_block_sizes(r, level[BLOCKS] > 1, &p);
     p.lse = level[LSE] != 0;
+    p.o_f32 = level[O_F32] != 0;
     p.k_cache = cache_of(level[K_CACHE], p.dtype);
     p.v_cache = cache_of(level[V_CACHE], p.dtype);
     p.scores = (clattn_scores)level[SCORES];
@@ -385,7 +392,9 @@ static struct row row_of(const struct problem_kind *kind)
                        [Q_LENGTHS] = p->q_lengths != 0,
                        [KV_LENGTHS] = p->kv_lengths != 0,
                        [DROPOUT] = p->dropout > 0.0f,
+                       [BLOCKS] = p->block_q ? 1 + (p->block_q >= 32) : 0,
                        [LSE] = p->lse != 0,
+                       [O_F32] = p->o_f32 != 0,
                        [K_CACHE] = cache_level(p->k_cache),
                        [V_CACHE] = cache_level(p->v_cache),
                        [SCORES] = (size_t)p->scores,

@@ -28,6 +28,13 @@ static int is_quantized(const clattn_cache cache)
     return cache == CLATTN_CACHE_Q8_0 || cache == CLATTN_CACHE_Q4_0;
 }
 
+void random_block_sizes(struct rng *r, const int large, clattn_problem *p)
+{
+    p->block_q = large ? RNG_PICK(r, 32, 48, 64, 100, 128, 1000) : RNG_PICK(r, 1, 2, 7, 16, 20);
+    p->block_kv = large ? RNG_PICK(r, 32, 64, 64, 96, 100, 1000) : RNG_PICK(r, 1, 3, 8, 16, 30);
+    p->max_blocks = 1;
+}
+
 /* What only one of the operations has. */
 static void draw_results(struct rng *r, clattn_problem *p)
 {
@@ -37,6 +44,7 @@ static void draw_results(struct rng *r, clattn_problem *p)
         p->dsinks = p->sinks && rng_one_in(r, 2);
     } else {
         p->lse = rng_one_in(r, 2);
+        p->o_f32 = p->dtype != CLATTN_F32 && rng_one_in(r, 4);
         p->k_cache = draw_cache(r, p->dim_qk);
         p->v_cache = draw_cache(r, p->dim_v);
         p->scores = rng_one_in(r, 3) ? (clattn_scores)(1 + rng_below(r, 4)) : CLATTN_SCORES_NONE;
@@ -64,12 +72,15 @@ static clattn_problem draw_options(struct rng *r, const clattn_operation operati
     p.bias = rng_one_in(r, 3);
     p.bias_dtype = p.bias ? draw_dtype(r) : CLATTN_F32;
     p.mask = rng_one_in(r, 3);
+    p.mask_keys = p.mask && rng_one_in(r, 3);
     p.alibi = rng_one_in(r, 5);
     p.sinks = rng_one_in(r, 5);
     p.q_lengths = rng_one_in(r, 5);
     p.kv_lengths = rng_one_in(r, 4);
     if (rng_one_in(r, 5))
         p.dropout = (float)rng_uniform(r, 0.02, 0.9);
+    if (rng_one_in(r, 5))
+        random_block_sizes(r, rng_one_in(r, 2), &p);
     draw_results(r, &p);
     return p;
 }
@@ -175,9 +186,9 @@ static void in_blocks(clattn_layout *layout)
 }
 
 /* Of rank 0 to 4 and packed, or with strides of its own. */
-static clattn_layout draw_pair_layout(struct rng *r, const clattn_problem *p)
+static clattn_layout draw_pair_layout(struct rng *r, const clattn_problem *p, const size_t columns)
 {
-    const size_t sizes[4] = {p->batch, p->heads, p->seq_q, p->seq_kv};
+    const size_t sizes[4] = {p->batch, p->heads, p->seq_q, columns};
     const size_t rank = rng_one_in(r, 12) ? 0 : 1 + rng_below(r, 4);
     size_t shape[4];
     clattn_layout layout;
@@ -231,9 +242,19 @@ clattn_problem random_shape(struct rng *r, const struct problem_kind *kind)
         p.dv = draw_layout(r, v, kind->unit[7], 1);
     }
     if (p.bias)
-        p.bias_layout = draw_pair_layout(r, &p);
+        p.bias_layout = draw_pair_layout(r, &p, p.seq_kv);
+    if (p.seq_kv == 0)
+        p.mask_keys = 0;
+    if (p.mask_keys)
+        p.mask_keys =
+            1 + rng_below(r, rng_one_in(r, 2) && p.seq_q < p.seq_kv ? p.seq_q + 1 : p.seq_kv);
     if (p.mask)
-        p.mask_layout = draw_pair_layout(r, &p);
+        p.mask_layout = draw_pair_layout(r, &p, ca_mask_keys(&p));
+    if (p.block_q) {
+        p.max_blocks = 1 + rng_below(r, (p.seq_q / p.block_q + 1) * (p.seq_kv / p.block_kv + 1));
+        p.block_batches = rng_one_in(r, 2);
+        p.block_heads = rng_one_in(r, 2);
+    }
     if (rng_one_in(r, 3))
         p.scale = (float)rng_uniform(r, -0.5, 1.5);
     if (p.diagonal == CLATTN_OFFSET)

@@ -24,6 +24,9 @@ struct problem_kind random_kind(struct rng *r, const struct ca_family *family,
 void random_tunables(struct rng *r, struct problem_kind *kind, const clattn_device_info *device,
                      int others);
 
+/* Draws the sizes of block lists' blocks, which programs are compiled for. */
+void random_block_sizes(struct rng *r, int large, clattn_problem *p);
+
 /* Draws sizes, layouts, diagonal and windows. The work is bounded, so that the double-precision
  * reference takes a fraction of a second. */
 clattn_problem random_shape(struct rng *r, const struct problem_kind *kind);

@@ -95,6 +95,35 @@ static void fill_bias(struct host_tensor *t, struct rng *r)
               hides(&pattern, r, i, j) ? -INFINITY : rng_uniform(r, -2, 2));
 }
 
+/* Lists of some of the columns of each row, in any order; sometimes of columns that do not exist, of some
+ * twice, with offsets beyond both ends and that decrease. */
+static void fill_lists(struct host_tensor *offsets, struct host_tensor *entries, struct rng *r,
+                       const clattn_problem *p)
+{
+    const int hostile = rng_one_in(r, 3), full = p->mask && rng_one_in(r, 2);
+    const size_t columns = p->block_q ? (p->seq_kv + p->block_kv - 1) / p->block_kv : 0;
+
+    if (!offsets->shape.present)
+        return;
+    EACH_ELEMENT(&offsets->shape, b, h, i, d, at)
+    {
+        const size_t rows = offsets->shape.size[3] - 1;
+        cl_int offset = (cl_int)(rows ? p->max_blocks * d / rows : 0);
+        if (hostile && rng_one_in(r, 6))
+            offset = RNG_PICK(r, -1, -1000000, (cl_int)p->max_blocks + 7, 2000000000, 0);
+        memcpy(first(offsets) + at * sizeof offset, &offset, sizeof offset);
+    }
+    EACH_ELEMENT(&entries->shape, b, h, i, d, at)
+    {
+        cl_int entry = columns ? (cl_int)rng_below(r, columns) : 0;
+        if (hostile && rng_one_in(r, 6))
+            entry = RNG_PICK(r, -1, (cl_int)columns, (cl_int)columns + 40, -2000000000, 0x3fffffff);
+        if (full && rng_one_in(r, 2) && entry >= 0)
+            entry |= CLATTN_BLOCK_FULL;
+        memcpy(first(entries) + at * sizeof entry, &entry, sizeof entry);
+    }
+}
+
 /* Scores that are handed out before the masks show hidden keys: there only a NaN is the same
  * whatever the order of the sums. */
 static double poison(const clattn_problem *p, struct rng *r)
@@ -239,6 +268,7 @@ void trial_data_fill(struct trial *t, struct rng *r)
     fill_lengths(&t->tensor[TENSOR_KV_LENGTHS], r, p->seq_kv);
     fill_mask(&t->tensor[TENSOR_MASK], r);
     fill_bias(&t->tensor[TENSOR_BIAS], r);
+    fill_lists(&t->tensor[TENSOR_BLOCK_OFFSETS], &t->tensor[TENSOR_BLOCK_ENTRIES], r, p);
     fill_uniform(&t->tensor[TENSOR_SLOPES], r, 0.5);
     fill_uniform(&t->tensor[TENSOR_SINKS], r, 4);
     look(t, &seen);

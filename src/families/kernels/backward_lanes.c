@@ -1,5 +1,6 @@
 /* Gradients on CPUs: SIMD lanes are keys. How it computes: cl/kernels/backward_lanes.cl. */
 #include "device/capacity.h"
+#include "families/kernels/block_bits.h"
 #include "families/registry.h"
 #include "problem/problem.h"
 
@@ -80,7 +81,8 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
     const size_t stats = round_up_divide(2 * heads * p->seq_q, 16) * 16;
 
     (void)dev;
-    return (stats + values[SPLIT_K_INDEX] * (sums + heads)) * sizeof(cl_float);
+    return (stats + values[SPLIT_K_INDEX] * (sums + heads)) * sizeof(cl_float) +
+           ca_block_bits_bytes(p);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -149,7 +151,8 @@ const struct ca_family ca_backward_lanes = {
     .source = ca_source_backward_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"backward_rows",
+    .stages = {CA_MARK_BLOCKS,
+               {"backward_rows",
                 CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_BIT(CA_WORKSPACE), rows_ndrange},
                {"backward_lanes", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV),
                 lanes_ndrange},
@@ -160,7 +163,7 @@ const struct ca_family ca_backward_lanes = {
                     CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,
                 heads_ndrange},
                {"backward_sum", CA_BIT(CA_DQ) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY, rows_ndrange}},
-    .num_stages = 5,
+    .num_stages = 6,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

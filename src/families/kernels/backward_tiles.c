@@ -80,8 +80,9 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
-    (void)p;
     (void)dev;
+    if (p->block_q)
+        return "block lists have no gradients yet";
     return NULL;
 }
 

@@ -1,6 +1,7 @@
 /* The fused forward for CPUs: SIMD lanes are queries. How it computes: cl/kernels/fused_lanes.cl. */
 #include "device/capacity.h"
 #include "families/family.h"
+#include "families/kernels/block_bits.h"
 #include "families/registry.h"
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
@@ -32,22 +33,39 @@ static size_t chunk(const size_t *values)
     return values[SIMD_WIDTH_INDEX] * values[BLOCK_VECTORS_INDEX] * values[BLOCKS_PER_TILE_INDEX];
 }
 
+/* Chunks of a head: those of each row of blocks begin with it, where a row has a whole chunk. */
+static size_t chunks(const clattn_problem *p, const size_t *values)
+{
+    const size_t row = p->block_q < p->seq_q ? p->block_q : p->seq_q;
+
+    return p->block_q >= chunk(values) ? ca_block_rows(p) * round_up_divide(row, chunk(values))
+                                       : round_up_divide(p->seq_q, chunk(values));
+}
+
 static size_t groups(const clattn_problem *p, const size_t *values)
 {
-    return round_up_divide(p->seq_q, chunk(values)) * p->heads * p->batch;
+    return chunks(p, values) * p->heads * p->batch;
 }
 
 static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
                     struct ca_ndrange *range)
 {
-    const size_t chunks = round_up_divide(p->seq_q, chunk(values));
+    const size_t all = chunks(p, values);
 
     (void)dev;
-    range->global[0] = values[BALANCE_CAUSAL_INDEX] ? round_up_divide(chunks, 2) : chunks;
+    range->global[0] = values[BALANCE_CAUSAL_INDEX] ? round_up_divide(all, 2) : all;
     range->global[1] = p->heads;
     range->global[2] = p->batch;
     for (size_t n = 0; n < 3; n++)
         range->local[n] = 1;
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)values;
+    (void)dev;
+    return ca_block_bits_bytes(p);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -57,6 +75,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         [SIMD_WIDTH_INDEX] = 4, [BLOCK_VECTORS_INDEX] = 1, [QK_KEYS_INDEX] = 8,
         [PV_COLUMNS_INDEX] = 8, [BLOCK_N_INDEX] = 24,      [BLOCKS_PER_TILE_INDEX] = 1};
 
+    if (p->page_size)
+        return CA_READS_NO_PAGES;
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which a fused family never forms";
     return reject(p, dev, least);
@@ -100,6 +120,17 @@ static double mean_block(const clattn_problem *p, const size_t width, const size
            (double)blocks;
 }
 
+/* What a row of blocks of the block lists costs with blocks of mv vectors: where it has a whole one, they
+ * begin with it and the last may have few queries; else they see what all their rows list. */
+static double listed_row_cost(const clattn_problem *p, const size_t width, const size_t mv)
+{
+    const size_t bm = width * mv, row = p->block_q < p->seq_q ? p->block_q : p->seq_q;
+
+    return (p->block_q >= bm ? (double)(round_up_divide(row, bm) * bm) / (double)row
+                             : 1.0 + (double)(bm - 1) / (double)p->block_q) /
+           speed[mv];
+}
+
 /* What computing costs with blocks of mv vectors, in units of what must be computed at best. */
 static double cost(const clattn_problem *p, const clattn_device_info *dev, const size_t width,
                    const size_t mv)
@@ -108,6 +139,8 @@ static double cost(const clattn_problem *p, const clattn_device_info *dev, const
     const double rounds = (double)round_up_divide(blocks, dev->compute_units);
     double seen, more;
 
+    if (p->block_q && p->seq_q)
+        return listed_row_cost(p, width, mv);
     count_keys(p, (double)bm, &seen, &more);
     return rounds * (double)(dev->compute_units * bm) * (seen + more) / (seen * speed[mv]) *
            mean_block(p, width, mv);
@@ -143,6 +176,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[BALANCE_CAUSAL_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
     /* A band's first tile starts with the first key seen; rows of pairs lie in as many pages. */
     values[BLOCKS_PER_TILE_INDEX] = band ? 1 : has_rows_of_pairs(p) ? 4 : 8;
+    while (p->block_q && values[BLOCKS_PER_TILE_INDEX] > 1 && chunk(values) > p->block_q)
+        values[BLOCKS_PER_TILE_INDEX] /= 2; /* the blocks of a chunk then see the same keys */
     /* A chunk's queries and outputs should take no more than half of an L2 cache of 1 MiB. */
     while (values[BLOCKS_PER_TILE_INDEX] > 1 &&
            (groups(p, values) < (size_t)4 * dev->compute_units || chunk(values) / 2 >= p->seq_q ||
@@ -171,12 +206,12 @@ const struct ca_family ca_fused_lanes = {
     .source = ca_source_fused_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"fused_lanes", CA_FUSED_ARGUMENTS, ndrange}},
-    .num_stages = 1,
+    .stages = {CA_MARK_BLOCKS, {"fused_lanes", CA_FUSED_ARGUMENTS | CA_BLOCK_BITS, ndrange}},
+    .num_stages = 2,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
-    .workspace_bytes = NULL,
+    .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
     .preference = preference,
 };

@@ -173,6 +173,10 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         return "matrix instructions take f16 and bf16, not quantized keys or values";
     if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
         return "matrix instructions take two operands of one dtype";
+    if (p->block_q)
+        return "block lists are walked by fused_lanes and naive";
+    if (p->page_size)
+        return CA_READS_NO_PAGES;
     if (p->scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
     if (p->dim_qk > 256 || p->dim_v > 256)

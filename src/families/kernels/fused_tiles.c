@@ -79,6 +79,10 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)dev;
+    if (p->block_q)
+        return "block lists are walked by fused_lanes and naive";
+    if (p->page_size)
+        return CA_READS_NO_PAGES;
     if (p->scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
     return NULL;

@@ -68,6 +68,10 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         [QK_DEPTH_INDEX] = 4,   [PV_ROWS_INDEX] = 1,        [PV_VECTORS_INDEX] = 8,
         [BLOCK_N_INDEX] = 16,   [PREFETCH_TILES_INDEX] = 0, [SPLIT_K_INDEX] = 1};
 
+    if (p->block_q)
+        return "block lists are walked by fused_lanes and naive";
+    if (p->page_size)
+        return CA_READS_NO_PAGES;
     if (p->scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which this family never forms";
     return reject(p, dev, least);

@@ -66,6 +66,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     static const size_t least[NUM_TUNABLES] = {
         [SIMD_WIDTH_INDEX] = 4, [REGISTER_VECTORS_INDEX] = 1, [REGISTER_ROWS_INDEX] = 1,
         [BLOCK_N_INDEX] = 64,   [BLOCK_M_INDEX] = 16,         [SOFTMAX_ROWS_INDEX] = 1};
+    if (p->block_q)
+        return "block lists are walked by fused_lanes and naive";
     const char *why = ca_unfused_unsupported(p, dev);
 
     return why ? why : reject(p, dev, least);

@@ -1,6 +1,5 @@
 /* Throughput by length: problems that differ in nothing else, panel by panel for each device. */
-#include "bench/report/charts/report_figure.h"
-#include "bench/report/report_text.h"
+#include "bench/report/report_page.h"
 
 #include <clattn/problem.h>
 #include <math.h>
@@ -92,41 +91,20 @@ static void gather(struct family *family, const struct report *report, size_t fi
     }
 }
 
-static void write_points(FILE *script, const void *data, size_t panel, size_t series)
+static void write_rows(struct table *table, const struct family *family, size_t panels)
 {
-    const struct family *family = data;
+    const struct report *report = family->report;
 
-    for (size_t n = 0; n < family->count; n++) {
-        const double y =
-            report_gflops(family->report, family->devices[panel], family->problems[n], series);
-        if (y > 0.0)
-            fprintf(script, "%zu %.6g\n", family->lengths[n], y);
-    }
-}
-
-static void write_table(const struct page *page, const struct family *family, size_t panels)
-{
-    const struct report *report = page->report;
-
-    figure_table(page, "GFLOP/s by the number of keys", "Keys");
-    fputs("<th scope=\"col\">Device</th>", page->out);
-    for (size_t n = 0; n < report->num_names; n++)
-        fprintf(page->out, "<th scope=\"col\" class=\"n\">%s</th>",
-                text_escaped(report->names[n]).text);
-    fputs("</tr></thead><tbody>\n", page->out);
     for (size_t k = 0; k < family->count; k++) {
         for (size_t d = 0; d < panels; d++) {
-            fprintf(page->out, "<tr><th scope=\"row\">%zu</th><td>%s</td>", family->lengths[k],
-                    text_escaped(report->devices[family->devices[d]].label.text).text);
+            table_row(table);
+            table_integer(table, family->lengths[k]);
+            table_text(table, report->devices[family->devices[d]].label.text);
             for (size_t n = 0; n < report->num_names; n++)
-                fprintf(
-                    page->out, "<td class=\"n\">%s</td>",
-                    text_number(report_gflops(report, family->devices[d], family->problems[k], n))
-                        .text);
-            fputs("</tr>\n", page->out);
+                table_number(table,
+                             report_gflops(report, family->devices[d], family->problems[k], n));
         }
     }
-    figure_table_end(page);
 }
 
 /* Which lengths there are, at which rate clattn computes the first and the last. */
@@ -173,64 +151,46 @@ static void find_name(const struct family *family, char *name, size_t bytes)
 static void write_family(struct page *page, struct family *family)
 {
     const struct report *report = page->report;
-    struct panel *panels = calloc(report->num_devices + 1, sizeof *panels);
+    json_t *panels = json_array();
     size_t count = 0;
-    double low = INFINITY, high = 0.0;
     char name[128], title[MOST_TEXT + 160], description[1024];
 
-    for (size_t d = 0; panels != NULL && d < report->num_devices; d++) {
+    for (size_t d = 0; d < report->num_devices; d++) {
         bool any = false;
-        for (size_t k = 0; k < family->count; k++) {
-            for (size_t n = 0; n < report->num_names; n++) {
-                const double y = report_gflops(report, d, family->problems[k], n);
-                low = y < low ? y : low;
-                high = y > high ? y : high;
-                any = any || !isnan(y);
-            }
-        }
-        if (any) {
-            panels[count] = (struct panel){report->devices[d].label.text, NAN, NAN, NAN};
-            family->devices[count++] = d;
-        }
+        for (size_t k = 0; k < family->count; k++)
+            for (size_t n = 0; n < report->num_names; n++)
+                any = any || !isnan(report_gflops(report, d, family->problems[k], n));
+        if (!any)
+            continue;
+        page_put(page, panels,
+                 json_pack("{s:o}", "name", text_json(report->devices[d].label.text)));
+        family->devices[count++] = d;
     }
-    if (count > 0 && high > 0.0) {
-        struct panels what = {
-            .x_axis = "keys",
-            .y_axis = "GFLOP/s",
-            .x_low = (double)family->lengths[0] / 1.3,
-            .x_high = (double)family->lengths[family->count - 1] * 1.3,
-            .y_low = low / 1.5,
-            .y_high = high * 1.5,
-            .lengths = family->lengths,
-            .num_lengths = family->count,
-            .panels = panels,
-            .count = count,
-            .series = {.names = report->names, .count = report->num_names},
-            .lines = true,
-            .points = write_points,
-            .data = family,
-        };
-        find_name(family, name, sizeof name);
-        snprintf(title, sizeof title, "Throughput of %s%s%s%s", name, name[0] ? " (" : "",
-                 family->text, name[0] ? ")" : "");
-        describe(family, count, description, sizeof description);
-        figure_write(page, &(struct figure){
-                               title,
-                               "Higher is faster. All panels have the same axes, both "
-                               "logarithmic, so that devices can be compared across panels and "
-                               "libraries within one. A line that rises to the right belongs to "
-                               "an implementation that gets better with longer sequences.",
-                               description, figure_draw_panels, &what});
-        write_table(page, family, count);
-    }
-    free(panels);
+    find_name(family, name, sizeof name);
+    snprintf(title, sizeof title, "Throughput of %s%s%s%s", name, name[0] ? " (" : "", family->text,
+             name[0] ? ")" : "");
+    describe(family, count, description, sizeof description);
+    struct table table = table_begin(page, "GFLOP/s by the number of keys");
+    table_column(&table, "Keys", "number");
+    table_column(&table, "Device", "text");
+    table_columns_of_names(&table);
+    write_rows(&table, family, count);
+    table_end_figure(&table, title,
+                     "Higher is faster. All panels have the same axes, both logarithmic, so that "
+                     "devices can be compared across panels and libraries within one. A line that "
+                     "rises to the right belongs to an implementation that gets better with longer "
+                     "sequences.",
+                     description,
+                     json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:o}", "kind", "panels", "x", "keys",
+                               "y", "GFLOP/s", "lines", 1, "x_column", 0, "first_column", 2,
+                               "panels", panels));
 }
 
 void report_throughput(struct page *page)
 {
     const struct report *report = page->report;
     struct family family = {.report = report};
-    const size_t figures = page->figures;
+    bool any = false;
 
     family.problems = calloc(report->num_problems + 1, sizeof *family.problems);
     family.lengths = calloc(report->num_problems + 1, sizeof *family.lengths);
@@ -240,12 +200,13 @@ void report_throughput(struct page *page)
             gather(&family, report, p);
             if (family.count > 1)
                 write_family(page, &family);
+            any = any || family.count > 1;
         }
     }
-    if (page->figures == figures)
-        fputs("<p>No two of the measured problems differ in their length alone, so there is no "
-              "curve to draw.</p>\n",
-              page->out);
+    if (!any)
+        page_paragraph(page, "text",
+                       "No two of the measured problems differ in their length alone, so there is "
+                       "no curve to draw.");
     free(family.problems);
     free(family.lengths);
     free(family.devices);

@@ -1,6 +1,7 @@
-#include "bench/report/charts/report_label.h"
+#include "bench/report/report.h"
 #include "bench/report/report_text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Whether the word stands in the problem's text. */
@@ -26,7 +27,7 @@ static bool common(const struct report *report, const char *name, const char *wo
     return true;
 }
 
-void label_problem(struct report *report, size_t problem)
+void report_label_problem(struct report *report, size_t problem)
 {
     const struct record *record = report->problems[problem].record;
     const char *name = record->name, *text = record->problem;

@@ -1,0 +1,52 @@
+/* Rows of a merge. */
+#include "bench/reference/merge.h"
+#include "bench/reference/values.h"
+#include "bench/verify/sample.h"
+
+#include <stdlib.h>
+
+enum { FEWEST_ROWS = 64 };
+
+static void check_row(const clattn_problem *p, const struct merge_view *view,
+                      const struct results *results, size_t row, struct bounded *o,
+                      struct worst *worst)
+{
+    const size_t i = row % p->seq_q, h = row / p->seq_q % p->heads, b = row / p->seq_q / p->heads;
+    const struct merge_strides s = reference_merge_strides(p);
+    struct bounded lse;
+
+    reference_merge(p, view, b, h, i, o, &lse);
+    for (size_t d = 0; results->out[OUTPUT_O] != NULL && d < p->dim_v; d++)
+        worst_add(worst,
+                  value_get(p->dtype, results->out[OUTPUT_O],
+                            b * s.o[0] + h * s.o[1] + i * s.o[2] + d * s.o[3]),
+                  o[d].value, o[d].bound);
+    if (results->out[OUTPUT_SCORES] != NULL)
+        worst_add(worst, value_get(CLATTN_F32, results->out[OUTPUT_SCORES], row), lse.value,
+                  lse.bound);
+}
+
+bool check_merge(const struct attention_case *attention, const struct results *results,
+                 enum precision precision, struct worst *worst, struct message *why)
+{
+    const clattn_problem *p = &attention->job.problem;
+    const size_t all = p->batch * p->heads * p->seq_q;
+    const size_t rows =
+        sample_affordable(all, (double)(p->seq_kv + 1) * (double)p->dim_v * 16.0, FEWEST_ROWS);
+    struct bounded *o = case_allocate(p->dim_v, sizeof *o, why);
+    void *before = NULL, *before_lse = NULL;
+    const bool ok = o != NULL && sample_held(attention, OUTPUT_O, &before, why) &&
+                    sample_held(attention, OUTPUT_SCORES, &before_lse, why);
+    const struct merge_view view = {.parts = attention->in[INPUT_Q].data,
+                                    .parts_lse = attention->in[INPUT_LSE].data,
+                                    .o = before,
+                                    .lse = before_lse};
+
+    (void)precision; /* nobody else is asked to merge */
+    for (size_t n = 0; ok && n < rows; n++)
+        check_row(p, &view, results, sample_spread(n, rows, all), o, worst);
+    free(o);
+    free(before);
+    free(before_lse);
+    return ok;
+}

@@ -1,0 +1,201 @@
+/* merge_rows: the results of attention over disjoint sets of keys become that over all of them.
+ *
+ * A state is a row o and its lse, the natural logarithm of the sum of exponentials that o was divided
+ * by. With n states s of each row (b, h, i) and most = max lse_s:
+ *
+ *     w_s = exp(lse_s - most) / sum_s exp(lse_s - most)
+ *     o   = sum_s w_s o_s           lse = most + log(sum_s exp(lse_s - most))
+ *
+ * A state of lse -inf saw no keys: its row is not read. If all are so, o = 0 and lse = -inf. A weight of
+ * the only state, or of one beside which the others vanish, is exactly 1. An lse of NaN makes the row
+ * NaN; one of +inf outweighs all that are finite.
+ *
+ * A work-group has ROW_ITEMS x GROUP_ROWS items: those side by side share a row, ITEM_VECTORS vectors of
+ * SIMD_WIDTH columns each at a time; each row of items takes ITEM_ROWS rows, one after the other. Every
+ * item reads the row's n numbers of lse itself, SIMD_WIDTH at a time, whose exponentials are one of a
+ * vector: they are few beside the columns, and in the cache.
+ *
+ * Defined by the host, besides the tunables:
+ *   DTYPE                cl/common/storage.h
+ *   UNIT_PARTS, UNIT_O   1: the innermost stride of the states, or of the result, is 1
+ *   HAS_ACCUMULATE       1: o and lse hold one more state before
+ *
+ * In struct attention_shape: the states (n * batch, heads, seq_q, dim_v) by q_stride, all batches of the
+ * first before those of the second, the result by o_stride; n is seq_kv. parts_lse is packed (n, batch,
+ * heads, seq_q), lse (batch, heads, seq_q). */
+#include "common/builtins.h"
+#include "cpu/simd_math.h"
+#include "cpu/simd_storage.h"
+
+#if UNIT_PARTS
+#define PARTS_STEP 1
+#else
+#define PARTS_STEP a.q_stride[3]
+#endif
+#if UNIT_O
+#define RESULT_STEP 1
+#else
+#define RESULT_STEP a.o_stride[3]
+#endif
+
+#define VECTOR_STEP (ROW_ITEMS * SIMD_WIDTH)       /* from one vector of an item to its next */
+#define BLOCK_COLUMNS (VECTOR_STEP * ITEM_VECTORS) /* that items side by side have at a time */
+
+/* A row of all states, and of the one that o and lse hold. */
+struct row {
+    const __global float *lse; /* of the first state */
+    long rows;                 /* steps from a state's lse to the next one's */
+    float held;                /* lse before; -inf if none counts */
+    long states;               /* the held one not counted */
+    float most, share;         /* the largest lse; what weights are multiplied with */
+    lanes lse0, weight0;       /* of the first states, which often are all */
+};
+
+/* ---- weights -------------------------------------------------------------------------------- */
+
+/* lse of states s .. s + SIMD_WIDTH - 1, of which the last is the one that is held; -inf after it. */
+INLINE lanes load_lse(const struct row *r, const long s)
+{
+    float x[SIMD_WIDTH];
+
+    UNROLL
+    for (int c = 0; c < SIMD_WIDTH; c++)
+        x[c] = s + c < r->states    ? r->lse[(s + c) * r->rows]
+               : s + c == r->states ? r->held
+                                    : -INFINITY;
+    return VECTOR(vload)(0, x);
+}
+
+/* How much each counts beside the largest, which is not -inf; NaN if that is one. */
+INLINE lanes weigh(const lanes lse, const float most)
+{
+    return lse == (lanes)(most) ? (lanes)(1.0f) : exponential2((lse - most) * LOG2E);
+}
+
+/* The larger of two; a NaN if one of them is. */
+INLINE float larger(const float x, const float y) { return x > y || x != x ? x : y; }
+
+/* Sets most and share, and returns the union's lse. */
+INLINE float weigh_row(struct row *r)
+{
+    float sum;
+
+    r->most = r->held;
+    for (long s = 0; s < r->states; s++)
+        r->most = larger(r->lse[s * r->rows], r->most);
+    if (r->most == -INFINITY)
+        return -INFINITY;
+    r->lse0 = load_lse(r, 0);
+    r->weight0 = weigh(r->lse0, r->most);
+    sum = sum_lanes(r->weight0);
+    for (long s = SIMD_WIDTH; s <= r->states; s += SIMD_WIDTH)
+        sum += sum_lanes(weigh(load_lse(r, s), r->most));
+    r->share = sum == 1.0f ? 1.0f : 1.0f / sum;
+    r->weight0 *= r->share;
+    return sum == 1.0f ? r->most : r->most + log(sum);
+}
+
+/* ---- columns -------------------------------------------------------------------------------- */
+
+/* A vector of columns; aligned: to four elements, which GPUs have one load for. */
+#if SIMD_WIDTH == 4
+#define LOAD_WHOLE(p, aligned) load4(p, aligned)
+#else
+#define LOAD_WHOLE(p, aligned) LOAD_VECTOR(p)
+#endif
+
+/* Adds an item's columns of a row, the first of which has `left` columns from it on. whole: they all are
+ * there, side by side. */
+INLINE void add_columns(const float weight, const __global storage *p, const long step,
+                        const int left, const bool aligned, const bool whole, lanes *x)
+{
+    if (whole) {
+        UNROLL
+        for (int v = 0; v < ITEM_VECTORS; v++)
+            x[v] += weight * LOAD_WHOLE(p + v * VECTOR_STEP, aligned);
+        return;
+    }
+    for (int v = 0; v < ITEM_VECTORS; v++)
+        if (v * VECTOR_STEP < left)
+            x[v] += weight * load_row(p + v * VECTOR_STEP * step, step, left - v * VECTOR_STEP);
+}
+
+/* Whether every row of a tensor starts at a multiple of four elements. */
+INLINE bool is_aligned(const long first, const long *stride)
+{
+    return ((first | stride[0] | stride[1] | stride[2]) & 3) == 0;
+}
+
+/* Division of what mostly fits 32 bits, which takes a GPU a quarter of the time. */
+INLINE long quotient(const long n, const long by)
+{
+    return (n | by) >> 32 == 0 ? (long)((uint)n / (uint)by) : n / by;
+}
+
+/* Writes a row of o and returns its lse, which is to be stored when no item reads what was there. */
+INLINE float merge_row(SHAPE_PARAMS, const __global storage *parts, const __global float *parts_lse,
+                       __global storage *o, const float held, const long row, const long rows)
+{
+    const long bh = quotient(row, a.seq_q), b = quotient(bh, a.heads);
+    const long i = row - bh * a.seq_q, h = bh - b * a.heads;
+    const long state_step = a.batch * a.q_stride[0];
+    const bool aligned = is_aligned(at.q, a.q_stride);
+    const int dim = (int)a.dim_v;
+    struct row r = {parts_lse + at.lse + row, rows, held, a.seq_kv, 0.0f, 0.0f, 0.0f, 0.0f};
+    const float merged = weigh_row(&r);
+
+    parts += at.q + b * a.q_stride[0] + h * a.q_stride[1] + i * a.q_stride[2];
+    o += at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
+    for (int c = (int)get_local_id(0) * SIMD_WIDTH; c < dim; c += BLOCK_COLUMNS) {
+        const bool whole = dim - c >= (ITEM_VECTORS - 1) * VECTOR_STEP + SIMD_WIDTH;
+        lanes x[ITEM_VECTORS];
+        UNROLL
+        for (int v = 0; v < ITEM_VECTORS; v++)
+            x[v] = (lanes)(0.0f);
+        for (long s = 0; s <= a.seq_kv && merged != -INFINITY; s += SIMD_WIDTH) {
+            float lse[SIMD_WIDTH], weight[SIMD_WIDTH];
+            const lanes some = s == 0 ? r.lse0 : load_lse(&r, s);
+            VECTOR(vstore)(some, 0, lse);
+            VECTOR(vstore)(s == 0 ? r.weight0 : weigh(some, r.most) * r.share, 0, weight);
+            for (int n = 0; n < SIMD_WIDTH && s + n < a.seq_kv; n++)
+                if (lse[n] != -INFINITY)
+                    add_columns(weight[n], parts + (s + n) * state_step + c * PARTS_STEP,
+                                PARTS_STEP, dim - c, aligned, whole && PARTS_STEP == 1, x);
+#if HAS_ACCUMULATE
+            if (s + SIMD_WIDTH > a.seq_kv && held != -INFINITY)
+                add_columns(weight[a.seq_kv - s], o + c * RESULT_STEP, RESULT_STEP, dim - c, false,
+                            whole && RESULT_STEP == 1, x);
+#endif
+        }
+        for (int v = 0; v < ITEM_VECTORS; v++)
+            if (c + v * VECTOR_STEP < dim)
+                store_row(x[v], o + (c + v * VECTOR_STEP) * RESULT_STEP, RESULT_STEP,
+                          dim - c - v * VECTOR_STEP);
+    }
+    return merged;
+}
+
+#if HAS_ACCUMULATE
+#define HELD(row) lse[at.scores + (row)]
+#else
+#define HELD(row) -INFINITY
+#endif
+
+__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, GROUP_ROWS, 1)))
+void merge_rows(PARAMETERS_merge_rows)
+{
+    const long rows = a.batch * a.heads * a.seq_q;
+    const long first = (long)get_group_id(1) * (GROUP_ROWS * ITEM_ROWS) + get_local_id(1);
+
+    for (int r = 0; r < ITEM_ROWS; r++) {
+        const long row = first + r * GROUP_ROWS;
+        float merged = 0.0f;
+        if (row < rows)
+            merged = merge_row(a, at, parts, parts_lse, o, HELD(row), row, rows);
+#if HAS_ACCUMULATE && ROW_ITEMS > 1
+        barrier(CLK_GLOBAL_MEM_FENCE); /* all items of the row have read what lse was */
+#endif
+        if (row < rows && get_local_id(0) == 0)
+            lse[at.scores + row] = merged;
+    }
+}

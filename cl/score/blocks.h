@@ -1,0 +1,215 @@
+/* Block lists, as clattn/problem.h says: row i / BLOCK_Q of blocks lists the columns j / BLOCK_KV that
+ * query i sees.
+ *
+ * Kernels that walk over tiles look into bits, which mark_blocks (score/mark_blocks.h), the first stage of their family, makes of
+ * the lists in the workspace: of each list and row a bit for each column, whether it is listed, and with a
+ * mask as many more, whether it is listed as full. So it does not matter in what order columns are
+ * listed, how often, or whether they exist. What a row sees are then runs of keys, from one listed
+ * column to before the next that is not, which a kernel takes in tiles of any length. Kernels to which
+ * single pairs matter, few of them, look for the pair's column in the list itself: find_block(). */
+#ifndef CLATTN_BLOCKS_H
+#define CLATTN_BLOCKS_H
+#include "common/common.h"
+#if HAS_BLOCKS
+
+/* What the lists say of a block. */
+#define BLOCK_LISTED 1
+#define BLOCK_FULL 2 /* and the mask is not looked at */
+
+#define BLOCK_FULL_BIT 0x40000000 /* of an entry: CLATTN_BLOCK_FULL */
+#define BLOCK_PLANES (1 + HAS_MASK)
+
+INLINE long block_rows(const struct attention_shape a)
+{
+    return (a.seq_q + BLOCK_Q - 1) / BLOCK_Q;
+}
+
+INLINE long block_columns(const struct attention_shape a)
+{
+    return (a.seq_kv + BLOCK_KV - 1) / BLOCK_KV;
+}
+
+/* The entries of a row: [begin, end) of a list. */
+struct block_range {
+    long list, begin, end;
+};
+
+INLINE struct block_range listed_in_row(SHAPE_PARAMS, const long list, const long row,
+                                        const __global int *block_offsets)
+{
+    const __global int *offsets =
+        block_offsets + at.block_offsets + list * (block_rows(a) + 1) + row;
+    const struct block_range range = {list, clamp((long)offsets[0], 0L, a.max_blocks),
+                                      clamp((long)offsets[1], 0L, a.max_blocks)};
+
+    return range;
+}
+
+/* The column of an entry; -1 if there is no such column. */
+INLINE long listed_column(const struct attention_shape a, const int entry)
+{
+    const long column = entry & ~BLOCK_FULL_BIT;
+
+    return entry < 0 || column >= block_columns(a) ? -1 : column;
+}
+
+/* What is said of the block of query i and key j: 0 if it is not listed. */
+static inline int find_block(SHAPE_PARAMS, const long b, const long h, const long i,
+                             const long j SCORE_OPERANDS_PARAM)
+{
+    const struct block_range range = listed_in_row(
+        a, at, b * a.list_of_batch + h * a.list_of_head, i / BLOCK_Q, block_offsets);
+    const __global int *entries = block_entries + at.block_entries + range.list * a.max_blocks;
+    int found = 0;
+
+    for (long n = range.begin; n < range.end && found < 1 + HAS_MASK; n++)
+        if (listed_column(a, entries[n]) == j / BLOCK_KV)
+            found = max(found, entries[n] & BLOCK_FULL_BIT ? BLOCK_FULL : BLOCK_LISTED);
+    return found;
+}
+
+/* ---- bits ----------------------------------------------------------------------------------- */
+
+/* The bits of one list, BLOCK_PLANES * words of each row. */
+struct block_bits {
+    const __global uint *at;
+    long words;
+};
+
+INLINE long block_words(const struct attention_shape a)
+{
+    return (block_columns(a) + 31) / 32;
+}
+
+/* begin: where those of all lists do. */
+INLINE struct block_bits block_bits_of(const struct attention_shape a, const __global float *begin,
+                                       const long b, const long h)
+{
+    const long words = block_words(a);
+    const long list = b * a.list_of_batch + h * a.list_of_head;
+    const struct block_bits bits = {
+        (const __global uint *)begin + list * block_rows(a) * BLOCK_PLANES * words, words};
+
+    return bits;
+}
+
+/* Rows of blocks first .. last, last included. */
+struct block_rows {
+    long first, last;
+};
+
+/* Those of `queries` queries from i on, at least one. */
+INLINE struct block_rows block_rows_of(const long i, const long queries)
+{
+    const struct block_rows rows = {i / BLOCK_Q, (i + queries - 1) / BLOCK_Q};
+
+    return rows;
+}
+
+/* The first column from c on whose bit is 1 in some of the rows, or, with inverted, 0 in all; end if it
+ * is not before end. plane: 0 whether it is listed, 1 whether it is full. */
+static inline long next_column(const struct block_bits bits, const struct block_rows rows, const int plane,
+                        const int inverted, long c, const long end)
+{
+    while (c < end) {
+        uint word = 0;
+        for (long row = rows.first; row <= rows.last; row++)
+            word |= bits.at[(row * BLOCK_PLANES + plane) * bits.words + c / 32];
+        word = (inverted ? ~word : word) & 0xffffffffu << c % 32;
+        if (word)
+            return min(c / 32 * 32 + 31 - (long)clz(word & -word), end);
+        c = (c / 32 + 1) * 32;
+    }
+    return end;
+}
+
+/* Whether all of the rows have a bit of 1 in all columns from c to before end. */
+static inline bool have_all(const struct block_bits bits, const struct block_rows rows, const int plane,
+                     const long c, const long end)
+{
+    bool all = true;
+
+    for (long row = rows.first; all && row <= rows.last; row++) {
+        const struct block_rows one = {row, row};
+        all = next_column(bits, one, plane, 1, c, end) == end;
+    }
+    return all;
+}
+
+/* The first key from j on that some of the rows see; end if it is not before end. */
+INLINE long run_begin(const struct block_bits bits, const struct block_rows rows, const long j,
+                      const long end)
+{
+    const long c = next_column(bits, rows, 0, 0, j / BLOCK_KV, (end + BLOCK_KV - 1) / BLOCK_KV);
+
+    return clamp(c * BLOCK_KV, j, max(j, end));
+}
+
+/* The end of the run of keys that begins with j, no later than end. In what one row sees it ends as well
+ * where columns begin or cease to be full. */
+INLINE long run_end(const struct block_bits bits, const struct block_rows rows, const long j,
+                    const long end)
+{
+    const long c = j / BLOCK_KV, columns = (end + BLOCK_KV - 1) / BLOCK_KV;
+    long last = next_column(bits, rows, 0, 1, c, columns);
+
+#if HAS_MASK
+    if (rows.first == rows.last) {
+        const int full = next_column(bits, rows, 1, 0, c, columns) == c;
+        last = next_column(bits, rows, 1, full, c, last);
+    }
+#endif
+    return min(last * BLOCK_KV, end);
+}
+
+/* The first row from r on, before end, which lists (or, with inverted, does not list) some column from c to
+ * before column_end; end if there is none. */
+static inline long next_row(const struct block_bits bits, const long c, const long column_end,
+                            const int inverted, long r, const long end)
+{
+    for (; r < end; r++) {
+        const struct block_rows row = {r, r};
+        if ((next_column(bits, row, 0, 0, c, column_end) < column_end) != inverted)
+            return r;
+    }
+    return end;
+}
+
+/* What is listed of a tile. */
+struct listed_tile {
+    bool some, all;           /* some pair; all of them */
+    bool some_full, all_full; /* likewise as full */
+};
+
+/* Of `queries` queries from i on and `keys` keys from j on. */
+static inline struct listed_tile listed_tile_at(const struct block_bits bits, const long i,
+                                         const long queries, const long j, const long keys)
+{
+    const struct block_rows rows = block_rows_of(i, queries);
+    const long c = j / BLOCK_KV, end = (j + keys - 1) / BLOCK_KV + 1;
+    struct listed_tile tile = {next_column(bits, rows, 0, 0, c, end) < end, false, false, false};
+
+    if (tile.some)
+        tile.all = have_all(bits, rows, 0, c, end);
+    if (HAS_MASK && tile.some)
+        tile.some_full = next_column(bits, rows, BLOCK_PLANES - 1, 0, c, end) < end;
+    if (HAS_MASK && tile.some_full)
+        tile.all_full = have_all(bits, rows, BLOCK_PLANES - 1, c, end);
+    return tile;
+}
+
+/* What is said of a block: 0 if it is not listed. */
+INLINE int block_at(const struct block_bits bits, const long row, const long column)
+{
+    const __global uint *word = bits.at + row * BLOCK_PLANES * bits.words + column / 32;
+    const int listed = *word >> column % 32 & 1;
+
+#if HAS_MASK
+    return listed + (word[bits.words] >> column % 32 & 1);
+#else
+    return listed;
+#endif
+}
+
+#endif
+#endif

@@ -1,0 +1,37 @@
+#include "api/host_call.h"
+#include "execute/execute.h"
+#include <clattn/merge.h>
+
+clattn_status clattn_merge(const clattn_plan *plan, cl_command_queue queue,
+                           const clattn_merge_tensors *t, cl_uint num_wait, const cl_event *wait,
+                           cl_event *done)
+{
+    const clattn_status status =
+        ca_check_call(plan, CLATTN_MERGE, t && t->struct_size == sizeof *t, done);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    const struct ca_tensors tensors = {
+        .at = {[CA_Q] = t->parts,
+               [CA_LSE] = t->parts_lse,
+               [CA_O] = t->o,
+               [CA_SCORES] = t->lse,
+               [CA_WORKSPACE] = t->workspace},
+    };
+    return ca_execute(plan, queue, &tensors, num_wait, wait, done);
+}
+
+clattn_status clattn_merge_host(clattn_context *context, const clattn_problem *problem,
+                                const clattn_plan_options *options,
+                                const clattn_host_merge_tensors *t)
+{
+    const clattn_status status = ca_host_check(context, t && t->struct_size == sizeof *t);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    struct ca_transfer transfers[CA_WORKSPACE] = {
+        [CA_Q] = {.input = t->parts},
+        [CA_LSE] = {.input = t->parts_lse},
+        [CA_O] = {.output = t->o},
+        [CA_SCORES] = {.output = t->lse},
+    };
+    return ca_host_call(context, problem, options, CLATTN_MERGE, transfers, 0, 0);
+}

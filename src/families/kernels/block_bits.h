@@ -1,0 +1,24 @@
+/* The bits that a family's first stage makes of the block lists (cl/score/blocks.h). */
+#ifndef CA_BLOCK_BITS_H
+#define CA_BLOCK_BITS_H
+
+#include "families/family.h"
+
+/* What they take in the workspace; 0 without block lists. */
+size_t ca_block_bits_bytes(const clattn_problem *p);
+
+/* One item a row of blocks and list; nothing without block lists. */
+void ca_block_bits_ndrange(const clattn_problem *p, const size_t *values,
+                           const clattn_device_info *dev, struct ca_ndrange *range);
+
+/* The stage that makes them, for the list of a family, and what later stages that read them take. */
+#define CA_MARK_BLOCKS                                                                             \
+    {                                                                                              \
+        "mark_blocks",                                                                             \
+            CA_BIT(CA_BLOCK_OFFSETS) | CA_BIT(CA_BLOCK_ENTRIES) | CA_BIT(CA_WORKSPACE) |           \
+                CA_OF_BLOCKS,                                                                      \
+            ca_block_bits_ndrange                                                                  \
+    }
+#define CA_BLOCK_BITS (CA_BIT(CA_WORKSPACE) | CA_READ_ONLY | CA_OF_BLOCKS)
+
+#endif

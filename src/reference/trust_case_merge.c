@@ -1,0 +1,196 @@
+/* Cases of merges. An answer is a mean of the states' rows, weighted by exp(lse); what it may be off by
+ * is a few roundings of their magnitudes. */
+#include "problem/layout.h"
+#include "problem/problem.h"
+#include "reference/trust_case_parts.h"
+#include "reference/trust_case_row.h"
+#include "reference/trust_case_values.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+/* Roundings of a difference of two lse, an exponential, a quotient and a sum. */
+static const double tolerance = 64 * CA_TRUST_ROUNDOFF;
+
+/* State s of a row; the last is what the outputs held before. */
+static double lse_of(const struct ca_trust_case *c, size_t s, size_t row)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t rows = p->batch * p->heads * p->seq_q;
+
+    return s < p->seq_kv ? ca_value_load(ca_trust_elements(c, CA_LSE), CLATTN_F32, s * rows + row)
+                         : ca_value_load(ca_trust_elements(c, CA_SCORES), CLATTN_F32, row);
+}
+
+static double value_of(const struct ca_trust_case *c, size_t s, size_t row, size_t d)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t i = row % p->seq_q, h = row / p->seq_q % p->heads, b = row / p->seq_q / p->heads;
+
+    if (s == p->seq_kv)
+        return ca_value_load(ca_trust_elements(c, CA_O), p->dtype,
+                             ca_trust_position(&p->o, b, h, i, d));
+    return ca_value_load(ca_trust_elements(c, CA_Q), p->dtype,
+                         ca_trust_position(&p->q, s * p->batch + b, h, i, d));
+}
+
+/* The relative weight of a state beside the largest, which is not -infinity. */
+static double weight(double lse, double most)
+{
+    return lse == most ? 1.0 : exp(lse - most);
+}
+
+static void solve_row(const struct ca_trust_case *c, size_t row, struct ca_bounded *o,
+                      struct ca_bounded *lse)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t states = p->seq_kv + (p->accumulate != 0);
+    double most = -INFINITY, sum = 0.0;
+
+    for (size_t s = 0; s < states; s++) {
+        const double x = lse_of(c, s, row);
+        most = x > most || isnan(x) ? x : most;
+    }
+    for (size_t s = 0; s < states; s++)
+        sum += most == -INFINITY ? 0.0 : weight(lse_of(c, s, row), most);
+    const double all = sum > 0.0 || isnan(sum) ? most + log(sum) : -INFINITY;
+    *lse = (struct ca_bounded){all, tolerance * fmax(1.0, fabs(all))};
+    for (size_t d = 0; d < p->dim_v; d++) {
+        double value = 0.0, magnitude = 0.0;
+        for (size_t s = 0; s < states; s++) {
+            const double x = lse_of(c, s, row);
+            const double part =
+                x == -INFINITY ? 0.0 : weight(x, most) / sum * value_of(c, s, row, d);
+            value += part;
+            magnitude += fabs(part);
+        }
+        o[d] = (struct ca_bounded){value, tolerance * magnitude + FLT_MIN};
+        o[d].bound += ca_value_rounding(p->dtype, fabs(value) + o[d].bound);
+    }
+}
+
+static int solve_or_free(struct ca_trust_case *c)
+{
+    if (!ca_trust_keep_before(c)) {
+        ca_trust_case_free(c);
+        return 0;
+    }
+    for (size_t n = 0; n < c->num_rows; n++)
+        solve_row(c, c->rows[n], c->o + n * c->problem.dim_v, &c->lse[n]);
+    return 1;
+}
+
+/* ---- the hostile case ----------------------------------------------------------------------- */
+
+/* Ragged, with axes that strides keep apart; a row longer than what is read at a time. */
+enum { BATCH = 2, HEADS = 3, ROWS = 19, STATES = 5, DIM = 533 };
+
+static clattn_layout keep_unit(const clattn_layout *real, const size_t sizes[4])
+{
+    return ca_trust_gapped((const int[]){0, 1, 2, 3}, sizes, real->stride[3] == 1 ? 1 : 2);
+}
+
+static clattn_problem shrink(const clattn_problem *real)
+{
+    clattn_problem p = *real;
+
+    p.batch = BATCH;
+    p.heads = p.kv_heads = HEADS;
+    p.seq_q = ROWS;
+    p.seq_kv = STATES;
+    p.dim_qk = p.dim_v = DIM;
+    p.q = keep_unit(&real->q, (size_t[]){STATES * BATCH, HEADS, ROWS, DIM});
+    p.o = keep_unit(&real->o, (size_t[]){BATCH, HEADS, ROWS, DIM});
+    return p;
+}
+
+/* By row: no state sees anything, one does, all do and are far apart, one is a NaN or infinite. */
+static float hostile_lse(size_t s, size_t row, float usual)
+{
+    switch (row % 9) {
+    case 1:
+        return -INFINITY;
+    case 2:
+        return s == row / 9 % STATES ? usual : -INFINITY;
+    case 4:
+        return usual * 300.0f;
+    case 5:
+        return s == 2 && row > ROWS ? NAN : usual;
+    case 7:
+        return s == 3 && row > ROWS ? INFINITY : usual;
+    default:
+        return s == row % STATES ? -INFINITY : usual;
+    }
+}
+
+/* The rows of states that see nothing are NaN. */
+static void spoil(struct ca_trust_case *c, size_t s, size_t row)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t i = row % p->seq_q, h = row / p->seq_q % p->heads, b = row / p->seq_q / p->heads;
+    const int before = s == p->seq_kv;
+    const clattn_layout *layout = before ? &p->o : &p->q;
+    const size_t first = ca_trust_position(layout, before ? b : s * p->batch + b, h, i, 0);
+
+    for (size_t d = 0; d < p->dim_v; d++)
+        ca_value_store(c->bytes[before ? CA_O : CA_Q] + CA_TRUST_GUARD, p->dtype,
+                       first + d * layout->stride[3], NAN);
+}
+
+int ca_merge_case_make(struct ca_trust_case *c, const clattn_problem *real,
+                       const struct ca_candidate *candidate, const clattn_device_info *dev)
+{
+    const size_t rows = (size_t)BATCH * HEADS * ROWS;
+    unsigned state = 20240229u;
+
+    (void)candidate;
+    (void)dev;
+    memset(c, 0, sizeof *c);
+    c->problem = shrink(real);
+    c->hostile = 1;
+    const clattn_problem *p = &c->problem;
+    if (!ca_trust_allocate(c, rows, 0, 0)) {
+        ca_trust_case_free(c);
+        return 0;
+    }
+    ca_trust_fill_elements(c, CA_Q, p->dtype, -1.0f, 1.0f, &state);
+    if (p->accumulate)
+        ca_trust_fill_elements(c, CA_O, p->dtype, -1.0f, 1.0f, &state);
+    for (size_t n = 0; n < rows * (STATES + (p->accumulate != 0)); n++) {
+        const size_t s = n / rows, row = n % rows;
+        const float lse = hostile_lse(s, row, 4.0f * ca_value_next(&state));
+        ca_value_store(c->bytes[s < STATES ? CA_LSE : CA_SCORES] + CA_TRUST_GUARD, CLATTN_F32,
+                       s < STATES ? n : row, lse);
+        if (lse == -INFINITY)
+            spoil(c, s, row);
+    }
+    for (size_t n = 0; n < rows; n++)
+        c->rows[n] = n;
+    return solve_or_free(c);
+}
+
+/* ---- an ordinary case ----------------------------------------------------------------------- */
+
+int ca_merge_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
+{
+    const size_t rows = p->batch * p->heads * p->seq_q;
+    unsigned state = 20240229u;
+
+    memset(c, 0, sizeof *c);
+    c->problem = *p;
+    if (!ca_trust_allocate(c, ca_trust_to_judge(rows, p->seq_kv * p->dim_v), 0, 0)) {
+        ca_trust_case_free(c);
+        return 0;
+    }
+    ca_trust_spread(c->rows, c->num_rows, rows);
+    ca_trust_fill_random(c, CA_Q, p->dtype, -1.0f, 1.0f, &state);
+    ca_trust_fill_random(c, CA_LSE, CLATTN_F32, -4.0f, 4.0f, &state);
+    if (p->accumulate) {
+        ca_trust_fill_random(c, CA_O, p->dtype, -1.0f, 1.0f, &state);
+        ca_trust_fill_random(c, CA_SCORES, CLATTN_F32, -4.0f, 4.0f, &state);
+    }
+    return solve_or_free(c);
+}
