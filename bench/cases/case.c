@@ -99,6 +99,11 @@ static struct view operand_view(const clattn_problem *p, const struct operand *o
     return view;
 }
 
+bool case_holds(const struct job *job)
+{
+    return job->problem.accumulate || job_kind(job) == JOB_APPEND;
+}
+
 struct case_words case_input_words(const struct job *job, enum input input)
 {
     const bool projection = job->problem.operation == CLATTN_PROJECTION;

@@ -136,6 +136,9 @@ double view_get(const struct view *view, const void *data, size_t place);
 bool case_has_input(const struct job *job, enum input input);
 bool case_has_output(const struct job *job, enum output output);
 
+/* Whether the job reads what its outputs hold: then every byte of them is CASE_HELD. */
+bool case_holds(const struct job *job);
+
 /* Room for `count` * `size` bytes, and one byte more so that it is never NULL for lack of any. */
 void *case_allocate(size_t count, size_t size, struct message *why);
 

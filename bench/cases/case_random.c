@@ -108,12 +108,43 @@ static float weight(size_t columns)
     return sqrtf(3.0f / (float)columns);
 }
 
+/* The lists of an append: caches with room for the tokens, positions and slots of their own. */
+static bool fill_append(void *data, const clattn_problem *p, enum input input,
+                        const struct view *view, uint64_t *state)
+{
+    const size_t room = p->seq_kv > p->seq_q ? p->seq_kv - p->seq_q : 0;
+    cl_int *list = data;
+
+    switch (input) {
+    case INPUT_KV_LENGTHS:
+        for (size_t b = 0; b < view->extent; b++)
+            list[b] = (cl_int)((float)room * uniform(state, 0.5f, 1.0f));
+        return true;
+    case INPUT_MASK: /* positions */
+        for (size_t n = 0; n < view->extent; n++)
+            list[n] = (cl_int)((float)p->seq_kv * uniform(state, 0.0f, 1.0f));
+        return true;
+    case INPUT_Q_LENGTHS: /* slots */
+        for (size_t n = 0; n < view->extent; n++)
+            list[n] = (cl_int)((n * 7919 + 13) % (p->batch * p->seq_kv));
+        return true;
+    case INPUT_SLOPES: /* cosines and sines */
+    case INPUT_SINKS:
+        fill_values(data, view, -1.0f, 1.0f, state);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void fill(void *data, const struct job *job, enum input input, const struct view *view,
                  uint64_t *state)
 {
     const clattn_problem *p = &job->problem;
     const float lse = logf((float)p->seq_kv + 1.0f) + 1.0f; /* of scores as here */
 
+    if (p->operation == CLATTN_APPEND && fill_append(data, p, input, view, state))
+        return;
     switch (input) {
     case INPUT_MASK:
         fill_mask(data, view, state);

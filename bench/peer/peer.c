@@ -302,6 +302,7 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         [JOB_BACKWARD] = "it computes no gradients",
         [JOB_PROJECTION] = "it computes no projections",
         [JOB_MERGE] = "it merges no states",
+        [JOB_APPEND] = "it appends to no cache",
         [JOB_LAYER_FORWARD] = "it computes no layers",
         [JOB_LAYER_BACKWARD] = "it computes no layers' gradients",
     };

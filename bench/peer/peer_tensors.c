@@ -96,9 +96,13 @@ size_t peer_results_list(const struct job *job, struct peer_result results[PEER_
     static const struct {
         enum output first, last;
     } asked[JOB_KINDS] = {
-        [JOB_FORWARD] = {OUTPUT_O, OUTPUT_O},       [JOB_BACKWARD] = {OUTPUT_DQ, OUTPUT_DV},
-        [JOB_PROJECTION] = {OUTPUT_O, OUTPUT_O},    [JOB_MERGE] = {OUTPUT_O, OUTPUT_SCORES},
-        [JOB_LAYER_FORWARD] = {OUTPUT_Y, OUTPUT_Y}, [JOB_LAYER_BACKWARD] = {OUTPUT_DX, OUTPUT_DB_O},
+        [JOB_FORWARD] = {OUTPUT_O, OUTPUT_O},
+        [JOB_BACKWARD] = {OUTPUT_DQ, OUTPUT_DV},
+        [JOB_PROJECTION] = {OUTPUT_O, OUTPUT_O},
+        [JOB_MERGE] = {OUTPUT_O, OUTPUT_SCORES},
+        [JOB_APPEND] = {OUTPUT_O, OUTPUT_DV},
+        [JOB_LAYER_FORWARD] = {OUTPUT_Y, OUTPUT_Y},
+        [JOB_LAYER_BACKWARD] = {OUTPUT_DX, OUTPUT_DB_O},
     };
     const enum job_kind kind = job_kind(job);
     size_t count = 0;

@@ -1,5 +1,6 @@
 #include "bench/timing/engine.h"
 
+#include <clattn/append.h>
 #include <clattn/merge.h>
 #include <clattn/multihead.h>
 #include <clattn/projection.h>
@@ -90,6 +91,28 @@ static clattn_status run_merge(const struct engine *e, const struct tensor_set *
     return clattn_merge(e->plan, e->target->queue, &tensors, 0, NULL, done);
 }
 
+static clattn_status run_append(const struct engine *e, const struct tensor_set *set,
+                                cl_event *done)
+{
+    const clattn_append_tensors tensors = {
+        .struct_size = sizeof tensors,
+        .k = set->in[INPUT_K],
+        .v = set->in[INPUT_V],
+        .k_cache = set->out[OUTPUT_DK],
+        .v_cache = set->out[OUTPUT_DV],
+        .q = set->in[INPUT_Q],
+        .q_out = set->out[OUTPUT_O],
+        .kv_lengths = set->in[INPUT_KV_LENGTHS],
+        .positions = set->in[INPUT_MASK],
+        .slots = set->in[INPUT_Q_LENGTHS],
+        .cos = set->in[INPUT_SLOPES],
+        .sin = set->in[INPUT_SINKS],
+        .workspace = set->workspace,
+    };
+
+    return clattn_append(e->plan, e->target->queue, &tensors, 0, NULL, done);
+}
+
 static clattn_multihead_inputs layer_inputs(const struct tensor_set *set)
 {
     return (clattn_multihead_inputs){
@@ -165,6 +188,7 @@ static const struct {
     [JOB_BACKWARD] = {"clattn_attention_backward", run_backward},
     [JOB_PROJECTION] = {"clattn_project", run_projection},
     [JOB_MERGE] = {"clattn_merge", run_merge},
+    [JOB_APPEND] = {"clattn_append", run_append},
     [JOB_LAYER_FORWARD] = {"clattn_multihead_forward", run_layer_forward},
     [JOB_LAYER_BACKWARD] = {"clattn_multihead_backward", run_layer_backward},
 };

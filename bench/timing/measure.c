@@ -207,8 +207,8 @@ bool measurement_results(struct measurement *m, const struct attention_case *att
 
     *results = (struct results){{NULL}};
     for (int n = 0; ok && n < OUTPUT_COUNT; n++)
-        ok = poison(m, &set->out[n], output_bytes(m, attention, n),
-                    attention->job.problem.accumulate, why);
+        ok = poison(m, &set->out[n], output_bytes(m, attention, n), case_holds(&attention->job),
+                    why);
     ok = ok && execute(m, NULL, why);
     for (int n = 0; ok && n < OUTPUT_COUNT; n++)
         ok = read_back(m, &set->out[n], output_bytes(m, attention, n), &results->out[n], why);

@@ -289,7 +289,8 @@ double case_flops(const struct attention_case *attention)
 {
     const struct job *job = &attention->job;
 
-    if (job_kind(job) == JOB_PROJECTION || job_kind(job) == JOB_MERGE)
+    if (job_kind(job) == JOB_PROJECTION || job_kind(job) == JOB_MERGE ||
+        job_kind(job) == JOB_APPEND)
         return clattn_problem_flops(&job->problem);
     if (job->is_layer) /* its projections are whole */
         return clattn_multihead_flops(&job->layer) - clattn_problem_flops(&job->problem) +
@@ -349,6 +350,20 @@ static double read_bytes(const struct job *job)
     return bytes;
 }
 
+/* The tokens' rows of the caches, and the queries. */
+static double appended_bytes(const struct job *job)
+{
+    const clattn_problem *p = &job->problem;
+    const double rows = (double)p->batch * (double)p->kv_heads * (double)p->seq_q;
+    const struct view k = case_output_view(job, OUTPUT_DK), v = case_output_view(job, OUTPUT_DV);
+    const struct view q = case_output_view(job, OUTPUT_O);
+    const double queries = p->queries == CLATTN_QUERIES_IN_PLACE ? 2.0 : 1.0;
+
+    return view_elements_bytes(&k, rows * (double)p->dim_qk) +
+           view_elements_bytes(&v, rows * (double)p->dim_v) +
+           (p->queries != CLATTN_QUERIES_NONE ? queries * view_bytes(&q) : 0.0);
+}
+
 double case_bytes(const struct attention_case *attention)
 {
     const struct job *job = &attention->job;
@@ -356,6 +371,8 @@ double case_bytes(const struct attention_case *attention)
 
     if (job_kind(job) == JOB_FORWARD || job_kind(job) == JOB_BACKWARD)
         return written + attention_bytes(attention);
+    if (job_kind(job) == JOB_APPEND)
+        return appended_bytes(job) + read_bytes(job);
     return (job->problem.accumulate ? 2.0 : 1.0) * written + read_bytes(job);
 }
 

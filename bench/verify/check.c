@@ -16,7 +16,8 @@ bool check_results(const struct attention_case *attention, const struct results 
                                           enum precision, struct worst *, struct message *) = {
         [JOB_FORWARD] = check_rows,          [JOB_BACKWARD] = check_gradients,
         [JOB_PROJECTION] = check_projection, [JOB_MERGE] = check_merge,
-        [JOB_LAYER_FORWARD] = check_layer,   [JOB_LAYER_BACKWARD] = check_layer,
+        [JOB_APPEND] = check_append,         [JOB_LAYER_FORWARD] = check_layer,
+        [JOB_LAYER_BACKWARD] = check_layer,
     };
 
     return kinds[job_kind(&attention->job)](attention, results, precision, worst, why);

@@ -56,7 +56,7 @@ bool sample_held(const struct attention_case *attention, enum output output, voi
     const struct view view = case_output_view(&attention->job, output);
 
     *held = NULL;
-    if (!attention->job.problem.accumulate)
+    if (!case_holds(&attention->job) || !case_has_output(&attention->job, output))
         return true;
     *held = case_allocate(view.extent, view.element, why);
     if (*held != NULL)

@@ -32,6 +32,8 @@ bool check_projection(const struct attention_case *attention, const struct resul
                       enum precision precision, struct worst *worst, struct message *why);
 bool check_merge(const struct attention_case *attention, const struct results *results,
                  enum precision precision, struct worst *worst, struct message *why);
+bool check_append(const struct attention_case *attention, const struct results *results,
+                  enum precision precision, struct worst *worst, struct message *why);
 bool check_layer(const struct attention_case *attention, const struct results *results,
                  enum precision precision, struct worst *worst, struct message *why);
 

@@ -8,13 +8,12 @@
  * One program serves all dtypes and formats: it is bound by memory, and built only once. */
 #include "common/builtins.h"
 #include "common/arguments.h"
-#pragma OPENCL FP_CONTRACT OFF
+#include "common/quantize_block.h"
 
 #define DTYPE_F32 0
 #define DTYPE_F16 1
 #define CACHE_Q8_0 1
 #define VALUES 32
-#define LEAST_SCALE 0x1p-100f /* below it remainders are subnormal, which devices may flush */
 
 static inline float load(const int dtype, const __global void *values, const long n)
 {
@@ -23,30 +22,6 @@ static inline float load(const int dtype, const __global void *values, const lon
     if (dtype == DTYPE_F16)
         return vload_half((size_t)n, (const __global half *)values);
     return as_float((uint)((const __global ushort *)values)[n] << 16);
-}
-
-/* 1 / x rounded to nearest, for a normal x whose reciprocal is normal too: of the device's quotient
- * and its neighbours the one that leaves the least. */
-static inline float reciprocal(const float x)
-{
-    const float y = 1.0f / x, z = fma(fma(-x, y, 1.0f), y, y);
-    float best = z, least = fabs(fma(-x, z, 1.0f));
-
-    for (int step = -1; step <= 1; step += 2) {
-        const float other = as_float(as_int(z) + step);
-        const float rest = fabs(fma(-x, other, 1.0f));
-        best = rest < least ? other : best;
-        least = min(rest, least);
-    }
-    return best;
-}
-
-/* x / 127 rounded to nearest, for a normal quotient. */
-static inline float over_127(const float x)
-{
-    const float y = 0x1.020408p-7f; /* 1 / 127 to nearest */
-    const float z = x * y;
-    return fma(fma(-127.0f, z, x), y, z);
 }
 
 __kernel void quantize(const long4 size, const long4 from_stride, const long4 to_stride,

@@ -2,6 +2,7 @@
 #ifndef CLATTN_CLATTN_H
 #define CLATTN_CLATTN_H
 
+#include <clattn/append.h>
 #include <clattn/attention.h>
 #include <clattn/context.h>
 #include <clattn/device.h>

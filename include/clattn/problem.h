@@ -123,6 +123,25 @@
  *   for scores that are finite. FlashAttention 2 gives it for rows that see nothing: there +inf is to be
  *   replaced by -inf before.
  *
+ * Append: new keys and values, k (batch, kv_heads, seq_q, dim_qk) and v (batch, kv_heads, seq_q, dim_v) in
+ * the dtype, are written to their places in k_cache and v_cache, (batch, kv_heads, seq_kv, dim), in
+ * cache_dtype or quantized (then to the bits of clattn/quantize.h, if not rotated):
+ *
+ *     token i of batch b goes to row kv_lengths[b] + i of batch b       (kv_lengths is 0 if not given)
+ *     ... with slots to row slots[b,i] % seq_kv of batch slots[b,i] / seq_kv
+ *
+ * A token whose place is outside of the cache (a negative slot, a full cache) is skipped: nothing of it
+ * is written. All else in the caches keeps its bits. No two tokens may have one place: what such a row
+ * holds is of any of them, column by column. With rotary keys, and queries if they are given, turn on
+ * the way, the first rotary_dim columns in pairs (x, y):
+ *
+ *     t = position * rotary_base^(-2 i / rotary_dim)         x' = x cos(t) - y sin(t)
+ *     position = positions[b,i], or kv_lengths[b] + i        y' = x sin(t) + y cos(t)
+ *
+ * for pair i, of positions from -2^22 to 2^22, as which those beyond count; with rotary_length > 0 cosine and sine are elements
+ * (position, i) of given tables, (rotary_length, rotary_dim / 2) floats, the position within them: others
+ * count as the first or last. q is rotated at its token's position, of all heads, wherever k goes.
+ *
  * Paged caches. With page_size > 0 k and v are pools of pages, (pages, kv_heads, page_size, dim)
  * tensors that any number of requests share, in either order by strides: "k=bshd v=bshd" is (pages,
  * page_size, kv_heads, dim). Key j of batch b is row j % page_size of page table[b, j / page_size],
@@ -139,7 +158,8 @@
  * Formula: A. Vaswani et al., "Attention Is All You Need" (2017); order of softcap, bias and mask
  * as in the ONNX operator Attention, opset 24; ALiBi: O. Press et al. (2022); sinks as in
  * gpt-oss (2025); backward by lse and dot(do, o): T. Dao et al., "FlashAttention" (2022); Philox:
- * J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
+ * J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011); rotary embeddings: J. Su et
+ * al., "RoFormer" (2021).
  */
 #ifndef CLATTN_PROBLEM_H
 #define CLATTN_PROBLEM_H
@@ -156,7 +176,8 @@ typedef enum clattn_operation {
     CLATTN_FORWARD = 0,
     CLATTN_BACKWARD = 1,   /**< The gradients of forward; see "Backward" above. */
     CLATTN_PROJECTION = 2, /**< See "Projection" above, and clattn/projection.h. */
-    CLATTN_MERGE = 3       /**< See "Merge" above, and clattn/merge.h. */
+    CLATTN_MERGE = 3,      /**< See "Merge" above, and clattn/merge.h. */
+    CLATTN_APPEND = 4      /**< See "Append" above, and clattn/append.h. */
 } clattn_operation;
 
 /** How values are stored; arithmetic is always f32. */
@@ -183,6 +204,20 @@ typedef enum clattn_cache {
     CLATTN_CACHE_F16 = 4,
     CLATTN_CACHE_BF16 = 5
 } clattn_cache;
+
+/** Which columns of k and q are rotated together, as x and y. */
+typedef enum clattn_rotary {
+    CLATTN_ROTARY_NONE = 0,
+    CLATTN_ROTARY_PAIRS = 1, /**< 2 i and 2 i + 1, as GPT-J has them ("interleaved"). */
+    CLATTN_ROTARY_HALVES = 2 /**< i and i + rotary_dim / 2, as GPT-NeoX and Llama have them. */
+} clattn_rotary;
+
+/** What an append does with q. */
+typedef enum clattn_queries {
+    CLATTN_QUERIES_NONE = 0,    /**< There are none. */
+    CLATTN_QUERIES_ROTATED = 1, /**< q is rotated to q_out. */
+    CLATTN_QUERIES_IN_PLACE = 2 /**< q_out is rotated where it lies. */
+} clattn_queries;
 
 /** The diagonal d of causal masks, windows and ALiBi: key i + d is "now" for query i. */
 typedef enum clattn_diagonal {
@@ -220,7 +255,7 @@ typedef struct clattn_layout {
 /** Made by clattn_problem_init() or clattn_problem_parse(), then changed as needed. */
 typedef struct clattn_problem {
     size_t struct_size;         /**< Set by clattn_problem_init(). */
-    clattn_operation operation; /**< Forward, backward, a projection or a merge. */
+    clattn_operation operation; /**< Forward, backward, a projection, a merge or an append. */
     clattn_dtype dtype;         /**< Of q, k, v and o; but see k_cache, v_cache and o_f32. */
     size_t batch;               /**< 0 is allowed: gradients that are sums over batches are 0. */
     size_t heads;    /**< Query heads, a multiple of kv_heads (not in projections); at least 1. */
@@ -260,8 +295,8 @@ typedef struct clattn_problem {
     float dropout;     /**< Probability that a weight is dropped: 0 for none, below 1. */
     clattn_layout d_o; /**< Of do, as o; this and what follows: backward only. */
     clattn_layout dq;  /**< As q, but nothing may broadcast. */
-    clattn_layout dk;  /**< As k, but nothing may broadcast. */
-    clattn_layout dv;  /**< As v, but nothing may broadcast. */
+    clattn_layout dk;  /**< As k, but nothing may broadcast; append: of k_cache. */
+    clattn_layout dv;  /**< As v, but nothing may broadcast; append: of v_cache. */
     int dbias;         /**< Not 0: the bias's gradient is written, in its dtype and layout; zeros
                                    where a problem without batches, queries or keys sums nothing. */
     int dslopes;       /**< Not 0: the slopes' gradient is written, heads floats. */
@@ -274,7 +309,8 @@ typedef struct clattn_problem {
                                multiple of 32, its innermost stride 1, and its other strides, like
                                its offset in its buffer, are multiples of 32; all are counted in
                                values, as of other tensors. */
-    clattn_cache v_cache; /**< How v is stored. */
+    clattn_cache v_cache; /**< How v is stored. Append: k_cache and v_cache are of the caches, plain
+                               or quantized: plain ones are of cache_dtype. */
     size_t
         mask_keys; /**< 0, or how many columns the mask has, at most seq_kv: of the last keys in use
                            (of the batch's length), all keys before which the mask lets through. A tree
@@ -292,6 +328,18 @@ typedef struct clattn_problem {
     size_t max_blocks; /**< Entries that there is room for in a list, 1 to 2^31 - 1. */
     int block_batches; /**< Not 0: each batch has a list of its own; 0: they share one. */
     int block_heads;   /**< Not 0: each query head has a list of its own; 0: they share one. */
+    clattn_dtype
+        cache_dtype;        /**< Of the caches where they are not quantized; this and what follows:
+                                    append only. */
+    clattn_rotary rotary;   /**< Whether and how k and q are rotated. */
+    size_t rotary_dim;      /**< Columns that are rotated, even, 2 to dim_qk and 4096; without
+                                    rotary 0. */
+    float rotary_base;      /**< Finite and at least 1, such as 10000; 0 with tables, or without
+                                    rotary. */
+    size_t rotary_length;   /**< Rows of the tables of cosines and sines; 0: there are none. */
+    clattn_queries queries; /**< What becomes of q; needs rotary. */
+    int positions;          /**< Not 0: positions of the tokens, packed (batch, seq_q) cl_ints. */
+    int slots;              /**< Not 0: slots of the tokens, packed (batch, seq_q) cl_ints. */
 } clattn_problem;
 
 /**
@@ -383,7 +431,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
 /**
  * The text form, one line: "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br". In this order:
  *
- *     fwd|bwd                operation (proj, merge: below)
+ *     fwd|bwd                operation (proj, merge, append: below)
  *     f32|f16|bf16           dtype
  *     bN                     batch
  *     hN or hN/M             heads, kv_heads if different
@@ -425,6 +473,18 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     parts=L o=L            layouts of parts (the field q) and o, where not packed "bhsd"
  *     accumulate
  *
+ * An append is "append f32 b4 h32/8 q1 k4096 d128 cache=f16 klen rope=halves:128:10000 queries": the
+ * operation, dtype, b, h, q (new tokens), k (rows of the cache) and d; then
+ *
+ *     q=L k=L v=L o=L        layouts of what is read and of q_out (the field o)
+ *     dk=L dv=L              layouts of k_cache and v_cache
+ *     cache=T                cache_dtype, where it is not the dtype
+ *     kcache=C vcache=C      q8_0 or q4_0, where k_cache or v_cache is quantized
+ *     klen pos slots         kv_lengths, positions and slots are given
+ *     rope=R:N:X             pairs or halves, rotary_dim, rotary_base printed by %.9g
+ *     rope=R:N:tables:M      ... with tables of M rows instead
+ *     queries queries=inplace
+ *
  * When it is read, "layout=bshd", an order, stands for the layouts of all of q, k, v, o, do, dq, dk and
  * dv (of a projection x and y, of a merge parts and o) that have no word of their own: printed are those words.
  *
@@ -461,7 +521,8 @@ CLATTN_API clattn_status clattn_problem_parse(const char *text, clattn_problem *
  * visible: 2 * (dim_qk + dim_v) per pair, backward 6 * dim_qk + 4 * dim_v; masks, biases and
  * lengths, which lie on the device, do not reduce it. With block lists it counts no more pairs than
  * max_blocks whole blocks have. Of a projection: 2 * kv_heads * dim_qk per
- * element of y; of a merge 2 * seq_kv per element of o. 0 for a problem that fails clattn_problem_check().
+ * element of y; of a merge 2 * seq_kv per element of o; of an append 6 per
+ * rotated pair. 0 for a problem that fails clattn_problem_check().
  */
 CLATTN_API double clattn_problem_flops(const clattn_problem *problem);
 

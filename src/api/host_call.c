@@ -67,20 +67,21 @@ static clattn_status upload(const clattn_plan *plan, struct ca_transfer transfer
     return CLATTN_SUCCESS;
 }
 
-/* Elements alone: what lies between them is the caller's, perhaps another result. */
+/* Elements, or blocks of a quantized tensor, alone: what lies between them is the caller's, perhaps another result. */
 static void scatter(const struct ca_operand *operand, const unsigned char *from, unsigned char *to)
 {
     const size_t *sizes = operand->sizes, *stride = operand->layout.stride;
-    const size_t bytes = operand->element_bytes;
     const size_t run = stride[3] == 1 ? sizes[3] : 1; /* elements that are neighbours */
 
     for (size_t b = 0; b < sizes[0]; b++)
         for (size_t h = 0; h < sizes[1]; h++)
             for (size_t s = 0; s < sizes[2]; s++)
                 for (size_t d = 0; d < sizes[3]; d += run) {
-                    const size_t at =
-                        (b * stride[0] + h * stride[1] + s * stride[2] + d * stride[3]) * bytes;
-                    memcpy(to + at, from + at, run * bytes);
+                    const size_t at = ca_elements_bytes(b * stride[0] + h * stride[1] +
+                                                            s * stride[2] + d * stride[3],
+                                                        operand->element_bytes, operand->cache);
+                    memcpy(to + at, from + at,
+                           ca_elements_bytes(run, operand->element_bytes, operand->cache));
                 }
 }
 

@@ -18,6 +18,7 @@ const char *job_kind_name(enum job_kind kind)
         [JOB_BACKWARD] = "bwd",
         [JOB_PROJECTION] = "proj",
         [JOB_MERGE] = "merge",
+        [JOB_APPEND] = "append",
         [JOB_LAYER_FORWARD] = "layer fwd",
         [JOB_LAYER_BACKWARD] = "layer bwd",
     };

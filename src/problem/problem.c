@@ -111,6 +111,9 @@ static clattn_status check_enums(const clattn_problem *p, char *reason, size_t b
         {"scores", (int)p->scores, CLATTN_SCORES_WEIGHTS},
         {"k_cache", (int)p->k_cache, CLATTN_CACHE_BF16},
         {"v_cache", (int)p->v_cache, CLATTN_CACHE_BF16},
+        {"cache_dtype", (int)p->cache_dtype, CLATTN_BF16},
+        {"rotary", (int)p->rotary, CLATTN_ROTARY_HALVES},
+        {"queries", (int)p->queries, CLATTN_QUERIES_IN_PLACE},
     };
 
     for (size_t n = 0; n < sizeof enums / sizeof *enums; n++) {
@@ -219,11 +222,18 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
          p->operation != CLATTN_BACKWARD && (p->dbias || p->dslopes || p->dsinks)},
         {"accumulate is an option of projections and merges only",
          ca_is_attention(p) && p->accumulate},
+        {"k_cache and v_cache are options of forward and appends only",
+         (ca_cache_normal(p->k_cache, p->dtype) || ca_cache_normal(p->v_cache, p->dtype)) &&
+             p->operation != CLATTN_FORWARD && p->operation != CLATTN_APPEND},
+        {"k_cache and v_cache say how an append quantizes: cache_dtype is the dtype",
+         p->operation == CLATTN_APPEND &&
+             (p->k_cache >= CLATTN_CACHE_F32 || p->v_cache >= CLATTN_CACHE_F32)},
+        {"cache_dtype, rotary, queries, positions and slots are options of appends only",
+         p->operation != CLATTN_APPEND &&
+             (p->cache_dtype || p->rotary || p->rotary_dim || p->rotary_base != 0.0f ||
+              p->rotary_length || p->queries || p->positions || p->slots)},
         {"mask_keys is given, but there is no mask", p->mask_keys && !p->mask},
         {"mask_keys exceeds seq_kv", p->mask_keys > p->seq_kv},
-        {"k_cache and v_cache are options of forward only",
-         p->operation != CLATTN_FORWARD &&
-             (ca_cache_normal(p->k_cache, p->dtype) || ca_cache_normal(p->v_cache, p->dtype))},
         {"dropout and page_size exclude each other: keys in pages have no gradients",
          p->page_size && p->dropout > 0.0f && p->operation == CLATTN_FORWARD},
         {"page_size is an option of forward only", p->page_size && p->operation != CLATTN_FORWARD},

@@ -141,6 +141,29 @@ static int parse_cache(const char *text, clattn_cache *cache)
     return 1;
 }
 
+/* "pairs:N:X" or "halves:N:tables:M". */
+static int parse_rope(const char *text, clattn_problem *p)
+{
+    static const char tables[] = "tables:";
+    const char *colon = strchr(text, ':');
+    char name[16];
+    int value;
+
+    if (!colon || colon - text >= (int)sizeof name)
+        return 0;
+    snprintf(name, sizeof name, "%.*s", (int)(colon - text), text);
+    if (!parse_name(name, ca_rotary_names, CA_ROTARY_NAMES, &value) || value == CLATTN_ROTARY_NONE)
+        return 0;
+    p->rotary = (clattn_rotary)value;
+    text = colon + 1;
+    if (!ca_parse_size(&text, &p->rotary_dim) || *text++ != ':')
+        return 0;
+    if (strncmp(text, tables, strlen(tables)) != 0)
+        return parse_float(text, &p->rotary_base);
+    text += strlen(tables);
+    return ca_parse_size(&text, &p->rotary_length) && *text == '\0' && p->rotary_length > 0;
+}
+
 /* "64x32:100" or "64x32:100:bh". */
 static int parse_blocks(const char *text, clattn_problem *p)
 {
@@ -156,11 +179,8 @@ static int parse_blocks(const char *text, clattn_problem *p)
 /* The words. A key that ends in '=' is followed by a value, one that ends in a letter and is
  * marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. */
 enum word {
-    W_FWD,
-    W_BWD,
-    W_F32,
-    W_F16,
-    W_BF16,
+    W_OPERATION, /* a name of ca_operation_names, and one of ca_dtype_names */
+    W_DTYPE,
     W_Q_LAYOUT,
     W_K_LAYOUT,
     W_V_LAYOUT,
@@ -178,8 +198,6 @@ enum word {
     W_BIAS,
     W_MASK,
     W_SCORES,
-    W_PROJ,
-    W_MERGE,
     W_STATES,
     W_PARTS_LAYOUT,
     W_X_LAYOUT,
@@ -187,6 +205,12 @@ enum word {
     W_Y_LAYOUT,
     W_K_CACHE,
     W_V_CACHE,
+    W_CACHE_DTYPE,
+    W_POSITIONS,
+    W_SLOTS,
+    W_ROPE,
+    W_QUERIES,
+    W_QUERIES_AS,
     W_BLOCKS,
     W_PAGE_SIZE,
     W_PAGES,
@@ -201,11 +225,8 @@ enum word {
 #undef FLAG
         W_COUNT
 };
-static const char *const keys[W_COUNT] = {[W_FWD] = "fwd",
-                                          [W_BWD] = "bwd",
-                                          [W_F32] = "f32",
-                                          [W_F16] = "f16",
-                                          [W_BF16] = "bf16",
+static const char *const keys[W_COUNT] = {[W_OPERATION] = "an operation",
+                                          [W_DTYPE] = "a dtype",
                                           [W_Q_LAYOUT] = "q=",
                                           [W_K_LAYOUT] = "k=",
                                           [W_V_LAYOUT] = "v=",
@@ -223,11 +244,9 @@ static const char *const keys[W_COUNT] = {[W_FWD] = "fwd",
                                           [W_BIAS] = "bias=",
                                           [W_MASK] = "mask=",
                                           [W_SCORES] = "scores=",
-                                          [W_PROJ] = "proj",
                                           [W_X_LAYOUT] = "x=",
                                           [W_W_LAYOUT] = "w=",
                                           [W_Y_LAYOUT] = "y=",
-                                          [W_MERGE] = "merge",
                                           [W_PARTS_LAYOUT] = "parts=",
                                           [W_STATES] = "n",
                                           [W_K_CACHE] = "kcache=",
@@ -241,16 +260,21 @@ static const char *const keys[W_COUNT] = {[W_FWD] = "fwd",
                                           [W_SEQ_Q] = "q",
                                           [W_SEQ_KV] = "k",
                                           [W_DIM] = "d",
+                                          [W_CACHE_DTYPE] = "cache=",
+                                          [W_POSITIONS] = "pos",
+                                          [W_SLOTS] = "slots",
+                                          [W_ROPE] = "rope=",
+                                          [W_QUERIES] = "queries",
+                                          [W_QUERIES_AS] = "queries=",
 #define FLAG(ID, member, word, OF, difference) [W_##ID] = word,
                                           CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
 };
 _Static_assert(W_COUNT <= 64, "a set of words is 64 bits");
 #define WORD(word) (UINT64_C(1) << (word))
-#define OPERATION_WORDS (WORD(W_FWD) | WORD(W_BWD) | WORD(W_PROJ) | WORD(W_MERGE))
-#define DTYPE_WORDS (WORD(W_F32) | WORD(W_F16) | WORD(W_BF16))
 #define FLAG(ID, member, word, OF, difference) | WORD(W_##ID)
-static const uint64_t FLAG_WORDS = OPERATION_WORDS | DTYPE_WORDS CA_FLAGS(FLAG);
+static const uint64_t FLAG_WORDS =
+    WORD(W_POSITIONS) | WORD(W_SLOTS) | WORD(W_QUERIES) CA_FLAGS(FLAG);
 #undef FLAG
 #define LAYOUT_WORDS                                                                               \
     (WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) | WORD(W_O_LAYOUT) |                   \
@@ -262,23 +286,37 @@ static const uint64_t FLAG_WORDS = OPERATION_WORDS | DTYPE_WORDS CA_FLAGS(FLAG);
 /* What all operations have, what each has besides, and what each but attention must have beside the
  * dtype, q and d. */
 #define OF_ALL                                                                                     \
-    (OPERATION_WORDS | DTYPE_WORDS | WORD(W_BATCH) | WORD(W_HEADS) | WORD(W_SEQ_Q) | WORD(W_DIM) | \
-     WORD(W_LAYOUT))
+    (WORD(W_OPERATION) | WORD(W_DTYPE) | WORD(W_BATCH) | WORD(W_HEADS) | WORD(W_SEQ_Q) |           \
+     WORD(W_DIM) | WORD(W_LAYOUT))
 #define OF_PROJECTIONS                                                                             \
     (WORD(W_X_LAYOUT) | WORD(W_W_LAYOUT) | WORD(W_Y_LAYOUT) | WORD(W_BIAS) | WORD(W_ACCUMULATE))
 #define OF_MERGES (WORD(W_STATES) | WORD(W_PARTS_LAYOUT) | WORD(W_O_LAYOUT) | WORD(W_ACCUMULATE))
-#define OF_ATTENTION (~(OF_PROJECTIONS | OF_MERGES) | WORD(W_BIAS) | WORD(W_O_LAYOUT))
+#define ONLY_APPENDS                                                                               \
+    (WORD(W_CACHE_DTYPE) | WORD(W_POSITIONS) | WORD(W_SLOTS) | WORD(W_ROPE) | WORD(W_QUERIES) |    \
+     WORD(W_QUERIES_AS))
+#define OF_APPENDS                                                                                 \
+    (ONLY_APPENDS | WORD(W_SEQ_KV) | WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) |      \
+     WORD(W_O_LAYOUT) | WORD(W_DK_LAYOUT) | WORD(W_DV_LAYOUT) | WORD(W_K_CACHE) |                  \
+     WORD(W_V_CACHE) | WORD(W_KV_LENGTHS))
+#define OF_ATTENTION                                                                               \
+    (~(OF_PROJECTIONS | OF_MERGES | ONLY_APPENDS) | WORD(W_BIAS) | WORD(W_O_LAYOUT))
 static const uint64_t words_of[CA_NUM_OPERATIONS] = {
-    [CLATTN_FORWARD] = OF_ALL | OF_ATTENTION,
-    [CLATTN_BACKWARD] = OF_ALL | OF_ATTENTION,
-    [CLATTN_PROJECTION] = OF_ALL | OF_PROJECTIONS,
-    [CLATTN_MERGE] = OF_ALL | OF_MERGES,
+    [CLATTN_FORWARD] = OF_ALL | OF_ATTENTION,      [CLATTN_BACKWARD] = OF_ALL | OF_ATTENTION,
+    [CLATTN_PROJECTION] = OF_ALL | OF_PROJECTIONS, [CLATTN_MERGE] = OF_ALL | OF_MERGES,
+    [CLATTN_APPEND] = OF_ALL | OF_APPENDS,
 };
 
 /* The word that text starts with, and the text after its key. */
 static enum word recognise(const char *text, const char **value)
 {
-    for (unsigned w = 0; w < W_COUNT; w++) {
+    int number;
+
+    *value = text;
+    if (parse_name(text, ca_operation_names, CA_NUM_OPERATIONS, &number))
+        return W_OPERATION;
+    if (parse_name(text, ca_dtype_names, CA_DTYPE_NAMES, &number))
+        return W_DTYPE;
+    for (unsigned w = W_DTYPE + 1; w < W_COUNT; w++) {
         const size_t length = strlen(keys[w]);
         if (strncmp(text, keys[w], length) != 0)
             continue;
@@ -297,11 +335,8 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
     int number;
 
     switch (word) {
-    case W_FWD:
-    case W_BWD:
-    case W_PROJ:
-    case W_MERGE:
-        if (!parse_name(keys[word], ca_operation_names, CA_NUM_OPERATIONS, &number))
+    case W_OPERATION:
+        if (!parse_name(value, ca_operation_names, CA_NUM_OPERATIONS, &number))
             return 0;
         p->operation = (clattn_operation)number;
         return 1;
@@ -317,10 +352,22 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
         return ca_parse_size(&value, &p->pages) && *value == '\0';
     case W_DROPOUT:
         return parse_float(value, &p->dropout);
-    case W_F32:
-    case W_F16:
-    case W_BF16:
-        return parse_dtype(keys[word], &p->dtype);
+    case W_DTYPE:
+        return parse_dtype(value, &p->dtype);
+    case W_CACHE_DTYPE:
+        return parse_dtype(value, &p->cache_dtype);
+    case W_POSITIONS:
+        return p->positions = 1;
+    case W_SLOTS:
+        return p->slots = 1;
+    case W_ROPE:
+        return parse_rope(value, p);
+    case W_QUERIES:
+        p->queries = CLATTN_QUERIES_ROTATED;
+        return 1;
+    case W_QUERIES_AS:
+        p->queries = CLATTN_QUERIES_IN_PLACE;
+        return strcmp(value, "inplace") == 0;
     case W_BATCH:
         return ca_parse_size(&value, &p->batch) && *value == '\0';
     case W_HEADS:
@@ -460,7 +507,11 @@ static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p
             return CLATTN_INVALID_PROBLEM;
         }
         if (!layouts && *seen & WORD(w)) {
-            ca_reason(reason, reason_bytes, "'%s' is given twice", keys[w]);
+            if (w <= W_DTYPE)
+                ca_reason(reason, reason_bytes, "two %s are given",
+                          w == W_DTYPE ? "dtypes" : "operations");
+            else
+                ca_reason(reason, reason_bytes, "'%s' is given twice", keys[w]);
             return CLATTN_INVALID_PROBLEM;
         }
         *seen |= WORD(w);
@@ -497,29 +548,32 @@ static clattn_status check_operation(uint64_t seen, clattn_operation operation, 
 static clattn_status check_words(uint64_t seen, clattn_operation operation, char *reason,
                                  size_t reason_bytes)
 {
-    const uint64_t operations = seen & OPERATION_WORDS;
-    const uint64_t dtypes = seen & DTYPE_WORDS, diagonals = seen & EXCLUSIVE_DIAGONAL;
-    const char *missing = !operations               ? "the operation, fwd, bwd, proj or merge,"
-                          : !dtypes                 ? "a dtype, f32, f16 or bf16,"
-                          : !(seen & WORD(W_SEQ_Q)) ? "qN"
-                          : !(seen & WORD(W_DIM))   ? "dN"
-                          : operation == CLATTN_MERGE && !(seen & WORD(W_STATES)) ? "nN"
-                                                                                  : NULL;
+    const uint64_t diagonals = seen & EXCLUSIVE_DIAGONAL;
+    const struct {
+        enum word word;
+        int needed;
+        const char *what;
+    } words[] = {
+        {W_OPERATION, 1, "the operation, fwd, bwd, proj, merge or append,"},
+        {W_DTYPE, 1, "a dtype, f32, f16 or bf16,"},
+        {W_SEQ_Q, 1, "qN"},
+        {W_DIM, 1, "dN"},
+        {W_STATES, operation == CLATTN_MERGE, "nN"},
+        {W_SEQ_KV, operation == CLATTN_APPEND, "kN"},
+    };
 
-    if (missing) {
-        ca_reason(reason, reason_bytes, "%s is missing", missing);
-        return CLATTN_INVALID_PROBLEM;
-    }
-    if (operations & (operations - 1)) {
-        ca_reason(reason, reason_bytes, "two operations are given");
-        return CLATTN_INVALID_PROBLEM;
-    }
-    if (dtypes & (dtypes - 1)) {
-        ca_reason(reason, reason_bytes, "two dtypes are given");
-        return CLATTN_INVALID_PROBLEM;
+    for (size_t n = 0; n < sizeof words / sizeof *words; n++) {
+        if (words[n].needed && !(seen & WORD(words[n].word))) {
+            ca_reason(reason, reason_bytes, "%s is missing", words[n].what);
+            return CLATTN_INVALID_PROBLEM;
+        }
     }
     if (diagonals & (diagonals - 1)) {
         ca_reason(reason, reason_bytes, "causal= and diagonal= exclude each other");
+        return CLATTN_INVALID_PROBLEM;
+    }
+    if (seen & WORD(W_QUERIES) && seen & WORD(W_QUERIES_AS)) {
+        ca_reason(reason, reason_bytes, "queries and queries= exclude each other");
         return CLATTN_INVALID_PROBLEM;
     }
     return check_operation(seen, operation, reason, reason_bytes);
@@ -553,6 +607,9 @@ clattn_status clattn_problem_parse(const char *text, clattn_problem *problem, ch
         status = check_words(seen, problem->operation, reason, reason_bytes);
     if (status == CLATTN_SUCCESS && ca_is_attention(problem) && !(seen & WORD(W_SEQ_KV)))
         problem->seq_kv = problem->seq_q;
+    if (status == CLATTN_SUCCESS && problem->operation == CLATTN_APPEND &&
+        !(seen & WORD(W_CACHE_DTYPE)))
+        problem->cache_dtype = problem->dtype;
     if (status == CLATTN_SUCCESS && problem->page_size && !(seen & WORD(W_PAGES)))
         problem->pages = enough_pages(problem);
     if (status == CLATTN_SUCCESS && seen & LAYOUT_WORDS)

@@ -35,7 +35,7 @@ static void put(struct writer *w, const char *format, ...)
 }
 
 /* With a point whatever the locale. */
-static void put_float(struct writer *w, const char *name, float value)
+static void put_number(struct writer *w, const char *name, float value)
 {
     char text[32];
 
@@ -43,7 +43,15 @@ static void put_float(struct writer *w, const char *name, float value)
     char *mark = strstr(text, localeconv()->decimal_point);
     if (mark)
         *mark = '.';
-    put(w, " %s=%s", name, text);
+    put(w, " %s%s", name, text);
+}
+
+static void put_float(struct writer *w, const char *name, float value)
+{
+    char key[32];
+
+    snprintf(key, sizeof key, "%s=", name);
+    put_number(w, key, value);
 }
 
 static void put_strides(struct writer *w, const clattn_layout *l)
@@ -126,6 +134,12 @@ static void put_cache(struct writer *w, const char *name, clattn_cache cache)
         put(w, " %s=%s", name, name_at(ca_cache_names, CA_CACHE_NAMES, (int)cache));
 }
 
+static void put_caches(struct writer *w, const clattn_problem *p)
+{
+    put_cache(w, "kcache", p->k_cache);
+    put_cache(w, "vcache", p->v_cache);
+}
+
 /* What comes after the sizes of a projection; a layout "oi" is the packed one of another order. */
 static void print_projection(struct writer *w, const clattn_problem *p)
 {
@@ -157,11 +171,36 @@ static void print_merge(struct writer *w, const clattn_problem *p)
     put(w, "%s", p->accumulate ? " accumulate" : "");
 }
 
+static void print_append(struct writer *w, const clattn_problem *p)
+{
+    static const char *const queries[] = {"", " queries", " queries=inplace"};
+
+    put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V));
+    put_layout(w, "o", &p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk});
+    put_layout(w, "dk", &p->dk, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk});
+    put_layout(w, "dv", &p->dv, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v});
+    if (p->cache_dtype != p->dtype)
+        put(w, " cache=%s", name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->cache_dtype));
+    put_caches(w, p);
+    put(w, "%s%s%s", p->kv_lengths ? " klen" : "", p->positions ? " pos" : "",
+        p->slots ? " slots" : "");
+    if (p->rotary != CLATTN_ROTARY_NONE) {
+        char name[64];
+        snprintf(name, sizeof name,
+                 "rope=%s:%zu:", name_at(ca_rotary_names, CA_ROTARY_NAMES, (int)p->rotary),
+                 p->rotary_dim);
+        if (p->rotary_length)
+            put(w, " %stables:%zu", name, p->rotary_length);
+        else
+            put_number(w, name, p->rotary_base);
+    }
+    put(w, "%s", name_at(queries, 3, (int)p->queries));
+}
+
 static void print_attention(struct writer *w, const clattn_problem *p)
 {
     put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O));
-    put_cache(w, "kcache", p->k_cache);
-    put_cache(w, "vcache", p->v_cache);
+    put_caches(w, p);
     if (p->page_size)
         put(w, " page=%zu pages=%zu", p->page_size, p->pages);
     if (!isnan(p->scale))
@@ -220,7 +259,7 @@ static void print(struct writer *w, const clattn_problem *p)
     if (p->kv_heads != p->heads)
         put(w, "/%zu", p->kv_heads);
     put(w, " q%zu", p->seq_q);
-    if (ca_is_attention(p))
+    if (ca_is_attention(p) || p->operation == CLATTN_APPEND)
         put(w, " k%zu", p->seq_kv);
     put(w, " d%zu", p->dim_qk);
     if (p->dim_v != p->dim_qk)

@@ -15,7 +15,11 @@ size_t ca_dtype_bytes(clattn_dtype dtype)
 /* As the problem says it. */
 static clattn_cache cache_of(const clattn_problem *p, unsigned argument)
 {
-    return argument == CA_K ? p->k_cache : argument == CA_V ? p->v_cache : CLATTN_CACHE_PLAIN;
+    const int appends = p->operation == CLATTN_APPEND;
+
+    return argument == (appends ? CA_DK : CA_K)   ? p->k_cache
+           : argument == (appends ? CA_DV : CA_V) ? p->v_cache
+                                                  : CLATTN_CACHE_PLAIN;
 }
 
 clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument)
@@ -46,9 +50,10 @@ clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument)
     case CA_Q:
     case CA_DO:
     case CA_DQ:
+        return p->dtype;
     case CA_DK:
     case CA_DV:
-        return p->dtype;
+        return p->operation == CLATTN_APPEND ? p->cache_dtype : p->dtype;
     default:
         return CLATTN_F32;
     }
@@ -218,6 +223,74 @@ static void merge_tensors(const clattn_problem *p, struct ca_tensor *tensors)
                              .written = written,
                              .element_bytes = sizeof(float),
                              .sizes = {p->batch, p->heads, p->seq_q, 1}});
+}
+
+/* Numbers of an append: whose place they are in, what they are called, their type and two sizes. */
+static void place_list(struct ca_tensor *tensors, enum ca_argument argument, const char *name,
+                       const char *type, int present, size_t rows, size_t columns)
+{
+    tensors[argument].name = name;
+    if (present)
+        place(tensors, argument,
+              (struct ca_tensor){
+                  .name = name, .type = type, .element_bytes = 4, .sizes = {1, 1, rows, columns}});
+}
+
+/* A cache in the place of a gradient: only some of its rows are written. */
+static void place_cache(struct ca_tensor *tensors, enum ca_argument argument, const char *name,
+                        const clattn_problem *p, size_t dim, const clattn_layout *layout)
+{
+    const clattn_cache cache = ca_problem_cache(p, argument);
+
+    place(tensors, argument,
+          (struct ca_tensor){.name = name,
+                             .type = "void",
+                             .written = CA_UPDATED,
+                             .element_bytes = ca_cache_bytes(cache, p->cache_dtype),
+                             .sizes = {p->batch, p->kv_heads, p->seq_kv, dim},
+                             .layout = *layout});
+}
+
+/* The new keys and values where attention has its own, the caches where it has their gradients. */
+static void append_tensors(const clattn_problem *p, struct ca_tensor *tensors)
+{
+    const size_t bytes = ca_dtype_bytes(p->dtype);
+    const struct ca_tensor q = {.name = "q",
+                                .element_bytes = bytes,
+                                .sizes = {p->batch, p->heads, p->seq_q, p->dim_qk},
+                                .layout = p->q};
+    struct ca_tensor q_out = q;
+
+    no_tensors(tensors);
+    tensors[CA_Q].name = "q";
+    tensors[CA_O].name = q_out.name = "q_out";
+    q_out.written = p->queries == CLATTN_QUERIES_IN_PLACE ? CA_UPDATED : 1;
+    q_out.layout = p->o;
+    if (p->queries == CLATTN_QUERIES_ROTATED)
+        place(tensors, CA_Q, q);
+    if (p->queries != CLATTN_QUERIES_NONE)
+        place(tensors, CA_O, q_out);
+    place(tensors, CA_K,
+          (struct ca_tensor){.name = "k",
+                             .type = "storage",
+                             .element_bytes = bytes,
+                             .sizes = {p->batch, p->kv_heads, p->seq_q, p->dim_qk},
+                             .layout = p->k});
+    place(tensors, CA_V,
+          (struct ca_tensor){.name = "v",
+                             .type = "storage",
+                             .element_bytes = bytes,
+                             .sizes = {p->batch, p->kv_heads, p->seq_q, p->dim_v},
+                             .layout = p->v});
+    place_cache(tensors, CA_DK, "k_cache", p, p->dim_qk, &p->dk);
+    place_cache(tensors, CA_DV, "v_cache", p, p->dim_v, &p->dv);
+    place_list(tensors, CA_KV_LENGTHS, "kv_lengths", "int", p->kv_lengths, 1, p->batch);
+    place_list(tensors, CA_Q_LENGTHS, "slots", "int", p->slots, p->batch, p->seq_q);
+    place_list(tensors, CA_MASK, "positions", "int", p->positions, p->batch, p->seq_q);
+    place_list(tensors, CA_SLOPES, "cos", "float", p->rotary_length != 0, p->rotary_length,
+               p->rotary_dim / 2);
+    place_list(tensors, CA_SINKS, "sin", "float", p->rotary_length != 0, p->rotary_length,
+               p->rotary_dim / 2);
 }
 
 void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors)

@@ -46,6 +46,7 @@ enum { CA_BLOCK = 32 };
 /* One tensor of a problem as it lies in memory. */
 struct ca_tensor {
     const char *name;
+    const char *type; /* of an element, in kernels; NULL: that of src/problem/tensors.def */
     int present;
     int written;          /* 0, 1, or CA_UPDATED */
     size_t element_bytes; /* of a block, if quantized */

@@ -3,6 +3,7 @@
 #include "families/candidate.h"
 #include "problem/operations.h"
 #include "problem/problem.h"
+#include "problem/problem_append.h"
 
 #include <stdio.h>
 
@@ -55,6 +56,28 @@ static size_t print_merge_options(const clattn_problem *p, char *text, size_t te
                                      {"UNIT_PARTS", p->q.stride[3] == 1},
                                      {"UNIT_O", p->o.stride[3] == 1},
                                      {"HAS_ACCUMULATE", p->accumulate != 0}};
+
+    return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
+}
+
+/* Those of an append (see cl/kernels/append_tokens.cl). */
+static size_t print_append_options(const clattn_problem *p, char *text, size_t text_bytes,
+                                   size_t length)
+{
+    const struct define defines[] = {{"DTYPE", (size_t)p->dtype},
+                                     {"BIAS_DTYPE", 0},
+                                     {"CACHE_DTYPE", (size_t)p->cache_dtype},
+                                     {"TO_K", (size_t)p->k_cache},
+                                     {"TO_V", (size_t)p->v_cache},
+                                     {"UNIT_IN", (size_t)ca_append_reads_units(p)},
+                                     {"UNIT_OUT", (size_t)ca_append_writes_units(p)},
+                                     {"ROTARY", (size_t)p->rotary},
+                                     {"ROTARY_DIM", p->rotary_dim},
+                                     {"HAS_TABLES", p->rotary_length != 0},
+                                     {"QUERIES", (size_t)p->queries},
+                                     {"HAS_SLOTS", p->slots != 0},
+                                     {"HAS_POSITIONS", p->positions != 0},
+                                     {"HAS_KV_LENGTHS", p->kv_lengths != 0}};
 
     return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 }

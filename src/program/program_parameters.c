@@ -47,8 +47,8 @@ static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
         const char *name = is_operand && !ca_is_attention(p) ? tensors[n].name : parameters[n].name;
         if ((stage->arguments & CA_BIT(n)) &&
             (is_operand ? tensors[n].present : ca_stage_takes_workspace(stage, p)))
-            print(text, ", %s__global %s *restrict %s", written ? "" : "const ", parameters[n].type,
-                  name);
+            print(text, ", %s__global %s *restrict %s", written ? "" : "const ",
+                  is_operand && tensors[n].type ? tensors[n].type : parameters[n].type, name);
     }
     print(text, "\n");
 }

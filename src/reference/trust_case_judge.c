@@ -3,7 +3,7 @@
 #include "problem/layout.h"
 #include "problem/operations.h"
 #include "problem/problem.h"
-#include "reference/trust_case.h"
+#include "reference/trust_case_parts.h"
 #include "reference/trust_case_values.h"
 
 #include <math.h>
@@ -183,6 +183,8 @@ const char *ca_trust_case_judge(const struct ca_trust_case *c, double *error, ch
     struct ca_tensor tensors[CA_WORKSPACE];
     struct worst worst = {.error = 0.0};
 
+    if (c->problem.operation == CLATTN_APPEND)
+        return ca_append_case_judge(c, error, text, text_bytes);
     if (c->gradients)
         compare_gradients(c, &worst);
     for (size_t row = 0; !c->gradients && row < c->num_rows; row++)

@@ -45,6 +45,10 @@ int ca_trust_keep_before(struct ca_trust_case *c);
 /* Gaps after each axis, `order`[3] innermost with that step, so that no two axes go on in each other. */
 clattn_layout ca_trust_gapped(const int order[4], const size_t sizes[4], size_t innermost);
 
+/* ca_trust_case_judge() of an append, whose results lie where its data say. */
+const char *ca_append_case_judge(const struct ca_trust_case *c, double *error, char *text,
+                                 size_t text_bytes);
+
 /* The cases of each operation, as those of trust_case.h, which call them. */
 #define OPERATION(ID, word, noun, call, laid, tensors, normal, check, flops, representative,       \
                   print, options, hostile, ordinary)                                               \

@@ -161,7 +161,8 @@ Test(context, families_with_groups) {
         static const char *const problems[] = {[CLATTN_FORWARD] = "fwd f16 h2 q9 k17 d16",
                                                [CLATTN_BACKWARD] = "bwd f32 h2 q9 k17 d16",
                                                [CLATTN_PROJECTION] = "proj f32 q9 d16",
-                                               [CLATTN_MERGE] = "merge f32 q9 d16 n2"};
+                                               [CLATTN_MERGE] = "merge f32 q9 d16 n2",
+                                               [CLATTN_APPEND] = "append f32 q9 k9 d16"};
         const clattn_problem p = fixture_problem(problems[family->operation]);
         const clattn_problem normal = ca_problem_normal(&p);
         size_t values[CA_MAX_TUNABLES] = {0};

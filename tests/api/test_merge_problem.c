@@ -70,7 +70,8 @@ Test(merge_problem, options_that_are_refused) {
     REFUSED(causal = 1, "a merge has no causal");
     REFUSED(scores = CLATTN_SCORES_RAW, "a merge has no scores");
     REFUSED(dropout = 0.5f, "a merge has no dropout");
-    REFUSED(k_cache = CLATTN_CACHE_Q8_0, "k_cache and v_cache are options of forward only");
+    REFUSED(k_cache = CLATTN_CACHE_Q8_0,
+            "k_cache and v_cache are options of forward and appends only");
     REFUSED(dsinks = 1, "outputs of backward only");
 #undef REFUSED
 }

@@ -46,6 +46,8 @@ static const struct {
     {NULL, "proj f32 b1 h1 q64 d4096 accumulate"},
     {NULL, "merge f32 b1 h32 q512 d128 n4"},
     {NULL, "merge f16 b1 h32 q512 d128 n1 accumulate"},
+    {NULL, "append f16 b16 h32/8 q1 k4096 d128 klen rope=halves:128:10000 queries"},
+    {NULL, "append f16 b16 h32/8 q1 k4096 d128 kcache=q8_0 vcache=q4_0 slots"},
 };
 
 struct output {

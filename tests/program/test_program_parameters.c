@@ -30,7 +30,7 @@ Test(program_parameters, are_what_the_problem_has) {
            "#define PARAMETERS_fused_lanes const struct attention_shape a, "
            "const struct attention_offsets at, const __global storage *restrict q, "
            "const __global k_storage *restrict k, const __global v_storage *restrict v, "
-           "__global storage *restrict o, const __global bias_storage *restrict bias, "
+           "__global o_storage *restrict o, const __global bias_storage *restrict bias, "
            "const __global int *restrict kv_lengths, __global float *restrict lse\n"
            "#define SCORE_OPERANDS_PARAM , const __global bias_storage *bias\n"
            "#define SCORE_OPERANDS_ARG , bias\n");
@@ -41,10 +41,10 @@ Test(program_parameters, of_projections) {
     expect("projection_lanes", "proj f32 q8 d8",
            "#define PARAMETERS_projection_lanes const struct attention_shape a, "
            "const struct attention_offsets at, const __global storage *restrict x, "
-           "const __global k_storage *restrict w, __global storage *restrict y, "
+           "const __global k_storage *restrict w, __global o_storage *restrict y, "
            "__global float *restrict workspace\n"
            "#define PARAMETERS_projection_sum const struct attention_shape a, "
-           "const struct attention_offsets at, __global storage *restrict y, "
+           "const struct attention_offsets at, __global o_storage *restrict y, "
            "const __global float *restrict workspace\n");
 }
 
@@ -54,7 +54,8 @@ Test(program_parameters, are_as_many_as_arguments) {
         "fwd f16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen blocks=2x3:4 lse scores=raw",
         "bwd bf16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen blocks=2x3:4:bh dbias dslopes "
         "dsinks",
-        "proj f32 q8 d8 bias=f32 accumulate", "merge f32 q8 d8 n2 accumulate"};
+        "proj f32 q8 d8 bias=f32 accumulate", "merge f32 q8 d8 n2 accumulate",
+        "append f32 q8 k8 d8 klen slots pos rope=pairs:8:tables:9 queries"};
 
     for (size_t f = 0; ca_family_at(f); f++) {
         const struct ca_family *family = ca_family_at(f);

@@ -12,6 +12,7 @@
  */
 #include "bench/reference/gradients.h"
 #include "bench/reference/row.h"
+#include "race_append.h"
 #include "race_calls.h"
 #include "race_merge.h"
 #include "race_projection.h"
@@ -134,6 +135,11 @@ static const struct item items[] = {
      "merge f32 h3 q5 d37 n3 accumulate"},
     {"merge_rows", "SIMD_WIDTH=8 ITEM_VECTORS=2 ROW_ITEMS=1 GROUP_ROWS=1 ITEM_ROWS=4",
      "merge f16 h3 q5 d37 n9 parts=bshd"},
+    {"append_tokens", "SIMD_WIDTH=4 GROUP_ITEMS=32 HEAD_GROUPS=2",
+     "append f32 b2 h4/2 q3 k9 d40 cache=f16 klen rope=halves:30:10000 queries=inplace"},
+    {"append_tokens", "SIMD_WIDTH=8 GROUP_ITEMS=1 HEAD_GROUPS=1",
+     "append f16 h2 q3 k9 d64/32 kcache=q8_0 vcache=q4_0 slots pos rope=pairs:64:tables:40 "
+     "queries"},
 };
 
 enum { NUM_ITEMS = sizeof items / sizeof *items };
@@ -330,6 +336,7 @@ static int run_item(clattn_context *context, const struct item *item, const clat
     }
     ok = p->operation == CLATTN_PROJECTION ? race_projection(context, p, &options)
          : p->operation == CLATTN_MERGE    ? race_merge(context, p, &options)
+         : p->operation == CLATTN_APPEND   ? race_append(context, p, &options)
                                            : run(context, p, &options);
     printf("%s %s: %s\n", ok ? "ok  " : "FAIL", family, item->problem);
     return ok;

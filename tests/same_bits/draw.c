@@ -2,6 +2,7 @@
  * that pass its checks on the device, and a seed for the data. The families take turns; without names
  * all do. The device is CLATTN_DEVICE's, or the default one. */
 #include "families/registry.h"
+#include "tests/trials/append_trial.h"
 #include "tests/trials/merge_trial.h"
 #include "tests/trials/random_problem.h"
 #include "tests/trials/random_projection.h"
@@ -27,6 +28,14 @@ static struct drawn draw(struct rng *r, const struct ca_family *family,
         const struct projection_kind kind = random_projection_kind(r, family, device);
         drawn.problem = random_projection_shape(r, &kind);
         snprintf(drawn.tunables, sizeof drawn.tunables, "%s", kind.tunables);
+    } else if (family->operation == CLATTN_APPEND) {
+        static const char *const bases[] = {"append f32 q1 k1 d8 cache=f16 klen slots",
+                                            "append f16 q1 k1 d8 kcache=q8_0 vcache=q4_0 klen "
+                                            "rope=halves:30:10000 queries"};
+        clattn_problem base;
+        clattn_problem_parse(bases[rng_below(r, 2)], &base, NULL, 0);
+        drawn.problem = append_trial_draw(r, &base);
+        drawn.tunables[0] = '\0';
     } else if (family->operation == CLATTN_MERGE) {
         clattn_problem base;
         clattn_problem_parse("merge f32 q1 d8 n2", &base, NULL, 0);

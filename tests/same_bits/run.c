@@ -4,6 +4,7 @@
  * shared library of any build. */
 #include "bench/reference/projection.h"
 #include "tests/support/storage.h"
+#include "tests/trials/append_trial.h"
 #include "tests/trials/merge_trial.h"
 #include "tests/trials/trial.h"
 
@@ -98,7 +99,7 @@ static clattn_status run_projection(clattn_context *context, const clattn_plan_o
     return status;
 }
 
-/* ---- merges ---------------------------------------------------------------------------------- */
+/* ---- merges and appends ---------------------------------------------------------------------------------- */
 
 static clattn_status run_merge(clattn_context *context, const clattn_plan_options *options,
                                const clattn_problem *p, const uint64_t seed)
@@ -114,6 +115,22 @@ static clattn_status run_merge(clattn_context *context, const clattn_plan_option
                hash_of(t.o, t.o_extent * value_bytes(p->dtype)),
                hash_of((const unsigned char *)t.lse, t.rows * sizeof *t.lse));
     merge_trial_free(&t);
+    return status;
+}
+
+static clattn_status run_append(clattn_context *context, const clattn_plan_options *options,
+                                const clattn_problem *p, const uint64_t seed)
+{
+    struct rng r = rng_seed(seed);
+    struct append_trial t;
+
+    if (!append_trial_fill(&t, p, &r, 0))
+        abort();
+    const clattn_status status = append_trial_run(&t, context, options);
+    for (int n = 0; n < APPEND_KINDS && status == CLATTN_SUCCESS; n++)
+        if (t.to[n])
+            printf(" %c=%016" PRIx64, "kvq"[n], hash_of(t.to[n], t.bytes[n][1]));
+    append_trial_free(&t);
     return status;
 }
 
@@ -193,11 +210,12 @@ static void run_line(clattn_context *context, char *text)
                                          .family = part[1],
                                          .tunables = tunables[0] ? tunables : NULL};
     printf("%s; %s %s;", part[0], part[1], part[2]);
-    const clattn_status status = t.problem.operation == CLATTN_PROJECTION
-                                     ? run_projection(context, &options, &t.problem, t.seed)
-                                 : t.problem.operation == CLATTN_MERGE
-                                     ? run_merge(context, &options, &t.problem, t.seed)
-                                     : run_attention(context, &options, &t);
+    const clattn_status status =
+        t.problem.operation == CLATTN_PROJECTION
+            ? run_projection(context, &options, &t.problem, t.seed)
+        : t.problem.operation == CLATTN_MERGE  ? run_merge(context, &options, &t.problem, t.seed)
+        : t.problem.operation == CLATTN_APPEND ? run_append(context, &options, &t.problem, t.seed)
+                                               : run_attention(context, &options, &t);
     printf("%s%s\n", status == CLATTN_SUCCESS ? "" : " ",
            status == CLATTN_SUCCESS ? "" : clattn_status_string(status));
     fflush(stdout);

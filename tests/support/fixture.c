@@ -92,6 +92,7 @@ int fixture_has_groups(const struct ca_family *family, const clattn_device_info 
         [CLATTN_BACKWARD] = "bwd f32 h2 q33 k65 d16",
         [CLATTN_PROJECTION] = "proj f32 q33 d65",
         [CLATTN_MERGE] = "merge f32 q33 d65 n3",
+        [CLATTN_APPEND] = "append f32 q33 k65 d65 klen",
     };
     const clattn_problem p = fixture_problem(problems[family->operation]);
     const clattn_problem normal = ca_problem_normal(&p);

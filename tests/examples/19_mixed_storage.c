@@ -1,4 +1,4 @@
-/* 17: mixed storage. Engines such as ggml keep keys and values as halves beside queries and outputs in
+/* 19: mixed storage. Engines such as ggml keep keys and values as halves beside queries and outputs in
  * f32, and hide pairs by an additive mask of halves: half of the memory and of what decoding reads, and
  * nothing to convert, since a plan reads each tensor as it lies. The rounding to halves is all that is
  * lost: what comes out is what the same numbers in f32 give. */

@@ -1,0 +1,63 @@
+/** @file append.h  Executing an append: new keys and values to a cache, rotated and quantized on the way. */
+#ifndef CLATTN_APPEND_H
+#define CLATTN_APPEND_H
+
+#include <clattn/attention.h>
+
+CLATTN_BEGIN
+
+/** The tensors of an append; shapes, dtypes and strides are the plan's. What the problem has not is NULL. */
+typedef struct clattn_append_tensors {
+    size_t struct_size;       /**< sizeof(clattn_append_tensors). */
+    clattn_buffer k;          /**< Read: the new keys. */
+    clattn_buffer v;          /**< Read: the new values. */
+    clattn_buffer k_cache;    /**< The tokens' rows are written; all else keeps its bits. */
+    clattn_buffer v_cache;    /**< Likewise. */
+    clattn_buffer q;          /**< Read, with CLATTN_QUERIES_ROTATED. */
+    clattn_buffer q_out;      /**< Every element is overwritten; in place, read before. */
+    clattn_buffer kv_lengths; /**< batch cl_ints: tokens that are cached. Any values are safe. */
+    clattn_buffer positions;  /**< (batch, seq_q) cl_ints. Any values are safe. */
+    clattn_buffer slots;      /**< (batch, seq_q) cl_ints. Any values are safe. */
+    clattn_buffer cos;        /**< (rotary_length, rotary_dim / 2) floats. */
+    clattn_buffer sin;        /**< Likewise. */
+    clattn_buffer workspace;  /**< As in clattn_forward. */
+} clattn_append_tensors;
+
+/**
+ * Enqueues an append.
+ *
+ * @param plan      Of operation CLATTN_APPEND.
+ * @param tensors   Read during the call only. k_cache, v_cache and q_out must overlap nothing else.
+ *                  k_cache and v_cache, and q_out in place, must be of buffers that kernels may read.
+ * @param queue,num_wait,wait,done  As for clattn_attention_forward().
+ * @return          As clattn_attention_forward().
+ */
+CLATTN_API clattn_status clattn_append(const clattn_plan *plan, cl_command_queue queue,
+                                       const clattn_append_tensors *tensors, cl_uint num_wait,
+                                       const cl_event *wait, cl_event *done);
+
+/** The tensors of an append in host memory. What lies between elements keeps its value. */
+typedef struct clattn_host_append_tensors {
+    size_t struct_size;       /**< sizeof(clattn_host_append_tensors). */
+    const void *k;            /**< Read. */
+    const void *v;            /**< Read. */
+    void *k_cache;            /**< The tokens' rows are written. */
+    void *v_cache;            /**< Likewise. */
+    const void *q;            /**< Read, with CLATTN_QUERIES_ROTATED. */
+    void *q_out;              /**< Every element is overwritten; in place, read before. */
+    const cl_int *kv_lengths; /**< batch. */
+    const cl_int *positions;  /**< (batch, seq_q). */
+    const cl_int *slots;      /**< (batch, seq_q). */
+    const float *cos;         /**< (rotary_length, rotary_dim / 2). */
+    const float *sin;         /**< Likewise. */
+} clattn_host_append_tensors;
+
+/** Plans, copies, computes and copies back, whole caches included; parameters and statuses as
+ *  clattn_attention_forward_host(). */
+CLATTN_API clattn_status clattn_append_host(clattn_context *context, const clattn_problem *problem,
+                                            const clattn_plan_options *options,
+                                            const clattn_host_append_tensors *tensors);
+
+CLATTN_END
+
+#endif

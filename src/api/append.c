@@ -1,0 +1,51 @@
+#include "api/host_call.h"
+#include "execute/execute.h"
+#include <clattn/append.h>
+
+clattn_status clattn_append(const clattn_plan *plan, cl_command_queue queue,
+                            const clattn_append_tensors *t, cl_uint num_wait, const cl_event *wait,
+                            cl_event *done)
+{
+    const clattn_status status =
+        ca_check_call(plan, CLATTN_APPEND, t && t->struct_size == sizeof *t, done);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    const struct ca_tensors tensors = {
+        .at = {[CA_Q] = t->q,
+               [CA_K] = t->k,
+               [CA_V] = t->v,
+               [CA_O] = t->q_out,
+               [CA_DK] = t->k_cache,
+               [CA_DV] = t->v_cache,
+               [CA_KV_LENGTHS] = t->kv_lengths,
+               [CA_Q_LENGTHS] = t->slots,
+               [CA_MASK] = t->positions,
+               [CA_SLOPES] = t->cos,
+               [CA_SINKS] = t->sin,
+               [CA_WORKSPACE] = t->workspace},
+    };
+    return ca_execute(plan, queue, &tensors, num_wait, wait, done);
+}
+
+clattn_status clattn_append_host(clattn_context *context, const clattn_problem *problem,
+                                 const clattn_plan_options *options,
+                                 const clattn_host_append_tensors *t)
+{
+    const clattn_status status = ca_host_check(context, t && t->struct_size == sizeof *t);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    struct ca_transfer transfers[CA_WORKSPACE] = {
+        [CA_Q] = {.input = t->q},
+        [CA_K] = {.input = t->k},
+        [CA_V] = {.input = t->v},
+        [CA_O] = {.output = t->q_out},
+        [CA_DK] = {.output = t->k_cache},
+        [CA_DV] = {.output = t->v_cache},
+        [CA_KV_LENGTHS] = {.input = t->kv_lengths},
+        [CA_Q_LENGTHS] = {.input = t->slots},
+        [CA_MASK] = {.input = t->positions},
+        [CA_SLOPES] = {.input = t->cos},
+        [CA_SINKS] = {.input = t->sin},
+    };
+    return ca_host_call(context, problem, options, CLATTN_APPEND, transfers, 0, 0);
+}

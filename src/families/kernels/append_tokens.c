@@ -1,0 +1,99 @@
+/* Appends, on CPUs and GPUs: 32 columns of a token at a time. How: cl/kernels/append_tokens.cl. */
+#include "families/kernels/block_sizes.h"
+#include "families/registry.h"
+
+#define TUNABLES_DEF "families/tunables/append_tokens.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_append_tokens[];
+
+#define TOKEN_ARGUMENTS                                                                            \
+    (CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_SINKS) | CA_BIT(CA_KV_LENGTHS))
+
+static size_t chunks(size_t dim)
+{
+    return ca_divide_up(dim, CA_BLOCK);
+}
+
+static struct ca_ndrange items(const clattn_problem *p, const size_t *values, size_t dim)
+{
+    const size_t local = values[GROUP_ITEMS_INDEX];
+
+    return (struct ca_ndrange){
+        {ca_round_up(p->batch * p->seq_q * values[HEAD_GROUPS_INDEX] * chunks(dim), local), 1, 1},
+        {local, 1, 1}};
+}
+
+static void tokens_ndrange(const clattn_problem *p, const size_t *values,
+                           const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = items(p, values, ca_larger(p->dim_qk, p->dim_v));
+}
+
+static void queries_ndrange(const clattn_problem *p, const size_t *values,
+                            const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = items(p, values, p->dim_qk);
+    if (p->queries == CLATTN_QUERIES_NONE)
+        range->global[0] = 0;
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)dev;
+    return p->dim_qk > CL_INT_MAX / 4 || p->dim_v > CL_INT_MAX / 4
+               ? "a row has more than 2^29 elements"
+               : NULL;
+}
+
+/* On GPUs heads are divided until there are some items for each unit. */
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    enum { ENOUGH = 1024 };
+    const size_t some = p->batch * p->seq_q * chunks(p->dim_qk);
+
+    if (ca_fills_vectors(dev)) {
+        values[SIMD_WIDTH_INDEX] = dev->vector_width_float >= 8 ? 8 : 4;
+        return;
+    }
+    values[SIMD_WIDTH_INDEX] = 4;
+    values[GROUP_ITEMS_INDEX] = dev->max_work_group_size >= 64 ? 64 : 1;
+    while (values[HEAD_GROUPS_INDEX] < 32 && values[HEAD_GROUPS_INDEX] < p->kv_heads &&
+           some * values[HEAD_GROUPS_INDEX] < ENOUGH * (size_t)dev->compute_units)
+        values[HEAD_GROUPS_INDEX] *= 2;
+}
+
+static size_t no_local_bytes(const clattn_problem *p, const size_t *values)
+{
+    (void)p;
+    (void)values;
+    return 0;
+}
+
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    (void)dev;
+    return 50;
+}
+
+const struct ca_family ca_append_tokens = {
+    .name = "append_tokens",
+    .operation = CLATTN_APPEND,
+    .source = ca_source_append_tokens,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"append_tokens",
+                TOKEN_ARGUMENTS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_K) | CA_BIT(CA_V) |
+                    CA_BIT(CA_DK) | CA_BIT(CA_DV),
+                tokens_ndrange},
+               {"rotate_queries", TOKEN_ARGUMENTS | CA_BIT(CA_Q) | CA_BIT(CA_O), queries_ndrange}},
+    .num_stages = 2,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .local_bytes = no_local_bytes,
+    .preference = preference,
+};

@@ -1,0 +1,357 @@
+/* Cases of appends: which rows the tokens go to, what is written there, and that all else stays as it
+ * was. A row is counted among those of k (b, kv_head, i), then those of v, then those of q. */
+#include "base/log.h"
+#include "problem/layout.h"
+#include "problem/problem.h"
+#include "reference/trust_case_parts.h"
+#include "reference/trust_case_row.h"
+#include "reference/trust_case_values.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A row of all: where it is read and written. */
+struct append_row {
+    enum ca_argument from, to;
+    size_t b, h, i, dim;
+    int64_t first; /* its first element's place in what is written; -1: it is skipped */
+};
+
+static cl_int number_at(const struct ca_trust_case *c, enum ca_argument argument, size_t n)
+{
+    cl_int number;
+
+    memcpy(&number, ca_trust_elements(c, argument) + 4 * n, sizeof number);
+    return number;
+}
+
+static int64_t cached(const struct ca_trust_case *c, size_t b)
+{
+    return c->problem.kv_lengths ? number_at(c, CA_KV_LENGTHS, b) : 0;
+}
+
+static const clattn_layout *layout_of(const clattn_problem *p, enum ca_argument argument)
+{
+    return argument == CA_Q    ? &p->q
+           : argument == CA_K  ? &p->k
+           : argument == CA_V  ? &p->v
+           : argument == CA_O  ? &p->o
+           : argument == CA_DK ? &p->dk
+                               : &p->dv;
+}
+
+static struct append_row locate(const struct ca_trust_case *c, size_t index)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t kv_rows = p->batch * p->kv_heads * p->seq_q;
+    const int is_q = index >= 2 * kv_rows, is_v = !is_q && index >= kv_rows;
+    const size_t heads = is_q ? p->heads : p->kv_heads, row = is_q   ? index - 2 * kv_rows
+                                                              : is_v ? index - kv_rows
+                                                                     : index;
+    struct append_row r = {
+        .from = is_q   ? p->queries == CLATTN_QUERIES_IN_PLACE ? CA_O : CA_Q
+                : is_v ? CA_V
+                       : CA_K,
+        .to = is_q   ? CA_O
+              : is_v ? CA_DV
+                     : CA_DK,
+        .b = row / p->seq_q / heads,
+        .h = row / p->seq_q % heads,
+        .i = row % p->seq_q,
+        .dim = is_v ? p->dim_v : p->dim_qk,
+    };
+    const int64_t slots = (int64_t)(p->batch * p->seq_kv);
+    const int64_t keys = (int64_t)p->seq_kv, place = cached(c, r.b) + (int64_t)r.i;
+    const int64_t slot = p->slots ? number_at(c, CA_Q_LENGTHS, r.b * p->seq_q + r.i)
+                         : place >= 0 && place < keys ? (int64_t)r.b * keys + place
+                                                      : -1;
+    if (is_q)
+        r.first = (int64_t)ca_trust_position(&p->o, r.b, r.h, r.i, 0);
+    else if (slot < 0 || slot >= slots)
+        r.first = -1;
+    else
+        r.first = (int64_t)ca_trust_position(layout_of(p, r.to), (size_t)(slot / keys), r.h,
+                                             (size_t)(slot % keys), 0);
+    return r;
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static double input(const struct ca_trust_case *c, const struct append_row *r, size_t d)
+{
+    return ca_value_load(ca_trust_elements(c, r->from), c->problem.dtype,
+                         ca_trust_position(layout_of(&c->problem, r->from), r->b, r->h, r->i, d));
+}
+
+/* Column d of a row, rotated if it is k's or q's, and the magnitudes that it is made of. */
+static double turned(const struct ca_trust_case *c, const struct append_row *r, size_t d,
+                     double *magnitude)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t half = p->rotary_dim / 2;
+    const int pairs = p->rotary == CLATTN_ROTARY_PAIRS;
+    const double x = input(c, r, d);
+
+    *magnitude = 0.0;
+    if (r->to == CA_DV || d >= p->rotary_dim)
+        return x;
+    const size_t i = pairs ? d / 2 : d % half;
+    const int second = pairs ? d % 2 != 0 : d >= half;
+    const double y = input(c, r, pairs ? d ^ 1 : second ? d - half : d + half);
+    const int64_t position = p->positions ? number_at(c, CA_MASK, r->b * p->seq_q + r->i)
+                                          : cached(c, r->b) + (int64_t)r->i;
+    double cosine, sine;
+    if (p->rotary_length) {
+        const int64_t last = (int64_t)p->rotary_length - 1;
+        const int64_t row = position < 0 ? 0 : position > last ? last : position;
+        cosine = ca_value_load(ca_trust_elements(c, CA_SLOPES), CLATTN_F32, (size_t)row * half + i);
+        sine = ca_value_load(ca_trust_elements(c, CA_SINKS), CLATTN_F32, (size_t)row * half + i);
+    } else {
+        const double angle = fmax(fmin((double)position, 0x1p22), -0x1p22) *
+                             pow((double)p->rotary_base, -2.0 * (double)i / (double)p->rotary_dim);
+        cosine = cos(angle);
+        sine = sin(angle);
+    }
+    *magnitude = fabs(x) + fabs(y);
+    return x * cosine + (second ? y * sine : -(y * sine));
+}
+
+static void solve_row(const struct ca_trust_case *c, const struct append_row *r,
+                      struct ca_bounded *to)
+{
+    const clattn_problem *p = &c->problem;
+    const clattn_cache cache = ca_problem_cache(p, r->to);
+    const clattn_dtype dtype = r->to == CA_O ? p->dtype : p->cache_dtype;
+
+    for (size_t d = 0; d < r->dim; d++) {
+        double magnitude;
+        to[d].value = turned(c, r, d, &magnitude);
+        to[d].bound = 16.0 * CA_TRUST_ROUNDOFF * magnitude + FLT_MIN;
+        if (cache == CLATTN_CACHE_PLAIN)
+            to[d].bound += ca_value_rounding(dtype, fabs(to[d].value) + to[d].bound);
+    }
+    for (size_t d = 0; d < r->dim && cache != CLATTN_CACHE_PLAIN; d += CA_BLOCK) {
+        double most = 0.0;
+        for (size_t n = d; n < d + CA_BLOCK; n++)
+            most = fmax(most, fabs(to[n].value));
+        for (size_t n = d; n < d + CA_BLOCK; n++) /* half a step, and half of d's last digit */
+            to[n].bound +=
+                1.01 * most *
+                (cache == CLATTN_CACHE_Q8_0 ? 0.5 / 127.0 + 0x1p-11 : 1.0 / 8.0 + 0x1p-11);
+    }
+}
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static size_t all_rows(const clattn_problem *p)
+{
+    return p->batch * p->seq_q * (2 * p->kv_heads + (p->queries ? p->heads : 0));
+}
+
+static size_t longest(const clattn_problem *p)
+{
+    return p->dim_qk > p->dim_v ? p->dim_qk : p->dim_v;
+}
+
+/* Slots and positions for all tokens, and what is cached. Every place is one token's alone. */
+static void fill_lists(struct ca_trust_case *c, int hostile)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t tokens = p->batch * p->seq_q, places = p->batch * p->seq_kv;
+
+    for (size_t b = 0; b < p->batch && p->kv_lengths; b++) {
+        const size_t room = p->seq_kv > p->seq_q ? p->seq_kv - p->seq_q : 0;
+        const cl_int length = hostile ? (cl_int[]){-2, (cl_int)p->seq_kv - 3}[b % 2] : (cl_int)room;
+        memcpy(c->bytes[CA_KV_LENGTHS] + CA_TRUST_GUARD + 4 * b, &length, sizeof length);
+    }
+    for (size_t n = 0; n < tokens; n++) {
+        const size_t from_behind = places > n ? places - 1 - n : places;
+        cl_int slot = (cl_int)from_behind;
+        const cl_int position = hostile ? (cl_int)(n * n * 7) - 9 : (cl_int)n;
+        if (hostile && n % 5 == 2)
+            slot = (cl_int[]){-1, INT32_MIN, INT32_MAX, (cl_int)places}[n / 5 % 4];
+        if (p->slots)
+            memcpy(c->bytes[CA_Q_LENGTHS] + CA_TRUST_GUARD + 4 * n, &slot, sizeof slot);
+        if (p->positions)
+            memcpy(c->bytes[CA_MASK] + CA_TRUST_GUARD + 4 * n, &position, sizeof position);
+    }
+}
+
+static int make(struct ca_trust_case *c)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t rows = all_rows(p), judged = ca_trust_to_judge(rows, longest(p) * 64);
+    unsigned state = 20240229u;
+
+    c->num_rows = judged;
+    c->rows = calloc(judged + 1, sizeof *c->rows);
+    c->o = calloc(judged * longest(p) + 1, sizeof *c->o);
+    c->lse = calloc(rows + 1, sizeof *c->lse);
+    if (!ca_trust_allocate_blocks(c) || !c->rows || !c->o || !c->lse)
+        return 0;
+    ca_trust_spread(c->rows, judged, rows);
+    for (unsigned n = 0; n < CA_WORKSPACE; n++)
+        if (n == CA_Q || n == CA_K || n == CA_V ||
+            (n == CA_O && p->queries == CLATTN_QUERIES_IN_PLACE))
+            ca_trust_fill_random(c, (enum ca_argument)n, p->dtype, -2.0f, 2.0f, &state);
+    ca_trust_fill_random(c, CA_SLOPES, CLATTN_F32, -1.0f, 1.0f, &state);
+    ca_trust_fill_random(c, CA_SINKS, CLATTN_F32, -1.0f, 1.0f, &state);
+    fill_lists(c, c->hostile);
+    if (!ca_trust_keep_before(c))
+        return 0;
+    for (size_t n = 0; n < rows; n++)
+        c->lse[n].value = (double)locate(c, n).first;
+    for (size_t n = 0; n < judged; n++) {
+        const struct append_row r = locate(c, c->rows[n]);
+        solve_row(c, &r, c->o + n * longest(p));
+    }
+    return 1;
+}
+
+static int make_or_free(struct ca_trust_case *c)
+{
+    if (make(c))
+        return 1;
+    ca_trust_case_free(c);
+    return 0;
+}
+
+static clattn_layout keep_unit(int unit, const size_t sizes[4], clattn_cache cache)
+{
+    clattn_layout layout = ca_trust_gapped((const int[]){0, 2, 1, 3}, sizes, unit ? 1 : 2);
+
+    for (int n = 0; n < 3 && cache != CLATTN_CACHE_PLAIN; n++) /* whole blocks apart */
+        layout.stride[n] = sizes[3] * (n == 1 ? 1 : n == 2 ? sizes[1] + 1 : 64);
+    return layout;
+}
+
+/* Ragged; rows as long as what is rotated, and some more. */
+int ca_append_case_make(struct ca_trust_case *c, const clattn_problem *real,
+                        const struct ca_candidate *candidate, const clattn_device_info *dev)
+{
+    enum { BATCH = 2, HEADS = 3, TOKENS = 11, KEYS = 13 };
+    const int quantized = real->k_cache || real->v_cache;
+    const size_t least = (real->rotary_dim + CA_BLOCK - 1) / CA_BLOCK * CA_BLOCK;
+
+    (void)candidate;
+    (void)dev;
+    memset(c, 0, sizeof *c);
+    c->hostile = 1;
+    c->problem = *real;
+    clattn_problem *p = &c->problem;
+    p->batch = BATCH;
+    p->kv_heads = HEADS;
+    p->heads = 2 * HEADS;
+    p->seq_q = TOKENS;
+    p->seq_kv = KEYS;
+    p->dim_qk = least + (quantized ? CA_BLOCK : 37);
+    p->dim_v = quantized ? 3 * CA_BLOCK : 41;
+    p->rotary_length = real->rotary_length ? 17 : 0;
+    p->q = keep_unit(real->q.stride[3] == 1, (size_t[]){BATCH, p->heads, TOKENS, p->dim_qk}, 0);
+    p->k = keep_unit(real->k.stride[3] == 1, (size_t[]){BATCH, HEADS, TOKENS, p->dim_qk}, 0);
+    p->v = keep_unit(real->v.stride[3] == 1, (size_t[]){BATCH, HEADS, TOKENS, p->dim_v}, 0);
+    p->o = keep_unit(real->o.stride[3] == 1, (size_t[]){BATCH, p->heads, TOKENS, p->dim_qk}, 0);
+    p->dk =
+        keep_unit(real->dk.stride[3] == 1, (size_t[]){BATCH, HEADS, KEYS, p->dim_qk}, p->k_cache);
+    p->dv =
+        keep_unit(real->dv.stride[3] == 1, (size_t[]){BATCH, HEADS, KEYS, p->dim_v}, p->v_cache);
+    return make_or_free(c);
+}
+
+int ca_append_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
+{
+    memset(c, 0, sizeof *c);
+    c->problem = *p;
+    return make_or_free(c);
+}
+
+/* ---- judging -------------------------------------------------------------------------------- */
+
+/* Element `place` of an output. */
+static double result_at(const struct ca_trust_case *c, enum ca_argument to, size_t place)
+{
+    const clattn_problem *p = &c->problem;
+    const unsigned char *bytes = c->bytes[to] + ca_trust_guard(p, to);
+    const clattn_cache cache = ca_problem_cache(p, to);
+    double values[CA_BLOCK];
+
+    if (cache == CLATTN_CACHE_PLAIN)
+        return ca_value_load(bytes, to == CA_O ? p->dtype : p->cache_dtype, place);
+    ca_cache_load(bytes, cache, p->dtype, place / CA_BLOCK * CA_BLOCK, 1, CA_BLOCK, values);
+    return values[place % CA_BLOCK];
+}
+
+/* Puts what was there before into the place of each row that was to be written; then nothing may differ. */
+static int others_intact(const struct ca_trust_case *c, enum ca_argument to)
+{
+    const clattn_problem *p = &c->problem;
+    const clattn_cache cache = ca_problem_cache(p, to);
+    const size_t step = layout_of(p, to)->stride[3], rows = all_rows(p);
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(p, tensors);
+    const size_t bytes = tensors[to].element_bytes, guard = ca_trust_guard(p, to);
+    const size_t kv_rows = p->batch * p->kv_heads * p->seq_q;
+    const size_t begin = to == CA_DK ? 0 : to == CA_DV ? kv_rows : 2 * kv_rows;
+    const size_t end = to == CA_DK ? kv_rows : to == CA_DV ? 2 * kv_rows : rows;
+    const size_t units = tensors[to].sizes[3] / (cache == CLATTN_CACHE_PLAIN ? 1 : CA_BLOCK);
+    unsigned char *rest = malloc(c->sizes[to]);
+    if (!rest)
+        return 0;
+    memcpy(rest, c->bytes[to], c->sizes[to]);
+    for (size_t n = begin; n < end; n++)
+        for (size_t d = 0; d < units && c->lse[n].value >= 0.0; d++) {
+            const size_t first = (size_t)c->lse[n].value;
+            const size_t at =
+                guard +
+                (cache == CLATTN_CACHE_PLAIN ? first + d * step : first / CA_BLOCK + d) * bytes;
+            if (c->before[to])
+                memcpy(rest + at, c->before[to] + at, bytes);
+            else
+                memset(rest + at, CA_TRUST_FILL, bytes);
+        }
+    int intact = 1;
+    for (size_t n = 0; n < c->sizes[to] && intact; n++)
+        intact = rest[n] == (c->before[to] ? c->before[to][n] : CA_TRUST_FILL);
+    free(rest);
+    return intact;
+}
+
+const char *ca_append_case_judge(const struct ca_trust_case *c, double *error, char *text,
+                                 size_t text_bytes)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t kv_rows = p->batch * p->kv_heads * p->seq_q;
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    *error = 0.0;
+    ca_problem_tensors(p, tensors);
+    for (unsigned n = 0; n < CA_WORKSPACE; n++)
+        if (tensors[n].present && tensors[n].written && !others_intact(c, (enum ca_argument)n)) {
+            ca_reason(text, text_bytes, "it writes to other rows of %s than the tokens'",
+                      tensors[n].name);
+            return text;
+        }
+    for (size_t n = 0; n < c->num_rows; n++) {
+        const size_t index = c->rows[n];
+        const enum ca_argument to = index < kv_rows ? CA_DK : index < 2 * kv_rows ? CA_DV : CA_O;
+        const size_t step = layout_of(p, to)->stride[3];
+        for (size_t d = 0; d < tensors[to].sizes[3] && c->lse[index].value >= 0.0; d++) {
+            const struct ca_bounded want = c->o[n * longest(p) + d];
+            const double got = result_at(c, to, (size_t)c->lse[index].value + d * step);
+            const double off = fabs(got - want.value) / want.bound;
+            *error = off > *error || isnan(off)
+                         ? fmin(isnan(off) ? CA_TRUST_WORST : off, CA_TRUST_WORST)
+                         : *error;
+            if (!(off <= 1.0)) {
+                ca_reason(text, text_bytes,
+                          "column %zu of row %zu of %s is %.7g, should be %.7g within %.2g", d,
+                          index, tensors[to].name, got, want.value, want.bound);
+                return text;
+            }
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,102 @@
+/* Problems of appends: their text form, what is refused, operations, classes. No device. */
+#include "problem/problem_class.h"
+#include "tests/support/fixture.h"
+#include "tests/support/problems.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+Test(append_problem, what_is_printed) {
+    static const char *const canonical[] = {
+        "append f16 b1 h1 q1 k64 d128",
+        "append f32 b4 h32/8 q1 k4096 d128 cache=f16 klen rope=halves:128:10000 queries",
+        "append f32 b2 h4/2 q3 k9 d64/32 k=sbhd o=bshd dk=bshd dv=shbd kcache=q8_0 "
+        "vcache=q4_0 pos slots rope=pairs:20:tables:77 queries=inplace",
+        "append bf16 b1 h1 q0 k0 d128 rope=halves:2:1.5",
+    };
+
+    for (size_t n = 0; n < sizeof canonical / sizeof *canonical; n++) {
+        const clattn_problem p = fixture_problem(canonical[n]);
+        cr_expect_str_eq(problem_printed(&p), canonical[n]);
+    }
+}
+
+Test(append_problem, words_that_are_refused) {
+    static const struct {
+        const char *text, *words;
+    } cases[] = {
+        {"append f32 q1 d8", "kN is missing"},
+        {"append f32 f16 q1 k8 d8", "two dtypes are given"},
+        {"append append f32 q1 k8 d8", "two operations are given"},
+        {"append f32 q1 k8 d8 lse", "'lse' is not a word of appends"},
+        {"append f32 q1 k8 d8 qlen", "'qlen' is not a word of appends"},
+        {"append f32 q1 k8 d8 accumulate", "'accumulate' is not a word of appends"},
+        {"fwd f32 q1 k8 d8 slots", "'slots' is not a word of forward"},
+        {"merge f32 q1 n8 d8 rope=pairs:8:2", "'rope=' is not a word of merges"},
+        {"append f32 q1 k8 d8 rope=pairs", "'rope=pairs' has a value that cannot be read"},
+        {"append f32 q1 k8 d8 rope=none:8:10", "cannot be read"},
+        {"append f32 q1 k8 d8 rope=pairs:8:tables:0", "cannot be read"},
+        {"append f32 q1 k8 d8 rope=pairs:8:0.5", "rotary_base must be finite and at least 1"},
+        {"append f32 q1 k8 d8 rope=pairs:7:10", "rotary_dim must be even"},
+        {"append f32 q1 k8 d8 rope=halves:10:10", "rotary_dim must be even"},
+        {"append f32 q1 k8 d8 queries", "there is no rotary that they need"},
+        {"append f32 q1 k8 d8 pos", "there is no rotary that needs them"},
+        {"append f32 q1 k8 d8 rope=pairs:8:10 queries queries=inplace", "exclude each other"},
+        {"append f32 q1 k8 d8 rope=pairs:8:10 queries=there", "cannot be read"},
+        {"append f32 h3/2 q1 k8 d8", "heads (3) must be a multiple of kv_heads (2)"},
+        {"append f32 q1 k8 d40 kcache=q8_0", "k_cache is quantized: its dim must be a multiple"},
+        {"append f32 q1 k8 d40 kcache=f16", "cache_dtype is the dtype"},
+        {"append f32 q1 k8 d8 dk=0.0.0.1", "elements of k_cache share places"},
+    };
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        clattn_problem p;
+        char reason[256];
+        cr_expect(clattn_problem_parse(cases[n].text, &p, reason, sizeof reason) ==
+                      CLATTN_INVALID_PROBLEM,
+                  "%s", cases[n].text);
+        cr_expect(strstr(reason, cases[n].words) != NULL, "%s: %s", cases[n].text, reason);
+    }
+}
+
+Test(append_problem, options_that_are_refused) {
+    clattn_problem p = fixture_problem("fwd f32 q1 k8 d8");
+    char reason[256];
+
+    p.slots = 1;
+    cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM);
+    cr_expect(strstr(reason, "are options of appends only") != NULL, "%s", reason);
+    p = fixture_problem("append f32 q1 k8 d8");
+    p.sinks = 1;
+    cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM);
+    cr_expect(strstr(reason, "an append has no sinks") != NULL, "%s", reason);
+    p.sinks = 0;
+    p.cache_dtype = (clattn_dtype)3;
+    cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM);
+    cr_expect(strstr(reason, "cache_dtype is 3") != NULL, "%s", reason);
+}
+
+Test(append_problem, operations_and_classes) {
+    static const struct {
+        const char *text, *class;
+    } cases[] = {
+        {"append f32 b3 h12/4 q5 k1000 d100 klen", "append f32 b1 h16/4 q16 k1024 d100 klen"},
+        {"append f16 b1 h1 q1 k9999999 d64 cache=f32 rope=pairs:8:500 queries",
+         "append f16 b1 h1 q1 k4096 d64 cache=f32 rope=pairs:8:10000 queries"},
+        {"append f32 h2 q3 k7 d32 kcache=q4_0 dv=448.224.32.1 slots",
+         "append f32 b1 h2 q4 k8 d32 kcache=q4_0 slots"},
+    };
+    const clattn_problem p =
+        fixture_problem("append f32 b2 h4/2 q3 k9 d64 rope=pairs:20:10 queries");
+
+    cr_expect(clattn_problem_flops(&p) == 6.0 * 2 * 3 * (2 + 4) * 10);
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        const clattn_problem of = fixture_problem(cases[n].text);
+        char class[CA_CLASS_TEXT], again[CA_CLASS_TEXT];
+        ca_problem_class(&of, class);
+        cr_expect_str_eq(class, cases[n].class);
+        const clattn_problem r = fixture_problem(class);
+        ca_problem_class(&r, again);
+        cr_expect_str_eq(again, class);
+    }
+}
