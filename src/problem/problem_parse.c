@@ -508,8 +508,8 @@ static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p
         }
         if (!layouts && *seen & WORD(w)) {
             if (w <= W_DTYPE)
-                ca_reason(reason, reason_bytes, "two %s are given",
-                          w == W_DTYPE ? "dtypes" : "operations");
+                ca_reason(reason, reason_bytes, "two %s are given, the second is '%s'",
+                          w == W_DTYPE ? "dtypes" : "operations", value);
             else
                 ca_reason(reason, reason_bytes, "'%s' is given twice", keys[w]);
             return CLATTN_INVALID_PROBLEM;
