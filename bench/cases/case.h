@@ -103,7 +103,7 @@ struct attention_case {
  * projection (heads of x, columns of x, heads of y, columns of y). */
 struct view {
     clattn_dtype dtype; /* Meaningless for the mask and lengths. */
-    clattn_cache cache; /* How they are stored, of k and v. */
+    clattn_cache cache; /* How they are quantized, of k and v. */
     size_t element;     /* Bytes; of a block of 32, if quantized. */
     size_t size[4];
     size_t stride[4];

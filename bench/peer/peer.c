@@ -318,8 +318,8 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         return "what adds to its output is not asked of other libraries";
     if (p->block_q > 0)
         return "block lists are not asked of other libraries";
-    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
-        return "quantized caches are not asked of other libraries";
+    if (ca_cache_normal(p->k_cache, p->dtype) || ca_cache_normal(p->v_cache, p->dtype))
+        return "caches of another format than q are not asked of other libraries";
     if (p->o_f32)
         return "an o of another dtype than q's is not asked of other libraries";
     if (p->page_size)

@@ -83,8 +83,20 @@ static size_t pages_of(const clattn_problem *p)
 static void set_cached(struct tensor_shape *s, const clattn_problem *p, size_t dim,
                        const clattn_layout *layout, clattn_cache cache)
 {
-    s->cache = cache;
     set_keys(s, p, dim, layout);
+    switch (cache) {
+    case CLATTN_CACHE_F32:
+        s->dtype = CLATTN_F32;
+        break;
+    case CLATTN_CACHE_F16:
+        s->dtype = CLATTN_F16;
+        break;
+    case CLATTN_CACHE_BF16:
+        s->dtype = CLATTN_BF16;
+        break;
+    default:
+        s->cache = cache;
+    }
     if (p->page_size == 0)
         return;
     set_sizes(s, p->pages, p->kv_heads, p->page_size, dim);

@@ -25,7 +25,7 @@ struct tensor_shape {
     size_t stride[4];     /* In elements, packed layouts resolved. */
     size_t extent;        /* Elements from the first to the last used, both included; 0 if none. */
     size_t element_bytes; /* Of a block of 32, if quantized. */
-    clattn_cache cache;   /* How it is stored. */
+    clattn_cache cache;   /* How it is quantized, if it is. */
     clattn_dtype dtype;   /* Of q, k, v, o, bias, their gradients and the float tensors. */
 };
 

@@ -3,7 +3,8 @@
  * Defined by the host for the problem (src/program/program.c), all of them always (projections: some of
  * them, cl/common/projection.h):
  *   DTYPE, BIAS_DTYPE       cl/common/storage.h
- *   K_CACHE, V_CACHE        0 of DTYPE, 1 q8_0, 2 q4_0 (cl/common/quantized.h)
+ *   K_CACHE, V_CACHE        0 of K_DTYPE, of V_DTYPE; 1 q8_0, 2 q4_0 (cl/common/quantized.h)
+ *   K_DTYPE, V_DTYPE        as DTYPE, which is that of q; DTYPE where k, v is quantized
  *   PAGE_SIZE               keys in a page, or 0 (cl/common/key_rows.h)
  *   DIM_QK, DIM_V
  *   UNIT_Q UNIT_K UNIT_V UNIT_O    1: the innermost stride is 1
@@ -36,12 +37,12 @@
 #if K_CACHE
 typedef uchar k_storage;
 #else
-typedef storage k_storage;
+typedef STORAGE_OF(K_DTYPE) k_storage;
 #endif
 #if V_CACHE
 typedef uchar v_storage;
 #else
-typedef storage v_storage;
+typedef STORAGE_OF(V_DTYPE) v_storage;
 #endif
 
 /* The step along the innermost dimension; a constant 1 where it is. */

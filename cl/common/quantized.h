@@ -29,12 +29,13 @@
 #define V_PLACE(v, n) ((v) + (n))
 #endif
 
-/* Likewise of any tensor, where cache (constant) says how it is stored. */
-static inline const __global void *element_at(const int cache, const __global void *p, const long n)
+/* Likewise of any tensor, where cache and dtype (constants) say how it is stored. */
+static inline const __global void *element_at(const int cache, const int dtype,
+                                              const __global void *p, const long n)
 {
     if (cache)
         return (const __global uchar *)p + (n >> 5) * BLOCK_BYTES(cache);
-    return (const __global storage *)p + n;
+    return place_of(dtype, p, n);
 }
 
 static inline float block_scale(const __global uchar *block)
@@ -59,7 +60,7 @@ static inline float load_k(const __global k_storage *k, const long n, const long
 #if K_CACHE
     return quantized1(K_CACHE, K_PLACE(k, n), d);
 #else
-    return LOAD(k, n + d);
+    return LOAD_K(k, n + d);
 #endif
 }
 
@@ -68,7 +69,7 @@ static inline float load_v(const __global v_storage *v, const long n, const long
 #if V_CACHE
     return quantized1(V_CACHE, V_PLACE(v, n), d);
 #else
-    return LOAD(v, n + d);
+    return LOAD_V(v, n + d);
 #endif
 }
 

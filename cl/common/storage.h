@@ -5,12 +5,16 @@
  *
  *   storage, bias_storage, o_storage   the types of an element
  *   STORAGE_BYTES
- *   LOAD(p, n)              element n as a float; LOAD_BIAS and LOAD_O likewise
+ *   STORAGE_OF(dtype)       the type of an element of a dtype, which must be a macro for 0, 1 or 2, not an
+ *                           expression; likewise LOAD_OF(), STORE_OF() and STORE4_OF()
+ *   LOAD(p, n)              element n as a float; LOAD_K, LOAD_V, LOAD_BIAS and LOAD_O likewise
  *   STORE(x, p, n)          rounds to nearest even; STORE_BIAS and STORE_O likewise
- *   LOAD4(p), STORE4(x, p)  four neighbours, of any alignment; STORE_O4 likewise
- *   load4(), load8()        four and eight neighbours, by one load if they are aligned to it
+ *   STORE4(x, p)            four neighbours, of any alignment; STORE_O4 likewise
+ *   load4_of(), load8_of()  four and eight neighbours, by one load if they are aligned to it; these take
+ *                           the dtype as an argument that is a constant once inlined
  *
- * Defined by the host: DTYPE, BIAS_DTYPE, HAS_O_F32. */
+ * Defined by the host: DTYPE, BIAS_DTYPE, HAS_O_F32; K_DTYPE and V_DTYPE where there are keys and
+ * values. */
 #ifndef CLATTN_STORAGE_H
 #define CLATTN_STORAGE_H
 
@@ -31,65 +35,83 @@ static inline ushort bf16_round(const float x)
     return x != x ? (ushort)(u >> 16 | 0x40u) : (ushort)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 }
 
-/* ---- an element ----------------------------------------------------------------------------- */
+/* ---- an element of a dtype ------------------------------------------------------------------ */
 
-#if DTYPE == DTYPE_F32
-typedef float storage;
-#define STORAGE_BYTES 4
-#define LOAD(p, n) ((p)[n])
-#define LOAD4(p) vload4(0, p)
-#define STORE(x, p, n) ((p)[n] = (x))
-#define STORE4(x, p) vstore4(x, 0, p)
-#elif DTYPE == DTYPE_F16
-typedef half storage;
-#define STORAGE_BYTES 2
-#define LOAD(p, n) vload_half((size_t)(n), (p))
-#define LOAD4(p) vload_half4(0, p)
-#define STORE(x, p, n) vstore_half_rte((x), (size_t)(n), (p))
-#define STORE4(x, p) vstore_half4_rte(x, 0, p)
-#elif DTYPE == DTYPE_BF16
-typedef ushort storage;
-#define STORAGE_BYTES 2
-#define LOAD(p, n) bf16_load((p)[n])
-#define LOAD4(p) as_float4(convert_uint4(vload4(0, p)) << 16)
-#define STORE(x, p, n) ((p)[n] = bf16_round(x))
-#define STORE4(value, p)                                                                           \
+#define JOINED(name, dtype) name##dtype
+#define OF_DTYPE(name, dtype) JOINED(name, dtype)
+
+#define STORAGE_OF(dtype) OF_DTYPE(STORAGE_OF_, dtype)
+#define STORAGE_OF_0 float
+#define STORAGE_OF_1 half
+#define STORAGE_OF_2 ushort
+#define LOAD_OF(dtype, p, n) OF_DTYPE(LOAD_OF_, dtype)(p, n)
+#define LOAD_OF_0(p, n) ((p)[n])
+#define LOAD_OF_1(p, n) vload_half((size_t)(n), (p))
+#define LOAD_OF_2(p, n) bf16_load((p)[n])
+#define STORE_OF(dtype, x, p, n) OF_DTYPE(STORE_OF_, dtype)(x, p, n)
+#define STORE_OF_0(x, p, n) ((p)[n] = (x))
+#define STORE_OF_1(x, p, n) vstore_half_rte((x), (size_t)(n), (p))
+#define STORE_OF_2(x, p, n) ((p)[n] = bf16_round(x))
+#define STORE4_OF(dtype, x, p) OF_DTYPE(STORE4_OF_, dtype)(x, p)
+#define STORE4_OF_0(x, p) vstore4(x, 0, p)
+#define STORE4_OF_1(x, p) vstore_half4_rte(x, 0, p)
+#define STORE4_OF_2(value, p)                                                                      \
     vstore4((ushort4)(bf16_round((value).x), bf16_round((value).y), bf16_round((value).z),         \
                       bf16_round((value).w)), 0, p)
-#else
+
+/* ---- an element of a tensor ------------------------------------------------------------------ */
+
+#ifndef DTYPE
 #error "DTYPE must be defined by the host"
 #endif
-
-#if BIAS_DTYPE == DTYPE_F32
-typedef float bias_storage;
-#define LOAD_BIAS(p, n) ((p)[n])
-#define STORE_BIAS(x, p, n) ((p)[n] = (x))
-#elif BIAS_DTYPE == DTYPE_F16
-typedef half bias_storage;
-#define LOAD_BIAS(p, n) vload_half((size_t)(n), (p))
-#define STORE_BIAS(x, p, n) vstore_half_rte((x), (size_t)(n), (p))
-#else
-typedef ushort bias_storage;
-#define LOAD_BIAS(p, n) bf16_load((p)[n])
-#define STORE_BIAS(x, p, n) ((p)[n] = bf16_round(x))
+#ifndef K_DTYPE /* projections */
+#define K_DTYPE DTYPE
+#define V_DTYPE DTYPE
 #endif
-
-/* o, which may be f32 beside another dtype. */
 #if HAS_O_F32
-typedef float o_storage;
-#define LOAD_O(p, n) ((p)[n])
-#define STORE_O(x, p, n) ((p)[n] = (x))
-#define STORE_O4(x, p) vstore4(x, 0, p)
+#define O_DTYPE 0
 #else
-typedef storage o_storage;
-#define LOAD_O LOAD
-#define STORE_O STORE
-#define STORE_O4 STORE4
+#define O_DTYPE DTYPE
+#endif
+typedef STORAGE_OF(DTYPE) storage;
+typedef STORAGE_OF(O_DTYPE) o_storage;
+typedef STORAGE_OF(BIAS_DTYPE) bias_storage;
+#define LOAD(p, n) LOAD_OF(DTYPE, p, n)
+#define LOAD_K(p, n) LOAD_OF(K_DTYPE, p, n)
+#define LOAD_V(p, n) LOAD_OF(V_DTYPE, p, n)
+#define LOAD_O(p, n) LOAD_OF(O_DTYPE, p, n)
+#define LOAD_BIAS(p, n) LOAD_OF(BIAS_DTYPE, p, n)
+#define STORE(x, p, n) STORE_OF(DTYPE, x, p, n)
+#define STORE_O(x, p, n) STORE_OF(O_DTYPE, x, p, n)
+#define STORE_BIAS(x, p, n) STORE_OF(BIAS_DTYPE, x, p, n)
+#define STORE4(x, p) STORE4_OF(DTYPE, x, p)
+#define STORE_O4(x, p) STORE4_OF(O_DTYPE, x, p)
+#if DTYPE == DTYPE_F32
+#define STORAGE_BYTES 4
+#else
+#define STORAGE_BYTES 2
 #endif
 
 /* ---- neighbours ----------------------------------------------------------------------------- */
 
-#if DTYPE == DTYPE_F16
+/* Element n of a tensor of a dtype (constant), and how many bytes one takes. */
+#define BYTES_OF(dtype) ((dtype) == DTYPE_F32 ? 4 : 2)
+static inline const __global void *place_of(const int dtype, const __global void *p, const long n)
+{
+    if (dtype == DTYPE_F32)
+        return (const __global float *)p + n;
+    return (const __global ushort *)p + n;
+}
+
+static inline float load1_of(const int dtype, const __global void *p, const long n)
+{
+    if (dtype == DTYPE_F32)
+        return LOAD_OF_0((const __global float *)p, n);
+    if (dtype == DTYPE_F16)
+        return LOAD_OF_1((const __global half *)p, n);
+    return LOAD_OF_2((const __global ushort *)p, n);
+}
+
 /* The two halves of a word. Wide loads are of words, since some compilers make those of halves one
  * by one, even by vloada_half8. Vectors are not put together from smaller ones, over which Oclgrind
  * 21.10 falls. */
@@ -98,39 +120,53 @@ static inline float2 halves(const uint word)
     const ushort2 pair = as_ushort2(word); /* a vector: see above */
     return vload_half2(0, (const half *)&pair);
 }
-#endif
 
 /* Four elements at once; where rows are not aligned one at a time, not by vload4: compilers would
  * make one branch of the two, with the weaker alignment. */
-static inline float4 load4(const __global storage *p, const bool aligned)
+static inline float4 load4_of(const int dtype, const __global void *p, const bool aligned)
 {
     if (!aligned)
-        return (float4)(LOAD(p, 0), LOAD(p, 1), LOAD(p, 2), LOAD(p, 3));
-#if DTYPE == DTYPE_F32
-    return *(const __global float4 *)p;
-#elif DTYPE == DTYPE_F16
-    const uint2 words = *(const __global uint2 *)p;
-    const float2 a = halves(words.x), b = halves(words.y);
-    return (float4)(a.x, a.y, b.x, b.y);
-#else
+        return (float4)(load1_of(dtype, p, 0), load1_of(dtype, p, 1), load1_of(dtype, p, 2),
+                        load1_of(dtype, p, 3));
+    if (dtype == DTYPE_F32)
+        return *(const __global float4 *)p;
+    if (dtype == DTYPE_F16) {
+        const uint2 words = *(const __global uint2 *)p;
+        const float2 a = halves(words.x), b = halves(words.y);
+        return (float4)(a.x, a.y, b.x, b.y);
+    }
     return as_float4(convert_uint4(*(const __global ushort4 *)p) << 16);
-#endif
 }
 
-#if DTYPE != DTYPE_F32
-static inline float8 load8(const __global storage *p, const bool aligned)
+/* Of any alignment. */
+static inline float4 vload4_of(const int dtype, const __global void *p)
+{
+    if (dtype == DTYPE_F32)
+        return vload4(0, (const __global float *)p);
+    if (dtype == DTYPE_F16)
+        return vload_half4(0, (const __global half *)p);
+    return as_float4(convert_uint4(vload4(0, (const __global ushort *)p)) << 16);
+}
+
+static inline float4 load4(const __global storage *p, const bool aligned)
+{
+    return load4_of(DTYPE, p, aligned);
+}
+
+/* Not of f32. */
+static inline float8 load8_of(const int dtype, const __global void *p, const bool aligned)
 {
     if (!aligned)
-        return (float8)(LOAD(p, 0), LOAD(p, 1), LOAD(p, 2), LOAD(p, 3), LOAD(p, 4), LOAD(p, 5),
-                        LOAD(p, 6), LOAD(p, 7));
-#if DTYPE == DTYPE_F16
-    const uint4 words = *(const __global uint4 *)p;
-    const float2 a = halves(words.x), b = halves(words.y), c = halves(words.z), d = halves(words.w);
-    return (float8)(a.x, a.y, b.x, b.y, c.x, c.y, d.x, d.y);
-#else
+        return (float8)(load1_of(dtype, p, 0), load1_of(dtype, p, 1), load1_of(dtype, p, 2),
+                        load1_of(dtype, p, 3), load1_of(dtype, p, 4), load1_of(dtype, p, 5),
+                        load1_of(dtype, p, 6), load1_of(dtype, p, 7));
+    if (dtype == DTYPE_F16) {
+        const uint4 words = *(const __global uint4 *)p;
+        const float2 a = halves(words.x), b = halves(words.y), c = halves(words.z),
+                     d = halves(words.w);
+        return (float8)(a.x, a.y, b.x, b.y, c.x, c.y, d.x, d.y);
+    }
     return as_float8(convert_uint8(*(const __global ushort8 *)p) << 16);
-#endif
 }
-#endif
 
 #endif

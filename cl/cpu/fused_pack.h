@@ -79,14 +79,14 @@ INLINE struct prefetch_streams streams_of_tile(SHAPE_PARAMS, const struct query_
     struct prefetch_streams streams;
 
     streams.stream[STREAM_K] = stream_of(of_k, after_k - of_k, UNIT_K, rows, STREAM_ROWS,
-                                         ROW_BYTES(K_CACHE, DIM_QK));
+                                         ROW_BYTES(K_CACHE, k_storage, DIM_QK));
     streams.stream[STREAM_V] = stream_of(of_v, after_v - of_v, UNIT_V, rows, STREAM_ROWS,
-                                         ROW_BYTES(V_CACHE, DIM_V));
+                                         ROW_BYTES(V_CACHE, v_storage, DIM_V));
     streams.stream[STREAM_Q] =
         stream_of(q + at.q + chunk.b * a.q_stride[0] + chunk.h * a.q_stride[1] +
                       next * a.q_stride[2],
                   a.q_stride[2] * (long)sizeof(storage), UNIT_Q,
-                  min(chunk.e.queries - next, queries), BLOCK_M, ROW_BYTES(0, DIM_QK));
+                  min(chunk.e.queries - next, queries), BLOCK_M, ROW_BYTES(0, storage, DIM_QK));
     streams.stream[STREAM_O] =
         stream_of(o + at.o + chunk.b * a.o_stride[0] + chunk.h * a.o_stride[1] + i * a.o_stride[2],
                   a.o_stride[2] * (long)sizeof(o_storage), UNIT_O,

@@ -36,8 +36,8 @@ struct prefetch_streams {
 #define STREAM_ROWS                                                                                \
     (HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? min(BLOCK_M, BLOCK_N / BLOCKS_PER_TILE)                 \
                                          : BLOCK_N / BLOCKS_PER_TILE)
-#define ROW_BYTES(cache, dim)                                                                      \
-    ((cache) ? (dim) / BLOCK_VALUES * BLOCK_BYTES(cache) : (dim) * (int)sizeof(storage))
+#define ROW_BYTES(cache, type, dim)                                                                \
+    ((cache) ? (dim) / BLOCK_VALUES * BLOCK_BYTES(cache) : (dim) * (int)sizeof(type))
 
 /* Fetches a share of each stream. It stands between the products, so its code is kept small: most
  * streams have nothing left most of the time. */

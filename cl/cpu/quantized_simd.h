@@ -36,7 +36,7 @@ INLINE void stage_key(float *to, const __global k_storage *row, const long step)
 #if K_CACHE
     stage_quantized(K_CACHE, to, row, DIM_QK);
 #else
-    stage_row(to, row, step, DIM_QK);
+    stage_key_row(to, row, step, DIM_QK);
 #endif
 }
 
@@ -45,7 +45,7 @@ INLINE void stage_value(float *to, const __global v_storage *row, const long ste
 #if V_CACHE
     stage_quantized(V_CACHE, to, row, DIM_V);
 #else
-    stage_row(to, row, step, DIM_V);
+    stage_value_row(to, row, step, DIM_V);
 #endif
 }
 #endif

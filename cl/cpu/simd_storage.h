@@ -83,30 +83,18 @@ INLINE VECTOR(ushort) bf16_round_lanes(const lanes x)
 
 /* ---- by dtype ------------------------------------------------------------------------------- */
 
-#if DTYPE == DTYPE_F32
-#define LOAD_VECTOR LOAD_F32
-#define STORE_VECTOR STORE_F32
-#elif DTYPE == DTYPE_F16
-#define LOAD_VECTOR LOAD_F16
-#define STORE_VECTOR STORE_F16
-#else
-#define LOAD_VECTOR LOAD_BF16
-#define STORE_VECTOR STORE_BF16
-#endif
-
-#if HAS_O_F32
-#define STORE_O_VECTOR STORE_F32
-#else
-#define STORE_O_VECTOR STORE_VECTOR
-#endif
-
-#if BIAS_DTYPE == DTYPE_F32
-#define LOAD_BIAS_VECTOR LOAD_F32
-#elif BIAS_DTYPE == DTYPE_F16
-#define LOAD_BIAS_VECTOR LOAD_F16
-#else
-#define LOAD_BIAS_VECTOR LOAD_BF16
-#endif
+#define LOAD_VECTOR_OF_0 LOAD_F32
+#define LOAD_VECTOR_OF_1 LOAD_F16
+#define LOAD_VECTOR_OF_2 LOAD_BF16
+#define LOAD_VECTOR OF_DTYPE(LOAD_VECTOR_OF_, DTYPE)
+#define LOAD_K_VECTOR OF_DTYPE(LOAD_VECTOR_OF_, K_DTYPE)
+#define LOAD_V_VECTOR OF_DTYPE(LOAD_VECTOR_OF_, V_DTYPE)
+#define LOAD_BIAS_VECTOR OF_DTYPE(LOAD_VECTOR_OF_, BIAS_DTYPE)
+#define STORE_VECTOR_OF_0 STORE_F32
+#define STORE_VECTOR_OF_1 STORE_F16
+#define STORE_VECTOR_OF_2 STORE_BF16
+#define STORE_VECTOR OF_DTYPE(STORE_VECTOR_OF_, DTYPE)
+#define STORE_O_VECTOR OF_DTYPE(STORE_VECTOR_OF_, O_DTYPE)
 
 /* Masks have a byte a pair. */
 #define LOAD_MASK(p, n) ((p)[n])
@@ -128,6 +116,12 @@ INLINE VECTOR(ushort) bf16_round_lanes(const lanes x)
     }
 
 DEFINE_LOAD_ROW(load_row, storage, LOAD, LOAD_VECTOR)
+#if !K_CACHE
+DEFINE_LOAD_ROW(load_key_row, k_storage, LOAD_K, LOAD_K_VECTOR)
+#endif
+#if !V_CACHE
+DEFINE_LOAD_ROW(load_value_row, v_storage, LOAD_V, LOAD_V_VECTOR)
+#endif
 #if HAS_BIAS
 DEFINE_LOAD_ROW(load_biases, bias_storage, LOAD_BIAS, LOAD_BIAS_VECTOR)
 #endif
@@ -152,7 +146,8 @@ INLINE void store_row(const lanes x, __global o_storage *p, const long step, con
 
 /* Products read keys and values where they are, or (f16, bf16, quantized) from copies as f32. A kernel
  * that defines STAGE_PAGES has those in pages copied too, which gathers them. */
-#if DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE && !(PAGE_SIZE && defined(STAGE_PAGES))
+#if K_DTYPE == DTYPE_F32 && V_DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE &&                        \
+    !(PAGE_SIZE && defined(STAGE_PAGES))
 #define STAGED 0
 typedef const __global float *source;
 #define K_COLUMN K_STEP
@@ -163,18 +158,26 @@ typedef const float *source;
 #define K_COLUMN 1
 #define V_COLUMN 1
 
-INLINE void stage_row(float *to, const __global storage *p, const long step, const int dim)
-{
-    if (step == 1 && dim >= SIMD_WIDTH) {
-        for (int d = 0; d < dim; d += SIMD_WIDTH) {
-            const int at = min(d, dim - SIMD_WIDTH); /* the last vector overlaps the one before */
-            VECTOR(vstore)(LOAD_VECTOR(p + at), 0, to + at);
-        }
-    } else {
-        for (int d = 0; d < dim; d++)
-            to[d] = LOAD(p, d * step);
+#define DEFINE_STAGE_ROW(name, type, load, load_vector)                                            \
+    INLINE void name(float *to, const __global type *p, const long step, const int dim)            \
+    {                                                                                              \
+        if (step == 1 && dim >= SIMD_WIDTH) {                                                      \
+            for (int d = 0; d < dim; d += SIMD_WIDTH) {                                            \
+                const int at = min(d, dim - SIMD_WIDTH); /* the last overlaps the one before */    \
+                VECTOR(vstore)(load_vector(p + at), 0, to + at);                                   \
+            }                                                                                      \
+        } else {                                                                                   \
+            for (int d = 0; d < dim; d++)                                                          \
+                to[d] = load(p, d * step);                                                         \
+        }                                                                                          \
     }
-}
+
+#if !K_CACHE
+DEFINE_STAGE_ROW(stage_key_row, k_storage, LOAD_K, LOAD_K_VECTOR)
+#endif
+#if !V_CACHE
+DEFINE_STAGE_ROW(stage_value_row, v_storage, LOAD_V, LOAD_V_VECTOR)
+#endif
 #endif
 
 #endif

@@ -9,8 +9,8 @@
 #define VECTORS(dim) (((dim) + SIMD_WIDTH - 1) / SIMD_WIDTH)
 #define BLOCKS(dim) ((dim) / BLOCK_VALUES) /* of a row, if quantized */
 /* Bytes of columns of a row; they start and end with a block. */
-#define BYTES(cache, columns)                                                                      \
-    ((cache) ? ((columns) + 31) / 32 * BLOCK_BYTES(cache) : (columns) * (int)sizeof(storage))
+#define BYTES(cache, type, columns)                                                                \
+    ((cache) ? ((columns) + 31) / 32 * BLOCK_BYTES(cache) : (columns) * (int)sizeof(type))
 
 /* Whether a tile's keys are staged as f32: those that must be converted, or that are read a few
  * columns at a time where these are no vector. */
@@ -86,23 +86,31 @@ INLINE int column_of(const int n, const int dim)
     return dim % SIMD_WIDTH == 0 || n * SIMD_WIDTH < last ? n * SIMD_WIDTH : last;
 }
 
-INLINE lanes load_columns(const __global storage *row, const long step, const int dim, const int n)
-{
-    const int d = column_of(n, dim);
+#define DEFINE_LOAD_COLUMNS(name, type, load_vector, load_row)                                     \
+    INLINE lanes name(const __global type *row, const long step, const int dim, const int n)       \
+    {                                                                                              \
+        const int d = column_of(n, dim);                                                           \
+                                                                                                   \
+        return dim >= SIMD_WIDTH && step == 1 ? load_vector(row + d)                               \
+                                              : load_row(row + d * step, step, dim - d);           \
+    }
 
-    return dim >= SIMD_WIDTH && step == 1 ? LOAD_VECTOR(row + d)
-                                     : load_row(row + d * step, step, dim - d);
-}
+DEFINE_LOAD_COLUMNS(load_columns, storage, LOAD_VECTOR, load_row)
+#if !K_CACHE
+DEFINE_LOAD_COLUMNS(load_key_columns, k_storage, LOAD_K_VECTOR, load_key_row)
+#endif
+#if !V_CACHE
+DEFINE_LOAD_COLUMNS(load_value_columns, v_storage, LOAD_V_VECTOR, load_value_row)
+#endif
 
-/* The same, but 0 for columns that the vector before has too. */
-INLINE lanes load_new_columns(const __global storage *row, const long step, const int dim,
-                              const int n)
+/* Vector n of a row, x, but 0 for columns that the vector before has too. */
+INLINE lanes new_columns(const lanes x, const int dim, const int n)
 {
-    const int d = column_of(n, dim), repeated = n * SIMD_WIDTH - d;
+    const int repeated = n * SIMD_WIDTH - column_of(n, dim);
 
     if (repeated == 0)
-        return load_columns(row, step, dim, n);
-    return COUNT_UP < (float)repeated ? (lanes)(0.0f) : load_columns(row, step, dim, n);
+        return x;
+    return COUNT_UP < (float)repeated ? (lanes)(0.0f) : x;
 }
 
 /* Vector c of the values of a key, without the scale of its block. */
@@ -112,7 +120,7 @@ INLINE lanes unscaled_columns(const struct attention_shape a, const __global v_s
 #if V_CACHE
     return quantized_lanes(V_CACHE, row, c * SIMD_WIDTH);
 #else
-    return load_columns(row, V_STEP, DIM_V, c);
+    return load_value_columns(row, V_STEP, DIM_V, c);
 #endif
 }
 
@@ -174,13 +182,13 @@ INLINE void prefetch_values(const struct attention_shape a, const struct key_ran
 {
 #if ROW_LISTS
     prefetch_share(V_CACHE, 0, 0, (const __global void *const *)keys.list->v_soon, V_STEP,
-                   keys.count, step_index, steps, 0, BYTES(V_CACHE, DIM_V));
+                   keys.count, step_index, steps, 0, BYTES(V_CACHE, v_storage, DIM_V));
 #elif PAGE_SIZE
     prefetch_share(V_CACHE, keys.v_soon, keys.v_row * (long)sizeof(v_storage), 0, V_STEP, BLOCK_N,
-                   step_index, steps, 0, BYTES(V_CACHE, DIM_V));
+                   step_index, steps, 0, BYTES(V_CACHE, v_storage, DIM_V));
 #else
     prefetch_share(V_CACHE, keys.v, keys.v_row * (long)sizeof(v_storage), 0, V_STEP, keys.left,
-                   step_index, steps, PREFETCH_TILES - 1, BYTES(V_CACHE, DIM_V));
+                   step_index, steps, PREFETCH_TILES - 1, BYTES(V_CACHE, v_storage, DIM_V));
 #endif
 }
 
@@ -190,13 +198,13 @@ INLINE void prefetch_keys(const struct attention_shape a, const struct key_range
 {
 #if ROW_LISTS
     prefetch_share(K_CACHE, 0, 0, (const __global void *const *)keys.list->k_soon, K_STEP,
-                   keys.count, step_index, steps, 0, BYTES(K_CACHE, DIM_QK));
+                   keys.count, step_index, steps, 0, BYTES(K_CACHE, k_storage, DIM_QK));
 #elif PAGE_SIZE
     prefetch_share(K_CACHE, keys.k_soon, keys.k_row * (long)sizeof(k_storage), 0, K_STEP, BLOCK_N,
-                   step_index, steps, 0, BYTES(K_CACHE, DIM_QK));
+                   step_index, steps, 0, BYTES(K_CACHE, k_storage, DIM_QK));
 #else
     prefetch_share(K_CACHE, keys.k, keys.k_row * (long)sizeof(k_storage), 0, K_STEP, keys.left,
-                   step_index, steps, PREFETCH_TILES + STAGE_K, BYTES(K_CACHE, DIM_QK));
+                   step_index, steps, PREFETCH_TILES + STAGE_K, BYTES(K_CACHE, k_storage, DIM_QK));
 #endif
 }
 

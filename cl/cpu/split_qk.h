@@ -126,7 +126,7 @@ NOINLINE void stage_keys(const struct attention_shape a, const struct key_range 
                 quantized_lanes(K_CACHE, row, d * SIMD_WIDTH) *
                 ((const float *)scales)[d * SIMD_WIDTH / BLOCK_VALUES * BLOCK_N + key];
 #else
-            to[d * QK_KEYS] = load_new_columns(row, K_STEP, DIM_QK, d);
+            to[d * QK_KEYS] = new_columns(load_key_columns(row, K_STEP, DIM_QK, d), DIM_QK, d);
 #endif
         }
     }
@@ -147,7 +147,8 @@ INLINE void multiply_vector(const struct attention_shape a, const struct key_ran
 #elif STAGE_K
             const lanes z = repeat_fours(vload4(0, (const float *)(x + n) + c));
 #elif QK_DEPTH == SIMD_WIDTH
-            const lanes z = load_new_columns(K_ROW(keys, key[n]), K_STEP, DIM_QK, d);
+            const lanes z =
+                new_columns(load_key_columns(K_ROW(keys, key[n]), K_STEP, DIM_QK, d), DIM_QK, d);
 #else
             const lanes z =
                 repeat_fours(vload4(0, K_ROW(keys, key[n]) + d * SIMD_WIDTH + c));

@@ -26,7 +26,8 @@ struct cached {
     long row_step, step;
     int thread_n, thread_d;
     bool aligned;          /* wide loads are possible */
-    int cache, dim, width; /* cache: how they are stored; width: elements that one load takes */
+    int cache, dtype; /* how they are stored */
+    int dim, width;   /* width: elements that one load takes */
 #if PAGE_SIZE
     long place[THREAD_N / KEYS_TOGETHER]; /* of each KEYS_TOGETHER keys, in elements */
 #endif
@@ -45,9 +46,10 @@ INLINE const __global void *row_of_key(const struct cached m, const int n, const
 #if PAGE_SIZE
     const int first = min(KEY_OF(m.thread_n, n / KEYS_TOGETHER * KEYS_TOGETHER), count - 1);
 
-    return element_at(m.cache, m.p, m.place[n / KEYS_TOGETHER] + (key - first) * m.row_step);
+    return element_at(m.cache, m.dtype, m.p,
+                      m.place[n / KEYS_TOGETHER] + (key - first) * m.row_step);
 #else
-    return element_at(m.cache, m.p, (key - KEY_OF(m.thread_n, 0)) * m.row_step);
+    return element_at(m.cache, m.dtype, m.p, (key - KEY_OF(m.thread_n, 0)) * m.row_step);
 #endif
 }
 
@@ -55,12 +57,11 @@ INLINE const __global void *row_of_key(const struct cached m, const int n, const
 INLINE void load_columns(const struct cached m, const bool aligned, const __global void *p,
                          const int column, float4 x[PIECES])
 {
-    const __global storage *plain = (const __global storage *)p;
     const int last = m.dim - 1;
 
 #if LOAD_WIDTH == 8
     if (!m.cache && m.width == 8) {
-        const float8 y = load8(plain + min(column, m.dim - 8), aligned);
+        const float8 y = load8_of(m.dtype, place_of(m.dtype, p, min(column, m.dim - 8)), aligned);
         x[0] = (float4)(y.s0, y.s1, y.s2, y.s3);
         x[1] = (float4)(y.s4, y.s5, y.s6, y.s7);
         return;
@@ -72,12 +73,12 @@ INLINE void load_columns(const struct cached m, const bool aligned, const __glob
         if (m.cache)
             x[n] = quantized4_by_words(m.cache, p, min(d, m.dim - 4));
         else if (m.width != 1)
-            x[n] = load4(plain + min(d, m.dim - 4), aligned);
+            x[n] = load4_of(m.dtype, place_of(m.dtype, p, min(d, m.dim - 4)), aligned);
         else
-            x[n] = (float4)(LOAD(plain, min(d, last) * m.step),
-                            LOAD(plain, min(d + 1, last) * m.step),
-                            LOAD(plain, min(d + 2, last) * m.step),
-                            LOAD(plain, min(d + 3, last) * m.step));
+            x[n] = (float4)(load1_of(m.dtype, p, min(d, last) * m.step),
+                            load1_of(m.dtype, p, min(d + 1, last) * m.step),
+                            load1_of(m.dtype, p, min(d + 2, last) * m.step),
+                            load1_of(m.dtype, p, min(d + 3, last) * m.step));
     }
 }
 
@@ -114,7 +115,7 @@ INLINE void go_to_tile(SHAPE_PARAMS, struct cached *m, const long b, const long 
 /* To the next block. */
 INLINE void step_on(struct cached *m)
 {
-    m->p = element_at(m->cache, m->p, BLOCK_N * m->row_step);
+    m->p = element_at(m->cache, m->dtype, m->p, BLOCK_N * m->row_step);
 }
 #endif
 

@@ -7,12 +7,22 @@
 #define CLATTN_TILE_LOAD_H
 
 /* Elements that one load takes: as many as LOAD_WIDTH says where rows are a multiple of them. */
-#define WIDTH(unit, dim) (!(unit) ? 1 : (dim) % LOAD_WIDTH == 0 ? LOAD_WIDTH : (dim) % 4 ? 1 : 4)
+#define WIDTH(unit, dim) WIDTH_OF(DTYPE, unit, dim)
+#define WIDTH_OF(dtype, unit, dim)                                                                 \
+    (!(unit) ? 1 : (dim) % MOST_OF(dtype) == 0 ? MOST_OF(dtype) : (dim) % 4 ? 1 : 4)
+#define MOST_OF(dtype) ((dtype) == DTYPE_F32 ? 4 : LOAD_WIDTH)
 
 /* Whether rows of a tensor are so aligned that one instruction can load width elements. */
+static inline bool rows_aligned_of(const int dtype, const __global void *rows, const long row_step,
+                                   const int width)
+{
+    return (((size_t)rows | (size_t)row_step * BYTES_OF(dtype)) & (width * BYTES_OF(dtype) - 1)) ==
+           0;
+}
+
 static inline bool rows_aligned(const __global storage *rows, const long row_step, const int width)
 {
-    return (((size_t)rows | (size_t)row_step * STORAGE_BYTES) & (width * STORAGE_BYTES - 1)) == 0;
+    return rows_aligned_of(DTYPE, rows, row_step, width);
 }
 
 /* x with 0 for every Inf and NaN; tells whether there was one. */
@@ -30,7 +40,7 @@ static inline float4 finite_or_0(const float4 x, int *nonfinite)
  * flags are constants once inlined. */
 __attribute__((always_inline)) static inline int
 load_tile(__local float4 *tile, const int stride, const int tile_rows, const int columns,
-          const __global storage *matrix, const long row_step, const long step, const int rows,
+          const int dtype, const __global void *matrix, const long row_step, const long step, const int rows,
           const int first, const int dim, const int width, const bool aligned, const bool finite)
 {
     const int chunks = columns / width;
@@ -40,21 +50,22 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
         const int row = t / chunks, column = t % chunks * width;
         const bool inside = row < rows && first + column < dim;
         /* Clamped, not skipped: loads without branches can be in flight together. */
-        const __global storage *p =
-            matrix + min(row, rows - 1) * row_step + min(first + column, dim - width) * step;
+        const __global void *p =
+            place_of(dtype, place_of(dtype, matrix, min(row, rows - 1) * row_step),
+                     min(first + column, dim - width) * step);
         __local float4 *const to = tile + row * stride + column / 4;
         if (width == 1) {
-            float4 x = inside ? LOAD(p, 0) : 0.0f;
+            float4 x = inside ? load1_of(dtype, p, 0) : 0.0f;
             if (finite)
                 x = finite_or_0(x, &nonfinite);
             ((__local float *)to)[column % 4] = x.x;
         } else if (width == 4) {
-            const float4 x = inside ? load4(p, aligned) : 0.0f;
+            const float4 x = inside ? load4_of(dtype, p, aligned) : 0.0f;
             *to = finite ? finite_or_0(x, &nonfinite) : x;
         }
 #if LOAD_WIDTH == 8
         else {
-            const float8 x = inside ? load8(p, aligned) : 0.0f;
+            const float8 x = inside ? load8_of(dtype, p, aligned) : 0.0f;
             const float4 lo = (float4)(x.s0, x.s1, x.s2, x.s3);
             const float4 hi = (float4)(x.s4, x.s5, x.s6, x.s7);
             to[0] = finite ? finite_or_0(lo, &nonfinite) : lo;

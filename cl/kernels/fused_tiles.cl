@@ -86,10 +86,10 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
     t.k = K_PLACE(k, at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1]);
     t.v = V_PLACE(v, at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1]);
     t.q_aligned = rows_aligned(t.q, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
-    t.k_aligned = !K_CACHE && rows_aligned((const __global storage *)t.k, a.k_stride[2],
-                                           WIDTH(UNIT_K, DIM_QK));
-    t.v_aligned = !V_CACHE && rows_aligned((const __global storage *)t.v, a.v_stride[2],
-                                           WIDTH(UNIT_V, DIM_V));
+    t.k_aligned = !K_CACHE && rows_aligned_of(K_DTYPE, t.k, a.k_stride[2],
+                                              WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
+    t.v_aligned = !V_CACHE && rows_aligned_of(V_DTYPE, t.v, a.v_stride[2],
+                                              WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
     t.thread_m = get_local_id(0) / THREADS_N;
     t.thread_n = get_local_id(0) % THREADS_N;
     return t;
@@ -101,27 +101,27 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
 INLINE void stage_queries(const struct attention_shape a, const struct task *t,
                           const struct shared *l, const int first, const int columns)
 {
-    load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, t->q, a.q_stride[2], Q_STEP, t->block.queries,
-              first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
+    load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, DTYPE, t->q, a.q_stride[2], Q_STEP,
+              t->block.queries, first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
 }
 
 /* Columns [first, first + STAGE) of a tile of keys. */
 INLINE void stage_keys(const struct attention_shape a, const struct task *t, const struct shared *l,
                        const struct keys *keys, const int first)
 {
-    load_cache_tile(K_CACHE, l->tiles + K_AT, K_STRIDE, BLOCK_N, STAGE,
+    load_cache_tile(K_CACHE, l->tiles + K_AT, K_STRIDE, BLOCK_N, STAGE, K_DTYPE,
                     K_PLACE(t->k, keys->j0 * a.k_stride[2]), a.k_stride[2], K_STEP, keys->count,
-                    first, DIM_QK, WIDTH(UNIT_K, DIM_QK), t->k_aligned, false);
+                    first, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned, false);
 }
 
 /* STAGE_N rows of V from the tile's key `first` on. */
 INLINE void stage_values(const struct attention_shape a, const struct task *t,
                          const struct shared *l, const struct keys *keys, const int first)
 {
-    if (load_cache_tile(V_CACHE, l->tiles + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE,
+    if (load_cache_tile(V_CACHE, l->tiles + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE, V_DTYPE,
                         V_PLACE(t->v, (keys->j0 + first) * a.v_stride[2]), a.v_stride[2], V_STEP,
-                        keys->count - first, 0, DIM_V, WIDTH(UNIT_V, DIM_V), t->v_aligned,
-                        keys->partial))
+                        keys->count - first, 0, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V),
+                        t->v_aligned, keys->partial))
         atomic_or(l->v_nonfinite, 1);
 }
 

@@ -56,7 +56,8 @@ NOINLINE void pack_queries(SHAPE_PARAMS, const struct row_block *block, const __
                                       block->query[r] * a.q_stride[2];
         float *to = (float *)(packed + r / QK_ROWS * QUERY_VECTORS);
         for (int d = 0; d < VECTORS(DIM_QK); d++) {
-            const lanes x = load_new_columns(row, Q_STEP, DIM_QK, d) * scale;
+            const lanes x =
+                new_columns(load_columns(row, Q_STEP, DIM_QK, d), DIM_QK, d) * scale;
             float each[SIMD_WIDTH];
             VECTOR(vstore)(r < block->rows ? x : (lanes)(0.0f), 0, each);
             for (int c = 0; c < SIMD_WIDTH; c++)

@@ -232,11 +232,13 @@ INLINE struct weigher find_weigher(const struct attention_shape a, const struct 
  * row of page 0 on, and rows_aligned() is asked of all pages. */
 #if PAGE_SIZE
 #define FIRST_ROW(task, thread_n) 0
-#define ALIGNED(p, page_step, row_step, width)                                                     \
-    (rows_aligned((p), (row_step), (width)) && rows_aligned((p), (page_step), (width)))
+#define ALIGNED(dtype, p, page_step, row_step, width)                                             \
+    (rows_aligned_of((dtype), (p), (row_step), (width)) &&                                        \
+     rows_aligned_of((dtype), (p), (page_step), (width)))
 #else
 #define FIRST_ROW(task, thread_n) ((task)->begin + KEY_OF(thread_n, 0))
-#define ALIGNED(p, page_step, row_step, width) rows_aligned((p), (row_step), (width))
+#define ALIGNED(dtype, p, page_step, row_step, width)                                             \
+    rows_aligned_of((dtype), (p), (row_step), (width))
 #endif
 INLINE struct cached find_keys(SHAPE_PARAMS, const struct task *task,
                                const __global k_storage *k)
@@ -247,9 +249,9 @@ INLINE struct cached find_keys(SHAPE_PARAMS, const struct task *task,
     const struct cached keys = {
         K_PLACE(rows, FIRST_ROW(task, thread_n) * a.k_stride[2]), a.k_stride[2], K_STEP, thread_n,
         thread_d,
-        K_CACHE || ALIGNED((const __global storage *)rows, a.k_stride[0], a.k_stride[2],
-                           WIDTH(UNIT_K, DIM_QK)),
-        K_CACHE, DIM_QK, WIDTH(UNIT_K, DIM_QK)};
+        K_CACHE || ALIGNED(K_DTYPE, rows, a.k_stride[0], a.k_stride[2],
+                           WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)),
+        K_CACHE, K_DTYPE, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)};
 
     return keys;
 }
@@ -263,9 +265,9 @@ INLINE struct cached find_values(SHAPE_PARAMS, const struct task *task,
     const struct cached values = {
         V_PLACE(rows, FIRST_ROW(task, thread_n) * a.v_stride[2]), a.v_stride[2], V_STEP, thread_n,
         thread_d,
-        V_CACHE || ALIGNED((const __global storage *)rows, a.v_stride[0], a.v_stride[2],
-                           WIDTH(UNIT_V, DIM_V)),
-        V_CACHE, DIM_V, WIDTH(UNIT_V, DIM_V)};
+        V_CACHE || ALIGNED(V_DTYPE, rows, a.v_stride[0], a.v_stride[2],
+                           WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)),
+        V_CACHE, V_DTYPE, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)};
 
     return values;
 }

@@ -61,22 +61,20 @@ typedef float16 lanes;
 
 /* ---- moving data -------------------------------------------------------------------------- */
 
-/* Four elements, step apart, of which `left` (it may be negative) lie inside; 0 for the others. */
-static inline float4 load_storage(const __global storage *p, const long step, const long left)
-{
-    if (step == 1 && left >= 4)
-        return LOAD4(p);
-    return (float4)(left > 0 ? LOAD(p, 0) : 0.0f, left > 1 ? LOAD(p, step) : 0.0f,
-                    left > 2 ? LOAD(p, 2 * step) : 0.0f, left > 3 ? LOAD(p, 3 * step) : 0.0f);
-}
-
-/* Likewise values d .. d + 3 of a row; cache (constant) says how it is stored. */
-static inline float4 load_row4(const int cache, const __global void *row, const long d,
-                               const long step, const long left)
+/* Elements d .. d + 3 of a row, step apart, of which `left` (it may be negative) lie inside; 0 for the
+ * others. cache and dtype (constants) say how the row is stored. */
+static inline float4 load_row4(const int cache, const int dtype, const __global void *row,
+                               const long d, const long step, const long left)
 {
     if (cache)
         return left > 0 ? quantized4(cache, row, d) : 0.0f;
-    return load_storage((const __global storage *)row + d * step, step, left);
+    const __global void *p = place_of(dtype, row, d * step);
+    if (step == 1 && left >= 4)
+        return vload4_of(dtype, p);
+    return (float4)(left > 0 ? load1_of(dtype, p, 0) : 0.0f,
+                    left > 1 ? load1_of(dtype, p, step) : 0.0f,
+                    left > 2 ? load1_of(dtype, p, 2 * step) : 0.0f,
+                    left > 3 ? load1_of(dtype, p, 3 * step) : 0.0f);
 }
 
 static inline float4 load_float(const __global float *p, const long left)
@@ -100,8 +98,8 @@ static inline void store_transposed(__local float4 *tile, const int width, const
 
 /* tile[d][r] = row r, element first + d, of `rows` rows of dim elements; cache as above. */
 static inline void stage_storage(__local float4 *tile, const int size, const int cache,
-                                 const __global void *p, const long stride, const long step,
-                                 const long rows, const long first, const long dim)
+                                 const int dtype, const __global void *p, const long stride,
+                                 const long step, const long rows, const long first, const long dim)
 {
     for (int n = get_local_id(0); n < size / 4 * (BLOCK_K / 4); n += THREADS) {
         const int r = n / (BLOCK_K / 4) * 4, d = n % (BLOCK_K / 4) * 4;
@@ -109,7 +107,7 @@ static inline void stage_storage(__local float4 *tile, const int size, const int
         float4 x[4];
 
         for (int c = 0; c < 4; c++)
-            x[c] = load_row4(cache, element_at(cache, p, (r + c) * stride), at, step,
+            x[c] = load_row4(cache, dtype, element_at(cache, dtype, p, (r + c) * stride), at, step,
                              r + c < rows ? left : 0);
         store_transposed(tile, size / 4, d, r / 4, x[0], x[1], x[2], x[3]);
     }
@@ -245,10 +243,10 @@ void scores(PARAMETERS_scores)
         for (int d0 = 0; d0 < DIM_QK && multiply; d0 += BLOCK_K) {
             LOCAL_BARRIER_OF(THREADS); /* both tiles may be overwritten */
             if (!k_complete)
-                stage_storage((__local float4 *)k_tile, BLOCK_N, K_CACHE, k_rows, a.k_stride[2],
-                              K_STEP, keys - j0, d0, DIM_QK);
+                stage_storage((__local float4 *)k_tile, BLOCK_N, K_CACHE, K_DTYPE, k_rows,
+                              a.k_stride[2], K_STEP, keys - j0, d0, DIM_QK);
             k_complete = DIM_QK <= BLOCK_K;
-            stage_storage(q_tile, BLOCK_M, CACHE_PLAIN, q_rows, a.q_stride[2], Q_STEP,
+            stage_storage(q_tile, BLOCK_M, CACHE_PLAIN, DTYPE, q_rows, a.q_stride[2], Q_STEP,
                           a.seq_q - i0, d0, DIM_QK);
             LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
             multiply_tiles(sum, (const __local float *)q_tile, k_tile, x, y);
@@ -422,8 +420,8 @@ void values(PARAMETERS_values)
             const long j = j0 + n / (BLOCK_N / 4), c = c0 + n % (BLOCK_N / 4) * 4;
 
             ((__local float4 *)v_tile)[n] =
-                load_row4(V_CACHE, element_at(V_CACHE, v_rows, j * a.v_stride[2]), c, V_STEP,
-                          j < end ? DIM_V - c : 0);
+                load_row4(V_CACHE, V_DTYPE, element_at(V_CACHE, V_DTYPE, v_rows, j * a.v_stride[2]),
+                          c, V_STEP, j < end ? DIM_V - c : 0);
         }
         stage_weights(p_tile, a, at, p_rows + j0, bh, i0, j0, end - j0);
         LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */

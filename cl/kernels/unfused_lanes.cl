@@ -85,18 +85,39 @@ INLINE void store_floats(const lanes x, __global float *p, const long left)
         p[c] = y[c];
 }
 
-/* Values d .. of a row of k or v, at most SIMD_WIDTH and `left`; zeros after them. cache (constant)
- * says how it is stored. */
-INLINE lanes load_cached(const int cache, const __global void *row, const int d, const long step,
-                         const int left)
+/* Values d .. of a row of k or v, at most SIMD_WIDTH and `left`; zeros after them. */
+INLINE lanes load_quantized(const int cache, const __global uchar *row, const int d,
+                            const int left)
 {
-    if (cache) {
-        float x[SIMD_WIDTH];
-        for (int c = 0; c < SIMD_WIDTH; c += 4)
-            vstore4(c < left ? quantized4(cache, row, d + c) : (float4)(0.0f), 0, x + c);
-        return VECTOR(vload)(0, x);
-    }
-    return load_row((const __global storage *)row + d * step, step, left);
+    float x[SIMD_WIDTH];
+
+    for (int c = 0; c < SIMD_WIDTH; c += 4)
+        vstore4(c < left ? quantized4(cache, row, d + c) : (float4)(0.0f), 0, x + c);
+    return VECTOR(vload)(0, x);
+}
+
+INLINE lanes load_keys(const struct attention_shape a, const __global k_storage *k, const long j,
+                       const int d)
+{
+    const __global k_storage *row = K_PLACE(k, j * a.k_stride[2]);
+
+#if K_CACHE
+    return load_quantized(K_CACHE, row, d, DIM_QK - d);
+#else
+    return load_key_row(row + d * K_STEP, K_STEP, DIM_QK - d);
+#endif
+}
+
+INLINE lanes load_values(const struct attention_shape a, const __global v_storage *v, const long j,
+                         const int d)
+{
+    const __global v_storage *row = V_PLACE(v, j * a.v_stride[2]);
+
+#if V_CACHE
+    return load_quantized(V_CACHE, row, d, DIM_V - d);
+#else
+    return load_value_row(row + d * V_STEP, V_STEP, DIM_V - d);
+#endif
 }
 
 /* ---- scores --------------------------------------------------------------------------------- */
@@ -111,9 +132,7 @@ NOINLINE void pack_keys(const struct attention_shape a, const __global k_storage
             lanes x[SIMD_WIDTH];
             UNROLL
             for (int c = 0; c < SIMD_WIDTH; c++) {
-                const long j = first + min(n + c, count - 1);
-                x[c] = load_cached(K_CACHE, element_at(K_CACHE, k, j * a.k_stride[2]), d, K_STEP,
-                                   DIM_QK - d);
+                x[c] = load_keys(a, k, first + min(n + c, count - 1), d);
             }
             transpose(x);
             UNROLL
@@ -342,10 +361,9 @@ NOINLINE void pack_values(const struct attention_shape a, const __global v_stora
                           const long first, const int count, lanes *panels)
 {
     for (int n = 0; n < count; n++) {
-        const __global void *row = element_at(V_CACHE, v, (first + n) * a.v_stride[2]);
         for (int c = 0; c < V_VECTORS; c++)
             panels[(c / REGISTER_VECTORS * BLOCK_N + n) * REGISTER_VECTORS + c % REGISTER_VECTORS] =
-                load_cached(V_CACHE, row, c * SIMD_WIDTH, V_STEP, DIM_V - c * SIMD_WIDTH);
+                load_values(a, v, first + n, c * SIMD_WIDTH);
     }
 }
 
@@ -434,8 +452,7 @@ INLINE lanes visible_values(SHAPE_PARAMS, const struct extent e, const __global 
 
     for (long j = first; j < end; j++)
         if (visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG)) {
-            const __global void *row = element_at(V_CACHE, v, j * a.v_stride[2]);
-            const lanes x = load_cached(V_CACHE, row, c, V_STEP, DIM_V - c);
+            const lanes x = load_values(a, v, j, c);
             sum = fma(x, (lanes)(after_dropout(a, at, p[j], b * a.heads + h, i, j)), sum);
         }
     return sum;

@@ -42,7 +42,8 @@ typedef struct clattn_forward {
     cl_uint dropout_offset;   /**< Which of the seed's 2^32 streams of random numbers, such as the
                                    number of the training step (clattn/dropout.h). */
     clattn_buffer page_table; /**< Read; (batch, ceil(seq_kv / page_size)) cl_ints. */
-    clattn_buffer block_offsets; /**< Read; cl_ints, packed (batch, heads, rows of blocks + 1), batch and
+    clattn_buffer
+        block_offsets; /**< Read; cl_ints, packed (batch, heads, rows of blocks + 1), batch and
                                       heads 1 where they share a list. */
     clattn_buffer block_entries; /**< Read; cl_ints, packed (batch, heads, max_blocks), likewise. */
 } clattn_forward;
@@ -150,22 +151,22 @@ CLATTN_API clattn_status clattn_check_tables(const clattn_plan *plan, cl_command
 /** The tensors of a forward execution in host memory, as in clattn_forward. Pointers are to
  *  element (0, 0, 0, 0). Elements of o between its strides keep their values. */
 typedef struct clattn_host_forward {
-    size_t struct_size;        /**< sizeof(clattn_host_forward). */
-    const void *q;             /**< Read. */
-    const void *k;             /**< Read. */
-    const void *v;             /**< Read. */
-    void *o;                   /**< Every element is overwritten. */
-    const void *bias;          /**< Read; elements of bias_dtype. */
-    const unsigned char *mask; /**< Read. */
-    const float *slopes;       /**< Read; heads floats (ALiBi). */
-    const float *sinks;        /**< Read; heads floats. */
-    const cl_int *q_lengths;   /**< Read; one of each batch. */
-    const cl_int *kv_lengths;  /**< Read; one of each batch. */
-    float *lse;                /**< Written; (batch, heads, seq_q). */
-    float *scores;             /**< Written; (batch, heads, seq_q, seq_kv). */
-    cl_ulong dropout_seed;     /**< As in clattn_forward. */
-    cl_uint dropout_offset;    /**< As in clattn_forward. */
-    const cl_int *page_table;  /**< Read; (batch, ceil(seq_kv / page_size)). */
+    size_t struct_size;          /**< sizeof(clattn_host_forward). */
+    const void *q;               /**< Read. */
+    const void *k;               /**< Read. */
+    const void *v;               /**< Read. */
+    void *o;                     /**< Every element is overwritten. */
+    const void *bias;            /**< Read; elements of bias_dtype. */
+    const unsigned char *mask;   /**< Read. */
+    const float *slopes;         /**< Read; heads floats (ALiBi). */
+    const float *sinks;          /**< Read; heads floats. */
+    const cl_int *q_lengths;     /**< Read; one of each batch. */
+    const cl_int *kv_lengths;    /**< Read; one of each batch. */
+    float *lse;                  /**< Written; (batch, heads, seq_q). */
+    float *scores;               /**< Written; (batch, heads, seq_q, seq_kv). */
+    cl_ulong dropout_seed;       /**< As in clattn_forward. */
+    cl_uint dropout_offset;      /**< As in clattn_forward. */
+    const cl_int *page_table;    /**< Read; (batch, ceil(seq_kv / page_size)). */
     const cl_int *block_offsets; /**< Read; as in clattn_forward. */
     const cl_int *block_entries; /**< Read; as in clattn_forward. */
 } clattn_host_forward;

@@ -48,8 +48,9 @@ typedef enum clattn_weights_out {
 typedef struct clattn_multihead {
     size_t struct_size; /**< Set by clattn_multihead_init(). */
     /** Operation (CLATTN_FORWARD or CLATTN_BACKWARD), dtype, sizes, masks and all other options.
-     *  Its layouts of q, k, v, o and their gradients must be zeros, lse 0, scores none: the layer
-     *  says how they lie. With CLATTN_SELF seq_kv is seq_q. */
+     *  Its layouts of q, k, v, o and their gradients must be zeros, lse, k_cache, v_cache and
+     *  o_f32 0, scores none: the layer says how they lie and are stored. With CLATTN_SELF seq_kv
+     *  is seq_q. */
     clattn_problem attention;
     clattn_source source;      /**< What keys and values are made of. */
     size_t model;              /**< Columns of x; at least 1. */

@@ -188,17 +188,21 @@ typedef enum clattn_dtype {
 } clattn_dtype;
 
 /**
- * How k or v is stored in a cache: as values of the problem's dtype, or quantized, as blocks of 32
- * values that are neighbours along dim. Value n of a tensor lies in block n / 32. The blocks are
- * those of ggml's formats of the same names; clattn/quantize.h makes them.
+ * How k or v is stored in a cache: as values of the problem's dtype or of another, or quantized, as
+ * blocks of 32 values that are neighbours along dim. Value n of a quantized tensor lies in block
+ * n / 32. The blocks are those of ggml's formats of the same names; clattn/quantize.h makes them.
  */
 typedef enum clattn_cache {
-    CLATTN_CACHE_PLAIN = 0,
-    CLATTN_CACHE_Q8_0 = 1, /**< 34 bytes: a binary16 scale d, then 32 signed bytes; value n of the
+    CLATTN_CACHE_PLAIN = 0, /**< Of the problem's dtype. */
+    CLATTN_CACHE_Q8_0 = 1,  /**< 34 bytes: a binary16 scale d, then 32 signed bytes; value n of the
                                 block is d * byte n. */
-    CLATTN_CACHE_Q4_0 = 2  /**< 18 bytes: a binary16 scale d, then 16 bytes; value n < 16 is
+    CLATTN_CACHE_Q4_0 = 2,  /**< 18 bytes: a binary16 scale d, then 16 bytes; value n < 16 is
                                 d * ((byte n & 15) - 8), and value n >= 16 is
                                 d * ((byte (n - 16) >> 4) - 8). */
+    CLATTN_CACHE_F32 = 3, /**< These three: values of that dtype, whatever the problem's is. Of the
+                                problem's own dtype they are CLATTN_CACHE_PLAIN by another name. */
+    CLATTN_CACHE_F16 = 4,
+    CLATTN_CACHE_BF16 = 5
 } clattn_cache;
 
 /** Which columns of k and q are rotated together, as x and y. */
@@ -252,7 +256,7 @@ typedef struct clattn_layout {
 typedef struct clattn_problem {
     size_t struct_size;         /**< Set by clattn_problem_init(). */
     clattn_operation operation; /**< Forward, backward, a projection, a merge or an append. */
-    clattn_dtype dtype;         /**< Of q, k, v and o. */
+    clattn_dtype dtype;         /**< Of q, k, v and o; but see k_cache, v_cache and o_f32. */
     size_t batch;               /**< 0 is allowed: gradients that are sums over batches are 0. */
     size_t heads;    /**< Query heads, a multiple of kv_heads (not in projections); at least 1. */
     size_t kv_heads; /**< At least 1; merge: heads. */
@@ -299,11 +303,14 @@ typedef struct clattn_problem {
     int dsinks;        /**< Not 0: the sinks' gradient is written, heads floats. */
     int accumulate;    /**< Not 0: y is added to, or o and lse are merged with what they hold;
                             projection and merge only. */
-    clattn_cache k_cache; /**< How k is stored; this and v_cache: forward only. The dim of a
-                               quantized tensor is a multiple of 32, its innermost stride 1, and its
-                               other strides, like its offset in its buffer, are multiples of 32;
-                               all are counted in values, as of other tensors. */
-    clattn_cache v_cache; /**< How v is stored. Append: k_cache and v_cache are of the caches. */
+    clattn_cache k_cache; /**< How k is stored; this and v_cache, which need not be alike: forward
+                               only, since a cache is read in inference, while training has
+                               gradients of the same dtype as q. The dim of a quantized tensor is a
+                               multiple of 32, its innermost stride 1, and its other strides, like
+                               its offset in its buffer, are multiples of 32; all are counted in
+                               values, as of other tensors. */
+    clattn_cache v_cache; /**< How v is stored. Append: k_cache and v_cache are of the caches, plain
+                               or quantized: plain ones are of cache_dtype. */
     size_t
         mask_keys; /**< 0, or how many columns the mask has, at most seq_kv: of the last keys in use
                            (of the batch's length), all keys before which the mask lets through. A tree
@@ -432,7 +439,8 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     dN or dN/M             dim_qk, dim_v if different
  *     q=L k=L v=L o=L        layouts, where not packed "bhsd": an order such as bshd, or
  *                            four strides such as 4096.64.128.1
- *     kcache=C vcache=C      q8_0 or q4_0, where k or v is quantized
+ *     kcache=C vcache=C      q8_0 or q4_0, where k or v is quantized; f32, f16 or bf16, where it is of
+ *                            another dtype than the problem
  *     page=N pages=N         page_size and pages; when read, pages defaults to as many as b * k need
  *     scale=X softcap=X      X as printed by %.9g; scale where it is not NaN
  *     causal=A               A is tl, br or an offset such as 17 or -3

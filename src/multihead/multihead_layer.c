@@ -74,6 +74,8 @@ static clattn_status check_rules(const clattn_multihead *layer, char *reason, si
     } rules[] = {
         {"layouts of q, k, v, o and their gradients must be zeros in a layer", any_layout(p)},
         {"lse must be 0 in a layer: training keeps it", p->lse != 0},
+        {"k_cache, v_cache and o_f32 must be 0 in a layer: it makes k, v and o itself",
+         p->k_cache || p->v_cache || p->o_f32},
         {"scores must be none in a layer: weights= hands them out",
          p->scores != CLATTN_SCORES_NONE},
         {"weights are an output of forward only",

@@ -155,9 +155,10 @@ static void examine_projection(const clattn_problem *p, size_t facts[NUM_FACTS])
     facts[BIAS] = p->bias != 0;
     facts[BIAS_DTYPE] = (size_t)p->bias_dtype;
 #define FLAG(ID, member, word, OF, difference) facts[ID] = p->member != 0;
-    CA_FLAGS(FLAG) CA_SIZES(FLAG)
+    CA_FLAGS(FLAG)
+    CA_SIZES(FLAG)
 #undef FLAG
-    facts[X_AXIS] = contiguous(&normal.q, 2);
+        facts[X_AXIS] = contiguous(&normal.q, 2);
     facts[W_AXIS] = contiguous(&normal.k, 1);
     facts[ROWS] = p->seq_q;
     facts[TERMS] = p->kv_heads * p->dim_qk;

@@ -31,6 +31,8 @@ int64_t ca_problem_diagonal(const clattn_problem *p)
 
 void ca_problem_simplify(clattn_problem *p)
 {
+    p->k_cache = ca_cache_normal(p->k_cache, p->dtype);
+    p->v_cache = ca_cache_normal(p->v_cache, p->dtype);
     p->o_f32 = p->o_f32 && p->dtype != CLATTN_F32;
 }
 
@@ -72,8 +74,8 @@ static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t b
         const char *name;
         size_t value, least;
     } sizes[] = {
-        {"batch", p->batch, 0}, {"heads", p->heads, 1},   {"kv_heads", p->kv_heads, 1},
-        {"seq_q", p->seq_q, 0}, {"seq_kv", p->seq_kv, 0}, {"dim_qk", p->dim_qk, 1},
+        {"batch", p->batch, 0}, {"heads", p->heads, 1},         {"kv_heads", p->kv_heads, 1},
+        {"seq_q", p->seq_q, 0}, {"seq_kv", p->seq_kv, 0},       {"dim_qk", p->dim_qk, 1},
         {"dim_v", p->dim_v, 1}, {"page_size", p->page_size, 0},
 #define SIZE(ID, member, word, OF, difference) {#member, p->member, 0},
         CA_SIZES(SIZE)
@@ -107,8 +109,8 @@ static clattn_status check_enums(const clattn_problem *p, char *reason, size_t b
         {"bias_dtype", p->bias ? (int)p->bias_dtype : 0, CLATTN_BF16},
         {"diagonal", (int)p->diagonal, CLATTN_OFFSET},
         {"scores", (int)p->scores, CLATTN_SCORES_WEIGHTS},
-        {"k_cache", (int)p->k_cache, CLATTN_CACHE_Q4_0},
-        {"v_cache", (int)p->v_cache, CLATTN_CACHE_Q4_0},
+        {"k_cache", (int)p->k_cache, CLATTN_CACHE_BF16},
+        {"v_cache", (int)p->v_cache, CLATTN_CACHE_BF16},
         {"cache_dtype", (int)p->cache_dtype, CLATTN_BF16},
         {"rotary", (int)p->rotary, CLATTN_ROTARY_HALVES},
         {"queries", (int)p->queries, CLATTN_QUERIES_IN_PLACE},
@@ -221,8 +223,11 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
         {"accumulate is an option of projections and merges only",
          ca_is_attention(p) && p->accumulate},
         {"k_cache and v_cache are options of forward and appends only",
-         (p->k_cache || p->v_cache) && p->operation != CLATTN_FORWARD &&
-             p->operation != CLATTN_APPEND},
+         (ca_cache_normal(p->k_cache, p->dtype) || ca_cache_normal(p->v_cache, p->dtype)) &&
+             p->operation != CLATTN_FORWARD && p->operation != CLATTN_APPEND},
+        {"k_cache and v_cache say how an append quantizes: cache_dtype is the dtype",
+         p->operation == CLATTN_APPEND &&
+             (p->k_cache >= CLATTN_CACHE_F32 || p->v_cache >= CLATTN_CACHE_F32)},
         {"cache_dtype, rotary, queries, positions and slots are options of appends only",
          p->operation != CLATTN_APPEND &&
              (p->cache_dtype || p->rotary || p->rotary_dim || p->rotary_base != 0.0f ||

@@ -128,12 +128,16 @@ static const char *name_at(const char *const *names, size_t count, int value)
     return value >= 0 && (size_t)value < count ? names[value] : "?";
 }
 
+static void put_cache(struct writer *w, const char *name, clattn_cache cache)
+{
+    if (cache != CLATTN_CACHE_PLAIN)
+        put(w, " %s=%s", name, name_at(ca_cache_names, CA_CACHE_NAMES, (int)cache));
+}
+
 static void put_caches(struct writer *w, const clattn_problem *p)
 {
-    if (p->k_cache != CLATTN_CACHE_PLAIN)
-        put(w, " kcache=%s", name_at(ca_cache_names, CA_CACHE_NAMES, (int)p->k_cache));
-    if (p->v_cache != CLATTN_CACHE_PLAIN)
-        put(w, " vcache=%s", name_at(ca_cache_names, CA_CACHE_NAMES, (int)p->v_cache));
+    put_cache(w, "kcache", p->k_cache);
+    put_cache(w, "vcache", p->v_cache);
 }
 
 /* What comes after the sizes of a projection; a layout "oi" is the packed one of another order. */

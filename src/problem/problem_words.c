@@ -12,7 +12,7 @@ const char *const ca_operation_names[CA_NUM_OPERATIONS] = {
 };
 const char *const ca_dtype_names[CA_DTYPE_NAMES] = {"f32", "f16", "bf16"};
 const char *const ca_scores_names[CA_SCORES_NAMES] = {"none", "raw", "softcap", "bias", "weights"};
-const char *const ca_cache_names[CA_CACHE_NAMES] = {"plain", "q8_0", "q4_0"};
+const char *const ca_cache_names[CA_CACHE_NAMES] = {"plain", "q8_0", "q4_0", "f32", "f16", "bf16"};
 const char *const ca_rotary_names[CA_ROTARY_NAMES] = {"none", "pairs", "halves"};
 
 void ca_spanning_layout(const clattn_problem *p, size_t columns, unsigned axes, char letters[5],

@@ -6,7 +6,7 @@
 
 #include <clattn/problem.h>
 
-enum { CA_DTYPE_NAMES = 3, CA_SCORES_NAMES = 5, CA_CACHE_NAMES = 3, CA_ROTARY_NAMES = 3 };
+enum { CA_DTYPE_NAMES = 3, CA_SCORES_NAMES = 5, CA_CACHE_NAMES = 6, CA_ROTARY_NAMES = 3 };
 /* The order of w's axes (kv_heads, dim_qk, heads, dim_v), by the letters of clattn_layout_packed(),
  * where it is transposed: "oi". */
 #define CA_OUT_IN "sdbh"

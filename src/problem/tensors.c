@@ -12,7 +12,8 @@ size_t ca_dtype_bytes(clattn_dtype dtype)
     return dtype == CLATTN_F32 ? 4 : 2;
 }
 
-clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument)
+/* As the problem says it. */
+static clattn_cache cache_of(const clattn_problem *p, unsigned argument)
 {
     const int appends = p->operation == CLATTN_APPEND;
 
@@ -21,17 +22,32 @@ clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument)
                                                   : CLATTN_CACHE_PLAIN;
 }
 
+clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument)
+{
+    const clattn_cache cache = cache_of(p, argument);
+
+    return cache < CLATTN_CACHE_F32 ? cache : CLATTN_CACHE_PLAIN;
+}
+
+clattn_cache ca_cache_normal(clattn_cache cache, clattn_dtype dtype)
+{
+    return (int)cache == CLATTN_CACHE_F32 + (int)dtype ? CLATTN_CACHE_PLAIN : cache;
+}
+
 clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument)
 {
+    const clattn_cache cache = cache_of(p, argument);
+
     switch (argument) {
     case CA_BIAS:
     case CA_DBIAS:
         return p->bias_dtype;
     case CA_O:
         return p->o_f32 ? CLATTN_F32 : p->dtype;
-    case CA_Q:
     case CA_K:
     case CA_V:
+        return cache < CLATTN_CACHE_F32 ? p->dtype : (clattn_dtype)(cache - CLATTN_CACHE_F32);
+    case CA_Q:
     case CA_DO:
     case CA_DQ:
         return p->dtype;
@@ -100,8 +116,8 @@ static size_t unless_broadcast(const clattn_problem *p, int axis, size_t size)
 static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors)
 {
     const size_t value_bytes = ca_dtype_bytes(p->dtype), bias_bytes = ca_dtype_bytes(p->bias_dtype);
-    const size_t k_bytes = ca_cache_bytes(p->k_cache, p->dtype);
-    const size_t v_bytes = ca_cache_bytes(p->v_cache, p->dtype);
+    const size_t k_bytes = ca_cache_bytes(ca_problem_cache(p, CA_K), ca_problem_dtype(p, CA_K));
+    const size_t v_bytes = ca_cache_bytes(ca_problem_cache(p, CA_V), ca_problem_dtype(p, CA_V));
     const size_t o_bytes = ca_dtype_bytes(ca_problem_dtype(p, CA_O));
     const int backward = p->operation == CLATTN_BACKWARD;
 #define WRITTEN_NOBODY 0

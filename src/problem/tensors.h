@@ -80,11 +80,18 @@ size_t ca_block_columns(const clattn_problem *p);
 /* Bytes of an element. */
 size_t ca_dtype_bytes(clattn_dtype dtype);
 
-/* The dtype of tensor number `argument`, whose values are floating-point numbers. */
+/* The dtype of tensor number `argument`, whose values are floating-point numbers; of a quantized one the
+ * problem's. */
 clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument);
 
-/* How tensor number `argument` is stored. */
+/* How tensor number `argument` is quantized; CLATTN_CACHE_PLAIN if it is not, whatever its dtype. */
 clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument);
+
+/* The dtype of q, k, v or o, or of one of their gradients; the problem's if it is quantized. */
+clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument);
+
+/* CLATTN_CACHE_PLAIN for values of the problem's dtype, by either name. */
+clattn_cache ca_cache_normal(clattn_cache cache, clattn_dtype dtype);
 
 /* Bytes of an element of k or v, or of a block of a quantized one. */
 size_t ca_cache_bytes(clattn_cache cache, clattn_dtype dtype);

@@ -90,8 +90,10 @@ static size_t print_attention_options(const clattn_problem *p, char *text, size_
     const struct define defines[] = {
         {"DTYPE", (size_t)p->dtype},
         {"BIAS_DTYPE", p->bias ? (size_t)p->bias_dtype : 0},
-        {"K_CACHE", (size_t)p->k_cache},
-        {"V_CACHE", (size_t)p->v_cache},
+        {"K_CACHE", (size_t)ca_problem_cache(p, CA_K)},
+        {"V_CACHE", (size_t)ca_problem_cache(p, CA_V)},
+        {"K_DTYPE", (size_t)ca_problem_dtype(p, CA_K)},
+        {"V_DTYPE", (size_t)ca_problem_dtype(p, CA_V)},
         {"PAGE_SIZE", p->page_size},
         {"DIM_QK", p->dim_qk},
         {"DIM_V", p->dim_v},

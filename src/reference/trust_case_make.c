@@ -165,8 +165,8 @@ static void fill_row(struct ca_trust_case *c, enum ca_argument argument, const s
     }
     for (size_t d = 0; d < t->sizes[3]; d++) {
         const float value = ca_value_next(state);
-        ca_value_store(elements(c, argument), c->problem.dtype, place + d * t->layout.stride[3],
-                       hidden ? hidden_value(s + d) : value);
+        ca_value_store(elements(c, argument), ca_problem_dtype(&c->problem, argument),
+                       place + d * t->layout.stride[3], hidden ? hidden_value(s + d) : value);
     }
 }
 
@@ -262,9 +262,9 @@ static void fill_plain(struct ca_trust_case *c, unsigned *state)
     }
     const size_t columns = ca_mask_keys(p), count = p->batch * p->heads * p->seq_q * columns;
     for (size_t n = 0; p->mask && n < count; n++) {
-        const size_t first = p->mask_keys ? keys_in_use(p, n / columns / p->seq_q / p->heads) : columns;
-        elements(c, CA_MASK)[n] =
-            !masked(p, n / columns % p->seq_q, n % columns + first - columns);
+        const size_t first =
+            p->mask_keys ? keys_in_use(p, n / columns / p->seq_q / p->heads) : columns;
+        elements(c, CA_MASK)[n] = !masked(p, n / columns % p->seq_q, n % columns + first - columns);
     }
     for (size_t h = 0; h < p->heads; h++) {
         if (p->alibi)
@@ -431,14 +431,15 @@ void ca_trust_fill_random(struct ca_trust_case *c, enum ca_argument argument, cl
 }
 
 /* k or v, values of up to 2. */
-static void fill_cache(struct ca_trust_case *c, enum ca_argument argument, clattn_cache cache,
-                       unsigned *state)
+static void fill_cache(struct ca_trust_case *c, enum ca_argument argument, unsigned *state)
 {
+    const clattn_cache cache = ca_problem_cache(&c->problem, argument);
     unsigned char *data = elements(c, argument);
     const size_t block = ca_cache_bytes(cache, CLATTN_F32);
 
     if (cache == CLATTN_CACHE_PLAIN) {
-        ca_trust_fill_random(c, argument, c->problem.dtype, -2.0f, 2.0f, state);
+        ca_trust_fill_random(c, argument, ca_problem_dtype(&c->problem, argument), -2.0f, 2.0f,
+                             state);
         return;
     }
     const size_t count = data ? (c->sizes[argument] - 2 * CA_TRUST_GUARD) / block : 0;
@@ -504,8 +505,8 @@ int ca_attention_case_make_ordinary(struct ca_trust_case *c, const clattn_proble
     if (backward)
         ca_trust_spread(c->gradients->keys, c->gradients->num_keys, keys);
     ca_trust_fill_random(c, CA_Q, p->dtype, -2.0f, 2.0f, &state);
-    fill_cache(c, CA_K, p->k_cache, &state);
-    fill_cache(c, CA_V, p->v_cache, &state);
+    fill_cache(c, CA_K, &state);
+    fill_cache(c, CA_V, &state);
     ca_trust_fill_random(c, CA_BIAS, p->bias_dtype, -1.0f, 1.0f, &state);
     ca_trust_fill_random(c, CA_SLOPES, CLATTN_F32, 0.004f, 0.5f, &state);
     ca_trust_fill_random(c, CA_SINKS, CLATTN_F32, -1.0f, 1.0f, &state);

@@ -33,7 +33,7 @@ size_t ca_trust_guard(const clattn_problem *p, enum ca_argument argument)
 {
     const clattn_cache cache = ca_problem_cache(p, argument);
 
-    return CA_TRUST_GUARD - CA_TRUST_GUARD % ca_cache_bytes(cache, p->dtype);
+    return CA_TRUST_GUARD - CA_TRUST_GUARD % ca_cache_bytes(cache, ca_problem_dtype(p, argument));
 }
 
 const unsigned char *ca_trust_elements(const struct ca_trust_case *c, enum ca_argument argument)
@@ -150,7 +150,7 @@ struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_tr
     size_t block, place;
 
     ca_trust_locate_key(c, row->b, j, &block, &place);
-    ca_cache_load(ca_trust_elements(c, CA_K), p->k_cache, p->dtype,
+    ca_cache_load(ca_trust_elements(c, CA_K), ca_problem_cache(p, CA_K), ca_problem_dtype(p, CA_K),
                   ca_trust_position(&p->k, block, g, place, 0), p->k.stride[3], p->dim_qk,
                   row->values);
     for (size_t d = 0; d < p->dim_qk; d++) {

@@ -45,6 +45,7 @@ Test(append_problem, words_that_are_refused) {
         {"append f32 q1 k8 d8 rope=pairs:8:10 queries=there", "cannot be read"},
         {"append f32 h3/2 q1 k8 d8", "heads (3) must be a multiple of kv_heads (2)"},
         {"append f32 q1 k8 d40 kcache=q8_0", "k_cache is quantized: its dim must be a multiple"},
+        {"append f32 q1 k8 d40 kcache=f16", "cache_dtype is the dtype"},
         {"append f32 q1 k8 d8 dk=0.0.0.1", "elements of k_cache share places"},
     };
 

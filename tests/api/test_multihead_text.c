@@ -224,6 +224,9 @@ Test(multihead_text, rules) {
     SPOIL(attention.q.stride[3] = 1, "layouts");
     SPOIL(attention.dv.stride[0] = 1, "layouts");
     SPOIL(attention.lse = 1, "lse");
+    SPOIL(attention.k_cache = CLATTN_CACHE_F16, "k_cache");
+    SPOIL(attention.v_cache = CLATTN_CACHE_BF16, "v_cache");
+    SPOIL(attention.o_f32 = 1, "o_f32");
     SPOIL(attention.scores = CLATTN_SCORES_RAW, "scores");
     SPOIL(attention.heads = 3, "heads (3)");
     SPOIL(attention.accumulate = 1, "accumulate");

@@ -116,7 +116,7 @@ Test(problem, caches) {
     const clattn_problem good = fixture_problem("fwd f32 b2 h4/2 q5 k6 d64/32");
     clattn_problem p = good;
 
-    p.k_cache = (clattn_cache)3;
+    p.k_cache = (clattn_cache)6;
     problem_refused(&p, "k_cache");
     p = good;
     p.v_cache = (clattn_cache)-1;
@@ -147,6 +147,18 @@ Test(problem, caches) {
         problem_refused(&p, "k_cache and v_cache are options of forward and appends only");
         p.operation = CLATTN_PROJECTION;
         problem_refused(&p, "forward and appends only");
+    }
+    for (int cache = CLATTN_CACHE_F32; cache <= CLATTN_CACHE_BF16; cache++) {
+        p = good;
+        p.v_cache = p.k_cache = (clattn_cache)cache;
+        p.dim_v = 33;
+        p.k = (clattn_layout){{771, 67, 129, 2}};
+        cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
+        p.operation = CLATTN_BACKWARD;
+        if (cache == CLATTN_CACHE_F32) /* the dtype's other name */
+            cr_expect(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
+        else
+            problem_refused(&p, "k_cache and v_cache are options of forward and appends only");
     }
 }
 

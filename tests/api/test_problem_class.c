@@ -149,6 +149,7 @@ Test(problem_class, what_is_rounded) {
         /* options */
         {"fwd bf16 q64 d8 scale=3 softcap=51 bias=f16:qk mask=bk sinks lse scores=bias",
          "fwd bf16 b1 h1 q64 k64 d8 softcap=30 bias=f16:bhqk mask=bhqk sinks lse scores=bias"},
+        {"fwd f16 h4 q1 k64 d20 kcache=f32 vcache=f16", "fwd f16 b1 h4 q1 k64 d20 kcache=f32"},
         {"fwd f16 h4 q1 k64 d32 k=bshd kcache=q8_0 vcache=q4_0",
          "fwd f16 b1 h4 q1 k64 d32 kcache=q8_0 vcache=q4_0"},
     };
@@ -203,9 +204,9 @@ static clattn_problem varied(struct rng *r, clattn_problem p)
     case 9:
         p.k = p.v = (clattn_layout){{0}};
         if (p.operation == CLATTN_FORWARD && p.dim_qk % 32 == 0)
-            p.k_cache = (clattn_cache)rng_below(r, 3);
+            p.k_cache = (clattn_cache)rng_below(r, 6);
         if (p.operation == CLATTN_FORWARD && p.dim_v % 32 == 0)
-            p.v_cache = (clattn_cache)rng_below(r, 3);
+            p.v_cache = (clattn_cache)rng_below(r, 6);
         break;
     default:
         if (p.operation == CLATTN_FORWARD)

@@ -1,4 +1,5 @@
 /* The one-line text form: what it says, that it comes back equal, and every way to be refused. */
+#include "problem/problem.h"
 #include "tests/support/fixture.h"
 #include "tests/support/problems.h"
 #include "tests/trials/random_problem.h"
@@ -29,6 +30,9 @@ static int same(const clattn_problem *a, const clattn_problem *b)
     const size_t v[4] = {blocks, a->kv_heads, rows, a->dim_v};
     const size_t o[4] = {a->batch, a->heads, a->seq_q, a->dim_v};
 
+    clattn_problem x = *a, y = *b;
+    ca_problem_simplify(&x);
+    ca_problem_simplify(&y);
     return a->operation == b->operation && a->dtype == b->dtype && a->batch == b->batch &&
            a->heads == b->heads && a->kv_heads == b->kv_heads && a->seq_q == b->seq_q &&
            a->seq_kv == b->seq_kv && a->dim_qk == b->dim_qk && a->dim_v == b->dim_v &&
@@ -43,8 +47,8 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            a->mask == b->mask &&
            (!a->mask || same_layout(&a->mask_layout, &b->mask_layout, NULL, q)) &&
            a->alibi == b->alibi && a->sinks == b->sinks && a->q_lengths == b->q_lengths &&
-           a->kv_lengths == b->kv_lengths && a->lse == b->lse && a->o_f32 == b->o_f32 &&
-           a->scores == b->scores && a->k_cache == b->k_cache && a->v_cache == b->v_cache &&
+           a->kv_lengths == b->kv_lengths && a->lse == b->lse && x.o_f32 == y.o_f32 &&
+           a->scores == b->scores && x.k_cache == y.k_cache && x.v_cache == y.v_cache &&
            a->mask_keys == b->mask_keys && a->page_size == b->page_size && a->pages == b->pages;
 }
 
@@ -55,7 +59,10 @@ Test(problem_text, what_is_printed) {
         "fwd bf16 b2 h3 q3 k4 d1 causal=-3 window=4,* bias=f16:qk mask=bk alibi sinks qlen klen",
         "fwd f16 b1 h32/8 q1 k4096 d128 kcache=q8_0 vcache=q4_0 causal=br",
         "fwd f32 b2 h3 q5 k7 d64/32 v=bshd vcache=q8_0 lse",
-        "fwd f16 b4 h8 q1 k4096 d128 k=bshd v=bshd kcache=q8_0 vcache=q8_0 page=16 pages=900 klen",
+        "fwd f32 b2 h3 q5 k7 d3 kcache=f16 vcache=bf16 lse",
+        "fwd bf16 b2 h3 q5 k7 d3 vcache=f32",
+        "fwd f16 b4 h32/8 q1 k4096 d128 k=bshd v=bshd kcache=q8_0 vcache=q8_0 page=16 pages=900 "
+        "klen",
         "fwd f16 b2 h3 q5 k7 d64 lse odtype=f32 scores=raw",
         "fwd f16 b2 h8/2 q4 k4096 d128 mask=bqk klen lse maskkeys=4",
         "fwd f32 b2 h3 q5 k7 d3 diagonal=17 window=*,0 bias=f32:0.0.0.0 mask=bhqk scores=weights",
@@ -73,6 +80,8 @@ Test(problem_text, what_is_printed) {
         {"fwd f32 b2 h3 q3 d8 k=sbhd layout=bshd v=200.8.24.1",
          "fwd f32 b2 h3 q3 k3 d8 q=bshd k=sbhd v=200.8.24.1 o=bshd"},
         {"fwd f32 b2 h3 q3 d8 layout=bhsd", "fwd f32 b2 h3 q3 k3 d8"},
+        {"fwd f16 q5 k7 d3 kcache=f16 vcache=f32", "fwd f16 b1 h1 q5 k7 d3 vcache=f32"},
+        {"bwd f32 q5 k7 d3 kcache=f32 vcache=f32", "bwd f32 b1 h1 q5 k7 d3"},
         {"proj f32 b2 h3/4 q5 d6 layout=bshd w=oi", "proj f32 b2 h3/4 q5 d6 x=bshd y=bshd w=oi"},
         {"proj f32 b2 h3/4 q5 d6 y=sbhd layout=bshd", "proj f32 b2 h3/4 q5 d6 x=bshd y=sbhd"},
         {"fwd f32 q3 d8 odtype=f32", "fwd f32 b1 h1 q3 k3 d8"},
@@ -122,6 +131,7 @@ Test(problem_text, refusals) {
         {"fwd f32 q1 d32 vcache=q8_0 vcache=q4_0", "vcache"},
         {"fwd f32 q1 d33/32 kcache=q8_0", "k is quantized"},
         {"bwd f32 q1 d32 vcache=q8_0", "v_cache"},
+        {"bwd f32 q1 d32 vcache=f16", "v_cache"},
         {"bwd f16 q1 d32 odtype=f32", "o_f32"},
         {"fwd f32 q1 d32 odtype=f16", "odtype"},
         {"proj f16 q1 d32 odtype=f32", "odtype"},

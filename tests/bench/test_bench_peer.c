@@ -322,6 +322,8 @@ struct refused {
 ParameterizedTestParameters(bench_peer, what_a_peer_does_not_know_is_not_asked) {
     static struct refused refused[] = {
         {SMALL " scores=raw", "Fake: scores are not asked of other libraries"},
+        {SMALL " vcache=f16",
+         "Fake: caches of another format than q are not asked of other libraries"},
         {SMALL " dropout=0.1", "Fake: other libraries drop other weights"},
         {"bwd f32 b1 h2 q3 k5 d4", "Fake: it computes no gradients"},
         {"bwd f32 b1 h2 q3 k5 d4 sinks dsinks",

@@ -82,8 +82,8 @@ int main(void)
                                          .o = o,
                                          .mask = &tree[0][0],
                                          .kv_lengths = &in_use};
-    check(clattn_problem_parse("fwd f32 h4/2 q5 k64 d32 mask=qk klen maskkeys=5", &problem, NULL, 0) ==
-              CLATTN_SUCCESS,
+    check(clattn_problem_parse("fwd f32 h4/2 q5 k64 d32 mask=qk klen maskkeys=5", &problem, NULL,
+                               0) == CLATTN_SUCCESS,
           "parse");
     check(clattn_attention_forward_host(d.context, &problem, NULL, &tensors) == CLATTN_SUCCESS,
           "the tree");

@@ -70,6 +70,54 @@ static unsigned char *copy_of(const struct trial *t, const enum tensor_id id)
     return copy;
 }
 
+/* ---- storage -------------------------------------------------------------------------------- */
+
+/* Gives b's tensor the values of a's, whatever dtypes they are stored in. */
+static void give_values(const struct trial *a, const struct trial *b, const enum tensor_id id)
+{
+    const struct tensor_shape *s = &a->tensor[id].shape;
+
+    for (size_t n = 0; n < s->size[0]; n++)
+        for (size_t h = 0; h < s->size[1]; h++)
+            for (size_t i = 0; i < s->size[2]; i++)
+                for (size_t d = 0; d < s->size[3]; d++)
+                    trial_set(b, id, n, h, i, d,
+                              value_get(s->dtype, first(a, id), tensor_index(s, n, h, i, d)));
+}
+
+/* Arithmetic is f32 whatever the dtypes are: k, v and o of others beside q give what their values in f32
+ * do. Families that read f32 where it lies, and copies of the others, need not sum in one order. */
+FOR_EACH_FAMILY(mixed_storage)
+{
+    struct trial mixed = make_plain(*family, "fwd bf16 b2 h4/2 q9 k37 d20/9 kcache=f16 vcache=f32 "
+                                             "odtype=f32 klen lse");
+    struct trial plain = make_plain(*family, "fwd f32 b2 h4/2 q9 k37 d20/9 klen lse");
+    struct fixture f;
+
+    open(&f, *family);
+    for (int id = TENSOR_Q; id <= TENSOR_V; id++)
+        give_values(&mixed, &plain, (enum tensor_id)id);
+    memcpy(plain.tensor[TENSOR_KV_LENGTHS].bytes + 4 * plain.tensor[TENSOR_KV_LENGTHS].offset,
+           first(&mixed, TENSOR_KV_LENGTHS), 2 * sizeof(cl_int));
+    trial_run(&f, &mixed);
+    trial_check(&mixed);
+    trial_run(&f, &plain);
+    for (size_t b = 0; b < 2; b++)
+        for (size_t h = 0; h < 4; h++)
+            for (size_t i = 0; i < 9; i++) {
+                const double lse = trial_value(&plain, TENSOR_LSE, b, h, 0, i);
+                cr_assert(fabs(trial_value(&mixed, TENSOR_LSE, b, h, 0, i) - lse) <= 2e-6);
+                for (size_t d = 0; d < 9; d++) {
+                    const double want = trial_value(&plain, TENSOR_O, b, h, i, d);
+                    const double o = trial_value(&mixed, TENSOR_O, b, h, i, d);
+                    cr_assert(fabs(o - want) <= 2e-6, "%.9g, not %.9g", o, want);
+                }
+            }
+    trial_free(&plain);
+    trial_free(&mixed);
+    fixture_close(&f);
+}
+
 /* ---- averages ------------------------------------------------------------------------------- */
 
 /* A weighted mean of equal values is that value. */

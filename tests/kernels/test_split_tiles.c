@@ -26,6 +26,9 @@ static const struct {
     {"BLOCK_M=8 THREADS=64 THREADS_D=8 THREAD_N=4 LOAD_WIDTH=4 EARLY_V=1 SPLIT_K=2 EXP=2",
      "f32 d32/64 kcache=q8_0 vcache=q4_0 klen diagonal=br",
      {"b2 h8/1 q1 k150", "h8/2 q3 k33", "b3 h2/1 q1 k4", "h16/1 q1 k97", "h2 q20 k40"}},
+    {"BLOCK_M=4 THREADS=64 THREADS_D=8 THREAD_N=4 LOAD_WIDTH=8 EARLY_V=0 SPLIT_K=2 EXP=2",
+     "bf16 d40/64 kcache=f16 vcache=f32 odtype=f32 causal=br lse",
+     {"b2 h8/2 q1 k150", "h8/2 q3 k33", "b3 h2/1 q1 k4", "h4/1 q1 k97", "h2 q20 k40"}},
 };
 
 enum { NUM_CASES = sizeof cases / sizeof *cases, NUM_SHAPES = 5 };

@@ -148,6 +148,10 @@ static const struct {
      "SIMD_WIDTH=8 BLOCK_M=8 QK_ROWS=4 QK_DEPTH=4 PV_ROWS=2 PV_VECTORS=3 BLOCK_N=16 SPLIT_K=1"},
     {"fwd f32 h4/1 q1 k90 d64 kcache=q8_0 vcache=q4_0 klen",
      "SIMD_WIDTH=16 BLOCK_M=4 QK_ROWS=4 QK_DEPTH=4 PV_ROWS=4 PV_VECTORS=4 BLOCK_N=32 SPLIT_K=2"},
+    {"fwd f32 h4/1 q2 k90 d40/21 kcache=f16 vcache=bf16 klen",
+     "SIMD_WIDTH=8 BLOCK_M=8 QK_ROWS=4 QK_DEPTH=4 PV_ROWS=4 PV_VECTORS=2 BLOCK_N=16 SPLIT_K=2"},
+    {"fwd f16 h2 q2 k50 d19 kcache=f32 vcache=f32 lse",
+     "SIMD_WIDTH=8 BLOCK_M=2 QK_ROWS=2 QK_DEPTH=8 PV_ROWS=2 PV_VECTORS=2 BLOCK_N=16 SPLIT_K=2"},
     {"fwd f32 h2 q2 k50 d19 sinks lse k=90.3000.50.1",
      "SIMD_WIDTH=8 BLOCK_M=2 QK_ROWS=2 QK_DEPTH=8 PV_ROWS=2 PV_VECTORS=2 BLOCK_N=16 SPLIT_K=2"},
 };

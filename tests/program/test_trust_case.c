@@ -37,6 +37,8 @@ ParameterizedTestParameters(trust_case, answers) {
         {"fwd f32 q4 k0 d8 lse"},
         {"fwd f16 b2 h4/2 q6 k20 d64/32 kcache=q8_0 vcache=q4_0 causal=br lse"},
         {"fwd f32 h2 q6 k20 d32/96 k=sbhd v=bshd kcache=q4_0 vcache=q8_0 klen"},
+        {"fwd f32 b2 h4/2 q6 k20 d16 kcache=f16 vcache=f16 bias=f16:qk causal=br lse"},
+        {"fwd f16 h2 q6 k20 d20/9 v=bshd o=bshd kcache=bf16 vcache=f32 odtype=f32 klen"},
     };
     return cr_make_param_array(struct text, texts, sizeof texts / sizeof *texts);
 }

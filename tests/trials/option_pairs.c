@@ -78,8 +78,8 @@ static const struct {
     [STEP_DV] = {"steps in dv", 2, 2},
     [LSE] = {"lse", 2, 1},
     [O_F32] = {"o in f32", 2, 1},
-    [K_CACHE] = {"cache of k", 3, 1},
-    [V_CACHE] = {"cache of v", 3, 1},
+    [K_CACHE] = {"cache of k", 4, 1}, /* none; quantized; of another dtype */
+    [V_CACHE] = {"cache of v", 4, 1},
     [SCORES] = {"scores", 5, 1},
     [PAGES] = {"pages", 3, 1}, /* none; that tiles may cross; of whole tiles */
     [DBIAS] = {"dbias", 2, 2},
@@ -118,6 +118,25 @@ static void draw_dims(struct rng *r, const size_t level, clattn_problem *p)
     }
 }
 
+enum { OTHER_DTYPE = CLATTN_CACHE_F32 }; /* the level of a cache */
+
+static clattn_cache cache_of(const size_t level, const clattn_dtype dtype)
+{
+    return (clattn_cache)(level == OTHER_DTYPE ? CLATTN_CACHE_F32 + ((unsigned)dtype + 1) % 3
+                                               : level);
+}
+
+static size_t cache_level(const clattn_cache cache)
+{
+    return cache < CLATTN_CACHE_F32 ? (size_t)cache : OTHER_DTYPE;
+}
+
+/* Whether a cache of the level has blocks, which no step fits. */
+static int in_blocks(const size_t level)
+{
+    return level == CLATTN_CACHE_Q8_0 || level == CLATTN_CACHE_Q4_0;
+}
+
 static clattn_problem problem_of(const struct row *row, struct rng *r,
                                  const clattn_operation operation)
 {
@@ -145,8 +164,8 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
         random_block_sizes(r, level[BLOCKS] > 1, &p);
     p.lse = level[LSE] != 0;
     p.o_f32 = level[O_F32] != 0;
-    p.k_cache = (clattn_cache)level[K_CACHE];
-    p.v_cache = (clattn_cache)level[V_CACHE];
+    p.k_cache = cache_of(level[K_CACHE], p.dtype);
+    p.v_cache = cache_of(level[V_CACHE], p.dtype);
     p.scores = (clattn_scores)level[SCORES];
     if (level[PAGES])
         p.page_size = level[PAGES] == 1 ? RNG_PICK(r, 1, 2, 3, 8, 13, 100)
@@ -163,13 +182,14 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
 static int make(const struct row *row, struct rng *r, const struct ca_family *family,
                 const clattn_device_info *device, struct problem_kind *kind)
 {
-    const int steps_in_k = row->level[STEP_K] && row->level[K_CACHE];
+    const int steps_in_k = row->level[STEP_K] && in_blocks(row->level[K_CACHE]);
     char reason[256];
 
     *kind = (struct problem_kind){.family = family};
     for (int n = 0; n < NUM_UNITS; n++)
         kind->unit[n] = !row->level[STEP_Q + n];
-    for (int n = 0; n < 8 && !steps_in_k && !(row->level[STEP_V] && row->level[V_CACHE]); n++) {
+    for (int n = 0; n < 8 && !steps_in_k && !(row->level[STEP_V] && in_blocks(row->level[V_CACHE]));
+         n++) {
         kind->base = problem_of(row, r, family->operation);
         if (clattn_problem_check(&kind->base, NULL, 0) != CLATTN_SUCCESS)
             continue;
@@ -381,8 +401,8 @@ static struct row row_of(const struct problem_kind *kind)
                        [BLOCKS] = p->block_q ? 1 + (p->block_q >= 32) : 0,
                        [LSE] = p->lse != 0,
                        [O_F32] = p->o_f32 != 0,
-                       [K_CACHE] = (size_t)p->k_cache,
-                       [V_CACHE] = (size_t)p->v_cache,
+                       [K_CACHE] = cache_level(p->k_cache),
+                       [V_CACHE] = cache_level(p->v_cache),
                        [SCORES] = (size_t)p->scores,
                        [PAGES] = p->page_size ? 1 + (p->page_size % 16 == 0) : 0,
                        [DBIAS] = p->dbias != 0,

@@ -14,11 +14,18 @@ static clattn_dtype draw_dtype(struct rng *r)
     return (clattn_dtype)rng_below(r, 3);
 }
 
-/* Rarely, and only where the dim takes it. */
+/* Rarely; blocks only where the dim takes them. */
 static clattn_cache draw_cache(struct rng *r, const size_t dim)
 {
-    return dim % 32 == 0 && rng_one_in(r, 5) ? (clattn_cache)(1 + rng_below(r, 2))
-                                             : CLATTN_CACHE_PLAIN;
+    if (!rng_one_in(r, 4))
+        return CLATTN_CACHE_PLAIN;
+    return dim % 32 == 0 && rng_one_in(r, 2) ? RNG_PICK(r, CLATTN_CACHE_Q8_0, CLATTN_CACHE_Q4_0)
+                                             : (clattn_cache)(CLATTN_CACHE_F32 + rng_below(r, 3));
+}
+
+static int is_quantized(const clattn_cache cache)
+{
+    return cache == CLATTN_CACHE_Q8_0 || cache == CLATTN_CACHE_Q4_0;
 }
 
 void random_block_sizes(struct rng *r, const int large, clattn_problem *p)
@@ -126,8 +133,8 @@ struct problem_kind random_kind(struct rng *r, const struct ca_family *family,
         kind.base = draw_options(r, family->operation);
     for (int n = 0; n < NUM_UNITS; n++)
         kind.unit[n] = !rng_one_in(r, 8);
-    kind.unit[1] = kind.unit[1] || kind.base.k_cache != CLATTN_CACHE_PLAIN;
-    kind.unit[2] = kind.unit[2] || kind.base.v_cache != CLATTN_CACHE_PLAIN;
+    kind.unit[1] = kind.unit[1] || is_quantized(kind.base.k_cache);
+    kind.unit[2] = kind.unit[2] || is_quantized(kind.base.v_cache);
     random_tunables(r, &kind, device, rng_one_in(r, 2));
     return kind;
 }
@@ -232,9 +239,9 @@ clattn_problem random_shape(struct rng *r, const struct problem_kind *kind)
     p.q = draw_layout(r, q, kind->unit[0], 0);
     p.k = draw_layout(r, k, kind->unit[1], 0);
     p.v = draw_layout(r, v, kind->unit[2], 0);
-    if (p.k_cache != CLATTN_CACHE_PLAIN)
+    if (is_quantized(p.k_cache))
         in_blocks(&p.k);
-    if (p.v_cache != CLATTN_CACHE_PLAIN)
+    if (is_quantized(p.v_cache))
         in_blocks(&p.v);
     p.o = draw_layout(r, o, kind->unit[3], 1);
     if (p.operation == CLATTN_BACKWARD) {
@@ -248,7 +255,8 @@ clattn_problem random_shape(struct rng *r, const struct problem_kind *kind)
     if (p.seq_kv == 0)
         p.mask_keys = 0;
     if (p.mask_keys)
-        p.mask_keys = 1 + rng_below(r, rng_one_in(r, 2) && p.seq_q < p.seq_kv ? p.seq_q + 1 : p.seq_kv);
+        p.mask_keys =
+            1 + rng_below(r, rng_one_in(r, 2) && p.seq_q < p.seq_kv ? p.seq_q + 1 : p.seq_kv);
     if (p.mask)
         p.mask_layout = draw_pair_layout(r, &p, ca_mask_keys(&p));
     if (p.block_q) {
@@ -274,7 +282,7 @@ clattn_problem random_problem(struct rng *r)
 
     for (int n = 0; n < NUM_UNITS; n++)
         kind.unit[n] = !rng_one_in(r, 4);
-    kind.unit[1] = kind.unit[1] || kind.base.k_cache != CLATTN_CACHE_PLAIN;
-    kind.unit[2] = kind.unit[2] || kind.base.v_cache != CLATTN_CACHE_PLAIN;
+    kind.unit[1] = kind.unit[1] || is_quantized(kind.base.k_cache);
+    kind.unit[2] = kind.unit[2] || is_quantized(kind.base.v_cache);
     return random_shape(r, &kind);
 }

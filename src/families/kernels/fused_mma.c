@@ -168,8 +168,11 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 {
     if (p->dtype == CLATTN_F32)
         return "matrix instructions take f16 and bf16, not f32";
-    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
+    if (ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
+        ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN)
         return "matrix instructions take f16 and bf16, not quantized keys or values";
+    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
+        return "matrix instructions take two operands of one dtype";
     if (p->block_q)
         return CA_WALKS_NO_BLOCKS;
     if (p->page_size)

@@ -3,6 +3,7 @@
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
 
+static int reads_halves(const clattn_problem *p);
 static size_t register_floats(const clattn_problem *p, const size_t *values);
 static size_t most_registers(const clattn_device_info *dev);
 static size_t needed_registers(const clattn_problem *p, const size_t *values);
@@ -12,6 +13,13 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #include "families/tunables/expand.h"
 
 extern const char ca_source_fused_tiles[];
+
+/* Whether some elements take two bytes, so that eight are one load. */
+static int reads_halves(const clattn_problem *p)
+{
+    return p->dtype != CLATTN_F32 || ca_problem_dtype(p, CA_K) != CLATTN_F32 ||
+           ca_problem_dtype(p, CA_V) != CLATTN_F32;
+}
 
 /* Output dims that a work-item holds for each of its rows. */
 static size_t thread_dims(const clattn_problem *p, size_t threads)
@@ -158,7 +166,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         *threads /= 2;
     values[BLOCK_N_INDEX] = ca_larger(ca_smaller(*threads * tile, 128), 32);
     values[BLOCK_K_INDEX] = best_stage(p->dim_qk, values[BLOCK_K_INDEX]);
-    if (p->dtype != CLATTN_F32)
+    if (reads_halves(p))
         values[LOAD_WIDTH_INDEX] = 8;
     shrink_stages(p, values);
     fit_local_memory(p, dev, values);

@@ -16,7 +16,7 @@ extern const char ca_source_split_lanes[];
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t rows = values[BLOCK_M_INDEX], keys = values[BLOCK_N_INDEX];
-    const size_t scales = p->v_cache ? p->dim_v / 32 : 0;
+    const size_t scales = ca_problem_cache(p, CA_V) ? p->dim_v / 32 : 0;
 
     const size_t lists = p->page_size ? 2 * keys * 4 * sizeof(cl_long) : 0;
 
@@ -90,8 +90,11 @@ static size_t smaller(const size_t x, const size_t y)
 static void block_registers(const clattn_problem *p, size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX], rows = values[BLOCK_M_INDEX];
-    const int staged = p->dtype != CLATTN_F32 || p->k_cache || p->v_cache;
-    const int few_columns = width > 4 && rows >= (p->k_cache ? width / 4 : width);
+    const int quantized_k = ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN;
+    const int staged = quantized_k || ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN ||
+                       ca_problem_dtype(p, CA_K) != CLATTN_F32 ||
+                       ca_problem_dtype(p, CA_V) != CLATTN_F32;
+    const int few_columns = width > 4 && rows >= (quantized_k ? width / 4 : width);
     const int square = rows >= 4 && (staged || width < 16);
     const int whole = ca_split_divide(p->dim_v, width) % 8 == 0;
 

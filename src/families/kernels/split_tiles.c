@@ -5,6 +5,7 @@
 #include "families/kernels/split.h"
 #include "families/registry.h"
 
+static int reads_halves(const clattn_problem *p);
 static size_t register_floats(const clattn_problem *p, const size_t *values);
 static size_t most_registers(const clattn_device_info *dev);
 static size_t local_bytes(const clattn_problem *p, const size_t *values);
@@ -15,6 +16,12 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 extern const char ca_source_split_tiles[];
 
 enum { COMBINED_COLUMNS = 32 }; /* of a group of combine */
+
+/* Whether keys or values take two bytes, so that eight are one load; queries are read once, singly. */
+static int reads_halves(const clattn_problem *p)
+{
+    return ca_problem_dtype(p, CA_K) != CLATTN_F32 || ca_problem_dtype(p, CA_V) != CLATTN_F32;
+}
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -119,7 +126,7 @@ static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, s
     while (values[BLOCK_M_INDEX] < rows && values[BLOCK_M_INDEX] < 16)
         values[BLOCK_M_INDEX] *= 2;
     values[LOAD_WIDTH_INDEX] =
-        p->dtype == CLATTN_F32 || !ca_has_many_registers(dev) || values[BLOCK_M_INDEX] > 8 ? 4 : 8;
+        !reads_halves(p) || !ca_has_many_registers(dev) || values[BLOCK_M_INDEX] > 8 ? 4 : 8;
     *threads = 4;
     while (*threads < 32 && *threads * values[LOAD_WIDTH_INDEX] < dim)
         *threads *= 2;
