@@ -24,7 +24,8 @@ typedef struct clattn_forward {
     clattn_buffer q;          /**< Read. */
     clattn_buffer k;          /**< Read. */
     clattn_buffer v;          /**< Read. */
-    clattn_buffer o;          /**< Every element is overwritten (it may hold NaN). */
+    clattn_buffer o;          /**< Every element is overwritten (it may hold NaN); packed: every one
+                                   that belongs to a sequence. */
     clattn_buffer bias;       /**< Read; elements of bias_dtype. */
     clattn_buffer mask;       /**< Read; bytes. */
     clattn_buffer slopes;     /**< Read; heads floats (ALiBi). */
@@ -42,6 +43,8 @@ typedef struct clattn_forward {
     cl_uint dropout_offset;   /**< Which of the seed's 2^32 streams of random numbers, such as the
                                    number of the training step (clattn/dropout.h). */
     clattn_buffer page_table; /**< Read; (batch, ceil(seq_kv / page_size)) cl_ints. */
+    clattn_buffer q_starts;   /**< Read; batch + 1 cl_ints, with total_q. */
+    clattn_buffer kv_starts;  /**< Read; batch + 1 cl_ints, with total_kv. */
 } clattn_forward;
 
 /** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
@@ -135,6 +138,8 @@ typedef struct clattn_host_forward {
     cl_ulong dropout_seed;     /**< As in clattn_forward. */
     cl_uint dropout_offset;    /**< As in clattn_forward. */
     const cl_int *page_table;  /**< Read; (batch, ceil(seq_kv / page_size)). */
+    const cl_int *q_starts;    /**< Read; batch + 1, with total_q. */
+    const cl_int *kv_starts;   /**< Read; batch + 1, with total_kv. */
 } clattn_host_forward;
 
 /** The tensors of a backward execution in host memory, as in clattn_backward. Elements of what is

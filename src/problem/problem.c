@@ -66,8 +66,8 @@ static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t b
         const char *name;
         size_t value, least;
     } sizes[] = {
-        {"batch", p->batch, 0}, {"heads", p->heads, 1},   {"kv_heads", p->kv_heads, 1},
-        {"seq_q", p->seq_q, 0}, {"seq_kv", p->seq_kv, 0}, {"dim_qk", p->dim_qk, 1},
+        {"batch", p->batch, 0}, {"heads", p->heads, 1},         {"kv_heads", p->kv_heads, 1},
+        {"seq_q", p->seq_q, 0}, {"seq_kv", p->seq_kv, 0},       {"dim_qk", p->dim_qk, 1},
         {"dim_v", p->dim_v, 1}, {"page_size", p->page_size, 0},
 #define SIZE(ID, member, word, OF, difference) {#member, p->member, 0},
         CA_SIZES(SIZE)
@@ -182,6 +182,17 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
         {"dropout and page_size exclude each other: keys in pages have no gradients",
          p->page_size && p->dropout > 0.0f && p->operation == CLATTN_FORWARD},
         {"page_size is an option of forward only", p->page_size && p->operation != CLATTN_FORWARD},
+        {"total_q and total_kv are options of forward only",
+         (p->total_q || p->total_kv) && p->operation != CLATTN_FORWARD},
+        {"total_q exceeds 2^31 - 1, the most that q_starts can say", p->total_q > INT32_MAX},
+        {"total_kv exceeds 2^31 - 1, the most that kv_starts can say", p->total_kv > INT32_MAX},
+        {"total_q is given, but batch or seq_q is 0", p->total_q && !(p->batch && p->seq_q)},
+        {"total_kv is given, but batch or seq_kv is 0", p->total_kv && !(p->batch && p->seq_kv)},
+        {"page_size and total_kv exclude each other: keys lie in pages or follow each other",
+         p->page_size && p->total_kv},
+        {"scores are handed out of batches that are padded only: give q without total_q and "
+         "total_kv",
+         p->scores != CLATTN_SCORES_NONE && (p->total_q || p->total_kv)},
     };
 
     return keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes);

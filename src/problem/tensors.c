@@ -17,14 +17,24 @@ clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument)
     return argument == CA_K ? p->k_cache : argument == CA_V ? p->v_cache : CLATTN_CACHE_PLAIN;
 }
 
+size_t ca_query_batch(const clattn_problem *p)
+{
+    return p->total_q ? 1 : p->batch;
+}
+
+size_t ca_query_rows(const clattn_problem *p)
+{
+    return p->total_q ? p->total_q : p->seq_q;
+}
+
 size_t ca_cache_batch(const clattn_problem *p)
 {
-    return p->page_size ? p->pages : p->batch;
+    return p->page_size ? p->pages : p->total_kv ? 1 : p->batch;
 }
 
 size_t ca_cache_rows(const clattn_problem *p)
 {
-    return p->page_size ? p->page_size : p->seq_kv;
+    return p->page_size ? p->page_size : p->total_kv ? p->total_kv : p->seq_kv;
 }
 
 size_t ca_table_pages(const clattn_problem *p)

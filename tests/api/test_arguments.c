@@ -108,10 +108,12 @@ Test(arguments, missing_and_superfluous_tensors) {
 
     open(&c, everything);
     for (int id = 0; id < NUM_FORWARD_TENSORS; id++) {
+        const struct tensor_shape s = tensor_shape_of(&c.problem, (enum tensor_id)id);
         clattn_forward t = c.tensors;
+        if (!s.present) /* of options that exclude others, or that the family lacks */
+            continue;
         tensor_buffer(&t, (enum tensor_id)id)->buffer = NULL;
-        refused(&c, &t, CLATTN_INVALID_ARGUMENT,
-                tensor_shape_of(&c.problem, (enum tensor_id)id).name);
+        refused(&c, &t, CLATTN_INVALID_ARGUMENT, s.name);
     }
     close(&c);
     open(&c, plain);
@@ -134,6 +136,8 @@ Test(arguments, short_buffers) {
         const struct tensor_shape s = tensor_shape_of(&c.problem, (enum tensor_id)id);
         clattn_forward t = c.tensors;
         clattn_buffer *b = tensor_buffer(&t, (enum tensor_id)id);
+        if (!s.present)
+            continue;
         b->offset = 1;
         refused(&c, &t, CLATTN_BUFFER_TOO_SMALL, s.name);
         b->offset = SIZE_MAX;
