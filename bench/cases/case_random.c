@@ -102,6 +102,22 @@ static void fill_pages(cl_int *data, const struct view *view, size_t pages, uint
     }
 }
 
+/* Sequences of 1 to `longest` rows that fill about `total`; the same for queries and keys of the same
+ * sizes. */
+static void fill_starts(cl_int *data, const struct view *view, size_t longest, size_t total)
+{
+    const size_t batch = view->extent - 1, share = (2 * total + batch - 1) / batch;
+    const size_t most = share < longest ? share : longest;
+    uint64_t state = 0x2545f4914f6cdd1du;
+    size_t end = 0;
+
+    for (size_t b = 0; b <= batch; b++) {
+        data[b] = (cl_int)end;
+        const size_t rows = (size_t)ceilf((float)most * uniform(&state, 0.0f, 1.0f));
+        end = rows < total - end ? end + rows : total;
+    }
+}
+
 /* So that a product of as many columns, of x, has elements as large as x's. */
 static float weight(size_t columns)
 {
@@ -175,6 +191,12 @@ static void fill(void *data, const struct job *job, enum input input, const stru
         break;
     case INPUT_PAGE_TABLE:
         fill_pages(data, view, p->pages, state);
+        break;
+    case INPUT_Q_STARTS:
+        fill_starts(data, view, p->seq_q, p->total_q);
+        break;
+    case INPUT_KV_STARTS:
+        fill_starts(data, view, p->seq_kv, p->total_kv);
         break;
     case INPUT_LSE:
         if (p->operation == CLATTN_MERGE)

@@ -324,6 +324,8 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         return "an o of another dtype than q's is not asked of other libraries";
     if (p->page_size)
         return "paged caches are not asked of other libraries";
+    if (p->total_q || p->total_kv)
+        return "packed batches are not asked of other libraries";
     if (p->dropout > 0.0f)
         return "other libraries drop other weights";
     return (peer->operations >> job_kind(job) & 1u) != 0 ? NULL : lacks[job_kind(job)];

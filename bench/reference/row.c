@@ -62,7 +62,10 @@ static void look(const struct reference *r, const struct query *query, struct re
     const bool shown = p->scores == CLATTN_SCORES_RAW || p->scores == CLATTN_SCORES_SOFTCAP;
     const unsigned char *const *at = r->view->at;
 
-    tensor_load_row(&r->shape[TENSOR_Q], at[TENSOR_Q], query->b, query->h, query->i, row->q);
+    size_t block, place;
+
+    if (tensor_locate_query(p, r->view, query->b, query->i, &block, &place))
+        tensor_load_row(&r->shape[TENSOR_Q], at[TENSOR_Q], block, query->h, place, row->q);
     for (size_t j = 0; j < p->seq_kv; j++) {
         const bool seen = reference_sees(r, query, j);
         row->key[j] = (struct reference_key){.seen = seen};

@@ -50,8 +50,8 @@ struct query reference_query(const struct reference *r, size_t b, size_t h, size
     const clattn_problem *p = r->problem;
     struct query query = {.b = b, .h = h, .i = i, .kv_head = h / (p->heads / p->kv_heads)};
 
-    query.queries = in_use(r, TENSOR_Q_LENGTHS, p->q_lengths, b, p->seq_q);
-    query.keys = in_use(r, TENSOR_KV_LENGTHS, p->kv_lengths, b, p->seq_kv);
+    query.queries = in_use(r, TENSOR_Q_LENGTHS, p->q_lengths, b, tensor_queries(p, r->view, b));
+    query.keys = in_use(r, TENSOR_KV_LENGTHS, p->kv_lengths, b, tensor_keys(p, r->view, b));
     if (p->diagonal == CLATTN_BOTTOM_RIGHT)
         query.diagonal = query.keys - query.queries;
     else if (p->diagonal == CLATTN_OFFSET)

@@ -55,7 +55,10 @@ static void set_rows(struct tensor_shape *s, const clattn_problem *p, size_t dim
                      const clattn_layout *layout)
 {
     s->dtype = p->dtype;
-    set_sizes(s, p->batch, p->heads, p->seq_q, dim);
+    if (p->total_q > 0)
+        set_sizes(s, 1, p->heads, p->total_q, dim);
+    else
+        set_sizes(s, p->batch, p->heads, p->seq_q, dim);
     set_layout(s, layout, true);
 }
 
@@ -66,11 +69,22 @@ static void set_results(struct tensor_shape *s, const clattn_problem *p)
         s->dtype = CLATTN_F32;
 }
 
+static void set_lse(struct tensor_shape *s, const clattn_problem *p)
+{
+    if (p->total_q > 0)
+        set_packed(s, 1, p->heads, 1, p->total_q);
+    else
+        set_packed(s, p->batch, p->heads, 1, p->seq_q);
+}
+
 static void set_keys(struct tensor_shape *s, const clattn_problem *p, size_t dim,
                      const clattn_layout *layout)
 {
     s->dtype = p->dtype;
-    set_sizes(s, p->batch, p->kv_heads, p->seq_kv, dim);
+    if (p->total_kv > 0)
+        set_sizes(s, 1, p->kv_heads, p->total_kv, dim);
+    else
+        set_sizes(s, p->batch, p->kv_heads, p->seq_kv, dim);
     set_layout(s, layout, true);
 }
 
@@ -191,13 +205,67 @@ double tensor_load(const struct tensor_shape *s, const void *base, size_t index)
                                           : value_get_quantized(s->cache, base, index);
 }
 
+/* How many rows sequence b has, and the first, of `total` rows. */
+static size_t sequence(const struct tensor_view *view, enum tensor_id starts, size_t b,
+                       size_t total, size_t longest, size_t *first)
+{
+    int32_t edge[2];
+    size_t rows = 0;
+
+    memcpy(edge, view->at[starts] + b * sizeof *edge, sizeof edge);
+    *first = edge[0] < 0 ? 0 : (size_t)edge[0];
+    while (rows < longest && *first + rows < total && (int64_t)(*first + rows) < edge[1])
+        rows++;
+    return rows;
+}
+
+size_t tensor_queries(const clattn_problem *p, const struct tensor_view *view, size_t b)
+{
+    size_t first;
+
+    return p->total_q == 0 ? p->seq_q
+                           : sequence(view, TENSOR_Q_STARTS, b, p->total_q, p->seq_q, &first);
+}
+
+size_t tensor_keys(const clattn_problem *p, const struct tensor_view *view, size_t b)
+{
+    size_t first;
+
+    return p->total_kv == 0 ? p->seq_kv
+                            : sequence(view, TENSOR_KV_STARTS, b, p->total_kv, p->seq_kv, &first);
+}
+
+bool tensor_locate_query(const clattn_problem *p, const struct tensor_view *view, size_t b,
+                         size_t i, size_t *block, size_t *row)
+{
+    size_t first;
+
+    *block = b;
+    *row = i;
+    if (p->total_q == 0)
+        return true;
+    if (i >= sequence(view, TENSOR_Q_STARTS, b, p->total_q, p->seq_q, &first))
+        return false;
+    *block = 0;
+    *row = first + i;
+    return true;
+}
+
 bool tensor_locate_key(const clattn_problem *p, const struct tensor_view *view, size_t b, size_t j,
                        size_t *block, size_t *row)
 {
+    size_t first;
     int32_t page;
 
     *block = b;
     *row = j;
+    if (p->total_kv > 0) {
+        if (j >= sequence(view, TENSOR_KV_STARTS, b, p->total_kv, p->seq_kv, &first))
+            return false;
+        *block = 0;
+        *row = first + j;
+        return true;
+    }
     if (p->page_size == 0)
         return true;
     memcpy(&page, view->at[TENSOR_PAGE_TABLE] + (b * pages_of(p) + j / p->page_size) * sizeof page,

@@ -50,6 +50,14 @@ size_t tensor_packed(const struct tensor_shape *s, size_t b, size_t h, size_t i,
 size_t tensor_bytes(const struct tensor_shape *s, size_t elements);
 double tensor_load(const struct tensor_shape *s, const void *base, size_t index);
 
+/* Queries and keys that batch b has: those of the longest, or of its sequence in a packed batch. */
+size_t tensor_queries(const clattn_problem *p, const struct tensor_view *view, size_t b);
+size_t tensor_keys(const clattn_problem *p, const struct tensor_view *view, size_t b);
+
+/* The batch and the row of q and o that hold query i of batch b; false if its sequence has none. */
+bool tensor_locate_query(const clattn_problem *p, const struct tensor_view *view, size_t b,
+                         size_t i, size_t *block, size_t *row);
+
 /* The batch, or the page, and the row of k and v that hold key j of batch b; false if no page does. */
 bool tensor_locate_key(const clattn_problem *p, const struct tensor_view *view, size_t b, size_t j,
                        size_t *block, size_t *row);

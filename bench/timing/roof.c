@@ -55,11 +55,21 @@ static int64_t in_use(const struct block *lengths, size_t b, size_t all)
     return length < 0 ? 0 : length > (int64_t)all ? (int64_t)all : length;
 }
 
+/* Keys of the batch that are in use. */
+static int64_t keys_in_use(const struct attention_case *attention, size_t b)
+{
+    const clattn_problem *p = &attention->job.problem;
+    const struct tensor_view view = sample_inputs(attention);
+
+    return in_use(&attention->in[INPUT_KV_LENGTHS], b, tensor_keys(p, &view, b));
+}
+
 static struct span find_span(const struct attention_case *attention, size_t b, size_t i)
 {
     const clattn_problem *p = &attention->job.problem;
-    const int64_t queries = in_use(&attention->in[INPUT_Q_LENGTHS], b, p->seq_q);
-    const int64_t keys = in_use(&attention->in[INPUT_KV_LENGTHS], b, p->seq_kv);
+    const struct tensor_view view = sample_inputs(attention);
+    const int64_t queries = in_use(&attention->in[INPUT_Q_LENGTHS], b, tensor_queries(p, &view, b));
+    const int64_t keys = keys_in_use(attention, b);
     const int64_t now = (int64_t)i + (p->diagonal == CLATTN_TOP_LEFT       ? 0
                                       : p->diagonal == CLATTN_BOTTOM_RIGHT ? keys - queries
                                                                            : p->diagonal_offset);
@@ -85,7 +95,7 @@ static size_t mask_keys(const clattn_problem *p)
 static int64_t key_of_column(const struct attention_case *attention, size_t b, size_t column)
 {
     const clattn_problem *p = &attention->job.problem;
-    const int64_t keys = in_use(&attention->in[INPUT_KV_LENGTHS], b, p->seq_kv);
+    const int64_t keys = p->mask_keys ? keys_in_use(attention, b) : 0;
 
     return (int64_t)column + (p->mask_keys ? keys - (int64_t)p->mask_keys : 0);
 }
@@ -148,10 +158,14 @@ static void mark_row(struct survey *survey, size_t b, size_t h, size_t i, struct
     }
 }
 
-static void mark_query(const struct marks *marks, size_t b, size_t h, size_t i)
+static void mark_query(const struct survey *survey, const struct marks *marks, size_t b, size_t h,
+                       size_t i)
 {
-    if (marks->used != NULL)
-        *find_mark(marks, b, h, i, 0) = 1;
+    size_t block, row;
+
+    if (marks->used != NULL &&
+        tensor_locate_query(&survey->attention->job.problem, &survey->inputs, b, i, &block, &row))
+        *find_mark(marks, block, h, row, 0) = 1;
 }
 
 static double count_visible(const struct survey *survey, struct span span)
@@ -181,7 +195,7 @@ static void go_through(struct survey *survey)
                     continue;
                 mark_row(survey, b, h, i, span);
                 for (size_t n = 0; n < NUM_OF_QUERIES && pairs > 0.0; n++)
-                    mark_query(&survey->marks[rows_used[n]], b, h, i);
+                    mark_query(survey, &survey->marks[rows_used[n]], b, h, i);
             }
         }
     }
@@ -193,7 +207,7 @@ static void go_through(struct survey *survey)
 static bool begin_survey(struct survey *survey, const struct attention_case *attention)
 {
     const clattn_problem *p = &attention->job.problem;
-    const bool lengths = p->q_lengths || p->kv_lengths;
+    const bool lengths = p->q_lengths || p->kv_lengths || p->total_q || p->total_kv;
 
     *survey = (struct survey){.attention = attention, .inputs = sample_inputs(attention)};
     survey->batches =

@@ -5,16 +5,21 @@
 enum { FEWEST_ROWS = 32 };
 
 static void compare(const struct results *results, const clattn_problem *p,
-                    const struct reference_row *row, size_t b, size_t h, size_t i,
-                    struct worst *worst)
+                    const struct tensor_view *view, const struct reference_row *row, size_t b,
+                    size_t h, size_t i, struct worst *worst)
 {
     const struct tensor_shape o = tensor_shape_of(p, TENSOR_O);
     const struct tensor_shape lse = tensor_shape_of(p, TENSOR_LSE);
     const struct tensor_shape scores = tensor_shape_of(p, TENSOR_SCORES);
+    size_t block, place;
 
+    if (!tensor_locate_query(p, view, b, i, &block, &place))
+        return; /* a sequence of a packed batch that is shorter */
     for (size_t d = 0; d < p->dim_v; d++)
-        sample_compare(worst, results, TENSOR_O, &o, tensor_index(&o, b, h, i, d), row->o[d]);
-    sample_compare(worst, results, TENSOR_LSE, &lse, tensor_index(&lse, b, h, 0, i), row->lse);
+        sample_compare(worst, results, TENSOR_O, &o, tensor_index(&o, block, h, place, d),
+                       row->o[d]);
+    sample_compare(worst, results, TENSOR_LSE, &lse, tensor_index(&lse, block, h, 0, place),
+                   row->lse);
     for (size_t j = 0; scores.present && j < p->seq_kv; j++)
         sample_compare(worst, results, TENSOR_SCORES, &scores, tensor_index(&scores, b, h, i, j),
                        row->scores[j]);
@@ -36,7 +41,7 @@ bool check_rows(const struct attention_case *attention, const struct results *re
         const size_t index = sample_spread(n, count, all);
         const size_t b = index / p->seq_q / p->heads, h = index / p->seq_q % p->heads;
         reference_row_compute(p, &view, b, h, index % p->seq_q, &row);
-        compare(results, p, &row, b, h, index % p->seq_q, worst);
+        compare(results, p, &view, &row, b, h, index % p->seq_q, worst);
     }
     reference_row_close(&row);
     return ok;

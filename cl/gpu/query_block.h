@@ -4,6 +4,7 @@
  * Before including this: score.h, tile_exp.h, with dropout philox.h; BLOCK_M, BLOCK_N. */
 #ifndef CLATTN_QUERY_BLOCK_H
 #define CLATTN_QUERY_BLOCK_H
+#include "common/sequence.h"
 
 /* Whether rows that see nothing have to be told from those far below a sink: masks and biases hide what
  * windows and lengths do not. */
@@ -17,12 +18,15 @@ struct query_block {
     long seen_by_all_from, seen_by_all_to;
 };
 
+/* Of the longest sequence. */
+#define QUERY_BLOCKS(a) ((LONGEST_Q(a) + BLOCK_M - 1) / BLOCK_M)
+
 /* Both limits grow with the query: no row sees keys outside, each sees those in between. With a limit
  * to the right later blocks see more keys: the longest go first. */
 __attribute__((always_inline)) static inline struct query_block
 find_query_block(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
 {
-    const long blocks = (a.seq_q + BLOCK_M - 1) / BLOCK_M;
+    const long blocks = QUERY_BLOCKS(a);
     struct query_block p;
 
     p.bh = get_group_id(0) / blocks;

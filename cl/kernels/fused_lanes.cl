@@ -24,6 +24,7 @@
  * Tunables   src/families/tunables/fused_lanes.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "common/common.h"
+#include "common/sequence.h"
 
 #if !defined(SIMD_WIDTH) || !defined(BLOCK_VECTORS) || !defined(QK_KEYS) ||                        \
     !defined(PV_COLUMNS) || !defined(BLOCK_N) || !defined(BLOCKS_PER_TILE) ||                      \
@@ -123,8 +124,8 @@ NOINLINE void finish_block(SHAPE_PARAMS, const struct query_block block, const l
         float rows[SIMD_WIDTH];
         VECTOR(vstore)(sums, 0, rows);
         for (int r = 0; r < min((long)SIMD_WIDTH, QUERIES_END(block) - block.i - m * SIMD_WIDTH); r++)
-            lse[at.lse + (block.b * a.heads + block.h) * a.seq_q + block.i + m * SIMD_WIDTH + r] =
-                rows[r];
+            lse[at.lse + LSE_HEAD(a, block.b * a.heads + block.h, block.h) + block.i +
+                m * SIMD_WIDTH + r] = rows[r];
 #endif
     }
     unpack_outputs(a, block, packed_o, factor,
@@ -281,9 +282,11 @@ INLINE void set_chunk(const struct attention_shape a, const long n, struct query
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void fused_lanes(PARAMETERS_fused_lanes)
 {
+    ENTER_SEQUENCE(get_global_id(2));
     const long chunks = count_chunks(a), x = get_global_id(0);
     struct query_block chunk;
 
+    LEAVE_IF_BEYOND(x, BALANCE_CAUSAL ? (chunks + 1) / 2 : chunks);
     chunk.h = get_global_id(1);
     chunk.b = get_global_id(2);
 #if HAS_BLOCKS

@@ -291,7 +291,7 @@ INLINE void store_rows(SHAPE_PARAMS, const struct task *t, const struct shared *
                    4 * (t->thread_n + THREADS_N * n), DIM_V, WIDTH(UNIT_O, DIM_V));
 #if HAS_LSE
         if (t->thread_n == 0)
-            lse[at.lse + block->bh * a.seq_q + i] =
+            lse[at.lse + LSE_HEAD(a, block->bh, block->h) + i] =
                 ended.zero ? -INFINITY : ended.highest + log(ended.total);
 #endif
     }
@@ -302,6 +302,7 @@ INLINE void store_rows(SHAPE_PARAMS, const struct task *t, const struct shared *
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void fused_tiles(PARAMETERS_fused_tiles)
 {
+    ENTER_SEQUENCE(get_group_id(0) / QUERY_BLOCKS(a) / a.heads);
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int v_nonfinite;
     __local float4 row_max[BLOCK_M / 4], rescale[BLOCK_M / 4];

@@ -16,6 +16,7 @@
  * Tunables    none. */
 #include "common/builtins.h"
 #include "common/key_rows.h"
+#include "common/sequence.h"
 #include "score/score.h"
 #include "common/quantized.h"
 #if HAS_DROPOUT
@@ -25,12 +26,14 @@
 
 __kernel void naive(PARAMETERS_naive)
 {
-    const long row = get_global_id(0), bh = row / a.seq_q, i = row % a.seq_q;
+    ENTER_SEQUENCE(get_global_id(0) / LONGEST_Q(a) / a.heads);
+    const long row = get_global_id(0), bh = row / LONGEST_Q(a), i = row % LONGEST_Q(a);
     const long b = bh / a.heads, h = bh % a.heads;
     float row_max = -INFINITY, row_sum = 0.0f, sums[DIM_V];
 
     if (b >= a.batch) /* beyond the last row */
         return;
+    LEAVE_IF_BEYOND(i, a.seq_q);
     const struct extent e = extent_of(a, at, b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const long first = first_key(a, e, i), end = end_key(a, e, i);
     const float scale = score_scale(a, at, h SCORE_OPERANDS_ARG);
@@ -82,6 +85,6 @@ __kernel void naive(PARAMETERS_naive)
     for (int d = 0; d < DIM_V; d++)
         STORE_O(sees_none ? 0.0f : sums[d] * factor / row_sum, o, o_row + d * O_STEP);
 #if HAS_LSE
-    lse[at.lse + row] = sees_none ? -INFINITY : row_max + log(row_sum);
+    lse[at.lse + LSE_HEAD(a, bh, h) + i] = sees_none ? -INFINITY : row_max + log(row_sum);
 #endif
 }

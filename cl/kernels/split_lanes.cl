@@ -27,6 +27,7 @@
  * Tunables   src/families/tunables/split_lanes.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "common/common.h"
+#include "common/sequence.h"
 
 #if !defined(SIMD_WIDTH) || !defined(BLOCK_M) || !defined(QK_ROWS) || !defined(QK_DEPTH) ||        \
     !defined(PV_ROWS) || !defined(PV_VECTORS) || !defined(BLOCK_N) || !defined(PREFETCH_TILES) ||  \
@@ -74,8 +75,8 @@ INLINE void store_part(SHAPE_PARAMS, const struct row_block *block, const long p
     for (int r = 0; r < block->rows; r++) {
         __global float *to =
             workspace + at.workspace +
-            (((part * a.batch + block->b) * a.heads + block->head[r]) * a.seq_q + block->query[r]) *
-                PART;
+            (((part * a.batch + block->b) * a.heads + block->head[r]) * LONGEST_Q(a) +
+             block->query[r]) * PART;
         for (int c = 0; c < VECTORS(DIM_V) && has_keys; c++)
             VECTOR(vstore)(o[r * VECTORS(DIM_V) + c], c, to);
         to[PART - 2] = ((const float *)row_max)[r];
@@ -165,10 +166,12 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void split(PARAMETERS_split)
 {
+    ENTER_SEQUENCE(get_global_id(0));
     const long group = get_global_id(2);
     struct row_block block;
 
     block.b = get_global_id(0);
+    LEAVE_IF_BEYOND(group / SPLIT_K * BLOCK_M, a.group * a.seq_q);
     block.kv_head = get_global_id(1);
     block.e = extent_of(a, at, block.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     compute_part(a, at, block, group / SPLIT_K, group % SPLIT_K, q, k,
@@ -183,7 +186,8 @@ NOINLINE void combine_parts(SHAPE_PARAMS, const long b, const long h, const long
                             __global o_storage *restrict o SINKS_PARAM LSE_PARAM,
                             const __global float *restrict workspace)
 {
-    const long row = (b * a.heads + h) * a.seq_q + i, step = a.batch * a.heads * a.seq_q * PART;
+    const long row = (b * a.heads + h) * LONGEST_Q(a) + i;
+    const long step = a.batch * a.heads * LONGEST_Q(a) * PART;
     const __global float *parts = workspace + at.workspace + row * PART;
     __global o_storage *to = o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
     float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f, factor[SPLIT_K];
@@ -216,14 +220,16 @@ NOINLINE void combine_parts(SHAPE_PARAMS, const long b, const long h, const long
         store_row(x * scale, to + d * O_STEP, O_STEP, DIM_V - d);
     }
 #if HAS_LSE
-    lse[at.lse + row] = sees_none ? -INFINITY : fma(row_max, SCORE_TO_LOG, log(row_sum));
+    lse[at.lse + LSE_HEAD(a, b * a.heads + h, h) + i] = sees_none ? -INFINITY : fma(row_max, SCORE_TO_LOG, log(row_sum));
 #endif
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void combine(PARAMETERS_combine)
 {
+    ENTER_SEQUENCE(get_global_id(2));
     const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
 
+    LEAVE_IF_BEYOND(i, a.seq_q);
     combine_parts(a, at, b, h, i, o SINKS_ARG LSE_ARG, workspace);
 }

@@ -29,6 +29,7 @@
 #include "common/builtins.h"
 #include "common/key_rows.h"
 #include "score/score.h"
+#include "common/sequence.h"
 
 #if !defined(BLOCK_M) || !defined(THREADS) || !defined(THREADS_D) || !defined(THREAD_N) ||         \
     !defined(LOAD_WIDTH) || !defined(EARLY_V) || !defined(SPLIT_K) || !defined(EXP)
@@ -196,9 +197,12 @@ struct shared {
     __local float *row_maxima, *row_sums, *factors; /* of each row and thread group */
 };
 
+/* Of the longest sequence. */
+#define ROW_BLOCKS(a) (((a).group * LONGEST_Q(a) + BLOCK_M - 1) / BLOCK_M)
+
 INLINE struct task find_task(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
 {
-    const long blocks = (a.group * a.seq_q + BLOCK_M - 1) / BLOCK_M;
+    const long blocks = ROW_BLOCKS(a);
     const long group = get_group_id(0) / blocks;
     struct task task;
 
@@ -322,7 +326,7 @@ INLINE void merge_groups(SHAPE_PARAMS, const struct task *task, const struct wei
         for (int n = thread; n < thread + THREADS_N; n++)
             sum = MULTIPLY_ADD(l->row_sums[n], l->factors[n], sum);
         vstore2((float2)(highest, sum),
-                ((w->row.b * a.heads + w->row.h) * a.seq_q + w->row.i) * SPLIT_K + task->part,
+                ((w->row.b * a.heads + w->row.h) * LONGEST_Q(a) + w->row.i) * SPLIT_K + task->part,
                 statistics);
     }
 }
@@ -345,7 +349,8 @@ INLINE void store_sums(const struct attention_shape a, const struct task *task,
         LOCAL_BARRIER(); /* the row's sums are complete */
         row_of(a, task, r, &h, &i);
         __global float *const to =
-            results + (((task->b * a.heads + h) * a.seq_q + i) * SPLIT_K + task->part) * DIM_V;
+            results +
+            (((task->b * a.heads + h) * LONGEST_Q(a) + i) * SPLIT_K + task->part) * DIM_V;
         for (int d = get_local_id(0); d < DIM_V && r < task->rows; d += THREADS) {
             float x = 0.0f;
             for (int n = 0; n < THREADS_N; n++)
@@ -359,11 +364,13 @@ INLINE void store_sums(const struct attention_shape a, const struct task *task,
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void split(PARAMETERS_split)
 {
+    ENTER_SEQUENCE(get_group_id(0) / ROW_BLOCKS(a) / SPLIT_K / a.kv_heads);
     __local float4 q_tile[Q_FLOAT4S], products_of_all[SHARED_FLOAT4S], weights[WEIGHT_FLOAT4S];
     __local float row_maxima[BLOCK_M * THREADS_N], row_sums[BLOCK_M * THREADS_N];
     __local float factors[BLOCK_M * THREADS_N];
     const struct shared l = {products_of_all, weights, row_maxima, row_sums, factors};
     const int thread_n = get_local_id(0) / THREADS_D;
+    LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(a) * BLOCK_M, a.group * a.seq_q);
     const struct task task = find_task(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const struct weigher w = find_weigher(a, &task);
     struct cached keys = find_keys(a, at, &task, k), values = find_values(a, at, &task, v);
@@ -431,7 +438,7 @@ void split(PARAMETERS_split)
     /* store */
     __global float *const results = workspace + at.workspace;
     merge_groups(a, at, &task, &w, &l, row_max, row_sum,
-                 results + a.batch * a.heads * a.seq_q * SPLIT_K * DIM_V);
+                 results + a.batch * a.heads * LONGEST_Q(a) * SPLIT_K * DIM_V);
     store_sums(a, &task, &l, sums, results);
 }
 
@@ -443,17 +450,19 @@ void split(PARAMETERS_split)
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void combine(PARAMETERS_combine)
 {
+    ENTER_SEQUENCE(get_group_id(0) / ((DIM_V + COLUMNS - 1) / COLUMNS) / LONGEST_Q(a) / a.heads);
     __local float row_maxima[SPLIT_K], row_sums[SPLIT_K], factors[SPLIT_K], sums[THREADS];
     const int thread = get_local_id(0), tiles = (DIM_V + COLUMNS - 1) / COLUMNS;
-    const long row = get_group_id(0) / tiles, i = row % a.seq_q, bh = row / a.seq_q;
-    const long b = bh / a.heads, h = bh % a.heads;
+    const long row = get_group_id(0) / tiles, i = row % LONGEST_Q(a);
+    const long bh = row / LONGEST_Q(a), b = bh / a.heads, h = bh % a.heads;
     const int d = (int)(get_group_id(0) % tiles) * COLUMNS + thread % COLUMNS;
     const __global float *const results = workspace + at.workspace;
     const __global float *const statistics =
-        results + (a.batch * a.heads * a.seq_q * DIM_V + 2 * row) * SPLIT_K;
+        results + (a.batch * a.heads * LONGEST_Q(a) * DIM_V + 2 * row) * SPLIT_K;
     const __global float *const column = results + row * SPLIT_K * DIM_V + min(d, DIM_V - 1);
     float x = 0.0f;
 
+    LEAVE_IF_BEYOND(i, a.seq_q);
     for (int n = thread; n < SPLIT_K; n += THREADS) {
         row_maxima[n] = statistics[2 * n];
         row_sums[n] = statistics[2 * n + 1];
@@ -483,7 +492,7 @@ void combine(PARAMETERS_combine)
 #endif
 #if HAS_LSE
     if (thread == 0 && get_group_id(0) % tiles == 0)
-        lse[at.lse + row] = zero ? -INFINITY : highest + log(row_sum);
+        lse[at.lse + LSE_HEAD(a, bh, h) + i] = zero ? -INFINITY : highest + log(row_sum);
 #endif
     if (thread >= COLUMNS || d >= DIM_V)
         return;

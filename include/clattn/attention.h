@@ -24,7 +24,8 @@ typedef struct clattn_forward {
     clattn_buffer q;          /**< Read. */
     clattn_buffer k;          /**< Read. */
     clattn_buffer v;          /**< Read. */
-    clattn_buffer o;          /**< Every element is overwritten (it may hold NaN). */
+    clattn_buffer o;          /**< Every element is overwritten (it may hold NaN); packed: every one
+                                   that belongs to a sequence. */
     clattn_buffer bias;       /**< Read; elements of bias_dtype. */
     clattn_buffer mask;       /**< Read; bytes. */
     clattn_buffer slopes;     /**< Read; heads floats (ALiBi). */
@@ -46,6 +47,8 @@ typedef struct clattn_forward {
         block_offsets; /**< Read; cl_ints, packed (batch, heads, rows of blocks + 1), batch and
                                       heads 1 where they share a list. */
     clattn_buffer block_entries; /**< Read; cl_ints, packed (batch, heads, max_blocks), likewise. */
+    clattn_buffer q_starts;      /**< Read; batch + 1 cl_ints, with total_q. */
+    clattn_buffer kv_starts;     /**< Read; batch + 1 cl_ints, with total_kv. */
 } clattn_forward;
 
 /** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
@@ -169,6 +172,8 @@ typedef struct clattn_host_forward {
     const cl_int *page_table;    /**< Read; (batch, ceil(seq_kv / page_size)). */
     const cl_int *block_offsets; /**< Read; as in clattn_forward. */
     const cl_int *block_entries; /**< Read; as in clattn_forward. */
+    const cl_int *q_starts;      /**< Read; batch + 1, with total_q. */
+    const cl_int *kv_starts;     /**< Read; batch + 1, with total_kv. */
 } clattn_host_forward;
 
 /** The tensors of a backward execution in host memory, as in clattn_backward. Elements of what is

@@ -155,6 +155,24 @@
  * gradients with respect to keys that requests share would be sums over requests, which no engine
  * that keeps pages asks for; gather them into a contiguous tensor to train on them.
  *
+ * Packed batches (varlen). With total_q > 0 the queries of all sequences follow each other in q and o,
+ * (1, heads, total_q, dim) tensors, and lse is (heads, total_q); with total_kv > 0 so do keys in k and v,
+ * (1, kv_heads, total_kv, dim). Either may be packed without the other. Batch b is the rows from
+ * starts[b] to before starts[b + 1], with q_starts and kv_starts, batch + 1 cl_ints each, in device memory,
+ * such as prefix sums of lengths. A plan is made for seq_q and seq_kv, the longest sequences' lengths, and
+ * serves any starts. i and j in the formula, in bias, mask and dropout count within the sequence, and a
+ * bottom-right diagonal is that of the sequence's own keys and queries. q_lengths and kv_lengths may be
+ * given besides: how many of a sequence's rows are in use. Whatever the starts hold, nothing outside of
+ * the tensors is read or written, and:
+ *
+ * - the first row is starts[b], clamped to 0..total, and the rows end before starts[b + 1], at the buffer's
+ *   end or after seq rows, whichever comes first; a sequence that would end before its first row is empty;
+ * - written are the rows of o and lse that belong to a sequence, those not in use with 0 and -inf; other
+ *   rows keep what they held. A row that belongs to several sequences receives elements of any of their
+ *   results.
+ *
+ * The scores of packed batches are not handed out.
+ *
  * Formula: A. Vaswani et al., "Attention Is All You Need" (2017); order of softcap, bias and mask
  * as in the ONNX operator Attention, opset 24; ALiBi: O. Press et al. (2022); sinks as in
  * gpt-oss (2025); backward by lse and dot(do, o): T. Dao et al., "FlashAttention" (2022); Philox:
@@ -288,7 +306,7 @@ typedef struct clattn_problem {
     int sinks;                 /**< Not 0: sinks, heads floats. */
     int q_lengths;             /**< Not 0: batch cl_ints, queries in use; clamped to 0..seq_q. */
     int kv_lengths;            /**< Not 0: batch cl_ints, keys in use; clamped to 0..seq_kv. */
-    int lse; /**< Not 0: lse is written, packed (batch, heads, seq_q) floats; backward
+    int lse; /**< Not 0: lse is written, packed (batch, heads, seq_q) or (heads, total_q) floats; backward
                                always reads it. */
     clattn_scores
         scores;        /**< Written packed, (batch, heads, seq_q, seq_kv) floats; not backward. */
@@ -340,6 +358,10 @@ typedef struct clattn_problem {
     clattn_queries queries; /**< What becomes of q; needs rotary. */
     int positions;          /**< Not 0: positions of the tokens, packed (batch, seq_q) cl_ints. */
     int slots;              /**< Not 0: slots of the tokens, packed (batch, seq_q) cl_ints. */
+    size_t total_q;   /**< Rows of q and o in which all sequences follow each other, up to
+                               2^31 - 1; 0: q and o have batch times seq_q rows. Forward only; see
+                               "Packed batches" above. */
+    size_t total_kv;  /**< Likewise of k and v. */
 } clattn_problem;
 
 /**
@@ -453,6 +475,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *                            each head of each batch
  *     alibi sinks qlen klen lse odtype=f32
  *     maskkeys=N             mask_keys, where not 0
+ *     totalq=N totalkv=N     total_q and total_kv, where not 0
  *     scores=raw|softcap|bias|weights
  *     dropout=X              X as above
  *     do=L dq=L dk=L dv=L    layouts, as q=L

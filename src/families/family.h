@@ -20,15 +20,18 @@ enum { CA_MAX_STAGES = 6, CA_ONLY_IF_FORCED = -1 };
      CA_BIT(CA_BLOCK_ENTRIES))
 /* ... with what says which pairs there are, and what else a kernel that keeps its scores takes. */
 #define CA_SCORE_ARGUMENTS (CA_SCORE_OPERANDS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS))
+/* ... where sequences begin in a packed batch. */
+#define CA_STARTS (CA_BIT(CA_Q_STARTS) | CA_BIT(CA_KV_STARTS))
 #define CA_FUSED_ARGUMENTS                                                                         \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS |              \
-     CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_PAGE_TABLE))
+     CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_PAGE_TABLE) | CA_STARTS)
 /* ... and two that divide the keys among groups and combine what these found. */
 #define CA_SPLIT_ARGUMENTS                                                                         \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) |     \
-     CA_BIT(CA_WORKSPACE))
+     CA_STARTS | CA_BIT(CA_WORKSPACE))
 #define CA_COMBINE_ARGUMENTS                                                                       \
-    (CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY)
+    (CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_STARTS | CA_BIT(CA_WORKSPACE) |         \
+     CA_READ_ONLY)
 /* ... and three whose scores exist in memory. */
 #define CA_UNFUSED_SCORES_ARGUMENTS                                                                \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_SCORE_ARGUMENTS | CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
@@ -53,6 +56,9 @@ enum { CA_MAX_STAGES = 6, CA_ONLY_IF_FORCED = -1 };
 
 /* Why a family whose stages take no table of pages is none for a paged cache. */
 #define CA_READS_NO_PAGES "keys lie in pages, which this family does not look up"
+/* ... and why one that counts rows by batches is none for a packed batch. */
+#define CA_READS_NO_STARTS                                                                         \
+    "sequences follow each other in one buffer, whose starts this family does not read"
 
 struct ca_ndrange {
     size_t global[3], local[3];

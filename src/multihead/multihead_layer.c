@@ -78,6 +78,8 @@ static clattn_status check_rules(const clattn_multihead *layer, char *reason, si
          p->k_cache || p->v_cache || p->o_f32},
         {"scores must be none in a layer: weights= hands them out",
          p->scores != CLATTN_SCORES_NONE},
+        {"total_q and total_kv must be 0 in a layer: its batches are padded",
+         p->total_q != 0 || p->total_kv != 0},
         {"weights are an output of forward only",
          layer->weights != CLATTN_WEIGHTS_NONE && p->operation != CLATTN_FORWARD},
         {"seq_kv must be seq_q in self-attention",

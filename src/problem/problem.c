@@ -237,6 +237,19 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
         {"dropout and page_size exclude each other: keys in pages have no gradients",
          p->page_size && p->dropout > 0.0f && p->operation == CLATTN_FORWARD},
         {"page_size is an option of forward only", p->page_size && p->operation != CLATTN_FORWARD},
+        {"total_q and total_kv are options of forward only",
+         (p->total_q || p->total_kv) && p->operation != CLATTN_FORWARD},
+        {"total_q exceeds 2^31 - 1, the most that q_starts can say", p->total_q > INT32_MAX},
+        {"total_kv exceeds 2^31 - 1, the most that kv_starts can say", p->total_kv > INT32_MAX},
+        {"total_q is given, but batch or seq_q is 0", p->total_q && !(p->batch && p->seq_q)},
+        {"total_kv is given, but batch or seq_kv is 0", p->total_kv && !(p->batch && p->seq_kv)},
+        {"page_size and total_kv exclude each other: keys lie in pages or follow each other",
+         p->page_size && p->total_kv},
+        {"block_q excludes total_q and total_kv: block lists are of batches that are padded",
+         p->block_q && (p->total_q || p->total_kv)},
+        {"scores are handed out of batches that are padded only: give q without total_q and "
+         "total_kv",
+         p->scores != CLATTN_SCORES_NONE && (p->total_q || p->total_kv)},
     };
 
     return keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes);

@@ -59,14 +59,24 @@ clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument)
     }
 }
 
+size_t ca_query_batch(const clattn_problem *p)
+{
+    return p->total_q ? 1 : p->batch;
+}
+
+size_t ca_query_rows(const clattn_problem *p)
+{
+    return p->total_q ? p->total_q : p->seq_q;
+}
+
 size_t ca_cache_batch(const clattn_problem *p)
 {
-    return p->page_size ? p->pages : p->batch;
+    return p->page_size ? p->pages : p->total_kv ? 1 : p->batch;
 }
 
 size_t ca_cache_rows(const clattn_problem *p)
 {
-    return p->page_size ? p->page_size : p->seq_kv;
+    return p->page_size ? p->page_size : p->total_kv ? p->total_kv : p->seq_kv;
 }
 
 size_t ca_table_pages(const clattn_problem *p)

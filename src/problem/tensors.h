@@ -67,7 +67,11 @@ int ca_problem_empty(const clattn_problem *p);
 
 /* Columns of the mask: seq_kv unless it is of the last mask_keys keys. */
 size_t ca_mask_keys(const clattn_problem *p);
-/* How many blocks of rows k and v consist of, and the rows of each: batches of keys, or pages. */
+/* How many blocks of rows q and o consist of, and the rows of each: batches, or one of all sequences. */
+size_t ca_query_batch(const clattn_problem *p);
+size_t ca_query_rows(const clattn_problem *p);
+
+/* ... and k and v: batches of keys, pages, or one of all sequences. */
 size_t ca_cache_batch(const clattn_problem *p);
 size_t ca_cache_rows(const clattn_problem *p);
 

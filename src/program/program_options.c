@@ -86,7 +86,7 @@ static size_t print_append_options(const clattn_problem *p, char *text, size_t t
 static size_t print_attention_options(const clattn_problem *p, char *text, size_t text_bytes,
                                       size_t length)
 {
-    const int lengths = p->q_lengths || p->kv_lengths;
+    const int lengths = p->q_lengths || p->kv_lengths || p->total_q || p->total_kv;
     const struct define defines[] = {
         {"DTYPE", (size_t)p->dtype},
         {"BIAS_DTYPE", p->bias ? (size_t)p->bias_dtype : 0},

@@ -35,12 +35,14 @@ static void print(struct text *text, const char *format, ...)
 static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
                         const struct ca_tensor *tensors, struct text *text)
 {
+    const char *whole = p->total_q || p->total_kv ? "whole_" : ""; /* cl/common/sequence.h */
+
     if (ca_stage_is_of_blocks(stage) && !p->block_q)
         return;
     print(text,
-          "#define PARAMETERS_%s const struct attention_shape a, "
-          "const struct attention_offsets at",
-          stage->kernel);
+          "#define PARAMETERS_%s const struct attention_shape %sa, "
+          "const struct attention_offsets %sat",
+          stage->kernel, whole, whole);
     for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++) {
         const int is_operand = n != CA_WORKSPACE;
         const int written = is_operand ? tensors[n].written : !(stage->arguments & CA_READ_ONLY);

@@ -29,10 +29,12 @@ static size_t score_row(const struct ca_trust_case *c, struct ca_trust_row *row,
 {
     const clattn_problem *p = &c->problem;
     const int shows_hidden = p->scores == CLATTN_SCORES_RAW || p->scores == CLATTN_SCORES_SOFTCAP;
-    size_t visible = 0;
+    size_t visible = 0, block, place;
 
+    if (!ca_trust_locate_query(c, row->b, row->i, &block, &place))
+        return 0;
     ca_values_load(ca_trust_elements(c, CA_Q), p->dtype,
-                   ca_trust_position(&p->q, row->b, row->h, row->i, 0), p->q.stride[3], p->dim_qk,
+                   ca_trust_position(&p->q, block, row->h, place, 0), p->q.stride[3], p->dim_qk,
                    row->q);
     for (size_t j = 0; j < p->seq_kv; j++) {
         const int seen = ca_trust_row_sees(c, row, j);

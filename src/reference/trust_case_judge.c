@@ -4,6 +4,7 @@
 #include "problem/operations.h"
 #include "problem/problem.h"
 #include "reference/trust_case_parts.h"
+#include "reference/trust_case_row.h"
 #include "reference/trust_case_values.h"
 
 #include <math.h>
@@ -83,8 +84,17 @@ static void compare_scores(const struct ca_trust_case *c, size_t row, struct wor
 static void compare_row(const struct ca_trust_case *c, size_t row, struct worst *worst)
 {
     const clattn_problem *p = &c->problem;
-    const size_t index = c->rows[row];
-    const struct worst lse = {.name = "lse", .index = index, .heads = p->heads, .seq = p->seq_q};
+    size_t index = c->rows[row], block, place;
+
+    if (p->total_q) { /* counted as o and lse are laid out */
+        const size_t h = index / p->seq_q % p->heads;
+        if (!ca_trust_locate_query(c, index / p->seq_q / p->heads, index % p->seq_q, &block,
+                                   &place))
+            return;
+        index = h * p->total_q + place;
+    }
+    const struct worst lse = {
+        .name = "lse", .index = index, .heads = p->heads, .seq = ca_query_rows(p)};
 
     const enum ca_argument lse_at = p->operation == CLATTN_MERGE ? CA_SCORES : CA_LSE;
 
@@ -159,6 +169,8 @@ static int find_nan(const struct ca_trust_case *c, enum ca_argument argument,
 {
     const clattn_dtype dtype = ca_problem_dtype(&c->problem, argument);
 
+    if (c->problem.total_q > c->problem.batch * c->problem.seq_q)
+        return 0; /* rows of no sequence keep what they hold */
     for (size_t b = 0; b < t->sizes[0]; b++)
         for (size_t h = 0; h < t->sizes[1]; h++)
             for (size_t s = 0; s < t->sizes[2]; s++) {

@@ -143,7 +143,10 @@ static size_t shorter(const clattn_problem *p, size_t b)
 
 static size_t keys_in_use(const clattn_problem *p, size_t b)
 {
-    return p->seq_kv - (p->kv_lengths ? shorter(p, b) : 0);
+    const size_t all = p->seq_kv - (p->total_kv && b == p->batch - 1 ? p->seq_q / 3 : 0);
+    const size_t used = p->seq_kv - (p->kv_lengths ? shorter(p, b) : 0);
+
+    return used < all ? used : all;
 }
 
 static size_t queries_in_use(const clattn_problem *p, size_t b)
@@ -175,13 +178,18 @@ static void fill_rows(struct ca_trust_case *c, enum ca_argument argument, const 
 {
     const clattn_problem *p = &c->problem;
 
+    const int of_queries = argument == CA_Q || argument == CA_DO || argument == CA_O;
+    const size_t packed = of_queries ? p->total_q : p->total_kv;
+    const size_t longest = packed ? (of_queries ? p->seq_q : p->seq_kv) : t->sizes[2];
+
     for (size_t b = 0; b < t->sizes[0]; b++)
         for (size_t h = 0; h < t->sizes[1]; h++)
             for (size_t s = 0; s < t->sizes[2]; s++) {
-                const int hidden = argument == CA_Q || argument == CA_DO || argument == CA_O
-                                       ? s >= queries_in_use(p, b)
-                                       : s >= keys_in_use(p, b) || unlisted(p, s) ||
-                                             (p->mask && !p->block_q && s == hidden_key(p));
+                const size_t n = b + s / longest, row = s % longest;
+                const int hidden = of_queries
+                                       ? row >= queries_in_use(p, n)
+                                       : row >= keys_in_use(p, n) || unlisted(p, row) ||
+                                             (p->mask && !p->block_q && row == hidden_key(p));
                 fill_row(c, argument, t,
                          b * t->layout.stride[0] + h * t->layout.stride[1] +
                              s * t->layout.stride[2],
@@ -248,6 +256,22 @@ static void fill_keys(struct ca_trust_case *c, enum ca_argument argument, const 
         fill_pool(c, argument, t, state);
     else
         fill_rows(c, argument, t, state);
+}
+
+/* Sequences of the longest length, the last one as the total leaves it. A hostile case says so by a
+ * first start that is negative and a last that is beyond the end. */
+static void fill_starts(struct ca_trust_case *c, enum ca_argument argument, size_t longest,
+                        size_t total)
+{
+    const size_t batch = c->problem.batch, all = batch * longest < total ? batch * longest : total;
+    cl_int *starts = (cl_int *)(void *)elements(c, argument);
+
+    for (size_t b = 0; starts && b <= batch; b++)
+        starts[b] = (cl_int)(c->hostile ? b * longest : all * b / batch);
+    if (starts && c->hostile) {
+        starts[0] = -1;
+        starts[batch] = INT32_MAX;
+    }
 }
 
 static void fill_plain(struct ca_trust_case *c, unsigned *state)
@@ -351,6 +375,8 @@ int ca_attention_case_make(struct ca_trust_case *c, const clattn_problem *real,
     for (size_t n = 0; backward && n < c->gradients->num_keys; n++)
         c->gradients->keys[n] = n * step;
     ca_problem_tensors(p, tensors);
+    fill_starts(c, CA_Q_STARTS, p->seq_q, p->total_q);
+    fill_starts(c, CA_KV_STARTS, p->seq_kv, p->total_kv);
     fill_rows(c, CA_Q, &tensors[CA_Q], &state);
     if (p->page_size)
         fill_pages(c);
@@ -514,6 +540,8 @@ int ca_attention_case_make_ordinary(struct ca_trust_case *c, const clattn_proble
     ca_trust_fill_lists(c);
     fill_lengths(c, CA_Q_LENGTHS, p->seq_q, &state);
     fill_lengths(c, CA_KV_LENGTHS, p->seq_kv, &state);
+    fill_starts(c, CA_Q_STARTS, p->seq_q, p->total_q);
+    fill_starts(c, CA_KV_STARTS, p->seq_kv, p->total_kv);
     for (size_t n = 0; p->page_size && n < p->batch * ca_table_pages(p); n++)
         ((cl_int *)(void *)elements(c, CA_PAGE_TABLE))[n] = page_at(p, n);
     if (backward) {

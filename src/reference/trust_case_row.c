@@ -47,13 +47,68 @@ size_t ca_trust_position(const clattn_layout *layout, size_t b, size_t h, size_t
            d * layout->stride[3];
 }
 
+/* Rows of sequence b of `total`, and the first of them. */
+static size_t sequence(const struct ca_trust_case *c, enum ca_argument starts, size_t b,
+                       size_t total, size_t longest, size_t *first)
+{
+    const cl_int *edges = (const cl_int *)(const void *)ca_trust_elements(c, starts) + b;
+    const int64_t most = (int64_t)total, begin = edges[0] < 0 ? 0 : edges[0];
+    const int64_t end = edges[1] < most ? edges[1] : most;
+
+    *first = (size_t)(begin < most ? begin : most);
+    if (end <= begin)
+        return 0;
+    return (size_t)(end - begin) < longest ? (size_t)(end - begin) : longest;
+}
+
+size_t ca_trust_queries(const struct ca_trust_case *c, size_t b)
+{
+    const clattn_problem *p = &c->problem;
+    size_t first;
+
+    return p->total_q ? sequence(c, CA_Q_STARTS, b, p->total_q, p->seq_q, &first) : p->seq_q;
+}
+
+size_t ca_trust_keys(const struct ca_trust_case *c, size_t b)
+{
+    const clattn_problem *p = &c->problem;
+    size_t first;
+
+    return p->total_kv ? sequence(c, CA_KV_STARTS, b, p->total_kv, p->seq_kv, &first) : p->seq_kv;
+}
+
+int ca_trust_locate_query(const struct ca_trust_case *c, size_t b, size_t i, size_t *block,
+                          size_t *row)
+{
+    const clattn_problem *p = &c->problem;
+    size_t first;
+
+    *block = b;
+    *row = i;
+    if (!p->total_q)
+        return 1;
+    if (i >= sequence(c, CA_Q_STARTS, b, p->total_q, p->seq_q, &first))
+        return 0;
+    *block = 0;
+    *row = first + i;
+    return 1;
+}
+
 int ca_trust_locate_key(const struct ca_trust_case *c, size_t b, size_t j, size_t *block,
                         size_t *row)
 {
     const clattn_problem *p = &c->problem;
+    size_t first;
 
     *block = b;
     *row = j;
+    if (p->total_kv) {
+        if (j >= sequence(c, CA_KV_STARTS, b, p->total_kv, p->seq_kv, &first))
+            return 0;
+        *block = 0;
+        *row = first + j;
+        return 1;
+    }
     if (!p->page_size)
         return 1;
     const cl_int page = ((const cl_int *)(const void *)ca_trust_elements(
@@ -88,8 +143,8 @@ void ca_trust_row_locate(const struct ca_trust_case *c, size_t index, struct ca_
     row->b = index / p->seq_q / p->heads;
     row->h = index / p->seq_q % p->heads;
     row->i = index % p->seq_q;
-    row->queries = length_in_use(c, CA_Q_LENGTHS, row->b, p->seq_q);
-    row->keys = length_in_use(c, CA_KV_LENGTHS, row->b, p->seq_kv);
+    row->queries = length_in_use(c, CA_Q_LENGTHS, row->b, ca_trust_queries(c, row->b));
+    row->keys = length_in_use(c, CA_KV_LENGTHS, row->b, ca_trust_keys(c, row->b));
     row->diagonal = p->diagonal == CLATTN_BOTTOM_RIGHT ? (int64_t)row->keys - (int64_t)row->queries
                                                        : ca_problem_diagonal(p);
 }

@@ -29,10 +29,10 @@ static clattn_layout keep_unit(const clattn_layout *real, size_t heads, size_t s
 
 static void keep_units(const clattn_problem *real, clattn_problem *p)
 {
-    p->q = keep_unit(&real->q, p->heads, p->seq_q, p->dim_qk);
+    p->q = keep_unit(&real->q, p->heads, ca_query_rows(p), p->dim_qk);
     p->k = keep_unit(&real->k, p->kv_heads, ca_cache_rows(p), p->dim_qk);
     p->v = keep_unit(&real->v, p->kv_heads, ca_cache_rows(p), p->dim_v);
-    p->o = keep_unit(&real->o, p->heads, p->seq_q, p->dim_v);
+    p->o = keep_unit(&real->o, p->heads, ca_query_rows(p), p->dim_v);
     p->d_o = keep_unit(&real->d_o, p->heads, p->seq_q, p->dim_v);
     p->dq = keep_unit(&real->dq, p->heads, p->seq_q, p->dim_qk);
     p->dk = keep_unit(&real->dk, p->kv_heads, p->seq_kv, p->dim_qk);
@@ -71,6 +71,10 @@ static clattn_problem shrink(const clattn_problem *real, size_t n)
     ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, ca_mask_keys(&p)}, &p.mask_layout);
     if (p.page_size) /* one that nothing fits, for what no page may come from */
         p.pages = p.batch * ca_table_pages(&p) + 1;
+    if (p.total_q) /* the last sequence is shorter */
+        p.total_q = p.batch * p.seq_q - p.seq_q / 3;
+    if (p.total_kv)
+        p.total_kv = p.batch * p.seq_kv - p.seq_q / 3;
     keep_units(real, &p);
     return p;
 }

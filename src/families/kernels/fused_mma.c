@@ -177,6 +177,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         return CA_WALKS_NO_BLOCKS;
     if (p->page_size)
         return CA_READS_NO_PAGES;
+    if (p->total_q || p->total_kv)
+        return CA_READS_NO_STARTS;
     if (p->scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
     if (p->dim_qk > 256 || p->dim_v > 256)

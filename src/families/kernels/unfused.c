@@ -89,6 +89,8 @@ const char *ca_unfused_unsupported(const clattn_problem *p, const clattn_device_
 
     if (p->page_size)
         return CA_READS_NO_PAGES;
+    if (p->total_q || p->total_kv)
+        return CA_READS_NO_STARTS;
     if (bytes == 0 || bytes > dev->max_allocation_bytes)
         return "the scores (batch * heads * seq_q * seq_kv floats) exceed the device's largest "
                "allocation";
