@@ -207,7 +207,19 @@ static const char *more_options(const size_t *values)
     return dpas && !values[EMULATE_INDEX] ? " -cl-intel-256-GRF-per-thread" : "";
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+/* Halves a tunable, if more than the least remains; a block of keys is whole fragments. */
+static int halve(size_t *values, size_t index, size_t least)
+{
+    if (index == BLOCK_N_INDEX)
+        least = ca_larger(least, fragment_of(values)->others);
+    if (values[index] <= least)
+        return 0;
+    values[index] /= 2;
+    return 1;
+}
+
+/* Halves what takes registers, then what takes local memory, until both fit. */
+static void shrink(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {
         size_t index, least;
@@ -217,6 +229,18 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
                  {SUB_GROUPS_INDEX, 2},
                  {BLOCK_N_INDEX, 16},
                  {SUB_GROUPS_INDEX, 1}};
+
+    for (size_t n = 0; n < sizeof register_steps / sizeof *register_steps; n++)
+        while (!fits_registers(p, values) &&
+               halve(values, register_steps[n].index, register_steps[n].least))
+            ;
+    for (size_t n = 0; n < sizeof steps / sizeof *steps; n++)
+        while (!fits(p, dev, values) && halve(values, steps[n].index, steps[n].least))
+            ;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
     const size_t most_items = dev->max_work_group_size < dev->max_work_item_sizes[0]
                                   ? dev->max_work_group_size
                                   : dev->max_work_item_sizes[0];
@@ -239,13 +263,11 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[SUB_GROUPS_INDEX] /= 2;
     while (values[SUB_GROUPS_INDEX] > 1 && block_m(values) / 2 >= p->seq_q)
         values[SUB_GROUPS_INDEX] /= 2;
-    for (size_t n = 0; n < sizeof register_steps / sizeof *register_steps; n++)
-        while (!fits_registers(p, values) &&
-               values[register_steps[n].index] > register_steps[n].least)
-            values[register_steps[n].index] /= 2;
-    for (size_t n = 0; n < sizeof steps / sizeof *steps; n++)
-        while (!fits(p, dev, values) && values[steps[n].index] > steps[n].least)
-            values[steps[n].index] /= 2;
+    shrink(p, dev, values);
+    if (own == MFMA_32 && !fits(p, dev, values)) { /* fragments of half as many queries and keys */
+        values[INSTRUCTION_INDEX] = MFMA_16;
+        shrink(p, dev, values);
+    }
 }
 
 /* Never of itself where it would be emulated: that is for tests. */
