@@ -5,6 +5,7 @@
 #define CA_INTERNAL_H
 
 #include "base/clock.h"         /* one clock for all that is timed */
+#include "base/json_reader.h"   /* what a worker or a journal says is read as what a store says */
 #include "context/context.h"    /* who ends by a signal excuses the programs that are being built */
 #include "execute/bare.h"       /* what an execution costs beside its kernels */
 #include "families/candidate.h" /* journals and workers name configurations */

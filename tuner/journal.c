@@ -36,38 +36,36 @@ static json_t *entry_json(const struct ca_journal_entry *entry)
                      ca_seconds_json(entry->seconds));
 }
 
-static bool same_text(const json_t *object, const char *key, const char *text)
-{
-    const char *value = json_string_value(json_object_get(object, key));
-
-    return value && strcmp(value, text) == 0;
-}
-
-static bool read_text(const json_t *object, const char *key, char *text, size_t text_bytes)
-{
-    const char *value = json_string_value(json_object_get(object, key));
-
-    return value && snprintf(text, text_bytes, "%s", value) < (int)text_bytes;
-}
-
 static bool read_entry(const json_t *line, struct ca_journal_entry *entry)
 {
-    char source[CA_HASH_TEXT], declaration[CA_HASH_TEXT];
+    static const struct ca_json_field fields[] = {
+        {"class", CA_JSON_NAME, offsetof(struct ca_journal_entry, problem_class), CA_JOURNAL_CLASS},
+        {"when", CA_JSON_NAME, offsetof(struct ca_journal_entry, when), sizeof entry->when},
+        {"seconds", CA_JSON_SECONDS, offsetof(struct ca_journal_entry, seconds), 0},
+    };
+    struct kernels {
+        char source[CA_HASH_TEXT], declaration[CA_HASH_TEXT];
+        cl_bool built;
+    } was, is;
+    static const struct ca_json_field kernel_fields[] = {
+        {"source", CA_JSON_NAME, offsetof(struct kernels, source), CA_HASH_TEXT},
+        {"declaration", CA_JSON_NAME, offsetof(struct kernels, declaration), CA_HASH_TEXT},
+        {"built", CA_JSON_FLAG, offsetof(struct kernels, built), 0},
+    };
+    struct ca_json_reader r = {CLATTN_SUCCESS, NULL, 0};
 
     memset(entry, 0, sizeof *entry);
-    if (!read_text(line, "class", entry->problem_class, sizeof entry->problem_class) ||
-        !read_text(line, "when", entry->when, sizeof entry->when) ||
+    ca_json_fields(&r, line, fields, sizeof fields / sizeof *fields, entry);
+    ca_json_fields(&r, line, kernel_fields, sizeof kernel_fields / sizeof *kernel_fields, &was);
+    if (r.status != CLATTN_SUCCESS ||
         !ca_candidate_from_json(json_object_get(line, "candidate"), &entry->candidate) ||
         !ca_reading_from_json(json_object_get(line, "reading"), &entry->reading))
         return false;
-    if (entry->reading.outcome == CA_RUNTIME_FAILED)
-        return false; /* it may fail no more */
-    entry->built = json_is_true(json_object_get(line, "built"));
-    entry->seconds = json_number_value(json_object_get(line, "seconds"));
-    ca_family_source_hash(entry->candidate.family, source);
-    ca_family_declaration_hash(entry->candidate.family, declaration);
-    return entry->seconds >= 0.0 && same_text(line, "source", source) &&
-           same_text(line, "declaration", declaration);
+    entry->built = was.built;
+    ca_family_source_hash(entry->candidate.family, is.source);
+    ca_family_declaration_hash(entry->candidate.family, is.declaration);
+    return entry->reading.outcome != CA_RUNTIME_FAILED && /* it may fail no more */
+           strcmp(was.source, is.source) == 0 && strcmp(was.declaration, is.declaration) == 0;
 }
 
 /* Takes the object over. One write, so that a line is whole unless the process is killed in it. */

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,15 +116,23 @@ static void read_flag(struct ca_json_reader *r, const json_t *value,
     *flag = json_is_true(value);
 }
 
+static void read_seconds(struct ca_json_reader *r, const json_t *value,
+                         const struct ca_json_field *field, void *member)
+{
+    double *seconds = member;
+
+    *seconds = json_is_null(value) ? INFINITY : ca_json_number(r, value, field->key);
+    if (*seconds < 0.0)
+        ca_json_refuse(r, field->key, "is below 0");
+}
+
 void ca_json_fields(struct ca_json_reader *r, const json_t *object,
                     const struct ca_json_field *fields, size_t count, void *to)
 {
     static void (*const read[CA_JSON_KINDS])(struct ca_json_reader *, const json_t *,
                                              const struct ca_json_field *, void *) = {
-        [CA_JSON_TEXT] = read_text,
-        [CA_JSON_NUMBER] = read_number,
-        [CA_JSON_NAME] = read_name,
-        [CA_JSON_FLAG] = read_flag,
+        [CA_JSON_TEXT] = read_text, [CA_JSON_NUMBER] = read_number,   [CA_JSON_NAME] = read_name,
+        [CA_JSON_FLAG] = read_flag, [CA_JSON_SECONDS] = read_seconds,
     };
 
     for (size_t n = 0; n < count; n++)

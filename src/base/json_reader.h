@@ -7,10 +7,10 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* What went wrong so far. */
+/* What went wrong so far; without a reason nobody is told. */
 struct ca_json_reader {
     clattn_status status;
-    char *reason;
+    char *reason; /* NULL, or so many bytes */
     size_t reason_bytes;
 };
 
@@ -27,10 +27,11 @@ int ca_json_is_format(const json_t *root, const char *name);
 void ca_json_version(struct ca_json_reader *r, const json_t *root, const char *version);
 
 enum ca_json_kind {
-    CA_JSON_TEXT,   /* char *: a copy that the caller owns even if something is refused later */
-    CA_JSON_NUMBER, /* double */
-    CA_JSON_NAME,   /* an array of chars */
-    CA_JSON_FLAG,   /* cl_bool */
+    CA_JSON_TEXT,    /* char *: a copy that the caller owns even if something is refused later */
+    CA_JSON_NUMBER,  /* double */
+    CA_JSON_NAME,    /* an array of chars */
+    CA_JSON_FLAG,    /* cl_bool */
+    CA_JSON_SECONDS, /* double, not below 0; null, as JSON has no word for it, is INFINITY */
     CA_JSON_KINDS
 };
 

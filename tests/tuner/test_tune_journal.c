@@ -167,6 +167,7 @@ ParameterizedTestParameters(tune_journal, passes_over) {
         {"\"values\":[", "\"values\":{"},
         {"\"outcome\":\"correct\"", "\"outcome\":\"perfect\""},
         {"\"seconds\":0.5", "\"seconds\":-.5"},
+        {"\"built\":", "\"builT\":"},
         {"{", "\""},
     };
     return cr_make_param_array(struct change, changes, sizeof changes / sizeof *changes);

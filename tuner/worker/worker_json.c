@@ -73,11 +73,9 @@ json_t *ca_reading_json(const struct ca_reading *reading)
         ca_text_json(reading->reason));
 }
 
-static bool read_outcome(const json_t *object, enum ca_outcome *outcome)
+static bool find_outcome(const char *name, enum ca_outcome *outcome)
 {
-    const char *name = json_string_value(json_object_get(object, "outcome"));
-
-    for (int n = 0; name && n < CA_NUM_OUTCOMES; n++) {
+    for (int n = 0; n < CA_NUM_OUTCOMES; n++) {
         *outcome = (enum ca_outcome)n;
         if (strcmp(name, outcome_name(*outcome)) == 0)
             return true;
@@ -85,24 +83,13 @@ static bool read_outcome(const json_t *object, enum ca_outcome *outcome)
     return false;
 }
 
-/* Not below 0; null is INFINITY. */
-static bool read_seconds(const json_t *object, const char *key, double *seconds)
+static bool read_times(struct ca_json_reader *r, const json_t *times, struct ca_reading *reading)
 {
-    const json_t *value = json_object_get(object, key);
-
-    *seconds = json_is_null(value) ? INFINITY : json_number_value(value);
-    return (json_is_null(value) || json_is_number(value)) && *seconds >= 0.0;
-}
-
-static bool read_times(const json_t *object, struct ca_reading *reading)
-{
-    const json_t *times = json_object_get(object, "times");
-
     reading->num_times = json_array_size(times);
     if (!json_is_array(times) || reading->num_times > CA_READING_TIMES)
         return false;
     for (size_t n = 0; n < reading->num_times; n++) {
-        reading->times[n] = json_number_value(json_array_get(times, n));
+        reading->times[n] = ca_json_number(r, json_array_get(times, n), "times");
         if (!(reading->times[n] > 0.0))
             return false;
     }
@@ -111,19 +98,30 @@ static bool read_times(const json_t *object, struct ca_reading *reading)
 
 bool ca_reading_from_json(const json_t *object, struct ca_reading *reading)
 {
-    const char *binary = json_string_value(json_object_get(object, "binary"));
-    const char *reason = json_string_value(json_object_get(object, "reason"));
+    static const struct ca_json_field fields[] = {
+        {"error", CA_JSON_SECONDS, offsetof(struct ca_reading, error), 0},
+        {"compile", CA_JSON_SECONDS, offsetof(struct ca_reading, compile_seconds), 0},
+        {"check", CA_JSON_SECONDS, offsetof(struct ca_reading, check_seconds), 0},
+        {"measure", CA_JSON_SECONDS, offsetof(struct ca_reading, measure_seconds), 0},
+        {"reason", CA_JSON_NAME, offsetof(struct ca_reading, reason), sizeof reading->reason},
+    };
+    struct words {
+        char outcome[32], binary[20];
+    } words;
+    static const struct ca_json_field word_fields[] = {
+        {"outcome", CA_JSON_NAME, offsetof(struct words, outcome), sizeof words.outcome},
+        {"binary", CA_JSON_NAME, offsetof(struct words, binary), sizeof words.binary},
+    };
+    struct ca_json_reader r = {CLATTN_SUCCESS, NULL, 0};
     char *end;
 
     memset(reading, 0, sizeof *reading);
-    if (!binary || !reason || !read_outcome(object, &reading->outcome) ||
-        !read_times(object, reading) || !read_seconds(object, "error", &reading->error) ||
-        !read_seconds(object, "compile", &reading->compile_seconds) ||
-        !read_seconds(object, "check", &reading->check_seconds) ||
-        !read_seconds(object, "measure", &reading->measure_seconds))
+    ca_json_fields(&r, object, fields, sizeof fields / sizeof *fields, reading);
+    ca_json_fields(&r, object, word_fields, sizeof word_fields / sizeof *word_fields, &words);
+    if (r.status != CLATTN_SUCCESS || !find_outcome(words.outcome, &reading->outcome) ||
+        !read_times(&r, json_object_get(object, "times"), reading))
         return false;
     errno = 0;
-    reading->binary = strtoull(binary, &end, 16);
-    snprintf(reading->reason, sizeof reading->reason, "%s", reason);
-    return errno == 0 && end != binary && *end == '\0';
+    reading->binary = strtoull(words.binary, &end, 16);
+    return errno == 0 && end != words.binary && *end == '\0';
 }
