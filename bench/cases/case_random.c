@@ -45,10 +45,23 @@ static void fill_mask(unsigned char *data, const struct view *view, uint64_t *st
         data[n] = uniform(state, 0.0f, 1.0f) < 0.75f;
 }
 
+enum { MANY_REQUESTS = 8 };
+
+/* Half of the longest or more; of many requests as servers have them: log-normal, half of them shorter
+ * than a quarter of the longest, two thirds between half and twice that. */
 static void fill_lengths(cl_int *data, const struct view *view, size_t longest, uint64_t *state)
 {
-    for (size_t b = 0; b < view->extent; b++)
-        data[b] = (cl_int)((float)longest * uniform(state, 0.5f, 1.0f));
+    for (size_t b = 0; b < view->extent; b++) {
+        float share = uniform(state, 0.5f, 1.0f);
+        if (view->extent >= MANY_REQUESTS) {
+            float normal = -6.0f;
+            for (int n = 0; n < 12; n++) /* of variance 1 */
+                normal += uniform(state, 0.0f, 1.0f);
+            share = 0.25f * expf(0.7f * normal);
+        }
+        data[b] = (cl_int)((float)longest * (share < 1.0f ? share : 1.0f));
+        data[b] += data[b] == 0 && longest > 0;
+    }
 }
 
 /* Entries of the rows before this one, which share the room evenly. */
@@ -63,8 +76,19 @@ static size_t listed_before(const clattn_problem *p, size_t rows, size_t columns
     return count;
 }
 
-/* As many columns of each row as there is room for, drawn at random, in their order; offsets alone if
- * entries is NULL. */
+/* Of room for so many: the first column, whose tokens all see, and those around the diagonal, as in
+ * Longformer. */
+static void list_window(cl_int *entry, size_t room, size_t columns, size_t centre)
+{
+    const size_t before = room / 2, most = columns - room;
+    const size_t first = centre < before ? 0 : centre - before > most ? most : centre - before;
+
+    for (size_t n = 0; n < room; n++)
+        entry[n] = n == 0 ? 0 : (cl_int)(first + n);
+}
+
+/* As many columns of each row as there is room for, in their order: of lists of their own drawn at random,
+ * of one that all share windows. Offsets alone if entries is NULL. */
 static void fill_lists(const clattn_problem *p, const struct view *view, cl_int *offsets,
                        cl_int *entries, uint64_t *state)
 {
@@ -80,6 +104,10 @@ static void fill_lists(const clattn_problem *p, const struct view *view, cl_int 
         const size_t row = n % rows, begin = listed_before(p, rows, columns, row);
         cl_int *entry = entries + n / rows * p->max_blocks + begin;
         size_t left = listed_before(p, rows, columns, row + 1) - begin;
+        if (lists == 1) {
+            list_window(entry, left, columns, row * columns / rows);
+            continue;
+        }
         for (size_t c = 0; c < columns && left > 0; c++)
             if (uniform(state, 0.0f, (float)(columns - c)) < (float)left) {
                 *entry++ = (cl_int)c;

@@ -1,6 +1,8 @@
 #include "bench/timing/roof.h"
 #include "bench/verify/sample.h"
 
+#include <clattn/blocks.h>
+
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,14 +25,16 @@ static const enum input rows_used[] = {INPUT_Q, INPUT_O, INPUT_LSE, INPUT_DO, IN
 #define NUM_ROWS_USED (sizeof rows_used / sizeof *rows_used)
 #define NUM_OF_QUERIES 4
 
-/* All rows of the score matrix, one after the other. Without lengths and pages and where mask and bias
- * broadcast, all batches or heads are alike, and one is gone through for all. */
+/* All rows of the score matrix, one after the other. Without lengths and pages and where lists, mask and
+ * bias are shared, all batches or heads are alike, and one is gone through for all. */
 struct survey {
     const struct attention_case *attention;
     struct tensor_view inputs;
     size_t batches, heads;
-    unsigned char *visible; /* By mask, bias and pages alone, of a row; NULL if there is none. */
-    bool rows_differ;       /* In that. */
+    unsigned char
+        *visible;     /* By block lists, mask, bias and pages alone, of a row; NULL if there is
+                               none. */
+    bool rows_differ; /* In that. */
     struct marks marks[INPUT_COUNT]; /* Without any room where only pairs are counted. */
     double pairs;                    /* That are visible. */
 };
@@ -107,6 +111,29 @@ static bool is_minus_infinity(clattn_dtype dtype, const void *data, size_t n)
     return ((const uint16_t *)data)[n] == (dtype == CLATTN_F16 ? 0xfc00 : 0xff80);
 }
 
+enum { LISTED = 1, LISTED_AS_FULL };
+
+/* What the block lists let a query see, and where they leave the mask unread. */
+static void find_listed(struct survey *survey, size_t b, size_t h, size_t i)
+{
+    const clattn_problem *p = &survey->attention->job.problem;
+    const struct block *in = survey->attention->in;
+    const size_t rows = (p->seq_q + p->block_q - 1) / p->block_q;
+    const size_t list =
+        (p->block_batches ? b : 0) * (p->block_heads ? p->heads : 1) + (p->block_heads ? h : 0);
+    const cl_int *offsets = (const cl_int *)in[INPUT_BLOCK_OFFSETS].data + list * (rows + 1);
+    const cl_int *entries = (const cl_int *)in[INPUT_BLOCK_ENTRIES].data + list * p->max_blocks;
+    const int64_t begin = offsets[i / p->block_q], end = offsets[i / p->block_q + 1];
+
+    memset(survey->visible, 0, p->seq_kv);
+    for (int64_t n = begin < 0 ? 0 : begin; n < end && n < (int64_t)p->max_blocks; n++) {
+        const unsigned char listed = entries[n] & CLATTN_BLOCK_FULL ? LISTED_AS_FULL : LISTED;
+        const size_t first = (size_t)(entries[n] & ~CLATTN_BLOCK_FULL) * p->block_kv;
+        for (size_t j = first; entries[n] >= 0 && j < first + p->block_kv && j < p->seq_kv; j++)
+            survey->visible[j] = listed > survey->visible[j] ? listed : survey->visible[j];
+    }
+}
+
 static void find_visible(struct survey *survey, size_t b, size_t h, size_t i)
 {
     const clattn_problem *p = &survey->attention->job.problem;
@@ -114,11 +141,16 @@ static void find_visible(struct survey *survey, size_t b, size_t h, size_t i)
     const size_t *mask = p->mask_layout.stride, *bias = p->bias_layout.stride;
     const unsigned char *bytes = in[INPUT_MASK].data;
 
-    memset(survey->visible, 1, p->seq_kv);
-    for (size_t c = 0; p->mask && c < mask_keys(p); c++)
-        if (key_of_column(survey->attention, b, c) >= 0)
-            survey->visible[key_of_column(survey->attention, b, c)] =
-                bytes[b * mask[0] + h * mask[1] + i * mask[2] + c * mask[3]] != 0;
+    if (p->block_q > 0)
+        find_listed(survey, b, h, i);
+    else
+        memset(survey->visible, LISTED, p->seq_kv);
+    for (size_t c = 0; p->mask && c < mask_keys(p); c++) {
+        const int64_t j = key_of_column(survey->attention, b, c);
+        if (j >= 0 && survey->visible[j] == LISTED &&
+            bytes[b * mask[0] + h * mask[1] + i * mask[2] + c * mask[3]] == 0)
+            survey->visible[j] = 0;
+    }
     for (size_t j = 0; p->bias && j < p->seq_kv; j++)
         if (is_minus_infinity(p->bias_dtype, in[INPUT_BIAS].data,
                               b * bias[0] + h * bias[1] + i * bias[2] + j * bias[3]))
@@ -128,6 +160,8 @@ static void find_visible(struct survey *survey, size_t b, size_t h, size_t i)
         if (!tensor_locate_key(p, &survey->inputs, b, j, &page, &row))
             survey->visible[j] = 0;
     }
+    for (size_t j = 0; p->block_q && j < p->seq_kv; j++)
+        survey->visible[j] = survey->visible[j] != 0;
 }
 
 static unsigned char *find_mark(const struct marks *marks, size_t b, size_t h, size_t i, size_t j)
@@ -136,19 +170,41 @@ static unsigned char *find_mark(const struct marks *marks, size_t b, size_t h, s
            j * marks->step[3];
 }
 
+/* Marks the keys of a row where they lie side by side. */
+static void mark_keys(struct survey *survey, size_t b, size_t head, struct span span)
+{
+    const unsigned char *visible = survey->visible;
+
+    for (int n = INPUT_K; n <= INPUT_V; n++) {
+        unsigned char *used = find_mark(&survey->marks[n], b, head, 0, 0);
+        const size_t step = survey->marks[n].step[2];
+        for (size_t j = span.begin; j < span.end; j++)
+            used[j * step] |= visible != NULL ? visible[j] : 1;
+    }
+}
+
+/* Likewise where a table or starts say where they lie. */
+static void mark_scattered_keys(struct survey *survey, size_t b, size_t head, struct span span)
+{
+    const clattn_problem *p = &survey->attention->job.problem;
+
+    for (size_t j = span.begin; j < span.end; j++) {
+        size_t block, row;
+        if ((survey->visible == NULL || survey->visible[j]) &&
+            tensor_locate_key(p, &survey->inputs, b, j, &block, &row))
+            for (int n = INPUT_K; n <= INPUT_V; n++)
+                *find_mark(&survey->marks[n], block, head, row, 0) = 1;
+    }
+}
+
 static void mark_row(struct survey *survey, size_t b, size_t h, size_t i, struct span span)
 {
     const clattn_problem *p = &survey->attention->job.problem;
-    const unsigned char *visible = survey->visible;
 
-    for (size_t j = span.begin; j < span.end; j++) {
-        size_t batch_or_page, row;
-        if ((visible == NULL || visible[j]) &&
-            tensor_locate_key(p, &survey->inputs, b, j, &batch_or_page, &row))
-            for (int n = INPUT_K; n <= INPUT_V; n++)
-                *find_mark(&survey->marks[n], batch_or_page, h / (p->heads / p->kv_heads), row, 0) =
-                    1;
-    }
+    if (p->page_size > 0 || p->total_kv > 0)
+        mark_scattered_keys(survey, b, h / (p->heads / p->kv_heads), span);
+    else
+        mark_keys(survey, b, h / (p->heads / p->kv_heads), span);
     for (size_t j = span.begin; survey->marks[INPUT_BIAS].used != NULL && j < span.end; j++)
         *find_mark(&survey->marks[INPUT_BIAS], b, h, i, j) = 1;
     for (size_t c = 0; survey->marks[INPUT_MASK].used != NULL && c < mask_keys(p); c++) {
@@ -210,13 +266,15 @@ static bool begin_survey(struct survey *survey, const struct attention_case *att
     const bool lengths = p->q_lengths || p->kv_lengths || p->total_q || p->total_kv;
 
     *survey = (struct survey){.attention = attention, .inputs = sample_inputs(attention)};
-    survey->batches =
-        p->batch > 0 && !lengths && !p->page_size && !differs_along(p, 0) ? 1 : p->batch;
-    survey->heads = differs_along(p, 1) ? p->heads : 1;
-    survey->rows_differ = differs_along(p, 2);
-    if (p->mask || p->bias || p->page_size)
+    const bool hidden = p->mask || p->bias || p->page_size || p->block_q;
+    const bool batches_differ = lengths || p->page_size || p->block_batches || differs_along(p, 0);
+
+    survey->batches = p->batch > 0 && !batches_differ ? 1 : p->batch;
+    survey->heads = differs_along(p, 1) || p->block_heads ? p->heads : 1;
+    survey->rows_differ = differs_along(p, 2) || p->block_q;
+    if (hidden)
         survey->visible = malloc(p->seq_kv + 1);
-    return survey->visible != NULL || !(p->mask || p->bias || p->page_size);
+    return survey->visible != NULL || !hidden;
 }
 
 static void end_survey(struct survey *survey)

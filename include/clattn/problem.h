@@ -543,7 +543,8 @@ CLATTN_API clattn_status clattn_problem_parse(const char *text, clattn_problem *
  * Floating-point operations of the products over the pairs that causality and windows leave
  * visible: 2 * (dim_qk + dim_v) per pair, backward 6 * dim_qk + 4 * dim_v; masks, biases and
  * lengths, which lie on the device, do not reduce it. With block lists it counts no more pairs than
- * max_blocks whole blocks have. Of a projection: 2 * kv_heads * dim_qk per
+ * max_blocks whole blocks have, of packed batches no more of the longest sequences than total_q and
+ * total_kv rows hold. Of a projection: 2 * kv_heads * dim_qk per
  * element of y; of a merge 2 * seq_kv per element of o; of an append 6 per
  * rotated pair. 0 for a problem that fails clattn_problem_check().
  */

@@ -409,7 +409,13 @@ double ca_attention_flops(const clattn_problem *problem)
         pairs -= clamped_sum(queries, d - (double)p.window_left, keys);
     if (p.block_q)
         pairs = fmin(pairs, (double)p.max_blocks * (double)p.block_q * (double)p.block_kv);
+    /* Packed sequences together have no more queries or keys than there are rows. */
+    double sequences = (double)p.batch;
+    if (p.total_q && queries > 0.0)
+        sequences = fmin(sequences, (double)p.total_q / queries);
+    if (p.total_kv && keys > 0.0)
+        sequences = fmin(sequences, (double)p.total_kv / keys);
     const size_t per_pair =
         p.operation == CLATTN_BACKWARD ? 6 * p.dim_qk + 4 * p.dim_v : 2 * p.dim_qk + 2 * p.dim_v;
-    return (double)per_pair * (double)p.batch * (double)p.heads * pairs;
+    return (double)per_pair * sequences * (double)p.heads * pairs;
 }
