@@ -132,6 +132,7 @@ static inline void stage_weights(__local float4 *tile, SHAPE_PARAMS, const __glo
         float4 x[4]; /* of a key each, for the queries */
         dropout_factors(a, at, bh, (uint)(i0 + r) + (uint4)(0, 1, 2, 3),
                         (uint4)(uint)((j0 + d) / 4), x);
+#pragma unroll
         for (int c = 0; c < 4; c++)
             tile[(d + c) * (BLOCK_M / 4) + r / 4] *= x[c];
 #endif
@@ -145,7 +146,8 @@ static inline float after_dropout(SHAPE_PARAMS, const float p, const long bh, co
 #if HAS_DROPOUT
     float4 x[4];
     dropout_factors(a, at, bh, (uint4)(uint)i, (uint4)(uint)(j / 4), x);
-    return p * x[j % 4].x;
+    const int c = (int)(j % 4); /* not an index, for which compilers take local memory */
+    return p * (c < 2 ? (c == 0 ? x[0].x : x[1].x) : (c == 2 ? x[2].x : x[3].x));
 #else
     return p;
 #endif
@@ -428,32 +430,46 @@ void values(PARAMETERS_values)
         multiply_tiles(sum, (const __local float *)p_tile, v_tile, x, y);
     }
 
+    __global o_storage *const o_head = o + at.o + b * a.o_stride[0] + h * a.o_stride[1];
+    bool some_nan = false;
+#pragma unroll
     for (int r = 0; r < THREAD_M; r++) {
         const long i = i0 + y * THREAD_M + r;
 
-        for (int n = 0; n < VECTORS && i < a.seq_q; n++) {
+#pragma unroll
+        for (int n = 0; n < VECTORS; n++) {
             float each[VECTOR_WIDTH];
 
             LANES_STORE(sum[r][n], each);
+#pragma unroll
             for (int m = 0; m < VECTOR_WIDTH; m++) {
                 const long c = c0 + column_of(x, n) + m;
-                float result = each[m];
 
-                if (c >= DIM_V)
-                    break;
-                if (result != result) { /* perhaps 0 * NaN of a hidden key: leave those out */
-                    const long first = first_key(a, e, i), last = end_key(a, e, i);
-
-                    result = 0.0f;
-                    for (long j = first; j < last; j++)
-                        if (visible(a, at, e, first, last, b, h, i, j SCORE_OPERANDS_ARG))
-                            result = fma(after_dropout(a, at, p_rows[(i - i0) * a.seq_kv + j], bh,
-                                                       i, j),
-                                         load_v(v_rows, j * a.v_stride[2], c * V_STEP), result);
+                if (i < a.seq_q && c < DIM_V) {
+                    STORE_O(each[m], o_head, i * a.o_stride[2] + c * O_STEP);
+                    some_nan |= each[m] != each[m];
                 }
-                STORE_O(result, o, at.o + b * a.o_stride[0] + h * a.o_stride[1] +
-                                       i * a.o_stride[2] + c * O_STEP);
             }
         }
+    }
+    /* Perhaps 0 * NaN of a hidden key: those results without it. Apart from the loop above, so that the sums
+     * there have constant indices and stay in registers. */
+    for (int n = 0; some_nan && n < THREAD_M * THREAD_N; n++) {
+        const long i = i0 + y * THREAD_M + n / THREAD_N;
+        const long c =
+            c0 + column_of(x, n % THREAD_N / VECTOR_WIDTH) + n % THREAD_N % VECTOR_WIDTH;
+        const long place = i * a.o_stride[2] + c * O_STEP;
+        const bool there = i < a.seq_q && c < DIM_V;
+        const long first = first_key(a, e, i), last = end_key(a, e, i);
+        float result = there ? LOAD_O(o_head, place) : 0.0f;
+
+        if (result == result)
+            continue;
+        result = 0.0f;
+        for (long j = first; j < last; j++)
+            if (visible(a, at, e, first, last, b, h, i, j SCORE_OPERANDS_ARG))
+                result = fma(after_dropout(a, at, p_rows[(i - i0) * a.seq_kv + j], bh, i, j),
+                             load_v(v_rows, j * a.v_stride[2], c * V_STEP), result);
+        STORE_O(result, o_head, place);
     }
 }

@@ -209,7 +209,7 @@ static clattn_problem varied(struct rng *r, clattn_problem p)
             p.v_cache = (clattn_cache)rng_below(r, 6);
         break;
     default:
-        if (p.operation == CLATTN_FORWARD)
+        if (p.operation == CLATTN_FORWARD && !p.total_q && !p.total_kv)
             p.scores = p.scores ? CLATTN_SCORES_NONE : CLATTN_SCORES_BIAS;
     }
     return p;

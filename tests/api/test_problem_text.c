@@ -23,12 +23,11 @@ static int same_layout(const clattn_layout *a, const clattn_layout *b, const cha
 
 static int same(const clattn_problem *a, const clattn_problem *b)
 {
-    const size_t q[4] = {a->batch, a->heads, a->seq_q, a->dim_qk};
-    const size_t blocks = a->page_size ? a->pages : a->batch;
-    const size_t rows = a->page_size ? a->page_size : a->seq_kv;
-    const size_t k[4] = {blocks, a->kv_heads, rows, a->dim_qk};
-    const size_t v[4] = {blocks, a->kv_heads, rows, a->dim_v};
-    const size_t o[4] = {a->batch, a->heads, a->seq_q, a->dim_v};
+    const size_t pairs[4] = {a->batch, a->heads, a->seq_q, a->seq_kv};
+    const size_t q[4] = {ca_query_batch(a), a->heads, ca_query_rows(a), a->dim_qk};
+    const size_t k[4] = {ca_cache_batch(a), a->kv_heads, ca_cache_rows(a), a->dim_qk};
+    const size_t v[4] = {ca_cache_batch(a), a->kv_heads, ca_cache_rows(a), a->dim_v};
+    const size_t o[4] = {ca_query_batch(a), a->heads, ca_query_rows(a), a->dim_v};
 
     clattn_problem x = *a, y = *b;
     ca_problem_simplify(&x);
@@ -43,13 +42,14 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            (a->diagonal != CLATTN_OFFSET || a->diagonal_offset == b->diagonal_offset) &&
            a->window_left == b->window_left && a->window_right == b->window_right &&
            a->bias == b->bias && (!a->bias || a->bias_dtype == b->bias_dtype) &&
-           (!a->bias || same_layout(&a->bias_layout, &b->bias_layout, NULL, q)) &&
+           (!a->bias || same_layout(&a->bias_layout, &b->bias_layout, NULL, pairs)) &&
            a->mask == b->mask &&
-           (!a->mask || same_layout(&a->mask_layout, &b->mask_layout, NULL, q)) &&
+           (!a->mask || same_layout(&a->mask_layout, &b->mask_layout, NULL, pairs)) &&
            a->alibi == b->alibi && a->sinks == b->sinks && a->q_lengths == b->q_lengths &&
            a->kv_lengths == b->kv_lengths && a->lse == b->lse && x.o_f32 == y.o_f32 &&
            a->scores == b->scores && x.k_cache == y.k_cache && x.v_cache == y.v_cache &&
-           a->mask_keys == b->mask_keys && a->page_size == b->page_size && a->pages == b->pages;
+           a->mask_keys == b->mask_keys && a->page_size == b->page_size && a->pages == b->pages &&
+           a->total_q == b->total_q && a->total_kv == b->total_kv;
 }
 
 Test(problem_text, what_is_printed) {
@@ -61,8 +61,8 @@ Test(problem_text, what_is_printed) {
         "fwd f32 b2 h3 q5 k7 d64/32 v=bshd vcache=q8_0 lse",
         "fwd f32 b2 h3 q5 k7 d3 kcache=f16 vcache=bf16 lse",
         "fwd bf16 b2 h3 q5 k7 d3 vcache=f32",
-        "fwd f16 b4 h32/8 q1 k4096 d128 k=bshd v=bshd kcache=q8_0 vcache=q8_0 page=16 pages=900 "
-        "klen",
+        "fwd f16 b4 h8 q1 k4096 d128 k=bshd v=bshd kcache=q8_0 vcache=q8_0 page=16 pages=900 klen",
+        "fwd f16 b64 h32/8 q4096 k4096 d128 causal=br lse totalq=90000 totalkv=90001",
         "fwd f16 b2 h3 q5 k7 d64 lse odtype=f32 scores=raw",
         "fwd f16 b2 h8/2 q4 k4096 d128 mask=bqk klen lse maskkeys=4",
         "fwd f32 b2 h3 q5 k7 d3 diagonal=17 window=*,0 bias=f32:0.0.0.0 mask=bhqk scores=weights",

@@ -38,6 +38,7 @@ enum option {
     V_CACHE,
     SCORES,
     PAGES,
+    PACKED,
     DBIAS, /* of backward */
     DSLOPES,
     DSINKS,
@@ -81,7 +82,8 @@ static const struct {
     [K_CACHE] = {"cache of k", 4, 1}, /* none; quantized; of another dtype */
     [V_CACHE] = {"cache of v", 4, 1},
     [SCORES] = {"scores", 5, 1},
-    [PAGES] = {"pages", 3, 1}, /* none; that tiles may cross; of whole tiles */
+    [PAGES] = {"pages", 3, 1},           /* none; that tiles may cross; of whole tiles */
+    [PACKED] = {"packed batches", 4, 1}, /* none; of queries; of keys; of both */
     [DBIAS] = {"dbias", 2, 2},
     [DSLOPES] = {"dslopes", 2, 2},
     [DSINKS] = {"dsinks", 2, 2},
@@ -170,7 +172,9 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
     if (level[PAGES])
         p.page_size = level[PAGES] == 1 ? RNG_PICK(r, 1, 2, 3, 8, 13, 100)
                                         : RNG_PICK(r, 16, 32, 64, 64, 128, 256);
-    p.pages = p.page_size != 0; /* how many: with the shape */
+    p.pages = p.page_size != 0;    /* how many: with the shape */
+    p.total_q = level[PACKED] & 1; /* how many: with the shape */
+    p.total_kv = level[PACKED] >> 1;
     p.dbias = level[DBIAS] != 0;
     p.dslopes = level[DSLOPES] != 0;
     p.dsinks = level[DSINKS] != 0;
@@ -405,6 +409,7 @@ static struct row row_of(const struct problem_kind *kind)
                        [V_CACHE] = cache_level(p->v_cache),
                        [SCORES] = (size_t)p->scores,
                        [PAGES] = p->page_size ? 1 + (p->page_size % 16 == 0) : 0,
+                       [PACKED] = (p->total_q != 0) + 2 * (p->total_kv != 0),
                        [DBIAS] = p->dbias != 0,
                        [DSLOPES] = p->dslopes != 0,
                        [DSINKS] = p->dsinks != 0}};

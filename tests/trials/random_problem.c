@@ -51,8 +51,13 @@ static void draw_results(struct rng *r, clattn_problem *p)
         if (rng_one_in(r, 5) && p->dropout == 0.0f && (p->block_q == 0 || rng_one_in(r, 4)))
             p->page_size = RNG_PICK(r, 1, 2, 3, 8, 13, 16, 16, 32, 48, 64, 100, 256);
         p->pages = p->page_size != 0;
-        p->scores = rng_one_in(r, 3) && p->page_size == 0 ? (clattn_scores)(1 + rng_below(r, 4))
-                                                          : CLATTN_SCORES_NONE;
+        if (rng_one_in(r, 4) && p->block_q == 0) {
+            p->total_q = rng_one_in(r, 2);
+            p->total_kv = p->page_size == 0 && rng_one_in(r, 2);
+        }
+        const int may_show = p->page_size == 0 && p->total_q == 0 && p->total_kv == 0;
+        p->scores = rng_one_in(r, 3) && may_show ? (clattn_scores)(1 + rng_below(r, 4))
+                                                 : CLATTN_SCORES_NONE;
     }
 }
 
@@ -223,19 +228,25 @@ static void draw_sizes(struct rng *r, const struct problem_kind *kind, clattn_pr
     } while (work > most);
 }
 
+/* Rows of a packed batch: fewer than the longest sequences would take, or some more. */
+static size_t draw_total(struct rng *r, size_t batch, size_t longest)
+{
+    return batch && longest ? 1 + rng_below(r, batch * longest + 5) : 0;
+}
+
 clattn_problem random_shape(struct rng *r, const struct problem_kind *kind)
 {
     clattn_problem p = kind->base;
 
     draw_sizes(r, kind, &p);
-    const size_t q[4] = {p.batch, p.heads, p.seq_q, p.dim_qk};
     if (p.page_size > 0) /* as many as there are entries, or fewer, or more */
         p.pages = 1 + rng_below(r, p.batch * (p.seq_kv / p.page_size + 1) + 2);
-    const size_t blocks = p.page_size > 0 ? p.pages : p.batch;
-    const size_t rows = p.page_size > 0 ? p.page_size : p.seq_kv;
-    const size_t k[4] = {blocks, p.kv_heads, rows, p.dim_qk};
-    const size_t v[4] = {blocks, p.kv_heads, rows, p.dim_v};
-    const size_t o[4] = {p.batch, p.heads, p.seq_q, p.dim_v};
+    p.total_q = p.total_q ? draw_total(r, p.batch, p.seq_q) : 0;
+    p.total_kv = p.total_kv ? draw_total(r, p.batch, p.seq_kv) : 0;
+    const size_t q[4] = {ca_query_batch(&p), p.heads, ca_query_rows(&p), p.dim_qk};
+    const size_t k[4] = {ca_cache_batch(&p), p.kv_heads, ca_cache_rows(&p), p.dim_qk};
+    const size_t v[4] = {ca_cache_batch(&p), p.kv_heads, ca_cache_rows(&p), p.dim_v};
+    const size_t o[4] = {ca_query_batch(&p), p.heads, ca_query_rows(&p), p.dim_v};
     p.q = draw_layout(r, q, kind->unit[0], 0);
     p.k = draw_layout(r, k, kind->unit[1], 0);
     p.v = draw_layout(r, v, kind->unit[2], 0);

@@ -46,6 +46,50 @@ static void fill_lengths(struct host_tensor *t, struct rng *r, const size_t seq)
     }
 }
 
+/* The row after the last of those that a start and the next let a sequence have. */
+static int64_t end_of(const int32_t *starts, size_t b, int64_t longest, int64_t total)
+{
+    const int64_t begin = starts[b] < 0 ? 0 : starts[b], end = starts[b + 1];
+    const int64_t most = begin + longest < total ? begin + longest : total;
+
+    return end < most ? end : most;
+}
+
+static int overlap(const int32_t *starts, size_t batch, int64_t longest, int64_t total)
+{
+    int64_t past = 0;
+
+    for (size_t b = 0; b < batch; b++) {
+        const int64_t begin = starts[b] < 0 ? 0 : starts[b];
+        const int64_t end = end_of(starts, b, longest, total);
+        if (begin < end && begin < past)
+            return 1;
+        past = begin < end ? end : past;
+    }
+    return 0;
+}
+
+/* Sequences that follow each other, some empty, some longer than the longest; sometimes starts that
+ * decrease or lie outside. Rows of o that several sequences would write have none to be compared with. */
+static void fill_starts(struct host_tensor *t, struct rng *r, size_t longest, size_t total)
+{
+    const size_t batch = t->shape.present ? t->shape.size[3] - 1 : 0;
+    int32_t starts[8] = {0}, hostile[8];
+
+    if (batch == 0 || batch >= 8)
+        return;
+    starts[0] = (int32_t)rng_below(r, 3);
+    for (size_t b = 0; b < batch; b++)
+        starts[b + 1] = starts[b] + (int32_t)rng_below(r, 2 * total / batch + 2);
+    memcpy(hostile, starts, sizeof starts);
+    for (size_t b = 0; b <= batch; b++)
+        if (rng_one_in(r, 4))
+            hostile[b] = RNG_PICK(r, -1, -1000000, INT32_MIN, INT32_MAX, (int32_t)total,
+                                  (int32_t)total + 1, 0);
+    const int use = rng_one_in(r, 2) && !overlap(hostile, batch, (int64_t)longest, (int64_t)total);
+    memcpy(first(t), use ? hostile : starts, (batch + 1) * sizeof *starts);
+}
+
 /* Pages that may be named twice; sometimes entries that are no pages. */
 static void fill_pages(struct host_tensor *t, struct rng *r, const size_t pages)
 {
@@ -171,14 +215,16 @@ static void look(const struct trial *t, const struct seen *seen)
             for (size_t i = 0; i < p->seq_q; i++) {
                 const struct query query = reference_query(&all, b, h, i);
                 for (size_t j = 0; j < p->seq_kv; j++) {
-                    size_t block, row;
+                    size_t block, row, q_block, q_row;
                     if (!reference_sees(&others, &query, j))
                         continue;
                     if (bias->present)
                         seen->bias[tensor_index(bias, b, h, i, j)] = 1;
                     if (bias->present && !reference_sees(&all, &query, j))
                         continue;
-                    seen->q[(b * p->heads + h) * p->seq_q + i] = 1;
+                    tensor_locate_query(p, &view, b, i, &q_block, &q_row);
+                    seen->q[(q_block * p->heads + h) * t->tensor[TENSOR_Q].shape.size[2] + q_row] =
+                        1;
                     tensor_locate_key(p, &view, b, j, &block, &row);
                     seen->kv[(block * p->kv_heads + query.kv_head) *
                                  t->tensor[TENSOR_K].shape.size[2] +
@@ -279,13 +325,16 @@ void trial_data_fill(struct trial *t, struct rng *r)
     const double most[] = {0.5, 1, 1, 2, 2, 4};
     const struct tensor_shape *bias = &t->tensor[TENSOR_BIAS].shape;
     const size_t *keys = t->tensor[TENSOR_K].shape.size;
-    struct seen seen = {calloc(p->batch * p->heads * p->seq_q + 1, 1),
+    const size_t *queries = t->tensor[TENSOR_Q].shape.size;
+    struct seen seen = {calloc(queries[0] * queries[1] * queries[2] + 1, 1),
                         calloc(keys[0] * keys[1] * keys[2] + 1, 1), calloc(bias->extent + 1, 1)};
 
     if (!seen.q || !seen.kv || !seen.bias)
         abort();
     fill_lengths(&t->tensor[TENSOR_Q_LENGTHS], r, p->seq_q);
     fill_lengths(&t->tensor[TENSOR_KV_LENGTHS], r, p->seq_kv);
+    fill_starts(&t->tensor[TENSOR_Q_STARTS], r, p->seq_q, p->total_q);
+    fill_starts(&t->tensor[TENSOR_KV_STARTS], r, p->seq_kv, p->total_kv);
     if (p->page_size > 0)
         fill_pages(&t->tensor[TENSOR_PAGE_TABLE], r, p->pages);
     fill_mask(&t->tensor[TENSOR_MASK], r);

@@ -1,0 +1,183 @@
+/* Packed batches: the bits of each sequence alone, and starts that hold anything. The sweep draws packed
+ * batches with every other option. */
+#include "tests/support/families.h"
+#include "tests/support/rng.h"
+#include "tests/support/unoptimised.h"
+#include "tests/trials/trial.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(packed, .timeout = 600);
+
+static const char *const families[] = {"naive", "fused_lanes", "split_lanes", "fused_tiles",
+                                       "split_tiles"};
+enum { NUM_FAMILIES = sizeof families / sizeof *families };
+
+/* ---- the same bits ---------------------------------------------------------------------------- */
+
+enum { BATCH = 5, HEADS = 4, KV_HEADS = 2, ROWS = 150, KEYS = 170, DIM = 32 };
+
+/* Of 40, 0, 1, 70 and 33 queries; 40, 9, 1, 75 and 40 keys. */
+static const cl_int q_starts[BATCH + 1] = {2, 42, 42, 43, 113, 146};
+static const cl_int kv_starts[BATCH + 1] = {0, 40, 49, 50, 125, 165};
+
+struct results {
+    float o[HEADS][ROWS][DIM], lse[HEADS][ROWS];
+};
+
+static float q[HEADS][ROWS][DIM], k[KV_HEADS][KEYS][DIM], v[KV_HEADS][KEYS][DIM];
+
+static void execute(struct fixture *f, const clattn_problem *p, const char *family,
+                    const char *tunables, clattn_host_forward tensors)
+{
+    const clattn_plan_options options = {
+        .struct_size = sizeof options, .family = family, .tunables = tunables};
+
+    tensors.struct_size = sizeof tensors;
+    cr_assert(clattn_attention_forward_host(f->context, p, &options, &tensors) == CLATTN_SUCCESS,
+              "%s: %s", family, f->log.last);
+}
+
+/* One sequence of the packed tensors; its lse comes packed, and is put in place. */
+static void compute_alone(struct fixture *f, size_t b, const char *options, const char *family,
+                          const char *tunables, struct results *results)
+{
+    const size_t row = (size_t)q_starts[b], rows = (size_t)q_starts[b + 1] - row;
+    const size_t key = (size_t)kv_starts[b], keys = (size_t)kv_starts[b + 1] - key;
+    float lse[HEADS][ROWS];
+    char text[256];
+
+    snprintf(text, sizeof text,
+             "fwd f32 h%d/%d q%zu k%zu d%d q=0.%d.%d.1 k=0.%d.%d.1 v=0.%d.%d.1 o=%d.%d.%d.1 lse %s",
+             HEADS, KV_HEADS, rows, keys, DIM, ROWS * DIM, DIM, KEYS * DIM, DIM, KEYS * DIM, DIM,
+             HEADS * ROWS * DIM, ROWS * DIM, DIM, options);
+    const clattn_problem p = fixture_problem(text);
+    execute(f, &p, family, tunables,
+            (clattn_host_forward){.q = q[0][row],
+                                  .k = k[0][key],
+                                  .v = v[0][key],
+                                  .o = results->o[0][row],
+                                  .lse = &lse[0][0]});
+    for (size_t h = 0; h < HEADS; h++)
+        memcpy(&results->lse[h][row], &lse[0][0] + h * rows, rows * sizeof(float));
+}
+
+static void fill(void)
+{
+    struct rng r = rng_seed(1);
+
+    for (size_t n = 0; n < (size_t)HEADS * ROWS * DIM; n++)
+        (&q[0][0][0])[n] = (float)rng_uniform(&r, -2, 2);
+    for (size_t n = 0; n < (size_t)KV_HEADS * KEYS * DIM; n++) {
+        (&k[0][0][0])[n] = (float)rng_uniform(&r, -2, 2);
+        (&v[0][0][0])[n] = (float)rng_uniform(&r, -2, 2);
+    }
+}
+
+static void expect_same_bits(struct fixture *f, const char *family, const char *options)
+{
+    static struct results packed, alone;
+    clattn_plan_info info = {.struct_size = sizeof info};
+    char text[256], tunables[512];
+
+    snprintf(text, sizeof text, "fwd f32 b%d h%d/%d q70 k75 d%d totalq=%d totalkv=%d lse %s", BATCH,
+             HEADS, KV_HEADS, DIM, ROWS, KEYS, options);
+    const clattn_problem p = fixture_problem(text);
+    clattn_plan *plan = fixture_plan(f, text, family);
+    clattn_plan_describe(plan, &info);
+    snprintf(tunables, sizeof tunables, "%s", info.tunables);
+    clattn_plan_release(plan);
+    memset(&packed, 0x55, sizeof packed);
+    memset(&alone, 0x55, sizeof alone);
+    execute(f, &p, family, tunables[0] ? tunables : NULL,
+            (clattn_host_forward){.q = q,
+                                  .k = k,
+                                  .v = v,
+                                  .o = packed.o,
+                                  .lse = &packed.lse[0][0],
+                                  .q_starts = q_starts,
+                                  .kv_starts = kv_starts});
+    for (size_t b = 0; b < BATCH; b++)
+        if (q_starts[b] < q_starts[b + 1])
+            compute_alone(f, b, options, family, tunables[0] ? tunables : NULL, &alone);
+    cr_expect(memcmp(&packed, &alone, sizeof packed) == 0, "%s: '%s' has other bits", family, text);
+}
+
+ParameterizedTestParameters(packed, have_the_bits_of_each_alone) {
+    static size_t numbers[NUM_FAMILIES];
+
+    for (size_t n = 0; n < NUM_FAMILIES; n++)
+        numbers[n] = n;
+    return cr_make_param_array(size_t, numbers, NUM_FAMILIES);
+}
+
+ParameterizedTest(size_t *number, packed, have_the_bits_of_each_alone) {
+    struct fixture f;
+
+    unoptimised();
+    fixture_open(&f);
+    fixture_need_groups_of(&f, families[*number]);
+    fill();
+    expect_same_bits(&f, families[*number], "causal=br");
+    expect_same_bits(&f, families[*number], "window=20,*");
+    fixture_close(&f);
+}
+
+/* ---- starts that hold anything ----------------------------------------------------------------- */
+
+/* Guard bands, NaN in rows that no sequence has, starts of every kind: by trials (trial_data.c). */
+ParameterizedTestParameters(packed, starts_may_hold_anything) {
+    static size_t numbers[NUM_FAMILIES];
+
+    for (size_t n = 0; n < NUM_FAMILIES; n++)
+        numbers[n] = n;
+    return cr_make_param_array(size_t, numbers, NUM_FAMILIES);
+}
+
+ParameterizedTest(size_t *number, packed, starts_may_hold_anything) {
+    static const char *const problems[] = {
+        "fwd f32 b4 h4/2 q30 k40 d32 totalq=70 totalkv=90 causal=br klen qlen sinks lse",
+        "fwd f32 b3 h2/1 q1 k200 d32 totalkv=300 lse dropout=0.25",
+    };
+    struct fixture f;
+
+    unoptimised();
+    fixture_open(&f);
+    fixture_need_groups_of(&f, families[*number]);
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++)
+        for (uint64_t seed = 1; seed <= 8; seed++) {
+            struct trial t = {
+                .problem = fixture_problem(problems[n]), .family = families[*number], .seed = seed};
+            trial_pass(&f, &t);
+        }
+    fixture_close(&f);
+}
+
+/* ---- what is refused --------------------------------------------------------------------------- */
+
+Test(packed, mistakes_are_named) {
+    static const struct {
+        const char *text, *words;
+    } mistakes[] = {
+        {"fwd f32 q1 k9 d8 totalq=2147483648", "total_q exceeds 2^31 - 1"},
+        {"fwd f32 q1 k9 d8 totalkv=2147483648", "total_kv exceeds 2^31 - 1"},
+        {"fwd f32 b0 q1 k9 d8 totalq=4", "total_q is given, but batch or seq_q is 0"},
+        {"fwd f32 q1 k0 d8 totalkv=4", "total_kv is given, but batch or seq_kv is 0"},
+        {"fwd f32 q1 k9 d8 totalkv=4 page=4", "page_size and total_kv exclude each other"},
+        {"fwd f32 q1 k9 d8 totalkv=4 scores=raw",
+         "scores are handed out of batches that are padded"},
+        {"fwd f32 q1 k9 d8 totalq=4 blocks=2x2:4", "block_q excludes total_q and total_kv"},
+    };
+
+    for (size_t n = 0; n < sizeof mistakes / sizeof *mistakes; n++) {
+        clattn_problem p;
+        char reason[256] = "";
+        cr_expect(clattn_problem_parse(mistakes[n].text, &p, reason, sizeof reason) ==
+                      CLATTN_INVALID_PROBLEM,
+                  "'%s' was taken", mistakes[n].text);
+        cr_expect(strstr(reason, mistakes[n].words) != NULL, "'%s': '%s'", mistakes[n].text,
+                  reason);
+    }
+}
