@@ -24,9 +24,15 @@ static clattn_problem problem_of(const char *text)
 static void attend(clattn_context *context, const char *text, const float *q, const float *k,
                    const float *v, float *o, float *lse)
 {
+    static const cl_int starts[REQUESTS + 1] = {0, 1, 2}; /* a query each */
     const clattn_problem problem = problem_of(text);
-    const clattn_host_forward tensors = {
-        .struct_size = sizeof tensors, .q = q, .k = k, .v = v, .o = o, .lse = lse};
+    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
+                                         .q = q,
+                                         .k = k,
+                                         .v = v,
+                                         .o = o,
+                                         .lse = lse,
+                                         .q_starts = problem.total_q ? starts : NULL};
 
     check(clattn_attention_forward_host(context, &problem, NULL, &tensors) == CLATTN_SUCCESS,
           "attention");
@@ -77,34 +83,34 @@ int main(void)
         }
     }
 
-    /* What is to come out: each request with its prefix and its own keys, together. */
-    attend(context, "fwd f32 b2 h4 q1 k56 d16 lse", q, k, v, whole, whole_lse);
+    /* What is to come out: each request with its prefix and its own keys, together. Queries are a packed
+     * batch, so that lse is (heads, requests), as it is of queries of one batch. */
+    attend(context, "fwd f32 b2 h4 q1 k56 d16 q=bshd o=bshd lse totalq=2", q, k, v, whole,
+           whole_lse);
 
-    /* The prefix once: the requests are queries of one batch, whose layout "sbhd" is theirs, and so is
-     * that of o. lse of such a problem is (heads, requests), so it changes places. */
-    static float shared_lse[ROWS];
-    attend(context, "fwd f32 b1 h4 q2 k48 d16 q=sbhd o=sbhd lse", q, prefix_k, prefix_v, o,
-           shared_lse);
-    for (size_t n = 0; n < ROWS; n++)
-        lse[n] = shared_lse[n % HEADS * REQUESTS + n / HEADS];
+    /* The prefix once: the requests are queries of one batch. */
+    attend(context, "fwd f32 h4 q2 k48 d16 q=bshd o=bshd lse", q, prefix_k, prefix_v, o, lse);
 
     /* Each request's own keys, behind the prefix in the cache, then both states in place. */
-    attend(context, "fwd f32 b2 h4 q1 k8 d16 k=3584.896.16.1 v=3584.896.16.1 lse", q,
+    attend(context,
+           "fwd f32 b2 h4 q1 k8 d16 q=bshd k=3584.896.16.1 v=3584.896.16.1 o=bshd lse totalq=2", q,
            k + PREFIX * DIM, v + PREFIX * DIM, parts, parts_lse);
-    merge(context, "merge f32 b2 h4 q1 d16 n1 accumulate", parts, parts_lse, o, lse);
+    merge(context, "merge f32 h4 q2 d16 n1 parts=bshd o=bshd accumulate", parts, parts_lse, o, lse);
     const float cascade =
         fmaxf(largest_difference(o, whole, O), largest_difference(lse, whole_lse, ROWS));
     printf("a shared prefix, then each request's own keys: off by %.1e\n", (double)cascade);
 
     /* Keys in three pieces, merged at once. */
-    for (size_t s = 0; s < 3; s++) {
+    for (size_t n = 0; n < 3; n++) {
         static const size_t begin[] = {0, 20, 40};
         attend(context,
-               s < 2 ? "fwd f32 b2 h4 q1 k20 d16 k=3584.896.16.1 v=3584.896.16.1 lse"
-                     : "fwd f32 b2 h4 q1 k16 d16 k=3584.896.16.1 v=3584.896.16.1 lse",
-               q, k + begin[s] * DIM, v + begin[s] * DIM, parts + s * O, parts_lse + s * ROWS);
+               n < 2 ? "fwd f32 b2 h4 q1 k20 d16 q=bshd k=3584.896.16.1 v=3584.896.16.1 o=bshd lse "
+                       "totalq=2"
+                     : "fwd f32 b2 h4 q1 k16 d16 q=bshd k=3584.896.16.1 v=3584.896.16.1 o=bshd lse "
+                       "totalq=2",
+               q, k + begin[n] * DIM, v + begin[n] * DIM, parts + n * O, parts_lse + n * ROWS);
     }
-    merge(context, "merge f32 b2 h4 q1 d16 n3", parts, parts_lse, o, lse);
+    merge(context, "merge f32 h4 q2 d16 n3 parts=bshd o=bshd", parts, parts_lse, o, lse);
     const float pieces =
         fmaxf(largest_difference(o, whole, O), largest_difference(lse, whole_lse, ROWS));
     printf("three pieces: off by %.1e\n", (double)pieces);
@@ -114,7 +120,7 @@ int main(void)
         parts_lse[n] = -INFINITY;
     for (size_t n = 0; n < O; n++)
         parts[n] = NAN;
-    merge(context, "merge f32 b2 h4 q1 d16 n1 accumulate", parts, parts_lse,
+    merge(context, "merge f32 h4 q2 d16 n1 parts=bshd o=bshd accumulate", parts, parts_lse,
           memcpy(whole, o, sizeof o), memcpy(whole_lse, lse, sizeof lse));
     const int unchanged =
         memcmp(whole, o, sizeof o) == 0 && memcmp(whole_lse, lse, sizeof lse) == 0;
