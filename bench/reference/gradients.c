@@ -47,10 +47,15 @@ static void load(const struct reference *r, enum tensor_id id, size_t b, size_t 
     tensor_load_row(&r->shape[id], r->view->at[id], b, h, i, to);
 }
 
+/* -inf where the batch's sequence has no such query. */
 static double lse_of(const struct reference *r, const struct query *query)
 {
+    size_t block, row;
+
+    if (!tensor_locate_query(r->problem, r->view, query->b, query->i, &block, &row))
+        return -(double)INFINITY;
     return value_get(CLATTN_F32, r->view->at[TENSOR_LSE],
-                     tensor_index(&r->shape[TENSOR_LSE], query->b, query->h, 0, query->i));
+                     tensor_index(&r->shape[TENSOR_LSE], block, query->h, 0, row));
 }
 
 static struct rows load_query(const struct gradient_work *work, const struct query *query)
@@ -64,9 +69,13 @@ static struct rows load_query(const struct gradient_work *work, const struct que
                         .o = work->rows + 2 * dim_qk + dim_v,
                         .d_o = work->rows + 2 * dim_qk + 2 * dim_v};
 
-    load(r, TENSOR_Q, query->b, query->h, query->i, rows.q);
-    load(r, TENSOR_O, query->b, query->h, query->i, rows.o);
-    load(r, TENSOR_DO, query->b, query->h, query->i, rows.d_o);
+    size_t block = 0, row = 0;
+
+    if (tensor_locate_query(r->problem, r->view, query->b, query->i, &block, &row)) {
+        load(r, TENSOR_Q, block, query->h, row, rows.q);
+        load(r, TENSOR_O, block, query->h, row, rows.o);
+        load(r, TENSOR_DO, block, query->h, row, rows.d_o);
+    }
     const struct dot delta = dot_of(rows.d_o, rows.o, dim_v);
     const double other = value_roundoff(r->problem->dtype) + 4.0 * a->value;
     rows.lse = lse_of(r, query);
@@ -219,8 +228,10 @@ void gradient_work_add(const struct gradient_work *work, size_t b, size_t h, siz
             continue;
         if (rows.q == NULL)
             rows = load_query(work, &query);
-        load(r, TENSOR_K, b, query.kv_head, j, rows.k);
-        load(r, TENSOR_V, b, query.kv_head, j, rows.v);
+        size_t block = 0, row = 0;
+        tensor_locate_key(r->problem, r->view, b, j, &block, &row);
+        load(r, TENSOR_K, block, query.kv_head, row, rows.k);
+        load(r, TENSOR_V, block, query.kv_head, row, rows.v);
         add_pair(work, &query, &rows, j, j - begin, sums);
     }
     if (sums->dsink != NULL) {
@@ -290,10 +301,14 @@ static void add_all(const struct gradient_work *work, const struct all_sums *all
         for (size_t h = 0; h < p->heads; h++)
             for (size_t i = 0; i < p->seq_q; i++) {
                 const size_t kv_head = h / (p->heads / p->kv_heads);
+                size_t q_block, q_row, kv_block, kv_row;
+                if (!tensor_locate_query(p, r->view, b, i, &q_block, &q_row) ||
+                    !tensor_locate_key(p, r->view, b, 0, &kv_block, &kv_row))
+                    continue; /* no pair */
                 struct gradient_sums sums = {
-                    .dq = place(r, all, TENSOR_DQ, b, h, i),
-                    .dk = place(r, all, TENSOR_DK, b, kv_head, 0),
-                    .dv = place(r, all, TENSOR_DV, b, kv_head, 0),
+                    .dq = place(r, all, TENSOR_DQ, q_block, h, q_row),
+                    .dk = place(r, all, TENSOR_DK, kv_block, kv_head, kv_row),
+                    .dv = place(r, all, TENSOR_DV, kv_block, kv_head, kv_row),
                     .dbias = place(r, all, TENSOR_DBIAS, b, h, i),
                     .dbias_step = r->shape[TENSOR_DBIAS].size[3] > 1,
                 };

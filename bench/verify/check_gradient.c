@@ -45,10 +45,13 @@ static void check_query(const struct gradients *g, size_t index)
     const size_t b = index / p->seq_q / p->heads, h = index / p->seq_q % p->heads;
     const size_t i = index % p->seq_q;
     const struct gradient_sums to = {.dq = g->sums};
+    size_t block, row;
 
+    if (!tensor_locate_query(p, g->work.reference.view, b, i, &block, &row))
+        return;
     memset(g->sums, 0, p->dim_qk * sizeof *g->sums);
     gradient_work_add(&g->work, b, h, i, 0, p->seq_kv, &to);
-    check_sums(g, TENSOR_DQ, b, h, i, g->sums);
+    check_sums(g, TENSOR_DQ, block, h, row, g->sums);
 }
 
 /* Key `index` of all, counted (batch, kv head, key). */
@@ -58,13 +61,16 @@ static void check_key(const struct gradients *g, size_t index)
     const size_t b = index / p->seq_kv / p->kv_heads, head = index / p->seq_kv % p->kv_heads;
     const size_t j = index % p->seq_kv, group = p->heads / p->kv_heads;
     const struct gradient_sums to = {.dk = g->sums, .dv = g->sums + p->dim_qk};
+    size_t block, row;
 
+    if (!tensor_locate_key(p, g->work.reference.view, b, j, &block, &row))
+        return;
     memset(g->sums, 0, (p->dim_qk + p->dim_v) * sizeof *g->sums);
     for (size_t h = head * group; h < (head + 1) * group; h++)
         for (size_t i = 0; i < p->seq_q; i++)
             gradient_work_add(&g->work, b, h, i, j, j + 1, &to);
-    check_sums(g, TENSOR_DK, b, head, j, to.dk);
-    check_sums(g, TENSOR_DV, b, head, j, to.dv);
+    check_sums(g, TENSOR_DK, block, head, row, to.dk);
+    check_sums(g, TENSOR_DV, block, head, row, to.dv);
 }
 
 /* ---- elements that are sums over many pairs -------------------------------------------------- */

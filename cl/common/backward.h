@@ -5,6 +5,7 @@
 #ifndef CLATTN_BACKWARD_H
 #define CLATTN_BACKWARD_H
 #include "common/common.h"
+#include "common/sequence.h"
 
 #if UNIT_DO
 #define DO_STEP 1
@@ -27,10 +28,15 @@
 #define DV_STEP a.dv_stride[3]
 #endif
 
-/* (b, h, i) counted as lse is packed. */
+/* (b, h, i) counted as rows of the workspace, and as lse is packed. */
 static inline long row_of(const struct attention_shape a, const long b, const long h, const long i)
 {
-    return (b * a.heads + h) * a.seq_q + i;
+    return (b * a.heads + h) * LONGEST_Q(a) + i;
+}
+
+static inline long lse_of(const struct attention_shape a, const long b, const long h, const long i)
+{
+    return LSE_HEAD(a, b * a.heads + h, h) + i;
 }
 
 /* dot(do[i], o[i]), in four sums: a sum waits for its last product. */
@@ -90,12 +96,12 @@ static inline float sink_term(const float sink, const float lse, const float min
 __kernel void backward_rows(PARAMETERS_backward_rows)
 {
     const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
+    ENTER_SEQUENCE(b);
 
     if (i >= a.seq_q)
         return;
-    const long row = row_of(a, b, h, i);
-    const float base = lse[at.lse + row] * UNIT;
-    workspace += at.workspace + 2 * row;
+    const float base = lse[at.lse + lse_of(a, b, h, i)] * UNIT;
+    workspace += at.workspace + 2 * row_of(a, b, h, i);
     workspace[0] = base == -INFINITY ? base : -base;
     workspace[1] = -row_delta(a, at, b, h, i, o, d_o);
 }

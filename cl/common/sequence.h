@@ -51,20 +51,29 @@ INLINE void enter_sequence(struct attention_shape *a, struct attention_offsets *
     find_rows_of(q_starts + at->q_starts, b, a->total_q, a->seq_q, &first, &a->seq_q);
     at->q += first * a->q_stride[2];
     at->o += first * a->o_stride[2];
+    at->d_o += first * a->d_o_stride[2];
+    at->dq += first * a->dq_stride[2];
     at->lse += first;
 #endif
 #if HAS_TOTAL_KV
     find_rows_of(kv_starts + at->kv_starts, b, a->total_kv, a->seq_kv, &first, &a->seq_kv);
     at->k += first * a->k_stride[2];
     at->v += first * a->v_stride[2];
+    at->dk += first * a->dk_stride[2];
+    at->dv += first * a->dv_stride[2];
 #endif
 }
 #define ENTER_SEQUENCE(b)                                                                          \
     struct attention_shape a = whole_a;                                                            \
     struct attention_offsets at = whole_at;                                                        \
     enter_sequence(&a, &at, min((long)(b), a.batch - 1) Q_STARTS_ARG KV_STARTS_ARG)
+/* Of a kernel that sums over all sequences. */
+#define ENTER_BATCH                                                                                \
+    const struct attention_shape a = whole_a;                                                      \
+    const struct attention_offsets at = whole_at
 #else
 #define ENTER_SEQUENCE(b)
+#define ENTER_BATCH
 #endif
 
 /* Leaves a kernel whose work is a sequence's rows from `row` on, of so many, if it has none there. */

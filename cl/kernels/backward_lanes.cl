@@ -45,16 +45,16 @@
  * query has, since register tiles of DQ_ROWS rows are read and written. */
 INLINE long sum_row(const struct attention_shape a, const long b, const long h)
 {
-    return (b * a.heads + h) * (a.seq_q + DQ_ROWS);
+    return (b * a.heads + h) * (LONGEST_Q(a) + DQ_ROWS);
 }
 
 /* Where the sums of dq of a work-item begin in the workspace, on a cache line if that does; those
  * of dslopes begin where work-item SPLIT_K's would. */
 INLINE long sums_begin(const struct attention_shape a, const long split)
 {
-    const long row_stats = (2 * a.batch * a.heads * a.seq_q + 15) / 16 * 16;
+    const long row_stats = (2 * a.batch * a.heads * LONGEST_Q(a) + 15) / 16 * 16;
 
-    return row_stats + split * a.batch * a.heads * (a.seq_q + DQ_ROWS) * ROW_QK;
+    return row_stats + split * a.batch * a.heads * (LONGEST_Q(a) + DQ_ROWS) * ROW_QK;
 }
 
 /* The bits of block lists come last in the workspace. */
@@ -242,6 +242,7 @@ NOINLINE void compute_split(SHAPE_PARAMS, const long split, const long kv_head,
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void backward_lanes(PARAMETERS_backward_lanes)
 {
+    ENTER_SEQUENCE(get_global_id(2));
     const long split = get_global_id(0), kv_head = get_global_id(1);
     struct head head;
 
@@ -256,6 +257,8 @@ void backward_lanes(PARAMETERS_backward_lanes)
 __kernel void backward_sum(PARAMETERS_backward_sum)
 {
     const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
+    ENTER_SEQUENCE(b);
+    LEAVE_IF_BEYOND(i, a.seq_q);
     const __global float *sums = workspace + at.workspace + (sum_row(a, b, h) + i) * ROW_QK;
 
     dq += at.dq + b * a.dq_stride[0] + h * a.dq_stride[1] + i * a.dq_stride[2];
@@ -271,6 +274,7 @@ __kernel void backward_sum(PARAMETERS_backward_sum)
 /* Global (heads): what is summed over batches and rows, in their order. */
 __kernel void backward_heads(PARAMETERS_backward_heads)
 {
+    ENTER_BATCH;
     const long h = get_global_id(0);
     const __global float *rows = workspace + at.workspace;
     const __global float *totals = rows + sums_begin(a, SPLIT_K);
@@ -284,10 +288,13 @@ __kernel void backward_heads(PARAMETERS_backward_heads)
 #if HAS_DSINKS
     sum = 0.0f;
     for (long b = 0; b < a.batch; b++) {
-        for (long i = 0; i < a.seq_q; i++) {
-            const long row = row_of(a, b, h, i);
-            sum += sink_term(sinks[at.sinks + h], lse[at.lse + row], rows[2 * row + 1]);
-        }
+        long first = 0, queries = a.seq_q;
+#if HAS_TOTAL_Q
+        find_rows_of(q_starts + at.q_starts, b, a.total_q, a.seq_q, &first, &queries);
+#endif
+        for (long i = 0; i < queries; i++)
+            sum += sink_term(sinks[at.sinks + h], lse[at.lse + lse_of(a, b, h, first + i)],
+                             rows[2 * row_of(a, b, h, i) + 1]);
     }
     dsinks[at.dsinks + h] = sum;
 #endif

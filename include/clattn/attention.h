@@ -78,6 +78,8 @@ typedef struct clattn_backward {
     cl_uint dropout_offset;      /**< That of the forward execution. */
     clattn_buffer block_offsets; /**< Read: what forward read. */
     clattn_buffer block_entries; /**< Read: what forward read. */
+    clattn_buffer q_starts;      /**< Read: what forward read. */
+    clattn_buffer kv_starts;     /**< Read: what forward read. */
 } clattn_backward;
 
 /**
@@ -204,6 +206,8 @@ typedef struct clattn_host_backward {
     cl_uint dropout_offset;      /**< That of the forward execution. */
     const cl_int *block_offsets; /**< Read: what forward read. */
     const cl_int *block_entries; /**< Read: what forward read. */
+    const cl_int *q_starts;      /**< Read: what forward read. */
+    const cl_int *kv_starts;     /**< Read: what forward read. */
 } clattn_host_backward;
 
 /**

@@ -173,11 +173,11 @@
  *
  * - the first row is starts[b], clamped to 0..total, and the rows end before starts[b + 1], at the buffer's
  *   end or after seq rows, whichever comes first; a sequence that would end before its first row is empty;
- * - written are the rows of o and lse that belong to a sequence, those not in use with 0 and -inf; other
- *   rows keep what they held. A row that belongs to several sequences receives elements of any of their
+ * - written are the rows of o and lse, backward of dq, dk and dv, that belong to a sequence, those not in
+ *   use with 0 and -inf; other rows keep what they held. A row that belongs to several sequences receives elements of any of their
  *   results.
  *
- * The scores of packed batches are not handed out.
+ * The scores of packed batches are not handed out, and the bias has no gradient.
  *
  * Formula: A. Vaswani et al., "Attention Is All You Need" (2017); order of softcap, bias and mask
  * as in the ONNX operator Attention, opset 24; ALiBi: O. Press et al. (2022); sinks as in
@@ -365,7 +365,8 @@ typedef struct clattn_problem {
     int positions;          /**< Not 0: positions of the tokens, packed (batch, seq_q) cl_ints. */
     int slots;              /**< Not 0: slots of the tokens, packed (batch, seq_q) cl_ints. */
     size_t total_q;   /**< Rows of q and o in which all sequences follow each other, up to
-                               2^31 - 1; 0: q and o have batch times seq_q rows. Forward only; see
+                               2^31 - 1; 0: q and o have batch times seq_q rows. Forward and
+                               backward; see
                                "Packed batches" above. */
     size_t total_kv;  /**< Likewise of k and v. */
 } clattn_problem;

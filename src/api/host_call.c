@@ -49,7 +49,8 @@ static clattn_status upload(const clattn_plan *plan, struct ca_transfer transfer
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         struct ca_transfer *t = &transfers[n];
         const int copies = !t->output || plan->operands[n].written == CA_UPDATED ||
-                           plan->problem.total_q; /* rows of no sequence keep their values */
+                           plan->problem.total_q || /* rows of no sequence keep their values */
+                           plan->problem.total_kv;
         cl_int err;
         if (t->bytes == 0)
             continue;

@@ -70,9 +70,9 @@ static struct attention_shape shape_of(const clattn_problem *p)
     CA_OPERANDS(OPERAND)
 #undef OPERAND
     if (p->total_q) /* sequences are rows of one batch, which kernels add themselves */
-        a.q_stride[0] = a.o_stride[0] = 0;
+        a.q_stride[0] = a.o_stride[0] = a.d_o_stride[0] = a.dq_stride[0] = 0;
     if (p->total_kv)
-        a.k_stride[0] = a.v_stride[0] = 0;
+        a.k_stride[0] = a.v_stride[0] = a.dk_stride[0] = a.dv_stride[0] = 0;
     return a;
 }
 

@@ -43,7 +43,7 @@ enum { CA_MAX_STAGES = 6, CA_ONLY_IF_FORCED = -1 };
 /* What gradients recompute the scores from. */
 #define CA_BACKWARD_ARGUMENTS                                                                      \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_DO) |             \
-     CA_BIT(CA_WORKSPACE))
+     CA_STARTS | CA_BIT(CA_WORKSPACE))
 
 /* Why a family refuses block lists. */
 #define CA_WALKS_NO_BLOCKS "block lists are walked by fused_lanes, backward_lanes, naive and unfused alone"

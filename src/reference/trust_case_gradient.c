@@ -89,8 +89,10 @@ int ca_gradients_fill_lse(struct ca_trust_case *c, unsigned *state)
 
     for (size_t n = 0; complete && n < p->batch * p->heads * p->seq_q; n++) {
         const float plausible = logf((float)p->seq_kv) + 1.0f + 0.5f * ca_value_next(state);
+        size_t place;
         ca_trust_row_locate(c, n, &row);
-        ca_value_store(lse, CLATTN_F32, n, sees_any(c, &row) ? plausible : -INFINITY);
+        if (ca_trust_lse_place(c, &row, &place))
+            ca_value_store(lse, CLATTN_F32, place, sees_any(c, &row) ? plausible : -INFINITY);
     }
     ca_trust_row_close(&row);
     return complete;

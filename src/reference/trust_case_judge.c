@@ -81,18 +81,34 @@ static void compare_scores(const struct ca_trust_case *c, size_t row, struct wor
     }
 }
 
+/* A row that is counted (batch, head, query or key) as it is counted in a tensor, which differs in packed
+ * batches; 0 if its sequence is shorter. */
+static int packed_row(const struct ca_trust_case *c, enum ca_argument starts, size_t index,
+                      size_t *row)
+{
+    const clattn_problem *p = &c->problem;
+    const int queries = starts == CA_Q_STARTS;
+    const size_t longest = queries ? p->seq_q : p->seq_kv, heads = queries ? p->heads : p->kv_heads;
+    size_t block, place;
+
+    *row = index;
+    if (queries ? !p->total_q : !p->total_kv)
+        return 1;
+    const size_t b = index / longest / heads, h = index / longest % heads, i = index % longest;
+    if (!(queries ? ca_trust_locate_query(c, b, i, &block, &place)
+                  : ca_trust_locate_key(c, b, i, &block, &place)))
+        return 0;
+    *row = h * (queries ? p->total_q : p->total_kv) + place;
+    return 1;
+}
+
 static void compare_row(const struct ca_trust_case *c, size_t row, struct worst *worst)
 {
     const clattn_problem *p = &c->problem;
-    size_t index = c->rows[row], block, place;
+    size_t index;
 
-    if (p->total_q) { /* counted as o and lse are laid out */
-        const size_t h = index / p->seq_q % p->heads;
-        if (!ca_trust_locate_query(c, index / p->seq_q / p->heads, index % p->seq_q, &block,
-                                   &place))
-            return;
-        index = h * p->total_q + place;
-    }
+    if (!packed_row(c, CA_Q_STARTS, c->rows[row], &index))
+        return;
     const struct worst lse = {
         .name = "lse", .index = index, .heads = p->heads, .seq = ca_query_rows(p)};
 
@@ -112,13 +128,19 @@ static void compare_gradients(const struct ca_trust_case *c, struct worst *worst
     const struct ca_gradients *g = c->gradients;
 
     for (size_t n = 0; n < c->num_rows; n++) {
-        compare_vector(c, CA_DQ, c->rows[n], g->dq + n * p->dim_qk, p->dim_qk, worst);
+        size_t row;
+        if (!packed_row(c, CA_Q_STARTS, c->rows[n], &row))
+            continue;
+        compare_vector(c, CA_DQ, row, g->dq + n * p->dim_qk, p->dim_qk, worst);
         if (g->dbias)
             compare_vector(c, CA_DBIAS, c->rows[n], g->dbias + n * p->seq_kv, p->seq_kv, worst);
     }
     for (size_t n = 0; n < g->num_keys; n++) {
-        compare_vector(c, CA_DK, g->keys[n], g->dk + n * p->dim_qk, p->dim_qk, worst);
-        compare_vector(c, CA_DV, g->keys[n], g->dv + n * p->dim_v, p->dim_v, worst);
+        size_t row;
+        if (!packed_row(c, CA_KV_STARTS, g->keys[n], &row))
+            continue;
+        compare_vector(c, CA_DK, row, g->dk + n * p->dim_qk, p->dim_qk, worst);
+        compare_vector(c, CA_DV, row, g->dv + n * p->dim_v, p->dim_v, worst);
     }
     if (g->dslopes)
         compare_vector(c, CA_DSLOPES, 0, g->dslopes, p->heads, worst);
@@ -169,7 +191,8 @@ static int find_nan(const struct ca_trust_case *c, enum ca_argument argument,
 {
     const clattn_dtype dtype = ca_problem_dtype(&c->problem, argument);
 
-    if (c->problem.total_q > c->problem.batch * c->problem.seq_q)
+    if (c->problem.total_q > c->problem.batch * c->problem.seq_q ||
+        c->problem.total_kv > c->problem.batch * c->problem.seq_kv)
         return 0; /* rows of no sequence keep what they hold */
     for (size_t b = 0; b < t->sizes[0]; b++)
         for (size_t h = 0; h < t->sizes[1]; h++)

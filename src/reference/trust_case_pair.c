@@ -31,8 +31,13 @@ void ca_pair_row_close(struct ca_pair_row *row)
 void ca_pair_load(const struct ca_trust_case *c, enum ca_argument argument,
                   const clattn_layout *layout, size_t b, size_t h, size_t s, size_t dim, double *to)
 {
-    ca_values_load(ca_trust_elements(c, argument), c->problem.dtype,
-                   ca_trust_position(layout, b, h, s, 0), layout->stride[3], dim, to);
+    const int of_keys = argument == CA_K || argument == CA_V;
+    size_t block, row;
+
+    if (of_keys ? ca_trust_locate_key(c, b, s, &block, &row)
+                : ca_trust_locate_query(c, b, s, &block, &row))
+        ca_values_load(ca_trust_elements(c, argument), c->problem.dtype,
+                       ca_trust_position(layout, block, h, row, 0), layout->stride[3], dim, to);
 }
 
 static struct ca_bounded dot(const double *x, const double *y, size_t count)
@@ -49,7 +54,10 @@ static struct ca_bounded dot(const double *x, const double *y, size_t count)
 void ca_pair_row_locate(const struct ca_trust_case *c, size_t index, struct ca_pair_row *row)
 {
     ca_trust_row_locate(c, index, &row->scores);
-    row->lse.value = ca_value_load(ca_trust_elements(c, CA_LSE), CLATTN_F32, index);
+    size_t place;
+    row->lse.value = ca_trust_lse_place(c, &row->scores, &place)
+                         ? ca_value_load(ca_trust_elements(c, CA_LSE), CLATTN_F32, place)
+                         : -INFINITY;
     row->lse.bound = 2.0 * u * fabs(row->lse.value);
     row->loaded = 0;
 }

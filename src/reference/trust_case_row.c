@@ -120,6 +120,15 @@ int ca_trust_locate_key(const struct ca_trust_case *c, size_t b, size_t j, size_
     return 1;
 }
 
+int ca_trust_lse_place(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t *place)
+{
+    size_t block, at;
+    const int there = ca_trust_locate_query(c, row->b, row->i, &block, &at);
+
+    *place = (block * c->problem.heads + row->h) * ca_query_rows(&c->problem) + at;
+    return there;
+}
+
 double ca_trust_length_error(size_t n)
 {
     return fmin((double)(n + 8), 16.0 * sqrt((double)n)) * u;

@@ -40,6 +40,9 @@ int ca_trust_locate_query(const struct ca_trust_case *c, size_t b, size_t i, siz
 int ca_trust_locate_key(const struct ca_trust_case *c, size_t b, size_t j, size_t *block,
                         size_t *row);
 
+/* The place of a row's lse; 0 if the row's sequence is shorter. */
+int ca_trust_lse_place(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t *place);
+
 size_t ca_trust_position(const clattn_layout *layout, size_t b, size_t h, size_t s, size_t d);
 
 /* The relative error of a sum of n terms. */

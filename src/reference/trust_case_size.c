@@ -33,10 +33,10 @@ static void keep_units(const clattn_problem *real, clattn_problem *p)
     p->k = keep_unit(&real->k, p->kv_heads, ca_cache_rows(p), p->dim_qk);
     p->v = keep_unit(&real->v, p->kv_heads, ca_cache_rows(p), p->dim_v);
     p->o = keep_unit(&real->o, p->heads, ca_query_rows(p), p->dim_v);
-    p->d_o = keep_unit(&real->d_o, p->heads, p->seq_q, p->dim_v);
-    p->dq = keep_unit(&real->dq, p->heads, p->seq_q, p->dim_qk);
-    p->dk = keep_unit(&real->dk, p->kv_heads, p->seq_kv, p->dim_qk);
-    p->dv = keep_unit(&real->dv, p->kv_heads, p->seq_kv, p->dim_v);
+    p->d_o = keep_unit(&real->d_o, p->heads, ca_query_rows(p), p->dim_v);
+    p->dq = keep_unit(&real->dq, p->heads, ca_query_rows(p), p->dim_qk);
+    p->dk = keep_unit(&real->dk, p->kv_heads, ca_cache_rows(p), p->dim_qk);
+    p->dv = keep_unit(&real->dv, p->kv_heads, ca_cache_rows(p), p->dim_v);
 }
 
 /* The problem in size n of the list. */

@@ -299,6 +299,14 @@ Test(gradient_calls, plan_of_another_operation) {
     close(&c);
 }
 
+/* The buffer of a tensor that the problem has; NULL of others. */
+static clattn_buffer *given(const struct call *c, clattn_backward *tensors, int id)
+{
+    return tensor_shape_of(&c->problem, (enum tensor_id)id).present
+               ? tensor_backward_buffer(tensors, (enum tensor_id)id)
+               : NULL;
+}
+
 /* Each tensor left out where the problem has it, and given where it has not. */
 Test(gradient_calls, missing_and_superfluous_tensors) {
     struct call c;
@@ -306,9 +314,9 @@ Test(gradient_calls, missing_and_superfluous_tensors) {
     open(&c, everything);
     for (int id = 0; id < NUM_TENSORS; id++) {
         clattn_backward t = c.tensors;
-        if (!tensor_backward_buffer(&t, (enum tensor_id)id))
+        if (!given(&c, &t, id))
             continue;
-        tensor_backward_buffer(&t, (enum tensor_id)id)->buffer = NULL;
+        given(&c, &t, id)->buffer = NULL;
         refused(&c, &t, CLATTN_INVALID_ARGUMENT,
                 tensor_shape_of(&c.problem, (enum tensor_id)id).name);
     }
@@ -335,7 +343,7 @@ Test(gradient_calls, short_buffers) {
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct tensor_shape s = tensor_shape_of(&c.problem, (enum tensor_id)id);
         clattn_backward t = c.tensors;
-        clattn_buffer *b = tensor_backward_buffer(&t, (enum tensor_id)id);
+        clattn_buffer *b = given(&c, &t, id);
         if (!b)
             continue;
         b->offset = 1;
@@ -363,7 +371,7 @@ Test(gradient_calls, overlaps) {
     for (int written = TENSOR_DQ; written < NUM_TENSORS; written++)
         for (int other = 0; other < NUM_TENSORS; other++) {
             clattn_backward t = c.tensors;
-            clattn_buffer *place = tensor_backward_buffer(&t, (enum tensor_id)other);
+            clattn_buffer *place = given(&c, &t, other);
             if (!place || other == written)
                 continue;
             cl_mem big = fixture_buffer(&c.f, 1 << 16, NULL);

@@ -155,6 +155,25 @@ ParameterizedTest(size_t *number, packed, starts_may_hold_anything) {
     fixture_close(&f);
 }
 
+/* Gradients: guard bands, rows of no sequence that stay as they were, each element against double
+ * precision. */
+DeviceTest(packed, gradients)
+{
+    static const char *const problems[] = {
+        "bwd f32 b3 h4/2 q20 k30 d16 causal=br totalq=50 totalkv=70",
+        "bwd f32 b3 h4/2 q20 k30 d16 alibi sinks qlen klen dslopes dsinks totalq=50",
+        "bwd f32 b4 h2 q33 k40 d32/24 window=20,* dropout=0.3 totalkv=120",
+    };
+
+    unoptimised();
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++)
+        for (uint64_t seed = 1; seed <= 8; seed++) {
+            struct trial t = {
+                .problem = fixture_problem(problems[n]), .family = "backward_lanes", .seed = seed};
+            trial_pass(f, &t);
+        }
+}
+
 /* ---- what a developer is told ------------------------------------------------------------------ */
 
 static void expect_told(struct fixture *f, const clattn_plan *plan, const cl_int *queries,
@@ -205,6 +224,7 @@ Test(packed, mistakes_are_named) {
         {"fwd f32 q1 k9 d8 totalkv=4 page=4", "page_size and total_kv exclude each other"},
         {"fwd f32 q1 k9 d8 totalkv=4 scores=raw",
          "scores are handed out of batches that are padded"},
+        {"bwd f32 q1 k9 d8 totalq=4 bias=f32:qk dbias", "dbias excludes total_q and total_kv"},
         {"fwd f32 q1 k9 d8 totalq=4 blocks=2x2:4", "block_q excludes total_q and total_kv"},
     };
 

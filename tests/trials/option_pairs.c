@@ -23,6 +23,7 @@ enum option {
     KV_LENGTHS,
     DROPOUT,
     BLOCKS,
+    PACKED,
     TUNABLES,
     STEP_Q, /* as NUM_UNITS counts them */
     STEP_K,
@@ -38,7 +39,6 @@ enum option {
     V_CACHE,
     SCORES,
     PAGES,
-    PACKED,
     DBIAS, /* of backward */
     DSLOPES,
     DSINKS,
@@ -83,7 +83,7 @@ static const struct {
     [V_CACHE] = {"cache of v", 4, 1},
     [SCORES] = {"scores", 5, 1},
     [PAGES] = {"pages", 3, 1},           /* none; that tiles may cross; of whole tiles */
-    [PACKED] = {"packed batches", 4, 1}, /* none; of queries; of keys; of both */
+    [PACKED] = {"packed batches", 4, 3}, /* none; of queries; of keys; of both */
     [DBIAS] = {"dbias", 2, 2},
     [DSLOPES] = {"dslopes", 2, 2},
     [DSINKS] = {"dsinks", 2, 2},

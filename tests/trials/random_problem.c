@@ -38,8 +38,12 @@ void random_block_sizes(struct rng *r, const int large, clattn_problem *p)
 /* What only one of the operations has. */
 static void draw_results(struct rng *r, clattn_problem *p)
 {
+    if (rng_one_in(r, 4) && p->block_q == 0) {
+        p->total_q = rng_one_in(r, 2);
+        p->total_kv = rng_one_in(r, 2);
+    }
     if (p->operation == CLATTN_BACKWARD) {
-        p->dbias = p->bias && rng_one_in(r, 2);
+        p->dbias = p->bias && p->total_q == 0 && p->total_kv == 0 && rng_one_in(r, 2);
         p->dslopes = p->alibi && rng_one_in(r, 2);
         p->dsinks = p->sinks && rng_one_in(r, 2);
     } else {
@@ -48,13 +52,10 @@ static void draw_results(struct rng *r, clattn_problem *p)
         p->k_cache = draw_cache(r, p->dim_qk);
         p->v_cache = draw_cache(r, p->dim_v);
         /* Seldom with block lists, which naive alone walks in pages. */
-        if (rng_one_in(r, 5) && p->dropout == 0.0f && (p->block_q == 0 || rng_one_in(r, 4)))
+        if (rng_one_in(r, 5) && p->dropout == 0.0f && p->total_kv == 0 &&
+            (p->block_q == 0 || rng_one_in(r, 4)))
             p->page_size = RNG_PICK(r, 1, 2, 3, 8, 13, 16, 16, 32, 48, 64, 100, 256);
         p->pages = p->page_size != 0;
-        if (rng_one_in(r, 4) && p->block_q == 0) {
-            p->total_q = rng_one_in(r, 2);
-            p->total_kv = p->page_size == 0 && rng_one_in(r, 2);
-        }
         const int may_show = p->page_size == 0 && p->total_q == 0 && p->total_kv == 0;
         p->scores = rng_one_in(r, 3) && may_show ? (clattn_scores)(1 + rng_below(r, 4))
                                                  : CLATTN_SCORES_NONE;

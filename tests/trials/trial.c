@@ -195,6 +195,28 @@ static void compare_rows(const struct trial *t, const struct tensor_view *view,
     reference_row_close(&row);
 }
 
+/* Whether a row of a result is to be written: not one of a packed batch that no sequence has. */
+static int is_result(const struct trial *t, enum tensor_id id, const size_t row)
+{
+    const clattn_problem *p = &t->problem;
+    const struct tensor_view view = trial_sent(t);
+    const int of_keys = id == TENSOR_DK || id == TENSOR_DV;
+    const int of_rows = of_keys || id == TENSOR_O || id == TENSOR_LSE || id == TENSOR_DQ;
+    size_t block, first;
+
+    if (!of_rows || (of_keys ? p->total_kv : p->total_q) == 0)
+        return 1;
+
+    for (size_t b = 0; b < p->batch; b++) {
+        const size_t rows = of_keys ? tensor_keys(p, &view, b) : tensor_queries(p, &view, b);
+        const int some = of_keys ? tensor_locate_key(p, &view, b, 0, &block, &first)
+                                 : tensor_locate_query(p, &view, b, 0, &block, &first);
+        if (some && row >= first && row - first < rows)
+            return 1;
+    }
+    return 0;
+}
+
 static void compare_gradients(const struct trial *t, const struct tensor_view *view,
                               struct findings *found)
 {
@@ -209,24 +231,14 @@ static void compare_gradients(const struct trial *t, const struct tensor_view *v
             continue;
         for (size_t b = 0; b < size[0]; b++)
             for (size_t h = 0; h < size[1]; h++)
-                for (size_t i = 0; i < size[2]; i++)
-                    for (size_t d = 0; d < size[3]; d++)
-                        compare(found, x, b, h, i, d, want.at[id][n++]);
+                for (size_t i = 0; i < size[2]; i++) {
+                    const int written = is_result(t, (enum tensor_id)id, i);
+                    for (size_t d = 0; d < size[3]; d++, n++)
+                        if (written)
+                            compare(found, x, b, h, i, d, want.at[id][n]);
+                }
     }
     reference_gradients_close(&want);
-}
-
-/* Whether a row of o is to be written: not one of a packed batch that no sequence has. */
-static int is_result(const struct trial *t, const size_t row)
-{
-    const struct tensor_view view = trial_sent(t);
-    size_t block, first;
-
-    for (size_t b = 0; t->problem.total_q > 0 && b < t->problem.batch; b++)
-        if (tensor_locate_query(&t->problem, &view, b, 0, &block, &first) && row >= first &&
-            row - first < tensor_queries(&t->problem, &view, b))
-            return 1;
-    return t->problem.total_q == 0;
 }
 
 /* Every byte that is not an element of a result must be as it was sent. */
@@ -240,10 +252,10 @@ static void check_rest(const struct trial *t, enum tensor_id id)
     for (size_t b = 0; s->written && b < s->size[0]; b++)
         for (size_t h = 0; h < s->size[1]; h++)
             for (size_t i = 0; i < s->size[2]; i++) {
-                const int of_row = id == TENSOR_LSE || is_result(t, i);
+                const int of_row = id == TENSOR_LSE || is_result(t, id, i);
                 for (size_t d = 0; of_row && d < s->size[3]; d++) {
                     const size_t at = x->offset + tensor_index(s, b, h, i, d);
-                    if (id != TENSOR_LSE || is_result(t, d))
+                    if (id != TENSOR_LSE || is_result(t, id, d))
                         memcpy(want + at * s->element_bytes, x->got + at * s->element_bytes,
                                s->element_bytes);
                 }

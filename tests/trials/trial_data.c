@@ -309,11 +309,14 @@ void trial_data_fill_results(struct trial *t)
     for (size_t b = 0; b < p->batch; b++)
         for (size_t h = 0; h < p->heads; h++)
             for (size_t i = 0; i < p->seq_q; i++) {
+                size_t block, place;
+                if (!tensor_locate_query(p, &view, b, i, &block, &place))
+                    continue;
                 reference_row_compute(p, &view, b, h, i, &row);
                 for (size_t d = 0; d < p->dim_v; d++)
-                    value_set(o->shape.dtype, first(o), tensor_index(&o->shape, b, h, i, d),
+                    value_set(o->shape.dtype, first(o), tensor_index(&o->shape, block, h, place, d),
                               row.o[d].value);
-                value_set(CLATTN_F32, first(lse), tensor_index(&lse->shape, b, h, 0, i),
+                value_set(CLATTN_F32, first(lse), tensor_index(&lse->shape, block, h, 0, place),
                           row.lse.value);
             }
     reference_row_close(&row);

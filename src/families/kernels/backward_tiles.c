@@ -83,6 +83,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     (void)dev;
     if (p->block_q)
         return CA_WALKS_NO_BLOCKS;
+    if (p->total_q || p->total_kv)
+        return CA_READS_NO_STARTS;
     return NULL;
 }
 

@@ -141,7 +141,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     if (!ca_fills_vectors(dev))
         return 5;
-    return ca_split_rows_per_kv_head(p) <= 32 && p->seq_kv >= 512 ? 92 : 30;
+    /* Where queries fill SIMD lanes, few of a head leave most idle, however many heads share keys. */
+    const int few = ca_split_rows_per_kv_head(p) <= 32 || p->seq_q <= 16;
+    return few && p->seq_kv >= 512 ? 92 : 30;
 }
 
 const struct ca_family ca_split_lanes = {
