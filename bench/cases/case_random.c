@@ -170,7 +170,7 @@ static bool fill_append(void *data, const clattn_problem *p, enum input input,
         return true;
     case INPUT_Q_LENGTHS: /* slots */
         for (size_t n = 0; n < view->extent; n++)
-            list[n] = (cl_int)((n * 7919 + 13) % (p->batch * p->seq_kv));
+            list[n] = (cl_int)((n * 7919 + 13) % (ca_cache_batch(p) * ca_cache_rows(p)));
         return true;
     case INPUT_SLOPES: /* cosines and sines */
     case INPUT_SINKS:

@@ -25,9 +25,11 @@ struct append_strides reference_append_strides(const clattn_problem *p, enum app
 {
     const size_t heads = kind == APPEND_Q ? p->heads : p->kv_heads;
     const size_t dim = kind == APPEND_V ? p->dim_v : p->dim_qk;
-    const size_t rows = kind == APPEND_Q ? p->seq_q : p->seq_kv;
+    const bool paged = kind != APPEND_Q && p->page_size > 0;
+    const size_t rows = kind == APPEND_Q ? p->seq_q : paged ? p->page_size : p->seq_kv;
     const int in_place = p->queries == CLATTN_QUERIES_IN_PLACE;
-    struct append_strides s = {.heads = heads, .dim = dim};
+    struct append_strides s = {
+        .heads = heads, .dim = dim, .blocks = paged ? p->pages : p->batch, .rows = rows};
 
     resolve(kind == APPEND_K   ? &p->k
             : kind == APPEND_V ? &p->v
@@ -37,7 +39,7 @@ struct append_strides reference_append_strides(const clattn_problem *p, enum app
     resolve(kind == APPEND_K   ? &p->dk
             : kind == APPEND_V ? &p->dv
                                : &p->o,
-            (size_t[]){p->batch, heads, rows, dim}, s.to);
+            (size_t[]){s.blocks, heads, rows, dim}, s.to);
     return s;
 }
 
@@ -49,13 +51,20 @@ static int64_t cached(const struct append_view *view, size_t b, size_t i)
 int64_t reference_append_place(const clattn_problem *p, const struct append_view *view, size_t b,
                                size_t i)
 {
-    const int64_t rows = (int64_t)p->seq_kv, row = cached(view, b, i);
+    const struct append_strides s = reference_append_strides(p, APPEND_K);
+    const int64_t rows = (int64_t)s.rows, row = cached(view, b, i);
 
     if (p->slots) {
         const int64_t slot = view->slots[b * p->seq_q + i];
-        return slot >= 0 && slot < (int64_t)p->batch * rows ? slot : -1;
+        return slot >= 0 && slot < (int64_t)s.blocks * rows ? slot : -1;
     }
-    return row >= 0 && row < rows ? (int64_t)b * rows + row : -1;
+    if (row < 0 || row >= (int64_t)p->seq_kv)
+        return -1;
+    if (p->page_size == 0)
+        return (int64_t)b * rows + row;
+    const size_t columns = (p->seq_kv + p->page_size - 1) / p->page_size;
+    const int64_t page = view->page_table[b * columns + (size_t)(row / rows)];
+    return page >= 0 && page < (int64_t)p->pages ? page * rows + row % rows : -1;
 }
 
 /* The cosine, and the sine if `sine`, of a pair at the token's position. */

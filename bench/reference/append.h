@@ -10,9 +10,10 @@
 /* What is read, by what it becomes. */
 enum append_kind { APPEND_K, APPEND_V, APPEND_Q, APPEND_KINDS };
 
-/* Heads and columns of a kind, and steps along (batch, head, row, column) of what is read and written. */
+/* Heads and columns of a kind, and steps along (batch, head, row, column) of what is read and written, which
+ * is `blocks` batches or pages of so many rows. */
 struct append_strides {
-    size_t heads, dim, from[4], to[4];
+    size_t heads, dim, blocks, rows, from[4], to[4];
 };
 
 struct append_strides reference_append_strides(const clattn_problem *p, enum append_kind kind);
@@ -20,11 +21,11 @@ struct append_strides reference_append_strides(const clattn_problem *p, enum app
 /* Pointers to element (0, 0, 0, 0) of what is read, and to what the problem has of the lists. */
 struct append_view {
     const void *from[APPEND_KINDS];
-    const int32_t *kv_lengths, *positions, *slots;
+    const int32_t *kv_lengths, *positions, *slots, *page_table;
     const float *cos, *sin;
 };
 
-/* Where token (b, i) goes, batch * seq_kv + row; -1 if it is skipped. */
+/* Where token (b, i) goes, batch * seq_kv + row, or page * page_size + row; -1 if it is skipped. */
 int64_t reference_append_place(const clattn_problem *p, const struct append_view *view, size_t b,
                                size_t i);
 

@@ -105,6 +105,7 @@ static clattn_status run_append(const struct engine *e, const struct tensor_set 
         .kv_lengths = set->in[INPUT_KV_LENGTHS],
         .positions = set->in[INPUT_MASK],
         .slots = set->in[INPUT_Q_LENGTHS],
+        .page_table = set->in[INPUT_PAGE_TABLE],
         .cos = set->in[INPUT_SLOPES],
         .sin = set->in[INPUT_SINKS],
         .workspace = set->workspace,

@@ -22,13 +22,12 @@ static void check_row(const struct attention_case *attention, const struct appen
     const size_t i = row % p->seq_q, h = row / p->seq_q % s.heads, b = row / p->seq_q / s.heads;
     const int64_t place =
         kind == APPEND_Q ? (int64_t)(b * p->seq_q + i) : reference_append_place(p, data, b, i);
-    const size_t rows = kind == APPEND_Q ? p->seq_q : p->seq_kv;
 
     if (place < 0)
         return;
     reference_append(p, data, kind, b, h, i, want);
     const size_t first =
-        (size_t)place / rows * s.to[0] + h * s.to[1] + (size_t)place % rows * s.to[2];
+        (size_t)place / s.rows * s.to[0] + h * s.to[1] + (size_t)place % s.rows * s.to[2];
     for (size_t d = 0; d < s.dim; d++)
         worst_add(worst, view_get(&view, got, first + d * s.to[3]), want[d].value, want[d].bound);
 }
@@ -49,6 +48,7 @@ bool check_append(const struct attention_case *attention, const struct results *
         .kv_lengths = attention->in[INPUT_KV_LENGTHS].data,
         .positions = attention->in[INPUT_MASK].data,
         .slots = attention->in[INPUT_Q_LENGTHS].data,
+        .page_table = attention->in[INPUT_PAGE_TABLE].data,
         .cos = attention->in[INPUT_SLOPES].data,
         .sin = attention->in[INPUT_SINKS].data};
 

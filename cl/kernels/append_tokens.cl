@@ -3,8 +3,9 @@
  *
  * NDRange   One dimension, GROUP_ITEMS items in a group. Item n takes 32 columns of a token's rows, of
  *           every HEAD_GROUPS-th head: of k, then of v, then of q. Items past the last have nothing to do.
- * Places    Token i of batch b goes to row kv_lengths[b] + i of its batch, or to slot slots[b, i], which
- *           counts the rows of all batches one after the other. What is outside of the cache is skipped.
+ * Places    Token i of batch b goes to row kv_lengths[b] + i of its batch, or, with PAGE_SIZE, of the pages
+ *           that page_table names, or to slot slots[b, i], which counts the rows of all batches, or pages,
+ *           one after the other. What is outside of the cache is skipped.
  * Rotation  Columns in pairs, (2 i, 2 i + 1) or (i, i + ROTARY_DIM / 2), become (x cos - y sin,
  *           x sin + y cos), for an angle of position * base^(-2 i / ROTARY_DIM), or of given tables. An
  *           item computes cosines and sines of its columns once for all heads.
@@ -16,6 +17,7 @@
  *
  * Defined by the host, besides the tunables:
  *   DTYPE                     of k, v and q (cl/common/storage.h)
+ *   PAGE_SIZE                 rows of a page, or 0
  *   CACHE_DTYPE               of a cache that is not quantized
  *   TO_K, TO_V                formats of the caches, as K_CACHE elsewhere: 0, or 1 q8_0, or 2 q4_0
  *   UNIT_IN, UNIT_OUT         1: all innermost strides of what is read, of what is written, are 1
@@ -328,13 +330,20 @@ void append_tokens(PARAMETERS_append_tokens)
 #else
     const long cached = 0;
 #endif
+    const long rows = PAGE_SIZE ? PAGE_SIZE : a.seq_kv; /* of a page, or of a batch */
 #if HAS_SLOTS
     const long slot = slots[at.q_lengths + token];
-    const bool lies = slot >= 0 && slot < a.batch * a.seq_kv;
-    const long to = lies ? slot / a.seq_kv : 0, row = lies ? slot - to * a.seq_kv : 0;
+    const bool lies = slot >= 0 && slot < (PAGE_SIZE ? a.pages : a.batch) * rows;
+    const long to = lies ? slot / rows : 0, row = lies ? slot - to * rows : 0;
+#elif PAGE_SIZE
+    const long key = cached + i, columns = (a.seq_kv + PAGE_SIZE - 1) / PAGE_SIZE;
+    const bool is_key = key >= 0 && key < a.seq_kv;
+    const long to = is_key ? page_table[at.page_table + b * columns + key / PAGE_SIZE] : -1;
+    const long row = key % rows;
+    const bool lies = to >= 0 && to < a.pages;
 #else
     const long to = b, row = cached + i;
-    const bool lies = row >= 0 && row < a.seq_kv;
+    const bool lies = row >= 0 && row < rows;
 #endif
 #if ROTARY
 #if HAS_POSITIONS

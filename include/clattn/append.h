@@ -21,6 +21,8 @@ typedef struct clattn_append_tensors {
     clattn_buffer cos;        /**< (rotary_length, rotary_dim / 2) floats. */
     clattn_buffer sin;        /**< Likewise. */
     clattn_buffer workspace;  /**< As in clattn_forward. */
+    clattn_buffer page_table; /**< (batch, ceil(seq_kv / page_size)) cl_ints, with page_size and
+                                    without slots. Any values are safe. */
 } clattn_append_tensors;
 
 /**
@@ -50,6 +52,7 @@ typedef struct clattn_host_append_tensors {
     const cl_int *slots;      /**< (batch, seq_q). */
     const float *cos;         /**< (rotary_length, rotary_dim / 2). */
     const float *sin;         /**< Likewise. */
+    const cl_int *page_table; /**< (batch, ceil(seq_kv / page_size)). */
 } clattn_host_append_tensors;
 
 /** Plans, copies, computes and copies back, whole caches included; parameters and statuses as

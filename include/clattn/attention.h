@@ -128,7 +128,9 @@ CLATTN_API clattn_status clattn_attention_backward(const clattn_plan *plan, cl_c
 /**
  * Looks for what is wrong in the integers of a forward execution that lie in device memory: in
  * kv_lengths and q_lengths a number below 0 or above what the problem says, in page_table an entry of
- * a page with keys in use that is no page of the pool. An execution takes all of these, as
+ * a page with keys in use that is no page of the pool, in q_starts and kv_starts a number outside of the
+ * tensor, below the one before it, or beyond it by more than the longest sequence, in block lists an
+ * offset that decreases or exceeds max_blocks and a column that is none. An execution takes all of these, as
  * clattn/problem.h says; to a developer they are mostly mistakes. It reads them back through the queue
  * and waits for all that the queue holds: for debugging, not for every step.
  *

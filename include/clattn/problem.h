@@ -130,7 +130,9 @@
  *     token i of batch b goes to row kv_lengths[b] + i of batch b       (kv_lengths is 0 if not given)
  *     ... with slots to row slots[b,i] % seq_kv of batch slots[b,i] / seq_kv
  *
- * A token whose place is outside of the cache (a negative slot, a full cache) is skipped: nothing of it
+ * With page_size the caches are pools of pages, as "Paged caches" below says: token i goes to key
+ * kv_lengths[b] + i of its batch, which is below seq_kv and lies where the page table says; with slots there
+ * is no table, and it goes to row slots[b,i] % page_size of page slots[b,i] / page_size. A token whose place is outside of the cache (a negative slot, a full cache) is skipped: nothing of it
  * is written. All else in the caches keeps its bits. No two tokens may have one place: what such a row
  * holds is of any of them, column by column. With rotary keys, and queries if they are given, turn on
  * the way, the first rotary_dim columns in pairs (x, y):
@@ -151,9 +153,13 @@
  * of its page as the boolean mask would; what the table holds for pages behind the last key in use
  * is not looked at. Nothing outside the pool is read whatever the table holds, several entries may
  * name the same page (a prefix that requests share), and with the same tunables o and lse are bit for
- * bit those of a contiguous cache that holds the same keys, where no entry hides any. Forward only, and without dropout:
- * gradients with respect to keys that requests share would be sums over requests, which no engine
+ * bit those of a contiguous cache that holds the same keys, where no entry hides any. Forward, which reads
+ * pages, and appends, which write them; without dropout: gradients with respect to keys that requests share would be sums over requests, which no engine
  * that keeps pages asks for; gather them into a contiguous tensor to train on them.
+ *
+ * Latent attention (MLA). Inputs may share memory: where values are the first columns of keys, v is the
+ * buffer of k with k's strides, and dim_v is less than dim_qk. A tile's values are then in the device's
+ * cache, since its keys were just read, and are not read from memory again.
  *
  * Packed batches (varlen). With total_q > 0 the queries of all sequences follow each other in q and o,
  * (1, heads, total_q, dim) tensors, and lse is (heads, total_q); with total_kv > 0 so do keys in k and v,

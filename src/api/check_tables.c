@@ -69,33 +69,103 @@ static clattn_status check_pages(const clattn_problem *p, const struct integers 
     return CLATTN_SUCCESS;
 }
 
+/* Where sequences of at most `longest` rows of `total` begin. */
+static clattn_status check_starts(const struct integers *starts, const char *name,
+                                  const char *total_name, size_t total, const char *longest_name,
+                                  size_t longest, char *reason, size_t bytes)
+{
+    for (size_t b = 0; b < starts->count; b++) {
+        const cl_int start = starts->at[b], before = b > 0 ? starts->at[b - 1] : 0;
+        if (start < 0 || (size_t)start > total)
+            ca_reason(reason, bytes, "%s[%zu] is %d but must be from 0 to %s, %zu", name, b, start,
+                      total_name, total);
+        else if (start < before)
+            ca_reason(reason, bytes, "%s[%zu] is %d but must be at least %s[%zu], %d", name, b,
+                      start, name, b - 1, before);
+        else if (b > 0 && (size_t)(start - before) > longest)
+            ca_reason(reason, bytes,
+                      "%s[%zu] is %d, %d after %s[%zu], but a sequence has at most %s, %zu", name,
+                      b, start, start - before, name, b - 1, longest_name, longest);
+        else
+            continue;
+        return CLATTN_INVALID_ARGUMENT;
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* Block lists: offsets that do not decrease, columns that exist. */
+static clattn_status check_blocks(const clattn_problem *p, const struct integers *offsets,
+                                  const struct integers *entries, char *reason, size_t bytes)
+{
+    const size_t row_ends = ca_block_rows(p) + 1, columns = ca_block_columns(p);
+
+    for (size_t n = 0; n < offsets->count; n++) {
+        const size_t list = n / row_ends, row = n % row_ends;
+        const cl_int offset = offsets->at[n], before = row > 0 ? offsets->at[n - 1] : 0;
+        if (offset < before || (size_t)offset > p->max_blocks) {
+            ca_reason(reason, bytes,
+                      "block_offsets[%zu][%zu] is %d but must be from %d to max_blocks, %zu", list,
+                      row, offset, before, p->max_blocks);
+            return CLATTN_INVALID_ARGUMENT;
+        }
+        for (cl_int e = before; row > 0 && e < offset; e++) {
+            const cl_int entry = entries->at[list * p->max_blocks + (size_t)e];
+            if (entry >= 0 && (size_t)(entry & ~CLATTN_BLOCK_FULL) < columns)
+                continue;
+            ca_reason(reason, bytes,
+                      "block_entries[%zu][%d] is %d but must be a column from 0 to %zu, with "
+                      "CLATTN_BLOCK_FULL or without",
+                      list, e, entry, columns - 1);
+            return CLATTN_INVALID_ARGUMENT;
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* All that is looked at. */
+static clattn_status check_all(const clattn_problem *p, const struct integers *of, char *reason,
+                               size_t bytes)
+{
+    clattn_status status;
+
+    if ((status = check_lengths(&of[CA_Q_LENGTHS], "q_lengths", "seq_q", p->seq_q, reason,
+                                bytes)) == CLATTN_SUCCESS &&
+        (status = check_lengths(&of[CA_KV_LENGTHS], "kv_lengths", "seq_kv", p->seq_kv, reason,
+                                bytes)) == CLATTN_SUCCESS &&
+        (status = check_starts(&of[CA_Q_STARTS], "q_starts", "total_q", p->total_q, "seq_q",
+                               p->seq_q, reason, bytes)) == CLATTN_SUCCESS &&
+        (status = check_starts(&of[CA_KV_STARTS], "kv_starts", "total_kv", p->total_kv, "seq_kv",
+                               p->seq_kv, reason, bytes)) == CLATTN_SUCCESS &&
+        (status = check_blocks(p, &of[CA_BLOCK_OFFSETS], &of[CA_BLOCK_ENTRIES], reason, bytes)) ==
+            CLATTN_SUCCESS)
+        status = check_pages(p, &of[CA_PAGE_TABLE], &of[CA_KV_LENGTHS], reason, bytes);
+    return status;
+}
+
 clattn_status clattn_check_tables(const clattn_plan *plan, cl_command_queue queue,
                                   const clattn_forward *tensors, char *reason, size_t reason_bytes)
 {
-    struct integers q_lengths = {NULL, 0}, kv_lengths = {NULL, 0}, table = {NULL, 0};
+    struct integers of[CA_WORKSPACE] = {{NULL, 0}};
     int in_order;
 
     ca_reason(reason, reason_bytes, "%s", "");
     clattn_status status = ca_check_call(plan, CLATTN_FORWARD,
                                          tensors && tensors->struct_size == sizeof *tensors, NULL);
-    if (status != CLATTN_SUCCESS)
+    if (status != CLATTN_SUCCESS ||
+        (status = ca_check_queue(plan->context, queue, &in_order)) != CLATTN_SUCCESS)
         return status;
-    const clattn_problem *p = &plan->problem;
-    if ((status = ca_check_queue(plan->context, queue, &in_order)) != CLATTN_SUCCESS)
-        return status;
-    if ((status = read_back(plan, queue, CA_Q_LENGTHS, &tensors->q_lengths, &q_lengths)) ==
-            CLATTN_SUCCESS &&
-        (status = read_back(plan, queue, CA_KV_LENGTHS, &tensors->kv_lengths, &kv_lengths)) ==
-            CLATTN_SUCCESS &&
-        (status = read_back(plan, queue, CA_PAGE_TABLE, &tensors->page_table, &table)) ==
-            CLATTN_SUCCESS &&
-        (status = check_lengths(&q_lengths, "q_lengths", "seq_q", p->seq_q, reason,
-                                reason_bytes)) == CLATTN_SUCCESS &&
-        (status = check_lengths(&kv_lengths, "kv_lengths", "seq_kv", p->seq_kv, reason,
-                                reason_bytes)) == CLATTN_SUCCESS)
-        status = check_pages(p, &table, &kv_lengths, reason, reason_bytes);
-    free(table.at);
-    free(kv_lengths.at);
-    free(q_lengths.at);
+    const clattn_buffer *const looked_at[CA_WORKSPACE] = {
+        [CA_Q_LENGTHS] = &tensors->q_lengths,         [CA_KV_LENGTHS] = &tensors->kv_lengths,
+        [CA_PAGE_TABLE] = &tensors->page_table,       [CA_Q_STARTS] = &tensors->q_starts,
+        [CA_KV_STARTS] = &tensors->kv_starts,         [CA_BLOCK_OFFSETS] = &tensors->block_offsets,
+        [CA_BLOCK_ENTRIES] = &tensors->block_entries,
+    };
+    for (unsigned n = 0; n < CA_WORKSPACE && status == CLATTN_SUCCESS; n++)
+        if (looked_at[n])
+            status = read_back(plan, queue, (enum ca_argument)n, looked_at[n], &of[n]);
+    if (status == CLATTN_SUCCESS)
+        status = check_all(&plan->problem, of, reason, reason_bytes);
+    for (unsigned n = 0; n < CA_WORKSPACE; n++)
+        free(of[n].at);
     return status;
 }

@@ -141,13 +141,15 @@ clattn_problem ca_append_representative(const clattn_problem *p)
     r.kv_lengths = p->kv_lengths != 0;
     r.positions = p->positions != 0;
     r.slots = p->slots != 0;
+    r.page_size = p->page_size ? ca_size_rounded(p->page_size, MOST_ROWS) : 0;
     for (;;) {
+        r.pages = r.page_size == 0 ? 0 : ca_table_pages(&r) ? ca_table_pages(&r) : 1;
         r.k = simple_layout(reads, r.kv_heads, r.seq_q, r.dim_qk);
         r.v = simple_layout(reads, r.kv_heads, r.seq_q, r.dim_v);
         r.q = simple_layout(reads, r.heads, r.seq_q, r.dim_qk);
         r.o = simple_layout(writes, r.heads, r.seq_q, r.dim_qk);
-        r.dk = simple_layout(writes || p->k_cache, r.kv_heads, r.seq_kv, r.dim_qk);
-        r.dv = simple_layout(writes || p->v_cache, r.kv_heads, r.seq_kv, r.dim_v);
+        r.dk = simple_layout(writes || p->k_cache, r.kv_heads, ca_cache_rows(&r), r.dim_qk);
+        r.dv = simple_layout(writes || p->v_cache, r.kv_heads, ca_cache_rows(&r), r.dim_v);
         /* As in the classes of attention: dims of huge problems. */
         if ((r.seq_q == 1 && r.seq_kv == 1 && r.heads == 1) ||
             clattn_problem_check(&r, NULL, 0) == CLATTN_SUCCESS)

@@ -297,7 +297,7 @@ static const uint64_t FLAG_WORDS =
 #define OF_APPENDS                                                                                 \
     (ONLY_APPENDS | WORD(W_SEQ_KV) | WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) |      \
      WORD(W_O_LAYOUT) | WORD(W_DK_LAYOUT) | WORD(W_DV_LAYOUT) | WORD(W_K_CACHE) |                  \
-     WORD(W_V_CACHE) | WORD(W_KV_LENGTHS))
+     WORD(W_V_CACHE) | WORD(W_KV_LENGTHS) | WORD(W_PAGE_SIZE) | WORD(W_PAGES))
 #define OF_ATTENTION                                                                               \
     (~(OF_PROJECTIONS | OF_MERGES | ONLY_APPENDS) | WORD(W_BIAS) | WORD(W_O_LAYOUT))
 static const uint64_t words_of[CA_NUM_OPERATIONS] = {

@@ -171,17 +171,26 @@ static void print_merge(struct writer *w, const clattn_problem *p)
     put(w, "%s", p->accumulate ? " accumulate" : "");
 }
 
+static void put_pages(struct writer *w, const clattn_problem *p)
+{
+    if (p->page_size)
+        put(w, " page=%zu pages=%zu", p->page_size, p->pages);
+}
+
 static void print_append(struct writer *w, const clattn_problem *p)
 {
     static const char *const queries[] = {"", " queries", " queries=inplace"};
 
     put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V));
     put_layout(w, "o", &p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim_qk});
-    put_layout(w, "dk", &p->dk, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_qk});
-    put_layout(w, "dv", &p->dv, (size_t[]){p->batch, p->kv_heads, p->seq_kv, p->dim_v});
+    put_layout(w, "dk", &p->dk,
+               (size_t[]){ca_cache_batch(p), p->kv_heads, ca_cache_rows(p), p->dim_qk});
+    put_layout(w, "dv", &p->dv,
+               (size_t[]){ca_cache_batch(p), p->kv_heads, ca_cache_rows(p), p->dim_v});
     if (p->cache_dtype != p->dtype)
         put(w, " cache=%s", name_at(ca_dtype_names, CA_DTYPE_NAMES, (int)p->cache_dtype));
     put_caches(w, p);
+    put_pages(w, p);
     put(w, "%s%s%s", p->kv_lengths ? " klen" : "", p->positions ? " pos" : "",
         p->slots ? " slots" : "");
     if (p->rotary != CLATTN_ROTARY_NONE) {
@@ -201,8 +210,7 @@ static void print_attention(struct writer *w, const clattn_problem *p)
 {
     put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O));
     put_caches(w, p);
-    if (p->page_size)
-        put(w, " page=%zu pages=%zu", p->page_size, p->pages);
+    put_pages(w, p);
     if (!isnan(p->scale))
         put_float(w, "scale", p->scale);
     if (p->softcap != 0.0f)

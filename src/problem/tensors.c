@@ -257,7 +257,7 @@ static void place_cache(struct ca_tensor *tensors, enum ca_argument argument, co
                              .type = "void",
                              .written = CA_UPDATED,
                              .element_bytes = ca_cache_bytes(cache, p->cache_dtype),
-                             .sizes = {p->batch, p->kv_heads, p->seq_kv, dim},
+                             .sizes = {ca_cache_batch(p), p->kv_heads, ca_cache_rows(p), dim},
                              .layout = *layout});
 }
 
@@ -295,6 +295,8 @@ static void append_tensors(const clattn_problem *p, struct ca_tensor *tensors)
     place_cache(tensors, CA_DK, "k_cache", p, p->dim_qk, &p->dk);
     place_cache(tensors, CA_DV, "v_cache", p, p->dim_v, &p->dv);
     place_list(tensors, CA_KV_LENGTHS, "kv_lengths", "int", p->kv_lengths, 1, p->batch);
+    place_list(tensors, CA_PAGE_TABLE, "page_table", "int", p->page_size && !p->slots, p->batch,
+               ca_table_pages(p));
     place_list(tensors, CA_Q_LENGTHS, "slots", "int", p->slots, p->batch, p->seq_q);
     place_list(tensors, CA_MASK, "positions", "int", p->positions, p->batch, p->seq_q);
     place_list(tensors, CA_SLOPES, "cos", "float", p->rotary_length != 0, p->rotary_length,

@@ -67,6 +67,7 @@ static size_t print_append_options(const clattn_problem *p, char *text, size_t t
     const struct define defines[] = {{"DTYPE", (size_t)p->dtype},
                                      {"BIAS_DTYPE", 0},
                                      {"CACHE_DTYPE", (size_t)p->cache_dtype},
+                                     {"PAGE_SIZE", p->page_size},
                                      {"TO_K", (size_t)p->k_cache},
                                      {"TO_V", (size_t)p->v_cache},
                                      {"UNIT_IN", (size_t)ca_append_reads_units(p)},

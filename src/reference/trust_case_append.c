@@ -42,6 +42,22 @@ static const clattn_layout *layout_of(const clattn_problem *p, enum ca_argument 
                                : &p->dv;
 }
 
+/* The row of all batches, or pages, that a token goes to; negative, or too large, if there is none. */
+static int64_t slot_of(const struct ca_trust_case *c, size_t b, size_t i)
+{
+    const clattn_problem *p = &c->problem;
+    const int64_t key = cached(c, b) + (int64_t)i, rows = (int64_t)ca_cache_rows(p);
+
+    if (p->slots)
+        return number_at(c, CA_Q_LENGTHS, b * p->seq_q + i);
+    if (key < 0 || key >= (int64_t)p->seq_kv)
+        return -1;
+    if (!p->page_size)
+        return (int64_t)b * rows + key;
+    const int64_t page = number_at(c, CA_PAGE_TABLE, b * ca_table_pages(p) + (size_t)(key / rows));
+    return page < 0 ? -1 : page * rows + key % rows;
+}
+
 static struct append_row locate(const struct ca_trust_case *c, size_t index)
 {
     const clattn_problem *p = &c->problem;
@@ -62,18 +78,15 @@ static struct append_row locate(const struct ca_trust_case *c, size_t index)
         .i = row % p->seq_q,
         .dim = is_v ? p->dim_v : p->dim_qk,
     };
-    const int64_t slots = (int64_t)(p->batch * p->seq_kv);
-    const int64_t keys = (int64_t)p->seq_kv, place = cached(c, r.b) + (int64_t)r.i;
-    const int64_t slot = p->slots ? number_at(c, CA_Q_LENGTHS, r.b * p->seq_q + r.i)
-                         : place >= 0 && place < keys ? (int64_t)r.b * keys + place
-                                                      : -1;
+    const int64_t rows = (int64_t)ca_cache_rows(p), slots = (int64_t)ca_cache_batch(p) * rows;
+    const int64_t slot = slot_of(c, r.b, r.i);
     if (is_q)
         r.first = (int64_t)ca_trust_position(&p->o, r.b, r.h, r.i, 0);
     else if (slot < 0 || slot >= slots)
         r.first = -1;
     else
-        r.first = (int64_t)ca_trust_position(layout_of(p, r.to), (size_t)(slot / keys), r.h,
-                                             (size_t)(slot % keys), 0);
+        r.first = (int64_t)ca_trust_position(layout_of(p, r.to), (size_t)(slot / rows), r.h,
+                                             (size_t)(slot % rows), 0);
     return r;
 }
 
@@ -159,12 +172,20 @@ static size_t longest(const clattn_problem *p)
 static void fill_lists(struct ca_trust_case *c, int hostile)
 {
     const clattn_problem *p = &c->problem;
-    const size_t tokens = p->batch * p->seq_q, places = p->batch * p->seq_kv;
+    const size_t tokens = p->batch * p->seq_q, places = ca_cache_batch(p) * ca_cache_rows(p);
+    const size_t entries = p->page_size && !p->slots ? p->batch * ca_table_pages(p) : 0;
 
     for (size_t b = 0; b < p->batch && p->kv_lengths; b++) {
         const size_t room = p->seq_kv > p->seq_q ? p->seq_kv - p->seq_q : 0;
         const cl_int length = hostile ? (cl_int[]){-2, (cl_int)p->seq_kv - 3}[b % 2] : (cl_int)room;
         memcpy(c->bytes[CA_KV_LENGTHS] + CA_TRUST_GUARD + 4 * b, &length, sizeof length);
+    }
+    for (size_t n = 0; n < entries;
+         n++) { /* a page each, from the last on; those that remain have none */
+        cl_int page = n < p->pages ? (cl_int)(p->pages - 1 - n) : -1;
+        if (hostile && n % 3 == 2)
+            page = (cl_int[]){-1, INT32_MIN, INT32_MAX, (cl_int)p->pages}[n / 3 % 4];
+        memcpy(c->bytes[CA_PAGE_TABLE] + CA_TRUST_GUARD + 4 * n, &page, sizeof page);
     }
     for (size_t n = 0; n < tokens; n++) {
         const size_t from_behind = places > n ? places - 1 - n : places;
@@ -253,10 +274,12 @@ int ca_append_case_make(struct ca_trust_case *c, const clattn_problem *real,
     p->k = keep_unit(real->k.stride[3] == 1, (size_t[]){BATCH, HEADS, TOKENS, p->dim_qk}, 0);
     p->v = keep_unit(real->v.stride[3] == 1, (size_t[]){BATCH, HEADS, TOKENS, p->dim_v}, 0);
     p->o = keep_unit(real->o.stride[3] == 1, (size_t[]){BATCH, p->heads, TOKENS, p->dim_qk}, 0);
+    p->pages = p->page_size ? BATCH * ca_table_pages(p) : 0;
+    const size_t blocks = ca_cache_batch(p), rows = ca_cache_rows(p);
     p->dk =
-        keep_unit(real->dk.stride[3] == 1, (size_t[]){BATCH, HEADS, KEYS, p->dim_qk}, p->k_cache);
+        keep_unit(real->dk.stride[3] == 1, (size_t[]){blocks, HEADS, rows, p->dim_qk}, p->k_cache);
     p->dv =
-        keep_unit(real->dv.stride[3] == 1, (size_t[]){BATCH, HEADS, KEYS, p->dim_v}, p->v_cache);
+        keep_unit(real->dv.stride[3] == 1, (size_t[]){blocks, HEADS, rows, p->dim_v}, p->v_cache);
     return make_or_free(c);
 }
 

@@ -19,10 +19,12 @@ static const char *const bases[] = {
     "append bf16 q1 k1 d64 cache=f32 slots pos rope=halves:30:500 queries=inplace",
     "append f32 q1 k1 d64 kcache=q8_0 vcache=q4_0 klen rope=pairs:64:tables:900 queries",
     "append f16 q1 k1 d64 kcache=q4_0 vcache=q8_0 slots pos rope=halves:64:tables:900",
+    "append f16 q1 k1 d64 cache=f32 page=3 pages=1 klen rope=halves:64:10000 queries",
+    "append f32 q1 k1 d64 kcache=q8_0 vcache=q8_0 page=16 pages=1 klen slots",
 };
 
 ParameterizedTestParameters(append, random) {
-    static size_t numbers[] = {0, 1, 2, 3, 4, 5, 6};
+    static size_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
 
     return cr_make_param_array(size_t, numbers, sizeof numbers / sizeof *numbers);
 }

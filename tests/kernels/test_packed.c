@@ -155,6 +155,43 @@ ParameterizedTest(size_t *number, packed, starts_may_hold_anything) {
     fixture_close(&f);
 }
 
+/* ---- what a developer is told ------------------------------------------------------------------ */
+
+static void expect_told(struct fixture *f, const clattn_plan *plan, const cl_int *queries,
+                        const cl_int *keys, const char *words)
+{
+    char reason[256] = "?";
+    clattn_forward tensors = {.struct_size = sizeof tensors};
+
+    tensors.q_starts.buffer = fixture_buffer(f, 4 * sizeof *queries, queries);
+    tensors.kv_starts.buffer = fixture_buffer(f, 4 * sizeof *keys, keys);
+    const clattn_status status =
+        clattn_check_tables(plan, f->queue, &tensors, reason, sizeof reason);
+    cr_expect(status == (words[0] ? CLATTN_INVALID_ARGUMENT : CLATTN_SUCCESS), "%s: %s", words,
+              clattn_status_string(status));
+    cr_expect(words[0] ? strstr(reason, words) != NULL : reason[0] == '\0', "'%s' without '%s'",
+              reason, words);
+    clReleaseMemObject(tensors.kv_starts.buffer);
+    clReleaseMemObject(tensors.q_starts.buffer);
+}
+
+DeviceTest(packed, a_developer_is_told_what_is_wrong)
+{
+    clattn_plan *plan = fixture_plan(f, "fwd f32 b3 h1 q5 k9 d8 totalq=12 totalkv=20", "naive");
+    const cl_int sound[] = {0, 5, 5, 12}, negative[] = {-1, 5, 5, 10}, far[] = {0, 5, 10, 13},
+                 falling[] = {0, 5, 4, 9}, keys[] = {2, 11, 11, 20}, longer[] = {0, 9, 19, 20};
+
+    expect_told(f, plan, (cl_int[]){0, 5, 5, 10}, keys, "");
+    expect_told(f, plan, negative, keys, "q_starts[0] is -1 but must be from 0 to total_q, 12");
+    expect_told(f, plan, far, keys, "q_starts[3] is 13 but must be from 0 to total_q, 12");
+    expect_told(f, plan, falling, keys, "q_starts[2] is 4 but must be at least q_starts[1], 5");
+    expect_told(f, plan, sound, keys,
+                "q_starts[3] is 12, 7 after q_starts[2], but a sequence has at most seq_q, 5");
+    expect_told(f, plan, (cl_int[]){0, 1, 2, 3}, longer,
+                "kv_starts[2] is 19, 10 after kv_starts[1], but a sequence has at most seq_kv, 9");
+    clattn_plan_release(plan);
+}
+
 /* ---- what is refused --------------------------------------------------------------------------- */
 
 Test(packed, mistakes_are_named) {

@@ -182,6 +182,42 @@ DeviceTest(pages, a_developer_is_told_what_is_wrong)
     clattn_plan_release(plan);
 }
 
+/* Block lists, in the same way. */
+static void expect_told_of_blocks(struct fixture *f, const clattn_plan *plan, const cl_int *offsets,
+                                  const cl_int *entries, const char *words)
+{
+    char reason[256] = "?";
+    clattn_forward tensors = {.struct_size = sizeof tensors};
+
+    tensors.block_offsets.buffer = fixture_buffer(f, 4 * sizeof *offsets, offsets);
+    tensors.block_entries.buffer = fixture_buffer(f, 5 * sizeof *entries, entries);
+    const clattn_status status =
+        clattn_check_tables(plan, f->queue, &tensors, reason, sizeof reason);
+    cr_expect(status == (words[0] ? CLATTN_INVALID_ARGUMENT : CLATTN_SUCCESS), "%s: %s", words,
+              clattn_status_string(status));
+    cr_expect(words[0] ? strstr(reason, words) != NULL : reason[0] == '\0', "'%s' without '%s'",
+              reason, words);
+    clReleaseMemObject(tensors.block_entries.buffer);
+    clReleaseMemObject(tensors.block_offsets.buffer);
+}
+
+DeviceTest(pages, a_developer_is_told_what_is_wrong_in_block_lists)
+{
+    clattn_plan *plan = fixture_plan(f, "fwd f32 q9 k20 d8 blocks=3x4:5", "naive");
+    const cl_int sound[] = {0, 2, 2, 4}, falling[] = {0, 2, 1, 4}, far[] = {0, 2, 2, 6};
+    const cl_int columns[] = {0, 4 | CLATTN_BLOCK_FULL, 1, 1, -9};
+
+    expect_told_of_blocks(f, plan, sound, columns, ""); /* the fifth entry is in no row */
+    expect_told_of_blocks(f, plan, falling, columns,
+                          "block_offsets[0][2] is 1 but must be from 2 to max_blocks, 5");
+    expect_told_of_blocks(f, plan, far, columns, "block_offsets[0][3] is 6 but must be from 2");
+    expect_told_of_blocks(f, plan, (cl_int[]){0, 2, 2, 5}, columns,
+                          "block_entries[0][4] is -9 but must be a column from 0 to 4");
+    expect_told_of_blocks(f, plan, sound, (cl_int[]){0, 5, 1, 1, 1},
+                          "block_entries[0][1] is 5 but must be a column from 0 to 4");
+    clattn_plan_release(plan);
+}
+
 /* ---- what is refused --------------------------------------------------------------------------- */
 
 Test(pages, mistakes_are_named) {
@@ -192,7 +228,7 @@ Test(pages, mistakes_are_named) {
         {"fwd f32 q1 k9 d8 pages=3", "pages is 3 but must be from 0 to 0"},
         {"fwd f32 q1 k9 d8 page=0", "page=0"},
         {"fwd f32 q1 k9 d8 page=4 pages=2147483648", "pages is 2147483648"},
-        {"bwd f32 q1 k9 d8 page=4", "page_size is an option of forward only"},
+        {"bwd f32 q1 k9 d8 page=4", "page_size is an option of forward and appends only"},
         {"fwd f32 q1 k9 d8 page=4 dropout=0.5", "dropout and page_size exclude each other"},
     };
 

@@ -116,6 +116,27 @@ static const struct item items[] = {
      "fwd f16 q9 k18 d64/32 kcache=q4_0 vcache=q8_0 causal=br klen"},
     {"split_lanes", SMALL_SPLITS " BLOCK_M=4 PREFETCH_TILES=0 SPLIT_K=2",
      "fwd f16 h4/2 q2 k37 d32/64 kcache=q4_0 vcache=q8_0 lse"},
+    {"naive", NULL, "fwd f32 b2 h2/1 q3 k21 d5 page=4 pages=13 klen lse"},
+    {"fused_lanes", SMALL_LANES " BLOCKS_PER_TILE=2 BALANCE_CAUSAL=0",
+     "fwd f32 b2 h2/1 q11 k43 d6 page=8 pages=13 causal=br klen"},
+    {"split_lanes", SMALL_SPLITS " BLOCK_M=4 PREFETCH_TILES=1 SPLIT_K=2",
+     "fwd f16 b2 h4/2 q2 k37 d32 kcache=q8_0 vcache=q4_0 page=5 pages=17 klen"},
+    {"split_tiles", SMALL_THREAD_GROUPS " BLOCK_M=4 LOAD_WIDTH=8 EARLY_V=1 SPLIT_K=2",
+     "fwd f16 b2 h4/2 q3 k67 d8/40 page=16 pages=9 klen"},
+    {"fused_lanes", SMALL_LANES " BLOCKS_PER_TILE=2 BALANCE_CAUSAL=0",
+     "fwd f32 h2 q21 k43 d6 blocks=7x8:12 mask=qk"},
+    {"backward_lanes", SMALL_KEYS " BLOCKS_PER_TILE=2 SPLIT_K=2",
+     "bwd f32 h2/1 q29 k37 d11/13 blocks=8x7:15:h"},
+    {"split_lanes", SMALL_SPLITS " BLOCK_M=4 PREFETCH_TILES=0 SPLIT_K=2",
+     "fwd f32 b3 h2/1 q5 k20 d6 lse totalq=9 totalkv=40"},
+    {"fused_tiles", SMALL_TILES " Q_RESIDENT=0 SHARE_KV=1",
+     "fwd f32 b3 h2/1 q9 k21 d11/13 causal=br lse totalq=17 totalkv=40"},
+    {"split_tiles", SMALL_THREAD_GROUPS " BLOCK_M=2 LOAD_WIDTH=4 EARLY_V=0 SPLIT_K=3",
+     "fwd f32 b3 h2/1 q3 k30 d19/9 kcache=f16 vcache=bf16 lse totalq=7"},
+    {"fused_tiles", SMALL_TILES " Q_RESIDENT=1 SHARE_KV=1",
+     "fwd f32 q9 k18 d16 kcache=f16 vcache=bf16"},
+    {"fused_lanes", SMALL_LANES " BLOCKS_PER_TILE=1 BALANCE_CAUSAL=0",
+     "fwd f16 q9 k20 d6 mask=qk klen odtype=f32 maskkeys=4"},
     {NULL, NULL, "bwd f32 q7 k9 d5"},
     {"backward_tiles", NULL, ALL_GRADIENTS},
     {"backward_lanes", NULL, ALL_GRADIENTS},
@@ -142,6 +163,8 @@ static const struct item items[] = {
     {"append_tokens", "SIMD_WIDTH=8 GROUP_ITEMS=1 HEAD_GROUPS=1",
      "append f16 h2 q3 k9 d64/32 kcache=q8_0 vcache=q4_0 slots pos rope=pairs:64:tables:40 "
      "queries"},
+    {"append_tokens", "SIMD_WIDTH=4 GROUP_ITEMS=8 HEAD_GROUPS=2",
+     "append f32 b2 h4/2 q3 k9 d40 cache=f16 page=4 pages=7 klen"},
 };
 
 enum { NUM_ITEMS = sizeof items / sizeof *items };
@@ -200,6 +223,11 @@ static void fill(const clattn_problem *p, enum tensor_id id, const struct tensor
         else if (id == TENSOR_Q_LENGTHS || id == TENSOR_KV_LENGTHS)
             ((cl_int *)(void *)bytes)[n] =
                 (cl_int)rng_below(r, (id == TENSOR_Q_LENGTHS ? p->seq_q : p->seq_kv) + 1);
+        else if (id == TENSOR_PAGE_TABLE) /* some name no page */
+            ((cl_int *)(void *)bytes)[n] = (cl_int)rng_below(r, p->pages + 2) - 1;
+        else if (id == TENSOR_Q_STARTS || id == TENSOR_KV_STARTS)
+            ((cl_int *)(void *)bytes)[n] =
+                (cl_int)((id == TENSOR_Q_STARTS ? p->total_q : p->total_kv) * n / p->batch);
         else if (id == TENSOR_BLOCK_OFFSETS || id == TENSOR_BLOCK_ENTRIES)
             ((cl_int *)(void *)bytes)[n] = (cl_int)rng_below(
                 r, id == TENSOR_BLOCK_OFFSETS ? p->max_blocks + 2 : p->seq_kv / p->block_kv + 2);
@@ -233,9 +261,12 @@ static size_t compare_all(const clattn_problem *p, const struct tensor_view *vie
 
     for (size_t n = 0; wrong == 0 && n < p->batch * p->heads * p->seq_q; n++) {
         const size_t b = n / p->seq_q / p->heads, h = n / p->seq_q % p->heads, i = n % p->seq_q;
+        size_t block, place;
+        if (!tensor_locate_query(p, view, b, i, &block, &place))
+            continue;
         reference_row_compute(p, view, b, h, i, &row);
-        wrong += compare(p, view, TENSOR_O, (size_t[]){b, h, i, 0}, row.o, p->dim_v);
-        wrong += compare(p, view, TENSOR_LSE, (size_t[]){b, h, 0, i}, &row.lse, 1);
+        wrong += compare(p, view, TENSOR_O, (size_t[]){block, h, place, 0}, row.o, p->dim_v);
+        wrong += compare(p, view, TENSOR_LSE, (size_t[]){block, h, 0, place}, &row.lse, 1);
         wrong += compare(p, view, TENSOR_SCORES, (size_t[]){b, h, i, 0}, row.scores, p->seq_kv);
     }
     reference_row_close(&row);

@@ -31,8 +31,7 @@ static void measure(struct append_trial *t, enum append_kind kind)
 {
     const clattn_problem *p = &t->problem;
     const struct append_strides s = reference_append_strides(p, kind);
-    const size_t rows = kind == APPEND_Q ? p->seq_q : p->seq_kv;
-    const size_t to = extent_of((size_t[]){p->batch, s.heads, rows, s.dim}, s.to);
+    const size_t to = extent_of((size_t[]){s.blocks, s.heads, s.rows, s.dim}, s.to);
     const clattn_cache cache = cache_of(p, kind);
 
     t->bytes[kind][0] =
@@ -60,12 +59,19 @@ static int fill_kind(struct append_trial *t, enum append_kind kind, struct rng *
     return 1;
 }
 
+static size_t table_entries(const clattn_problem *p)
+{
+    return p->page_size ? p->batch * ((p->seq_kv + p->page_size - 1) / p->page_size) : 0;
+}
+
 /* Each slot once, from a random one on; every third outside of the cache if hostile. */
 static void fill_lists(struct append_trial *t, struct rng *r, int hostile)
 {
     static const cl_int strange[] = {-1, INT_MIN, INT_MAX, -1000000};
     const clattn_problem *p = &t->problem;
-    const size_t tokens = p->batch * p->seq_q, places = p->batch * p->seq_kv;
+    const struct append_strides s = reference_append_strides(p, APPEND_K);
+    const size_t tokens = p->batch * p->seq_q, places = s.blocks * s.rows;
+    const size_t entries = table_entries(p);
     const size_t room = p->seq_kv > p->seq_q ? p->seq_kv - p->seq_q : 0;
     const size_t first = places ? rng_below(r, places) : 0;
 
@@ -79,6 +85,11 @@ static void fill_lists(struct append_trial *t, struct rng *r, int hostile)
         if (hostile && n % 3 == 2)
             t->slots[n] = (cl_int)(places + rng_below(r, 3));
         t->positions[n] = (cl_int)rng_below(r, 4000) - 1000;
+    }
+    for (size_t n = 0; n < entries; n++) { /* a page each, as long as there are some */
+        const cl_int none[] = {-1, INT_MIN, INT_MAX, (cl_int)p->pages};
+        const int has = n < p->pages && !(hostile && rng_one_in(r, 3));
+        t->page_table[n] = has ? (cl_int)(p->pages - 1 - n) : none[rng_below(r, 4)];
     }
     for (size_t n = 0; n < p->rotary_length * (p->rotary_dim / 2); n++) {
         t->cos[n] = (float)rng_uniform(r, -1, 1);
@@ -99,9 +110,10 @@ int append_trial_fill(struct append_trial *t, const clattn_problem *problem, str
     t->kv_lengths = malloc((problem->batch + 1) * sizeof(cl_int));
     t->positions = malloc((tokens + 1) * sizeof(cl_int));
     t->slots = malloc((tokens + 1) * sizeof(cl_int));
+    t->page_table = malloc((table_entries(problem) + 1) * sizeof(cl_int));
     t->cos = malloc((table + 1) * sizeof(float));
     t->sin = malloc((table + 1) * sizeof(float));
-    if (!t->kv_lengths || !t->positions || !t->slots || !t->cos || !t->sin)
+    if (!t->kv_lengths || !t->positions || !t->slots || !t->page_table || !t->cos || !t->sin)
         return 0;
     fill_lists(t, r, hostile);
     return 1;
@@ -117,6 +129,7 @@ void append_trial_free(struct append_trial *t)
     free(t->kv_lengths);
     free(t->positions);
     free(t->slots);
+    free(t->page_table);
     free(t->cos);
     free(t->sin);
 }
@@ -137,6 +150,7 @@ clattn_status append_trial_run(struct append_trial *t, clattn_context *context,
         .kv_lengths = p->kv_lengths ? t->kv_lengths : NULL,
         .positions = p->positions ? t->positions : NULL,
         .slots = p->slots ? t->slots : NULL,
+        .page_table = p->page_size && !p->slots ? t->page_table : NULL,
         .cos = p->rotary_length ? t->cos : NULL,
         .sin = p->rotary_length ? t->sin : NULL,
     };
@@ -163,16 +177,15 @@ static size_t compare_row(const struct append_trial *t, const struct append_view
     const clattn_problem *p = &t->problem;
     const struct append_strides s = reference_append_strides(p, kind);
     const clattn_cache cache = cache_of(p, kind);
-    const size_t rows = kind == APPEND_Q ? p->seq_q : p->seq_kv;
     const int64_t place =
-        kind == APPEND_Q ? (int64_t)(b * rows + i) : reference_append_place(p, view, b, i);
+        kind == APPEND_Q ? (int64_t)(b * p->seq_q + i) : reference_append_place(p, view, b, i);
     size_t wrong = 0;
 
     if (place < 0)
         return 0;
     reference_append(p, view, kind, b, h, i, want);
     const size_t first =
-        (size_t)place / rows * s.to[0] + h * s.to[1] + (size_t)place % rows * s.to[2];
+        (size_t)place / s.rows * s.to[0] + h * s.to[1] + (size_t)place % s.rows * s.to[2];
     for (size_t d = 0; d < s.dim; d++) {
         const size_t n = first + d * s.to[3];
         const size_t bytes =
@@ -192,6 +205,7 @@ static size_t compare_kind(const struct append_trial *t, enum append_kind kind)
         .kv_lengths = p->kv_lengths ? t->kv_lengths : NULL,
         .positions = t->positions,
         .slots = t->slots,
+        .page_table = t->page_table,
         .cos = t->cos,
         .sin = t->sin};
     struct bounded *want = malloc((s.dim + 1) * sizeof *want);
@@ -262,7 +276,10 @@ clattn_problem append_trial_draw(struct rng *r, const clattn_problem *base)
     p.k = draw_layout(r, (size_t[]){p.batch, p.kv_heads, p.seq_q, p.dim_qk}, 0);
     p.v = draw_layout(r, (size_t[]){p.batch, p.kv_heads, p.seq_q, p.dim_v}, 0);
     p.o = draw_layout(r, (size_t[]){p.batch, p.heads, p.seq_q, p.dim_qk}, 0);
-    p.dk = draw_layout(r, (size_t[]){p.batch, p.kv_heads, p.seq_kv, p.dim_qk}, p.k_cache != 0);
-    p.dv = draw_layout(r, (size_t[]){p.batch, p.kv_heads, p.seq_kv, p.dim_v}, p.v_cache != 0);
+    p.pages = p.page_size ? 1 + rng_below(r, table_entries(&p) + 3) : 0;
+    const size_t blocks = p.page_size ? p.pages : p.batch;
+    const size_t rows = p.page_size ? p.page_size : p.seq_kv;
+    p.dk = draw_layout(r, (size_t[]){blocks, p.kv_heads, rows, p.dim_qk}, p.k_cache != 0);
+    p.dv = draw_layout(r, (size_t[]){blocks, p.kv_heads, rows, p.dim_v}, p.v_cache != 0);
     return p;
 }

@@ -12,7 +12,7 @@ struct append_trial {
     size_t bytes[APPEND_KINDS][2];     /* of what is read, and written */
     unsigned char *from[APPEND_KINDS]; /* NULL: there is none */
     unsigned char *to[APPEND_KINDS], *before[APPEND_KINDS];
-    cl_int *kv_lengths, *positions, *slots;
+    cl_int *kv_lengths, *positions, *slots, *page_table;
     float *cos, *sin;
 };
 

@@ -86,8 +86,8 @@ const struct ca_family ca_append_tokens = {
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
     .stages = {{"append_tokens",
-                TOKEN_ARGUMENTS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_K) | CA_BIT(CA_V) |
-                    CA_BIT(CA_DK) | CA_BIT(CA_DV),
+                TOKEN_ARGUMENTS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_PAGE_TABLE) | CA_BIT(CA_K) |
+                    CA_BIT(CA_V) | CA_BIT(CA_DK) | CA_BIT(CA_DV),
                 tokens_ndrange},
                {"rotate_queries", TOKEN_ARGUMENTS | CA_BIT(CA_Q) | CA_BIT(CA_O), queries_ndrange}},
     .num_stages = 2,
