@@ -143,6 +143,27 @@ INLINE struct query_block block_of(const struct query_block chunk, const int n)
     return block;
 }
 
+#if HAS_MARKS
+/* What was marked of the block and the tile of keys from j on. */
+INLINE int mark_at(const struct attention_shape a, const struct query_block block, const long j)
+{
+    return block.marks ? block.marks[marks_of_block(a, block.b, block.h, block.i) + j / BLOCK_N] : 0;
+}
+
+/* Whether no block of the chunk sees a key of the tile. */
+INLINE bool is_empty_for_all(const struct attention_shape a, const struct query_block chunk,
+                             const long j)
+{
+    bool empty = true;
+
+    for (int n = 0; n < BLOCKS_PER_TILE && empty; n++) {
+        const struct query_block block = block_of(chunk, n);
+        empty = block.queries == 0 || mark_at(a, block, j) & MARK_EMPTY;
+    }
+    return empty;
+}
+#endif
+
 /* Whether all sums of a chunk are finite. */
 NOINLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * BLOCK_VECTORS])
 {
@@ -205,6 +226,10 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
     for (long j0 = begin, j1; j0 < end; j0 = j1) {
         j1 = next_run(a, at, chunk.b, begin, end, BLOCK_N, &j0 PAGES_ARG);
 #endif
+#if HAS_MARKS
+        if (is_empty_for_all(a, chunk, j0))
+            continue;
+#endif
 #if STAGED
         for (int n = 0; n < (int)(j1 - j0); n++) {
             stage_key(k_staged + n * DIM_QK, K_PLACE(k, KEY_ROW(chunk.b, j0 + n, a.k_stride)), K_STEP);
@@ -216,9 +241,14 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
 #endif
         int nonfinite = -1;
         for (int n = 0; n < BLOCKS_PER_TILE; n++) {
-            const struct query_block block = block_of(chunk, n);
+            struct query_block block = block_of(chunk, n);
             if (block.queries == 0)
                 break;
+#if HAS_MARKS
+            block.mark = mark_at(a, block, j0);
+            if (block.mark & MARK_EMPTY)
+                continue;
+#endif
             struct prefetch_streams streams =
                 streams_of_tile(a, at, chunk, n, j1, end, q, k, v, o PAGES_ARG);
             if (HAS_WINDOW) /* each block has keys of its own */
@@ -289,6 +319,9 @@ void fused_lanes(PARAMETERS_fused_lanes)
     LEAVE_IF_BEYOND(x, BALANCE_CAUSAL ? (chunks + 1) / 2 : chunks);
     chunk.h = get_global_id(1);
     chunk.b = get_global_id(2);
+#if HAS_MARKS
+    chunk.marks = are_marked(a) ? (const __global uchar *)(workspace + at.workspace) : 0;
+#endif
 #if HAS_BLOCKS
     chunk.bits = block_bits_of(a, workspace + at.workspace, chunk.b, chunk.h);
 #endif

@@ -15,6 +15,7 @@
 #define CLATTN_QUERY_LANES_H
 #include "cpu/fused_prefetch.h"
 #include "score/blocks.h"
+#include "score/mark_pairs.h"
 #include "score/score_unit.h"
 #if HAS_DROPOUT
 #define RANDOM_LANES SIMD_WIDTH
@@ -32,6 +33,10 @@ struct query_block {
     long b, h, i; /* i: its first query */
     struct extent e;
     int queries; /* of it in use, 1..BLOCK_M */
+#if HAS_MARKS
+    const __global uchar *marks; /* of all */
+    int mark;                    /* of the block and the tile at hand */
+#endif
 #if HAS_BLOCKS
     long end;               /* no block that begins before it has a query from there on */
     struct block_bits bits; /* of the head's list */
@@ -354,6 +359,10 @@ INLINE int load_pairs(SHAPE_PARAMS, const struct query_block block, const long j
     else
         for (int n = 0; n < MASK_VECTORS; n++)
             masks[n] = 0x01010101;
+#elif HAS_MARKS && !HAS_BIAS /* which may make use of the mask's bytes all the same */
+    const int has_columns = !(block.mark & MARK_FULL);
+    const enum visibility masked =
+        has_columns ? load_mask_tile(a, block, j, count, p, masks) : FULL;
 #else
     const int has_columns = 1;
     const enum visibility masked = load_mask_tile(a, block, j, count, p, masks);

@@ -46,13 +46,16 @@ enum { CA_MAX_STAGES = 6, CA_ONLY_IF_FORCED = -1 };
      CA_STARTS | CA_BIT(CA_WORKSPACE))
 
 /* Why a family refuses block lists. */
-#define CA_WALKS_NO_BLOCKS "block lists are walked by fused_lanes, backward_lanes, naive and unfused alone"
+#define CA_WALKS_NO_BLOCKS                                                                         \
+    "block lists are walked by fused_lanes, backward_lanes, naive and unfused alone"
 
 /* Beside the workspace's bit: the stage only reads it. */
 #define CA_READ_ONLY CA_BIT(CA_NUM_ARGUMENTS)
 /* In its place: the stage, or with CA_READ_ONLY its use of the workspace, is of problems with block lists
  * alone (src/families/kernels/block_bits.h). */
 #define CA_OF_BLOCKS CA_BIT(CA_NUM_ARGUMENTS + 1)
+/* Likewise of problems of which marks are made (ca_has_pair_marks()). */
+#define CA_OF_MARKS CA_BIT(CA_NUM_ARGUMENTS + 2)
 
 /* Why a family whose stages take no table of pages is none for a paged cache. */
 #define CA_READS_NO_PAGES "keys lie in pages, which this family does not look up"
@@ -73,16 +76,27 @@ struct ca_stage {
                     struct ca_ndrange *range);
 };
 
-/* Whether it is a stage of problems with block lists alone. */
-static inline int ca_stage_is_of_blocks(const struct ca_stage *stage)
+/* Whether programs can mark tiles of the mask and the bias in a first pass (src/families/kernels/pair_marks.c);
+ * whether they do is a matter of sizes. */
+int ca_has_pair_marks(const clattn_problem *p);
+
+/* Whether the problem is one of those that the stage, or its use of the workspace, is for. */
+static inline int ca_stage_is_of(const struct ca_stage *stage, const clattn_problem *p)
 {
-    return (stage->arguments & (CA_OF_BLOCKS | CA_READ_ONLY)) == CA_OF_BLOCKS;
+    return !(stage->arguments & (CA_OF_BLOCKS | CA_OF_MARKS)) ||
+           ((stage->arguments & CA_OF_BLOCKS) && p->block_q) ||
+           ((stage->arguments & CA_OF_MARKS) && ca_has_pair_marks(p));
+}
+
+/* Whether the program has the stage at all. */
+static inline int ca_stage_exists(const struct ca_stage *stage, const clattn_problem *p)
+{
+    return (stage->arguments & CA_READ_ONLY) || ca_stage_is_of(stage, p);
 }
 
 static inline int ca_stage_takes_workspace(const struct ca_stage *stage, const clattn_problem *p)
 {
-    return (stage->arguments & CA_BIT(CA_WORKSPACE)) &&
-           (!(stage->arguments & CA_OF_BLOCKS) || p->block_q);
+    return (stage->arguments & CA_BIT(CA_WORKSPACE)) && ca_stage_is_of(stage, p);
 }
 
 struct ca_family {

@@ -37,7 +37,7 @@ static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
 {
     const char *whole = p->total_q || p->total_kv ? "whole_" : ""; /* cl/common/sequence.h */
 
-    if (ca_stage_is_of_blocks(stage) && !p->block_q)
+    if (!ca_stage_exists(stage, p))
         return;
     print(text,
           "#define PARAMETERS_%s const struct attention_shape %sa, "

@@ -91,6 +91,8 @@ static const struct item items[] = {
      "fwd f32 q19 k19 d6/5 causal=tl klen"},
     {"fused_lanes", SMALL_LANES " BLOCKS_PER_TILE=2 BALANCE_CAUSAL=0",
      "fwd f32 q11 k43 d6 mask=qk softcap=0.5"},
+    {"fused_lanes", SMALL_LANES " BLOCKS_PER_TILE=2 BALANCE_CAUSAL=0",
+     "fwd f32 h2 q33 k130 d4 mask=qk bias=f32:hqk"},
     {"split_lanes", SMALL_SPLITS " BLOCK_M=4 PREFETCH_TILES=0 SPLIT_K=2",
      "fwd f32 b2 h4/2 q3 k37 d10/9 causal=br klen lse sinks"},
     {"split_lanes", SMALL_SPLITS " BLOCK_M=8 PREFETCH_TILES=1 SPLIT_K=1",

@@ -2,6 +2,7 @@
 #include "device/capacity.h"
 #include "families/family.h"
 #include "families/kernels/block_bits.h"
+#include "families/kernels/pair_marks.h"
 #include "families/registry.h"
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
@@ -27,10 +28,16 @@ static size_t round_up_divide(const size_t n, const size_t by)
     return (n + by - 1) / by;
 }
 
+/* Queries of a block. */
+static size_t block(const size_t *values)
+{
+    return values[SIMD_WIDTH_INDEX] * values[BLOCK_VECTORS_INDEX];
+}
+
 /* Queries of one group, or of half a pair. */
 static size_t chunk(const size_t *values)
 {
-    return values[SIMD_WIDTH_INDEX] * values[BLOCK_VECTORS_INDEX] * values[BLOCKS_PER_TILE_INDEX];
+    return block(values) * values[BLOCKS_PER_TILE_INDEX];
 }
 
 /* Chunks of a head: those of each row of blocks begin with it, where a row has a whole chunk. */
@@ -63,9 +70,16 @@ static void ndrange(const clattn_problem *p, const size_t *values, const clattn_
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
-    (void)values;
     (void)dev;
-    return ca_block_bits_bytes(p);
+    return ca_block_bits_bytes(p) + /* one of them is 0 */
+           ca_pair_marks_bytes(p, block(values), values[BLOCK_N_INDEX]);
+}
+
+static void marks_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_pair_marks_ndrange(p, block(values), range);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -169,6 +183,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     block_registers(best, wide, values);
     if (has_rows_of_pairs(p)) /* whole lines of masks */
         values[BLOCK_N_INDEX] = 192;
+    if (ca_marks_pairs(p)) /* tiles of masks that people make are 64 keys wide, or a multiple */
+        values[BLOCK_N_INDEX] = 64 % values[QK_KEYS_INDEX] ? 48 : 64;
     if (band) { /* few tiles, and few keys beyond those that are seen */
         values[BLOCK_N_INDEX] = 192;
         values[QK_KEYS_INDEX] = values[QK_KEYS_INDEX] > 8 ? 8 : values[QK_KEYS_INDEX];
@@ -206,8 +222,10 @@ const struct ca_family ca_fused_lanes = {
     .source = ca_source_fused_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {CA_MARK_BLOCKS, {"fused_lanes", CA_FUSED_ARGUMENTS | CA_BLOCK_BITS, ndrange}},
-    .num_stages = 2,
+    .stages = {CA_MARK_BLOCKS,
+               CA_MARK_PAIRS(marks_ndrange),
+               {"fused_lanes", CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS, ndrange}},
+    .num_stages = 3,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

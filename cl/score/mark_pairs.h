@@ -1,0 +1,137 @@
+/* The first stage of a family whose blocks of queries look at tiles of keys in the mask and the bias: of each
+ * block and tile a byte in the workspace says what they hide, once for all heads and batches that share
+ * them. A tile that is hidden throughout is then left out, and a mask that hides nothing of one is not read.
+ * Windows and lengths are not looked at here: they can only hide more.
+ *
+ * The stage is there where the host defines its parameters (src/families/kernels/pair_marks.h).
+ * Before including this: BLOCK_M and BLOCK_N, queries and keys of a tile. */
+#ifndef CLATTN_MARK_PAIRS_H
+#define CLATTN_MARK_PAIRS_H
+#include "common/common.h"
+
+#ifdef PARAMETERS_mark_pairs
+#define HAS_MARKS 1
+#else
+#define HAS_MARKS 0
+#endif
+
+#if HAS_MARKS
+#include "score/mark_sizes.h"
+
+#define MARK_EMPTY 1 /* nobody sees a key of the tile */
+#define MARK_FULL 2  /* the mask hides nothing of it */
+
+/* How many batches, dimension 0, or heads, 1, have marks of their own; as pair_marks.c says. */
+INLINE long mark_maps(const struct attention_shape a, const int dimension)
+{
+    bool own = false;
+
+#if HAS_MASK
+    own = own || a.mask_stride[dimension] != 0;
+#endif
+#if HAS_BIAS
+    own = own || a.bias_stride[dimension] != 0;
+#endif
+    return !own ? 1 : dimension ? a.heads : a.batch;
+}
+
+/* Whether the stage runs; as pair_marks.c says. */
+INLINE bool are_marked(const struct attention_shape a)
+{
+    bool rows = false;
+
+#if HAS_MASK
+    rows = rows || a.mask_stride[2] != 0;
+#endif
+#if HAS_BIAS
+    rows = rows || a.bias_stride[2] != 0;
+#endif
+    return rows && a.seq_q >= LEAST_MARKED_QUERIES && a.seq_kv >= LEAST_MARKED_KEYS &&
+           (a.heads * a.batch >= 2 * mark_maps(a, 0) * mark_maps(a, 1) ||
+            a.seq_q * a.seq_kv <= FEW_MARKED_PAIRS);
+}
+
+INLINE long marked_tiles(const struct attention_shape a)
+{
+    return (a.seq_kv + BLOCK_N - 1) / BLOCK_N;
+}
+
+/* The first mark of the block that begins with query i. */
+INLINE long marks_of_block(const struct attention_shape a, const long b, const long h, const long i)
+{
+    const long heads = mark_maps(a, 1);
+    const long map = (mark_maps(a, 0) > 1 ? b * heads : 0) + (heads > 1 ? h : 0);
+
+    return (map * ((a.seq_q + BLOCK_M - 1) / BLOCK_M) + i / BLOCK_M) * marked_tiles(a);
+}
+
+#if HAS_MASK
+/* The mark of a tile of the mask; few of a tile's rows are read where some pairs are visible and others not. */
+INLINE int mark_of_mask(const __global uchar *p, const long row, const long step, const int rows,
+                        const int keys)
+{
+    int some = 0, gaps = 0;
+
+    for (int r = 0; r < rows && !(some && gaps); r++, p += row) {
+        if (step == 1) {
+            uchar seen = 0, hidden = 0;
+            for (int n = 0; n < keys; n++) {
+                seen |= p[n];
+                hidden |= p[n] == 0;
+            }
+            some |= seen;
+            gaps |= hidden;
+        } else {
+            for (int n = 0; n < keys; n++) {
+                some |= p[n * step];
+                gaps |= p[n * step] == 0;
+            }
+        }
+    }
+    return !some ? MARK_EMPTY : !gaps ? MARK_FULL : 0;
+}
+#endif
+
+#if HAS_BIAS
+/* ... of the bias: whether it is -inf throughout. */
+INLINE int mark_of_bias(const __global bias_storage *p, const long row, const long step, const int rows,
+                        const int keys)
+{
+    for (int r = 0; r < rows; r++)
+        for (int n = 0; n < keys; n++)
+            if (LOAD_BIAS(p, r * row + n * step) != -INFINITY)
+                return 0;
+    return MARK_EMPTY;
+}
+#endif
+
+/* Global (blocks of queries, heads, batches), the latter two 1 where they share their marks. */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void mark_pairs(PARAMETERS_mark_pairs)
+{
+    const long i = get_global_id(0) * BLOCK_M, h = get_global_id(1), b = get_global_id(2);
+    const int rows = (int)min(a.seq_q - i, (long)BLOCK_M);
+    __global uchar *marks =
+        (__global uchar *)(workspace + at.workspace) + marks_of_block(a, b, h, i);
+
+    for (long tile = 0; tile < marked_tiles(a); tile++) {
+        const long j = tile * BLOCK_N;
+        const int keys = (int)min(a.seq_kv - j, (long)BLOCK_N);
+        int mark = 0;
+#if HAS_MASK
+        mark |= mark_of_mask(mask + at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] +
+                                 i * a.mask_stride[2] + j * a.mask_stride[3],
+                             a.mask_stride[2], a.mask_stride[3], rows, keys);
+#endif
+#if HAS_BIAS
+        if (mark != MARK_EMPTY)
+            mark |= mark_of_bias(bias + at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] +
+                                     i * a.bias_stride[2] + j * a.bias_stride[3],
+                                 a.bias_stride[2], a.bias_stride[3], rows, keys);
+#endif
+        marks[tile] = (uchar)mark;
+    }
+}
+
+#endif
+#endif

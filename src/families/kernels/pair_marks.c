@@ -1,0 +1,50 @@
+#include "families/kernels/pair_marks.h"
+#include "cl/score/mark_sizes.h"
+
+/* How many batches, dimension 0, or heads, 1, have marks of their own. */
+static size_t maps(const clattn_problem *p, int dimension)
+{
+    const int own = (p->mask && p->mask_layout.stride[dimension]) ||
+                    (p->bias && p->bias_layout.stride[dimension]);
+
+    return !own ? 1 : dimension ? p->heads : p->batch;
+}
+
+static size_t divide_up(size_t n, size_t by)
+{
+    return (n + by - 1) / by;
+}
+
+/* Of all sizes and broadcasts, since a program serves all of them. Tiles begin at multiples of their length
+ * in these. */
+int ca_has_pair_marks(const clattn_problem *p)
+{
+    return p->operation == CLATTN_FORWARD && (p->mask || p->bias) && !p->block_q && !p->page_size &&
+           !p->mask_keys && !p->total_q && !p->total_kv && p->window_left == CLATTN_UNLIMITED;
+}
+
+/* Follows cl/score/mark_pairs.h. */
+int ca_marks_pairs(const clattn_problem *p)
+{
+    const int rows = (p->mask && p->mask_layout.stride[2]) || (p->bias && p->bias_layout.stride[2]);
+
+    return ca_has_pair_marks(p) && rows && p->seq_q >= LEAST_MARKED_QUERIES &&
+           p->seq_kv >= LEAST_MARKED_KEYS &&
+           (p->heads * p->batch >= 2 * maps(p, 0) * maps(p, 1) ||
+            p->seq_q * p->seq_kv <= FEW_MARKED_PAIRS);
+}
+
+size_t ca_pair_marks_bytes(const clattn_problem *p, size_t block_m, size_t block_n)
+{
+    const size_t marks =
+        maps(p, 0) * maps(p, 1) * divide_up(p->seq_q, block_m) * divide_up(p->seq_kv, block_n);
+
+    return ca_marks_pairs(p) ? divide_up(marks, sizeof(cl_float)) * sizeof(cl_float) : 0;
+}
+
+void ca_pair_marks_ndrange(const clattn_problem *p, size_t block_m, struct ca_ndrange *range)
+{
+    const size_t blocks = ca_marks_pairs(p) ? divide_up(p->seq_q, block_m) : 0;
+
+    *range = (struct ca_ndrange){{blocks, maps(p, 1), maps(p, 0)}, {1, 1, 1}};
+}

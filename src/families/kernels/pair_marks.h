@@ -1,0 +1,23 @@
+/* The marks that a family's first stage makes of masks and biases (cl/score/mark_pairs.h). */
+#ifndef CA_PAIR_MARKS_H
+#define CA_PAIR_MARKS_H
+
+#include "families/family.h"
+
+/* Whether they are made of the problem: its sizes, and who shares its mask and bias. */
+int ca_marks_pairs(const clattn_problem *p);
+
+/* What they take in the workspace with blocks of block_m queries and tiles of block_n keys; 0 without marks. */
+size_t ca_pair_marks_bytes(const clattn_problem *p, size_t block_m, size_t block_n);
+
+/* One item a block of block_m queries and map of marks; nothing without marks. */
+void ca_pair_marks_ndrange(const clattn_problem *p, size_t block_m, struct ca_ndrange *range);
+
+/* The stage that makes them, for the list of a family, which passes its ndrange. */
+#define CA_MARK_PAIRS(ndrange)                                                                     \
+    {                                                                                              \
+        "mark_pairs", CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_WORKSPACE) | CA_OF_MARKS,      \
+            ndrange                                                                                \
+    }
+
+#endif

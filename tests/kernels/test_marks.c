@@ -1,0 +1,113 @@
+/* Marks of a mask's tiles: the bits that come out without them, which heads that have copies of one mask do
+ * not get. The sweep draws masks and biases with tiles that nobody sees with every other option. */
+#include "tests/support/fixture.h"
+#include "tests/support/rng.h"
+#include "tests/support/unoptimised.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(marks, .timeout = 600);
+
+enum { BATCH = 2, HEADS = 4, QUERIES = 131, KEYS = 301, DIM = 16, PAIRS = QUERIES * KEYS };
+
+struct data {
+    float q[BATCH * HEADS * QUERIES * DIM], k[BATCH * HEADS * KEYS * DIM];
+    float v[BATCH * HEADS * KEYS * DIM], bias[BATCH * HEADS * PAIRS];
+    unsigned char mask[BATCH * HEADS * PAIRS];
+};
+
+struct results {
+    float o[BATCH * HEADS * QUERIES * DIM], lse[BATCH * HEADS * QUERIES];
+};
+
+/* Tiles of 64 x 64 keys are empty, full or hide some pairs; two rows see nothing. Copies follow for each batch
+ * and head. */
+static void fill(struct data *d)
+{
+    struct rng r = rng_seed(17);
+    float *const inputs[] = {d->q, d->k, d->v};
+    const size_t counts[] = {sizeof d->q, sizeof d->k, sizeof d->v};
+    int tiles[3][5];
+
+    for (size_t t = 0; t < 3; t++)
+        for (size_t n = 0; n < counts[t] / sizeof(float); n++)
+            inputs[t][n] = (float)rng_uniform(&r, -2, 2);
+    for (size_t n = 0; n < 15; n++)
+        tiles[n / 5][n % 5] = (int)rng_below(&r, 3);
+    tiles[0][0] = 2; /* one of each at least */
+    tiles[1][1] = 0;
+    tiles[1][2] = 1;
+    for (size_t n = 0; n < PAIRS; n++) {
+        const size_t i = n / KEYS, j = n % KEYS;
+        const int tile = tiles[i / 64][j / 64];
+        const int sees = i != 3 && i != 130 && (tile == 1 || (tile == 2 && !rng_one_in(&r, 3)));
+        d->mask[n] = (unsigned char)(sees ? 1 + n % 255 : 0);
+        d->bias[n] = sees ? (float)rng_uniform(&r, -2, 2) : -INFINITY;
+    }
+    for (size_t n = 1; n < (size_t)BATCH * HEADS; n++) {
+        memcpy(d->mask + n * PAIRS, d->mask, PAIRS);
+        memcpy(d->bias + n * PAIRS, d->bias, PAIRS * sizeof *d->bias);
+    }
+}
+
+static void attend(struct fixture *f, const char *text, const char *pairs, int marked,
+                   const struct data *d, struct results *results)
+{
+    char whole[160];
+    clattn_plan *plan;
+
+    snprintf(whole, sizeof whole, text, pairs);
+    const clattn_problem p = fixture_problem(whole);
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = "fused_lanes"};
+    clattn_plan_info info = {.struct_size = sizeof info};
+    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
+                                         .q = d->q,
+                                         .k = d->k,
+                                         .v = d->v,
+                                         .o = results->o,
+                                         .lse = results->lse,
+                                         .bias = p.bias ? d->bias : NULL,
+                                         .mask = p.mask ? d->mask : NULL};
+
+    cr_assert(clattn_plan_create(f->context, &p, &options, &plan) == CLATTN_SUCCESS, "%s: %s",
+              whole, f->log.last);
+    clattn_plan_describe(plan, &info);
+    cr_expect((info.workspace_bytes != 0) == marked, "%s: %zu bytes of marks", whole,
+              info.workspace_bytes);
+    clattn_plan_release(plan);
+    memset(results, 0xff, sizeof *results);
+    cr_assert(clattn_attention_forward_host(f->context, &p, &options, &tensors) == CLATTN_SUCCESS,
+              "%s: %s", whole, f->log.last);
+}
+
+static const struct {
+    const char *text, *shared, *own;
+} cases[] = {
+    {"fwd f32 b2 h4/2 q131 k301 d16 lse mask=%s", "qk", "bhqk"},
+    {"fwd f32 b2 h4/2 q131 k301 d16 lse mask=%s", "bqk", "bhqk"},
+    {"fwd f32 b2 h4 q131 k301 d16 lse mask=%s", "hqk", "bhqk"},
+    {"fwd f32 b2 h4 q131 k301 d16 lse causal=br mask=%s", "qk", "bhqk"},
+    {"fwd f32 b2 h4/1 q131 k301 d16 lse bias=f32:%s", "qk", "bhqk"},
+};
+enum { NUM_CASES = sizeof cases / sizeof *cases };
+
+Test(marks, shared_pairs_have_the_bits_of_copies) {
+    static struct data d;
+    static struct results shared, own;
+    struct fixture f;
+
+    unoptimised();
+    fixture_open(&f);
+    fill(&d);
+    for (size_t n = 0; n < NUM_CASES; n++) {
+        attend(&f, cases[n].text, cases[n].shared, 1, &d, &shared);
+        attend(&f, cases[n].text, cases[n].own, 0, &d, &own);
+        cr_expect(memcmp(&shared, &own, sizeof own) == 0, "%s: other bits with marks",
+                  cases[n].text);
+        cr_expect(shared.lse[3] == -INFINITY && shared.o[(size_t)3 * DIM] == 0.0f,
+                  "%s: a row that sees nothing", cases[n].text);
+    }
+    fixture_close(&f);
+}
