@@ -1,14 +1,26 @@
 /* What fused kernels for GPUs share whose work-groups own BLOCK_M queries of one (batch, head) and
- * walk over the keys that any of them may see: which these are, and how a row ends.
+ * walk over the keys that any of them may see: which these are, and how a row ends. Tiles of BLOCK_N keys
+ * count from the first of them; those of which block lists list no pair are left out, and one of keys in
+ * pages ends where the table hides keys (common/key_rows.h).
  *
  * Before including this: score.h, tile_exp.h, with dropout philox.h; BLOCK_M, BLOCK_N. */
 #ifndef CLATTN_QUERY_BLOCK_H
 #define CLATTN_QUERY_BLOCK_H
+#include "common/key_rows.h"
 #include "common/sequence.h"
+#include "score/blocks.h"
 
-/* Whether rows that see nothing have to be told from those far below a sink: masks and biases hide what
- * windows and lengths do not. */
-#define TRACKS_SEEN (HAS_SINKS && HIDES_ANYWHERE)
+/* Whether rows that see nothing have to be told from those far below a sink: masks, biases and tables of
+ * pages hide what windows and lengths do not. */
+#define TRACKS_SEEN (HAS_SINKS && (HIDES_ANYWHERE || PAGE_SIZE))
+
+#if HAS_BLOCKS
+#define BLOCK_BITS_PARAM , const __global float *workspace
+#define BLOCK_BITS_ARG , workspace
+#else
+#define BLOCK_BITS_PARAM
+#define BLOCK_BITS_ARG
+#endif
 
 struct query_block {
     long bh, b, h, i0; /* batch * heads + head, and these; the first query */
@@ -16,6 +28,9 @@ struct query_block {
     int queries;       /* that there are, of BLOCK_M */
     long begin, end;   /* the keys that some row sees are among these */
     long seen_by_all_from, seen_by_all_to;
+#if HAS_BLOCKS
+    struct block_bits bits; /* of the head's list */
+#endif
 };
 
 /* Of the longest sequence. */
@@ -24,7 +39,7 @@ struct query_block {
 /* Both limits grow with the query: no row sees keys outside, each sees those in between. With a limit
  * to the right later blocks see more keys: the longest go first. */
 __attribute__((always_inline)) static inline struct query_block
-find_query_block(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
+find_query_block(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM BLOCK_BITS_PARAM)
 {
     const long blocks = QUERY_BLOCKS(a);
     struct query_block p;
@@ -45,23 +60,83 @@ find_query_block(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
     p.end = end_key(a, p.e, last);
     p.seen_by_all_from = first_key(a, p.e, last);
     p.seen_by_all_to = end_key(a, p.e, p.i0);
+#if HAS_BLOCKS
+    p.bits = block_bits_of(a, workspace + at.workspace, p.b, p.h);
+#endif
     return p;
 }
 
-/* The tile of keys from j0 on. */
+/* A tile of keys. */
 struct keys {
-    long j0;
+    long j0; /* the first; the block's end if there is none */
     int count;
     bool partial; /* some key may be hidden from some row */
 };
 
-INLINE struct keys find_keys(const struct query_block block, const long j0)
+#if HAS_BLOCKS
+/* The first tile from that of key j0 on of which some pair is listed. */
+INLINE long next_listed_tile(const struct query_block block, const long j0)
 {
-    const struct keys keys = {j0, min(block.end - j0, (long)BLOCK_N),
-                              HIDES_ANYWHERE || j0 < block.seen_by_all_from ||
-                                  j0 + BLOCK_N > block.seen_by_all_to};
+    const struct block_rows rows = block_rows_of(block.i0, max(block.queries, 1));
+    const long j = run_begin(block.bits, rows, j0, block.end);
 
+    return j < block.end ? block.begin + (j - block.begin) / BLOCK_N * BLOCK_N : block.end;
+}
+
+/* Whether block lists hide a pair of the tile, or the mask may. */
+INLINE bool hides_by_blocks(const struct query_block block, const long j0, const int count)
+{
+    const struct listed_tile tile =
+        listed_tile_at(block.bits, block.i0, max(block.queries, 1), j0, count);
+
+    return HAS_MASK ? !tile.all_full : !tile.all;
+}
+#define HIDES_IN_TILE(block, j0, count)                                                            \
+    (HAS_BIAS || TRACKS_SEEN || hides_by_blocks(block, j0, count))
+#else
+#define HIDES_IN_TILE(block, j0, count) (HIDES_ANYWHERE || TRACKS_SEEN)
+#endif
+
+/* The tile from key j0 on, or the first after it that some row may see. */
+INLINE struct keys find_keys(SHAPE_PARAMS, const struct query_block block, long j0 PAGES_PARAM)
+{
+    struct keys keys;
+
+#if HAS_BLOCKS
+    j0 = next_listed_tile(block, j0);
+#endif
+#if PAGE_SIZE
+    const long j1 =
+        next_run(a, at, block.b, block.begin, block.end, BLOCK_N, &j0 PAGES_ARG);
+    keys.count = (int)(j1 - j0);
+#else
+    keys.count = min(block.end - j0, (long)BLOCK_N);
+#endif
+    keys.j0 = j0;
+    keys.partial = (PAGE_SIZE && keys.count < BLOCK_N) || j0 < block.seen_by_all_from ||
+                   j0 + BLOCK_N > block.seen_by_all_to ||
+                   (j0 < block.end && HIDES_IN_TILE(block, j0, keys.count));
     return keys;
+}
+
+/* What the scores of the block and the tile are made of. */
+INLINE struct score_tile score_tile_of(SHAPE_PARAMS, const struct query_block block,
+                                       const struct keys keys SCORE_OPERANDS_PARAM)
+{
+    struct score_tile tile =
+        score_tile_at(a, at, block.e, block.b, block.h, block.i0, keys.j0, block.queries,
+                      keys.count, MAX(BLOCK_M, BLOCK_N) SCORE_OPERANDS_ARG);
+
+#if HAS_BLOCKS
+    find_blocks(block.bits, block.i0, keys.j0, &tile);
+#endif
+    return tile;
+}
+
+/* Where the next tile begins, if nothing is left out. */
+INLINE long after_keys(const struct keys keys)
+{
+    return keys.j0 + (PAGE_SIZE ? keys.count : BLOCK_N);
 }
 
 /* What the weight of a pair is multiplied by. */

@@ -34,14 +34,20 @@ static inline float4 finite_or_0(const float4 x, int *nonfinite)
     return bad ? (float4)0.0f : x;
 }
 
+/* Where row number `row` of `rows` is, the last one for those after it: row_step from the one before, or
+ * where `places` says. */
+#define ROW_PLACE(places, row, rows, row_step)                                                     \
+    ((places) ? (places)[min((row), (rows) - 1)] : min((row), (rows) - 1) * (row_step))
+
 /* Fills tile_rows x columns of a tile (stride in float4) with columns [first, first + columns) of
- * a matrix of rows x dim, and with 0 outside of it; rows >= 1. With `finite` Infs and NaNs become
- * 0 too, and the result tells whether this thread met one. All but the pointers, steps, rows and
- * flags are constants once inlined. */
+ * a matrix of rows x dim, and with 0 outside of it; rows >= 1. places: 0, or where each row is, counted
+ * in elements from `matrix`. With `finite` Infs and NaNs become 0 too, and the result tells whether
+ * this thread met one. All but the pointers, steps, rows and flags are constants once inlined. */
 __attribute__((always_inline)) static inline int
 load_tile(__local float4 *tile, const int stride, const int tile_rows, const int columns,
-          const int dtype, const __global void *matrix, const long row_step, const long step, const int rows,
-          const int first, const int dim, const int width, const bool aligned, const bool finite)
+          const int dtype, const __global void *matrix, const long row_step,
+          const __local long *places, const long step, const int rows, const int first, const int dim,
+          const int width, const bool aligned, const bool finite)
 {
     const int chunks = columns / width;
     int nonfinite = 0;
@@ -51,7 +57,7 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
         const bool inside = row < rows && first + column < dim;
         /* Clamped, not skipped: loads without branches can be in flight together. */
         const __global void *p =
-            place_of(dtype, place_of(dtype, matrix, min(row, rows - 1) * row_step),
+            place_of(dtype, place_of(dtype, matrix, ROW_PLACE(places, row, rows, row_step)),
                      min(first + column, dim - width) * step);
         __local float4 *const to = tile + row * stride + column / 4;
         if (width == 1) {

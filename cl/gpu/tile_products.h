@@ -52,8 +52,8 @@ INLINE struct matrix matrix_of(const __global storage *p, const long row_step, c
 INLINE void load_columns(__local float4 *tile, const int stride, const int tile_rows,
                          const int first, const int columns, const struct matrix m)
 {
-    load_tile(tile, stride, tile_rows, columns, DTYPE, m.p, m.row_step, m.step, m.rows, first,
-              m.dim, m.width, m.aligned, false);
+    load_tile(tile, stride, tile_rows, columns, DTYPE, m.p, m.row_step, 0, m.step, m.rows,
+              first, m.dim, m.width, m.aligned, false);
 }
 
 /* products[r][c] = owned row ROW(r) . streamed row thread_n + THREADS_N * c. owned_tile holds all of the
@@ -102,8 +102,8 @@ INLINE void add_rows(const bool partial, const struct matrix streamed,
         if (first % WEIGHT_ROWS == 0)
             STORE_WEIGHTS(first, weight, weights);
         load_tile(rows, stride, STAGE_N, 4 * stride, DTYPE,
-                  streamed.p + first * streamed.row_step, streamed.row_step, streamed.step, streamed.rows - first, 0, streamed.dim,
-                  streamed.width, streamed.aligned, false);
+                  streamed.p + first * streamed.row_step, streamed.row_step, 0, streamed.step,
+                  streamed.rows - first, 0, streamed.dim, streamed.width, streamed.aligned, false);
         LOCAL_BARRIER(); /* weights and rows are complete */
         const __local float4 *const thread_weights =
             weights + first % WEIGHT_ROWS * ROW_STRIDE + thread_m;

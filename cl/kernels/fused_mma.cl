@@ -78,6 +78,8 @@
 #define KEY_STEP(x) ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS))
 
 #include "gpu/query_block.h"
+#define BLOCK_BITS_BEGIN(a) 0
+#include "score/mark_blocks.h"
 
 #if !HAS_COPIES
 static inline void copies_wait(void) {}
@@ -302,9 +304,7 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct query_block *block, const stru
                        float out[M_FRAGMENTS][DIM_SUMS] SCORE_OPERANDS_PARAM KEPT_PARAM
                            FRAGMENT_PARAM)
 {
-    const struct score_tile tile =
-        score_tile_at(a, at, block->e, block->b, block->h, block->i0, keys->j0, block->queries,
-                      keys->count, MAX(BLOCK_M, BLOCK_N) SCORE_OPERANDS_ARG);
+    const struct score_tile tile = score_tile_of(a, at, *block, *keys SCORE_OPERANDS_ARG);
 
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
@@ -399,7 +399,7 @@ INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const i
             row_is_zero[row] = ended.zero;
 #if HAS_LSE
             if (i < a.seq_q)
-                lse[at.lse + block.bh * a.seq_q + i] =
+                lse[at.lse + LSE_HEAD(a, block.bh, block.h) + i] =
                     ended.zero ? -INFINITY : ended.highest + log(ended.total);
 #endif
         }
@@ -446,6 +446,7 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE
 void fused_mma(PARAMETERS_fused_mma)
 {
+    ENTER_SEQUENCE(get_group_id(0) / QUERY_BLOCKS(a) / a.heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8];
     __local int row_is_zero[BLOCK_M];
     __local int not_finite;   /* not 0 once an output is Inf or NaN */
@@ -461,7 +462,8 @@ void fused_mma(PARAMETERS_fused_mma)
     const int first_row = get_local_id(0) / FRAGMENT_LANES * TILE_ROWS; /* of the sub-group */
     __local ushort *const q_tile = (__local ushort *)tiles, *const k_tile = q_tile + K_AT;
     __local ushort *const v_tile = q_tile + V_AT, *const q_rows = q_tile + first_row * ROW_STRIDE;
-    const struct query_block block = find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const struct query_block block =
+        find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG BLOCK_BITS_ARG);
     const struct task t = find_task(a, at, block, q, k, v);
     float out[M_FRAGMENTS][DIM_SUMS];
     float row_max[M_FRAGMENTS][LANE_QUERIES], row_sum[M_FRAGMENTS][LANE_QUERIES];
@@ -484,13 +486,13 @@ void fused_mma(PARAMETERS_fused_mma)
 #endif
 
     do {
+        struct keys keys = find_keys(a, at, block, block.begin PAGES_ARG), next;
         clear_rows(row_max, row_sum, seen, out);
 #if HAS_COPIES
-        if (block.begin < block.end)
-            STAGE_KEYS(t, block.begin, k_tile);
+        if (keys.j0 < block.end)
+            STAGE_KEYS(t, keys.j0, k_tile);
 #endif
-        for (long j0 = block.begin; j0 < block.end; j0 += BLOCK_N) {
-            const struct keys keys = find_keys(block, j0);
+        for (; keys.j0 < block.end; keys = next) {
             float s[M_FRAGMENTS][KEY_SUMS];
 
 #if HAS_COPIES
@@ -499,22 +501,23 @@ void fused_mma(PARAMETERS_fused_mma)
             stage_values(a, &t, &keys, again, v_tile, &v_nonfinite);
 #else
             LOCAL_BARRIER(); /* K and V may be overwritten */
-            STAGE_KEYS(t, j0, k_tile);
+            STAGE_KEYS(t, keys.j0, k_tile);
             stage_values(a, &t, &keys, again, v_tile, &v_nonfinite);
             LOCAL_BARRIER(); /* K and V are complete */
 #endif
             /* scores */
             multiply_qk(q_rows, k_tile, q_words, s FRAGMENT_ARG);
 #if HAS_DROPOUT
-            draw_kept(a, at, block.bh, block.i0, j0, kept);
+            draw_kept(a, at, block.bh, block.i0, keys.j0, kept);
 #endif
 #if HAS_COPIES || HAS_DROPOUT
             copies_wait();
             LOCAL_BARRIER(); /* V and what is kept are complete, K may be overwritten */
 #endif
+            next = find_keys(a, at, block, after_keys(keys) PAGES_ARG);
 #if HAS_COPIES
-            if (j0 + BLOCK_N < block.end)
-                STAGE_KEYS(t, j0 + BLOCK_N, k_tile);
+            if (next.j0 < block.end)
+                STAGE_KEYS(t, next.j0, k_tile);
 #endif
             /* softmax */
             weigh_tile(a, at, &block, &keys, first_row, s, row_max, row_sum, seen,

@@ -16,6 +16,7 @@
  *           would not silence them. Rows that do see them get them at the end.
  * Barriers  Every thread reaches every barrier; nothing relies on sub-group lockstep. A stage is filled
  *           between two barriers and read between the next two.
+ * Pages     Where each row of a tile is in the pool is listed in local memory, unless tiles lie in one page.
  * Tunables  src/families/tunables/fused_tiles.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"
@@ -54,6 +55,11 @@
 #include "gpu/tile_load.h"
 #include "gpu/quantized_tile.h"
 #include "gpu/query_block.h"
+#define BLOCK_BITS_BEGIN(a) 0
+#include "score/mark_blocks.h"
+
+/* Whether the rows of a tile of paged keys are listed, since they may lie in several pages. */
+#define LISTS_ROWS (PAGE_SIZE && (PAGE_SIZE % BLOCK_N || HAS_WINDOW_LEFT))
 
 /* ---- what the parts of the kernel share ------------------------------------------------------ */
 
@@ -71,6 +77,7 @@ struct task {
 struct shared {
     __local float4 *tiles;
     __local float *row_max, *rescale;    /* so far; what a new one scales earlier weights by */
+    __local long *k_places, *v_places;   /* with LISTS_ROWS, of the tile's keys; else 0 */
     volatile __local int *v_nonfinite; /* not 0 once an Inf or NaN of V was staged as 0 */
 };
 
@@ -83,13 +90,19 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
 
     t.block = block;
     t.q = q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + block.i0 * a.q_stride[2];
-    t.k = K_PLACE(k, at.k + b * a.k_stride[0] + h / a.group * a.k_stride[1]);
-    t.v = V_PLACE(v, at.v + b * a.v_stride[0] + h / a.group * a.v_stride[1]);
+    t.k = K_PLACE(k, at.k + CACHE_BATCH(b) * a.k_stride[0] + h / a.group * a.k_stride[1]);
+    t.v = V_PLACE(v, at.v + CACHE_BATCH(b) * a.v_stride[0] + h / a.group * a.v_stride[1]);
     t.q_aligned = rows_aligned(t.q, a.q_stride[2], WIDTH(UNIT_Q, DIM_QK));
     t.k_aligned = !K_CACHE && rows_aligned_of(K_DTYPE, t.k, a.k_stride[2],
                                               WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
     t.v_aligned = !V_CACHE && rows_aligned_of(V_DTYPE, t.v, a.v_stride[2],
                                               WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
+#if PAGE_SIZE /* so that those of all pages are */
+    t.k_aligned = t.k_aligned &&
+                  rows_aligned_of(K_DTYPE, t.k, a.k_stride[0], WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
+    t.v_aligned = t.v_aligned &&
+                  rows_aligned_of(V_DTYPE, t.v, a.v_stride[0], WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
+#endif
     t.thread_m = get_local_id(0) / THREADS_N;
     t.thread_n = get_local_id(0) % THREADS_N;
     return t;
@@ -101,26 +114,48 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
 INLINE void stage_queries(const struct attention_shape a, const struct task *t,
                           const struct shared *l, const int first, const int columns)
 {
-    load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, DTYPE, t->q, a.q_stride[2], Q_STEP,
+    load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, DTYPE, t->q, a.q_stride[2], 0, Q_STEP,
               t->block.queries, first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
 }
 
+/* Where row n of a tile is, from the head's first row of k or v on; of a tile whose rows are listed 0. */
+#if LISTS_ROWS
+#define KEYS_PLACE(keys, n, stride) 0
+#elif PAGE_SIZE
+#define KEYS_PLACE(keys, n, stride) (KEY_ROW(t->block.b, (keys)->j0, stride) + (n) * (stride)[2])
+#else
+#define KEYS_PLACE(keys, n, stride) (((keys)->j0 + (n)) * (stride)[2])
+#endif
+
+#if LISTS_ROWS
+/* Lists where the tile's rows are. */
+INLINE void list_rows(SHAPE_PARAMS, const struct task *t, const struct shared *l,
+                      const struct keys *keys PAGES_PARAM)
+{
+    for (int n = get_local_id(0); n < keys->count; n += THREADS) {
+        l->k_places[n] = KEY_ROW(t->block.b, keys->j0 + n, a.k_stride);
+        l->v_places[n] = KEY_ROW(t->block.b, keys->j0 + n, a.v_stride);
+    }
+    LOCAL_BARRIER(); /* complete; the last tile's were read before its last barrier */
+}
+#endif
+
 /* Columns [first, first + STAGE) of a tile of keys. */
-INLINE void stage_keys(const struct attention_shape a, const struct task *t, const struct shared *l,
-                       const struct keys *keys, const int first)
+INLINE void stage_keys(SHAPE_PARAMS, const struct task *t, const struct shared *l,
+                       const struct keys *keys, const int first PAGES_PARAM)
 {
     load_cache_tile(K_CACHE, l->tiles + K_AT, K_STRIDE, BLOCK_N, STAGE, K_DTYPE,
-                    K_PLACE(t->k, keys->j0 * a.k_stride[2]), a.k_stride[2], K_STEP, keys->count,
-                    first, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned, false);
+                    K_PLACE(t->k, KEYS_PLACE(keys, 0, a.k_stride)), a.k_stride[2], l->k_places,
+                    K_STEP, keys->count, first, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned, false);
 }
 
 /* STAGE_N rows of V from the tile's key `first` on. */
-INLINE void stage_values(const struct attention_shape a, const struct task *t,
-                         const struct shared *l, const struct keys *keys, const int first)
+INLINE void stage_values(SHAPE_PARAMS, const struct task *t, const struct shared *l,
+                         const struct keys *keys, const int first PAGES_PARAM)
 {
     if (load_cache_tile(V_CACHE, l->tiles + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE, V_DTYPE,
-                        V_PLACE(t->v, (keys->j0 + first) * a.v_stride[2]), a.v_stride[2], V_STEP,
-                        keys->count - first, 0, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V),
+                        V_PLACE(t->v, KEYS_PLACE(keys, first, a.v_stride)), a.v_stride[2],
+                        LISTS_ROWS ? l->v_places + first : 0, V_STEP, keys->count - first, 0, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V),
                         t->v_aligned, keys->partial))
         atomic_or(l->v_nonfinite, 1);
 }
@@ -128,15 +163,14 @@ INLINE void stage_values(const struct attention_shape a, const struct task *t,
 /* ---- scores ---------------------------------------------------------------------------------- */
 
 /* s = q k^T. */
-INLINE void multiply_qk(const struct attention_shape a, const struct task *t,
-                        const struct shared *l, const struct keys *keys,
-                        float s[THREAD_M][THREAD_N])
+INLINE void multiply_qk(SHAPE_PARAMS, const struct task *t, const struct shared *l,
+                        const struct keys *keys, float s[THREAD_M][THREAD_N] PAGES_PARAM)
 {
     clear_products(s);
     for (int first = 0; first < STAGED_DIM; first += STAGE) {
         if (!Q_RESIDENT)
             stage_queries(a, t, l, first, STAGE);
-        stage_keys(a, t, l, keys, first);
+        stage_keys(a, at, t, l, keys, first PAGES_ARG);
         LOCAL_BARRIER(); /* the stage is complete */
         multiply_tiles(l->tiles + (Q_RESIDENT ? first / 4 : 0), Q_STRIDE, l->tiles + K_AT, K_STRIDE,
                        STAGE, s);
@@ -206,9 +240,9 @@ INLINE void weigh(const struct attention_shape a, const struct task *t, const st
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* out += p v, for a tile of keys, of which the first stage of V is there unless SHARE_KV. */
-INLINE void add_values(const struct attention_shape a, const struct task *t, const struct shared *l,
+INLINE void add_values(SHAPE_PARAMS, const struct task *t, const struct shared *l,
                        const struct keys *keys, float p[THREAD_M][THREAD_N],
-                       float4 out[THREAD_M][MAX_DIMS4])
+                       float4 out[THREAD_M][MAX_DIMS4] PAGES_PARAM)
 {
     const int thread_m = t->thread_m, thread_n = t->thread_n;
 
@@ -218,7 +252,7 @@ INLINE void add_values(const struct attention_shape a, const struct task *t, con
         if (j % WEIGHT_ROWS == 0)
             STORE_WEIGHTS(j, p, l->tiles + WEIGHTS_AT);
         if (SHARE_KV || j > 0)
-            stage_values(a, t, l, keys, j);
+            stage_values(a, at, t, l, keys, j PAGES_ARG);
         LOCAL_BARRIER(); /* weights and V are complete */
         const __local float4 *weights =
             l->tiles + WEIGHTS_AT + j % WEIGHT_ROWS * ROW_STRIDE + thread_m;
@@ -232,7 +266,7 @@ INLINE void add_values(const struct attention_shape a, const struct task *t, con
 
 /* Adds to out the Infs and NaNs of V that were staged as 0, to rows that see them. */
 INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t,
-                           float4 out[THREAD_M][MAX_DIMS4] SCORE_OPERANDS_PARAM)
+                          float4 out[THREAD_M][MAX_DIMS4] SCORE_OPERANDS_PARAM PAGES_PARAM)
 {
     const struct query_block *block = &t->block;
     const int thread_m = t->thread_m;
@@ -241,7 +275,11 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t,
 #pragma unroll
         for (int n = 0; n < MAX_DIMS4; n++) {
             const int d = 4 * (t->thread_n + THREADS_N * n);
-            const long row = j * a.v_stride[2];
+#if PAGE_SIZE
+            if (page_of(a, at, block->b, j PAGES_ARG) < 0)
+                continue;
+#endif
+            const long row = KEY_ROW(block->b, j, a.v_stride);
             const float4 v4 = (float4)(load_v(t->v, row, min(d, DIM_V - 1) * V_STEP),
                                        load_v(t->v, row, min(d + 1, DIM_V - 1) * V_STEP),
                                        load_v(t->v, row, min(d + 2, DIM_V - 1) * V_STEP),
@@ -314,9 +352,15 @@ void fused_tiles(PARAMETERS_fused_tiles)
 #else
     __local int *const row_sees = 0;
 #endif
-    const struct shared l = {tiles, (__local float *)row_max, (__local float *)rescale,
-                             &v_nonfinite};
-    const struct query_block block = find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
+#if LISTS_ROWS
+    __local long k_places[BLOCK_N], v_places[BLOCK_N];
+#else
+    __local long *const k_places = 0, *const v_places = 0;
+#endif
+    const struct shared l = {tiles,    (__local float *)row_max, (__local float *)rescale,
+                             k_places, v_places,                 &v_nonfinite};
+    const struct query_block block =
+        find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG BLOCK_BITS_ARG);
     const struct task t = find_task(a, at, block, q, k, v);
     const int thread_m = t.thread_m;
     float4 out[THREAD_M][MAX_DIMS4];
@@ -340,17 +384,18 @@ void fused_tiles(PARAMETERS_fused_tiles)
         stage_queries(a, &t, &l, 0, STAGED_DIM);
     LOCAL_BARRIER();
 
-    for (long j0 = block.begin; j0 < block.end; j0 += BLOCK_N) {
-        const struct keys keys = find_keys(block, j0);
+    for (struct keys keys = find_keys(a, at, block, block.begin PAGES_ARG); keys.j0 < block.end;
+         keys = find_keys(a, at, block, after_keys(keys) PAGES_ARG)) {
         float s[THREAD_M][THREAD_N], highest[THREAD_M];
 
         /* scores */
+#if LISTS_ROWS
+        list_rows(a, at, &t, &l, &keys PAGES_ARG);
+#endif
         if (!SHARE_KV) /* early, so that it arrives during the first product */
-            stage_values(a, &t, &l, &keys, 0);
-        multiply_qk(a, &t, &l, &keys, s);
-        const struct score_tile tile =
-            score_tile_at(a, at, block.e, block.b, block.h, block.i0, j0, block.queries,
-                          keys.count, MAX(BLOCK_M, BLOCK_N) SCORE_OPERANDS_ARG);
+            stage_values(a, at, &t, &l, &keys, 0 PAGES_ARG);
+        multiply_qk(a, at, &t, &l, &keys, s PAGES_ARG);
+        const struct score_tile tile = score_tile_of(a, at, block, keys SCORE_OPERANDS_ARG);
 #pragma unroll
         for (int r = 0; r < THREAD_M; r++) {
             highest[r] = -INFINITY;
@@ -365,7 +410,7 @@ void fused_tiles(PARAMETERS_fused_tiles)
         /* softmax */
         store_partial(highest, tiles + PARTIAL_AT);
 #if HAS_DROPOUT
-        draw_kept(a, at, block.bh, block.i0, j0 KEPT_ARG);
+        draw_kept(a, at, block.bh, block.i0, keys.j0 KEPT_ARG);
 #endif
         LOCAL_BARRIER(); /* the maxima are complete; nobody reads q and k any more */
         update_row_max(&l);
@@ -373,12 +418,12 @@ void fused_tiles(PARAMETERS_fused_tiles)
         weigh(a, &t, &l, s, sum, out KEPT_ARG);
 
         /* values */
-        add_values(a, &t, &l, &keys, s, out);
+        add_values(a, at, &t, &l, &keys, s, out PAGES_ARG);
     }
 
     /* v_nonfinite is final: a barrier ended the last stage. Here only what is not finite counts. */
     if (v_nonfinite)
-        add_nonfinite(a, at, &t, out SCORE_OPERANDS_ARG);
+        add_nonfinite(a, at, &t, out SCORE_OPERANDS_ARG PAGES_ARG);
 
     /* store */
     store_partial(sum, tiles + PARTIAL_AT);

@@ -87,6 +87,11 @@ struct score_tile {
     int mask_begin; /* the first key that has a column in the mask */
 #endif
     const __global bias_storage *bias;
+#if HAS_BLOCKS /* set by find_blocks() */
+    struct block_bits blocks;          /* of the tile's first row of blocks on */
+    uint row_in_block, key_in_block; /* of row 0 and key 0 */
+    long column;                       /* of blocks, that of key 0 */
+#endif
 };
 
 #if HAS_MASK_KEYS
@@ -128,6 +133,19 @@ INLINE struct score_tile score_tile_at(SHAPE_PARAMS, const struct extent e, cons
 #endif
     return t;
 }
+
+#if HAS_BLOCKS
+/* Which blocks the tile of queries from i0 on and keys from j0 on lies in; bits are those of its head. */
+INLINE void find_blocks(const struct block_bits bits, const long i0, const long j0,
+                        struct score_tile *t)
+{
+    t->blocks = bits;
+    t->blocks.at += i0 / BLOCK_Q * BLOCK_PLANES * bits.words;
+    t->row_in_block = (uint)(i0 % BLOCK_Q);
+    t->key_in_block = (uint)(j0 % BLOCK_KV);
+    t->column = j0 / BLOCK_KV;
+}
+#endif
 
 /* Whether the pair exists and is visible by window and causality. */
 INLINE bool in_window(const struct score_tile t, const int row, const int key)
@@ -173,8 +191,14 @@ INLINE struct score score_of(const struct attention_shape a, const struct score_
 INLINE bool hide(const struct attention_shape a, const struct score_tile t, bool sees,
                  const int row, const int key, struct score *s)
 {
+#if HAS_BLOCKS
+    const int listed =
+        block_at(t.blocks, (t.row_in_block + (uint)min(row, t.rows - 1)) / BLOCK_Q,
+                 t.column + (t.key_in_block + (uint)min(key, t.keys - 1)) / BLOCK_KV);
+    sees = sees && listed;
+#endif
 #if HAS_MASK
-    sees = sees && (WITHOUT_COLUMN(t, key) || t.mask[min(row, t.rows - 1) * a.mask_stride[2] +
+    sees = sees && (WITHOUT_COLUMN(t, key) || !MASK_COUNTS || t.mask[min(row, t.rows - 1) * a.mask_stride[2] +
                                                      min(key, t.keys - 1) * a.mask_stride[3]]);
 #endif
 #if HAS_BIAS

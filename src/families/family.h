@@ -46,8 +46,7 @@ enum { CA_MAX_STAGES = 6, CA_ONLY_IF_FORCED = -1 };
      CA_STARTS | CA_BIT(CA_WORKSPACE))
 
 /* Why a family refuses block lists. */
-#define CA_WALKS_NO_BLOCKS                                                                         \
-    "block lists are walked by fused_lanes, backward_lanes, naive and unfused alone"
+#define CA_WALKS_NO_BLOCKS "tiles are listed, and this family does not read block lists"
 
 /* Beside the workspace's bit: the stage only reads it. */
 #define CA_READ_ONLY CA_BIT(CA_NUM_ARGUMENTS)

@@ -320,9 +320,11 @@ static int decide(clattn_context *context, const struct log *log, const clattn_p
               info.work_group_size);
     cr_expect(info.local_bytes <= device->local_memory_bytes, "'%s': %zu", text, info.local_bytes);
     cr_expect(info.workspace_bytes <= device->max_allocation_bytes, "'%s'", text);
-    /* Block lists, and some problems with pages, have no family for GPUs yet. */
-    cr_expect(device->type & CL_DEVICE_TYPE_CPU || !strstr(info.family, "lanes") ||
-                  problem->block_q || problem->page_size,
+    /* Block lists, packed batches backward and some problems with pages have no family for GPUs yet. */
+    const int is_packed = problem->total_q || problem->total_kv;
+    const int may_have_none = problem->block_q || problem->page_size ||
+                              (problem->operation == CLATTN_BACKWARD && is_packed);
+    cr_expect(device->type & CL_DEVICE_TYPE_CPU || !strstr(info.family, "lanes") || may_have_none,
               "'%s' on a GPU by %s", text, info.family);
     clattn_plan_release(plan);
     return 1;

@@ -60,7 +60,10 @@ static void attend(struct fixture *f, const char *text, const char *pairs, int m
 
     snprintf(whole, sizeof whole, text, pairs);
     const clattn_problem p = fixture_problem(whole);
-    const clattn_plan_options options = {.struct_size = sizeof options, .family = "fused_lanes"};
+    const clattn_plan_options options = {.struct_size = sizeof options,
+                                         .family = "fused_lanes",
+                                         .tunables =
+                                             "BLOCK_N=64 QK_KEYS=8"}; /* with marks or without */
     clattn_plan_info info = {.struct_size = sizeof info};
     const clattn_host_forward tensors = {.struct_size = sizeof tensors,
                                          .q = d->q,

@@ -1,4 +1,5 @@
 /* fused_mma: forward attention by matrix instructions; see cl/kernels/fused_mma.cl. */
+#include "families/kernels/block_bits.h"
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
 #include <stdint.h>
@@ -173,12 +174,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         return "matrix instructions take f16 and bf16, not quantized keys or values";
     if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
         return "matrix instructions take two operands of one dtype";
-    if (p->block_q)
-        return CA_WALKS_NO_BLOCKS;
     if (p->page_size)
         return CA_READS_NO_PAGES;
-    if (p->total_q || p->total_kv)
-        return CA_READS_NO_STARTS;
     if (p->scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
     if (p->dim_qk > 256 || p->dim_v > 256)
@@ -290,11 +287,12 @@ const struct ca_family ca_fused_mma = {
     .source = ca_source_fused_mma,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{.kernel = "fused_mma", .arguments = CA_FUSED_ARGUMENTS, .ndrange = ndrange}},
-    .num_stages = 1,
+    .stages = {CA_MARK_BLOCKS, {"fused_mma", CA_FUSED_ARGUMENTS | CA_BLOCK_BITS, ndrange}},
+    .num_stages = 2,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
+    .workspace_bytes = ca_block_bits_workspace,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .options = more_options,

@@ -1,5 +1,6 @@
 /* fused_tiles: forward attention for GPUs; see cl/kernels/fused_tiles.cl. */
 #include "device/capacity.h"
+#include "families/kernels/block_bits.h"
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
 
@@ -68,7 +69,8 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
 
     /* Beside the tiles a flag, of each row two floats and (with sinks) a flag, and what is kept. */
     return floats * sizeof(cl_float) + (2 * sizeof(cl_float) + sizeof(cl_int)) * block_m +
-           4 * sizeof(cl_int) + (p->dropout > 0.0f ? block_m * (values[BLOCK_N_INDEX] / 4) : 0);
+           4 * sizeof(cl_int) + (p->page_size ? 2 * values[BLOCK_N_INDEX] * sizeof(cl_long) : 0) +
+           (p->dropout > 0.0f ? block_m * (values[BLOCK_N_INDEX] / 4) : 0);
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -79,10 +81,6 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)dev;
-    if (p->block_q)
-        return CA_WALKS_NO_BLOCKS;
-    if (p->page_size)
-        return CA_READS_NO_PAGES;
     if (p->scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
     return NULL;
@@ -191,11 +189,12 @@ const struct ca_family ca_fused_tiles = {
     .source = ca_source_fused_tiles,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{.kernel = "fused_tiles", .arguments = CA_FUSED_ARGUMENTS, .ndrange = ndrange}},
-    .num_stages = 1,
+    .stages = {CA_MARK_BLOCKS, {"fused_tiles", CA_FUSED_ARGUMENTS | CA_BLOCK_BITS, ndrange}},
+    .num_stages = 2,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
+    .workspace_bytes = ca_block_bits_workspace,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .preference = preference,
