@@ -46,7 +46,7 @@ check() {
     mkdir -p "$folder/scratch"
     (cd "$folder/scratch" &&
         CLATTN_CACHE_DIR=$folder/clattn POCL_CACHE_DIR=$folder/pocl POCL_SIGFPE_HANDLER=0 \
-            POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable \
+            POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable CLATTN_TEST_ALL=1 \
             env ${3:+"CLATTN_TEST_FAMILY=$3"} ${4:+"CLATTN_TEST_PROBLEM=$4"} \
             timeout -k 10 "$limit" "$copy/build/tests/$1" --filter "$2" > "$5" 2>&1)
 }

@@ -74,13 +74,14 @@ struct keys {
 };
 
 #if HAS_BLOCKS
-/* The first tile from that of key j0 on of which some pair is listed. */
+/* The first tile from that of key j0 on of which some pair is listed; of that of j0 what is left, if a
+ * run of pages has ended in it. */
 INLINE long next_listed_tile(const struct query_block block, const long j0)
 {
     const struct block_rows rows = block_rows_of(block.i0, max(block.queries, 1));
     const long j = run_begin(block.bits, rows, j0, block.end);
 
-    return j < block.end ? block.begin + (j - block.begin) / BLOCK_N * BLOCK_N : block.end;
+    return j < block.end ? max(block.begin + (j - block.begin) / BLOCK_N * BLOCK_N, j0) : block.end;
 }
 
 /* Whether block lists hide a pair of the tile, or the mask may. */

@@ -198,8 +198,13 @@ INLINE bool hide(const struct attention_shape a, const struct score_tile t, bool
     sees = sees && listed;
 #endif
 #if HAS_MASK
-    sees = sees && (WITHOUT_COLUMN(t, key) || !MASK_COUNTS || t.mask[min(row, t.rows - 1) * a.mask_stride[2] +
-                                                     min(key, t.keys - 1) * a.mask_stride[3]]);
+#if HAS_BLOCKS
+    const bool unmasked = listed == BLOCK_FULL || WITHOUT_COLUMN(t, key);
+#else
+    const bool unmasked = WITHOUT_COLUMN(t, key);
+#endif
+    sees = sees && (unmasked || t.mask[min(row, t.rows - 1) * a.mask_stride[2] +
+                                       min(key, t.keys - 1) * a.mask_stride[3]]);
 #endif
 #if HAS_BIAS
     const float bias_here = LOAD_BIAS(t.bias, min(row, t.rows - 1) * a.bias_stride[2] +

@@ -98,7 +98,7 @@ static clattn_multihead draw(struct rng *r, const struct kind *kind)
 
 DeviceTest(multihead, random_layers)
 {
-    enum { LAYERS = 20 };
+    enum { LAYERS = 12 };
     struct rng r = rng_seed(5);
 
     for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)

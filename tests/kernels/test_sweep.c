@@ -29,8 +29,8 @@ struct share {
 static struct share share_of(const struct ca_family *family)
 {
     if (!family_takes_f32(family->name)) /* split_tiles, and what is emulated */
-        return (struct share){3, 0};
-    return family->operation == CLATTN_BACKWARD ? (struct share){4, 1} : (struct share){6, 1};
+        return (struct share){2, 0};
+    return family->operation == CLATTN_BACKWARD ? (struct share){3, 1} : (struct share){4, 1};
 }
 
 TestSuite(sweep, .timeout = 900);

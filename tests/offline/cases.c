@@ -18,7 +18,8 @@
 
 /* Problems whose programs are compiled with the family's own choice of tunables. */
 static const struct {
-    const char *family; /* of which each target gets it, `some` in two runs; of others one target */
+    const char
+        *family; /* of which each target gets it, `some` in four runs; of others one target */
     const char *text;
 } problems[] = {
     {"fused_tiles", "fwd f32 b1 h16 q2048 k2048 d64"},
@@ -44,6 +45,14 @@ static const struct {
     {NULL, "proj f32 b1 h1 q2048 d2048"},
     {NULL, "proj f16 b1 h1 q2048 d2048 w=oi bias=f16"},
     {NULL, "proj f32 b1 h1 q64 d4096 accumulate"},
+    {NULL, "fwd f16 b8 h32/8 q512 k4096 d128 causal=br page=16 pages=2048 klen"},
+    {NULL, "fwd f16 b8 h32/8 q8 k4096 d128 page=256 pages=128 klen mask=qk maskkeys=8"},
+    {NULL, "fwd f16 b64 h32/8 q4096 k4096 d128 causal=br totalq=32768 totalkv=32768 lse"},
+    {NULL, "fwd f16 h16 q4096 k4096 d64 blocks=64x64:640"},
+    {NULL, "fwd f32 h16 q4096 k4096 d64 blocks=64x64:640 mask=qk sinks lse"},
+    {NULL, "fwd f32 h32/8 q512 k4096 d128 kcache=f16 vcache=f16 bias=f16:qk"},
+    {NULL, "bwd f16 b64 h32/8 q4096 k4096 d128 causal=br totalq=32768 totalkv=32768"},
+    {NULL, "bwd f16 h16 q4096 k4096 d64 blocks=64x64:640"},
     {NULL, "merge f32 b1 h32 q512 d128 n4"},
     {NULL, "merge f16 b1 h32 q512 d128 n1 accumulate"},
     {NULL, "append f16 b16 h32/8 q1 k4096 d128 klen rope=halves:128:10000 queries"},
@@ -147,15 +156,15 @@ static int is_its_turn(const struct output *out, const struct device *d, size_t 
     return (n + out->seed) % count_targets() == d->index;
 }
 
-/* Whether problem n is compiled for the target by family f: `some` takes half of what each target
- * gets, and for the target whose turn it is half of the families; other seeds take the others. */
+/* Whether problem n is compiled for the target by family f: `some` takes a quarter of what each
+ * target gets, and for the target whose turn it is of the families; other seeds take the others. */
 static int is_chosen(const struct output *out, const struct device *d, size_t n, size_t f)
 {
     if (out->all)
         return 1;
     if (problems[n].family && strcmp(problems[n].family, ca_family_at(f)->name) == 0)
-        return (n + d->index + out->seed) % 2 == 0;
-    return is_its_turn(out, d, n) && (n + f + out->seed / count_targets()) % 2 == 0;
+        return (n + d->index + out->seed) % 4 == 0;
+    return is_its_turn(out, d, n) && (n + f + out->seed / count_targets()) % 4 == 0;
 }
 
 static void write_defaults(struct output *out, const struct device *d, size_t f)

@@ -2,6 +2,7 @@
 #include "tests/support/unoptimised.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 void unoptimised(void)
@@ -14,6 +15,13 @@ uint64_t run_seed(void)
     const char *text = getenv("CLATTN_TEST_SEED");
 
     return text && text[0] ? strtoull(text, NULL, 10) : (uint64_t)time(NULL) / 86400;
+}
+
+int run_takes(const uint64_t n, const unsigned runs)
+{
+    const char *all = getenv("CLATTN_TEST_ALL");
+
+    return (n + run_seed()) % runs == 0 || (all && strcmp(all, "1") == 0);
 }
 
 void mostly_unoptimised(const size_t turn, const size_t turns)

@@ -17,4 +17,8 @@ void mostly_unoptimised(size_t turn, size_t turns);
  * else the day's number, so that what one run of a day has compiled the next one has at hand. */
 uint64_t run_seed(void);
 
+/* Whether this run takes test number n of those that `runs` runs in a row share: each of them takes its
+ * part, by run_seed(). CLATTN_TEST_ALL=1 takes all, in twice the time. */
+int run_takes(uint64_t n, unsigned runs);
+
 #endif

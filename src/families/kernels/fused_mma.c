@@ -176,6 +176,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         return "matrix instructions take two operands of one dtype";
     if (p->page_size)
         return CA_READS_NO_PAGES;
+    if (p->dtype == CLATTN_F16 && p->dropout > 0.0f && ca_problem_dtype(p, CA_O) == CLATTN_F32)
+        return "o in f32 would show how weights are rounded whose row's largest dropout left out";
     if (p->scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
     if (p->dim_qk > 256 || p->dim_v > 256)
