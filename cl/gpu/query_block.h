@@ -1,25 +1,28 @@
 /* What fused kernels for GPUs share whose work-groups own BLOCK_M queries of one (batch, head) and
  * walk over the keys that any of them may see: which these are, and how a row ends. Tiles of BLOCK_N keys
- * count from the first of them; those of which block lists list no pair are left out, and one of keys in
- * pages ends where the table hides keys (common/key_rows.h).
+ * count from the first of them; those of which block lists list no pair, or of which a mask or a bias was
+ * found to hide all (score/mark_pairs.h), are left out, and one of keys in pages ends where the table
+ * hides keys (common/key_rows.h).
  *
- * Before including this: score.h, tile_exp.h, with dropout philox.h; BLOCK_M, BLOCK_N. */
+ * Before including this: score.h, tile_exp.h, with dropout philox.h; BLOCK_M, BLOCK_N, MARK_ITEMS. */
 #ifndef CLATTN_QUERY_BLOCK_H
 #define CLATTN_QUERY_BLOCK_H
 #include "common/key_rows.h"
 #include "common/sequence.h"
 #include "score/blocks.h"
+#include "score/mark_pairs.h"
 
 /* Whether rows that see nothing have to be told from those far below a sink: masks, biases and tables of
  * pages hide what windows and lengths do not. */
 #define TRACKS_SEEN (HAS_SINKS && (HIDES_ANYWHERE || PAGE_SIZE))
 
-#if HAS_BLOCKS
-#define BLOCK_BITS_PARAM , const __global float *workspace
-#define BLOCK_BITS_ARG , workspace
+/* What the first stage says of tiles: bits of block lists, or marks of masks and biases. */
+#if HAS_BLOCKS || HAS_MARKS
+#define TILES_PARAM , const __global float *workspace
+#define TILES_ARG , workspace
 #else
-#define BLOCK_BITS_PARAM
-#define BLOCK_BITS_ARG
+#define TILES_PARAM
+#define TILES_ARG
 #endif
 
 struct query_block {
@@ -31,6 +34,9 @@ struct query_block {
 #if HAS_BLOCKS
     struct block_bits bits; /* of the head's list */
 #endif
+#if HAS_MARKS
+    const __global uchar *marks; /* of its tiles; 0 if none were made */
+#endif
 };
 
 /* Of the longest sequence. */
@@ -39,7 +45,7 @@ struct query_block {
 /* Both limits grow with the query: no row sees keys outside, each sees those in between. With a limit
  * to the right later blocks see more keys: the longest go first. */
 __attribute__((always_inline)) static inline struct query_block
-find_query_block(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM BLOCK_BITS_PARAM)
+find_query_block(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM TILES_PARAM)
 {
     const long blocks = QUERY_BLOCKS(a);
     struct query_block p;
@@ -62,6 +68,11 @@ find_query_block(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM BLOCK_BITS_PARAM)
     p.seen_by_all_to = end_key(a, p.e, p.i0);
 #if HAS_BLOCKS
     p.bits = block_bits_of(a, workspace + at.workspace, p.b, p.h);
+#endif
+#if HAS_MARKS
+    p.marks = are_marked(a) ? (const __global uchar *)(workspace + at.workspace) +
+                                  marks_of_block(a, p.b, p.h, p.i0)
+                            : 0;
 #endif
     return p;
 }
@@ -94,6 +105,15 @@ INLINE bool hides_by_blocks(const struct query_block block, const long j0, const
 }
 #define HIDES_IN_TILE(block, j0, count)                                                            \
     (HAS_BIAS || TRACKS_SEEN || hides_by_blocks(block, j0, count))
+#elif HAS_MARKS
+/* What is marked of the tile from key j0 on. */
+INLINE int mark_at(const struct query_block block, const long j0)
+{
+    return block.marks ? block.marks[j0 / BLOCK_N] : 0;
+}
+
+#define HIDES_IN_TILE(block, j0, count)                                                            \
+    (HAS_BIAS || TRACKS_SEEN || !(mark_at(block, j0) & MARK_FULL))
 #else
 #define HIDES_IN_TILE(block, j0, count) (HIDES_ANYWHERE || TRACKS_SEEN)
 #endif
@@ -105,6 +125,9 @@ INLINE struct keys find_keys(SHAPE_PARAMS, const struct query_block block, long 
 
 #if HAS_BLOCKS
     j0 = next_listed_tile(block, j0);
+#elif HAS_MARKS
+    while (j0 < block.end && mark_at(block, j0) & MARK_EMPTY)
+        j0 += BLOCK_N;
 #endif
 #if PAGE_SIZE
     const long j1 =

@@ -77,6 +77,7 @@
 #define KEY(x) (KEY_STEP(x) + sum_other(lane, 0))
 #define KEY_STEP(x) ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS))
 
+#define MARK_ITEMS THREADS
 #include "gpu/query_block.h"
 #define BLOCK_BITS_BEGIN(a) 0
 #include "score/mark_blocks.h"
@@ -463,7 +464,7 @@ void fused_mma(PARAMETERS_fused_mma)
     __local ushort *const q_tile = (__local ushort *)tiles, *const k_tile = q_tile + K_AT;
     __local ushort *const v_tile = q_tile + V_AT, *const q_rows = q_tile + first_row * ROW_STRIDE;
     const struct query_block block =
-        find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG BLOCK_BITS_ARG);
+        find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG TILES_ARG);
     const struct task t = find_task(a, at, block, q, k, v);
     float out[M_FRAGMENTS][DIM_SUMS];
     float row_max[M_FRAGMENTS][LANE_QUERIES], row_sum[M_FRAGMENTS][LANE_QUERIES];

@@ -54,6 +54,7 @@
 #include "gpu/tile_dropout.h"
 #include "gpu/tile_load.h"
 #include "gpu/quantized_tile.h"
+#define MARK_ITEMS THREADS
 #include "gpu/query_block.h"
 #define BLOCK_BITS_BEGIN(a) 0
 #include "score/mark_blocks.h"
@@ -360,7 +361,7 @@ void fused_tiles(PARAMETERS_fused_tiles)
     const struct shared l = {tiles,    (__local float *)row_max, (__local float *)rescale,
                              k_places, v_places,                 &v_nonfinite};
     const struct query_block block =
-        find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG BLOCK_BITS_ARG);
+        find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG TILES_ARG);
     const struct task t = find_task(a, at, block, q, k, v);
     const int thread_m = t.thread_m;
     float4 out[THREAD_M][MAX_DIMS4];

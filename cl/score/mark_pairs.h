@@ -4,7 +4,8 @@
  * Windows and lengths are not looked at here: they can only hide more.
  *
  * The stage is there where the host defines its parameters (src/families/kernels/pair_marks.h).
- * Before including this: BLOCK_M and BLOCK_N, queries and keys of a tile. */
+ * Before including this: BLOCK_M and BLOCK_N, queries and keys of a tile; MARK_ITEMS, the work-items of
+ * a group: 1 for CPUs. */
 #ifndef CLATTN_MARK_PAIRS_H
 #define CLATTN_MARK_PAIRS_H
 #include "common/common.h"
@@ -17,6 +18,18 @@
 
 #if HAS_MARKS
 #include "score/mark_sizes.h"
+
+/* The mask and the bias, those that there are. */
+#if HAS_MASK && HAS_BIAS
+#define PAIRS_PARAM , const __global bias_storage *bias, const __global uchar *mask
+#define PAIRS_ARG , bias, mask
+#elif HAS_MASK
+#define PAIRS_PARAM , const __global uchar *mask
+#define PAIRS_ARG , mask
+#else
+#define PAIRS_PARAM , const __global bias_storage *bias
+#define PAIRS_ARG , bias
+#endif
 
 #define MARK_EMPTY 1 /* nobody sees a key of the tile */
 #define MARK_FULL 2  /* the mask hides nothing of it */
@@ -105,7 +118,29 @@ INLINE int mark_of_bias(const __global bias_storage *p, const long row, const lo
 }
 #endif
 
-/* Global (blocks of queries, heads, batches), the latter two 1 where they share their marks. */
+/* The mark of some rows of a tile, of which the first begins with query i and key j. */
+INLINE int mark_of_rows(SHAPE_PARAMS, const long b, const long h, const long i, const long j,
+                        const int rows, const int keys PAIRS_PARAM)
+{
+    int mark = 0;
+
+#if HAS_MASK
+    mark = mark_of_mask(mask + at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] +
+                            i * a.mask_stride[2] + j * a.mask_stride[3],
+                        a.mask_stride[2], a.mask_stride[3], rows, keys);
+#endif
+#if HAS_BIAS
+    if (mark != MARK_EMPTY)
+        mark |= mark_of_bias(bias + at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] +
+                                 i * a.bias_stride[2] + j * a.bias_stride[3],
+                             a.bias_stride[2], a.bias_stride[3], rows, keys);
+#endif
+    return mark;
+}
+
+/* Batches and heads are 1 where they share their marks. */
+#if MARK_ITEMS == 1
+/* Global (blocks of queries, heads, batches). */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void mark_pairs(PARAMETERS_mark_pairs)
 {
@@ -116,22 +151,34 @@ void mark_pairs(PARAMETERS_mark_pairs)
 
     for (long tile = 0; tile < marked_tiles(a); tile++) {
         const long j = tile * BLOCK_N;
-        const int keys = (int)min(a.seq_kv - j, (long)BLOCK_N);
-        int mark = 0;
-#if HAS_MASK
-        mark |= mark_of_mask(mask + at.mask + b * a.mask_stride[0] + h * a.mask_stride[1] +
-                                 i * a.mask_stride[2] + j * a.mask_stride[3],
-                             a.mask_stride[2], a.mask_stride[3], rows, keys);
-#endif
-#if HAS_BIAS
-        if (mark != MARK_EMPTY)
-            mark |= mark_of_bias(bias + at.bias + b * a.bias_stride[0] + h * a.bias_stride[1] +
-                                     i * a.bias_stride[2] + j * a.bias_stride[3],
-                                 a.bias_stride[2], a.bias_stride[3], rows, keys);
-#endif
-        marks[tile] = (uchar)mark;
+        marks[tile] = (uchar)mark_of_rows(a, at, b, h, i, j, rows,
+                                          (int)min(a.seq_kv - j, (long)BLOCK_N) PAIRS_ARG);
     }
 }
+#else
+/* Groups (blocks of queries * tiles of keys, heads, batches), whose items take a row of the tile each. */
+__kernel __attribute__((reqd_work_group_size(MARK_ITEMS, 1, 1)))
+void mark_pairs(PARAMETERS_mark_pairs)
+{
+    __local int not_of_all; /* marks that some row does not have */
+    const long tiles = marked_tiles(a), tile = get_group_id(0) % tiles, j = tile * BLOCK_N;
+    const long i = get_group_id(0) / tiles * BLOCK_M, h = get_group_id(1), b = get_group_id(2);
+    const int rows = (int)min(a.seq_q - i, (long)BLOCK_M);
+    const int keys = (int)min(a.seq_kv - j, (long)BLOCK_N);
+    int mark = MARK_EMPTY | MARK_FULL;
+
+    if (get_local_id(0) == 0)
+        not_of_all = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int r = get_local_id(0); r < rows; r += MARK_ITEMS)
+        mark &= mark_of_rows(a, at, b, h, i + r, j, 1, keys PAIRS_ARG);
+    atomic_or(&not_of_all, ~mark);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (get_local_id(0) == 0)
+        ((__global uchar *)(workspace + at.workspace))[marks_of_block(a, b, h, i) + tile] =
+            (uchar)(~not_of_all & (MARK_EMPTY | MARK_FULL));
+}
+#endif
 
 #endif
 #endif

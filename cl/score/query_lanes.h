@@ -15,6 +15,7 @@
 #define CLATTN_QUERY_LANES_H
 #include "cpu/fused_prefetch.h"
 #include "score/blocks.h"
+#define MARK_ITEMS 1
 #include "score/mark_pairs.h"
 #include "score/score_unit.h"
 #if HAS_DROPOUT

@@ -4,6 +4,7 @@
 #include "tests/support/rng.h"
 #include "tests/support/unoptimised.h"
 #include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,8 +53,13 @@ static void fill(struct data *d)
     }
 }
 
-static void attend(struct fixture *f, const char *text, const char *pairs, int marked,
-                   const struct data *d, struct results *results)
+/* With the same tunables whether there are marks or not. */
+static const struct {
+    const char *name, *tunables;
+} families[] = {{"fused_lanes", "BLOCK_N=64 QK_KEYS=8"}, {"fused_tiles", "BLOCK_M=32 BLOCK_N=32"}};
+
+static void attend(struct fixture *f, size_t family, const char *text, const char *pairs,
+                   int marked, const struct data *d, struct results *results)
 {
     char whole[160];
     clattn_plan *plan;
@@ -61,9 +67,8 @@ static void attend(struct fixture *f, const char *text, const char *pairs, int m
     snprintf(whole, sizeof whole, text, pairs);
     const clattn_problem p = fixture_problem(whole);
     const clattn_plan_options options = {.struct_size = sizeof options,
-                                         .family = "fused_lanes",
-                                         .tunables =
-                                             "BLOCK_N=64 QK_KEYS=8"}; /* with marks or without */
+                                         .family = families[family].name,
+                                         .tunables = families[family].tunables};
     clattn_plan_info info = {.struct_size = sizeof info};
     const clattn_host_forward tensors = {.struct_size = sizeof tensors,
                                          .q = d->q,
@@ -96,19 +101,26 @@ static const struct {
 };
 enum { NUM_CASES = sizeof cases / sizeof *cases };
 
-Test(marks, shared_pairs_have_the_bits_of_copies) {
+ParameterizedTestParameters(marks, shared_pairs_have_the_bits_of_copies) {
+    static size_t numbers[] = {0, 1};
+
+    return cr_make_param_array(size_t, numbers, sizeof numbers / sizeof *numbers);
+}
+
+ParameterizedTest(size_t *family, marks, shared_pairs_have_the_bits_of_copies) {
     static struct data d;
     static struct results shared, own;
     struct fixture f;
 
     unoptimised();
     fixture_open(&f);
+    fixture_need_groups_of(&f, families[*family].name);
     fill(&d);
     for (size_t n = 0; n < NUM_CASES; n++) {
-        attend(&f, cases[n].text, cases[n].shared, 1, &d, &shared);
-        attend(&f, cases[n].text, cases[n].own, 0, &d, &own);
-        cr_expect(memcmp(&shared, &own, sizeof own) == 0, "%s: other bits with marks",
-                  cases[n].text);
+        attend(&f, *family, cases[n].text, cases[n].shared, 1, &d, &shared);
+        attend(&f, *family, cases[n].text, cases[n].own, 0, &d, &own);
+        cr_expect(memcmp(&shared, &own, sizeof own) == 0, "%s: %s: other bits with marks",
+                  families[*family].name, cases[n].text);
         cr_expect(shared.lse[3] == -INFINITY && shared.o[(size_t)3 * DIM] == 0.0f,
                   "%s: a row that sees nothing", cases[n].text);
     }

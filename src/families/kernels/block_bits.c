@@ -13,14 +13,6 @@ size_t ca_block_bits_bytes(const clattn_problem *p)
     return p->block_q ? lists(p) * ca_block_rows(p) * planes * words * sizeof(cl_uint) : 0;
 }
 
-size_t ca_block_bits_workspace(const clattn_problem *p, const size_t *values,
-                               const clattn_device_info *dev)
-{
-    (void)values;
-    (void)dev;
-    return ca_block_bits_bytes(p);
-}
-
 void ca_block_bits_ndrange(const clattn_problem *p, const size_t *values,
                            const clattn_device_info *dev, struct ca_ndrange *range)
 {

@@ -7,10 +7,6 @@
 /* What they take in the workspace; 0 without block lists. */
 size_t ca_block_bits_bytes(const clattn_problem *p);
 
-/* The same, for a family whose workspace holds nothing else. */
-size_t ca_block_bits_workspace(const clattn_problem *p, const size_t *values,
-                               const clattn_device_info *dev);
-
 /* One item a row of blocks and list; nothing without block lists. */
 void ca_block_bits_ndrange(const clattn_problem *p, const size_t *values,
                            const clattn_device_info *dev, struct ca_ndrange *range);

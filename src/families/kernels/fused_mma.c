@@ -1,6 +1,7 @@
 /* fused_mma: forward attention by matrix instructions; see cl/kernels/fused_mma.cl. */
 #include "families/kernels/block_bits.h"
 #include "families/kernels/block_sizes.h"
+#include "families/kernels/pair_marks.h"
 #include "families/registry.h"
 #include <stdint.h>
 #include <stdlib.h>
@@ -283,18 +284,36 @@ static void ndrange(const clattn_problem *p, const size_t *values, const clattn_
     *range = ca_block_ndrange(p, block_m(values), work_items(values));
 }
 
+static void marks_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_pair_marks_group_ndrange(p, block_m(values), values[BLOCK_N_INDEX], work_items(values),
+                                range);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_block_bits_bytes(p) + /* one of them is 0 */
+           ca_pair_marks_bytes(p, block_m(values), values[BLOCK_N_INDEX]);
+}
+
 const struct ca_family ca_fused_mma = {
     .name = "fused_mma",
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_mma,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {CA_MARK_BLOCKS, {"fused_mma", CA_FUSED_ARGUMENTS | CA_BLOCK_BITS, ndrange}},
-    .num_stages = 2,
+    .stages = {CA_MARK_BLOCKS,
+               CA_MARK_PAIRS(marks_ndrange),
+               {"fused_mma", CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS, ndrange}},
+    .num_stages = 3,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
-    .workspace_bytes = ca_block_bits_workspace,
+    .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .options = more_options,

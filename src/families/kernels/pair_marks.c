@@ -48,3 +48,11 @@ void ca_pair_marks_ndrange(const clattn_problem *p, size_t block_m, struct ca_nd
 
     *range = (struct ca_ndrange){{blocks, maps(p, 1), maps(p, 0)}, {1, 1, 1}};
 }
+
+void ca_pair_marks_group_ndrange(const clattn_problem *p, size_t block_m, size_t block_n,
+                                 size_t items, struct ca_ndrange *range)
+{
+    ca_pair_marks_ndrange(p, block_m, range);
+    range->global[0] *= divide_up(p->seq_kv, block_n) * items;
+    range->local[0] = items;
+}

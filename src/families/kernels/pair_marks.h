@@ -13,6 +13,10 @@ size_t ca_pair_marks_bytes(const clattn_problem *p, size_t block_m, size_t block
 /* One item a block of block_m queries and map of marks; nothing without marks. */
 void ca_pair_marks_ndrange(const clattn_problem *p, size_t block_m, struct ca_ndrange *range);
 
+/* A group of so many items for each of its tiles of block_n keys, likewise. */
+void ca_pair_marks_group_ndrange(const clattn_problem *p, size_t block_m, size_t block_n,
+                                 size_t items, struct ca_ndrange *range);
+
 /* The stage that makes them, for the list of a family, which passes its ndrange. */
 #define CA_MARK_PAIRS(ndrange)                                                                     \
     {                                                                                              \
