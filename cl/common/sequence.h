@@ -25,6 +25,12 @@
 #define LONGEST_Q(a) ((a).seq_q)
 #define LSE_HEAD(a, bh, h) ((bh) * (a).seq_q)
 #endif
+/* Keys of the longest sequence, in a kernel's own body. */
+#if HAS_TOTAL_KV
+#define LONGEST_KV whole_a.seq_kv
+#else
+#define LONGEST_KV a.seq_kv
+#endif
 #if HAS_TOTAL_KV
 #define KV_STARTS_PARAM , const __global int *kv_starts
 #define KV_STARTS_ARG , kv_starts
@@ -41,6 +47,17 @@ INLINE void find_rows_of(const __global int *starts, const long b, const long to
     *first = clamp((long)starts[b], 0L, total);
     *rows = clamp((long)starts[b + 1] - *first, 0L, min(longest, total - *first));
 }
+
+#if HAS_TOTAL_Q
+/* How many queries sequence b has, to a kernel that is in none. */
+INLINE long queries_of(SHAPE_PARAMS, const long b Q_STARTS_PARAM)
+{
+    long first, rows;
+
+    find_rows_of(q_starts + at.q_starts, b, a.total_q, a.seq_q, &first, &rows);
+    return rows;
+}
+#endif
 
 INLINE void enter_sequence(struct attention_shape *a, struct attention_offsets *at,
                            const long b Q_STARTS_PARAM KV_STARTS_PARAM)

@@ -89,22 +89,13 @@ struct keys {
  * run of pages has ended in it. */
 INLINE long next_listed_tile(const struct query_block block, const long j0)
 {
-    const struct block_rows rows = block_rows_of(block.i0, max(block.queries, 1));
-    const long j = run_begin(block.bits, rows, j0, block.end);
-
-    return j < block.end ? max(block.begin + (j - block.begin) / BLOCK_N * BLOCK_N, j0) : block.end;
+    return next_tile_of_keys(block.bits, block_rows_of(block.i0, max(block.queries, 1)),
+                             block.begin, j0, block.end, BLOCK_N);
 }
 
-/* Whether block lists hide a pair of the tile, or the mask may. */
-INLINE bool hides_by_blocks(const struct query_block block, const long j0, const int count)
-{
-    const struct listed_tile tile =
-        listed_tile_at(block.bits, block.i0, max(block.queries, 1), j0, count);
-
-    return HAS_MASK ? !tile.all_full : !tile.all;
-}
 #define HIDES_IN_TILE(block, j0, count)                                                            \
-    (HAS_BIAS || TRACKS_SEEN || hides_by_blocks(block, j0, count))
+    (HAS_BIAS || TRACKS_SEEN || \
+     hides_listed(block.bits, block.i0, max(block.queries, 1), j0, count))
 #elif HAS_MARKS
 /* What is marked of the tile from key j0 on. */
 INLINE int mark_at(const struct query_block block, const long j0)

@@ -43,12 +43,21 @@ struct tile {
     struct extent e;
     long b, h, i0, j0;
     int queries, keys;
+#if HAS_BLOCKS
+    struct block_bits bits; /* of the head's list */
+#endif
 };
 
 /* Whether some query of the tile may not see some key of it. */
 INLINE bool is_partial(const struct attention_shape a, const struct tile t)
 {
-    return HIDES_ANYWHERE || first_key(a, t.e, t.i0 + t.queries - 1) > t.j0 ||
+#if HAS_BLOCKS
+    const bool hides = HAS_BIAS || hides_listed(t.bits, t.i0, t.queries, t.j0, t.keys);
+#else
+    const bool hides = HIDES_ANYWHERE;
+#endif
+
+    return hides || first_key(a, t.e, t.i0 + t.queries - 1) > t.j0 ||
            end_key(a, t.e, t.i0) < t.j0 + t.keys;
 }
 
@@ -85,11 +94,14 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
                   float *bias_sums SCORE_OPERANDS_PARAM KEPT_PARAM)
 {
     const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
-    const struct score_tile tile =
+    struct score_tile tile =
         score_tile_at(a, at, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
                       MAX(BLOCK_OWNED, BLOCK_STREAMED) SCORE_OPERANDS_ARG);
     bool finds_nonfinite = false;
 
+#if HAS_BLOCKS
+    find_blocks(t.bits, t.i0, t.j0, &tile);
+#endif
 #if HAS_DROPOUT
     float factors_of_quad[4][THREAD_N];
 #endif

@@ -34,6 +34,8 @@
  * Workspace [rows][2] -lse and -delta; with HAS_DSLOPES [rows] sums of dslopes over keys; with
  *           HAS_DBIAS [rows] likewise if the bias broadcasts over keys, else [batch][heads][seq_kv]
  *           sums over queries if it broadcasts over these
+ *           then, with block lists, the bits of score/blocks.h
+ * Lists     Tiles of which block lists list no pair are left out, but by backward_bias.
  * Tunables  src/families/tunables/backward_tiles.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"
@@ -44,6 +46,7 @@
 #error "backward_tiles.cl must be built with all of its tunables defined"
 #endif
 
+#define BLOCKS_OF(rows) (((rows) + BLOCK_OWNED - 1) / BLOCK_OWNED) /* of owned rows */
 #define THREADS_M (BLOCK_OWNED / THREAD_M)
 #define THREADS (THREADS_N * THREADS_M)
 #define THREAD_N (BLOCK_STREAMED / THREADS_N)
@@ -55,6 +58,59 @@
 #define KEPT_COLUMNS THREAD_N
 #include "gpu/tile_dropout.h"
 #include "gpu/tile_gradients.h"
+
+/* What stands in the workspace before sums of dbias over keys or queries, and after these, in floats. */
+INLINE long bias_sums_begin(const struct attention_shape a)
+{
+    return (2 + HAS_DSLOPES) * a.batch * a.heads * LONGEST_Q(a);
+}
+
+INLINE long bias_sums_end(const struct attention_shape a)
+{
+    long count = 0;
+
+#if HAS_DBIAS
+    if (a.bias_stride[3] == 0)
+        count = a.batch * a.heads * a.seq_q;
+    else if (a.bias_stride[2] == 0)
+        count = a.batch * a.heads * a.seq_kv;
+#endif
+    return bias_sums_begin(a) + count;
+}
+
+#define BLOCK_BITS_BEGIN(a) bias_sums_end(a)
+#include "score/mark_blocks.h"
+
+#if HAS_BLOCKS
+/* The bits of the head that a tile is of. */
+INLINE struct block_bits bits_of_tile(SHAPE_PARAMS, const struct tile t,
+                                      const __global float *workspace)
+{
+    return block_bits_of(a, workspace + at.workspace + BLOCK_BITS_BEGIN(a), t.b, t.h);
+}
+#endif
+
+/* The first tile of queries from i0 on that some key of the tile's is listed for, or of keys from j0 on. */
+INLINE long next_queries(const struct tile t, const long begin, const long i0, const long end)
+{
+#if HAS_BLOCKS
+    return i0 < end ? next_tile_of_queries(t.bits, t.j0, t.keys, begin, i0, end, BLOCK_STREAMED)
+                    : end;
+#else
+    return i0;
+#endif
+}
+
+INLINE long next_keys(const struct tile t, const long begin, const long j0, const long end)
+{
+#if HAS_BLOCKS
+    return j0 < end ? next_tile_of_keys(t.bits, block_rows_of(t.i0, t.queries), begin, j0, end,
+                                        BLOCK_STREAMED)
+                    : end;
+#else
+    return j0;
+#endif
+}
 
 /* ---- owned rows ----------------------------------------------------------------------------- */
 
@@ -75,12 +131,6 @@ INLINE float2 statistic_of(SHAPE_PARAMS, const __global float *workspace, const 
 }
 
 /* ---- results -------------------------------------------------------------------------------- */
-
-/* Where the sums of dbias over keys or queries begin. */
-INLINE long bias_sums_at(SHAPE_PARAMS)
-{
-    return at.workspace + (2 + HAS_DSLOPES) * a.batch * a.heads * a.seq_q;
-}
 
 /* The owned rows' sums times factor, 0 for those not in use, to `rows` rows of a tensor. */
 INLINE void store_rows(float4 sums[THREAD_M][MAX_DIMS4], const float factor, const int used,
@@ -122,13 +172,14 @@ INLINE void store_sums(const float *sums, const int used, const int rows, __loca
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_keys(PARAMETERS_backward_keys)
 {
+    ENTER_SEQUENCE(get_group_id(0) / BLOCKS_OF(LONGEST_KV) / (a.heads / a.group));
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* not 0 once a hidden pair had a product that is not finite */
 #if HAS_DROPOUT
     __local uchar *const kept = 0; /* for keys that are streamed */
 #endif
     const int thread_n = get_local_id(0) % THREADS_N;
-    const long blocks = (a.seq_kv + BLOCK_OWNED - 1) / BLOCK_OWNED, kv_heads = a.heads / a.group;
+    const long blocks = BLOCKS_OF(LONGEST_KV), kv_heads = a.heads / a.group;
     const long kv_head = get_group_id(0) / blocks % kv_heads;
     float4 sums_k[THREAD_M][MAX_DIMS4], sums_v[THREAD_M][MAX_DIMS4];
     float slope_sums[THREAD_M], bias_sums[THREAD_M];
@@ -154,7 +205,11 @@ void backward_keys(PARAMETERS_backward_keys)
 #pragma unroll
         for (int r = 0; r < THREAD_M; r++)
             slope_sums[r] = bias_sums[r] = 0.0f;
-        for (t.i0 = begin; t.i0 < end; t.i0 += BLOCK_STREAMED) {
+#if HAS_BLOCKS
+        t.bits = bits_of_tile(a, at, t, workspace);
+#endif
+        for (t.i0 = next_queries(t, begin, begin, end); t.i0 < end;
+             t.i0 = next_queries(t, begin, t.i0 + BLOCK_STREAMED, end)) {
             float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
             float2 statistics[THREAD_N];
             t.queries = min(end - t.i0, (long)BLOCK_STREAMED);
@@ -176,7 +231,7 @@ void backward_keys(PARAMETERS_backward_keys)
 #if HAS_DBIAS
         store_sums(bias_sums, t.keys, a.bias_stride[2] == 0 && a.bias_stride[3] != 0 ? rows : 0,
                    tiles + WEIGHTS_AT,
-                   workspace + bias_sums_at(a, at) + (t.b * a.heads + t.h) * a.seq_kv + t.j0);
+                   workspace + at.workspace + bias_sums_begin(a) + (t.b * a.heads + t.h) * a.seq_kv + t.j0);
 #endif
     }
     store_rows(sums_k, a.scale, t.keys, rows,
@@ -192,13 +247,14 @@ void backward_keys(PARAMETERS_backward_keys)
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_queries(PARAMETERS_backward_queries)
 {
+    ENTER_SEQUENCE(get_group_id(0) / BLOCKS_OF(LONGEST_Q(a)) / a.heads);
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* as in backward_keys */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
 #endif
     const int thread_m = get_local_id(0) / THREADS_N;
-    const long blocks = (a.seq_q + BLOCK_OWNED - 1) / BLOCK_OWNED, bh = get_group_id(0) / blocks;
+    const long blocks = BLOCKS_OF(LONGEST_Q(a)), bh = get_group_id(0) / blocks;
     float4 sums_q[THREAD_M][MAX_DIMS4];
     float2 statistics[THREAD_M];
     float slope_sums[THREAD_M], bias_sums[THREAD_M];
@@ -212,6 +268,7 @@ void backward_queries(PARAMETERS_backward_queries)
 #else
     t.i0 = get_group_id(0) % blocks * BLOCK_OWNED;
 #endif
+    LEAVE_IF_BEYOND(t.i0, a.seq_q);
     t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
     t.queries = clamp(t.e.queries - t.i0, 0L, (long)BLOCK_OWNED);
     /* Both limits grow with the query: no row sees keys outside. */
@@ -232,7 +289,11 @@ void backward_queries(PARAMETERS_backward_queries)
         slope_sums[r] = bias_sums[r] = 0.0f;
         statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + ROW(r));
     }
-    for (t.j0 = begin; t.j0 < end; t.j0 += BLOCK_STREAMED) {
+#if HAS_BLOCKS
+    t.bits = bits_of_tile(a, at, t, workspace);
+#endif
+    for (t.j0 = next_keys(t, begin, begin, end); t.j0 < end;
+         t.j0 = next_keys(t, begin, t.j0 + BLOCK_STREAMED, end)) {
         float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
         t.keys = min(end - t.j0, (long)BLOCK_STREAMED);
         const bool partial = t.keys < BLOCK_STREAMED || is_partial(a, t);
@@ -245,11 +306,12 @@ void backward_queries(PARAMETERS_backward_queries)
     }
 #if HAS_DSLOPES
     store_sums(slope_sums, t.queries, rows, tiles + WEIGHTS_AT,
-               workspace + at.workspace + 2 * a.batch * a.heads * a.seq_q + bh * a.seq_q + t.i0);
+               workspace + at.workspace + 2 * a.batch * a.heads * LONGEST_Q(a) + bh * LONGEST_Q(a) +
+                   t.i0);
 #endif
 #if HAS_DBIAS
     store_sums(bias_sums, t.queries, a.bias_stride[3] == 0 ? rows : 0, tiles + WEIGHTS_AT,
-               workspace + bias_sums_at(a, at) + bh * a.seq_q + t.i0);
+               workspace + at.workspace + bias_sums_begin(a) + bh * a.seq_q + t.i0);
 #endif
     store_rows(sums_q, a.scale, t.queries, rows,
                dq + at.dq + t.b * a.dq_stride[0] + t.h * a.dq_stride[1] + t.i0 * a.dq_stride[2],
@@ -294,6 +356,9 @@ void backward_bias(PARAMETERS_backward_bias)
         for (t.h = own_h; t.h < (over_h ? a.heads : own_h + 1); t.h++) {
             float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
             float2 statistics[THREAD_M];
+#if HAS_BLOCKS
+            t.bits = bits_of_tile(a, at, t, workspace);
+#endif
             const struct matrix owned_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
             const struct matrix owned_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
             const struct matrix streamed_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
@@ -346,9 +411,9 @@ struct box {
     long first[3], count[3], seq;
 };
 
-/* This thread's part in the sum of values over a box. */
-INLINE float sum_of_box(const struct attention_shape a, const struct box box,
-                        const __global float *values)
+/* This thread's part in the sum of values over a box, without rows that sequences do not have. */
+INLINE float sum_of_box(SHAPE_PARAMS, const struct box box,
+                        const __global float *values Q_STARTS_PARAM)
 {
     float sum = 0.0f;
 
@@ -356,6 +421,10 @@ INLINE float sum_of_box(const struct attention_shape a, const struct box box,
         const long s = box.first[2] + n % box.count[2];
         const long h = box.first[1] + n / box.count[2] % box.count[1];
         const long b = box.first[0] + n / box.count[2] / box.count[1];
+#if HAS_TOTAL_Q
+        if (s >= queries_of(a, at, b Q_STARTS_ARG))
+            continue;
+#endif
         sum += values[(b * a.heads + h) * box.seq + s];
     }
     return sum;
@@ -364,14 +433,19 @@ INLINE float sum_of_box(const struct attention_shape a, const struct box box,
 #if HAS_DSINKS
 /* This thread's part in dsinks of head h. */
 INLINE float sum_of_sinks(SHAPE_PARAMS, const float sink, const long h, const __global float *lse,
-                          const __global float *workspace)
+                          const __global float *workspace Q_STARTS_PARAM)
 {
     float sum = 0.0f;
 
-    for (long b = 0; b < a.batch; b++)
-        for (long i = get_local_id(0); i < a.seq_q; i += THREADS)
-            sum += sink_term(sink, lse[at.lse + row_of(a, b, h, i)],
+    for (long b = 0; b < a.batch; b++) {
+        long first = 0, queries = a.seq_q;
+#if HAS_TOTAL_Q
+        find_rows_of(q_starts + at.q_starts, b, a.total_q, a.seq_q, &first, &queries);
+#endif
+        for (long i = get_local_id(0); i < queries; i += THREADS)
+            sum += sink_term(sink, lse[at.lse + lse_of(a, b, h, first + i)],
                              statistic_of(a, at, workspace, b, h, i).y);
+    }
     return sum;
 }
 #endif
@@ -398,6 +472,7 @@ INLINE struct box box_of_bias(const struct attention_shape a, const long n)
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_sums(PARAMETERS_backward_sums)
 {
+    ENTER_BATCH;
     __local float partial[THREADS];
     const long group = get_group_id(0), slopes_end = HAS_DSLOPES ? a.heads : 0;
     const long sinks_end = slopes_end + (HAS_DSINKS ? a.heads : 0);
@@ -406,16 +481,18 @@ void backward_sums(PARAMETERS_backward_sums)
 #if HAS_DSLOPES
     const struct box head = {{0, group, 0}, {a.batch, 1, a.seq_q}, a.seq_q};
     if (group < slopes_end)
-        part = sum_of_box(a, head, workspace + at.workspace + 2 * a.batch * a.heads * a.seq_q);
+        part = sum_of_box(a, at, head,
+                          workspace + at.workspace + 2 * a.batch * a.heads * a.seq_q Q_STARTS_ARG);
 #endif
 #if HAS_DSINKS
     const long h = group - slopes_end;
     if (group >= slopes_end && group < sinks_end)
-        part = sum_of_sinks(a, at, sinks[at.sinks + h], h, lse, workspace);
+        part = sum_of_sinks(a, at, sinks[at.sinks + h], h, lse, workspace Q_STARTS_ARG);
 #endif
 #if HAS_DBIAS
     if (group >= sinks_end)
-        part = sum_of_box(a, box_of_bias(a, group - sinks_end), workspace + bias_sums_at(a, at));
+        part = sum_of_box(a, at, box_of_bias(a, group - sinks_end),
+                          workspace + at.workspace + bias_sums_begin(a) Q_STARTS_ARG);
 #endif
     const float sum = sum_of_group(part, partial);
     if (get_local_id(0) != 0)

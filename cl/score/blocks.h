@@ -175,6 +175,32 @@ static inline long next_row(const struct block_bits bits, const long c, const lo
     return end;
 }
 
+/* Of tiles of `tile` keys or queries that count from begin, where the one begins that holds x, but not
+ * before `from`. */
+INLINE long tile_of(const long begin, const long from, const long x, const int tile)
+{
+    return max(begin + (x - begin) / tile * tile, from);
+}
+
+/* The first tile of keys from key j on of which some of the rows see one; end if there is none. */
+INLINE long next_tile_of_keys(const struct block_bits bits, const struct block_rows rows,
+                              const long begin, const long j, const long end, const int tile)
+{
+    const long seen = run_begin(bits, rows, j, end);
+
+    return seen < end ? tile_of(begin, j, seen, tile) : end;
+}
+
+/* The first tile of queries from query i on of which one sees one of so many keys from key j on. */
+INLINE long next_tile_of_queries(const struct block_bits bits, const long j, const long keys,
+                                 const long begin, const long i, const long end, const int tile)
+{
+    const long row = next_row(bits, j / BLOCK_KV, (j + keys - 1) / BLOCK_KV + 1, 0, i / BLOCK_Q,
+                              (end + BLOCK_Q - 1) / BLOCK_Q);
+
+    return row * BLOCK_Q < end ? tile_of(begin, i, max(row * BLOCK_Q, i), tile) : end;
+}
+
 /* What is listed of a tile. */
 struct listed_tile {
     bool some, all;           /* some pair; all of them */
@@ -196,6 +222,15 @@ static inline struct listed_tile listed_tile_at(const struct block_bits bits, co
     if (HAS_MASK && tile.some_full)
         tile.all_full = have_all(bits, rows, BLOCK_PLANES - 1, c, end);
     return tile;
+}
+
+/* Whether a pair of the tile is hidden, or the mask may hide it. */
+INLINE bool hides_listed(const struct block_bits bits, const long i, const long queries,
+                         const long j, const long keys)
+{
+    const struct listed_tile tile = listed_tile_at(bits, i, queries, j, keys);
+
+    return HAS_MASK ? !tile.all_full : !tile.all;
 }
 
 /* What is said of a block: 0 if it is not listed. */

@@ -159,6 +159,7 @@ ParameterizedTest(size_t *number, packed, starts_may_hold_anything) {
  * precision. */
 DeviceTest(packed, gradients)
 {
+    static const char *const backward[] = {"backward_lanes", "backward_tiles"};
     static const char *const problems[] = {
         "bwd f32 b3 h4/2 q20 k30 d16 causal=br totalq=50 totalkv=70",
         "bwd f32 b3 h4/2 q20 k30 d16 alibi sinks qlen klen dslopes dsinks totalq=50",
@@ -166,10 +167,12 @@ DeviceTest(packed, gradients)
     };
 
     unoptimised();
-    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++)
-        for (uint64_t seed = 1; seed <= 8; seed++) {
-            struct trial t = {
-                .problem = fixture_problem(problems[n]), .family = "backward_lanes", .seed = seed};
+    fixture_need_groups_of(f, "backward_tiles");
+    for (size_t n = 0; n < 2 * sizeof problems / sizeof *problems; n++)
+        for (uint64_t seed = 1; seed <= 6; seed++) {
+            struct trial t = {.problem = fixture_problem(problems[n / 2]),
+                              .family = backward[n % 2],
+                              .seed = seed};
             trial_pass(f, &t);
         }
 }

@@ -12,7 +12,7 @@
 
 TestSuite(pages, .timeout = 600);
 
-static const char *const families[] = {"naive", "split_lanes", "fused_lanes"};
+static const char *const families[] = {"naive", "split_lanes", "fused_lanes", "fused_tiles"};
 enum { NUM_FAMILIES = sizeof families / sizeof *families };
 
 /* ---- the same bits ---------------------------------------------------------------------------- */
@@ -115,6 +115,7 @@ ParameterizedTest(size_t *number, pages, have_the_bits_of_a_contiguous_cache) {
 
     unoptimised();
     fixture_open(&f);
+    fixture_need_groups_of(&f, families[*number]);
     for (size_t n = 0; n < sizeof page_sizes / sizeof *page_sizes; n++)
         expect_same_bits(&f, families[*number], page_sizes[n], n % 2 == 0, "causal=br");
     expect_same_bits(&f, families[*number], 16, 1, "causal=br window=40,*");
@@ -131,6 +132,7 @@ DeviceTest(pages, tables_may_hold_anything)
         "fwd f32 b2 h2/1 q1 k200 d64 kcache=q8_0 vcache=q4_0 page=16 pages=3 klen lse",
     };
 
+    fixture_need_groups_of(f, "fused_tiles");
     for (size_t family = 0; family < NUM_FAMILIES; family++)
         for (size_t n = 0; n < sizeof problems / sizeof *problems; n++)
             for (uint64_t seed = 1; seed <= 6; seed++) {

@@ -139,6 +139,10 @@ static const struct item items[] = {
      "fwd f32 h2 q21 k43 d6 blocks=7x8:12 mask=qk"},
     {"backward_lanes", SMALL_KEYS " BLOCKS_PER_TILE=2 SPLIT_K=2",
      "bwd f32 h2/1 q29 k37 d11/13 blocks=8x7:15:h"},
+    {"backward_tiles", SMALL_BLOCKS " OWNED_RESIDENT=0",
+     "bwd f32 h2/1 q29 k37 d11/13 blocks=8x7:15:h mask=qk"},
+    {"backward_tiles", SMALL_BLOCKS " OWNED_RESIDENT=0",
+     "bwd f16 b3 h2/1 q20 k30 d16 causal=br totalq=50 totalkv=70 sinks dsinks alibi dslopes"},
     {"split_lanes", SMALL_SPLITS " BLOCK_M=4 PREFETCH_TILES=0 SPLIT_K=2",
      "fwd f32 b3 h2/1 q5 k20 d6 lse totalq=9 totalkv=40"},
     {"fused_tiles", SMALL_TILES " Q_RESIDENT=0 SHARE_KV=1",
@@ -307,16 +311,22 @@ static size_t compare_gradients(const clattn_problem *p, const struct tensor_vie
 static int fill_results(const clattn_problem *p, const struct tensor_view *view,
                         unsigned char *const bytes[NUM_TENSORS])
 {
-    const struct tensor_shape o = tensor_shape_of(p, TENSOR_O);
+    const struct tensor_shape o = tensor_shape_of(p, TENSOR_O),
+                              lse = tensor_shape_of(p, TENSOR_LSE);
     struct reference_row row;
     const int ok = reference_row_open(p, PRECISION_SINGLE, &row);
 
     for (size_t n = 0; ok && n < p->batch * p->heads * p->seq_q; n++) {
         const size_t b = n / p->seq_q / p->heads, h = n / p->seq_q % p->heads, i = n % p->seq_q;
+        size_t block, place;
+        if (!tensor_locate_query(p, view, b, i, &block, &place))
+            continue;
         reference_row_compute(p, view, b, h, i, &row);
         for (size_t d = 0; d < p->dim_v; d++)
-            value_set(o.dtype, bytes[TENSOR_O], tensor_index(&o, b, h, i, d), row.o[d].value);
-        value_set(CLATTN_F32, bytes[TENSOR_LSE], n, row.lse.value);
+            value_set(o.dtype, bytes[TENSOR_O], tensor_index(&o, block, h, place, d),
+                      row.o[d].value);
+        value_set(lse.dtype, bytes[TENSOR_LSE], tensor_index(&lse, block, h, 0, place),
+                  row.lse.value);
     }
     reference_row_close(&row);
     return ok;

@@ -1,5 +1,6 @@
 /* backward_tiles: gradients for GPUs; see cl/kernels/backward_tiles.cl. */
 #include "device/capacity.h"
+#include "families/kernels/block_bits.h"
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
 
@@ -36,13 +37,19 @@ static size_t most_registers(const clattn_device_info *dev)
     return ca_has_many_registers(dev) ? 160 : SIZE_MAX;
 }
 
+/* Whether options keep more of each pair in registers. */
+static int keeps_more(const clattn_problem *p)
+{
+    return ca_keeps_more(p) || p->block_q;
+}
+
 /* Those, the operands of a product, and what options take; not what addresses do. */
 static size_t needed_registers(const clattn_problem *p, const size_t *values)
 {
     const size_t columns = values[BLOCK_STREAMED_INDEX] / values[THREADS_N_INDEX];
 
     return register_floats(p, values) + 4 * columns + 4 +
-           (ca_keeps_more(p) ? 8 * values[THREAD_M_INDEX] : 0) +
+           (keeps_more(p) ? 8 * values[THREAD_M_INDEX] : 0) +
            (p->softcap > 0.0f || p->alibi ? 32 : 0);
 }
 
@@ -80,11 +87,8 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
+    (void)p;
     (void)dev;
-    if (p->block_q)
-        return CA_WALKS_NO_BLOCKS;
-    if (p->total_q || p->total_kv)
-        return CA_READS_NO_STARTS;
     return NULL;
 }
 
@@ -133,7 +137,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
                                                   p->kv_heads * p->batch <
                                               2 * ca_device_cores(dev))))
         *block /= 2;
-    values[THREAD_M_INDEX] = *block > 8 && most_floats(dev) > 128 && !ca_keeps_more(p) ? 8 : 4;
+    values[THREAD_M_INDEX] = *block > 8 && most_floats(dev) > 128 && !keeps_more(p) ? 8 : 4;
     while (*threads < 64 && (register_floats(p, values) > most_floats(dev) ||
                              needed_registers(p, values) > most_registers(dev))) {
         if (*threads == 32 && values[THREAD_M_INDEX] > 4)
@@ -245,7 +249,8 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
     (void)dev;
     return (2 * rows + (p->dslopes ? rows : 0) + (sums_keys(p) ? rows : 0) +
             (sums_queries(p) ? keys : 0)) *
-           sizeof(cl_float);
+               sizeof(cl_float) +
+           ca_block_bits_bytes(p);
 }
 
 const struct ca_family ca_backward_tiles = {
@@ -254,8 +259,10 @@ const struct ca_family ca_backward_tiles = {
     .source = ca_source_backward_tiles,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {{"backward_rows",
-                CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_BIT(CA_WORKSPACE), rows_ndrange},
+    .stages = {CA_MARK_BLOCKS,
+               {"backward_rows",
+                CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_STARTS | CA_BIT(CA_WORKSPACE),
+                rows_ndrange},
                {"backward_keys", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV),
                 keys_ndrange},
                {"backward_queries", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DQ), queries_ndrange},
@@ -263,9 +270,9 @@ const struct ca_family ca_backward_tiles = {
                 bias_ndrange},
                {"backward_sums",
                 CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DBIAS) | CA_BIT(CA_DSLOPES) |
-                    CA_BIT(CA_DSINKS) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,
+                    CA_BIT(CA_DSINKS) | CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,
                 sums_ndrange}},
-    .num_stages = 5,
+    .num_stages = 6,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
