@@ -9,6 +9,12 @@ from peer_refusal import Unsupported, package
 SMALL_SCORES = 1 << 28  # Bytes up to which an eager computation is tried beside a fused one.
 
 
+def alike(torch, *tensors):
+    """In the widest of their dtypes: it has no attention on tensors of several."""
+    dtype = functools.reduce(torch.promote_types, (t.dtype for t in tensors))
+    return [t.to(dtype) for t in tensors]
+
+
 class Ways:
     """torch.nn.functional.scaled_dot_product_attention; what it cannot do, by flex_attention, or
     by matrix products and a softmax.
@@ -17,11 +23,22 @@ class Ways:
     is worth a trial only if nothing else worked. What makes it takes q, k and v as well: as those
     will lie that it is going to be called with."""
 
-    def __init__(self, peer):
-        self.peer, self.torch, self.problem = peer, peer.torch, peer.problem
+    def __init__(self, peer, problem=None):
+        self.peer, self.torch, self.problem = peer, peer.torch, problem or peer.problem
         self.flexible = None
 
-    def list(self, q, k, v):
+    def list(self, *tensors):
+        def of_one_dtype(make, *tensors):
+            attend = make(*alike(self.torch, *tensors))
+            return lambda *tensors: attend(*alike(self.torch, *tensors))
+
+        if len({t.dtype for t in tensors}) == 1:
+            return self.list_of_one_dtype(*tensors)
+        return [("converted, " + name, functools.partial(of_one_dtype, make), last_resort)
+                for name, make, last_resort
+                in self.list_of_one_dtype(*alike(self.torch, *tensors))]
+
+    def list_of_one_dtype(self, q, k, v):
         problem = self.problem
         ways = []
         scores = 4 * problem.batch * problem.heads * problem.seq_q * problem.seq_kv
@@ -46,7 +63,7 @@ class Ways:
                              functools.partial(self.sdpa, False, grouped[-1], False), True))
         if scores <= SMALL_SCORES or not fused and scores <= memory / 8:
             ways.append(("matmul, softmax", self.eager, False))
-        sparse = problem.band is not None and problem.band[0] > -FAR
+        sparse = problem.blocks or problem.band is not None and problem.band[0] > -FAR
         # On the CPU it does not hand out the sums that sinks need.
         possible = problem.sinks is None or self.peer.device != "cpu"
         if possible and (problem.softcap or problem.sinks is not None or sparse):
@@ -97,6 +114,10 @@ class Ways:
         if self.peer.backward:  # Which may need what was there before.
             return lambda *tensors: attend(*tensors).masked_fill(hidden, 0)
         return lambda *tensors: attend(*tensors).masked_fill_(hidden, 0)
+
+    def zeros(self, q, *_):
+        """Where there are no keys."""
+        return q.new_zeros(self.problem.shape)
 
     def sdpa(self, causal, by, pad, *_):
         problem = self.problem
@@ -167,7 +188,8 @@ class Ways:
                 lambda b, h, i, j: (j - i <= band[1]) & (j - i >= band[0]))
             b, h = (size if size > 1 else None for size in problem.visible.shape[:2])
             block_mask = attention.create_block_mask(
-                seen, b, h, problem.seq_q, problem.seq_kv, device=self.peer.device)
+                seen, b, h, problem.seq_q, problem.seq_kv, device=self.peer.device,
+                **({"BLOCK_SIZE": problem.blocks} if problem.blocks else {}))
         if softcap or problem.added is not None:
             added = None if problem.added is None else lookup(problem.added)
 
@@ -182,8 +204,10 @@ class Ways:
 class TorchAttention:
     """Forward or backward; of a set of tensors q, k, v and, for autograd to start from, do."""
 
-    def __init__(self, peer):
-        self.peer, self.ways_to_attend = peer, Ways(peer)
+    def __init__(self, peer, ways):
+        self.peer, self.ways_to_attend = peer, ways(peer)
+        self.o_dtype = getattr(peer.torch, {"f16": "float16", "bf16": "bfloat16",
+                                            "f32": "float32"}[peer.problem.o_dtype])
 
     def tensors(self):
         problem, backward = self.peer.problem, self.peer.backward
@@ -198,10 +222,9 @@ class TorchAttention:
         return [("autograd of " * backward + name, functools.partial(prepare, make), last_resort)
                 for name, make, last_resort in self.ways_to_attend.list(*tensors[:3])]
 
-    @staticmethod
-    def forward(make, tensors):
+    def forward(self, make, tensors):
         attend = make(*tensors)
-        return lambda: attend(*tensors)
+        return lambda: attend(*tensors).to(self.o_dtype)
 
     def gradients(self, make, tensors):
         """Backward alone: what forward leaves is kept, so that it can be used again."""
