@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 from peer_refusal import Refusal, need, package
-from peer_torch_attention import TorchAttention, Ways
+from peer_torch_attention import DTYPES, TorchAttention, Ways
 from peer_torch_layer import TorchLayer, TorchProjection
 from peer_torch_sequences import SequenceWays
 from peer_ways import CLOCK, Peer
@@ -56,6 +56,8 @@ class Torch(Peer):
         super().take(fields, tensors)
         operation = self.problem.operation
         self.backward = operation.endswith("bwd")
+        if operation != "proj":
+            self.o_dtype = getattr(self.torch, DTYPES[self.problem.o_dtype])
         attention = functools.partial(
             TorchAttention, ways=SequenceWays if hasattr(self.problem, "parts") else Ways)
         self.work = {"proj": TorchProjection, "layer fwd": TorchLayer,

@@ -9,10 +9,24 @@ from peer_refusal import Unsupported, package
 SMALL_SCORES = 1 << 28  # Bytes up to which an eager computation is tried beside a fused one.
 
 
-def alike(torch, *tensors):
-    """In the widest of their dtypes: it has no attention on tensors of several."""
-    dtype = functools.reduce(torch.promote_types, (t.dtype for t in tensors))
+DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+
+
+def alike(torch, *tensors, least=None):
+    """In the widest of their dtypes, `least` among them: it has no attention on several."""
+    dtypes = [t.dtype for t in tensors] + [least or tensors[0].dtype]
+    dtype = functools.reduce(torch.promote_types, dtypes)
     return [t.to(dtype) for t in tensors]
+
+
+def widths(peer, *tensors):
+    """What is put before a way's name, and the dtype that it computes in at the least. Processors
+    often compute faster in f32, converting included, than its kernels do in 16 bits."""
+    dtypes = {t.dtype for t in tensors}
+    own = [("converted, " if len(dtypes) > 1 else "", None)]
+    if peer.device != "cpu" or peer.torch.float32 in dtypes:
+        return own
+    return own + [("converted to f32, ", peer.torch.float32)]
 
 
 class Ways:
@@ -28,15 +42,16 @@ class Ways:
         self.flexible = None
 
     def list(self, *tensors):
-        def of_one_dtype(make, *tensors):
-            attend = make(*alike(self.torch, *tensors))
-            return lambda *tensors: attend(*alike(self.torch, *tensors))
+        def converting(make, least, *tensors):
+            attend = make(*alike(self.torch, *tensors, least=least))
+            return lambda *tensors: attend(*alike(self.torch, *tensors, least=least)).to(
+                self.peer.o_dtype)
 
-        if len({t.dtype for t in tensors}) == 1:
-            return self.list_of_one_dtype(*tensors)
-        return [("converted, " + name, functools.partial(of_one_dtype, make), last_resort)
+        return [(before + name, functools.partial(converting, make, least)
+                 if before else make, last_resort)
+                for before, least in widths(self.peer, *tensors)
                 for name, make, last_resort
-                in self.list_of_one_dtype(*alike(self.torch, *tensors))]
+                in self.list_of_one_dtype(*alike(self.torch, *tensors, least=least))]
 
     def list_of_one_dtype(self, q, k, v):
         problem = self.problem
@@ -81,8 +96,7 @@ class Ways:
         while values.ndim > 2 and values.shape[0] == 1:
             values = values[0]
         mask = self.peer.on_device(np.ascontiguousarray(values))
-        narrow = mask.to(getattr(self.torch, {"f16": "float16", "bf16": "bfloat16"}.get(
-            problem.dtype, "float32"))) if mask.dtype.is_floating_point else mask
+        narrow = mask.to(getattr(self.torch, DTYPES[problem.dtype])) if mask.dtype.is_floating_point else mask
         return narrow if (narrow.to(mask.dtype) == mask).all() else mask
 
     def backend(self, causal, by, pad, q, k, v):
@@ -206,8 +220,6 @@ class TorchAttention:
 
     def __init__(self, peer, ways):
         self.peer, self.ways_to_attend = peer, ways(peer)
-        self.o_dtype = getattr(peer.torch, {"f16": "float16", "bf16": "bfloat16",
-                                            "f32": "float32"}[peer.problem.o_dtype])
 
     def tensors(self):
         problem, backward = self.peer.problem, self.peer.backward
@@ -224,7 +236,7 @@ class TorchAttention:
 
     def forward(self, make, tensors):
         attend = make(*tensors)
-        return lambda: attend(*tensors).to(self.o_dtype)
+        return lambda: attend(*tensors).to(self.peer.o_dtype)
 
     def gradients(self, make, tensors):
         """Backward alone: what forward leaves is kept, so that it can be used again."""

@@ -3,7 +3,7 @@ import functools
 
 import numpy as np
 from peer_problem import FAR
-from peer_torch_attention import Ways, alike
+from peer_torch_attention import Ways, alike, widths
 
 
 class SequenceWays:
@@ -19,14 +19,14 @@ class SequenceWays:
         plain = all(not part.softcap and part.sinks is None for part in parts)
         grouped = ["enable_gqa", "repeat_interleave"] if problem.heads > problem.kv_heads else [""]
         names = [f"scaled_dot_product_attention, {by}".rstrip(", ") for by in grouped]
-        ways = [(f"{gather}a loop over the sequences, {name}",
-                 functools.partial(self.loop, by), False)
-                for by, name in zip(grouped, names)] if plain else [
-                    (f"{gather}a loop over the sequences, matmul, softmax",
-                     functools.partial(self.loop, None), False)]
+        if not plain:
+            grouped, names = [None], ["matmul, softmax"]
+        made = [("a loop over the sequences", self.loop)]
         if plain and self.is_nested():
-            ways += [(f"nested tensors, {name}", functools.partial(self.nested, by), False)
-                     for by, name in zip(grouped, names)]
+            made.append(("nested tensors", self.nested))
+        ways = [(f"{before}{gather}{how}, {name}", functools.partial(make, by, least), False)
+                for before, least in widths(self.peer, q, k, v)
+                for how, make in made for by, name in zip(grouped, names)]
         if problem.in_pages and not problem.packed_q and self.gathered_bytes() <= (
                 self.peer.memory() / 8):
             ways += self.padded(q, k, v)
@@ -34,7 +34,7 @@ class SequenceWays:
 
     # ---- a loop over the sequences ---------------------------------------------------------------
 
-    def loop(self, by, *_):
+    def loop(self, by, least, *_):
         problem, torch = self.problem, self.torch
         attends = []
         for part in problem.parts:
@@ -49,10 +49,11 @@ class SequenceWays:
             pieces = []
             for rows, owner in zip(self.split(q, sizes), owners):
                 if owner is None:
-                    pieces.append(rows.new_zeros(rows.shape[:3] + (problem.dim_v,)))
+                    pieces.append(rows.new_zeros(rows.shape[:3] + (problem.dim_v,),
+                                                 dtype=self.peer.o_dtype))
                     continue
-                some = alike(torch, rows, caches[owner](k), caches[owner](v))
-                pieces.append(attends[owner](*some))
+                some = alike(torch, rows, caches[owner](k), caches[owner](v), least=least)
+                pieces.append(attends[owner](*some).to(self.peer.o_dtype))
             return torch.cat(pieces, 2 if problem.packed_q else 0)
         return attend
 
@@ -126,7 +127,7 @@ class SequenceWays:
         return whole and all(part.added is None for part in parts) and (
             not hidden or square and causal == {True})
 
-    def nested(self, by, *_):
+    def nested(self, by, least, *_):
         problem, torch = self.problem, self.torch
         parts = problem.parts
         causal = any(part.visible is not None for part in parts)
@@ -142,10 +143,10 @@ class SequenceWays:
                 max_seqlen=longest[n]).transpose(1, 2)
 
         def attend(q, k, v):
-            q, k, v = alike(torch, q, k, v)
+            q, k, v = alike(torch, q, k, v, least=least)
             if by == "repeat_interleave":
                 k, v = (t.repeat_interleave(problem.heads // problem.kv_heads, 1) for t in (k, v))
             o = attention(jagged(q, 0), jagged(k, 1), jagged(v, 1), is_causal=causal,
                           scale=parts[0].scale, enable_gqa=by == "enable_gqa")
-            return o.transpose(1, 2).values().transpose(0, 1).unsqueeze(0)
+            return o.transpose(1, 2).values().transpose(0, 1).unsqueeze(0).to(self.peer.o_dtype)
         return attend
