@@ -104,15 +104,29 @@ bool case_holds(const struct job *job)
     return job->problem.accumulate || job_kind(job) == JOB_APPEND;
 }
 
+/* Which dimensions count of a tensor that has no layout. */
+static const char *packed_dimensions(enum input input)
+{
+    switch (input) {
+    case INPUT_LSE:
+        return "012";
+    case INPUT_PAGE_TABLE:
+        return "23";
+    case INPUT_BLOCK_OFFSETS:
+    case INPUT_BLOCK_ENTRIES:
+        return "013";
+    default:
+        return "3";
+    }
+}
+
 struct case_words case_input_words(const struct job *job, enum input input)
 {
     const bool projection = job->problem.operation == CLATTN_PROJECTION;
     struct ca_tensor tensors[CA_WORKSPACE];
 
     ca_problem_tensors(&job->problem, tensors);
-    const char *dimensions = inputs[input].layout != PACKED     ? "0123"
-                             : inputs[input].argument == CA_LSE ? "012"
-                                                                : "3";
+    const char *dimensions = inputs[input].layout == PACKED ? packed_dimensions(input) : "0123";
     return (struct case_words){.name = tensors[inputs[input].argument].name,
                                .dimensions = projection && input == INPUT_BIAS ? "13" : dimensions};
 }
@@ -159,6 +173,11 @@ size_t view_place(const struct view *view, size_t b, size_t h, size_t s, size_t 
 double view_elements_bytes(const struct view *view, double elements)
 {
     return elements / (view->cache == CLATTN_CACHE_PLAIN ? 1 : VALUE_BLOCK) * (double)view->element;
+}
+
+size_t view_extent_bytes(const struct view *view)
+{
+    return view->extent / (view->cache == CLATTN_CACHE_PLAIN ? 1 : VALUE_BLOCK) * view->element;
 }
 
 double view_get(const struct view *view, const void *data, size_t place)

@@ -130,6 +130,7 @@ size_t view_place(const struct view *view, size_t b, size_t h, size_t s, size_t 
 
 /* The bytes of so many elements, and an element of the data: quantized or not. */
 double view_elements_bytes(const struct view *view, double elements);
+size_t view_extent_bytes(const struct view *view); /* Of all of it, whatever lies between. */
 double view_get(const struct view *view, const void *data, size_t place);
 
 /* Whether the job has such a tensor. */

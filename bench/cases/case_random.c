@@ -261,7 +261,7 @@ bool case_random(struct attention_case *attention, const struct job *job, unsign
         struct block *block = &attention->in[n];
         if (!case_has_input(job, (enum input)n) || n == INPUT_RESERVE)
             continue;
-        block->bytes = (size_t)view_elements_bytes(&view, (double)view.extent);
+        block->bytes = view_extent_bytes(&view);
         block->data = case_allocate(block->bytes, 1, why);
         if (block->data == NULL) {
             case_free(attention);

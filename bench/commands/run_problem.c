@@ -55,8 +55,9 @@ static bool describe(struct race *race, const char *name, struct message *why)
     record->bytes = case_bytes(attention);
     record->against = attention->o.data != NULL ? "file" : "reference";
     record->roof = record->bytes * gflops > record->flops * gigabytes ? ROOF_READ : ROOF_FMA;
-    record->copies = roof_copies(record->flops, record->bytes, gflops, gigabytes,
-                                 peaks_read_bytes(&race->run->peaks), most);
+    record->copies =
+        roof_copies(record->flops, record->bytes, gflops, gigabytes,
+                    peaks_read_bytes(&race->run->peaks), case_set_bytes(attention), most);
     record->problem = job_text(&attention->job);
     return record->problem != NULL || message_set(why, "no memory for the results");
 }

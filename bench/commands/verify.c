@@ -110,7 +110,7 @@ static bool verify_case(const struct target *target, const struct settings *sett
                         struct attention_case *c, struct outcome *outcome, struct message *why)
 {
     const struct view o_view = case_output_view(&c->job, OUTPUT_O);
-    const size_t o_bytes = o_view.extent * o_view.element;
+    const size_t o_bytes = view_extent_bytes(&o_view);
     float *scores = NULL;
     bool ok = false;
 

@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* unlink */
 #include "bench/peer/peer.h"
 #include "bench/peer/peer_data.h"
+#include "bench/peer/peer_options.h"
 #include "bench/timing/target.h"
 #include "internal.h"
 
@@ -203,6 +204,7 @@ static bool take_hello(struct peer *peer, const json_t *answer, struct message *
         return message_set(how, "says that its name is '%s'", name);
     memcpy(peer->name, name, sizeof name);
     peer->operations = take_operations(answer);
+    peer->options = peer_options_read(json_object_get(answer, "options"));
     return true;
 }
 
@@ -312,23 +314,13 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         return "scores are not asked of other libraries";
     if (p->dbias || p->dslopes || p->dsinks)
         return "gradients of bias, slopes and sinks are not asked of other libraries";
-    if (p->mask_keys)
-        return "masks of the last keys are not asked of other libraries";
     if (p->accumulate)
         return "what adds to its output is not asked of other libraries";
-    if (p->block_q > 0)
-        return "block lists are not asked of other libraries";
-    if (ca_cache_normal(p->k_cache, p->dtype) || ca_cache_normal(p->v_cache, p->dtype))
-        return "caches of another format than q are not asked of other libraries";
-    if (p->o_f32)
-        return "an o of another dtype than q's is not asked of other libraries";
-    if (p->page_size)
-        return "paged caches are not asked of other libraries";
-    if (p->total_q || p->total_kv)
-        return "packed batches are not asked of other libraries";
     if (p->dropout > 0.0f)
         return "other libraries drop other weights";
-    return (peer->operations >> job_kind(job) & 1u) != 0 ? NULL : lacks[job_kind(job)];
+    if ((peer->operations >> job_kind(job) & 1u) == 0)
+        return lacks[job_kind(job)];
+    return peer_options_refuse(peer->options, p);
 }
 
 enum peer_answer peer_open(struct peer *peer, const struct attention_case *attention, size_t copies,

@@ -44,6 +44,7 @@ struct peer {
     struct peer_process process;
     char name[32], version[32], method[128];
     unsigned operations; /* A bit for each job_kind that it computes. */
+    unsigned options;    /* A bit for each of those in peer_options.h that it takes. */
     bool open;
     double first_seconds;    /* Of the open problem. */
     char configuration[256]; /* Likewise; "" if it says none. */

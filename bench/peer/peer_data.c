@@ -17,6 +17,9 @@ enum { BLOCK = 4096 };
 
 static const char *const dtype_names[] = {
     [CLATTN_F32] = "f32", [CLATTN_F16] = "f16", [CLATTN_BF16] = "bf16"};
+static const char *const quantized_names[] = {
+    [CLATTN_CACHE_Q8_0] = "q8_0", [CLATTN_CACHE_Q4_0] = "q4_0"};
+
 /* ---- the problem ----------------------------------------------------------------------------- */
 
 static json_t *diagonal_json(const clattn_problem *p)
@@ -24,6 +27,26 @@ static json_t *diagonal_json(const clattn_problem *p)
     if (p->diagonal == CLATTN_OFFSET)
         return json_integer(p->diagonal_offset);
     return json_string(p->diagonal == CLATTN_TOP_LEFT ? "tl" : "br");
+}
+
+/* What k, v or o consist of. */
+static const char *stored_name(const clattn_problem *p, enum ca_argument argument)
+{
+    const clattn_cache cache = ca_problem_cache(p, argument);
+
+    return cache != CLATTN_CACHE_PLAIN ? quantized_names[cache]
+                                       : dtype_names[ca_problem_dtype(p, argument)];
+}
+
+/* Of serving and sparsity: 0 where the problem has none of it. */
+static json_t *serving_fields(const clattn_problem *p)
+{
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "k_dtype",
+                     stored_name(p, CA_K), "v_dtype", stored_name(p, CA_V), "o_dtype",
+                     stored_name(p, CA_O), "total_q", (json_int_t)p->total_q, "total_kv",
+                     (json_int_t)p->total_kv, "page_size", (json_int_t)p->page_size, "block_q",
+                     (json_int_t)p->block_q, "block_kv", (json_int_t)p->block_kv, "mask_keys",
+                     (json_int_t)p->mask_keys);
 }
 
 static json_t *problem_fields(const clattn_problem *p, const char *operation)
@@ -43,16 +66,10 @@ static json_t *problem_fields(const clattn_problem *p, const char *operation)
         "kv_lengths", p->kv_lengths != 0);
 }
 
-/* Takes the object. */
-static json_t *add_layer(json_t *fields, const clattn_multihead *layer)
+/* Takes both objects; NULL if one is, or without memory. */
+static json_t *join(json_t *fields, json_t *more)
 {
-    static const char *const sources[] = {"self", "cross", "separate"};
-    json_t *more = json_pack(
-        "{s:I, s:I, s:I, s:I, s:s, s:b, s:b}", "model", (json_int_t)layer->model, "context_model",
-        (json_int_t)layer->context_model, "values_model", (json_int_t)layer->values_model, "output",
-        (json_int_t)layer->output, "source", sources[layer->source], "biases",
-        layer->qkv_biases != 0, "output_bias", layer->output_bias != 0);
-    const bool ok = more != NULL && json_object_update(fields, more) == 0;
+    const bool ok = fields != NULL && more != NULL && json_object_update(fields, more) == 0;
 
     json_decref(more);
     if (ok)
@@ -61,11 +78,27 @@ static json_t *add_layer(json_t *fields, const clattn_multihead *layer)
     return NULL;
 }
 
+static json_t *add_layer(json_t *fields, const clattn_multihead *layer)
+{
+    static const char *const sources[] = {"self", "cross", "separate"};
+    json_t *more = json_pack(
+        "{s:I, s:I, s:I, s:I, s:s, s:b, s:b}", "model", (json_int_t)layer->model, "context_model",
+        (json_int_t)layer->context_model, "values_model", (json_int_t)layer->values_model, "output",
+        (json_int_t)layer->output, "source", sources[layer->source], "biases",
+        layer->qkv_biases != 0, "output_bias", layer->output_bias != 0);
+
+    return join(fields, more);
+}
+
 json_t *peer_data_fields(const struct job *job)
 {
-    json_t *fields = problem_fields(&job->problem, job_kind_name(job_kind(job)));
+    const clattn_problem *p = &job->problem;
+    const enum job_kind kind = job_kind(job);
+    json_t *fields = problem_fields(p, job_kind_name(kind));
 
-    return job->is_layer && fields != NULL ? add_layer(fields, &job->layer) : fields;
+    if (job->is_layer || kind == JOB_FORWARD || kind == JOB_BACKWARD)
+        fields = join(fields, serving_fields(p));
+    return job->is_layer ? add_layer(fields, &job->layer) : fields;
 }
 
 /* ---- its tensors in a file ------------------------------------------------------------------- */
@@ -76,12 +109,8 @@ double peer_data_bytes(const struct job *job)
     const size_t count = peer_tensors_list(job, tensors);
     double bytes = 0.0;
 
-    for (size_t n = 0; n < count; n++) {
-        double product = (double)tensors[n].view.element;
-        for (size_t r = 0; r < tensors[n].rank; r++)
-            product *= (double)tensors[n].shape[r];
-        bytes += product;
-    }
+    for (size_t n = 0; n < count; n++)
+        bytes += (double)tensors[n].bytes;
     return bytes;
 }
 
@@ -264,7 +293,7 @@ static bool open_output(const struct job *job, enum output output, struct result
     const struct view view = case_output_view(job, output);
 
     if (results->out[output] == NULL)
-        results->out[output] = case_allocate(view.extent, view.element, why);
+        results->out[output] = case_allocate(view_extent_bytes(&view), 1, why);
     return results->out[output] != NULL;
 }
 

@@ -1,5 +1,6 @@
 #include "bench/peer/peer_tensors.h"
 #include "bench/cases/case_layer.h"
+#include "bench/reference/values.h"
 
 #include <string.h>
 
@@ -19,11 +20,34 @@ static const struct case_words layer_words[INPUT_COUNT] = {
     [INPUT_RESERVE] = {NULL, ""},
 };
 
-static const char *stored_name(enum input input, clattn_dtype dtype)
+/* Bytes are those of quantized blocks. */
+static const char *stored_name(enum input input, const struct view *view)
 {
-    const bool lengths = input == INPUT_Q_LENGTHS || input == INPUT_KV_LENGTHS;
+    switch (input) {
+    case INPUT_MASK:
+        return "BOOL";
+    case INPUT_Q_LENGTHS:
+    case INPUT_KV_LENGTHS:
+    case INPUT_Q_STARTS:
+    case INPUT_KV_STARTS:
+    case INPUT_PAGE_TABLE:
+    case INPUT_BLOCK_OFFSETS:
+    case INPUT_BLOCK_ENTRIES:
+        return "I32";
+    default:
+        return view->cache != CLATTN_CACHE_PLAIN ? "U8" : stored_names[view->dtype];
+    }
+}
 
-    return input == INPUT_MASK ? "BOOL" : lengths ? "I32" : stored_names[dtype];
+/* With quantized blocks for elements: they lie side by side along the last dimension. */
+static struct view view_of_blocks(struct view view)
+{
+    if (view.cache == CLATTN_CACHE_PLAIN)
+        return view;
+    for (int n = 0; n < 3; n++)
+        view.stride[n] /= VALUE_BLOCK;
+    view.size[3] /= VALUE_BLOCK;
+    return view;
 }
 
 static bool is_parameter(enum input input)
@@ -48,28 +72,36 @@ static bool describe(const struct job *job, enum input input, struct peer_tensor
         if (t->view.extent == 0)
             return false;
     } else {
-        t->view = case_input_view(job, input);
+        t->view = view_of_blocks(case_input_view(job, input));
         if (!case_has_input(job, input) || words.name == NULL)
             return false;
     }
     for (int n = 0; n < 4; n++)
         if (broadcasts && t->view.extent > 0 && t->view.stride[n] == 0)
             t->view.size[n] = 1;
-    t->dtype = stored_name(input, t->view.dtype);
+    t->dtype = stored_name(input, &t->view);
     t->bytes = t->view.element;
     for (const char *n = words.dimensions; *n != '\0'; n++)
         t->bytes *= t->shape[t->rank++] = t->view.size[*n - '0'];
+    if (t->view.cache != CLATTN_CACHE_PLAIN)
+        t->shape[t->rank - 1] *= t->view.element;
     return true;
+}
+
+/* Of quantized blocks that of their scale. */
+static size_t alignment_of(const struct view *view)
+{
+    return view->cache != CLATTN_CACHE_PLAIN ? 2 : view->element;
 }
 
 size_t peer_tensors_list(const struct job *job, struct peer_tensor tensors[PEER_MOST_TENSORS])
 {
     size_t count = 0;
 
-    for (size_t element = 4; element > 0; element /= 2)
+    for (size_t alignment = 4; alignment > 0; alignment /= 2)
         for (int input = 0; input < INPUT_COUNT; input++)
             if (describe(job, (enum input)input, &tensors[count]) &&
-                tensors[count].view.element == element)
+                alignment_of(&tensors[count].view) == alignment)
                 count++;
     return count;
 }

@@ -46,7 +46,7 @@ static size_t output_bytes(const struct measurement *m, const struct attention_c
 
     if (output == OUTPUT_RESERVE && case_has_output(&attention->job, OUTPUT_RESERVE))
         return m->engine.reserve_bytes;
-    return view.extent * view.element;
+    return view_extent_bytes(&view);
 }
 
 static bool make_buffers(struct measurement *m, struct tensor_set *set,

@@ -448,15 +448,28 @@ double case_bytes(const struct attention_case *attention)
     return (job->problem.accumulate ? 2.0 : 1.0) * written + read_bytes(job);
 }
 
+double case_set_bytes(const struct attention_case *attention)
+{
+    double bytes = 0.0;
+
+    for (int n = 0; n < INPUT_COUNT; n++)
+        bytes += (double)attention->in[n].bytes;
+    for (int n = 0; n < OUTPUT_COUNT; n++) {
+        const struct view view = case_output_view(&attention->job, (enum output)n);
+        bytes += (double)view_extent_bytes(&view);
+    }
+    return bytes;
+}
+
 size_t roof_copies(double flops, double bytes, double gflops, double gigabytes, double cover,
-                   double most)
+                   double set, double most)
 {
     const bool memory_limits = flops * gigabytes < bytes * gflops;
     double copies = memory_limits && bytes > 0.0 ? ceil(cover / bytes) : 1.0;
 
     if (copies > MOST_COPIES)
         copies = MOST_COPIES;
-    if (copies * bytes > most)
-        copies = floor(most / bytes);
+    if (copies * set > most)
+        copies = floor(most / set);
     return copies < 1.0 ? 1 : (size_t)copies;
 }

@@ -16,10 +16,13 @@ double case_flops(const struct attention_case *attention);
  * are left out. Only the results without memory to count in. */
 double case_bytes(const struct attention_case *attention);
 
+/* Bytes of one set of tensors in memory, whether an execution touches them or not, without the reserve. */
+double case_set_bytes(const struct attention_case *attention);
+
 /* How many sets of tensors take turns so that a problem which memory limits is not measured from
  * the caches: as many as cover `cover` bytes where the bytes take longer than the operations at
- * these peaks, else 1; at most 64, and never more than `most` bytes in all. */
+ * these peaks, else 1; at most 64, and never more than `most` bytes in all, of `set` bytes each. */
 size_t roof_copies(double flops, double bytes, double gflops, double gigabytes, double cover,
-                   double most);
+                   double set, double most);
 
 #endif

@@ -58,8 +58,8 @@ bool sample_held(const struct attention_case *attention, enum output output, voi
     *held = NULL;
     if (!case_holds(&attention->job) || !case_has_output(&attention->job, output))
         return true;
-    *held = case_allocate(view.extent, view.element, why);
+    *held = case_allocate(view_extent_bytes(&view), 1, why);
     if (*held != NULL)
-        memset(*held, CASE_HELD, view.extent * view.element);
+        memset(*held, CASE_HELD, view_extent_bytes(&view));
     return *held != NULL;
 }

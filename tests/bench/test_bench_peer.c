@@ -322,8 +322,12 @@ struct refused {
 ParameterizedTestParameters(bench_peer, what_a_peer_does_not_know_is_not_asked) {
     static struct refused refused[] = {
         {SMALL " scores=raw", "Fake: scores are not asked of other libraries"},
-        {SMALL " vcache=f16",
-         "Fake: caches of another format than q are not asked of other libraries"},
+        {SMALL " vcache=f16", "Fake: it takes no caches of another format than q"},
+        {SMALL " mask=k maskkeys=2", "Fake: it takes no masks of the last keys"},
+        {SMALL " blocks=2x2:3", "Fake: it takes no block lists"},
+        {SMALL " page=2 pages=4", "Fake: it takes no paged caches"},
+        {SMALL " totalkv=9", "Fake: it takes no packed batches"},
+        {"fwd f16 b1 h2 q3 k5 d4 odtype=f32", "Fake: it writes no o of another dtype than q's"},
         {SMALL " dropout=0.1", "Fake: other libraries drop other weights"},
         {"bwd f32 b1 h2 q3 k5 d4", "Fake: it computes no gradients"},
         {"bwd f32 b1 h2 q3 k5 d4 sinks dsinks",

@@ -63,6 +63,97 @@ Test(bench_peer_data, what_broadcasts_is_sent_once) {
     case_free(&attention);
 }
 
+/* Of `rank` sizes, the last ones. */
+static void has_list(const struct safetensors *file, const char *name, size_t rank,
+                     const size_t *shape)
+{
+    const struct safetensor *t = safetensors_find(file, name);
+
+    cr_assert(t != NULL && t->rank == rank, "%s", name);
+    is_text(t->dtype, "I32");
+    cr_assert(memcmp(t->shape, shape, rank * sizeof *shape) == 0, "%s", name);
+    cr_assert(eq(sz, (uintptr_t)t->data % 4, 0), "%s lies crooked", name);
+}
+
+static void is_field(const json_t *fields, const char *name, const char *text, json_int_t number)
+{
+    const json_t *field = json_object_get(fields, name);
+
+    if (text != NULL)
+        is_text(json_string_value(field), text);
+    else
+        cr_assert(json_integer_value(field) == number, "%s", name);
+}
+
+/* Sends it; the file and the fields are the caller's to release. */
+static json_t *send(const char *text, struct attention_case *attention, struct safetensors *file)
+{
+    struct message why;
+    char path[PEER_DATA_PATH];
+
+    make_case(attention, text);
+    cr_assert(peer_data_file(path, 1.0, &why), "%s", why.text);
+    cr_assert(peer_data_write(path, attention, &why), "%s", why.text);
+    cr_assert(safetensors_read(file, path, &why), "%s", why.text);
+    unlink(path);
+    double bytes = 0.0;
+    for (size_t n = 0; n < file->count; n++)
+        bytes += (double)file->tensors[n].bytes;
+    cr_assert(eq(dbl, peer_data_bytes(&attention->job), bytes));
+    return peer_data_fields(&attention->job);
+}
+
+/* Blocks of 34 and 18 bytes, whose rows lie one head beside the other. */
+Test(bench_peer_data, pages_of_quantized_keys_are_sent_as_they_lie_in_blocks) {
+    struct attention_case attention;
+    struct safetensors file;
+    json_t *fields = send("fwd f32 b3 h4/2 q5 k40 d64/32 k=bshd kcache=q8_0 vcache=q4_0 page=8 "
+                          "pages=11 totalq=9 mask=bqk maskkeys=5",
+                          &attention, &file);
+
+    has_shape(&file, "q", "F32", 1, 4, 9, 64);
+    has_shape(&file, "mask", "BOOL", 3, 1, 5, 5);
+    has_list(&file, "page_table", 2, (size_t[]){3, 5});
+    has_list(&file, "q_starts", 1, (size_t[]){4});
+    const struct safetensor *k = safetensors_find(&file, "k"), *v = safetensors_find(&file, "v");
+    is_text(k->dtype, "U8");
+    cr_assert(memcmp(k->shape, (size_t[]){11, 2, 8, 68}, 4 * sizeof(size_t)) == 0);
+    cr_assert(memcmp(v->shape, (size_t[]){11, 2, 8, 18}, 4 * sizeof(size_t)) == 0);
+    const unsigned char *from = attention.in[INPUT_K].data; /* page 7, head 1, row 3 */
+    cr_assert(memcmp(k->data + ((7 * 2 + 1) * 8 + 3) * 68, from + ((7 * 8 + 3) * 2 + 1) * 68, 68) ==
+              0);
+    is_field(fields, "k_dtype", "q8_0", 0);
+    is_field(fields, "v_dtype", "q4_0", 0);
+    is_field(fields, "o_dtype", "f32", 0);
+    is_field(fields, "page_size", NULL, 8);
+    is_field(fields, "total_q", NULL, 9);
+    is_field(fields, "total_kv", NULL, 0);
+    is_field(fields, "mask_keys", NULL, 5);
+    json_decref(fields);
+    safetensors_free(&file);
+    case_free(&attention);
+}
+
+Test(bench_peer_data, block_lists_are_sent_for_each_head_or_once) {
+    struct attention_case attention;
+    struct safetensors file;
+    json_t *fields =
+        send("fwd f16 b2 h4 q33 k50 d8 vcache=bf16 odtype=f32 blocks=8x5:30:h", &attention, &file);
+
+    has_list(&file, "block_offsets", 3, (size_t[]){1, 4, 6});
+    has_list(&file, "block_entries", 3, (size_t[]){1, 4, 30});
+    has_shape(&file, "k", "F16", 2, 4, 50, 8);
+    has_shape(&file, "v", "BF16", 2, 4, 50, 8);
+    is_field(fields, "k_dtype", "f16", 0);
+    is_field(fields, "v_dtype", "bf16", 0);
+    is_field(fields, "o_dtype", "f32", 0);
+    is_field(fields, "block_q", NULL, 8);
+    is_field(fields, "block_kv", NULL, 5);
+    json_decref(fields);
+    safetensors_free(&file);
+    case_free(&attention);
+}
+
 /* ---- layers ---------------------------------------------------------------------------------- */
 
 /* Stored as (in, out), q, k and v side by side in rows of 20 + 10 + 6 columns, x as (3, 2, 7). */

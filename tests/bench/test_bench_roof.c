@@ -223,23 +223,24 @@ Test(bench_roof, bytes_of_known_problems) {
 
 Test(bench_roof, copies_cover_the_caches_where_memory_limits) {
     static const struct {
-        double flops, bytes, gflops, gigabytes, cover, most;
+        double flops, bytes, gflops, gigabytes, cover, set, most;
         size_t copies;
     } cases[] = {
-        {1e9, 1e6, 100, 10, 1e8, 1e9, 1},  /* 10 ms of operations, 0.1 ms of bytes */
-        {1e6, 1e6, 100, 10, 1e8, 1e9, 64}, /* 100 would cover it */
-        {1e6, 3e6, 100, 10, 1e8, 1e9, 34}, /* rounded up */
-        {1e6, 3e6, 100, 10, 1e8, 2e7, 6},  /* no more room */
-        {1e6, 3e6, 100, 10, 1e8, 1e6, 1},  /* not even for one */
-        {1e6, 2e8, 100, 10, 1e8, 1e9, 1},  /* covers it alone */
-        {0, 0, 100, 10, 1e8, 1e9, 1},      /* nothing to do */
-        {1e6, 1e6, 0, 0, 1e8, 1e9, 1},     /* no peaks */
+        {1e9, 1e6, 100, 10, 1e8, 1e6, 1e9, 1},  /* 10 ms of operations, 0.1 ms of bytes */
+        {1e6, 1e6, 100, 10, 1e8, 1e6, 1e9, 64}, /* 100 would cover it */
+        {1e6, 3e6, 100, 10, 1e8, 3e6, 1e9, 34}, /* rounded up */
+        {1e6, 3e6, 100, 10, 1e8, 3e6, 2e7, 6},  /* no more room */
+        {1e6, 3e6, 100, 10, 1e8, 5e8, 1e9, 2},  /* for caches that are hardly touched */
+        {1e6, 3e6, 100, 10, 1e8, 3e6, 1e6, 1},  /* not even for one */
+        {1e6, 2e8, 100, 10, 1e8, 2e8, 1e9, 1},  /* covers it alone */
+        {0, 0, 100, 10, 1e8, 0, 1e9, 1},        /* nothing to do */
+        {1e6, 1e6, 0, 0, 1e8, 1e6, 1e9, 1},     /* no peaks */
     };
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++)
         cr_assert(eq(sz,
                      roof_copies(cases[n].flops, cases[n].bytes, cases[n].gflops,
-                                 cases[n].gigabytes, cases[n].cover, cases[n].most),
+                                 cases[n].gigabytes, cases[n].cover, cases[n].set, cases[n].most),
                      cases[n].copies),
                   "case %zu", n);
 }

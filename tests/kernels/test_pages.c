@@ -173,6 +173,7 @@ DeviceTest(pages, a_developer_is_told_what_is_wrong)
     char reason[256];
 
     expect_told(f, plan, lengths, sound, ""); /* what is not in use may hold anything */
+    expect_told(f, plan, (cl_int[]){32, 16}, (cl_int[]){4, 0, -9, 3, -1, 99}, "");
     expect_told(f, plan, lengths, none, "page_table[1][1] is -1 but must be from 0 to 4");
     expect_told(f, plan, lengths, far, "page_table[0][2] is 5 but must be from 0 to 4");
     expect_told(f, plan, long_one, sound, "kv_lengths[1] is 41 but must be from 0 to seq_kv, 40");

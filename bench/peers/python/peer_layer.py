@@ -4,6 +4,7 @@ import functools
 import numpy as np
 from peer_problem import Attention, Problem, check_shapes, near, widened
 from peer_refusal import need
+from peer_sequences import Sequences, is_of_sequences
 
 
 class Projection:
@@ -98,7 +99,11 @@ class Layer(Attention):
         return self.is_forward_right(result)
 
 
-KINDS = {"fwd": Problem, "bwd": Problem, "proj": Projection, "layer fwd": Layer,
+def attention(fields, tensors):
+    return (Sequences if is_of_sequences(fields) else Problem)(fields, tensors)
+
+
+KINDS = {"fwd": attention, "bwd": attention, "proj": Projection, "layer fwd": Layer,
          "layer bwd": Layer}
 
 

@@ -9,6 +9,7 @@ from peer_ways import Peer
 
 class OnnxRuntime(Peer):
     """A model of one node: Attention of ONNX, MultiHeadAttention or GroupQueryAttention."""
+    options = ["mask_keys", "blocks"]
     name, packages = "ONNX Runtime", "onnxruntime onnx"
     method = "ONNX Attention, com.microsoft MultiHeadAttention or GroupQueryAttention: the fastest"
 
@@ -24,9 +25,9 @@ class OnnxRuntime(Peer):
                           "one for CUDA is installed with: pip install onnxruntime-gpu onnx")
         self.device, self.on = ("cuda", "device") if gpu else ("cpu", "cpu")
         self.provider = "CUDAExecutionProvider" if gpu else "CPUExecutionProvider"
-        self.options = self.library.SessionOptions()
-        self.options.intra_op_num_threads = threads
-        self.options.inter_op_num_threads = 1
+        self.session_options = self.library.SessionOptions()
+        self.session_options.intra_op_num_threads = threads
+        self.session_options.inter_op_num_threads = 1
         super().__init__()
 
     def tensors(self):
@@ -127,7 +128,7 @@ class OnnxRuntime(Peer):
         model = helper.make_model(graph, ir_version=10, opset_imports=[
             helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)])
         session = self.library.InferenceSession(
-            model.SerializeToString(), self.options, providers=[self.provider])
+            model.SerializeToString(), self.session_options, providers=[self.provider])
         binding = session.io_binding()
         on_device = functools.partial(self.library.OrtValue.ortvalue_from_numpy,
                                       device_type=self.device)

@@ -6,8 +6,9 @@ import math
 import numpy as np
 from peer_refusal import Refusal, Unsupported, need
 
-STORED = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|u1", "I32": "<i4"}
+STORED = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|u1", "U8": "|u1", "I32": "<i4"}
 FAR = 1 << 30  # Farther than any key.
+FULL = 1 << 30  # In an entry of a block list: no mask counts there.
 
 
 def read_safetensors(path):
@@ -36,6 +37,33 @@ def near(got, want):
     return np.abs(got - want).max() <= 0.05 * np.abs(want).max() + 1e-6
 
 
+def mask_of_last_keys(mask, shape, keys, columns):
+    """A mask of so many columns, of each batch's last keys, as one of all keys."""
+    j = np.arange(shape[3]).reshape(1, 1, 1, -1)
+    column = j - (keys - columns)
+    wide = np.broadcast_to(mask, mask.shape[:3] + (columns,))
+    wide = np.broadcast_to(wide, np.broadcast_shapes(wide.shape, column.shape[:1] + (1, 1, 1)))
+    at = np.broadcast_to(column.clip(0, columns - 1), wide.shape[:3] + (shape[3],))
+    return np.take_along_axis(wide, at, 3) | (column < 0) | (column >= columns)
+
+
+def listed_pairs(fields, tensors, shape):
+    """The pairs in blocks that are listed, and in blocks where no mask counts."""
+    offsets, entries = tensors["block_offsets"], tensors["block_entries"]
+    block_q, block_kv = (need(fields, name, int) for name in ("block_q", "block_kv"))
+    rows, columns = -(-shape[2] // block_q), -(-shape[3] // block_kv)
+    listed = np.zeros((2,) + offsets.shape[:2] + (rows, columns), bool)
+    offsets = offsets.clip(0, entries.shape[2])
+    for b, h, row in np.ndindex(offsets.shape[:2] + (rows,)):
+        some = entries[b, h, offsets[b, h, row]:offsets[b, h, row + 1]]
+        some = some[some >= 0]
+        for n, of in enumerate((some, some[some & FULL != 0])):
+            of = of & ~FULL
+            listed[n, b, h, row, of[of < columns]] = True
+    wide = listed.repeat(block_q, 3).repeat(block_kv, 4)
+    return wide[..., :shape[2], :shape[3]]
+
+
 def check_shapes(tensors, wanted):
     for name, shape in wanted.items():
         if tensors[name].shape != shape:
@@ -50,6 +78,7 @@ class Attention:
     band         (low, high) if visible says low <= key - query <= high and nothing else
     added        None, or float32 values likewise: the bias and ALiBi
     hidden_rows  None, or True for queries that see no key, which give zeros
+    blocks       None, or (queries, keys) of a block, if the pairs that are visible come in such
     """
 
     def __init__(self, fields, tensors):
@@ -64,6 +93,7 @@ class Attention:
         self.group = self.heads // self.kv_heads
         self.shape = (self.batch, self.heads, self.seq_q, self.dim_v)
         self.sinks = tensors["sinks"] if fields["sinks"] else None
+        self.o_dtype, self.blocks = fields.get("o_dtype", self.dtype), None
 
         i = np.arange(self.seq_q).reshape(1, 1, -1, 1)
         j = np.arange(self.seq_kv).reshape(1, 1, 1, -1)
@@ -81,8 +111,16 @@ class Attention:
         bias = widened(tensors["bias"]) if fields["bias"] else None
         limits = [j <= now + right] * (right >= 0) + [j >= now - left] * (left >= 0)
         others = [j < keys] * fields["kv_lengths"] + [i < queries] * fields["q_lengths"]
+        listed = full = None
+        if fields.get("block_q"):
+            self.blocks = tuple(need(fields, name, int) for name in ("block_q", "block_kv"))
+            listed, full = listed_pairs(fields, tensors, self.shape[:3] + (self.seq_kv,))
+            others.append(listed)
         if fields["mask"]:
-            others.append(tensors["mask"])
+            columns = fields.get("mask_keys")
+            mask = tensors["mask"] if not columns else mask_of_last_keys(
+                tensors["mask"], self.shape[:3] + (self.seq_kv,), keys, columns)
+            others.append(mask if full is None else mask | full)
         if bias is not None and np.isneginf(bias).any():
             others.append(~np.isneginf(bias))
         self.added = bias

@@ -1,11 +1,13 @@
 """PyTorch as a peer: its device, its tensors and its clock."""
+import functools
 import os
 import sys
 
 import numpy as np
 from peer_refusal import Refusal, need, package
-from peer_torch_attention import TorchAttention
+from peer_torch_attention import DTYPES, TorchAttention, Ways
 from peer_torch_layer import TorchLayer, TorchProjection
+from peer_torch_sequences import SequenceWays
 from peer_ways import CLOCK, Peer
 
 
@@ -15,6 +17,7 @@ class Torch(Peer):
     method = ("scaled_dot_product_attention, flex_attention or matmul and softmax: the fastest; "
               "linear or addmm")
     operations = ["fwd", "bwd", "proj", "layer fwd", "layer bwd"]
+    options = ["mask_keys", "blocks", "caches", "o_f32", "pages", "packed"]
 
     def __init__(self, threads, device_type, device_name):
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # No workers beside.
@@ -53,8 +56,12 @@ class Torch(Peer):
         super().take(fields, tensors)
         operation = self.problem.operation
         self.backward = operation.endswith("bwd")
+        if operation != "proj":
+            self.o_dtype = getattr(self.torch, DTYPES[self.problem.o_dtype])
+        attention = functools.partial(
+            TorchAttention, ways=SequenceWays if hasattr(self.problem, "parts") else Ways)
         self.work = {"proj": TorchProjection, "layer fwd": TorchLayer,
-                     "layer bwd": TorchLayer}.get(operation, TorchAttention)(self)
+                     "layer bwd": TorchLayer}.get(operation, attention)(self)
 
     def tensors(self):
         return self.work.tensors()

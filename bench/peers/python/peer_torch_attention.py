@@ -9,6 +9,26 @@ from peer_refusal import Unsupported, package
 SMALL_SCORES = 1 << 28  # Bytes up to which an eager computation is tried beside a fused one.
 
 
+DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+
+
+def alike(torch, *tensors, least=None):
+    """In the widest of their dtypes, `least` among them: it has no attention on several."""
+    dtypes = [t.dtype for t in tensors] + [least or tensors[0].dtype]
+    dtype = functools.reduce(torch.promote_types, dtypes)
+    return [t.to(dtype) for t in tensors]
+
+
+def widths(peer, *tensors):
+    """What is put before a way's name, and the dtype that it computes in at the least. Processors
+    often compute faster in f32, converting included, than its kernels do in 16 bits."""
+    dtypes = {t.dtype for t in tensors}
+    own = [("converted, " if len(dtypes) > 1 else "", None)]
+    if peer.device != "cpu" or peer.torch.float32 in dtypes:
+        return own
+    return own + [("converted to f32, ", peer.torch.float32)]
+
+
 class Ways:
     """torch.nn.functional.scaled_dot_product_attention; what it cannot do, by flex_attention, or
     by matrix products and a softmax.
@@ -17,11 +37,23 @@ class Ways:
     is worth a trial only if nothing else worked. What makes it takes q, k and v as well: as those
     will lie that it is going to be called with."""
 
-    def __init__(self, peer):
-        self.peer, self.torch, self.problem = peer, peer.torch, peer.problem
+    def __init__(self, peer, problem=None):
+        self.peer, self.torch, self.problem = peer, peer.torch, problem or peer.problem
         self.flexible = None
 
-    def list(self, q, k, v):
+    def list(self, *tensors):
+        def converting(make, least, *tensors):
+            attend = make(*alike(self.torch, *tensors, least=least))
+            return lambda *tensors: attend(*alike(self.torch, *tensors, least=least)).to(
+                self.peer.o_dtype)
+
+        return [(before + name, functools.partial(converting, make, least)
+                 if before else make, last_resort)
+                for before, least in widths(self.peer, *tensors)
+                for name, make, last_resort
+                in self.list_of_one_dtype(*alike(self.torch, *tensors, least=least))]
+
+    def list_of_one_dtype(self, q, k, v):
         problem = self.problem
         ways = []
         scores = 4 * problem.batch * problem.heads * problem.seq_q * problem.seq_kv
@@ -46,7 +78,7 @@ class Ways:
                              functools.partial(self.sdpa, False, grouped[-1], False), True))
         if scores <= SMALL_SCORES or not fused and scores <= memory / 8:
             ways.append(("matmul, softmax", self.eager, False))
-        sparse = problem.band is not None and problem.band[0] > -FAR
+        sparse = problem.blocks or problem.band is not None and problem.band[0] > -FAR
         # On the CPU it does not hand out the sums that sinks need.
         possible = problem.sinks is None or self.peer.device != "cpu"
         if possible and (problem.softcap or problem.sinks is not None or sparse):
@@ -64,8 +96,7 @@ class Ways:
         while values.ndim > 2 and values.shape[0] == 1:
             values = values[0]
         mask = self.peer.on_device(np.ascontiguousarray(values))
-        narrow = mask.to(getattr(self.torch, {"f16": "float16", "bf16": "bfloat16"}.get(
-            problem.dtype, "float32"))) if mask.dtype.is_floating_point else mask
+        narrow = mask.to(getattr(self.torch, DTYPES[problem.dtype])) if mask.dtype.is_floating_point else mask
         return narrow if (narrow.to(mask.dtype) == mask).all() else mask
 
     def backend(self, causal, by, pad, q, k, v):
@@ -97,6 +128,10 @@ class Ways:
         if self.peer.backward:  # Which may need what was there before.
             return lambda *tensors: attend(*tensors).masked_fill(hidden, 0)
         return lambda *tensors: attend(*tensors).masked_fill_(hidden, 0)
+
+    def zeros(self, q, *_):
+        """Where there are no keys."""
+        return q.new_zeros(self.problem.shape)
 
     def sdpa(self, causal, by, pad, *_):
         problem = self.problem
@@ -167,7 +202,8 @@ class Ways:
                 lambda b, h, i, j: (j - i <= band[1]) & (j - i >= band[0]))
             b, h = (size if size > 1 else None for size in problem.visible.shape[:2])
             block_mask = attention.create_block_mask(
-                seen, b, h, problem.seq_q, problem.seq_kv, device=self.peer.device)
+                seen, b, h, problem.seq_q, problem.seq_kv, device=self.peer.device,
+                **({"BLOCK_SIZE": problem.blocks} if problem.blocks else {}))
         if softcap or problem.added is not None:
             added = None if problem.added is None else lookup(problem.added)
 
@@ -182,8 +218,8 @@ class Ways:
 class TorchAttention:
     """Forward or backward; of a set of tensors q, k, v and, for autograd to start from, do."""
 
-    def __init__(self, peer):
-        self.peer, self.ways_to_attend = peer, Ways(peer)
+    def __init__(self, peer, ways):
+        self.peer, self.ways_to_attend = peer, ways(peer)
 
     def tensors(self):
         problem, backward = self.peer.problem, self.peer.backward
@@ -198,10 +234,9 @@ class TorchAttention:
         return [("autograd of " * backward + name, functools.partial(prepare, make), last_resort)
                 for name, make, last_resort in self.ways_to_attend.list(*tensors[:3])]
 
-    @staticmethod
-    def forward(make, tensors):
+    def forward(self, make, tensors):
         attend = make(*tensors)
-        return lambda: attend(*tensors)
+        return lambda: attend(*tensors).to(self.peer.o_dtype)
 
     def gradients(self, make, tensors):
         """Backward alone: what forward leaves is kept, so that it can be used again."""

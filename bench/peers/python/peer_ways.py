@@ -14,7 +14,7 @@ class Peer:
     """One library and the problem that is open. What it knows are `ways`: a name, a function that
     takes a set of tensors and gives a function without arguments, which computes, and whether it
     is worth a trial only if nothing else worked."""
-    operations = ["fwd"]
+    operations, options = ["fwd"], []
 
     def __init__(self):
         self.close()
@@ -34,6 +34,8 @@ class Peer:
         operation = need(fields, "operation", str)
         if operation not in self.operations:
             raise Unsupported(f"It does not compute '{operation}'.")
+        if any(fields.get(name, "").startswith("q") for name in ("k_dtype", "v_dtype")):
+            raise Unsupported("It has no attention on quantized caches.")
         self.problem = read_problem(fields, tensors)
 
     def fastest(self):

@@ -61,7 +61,7 @@ class Conversation:
             max(1, need(request, "threads", int)), request.get("device_type", "cpu"),
             request.get("device_name", ""))
         return {key: getattr(self.peer, key)
-                for key in ("name", "version", "on", "method", "operations")}
+                for key in ("name", "version", "on", "method", "operations", "options")}
 
     def open(self, request):
         try:

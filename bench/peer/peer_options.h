@@ -1,0 +1,14 @@
+/* What many libraries have not, so that each says which of it it takes (peers/README.md). */
+#ifndef CLATTN_BENCH_PEER_OPTIONS_H
+#define CLATTN_BENCH_PEER_OPTIONS_H
+
+#include <clattn/problem.h>
+#include <jansson.h>
+
+/* A bit for each option that the list of words has; words that are not known count for nothing. */
+unsigned peer_options_read(const json_t *list);
+
+/* NULL if a peer that takes these options can be asked for the problem, else why not. */
+const char *peer_options_refuse(unsigned options, const clattn_problem *problem);
+
+#endif
