@@ -35,7 +35,7 @@ static const char help[] =
     "  --list            print all workloads and their problems, or those that would run, and end\n"
     "  --peers LIST      other libraries: all (default), none, or some of clblast, openblas, "
     "onednn,\n"
-    "                    torch, onnxruntime and paths of programs, with commas between them; "
+    "                    ggml, torch, onnxruntime and paths of programs, with commas between them; "
     "those\n"
     "                    of the processor run beside CPU devices only\n"
     "  --repeat N        samples of each (default 9, fewer where one execution takes over a "

@@ -91,6 +91,16 @@ static json_t *list_operations(const struct peer *peer)
     return list;
 }
 
+static json_t *list_options(const struct peer *peer)
+{
+    const char *const *words = peer->libraries[0]->options;
+    json_t *list = json_array();
+
+    for (; words != NULL && *words != NULL; words++)
+        json_array_append_new(list, json_string(*words));
+    return list;
+}
+
 static json_t *hello(struct peer *peer, const json_t *request)
 {
     const char *device = json_string_value(json_object_get(request, "device"));
@@ -106,9 +116,9 @@ static json_t *hello(struct peer *peer, const json_t *request)
     if (!library->hello(peer->self, device, (unsigned)threads, &greeting, &why))
         return refusal(&why, false);
     peer->greeted = true;
-    return json_pack("{s:b, s:s, s:s, s:s, s:s, s:o}", "ok", 1, "name", library->name, "version",
-                     greeting.version, "on", library->on, "method", greeting.method, "operations",
-                     list_operations(peer));
+    return json_pack("{s:b, s:s, s:s, s:s, s:s, s:o, s:o}", "ok", 1, "name", library->name,
+                     "version", greeting.version, "on", library->on, "method", greeting.method,
+                     "operations", list_operations(peer), "options", list_options(peer));
 }
 
 static enum peer_status open_library(struct peer *peer, double *first_seconds,

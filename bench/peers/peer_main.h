@@ -25,9 +25,10 @@ enum peer_status {
 /* What computes some operations. Functions that fail say why in one sentence. `self` is the
  * library's own state. */
 struct peer_library {
-    const char *name;    /* Of the first of several alone, as the next one and hello(). */
-    const char *on;      /* "device" or "cpu". */
-    unsigned operations; /* A bit for each clattn_operation that this one computes. */
+    const char *name;           /* Of the first of several alone, as the next one and hello(). */
+    const char *on;             /* "device" or "cpu". */
+    unsigned operations;        /* A bit for each clattn_operation that this one computes. */
+    const char *const *options; /* Of the first one: words of README.md, NULL after the last. */
 
     bool (*hello)(void *self, const char *device, unsigned threads, struct peer_greeting *greeting,
                   struct message *why);

@@ -1,5 +1,6 @@
 #include "bench/peers/problem_data.h"
 #include "bench/reference/values.h"
+#include "internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -32,6 +33,25 @@ static bool find_packed(const struct problem_data *data, const char *name, size_
     const clattn_problem *p = &data->problem;
     const struct safetensor *tensor = find(data, name, dtype_name(p->dtype), 4,
                                            (size_t[]){p->batch, heads, seq, dim}, false, why);
+
+    if (tensor == NULL)
+        return false;
+    *bytes = tensor->data;
+    *count = tensor->bytes;
+    return true;
+}
+
+/* K or v, in a format of its own or not. */
+static bool find_cache(const struct problem_data *data, const char *name, enum ca_argument argument,
+                       size_t dim, const unsigned char **bytes, size_t *count, struct message *why)
+{
+    const clattn_problem *p = &data->problem;
+    const clattn_cache cache = ca_problem_cache(p, argument);
+    const bool quantized = cache != CLATTN_CACHE_PLAIN;
+    const size_t columns = quantized ? dim / VALUE_BLOCK * value_block_bytes(cache) : dim;
+    const struct safetensor *tensor =
+        find(data, name, quantized ? "U8" : dtype_name(ca_problem_dtype(p, argument)), 4,
+             (size_t[]){p->batch, p->kv_heads, p->seq_kv, columns}, false, why);
 
     if (tensor == NULL)
         return false;
@@ -218,10 +238,8 @@ static bool read_attention(struct problem_data *data, struct message *why)
 
     data->scale = isnan(p->scale) ? (float)(1.0 / sqrt((double)p->dim_qk)) : p->scale;
     return find_packed(data, "q", p->heads, p->seq_q, p->dim_qk, &data->q, &data->q_bytes, why) &&
-           find_packed(data, "k", p->kv_heads, p->seq_kv, p->dim_qk, &data->k, &data->k_bytes,
-                       why) &&
-           find_packed(data, "v", p->kv_heads, p->seq_kv, p->dim_v, &data->v, &data->v_bytes,
-                       why) &&
+           find_cache(data, "k", CA_K, p->dim_qk, &data->k, &data->k_bytes, why) &&
+           find_cache(data, "v", CA_V, p->dim_v, &data->v, &data->v_bytes, why) &&
            read_lists(data, why) && read_addend(data, why) &&
            (p->operation != CLATTN_BACKWARD || read_backward(data, why));
 }
@@ -232,7 +250,9 @@ static bool read_tensors(struct problem_data *data, const char *path, struct mes
 
     if (!safetensors_read(&data->file, path, why))
         return false;
-    data->o_bytes = p->batch * p->heads * p->seq_q * p->dim_v * value_bytes(p->dtype);
+    data->o_bytes =
+        p->batch * p->heads * p->seq_q * p->dim_v *
+        value_bytes(p->operation == CLATTN_PROJECTION ? p->dtype : ca_problem_dtype(p, CA_O));
     data->result_bytes = data->o_bytes;
     return p->operation == CLATTN_PROJECTION ? read_projection(data, why)
                                              : read_attention(data, why);

@@ -79,7 +79,7 @@ ParameterizedTestParameters(bench, exits_with) {
         {"run --tunables X=1 minilm", 2, "--tunables needs --family"},
         {"run --patience 0 minilm", 2, "--patience takes a number from"},
         {"run --filter gpt2 minilm", 2, "no problem contains 'gpt2'"},
-        {"run --peers clblast,nonsense minilm", 2, "torch, onnxruntime and paths of programs"},
+        {"run --peers clblast,nonsense minilm", 2, "ggml, torch, onnxruntime and paths of programs"},
         {"run --peers torch,torch minilm", 2, "--peers names 'torch' twice"},
         {"run --json - --csv - minilm", 2, "cannot both go to standard output"},
         {"run --device nowhere minilm", 1, "no OpenCL device matches 'nowhere'"},
