@@ -35,7 +35,7 @@ class Sequence(Problem):
         seq_q, seq_kv = self.at[2] - self.at[1], self.length
         for name in ("bias", "mask"):
             if name in own:
-                columns = seq_kv if name == "bias" or not fields["mask_keys"] else None
+                columns = seq_kv if name == "bias" or not fields.get("mask_keys") else None
                 own[name] = own[name][:, :, :seq_q, :columns]
         own.update((name, tensors[name]) for name in ("slopes", "sinks") if name in tensors)
         if seq_q > 0:
@@ -89,7 +89,7 @@ class Sequences:
             raise Unsupported("There is nothing to compute.")
         self.o_dtype = fields.get("o_dtype", self.dtype)
         self.q, self.k, self.v = (tensors[name] for name in "qkv")
-        queries = (1, fields["total_q"]) if fields["total_q"] else (self.batch, self.seq_q)
+        queries = (1, fields["total_q"]) if fields.get("total_q") else (self.batch, self.seq_q)
         self.shape = (queries[0], self.heads, queries[1], self.dim_v)
         check_shapes(tensors, {"q": self.shape[:3] + (self.dim_qk,)})
         if self.operation == "bwd":
@@ -103,7 +103,7 @@ class Sequences:
             raise Unsupported("Its sequences overlap.")
         self.whole = functools.partial(Attention, fields, tensors)
         self.in_pages, self.packed_q, self.packed_kv = (
-            bool(fields[name]) for name in ("page_size", "total_q", "total_kv"))
+            bool(fields.get(name)) for name in ("page_size", "total_q", "total_kv"))
         self.table = tensors.get("page_table")
 
     def is_right(self, o):

@@ -6,14 +6,29 @@ from peer_problem import FAR
 from peer_torch_attention import Ways, alike, widths
 
 
+class LengthWays(Ways):
+    """Those of a padded batch, and each sequence alone, which leaves out keys that are not in use."""
+
+    def list(self, *tensors):
+        alone = SequenceWays(self.peer, self.peer.alone)
+        return super().list(*tensors) + alone.each_alone(*tensors)
+
+
 class SequenceWays:
     """A loop over the sequences, nested tensors, or one batch of what was gathered from the pages.
     Ways as those of Ways."""
 
-    def __init__(self, peer):
-        self.peer, self.torch, self.problem = peer, peer.torch, peer.problem
+    def __init__(self, peer, problem=None):
+        self.peer, self.torch, self.problem = peer, peer.torch, problem or peer.problem
 
     def list(self, q, k, v):
+        problem, ways = self.problem, self.each_alone(q, k, v)
+        if problem.in_pages and not problem.packed_q and self.gathered_bytes() <= (
+                self.peer.memory() / 8):
+            ways += self.padded(q, k, v)
+        return ways
+
+    def each_alone(self, q, k, v):
         problem, parts = self.problem, self.problem.parts
         gather = "gathered pages, " if problem.in_pages else ""
         plain = all(not part.softcap and part.sinks is None for part in parts)
@@ -24,13 +39,9 @@ class SequenceWays:
         made = [("a loop over the sequences", self.loop)]
         if plain and self.is_nested():
             made.append(("nested tensors", self.nested))
-        ways = [(f"{before}{gather}{how}, {name}", functools.partial(make, by, least), False)
+        return [(f"{before}{gather}{how}, {name}", functools.partial(make, by, least), False)
                 for before, least in widths(self.peer, q, k, v)
                 for how, make in made for by, name in zip(grouped, names)]
-        if problem.in_pages and not problem.packed_q and self.gathered_bytes() <= (
-                self.peer.memory() / 8):
-            ways += self.padded(q, k, v)
-        return ways
 
     # ---- a loop over the sequences ---------------------------------------------------------------
 
