@@ -38,7 +38,7 @@ class Sequence(Problem):
                 columns = seq_kv if name == "bias" or not fields.get("mask_keys") else None
                 own[name] = own[name][:, :, :seq_q, :columns]
         own.update((name, tensors[name]) for name in ("slopes", "sinks") if name in tensors)
-        if seq_q > 0:
+        if seq_q > 0 and seq_kv > 0:
             Attention.__init__(self, {**fields, "batch": 1, "seq_q": seq_q, "seq_kv": seq_kv,
                                       "kv_lengths": False}, own)
 
@@ -79,7 +79,7 @@ class Sequence(Problem):
 
 
 class Sequences:
-    """A batch of them: `parts`, without those that have no queries; `shape` is o's."""
+    """A batch of them: `parts`, without those that have no queries or no keys; `shape` is o's."""
 
     def __init__(self, fields, tensors):
         self.operation, self.dtype = need(fields, "operation", str), need(fields, "dtype", str)
@@ -96,7 +96,7 @@ class Sequences:
             self.do = tensors["do"]
             check_shapes(tensors, {"o": self.shape, "do": self.shape})
         parts = [Sequence(fields, tensors, b, self) for b in range(self.batch)]
-        self.parts = sorted((part for part in parts if part.at[1] < part.at[2]),
+        self.parts = sorted((part for part in parts if part.at[1] < part.at[2] and part.length),
                             key=lambda part: part.at)
         if any(a.at[0] == b.at[0] and a.at[2] > b.at[1]
                for a, b in zip(self.parts, self.parts[1:])):

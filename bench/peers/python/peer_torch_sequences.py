@@ -45,14 +45,15 @@ class SequenceWays:
 
     # ---- a loop over the sequences ---------------------------------------------------------------
 
-    def loop(self, by, least, *_):
+    def loop(self, by, least, *tensors):
         problem, torch = self.problem, self.torch
+        some = alike(torch, *(t[:0] for t in tensors), least=least)  # As those that will come.
         attends = []
         for part in problem.parts:
             ways = Ways(self.peer, part)
             causal = part.added is None and part.band == (-FAR, 0)
-            attends.append(ways.zeros if part.length == 0 else ways.eager() if by is None
-                           else ways.sdpa(causal, by, False))
+            attends.append(ways.eager(*some) if by is None
+                           else ways.sdpa(causal, by, False, *some))
         caches = [self.cache_of(part) for part in problem.parts]
         sizes, owners = self.pieces()
 
@@ -69,7 +70,7 @@ class SequenceWays:
         return attend
 
     def pieces(self):
-        """How q is cut, sizes, and which part each piece is; None: of rows that are nobody's."""
+        """How q is cut, sizes, and which part each piece is; None: of rows whose o is 0."""
         at, sizes, owners = 0, [], []
         for n, part in enumerate(self.problem.parts):
             begin, end = part.at[1:] if self.problem.packed_q else (part.at[0], part.at[0] + 1)
