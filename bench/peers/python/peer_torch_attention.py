@@ -19,12 +19,14 @@ def alike(torch, *tensors, least=None):
     return [t.to(dtype) for t in tensors]
 
 
-def widths(peer, *tensors):
+def widths(peer, *tensors, count=None):
     """What is put before a way's name, and the dtype that it computes in at the least. Processors
-    often compute faster in f32, converting included, than its kernels do in 16 bits."""
+    often compute faster in f32, converting included, than its kernels do in 16 bits. count: of
+    elements that are converted at a time, if not all of them: their copies must have room."""
+    count = count or sum(t.numel() for t in tensors)
     dtypes = {t.dtype for t in tensors}
     own = [("converted, " if len(dtypes) > 1 else "", None)]
-    if peer.device != "cpu" or peer.torch.float32 in dtypes:
+    if peer.device != "cpu" or peer.torch.float32 in dtypes or 4 * count > peer.memory() / 16:
         return own
     return own + [("converted to f32, ", peer.torch.float32)]
 
@@ -64,6 +66,9 @@ class Ways:
             grouped = ["enable_gqa", "repeat_interleave"] if problem.group > 1 else [""]
             padded = [False, True] if problem.dim_v < problem.dim_qk else [False]
             for by in grouped:
+                copies = (k.nbytes + v.nbytes) * problem.group
+                if by == "repeat_interleave" and copies > memory / 16:
+                    continue
                 for pad in padded:
                     backend = self.backend(causal, by, pad, q, k, v)
                     if backend == "math" and scores > memory / 8:
@@ -75,7 +80,7 @@ class Ways:
                     ways.append((name, functools.partial(self.sdpa, causal, by, pad), False))
             if causal:
                 ways.append(("scaled_dot_product_attention, attn_mask",
-                             functools.partial(self.sdpa, False, grouped[-1], False), True))
+                             functools.partial(self.sdpa, False, grouped[0], False), True))
         if scores <= SMALL_SCORES or not fused and scores <= memory / 8:
             ways.append(("matmul, softmax", self.eager, False))
         sparse = problem.blocks or problem.band is not None and problem.band[0] > -FAR

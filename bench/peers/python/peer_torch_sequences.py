@@ -24,7 +24,7 @@ class SequenceWays:
     def list(self, q, k, v):
         problem, ways = self.problem, self.each_alone(q, k, v)
         if problem.in_pages and not problem.packed_q and self.gathered_bytes() <= (
-                self.peer.memory() / 8):
+                self.peer.memory() / 16):
             ways += self.padded(q, k, v)
         return ways
 
@@ -36,11 +36,13 @@ class SequenceWays:
         names = [f"scaled_dot_product_attention, {by}".rstrip(", ") for by in grouped]
         if not plain:
             grouped, names = [None], ["matmul, softmax"]
+        count = q.numel() + problem.kv_heads * max(
+            [part.length for part in parts], default=0) * (problem.dim_qk + problem.dim_v)
         made = [("a loop over the sequences", self.loop)]
         if plain and self.is_nested():
             made.append(("nested tensors", self.nested))
         return [(f"{before}{gather}{how}, {name}", functools.partial(make, by, least), False)
-                for before, least in widths(self.peer, q, k, v)
+                for before, least in widths(self.peer, q, k, v, count=count)
                 for how, make in made for by, name in zip(grouped, names)]
 
     # ---- a loop over the sequences ---------------------------------------------------------------
