@@ -35,10 +35,10 @@ class Sequence(Problem):
         seq_q, seq_kv = self.at[2] - self.at[1], self.length
         for name in ("bias", "mask"):
             if name in own:
-                columns = seq_kv if name == "bias" or not fields["mask_keys"] else None
+                columns = seq_kv if name == "bias" or not fields.get("mask_keys") else None
                 own[name] = own[name][:, :, :seq_q, :columns]
         own.update((name, tensors[name]) for name in ("slopes", "sinks") if name in tensors)
-        if seq_q > 0:
+        if seq_q > 0 and seq_kv > 0:
             Attention.__init__(self, {**fields, "batch": 1, "seq_q": seq_q, "seq_kv": seq_kv,
                                       "kv_lengths": False}, own)
 
@@ -79,7 +79,7 @@ class Sequence(Problem):
 
 
 class Sequences:
-    """A batch of them: `parts`, without those that have no queries; `shape` is o's."""
+    """A batch of them: `parts`, without those that have no queries or no keys; `shape` is o's."""
 
     def __init__(self, fields, tensors):
         self.operation, self.dtype = need(fields, "operation", str), need(fields, "dtype", str)
@@ -89,21 +89,21 @@ class Sequences:
             raise Unsupported("There is nothing to compute.")
         self.o_dtype = fields.get("o_dtype", self.dtype)
         self.q, self.k, self.v = (tensors[name] for name in "qkv")
-        queries = (1, fields["total_q"]) if fields["total_q"] else (self.batch, self.seq_q)
+        queries = (1, fields["total_q"]) if fields.get("total_q") else (self.batch, self.seq_q)
         self.shape = (queries[0], self.heads, queries[1], self.dim_v)
         check_shapes(tensors, {"q": self.shape[:3] + (self.dim_qk,)})
         if self.operation == "bwd":
             self.do = tensors["do"]
             check_shapes(tensors, {"o": self.shape, "do": self.shape})
         parts = [Sequence(fields, tensors, b, self) for b in range(self.batch)]
-        self.parts = sorted((part for part in parts if part.at[1] < part.at[2]),
+        self.parts = sorted((part for part in parts if part.at[1] < part.at[2] and part.length),
                             key=lambda part: part.at)
         if any(a.at[0] == b.at[0] and a.at[2] > b.at[1]
                for a, b in zip(self.parts, self.parts[1:])):
             raise Unsupported("Its sequences overlap.")
         self.whole = functools.partial(Attention, fields, tensors)
         self.in_pages, self.packed_q, self.packed_kv = (
-            bool(fields[name]) for name in ("page_size", "total_q", "total_kv"))
+            bool(fields.get(name)) for name in ("page_size", "total_q", "total_kv"))
         self.table = tensors.get("page_table")
 
     def is_right(self, o):

@@ -5,9 +5,10 @@ import sys
 
 import numpy as np
 from peer_refusal import Refusal, need, package
+from peer_sequences import Sequences
 from peer_torch_attention import DTYPES, TorchAttention, Ways
 from peer_torch_layer import TorchLayer, TorchProjection
-from peer_torch_sequences import SequenceWays
+from peer_torch_sequences import LengthWays, SequenceWays
 from peer_ways import CLOCK, Peer
 
 
@@ -38,7 +39,7 @@ class Torch(Peer):
 
     def close(self):
         super().close()
-        self.work, self.backward = None, False
+        self.work, self.alone, self.backward = None, None, False
         if "torch._dynamo" in sys.modules:
             sys.modules["torch._dynamo"].reset()
         if self.device != "cpu":
@@ -58,8 +59,10 @@ class Torch(Peer):
         self.backward = operation.endswith("bwd")
         if operation != "proj":
             self.o_dtype = getattr(self.torch, DTYPES[self.problem.o_dtype])
-        attention = functools.partial(
-            TorchAttention, ways=SequenceWays if hasattr(self.problem, "parts") else Ways)
+        ways = SequenceWays if isinstance(self.problem, Sequences) else Ways
+        if operation == "fwd" and ways is Ways and fields["kv_lengths"]:
+            ways, self.alone = LengthWays, Sequences(fields, tensors)
+        attention = functools.partial(TorchAttention, ways=ways)
         self.work = {"proj": TorchProjection, "layer fwd": TorchLayer,
                      "layer bwd": TorchLayer}.get(operation, attention)(self)
 

@@ -19,12 +19,14 @@ def alike(torch, *tensors, least=None):
     return [t.to(dtype) for t in tensors]
 
 
-def widths(peer, *tensors):
+def widths(peer, *tensors, count=None):
     """What is put before a way's name, and the dtype that it computes in at the least. Processors
-    often compute faster in f32, converting included, than its kernels do in 16 bits."""
+    often compute faster in f32, converting included, than its kernels do in 16 bits. count: of
+    elements that are converted at a time, if not all of them: their copies must have room."""
+    count = count or sum(t.numel() for t in tensors)
     dtypes = {t.dtype for t in tensors}
     own = [("converted, " if len(dtypes) > 1 else "", None)]
-    if peer.device != "cpu" or peer.torch.float32 in dtypes:
+    if peer.device != "cpu" or peer.torch.float32 in dtypes or 4 * count > peer.memory() / 16:
         return own
     return own + [("converted to f32, ", peer.torch.float32)]
 
@@ -64,6 +66,9 @@ class Ways:
             grouped = ["enable_gqa", "repeat_interleave"] if problem.group > 1 else [""]
             padded = [False, True] if problem.dim_v < problem.dim_qk else [False]
             for by in grouped:
+                copies = (k.nbytes + v.nbytes) * problem.group
+                if by == "repeat_interleave" and copies > memory / 16:
+                    continue
                 for pad in padded:
                     backend = self.backend(causal, by, pad, q, k, v)
                     if backend == "math" and scores > memory / 8:
@@ -75,7 +80,7 @@ class Ways:
                     ways.append((name, functools.partial(self.sdpa, causal, by, pad), False))
             if causal:
                 ways.append(("scaled_dot_product_attention, attn_mask",
-                             functools.partial(self.sdpa, False, grouped[-1], False), True))
+                             functools.partial(self.sdpa, False, grouped[0], False), True))
         if scores <= SMALL_SCORES or not fused and scores <= memory / 8:
             ways.append(("matmul, softmax", self.eager, False))
         sparse = problem.blocks or problem.band is not None and problem.band[0] > -FAR
@@ -87,8 +92,8 @@ class Ways:
             raise Unsupported(f"Its scores would take {scores / 1e9:.1f} GB.")
         return ways
 
-    def mask(self, boolean):
-        """Without leading dimensions of 1; additions in the problem's dtype if that is exact."""
+    def mask(self, boolean, dtype=None):
+        """Without leading dimensions of 1; additions in the dtype, or the problem's, if that is exact."""
         problem = self.problem
         values = problem.boolean() if boolean and problem.added is None else problem.merged()
         if values is None:
@@ -96,7 +101,7 @@ class Ways:
         while values.ndim > 2 and values.shape[0] == 1:
             values = values[0]
         mask = self.peer.on_device(np.ascontiguousarray(values))
-        narrow = mask.to(getattr(self.torch, DTYPES[problem.dtype])) if mask.dtype.is_floating_point else mask
+        narrow = mask.to(dtype or getattr(self.torch, DTYPES[problem.dtype])) if mask.dtype.is_floating_point else mask
         return narrow if (narrow.to(mask.dtype) == mask).all() else mask
 
     def backend(self, causal, by, pad, q, k, v):
@@ -104,7 +109,7 @@ class Ways:
         torch = self.torch
         try:
             number = torch._fused_sdp_choice(
-                q, *self.widened(k, v, by, pad), None if causal else self.mask(True), 0.0, causal,
+                q, *self.widened(k, v, by, pad), None if causal else self.mask(True, q.dtype), 0.0, causal,
                 scale=self.problem.scale, enable_gqa=by == "enable_gqa")
             backends = torch.nn.attention.SDPBackend.__members__.items()
             return {int(b): name for name, b in backends}[number].lower().replace("_attention", "")
@@ -129,14 +134,10 @@ class Ways:
             return lambda *tensors: attend(*tensors).masked_fill(hidden, 0)
         return lambda *tensors: attend(*tensors).masked_fill_(hidden, 0)
 
-    def zeros(self, q, *_):
-        """Where there are no keys."""
-        return q.new_zeros(self.problem.shape)
-
-    def sdpa(self, causal, by, pad, *_):
+    def sdpa(self, causal, by, pad, q, *_):
         problem = self.problem
         attention = self.torch.nn.functional.scaled_dot_product_attention
-        options = {"attn_mask": None if causal else self.mask(True), "is_causal": causal,
+        options = {"attn_mask": None if causal else self.mask(True, q.dtype), "is_causal": causal,
                    "scale": problem.scale, **({"enable_gqa": True} if by == "enable_gqa" else {})}
         return self.zeroed(lambda q, k, v: attention(
             q, *self.widened(k, v, by, pad), **options)[..., :problem.dim_v])

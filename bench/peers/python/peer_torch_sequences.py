@@ -6,14 +6,29 @@ from peer_problem import FAR
 from peer_torch_attention import Ways, alike, widths
 
 
+class LengthWays(Ways):
+    """Those of a padded batch, and each sequence alone, which leaves out keys that are not in use."""
+
+    def list(self, *tensors):
+        alone = SequenceWays(self.peer, self.peer.alone)
+        return super().list(*tensors) + alone.each_alone(*tensors)
+
+
 class SequenceWays:
     """A loop over the sequences, nested tensors, or one batch of what was gathered from the pages.
     Ways as those of Ways."""
 
-    def __init__(self, peer):
-        self.peer, self.torch, self.problem = peer, peer.torch, peer.problem
+    def __init__(self, peer, problem=None):
+        self.peer, self.torch, self.problem = peer, peer.torch, problem or peer.problem
 
     def list(self, q, k, v):
+        problem, ways = self.problem, self.each_alone(q, k, v)
+        if problem.in_pages and not problem.packed_q and self.gathered_bytes() <= (
+                self.peer.memory() / 16):
+            ways += self.padded(q, k, v)
+        return ways
+
+    def each_alone(self, q, k, v):
         problem, parts = self.problem, self.problem.parts
         gather = "gathered pages, " if problem.in_pages else ""
         plain = all(not part.softcap and part.sinks is None for part in parts)
@@ -21,27 +36,26 @@ class SequenceWays:
         names = [f"scaled_dot_product_attention, {by}".rstrip(", ") for by in grouped]
         if not plain:
             grouped, names = [None], ["matmul, softmax"]
+        count = q.numel() + problem.kv_heads * max(
+            [part.length for part in parts], default=0) * (problem.dim_qk + problem.dim_v)
         made = [("a loop over the sequences", self.loop)]
         if plain and self.is_nested():
             made.append(("nested tensors", self.nested))
-        ways = [(f"{before}{gather}{how}, {name}", functools.partial(make, by, least), False)
-                for before, least in widths(self.peer, q, k, v)
+        return [(f"{before}{gather}{how}, {name}", functools.partial(make, by, least), False)
+                for before, least in widths(self.peer, q, k, v, count=count)
                 for how, make in made for by, name in zip(grouped, names)]
-        if problem.in_pages and not problem.packed_q and self.gathered_bytes() <= (
-                self.peer.memory() / 8):
-            ways += self.padded(q, k, v)
-        return ways
 
     # ---- a loop over the sequences ---------------------------------------------------------------
 
-    def loop(self, by, least, *_):
+    def loop(self, by, least, *tensors):
         problem, torch = self.problem, self.torch
+        some = alike(torch, *(t[:0] for t in tensors), least=least)  # As those that will come.
         attends = []
         for part in problem.parts:
             ways = Ways(self.peer, part)
             causal = part.added is None and part.band == (-FAR, 0)
-            attends.append(ways.zeros if part.length == 0 else ways.eager() if by is None
-                           else ways.sdpa(causal, by, False))
+            attends.append(ways.eager(*some) if by is None
+                           else ways.sdpa(causal, by, False, *some))
         caches = [self.cache_of(part) for part in problem.parts]
         sizes, owners = self.pieces()
 
@@ -58,7 +72,7 @@ class SequenceWays:
         return attend
 
     def pieces(self):
-        """How q is cut, sizes, and which part each piece is; None: of rows that are nobody's."""
+        """How q is cut, sizes, and which part each piece is; None: of rows whose o is 0."""
         at, sizes, owners = 0, [], []
         for n, part in enumerate(self.problem.parts):
             begin, end = part.at[1:] if self.problem.packed_q else (part.at[0], part.at[0] + 1)
