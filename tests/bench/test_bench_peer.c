@@ -413,21 +413,26 @@ static void work_until_killed(const char *habit, int report)
     if (write(report, pids, sizeof pids) != sizeof pids)
         _exit(1);
     peer_open(&peer, &attention, 1, &why);
+    if (write(report, "", 1) != 1)
+        _exit(1);
     for (;;)
         pause();
 }
 
+/* files: those that it has lent the peer when it is killed; with none once the peer has opened. */
 static void kill_while_it_works(const char *habit, size_t files)
 {
     pid_t pids[2];
     int report[2];
+    char byte;
 
     cr_assert(eq(int, pipe(report), 0));
     const pid_t bench = fork();
     if (bench == 0)
         work_until_killed(habit, report[1]);
     const bool started = read(report[0], pids, sizeof pids) == sizeof pids;
-    const bool stopped = started && (files > 0 || comes_to(pids[0], "T"));
+    const bool opened = started && (files > 0 || read(report[0], &byte, 1) == 1);
+    const bool stopped = opened && (files > 0 || comes_to(pids[0], "T"));
     for (int n = 0; started && n < 1000 && all_files_of(bench) != files; n++)
         nap();
     const size_t lent = all_files_of(bench);

@@ -199,7 +199,7 @@ const struct workload workloads[] = {
       "fwd f16 b1 h32/8 q1 k131072 d128 kcache=q8_0 vcache=q8_0 causal=br",
       "fwd f16 b1 h32/8 q1 k32768 d128 kcache=q8_0 vcache=q4_0 causal=br"}},
     {"serving",
-     "paged caches beside contiguous ones, packed batches, block lists, appends, merges",
+     "paged and contiguous caches, packed batches, block lists, appends, merges",
      NULL,
      {PAGED("4096", "", "256", "64", "16"), PAGED("32768", "", "2048", "512", "128"),
       PAGED("32768", " kcache=q8_0 vcache=q8_0", "2048", "512", "128"),
