@@ -15,6 +15,9 @@
 #define CLATTN_QUERY_LANES_H
 #include "cpu/fused_prefetch.h"
 #include "score/blocks.h"
+#define MARK_M BLOCK_M
+#define MARK_N BLOCK_N
+#define MARKS_BEGIN(a) 0
 #define MARK_ITEMS 1
 #include "score/mark_pairs.h"
 #include "score/score_unit.h"
