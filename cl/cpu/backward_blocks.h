@@ -246,7 +246,7 @@ INLINE int is_partial(const struct attention_shape a, const struct head head,
 #if HAS_BLOCKS
     const struct listed_tile listed =
         listed_tile_at(head.bits, tile->i, tile->count, block->j, block->keys);
-    const int hides = HAS_BIAS || (HAS_MASK && !listed.all_full) || !listed.all ||
+    const int hides = HAS_BIAS || (HAS_MASK ? !listed.all_full : !listed.all) ||
                       tile->count % DQ_ROWS != 0;
 #elif HAS_MARKS
     const int mark = mark_of_pairs(a, head.marks, head.b, head.h, tile->i, tile->count, block->j,

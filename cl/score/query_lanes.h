@@ -317,7 +317,7 @@ INLINE int load_listed_mask(SHAPE_PARAMS, const struct query_block block, const 
     if (masked == EMPTY && !listed.some_full)
         return 0;
 #endif
-    if (!listed.all || (masked != FULL && listed.some_full) || (HAS_BIAS && !loaded))
+    if ((HAS_BIAS && !loaded) || !listed.all || (masked != FULL && listed.some_full))
         mask_unlisted(block, j, count, loaded, masks);
     tile->mask = masks;
     tile->hides |= !listed.all || masked != FULL;
