@@ -3,7 +3,9 @@
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 
+#ifndef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 120
+#endif
 #include <clattn/clattn.h>
 #include <stdio.h>
 #include <stdlib.h>
