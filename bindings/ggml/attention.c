@@ -1,5 +1,4 @@
 #include "attention.h"
-#include "ranges.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +12,10 @@ bool attention_open(struct attention *a, struct device *device)
         return false;
     a->plans.context = a->context;
     a->queue = clCreateCommandQueue(clattn_context_opencl(a->context), device->id, 0, &error);
-    if (error == CL_SUCCESS)
+    if (error == CL_SUCCESS) {
+        buffers_open(&a->buffers, clattn_context_opencl(a->context), a->queue, device->id);
         return true;
+    }
     host_log(device->host, GGML_LOG_LEVEL_WARN, "no queue on %s: clCreateCommandQueue gives %d",
              device->description, error);
     attention_close(a);
@@ -24,6 +25,7 @@ bool attention_open(struct attention *a, struct device *device)
 void attention_close(struct attention *a)
 {
     plans_free(&a->plans);
+    buffers_close(&a->buffers);
     if (a->workspace != NULL)
         clReleaseMemObject(a->workspace);
     if (a->queue != NULL)
@@ -162,7 +164,7 @@ static bool enqueue(struct attention *a, const struct plan_entry *entry, const s
     tensors.workspace.buffer = entry->workspace_bytes > 0 ? a->workspace : NULL;
     return clattn_attention_forward(entry->plan, a->queue, &tensors, 0, NULL, NULL) ==
                CLATTN_SUCCESS &&
-           ranges_finish(ranges, a->queue);
+           ranges_finish(ranges, &a->buffers);
 }
 
 bool attention_compute(struct attention *a, const struct ggml_tensor *node)
@@ -185,8 +187,7 @@ bool attention_compute(struct attention *a, const struct ggml_tensor *node)
             ranges_add(&ranges, o.operand[n].data, o.operand[n].bytes, n == OPERAND_O);
     if (lengths.data != NULL)
         ranges_add(&ranges, lengths.data, lengths.bytes, false);
-    const bool fine = ranges_make(&ranges, clattn_context_opencl(a->context)) &&
-                      enqueue(a, entry, &o, &lengths, &ranges);
+    const bool fine = ranges_make(&ranges, &a->buffers) && enqueue(a, entry, &o, &lengths, &ranges);
     if (!fine)
         clFinish(a->queue); /* nothing of a failed call may run on in memory that ggml uses again */
     ranges_release(&ranges);

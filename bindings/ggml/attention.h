@@ -5,6 +5,7 @@
 #include "device.h"
 #include "operation.h"
 #include "plans.h"
+#include "ranges.h"
 
 /* Memory that grows to the largest request; its contents are lost when it does. */
 struct scratch {
@@ -17,6 +18,7 @@ struct attention {
     clattn_context *context; /* NULL: everything fails. */
     cl_command_queue queue;
     struct plans plans;
+    struct buffers buffers;
     cl_mem workspace;
     size_t workspace_bytes;
     struct scratch mask;    /* A mask that is copied. */
