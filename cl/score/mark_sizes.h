@@ -6,4 +6,5 @@
 #define LEAST_MARKED_QUERIES 32
 #define LEAST_MARKED_KEYS 128
 #define FEW_MARKED_PAIRS 32768
+#define BACKWARD_MARK_QUERIES 16 /* of a mark of backward_lanes, whose tiles begin anywhere */
 #endif
