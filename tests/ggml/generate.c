@@ -6,6 +6,7 @@
 #include "model.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,9 @@ struct run {
     struct llama_model *model;
     struct llama_context *context;
     int prompt, tokens, words;
+    bool
+        quantized; /* Keys and values: ggml's CPU backend rounds queries to 8 bits then, and a cache's rounding
+                       multiplies what little results differ by. */
     float *logits;   /* (tokens, words), of this run. */
     float *expected; /* Of the run before; NULL if there was none. */
     double prompt_ms, token_ms;
@@ -43,6 +47,7 @@ static void open_run(struct run *run, char **arguments)
     parameters.n_ctx = (uint32_t)(run->prompt + run->tokens);
     parameters.n_batch = (uint32_t)run->prompt;
     parameters.type_k = parameters.type_v = type_of(arguments[3]);
+    run->quantized = ggml_is_quantized(parameters.type_k);
     parameters.n_threads = parameters.n_threads_batch = threads != NULL ? number(threads) : 2;
     run->context = llama_init_from_model(run->model, parameters);
     expect(run->context != NULL, "no context");
@@ -128,7 +133,7 @@ static int compare(const struct run *run)
         different += a != b && (double)(other[b] - other[a]) > 2.0 * error;
     }
     printf(" logit_error %.2g of %.3g different_tokens %d", error, size, different);
-    return different > 0 || !(error < 0.02 * size);
+    return different > 0 || !(error < (run->quantized ? 0.1 : 0.02) * size);
 }
 
 int main(int count, char **arguments)

@@ -36,17 +36,17 @@ static struct ggml_tensor *part(struct ggml_context *context, struct ggml_tensor
 
 static struct graph make(void)
 {
-    struct graph g = {
-        .context = ggml_init((struct ggml_init_params){.mem_size = (size_t)16 << 20})};
+    struct graph g = {.context =
+                          ggml_init((struct ggml_init_params){.mem_size = (size_t)16 << 20})};
     struct ggml_tensor *weights = ggml_new_tensor_2d(g.context, GGML_TYPE_F32, 64, 3 * COLUMNS);
     struct ggml_tensor *x = ggml_new_tensor_2d(g.context, GGML_TYPE_F32, 64, TOKENS);
 
     fill(weights, 1);
     fill(x, 2);
     struct ggml_tensor *all = ggml_mul_mat(g.context, weights, x);
-    struct ggml_tensor *o = ggml_flash_attn_ext(g.context, part(g.context, all, 0),
-                                                part(g.context, all, 1), part(g.context, all, 2),
-                                                NULL, 0.1f, 0.0f, 0.0f);
+    struct ggml_tensor *o =
+        ggml_flash_attn_ext(g.context, part(g.context, all, 0), part(g.context, all, 1),
+                            part(g.context, all, 2), NULL, 0.1f, 0.0f, 0.0f);
     g.graph = ggml_new_graph(g.context);
     ggml_build_forward_expand(g.graph, ggml_scale(g.context, o, 2.0f));
     return g;
