@@ -92,7 +92,7 @@ class Operands:
             if not any(self._views[name] in region.views for name in self._written):
                 continue
             error = ctypes.c_int32()
-            mapped = cl.clEnqueueMapBuffer(queue, region.buffer, 1, _MAP_READ, 0, region.end - region.begin, 0, None,
+            mapped = cl.clEnqueueMapBuffer(queue, region.buffer, 0, _MAP_READ, 0, region.end - region.begin, 0, None,
                                            None, ctypes.byref(error))
             check_cl(error.value, f"clEnqueueMapBuffer of {region.views[0].name}")
             check_cl(cl.clEnqueueUnmapMemObject(queue, region.buffer, mapped, 0, None, None), "clEnqueueUnmapMemObject")

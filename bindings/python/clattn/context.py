@@ -58,7 +58,10 @@ class Context:
     @classmethod
     def of_queue(cls, queue: Any) -> "Context":
         """The context of a pyopencl.CommandQueue's context and device, made at the first call for it."""
-        key = (queue.context.int_ptr, queue.device.int_ptr, os.getpid())
+        try:
+            key = (queue.context.int_ptr, queue.device.int_ptr, os.getpid())
+        except AttributeError:
+            raise InvalidArgument(f"queue must be a pyopencl.CommandQueue, not {type(queue).__name__}") from None
         with _of_queues_lock:
             if key not in _of_queues:
                 _of_queues[key] = cls(opencl=queue.context, opencl_device=queue.device)
