@@ -11,4 +11,4 @@ python=/usr/bin/python3
     echo "skipped: the Python package: $python has no NumPy or no pytest (sh tests/packages.sh test)"
     exit 77
 }
-PYTHONPATH=$package PYTHONDONTWRITEBYTECODE=1 exec "$python" -m pytest -q --durations=5 -p no:cacheprovider .
+PYTHONPATH=$package PYTHONDONTWRITEBYTECODE=1 exec "$python" -m pytest -q --durations=5 -p no:cacheprovider --ignore=frameworks .

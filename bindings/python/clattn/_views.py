@@ -111,6 +111,9 @@ def _view_of_pyopencl(name: str, array: Any) -> View:
 def _view_of_torch(name: str, tensor: Any) -> View:
     if tensor.device.type != "cpu":
         raise InvalidArgument(f"{name} is on the device {tensor.device}; clattn takes tensors on the CPU")
+    if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
+        raise InvalidArgument(f"{name} needs a gradient, which this function does not give: take clattn.torch, or "
+                              f"{name}.detach()")
     if tensor.layout is not sys.modules["torch"].strided:
         raise InvalidArgument(f"{name} is of layout {tensor.layout}; clattn takes strided tensors")
     size = tensor.element_size()

@@ -145,7 +145,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: Diagonal = None, mask: Any = No
               scale: Optional[float] = None, window: Optional[Sequence[Optional[int]]] = None,
               softcap: Optional[float] = None, alibi_slopes: Any = None, sinks: Any = None, q_lengths: Any = None,
               kv_lengths: Any = None, dropout: float = 0.0, seed: int = 0, return_lse: bool = False,
-              queue: Any = None, out: Any = None, diagonal: Diagonal = None,
+              queue: Any = None, out: Any = None, lse: Any = None, diagonal: Diagonal = None,
               context: Optional[Context] = None) -> Any:
     """softmax(scale q k^T, softcap, bias, ALiBi, masked, sinks) v, as clattn/problem.h defines it.
 
@@ -167,7 +167,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: Diagonal = None, mask: Any = No
     kv_lengths    keys in use of each batch, int32: a cache that fills needs one plan for all its lengths
     dropout       probability that a weight is dropped; `seed` says which
     return_lse    (o, lse) instead of o; lse is float32 (batch, heads, seq_q)
-    out           an array for o, which must overlap nothing that is read
+    out, lse      arrays for the results, which must overlap nothing that is read
     diagonal      like causal, of windows and ALiBi where the problem is not causal
 
     Raises a clattn.Error whose text names the argument.
@@ -177,13 +177,11 @@ def attention(q: Any, k: Any, v: Any, *, causal: Diagonal = None, mask: Any = No
                  diagonal)
     o = call.result("o", out, call.q.shape[:-1] + (call.problem.dim_v,))
     call.place("o", call.views["o"])
-    if not return_lse:
-        call.run(seed)
-        return o
-    call.problem.lse = 1
-    lse = call.result("lse", None, call.q.shape[:-1], "float32")
+    if return_lse or lse is not None:
+        call.problem.lse = 1
+        lse = call.result("lse", lse, call.q.shape[:-1], "float32")
     call.run(seed)
-    return o, lse
+    return (o, lse) if return_lse else o
 
 
 def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, causal: Diagonal = None,
@@ -191,11 +189,13 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, ca
                        window: Optional[Sequence[Optional[int]]] = None, softcap: Optional[float] = None,
                        alibi_slopes: Any = None, sinks: Any = None, q_lengths: Any = None, kv_lengths: Any = None,
                        dropout: float = 0.0, seed: int = 0, queue: Any = None, diagonal: Diagonal = None,
-                       gradients: Sequence[str] = (), context: Optional[Context] = None) -> tuple:
+                       gradients: Sequence[str] = (), out: Sequence[Any] = (None, None, None),
+                       context: Optional[Context] = None) -> tuple:
     """(dq, dk, dv) of attention() with the same arrays and options, given d_o, the gradient with respect to o,
     and o and lse as attention(..., return_lse=True) gave them; the same bits on every run.
 
-    `gradients` may name "bias", "alibi_slopes" and "sinks", whose gradients then follow, in that order.
+    `gradients` may name "bias", "alibi_slopes" and "sinks", whose gradients then follow, in that order. `out` has
+    arrays for dq, dk and dv, or None.
     """
     call = _Call(q, k, v, queue, context)
     call.options(causal, mask, bias, scale, window, softcap, alibi_slopes, sinks, q_lengths, kv_lengths, dropout,
@@ -211,7 +211,7 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, ca
         raise InvalidArgument(f"lse is of shape {kept.shape} and dtype {kept.dtype}, not {call.q.shape[:-1]} and float32")
     kept.need_contiguous()
     p.lse = 1
-    results = [call.result("d" + one.name, None, one.shape) for one in (call.q, call.k, call.v)]
+    results = [call.result("d" + one.name, given, one.shape) for one, given in zip((call.q, call.k, call.v), out)]
     for name in ("dq", "dk", "dv"):
         call.place(name, call.views[name])
     results += _further(call, gradients)
