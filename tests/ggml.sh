@@ -89,9 +89,12 @@ model() {
     [ -e "$folder/$1.gguf" ] || "$folder/venv/bin/python" tests/ggml/models.py "$1" "$folder"
 }
 
-# with COMMAND...: with the backend loaded.
+# with COMMAND...: with the backend loaded; always: which computes the smallest operations as well.
 with() {
     GGML_BACKEND_PATH=$backend "$@"
+}
+always() {
+    CLATTN_GGML_LEAST=0 with "$@"
 }
 
 # field NAME: the word after NAME in standard input.
@@ -109,7 +112,7 @@ ratio() {
 # Cases whose types clattn does not have are refused, and nothing else.
 ops() {
     log=$folder/ops.csv
-    with "$bin/test-backend-ops" test -o FLASH_ATTN_EXT -b CLATTN --output csv ${OPS:+-p "$OPS"} > "$log" 2> "$log.errors" ||
+    always "$bin/test-backend-ops" test -o FLASH_ATTN_EXT -b CLATTN --output csv ${OPS:+-p "$OPS"} > "$log" 2> "$log.errors" ||
         failed "test-backend-ops, see $log"
     awk -F '","' 'NR > 1 { all++; if ($5 == 0) { refused++; if ($3 !~ /type_[KV]=(q5_[01]|q4_1|iq4_nl|q[12]_0)/) wrong++ }
         else if ($6 != "") bad++; else good++ }
@@ -154,7 +157,7 @@ END
     echo
     echo "| one token, 8 heads over 2, dim 64: keys | through ggml, us | the plan alone, us | more, us | ggml's CPU backend, us |"
     echo "|--:|--:|--:|--:|--:|"
-    with "$bin/overhead" 256 1024 4096 2> /dev/null | while read -r line; do
+    always "$bin/overhead" 256 1024 4096 2> /dev/null | while read -r line; do
         ours=$(echo "$line" | field backend_us) plan=$(echo "$line" | field plan_us)
         echo "| $(echo "$line" | field keys) | $ours | $plan | $(awk "BEGIN { printf \"%.1f\", $ours - $plan }") | $(echo "$line" | field cpu_us) |"
     done
@@ -233,8 +236,8 @@ hardships() {
     short="$bin/generate $folder/llama.gguf 40 8 f16"
     echo "| hardship | what the program says |"
     echo "|---|---|"
-    hardship "contexts in threads, some destroyed while others run" "same tokens" with "$bin/contexts" "$folder/llama.gguf"
-    hardship "a program with one backend and no scheduler" "error" with "$bin/whole"
+    hardship "contexts in threads, some destroyed while others run" "same tokens" always "$bin/contexts" "$folder/llama.gguf"
+    hardship "a program with one backend and no scheduler" "error" always "$bin/whole"
     hardship "no OpenCL driver" "no OpenCL device" with env OCL_ICD_VENDORS=/nonexistent OCL_ICD_FILENAMES= $short
     hardship "a device that is not there" "no OpenCL device" with env CLATTN_DEVICE=nothing $short
     hardship "a ggml with other numbers" "has another number" env GGML_BACKEND_PATH="$folder/other/libggml-clattn.so" $short
