@@ -58,25 +58,35 @@ source_of_llama() {
         tar -C "$folder" -xf "$folder/$name.tar.gz"
 }
 
-# The backend, and one for a ggml whose operations have other numbers.
-build_backend() {
-    other=$folder/other/ggml
-    rm -rf "$other" && mkdir -p "$other/src" && cp -r "$llama/ggml/include" "$llama/ggml/CMakeLists.txt" "$other" &&
-        cp "$llama/ggml/src/ggml-backend-impl.h" "$other/src" &&
-        sed -i 's/^\( *\)GGML_OP_FLASH_ATTN_EXT,/\1GGML_OP_OTHER, GGML_OP_FLASH_ATTN_EXT,/' "$other/include/ggml.h" || return 1
-    for source in "$other" "$llama/ggml"; do
-        cmake -S "$here" -B "$folder/clattn" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$folder/installed" \
-            -DCMAKE_INSTALL_LIBDIR=lib -DCLATTN_BUILD_TESTS=OFF -DCLATTN_BUILD_BENCH=OFF -DCLATTN_BUILD_TUNER=OFF \
-            -DCLATTN_BUILD_GGML=ON -DGGML_SOURCE="$source" &&
-            cmake --build "$folder/clattn" --parallel && cmake --install "$folder/clattn" || return 1
-        [ "$source" != "$other" ] || cp "$folder/installed/lib/libggml-clattn.so" "$folder/other" || return 1
+# changed NAME FILE SED: headers of a ggml that differs in FILE, in FOLDER/NAME/ggml.
+changed() {
+    rm -rf "${folder:?}/$1" && mkdir -p "$folder/$1/ggml/src" &&
+        cp -r "$llama/ggml/include" "$llama/ggml/CMakeLists.txt" "$folder/$1/ggml" &&
+        cp "$llama/ggml/src/ggml-backend-impl.h" "$folder/$1/ggml/src" && sed -i "$3" "$folder/$1/ggml/$2"
+}
+
+# backend_for SOURCE: in FOLDER/installed, for that ggml.
+backend_for() {
+    cmake -S "$here" -B "$folder/clattn" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$folder/installed" \
+        -DCMAKE_INSTALL_LIBDIR=lib -DCLATTN_BUILD_TESTS=OFF -DCLATTN_BUILD_BENCH=OFF -DCLATTN_BUILD_TUNER=OFF \
+        -DCLATTN_BUILD_GGML=ON -DGGML_SOURCE="$1" &&
+        cmake --build "$folder/clattn" --parallel && cmake --install "$folder/clattn"
+}
+
+# Two that do not suit, and the one that does.
+build_backends() {
+    changed numbers include/ggml.h 's/^\( *\)GGML_OP_FLASH_ATTN_EXT,/\1GGML_OP_OTHER, GGML_OP_FLASH_ATTN_EXT,/' &&
+        changed interface src/ggml-backend-impl.h 's/\(GGML_BACKEND_API_VERSION\) .*/\1 1000/' || return 1
+    for name in numbers interface; do
+        backend_for "$folder/$name/ggml" && cp "$folder/installed/lib/libggml-clattn.so" "$folder/$name" || return 1
     done
+    backend_for "$llama/ggml"
 }
 
 build() {
     say "building clattn's backend and llama.cpp (log: $folder/build.log)"
     {
-        build_backend &&
+        build_backends &&
             cmake -S tests/ggml -B "$folder/build" -DLLAMA="$llama" -DCMAKE_PREFIX_PATH="$folder/installed" &&
             cmake --build "$folder/build" --parallel
     } > "$folder/build.log" 2>&1
@@ -240,7 +250,8 @@ hardships() {
     hardship "a program with one backend and no scheduler" "error" always "$bin/whole"
     hardship "no OpenCL driver" "no OpenCL device" with env OCL_ICD_VENDORS=/nonexistent OCL_ICD_FILENAMES= $short
     hardship "a device that is not there" "no OpenCL device" with env CLATTN_DEVICE=nothing $short
-    hardship "a ggml with other numbers" "has another number" env GGML_BACKEND_PATH="$folder/other/libggml-clattn.so" $short
+    hardship "a ggml with other numbers" "has another number" env GGML_BACKEND_PATH="$folder/numbers/libggml-clattn.so" $short
+    hardship "a ggml with another interface" "incompatible API" env GGML_BACKEND_PATH="$folder/interface/libggml-clattn.so" $short
     hardship "ggml loaded by Python" "loaded CLATTN" local_load
 }
 
