@@ -170,7 +170,7 @@ static unsigned char *find_mark(const struct marks *marks, size_t b, size_t h, s
            j * marks->step[3];
 }
 
-/* Marks the keys of a row where they lie side by side. */
+/* Marks keys where they lie side by side. */
 static void mark_keys(struct survey *survey, size_t b, size_t head, struct span span)
 {
     const unsigned char *visible = survey->visible;
@@ -197,14 +197,31 @@ static void mark_scattered_keys(struct survey *survey, size_t b, size_t head, st
     }
 }
 
-static void mark_row(struct survey *survey, size_t b, size_t h, size_t i, struct span span)
+static void mark_span(struct survey *survey, size_t b, size_t h, struct span span)
+{
+    const clattn_problem *p = &survey->attention->job.problem;
+    const size_t head = h / (p->heads / p->kv_heads);
+
+    if (span.begin >= span.end)
+        return;
+    if (p->page_size > 0 || p->total_kv > 0)
+        mark_scattered_keys(survey, b, head, span);
+    else
+        mark_keys(survey, b, head, span);
+}
+
+/* What the row before has marked is left out: empty where other keys are visible in each row. */
+static void mark_row(struct survey *survey, size_t b, size_t h, size_t i, struct span span,
+                     struct span before)
 {
     const clattn_problem *p = &survey->attention->job.problem;
 
-    if (p->page_size > 0 || p->total_kv > 0)
-        mark_scattered_keys(survey, b, h / (p->heads / p->kv_heads), span);
-    else
-        mark_keys(survey, b, h / (p->heads / p->kv_heads), span);
+    if (before.begin >= before.end)
+        before = (struct span){span.end, span.end};
+    mark_span(survey, b, h,
+              (struct span){span.begin, before.begin < span.end ? before.begin : span.end});
+    mark_span(survey, b, h,
+              (struct span){before.end > span.begin ? before.end : span.begin, span.end});
     for (size_t j = span.begin; survey->marks[INPUT_BIAS].used != NULL && j < span.end; j++)
         *find_mark(&survey->marks[INPUT_BIAS], b, h, i, j) = 1;
     for (size_t c = 0; survey->marks[INPUT_MASK].used != NULL && c < mask_keys(p); c++) {
@@ -241,6 +258,7 @@ static void go_through(struct survey *survey)
 
     for (size_t b = 0; b < survey->batches; b++) {
         for (size_t h = 0; h < survey->heads; h++) {
+            struct span before = {0, 0};
             for (size_t i = 0; i < p->seq_q; i++) {
                 const struct span span = find_span(survey->attention, b, i);
                 if (survey->visible != NULL && (i == 0 || survey->rows_differ))
@@ -249,7 +267,8 @@ static void go_through(struct survey *survey)
                 survey->pairs += pairs;
                 if (survey->marks[INPUT_Q].used == NULL)
                     continue;
-                mark_row(survey, b, h, i, span);
+                mark_row(survey, b, h, i, span, before);
+                before = survey->rows_differ ? before : span;
                 for (size_t n = 0; n < NUM_OF_QUERIES && pairs > 0.0; n++)
                     mark_query(survey, &survey->marks[rows_used[n]], b, h, i);
             }

@@ -121,6 +121,8 @@ ANY(long)
     uint##n FUNCTION convert_uint##n(from##n);                                                     \
     float##n FUNCTION convert_float##n(from##n);
 EACH_STORED_VECTOR(CONVERT)
+#define CONVERT_TO_BYTES(n, from) uchar##n FUNCTION convert_uchar##n(from##n);
+EACH_WIDTH(CONVERT_TO_BYTES, int)
 
 /* ---- vectors in memory ---------------------------------------------------------------------- */
 

@@ -1,10 +1,11 @@
 /* Blocks of keys and tiles of queries of backward_lanes in private memory: load and store.
  *
- * Before including this: what backward_products.h needs, BLOCK_M, and ROW_V, floats in a row of
+ * Before including this: what backward_products.h and mark_pairs.h need, BLOCK_M, and ROW_V, floats in a row of
  * v. */
 #ifndef CLATTN_BACKWARD_BLOCKS_H
 #define CLATTN_BACKWARD_BLOCKS_H
 #include "cpu/backward_products.h"
+#include "score/mark_pairs.h"
 
 #include "common/backward.h"
 
@@ -15,6 +16,9 @@ struct head {
 #if HAS_BLOCKS
     long keys_end;          /* no block of keys that begins before it has a key from there on */
     struct block_bits bits; /* of the head's list */
+#endif
+#if HAS_MARKS
+    const __global uchar *marks; /* of all pairs; null if none were made */
 #endif
 };
 
@@ -170,16 +174,44 @@ INLINE void load_query_tile(SHAPE_PARAMS, const struct head head, const long i, 
     }
 }
 
-/* The rows of the tile that may see keys of the block, by lengths, window and causality. */
-INLINE struct row_range visible_rows(const struct attention_shape a, const struct extent e,
+#if HAS_MARKS
+/* What is marked of all rows of the tile that have a mark with row r. */
+INLINE int mark_of_row(const struct attention_shape a, const struct head head,
+                       const struct key_block *block, const struct query_tile *tile, const int r)
+{
+    return mark_of_pairs(a, head.marks, head.b, head.h, tile->i + r, 1, block->j, block->keys);
+}
+
+/* The range without those of its first and last rows that are marked as empty. */
+INLINE struct row_range unmarked_rows(const struct attention_shape a, const struct head head,
+                                      const struct key_block *block, const struct query_tile *tile,
+                                      struct row_range rows)
+{
+    while (rows.begin < rows.end &&
+           (mark_of_row(a, head, block, tile, rows.begin) & MARK_EMPTY))
+        rows.begin += MARK_M - (int)((tile->i + rows.begin) % MARK_M);
+    while (rows.begin < rows.end &&
+           (mark_of_row(a, head, block, tile, rows.end - 1) & MARK_EMPTY))
+        rows.end -= 1 + (int)((tile->i + rows.end - 1) % MARK_M);
+    return rows;
+}
+#endif
+
+/* The rows of the tile that may see keys of the block, by lengths, window, causality and marks: all
+ * between the first and the last. */
+INLINE struct row_range visible_rows(const struct attention_shape a, const struct head head,
                                      const struct key_block *block,
                                      const struct query_tile *tile)
 {
-    const long begin = first_query(a, e, block->j) - tile->i;
-    const long end = end_query(a, e, block->j, block->keys) - tile->i;
+    const long begin = first_query(a, head.e, block->j) - tile->i;
+    const long end = end_query(a, head.e, block->j, block->keys) - tile->i;
+    struct row_range rows = {(int)clamp(begin, 0L, (long)tile->count),
+                             (int)clamp(end, 0L, (long)tile->count)};
 
-    return (struct row_range){(int)clamp(begin, 0L, (long)tile->count),
-                              (int)clamp(end, 0L, (long)tile->count)};
+#if HAS_MARKS
+    rows = unmarked_rows(a, head, block, tile, rows);
+#endif
+    return rows;
 }
 
 #if HAS_BLOCKS
@@ -214,8 +246,12 @@ INLINE int is_partial(const struct attention_shape a, const struct head head,
 #if HAS_BLOCKS
     const struct listed_tile listed =
         listed_tile_at(head.bits, tile->i, tile->count, block->j, block->keys);
-    const int hides = HAS_BIAS || (HAS_MASK && !listed.all_full) || !listed.all ||
+    const int hides = HAS_BIAS || (HAS_MASK ? !listed.all_full : !listed.all) ||
                       tile->count % DQ_ROWS != 0;
+#elif HAS_MARKS
+    const int mark = mark_of_pairs(a, head.marks, head.b, head.h, tile->i, tile->count, block->j,
+                                   block->keys);
+    const int hides = HAS_BIAS || !(mark & MARK_FULL) || tile->count < BLOCK_M;
 #else
     const int hides = HIDES_ANYWHERE || tile->count < BLOCK_M;
 #endif

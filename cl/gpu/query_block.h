@@ -10,6 +10,9 @@
 #include "common/key_rows.h"
 #include "common/sequence.h"
 #include "score/blocks.h"
+#define MARK_M BLOCK_M
+#define MARK_N BLOCK_N
+#define MARKS_BEGIN(a) 0
 #include "score/mark_pairs.h"
 
 /* Whether rows that see nothing have to be told from those far below a sink: masks, biases and tables of
@@ -70,9 +73,8 @@ find_query_block(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM TILES_PARAM)
     p.bits = block_bits_of(a, workspace + at.workspace, p.b, p.h);
 #endif
 #if HAS_MARKS
-    p.marks = are_marked(a) ? (const __global uchar *)(workspace + at.workspace) +
-                                  marks_of_block(a, p.b, p.h, p.i0)
-                            : 0;
+    const __global uchar *marks = all_marks(a, at, workspace);
+    p.marks = marks ? marks + marks_of_block(a, p.b, p.h, p.i0) : 0;
 #endif
     return p;
 }

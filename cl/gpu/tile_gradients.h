@@ -1,7 +1,7 @@
 /* The weights p and the gradients ds of scores, of a tile of BLOCK_OWNED owned and BLOCK_STREAMED streamed
  * rows: from products to what dq, dk, dv and the other gradients are sums of. Formulas: clattn/problem.h.
  *
- * Before including this: score.h, backward.h, tile_products.h, tile_dropout.h. */
+ * Before including this: score.h, backward.h, mark_pairs.h, tile_products.h, tile_dropout.h. */
 #ifndef CLATTN_TILE_GRADIENTS_H
 #define CLATTN_TILE_GRADIENTS_H
 
@@ -45,6 +45,8 @@ struct tile {
     int queries, keys;
 #if HAS_BLOCKS
     struct block_bits bits; /* of the head's list */
+#elif HAS_MARKS
+    const __global uchar *marks; /* of all pairs; null if none were made */
 #endif
 };
 
@@ -53,6 +55,9 @@ INLINE bool is_partial(const struct attention_shape a, const struct tile t)
 {
 #if HAS_BLOCKS
     const bool hides = HAS_BIAS || hides_listed(t.bits, t.i0, t.queries, t.j0, t.keys);
+#elif HAS_MARKS
+    const bool hides = HAS_BIAS || !(mark_of_pairs(a, t.marks, t.b, t.h, t.i0, t.queries, t.j0,
+                                                   t.keys) & MARK_FULL);
 #else
     const bool hides = HIDES_ANYWHERE;
 #endif

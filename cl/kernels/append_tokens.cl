@@ -1,14 +1,17 @@
 /* append_tokens: new keys and values are written to their places in a cache, in its format, keys and
  * queries rotated on the way.
  *
- * NDRange   One dimension, GROUP_ITEMS items in a group. Item n takes 32 columns of a token's rows, of
- *           every HEAD_GROUPS-th head: of k, then of v, then of q. Items past the last have nothing to do.
+ * NDRange   One dimension, GROUP_ITEMS items in a group. Item n takes TOKENS tokens, of their rows all
+ *           columns, or, unless WHOLE_ROWS, 32, of every HEAD_GROUPS-th head: first of a head's rows of k and
+ *           v, so that these follow each other in memory, then of the next one's. Items past the last have
+ *           nothing to do.
  * Places    Token i of batch b goes to row kv_lengths[b] + i of its batch, or, with PAGE_SIZE, of the pages
  *           that page_table names, or to slot slots[b, i], which counts the rows of all batches, or pages,
  *           one after the other. What is outside of the cache is skipped.
  * Rotation  Columns in pairs, (2 i, 2 i + 1) or (i, i + ROTARY_DIM / 2), become (x cos - y sin,
  *           x sin + y cos), for an angle of position * base^(-2 i / ROTARY_DIM), or of given tables. An
- *           item computes cosines and sines of its columns once for all heads.
+ *           item computes the powers of its columns once for all tokens, and cosines and sines of a token's
+ *           once for all heads.
  * Exact     What is not rotated has the bits of a conversion, or of clattn/quantize.h.
  *
  * The angle is exact but for 2^-40 of it: base^(-2 / ROTARY_DIM), which the host gives as a sum of two
@@ -33,7 +36,7 @@
 #include "common/quantize_block.h"
 #include "cpu/simd_storage.h"
 
-#define CHUNK 32 /* columns of an item: a block */
+#define CHUNK 32 /* columns that are loaded at a time: a block */
 #define VECTORS (CHUNK / SIMD_WIDTH)
 #define PAIRS 1
 #define HALVES 2
@@ -124,28 +127,37 @@ INLINE int partner_of(const int d)
 #if ROTARY
 #if HAS_TABLES
 #define TABLES_PARAM , const __global float *cos_table, const __global float *sin_table
+#define TABLES_ARG , cos_table, sin_table
 #else
 #define TABLES_PARAM
+#define TABLES_ARG
 #endif
 
-/* cosines and sines of columns d .. d + SIMD_WIDTH - 1 at a position, a sine negative for the first of a
- * pair; 1 and 0 for columns that are not rotated. */
-INLINE void turn(const struct attention_shape a, const long position, const int d, lanes *cosine,
-                 lanes *sine TABLES_PARAM)
-{
-    float c[SIMD_WIDTH], s[SIMD_WIDTH];
-#if HAS_TABLES
-    const long row = clamp(position, 0L, a.window_right - 1) * (ROTARY_DIM / 2);
+/* Columns that an item turns at most, in vectors. */
+#define TURNED_COLUMNS (WHOLE_ROWS ? (ROTARY_DIM + CHUNK - 1) / CHUNK * CHUNK : CHUNK)
+#define TURNED (TURNED_COLUMNS / SIMD_WIDTH)
 
-    for (int n = 0; n < SIMD_WIDTH; n++) {
-        const bool turns = d + n < ROTARY_DIM;
-        c[n] = turns ? cos_table[row + pair_of(d + n)] : 1.0f;
-        s[n] = turns ? sin_table[row + pair_of(d + n)] : 0.0f;
-    }
-#else
-    const float exact = (float)clamp(position, -FARTHEST, FARTHEST);
+/* What columns are turned by at a position: a sine is negative for the first of a pair; 1 and 0 for columns
+ * that are not rotated. */
+struct turn {
+    lanes cosine[TURNED], sine[TURNED];
+};
+
+/* Vectors of columns from column d on that are rotated, of an item's. */
+INLINE int turned_vectors(const int d)
+{
+    return clamp((ROTARY_DIM - d + SIMD_WIDTH - 1) / SIMD_WIDTH, 0, TURNED);
+}
+
+/* Whether the columns are of whole vectors of pairs, in halves: the second half has the angles of the first. */
+#define REPEATS_HALVES                                                                             \
+    (ROTARY == HALVES && WHOLE_ROWS && ROTARY_DIM / 2 % SIMD_WIDTH == 0 && ROTARY_DIM % 2 == 0)
+
+#if !HAS_TABLES
+/* base^(-2 i / ROTARY_DIM) of the pairs i that columns d .. d + SIMD_WIDTH - 1 are in. */
+INLINE struct twice power_of(const struct attention_shape a, const int d)
+{
     struct twice power = {1.0f, 0.0f}, square = {a.scale, a.softcap};
-    const struct twice whole = {exact, 0.0f};
     int pairs[SIMD_WIDTH];
 
     for (int n = 0; n < SIMD_WIDTH; n++)
@@ -158,20 +170,67 @@ INLINE void turn(const struct attention_shape a, const long position, const int 
         power.low = set ? next.low : power.low;
         square = product(square, square);
     }
-    lanes cosines;
-    const lanes sines = sine_cosine(product(power, whole), &cosines);
-    VECTOR(vstore)(cosines, 0, c);
-    VECTOR(vstore)(sines, 0, s);
-    for (int n = 0; n < SIMD_WIDTH; n++) {
-        c[n] = d + n < ROTARY_DIM ? c[n] : 1.0f;
-        s[n] = d + n < ROTARY_DIM ? s[n] : 0.0f;
-    }
-#endif
-    for (int n = 0; n < SIMD_WIDTH; n++)
-        s[n] = is_first(d + n) ? -s[n] : s[n];
-    *cosine = VECTOR(vload)(0, c);
-    *sine = VECTOR(vload)(0, s);
+    return power;
 }
+#endif
+
+/* The powers of an item's columns, from column d on. */
+INLINE void find_powers(const struct attention_shape a, const int d, struct twice *powers)
+{
+#if !HAS_TABLES
+    for (int v = 0; v < turned_vectors(d); v++)
+        powers[v] = power_of(a, d + v * SIMD_WIDTH);
+#endif
+}
+
+/* Cosines and sines of a vector of columns from column c on. */
+INLINE void turn_vector(const struct attention_shape a, const long position, const int c,
+                        const struct twice *power, lanes *cosine, lanes *sine TABLES_PARAM)
+{
+    float x[SIMD_WIDTH], y[SIMD_WIDTH];
+
+#if HAS_TABLES
+    const long row = clamp(position, 0L, a.window_right - 1) * (ROTARY_DIM / 2);
+    for (int n = 0; n < SIMD_WIDTH; n++) {
+        x[n] = c + n < ROTARY_DIM ? cos_table[row + pair_of(c + n)] : 1.0f;
+        y[n] = c + n < ROTARY_DIM ? sin_table[row + pair_of(c + n)] : 0.0f;
+    }
+#else
+    const struct twice whole = {(float)clamp(position, -FARTHEST, FARTHEST), 0.0f};
+    const lanes sines = sine_cosine(product(*power, whole), cosine);
+    if (REPEATS_HALVES) {
+        *sine = is_first(c) ? -sines : sines;
+        return;
+    }
+    VECTOR(vstore)(*cosine, 0, x);
+    VECTOR(vstore)(sines, 0, y);
+#endif
+    for (int n = 0; n < SIMD_WIDTH; n++) {
+        x[n] = c + n < ROTARY_DIM ? x[n] : 1.0f;
+        y[n] = c + n >= ROTARY_DIM ? 0.0f : is_first(c + n) ? -y[n] : y[n];
+    }
+    *cosine = VECTOR(vload)(0, x);
+    *sine = VECTOR(vload)(0, y);
+}
+
+/* ... of all of an item's columns, from column d on. */
+INLINE void find_turn(const struct attention_shape a, const long position, const int d,
+                      const struct twice *powers, struct turn *turn TABLES_PARAM)
+{
+    const int vectors = turned_vectors(d), angles = REPEATS_HALVES ? vectors / 2 : vectors;
+
+    for (int v = 0; v < angles; v++)
+        turn_vector(a, position, d + v * SIMD_WIDTH, powers + v, &turn->cosine[v],
+                    &turn->sine[v] TABLES_ARG);
+    for (int v = angles; v < vectors; v++) {
+        turn->cosine[v] = turn->cosine[v - angles];
+        turn->sine[v] = -turn->sine[v - angles];
+    }
+}
+#else
+struct turn {
+    char none;
+};
 #endif
 
 /* ---- columns -------------------------------------------------------------------------------- */
@@ -233,12 +292,7 @@ INLINE ints round_away(const lanes x)
 
 INLINE void store_bytes(const ints x, __global uchar *p)
 {
-    int y[SIMD_WIDTH];
-
-    VECTOR(vstore)(x, 0, y);
-    UNROLL
-    for (int n = 0; n < SIMD_WIDTH; n++)
-        p[n] = (uchar)y[n];
+    VECTOR(vstore)(VECTOR(convert_uchar)(x & 255), 0, p);
 }
 
 /* Makes a block of a chunk (clattn/quantize.h). */
@@ -311,67 +365,154 @@ INLINE void store_chunk(const int format, lanes *x, __global void *cache, const 
     }
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------ */
+/* ---- tokens --------------------------------------------------------------------------------- */
+
+/* Token i of batch b, and its row of batch, or page, `to` of the caches; lies: whether there is such a row. */
+struct token {
+    long b, i, to, row;
+    bool lies;
+};
+
+/* The tokens of an item: `count` from token `first` of all batches on, and of which heads and columns. */
+struct share {
+    long first, first_head;
+    int count, column;
+};
+
+/* The rows are of so many columns. */
+INLINE struct share share_of_item(const struct attention_shape a, const long columns)
+{
+    const int row_items = WHOLE_ROWS ? 1 : (int)((columns + CHUNK - 1) / CHUNK);
+    const long n = get_global_id(0), block = n / (row_items * HEAD_GROUPS);
+    const int rest = (int)(n - block * (row_items * HEAD_GROUPS));
+    const struct share share = {
+        block * TOKENS, rest / row_items,
+        (int)clamp(a.batch * a.seq_q - block * TOKENS, 0L, (long)TOKENS), rest % row_items * CHUNK};
+
+    return share;
+}
+
+/* Where an item's columns of a row end. */
+INLINE int end_of(const struct share share, const long columns)
+{
+    return WHOLE_ROWS ? (int)columns : (int)min((long)share.column + CHUNK, columns);
+}
+
+#if HAS_KV_LENGTHS
+#define CACHED(b) kv_lengths[at.kv_lengths + (b)] /* tokens that the batch has */
+#else
+#define CACHED(b) 0
+#endif
+#if HAS_POSITIONS
+#define POSITION(token, number) positions[at.mask + (number)]
+#else
+#define POSITION(token, number) (CACHED((token).b) + (token).i)
+#endif
+#if HAS_TABLES
+#define TABLES , cos + at.slopes, sin + at.sinks
+#else
+#define TABLES
+#endif
+
+/* Token `number` of all batches, without its place in the caches. */
+INLINE struct token token_of(const struct attention_shape a, const long number)
+{
+    const long b = number / a.seq_q;
+    const struct token token = {b, number - b * a.seq_q, 0, 0, false};
+
+    return token;
+}
+
+#if ROTARY
+/* What the tokens of an item are turned by. */
+#define FIND_TURNS(share, turns)                                                                   \
+    do {                                                                                           \
+        struct twice powers[TURNED];                                                               \
+        find_powers(a, (share).column, powers);                                                    \
+        for (int t = 0; t < (share).count; t++) {                                                  \
+            const struct token token = token_of(a, (share).first + t);                             \
+            find_turn(a, POSITION(token, (share).first + t), (share).column, powers,               \
+                      (turns) + t TABLES);                                                         \
+        }                                                                                          \
+    } while (0)
+#else
+#define FIND_TURNS(share, turns) ((void)(turns))
+#endif
+
+/* ---- the kernels ---------------------------------------------------------------------------- */
+
+/* Columns from share.column on of a row, to a row of a cache that starts at position `first`. */
+INLINE void append_row(const struct share share, const __global storage *row, const long step,
+                       const long columns, const bool rotates, const struct turn *turn,
+                       const int format, __global void *cache, const long first,
+                       const long to_step)
+{
+    const int end = end_of(share, columns);
+    lanes x[VECTORS];
+
+    for (int c = share.column; c < end; c += CHUNK) {
+        const int v = (c - share.column) / SIMD_WIDTH;
+#if ROTARY
+        load_chunk(row, step, c, (int)columns, rotates, turn->cosine + v, turn->sine + v, x);
+#else
+        load_chunk(row, step, c, (int)columns, false, 0, 0, x);
+#endif
+        store_chunk(format, x, cache, first, to_step, c, (int)columns);
+    }
+}
 
 __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1)))
 void append_tokens(PARAMETERS_append_tokens)
 {
-    const int chunks = (int)((max(a.dim_qk, a.dim_v) + CHUNK - 1) / CHUNK);
-    const long n = get_global_id(0), token = n / (chunks * HEAD_GROUPS);
-    const int rest = (int)(n - token * (chunks * HEAD_GROUPS));
-    const int d = rest % chunks * CHUNK, first_head = rest / chunks;
-    const long b = token / a.seq_q, i = token - b * a.seq_q;
-    lanes cosine[VECTORS], sine[VECTORS], x[VECTORS];
-
-    if (token >= a.batch * a.seq_q)
-        return;
-#if HAS_KV_LENGTHS
-    const long cached = kv_lengths[at.kv_lengths + b];
-#else
-    const long cached = 0;
-#endif
+    const struct share share = share_of_item(a, max(a.dim_qk, a.dim_v));
     const long rows = PAGE_SIZE ? PAGE_SIZE : a.seq_kv; /* of a page, or of a batch */
+    struct token tokens[TOKENS];
+    struct turn turns[TOKENS];
+
+    for (int t = 0; t < share.count; t++) {
+        struct token token = token_of(a, share.first + t);
 #if HAS_SLOTS
-    const long slot = slots[at.q_lengths + token];
-    const bool lies = slot >= 0 && slot < (PAGE_SIZE ? a.pages : a.batch) * rows;
-    const long to = lies ? slot / rows : 0, row = lies ? slot - to * rows : 0;
+        const long slot = slots[at.q_lengths + share.first + t];
+        token.lies = slot >= 0 && slot < (PAGE_SIZE ? a.pages : a.batch) * rows;
+        token.to = token.lies ? slot / rows : 0;
+        token.row = token.lies ? slot - token.to * rows : 0;
 #elif PAGE_SIZE
-    const long key = cached + i, columns = (a.seq_kv + PAGE_SIZE - 1) / PAGE_SIZE;
-    const bool is_key = key >= 0 && key < a.seq_kv;
-    const long to = is_key ? page_table[at.page_table + b * columns + key / PAGE_SIZE] : -1;
-    const long row = key % rows;
-    const bool lies = to >= 0 && to < a.pages;
+        const long key = CACHED(token.b) + token.i;
+        const long pages = (a.seq_kv + PAGE_SIZE - 1) / PAGE_SIZE; /* of a batch */
+        const bool is_key = key >= 0 && key < a.seq_kv;
+        token.to = is_key ? page_table[at.page_table + token.b * pages + key / PAGE_SIZE] : -1;
+        token.row = key % rows;
+        token.lies = token.to >= 0 && token.to < a.pages;
 #else
-    const long to = b, row = cached + i;
-    const bool lies = row >= 0 && row < rows;
+        token.to = token.b;
+        token.row = CACHED(token.b) + token.i;
+        token.lies = token.row >= 0 && token.row < rows;
 #endif
-#if ROTARY
-#if HAS_POSITIONS
-    const long position = positions[at.mask + token];
-#else
-    const long position = cached + i;
-#endif
-    for (int v = 0; v < VECTORS && d < ROTARY_DIM; v++)
-#if HAS_TABLES
-        turn(a, position, d + v * SIMD_WIDTH, &cosine[v], &sine[v], cos + at.slopes, sin + at.sinks);
-#else
-        turn(a, position, d + v * SIMD_WIDTH, &cosine[v], &sine[v]);
-#endif
-#endif
-    for (long h = first_head; lies && h < a.kv_heads; h += HEAD_GROUPS) {
-        if (d < a.dim_qk) {
-            load_chunk(k + at.k + b * a.k_stride[0] + h * a.k_stride[1] + i * a.k_stride[2],
-                       IN_STEP(a.k_stride[3]), d, (int)a.dim_qk, true, cosine, sine, x);
-            store_chunk(TO_K, x, k_cache,
-                        at.dk + to * a.dk_stride[0] + h * a.dk_stride[1] + row * a.dk_stride[2],
-                        OUT_STEP(a.dk_stride[3]), d, (int)a.dim_qk);
+        tokens[t] = token;
+    }
+    FIND_TURNS(share, turns);
+    for (long h = share.first_head; h < a.kv_heads; h += HEAD_GROUPS) {
+        for (int t = 0; t < share.count; t++) {
+            const struct token token = tokens[t];
+            if (token.lies)
+                append_row(share,
+                           k + at.k + token.b * a.k_stride[0] + h * a.k_stride[1] +
+                               token.i * a.k_stride[2],
+                           IN_STEP(a.k_stride[3]), a.dim_qk, true, turns + t, TO_K, k_cache,
+                           at.dk + token.to * a.dk_stride[0] + h * a.dk_stride[1] +
+                               token.row * a.dk_stride[2],
+                           OUT_STEP(a.dk_stride[3]));
         }
-        if (d < a.dim_v) {
-            load_chunk(v + at.v + b * a.v_stride[0] + h * a.v_stride[1] + i * a.v_stride[2],
-                       IN_STEP(a.v_stride[3]), d, (int)a.dim_v, false, cosine, sine, x);
-            store_chunk(TO_V, x, v_cache,
-                        at.dv + to * a.dv_stride[0] + h * a.dv_stride[1] + row * a.dv_stride[2],
-                        OUT_STEP(a.dv_stride[3]), d, (int)a.dim_v);
+        for (int t = 0; t < share.count; t++) {
+            const struct token token = tokens[t];
+            if (token.lies)
+                append_row(share,
+                           v + at.v + token.b * a.v_stride[0] + h * a.v_stride[1] +
+                               token.i * a.v_stride[2],
+                           IN_STEP(a.v_stride[3]), a.dim_v, false, turns + t, TO_V, v_cache,
+                           at.dv + token.to * a.dv_stride[0] + h * a.dv_stride[1] +
+                               token.row * a.dv_stride[2],
+                           OUT_STEP(a.dv_stride[3]));
         }
     }
 }
@@ -411,54 +552,48 @@ INLINE void turn_columns(const __global storage *row, const long step, __global 
 #endif
 }
 
+/* Columns from share.column on of a row, and the partners of those that are turned. */
+INLINE void rotate_row(const struct share share, const __global storage *row, const long step,
+                       const long columns, const struct turn *turn, __global storage *to,
+                       const long to_step)
+{
+    const int end = end_of(share, columns);
+
+    for (int c = share.column; c < end; c += SIMD_WIDTH) {
+        const int v = (c - share.column) / SIMD_WIDTH;
+        if (c < ROTARY_DIM)
+            turn_columns(row, step, to, to_step, c, turn->cosine[v], turn->sine[v]);
+#if QUERIES != IN_PLACE
+        const int rest = max(c, ROTARY_DIM), left = min(c + SIMD_WIDTH, (int)columns) - rest;
+        if (left > 0)
+            store_row(load_row(row + rest * step, step, left), to + rest * to_step, to_step, left);
+#endif
+    }
+}
+
 /* Likewise of q: every column pair is one item's. */
 __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1)))
 void rotate_queries(PARAMETERS_rotate_queries)
 {
-    const int chunks = (int)((a.dim_qk + CHUNK - 1) / CHUNK);
-    const long n = get_global_id(0), token = n / (chunks * HEAD_GROUPS);
-    const int rest = (int)(n - token * (chunks * HEAD_GROUPS));
-    const int d = rest % chunks * CHUNK, first_head = rest / chunks, dim = (int)a.dim_qk;
-    const long b = token / a.seq_q, i = token - b * a.seq_q;
-    lanes cosine[VECTORS], sine[VECTORS];
+    const struct share share = share_of_item(a, a.dim_qk);
+    struct turn turns[TOKENS];
 
-    if (token >= a.batch * a.seq_q)
-        return;
-#if HAS_POSITIONS
-    const long position = positions[at.mask + token];
-#elif HAS_KV_LENGTHS
-    const long position = kv_lengths[at.kv_lengths + b] + i;
-#else
-    const long position = i;
-#endif
-    for (int v = 0; v < VECTORS && d < ROTARY_DIM; v++)
-#if HAS_TABLES
-        turn(a, position, d + v * SIMD_WIDTH, &cosine[v], &sine[v], cos + at.slopes, sin + at.sinks);
-#else
-        turn(a, position, d + v * SIMD_WIDTH, &cosine[v], &sine[v]);
-#endif
-    for (long h = first_head; h < a.heads; h += HEAD_GROUPS) {
-        const long to_step = OUT_STEP(a.o_stride[3]);
-        __global storage *to =
-            q_out + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2];
+    FIND_TURNS(share, turns);
+    for (long h = share.first_head; h < a.heads; h += HEAD_GROUPS) {
+        for (int t = 0; t < share.count; t++) {
+            const struct token token = token_of(a, share.first + t);
+            const long to_step = OUT_STEP(a.o_stride[3]);
+            __global storage *to = q_out + at.o + token.b * a.o_stride[0] + h * a.o_stride[1] +
+                                   token.i * a.o_stride[2];
 #if QUERIES == IN_PLACE
-        const __global storage *row = to;
-        const long step = to_step;
+            const __global storage *row = to;
+            const long step = to_step;
 #else
-        const long step = IN_STEP(a.q_stride[3]);
-        const __global storage *row =
-            q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + i * a.q_stride[2];
+            const long step = IN_STEP(a.q_stride[3]);
+            const __global storage *row = q + at.q + token.b * a.q_stride[0] + h * a.q_stride[1] +
+                                          token.i * a.q_stride[2];
 #endif
-        UNROLL
-        for (int v = 0; v < VECTORS; v++) {
-            const int c = d + v * SIMD_WIDTH, rest_of = max(c, ROTARY_DIM);
-            turn_columns(row, step, to, to_step, c, cosine[v], sine[v]);
-#if QUERIES != IN_PLACE
-            const int left = min(c + SIMD_WIDTH, dim) - rest_of;
-            if (left > 0)
-                store_row(load_row(row + rest_of * step, step, left), to + rest_of * to_step,
-                          to_step, left);
-#endif
+            rotate_row(share, row, step, a.dim_qk, turns + t, to, to_step);
         }
     }
 }

@@ -23,9 +23,11 @@
  * Ragged     Nothing outside the tensors is read: keys beyond the last are zeros.
  * Block lists with block lists tiles hold queries that list some column of the chunk, and what a block
  *            does not see of a tile is left out.
+ * Marks      backward_lanes leaves out what a first stage found that a mask or a bias hides throughout
+ *            (score/mark_pairs.h), and reads no mask where it hides nothing.
  * Workspace  [rows][2] -lse in the scores' unit and -delta; [SPLIT_K][batch][heads][seq_q +
  *            DQ_ROWS][ROW_QK] sums of dq; [SPLIT_K][batch][heads] sums of dslopes; the bits of
- *            block lists
+ *            block lists, or the marks of masks and biases
  * Tunables   src/families/tunables/backward_lanes.def, all defined by the host; no fallbacks
  *            here. */
 #include "common/builtins.h"
@@ -39,7 +41,8 @@
 
 #define ROW_QK ROUNDED(DIM_QK)
 #define ROW_V ROUNDED(DIM_V)
-#include "score/backward_weights.h"
+#include "common/sequence.h"
+#include "score/key_lanes.h"
 
 /* Among the sums of dq of one work-item: the first row of head h. After each head are rows that no
  * query has, since register tiles of DQ_ROWS rows are read and written. */
@@ -57,8 +60,13 @@ INLINE long sums_begin(const struct attention_shape a, const long split)
     return row_stats + split * a.batch * a.heads * (LONGEST_Q(a) + DQ_ROWS) * ROW_QK;
 }
 
-/* The bits of block lists come last in the workspace. */
+/* The bits of block lists, or the marks of masks and biases, come last in the workspace. */
 #define BLOCK_BITS_BEGIN(a) (sums_begin(a, SPLIT_K) + SPLIT_K * (a).batch * (a).heads)
+#define MARKS_BEGIN(a) BLOCK_BITS_BEGIN(a)
+#define MARK_M BACKWARD_MARK_QUERIES
+#define MARK_N (SIMD_WIDTH * BLOCK_VECTORS)
+#define MARK_ITEMS 1
+#include "score/backward_weights.h"
 #include "score/mark_blocks.h"
 #if HAS_DBIAS
 #include "cpu/backward_bias.h"
@@ -218,11 +226,16 @@ NOINLINE void compute_split(SHAPE_PARAMS, const long split, const long kv_head,
             for (long i = begin; i < end; i += BLOCK_M) {
                 const long stop = min(i + BLOCK_M, end);
 #endif
+#if HAS_MARKS
+                if (mark_of_pairs(a, head.marks, head.b, head.h, i, stop - i, blocks->j, keys) &
+                    MARK_EMPTY)
+                    continue;
+#endif
                 __global float *dq = sums + (sum_row(a, head.b, head.h) + i) * ROW_QK;
                 load_query_tile(a, at, head, i, (int)(stop - i), q, d_o, row_stats, &tile);
                 for (int n = 0; n < count; n++) {
                     struct key_block *block = blocks + n;
-                    const struct row_range rows = visible_rows(a, head.e, block, &tile);
+                    const struct row_range rows = visible_rows(a, head, block, &tile);
                     if (rows.begin < rows.end && is_listed(head, block, &tile))
                         add_tile(is_partial(a, head, block, &tile), a, at, head, block, rows,
                                  &tile, dq, &slope_sums SCORE_OPERANDS_ARG);
@@ -249,6 +262,9 @@ void backward_lanes(PARAMETERS_backward_lanes)
     head.b = get_global_id(2);
     head.h = kv_head * a.group;
     head.e = extent_of(a, at, head.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+#if HAS_MARKS
+    head.marks = all_marks(a, at, workspace);
+#endif
     compute_split(a, at, split, kv_head, head, q, k, v SCORE_OPERANDS_ARG, d_o, dk, dv,
                   workspace);
 }

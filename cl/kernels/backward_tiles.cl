@@ -34,8 +34,9 @@
  * Workspace [rows][2] -lse and -delta; with HAS_DSLOPES [rows] sums of dslopes over keys; with
  *           HAS_DBIAS [rows] likewise if the bias broadcasts over keys, else [batch][heads][seq_kv]
  *           sums over queries if it broadcasts over these
- *           then, with block lists, the bits of score/blocks.h
- * Lists     Tiles of which block lists list no pair are left out, but by backward_bias.
+ *           then the bits of score/blocks.h, or the marks of score/mark_pairs.h
+ * Lists     Tiles of which block lists list no pair, or which are marked as hidden by a mask or a bias,
+ *           are left out, but by backward_bias.
  * Tunables  src/families/tunables/backward_tiles.def, all defined by the host; no fallbacks here. */
 #include "common/builtins.h"
 #include "score/score.h"
@@ -57,7 +58,6 @@
 #define KEPT_ROWS BLOCK_OWNED
 #define KEPT_COLUMNS THREAD_N
 #include "gpu/tile_dropout.h"
-#include "gpu/tile_gradients.h"
 
 /* What stands in the workspace before sums of dbias over keys or queries, and after these, in floats. */
 INLINE long bias_sums_begin(const struct attention_shape a)
@@ -79,6 +79,12 @@ INLINE long bias_sums_end(const struct attention_shape a)
 }
 
 #define BLOCK_BITS_BEGIN(a) bias_sums_end(a)
+#define MARKS_BEGIN(a) bias_sums_end(a)
+#define MARK_M MIN(BLOCK_OWNED, BLOCK_STREAMED)
+#define MARK_N MARK_M
+#define MARK_ITEMS THREADS
+#include "score/mark_pairs.h"
+#include "gpu/tile_gradients.h"
 #include "score/mark_blocks.h"
 
 #if HAS_BLOCKS
@@ -90,24 +96,37 @@ INLINE struct block_bits bits_of_tile(SHAPE_PARAMS, const struct tile t,
 }
 #endif
 
-/* The first tile of queries from i0 on that some key of the tile's is listed for, or of keys from j0 on. */
-INLINE long next_queries(const struct tile t, const long begin, const long i0, const long end)
+/* The first tile of queries from i0 on, or of keys from j0 on, of which block lists have some pair, and
+ * masks and biases are not marked as hiding all. */
+INLINE long next_queries(const struct attention_shape a, const struct tile t, const long begin,
+                         long i0, const long end)
 {
 #if HAS_BLOCKS
     return i0 < end ? next_tile_of_queries(t.bits, t.j0, t.keys, begin, i0, end, BLOCK_STREAMED)
                     : end;
 #else
+#if HAS_MARKS
+    while (i0 < end && mark_of_pairs(a, t.marks, t.b, t.h, i0, min(end - i0, (long)BLOCK_STREAMED),
+                                     t.j0, t.keys) & MARK_EMPTY)
+        i0 += BLOCK_STREAMED;
+#endif
     return i0;
 #endif
 }
 
-INLINE long next_keys(const struct tile t, const long begin, const long j0, const long end)
+INLINE long next_keys(const struct attention_shape a, const struct tile t, const long begin,
+                      long j0, const long end)
 {
 #if HAS_BLOCKS
     return j0 < end ? next_tile_of_keys(t.bits, block_rows_of(t.i0, t.queries), begin, j0, end,
                                         BLOCK_STREAMED)
                     : end;
 #else
+#if HAS_MARKS
+    while (j0 < end && mark_of_pairs(a, t.marks, t.b, t.h, t.i0, t.queries, j0,
+                                     min(end - j0, (long)BLOCK_STREAMED)) & MARK_EMPTY)
+        j0 += BLOCK_STREAMED;
+#endif
     return j0;
 #endif
 }
@@ -207,9 +226,11 @@ void backward_keys(PARAMETERS_backward_keys)
             slope_sums[r] = bias_sums[r] = 0.0f;
 #if HAS_BLOCKS
         t.bits = bits_of_tile(a, at, t, workspace);
+#elif HAS_MARKS
+        t.marks = all_marks(a, at, workspace);
 #endif
-        for (t.i0 = next_queries(t, begin, begin, end); t.i0 < end;
-             t.i0 = next_queries(t, begin, t.i0 + BLOCK_STREAMED, end)) {
+        for (t.i0 = next_queries(a, t, begin, begin, end); t.i0 < end;
+             t.i0 = next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end)) {
             float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
             float2 statistics[THREAD_N];
             t.queries = min(end - t.i0, (long)BLOCK_STREAMED);
@@ -291,9 +312,11 @@ void backward_queries(PARAMETERS_backward_queries)
     }
 #if HAS_BLOCKS
     t.bits = bits_of_tile(a, at, t, workspace);
+#elif HAS_MARKS
+    t.marks = all_marks(a, at, workspace);
 #endif
-    for (t.j0 = next_keys(t, begin, begin, end); t.j0 < end;
-         t.j0 = next_keys(t, begin, t.j0 + BLOCK_STREAMED, end)) {
+    for (t.j0 = next_keys(a, t, begin, begin, end); t.j0 < end;
+         t.j0 = next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end)) {
         float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
         t.keys = min(end - t.j0, (long)BLOCK_STREAMED);
         const bool partial = t.keys < BLOCK_STREAMED || is_partial(a, t);

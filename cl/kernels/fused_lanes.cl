@@ -320,7 +320,7 @@ void fused_lanes(PARAMETERS_fused_lanes)
     chunk.h = get_global_id(1);
     chunk.b = get_global_id(2);
 #if HAS_MARKS
-    chunk.marks = are_marked(a) ? (const __global uchar *)(workspace + at.workspace) : 0;
+    chunk.marks = all_marks(a, at, workspace);
 #endif
 #if HAS_BLOCKS
     chunk.bits = block_bits_of(a, workspace + at.workspace, chunk.b, chunk.h);

@@ -138,8 +138,8 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
         int hidden = 0;
         multiply_keys(a, keys, count, block.rows, staged, packed_q, s);
         load_value_scales(keys, count);
-        if (HIDES_ANYWHERE || j < block.all_begin || j + BLOCK_N > block.all_end ||
-            (PAGE_SIZE && count < BLOCK_N))
+        if ((PAGE_SIZE && count < BLOCK_N) || HIDES_ANYWHERE || j < block.all_begin ||
+            j + BLOCK_N > block.all_end)
             hidden = softmax_of_rows(1, a, at, &block, j, count, s, row_max, row_sum,
                                      factor SCORE_OPERANDS_ARG);
         else

@@ -121,7 +121,7 @@ INLINE struct score_vector finish_scores(const int hides, SHAPE_PARAMS, const st
 #if HAS_MASK
     const ints masked = load_mask_of_keys(a, at, row, n, left, mask) == 0.0f;
 #if HAS_BLOCKS
-    s.hidden |= masked & listed != BLOCK_FULL;
+    s.hidden |= masked & (listed != BLOCK_FULL);
 #else
     s.hidden |= masked;
 #endif

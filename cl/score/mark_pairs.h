@@ -4,8 +4,8 @@
  * Windows and lengths are not looked at here: they can only hide more.
  *
  * The stage is there where the host defines its parameters (src/families/kernels/pair_marks.h).
- * Before including this: BLOCK_M and BLOCK_N, queries and keys of a tile; MARK_ITEMS, the work-items of
- * a group: 1 for CPUs. */
+ * Before including this: MARK_M and MARK_N, queries and keys of what has a mark; MARKS_BEGIN(a), where the
+ * marks begin in the workspace, in floats; MARK_ITEMS, the work-items of a group: 1 for CPUs. */
 #ifndef CLATTN_MARK_PAIRS_H
 #define CLATTN_MARK_PAIRS_H
 #include "common/common.h"
@@ -51,31 +51,53 @@ INLINE long mark_maps(const struct attention_shape a, const int dimension)
 /* Whether the stage runs; as pair_marks.c says. */
 INLINE bool are_marked(const struct attention_shape a)
 {
-    bool rows = false;
+    bool pairs = false;
 
 #if HAS_MASK
-    rows = rows || a.mask_stride[2] != 0;
+    pairs = pairs || (a.mask_stride[2] != 0 && a.mask_stride[3] != 0);
 #endif
 #if HAS_BIAS
-    rows = rows || a.bias_stride[2] != 0;
+    pairs = pairs || (a.bias_stride[2] != 0 && a.bias_stride[3] != 0);
 #endif
-    return rows && a.seq_q >= LEAST_MARKED_QUERIES && a.seq_kv >= LEAST_MARKED_KEYS &&
+    return pairs && a.seq_q >= LEAST_MARKED_QUERIES && a.seq_kv >= LEAST_MARKED_KEYS &&
            (a.heads * a.batch >= 2 * mark_maps(a, 0) * mark_maps(a, 1) ||
             a.seq_q * a.seq_kv <= FEW_MARKED_PAIRS);
 }
 
 INLINE long marked_tiles(const struct attention_shape a)
 {
-    return (a.seq_kv + BLOCK_N - 1) / BLOCK_N;
+    return (a.seq_kv + MARK_N - 1) / MARK_N;
 }
 
-/* The first mark of the block that begins with query i. */
+/* The first mark of the block that query i is in. */
 INLINE long marks_of_block(const struct attention_shape a, const long b, const long h, const long i)
 {
     const long heads = mark_maps(a, 1);
     const long map = (mark_maps(a, 0) > 1 ? b * heads : 0) + (heads > 1 ? h : 0);
 
-    return (map * ((a.seq_q + BLOCK_M - 1) / BLOCK_M) + i / BLOCK_M) * marked_tiles(a);
+    return (map * ((a.seq_q + MARK_M - 1) / MARK_M) + i / MARK_M) * marked_tiles(a);
+}
+
+/* All marks; null if none are made. */
+INLINE const __global uchar *all_marks(SHAPE_PARAMS, const __global float *workspace)
+{
+    return are_marked(a) ? (const __global uchar *)(workspace + at.workspace + MARKS_BEGIN(a)) : 0;
+}
+
+/* What is marked of all of `queries` queries from i on and `keys` keys from j on, which may begin anywhere
+ * and be of several marks; of no pairs anything. */
+INLINE int mark_of_pairs(const struct attention_shape a, const __global uchar *marks, const long b,
+                         const long h, const long i, const long queries, const long j,
+                         const long keys)
+{
+    int mark = MARK_EMPTY | MARK_FULL;
+
+    if (!marks)
+        return 0;
+    for (long y = i / MARK_M; y * MARK_M < i + queries; y++)
+        for (long x = j / MARK_N; x * MARK_N < j + keys; x++)
+            mark &= marks[marks_of_block(a, b, h, y * MARK_M) + x];
+    return mark;
 }
 
 #if HAS_MASK
@@ -144,15 +166,15 @@ INLINE int mark_of_rows(SHAPE_PARAMS, const long b, const long h, const long i, 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void mark_pairs(PARAMETERS_mark_pairs)
 {
-    const long i = get_global_id(0) * BLOCK_M, h = get_global_id(1), b = get_global_id(2);
-    const int rows = (int)min(a.seq_q - i, (long)BLOCK_M);
+    const long i = get_global_id(0) * MARK_M, h = get_global_id(1), b = get_global_id(2);
+    const int rows = (int)min(a.seq_q - i, (long)MARK_M);
     __global uchar *marks =
-        (__global uchar *)(workspace + at.workspace) + marks_of_block(a, b, h, i);
+        (__global uchar *)(workspace + at.workspace + MARKS_BEGIN(a)) + marks_of_block(a, b, h, i);
 
     for (long tile = 0; tile < marked_tiles(a); tile++) {
-        const long j = tile * BLOCK_N;
+        const long j = tile * MARK_N;
         marks[tile] = (uchar)mark_of_rows(a, at, b, h, i, j, rows,
-                                          (int)min(a.seq_kv - j, (long)BLOCK_N) PAIRS_ARG);
+                                          (int)min(a.seq_kv - j, (long)MARK_N) PAIRS_ARG);
     }
 }
 #else
@@ -161,10 +183,10 @@ __kernel __attribute__((reqd_work_group_size(MARK_ITEMS, 1, 1)))
 void mark_pairs(PARAMETERS_mark_pairs)
 {
     __local int not_of_all; /* marks that some row does not have */
-    const long tiles = marked_tiles(a), tile = get_group_id(0) % tiles, j = tile * BLOCK_N;
-    const long i = get_group_id(0) / tiles * BLOCK_M, h = get_group_id(1), b = get_group_id(2);
-    const int rows = (int)min(a.seq_q - i, (long)BLOCK_M);
-    const int keys = (int)min(a.seq_kv - j, (long)BLOCK_N);
+    const long tiles = marked_tiles(a), tile = get_group_id(0) % tiles, j = tile * MARK_N;
+    const long i = get_group_id(0) / tiles * MARK_M, h = get_group_id(1), b = get_group_id(2);
+    const int rows = (int)min(a.seq_q - i, (long)MARK_M);
+    const int keys = (int)min(a.seq_kv - j, (long)MARK_N);
     int mark = MARK_EMPTY | MARK_FULL;
 
     if (get_local_id(0) == 0)
@@ -175,7 +197,8 @@ void mark_pairs(PARAMETERS_mark_pairs)
     atomic_or(&not_of_all, ~mark);
     barrier(CLK_LOCAL_MEM_FENCE);
     if (get_local_id(0) == 0)
-        ((__global uchar *)(workspace + at.workspace))[marks_of_block(a, b, h, i) + tile] =
+        ((__global uchar *)(workspace + at.workspace +
+                            MARKS_BEGIN(a)))[marks_of_block(a, b, h, i) + tile] =
             (uchar)(~not_of_all & (MARK_EMPTY | MARK_FULL));
 }
 #endif

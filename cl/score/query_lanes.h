@@ -15,6 +15,9 @@
 #define CLATTN_QUERY_LANES_H
 #include "cpu/fused_prefetch.h"
 #include "score/blocks.h"
+#define MARK_M BLOCK_M
+#define MARK_N BLOCK_N
+#define MARKS_BEGIN(a) 0
 #define MARK_ITEMS 1
 #include "score/mark_pairs.h"
 #include "score/score_unit.h"
@@ -314,7 +317,7 @@ INLINE int load_listed_mask(SHAPE_PARAMS, const struct query_block block, const 
     if (masked == EMPTY && !listed.some_full)
         return 0;
 #endif
-    if (!listed.all || (masked != FULL && listed.some_full) || (HAS_BIAS && !loaded))
+    if ((HAS_BIAS && !loaded) || !listed.all || (masked != FULL && listed.some_full))
         mask_unlisted(block, j, count, loaded, masks);
     tile->mask = masks;
     tile->hides |= !listed.all || masked != FULL;

@@ -11,7 +11,7 @@
 #include <clattn/device.h>
 #include <clattn/problem.h>
 
-enum { CA_MAX_STAGES = 6, CA_ONLY_IF_FORCED = -1 };
+enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 
 /* What the scores of a forward or backward kernel are made of, besides q and k: functions of kernels take
  * it as SCORE_OPERANDS_PARAM (src/program/program_parameters.h). */
@@ -42,8 +42,8 @@ enum { CA_MAX_STAGES = 6, CA_ONLY_IF_FORCED = -1 };
     (CA_BIT(CA_V) | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS | CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
 /* What gradients recompute the scores from. */
 #define CA_BACKWARD_ARGUMENTS                                                                      \
-    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_DO) |             \
-     CA_STARTS | CA_BIT(CA_WORKSPACE))
+    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_DO) | CA_STARTS | \
+     CA_BIT(CA_WORKSPACE))
 
 /* Why a family refuses block lists. */
 #define CA_WALKS_NO_BLOCKS "tiles are listed, and this family does not read block lists"

@@ -205,7 +205,7 @@ DeviceTest(multihead, gradients_one_by_one)
         struct layer_arguments one = all;
         for (int id = LAYER_DX; id <= LAYER_DB_O; id++)
             if (id != wanted)
-                one.at[id] = (clattn_buffer){NULL, 0};
+                one.at[id] = (clattn_buffer){.buffer = NULL};
         const long commands = commands_of(f, plan, &one);
         layer_case_read(f, &c);
         layer_case_check(&c, UINT64_C(1) << wanted);

@@ -200,10 +200,10 @@ DeviceTest(append, calls_that_are_refused)
     fixture_refused(f, clattn_append(append, f->queue, &t, 0, NULL, NULL), CLATTN_BUFFER_TOO_SMALL,
                     "v_cache reaches over 16 elements");
     t.v_cache.offset = 24;
-    t.slots = (clattn_buffer){memory, 50};
+    t.slots = (clattn_buffer){.buffer = memory, .offset = 50};
     fixture_refused(f, clattn_append(append, f->queue, &t, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
                     "slots is given, but");
-    t.slots = t.kv_lengths = (clattn_buffer){NULL, 0};
+    t.slots = t.kv_lengths = (clattn_buffer){.buffer = NULL};
     fixture_refused(f, clattn_append(append, f->queue, &t, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
                     "kv_lengths must not be null");
     clReleaseMemObject(memory);

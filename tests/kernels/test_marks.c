@@ -21,6 +21,8 @@ struct data {
 
 struct results {
     float o[BATCH * HEADS * QUERIES * DIM], lse[BATCH * HEADS * QUERIES];
+    float dq[BATCH * HEADS * QUERIES * DIM];
+    float dk[BATCH * HEADS * KEYS * DIM], dv[BATCH * HEADS * KEYS * DIM];
 };
 
 /* Tiles of 64 x 64 keys are empty, full or hide some pairs; two rows see nothing. Copies follow for each batch
@@ -56,38 +58,87 @@ static void fill(struct data *d)
 /* With the same tunables whether there are marks or not. */
 static const struct {
     const char *name, *tunables;
-} families[] = {{"fused_lanes", "BLOCK_N=64 QK_KEYS=8"}, {"fused_tiles", "BLOCK_M=32 BLOCK_N=32"}};
+} families[] = {{"fused_lanes", "BLOCK_N=64 QK_KEYS=8"},
+                {"fused_tiles", "BLOCK_M=32 BLOCK_N=32"},
+                {"backward_lanes", NULL},
+                {"backward_tiles", NULL}};
+enum { NUM_FAMILIES = sizeof families / sizeof *families, FORWARD_FAMILIES = 2 };
 
-static void attend(struct fixture *f, size_t family, const char *text, const char *pairs,
-                   int marked, const struct data *d, struct results *results)
+/* Bytes of the plan's workspace. */
+static size_t workspace_of(struct fixture *f, const clattn_problem *p,
+                           const clattn_plan_options *options)
 {
-    char whole[160];
+    clattn_plan_info info = {.struct_size = sizeof info};
     clattn_plan *plan;
 
-    snprintf(whole, sizeof whole, text, pairs);
-    const clattn_problem p = fixture_problem(whole);
-    const clattn_plan_options options = {.struct_size = sizeof options,
-                                         .family = families[family].name,
-                                         .tunables = families[family].tunables};
-    clattn_plan_info info = {.struct_size = sizeof info};
+    cr_assert(clattn_plan_create(f->context, p, options, &plan) == CLATTN_SUCCESS, "%s",
+              f->log.last);
+    clattn_plan_describe(plan, &info);
+    clattn_plan_release(plan);
+    return info.workspace_bytes;
+}
+
+static void attend(struct fixture *f, const clattn_problem *p, const clattn_plan_options *options,
+                   const struct data *d, struct results *results)
+{
     const clattn_host_forward tensors = {.struct_size = sizeof tensors,
                                          .q = d->q,
                                          .k = d->k,
                                          .v = d->v,
                                          .o = results->o,
                                          .lse = results->lse,
-                                         .bias = p.bias ? d->bias : NULL,
-                                         .mask = p.mask ? d->mask : NULL};
+                                         .bias = p->bias ? d->bias : NULL,
+                                         .mask = p->mask ? d->mask : NULL};
 
-    cr_assert(clattn_plan_create(f->context, &p, &options, &plan) == CLATTN_SUCCESS, "%s: %s",
-              whole, f->log.last);
-    clattn_plan_describe(plan, &info);
-    cr_expect((info.workspace_bytes != 0) == marked, "%s: %zu bytes of marks", whole,
-              info.workspace_bytes);
-    clattn_plan_release(plan);
+    cr_assert(clattn_attention_forward_host(f->context, p, options, &tensors) == CLATTN_SUCCESS,
+              "%s", f->log.last);
+}
+
+/* q stands for its gradient as well, the gradient of o. */
+static void differentiate(struct fixture *f, const clattn_problem *p,
+                          const clattn_plan_options *options, const struct data *d,
+                          struct results *results)
+{
+    const clattn_host_backward tensors = {.struct_size = sizeof tensors,
+                                          .q = d->q,
+                                          .k = d->k,
+                                          .v = d->v,
+                                          .o = results->o,
+                                          .lse = results->lse,
+                                          .d_o = d->q,
+                                          .bias = p->bias ? d->bias : NULL,
+                                          .mask = p->mask ? d->mask : NULL,
+                                          .dq = results->dq,
+                                          .dk = results->dk,
+                                          .dv = results->dv};
+
+    cr_assert(clattn_attention_backward_host(f->context, p, options, &tensors) == CLATTN_SUCCESS,
+              "%s", f->log.last);
+}
+
+/* The family's results, of backward those of fused_lanes as well; returns the bytes of its workspace. */
+static size_t compute(struct fixture *f, size_t family, const char *text, const char *pairs,
+                      const struct data *d, struct results *results)
+{
+    char whole[160];
+    const clattn_plan_options options = {.struct_size = sizeof options,
+                                         .family = families[family].name,
+                                         .tunables = families[family].tunables};
+    const clattn_plan_options forward = {.struct_size = sizeof options,
+                                         .family = families[0].name,
+                                         .tunables = families[0].tunables};
+
+    snprintf(whole, sizeof whole, text, pairs);
+    clattn_problem p = fixture_problem(whole), gradients;
     memset(results, 0xff, sizeof *results);
-    cr_assert(clattn_attention_forward_host(f->context, &p, &options, &tensors) == CLATTN_SUCCESS,
-              "%s: %s", whole, f->log.last);
+    if (family < FORWARD_FAMILIES) {
+        attend(f, &p, &options, d, results);
+        return workspace_of(f, &p, &options);
+    }
+    cr_assert(clattn_problem_backward(&p, &gradients, NULL, 0) == CLATTN_SUCCESS);
+    attend(f, &p, &forward, d, results);
+    differentiate(f, &gradients, &options, d, results);
+    return workspace_of(f, &gradients, &options);
 }
 
 static const struct {
@@ -102,9 +153,9 @@ static const struct {
 enum { NUM_CASES = sizeof cases / sizeof *cases };
 
 ParameterizedTestParameters(marks, shared_pairs_have_the_bits_of_copies) {
-    static size_t numbers[] = {0, 1};
+    static size_t numbers[] = {0, 1, 2, 3};
 
-    return cr_make_param_array(size_t, numbers, sizeof numbers / sizeof *numbers);
+    return cr_make_param_array(size_t, numbers, NUM_FAMILIES);
 }
 
 ParameterizedTest(size_t *family, marks, shared_pairs_have_the_bits_of_copies) {
@@ -117,8 +168,10 @@ ParameterizedTest(size_t *family, marks, shared_pairs_have_the_bits_of_copies) {
     fixture_need_groups_of(&f, families[*family].name);
     fill(&d);
     for (size_t n = 0; n < NUM_CASES; n++) {
-        attend(&f, *family, cases[n].text, cases[n].shared, 1, &d, &shared);
-        attend(&f, *family, cases[n].text, cases[n].own, 0, &d, &own);
+        const size_t marked = compute(&f, *family, cases[n].text, cases[n].shared, &d, &shared);
+        const size_t unmarked = compute(&f, *family, cases[n].text, cases[n].own, &d, &own);
+        cr_expect(marked > unmarked, "%s, %s: no room for marks", families[*family].name,
+                  cases[n].text);
         cr_expect(memcmp(&shared, &own, sizeof own) == 0, "%s: %s: other bits with marks",
                   families[*family].name, cases[n].text);
         cr_expect(shared.lse[3] == -INFINITY && shared.o[(size_t)3 * DIM] == 0.0f,

@@ -287,7 +287,7 @@ DeviceTest(merge, calls_that_are_refused)
     t.lse.offset = 63;
     fixture_refused(f, clattn_merge(merge, f->queue, &t, 0, NULL, NULL), CLATTN_BUFFER_TOO_SMALL,
                     "lse reaches over 2 elements");
-    t.lse = (clattn_buffer){NULL, 0};
+    t.lse = (clattn_buffer){.buffer = NULL};
     fixture_refused(f, clattn_merge(merge, f->queue, &t, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
                     "lse must not be null");
     fixture_refused(f, clattn_merge_host(f->context, &p, NULL, &none), CLATTN_INVALID_ARGUMENT,

@@ -1,6 +1,10 @@
-/* Appends, on CPUs and GPUs: 32 columns of a token at a time. How: cl/kernels/append_tokens.cl. */
+/* Appends: on CPUs rows of several tokens at a time, on GPUs 32 columns of a token. How:
+ * cl/kernels/append_tokens.cl. */
+#include "device/capacity.h"
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/tunables/append_tokens.def"
 #include "families/tunables/expand.h"
@@ -10,18 +14,29 @@ extern const char ca_source_append_tokens[];
 #define TOKEN_ARGUMENTS                                                                            \
     (CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_SINKS) | CA_BIT(CA_KV_LENGTHS))
 
-static size_t chunks(size_t dim)
+/* Follows the arrays in cl/kernels/append_tokens.cl. */
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
-    return ca_divide_up(dim, CA_BLOCK);
+    const size_t turned = p->rotary == CLATTN_ROTARY_NONE ? 0
+                          : values[WHOLE_ROWS_INDEX]      ? ca_round_up(p->rotary_dim, CA_BLOCK)
+                                                          : CA_BLOCK;
+
+    return values[TOKENS_INDEX] * (2 * turned + 10) * sizeof(cl_float) +
+           2 * turned * sizeof(cl_float);
+}
+
+/* Items, of which each has a share of the tokens' rows. */
+static size_t shares(const clattn_problem *p, const size_t *values, size_t dim)
+{
+    return ca_divide_up(p->batch * p->seq_q, values[TOKENS_INDEX]) * values[HEAD_GROUPS_INDEX] *
+           (values[WHOLE_ROWS_INDEX] ? 1 : ca_divide_up(dim, CA_BLOCK));
 }
 
 static struct ca_ndrange items(const clattn_problem *p, const size_t *values, size_t dim)
 {
     const size_t local = values[GROUP_ITEMS_INDEX];
 
-    return (struct ca_ndrange){
-        {ca_round_up(p->batch * p->seq_q * values[HEAD_GROUPS_INDEX] * chunks(dim), local), 1, 1},
-        {local, 1, 1}};
+    return (struct ca_ndrange){{ca_round_up(shares(p, values, dim), local), 1, 1}, {local, 1, 1}};
 }
 
 static void tokens_ndrange(const clattn_problem *p, const size_t *values,
@@ -48,20 +63,35 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
                : NULL;
 }
 
+/* On CPUs an item has so many tokens that a head's rows are some KiB side by side, but there are some items
+ * for each unit. */
+static void adapt_to_cpu(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t most = (size_t)64 << 10; /* of cosines and sines: a share of L2 */
+
+    values[SIMD_WIDTH_INDEX] = dev->vector_width_float >= 8 ? 8 : 4;
+    values[WHOLE_ROWS_INDEX] = 1;
+    values[TOKENS_INDEX] = 16;
+    while (values[TOKENS_INDEX] > 1 &&
+           (shares(p, values, p->dim_qk) < (size_t)4 * dev->compute_units ||
+            private_bytes(p, values) > most))
+        values[TOKENS_INDEX] /= 2;
+    values[WHOLE_ROWS_INDEX] = private_bytes(p, values) <= most;
+}
+
 /* On GPUs heads are divided until there are some items for each unit. */
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     enum { ENOUGH = 1024 };
-    const size_t some = p->batch * p->seq_q * chunks(p->dim_qk);
 
     if (ca_fills_vectors(dev)) {
-        values[SIMD_WIDTH_INDEX] = dev->vector_width_float >= 8 ? 8 : 4;
+        adapt_to_cpu(p, dev, values);
         return;
     }
     values[SIMD_WIDTH_INDEX] = 4;
     values[GROUP_ITEMS_INDEX] = dev->max_work_group_size >= 64 ? 64 : 1;
     while (values[HEAD_GROUPS_INDEX] < 32 && values[HEAD_GROUPS_INDEX] < p->kv_heads &&
-           some * values[HEAD_GROUPS_INDEX] < ENOUGH * (size_t)dev->compute_units)
+           shares(p, values, p->dim_qk) < ENOUGH * (size_t)dev->compute_units)
         values[HEAD_GROUPS_INDEX] *= 2;
 }
 
@@ -95,5 +125,6 @@ const struct ca_family ca_append_tokens = {
     .adapt = adapt,
     .reject = reject,
     .local_bytes = no_local_bytes,
+    .private_bytes = private_bytes,
     .preference = preference,
 };

@@ -1,6 +1,8 @@
 /* Gradients on CPUs: SIMD lanes are keys. How it computes: cl/kernels/backward_lanes.cl. */
+#include "cl/score/mark_sizes.h"
 #include "device/capacity.h"
 #include "families/kernels/block_bits.h"
+#include "families/kernels/pair_marks.h"
 #include "families/registry.h"
 #include "problem/problem.h"
 
@@ -84,7 +86,16 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
 
     (void)dev;
     return (stats + values[SPLIT_K_INDEX] * (sums + heads)) * sizeof(cl_float) +
-           ca_block_bits_bytes(p);
+           ca_block_bits_bytes(p) + /* one of them is 0 */
+           ca_pair_marks_bytes(p, BACKWARD_MARK_QUERIES, width * values[BLOCK_VECTORS_INDEX]);
+}
+
+static void marks_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)values;
+    (void)dev;
+    ca_pair_marks_ndrange(p, BACKWARD_MARK_QUERIES, range);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -191,6 +202,7 @@ const struct ca_family ca_backward_lanes = {
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
     .stages = {CA_MARK_BLOCKS,
+               CA_MARK_PAIRS(marks_ndrange),
                {"backward_rows",
                 CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_STARTS | CA_BIT(CA_WORKSPACE),
                 rows_ndrange},
@@ -204,7 +216,7 @@ const struct ca_family ca_backward_lanes = {
                 heads_ndrange},
                {"backward_sum", CA_BIT(CA_DQ) | CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,
                 rows_ndrange}},
-    .num_stages = 6,
+    .num_stages = 7,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

@@ -2,6 +2,7 @@
 #include "device/capacity.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/block_sizes.h"
+#include "families/kernels/pair_marks.h"
 #include "families/registry.h"
 
 static size_t register_floats(const clattn_problem *p, const size_t *values);
@@ -240,17 +241,31 @@ static void sums_ndrange(const clattn_problem *p, const size_t *values,
     set_groups(range, head_sums + elements, values);
 }
 
+/* MARK_M and MARK_N of cl/kernels/backward_tiles.cl. */
+static size_t mark_rows(const size_t *values)
+{
+    return values[BLOCK_OWNED_INDEX] < values[BLOCK_STREAMED_INDEX] ? values[BLOCK_OWNED_INDEX]
+                                                                    : values[BLOCK_STREAMED_INDEX];
+}
+
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
     const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->heads * p->seq_kv;
 
-    (void)values;
     (void)dev;
     return (2 * rows + (p->dslopes ? rows : 0) + (sums_keys(p) ? rows : 0) +
             (sums_queries(p) ? keys : 0)) *
                sizeof(cl_float) +
-           ca_block_bits_bytes(p);
+           ca_block_bits_bytes(p) + /* one of them is 0 */
+           ca_pair_marks_bytes(p, mark_rows(values), mark_rows(values));
+}
+
+static void marks_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_pair_marks_group_ndrange(p, mark_rows(values), mark_rows(values), work_items(values), range);
 }
 
 const struct ca_family ca_backward_tiles = {
@@ -260,6 +275,7 @@ const struct ca_family ca_backward_tiles = {
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
     .stages = {CA_MARK_BLOCKS,
+               CA_MARK_PAIRS(marks_ndrange),
                {"backward_rows",
                 CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_STARTS | CA_BIT(CA_WORKSPACE),
                 rows_ndrange},
@@ -272,7 +288,7 @@ const struct ca_family ca_backward_tiles = {
                 CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DBIAS) | CA_BIT(CA_DSLOPES) |
                     CA_BIT(CA_DSINKS) | CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,
                 sums_ndrange}},
-    .num_stages = 6,
+    .num_stages = 7,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

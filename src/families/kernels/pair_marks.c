@@ -19,40 +19,41 @@ static size_t divide_up(size_t n, size_t by)
  * in these. */
 int ca_has_pair_marks(const clattn_problem *p)
 {
-    return p->operation == CLATTN_FORWARD && (p->mask || p->bias) && !p->block_q && !p->page_size &&
-           !p->mask_keys && !p->total_q && !p->total_kv && p->window_left == CLATTN_UNLIMITED;
+    return (p->mask || p->bias) && !p->block_q && !p->page_size && !p->mask_keys && !p->total_q &&
+           !p->total_kv && p->window_left == CLATTN_UNLIMITED;
 }
 
 /* Follows cl/score/mark_pairs.h. */
 int ca_marks_pairs(const clattn_problem *p)
 {
-    const int rows = (p->mask && p->mask_layout.stride[2]) || (p->bias && p->bias_layout.stride[2]);
+    const int pairs = (p->mask && p->mask_layout.stride[2] && p->mask_layout.stride[3]) ||
+                      (p->bias && p->bias_layout.stride[2] && p->bias_layout.stride[3]);
 
-    return ca_has_pair_marks(p) && rows && p->seq_q >= LEAST_MARKED_QUERIES &&
+    return ca_has_pair_marks(p) && pairs && p->seq_q >= LEAST_MARKED_QUERIES &&
            p->seq_kv >= LEAST_MARKED_KEYS &&
            (p->heads * p->batch >= 2 * maps(p, 0) * maps(p, 1) ||
             p->seq_q * p->seq_kv <= FEW_MARKED_PAIRS);
 }
 
-size_t ca_pair_marks_bytes(const clattn_problem *p, size_t block_m, size_t block_n)
+size_t ca_pair_marks_bytes(const clattn_problem *p, size_t mark_m, size_t mark_n)
 {
     const size_t marks =
-        maps(p, 0) * maps(p, 1) * divide_up(p->seq_q, block_m) * divide_up(p->seq_kv, block_n);
+        maps(p, 0) * maps(p, 1) * divide_up(p->seq_q, mark_m) * divide_up(p->seq_kv, mark_n);
 
     return ca_marks_pairs(p) ? divide_up(marks, sizeof(cl_float)) * sizeof(cl_float) : 0;
 }
 
-void ca_pair_marks_ndrange(const clattn_problem *p, size_t block_m, struct ca_ndrange *range)
+void ca_pair_marks_ndrange(const clattn_problem *p, size_t mark_m, struct ca_ndrange *range)
 {
-    const size_t blocks = ca_marks_pairs(p) ? divide_up(p->seq_q, block_m) : 0;
+    const size_t blocks = ca_marks_pairs(p) ? divide_up(p->seq_q, mark_m) : 0;
 
     *range = (struct ca_ndrange){{blocks, maps(p, 1), maps(p, 0)}, {1, 1, 1}};
 }
 
-void ca_pair_marks_group_ndrange(const clattn_problem *p, size_t block_m, size_t block_n,
+void ca_pair_marks_group_ndrange(const clattn_problem *p, size_t mark_m, size_t mark_n,
                                  size_t items, struct ca_ndrange *range)
 {
-    ca_pair_marks_ndrange(p, block_m, range);
-    range->global[0] *= divide_up(p->seq_kv, block_n) * items;
+    ca_pair_marks_ndrange(p, mark_m, range);
+    range->global[0] *= divide_up(p->seq_kv, mark_n) * items;
     range->local[0] = items;
 }

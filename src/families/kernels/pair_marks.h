@@ -7,14 +7,14 @@
 /* Whether they are made of the problem: its sizes, and who shares its mask and bias. */
 int ca_marks_pairs(const clattn_problem *p);
 
-/* What they take in the workspace with blocks of block_m queries and tiles of block_n keys; 0 without marks. */
-size_t ca_pair_marks_bytes(const clattn_problem *p, size_t block_m, size_t block_n);
+/* What they take in the workspace if each is of mark_m queries and mark_n keys; 0 without marks. */
+size_t ca_pair_marks_bytes(const clattn_problem *p, size_t mark_m, size_t mark_n);
 
-/* One item a block of block_m queries and map of marks; nothing without marks. */
-void ca_pair_marks_ndrange(const clattn_problem *p, size_t block_m, struct ca_ndrange *range);
+/* One item for each mark_m queries and map of marks; nothing without marks. */
+void ca_pair_marks_ndrange(const clattn_problem *p, size_t mark_m, struct ca_ndrange *range);
 
-/* A group of so many items for each of its tiles of block_n keys, likewise. */
-void ca_pair_marks_group_ndrange(const clattn_problem *p, size_t block_m, size_t block_n,
+/* A group of so many items for each mark, likewise. */
+void ca_pair_marks_group_ndrange(const clattn_problem *p, size_t mark_m, size_t mark_n,
                                  size_t items, struct ca_ndrange *range);
 
 /* The stage that makes them, for the list of a family, which passes its ndrange. */

@@ -107,6 +107,11 @@ def wordpieces(word, vocabulary):
     return pieces
 
 
+def tokens_of(text, vocabulary):
+    pieces = [piece for word in words(text) for piece in wordpieces(word, vocabulary)]
+    return ["[CLS]", *pieces, "[SEP]"]
+
+
 def layer_norm(x, weights, name, epsilon):
     centred = x - x.mean(-1, keepdims=True)
     spread = np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon)
@@ -147,7 +152,7 @@ def merge(x):
 
 
 def forward(weights, config, ids):
-    """Yields x and (q, k, v) of each layer, (seq, model) and (heads, seq, dim) each."""
+    """Yields x and (q, k, v) of each layer, (seq, model) and (heads, seq, dim) each; returns the last x."""
     heads, epsilon = config["num_attention_heads"], config["layer_norm_eps"]
     gelu = np.vectorize(lambda x: 0.5 * x * (1.0 + math.erf(x / math.sqrt(2.0))))
     x = (
@@ -168,6 +173,7 @@ def forward(weights, config, ids):
         h = gelu(dense(x, weights, at + "intermediate.dense"))
         h = dense(h, weights, at + "output.dense")
         x = layer_norm(x + h, weights, at + "output.LayerNorm", epsilon)
+    return x
 
 
 def random_upstream(tokens, model, seed):
@@ -233,8 +239,7 @@ def main():
 
     config = json.loads((model / "config.json").read_text())
     vocabulary = {t: n for n, t in enumerate((model / "vocab.txt").read_text().split("\n"))}
-    pieces = [piece for word in words(TEXT) for piece in wordpieces(word, vocabulary)]
-    tokens = ["[CLS]", *pieces, "[SEP]"]
+    tokens = tokens_of(TEXT, vocabulary)
     ids = [vocabulary[token] for token in tokens]
     weights = read_safetensors(model / "model.safetensors")
 

@@ -1,0 +1,64 @@
+#include "rest.h"
+
+typedef void (*set_threads_function)(ggml_backend_t backend, int threads);
+
+static void tell_threads(const struct rest *rest)
+{
+    ggml_backend_reg_t reg = rest->host->ggml_backend_dev_backend_reg(rest->cpu->device);
+    union {
+        void *object;
+        set_threads_function function;
+    } address = {
+        .object = rest->host->ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads")};
+
+    if (address.object != NULL && rest->threads > 0)
+        address.function(rest->cpu, rest->threads);
+}
+
+void rest_set_threads(struct rest *rest, int threads)
+{
+    rest->threads = threads;
+    if (rest->cpu != NULL)
+        tell_threads(rest);
+}
+
+static bool open_cpu(struct rest *rest)
+{
+    ggml_backend_dev_t device = rest->host->ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+
+    if (rest->cpu == NULL && device != NULL) {
+        rest->cpu = rest->host->ggml_backend_dev_init(device, NULL);
+        if (rest->cpu != NULL)
+            tell_threads(rest);
+    }
+    return rest->cpu != NULL;
+}
+
+enum ggml_status rest_compute(struct rest *rest, struct ggml_cgraph *graph, int first, int count)
+{
+    const struct host *host = rest->host;
+
+    if (!open_cpu(rest)) {
+        host_log(
+            host, GGML_LOG_LEVEL_ERROR,
+            "an operation that is not attention was to be computed, and there is no CPU backend");
+        return GGML_STATUS_FAILED;
+    }
+    struct ggml_context *context = host->ggml_init((struct ggml_init_params){
+        .mem_size = host->ggml_graph_overhead_custom((size_t)count, false), .no_alloc = true});
+    if (context == NULL)
+        return GGML_STATUS_ALLOC_FAILED;
+    struct ggml_cgraph *part = host->ggml_new_graph_custom(context, (size_t)count, false);
+    for (int n = 0; n < count; n++)
+        host->ggml_graph_add_node(part, host->ggml_graph_node(graph, first + n));
+    const enum ggml_status status = host->ggml_backend_graph_compute(rest->cpu, part);
+    host->ggml_free(context);
+    return status;
+}
+
+void rest_free(struct rest *rest)
+{
+    if (rest->cpu != NULL)
+        rest->host->ggml_backend_free(rest->cpu);
+    rest->cpu = NULL;
+}

@@ -1,0 +1,21 @@
+/* What clattn does not compute, on ggml's CPU backend: nodes of programs that give one backend a whole graph, and
+ * attention that fails when it is to be executed, for want of memory for example. */
+#ifndef CLATTN_GGML_REST_H
+#define CLATTN_GGML_REST_H
+
+#include "host.h"
+
+struct rest {
+    const struct host *host;
+    ggml_backend_t cpu; /* NULL until it is needed. */
+    int threads;        /* 0: as many as ggml takes by itself. */
+};
+
+void rest_set_threads(struct rest *rest, int threads);
+
+/* Computes count nodes of the graph from the first on. */
+enum ggml_status rest_compute(struct rest *rest, struct ggml_cgraph *graph, int first, int count);
+
+void rest_free(struct rest *rest);
+
+#endif

