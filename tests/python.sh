@@ -11,4 +11,7 @@ python=/usr/bin/python3
     echo "skipped: the Python package: $python has no NumPy or no pytest (sh tests/packages.sh test)"
     exit 77
 }
+CLATTN_CACHE_DIR=$package/cache # of its own: what is tuned here is for nobody else
+rm -rf "$CLATTN_CACHE_DIR"
+export CLATTN_CACHE_DIR
 PYTHONPATH=$package PYTHONDONTWRITEBYTECODE=1 exec "$python" -m pytest -q --durations=5 -p no:cacheprovider --ignore=frameworks .

@@ -2,6 +2,8 @@
 
 The wheel is named after the newest glibc that its files need (PEP 600), not after the machine that it was
 built on: libOpenCL.so.1 aside, which every machine with an OpenCL driver has, it brings what it needs.
+
+The environment's CLATTN_BUILD is the folder to build in; one that was built in before saves the time.
 """
 import os
 import platform
@@ -30,9 +32,11 @@ def version():
 
 class BuildPackage(build_py):
     def run(self):
-        build = Path(self.get_finalized_command("build").build_temp).resolve() / "cmake"
+        build = os.environ.get("CLATTN_BUILD") or Path(self.get_finalized_command("build").build_temp) / "cmake"
+        build = Path(build).resolve()
         subprocess.run(["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DCLATTN_BUILD_PYTHON=ON",
-                        "-DCLATTN_BUILD_TESTS=OFF", "-DCLATTN_BUILD_MAN=OFF"], check=True)
+                        *([] if (build / "CMakeCache.txt").exists() else
+                          ["-DCLATTN_BUILD_TESTS=OFF", "-DCLATTN_BUILD_MAN=OFF"])], check=True)
         subprocess.run(["cmake", "--build", build, "--target", "clattn_python", "--parallel",
                         os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1))], check=True)
         target = Path(self.build_lib) / "clattn"

@@ -8,11 +8,13 @@ from .attention import attention, attention_backward
 from .context import Context, default_context
 from .errors import (BufferTooSmall, BuildFailed, Error, FileError, InvalidArgument, InvalidProblem, Miscompiled,
                      NoCompiler, NoDevice, NotTuned, OpenCLError, OutOfMemory, Unsupported)
+from .multihead import Multihead
 from .plan import Plan
+from .tuning import tune
 
 __all__ = ["BufferTooSmall", "BuildFailed", "Context", "Error", "FileError", "InvalidArgument", "InvalidProblem",
-           "Miscompiled", "NoCompiler", "NoDevice", "NotTuned", "OpenCLError", "OutOfMemory", "Plan", "Unsupported",
-           "attention", "attention_backward", "default_context", "version"]
+           "Miscompiled", "Multihead", "NoCompiler", "NoDevice", "NotTuned", "OpenCLError", "OutOfMemory", "Plan",
+           "Unsupported", "attention", "attention_backward", "default_context", "tune", "version"]
 
 
 def version() -> str:

@@ -121,6 +121,11 @@ class Context:
                 self._plans.popitem(last=False)
         return plan
 
+    def forget_plans(self) -> None:
+        """Has the next calls make their plans anew, with what was tuned meanwhile."""
+        with self._lock:
+            self._plans.clear()
+
     def __repr__(self) -> str:
         facts = self.device
         return f"<clattn.Context on {facts.name.decode()} ({facts.platform_name.decode()})>"

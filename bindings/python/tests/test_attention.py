@@ -97,7 +97,7 @@ def test_no_key_no_query_no_batch(rng):
     (dict(causal="down"), "causal must be"), (dict(mask=np.zeros((9, 5), bool)), "mask is of shape"),
     (dict(mask=np.zeros((5, 9), np.float32)), "mask is of dtype"), (dict(bias=np.zeros((5, 9), np.int32)), "bias is of dtype"),
     (dict(kv_lengths=[1, 2, 3]), "kv_lengths must be 2"), (dict(kv_lengths=[1.5, 2]), "kv_lengths is of dtype"),
-    (dict(sinks=np.zeros(3)), "sinks must be 4"), (dict(dropout=1.5), "dropout"), (dict(dropout=float("nan")), "dropout"),
+    (dict(q=np.broadcast_to(np.float32(1), (2, 4, 5, 16))), "q is one element"), (dict(sinks=np.zeros(3)), "sinks must be 4"), (dict(dropout=1.5), "dropout"), (dict(dropout=float("nan")), "dropout"),
     (dict(scale=float("nan")), "scale"), (dict(scale=float("inf")), "scale"), (dict(softcap=-1.0), "softcap"),
     (dict(window=(-7, 0)), "window"), (dict(out=np.zeros((2, 4, 5, 8), np.float32)), "o is of shape"),
     (dict(k=np.zeros((2, 3, 9, 16), np.float32), v=np.zeros((2, 3, 9, 16), np.float32)), "heads"),

@@ -162,6 +162,19 @@ def test_autocast():
     same(got, want, torch.bfloat16)
 
 
+def test_softcap_and_sinks_as_hugging_face_hands_them_over():
+    q, k, v = (rand(2, heads, 6, 16, grad=True) for heads in (4, 2, 2))
+    sinks = rand(4, grad=True)
+    got, _ = clattn.torch._hugging_face(torch.nn.Module(), q, k, v, None, softcap=2.0, s_aux=sinks, is_causal=False)
+    scores = 2.0 * torch.tanh(q @ k.repeat_interleave(2, 1).transpose(2, 3) * 16 ** -0.5 / 2.0)
+    scores = torch.cat([scores, sinks[None, :, None, None].expand(2, 4, 6, 1)], -1)
+    want = (scores.softmax(-1)[..., :-1] @ v.repeat_interleave(2, 1)).transpose(1, 2)
+    same(got, want)
+    d_o = rand(*got.shape)
+    for one, other in zip(torch.autograd.grad(got, (q, k, v, sinks), d_o), torch.autograd.grad(want, (q, k, v, sinks), d_o)):
+        same(one, other)
+
+
 def test_patch_takes_what_it_can_and_leaves_the_rest():
     layer = torch.nn.MultiheadAttention(32, 4, batch_first=True)
     x, double = rand(2, 5, 32, grad=True), torch.randn(1, 2, 3, 8, dtype=torch.float64)
