@@ -7,6 +7,7 @@
 #   basic               Debian 13: conformance files on PoCL's device "basic"
 #   methods             Debian 12 and 13: the sweep and the conformance cases, with PoCL's other ways to
 #                       make loops of a work-group's items
+#   packages            Debian 12 and 13: the tarball and the Debian packages, built, installed, used
 #   intel               Debian 13: all of clattn_tests on Intel's CPU runtime (from PyPI, some 700 MB)
 #   arm64               Debian 13 for arm64 under qemu-user: the build, tests that need no device,
 #                       conformance files on PoCL. Hours.
@@ -32,10 +33,10 @@ usage() {
     sed -n '2,/^set -u/s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
-[ $# -gt 0 ] || set -- debian12 debian13 rusticl basic methods intel arm64
+[ $# -gt 0 ] || set -- debian12 debian13 rusticl basic methods packages intel arm64
 for part; do
     case $part in
-    debian12 | debian13 | rusticl | basic | methods | intel | arm64 | table) ;;
+    debian12 | debian13 | rusticl | basic | methods | packages | intel | arm64 | table) ;;
     *) usage ;;
     esac
 done
@@ -248,6 +249,18 @@ with_methods() {
 part_methods() {
     ! ready debian12 bookworm || with_methods "Debian 12" debian12 "loopvec workitemloops"
     ! ready debian13 trixie || with_methods "Debian 13" debian13 "loops cbs"
+}
+
+packaged() {
+    in_clone "$2" "sh tests/packages.sh build device && apt-get -qqy install lintian cmake pkg-config" \
+        > "$folder/log/$2-packages" 2>&1 || return
+    do_step "$1" "$2" "" "sh tests/install/packages.sh build/packages" \
+        "sh tests/install/packages.sh build/packages"
+}
+
+part_packages() {
+    ! ready debian12 bookworm || packaged "Debian 12" debian12
+    ! ready debian13 trixie || packaged "Debian 13" debian13
 }
 
 part_intel() {

@@ -11,11 +11,6 @@ cmake --install "$build" --prefix "$work/first" > "$work/log"
 prefix=$work/moved
 mv "$work/first" "$prefix"
 
-# silent FILE: a compiler that has something to say of a first program spoils the first impression.
-silent() {
-    [ ! -s "$1" ] || { cat "$1"; exit 1; }
-}
-
 library=$(find "$prefix" -name 'libclattn.so')
 PKG_CONFIG_PATH=$(dirname "$library")/pkgconfig
 LD_LIBRARY_PATH=$(dirname "$library")
@@ -28,26 +23,7 @@ cat "$prefix"/include/clattn/*.h | tr '\n' ' ' | sed 's/CLATTN_API/\n&/g' |
 diff "$work/declared" "$work/exported"
 test -s "$work/exported"
 
-echo "pkg-config"
-cc -std=c11 -DOUTSIDE_VERSION=120 -o "$work/by-pkg-config" "$here/outside.c" \
-    $(pkg-config --cflags --libs clattn) -lm 2> "$work/notes"
-silent "$work/notes"
-timeout 60 "$work/by-pkg-config"
-
-echo "the first program of README.md prints what stands there"
-readme=$here/../../README.md
-sed -n '/^```c$/,/^```$/p' "$readme" | sed '/^```/d' > "$work/first.c"
-cc -std=c11 -o "$work/first" "$work/first.c" $(pkg-config --cflags --libs clattn) 2> "$work/notes"
-silent "$work/notes"
-timeout 60 "$work/first" > "$work/printed"
-sed -n 's/^    \(CLATTN_SUCCESS: .*\)/\1/p' "$readme" | diff - "$work/printed"
-
-echo "find_package"
-cmake -S "$here" -B "$work/outside" -DCMAKE_PREFIX_PATH="$prefix" >> "$work/log"
-cmake --build "$work/outside" >> "$work/log" 2> "$work/notes"
-silent "$work/notes"
-timeout 60 "$work/outside/outside_shared"
-timeout 60 "$work/outside/outside_static"
+. "$here/use.sh"
 
 echo "manual pages, and the API reference if it was made"
 for page in "$build"/doc/*.1; do

@@ -1,0 +1,32 @@
+# Completion for clattn-bench and clattn-tune: commands and options are those that --help names.
+
+# The first words of lines of help that begin with two spaces: those that match a pattern.
+_clattn_words() {
+    "$@" 2> /dev/null
+}
+
+_clattn_commands() {
+    _clattn_words "$1" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p'
+}
+
+_clattn_options() {
+    _clattn_words "$@" --help | sed -n 's/^  \(-.*\)/\1/p' | grep -oE -- '(^|[ ,])--?[a-z][a-z-]*' | tr -d ' ,'
+}
+
+_clattn() {
+    local program=$1 current=${COMP_WORDS[COMP_CWORD]} command=
+    if [ "$COMP_CWORD" -gt 1 ] && _clattn_commands "$program" | grep -qxF -- "${COMP_WORDS[1]}"; then
+        command=${COMP_WORDS[1]}
+    fi
+    case $current in
+    -*) COMPREPLY=($(compgen -W "$(_clattn_options "$program" $command)" -- "$current")) ;;
+    *)
+        if [ "$COMP_CWORD" -eq 1 ] || [ "$command" = help ]; then
+            COMPREPLY=($(compgen -W "$(_clattn_commands "$program")" -- "$current"))
+        else
+            COMPREPLY=($(compgen -f -- "$current"))
+        fi
+        ;;
+    esac
+}
+complete -o filenames -F _clattn clattn-bench clattn-tune

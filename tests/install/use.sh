@@ -1,0 +1,28 @@
+# Uses an installed copy as a stranger would: by pkg-config and by find_package. Sourced, with $here, the
+# folder of this file, $work, a folder to work in, and $prefix, where the copy is.
+
+# silent FILE: a compiler that has something to say of a first program spoils the first impression.
+silent() {
+    [ ! -s "$1" ] || { cat "$1"; exit 1; }
+}
+
+echo "pkg-config"
+cc -std=c11 -DOUTSIDE_VERSION=120 -o "$work/by-pkg-config" "$here/outside.c" \
+    $(pkg-config --cflags --libs clattn) -lm 2> "$work/notes"
+silent "$work/notes"
+timeout 60 "$work/by-pkg-config"
+
+echo "the first program of README.md prints what stands there"
+readme=$here/../../README.md
+sed -n '/^```c$/,/^```$/p' "$readme" | sed '/^```/d' > "$work/first.c"
+cc -std=c11 -o "$work/first" "$work/first.c" $(pkg-config --cflags --libs clattn) 2> "$work/notes"
+silent "$work/notes"
+timeout 60 "$work/first" > "$work/printed"
+sed -n 's/^    \(CLATTN_SUCCESS: .*\)/\1/p' "$readme" | diff - "$work/printed"
+
+echo "find_package"
+cmake -S "$here" -B "$work/outside" -DCMAKE_PREFIX_PATH="$prefix" >> "$work/log"
+cmake --build "$work/outside" >> "$work/log" 2> "$work/notes"
+silent "$work/notes"
+timeout 60 "$work/outside/outside_shared"
+timeout 60 "$work/outside/outside_static"
