@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A token over 512 keys of 8 heads and dim 64: ggml's CPU backend takes 50 us for that on two cores, as does clattn, of which
- * half is PoCL's way to start a kernel. CLATTN_GGML_LEAST says another number. */
+/* A token over 512 keys of 8 heads and dim 64: ggml's CPU backend takes 50 us for that on two
+ * cores, as does clattn, of which half is PoCL's way to start a kernel. CLATTN_GGML_LEAST says
+ * another number. */
 static double least_multiply_adds(void)
 {
     const char *text = getenv("CLATTN_GGML_LEAST");

@@ -15,7 +15,8 @@ static bool shares_memory(cl_device_id device)
            shares;
 }
 
-/* The chosen device or, unless CLATTN_DEVICE chooses it, another one in its place if it has memory of its own. */
+/* The chosen device or, unless CLATTN_DEVICE chooses it, another one in its place if it has memory
+ * of its own. */
 static cl_device_id find_device(const struct host *host)
 {
     const char *wish = getenv("CLATTN_DEVICE");

@@ -1,5 +1,5 @@
-/* The OpenCL device that ggml gets: one, chosen as clattn_device_select() does, among those that share memory with
- * the host. Its context lives as long as a backend uses it. */
+/* The OpenCL device that ggml gets: one, chosen as clattn_device_select() does, among those that
+ * share memory with the host. Its context lives as long as a backend uses it. */
 #ifndef CLATTN_GGML_DEVICE_H
 #define CLATTN_GGML_DEVICE_H
 
@@ -27,7 +27,8 @@ struct device {
     size_t num_verdicts;
 };
 
-/* Finds the device; where there is none, or none that shares memory, id is NULL and ggml's log says why. */
+/* Finds the device; where there is none, or none that shares memory, id is NULL and ggml's log
+ * says why. */
 void device_open(struct device *device, const struct host *host);
 
 /* The context, for a backend, which gives it back; NULL after a sentence in the log. */

@@ -3,9 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Up to so many queries a plan is made for all of the cache that the keys are a view of, and told how many are in
- * use, so that it serves every length: generation makes one plan, not one for each token. A prompt's plan is
- * made for its own length, which costs no compilation either; its mask is too large to be copied. */
+/* Up to so many queries a plan is made for all of the cache that the keys are a view of, and told
+ * how many are in use, so that it serves every length: generation makes one plan, not one for each
+ * token. A prompt's plan is made for its own length, which costs no compilation either; its mask
+ * is too large to be copied. */
 #define MOST_QUERIES_OF_GENERATION 16
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -35,8 +36,8 @@ static const char *set_format(const struct ggml_tensor *tensor, struct operand *
     return "a tensor of a type that clattn does not have";
 }
 
-/* Strides along (batch, heads, seq), in elements, of dimensions 3, 2 and 1 of ggml, or, of what is written, 3, 1
- * and 2; 0 where there is one element or it is broadcast. */
+/* Strides along (batch, heads, seq), in elements, of dimensions 3, 2 and 1 of ggml, or, of what is
+ * written, 3, 1 and 2; 0 where there is one element or it is broadcast. */
 static const char *set_strides(const struct ggml_tensor *tensor, const int dimension[3],
                                const struct operand *operand, size_t stride[4])
 {

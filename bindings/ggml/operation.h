@@ -20,8 +20,8 @@ enum operand_name {
 enum mask_way {
     MASK_NONE,
     MASK_IN_PLACE, /* Of f16, added as it lies in memory. */
-    MASK_COPIED, /* Of f16, in rows as long as the cache, so that a longer mask is no other problem. */
-    MASK_SLOPED /* Of f32, multiplied with a slope for each head (ALiBi as ggml has it). */
+    MASK_COPIED,   /* Of f16, in rows as long as the cache: a longer mask is no other problem. */
+    MASK_SLOPED    /* Of f32, multiplied with a slope for each head (ALiBi as ggml has it). */
 };
 
 /* What tells one plan from another. Numbers without gaps between them: two are compared as bytes. */

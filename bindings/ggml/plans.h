@@ -1,4 +1,5 @@
-/* The plans of a backend, by shape; the one that was not used for longest makes room for a new one. */
+/* The plans of a backend, by shape; the one that was not used for longest makes room for a new
+ * one. */
 #ifndef CLATTN_GGML_PLANS_H
 #define CLATTN_GGML_PLANS_H
 

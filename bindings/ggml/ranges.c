@@ -13,8 +13,9 @@ static cl_mem make(const struct buffers *buffers, char *begin, char *end)
     return error == CL_SUCCESS ? memory : NULL;
 }
 
-/* Whether a buffer's contents are the host's memory at any time: what the device writes is seen at once, and what the host
- * writes then is what the device reads. At an address that is no rounder than a tensor's. */
+/* Whether a buffer's contents are the host's memory at any time: what the device writes is seen at
+ * once, and what the host writes then is what the device reads. At an address that is no rounder
+ * than a tensor's. */
 static bool is_host_memory(const struct buffers *buffers)
 {
     enum { FLOATS = 1024, AT = 8 };
@@ -127,7 +128,8 @@ bool ranges_locate(const struct ranges *ranges, const struct operand *operand,
     return false;
 }
 
-/* Mapping is how OpenCL hands memory back to the host; on devices that share it, nothing is copied. */
+/* Mapping is how OpenCL hands memory back to the host; on devices that share it, nothing is
+ * copied. */
 static bool map(const struct range *r, cl_command_queue queue)
 {
     cl_int error = CL_SUCCESS;

@@ -1,9 +1,11 @@
-/* Host memory as buffers: a buffer of CL_MEM_USE_HOST_PTR for each stretch of memory that tensors lie in. Tensors that
- * overlap, as values that are columns of the keys, get one buffer, since OpenCL leaves open what happens to two.
+/* Host memory as buffers: a buffer of CL_MEM_USE_HOST_PTR for each stretch of memory that tensors
+ * lie in. Tensors that overlap, as values that are columns of the keys, get one buffer, since
+ * OpenCL leaves open what happens to two.
  *
- * Where the device is the CPU, and a trial shows that it reads and writes host memory itself, buffers are kept: all they
- * hold is an address, which stays true when memory is given back and used again, of which nobody tells a backend. Elsewhere
- * they live for one operation, and are mapped at its end. */
+ * Where the device is the CPU, and a trial shows that it reads and writes host memory itself,
+ * buffers are kept: all they hold is an address, which stays true when memory is given back and
+ * used again, of which nobody tells a backend. Elsewhere they live for one operation, and are
+ * mapped at its end. */
 #ifndef CLATTN_GGML_RANGES_H
 #define CLATTN_GGML_RANGES_H
 

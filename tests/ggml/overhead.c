@@ -1,6 +1,6 @@
-/* overhead KEYS...: what a call of the backend costs beyond clattn's own. One token's attention (8 heads over 2, so many keys
- * of f16, dim 64), computed through ggml and by a plan on buffers that stay, in turns; prints the medians of both and of
- * ggml's CPU backend, in microseconds. */
+/* overhead KEYS...: what a call of the backend costs beyond clattn's own. One token's attention (8
+ * heads over 2, so many keys of f16, dim 64), computed through ggml and by a plan on buffers that
+ * stay, in turns; prints the medians of both and of ggml's CPU backend, in microseconds. */
 #include "model.h"
 
 #include <clattn/clattn.h>
