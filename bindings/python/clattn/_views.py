@@ -13,19 +13,25 @@ DTYPES = {"float32": c.F32, "float16": c.F16, "bfloat16": c.BF16}
 
 
 class View:
-    """An array under the name that the caller knows it by. Of host memory @pointer is an address, of a
-    device's @buffer is a cl_mem; @offset and @strides count elements."""
+    """An array under the name that the caller knows it by. Of host memory @pointer is the address of the first
+    element; on a device @buffer is a cl_mem, or @pointer an address in shared virtual memory of @svm_bytes.
+    @offset and @strides count elements."""
 
-    __slots__ = ("name", "array", "shape", "strides", "dtype", "itemsize", "pointer", "buffer", "offset", "writeable")
+    __slots__ = ("name", "array", "shape", "strides", "dtype", "itemsize", "pointer", "buffer", "svm_bytes", "offset",
+                 "writeable")
 
     def __init__(self, name: str, array: Any, shape: Sequence[int], byte_strides: Sequence[int], dtype: str,
-                 itemsize: int, *, pointer: int = 0, buffer: int = 0, byte_offset: int = 0, writeable: bool = True):
+                 itemsize: int, *, pointer: int = 0, buffer: int = 0, svm_bytes: int = 0, byte_offset: int = 0, writeable: bool = True):
         self.name, self.array, self.dtype, self.itemsize = name, array, dtype, itemsize
         self.shape = tuple(shape)
-        self.pointer, self.buffer, self.writeable = pointer, buffer, writeable
+        self.pointer, self.buffer, self.svm_bytes, self.writeable = pointer, buffer, svm_bytes, writeable
         self.strides = tuple(_in_elements(name, step, itemsize) if size > 1 else 0
                              for size, step in zip(shape, byte_strides))
         self.offset = _in_elements(name + "'s offset", byte_offset, itemsize)
+
+    @property
+    def on_device(self) -> bool:
+        return bool(self.buffer or self.svm_bytes)
 
     @property
     def reach(self) -> int:
@@ -98,14 +104,14 @@ def _to_numpy(name: str, array: Any) -> np.ndarray:
 
 
 def _view_of_pyopencl(name: str, array: Any) -> View:
-    if array.base_data is None:  # an array without elements
-        pointer = 0
-    elif not hasattr(array.base_data, "int_ptr"):
-        raise InvalidArgument(f"{name} lies in shared virtual memory; clattn takes arrays whose data is a pyopencl.Buffer")
-    else:
-        pointer = array.base_data.int_ptr
+    memory = array.base_data
+    place = {}
+    if hasattr(memory, "int_ptr"):
+        place = dict(buffer=memory.int_ptr)
+    elif memory is not None:  # None where there is no element
+        place = dict(pointer=memory.svm_ptr, svm_bytes=memory.size)
     return View(name, array, array.shape, array.strides, array.dtype.name, array.dtype.itemsize,
-                buffer=pointer, byte_offset=array.offset)
+                byte_offset=array.offset, **place)
 
 
 def _view_of_torch(name: str, tensor: Any) -> View:
@@ -130,7 +136,7 @@ def value_dtype(view_: View) -> int:
 
 def vector(name: str, values: Any, dtype: type, length: int, like: View) -> View:
     """A small vector of an option (slopes, lengths): host values of any kind are converted."""
-    if not _is_pyopencl(values) and like.buffer == 0:
+    if not _is_pyopencl(values) and not like.on_device:
         if _is_torch(values):
             values = values.detach().numpy()
         values = np.asarray(values)
@@ -150,6 +156,6 @@ def empty_like(like: View, shape: Sequence[int], dtype: str | None = None, queue
         torch = sys.modules["torch"]
         return torch.empty(tuple(shape), dtype=getattr(torch, dtype or like.dtype))
     kind = like.array.dtype if dtype is None else np.dtype(dtype)
-    if like.pointer or not _is_pyopencl(like.array):
+    if not _is_pyopencl(like.array):
         return np.empty(tuple(shape), kind)
     return sys.modules["pyopencl.array"].empty(queue, tuple(shape), kind)

@@ -21,7 +21,7 @@ class _Call:
     def __init__(self, q: Any, k: Any, v: Any, queue: Any, context: Optional[Context]):
         self.q, self.k, self.v = view("q", q), view("k", k), view("v", v)
         self.queue = queue
-        if queue is None and self.q.buffer:
+        if queue is None and self.q.on_device:
             self.queue = self.q.array.queue
             if self.queue is None:
                 raise InvalidArgument("queue must be given: q, a pyopencl array, has none")
