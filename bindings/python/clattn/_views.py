@@ -1,6 +1,7 @@
 """Arrays as clattn sees them: where the elements lie, of which type, at which strides."""
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any, Sequence
 
@@ -15,30 +16,24 @@ DTYPES = {"float32": c.F32, "float16": c.F16, "bfloat16": c.BF16}
 class View:
     """An array under the name that the caller knows it by. Of host memory @pointer is the address of the first
     element; on a device @buffer is a cl_mem, or @pointer an address in shared virtual memory of @svm_bytes.
-    @offset and @strides count elements."""
+    @offset and @strides count elements, @reach the bytes from the first element to behind the last."""
 
     __slots__ = ("name", "array", "shape", "strides", "dtype", "itemsize", "pointer", "buffer", "svm_bytes", "offset",
-                 "writeable")
+                 "writeable", "on_device", "reach")
 
     def __init__(self, name: str, array: Any, shape: Sequence[int], byte_strides: Sequence[int], dtype: str,
                  itemsize: int, *, pointer: int = 0, buffer: int = 0, svm_bytes: int = 0, byte_offset: int = 0, writeable: bool = True):
         self.name, self.array, self.dtype, self.itemsize = name, array, dtype, itemsize
         self.shape = tuple(shape)
         self.pointer, self.buffer, self.svm_bytes, self.writeable = pointer, buffer, svm_bytes, writeable
-        self.strides = tuple(_in_elements(name, step, itemsize) if size > 1 else 0
-                             for size, step in zip(shape, byte_strides))
-        self.offset = _in_elements(name + "'s offset", byte_offset, itemsize)
-
-    @property
-    def on_device(self) -> bool:
-        return bool(self.buffer or self.svm_bytes)
-
-    @property
-    def reach(self) -> int:
-        """Bytes from the first element to behind the last; 0 if there is none."""
-        if 0 in self.shape:
-            return 0
-        return (1 + sum((size - 1) * step for size, step in zip(self.shape, self.strides))) * self.itemsize
+        self.on_device = bool(buffer or svm_bytes)
+        strides, last = [], 0
+        for size, step in zip(shape, byte_strides):
+            strides.append(_in_elements(name, step, itemsize) if size > 1 else 0)
+            last += (size - 1) * strides[-1]
+        self.strides = tuple(strides)
+        self.reach = 0 if 0 in self.shape else (1 + last) * itemsize
+        self.offset = _in_elements(name + "'s offset", byte_offset, itemsize) if byte_offset else 0
 
     def strides_like(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Strides along `sizes`, with which the shape, aligned at the right, is broadcast as NumPy does."""
@@ -88,8 +83,13 @@ def view(name: str, array: Any) -> View:
     if not isinstance(array, np.ndarray):
         array = _to_numpy(name, array)
     interface = array.__array_interface__
-    return View(name, array, array.shape, array.strides, array.dtype.name, array.dtype.itemsize,
+    return View(name, array, array.shape, array.strides, _dtype_name(array.dtype), array.dtype.itemsize,
                 pointer=interface["data"][0], writeable=not interface["data"][1])
+
+
+@functools.lru_cache(maxsize=None)
+def _dtype_name(dtype: np.dtype) -> str:
+    return dtype.name  # which NumPy puts together anew each time
 
 
 def _to_numpy(name: str, array: Any) -> np.ndarray:
