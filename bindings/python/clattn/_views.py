@@ -142,7 +142,9 @@ def vector(name: str, values: Any, dtype: type, length: int, like: View) -> View
         values = np.asarray(values)
         if values.dtype.kind not in ("f" if dtype is np.float32 else "iu") and values.size:
             raise InvalidArgument(f"{name} is of dtype {values.dtype}, not {np.dtype(dtype)}")
-        values = np.ascontiguousarray(values, dtype=dtype)
+        given, values = values, np.ascontiguousarray(values, dtype=dtype)
+        if dtype is np.int32 and (given != values).any():
+            raise InvalidArgument(f"{name} has numbers that 32 bits do not hold")
     made = view(name, values)
     if made.dtype != np.dtype(dtype).name or made.shape != (length,):
         raise InvalidArgument(f"{name} must be {length} of {np.dtype(dtype)}, not {made.shape} of {made.dtype}")

@@ -50,6 +50,11 @@ def test_mistakes_with_arrays_of_a_device(rng, queue):
         clattn.attention(q, short, short)
 
 
+def test_no_element(queue):
+    q, k = cla.empty(queue, (1, 4, 0, 16), np.float32), cla.empty(queue, (1, 4, 5, 16), np.float32)
+    assert clattn.attention(q, k, k).shape == (1, 4, 0, 16)
+
+
 def test_host_arrays_on_the_callers_queue(rng, queue):
     q, k, v = rng.normal(size=(3, 1, 4, 5, 16)).astype(np.float32)
     o = clattn.attention(q, k, v, queue=queue)
