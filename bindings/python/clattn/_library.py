@@ -2,7 +2,7 @@
 
 `import clattn` works where there is no OpenCL at all; the first call says what is missing. The loader is
 the file that the environment variable CLATTN_LIBOPENCL names, else what the system finds as libOpenCL.so.1;
-it is loaded before the library, which then takes the same. A call through ctypes.CDLL gives up the GIL.
+its symbols are global, and those are what the library, which is linked to none, calls. A call through ctypes.CDLL gives up the GIL.
 """
 from __future__ import annotations
 

@@ -50,16 +50,17 @@ class Operands:
         for name in self._written:
             if not views[name].writeable:
                 raise InvalidArgument(f"{views[name].name} is read-only, but would be written")
-        kinds = {bool(view.buffer) for view in views.values() if view.reach}
+        kinds = {view.on_device for view in views.values() if view.reach}
         if len(kinds) > 1:
-            host = next(view.name for view in views.values() if view.reach and not view.buffer)
+            host = next(view.name for view in views.values() if view.reach and not view.on_device)
             raise InvalidArgument(f"{host} lies in host memory, other arrays on a device; give all of one kind")
         self.on_device = True in kinds
 
     def __enter__(self) -> "Operands":
         for name, view in self._views.items():
-            if view.buffer and view.reach:
-                self.places[name] = c.clattn_buffer(buffer=view.buffer, offset=view.offset)
+            if view.on_device and view.reach:
+                self.places[name] = c.clattn_buffer(buffer=view.buffer, offset=view.offset) if view.buffer else \
+                    c.clattn_buffer(pointer=view.pointer, bytes=view.svm_bytes, offset=view.offset)
         try:
             if not self.on_device:
                 self._lay_buffers()

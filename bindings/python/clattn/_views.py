@@ -1,6 +1,7 @@
 """Arrays as clattn sees them: where the elements lie, of which type, at which strides."""
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any, Sequence
 
@@ -13,26 +14,26 @@ DTYPES = {"float32": c.F32, "float16": c.F16, "bfloat16": c.BF16}
 
 
 class View:
-    """An array under the name that the caller knows it by. Of host memory @pointer is an address, of a
-    device's @buffer is a cl_mem; @offset and @strides count elements."""
+    """An array under the name that the caller knows it by. Of host memory @pointer is the address of the first
+    element; on a device @buffer is a cl_mem, or @pointer an address in shared virtual memory of @svm_bytes.
+    @offset and @strides count elements, @reach the bytes from the first element to behind the last."""
 
-    __slots__ = ("name", "array", "shape", "strides", "dtype", "itemsize", "pointer", "buffer", "offset", "writeable")
+    __slots__ = ("name", "array", "shape", "strides", "dtype", "itemsize", "pointer", "buffer", "svm_bytes", "offset",
+                 "writeable", "on_device", "reach")
 
     def __init__(self, name: str, array: Any, shape: Sequence[int], byte_strides: Sequence[int], dtype: str,
-                 itemsize: int, *, pointer: int = 0, buffer: int = 0, byte_offset: int = 0, writeable: bool = True):
+                 itemsize: int, *, pointer: int = 0, buffer: int = 0, svm_bytes: int = 0, byte_offset: int = 0, writeable: bool = True):
         self.name, self.array, self.dtype, self.itemsize = name, array, dtype, itemsize
         self.shape = tuple(shape)
-        self.pointer, self.buffer, self.writeable = pointer, buffer, writeable
-        self.strides = tuple(_in_elements(name, step, itemsize) if size > 1 else 0
-                             for size, step in zip(shape, byte_strides))
-        self.offset = _in_elements(name + "'s offset", byte_offset, itemsize)
-
-    @property
-    def reach(self) -> int:
-        """Bytes from the first element to behind the last; 0 if there is none."""
-        if 0 in self.shape:
-            return 0
-        return (1 + sum((size - 1) * step for size, step in zip(self.shape, self.strides))) * self.itemsize
+        self.pointer, self.buffer, self.svm_bytes, self.writeable = pointer, buffer, svm_bytes, writeable
+        self.on_device = bool(buffer or svm_bytes)
+        strides, last = [], 0
+        for size, step in zip(shape, byte_strides):
+            strides.append(_in_elements(name, step, itemsize) if size > 1 else 0)
+            last += (size - 1) * strides[-1]
+        self.strides = tuple(strides)
+        self.reach = 0 if 0 in self.shape else (1 + last) * itemsize
+        self.offset = _in_elements(name + "'s offset", byte_offset, itemsize) if byte_offset else 0
 
     def strides_like(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Strides along `sizes`, with which the shape, aligned at the right, is broadcast as NumPy does."""
@@ -82,8 +83,13 @@ def view(name: str, array: Any) -> View:
     if not isinstance(array, np.ndarray):
         array = _to_numpy(name, array)
     interface = array.__array_interface__
-    return View(name, array, array.shape, array.strides, array.dtype.name, array.dtype.itemsize,
+    return View(name, array, array.shape, array.strides, _dtype_name(array.dtype), array.dtype.itemsize,
                 pointer=interface["data"][0], writeable=not interface["data"][1])
+
+
+@functools.lru_cache(maxsize=None)
+def _dtype_name(dtype: np.dtype) -> str:
+    return dtype.name  # which NumPy puts together anew each time
 
 
 def _to_numpy(name: str, array: Any) -> np.ndarray:
@@ -98,14 +104,14 @@ def _to_numpy(name: str, array: Any) -> np.ndarray:
 
 
 def _view_of_pyopencl(name: str, array: Any) -> View:
-    if array.base_data is None:  # an array without elements
-        pointer = 0
-    elif not hasattr(array.base_data, "int_ptr"):
-        raise InvalidArgument(f"{name} lies in shared virtual memory; clattn takes arrays whose data is a pyopencl.Buffer")
-    else:
-        pointer = array.base_data.int_ptr
+    memory = array.base_data
+    place = {}
+    if hasattr(memory, "int_ptr"):
+        place = dict(buffer=memory.int_ptr)
+    elif memory is not None:  # None where there is no element
+        place = dict(pointer=memory.svm_ptr, svm_bytes=memory.size)
     return View(name, array, array.shape, array.strides, array.dtype.name, array.dtype.itemsize,
-                buffer=pointer, byte_offset=array.offset)
+                byte_offset=array.offset, **place)
 
 
 def _view_of_torch(name: str, tensor: Any) -> View:
@@ -130,13 +136,15 @@ def value_dtype(view_: View) -> int:
 
 def vector(name: str, values: Any, dtype: type, length: int, like: View) -> View:
     """A small vector of an option (slopes, lengths): host values of any kind are converted."""
-    if not _is_pyopencl(values) and like.buffer == 0:
+    if not _is_pyopencl(values) and not like.on_device:
         if _is_torch(values):
             values = values.detach().numpy()
         values = np.asarray(values)
         if values.dtype.kind not in ("f" if dtype is np.float32 else "iu") and values.size:
             raise InvalidArgument(f"{name} is of dtype {values.dtype}, not {np.dtype(dtype)}")
-        values = np.ascontiguousarray(values, dtype=dtype)
+        given, values = values, np.ascontiguousarray(values, dtype=dtype)
+        if dtype is np.int32 and (given != values).any():
+            raise InvalidArgument(f"{name} has numbers that 32 bits do not hold")
     made = view(name, values)
     if made.dtype != np.dtype(dtype).name or made.shape != (length,):
         raise InvalidArgument(f"{name} must be {length} of {np.dtype(dtype)}, not {made.shape} of {made.dtype}")
@@ -150,6 +158,6 @@ def empty_like(like: View, shape: Sequence[int], dtype: str | None = None, queue
         torch = sys.modules["torch"]
         return torch.empty(tuple(shape), dtype=getattr(torch, dtype or like.dtype))
     kind = like.array.dtype if dtype is None else np.dtype(dtype)
-    if like.pointer or not _is_pyopencl(like.array):
+    if not _is_pyopencl(like.array):
         return np.empty(tuple(shape), kind)
     return sys.modules["pyopencl.array"].empty(queue, tuple(shape), kind)

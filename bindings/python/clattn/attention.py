@@ -15,13 +15,33 @@ from .plan import _packed, new_problem
 Diagonal = Union[None, bool, str, int]
 
 
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"{name} must be a number, not {value!r}") from None
+
+
+def _integer(name: str, value: Any) -> int:
+    """A whole number that a member of 64 bits holds: ctypes would cut it."""
+    if not isinstance(value, (int, np.integer)) or not -2 ** 63 <= value < 2 ** 63:
+        raise InvalidArgument(f"{name} must be made of whole numbers of 64 bits, not {value!r}")
+    return int(value)
+
+
+def _seed(value: Any) -> int:
+    if not isinstance(value, (int, np.integer)):
+        raise InvalidArgument(f"seed must be a whole number, not {value!r}")
+    return int(value)
+
+
 class _Call:
     """The arrays of a call, and the problem that they are."""
 
     def __init__(self, q: Any, k: Any, v: Any, queue: Any, context: Optional[Context]):
         self.q, self.k, self.v = view("q", q), view("k", k), view("v", v)
         self.queue = queue
-        if queue is None and self.q.buffer:
+        if queue is None and hasattr(self.q.array, "base_data"):  # pyopencl's, also without elements
             self.queue = self.q.array.queue
             if self.queue is None:
                 raise InvalidArgument("queue must be given: q, a pyopencl array, has none")
@@ -81,14 +101,15 @@ class _Call:
         elif diagonal is not None:
             self._diagonal("diagonal", diagonal)
         if scale is not None:
-            if math.isnan(scale):  # which stands for the default
+            p.scale = _number("scale", scale)
+            if math.isnan(p.scale):  # which stands for the default
                 raise InvalidArgument("scale must not be NaN")
-            p.scale = scale
-        p.softcap = softcap or 0.0
-        p.dropout = dropout
+        p.softcap = _number("softcap", softcap or 0.0)
+        p.dropout = _number("dropout", dropout)
         if window is not None:
-            left, right = window
-            p.window_left, p.window_right = (c.UNLIMITED if side is None else side for side in (left, right))
+            if not isinstance(window, (tuple, list)) or len(window) != 2:
+                raise InvalidArgument(f"window must be (left, right), not {window!r}")
+            p.window_left, p.window_right = (c.UNLIMITED if side is None else _integer("window", side) for side in window)
         self._matrices(mask, bias)
         for name, field, flag, values, dtype, length in (
                 ("alibi_slopes", "slopes", "alibi", alibi_slopes, np.float32, p.heads),
@@ -110,7 +131,7 @@ class _Call:
         elif isinstance(value, str) and value in named:
             p.diagonal = named[value]
         elif isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-            p.diagonal, p.diagonal_offset = c.OFFSET, int(value)
+            p.diagonal, p.diagonal_offset = c.OFFSET, _integer(name, value)
         else:
             raise InvalidArgument(f"{name} must be None, True, 'tl', 'br' or a number, not {value!r}")
 
@@ -137,7 +158,6 @@ class _Call:
         return array
 
     def run(self, seed: int) -> None:
-        seed = int(seed)
         self.context.plan_of(self.problem)._run(self.views, self.queue, seed)
 
 
@@ -175,6 +195,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: Diagonal = None, mask: Any = No
     call = _Call(q, k, v, queue, context)
     call.options(causal, mask, bias, scale, window, softcap, alibi_slopes, sinks, q_lengths, kv_lengths, dropout,
                  diagonal)
+    seed = _seed(seed)
     o = call.result("o", out, call.q.shape[:-1] + (call.problem.dim_v,))
     call.place("o", call.views["o"])
     if return_lse or lse is not None:
@@ -200,6 +221,7 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, ca
     call = _Call(q, k, v, queue, context)
     call.options(causal, mask, bias, scale, window, softcap, alibi_slopes, sinks, q_lengths, kv_lengths, dropout,
                  diagonal)
+    seed = _seed(seed)
     p = call.problem
     p.operation = c.BACKWARD
     for name, array, layout in (("o", o, "o"), ("d_o", d_o, "d_o")):

@@ -5,6 +5,7 @@ import ctypes
 import glob
 import os
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Iterator
 
@@ -18,7 +19,8 @@ _ADVICE = """what to install, as root:
   Intel GPU    apt install intel-opencl-icd
   AMD GPU      apt install mesa-opencl-icd, or ROCm's rocm-opencl-runtime
   NVIDIA GPU   the driver of the GPU, with nvidia-opencl-icd
-without root, the CPU: pip install pocl-binary-distribution, or conda install -c conda-forge pocl ocl-icd-system
+without root, a CPU of x86-64: pip install pocl-binary-distribution, and in the environment
+  OCL_ICD_VENDORS={libs} LD_LIBRARY_PATH={libs}
 as a user of a GPU: be in the groups that own /dev/dri/render* (render, video)"""
 
 
@@ -134,6 +136,7 @@ def doctor() -> int:
         for part in (_icd_files, _loader, _devices, _default):
             part()
     except errors.Error as error:
-        print(f"\n{error}\n{_ADVICE}")
+        libs = os.path.join(sysconfig.get_path("purelib"), "pyopencl", ".libs")
+        print(f"\n{error}\n{_ADVICE.format(libs=libs)}")
         return 1
     return 0

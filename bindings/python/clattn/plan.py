@@ -117,13 +117,13 @@ class Plan:
         for name, one in views.items():
             self._compare(name, one)
         on = queue if queue is not None else next(
-            (one.array.queue for one in views.values() if one.buffer and one.array.queue is not None), None)
+            (one.array.queue for one in views.values() if one.on_device and one.array.queue is not None), None)
         return self._run(views, on, dropout_seed, dropout_offset)
 
     def _run(self, views: Mapping[str, View], queue: Any, seed: int = 0, offset: int = 0) -> Any:
         function, kind, written = _EXECUTIONS[self._problem.operation]
         self.context.handle  # refuses a child of fork()
-        if queue is None and any(one.buffer for one in views.values()):
+        if queue is None and any(one.on_device for one in views.values()):
             raise InvalidArgument("queue must be given: none of the arrays has one")
         struct = kind()
         if hasattr(struct, "dropout_seed"):

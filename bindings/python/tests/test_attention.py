@@ -99,7 +99,9 @@ def test_no_key_no_query_no_batch(rng):
     (dict(kv_lengths=[1, 2, 3]), "kv_lengths must be 2"), (dict(kv_lengths=[1.5, 2]), "kv_lengths is of dtype"),
     (dict(q=np.broadcast_to(np.float32(1), (2, 4, 5, 16))), "q is one element"), (dict(sinks=np.zeros(3)), "sinks must be 4"), (dict(dropout=1.5), "dropout"), (dict(dropout=float("nan")), "dropout"),
     (dict(scale=float("nan")), "scale"), (dict(scale=float("inf")), "scale"), (dict(softcap=-1.0), "softcap"),
-    (dict(window=(-7, 0)), "window"), (dict(out=np.zeros((2, 4, 5, 8), np.float32)), "o is of shape"),
+    (dict(scale="x"), "scale must be a number"), (dict(softcap=[1]), "softcap must"), (dict(window=3), "window must be"),
+    (dict(window=(2 ** 70, 0)), "window must"), (dict(causal=2 ** 70), "causal must"), (dict(seed=1.5), "seed must"),
+    (dict(kv_lengths=[2 ** 32 + 1, 0]), "kv_lengths has"), (dict(window=(-7, 0)), "window"), (dict(out=np.zeros((2, 4, 5, 8), np.float32)), "o is of shape"),
     (dict(k=np.zeros((2, 3, 9, 16), np.float32), v=np.zeros((2, 3, 9, 16), np.float32)), "heads"),
 ])
 def test_a_mistake_is_an_exception_that_names_the_argument(rng, change, names):

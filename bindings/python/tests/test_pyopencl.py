@@ -50,8 +50,25 @@ def test_mistakes_with_arrays_of_a_device(rng, queue):
         clattn.attention(q, short, short)
 
 
+def test_no_element(queue):
+    q, k = cla.empty(queue, (1, 4, 0, 16), np.float32), cla.empty(queue, (1, 4, 5, 16), np.float32)
+    assert clattn.attention(q, k, k).shape == (1, 4, 0, 16)
+
+
 def test_host_arrays_on_the_callers_queue(rng, queue):
     q, k, v = rng.normal(size=(3, 1, 4, 5, 16)).astype(np.float32)
     o = clattn.attention(q, k, v, queue=queue)
     assert isinstance(o, np.ndarray)
     np.testing.assert_allclose(o, reference(q, k, v)[0], atol=3e-6)
+
+
+def test_shared_virtual_memory(rng, queue):
+    tools = pytest.importorskip("pyopencl.tools")
+    if not queue.device.svm_capabilities & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER:
+        pytest.skip("the device has no shared virtual memory")
+    allocator = tools.SVMAllocator(queue.context, alignment=0, queue=queue)
+    host = rng.normal(size=(3, 1, 4, 5, 16)).astype(np.float32)
+    q, k, v = (cla.to_device(queue, x, allocator=allocator) for x in host)
+    out = cla.empty(queue, (1, 4, 5, 16), np.float32, allocator=allocator)
+    assert clattn.attention(q, k, v, out=out) is out
+    np.testing.assert_allclose(out.get(), reference(*host)[0], atol=3e-6)
