@@ -34,7 +34,7 @@ apt-get -qqy install "$work"/build/*.deb > "$work/install.log" 2>&1 || { cat "$w
 
 echo "programs and their manual pages"
 for program in clattn-bench clattn-tune; do
-    [ "$("$program" --version)" = "$version" ]
+    [ "$("$program" --version)" = "$program $version" ]
     test -s "/usr/share/man/man1/$program.1.gz"
 done
 
