@@ -15,11 +15,13 @@ CLATTN_BEGIN
  *
  * A pointer is one that kernels of the plan's device may use: into shared virtual memory of the OpenCL
  * context (clSVMAlloc()), any of the host's where CL_DEVICE_SVM_CAPABILITIES has
- * CL_DEVICE_SVM_FINE_GRAIN_SYSTEM, or into unified shared memory (cl_intel_unified_shared_memory). What
- * OpenCL asks of its users holds: coarse-grained memory is not mapped while kernels use it, and the host
- * sees results when the work has finished. That a pointer is one of these can't be checked; what can is
- * its alignment, the size that is given, and overlaps with other pointers and with buffers made by
- * CL_MEM_USE_HOST_PTR. Devices without any of it refuse pointers: CLATTN_UNSUPPORTED.
+ * CL_DEVICE_SVM_FINE_GRAIN_SYSTEM, or into unified shared memory (cl_intel_unified_shared_memory). It
+ * may begin anywhere in an allocation, but allocations of shared memory, virtual or unified, begin at a
+ * multiple of 128 bytes, as they do unless a smaller alignment is asked for. What OpenCL asks of its
+ * users holds: coarse-grained memory is not mapped while kernels use it, and the host sees results when
+ * the work has finished. That a pointer is one of these can't be checked; what can is its alignment, the
+ * size that is given, and overlaps with other pointers and with buffers made by CL_MEM_USE_HOST_PTR.
+ * Devices without any of it refuse pointers: CLATTN_UNSUPPORTED.
  */
 typedef struct clattn_buffer {
     cl_mem buffer; /**< Of the plan's OpenCL context; NULL with a pointer. */

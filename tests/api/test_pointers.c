@@ -1,5 +1,7 @@
 /* Memory by its address: the bits that buffers give, wherever pointers begin; every mistake is refused. The
  * sweep's trials give some of their tensors so. */
+#undef CL_TARGET_OPENCL_VERSION
+#define CL_TARGET_OPENCL_VERSION 200 /* of the calls that stand in for unified shared memory's */
 #include "context/context.h"
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
@@ -214,6 +216,88 @@ DeviceTest(pointers, overlap_buffers_over_the_same_memory)
     clFinish(f->queue);
     clReleaseMemObject(over);
     shared_memory_free(f, room);
+    clattn_plan_release(plan);
+}
+
+/* ---- unified shared memory, which shared virtual memory stands in for -------------------------- */
+
+static struct {
+    const unsigned char *begin; /* of the only allocation */
+    size_t bytes, set, copied;
+    cl_int error; /* of the next argument that is set */
+} usm;
+
+static cl_int CL_API_CALL set_usm(cl_kernel kernel, cl_uint index, const void *address)
+{
+    usm.set++;
+    return usm.error != CL_SUCCESS ? usm.error : clSetKernelArgSVMPointer(kernel, index, address);
+}
+
+static cl_int CL_API_CALL find_usm(cl_context context, const void *address, cl_uint what,
+                                   size_t bytes, void *value, size_t *needed)
+{
+    enum { ALLOCATION_TYPE = 0x419A, UNKNOWN = 0x4196, SHARED = 0x4199 };
+    const uintptr_t at = (uintptr_t)address, begin = (uintptr_t)usm.begin;
+
+    (void)context;
+    cr_assert(what == ALLOCATION_TYPE && bytes == sizeof(cl_uint) && needed == NULL);
+    *(cl_uint *)value = at >= begin && at - begin < usm.bytes ? SHARED : UNKNOWN;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL copy_usm(cl_command_queue queue, cl_bool blocking, void *to,
+                                   const void *from, size_t bytes, cl_uint num_wait,
+                                   const cl_event *wait, cl_event *done)
+{
+    usm.copied++;
+    return clEnqueueSVMMemcpy(queue, blocking, to, from, bytes, num_wait, wait, done);
+}
+
+/* Devices that have unified shared memory only, and both: there k alone lies in an allocation of it. */
+DeviceTest(pointers, into_unified_shared_memory)
+{
+    static float host[ROOM], got[ROOM], want[ROOM];
+    cl_int lengths[3] = {3, 99, 4};
+    char reason[200];
+
+    need_shared_memory(f);
+    fill(host);
+    clattn_plan *plan = plan_of(f, PROBLEM);
+    clattn_plan *long_plan = plan_of(f, "fwd f32 b3 q2 k50 d8 klen");
+    float *room = shared_memory_new(f, sizeof host, host);
+    float *keys = shared_memory_new(f, K * sizeof *host, host + AT_K);
+    cl_int *table = shared_memory_new(f, sizeof lengths, lengths);
+    clattn_forward t = in_room(room);
+    const clattn_forward tables = {.struct_size = sizeof tables,
+                                   .kv_lengths = {.pointer = table, .bytes = sizeof lengths}};
+    cr_assert(clattn_attention_forward(plan, f->queue, &t, 0, NULL, NULL) == CLATTN_SUCCESS);
+    clFinish(f->queue);
+    shared_memory_read(f, room, sizeof host, want);
+    t.k = at(keys, 0, K);
+
+    for (int svm = 0; svm < 2; svm++) {
+        memset(&usm, 0, sizeof usm);
+        usm.begin = (const unsigned char *)keys;
+        usm.bytes = K * sizeof *keys;
+        f->context->pointers = (struct ca_pointers){svm, set_usm, find_usm, copy_usm};
+        cr_assert(clattn_attention_forward(plan, f->queue, &t, 0, NULL, NULL) == CLATTN_SUCCESS,
+                  "%s", f->log.last);
+        clFinish(f->queue);
+        shared_memory_read(f, room, sizeof host, got);
+        cr_expect(memcmp(got, want, sizeof host) == 0);
+        cr_expect(svm ? usm.set == 1 : usm.set >= 5, "%zu arguments", usm.set);
+        cr_expect(clattn_check_tables(long_plan, f->queue, &tables, reason, sizeof reason) ==
+                          CLATTN_INVALID_ARGUMENT &&
+                      strstr(reason, "kv_lengths[1] is 99") != NULL,
+                  "%s", reason);
+        cr_expect(usm.copied == !svm);
+        usm.error = CL_INVALID_ARG_VALUE;
+        expect_refusal(f, plan, &t, CLATTN_OPENCL_ERROR, "clSetKernelArg for ");
+    }
+    shared_memory_free(f, table);
+    shared_memory_free(f, keys);
+    shared_memory_free(f, room);
+    clattn_plan_release(long_plan);
     clattn_plan_release(plan);
 }
 
