@@ -88,6 +88,10 @@ for topic in "$@"; do
         ls "$(clang --print-runtime-dir 2> /dev/null)"/libclang_rt.fuzzer* > /dev/null 2>&1 ||
             need libclang-rt-dev
         need libcriterion-dev
+        need python3 python3
+        want "the Python package is not tested" python3-numpy
+        want "the Python package is not tested" python3-pytest
+        want "the Python package is not tested on pyopencl's arrays" python3-pyopencl
         want "kernels are not watched for races and values that nothing wrote" oclgrind
         need pocl-opencl-icd
         need_doc

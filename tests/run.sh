@@ -158,7 +158,8 @@ fuzz() {
 }
 
 step "packages" sh tests/packages.sh build test || finish
-compile test-gcc "$(nproc)" all --preset release -DCMAKE_C_COMPILER=gcc || finish
+compile test-gcc "$(nproc)" all --preset release -DCMAKE_C_COMPILER=gcc \
+    -DCLATTN_BUILD_PYTHON=ON || finish
 
 # One implementation at a time: others that are installed would be loaded, and leak, as well.
 pocl=/etc/OpenCL/vendors/pocl.icd
@@ -196,7 +197,7 @@ beside_tests() {
     fi
     compile test-sanitized "$half" "examples races" --preset asan-ubsan -DCMAKE_C_COMPILER=gcc
     step "every kernel" "$build/test-gcc/tests/races/races"
-    ctests "examples, installed copy, Oclgrind, offline compilers, report" test-gcc \
+    ctests "examples, installed copy, Python, Oclgrind, offline compilers, report" test-gcc \
         --parallel "$half" --exclude-regex '^(tests|bench|tuner|tune)$'
 }
 

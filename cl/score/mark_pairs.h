@@ -51,15 +51,15 @@ INLINE long mark_maps(const struct attention_shape a, const int dimension)
 /* Whether the stage runs; as pair_marks.c says. */
 INLINE bool are_marked(const struct attention_shape a)
 {
-    bool rows = false;
+    bool pairs = false;
 
 #if HAS_MASK
-    rows = rows || a.mask_stride[2] != 0;
+    pairs = pairs || (a.mask_stride[2] != 0 && a.mask_stride[3] != 0);
 #endif
 #if HAS_BIAS
-    rows = rows || a.bias_stride[2] != 0;
+    pairs = pairs || (a.bias_stride[2] != 0 && a.bias_stride[3] != 0);
 #endif
-    return rows && a.seq_q >= LEAST_MARKED_QUERIES && a.seq_kv >= LEAST_MARKED_KEYS &&
+    return pairs && a.seq_q >= LEAST_MARKED_QUERIES && a.seq_kv >= LEAST_MARKED_KEYS &&
            (a.heads * a.batch >= 2 * mark_maps(a, 0) * mark_maps(a, 1) ||
             a.seq_q * a.seq_kv <= FEW_MARKED_PAIRS);
 }

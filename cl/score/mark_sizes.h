@@ -1,6 +1,7 @@
-/* Of which problems marks are made (score/mark_pairs.h, src/families/kernels/pair_marks.c): rows and keys
- * that a pass of its own is worth, where several heads or batches share the marks: else each pair is read
- * twice. With few pairs, as in a self-check, that costs nothing. Compiled by the host and by the device. */
+/* Of which problems marks are made (score/mark_pairs.h, src/families/kernels/pair_marks.c): a mask or a bias
+ * of pairs, of rows and keys that a pass of its own is worth, where several heads or batches share the
+ * marks: else each pair is read twice. With few pairs, as in a self-check, that costs nothing. Compiled by
+ * the host and by the device. */
 #ifndef CLATTN_MARK_SIZES_H
 #define CLATTN_MARK_SIZES_H
 #define LEAST_MARKED_QUERIES 32

@@ -9,13 +9,24 @@
 CLATTN_BEGIN
 
 /**
- * A tensor in device memory; its shape, dtype and strides are the plan's. Borrowed: the caller
- * keeps the buffer until the work has finished.
+ * A tensor in device memory, which a buffer or a pointer tells; its shape, dtype and strides are the
+ * plan's. Borrowed: the caller keeps the memory until the work has finished. Both are NULL where the
+ * problem has no such tensor or it has no elements.
+ *
+ * A pointer is one that kernels of the plan's device may use: into shared virtual memory of the OpenCL
+ * context (clSVMAlloc()), any of the host's where CL_DEVICE_SVM_CAPABILITIES has
+ * CL_DEVICE_SVM_FINE_GRAIN_SYSTEM, or into unified shared memory (cl_intel_unified_shared_memory). What
+ * OpenCL asks of its users holds: coarse-grained memory is not mapped while kernels use it, and the host
+ * sees results when the work has finished. That a pointer is one of these can't be checked; what can is
+ * its alignment, the size that is given, and overlaps with other pointers and with buffers made by
+ * CL_MEM_USE_HOST_PTR. Devices without any of it refuse pointers: CLATTN_UNSUPPORTED.
  */
 typedef struct clattn_buffer {
-    cl_mem buffer; /**< Of the plan's OpenCL context; NULL where the problem has no such tensor or
-                        it has no elements. */
-    size_t offset; /**< Position of element (0, 0, 0, 0), in elements; 0 if @ref buffer is NULL. */
+    cl_mem buffer; /**< Of the plan's OpenCL context; NULL with a pointer. */
+    size_t offset; /**< Position of element (0, 0, 0, 0), in elements; 0 if there is no memory. */
+    void *pointer; /**< In place of a buffer, aligned to an element, blocks of quantized values to 2
+                        bytes; NULL with a buffer. Never written where the tensor is only read. */
+    size_t bytes;  /**< Of the memory from @ref pointer on; 0 with a buffer, which knows its own. */
 } clattn_buffer;
 
 /** The tensors of a forward execution. Fields of options that the problem lacks must be NULL. */

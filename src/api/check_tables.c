@@ -30,11 +30,10 @@ static clattn_status read_back(const clattn_plan *plan, cl_command_queue queue,
     if (!integers->at)
         return ca_fail(log, CLATTN_OUT_OF_MEMORY, "no host memory for %s", operand.name);
     integers->count = operand.span;
-    const cl_int err =
-        clEnqueueReadBuffer(queue, given->buffer, CL_TRUE, given->offset * sizeof(cl_int),
-                            operand.span * sizeof(cl_int), integers->at, 0, NULL, NULL);
+    const cl_int err = ca_buffer_read(plan->context, queue, given, given->offset * sizeof(cl_int),
+                                      operand.span * sizeof(cl_int), integers->at);
     return err == CL_SUCCESS ? CLATTN_SUCCESS
-                             : ca_fail_cl(log, err, "clEnqueueReadBuffer for %s", operand.name);
+                             : ca_fail_cl(log, err, "reading %s back", operand.name);
 }
 
 static clattn_status check_lengths(const struct integers *lengths, const char *name,

@@ -76,16 +76,21 @@ static clattn_status enqueue(const clattn_context *ctx, cl_program program, cons
     const struct {
         size_t bytes;
         const void *value;
-    } arguments[] = {
-        {sizeof seed, &seed},     {sizeof offset, &offset}, {sizeof drop_below, &drop_below},
-        {sizeof seq_kv, &seq_kv}, {sizeof first, &first},   {sizeof mask->buffer, &mask->buffer}};
+    } arguments[] = {{sizeof seed, &seed},
+                     {sizeof offset, &offset},
+                     {sizeof drop_below, &drop_below},
+                     {sizeof seq_kv, &seq_kv},
+                     {sizeof first, &first}};
+    const cl_uint count = sizeof arguments / sizeof *arguments;
     cl_int err;
 
     cl_kernel kernel = clCreateKernel(program, dropout_mask.name, &err);
     if (err != CL_SUCCESS)
         return ca_fail_cl(&ctx->log, err, "clCreateKernel(dropout_mask)");
-    for (cl_uint n = 0; err == CL_SUCCESS && n < sizeof arguments / sizeof *arguments; n++)
+    for (cl_uint n = 0; err == CL_SUCCESS && n < count; n++)
         err = clSetKernelArg(kernel, n, arguments[n].bytes, arguments[n].value);
+    if (err == CL_SUCCESS)
+        err = ca_buffer_set(ctx, kernel, count, mask);
     if (err == CL_SUCCESS)
         err = clEnqueueNDRangeKernel(queue, kernel, 3, NULL, global, local, num_wait, wait, done);
     clReleaseKernel(kernel); /* lives until it has run */
@@ -157,9 +162,10 @@ static clattn_status run(clattn_context *ctx, cl_program program, const clattn_p
     cl_command_queue queue = clCreateCommandQueue(ctx->cl, ctx->device.device, 0, &err);
     if (err != CL_SUCCESS)
         return ca_fail_cl(&ctx->log, err, "clCreateCommandQueue for a self-check");
-    const clattn_buffer mask = {clCreateBuffer(ctx->cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                                               BYTES + 2 * GUARD, bytes, &err),
-                                GUARD};
+    const clattn_buffer mask = {.buffer = clCreateBuffer(ctx->cl,
+                                                         CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                                         BYTES + 2 * GUARD, bytes, &err),
+                                .offset = GUARD};
     if (err != CL_SUCCESS) {
         clReleaseCommandQueue(queue);
         return ca_fail_cl(&ctx->log, err, "clCreateBuffer for a self-check");

@@ -204,16 +204,19 @@ static clattn_status enqueue(const clattn_context *ctx, cl_program program,
         {sizeof to, &to},
         {sizeof dtype, &dtype},
         {sizeof format, &format},
-        {sizeof values->buffer, &values->buffer},
-        {sizeof cache->buffer, &cache->buffer},
     };
+    const cl_uint count = sizeof arguments / sizeof *arguments;
     cl_int err;
 
     cl_kernel kernel = clCreateKernel(program, quantize.name, &err);
     if (err != CL_SUCCESS)
         return ca_fail_cl(&ctx->log, err, "clCreateKernel(quantize)");
-    for (cl_uint n = 0; err == CL_SUCCESS && n < sizeof arguments / sizeof *arguments; n++)
+    for (cl_uint n = 0; err == CL_SUCCESS && n < count; n++)
         err = clSetKernelArg(kernel, n, arguments[n].bytes, arguments[n].value);
+    if (err == CL_SUCCESS)
+        err = ca_buffer_set(ctx, kernel, count, values);
+    if (err == CL_SUCCESS)
+        err = ca_buffer_set(ctx, kernel, count + 1, cache);
     if (err == CL_SUCCESS)
         err = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, &local, num_wait, wait, done);
     clReleaseKernel(kernel); /* lives until it has run */
@@ -313,16 +316,17 @@ static clattn_status run(clattn_context *ctx, cl_program program, const clattn_q
     cl_command_queue queue = clCreateCommandQueue(ctx->cl, ctx->device.device, 0, &err);
     if (err != CL_SUCCESS)
         return ca_fail_cl(&ctx->log, err, "clCreateCommandQueue for a self-check");
-    const clattn_buffer from = {
-        clCreateBuffer(ctx->cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, 4 * VALUES, values, &err),
-        0};
+    const clattn_buffer from = {.buffer =
+                                    clCreateBuffer(ctx->cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
+                                                   4 * VALUES, values, &err)};
     if (err != CL_SUCCESS) {
         clReleaseCommandQueue(queue);
         return ca_fail_cl(&ctx->log, err, "clCreateBuffer for a self-check");
     }
-    const clattn_buffer to = {
-        clCreateBuffer(ctx->cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, CACHE_BYTES, bytes, &err),
-        GUARD * CA_BLOCK};
+    const clattn_buffer to = {.buffer =
+                                  clCreateBuffer(ctx->cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                                 CACHE_BYTES, bytes, &err),
+                              .offset = GUARD * CA_BLOCK};
     if (err == CL_SUCCESS) {
         status = enqueue(ctx, program, q, queue, &from, &to, 0, NULL, NULL);
         if (status == CLATTN_SUCCESS)

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "context/first_run.h"
+#include "device/pointers.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,6 +19,7 @@ struct clattn_context {
     void (*destroy)(clattn_context *context); /* by whom it was made: layers above own its parts */
     cl_context cl;                            /* NULL: a profile stands in for a device */
     clattn_device_info device;
+    struct ca_pointers pointers; /* how its kernels take addresses */
     int narrowed; /* by a profile */
     struct ca_log log;
     int skip_self_checks;

@@ -44,9 +44,10 @@ static clattn_status query(clattn_context *ctx, cl_device_id device)
                        "device is not one of the OpenCL context's devices");
     ctx->device.struct_size = sizeof ctx->device;
     const clattn_status status = clattn_device_query(device, &ctx->device);
-    return status == CLATTN_SUCCESS
-               ? status
-               : ca_fail(&ctx->log, status, "the device's facts cannot be queried");
+    if (status != CLATTN_SUCCESS)
+        return ca_fail(&ctx->log, status, "the device's facts cannot be queried");
+    ca_pointers_find(&ctx->device, &ctx->pointers);
+    return CLATTN_SUCCESS;
 }
 
 /* Takes a profile in, which may be NULL only if there is a device. */

@@ -38,7 +38,54 @@ clattn_status ca_check_overlap(const struct ca_log *log, const struct ca_operand
     }
 }
 
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+int ca_buffer_is_given(const clattn_buffer *buffer)
+{
+    return buffer->buffer != NULL || buffer->pointer != NULL;
+}
+
+cl_int ca_buffer_set(const clattn_context *context, cl_kernel kernel, cl_uint index,
+                     const clattn_buffer *buffer)
+{
+    return buffer->pointer
+               ? ca_pointers_set(&context->pointers, context->cl, kernel, index, buffer->pointer)
+               : clSetKernelArg(kernel, index, sizeof buffer->buffer, &buffer->buffer);
+}
+
+cl_int ca_buffer_read(const clattn_context *context, cl_command_queue queue,
+                      const clattn_buffer *buffer, size_t begin, size_t bytes, void *to)
+{
+    return buffer->pointer
+               ? ca_pointers_read(&context->pointers, context->cl, queue,
+                                  (const unsigned char *)buffer->pointer + begin, bytes, to)
+               : clEnqueueReadBuffer(queue, buffer->buffer, CL_TRUE, begin, bytes, to, 0, NULL,
+                                     NULL);
+}
+
+clattn_buffer ca_buffer_aligned(const struct ca_operand *operand, clattn_buffer buffer)
+{
+    enum { ALIGNMENT = 128 }; /* of the largest type, as of each allocation */
+
+    if (buffer.pointer && operand->cache == CLATTN_CACHE_PLAIN) {
+        const size_t beyond = (uintptr_t)buffer.pointer % ALIGNMENT;
+        buffer.pointer = (unsigned char *)buffer.pointer - beyond;
+        buffer.offset += beyond / operand->element_bytes;
+    }
+    return buffer;
+}
+
 /* ---- each ------------------------------------------------------------------------------------ */
+
+/* Where an operand's memory lies: from byte `begin` of a buffer that is no part of another, or of the
+ * host's addresses, which `memory` names. */
+struct room {
+    const void *memory;
+    uint64_t begin;
+    size_t bytes;
+};
+
+static const char addresses; /* the name of all pointers' memory */
 
 static cl_int locate(cl_mem buffer, cl_mem_object_type *type, cl_mem_flags *flags,
                      cl_context *context, size_t *bytes, cl_mem *parent, size_t *origin)
@@ -65,18 +112,19 @@ static cl_int locate(cl_mem buffer, cl_mem_object_type *type, cl_mem_flags *flag
     return CL_SUCCESS;
 }
 
-static clattn_status check_one(const clattn_context *owner, const struct ca_operand *operand,
-                               const clattn_buffer *given, cl_mem *memory, struct ca_places *places)
+static clattn_status check_buffer(const clattn_context *owner, const struct ca_operand *operand,
+                                  const clattn_buffer *given, struct room *room)
 {
     const struct ca_log *log = &owner->log;
     const char *name = operand->name;
     cl_mem_object_type type = 0;
     cl_mem_flags flags = 0;
     cl_context context = NULL;
-    size_t bytes = 0, origin = 0;
+    size_t origin = 0;
     cl_mem parent = NULL;
+    void *host = NULL;
 
-    const cl_int err = locate(given->buffer, &type, &flags, &context, &bytes, &parent, &origin);
+    cl_int err = locate(given->buffer, &type, &flags, &context, &room->bytes, &parent, &origin);
     if (err != CL_SUCCESS && err != CL_INVALID_MEM_OBJECT)
         return ca_fail_cl(log, err, "clGetMemObjectInfo for %s", name);
     if (err != CL_SUCCESS || type != CL_MEM_OBJECT_BUFFER)
@@ -92,24 +140,95 @@ static clattn_status check_one(const clattn_context *owner, const struct ca_oper
     if (operand->written != 1 && flags & CL_MEM_WRITE_ONLY)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT,
                        "%s is read by kernels, but its buffer is CL_MEM_WRITE_ONLY", name);
+    const cl_mem outermost = parent ? parent : given->buffer;
+    if (flags & CL_MEM_USE_HOST_PTR)
+        err = clGetMemObjectInfo(outermost, CL_MEM_HOST_PTR, sizeof host, &host, NULL);
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(log, err, "clGetMemObjectInfo for %s", name);
+    room->memory = host ? (const void *)&addresses : (const void *)outermost;
+    room->begin = (uintptr_t)host + origin;
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_pointer(const clattn_context *owner, const struct ca_operand *operand,
+                                   const clattn_buffer *given, struct room *room)
+{
+    const struct ca_log *log = &owner->log;
+    const size_t alignment =
+        operand->cache == CLATTN_CACHE_PLAIN ? operand->element_bytes : sizeof(cl_half);
+
+    if (!ca_pointers_are_taken(&owner->pointers))
+        return ca_fail(log, CLATTN_UNSUPPORTED,
+                       "%s is a pointer, but device '%s' has neither shared virtual memory nor "
+                       "cl_intel_unified_shared_memory",
+                       operand->name, owner->device.name);
+    if ((uintptr_t)given->pointer % alignment != 0)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT,
+                       "%s is a pointer that is not aligned to %zu bytes", operand->name,
+                       alignment);
+    if (given->bytes > UINTPTR_MAX - (uintptr_t)given->pointer)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT,
+                       "%s is a pointer to %zu bytes, which are more than there are addresses",
+                       operand->name, given->bytes);
+    *room = (struct room){&addresses, (uintptr_t)given->pointer, given->bytes};
+    return CLATTN_SUCCESS;
+}
+
+/* *memory stays NULL if the operand has no elements. */
+static clattn_status check_one(const clattn_context *owner, const struct ca_operand *operand,
+                               const clattn_buffer *given, const void **memory,
+                               struct ca_places *places)
+{
+    const struct ca_log *log = &owner->log;
+    const char *name = operand->name;
+    struct room room = {NULL, 0, 0};
+
+    const clattn_status status = given->pointer ? check_pointer(owner, operand, given, &room)
+                                                : check_buffer(owner, operand, given, &room);
+    if (status != CLATTN_SUCCESS || operand->span == 0)
+        return status;
     const size_t block = operand->cache == CLATTN_CACHE_PLAIN ? 1 : CA_BLOCK;
-    const size_t elements = bytes / operand->element_bytes * block;
+    const size_t elements = room.bytes / operand->element_bytes * block;
     if (given->offset % block != 0)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT,
                        "%s is quantized: its offset, %zu, must be a multiple of %zu", name,
                        given->offset, block);
     if (elements < operand->span || given->offset > elements - operand->span)
         return ca_fail(log, CLATTN_BUFFER_TOO_SMALL,
-                       "%s reaches over %zu elements from %zu on, but its buffer holds %zu", name,
-                       operand->span, given->offset, elements);
-    *memory = parent ? parent : given->buffer;
-    *places = ca_operand_places(operand, origin + given->offset / block * operand->element_bytes);
+                       "%s reaches over %zu elements from %zu on, but its %s holds %zu", name,
+                       operand->span, given->offset, given->pointer ? "memory" : "buffer",
+                       elements);
+    *memory = room.memory;
+    *places =
+        ca_operand_places(operand, room.begin + given->offset / block * operand->element_bytes);
     return CLATTN_SUCCESS;
 }
 
-/* memories[n]: the outermost buffer of operand n, NULL if it has no elements. */
+/* Whether there is memory for an operand, and one kind of it alone. */
+static clattn_status check_presence(const struct ca_log *log, const char *what,
+                                    const struct ca_operand *operand, const clattn_buffer *given)
+{
+    const char *name = operand->name;
+
+    if (given->buffer && given->pointer)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s is given as a buffer and as a pointer",
+                       name);
+    if (!given->pointer && given->bytes != 0)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s has %zu bytes, but its pointer is null",
+                       name, given->bytes);
+    if (!ca_buffer_is_given(given) && given->offset != 0)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT,
+                       "%s has an offset, %zu, but its buffer is null", name, given->offset);
+    if (!ca_buffer_is_given(given) && operand->present && operand->span > 0 && !operand->optional)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s must not be null for '%s'", name, what);
+    if (ca_buffer_is_given(given) && !operand->present)
+        return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s is given, but '%s' has none", name, what);
+    return CLATTN_SUCCESS;
+}
+
+/* memories[n]: what operand n lies in, NULL if it has no elements. */
 static clattn_status check_overlaps(const struct ca_log *log, const struct ca_operand *operands,
-                                    const cl_mem *memories, const struct ca_places *places,
+                                    const void *const *memories, const struct ca_places *places,
                                     size_t count)
 {
     for (size_t w = 0; w < count; w++) {
@@ -131,25 +250,12 @@ clattn_status ca_check_buffers(const clattn_context *context, const char *what,
                                size_t count)
 {
     struct ca_places places[CA_MAX_OPERANDS];
-    cl_mem memories[CA_MAX_OPERANDS] = {NULL};
+    const void *memories[CA_MAX_OPERANDS] = {NULL};
 
     for (size_t n = 0; n < count; n++) {
-        const struct ca_operand *operand = &operands[n];
-        if (!given[n].buffer) {
-            if (given[n].offset != 0)
-                return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
-                               "%s has an offset, %zu, but its buffer is null", operand->name,
-                               given[n].offset);
-            if (operand->present && operand->span > 0 && !operand->optional)
-                return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
-                               "%s must not be null for '%s'", operand->name, what);
-            continue;
-        }
-        if (!operand->present)
-            return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "%s is given, but '%s' has none",
-                           operand->name, what);
-        const clattn_status status =
-            check_one(context, operand, &given[n], &memories[n], &places[n]);
+        clattn_status status = check_presence(&context->log, what, &operands[n], &given[n]);
+        if (status == CLATTN_SUCCESS && ca_buffer_is_given(&given[n]))
+            status = check_one(context, &operands[n], &given[n], &memories[n], &places[n]);
         if (status != CLATTN_SUCCESS)
             return status;
     }

@@ -14,6 +14,21 @@ clattn_status ca_check_buffers(const clattn_context *context, const char *what,
                                const struct ca_operand *operands, const clattn_buffer *given,
                                size_t count);
 
+/* Whether there is memory at all. */
+int ca_buffer_is_given(const clattn_buffer *buffer);
+
+/* Sets a kernel's argument to the memory, or to none. */
+cl_int ca_buffer_set(const clattn_context *context, cl_kernel kernel, cl_uint index,
+                     const clattn_buffer *buffer);
+
+/* Copies bytes from a byte of the memory on to host memory and waits. */
+cl_int ca_buffer_read(const clattn_context *context, cl_command_queue queue,
+                      const clattn_buffer *buffer, size_t begin, size_t bytes, void *to);
+
+/* The same memory where kernels may take its first byte for aligned as that of a buffer is: an earlier
+ * pointer and a larger offset. Blocks of quantized values, of which kernels don't, stay as they are. */
+clattn_buffer ca_buffer_aligned(const struct ca_operand *operand, clattn_buffer buffer);
+
 /* The elements of an operand that has some, from a byte of a memory on. */
 struct ca_places ca_operand_places(const struct ca_operand *operand, uint64_t begin);
 

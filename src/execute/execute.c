@@ -5,6 +5,16 @@
 
 #include <stddef.h>
 
+/* The tensors as kernels take them. */
+static struct ca_tensors aligned(const clattn_plan *plan, const struct ca_tensors *tensors)
+{
+    struct ca_tensors to = *tensors;
+
+    for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++)
+        to.at[n] = ca_buffer_aligned(&plan->operands[n], to.at[n]);
+    return to;
+}
+
 static struct attention_offsets offsets_of(const struct ca_tensors *tensors)
 {
     const clattn_buffer *at = tensors->at;
@@ -32,8 +42,7 @@ static cl_int set_arguments(const clattn_plan *plan, size_t stage, cl_kernel ker
         if (n == CA_WORKSPACE ? !ca_stage_takes_workspace(taking, &plan->problem)
                               : !(taking->arguments & CA_BIT(n)) || !plan->operands[n].present)
             continue;
-        const cl_mem buffer = tensors->at[n].buffer;
-        err = clSetKernelArg(kernel, index++, sizeof buffer, &buffer);
+        err = ca_buffer_set(plan->context, kernel, index++, &tensors->at[n]);
     }
     return err;
 }
@@ -44,7 +53,8 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
                                     const cl_event *wait, cl_event *done)
 {
     const struct ca_family *family = plan->candidate.family;
-    const struct attention_offsets offsets = offsets_of(tensors);
+    const struct ca_tensors taken = aligned(plan, tensors);
+    const struct attention_offsets offsets = offsets_of(&taken);
     struct ca_kernels *kernels = ca_kernels_take(plan);
     clattn_status status = CLATTN_SUCCESS;
     cl_event previous = NULL;
@@ -59,7 +69,7 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
         cl_event *wanted = (s == last && done) || (s < last && !in_order) ? &event : NULL;
         if (!plan->runs[s])
             continue;
-        cl_int err = set_arguments(plan, s, kernels->stage[s], &offsets, tensors);
+        cl_int err = set_arguments(plan, s, kernels->stage[s], &offsets, &taken);
         if (err != CL_SUCCESS) {
             status = ca_fail_cl(&plan->context->log, err, "clSetKernelArg for %s", name);
             break;
@@ -118,7 +128,7 @@ clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in
 
     if (plan->empty)
         return ca_enqueue_marker(plan->context, queue, num_wait, wait, done);
-    if (tensors->at[CA_WORKSPACE].buffer || plan->workspace_bytes == 0)
+    if (ca_buffer_is_given(&tensors->at[CA_WORKSPACE]) || plan->workspace_bytes == 0)
         return enqueue_stages(plan, queue, in_order, tensors, num_wait, wait, done);
 
     struct ca_tensors with_workspace = *tensors;

@@ -21,7 +21,7 @@ static unsigned needed_steps(const struct run *run)
 
     for (unsigned place = 0; place < CA_NUM_PLACES; place++) {
         const int of_caller = place < CA_NUM_LAYER_TENSORS;
-        if (of_caller ? plan->operands[place].written && run->at[place].buffer != NULL
+        if (of_caller ? plan->operands[place].written && ca_buffer_is_given(&run->at[place])
                       : plan->regions[place].inside == CA_AT_RESERVE)
             wanted |= CA_PLACE(place);
     }
@@ -37,7 +37,7 @@ static unsigned needed_steps(const struct run *run)
 static clattn_buffer locate(const struct run *run, struct ca_located located, size_t element_bytes)
 {
     const clattn_multihead_plan *plan = run->plan;
-    clattn_buffer buffer = {plan->constants, 0};
+    clattn_buffer buffer = {.buffer = plan->constants};
 
     if (located.place < CA_NUM_LAYER_TENSORS) {
         buffer = run->at[located.place];
@@ -146,10 +146,10 @@ static clattn_status execute(struct run *run, cl_command_queue queue, cl_uint nu
         (status = ca_check_buffers(context, plan->layer_text, plan->operands, run->at,
                                    CA_NUM_LAYER_TENSORS)) != CLATTN_SUCCESS)
         return status;
-    if (workspace->buffer || plan->workspace_bytes == 0)
+    if (ca_buffer_is_given(workspace) || plan->workspace_bytes == 0)
         return enqueue(run, queue, in_order, num_wait, wait, done);
-    *workspace = (clattn_buffer){
-        clCreateBuffer(context->cl, CL_MEM_READ_WRITE, plan->workspace_bytes, NULL, &err), 0};
+    *workspace = (clattn_buffer){.buffer = clCreateBuffer(context->cl, CL_MEM_READ_WRITE,
+                                                          plan->workspace_bytes, NULL, &err)};
     if (err != CL_SUCCESS)
         return ca_fail_cl(&context->log, err, "clCreateBuffer for a workspace of %zu bytes",
                           plan->workspace_bytes);

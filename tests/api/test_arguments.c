@@ -222,22 +222,22 @@ Test(arguments, overlaps) {
     open(&c, "fwd f32 q4 k4 d8 lse");
     cl_mem big = fixture_buffer(&c.f, 4096, NULL);
     clattn_forward t = c.tensors;
-    t.q = (clattn_buffer){big, 0}; /* 32 floats each */
-    t.k = (clattn_buffer){big, 16};
-    t.v = (clattn_buffer){big, 0};
-    t.o = (clattn_buffer){big, 48};
+    t.q = (clattn_buffer){.buffer = big}; /* 32 floats each */
+    t.k = (clattn_buffer){.buffer = big, .offset = 16};
+    t.v = (clattn_buffer){.buffer = big};
+    t.o = (clattn_buffer){.buffer = big, .offset = 48};
     cr_expect(clattn_attention_forward(c.plan, c.f.queue, &t, 0, NULL, NULL) == CLATTN_SUCCESS,
               "%s", c.f.log.last);
     c.commands = faults_commands();
     t.o.offset = 47;
     refused(&c, &t, CLATTN_INVALID_ARGUMENT, "overlaps k");
     t.o.offset = 48;
-    t.lse = (clattn_buffer){big, 79}; /* the last element of o */
+    t.lse = (clattn_buffer){.buffer = big, .offset = 79}; /* the last element of o */
     refused(&c, &t, CLATTN_INVALID_ARGUMENT, "overlaps");
     t.lse.offset = 80;
     cr_expect(clattn_attention_forward(c.plan, c.f.queue, &t, 0, NULL, NULL) == CLATTN_SUCCESS);
     c.commands = faults_commands();
-    t.workspace = (clattn_buffer){big, 0};
+    t.workspace = (clattn_buffer){.buffer = big};
     clattn_plan_info info = {.struct_size = sizeof info};
     cr_assert(clattn_plan_describe(c.plan, &info) == CLATTN_SUCCESS && info.workspace_bytes > 0);
     refused(&c, &t, CLATTN_INVALID_ARGUMENT, "overlaps");
@@ -260,13 +260,13 @@ Test(arguments, overlaps_of_sub_buffers) {
     cl_mem b = clCreateSubBuffer(big, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &high, &err);
     cr_assert(err == CL_SUCCESS);
     clattn_forward t = c.tensors;
-    t.q = (clattn_buffer){a, step / 4};
-    t.o = (clattn_buffer){b, 0};
+    t.q = (clattn_buffer){.buffer = a, .offset = step / 4};
+    t.o = (clattn_buffer){.buffer = b};
     refused(&c, &t, CLATTN_INVALID_ARGUMENT, "overlaps");
-    t.q = (clattn_buffer){big, step / 4 + 31};
+    t.q = (clattn_buffer){.buffer = big, .offset = step / 4 + 31};
     refused(&c, &t, CLATTN_INVALID_ARGUMENT, "overlaps");
-    t.q = (clattn_buffer){a, 0};
-    t.o = (clattn_buffer){b, step / 4};
+    t.q = (clattn_buffer){.buffer = a};
+    t.o = (clattn_buffer){.buffer = b, .offset = step / 4};
     cr_expect(clattn_attention_forward(c.plan, c.f.queue, &t, 0, NULL, NULL) == CLATTN_SUCCESS,
               "%s", c.f.log.last);
     clReleaseMemObject(b);

@@ -104,7 +104,9 @@ DeviceTest(multihead, random_layers)
     for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
         for (int n = 0; n < LAYERS; n++) {
             const clattn_multihead layer = draw(&r, &kinds[kind]);
-            layer_case_pass(f, &layer, rng_next(&r));
+            const uint64_t seed = rng_next(&r);
+            if (run_takes(kind + (uint64_t)n, 3)) /* the others in other runs */
+                layer_case_pass(f, &layer, seed);
         }
 }
 
@@ -205,7 +207,7 @@ DeviceTest(multihead, gradients_one_by_one)
         struct layer_arguments one = all;
         for (int id = LAYER_DX; id <= LAYER_DB_O; id++)
             if (id != wanted)
-                one.at[id] = (clattn_buffer){NULL, 0};
+                one.at[id] = (clattn_buffer){.buffer = NULL};
         const long commands = commands_of(f, plan, &one);
         layer_case_read(f, &c);
         layer_case_check(&c, UINT64_C(1) << wanted);

@@ -169,7 +169,8 @@ static void refused_if_short(struct call *c, struct layer_arguments *a, clattn_b
 
     buffer->offset = SIZE_MAX;
     refused(c, a, CLATTN_BUFFER_TOO_SMALL, "reaches");
-    *buffer = (clattn_buffer){fixture_buffer(&c->f, bytes > 1 ? bytes - 1 : 1, NULL), bytes == 1};
+    *buffer = (clattn_buffer){.buffer = fixture_buffer(&c->f, bytes > 1 ? bytes - 1 : 1, NULL),
+                              .offset = bytes == 1};
     refused(c, a, CLATTN_BUFFER_TOO_SMALL, "reaches");
     clReleaseMemObject(buffer->buffer);
     *buffer = whole;
@@ -224,20 +225,20 @@ Test(multihead_arguments, overlaps) {
         open(&c, trained, operations[n]);
         struct layer_arguments a = c.arguments;
         cl_mem big = fixture_buffer(&c.f, 16384, NULL);
-        a.at[LAYER_X] = (clattn_buffer){big, 0}; /* 30 floats */
-        a.at[LAYER_W_Q] = (clattn_buffer){big, 10};
+        a.at[LAYER_X] = (clattn_buffer){.buffer = big}; /* 30 floats */
+        a.at[LAYER_W_Q] = (clattn_buffer){.buffer = big, .offset = 10};
         cr_expect(layer_execute(c.operation, c.plan, c.f.queue, &a, 0, NULL, NULL) ==
                       CLATTN_SUCCESS,
                   "%s", c.f.log.last);
         c.commands = faults_commands();
         a.at[LAYER_W_Q] = c.arguments.at[LAYER_W_Q];
-        a.at[written[n]] = (clattn_buffer){big, 29};
+        a.at[written[n]] = (clattn_buffer){.buffer = big, .offset = 29};
         refused(&c, &a, CLATTN_INVALID_ARGUMENT, "overlaps x");
         a.at[written[n]].offset = 30;
         cr_expect(layer_execute(c.operation, c.plan, c.f.queue, &a, 0, NULL, NULL) ==
                   CLATTN_SUCCESS);
         c.commands = faults_commands();
-        a.reserve = (clattn_buffer){big, 59}; /* the last of what is written */
+        a.reserve = (clattn_buffer){.buffer = big, .offset = 59}; /* the last of what is written */
         refused(&c, &a, CLATTN_INVALID_ARGUMENT, "overlaps");
         clFinish(c.f.queue);
         clReleaseMemObject(big);

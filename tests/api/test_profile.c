@@ -277,8 +277,8 @@ Test(profile, nothing_runs) {
     cr_expect(clattn_multihead_forward(layer_plan, NULL, &l, 0, NULL, NULL) == CLATTN_NO_DEVICE);
     cr_expect(clattn_attention_forward_host(context, &forward, NULL, &host) == CLATTN_NO_DEVICE);
     cr_expect(clattn_tune(context, &forward, 1, &tuning, NULL) == CLATTN_NO_DEVICE);
-    cr_expect(clattn_dropout_mask(context, &forward, 1, 2, NULL, &(clattn_buffer){NULL, 0}, 0, NULL,
-                                  NULL) == CLATTN_NO_DEVICE);
+    cr_expect(clattn_dropout_mask(context, &forward, 1, 2, NULL, &(clattn_buffer){.buffer = NULL},
+                                  0, NULL, NULL) == CLATTN_NO_DEVICE);
     cr_expect(log.errors == 7, "%zu sentences", log.errors);
     cr_expect(clattn_context_builds(context) == 0);
     clattn_context_release(context); /* the plans keep it */

@@ -134,7 +134,7 @@ Test(projection_calls, overlaps) {
     for (size_t n = 0; n < 3; n++) {
         clattn_projection t = c.tensors;
         buffer_of(&t, n)->buffer = large;
-        t.y = (clattn_buffer){large, 1};
+        t.y = (clattn_buffer){.buffer = large, .offset = 1};
         refused(&c, &t, CLATTN_INVALID_ARGUMENT, "overlaps");
         t.y.offset = (X_BYTES + W_BYTES) / 4;
         cr_expect(clattn_project(c.plan, c.f.queue, &t, 0, NULL, NULL) == CLATTN_SUCCESS, "%s",

@@ -63,8 +63,10 @@ static struct tensor_arguments send(struct fixture *f, const struct trial *t, st
     yard->buffer = fixture_buffer(f, yard->bytes, yard->image);
     for (int id = 0; id < NUM_TENSORS; id++)
         if (t->tensor[id].bytes)
-            tensors.at[id] = (clattn_buffer){sub_buffer(yard, id), t->tensor[id].offset};
-    tensors.workspace = (clattn_buffer){sub_buffer(yard, WORKSPACE), WORKSPACE_OFFSET};
+            tensors.at[id] =
+                (clattn_buffer){.buffer = sub_buffer(yard, id), .offset = t->tensor[id].offset};
+    tensors.workspace =
+        (clattn_buffer){.buffer = sub_buffer(yard, WORKSPACE), .offset = WORKSPACE_OFFSET};
     return tensors;
 }
 

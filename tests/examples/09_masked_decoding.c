@@ -43,8 +43,9 @@ static void decode(const struct device *d, float o[WORDS][EMBEDDING])
                                     .kv_lengths = length};
 
     for (cl_int word = 0; word < WORDS; word++) {
-        const clattn_buffer key = {tensors.k.buffer, (size_t)word * EMBEDDING};
-        const clattn_buffer value = {tensors.v.buffer, (size_t)word * EMBEDDING};
+        const clattn_buffer key = {.buffer = tensors.k.buffer, .offset = (size_t)word * EMBEDDING};
+        const clattn_buffer value = {.buffer = tensors.v.buffer,
+                                     .offset = (size_t)word * EMBEDDING};
         const cl_int in_use = word + 1;
         write_buffer(d, tensors.q, EMBEDDING, embedded[word]);
         write_buffer(d, key, EMBEDDING, embedded[word]);

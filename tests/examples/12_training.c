@@ -30,7 +30,7 @@ struct model {
 
 static clattn_buffer at(clattn_buffer whole, size_t offset)
 {
-    return (clattn_buffer){whole.buffer, offset};
+    return (clattn_buffer){.buffer = whole.buffer, .offset = offset};
 }
 
 static clattn_multihead_parameters parameters_at(clattn_buffer whole)

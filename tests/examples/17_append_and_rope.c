@@ -76,7 +76,7 @@ int main(void)
     const clattn_buffer new_k = make_buffer(&d, KV, NULL), new_v = make_buffer(&d, KV, NULL);
     const clattn_buffer queries = make_buffer(&d, Q, NULL), result = make_buffer(&d, Q, NULL);
     const clattn_buffer in_use = {
-        clCreateBuffer(d.opencl, CL_MEM_READ_ONLY, sizeof lengths, NULL, &err), 0};
+        .buffer = clCreateBuffer(d.opencl, CL_MEM_READ_ONLY, sizeof lengths, NULL, &err)};
     check_opencl(err, "clCreateBuffer");
 
     for (int step = 0; step < STEPS; step++) {

@@ -3,7 +3,9 @@
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 
+#ifndef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 120
+#endif
 #include <clattn/clattn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +72,7 @@ static inline clattn_buffer make_buffer(const struct device *d, size_t count, co
 {
     cl_int err;
     const clattn_buffer made = {
-        clCreateBuffer(d->opencl, CL_MEM_READ_WRITE, count * sizeof(float), NULL, &err), 0};
+        .buffer = clCreateBuffer(d->opencl, CL_MEM_READ_WRITE, count * sizeof(float), NULL, &err)};
 
     check_opencl(err, "clCreateBuffer");
     if (host != NULL)

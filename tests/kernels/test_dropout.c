@@ -307,7 +307,7 @@ Test(dropout, two_devices) {
         setenv("CLATTN_DEVICE", index, 1);
         fixture_open(&f);
         cr_assert(f.device == devices[n]);
-        const clattn_buffer mask = {fixture_buffer(&f, BYTES, NULL), 0};
+        const clattn_buffer mask = {.buffer = fixture_buffer(&f, BYTES, NULL)};
         cr_assert(clattn_dropout_mask(f.context, &p, 17, 3, f.queue, &mask, 0, NULL, NULL) ==
                   CLATTN_SUCCESS);
         fixture_read(&f, mask.buffer, BYTES, masks[used++]);

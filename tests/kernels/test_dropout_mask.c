@@ -124,7 +124,8 @@ static void compare_with_host(struct fixture *f, cl_command_queue queue, const s
 
     cr_assert(got != NULL);
     memset(got, 0xee, bytes + 2 * GUARD);
-    const clattn_buffer mask = {fixture_buffer(f, bytes + 2 * GUARD, got), GUARD};
+    const clattn_buffer mask = {.buffer = fixture_buffer(f, bytes + 2 * GUARD, got),
+                                .offset = GUARD};
     const clattn_status status =
         clattn_dropout_mask(f->context, &p, c->seed, c->offset, queue, &mask, 0, NULL, &done);
     cr_assert(status == CLATTN_SUCCESS, "%s, %s", clattn_status_string(status), f->log.last);
@@ -180,7 +181,7 @@ Test(dropout_mask, empty) {
     static const char *const texts[] = {"fwd f32 b0 q3 k3 d8 dropout=0.5",
                                         "fwd f32 q0 k3 d8 dropout=0.5",
                                         "fwd f32 q3 k0 d8 dropout=0.5"};
-    const clattn_buffer none = {NULL, 0};
+    const clattn_buffer none = {.buffer = NULL};
     struct fixture f;
 
     fixture_open(&f);
@@ -325,10 +326,13 @@ Test(dropout_mask, mistakes) {
 
     fixture_open(&f);
     fixture_open(&other);
-    const clattn_buffer mask = {fixture_buffer(&f, 32, NULL), 2}, none = {NULL, 0};
-    const clattn_buffer short_one = {mask.buffer, 3}, far = {mask.buffer, SIZE_MAX};
-    const clattn_buffer foreign = {fixture_buffer(&other, 32, NULL), 0};
-    const clattn_buffer read_only = {clCreateBuffer(f.opencl, CL_MEM_READ_ONLY, 32, NULL, &err), 0};
+    const clattn_buffer mask = {.buffer = fixture_buffer(&f, 32, NULL), .offset = 2},
+                        none = {.buffer = NULL};
+    const clattn_buffer short_one = {.buffer = mask.buffer, .offset = 3},
+                        far = {.buffer = mask.buffer, .offset = SIZE_MAX};
+    const clattn_buffer foreign = {.buffer = fixture_buffer(&other, 32, NULL)};
+    const clattn_buffer read_only = {
+        .buffer = clCreateBuffer(f.opencl, CL_MEM_READ_ONLY, 32, NULL, &err)};
     const struct call right = {f.context, &p, f.queue, &mask, 0, NULL};
     struct call c = right;
     cl_event failed = clCreateUserEvent(f.opencl, &err);
@@ -391,7 +395,7 @@ Test(dropout_mask, faults) {
         const char *failed = "";
         struct fixture f;
         fixture_open_checked(&f, "");
-        const clattn_buffer mask = {fixture_buffer(&f, 30, NULL), 0};
+        const clattn_buffer mask = {.buffer = fixture_buffer(&f, 30, NULL)};
         for (size_t n = 0; failed && n < 100; n++) {
             cl_event done = NULL;
             const long objects = faults_objects_alive(NULL, 0);
@@ -426,7 +430,7 @@ Test(dropout_mask, not_trusted) {
     struct fixture f;
 
     fixture_open_checked(&f, "");
-    const clattn_buffer mask = {fixture_buffer(&f, 30, NULL), 0};
+    const clattn_buffer mask = {.buffer = fixture_buffer(&f, 30, NULL)};
     faults_arm(FAULT_LIES, 0, 0); /* once would be no verdict */
     cr_assert(clattn_dropout_mask(f.context, &p, 1, 2, f.queue, &mask, 0, NULL, NULL) ==
               CLATTN_MISCOMPILED);
@@ -438,7 +442,7 @@ Test(dropout_mask, not_trusted) {
     fixture_close(&f);
     for (size_t n = 0; failed && strcmp(failed, "clBuildProgram") != 0; n++) {
         fixture_open_checked(&f, "");
-        const clattn_buffer other = {fixture_buffer(&f, 30, NULL), 0};
+        const clattn_buffer other = {.buffer = fixture_buffer(&f, 30, NULL)};
         faults_arm(FAULT_OPENCL, n, CL_BUILD_PROGRAM_FAILURE);
         const clattn_status status =
             clattn_dropout_mask(f.context, &p, 1, 2, f.queue, &other, 0, NULL, NULL);

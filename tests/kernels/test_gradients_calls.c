@@ -375,8 +375,8 @@ Test(gradient_calls, overlaps) {
             if (!place || other == written)
                 continue;
             cl_mem big = fixture_buffer(&c.f, 1 << 16, NULL);
-            *place = (clattn_buffer){big, 0};
-            *tensor_backward_buffer(&t, (enum tensor_id)written) = (clattn_buffer){big, 0};
+            *place = (clattn_buffer){.buffer = big};
+            *tensor_backward_buffer(&t, (enum tensor_id)written) = (clattn_buffer){.buffer = big};
             refused(&c, &t, CLATTN_INVALID_ARGUMENT, "overlaps");
             clReleaseMemObject(big);
         }

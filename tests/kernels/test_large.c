@@ -119,7 +119,8 @@ static void run(struct fixture *f, const struct ca_family *family, const enum te
             tensors.at[n].buffer = buffers[n == TENSOR_DBIAS];
             copy_rows(f, x, &large, tensors.at[n].buffer, 1);
         } else {
-            tensors.at[n] = (clattn_buffer){fixture_buffer(f, x->num_bytes, x->bytes), x->offset};
+            tensors.at[n] = (clattn_buffer){.buffer = fixture_buffer(f, x->num_bytes, x->bytes),
+                                            .offset = x->offset};
         }
     }
     fixture_need_groups_of(f, options.family);

@@ -210,8 +210,10 @@ static void free_pair(struct pair *p)
 static void expect_equal(struct fixture *f, cl_command_queue queue, struct pair *p)
 {
     unsigned char *got = malloc(p->cache_bytes);
-    const clattn_buffer values = {fixture_buffer(f, p->values_bytes, p->values), p->values_offset};
-    const clattn_buffer cache = {fixture_buffer(f, p->cache_bytes, p->cache), p->cache_offset};
+    const clattn_buffer values = {.buffer = fixture_buffer(f, p->values_bytes, p->values),
+                                  .offset = p->values_offset};
+    const clattn_buffer cache = {.buffer = fixture_buffer(f, p->cache_bytes, p->cache),
+                                 .offset = p->cache_offset};
     cl_event done;
 
     cr_assert(got != NULL);
@@ -286,15 +288,17 @@ Test(quantize, growing_cache) {
         clattn_layout_packed("bhsd", (size_t[]){B, H, ROOM, DIM}, &all.cache);
         struct pair p = make_pair(&r, &all);
         unsigned char *got = malloc(p.cache_bytes);
-        const clattn_buffer values = {fixture_buffer(&f, p.values_bytes, p.values), 0};
-        const clattn_buffer cache = {fixture_buffer(&f, p.cache_bytes, p.cache), 0};
+        const clattn_buffer values = {.buffer = fixture_buffer(&f, p.values_bytes, p.values)};
+        const clattn_buffer cache = {.buffer = fixture_buffer(&f, p.cache_bytes, p.cache)};
         cr_assert(got != NULL);
         for (size_t row = 0; row < ROWS; row += row ? 1 : 8) { /* a prompt, then tokens */
             clattn_quantization some = all;
             clattn_layout_packed("bhsd", all.size, &some.values);
             some.size[2] = row ? 1 : 8;
-            const clattn_buffer from = {values.buffer, p.values_offset + row * DIM};
-            const clattn_buffer to_place = {cache.buffer, p.cache_offset + row * DIM};
+            const clattn_buffer from = {.buffer = values.buffer,
+                                        .offset = p.values_offset + row * DIM};
+            const clattn_buffer to_place = {.buffer = cache.buffer,
+                                            .offset = p.cache_offset + row * DIM};
             cr_assert(clattn_quantize(f.context, &some, f.queue, &from, &to_place, 0, NULL, NULL) ==
                       CLATTN_SUCCESS);
         }
@@ -312,7 +316,7 @@ Test(quantize, growing_cache) {
 
 /* Nothing is written and the event still comes. */
 Test(quantize, empty) {
-    const clattn_buffer none = {NULL, 0};
+    const clattn_buffer none = {.buffer = NULL};
     struct fixture f;
 
     fixture_open(&f);
@@ -336,7 +340,7 @@ static void misdescribed(struct fixture *f, const clattn_quantization *q,
                          const clattn_status status, const char *words)
 {
     unsigned char values[256] = {0}, cache[40];
-    const clattn_buffer none = {NULL, 0};
+    const clattn_buffer none = {.buffer = NULL};
 
     memset(cache, 0xee, sizeof cache);
     cr_assert(clattn_quantize_host(q, values, cache) == status, "%s", words);
@@ -411,13 +415,14 @@ Test(quantize, mistakes) {
 
     fixture_open(&f);
     fixture_open(&other);
-    const clattn_buffer values = {fixture_buffer(&f, 33 * 4, NULL), 1}, none = {NULL, 0};
-    const clattn_buffer cache = {fixture_buffer(&f, 2 * 34, NULL), 32};
-    const clattn_buffer foreign = {fixture_buffer(&other, 256, NULL), 0};
-    const clattn_buffer read_only = {clCreateBuffer(f.opencl, CL_MEM_READ_ONLY, 256, NULL, &err),
-                                     0};
-    const clattn_buffer write_only = {clCreateBuffer(f.opencl, CL_MEM_WRITE_ONLY, 256, NULL, &err),
-                                      0};
+    const clattn_buffer values = {.buffer = fixture_buffer(&f, 33 * 4, NULL), .offset = 1},
+                        none = {.buffer = NULL};
+    const clattn_buffer cache = {.buffer = fixture_buffer(&f, 2 * 34, NULL), .offset = 32};
+    const clattn_buffer foreign = {.buffer = fixture_buffer(&other, 256, NULL)};
+    const clattn_buffer read_only = {
+        .buffer = clCreateBuffer(f.opencl, CL_MEM_READ_ONLY, 256, NULL, &err)};
+    const clattn_buffer write_only = {
+        .buffer = clCreateBuffer(f.opencl, CL_MEM_WRITE_ONLY, 256, NULL, &err)};
     const struct call right = {f.context, f.queue, &values, &cache, 0, NULL};
     const struct {
         struct call call;
@@ -434,16 +439,19 @@ Test(quantize, mistakes) {
         {{f.context, f.queue, &foreign, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, "another"},
         {{f.context, f.queue, &values, &read_only, 0, NULL}, CLATTN_INVALID_ARGUMENT, "READ_ONLY"},
         {{f.context, f.queue, &write_only, &cache, 0, NULL}, CLATTN_INVALID_ARGUMENT, "WRITE_ONLY"},
-        {{f.context, f.queue, &values, &(clattn_buffer){values.buffer, 0}, 0, NULL},
+        {{f.context, f.queue, &values, &(clattn_buffer){.buffer = values.buffer}, 0, NULL},
          CLATTN_INVALID_ARGUMENT,
          "overlaps"},
-        {{f.context, f.queue, &values, &(clattn_buffer){cache.buffer, 31}, 0, NULL},
+        {{f.context, f.queue, &values, &(clattn_buffer){.buffer = cache.buffer, .offset = 31}, 0,
+          NULL},
          CLATTN_INVALID_ARGUMENT,
          "offset, 31,"},
-        {{f.context, f.queue, &values, &(clattn_buffer){cache.buffer, 64}, 0, NULL},
+        {{f.context, f.queue, &values, &(clattn_buffer){.buffer = cache.buffer, .offset = 64}, 0,
+          NULL},
          CLATTN_BUFFER_TOO_SMALL,
          "cache reaches"},
-        {{f.context, f.queue, &(clattn_buffer){values.buffer, 2}, &cache, 0, NULL},
+        {{f.context, f.queue, &(clattn_buffer){.buffer = values.buffer, .offset = 2}, &cache, 0,
+          NULL},
          CLATTN_BUFFER_TOO_SMALL,
          "values reaches over 32"},
         {{f.context, f.queue, &values, &cache, 1, NULL}, CLATTN_INVALID_ARGUMENT, "num_wait"},
@@ -485,8 +493,8 @@ Test(quantize, faults) {
         const char *failed = "";
         struct fixture f;
         fixture_open_checked(&f, "");
-        const clattn_buffer values = {fixture_buffer(&f, 128, NULL), 0};
-        const clattn_buffer cache = {fixture_buffer(&f, 34, NULL), 0};
+        const clattn_buffer values = {.buffer = fixture_buffer(&f, 128, NULL)};
+        const clattn_buffer cache = {.buffer = fixture_buffer(&f, 34, NULL)};
         for (size_t n = 0; failed && n < 200; n++) {
             cl_event done = NULL;
             const long objects = faults_objects_alive(NULL, 0);
@@ -522,8 +530,8 @@ Test(quantize, not_trusted) {
     struct fixture f;
 
     fixture_open_checked(&f, "");
-    const clattn_buffer values = {fixture_buffer(&f, 128, NULL), 0};
-    const clattn_buffer cache = {fixture_buffer(&f, 18, NULL), 0};
+    const clattn_buffer values = {.buffer = fixture_buffer(&f, 128, NULL)};
+    const clattn_buffer cache = {.buffer = fixture_buffer(&f, 18, NULL)};
     faults_arm(FAULT_LIES, 0, 0); /* once would be no verdict */
     cr_assert(clattn_quantize(f.context, &q, f.queue, &values, &cache, 0, NULL, NULL) ==
               CLATTN_MISCOMPILED);
@@ -536,8 +544,8 @@ Test(quantize, not_trusted) {
     fixture_close(&f);
     for (size_t n = 0; failed && strcmp(failed, "clBuildProgram") != 0; n++) {
         fixture_open_checked(&f, "");
-        const clattn_buffer from = {fixture_buffer(&f, 128, NULL), 0};
-        const clattn_buffer to = {fixture_buffer(&f, 18, NULL), 0};
+        const clattn_buffer from = {.buffer = fixture_buffer(&f, 128, NULL)};
+        const clattn_buffer to = {.buffer = fixture_buffer(&f, 18, NULL)};
         faults_arm(FAULT_OPENCL, n, CL_BUILD_PROGRAM_FAILURE);
         const clattn_status status =
             clattn_quantize(f.context, &q, f.queue, &from, &to, 0, NULL, NULL);

@@ -75,8 +75,8 @@ static int quantize(clattn_context *context, cl_command_queue queue, const clatt
         ok ? clCreateBuffer(opencl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, blocks, want, NULL)
            : NULL;
     ok = from && to && clattn_quantize_host(q, values, want) == CLATTN_SUCCESS &&
-         clattn_quantize(context, q, queue, &(clattn_buffer){from, 0}, &(clattn_buffer){to, 0}, 0,
-                         NULL, NULL) == CLATTN_SUCCESS &&
+         clattn_quantize(context, q, queue, &(clattn_buffer){.buffer = from},
+                         &(clattn_buffer){.buffer = to}, 0, NULL, NULL) == CLATTN_SUCCESS &&
          holds(queue, to, want, blocks);
     if (from)
         clReleaseMemObject(from);
@@ -97,11 +97,11 @@ static int mask(clattn_context *context, cl_command_queue queue, const char *tex
     unsigned char *want = malloc(bytes);
     cl_mem to =
         clCreateBuffer(clattn_context_opencl(context), CL_MEM_WRITE_ONLY, bytes, NULL, NULL);
-    const int ok =
-        want && to && clattn_dropout_mask_host(&p, 7, 2, 0, rows, want) == CLATTN_SUCCESS &&
-        clattn_dropout_mask(context, &p, 7, 2, queue, &(clattn_buffer){to, 0}, 0, NULL, NULL) ==
-            CLATTN_SUCCESS &&
-        holds(queue, to, want, bytes);
+    const int ok = want && to &&
+                   clattn_dropout_mask_host(&p, 7, 2, 0, rows, want) == CLATTN_SUCCESS &&
+                   clattn_dropout_mask(context, &p, 7, 2, queue, &(clattn_buffer){.buffer = to}, 0,
+                                       NULL, NULL) == CLATTN_SUCCESS &&
+                   holds(queue, to, want, bytes);
 
     if (to)
         clReleaseMemObject(to);

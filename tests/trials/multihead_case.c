@@ -220,7 +220,7 @@ static clattn_buffer *backward_place(clattn_multihead_backward_tensors *t,
 
 static clattn_buffer buffer_of(const struct layer_buffer *t)
 {
-    return (clattn_buffer){t->buffer, t->buffer ? t->offset : 0};
+    return (clattn_buffer){.buffer = t->buffer, .offset = t->buffer ? t->offset : 0};
 }
 
 struct layer_arguments layer_case_arguments(const struct layer_case *c)

@@ -163,8 +163,8 @@ clattn_projection projection_send(struct fixture *f, const struct projection_tri
     for (int id = 0; id < NUM_PROJECTED; id++) {
         const struct projected *x = &t->tensor[id];
         if (x->bytes)
-            *buffer_of(&tensors, id) =
-                (clattn_buffer){fixture_buffer(f, x->num_bytes, x->bytes), x->offset};
+            *buffer_of(&tensors, id) = (clattn_buffer){
+                .buffer = fixture_buffer(f, x->num_bytes, x->bytes), .offset = x->offset};
     }
     return tensors;
 }
@@ -205,7 +205,7 @@ static unsigned char *place_workspace(struct fixture *f, size_t bytes, clattn_bu
     unsigned char *image = must(malloc(*image_bytes));
 
     memset(image, 0xff, *image_bytes);
-    *workspace = (clattn_buffer){fixture_buffer(f, *image_bytes, image), GUARD};
+    *workspace = (clattn_buffer){.buffer = fixture_buffer(f, *image_bytes, image), .offset = GUARD};
     return image;
 }
 

@@ -3,6 +3,7 @@
 #include "bench/reference/gradients.h"
 #include "bench/reference/row.h"
 #include "tests/support/rng.h"
+#include "tests/support/shared_memory.h"
 #include "tests/support/storage.h"
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -89,7 +90,30 @@ static clattn_plan *make_plan(struct fixture *f, const struct trial *t)
     return plan;
 }
 
-struct tensor_arguments trial_send(struct fixture *f, const struct trial *t)
+/* Bytes of the memory that a tensor's pointer skips: some elements. */
+static size_t skipped_of(const struct trial *t, int id)
+{
+    const struct tensor_shape *shape = &t->tensor[id].shape;
+    struct rng r = rng_seed(t->seed + (uint64_t)id);
+
+    return (shape->cache == CLATTN_CACHE_PLAIN ? shape->element_bytes : 2) * rng_below(&r, 70);
+}
+
+static void *share(struct fixture *f, const struct trial *t, int id)
+{
+    const struct host_tensor *x = &t->tensor[id];
+    const size_t skipped = skipped_of(t, id);
+    unsigned char *image = must(malloc(skipped + x->num_bytes));
+
+    memset(image, 0xff, skipped);
+    memcpy(image + skipped, x->bytes, x->num_bytes);
+    unsigned char *memory = shared_memory_new(f, skipped + x->num_bytes, image);
+    free(image);
+    return memory + skipped;
+}
+
+/* Some tensors in shared memory, if that is wanted. */
+static struct tensor_arguments send(struct fixture *f, const struct trial *t, bool shared)
 {
     const struct tensor_view sent = trial_sent(t);
     struct tensor_arguments tensors = {.dropout_seed = sent.dropout_seed,
@@ -97,22 +121,37 @@ struct tensor_arguments trial_send(struct fixture *f, const struct trial *t)
 
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct host_tensor *x = &t->tensor[id];
-        if (x->bytes)
-            tensors.at[id] = (clattn_buffer){fixture_buffer(f, x->num_bytes, x->bytes), x->offset};
+        if (x->bytes && shared && skipped_of(t, id) % 5 != 0)
+            tensors.at[id] = (clattn_buffer){
+                .pointer = share(f, t, id), .offset = x->offset, .bytes = x->num_bytes};
+        else if (x->bytes)
+            tensors.at[id] = (clattn_buffer){.buffer = fixture_buffer(f, x->num_bytes, x->bytes),
+                                             .offset = x->offset};
     }
     return tensors;
+}
+
+struct tensor_arguments trial_send(struct fixture *f, const struct trial *t)
+{
+    return send(f, t, false);
 }
 
 void trial_receive(struct fixture *f, struct trial *t, const struct tensor_arguments *tensors)
 {
     for (int id = 0; id < NUM_TENSORS; id++) {
         struct host_tensor *x = &t->tensor[id];
+        unsigned char *memory = tensors->at[id].pointer;
         if (!x->bytes)
             continue;
         free(x->got);
         x->got = must(malloc(x->num_bytes));
-        fixture_read(f, tensors->at[id].buffer, x->num_bytes, x->got);
-        clReleaseMemObject(tensors->at[id].buffer);
+        if (memory) {
+            shared_memory_read(f, memory, x->num_bytes, x->got);
+            shared_memory_free(f, memory - skipped_of(t, id));
+        } else {
+            fixture_read(f, tensors->at[id].buffer, x->num_bytes, x->got);
+            clReleaseMemObject(tensors->at[id].buffer);
+        }
     }
 }
 
@@ -121,7 +160,8 @@ void trial_run(struct fixture *f, struct trial *t)
     struct rng r = run_rng(t);
     size_t workspace_bytes = 0;
     clattn_plan *plan = make_plan(f, t);
-    struct tensor_arguments tensors = trial_send(f, t);
+    const bool shared = rng_one_in(&r, 4) && shared_memory_is_there(f);
+    struct tensor_arguments tensors = send(f, t, shared);
     unsigned char *workspace = place_workspace(f, plan, &r, &tensors, &workspace_bytes);
 
     const clattn_status status =

@@ -26,9 +26,10 @@ int ca_has_pair_marks(const clattn_problem *p)
 /* Follows cl/score/mark_pairs.h. */
 int ca_marks_pairs(const clattn_problem *p)
 {
-    const int rows = (p->mask && p->mask_layout.stride[2]) || (p->bias && p->bias_layout.stride[2]);
+    const int pairs = (p->mask && p->mask_layout.stride[2] && p->mask_layout.stride[3]) ||
+                      (p->bias && p->bias_layout.stride[2] && p->bias_layout.stride[3]);
 
-    return ca_has_pair_marks(p) && rows && p->seq_q >= LEAST_MARKED_QUERIES &&
+    return ca_has_pair_marks(p) && pairs && p->seq_q >= LEAST_MARKED_QUERIES &&
            p->seq_kv >= LEAST_MARKED_KEYS &&
            (p->heads * p->batch >= 2 * maps(p, 0) * maps(p, 1) ||
             p->seq_q * p->seq_kv <= FEW_MARKED_PAIRS);

@@ -1,0 +1,136 @@
+"""The shared library and OpenCL's loader, both loaded at the first use and not before.
+
+`import clattn` works where there is no OpenCL at all; the first call says what is missing. The loader is
+the file that the environment variable CLATTN_LIBOPENCL names, else what the system finds as libOpenCL.so.1;
+it is loaded before the library, which then takes the same. A call through ctypes.CDLL gives up the GIL.
+"""
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import logging
+import os
+import threading
+from pathlib import Path
+
+from . import errors
+
+logger = logging.getLogger("clattn")
+logger.addHandler(logging.NullHandler())
+
+_CL_FUNCTIONS = {
+    "clCreateBuffer": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p,
+                                         ctypes.c_void_p]),
+    "clReleaseMemObject": (ctypes.c_int32, [ctypes.c_void_p]),
+    "clCreateCommandQueue": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]),
+    "clReleaseCommandQueue": (ctypes.c_int32, [ctypes.c_void_p]),
+    "clFinish": (ctypes.c_int32, [ctypes.c_void_p]),
+    "clEnqueueMapBuffer": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64,
+                                             ctypes.c_size_t, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_void_p,
+                                             ctypes.c_void_p, ctypes.c_void_p]),
+    "clEnqueueUnmapMemObject": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32,
+                                                 ctypes.c_void_p, ctypes.c_void_p]),
+    "clGetPlatformIDs": (ctypes.c_int32, [ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p]),
+}
+
+_lock = threading.Lock()
+_loaded = None
+_said = threading.local()
+
+
+class _Loaded:
+    """Both libraries, with their functions' types."""
+
+    def __init__(self):
+        from . import _declarations
+
+        self.opencl_file, self.cl = _load_opencl()
+        self.file, self.lib = _load_clattn()
+        for name, (result, arguments) in _declarations.FUNCTIONS.items():
+            _declare(self.lib, name, result, arguments)
+        for name, (result, arguments) in _CL_FUNCTIONS.items():
+            _declare(self.cl, name, result, arguments)
+
+
+def _declare(library, name, result, arguments):
+    function = getattr(library, name)
+    function.restype = result
+    function.argtypes = arguments
+
+
+def _load_opencl():
+    named = os.environ.get("CLATTN_LIBOPENCL")
+    reasons = []
+    for candidate in [named] if named else ["libOpenCL.so.1", ctypes.util.find_library("OpenCL")]:
+        try:
+            if candidate:
+                return candidate, ctypes.CDLL(candidate, mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            reasons.append(str(error))
+    raise errors.NoDevice("there is no OpenCL loader (" + "; ".join(reasons or ["no libOpenCL.so.1"]) +
+                          "): install one, on Debian and Ubuntu `apt install ocl-icd-libopencl1`, and a driver, such as "
+                          "pocl-opencl-icd for the CPU; `python -m clattn doctor` says more")
+
+
+def _load_clattn():
+    beside = sorted(Path(__file__).parent.glob("libclattn.so*"))
+    candidates = [os.environ.get("CLATTN_LIBRARY"), *map(str, beside), "libclattn.so.0"]
+    for candidate in candidates:
+        if candidate:
+            try:
+                return candidate, ctypes.CDLL(candidate)
+            except OSError as error:
+                raise errors.Error(f"the library cannot be loaded: {error}") from None
+    raise AssertionError
+
+
+def load() -> _Loaded:
+    """The libraries; NoDevice with a sentence where there is no OpenCL."""
+    global _loaded
+    if _loaded is None:
+        with _lock:
+            if _loaded is None:
+                _loaded = _Loaded()
+    return _loaded
+
+
+def hear(level: int, message: bytes, _user_data) -> None:
+    """A context's log: errors become the text of the exception, all else goes to `logging`."""
+    from . import _declarations
+
+    sentence = message.decode("utf-8", "replace")
+    if level == _declarations.LOG_ERROR:
+        _said.sentence = sentence
+        return
+    levels = {_declarations.LOG_WARNING: logging.WARNING, _declarations.LOG_INFO: logging.INFO}
+    logger.log(levels.get(level, logging.DEBUG), "%s", sentence)
+
+
+def check(status: int, sentence: str = "") -> None:
+    """Raises the exception of a status. Its sentence is the one given, else the last that was logged here."""
+    if status == 0:
+        return
+    name = load().lib.clattn_status_string(status).decode()
+    sentence = sentence or getattr(_said, "sentence", "") or name
+    _said.sentence = ""
+    raise errors.BY_STATUS.get(name, errors.Error)(sentence)
+
+
+def check_cl(error: int, call: str) -> None:
+    if error:
+        raise errors.OpenCLError(f"{call}: error {error}")
+
+
+def ask_text(function, *arguments) -> str:
+    """The text that a function (..., text, text_bytes, needed) prints."""
+    needed = ctypes.c_size_t()
+    function(*arguments, None, 0, ctypes.byref(needed))
+    text = ctypes.create_string_buffer(max(1, needed.value))
+    check(function(*arguments, text, len(text), None))
+    return text.value.decode()
+
+
+def with_reason(function, *arguments) -> None:
+    """Calls a function (..., reason, reason_bytes) and raises what it says."""
+    reason = ctypes.create_string_buffer(512)
+    check(function(*arguments, reason, len(reason)), reason.value.decode("utf-8", "replace"))

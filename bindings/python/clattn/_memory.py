@@ -1,0 +1,118 @@
+"""Operands of a call: device buffers as they are, host memory through buffers that lie over it.
+
+Arrays that share memory (q, k and v of one packed array) get one buffer, since OpenCL leaves commands
+undefined that use several over the same memory. Mapping what was written makes it visible on the host;
+where the device shares the host's memory neither step copies anything.
+"""
+from __future__ import annotations
+
+import ctypes
+from typing import Iterable
+
+from . import _declarations as c
+from ._library import check_cl, load
+from ._views import View
+from .errors import InvalidArgument
+
+_READ_WRITE, _READ_ONLY, _USE_HOST_PTR = 1, 4, 8  # CL_MEM_...
+_MAP_READ = 1  # CL_MAP_READ
+
+
+class _Region:
+    """Host memory that views share, from `begin` to before `end`."""
+
+    def __init__(self, view: View):
+        self.views = [view]
+        self.begin, self.end = view.pointer, view.pointer + view.reach
+        self.buffer = 0
+
+
+def _regions(views: Iterable[View]) -> list[_Region]:
+    found: list[_Region] = []
+    for one in sorted(map(_Region, views), key=lambda region: region.begin):
+        if found and one.begin < found[-1].end:
+            found[-1].views += one.views
+            found[-1].end = max(found[-1].end, one.end)
+        else:
+            found.append(one)
+    return found
+
+
+class Operands:
+    """Buffers for the views of a call, for as long as a `with` block lasts."""
+
+    def __init__(self, opencl: int, views: dict[str, View], written: Iterable[str]):
+        self._opencl = opencl
+        self._views = views
+        self._written = {name for name in written if name in views}
+        self._regions: list[_Region] = []
+        self.places: dict[str, c.clattn_buffer] = {}
+        for name in self._written:
+            if not views[name].writeable:
+                raise InvalidArgument(f"{views[name].name} is read-only, but would be written")
+        kinds = {bool(view.buffer) for view in views.values() if view.reach}
+        if len(kinds) > 1:
+            host = next(view.name for view in views.values() if view.reach and not view.buffer)
+            raise InvalidArgument(f"{host} lies in host memory, other arrays on a device; give all of one kind")
+        self.on_device = True in kinds
+
+    def __enter__(self) -> "Operands":
+        for name, view in self._views.items():
+            if view.buffer and view.reach:
+                self.places[name] = c.clattn_buffer(buffer=view.buffer, offset=view.offset)
+        try:
+            if not self.on_device:
+                self._lay_buffers()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _lay_buffers(self) -> None:
+        cl = load().cl
+        names = {id(view): name for name, view in self._views.items()}
+        for region in _regions(view for view in self._views.values() if view.reach):
+            writes = any(names[id(view)] in self._written for view in region.views)
+            error = ctypes.c_int32()
+            region.buffer = cl.clCreateBuffer(self._opencl, _USE_HOST_PTR | (_READ_WRITE if writes else _READ_ONLY),
+                                              region.end - region.begin, region.begin, ctypes.byref(error))
+            check_cl(error.value, f"clCreateBuffer over {region.views[0].name}")
+            self._regions.append(region)
+            for view in region.views:
+                offset, rest = divmod(view.pointer - region.begin, view.itemsize)
+                if rest:
+                    raise InvalidArgument(f"{view.name} shares memory with {region.views[0].name}, at a distance that is "
+                                          "not a multiple of its elements")
+                self.places[names[id(view)]] = c.clattn_buffer(buffer=region.buffer, offset=offset)
+
+    def finish(self, queue: int) -> None:
+        """Waits until the host sees what was written."""
+        cl = load().cl
+        for region in self._regions:
+            if not any(self._views[name] in region.views for name in self._written):
+                continue
+            error = ctypes.c_int32()
+            mapped = cl.clEnqueueMapBuffer(queue, region.buffer, 0, _MAP_READ, 0, region.end - region.begin, 0, None,
+                                           None, ctypes.byref(error))
+            check_cl(error.value, f"clEnqueueMapBuffer of {region.views[0].name}")
+            check_cl(cl.clEnqueueUnmapMemObject(queue, region.buffer, mapped, 0, None, None), "clEnqueueUnmapMemObject")
+        check_cl(cl.clFinish(queue), "clFinish")
+
+    def __exit__(self, *_exception) -> None:
+        for region in self._regions:
+            load().cl.clReleaseMemObject(region.buffer)
+        self._regions = []
+
+
+def fill(struct: ctypes.Structure, places: dict[str, c.clattn_buffer], prefixes: dict[str, str] | None = None,
+         prefix: str = "") -> set[str]:
+    """Sets the members of a struct of tensors, nested ones too; returns the names that it has room for."""
+    room = set()
+    for name, kind in struct._fields_:
+        if kind is c.clattn_buffer:
+            room.add(prefix + name)
+            if prefix + name in places:
+                setattr(struct, name, places[prefix + name])
+        elif issubclass(kind, ctypes.Structure):
+            room |= fill(getattr(struct, name), places, prefixes, (prefixes or {}).get(name, ""))
+    return room

@@ -1,0 +1,155 @@
+"""Arrays as clattn sees them: where the elements lie, of which type, at which strides."""
+from __future__ import annotations
+
+import sys
+from typing import Any, Sequence
+
+import numpy as np
+
+from . import _declarations as c
+from .errors import InvalidArgument
+
+DTYPES = {"float32": c.F32, "float16": c.F16, "bfloat16": c.BF16}
+
+
+class View:
+    """An array under the name that the caller knows it by. Of host memory @pointer is an address, of a
+    device's @buffer is a cl_mem; @offset and @strides count elements."""
+
+    __slots__ = ("name", "array", "shape", "strides", "dtype", "itemsize", "pointer", "buffer", "offset", "writeable")
+
+    def __init__(self, name: str, array: Any, shape: Sequence[int], byte_strides: Sequence[int], dtype: str,
+                 itemsize: int, *, pointer: int = 0, buffer: int = 0, byte_offset: int = 0, writeable: bool = True):
+        self.name, self.array, self.dtype, self.itemsize = name, array, dtype, itemsize
+        self.shape = tuple(shape)
+        self.pointer, self.buffer, self.writeable = pointer, buffer, writeable
+        self.strides = tuple(_in_elements(name, step, itemsize) if size > 1 else 0
+                             for size, step in zip(shape, byte_strides))
+        self.offset = _in_elements(name + "'s offset", byte_offset, itemsize)
+
+    @property
+    def reach(self) -> int:
+        """Bytes from the first element to behind the last; 0 if there is none."""
+        if 0 in self.shape:
+            return 0
+        return (1 + sum((size - 1) * step for size, step in zip(self.shape, self.strides))) * self.itemsize
+
+    def strides_like(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Strides along `sizes`, with which the shape, aligned at the right, is broadcast as NumPy does."""
+        shape = (1,) * (len(sizes) - len(self.shape)) + self.shape
+        strides = (0,) * (len(sizes) - len(self.shape)) + self.strides
+        if len(shape) != len(sizes) or any(have not in (1, want) for have, want in zip(shape, sizes)):
+            raise InvalidArgument(f"{self.name} is of shape {self.shape}, which does not broadcast to {tuple(sizes)}")
+        return strides
+
+    def as_rank(self, rank: int) -> tuple[int, ...]:
+        return (1,) * (rank - len(self.shape)) + self.shape
+
+    def need_contiguous(self) -> None:
+        step = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if size > 1 and stride != step:
+                raise InvalidArgument(f"{self.name} must be C-contiguous")
+            step *= max(size, 1)
+
+
+def _in_elements(name: str, step: int, itemsize: int) -> int:
+    if step < 0 or step % itemsize:
+        raise InvalidArgument(f"{name} has a step of {step} bytes; steps must be multiples of the {itemsize} bytes of an "
+                              "element and not negative (numpy.ascontiguousarray makes a copy that is)")
+    return step // itemsize
+
+
+def _is_pyopencl(array: Any) -> bool:
+    module = sys.modules.get("pyopencl.array")
+    return module is not None and isinstance(array, module.Array)
+
+
+def _is_torch(array: Any) -> bool:
+    module = sys.modules.get("torch")
+    return module is not None and isinstance(array, module.Tensor)
+
+
+def view(name: str, array: Any) -> View:
+    """A view of a NumPy array, a pyopencl array, a PyTorch tensor on the CPU, or what DLPack or the array
+    interface hands out of host memory; nothing is copied."""
+    if isinstance(array, View):
+        return array
+    if _is_pyopencl(array):
+        return _view_of_pyopencl(name, array)
+    if _is_torch(array):
+        return _view_of_torch(name, array)
+    if not isinstance(array, np.ndarray):
+        array = _to_numpy(name, array)
+    interface = array.__array_interface__
+    return View(name, array, array.shape, array.strides, array.dtype.name, array.dtype.itemsize,
+                pointer=interface["data"][0], writeable=not interface["data"][1])
+
+
+def _to_numpy(name: str, array: Any) -> np.ndarray:
+    try:
+        if hasattr(array, "__array_interface__"):
+            return np.asarray(array)
+        if hasattr(array, "__dlpack__"):
+            return np.from_dlpack(array)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise InvalidArgument(f"{name} cannot be read as a NumPy array: {error}") from None
+    raise InvalidArgument(f"{name} must be a NumPy array or a pyopencl array, not {type(array).__name__}")
+
+
+def _view_of_pyopencl(name: str, array: Any) -> View:
+    if array.base_data is None:  # an array without elements
+        pointer = 0
+    elif not hasattr(array.base_data, "int_ptr"):
+        raise InvalidArgument(f"{name} lies in shared virtual memory; clattn takes arrays whose data is a pyopencl.Buffer")
+    else:
+        pointer = array.base_data.int_ptr
+    return View(name, array, array.shape, array.strides, array.dtype.name, array.dtype.itemsize,
+                buffer=pointer, byte_offset=array.offset)
+
+
+def _view_of_torch(name: str, tensor: Any) -> View:
+    if tensor.device.type != "cpu":
+        raise InvalidArgument(f"{name} is on the device {tensor.device}; clattn takes tensors on the CPU")
+    if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
+        raise InvalidArgument(f"{name} needs a gradient, which this function does not give: take clattn.torch, or "
+                              f"{name}.detach()")
+    if tensor.layout is not sys.modules["torch"].strided:
+        raise InvalidArgument(f"{name} is of layout {tensor.layout}; clattn takes strided tensors")
+    size = tensor.element_size()
+    return View(name, tensor, tensor.shape, [step * size for step in tensor.stride()], str(tensor.dtype)[len("torch."):],
+                size, pointer=tensor.data_ptr())
+
+
+def value_dtype(view_: View) -> int:
+    """The clattn_dtype of a tensor of values."""
+    if view_.dtype not in DTYPES:
+        raise InvalidArgument(f"{view_.name} is of dtype {view_.dtype}; clattn takes {', '.join(DTYPES)}")
+    return DTYPES[view_.dtype]
+
+
+def vector(name: str, values: Any, dtype: type, length: int, like: View) -> View:
+    """A small vector of an option (slopes, lengths): host values of any kind are converted."""
+    if not _is_pyopencl(values) and like.buffer == 0:
+        if _is_torch(values):
+            values = values.detach().numpy()
+        values = np.asarray(values)
+        if values.dtype.kind not in ("f" if dtype is np.float32 else "iu") and values.size:
+            raise InvalidArgument(f"{name} is of dtype {values.dtype}, not {np.dtype(dtype)}")
+        values = np.ascontiguousarray(values, dtype=dtype)
+    made = view(name, values)
+    if made.dtype != np.dtype(dtype).name or made.shape != (length,):
+        raise InvalidArgument(f"{name} must be {length} of {np.dtype(dtype)}, not {made.shape} of {made.dtype}")
+    made.need_contiguous()
+    return made
+
+
+def empty_like(like: View, shape: Sequence[int], dtype: str | None = None, queue: Any = None) -> Any:
+    """A packed array of the same kind: NumPy's, PyTorch's, or pyopencl's on the caller's queue."""
+    if _is_torch(like.array):
+        torch = sys.modules["torch"]
+        return torch.empty(tuple(shape), dtype=getattr(torch, dtype or like.dtype))
+    kind = like.array.dtype if dtype is None else np.dtype(dtype)
+    if like.pointer or not _is_pyopencl(like.array):
+        return np.empty(tuple(shape), kind)
+    return sys.modules["pyopencl.array"].empty(queue, tuple(shape), kind)

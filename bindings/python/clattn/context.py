@@ -1,0 +1,153 @@
+"""A device with the programs built for it, and the queues that calls on host memory go through."""
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from typing import Any, Optional
+
+from . import _declarations as c
+from . import _library
+from ._library import check, check_cl, load
+from .errors import InvalidArgument
+
+_hear = c.clattn_log_callback(_library.hear)  # lives as long as the process: contexts may log at its end
+_PLANS_KEPT = 256  # as many shapes as a program may have in turn; the rest is made again without compiling
+
+
+def _release(function: Any, handle: int, process: int) -> None:
+    if os.getpid() == process:  # a child of fork() must not touch what was made before
+        function(handle)
+
+
+class Context:
+    """A device that clattn computes on; may be shared by threads, not by a process and its fork().
+
+    `device` is an index or a part of the device's, vendor's or platform's name, None the environment's
+    CLATTN_DEVICE, else the first GPU, else the CPU. `opencl` is a pyopencl.Context, whose first device is
+    taken unless `opencl_device` names one. `cache_directory` is where built programs are kept ("": nowhere).
+    """
+
+    def __init__(self, device: Optional[str] = None, *, opencl: Any = None, opencl_device: Any = None,
+                 cache_directory: Optional[str] = None, skip_self_checks: bool = False):
+        loaded = load()
+        options = c.clattn_context_options(struct_size=ctypes.sizeof(c.clattn_context_options), log=_hear,
+                                           skip_self_checks=bool(skip_self_checks),
+                                           cache_directory=os.fsencode(cache_directory)
+                                           if cache_directory is not None else None)
+        handle = ctypes.c_void_p()
+        if opencl is not None:
+            chosen = opencl_device if opencl_device is not None else opencl.devices[0]
+            check(loaded.lib.clattn_context_create(opencl.int_ptr, chosen.int_ptr, ctypes.byref(options),
+                                                   ctypes.byref(handle)))
+        else:
+            selector = None if device is None else str(device).encode()
+            status = loaded.lib.clattn_context_create_default(selector, ctypes.byref(options), ctypes.byref(handle))
+            check(status, "" if status != c.NO_DEVICE else
+                  (f"no OpenCL device matches {device!r}" if device is not None else "there is no OpenCL device") +
+                  "; `python -m clattn doctor` lists what there is")
+        self._handle = handle.value
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._queues = threading.local()
+        self._plans: OrderedDict = OrderedDict()
+        self._finalizer = weakref.finalize(self, _release, loaded.lib.clattn_context_release, self._handle, self._process)
+
+    @classmethod
+    def of_queue(cls, queue: Any) -> "Context":
+        """The context of a pyopencl.CommandQueue's context and device, made at the first call for it."""
+        try:
+            key = (queue.context.int_ptr, queue.device.int_ptr, os.getpid())
+        except AttributeError:
+            raise InvalidArgument(f"queue must be a pyopencl.CommandQueue, not {type(queue).__name__}") from None
+        with _of_queues_lock:
+            if key not in _of_queues:
+                _of_queues[key] = cls(opencl=queue.context, opencl_device=queue.device)
+                if len(_of_queues) > 8:
+                    _of_queues.popitem(last=False)
+            return _of_queues[key]
+
+    @property
+    def handle(self) -> int:
+        """The clattn_context, borrowed."""
+        if self._process != os.getpid():
+            raise InvalidArgument("this context was made before fork(): OpenCL drivers do not survive it; make another "
+                                  "before the parent has made one, or start processes by spawn")
+        return self._handle
+
+    @property
+    def opencl(self) -> int:
+        """The cl_context, borrowed."""
+        return load().lib.clattn_context_opencl(self.handle)
+
+    @property
+    def device(self) -> c.clattn_device_info:
+        """The facts of the device: name, vendor, driver_version, compute_units and more."""
+        pointer = load().lib.clattn_context_device(self.handle)
+        return ctypes.cast(pointer, ctypes.POINTER(c.clattn_device_info)).contents
+
+    @property
+    def builds(self) -> int:
+        """Programs that were compiled so far."""
+        return load().lib.clattn_context_builds(self.handle)
+
+    def queue(self) -> int:
+        """The cl_command_queue of this thread, for calls on host memory."""
+        held = getattr(self._queues, "held", None)
+        if held is None:
+            error = ctypes.c_int32()
+            cl = load().cl
+            handle = cl.clCreateCommandQueue(self.opencl, self.device.device, 0, ctypes.byref(error))
+            check_cl(error.value, "clCreateCommandQueue")
+            held = self._queues.held = _Queue(handle)
+        return held.handle
+
+    def plan_of(self, problem: c.clattn_problem) -> Any:
+        """The plan of a problem, kept for the next call with the same."""
+        from .plan import Plan
+
+        key = bytes(problem)
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is not None:
+                self._plans.move_to_end(key)
+                return plan
+        plan = Plan(problem, context=self)
+        with self._lock:
+            self._plans[key] = plan
+            if len(self._plans) > _PLANS_KEPT:
+                self._plans.popitem(last=False)
+        return plan
+
+    def forget_plans(self) -> None:
+        """Has the next calls make their plans anew, with what was tuned meanwhile."""
+        with self._lock:
+            self._plans.clear()
+
+    def __repr__(self) -> str:
+        facts = self.device
+        return f"<clattn.Context on {facts.name.decode()} ({facts.platform_name.decode()})>"
+
+
+class _Queue:
+    def __init__(self, handle: int):
+        self.handle = handle
+        weakref.finalize(self, _release, load().cl.clReleaseCommandQueue, handle, os.getpid())
+
+
+_of_queues: "OrderedDict[tuple, Context]" = OrderedDict()
+_of_queues_lock = threading.Lock()
+_default: Optional[Context] = None
+_default_lock = threading.Lock()
+
+
+def default_context() -> Context:
+    """The context of calls that name none, made at the first of them."""
+    global _default
+    if _default is None:
+        with _default_lock:
+            if _default is None:
+                _default = Context()
+    return _default

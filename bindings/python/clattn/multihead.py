@@ -1,0 +1,68 @@
+"""Multi-head attention layers: projections and attention as one plan, forward and backward."""
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from typing import Any, Optional
+
+from . import _declarations as c
+from ._library import check, load, with_reason
+from ._views import view
+from .context import Context, _release, default_context
+from .errors import InvalidArgument
+from .plan import run
+
+# The gradients of parameters are named after them: dw_q, db_o.
+_PREFIXES = {"gradients": "d"}
+
+
+class Multihead:
+    """A layer planned for a device. `layer` is its text form, as clattn/multihead.h describes it:
+
+        Multihead("layer fwd f32 b2 h12 q128 d64 model=768 packed biases obias")
+    """
+
+    def __init__(self, layer: str, *, context: Optional[Context] = None, known_only: bool = False, untuned: bool = False):
+        self.context = context or default_context()
+        lib = load().lib
+        self._layer = c.clattn_multihead()
+        with_reason(lib.clattn_multihead_parse, layer.encode(), ctypes.byref(self._layer))
+        flags = (c.PLAN_KNOWN_ONLY if known_only else 0) | (c.PLAN_UNTUNED if untuned else 0)
+        handle = ctypes.c_void_p()
+        check(lib.clattn_multihead_plan_create(self.context.handle, ctypes.byref(self._layer), flags, ctypes.byref(handle)))
+        self._handle = handle.value
+        weakref.finalize(self, _release, lib.clattn_multihead_plan_release, self._handle, os.getpid())
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """layer, steps (a line for each plan inside), num_steps, workspace_bytes, reserve_bytes."""
+        info = c.clattn_multihead_info(struct_size=ctypes.sizeof(c.clattn_multihead_info))
+        check(load().lib.clattn_multihead_plan_describe(self._handle, ctypes.byref(info)))
+        values = {name: getattr(info, name) for name, _ in info._fields_ if name != "struct_size"}
+        return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
+
+    def execute(self, *, queue: Any = None, dropout_seed: int = 0, dropout_offset: int = 0, **tensors: Any) -> Any:
+        """Executes on packed arrays of the names in clattn/multihead.h: x, context, values, w_q, b_q, w_o, bias, mask
+        and y; reserve, if training; backward dy, and for the gradients that are wanted dx, dcontext, dvalues, dw_q,
+        db_q and so on. Results are written to the arrays given for them. Returns None, or on pyopencl arrays the
+        event of the work."""
+        backward = self._layer.attention.operation == c.BACKWARD
+        struct = c.clattn_multihead_backward_tensors() if backward else c.clattn_multihead_forward_tensors()
+        struct.__getattribute__("in").dropout_seed = dropout_seed & 0xFFFFFFFFFFFFFFFF
+        struct.__getattribute__("in").dropout_offset = dropout_offset & 0xFFFFFFFF
+        views = {name: view(name, array) for name, array in tensors.items() if array is not None}
+        for one in views.values():
+            one.need_contiguous()
+        self.context.handle
+        on = queue if queue is not None else next((one.array.queue for one in views.values() if one.buffer), None)
+        if on is None and any(one.buffer for one in views.values()):
+            raise InvalidArgument("queue must be given: none of the arrays has one")
+        written = [name for name in views if name.startswith("d")] if backward else ["y", "weights", "reserve"]
+        if "dy" in written:
+            written.remove("dy")
+        function = load().lib.clattn_multihead_backward if backward else load().lib.clattn_multihead_forward
+        return run(function, self._handle, self.context, struct, views, written, on, _PREFIXES)
+
+    def __repr__(self) -> str:
+        return f"<clattn.Multihead of '{self.info['layer']}'>"

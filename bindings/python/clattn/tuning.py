@@ -1,0 +1,46 @@
+"""Finding the fastest kernels for problems on a device; the library keeps them for every later plan."""
+from __future__ import annotations
+
+import ctypes
+from typing import Callable, Iterable, Optional, Union
+
+from . import _declarations as c
+from ._library import check, load
+from .context import Context, default_context
+from .plan import parse
+
+
+def tune(problems: Union[str, Iterable[str]], *, seconds: float = 0.0, evaluations: int = 0,
+         strategy: Optional[str] = None, seed: int = 0, again: bool = False,
+         progress: Optional[Callable[[c.clattn_tuning_progress], object]] = None,
+         context: Optional[Context] = None) -> int:
+    """Searches for the fastest configuration of each problem, given as text ("fwd f16 b1 h32/8 q512 d128"), and keeps
+    what it finds in the cache directory, where all programs find it. Returns how many classes of problems were
+    searched; those that the store knows are passed over unless `again`.
+
+    `seconds` is the time for all problems (60 by default), `progress` is called after each configuration, and ends
+    the search early where it returns a true value. It runs in this process; `python -m clattn tune` does the same in
+    one that a driver's crash does not end.
+    """
+    texts = [problems] if isinstance(problems, str) else list(problems)
+    parsed = (c.clattn_problem * len(texts))(*map(parse, texts))
+    raised: list[BaseException] = []
+
+    @c.clattn_tuning_observer
+    def observe(pointer: int, _user: int) -> int:
+        try:
+            return bool(progress and progress(ctypes.cast(pointer, ctypes.POINTER(c.clattn_tuning_progress)).contents))
+        except BaseException as error:  # an exception cannot pass through the library: it ends the search first
+            raised.append(error)
+            return 1
+
+    options = c.clattn_tuning_options(ctypes.sizeof(c.clattn_tuning_options), seconds, evaluations,
+                                      strategy.encode() if strategy else None, seed, bool(again), observe, None)
+    tuned = ctypes.c_size_t()
+    context = context or default_context()
+    status = load().lib.clattn_tune(context.handle, parsed, len(texts), ctypes.byref(options), ctypes.byref(tuned))
+    if raised:
+        raise raised[0]
+    check(status)
+    context.forget_plans()
+    return tuned.value

@@ -1,0 +1,63 @@
+"""Packs what CMake puts together (CMakeLists.txt beside this file) into a wheel for any Python 3.
+
+The wheel is named after the newest glibc that its files need (PEP 600), not after the machine that it was
+built on: libOpenCL.so.1 aside, which every machine with an OpenCL driver has, it brings what it needs.
+
+The environment's CLATTN_BUILD is the folder to build in; one that was built in before saves the time.
+"""
+import os
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from setuptools import Distribution, setup
+from setuptools.command.build_py import build_py
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:
+    from wheel.bdist_wheel import bdist_wheel
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADER = ROOT / "include" / "clattn" / "version.h"
+
+
+def version():
+    if not HEADER.exists():
+        raise SystemExit("clattn is built from its whole source tree: pip install ./bindings/python there")
+    return re.search(r'CLATTN_VERSION_STRING "([^"]+)"', HEADER.read_text())[1]
+
+
+class BuildPackage(build_py):
+    def run(self):
+        build = os.environ.get("CLATTN_BUILD") or Path(self.get_finalized_command("build").build_temp) / "cmake"
+        build = Path(build).resolve()
+        subprocess.run(["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DCLATTN_BUILD_PYTHON=ON",
+                        *([] if (build / "CMakeCache.txt").exists() else
+                          ["-DCLATTN_BUILD_TESTS=OFF", "-DCLATTN_BUILD_MAN=OFF"])], check=True)
+        subprocess.run(["cmake", "--build", build, "--target", "clattn_python", "--parallel",
+                        os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1))], check=True)
+        target = Path(self.build_lib) / "clattn"
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(build / "bindings" / "python" / "clattn", target,
+                        ignore=shutil.ignore_patterns("__pycache__"))
+
+
+class Wheel(bdist_wheel):
+    def get_tag(self):
+        _, _, tag = super().get_tag()
+        if platform.system() == "Linux":
+            needed = [tuple(map(int, found)) for file in Path(self.bdist_dir).rglob("clattn/*") if file.is_file()
+                      for found in re.findall(rb"GLIBC_(\d+)\.(\d+)", file.read_bytes())]
+            tag = "manylinux_{}_{}_{}".format(*max(needed, default=(2, 17)), platform.machine())
+        return "py3", "none", tag
+
+
+class Binary(Distribution):
+    def has_ext_modules(self):
+        return True
+
+
+setup(version=version(), distclass=Binary, cmdclass={"build_py": BuildPackage, "bdist_wheel": Wheel})

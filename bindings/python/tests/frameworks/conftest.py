@@ -1,0 +1,1 @@
+"""Tests that need PyTorch and transformers (tests/frameworks.sh)."""

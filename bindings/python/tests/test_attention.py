@@ -1,0 +1,138 @@
+"""clattn.attention() and attention_backward() on NumPy arrays."""
+import threading
+
+import clattn
+import numpy as np
+import pytest
+from conftest import reference
+
+
+def arrays(rng, heads=4, kv_heads=2, seq_q=5, seq_kv=9, dim=16, dtype=np.float32):
+    q = rng.normal(size=(2, seq_q, heads, dim)).astype(dtype).transpose(0, 2, 1, 3)  # bshd in memory
+    k, v = rng.normal(size=(2, 2, kv_heads, seq_kv, dim)).astype(dtype)
+    return q, k, v
+
+
+def close(got, want, dtype=np.float32):
+    np.testing.assert_allclose(np.asarray(got, np.float64), want, rtol=0, atol=20 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_causal_grouped_heads_with_lse(rng, dtype):
+    q, k, v = arrays(rng, dtype=dtype)
+    o, lse = clattn.attention(q, k, v, causal="br", return_lse=True)
+    want, want_lse = reference(q, k, v, visible=np.tri(5, 9, 4, dtype=bool))
+    assert o.dtype == dtype and lse.dtype == np.float32
+    close(o, want, dtype)
+    close(lse, want_lse)
+
+
+def test_bias_of_any_strides_softcap_sinks_and_slopes(rng):
+    q, k, v = arrays(rng)
+    bias = rng.normal(size=(9, 4)).astype(np.float32).T[:, None, :]  # (heads, 1, keys), its keys 4 apart
+    sinks, slopes = rng.normal(size=4), [0.5, 0.25, 0.125, 0.0]
+    visible = rng.random((2, 1, 5, 9)) < 0.7
+    visible[0, 0, 2] = False
+    o, lse = clattn.attention(q, k, v, mask=visible, bias=bias, softcap=2.0, sinks=sinks, alibi_slopes=slopes,
+                              scale=0.5, return_lse=True)
+    want, want_lse = reference(q, k, v, visible=visible, bias=bias[None], softcap=2.0, sinks=sinks, slopes=slopes, scale=0.5)
+    close(o, want)
+    assert (o[0, :, 2] == 0).all()
+    close(lse, want_lse)
+
+
+def test_lengths_window_and_fewer_dimensions(rng):
+    q, k, v = arrays(rng)
+    o = clattn.attention(q, k, v, kv_lengths=[7, 0], causal="tl", window=(1, 0))
+    i, j = np.arange(5)[:, None], np.arange(9)
+    close(o[0], reference(q, k, v, visible=(j <= i) & (j >= i - 1))[0][0])
+    assert (o[1] == 0).all()
+    close(clattn.attention(q[0], k[0], v[0], causal="br"), reference(q, k, v, visible=np.tri(5, 9, 4, dtype=bool))[0][0])
+
+
+def test_arrays_of_one_packed_array_and_out(rng):
+    packed = rng.normal(size=(2, 5, 3, 2, 16)).astype(np.float32)
+    q, k, v = (packed[:, :, n].transpose(0, 2, 1, 3) for n in range(3))
+    out = np.full((2, 5, 2, 16), np.nan, np.float32)
+    assert np.shares_memory(clattn.attention(q, k, v, out=out.transpose(0, 2, 1, 3)), out)
+    close(out.transpose(0, 2, 1, 3), reference(q, k, v)[0])
+    with pytest.raises(clattn.InvalidArgument, match="overlap"):
+        clattn.attention(q, k, v, out=q)
+
+
+def test_backward_is_the_derivative(rng):
+    q, k, v = arrays(rng)
+    bias = rng.normal(size=(4, 5, 9)).astype(np.float32)
+    d_o = rng.normal(size=(2, 4, 5, 16)).astype(np.float32)
+    o, lse = clattn.attention(q, k, v, bias=bias, causal="br", return_lse=True)
+    gradients = clattn.attention_backward(d_o, q, k, v, o, lse, bias=bias, causal="br", gradients=["bias"])
+
+    def loss(q, k, v, bias):
+        return (reference(q, k, v, bias=bias, visible=np.tri(5, 9, 4, dtype=bool))[0] * d_o).sum()
+
+    inputs = [np.asarray(x, np.float64) for x in (q, k, v, bias)]
+    for n, gradient in enumerate(gradients):
+        step = [rng.normal(size=x.shape) if m == n else np.zeros(x.shape) for m, x in enumerate(inputs)]
+        ahead, behind = (loss(*(x + sign * 1e-5 * s for x, s in zip(inputs, step))) for sign in (1, -1))
+        assert (gradient * step[n]).sum() == pytest.approx((ahead - behind) / 2e-5, rel=1e-4, abs=1e-4)
+
+
+def test_dropout_repeats_by_its_seed(rng):
+    q, k, v = arrays(rng)
+    one, same, other = (clattn.attention(q, k, v, dropout=0.5, seed=seed) for seed in (1, 1, 2))
+    assert (one == same).all() and (one != other).any()
+
+
+def test_no_key_no_query_no_batch(rng):
+    q, k, v = arrays(rng)
+    assert (clattn.attention(q, k[:, :, :0], v[:, :, :0]) == 0).all()
+    assert clattn.attention(q[:, :, :0], k, v).shape == (2, 4, 0, 16)
+    assert clattn.attention(q[:0], k[:0], v[:0]).shape == (0, 4, 5, 16)
+
+
+@pytest.mark.parametrize("change, names", [
+    (dict(q=[[1.0]]), "q must be"), (dict(k=np.zeros((2, 2, 9, 8), np.float32)), "k is of shape"),
+    (dict(v=np.zeros((9, 16), np.float32)), "v has 2 dimensions"), (dict(q=np.zeros((2, 4, 5, 16))), "q is of dtype float64"),
+    (dict(k=np.zeros((2, 2, 9, 32), np.float32)[..., ::-2]), "k has a step"), (dict(causal=True), "causal=True is ambiguous"),
+    (dict(causal="down"), "causal must be"), (dict(mask=np.zeros((9, 5), bool)), "mask is of shape"),
+    (dict(mask=np.zeros((5, 9), np.float32)), "mask is of dtype"), (dict(bias=np.zeros((5, 9), np.int32)), "bias is of dtype"),
+    (dict(kv_lengths=[1, 2, 3]), "kv_lengths must be 2"), (dict(kv_lengths=[1.5, 2]), "kv_lengths is of dtype"),
+    (dict(q=np.broadcast_to(np.float32(1), (2, 4, 5, 16))), "q is one element"), (dict(sinks=np.zeros(3)), "sinks must be 4"), (dict(dropout=1.5), "dropout"), (dict(dropout=float("nan")), "dropout"),
+    (dict(scale=float("nan")), "scale"), (dict(scale=float("inf")), "scale"), (dict(softcap=-1.0), "softcap"),
+    (dict(window=(-7, 0)), "window"), (dict(out=np.zeros((2, 4, 5, 8), np.float32)), "o is of shape"),
+    (dict(k=np.zeros((2, 3, 9, 16), np.float32), v=np.zeros((2, 3, 9, 16), np.float32)), "heads"),
+])
+def test_a_mistake_is_an_exception_that_names_the_argument(rng, change, names):
+    q, k, v = arrays(rng)
+    with pytest.raises((clattn.InvalidArgument, clattn.InvalidProblem), match=names) as raised:
+        clattn.attention(**{**dict(q=q, k=k, v=v), **change})
+    assert "\n" not in str(raised.value)
+
+
+def test_read_only_arrays_are_read_and_not_written(rng):
+    q, k, v = arrays(rng)
+    for array in (q, k, v):
+        array.flags.writeable = False
+    o = clattn.attention(q, k, v, causal="br")
+    o.flags.writeable = False
+    with pytest.raises(clattn.InvalidArgument, match="o is read-only"):
+        clattn.attention(q, k, v, causal="br", out=o)
+
+
+def test_threads_share_plans_and_no_call_compiles_anew(rng):
+    q, k, v = arrays(rng)
+    want = clattn.attention(q, k, v, causal="br")
+    builds = clattn.default_context().builds
+    failures = []
+
+    def work():
+        for _ in range(20):
+            if not (clattn.attention(q, k, v, causal="br") == want).all():
+                failures.append("another result")
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures and clattn.default_context().builds == builds

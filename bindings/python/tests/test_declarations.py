@@ -1,0 +1,50 @@
+"""What declare.py reads in the headers is what a C compiler sees there."""
+import ctypes
+import re
+import subprocess
+from pathlib import Path
+
+from clattn import _declarations as declared
+from clattn import errors
+from clattn._library import load
+
+INCLUDE = Path(__file__).parents[3] / "include"
+
+
+def run_c(folder, body):
+    source = folder / "probe.c"
+    source.write_text("#define CL_TARGET_OPENCL_VERSION 120\n#include <clattn/clattn.h>\n#include <stdio.h>\n"
+                      "#include <stddef.h>\nint main(void)\n{\n" + body + "}\n")
+    subprocess.run(["cc", "-std=c11", "-I", INCLUDE, "-o", folder / "probe", source], check=True)
+    return subprocess.run([folder / "probe"], check=True, capture_output=True, text=True).stdout.split()
+
+
+def test_structs_and_constants_agree_with_a_compiler(tmp_path):
+    want, body = [], ""
+    for struct in declared.STRUCTS:
+        name = struct.__name__
+        body += f'printf("%zu\\n", sizeof({name}));\n'
+        want.append(ctypes.sizeof(struct))
+        for field, _ in struct._fields_:
+            body += f'printf("%zu\\n%zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));\n'
+            want += [getattr(struct, field).offset, getattr(struct, field).size]
+    for name, value in vars(declared).items():
+        if name.isupper() and isinstance(value, int):
+            body += f'printf("%lld\\n", (long long)CLATTN_{name});\n'
+            want.append(value)
+    assert run_c(tmp_path, body) == list(map(str, want))
+
+
+def test_nothing_is_left_out():
+    text = re.sub(r"/\*.*?\*/", "", "".join(path.read_text() for path in INCLUDE.glob("clattn/*.h")), flags=re.S)
+    structs = set(re.findall(r"typedef struct (\w+) \{", text))
+    assert structs == {struct.__name__ for struct in declared.STRUCTS}
+    assert set(re.findall(r"\b(clattn_\w+)\((?!\*)", text)) == set(declared.FUNCTIONS)
+    enums = "".join(re.findall(r"enum \w*\s*\{([^}]*)\}", text))
+    assert {name for name in re.findall(r"CLATTN_(\w+)", enums) if not hasattr(declared, name)} == set()
+    for name in declared.FUNCTIONS:
+        assert getattr(load().lib, name)
+
+
+def test_each_status_has_an_exception():
+    assert {"CLATTN_" + name for name in declared.STATUSES} == {"CLATTN_SUCCESS", *errors.BY_STATUS}

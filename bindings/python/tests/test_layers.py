@@ -1,0 +1,80 @@
+"""Multi-head layers, caches that fill, tuning."""
+import clattn
+import numpy as np
+import pytest
+from conftest import reference
+
+LAYER = "f32 b2 h4 q5 k5 d16 model=24 biases obias training"
+
+
+def test_a_layer_forward_and_backward(rng):
+    layer, back = clattn.Multihead("layer fwd " + LAYER), clattn.Multihead("layer bwd " + LAYER)
+    assert layer.info["num_steps"] == len(layer.info["steps"].strip().split("\n"))
+    x, dy = (rng.normal(size=(2, 5, 24)).astype(np.float32) for _ in range(2))
+    p = {f"w_{n}": rng.normal(size=(64, 24)).astype(np.float32) * 0.2 for n in "qkv"}
+    p.update({f"b_{n}": rng.normal(size=64).astype(np.float32) for n in "qkv"})
+    p.update(w_o=rng.normal(size=(24, 64)).astype(np.float32) * 0.2, b_o=rng.normal(size=24).astype(np.float32))
+
+    def expected(x, p):
+        heads = [(x @ p["w_" + n].T + p["b_" + n]).reshape(2, 5, 4, 16).transpose(0, 2, 1, 3) for n in "qkv"]
+        return reference(*heads)[0].transpose(0, 2, 1, 3).reshape(2, 5, 64) @ p["w_o"].T + p["b_o"]
+
+    y = np.empty((2, 5, 24), np.float32)
+    reserve = np.empty(layer.info["reserve_bytes"] // 4, np.float32)
+    layer.execute(x=x, y=y, reserve=reserve, **p)
+    np.testing.assert_allclose(y, expected(x, p), atol=2e-5)
+
+    dx, gradients = np.empty_like(x), {"d" + name: np.empty_like(value) for name, value in p.items()}
+    back.execute(x=x, dy=dy, dx=dx, reserve=reserve, **p, **gradients)
+    x64, p64 = x.astype(float), {name: value.astype(float) for name, value in p.items()}
+    for name, gradient in [("x", dx)] + [(name, gradients["d" + name]) for name in p]:
+        step = rng.normal(size=gradient.shape)
+        ahead, behind = ((expected(x64 + s * step, p64) if name == "x" else
+                          expected(x64, {**p64, name: p64[name] + s * step})) for s in (1e-5, -1e-5))
+        assert (gradient * step).sum() == pytest.approx(((ahead - behind) * dy).sum() / 2e-5, rel=1e-3, abs=1e-3)
+    with pytest.raises(clattn.InvalidArgument, match="w_q"):
+        layer.execute(x=x, y=y, reserve=reserve, **{**p, "w_q": None})
+
+
+def test_a_cache_that_fills_has_one_plan(rng):
+    """Decoding: rows are appended where lengths say, and attention sees as many."""
+    k_cache, v_cache = np.zeros((2, 2, 2, 8, 16), np.float16)
+    lengths = np.array([3, 0], np.int32)
+    append = clattn.Plan("append f32 b2 h2 q1 k8 d16 cache=f16 klen")
+    keys, values = [], []
+    for _ in range(3):
+        q, k, v = (rng.normal(size=(2, heads, 1, 16)).astype(np.float32) for heads in (4, 2, 2))
+        append.execute(k=k, v=v, k_cache=k_cache, v_cache=v_cache, kv_lengths=lengths)
+        lengths += 1
+        o = clattn.attention(q, k_cache, v_cache, kv_lengths=lengths)
+        builds = clattn.default_context().builds if not keys else builds
+        keys.append(k[1]), values.append(v[1])
+        want = reference(q[1:], np.concatenate(keys, 1)[None], np.concatenate(values, 1)[None])[0]
+        np.testing.assert_allclose(o[1:], want, atol=3e-3)
+    assert clattn.default_context().builds == builds and lengths.tolist() == [6, 3]
+    assert (k_cache[1, :, 3:] == 0).all()
+
+
+def test_tuning_is_kept_and_its_observer_may_end_it(tmp_path):
+    context = clattn.Context(cache_directory=str(tmp_path))
+    problem = "fwd f32 h4/2 q5 k9 d16"
+    assert clattn.tune(problem, evaluations=1, context=context) == 1
+    assert clattn.tune(problem, evaluations=1, context=context) == 0  # the store knows it
+    seen = []
+
+    def progress(state):
+        seen.append(state.configuration)
+        return True
+
+    clattn.tune(problem, evaluations=9, again=True, progress=progress, context=context)
+    assert len(seen) == 1
+
+    def fails(state):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        clattn.tune(problem, evaluations=1, again=True, progress=fails, context=context)
+    with pytest.raises(clattn.InvalidProblem):
+        clattn.tune("fwd nonsense", context=context)
+    with pytest.raises(clattn.InvalidArgument, match="strategy"):
+        clattn.tune(problem, strategy="luck", again=True, context=context)

@@ -1,0 +1,42 @@
+"""python -m clattn."""
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def run(*arguments, **environment):
+    return subprocess.run([sys.executable, "-m", "clattn", *arguments], env={**os.environ, **environment},
+                          capture_output=True, text=True)
+
+
+def test_doctor_names_the_loader_the_drivers_and_the_device():
+    told = run("doctor")
+    assert told.returncode == 0, told.stdout + told.stderr
+    for word in ("libOpenCL", "ICD", "devices", "tuned problems"):
+        assert word in told.stdout
+
+
+@pytest.mark.parametrize("environment, sentence", [
+    (dict(CLATTN_LIBOPENCL="/nowhere/libOpenCL.so"), "there is no OpenCL loader"),
+    (dict(OCL_ICD_VENDORS="/nowhere", OCL_ICD_FILENAMES="", CLATTN_DEVICE=""), "there is no OpenCL device"),
+    (dict(CLATTN_DEVICE="no such device"), "CLATTN_DEVICE"),
+])
+def test_doctor_says_what_is_missing_and_what_to_install(environment, sentence):
+    told = run("doctor", **environment)
+    assert told.returncode == 1 and sentence in told.stdout and "apt install" in told.stdout and not told.stderr
+
+
+def test_programs_are_passed_through():
+    told = run("bench", "--version")
+    assert told.returncode == 0 and told.stdout
+    assert run("tune", "--no-such-option").returncode == 2
+    assert run().returncode == 2 and run("--help").returncode == 0
+
+
+def test_import_needs_no_opencl():
+    code = "import clattn\ntry:\n clattn.Context()\nexcept clattn.NoDevice as error:\n print(error)"
+    told = subprocess.run([sys.executable, "-c", code], env={**os.environ, "CLATTN_LIBOPENCL": "/nowhere.so"},
+                          capture_output=True, text=True)
+    assert "install" in told.stdout and not told.stderr

