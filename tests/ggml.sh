@@ -182,7 +182,7 @@ END
 embeddings() {
     model minilm || { failed "minilm.gguf"; return; }
     "$bin/embed" "$folder/minilm.gguf" "$folder/sentences.txt" > "$folder/without.txt" 2> "$folder/embed.errors" &&
-        with "$bin/embed" "$folder/minilm.gguf" "$folder/sentences.txt" > "$folder/with.txt" 2>> "$folder/embed.errors" ||
+        always "$bin/embed" "$folder/minilm.gguf" "$folder/sentences.txt" > "$folder/with.txt" 2>> "$folder/embed.errors" ||
         failed "embed, see $folder/embed.errors"
     computed "$folder/embed.errors"
     echo "| all-MiniLM-L6-v2 with clattn, and | |"
