@@ -58,25 +58,35 @@ source_of_llama() {
         tar -C "$folder" -xf "$folder/$name.tar.gz"
 }
 
-# The backend, and one for a ggml whose operations have other numbers.
-build_backend() {
-    other=$folder/other/ggml
-    rm -rf "$other" && mkdir -p "$other/src" && cp -r "$llama/ggml/include" "$llama/ggml/CMakeLists.txt" "$other" &&
-        cp "$llama/ggml/src/ggml-backend-impl.h" "$other/src" &&
-        sed -i 's/^\( *\)GGML_OP_FLASH_ATTN_EXT,/\1GGML_OP_OTHER, GGML_OP_FLASH_ATTN_EXT,/' "$other/include/ggml.h" || return 1
-    for source in "$other" "$llama/ggml"; do
-        cmake -S "$here" -B "$folder/clattn" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$folder/installed" \
-            -DCMAKE_INSTALL_LIBDIR=lib -DCLATTN_BUILD_TESTS=OFF -DCLATTN_BUILD_BENCH=OFF -DCLATTN_BUILD_TUNER=OFF \
-            -DCLATTN_BUILD_GGML=ON -DGGML_SOURCE="$source" &&
-            cmake --build "$folder/clattn" --parallel && cmake --install "$folder/clattn" || return 1
-        [ "$source" != "$other" ] || cp "$folder/installed/lib/libggml-clattn.so" "$folder/other" || return 1
+# changed NAME FILE SED: headers of a ggml that differs in FILE, in FOLDER/NAME/ggml.
+changed() {
+    rm -rf "${folder:?}/$1" && mkdir -p "$folder/$1/ggml/src" &&
+        cp -r "$llama/ggml/include" "$llama/ggml/CMakeLists.txt" "$folder/$1/ggml" &&
+        cp "$llama/ggml/src/ggml-backend-impl.h" "$folder/$1/ggml/src" && sed -i "$3" "$folder/$1/ggml/$2"
+}
+
+# backend_for SOURCE: in FOLDER/installed, for that ggml.
+backend_for() {
+    cmake -S "$here" -B "$folder/clattn" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$folder/installed" \
+        -DCMAKE_INSTALL_LIBDIR=lib -DCLATTN_BUILD_TESTS=OFF -DCLATTN_BUILD_BENCH=OFF -DCLATTN_BUILD_TUNER=OFF \
+        -DCLATTN_BUILD_GGML=ON -DGGML_SOURCE="$1" &&
+        cmake --build "$folder/clattn" --parallel && cmake --install "$folder/clattn"
+}
+
+# Two that do not suit, and the one that does.
+build_backends() {
+    changed numbers include/ggml.h 's/^\( *\)GGML_OP_FLASH_ATTN_EXT,/\1GGML_OP_OTHER, GGML_OP_FLASH_ATTN_EXT,/' &&
+        changed interface src/ggml-backend-impl.h 's/\(GGML_BACKEND_API_VERSION\) .*/\1 1000/' || return 1
+    for name in numbers interface; do
+        backend_for "$folder/$name/ggml" && cp "$folder/installed/lib/libggml-clattn.so" "$folder/$name" || return 1
     done
+    backend_for "$llama/ggml"
 }
 
 build() {
     say "building clattn's backend and llama.cpp (log: $folder/build.log)"
     {
-        build_backend &&
+        build_backends &&
             cmake -S tests/ggml -B "$folder/build" -DLLAMA="$llama" -DCMAKE_PREFIX_PATH="$folder/installed" &&
             cmake --build "$folder/build" --parallel
     } > "$folder/build.log" 2>&1
@@ -89,9 +99,12 @@ model() {
     [ -e "$folder/$1.gguf" ] || "$folder/venv/bin/python" tests/ggml/models.py "$1" "$folder"
 }
 
-# with COMMAND...: with the backend loaded.
+# with COMMAND...: with the backend loaded; always: which computes the smallest operations as well.
 with() {
     GGML_BACKEND_PATH=$backend "$@"
+}
+always() {
+    CLATTN_GGML_LEAST=0 with "$@"
 }
 
 # field NAME: the word after NAME in standard input.
@@ -106,10 +119,15 @@ ratio() {
 
 # ---- parts ----------------------------------------------------------------------------------------
 
+# computed LOG: what fails is computed by ggml after all, and would be right.
+computed() {
+    ! grep -h "attention failed" "$1" || failed "clattn did not compute, see $1"
+}
+
 # Cases whose types clattn does not have are refused, and nothing else.
 ops() {
     log=$folder/ops.csv
-    with "$bin/test-backend-ops" test -o FLASH_ATTN_EXT -b CLATTN --output csv ${OPS:+-p "$OPS"} > "$log" 2> "$log.errors" ||
+    always "$bin/test-backend-ops" test -o FLASH_ATTN_EXT -b CLATTN --output csv ${OPS:+-p "$OPS"} > "$log" 2> "$log.errors" ||
         failed "test-backend-ops, see $log"
     awk -F '","' 'NR > 1 { all++; if ($5 == 0) { refused++; if ($3 !~ /type_[KV]=(q5_[01]|q4_1|iq4_nl|q[12]_0)/) wrong++ }
         else if ($6 != "") bad++; else good++ }
@@ -117,6 +135,7 @@ ops() {
             print "| cases | right | refused | of them of types that clattn has | failed |\n|--:|--:|--:|--:|--:|"
             printf "| %d | %d | %d | %d | %d |\n", all, good, refused, wrong, bad
             exit bad + wrong > 0 || good == 0 }' "$log" || failed "a case of test-backend-ops"
+    computed "$log.errors"
 }
 
 # us BACKEND CASE: microseconds a run.
@@ -154,7 +173,7 @@ END
     echo
     echo "| one token, 8 heads over 2, dim 64: keys | through ggml, us | the plan alone, us | more, us | ggml's CPU backend, us |"
     echo "|--:|--:|--:|--:|--:|"
-    with "$bin/overhead" 256 1024 4096 2> /dev/null | while read -r line; do
+    always "$bin/overhead" 256 1024 4096 2> /dev/null | while read -r line; do
         ours=$(echo "$line" | field backend_us) plan=$(echo "$line" | field plan_us)
         echo "| $(echo "$line" | field keys) | $ours | $plan | $(awk "BEGIN { printf \"%.1f\", $ours - $plan }") | $(echo "$line" | field cpu_us) |"
     done
@@ -165,6 +184,7 @@ embeddings() {
     "$bin/embed" "$folder/minilm.gguf" "$folder/sentences.txt" > "$folder/without.txt" 2> "$folder/embed.errors" &&
         with "$bin/embed" "$folder/minilm.gguf" "$folder/sentences.txt" > "$folder/with.txt" 2>> "$folder/embed.errors" ||
         failed "embed, see $folder/embed.errors"
+    computed "$folder/embed.errors"
     echo "| all-MiniLM-L6-v2 with clattn, and | |"
     echo "|---|---|"
     for other in without reference; do
@@ -181,6 +201,7 @@ generated() {
     without=$("$bin/generate" "$folder/llama.gguf" "$1" 64 "$2" "$logits" 2> "$folder/generate.errors") || { failed "generate $1 $2"; return; }
     before=$(with "$bin/generate" "$folder/llama.gguf" "$1" 64 "$2" "$logits" 2>> "$folder/generate.errors") || failed "generate $1 $2 with clattn: $before"
     after=$(with "$bin/generate" "$folder/llama.gguf" "$1" 64 "$2" "$logits" 2>> "$folder/generate.errors") || failed "generate $1 $2 with clattn: $after"
+    computed "$folder/generate.errors"
     programs=$(echo "$before" | sed -n 's/.*programs \([0-9]* [0-9]* [0-9]*\).*/\1/p')
     set -- "$1" "$2" $programs
     [ "$4" = "$5" ] || failed "a program was compiled after the third token"
@@ -233,11 +254,12 @@ hardships() {
     short="$bin/generate $folder/llama.gguf 40 8 f16"
     echo "| hardship | what the program says |"
     echo "|---|---|"
-    hardship "contexts in threads, some destroyed while others run" "same tokens" with "$bin/contexts" "$folder/llama.gguf"
-    hardship "a program with one backend and no scheduler" "error" with "$bin/whole"
+    hardship "contexts in threads, some destroyed while others run" "same tokens" always "$bin/contexts" "$folder/llama.gguf"
+    hardship "a program with one backend and no scheduler" "error" always "$bin/whole"
     hardship "no OpenCL driver" "no OpenCL device" with env OCL_ICD_VENDORS=/nonexistent OCL_ICD_FILENAMES= $short
     hardship "a device that is not there" "no OpenCL device" with env CLATTN_DEVICE=nothing $short
-    hardship "a ggml with other numbers" "has another number" env GGML_BACKEND_PATH="$folder/other/libggml-clattn.so" $short
+    hardship "a ggml with other numbers" "has another number" env GGML_BACKEND_PATH="$folder/numbers/libggml-clattn.so" $short
+    hardship "a ggml with another interface" "incompatible API" env GGML_BACKEND_PATH="$folder/interface/libggml-clattn.so" $short
     hardship "ggml loaded by Python" "loaded CLATTN" local_load
 }
 

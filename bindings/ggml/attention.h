@@ -15,6 +15,7 @@ struct scratch {
 
 struct attention {
     struct device *device;
+    double least;            /* Multiply-adds below which an operation is not worth a launch. */
     clattn_context *context; /* NULL: everything fails. */
     cl_command_queue queue;
     struct plans plans;
@@ -23,14 +24,16 @@ struct attention {
     size_t workspace_bytes;
     struct scratch mask;    /* A mask that is copied. */
     struct scratch lengths; /* Keys in use, of each batch. */
-    size_t computed;        /* Nodes, ever. */
 };
 
 /* False, after a sentence in the log, if there is no context or no queue. */
 bool attention_open(struct attention *a, struct device *device);
 
-/* Computes the node and waits for it; false if it was not computed, and its result is undefined. */
-bool attention_compute(struct attention *a, const struct ggml_tensor *node);
+/* What became of a node. Unless it was computed its result is undefined. */
+enum attention_end { ATTENTION_COMPUTED, ATTENTION_TOO_SMALL, ATTENTION_FAILED };
+
+/* Computes the node and waits for it. */
+enum attention_end attention_compute(struct attention *a, const struct ggml_tensor *node);
 
 void attention_close(struct attention *a);
 

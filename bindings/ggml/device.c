@@ -53,8 +53,7 @@ void device_open(struct device *device, const struct host *host)
         device->id = NULL;
         return;
     }
-    snprintf(device->description, sizeof device->description, "%s, attention by clattn %s",
-             info.name, CLATTN_VERSION_STRING);
+    snprintf(device->description, sizeof device->description, "%s", info.name);
 }
 
 /* ---- its context ----------------------------------------------------------------------------- */

@@ -18,8 +18,8 @@ struct verdict {
 
 struct device {
     const struct host *host;
-    cl_device_id id; /* NULL: there is none. */
-    char description[160];
+    cl_device_id id;         /* NULL: there is none. */
+    char description[128];   /* OpenCL's name of it. */
     pthread_mutex_t mutex;   /* Of all that follows. */
     clattn_context *context; /* NULL until it is needed, and after the last backend. */
     size_t backends;

@@ -43,14 +43,15 @@ static void backend_free(ggml_backend_t ggml)
 
 static bool compute_attention(struct backend *backend, const struct ggml_tensor *node)
 {
-    if (attention_compute(&backend->attention, node))
-        return true;
-    if (!backend->warned)
+    const enum attention_end end = attention_compute(&backend->attention, node);
+
+    if (end == ATTENTION_FAILED && !backend->warned) {
+        backend->warned = true;
         host_log(device.host, GGML_LOG_LEVEL_WARN,
                  "attention failed on %s and is computed by ggml instead; said once",
                  device.description);
-    backend->warned = true;
-    return false;
+    }
+    return end == ATTENTION_COMPUTED;
 }
 
 /* Runs of nodes that clattn has nothing to do with go to the CPU together. */

@@ -254,6 +254,14 @@ void operation_problem(const struct shape *s, clattn_problem *p)
     p->kv_lengths = s->kv_lengths != 0;
 }
 
+double operation_multiply_adds(const struct operation *o)
+{
+    const struct shape *s = &o->shape;
+
+    return (double)(s->batch * s->heads) * (double)(s->seq_q * o->keys) *
+           (double)(s->dim_qk + s->dim_v);
+}
+
 float operation_slope(float max_bias, size_t heads, size_t head)
 {
     size_t power = 1;

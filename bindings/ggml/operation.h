@@ -59,6 +59,9 @@ const char *operation_read(const struct host *host, const struct ggml_tensor *no
 /* The problem that a shape stands for. */
 void operation_problem(const struct shape *shape, clattn_problem *problem);
 
+/* Of both products, masked or not. */
+double operation_multiply_adds(const struct operation *operation);
+
 /* ggml's slope of a head: what its mask is multiplied with. */
 float operation_slope(float max_bias, size_t heads, size_t head);
 

@@ -1,5 +1,5 @@
 /* What clattn does not compute, on ggml's CPU backend: nodes of programs that give one backend a whole graph, and
- * attention that fails when it is to be executed, for want of memory for example. */
+ * attention that is too small for a launch, or fails when it is to be executed, for want of memory for example. */
 #ifndef CLATTN_GGML_REST_H
 #define CLATTN_GGML_REST_H
 

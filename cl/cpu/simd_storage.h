@@ -50,13 +50,23 @@ INLINE lanes load_halves(const __global ushort *p)
 #define STORE_HALVES vstore_half4_rte
 #endif
 
+/* Values of 16 bits at any place: PoCL's vstore() stores them one by one. */
+struct __attribute__((packed)) unaligned_ushorts {
+    VECTOR(ushort) x;
+};
+
+INLINE void store_ushorts(const VECTOR(ushort) x, __global ushort *p)
+{
+    ((__global struct unaligned_ushorts *)p)->x = x;
+}
+
 /* By way of an aligned variable: PoCL 3.1 takes p for aligned where it knows the value of x. */
 INLINE void store_halves(const lanes x, __global ushort *p)
 {
     VECTOR(ushort) y;
 
     STORE_HALVES(x, 0, (half *)&y);
-    VECTOR(vstore)(y, 0, p);
+    store_ushorts(y, p);
 }
 
 #define LOAD_F16(p) load_halves((const __global ushort *)(p))
@@ -79,7 +89,7 @@ INLINE VECTOR(ushort) bf16_round_lanes(const lanes x)
 }
 
 #define LOAD_BF16(p) bf16_load_lanes(VECTOR(vload)(0, (p)))
-#define STORE_BF16(x, p) VECTOR(vstore)(bf16_round_lanes(x), 0, (p))
+#define STORE_BF16(x, p) store_ushorts(bf16_round_lanes(x), (p))
 
 /* ---- by dtype ------------------------------------------------------------------------------- */
 

@@ -290,9 +290,14 @@ INLINE ints round_away(const lanes x)
     return whole - (ints)(rest >= 0.5f) + (ints)(rest <= -0.5f);
 }
 
+/* Bytes at any byte: PoCL's vstore() stores them one by one. */
+struct __attribute__((packed)) unaligned_bytes {
+    VECTOR(uchar) x;
+};
+
 INLINE void store_bytes(const ints x, __global uchar *p)
 {
-    VECTOR(vstore)(VECTOR(convert_uchar)(x & 255), 0, p);
+    ((__global struct unaligned_bytes *)p)->x = VECTOR(convert_uchar)(x & 255);
 }
 
 /* Makes a block of a chunk (clattn/quantize.h). */

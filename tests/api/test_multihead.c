@@ -104,7 +104,9 @@ DeviceTest(multihead, random_layers)
     for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
         for (int n = 0; n < LAYERS; n++) {
             const clattn_multihead layer = draw(&r, &kinds[kind]);
-            layer_case_pass(f, &layer, rng_next(&r));
+            const uint64_t seed = rng_next(&r);
+            if (run_takes(kind + (uint64_t)n, 3)) /* the others in other runs */
+                layer_case_pass(f, &layer, seed);
         }
 }
 
