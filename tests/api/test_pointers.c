@@ -301,6 +301,43 @@ DeviceTest(pointers, into_unified_shared_memory)
     clattn_plan_release(plan);
 }
 
+/* The driver's own, where it has some. */
+DeviceTest(pointers, into_what_the_driver_allocates)
+{
+    typedef void *(CL_API_CALL * allocate_usm)(cl_context, const cl_bitfield *, size_t, cl_uint,
+                                               cl_int *);
+    typedef cl_int(CL_API_CALL * free_usm)(cl_context, void *);
+    static float host[ROOM], want[ROOM];
+    const cl_platform_id platform = clattn_context_device(f->context)->platform;
+    allocate_usm allocate = NULL;
+    free_usm release = NULL;
+    cl_int err = CL_SUCCESS;
+
+    need_shared_memory(f);
+    void *call = clGetExtensionFunctionAddressForPlatform(platform, "clHostMemAllocINTEL");
+    memcpy(&allocate, &call, sizeof call);
+    call = clGetExtensionFunctionAddressForPlatform(platform, "clMemFreeINTEL");
+    memcpy(&release, &call, sizeof call);
+    if (!f->context->pointers.set_usm || !allocate || !release)
+        cr_skip_test("the device has no unified shared memory");
+    fill(host);
+    clattn_plan *plan = plan_of(f, PROBLEM);
+    float *shared = shared_memory_new(f, sizeof host, host);
+    float *room = allocate(f->opencl, NULL, sizeof host, 0, &err);
+    cr_assert(err == CL_SUCCESS && room != NULL);
+    memcpy(room, host, sizeof host);
+    const clattn_forward by_svm = in_room(shared), by_usm = in_room(room);
+    cr_assert(clattn_attention_forward(plan, f->queue, &by_svm, 0, NULL, NULL) == CLATTN_SUCCESS);
+    cr_assert(clattn_attention_forward(plan, f->queue, &by_usm, 0, NULL, NULL) == CLATTN_SUCCESS,
+              "%s", f->log.last);
+    clFinish(f->queue);
+    shared_memory_read(f, shared, sizeof host, want);
+    cr_expect(memcmp(room, want, sizeof host) == 0);
+    cr_expect(release(f->opencl, room) == CL_SUCCESS);
+    shared_memory_free(f, shared);
+    clattn_plan_release(plan);
+}
+
 /* A device without any: as far as the context knows. */
 DeviceTest(pointers, need_a_device_that_takes_them)
 {
