@@ -205,15 +205,15 @@ Test(overlap, gradients_side_by_side) {
     clattn_plan *plan;
     cr_assert(clattn_plan_create(f.context, &p, NULL, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
     clattn_backward t = {.struct_size = sizeof t,
-                         .q = {buffers[0], 0},
-                         .k = {buffers[1], 0},
-                         .v = {buffers[2], 0},
-                         .o = {buffers[3], 0},
-                         .d_o = {buffers[4], 0},
-                         .lse = {buffers[5], 0},
-                         .dq = {results, 0},
-                         .dk = {results, ROW},
-                         .dv = {results, 2 * ROW}};
+                         .q = {.buffer = buffers[0]},
+                         .k = {.buffer = buffers[1]},
+                         .v = {.buffer = buffers[2]},
+                         .o = {.buffer = buffers[3]},
+                         .d_o = {.buffer = buffers[4]},
+                         .lse = {.buffer = buffers[5]},
+                         .dq = {.buffer = results},
+                         .dk = {.buffer = results, .offset = ROW},
+                         .dv = {.buffer = results, .offset = 2 * ROW}};
     cr_assert(clattn_attention_backward(plan, f.queue, &t, 0, NULL, NULL) == CLATTN_SUCCESS, "%s",
               f.log.last);
     fixture_read(&f, results, sizeof wide, wide);
@@ -322,10 +322,10 @@ Test(overlap, offsets_and_workspaces_without_use) {
     cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS && info.workspace_bytes == 0);
     cl_mem buffer = fixture_buffer(&f, 4096, NULL), foreign = fixture_buffer(&other, 64, NULL);
     clattn_forward t = {.struct_size = sizeof t,
-                        .q = {buffer, 0},
-                        .k = {buffer, 24},
-                        .v = {buffer, 48},
-                        .o = {buffer, 72}};
+                        .q = {.buffer = buffer},
+                        .k = {.buffer = buffer, .offset = 24},
+                        .v = {.buffer = buffer, .offset = 48},
+                        .o = {.buffer = buffer, .offset = 72}};
     t.workspace.offset = 1;
     fixture_refused(&f, clattn_attention_forward(plan, f.queue, &t, 0, NULL, NULL),
                     CLATTN_INVALID_ARGUMENT, "workspace has an offset, 1, but its buffer is null");

@@ -28,10 +28,10 @@ static void open(struct call *c)
     fixture_open(&c->f);
     c->plan = fixture_plan(&c->f, problem_text, NULL);
     c->tensors = (clattn_projection){.struct_size = sizeof c->tensors,
-                                     .x = {fixture_buffer(&c->f, X_BYTES, NULL), 0},
-                                     .w = {fixture_buffer(&c->f, W_BYTES, NULL), 0},
-                                     .bias = {fixture_buffer(&c->f, BIAS_BYTES, NULL), 0},
-                                     .y = {fixture_buffer(&c->f, Y_BYTES, NULL), 0}};
+                                     .x = {.buffer = fixture_buffer(&c->f, X_BYTES, NULL)},
+                                     .w = {.buffer = fixture_buffer(&c->f, W_BYTES, NULL)},
+                                     .bias = {.buffer = fixture_buffer(&c->f, BIAS_BYTES, NULL)},
+                                     .y = {.buffer = fixture_buffer(&c->f, Y_BYTES, NULL)}};
     c->commands = faults_commands();
 }
 
@@ -203,7 +203,8 @@ DeviceTest(projection_calls, empty_problems)
     cl_event done = NULL;
 
     clattn_plan *plan = fixture_plan(f, "proj f32 b0 q5 d4", NULL);
-    const clattn_projection w = {.struct_size = sizeof w, .w = {fixture_buffer(f, 64, NULL), 0}};
+    const clattn_projection w = {.struct_size = sizeof w,
+                                 .w = {.buffer = fixture_buffer(f, 64, NULL)}};
     fixture_refused(f, clattn_project(plan, f->queue, &none, 0, NULL, NULL),
                     CLATTN_INVALID_ARGUMENT, "w must not be null");
     cr_expect(clattn_project(plan, f->queue, &w, 0, NULL, &done) == CLATTN_SUCCESS);

@@ -52,7 +52,7 @@ static cl_mem sub_buffer(const struct yard *yard, int id)
 
 static struct tensor_arguments send(struct fixture *f, const struct trial *t, struct yard *yard)
 {
-    struct tensor_arguments tensors = {.at = {{NULL, 0}}};
+    struct tensor_arguments tensors = {.at = {{.buffer = NULL}}};
 
     yard->image = malloc(yard->bytes);
     cr_assert(yard->image != NULL);

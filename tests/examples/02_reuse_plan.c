@@ -79,11 +79,11 @@ int main(void)
     for (int step = 0; step < STEPS; step++) {
         const clattn_forward tensors = {
             .struct_size = sizeof tensors,
-            .q = {buffer[2 + step % 2], 0},
-            .k = {buffer[0], 0},
-            .v = {buffer[1], 0},
-            .o = {buffer[3 - step % 2], 0},
-            .workspace = {workspace, 0},
+            .q = {.buffer = buffer[2 + step % 2]},
+            .k = {.buffer = buffer[0]},
+            .v = {.buffer = buffer[1]},
+            .o = {.buffer = buffer[3 - step % 2]},
+            .workspace = {.buffer = workspace},
         };
         check(clattn_attention_forward(plan, queue, &tensors, step > 0 ? 1 : 0,
                                        step > 0 ? &done[step - 1] : NULL,

@@ -31,10 +31,10 @@ static void run(const struct device *d, const clattn_buffer qkvo[4], size_t past
     const size_t first = past * HEADS * DIM; /* of the piece, in elements */
     const clattn_forward tensors = {
         .struct_size = sizeof tensors,
-        .q = {qkvo[0].buffer, first},
+        .q = {.buffer = qkvo[0].buffer, .offset = first},
         .k = qkvo[1],
         .v = qkvo[2],
-        .o = {qkvo[3].buffer, first},
+        .o = {.buffer = qkvo[3].buffer, .offset = first},
     };
     check(clattn_attention_forward(plan, d->queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS,
           "forward");

@@ -54,10 +54,10 @@ static void *work(void *argument)
     const size_t bytes = COUNT * sizeof(float);
     clattn_forward tensors = {
         .struct_size = sizeof tensors,
-        .q = {fill_buffer(opencl, bytes, 0.5f), 0},
-        .k = {fill_buffer(opencl, bytes, 0.1f), 0},
-        .v = {fill_buffer(opencl, bytes, w->value), 0},
-        .o = {fill_buffer(opencl, bytes, 0), 0},
+        .q = {.buffer = fill_buffer(opencl, bytes, 0.5f)},
+        .k = {.buffer = fill_buffer(opencl, bytes, 0.1f)},
+        .v = {.buffer = fill_buffer(opencl, bytes, w->value)},
+        .o = {.buffer = fill_buffer(opencl, bytes, 0)},
     };
     if (w->workspace_bytes > 0)
         tensors.workspace.buffer = fill_buffer(opencl, w->workspace_bytes, 0);

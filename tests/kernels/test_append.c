@@ -186,11 +186,11 @@ DeviceTest(append, calls_that_are_refused)
     clattn_plan *append = fixture_plan(f, "append f32 q1 k4 d4 klen", NULL);
     cl_mem memory = fixture_buffer(f, 64 * sizeof(float), NULL);
     clattn_append_tensors t = {.struct_size = sizeof t,
-                               .k = {memory, 0},
-                               .v = {memory, 4},
-                               .k_cache = {memory, 8},
-                               .v_cache = {memory, 24},
-                               .kv_lengths = {memory, 40}};
+                               .k = {.buffer = memory},
+                               .v = {.buffer = memory, .offset = 4},
+                               .k_cache = {.buffer = memory, .offset = 8},
+                               .v_cache = {.buffer = memory, .offset = 24},
+                               .kv_lengths = {.buffer = memory, .offset = 40}};
 
     cr_expect(clattn_append(NULL, f->queue, &t, 0, NULL, NULL) == CLATTN_INVALID_ARGUMENT);
     fixture_refused(f, clattn_append(forward, f->queue, &t, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,

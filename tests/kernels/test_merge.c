@@ -268,10 +268,10 @@ DeviceTest(merge, calls_that_are_refused)
     clattn_plan *merge = fixture_plan(f, "merge f32 q2 d4 n2", NULL);
     cl_mem memory = fixture_buffer(f, 64 * sizeof(float), NULL);
     clattn_merge_tensors t = {.struct_size = sizeof t,
-                              .parts = {memory, 0},
-                              .parts_lse = {memory, 16},
-                              .o = {memory, 32},
-                              .lse = {memory, 40}};
+                              .parts = {.buffer = memory},
+                              .parts_lse = {.buffer = memory, .offset = 16},
+                              .o = {.buffer = memory, .offset = 32},
+                              .lse = {.buffer = memory, .offset = 40}};
     const clattn_host_merge_tensors none = {.struct_size = sizeof none};
     const clattn_problem p = fixture_problem("merge f32 q2 d4 n2");
 
