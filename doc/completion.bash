@@ -1,16 +1,11 @@
 # Completion for clattn-bench and clattn-tune: commands and options are those that --help names.
 
-# The first words of lines of help that begin with two spaces: those that match a pattern.
-_clattn_words() {
-    "$@" 2> /dev/null
-}
-
 _clattn_commands() {
-    _clattn_words "$1" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p'
+    "$1" --help 2> /dev/null | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p'
 }
 
 _clattn_options() {
-    _clattn_words "$@" --help | sed -n 's/^  \(-.*\)/\1/p' | grep -oE -- '(^|[ ,])--?[a-z][a-z-]*' | tr -d ' ,'
+    "$@" --help 2> /dev/null | sed -n 's/^  \(-.*\)/\1/p' | grep -oE -- '(^|[ ,])--?[a-z][a-z-]*' | tr -d ' ,'
 }
 
 _clattn() {

@@ -20,7 +20,7 @@ struct clattn_context {
     cl_context cl;                            /* NULL: a profile stands in for a device */
     clattn_device_info device;
     struct ca_pointers pointers; /* how its kernels take addresses */
-    int narrowed; /* by a profile */
+    int narrowed;                /* by a profile */
     struct ca_log log;
     int skip_self_checks;
     char *cache_directory;          /* NULL: no cache */

@@ -72,8 +72,9 @@ struct ca_tensors ca_trust_case_tensors(const struct ca_trust_case *c,
         const int plain = ca_problem_cache(&c->problem, (unsigned)n) == CLATTN_CACHE_PLAIN;
         const size_t guard = ca_trust_guard(&c->problem, (enum ca_argument)n);
         if (buffers[n])
-            tensors.at[n] = (clattn_buffer){.buffer = buffers[n], .offset = guard / shapes[n].element_bytes *
-                                                            (plain ? 1 : CA_BLOCK)};
+            tensors.at[n] =
+                (clattn_buffer){.buffer = buffers[n],
+                                .offset = guard / shapes[n].element_bytes * (plain ? 1 : CA_BLOCK)};
     }
     return tensors;
 }
