@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct ca_tune_measurer {
     struct ca_measurer within;
@@ -90,11 +89,12 @@ static bool recall_build(const struct ca_tune_measurer *m, const struct ca_candi
             ca_journal_find(m->journal, m->classes[n], candidate);
         if (!entry)
             continue;
-        memset(reading, 0, sizeof *reading);
-        if (entry->built)
-            reading->binary = entry->reading.binary; /* and the outcome is correct */
-        else
+        if (!entry->built)
             *reading = entry->reading;
+        else
+            *reading = (struct ca_reading){.outcome = CA_CORRECT,
+                                           .binary = entry->reading.binary,
+                                           .compile_seconds = entry->reading.compile_seconds};
         return true;
     }
     return false;

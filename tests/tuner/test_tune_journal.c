@@ -327,6 +327,26 @@ Test(tune_journal, nothing_is_measured_twice) {
     }
 }
 
+/* Another problem's reading has the compiler's time of the build that it shares. */
+Test(tune_journal, a_build_that_is_known_has_its_time) {
+    struct calls calls = {.build = CA_CORRECT, .measurement = CA_CORRECT};
+    struct ca_journal_entry known = {
+        .candidate = candidate(0),
+        .reading = {.outcome = CA_CORRECT, .num_times = 1, .compile_seconds = 0.5},
+        .built = true};
+    struct ca_journal *journal = open_at("");
+    struct ca_reading readings[2];
+    clattn_problem problem;
+
+    clattn_problem_parse(class_a, &problem, NULL, 0);
+    clattn_problem_class(&problem, known.problem_class, sizeof known.problem_class, NULL);
+    ca_journal_add(journal, &known);
+    try_candidate(journal, &calls, 0, readings);
+    cr_expect(calls.builds == 0 && calls.measurements == 1);
+    cr_expect(readings[1].compile_seconds == 0.5, "%g s", readings[1].compile_seconds);
+    ca_journal_close(journal);
+}
+
 /* What failed and may do so no more is tried again. */
 Test(tune_journal, a_failure_that_may_pass_is_not_known) {
     struct calls calls = {.build = CA_RUNTIME_FAILED};
