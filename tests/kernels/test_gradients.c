@@ -1,5 +1,6 @@
 /* What must hold of gradients on every family: exact zeros, the smallest sizes, sums and symmetries.
  * Random problems are the sweep's. */
+#include "tests/support/families.h"
 #include "tests/support/storage.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
@@ -12,21 +13,18 @@
 
 TestSuite(gradients, .timeout = 300);
 
-/* A family by index: parameters cross processes, pointers do not. */
-static size_t families[16];
-
-static struct criterion_test_params all_families(void)
+/* A test has every other family in a run, by index: parameters cross processes, pointers do not. */
+static struct criterion_test_params families_of(const size_t test)
 {
-    size_t count = 0;
+    static size_t families[MOST_FAMILIES];
 
-    for (; clattn_family_name(CLATTN_BACKWARD, count) && count < 16; count++)
-        families[count] = count;
-    return cr_make_param_array(size_t, families, count);
+    return cr_make_param_array(size_t, families,
+                               families_taken(CLATTN_BACKWARD, test, 2, families));
 }
 
 #define FOR_EACH_FAMILY(name)                                                                      \
     ParameterizedTestParameters(gradients, name) {                                                 \
-        return all_families();                                                                     \
+        return families_of(__COUNTER__);                                                           \
     }                                                                                              \
     ParameterizedTest(size_t *family, gradients, name)
 

@@ -11,18 +11,13 @@
 
 TestSuite(properties, .timeout = 600);
 
-/* A family by index: parameters cross processes, pointers do not. */
-static size_t families[16];
-
-/* Each property has every other family in a run, and the rest in the next. */
+/* A property has one family in three in a run, by index: parameters cross processes, pointers do not. */
 static struct criterion_test_params families_of(const size_t property)
 {
-    size_t count = 0;
+    static size_t families[MOST_FAMILIES];
 
-    for (size_t n = 0; clattn_family_name(CLATTN_FORWARD, n) && count < 16; n++)
-        if (family_takes_f32(clattn_family_name(CLATTN_FORWARD, n)) && run_takes(n + property, 2))
-            families[count++] = n;
-    return cr_make_param_array(size_t, families, count);
+    return cr_make_param_array(size_t, families,
+                               families_taken(CLATTN_FORWARD, property, 3, families));
 }
 
 #define FOR_EACH_FAMILY(name)                                                                      \

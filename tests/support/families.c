@@ -1,5 +1,7 @@
 #include "tests/support/families.h"
 #include "families/registry.h"
+#include "tests/support/unoptimised.h"
+#include <clattn/clattn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,4 +26,16 @@ int family_takes_f32(const char *name)
         return 0;
     /* Some refuse a device without facts, whatever the dtype. */
     return takes(family, CLATTN_F32) || !takes(family, CLATTN_F16);
+}
+
+size_t families_taken(const clattn_operation operation, const uint64_t test, const unsigned runs,
+                      size_t families[MOST_FAMILIES])
+{
+    const char *name;
+    size_t count = 0;
+
+    for (size_t n = 0; (name = clattn_family_name(operation, n)) != NULL; n++)
+        if (count < MOST_FAMILIES && family_takes_f32(name) && run_takes(n + test, runs))
+            families[count++] = n;
+    return count;
 }

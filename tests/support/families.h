@@ -3,11 +3,20 @@
 #define TEST_FAMILIES_H
 
 #include "families/family.h"
+#include <stdint.h>
 
 /* Whether tests that go over all families, mostly in f32, take this one. Those for matrix
  * instructions know 16 bits alone; their tests are in test_fused_mma.c. split_tiles is left out
  * unless CLATTN_TEST_FAMILIES=all: no CPU chooses it, and a program takes PoCL over a second; its
  * tests are in test_split_tiles.c. name NULL, the library's choice: yes; unknown: no. */
 int family_takes_f32(const char *name);
+
+enum { MOST_FAMILIES = 32 };
+
+/* The families of attention, as indices of clattn_family_name(operation, ...), that number `test` of
+ * the tests that go over all of an operation has in this run: one in `runs`, and the others in the next
+ * runs (run_takes()). Those of family_takes_f32() alone. How many. */
+size_t families_taken(clattn_operation operation, uint64_t test, unsigned runs,
+                      size_t families[MOST_FAMILIES]);
 
 #endif
