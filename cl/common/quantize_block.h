@@ -7,20 +7,17 @@
 
 #define LEAST_SCALE 0x1p-100f /* below it remainders are subnormal, which devices may flush */
 
-/* 1 / x rounded to nearest, for a normal x whose reciprocal is normal too: of the device's quotient
- * and its neighbours the one that leaves the least. */
+/* 1 / x rounded to nearest, for a normal x whose reciprocal is normal too. Of the device's quotient, which may
+ * be 2.5 units in the last place off, the first Newton step leaves one unit at most, and from there the second
+ * is rounded right for all significands but the one of only ones (Markstein, "Computation of elementary
+ * functions on the IBM RISC System/6000 processor", 1990), whose reciprocal is one unit above a power of two. */
 static inline float reciprocal(const float x)
 {
-    const float y = 1.0f / x, z = fma(fma(-x, y, 1.0f), y, y);
-    float best = z, least = fabs(fma(-x, z, 1.0f));
+    const float y = 1.0f / x;
+    const float once = fma(fma(-x, y, 1.0f), y, y);
+    const float twice = fma(fma(-x, once, 1.0f), once, once);
 
-    for (int step = -1; step <= 1; step += 2) {
-        const float other = as_float(as_int(z) + step);
-        const float rest = fabs(fma(-x, other, 1.0f));
-        best = rest < least ? other : best;
-        least = min(rest, least);
-    }
-    return best;
+    return as_float(as_int(twice) | ((as_int(x) & 0x7fffff) == 0x7fffff));
 }
 
 /* x / 127 rounded to nearest, for a normal quotient. */

@@ -258,10 +258,12 @@ INLINE lanes load_partners(const __global storage *row, const long step, const i
 INLINE void load_chunk(const __global storage *row, const long step, const int d, const int dim,
                        const bool rotates, const lanes *cosine, const lanes *sine, lanes *x)
 {
+    const bool whole = step == 1 && dim - d >= CHUNK;
+
     UNROLL
     for (int v = 0; v < VECTORS; v++) {
         const int c = d + v * SIMD_WIDTH;
-        x[v] = load_row(row + c * step, step, dim - c);
+        x[v] = whole ? LOAD_VECTOR(row + c) : load_row(row + c * step, step, dim - c);
 #if ROTARY
         if (rotates && c < ROTARY_DIM) {
             const lanes y = load_partners(row, step, c, dim, x[v]);
@@ -281,13 +283,13 @@ INLINE void load_chunk(const __global storage *row, const long step, const int d
     }
 }
 
-/* Rounded to the nearest integer, away from zero at ties; |x| is below 2^31. */
+/* Rounded to the nearest integer, away from zero at ties; |x| is below 2^22: what is added is the greatest
+ * float below a half, so that sums of other numbers round to less than the next integer. */
 INLINE ints round_away(const lanes x)
 {
-    const ints whole = VECTOR(convert_int)(x);
-    const lanes rest = x - VECTOR(convert_float)(whole);
+    const ints sign = VECTOR(as_int)(x) & (int)0x80000000;
 
-    return whole - (ints)(rest >= 0.5f) + (ints)(rest <= -0.5f);
+    return VECTOR(convert_int)(x + VECTOR(as_float)(sign | as_int(0x1.fffffep-2f)));
 }
 
 /* Bytes at any byte: PoCL's vstore() stores them one by one. */
@@ -357,10 +359,12 @@ INLINE void store_chunk(const int format, lanes *x, __global void *cache, const 
         return;
     }
     __global cache_storage *p = (__global cache_storage *)cache + first;
+    const bool whole = step == 1 && dim - d >= CHUNK;
+    UNROLL
     for (int v = 0; v < VECTORS; v++) {
         const int c = d + v * SIMD_WIDTH;
         float y[SIMD_WIDTH];
-        if (step == 1 && dim - c >= SIMD_WIDTH) {
+        if (whole || (step == 1 && dim - c >= SIMD_WIDTH)) {
             STORE_CACHE_VECTOR(x[v], p + c);
             continue;
         }

@@ -126,11 +126,27 @@ static void reference_block(const clattn_cache to, const float x[32], unsigned c
     }
 }
 
+/* A block whose scale has a significand of only ones, the hardest to divide by, and values around ties. */
+static void draw_hard_block(struct rng *r, float x[32])
+{
+    const float scale = ldexpf(0x1.fffffep0f, (int)rng_below(r, 40) - 20);
+
+    x[0] = scale * (rng_one_in(r, 2) ? 8.0f : 127.0f);
+    for (int n = 1; n < 32; n++)
+        x[n] = nextafterf((float)((int)rng_below(r, 15) - 7.5) * scale,
+                          rng_one_in(r, 2) ? 0.0f : x[0]);
+}
+
 /* A block of one magnitude or many, with ties and repeated peaks. */
 static void draw_block(struct rng *r, float x[32])
 {
     const double most = exp2(rng_uniform(r, -30, 20));
-    const size_t kind = rng_below(r, 4);
+    const size_t kind = rng_below(r, 5);
+
+    if (kind == 4) {
+        draw_hard_block(r, x);
+        return;
+    }
 
     for (size_t n = 0; n < 32; n++) {
         x[n] = (float)rng_uniform(r, -most, most);
