@@ -470,6 +470,23 @@ INLINE void append_row(const struct share share, const __global storage *row, co
     }
 }
 
+/* The rows of kv head h, of an item's tokens: of k (rotates) or of v, to its cache from element `at` on. */
+INLINE void append_head(const struct share share, const struct token *tokens, const struct turn *turns,
+                        const long h, const bool rotates, const __global storage *rows,
+                        const long *stride, const long columns, const int format,
+                        __global void *cache, const long at, const long *to_stride)
+{
+    for (int t = 0; t < share.count; t++) {
+        const struct token token = tokens[t];
+        if (token.lies)
+            append_row(share,
+                       rows + token.b * stride[0] + h * stride[1] + token.i * stride[2],
+                       IN_STEP(stride[3]), columns, rotates, turns + t, format, cache,
+                       at + token.to * to_stride[0] + h * to_stride[1] + token.row * to_stride[2],
+                       OUT_STEP(to_stride[3]));
+    }
+}
+
 __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1)))
 void append_tokens(PARAMETERS_append_tokens)
 {
@@ -501,28 +518,10 @@ void append_tokens(PARAMETERS_append_tokens)
     }
     FIND_TURNS(share, turns);
     for (long h = share.first_head; h < a.kv_heads; h += HEAD_GROUPS) {
-        for (int t = 0; t < share.count; t++) {
-            const struct token token = tokens[t];
-            if (token.lies)
-                append_row(share,
-                           k + at.k + token.b * a.k_stride[0] + h * a.k_stride[1] +
-                               token.i * a.k_stride[2],
-                           IN_STEP(a.k_stride[3]), a.dim_qk, true, turns + t, TO_K, k_cache,
-                           at.dk + token.to * a.dk_stride[0] + h * a.dk_stride[1] +
-                               token.row * a.dk_stride[2],
-                           OUT_STEP(a.dk_stride[3]));
-        }
-        for (int t = 0; t < share.count; t++) {
-            const struct token token = tokens[t];
-            if (token.lies)
-                append_row(share,
-                           v + at.v + token.b * a.v_stride[0] + h * a.v_stride[1] +
-                               token.i * a.v_stride[2],
-                           IN_STEP(a.v_stride[3]), a.dim_v, false, turns + t, TO_V, v_cache,
-                           at.dv + token.to * a.dv_stride[0] + h * a.dv_stride[1] +
-                               token.row * a.dv_stride[2],
-                           OUT_STEP(a.dv_stride[3]));
-        }
+        append_head(share, tokens, turns, h, true, k + at.k, a.k_stride, a.dim_qk, TO_K, k_cache,
+                    at.dk, a.dk_stride);
+        append_head(share, tokens, turns, h, false, v + at.v, a.v_stride, a.dim_v, TO_V, v_cache,
+                    at.dv, a.dv_stride);
     }
 }
 
