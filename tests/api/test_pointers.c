@@ -3,6 +3,7 @@
 #undef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 200 /* of the calls that stand in for unified shared memory's */
 #include "context/context.h"
+#include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
 #include "tests/support/shared_memory.h"
@@ -143,6 +144,40 @@ DeviceTest(pointers, of_other_calls)
     shared_memory_free(f, table);
     shared_memory_free(f, to);
     shared_memory_free(f, from);
+}
+
+/* A call of OpenCL that fails is told and leaves nothing behind; the next execution is right. */
+DeviceTest(pointers, failing_calls)
+{
+    static float host[ROOM], before[ROOM], after[ROOM];
+    const char *failed = "", *found = "";
+
+    need_shared_memory(f);
+    fill(host);
+    clattn_plan *plan = plan_of(f, PROBLEM);
+    float *shared = shared_memory_new(f, sizeof host, host);
+    const clattn_forward tensors = in_room(shared);
+    cr_assert(clattn_attention_forward(plan, f->queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS);
+    shared_memory_read(f, shared, sizeof host, before);
+    for (size_t n = 0; failed && n < 1000; n++) {
+        const struct faults_alive alive = faults_alive();
+        faults_arm(FAULT_OPENCL, n, CL_OUT_OF_RESOURCES);
+        const clattn_status status =
+            clattn_attention_forward(plan, f->queue, &tensors, 0, NULL, NULL);
+        failed = faults_disarm();
+        cr_expect((status == CLATTN_SUCCESS) == (failed == NULL), "%s", failed ? failed : "none");
+        cr_expect(!failed || f->log.errors > 0, "%s failed without a sentence", failed);
+        if (failed && strcmp(failed, "clSetKernelArgSVMPointer") == 0)
+            found = failed;
+        f->log.errors = 0;
+        clFinish(f->queue);
+        faults_expect_alive(alive, failed ? failed : "nothing", n);
+    }
+    cr_expect(strlen(found) > 0, "no pointer was set");
+    shared_memory_read(f, shared, sizeof host, after);
+    cr_expect(memcmp(before, after, sizeof host) == 0);
+    shared_memory_free(f, shared);
+    clattn_plan_release(plan);
 }
 
 static void expect_refusal(struct fixture *f, clattn_plan *plan, const clattn_forward *tensors,

@@ -6,7 +6,8 @@
  * call in the order of calls.def. So a call fails once in a run, whichever process makes it.
  * Without the file each process counts for itself. */
 #define _POSIX_C_SOURCE 200809L /* ftruncate, mmap */
-#define CL_TARGET_OPENCL_VERSION 120
+#undef CL_TARGET_OPENCL_VERSION
+#define CL_TARGET_OPENCL_VERSION 200      /* of what calls.def has */
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS /* the dispatch table has them all */
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl_layer.h>
