@@ -1,5 +1,5 @@
 /* Fused families need no memory that grows with seq_q * seq_kv, whatever the options are; but a byte for each
- * 256 pairs or more of a mask or a bias that heads or batches share (families/kernels/pair_marks.h). */
+ * tile, of 64 pairs or more, of a mask or a bias that heads or batches share (families/kernels/pair_marks.h). */
 #include "families/candidate.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"
@@ -59,10 +59,11 @@ static clattn_problem problem_of(const char *direction, const char *dtype, const
     return fixture_problem(text);
 }
 
-/* What marks may take: of a bias, which lies as it likes. */
+/* What marks may take: of a bias, which lies as it likes. The smallest tiles, 8 x 8, are suggested where
+ * work-groups have one item. */
 static size_t marks_of(const clattn_problem *p)
 {
-    return ca_marks_pairs(p) ? p->batch * p->heads * p->seq_q * p->seq_kv / 256 : 0;
+    return ca_marks_pairs(p) ? p->batch * p->heads * p->seq_q * p->seq_kv / 64 : 0;
 }
 
 /* With the values that suit the larger problem, for both. */
@@ -110,13 +111,19 @@ static void check_family(const struct ca_family *family, const clattn_device_inf
 
 DeviceTest(workspace, grows_with_the_length_alone)
 {
+    clattn_device_info of_one_item = *clattn_context_device(f->context);
     size_t fused = 0;
 
+    /* As PoCL since 4 is taken (doc/drivers.md). */
+    of_one_item.max_work_group_size = 1;
+    for (int d = 0; d < 3; d++)
+        of_one_item.max_work_item_sizes[d] = 1;
     for (size_t n = 0; ca_family_at(n); n++) {
         const struct ca_family *family = ca_family_at(n);
         if (family->operation > CLATTN_BACKWARD || strncmp(family->name, "unfused", 7) == 0)
             continue;
         check_family(family, clattn_context_device(f->context));
+        check_family(family, &of_one_item);
         fused++;
     }
     cr_expect(fused >= 5);
