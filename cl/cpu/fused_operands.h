@@ -27,10 +27,10 @@ typedef const uint *spread;
 #define SPREAD(p) (p)
 #define MULTIPLY(x, y, sum) dot_pairs(x, y, sum)
 
-struct __attribute__((packed)) unaligned_words {
-    words x;
+struct __attribute__((packed)) unaligned_pairs {
+    pair_words x;
 };
-#define UNALIGNED_WORDS(p) (((const __global struct unaligned_words *)(p))->x)
+#define UNALIGNED_PAIRS(p) (((const __global struct unaligned_pairs *)(p))->x)
 
 /* Two neighbours along the dim of which `left` exist. */
 INLINE uint load_pair(const __global ushort *p, const long step, const int left)
@@ -44,7 +44,7 @@ INLINE lanes load_pairs_of_row(const __global ushort *p, const long step, const 
     uint x[SIMD_WIDTH];
 
     if (step == 1 && left >= 2 * SIMD_WIDTH)
-        return VECTOR(as_float)(UNALIGNED_WORDS(p));
+        return VECTOR(as_float)(UNALIGNED_PAIRS(p));
     for (int c = 0; c < SIMD_WIDTH; c++)
         x[c] = load_pair(p + 2 * c * step, step, left - 2 * c);
     return VECTOR(as_float)(VECTOR(vload)(0, x));
@@ -56,7 +56,7 @@ INLINE void stage_key_pairs(uint *to, const __global ushort *p, const long step)
 
     if (step == 1)
         for (; d + 2 * SIMD_WIDTH <= DIM_QK; d += 2 * SIMD_WIDTH)
-            VECTOR(vstore)(UNALIGNED_WORDS(p + d), 0, to + d / 2);
+            VECTOR(vstore)(UNALIGNED_PAIRS(p + d), 0, to + d / 2);
     for (; d < DIM_QK; d += 2)
         to[d / 2] = load_pair(p + d * step, step, DIM_QK - d);
 }
@@ -69,8 +69,8 @@ INLINE void stage_value_pairs(uint *to, const __global ushort *first, const __gl
 
     if (step == 1 && second)
         for (; d + SIMD_WIDTH <= DIM_V; d += SIMD_WIDTH) {
-            const words x = VECTOR(convert_uint)(VECTOR(vload)(0, first + d));
-            const words y = VECTOR(convert_uint)(VECTOR(vload)(0, second + d));
+            const pair_words x = VECTOR(convert_uint)(VECTOR(vload)(0, first + d));
+            const pair_words y = VECTOR(convert_uint)(VECTOR(vload)(0, second + d));
             VECTOR(vstore)(x | y << 16, 0, to + d);
         }
     for (; d < DIM_V; d++)

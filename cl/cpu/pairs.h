@@ -18,7 +18,7 @@
 #define CLATTN_PAIRS_H
 #include "cpu/simd.h"
 
-typedef VECTOR(uint) words;
+typedef VECTOR(uint) pair_words;
 
 #define PAIRS_IN(values) (((values) + 1) / 2)
 #define UPPER_HALF 0xffff0000u
@@ -39,7 +39,7 @@ INLINE float second_of_word(const uint x) { return as_float(x & UPPER_HALF); }
 /* Of values that are no NaN, or whose sum nobody looks at without a NaN of the same lane. */
 INLINE lanes pack_pairs(const lanes a, const lanes b)
 {
-    const words x = VECTOR(as_uint)(a) + 0x8000u, y = VECTOR(as_uint)(b) + 0x8000u;
+    const pair_words x = VECTOR(as_uint)(a) + 0x8000u, y = VECTOR(as_uint)(b) + 0x8000u;
 
     return VECTOR(as_float)(x >> 16 | (y & UPPER_HALF));
 }
@@ -47,7 +47,7 @@ INLINE lanes pack_pairs(const lanes a, const lanes b)
 #if EMULATE
 INLINE lanes without_subnormals(const lanes x)
 {
-    const words u = VECTOR(as_uint)(x);
+    const pair_words u = VECTOR(as_uint)(x);
 
     return VECTOR(as_float)((u & 0x7fffffffu) < 0x00800000u ? u & 0x80000000u : u);
 }

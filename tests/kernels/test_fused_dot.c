@@ -52,7 +52,7 @@ static void open_with(struct fixture *f, const int emulated)
     fixture_open_narrowed(f, &lacking);
 }
 
-static struct trial make(const size_t number, const size_t shape, const int emulated)
+static struct trial make(const size_t number, const size_t shape)
 {
     char text[256];
     struct trial t = {.family = "fused_dot", .seed = 5 + number};
@@ -60,14 +60,14 @@ static struct trial make(const size_t number, const size_t shape, const int emul
     snprintf(text, sizeof text, "fwd bf16 %s %s", cases[number].options,
              cases[number].shapes[shape]);
     t.problem = fixture_problem(text);
-    snprintf(t.tunables, sizeof t.tunables, "EMULATE=%d %s", emulated, cases[number].tunables);
+    snprintf(t.tunables, sizeof t.tunables, "%s", cases[number].tunables);
     return t;
 }
 
 /* Inf and NaN in V, also beside values that are seen, which the second time around is for. */
-static void pass_with_infinities(struct fixture *f, const size_t number, const int emulated)
+static void pass_with_infinities(struct fixture *f, const size_t number)
 {
-    struct trial t = make(number, 0, emulated);
+    struct trial t = make(number, 0);
 
     trial_fill(&t);
     for (size_t h = 0; h < t.problem.kv_heads && !t.problem.total_kv && !t.problem.page_size; h++) {
@@ -81,9 +81,9 @@ static void pass_with_infinities(struct fixture *f, const size_t number, const i
 }
 
 /* What no instruction for bf16 multiplies as IEEE does: subnormal operands, whose products may be 0. */
-static void pass_with_subnormals(struct fixture *f, const size_t number, const int emulated)
+static void pass_with_subnormals(struct fixture *f, const size_t number)
 {
-    struct trial t = make(number, 0, emulated);
+    struct trial t = make(number, 0);
 
     trial_fill(&t);
     for (size_t n = 0; n < 8 && !t.problem.total_kv && !t.problem.page_size; n++) {
@@ -117,11 +117,11 @@ ParameterizedTest(struct part *part, fused_dot, options) {
     if (!part->emulated && !ca_multiplies_bf16_pairs(&f.context->device))
         cr_skip_test("the processor has no instruction for pairs of bf16");
     for (size_t n = 0; n < NUM_SHAPES; n++) {
-        struct trial t = make(part->number, n, part->emulated);
+        struct trial t = make(part->number, n);
         trial_pass(&f, &t);
     }
-    pass_with_infinities(&f, part->number, part->emulated);
-    pass_with_subnormals(&f, part->number, part->emulated);
+    pass_with_infinities(&f, part->number);
+    pass_with_subnormals(&f, part->number);
     fixture_close(&f);
 }
 
@@ -132,7 +132,7 @@ static void run(struct trial *t, const int emulated)
     struct fixture f;
 
     open_with(&f, emulated);
-    *t = make(0, 3, emulated);
+    *t = make(0, 3);
     trial_fill(t);
     for (size_t n = 0; n < 16; n++) /* sums of any size, and products that are flushed */
         trial_set(t, TENSOR_K, 0, 0, n, n, n % 2 ? ldexp(1.0, (int)n - 127) : ldexp(1.0, (int)n));
@@ -176,16 +176,9 @@ static const char *chosen(struct fixture *f, const char *text)
 /* With the instruction it is taken for standard problems; without it the next best, by itself. */
 Test(fused_dot, is_chosen_where_there_is_an_instruction) {
     struct fixture f;
-    char reason[512];
 
     open_with(&f, 1);
-    const clattn_problem p = fixture_problem("fwd bf16 h2 q40 k50 d16");
-    const clattn_plan_options forced = {
-        .struct_size = sizeof forced, .family = "fused_dot", .tunables = "EMULATE=0"};
     cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16"), "fused_lanes");
-    cr_expect(clattn_plan_supports(f.context, &p, &forced, reason, sizeof reason) ==
-              CLATTN_UNSUPPORTED);
-    cr_expect(strstr(reason, "not known to have an instruction"), "%s", reason);
     fixture_close(&f);
 
     open_with(&f, 0);

@@ -1,6 +1,10 @@
-/* The fused forward for CPUs: SIMD lanes are queries. How it computes: cl/kernels/fused_lanes.cl. */
+/* The fused forward for CPUs: SIMD lanes are queries. How it computes: cl/kernels/fused_lanes.cl. And
+ * fused_dot, the same with products of bf16 pairs: cl/kernels/fused_dot.cl. */
 #include "device/capacity.h"
 #include "families/family.h"
+#include "families/kernels/bf16_pairs.h"
+#include "families/kernels/block_bits.h"
+#include "families/kernels/pair_marks.h"
 #include "families/registry.h"
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values);
@@ -8,11 +12,9 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/fused_lanes.def"
 #include "families/tunables/expand.h"
 
-#include "families/kernels/fused_lanes.h"
+extern const char ca_source_fused_lanes[], ca_source_fused_dot[];
 
-extern const char ca_source_fused_lanes[];
-
-/* Follows the arrays in cl/kernels/fused_lanes.cl. */
+/* Follows the arrays in cl/kernels/fused_lanes.cl, of which pairs take less. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX], block = width * values[BLOCK_VECTORS_INDEX];
@@ -23,13 +25,191 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
            sizeof(cl_float);
 }
 
+static size_t round_up_divide(const size_t n, const size_t by)
+{
+    return (n + by - 1) / by;
+}
+
+/* Queries of a block. */
+static size_t block(const size_t *values)
+{
+    return values[SIMD_WIDTH_INDEX] * values[BLOCK_VECTORS_INDEX];
+}
+
+/* Queries of one group, or of half a pair. */
+static size_t chunk(const size_t *values)
+{
+    return block(values) * values[BLOCKS_PER_TILE_INDEX];
+}
+
+/* Chunks of a head: those of each row of blocks begin with it, where a row has a whole chunk. */
+static size_t chunks(const clattn_problem *p, const size_t *values)
+{
+    const size_t row = p->block_q < p->seq_q ? p->block_q : p->seq_q;
+
+    return p->block_q >= chunk(values) ? ca_block_rows(p) * round_up_divide(row, chunk(values))
+                                       : round_up_divide(p->seq_q, chunk(values));
+}
+
+static size_t groups(const clattn_problem *p, const size_t *values)
+{
+    return chunks(p, values) * p->heads * p->batch;
+}
+
+static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
+                    struct ca_ndrange *range)
+{
+    const size_t all = chunks(p, values);
+
+    (void)dev;
+    range->global[0] = values[BALANCE_CAUSAL_INDEX] ? round_up_divide(all, 2) : all;
+    range->global[1] = p->heads;
+    range->global[2] = p->batch;
+    for (size_t n = 0; n < 3; n++)
+        range->local[n] = 1;
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_block_bits_bytes(p) + /* one of them is 0 */
+           ca_pair_marks_bytes(p, block(values), values[BLOCK_N_INDEX]);
+}
+
+static void marks_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_pair_marks_ndrange(p, block(values), range);
+}
+
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
+    /* The least private memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
         [SIMD_WIDTH_INDEX] = 4, [BLOCK_VECTORS_INDEX] = 1, [QK_KEYS_INDEX] = 8,
         [PV_COLUMNS_INDEX] = 8, [BLOCK_N_INDEX] = 24,      [BLOCKS_PER_TILE_INDEX] = 1};
 
-    return refusal(p, dev, least);
+    if (p->block_q && p->page_size)
+        return "block lists of keys in pages are walked by naive alone";
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "the score matrix is wanted, which a fused family never forms";
+    return reject(p, dev, least);
+}
+
+/* Sums that fill the registers: 24 of 32 with vectors of 16, else 12 of 16. */
+static void block_registers(const size_t mv, const int wide, size_t *values)
+{
+    static const size_t sums[2][5] = {{0, 12, 6, 4}, {0, 12, 12, 8, 6}}; /* by wide, mv */
+
+    values[BLOCK_VECTORS_INDEX] = mv;
+    values[QK_KEYS_INDEX] = sums[wide][mv];
+    values[PV_COLUMNS_INDEX] = sums[wide][mv];
+}
+
+/* How many keys a query sees, roughly, and how many more a block of bm queries goes over. */
+static void count_keys(const clattn_problem *p, const double bm, double *seen, double *more)
+{
+    const double keys = (double)p->seq_kv;
+    const int left = p->window_left != CLATTN_UNLIMITED;
+    const int right = p->window_right != CLATTN_UNLIMITED;
+    const double window = (double)p->window_left + (double)p->window_right + 1.0;
+
+    *seen = left && right && window < keys ? window : left || right ? keys / 2.0 : keys;
+    *more = left && right ? bm - 1.0 : left || right ? bm / 2.0 : 0.0;
+}
+
+static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* of blocks of mv vectors: measured */
+
+/* What a head's blocks of mv vectors cost on average, the last of which may have few queries, in
+ * units of a whole block. */
+static double mean_block(const clattn_problem *p, const size_t width, const size_t mv)
+{
+    const size_t bm = width * mv, blocks = round_up_divide(p->seq_q, bm), lower = mv / 2;
+    const double slower = width >= 16 ? 0.9 : 0.6; /* as there are as few sums as vectors */
+
+    if (p->seq_q - (blocks - 1) * bm > lower * width)
+        return 1.0;
+    return ((double)blocks - 1.0 +
+            (double)lower / (double)mv * speed[mv] / (slower * speed[lower])) /
+           (double)blocks;
+}
+
+/* What a row of blocks of the block lists costs with blocks of mv vectors: where it has a whole one, they
+ * begin with it and the last may have few queries; else they see what all their rows list. */
+static double listed_row_cost(const clattn_problem *p, const size_t width, const size_t mv)
+{
+    const size_t bm = width * mv, row = p->block_q < p->seq_q ? p->block_q : p->seq_q;
+
+    return (p->block_q >= bm ? (double)(round_up_divide(row, bm) * bm) / (double)row
+                             : 1.0 + (double)(bm - 1) / (double)p->block_q) /
+           speed[mv];
+}
+
+/* What computing costs with blocks of mv vectors, in units of what must be computed at best. */
+static double cost(const clattn_problem *p, const clattn_device_info *dev, const size_t width,
+                   const size_t mv)
+{
+    const size_t bm = width * mv, blocks = round_up_divide(p->seq_q, bm) * p->heads * p->batch;
+    const double rounds = (double)round_up_divide(blocks, dev->compute_units);
+    double seen, more;
+
+    if (p->block_q && p->seq_q)
+        return listed_row_cost(p, width, mv);
+    count_keys(p, (double)bm, &seen, &more);
+    return rounds * (double)(dev->compute_units * bm) * (seen + more) / (seen * speed[mv]) *
+           mean_block(p, width, mv);
+}
+
+/* Whether each query has biases or a mask of its own. */
+static int has_rows_of_pairs(const clattn_problem *p)
+{
+    return (p->bias && p->bias_layout.stride[2]) || (p->mask && p->mask_layout.stride[2]);
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const int wide = dev->vector_width_float >= 16;
+    const int band = p->window_left != CLATTN_UNLIMITED && p->window_right != CLATTN_UNLIMITED &&
+                     p->window_left + p->window_right < 1024;
+    size_t best = 1;
+
+    values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    for (size_t mv = 2; mv <= (wide ? 4 : 3); mv++)
+        if (cost(p, dev, values[SIMD_WIDTH_INDEX], mv) <
+            cost(p, dev, values[SIMD_WIDTH_INDEX], best))
+            best = mv;
+    if (has_rows_of_pairs(p) && best > 3)
+        best = 3;
+    block_registers(best, wide, values);
+    if (has_rows_of_pairs(p)) /* whole lines of masks */
+        values[BLOCK_N_INDEX] = 192;
+    if (ca_marks_pairs(p)) /* tiles of masks that people make are 64 keys wide, or a multiple */
+        values[BLOCK_N_INDEX] = 64 % values[QK_KEYS_INDEX] ? 48 : 64;
+    if (band) { /* few tiles, and few keys beyond those that are seen */
+        values[BLOCK_N_INDEX] = 192;
+        values[QK_KEYS_INDEX] = values[QK_KEYS_INDEX] > 8 ? 8 : values[QK_KEYS_INDEX];
+    }
+    values[BALANCE_CAUSAL_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
+    /* A band's first tile starts with the first key seen; rows of pairs lie in as many pages. */
+    values[BLOCKS_PER_TILE_INDEX] = band ? 1 : has_rows_of_pairs(p) ? 4 : 8;
+    while (p->block_q && values[BLOCKS_PER_TILE_INDEX] > 1 && chunk(values) > p->block_q)
+        values[BLOCKS_PER_TILE_INDEX] /= 2; /* the blocks of a chunk then see the same keys */
+    /* A chunk's queries and outputs should take no more than half of an L2 cache of 1 MiB. */
+    while (values[BLOCKS_PER_TILE_INDEX] > 1 &&
+           (groups(p, values) < (size_t)4 * dev->compute_units || chunk(values) / 2 >= p->seq_q ||
+            chunk(values) * (p->dim_qk + p->dim_v) * sizeof(cl_float) > (size_t)512 << 10))
+        values[BLOCKS_PER_TILE_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BLOCKS_PER_TILE_INDEX] > 1)
+        values[BLOCKS_PER_TILE_INDEX] /= 2;
+    while (reject(p, dev, values) && values[BLOCK_VECTORS_INDEX] > 1)
+        block_registers(values[BLOCK_VECTORS_INDEX] - 1, wide, values);
+    if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
+        values[SIMD_WIDTH_INDEX] = 4;
+        block_registers(1, 0, values);
+        values[BLOCK_N_INDEX] = 24;
+    }
 }
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
@@ -54,4 +234,53 @@ const struct ca_family ca_fused_lanes = {
     .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
     .preference = preference,
+};
+
+/* ---- fused_dot ------------------------------------------------------------------------------- */
+
+static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const char *why = ca_bf16_pairs_refusal(p);
+
+    if (why)
+        return why;
+    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
+        return "the instruction takes two operands of bf16, and k or v is stored otherwise";
+    if (p->mask_keys)
+        return "where the columns of a mask begin a pair of keys may be cut";
+    return unsupported(p, dev);
+}
+
+static const char *reject_for_pairs(const clattn_problem *p, const clattn_device_info *dev,
+                                    const size_t *values)
+{
+    const char *why = ca_bf16_pairs_width_refusal(dev, values[SIMD_WIDTH_INDEX]);
+
+    return why ? why : reject(p, dev, values);
+}
+
+/* Before fused_lanes, but behind what is for few queries. */
+static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_bf16_pairs_preference(dev, 91);
+}
+
+const struct ca_family ca_fused_dot = {
+    .name = "fused_dot",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_dot,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {CA_MARK_BLOCKS,
+               CA_MARK_PAIRS(marks_ndrange),
+               {"fused_lanes", CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS, ndrange}},
+    .num_stages = 3,
+    .unsupported = unsupported_by_pairs,
+    .adapt = adapt,
+    .reject = reject_for_pairs,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .options = ca_bf16_pairs_options,
+    .preference = preference_of_pairs,
 };
