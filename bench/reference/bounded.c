@@ -33,6 +33,34 @@ struct arithmetic arithmetic_of(enum precision precision, clattn_dtype dtype)
     return (struct arithmetic){.precision = precision, .value = 0x1p-11, .sum = 0x1p-11};
 }
 
+void arithmetic_relax(struct arithmetic *arithmetic, const clattn_problem *p)
+{
+    const clattn_cache own = p->dtype == CLATTN_BF16 ? CLATTN_CACHE_BF16 : CLATTN_CACHE_F16;
+
+    if (p->strict || p->dtype == CLATTN_F32)
+        return;
+    arithmetic->flushes = p->dtype == CLATTN_BF16;
+    if (p->v_cache != CLATTN_CACHE_PLAIN && p->v_cache != own)
+        return;
+    arithmetic->weight = value_roundoff(p->dtype);
+    arithmetic->weight_tiny = value_tiny(p->dtype);
+}
+
+struct bounded arithmetic_operand(const struct arithmetic *arithmetic, struct bounded x)
+{
+    const double largest = fabs(x.value) + x.bound;
+
+    return (struct bounded){x.value, x.bound + arithmetic->weight * largest +
+                                         (largest > 0.0 ? arithmetic->weight_tiny : 0.0)};
+}
+
+double arithmetic_flushed(const struct arithmetic *arithmetic, double x, double y)
+{
+    const bool tiny = fabs(x) < (double)FLT_MIN || fabs(y) < (double)FLT_MIN;
+
+    return arithmetic->flushes && tiny ? fabs(x * y) : 0.0;
+}
+
 double arithmetic_bound(const struct arithmetic *arithmetic, double certain, double likely)
 {
     switch (arithmetic->precision) {

@@ -31,9 +31,22 @@ struct arithmetic {
     enum precision precision;
     double value; /* Of what is stored on the way: scores, weights. */
     double sum;   /* Of a sum's adding up. */
+    /* Of standard precision: a weight, or a gradient of a score, moves by at most |x| * weight +
+     * weight_tiny when it is rounded to the dtype on its way to the next product; else 0. */
+    double weight, weight_tiny;
+    bool flushes; /* Operands below FLT_MIN may count as 0: x86's instructions for bf16. */
 };
 
 struct arithmetic arithmetic_of(enum precision precision, clattn_dtype dtype);
+
+/* Allows for what a problem of standard precision may round and flush (clattn/problem.h). */
+void arithmetic_relax(struct arithmetic *arithmetic, const clattn_problem *p);
+
+/* What is left of a weight or a gradient of a score that is an operand of the next product. */
+struct bounded arithmetic_operand(const struct arithmetic *arithmetic, struct bounded x);
+
+/* What the product of two operands loses if one of them is flushed. */
+double arithmetic_flushed(const struct arithmetic *arithmetic, double x, double y);
 
 /* Of two bounds for one error, the one that the arithmetic is held to: the first is certain, whatever
  * the rounding errors; the second is likely, it holds but for odds below 1e-7. Of single precision

@@ -15,6 +15,8 @@
  *             (dim_v + 6) u (w sum|do v| + sum|do o| + |delta|) + 4 u (w |dp| + |delta|).
  * ds = p g    |g| times p's error, p times g's, and 2 u |ds|.
  * Softcap     ds times the slope (score.c).
+ * Standard    precision rounds p' and dt to the dtype before they are multiplied: 2^-8 (bf16) or 2^-11
+ *             (f16) of each more. ds itself, and what it gives for bias, slopes and sinks, stays.
  * Sums        n terms in any order, some of them in partial sums: certainly (n + 16) u sum|terms|,
  *             likely growth(n), besides what the terms are off by; then the factor scale and half an
  *             ulp of the dtype.
@@ -182,14 +184,15 @@ static void add_pair(const struct gradient_work *work, const struct query *query
     const struct arithmetic *a = &r->arithmetic;
     const size_t dim_qk = r->problem->dim_qk, dim_v = r->problem->dim_v;
     const struct pair pair = make_pair(r, query, rows, j);
+    const struct bounded dt = arithmetic_operand(a, pair.dt);
     const double one = 1.0, distance = reference_distance(query, j);
 
     if (sums->dq != NULL)
-        add(a, sums->dq, pair.dt, rows->k, dim_qk);
+        add(a, sums->dq, dt, rows->k, dim_qk);
     if (sums->dk != NULL)
-        add(a, sums->dk + n * dim_qk, pair.dt, rows->q, dim_qk);
+        add(a, sums->dk + n * dim_qk, dt, rows->q, dim_qk);
     if (sums->dv != NULL)
-        add(a, sums->dv + n * dim_v, pair.dropped, rows->d_o, dim_v);
+        add(a, sums->dv + n * dim_v, arithmetic_operand(a, pair.dropped), rows->d_o, dim_v);
     if (sums->dbias != NULL)
         add(a, sums->dbias + n * sums->dbias_step, pair.ds, &one, 1);
     if (sums->dslope != NULL)

@@ -2,7 +2,7 @@
  * products in any order, fused or not, with the bias and what was there before, is certainly off by at
  * most (n + 8) u of the sum of the magnitudes; likely by growth(n) of the products and 4 u of each of
  * the three. FLT_MIN per term allows for subnormal products that a device flushes to 0. Storing adds
- * half an ulp of the dtype. */
+ * half an ulp of the dtype. Operands of bf16 below FLT_MIN may count as 0 (clattn/problem.h). */
 #include "bench/reference/projection.h"
 #include "bench/reference/values.h"
 
@@ -45,14 +45,16 @@ struct bounded reference_projection(const clattn_problem *p, const struct projec
                                     size_t e)
 {
     const struct projection_strides s = reference_projection_strides(p);
-    const struct arithmetic a = arithmetic_of(precision, p->dtype);
+    struct arithmetic a = arithmetic_of(precision, p->dtype);
     const size_t terms = p->kv_heads * p->dim_qk;
     const double n = (double)terms + 2.0;
     const double bias = p->bias ? value_get(p->bias_dtype, view->bias, g * p->dim_v + e) : 0.0;
     const double before =
         p->accumulate ? value_get(p->dtype, view->before, place(s.y, b, g, i, e)) : 0.0;
     struct dot dot = {.sum = 0.0};
+    double flushed = 0.0;
 
+    arithmetic_relax(&a, p);
     for (size_t h = 0; h < p->kv_heads; h++)
         for (size_t d = 0; d < p->dim_qk; d += CHUNK) {
             const size_t count = p->dim_qk - d < CHUNK ? p->dim_qk - d : CHUNK;
@@ -63,12 +65,14 @@ struct bounded reference_projection(const clattn_problem *p, const struct projec
             dot.sum += part.sum;
             dot.magnitude += part.magnitude;
             dot.squares += part.squares;
+            for (size_t c = 0; a.flushes && c < count; c++)
+                flushed += arithmetic_flushed(&a, x[c], w[c]);
         }
     const double others = fabs(bias) + fabs(before);
     const double error =
         arithmetic_bound(&a, (n + 8.0) * a.value * (dot.magnitude + others),
                          dot_error(&a, &dot, terms) + 4.0 * a.value * (fabs(dot.sum) + others)) +
-        n * (double)FLT_MIN;
+        flushed + n * (double)FLT_MIN;
     const struct bounded y = {dot.sum + bias + before, error};
     return isfinite(y.value) ? bounded_stored(p->dtype, y) : bounded_exactly(y.value);
 }

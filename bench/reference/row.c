@@ -11,6 +11,8 @@
  * Quotient    o = sum e_j v_j / sum e_j is off by at most
  *             sum p_j |v_j| (slack_j + gather) + |o| (sum p_j slack_j + gather),
  *             to which storing adds half an ulp of the dtype. Weights likewise: v = 1 for one j.
+ * Standard    precision rounds p' to the dtype: 2^-8 (bf16) or 2^-11 (f16) of each term more, and what
+ *             is left of weights below the dtype's least.
  * Dropout     multiplies terms by 1 / (1 - r), which rounds three times: 3 u of them.
  * lse         m + log(sum): sum p_j slack_j + gather + 8 u (1 + |m| + |lse|); likely 4 u (|m| + |lse|). */
 #include "bench/reference/row.h"
@@ -159,7 +161,9 @@ static void add_key(const struct reference *r, const struct reference_key *key, 
         sum->value += term;
         sum->magnitude += magnitude;
         sum->squares += term * term;
-        sum->error += arithmetic_part(a, magnitude * key->slack);
+        sum->error += arithmetic_part(a, magnitude * (key->slack + a->weight) +
+                                             a->weight_tiny * key->factor * fabs(v[d]) +
+                                             arithmetic_flushed(a, weight, v[d]));
         sum->tiny += key->factor * fabs(v[d]);
     }
 }

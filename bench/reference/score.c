@@ -30,6 +30,7 @@ struct reference reference_of(const clattn_problem *p, const struct tensor_view 
 
     for (int id = 0; id < NUM_TENSORS; id++)
         r.shape[id] = tensor_shape_of(p, (enum tensor_id)id);
+    arithmetic_relax(&r.arithmetic, p);
     return r;
 }
 
@@ -231,9 +232,13 @@ struct score reference_score(const struct reference *r, const struct query *quer
     const double certain = (double)(n + 6) * a->value * scale * dot.magnitude;
     double likely = scale * dot_error(a, &dot, n) + 4.0 * a->value * fabs(s);
 
+    double flushed = 0.0;
+
+    for (size_t d = 0; a->flushes && d < n; d++)
+        flushed += arithmetic_flushed(a, q[d], k[d]);
     if (a->precision == PRECISION_HALF) /* q and k, or q times scale, are rounded */
         likely += 2.0 * a->value * scale * dot.magnitude;
-    struct score score = {.raw = {s, arithmetic_bound(a, certain, likely) +
+    struct score score = {.raw = {s, arithmetic_bound(a, certain, likely) + scale * flushed +
                                          (double)(n + 6) * (double)FLT_MIN * fmax(1.0, scale)}};
     reference_score_finish(r, query, j, &score);
     return score;

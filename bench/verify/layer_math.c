@@ -78,6 +78,12 @@ static void round_row(struct layer_math *math, double *row, size_t count, double
         row[n] += a->sum * norms * chance(math) + stored * fabs(row[n]) * chance(math);
 }
 
+/* What rounding an operand to the dtype, of standard precision, multiplies it with. */
+static double rounded_operand(struct layer_math *math)
+{
+    return math->rounded ? 1.0 + math->layer_data->reference.arithmetic.weight * chance(math) : 1.0;
+}
+
 /* The root of the mean of the columns' squares. */
 static double column_norm(const struct matrix *m)
 {
@@ -332,7 +338,7 @@ static void attend(struct layer_math *math, struct head *head, const struct quer
         const double weight = head->p[j] * kept(math, query, j);
         if (weight != 0.0)
             add_row(o, row_of(&math->v, head->batch * p->seq_kv + j) + head->kv_head * p->dim_v,
-                    weight, p->dim_v);
+                    weight * rounded_operand(math), p->dim_v);
     }
     round_row(math, o, p->dim_v, sqrt(squares(head->p, p->seq_kv)) * head->v_norm);
 }
@@ -368,10 +374,11 @@ static void derive(struct layer_math *math, struct head *head, const struct quer
         all_squares += ds * ds;
         head->ds_squares[j] += ds * ds;
         head->p_squares[j] += head->p[j] * head->p[j];
+        ds *= rounded_operand(math);
         add_row(dq, row_of(&math->k, key) + head->kv_head * p->dim_qk, scale * ds, p->dim_qk);
         add_row(row_of(&math->dk, key) + head->kv_head * p->dim_qk, q, scale * ds, p->dim_qk);
-        add_row(row_of(&math->dv, key) + head->kv_head * p->dim_v, d_o, head->p[j] * factor,
-                p->dim_v);
+        add_row(row_of(&math->dv, key) + head->kv_head * p->dim_v, d_o,
+                head->p[j] * factor * rounded_operand(math), p->dim_v);
     }
     round_row(math, dq, p->dim_qk, fabs(scale) * sqrt(all_squares) * head->k_norm);
 }

@@ -4,9 +4,31 @@
  * Before including this: common.cl, SIMD_WIDTH, BLOCK_VECTORS, BLOCK_N and BLOCKS_PER_TILE. */
 #ifndef CLATTN_FUSED_PACK_H
 #define CLATTN_FUSED_PACK_H
-#include "common/key_rows.h"
+#include "cpu/fused_operands.h"
 #include "score/query_lanes.h"
 
+#if OPERAND_PAIRS
+/* packed[n] = pair n of the block's queries, with queries in SIMD lanes. */
+NOINLINE void pack_queries(SHAPE_PARAMS, const struct query_block block,
+                           const __global storage *q, lanes *packed SCORE_OPERANDS_PARAM)
+{
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        for (int n = 0; n < PAIRS_IN(DIM_QK); n += SIMD_WIDTH) {
+            lanes x[SIMD_WIDTH], *to = packed + n * BLOCK_VECTORS + m;
+            UNROLL
+            for (int r = 0; r < SIMD_WIDTH; r++) {
+                const long row = min(m * SIMD_WIDTH + r, block.queries - 1);
+                x[r] = load_pairs_of_row(q + row * a.q_stride[2] + 2 * n * Q_STEP, Q_STEP,
+                                         DIM_QK - 2 * n);
+            }
+            transpose(x);
+            UNROLL
+            for (int c = 0; c < SIMD_WIDTH; c++)
+                to[c * BLOCK_VECTORS] = x[c];
+        }
+    }
+}
+#else
 /* packed[d] = the block's queries, scaled, with queries in SIMD lanes. */
 NOINLINE void pack_queries(SHAPE_PARAMS, const struct query_block block,
                            const __global storage *q, lanes *packed SCORE_OPERANDS_PARAM)
@@ -28,6 +50,7 @@ NOINLINE void pack_queries(SHAPE_PARAMS, const struct query_block block,
         }
     }
 }
+#endif
 
 /* Stores rows block.i .. of o, at most BLOCK_M and not beyond QUERIES_END: packed times factor, or zeros
  * where the factor is negative. */

@@ -4,12 +4,18 @@
  * BLOCK_VECTORS and PV_COLUMNS * BLOCK_VECTORS vectors. Loops over the depth and over keys, which
  * compilers leave as they are, take two steps at a time, which is faster than one or four.
  *
+ * With OPERAND_PAIRS both multiply pairs (cpu/fused_operands.h): scores are then scaled after their
+ * product, and weights rounded to pairs of neighbouring keys, in place: those of keys n and n + 1 to
+ * the place of key n / 2. The last weight of an odd number is multiplied by itself, so that the value
+ * beside it, which may belong to a hidden key, is left alone.
+ *
  * Vectors `first` .. `end` - 1 (constants) of the block take part: all of them but where a window
  * lets only half of the block see the keys, or the block has few queries.
  *
  * Before including this: common.cl, SIMD_WIDTH, BLOCK_VECTORS, QK_KEYS, PV_COLUMNS and BLOCK_N. */
 #ifndef CLATTN_FUSED_PRODUCTS_H
 #define CLATTN_FUSED_PRODUCTS_H
+#include "cpu/fused_operands.h"
 #include "score/query_lanes.h"
 
 /* ---- Q K^T ---------------------------------------------------------------------------------- */
@@ -26,11 +32,11 @@ INLINE void multiply_column(const int first, const int end, const lanes *q, cons
             x[m] = q[m];
     UNROLL
     for (int n = 0; n < QK_KEYS; n++) {
-        const lanes y = k[n][d];
+        const spread y = SPREAD(k[n] + d);
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++)
             if (m >= first && m < end)
-                sum[n][m] = fma(x[m], y, sum[n][m]);
+                sum[n][m] = MULTIPLY(x[m], y, sum[n][m]);
     }
 }
 
@@ -39,8 +45,8 @@ INLINE void multiply_columns(const int first, const int end, const lanes *q, con
                              const long k_column, struct prefetch_streams *streams,
                              lanes (*sum)[BLOCK_VECTORS])
 {
-    for (int d0 = 0; d0 < DIM_QK; d0 += PREFETCH_DEPTH) {
-        const int d_end = d0 + PREFETCH_DEPTH < DIM_QK ? d0 + PREFETCH_DEPTH : DIM_QK;
+    for (int d0 = 0; d0 < OPERANDS(DIM_QK); d0 += PREFETCH_DEPTH) {
+        const int d_end = d0 + PREFETCH_DEPTH < OPERANDS(DIM_QK) ? d0 + PREFETCH_DEPTH : OPERANDS(DIM_QK);
         int d = d0;
         if (PREFETCH_OFTEN)
             prefetch_step(streams);
@@ -48,7 +54,7 @@ INLINE void multiply_columns(const int first, const int end, const lanes *q, con
             multiply_column(first, end, q + d * BLOCK_VECTORS, k, d * k_column, sum);
             multiply_column(first, end, q + (d + 1) * BLOCK_VECTORS, k, (d + 1) * k_column, sum);
         }
-        if (DIM_QK % 2 && d < d_end)
+        if (OPERANDS(DIM_QK) % 2 && d < d_end)
             multiply_column(first, end, q + d * BLOCK_VECTORS, k, d * k_column, sum);
     }
 }
@@ -82,6 +88,9 @@ NOINLINE void multiply_keys(const struct score_tile *tile, const lanes *q, sourc
             multiply_columns(LOWER, BLOCK_VECTORS, q, row, k_column, streams, sum);
         else
             multiply_columns(0, BLOCK_VECTORS, q, row, k_column, streams, sum);
+#if OPERAND_PAIRS
+        EACH_SCORE(sum[n][m] *= tile->scale)
+#endif
         finish_scores(tile, n0, count, sum);
         UNROLL
         for (int n = 0; n < QK_KEYS; n++) {
@@ -98,6 +107,21 @@ NOINLINE void multiply_keys(const struct score_tile *tile, const lanes *q, sourc
 }
 
 /* ---- weights -------------------------------------------------------------------------------- */
+
+/* Of a tile of count keys, those before which only the lower half of the block sees keys, and those
+ * from which on only the upper half does: whole operands, which then are of the whole block. */
+INLINE int both_begin(const struct score_tile *tile, const int count)
+{
+    return tile->lower_end >= count ? count
+                                    : tile->lower_end / KEYS_TOGETHER * KEYS_TOGETHER;
+}
+
+INLINE int both_end(const struct score_tile *tile, const int count)
+{
+    return tile->upper_begin >= count
+               ? count
+               : (tile->upper_begin + KEYS_TOGETHER - 1) / KEYS_TOGETHER * KEYS_TOGETHER;
+}
 
 /* Scores of keys n .. last - 1 become weights exp(score - base), which are added to sum. With
  * mark_hidden the weight of a hidden pair is -0. */
@@ -119,8 +143,55 @@ INLINE void weights_of_keys(const int first, const int end, const int mark_hidde
     }
 }
 
+#if OPERAND_PAIRS
+/* Likewise, without marks, from an even n on, and the weights become pairs. */
+INLINE void pairs_of_keys(const int first, const int end, const lanes *base, int n, const int last,
+                          lanes *s, lanes *sum)
+{
+    for (; n + 2 <= last; n += 2) {
+        UNROLL
+        for (int m = 0; m < BLOCK_VECTORS; m++) {
+            if (m >= first && m < end) {
+                const lanes p = EXPONENTIAL(s[n * BLOCK_VECTORS + m] - base[m]);
+                const lanes r = EXPONENTIAL(s[(n + 1) * BLOCK_VECTORS + m] - base[m]);
+                s[n / 2 * BLOCK_VECTORS + m] = pack_pairs(p, r);
+                sum[m] += p + r;
+            }
+        }
+    }
+    if (n < last) {
+        UNROLL
+        for (int m = 0; m < BLOCK_VECTORS; m++) {
+            if (m >= first && m < end) {
+                const lanes p = EXPONENTIAL(s[n * BLOCK_VECTORS + m] - base[m]);
+                s[n / 2 * BLOCK_VECTORS + m] = pack_pairs(p, (lanes)(0.0f));
+                sum[m] += p;
+            }
+        }
+    }
+}
+#if HAS_DROPOUT
+#define WEIGHTS_OF_KEYS(first, end, base, n, last, s, sum)                                         \
+    weights_of_keys(first, end, 0, base, n, last, s, sum)
+/* The weights of count keys become pairs. */
+NOINLINE void pair_weights(const int count, lanes *p)
+{
+    for (int n = 0; n < count; n += 2)
+        for (int m = 0; m < BLOCK_VECTORS; m++)
+            p[n / 2 * BLOCK_VECTORS + m] =
+                pack_pairs(p[n * BLOCK_VECTORS + m],
+                           n + 1 < count ? p[(n + 1) * BLOCK_VECTORS + m] : (lanes)(0.0f));
+}
+#else
+#define WEIGHTS_OF_KEYS pairs_of_keys
+#endif
+#else
+#define WEIGHTS_OF_KEYS(first, end, base, n, last, s, sum)                                         \
+    weights_of_keys(first, end, 0, base, n, last, s, sum)
+#endif
+
 /* The weights of count keys, and their sum. Scores of a half that sees no key stay -INFINITY, but
- * with mark_hidden. */
+ * with mark_hidden. With mark_hidden or dropout pairs of weights stay apart. */
 NOINLINE void compute_weights(const struct score_tile *tile, const int mark_hidden,
                               const lanes *base, const int count, lanes *s, lanes *sum)
 {
@@ -134,13 +205,13 @@ NOINLINE void compute_weights(const struct score_tile *tile, const int mark_hidd
     if (HIDES && mark_hidden) {
         weights_of_keys(0, BLOCK_VECTORS, 1, from, 0, count, s, row_sum);
     } else if (HAS_HALVES) {
-        const int both = min(tile->lower_end, count), upper = min(tile->upper_begin, count);
-        weights_of_keys(0, LOWER, 0, from, 0, both, s, row_sum);
-        weights_of_keys(0, BLOCK_VECTORS, 0, from, both, upper, s, row_sum);
+        const int both = both_begin(tile, count), upper = both_end(tile, count);
+        WEIGHTS_OF_KEYS(0, LOWER, from, 0, both, s, row_sum);
+        WEIGHTS_OF_KEYS(0, BLOCK_VECTORS, from, both, upper, s, row_sum);
         if (HAS_WINDOW)
-            weights_of_keys(LOWER, BLOCK_VECTORS, 0, from, upper, count, s, row_sum);
+            WEIGHTS_OF_KEYS(LOWER, BLOCK_VECTORS, from, upper, count, s, row_sum);
     } else {
-        weights_of_keys(0, BLOCK_VECTORS, 0, from, 0, count, s, row_sum);
+        WEIGHTS_OF_KEYS(0, BLOCK_VECTORS, from, 0, count, s, row_sum);
     }
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++)
@@ -149,7 +220,7 @@ NOINLINE void compute_weights(const struct score_tile *tile, const int mark_hidd
 
 /* ---- P V ------------------------------------------------------------------------------------ */
 
-/* sum += p v for `columns` (constant, at most PV_COLUMNS) values of a row. */
+/* sum += p v for `columns` (constant, at most PV_COLUMNS) values of a row, or of a row of pairs. */
 INLINE void add_row(const int first, const int end, const int columns, const lanes *p, source v,
                     const long v_column, lanes (*sum)[BLOCK_VECTORS])
 {
@@ -162,20 +233,38 @@ INLINE void add_row(const int first, const int end, const int columns, const lan
     UNROLL
     for (int c = 0; c < PV_COLUMNS; c++) {
         if (c < columns) {
-            const lanes y = v[c * v_column];
+            const spread y = SPREAD(v + c * v_column);
             UNROLL
             for (int m = 0; m < BLOCK_VECTORS; m++)
                 if (m >= first && m < end)
-                    sum[c][m] = fma(x[m], y, sum[c][m]);
+                    sum[c][m] = MULTIPLY(x[m], y, sum[c][m]);
         }
     }
 }
 
-/* sum += p[n] v[n] for rows n .. last - 1. */
+#if OPERAND_PAIRS
+/* Likewise, of the first of each pair alone. */
+INLINE void add_first_of_row(const int first, const int end, const int columns, const lanes *p,
+                             source v, const long v_column, lanes (*sum)[BLOCK_VECTORS])
+{
+    UNROLL
+    for (int c = 0; c < PV_COLUMNS; c++) {
+        UNROLL
+        for (int m = 0; m < BLOCK_VECTORS; m++)
+            if (c < columns && m >= first && m < end)
+                sum[c][m] = fma(first_of(p[m]), (lanes)(first_of_word(v[c * v_column])), sum[c][m]);
+    }
+}
+#endif
+
+/* sum += p[n] v[n] for keys key .. end_key - 1, of which the first begins an operand. */
 INLINE void add_rows(const int first, const int end, const int columns, const lanes *p, source v,
-                     const long v_row, const long v_column, int n, const int last,
+                     const long v_row, const long v_column, const int key, const int end_key,
                      lanes (*sum)[BLOCK_VECTORS])
 {
+    const int last = OPERANDS_BEFORE(end_key);
+    int n = OPERANDS_BEFORE(key);
+
     for (; n + 2 <= last; n += 2) {
         add_row(first, end, columns, p + n * BLOCK_VECTORS, v + n * v_row, v_column, sum);
         add_row(first, end, columns, p + (n + 1) * BLOCK_VECTORS, v + (n + 1) * v_row, v_column,
@@ -183,6 +272,11 @@ INLINE void add_rows(const int first, const int end, const int columns, const la
     }
     if (n < last)
         add_row(first, end, columns, p + n * BLOCK_VECTORS, v + n * v_row, v_column, sum);
+#if OPERAND_PAIRS
+    if (key < end_key && end_key % 2)
+        add_first_of_row(first, end, columns, p + last * BLOCK_VECTORS, v + last * v_row, v_column,
+                         sum);
+#endif
 }
 
 /* o[d] = o[d] * factor + sum_n p[n] v[n][d] for `columns` (constant, at most PV_COLUMNS) columns d.
@@ -200,7 +294,7 @@ INLINE void add_columns(const struct score_tile *tile, const int columns, const 
             sum[c][m] = 0.0f;
     }
     if (HAS_HALVES) {
-        const int both = min(tile->lower_end, count), upper = min(tile->upper_begin, count);
+        const int both = both_begin(tile, count), upper = both_end(tile, count);
         add_rows(0, LOWER, columns, p, v, v_row, v_column, 0, both, sum);
         add_rows(0, BLOCK_VECTORS, columns, p, v, v_row, v_column, both, upper, sum);
         if (HAS_WINDOW)
@@ -230,7 +324,22 @@ NOINLINE void add_values(const struct score_tile *tile, const lanes *factor, con
                     o + DIM_V / PV_COLUMNS * PV_COLUMNS * BLOCK_VECTORS);
 }
 
-/* Whether a value is infinite or NaN: its product with a weight of 0 would be NaN. */
+/* Whether a value is infinite or NaN: its product with a weight of 0 would be NaN. Of pairs the value
+ * after the last, if that begins one, may be taken for one of them. */
+#if OPERAND_PAIRS
+NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, const int count)
+{
+    const uint first = 0x7f80u, second = 0x7f800000u;
+    uint some = 0;
+
+    for (int n = 0; n < PAIRS_IN(count); n++)
+        for (int d = 0; d < DIM_V; d++) {
+            const uint x = v[n * v_row + d * v_column];
+            some |= (x & first) == first || (x & second) == second;
+        }
+    return some != 0;
+}
+#else
 NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, const int count)
 {
     const int magnitude = 0x7fffffff, infinite = 0x7f800000;
@@ -255,6 +364,7 @@ NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, cons
     }
     return rest >= infinite || any_lane(most >= infinite);
 }
+#endif
 
 /* As add_values(), but without the pairs that a weight of -0 says are hidden: for tiles of partial
  * visibility with non-finite values. */
@@ -269,7 +379,7 @@ NOINLINE void add_visible(const lanes *factor, const lanes *p, source v, const l
             NO_UNROLL
             for (int n = 0; n < count; n++) {
                 const lanes x = p[n * BLOCK_VECTORS + m];
-                const lanes y = v[n * v_row + d * v_column];
+                const lanes y = value_of(v, n, d, v_row, v_column);
                 sum = VECTOR(as_int)(x) < 0 ? sum : fma(x, y, sum);
             }
             o[d * BLOCK_VECTORS + m] = sum;

@@ -154,8 +154,9 @@ INLINE void store_row(const lanes x, __global o_storage *p, const long step, con
 
 /* ---- keys and values as f32 ------------------------------------------------------------------ */
 
-/* Products read keys and values where they are, or (f16, bf16, quantized) from copies as f32. A kernel
- * that defines STAGE_PAGES has those in pages copied too, which gathers them. */
+/* Products read keys and values where they are, or (f16, bf16, quantized) from copies as f32, or with
+ * OPERAND_PAIRS as pairs (cpu/fused_operands.h). A kernel that defines STAGE_PAGES has those in pages
+ * copied too, which gathers them. */
 #if K_DTYPE == DTYPE_F32 && V_DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE &&                        \
     !(PAGE_SIZE && defined(STAGE_PAGES))
 #define STAGED 0
@@ -164,7 +165,11 @@ typedef const __global float *source;
 #define V_COLUMN V_STEP
 #else
 #define STAGED 1
+#if OPERAND_PAIRS
+typedef const uint *source;
+#else
 typedef const float *source;
+#endif
 #define K_COLUMN 1
 #define V_COLUMN 1
 

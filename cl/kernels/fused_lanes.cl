@@ -32,6 +32,9 @@
 #error "fused_lanes.cl must be built with all of its tunables defined"
 #endif
 
+#ifndef OPERAND_PAIRS /* 1: fused_dot.cl */
+#define OPERAND_PAIRS 0
+#endif
 #define STAGE_PAGES
 #define BLOCK_BITS_BEGIN(a) 0
 #include "cpu/fused_pack.h"
@@ -88,6 +91,10 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct query_block b
         row_sum[m] = fma(row_sum[m], factor[m], sum[m]);
 #if HAS_DROPOUT
     drop_weights(a, at, block, j, count, s);
+#if OPERAND_PAIRS
+    if (!mark_hidden)
+        pair_weights(count, s);
+#endif
 #endif
 
     /* values */
@@ -179,6 +186,13 @@ NOINLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * BLOCK_VECTORS])
     return !any_lane(zero[0] + zero[1] + (zero[2] + zero[3]) != 0.0f);
 }
 
+/* Key j, or the one before it whose value lies in the same operand of the tile that begins with key
+ * j0. */
+INLINE long with_whole_operand(const long j0, const long j)
+{
+    return j0 + (j - j0) / KEYS_TOGETHER * KEYS_TOGETHER;
+}
+
 /* Computes and stores a chunk and returns 1; 0 if its sums are not finite, unless values are
  * checked. */
 NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
@@ -187,7 +201,7 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
                            __global o_storage *o SCORE_OPERANDS_PARAM SINKS_PARAM LSE_PARAM PAGES_PARAM,
                            const int check_values)
 {
-    lanes packed_q[BLOCKS_PER_TILE][ROUNDED(DIM_QK) * BLOCK_VECTORS];
+    lanes packed_q[BLOCKS_PER_TILE][ROUNDED(OPERANDS(DIM_QK)) * BLOCK_VECTORS];
     lanes packed_o[BLOCKS_PER_TILE][ROUNDED(DIM_V) * BLOCK_VECTORS];
     lanes s[ROUNDED(BLOCK_N) * BLOCK_VECTORS];
     lanes row_max[BLOCKS_PER_TILE][BLOCK_VECTORS], row_sum[BLOCKS_PER_TILE][BLOCK_VECTORS];
@@ -195,8 +209,8 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
     const long begin = first_key(a, chunk.e, chunk.i);
     const long end = queries > 0 ? end_key(a, chunk.e, chunk.i + queries - 1) : 0;
 #if STAGED
-    float k_staged[BLOCK_N * DIM_QK], v_staged[BLOCK_N * DIM_V];
-    const long k_row = DIM_QK, v_row = DIM_V;
+    operand k_staged[BLOCK_N * OPERANDS(DIM_QK)], v_staged[BLOCK_N / KEYS_TOGETHER * DIM_V];
+    const long k_row = OPERANDS(DIM_QK), v_row = DIM_V;
 #else
     const long k_row = a.k_stride[2], v_row = a.v_stride[2];
 #endif
@@ -231,10 +245,7 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
             continue;
 #endif
 #if STAGED
-        for (int n = 0; n < (int)(j1 - j0); n++) {
-            stage_key(k_staged + n * DIM_QK, K_PLACE(k, KEY_ROW(chunk.b, j0 + n, a.k_stride)), K_STEP);
-            stage_value(v_staged + n * DIM_V, V_PLACE(v, KEY_ROW(chunk.b, j0 + n, a.v_stride)), V_STEP);
-        }
+        stage_tile(a, at, chunk.b, j0, (int)(j1 - j0), k, v, k_staged, v_staged PAGES_ARG);
         source tile_k = k_staged, tile_v = v_staged;
 #else
         source tile_k = k + j0 * k_row, tile_v = v + j0 * v_row;
@@ -258,13 +269,14 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
             const long all_end = end_key(a, block.e, block.i);
             const long block_end = min(end_key(a, block.e, last), j1);
             long stop;
-            for (long j = max(first_key(a, block.e, block.i), j0); j < block_end; j = stop) {
+            for (long j = with_whole_operand(j0, max(first_key(a, block.e, block.i), j0));
+                 j < block_end; j = stop) {
                 const source keys = tile_k + (j - j0) * k_row;
-                const source values = tile_v + (j - j0) * v_row;
+                const source values = tile_v + OPERANDS_BEFORE(j - j0) * v_row;
                 /* A few keys that all queries see are worth no tile of their own. */
                 const bool full = !HIDES_ANYWHERE && j >= all_begin &&
                                   (all_end >= block_end || all_end - j >= BLOCK_N / 2);
-                stop = full ? min(all_end, block_end) : block_end;
+                stop = full && all_end < block_end ? with_whole_operand(j0, all_end) : block_end;
 #if HAS_MASK_KEYS
                 if (j < block.e.mask_begin) /* no tile is partly within the mask's columns */
                     stop = min(stop, block.e.mask_begin);

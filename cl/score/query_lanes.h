@@ -64,6 +64,9 @@ struct score_tile {
     lanes distance[BLOCK_VECTORS]; /* with ALiBi: from the queries to key 0, along the diagonal */
     float slope;
     float softcap, inverse_softcap;
+#if OPERAND_PAIRS
+    float scale; /* of products */
+#endif
     const lanes *bias; /* of key n and the queries of vector m: bias[n * BLOCK_VECTORS + m] */
     const ints *mask;  /* four keys' bytes in an int: mask_of() */
 };
@@ -80,6 +83,9 @@ INLINE struct score_tile score_tile_at(SHAPE_PARAMS, const struct query_block bl
     struct score_tile tile;
 
     tile.hides = 0;
+#if OPERAND_PAIRS
+    tile.scale = score_scale(a, at, block.h SCORE_OPERANDS_ARG) * SCALE_UNIT;
+#endif
 #if HAS_WINDOW
     const ints lane = VECTOR(convert_int)(COUNT_UP);
     const long last = block.i + block.queries - 1;

@@ -64,6 +64,35 @@
  * rows that see nothing and keys that nobody sees have gradients of 0, and so have rows whose lse is
  * -inf because all of their scores are.
  *
+ * Precision. Operands are multiplied as they are stored, without error, products are added in f32, and
+ * results are rounded once when they are stored. A problem in f16 or bf16 is of standard precision
+ * unless strict asks for more:
+ *
+ * - standard (the default): p' (forward, of which the keys' sum and lse know nothing; backward for dv)
+ *   and dt (for dq and dk) may be rounded once to the dtype before they are multiplied with v, do, k
+ *   or q, as FlashAttention, cuDNN and PyTorch do, so that these products are of two operands of the
+ *   dtype, which processors have instructions for. Where v is stored otherwise than q, p' stays as it
+ *   is. Operands below 2^-126 may count as 0, as they do to x86's instructions for bf16.
+ * - strict: p' and dt have the accuracy of f32.
+ *
+ * An f32 problem is strict, whether it asks for it or not: its strict field is ignored, and its text
+ * form has no such word. How far an element may be off, with r = 2^-11 of f16 and 2^-8 of bf16, u = 2^-24,
+ * e_j what a score is off by (at most (dim_qk + 6) u scale sum_d |q_d k_d|, and what softcap, bias and
+ * ALiBi add) and half a distance between neighbours of the dtype for storing it:
+ *
+ *     o    strict: sum_j |p'_j v_j| (expm1(e_j + (8 + 3 |s_j - m|) u) + (2 n + 16) u) and as much
+ *          again of |o|, for n keys; standard: r sum_j |p'_j v_j| more
+ *     dv   strict: likewise of sum_i |p'_i do_i|;            standard: r sum_i |p'_i do_i| more
+ *     dq   strict: sum_j (what dt_j is off by) |k_j| and (n + 16) u scale sum_j |dt_j k_j|;
+ *          standard: r scale sum_j |dt_j k_j| more; dk likewise
+ *
+ * r is the unit roundoff of the dtype; the strict terms are those of rounding error analysis (N. J.
+ * Higham, "Accuracy and Stability of Numerical Algorithms", 2002, chapters 3 and 4). lse, scores and
+ * weights that are handed out, dbias, dslopes and dsinks are as good in both, projections, merges and
+ * appends have nothing in between that could be rounded. Both bounds are what tests, the benchmark and
+ * clattn-bench verify hold results to, in their exact form (bench/reference), and what the library holds its own kernels to before
+ * it uses them. A standard problem may be computed as a strict one, where that is as fast.
+ *
  * What gradients cannot promise. The figures are the largest distance from gradients that double
  * precision gives for the same inputs, as a share of the gradient's largest element, on PoCL:
  *
@@ -204,7 +233,7 @@ typedef enum clattn_operation {
     CLATTN_APPEND = 4      /**< See "Append" above, and clattn/append.h. */
 } clattn_operation;
 
-/** How values are stored; arithmetic is always f32. */
+/** How values are stored; sums are always f32 ("Precision" above). */
 typedef enum clattn_dtype {
     CLATTN_F32 = 0,
     CLATTN_F16 = 1, /**< IEEE binary16. Needs no cl_khr_fp16. */
@@ -364,11 +393,13 @@ typedef struct clattn_problem {
     clattn_queries queries; /**< What becomes of q; needs rotary. */
     int positions;          /**< Not 0: positions of the tokens, packed (batch, seq_q) cl_ints. */
     int slots;              /**< Not 0: slots of the tokens, packed (batch, seq_q) cl_ints. */
-    size_t total_q;   /**< Rows of q and o in which all sequences follow each other, up to
+    size_t total_q;         /**< Rows of q and o in which all sequences follow each other, up to
                                2^31 - 1; 0: q and o have batch times seq_q rows. Forward and
                                backward; see
                                "Packed batches" above. */
-    size_t total_kv;  /**< Likewise of k and v. */
+    size_t total_kv;        /**< Likewise of k and v. */
+    int strict; /**< Not 0: no weight is rounded to the dtype on the way; see "Precision" above.
+                     Forward and backward; f32 problems are strict without it. */
 } clattn_problem;
 
 /**
@@ -480,7 +511,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     blocks=RxC:N           block lists of blocks of R queries and C keys, with room for N entries,
  *                            one for all; blocks=RxC:N:h one for each head, :b for each batch, :bh for
  *                            each head of each batch
- *     alibi sinks qlen klen lse odtype=f32
+ *     alibi sinks qlen klen lse odtype=f32 strict
  *     maskkeys=N             mask_keys, where not 0
  *     totalq=N totalkv=N     total_q and total_kv, where not 0
  *     scores=raw|softcap|bias|weights

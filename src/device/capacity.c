@@ -33,6 +33,11 @@ int ca_native_is_precise(const clattn_device_info *dev)
     return !(dev->type & CL_DEVICE_TYPE_CPU) || ca_facts_of_pocl(dev);
 }
 
+int ca_multiplies_bf16_pairs(const clattn_device_info *dev)
+{
+    return dev->type & CL_DEVICE_TYPE_CPU && strcmp(dev->architecture, "avx512_bf16") == 0;
+}
+
 size_t ca_device_cores(const clattn_device_info *dev)
 {
     const size_t engines = dev->sub_group_size >= 16 ? 8 : 16, units = dev->compute_units;

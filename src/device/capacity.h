@@ -23,6 +23,10 @@ int ca_fills_vectors(const clattn_device_info *dev);
  * exp2(). OpenCL leaves it open, and that of Intel's runtime for CPUs moves results by some 4e-5. */
 int ca_native_is_precise(const clattn_device_info *dev);
 
+/* Whether an instruction is known to multiply pairs of bf16 and add both products in f32: x86's
+ * VDPBF16PS, of vectors of 16. */
+int ca_multiplies_bf16_pairs(const clattn_device_info *dev);
+
 /* What runs work-groups independently of another: the compute units, but under Intel's driver for
  * GPUs, which counts vector engines, the Xe-cores of 16 or (where the least sub-group is 16) of 8.
  * Only that driver states an architecture of Intel's; Mesa's counts Xe-cores. */

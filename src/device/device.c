@@ -1,4 +1,5 @@
 #include "device/facts.h"
+#include "device/processor.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -177,6 +178,9 @@ static cl_int query_texts(cl_device_id device, clattn_device_info *info)
         (err = query_extensions(device, info)))
         return err;
     query_vendor(device, info);
+    if (info->type & CL_DEVICE_TYPE_CPU && !info->architecture[0])
+        snprintf(info->architecture, sizeof info->architecture, "%s",
+                 ca_processor_architecture(info->name));
     info->opencl_version = version_number(info->device_version);
     info->opencl_c_version = version_number(c_version);
     return CL_SUCCESS;

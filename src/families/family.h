@@ -120,7 +120,7 @@ struct ca_family {
     /* What a work-item keeps in registers or private memory throughout; NULL: little. */
     size_t (*private_bytes)(const clattn_problem *p, const size_t *values);
     /* What the compiler is told besides, with a blank before each; NULL: nothing. */
-    const char *(*options)(const size_t *values);
+    const char *(*options)(const size_t *values, const clattn_device_info *dev);
     /* How well it suits, 0 (only when forced or nothing else can) to 100, from facts alone; or
      * CA_ONLY_IF_FORCED, so that neither a choice nor a tuning takes it up. */
     int (*preference)(const clattn_problem *p, const clattn_device_info *dev);

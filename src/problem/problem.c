@@ -34,6 +34,7 @@ void ca_problem_simplify(clattn_problem *p)
     p->k_cache = ca_cache_normal(p->k_cache, p->dtype);
     p->v_cache = ca_cache_normal(p->v_cache, p->dtype);
     p->o_f32 = p->o_f32 && p->dtype != CLATTN_F32;
+    p->strict = p->strict && p->dtype != CLATTN_F32;
 }
 
 clattn_problem ca_problem_normal(const clattn_problem *p)

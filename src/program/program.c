@@ -102,7 +102,7 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
     clattn_status status;
 
     *program = NULL;
-    if (!ca_program_options(candidate, p, options, sizeof options) ||
+    if (!ca_program_options(candidate, p, &ctx->device, options, sizeof options) ||
         !ca_program_parameters(candidate->family, p, parameters, sizeof parameters))
         return ca_fail(&ctx->log, CLATTN_UNSUPPORTED, "%s has too many tunables for its options",
                        name);
@@ -207,7 +207,7 @@ int ca_program_condemned(clattn_context *ctx, const struct ca_candidate *candida
 {
     char options[CA_OPTIONS_TEXT];
 
-    if (!ca_program_options(candidate, p, options, sizeof options))
+    if (!ca_program_options(candidate, p, &ctx->device, options, sizeof options))
         return 0;
     pthread_mutex_lock(&ctx->lock);
     const struct ca_program *known = find(ctx->programs, candidate->family, options);

@@ -150,8 +150,8 @@ size_t ca_program_problem_options(const clattn_problem *p, char *text, size_t te
     return length + of[p->operation](p, text, text_bytes, length);
 }
 
-int ca_program_options(const struct ca_candidate *candidate, const clattn_problem *p, char *text,
-                       size_t text_bytes)
+int ca_program_options(const struct ca_candidate *candidate, const clattn_problem *p,
+                       const clattn_device_info *dev, char *text, size_t text_bytes)
 {
     size_t length = ca_program_problem_options(p, text, text_bytes);
 
@@ -163,6 +163,6 @@ int ca_program_options(const struct ca_candidate *candidate, const clattn_proble
                                   candidate->values, "-D", text + length, text_bytes - length);
     if (candidate->family->options && length < text_bytes)
         length += (size_t)snprintf(text + length, text_bytes - length, "%s",
-                                   candidate->family->options(candidate->values));
+                                   candidate->family->options(candidate->values, dev));
     return length < text_bytes;
 }

@@ -10,6 +10,7 @@
  *   weight   an error e of the score s and exp (4 ulp, and the argument s - m is rounded three
  *            times) give expm1(e + (8 + 3 |s - m|) u), relative to the weight
  *   o        a quotient of two sums over the visible keys; dropout adds 4 u to each weight
+ *            standard precision rounds each weight to the dtype besides
  *   lse      m + log of such a sum
  */
 #include "problem/philox.h"
@@ -92,6 +93,7 @@ static void weigh_values(const struct ca_trust_case *c, struct ca_trust_row *row
     const clattn_problem *p = &c->problem;
     const size_t g = row->h / (p->heads / p->kv_heads);
     const double dropout = p->dropout > 0.0f ? 4.0 * u : 0.0;
+    const double share = ca_trust_operand_share(p), tiny = ca_trust_operand_tiny(p);
 
     for (size_t d = 0; d < p->dim_v; d++)
         o[d].value = row->errors[d] = 0.0;
@@ -102,7 +104,7 @@ static void weigh_values(const struct ca_trust_case *c, struct ca_trust_row *row
         if (p->dropout > 0.0f)
             weight *=
                 ca_dropout_factor(p, CA_TRUST_SEED, CA_TRUST_STREAM, row->b, row->h, row->i, j);
-        const double error = weight * (row->slack[j] + gather + dropout);
+        const double error = weight * (row->slack[j] + gather + dropout + share) + tiny;
         size_t block, place;
         ca_trust_locate_key(c, row->b, j, &block, &place);
         ca_cache_load(ca_trust_elements(c, CA_V), ca_problem_cache(p, CA_V),

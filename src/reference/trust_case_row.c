@@ -129,6 +129,22 @@ int ca_trust_lse_place(const struct ca_trust_case *c, const struct ca_trust_row 
     return there;
 }
 
+static int rounds_operands(const clattn_problem *p)
+{
+    return !p->strict && p->dtype != CLATTN_F32 &&
+           ca_problem_cache(p, CA_V) == CLATTN_CACHE_PLAIN && ca_problem_dtype(p, CA_V) == p->dtype;
+}
+
+double ca_trust_operand_share(const clattn_problem *p)
+{
+    return !rounds_operands(p) ? 0.0 : p->dtype == CLATTN_BF16 ? 0x1p-8 : 0x1p-11;
+}
+
+double ca_trust_operand_tiny(const clattn_problem *p)
+{
+    return !rounds_operands(p) ? 0.0 : p->dtype == CLATTN_BF16 ? 0x1p-126 : 0x1p-25;
+}
+
 double ca_trust_length_error(size_t n)
 {
     return fmin((double)(n + 8), 16.0 * sqrt((double)n)) * u;

@@ -41,9 +41,15 @@ int ca_trust_locate_key(const struct ca_trust_case *c, size_t b, size_t j, size_
                         size_t *row);
 
 /* The place of a row's lse; 0 if the row's sequence is shorter. */
-int ca_trust_lse_place(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t *place);
+int ca_trust_lse_place(const struct ca_trust_case *c, const struct ca_trust_row *row,
+                       size_t *place);
 
 size_t ca_trust_position(const clattn_layout *layout, size_t b, size_t h, size_t s, size_t d);
+
+/* What standard precision adds to the error of an operand of the second product, p' or dt, that it
+ * rounds to the dtype (clattn/problem.h): this share of it, and this besides. */
+double ca_trust_operand_share(const clattn_problem *p);
+double ca_trust_operand_tiny(const clattn_problem *p);
 
 /* The relative error of a sum of n terms. */
 double ca_trust_length_error(size_t n);

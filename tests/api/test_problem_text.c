@@ -47,9 +47,9 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            (!a->mask || same_layout(&a->mask_layout, &b->mask_layout, NULL, pairs)) &&
            a->alibi == b->alibi && a->sinks == b->sinks && a->q_lengths == b->q_lengths &&
            a->kv_lengths == b->kv_lengths && a->lse == b->lse && x.o_f32 == y.o_f32 &&
-           a->scores == b->scores && x.k_cache == y.k_cache && x.v_cache == y.v_cache &&
-           a->mask_keys == b->mask_keys && a->page_size == b->page_size && a->pages == b->pages &&
-           a->total_q == b->total_q && a->total_kv == b->total_kv;
+           x.strict == y.strict && a->scores == b->scores && x.k_cache == y.k_cache &&
+           x.v_cache == y.v_cache && a->mask_keys == b->mask_keys && a->page_size == b->page_size &&
+           a->pages == b->pages && a->total_q == b->total_q && a->total_kv == b->total_kv;
 }
 
 Test(problem_text, what_is_printed) {
@@ -64,6 +64,8 @@ Test(problem_text, what_is_printed) {
         "fwd f16 b4 h8 q1 k4096 d128 k=bshd v=bshd kcache=q8_0 vcache=q8_0 page=16 pages=900 klen",
         "fwd f16 b64 h32/8 q4096 k4096 d128 causal=br lse totalq=90000 totalkv=90001",
         "fwd f16 b2 h3 q5 k7 d64 lse odtype=f32 scores=raw",
+        "fwd bf16 b1 h3 q5 k7 d64 lse strict",
+        "bwd f16 b1 h3 q5 k7 d64 strict",
         "fwd f16 b2 h8/2 q4 k4096 d128 mask=bqk klen lse maskkeys=4",
         "fwd f32 b2 h3 q5 k7 d3 diagonal=17 window=*,0 bias=f32:0.0.0.0 mask=bhqk scores=weights",
     };
@@ -85,6 +87,7 @@ Test(problem_text, what_is_printed) {
         {"proj f32 b2 h3/4 q5 d6 layout=bshd w=oi", "proj f32 b2 h3/4 q5 d6 x=bshd y=bshd w=oi"},
         {"proj f32 b2 h3/4 q5 d6 y=sbhd layout=bshd", "proj f32 b2 h3/4 q5 d6 x=bshd y=sbhd"},
         {"fwd f32 q3 d8 odtype=f32", "fwd f32 b1 h1 q3 k3 d8"},
+        {"fwd f32 q3 d8 strict", "fwd f32 b1 h1 q3 k3 d8"},
     };
     for (size_t n = 0; n < sizeof all_at_once / sizeof *all_at_once; n++) {
         const clattn_problem p = fixture_problem(all_at_once[n].text);
@@ -134,6 +137,10 @@ Test(problem_text, refusals) {
         {"bwd f32 q1 d32 vcache=f16", "v_cache"},
         {"bwd f16 q1 d32 odtype=f32", "o_f32"},
         {"fwd f32 q1 d32 odtype=f16", "odtype"},
+        {"fwd bf16 q1 d32 strict=1", "strict"},
+        {"fwd bf16 q1 d32 strict strict", "strict"},
+        {"proj bf16 q1 d32 strict", "strict"},
+        {"merge bf16 q1 d32 n2 strict", "strict"},
         {"proj f16 q1 d32 odtype=f32", "odtype"},
         {"proj f32 q1 d32 kcache=q8_0", "kcache"},
         {"fwd f32 q d1", "'q'"},

@@ -129,7 +129,7 @@ static void write_case(struct output *out, const struct device *d, const struct 
     char problem[1024], tunables[CA_TUNABLES_TEXT], options[CA_OPTIONS_TEXT];
 
     if (clattn_problem_print(p, problem, sizeof problem, NULL) != CLATTN_SUCCESS ||
-        !ca_program_options(c, &normal, options, sizeof options))
+        !ca_program_options(c, &normal, &d->info, options, sizeof options))
         exit(2);
     ca_tunables_print(c->family->tunables, c->family->num_tunables, c->values, "", tunables,
                       sizeof tunables);

@@ -261,13 +261,14 @@ static void attend(struct pass *pass, const size_t b, const size_t h, const size
                    const struct row *row)
 {
     const clattn_problem *p = pass->p;
+    const struct arithmetic *a = &pass->reference.arithmetic;
     struct bounded *weights = pass->out->at[LAYER_WEIGHTS];
 
     for (size_t d = 0; d < p->dim_v; d++) {
         struct bounded_sum sum = {0};
         for (size_t j = 0; j < p->seq_kv; j++)
             if (row->seen[j])
-                bounded_add(&sum, dropped(row->p[j], row->factor[j]),
+                bounded_add(&sum, arithmetic_operand(a, dropped(row->p[j], row->factor[j])),
                             pass->made[2][v_at(pass, b, h, j) + d]);
         pass->o[o_at(pass, b, h, i) + d] =
             row->nothing ? bounded_exactly(0.0) : bounded_stored(p->dtype, bounded_total(&sum));
@@ -294,6 +295,7 @@ static void attend_backward(struct pass *pass, const size_t b, const size_t h, c
                             const struct row *row, struct sums *sums)
 {
     const clattn_problem *p = pass->p;
+    const struct arithmetic *a = &pass->reference.arithmetic;
     const double scale = pass->reference.scale;
     const struct query query = reference_query(&pass->reference, b, h, i);
     const struct bounded factor = {scale, 2 * u * fabs(scale)};
@@ -322,12 +324,14 @@ static void attend_backward(struct pass *pass, const size_t b, const size_t h, c
                       2 * FLT_MIN;
         for (size_t d = 0; d < p->dim_v; d++) {
             bounded_add(&dot, d_o[d], v[d]);
-            bounded_add(&sums->dv[v_at(pass, b, h, j) + d], dropped(again, row->factor[j]), d_o[d]);
+            bounded_add(&sums->dv[v_at(pass, b, h, j) + d],
+                        arithmetic_operand(a, dropped(again, row->factor[j])), d_o[d]);
         }
         const struct bounded through = dropped(bounded_total(&dot), row->factor[j]);
         const struct bounded ds =
             bounded_times(again, bounded_minus(through, bounded_total(&delta)));
-        const struct bounded dt = bounded_times(bounded_times(ds, row->slope[j]), factor);
+        const struct bounded dt =
+            bounded_times(arithmetic_operand(a, bounded_times(ds, row->slope[j])), factor);
         for (size_t d = 0; d < p->dim_qk; d++) {
             const size_t q = q_at(pass, b, h, i) + d, k = k_at(pass, b, h, j) + d;
             bounded_add(&sums->dq[q], dt, pass->made[1][k]);

@@ -25,7 +25,7 @@ int family_takes_f32(const char *name)
     if (!family || (family == &ca_split_tiles && !(which && strcmp(which, "all") == 0)))
         return 0;
     /* Some refuse a device without facts, whatever the dtype. */
-    return takes(family, CLATTN_F32) || !takes(family, CLATTN_F16);
+    return takes(family, CLATTN_F32) || !(takes(family, CLATTN_F16) || takes(family, CLATTN_BF16));
 }
 
 size_t families_taken(const clattn_operation operation, const uint64_t test, const unsigned runs,

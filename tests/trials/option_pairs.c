@@ -23,6 +23,7 @@ enum option {
     KV_LENGTHS,
     DROPOUT,
     BLOCKS,
+    STRICT,
     PACKED,
     TUNABLES,
     STEP_Q, /* as NUM_UNITS counts them */
@@ -68,7 +69,8 @@ static const struct {
     [KV_LENGTHS] = {"kv_lengths", 2, 3},
     [DROPOUT] = {"dropout", 2, 3},
     [BLOCKS] = {"block lists", 3, 3}, /* none; of small blocks; of large ones */
-    [TUNABLES] = {"tunables", 2, 3},  /* the family's choice; others */
+    [STRICT] = {"strict", 2, 3},
+    [TUNABLES] = {"tunables", 2, 3}, /* the family's choice; others */
     [STEP_Q] = {"steps in q", 2, 3},
     [STEP_K] = {"steps in k", 2, 3},
     [STEP_V] = {"steps in v", 2, 3},
@@ -164,6 +166,7 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
     p.dropout = level[DROPOUT] ? (float)rng_uniform(r, 0.02, 0.9) : 0.0f;
     if (level[BLOCKS])
         random_block_sizes(r, level[BLOCKS] > 1, &p);
+    p.strict = level[STRICT] != 0;
     p.lse = level[LSE] != 0;
     p.o_f32 = level[O_F32] != 0;
     p.k_cache = cache_of(level[K_CACHE], p.dtype);
@@ -403,6 +406,7 @@ static struct row row_of(const struct problem_kind *kind)
                        [KV_LENGTHS] = p->kv_lengths != 0,
                        [DROPOUT] = p->dropout > 0.0f,
                        [BLOCKS] = p->block_q ? 1 + (p->block_q >= 32) : 0,
+                       [STRICT] = p->strict != 0,
                        [LSE] = p->lse != 0,
                        [O_F32] = p->o_f32 != 0,
                        [K_CACHE] = cache_level(p->k_cache),

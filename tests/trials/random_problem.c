@@ -93,6 +93,7 @@ static clattn_problem draw_options(struct rng *r, const clattn_operation operati
     if (rng_one_in(r, 5))
         random_block_sizes(r, rng_one_in(r, 2), &p);
     draw_results(r, &p);
+    p.strict = rng_one_in(r, 4);
     return p;
 }
 

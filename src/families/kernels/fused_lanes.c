@@ -1,6 +1,8 @@
-/* The fused forward for CPUs: SIMD lanes are queries. How it computes: cl/kernels/fused_lanes.cl. */
+/* The fused forward for CPUs: SIMD lanes are queries. How it computes: cl/kernels/fused_lanes.cl. And
+ * fused_dot, the same with products of bf16 pairs: cl/kernels/fused_dot.cl. */
 #include "device/capacity.h"
 #include "families/family.h"
+#include "families/kernels/bf16_pairs.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"
@@ -10,9 +12,9 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/fused_lanes.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_fused_lanes[];
+extern const char ca_source_fused_lanes[], ca_source_fused_dot[];
 
-/* Follows the arrays in cl/kernels/fused_lanes.cl. */
+/* Follows the arrays in cl/kernels/fused_lanes.cl, of which pairs take less. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX], block = width * values[BLOCK_VECTORS_INDEX];
@@ -232,4 +234,53 @@ const struct ca_family ca_fused_lanes = {
     .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
     .preference = preference,
+};
+
+/* ---- fused_dot ------------------------------------------------------------------------------- */
+
+static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const char *why = ca_bf16_pairs_refusal(p);
+
+    if (why)
+        return why;
+    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
+        return "the instruction takes two operands of bf16, and k or v is stored otherwise";
+    if (p->mask_keys)
+        return "where the columns of a mask begin a pair of keys may be cut";
+    return unsupported(p, dev);
+}
+
+static const char *reject_for_pairs(const clattn_problem *p, const clattn_device_info *dev,
+                                    const size_t *values)
+{
+    const char *why = ca_bf16_pairs_width_refusal(dev, values[SIMD_WIDTH_INDEX]);
+
+    return why ? why : reject(p, dev, values);
+}
+
+/* Before fused_lanes, but behind what is for few queries. */
+static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_bf16_pairs_preference(dev, 91);
+}
+
+const struct ca_family ca_fused_dot = {
+    .name = "fused_dot",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_dot,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {CA_MARK_BLOCKS,
+               CA_MARK_PAIRS(marks_ndrange),
+               {"fused_lanes", CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS, ndrange}},
+    .num_stages = 3,
+    .unsupported = unsupported_by_pairs,
+    .adapt = adapt,
+    .reject = reject_for_pairs,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .options = ca_bf16_pairs_options,
+    .preference = preference_of_pairs,
 };

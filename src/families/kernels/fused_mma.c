@@ -200,8 +200,9 @@ static int fits(const clattn_problem *p, const clattn_device_info *dev, const si
 }
 
 /* Intel's compiler gives a work-item half as many registers unless asked. */
-static const char *more_options(const size_t *values)
+static const char *more_options(const size_t *values, const clattn_device_info *dev)
 {
+    (void)dev;
     const int dpas = values[INSTRUCTION_INDEX] == DPAS_8 || values[INSTRUCTION_INDEX] == DPAS_16;
 
     return dpas && !values[EMULATE_INDEX] ? " -cl-intel-256-GRF-per-thread" : "";

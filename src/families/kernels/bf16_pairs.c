@@ -1,0 +1,30 @@
+#include "families/kernels/bf16_pairs.h"
+#include "device/capacity.h"
+#include "families/family.h"
+
+const char *ca_bf16_pairs_refusal(const clattn_problem *p)
+{
+    if (p->dtype != CLATTN_BF16)
+        return "the instruction multiplies pairs of bf16 alone";
+    if (p->strict)
+        return "weights become bf16 on their way, which a strict problem does not allow";
+    return NULL;
+}
+
+const char *ca_bf16_pairs_width_refusal(const clattn_device_info *dev, size_t width)
+{
+    return width != 16 && ca_multiplies_bf16_pairs(dev)
+               ? "the instruction is used with vectors of 16"
+               : NULL;
+}
+
+const char *ca_bf16_pairs_options(const size_t *values, const clattn_device_info *dev)
+{
+    (void)values;
+    return ca_multiplies_bf16_pairs(dev) ? " -DEMULATE=0" : " -DEMULATE=1";
+}
+
+int ca_bf16_pairs_preference(const clattn_device_info *dev, int with)
+{
+    return ca_multiplies_bf16_pairs(dev) ? with : CA_ONLY_IF_FORCED;
+}

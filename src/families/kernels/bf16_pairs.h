@@ -1,0 +1,21 @@
+/* What families with products of bf16 pairs (cl/cpu/pairs.h) have in common. */
+#ifndef CA_BF16_PAIRS_H
+#define CA_BF16_PAIRS_H
+
+#include <clattn/device.h>
+#include <clattn/problem.h>
+
+/* Why p has no such products; NULL if it has. */
+const char *ca_bf16_pairs_refusal(const clattn_problem *p);
+
+/* Why the instruction is not used with vectors of so many lanes. It is emulated with any. */
+const char *ca_bf16_pairs_width_refusal(const clattn_device_info *dev, size_t width);
+
+/* As ca_family.options: EMULATE, which is no tunable, since the device decides. */
+const char *ca_bf16_pairs_options(const size_t *values, const clattn_device_info *dev);
+
+/* The preference of a family that has `with` on a device with the instruction. Where it would be emulated
+ * it is never taken of itself: that is for tests. */
+int ca_bf16_pairs_preference(const clattn_device_info *dev, int with);
+
+#endif

@@ -1,0 +1,214 @@
+/* fused_dot: products of bf16 pairs, by the processor's instruction where it has one, and emulated as on
+ * one that lacks it, which both must give the same bits; and what is chosen where it is lacking. The
+ * sweep draws more (CLATTN_TEST_FAMILY=fused_dot). */
+#include "context/context.h"
+#include "device/capacity.h"
+#include "families/registry.h"
+#include "tests/support/unoptimised.h"
+#include "tests/trials/trial.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(fused_dot, .init = unoptimised, .timeout = 300);
+
+/* A program for each, emulated and not, of all options between them: odd dims, and tiles that end, and
+ * windows that begin, within a pair of keys. */
+static const struct {
+    const char *tunables, *options, *shapes[4];
+} cases[] = {
+    {"SIMD_WIDTH=16 BLOCK_VECTORS=2 QK_KEYS=4 PV_COLUMNS=5 BLOCK_N=24 BLOCKS_PER_TILE=2",
+     "d33/20 causal=br klen qlen lse odtype=f32",
+     {"b2 h4/2 q70 k91", "q1 k1", "b3 h2/1 q33 k17", "h2 q97 k140"}},
+    {"SIMD_WIDTH=16 BLOCK_VECTORS=3 QK_KEYS=8 PV_COLUMNS=8 BLOCK_N=48 BLOCKS_PER_TILE=1",
+     "d64 window=9,4 alibi softcap=4 sinks lse q=bshd k=bshd v=bshd o=bshd",
+     {"b2 h4/2 q70 k91", "q1 k1", "b3 h2/1 q33 k17", "h2 q97 k140"}},
+    {"SIMD_WIDTH=16 BLOCK_VECTORS=4 QK_KEYS=6 PV_COLUMNS=6 BLOCK_N=24 BLOCKS_PER_TILE=2",
+     "d40/33 mask=bqk bias=f16:hqk dropout=0.3 lse",
+     {"b2 h4/2 q70 k91", "q1 k1", "b3 h2/1 q33 k17", "h2 q17 k140"}},
+    {"SIMD_WIDTH=16 BLOCK_VECTORS=1 QK_KEYS=12 PV_COLUMNS=12 BLOCK_N=24 BLOCKS_PER_TILE=4",
+     "d9/8 window=30,* totalq=150 totalkv=200",
+     {"b4 h4/2 q70 k91", "b2 q33 k16", "b3 h2/1 q33 k17", "b3 h2 q97 k64"}},
+    {"SIMD_WIDTH=16 BLOCK_VECTORS=2 QK_KEYS=8 PV_COLUMNS=4 BLOCK_N=24 BLOCKS_PER_TILE=2",
+     "d32 page=5 pages=90 klen causal=br sinks",
+     {"b2 h4/2 q70 k91", "q1 k1", "b3 h2/1 q33 k17", "h2 q17 k140"}},
+    {"SIMD_WIDTH=16 BLOCK_VECTORS=2 QK_KEYS=8 PV_COLUMNS=8 BLOCK_N=48 BLOCKS_PER_TILE=1",
+     "d24 blocks=16x7:60:h mask=qk lse",
+     {"b2 h4/2 q70 k91", "q1 k1", "b3 h2/1 q33 k17", "h2 q97 k140"}},
+};
+enum { NUM_CASES = sizeof cases / sizeof *cases, NUM_SHAPES = 4 };
+
+/* A fixture with the device of this machine, or with one that lacks the instruction. */
+static void open_with(struct fixture *f, const int emulated)
+{
+    fixture_open(f);
+    if (!emulated)
+        return;
+    clattn_device_info lacking = f->context->device;
+    lacking.architecture[0] = '\0';
+    fixture_close(f);
+    fixture_open_narrowed(f, &lacking);
+}
+
+static struct trial make(const size_t number, const size_t shape)
+{
+    char text[256];
+    struct trial t = {.family = "fused_dot", .seed = 5 + number};
+
+    snprintf(text, sizeof text, "fwd bf16 %s %s", cases[number].options,
+             cases[number].shapes[shape]);
+    t.problem = fixture_problem(text);
+    snprintf(t.tunables, sizeof t.tunables, "%s", cases[number].tunables);
+    return t;
+}
+
+/* Inf and NaN in V, also beside values that are seen, which the second time around is for. */
+static void pass_with_infinities(struct fixture *f, const size_t number)
+{
+    struct trial t = make(number, 0);
+
+    trial_fill(&t);
+    for (size_t h = 0; h < t.problem.kv_heads && !t.problem.total_kv && !t.problem.page_size; h++) {
+        trial_set(&t, TENSOR_V, 0, h, 11, 3, INFINITY);
+        trial_set(&t, TENSOR_V, 0, h, 36, 5, NAN);
+        trial_set(&t, TENSOR_V, 1, h, 23, 4, -INFINITY);
+    }
+    trial_run(f, &t);
+    trial_check(&t);
+    trial_free(&t);
+}
+
+/* What no instruction for bf16 multiplies as IEEE does: subnormal operands, whose products may be 0. */
+static void pass_with_subnormals(struct fixture *f, const size_t number)
+{
+    struct trial t = make(number, 0);
+
+    trial_fill(&t);
+    for (size_t n = 0; n < 8 && !t.problem.total_kv && !t.problem.page_size; n++) {
+        trial_set(&t, TENSOR_Q, 0, 0, n, n, 0x1p-130);
+        trial_set(&t, TENSOR_K, 0, 0, n, n, 16.0);
+        trial_set(&t, TENSOR_V, 0, 0, n, n, -0x1p-128);
+    }
+    trial_run(f, &t);
+    trial_check(&t);
+    trial_free(&t);
+}
+
+/* No pointers: it crosses processes. */
+struct part {
+    size_t number;
+    int emulated;
+};
+
+ParameterizedTestParameters(fused_dot, options) {
+    static struct part parts[2 * NUM_CASES];
+
+    for (size_t n = 0; n < 2 * NUM_CASES; n++)
+        parts[n] = (struct part){n / 2, n % 2};
+    return cr_make_param_array(struct part, parts, 2 * NUM_CASES);
+}
+
+ParameterizedTest(struct part *part, fused_dot, options) {
+    struct fixture f;
+
+    open_with(&f, part->emulated);
+    if (!part->emulated && !ca_multiplies_bf16_pairs(&f.context->device))
+        cr_skip_test("the processor has no instruction for pairs of bf16");
+    for (size_t n = 0; n < NUM_SHAPES; n++) {
+        struct trial t = make(part->number, n);
+        trial_pass(&f, &t);
+    }
+    pass_with_infinities(&f, part->number);
+    pass_with_subnormals(&f, part->number);
+    fixture_close(&f);
+}
+
+/* ---- the emulation is the instruction --------------------------------------------------------- */
+
+static void run(struct trial *t, const int emulated)
+{
+    struct fixture f;
+
+    open_with(&f, emulated);
+    *t = make(0, 3);
+    trial_fill(t);
+    for (size_t n = 0; n < 16; n++) /* sums of any size, and products that are flushed */
+        trial_set(t, TENSOR_K, 0, 0, n, n, n % 2 ? ldexp(1.0, (int)n - 127) : ldexp(1.0, (int)n));
+    trial_run(&f, t);
+    fixture_close(&f);
+}
+
+Test(fused_dot, emulation_has_the_instructions_bits) {
+    struct trial one, other;
+    struct fixture f;
+
+    fixture_open(&f);
+    const int has = ca_multiplies_bf16_pairs(&f.context->device);
+    fixture_close(&f);
+    if (!has)
+        cr_skip_test("the processor has no instruction for pairs of bf16");
+    run(&one, 0);
+    run(&other, 1);
+    cr_expect(memcmp(one.tensor[TENSOR_O].got, other.tensor[TENSOR_O].got,
+                     one.tensor[TENSOR_O].num_bytes) == 0);
+    cr_expect(memcmp(one.tensor[TENSOR_LSE].got, other.tensor[TENSOR_LSE].got,
+                     one.tensor[TENSOR_LSE].num_bytes) == 0);
+    trial_free(&one);
+    trial_free(&other);
+}
+
+/* ---- choosing --------------------------------------------------------------------------------- */
+
+static const char *chosen(struct fixture *f, const char *text)
+{
+    static char family[32];
+    clattn_plan *plan = fixture_plan(f, text, NULL);
+    clattn_plan_info info = {.struct_size = sizeof info};
+
+    cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
+    snprintf(family, sizeof family, "%s", info.family);
+    clattn_plan_release(plan);
+    return family;
+}
+
+/* With the instruction it is taken for standard problems; without it the next best, by itself. */
+Test(fused_dot, is_chosen_where_there_is_an_instruction) {
+    struct fixture f;
+
+    open_with(&f, 1);
+    cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16"), "fused_lanes");
+    fixture_close(&f);
+
+    open_with(&f, 0);
+    if (!ca_multiplies_bf16_pairs(&f.context->device))
+        cr_skip_test("the processor has no instruction for pairs of bf16");
+    cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16"), "fused_dot");
+    cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16 strict"), "fused_lanes");
+    fixture_close(&f);
+}
+
+Test(fused_dot, refusals) {
+    static const struct {
+        const char *problem, *words;
+    } refused[] = {{"fwd f32 q3 k5 d8", "bf16 alone"},
+                   {"fwd f16 q3 k5 d8", "bf16 alone"},
+                   {"fwd bf16 q3 k5 d8 strict", "strict"},
+                   {"fwd bf16 q3 k5 d32 kcache=q8_0", "stored otherwise"},
+                   {"fwd bf16 q3 k5 d32 vcache=f32", "stored otherwise"},
+                   {"fwd bf16 q3 k5 d32 mask=qk maskkeys=2", "columns of a mask"},
+                   {"fwd bf16 q3 k5 d8 scores=raw", "score matrix"}};
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = "fused_dot"};
+    struct fixture f;
+    char reason[512];
+
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
+        const clattn_problem p = fixture_problem(refused[n].problem);
+        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) ==
+                  CLATTN_UNSUPPORTED);
+        cr_expect(strstr(reason, refused[n].words), "%s", reason);
+    }
+    fixture_close(&f);
+}
