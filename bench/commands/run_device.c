@@ -72,16 +72,17 @@ static bool is_alive(struct run *run)
 static bool sample_peaks(struct run *run, struct message *why)
 {
     struct peak_samples *peaks = &run->device->peaks;
-    const bool half = run->peaks.form_half[0] != '\0';
-    double fma, fma_half, read, copy;
+    double fma, read, copy;
 
-    if (!peaks_fma(&run->peaks, 0.0, &fma, why) || !peaks_read(&run->peaks, &read, why) ||
-        !peaks_copy(&run->peaks, &copy, why) ||
-        (half && !peaks_fma_half(&run->peaks, 0.0, &fma_half, why)))
+    for (enum peak_kind kind = 0; kind < NUM_PEAK_KINDS; kind++) {
+        if (run->peaks.fastest[kind] == NULL)
+            continue;
+        if (!peaks_fma(&run->peaks, kind, 0.0, &fma, why))
+            return false;
+        samples_add(&peaks->fma[kind], fma);
+    }
+    if (!peaks_read(&run->peaks, &read, why) || !peaks_copy(&run->peaks, &copy, why))
         return false;
-    if (half)
-        samples_add(&peaks->fma_half, fma_half);
-    samples_add(&peaks->fma, fma);
     samples_add(&peaks->read, read);
     samples_add(&peaks->copy, copy);
     return true;
@@ -211,7 +212,6 @@ static bool measure(struct run *run, const struct items *items)
         return false;
     }
     memcpy(device->peaks.form, run->peaks.form, sizeof device->peaks.form);
-    memcpy(device->peaks.form_half, run->peaks.form_half, sizeof device->peaks.form_half);
     progress_update(&run->progress, "starting other libraries", 0.0, 0.0);
     run_peers_open(&run->peers, &run->settings->peers, device);
     const bool ok = run_items(run, items);

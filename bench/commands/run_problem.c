@@ -41,12 +41,25 @@ double run_problem_weight(const struct job *job)
 
 /* ---- what is to be measured ------------------------------------------------------------------ */
 
+/* The arithmetic that bounds it: two multiply-adds of bf16 in each lane, where the device has them and the
+ * problem's precision allows it. */
+static enum roof arithmetic_of_case(const struct attention_case *attention,
+                                    const struct peak_samples *peaks)
+{
+    const clattn_problem *p = &attention->job.problem;
+
+    return p->dtype == CLATTN_BF16 && !p->strict && peaks->fma[PEAK_BF16].count > 0 ? ROOF_FMA_BF16
+                                                                                    : ROOF_FMA;
+}
+
 static bool describe(struct race *race, const char *name, struct message *why)
 {
     const struct attention_case *attention = race->attention;
     const struct peak_samples *peaks = &race->run->device->peaks;
     struct record *record = race->record;
-    const double gflops = samples_median(&peaks->fma), gigabytes = samples_median(&peaks->read);
+    const enum roof arithmetic = arithmetic_of_case(attention, peaks);
+    const double gflops = peak_of_roof_median(peaks, arithmetic),
+                 gigabytes = samples_median(&peaks->read);
     const double most = (double)race->run->target.info->global_memory_bytes / 8.0;
 
     memset(record, 0, sizeof *record);
@@ -54,7 +67,7 @@ static bool describe(struct race *race, const char *name, struct message *why)
     record->flops = case_flops(attention);
     record->bytes = case_bytes(attention);
     record->against = attention->o.data != NULL ? "file" : "reference";
-    record->roof = record->bytes * gflops > record->flops * gigabytes ? ROOF_READ : ROOF_FMA;
+    record->roof = record->bytes * gflops > record->flops * gigabytes ? ROOF_READ : arithmetic;
     record->copies =
         roof_copies(record->flops, record->bytes, gflops, gigabytes,
                     peaks_read_bytes(&race->run->peaks), case_set_bytes(attention), most);
@@ -234,15 +247,13 @@ static bool sample_peak(void *user, struct message *why)
     struct peak_samples *peaks = &race->run->device->peaks;
     double *peak = &race->peak[race->peaks++ % 2];
 
-    if (race->record->roof == ROOF_READ) {
-        if (!peaks_read(&race->run->peaks, peak, why))
-            return false;
-        samples_add(&peaks->read, *peak);
-    } else {
-        if (!peaks_fma(&race->run->peaks, race->clattn.seconds, peak, why))
-            return false;
-        samples_add(&peaks->fma, *peak);
-    }
+    const enum roof roof = race->record->roof;
+
+    if (roof == ROOF_READ ? !peaks_read(&race->run->peaks, peak, why)
+                          : !peaks_fma(&race->run->peaks, roof == ROOF_FMA ? PEAK_F32 : PEAK_BF16,
+                                       race->clattn.seconds, peak, why))
+        return false;
+    samples_add(peak_of_roof(peaks, roof), *peak);
     return true;
 }
 

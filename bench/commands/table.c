@@ -148,10 +148,9 @@ static void print_problem(const struct record *record)
     if (configuration != NULL && record->reason != NULL) {
         name_choice(choice, sizeof choice, configuration, record->reason);
         snprintf(facts, sizeof facts, "%s, workspace %s%s; roof: %s%s", choice, memory, overhead,
-                 record->roof == ROOF_FMA ? "multiply-adds" : "reading", copies);
+                 roof_words(record->roof), copies);
     } else {
-        snprintf(facts, sizeof facts, "roof: %s%s",
-                 record->roof == ROOF_FMA ? "multiply-adds" : "reading", copies);
+        snprintf(facts, sizeof facts, "roof: %s%s", roof_words(record->roof), copies);
     }
     const int wide = ca_columns(stdout);
     if ((int)(strlen(record->problem) + strlen(facts)) + 5 <= wide) {
@@ -286,15 +285,18 @@ static void print_means(const struct device_run *run)
 
 static void print_peaks(const struct peak_samples *peaks)
 {
-    char half[48] = "";
+    char others[80] = "";
+    size_t length = 0;
 
-    if (peaks->fma_half.count > 0)
-        snprintf(half, sizeof half, ", %.1f of f16", samples_median(&peaks->fma_half));
+    for (enum peak_kind kind = PEAK_F16; kind < NUM_PEAK_KINDS; kind++)
+        if (peaks->fma[kind].count > 0)
+            length += (size_t)snprintf(others + length, sizeof others - length, ", %.1f of %s",
+                                       samples_median(&peaks->fma[kind]), peak_keys[kind].words);
     ca_print_wrapped(
         stdout, 0,
         "peaks measured in this run: %.1f GFLOP/s of f32 multiply-adds%s; reading %.1f "
         "GB/s, copying %.1f GB/s",
-        samples_median(&peaks->fma), half, samples_median(&peaks->read),
+        samples_median(&peaks->fma[PEAK_F32]), others, samples_median(&peaks->read),
         samples_median(&peaks->copy));
 }
 
@@ -354,7 +356,7 @@ static void print_missing(void)
 void table_footer(const struct device_run *run)
 {
     putchar('\n');
-    if (run->peaks.fma.count > 0)
+    if (run->peaks.fma[PEAK_F32].count > 0)
         print_peaks(&run->peaks);
     print_means(run);
     print_peers(run);

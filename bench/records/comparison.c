@@ -197,8 +197,8 @@ static void find_shares(const struct device_run *run, const struct record *recor
     const struct samples *clattn = &record->outcome[0].seconds, *seconds = &outcome->seconds;
     const bool beside = record->roof == roof && record->share.count == seconds->count &&
                         clattn->count == seconds->count;
-    const double peak = samples_median(roof == ROOF_FMA ? &run->peaks.fma : &run->peaks.read);
-    const double work = roof == ROOF_FMA ? record->flops : record->bytes;
+    const double peak = peak_of_roof_median(&run->peaks, roof);
+    const double work = roof == ROOF_READ ? record->bytes : record->flops;
 
     for (size_t n = 0; n < seconds->count && (beside || (peak > 0.0 && work > 0.0)); n++)
         samples_add(shares, beside ? record->share.value[n] * clattn->value[n] / seconds->value[n]

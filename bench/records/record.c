@@ -124,3 +124,19 @@ void record_free(struct record *record)
         free(record->outcome[n].configuration);
     memset(record, 0, sizeof *record);
 }
+
+static const struct {
+    const char *key, *words;
+} roofs[NUM_ROOFS] = {[ROOF_FMA] = {"fma", "multiply-adds"},
+                      [ROOF_READ] = {"read", "reading"},
+                      [ROOF_FMA_BF16] = {"fma_bf16", "multiply-adds of bf16"}};
+
+const char *roof_key(enum roof roof)
+{
+    return roofs[roof].key;
+}
+
+const char *roof_words(enum roof roof)
+{
+    return roofs[roof].words;
+}

@@ -58,7 +58,12 @@ bool outcome_timed(const struct outcome *outcome);
 /* It takes no further part: why, as printf has it, and no times. */
 void outcome_give_up(struct outcome *outcome, enum outcome_state state, const char *format, ...);
 
-enum roof { ROOF_FMA, ROOF_READ };
+/* Which peak of the device limits a problem more. */
+enum roof { ROOF_FMA, ROOF_READ, ROOF_FMA_BF16, NUM_ROOFS };
+
+/* "fma", as files have it, and "multiply-adds", as people read it. */
+const char *roof_key(enum roof roof);
+const char *roof_words(enum roof roof);
 
 struct record {
     char name[128]; /* The workload, or the case in a file. */

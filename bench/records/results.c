@@ -114,3 +114,23 @@ double device_run_noise(const struct device_run *run)
     free(widths);
     return noise;
 }
+
+const struct peak_keys peak_keys[NUM_PEAK_KINDS] = {
+    [PEAK_F32] = {"fma_gflops", "fma_form", "f32"},
+    [PEAK_F16] = {"fma_half_gflops", "fma_half_form", "f16"},
+    [PEAK_BF16] = {"fma_bf16_gflops", "fma_bf16_form", "bf16"},
+};
+
+struct samples *peak_of_roof(struct peak_samples *peaks, enum roof roof)
+{
+    return roof == ROOF_READ  ? &peaks->read
+           : roof == ROOF_FMA ? &peaks->fma[PEAK_F32]
+                              : &peaks->fma[PEAK_BF16];
+}
+
+double peak_of_roof_median(const struct peak_samples *peaks, enum roof roof)
+{
+    struct peak_samples all = *peaks;
+
+    return samples_median(peak_of_roof(&all, roof));
+}

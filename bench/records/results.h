@@ -4,7 +4,7 @@
 #define CLATTN_BENCH_RESULTS_H
 
 #include "bench/records/record.h"
-#include "bench/timing/target.h"
+#include "bench/timing/peak_form.h"
 
 #include <clattn/device.h>
 
@@ -15,12 +15,22 @@ struct json_t;
 
 /* The peaks of a run, in GFLOP/s and GB/s. */
 struct peak_samples {
-    struct samples fma;      /* f32 multiply-adds. */
-    struct samples fma_half; /* f16 multiply-adds; none where the device has no cl_khr_fp16. */
+    struct samples
+        fma[NUM_PEAK_KINDS]; /* Multiply-adds; none where the device has no such thing. */
     struct samples read, copy;
-    char form[64], form_half[64]; /* Of the kernels: "fma, 16 lanes, 12 chains". */
-    bool exceeded;                /* A share is clearly over 100 %. */
+    char form[NUM_PEAK_KINDS][64]; /* Of the kernels: "fma, 16 lanes, 12 chains". */
+    bool exceeded;                 /* A share is clearly over 100 %. */
 };
+
+/* How files and people name the kinds. */
+struct peak_keys {
+    const char *gflops, *form, *words;
+};
+extern const struct peak_keys peak_keys[NUM_PEAK_KINDS];
+
+/* The peak that a roof is. */
+struct samples *peak_of_roof(struct peak_samples *peaks, enum roof roof);
+double peak_of_roof_median(const struct peak_samples *peaks, enum roof roof);
 
 /* A peer as it presented itself, or why it is missing. */
 struct peer_note {

@@ -74,12 +74,17 @@ static bool get_peaks(const struct place *in, struct peak_samples *peaks)
 {
     const struct place place = place_child(in, "peaks");
 
-    return place_object(&place) &&
-           place_samples(&place, "fma_gflops", PLACE_POSITIVE, 1.0, &peaks->fma) &&
-           place_text_or_null(&place, "fma_form", peaks->form, sizeof peaks->form) &&
-           place_samples(&place, "fma_half_gflops", PLACE_POSITIVE, 1.0, &peaks->fma_half) &&
-           place_text_or_null(&place, "fma_half_form", peaks->form_half, sizeof peaks->form_half) &&
-           place_samples(&place, "read_gbytes", PLACE_POSITIVE, 1.0, &peaks->read) &&
+    if (!place_object(&place))
+        return false;
+    for (enum peak_kind kind = 0; kind < NUM_PEAK_KINDS; kind++) {
+        const struct peak_keys *keys = &peak_keys[kind];
+        if (kind == PEAK_BF16 && json_object_get(place.value, keys->gflops) == NULL)
+            continue; /* files of version 0.1.0's first months have no bf16 */
+        if (!place_samples(&place, keys->gflops, PLACE_POSITIVE, 1.0, &peaks->fma[kind]) ||
+            !place_text_or_null(&place, keys->form, peaks->form[kind], sizeof peaks->form[kind]))
+            return false;
+    }
+    return place_samples(&place, "read_gbytes", PLACE_POSITIVE, 1.0, &peaks->read) &&
            place_samples(&place, "copy_gbytes", PLACE_POSITIVE, 1.0, &peaks->copy) &&
            place_flag(&place, "exceeded", &peaks->exceeded);
 }
@@ -241,7 +246,8 @@ static bool get_overhead(const struct place *place, struct samples *overhead)
 
 static bool get_record(const struct place *place, struct record *record)
 {
-    static const char *const roofs[] = {"fma", "read", NULL};
+    const char *const roofs[NUM_ROOFS + 1] = {roof_key(ROOF_FMA), roof_key(ROOF_READ),
+                                              roof_key(ROOF_FMA_BF16)};
     static const char *const against[] = {"reference", "file", NULL};
     static const char *const origins[] = {"tuned",    "stale",  "nearest", "shipped", "untuned",
                                           "override", "forced", "steps",   "unknown", NULL};
@@ -260,7 +266,7 @@ static bool get_record(const struct place *place, struct record *record)
         !place_samples(place, "roof_share", PLACE_POSITIVE, 1.0, &record->share) ||
         !place_word(place, "against", against, &judge))
         return false;
-    record->roof = roof == 0 ? ROOF_FMA : ROOF_READ;
+    record->roof = (enum roof)roof;
     record->against = against[judge];
     return get_outcomes(place, record);
 }

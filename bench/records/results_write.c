@@ -252,9 +252,8 @@ static json_t *make_record(const struct record *r)
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:s, s:I, s:I, s:o, s:s, s:o, s:o, s:s, s:o}", "name",
         message_json(r->name), "problem", message_json(r->problem), "flops", count_of(r->flops),
-        "bytes", count_of(r->bytes), "roof", r->roof == ROOF_FMA ? "fma" : "read", "copies",
-        (json_int_t)r->copies, "workspace_bytes", (json_int_t)r->workspace_bytes,
-        "overhead_microseconds",
+        "bytes", count_of(r->bytes), "roof", roof_key(r->roof), "copies", (json_int_t)r->copies,
+        "workspace_bytes", (json_int_t)r->workspace_bytes, "overhead_microseconds",
         r->overhead.count > 0 ? number(samples_median(&r->overhead) * 1e6) : json_null(), "origin",
         record_origin(r->reason != NULL ? r->reason : ""), "reason", text_or_null(r->reason),
         "roof_share", make_samples(&r->share), "against", r->against, "implementations", outcomes);
@@ -262,11 +261,16 @@ static json_t *make_record(const struct record *r)
 
 static json_t *make_peaks(const struct peak_samples *p)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "fma_gflops", make_samples(&p->fma),
-                     "fma_form", text_or_null(p->form), "fma_half_gflops",
-                     make_samples(&p->fma_half), "fma_half_form", text_or_null(p->form_half),
-                     "read_gbytes", make_samples(&p->read), "copy_gbytes", make_samples(&p->copy),
-                     "exceeded", p->exceeded);
+    json_t *peaks = json_object();
+
+    for (enum peak_kind kind = 0; kind < NUM_PEAK_KINDS; kind++) {
+        json_object_set_new(peaks, peak_keys[kind].gflops, make_samples(&p->fma[kind]));
+        json_object_set_new(peaks, peak_keys[kind].form, text_or_null(p->form[kind]));
+    }
+    json_object_set_new(peaks, "read_gbytes", make_samples(&p->read));
+    json_object_set_new(peaks, "copy_gbytes", make_samples(&p->copy));
+    json_object_set_new(peaks, "exceeded", json_boolean(p->exceeded));
+    return peaks;
 }
 
 static json_t *make_peers(const struct device_run *run)

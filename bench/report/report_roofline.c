@@ -48,13 +48,14 @@ void report_roofline(struct page *page)
     json_t *panels = json_array();
     for (size_t d = 0; d < report->num_devices; d++) {
         const struct peak_samples *peaks = &report->devices[d].run->peaks;
+        const double half =
+            fmax(report_peak(&peaks->fma[PEAK_F16]), report_peak(&peaks->fma[PEAK_BF16]));
         if (report->devices[d].measured)
             page_put(page, panels,
                      json_pack("{s:o, s:o, s:o, s:o}", "name",
                                text_json(report->devices[d].label.text), "fma",
-                               page_number(report_peak(&peaks->fma)), "half",
-                               page_number(report_peak(&peaks->fma_half)), "read",
-                               page_number(report_peak(&peaks->read))));
+                               page_number(report_peak(&peaks->fma[PEAK_F32])), "half",
+                               page_number(half), "read", page_number(report_peak(&peaks->read))));
     }
     struct table table = table_begin(page, "GFLOP/s and the operations for each byte");
     table_column(&table, "Problem", "text");
@@ -67,7 +68,7 @@ void report_roofline(struct page *page)
         "Each point is a problem: the further right, the more operations it needs for each "
         "byte it must move. The solid line is the most that the device's measured peaks "
         "allow: where it slopes, memory is the limit, where it is level, arithmetic (a "
-        "dashed level: half-precision arithmetic). The nearer a point to the line, the "
+        "dashed level: arithmetic of 16 bits). The nearer a point to the line, the "
         "less there is left to gain. A point above the slope was served by caches.",
         "For each device a panel with the implementations' GFLOP/s over the arithmetic "
         "intensity of the problems, and the device's roofs. All numbers are in the table "

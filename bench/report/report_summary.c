@@ -136,7 +136,7 @@ static void write_limits(struct page *page)
             if (record == NULL || !(samples_median(&record->share) > 0.0))
                 continue;
             values[count++] = 100.0 * samples_median(&record->share);
-            arithmetic += record->roof == ROOF_FMA;
+            arithmetic += record->roof != ROOF_READ;
         }
         const struct range range = range_of(values, count);
         if (count > 0)

@@ -59,7 +59,7 @@ static void write_share(struct table *table, const struct record *record,
 
     table_number(table, share > 0.0 ? share : NAN);
     if (share > 0.0)
-        table_small(table, "%s", record->roof == ROOF_FMA ? "arithmetic" : "memory");
+        table_small(table, "%s", record->roof == ROOF_READ ? "memory" : "arithmetic");
 }
 
 static void write_result(struct table *table, const struct report_label *label,
@@ -137,6 +137,7 @@ void report_devices(struct page *page)
                                             {"Compute units", "number"},
                                             {"f32 FMA, GFLOP/s", "number"},
                                             {"f16 FMA, GFLOP/s", "number"},
+                                            {"bf16, GFLOP/s", "number"},
                                             {"Read, GB/s", "number"},
                                             {"Copy, GB/s", "number"},
                                             {"Load", "number"},
@@ -157,8 +158,9 @@ void report_devices(struct page *page)
         if (strstr(info->platform_version, info->driver_version) == NULL)
             table_small(&table, "%s", info->driver_version);
         table_integer(&table, info->compute_units);
-        table_number(&table, report_peak(&peaks->fma));
-        table_number(&table, report_peak(&peaks->fma_half));
+        table_number(&table, report_peak(&peaks->fma[PEAK_F32]));
+        table_number(&table, report_peak(&peaks->fma[PEAK_F16]));
+        table_number(&table, report_peak(&peaks->fma[PEAK_BF16]));
         table_number(&table, report_peak(&peaks->read));
         table_number(&table, report_peak(&peaks->copy));
         table_number(&table, device->run->load[0]);

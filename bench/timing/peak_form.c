@@ -34,17 +34,32 @@ static const struct peak_form narrow[] = {
 };
 
 static const struct peak_form half_wide[] = {
-    {.lanes = 16, .chains = 12, .operation = "fma", .half = true, .alone = true},
-    {.lanes = 16, .chains = 12, .operation = "mad", .half = true, .alone = true},
-    {.lanes = 1, .chains = 12, .operation = "mad", .half = true},
+    {.lanes = 16, .chains = 12, .operation = "fma", .kind = PEAK_F16, .alone = true},
+    {.lanes = 16, .chains = 12, .operation = "mad", .kind = PEAK_F16, .alone = true},
+    {.lanes = 1, .chains = 12, .operation = "mad", .kind = PEAK_F16},
 };
 
 /* Two halves share a register nearly everywhere. */
 static const struct peak_form half_narrow[] = {
-    {.lanes = 1, .chains = 16, .operation = "fma", .accumulates = true, .half = true},
-    {.lanes = 2, .chains = 12, .operation = "fma", .accumulates = true, .half = true},
-    {.lanes = 4, .chains = 8, .operation = "fma", .accumulates = true, .half = true},
-    {.lanes = 2, .chains = 8, .operation = "mad", .half = true},
+    {.lanes = 1, .chains = 16, .operation = "fma", .accumulates = true, .kind = PEAK_F16},
+    {.lanes = 2, .chains = 12, .operation = "fma", .accumulates = true, .kind = PEAK_F16},
+    {.lanes = 4, .chains = 8, .operation = "fma", .accumulates = true, .kind = PEAK_F16},
+    {.lanes = 2, .chains = 8, .operation = "mad", .kind = PEAK_F16},
+};
+
+static const struct peak_form pairs[] = {
+    {.lanes = 16,
+     .chains = 12,
+     .operation = "dot_pairs",
+     .accumulates = true,
+     .alone = true,
+     .kind = PEAK_BF16},
+    {.lanes = 16,
+     .chains = 16,
+     .operation = "dot_pairs",
+     .accumulates = true,
+     .alone = true,
+     .kind = PEAK_BF16},
 };
 
 /* Without this claim fma may be software that takes half a minute to compile (llvmpipe), and mad is
@@ -83,8 +98,10 @@ static size_t append(struct peak_form *forms, size_t count, const clattn_device_
 size_t peak_form_list(struct peak_form forms[PEAK_MOST_FORMS], const clattn_device_info *info)
 {
     const bool vectors = (info->type & CL_DEVICE_TYPE_CPU) != 0 && info->vector_width_float >= 4;
-    const size_t count = vectors ? APPEND(forms, 0, info, wide) : APPEND(forms, 0, info, narrow);
+    size_t count = vectors ? APPEND(forms, 0, info, wide) : APPEND(forms, 0, info, narrow);
 
+    if (strcmp(info->architecture, "avx512_bf16") == 0)
+        count = APPEND(forms, count, info, pairs);
     if (!info->fp16)
         return count;
     return vectors ? APPEND(forms, count, info, half_wide)
@@ -99,7 +116,7 @@ static bool fail_cl(struct message *why, const char *call, cl_int err)
 static bool build(struct peak_form *form, const struct target *target, struct message *why)
 {
     const char *source = bench_source_peaks;
-    char options[160];
+    char options[192];
     cl_int err;
 
     form->program =
@@ -108,9 +125,10 @@ static bool build(struct peak_form *form, const struct target *target, struct me
         return fail_cl(why, "clCreateProgramWithSource", err);
     snprintf(options, sizeof options,
              "-DREAL=%s -DHALF=%d -DLANES=%u -DCHAINS=%u -DMULTIPLY_ADD=%s -DACCUMULATE=%d "
-             "-DSEQUENTIAL=%d",
-             form->half ? "half" : "float", form->half, form->lanes, form->chains, form->operation,
-             form->accumulates, form->alone);
+             "-DSEQUENTIAL=%d -DPAIRS=%d",
+             form->kind == PEAK_F16 ? "half" : "float", form->kind == PEAK_F16, form->lanes,
+             form->chains, form->operation, form->accumulates, form->alone,
+             form->kind == PEAK_BF16);
     err = clBuildProgram(form->program, 1, &target->info->device, options, NULL, NULL);
     if (err != CL_SUCCESS)
         return fail_cl(why, "clBuildProgram", err);
@@ -144,7 +162,8 @@ bool peak_time_launches(const struct target *target, cl_kernel kernel, size_t gl
 
 static double operations(const struct peak_form *form, cl_uint rounds)
 {
-    return 2.0 * form->lanes * form->chains * UNROLLED * (double)rounds * (double)form->global;
+    return (form->kind == PEAK_BF16 ? 4.0 : 2.0) * form->lanes * form->chains * UNROLLED *
+           (double)rounds * (double)form->global;
 }
 
 static bool time_rounds(const struct peak_form *form, const struct target *target, cl_uint rounds,
@@ -174,7 +193,13 @@ static bool calibrate(struct peak_form *form, const struct target *target, struc
 bool peak_form_open(struct peak_form *form, const struct target *target, cl_mem out,
                     struct message *why)
 {
-    const cl_float x = 0.999f, y = 0.001f;
+    const cl_uint two_of_x = 0x3f7f3f7fu, two_of_y = 0x3a833a83u; /* bf16: 0.996 and 0.001 */
+    cl_float x = 0.999f, y = 0.001f;
+
+    if (form->kind == PEAK_BF16) {
+        memcpy(&x, &two_of_x, sizeof x);
+        memcpy(&y, &two_of_y, sizeof y);
+    }
 
     if (!build(form, target, why))
         return false;

@@ -4,19 +4,27 @@
 
 #include "bench/timing/target.h"
 
+/* What is multiplied and added. */
+enum peak_kind {
+    PEAK_F32,
+    PEAK_F16,  /* Of devices with cl_khr_fp16. */
+    PEAK_BF16, /* Of processors that multiply bf16 pairs (AVX512-BF16). */
+    NUM_PEAK_KINDS
+};
+
 struct peak_form {
+    enum peak_kind kind;
     unsigned lanes, chains; /* Vector width (0: the machine's) and independent accumulators. */
-    const char *operation;  /* "fma" or "mad". */
+    const char *operation;  /* "fma", "mad" or "dot_pairs". */
     bool accumulates;       /* a = x * y + a, not a = a * x + y. */
-    bool half;
-    bool alone; /* Work-groups of one, each going through memory of its own. */
+    bool alone;             /* Work-groups of one, each going through memory of its own. */
     size_t local, global;
     cl_program program;
     cl_kernel fma;
     double best; /* Operations per second as known so far. */
 };
 
-#define PEAK_MOST_FORMS 10
+#define PEAK_MOST_FORMS 12
 
 /* The forms that suit the device, without programs; how many. */
 size_t peak_form_list(struct peak_form forms[PEAK_MOST_FORMS], const clattn_device_info *info);

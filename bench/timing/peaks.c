@@ -24,7 +24,7 @@ static bool open_forms(struct peaks *peaks, struct message *why)
     for (size_t n = 0; n < peaks->num_forms; n++) {
         struct peak_form *form = &peaks->forms[n];
         if (peak_form_open(form, peaks->target, peaks->to, why))
-            any = any || !form->half;
+            any = any || form->kind == PEAK_F32;
         else
             form->best = 0.0;
     }
@@ -35,7 +35,7 @@ static bool choose_forms(struct peaks *peaks, struct message *why)
 {
     for (size_t n = 0; n < PASSES * peaks->num_forms; n++) {
         struct peak_form *form = &peaks->forms[n % peaks->num_forms];
-        const struct peak_form **best = form->half ? &peaks->half : &peaks->single;
+        const struct peak_form **best = &peaks->fastest[form->kind];
         double rate;
         if (form->best <= 0.0)
             continue;
@@ -45,29 +45,19 @@ static bool choose_forms(struct peaks *peaks, struct message *why)
         if (*best == NULL || form->best > (*best)->best)
             *best = form;
     }
-    peak_form_describe(peaks->single, peaks->form);
-    if (peaks->half != NULL)
-        peak_form_describe(peaks->half, peaks->form_half);
+    for (enum peak_kind kind = 0; kind < NUM_PEAK_KINDS; kind++)
+        if (peaks->fastest[kind] != NULL)
+            peak_form_describe(peaks->fastest[kind], peaks->form[kind]);
     return true;
 }
 
-static bool sample(const struct peaks *peaks, const struct peak_form *form, double launch_seconds,
-                   double *gflops, struct message *why)
+bool peaks_fma(struct peaks *peaks, enum peak_kind kind, double launch_seconds, double *gflops,
+               struct message *why)
 {
-    if (!peak_form_sample(form, peaks->target, launch_seconds, gflops, why))
+    if (!peak_form_sample(peaks->fastest[kind], peaks->target, launch_seconds, gflops, why))
         return false;
     *gflops *= 1e-9;
     return true;
-}
-
-bool peaks_fma(struct peaks *peaks, double launch_seconds, double *gflops, struct message *why)
-{
-    return sample(peaks, peaks->single, launch_seconds, gflops, why);
-}
-
-bool peaks_fma_half(struct peaks *peaks, double launch_seconds, double *gflops, struct message *why)
-{
-    return sample(peaks, peaks->half, launch_seconds, gflops, why);
 }
 
 static bool make_buffers(struct peaks *peaks, struct message *why)
@@ -144,7 +134,8 @@ static bool try_stream(const struct peaks *peaks, struct peak_stream *stream, st
 static bool is_repeated(const struct peaks *peaks, const struct peak_form *form)
 {
     for (const struct peak_form *f = peaks->forms; f < form; f++)
-        if (!f->half && f->best > 0.0 && f->lanes == form->lanes && f->alone == form->alone)
+        if (f->kind == PEAK_F32 && f->best > 0.0 && f->lanes == form->lanes &&
+            f->alone == form->alone)
             return true;
     return false;
 }
@@ -155,7 +146,7 @@ static bool choose_stream(const struct peaks *peaks, const char *name, const cl_
     for (size_t n = 0; n < peaks->num_forms; n++) {
         const struct peak_form *form = &peaks->forms[n];
         struct peak_stream stream = {.kernel = NULL};
-        if (form->half || form->best <= 0.0 || is_repeated(peaks, form))
+        if (form->kind != PEAK_F32 || form->best <= 0.0 || is_repeated(peaks, form))
             continue;
         if (!open_stream(peaks, form, name, buffers, num_buffers, &stream, why) ||
             !try_stream(peaks, &stream, why)) {
@@ -177,7 +168,7 @@ static bool choose_streams(struct peaks *peaks, struct message *why)
     const cl_mem buffers[] = {peaks->to, peaks->from};
     struct peak_stream fill = {.kernel = NULL};
     const bool filled =
-        open_stream(peaks, peaks->single, "peak_fill", &peaks->from, 1, &fill, why) &&
+        open_stream(peaks, peaks->fastest[PEAK_F32], "peak_fill", &peaks->from, 1, &fill, why) &&
         time_stream(peaks, &fill, 1, &fill.best, why);
 
     close_stream(&fill);

@@ -1,6 +1,7 @@
 /* What a device can do at best: fused multiply-adds in registers, reading and copying memory.
  *
  * REAL, HALF    float and 0, or half and 1
+ * PAIRS         1: MULTIPLY_ADD is dot_pairs, two multiply-adds of bf16 pairs in each lane
  * LANES         of a vector: 1, 2, 4, 8 or 16
  * CHAINS        independent accumulators, enough to hide the latency of one
  * MULTIPLY_ADD  fma or mad: which one is the machine's own differs, and FP_FAST_FMAF does not tell
@@ -10,6 +11,14 @@
  *               mad, out of which a compiler could take x * y
  * SEQUENTIAL    1: a work-item walks through memory of its own (CPUs); 0: neighbours read neighbours
  */
+#if PAIRS
+/* As in cl/cpu/pairs.h. */
+static inline float16 dot_pairs(const float16 x, const float16 y, float16 sum)
+{
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
+    return sum;
+}
+#endif
 #if HALF
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #endif

@@ -17,11 +17,11 @@ struct peaks {
     const struct target *target;
     struct peak_form forms[PEAK_MOST_FORMS];
     size_t num_forms;
-    const struct peak_form *single, *half; /* The fastest; half is NULL without cl_khr_fp16. */
+    const struct peak_form *fastest[NUM_PEAK_KINDS]; /* NULL where the device has no such thing. */
     struct peak_stream read, copy;
     cl_mem from, to;
     size_t buffer_bytes;
-    char form[64], form_half[64]; /* The fastest in words; form_half is "" without cl_khr_fp16. */
+    char form[NUM_PEAK_KINDS][64]; /* The fastest in words; "" where there is none. */
 };
 
 /* Builds the kernels in the forms that suit the device and finds the fastest. */
@@ -29,13 +29,10 @@ bool peaks_open(struct peaks *peaks, const struct target *target, struct message
 
 void peaks_close(struct peaks *peaks);
 
-/* One sample of some 30 ms, in launches of about `launch_seconds` (within bounds): as long as the
+/* One sample of some 30 ms of a kind that the device has (form), in launches of about `launch_seconds` (within bounds): as long as the
  * executions that it is compared with, so that interruptions weigh the same. */
-bool peaks_fma(struct peaks *peaks, double launch_seconds, double *gflops, struct message *why);
-
-/* The same in f16, for a device that has it: form_half is not "". */
-bool peaks_fma_half(struct peaks *peaks, double launch_seconds, double *gflops,
-                    struct message *why);
+bool peaks_fma(struct peaks *peaks, enum peak_kind kind, double launch_seconds, double *gflops,
+               struct message *why);
 
 /* One sample of three launches; copying counts what is read and what is written. */
 bool peaks_read(struct peaks *peaks, double *gigabytes, struct message *why);

@@ -29,10 +29,10 @@ struct device_run *example_device(struct run_results *results, const char *name,
     snprintf(run->info.name, sizeof run->info.name, "%s", name);
     snprintf(run->info.platform_name, sizeof run->info.platform_name, "%s", platform);
     strcpy(run->info.driver_version, "3.1");
-    samples_add(&run->peaks.fma, 500.0);
+    samples_add(&run->peaks.fma[PEAK_F32], 500.0);
     samples_add(&run->peaks.read, 20.0);
     samples_add(&run->peaks.copy, 22.0);
-    strcpy(run->peaks.form, "fma, 16 lanes, 12 chains");
+    strcpy(run->peaks.form[PEAK_F32], "fma, 16 lanes, 12 chains");
     return run;
 }
 
@@ -115,8 +115,10 @@ void example_full(struct run_results *results)
 
     example_begin(results);
     struct device_run *run = example_device(results, "A \"device\" of \xc2\xb5s", "Platform");
-    samples_add(&run->peaks.fma_half, 1000.0);
-    strcpy(run->peaks.form_half, "mad, 32 lanes, 8 chains");
+    samples_add(&run->peaks.fma[PEAK_BF16], 990.0);
+    strcpy(run->peaks.form[PEAK_BF16], "dot_pairs, 16 lanes, 12 chains");
+    samples_add(&run->peaks.fma[PEAK_F16], 1000.0);
+    strcpy(run->peaks.form[PEAK_F16], "mad, 32 lanes, 8 chains");
     run->info.fp16 = CL_TRUE;
     run->info.global_memory_bytes = 11771523072;
     run->interrupted = true;

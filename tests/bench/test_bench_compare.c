@@ -300,7 +300,7 @@ Test(bench_compare, shares_do_not_see_what_slowed_the_whole_machine) {
     for (size_t f = 0; f < 2; f++) {
         example_begin(&files[f]);
         struct device_run *run = example_device(&files[f], "device", "platform");
-        run->peaks.fma.value[0] = f == 0 ? 500.0 : 500.0 / 1.5;
+        run->peaks.fma[PEAK_F32].value[0] = f == 0 ? 500.0 : 500.0 / 1.5;
         add(run, "", BERT, f == 0 ? 4e-3 : 6e-3);
         struct record *record = &run->records[0];
         for (size_t n = 0; f == 1 && n < record->share.count; n++)

@@ -143,12 +143,12 @@ static void check_device(const struct device_run *got, const struct device_run *
     check_text(got->failed.text, want->failed.text);
     for (size_t n = 0; n < 3; n++)
         check_number(got->load[n], want->load[n]);
-    check_samples(&got->peaks.fma, &want->peaks.fma);
-    check_samples(&got->peaks.fma_half, &want->peaks.fma_half);
+    for (int kind = 0; kind < NUM_PEAK_KINDS; kind++) {
+        check_samples(&got->peaks.fma[kind], &want->peaks.fma[kind]);
+        check_text(got->peaks.form[kind], want->peaks.form[kind]);
+    }
     check_samples(&got->peaks.read, &want->peaks.read);
     check_samples(&got->peaks.copy, &want->peaks.copy);
-    check_text(got->peaks.form, want->peaks.form);
-    check_text(got->peaks.form_half, want->peaks.form_half);
     cr_assert(eq(int, got->peaks.exceeded, want->peaks.exceeded));
     cr_assert(eq(sz, got->num_peers, want->num_peers));
     for (size_t n = 0; n < want->num_peers; n++) {

@@ -254,11 +254,16 @@ Test(bench_peaks, forms_suit_the_device) {
         unsigned width;
         cl_bool fp16;
         unsigned lanes; /* Of all float forms, or 0 for several. */
+        const char *architecture;
     } cases[] = {
-        {CL_DEVICE_TYPE_CPU, 16, CL_FALSE, 16},      {CL_DEVICE_TYPE_CPU, 8, CL_TRUE, 8},
-        {CL_DEVICE_TYPE_CPU, 4, CL_FALSE, 4},        {CL_DEVICE_TYPE_CPU, 1, CL_FALSE, 0},
-        {CL_DEVICE_TYPE_GPU, 1, CL_FALSE, 0},        {CL_DEVICE_TYPE_GPU, 4, CL_TRUE, 0},
-        {CL_DEVICE_TYPE_ACCELERATOR, 1, CL_TRUE, 0},
+        {CL_DEVICE_TYPE_CPU, 16, CL_FALSE, 16, ""},
+        {CL_DEVICE_TYPE_CPU, 16, CL_TRUE, 16, "avx512_bf16"},
+        {CL_DEVICE_TYPE_CPU, 8, CL_TRUE, 8, ""},
+        {CL_DEVICE_TYPE_CPU, 4, CL_FALSE, 4, ""},
+        {CL_DEVICE_TYPE_CPU, 1, CL_FALSE, 0, ""},
+        {CL_DEVICE_TYPE_GPU, 1, CL_FALSE, 0, ""},
+        {CL_DEVICE_TYPE_GPU, 4, CL_TRUE, 0, ""},
+        {CL_DEVICE_TYPE_ACCELERATOR, 1, CL_TRUE, 0, ""},
     };
     struct target target;
     struct message why;
@@ -267,25 +272,28 @@ Test(bench_peaks, forms_suit_the_device) {
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         struct peak_form forms[PEAK_MOST_FORMS];
         clattn_device_info info = *target.info;
-        bool halves = false;
+        bool has[NUM_PEAK_KINDS] = {false};
         info.type = cases[n].type;
         info.vector_width_float = cases[n].width;
         info.fp16 = cases[n].fp16;
         info.max_work_group_size = 128;
+        snprintf(info.architecture, sizeof info.architecture, "%s", cases[n].architecture);
         const size_t count = peak_form_list(forms, &info);
         cr_assert(lt(sz, 0, count));
         cr_assert(le(sz, count, PEAK_MOST_FORMS));
-        cr_assert(not(forms[0].half), "case %zu has none for f32", n);
+        cr_assert(forms[0].kind == PEAK_F32, "case %zu has none for f32", n);
         for (size_t f = 0; f < count; f++) {
             char text[64];
-            halves = halves || forms[f].half;
+            has[forms[f].kind] = true;
             peak_form_describe(&forms[f], text);
             cr_assert(lt(sz, strlen(text), 63), "%s", text);
             cr_assert(eq(sz, forms[f].local, forms[f].alone ? 1 : 128), "%s", text);
-            cr_assert(forms[f].half || cases[n].lanes == 0 || forms[f].lanes == cases[n].lanes);
+            cr_assert(forms[f].kind != PEAK_F32 || cases[n].lanes == 0 ||
+                      forms[f].lanes == cases[n].lanes);
             cr_assert(eq(sz, forms[f].global % forms[f].local, 0), "%s", text);
         }
-        cr_assert(eq(int, halves, (int)cases[n].fp16), "case %zu", n);
+        cr_assert(eq(int, has[PEAK_F16], (int)cases[n].fp16), "case %zu", n);
+        cr_assert(eq(int, has[PEAK_BF16], cases[n].architecture[0] != '\0'), "case %zu", n);
     }
     target_close(&target);
 }
@@ -298,18 +306,21 @@ Test(bench_peaks, the_default_device_has_them) {
 
     cr_assert(target_open(&target, "", &why), "%s", why.text);
     cr_assert(peaks_open(&peaks, &target, &why), "%s", why.text);
-    cr_assert(strstr(peaks.form, "(") != NULL);
-    cr_assert(eq(int, peaks.form_half[0] != '\0', (int)target.info->fp16));
+    cr_assert(strstr(peaks.form[PEAK_F32], "(") != NULL);
+    cr_assert(eq(int, peaks.form[PEAK_F16][0] != '\0', (int)target.info->fp16));
+    cr_assert(eq(int, peaks.form[PEAK_BF16][0] != '\0',
+                 strcmp(target.info->architecture, "avx512_bf16") == 0));
     cr_assert(lt(dbl, 1e6, peaks_read_bytes(&peaks)));
     for (int n = 0; n < 2; n++) {
-        double value[4] = {0.0, 0.0, 0.0, 1.0};
-        cr_assert(peaks_fma(&peaks, 0.0, &value[0], &why), "%s", why.text);
-        cr_assert(peaks_read(&peaks, &value[1], &why), "%s", why.text);
-        cr_assert(peaks_copy(&peaks, &value[2], &why), "%s", why.text);
-        if (target.info->fp16)
-            cr_assert(peaks_fma_half(&peaks, 0.0, &value[3], &why), "%s", why.text);
-        for (int v = 0; v < 4; v++)
-            cr_assert(lt(dbl, 0.0, value[v]), "peak %d", v);
+        double value[2 + NUM_PEAK_KINDS] = {0.0};
+        cr_assert(peaks_read(&peaks, &value[0], &why), "%s", why.text);
+        cr_assert(peaks_copy(&peaks, &value[1], &why), "%s", why.text);
+        for (int kind = 0; kind < NUM_PEAK_KINDS; kind++)
+            if (peaks.fastest[kind] != NULL)
+                cr_assert(peaks_fma(&peaks, (enum peak_kind)kind, 0.0, &value[2 + kind], &why),
+                          "%s", why.text);
+        for (int v = 0; v < 2 + NUM_PEAK_KINDS; v++)
+            cr_assert(eq(int, value[v] > 0.0, v < 2 || peaks.fastest[v - 2] != NULL), "peak %d", v);
     }
     peaks_close(&peaks);
     target_close(&target);

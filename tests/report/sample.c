@@ -134,7 +134,8 @@ static void size_up(struct record *record)
 static void fill_record(struct record *record, size_t problem, const struct device_run *run,
                         double quality, double noise)
 {
-    const double fma = samples_median(&run->peaks.fma), read = samples_median(&run->peaks.read);
+    const double fma = samples_median(&run->peaks.fma[PEAK_F32]),
+                 read = samples_median(&run->peaks.read);
 
     memset(record, 0, sizeof *record);
     snprintf(record->name, sizeof record->name, "%s", problems[problem].name);
@@ -197,10 +198,11 @@ static struct device_run *add_device(struct run_results *results, const char *na
 static void fill_device(struct device_run *run, double gflops, double gbytes, double quality,
                         double noise, size_t count)
 {
-    fill(&run->peaks.fma, gflops, 0.01);
+    fill(&run->peaks.fma[PEAK_F32], gflops, 0.01);
     fill(&run->peaks.read, gbytes, 0.02);
     fill(&run->peaks.copy, gbytes * 0.8, 0.02);
-    snprintf(run->peaks.form, sizeof run->peaks.form, "fma, 16 lanes, 12 chains");
+    snprintf(run->peaks.form[PEAK_F32], sizeof run->peaks.form[PEAK_F32],
+             "fma, 16 lanes, 12 chains");
     run->load[0] = 1.9;
     run->load[1] = 1.7;
     run->load[2] = 1.1;
