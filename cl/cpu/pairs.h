@@ -20,7 +20,6 @@
 
 typedef VECTOR(uint) pair_words;
 
-#define PAIRS_IN(values) (((values) + 1) / 2)
 #define UPPER_HALF 0xffff0000u
 
 INLINE lanes first_of(const lanes x)

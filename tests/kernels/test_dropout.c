@@ -64,7 +64,7 @@ static const char *kind_for(const size_t family)
 {
     if (ca_family_at(family)->operation == CLATTN_BACKWARD)
         return KIND("f32");
-    return family_takes_f32(ca_family_at(family)->name) ? KIND("f32") " lse" : KIND("f16") " lse";
+    return family_takes_f32(ca_family_at(family)->name) ? KIND("f32") " lse" : KIND("bf16") " lse";
 }
 
 /* From almost nothing dropped (2^-30) to all but a weight in 2^24. */

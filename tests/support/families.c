@@ -25,3 +25,16 @@ int family_takes_f32(const char *name)
     /* Some refuse a device without facts, whatever the dtype. */
     return takes(family, CLATTN_F32) || !(takes(family, CLATTN_F16) || takes(family, CLATTN_BF16));
 }
+
+const char *family_text(const char *family, const char *text)
+{
+    static char changed[512];
+    const struct ca_family *of = ca_family_find(family);
+    char *dtype = strstr(strcpy(changed, text), " f");
+
+    if (!of || !takes(of, CLATTN_BF16) || takes(of, CLATTN_F32) || takes(of, CLATTN_F16) || !dtype)
+        return text;
+    const char *rest = text + (dtype - changed) + 4;
+    strcpy(dtype, " bf16");
+    return strcat(changed, rest);
+}

@@ -10,4 +10,8 @@
  * tests are in test_split_tiles.c. name NULL, the library's choice: yes; unknown: no. */
 int family_takes_f32(const char *name);
 
+/* The problem's text; with bf16 in place of its f32 or f16 if the family takes that alone. Valid until the
+ * next call. */
+const char *family_text(const char *family, const char *text);
+
 #endif

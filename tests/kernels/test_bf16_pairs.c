@@ -1,10 +1,11 @@
-/* fused_dot: products of bf16 pairs, by the processor's instruction where it has one, and emulated as on
- * one that lacks it, which both must give the same bits; and what is chosen where it is lacking. The
- * sweep draws more (CLATTN_TEST_FAMILY=fused_dot). */
+/* Products of bf16 pairs: fused_dot and projection_dot, by the processor's instruction where it has one, and
+ * emulated as on one that lacks it, which both must give the same bits; and what is chosen where it is
+ * lacking. The sweeps draw more (CLATTN_TEST_FAMILY=fused_dot, projection_dot). */
 #include "context/context.h"
 #include "device/capacity.h"
 #include "families/registry.h"
 #include "tests/support/unoptimised.h"
+#include "tests/trials/projection_trial.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(fused_dot, .init = unoptimised, .timeout = 300);
+TestSuite(bf16_pairs, .init = unoptimised, .timeout = 300);
 
 /* A program for each, emulated and not, of all options between them: odd dims, and tiles that end, and
  * windows that begin, within a pair of keys. */
@@ -102,7 +103,7 @@ struct part {
     int emulated;
 };
 
-ParameterizedTestParameters(fused_dot, options) {
+ParameterizedTestParameters(bf16_pairs, options) {
     static struct part parts[2 * NUM_CASES];
 
     for (size_t n = 0; n < 2 * NUM_CASES; n++)
@@ -110,7 +111,7 @@ ParameterizedTestParameters(fused_dot, options) {
     return cr_make_param_array(struct part, parts, 2 * NUM_CASES);
 }
 
-ParameterizedTest(struct part *part, fused_dot, options) {
+ParameterizedTest(struct part *part, bf16_pairs, options) {
     struct fixture f;
 
     open_with(&f, part->emulated);
@@ -122,6 +123,45 @@ ParameterizedTest(struct part *part, fused_dot, options) {
     }
     pass_with_infinities(&f, part->number);
     pass_with_subnormals(&f, part->number);
+    fixture_close(&f);
+}
+
+/* ---- projections ------------------------------------------------------------------------------ */
+
+/* Odd depths and parts of it, and all ways to pack. */
+static const char *const projections[][2] = {
+    {"proj bf16 b2 h3/1 q37 d131/50 bias=f32",
+     "SIMD_WIDTH=16 REGISTER_VECTORS=2 REGISTER_ROWS=4 BLOCK_K=64 BLOCK_M=16 BLOCK_N=32 SPLIT_K=1"},
+    {"proj bf16 b2 h3/5 q37 d33/20 w=oi x=bshd y=bshd accumulate",
+     "SIMD_WIDTH=16 REGISTER_VECTORS=4 REGISTER_ROWS=6 BLOCK_K=128 BLOCK_M=32 BLOCK_N=64 "
+     "SPLIT_K=2"},
+    {"proj bf16 b2 h2 q67 d75/33 x=bhds y=bhds",
+     "SIMD_WIDTH=16 REGISTER_VECTORS=1 REGISTER_ROWS=12 BLOCK_K=64 BLOCK_M=64 BLOCK_N=32 "
+     "SPLIT_K=1"},
+    {"proj bf16 b2 h2/3 q17 d45/35 x=0.0.90.2 w=0.0.0.7",
+     "SIMD_WIDTH=16 REGISTER_VECTORS=2 REGISTER_ROWS=8 BLOCK_K=64 BLOCK_M=16 BLOCK_N=32 SPLIT_K=2"},
+};
+
+ParameterizedTestParameters(bf16_pairs, projections) {
+    static int emulated[2] = {0, 1};
+
+    return cr_make_param_array(int, emulated, 2);
+}
+
+ParameterizedTest(int *emulated, bf16_pairs, projections) {
+    struct fixture f;
+
+    open_with(&f, *emulated);
+    if (!*emulated && !ca_multiplies_bf16_pairs(&f.context->device))
+        cr_skip_test("the processor has no instruction for pairs of bf16");
+    for (size_t n = 0; n < sizeof projections / sizeof *projections; n++) {
+        struct projection_trial t = {.problem = fixture_problem(projections[n][0]),
+                                     .family = "projection_dot",
+                                     .seed = 3 + n,
+                                     .poisoned = n % 2 == 0};
+        snprintf(t.tunables, sizeof t.tunables, "%s", projections[n][1]);
+        projection_pass(&f, &t);
+    }
     fixture_close(&f);
 }
 
@@ -140,7 +180,7 @@ static void run(struct trial *t, const int emulated)
     fixture_close(&f);
 }
 
-Test(fused_dot, emulation_has_the_instructions_bits) {
+Test(bf16_pairs, emulation_has_the_instructions_bits) {
     struct trial one, other;
     struct fixture f;
 
@@ -174,11 +214,12 @@ static const char *chosen(struct fixture *f, const char *text)
 }
 
 /* With the instruction it is taken for standard problems; without it the next best, by itself. */
-Test(fused_dot, is_chosen_where_there_is_an_instruction) {
+Test(bf16_pairs, is_chosen_where_there_is_an_instruction) {
     struct fixture f;
 
     open_with(&f, 1);
     cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16"), "fused_lanes");
+    cr_expect_str_eq(chosen(&f, "proj bf16 q40 d16"), "projection_lanes");
     fixture_close(&f);
 
     open_with(&f, 0);
@@ -186,10 +227,11 @@ Test(fused_dot, is_chosen_where_there_is_an_instruction) {
         cr_skip_test("the processor has no instruction for pairs of bf16");
     cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16"), "fused_dot");
     cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16 strict"), "fused_lanes");
+    cr_expect_str_eq(chosen(&f, "proj bf16 q40 d16"), "projection_dot");
     fixture_close(&f);
 }
 
-Test(fused_dot, refusals) {
+Test(bf16_pairs, refusals) {
     static const struct {
         const char *problem, *words;
     } refused[] = {{"fwd f32 q3 k5 d8", "bf16 alone"},
