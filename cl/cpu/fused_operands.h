@@ -16,18 +16,6 @@
 #define KEYS_TOGETHER VALUES_IN_OPERAND
 
 #if OPERAND_PAIRS
-/* The pairs of a row of dim values, of which `left` exist, at most SIMD_WIDTH pairs; zeros after them. */
-INLINE lanes load_pairs_of_row(const __global ushort *p, const long step, const int left)
-{
-    uint x[SIMD_WIDTH];
-
-    if (step == 1 && left >= 2 * SIMD_WIDTH)
-        return VECTOR(as_float)(UNALIGNED_PAIRS(p));
-    for (int c = 0; c < SIMD_WIDTH; c++)
-        x[c] = load_pair(p + 2 * c * step, step, left - 2 * c);
-    return VECTOR(as_float)(VECTOR(vload)(0, x));
-}
-
 INLINE void stage_key_pairs(uint *to, const __global ushort *p, const long step)
 {
     int d = 0;

@@ -30,6 +30,18 @@ INLINE uint load_pair(const __global ushort *p, const long step, const int left)
     return (left > 0 ? (uint)p[0] : 0) | (left > 1 ? (uint)p[step] << 16 : 0);
 }
 
+/* At most SIMD_WIDTH pairs of neighbours, of `left` values; zeros after them. */
+INLINE lanes load_pairs_of_row(const __global ushort *p, const long step, const int left)
+{
+    uint x[SIMD_WIDTH];
+
+    if (step == 1 && left >= 2 * SIMD_WIDTH)
+        return VECTOR(as_float)(UNALIGNED_PAIRS(p));
+    for (int c = 0; c < SIMD_WIDTH; c++)
+        x[c] = load_pair(p + 2 * c * step, step, left - 2 * c);
+    return VECTOR(as_float)(VECTOR(vload)(0, x));
+}
+
 /* Pairs of a value of `first` and one of `second`, which may be 0, and their neighbours. */
 INLINE pair_words interleave(const __global ushort *first, const __global ushort *second)
 {

@@ -1,6 +1,6 @@
-/* Products of bf16 pairs: fused_dot and projection_dot, by the processor's instruction where it has one, and
+/* Products of bf16 pairs: fused_dot, backward_dot and projection_dot, by the processor's instruction where it has one, and
  * emulated as on one that lacks it, which both must give the same bits; and what is chosen where it is
- * lacking. The sweeps draw more (CLATTN_TEST_FAMILY=fused_dot, projection_dot). */
+ * lacking. The sweeps draw more (CLATTN_TEST_FAMILY=fused_dot and so on). */
 #include "context/context.h"
 #include "device/capacity.h"
 #include "families/registry.h"
@@ -126,6 +126,66 @@ ParameterizedTest(struct part *part, bf16_pairs, options) {
     fixture_close(&f);
 }
 
+/* ---- gradients -------------------------------------------------------------------------------- */
+
+/* Odd dims, and tiles whose queries and keys end within a pair; all options between them. */
+static const char *const gradients[][2] = {
+    {"d33/20 causal=br klen qlen sinks dsinks",
+     "BLOCK_VECTORS=2 QK_ROWS=4 DKV_COLUMNS=5 BLOCK_M=24 DQ_ROWS=3 DQ_VECTORS=3 BLOCKS_PER_TILE=2"},
+    {"d40/33 window=9,4 alibi softcap=4 dslopes q=bshd k=bshd do=bshd dk=bshd",
+     "BLOCK_VECTORS=1 QK_ROWS=8 DKV_COLUMNS=8 BLOCK_M=24 DQ_ROWS=4 DQ_VECTORS=2 BLOCKS_PER_TILE=4"},
+    {"d24 mask=bqk bias=f32:hqk dbias dropout=0.3",
+     "BLOCK_VECTORS=3 QK_ROWS=6 DKV_COLUMNS=6 BLOCK_M=48 DQ_ROWS=6 DQ_VECTORS=2 BLOCKS_PER_TILE=1"},
+    {"d64 blocks=7x9:60:h", "BLOCK_VECTORS=1 QK_ROWS=12 DKV_COLUMNS=8 BLOCK_M=24 DQ_ROWS=3 "
+                            "DQ_VECTORS=4 BLOCKS_PER_TILE=2"},
+    {"d8/9 window=30,* totalq=150 totalkv=200",
+     "BLOCK_VECTORS=2 QK_ROWS=4 DKV_COLUMNS=4 BLOCK_M=24 DQ_ROWS=8 DQ_VECTORS=1 BLOCKS_PER_TILE=1"},
+};
+enum { NUM_GRADIENTS = sizeof gradients / sizeof *gradients };
+
+static void pass_gradients(struct fixture *f, const size_t number, const char *shape,
+                           const int with_nans)
+{
+    char text[256];
+    struct trial t = {.family = "backward_dot", .seed = 7 + number};
+
+    snprintf(text, sizeof text, "bwd bf16 %s %s", gradients[number][0], shape);
+    t.problem = fixture_problem(text);
+    snprintf(t.tunables, sizeof t.tunables, "SIMD_WIDTH=16 SPLIT_K=1 %s", gradients[number][1]);
+    trial_fill(&t);
+    for (size_t h = 0; with_nans && h < t.problem.kv_heads; h++) {
+        trial_set(&t, TENSOR_K, 0, h, 12, 3, NAN);
+        trial_set(&t, TENSOR_DO, 0, h, 17, 5, NAN);
+        trial_set(&t, TENSOR_Q, 1, h, 20, 4, NAN);
+        trial_set(&t, TENSOR_V, 1, h, 9, 2, 0x1p-130);
+    }
+    trial_run(f, &t);
+    trial_check(&t);
+    trial_free(&t);
+}
+
+ParameterizedTestParameters(bf16_pairs, gradients) {
+    static struct part parts[2 * NUM_GRADIENTS];
+
+    for (size_t n = 0; n < 2 * NUM_GRADIENTS; n++)
+        parts[n] = (struct part){n / 2, n % 2};
+    return cr_make_param_array(struct part, parts, 2 * NUM_GRADIENTS);
+}
+
+ParameterizedTest(struct part *part, bf16_pairs, gradients) {
+    static const char *const shapes[] = {"b2 h4/2 q70 k91", "b3 q1 k2", "b3 h2/1 q33 k17"};
+    struct fixture f;
+
+    open_with(&f, part->emulated);
+    if (!part->emulated && !ca_multiplies_bf16_pairs(&f.context->device))
+        cr_skip_test("the processor has no instruction for pairs of bf16");
+    for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++)
+        pass_gradients(&f, part->number, shapes[n], 0);
+    if (part->number < 2)
+        pass_gradients(&f, part->number, shapes[0], 1);
+    fixture_close(&f);
+}
+
 /* ---- projections ------------------------------------------------------------------------------ */
 
 /* Odd depths and parts of it, and all ways to pack. */
@@ -220,6 +280,7 @@ Test(bf16_pairs, is_chosen_where_there_is_an_instruction) {
     open_with(&f, 1);
     cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16"), "fused_lanes");
     cr_expect_str_eq(chosen(&f, "proj bf16 q40 d16"), "projection_lanes");
+    cr_expect_str_eq(chosen(&f, "bwd bf16 h2 q40 k50 d16"), "backward_lanes");
     fixture_close(&f);
 
     open_with(&f, 0);
@@ -228,6 +289,8 @@ Test(bf16_pairs, is_chosen_where_there_is_an_instruction) {
     cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16"), "fused_dot");
     cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16 strict"), "fused_lanes");
     cr_expect_str_eq(chosen(&f, "proj bf16 q40 d16"), "projection_dot");
+    cr_expect_str_eq(chosen(&f, "bwd bf16 h2 q40 k50 d16"), "backward_dot");
+    cr_expect_str_eq(chosen(&f, "bwd bf16 h2 q40 k50 d16 strict"), "backward_lanes");
     fixture_close(&f);
 }
 
