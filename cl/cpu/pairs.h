@@ -78,8 +78,8 @@ INLINE lanes dot_pairs(const lanes x, const uint *y, const lanes sum)
     return without_subnormals(first);
 }
 #else
-#if SIMD_WIDTH != 16
-#error "the instruction is used with vectors of 16"
+#if SIMD_WIDTH != 16 || !defined(__AVX512F__)
+#error "the instruction is used with vectors of 16, and with a compiler that has registers for them"
 #endif
 INLINE lanes dot_pairs(const lanes x, const uint *y, lanes sum)
 {

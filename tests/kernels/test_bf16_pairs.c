@@ -1,6 +1,7 @@
 /* Products of bf16 pairs: fused_dot, backward_dot and projection_dot, by the processor's instruction where it has one, and
  * emulated as on one that lacks it, which both must give the same bits; and what is chosen where it is
  * lacking. The sweeps draw more (CLATTN_TEST_FAMILY=fused_dot and so on). */
+#include "bench/reference/row.h"
 #include "context/context.h"
 #include "device/capacity.h"
 #include "families/registry.h"
@@ -257,6 +258,46 @@ Test(bf16_pairs, emulation_has_the_instructions_bits) {
                      one.tensor[TENSOR_LSE].num_bytes) == 0);
     trial_free(&one);
     trial_free(&other);
+}
+
+/* ---- precision -------------------------------------------------------------------------------- */
+
+/* Elements of o that lie outside of the bounds of a problem that is strict, or not. */
+static size_t outside(struct trial *t, const int strict)
+{
+    const struct tensor_view view = trial_sent(t);
+    clattn_problem p = t->problem;
+    struct reference_row row;
+    size_t count = 0;
+
+    p.strict = strict;
+    cr_assert(reference_row_open(&p, PRECISION_SINGLE, &row));
+    for (size_t i = 0; i < p.seq_q; i++) {
+        reference_row_compute(&p, &view, 0, 0, i, &row);
+        for (size_t d = 0; d < p.dim_v; d++)
+            count += !within(trial_value(t, TENSOR_O, 0, 0, i, d), row.o[d]);
+    }
+    reference_row_close(&row);
+    return count;
+}
+
+/* Weights that are rounded are seen by the strict bounds, and what strict problems get is within them. */
+Test(bf16_pairs, standard_is_not_strict) {
+    static const char *const families[] = {"fused_dot", "fused_lanes"};
+
+    for (size_t n = 0; n < 2; n++) {
+        struct trial t = {.problem = fixture_problem("fwd bf16 q33 k65 d16 odtype=f32"),
+                          .family = families[n],
+                          .seed = 4};
+        struct fixture f;
+        open_with(&f, 1);
+        trial_fill(&t);
+        trial_run(&f, &t);
+        cr_expect(outside(&t, 0) == 0, "%s", families[n]);
+        cr_expect((outside(&t, 1) == 0) == (n == 1), "%s", families[n]);
+        trial_free(&t);
+        fixture_close(&f);
+    }
 }
 
 /* ---- choosing --------------------------------------------------------------------------------- */
