@@ -122,10 +122,14 @@ static struct bounded derive(const struct reference *r, const struct rows *rows,
         (double)(n + 6) * (w * (u * dot.magnitude + tiny) + u * fabs(rows->delta)) + rows->certain +
         rounding * fabs(dp) + 4.0 * u * (fabs(dp) + fabs(rows->delta));
     const double likely = w * dot_error(a, &dot, n) + rows->likely + 4.0 * u * (fabs(dp) + fabs(g));
+    double flushed = 0.0;
+
+    for (size_t d = 0; a->flushes && d < n; d++)
+        flushed += arithmetic_flushed(a, rows->d_o[d], rows->v[d]);
 
     return (struct bounded){
         p.value * g,
-        p.bound * fabs(g) +
+        p.bound * fabs(g) + (p.value + p.bound) * w * flushed +
             arithmetic_bound(a, (p.value + p.bound) * certain + 2.0 * u * fabs(p.value * g) + tiny,
                              p.value * likely)};
 }
@@ -167,7 +171,8 @@ static void add(const struct arithmetic *a, struct gradient_sum *to, struct boun
         const double term = weight.value * x[d], far = fabs(x[d]);
         sum->value += term;
         sum->magnitude += fabs(term);
-        sum->error += arithmetic_part(a, weight.bound * far);
+        sum->error +=
+            arithmetic_part(a, weight.bound * far + arithmetic_flushed(a, weight.value, x[d]));
         sum->terms++;
         if (half) {
             sum->squares += term * term;

@@ -34,18 +34,22 @@ struct key_block {
     long j;        /* its first key */
     int keys;      /* of it in use, 0..BLOCK_N */
     int nonfinite; /* whether k has an infinity or a NaN */
-    lanes k[ROW_QK * BLOCK_VECTORS], v[ROW_V * BLOCK_VECTORS];
+    lanes k[OPERANDS(ROW_QK) * BLOCK_VECTORS], v[OPERANDS(ROW_V) * BLOCK_VECTORS];
     lanes dk[ROW_QK * BLOCK_VECTORS], dv[ROW_V * BLOCK_VECTORS];
-    lanes k_rows[BLOCK_N * ROW_QK / SIMD_WIDTH]; /* as in memory */
+    lanes k_rows[OPERANDS(BLOCK_N) * ROW_QK / SIMD_WIDTH]; /* as in memory, or pairs of rows */
 };
 
-/* A tile of queries of one head, in f32, and its P and dS with keys in SIMD lanes. Rows after the
+/* A tile of queries of one head, as operands, and its P and dS with keys in SIMD lanes. Rows after the
  * last in use are zeros. */
 struct query_tile {
     long i; /* its first query */
     int count;
     int nonfinite; /* whether q or do has an infinity or a NaN */
-    lanes q[BLOCK_M * ROW_QK / SIMD_WIDTH], d_o[BLOCK_M * ROW_V / SIMD_WIDTH];
+    lanes q[BLOCK_M * OPERANDS(ROW_QK) / SIMD_WIDTH], d_o[BLOCK_M * OPERANDS(ROW_V) / SIMD_WIDTH];
+#if OPERAND_PAIRS /* pairs of rows, and what becomes of dS for dq: pairs of keys */
+    lanes q_rows[BLOCK_M / 2 * ROW_QK / SIMD_WIDTH], d_o_rows[BLOCK_M / 2 * ROW_V / SIMD_WIDTH];
+    uint ds_keys[BLOCK_M * OPERANDS(BLOCK_N)];
+#endif
     float minus_lse[BLOCK_M], minus_delta[BLOCK_M];
     lanes p[BLOCK_M * BLOCK_VECTORS], ds[BLOCK_M * BLOCK_VECTORS];
 };
@@ -55,6 +59,9 @@ struct row_range {
     int begin, end;
 };
 
+#if OPERAND_PAIRS
+#include "cpu/backward_pairs.h"
+#else
 /* Packs rows of a tensor with rows in SIMD lanes, columns[d][row] times factor, and, if rows is not
  * null, as they are; zeros after the last. Returns whether a value is infinite or NaN. */
 NOINLINE int pack_rows(const int dim, const __global storage *p, const long row, const long column,
@@ -83,6 +90,7 @@ NOINLINE int pack_rows(const int dim, const __global storage *p, const long row,
     }
     return any_lane(zero != 0.0f);
 }
+#endif
 
 /* The inverse: rows of a tensor from columns[d][row] times factor. */
 NOINLINE void unpack_rows(const int dim, const lanes *columns, const float factor, const int count,
@@ -115,10 +123,17 @@ INLINE void load_key_block(SHAPE_PARAMS, const struct head head, const long j,
     block->keys = (int)clamp(head.e.keys - j, 0L, (long)BLOCK_N);
     k += at.k + head.b * a.k_stride[0] + kv_head * a.k_stride[1] + j * a.k_stride[2];
     v += at.v + head.b * a.v_stride[0] + kv_head * a.v_stride[1] + j * a.v_stride[2];
+#if OPERAND_PAIRS
+    block->nonfinite = pack_row_pairs(DIM_QK, k, a.k_stride[2], K_STEP, block->keys, BLOCK_N,
+                                      (uint *)block->k_rows);
+    pack_columns(DIM_QK, k, a.k_stride[2], K_STEP, block->keys, block->k);
+    pack_columns(DIM_V, v, a.v_stride[2], V_STEP, block->keys, block->v);
+#else
     block->nonfinite = pack_rows(DIM_QK, k, a.k_stride[2], K_STEP, block->keys,
                                  HAS_SOFTCAP ? a.scale : a.scale * UNIT, block->k,
                                  (float *)block->k_rows);
     pack_rows(DIM_V, v, a.v_stride[2], V_STEP, block->keys, 1.0f, block->v, 0);
+#endif
 }
 
 /* Stores dk and dv of the block's keys. */
@@ -135,6 +150,7 @@ INLINE void store_key_gradients(SHAPE_PARAMS, const struct head head,
     unpack_rows(DIM_V, block->dv, 1.0f, count, dv, a.dv_stride[2], DV_STEP);
 }
 
+#if !OPERAND_PAIRS
 /* Copies BLOCK_M rows of a tensor, count of them in use, as f32. Returns whether a value is
  * infinite or NaN. */
 NOINLINE int copy_rows(const int dim, const __global storage *p, const long row, const long column,
@@ -155,6 +171,7 @@ NOINLINE int copy_rows(const int dim, const __global storage *p, const long row,
         to[n] = 0.0f;
     return any_lane(zero != 0.0f);
 }
+#endif
 
 /* Loads count queries from i on. rows: -lse and -delta of each. */
 INLINE void load_query_tile(SHAPE_PARAMS, const struct head head, const long i, const int count,
@@ -166,8 +183,17 @@ INLINE void load_query_tile(SHAPE_PARAMS, const struct head head, const long i, 
     q += at.q + head.b * a.q_stride[0] + head.h * a.q_stride[1] + i * a.q_stride[2];
     d_o += at.d_o + head.b * a.d_o_stride[0] + head.h * a.d_o_stride[1] + i * a.d_o_stride[2];
     rows += 2 * (row_of(a, head.b, head.h, 0) + i);
+#if OPERAND_PAIRS
+    copy_pairs(DIM_QK, q, a.q_stride[2], Q_STEP, count, (uint *)tile->q);
+    copy_pairs(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, (uint *)tile->d_o);
+    tile->nonfinite = pack_row_pairs(DIM_QK, q, a.q_stride[2], Q_STEP, count, BLOCK_M,
+                                     (uint *)tile->q_rows) |
+                      pack_row_pairs(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, BLOCK_M,
+                                     (uint *)tile->d_o_rows);
+#else
     tile->nonfinite = copy_rows(DIM_QK, q, a.q_stride[2], Q_STEP, count, (float *)tile->q) |
                       copy_rows(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, (float *)tile->d_o);
+#endif
     for (int n = 0; n < BLOCK_M; n++) {
         tile->minus_lse[n] = n < count ? rows[2 * n] : 0.0f;
         tile->minus_delta[n] = n < count ? rows[2 * n + 1] : 0.0f;

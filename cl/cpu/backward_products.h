@@ -1,7 +1,11 @@
-/* The five products of backward_lanes between a tile of queries and a block of keys,
+/* The five products of backward_lanes and backward_dot between a tile of queries and a block of keys,
  * register-blocked. Keys are in SIMD lanes, but in dq, whose lanes are columns.
  *
- * A tile has BLOCK_M rows, `row` floats apart; a block BLOCK_N keys in BLOCK_VECTORS vectors.
+ * What is broadcast are operands (cpu/operands.h), floats or pairs: of neighbours of the dim in Q K^T and
+ * dO V^T, of neighbouring rows in dk and dv, of neighbouring keys in dq. Products of pairs are scaled
+ * when they are complete, those of floats since k is.
+ *
+ * A tile has BLOCK_M rows, `row` operands apart; a block BLOCK_N keys in BLOCK_VECTORS vectors.
  * Register tiles: QK_ROWS * BLOCK_VECTORS of Q K^T and dO V^T, DKV_COLUMNS * BLOCK_VECTORS of dk
  * and dv, DQ_ROWS * DQ_VECTORS of dq. Loops over columns, rows or keys take two steps at a time:
  * PoCL's LLVM unrolls none.
@@ -10,14 +14,16 @@
  * floats in a row of k. */
 #ifndef CLATTN_BACKWARD_PRODUCTS_H
 #define CLATTN_BACKWARD_PRODUCTS_H
+#include "cpu/operands.h"
 #include "score/key_lanes.h"
 
 #define BLOCK_N (SIMD_WIDTH * BLOCK_VECTORS)
 #define VECTORS_QK (ROW_QK / SIMD_WIDTH)
+#define DQ_ROW OPERANDS(BLOCK_N) /* operands of keys in a row of dS */
 #define HIDDEN_BITS INT_MIN /* of -0, as a hidden pair weighs; NaN weights may be negative too */
 
 /* One step of multiply_rows() along the depth. */
-INLINE void multiply_column(const float *x, const int row, const lanes *column,
+INLINE void multiply_column(const operand *x, const int row, const lanes *column,
                             lanes sum[QK_ROWS][BLOCK_VECTORS])
 {
     lanes y[BLOCK_VECTORS];
@@ -27,39 +33,55 @@ INLINE void multiply_column(const float *x, const int row, const lanes *column,
         y[m] = column[m];
     UNROLL
     for (int n = 0; n < QK_ROWS; n++) {
-        const lanes z = x[n * row];
+        const spread z = SPREAD(x + n * row);
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++)
-            sum[n][m] = fma(y[m], z, sum[n][m]);
+            sum[n][m] = MULTIPLY(y[m], z, sum[n][m]);
     }
 }
 
 /* What becomes of products while they are accumulators. */
 enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
 
-/* products[n] = start[n] + rows[n] . columns for rows begin .. end - 1 and those that share a
+#if OPERAND_PAIRS
+#define SCALE_PARAM const float scale,
+#define SCALE_ARG(x) x,
+#else
+#define SCALE_PARAM
+#define SCALE_ARG(x)
+#endif
+
+/* products[n] = start[n] + rows[n] . columns (times scale) for rows begin .. end - 1 and those that share a
  * register tile with them; or, as `become` (constant) says, the exponentials of that, or factors[n]
  * times it. */
-INLINE void multiply_rows(const int become, const int dim, const float *rows, const int row,
-                          const lanes *columns, const float *start, const int begin,
+INLINE void multiply_rows(const int become, SCALE_PARAM const int depth, const operand *rows,
+                          const int row, const lanes *columns, const float *start, const int begin,
                           const int end, const lanes *factors, lanes *products)
 {
     for (int n0 = begin - begin % QK_ROWS; n0 < end; n0 += QK_ROWS) {
-        const float *x = rows + n0 * row;
+        const operand *x = rows + n0 * row;
         lanes *to = products + n0 * BLOCK_VECTORS;
         lanes sum[QK_ROWS][BLOCK_VECTORS];
         UNROLL
         for (int n = 0; n < QK_ROWS; n++) {
             UNROLL
             for (int m = 0; m < BLOCK_VECTORS; m++)
-                sum[n][m] = start[n0 + n];
+                sum[n][m] = OPERAND_PAIRS ? 0.0f : start[n0 + n];
         }
-        for (int d = 0; d + 2 <= dim; d += 2) {
+        for (int d = 0; d + 2 <= depth; d += 2) {
             multiply_column(x + d, row, columns + d * BLOCK_VECTORS, sum);
             multiply_column(x + d + 1, row, columns + (d + 1) * BLOCK_VECTORS, sum);
         }
-        if (dim % 2)
-            multiply_column(x + dim - 1, row, columns + (dim - 1) * BLOCK_VECTORS, sum);
+        if (depth % 2)
+            multiply_column(x + depth - 1, row, columns + (depth - 1) * BLOCK_VECTORS, sum);
+#if OPERAND_PAIRS
+        UNROLL
+        for (int n = 0; n < QK_ROWS; n++) {
+            UNROLL
+            for (int m = 0; m < BLOCK_VECTORS; m++)
+                sum[n][m] = fma(sum[n][m], (lanes)(scale), (lanes)(start[n0 + n]));
+        }
+#endif
         UNROLL
         for (int n = 0; n < QK_ROWS; n++) {
             UNROLL
@@ -74,7 +96,7 @@ INLINE void multiply_rows(const int become, const int dim, const float *rows, co
 }
 
 /* One step of add_columns() along the rows. */
-INLINE void add_row(const int columns, const lanes *w, const float *row,
+INLINE void add_row(const int columns, const lanes *w, const operand *row,
                     lanes sum[DKV_COLUMNS][BLOCK_VECTORS])
 {
     lanes x[BLOCK_VECTORS];
@@ -85,16 +107,16 @@ INLINE void add_row(const int columns, const lanes *w, const float *row,
     UNROLL
     for (int c = 0; c < DKV_COLUMNS; c++) {
         if (c < columns) {
-            const lanes y = row[c];
+            const spread y = SPREAD(row + c);
             UNROLL
             for (int m = 0; m < BLOCK_VECTORS; m++)
-                sum[c][m] = fma(x[m], y, sum[c][m]);
+                sum[c][m] = MULTIPLY(x[m], y, sum[c][m]);
         }
     }
 }
 
 /* sums[d] += sum_n w[n] rows[n][d] for `columns` (constant, at most DKV_COLUMNS) columns d. */
-INLINE void add_columns(const int columns, const lanes *w, const float *rows, const int row,
+INLINE void add_columns(const int columns, const lanes *w, const operand *rows, const int row,
                         const int count, lanes *sums)
 {
     lanes sum[DKV_COLUMNS][BLOCK_VECTORS];
@@ -120,9 +142,9 @@ INLINE void add_columns(const int columns, const lanes *w, const float *rows, co
     }
 }
 
-/* sums[d] += sum_n w[n] rows[n][d] for all `dim` columns, over rows begin .. end - 1: dV += P^T dO
+/* sums[d] += sum_n w[n] rows[n][d] for all `dim` columns, over rows of operands begin .. end - 1: dV += P^T dO
  * and dK += dS^T Q. */
-INLINE void add_rows(const int dim, const lanes *w, const float *rows, const int row,
+INLINE void add_rows(const int dim, const lanes *w, const operand *rows, const int row,
                      const int begin, const int end, lanes *sums)
 {
     w += begin * BLOCK_VECTORS;
@@ -134,15 +156,26 @@ INLINE void add_rows(const int dim, const lanes *w, const float *rows, const int
                     sums + dim / DKV_COLUMNS * DKV_COLUMNS * BLOCK_VECTORS);
 }
 
-/* The same without the pairs that p says are hidden, by a weight of -0. */
-NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, const float *rows,
+/* Value n of those that lie in operands `step` apart. */
+INLINE float value_along(const operand *p, const int step, const int n)
+{
+#if OPERAND_PAIRS
+    const uint pair = p[n / 2 * step];
+    return n % 2 ? second_of_word(pair) : first_of_word(pair);
+#else
+    return p[n * step];
+#endif
+}
+
+/* The same without the pairs that p says are hidden, by a weight of -0; rows are those of q or do. */
+NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, const operand *rows,
                                const int row, const int begin, const int end, lanes *sums)
 {
     for (int d = 0; d < dim; d++) {
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             lanes sum = sums[d * BLOCK_VECTORS + m];
             for (int n = begin; n < end; n++) {
-                const lanes y = rows[n * row + d];
+                const lanes y = value_along(rows + n * row, 1, d);
                 const ints hidden = VECTOR(as_int)(p[n * BLOCK_VECTORS + m]) == HIDDEN_BITS;
                 sum = hidden ? sum : fma(w[n * BLOCK_VECTORS + m], y, sum);
             }
@@ -152,7 +185,7 @@ NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, co
 }
 
 /* One step of add_query_columns() along the keys. */
-INLINE void add_query_key(const int vectors, const float *w, const lanes *k,
+INLINE void add_query_key(const int vectors, const operand *w, const lanes *k,
                           lanes sum[DQ_ROWS][DQ_VECTORS])
 {
     lanes y[DQ_VECTORS];
@@ -162,17 +195,17 @@ INLINE void add_query_key(const int vectors, const float *w, const lanes *k,
         y[c] = c < vectors ? k[c] : (lanes)(0.0f);
     UNROLL
     for (int n = 0; n < DQ_ROWS; n++) {
-        const lanes z = w[n * BLOCK_N];
+        const spread z = SPREAD(w + n * DQ_ROW);
         UNROLL
         for (int c = 0; c < DQ_VECTORS; c++)
             if (c < vectors)
-                sum[n][c] = fma(y[c], z, sum[n][c]);
+                sum[n][c] = MULTIPLY(y[c], z, sum[n][c]);
     }
 }
 
 /* to[n][..] += sum_j w[n][j] k[j][..] over `keys` keys, for DQ_ROWS rows and `vectors` (constant,
  * at most DQ_VECTORS) vectors of columns. */
-INLINE void add_query_columns(const int vectors, const float *w, const lanes *k, const int keys,
+INLINE void add_query_columns(const int vectors, const operand *w, const lanes *k, const int keys,
                            __global float *to)
 {
     lanes sum[DQ_ROWS][DQ_VECTORS];
@@ -200,23 +233,23 @@ INLINE void add_query_columns(const int vectors, const float *w, const lanes *k,
 
 /* dQ += dS K for all columns and rows begin .. end - 1. Rows that share a register tile with them
  * change by what their w says. */
-NOINLINE void add_query_gradients(const float *w, const lanes *k, const int keys, const int begin,
-                          const int end, __global float *to)
+NOINLINE void add_query_gradients(const operand *w, const lanes *k, const int keys,
+                                  const int begin, const int end, __global float *to)
 {
-    const int rest = VECTORS_QK / DQ_VECTORS * DQ_VECTORS;
+    const int rest = VECTORS_QK / DQ_VECTORS * DQ_VECTORS, steps = OPERANDS(keys);
 
     for (int n = begin - begin % DQ_ROWS; n < end; n += DQ_ROWS) {
         for (int c = 0; c < rest; c += DQ_VECTORS)
-            add_query_columns(DQ_VECTORS, w + n * BLOCK_N, k + c, keys,
+            add_query_columns(DQ_VECTORS, w + n * DQ_ROW, k + c, steps,
                            to + n * ROW_QK + c * SIMD_WIDTH);
         if (VECTORS_QK % DQ_VECTORS)
-            add_query_columns(VECTORS_QK % DQ_VECTORS, w + n * BLOCK_N, k + rest, keys,
+            add_query_columns(VECTORS_QK % DQ_VECTORS, w + n * DQ_ROW, k + rest, steps,
                            to + n * ROW_QK + rest * SIMD_WIDTH);
     }
 }
 
 /* The same without the pairs that p says are hidden; changes no other row. */
-NOINLINE void add_visible_query_gradients(const float *p, const float *w, const float *k,
+NOINLINE void add_visible_query_gradients(const float *p, const float *w, const operand *k,
                                           const int keys, const int begin, const int end,
                                           __global float *to)
 {
@@ -225,7 +258,8 @@ NOINLINE void add_visible_query_gradients(const float *p, const float *w, const 
             if (as_int(p[n * BLOCK_N + j]) == HIDDEN_BITS)
                 continue;
             for (int d = 0; d < DIM_QK; d++)
-                to[n * ROW_QK + d] = fma(w[n * BLOCK_N + j], k[j * ROW_QK + d], to[n * ROW_QK + d]);
+                to[n * ROW_QK + d] =
+                    fma(w[n * BLOCK_N + j], value_along(k + d, ROW_QK, j), to[n * ROW_QK + d]);
         }
     }
 }

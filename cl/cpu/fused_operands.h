@@ -1,55 +1,21 @@
-/* What the two products of fused_lanes and fused_dot multiply: vectors of elements of queries or
- * weights (lanes) with elements of keys or values (operand), which are broadcast to all lanes. With
- * OPERAND_PAIRS an operand is a pair of bf16 values (cpu/pairs.h): neighbours of the dim in Q K^T,
- * neighbouring keys in P V; else a float.
+/* Keys and values as operands (cpu/operands.h) of the two products of fused_lanes and fused_dot: pairs
+ * are of neighbours of the dim in Q K^T, of neighbouring keys in P V.
  *
  *   source                    operands of keys or values, where they are or staged
- *   OPERANDS(dim)             of a row of dim values of q or k
- *   KEYS_TOGETHER             keys whose weights, and values, are in an operand
- *   spread, SPREAD(p)         *p as MULTIPLY() takes it
- *   MULTIPLY(x, y, sum)       sum + x y
  *   stage_tile()              keys and values as operands
  *   value_of()                a staged value
+ *   OPERANDS_BEFORE(n)        how many there are, where n keys come before
  *
  * A tile begins with a whole operand; where it ends with one that is not, the rest of it is 0. */
 #ifndef CLATTN_FUSED_OPERANDS_H
 #define CLATTN_FUSED_OPERANDS_H
 #include "common/key_rows.h"
+#include "cpu/operands.h"
 #include "cpu/quantized_simd.h"
 
+#define KEYS_TOGETHER VALUES_IN_OPERAND
+
 #if OPERAND_PAIRS
-#include "cpu/pairs.h"
-
-typedef uint operand;
-typedef const uint *spread;
-#define OPERANDS(dim) PAIRS_IN(dim)
-#define KEYS_TOGETHER 2
-#define SPREAD(p) (p)
-#define MULTIPLY(x, y, sum) dot_pairs(x, y, sum)
-
-struct __attribute__((packed)) unaligned_pairs {
-    pair_words x;
-};
-#define UNALIGNED_PAIRS(p) (((const __global struct unaligned_pairs *)(p))->x)
-
-/* Two neighbours along the dim of which `left` exist. */
-INLINE uint load_pair(const __global ushort *p, const long step, const int left)
-{
-    return (left > 0 ? (uint)p[0] : 0) | (left > 1 ? (uint)p[step] << 16 : 0);
-}
-
-/* The pairs of a row of dim values, of which `left` exist, at most SIMD_WIDTH pairs; zeros after them. */
-INLINE lanes load_pairs_of_row(const __global ushort *p, const long step, const int left)
-{
-    uint x[SIMD_WIDTH];
-
-    if (step == 1 && left >= 2 * SIMD_WIDTH)
-        return VECTOR(as_float)(UNALIGNED_PAIRS(p));
-    for (int c = 0; c < SIMD_WIDTH; c++)
-        x[c] = load_pair(p + 2 * c * step, step, left - 2 * c);
-    return VECTOR(as_float)(VECTOR(vload)(0, x));
-}
-
 INLINE void stage_key_pairs(uint *to, const __global ushort *p, const long step)
 {
     int d = 0;
@@ -69,9 +35,7 @@ INLINE void stage_value_pairs(uint *to, const __global ushort *first, const __gl
 
     if (step == 1 && second)
         for (; d + SIMD_WIDTH <= DIM_V; d += SIMD_WIDTH) {
-            const pair_words x = VECTOR(convert_uint)(VECTOR(vload)(0, first + d));
-            const pair_words y = VECTOR(convert_uint)(VECTOR(vload)(0, second + d));
-            VECTOR(vstore)(x | y << 16, 0, to + d);
+            VECTOR(vstore)(interleave(first + d, second + d), 0, to + d);
         }
     for (; d < DIM_V; d++)
         to[d] = (uint)first[d * step] | (second ? (uint)second[d * step] << 16 : 0);
@@ -98,13 +62,6 @@ INLINE float value_of(const uint *v, const int n, const int d, const long v_row,
     return n % 2 ? second_of_word(pair) : first_of_word(pair);
 }
 #else
-typedef float operand;
-typedef lanes spread;
-#define OPERANDS(dim) (dim)
-#define KEYS_TOGETHER 1
-#define SPREAD(p) (*(p))
-#define MULTIPLY(x, y, sum) fma(x, y, sum)
-
 #if STAGED
 INLINE void stage_tile(SHAPE_PARAMS, const long b, const long j, const int count,
                        const __global k_storage *k, const __global v_storage *v, float *k_staged,
@@ -123,7 +80,6 @@ INLINE float value_of(source v, const int n, const int d, const long v_row, cons
 }
 #endif
 
-/* From which operand on, and how many there are, where n keys come before. */
 #define OPERANDS_BEFORE(n) ((n) / KEYS_TOGETHER)
 
 #endif

@@ -13,7 +13,7 @@ NOINLINE void pack_queries(SHAPE_PARAMS, const struct query_block block,
                            const __global storage *q, lanes *packed SCORE_OPERANDS_PARAM)
 {
     for (int m = 0; m < BLOCK_VECTORS; m++) {
-        for (int n = 0; n < PAIRS_IN(DIM_QK); n += SIMD_WIDTH) {
+        for (int n = 0; n < OPERANDS(DIM_QK); n += SIMD_WIDTH) {
             lanes x[SIMD_WIDTH], *to = packed + n * BLOCK_VECTORS + m;
             UNROLL
             for (int r = 0; r < SIMD_WIDTH; r++) {

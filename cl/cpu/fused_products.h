@@ -332,7 +332,7 @@ NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, cons
     const uint first = 0x7f80u, second = 0x7f800000u;
     uint some = 0;
 
-    for (int n = 0; n < PAIRS_IN(count); n++)
+    for (int n = 0; n < OPERANDS(count); n++)
         for (int d = 0; d < DIM_V; d++) {
             const uint x = v[n * v_row + d * v_column];
             some |= (x & first) == first || (x & second) == second;

@@ -1,7 +1,8 @@
-/* The micro-kernel of matrix products on CPUs, register-blocked as in BLIS: strips of one operand
- * times panels of the other. projection_lanes and both products of unfused_lanes use it.
+/* The micro-kernel of matrix products on CPUs, register-blocked as in BLIS: strips of one matrix
+ * times panels of the other. projection_lanes, projection_dot and both products of unfused_lanes use it.
  *
- * A strip is REGISTER_ROWS rows of floats. A panel has, for each step of the depth,
+ * A strip is REGISTER_ROWS rows of operands (cpu/operands.h), floats or pairs, and the depth counts
+ * these. A panel has, for each step of the depth,
  * REGISTER_VECTORS vectors of columns, one after the other. An element of the strip is broadcast
  * and multiplied with the panel's vectors; the register tile has REGISTER_ROWS * REGISTER_VECTORS
  * accumulators.
@@ -14,7 +15,7 @@
  *                between rows. */
 #ifndef CLATTN_GEMM_H
 #define CLATTN_GEMM_H
-#include "cpu/simd_storage.h"
+#include "cpu/operands.h"
 
 #if IN_PLACE
 typedef const __global float *const *strip_rows;
@@ -22,7 +23,7 @@ typedef const __global float *const *strip_rows;
 #define FROM_ROW(r) (r)
 #define STRIP_DEPTH 1
 #else
-typedef const float *strip_rows;
+typedef const operand *strip_rows;
 #define ROW_OF(strip, r) ((strip) + FROM_ROW(r))
 #define FROM_ROW(r) ((r)*STRIP_ROW)
 #endif
@@ -42,11 +43,13 @@ INLINE void multiply_step(const int rows, const int vectors, const strip_rows st
 {
     UNROLL
     for (int r = 0; r < REGISTER_ROWS; r++) {
-        const lanes z = r < rows ? ROW_OF(strip, r)[at] : 0.0f;
-        UNROLL
-        for (int v = 0; v < REGISTER_VECTORS; v++)
-            if (r < rows && v < vectors)
-                sum[r][v] = fma(panel[v], z, sum[r][v]);
+        if (r < rows) {
+            const spread z = SPREAD(ROW_OF(strip, r) + at);
+            UNROLL
+            for (int v = 0; v < REGISTER_VECTORS; v++)
+                if (v < vectors)
+                    sum[r][v] = MULTIPLY(panel[v], z, sum[r][v]);
+        }
     }
 }
 

@@ -20,7 +20,6 @@
 
 typedef VECTOR(uint) pair_words;
 
-#define PAIRS_IN(values) (((values) + 1) / 2)
 #define UPPER_HALF 0xffff0000u
 
 INLINE lanes first_of(const lanes x)
@@ -44,6 +43,22 @@ INLINE lanes pack_pairs(const lanes a, const lanes b)
     return VECTOR(as_float)(x >> 16 | (y & UPPER_HALF));
 }
 
+/* Likewise of values that may be NaN, and one of them alone, in the lower half of a word. */
+INLINE pair_words rounded_word(const lanes x)
+{
+    return VECTOR(as_uint)(x) + (x == x ? (pair_words)(0x8000u) : (pair_words)(0u));
+}
+
+INLINE lanes pack_any_pairs(const lanes a, const lanes b)
+{
+    return VECTOR(as_float)(rounded_word(a) >> 16 | (rounded_word(b) & UPPER_HALF));
+}
+
+INLINE VECTOR(ushort) round_any(const lanes x)
+{
+    return VECTOR(convert_ushort)(rounded_word(x) >> 16);
+}
+
 #if EMULATE
 INLINE lanes without_subnormals(const lanes x)
 {
@@ -63,8 +78,8 @@ INLINE lanes dot_pairs(const lanes x, const uint *y, const lanes sum)
     return without_subnormals(first);
 }
 #else
-#if SIMD_WIDTH != 16
-#error "the instruction is used with vectors of 16"
+#if SIMD_WIDTH != 16 || !defined(__AVX512F__)
+#error "the instruction is used with vectors of 16, and with a compiler that has registers for them"
 #endif
 INLINE lanes dot_pairs(const lanes x, const uint *y, lanes sum)
 {

@@ -39,6 +39,9 @@
 #error "backward_lanes.cl must be built with all of its tunables defined"
 #endif
 
+#ifndef OPERAND_PAIRS /* 1: backward_dot.cl */
+#define OPERAND_PAIRS 0
+#endif
 #define ROW_QK ROUNDED(DIM_QK)
 #define ROW_V ROUNDED(DIM_V)
 #include "common/sequence.h"
@@ -76,8 +79,15 @@ INLINE long sums_begin(const struct attention_shape a, const long split)
 NOINLINE void add_key_gradients(const struct query_tile *tile, const struct row_range rows,
                                 struct key_block *block)
 {
-    add_rows(DIM_V, tile->p, (const float *)tile->d_o, ROW_V, rows.begin, rows.end, block->dv);
-    add_rows(DIM_QK, tile->ds, (const float *)tile->q, ROW_QK, rows.begin, rows.end, block->dk);
+#if OPERAND_PAIRS
+    const operand *q = (const operand *)tile->q_rows, *d_o = (const operand *)tile->d_o_rows;
+#else
+    const operand *q = (const operand *)tile->q, *d_o = (const operand *)tile->d_o;
+#endif
+    const int begin = rows.begin / VALUES_IN_OPERAND, end = OPERANDS(rows.end);
+
+    add_rows(DIM_V, tile->p, d_o, ROW_V, begin, end, block->dv);
+    add_rows(DIM_QK, tile->ds, q, ROW_QK, begin, end, block->dk);
 }
 
 /* Adds what some rows of a tile, all of one of full visibility, contribute to dk, dv and dq. */
@@ -87,21 +97,32 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct head head,
 {
     const int hidden = compute_weights(partial, 0, a, at, head, block, rows, tile,
                                        slope_sums SCORE_OPERANDS_ARG);
-    const float *q = (const float *)tile->q, *d_o = (const float *)tile->d_o;
+    const operand *q = (const operand *)tile->q, *d_o = (const operand *)tile->d_o;
+    /* A pair at an end may have a row that is hidden from the block. */
+    const int cut = rows.begin % VALUES_IN_OPERAND || rows.end % VALUES_IN_OPERAND;
+    const int rows_apart = ((partial && hidden) || cut) && tile->nonfinite;
+    const int keys_apart = partial && block->nonfinite; /* a weight of 0 would not keep it from other rows */
 
-    if (partial && hidden && tile->nonfinite) {
-        add_visible_rows(DIM_V, tile->p, tile->p, d_o, ROW_V, rows.begin, rows.end, block->dv);
-        add_visible_rows(DIM_QK, tile->p, tile->ds, q, ROW_QK, rows.begin, rows.end, block->dk);
-    } else {
-        add_key_gradients(tile, rows, block);
+    if (rows_apart) {
+        add_visible_rows(DIM_V, tile->p, tile->p, d_o, OPERANDS(ROW_V), rows.begin, rows.end,
+                         block->dv);
+        add_visible_rows(DIM_QK, tile->p, tile->ds, q, OPERANDS(ROW_QK), rows.begin, rows.end,
+                         block->dk);
     }
-    if (partial && block->nonfinite) /* a weight of 0 would not keep it from other rows */
+    if (keys_apart)
         add_visible_query_gradients((const float *)tile->p, (const float *)tile->ds,
-                                    (const float *)block->k_rows, block->keys, rows.begin,
+                                    (const operand *)block->k_rows, block->keys, rows.begin,
                                     rows.end, dq);
-    else
-        add_query_gradients((const float *)tile->ds, block->k_rows, block->keys, rows.begin,
-                            rows.end, dq);
+#if OPERAND_PAIRS
+    pair_weights(rows, tile);
+    const operand *ds = tile->ds_keys;
+#else
+    const operand *ds = (const operand *)tile->ds;
+#endif
+    if (!rows_apart)
+        add_key_gradients(tile, rows, block);
+    if (!keys_apart)
+        add_query_gradients(ds, block->k_rows, block->keys, rows.begin, rows.end, dq);
 }
 
 /* Loads `count` blocks of keys from key j on, without gradients so far. */

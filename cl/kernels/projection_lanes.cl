@@ -30,12 +30,15 @@
 /* Strips of an x in f32 that is contiguous along the depth are read where they are. Else SLAB of
  * them are packed at a time, with rows and the depth as in x itself so that packing copies
  * vectors. */
+#ifndef OPERAND_PAIRS /* 1: projection_dot.cl */
+#define OPERAND_PAIRS 0
+#endif
 #define IN_PLACE (DTYPE == DTYPE_F32 && UNIT_X_COLUMN)
 #if !IN_PLACE
 #define STRIP_DEPTH (UNIT_X_COLUMN ? 1 : REGISTER_ROWS)
 /* No power of two, so that rows lie in different sets of the cache. */
-#define STRIP_ROW (UNIT_X_COLUMN ? BLOCK_K + SIMD_WIDTH : 1)
-#define STRIP (REGISTER_ROWS * (BLOCK_K + SIMD_WIDTH) + SIMD_WIDTH)
+#define STRIP_ROW (UNIT_X_COLUMN ? OPERANDS(BLOCK_K) + SIMD_WIDTH : 1)
+#define STRIP (REGISTER_ROWS * (OPERANDS(BLOCK_K) + SIMD_WIDTH) + SIMD_WIDTH)
 #define SLAB 8
 #define PACK_DEPTH 16 /* steps of the depth that are loaded before one is stored */
 #endif
@@ -101,6 +104,9 @@ INLINE bool contiguous(const bool unit, const long *offsets, const int count, co
 
 /* ---- packing -------------------------------------------------------------------------------- */
 
+#if OPERAND_PAIRS
+#include "cpu/projection_pairs.h"
+#else
 /* `count` of the depth of one vector of columns of w, at most left of them, into a panel. */
 INLINE void pack_vector(const __global storage *w, const long *columns, const int left,
                         const long *depths, const int count, lanes *panel)
@@ -203,6 +209,7 @@ NOINLINE void pack_strips(const __global storage *x, const long *rows, const int
     }
 #endif
 }
+#endif
 #endif
 
 /* ---- tiles of sums: REGISTER_ROWS x PANEL ---------------------------------------------------- */
@@ -310,13 +317,13 @@ struct group {
 NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
                             __global float *restrict workspace)
 {
-    lanes panels[MOST_COLUMNS / PANEL * BLOCK_K * REGISTER_VECTORS];
+    lanes panels[MOST_COLUMNS / PANEL * OPERANDS(BLOCK_K) * REGISTER_VECTORS];
     lanes sums[(KEEP_SUMS ? MOST_ROWS * MOST_COLUMNS : REGISTER_ROWS * PANEL) / SIMD_WIDTH];
     float biases[MOST_COLUMNS];
     long x_rows[MOST_ROWS], y_rows[MOST_ROWS], w_columns[MOST_COLUMNS], y_columns[MOST_COLUMNS];
     long x_depths[BLOCK_K], w_depths[BLOCK_K];
 #if !IN_PLACE
-    float strips[SLAB * STRIP];
+    operand strips[SLAB * STRIP];
 #endif
 
     const long all_rows = a.batch * a.seq_q, all_columns = a.heads * a.dim_v;
@@ -365,7 +372,7 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
         const int first = min(a.dim_qk - k % a.dim_qk, (long)depth);
         const struct runs runs = {depth, first, run, a.q_stride[1] - a.dim_qk};
 #else
-        const struct runs runs = {depth, depth, depth, 0};
+        const struct runs runs = {OPERANDS(depth), OPERANDS(depth), OPERANDS(depth), 0};
 #endif
         for (int r = 0; r < rows; r += REGISTER_ROWS) {
             const int rows_here = min(REGISTER_ROWS, rows - r);
@@ -377,13 +384,13 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
             if (r % (SLAB * REGISTER_ROWS) == 0)
                 pack_strips(x + at.q, x_rows + r, min(SLAB * REGISTER_ROWS, rows - r), x_depths,
                             depth, strips);
-            const float *strip = strips + r / REGISTER_ROWS % SLAB * STRIP;
+            const operand *strip = strips + r / REGISTER_ROWS % SLAB * STRIP;
 #endif
             for (int c = 0; c < columns; c += PANEL) {
                 lanes *tile =
                     sums + (keep ? (r * MOST_COLUMNS + c * REGISTER_ROWS) / SIMD_WIDTH : 0);
                 compute_tile(k == begin, zero, load, store, strip,
-                             panels + c / PANEL * BLOCK_K * REGISTER_VECTORS, runs, results,
+                             panels + c / PANEL * OPERANDS(BLOCK_K) * REGISTER_VECTORS, runs, results,
                              y_rows + r, rows_here, y_columns + c, min(PANEL, columns - c),
                              biases + c, tile);
             }

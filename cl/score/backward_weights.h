@@ -62,11 +62,12 @@ NOINLINE int compute_weights(const int partial, const int of_bias, SHAPE_PARAMS,
     lanes *p = tile->p, *ds = tile->ds;
     ints hidden = 0;
 
-    multiply_rows(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, DIM_QK, (const float *)tile->q,
-                  ROW_QK, block->k, CHANGES_SCORES ? zeros : tile->minus_lse, rows.begin, rows.end,
+    multiply_rows(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, SCALE_ARG(a.scale * SCALE_UNIT)
+                  OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
+                  CHANGES_SCORES ? zeros : tile->minus_lse, rows.begin, rows.end,
                   p, p);
-    multiply_rows(WEIGHTS_IN_REGISTERS ? MULTIPLES : PRODUCTS, DIM_V, (const float *)tile->d_o,
-                  ROW_V, block->v, HAS_DROPOUT ? zeros : tile->minus_delta, rows.begin, rows.end,
+    multiply_rows(WEIGHTS_IN_REGISTERS ? MULTIPLES : PRODUCTS, SCALE_ARG(1.0f) OPERANDS(DIM_V),
+                  (const operand *)tile->d_o, OPERANDS(ROW_V), block->v, HAS_DROPOUT ? zeros : tile->minus_delta, rows.begin, rows.end,
                   p, ds);
     if (WEIGHTS_IN_REGISTERS && !partial)
         return 0;

@@ -164,7 +164,8 @@ Test(context, families_with_groups) {
                                                [CLATTN_PROJECTION] = "proj f32 q9 d16",
                                                [CLATTN_MERGE] = "merge f32 q9 d16 n2",
                                                [CLATTN_APPEND] = "append f32 q9 k9 d16"};
-        const clattn_problem p = fixture_problem(problems[family->operation]);
+        const clattn_problem p =
+            fixture_problem(family_text(family->name, problems[family->operation]));
         const clattn_problem normal = ca_problem_normal(&p);
         size_t values[CA_MAX_TUNABLES] = {0};
         char reason[CA_REASON_BYTES];

@@ -2,6 +2,7 @@
  * at origins other than zero, and at offsets within them. */
 #include "families/family.h"
 #include "families/registry.h"
+#include "tests/support/families.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
@@ -108,14 +109,14 @@ ParameterizedTest(size_t *family, sub_buffers, every_family) {
                                         "bwd f32 b2 h4/2 q37 k70 d24 causal=br bias=f16:hqk sinks "
                                         "dbias dsinks"};
     const struct ca_family *of = ca_family_at(*family);
-    struct trial t = {
-        .problem = fixture_problem(texts[of->operation]), .family = of->name, .seed = 5};
+    const char *text = family_text(of->name, texts[of->operation]);
+    struct trial t = {.problem = fixture_problem(text), .family = of->name, .seed = 5};
     clattn_plan_info info = {.struct_size = sizeof info};
     struct fixture f;
     struct yard yard;
 
     fixture_open(&f);
-    clattn_plan *plan = fixture_plan(&f, texts[of->operation], of->name);
+    clattn_plan *plan = fixture_plan(&f, text, of->name);
     cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
     trial_fill(&t);
     plan_yard(&f, &t, info.workspace_bytes, &yard);

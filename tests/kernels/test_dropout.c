@@ -62,8 +62,8 @@ static void pass(struct fixture *f, const size_t family, const char *options, co
 static const char *kind_for(const size_t family)
 {
     if (ca_family_at(family)->operation == CLATTN_BACKWARD)
-        return KIND("f32");
-    return family_takes_f32(ca_family_at(family)->name) ? KIND("f32") " lse" : KIND("f16") " lse";
+        return family_takes_f32(ca_family_at(family)->name) ? KIND("f32") : KIND("bf16");
+    return family_takes_f32(ca_family_at(family)->name) ? KIND("f32") " lse" : KIND("bf16") " lse";
 }
 
 /* From almost nothing dropped (2^-30) to all but a weight in 2^24. */
@@ -185,7 +185,7 @@ FOR_EACH_FAMILY(gradient_check)
     clattn_gradient_report report = {.struct_size = sizeof report};
     struct fixture f;
 
-    if (of->operation != CLATTN_BACKWARD)
+    if (of->operation != CLATTN_BACKWARD || !family_takes_f32(of->name))
         return;
     unoptimised();
     fixture_open(&f);

@@ -5,6 +5,7 @@
 #include "families/registry.h"
 #include "problem/problem.h"
 #include "tests/faults/faults.h"
+#include "tests/support/families.h"
 #include "tests/support/profiles.h"
 #include "tests/support/storage.h"
 #include "tests/support/unoptimised.h"
@@ -148,9 +149,9 @@ ParameterizedTest(struct part *part, projection, ends) {
     unoptimised();
     fixture_open(&f);
     for (size_t n = 0; n < sizeof ends / sizeof *ends; n++) {
-        struct projection_trial t = {.problem = fixture_problem(ends[n]),
-                                     .family = ca_family_at(part->family)->name,
-                                     .seed = n};
+        const char *family = ca_family_at(part->family)->name;
+        struct projection_trial t = {
+            .problem = fixture_problem(family_text(family, ends[n])), .family = family, .seed = n};
         projection_pass(&f, &t);
     }
     fixture_close(&f);
@@ -178,7 +179,7 @@ Test(projection, suggestions_fit) {
         for (size_t i = 0; (family = ca_family_at(i)) != NULL; i++) {
             size_t values[CA_MAX_TUNABLES];
             char reason[256], text[512];
-            if (family->operation != CLATTN_PROJECTION)
+            if (family->operation != CLATTN_PROJECTION || family->unsupported(&normal, &device))
                 continue;
             ca_family_suggest(family, &normal, &device, values);
             clattn_problem_print(&p, text, sizeof text, NULL);
@@ -197,11 +198,11 @@ Test(projection, repeats_give_the_same_bits) {
     fixture_open(&f);
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
-        struct projection_trial t = {
-            .problem = fixture_problem("proj f32 b2 h3/1 q40 d700/50 w=oi bias=f32"), .seed = 5};
+        const char *family = clattn_family_name(CLATTN_PROJECTION, n);
+        const char *text = family_text(family, "proj f32 b2 h3/1 q40 d700/50 w=oi bias=f32");
+        struct projection_trial t = {.problem = fixture_problem(text), .seed = 5};
         struct projected *y = &t.tensor[PROJECTION_Y];
-        clattn_plan *plan = fixture_plan(&f, "proj f32 b2 h3/1 q40 d700/50 w=oi bias=f32",
-                                         clattn_family_name(CLATTN_PROJECTION, n));
+        clattn_plan *plan = fixture_plan(&f, text, family);
         projection_fill(&t);
         unsigned char *first = malloc(y->num_bytes);
         cr_assert(first != NULL);
@@ -391,7 +392,7 @@ Test(projection, a_miscompiled_family_is_refused) {
         fixture_open_checked(&f, "");
         fixture_need_groups(&f);
         faults_arm(FAULT_LIE, 0, 0);
-        const clattn_status lied = plan_of(&f, text, family);
+        const clattn_status lied = plan_of(&f, family_text(family, text), family);
         cr_assert(faults_disarm() != NULL, "%s was not checked", family);
         cr_assert(lied == CLATTN_MISCOMPILED, "%s: %s", family, clattn_status_string(lied));
         fixture_close(&f);
@@ -407,9 +408,9 @@ Test(projection, is_measured) {
     fixture_open_checked(&f, "");
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
-        const clattn_problem problem = fixture_problem(texts[n % 2]);
-        struct ca_candidate candidate = {
-            .family = ca_family_find(clattn_family_name(CLATTN_PROJECTION, n))};
+        const char *family = clattn_family_name(CLATTN_PROJECTION, n);
+        const clattn_problem problem = fixture_problem(family_text(family, texts[n % 2]));
+        struct ca_candidate candidate = {.family = ca_family_find(family)};
         struct ca_reading reading;
         struct ca_measurer m;
         ca_family_suggest(candidate.family, &problem, clattn_context_device(f.context),

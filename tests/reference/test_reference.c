@@ -45,6 +45,32 @@ Test(reference, two_by_two_by_hand) {
     reference_row_close(&row);
 }
 
+/* Of two keys with the weights 1/4 and 3/4: standard precision may round each to the dtype. */
+Test(reference, precision_by_hand) {
+    const unsigned short q[] = {0x3f80, 0}, k[] = {0, 0, 0x3f8d, 0}; /* 1; 1.1015625, about log 3 */
+    const unsigned short v[] = {0x4080, 0xc100, 0x4100, 0};          /* 4, -8; 8, 0 */
+    clattn_problem p = fixture_problem("fwd bf16 q1 k2 d2 scale=1 odtype=f32");
+    const struct tensor_view view =
+        view_of((const float *)(const void *)q, (const float *)(const void *)k,
+                (const float *)(const void *)v);
+    const double one = 1.0 / (1.0 + exp(1.1015625)), other = 1.0 - one;
+    struct reference_row row;
+    double bounds[2][2];
+
+    for (int strict = 0; strict < 2; strict++) {
+        p.strict = strict;
+        cr_assert(reference_row_open(&p, PRECISION_SINGLE, &row));
+        reference_row_compute(&p, &view, 0, 0, 0, &row);
+        cr_assert_float_eq(row.o[0].value, 4 * one + 8 * other, 1e-12);
+        for (int d = 0; d < 2; d++)
+            bounds[strict][d] = row.o[d].bound;
+        reference_row_close(&row);
+    }
+    cr_assert(bounds[1][0] < 1e-4 && bounds[1][1] < 1e-4);
+    cr_assert_float_eq(bounds[0][0] - bounds[1][0], 0x1p-8 * (4 * one + 8 * other), 1e-6);
+    cr_assert_float_eq(bounds[0][1] - bounds[1][1], 0x1p-8 * 8 * one, 1e-6);
+}
+
 /* One key, all terms of the score: 2 * 3 * 0.5 = 3; 2 tanh(3 / 2); + 1.5; + 0.25 * (0 - 0 - 4);
  * the sink takes its share of the weight but gives no value. */
 Test(reference, order_of_terms_by_hand) {

@@ -39,3 +39,16 @@ size_t families_taken(const clattn_operation operation, const uint64_t test, con
             families[count++] = n;
     return count;
 }
+
+const char *family_text(const char *family, const char *text)
+{
+    static char changed[512];
+    const struct ca_family *of = ca_family_find(family);
+    char *dtype = strstr(strcpy(changed, text), " f");
+
+    if (!of || !takes(of, CLATTN_BF16) || takes(of, CLATTN_F32) || takes(of, CLATTN_F16) || !dtype)
+        return text;
+    const char *rest = text + (dtype - changed) + 4;
+    strcpy(dtype, " bf16");
+    return strcat(changed, rest);
+}

@@ -19,4 +19,8 @@ enum { MOST_FAMILIES = 32 };
 size_t families_taken(clattn_operation operation, uint64_t test, unsigned runs,
                       size_t families[MOST_FAMILIES]);
 
+/* The problem's text; with bf16 in place of its f32 or f16 if the family takes that alone. Valid until the
+ * next call. */
+const char *family_text(const char *family, const char *text);
+
 #endif

@@ -47,6 +47,8 @@ struct projection_kind random_projection_kind(struct rng *r, const struct ca_fam
     k.x_axis = x_axes[rng_below(r, 4)];
     k.w_axis = w_axes[rng_below(r, 5)];
     k.y_axis = y_axes[rng_below(r, 4)];
+    while (family && family->unsupported(&k.base, device))
+        k.base.dtype = (clattn_dtype)rng_below(r, 3);
     if (family)
         draw_tunables(r, &k, device);
     return k;

@@ -1,6 +1,8 @@
-/* Gradients on CPUs: SIMD lanes are keys. How it computes: cl/kernels/backward_lanes.cl. */
+/* Gradients on CPUs: SIMD lanes are keys. How it computes: cl/kernels/backward_lanes.cl. And backward_dot,
+ * the same with products of bf16 pairs: cl/kernels/backward_dot.cl. */
 #include "cl/score/mark_sizes.h"
 #include "device/capacity.h"
+#include "families/kernels/bf16_pairs.h"
 #include "families/kernels/block_bits.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"
@@ -13,7 +15,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/backward_lanes.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_backward_lanes[];
+extern const char ca_source_backward_lanes[], ca_source_backward_dot[];
 
 /* Follows the arrays in cl/kernels/backward_lanes.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -195,27 +197,34 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return ca_fills_vectors(dev) ? 90 : 10;
 }
 
+/* Of both families. */
+#define STAGES                                                                                     \
+    {                                                                                              \
+        CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                              \
+            {"backward_rows",                                                                      \
+             CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_STARTS | CA_BIT(CA_WORKSPACE),     \
+             rows_ndrange},                                                                        \
+            {"backward_lanes", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV),              \
+             lanes_ndrange},                                                                       \
+            {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS) | CA_READ_ONLY,             \
+             bias_ndrange},                                                                        \
+            {"backward_heads",                                                                     \
+             CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DSLOPES) | CA_BIT(CA_DSINKS) |          \
+                 CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,                                  \
+             heads_ndrange},                                                                       \
+        {                                                                                          \
+            "backward_sum", CA_BIT(CA_DQ) | CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,       \
+                rows_ndrange                                                                       \
+        }                                                                                          \
+    }
+
 const struct ca_family ca_backward_lanes = {
     .name = "backward_lanes",
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {CA_MARK_BLOCKS,
-               CA_MARK_PAIRS(marks_ndrange),
-               {"backward_rows",
-                CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_STARTS | CA_BIT(CA_WORKSPACE),
-                rows_ndrange},
-               {"backward_lanes", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV),
-                lanes_ndrange},
-               {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS) | CA_READ_ONLY,
-                bias_ndrange},
-               {"backward_heads",
-                CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DSLOPES) | CA_BIT(CA_DSINKS) |
-                    CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,
-                heads_ndrange},
-               {"backward_sum", CA_BIT(CA_DQ) | CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,
-                rows_ndrange}},
+    .stages = STAGES,
     .num_stages = 7,
     .unsupported = unsupported,
     .adapt = adapt,
@@ -223,4 +232,44 @@ const struct ca_family ca_backward_lanes = {
     .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
     .preference = preference,
+};
+
+/* ---- backward_dot ---------------------------------------------------------------------------- */
+
+static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const char *why = ca_bf16_pairs_refusal(p);
+
+    return why ? why : unsupported(p, dev);
+}
+
+static const char *reject_for_pairs(const clattn_problem *p, const clattn_device_info *dev,
+                                    const size_t *values)
+{
+    const char *why = ca_bf16_pairs_width_refusal(dev, values[SIMD_WIDTH_INDEX]);
+
+    return why ? why : reject(p, dev, values);
+}
+
+static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_bf16_pairs_preference(dev, 91);
+}
+
+const struct ca_family ca_backward_dot = {
+    .name = "backward_dot",
+    .operation = CLATTN_BACKWARD,
+    .source = ca_source_backward_dot,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = STAGES,
+    .num_stages = 7,
+    .unsupported = unsupported_by_pairs,
+    .adapt = adapt,
+    .reject = reject_for_pairs,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .options = ca_bf16_pairs_options,
+    .preference = preference_of_pairs,
 };

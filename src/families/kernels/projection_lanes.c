@@ -1,5 +1,7 @@
-/* Projections on CPUs: SIMD lanes are columns. How it computes: cl/kernels/projection_lanes.cl. */
+/* Projections on CPUs: SIMD lanes are columns. How it computes: cl/kernels/projection_lanes.cl. And
+ * projection_dot, the same with products of bf16 pairs: cl/kernels/projection_dot.cl. */
 #include "device/capacity.h"
+#include "families/kernels/bf16_pairs.h"
 #include "families/kernels/projection_sizes.h"
 #include "families/registry.h"
 #include "problem/problem.h"
@@ -12,7 +14,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 #define TUNABLES_DEF "families/tunables/projection_lanes.def"
 #include "families/tunables/expand.h"
 
-extern const char ca_source_projection_lanes[];
+extern const char ca_source_projection_lanes[], ca_source_projection_dot[];
 
 enum { SLAB = 8, SUM_RUN = 256 }; /* as in the kernel */
 
@@ -32,7 +34,7 @@ static size_t panel(const size_t *values)
     return values[SIMD_WIDTH_INDEX] * values[REGISTER_VECTORS_INDEX];
 }
 
-/* Follows the arrays in cl/kernels/projection_lanes.cl. */
+/* Follows the arrays in cl/kernels/projection_lanes.cl, of which pairs take less. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t rows = values[BLOCK_M_INDEX] + values[REGISTER_ROWS_INDEX];
@@ -185,4 +187,44 @@ const struct ca_family ca_projection_lanes = {
     .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
     .preference = preference,
+};
+
+/* ---- projection_dot -------------------------------------------------------------------------- */
+
+static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_bf16_pairs_refusal(p);
+}
+
+static const char *reject_for_pairs(const clattn_problem *p, const clattn_device_info *dev,
+                                    const size_t *values)
+{
+    const char *why = ca_bf16_pairs_width_refusal(dev, values[SIMD_WIDTH_INDEX]);
+
+    return why ? why : reject(p, dev, values);
+}
+
+static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_bf16_pairs_preference(dev, 91);
+}
+
+const struct ca_family ca_projection_dot = {
+    .name = "projection_dot",
+    .operation = CLATTN_PROJECTION,
+    .source = ca_source_projection_dot,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"projection_lanes", CA_PROJECTION_ARGUMENTS, lanes_ndrange},
+               {"projection_sum", CA_PROJECTION_SUM_ARGUMENTS, sum_ndrange}},
+    .num_stages = 2,
+    .unsupported = unsupported_by_pairs,
+    .adapt = adapt,
+    .reject = reject_for_pairs,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .options = ca_bf16_pairs_options,
+    .preference = preference_of_pairs,
 };

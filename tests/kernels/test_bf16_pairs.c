@@ -1,10 +1,12 @@
-/* fused_dot: products of bf16 pairs, by the processor's instruction where it has one, and emulated as on
- * one that lacks it, which both must give the same bits; and what is chosen where it is lacking. The
- * sweep draws more (CLATTN_TEST_FAMILY=fused_dot). */
+/* Products of bf16 pairs: fused_dot, backward_dot and projection_dot, by the processor's instruction where it has one, and
+ * emulated as on one that lacks it, which both must give the same bits; and what is chosen where it is
+ * lacking. The sweeps draw more (CLATTN_TEST_FAMILY=fused_dot and so on). */
+#include "bench/reference/row.h"
 #include "context/context.h"
 #include "device/capacity.h"
 #include "families/registry.h"
 #include "tests/support/unoptimised.h"
+#include "tests/trials/projection_trial.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -12,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(fused_dot, .init = unoptimised, .timeout = 300);
+TestSuite(bf16_pairs, .init = unoptimised, .timeout = 300);
 
 /* A program for each, emulated and not, of all options between them: odd dims, and tiles that end, and
  * windows that begin, within a pair of keys. */
@@ -102,7 +104,7 @@ struct part {
     int emulated;
 };
 
-ParameterizedTestParameters(fused_dot, options) {
+ParameterizedTestParameters(bf16_pairs, options) {
     static struct part parts[2 * NUM_CASES];
 
     for (size_t n = 0; n < 2 * NUM_CASES; n++)
@@ -110,7 +112,7 @@ ParameterizedTestParameters(fused_dot, options) {
     return cr_make_param_array(struct part, parts, 2 * NUM_CASES);
 }
 
-ParameterizedTest(struct part *part, fused_dot, options) {
+ParameterizedTest(struct part *part, bf16_pairs, options) {
     struct fixture f;
 
     open_with(&f, part->emulated);
@@ -122,6 +124,105 @@ ParameterizedTest(struct part *part, fused_dot, options) {
     }
     pass_with_infinities(&f, part->number);
     pass_with_subnormals(&f, part->number);
+    fixture_close(&f);
+}
+
+/* ---- gradients -------------------------------------------------------------------------------- */
+
+/* Odd dims, and tiles whose queries and keys end within a pair; all options between them. */
+static const char *const gradients[][2] = {
+    {"d33/20 causal=br klen qlen sinks dsinks",
+     "BLOCK_VECTORS=2 QK_ROWS=4 DKV_COLUMNS=5 BLOCK_M=24 DQ_ROWS=3 DQ_VECTORS=3 BLOCKS_PER_TILE=2"},
+    {"d40/33 window=9,4 alibi softcap=4 dslopes q=bshd k=bshd do=bshd dk=bshd",
+     "BLOCK_VECTORS=1 QK_ROWS=8 DKV_COLUMNS=8 BLOCK_M=24 DQ_ROWS=4 DQ_VECTORS=2 BLOCKS_PER_TILE=4"},
+    {"d24 mask=bqk bias=f32:hqk dbias dropout=0.3",
+     "BLOCK_VECTORS=3 QK_ROWS=6 DKV_COLUMNS=6 BLOCK_M=48 DQ_ROWS=6 DQ_VECTORS=2 BLOCKS_PER_TILE=1"},
+    {"d64 blocks=7x9:60:h", "BLOCK_VECTORS=1 QK_ROWS=12 DKV_COLUMNS=8 BLOCK_M=24 DQ_ROWS=3 "
+                            "DQ_VECTORS=4 BLOCKS_PER_TILE=2"},
+    {"d8/9 window=30,* totalq=150 totalkv=200",
+     "BLOCK_VECTORS=2 QK_ROWS=4 DKV_COLUMNS=4 BLOCK_M=24 DQ_ROWS=8 DQ_VECTORS=1 BLOCKS_PER_TILE=1"},
+};
+enum { NUM_GRADIENTS = sizeof gradients / sizeof *gradients };
+
+static void pass_gradients(struct fixture *f, const size_t number, const char *shape,
+                           const int with_nans)
+{
+    char text[256];
+    struct trial t = {.family = "backward_dot", .seed = 7 + number};
+
+    snprintf(text, sizeof text, "bwd bf16 %s %s", gradients[number][0], shape);
+    t.problem = fixture_problem(text);
+    snprintf(t.tunables, sizeof t.tunables, "SIMD_WIDTH=16 SPLIT_K=1 %s", gradients[number][1]);
+    trial_fill(&t);
+    for (size_t h = 0; with_nans && h < t.problem.kv_heads; h++) {
+        trial_set(&t, TENSOR_K, 0, h, 12, 3, NAN);
+        trial_set(&t, TENSOR_DO, 0, h, 17, 5, NAN);
+        trial_set(&t, TENSOR_Q, 1, h, 20, 4, NAN);
+        trial_set(&t, TENSOR_V, 1, h, 9, 2, 0x1p-130);
+    }
+    trial_run(f, &t);
+    trial_check(&t);
+    trial_free(&t);
+}
+
+ParameterizedTestParameters(bf16_pairs, gradients) {
+    static struct part parts[2 * NUM_GRADIENTS];
+
+    for (size_t n = 0; n < 2 * NUM_GRADIENTS; n++)
+        parts[n] = (struct part){n / 2, n % 2};
+    return cr_make_param_array(struct part, parts, 2 * NUM_GRADIENTS);
+}
+
+ParameterizedTest(struct part *part, bf16_pairs, gradients) {
+    static const char *const shapes[] = {"b2 h4/2 q70 k91", "b3 q1 k2", "b3 h2/1 q33 k17"};
+    struct fixture f;
+
+    open_with(&f, part->emulated);
+    if (!part->emulated && !ca_multiplies_bf16_pairs(&f.context->device))
+        cr_skip_test("the processor has no instruction for pairs of bf16");
+    for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++)
+        pass_gradients(&f, part->number, shapes[n], 0);
+    if (part->number < 2)
+        pass_gradients(&f, part->number, shapes[0], 1);
+    fixture_close(&f);
+}
+
+/* ---- projections ------------------------------------------------------------------------------ */
+
+/* Odd depths and parts of it, and all ways to pack. */
+static const char *const projections[][2] = {
+    {"proj bf16 b2 h3/1 q37 d131/50 bias=f32",
+     "SIMD_WIDTH=16 REGISTER_VECTORS=2 REGISTER_ROWS=4 BLOCK_K=64 BLOCK_M=16 BLOCK_N=32 SPLIT_K=1"},
+    {"proj bf16 b2 h3/5 q37 d33/20 w=oi x=bshd y=bshd accumulate",
+     "SIMD_WIDTH=16 REGISTER_VECTORS=4 REGISTER_ROWS=6 BLOCK_K=128 BLOCK_M=32 BLOCK_N=64 "
+     "SPLIT_K=2"},
+    {"proj bf16 b2 h2 q67 d75/33 x=bhds y=bhds",
+     "SIMD_WIDTH=16 REGISTER_VECTORS=1 REGISTER_ROWS=12 BLOCK_K=64 BLOCK_M=64 BLOCK_N=32 "
+     "SPLIT_K=1"},
+    {"proj bf16 b2 h2/3 q17 d45/35 x=0.0.90.2 w=0.0.0.7",
+     "SIMD_WIDTH=16 REGISTER_VECTORS=2 REGISTER_ROWS=8 BLOCK_K=64 BLOCK_M=16 BLOCK_N=32 SPLIT_K=2"},
+};
+
+ParameterizedTestParameters(bf16_pairs, projections) {
+    static int emulated[2] = {0, 1};
+
+    return cr_make_param_array(int, emulated, 2);
+}
+
+ParameterizedTest(int *emulated, bf16_pairs, projections) {
+    struct fixture f;
+
+    open_with(&f, *emulated);
+    if (!*emulated && !ca_multiplies_bf16_pairs(&f.context->device))
+        cr_skip_test("the processor has no instruction for pairs of bf16");
+    for (size_t n = 0; n < sizeof projections / sizeof *projections; n++) {
+        struct projection_trial t = {.problem = fixture_problem(projections[n][0]),
+                                     .family = "projection_dot",
+                                     .seed = 3 + n,
+                                     .poisoned = n % 2 == 0};
+        snprintf(t.tunables, sizeof t.tunables, "%s", projections[n][1]);
+        projection_pass(&f, &t);
+    }
     fixture_close(&f);
 }
 
@@ -140,7 +241,7 @@ static void run(struct trial *t, const int emulated)
     fixture_close(&f);
 }
 
-Test(fused_dot, emulation_has_the_instructions_bits) {
+Test(bf16_pairs, emulation_has_the_instructions_bits) {
     struct trial one, other;
     struct fixture f;
 
@@ -159,6 +260,46 @@ Test(fused_dot, emulation_has_the_instructions_bits) {
     trial_free(&other);
 }
 
+/* ---- precision -------------------------------------------------------------------------------- */
+
+/* Elements of o that lie outside of the bounds of a problem that is strict, or not. */
+static size_t outside(struct trial *t, const int strict)
+{
+    const struct tensor_view view = trial_sent(t);
+    clattn_problem p = t->problem;
+    struct reference_row row;
+    size_t count = 0;
+
+    p.strict = strict;
+    cr_assert(reference_row_open(&p, PRECISION_SINGLE, &row));
+    for (size_t i = 0; i < p.seq_q; i++) {
+        reference_row_compute(&p, &view, 0, 0, i, &row);
+        for (size_t d = 0; d < p.dim_v; d++)
+            count += !within(trial_value(t, TENSOR_O, 0, 0, i, d), row.o[d]);
+    }
+    reference_row_close(&row);
+    return count;
+}
+
+/* Weights that are rounded are seen by the strict bounds, and what strict problems get is within them. */
+Test(bf16_pairs, standard_is_not_strict) {
+    static const char *const families[] = {"fused_dot", "fused_lanes"};
+
+    for (size_t n = 0; n < 2; n++) {
+        struct trial t = {.problem = fixture_problem("fwd bf16 q33 k65 d16 odtype=f32"),
+                          .family = families[n],
+                          .seed = 4};
+        struct fixture f;
+        open_with(&f, 1);
+        trial_fill(&t);
+        trial_run(&f, &t);
+        cr_expect(outside(&t, 0) == 0, "%s", families[n]);
+        cr_expect((outside(&t, 1) == 0) == (n == 1), "%s", families[n]);
+        trial_free(&t);
+        fixture_close(&f);
+    }
+}
+
 /* ---- choosing --------------------------------------------------------------------------------- */
 
 static const char *chosen(struct fixture *f, const char *text)
@@ -174,11 +315,13 @@ static const char *chosen(struct fixture *f, const char *text)
 }
 
 /* With the instruction it is taken for standard problems; without it the next best, by itself. */
-Test(fused_dot, is_chosen_where_there_is_an_instruction) {
+Test(bf16_pairs, is_chosen_where_there_is_an_instruction) {
     struct fixture f;
 
     open_with(&f, 1);
     cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16"), "fused_lanes");
+    cr_expect_str_eq(chosen(&f, "proj bf16 q40 d16"), "projection_lanes");
+    cr_expect_str_eq(chosen(&f, "bwd bf16 h2 q40 k50 d16"), "backward_lanes");
     fixture_close(&f);
 
     open_with(&f, 0);
@@ -186,10 +329,13 @@ Test(fused_dot, is_chosen_where_there_is_an_instruction) {
         cr_skip_test("the processor has no instruction for pairs of bf16");
     cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16"), "fused_dot");
     cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16 strict"), "fused_lanes");
+    cr_expect_str_eq(chosen(&f, "proj bf16 q40 d16"), "projection_dot");
+    cr_expect_str_eq(chosen(&f, "bwd bf16 h2 q40 k50 d16"), "backward_dot");
+    cr_expect_str_eq(chosen(&f, "bwd bf16 h2 q40 k50 d16 strict"), "backward_lanes");
     fixture_close(&f);
 }
 
-Test(fused_dot, refusals) {
+Test(bf16_pairs, refusals) {
     static const struct {
         const char *problem, *words;
     } refused[] = {{"fwd f32 q3 k5 d8", "bf16 alone"},

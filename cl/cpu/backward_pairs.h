@@ -1,0 +1,118 @@
+/* Blocks of keys and tiles of queries of backward_dot as pairs (cpu/operands.h), and weights that become
+ * pairs.
+ *
+ * Before including this: what backward_blocks.h defines before its packing. */
+#ifndef CLATTN_BACKWARD_PAIRS_H
+#define CLATTN_BACKWARD_PAIRS_H
+
+/* Not 0 where a value of a pair is infinite or NaN. */
+INLINE pair_words nonfinite_pairs(const pair_words x)
+{
+    const pair_words first = x & 0x7f80u, second = x & 0x7f800000u;
+
+    return VECTOR(as_uint)(first == 0x7f80u | second == 0x7f800000u);
+}
+
+/* Pairs of neighbours of row n of dim values, from value d on; zeros after the last value and beyond
+ * the last row. */
+INLINE lanes load_pairs(const int dim, const __global ushort *p, const long row, const long column,
+                        const int count, const int n, const int d)
+{
+    return n < count ? load_pairs_of_row(p + n * row + d * column, column, dim - d) : (lanes)(0.0f);
+}
+
+/* Packs rows of a tensor with rows in SIMD lanes: columns[d / 2][row] is the pair of d and d + 1. */
+NOINLINE void pack_columns(const int dim, const __global ushort *p, const long row,
+                           const long column, const int count, lanes *columns)
+{
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        for (int d = 0; d < dim; d += 2 * SIMD_WIDTH) {
+            lanes x[SIMD_WIDTH], *to = columns + d / 2 * BLOCK_VECTORS + m;
+            UNROLL
+            for (int r = 0; r < SIMD_WIDTH; r++)
+                x[r] = load_pairs(dim, p, row, column, count, m * SIMD_WIDTH + r, d);
+            transpose(x);
+            for (int c = 0; c < SIMD_WIDTH && d / 2 + c < OPERANDS(dim); c++)
+                to[c * BLOCK_VECTORS] = x[c];
+        }
+    }
+}
+
+/* Copies BLOCK_M rows of a tensor, count of them in use, as pairs of neighbours; the rest are zeros. */
+NOINLINE void copy_pairs(const int dim, const __global ushort *p, const long row,
+                         const long column, const int count, uint *to)
+{
+    for (int n = 0; n < BLOCK_M; n++) {
+        for (int d = 0; d < dim; d += 2 * SIMD_WIDTH) {
+            const lanes x = load_pairs(dim, p, row, column, count, n, d);
+            uint pairs[SIMD_WIDTH];
+            VECTOR(vstore)(VECTOR(as_uint)(x), 0, pairs);
+            for (int c = 0; c < SIMD_WIDTH && d / 2 + c < OPERANDS(ROUNDED(dim)); c++)
+                to[n * OPERANDS(ROUNDED(dim)) + d / 2 + c] = pairs[c];
+        }
+    }
+}
+
+/* Rows of a tensor, count of `rows` in use, as pairs of rows: to[n / 2][d] is the pair of rows n and
+ * n + 1; zeros after the last. Returns whether a value is infinite or NaN. */
+NOINLINE int pack_row_pairs(const int dim, const __global ushort *p, const long row,
+                            const long column, const int count, const int rows, uint *to)
+{
+    pair_words some = 0u;
+
+    for (int n = 0; n < rows; n += 2) {
+        const __global ushort *first = p + n * row, *second = first + row;
+        for (int d = 0; d < ROUNDED(dim); d += SIMD_WIDTH) {
+            pair_words x = 0u;
+            if (column == 1 && n + 1 < count && d + SIMD_WIDTH <= dim) {
+                x = interleave(first + d, second + d);
+            } else if (n < count) {
+                uint pairs[SIMD_WIDTH];
+                for (int c = 0; c < SIMD_WIDTH; c++)
+                    pairs[c] = d + c >= dim ? 0
+                                            : (uint)first[(d + c) * column] |
+                                                  (n + 1 < count
+                                                       ? (uint)second[(d + c) * column] << 16
+                                                       : 0);
+                x = VECTOR(vload)(0, pairs);
+            }
+            some |= nonfinite_pairs(x);
+            VECTOR(vstore)(x, 0, to + n / 2 * ROUNDED(dim) + d);
+        }
+    }
+    return any_lane(VECTOR(as_int)(some));
+}
+
+/* P and dS of rows begin .. end - 1 become pairs of rows, in place: those of rows n and n + 1 to the place
+ * of row n / 2, with zeros for rows outside; and dS pairs of keys, in ds_keys. */
+NOINLINE void pair_weights(const struct row_range rows, struct query_tile *tile)
+{
+    const int begin = rows.begin - rows.begin % DQ_ROWS;
+    const int end = (rows.end + DQ_ROWS - 1) / DQ_ROWS * DQ_ROWS;
+    ushort *keys = (ushort *)tile->ds_keys;
+    lanes *p = tile->p, *ds = tile->ds;
+
+    for (int n = begin; n < end; n++) {
+        const bool in_use = n >= rows.begin && n < rows.end;
+        UNROLL
+        for (int m = 0; m < BLOCK_VECTORS; m++)
+            ((struct unaligned_ushorts *)(keys + n * BLOCK_N + m * SIMD_WIDTH))->x =
+                in_use ? round_any(ds[n * BLOCK_VECTORS + m]) : (VECTOR(ushort))(0);
+    }
+    if (rows.begin % 2)
+        for (int m = 0; m < BLOCK_VECTORS; m++)
+            p[(rows.begin - 1) * BLOCK_VECTORS + m] = ds[(rows.begin - 1) * BLOCK_VECTORS + m] = 0.0f;
+    if (rows.end % 2)
+        for (int m = 0; m < BLOCK_VECTORS; m++)
+            p[rows.end * BLOCK_VECTORS + m] = ds[rows.end * BLOCK_VECTORS + m] = 0.0f;
+    for (int n = rows.begin / 2; n < (rows.end + 1) / 2; n++) {
+        UNROLL
+        for (int m = 0; m < BLOCK_VECTORS; m++) {
+            const int first = 2 * n * BLOCK_VECTORS + m, second = first + BLOCK_VECTORS;
+            p[n * BLOCK_VECTORS + m] = pack_any_pairs(p[first], p[second]);
+            ds[n * BLOCK_VECTORS + m] = pack_any_pairs(ds[first], ds[second]);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,61 @@
+/* What products on CPUs multiply: vectors of elements of one matrix (lanes) with elements of the other
+ * (operand), which are broadcast to all lanes. With OPERAND_PAIRS an operand, and each lane of a vector,
+ * is a pair of bf16 values (cpu/pairs.h) that are neighbours along the depth; else a float.
+ *
+ *   OPERANDS(n)               in which n values are
+ *   spread, SPREAD(p)         *p as MULTIPLY() takes it
+ *   MULTIPLY(x, y, sum)       sum + x y
+ */
+#ifndef CLATTN_OPERANDS_H
+#define CLATTN_OPERANDS_H
+#include "cpu/simd_storage.h"
+
+#if OPERAND_PAIRS
+#include "cpu/pairs.h"
+
+typedef uint operand;
+typedef const uint *spread;
+#define VALUES_IN_OPERAND 2
+#define SPREAD(p) (p)
+#define MULTIPLY(x, y, sum) dot_pairs(x, y, sum)
+
+struct __attribute__((packed)) unaligned_pairs {
+    pair_words x;
+};
+#define UNALIGNED_PAIRS(p) (((const __global struct unaligned_pairs *)(p))->x)
+
+/* Two neighbours along the depth of which `left` exist. */
+INLINE uint load_pair(const __global ushort *p, const long step, const int left)
+{
+    return (left > 0 ? (uint)p[0] : 0) | (left > 1 ? (uint)p[step] << 16 : 0);
+}
+
+/* At most SIMD_WIDTH pairs of neighbours, of `left` values; zeros after them. */
+INLINE lanes load_pairs_of_row(const __global ushort *p, const long step, const int left)
+{
+    uint x[SIMD_WIDTH];
+
+    if (step == 1 && left >= 2 * SIMD_WIDTH)
+        return VECTOR(as_float)(UNALIGNED_PAIRS(p));
+    for (int c = 0; c < SIMD_WIDTH; c++)
+        x[c] = load_pair(p + 2 * c * step, step, left - 2 * c);
+    return VECTOR(as_float)(VECTOR(vload)(0, x));
+}
+
+/* Pairs of a value of `first` and one of `second`, which may be 0, and their neighbours. */
+INLINE pair_words interleave(const __global ushort *first, const __global ushort *second)
+{
+    const pair_words x = VECTOR(convert_uint)(VECTOR(vload)(0, first));
+
+    return second ? x | VECTOR(convert_uint)(VECTOR(vload)(0, second)) << 16 : x;
+}
+#else
+typedef float operand;
+typedef lanes spread;
+#define VALUES_IN_OPERAND 1
+#define SPREAD(p) (*(p))
+#define MULTIPLY(x, y, sum) fma(x, y, sum)
+#endif
+#define OPERANDS(n) (((n) + VALUES_IN_OPERAND - 1) / VALUES_IN_OPERAND)
+
+#endif
