@@ -18,8 +18,8 @@ static struct criterion_test_params families_of(const size_t test)
 {
     static size_t families[MOST_FAMILIES];
 
-    return cr_make_param_array(size_t, families,
-                               families_taken(CLATTN_BACKWARD, test, 2, families));
+    return cr_make_param_array(
+        size_t, families, families_taken(CLATTN_BACKWARD, family_takes_f32, test, 2, families));
 }
 
 #define FOR_EACH_FAMILY(name)                                                                      \

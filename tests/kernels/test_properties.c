@@ -16,8 +16,8 @@ static struct criterion_test_params families_of(const size_t property)
 {
     static size_t families[MOST_FAMILIES];
 
-    return cr_make_param_array(size_t, families,
-                               families_taken(CLATTN_FORWARD, property, 3, families));
+    return cr_make_param_array(
+        size_t, families, families_taken(CLATTN_FORWARD, family_takes_f32, property, 3, families));
 }
 
 #define FOR_EACH_FAMILY(name)                                                                      \

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int takes(const struct ca_family *family, const clattn_dtype dtype)
+static int takes_dtype(const struct ca_family *family, const clattn_dtype dtype)
 {
     const clattn_device_info none = {.struct_size = sizeof none};
     clattn_problem p;
@@ -25,17 +25,18 @@ int family_takes_f32(const char *name)
     if (!family || (family == &ca_split_tiles && !(which && strcmp(which, "all") == 0)))
         return 0;
     /* Some refuse a device without facts, whatever the dtype. */
-    return takes(family, CLATTN_F32) || !(takes(family, CLATTN_F16) || takes(family, CLATTN_BF16));
+    return takes_dtype(family, CLATTN_F32) ||
+           !(takes_dtype(family, CLATTN_F16) || takes_dtype(family, CLATTN_BF16));
 }
 
-size_t families_taken(const clattn_operation operation, const uint64_t test, const unsigned runs,
-                      size_t families[MOST_FAMILIES])
+size_t families_taken(const clattn_operation operation, int (*takes)(const char *name),
+                      const uint64_t test, const unsigned runs, size_t families[MOST_FAMILIES])
 {
     const char *name;
     size_t count = 0;
 
     for (size_t n = 0; (name = clattn_family_name(operation, n)) != NULL; n++)
-        if (count < MOST_FAMILIES && family_takes_f32(name) && run_takes(n + test, runs))
+        if (count < MOST_FAMILIES && (!takes || takes(name)) && run_takes(n + test, runs))
             families[count++] = n;
     return count;
 }
@@ -46,7 +47,8 @@ const char *family_text(const char *family, const char *text)
     const struct ca_family *of = ca_family_find(family);
     char *dtype = strstr(strcpy(changed, text), " f");
 
-    if (!of || !takes(of, CLATTN_BF16) || takes(of, CLATTN_F32) || takes(of, CLATTN_F16) || !dtype)
+    if (!of || !takes_dtype(of, CLATTN_BF16) || takes_dtype(of, CLATTN_F32) ||
+        takes_dtype(of, CLATTN_F16) || !dtype)
         return text;
     const char *rest = text + (dtype - changed) + 4;
     strcpy(dtype, " bf16");

@@ -15,9 +15,9 @@ enum { MOST_FAMILIES = 32 };
 
 /* The families of attention, as indices of clattn_family_name(operation, ...), that number `test` of
  * the tests that go over all of an operation has in this run: one in `runs`, and the others in the next
- * runs (run_takes()). Those of family_takes_f32() alone. How many. */
-size_t families_taken(clattn_operation operation, uint64_t test, unsigned runs,
-                      size_t families[MOST_FAMILIES]);
+ * runs (run_takes()). Of those that `takes` says yes to; NULL: all. How many. */
+size_t families_taken(clattn_operation operation, int (*takes)(const char *name), uint64_t test,
+                      unsigned runs, size_t families[MOST_FAMILIES]);
 
 /* The problem's text; with bf16 in place of its f32 or f16 if the family takes that alone. Valid until the
  * next call. */
