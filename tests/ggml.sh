@@ -11,6 +11,7 @@
 #   CLATTN_GGML    the folder of sources, builds and models, by default build/ggml
 #   LLAMA          the folder of llama.cpp's sources, instead of those from PyPI
 #   OPS, PERF      which cases of ops and perf, regular expressions
+#   RUNS           how often a row of generation is timed, without and with clattn in turns, by default 3: medians are shown
 # Exits with 1 if anything failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -194,27 +195,43 @@ embeddings() {
     done
 }
 
-# generated PROMPT TYPE: a row.
-generated() {
-    logits=$folder/logits
-    rm -f "$logits"
-    without=$("$bin/generate" "$folder/llama.gguf" "$1" 64 "$2" "$logits" 2> "$folder/generate.errors") || { failed "generate $1 $2"; return; }
-    before=$(with "$bin/generate" "$folder/llama.gguf" "$1" 64 "$2" "$logits" 2>> "$folder/generate.errors") || failed "generate $1 $2 with clattn: $before"
-    after=$(with "$bin/generate" "$folder/llama.gguf" "$1" 64 "$2" "$logits" 2>> "$folder/generate.errors") || failed "generate $1 $2 with clattn: $after"
-    computed "$folder/generate.errors"
-    programs=$(echo "$before" | sed -n 's/.*programs \([0-9]* [0-9]* [0-9]*\).*/\1/p')
-    set -- "$1" "$2" $programs
-    [ "$4" = "$5" ] || failed "a program was compiled after the third token"
-    echo "| $1 | $2 | $(echo "$without" | field prompt_ms) | $(echo "$after" | field prompt_ms) | $(ratio "$(echo "$without" | field prompt_ms)" "$(echo "$after" | field prompt_ms)") |" \
-        "$(echo "$without" | field token_ms) | $(echo "$after" | field token_ms) | $(ratio "$(echo "$without" | field token_ms)" "$(echo "$after" | field token_ms)") |" \
-        "$(echo "$after" | field different_tokens) of 64 | $3, $4, $5 |"
+# median NAME FILE: of the words after NAME.
+median() {
+    awk -v name="$1" '{ for (n = 1; n < NF; n++) if ($n == name) print $(n + 1) }' "$2" | sort -n |
+        awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'
 }
 
-# The first run with clattn may compile; its count is shown, the second's times.
+# gain NAME SHARE: cells of a time without and with clattn, and of what it could be at most: with attention in no time.
+gain() {
+    without=$(median "$1" "$folder/without.runs") with=$(median "$1" "$folder/with.runs")
+    echo "$without | $with | $(ratio "$without" "$with") | $(awk "BEGIN { printf \"%.0f %% | %.2f\", 100 * $2, 1 / (1 - $2) }")"
+}
+
+# generated PROMPT TYPE: a row.
+generated() {
+    what="$1 tokens, $2"
+    set -- "$1" "$2" "$bin/generate" "$folder/llama.gguf" "$1" 64 "$2" "$folder/logits"
+    head="| $1 | $2"
+    shift 2
+    errors=$folder/generate.errors
+    rm -f "$folder/logits" "$folder/without.runs" "$folder/with.runs"
+    shares=$(NODES=1 "$@" 2> "$errors") && before=$(with "$@" 2>> "$errors") || { failed "generate: $what, see $errors"; return; }
+    for turn in $(seq "${RUNS:-3}"); do
+        { "$@" >> "$folder/without.runs" && with "$@" >> "$folder/with.runs"; } 2>> "$errors" || failed "generate: $what, see $errors"
+    done
+    computed "$errors"
+    set -- $(echo "$before" | sed -n 's/.*programs \([0-9]* [0-9]* [0-9]*\).*/\1/p')
+    [ "$2" = "$3" ] || failed "a program was compiled after the third token"
+    echo "$head | $(gain prompt_ms "$(echo "$shares" | field prompt_share)") |" \
+        "$(gain token_ms "$(echo "$shares" | field token_share)") |" \
+        "$(median different_tokens "$folder/with.runs") of 64 | $1, $2, $3 |"
+}
+
+# The first run with clattn may compile: its count is shown, but not its times.
 generation() {
     model llama || { failed "llama.gguf"; return; }
-    echo "| prompt | keys and values | prompt, ms | with clattn | times | a token, ms | with clattn | times | tokens that differ | programs compiled by the end of the prompt, the third token, the last |"
-    echo "|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+    echo "| prompt | keys and values | prompt, ms | with clattn | times | share of attention | at most, times | a token, ms | with clattn | times | share of attention | at most, times | tokens that differ | programs compiled by the end of the prompt, the third token, the last |"
+    echo "|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
     rm -rf "$folder/cache" "$folder/pocl"
     export CLATTN_CACHE_DIR="$folder/cache" POCL_CACHE_DIR="$folder/pocl"
     mkdir -p "$folder/pocl"

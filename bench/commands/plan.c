@@ -9,6 +9,7 @@
 #include "internal.h"
 
 #include <jansson.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,7 @@ static struct cold_start_parts compiling(clattn_context *context)
 {
     struct ca_build_seconds seconds;
 
-    ca_programs_store(context);
+    ca_programs_store(context, SIZE_MAX, 0.0);
     ca_programs_seconds(context, &seconds);
     return (struct cold_start_parts){{[COLD_START_FRONT_END] = seconds.front_end,
                                       [COLD_START_CODE_GENERATION] = seconds.code_generation,

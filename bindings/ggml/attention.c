@@ -5,20 +5,31 @@
 
 /* A token over 512 keys of 8 heads and dim 64: ggml's CPU backend takes 50 us for that on two
  * cores, as does clattn, of which half is PoCL's way to start a kernel. CLATTN_GGML_LEAST says
- * another number. */
-static double least_multiply_adds(void)
+ * another number; "inf" leaves all to ggml. */
+static double least_multiply_adds(const struct host *host)
 {
     const char *text = getenv("CLATTN_GGML_LEAST");
+    const double standard = 524288.0;
+    char *end = NULL;
 
-    return text != NULL && text[0] != '\0' ? strtod(text, NULL) : 524288.0;
+    if (text == NULL || text[0] == '\0')
+        return standard;
+    const double least = strtod(text, &end);
+    if (*end == '\0' && least >= 0.0)
+        return least;
+    host_log(host, GGML_LOG_LEVEL_WARN,
+             "CLATTN_GGML_LEAST is '%s', which is no number of multiply-adds: it stays %.0f", text,
+             standard);
+    return standard;
 }
 
 bool attention_open(struct attention *a, struct device *device)
 {
     cl_int error = CL_SUCCESS;
 
-    *a = (struct attention){
-        .device = device, .least = least_multiply_adds(), .context = device_acquire(device)};
+    *a = (struct attention){.device = device,
+                            .least = least_multiply_adds(device->host),
+                            .context = device_acquire(device)};
     if (a->context == NULL)
         return false;
     a->plans.context = a->context;

@@ -5,6 +5,7 @@ the package repeats it. They are written in a plain form (tests/test_declaration
 with what a C compiler sees): comments aside, every type is a typedef, every function begins with
 CLATTN_API. What is not understood is an error.
 """
+import keyword
 import re
 import sys
 from pathlib import Path
@@ -17,6 +18,9 @@ BASIC = {
     "cl_context": "c_void_p", "cl_device_id": "c_void_p", "cl_platform_id": "c_void_p",
     "cl_command_queue": "c_void_p",
 }
+
+# What reading a member of a ctypes type gives, for type checkers.
+PYTHON = {"c_float": "float", "c_double": "float", "c_char": "bytes", "c_char_p": "Optional[bytes]", "c_void_p": "Optional[int]"}
 
 
 class Headers:
@@ -54,20 +58,27 @@ class Headers:
         self.lines.append(f"{name[len('CLATTN_'):]} = {value!r}")
 
     def struct(self, body, name):
-        fields, written = [], []
+        fields, types, written = [], [], []
         for member in filter(None, map(str.strip, body.split(";"))):
             declared = re.fullmatch(r"(.*?[\s*])(\w+)\s*(?:\[(\d+)\])?", member, re.S)
             kind = self.value_type(declared[1])
             fields.append(f'("{declared[2]}", {kind}{" * " + declared[3] if declared[3] else ""}),')
+            if not keyword.iskeyword(declared[2]):
+                types.append(f"    {declared[2]}: {self.python_type(kind, declared[3])}")
             if "*" in declared[1] and "const" not in declared[1]:
                 written.append(declared[2])
         self.lines += ["", "", f"class {name}(Structure):", "    _fields_ = ["]
         self.lines += ["        " + field for field in fields]
-        self.lines += ["    ]", ""]
+        self.lines += ["    ]", *types, ""]
         self.types[name] = name
         self.structs.append(name)
         if name.startswith("clattn_host_"):
             self.written[name[len("clattn_host_"):]] = written
+
+    def python_type(self, kind, length):
+        if length:
+            return "bytes" if kind == "c_char" else "Any"  # the type of an array is made where it is named
+        return kind if kind in self.structs else PYTHON.get(kind, "int" if kind in BASIC.values() else "Any")
 
     def parameters(self, text):
         parts = [] if text.strip() == "void" else text.split(",")
@@ -130,9 +141,10 @@ def main(include, output):
     for text in in_order(Path(include) / "clattn"):
         headers.read(text)
     lines = ['"""Made by declare.py of the headers in include/clattn; see there for what it all means."""',
+             "from __future__ import annotations", "", "from typing import Any, Optional",
              "from ctypes import " + ", ".join(sorted({"CFUNCTYPE", "Structure", *BASIC.values(), "c_char_p"})), "", *headers.lines, "", "STRUCTS = [" + ", ".join(headers.structs) + "]",
              "STATUSES = " + repr([name[len('CLATTN_'):] for name in headers.statuses]), "# The tensors that an execution writes: those whose host pointer is not const.",
-             "WRITTEN = " + repr(headers.written), "FUNCTIONS = {", *headers.functions, "}", ""]
+             "WRITTEN = " + repr(headers.written), "FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {", *headers.functions, "}", ""]
     Path(output).write_text("\n".join(lines))
 
 

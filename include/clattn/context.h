@@ -114,9 +114,11 @@ CLATTN_API clattn_status clattn_context_create_default(const char *selector,
  *
  * With the last reference the binaries of programs go to the cache directory that are not there
  * yet: where a driver compiles once more for them (PoCL), which may take as long as making the plans
- * did, they wait for this moment. A process that ends without it has lost no more than that: the next
- * one trusts what was checked, and builds again, on PoCL out of its own cache (POCL_CACHE_DIR), where
- * it finds the code. The library has no threads of its own, which would have to end with the process.
+ * did, they wait for this moment. Eight are written in any case, and more until ten seconds have
+ * passed; the rest is left to processes that use those programs again. A process that ends without it
+ * has lost no more than that: the next one trusts what was checked, and builds again, on PoCL out of
+ * its own cache (POCL_CACHE_DIR), where it finds the code. The library has no threads of its own,
+ * which would have to end with the process.
  */
 CLATTN_API void clattn_context_release(clattn_context *context);
 

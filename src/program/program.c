@@ -152,11 +152,14 @@ static struct ca_program *take_unstored(clattn_context *ctx)
     return program;
 }
 
-void ca_programs_store(clattn_context *ctx)
+void ca_programs_store(clattn_context *ctx, size_t least, double seconds)
 {
+    const double end = ca_stopwatch_now() + seconds;
     struct ca_program *program;
 
-    while ((program = take_unstored(ctx)) != NULL) {
+    for (size_t stored = 0;
+         (stored < least || ca_stopwatch_now() < end) && (program = take_unstored(ctx)) != NULL;
+         stored++) {
         const double begin = ca_stopwatch_now();
         ca_program_cache_store(ctx, program, program->cl);
         pthread_mutex_lock(&ctx->lock);

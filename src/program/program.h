@@ -20,8 +20,10 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
 /* A plan of the caller's uses this program: its binary is worth keeping for the next process. */
 void ca_program_keep(clattn_context *ctx, cl_program program);
 
-/* Writes the binaries of the programs above that are not on disk yet. */
-void ca_programs_store(clattn_context *ctx);
+/* Writes the binaries of the programs above that are not on disk yet. After so many seconds it begins
+ * no further one, unless it has written fewer than the least: what is left costs a later process a
+ * compilation, and nobody waits for hundreds. */
+void ca_programs_store(clattn_context *ctx, size_t least, double seconds);
 
 /* Of one program of the context. */
 void ca_program_seconds(clattn_context *ctx, cl_program program, struct ca_build_seconds *seconds);

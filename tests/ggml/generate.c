@@ -3,7 +3,9 @@
  * many programs clattn compiled, by the end of the prompt, of the third token, and in all. Logits
  * of every step go to FILE if that is not there yet; if it is, the run is fed the tokens that its
  * logits chose, and prints how far its own are from them and how many tokens it would have chosen
- * otherwise, not counting those that two logits nearer to each other than that leave open. */
+ * otherwise, not counting those that two logits nearer to each other than that leave open. With
+ * NODES in the environment every node of a graph is computed and timed by itself, and attention's
+ * shares of the prompt's time and of the tokens' are printed as well. */
 #include "model.h"
 
 #include <math.h>
@@ -11,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum phase { THE_PROMPT, FIRST_TOKENS, TOKENS, PHASES };
 
 struct run {
     struct llama_model *model;
@@ -23,6 +27,9 @@ struct run {
     float *expected; /* Of the run before; NULL if there was none. */
     double prompt_ms, token_ms;
     size_t programs[3];
+    /* Of nodes, in milliseconds. */
+    enum phase phase;
+    double node_began, attention[PHASES], nodes[PHASES];
 };
 
 static enum ggml_type type_of(const char *name)
@@ -34,6 +41,22 @@ static enum ggml_type type_of(const char *name)
             return types[n];
     expect(0, "a type is f16, q8_0, q4_0 or f32");
     return GGML_TYPE_F16;
+}
+
+/* Called before each node, to which it says that its end is to be told as well, and at its end. */
+static bool time_node(struct ggml_tensor *node, bool begins, void *user_data)
+{
+    struct run *run = user_data;
+    const double now = milliseconds();
+
+    if (begins) {
+        run->node_began = now;
+        return true;
+    }
+    run->nodes[run->phase] += now - run->node_began;
+    if (node->op == GGML_OP_FLASH_ATTN_EXT)
+        run->attention[run->phase] += now - run->node_began;
+    return true;
 }
 
 static void open_run(struct run *run, char **arguments)
@@ -50,6 +73,10 @@ static void open_run(struct run *run, char **arguments)
     parameters.type_k = parameters.type_v = type_of(arguments[3]);
     run->quantized = ggml_is_quantized(parameters.type_k);
     parameters.n_threads = parameters.n_threads_batch = threads != NULL ? number(threads) : 2;
+    if (getenv("NODES") != NULL) {
+        parameters.cb_eval = time_node;
+        parameters.cb_eval_user_data = run;
+    }
     run->context = llama_init_from_model(run->model, parameters);
     expect(run->context != NULL, "no context");
     run->logits = calloc((size_t)run->tokens * (size_t)run->words, sizeof *run->logits);
@@ -103,11 +130,13 @@ static void compute(struct run *run)
     step(run, prompt, run->prompt, 0);
     run->prompt_ms = milliseconds() - before;
     run->programs[0] = programs_built();
+    run->phase = FIRST_TOKENS;
     for (int n = 1; n < run->tokens; n++) {
         const float *from = run->expected != NULL ? run->expected : run->logits;
         llama_token token = largest(from + (size_t)(n - 1) * (size_t)run->words, run->words);
         if (n == 4) {
             run->programs[1] = programs_built();
+            run->phase = TOKENS;
             before = milliseconds();
         }
         step(run, &token, 1, n);
@@ -150,6 +179,10 @@ int main(int count, char **arguments)
     compute(&run);
     printf("prompt_ms %.1f token_ms %.3f programs %zu %zu %zu", run.prompt_ms, run.token_ms,
            run.programs[0], run.programs[1], run.programs[2]);
+    if (getenv("NODES") != NULL)
+        printf(" prompt_share %.3f token_share %.3f",
+               run.attention[THE_PROMPT] / run.nodes[THE_PROMPT],
+               run.attention[TOKENS] / run.nodes[TOKENS]);
     if (run.expected != NULL)
         wrong = compare(&run);
     else if (count == 6)

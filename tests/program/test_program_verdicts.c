@@ -130,10 +130,10 @@ Test(program_verdicts, a_binary_is_kept_for_plans_only) {
     ca_program_seconds(f.context, program, &seconds);
     cr_expect(seconds.front_end > 0.0 && seconds.code_generation > 0.0 && seconds.self_check > 0.0);
     const size_t before = bytes_kept();
-    ca_programs_store(f.context);
+    ca_programs_store(f.context, 1, 0.0);
     cr_expect(bytes_kept() == before);
     ca_program_keep(f.context, program);
-    ca_programs_store(f.context);
+    ca_programs_store(f.context, 1, 0.0);
     cr_expect(bytes_kept() > 4096);
     fixture_close(&f);
 }

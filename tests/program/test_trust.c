@@ -1,5 +1,8 @@
 /* A program that computes wrong results is found before its first use, and passed over. */
 #define _POSIX_C_SOURCE 200809L /* glob, mkfifo */
+#include "context/context.h"
+#include "program/program.h"
+#include "program/program_made.h"
 #include "tests/faults/faults.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
@@ -135,6 +138,46 @@ Test(trust, programs_are_kept_on_disk) {
         cr_expect((faults_commands() > commands) == (run == 0));
         clattn_plan_release(plan);
         trial_pass(&f, &t);
+        fixture_close(&f);
+    }
+}
+
+static size_t unstored(const clattn_context *context)
+{
+    size_t count = 0;
+
+    for (const struct ca_program *p = context->programs; p; p = p->next)
+        count += p->unstored != 0;
+    return count;
+}
+
+/* Binaries that a driver compiles once more for are written when the context ends, and those that are
+ * too many for it by a later process that builds them again. */
+Test(trust, storing_programs_has_an_end) {
+    static const size_t left[] = {2, 1, 0}; /* before each run */
+    struct fixture f;
+    clattn_plan *plan;
+
+    for (size_t run = 0; run < sizeof left / sizeof *left; run++) {
+        fixture_open_checked(&f, scratch);
+        cr_assert(make(&f, NULL, &plan) == CLATTN_SUCCESS, "%s", f.log.last);
+        clattn_plan_release(plan);
+        cr_assert(make_for(&f, "fwd f32 h2 q9 k20 d24", NULL, &plan) == CLATTN_SUCCESS, "%s",
+                  f.log.last);
+        clattn_plan_release(plan);
+        if (run == 0 && unstored(f.context) == 0) {
+            fixture_close(&f);
+            cr_skip_test("the driver hands out binaries without compiling again");
+        }
+        cr_expect(clattn_context_builds(f.context) == left[run], "run %zu: %zu builds", run,
+                  clattn_context_builds(f.context));
+        cr_expect(unstored(f.context) == left[run], "run %zu: %zu to be stored", run,
+                  unstored(f.context));
+        ca_programs_store(f.context, 1, 0.0);
+        const size_t rest = left[run] > 0 ? left[run] - 1 : 0;
+        cr_expect(unstored(f.context) == rest, "run %zu: %zu left", run, unstored(f.context));
+        for (struct ca_program *p = f.context->programs; p; p = p->next)
+            p->unstored = 0; /* the process ends here */
         fixture_close(&f);
     }
 }

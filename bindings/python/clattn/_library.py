@@ -12,13 +12,14 @@ import logging
 import os
 import threading
 from pathlib import Path
+from typing import Any, Optional, Sequence
 
 from . import errors
 
 logger = logging.getLogger("clattn")
 logger.addHandler(logging.NullHandler())
 
-_CL_FUNCTIONS = {
+_CL_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "clCreateBuffer": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p,
                                          ctypes.c_void_p]),
     "clReleaseMemObject": (ctypes.c_int32, [ctypes.c_void_p]),
@@ -34,14 +35,14 @@ _CL_FUNCTIONS = {
 }
 
 _lock = threading.Lock()
-_loaded = None
+_loaded: Optional[_Loaded] = None
 _said = threading.local()
 
 
 class _Loaded:
     """Both libraries, with their functions' types."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         from . import _declarations
 
         self.opencl_file, self.cl = _load_opencl()
@@ -52,13 +53,13 @@ class _Loaded:
             _declare(self.cl, name, result, arguments)
 
 
-def _declare(library, name, result, arguments):
+def _declare(library: ctypes.CDLL, name: str, result: Any, arguments: Sequence[Any]) -> None:
     function = getattr(library, name)
     function.restype = result
     function.argtypes = arguments
 
 
-def _load_opencl():
+def _load_opencl() -> tuple[str, ctypes.CDLL]:
     named = os.environ.get("CLATTN_LIBOPENCL")
     reasons = []
     for candidate in [named] if named else ["libOpenCL.so.1", ctypes.util.find_library("OpenCL")]:
@@ -72,7 +73,7 @@ def _load_opencl():
                           "pocl-opencl-icd for the CPU; `python -m clattn doctor` says more")
 
 
-def _load_clattn():
+def _load_clattn() -> tuple[str, ctypes.CDLL]:
     beside = sorted(Path(__file__).parent.glob("libclattn.so*"))
     candidates = [os.environ.get("CLATTN_LIBRARY"), *map(str, beside), "libclattn.so.0"]
     for candidate in candidates:
@@ -94,7 +95,7 @@ def load() -> _Loaded:
     return _loaded
 
 
-def hear(level: int, message: bytes, _user_data) -> None:
+def hear(level: int, message: bytes, _user_data: Any) -> None:
     """A context's log: errors become the text of the exception, all else goes to `logging`."""
     from . import _declarations
 
@@ -121,7 +122,7 @@ def check_cl(error: int, call: str) -> None:
         raise errors.OpenCLError(f"{call}: error {error}")
 
 
-def ask_text(function, *arguments) -> str:
+def ask_text(function: Any, *arguments: Any) -> str:
     """The text that a function (..., text, text_bytes, needed) prints."""
     needed = ctypes.c_size_t()
     function(*arguments, None, 0, ctypes.byref(needed))
@@ -130,7 +131,7 @@ def ask_text(function, *arguments) -> str:
     return text.value.decode()
 
 
-def with_reason(function, *arguments) -> None:
+def with_reason(function: Any, *arguments: Any) -> None:
     """Calls a function (..., reason, reason_bytes) and raises what it says."""
     reason = ctypes.create_string_buffer(512)
     check(function(*arguments, reason, len(reason)), reason.value.decode("utf-8", "replace"))

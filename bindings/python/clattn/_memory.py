@@ -7,7 +7,8 @@ where the device shares the host's memory neither step copies anything.
 from __future__ import annotations
 
 import ctypes
-from typing import Iterable
+import functools
+from typing import Any, Iterable
 
 from . import _declarations as c
 from ._library import check_cl, load
@@ -99,21 +100,32 @@ class Operands:
             check_cl(cl.clEnqueueUnmapMemObject(queue, region.buffer, mapped, 0, None, None), "clEnqueueUnmapMemObject")
         check_cl(cl.clFinish(queue), "clFinish")
 
-    def __exit__(self, *_exception) -> None:
+    def __exit__(self, *_exception: Any) -> None:
         for region in self._regions:
             load().cl.clReleaseMemObject(region.buffer)
         self._regions = []
 
 
-def fill(struct: ctypes.Structure, places: dict[str, c.clattn_buffer], prefixes: dict[str, str] | None = None,
-         prefix: str = "") -> set[str]:
+@functools.lru_cache(maxsize=None)
+def _members(kind: type[ctypes.Structure], prefixes: tuple[tuple[str, str], ...],
+             prefix: str = "") -> dict[str, tuple[str, ...]]:
+    """The names of the tensors that a struct has room for, and the path of members to each."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, member, *_ in kind._fields_:
+        if member is c.clattn_buffer:
+            found[prefix + name] = (name,)
+        elif issubclass(member, ctypes.Structure):
+            inner = _members(member, prefixes, dict(prefixes).get(name, ""))
+            found.update((key, (name,) + path) for key, path in inner.items())
+    return found
+
+
+def fill(struct: ctypes.Structure, places: dict[str, c.clattn_buffer],
+         prefixes: dict[str, str] | None = None) -> Iterable[str]:
     """Sets the members of a struct of tensors, nested ones too; returns the names that it has room for."""
-    room = set()
-    for name, kind in struct._fields_:
-        if kind is c.clattn_buffer:
-            room.add(prefix + name)
-            if prefix + name in places:
-                setattr(struct, name, places[prefix + name])
-        elif issubclass(kind, ctypes.Structure):
-            room |= fill(getattr(struct, name), places, prefixes, (prefixes or {}).get(name, ""))
-    return room
+    members = _members(type(struct), tuple((prefixes or {}).items()))
+    for name, place in places.items():
+        *path, last = members.get(name, ("",))
+        if last:
+            setattr(functools.reduce(getattr, path, struct), last, place)
+    return members

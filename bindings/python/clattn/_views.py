@@ -27,13 +27,11 @@ class View:
         self.shape = tuple(shape)
         self.pointer, self.buffer, self.svm_bytes, self.writeable = pointer, buffer, svm_bytes, writeable
         self.on_device = bool(buffer or svm_bytes)
-        strides, last = [], 0
-        for size, step in zip(shape, byte_strides):
-            strides.append(_in_elements(name, step, itemsize) if size > 1 else 0)
-            last += (size - 1) * strides[-1]
-        self.strides = tuple(strides)
-        self.reach = 0 if 0 in self.shape else (1 + last) * itemsize
-        self.offset = _in_elements(name + "'s offset", byte_offset, itemsize) if byte_offset else 0
+        try:
+            self.strides, self.reach = _geometry(self.shape, tuple(byte_strides), itemsize)
+            self.offset = _in_elements("offset", byte_offset, itemsize)
+        except InvalidArgument as error:
+            raise InvalidArgument(f"{name} has {error}") from None
 
     def strides_like(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Strides along `sizes`, with which the shape, aligned at the right, is broadcast as NumPy does."""
@@ -54,11 +52,19 @@ class View:
             step *= max(size, 1)
 
 
-def _in_elements(name: str, step: int, itemsize: int) -> int:
+def _in_elements(what: str, step: int, itemsize: int) -> int:
     if step < 0 or step % itemsize:
-        raise InvalidArgument(f"{name} has a step of {step} bytes; steps must be multiples of the {itemsize} bytes of an "
-                              "element and not negative (numpy.ascontiguousarray makes a copy that is)")
+        raise InvalidArgument(f"{what} of {step} bytes; steps must be multiples of the {itemsize} bytes of an element and "
+                              "not negative (numpy.ascontiguousarray makes a copy that is)")
     return step // itemsize
+
+
+@functools.lru_cache(maxsize=1024)  # programs call with the same few shapes again and again
+def _geometry(shape: tuple[int, ...], byte_strides: tuple[int, ...], itemsize: int) -> tuple[tuple[int, ...], int]:
+    """Strides in elements, 0 along an axis of one, and the bytes from the first element to behind the last."""
+    strides = tuple(_in_elements("a step", step, itemsize) if size > 1 else 0 for size, step in zip(shape, byte_strides))
+    last = sum((size - 1) * stride for size, stride in zip(shape, strides))
+    return strides, 0 if 0 in shape else (1 + last) * itemsize
 
 
 def _is_pyopencl(array: Any) -> bool:

@@ -1,6 +1,7 @@
 """Attention in one call, forward and backward: arrays and options become a problem, a plan runs it."""
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Optional, Sequence, Union
 
@@ -33,6 +34,15 @@ def _seed(value: Any) -> int:
     if not isinstance(value, (int, np.integer)):
         raise InvalidArgument(f"seed must be a whole number, not {value!r}")
     return int(value)
+
+
+@functools.lru_cache(maxsize=1024)
+def _steps(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of four axes, those of a packed tensor along axes of one."""
+    missing = 4 - len(shape)
+    sizes = (1,) * missing + shape
+    return tuple(packed if size <= 1 else stride
+                 for size, stride, packed in zip(sizes, (0,) * missing + strides, _packed(sizes)))
 
 
 class _Call:
@@ -82,10 +92,7 @@ class _Call:
 
     def place(self, layout: str, one: View) -> None:
         """Tells the problem at which strides a tensor lies."""
-        sizes = one.as_rank(4)
-        strides = (0,) * (4 - len(one.shape)) + one.strides
-        packed = _packed(sizes)
-        steps = [p if size <= 1 else s for size, s, p in zip(sizes, strides, packed)]
+        steps = _steps(one.shape, one.strides)
         if not any(steps):  # which would stand for a packed tensor
             raise InvalidArgument(f"{one.name} is one element, broadcast along every axis; give it strides of its own "
                                   "(numpy.ascontiguousarray)")
@@ -211,7 +218,7 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, ca
                        alibi_slopes: Any = None, sinks: Any = None, q_lengths: Any = None, kv_lengths: Any = None,
                        dropout: float = 0.0, seed: int = 0, queue: Any = None, diagonal: Diagonal = None,
                        gradients: Sequence[str] = (), out: Sequence[Any] = (None, None, None),
-                       context: Optional[Context] = None) -> tuple:
+                       context: Optional[Context] = None) -> tuple[Any, ...]:
     """(dq, dk, dv) of attention() with the same arrays and options, given d_o, the gradient with respect to o,
     and o and lse as attention(..., return_lse=True) gave them; the same bits on every run.
 
@@ -241,7 +248,7 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, ca
     return tuple(results)
 
 
-def _further(call: _Call, gradients: Sequence[str]) -> list:
+def _further(call: _Call, gradients: Sequence[str]) -> list[Any]:
     """Room for the gradients of options."""
     p, made = call.problem, []
     known = {"bias": ("bias", "dbias"), "alibi_slopes": ("slopes", "dslopes"), "sinks": ("sinks", "dsinks")}

@@ -48,11 +48,11 @@ class Context:
             check(status, "" if status != c.NO_DEVICE else
                   (f"no OpenCL device matches {device!r}" if device is not None else "there is no OpenCL device") +
                   "; `python -m clattn doctor` lists what there is")
-        self._handle = handle.value
+        self._handle = handle.value or 0
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._queues = threading.local()
-        self._plans: OrderedDict = OrderedDict()
+        self._plans: OrderedDict[bytes, Any] = OrderedDict()
         self._finalizer = weakref.finalize(self, _release, loaded.lib.clattn_context_release, self._handle, self._process)
 
     @classmethod
@@ -80,7 +80,8 @@ class Context:
     @property
     def opencl(self) -> int:
         """The cl_context, borrowed."""
-        return load().lib.clattn_context_opencl(self.handle)
+        opencl: int = load().lib.clattn_context_opencl(self.handle)
+        return opencl
 
     @property
     def device(self) -> c.clattn_device_info:
@@ -91,7 +92,8 @@ class Context:
     @property
     def builds(self) -> int:
         """Programs that were compiled so far."""
-        return load().lib.clattn_context_builds(self.handle)
+        builds: int = load().lib.clattn_context_builds(self.handle)
+        return builds
 
     def queue(self) -> int:
         """The cl_command_queue of this thread, for calls on host memory."""
@@ -137,7 +139,7 @@ class _Queue:
         weakref.finalize(self, _release, load().cl.clReleaseCommandQueue, handle, os.getpid())
 
 
-_of_queues: "OrderedDict[tuple, Context]" = OrderedDict()
+_of_queues: "OrderedDict[tuple[int, int, int], Context]" = OrderedDict()
 _of_queues_lock = threading.Lock()
 _default: Optional[Context] = None
 _default_lock = threading.Lock()

@@ -111,7 +111,7 @@ def _tuned(context: Context) -> Iterator[str]:
     def visit(entry: int, _user: int) -> int:
         one = ctypes.cast(entry, ctypes.POINTER(c.clattn_tuning_entry)).contents
         if one.rank == 0 and not one.quarantine:
-            lines.append(f"  {one.problem_class.decode()}: {one.family.decode()}, {one.seconds * 1e3:.3g} ms"
+            lines.append(f"  {(one.problem_class or b'').decode()}: {(one.family or b'').decode()}, {one.seconds * 1e3:.3g} ms"
                          f"{', measured with another driver or version' if one.stale else ''}")
         return 0
 

@@ -31,7 +31,7 @@ class Multihead:
         flags = (c.PLAN_KNOWN_ONLY if known_only else 0) | (c.PLAN_UNTUNED if untuned else 0)
         handle = ctypes.c_void_p()
         check(lib.clattn_multihead_plan_create(self.context.handle, ctypes.byref(self._layer), flags, ctypes.byref(handle)))
-        self._handle = handle.value
+        self._handle = handle.value or 0
         weakref.finalize(self, _release, lib.clattn_multihead_plan_release, self._handle, os.getpid())
 
     @property
@@ -39,7 +39,7 @@ class Multihead:
         """layer, steps (a line for each plan inside), num_steps, workspace_bytes, reserve_bytes."""
         info = c.clattn_multihead_info(struct_size=ctypes.sizeof(c.clattn_multihead_info))
         check(load().lib.clattn_multihead_plan_describe(self._handle, ctypes.byref(info)))
-        values = {name: getattr(info, name) for name, _ in info._fields_ if name != "struct_size"}
+        values = {name: getattr(info, name) for name, *_ in info._fields_ if name != "struct_size"}
         return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
     def execute(self, *, queue: Any = None, dropout_seed: int = 0, dropout_offset: int = 0, **tensors: Any) -> Any:

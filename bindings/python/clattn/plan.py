@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
 import weakref
@@ -24,10 +25,15 @@ _EXECUTIONS = {
 }
 
 
-def new_problem() -> c.clattn_problem:
+@functools.lru_cache(maxsize=None)
+def _blank_problem() -> bytes:
     problem = c.clattn_problem()
     load().lib.clattn_problem_init(ctypes.byref(problem))
-    return problem
+    return bytes(problem)
+
+
+def new_problem() -> c.clattn_problem:
+    return c.clattn_problem.from_buffer_copy(_blank_problem())
 
 
 def parse(text: str) -> c.clattn_problem:
@@ -42,7 +48,7 @@ def print_problem(problem: c.clattn_problem) -> str:
 
 
 def run(function: Any, plan: int, context: Context, struct: ctypes.Structure, views: Mapping[str, View],
-        written: Any, queue: Any, prefixes: Optional[dict] = None) -> Any:
+        written: Any, queue: Any, prefixes: Optional[dict[str, str]] = None) -> Any:
     """Executes a plan on what the views show. On host memory it returns when the results are there; on a
     device it waits for what the arrays wait for, and their results carry the event that is returned."""
     struct.struct_size = ctypes.sizeof(struct)
@@ -89,7 +95,7 @@ class Plan:
         handle = ctypes.c_void_p()
         check(lib.clattn_plan_create(self.context.handle, ctypes.byref(self._problem), ctypes.byref(options),
                                      ctypes.byref(handle)))
-        self._handle = handle.value
+        self._handle = handle.value or 0
         weakref.finalize(self, _release, lib.clattn_plan_release, self._handle, os.getpid())
 
     @property
@@ -97,7 +103,7 @@ class Plan:
         """Family, tunables, reason, problem, workspace_bytes, work_group_size, local_bytes, private_bytes."""
         info = c.clattn_plan_info(struct_size=ctypes.sizeof(c.clattn_plan_info))
         check(load().lib.clattn_plan_describe(self._handle, ctypes.byref(info)))
-        values = {name: getattr(info, name) for name, _ in info._fields_ if name != "struct_size"}
+        values = {name: getattr(info, name) for name, *_ in info._fields_ if name != "struct_size"}
         return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
     @property

@@ -10,7 +10,7 @@ traces them as they are. Gradients of gradients are not there.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterator, Optional, Tuple
 
 import torch
 import torch.nn.functional
@@ -38,7 +38,8 @@ def _plain(tensor: Optional[Tensor]) -> Optional[Tensor]:
     return tensor if any(tensor.stride()) or tensor.numel() <= 1 else tensor.contiguous()
 
 
-def _options(mask, bias, sinks, seed, causal, scale, softcap, dropout) -> dict:
+def _options(mask: Optional[Tensor], bias: Optional[Tensor], sinks: Optional[Tensor], seed: Optional[Tensor],
+             causal: bool, scale: Optional[float], softcap: Optional[float], dropout: float) -> Dict[str, Any]:
     return dict(causal="tl" if causal else None, mask=None if mask is None else mask.detach(),
                 bias=None if bias is None else bias.detach(), sinks=None if sinks is None else sinks.detach().float(),
                 scale=scale, softcap=softcap, dropout=dropout, seed=0 if seed is None else int(seed))
@@ -66,7 +67,8 @@ def _(q, k, v, mask, bias, sinks, seed, causal, scale, softcap, dropout):
     return _room(q, v)
 
 
-def _gradients(q, k, v, bias, sinks):
+def _gradients(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor],
+               sinks: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     return (torch.empty_like(q), torch.empty_like(k), torch.empty_like(v),
             torch.empty(0) if bias is None else torch.empty(bias.shape, dtype=bias.dtype),
             torch.empty(0) if sinks is None else torch.empty(sinks.shape, dtype=sinks.dtype))
@@ -78,7 +80,7 @@ def _backward_op(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: T
                  scale: Optional[float], softcap: Optional[float], dropout: float, dbias: bool,
                  dsinks: bool) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     made = _gradients(q, k, v, bias if dbias else None, sinks if dsinks else None)
-    options = _options(mask, bias.contiguous() if dbias else bias, sinks, seed, causal, scale, softcap, dropout)
+    options = _options(mask, bias.contiguous() if dbias and bias is not None else bias, sinks, seed, causal, scale, softcap, dropout)
     further = [name for name, wanted in (("bias", dbias), ("sinks", dsinks)) if wanted]
     got = _attention_backward(_plain(d_o), _plain(q), _plain(k), _plain(v), o.detach(), lse.detach(), out=made[:3],
                               gradients=further, **options)
@@ -110,7 +112,7 @@ def _derive(ctx, d_o, _dlse):
 _forward_op.register_autograd(_derive, setup_context=_keep)
 
 
-def _refusal(tensors: dict, attn_mask: Optional[Tensor], is_causal: bool) -> Optional[str]:
+def _refusal(tensors: Dict[str, Any], attn_mask: Optional[Tensor], is_causal: bool) -> Optional[str]:
     """Why clattn does not compute this, or None."""
     query = tensors["query"]
     for name, tensor in tensors.items():
