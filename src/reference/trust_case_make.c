@@ -396,10 +396,12 @@ int ca_attention_case_make(struct ca_trust_case *c, const clattn_problem *real,
         ca_trust_case_free(c);
         return 0;
     }
-    const clattn_dtype o_dtype = ca_problem_dtype(p, CA_O);
+    /* What o is stored as, or weights on the way. */
+    const clattn_dtype rounded =
+        ca_trust_operand_share(p) > 0.0 ? p->dtype : ca_problem_dtype(p, CA_O);
     set_bounds(p, c->o, c->num_rows * p->dim_v,
-               o_dtype == CLATTN_F32   ? 2e-5
-               : o_dtype == CLATTN_F16 ? 2e-3
+               rounded == CLATTN_F32   ? 2e-5
+               : rounded == CLATTN_F16 ? 2e-3
                                        : 1e-2);
     set_bounds(p, c->lse, c->num_rows, 2e-5);
     if (c->scores)

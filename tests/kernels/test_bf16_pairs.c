@@ -8,6 +8,7 @@
 #include "tests/support/unoptimised.h"
 #include "tests/trials/projection_trial.h"
 #include "tests/trials/trial.h"
+#include "tune/measurer.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -298,6 +299,27 @@ Test(bf16_pairs, standard_is_not_strict) {
         trial_free(&t);
         fixture_close(&f);
     }
+}
+
+/* A problem of real size that is judged by the library: its bound has room for what standard rounds. */
+Test(bf16_pairs, the_self_check_allows_what_standard_rounds) {
+    const clattn_problem problem = fixture_problem("fwd bf16 h2 q65 k130 d64 odtype=f32");
+    struct ca_candidate candidate = {.family = ca_family_find("fused_dot")};
+    struct ca_reading reading;
+    struct ca_measurer m;
+    struct fixture f;
+
+    fixture_open_checked(&f, "");
+    ca_family_suggest(candidate.family, &problem, clattn_context_device(f.context),
+                      candidate.values);
+    cr_assert(ca_measurer_create(f.context, &problem, 1, &m) == CLATTN_SUCCESS, "%s", f.log.last);
+    m.build(m.user, &candidate, &reading);
+    cr_assert(reading.outcome == CA_CORRECT, "%s", reading.reason);
+    m.measure(m.user, 0, &candidate, 0.0, &reading);
+    cr_assert(reading.outcome == CA_CORRECT, "%s", reading.reason);
+    cr_expect(reading.error <= 1.0 && reading.error > 0.0);
+    ca_measurer_destroy(&m);
+    fixture_close(&f);
 }
 
 /* ---- choosing --------------------------------------------------------------------------------- */

@@ -205,6 +205,14 @@ static const char *reject_for_pairs(const clattn_problem *p, const clattn_device
     return why ? why : reject(p, dev, values);
 }
 
+/* Groups of neighbouring columns have the same rows, which at such a rate are to come from L2: measured. */
+static void adapt_pairs(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    adapt(p, dev, values);
+    while (column_blocks(p, values) > 1 && values[BLOCK_M_INDEX] > 512)
+        values[BLOCK_M_INDEX] /= 2;
+}
+
 static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)p;
@@ -221,7 +229,7 @@ const struct ca_family ca_projection_dot = {
                {"projection_sum", CA_PROJECTION_SUM_ARGUMENTS, sum_ndrange}},
     .num_stages = 2,
     .unsupported = unsupported_by_pairs,
-    .adapt = adapt,
+    .adapt = adapt_pairs,
     .reject = reject_for_pairs,
     .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
