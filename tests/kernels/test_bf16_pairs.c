@@ -140,6 +140,8 @@ static const char *const gradients[][2] = {
      "BLOCK_VECTORS=3 QK_ROWS=6 DKV_COLUMNS=6 BLOCK_M=48 DQ_ROWS=6 DQ_VECTORS=2 BLOCKS_PER_TILE=1"},
     {"d64 blocks=7x9:60:h", "BLOCK_VECTORS=1 QK_ROWS=12 DKV_COLUMNS=8 BLOCK_M=24 DQ_ROWS=3 "
                             "DQ_VECTORS=4 BLOCKS_PER_TILE=2"},
+    {"d20 causal=11", /* the second block of keys is seen from query 21 on */
+     "BLOCK_VECTORS=2 QK_ROWS=4 DKV_COLUMNS=5 BLOCK_M=24 DQ_ROWS=6 DQ_VECTORS=2 BLOCKS_PER_TILE=2"},
     {"d8/9 window=30,* totalq=150 totalkv=200",
      "BLOCK_VECTORS=2 QK_ROWS=4 DKV_COLUMNS=4 BLOCK_M=24 DQ_ROWS=8 DQ_VECTORS=1 BLOCKS_PER_TILE=1"},
 };
