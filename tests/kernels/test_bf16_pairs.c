@@ -102,23 +102,32 @@ static void pass_with_subnormals(struct fixture *f, const size_t number)
 /* No pointers: it crosses processes. */
 struct part {
     size_t number;
-    int emulated;
+    int emulated; /* whatever the processor has */
 };
 
-ParameterizedTestParameters(bf16_pairs, options) {
-    static struct part parts[2 * NUM_CASES];
+/* Each with what the processor has, and, since a program takes a second to compile, a third of them in a
+ * run emulated. */
+static struct criterion_test_params parts_of(const size_t count)
+{
+    static struct part parts[32];
+    size_t number = 0;
 
-    for (size_t n = 0; n < 2 * NUM_CASES; n++)
-        parts[n] = (struct part){n / 2, n % 2};
-    return cr_make_param_array(struct part, parts, 2 * NUM_CASES);
+    for (size_t n = 0; n < count; n++) {
+        parts[number++] = (struct part){n, 0};
+        if (run_takes(n, 3))
+            parts[number++] = (struct part){n, 1};
+    }
+    return cr_make_param_array(struct part, parts, number);
+}
+
+ParameterizedTestParameters(bf16_pairs, options) {
+    return parts_of(NUM_CASES);
 }
 
 ParameterizedTest(struct part *part, bf16_pairs, options) {
     struct fixture f;
 
     open_with(&f, part->emulated);
-    if (!part->emulated && !ca_multiplies_bf16_pairs(&f.context->device))
-        cr_skip_test("the processor has no instruction for pairs of bf16");
     for (size_t n = 0; n < NUM_SHAPES; n++) {
         struct trial t = make(part->number, n);
         trial_pass(&f, &t);
@@ -169,11 +178,7 @@ static void pass_gradients(struct fixture *f, const size_t number, const char *s
 }
 
 ParameterizedTestParameters(bf16_pairs, gradients) {
-    static struct part parts[2 * NUM_GRADIENTS];
-
-    for (size_t n = 0; n < 2 * NUM_GRADIENTS; n++)
-        parts[n] = (struct part){n / 2, n % 2};
-    return cr_make_param_array(struct part, parts, 2 * NUM_GRADIENTS);
+    return parts_of(NUM_GRADIENTS);
 }
 
 ParameterizedTest(struct part *part, bf16_pairs, gradients) {
@@ -181,8 +186,6 @@ ParameterizedTest(struct part *part, bf16_pairs, gradients) {
     struct fixture f;
 
     open_with(&f, part->emulated);
-    if (!part->emulated && !ca_multiplies_bf16_pairs(&f.context->device))
-        cr_skip_test("the processor has no instruction for pairs of bf16");
     for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++)
         pass_gradients(&f, part->number, shapes[n], 0);
     if (part->number < 2)
@@ -206,26 +209,22 @@ static const char *const projections[][2] = {
      "SIMD_WIDTH=16 REGISTER_VECTORS=2 REGISTER_ROWS=8 BLOCK_K=64 BLOCK_M=16 BLOCK_N=32 SPLIT_K=2"},
 };
 
-ParameterizedTestParameters(bf16_pairs, projections) {
-    static int emulated[2] = {0, 1};
+enum { NUM_PROJECTIONS = sizeof projections / sizeof *projections };
 
-    return cr_make_param_array(int, emulated, 2);
+ParameterizedTestParameters(bf16_pairs, projections) {
+    return parts_of(NUM_PROJECTIONS);
 }
 
-ParameterizedTest(int *emulated, bf16_pairs, projections) {
+ParameterizedTest(struct part *part, bf16_pairs, projections) {
+    struct projection_trial t = {.problem = fixture_problem(projections[part->number][0]),
+                                 .family = "projection_dot",
+                                 .seed = 3 + part->number,
+                                 .poisoned = part->number % 2 == 0};
     struct fixture f;
 
-    open_with(&f, *emulated);
-    if (!*emulated && !ca_multiplies_bf16_pairs(&f.context->device))
-        cr_skip_test("the processor has no instruction for pairs of bf16");
-    for (size_t n = 0; n < sizeof projections / sizeof *projections; n++) {
-        struct projection_trial t = {.problem = fixture_problem(projections[n][0]),
-                                     .family = "projection_dot",
-                                     .seed = 3 + n,
-                                     .poisoned = n % 2 == 0};
-        snprintf(t.tunables, sizeof t.tunables, "%s", projections[n][1]);
-        projection_pass(&f, &t);
-    }
+    snprintf(t.tunables, sizeof t.tunables, "%s", projections[part->number][1]);
+    open_with(&f, part->emulated);
+    projection_pass(&f, &t);
     fixture_close(&f);
 }
 
