@@ -1,4 +1,5 @@
 # Completion for clattn-bench and clattn-tune: commands and options are those that --help names.
+# In zsh: autoload -U +X compinit bashcompinit && compinit && bashcompinit && source THIS_FILE
 
 _clattn_commands() {
     "$1" --help 2> /dev/null | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p'

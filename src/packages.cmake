@@ -3,8 +3,14 @@
 
 set(CPACK_PACKAGE_NAME clattn)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CLATTN_CONTACT "clattn's maintainers <maintainers@clattn.example>" CACHE STRING
-    "Who maintains the packages that are made: a name and an address")
+# Who makes packages is their maintainer, as for Debian's own tools; without a name the packages are for
+# trials, and the address says that it is none.
+set(contact "clattn's maintainers <maintainers@clattn.example>")
+if(DEFINED ENV{DEBEMAIL} AND DEFINED ENV{DEBFULLNAME})
+    set(contact "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")
+endif()
+set(CLATTN_CONTACT "${contact}" CACHE STRING
+    "Who maintains the packages that are made, a name and an address: by default $DEBFULLNAME <$DEBEMAIL>")
 set(CPACK_PACKAGE_CONTACT "${CLATTN_CONTACT}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "attention for every OpenCL device")
 set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")

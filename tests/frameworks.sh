@@ -49,7 +49,7 @@ if has mypy "annotations are not checked"; then
     MYPYPATH=$folder/site "$python" -m mypy --config-file bindings/python/pyproject.toml --cache-dir "$folder/mypy" -p clattn
 fi
 if has vermin "whether Python 3.9 runs it is not checked"; then
-    "$python" -m vermin -q --no-tips --eval-annotations -t=3.9- --violations "$folder"/site/clattn/*.py
+    "$(dirname "$python")/vermin" -q --no-tips --eval-annotations -t=3.9- --violations "$folder"/site/clattn/*.py
 fi
 
 echo "== doctor"
