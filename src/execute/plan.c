@@ -33,29 +33,29 @@ static void copy_strides(cl_long *to, const clattn_layout *layout)
 
 static struct attention_shape shape_of(const clattn_problem *p)
 {
-    struct attention_shape a = {
-        .batch = (cl_long)p->batch,
-        .heads = (cl_long)p->heads,
-        .seq_q = (cl_long)p->seq_q,
-        .seq_kv = (cl_long)p->seq_kv,
-        .kv_heads = (cl_long)p->kv_heads,
-        .dim_qk = (cl_long)p->dim_qk,
-        .dim_v = (cl_long)p->dim_v,
-        .pages = (cl_long)p->pages,
-        .longest_q = (cl_long)p->seq_q,
-        .group = (cl_long)(p->heads / p->kv_heads),
-        .diagonal = ca_problem_diagonal(p),
-        .window_left = p->window_left,
-        .window_right = p->window_right,
-        .max_blocks = (cl_long)p->max_blocks,
-        .list_of_batch = p->block_batches ? (p->block_heads ? (cl_long)p->heads : 1) : 0,
-        .list_of_head = p->block_heads != 0,
-        .scale = p->scale,
-        .softcap = p->softcap,
-        .keep = 1.0f / (1.0f - p->dropout),
-        .drop_below = ca_drop_below(p),
+    struct attention_shape a = {.batch = (cl_long)p->batch,
+                                .heads = (cl_long)p->heads,
+                                .seq_q = (cl_long)p->seq_q,
+                                .seq_kv = (cl_long)p->seq_kv,
+                                .kv_heads = (cl_long)p->kv_heads,
+                                .dim_qk = (cl_long)p->dim_qk,
+                                .dim_v = (cl_long)p->dim_v,
+                                .pages = (cl_long)p->pages,
+                                .longest_q = (cl_long)p->seq_q,
+                                .group = (cl_long)(p->heads / p->kv_heads),
+                                .diagonal = ca_problem_diagonal(p),
+                                .window_left = p->window_left,
+                                .window_right = p->window_right,
+                                .max_blocks = (cl_long)p->max_blocks,
+                                .list_of_batch =
+                                    p->block_batches ? (p->block_heads ? (cl_long)p->heads : 1) : 0,
+                                .list_of_head = p->block_heads != 0,
+                                .scale = p->scale,
+                                .softcap = p->softcap,
+                                .keep = 1.0f / (1.0f - p->dropout),
+                                .drop_below = ca_drop_below(p),
 #define SIZE(ID, member, word, OF, difference) .member = (cl_long)p->member,
-        CA_SIZES(SIZE)
+                                CA_SIZES(SIZE)
 #undef SIZE
     };
 

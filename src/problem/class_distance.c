@@ -158,7 +158,7 @@ static void examine_projection(const clattn_problem *p, size_t facts[NUM_FACTS])
     CA_FLAGS(FLAG)
     CA_SIZES(FLAG)
 #undef FLAG
-        facts[X_AXIS] = contiguous(&normal.q, 2);
+    facts[X_AXIS] = contiguous(&normal.q, 2);
     facts[W_AXIS] = contiguous(&normal.k, 1);
     facts[ROWS] = p->seq_q;
     facts[TERMS] = p->kv_heads * p->dim_qk;

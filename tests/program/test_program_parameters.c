@@ -56,7 +56,8 @@ Test(program_parameters, of_projections) {
 Test(program_parameters, are_as_many_as_arguments) {
     static const char *const everything[] = {
         "fwd f16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen blocks=2x3:4 lse scores=raw",
-        ("bwd bf16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen blocks=2x3:4:bh dbias dslopes "
+        ("bwd bf16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen blocks=2x3:4:bh dbias "
+         "dslopes "
          "dsinks"),
         "proj f32 q8 d8 bias=f32 accumulate", "merge f32 q8 d8 n2 accumulate",
         "append f32 q8 k8 d8 klen slots pos rope=pairs:8:tables:9 queries"};
