@@ -35,7 +35,8 @@ int ca_native_is_precise(const clattn_device_info *dev)
 
 int ca_multiplies_bf16_pairs(const clattn_device_info *dev)
 {
-    return dev->type & CL_DEVICE_TYPE_CPU && strcmp(dev->architecture, "avx512_bf16") == 0;
+    return dev->type & CL_DEVICE_TYPE_CPU && dev->vector_width_float >= 16 &&
+           strcmp(dev->architecture, "avx512_bf16") == 0;
 }
 
 size_t ca_device_cores(const clattn_device_info *dev)

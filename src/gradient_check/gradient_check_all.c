@@ -60,15 +60,17 @@ static void add_pair(struct sweep *s, size_t j, const struct ca_pair *pair)
     const struct ca_trust_row *at = &s->row.scores;
     const size_t head = at->h / (p->heads / p->kv_heads);
     const double distance = (double)((int64_t)j - (int64_t)at->i - at->diagonal), one = 1.0;
+    const struct ca_bounded weight = ca_trust_operand(p, pair->p);
+    const struct ca_bounded ds = ca_trust_operand(p, pair->ds);
     struct sums *sums;
 
     ca_pair_load(s->c, CA_K, &p->k, at->b, head, j, p->dim_qk, s->key);
     if ((sums = sums_of(s, CA_DQ)) != NULL)
-        add(sums, place(sums, at->b, at->h, at->i, 0), pair->ds, s->key, p->dim_qk);
+        add(sums, place(sums, at->b, at->h, at->i, 0), ds, s->key, p->dim_qk);
     if ((sums = sums_of(s, CA_DK)) != NULL)
-        add(sums, place(sums, at->b, head, j, 0), pair->ds, at->q, p->dim_qk);
+        add(sums, place(sums, at->b, head, j, 0), ds, at->q, p->dim_qk);
     if ((sums = sums_of(s, CA_DV)) != NULL)
-        add(sums, place(sums, at->b, head, j, 0), pair->p, s->row.d_o, p->dim_v);
+        add(sums, place(sums, at->b, head, j, 0), weight, s->row.d_o, p->dim_v);
     if ((sums = sums_of(s, CA_DBIAS)) != NULL)
         add(sums,
             place(sums, at->b % sums->size[0], at->h % sums->size[1], at->i % sums->size[2],

@@ -100,13 +100,6 @@ int ca_gradients_fill_lse(struct ca_trust_case *c, unsigned *state)
 
 /* ---- sums ----------------------------------------------------------------------------------- */
 
-/* What is left of p' or dt as an operand. */
-static struct ca_bounded operand(const clattn_problem *p, struct ca_bounded x)
-{
-    x.bound += ca_trust_operand_share(p) * (fabs(x.value) + x.bound) + ca_trust_operand_tiny(p);
-    return x;
-}
-
 /* sums[d] += weight * vector[d]; the bounds collect what the weights may be off by, and terms[] the
  * magnitudes, whose rounding comes last. */
 static void add(struct ca_bounded *sums, struct ca_bounded weight, const double *vector, size_t dim,
@@ -148,7 +141,7 @@ static void solve_row(const struct ca_trust_case *c, size_t index, struct ca_pai
             continue;
         const size_t head = row->scores.h / (p->heads / p->kv_heads);
         ca_pair_load(c, CA_K, &p->k, row->scores.b, head, j, p->dim_qk, row->other);
-        add(dq, operand(p, pair.ds), row->other, p->dim_qk, terms);
+        add(dq, ca_trust_operand(p, pair.ds), row->other, p->dim_qk, terms);
         if (dbias) {
             dbias[j] = pair.raw;
             dbias[j].bound += ca_value_rounding(p->bias_dtype, fabs(pair.raw.value));
@@ -175,8 +168,8 @@ static void solve_key(const struct ca_trust_case *c, size_t index, struct ca_pai
             ca_pair_row_locate(c, (b * p->heads + h) * p->seq_q + i, row);
             if (!ca_pair_look(c, row, index % p->seq_kv, &pair))
                 continue;
-            add(dk, operand(p, pair.ds), row->scores.q, p->dim_qk, terms);
-            add(dv, operand(p, pair.p), row->d_o, p->dim_v, terms_v);
+            add(dk, ca_trust_operand(p, pair.ds), row->scores.q, p->dim_qk, terms);
+            add(dv, ca_trust_operand(p, pair.p), row->d_o, p->dim_v, terms_v);
             visible++;
         }
     finish(p, dk, terms, p->dim_qk, visible, (double)p->scale);

@@ -145,6 +145,12 @@ double ca_trust_operand_tiny(const clattn_problem *p)
     return !rounds_operands(p) ? 0.0 : p->dtype == CLATTN_BF16 ? 0x1p-126 : 0x1p-25;
 }
 
+struct ca_bounded ca_trust_operand(const clattn_problem *p, struct ca_bounded x)
+{
+    x.bound += ca_trust_operand_share(p) * (fabs(x.value) + x.bound) + ca_trust_operand_tiny(p);
+    return x;
+}
+
 double ca_trust_length_error(size_t n)
 {
     return fmin((double)(n + 8), 16.0 * sqrt((double)n)) * u;

@@ -51,6 +51,9 @@ size_t ca_trust_position(const clattn_layout *layout, size_t b, size_t h, size_t
 double ca_trust_operand_share(const clattn_problem *p);
 double ca_trust_operand_tiny(const clattn_problem *p);
 
+/* What is left of p' or dt as such an operand. */
+struct ca_bounded ca_trust_operand(const clattn_problem *p, struct ca_bounded x);
+
 /* The relative error of a sum of n terms. */
 double ca_trust_length_error(size_t n);
 

@@ -2,6 +2,7 @@
  * of clattn_attention_backward(). */
 #include "families/family.h"
 #include "tests/faults/faults.h"
+#include "tests/support/families.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
@@ -31,8 +32,9 @@ ParameterizedTestParameters(gradient_calls, same_bits_on_every_run) {
 
     for (size_t n = 0; clattn_family_name(CLATTN_BACKWARD, n) && count + 3 <= 48; n++)
         for (size_t c = 0; c < 3; c++) {
+            const char *text = family_text(clattn_family_name(CLATTN_BACKWARD, n), problems[c]);
             mixes[count].family = n;
-            memcpy(mixes[count++].problem, problems[c], strlen(problems[c]) + 1);
+            memcpy(mixes[count++].problem, text, strlen(text) + 1);
         }
     return cr_make_param_array(struct mix, mixes, count);
 }
