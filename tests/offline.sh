@@ -134,6 +134,15 @@ sm_*) # libclc's native_exp2 is none of LLVM's instructions for NVIDIA
         -Xclang /usr/lib/clc/nvptx64--nvidiacl.bc -S "$work/$family.cl" \
         -o "$at.made" 2> "$at.log" || exit 0
     if [ -n "$ptxas" ]; then
+        # NVIDIA's own compiler passes on reqd_work_group_size: of more than 256 items not all can have as
+        # many registers as there are. (With fewer ptxas may spill, for one more group to be resident.)
+        awk -v kernels="$kernels" '
+            BEGIN { count = split(kernels, words, /[ =]+/)
+                    for (n = 1; n < count; n += 2) items[words[n]] = words[n + 1] }
+            { print }
+            /^(\.visible )?\.entry / { name = $0; sub(/.*\.entry /, "", name); sub(/[( ].*/, "", name) }
+            name != "" && /^\)/ { if (items[name] > 256) print ".reqntid " items[name] ", 1, 1"; name = "" }' \
+            "$at.made" > "$at.required" && mv "$at.required" "$at.made"
         "$ptxas" -v "-arch=$target" "$at.made" -o "$at.o" > "$at.ptxas" 2>&1 || exit 0
         [ -z "$nvdisasm" ] || "$nvdisasm" "$at.o" > "$at.sass" 2>> "$at.log"
     fi
