@@ -66,8 +66,14 @@ changed() {
         cp "$llama/ggml/src/ggml-backend-impl.h" "$folder/$1/ggml/src" && sed -i "$3" "$folder/$1/ggml/$2"
 }
 
+# made_here NAME SOURCE: FOLDER/NAME is built from SOURCE; one of another checkout is removed.
+made_here() {
+    grep -qs "^CMAKE_HOME_DIRECTORY:INTERNAL=$2\$" "$folder/$1/CMakeCache.txt" || rm -rf "${folder:?}/$1"
+}
+
 # backend_for SOURCE: in FOLDER/installed, for that ggml.
 backend_for() {
+    made_here clattn "$here"
     cmake -S "$here" -B "$folder/clattn" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$folder/installed" \
         -DCMAKE_INSTALL_LIBDIR=lib -DCLATTN_BUILD_TESTS=OFF -DCLATTN_BUILD_BENCH=OFF -DCLATTN_BUILD_TUNER=OFF \
         -DCLATTN_BUILD_GGML=ON -DGGML_SOURCE="$1" &&
@@ -87,6 +93,7 @@ build_backends() {
 build() {
     say "building clattn's backend and llama.cpp (log: $folder/build.log)"
     {
+        made_here build "$here/tests/ggml"
         build_backends &&
             cmake -S tests/ggml -B "$folder/build" -DLLAMA="$llama" -DCMAKE_PREFIX_PATH="$folder/installed" &&
             cmake --build "$folder/build" --parallel

@@ -9,6 +9,7 @@ import sys
 import time
 
 os.environ.setdefault("POCL_AFFINITY", "1")  # else PoCL may run several of its threads on one core
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # else PyTorch's threads keep a core for milliseconds after each operation
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import clattn
