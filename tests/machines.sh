@@ -17,6 +17,7 @@
 # network is used by apt, and by pip for intel. Progress goes to stderr; stdout is doc/machines.md.
 #   CLATTN_MACHINES   the folder of roots and logs, by default build/machines; roots are used again,
 #                     one that is deleted is made anew
+#   PIP_CERT          certificates that pip needs, where a proxy has its own
 #   CLATTN_MIRROR     where Debian is fetched from, by default http://deb.debian.org/debian
 #   CLATTN_FILES      which conformance files, by default *
 #   CLATTN_FILTER     which of clattn_tests on Intel's runtime, by default */*
@@ -98,6 +99,9 @@ root() {
         touch "$folder/$name.made"
     fi
     cp /etc/resolv.conf "$folder/$name/etc/resolv.conf"
+    if [ -n "${PIP_CERT:-}" ]; then # behind a proxy that has certificates of its own
+        cp "$PIP_CERT" "$folder/$name/etc/pip.crt" && printf '[global]\ncert = /etc/pip.crt\n' > "$folder/$name/etc/pip.conf"
+    fi
     if [ -n "$launcher" ]; then
         inside "$name" sh -c "command -v $launcher || { apt-get -q update && apt-get -qy install $launcher; }" \
             > "$folder/log/$name-launcher" 2>&1 || return 1
@@ -265,7 +269,10 @@ part_packages() {
 
 part_intel() {
     ready debian13 trixie && with_tests debian13 || return
-    in_clone debian13 "sh bench/drivers.sh /root/drivers" > "$folder/log/debian13-intel-drivers" 2>&1
+    in_clone debian13 "sh bench/drivers.sh /root/drivers" > "$folder/log/debian13-intel-drivers" 2>&1 || {
+        row "Debian 13" "" "\`clattn_tests, Intel\`" "FAILED: the runtime was not installed: $folder/log/debian13-intel-drivers" ""
+        return
+    }
     version=$(inside debian13 /root/drivers/intel/bin/pip list 2> /dev/null |
         sed -n 's/^intel-opencl-rt *//p')
     in_clone debian13 "mkdir -p /root/drivers/only && cp /root/drivers/vendors/intel.icd /root/drivers/only/"

@@ -100,8 +100,9 @@ class _Call:
 
     def options(self, causal: Diagonal, mask: Any, bias: Any, scale: Optional[float], window: Any,
                 softcap: Optional[float], alibi_slopes: Any, sinks: Any, q_lengths: Any, kv_lengths: Any,
-                dropout: float, diagonal: Diagonal) -> None:
+                dropout: float, diagonal: Diagonal, strict: bool) -> None:
         p = self.problem
+        p.strict = int(bool(strict))
         if causal is not None and causal is not False:
             p.causal = 1
             self._diagonal("causal", causal)
@@ -172,7 +173,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: Diagonal = None, mask: Any = No
               scale: Optional[float] = None, window: Optional[Sequence[Optional[int]]] = None,
               softcap: Optional[float] = None, alibi_slopes: Any = None, sinks: Any = None, q_lengths: Any = None,
               kv_lengths: Any = None, dropout: float = 0.0, seed: int = 0, return_lse: bool = False,
-              queue: Any = None, out: Any = None, lse: Any = None, diagonal: Diagonal = None,
+              queue: Any = None, out: Any = None, lse: Any = None, diagonal: Diagonal = None, strict: bool = False,
               context: Optional[Context] = None) -> Any:
     """softmax(scale q k^T, softcap, bias, ALiBi, masked, sinks) v, as clattn/problem.h defines it.
 
@@ -196,12 +197,13 @@ def attention(q: Any, k: Any, v: Any, *, causal: Diagonal = None, mask: Any = No
     return_lse    (o, lse) instead of o; lse is float32 (batch, heads, seq_q)
     out, lse      arrays for the results, which must overlap nothing that is read
     diagonal      like causal, of windows and ALiBi where the problem is not causal
+    strict        no weight is rounded to float16 or bfloat16 on the way ("Precision" in clattn/problem.h)
 
     Raises a clattn.Error whose text names the argument.
     """
     call = _Call(q, k, v, queue, context)
     call.options(causal, mask, bias, scale, window, softcap, alibi_slopes, sinks, q_lengths, kv_lengths, dropout,
-                 diagonal)
+                 diagonal, strict)
     seed = _seed(seed)
     o = call.result("o", out, call.q.shape[:-1] + (call.problem.dim_v,))
     call.place("o", call.views["o"])
@@ -217,7 +219,7 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, ca
                        window: Optional[Sequence[Optional[int]]] = None, softcap: Optional[float] = None,
                        alibi_slopes: Any = None, sinks: Any = None, q_lengths: Any = None, kv_lengths: Any = None,
                        dropout: float = 0.0, seed: int = 0, queue: Any = None, diagonal: Diagonal = None,
-                       gradients: Sequence[str] = (), out: Sequence[Any] = (None, None, None),
+                       gradients: Sequence[str] = (), out: Sequence[Any] = (None, None, None), strict: bool = False,
                        context: Optional[Context] = None) -> tuple[Any, ...]:
     """(dq, dk, dv) of attention() with the same arrays and options, given d_o, the gradient with respect to o,
     and o and lse as attention(..., return_lse=True) gave them; the same bits on every run.
@@ -227,7 +229,7 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, ca
     """
     call = _Call(q, k, v, queue, context)
     call.options(causal, mask, bias, scale, window, softcap, alibi_slopes, sinks, q_lengths, kv_lengths, dropout,
-                 diagonal)
+                 diagonal, strict)
     seed = _seed(seed)
     p = call.problem
     p.operation = c.BACKWARD

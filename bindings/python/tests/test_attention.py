@@ -138,3 +138,18 @@ def test_threads_share_plans_and_no_call_compiles_anew(rng):
     for thread in threads:
         thread.join()
     assert not failures and clattn.default_context().builds == builds
+
+
+def test_strict_is_asked_for(rng, monkeypatch):
+    q, k, v = arrays(rng, dtype=np.float16)
+    asked, plan_of = [], clattn.Context.plan_of
+
+    def watched(context, problem):
+        asked.append(problem.strict)
+        return plan_of(context, problem)
+
+    monkeypatch.setattr(clattn.Context, "plan_of", watched)
+    for strict in (False, True):
+        o, lse = clattn.attention(q, k, v, return_lse=True, strict=strict)
+        clattn.attention_backward(o, q, k, v, o, lse, strict=strict)
+    assert asked == [0, 0, 1, 1]
