@@ -26,12 +26,13 @@ ParameterizedTestParameters(gradient_check, right) {
         {"bwd f32 q1 k1 d1"},
     };
 
-    static struct text taken[sizeof texts / sizeof *texts];
-    size_t count = 0;
+    enum { COUNT = sizeof texts / sizeof *texts };
+    static struct text taken[COUNT];
+    size_t numbers[COUNT];
+    const size_t count = numbers_taken(COUNT, 2, numbers);
 
-    for (size_t n = 0; n < sizeof texts / sizeof *texts; n++)
-        if (run_takes(n, 2)) /* the others in the next run */
-            taken[count++] = texts[n];
+    for (size_t n = 0; n < count; n++)
+        taken[n] = texts[numbers[n]];
     return cr_make_param_array(struct text, taken, count);
 }
 

@@ -5,6 +5,7 @@
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
+#include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -159,7 +160,7 @@ static void run_operation(const clattn_operation operation)
     if (errors[0] != CL_SUCCESS || errors[1] != CL_SUCCESS || bytes < (size_t)1 << 31)
         cr_skip_test("the device gives no buffers of %zu bytes (error %d)", bytes, errors[0]);
     for (size_t n = 0; ca_family_at(n); n++)
-        for (int id = 0; ca_family_at(n)->operation == operation &&
+        for (int id = 0; ca_family_at(n)->operation == operation && run_takes(n, 2) &&
                          family_takes_f32(ca_family_at(n)->name) && id < NUM_TENSORS;
              id++)
             for (int axis = 0; has_layout(operation, (enum tensor_id)id) && axis < 3; axis++)

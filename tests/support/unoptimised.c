@@ -29,3 +29,13 @@ void mostly_unoptimised(const size_t turn, const size_t turns)
     if ((turn + run_seed()) % turns != 0)
         unoptimised();
 }
+
+size_t numbers_taken(const size_t count, const unsigned runs, size_t *numbers)
+{
+    size_t taken = 0;
+
+    for (size_t n = 0; n < count; n++)
+        if (run_takes(n, runs))
+            numbers[taken++] = n;
+    return taken;
+}

@@ -21,4 +21,7 @@ uint64_t run_seed(void);
  * part, by run_seed(). CLATTN_TEST_ALL=1 takes all, in twice the time. */
 int run_takes(uint64_t n, unsigned runs);
 
+/* Which of the numbers below count this run takes, if `runs` runs share them; how many. */
+size_t numbers_taken(size_t count, unsigned runs, size_t *numbers);
+
 #endif
