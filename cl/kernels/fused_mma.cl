@@ -10,9 +10,10 @@
  * the next K during 2. and 3.
  *
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
- * Sums      f32. Weights are rounded to 16 bits, and so is what that rounding takes off them: two
- *           parts of f16 (scaled by 2^15: small weights are not subnormal) or three of bf16 are
- *           multiplied one after the other, which leaves the accuracy of f32.
+ * Sums      f32. Weights are rounded to 16 bits once (f16: scaled by 2^15, so that small weights are
+ *           not subnormal), as in FlashAttention. Strict: what that rounding takes off them is rounded
+ *           as well, and two parts of f16 or three of bf16 are multiplied one after the other, which
+ *           leaves the accuracy of f32.
  * NDRange   local THREADS = FRAGMENT_LANES * SUB_GROUPS; one group for each block of queries of each
  *           (batch, head).
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
@@ -65,10 +66,10 @@
 #define LOCAL_ELEMENTS MAX(V_END, BLOCK_M * ROW_STRIDE)
 
 #if DTYPE == DTYPE_F16
-#define WEIGHT_PARTS 2
+#define WEIGHT_PARTS (HAS_STRICT ? 2 : 1)
 #define WEIGHT_SCALE 32768.0f
 #else
-#define WEIGHT_PARTS 3
+#define WEIGHT_PARTS (HAS_STRICT ? 3 : 1)
 #define WEIGHT_SCALE 1.0f
 #endif
 

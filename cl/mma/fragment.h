@@ -211,7 +211,7 @@ static inline uint take_pair(float *x, float *y)
 }
 
 /* The operand of queries made of weights slab FRAGMENT_DEPTH keys .. + FRAGMENT_DEPTH: all sums of
- * these keys, rounded; in their place stays what rounding took off. */
+ * these keys, rounded; in their place stays what rounding took off, for the next part of strict weights. */
 static inline void take_weights(uint *words, float *sums, const int slab FRAGMENT_PARAM)
 {
 #if WEIGHTS_ARE_EXCHANGED

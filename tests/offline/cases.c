@@ -26,6 +26,7 @@ static const struct {
     {"fused_tiles", "fwd f32 b1 h16 q2048 k2048 d128"},
     {NULL, "fwd f32 b1 h16 q2048 k2048 d64 causal=br lse"},
     {"fused_mma", "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl"},
+    {"fused_mma", "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl strict"},
     {"split_tiles", "fwd f16 b1 h32/8 q1 k32768 d128 causal=br"},
     {"split_tiles", "fwd f32 b1 h32/8 q1 k32768 d128 causal=br"},
     {NULL, "fwd bf16 b1 h16 q2048 k2048 d64 klen"},
