@@ -43,7 +43,8 @@ static struct trial make(const size_t family, const char *options, const double 
 
     snprintf(text, sizeof text, "%s %s dropout=%.9g",
              of->operation == CLATTN_BACKWARD ? "bwd" : "fwd", options, rate);
-    return (struct trial){.problem = fixture_problem(text), .family = of->name, .seed = 17};
+    return (struct trial){
+        .problem = fixture_problem(family_text(of->name, text)), .family = of->name, .seed = 17};
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -57,13 +58,11 @@ static void pass(struct fixture *f, const size_t family, const char *options, co
 
 /* Problems of one kind share programs; with a window, so that the first key that a query sees may
  * have any remainder by 4. */
-#define KIND(dtype) dtype " b2 h3 q37 k70 d20/9 causal=33 window=24,*"
+#define KIND "f32 b2 h3 q37 k70 d20/9 causal=33 window=24,*"
 
 static const char *kind_for(const size_t family)
 {
-    if (ca_family_at(family)->operation == CLATTN_BACKWARD)
-        return family_takes_f32(ca_family_at(family)->name) ? KIND("f32") : KIND("bf16");
-    return family_takes_f32(ca_family_at(family)->name) ? KIND("f32") " lse" : KIND("bf16") " lse";
+    return ca_family_at(family)->operation == CLATTN_BACKWARD ? KIND : KIND " lse";
 }
 
 /* From almost nothing dropped (2^-30) to all but a weight in 2^24. */
@@ -286,7 +285,7 @@ Test(dropout, differences) {
 
 /* PoCL's two drivers for one processor; elsewhere there is nothing to compare. */
 Test(dropout, two_devices) {
-    const clattn_problem p = fixture_problem("fwd " KIND("f32") " dropout=0.5");
+    const clattn_problem p = fixture_problem("fwd " KIND " dropout=0.5");
     enum { BYTES = 2 * 3 * 37 * 70 };
     static unsigned char masks[2][BYTES];
     cl_device_id devices[16];

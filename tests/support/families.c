@@ -1,5 +1,6 @@
 #include "tests/support/families.h"
 #include "families/registry.h"
+#include "tests/support/profiles.h"
 #include "tests/support/unoptimised.h"
 #include <clattn/clattn.h>
 #include <stdlib.h>
@@ -7,14 +8,14 @@
 
 static int takes_dtype(const struct ca_family *family, const clattn_dtype dtype)
 {
-    const clattn_device_info none = {.struct_size = sizeof none};
+    const clattn_device_info dev = cpu_described(0);
     clattn_problem p;
 
     clattn_problem_init(&p);
     p.operation = family->operation;
     p.dtype = dtype;
     p.dim_qk = p.dim_v = 16;
-    return family->unsupported(&p, &none) == NULL;
+    return family->unsupported(&p, &dev) == NULL;
 }
 
 int family_takes_f32(const char *name)
@@ -24,9 +25,7 @@ int family_takes_f32(const char *name)
 
     if (!family || (family == &ca_split_tiles && !(which && strcmp(which, "all") == 0)))
         return 0;
-    /* Some refuse a device without facts, whatever the dtype. */
-    return takes_dtype(family, CLATTN_F32) ||
-           !(takes_dtype(family, CLATTN_F16) || takes_dtype(family, CLATTN_BF16));
+    return takes_dtype(family, CLATTN_F32);
 }
 
 size_t families_taken(const clattn_operation operation, int (*takes)(const char *name),
@@ -47,10 +46,9 @@ const char *family_text(const char *family, const char *text)
     const struct ca_family *of = ca_family_find(family);
     char *dtype = strstr(strcpy(changed, text), " f");
 
-    if (!of || !takes_dtype(of, CLATTN_BF16) || takes_dtype(of, CLATTN_F32) ||
-        takes_dtype(of, CLATTN_F16) || !dtype)
+    if (!of || !takes_dtype(of, CLATTN_BF16) || takes_dtype(of, CLATTN_F32) || !dtype)
         return text;
     const char *rest = text + (dtype - changed) + 4;
-    strcpy(dtype, " bf16");
+    strcpy(dtype, takes_dtype(of, CLATTN_F16) ? " f16" : " bf16");
     return strcat(changed, rest);
 }

@@ -6,9 +6,10 @@
 #include <stdint.h>
 
 /* Whether tests that go over all families, mostly in f32, take this one. Those for matrix
- * instructions know 16 bits alone; their tests are in test_fused_mma.c. split_tiles is left out
- * unless CLATTN_TEST_FAMILIES=all: no CPU chooses it, and a program takes PoCL over a second; its
- * tests are in test_split_tiles.c. name NULL, the library's choice: yes; unknown: no. */
+ * instructions know 16 bits alone; their tests are in test_fused_mma.c and test_projection_mma.c.
+ * split_tiles is left out unless CLATTN_TEST_FAMILIES=all: no CPU chooses it, and a program takes
+ * PoCL over a second; its tests are in test_split_tiles.c. name NULL, the library's choice: yes;
+ * unknown: no. */
 int family_takes_f32(const char *name);
 
 enum { MOST_FAMILIES = 32 };
@@ -19,8 +20,8 @@ enum { MOST_FAMILIES = 32 };
 size_t families_taken(clattn_operation operation, int (*takes)(const char *name), uint64_t test,
                       unsigned runs, size_t families[MOST_FAMILIES]);
 
-/* The problem's text; with bf16 in place of its f32 or f16 if the family takes that alone. Valid until the
- * next call. */
+/* The problem's text; with f16 in place of its dtype if the family does not take f32, or bf16 if it takes
+ * neither. Valid until the next call. */
 const char *family_text(const char *family, const char *text);
 
 #endif
