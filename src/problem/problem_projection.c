@@ -30,9 +30,12 @@ static void merge(size_t *outer, size_t *inner, size_t *const steps[2][2])
         if (!goes_on(*outer, *steps[n][0], *inner, &merged[n]))
             return;
     *inner *= *outer;
-    *outer = 1; /* whose steps stay: four of 0 would mean another layout */
-    for (int n = 0; n < 2; n++)
+    *outer = 1; /* whose steps are not 0 if one was not: four of 0 would mean another layout */
+    for (int n = 0; n < 2; n++) {
+        if (merged[n] == 0)
+            *steps[n][0] = *steps[n][1];
         *steps[n][1] = merged[n];
+    }
 }
 
 /* Where strides go on evenly the batch becomes part of seq_q, kv_heads of dim_qk and heads of dim_v:

@@ -130,6 +130,8 @@ static const char *const ends[] = {
     "proj f32 b2 h3/2 q17 d33/65 x=bhds y=bhds",
     "proj f32 b2 h3/2 q17 d33/65 x=0.0.33.1",
     "proj f32 b2 h3/2 q17 d33/65 x=66.0.0.1 w=0.0.65.1",
+    "proj f32 h5/3 q5 d1/65 w=0.1.0.0",
+    "proj f32 h5/2 q3 d70/1 w=0.0.0.2",
     "proj f32 b2 h3/2 q17 d33/65 x=0.0.0.1 w=0.0.0.7",
 };
 
