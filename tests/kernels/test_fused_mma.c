@@ -125,6 +125,32 @@ static size_t value_of(const struct ca_family *family, const size_t *values, con
     return values[index_of(family, name)];
 }
 
+/* Families of matrix instructions, and a problem of each. */
+static const struct {
+    const char *family, *problem;
+} choices[] = {{"fused_mma", "fwd f16 b2 h8 q4096 k4096 d128 causal=br"},
+               {"projection_mma", "proj bf16 b2 h8/1 q2048 d1024/128 bias=f32"}};
+
+enum { NUM_CHOICES = sizeof choices / sizeof *choices };
+
+/* Suggests for the device, and expects instruction, or, if 0, that it would be emulated. */
+static void expect_instruction(size_t choice, const clattn_device_info *dev, size_t instruction)
+{
+    const struct ca_family *family = ca_family_find(choices[choice].family);
+    const clattn_problem p = fixture_problem(choices[choice].problem);
+    char reason[CA_REASON_BYTES];
+    size_t values[CA_MAX_TUNABLES];
+
+    ca_family_suggest(family, &p, dev, values);
+    const char *why = ca_family_refusal(family, &p, dev, values, reason, sizeof reason);
+    cr_expect(why == NULL, "%s on %s: %s", family->name, dev->architecture, why);
+    cr_expect((family->preference(&p, dev) >= 0) == (instruction != 0));
+    cr_expect(value_of(family, values, "EMULATE") == (instruction == 0));
+    if (instruction)
+        cr_expect(value_of(family, values, "INSTRUCTION") == instruction, "%s on %s", family->name,
+                  dev->architecture);
+}
+
 Test(fused_mma, each_gpu_has_its_instruction) {
     static const struct {
         const char *architecture;
@@ -133,39 +159,22 @@ Test(fused_mma, each_gpu_has_its_instruction) {
     } gpus[] = {{"sm_75", 32, 0},   {"sm_80", 32, 1},   {"sm_90", 32, 1},   {"sm_120", 32, 1},
                 {"gfx1030", 32, 0}, {"gfx1100", 32, 2}, {"gfx1100", 64, 0}, {"gfx90a", 64, 3},
                 {"gfx942", 64, 3},  {"gfx906", 64, 0},  {"", 0, 0}};
-    const struct ca_family *family = ca_family_find("fused_mma");
-    const clattn_problem p = fixture_problem("fwd f16 b2 h8 q4096 k4096 d128 causal=br");
-    char reason[CA_REASON_BYTES];
 
-    for (size_t n = 0; n < sizeof gpus / sizeof *gpus; n++) {
-        const clattn_device_info dev = gpu(gpus[n].architecture, gpus[n].sub_group_size);
-        size_t values[CA_MAX_TUNABLES];
-
-        ca_family_suggest(family, &p, &dev, values);
-        const char *why = ca_family_refusal(family, &p, &dev, values, reason, sizeof reason);
-        cr_expect(why == NULL, "%s: %s", gpus[n].architecture, why);
-        cr_expect((family->preference(&p, &dev) >= 0) == (gpus[n].instruction != 0));
-        cr_expect(value_of(family, values, "EMULATE") == (gpus[n].instruction == 0));
-        if (gpus[n].instruction)
-            cr_expect(value_of(family, values, "INSTRUCTION") == gpus[n].instruction, "%s",
-                      gpus[n].architecture);
+    for (size_t n = 0; n < NUM_CHOICES * (sizeof gpus / sizeof *gpus); n++) {
+        const clattn_device_info dev =
+            gpu(gpus[n / NUM_CHOICES].architecture, gpus[n / NUM_CHOICES].sub_group_size);
+        expect_instruction(n % NUM_CHOICES, &dev, gpus[n / NUM_CHOICES].instruction);
     }
 }
 
 Test(fused_mma, intel_says_it_by_an_extension) {
-    const struct ca_family *family = ca_family_find("fused_mma");
-    const clattn_problem p = fixture_problem("fwd bf16 h8 q256 k256 d64");
-
-    for (unsigned lanes = 8; lanes <= 16; lanes += 8) {
+    for (size_t n = 0; n < 2 * NUM_CHOICES; n++) {
+        const unsigned lanes = n < NUM_CHOICES ? 8 : 16;
         clattn_device_info dev = gpu("intel_12.55", lanes);
-        size_t values[CA_MAX_TUNABLES];
-        cr_expect(family->preference(&p, &dev) == CA_ONLY_IF_FORCED);
+        expect_instruction(n % NUM_CHOICES, &dev, 0);
         snprintf(dev.extensions, sizeof dev.extensions,
                  "cl_intel_subgroups cl_intel_subgroup_matrix_multiply_accumulate");
-        ca_family_suggest(family, &p, &dev, values);
-        cr_expect(family->preference(&p, &dev) > 0);
-        cr_expect(value_of(family, values, "INSTRUCTION") == (lanes == 8 ? 5u : 6u));
-        cr_expect(value_of(family, values, "EMULATE") == 0);
+        expect_instruction(n % NUM_CHOICES, &dev, lanes == 8 ? 5 : 6);
     }
 }
 

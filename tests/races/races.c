@@ -46,6 +46,7 @@ struct item {
 #define SMALL_ROWS                                                                                 \
     "SIMD_WIDTH=4 REGISTER_VECTORS=1 REGISTER_ROWS=2 BLOCK_K=64 BLOCK_M=16 BLOCK_N=32"
 #define SMALL_SQUARES "BLOCK_M=16 BLOCK_N=16 THREAD_M=4 THREAD_N=4 BLOCK_K=8 GROUP_M=4"
+#define SMALL_PRODUCTS "EMULATE=1 BLOCK_M=16 SUB_GROUPS_M=1 SUB_GROUPS_N=2 GROUP_M=4"
 #define SMALL_LANES "SIMD_WIDTH=4 BLOCK_VECTORS=2 QK_KEYS=4 PV_COLUMNS=4 BLOCK_N=24"
 #define SMALL_PANELS "SIMD_WIDTH=4 REGISTER_VECTORS=2 REGISTER_ROWS=4 BLOCK_N=64 BLOCK_M=16"
 #define SMALL_SPLITS "SIMD_WIDTH=4 BLOCK_N=16 QK_ROWS=2 QK_DEPTH=4 PV_ROWS=2 PV_VECTORS=2"
@@ -171,6 +172,10 @@ static const struct item items[] = {
      "proj f32 q35 d20/33 w=oi accumulate"},
     {"projection_tiles", SMALL_SQUARES " STAGES=2 SPLIT_K=2",
      "proj bf16 h2 q5 d70/9 x=bhds w=0.9.630.1 y=90.45.9.1 bias=f32"},
+    {"projection_mma", SMALL_PRODUCTS " INSTRUCTION=1 BLOCK_N=32 BLOCK_K=16 STAGES=2 SPLIT_K=2",
+     "proj f16 h1/2 q19 d70/9 x=bhds bias=f32"},
+    {"projection_mma", SMALL_PRODUCTS " INSTRUCTION=5 BLOCK_N=16 BLOCK_K=16 STAGES=1 SPLIT_K=1",
+     "proj bf16 q9 d20/33 w=oi accumulate"},
     {"merge_rows", "SIMD_WIDTH=4 ITEM_VECTORS=1 ROW_ITEMS=8 GROUP_ROWS=2 ITEM_ROWS=4",
      "merge f32 h3 q5 d37 n3 accumulate"},
     {"merge_rows", "SIMD_WIDTH=8 ITEM_VECTORS=2 ROW_ITEMS=1 GROUP_ROWS=1 ITEM_ROWS=4",

@@ -3,7 +3,9 @@
 #ifndef CA_PROJECTION_SIZES_H
 #define CA_PROJECTION_SIZES_H
 
+#include "device/capacity.h"
 #include "families/family.h"
+#include "families/kernels/block_sizes.h"
 
 /* Arguments of the two stages: the product, and the sum of its parts. */
 #define CA_PROJECTION_ARGUMENTS                                                                    \
@@ -31,6 +33,54 @@ static inline size_t ca_projection_split_bytes(const clattn_problem *p, size_t s
 {
     return splits > 1 ? splits * ca_projection_rows(p) * ca_projection_columns(p) * sizeof(cl_float)
                       : 0;
+}
+
+/* ---- families whose work-groups own a tile of y: cl/gpu/projection_task.h --------------------- */
+
+enum { CA_SUM_ITEMS = 64 };
+
+static inline size_t ca_projection_tile_count(const clattn_problem *p, size_t block_m,
+                                              size_t block_n)
+{
+    return ca_divide_up(ca_projection_rows(p), block_m) *
+           ca_divide_up(ca_projection_columns(p), block_n);
+}
+
+/* Of the stage that multiplies: a work-group of so many items for each tile and split. */
+static inline struct ca_ndrange ca_projection_tiles_ndrange(const clattn_problem *p, size_t block_m,
+                                                            size_t block_n, size_t splits,
+                                                            size_t items)
+{
+    return (struct ca_ndrange){{items * ca_projection_tile_count(p, block_m, block_n), splits, 1},
+                               {items, 1, 1}};
+}
+
+/* Of the stage that adds the parts: a work-item for each element of y; nothing without splits. */
+static inline struct ca_ndrange
+ca_projection_sum_ndrange(const clattn_problem *p, const clattn_device_info *dev, size_t splits)
+{
+    const size_t items = ca_smaller(CA_SUM_ITEMS, dev->max_work_group_size);
+    const size_t sums = splits > 1 ? ca_projection_rows(p) * ca_projection_columns(p) : 0;
+
+    return (struct ca_ndrange){{ca_divide_up(sums, items) * items, 1, 1}, {items, 1, 1}};
+}
+
+/* Two work-groups for each of the device's cores keep it busy. */
+static inline size_t ca_projection_enough_tiles(const clattn_device_info *dev)
+{
+    return 2 * ca_device_cores(dev);
+}
+
+/* Parts of the depth, of at least 256, for a product of so many tiles: as many as keep the device busy. */
+static inline size_t ca_projection_splits(const clattn_problem *p, const clattn_device_info *dev,
+                                          size_t tiles)
+{
+    size_t splits = 1;
+
+    while (splits < 32 && tiles * splits < ca_projection_enough_tiles(dev) &&
+           ca_projection_depth(p) >= splits * 2 * 256)
+        splits *= 2;
+    return splits;
 }
 
 #endif

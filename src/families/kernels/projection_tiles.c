@@ -1,6 +1,4 @@
 /* projection_tiles: matrix products for GPUs; see cl/kernels/projection_tiles.cl. */
-#include "device/capacity.h"
-#include "families/kernels/block_sizes.h"
 #include "families/kernels/projection_sizes.h"
 #include "families/registry.h"
 #include <string.h>
@@ -12,8 +10,6 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 #include "families/tunables/expand.h"
 
 extern const char ca_source_projection_tiles[];
-
-enum { SUM_ITEMS = 64 };
 
 static size_t work_items(const size_t *values)
 {
@@ -45,28 +41,21 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
 static size_t num_tiles(const clattn_problem *p, const size_t *values)
 {
-    return ca_divide_up(ca_projection_rows(p), values[BLOCK_M_INDEX]) *
-           ca_divide_up(ca_projection_columns(p), values[BLOCK_N_INDEX]);
+    return ca_projection_tile_count(p, values[BLOCK_M_INDEX], values[BLOCK_N_INDEX]);
 }
 
 static void tiles_ndrange(const clattn_problem *p, const size_t *values,
                           const clattn_device_info *dev, struct ca_ndrange *range)
 {
-    const size_t items = work_items(values);
-
     (void)dev;
-    *range = (struct ca_ndrange){{items * num_tiles(p, values), values[SPLIT_K_INDEX], 1},
-                                 {items, 1, 1}};
+    *range = ca_projection_tiles_ndrange(p, values[BLOCK_M_INDEX], values[BLOCK_N_INDEX],
+                                         values[SPLIT_K_INDEX], work_items(values));
 }
 
 static void sum_ndrange(const clattn_problem *p, const size_t *values,
                         const clattn_device_info *dev, struct ca_ndrange *range)
 {
-    const size_t items = ca_smaller(SUM_ITEMS, dev->max_work_group_size);
-    const size_t sums =
-        values[SPLIT_K_INDEX] > 1 ? ca_projection_rows(p) * ca_projection_columns(p) : 0;
-
-    *range = (struct ca_ndrange){{ca_divide_up(sums, items) * items, 1, 1}, {items, 1, 1}};
+    *range = ca_projection_sum_ndrange(p, dev, values[SPLIT_K_INDEX]);
 }
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
@@ -96,15 +85,13 @@ static void shrink_to(size_t size, size_t least, size_t *block)
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t enough = 2 * ca_device_cores(dev), depth = ca_projection_depth(p);
     size_t *const rows = &values[BLOCK_M_INDEX], *const columns = &values[BLOCK_N_INDEX];
-    size_t *const splits = &values[SPLIT_K_INDEX];
 
     if (!ca_has_many_registers(dev)) /* with 8 rows Intel's compiler no longer unrolls anything */
         values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;
     else if (ca_projection_rows(p) >= 512 && ca_projection_columns(p) >= 512)
         *rows = *columns = 128;
-    while (*rows > 64 && num_tiles(p, values) < enough)
+    while (*rows > 64 && num_tiles(p, values) < ca_projection_enough_tiles(dev))
         *rows /= 2, *columns /= 2;
     shrink_to(ca_projection_rows(p), 8, rows); /* with fewer, loads outweigh the work-items */
     shrink_to(ca_projection_columns(p), 16, columns);
@@ -116,8 +103,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         *columns *= 2;
     while (*rows < 64 && work_items(values) < 16)
         *rows *= 2;
-    while (*splits < 32 && num_tiles(p, values) * *splits < enough && depth >= *splits * 2 * 256)
-        *splits *= 2;
+    values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
     if (reject(p, dev, values)) /* more items, which load less each */
         values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;
     while (reject(p, dev, values) && values[BLOCK_K_INDEX] > 8)

@@ -2,35 +2,10 @@
 #include "families/kernels/block_bits.h"
 #include "families/kernels/block_sizes.h"
 #include "families/kernels/pair_marks.h"
+#include "families/mma/fragments.h"
 #include "families/registry.h"
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* Tunable INSTRUCTION. */
-enum { MMA_SYNC = 1, WMMA, MFMA_32, MFMA_16, DPAS_8, DPAS_16 };
-
-/* As the headers of cl/mma/fragment.h say. */
-struct fragment {
-    size_t lanes, queries, others, depth, others_at_once;
-    int packed_values;
-    size_t registers; /* of 32 bits, that a work-item may keep throughout */
-    size_t replicas;
-    /* Of pressure(), before registers are spilled: without what ca_keeps_more(), and with it. */
-    size_t most_pressure[2];
-};
-
-static const struct fragment fragments[] = {
-    [MMA_SYNC] = {32, 16, 8, 16, 2, 0, 192, 1, {660, 400}},
-    [WMMA] = {32, 16, 16, 16, 1, 1, 192, 2, {480, 300}},
-    [MFMA_32] = {64, 32, 32, 8, 1, 1, 384, 1, {SIZE_MAX, SIZE_MAX}},
-    [MFMA_16] = {64, 16, 16, 16, 1, 1, 384, 1, {SIZE_MAX, SIZE_MAX}},
-    [DPAS_8] = {8, 8, 8, 16, 1, 1, 192, 1, {SIZE_MAX, SIZE_MAX}},
-    [DPAS_16] = {16, 8, 16, 16, 1, 1, 192, 1, {SIZE_MAX, SIZE_MAX}},
-};
-
-static size_t instruction_of(const clattn_device_info *dev);
-static int computes(const clattn_device_info *dev, size_t instruction);
 static size_t work_items(const size_t *values);
 static size_t register_words(const clattn_problem *p, const size_t *values);
 static int spills(const clattn_problem *p, const size_t *values);
@@ -41,44 +16,11 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char ca_source_fused_mma[];
 
-/* ---- devices --------------------------------------------------------------------------------- */
-
-/* The instruction that suits the device, as far as its facts tell; 0 if it is not known to have
- * any. Whether it works, building the program and its self-check decide. */
-static size_t instruction_of(const clattn_device_info *dev)
-{
-    static const struct {
-        const char *architecture; /* what it begins with */
-        size_t sub_group_size, instruction;
-    } known[] = {
-        {"gfx11", 32, WMMA},
-        {"gfx90a", 64, MFMA_32},
-        {"gfx94", 64, MFMA_32},
-        {"gfx950", 64, MFMA_32},
-    };
-
-    if (strncmp(dev->architecture, "sm_", 3) == 0)
-        return strtoul(dev->architecture + 3, NULL, 10) >= 80 ? MMA_SYNC : 0;
-    for (size_t n = 0; n < sizeof known / sizeof *known; n++)
-        if (strncmp(dev->architecture, known[n].architecture, strlen(known[n].architecture)) == 0)
-            return dev->sub_group_size == known[n].sub_group_size ? known[n].instruction : 0;
-    if (!strstr(dev->extensions, "cl_intel_subgroup_matrix_multiply_accumulate"))
-        return 0;
-    return dev->sub_group_size == 8 ? DPAS_8 : DPAS_16;
-}
-
-static int computes(const clattn_device_info *dev, size_t instruction)
-{
-    const size_t own = instruction_of(dev);
-
-    return own == instruction || (own == MFMA_32 && instruction == MFMA_16);
-}
-
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-static const struct fragment *fragment_of(const size_t *values)
+static const struct ca_fragment *fragment_of(const size_t *values)
 {
-    return &fragments[values[INSTRUCTION_INDEX]];
+    return ca_fragment_of(values[INSTRUCTION_INDEX]);
 }
 
 static size_t work_items(const size_t *values)
@@ -91,7 +33,7 @@ static size_t block_m(const size_t *values)
     return fragment_of(values)->queries * values[SUB_GROUPS_INDEX] * values[M_FRAGMENTS_INDEX];
 }
 
-static size_t padded_dim_v(const clattn_problem *p, const struct fragment *f)
+static size_t padded_dim_v(const clattn_problem *p, const struct ca_fragment *f)
 {
     return ca_round_up(p->dim_v, f->others * f->others_at_once);
 }
@@ -99,7 +41,7 @@ static size_t padded_dim_v(const clattn_problem *p, const struct fragment *f)
 /* What a work-item keeps in registers throughout: scores, outputs and queries. */
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
-    const struct fragment *f = fragment_of(values);
+    const struct ca_fragment *f = fragment_of(values);
     const size_t sums = values[BLOCK_N_INDEX] + padded_dim_v(p, f);
     const size_t q_halves =
         values[Q_RESIDENT_INDEX] ? ca_round_up(p->dim_qk, f->depth) * f->replicas : 0;
@@ -112,7 +54,7 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
  * hold twice while they are multiplied. */
 static size_t pressure(const clattn_problem *p, const size_t *values)
 {
-    const struct fragment *f = fragment_of(values);
+    const struct ca_fragment *f = fragment_of(values);
     const size_t rows = values[M_FRAGMENTS_INDEX] * f->queries;
     const size_t scores = rows * values[BLOCK_N_INDEX] / f->lanes;
     const size_t outputs = rows * padded_dim_v(p, f) / f->lanes;
@@ -135,7 +77,7 @@ static int spills(const clattn_problem *p, const size_t *values)
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t padding = 8, rows = block_m(values), keys = values[BLOCK_N_INDEX];
-    const struct fragment *f = fragment_of(values);
+    const struct ca_fragment *f = fragment_of(values);
     const size_t row = ca_round_up(p->dim_qk, f->depth) + padding;
     const size_t v_row = padded_dim_v(p, f) + (f->packed_values ? 0 : padding);
     const size_t kv = keys * (row + v_row);
@@ -158,12 +100,13 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 /* Whether the registers hold even the least block of the device's own instruction. */
 static int has_registers(const clattn_problem *p, const clattn_device_info *dev)
 {
-    const size_t own = instruction_of(dev);
+    const size_t own = ca_instruction_of(dev);
     const size_t least[NUM_TUNABLES] = {[INSTRUCTION_INDEX] = own,
                                         [M_FRAGMENTS_INDEX] = 1,
-                                        [BLOCK_N_INDEX] = ca_larger(16, fragments[own].others)};
+                                        [BLOCK_N_INDEX] =
+                                            ca_larger(16, ca_fragment_of(own)->others)};
 
-    return own == 0 || register_words(p, least) <= fragments[own].registers;
+    return own == 0 || register_words(p, least) <= ca_fragment_of(own)->registers;
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -199,13 +142,10 @@ static int fits(const clattn_problem *p, const clattn_device_info *dev, const si
     return fits_registers(p, values) && local_bytes(p, values) <= dev->local_memory_bytes;
 }
 
-/* Intel's compiler gives a work-item half as many registers unless asked. */
 static const char *more_options(const size_t *values, const clattn_device_info *dev)
 {
     (void)dev;
-    const int dpas = values[INSTRUCTION_INDEX] == DPAS_8 || values[INSTRUCTION_INDEX] == DPAS_16;
-
-    return dpas && !values[EMULATE_INDEX] ? " -cl-intel-256-GRF-per-thread" : "";
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0);
 }
 
 /* Halves a tunable, if more than the least remains; a block of keys is whole fragments. */
@@ -245,12 +185,12 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     const size_t most_items = dev->max_work_group_size < dev->max_work_item_sizes[0]
                                   ? dev->max_work_group_size
                                   : dev->max_work_item_sizes[0];
-    const size_t own = instruction_of(dev);
+    const size_t own = ca_instruction_of(dev);
 
     values[EMULATE_INDEX] = own == 0;
-    if (own == MMA_SYNC)
+    if (own == CA_MMA_SYNC)
         values[EXP_INDEX] = 1;
-    if (own == WMMA) { /* operands are held twice */
+    if (own == CA_WMMA) { /* operands are held twice */
         values[Q_RESIDENT_INDEX] = 0;
         values[BLOCK_N_INDEX] = 32;
     }
@@ -265,8 +205,9 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (values[SUB_GROUPS_INDEX] > 1 && block_m(values) / 2 >= p->seq_q)
         values[SUB_GROUPS_INDEX] /= 2;
     shrink(p, dev, values);
-    if (own == MFMA_32 && !fits(p, dev, values)) { /* fragments of half as many queries and keys */
-        values[INSTRUCTION_INDEX] = MFMA_16;
+    if (own == CA_MFMA_32 &&
+        !fits(p, dev, values)) { /* fragments of half as many queries and keys */
+        values[INSTRUCTION_INDEX] = CA_MFMA_16;
         shrink(p, dev, values);
     }
 }
@@ -275,7 +216,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     (void)p;
-    return instruction_of(dev) ? 95 : CA_ONLY_IF_FORCED;
+    return ca_instruction_of(dev) ? 95 : CA_ONLY_IF_FORCED;
 }
 
 static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,

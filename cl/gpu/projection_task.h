@@ -1,0 +1,146 @@
+/* What kernels of projections whose work-groups own a tile of y share: which tile and which part of the depth
+ * a group has, where its rows, columns and depths lie, and the sum of the parts.
+ *
+ * Places     of rows, columns and of the first stage's depth are computed once, in local memory; those
+ *            of a later stage from the last one's: pairs cost no division in the loop. Where a matrix
+ *            allows it, four neighbours are loaded at once.
+ * Splits     with SPLIT_K > 1: [SPLIT_K][rows][columns] sums in the workspace; projection_sum adds them up.
+ *
+ * Before including this: projection.h; THREADS, the work-group's size; the tunables BLOCK_M, BLOCK_N, BLOCK_K,
+ * GROUP_M and SPLIT_K. */
+#ifndef CLATTN_PROJECTION_TASK_H
+#define CLATTN_PROJECTION_TASK_H
+
+/* An index n counts n / size outer and n % size inner ones. */
+struct pair {
+    long size, outer_step, inner_step;
+};
+
+INLINE long place(const struct pair p, const long n)
+{
+    if (n < p.size) /* the usual case spares a division */
+        return n * p.inner_step;
+    return n / p.size * p.outer_step + n % p.size * p.inner_step;
+}
+
+/* Beyond the last of count indices, those of the last quad again. */
+INLINE long clamped(const long n, const long count)
+{
+    return n < count ? n : max(count - 4 + n % 4, 0L);
+}
+
+/* Whether quads of neighbours lie whole in one inner dimension, and aligned for one load. */
+INLINE bool has_quads(const __global storage *p, const long size, const long step, const long step2,
+                      const long step3)
+{
+    return ((size | step | step2 | step3) & 3) == 0 &&
+           ((size_t)p & (4 * STORAGE_BYTES - 1)) == 0;
+}
+
+/* Which tile a group has: GROUP_M rows of tiles column by column, then the next ones. */
+INLINE void find_tile(const long row_tiles, const long column_tiles, const long n, long *row,
+                      long *column)
+{
+    const long group = n / (GROUP_M * column_tiles), within = n - group * GROUP_M * column_tiles;
+    const long height = min((long)GROUP_M, row_tiles - group * GROUP_M);
+
+    *row = group * GROUP_M + within % height;
+    *column = within / height;
+}
+
+/* The tile of y that a work-group computes, and its part of the depth. */
+struct task {
+    long rows, columns, depth; /* of the whole product */
+    long row, column, begin, end;
+    struct pair depths_of_x, depths_of_w;
+    bool x_quads, w_quads;
+};
+
+INLINE struct task find_task(SHAPE_PARAMS, const __global storage *x, const __global storage *w)
+{
+    const long split = get_group_id(1);
+    struct task t;
+
+    t.rows = a.batch * a.seq_q;
+    t.columns = a.heads * a.dim_v;
+    t.depth = a.kv_heads * a.dim_qk;
+    const long stages = (t.depth + BLOCK_K - 1) / BLOCK_K;
+    t.begin = stages * split / SPLIT_K * BLOCK_K;
+    t.end = min(stages * (split + 1) / SPLIT_K * BLOCK_K, t.depth);
+    t.depths_of_x = (struct pair){a.dim_qk, a.q_stride[1], X_COLUMN_STEP};
+    t.depths_of_w = (struct pair){a.dim_qk, a.k_stride[0], W_ROW_STEP};
+    t.x_quads =
+        UNIT_X_COLUMN ? has_quads(x + at.q, a.dim_qk, a.q_stride[0], a.q_stride[1], a.q_stride[2])
+                      : UNIT_X_ROW && has_quads(x + at.q, a.seq_q, a.q_stride[0], a.q_stride[1],
+                                                a.q_stride[3]);
+    t.w_quads =
+        UNIT_W_COLUMN ? has_quads(w + at.k, a.dim_v, a.k_stride[0], a.k_stride[1], a.k_stride[2])
+                      : UNIT_W_ROW && has_quads(w + at.k, a.dim_qk, a.k_stride[0], a.k_stride[2],
+                                                a.k_stride[3]);
+    find_tile((t.rows + BLOCK_M - 1) / BLOCK_M, (t.columns + BLOCK_N - 1) / BLOCK_N,
+              get_group_id(0), &t.row, &t.column);
+    t.row *= BLOCK_M;
+    t.column *= BLOCK_N;
+    return t;
+}
+
+/* Of rows, of columns, and of the first stage's depth. */
+INLINE void find_places(const struct attention_shape a, const struct task *t,
+                        __local long *x_rows, __local long *w_columns, __local long *x_depths,
+                        __local long *w_depths, __local long *inner)
+{
+    for (int n = get_local_id(0); n < BLOCK_M; n += THREADS)
+        x_rows[n] = place((struct pair){a.seq_q, a.q_stride[0], X_ROW_STEP},
+                          clamped(t->row + n, t->rows));
+    for (int n = get_local_id(0); n < BLOCK_N; n += THREADS)
+        w_columns[n] = place((struct pair){a.dim_v, a.k_stride[2], W_COLUMN_STEP},
+                             clamped(t->column + n, t->columns));
+    for (int n = get_local_id(0); n < BLOCK_K; n += THREADS) {
+        x_depths[n] = place(t->depths_of_x, clamped(t->begin + n, t->depth));
+        w_depths[n] = place(t->depths_of_w, clamped(t->begin + n, t->depth));
+        inner[n] = (t->begin + n) % a.dim_qk;
+    }
+}
+
+/* Those of the stage that begins at depth `next`, from the one before. */
+INLINE void step_places(const struct attention_shape a, const struct task *t, const long next,
+                        const __local long *x_before, const __local long *w_before,
+                        __local long *x_depths, __local long *w_depths, __local long *inner)
+{
+    for (int n = get_local_id(0); n < BLOCK_K; n += THREADS) {
+        const bool inside = next + n < t->depth; /* else the last place is as good */
+        long x_place = x_before[n], w_place = w_before[n], at_inner = inner[n] + BLOCK_K;
+        if (inside) {
+            x_place += BLOCK_K * t->depths_of_x.inner_step;
+            w_place += BLOCK_K * t->depths_of_w.inner_step;
+        }
+        for (; inside && at_inner >= a.dim_qk; at_inner -= a.dim_qk) {
+            x_place += t->depths_of_x.outer_step - a.dim_qk * t->depths_of_x.inner_step;
+            w_place += t->depths_of_w.outer_step - a.dim_qk * t->depths_of_w.inner_step;
+        }
+        x_depths[n] = x_place;
+        w_depths[n] = w_place;
+        inner[n] = at_inner;
+    }
+}
+
+#if SPLIT_K > 1
+__kernel void projection_sum(PARAMETERS_projection_sum)
+{
+    const long columns = a.heads * a.dim_v, count = a.batch * a.seq_q * columns;
+    const long n = get_global_id(0);
+    float sum = 0.0f;
+
+    if (n >= count)
+        return;
+    for (int part = 0; part < SPLIT_K; part++)
+        sum += workspace[at.workspace + part * count + n];
+    const long i = n / columns, j = n % columns;
+    __global storage *const to =
+        y + at.o + place((struct pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, i) +
+        place((struct pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, j);
+    STORE_Y(sum, to, 0, 0, j);
+}
+#endif
+
+#endif

@@ -1,0 +1,35 @@
+/* Matrix instructions of GPUs, and the fragments of matrices that the lanes of a sub-group hold of them:
+ * what the headers of cl/mma/ say, for the host. */
+#ifndef CA_FRAGMENTS_H
+#define CA_FRAGMENTS_H
+
+#include <clattn/device.h>
+#include <stddef.h>
+
+/* Tunable INSTRUCTION. */
+enum { CA_MMA_SYNC = 1, CA_WMMA, CA_MFMA_32, CA_MFMA_16, CA_DPAS_8, CA_DPAS_16 };
+
+/* As the headers of cl/mma/fragment.h say. */
+struct ca_fragment {
+    size_t lanes, queries, others, depth, others_at_once;
+    int packed_values;
+    size_t registers; /* of 32 bits, that a work-item may keep throughout */
+    size_t replicas;
+    /* Of fused_mma's pressure(), before registers are spilled: without what ca_keeps_more(), and with it. */
+    size_t most_pressure[2];
+};
+
+const struct ca_fragment *ca_fragment_of(size_t instruction);
+
+/* The instruction that suits the device, as far as its facts tell; 0 if it is not known to have
+ * any. Whether it works, building the program and its self-check decide. */
+size_t ca_instruction_of(const clattn_device_info *dev);
+
+/* Whether the device has it, or another of the same unit. */
+int ca_has_instruction(const clattn_device_info *dev, size_t instruction);
+
+/* What Intel's compiler is told for these instructions: a work-item gets half as many registers unless
+ * asked. Else "". */
+const char *ca_fragment_options(size_t instruction, int emulate);
+
+#endif

@@ -1,0 +1,218 @@
+/* projection_mma: matrix products of projections by matrix instructions; see cl/kernels/projection_mma.cl. */
+#include "families/kernels/projection_sizes.h"
+#include "families/mma/fragments.h"
+#include "families/registry.h"
+
+static size_t work_items(const size_t *values);
+static int are_whole_fragments(const size_t *values);
+static size_t register_words(const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/projection_mma.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_projection_mma[];
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static const struct ca_fragment *fragment_of(const size_t *values)
+{
+    return ca_fragment_of(values[INSTRUCTION_INDEX]);
+}
+
+static size_t sub_groups(const size_t *values)
+{
+    return values[SUB_GROUPS_M_INDEX] * values[SUB_GROUPS_N_INDEX];
+}
+
+static size_t work_items(const size_t *values)
+{
+    return fragment_of(values)->lanes * sub_groups(values);
+}
+
+static int are_whole_fragments(const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+
+    return values[BLOCK_M_INDEX] % (values[SUB_GROUPS_M_INDEX] * f->queries) == 0 &&
+           values[BLOCK_N_INDEX] % (values[SUB_GROUPS_N_INDEX] * f->others * f->others_at_once) ==
+               0 &&
+           values[BLOCK_K_INDEX] % f->depth == 0;
+}
+
+/* Of a work-item: its sums, the operands of one step, and what it loads of the next stage. */
+static size_t register_words(const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+    const size_t rows = values[BLOCK_M_INDEX], columns = values[BLOCK_N_INDEX];
+    const size_t sums = rows * columns / work_items(values);
+    const size_t operands = (rows / values[SUB_GROUPS_M_INDEX] + f->others_at_once * f->others) *
+                            f->depth * f->replicas / 2 / f->lanes;
+    const size_t loads = values[BLOCK_K_INDEX] * (rows + columns) / 2 / work_items(values);
+
+    return sums + operands + loads;
+}
+
+/* Follows the arrays in cl/kernels/projection_mma.cl. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+    const size_t across = values[BLOCK_M_INDEX] + values[BLOCK_N_INDEX], padding = 8;
+    const size_t tiles = values[STAGES_INDEX] * across * (values[BLOCK_K_INDEX] + padding);
+    const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
+
+    (void)p;
+    return tiles * sizeof(cl_ushort) + (across + 5 * values[BLOCK_K_INDEX]) * sizeof(cl_long) +
+           (values[EMULATE_INDEX] ? sub_groups(values) * exchanged * sizeof(cl_float) : 0);
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    (void)p;
+    return register_words(values) * sizeof(cl_uint);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_projection_split_bytes(p, values[SPLIT_K_INDEX]);
+}
+
+static size_t num_tiles(const clattn_problem *p, const size_t *values)
+{
+    return ca_projection_tile_count(p, values[BLOCK_M_INDEX], values[BLOCK_N_INDEX]);
+}
+
+static void mma_ndrange(const clattn_problem *p, const size_t *values,
+                        const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = ca_projection_tiles_ndrange(p, values[BLOCK_M_INDEX], values[BLOCK_N_INDEX],
+                                         values[SPLIT_K_INDEX], work_items(values));
+}
+
+static void sum_ndrange(const clattn_problem *p, const size_t *values,
+                        const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    *range = ca_projection_sum_ndrange(p, dev, values[SPLIT_K_INDEX]);
+}
+
+/* ---- the family ------------------------------------------------------------------------------ */
+
+/* The least of everything, of the instruction that the device has, or of the one that is emulated. */
+static void take_least(const clattn_device_info *dev, size_t *values)
+{
+    const size_t own = ca_instruction_of(dev);
+
+    values[INSTRUCTION_INDEX] = own ? own : CA_MMA_SYNC;
+    values[EMULATE_INDEX] = own == 0;
+    const struct ca_fragment *const f = fragment_of(values);
+    values[BLOCK_M_INDEX] = ca_larger(16, f->queries);
+    values[BLOCK_N_INDEX] = ca_larger(16, f->others * f->others_at_once);
+    values[BLOCK_K_INDEX] = 16;
+    values[SUB_GROUPS_M_INDEX] = values[SUB_GROUPS_N_INDEX] = 1;
+    values[STAGES_INDEX] = values[GROUP_M_INDEX] = values[SPLIT_K_INDEX] = 1;
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    size_t least[NUM_TUNABLES];
+
+    if (p->dtype == CLATTN_F32)
+        return "matrix instructions take f16 and bf16, not f32";
+    take_least(dev, least);
+    return reject(p, dev, least);
+}
+
+static const char *more_options(const size_t *values, const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0);
+}
+
+/* Halves the tile's rows, or its columns, and with less than a fragment for each of the sub-groups that share
+ * them, these; they share the other side then, where that has fragments for all. 0 if nothing is left to
+ * halve. */
+static int halve(size_t *values, int rows)
+{
+    const struct ca_fragment *f = fragment_of(values);
+    const size_t units[] = {f->others * f->others_at_once, f->queries};
+    size_t *const block = &values[rows ? BLOCK_M_INDEX : BLOCK_N_INDEX];
+    size_t *const groups = &values[rows ? SUB_GROUPS_M_INDEX : SUB_GROUPS_N_INDEX];
+    const size_t other_block = values[rows ? BLOCK_N_INDEX : BLOCK_M_INDEX];
+    size_t *const other_groups = &values[rows ? SUB_GROUPS_N_INDEX : SUB_GROUPS_M_INDEX];
+
+    if (*block / 2 < units[rows])
+        return 0;
+    *block /= 2;
+    if (*block >= *groups * units[rows])
+        return 1;
+    *groups /= 2;
+    if (*other_groups < 4 && other_block >= *other_groups * 2 * units[!rows])
+        *other_groups *= 2;
+    return 1;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t own = ca_instruction_of(dev);
+    size_t *const rows = &values[BLOCK_M_INDEX], *const columns = &values[BLOCK_N_INDEX];
+
+    values[EMULATE_INDEX] = own == 0;
+    if (own != 0) {
+        values[INSTRUCTION_INDEX] = own;
+    } else { /* small blocks: speed does not matter, and tests have small problems */
+        *rows = 32;
+        *columns = 64;
+        values[SUB_GROUPS_M_INDEX] = 1;
+        values[BLOCK_K_INDEX] = 16;
+    }
+    if (own == CA_DPAS_8 || own == CA_DPAS_16) /* of few lanes */
+        values[SUB_GROUPS_M_INDEX] = values[SUB_GROUPS_N_INDEX] = 4;
+    if (own == CA_MMA_SYNC || own == CA_WMMA) /* with more, what is loaded ahead would be spilled */
+        values[BLOCK_K_INDEX] = 16;
+    while (*rows / 2 >= ca_projection_rows(p) && halve(values, 1))
+        ;
+    while (*columns / 2 >= ca_projection_columns(p) && halve(values, 0))
+        ;
+    while (*rows > 64 && *columns > 64 && num_tiles(p, values) < ca_device_cores(dev)) {
+        halve(values, 1);
+        halve(values, 0);
+    }
+    values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
+    while (reject(p, dev, values) && values[BLOCK_K_INDEX] > 16)
+        values[BLOCK_K_INDEX] /= 2;
+    if (reject(p, dev, values))
+        values[STAGES_INDEX] = 1;
+    while (reject(p, dev, values) && (halve(values, *rows >= *columns) || halve(values, 0)))
+        ;
+    if (reject(p, dev, values))
+        take_least(dev, values);
+}
+
+/* Never of itself where it would be emulated: that is for tests. */
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_instruction_of(dev) ? 95 : CA_ONLY_IF_FORCED;
+}
+
+const struct ca_family ca_projection_mma = {
+    .name = "projection_mma",
+    .operation = CLATTN_PROJECTION,
+    .source = ca_source_projection_mma,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"projection_mma", CA_PROJECTION_ARGUMENTS, mma_ndrange},
+               {"projection_sum", CA_PROJECTION_SUM_ARGUMENTS, sum_ndrange}},
+    .num_stages = 2,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .options = more_options,
+    .preference = preference,
+};

@@ -1,0 +1,103 @@
+/* projection_mma with every instruction's layout, emulated where the device has none: a program for each,
+ * both dtypes, every way that x and w lie, with splits and without. The sweep of test_projection.c draws
+ * more (CLATTN_TEST_FAMILY=projection_mma); which device has which instruction, test_fused_mma.c says. */
+#include "tests/support/unoptimised.h"
+#include "tests/trials/projection_trial.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(projection_mma, .init = unoptimised, .timeout = 300);
+
+static const struct {
+    const char *tunables, *options, *shapes[5];
+} cases[] = {
+    {"INSTRUCTION=1 BLOCK_M=32 BLOCK_N=64 SUB_GROUPS_M=1 SUB_GROUPS_N=2 BLOCK_K=32 STAGES=2 "
+     "SPLIT_K=1",
+     "f16 bias=f32",
+     {"b2 h3/2 q33 d40/24", "q1 d7/3", "q70 d64/140", "b3 h1/5 q40 d17/64", "h2 q16 d200/32"}},
+    {"INSTRUCTION=2 BLOCK_M=64 BLOCK_N=16 SUB_GROUPS_M=4 SUB_GROUPS_N=1 BLOCK_K=16 STAGES=1 "
+     "SPLIT_K=1",
+     "bf16 w=oi accumulate",
+     {"b2 h3/2 q33 d40/24", "q1 d7/3", "q70 d64/140", "b3 h1/5 q40 d17/64", "h2 q16 d200/32"}},
+    {"INSTRUCTION=3 BLOCK_M=32 BLOCK_N=64 SUB_GROUPS_M=1 SUB_GROUPS_N=2 BLOCK_K=16 STAGES=2 "
+     "SPLIT_K=2",
+     "f16 x=bhds bias=f16",
+     {"b2 h3/4 q33 d40/24", "q1 d128/3", "q70 d164/140", "b3 h1/5 q40 d64", "h2 q16 d200/32"}},
+    {"INSTRUCTION=4 BLOCK_M=16 BLOCK_N=64 SUB_GROUPS_M=1 SUB_GROUPS_N=4 BLOCK_K=64 STAGES=1 "
+     "SPLIT_K=1",
+     "bf16 x=bhds w=oi y=bshd",
+     {"b2 h3/2 q33 d40/24", "q1 d7/3", "q70 d64/140", "b3 h1/5 q40 d17/64", "h2 q16 d200/32"}},
+    {"INSTRUCTION=5 BLOCK_M=32 BLOCK_N=32 SUB_GROUPS_M=4 SUB_GROUPS_N=4 BLOCK_K=16 STAGES=2 "
+     "SPLIT_K=1",
+     "f16 x=bshd y=bhds",
+     {"b2 h3/2 q33 d40/24", "q1 d7/3", "q70 d64/140", "b3 h1/5 q40 d17/64", "h2 q16 d200/32"}},
+    {"INSTRUCTION=6 BLOCK_M=64 BLOCK_N=32 SUB_GROUPS_M=4 SUB_GROUPS_N=2 BLOCK_K=32 STAGES=1 "
+     "SPLIT_K=4",
+     "bf16 bias=bf16 accumulate",
+     {"b2 h3/7 q33 d40/24", "q1 d300/3", "q70 d264/140", "b3 h1/5 q40 d52/64", "h2 q16 d256/32"}},
+};
+
+enum {
+    NUM_CASES = sizeof cases / sizeof *cases,
+    NUM_SHAPES = sizeof cases[0].shapes / sizeof(char *)
+};
+
+ParameterizedTestParameters(projection_mma, layout) {
+    static size_t layouts[NUM_CASES];
+
+    for (size_t n = 0; n < NUM_CASES; n++)
+        layouts[n] = n;
+    return cr_make_param_array(size_t, layouts, NUM_CASES);
+}
+
+ParameterizedTest(size_t *layout, projection_mma, layout) {
+    struct fixture f;
+
+    fixture_open(&f);
+    fixture_need_groups(&f);
+    for (size_t n = 0; n < NUM_SHAPES; n++) {
+        struct projection_trial t = {
+            .family = "projection_mma", .seed = 5 + n, .poisoned = n % 2 == 1};
+        const clattn_plan_options options = {
+            .struct_size = sizeof options, .family = t.family, .tunables = t.tunables};
+        char text[256], reason[256];
+        snprintf(text, sizeof text, "proj %s %s", cases[*layout].options, cases[*layout].shapes[n]);
+        t.problem = fixture_problem(text);
+        snprintf(t.tunables, sizeof t.tunables, "%s", cases[*layout].tunables);
+        if (clattn_plan_supports(f.context, &t.problem, &options, reason, sizeof reason) !=
+            CLATTN_SUCCESS) {
+            cr_assert(strstr(reason, "instruction"), "%s: %s", text, reason);
+            cr_skip_test("the device has another matrix instruction");
+        }
+        projection_pass(&f, &t);
+    }
+    fixture_close(&f);
+}
+
+Test(projection_mma, refusals) {
+    static const struct {
+        const char *problem, *tunables, *words;
+    } refused[] = {
+        {"proj f32 q3 d8", "", "not f32"},
+        {"proj f16 q3 d8", "BLOCK_M=32 SUB_GROUPS_M=4", "no whole fragments"},
+        {"proj f16 q3 d8", "BLOCK_M=256 BLOCK_N=256 SUB_GROUPS_M=1 SUB_GROUPS_N=2", "registers"},
+        {"proj bf16 q3 d100", "SPLIT_K=2", "a depth of 64"},
+    };
+    struct fixture f;
+    char reason[512];
+
+    fixture_open(&f);
+    fixture_need_groups(&f);
+    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
+        const clattn_problem p = fixture_problem(refused[n].problem);
+        const clattn_plan_options options = {.struct_size = sizeof options,
+                                             .family = "projection_mma",
+                                             .tunables = refused[n].tunables};
+        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) ==
+                  CLATTN_UNSUPPORTED);
+        cr_expect(strstr(reason, refused[n].words), "%s", reason);
+    }
+    fixture_close(&f);
+}
