@@ -5,12 +5,9 @@
 
 /* ---- the normal form ------------------------------------------------------------------------- */
 
-/* Whether an outer axis goes on where an inner one ends; then *step becomes that of both together.
- * */
-static int goes_on(size_t outer, size_t outer_step, size_t inner, size_t *step)
+/* Whether an outer axis goes on where an inner one ends; then *step becomes that of both together. */
+static int goes_on(size_t outer_step, size_t inner, size_t *step)
 {
-    if (outer == 1)
-        return 1;
     if (inner == 1) {
         *step = outer_step;
         return 1;
@@ -24,10 +21,10 @@ static void merge(size_t *outer, size_t *inner, size_t *const steps[2][2])
 {
     size_t merged[2] = {*steps[0][1], *steps[1][1]};
 
-    if (*outer > CA_MAX_SIZE / *inner)
+    if (*outer == 1 || *outer > CA_MAX_SIZE / *inner)
         return;
     for (int n = 0; n < 2; n++)
-        if (!goes_on(*outer, *steps[n][0], *inner, &merged[n]))
+        if (!goes_on(*steps[n][0], *inner, &merged[n]))
             return;
     *inner *= *outer;
     *outer = 1; /* whose steps are not 0 if one was not: four of 0 would mean another layout */

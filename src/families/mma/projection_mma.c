@@ -143,7 +143,7 @@ static int halve(size_t *values, int rows)
     const size_t other_block = values[rows ? BLOCK_N_INDEX : BLOCK_M_INDEX];
     size_t *const other_groups = &values[rows ? SUB_GROUPS_N_INDEX : SUB_GROUPS_M_INDEX];
 
-    if (*block / 2 < units[rows])
+    if (*block / 2 < ca_larger(16, units[rows])) /* the least of the candidates */
         return 0;
     *block /= 2;
     if (*block >= *groups * units[rows])
