@@ -85,7 +85,7 @@ INLINE ushort4 load_four(const __global storage *from, const __local long *place
 }
 
 /* This thread's share of a stage of a matrix, to registers. left: depth that there is, at least 1. What a
- * thread does not load is 0: left undefined, PoCL 3.1 gives threads that load the values of others. */
+ * thread does not load is 0: left undefined, tiles of as many rows as columns come out wrong on PoCL 3.1. */
 INLINE void load_stage(const __global storage *matrix, const int block, const bool depth_first,
                        const bool quads, const __local long *across, const __local long *along,
                        const long left, ushort4 loaded[][4])
