@@ -24,8 +24,11 @@ bool reference_dropout_keeps(const clattn_problem *p, const struct tensor_view *
                              size_t h, size_t i, size_t j)
 {
     const uint32_t key[2] = {(uint32_t)view->dropout_seed, (uint32_t)(view->dropout_seed >> 32)};
-    const uint32_t counter[4] = {(uint32_t)(j / 4), (uint32_t)i, (uint32_t)(b * p->heads + h),
-                                 view->dropout_offset};
+    const clattn_dropout_place *first = &view->dropout_place;
+    const size_t heads = first->heads == 0 ? p->heads : first->heads;
+    const size_t row = (first->batch + b) * heads + first->head + h;
+    const uint32_t counter[4] = {(uint32_t)((first->key + j) / 4), (uint32_t)(first->query + i),
+                                 (uint32_t)row, view->dropout_offset};
     uint32_t words[4];
 
     reference_philox(key, counter, words);

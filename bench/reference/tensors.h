@@ -5,6 +5,7 @@
 
 #include "bench/reference/tensors.def"
 
+#include <clattn/attention.h>
 #include <clattn/problem.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,6 +35,7 @@ struct tensor_view {
     const unsigned char *at[NUM_TENSORS];
     uint64_t dropout_seed;
     uint32_t dropout_offset;
+    clattn_dropout_place dropout_place;
 };
 
 struct tensor_shape tensor_shape_of(const clattn_problem *p, enum tensor_id id);

@@ -63,6 +63,8 @@ struct attention_offsets {
 #undef OPERAND
     CA_LONG workspace;
     CA_ULONG seed, stream; /* of dropout's random numbers; a stream has 32 bits */
+    CA_ULONG dropout_i, dropout_j4; /* its first query, and first key / 4, in the whole attention, */
+    CA_ULONG dropout_bh, dropout_heads; /* the first head of the first batch there, heads of a batch */
 };
 
 #endif

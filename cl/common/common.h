@@ -149,6 +149,12 @@ static inline struct extent extent_of(SHAPE_PARAMS, const long b Q_LENGTHS_PARAM
     return e;
 }
 
+/* Which head of all batches' heads dropout counts a head of batch b as. */
+static inline uint dropout_head(const struct attention_offsets at, const long b, const long h)
+{
+    return (uint)(at.dropout_bh + b * at.dropout_heads + h);
+}
+
 /* The key that the mask's first column is of. */
 #if HAS_MASK_KEYS
 #define MASK_BEGIN(e) ((e).mask_begin)

@@ -132,13 +132,14 @@ __attribute__((always_inline)) static inline void factors_of_words(const struct 
 }
 
 /* What dropout multiplies weights with: x[n] is 0 or a.keep for query i and key 4 * j4 + n, where
- * lanes differ in i or j4 or both; bh = b * heads + h. */
+ * lanes differ in i or j4 or both, of one head: bh is what dropout_head() gives for it. */
 __attribute__((always_inline)) static inline void dropout_factors(const struct attention_shape a,
                                                                   const struct attention_offsets at,
-                                                                  const long bh, const words i,
+                                                                  const uint bh, const words i,
                                                                   const words j4, factors *x)
 {
-    words counter[4] = {j4, i, (words)(uint)bh, (words)(uint)at.stream};
+    words counter[4] = {j4 + (uint)at.dropout_j4, i + (uint)at.dropout_i, (words)bh,
+                        (words)(uint)at.stream};
 
     philox(counter, at.seed);
     factors_of_words(a, counter, x);
@@ -146,12 +147,13 @@ __attribute__((always_inline)) static inline void dropout_factors(const struct a
 
 /* As dropout_factors where lanes differ in i alone. */
 __attribute__((always_inline)) static inline void dropout_factors_of_key(
-    const struct attention_shape a, const struct attention_offsets at, const long bh,
+    const struct attention_shape a, const struct attention_offsets at, const uint bh,
     const words i, const uint j4, factors *x)
 {
     words counter[4];
 
-    philox_of_row(j4, i, (uint)bh, (uint)at.stream, at.seed, counter);
+    philox_of_row(j4 + (uint)at.dropout_j4, i + (uint)at.dropout_i, bh, (uint)at.stream, at.seed,
+                  counter);
     factors_of_words(a, counter, x);
 }
 

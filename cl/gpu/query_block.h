@@ -157,11 +157,12 @@ INLINE long after_keys(const struct keys keys)
 }
 
 /* What the weight of a pair is multiplied by. */
-static inline float dropout_factor(SHAPE_PARAMS, const long bh, const long i, const long j)
+static inline float dropout_factor(SHAPE_PARAMS, const long b, const long h, const long i,
+                                   const long j)
 {
 #if HAS_DROPOUT
     float x[4];
-    dropout_factors(a, at, bh, (uint)i, (uint)(j / 4), x);
+    dropout_factors(a, at, dropout_head(at, b, h), (uint)i, (uint)(j / 4), x);
     return x[j % 4];
 #else
     return 1.0f;

@@ -17,7 +17,7 @@
 
 /* Bit n of kept[four * KEPT_ROWS + row] tells whether the row's weight for key 4 * four + n of the
  * tile stays. Here one of four threads has each row; queries and keys from i0 and j0 on. */
-__attribute__((always_inline)) static inline void draw_kept(SHAPE_PARAMS, const long bh,
+__attribute__((always_inline)) static inline void draw_kept(SHAPE_PARAMS, const uint bh,
                                                             const long i0, const long j0 KEPT_PARAM)
 {
     const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;

@@ -73,7 +73,7 @@ INLINE void quad_factors(const bool owns_keys, SHAPE_PARAMS, const struct tile t
                          float x[4][THREAD_N] KEPT_PARAM)
 {
     const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
-    const long bh = t.b * a.heads + t.h;
+    const uint bh = dropout_head(at, t.b, t.h);
 
 #pragma unroll
     for (int c = 0; c < THREAD_N; c++) {
@@ -167,7 +167,7 @@ INLINE void weigh_tile(const bool owns_keys, const bool ds_is_raw, const bool pa
 #if HAS_DROPOUT
     /* There are barriers before, since the last tile's were read, and in the next product. */
     if (!owns_keys)
-        draw_kept(a, at, t.b * a.heads + t.h, t.i0, t.j0 KEPT_ARG);
+        draw_kept(a, at, dropout_head(at, t.b, t.h), t.i0, t.j0 KEPT_ARG);
 #endif
     multiply(owned_v, streamed_v, tiles + OWNED_V_AT, tiles + STREAMED_AT, ds);
     weigh(owns_keys, ds_is_raw, partial, a, at, t, statistics, p, ds, nonfinite, slope_sums,

@@ -149,7 +149,7 @@ INLINE void stage_values(const struct attention_shape a, const struct task *t,
 
 #if HAS_DROPOUT
 /* Bit n of kept[four * BLOCK_M + row] tells whether the row's weight for key 4 * four + n stays. */
-static inline void draw_kept(SHAPE_PARAMS, const long bh, const long i0, const long j0,
+static inline void draw_kept(SHAPE_PARAMS, const uint bh, const long i0, const long j0,
                              __local uchar *kept)
 {
     for (int t = get_local_id(0); t < BLOCK_M * (BLOCK_N / 4); t += THREADS) {
@@ -436,7 +436,7 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t, const __local int 
             if (here * 0.0f != 0.0f &&
                 visible(a, at, block->e, first_key(a, block->e, i), end_key(a, block->e, i),
                         block->b, block->h, i, j SCORE_OPERANDS_ARG))
-                extra += here * dropout_factor(a, at, block->bh, i, j);
+                extra += here * dropout_factor(a, at, block->b, block->h, i, j);
         }
         if (extra != 0.0f && !row_is_zero[x / DIM_V])
             STORE_O(LOAD_O(o, at_o) + extra, o, at_o);
@@ -510,7 +510,7 @@ void fused_mma(PARAMETERS_fused_mma)
             /* scores */
             multiply_qk(q_rows, k_tile, q_words, s FRAGMENT_ARG);
 #if HAS_DROPOUT
-            draw_kept(a, at, block.bh, block.i0, keys.j0, kept);
+            draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, kept);
 #endif
 #if HAS_COPIES || HAS_DROPOUT
             copies_wait();

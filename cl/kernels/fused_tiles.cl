@@ -293,7 +293,7 @@ INLINE void add_nonfinite(SHAPE_PARAMS, const struct task *t,
                     const long i = block->i0 + ROW(r);
                     if (visible(a, at, block->e, first_key(a, block->e, i), end_key(a, block->e, i),
                                 block->b, block->h, i, j SCORE_OPERANDS_ARG))
-                        out[r][n] += (v4 - finite) * dropout_factor(a, at, block->bh, i, j);
+                        out[r][n] += (v4 - finite) * dropout_factor(a, at, block->b, block->h, i, j);
                 }
         }
 }
@@ -411,7 +411,7 @@ void fused_tiles(PARAMETERS_fused_tiles)
         /* softmax */
         store_partial(highest, tiles + PARTIAL_AT);
 #if HAS_DROPOUT
-        draw_kept(a, at, block.bh, block.i0, keys.j0 KEPT_ARG);
+        draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0 KEPT_ARG);
 #endif
         LOCAL_BARRIER(); /* the maxima are complete; nobody reads q and k any more */
         update_row_max(&l);

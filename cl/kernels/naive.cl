@@ -67,7 +67,7 @@ __kernel void naive(PARAMETERS_naive)
         row_sum = fma(row_sum, rescale, weight);
 #if HAS_DROPOUT
         float4 factor[4]; /* of four keys; lse is of the weights before */
-        dropout_factors(a, at, bh, (uint4)(uint)i, (uint4)(uint)(j / 4), factor);
+        dropout_factors(a, at, dropout_head(at, b, h), (uint4)(uint)i, (uint4)(uint)(j / 4), factor);
         weight *= factor[j % 4].x;
 #endif
         for (int d = 0; d < DIM_V; d++)

@@ -114,9 +114,9 @@ static inline void stage_storage(__local float4 *tile, const int size, const int
 }
 
 /* Likewise from the weights of BLOCK_M queries, i0 and on, and BLOCK_K keys, j0 and on, of which `keys`
- * are inside; after dropout, for which j0 is a multiple of 4. p points at the first weight. */
+ * are inside; after dropout of head bh, for which j0 is a multiple of 4. p points at the first weight. */
 static inline void stage_weights(__local float4 *tile, SHAPE_PARAMS, const __global float *p,
-                                 const long bh, const long i0, const long j0, const long keys)
+                                 const uint bh, const long i0, const long j0, const long keys)
 {
     const long rows = a.seq_q - i0, stride = a.seq_kv;
 
@@ -140,7 +140,7 @@ static inline void stage_weights(__local float4 *tile, SHAPE_PARAMS, const __glo
 }
 
 /* What a weight counts in o. */
-static inline float after_dropout(SHAPE_PARAMS, const float p, const long bh, const long i,
+static inline float after_dropout(SHAPE_PARAMS, const float p, const uint bh, const long i,
                                   const long j)
 {
 #if HAS_DROPOUT
@@ -425,7 +425,7 @@ void values(PARAMETERS_values)
                 load_row4(V_CACHE, V_DTYPE, element_at(V_CACHE, V_DTYPE, v_rows, j * a.v_stride[2]),
                           c, V_STEP, j < end ? DIM_V - c : 0);
         }
-        stage_weights(p_tile, a, at, p_rows + j0, bh, i0, j0, end - j0);
+        stage_weights(p_tile, a, at, p_rows + j0, dropout_head(at, b, h), i0, j0, end - j0);
         LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
         multiply_tiles(sum, (const __local float *)p_tile, v_tile, x, y);
     }
@@ -468,7 +468,8 @@ void values(PARAMETERS_values)
         result = 0.0f;
         for (long j = first; j < last; j++)
             if (visible(a, at, e, first, last, b, h, i, j SCORE_OPERANDS_ARG))
-                result = fma(after_dropout(a, at, p_rows[(i - i0) * a.seq_kv + j], bh, i, j),
+                result = fma(after_dropout(a, at, p_rows[(i - i0) * a.seq_kv + j],
+                                           dropout_head(at, b, h), i, j),
                              load_v(v_rows, j * a.v_stride[2], c * V_STEP), result);
         STORE_O(result, o_head, place);
     }

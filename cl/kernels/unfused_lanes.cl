@@ -375,7 +375,7 @@ typedef float weight_strip[REGISTER_ROWS * STRIP_ROW];
 
 #if HAS_DROPOUT
 /* One query's weights of count keys from j on, j % 4 = 0, after dropout. */
-INLINE void drop_weights(SHAPE_PARAMS, const long bh, const long i, const long j, const int count,
+INLINE void drop_weights(SHAPE_PARAMS, const uint bh, const long i, const long j, const int count,
                          float *weights)
 {
     /* A counter has the random words of four keys; such counters that after a transpose of each
@@ -398,7 +398,7 @@ INLINE void drop_weights(SHAPE_PARAMS, const long bh, const long i, const long j
 
 /* The weights of `rows` queries from i on and count keys from j on, after dropout. p: those of
  * query i and key j. */
-NOINLINE void load_weights(SHAPE_PARAMS, const __global float *p, const long bh, const long i,
+NOINLINE void load_weights(SHAPE_PARAMS, const __global float *p, const uint bh, const long i,
                            const int rows, const long j, const int count, weight_strip strip)
 {
     for (int r = 0; r < rows; r++) {
@@ -429,7 +429,7 @@ NOINLINE void add_values(const int rows, const int count, const strip_rows strip
 }
 
 /* A weight after dropout. */
-INLINE float after_dropout(SHAPE_PARAMS, const float p, const long bh, const long i, const long j)
+INLINE float after_dropout(SHAPE_PARAMS, const float p, const uint bh, const long i, const long j)
 {
 #if HAS_DROPOUT
     lanes x[4];
@@ -453,7 +453,7 @@ INLINE lanes visible_values(SHAPE_PARAMS, const struct extent e, const __global 
     for (long j = first; j < end; j++)
         if (visible(a, at, e, first, end, b, h, i, j SCORE_OPERANDS_ARG)) {
             const lanes x = load_values(a, v, j, c);
-            sum = fma(x, (lanes)(after_dropout(a, at, p[j], b * a.heads + h, i, j)), sum);
+            sum = fma(x, (lanes)(after_dropout(a, at, p[j], dropout_head(at, b, h), i, j)), sum);
         }
     return sum;
 }
@@ -503,7 +503,8 @@ NOINLINE void compute_values(SHAPE_PARAMS, const struct extent e, const long i0,
             const int count = to - from;
             if (count <= 0)
                 continue;
-            load_weights(a, at, p + i * a.seq_kv + from, bh, i, rows, from, count, strip);
+            load_weights(a, at, p + i * a.seq_kv + from, dropout_head(at, b, h), i, rows, from, count,
+                         strip);
             add_values(rows, count, strip, panels + (from - j0) * REGISTER_VECTORS,
                        sums + (i - i0) / REGISTER_ROWS * STRIP_SUMS);
         }

@@ -28,7 +28,7 @@ INLINE void dropout_of_four_rows(SHAPE_PARAMS, const struct head head, const lon
 
     for (int m = 0; m < BLOCK_VECTORS; m++) {
         lanes y[4];
-        dropout_factors(a, at, head.b * a.heads + head.h, (uint)i + (lane & 3u),
+        dropout_factors(a, at, dropout_head(at, head.b, head.h), (uint)i + (lane & 3u),
                         (uint)((j + m * SIMD_WIDTH) / 4) + (lane >> 2), y);
         transpose_fours(y);
         UNROLL

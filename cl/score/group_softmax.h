@@ -59,7 +59,7 @@ INLINE float weigh_keys(SHAPE_PARAMS, const struct row_window row, const int r, 
         float4 x = vload4(quad, s);
 #if HAS_DROPOUT
         float kept[4];
-        dropout_factors(a, at, row.b * a.heads + row.h, (uint)row.i,
+        dropout_factors(a, at, dropout_head(at, row.b, row.h), (uint)row.i,
                         (uint)((j0 + KEY_OF(thread_n, 4 * quad)) / 4), kept);
         x *= vload4(0, kept);
 #endif

@@ -507,7 +507,7 @@ NOINLINE void drop_weights(SHAPE_PARAMS, const struct query_block block, const l
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             lanes x[4];
-            dropout_factors_of_key(a, at, block.b * a.heads + block.h,
+            dropout_factors_of_key(a, at, dropout_head(at, block.b, block.h),
                                    first + m * SIMD_WIDTH + VECTOR(convert_uint)(COUNT_UP),
                                    (uint)((j + n) / 4), x);
             UNROLL

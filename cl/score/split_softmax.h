@@ -21,7 +21,7 @@ INLINE void drop_weights(SHAPE_PARAMS, const struct row_block *block, const int 
 {
     for (int n0 = 0; n0 < count; n0 += 4 * SIMD_WIDTH) {
         lanes x[4];
-        dropout_factors(a, at, block->b * a.heads + block->head[r], (uint)block->query[r],
+        dropout_factors(a, at, dropout_head(at, block->b, block->head[r]), (uint)block->query[r],
                         (uint)((j + n0) / 4) + VECTOR(convert_uint)(COUNT_UP), x);
         const lanes even_low = LOW_PAIRS(x[0], x[2]), odd_low = LOW_PAIRS(x[1], x[3]);
         const lanes even_high = HIGH_PAIRS(x[0], x[2]), odd_high = HIGH_PAIRS(x[1], x[3]);

@@ -31,6 +31,24 @@ typedef struct clattn_buffer {
     size_t bytes;  /**< Of the memory from @ref pointer on; 0 with a buffer, which knows its own. */
 } clattn_buffer;
 
+/**
+ * Where the queries, keys and heads of an execution lie in an attention that they are a part of, for
+ * dropout, which counts places in the whole (clattn/dropout.h): parts that are computed apart, on
+ * several devices or one after the other, drop what the whole would. All 0: they are the whole. The
+ * weight of (b, h, i, j) counts as that of (batch + b, head + h, query + i, key + j), all modulo 2^32.
+ * Without dropout it changes nothing, but is checked all the same. What else depends on places has
+ * options of its own: causality, windows and ALiBi the diagonal, which for a part is CLATTN_OFFSET with
+ * diagonal_offset = d + query - key, d being that of the whole.
+ */
+typedef struct clattn_dropout_place {
+    cl_uint query; /**< Of the first query; in packed batches of each sequence's. */
+    cl_uint key;   /**< Of the first key; a multiple of 4, since four keys share a counter. */
+    cl_uint batch; /**< Of the first batch. */
+    cl_uint head;  /**< Of the first query head. */
+    cl_uint heads; /**< Query heads of the whole, at least head and the problem's heads; 0: the
+                        problem's heads. */
+} clattn_dropout_place;
+
 /** The tensors of a forward execution. Fields of options that the problem lacks must be NULL. */
 typedef struct clattn_forward {
     size_t struct_size;       /**< sizeof(clattn_forward). */
@@ -62,6 +80,8 @@ typedef struct clattn_forward {
     clattn_buffer block_entries; /**< Read; cl_ints, packed (batch, heads, max_blocks), likewise. */
     clattn_buffer q_starts;      /**< Read; batch + 1 cl_ints, with total_q. */
     clattn_buffer kv_starts;     /**< Read; batch + 1 cl_ints, with total_kv. */
+    /** Of a part of a larger attention; else all 0. */
+    clattn_dropout_place dropout_place;
 } clattn_forward;
 
 /** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
@@ -93,6 +113,8 @@ typedef struct clattn_backward {
     clattn_buffer block_entries; /**< Read: what forward read. */
     clattn_buffer q_starts;      /**< Read: what forward read. */
     clattn_buffer kv_starts;     /**< Read: what forward read. */
+    /** That of the forward execution. */
+    clattn_dropout_place dropout_place;
 } clattn_backward;
 
 /**
@@ -115,9 +137,10 @@ typedef struct clattn_backward {
  *                  releases; NULL again on failure.
  * @retval CLATTN_SUCCESS           Enqueued, not finished.
  * @retval CLATTN_INVALID_ARGUMENT  A null, a plan of another operation, an overlap, a tensor that the
- *                                  problem has not, an offset without a buffer, a queue or event of
- *                                  another context, an event that has failed, a struct_size of none
- *                                  of this library's versions. Nothing was enqueued.
+ *                                  problem has not, a dropout_place that cannot be, an offset without
+ *                                  a buffer, a queue or event of another context, an event that has
+ *                                  failed, a struct_size of none of this library's versions. Nothing
+ *                                  was enqueued.
  * @retval CLATTN_BUFFER_TOO_SMALL  A tensor reaches past the end of its buffer. Nothing was
  *                                  enqueued.
  * @retval CLATTN_OUT_OF_MEMORY     Host or device memory ran out; kernels already enqueued
@@ -191,6 +214,8 @@ typedef struct clattn_host_forward {
     const cl_int *block_entries; /**< Read; as in clattn_forward. */
     const cl_int *q_starts;      /**< Read; batch + 1, with total_q. */
     const cl_int *kv_starts;     /**< Read; batch + 1, with total_kv. */
+    /** As in clattn_forward. */
+    clattn_dropout_place dropout_place;
 } clattn_host_forward;
 
 /** The tensors of a backward execution in host memory, as in clattn_backward. Elements of what is
@@ -221,6 +246,8 @@ typedef struct clattn_host_backward {
     const cl_int *block_entries; /**< Read: what forward read. */
     const cl_int *q_starts;      /**< Read: what forward read. */
     const cl_int *kv_starts;     /**< Read: what forward read. */
+    /** That of the forward execution. */
+    clattn_dropout_place dropout_place;
 } clattn_host_backward;
 
 /**

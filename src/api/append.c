@@ -49,5 +49,6 @@ clattn_status clattn_append_host(clattn_context *context, const clattn_problem *
         [CA_SLOPES] = {.input = t->cos},
         [CA_SINKS] = {.input = t->sin},
     };
-    return ca_host_call(context, problem, options, CLATTN_APPEND, transfers, 0, 0);
+    return ca_host_call(context, problem, options, CLATTN_APPEND, transfers,
+                        &(struct ca_tensors){.seed = 0});
 }

@@ -17,6 +17,7 @@ clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue
             .at[CA_WORKSPACE] = t->workspace,
         .seed = t->dropout_seed,
         .stream = t->dropout_offset,
+        .place = t->dropout_place,
     };
     return ca_execute(plan, queue, &tensors, num_wait, wait, done);
 }
@@ -36,6 +37,7 @@ clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queu
             .at[CA_WORKSPACE] = t->workspace,
         .seed = t->dropout_seed,
         .stream = t->dropout_offset,
+        .place = t->dropout_place,
     };
     return ca_execute(plan, queue, &tensors, num_wait, wait, done);
 }
@@ -53,8 +55,10 @@ clattn_status clattn_attention_forward_host(clattn_context *context, const clatt
         CA_OPERANDS(OPERAND)
 #undef OPERAND
     };
-    return ca_host_call(context, problem, options, CLATTN_FORWARD, transfers, t->dropout_seed,
-                        t->dropout_offset);
+    return ca_host_call(context, problem, options, CLATTN_FORWARD, transfers,
+                        &(struct ca_tensors){.seed = t->dropout_seed,
+                                             .stream = t->dropout_offset,
+                                             .place = t->dropout_place});
 }
 
 clattn_status clattn_attention_backward_host(clattn_context *context, const clattn_problem *problem,
@@ -70,6 +74,8 @@ clattn_status clattn_attention_backward_host(clattn_context *context, const clat
         CA_OPERANDS(OPERAND)
 #undef OPERAND
     };
-    return ca_host_call(context, problem, options, CLATTN_BACKWARD, transfers, t->dropout_seed,
-                        t->dropout_offset);
+    return ca_host_call(context, problem, options, CLATTN_BACKWARD, transfers,
+                        &(struct ca_tensors){.seed = t->dropout_seed,
+                                             .stream = t->dropout_offset,
+                                             .place = t->dropout_place});
 }

@@ -153,10 +153,11 @@ clattn_status ca_host_check(const clattn_context *context, int complete)
 
 clattn_status ca_host_call(clattn_context *context, const clattn_problem *problem,
                            const clattn_plan_options *options, clattn_operation operation,
-                           struct ca_transfer transfers[CA_WORKSPACE], cl_ulong seed,
-                           cl_uint stream)
+                           struct ca_transfer transfers[CA_WORKSPACE],
+                           const struct ca_tensors *with)
 {
-    const struct ca_tensors device = {.seed = seed, .stream = stream};
+    const struct ca_tensors device = {
+        .seed = with->seed, .stream = with->stream, .place = with->place};
     clattn_plan *plan;
 
     clattn_status status = ca_context_need_device(context);

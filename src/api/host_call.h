@@ -2,6 +2,7 @@
 #ifndef CA_HOST_CALL_H
 #define CA_HOST_CALL_H
 
+#include "execute/execute.h"
 #include "problem/tensors.h"
 #include <clattn/plan.h>
 
@@ -18,11 +19,11 @@ struct ca_transfer {
  * there is one of this version. */
 clattn_status ca_host_check(const clattn_context *context, int complete);
 
-/* Plans, and if the problem is of that operation copies, computes and copies back. seed and stream
- * are those of dropout. */
+/* Plans, and if the problem is of that operation copies, computes and copies back. with: dropout's seed,
+ * stream and place; its buffers are not looked at. */
 clattn_status ca_host_call(clattn_context *context, const clattn_problem *problem,
                            const clattn_plan_options *options, clattn_operation operation,
-                           struct ca_transfer transfers[CA_WORKSPACE], cl_ulong seed,
-                           cl_uint stream);
+                           struct ca_transfer transfers[CA_WORKSPACE],
+                           const struct ca_tensors *with);
 
 #endif

@@ -33,5 +33,6 @@ clattn_status clattn_merge_host(clattn_context *context, const clattn_problem *p
         [CA_O] = {.output = t->o},
         [CA_SCORES] = {.output = t->lse},
     };
-    return ca_host_call(context, problem, options, CLATTN_MERGE, transfers, 0, 0);
+    return ca_host_call(context, problem, options, CLATTN_MERGE, transfers,
+                        &(struct ca_tensors){.seed = 0});
 }

@@ -33,5 +33,6 @@ clattn_status clattn_project_host(clattn_context *context, const clattn_problem 
         [CA_BIAS] = {.input = t->bias},
         [CA_O] = {.output = t->y},
     };
-    return ca_host_call(context, problem, options, CLATTN_PROJECTION, transfers, 0, 0);
+    return ca_host_call(context, problem, options, CLATTN_PROJECTION, transfers,
+                        &(struct ca_tensors){.seed = 0});
 }

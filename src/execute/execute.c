@@ -15,9 +15,12 @@ static struct ca_tensors aligned(const clattn_plan *plan, const struct ca_tensor
     return to;
 }
 
-static struct attention_offsets offsets_of(const struct ca_tensors *tensors)
+static struct attention_offsets offsets_of(const clattn_plan *plan,
+                                           const struct ca_tensors *tensors)
 {
+    const clattn_dropout_place *place = &tensors->place;
     const clattn_buffer *at = tensors->at;
+    const cl_ulong heads = place->heads > 0 ? place->heads : plan->problem.heads;
 
     return (struct attention_offsets){
 #define OPERAND(ID, member, ...) .member = (cl_long)at[CA_##ID].offset,
@@ -26,6 +29,10 @@ static struct attention_offsets offsets_of(const struct ca_tensors *tensors)
             .workspace = (cl_long)at[CA_WORKSPACE].offset,
         .seed = tensors->seed,
         .stream = tensors->stream,
+        .dropout_i = place->query,
+        .dropout_j4 = place->key / 4,
+        .dropout_bh = place->batch * heads + place->head,
+        .dropout_heads = heads,
     };
 }
 
@@ -54,7 +61,7 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
 {
     const struct ca_family *family = plan->candidate.family;
     const struct ca_tensors taken = aligned(plan, tensors);
-    const struct attention_offsets offsets = offsets_of(&taken);
+    const struct attention_offsets offsets = offsets_of(plan, &taken);
     struct ca_kernels *kernels = ca_kernels_take(plan);
     clattn_status status = CLATTN_SUCCESS;
     cl_event previous = NULL;
@@ -145,6 +152,21 @@ clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in
     return status;
 }
 
+/* Whether the heads are among those of the whole attention, and the first key begins a counter. */
+static clattn_status check_place(const clattn_plan *plan, const clattn_dropout_place *place)
+{
+    if (place->key % 4 != 0)
+        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
+                       "dropout_place.key is %u, not a multiple of 4: four keys share a counter",
+                       place->key);
+    if (place->heads > 0 &&
+        (place->head > place->heads || plan->problem.heads > place->heads - place->head))
+        return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
+                       "dropout_place: %zu heads from head %u on are not among %u",
+                       plan->problem.heads, place->head, place->heads);
+    return CLATTN_SUCCESS;
+}
+
 clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
                          const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
                          cl_event *done)
@@ -155,6 +177,7 @@ clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
 
     if ((status = ca_check_queue(context, queue, &in_order)) != CLATTN_SUCCESS ||
         (status = ca_check_wait_list(context, num_wait, wait)) != CLATTN_SUCCESS ||
+        (status = check_place(plan, &tensors->place)) != CLATTN_SUCCESS ||
         (status = ca_check_buffers(context, plan->problem_text, plan->operands, tensors->at,
                                    CA_NUM_ARGUMENTS)) != CLATTN_SUCCESS)
         return status;

@@ -10,6 +10,7 @@ struct ca_tensors {
     clattn_buffer at[CA_NUM_ARGUMENTS];
     cl_ulong seed;  /* of dropout, */
     cl_uint stream; /* likewise */
+    clattn_dropout_place place;
 };
 
 /* What every execution begins with: *done is cleared, the plan is one of this operation, and its

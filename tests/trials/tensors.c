@@ -31,11 +31,13 @@ clattn_status tensor_execute(const clattn_operation operation, const clattn_plan
     clattn_forward forward = {.struct_size = sizeof forward,
                               .workspace = tensors->workspace,
                               .dropout_seed = tensors->dropout_seed,
-                              .dropout_offset = tensors->dropout_offset};
+                              .dropout_offset = tensors->dropout_offset,
+                              .dropout_place = tensors->dropout_place};
     clattn_backward backward = {.struct_size = sizeof backward,
                                 .workspace = tensors->workspace,
                                 .dropout_seed = tensors->dropout_seed,
-                                .dropout_offset = tensors->dropout_offset};
+                                .dropout_offset = tensors->dropout_offset,
+                                .dropout_place = tensors->dropout_place};
 
     for (int id = 0; id < NUM_TENSORS; id++) {
         clattn_buffer *place = operation == CLATTN_BACKWARD
@@ -59,6 +61,7 @@ clattn_host_forward tensor_host_forward(const struct tensor_view *view)
 #undef TENSOR
             .dropout_seed = view->dropout_seed,
         .dropout_offset = view->dropout_offset,
+        .dropout_place = view->dropout_place,
     };
 }
 
@@ -72,6 +75,7 @@ clattn_host_backward tensor_host_backward(const struct tensor_view *view)
 #undef TENSOR
             .dropout_seed = view->dropout_seed,
         .dropout_offset = view->dropout_offset,
+        .dropout_place = view->dropout_place,
     };
 }
 

@@ -11,6 +11,7 @@ struct tensor_arguments {
     clattn_buffer workspace;
     uint64_t dropout_seed;
     uint32_t dropout_offset;
+    clattn_dropout_place dropout_place;
 };
 
 /* The tensor's place in the argument struct of clattn_attention_forward() or _backward(); NULL for

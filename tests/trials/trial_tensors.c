@@ -51,10 +51,26 @@ static uint32_t trial_dropout_offset(const struct trial *t)
     return (uint32_t)rng_next(&(struct rng){t->seed + 2});
 }
 
+/* In half of the trials the problem is a part of a larger attention. */
+static clattn_dropout_place trial_dropout_place(const struct trial *t)
+{
+    struct rng r = {t->seed + 3};
+
+    if (rng_one_in(&r, 2))
+        return (clattn_dropout_place){.heads = 0};
+    const uint32_t head = (uint32_t)rng_below(&r, 5);
+    return (clattn_dropout_place){.query = (uint32_t)rng_next(&r),
+                                  .key = (uint32_t)rng_next(&r) / 4 * 4,
+                                  .batch = (uint32_t)rng_next(&r),
+                                  .head = head,
+                                  .heads = (uint32_t)(t->problem.heads + head + rng_below(&r, 3))};
+}
+
 struct tensor_view trial_sent(const struct trial *t)
 {
     struct tensor_view view = {.dropout_seed = trial_dropout_seed(t),
-                               .dropout_offset = trial_dropout_offset(t)};
+                               .dropout_offset = trial_dropout_offset(t),
+                               .dropout_place = trial_dropout_place(t)};
 
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct host_tensor *x = &t->tensor[id];

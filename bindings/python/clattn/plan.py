@@ -111,22 +111,25 @@ class Plan:
         """The problem's text form."""
         return print_problem(self._problem)
 
-    def execute(self, *, queue: Any = None, dropout_seed: int = 0, dropout_offset: int = 0, **tensors: Any) -> Any:
+    def execute(self, *, queue: Any = None, dropout_seed: int = 0, dropout_offset: int = 0,
+                dropout_place: Mapping[str, int] = {}, **tensors: Any) -> Any:
         """Executes on the tensors that the operation's struct names: q, k, v, o, lse, d_o, dq, ... of
         clattn/attention.h, parts of clattn/merge.h, k_cache of clattn/append.h. Results are written to the arrays
         given for them. Returns None, or on pyopencl arrays the event of the work.
 
         Strides must be those of the problem, which the text form tells (q=bshd); a tensor without a layout of its
-        own is packed.
+        own is packed. A part of a larger attention drops what the whole does if `dropout_place` says where it lies:
+        the fields of clattn_dropout_place, such as {"key": 4096}.
         """
         views = {name: view(name, array) for name, array in tensors.items() if array is not None}
         for name, one in views.items():
             self._compare(name, one)
         on = queue if queue is not None else next(
             (one.array.queue for one in views.values() if one.on_device and one.array.queue is not None), None)
-        return self._run(views, on, dropout_seed, dropout_offset)
+        return self._run(views, on, dropout_seed, dropout_offset, dropout_place)
 
-    def _run(self, views: Mapping[str, View], queue: Any, seed: int = 0, offset: int = 0) -> Any:
+    def _run(self, views: Mapping[str, View], queue: Any, seed: int = 0, offset: int = 0,
+             place: Mapping[str, int] = {}) -> Any:
         function, kind, written = _EXECUTIONS[self._problem.operation]
         self.context.handle  # refuses a child of fork()
         if queue is None and any(one.on_device for one in views.values()):
@@ -135,6 +138,7 @@ class Plan:
         if hasattr(struct, "dropout_seed"):
             struct.dropout_seed = seed & 0xFFFFFFFFFFFFFFFF
             struct.dropout_offset = offset & 0xFFFFFFFF
+            struct.dropout_place = c.clattn_dropout_place(**place)
         return run(getattr(load().lib, function), self._handle, self.context, struct, views, c.WRITTEN[written], queue)
 
     def _compare(self, name: str, one: View) -> None:

@@ -1,0 +1,157 @@
+/* Dropout in parts of a larger attention (clattn_dropout_place): they drop what the whole drops. That every
+ * family counts places as the reference does, with every option, the sweep shows, whose trials draw places. */
+#include "context/context.h"
+#include "families/family.h"
+#include "families/registry.h"
+#include "tests/support/families.h"
+#include "tests/support/rng.h"
+#include "tests/support/unoptimised.h"
+#include "tests/trials/trial.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(dropout_place, .init = unoptimised, .timeout = 300);
+
+enum { SEED = 77, STREAM = 5 };
+
+/* Sizes of the whole, of a part, and where the part lies. */
+enum { BATCH = 3, HEADS = 5, QUERIES = 40, KEYS = 64 };
+enum { PART_BATCH = 2, PART_HEADS = 2, PART_QUERIES = 17, PART_KEYS = 21 };
+static const clattn_dropout_place part_place = {
+    .query = 13, .key = 24, .batch = 1, .head = 2, .heads = HEADS};
+
+/* The part's mask, read from o: with queries of 0 all weights are alike, and values that are 1 in a column
+ * of each key alone make o the weights after dropout. */
+static void check_part(struct fixture *f, const char *family, const unsigned char *whole)
+{
+    enum { ROWS = PART_BATCH * PART_HEADS * PART_QUERIES };
+    static float q[ROWS], k[PART_BATCH * PART_HEADS * PART_KEYS];
+    static float v[PART_BATCH * PART_HEADS * PART_KEYS * PART_KEYS], o[ROWS * PART_KEYS];
+    const clattn_problem p = fixture_problem("fwd f32 b2 h2 q17 k21 d1/21 dropout=0.5");
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
+    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
+                                         .q = q,
+                                         .k = k,
+                                         .v = v,
+                                         .o = o,
+                                         .dropout_seed = SEED,
+                                         .dropout_offset = STREAM,
+                                         .dropout_place = part_place};
+
+    for (size_t n = 0; n < sizeof v / sizeof *v; n++)
+        v[n] = n / PART_KEYS % PART_KEYS == n % PART_KEYS;
+    cr_assert(clattn_attention_forward_host(f->context, &p, &options, &tensors) == CLATTN_SUCCESS,
+              "%s: %s", family, f->log.last);
+    for (size_t n = 0; n < sizeof o / sizeof *o; n++) {
+        const size_t j = n % PART_KEYS + part_place.key;
+        const size_t i = n / PART_KEYS % PART_QUERIES + part_place.query;
+        const size_t bh = n / PART_KEYS / PART_QUERIES;
+        const size_t b = bh / PART_HEADS + part_place.batch, h = bh % PART_HEADS + part_place.head;
+        const int kept = whole[((b * HEADS + h) * QUERIES + i) * KEYS + j];
+        cr_assert((o[n] > 0.0f) == kept, "%s: (%zu, %zu, %zu, %zu)", family, b, h, i, j);
+    }
+}
+
+DeviceTest(dropout_place, part_of_the_mask)
+{
+    static unsigned char whole[BATCH * HEADS * QUERIES * KEYS];
+    const clattn_problem p = fixture_problem("fwd f32 b3 h5 q40 k64 d1 dropout=0.5");
+
+    cr_assert(clattn_dropout_mask_host(&p, SEED, STREAM, 0, BATCH * HEADS * QUERIES, whole) ==
+              CLATTN_SUCCESS);
+    for (size_t n = 0; ca_family_at(n); n++) {
+        const struct ca_family *family = ca_family_at(n);
+        const int fits = f->context->device.max_work_group_size > 1 ||
+                         !fixture_has_groups(family, &f->context->device);
+        if (family->operation == CLATTN_FORWARD && family_takes_f32(family->name) && fits)
+            check_part(f, family->name, whole);
+    }
+}
+
+/* Keys in two parts, each with the diagonal of its places, merged, are the whole: what a caller does whose
+ * keys lie on several devices. */
+DeviceTest(dropout_place, merged_parts_are_the_whole)
+{
+    enum { H = 2, Q = 20, K = 70, D = 12, FIRST = 28, ROWS = H * Q };
+    static float q[ROWS * D], k[H * K * D], v[H * K * D], slopes[H] = {0.25f, 0.0625f};
+    static float parts[2][ROWS * D], parts_lse[2][ROWS], want[ROWS * D], want_lse[ROWS];
+    static float got[ROWS * D], got_lse[ROWS], part_k[H * K * D], part_v[H * K * D];
+    static const struct {
+        const char *problem;
+        size_t key, keys;
+    } part[] = {
+        {"fwd f32 h2 q20 k28 d12 causal=50 window=40,* alibi lse dropout=0.3", 0, FIRST},
+        {"fwd f32 h2 q20 k42 d12 causal=22 window=40,* alibi lse dropout=0.3", FIRST, K - FIRST}};
+    clattn_problem p =
+        fixture_problem("fwd f32 h2 q20 k70 d12 causal=50 window=40,* alibi lse dropout=0.3");
+    clattn_host_forward tensors = {.struct_size = sizeof tensors,
+                                   .q = q,
+                                   .k = k,
+                                   .v = v,
+                                   .o = want,
+                                   .lse = want_lse,
+                                   .slopes = slopes,
+                                   .dropout_seed = SEED,
+                                   .dropout_offset = STREAM};
+    struct rng r = rng_seed(3);
+
+    for (size_t n = 0; n < ROWS * D; n++)
+        q[n] = (float)rng_uniform(&r, -2, 2);
+    for (size_t n = 0; n < H * K * D; n++) {
+        k[n] = (float)rng_uniform(&r, -2, 2);
+        v[n] = (float)rng_uniform(&r, -2, 2);
+    }
+    cr_assert(clattn_attention_forward_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS, "%s",
+              f->log.last);
+    for (int n = 0; n < 2; n++) {
+        for (size_t h = 0; h < H; h++) {
+            const size_t from = (h * K + part[n].key) * D, count = part[n].keys * D;
+            memcpy(part_k + h * count, k + from, count * sizeof *k);
+            memcpy(part_v + h * count, v + from, count * sizeof *v);
+        }
+        p = fixture_problem(part[n].problem);
+        tensors.k = part_k;
+        tensors.v = part_v;
+        tensors.o = parts[n];
+        tensors.lse = parts_lse[n];
+        tensors.dropout_place.key = (cl_uint)part[n].key;
+        cr_assert(clattn_attention_forward_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS,
+                  "%s", f->log.last);
+    }
+    p = fixture_problem("merge f32 h2 q20 d12 n2");
+    const clattn_host_merge_tensors merged = {sizeof merged, parts, parts_lse[0], got, got_lse};
+    cr_assert(clattn_merge_host(f->context, &p, NULL, &merged) == CLATTN_SUCCESS, "%s",
+              f->log.last);
+    for (size_t n = 0; n < ROWS; n++)
+        cr_assert(fabs((double)got_lse[n] - (double)want_lse[n]) <= 1e-5, "lse %zu", n);
+    for (size_t n = 0; n < ROWS * D; n++)
+        cr_assert(fabs((double)got[n] - (double)want[n]) <= 1e-5, "o %zu: %g, not %g", n,
+                  (double)got[n], (double)want[n]);
+}
+
+DeviceTest(dropout_place, refused)
+{
+    static const struct {
+        clattn_dropout_place place;
+        const char *words;
+    } cases[] = {{{.key = 6}, "dropout_place.key is 6, not a multiple of 4"},
+                 {{.head = 3, .heads = 4}, "2 heads from head 3 on are not among 4"},
+                 {{.head = 5, .heads = 4}, "2 heads from head 5 on are not among 4"},
+                 {{.head = UINT32_MAX, .heads = 1}, "are not among 1"}};
+    const clattn_problem p = fixture_problem("fwd f32 h2 q2 k3 d4");
+    float x[2 * 3 * 4] = {0}, o[2 * 2 * 4];
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        const clattn_host_forward tensors = {.struct_size = sizeof tensors,
+                                             .q = x,
+                                             .k = x,
+                                             .v = x,
+                                             .o = o,
+                                             .dropout_place = cases[n].place};
+        cr_assert(clattn_attention_forward_host(f->context, &p, NULL, &tensors) ==
+                  CLATTN_INVALID_ARGUMENT);
+        cr_assert(strstr(f->log.last, cases[n].words), "%s", f->log.last);
+    }
+}
