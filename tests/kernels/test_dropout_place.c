@@ -9,6 +9,7 @@
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,65 +71,126 @@ DeviceTest(dropout_place, part_of_the_mask)
     }
 }
 
-/* Keys in two parts, each with the diagonal of its places, merged, are the whole: what a caller does whose
- * keys lie on several devices. */
-DeviceTest(dropout_place, merged_parts_are_the_whole)
+/* ---- keys in two parts ------------------------------------------------------------------------ */
+
+enum { H = 2, Q = 20, K = 70, D = 12, FIRST = 28, ROWS = H * Q };
+
+/* The parts' keys lie where the whole's do. */
+#define OPTIONS "window=40,* alibi dropout=0.3"
+#define ROWS_OF(x) " " x "=1680.840.12.1"
+static const char *const whole_text = "f32 h2 q20 k70 d12 causal=50 " OPTIONS;
+static const struct {
+    const char *text;
+    size_t key;
+} parts_of[] = {{"f32 h2 q20 k28 d12 causal=50 " OPTIONS ROWS_OF("k") ROWS_OF("v"), 0},
+                {"f32 h2 q20 k42 d12 causal=22 " OPTIONS ROWS_OF("k") ROWS_OF("v"), FIRST}};
+
+static float q[ROWS * D], k[H * K * D], v[H * K * D], d_o[ROWS * D];
+static const float slopes[H] = {0.25f, 0.0625f};
+
+static void fill(float *x, const size_t count, struct rng *r)
 {
-    enum { H = 2, Q = 20, K = 70, D = 12, FIRST = 28, ROWS = H * Q };
-    static float q[ROWS * D], k[H * K * D], v[H * K * D], slopes[H] = {0.25f, 0.0625f};
-    static float parts[2][ROWS * D], parts_lse[2][ROWS], want[ROWS * D], want_lse[ROWS];
-    static float got[ROWS * D], got_lse[ROWS], part_k[H * K * D], part_v[H * K * D];
-    static const struct {
-        const char *problem;
-        size_t key, keys;
-    } part[] = {
-        {"fwd f32 h2 q20 k28 d12 causal=50 window=40,* alibi lse dropout=0.3", 0, FIRST},
-        {"fwd f32 h2 q20 k42 d12 causal=22 window=40,* alibi lse dropout=0.3", FIRST, K - FIRST}};
-    clattn_problem p =
-        fixture_problem("fwd f32 h2 q20 k70 d12 causal=50 window=40,* alibi lse dropout=0.3");
-    clattn_host_forward tensors = {.struct_size = sizeof tensors,
-                                   .q = q,
-                                   .k = k,
-                                   .v = v,
-                                   .o = want,
-                                   .lse = want_lse,
-                                   .slopes = slopes,
-                                   .dropout_seed = SEED,
-                                   .dropout_offset = STREAM};
+    for (size_t n = 0; n < count; n++)
+        x[n] = (float)rng_uniform(r, -2, 2);
+}
+
+static void fill_inputs(void)
+{
     struct rng r = rng_seed(3);
 
-    for (size_t n = 0; n < ROWS * D; n++)
-        q[n] = (float)rng_uniform(&r, -2, 2);
-    for (size_t n = 0; n < H * K * D; n++) {
-        k[n] = (float)rng_uniform(&r, -2, 2);
-        v[n] = (float)rng_uniform(&r, -2, 2);
-    }
+    fill(q, ROWS * D, &r);
+    fill(k, H * K * D, &r);
+    fill(v, H * K * D, &r);
+    fill(d_o, ROWS * D, &r);
+}
+
+static void forward(struct fixture *f, const char *of, const size_t key, float *o, float *lse)
+{
+    const clattn_host_forward tensors = {.struct_size = sizeof tensors,
+                                         .q = q,
+                                         .k = k + key * D,
+                                         .v = v + key * D,
+                                         .o = o,
+                                         .lse = lse,
+                                         .slopes = slopes,
+                                         .dropout_seed = SEED,
+                                         .dropout_offset = STREAM,
+                                         .dropout_place = {.key = (cl_uint)key}};
+    char text[256];
+
+    snprintf(text, sizeof text, "fwd %s lse", of);
+    const clattn_problem p = fixture_problem(text);
     cr_assert(clattn_attention_forward_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS, "%s",
               f->log.last);
-    for (int n = 0; n < 2; n++) {
-        for (size_t h = 0; h < H; h++) {
-            const size_t from = (h * K + part[n].key) * D, count = part[n].keys * D;
-            memcpy(part_k + h * count, k + from, count * sizeof *k);
-            memcpy(part_v + h * count, v + from, count * sizeof *v);
-        }
-        p = fixture_problem(part[n].problem);
-        tensors.k = part_k;
-        tensors.v = part_v;
-        tensors.o = parts[n];
-        tensors.lse = parts_lse[n];
-        tensors.dropout_place.key = (cl_uint)part[n].key;
-        cr_assert(clattn_attention_forward_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS,
-                  "%s", f->log.last);
-    }
-    p = fixture_problem("merge f32 h2 q20 d12 n2");
-    const clattn_host_merge_tensors merged = {sizeof merged, parts, parts_lse[0], got, got_lse};
-    cr_assert(clattn_merge_host(f->context, &p, NULL, &merged) == CLATTN_SUCCESS, "%s",
-              f->log.last);
-    for (size_t n = 0; n < ROWS; n++)
-        cr_assert(fabs((double)got_lse[n] - (double)want_lse[n]) <= 1e-5, "lse %zu", n);
-    for (size_t n = 0; n < ROWS * D; n++)
-        cr_assert(fabs((double)got[n] - (double)want[n]) <= 1e-5, "o %zu: %g, not %g", n,
+}
+
+/* o and lse are of the whole. */
+static void backward(struct fixture *f, const char *of, const size_t key, const float *o,
+                     const float *lse, float *dq, float *dk, float *dv)
+{
+    const clattn_host_backward tensors = {.struct_size = sizeof tensors,
+                                          .q = q,
+                                          .k = k + key * D,
+                                          .v = v + key * D,
+                                          .o = o,
+                                          .lse = lse,
+                                          .d_o = d_o,
+                                          .slopes = slopes,
+                                          .dq = dq,
+                                          .dk = dk + key * D,
+                                          .dv = dv + key * D,
+                                          .dropout_seed = SEED,
+                                          .dropout_offset = STREAM,
+                                          .dropout_place = {.key = (cl_uint)key}};
+    char text[256];
+
+    snprintf(text, sizeof text, "bwd %s" ROWS_OF("dk") ROWS_OF("dv"), of);
+    const clattn_problem p = fixture_problem(text);
+    cr_assert(clattn_attention_backward_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS,
+              "%s", f->log.last);
+}
+
+static void compare(const char *name, const float *got, const float *want, const size_t count)
+{
+    for (size_t n = 0; n < count; n++)
+        cr_assert(fabs((double)got[n] - (double)want[n]) <= 2e-5, "%s %zu: %g, not %g", name, n,
                   (double)got[n], (double)want[n]);
+}
+
+/* Each with the diagonal of its places: what a caller does whose keys lie on several devices. */
+DeviceTest(dropout_place, merged_parts_are_the_whole)
+{
+    static float parts[2][ROWS * D], parts_lse[2][ROWS], want[ROWS * D], want_lse[ROWS];
+    static float got[ROWS * D], got_lse[ROWS];
+    const clattn_problem merge = fixture_problem("merge f32 h2 q20 d12 n2");
+    const clattn_host_merge_tensors merged = {sizeof merged, parts, parts_lse[0], got, got_lse};
+
+    fill_inputs();
+    forward(f, whole_text, 0, want, want_lse);
+    for (int n = 0; n < 2; n++)
+        forward(f, parts_of[n].text, parts_of[n].key, parts[n], parts_lse[n]);
+    cr_assert(clattn_merge_host(f->context, &merge, NULL, &merged) == CLATTN_SUCCESS, "%s",
+              f->log.last);
+    compare("lse", got_lse, want_lse, ROWS);
+    compare("o", got, want, ROWS * D);
+}
+
+/* With o and lse of the whole, dk and dv of a part are those of its keys, and dq is the parts' sum. */
+DeviceTest(dropout_place, gradients_of_parts_are_the_wholes)
+{
+    static float o[ROWS * D], lse[ROWS], want_q[ROWS * D], want_k[H * K * D], want_v[H * K * D];
+    static float part_q[2][ROWS * D], got_k[H * K * D], got_v[H * K * D];
+
+    fill_inputs();
+    forward(f, whole_text, 0, o, lse);
+    backward(f, whole_text, 0, o, lse, want_q, want_k, want_v);
+    for (int n = 0; n < 2; n++)
+        backward(f, parts_of[n].text, parts_of[n].key, o, lse, part_q[n], got_k, got_v);
+    for (size_t n = 0; n < ROWS * D; n++)
+        part_q[0][n] += part_q[1][n];
+    compare("dq", part_q[0], want_q, ROWS * D);
+    compare("dk", got_k, want_k, H * K * D);
+    compare("dv", got_v, want_v, H * K * D);
 }
 
 DeviceTest(dropout_place, refused)
