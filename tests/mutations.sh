@@ -48,6 +48,7 @@ check() {
         CLATTN_CACHE_DIR=$folder/clattn POCL_CACHE_DIR=$folder/pocl POCL_SIGFPE_HANDLER=0 \
             POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable CLATTN_TEST_ALL=1 \
             env ${3:+"CLATTN_TEST_FAMILY=$3"} ${4:+"CLATTN_TEST_PROBLEM=$4"} \
+            ${seed:+"CLATTN_TEST_SEED=$seed"} \
             timeout -k 10 "$limit" "$copy/build/tests/$1" --filter "$2" > "$5" 2>&1)
 }
 
@@ -67,7 +68,7 @@ key() { printf '%s\n' "$@" | cksum | tr -d ' '; }
 
 # The name of the file that says that a filter passes without the change, and tests something.
 sound_file() {
-    printf '%s' "$verdicts/sound-$(key "$program" "$filter" "$family" "$problem" "$commit")"
+    printf '%s' "$verdicts/sound-$(key "$program" "$filter" "$family" "$problem" "$commit" ${seed:+"$seed"})"
 }
 
 # sound: makes that file, asked once a commit.
@@ -113,7 +114,7 @@ cell() { printf '%s' "$1" | sed 's/|/\\|/g'; }
 # found: whether the verdict of the change that was read is known and good.
 found() {
     blob=$(git rev-parse "HEAD:$file" 2>/dev/null)
-    known=$verdicts/$(key "$file" "$blob" "$old" "$new" "$program" "$filter" "$family" "$problem")
+    known=$verdicts/$(key "$file" "$blob" "$old" "$new" "$program" "$filter" "$family" "$problem" ${seed:+"$seed"})
     verdict=
     [ -e "$known" ] && verdict=$(cat "$known")
     [ "$verdict" = caught ] || [ "$verdict" = hung ]
@@ -149,8 +150,9 @@ each() {
         '- '*) old=${line#- } ;;
         '+ '*) new=${line#+ } ;;
         '= '*) family=${line#= } problem=${family#* } family=${family%% *} ;;
+        '@ '*) seed=${line#@ } ;;
         '! '*) program=${line#! } filter=${program#* } program=${program%% *} && "$1" ;;
-        *) file=$line family= problem= ;;
+        *) file=$line family= problem= seed= ;;
         esac
     done 3< "$list"
 }
