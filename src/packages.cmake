@@ -1,4 +1,5 @@
-# cpack -G DEB makes libclattn0, libclattn-dev and clattn-tools of a build with the prefix /usr, and
+# cpack -G DEB makes libclattn0, libclattn-dev, clattn-tools and, with an MPI, libclattn-mpi0 and
+# libclattn-mpi-dev of a build with the prefix /usr, and
 # cpack -G TGZ --config CPackSourceConfig.cmake the tarball of the sources.
 
 set(CPACK_PACKAGE_NAME clattn)
@@ -16,6 +17,9 @@ set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "attention for every OpenCL device")
 set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL runtime development tools)
+if(TARGET clattn_mpi)
+    list(APPEND CPACK_COMPONENTS_ALL mpi mpi-development)
+endif()
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ
     GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 
@@ -47,6 +51,18 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
     "libclattn${soname} (= ${version}), ocl-icd-opencl-dev | opencl-dev, libjansson-dev")
 
+set(CPACK_DEBIAN_MPI_PACKAGE_NAME libclattn-mpi${soname})
+set(CPACK_COMPONENT_MPI_DESCRIPTION
+    "attention over the ranks of an MPI communicator\nShards of a sequence on several devices and machines: ring attention,\nall-gather and all-to-all, forward and backward, on top of libclattn.")
+set(CPACK_DEBIAN_MPI_PACKAGE_CONTROL_EXTRA "${CMAKE_BINARY_DIR}/packages/triggers")
+
+set(CPACK_DEBIAN_MPI-DEVELOPMENT_PACKAGE_NAME libclattn-mpi-dev)
+set(CPACK_COMPONENT_MPI-DEVELOPMENT_DESCRIPTION
+    "header of libclattn_mpi\nFor programs that compute attention over MPI by clattn.")
+set(CPACK_DEBIAN_MPI-DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_MPI-DEVELOPMENT_PACKAGE_DEPENDS
+    "libclattn-mpi${soname} (= ${version}), libclattn-dev (= ${version}), mpi-default-dev")
+
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME clattn-tools)
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION
     "clattn-bench and clattn-tune\nclattn-bench verifies and measures attention kernels on an OpenCL\ndevice, beside other libraries where they are installed; clattn-tune\nfinds the fastest for a device and keeps them.")
@@ -77,8 +93,8 @@ if(GZIP)
     foreach(name changelog changelog.Debian)
         execute_process(COMMAND "${GZIP}" -9nf "${folder}/${name}")
     endforeach()
-    foreach(component RUNTIME DEVELOPMENT TOOLS)
-        string(TOLOWER ${component} name)
+    foreach(name IN LISTS CPACK_COMPONENTS_ALL)
+        string(TOUPPER ${name} component)
         install(FILES "${folder}/copyright" "${folder}/changelog.gz" "${folder}/changelog.Debian.gz"
             DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/${CPACK_DEBIAN_${component}_PACKAGE_NAME}"
             COMPONENT ${name} EXCLUDE_FROM_ALL)

@@ -92,6 +92,8 @@ for topic in "$@"; do
         want "the Python package is not tested" python3-numpy
         want "the Python package is not tested" python3-pytest
         want "the Python package is not tested on pyopencl's arrays" python3-pyopencl
+        want "libclattn_mpi is not tested" libopenmpi-dev libmpich-dev
+        want "libclattn_mpi is not tested" openmpi-bin mpich
         want "kernels are not watched for races and values that nothing wrote" oclgrind
         need pocl-opencl-icd
         need_doc

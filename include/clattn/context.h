@@ -129,6 +129,11 @@ CLATTN_API cl_context clattn_context_opencl(const clattn_context *context);
  *  NULL for NULL. */
 CLATTN_API const clattn_device_info *clattn_context_device(const clattn_context *context);
 
+/** Passes a sentence to the context's log callback, for libraries that build on clattn; nothing for a NULL
+ *  context or message, or without a callback. */
+CLATTN_API void clattn_context_log(const clattn_context *context, clattn_log_level level,
+                                   const char *message);
+
 /** How many programs the context has compiled so far; 0 for NULL. A second plan adds none. */
 CLATTN_API size_t clattn_context_builds(const clattn_context *context);
 

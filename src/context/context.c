@@ -34,3 +34,10 @@ size_t clattn_context_builds(const clattn_context *context)
 {
     return context ? atomic_load(&context->builds) : 0;
 }
+
+void clattn_context_log(const clattn_context *context, const clattn_log_level level,
+                        const char *message)
+{
+    if (context && message)
+        ca_log_text(&context->log, level, message);
+}

@@ -16,12 +16,24 @@ PKG_CONFIG_PATH=$(dirname "$library")/pkgconfig
 LD_LIBRARY_PATH=$(dirname "$library")
 export PKG_CONFIG_PATH LD_LIBRARY_PATH
 
-echo "symbols: all exported ones are public, all public ones are exported"
-nm -D --defined-only "$library" | awk '{ print $3 }' | sort > "$work/exported"
-cat "$prefix"/include/clattn/*.h | tr '\n' ' ' | sed 's/CLATTN_API/\n&/g' |
-    sed -n 's/^CLATTN_API [^(]*[ *]\(clattn_[a-z_]*\)(.*/\1/p' | sort > "$work/declared"
-diff "$work/declared" "$work/exported"
-test -s "$work/exported"
+# symbols LIBRARY HEADER...: all exported ones are public, all public ones are exported.
+symbols() {
+    echo "symbols of ${1##*/}"
+    nm -D --defined-only "$1" | awk '{ print $3 }' | sort > "$work/exported"
+    shift
+    cat "$@" | tr '\n' ' ' | sed 's/CLATTN_API/\n&/g' |
+        sed -n 's/^CLATTN_API [^(]*[ *]\(clattn_[a-z_]*\)(.*/\1/p' | sort > "$work/declared"
+    diff "$work/declared" "$work/exported"
+    test -s "$work/exported"
+}
+
+mpi=$(find "$prefix" -name 'libclattn_mpi.so')
+[ -z "$mpi" ] || symbols "$mpi" "$prefix/include/clattn/mpi.h"
+symbols "$library" $(find "$prefix/include/clattn" -name '*.h' ! -name mpi.h)
+if [ -n "$mpi" ]; then
+    echo "pkg-config of libclattn_mpi"
+    pkg-config --libs clattn-mpi | grep -q -e '-lclattn_mpi -lclattn\|-lclattn_mpi.*-lclattn'
+fi
 
 . "$here/use.sh"
 

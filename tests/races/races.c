@@ -13,13 +13,13 @@
  */
 #include "bench/reference/gradients.h"
 #include "bench/reference/row.h"
+#include "bench/reference/values.h"
 #include "race_append.h"
 #include "race_calls.h"
 #include "race_merge.h"
 #include "race_projection.h"
 #include "tests/support/cpus.h"
-#include "tests/support/rng.h"
-#include "tests/support/storage.h"
+#include "tests/support/inputs.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/tensors.h"
 #include <clattn/clattn.h>
@@ -235,31 +235,6 @@ static void print_message(clattn_log_level level, const char *message, void *use
         fprintf(stderr, "clattn: %s\n", message);
 }
 
-/* Numbers for one input: lengths up to the sequence, half of a mask, the rest within 1. */
-static void fill(const clattn_problem *p, enum tensor_id id, const struct tensor_shape *s,
-                 struct rng *r, unsigned char *bytes)
-{
-    for (size_t n = 0; n < s->extent; n += s->cache ? 32 : 1) {
-        if (s->cache != CLATTN_CACHE_PLAIN)
-            storage_store_block(s->cache, bytes, n / 32, 0.01, r);
-        else if (id == TENSOR_MASK)
-            bytes[n] = (unsigned char)rng_below(r, 2);
-        else if (id == TENSOR_Q_LENGTHS || id == TENSOR_KV_LENGTHS)
-            ((cl_int *)(void *)bytes)[n] =
-                (cl_int)rng_below(r, (id == TENSOR_Q_LENGTHS ? p->seq_q : p->seq_kv) + 1);
-        else if (id == TENSOR_PAGE_TABLE) /* some name no page */
-            ((cl_int *)(void *)bytes)[n] = (cl_int)rng_below(r, p->pages + 2) - 1;
-        else if (id == TENSOR_Q_STARTS || id == TENSOR_KV_STARTS)
-            ((cl_int *)(void *)bytes)[n] =
-                (cl_int)((id == TENSOR_Q_STARTS ? p->total_q : p->total_kv) * n / p->batch);
-        else if (id == TENSOR_BLOCK_OFFSETS || id == TENSOR_BLOCK_ENTRIES)
-            ((cl_int *)(void *)bytes)[n] = (cl_int)rng_below(
-                r, id == TENSOR_BLOCK_OFFSETS ? p->max_blocks + 2 : p->seq_kv / p->block_kv + 2);
-        else
-            value_set(s->dtype, bytes, n, rng_uniform(r, -1, 1));
-    }
-}
-
 /* Compares count elements from (b, h, i, d) on along dim; how many are out of bounds. */
 static size_t compare(const clattn_problem *p, const struct tensor_view *view, enum tensor_id id,
                       const size_t at[4], const struct bounded *want, size_t count)
@@ -315,31 +290,6 @@ static size_t compare_gradients(const clattn_problem *p, const struct tensor_vie
     return wrong;
 }
 
-/* O and lse, which a backward problem reads; 0 without memory. */
-static int fill_results(const clattn_problem *p, const struct tensor_view *view,
-                        unsigned char *const bytes[NUM_TENSORS])
-{
-    const struct tensor_shape o = tensor_shape_of(p, TENSOR_O),
-                              lse = tensor_shape_of(p, TENSOR_LSE);
-    struct reference_row row;
-    const int ok = reference_row_open(p, PRECISION_SINGLE, &row);
-
-    for (size_t n = 0; ok && n < p->batch * p->heads * p->seq_q; n++) {
-        const size_t b = n / p->seq_q / p->heads, h = n / p->seq_q % p->heads, i = n % p->seq_q;
-        size_t block, place;
-        if (!tensor_locate_query(p, view, b, i, &block, &place))
-            continue;
-        reference_row_compute(p, view, b, h, i, &row);
-        for (size_t d = 0; d < p->dim_v; d++)
-            value_set(o.dtype, bytes[TENSOR_O], tensor_index(&o, block, h, place, d),
-                      row.o[d].value);
-        value_set(lse.dtype, bytes[TENSOR_LSE], tensor_index(&lse, block, h, 0, place),
-                  row.lse.value);
-    }
-    reference_row_close(&row);
-    return ok;
-}
-
 /* Computes the problem and compares; true if all went well. Tensors have exactly their size, so
  * that Oclgrind sees each access outside. */
 static int run(clattn_context *context, const clattn_problem *p, const clattn_plan_options *options)
@@ -358,7 +308,7 @@ static int run(clattn_context *context, const clattn_problem *p, const clattn_pl
         view.at[id] = bytes[id];
         ok = ok && bytes[id] != NULL;
         if (bytes[id] != NULL && !s.written)
-            fill(p, (enum tensor_id)id, &s, &r, bytes[id]);
+            fill_input(p, (enum tensor_id)id, &s, &r, bytes[id]);
     }
     ok = ok && (!backward || fill_results(p, &view, bytes)) &&
          tensor_execute_host(context, p, options, &view) == CLATTN_SUCCESS &&

@@ -1,0 +1,158 @@
+/* shards: what libclattn_mpi does with the rows of shards beside attention itself: moving, adding, merging
+ * and storing them.
+ *
+ * Tensors   (batch, heads, rows, dim) with dim innermost and steps of their own; `size` is batch, heads,
+ *           rows, dim, a `stride` batch, heads, rows, and an offset comes first in it.
+ * NDRange   local (COLUMNS, ROWS); a work-item takes columns x, x + COLUMNS .. of a row. CPUs: COLUMNS=1.
+ * Sums      f32.
+ *
+ * The merge is that of clattn/problem.h, "Merge". */
+#include "common/storage.h"
+#if !defined(COLUMNS) || !defined(ROWS)
+#error "shards.cl must be built with COLUMNS and ROWS defined"
+#endif
+#define SHARD_KERNEL __kernel __attribute__((reqd_work_group_size(COLUMNS, ROWS, 1))) void
+
+/* The row of this work-item, and where it begins; x: offset, then steps along batch, heads and rows. */
+#define ROW_OF_ITEM() get_global_id(1)
+#define HAS_ROW(size) (ROW_OF_ITEM() < (size).x * (size).y * (size).z)
+
+static inline ulong row_at(const ulong4 size, const ulong4 x)
+{
+    const ulong row = ROW_OF_ITEM();
+
+    return x.x + row / size.z / size.y * x.y + row / size.z % size.y * x.z + row % size.z * x.w;
+}
+
+/* to = from, in the dtype. */
+SHARD_KERNEL copy_rows(const ulong4 size, const __global storage *from, const ulong4 from_at,
+                       __global storage *to, const ulong4 to_at)
+{
+    if (!HAS_ROW(size))
+        return;
+    const __global storage *x = from + row_at(size, from_at);
+    __global storage *y = to + row_at(size, to_at);
+    for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)
+        STORE(LOAD(x, d), y, d);
+}
+
+/* The same of floats. */
+SHARD_KERNEL copy_floats(const ulong4 size, const __global float *from, const ulong4 from_at,
+                         __global float *to, const ulong4 to_at)
+{
+    if (!HAS_ROW(size))
+        return;
+    const __global float *x = from + row_at(size, from_at);
+    __global float *y = to + row_at(size, to_at);
+    for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)
+        y[d] = x[d];
+}
+
+/* sum += x, of floats. */
+SHARD_KERNEL add_floats(const ulong4 size, const __global float *from, const ulong4 from_at,
+                        __global float *sum, const ulong4 sum_at)
+{
+    if (!HAS_ROW(size))
+        return;
+    const __global float *x = from + row_at(size, from_at);
+    __global float *y = sum + row_at(size, sum_at);
+    for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)
+        y[d] += x[d];
+}
+
+/* The same of elements of the dtype. */
+SHARD_KERNEL add_rows(const ulong4 size, const __global storage *from, const ulong4 from_at,
+                      __global float *sum, const ulong4 sum_at)
+{
+    if (!HAS_ROW(size))
+        return;
+    const __global storage *x = from + row_at(size, from_at);
+    __global float *y = sum + row_at(size, sum_at);
+    for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)
+        y[d] += LOAD(x, d);
+}
+
+/* to = sum, rounded to the dtype. */
+SHARD_KERNEL store_rows(const ulong4 size, const __global float *sum, const ulong4 sum_at,
+                        __global storage *to, const ulong4 to_at)
+{
+    if (!HAS_ROW(size))
+        return;
+    const __global float *x = sum + row_at(size, sum_at);
+    __global storage *y = to + row_at(size, to_at);
+    for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)
+        STORE(x[d], y, d);
+}
+
+/* (o, o_lse) becomes the union with (part, part_lse); rows of lse are those of o, of one float each. Every
+ * work-item of a row reads its lse before one of them overwrites it. */
+SHARD_KERNEL merge_state(const ulong4 size, const __global float *part, const ulong4 part_at,
+                         const __global float *part_lse, const ulong4 part_lse_at,
+                         __global float *o, const ulong4 o_at, __global float *o_lse,
+                         const ulong4 o_lse_at)
+{
+    const bool has_row = HAS_ROW(size);
+    float mine = -INFINITY, theirs = -INFINITY;
+
+    if (has_row) {
+        mine = o_lse[row_at(size, o_lse_at)];
+        theirs = part_lse[row_at(size, part_lse_at)];
+    }
+#if COLUMNS > 1
+    barrier(CLK_GLOBAL_MEM_FENCE);
+#endif
+    if (!has_row || theirs == -INFINITY) /* nothing was seen there */
+        return;
+    const float highest = mine > theirs ? mine : theirs;
+    const float a = exp(mine - highest), b = exp(theirs - highest), scale = 1.0f / (a + b);
+    const __global float *x = part + row_at(size, part_at);
+    __global float *y = o + row_at(size, o_at);
+    for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)
+        y[d] = mine == -INFINITY ? x[d] : (y[d] * a + x[d] * b) * scale;
+    if (get_local_id(0) == 0)
+        o_lse[row_at(size, o_lse_at)] = mine == -INFINITY ? theirs : highest + log(a + b);
+}
+
+/* The result of rows: o in the dtype, and lse where it is wanted, with the head's sink as one more key
+ * whose value is 0. Rows that saw nothing have no sink either. */
+SHARD_KERNEL store_state(const ulong4 size, const __global float *sum, const ulong4 sum_at,
+                         const __global float *sum_lse, const ulong4 sum_lse_at,
+                         __global storage *o, const ulong4 o_at, __global float *lse,
+                         const ulong4 lse_at, const int has_lse, const __global float *sinks,
+                         const ulong sinks_at, const int has_sinks)
+{
+    if (!HAS_ROW(size))
+        return;
+    float all = sum_lse[row_at(size, sum_lse_at)], factor = 1.0f;
+    if (has_sinks && all != -INFINITY) {
+        const float sink = sinks[sinks_at + ROW_OF_ITEM() / size.z % size.y];
+        const float highest = all > sink ? all : sink;
+        const float with = highest + log(exp(all - highest) + exp(sink - highest));
+        factor = exp(all - with);
+        all = with;
+    }
+    const __global float *x = sum + row_at(size, sum_at);
+    __global storage *y = o + row_at(size, o_at);
+    for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)
+        STORE(all == -INFINITY ? 0.0f : x[d] * factor, y, d);
+    if (has_lse && get_local_id(0) == 0)
+        lse[row_at(size, lse_at)] = all;
+}
+
+/* Each row's share of its head's dsink, -exp(sink - lse) dot(do, o): one work-item sums a row. */
+SHARD_KERNEL sink_gradients(const ulong4 size, const __global storage *o, const ulong4 o_at,
+                            const __global storage *d_o, const ulong4 d_o_at,
+                            const __global float *lse, const ulong4 lse_at,
+                            const __global float *sinks, const ulong sinks_at,
+                            __global float *shares, const ulong4 shares_at)
+{
+    if (!HAS_ROW(size) || get_local_id(0) != 0)
+        return;
+    const __global storage *x = o + row_at(size, o_at), *y = d_o + row_at(size, d_o_at);
+    const float all = lse[row_at(size, lse_at)];
+    const float sink = sinks[sinks_at + ROW_OF_ITEM() / size.z % size.y];
+    float sum = 0.0f;
+    for (ulong d = 0; d < size.w; d++)
+        sum = fma(LOAD(x, d), LOAD(y, d), sum);
+    shares[row_at(size, shares_at)] = all == -INFINITY ? 0.0f : -exp(sink - all) * sum;
+}

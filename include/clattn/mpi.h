@@ -1,0 +1,208 @@
+/**
+ * @file mpi.h  Attention over the ranks of an MPI communicator. In a library of its own, libclattn_mpi.
+ *
+ * Each rank drives one device and holds a shard of the sequence: some of the queries, and some of the
+ * keys and values. A plan, made by all ranks together for the whole problem, says which (@ref
+ * clattn_mpi_plan_shard()), and an execution gives each rank the rows of o, or of the gradients, that
+ * belong to its shard, as if the whole had been computed on one device. Results do not depend on the
+ * number of ranks beyond rounding, what dropout drops not at all, and the same ranks with the same
+ * shards give the same bits.
+ *
+ * What travels, by mode:
+ *
+ * - all-gather: keys and values of all ranks come to all, in rounds of consecutive keys that take
+ *   gather_bytes at most; the next round travels while one is computed. Backward sends the gradients of
+ *   a round's keys to their owners by a reduce-scatter.
+ * - ring: keys and values go from rank to rank, a shard at a time; the next one travels while one is
+ *   computed (H. Liu et al., "Ring Attention with Blockwise Transformers for Near-Infinite Context",
+ *   2023). Backward the gradients of a shard's keys go from one rank that sees them to the next, in
+ *   f32, and home. A rank holds two shards of others at a time. Steps in which nothing is visible are
+ *   neither sent nor computed.
+ * - heads: an all-to-all turns shards of the sequence into whole sequences of some heads, and back
+ *   (S. A. Jacobs et al., "DeepSpeed Ulysses", 2023). Nothing is merged.
+ * - heads and ring: groups of heads_ranks consecutive ranks exchange heads, and rings connect the ranks
+ *   of all groups that have the same heads.
+ *
+ * Causal problems are cut so that all ranks have the same work: with n places in the ring, 2 n chunks,
+ * of which place r has chunk r and chunk 2 n - 1 - r, one behind the other in its tensors ("zigzag").
+ * With options.speed chunks are as long as their rank is fast.
+ *
+ * All calls that are called collective are made by all ranks of the communicator, in the same order, from
+ * one thread at a time, with arguments that agree; MPI must have been initialised (MPI_THREAD_FUNNELED is
+ * enough if that thread is the main one). A rank that fails a check, that has no memory or whose device
+ * fails makes all ranks return its status, and the log of each gets its sentence: nobody waits for a rank
+ * that gave up. A rank that dies ends the job as MPI has it.
+ */
+#ifndef CLATTN_MPI_H
+#define CLATTN_MPI_H
+
+#include <clattn/attention.h>
+#include <mpi.h>
+
+CLATTN_BEGIN
+
+/** How keys come to queries; see above. */
+typedef enum clattn_mpi_mode {
+    CLATTN_MPI_AUTO =
+        0, /**< All-gather where keys and values of all ranks fit in one round, else the
+                              ring. */
+    CLATTN_MPI_ALL_GATHER = 1,
+    CLATTN_MPI_RING = 2,
+    CLATTN_MPI_HEADS = 3,     /**< kv_heads is a multiple of the ranks. */
+    CLATTN_MPI_HEADS_RING = 4 /**< kv_heads and the ranks are multiples of heads_ranks. */
+} clattn_mpi_mode;
+
+/** What a plan is made with. All but struct_size may be 0. */
+typedef struct clattn_mpi_options {
+    size_t struct_size;   /**< sizeof(clattn_mpi_options). */
+    clattn_mpi_mode mode; /**< The same on all ranks. */
+    int heads_ranks;     /**< For CLATTN_MPI_HEADS_RING: ranks that exchange heads, at least 1; else
+                               0. The same on all ranks. */
+    double speed;        /**< How fast this rank's device is, in any unit that all ranks share; may
+                               differ between ranks. 0 on all ranks: equal shards. */
+    size_t gather_bytes; /**< For all-gather: what keys and values of one round may take, of which
+                               there are two at a time; 0: 256 MiB. The same on all ranks. */
+    const clattn_plan_options
+        *plan; /**< NULL, or how each part's plan is chosen; borrowed until the
+                                          plan is released. May differ between ranks. */
+} clattn_mpi_options;
+
+/** A prepared distributed computation. Unlike clattn_plan it is used by one thread at a time. */
+typedef struct clattn_mpi_plan clattn_mpi_plan;
+
+/** Which rows of the sequence a rank has: up to two ranges, one behind the other in its tensors. */
+typedef struct clattn_mpi_shard {
+    size_t struct_size; /**< Set by the caller to sizeof(clattn_mpi_shard). */
+    size_t q_first[2];  /**< First query of each range; in packed batches, of the total_q rows. */
+    size_t q_count[2];  /**< How many; 0 for a range that is not there. */
+    size_t kv_first[2]; /**< Likewise of keys. */
+    size_t kv_count[2]; /**< How many. */
+} clattn_mpi_shard;
+
+/** What a plan does, and what its last execution took on this rank. */
+typedef struct clattn_mpi_plan_info {
+    size_t struct_size;       /**< Set by the caller to sizeof(clattn_mpi_plan_info). */
+    clattn_mpi_mode mode;     /**< Never CLATTN_MPI_AUTO. */
+    int heads_ranks;          /**< Ranks that exchange heads; 1 if none do. */
+    int places;               /**< Places in the ring: ranks / heads_ranks. */
+    double seconds;           /**< Of the last execution; 0 before the first. These and what follows
+                                    are this rank's. */
+    double seconds_computing; /**< In which the device was waited for. */
+    double seconds_waiting;   /**< In which messages were waited for and nothing was computed. */
+    double seconds_staging;   /**< In which shards went from the device to MPI's memory and back and
+                                    nothing was computed. */
+    size_t bytes_sent;        /**< To other ranks. */
+    size_t parts; /**< Executions on the device: pairs of a range of queries and a range of
+                                    keys that see each other. */
+} clattn_mpi_plan_info;
+
+/**
+ * Makes a plan; collective.
+ *
+ * @param communicator  Duplicated; freed by clattn_mpi_plan_release().
+ * @param context       This rank's device; kept alive by the plan. Not null.
+ * @param whole         The whole problem, forward or backward, the same on all ranks. Its layouts are of
+ *                      whole tensors; those of a shard follow: strides that are longer than the one along
+ *                      the sequence shrink as the rows do, so that "bshd", or q between k and v in one
+ *                      buffer, stay what they are. Not null; copied.
+ * @param options       NULL, or as above; read during the call only, but for options->plan.
+ * @param plan          Not null; receives the plan (release it), or NULL on failure.
+ * @retval CLATTN_SUCCESS           Made. Kernels are compiled by now, but those that only certain
+ *                                  lengths need.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, a struct_size of none of this library's versions, a mode that
+ *                                  is none, heads_ranks or speed that cannot be, ranks whose problems,
+ *                                  options or library versions differ.
+ * @retval CLATTN_INVALID_PROBLEM   As clattn_problem_check().
+ * @retval CLATTN_UNSUPPORTED       An operation other than these two; paged or quantized caches, block
+ *                                  lists, mask_keys, scores that are handed out, dbias; bias or mask
+ *                                  where heads are exchanged or batches are packed; dropout of packed
+ *                                  batches; an innermost stride that is not 1, or a longer one that
+ *                                  the rows do not divide; kv_heads that CLATTN_MPI_HEADS cannot divide;
+ *                                  or a device that has no family for it.
+ * @retval CLATTN_OUT_OF_MEMORY     Host or device memory ran out.
+ *
+ * Other statuses as clattn_plan_create(). The status is the same on all ranks, but that of a null
+ * communicator, context, problem or plan, which MPI has no part in.
+ */
+CLATTN_API clattn_status clattn_mpi_plan_create(MPI_Comm communicator, clattn_context *context,
+                                                const clattn_problem *whole,
+                                                const clattn_mpi_options *options,
+                                                clattn_mpi_plan **plan);
+
+/** Gives up the plan; NULL is allowed. Collective, since it frees a communicator. */
+CLATTN_API void clattn_mpi_plan_release(clattn_mpi_plan *plan);
+
+/**
+ * Which rows a rank has. Not collective.
+ *
+ * @param plan   Not null.
+ * @param rank   Of the communicator.
+ * @param shard  Not null.
+ * @retval CLATTN_SUCCESS           Filled.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, no such rank, or a struct_size of none of this library's
+ *                                  versions.
+ */
+CLATTN_API clattn_status clattn_mpi_plan_shard(const clattn_mpi_plan *plan, int rank,
+                                               clattn_mpi_shard *shard);
+
+/**
+ * The problem of this rank's tensors: that of the whole, with seq_q (or total_q) and seq_kv (or total_kv)
+ * rows of this rank's shard and layouts for them; bias and mask have all columns of the whole. It tells how
+ * large tensors are. Not collective.
+ *
+ * @param plan   Not null.
+ * @param local  Not null; receives it.
+ * @retval CLATTN_SUCCESS           Filled.
+ * @retval CLATTN_INVALID_ARGUMENT  A null.
+ */
+CLATTN_API clattn_status clattn_mpi_plan_problem(const clattn_mpi_plan *plan,
+                                                 clattn_problem *local);
+
+/**
+ * What the plan does. Not collective.
+ *
+ * @param plan,info  Not null.
+ * @retval CLATTN_SUCCESS           Filled.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
+ */
+CLATTN_API clattn_status clattn_mpi_plan_describe(const clattn_mpi_plan *plan,
+                                                  clattn_mpi_plan_info *info);
+
+/**
+ * Computes o, and lse if the problem asks for it, of this rank's queries; collective. Returns when they
+ * are there.
+ *
+ * @param plan     Not null; of operation CLATTN_FORWARD.
+ * @param queue    On the context's device; what it holds is finished first. Not null.
+ * @param tensors  This rank's shards, as clattn_attention_forward() takes them, in buffers (pointers are
+ *                 not taken). bias and mask have the rows of the shard's queries, one behind the other,
+ *                 and all columns. slopes, sinks, q_lengths, kv_lengths, q_starts, kv_starts, dropout_seed
+ *                 and dropout_offset are of the whole and the same on all ranks, and lse is packed (batch,
+ *                 heads, shard's queries). workspace and dropout_place are not given. Not null.
+ * @retval CLATTN_SUCCESS           Computed on all ranks.
+ * @retval CLATTN_INVALID_ARGUMENT  As clattn_attention_forward(), on any rank; or lengths, starts or seeds
+ *                                  that differ between ranks.
+ *
+ * Other statuses as clattn_plan_create() and clattn_attention_forward(); the same on all ranks, but that of
+ * a null plan, queue or tensors. After a failure o and lse are undefined.
+ */
+CLATTN_API clattn_status clattn_mpi_forward(clattn_mpi_plan *plan, cl_command_queue queue,
+                                            const clattn_forward *tensors);
+
+/**
+ * Computes dq, dk and dv, and dslopes and dsinks if the problem asks for them, of this rank's shard;
+ * collective. dslopes and dsinks are the whole's, on every rank.
+ *
+ * Gradients with respect to a shard are sums over ranks, in f32. In f16 and bf16 each rank's share is
+ * rounded to the dtype before it is added.
+ *
+ * @param plan     Of operation CLATTN_BACKWARD.
+ * @param queue,tensors  As for clattn_mpi_forward(); o, lse and do are of the shard's queries.
+ * @return         As clattn_mpi_forward().
+ */
+CLATTN_API clattn_status clattn_mpi_backward(clattn_mpi_plan *plan, cl_command_queue queue,
+                                             const clattn_backward *tensors);
+
+CLATTN_END
+
+#endif

@@ -1,0 +1,78 @@
+/* What a rank does on its device: memory, parts of attention, and rows that move. Nothing here talks to
+ * other ranks. All calls do nothing once the plan has a fault. */
+#ifndef MPI_DEVICE_H
+#define MPI_DEVICE_H
+
+#include "mpi/internal.h"
+
+/* Compiles cl/kernels/shards.cl for the plan's dtype. */
+void device_open(clattn_mpi_plan *plan);
+void device_close(clattn_mpi_plan *plan);
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+/* At least so many bytes; NULL with a fault. What it held is lost if it has to grow. */
+cl_mem pool_take(clattn_mpi_plan *plan, enum pool_id id, size_t bytes);
+unsigned char *staging_take(clattn_mpi_plan *plan, enum staging_id id, size_t bytes);
+
+/* A packed (batch, heads, rows, dim) tensor in a pool, from an element on. */
+struct tensor tensor_packed_at(cl_mem buffer, size_t offset, size_t heads, size_t rows, size_t dim);
+
+/* The rows of a tensor from one on; its heads from one on. */
+struct tensor tensor_rows(struct tensor tensor, size_t row);
+struct tensor tensor_heads(struct tensor tensor, size_t head);
+struct tensor tensor_batches(struct tensor tensor, size_t batch);
+
+/* A clattn_buffer of a plan: no memory where there is none, or no element. */
+clattn_buffer buffer_of(struct tensor tensor);
+
+/* Bytes of an element of the problem's dtype. */
+size_t element_bytes(const clattn_mpi_plan *plan);
+
+/* Blocking copies between device memory, from an element on, and the host's; timed as staging. */
+void device_read(clattn_mpi_plan *plan, cl_mem from, size_t first_byte, void *to, size_t bytes);
+void device_write(clattn_mpi_plan *plan, cl_mem to, size_t first_byte, const void *from,
+                  size_t bytes);
+/* Fills floats. */
+void device_fill(clattn_mpi_plan *plan, cl_mem buffer, size_t floats, float value);
+
+/* Waits for all that was enqueued, while at most MOST_REQUESTS messages make progress; timed as computing. */
+#define MOST_REQUESTS 2
+void device_finish(clattn_mpi_plan *plan, MPI_Request *requests, int count);
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+/* KERNEL_COPY_ROWS, KERNEL_COPY_FLOATS, KERNEL_ADD_ROWS or KERNEL_STORE_ROWS; size: batch, heads, rows,
+ * dim. */
+void device_move(clattn_mpi_plan *plan, enum kernel kernel, const size_t size[4],
+                 struct tensor from, struct tensor to);
+
+/* ---- attention -------------------------------------------------------------------------------- */
+
+/* A block of keys: rows of k and v from key `keys.first` of the whole on. */
+struct block {
+    struct tensor k, v;
+    struct span keys;
+    struct tensor dk, dv; /* backward: f32 sums that are added to */
+};
+
+/* The state of rows that have seen nothing, for all of the place's queries. */
+void forward_begin(clattn_mpi_plan *plan, const struct forward_task *task);
+/* Merges what chunk `chunk` of the place's queries see of the block. */
+void forward_block(clattn_mpi_plan *plan, const struct forward_task *task, int chunk,
+                   const struct block *block);
+void forward_end(clattn_mpi_plan *plan, const struct forward_task *task);
+
+/* dk and dv of some rows of the place's keys, from f32 sums of them; of packed batches those that belong to
+ * a sequence. */
+void store_key_gradients(clattn_mpi_plan *plan, const struct backward_task *task, struct span rows,
+                         const struct tensor sums[2]);
+
+/* Likewise for gradients; dslopes and dsinks are sums of this rank's, to be added up over ranks. */
+void backward_begin(clattn_mpi_plan *plan, const struct backward_task *task);
+void backward_block(clattn_mpi_plan *plan, const struct backward_task *task, int chunk,
+                    const struct block *block);
+void backward_end(clattn_mpi_plan *plan, const struct backward_task *task, float *dslopes,
+                  float *dsinks);
+
+#endif

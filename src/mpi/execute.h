@@ -1,0 +1,11 @@
+/* An execution on this rank, without the checks. */
+#ifndef MPI_EXECUTE_H
+#define MPI_EXECUTE_H
+
+#include "mpi/internal.h"
+
+/* With the plan's lengths. */
+void run_forward(clattn_mpi_plan *plan, const clattn_forward *tensors);
+void run_backward(clattn_mpi_plan *plan, const clattn_backward *tensors);
+
+#endif

@@ -1,0 +1,133 @@
+#include "mpi/heads.h"
+
+/* Rows of a tensor of queries or of keys, of a member and of its place. */
+static const struct span *rows_of_member(const clattn_mpi_plan *plan, const int member,
+                                         const bool of_keys)
+{
+    const struct shard *shard =
+        &plan->partition.rank[plan->place * plan->partition.heads_ranks + member];
+
+    return of_keys ? shard->kv : shard->q;
+}
+
+static const struct span *rows_of_place(const clattn_mpi_plan *plan, const bool of_keys)
+{
+    const struct shard *shard = &plan->partition.place[plan->place];
+
+    return of_keys ? shard->kv : shard->q;
+}
+
+static size_t element_size(const clattn_mpi_plan *plan, const struct exchange *exchange)
+{
+    return exchange->floats ? sizeof(float) : element_bytes(plan);
+}
+
+/* Bytes that pass between a member with rows and one that computes some heads. */
+static size_t message_bytes(const clattn_mpi_plan *plan, const struct exchange *exchange,
+                            const int member)
+{
+    const size_t rows = chunks_count(rows_of_member(plan, member, exchange->of_keys));
+    const size_t batches =
+        (exchange->of_keys ? plan->whole.total_kv : plan->whole.total_q) ? 1 : plan->whole.batch;
+
+    return whole_pages(batches * exchange->heads * rows * exchange->dim *
+                       element_size(plan, exchange));
+}
+
+/* Where the messages of all members lie: each of this rank's rows (`mine`), or of the member's own. */
+static size_t lay_out(clattn_mpi_plan *plan, const struct exchange *exchange, const bool mine,
+                      int *counts, int *places)
+{
+    size_t sum = 0;
+
+    for (int n = 0; n < plan->partition.heads_ranks; n++) {
+        const size_t pages = message_bytes(plan, exchange, mine ? plan->member : n) / PAGE_BYTES;
+        counts[n] = (int)pages;
+        places[n] = (int)sum;
+        sum += pages;
+    }
+    return sum * PAGE_BYTES;
+}
+
+/* Rows of a member in its message, packed. */
+static struct tensor message_of(const clattn_mpi_plan *plan, const struct exchange *exchange,
+                                const cl_mem buffer, const int page, const int member)
+{
+    return tensor_packed_at(
+        buffer, (size_t)page * PAGE_BYTES / element_size(plan, exchange), exchange->heads,
+        chunks_count(rows_of_member(plan, member, exchange->of_keys)), exchange->dim);
+}
+
+/* Moves a member's rows, chunk by chunk, between its message and the tensor of the place. */
+static void move_member(clattn_mpi_plan *plan, const struct exchange *exchange, const int member,
+                        const struct tensor message, const struct tensor place, const bool in)
+{
+    const struct span *rows = rows_of_member(plan, member, exchange->of_keys);
+    const struct span *all = rows_of_place(plan, exchange->of_keys);
+    const size_t batches =
+        (exchange->of_keys ? plan->whole.total_kv : plan->whole.total_q) ? 1 : plan->whole.batch;
+    const enum kernel kernel = exchange->floats ? KERNEL_COPY_FLOATS : KERNEL_COPY_ROWS;
+
+    for (int n = 0; n < CHUNKS; n++) {
+        const size_t size[4] = {batches, exchange->heads, rows[n].count, exchange->dim};
+        const struct tensor a = tensor_rows(message, chunk_row(rows, n));
+        const struct tensor b =
+            tensor_rows(place, chunk_row(all, n) + rows[n].first - all[n].first);
+        device_move(plan, kernel, size, in ? a : b, in ? b : a);
+    }
+}
+
+/* Moves this rank's rows between its tensor and the messages, of which each has another member's heads. */
+static void move_own(clattn_mpi_plan *plan, const struct exchange *exchange, const cl_mem buffer,
+                     const int *places, const struct tensor own, const bool in)
+{
+    const struct span *rows = rows_of_member(plan, plan->member, exchange->of_keys);
+    const size_t batches =
+        (exchange->of_keys ? plan->whole.total_kv : plan->whole.total_q) ? 1 : plan->whole.batch;
+    const size_t size[4] = {batches, exchange->heads, chunks_count(rows), exchange->dim};
+    const enum kernel kernel = exchange->floats ? KERNEL_COPY_FLOATS : KERNEL_COPY_ROWS;
+
+    for (int n = 0; n < plan->partition.heads_ranks; n++) {
+        const struct tensor message = message_of(plan, exchange, buffer, places[n], plan->member);
+        const struct tensor heads = tensor_heads(own, (size_t)n * exchange->heads);
+        device_move(plan, kernel, size, in ? heads : message, in ? message : heads);
+    }
+}
+
+void heads_exchange(clattn_mpi_plan *plan, const struct exchange *exchange, const struct tensor own,
+                    const struct tensor place, const bool in)
+{
+    const int members = plan->partition.heads_ranks;
+    int *const mine = plan->member_messages, *const theirs = mine + 2 * members;
+    const size_t of_mine = lay_out(plan, exchange, true, mine, mine + members);
+    const size_t of_theirs = lay_out(plan, exchange, false, theirs, theirs + members);
+    const size_t bytes = of_mine > of_theirs ? of_mine : of_theirs;
+    const size_t sent = in ? of_mine : of_theirs, received = in ? of_theirs : of_mine;
+    int *const out = in ? mine : theirs, *const back = in ? theirs : mine;
+    cl_mem packed = pool_take(plan, POOL_PACKED, bytes);
+    unsigned char *from = staging_take(plan, STAGING_SEND, bytes);
+    unsigned char *to = staging_take(plan, STAGING_RECEIVE, bytes);
+
+    if (in)
+        move_own(plan, exchange, packed, mine + members, own, true);
+    else
+        for (int n = 0; n < members; n++)
+            move_member(plan, exchange, n,
+                        message_of(plan, exchange, packed, theirs[members + n], n), place, false);
+    device_read(plan, packed, 0, from, sent);
+    if (!plan->dry) {
+        const double begun = MPI_Wtime();
+        MPI_Alltoallv(from, out, out + members, plan->page, to, back, back + members, plan->page,
+                      plan->members);
+        plan->times.waiting += MPI_Wtime() - begun;
+        plan->times.bytes_sent += sent - (size_t)out[plan->member] * PAGE_BYTES;
+    }
+    device_write(plan, packed, 0, to, received);
+    if (!in)
+        move_own(plan, exchange, packed, mine + members, own, false);
+    else
+        for (int n = 0; n < members; n++)
+            move_member(plan, exchange, n,
+                        message_of(plan, exchange, packed, theirs[members + n], n), place, true);
+    device_finish(plan, NULL, 0);
+}

@@ -1,0 +1,19 @@
+/* All-to-all among the members of a place: rows of all heads become all rows of some heads, and back. */
+#ifndef MPI_HEADS_H
+#define MPI_HEADS_H
+
+#include "mpi/shards.h"
+
+struct exchange {
+    size_t heads; /* of one member: query heads, or kv heads */
+    size_t dim;
+    bool of_keys; /* rows are those of keys */
+    bool floats;  /* whatever the dtype */
+};
+
+/* Collective in plan->members: between this rank's rows of all heads (`own`) and the place's rows of this
+ * rank's heads (`place`); `in` towards the latter. */
+void heads_exchange(clattn_mpi_plan *plan, const struct exchange *exchange, struct tensor own,
+                    struct tensor place, bool in);
+
+#endif

@@ -1,0 +1,177 @@
+/* A plan of libclattn_mpi, and what its files share. Of clattn they use the public headers alone. */
+#ifndef MPI_INTERNAL_H
+#define MPI_INTERNAL_H
+
+#include "mpi/parts.h"
+
+#include <clattn/mpi.h>
+#include <stdint.h>
+
+/* ---- what fails ------------------------------------------------------------------------------- */
+
+/* The first failure of this rank since the ranks last agreed. What follows a failure is skipped, but for
+ * messages that other ranks wait for. */
+struct fault {
+    clattn_status status;
+    char reason[256];
+};
+
+/* Keeps the first one; tells whether there is none. */
+bool fault_none(const struct fault *fault);
+void fault_set(struct fault *fault, clattn_status status, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 3, 4)))
+#endif
+    ;
+/* Of an OpenCL call, or a call of clattn; true if it succeeded. */
+bool fault_cl(struct fault *fault, cl_int error, const char *call);
+bool fault_call(struct fault *fault, clattn_status status, const char *call);
+
+/* Collective: the status of the lowest rank that has a fault, with its sentence in every rank's log;
+ * CLATTN_SUCCESS if none has. Clears the fault. */
+clattn_status fault_agree(MPI_Comm communicator, const clattn_context *context,
+                          struct fault *fault);
+
+/* FNV-1a (G. Fowler, L. C. Noll, P. Vo), from HASH_BEGIN on. */
+#define HASH_BEGIN UINT64_C(14695981039346656037)
+uint64_t hash_more(uint64_t hash, const void *bytes, size_t count);
+
+/* Collective: whether all ranks have the same. */
+bool all_alike(MPI_Comm communicator, uint64_t hash);
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+/* A tensor in device memory, (batch, heads, rows, dim) with dim innermost; steps in elements. */
+struct tensor {
+    cl_mem buffer;
+    size_t offset;
+    size_t stride[3];
+};
+
+/* Device memory that grows as needed and is kept from call to call. */
+struct pool {
+    cl_mem buffer;
+    size_t bytes;
+};
+
+/* Host memory that messages come from and go to, likewise. */
+struct staging {
+    unsigned char *bytes;
+    size_t size;
+};
+
+/* ---- the plan --------------------------------------------------------------------------------- */
+
+#define PART_PLANS 64
+struct part_plan { /* of a part's problem, by its text */
+    char *text;
+    clattn_plan *plan;
+};
+
+enum kernel { /* cl/kernels/shards.cl */
+              KERNEL_COPY_ROWS,
+              KERNEL_COPY_FLOATS,
+              KERNEL_ADD_ROWS,
+              KERNEL_ADD_FLOATS,
+              KERNEL_STORE_ROWS,
+              KERNEL_MERGE_STATE,
+              KERNEL_STORE_STATE,
+              KERNEL_SINK_GRADIENTS,
+              KERNELS
+};
+
+enum pool_id {
+    POOL_PART_O,
+    POOL_PART_LSE,
+    POOL_O,         /* f32 sums of this place's queries: o, or dq */
+    POOL_LSE,       /* ... and their lse */
+    POOL_GRADIENTS, /* f32 sums of the keys at hand: dk, then dv */
+    POOL_PART_DK,
+    POOL_PART_DV,
+    POOL_SLOPES,
+    POOL_SINKS,
+    POOL_WORKSPACE,
+    POOL_KEYS, /* two blocks of keys and values that came */
+    POOL_KEYS_NEXT,
+    POOL_PACKED,  /* what is on its way to or from the host */
+    POOL_HEADS_Q, /* tensors of whole places, of this rank's heads */
+    POOL_HEADS_K,
+    POOL_HEADS_V,
+    POOL_HEADS_O,
+    POOL_HEADS_DO,
+    POOL_HEADS_LSE,
+    POOL_HEADS_DQ,
+    POOL_HEADS_DK,
+    POOL_HEADS_DV,
+    POOLS
+};
+
+enum staging_id {
+    STAGING_KEYS,
+    STAGING_KEYS_NEXT,
+    STAGING_GRADIENTS,      /* those that go on */
+    STAGING_GRADIENTS_NEXT, /* those that come */
+    STAGING_GRADIENTS_OWN,
+    STAGING_GRADIENTS_HOME,
+    STAGING_SEND,
+    STAGING_RECEIVE,
+    STAGINGS
+};
+
+struct times {
+    double begun, all, computing, waiting, staging;
+    size_t bytes_sent, parts;
+};
+
+struct clattn_mpi_plan {
+    MPI_Comm communicator; /* all ranks */
+    MPI_Comm members;      /* of this rank's place, who exchange heads */
+    MPI_Comm ring;         /* one rank of each place */
+    int rank, ranks, place, member;
+    clattn_context *context;
+    cl_command_queue queue; /* of its own, in order */
+    bool dry;               /* plans and memory are made, nothing is enqueued */
+    clattn_problem whole;
+    clattn_problem local; /* of this rank's tensors */
+    clattn_mpi_mode mode;
+    size_t gather_bytes;
+    const clattn_plan_options *options;
+    struct partition partition;
+    size_t heads, kv_heads, first_head; /* that this rank computes */
+    struct part *parts;                 /* parts_room() of them */
+    bool *visible;                      /* places x places: place_sees() */
+    int *messages;        /* counts and places of all-gathers, six times places (gather.c) */
+    int *member_messages; /* of all-to-alls, four times members (heads.c) */
+    MPI_Datatype page;    /* PAGE_BYTES */
+    struct part_plan plans[PART_PLANS];
+    size_t num_plans;
+    cl_program program;
+    cl_kernel kernels[KERNELS];
+    size_t columns, rows; /* of a work-group of these */
+    struct pool pools[POOLS];
+    struct staging stagings[STAGINGS];
+    cl_int *ints;           /* lengths or starts of a part */
+    float *head_sums;       /* dslopes and dsinks of all heads */
+    struct lengths lengths; /* of the execution */
+    struct fault fault;
+    struct times times;
+};
+
+/* ---- what travels ----------------------------------------------------------------------------- */
+
+/* The tensors of a place, of the heads that this rank computes. */
+struct forward_task {
+    struct tensor q, k, v;
+    struct tensor o, lse;     /* lse.buffer NULL: not asked for; its rows are floats */
+    const clattn_forward *of; /* bias, mask, slopes, sinks, seed */
+    struct lengths lengths;
+};
+
+struct backward_task {
+    struct tensor q, k, v, o, d_o, lse;
+    struct tensor dq, dk, dv;
+    const clattn_backward *of;
+    struct lengths lengths;
+};
+
+#endif

@@ -1,0 +1,169 @@
+#include "mpi/partition.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+size_t span_end(const struct span span)
+{
+    return span.first + span.count;
+}
+
+size_t chunks_count(const struct span chunks[CHUNKS])
+{
+    return chunks[0].count + chunks[1].count;
+}
+
+size_t chunk_row(const struct span chunks[CHUNKS], const int chunk)
+{
+    return chunk == 0 ? 0 : chunks[0].count;
+}
+
+size_t whole_queries(const clattn_problem *whole)
+{
+    return whole->total_q ? whole->total_q : whole->seq_q;
+}
+
+size_t whole_keys(const clattn_problem *whole)
+{
+    return whole->total_kv ? whole->total_kv : whole->seq_kv;
+}
+
+/* Where a share of n rows ends, a multiple of `grain`; all of them for a share of 1. */
+static size_t boundary(const size_t n, const double share, const size_t grain)
+{
+    if (share >= 1.0)
+        return n;
+    const size_t at = (size_t)(floor((double)n * share / (double)grain + 0.5)) * grain;
+    return at < n ? at : n;
+}
+
+/* Rows that boundaries are multiples of. */
+static size_t grain_of(const size_t rows, const int pieces)
+{
+    const size_t each = rows / (size_t)pieces;
+
+    return each >= 32 ? 16 : each >= 8 ? 4 : 1;
+}
+
+static double sum_of(const double *x, const int count)
+{
+    double sum = 0;
+
+    for (int n = 0; n < count; n++)
+        sum += x[n];
+    return sum;
+}
+
+/* The rows before each of `count` pieces whose lengths are as weights say; at[count]: all rows. */
+static void cut(const size_t rows, const double *weights, const int count, const size_t grain,
+                size_t *at)
+{
+    const double all = sum_of(weights, count);
+
+    at[0] = 0;
+    for (int n = 0; n < count; n++)
+        at[n + 1] = n + 1 == count ? rows : boundary(rows, sum_of(weights, n + 1) / all, grain);
+}
+
+/* Where a boundary of the first half has its mirror image, behind that half. */
+static size_t mirrored(const size_t rows, const size_t at, const size_t grain,
+                       const size_t first_half)
+{
+    const size_t image = (rows - at + grain - 1) / grain * grain;
+
+    return image > rows ? rows : image < first_half ? first_half : image;
+}
+
+/* The chunks of each place: one range, or with zigzag one of the first half and its mirror image in the
+ * second. Causal work grows with the row, so that a pair of equal lengths l has l * rows of it wherever
+ * it lies. */
+static void cut_places(const size_t rows, const double *weights, const struct partition *partition,
+                       size_t *at, struct span (*chunks)[CHUNKS])
+{
+    const int places = partition->places;
+    const size_t grain = grain_of(rows, 2 * partition->ranks);
+    const size_t first_half = partition->zigzag ? boundary(rows, 0.5, grain) : rows;
+
+    cut(first_half, weights, places, grain, at);
+    for (int n = 0; n < places; n++) {
+        chunks[n][0] = (struct span){at[n], at[n + 1] - at[n]};
+        const size_t end = mirrored(rows, at[n], grain, first_half);
+        const size_t begin =
+            n + 1 == places ? first_half : mirrored(rows, at[n + 1], grain, first_half);
+        chunks[n][1] =
+            partition->zigzag ? (struct span){begin, end - begin} : (struct span){at[n + 1], 0};
+    }
+}
+
+/* Each chunk of a place is cut among its members. */
+static void cut_members(const struct partition *partition, const double *speeds, size_t *at,
+                        struct span (*const of_places)[CHUNKS], struct span (*of_ranks)[CHUNKS])
+{
+    const int members = partition->heads_ranks;
+
+    for (int place = 0; place < partition->places; place++)
+        for (int chunk = 0; chunk < CHUNKS; chunk++) {
+            const struct span whole = of_places[place][chunk];
+            cut(whole.count, speeds + place * members, members, grain_of(whole.count, members), at);
+            for (int n = 0; n < members; n++)
+                of_ranks[place * members + n][chunk] =
+                    (struct span){whole.first + at[n], at[n + 1] - at[n]};
+        }
+}
+
+/* Whether the work of a query grows so far along the sequence that equal ranges would not do. */
+static bool work_grows(const clattn_problem *whole)
+{
+    const bool narrow =
+        whole->window_left != CLATTN_UNLIMITED && (uint64_t)whole->window_left < whole->seq_kv / 2;
+
+    return whole->causal && !narrow && !whole->total_q && !whole->total_kv;
+}
+
+bool partition_make(const clattn_problem *whole, const int ranks, const int heads_ranks,
+                    const double *speeds, struct partition *partition)
+{
+    const int places = ranks / heads_ranks;
+    const size_t queries = whole_queries(whole), keys = whole_keys(whole);
+    double *weights = calloc((size_t)places, sizeof *weights);
+    size_t *at = calloc((size_t)ranks + 1, sizeof *at);
+    struct span(*of_places)[CHUNKS] = calloc((size_t)places, sizeof *of_places);
+    struct span(*of_ranks)[CHUNKS] = calloc((size_t)ranks, sizeof *of_ranks);
+
+    *partition = (struct partition){.ranks = ranks,
+                                    .heads_ranks = heads_ranks,
+                                    .places = places,
+                                    .zigzag = places > 1 && work_grows(whole),
+                                    .rank = calloc((size_t)ranks, sizeof *partition->rank),
+                                    .place = calloc((size_t)places, sizeof *partition->place)};
+    const bool ok = weights && at && of_places && of_ranks && partition->rank && partition->place;
+    for (int n = 0; ok && n < places; n++)
+        weights[n] = sum_of(speeds + n * heads_ranks, heads_ranks);
+    /* Keys lie where the queries of the same tokens do; those of other sequences are cut alike. */
+    for (int of_keys = 0; ok && of_keys < 2; of_keys++) {
+        cut_places(of_keys ? keys : queries, weights, partition, at, of_places);
+        cut_members(partition, speeds, at, of_places, of_ranks);
+        for (int n = 0; n < ranks; n++)
+            for (int chunk = 0; chunk < CHUNKS; chunk++)
+                (of_keys ? partition->rank[n].kv : partition->rank[n].q)[chunk] =
+                    of_ranks[n][chunk];
+        for (int n = 0; n < places; n++)
+            for (int chunk = 0; chunk < CHUNKS; chunk++)
+                (of_keys ? partition->place[n].kv : partition->place[n].q)[chunk] =
+                    of_places[n][chunk];
+    }
+    free(weights);
+    free(at);
+    free(of_places);
+    free(of_ranks);
+    if (!ok)
+        partition_free(partition);
+    return ok;
+}
+
+void partition_free(struct partition *partition)
+{
+    free(partition->rank);
+    free(partition->place);
+    *partition = (struct partition){0};
+}

@@ -1,0 +1,44 @@
+/* Which rows of the sequence each rank has. Pure: no MPI, no OpenCL. */
+#ifndef MPI_PARTITION_H
+#define MPI_PARTITION_H
+
+#include <clattn/problem.h>
+#include <stdbool.h>
+
+/* Consecutive rows. */
+struct span {
+    size_t first, count;
+};
+
+/* Ranges of rows that a shard is made of, one behind the other in its tensors. */
+#define CHUNKS 2
+struct shard {
+    struct span q[CHUNKS], kv[CHUNKS];
+};
+
+/* Ranks are numbered place by place: rank = place * heads_ranks + member. The shard of a place is that of
+ * its members, chunk by chunk. */
+struct partition {
+    int ranks, heads_ranks, places;
+    bool zigzag;
+    struct shard *rank;  /* ranks of them */
+    struct shard *place; /* places of them */
+};
+
+size_t span_end(struct span span);
+
+/* Rows of all chunks, and of those before one. */
+size_t chunks_count(const struct span chunks[CHUNKS]);
+size_t chunk_row(const struct span chunks[CHUNKS], int chunk);
+
+/* Rows that queries and keys of the whole are cut from: those of packed batches, where they are. */
+size_t whole_queries(const clattn_problem *whole);
+size_t whole_keys(const clattn_problem *whole);
+
+/* Cuts the whole in proportion to the ranks' speeds, all over 0. Boundaries are multiples of 16, or of 4
+ * where chunks are short, so that keys begin where dropout's counters do. False without memory. */
+bool partition_make(const clattn_problem *whole, int ranks, int heads_ranks, const double *speeds,
+                    struct partition *partition);
+void partition_free(struct partition *partition);
+
+#endif

@@ -1,0 +1,41 @@
+/* The parts of a pair of a range of queries and a range of keys: rectangles of which each is one execution.
+ * Pure: no MPI, no OpenCL. */
+#ifndef MPI_PARTS_H
+#define MPI_PARTS_H
+
+#include "mpi/partition.h"
+
+/* Host copies of what says how long sequences are; NULL where the problem has none. All ranks have the
+ * same, so that all find the same parts. */
+struct lengths {
+    cl_int *q_lengths, *kv_lengths; /* batch */
+    cl_int *q_starts, *kv_starts;   /* batch + 1 */
+};
+
+struct part {
+    size_t batch, batches; /* From the first on; packed: sequences. */
+    struct span q, kv;     /* Rows of the whole's tensors. */
+    int64_t diagonal;      /* Of the part. */
+    bool packed;           /* Several sequences, of which each has rows of the ranges. */
+};
+
+/* Where keys matter to queries only by their numbers: else the diagonal is 0 for all parts. */
+bool depends_on_places(const clattn_problem *whole);
+
+/* Rows in use of sequence b: queries or keys of the whole's tensors. Unpacked: from 0 on. */
+struct span sequence_queries(const clattn_problem *whole, const struct lengths *lengths, size_t b);
+struct span sequence_keys(const clattn_problem *whole, const struct lengths *lengths, size_t b);
+
+/* At most so many parts has a pair. */
+size_t parts_room(const clattn_problem *whole);
+
+/* The parts of a pair of ranges in which a query may see a key; how many there are. What masks and biases
+ * hide is not looked at. */
+size_t parts_of(const clattn_problem *whole, const struct lengths *lengths, struct span q,
+                struct span kv, struct part *parts);
+
+/* Whether the queries of one place see keys of another. */
+bool shards_see(const clattn_problem *whole, const struct lengths *lengths, const struct shard *q,
+                const struct shard *kv, struct part *parts);
+
+#endif

@@ -1,0 +1,408 @@
+#include "mpi/execute.h"
+#include "mpi/part_plan.h"
+#include "mpi/shards.h"
+
+#include <clattn/version.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GATHER_BYTES ((size_t)256 << 20)
+
+/* ---- what cannot be ---------------------------------------------------------------------------- */
+
+static bool layout_is_packed(const clattn_layout *layout)
+{
+    return !(layout->stride[0] | layout->stride[1] | layout->stride[2] | layout->stride[3]);
+}
+
+/* Why the whole cannot be distributed at all; NULL if it can. */
+static const char *refusal_of(const clattn_problem *p, const int members)
+{
+    const clattn_layout *layouts[] = {&p->q, &p->k, &p->v, &p->o, &p->d_o, &p->dq, &p->dk, &p->dv};
+
+    if (p->operation != CLATTN_FORWARD && p->operation != CLATTN_BACKWARD)
+        return "only forward and backward are distributed";
+    if (p->page_size || p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
+        return "caches that are paged, quantized or of another dtype are not distributed";
+    if (p->block_q || p->mask_keys)
+        return "block lists and mask_keys are not distributed";
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "scores are not handed out by several ranks";
+    if (p->dbias)
+        return "dbias is not distributed";
+    if (p->o_f32)
+        return "o is stored in the problem's dtype";
+    if ((p->bias || p->mask) && (members > 1 || p->total_q || p->total_kv))
+        return "bias and mask are distributed neither where heads are exchanged nor in packed "
+               "batches";
+    if (p->dropout > 0.0f && (p->total_q || p->total_kv))
+        return "dropout of packed batches is not distributed";
+    for (size_t n = 0; n < sizeof layouts / sizeof *layouts; n++)
+        if (!layout_is_packed(layouts[n]) && layouts[n]->stride[3] != 1)
+            return "the innermost stride of a shard's tensors is 1";
+    return NULL;
+}
+
+static int members_of(const clattn_mpi_options *options, const int ranks)
+{
+    return options->mode == CLATTN_MPI_HEADS        ? ranks
+           : options->mode == CLATTN_MPI_HEADS_RING ? options->heads_ranks
+                                                    : 1;
+}
+
+static void check_options(clattn_mpi_plan *plan, const clattn_mpi_options *options)
+{
+    const int members = members_of(options, plan->ranks);
+    char reason[200];
+
+    if (options->struct_size != sizeof *options)
+        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
+                  "options->struct_size is %zu, not sizeof(clattn_mpi_options)",
+                  options->struct_size);
+    else if ((int)options->mode < CLATTN_MPI_AUTO || options->mode > CLATTN_MPI_HEADS_RING)
+        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT, "options->mode is %d, which is none",
+                  (int)options->mode);
+    else if ((options->mode == CLATTN_MPI_HEADS_RING) != (options->heads_ranks != 0))
+        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
+                  "options->heads_ranks is for CLATTN_MPI_HEADS_RING, which needs it");
+    else if (members < 1 || plan->ranks % members != 0)
+        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
+                  "%d ranks are not a multiple of %d heads_ranks", plan->ranks, members);
+    else if (!(options->speed >= 0.0 && options->speed <= 1e300))
+        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
+                  "options->speed is %g, neither 0 nor above it", options->speed);
+    else if (plan->whole.struct_size != sizeof plan->whole)
+        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
+                  "the problem was not made by clattn_problem_init()");
+    else if (refusal_of(&plan->whole, members))
+        fault_set(&plan->fault, CLATTN_UNSUPPORTED, "%s", refusal_of(&plan->whole, members));
+    else if (plan->whole.kv_heads % (size_t)members != 0)
+        fault_set(&plan->fault, CLATTN_UNSUPPORTED, "%zu kv_heads cannot be shared by %d ranks",
+                  plan->whole.kv_heads, members);
+    else if (clattn_problem_check(&plan->whole, reason, sizeof reason) != CLATTN_SUCCESS)
+        fault_set(&plan->fault, CLATTN_INVALID_PROBLEM, "%s", reason);
+}
+
+/* ---- what ranks agree on ------------------------------------------------------------------------ */
+
+/* All ranks' problems, options and library versions are alike. */
+static void check_alike(clattn_mpi_plan *plan, const clattn_mpi_options *options)
+{
+    uint64_t hash = HASH_BEGIN;
+    char text[1024] = "";
+
+    (void)clattn_problem_print(&plan->whole, text, sizeof text, NULL);
+    hash = hash_more(hash, text, strlen(text));
+    hash = hash_more(hash, CLATTN_VERSION_STRING, sizeof CLATTN_VERSION_STRING);
+    hash = hash_more(hash, &options->mode, sizeof options->mode);
+    hash = hash_more(hash, &options->heads_ranks, sizeof options->heads_ranks);
+    hash = hash_more(hash, &options->gather_bytes, sizeof options->gather_bytes);
+    if (!all_alike(plan->communicator, hash))
+        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
+                  "ranks do not have the same problem, options and version of clattn");
+}
+
+/* Every rank's speed; equal where none says one. */
+static void find_partition(clattn_mpi_plan *plan, const clattn_mpi_options *options,
+                           const int members)
+{
+    double *speeds = calloc((size_t)plan->ranks, sizeof *speeds);
+    double none = 0;
+    bool some = false, all = true;
+
+    if (!speeds)
+        fault_set(&plan->fault, CLATTN_OUT_OF_MEMORY, "no host memory for %d speeds", plan->ranks);
+    if (fault_agree(plan->communicator, plan->context, &plan->fault) != CLATTN_SUCCESS) {
+        free(speeds);
+        fault_set(&plan->fault, CLATTN_OUT_OF_MEMORY, "no host memory for the ranks' speeds");
+        return;
+    }
+    MPI_Allgather(options ? &options->speed : &none, 1, MPI_DOUBLE, speeds, 1, MPI_DOUBLE,
+                  plan->communicator);
+    for (int n = 0; n < plan->ranks; n++) {
+        some = some || speeds[n] > 0;
+        all = all && speeds[n] > 0;
+    }
+    for (int n = 0; n < plan->ranks && !some; n++)
+        speeds[n] = 1;
+    if (some && !all)
+        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
+                  "options->speed is 0 on some ranks and not on others");
+    else if (!partition_make(&plan->whole, plan->ranks, members, speeds, &plan->partition))
+        fault_set(&plan->fault, CLATTN_OUT_OF_MEMORY, "no host memory for %d shards", plan->ranks);
+    free(speeds);
+}
+
+/* Few large messages and executions where they take little memory, else the ring. */
+static clattn_mpi_mode choose_mode(const clattn_mpi_plan *plan, const clattn_mpi_mode wanted)
+{
+    const clattn_problem *p = &plan->whole;
+    const double bytes = (double)(p->total_kv ? 1 : p->batch) * (double)p->kv_heads *
+                         (double)whole_keys(p) * (double)(p->dim_qk + p->dim_v) *
+                         (double)element_bytes(plan);
+
+    if (wanted != CLATTN_MPI_AUTO)
+        return wanted;
+    return bytes <= (double)plan->gather_bytes ? CLATTN_MPI_ALL_GATHER : CLATTN_MPI_RING;
+}
+
+/* ---- making it ---------------------------------------------------------------------------------- */
+
+/* The layout of a shard's tensor: steps that are longer than one along the sequence shrink as its rows do. */
+static clattn_layout shard_layout(clattn_mpi_plan *plan, const clattn_layout *whole,
+                                  const size_t whole_rows, const size_t rows)
+{
+    clattn_layout layout = *whole;
+
+    for (int n = 0; n < 4; n++) {
+        if (n == 2 || whole->stride[2] == 0 || layout.stride[n] <= whole->stride[2])
+            continue;
+        if (whole_rows == 0 || layout.stride[n] % whole_rows != 0)
+            fault_set(
+                &plan->fault, CLATTN_UNSUPPORTED,
+                "a stride of %zu outside of one of %zu along the sequence is no multiple of its "
+                "%zu rows",
+                layout.stride[n], whole->stride[2], whole_rows);
+        else if (rows > 0)
+            layout.stride[n] = layout.stride[n] / whole_rows * rows;
+    }
+    return layout;
+}
+
+/* Finds the problem of this rank's tensors. */
+static void find_local(clattn_mpi_plan *plan)
+{
+    const struct shard *shard = &plan->partition.rank[plan->rank];
+    const size_t all_q = whole_queries(&plan->whole), all_kv = whole_keys(&plan->whole);
+    const size_t queries = chunks_count(shard->q), keys = chunks_count(shard->kv);
+    clattn_problem *local = &plan->local;
+
+    *local = plan->whole;
+    clattn_layout *const of_queries[] = {&local->q,  &local->o,           &local->d_o,
+                                         &local->dq, &local->bias_layout, &local->mask_layout};
+    clattn_layout *const of_keys[] = {&local->k, &local->v, &local->dk, &local->dv};
+    for (size_t n = 0; n < sizeof of_queries / sizeof *of_queries; n++)
+        *of_queries[n] = shard_layout(plan, of_queries[n], all_q, queries);
+    for (size_t n = 0; n < sizeof of_keys / sizeof *of_keys; n++)
+        *of_keys[n] = shard_layout(plan, of_keys[n], all_kv, keys);
+    *(local->total_q ? &local->total_q : &local->seq_q) = queries;
+    *(local->total_kv ? &local->total_kv : &local->seq_kv) = keys;
+}
+
+static void make_communicators(clattn_mpi_plan *plan)
+{
+    MPI_Comm_split(plan->communicator, plan->place, plan->member, &plan->members);
+    MPI_Comm_split(plan->communicator, plan->member, plan->place, &plan->ring);
+}
+
+static void make_memory(clattn_mpi_plan *plan)
+{
+    const size_t places = (size_t)plan->partition.places, batch = plan->whole.batch;
+    const size_t members = (size_t)plan->partition.heads_ranks;
+    struct lengths *lengths = &plan->lengths;
+
+    plan->parts = calloc(parts_room(&plan->whole), sizeof *plan->parts);
+    plan->visible = calloc(places * places, sizeof *plan->visible);
+    plan->messages = calloc(6 * places, sizeof *plan->messages);
+    plan->member_messages = calloc(4 * members, sizeof *plan->member_messages);
+    plan->ints = calloc(batch + 1, sizeof *plan->ints);
+    plan->head_sums = calloc(2 * plan->whole.heads, sizeof *plan->head_sums);
+    bool ok = plan->parts && plan->visible && plan->messages && plan->member_messages &&
+              plan->ints && plan->head_sums;
+    cl_int **const lists[] = {plan->whole.q_lengths ? &lengths->q_lengths : NULL,
+                              plan->whole.kv_lengths ? &lengths->kv_lengths : NULL,
+                              plan->whole.total_q ? &lengths->q_starts : NULL,
+                              plan->whole.total_kv ? &lengths->kv_starts : NULL};
+    for (size_t n = 0; n < sizeof lists / sizeof *lists; n++)
+        if (lists[n]) {
+            *lists[n] = calloc(batch + 1, sizeof **lists[n]);
+            ok = ok && *lists[n];
+        }
+    if (!ok)
+        fault_set(&plan->fault, CLATTN_OUT_OF_MEMORY, "no host memory for a plan");
+}
+
+/* Lengths that nothing is known of yet: all there is. */
+static void fill_lengths(clattn_mpi_plan *plan)
+{
+    const clattn_problem *p = &plan->whole;
+    const struct lengths *lengths = &plan->lengths;
+
+    for (size_t b = 0; b <= p->batch && fault_none(&plan->fault); b++) {
+        const size_t share = p->batch ? b : 0, of = p->batch ? p->batch : 1;
+        if (lengths->q_lengths)
+            lengths->q_lengths[b] = (cl_int)p->seq_q;
+        if (lengths->kv_lengths)
+            lengths->kv_lengths[b] = (cl_int)p->seq_kv;
+        if (lengths->q_starts)
+            lengths->q_starts[b] = (cl_int)(p->total_q / of * share);
+        if (lengths->kv_starts)
+            lengths->kv_starts[b] = (cl_int)(p->total_kv / of * share);
+    }
+}
+
+/* Makes the plans and takes the memory that an execution needs. */
+static void rehearse(clattn_mpi_plan *plan)
+{
+    plan->dry = true;
+    fill_lengths(plan);
+    if (fault_none(&plan->fault)) {
+        find_visible(plan, &plan->lengths);
+        if (plan->whole.operation == CLATTN_FORWARD)
+            run_forward(plan, &(clattn_forward){.struct_size = sizeof(clattn_forward)});
+        else
+            run_backward(plan, &(clattn_backward){.struct_size = sizeof(clattn_backward)});
+    }
+    plan->dry = false;
+    plan->times = (struct times){0};
+}
+
+static void make_device(clattn_mpi_plan *plan)
+{
+    const clattn_device_info *device = clattn_context_device(plan->context);
+    cl_int error;
+
+    find_local(plan);
+    if (!clattn_context_opencl(plan->context)) {
+        fault_set(&plan->fault, CLATTN_NO_DEVICE, "its context has no device, only a profile");
+        return;
+    }
+    plan->queue =
+        clCreateCommandQueue(clattn_context_opencl(plan->context), device->device, 0, &error);
+    if (fault_cl(&plan->fault, error, "clCreateCommandQueue"))
+        device_open(plan);
+    make_memory(plan);
+    rehearse(plan);
+}
+
+static void set_sizes(clattn_mpi_plan *plan, const clattn_mpi_options *options, const int members)
+{
+    plan->gather_bytes = options->gather_bytes ? options->gather_bytes : GATHER_BYTES;
+    plan->options = options->plan;
+    plan->mode = choose_mode(plan, options->mode);
+    plan->place = plan->rank / members;
+    plan->member = plan->rank % members;
+    plan->heads = plan->whole.heads / (size_t)members;
+    plan->kv_heads = plan->whole.kv_heads / (size_t)members;
+    plan->first_head = plan->heads * (size_t)plan->member;
+}
+
+clattn_status clattn_mpi_plan_create(MPI_Comm communicator, clattn_context *context,
+                                     const clattn_problem *whole, const clattn_mpi_options *options,
+                                     clattn_mpi_plan **plan)
+{
+    const clattn_mpi_options defaults = {.struct_size = sizeof defaults};
+    const clattn_mpi_options *const chosen = options ? options : &defaults;
+    clattn_mpi_plan *made;
+
+    if (plan)
+        *plan = NULL;
+    if (communicator == MPI_COMM_NULL || !context || !whole || !plan)
+        return CLATTN_INVALID_ARGUMENT;
+    made = calloc(1, sizeof *made);
+    if (!made) /* without it there is no communicator to say so in */
+        MPI_Abort(communicator, CLATTN_OUT_OF_MEMORY);
+    MPI_Comm_dup(communicator, &made->communicator);
+    made->members = made->ring = MPI_COMM_NULL;
+    MPI_Comm_rank(communicator, &made->rank);
+    MPI_Comm_size(communicator, &made->ranks);
+    MPI_Type_contiguous(PAGE_BYTES, MPI_BYTE, &made->page);
+    MPI_Type_commit(&made->page);
+    made->context = context;
+    made->whole = *whole;
+    const int members = members_of(chosen, made->ranks);
+    check_options(made, chosen);
+    if (fault_none(&made->fault))
+        set_sizes(made, chosen, members);
+    check_alike(made, chosen);
+    clattn_status status = fault_agree(made->communicator, context, &made->fault);
+    if (status == CLATTN_SUCCESS) {
+        find_partition(made, chosen, members);
+        status = fault_agree(made->communicator, context, &made->fault);
+    }
+    if (status == CLATTN_SUCCESS) {
+        make_communicators(made);
+        make_device(made);
+        status = fault_agree(made->communicator, context, &made->fault);
+    }
+    if (status != CLATTN_SUCCESS) {
+        clattn_mpi_plan_release(made);
+        return status;
+    }
+    *plan = made;
+    return CLATTN_SUCCESS;
+}
+
+void clattn_mpi_plan_release(clattn_mpi_plan *plan)
+{
+    if (!plan)
+        return;
+    if (plan->queue)
+        clFinish(plan->queue);
+    part_plans_release(plan);
+    device_close(plan);
+    if (plan->queue)
+        clReleaseCommandQueue(plan->queue);
+    for (int n = 0; n < STAGINGS; n++)
+        free(plan->stagings[n].bytes);
+    partition_free(&plan->partition);
+    free(plan->parts);
+    free(plan->visible);
+    free(plan->messages);
+    free(plan->member_messages);
+    free(plan->ints);
+    free(plan->head_sums);
+    free(plan->lengths.q_lengths);
+    free(plan->lengths.kv_lengths);
+    free(plan->lengths.q_starts);
+    free(plan->lengths.kv_starts);
+    MPI_Type_free(&plan->page);
+    if (plan->members != MPI_COMM_NULL)
+        MPI_Comm_free(&plan->members);
+    if (plan->ring != MPI_COMM_NULL)
+        MPI_Comm_free(&plan->ring);
+    MPI_Comm_free(&plan->communicator);
+    free(plan);
+}
+
+/* ---- what it is --------------------------------------------------------------------------------- */
+
+clattn_status clattn_mpi_plan_shard(const clattn_mpi_plan *plan, const int rank,
+                                    clattn_mpi_shard *shard)
+{
+    if (!plan || !shard || shard->struct_size != sizeof *shard || rank < 0 || rank >= plan->ranks)
+        return CLATTN_INVALID_ARGUMENT;
+    for (int n = 0; n < CHUNKS; n++) {
+        const struct shard *of = &plan->partition.rank[rank];
+        shard->q_first[n] = of->q[n].first;
+        shard->q_count[n] = of->q[n].count;
+        shard->kv_first[n] = of->kv[n].first;
+        shard->kv_count[n] = of->kv[n].count;
+    }
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_mpi_plan_problem(const clattn_mpi_plan *plan, clattn_problem *local)
+{
+    if (!plan || !local)
+        return CLATTN_INVALID_ARGUMENT;
+    *local = plan->local;
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_mpi_plan_describe(const clattn_mpi_plan *plan, clattn_mpi_plan_info *info)
+{
+    if (!plan || !info || info->struct_size != sizeof *info)
+        return CLATTN_INVALID_ARGUMENT;
+    *info = (clattn_mpi_plan_info){.struct_size = sizeof *info,
+                                   .mode = plan->mode,
+                                   .heads_ranks = plan->partition.heads_ranks,
+                                   .places = plan->partition.places,
+                                   .seconds = plan->times.all,
+                                   .seconds_computing = plan->times.computing,
+                                   .seconds_waiting = plan->times.waiting,
+                                   .seconds_staging = plan->times.staging,
+                                   .bytes_sent = plan->times.bytes_sent,
+                                   .parts = plan->times.parts};
+    return CLATTN_SUCCESS;
+}

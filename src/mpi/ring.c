@@ -1,0 +1,273 @@
+/* A ring: at step t place p has the keys of place p - t, and passes them on to place p + 1. */
+#include "mpi/shards.h"
+
+/* What both directions of a ring share. */
+struct ring {
+    clattn_mpi_plan *plan;
+    int places, me;
+    struct tensor own[2];           /* k and v of this place */
+    unsigned char *stagings[2];     /* at step t stagings[t % 2] holds the keys at hand */
+    cl_mem buffers[2];              /* likewise; of its own keys the caller's tensors */
+    MPI_Request sent, received;     /* of this step */
+    MPI_Request gradients_sent;     /* of an earlier one */
+    MPI_Request homecoming;         /* of this place's gradients */
+    unsigned char *sums, *incoming; /* gradients that go on, and those that came */
+    unsigned char *home;            /* those of this place's keys by its own queries */
+    unsigned char *from_others;     /* ... and by those of others */
+};
+
+enum { TAG_KEYS = 1, TAG_GRADIENTS = 2, TAG_HOME = 3 };
+
+static int ring_place(const struct ring *ring, const int place)
+{
+    return (place % ring->places + ring->places) % ring->places;
+}
+
+static size_t rows_of(const struct ring *ring, const int place)
+{
+    return chunks_count(ring->plan->partition.place[place].kv);
+}
+
+static size_t most_rows(const struct ring *ring)
+{
+    size_t most = 0;
+
+    for (int n = 0; n < ring->places; n++)
+        if (rows_of(ring, n) > most)
+            most = rows_of(ring, n);
+    return most;
+}
+
+/* Whether keys go on from the place that has them at step t: somebody behind it sees them. */
+static bool keys_travel(const struct ring *ring, const int of_keys, const int step)
+{
+    for (int later = step + 1; later < ring->places; later++)
+        if (place_sees(ring->plan, ring_place(ring, of_keys + later), of_keys))
+            return true;
+    return false;
+}
+
+static struct ring ring_open(clattn_mpi_plan *plan, const struct tensor k, const struct tensor v)
+{
+    struct ring ring = {.plan = plan,
+                        .places = plan->partition.places,
+                        .me = plan->place,
+                        .own = {k, v},
+                        .sent = MPI_REQUEST_NULL,
+                        .received = MPI_REQUEST_NULL,
+                        .gradients_sent = MPI_REQUEST_NULL,
+                        .homecoming = MPI_REQUEST_NULL};
+
+    if (ring.places == 1)
+        return ring;
+    const size_t bytes = whole_pages(keys_bytes(plan, most_rows(&ring)));
+    for (int n = 0; n < 2; n++) {
+        ring.stagings[n] = staging_take(plan, STAGING_KEYS + n, bytes);
+        ring.buffers[n] = pool_take(plan, POOL_KEYS + n, bytes);
+    }
+    return ring;
+}
+
+/* This place's keys, packed, to where messages come from. */
+static void stage_own_keys(struct ring *ring)
+{
+    clattn_mpi_plan *plan = ring->plan;
+    const size_t rows = rows_of(ring, ring->me);
+    struct tensor packed[2];
+
+    if (ring->places == 1 || !keys_travel(ring, ring->me, 0))
+        return;
+    packed_pair(plan, ring->buffers[0], 0, rows, packed);
+    move_pair(plan, KERNEL_COPY_ROWS, rows, ring->own, packed);
+    device_read(plan, ring->buffers[0], 0, ring->stagings[0], keys_bytes(plan, rows));
+}
+
+/* Messages of step t: these keys to the next place, the next keys from the one before. */
+static void pass_keys(struct ring *ring, const int step)
+{
+    clattn_mpi_plan *plan = ring->plan;
+    const int at_hand = ring_place(ring, ring->me - step);
+    const int coming = ring_place(ring, ring->me - step - 1);
+
+    ring->sent = ring->received = MPI_REQUEST_NULL;
+    if (step + 1 >= ring->places)
+        return;
+    if (keys_travel(ring, coming, step)) {
+        const size_t bytes = whole_pages(keys_bytes(plan, rows_of(ring, coming)));
+        MPI_Irecv(ring->stagings[(step + 1) % 2], (int)(bytes / PAGE_BYTES), plan->page,
+                  ring_place(ring, ring->me - 1), TAG_KEYS, plan->ring, &ring->received);
+    }
+    if (keys_travel(ring, at_hand, step)) {
+        const size_t bytes = whole_pages(keys_bytes(plan, rows_of(ring, at_hand)));
+        MPI_Isend(ring->stagings[step % 2], (int)(bytes / PAGE_BYTES), plan->page,
+                  ring_place(ring, ring->me + 1), TAG_KEYS, plan->ring, &ring->sent);
+        plan->times.bytes_sent += bytes;
+    }
+}
+
+/* Ends step t: the device has computed, the messages are there, and so is what the next step needs. */
+static void end_step(struct ring *ring, const int step)
+{
+    clattn_mpi_plan *plan = ring->plan;
+    const int coming = ring_place(ring, ring->me - step - 1);
+    MPI_Request requests[2] = {ring->sent, ring->received};
+
+    device_finish(plan, requests, 2);
+    wait_for(plan, requests, 2);
+    if (step + 1 < ring->places && place_sees(plan, ring->me, coming))
+        device_write(plan, ring->buffers[(step + 1) % 2], 0, ring->stagings[(step + 1) % 2],
+                     keys_bytes(plan, rows_of(ring, coming)));
+}
+
+/* The keys at hand at step t, chunk by chunk; dk and dv of all of them begin the gradients. */
+static struct block block_at(const struct ring *ring, const int step, const int chunk,
+                             const struct tensor *gradients)
+{
+    const int place = ring_place(ring, ring->me - step);
+    const struct span *chunks = ring->plan->partition.place[place].kv;
+    const size_t row = chunk_row(chunks, chunk);
+    struct tensor pair[2] = {ring->own[0], ring->own[1]};
+    struct block block = {.keys = chunks[chunk]};
+
+    if (step > 0)
+        packed_pair(ring->plan, ring->buffers[step % 2], 0, rows_of(ring, place), pair);
+    block.k = tensor_rows(pair[0], row);
+    block.v = tensor_rows(pair[1], row);
+    if (gradients) {
+        block.dk = tensor_rows(gradients[0], row);
+        block.dv = tensor_rows(gradients[1], row);
+    }
+    return block;
+}
+
+/* ---- forward ---------------------------------------------------------------------------------- */
+
+void ring_forward(clattn_mpi_plan *plan, const struct forward_task *task)
+{
+    struct ring ring = ring_open(plan, task->k, task->v);
+
+    stage_own_keys(&ring);
+    for (int step = 0; step < ring.places; step++) {
+        if (!plan->dry)
+            pass_keys(&ring, step);
+        for (int n = 0; n < CHUNKS * CHUNKS; n++) {
+            const struct block block = block_at(&ring, step, n % CHUNKS, NULL);
+            forward_block(plan, task, n / CHUNKS, &block);
+        }
+        end_step(&ring, step);
+    }
+}
+
+/* ---- backward --------------------------------------------------------------------------------- */
+
+/* The gradients of a place's keys go from the first place that sees them, in the order in which these have
+ * the keys, through all places up to the last one that does, and then home. The step of the first (direction
+ * 1) or of the last (-1); 0: nobody else sees them. */
+static int step_that_sees(const struct ring *ring, const int of_keys, const int direction)
+{
+    for (int n = direction > 0 ? 1 : ring->places - 1; n > 0 && n < ring->places; n += direction)
+        if (place_sees(ring->plan, ring_place(ring, of_keys + n), of_keys))
+            return n;
+    return 0;
+}
+
+static void add_floats(unsigned char *sum, const unsigned char *x, const size_t bytes)
+{
+    float *to = (float *)(void *)sum;
+    const float *from = (const float *)(const void *)x;
+
+    for (size_t n = 0; n < bytes / sizeof *to; n++)
+        to[n] += from[n];
+}
+
+/* dk and dv that were computed at step t join those of the places before, and go on. Each place has asked
+ * for what comes to it before it waits for what it has sent: nobody waits in a circle, however large the
+ * messages. */
+static void pass_gradients(struct ring *ring, const int step, const cl_mem gradients)
+{
+    clattn_mpi_plan *plan = ring->plan;
+    const int of_keys = ring_place(ring, ring->me - step);
+    const size_t bytes = gradients_bytes(plan, rows_of(ring, of_keys));
+    const int pages = (int)(whole_pages(bytes) / PAGE_BYTES);
+    const int first = step_that_sees(ring, of_keys, 1), last = step_that_sees(ring, of_keys, -1);
+    MPI_Request received = MPI_REQUEST_NULL;
+
+    if (first == 0 || step < first || step > last)
+        return;
+    if (step > first)
+        MPI_Irecv(ring->incoming, pages, plan->page, ring_place(ring, ring->me - 1), TAG_GRADIENTS,
+                  plan->ring, &received);
+    wait_for(plan, &ring->gradients_sent, 1);
+    device_read(plan, gradients, 0, ring->sums, bytes);
+    wait_for(plan, &received, 1);
+    if (step > first)
+        add_floats(ring->sums, ring->incoming, bytes);
+    MPI_Isend(ring->sums, pages, plan->page, step < last ? ring_place(ring, ring->me + 1) : of_keys,
+              step < last ? TAG_GRADIENTS : TAG_HOME, plan->ring, &ring->gradients_sent);
+    plan->times.bytes_sent += whole_pages(bytes);
+}
+
+/* Asks for the sums of this place's gradients over the other places, from the first moment on. */
+static void expect_home(struct ring *ring)
+{
+    const clattn_mpi_plan *plan = ring->plan;
+    const size_t bytes = whole_pages(gradients_bytes(plan, rows_of(ring, ring->me)));
+    const int last = step_that_sees(ring, ring->me, -1);
+
+    if (!plan->dry && last > 0)
+        MPI_Irecv(ring->from_others, (int)(bytes / PAGE_BYTES), plan->page,
+                  ring_place(ring, ring->me + last), TAG_HOME, plan->ring, &ring->homecoming);
+}
+
+/* The gradients of this place's keys are complete: from the last place that sees them, and its own. */
+static void take_home(struct ring *ring, const struct backward_task *task, const cl_mem gradients)
+{
+    clattn_mpi_plan *plan = ring->plan;
+    const size_t rows = rows_of(ring, ring->me), bytes = gradients_bytes(plan, rows);
+    const bool others = ring->homecoming != MPI_REQUEST_NULL;
+    struct tensor sums[2];
+
+    wait_for(plan, &ring->homecoming, 1);
+    if (others)
+        add_floats(ring->home, ring->from_others, bytes);
+    if (ring->places > 1)
+        device_write(plan, gradients, 0, ring->home, bytes);
+    packed_pair(plan, gradients, 0, rows, sums);
+    store_key_gradients(plan, task, (struct span){0, rows}, sums);
+    wait_for(plan, &ring->gradients_sent, 1);
+}
+
+void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task)
+{
+    struct ring ring = ring_open(plan, task->k, task->v);
+    const size_t most = whole_pages(gradients_bytes(plan, most_rows(&ring)));
+    cl_mem gradients = pool_take(plan, POOL_GRADIENTS, most);
+
+    if (ring.places > 1) {
+        ring.sums = staging_take(plan, STAGING_GRADIENTS, most);
+        ring.incoming = staging_take(plan, STAGING_GRADIENTS_NEXT, most);
+        ring.home = staging_take(plan, STAGING_GRADIENTS_OWN, most);
+        ring.from_others = staging_take(plan, STAGING_GRADIENTS_HOME, most);
+    }
+    expect_home(&ring);
+    stage_own_keys(&ring);
+    for (int step = 0; step < ring.places; step++) {
+        const int place = ring_place(&ring, ring.me - step);
+        const size_t bytes = gradients_bytes(plan, rows_of(&ring, place));
+        struct tensor pair[2];
+        if (!plan->dry)
+            pass_keys(&ring, step);
+        packed_pair(plan, gradients, 0, rows_of(&ring, place), pair);
+        device_fill(plan, gradients, bytes / sizeof(float), 0.0f);
+        for (int n = 0; n < CHUNKS * CHUNKS; n++) {
+            const struct block block = block_at(&ring, step, n % CHUNKS, pair);
+            backward_block(plan, task, n / CHUNKS, &block);
+        }
+        end_step(&ring, step);
+        if (step == 0 && ring.places > 1)
+            device_read(plan, gradients, 0, ring.home, bytes);
+        else if (step > 0 && !plan->dry)
+            pass_gradients(&ring, step, gradients);
+    }
+    take_home(&ring, task, gradients);
+}

@@ -1,0 +1,107 @@
+#include "mpi/rows.h"
+#include "mpi/device.h"
+
+#include <stdio.h>
+
+extern const char ca_source_shards[]; /* cl/kernels/shards.cl */
+
+static const char *const names[KERNELS] = {
+    [KERNEL_COPY_ROWS] = "copy_rows",     [KERNEL_COPY_FLOATS] = "copy_floats",
+    [KERNEL_ADD_ROWS] = "add_rows",       [KERNEL_ADD_FLOATS] = "add_floats",
+    [KERNEL_STORE_ROWS] = "store_rows",   [KERNEL_MERGE_STATE] = "merge_state",
+    [KERNEL_STORE_STATE] = "store_state", [KERNEL_SINK_GRADIENTS] = "sink_gradients",
+};
+
+void device_open(clattn_mpi_plan *plan)
+{
+    const clattn_device_info *device = clattn_context_device(plan->context);
+    const char *source = ca_source_shards;
+    char options[128];
+    cl_int error;
+
+    /* CPUs take a row at a time, which their compilers vectorise; drivers that have groups of one item
+     * (doc/drivers.md) get these. */
+    plan->columns = device->type == CL_DEVICE_TYPE_CPU ? 1 : 32;
+    plan->rows = device->max_work_group_size >= 128 ? 128 / plan->columns : 1;
+    if (device->max_work_group_size < plan->columns * plan->rows)
+        plan->columns = 1;
+    snprintf(options, sizeof options,
+             "-cl-std=CL1.2 -DDTYPE=%d -DBIAS_DTYPE=0 -DCOLUMNS=%zu -DROWS=%zu",
+             (int)plan->whole.dtype, plan->columns, plan->rows);
+    plan->program =
+        clCreateProgramWithSource(clattn_context_opencl(plan->context), 1, &source, NULL, &error);
+    if (!fault_cl(&plan->fault, error, "clCreateProgramWithSource"))
+        return;
+    if (clBuildProgram(plan->program, 1, &device->device, options, NULL, NULL) != CL_SUCCESS)
+        fault_set(&plan->fault, CLATTN_BUILD_FAILED, "cl/kernels/shards.cl does not compile");
+    for (int n = 0; n < KERNELS && fault_none(&plan->fault); n++) {
+        plan->kernels[n] = clCreateKernel(plan->program, names[n], &error);
+        fault_cl(&plan->fault, error, "clCreateKernel");
+    }
+}
+
+void device_close(clattn_mpi_plan *plan)
+{
+    for (int n = 0; n < KERNELS; n++)
+        if (plan->kernels[n])
+            clReleaseKernel(plan->kernels[n]);
+    for (int n = 0; n < POOLS; n++)
+        if (plan->pools[n].buffer)
+            clReleaseMemObject(plan->pools[n].buffer);
+    if (plan->program)
+        clReleaseProgram(plan->program);
+}
+
+/* ---- arguments -------------------------------------------------------------------------------- */
+
+void rows_begin(struct rows_call *call, clattn_mpi_plan *plan, const enum kernel kernel,
+                const size_t size[4])
+{
+    const cl_ulong4 of = {{size[0], size[1], size[2], size[3]}};
+
+    *call = (struct rows_call){
+        .plan = plan, .kernel = plan->kernels[kernel], .count = size[0] * size[1] * size[2]};
+    rows_argument(call, sizeof of, &of);
+}
+
+void rows_argument(struct rows_call *call, const size_t bytes, const void *value)
+{
+    if (!call->plan->dry && fault_none(&call->plan->fault))
+        fault_cl(&call->plan->fault, clSetKernelArg(call->kernel, call->argument++, bytes, value),
+                 "clSetKernelArg");
+}
+
+void rows_tensor(struct rows_call *call, const struct tensor tensor)
+{
+    const cl_ulong4 at = {{tensor.offset, tensor.stride[0], tensor.stride[1], tensor.stride[2]}};
+
+    rows_argument(call, sizeof tensor.buffer, &tensor.buffer);
+    rows_argument(call, sizeof at, &at);
+}
+
+void rows_run(struct rows_call *call)
+{
+    const clattn_mpi_plan *plan = call->plan;
+    const size_t global[2] = {plan->columns,
+                              (call->count + plan->rows - 1) / plan->rows * plan->rows};
+    const size_t local[2] = {plan->columns, plan->rows};
+
+    if (!plan->dry && fault_none(&plan->fault) && call->count > 0)
+        fault_cl(&call->plan->fault,
+                 clEnqueueNDRangeKernel(plan->queue, call->kernel, 2, NULL, global, local, 0, NULL,
+                                        NULL),
+                 "clEnqueueNDRangeKernel");
+}
+
+void device_move(clattn_mpi_plan *plan, const enum kernel kernel, const size_t size[4],
+                 const struct tensor from, const struct tensor to)
+{
+    struct rows_call call;
+
+    if (size[0] * size[1] * size[2] == 0)
+        return;
+    rows_begin(&call, plan, kernel, size);
+    rows_tensor(&call, from);
+    rows_tensor(&call, to);
+    rows_run(&call);
+}

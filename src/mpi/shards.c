@@ -1,0 +1,92 @@
+#include "mpi/shards.h"
+
+size_t whole_pages(const size_t bytes)
+{
+    return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+size_t key_tensor_batches(const clattn_mpi_plan *plan)
+{
+    return plan->whole.total_kv ? 1 : plan->whole.batch;
+}
+
+static size_t pair_elements(const clattn_mpi_plan *plan, const size_t rows)
+{
+    return key_tensor_batches(plan) * plan->kv_heads * rows *
+           (plan->whole.dim_qk + plan->whole.dim_v);
+}
+
+size_t keys_bytes(const clattn_mpi_plan *plan, const size_t rows)
+{
+    return pair_elements(plan, rows) * element_bytes(plan);
+}
+
+size_t gradients_bytes(const clattn_mpi_plan *plan, const size_t rows)
+{
+    return pair_elements(plan, rows) * sizeof(float);
+}
+
+void packed_pair(const clattn_mpi_plan *plan, const cl_mem buffer, const size_t first,
+                 const size_t rows, struct tensor pair[2])
+{
+    const size_t heads = plan->kv_heads, dim = plan->whole.dim_qk;
+
+    pair[0] = tensor_packed_at(buffer, first, heads, rows, dim);
+    pair[1] = tensor_packed_at(buffer, first + key_tensor_batches(plan) * heads * rows * dim, heads,
+                               rows, plan->whole.dim_v);
+}
+
+void move_pair(clattn_mpi_plan *plan, const enum kernel kernel, const size_t rows,
+               const struct tensor from[2], const struct tensor to[2])
+{
+    const size_t batches = key_tensor_batches(plan), heads = plan->kv_heads;
+
+    device_move(plan, kernel, (size_t[]){batches, heads, rows, plan->whole.dim_qk}, from[0], to[0]);
+    device_move(plan, kernel, (size_t[]){batches, heads, rows, plan->whole.dim_v}, from[1], to[1]);
+}
+
+bool place_sees(const clattn_mpi_plan *plan, const int of_queries, const int of_keys)
+{
+    return plan->visible[of_queries * plan->partition.places + of_keys];
+}
+
+void find_visible(clattn_mpi_plan *plan, const struct lengths *lengths)
+{
+    const int places = plan->partition.places;
+    const struct shard *of = plan->partition.place;
+
+    for (int q = 0; q < places; q++)
+        for (int kv = 0; kv < places; kv++)
+            plan->visible[q * places + kv] =
+                shards_see(&plan->whole, lengths, &of[q], &of[kv], plan->parts);
+}
+
+void wait_for(clattn_mpi_plan *plan, MPI_Request *requests, const int count)
+{
+    const double begun = MPI_Wtime();
+    MPI_Status statuses[MOST_REQUESTS];
+
+    MPI_Waitall(count, requests, statuses);
+    plan->times.waiting += MPI_Wtime() - begun;
+}
+
+void shards_forward(clattn_mpi_plan *plan, const struct forward_task *task)
+{
+    forward_begin(plan, task);
+    if (plan->mode == CLATTN_MPI_ALL_GATHER)
+        gather_forward(plan, task);
+    else
+        ring_forward(plan, task);
+    forward_end(plan, task);
+}
+
+void shards_backward(clattn_mpi_plan *plan, const struct backward_task *task, float *dslopes,
+                     float *dsinks)
+{
+    backward_begin(plan, task);
+    if (plan->mode == CLATTN_MPI_ALL_GATHER)
+        gather_backward(plan, task);
+    else
+        ring_backward(plan, task);
+    backward_end(plan, task, dslopes, dsinks);
+}

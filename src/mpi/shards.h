@@ -1,0 +1,48 @@
+/* How keys come to this rank's queries: attention over the places of a ring, on tensors of this place. */
+#ifndef MPI_SHARDS_H
+#define MPI_SHARDS_H
+
+#include "mpi/device.h"
+
+/* By the plan's mode; collective in plan->ring. All ranks take the same messages whether they have a fault
+ * or not. */
+void shards_forward(clattn_mpi_plan *plan, const struct forward_task *task);
+/* dslopes and dsinks: this rank's heads', summed over this rank's queries. */
+void shards_backward(clattn_mpi_plan *plan, const struct backward_task *task, float *dslopes,
+                     float *dsinks);
+
+void ring_forward(clattn_mpi_plan *plan, const struct forward_task *task);
+void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task);
+void gather_forward(clattn_mpi_plan *plan, const struct forward_task *task);
+void gather_backward(clattn_mpi_plan *plan, const struct backward_task *task);
+
+/* ---- what both need (shards.c) ---------------------------------------------------------------- */
+
+/* Messages are counted in pages, so that an int counts enough of them. */
+#define PAGE_BYTES 4096
+size_t whole_pages(size_t bytes);
+
+/* Batches of tensors of keys, and bytes of so many rows of keys and values of this rank's heads: in the
+ * dtype, or their gradients in f32. */
+size_t key_tensor_batches(const clattn_mpi_plan *plan);
+size_t keys_bytes(const clattn_mpi_plan *plan, size_t rows);
+size_t gradients_bytes(const clattn_mpi_plan *plan, size_t rows);
+
+/* k and v, or dk and dv, of so many rows that lie packed in a buffer, one behind the other, from an
+ * element on. */
+void packed_pair(const clattn_mpi_plan *plan, cl_mem buffer, size_t first, size_t rows,
+                 struct tensor pair[2]);
+
+/* Moves rows of k and v, or of their gradients. */
+void move_pair(clattn_mpi_plan *plan, enum kernel kernel, size_t rows, const struct tensor from[2],
+               const struct tensor to[2]);
+
+/* Whether the queries of one place see keys of another; of the tables made by the plan. */
+bool place_sees(const clattn_mpi_plan *plan, int of_queries, int of_keys);
+/* Makes that table for an execution's lengths. */
+void find_visible(clattn_mpi_plan *plan, const struct lengths *lengths);
+
+/* Waits for messages; timed as waiting. */
+void wait_for(clattn_mpi_plan *plan, MPI_Request *requests, int count);
+
+#endif

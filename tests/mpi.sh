@@ -1,0 +1,63 @@
+#!/bin/sh
+# sh tests/mpi.sh [RANKS...]: libclattn_mpi against double precision (tests/mpi/mpi_attention.c), and what goes wrong
+# on one rank (mpi_faults.c), with each MPI that is installed, Open MPI and MPICH, on 1, 2, 3, 4 and 7 ranks of this machine unless others are named.
+# Builds what it needs in build/mpi-NAME.
+#   --build DIR   with the MPI of that build alone, as CTest does
+# Ends with 1 if anything is wrong, with 77 if there is no MPI.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+root=$(pwd)
+build=
+if [ "${1:-}" = --build ]; then
+    build=$2
+    shift 2
+fi
+[ $# -gt 0 ] || set -- 1 2 3 4 7
+
+# Many ranks on few cores, as any user, and no rank bound to a core; large messages without a system call
+# that containers forbid.
+OMPI_MCA_rmaps_base_oversubscribe=1
+OMPI_MCA_hwloc_base_binding_policy=none
+OMPI_MCA_mpi_yield_when_idle=1
+OMPI_MCA_btl_vader_single_copy_mechanism=none
+OMPI_ALLOW_RUN_AS_ROOT=1
+OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+POCL_AFFINITY=0
+: "${POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable}"
+export OMPI_MCA_rmaps_base_oversubscribe OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_mpi_yield_when_idle
+export OMPI_MCA_btl_vader_single_copy_mechanism OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
+export POCL_AFFINITY POCL_EXTRA_BUILD_FLAGS
+bad=0
+
+# in_build DIR MPIRUN RANKS...
+in_build() {
+    programs=$1/tests/mpi
+    run=$2
+    shift 2
+    for ranks; do
+        for program in mpi_faults mpi_attention; do
+            timeout "${CLATTN_TEST_LIMIT:-1200}" "$run" -n "$ranks" "$programs/$program" || bad=1
+        done
+    done
+}
+
+if [ -n "$build" ]; then
+    run=$(sed -n 's/^MPIEXEC_EXECUTABLE:FILEPATH=//p' "$build/CMakeCache.txt")
+    [ -x "$run" ] || { echo "skipped: there is no mpiexec"; exit 77; }
+    in_build "$build" "$run" "$@"
+    exit $bad
+fi
+found=
+for name in openmpi mpich; do
+    command -v "mpicc.$name" > /dev/null 2>&1 || continue
+    found=1
+    echo "== $name"
+    folder=$root/build/mpi-$name
+    { cmake --preset release -B "$folder" -DCLATTN_WERROR=ON -DMPI_C_COMPILER="mpicc.$name" \
+        -DMPIEXEC_EXECUTABLE="$(command -v "mpirun.$name")" &&
+        cmake --build "$folder" --parallel "$(nproc)" --target mpi_tests; } \
+        > "$root/build/mpi-$name.log" 2>&1 || { tail -n 40 "$root/build/mpi-$name.log"; bad=1; continue; }
+    in_build "$folder" "mpirun.$name" "$@"
+done
+[ -n "$found" ] || { echo "skipped: neither mpicc.openmpi nor mpicc.mpich is there"; exit 77; }
+exit $bad
