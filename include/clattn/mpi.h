@@ -22,6 +22,9 @@
  *   (S. A. Jacobs et al., "DeepSpeed Ulysses", 2023). Nothing is merged.
  * - heads and ring: groups of heads_ranks consecutive ranks exchange heads, and rings connect the ranks
  *   of all groups that have the same heads.
+ * - split keys, for decoding: every rank has all queries, a range of the keys, and gets all of o. Partial
+ *   o and lse go to all ranks, in f32, and are merged there (split-K, as T. Dao et al., "Flash-Decoding for
+ *   long-context inference", 2023, does on one device).
  *
  * Causal problems are cut so that all ranks have the same work: with n places in the ring, 2 n chunks,
  * of which place r has chunk r and chunk 2 n - 1 - r, one behind the other in its tensors ("zigzag").
@@ -48,8 +51,9 @@ typedef enum clattn_mpi_mode {
                               ring. */
     CLATTN_MPI_ALL_GATHER = 1,
     CLATTN_MPI_RING = 2,
-    CLATTN_MPI_HEADS = 3,     /**< kv_heads is a multiple of the ranks. */
-    CLATTN_MPI_HEADS_RING = 4 /**< kv_heads and the ranks are multiples of heads_ranks. */
+    CLATTN_MPI_HEADS = 3,      /**< kv_heads is a multiple of the ranks. */
+    CLATTN_MPI_HEADS_RING = 4, /**< kv_heads and the ranks are multiples of heads_ranks. */
+    CLATTN_MPI_SPLIT_KV = 5    /**< Forward only: every rank has all queries. */
 } clattn_mpi_mode;
 
 /** What a plan is made with. All but struct_size may be 0. */

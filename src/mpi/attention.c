@@ -219,6 +219,48 @@ void forward_block(clattn_mpi_plan *plan, const struct forward_task *task, const
     }
 }
 
+static size_t state_rows(const clattn_mpi_plan *plan)
+{
+    return place_batches(plan) * plan->heads * place_queries(plan);
+}
+
+size_t state_bytes(const clattn_mpi_plan *plan)
+{
+    return state_rows(plan) * (plan->whole.dim_v + 1) * sizeof(float);
+}
+
+void state_read(clattn_mpi_plan *plan, void *state)
+{
+    const size_t of_o = state_rows(plan) * plan->whole.dim_v * sizeof(float);
+
+    device_read(plan, sums(plan, plan->whole.dim_v).buffer, 0, state, of_o);
+    device_read(plan, sums_lse(plan).buffer, 0, (unsigned char *)state + of_o,
+                state_rows(plan) * sizeof(float));
+}
+
+void state_merge(clattn_mpi_plan *plan, const void *state, const bool first)
+{
+    const size_t rows = state_rows(plan), dim = plan->whole.dim_v;
+    const size_t of_o = rows * dim * sizeof(float);
+    const unsigned char *lse = (const unsigned char *)state + of_o;
+    cl_mem o = first ? sums(plan, dim).buffer : pool_take(plan, POOL_PART_O, of_o);
+    cl_mem o_lse =
+        first ? sums_lse(plan).buffer : pool_take(plan, POOL_PART_LSE, rows * sizeof(float));
+    struct rows_call call;
+
+    device_write(plan, o, 0, state, of_o);
+    device_write(plan, o_lse, 0, lse, rows * sizeof(float));
+    if (first)
+        return;
+    rows_begin(&call, plan, KERNEL_MERGE_STATE,
+               (size_t[]){place_batches(plan), plan->heads, place_queries(plan), dim});
+    rows_tensor(&call, tensor_packed_at(o, 0, plan->heads, place_queries(plan), dim));
+    rows_tensor(&call, tensor_packed_at(o_lse, 0, plan->heads, place_queries(plan), 1));
+    rows_tensor(&call, sums(plan, dim));
+    rows_tensor(&call, sums_lse(plan));
+    rows_run(&call);
+}
+
 void forward_end(clattn_mpi_plan *plan, const struct forward_task *task)
 {
     const size_t dim = plan->whole.dim_v;

@@ -63,6 +63,12 @@ void forward_block(clattn_mpi_plan *plan, const struct forward_task *task, int c
                    const struct block *block);
 void forward_end(clattn_mpi_plan *plan, const struct forward_task *task);
 
+/* The state of the place's queries, f32: o, then lse, bytes of both together; and replacing it. */
+size_t state_bytes(const clattn_mpi_plan *plan);
+void state_read(clattn_mpi_plan *plan, void *state);
+/* Merges another rank's; the first one replaces what is there. */
+void state_merge(clattn_mpi_plan *plan, const void *state, bool first);
+
 /* dk and dv of some rows of the place's keys, from f32 sums of them; of packed batches those that belong to
  * a sequence. */
 void store_key_gradients(clattn_mpi_plan *plan, const struct backward_task *task, struct span rows,

@@ -121,7 +121,7 @@ static bool work_grows(const clattn_problem *whole)
 }
 
 bool partition_make(const clattn_problem *whole, const int ranks, const int heads_ranks,
-                    const double *speeds, struct partition *partition)
+                    const bool split_kv, const double *speeds, struct partition *partition)
 {
     const int places = ranks / heads_ranks;
     const size_t queries = whole_queries(whole), keys = whole_keys(whole);
@@ -133,7 +133,7 @@ bool partition_make(const clattn_problem *whole, const int ranks, const int head
     *partition = (struct partition){.ranks = ranks,
                                     .heads_ranks = heads_ranks,
                                     .places = places,
-                                    .zigzag = places > 1 && work_grows(whole),
+                                    .zigzag = places > 1 && !split_kv && work_grows(whole),
                                     .rank = calloc((size_t)ranks, sizeof *partition->rank),
                                     .place = calloc((size_t)places, sizeof *partition->place)};
     const bool ok = weights && at && of_places && of_ranks && partition->rank && partition->place;
@@ -143,6 +143,11 @@ bool partition_make(const clattn_problem *whole, const int ranks, const int head
     for (int of_keys = 0; ok && of_keys < 2; of_keys++) {
         cut_places(of_keys ? keys : queries, weights, partition, at, of_places);
         cut_members(partition, speeds, at, of_places, of_ranks);
+        const bool all = split_kv && !of_keys;
+        for (int n = 0; all && n < ranks; n++)
+            of_ranks[n][0] = of_places[n][0] = (struct span){0, queries};
+        for (int n = 0; all && n < ranks; n++)
+            of_ranks[n][1] = of_places[n][1] = (struct span){queries, 0};
         for (int n = 0; n < ranks; n++)
             for (int chunk = 0; chunk < CHUNKS; chunk++)
                 (of_keys ? partition->rank[n].kv : partition->rank[n].q)[chunk] =

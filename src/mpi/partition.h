@@ -35,10 +35,11 @@ size_t chunk_row(const struct span chunks[CHUNKS], int chunk);
 size_t whole_queries(const clattn_problem *whole);
 size_t whole_keys(const clattn_problem *whole);
 
-/* Cuts the whole in proportion to the ranks' speeds, all over 0. Boundaries are multiples of 16, or of 4
+/* Cuts the whole in proportion to the ranks' speeds, all over 0; with split_kv only its keys, and all ranks
+ * have all queries. Boundaries are multiples of 16, or of 4
  * where chunks are short, so that keys begin where dropout's counters do. False without memory. */
-bool partition_make(const clattn_problem *whole, int ranks, int heads_ranks, const double *speeds,
-                    struct partition *partition);
+bool partition_make(const clattn_problem *whole, int ranks, int heads_ranks, bool split_kv,
+                    const double *speeds, struct partition *partition);
 void partition_free(struct partition *partition);
 
 #endif

@@ -59,7 +59,7 @@ static void check_options(clattn_mpi_plan *plan, const clattn_mpi_options *optio
         fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
                   "options->struct_size is %zu, not sizeof(clattn_mpi_options)",
                   options->struct_size);
-    else if ((int)options->mode < CLATTN_MPI_AUTO || options->mode > CLATTN_MPI_HEADS_RING)
+    else if ((int)options->mode < CLATTN_MPI_AUTO || options->mode > CLATTN_MPI_SPLIT_KV)
         fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT, "options->mode is %d, which is none",
                   (int)options->mode);
     else if ((options->mode == CLATTN_MPI_HEADS_RING) != (options->heads_ranks != 0))
@@ -76,6 +76,9 @@ static void check_options(clattn_mpi_plan *plan, const clattn_mpi_options *optio
                   "the problem was not made by clattn_problem_init()");
     else if (refusal_of(&plan->whole, members))
         fault_set(&plan->fault, CLATTN_UNSUPPORTED, "%s", refusal_of(&plan->whole, members));
+    else if (options->mode == CLATTN_MPI_SPLIT_KV && plan->whole.operation != CLATTN_FORWARD)
+        fault_set(&plan->fault, CLATTN_UNSUPPORTED,
+                  "CLATTN_MPI_SPLIT_KV is for decoding, which has no gradients");
     else if (plan->whole.kv_heads % (size_t)members != 0)
         fault_set(&plan->fault, CLATTN_UNSUPPORTED, "%zu kv_heads cannot be shared by %d ranks",
                   plan->whole.kv_heads, members);
@@ -128,7 +131,8 @@ static void find_partition(clattn_mpi_plan *plan, const clattn_mpi_options *opti
     if (some && !all)
         fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
                   "options->speed is 0 on some ranks and not on others");
-    else if (!partition_make(&plan->whole, plan->ranks, members, speeds, &plan->partition))
+    else if (!partition_make(&plan->whole, plan->ranks, members, plan->mode == CLATTN_MPI_SPLIT_KV,
+                             speeds, &plan->partition))
         fault_set(&plan->fault, CLATTN_OUT_OF_MEMORY, "no host memory for %d shards", plan->ranks);
     free(speeds);
 }

@@ -75,6 +75,8 @@ void shards_forward(clattn_mpi_plan *plan, const struct forward_task *task)
     forward_begin(plan, task);
     if (plan->mode == CLATTN_MPI_ALL_GATHER)
         gather_forward(plan, task);
+    else if (plan->mode == CLATTN_MPI_SPLIT_KV)
+        split_forward(plan, task);
     else
         ring_forward(plan, task);
     forward_end(plan, task);

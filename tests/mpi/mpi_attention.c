@@ -403,7 +403,8 @@ static int compare_guards(const struct world *world, const struct whole *whole,
 
 static const char *mode_name(const clattn_mpi_mode mode)
 {
-    static const char *const names[] = {"auto", "all-gather", "ring", "heads", "heads and ring"};
+    static const char *const names[] = {"auto",  "all-gather",     "ring",
+                                        "heads", "heads and ring", "split keys"};
 
     return names[mode];
 }
@@ -449,7 +450,7 @@ static int run_case(const struct world *world, const char *text, const clattn_op
         {CLATTN_MPI_RING, 0, 0, 0},       {CLATTN_MPI_RING, 0, 1, 0},
         {CLATTN_MPI_ALL_GATHER, 0, 0, 0}, {CLATTN_MPI_ALL_GATHER, 0, 1, 20000},
         {CLATTN_MPI_HEADS, 0, 0, 0},      {CLATTN_MPI_HEADS_RING, 2, 1, 0},
-        {CLATTN_MPI_HEADS_RING, 2, 0, 0},
+        {CLATTN_MPI_HEADS_RING, 2, 0, 0}, {CLATTN_MPI_SPLIT_KV, 0, 1, 0},
     };
     struct whole whole;
     int failures = 0;
@@ -461,7 +462,8 @@ static int run_case(const struct world *world, const char *text, const clattn_op
         const int members = m.mode == CLATTN_MPI_HEADS ? world->ranks
                             : m.heads_ranks            ? m.heads_ranks
                                                        : 1;
-        if (world->ranks % members != 0 || whole.problem.kv_heads % (size_t)members != 0 ||
+        if ((m.mode == CLATTN_MPI_SPLIT_KV && operation == CLATTN_BACKWARD) ||
+            world->ranks % members != 0 || whole.problem.kv_heads % (size_t)members != 0 ||
             (members > 1 && (whole.problem.bias || whole.problem.mask)))
             continue;
         const int wrong = run_manner(world, &whole, m);
