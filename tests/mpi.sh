@@ -33,11 +33,19 @@ bad=0
 in_build() {
     programs=$1/tests/mpi
     run=$2
+    losses=$1/tests/mpi/losses
     shift 2
     for ranks; do
         for program in mpi_faults mpi_attention; do
             timeout "${CLATTN_TEST_LIMIT:-1200}" "$run" -n "$ranks" "$programs/$program" || bad=1
         done
+        # The same losses on any number of ranks; its sequences have eight places.
+        [ "$ranks" -le 4 ] || continue
+        timeout "${CLATTN_TEST_LIMIT:-1200}" "$run" -n "$ranks" \
+            "$programs/../examples/example_22_ring_training" > "$losses.$ranks" || bad=1
+        echo "$ranks ranks, training: $(tail -n 1 "$losses.$ranks")"
+        [ -s "$losses.1" ] || cp "$losses.$ranks" "$losses.1"
+        cmp "$losses.1" "$losses.$ranks" || bad=1
     done
 }
 
@@ -55,7 +63,8 @@ for name in openmpi mpich; do
     folder=$root/build/mpi-$name
     { cmake --preset release -B "$folder" -DCLATTN_WERROR=ON -DMPI_C_COMPILER="mpicc.$name" \
         -DMPIEXEC_EXECUTABLE="$(command -v "mpirun.$name")" &&
-        cmake --build "$folder" --parallel "$(nproc)" --target mpi_tests; } \
+        cmake --build "$folder" --parallel "$(nproc)" --target mpi_tests \
+            example_22_ring_training; } \
         > "$root/build/mpi-$name.log" 2>&1 || { tail -n 40 "$root/build/mpi-$name.log"; bad=1; continue; }
     in_build "$folder" "mpirun.$name" "$@"
 done
