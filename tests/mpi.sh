@@ -34,18 +34,21 @@ in_build() {
     programs=$1/tests/mpi
     run=$2
     losses=$1/tests/mpi/losses
+    rm -f "$losses".*
     shift 2
     for ranks; do
         for program in mpi_faults mpi_attention; do
             timeout "${CLATTN_TEST_LIMIT:-1200}" "$run" -n "$ranks" "$programs/$program" || bad=1
         done
-        # The same losses on any number of ranks; its sequences have eight places.
+        # The same losses on any number of ranks, but for rounding; its sequences have eight places.
         [ "$ranks" -le 4 ] || continue
         timeout "${CLATTN_TEST_LIMIT:-1200}" "$run" -n "$ranks" \
             "$programs/../examples/example_22_ring_training" > "$losses.$ranks" || bad=1
         echo "$ranks ranks, training: $(tail -n 1 "$losses.$ranks")"
         [ -s "$losses.1" ] || cp "$losses.$ranks" "$losses.1"
-        cmp "$losses.1" "$losses.$ranks" || bad=1
+        paste "$losses.1" "$losses.$ranks" | awk '
+            { d = $4 - $11; if (d < 0) d = -d; if (NF != 14 || d > 0.001 + 0.02 * $4) bad = 1 }
+            END { exit bad || NR != 5 }' || { echo "FAIL: other losses on $ranks ranks"; bad=1; }
     done
 }
 
