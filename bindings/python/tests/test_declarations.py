@@ -36,7 +36,9 @@ def test_structs_and_constants_agree_with_a_compiler(tmp_path):
 
 
 def test_nothing_is_left_out():
-    text = re.sub(r"/\*.*?\*/", "", "".join(path.read_text() for path in INCLUDE.glob("clattn/*.h")), flags=re.S)
+    # mpi.h is of libclattn_mpi, which the package has not.
+    headers = [path for path in INCLUDE.glob("clattn/*.h") if path.name != "mpi.h"]
+    text = re.sub(r"/\*.*?\*/", "", "".join(path.read_text() for path in headers), flags=re.S)
     structs = set(re.findall(r"typedef struct (\w+) \{", text))
     assert structs == {struct.__name__ for struct in declared.STRUCTS}
     assert set(re.findall(r"\b(clattn_\w+)\((?!\*)", text)) == set(declared.FUNCTIONS)
