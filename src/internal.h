@@ -7,6 +7,8 @@
 #include "base/clock.h"         /* one clock for all that is timed */
 #include "base/json_reader.h"   /* what a worker or a journal says is read as what a store says */
 #include "context/context.h"    /* who ends by a signal excuses the programs that are being built */
+#include "device/capacity.h"    /* which instructions the peaks are measured with */
+#include "device/processor.h"   /* ... and the registers that some of them need */
 #include "execute/bare.h"       /* what an execution costs beside its kernels */
 #include "families/candidate.h" /* journals and workers name configurations */
 #include "families/registry.h"  /* ... and the kernels that they were measured with */

@@ -1,5 +1,6 @@
 #include "bench/timing/peak_form.h"
 #include "bench/timing/timing.h"
+#include "internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -100,7 +101,7 @@ size_t peak_form_list(struct peak_form forms[PEAK_MOST_FORMS], const clattn_devi
     const bool vectors = (info->type & CL_DEVICE_TYPE_CPU) != 0 && info->vector_width_float >= 4;
     size_t count = vectors ? APPEND(forms, 0, info, wide) : APPEND(forms, 0, info, narrow);
 
-    if (strcmp(info->architecture, "avx512_bf16") == 0)
+    if (ca_multiplies_bf16_pairs(info))
         count = APPEND(forms, count, info, pairs);
     if (!info->fp16)
         return count;

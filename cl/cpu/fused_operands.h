@@ -4,16 +4,22 @@
  *   source                    operands of keys or values, where they are or staged
  *   stage_tile()              keys and values as operands
  *   value_of()                a staged value
- *   OPERANDS_BEFORE(n)        how many there are, where n keys come before
+ *   KEY_OPERANDS              from a staged key to the next
+ *   KEYS_TOGETHER             keys whose values one step of P V multiplies
+ *   OPERANDS_BEFORE(n)        how many operands there are, where n keys come before
  *
- * A tile begins with a whole operand; where it ends with one that is not, the rest of it is 0. */
+ * A tile begins with a whole step of P V; where it ends with one that is not, the rest of it is 0. */
 #ifndef CLATTN_FUSED_OPERANDS_H
 #define CLATTN_FUSED_OPERANDS_H
 #include "common/key_rows.h"
 #include "cpu/operands.h"
 #include "cpu/quantized_simd.h"
 
+#if OPERAND_TILES /* a tile of the depth of P V */
+#define KEYS_TOGETHER (2 * TILE)
+#else
 #define KEYS_TOGETHER VALUES_IN_OPERAND
+#endif
 
 #if OPERAND_PAIRS
 INLINE void stage_key_pairs(uint *to, const __global ushort *p, const long step)
@@ -27,6 +33,9 @@ INLINE void stage_key_pairs(uint *to, const __global ushort *p, const long step)
         to[d / 2] = load_pair(p + d * step, step, DIM_QK - d);
 }
 
+#if OPERAND_TILES
+#include "amx/fused_operands.h"
+#else
 /* The values of two keys; the second may be 0. */
 INLINE void stage_value_pairs(uint *to, const __global ushort *first, const __global ushort *second,
                               const long step)
@@ -52,6 +61,8 @@ INLINE void stage_tile(SHAPE_PARAMS, const long b, const long j, const int count
         stage_value_pairs(v_staged + n / 2 * DIM_V, v + KEY_ROW(b, j + n, a.v_stride),
                           n + 1 < count ? v + KEY_ROW(b, j + n + 1, a.v_stride) : 0, V_STEP);
 }
+#define KEY_OPERANDS OPERANDS(DIM_QK)
+#endif
 
 /* Value d of key n. */
 INLINE float value_of(const uint *v, const int n, const int d, const long v_row,
@@ -62,6 +73,7 @@ INLINE float value_of(const uint *v, const int n, const int d, const long v_row,
     return n % 2 ? second_of_word(pair) : first_of_word(pair);
 }
 #else
+#define KEY_OPERANDS OPERANDS(DIM_QK)
 #if STAGED
 INLINE void stage_tile(SHAPE_PARAMS, const long b, const long j, const int count,
                        const __global k_storage *k, const __global v_storage *v, float *k_staged,
@@ -80,6 +92,9 @@ INLINE float value_of(source v, const int n, const int d, const long v_row, cons
 }
 #endif
 
-#define OPERANDS_BEFORE(n) ((n) / KEYS_TOGETHER)
+/* The end of the last step of P V over n keys. */
+#define WHOLE_STEPS(n) (((n) + KEYS_TOGETHER - 1) / KEYS_TOGETHER * KEYS_TOGETHER)
+
+#define OPERANDS_BEFORE(n) ((n) / VALUES_IN_OPERAND)
 
 #endif

@@ -27,8 +27,9 @@ struct prefetch_streams {
 };
 
 /* There is a step with every register tile of QK_KEYS keys, if a row of keys and of values in each
- * is enough; else one with every PREFETCH_DEPTH columns of them, in each copy of the products. */
-#define PREFETCH_OFTEN (QK_KEYS > BLOCKS_PER_TILE)
+ * is enough, or products are of tiles; else one with every PREFETCH_DEPTH columns of them, in each copy
+ * of the products. */
+#define PREFETCH_OFTEN (!OPERAND_TILES && QK_KEYS > BLOCKS_PER_TILE)
 #define PREFETCH_DEPTH (PREFETCH_OFTEN ? 32 : DIM_QK)
 #define PREFETCH_STEPS (BLOCK_N / QK_KEYS * ((DIM_QK + PREFETCH_DEPTH - 1) / PREFETCH_DEPTH))
 /* Rows of a tile that a block fetches. Those that a sliding window sees are in L2 already, but for

@@ -18,6 +18,9 @@
 #include "cpu/fused_operands.h"
 #include "score/query_lanes.h"
 
+#if OPERAND_TILES
+#include "amx/fused_products.h"
+#else
 /* ---- Q K^T ---------------------------------------------------------------------------------- */
 
 /* sum += k[n][d] q[d] for QK_KEYS keys. */
@@ -105,6 +108,7 @@ NOINLINE void multiply_keys(const struct score_tile *tile, const lanes *q, sourc
     for (int m = 0; m < BLOCK_VECTORS; m++)
         row_max[m] = most[m];
 }
+#endif
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
@@ -123,9 +127,18 @@ INLINE int both_end(const struct score_tile *tile, const int count)
                : (tile->upper_begin + KEYS_TOGETHER - 1) / KEYS_TOGETHER * KEYS_TOGETHER;
 }
 
-/* Scores of keys n .. last - 1 become weights exp(score - base), which are added to sum. With
- * mark_hidden the weight of a hidden pair is -0. */
-INLINE void weights_of_keys(const int first, const int end, const int mark_hidden,
+/* Scores of tiles wait for their scale until their exponential is taken. */
+#if OPERAND_TILES
+#define DEFERRED_SCALE(tile) ((tile)->deferred_scale)
+#define WEIGHT(scale, x, base) EXPONENTIAL(fma((x), (lanes)(scale), -(base)))
+#else
+#define DEFERRED_SCALE(tile) 1.0f
+#define WEIGHT(scale, x, base) EXPONENTIAL((x) - (base))
+#endif
+
+/* Scores of keys n .. last - 1, times scale, become weights exp(score - base), which are added to sum.
+ * With mark_hidden the weight of a hidden pair is -0. */
+INLINE void weights_of_keys(const int first, const int end, const int mark_hidden, const float scale,
                             const lanes *base, int n, const int last, lanes *s, lanes *sum)
 {
     for (; n < last; n++) {
@@ -133,7 +146,7 @@ INLINE void weights_of_keys(const int first, const int end, const int mark_hidde
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             if (m >= first && m < end) {
                 const lanes x = s[n * BLOCK_VECTORS + m];
-                lanes p = EXPONENTIAL(x - base[m]);
+                lanes p = WEIGHT(scale, x, base[m]);
                 if (mark_hidden)
                     p = x == -INFINITY ? (lanes)(-0.0f) : p;
                 s[n * BLOCK_VECTORS + m] = p;
@@ -145,15 +158,15 @@ INLINE void weights_of_keys(const int first, const int end, const int mark_hidde
 
 #if OPERAND_PAIRS
 /* Likewise, without marks, from an even n on, and the weights become pairs. */
-INLINE void pairs_of_keys(const int first, const int end, const lanes *base, int n, const int last,
-                          lanes *s, lanes *sum)
+INLINE void pairs_of_keys(const int first, const int end, const float scale, const lanes *base,
+                          int n, const int last, lanes *s, lanes *sum)
 {
     for (; n + 2 <= last; n += 2) {
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             if (m >= first && m < end) {
-                const lanes p = EXPONENTIAL(s[n * BLOCK_VECTORS + m] - base[m]);
-                const lanes r = EXPONENTIAL(s[(n + 1) * BLOCK_VECTORS + m] - base[m]);
+                const lanes p = WEIGHT(scale, s[n * BLOCK_VECTORS + m], base[m]);
+                const lanes r = WEIGHT(scale, s[(n + 1) * BLOCK_VECTORS + m], base[m]);
                 s[n / 2 * BLOCK_VECTORS + m] = pack_pairs(p, r);
                 sum[m] += p + r;
             }
@@ -163,7 +176,7 @@ INLINE void pairs_of_keys(const int first, const int end, const lanes *base, int
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             if (m >= first && m < end) {
-                const lanes p = EXPONENTIAL(s[n * BLOCK_VECTORS + m] - base[m]);
+                const lanes p = WEIGHT(scale, s[n * BLOCK_VECTORS + m], base[m]);
                 s[n / 2 * BLOCK_VECTORS + m] = pack_pairs(p, (lanes)(0.0f));
                 sum[m] += p;
             }
@@ -171,8 +184,8 @@ INLINE void pairs_of_keys(const int first, const int end, const lanes *base, int
     }
 }
 #if HAS_DROPOUT
-#define WEIGHTS_OF_KEYS(first, end, base, n, last, s, sum)                                         \
-    weights_of_keys(first, end, 0, base, n, last, s, sum)
+#define WEIGHTS_OF_KEYS(first, end, scale, base, n, last, s, sum)                                  \
+    weights_of_keys(first, end, 0, scale, base, n, last, s, sum)
 /* The weights of count keys become pairs. */
 NOINLINE void pair_weights(const int count, lanes *p)
 {
@@ -186,8 +199,8 @@ NOINLINE void pair_weights(const int count, lanes *p)
 #define WEIGHTS_OF_KEYS pairs_of_keys
 #endif
 #else
-#define WEIGHTS_OF_KEYS(first, end, base, n, last, s, sum)                                         \
-    weights_of_keys(first, end, 0, base, n, last, s, sum)
+#define WEIGHTS_OF_KEYS(first, end, scale, base, n, last, s, sum)                                  \
+    weights_of_keys(first, end, 0, scale, base, n, last, s, sum)
 #endif
 
 /* The weights of count keys, and their sum. Scores of a half that sees no key stay -INFINITY, but
@@ -196,6 +209,7 @@ NOINLINE void compute_weights(const struct score_tile *tile, const int mark_hidd
                               const lanes *base, const int count, lanes *s, lanes *sum)
 {
     lanes from[BLOCK_VECTORS], row_sum[BLOCK_VECTORS];
+    const float scale = DEFERRED_SCALE(tile);
 
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++) {
@@ -203,21 +217,22 @@ NOINLINE void compute_weights(const struct score_tile *tile, const int mark_hidd
         row_sum[m] = 0.0f;
     }
     if (HIDES && mark_hidden) {
-        weights_of_keys(0, BLOCK_VECTORS, 1, from, 0, count, s, row_sum);
+        weights_of_keys(0, BLOCK_VECTORS, 1, scale, from, 0, count, s, row_sum);
     } else if (HAS_HALVES) {
         const int both = both_begin(tile, count), upper = both_end(tile, count);
-        WEIGHTS_OF_KEYS(0, LOWER, from, 0, both, s, row_sum);
-        WEIGHTS_OF_KEYS(0, BLOCK_VECTORS, from, both, upper, s, row_sum);
+        WEIGHTS_OF_KEYS(0, LOWER, scale, from, 0, both, s, row_sum);
+        WEIGHTS_OF_KEYS(0, BLOCK_VECTORS, scale, from, both, upper, s, row_sum);
         if (HAS_WINDOW)
-            WEIGHTS_OF_KEYS(LOWER, BLOCK_VECTORS, from, upper, count, s, row_sum);
+            WEIGHTS_OF_KEYS(LOWER, BLOCK_VECTORS, scale, from, upper, count, s, row_sum);
     } else {
-        WEIGHTS_OF_KEYS(0, BLOCK_VECTORS, from, 0, count, s, row_sum);
+        WEIGHTS_OF_KEYS(0, BLOCK_VECTORS, scale, from, 0, count, s, row_sum);
     }
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++)
         sum[m] = row_sum[m];
 }
 
+#if !OPERAND_TILES
 /* ---- P V ------------------------------------------------------------------------------------ */
 
 /* sum += p v for `columns` (constant, at most PV_COLUMNS) values of a row, or of a row of pairs. */
@@ -323,6 +338,7 @@ NOINLINE void add_values(const struct score_tile *tile, const lanes *factor, con
                     v + DIM_V / PV_COLUMNS * PV_COLUMNS * v_column, v_row, v_column, count,
                     o + DIM_V / PV_COLUMNS * PV_COLUMNS * BLOCK_VECTORS);
 }
+#endif
 
 /* Whether a value is infinite or NaN: its product with a weight of 0 would be NaN. Of pairs the value
  * after the last, if that begins one, may be taken for one of them. */

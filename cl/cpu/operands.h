@@ -10,6 +10,12 @@
 #define CLATTN_OPERANDS_H
 #include "cpu/simd_storage.h"
 
+#ifndef OPERAND_TILES /* 1: pairs are multiplied by a matrix unit */
+#define OPERAND_TILES 0
+#endif
+#if OPERAND_TILES
+#include "amx/tiles.h"
+#endif
 #if OPERAND_PAIRS
 #include "cpu/pairs.h"
 

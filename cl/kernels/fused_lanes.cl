@@ -32,9 +32,13 @@
 #error "fused_lanes.cl must be built with all of its tunables defined"
 #endif
 
-#ifndef OPERAND_PAIRS /* 1: fused_dot.cl */
+#ifndef OPERAND_PAIRS /* 1: fused_dot.cl, fused_amx.cl */
 #define OPERAND_PAIRS 0
 #endif
+#ifndef OPERAND_TILES /* 1: fused_amx.cl */
+#define OPERAND_TILES 0
+#endif
+#define ON_CACHE_LINE __attribute__((aligned(64)))
 #define STAGE_PAGES
 #define BLOCK_BITS_BEGIN(a) 0
 #include "cpu/fused_pack.h"
@@ -80,9 +84,10 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct query_block b
         factor[m] = EXPONENTIAL(old_max[m] - base[m]);
         row_max[m] = new_max[m];
     }
-    if (HIDES && partial && check_values) {
+    /* What a step of P V multiplies beyond the tile are values of keys that the block does not see. */
+    if (HIDES && (partial || (OPERAND_TILES && count % KEYS_TOGETHER)) && check_values) {
         if (*nonfinite < 0)
-            *nonfinite = has_nonfinite(v, v_row, V_COLUMN, count);
+            *nonfinite = has_nonfinite(v, v_row, V_COLUMN, WHOLE_STEPS(count));
         mark_hidden = *nonfinite;
     }
     compute_weights(&tile, mark_hidden, base, count, s, sum);
@@ -209,8 +214,9 @@ NOINLINE int compute_chunk(SHAPE_PARAMS, const struct query_block chunk,
     const long begin = first_key(a, chunk.e, chunk.i);
     const long end = queries > 0 ? end_key(a, chunk.e, chunk.i + queries - 1) : 0;
 #if STAGED
-    operand k_staged[BLOCK_N * OPERANDS(DIM_QK)], v_staged[BLOCK_N / KEYS_TOGETHER * DIM_V];
-    const long k_row = OPERANDS(DIM_QK), v_row = DIM_V;
+    operand k_staged[BLOCK_N * KEY_OPERANDS] ON_CACHE_LINE;
+    operand v_staged[OPERANDS_BEFORE(BLOCK_N) * ROUNDED(DIM_V)] ON_CACHE_LINE;
+    const long k_row = KEY_OPERANDS, v_row = OPERAND_TILES ? 1 : DIM_V;
 #else
     const long k_row = a.k_stride[2], v_row = a.v_stride[2];
 #endif
@@ -331,6 +337,9 @@ void fused_lanes(PARAMETERS_fused_lanes)
     LEAVE_IF_BEYOND(x, BALANCE_CAUSAL ? (chunks + 1) / 2 : chunks);
     chunk.h = get_global_id(1);
     chunk.b = get_global_id(2);
+#if OPERAND_TILES
+    CONFIGURE_TILES();
+#endif
 #if HAS_MARKS
     chunk.marks = all_marks(a, at, workspace);
 #endif
@@ -349,4 +358,7 @@ void fused_lanes(PARAMETERS_fused_lanes)
                               o SCORE_OPERANDS_ARG SINKS_ARG LSE_ARG PAGES_ARG, check_values))
             check_values = 1;
     }
+#if OPERAND_TILES
+    RELEASE_TILES();
+#endif
 }

@@ -54,6 +54,9 @@ struct query_block {
 #define QUERIES_END(block) a.seq_q
 #endif
 
+/* Whether a scale above 0 can wait: it keeps the order of scores, and what is hidden hidden. */
+#define DEFERS_SCALE (OPERAND_TILES && !HAS_SOFTCAP && !HAS_BIAS && !HAS_ALIBI)
+
 /* A block of queries and a tile of keys, which are counted from the tile's first. */
 struct score_tile {
     ints begin[BLOCK_VECTORS], last[BLOCK_VECTORS]; /* keys in the window of each query */
@@ -67,14 +70,18 @@ struct score_tile {
 #if OPERAND_PAIRS
     float scale; /* of products */
 #endif
+#if OPERAND_TILES
+    float deferred_scale; /* of scores, when their exponential is taken */
+#endif
     const lanes *bias; /* of key n and the queries of vector m: bias[n * BLOCK_VECTORS + m] */
     const ints *mask;  /* four keys' bytes in an int: mask_of() */
 };
 
 /* A block has a lower half of so many vectors and an upper one. Where a window starts or ends, keys
- * are seen by one of them alone; a block of few queries has only the lower. */
+ * are seen by one of them alone; a block of few queries has only the lower. Products of tiles are of
+ * whole blocks. */
 #define LOWER (BLOCK_VECTORS / 2)
-#define HAS_HALVES (LOWER > 0)
+#define HAS_HALVES (LOWER > 0 && !OPERAND_TILES)
 
 /* Of the tile of keys from j on, but for biases and masks: load_pairs(). */
 INLINE struct score_tile score_tile_at(SHAPE_PARAMS, const struct query_block block,
@@ -85,6 +92,13 @@ INLINE struct score_tile score_tile_at(SHAPE_PARAMS, const struct query_block bl
     tile.hides = 0;
 #if OPERAND_PAIRS
     tile.scale = score_scale(a, at, block.h SCORE_OPERANDS_ARG) * SCALE_UNIT;
+#endif
+#if OPERAND_TILES
+    tile.deferred_scale = 1.0f;
+    if (DEFERS_SCALE && tile.scale > 0.0f) {
+        tile.deferred_scale = tile.scale;
+        tile.scale = 1.0f;
+    }
 #endif
 #if HAS_WINDOW
     const ints lane = VECTOR(convert_int)(COUNT_UP);
@@ -469,8 +483,8 @@ INLINE lanes hide_outside(const struct score_tile *tile, const int n, const int 
             statement;                                                                             \
     }
 
-/* Products of keys n0 .. n0 + QK_KEYS - 1, of which those from count on repeat the last, become
- * scores. */
+/* Products of keys n0 .. n0 + QK_KEYS - 1 become scores. Those from count on, which repeat the last or, of
+ * tiles, are of no key, become -INFINITY where they might be looked at. */
 INLINE void finish_scores(const struct score_tile *tile, const int n0, const int count,
                           lanes (*s)[BLOCK_VECTORS])
 {
@@ -488,7 +502,7 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
     if (n0 < tile->all_begin || n0 + QK_KEYS > tile->all_end)
         EACH_SCORE(s[n][m] = hide_outside(tile, n0 + n, m, s[n][m]))
 #endif
-#if CHANGES_SCORES || HAS_WINDOW || HAS_BLOCKS
+#if CHANGES_SCORES || HAS_WINDOW || HAS_BLOCKS || OPERAND_TILES
     if (n0 + QK_KEYS > count)
         EACH_SCORE(s[n][m] = n0 + n < count ? s[n][m] : (lanes)(-INFINITY))
 #endif

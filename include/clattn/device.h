@@ -22,7 +22,8 @@ typedef struct clattn_device_info {
     char platform_version[128]; /**< CL_PLATFORM_VERSION. */
     /** What instructions it has, as its vendor's extensions state it: "sm_90", "gfx90a",
      *  "intel_12.55"; "" if they don't. Of a CPU whose name is that of the processor that the library
-     *  runs on, as the processor itself states it: "avx512_bf16", with AVX512-BF16, or "". */
+     *  runs on, as the processor itself states it, words with a space between: "avx512_bf16", with
+     *  AVX512-BF16; "amx_bf16", with AMX-BF16 and a Linux that keeps its tiles; or "". */
     char architecture[32];
     char extensions[4096];       /**< Names with a space between; whole ones only if cut. */
     cl_device_type type;         /**< Bits CL_DEVICE_TYPE_CPU, _GPU, _ACCELERATOR. */

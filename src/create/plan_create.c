@@ -35,6 +35,7 @@ static void print_verdict(clattn_context *context, clattn_status status,
         ca_reason(text, 2 * CA_REASON_BYTES, "%s",
                   status == CLATTN_MISCOMPILED   ? "failed its self-check"
                   : status == CLATTN_NO_COMPILER ? "is not in the cache, and there is no compiler"
+                  : status == CLATTN_UNSUPPORTED ? "is refused by the operating system"
                                                  : "does not build");
 }
 
@@ -57,9 +58,9 @@ clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *c
                                 problem, program, plan);
         }
         if (status != CLATTN_BUILD_FAILED && status != CLATTN_MISCOMPILED &&
-            status != CLATTN_NO_COMPILER)
+            status != CLATTN_NO_COMPILER && status != CLATTN_UNSUPPORTED)
             return status;
-        if (status != CLATTN_NO_COMPILER)
+        if (status == CLATTN_BUILD_FAILED || status == CLATTN_MISCOMPILED)
             ban(context, &choice->candidate, problem);
     }
     char what[2 * CA_REASON_BYTES];

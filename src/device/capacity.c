@@ -33,10 +33,24 @@ int ca_native_is_precise(const clattn_device_info *dev)
     return !(dev->type & CL_DEVICE_TYPE_CPU) || ca_facts_of_pocl(dev);
 }
 
+/* Whether a CPU with vectors of 16 has this among the words of its architecture. */
+static int cpu_has(const clattn_device_info *dev, const char *word)
+{
+    const char *found = strstr(dev->architecture, word);
+
+    return dev->type & CL_DEVICE_TYPE_CPU && dev->vector_width_float >= 16 && found &&
+           (found == dev->architecture || found[-1] == ' ') &&
+           (found[strlen(word)] == ' ' || found[strlen(word)] == '\0');
+}
+
 int ca_multiplies_bf16_pairs(const clattn_device_info *dev)
 {
-    return dev->type & CL_DEVICE_TYPE_CPU && dev->vector_width_float >= 16 &&
-           strcmp(dev->architecture, "avx512_bf16") == 0;
+    return cpu_has(dev, "avx512_bf16");
+}
+
+int ca_multiplies_bf16_tiles(const clattn_device_info *dev)
+{
+    return cpu_has(dev, "amx_bf16");
 }
 
 size_t ca_device_cores(const clattn_device_info *dev)

@@ -27,6 +27,9 @@ int ca_native_is_precise(const clattn_device_info *dev);
  * VDPBF16PS, of vectors of 16. */
 int ca_multiplies_bf16_pairs(const clattn_device_info *dev);
 
+/* Whether there is a matrix unit for tiles of bf16: x86's AMX, TDPBF16PS. */
+int ca_multiplies_bf16_tiles(const clattn_device_info *dev);
+
 /* What runs work-groups independently of another: the compute units, but under Intel's driver for
  * GPUs, which counts vector engines, the Xe-cores of 16 or (where the least sub-group is 16) of 8.
  * Only that driver states an architecture of Intel's; Mesa's counts Xe-cores. */

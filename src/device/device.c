@@ -179,8 +179,7 @@ static cl_int query_texts(cl_device_id device, clattn_device_info *info)
         return err;
     query_vendor(device, info);
     if (info->type & CL_DEVICE_TYPE_CPU && !info->architecture[0])
-        snprintf(info->architecture, sizeof info->architecture, "%s",
-                 ca_processor_architecture(info->name));
+        ca_processor_architecture(info->name, info->architecture, sizeof info->architecture);
     info->opencl_version = version_number(info->device_version);
     info->opencl_c_version = version_number(c_version);
     return CL_SUCCESS;

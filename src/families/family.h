@@ -121,6 +121,9 @@ struct ca_family {
     size_t (*private_bytes)(const clattn_problem *p, const size_t *values);
     /* What the compiler is told besides, with a blank before each; NULL: nothing. */
     const char *(*options)(const size_t *values, const clattn_device_info *dev);
+    /* Asks the operating system for what the process needs before a kernel runs: NULL if it is granted, else
+     * why not. NULL: nothing is needed. */
+    const char *(*refused_by_system)(const clattn_device_info *dev);
     /* How well it suits, 0 (only when forced or nothing else can) to 100, from facts alone; or
      * CA_ONLY_IF_FORCED, so that neither a choice nor a tuning takes it up. */
     int (*preference)(const clattn_problem *p, const clattn_device_info *dev);

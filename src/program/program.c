@@ -102,6 +102,12 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
     clattn_status status;
 
     *program = NULL;
+    const char *refused = candidate->family->refused_by_system
+                              ? candidate->family->refused_by_system(&ctx->device)
+                              : NULL;
+    if (refused)
+        return ca_fail(&ctx->log, CLATTN_UNSUPPORTED, "%s is not used on '%s': %s", name,
+                       ctx->device.name, refused);
     if (!ca_program_options(candidate, p, &ctx->device, options, sizeof options) ||
         !ca_program_parameters(candidate->family, p, parameters, sizeof parameters))
         return ca_fail(&ctx->log, CLATTN_UNSUPPORTED, "%s has too many tunables for its options",

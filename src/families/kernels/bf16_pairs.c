@@ -26,5 +26,7 @@ const char *ca_bf16_pairs_options(const size_t *values, const clattn_device_info
 
 int ca_bf16_pairs_preference(const clattn_device_info *dev, int with)
 {
-    return ca_multiplies_bf16_pairs(dev) ? with : CA_ONLY_IF_FORCED;
+    if (!ca_multiplies_bf16_pairs(dev))
+        return CA_ONLY_IF_FORCED;
+    return ca_multiplies_bf16_tiles(dev) ? 0 : with;
 }

@@ -20,3 +20,11 @@ void ca_block_bits_ndrange(const clattn_problem *p, const size_t *values,
     (void)dev;
     *range = (struct ca_ndrange){{ca_block_rows(p), p->block_q ? lists(p) : 0, 1}, {1, 1, 1}};
 }
+
+size_t ca_query_chunks(const clattn_problem *p, size_t chunk)
+{
+    const size_t row = p->block_q < p->seq_q ? p->block_q : p->seq_q;
+
+    return p->block_q >= chunk ? ca_block_rows(p) * ((row + chunk - 1) / chunk)
+                               : (p->seq_q + chunk - 1) / chunk;
+}

@@ -42,24 +42,15 @@ static size_t chunk(const size_t *values)
     return block(values) * values[BLOCKS_PER_TILE_INDEX];
 }
 
-/* Chunks of a head: those of each row of blocks begin with it, where a row has a whole chunk. */
-static size_t chunks(const clattn_problem *p, const size_t *values)
-{
-    const size_t row = p->block_q < p->seq_q ? p->block_q : p->seq_q;
-
-    return p->block_q >= chunk(values) ? ca_block_rows(p) * round_up_divide(row, chunk(values))
-                                       : round_up_divide(p->seq_q, chunk(values));
-}
-
 static size_t groups(const clattn_problem *p, const size_t *values)
 {
-    return chunks(p, values) * p->heads * p->batch;
+    return ca_query_chunks(p, chunk(values)) * p->heads * p->batch;
 }
 
 static void ndrange(const clattn_problem *p, const size_t *values, const clattn_device_info *dev,
                     struct ca_ndrange *range)
 {
-    const size_t all = chunks(p, values);
+    const size_t all = ca_query_chunks(p, chunk(values));
 
     (void)dev;
     range->global[0] = values[BALANCE_CAUSAL_INDEX] ? round_up_divide(all, 2) : all;

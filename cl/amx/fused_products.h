@@ -1,0 +1,101 @@
+/* The two products of fused_amx between a block of queries and a tile of keys and values, by tiles of a
+ * matrix unit (amx/tiles.h). Columns of the products are queries, so that the softmax between them goes over
+ * vectors of queries as in fused_lanes: Q K^T has keys as rows, and its tiles are stored as scores; O has
+ * columns of v as rows, and is kept in memory between tiles of keys.
+ *
+ * While tiles are multiplied the scores of the tiles before them are finished. */
+#ifndef CLATTN_AMX_FUSED_PRODUCTS_H
+#define CLATTN_AMX_FUSED_PRODUCTS_H
+
+#define STEP_KEYS (2 * TILE) /* rows of a step of Q K^T */
+#define BLOCK_ROW_BYTES ROW_BYTES_OF(BLOCK_M)
+
+/* Whether any of keys n0 .. n0 + QK_KEYS - 1 has a score that is not its product times a scale that is
+ * left to the exponential (DEFERS_SCALE). */
+INLINE bool changes_scores(const struct score_tile *tile, const int n0, const int count)
+{
+    bool changes = !DEFERS_SCALE || tile->scale != 1.0f || n0 + QK_KEYS > count;
+
+#if HIDES_ANYWHERE
+    changes |= tile->hides != 0;
+#endif
+#if HAS_WINDOW
+    changes |= n0 < tile->all_begin || n0 + QK_KEYS > tile->all_end;
+#endif
+    return changes;
+}
+
+/* Products of STEP_KEYS keys from n0 on become scores, and most their maximum if that is larger. */
+INLINE void finish_step(const struct score_tile *tile, const lanes *products, const int n0,
+                        const int count, struct prefetch_streams *streams, lanes *s, lanes *most)
+{
+    for (int n1 = n0; n1 < min(n0 + STEP_KEYS, count); n1 += QK_KEYS) {
+        const lanes *from = products + (n1 - n0) * BLOCK_VECTORS;
+        lanes x[QK_KEYS][BLOCK_VECTORS], *to = s + n1 * BLOCK_VECTORS;
+        prefetch_step(streams);
+        EACH_SCORE(x[n][m] = from[n * BLOCK_VECTORS + m])
+        if (changes_scores(tile, n1, count)) {
+            EACH_SCORE(x[n][m] *= tile->scale)
+            finish_scores(tile, n1, count, x);
+            EACH_SCORE(to[n * BLOCK_VECTORS + m] = x[n][m])
+        }
+        EACH_SCORE(most[m] = x[n][m] > most[m] ? x[n][m] : most[m])
+    }
+}
+
+/* s[n] = the score of key n, from k[n] . q, for count keys, without its deferred scale. row_max becomes
+ * their maximum if that is larger. s may lie where the tile's biases are. */
+NOINLINE void multiply_keys(const struct score_tile *tile, const lanes *q, source k,
+                            const long k_row, const long k_column, const int count,
+                            struct prefetch_streams *streams, lanes *s, lanes *row_max)
+{
+    lanes most[BLOCK_VECTORS];
+#if HAS_BIAS /* which lie where scores will */
+    lanes products[2][STEP_KEYS * BLOCK_VECTORS];
+#define PRODUCTS_OF(n0) products[(n0) / STEP_KEYS % 2]
+#else
+#define PRODUCTS_OF(n0) (s + (n0)*BLOCK_VECTORS)
+#endif
+
+    UNROLL
+    for (int m = 0; m < BLOCK_VECTORS; m++)
+        most[m] = -INFINITY;
+    for (int n0 = 0; n0 < count + STEP_KEYS; n0 += STEP_KEYS) {
+        if (n0 < count)
+            multiply_all_tiles(count - n0 > TILE ? 2 : 1, BLOCK_VECTORS, true, TILES(KEY_OPERANDS),
+                               k + n0 * k_row, ROW_BYTES_OF(k_row), q, BLOCK_ROW_BYTES,
+                               PRODUCTS_OF(n0), BLOCK_ROW_BYTES);
+        if (n0 > 0)
+            finish_step(tile, PRODUCTS_OF(n0 - STEP_KEYS), n0 - STEP_KEYS, count, streams, s, most);
+    }
+    UNROLL
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        const lanes x = most[m] * tile->deferred_scale;
+        row_max[m] = x > row_max[m] ? x : row_max[m];
+    }
+}
+
+/* o = o * factor + sum_n p[n] v[n]; the weights of keys that round count up to whole tiles become 0. */
+NOINLINE void add_values(const struct score_tile *tile, const lanes *factor, lanes *p, source v,
+                         const long v_row, const long v_column, const int count, lanes *o)
+{
+    const int pairs = PAIRS_OF(count), steps = TILES(pairs);
+    ints rescales = 0;
+
+    for (int n = pairs * BLOCK_VECTORS; n < steps * TILE * BLOCK_VECTORS; n++)
+        p[n] = 0.0f;
+    UNROLL
+    for (int m = 0; m < BLOCK_VECTORS; m++)
+        rescales |= factor[m] != 1.0f;
+    if (any_lane(rescales)) {
+        for (int d = 0; d < DIM_V; d++) {
+            UNROLL
+            for (int m = 0; m < BLOCK_VECTORS; m++)
+                o[d * BLOCK_VECTORS + m] *= factor[m];
+        }
+    }
+    multiply_all_tiles(TILES(DIM_V), BLOCK_VECTORS, false, steps, v, ROW_BYTES_OF(v_column), p,
+                       BLOCK_ROW_BYTES, o, BLOCK_ROW_BYTES);
+}
+
+#endif

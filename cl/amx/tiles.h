@@ -1,0 +1,193 @@
+/* Products of tiles on a processor's matrix unit (Intel's AMX): c += a b, where
+ *
+ *   a   16 rows of the one matrix; a row is 16 words, pairs of bf16 values that are neighbours along the
+ *       depth, the first in the lower half of the word
+ *   b   16 pairs of rows of the other: word n of row k is the pair of rows 2 k and 2 k + 1 in column n. So
+ *       a row of b is a vector of pairs (cpu/pairs.h) with columns in SIMD lanes
+ *   c   16 rows of 16 floats
+ *
+ * Each lies in memory with any number of bytes from row to row. What is multiplied must be defined
+ * throughout: neither a zero in a nor one in b keeps a NaN in the other out of c.
+ *
+ *   CONFIGURE_TILES(), RELEASE_TILES()   before the first product of a work-item, and after its last
+ *   multiply_tiles()                     a product of up to 2 x 2 tiles
+ *
+ * The instruction is TDPBF16PS (Intel, Software Developer's Manual, volume 2): the products of first and of
+ * second values are summed up apart, each by fused multiply-adds, then both sums are added, and that to c;
+ * all are rounded to nearest even, subnormal operands and results are 0. It is written as assembler, since
+ * clang's builtins want a function to be compiled for a processor that has it, and PoCL may take the
+ * processor for an older one. No compiler uses the tile registers for itself. With EMULATE the instruction
+ * is computed step by step, to the bit.
+ *
+ * Linux grants a process the registers when it asks for them, which the library does before such a kernel
+ * runs (src/device/processor.c).
+ *
+ * Before including this: EMULATE, SIMD_WIDTH, which is 16. */
+#ifndef CLATTN_TILES_H
+#define CLATTN_TILES_H
+#include "cpu/pairs.h"
+
+#if SIMD_WIDTH != 16
+#error "a row of a tile is a vector of 16"
+#endif
+#define TILE 16 /* rows, and words of a row */
+#define TILES(n) (((n) + TILE - 1) / TILE)
+#define ROUNDED_TO_TILES(n) (TILES(n) * TILE)
+#define PAIRS_OF(n) (((n) + 1) / 2)
+#define ROW_BYTES_OF(words) ((long)(words) * (long)sizeof(uint))
+
+#if EMULATE
+/* Registers 0 to 3 hold tiles of c, row by row, 4 and 5 of a, 6 and 7 of b. */
+#define TILE_REGISTERS lanes tile_registers[8][TILE];
+#define CONFIGURE_TILES()
+#define RELEASE_TILES()
+#define ZERO_TILE(t) zero_emulated(tile_registers[t])
+#define LOAD_TILE(t, p, row) load_emulated(tile_registers[t], (p), (row))
+#define STORE_TILE(t, p, row) store_emulated(tile_registers[t], (p), (row))
+#define MULTIPLY_TILE(c, a, b)                                                                     \
+    multiply_emulated(tile_registers[c], tile_registers[a], tile_registers[b])
+
+NOINLINE void zero_emulated(lanes *t)
+{
+    for (int r = 0; r < TILE; r++)
+        t[r] = 0.0f;
+}
+
+NOINLINE void load_emulated(lanes *t, const void *p, const long row)
+{
+    for (int r = 0; r < TILE; r++)
+        t[r] = VECTOR(as_float)(VECTOR(vload)(0, (const uint *)((const uchar *)p + r * row)));
+}
+
+NOINLINE void store_emulated(const lanes *t, void *p, const long row)
+{
+    for (int r = 0; r < TILE; r++)
+        VECTOR(vstore)(t[r], 0, (float *)((uchar *)p + r * row));
+}
+
+NOINLINE void multiply_emulated(lanes *c, const lanes *a, const lanes *b)
+{
+    for (int r = 0; r < TILE; r++) {
+        const float *words = (const float *)(a + r);
+        lanes first = 0.0f, second = 0.0f;
+        for (int k = 0; k < TILE; k++) {
+            const lanes x = words[k];
+            first = without_subnormals(fma(without_subnormals(first_of(x)),
+                                           without_subnormals(first_of(b[k])), first));
+            second = without_subnormals(fma(without_subnormals(second_of(x)),
+                                            without_subnormals(second_of(b[k])), second));
+        }
+        c[r] = without_subnormals(without_subnormals(c[r]) +
+                                  without_subnormals(first + second));
+    }
+}
+#else
+#define TILE_REGISTERS
+#define CONFIGURE_TILES() configure_tiles()
+#define RELEASE_TILES() __asm__ volatile("tilerelease" : : : "memory")
+#define ZERO_TILE(t) __asm__ volatile("tilezero %%tmm" #t : : : "memory")
+#define LOAD_TILE(t, p, row)                                                                       \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t : : "r"(p), "r"((long)(row)) : "memory")
+#define STORE_TILE(t, p, row)                                                                      \
+    __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" : : "r"(p), "r"((long)(row)) : "memory")
+#define MULTIPLY_TILE(c, a, b)                                                                     \
+    __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c : : : "memory")
+
+/* What LDTILECFG reads: 8 tiles of 16 rows of 64 bytes. */
+struct tile_configuration {
+    uchar palette, start_row, reserved[14];
+    ushort row_bytes[16];
+    uchar rows[16];
+};
+
+NOINLINE void configure_tiles(void)
+{
+    struct tile_configuration configuration = {.palette = 1};
+
+    for (int t = 0; t < 8; t++) {
+        configuration.row_bytes[t] = TILE * sizeof(uint);
+        configuration.rows[t] = TILE;
+    }
+    __asm__ volatile("ldtilecfg %0" : : "m"(configuration) : "memory");
+}
+#endif
+
+/* c = (zero ? 0 : c) + a b for `rows` times `columns` tiles (constants, 1 or 2), over `steps` tiles of the
+ * depth. The rows of a, b and c are so many bytes apart; tiles of b and c lie side by side. */
+INLINE void multiply_tiles(const int rows, const int columns, const bool zero, const int steps,
+                           const uint *a, const long a_row, const lanes *b, const long b_row,
+                           lanes *c, const long c_row)
+{
+    const uchar *a_tile = (const uchar *)a, *b_tile = (const uchar *)b;
+    uchar *c_tile = (uchar *)c;
+    const long step = TILE * sizeof(uint);
+    TILE_REGISTERS
+
+    if (zero) {
+        ZERO_TILE(0);
+        if (columns > 1)
+            ZERO_TILE(1);
+        if (rows > 1)
+            ZERO_TILE(2);
+        if (rows > 1 && columns > 1)
+            ZERO_TILE(3);
+    } else {
+        LOAD_TILE(0, c_tile, c_row);
+        if (columns > 1)
+            LOAD_TILE(1, c_tile + step, c_row);
+        if (rows > 1)
+            LOAD_TILE(2, c_tile + TILE * c_row, c_row);
+        if (rows > 1 && columns > 1)
+            LOAD_TILE(3, c_tile + TILE * c_row + step, c_row);
+    }
+    for (int n = 0; n < steps; n++) {
+        LOAD_TILE(6, b_tile, b_row);
+        LOAD_TILE(4, a_tile, a_row);
+        MULTIPLY_TILE(0, 4, 6);
+        if (columns > 1) {
+            LOAD_TILE(7, b_tile + step, b_row);
+            MULTIPLY_TILE(1, 4, 7);
+        }
+        if (rows > 1) {
+            LOAD_TILE(5, a_tile + TILE * a_row, a_row);
+            MULTIPLY_TILE(2, 5, 6);
+            if (columns > 1)
+                MULTIPLY_TILE(3, 5, 7);
+        }
+        a_tile += step;
+        b_tile += TILE * b_row;
+    }
+    STORE_TILE(0, c_tile, c_row);
+    if (columns > 1)
+        STORE_TILE(1, c_tile + step, c_row);
+    if (rows > 1)
+        STORE_TILE(2, c_tile + TILE * c_row, c_row);
+    if (rows > 1 && columns > 1)
+        STORE_TILE(3, c_tile + TILE * c_row + step, c_row);
+}
+
+/* The same for any number of tiles, so many vectors of columns. */
+INLINE void multiply_all_tiles(const int rows, const int columns, const bool zero, const int steps,
+                               const uint *a, const long a_row, const lanes *b, const long b_row,
+                               lanes *c, const long c_row)
+{
+    for (int r = 0; r < rows; r += 2) {
+        const uint *a_tile = a + r * TILE * (a_row / (long)sizeof(uint));
+        lanes *c_tile = c + r * TILE * (c_row / (long)sizeof(lanes));
+        int v = 0;
+        for (; v + 2 <= columns; v += 2) {
+            if (r + 2 <= rows)
+                multiply_tiles(2, 2, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
+            else
+                multiply_tiles(1, 2, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
+        }
+        if (v < columns) {
+            if (r + 2 <= rows)
+                multiply_tiles(2, 1, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
+            else
+                multiply_tiles(1, 1, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v, c_row);
+        }
+    }
+}
+
+#endif
