@@ -51,7 +51,7 @@ INLINE void stage_tile(SHAPE_PARAMS, const long b, const long j, const int count
                        const __global ushort *k, const __global ushort *v, uint *k_staged,
                        uint *v_staged PAGES_PARAM)
 {
-    for (int n = 0; n < (count + TILE - 1) / TILE * TILE; n++) {
+    for (int n = 0; n < WHOLE_STEPS(count); n++) {
         uint *to = k_staged + n * KEY_OPERANDS;
         for (int d = n < count ? OPERANDS(DIM_QK) : 0; d < KEY_OPERANDS; d++)
             to[d] = 0;

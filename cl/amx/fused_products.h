@@ -25,21 +25,40 @@ INLINE bool changes_scores(const struct score_tile *tile, const int n0, const in
     return changes;
 }
 
+/* most becomes the maximum of itself and the scores of QK_KEYS keys. */
+INLINE void take_maximum(const lanes *s, lanes *most)
+{
+    UNROLL
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        lanes x = most[m];
+        UNROLL
+        for (int n = 0; n < QK_KEYS; n++)
+            x = s[n * BLOCK_VECTORS + m] > x ? s[n * BLOCK_VECTORS + m] : x;
+        most[m] = x;
+    }
+}
+
+/* Products of QK_KEYS keys from n0 on become scores. */
+NOINLINE void change_scores(const struct score_tile *tile, const lanes *products, const int n0,
+                            const int count, lanes *s)
+{
+    lanes x[QK_KEYS][BLOCK_VECTORS];
+
+    EACH_SCORE(x[n][m] = products[n * BLOCK_VECTORS + m] * tile->scale)
+    finish_scores(tile, n0, count, x);
+    EACH_SCORE(s[n * BLOCK_VECTORS + m] = x[n][m])
+}
+
 /* Products of STEP_KEYS keys from n0 on become scores, and most their maximum if that is larger. */
 INLINE void finish_step(const struct score_tile *tile, const lanes *products, const int n0,
                         const int count, struct prefetch_streams *streams, lanes *s, lanes *most)
 {
     for (int n1 = n0; n1 < min(n0 + STEP_KEYS, count); n1 += QK_KEYS) {
-        const lanes *from = products + (n1 - n0) * BLOCK_VECTORS;
-        lanes x[QK_KEYS][BLOCK_VECTORS], *to = s + n1 * BLOCK_VECTORS;
+        lanes *to = s + n1 * BLOCK_VECTORS;
         prefetch_step(streams);
-        EACH_SCORE(x[n][m] = from[n * BLOCK_VECTORS + m])
-        if (changes_scores(tile, n1, count)) {
-            EACH_SCORE(x[n][m] *= tile->scale)
-            finish_scores(tile, n1, count, x);
-            EACH_SCORE(to[n * BLOCK_VECTORS + m] = x[n][m])
-        }
-        EACH_SCORE(most[m] = x[n][m] > most[m] ? x[n][m] : most[m])
+        if (changes_scores(tile, n1, count))
+            change_scores(tile, products + (n1 - n0) * BLOCK_VECTORS, n1, count, to);
+        take_maximum(to, most);
     }
 }
 
@@ -62,7 +81,7 @@ NOINLINE void multiply_keys(const struct score_tile *tile, const lanes *q, sourc
         most[m] = -INFINITY;
     for (int n0 = 0; n0 < count + STEP_KEYS; n0 += STEP_KEYS) {
         if (n0 < count)
-            multiply_all_tiles(count - n0 > TILE ? 2 : 1, BLOCK_VECTORS, true, TILES(KEY_OPERANDS),
+            multiply_all_tiles(STEP_KEYS / TILE, BLOCK_VECTORS, true, TILES(KEY_OPERANDS),
                                k + n0 * k_row, ROW_BYTES_OF(k_row), q, BLOCK_ROW_BYTES,
                                PRODUCTS_OF(n0), BLOCK_ROW_BYTES);
         if (n0 > 0)

@@ -20,6 +20,8 @@
 #else
 #define KEYS_TOGETHER VALUES_IN_OPERAND
 #endif
+/* The end of the last step of P V over n keys. */
+#define WHOLE_STEPS(n) (((n) + KEYS_TOGETHER - 1) / KEYS_TOGETHER * KEYS_TOGETHER)
 
 #if OPERAND_PAIRS
 INLINE void stage_key_pairs(uint *to, const __global ushort *p, const long step)
@@ -91,9 +93,6 @@ INLINE float value_of(source v, const int n, const int d, const long v_row, cons
     return v[n * v_row + d * v_column];
 }
 #endif
-
-/* The end of the last step of P V over n keys. */
-#define WHOLE_STEPS(n) (((n) + KEYS_TOGETHER - 1) / KEYS_TOGETHER * KEYS_TOGETHER)
 
 #define OPERANDS_BEFORE(n) ((n) / VALUES_IN_OPERAND)
 

@@ -13,11 +13,12 @@
 #ifndef OPERAND_TILES /* 1: pairs are multiplied by a matrix unit */
 #define OPERAND_TILES 0
 #endif
+#if OPERAND_PAIRS
+#include "cpu/pairs.h"
+
 #if OPERAND_TILES
 #include "amx/tiles.h"
 #endif
-#if OPERAND_PAIRS
-#include "cpu/pairs.h"
 
 typedef uint operand;
 typedef const uint *spread;
