@@ -48,16 +48,33 @@ static const struct peak_form half_narrow[] = {
     {.lanes = 2, .chains = 8, .operation = "mad", .kind = PEAK_F16},
 };
 
+enum {
+    PAIR_DEPTH = 2,
+    TILE_DEPTH = 16 * 32
+}; /* a vector's lanes in a tile: 16 rows, 32 products each */
+
 static const struct peak_form pairs[] = {
     {.lanes = 16,
      .chains = 12,
      .operation = "dot_pairs",
+     .depth = PAIR_DEPTH,
      .accumulates = true,
      .alone = true,
      .kind = PEAK_BF16},
     {.lanes = 16,
      .chains = 16,
      .operation = "dot_pairs",
+     .depth = PAIR_DEPTH,
+     .accumulates = true,
+     .alone = true,
+     .kind = PEAK_BF16},
+};
+
+static const struct peak_form tiles[] = {
+    {.lanes = 16,
+     .chains = 4,
+     .operation = "multiply_tiles",
+     .depth = TILE_DEPTH,
      .accumulates = true,
      .alone = true,
      .kind = PEAK_BF16},
@@ -103,6 +120,8 @@ size_t peak_form_list(struct peak_form forms[PEAK_MOST_FORMS], const clattn_devi
 
     if (ca_multiplies_bf16_pairs(info))
         count = APPEND(forms, count, info, pairs);
+    if (ca_multiplies_bf16_tiles(info))
+        count = APPEND(forms, count, info, tiles);
     if (!info->fp16)
         return count;
     return vectors ? APPEND(forms, count, info, half_wide)
@@ -126,10 +145,10 @@ static bool build(struct peak_form *form, const struct target *target, struct me
         return fail_cl(why, "clCreateProgramWithSource", err);
     snprintf(options, sizeof options,
              "-DREAL=%s -DHALF=%d -DLANES=%u -DCHAINS=%u -DMULTIPLY_ADD=%s -DACCUMULATE=%d "
-             "-DSEQUENTIAL=%d -DPAIRS=%d",
+             "-DSEQUENTIAL=%d -DPAIRS=%d -DTILES=%d",
              form->kind == PEAK_F16 ? "half" : "float", form->kind == PEAK_F16, form->lanes,
              form->chains, form->operation, form->accumulates, form->alone,
-             form->kind == PEAK_BF16);
+             form->depth == PAIR_DEPTH, form->depth == TILE_DEPTH);
     err = clBuildProgram(form->program, 1, &target->info->device, options, NULL, NULL);
     if (err != CL_SUCCESS)
         return fail_cl(why, "clBuildProgram", err);
@@ -163,7 +182,7 @@ bool peak_time_launches(const struct target *target, cl_kernel kernel, size_t gl
 
 static double operations(const struct peak_form *form, cl_uint rounds)
 {
-    return (form->kind == PEAK_BF16 ? 4.0 : 2.0) * form->lanes * form->chains * UNROLLED *
+    return 2.0 * (form->depth ? form->depth : 1) * form->lanes * form->chains * UNROLLED *
            (double)rounds * (double)form->global;
 }
 
@@ -202,6 +221,8 @@ bool peak_form_open(struct peak_form *form, const struct target *target, cl_mem 
         memcpy(&y, &two_of_y, sizeof y);
     }
 
+    if (form->depth == TILE_DEPTH && !ca_processor_grants_tiles())
+        return message_set(why, "measuring peaks: the operating system grants no tile registers");
     if (!build(form, target, why))
         return false;
     cl_int err = clSetKernelArg(form->fma, 0, sizeof out, &out);

@@ -8,14 +8,15 @@
 enum peak_kind {
     PEAK_F32,
     PEAK_F16,  /* Of devices with cl_khr_fp16. */
-    PEAK_BF16, /* Of processors that multiply bf16 pairs (AVX512-BF16). */
+    PEAK_BF16, /* Of processors that multiply pairs (AVX512-BF16) or tiles (AMX) of bf16. */
     NUM_PEAK_KINDS
 };
 
 struct peak_form {
     enum peak_kind kind;
     unsigned lanes, chains; /* Vector width (0: the machine's) and independent accumulators. */
-    const char *operation;  /* "fma", "mad" or "dot_pairs". */
+    const char *operation;  /* "fma", "mad", "dot_pairs" or "multiply_tiles". */
+    unsigned depth;         /* Multiply-adds of an instruction in each lane; 0: one. */
     bool accumulates;       /* a = x * y + a, not a = a * x + y. */
     bool alone;             /* Work-groups of one, each going through memory of its own. */
     size_t local, global;

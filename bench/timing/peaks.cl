@@ -2,6 +2,7 @@
  *
  * REAL, HALF    float and 0, or half and 1
  * PAIRS         1: MULTIPLY_ADD is dot_pairs, two multiply-adds of bf16 pairs in each lane
+ * TILES         1: tiles of bf16 are multiplied, four of them in turns (AMX)
  * LANES         of a vector: 1, 2, 4, 8 or 16
  * CHAINS        independent accumulators, enough to hide the latency of one
  * MULTIPLY_ADD  fma or mad: which one is the machine's own differs, and FP_FAST_FMAF does not tell
@@ -36,6 +37,45 @@ typedef PASTE(REAL, LANES) real;
 #define STEP(a) MULTIPLY_ADD(a, x, y)
 #endif
 
+#if TILES
+/* As in cl/amx/tiles.h. */
+#define MULTIPLY(c) __asm__ volatile("tdpbf16ps %%tmm5, %%tmm4, %%tmm" #c : : : "memory")
+
+/* 4 * 16 * rounds products of tiles per work-item. */
+__kernel void peak_fma(__global float *out, const uint rounds, const float multiplier,
+                       const float addend)
+{
+    uchar configuration[64] = {1};
+    float x[256], y[256];
+    const long row = 64;
+
+    for (uint n = 0; n < 256; n++) {
+        x[n] = multiplier;
+        y[n] = addend;
+    }
+    for (uint t = 0; t < 8; t++) {
+        configuration[16 + 2 * t] = 64;
+        configuration[48 + t] = 16;
+    }
+    __asm__ volatile("ldtilecfg %0\n\ttilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\t"
+                     "tilezero %%tmm3\n\ttileloadd (%1,%3,1), %%tmm4\n\t"
+                     "tileloadd (%2,%3,1), %%tmm5"
+                     :
+                     : "m"(configuration), "r"(x), "r"(y), "r"(row)
+                     : "memory");
+    for (uint r = 0; r < rounds; r++) {
+#pragma unroll
+        for (uint repeat = 0; repeat < 16; repeat++) {
+            MULTIPLY(0);
+            MULTIPLY(1);
+            MULTIPLY(2);
+            MULTIPLY(3);
+        }
+    }
+    __asm__ volatile("tilestored %%tmm0, (%0,%1,1)\n\ttilerelease" : : "r"(x), "r"(row) : "memory");
+    out[get_global_id(0)] = x[0];
+}
+#else
 /* 2 * LANES * CHAINS * 16 * rounds operations per work-item. With x just below 1 and y = 1 - x no
  * accumulator becomes subnormal or infinite: it goes to 1, or grows until y is lost in rounding. */
 __kernel void peak_fma(__global real *out, const uint rounds, const float multiplier,
@@ -58,6 +98,7 @@ __kernel void peak_fma(__global real *out, const uint rounds, const float multip
         a[0] += a[c];
     out[get_global_id(0)] = a[0];
 }
+#endif
 
 /* Below 2^32: the host's buffers are small enough, and 64 bits are slow on some devices. */
 #if SEQUENTIAL

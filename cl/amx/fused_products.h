@@ -25,6 +25,13 @@ INLINE bool changes_scores(const struct score_tile *tile, const int n0, const in
     return changes;
 }
 
+/* A function that takes vectors by value, for clang keeps vectors of 512 bits whole only in functions that
+ * call one. */
+INLINE lanes larger(const lanes x, const lanes y)
+{
+    return x > y ? x : y;
+}
+
 /* most becomes the maximum of itself and the scores of QK_KEYS keys. */
 INLINE void take_maximum(const lanes *s, lanes *most)
 {
@@ -33,7 +40,7 @@ INLINE void take_maximum(const lanes *s, lanes *most)
         lanes x = most[m];
         UNROLL
         for (int n = 0; n < QK_KEYS; n++)
-            x = s[n * BLOCK_VECTORS + m] > x ? s[n * BLOCK_VECTORS + m] : x;
+            x = larger(s[n * BLOCK_VECTORS + m], x);
         most[m] = x;
     }
 }

@@ -104,6 +104,8 @@ static void add_entries(struct search *s, const struct ca_class *class, const cl
         if (ca_entry_is_fresh(&class->entries[n]) != !stale ||
             !ca_entry_candidate(&class->entries[n], &candidate))
             continue;
+        if (near && !ca_candidate_was_compared(&candidate, near, s->p, &s->ctx->device))
+            continue;
         if (near)
             candidate = ca_candidate_carried(&candidate, near, s->p, &s->ctx->device);
         add(s, &candidate, origin);

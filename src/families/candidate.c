@@ -79,3 +79,27 @@ struct ca_candidate ca_candidate_carried(const struct ca_candidate *found,
     return ca_family_refusal(family, here, dev, carried.values, reason, sizeof reason) ? *found
                                                                                        : carried;
 }
+
+/* Whether the family, as it is suggested, computes p. */
+static int computes(const struct ca_family *family, const clattn_problem *p,
+                    const clattn_device_info *dev)
+{
+    size_t values[CA_MAX_TUNABLES];
+    char reason[CA_REASON_BYTES];
+
+    ca_family_suggest(family, p, dev, values);
+    return !ca_family_refusal(family, p, dev, values, reason, sizeof reason);
+}
+
+int ca_candidate_was_compared(const struct ca_candidate *found, const clattn_problem *there,
+                              const clattn_problem *here, const clattn_device_info *dev)
+{
+    const int preference = found->family->preference(here, dev);
+    const struct ca_family *family;
+
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++)
+        if (family->operation == here->operation && family->preference(here, dev) > preference &&
+            computes(family, here, dev) && !computes(family, there, dev))
+            return 0;
+    return 1;
+}

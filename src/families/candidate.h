@@ -24,6 +24,12 @@ int ca_candidate_parse(const char *text, const clattn_problem *p, const clattn_d
 void ca_candidate_refuse_family(const char *name, clattn_operation operation, char *reason,
                                 size_t reason_bytes);
 
+/* Whether what was found by tuning one problem may choose the family for another: not if a family that suits
+ * this one better cannot compute that one (an instruction for bf16, of which f32 has no use), so that they
+ * were never compared. Both problems are normal. */
+int ca_candidate_was_compared(const struct ca_candidate *found, const clattn_problem *there,
+                              const clattn_problem *here, const clattn_device_info *dev);
+
 /* What was found by tuning one problem as advice for another that is near: tunables that were left
  * as the facts of problem and device suggest follow the facts here, too; the others keep what was
  * found. If these do not fit together, all that was found. Both problems are normal. */

@@ -72,6 +72,8 @@ static int advice(const struct ca_entry *entry, const struct neighbour *neighbou
         return 0;
     if (neighbour->distance > 0.0) {
         const clattn_problem there = ca_problem_normal(&neighbour->representative);
+        if (!ca_candidate_was_compared(candidate, &there, p, dev))
+            return 0;
         *candidate = ca_candidate_carried(candidate, &there, p, dev);
     }
     return 1;

@@ -5,136 +5,42 @@
 #include "context/context.h"
 #include "device/capacity.h"
 #include "families/registry.h"
+#include "tests/bf16/bf16_trials.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/projection_trial.h"
-#include "tests/trials/trial.h"
 #include "tune/measurer.h"
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 TestSuite(bf16_pairs, .init = unoptimised, .timeout = 300);
 
-/* A program for each, emulated and not, of all options between them: odd dims, and tiles that end, and
- * windows that begin, within a pair of keys. */
-static const struct {
-    const char *tunables, *options, *shapes[4];
-} cases[] = {
+static const struct bf16_program programs[] = {
     {"SIMD_WIDTH=16 BLOCK_VECTORS=2 QK_KEYS=4 PV_COLUMNS=5 BLOCK_N=24 BLOCKS_PER_TILE=2",
-     "d33/20 causal=br klen qlen lse odtype=f32",
-     {"b2 h4/2 q70 k91", "q1 k1", "b3 h2/1 q33 k17", "h2 q97 k140"}},
+     "d33/20 causal=br klen qlen lse odtype=f32"},
     {"SIMD_WIDTH=16 BLOCK_VECTORS=3 QK_KEYS=8 PV_COLUMNS=8 BLOCK_N=48 BLOCKS_PER_TILE=1",
-     "d64 window=9,4 alibi softcap=4 sinks lse q=bshd k=bshd v=bshd o=bshd",
-     {"b2 h4/2 q70 k91", "q1 k1", "b3 h2/1 q33 k17", "h2 q97 k140"}},
+     "d64 window=9,4 alibi softcap=4 sinks lse q=bshd k=bshd v=bshd o=bshd"},
     {"SIMD_WIDTH=16 BLOCK_VECTORS=4 QK_KEYS=6 PV_COLUMNS=6 BLOCK_N=24 BLOCKS_PER_TILE=2",
-     "d40/33 mask=bqk bias=f16:hqk dropout=0.3 lse",
-     {"b2 h4/2 q70 k91", "q1 k1", "b3 h2/1 q33 k17", "h2 q17 k140"}},
+     "d40/33 mask=bqk bias=f16:hqk dropout=0.3 lse"},
     {"SIMD_WIDTH=16 BLOCK_VECTORS=1 QK_KEYS=12 PV_COLUMNS=12 BLOCK_N=24 BLOCKS_PER_TILE=4",
-     "d9/8 window=30,* totalq=150 totalkv=200",
-     {"b4 h4/2 q70 k91", "b2 q33 k16", "b3 h2/1 q33 k17", "b3 h2 q97 k64"}},
+     "d9/8 window=30,* totalq=300 totalkv=300"},
     {"SIMD_WIDTH=16 BLOCK_VECTORS=2 QK_KEYS=8 PV_COLUMNS=4 BLOCK_N=24 BLOCKS_PER_TILE=2",
-     "d32 page=5 pages=90 klen causal=br sinks",
-     {"b2 h4/2 q70 k91", "q1 k1", "b3 h2/1 q33 k17", "h2 q17 k140"}},
+     "d32 page=5 pages=90 klen causal=br sinks"},
     {"SIMD_WIDTH=16 BLOCK_VECTORS=2 QK_KEYS=8 PV_COLUMNS=8 BLOCK_N=48 BLOCKS_PER_TILE=1",
-     "d24 blocks=16x7:60:h mask=qk lse",
-     {"b2 h4/2 q70 k91", "q1 k1", "b3 h2/1 q33 k17", "h2 q97 k140"}},
+     "d24 blocks=16x7:60:h mask=qk lse"},
 };
-enum { NUM_CASES = sizeof cases / sizeof *cases, NUM_SHAPES = 4 };
-
-/* A fixture with the device of this machine, or with one that lacks the instruction. */
-static void open_with(struct fixture *f, const int emulated)
-{
-    fixture_open(f);
-    if (!emulated)
-        return;
-    clattn_device_info lacking = f->context->device;
-    lacking.architecture[0] = '\0';
-    fixture_close(f);
-    fixture_open_narrowed(f, &lacking);
-}
-
-static struct trial make(const size_t number, const size_t shape)
-{
-    char text[256];
-    struct trial t = {.family = "fused_dot", .seed = 5 + number};
-
-    snprintf(text, sizeof text, "fwd bf16 %s %s", cases[number].options,
-             cases[number].shapes[shape]);
-    t.problem = fixture_problem(text);
-    snprintf(t.tunables, sizeof t.tunables, "%s", cases[number].tunables);
-    return t;
-}
-
-/* Inf and NaN in V, also beside values that are seen, which the second time around is for. */
-static void pass_with_infinities(struct fixture *f, const size_t number)
-{
-    struct trial t = make(number, 0);
-
-    trial_fill(&t);
-    for (size_t h = 0; h < t.problem.kv_heads && !t.problem.total_kv && !t.problem.page_size; h++) {
-        trial_set(&t, TENSOR_V, 0, h, 11, 3, INFINITY);
-        trial_set(&t, TENSOR_V, 0, h, 36, 5, NAN);
-        trial_set(&t, TENSOR_V, 1, h, 23, 4, -INFINITY);
-    }
-    trial_run(f, &t);
-    trial_check(&t);
-    trial_free(&t);
-}
-
-/* What no instruction for bf16 multiplies as IEEE does: subnormal operands, whose products may be 0. */
-static void pass_with_subnormals(struct fixture *f, const size_t number)
-{
-    struct trial t = make(number, 0);
-
-    trial_fill(&t);
-    for (size_t n = 0; n < 8 && !t.problem.total_kv && !t.problem.page_size; n++) {
-        trial_set(&t, TENSOR_Q, 0, 0, n, n, 0x1p-130);
-        trial_set(&t, TENSOR_K, 0, 0, n, n, 16.0);
-        trial_set(&t, TENSOR_V, 0, 0, n, n, -0x1p-128);
-    }
-    trial_run(f, &t);
-    trial_check(&t);
-    trial_free(&t);
-}
-
-/* No pointers: it crosses processes. */
-struct part {
-    size_t number;
-    int emulated; /* whatever the processor has */
-};
-
-/* Since a program takes a second to compile, each run takes half of them with what the processor has, and a
- * third emulated. */
-static struct criterion_test_params parts_of(const size_t count)
-{
-    static struct part parts[32];
-    size_t number = 0;
-
-    for (size_t n = 0; n < count; n++) {
-        if (run_takes(n, 2))
-            parts[number++] = (struct part){n, 0};
-        if (run_takes(n, 3))
-            parts[number++] = (struct part){n, 1};
-    }
-    return cr_make_param_array(struct part, parts, number);
-}
+enum { NUM_PROGRAMS = sizeof programs / sizeof *programs };
 
 ParameterizedTestParameters(bf16_pairs, options) {
-    return parts_of(NUM_CASES);
+    return bf16_parts(NUM_PROGRAMS);
 }
 
-ParameterizedTest(struct part *part, bf16_pairs, options) {
+ParameterizedTest(struct bf16_part *part, bf16_pairs, options) {
     struct fixture f;
 
-    open_with(&f, part->emulated);
-    for (size_t n = 0; n < NUM_SHAPES; n++) {
-        struct trial t = make(part->number, n);
-        trial_pass(&f, &t);
-    }
-    pass_with_infinities(&f, part->number);
-    pass_with_subnormals(&f, part->number);
+    bf16_open(&f, part->emulated);
+    bf16_pass_program(&f, "fused_dot", &programs[part->number], 5 + part->number);
     fixture_close(&f);
 }
 
@@ -179,14 +85,14 @@ static void pass_gradients(struct fixture *f, const size_t number, const char *s
 }
 
 ParameterizedTestParameters(bf16_pairs, gradients) {
-    return parts_of(NUM_GRADIENTS);
+    return bf16_parts(NUM_GRADIENTS);
 }
 
-ParameterizedTest(struct part *part, bf16_pairs, gradients) {
+ParameterizedTest(struct bf16_part *part, bf16_pairs, gradients) {
     static const char *const shapes[] = {"b2 h4/2 q70 k91", "b3 q1 k2", "b3 h2/1 q33 k17"};
     struct fixture f;
 
-    open_with(&f, part->emulated);
+    bf16_open(&f, part->emulated);
     for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++)
         pass_gradients(&f, part->number, shapes[n], 0);
     if (part->number < 2)
@@ -213,10 +119,10 @@ static const char *const projections[][2] = {
 enum { NUM_PROJECTIONS = sizeof projections / sizeof *projections };
 
 ParameterizedTestParameters(bf16_pairs, projections) {
-    return parts_of(NUM_PROJECTIONS);
+    return bf16_parts(NUM_PROJECTIONS);
 }
 
-ParameterizedTest(struct part *part, bf16_pairs, projections) {
+ParameterizedTest(struct bf16_part *part, bf16_pairs, projections) {
     struct projection_trial t = {.problem = fixture_problem(projections[part->number][0]),
                                  .family = "projection_dot",
                                  .seed = 3 + part->number,
@@ -224,28 +130,14 @@ ParameterizedTest(struct part *part, bf16_pairs, projections) {
     struct fixture f;
 
     snprintf(t.tunables, sizeof t.tunables, "%s", projections[part->number][1]);
-    open_with(&f, part->emulated);
+    bf16_open(&f, part->emulated);
     projection_pass(&f, &t);
     fixture_close(&f);
 }
 
 /* ---- the emulation is the instruction --------------------------------------------------------- */
 
-static void run(struct trial *t, const int emulated)
-{
-    struct fixture f;
-
-    open_with(&f, emulated);
-    *t = make(0, 3);
-    trial_fill(t);
-    for (size_t n = 0; n < 16; n++) /* sums of any size, and products that are flushed */
-        trial_set(t, TENSOR_K, 0, 0, n, n, n % 2 ? ldexp(1.0, (int)n - 127) : ldexp(1.0, (int)n));
-    trial_run(&f, t);
-    fixture_close(&f);
-}
-
 Test(bf16_pairs, emulation_has_the_instructions_bits) {
-    struct trial one, other;
     struct fixture f;
 
     fixture_open(&f);
@@ -253,14 +145,7 @@ Test(bf16_pairs, emulation_has_the_instructions_bits) {
     fixture_close(&f);
     if (!has)
         cr_skip_test("the processor has no instruction for pairs of bf16");
-    run(&one, 0);
-    run(&other, 1);
-    cr_expect(memcmp(one.tensor[TENSOR_O].got, other.tensor[TENSOR_O].got,
-                     one.tensor[TENSOR_O].num_bytes) == 0);
-    cr_expect(memcmp(one.tensor[TENSOR_LSE].got, other.tensor[TENSOR_LSE].got,
-                     one.tensor[TENSOR_LSE].num_bytes) == 0);
-    trial_free(&one);
-    trial_free(&other);
+    bf16_compare_with_emulation("fused_dot", &programs[0]);
 }
 
 /* ---- precision -------------------------------------------------------------------------------- */
@@ -293,7 +178,7 @@ Test(bf16_pairs, standard_is_not_strict) {
                           .family = families[n],
                           .seed = 4};
         struct fixture f;
-        open_with(&f, 1);
+        bf16_open(&f, 1);
         trial_fill(&t);
         trial_run(&f, &t);
         cr_expect(outside(&t, 0) == 0, "%s", families[n]);
@@ -326,36 +211,24 @@ Test(bf16_pairs, the_self_check_allows_what_standard_rounds) {
 
 /* ---- choosing --------------------------------------------------------------------------------- */
 
-static const char *chosen(struct fixture *f, const char *text)
-{
-    static char family[32];
-    clattn_plan *plan = fixture_plan(f, text, NULL);
-    clattn_plan_info info = {.struct_size = sizeof info};
-
-    cr_assert(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS);
-    snprintf(family, sizeof family, "%s", info.family);
-    clattn_plan_release(plan);
-    return family;
-}
-
-/* With the instruction it is taken for standard problems; without it the next best, by itself. */
+/* With the instruction it is taken for standard problems; without it, and where a matrix unit makes it slow,
+ * the next best, by itself. */
 Test(bf16_pairs, is_chosen_where_there_is_an_instruction) {
+    static const struct {
+        const char *problem, *with, *without;
+    } rows[] = {{"fwd bf16 h2 q40 k50 d16", "fused_dot", "fused_lanes"},
+                {"fwd bf16 h2 q40 k50 d16 strict", "fused_lanes", "fused_lanes"},
+                {"proj bf16 q40 d16", "projection_dot", "projection_lanes"},
+                {"bwd bf16 h2 q40 k50 d16", "backward_dot", "backward_lanes"},
+                {"bwd bf16 h2 q40 k50 d16 strict", "backward_lanes", "backward_lanes"}};
     struct fixture f;
 
-    open_with(&f, 1);
-    cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16"), "fused_lanes");
-    cr_expect_str_eq(chosen(&f, "proj bf16 q40 d16"), "projection_lanes");
-    cr_expect_str_eq(chosen(&f, "bwd bf16 h2 q40 k50 d16"), "backward_lanes");
-    fixture_close(&f);
-
-    open_with(&f, 0);
-    if (!ca_multiplies_bf16_pairs(&f.context->device))
-        cr_skip_test("the processor has no instruction for pairs of bf16");
-    cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16"), "fused_dot");
-    cr_expect_str_eq(chosen(&f, "fwd bf16 h2 q40 k50 d16 strict"), "fused_lanes");
-    cr_expect_str_eq(chosen(&f, "proj bf16 q40 d16"), "projection_dot");
-    cr_expect_str_eq(chosen(&f, "bwd bf16 h2 q40 k50 d16"), "backward_dot");
-    cr_expect_str_eq(chosen(&f, "bwd bf16 h2 q40 k50 d16 strict"), "backward_lanes");
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        cr_expect_str_eq(bf16_choice(&f, rows[n].problem, "avx512_bf16"), rows[n].with);
+        cr_expect_str_eq(bf16_choice(&f, rows[n].problem, ""), rows[n].without);
+        cr_expect(strstr(bf16_choice(&f, rows[n].problem, "avx512_bf16 amx_bf16"), "_dot") == NULL);
+    }
     fixture_close(&f);
 }
 
