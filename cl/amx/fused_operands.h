@@ -2,25 +2,10 @@
  * of neighbours of the dim each; values transposed, for each column of v a row of pairs of neighbouring
  * keys. What rounds rows, columns and keys up to whole tiles is 0.
  *
- * Before including this: cpu/fused_operands.h as far as stage_key_pairs(). */
+ * Included by cpu/fused_operands.h. */
 #ifndef CLATTN_AMX_FUSED_OPERANDS_H
 #define CLATTN_AMX_FUSED_OPERANDS_H
-
-#define KEY_OPERANDS ROUNDED_TO_TILES(OPERANDS(DIM_QK))
-
-/* Pairs of at most SIMD_WIDTH values of two rows, of which the second may be 0 and `left` columns exist;
- * zeros after them. */
-INLINE lanes load_value_pairs(const __global ushort *first, const __global ushort *second,
-                              const long step, const int left)
-{
-    uint x[SIMD_WIDTH];
-
-    if (step == 1 && left >= SIMD_WIDTH)
-        return VECTOR(as_float)(interleave(first, second));
-    for (int c = 0; c < SIMD_WIDTH; c++)
-        x[c] = c < left ? (uint)first[c * step] | (second ? (uint)second[c * step] << 16 : 0) : 0;
-    return VECTOR(as_float)(VECTOR(vload)(0, x));
-}
+#include "amx/stage_pairs.h"
 
 /* Values of keys j + n0 .. of count keys, at most KEYS_TOGETHER, transposed. */
 NOINLINE void stage_values(SHAPE_PARAMS, const long b, const long j, const int n0, const int count,
@@ -36,8 +21,8 @@ NOINLINE void stage_values(SHAPE_PARAMS, const long b, const long j, const int n
         UNROLL
         for (int r = 0; r < SIMD_WIDTH; r++) {
             const __global ushort *first = row[2 * r], *second = row[2 * r + 1];
-            x[r] = first ? load_value_pairs(first + d * V_STEP, second ? second + d * V_STEP : 0,
-                                            V_STEP, DIM_V - d)
+            x[r] = first ? load_pairs_of_rows(first + d * V_STEP, second ? second + d * V_STEP : 0,
+                                              V_STEP, DIM_V - d)
                          : (lanes)(0.0f);
         }
         transpose(x);
@@ -51,13 +36,9 @@ INLINE void stage_tile(SHAPE_PARAMS, const long b, const long j, const int count
                        const __global ushort *k, const __global ushort *v, uint *k_staged,
                        uint *v_staged PAGES_PARAM)
 {
-    for (int n = 0; n < WHOLE_STEPS(count); n++) {
-        uint *to = k_staged + n * KEY_OPERANDS;
-        for (int d = n < count ? OPERANDS(DIM_QK) : 0; d < KEY_OPERANDS; d++)
-            to[d] = 0;
-        if (n < count)
-            stage_key_pairs(to, k + KEY_ROW(b, j + n, a.k_stride), K_STEP);
-    }
+    for (int n = 0; n < WHOLE_STEPS(count); n++)
+        stage_whole_pairs(k_staged + n * KEY_OPERANDS,
+                          n < count ? k + KEY_ROW(b, j + n, a.k_stride) : 0, K_STEP, DIM_QK);
     for (int n0 = 0; n0 < count; n0 += KEYS_TOGETHER)
         stage_values(a, at, b, j, n0, count, v, v_staged PAGES_ARG);
 }

@@ -24,17 +24,6 @@
 #define WHOLE_STEPS(n) (((n) + KEYS_TOGETHER - 1) / KEYS_TOGETHER * KEYS_TOGETHER)
 
 #if OPERAND_PAIRS
-INLINE void stage_key_pairs(uint *to, const __global ushort *p, const long step)
-{
-    int d = 0;
-
-    if (step == 1)
-        for (; d + 2 * SIMD_WIDTH <= DIM_QK; d += 2 * SIMD_WIDTH)
-            VECTOR(vstore)(UNALIGNED_PAIRS(p + d), 0, to + d / 2);
-    for (; d < DIM_QK; d += 2)
-        to[d / 2] = load_pair(p + d * step, step, DIM_QK - d);
-}
-
 #if OPERAND_TILES
 #include "amx/fused_operands.h"
 #else
@@ -57,8 +46,8 @@ INLINE void stage_tile(SHAPE_PARAMS, const long b, const long j, const int count
                        uint *v_staged PAGES_PARAM)
 {
     for (int n = 0; n < count; n++)
-        stage_key_pairs(k_staged + n * OPERANDS(DIM_QK), k + KEY_ROW(b, j + n, a.k_stride),
-                        K_STEP);
+        stage_pairs(k_staged + n * OPERANDS(DIM_QK), k + KEY_ROW(b, j + n, a.k_stride), K_STEP,
+                    DIM_QK);
     for (int n = 0; n < count; n += 2)
         stage_value_pairs(v_staged + n / 2 * DIM_V, v + KEY_ROW(b, j + n, a.v_stride),
                           n + 1 < count ? v + KEY_ROW(b, j + n + 1, a.v_stride) : 0, V_STEP);

@@ -56,6 +56,38 @@ INLINE pair_words interleave(const __global ushort *first, const __global ushort
 
     return second ? x | VECTOR(convert_uint)(VECTOR(vload)(0, second)) << 16 : x;
 }
+
+/* clang keeps vectors of 512 bits whole only in functions that pass one by value. */
+INLINE void store_pairs(const pair_words x, uint *to)
+{
+    VECTOR(vstore)(x, 0, to);
+}
+
+/* The pairs of neighbours of a row of dim values. */
+INLINE void stage_pairs(uint *to, const __global ushort *p, const long step, const int dim)
+{
+    int d = 0;
+
+    if (step == 1)
+        for (; d + 2 * SIMD_WIDTH <= dim; d += 2 * SIMD_WIDTH)
+            store_pairs(UNALIGNED_PAIRS(p + d), to + d / 2);
+    for (; d < dim; d += 2)
+        to[d / 2] = load_pair(p + d * step, step, dim - d);
+}
+
+/* Pairs of at most SIMD_WIDTH values of two rows, of which the second may be 0 and `left` columns exist;
+ * zeros after them. */
+INLINE lanes load_pairs_of_rows(const __global ushort *first, const __global ushort *second,
+                                const long step, const int left)
+{
+    uint x[SIMD_WIDTH];
+
+    if (step == 1 && left >= SIMD_WIDTH)
+        return VECTOR(as_float)(interleave(first, second));
+    for (int c = 0; c < SIMD_WIDTH; c++)
+        x[c] = c < left ? (uint)first[c * step] | (second ? (uint)second[c * step] << 16 : 0) : 0;
+    return VECTOR(as_float)(VECTOR(vload)(0, x));
+}
 #else
 typedef float operand;
 typedef lanes spread;

@@ -1,5 +1,5 @@
 /* What split_lanes reads of keys and values: columns of a row as vectors, and the prefetch of later
- * tiles. Needs QK_DEPTH, BLOCK_N and PREFETCH_TILES. */
+ * tiles. Needs QK_DEPTH (unless products are of tiles), BLOCK_N and PREFETCH_TILES. */
 #ifndef CLATTN_SPLIT_KEYS_H
 #define CLATTN_SPLIT_KEYS_H
 #include "cpu/simd_storage.h"
@@ -14,7 +14,11 @@
 
 /* Whether a tile's keys are staged as f32: those that must be converted, or that are read a few
  * columns at a time where these are no vector. */
+#if OPERAND_TILES
+#define STAGE_K 1
+#else
 #define STAGE_K (STAGED || (QK_DEPTH < SIMD_WIDTH && (!UNIT_K || DIM_QK % SIMD_WIDTH)))
+#endif
 
 /* Whether the rows of a tile of paged keys are listed, since they may lie in several pages. */
 #define ROW_LISTS (PAGE_SIZE && (PAGE_SIZE % BLOCK_N || HAS_WINDOW_LEFT))

@@ -1,9 +1,14 @@
 /* The product P V of split_lanes, register-blocked. Needs BLOCK_M, PV_ROWS, PV_VECTORS, BLOCK_N and
- * PREFETCH_TILES. */
+ * PREFETCH_TILES. With OPERAND_TILES both products are in amx/split_products.h. */
 #ifndef CLATTN_SPLIT_PV_H
 #define CLATTN_SPLIT_PV_H
 #include "cpu/split_keys.h"
+#include "cpu/split_rows.h"
+#include "score/key_lanes.h"
 
+#if OPERAND_TILES
+#include "amx/split_products.h"
+#else
 /* Register tiles in a tile of values. */
 #define PV_TILES                                                                                \
     (BLOCK_M / PV_ROWS * ((VECTORS(DIM_V) + PV_VECTORS - 1) / PV_VECTORS))
@@ -136,6 +141,7 @@ NOINLINE void add_values(const struct attention_shape a, const struct key_range 
     if (rest)
         add_columns_of_rows(rest, a, keys, count, rows, whole, factor, p, o);
 }
+#endif
 
 /* Whether a value is infinite or NaN: its product with a weight of 0 would be NaN. */
 NOINLINE int has_nonfinite(const struct attention_shape a, const struct key_range keys,

@@ -8,7 +8,10 @@
 #ifndef CLATTN_SPLIT_QK_H
 #define CLATTN_SPLIT_QK_H
 #include "cpu/split_keys.h"
+#include "cpu/split_rows.h"
+#include "score/key_lanes.h"
 
+#if !OPERAND_TILES /* else: amx/split_products.h */
 #define QK_VECTORS (QK_ROWS * QK_DEPTH / SIMD_WIDTH)
 #define QK_KEYS (SIMD_WIDTH / QK_VECTORS)
 /* Steps along the depth: several at a time if there are few products in each. */
@@ -20,6 +23,8 @@
 /* Vectors that QK_ROWS queries take. */
 #define QUERY_VECTORS (VECTORS(DIM_QK) * QK_ROWS)
 #define STAGED_K_VECTORS (STAGE_K ? BLOCK_N * VECTORS(DIM_QK) : 1) /* of a tile of keys */
+
+#define PACKED_Q_VECTORS (BLOCK_M * VECTORS(DIM_QK))
 
 /* Register tiles in a tile of keys. */
 #define QK_TILES (BLOCK_N / QK_KEYS * (BLOCK_M / QK_ROWS))
@@ -186,15 +191,38 @@ INLINE void multiply_register_tile(const int index, const struct attention_shape
 /* s[r * BLOCK_N + n] = q[r] . k[n] for count keys, staged if STAGE_K; the scores after them repeat
  * the last. */
 NOINLINE void multiply_keys(const struct attention_shape a, const struct key_range keys,
-                            const int count, const int rows, const lanes *staged, const lanes *q,
-                            float *s)
+                            const int count, const struct row_block *block, const lanes *staged,
+                            const lanes *q, float *s)
 {
     for (int n = 0; n < count; n += QK_KEYS) {
-        for (int r = 0; r < rows; r += QK_ROWS)
+        for (int r = 0; r < block->rows; r += QK_ROWS)
             multiply_register_tile(n / QK_KEYS * (BLOCK_M / QK_ROWS) + r / QK_ROWS, a, keys, n,
                                    count, staged + (STAGE_K ? n * VECTORS(DIM_QK) : 0),
                                    q + r / QK_ROWS * QUERY_VECTORS, s + r * BLOCK_N + n);
     }
 }
+
+/* The block's queries, scaled; zeros for rows beyond the last. */
+NOINLINE void pack_queries(SHAPE_PARAMS, struct row_block *block, const __global storage *q,
+                           lanes *packed SCORE_OPERANDS_PARAM)
+{
+    for (int r = 0; r < BLOCK_M; r++) {
+        const float scale =
+            score_scale(a, at, block->head[r] SCORE_OPERANDS_ARG) * SCALE_UNIT;
+        const __global storage *row = q + at.q + block->b * a.q_stride[0] +
+                                      block->head[r] * a.q_stride[1] +
+                                      block->query[r] * a.q_stride[2];
+        float *to = (float *)(packed + r / QK_ROWS * QUERY_VECTORS);
+        for (int d = 0; d < VECTORS(DIM_QK); d++) {
+            const lanes x =
+                new_columns(load_columns(row, Q_STEP, DIM_QK, d), DIM_QK, d) * scale;
+            float each[SIMD_WIDTH];
+            VECTOR(vstore)(r < block->rows ? x : (lanes)(0.0f), 0, each);
+            for (int c = 0; c < SIMD_WIDTH; c++)
+                to[packed_index(r % QK_ROWS, d * SIMD_WIDTH + c)] = each[c];
+        }
+    }
+}
+#endif
 
 #endif

@@ -11,6 +11,9 @@ struct row_block {
     long head[BLOCK_M], query[BLOCK_M];
     long first[BLOCK_M], end[BLOCK_M]; /* keys that a row may see */
     long all_begin, all_end;           /* keys that all rows may see */
+#if OPERAND_TILES
+    float scale[BLOCK_M]; /* of a row's products */
+#endif
 };
 
 /* Fills in the rows of the index'th block of a kv head; after the last row it is repeated. */

@@ -29,9 +29,13 @@
 #include "common/common.h"
 #include "common/sequence.h"
 
-#if !defined(SIMD_WIDTH) || !defined(BLOCK_M) || !defined(QK_ROWS) || !defined(QK_DEPTH) ||        \
-    !defined(PV_ROWS) || !defined(PV_VECTORS) || !defined(BLOCK_N) || !defined(PREFETCH_TILES) ||  \
-    !defined(SPLIT_K)
+#ifndef OPERAND_TILES /* 1: split_amx.cl */
+#define OPERAND_TILES 0
+#endif
+#if !defined(SIMD_WIDTH) || !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(PREFETCH_TILES) ||  \
+    !defined(SPLIT_K) ||                                                                           \
+    (!OPERAND_TILES && (!defined(QK_ROWS) || !defined(QK_DEPTH) || !defined(PV_ROWS) ||            \
+                        !defined(PV_VECTORS)))
 #error "split_lanes.cl must be built with all of its tunables defined"
 #endif
 
@@ -44,28 +48,6 @@
 #define ROW_VECTORS ((BLOCK_M + SIMD_WIDTH - 1) / SIMD_WIDTH) /* of row_max and factors */
 
 /* ---- split ---------------------------------------------------------------------------------- */
-
-/* The block's queries, scaled; zeros for rows beyond the last. */
-NOINLINE void pack_queries(SHAPE_PARAMS, const struct row_block *block, const __global storage *q,
-                           lanes *packed SCORE_OPERANDS_PARAM)
-{
-    for (int r = 0; r < BLOCK_M; r++) {
-        const float scale =
-            score_scale(a, at, block->head[r] SCORE_OPERANDS_ARG) * SCALE_UNIT;
-        const __global storage *row = q + at.q + block->b * a.q_stride[0] +
-                                      block->head[r] * a.q_stride[1] +
-                                      block->query[r] * a.q_stride[2];
-        float *to = (float *)(packed + r / QK_ROWS * QUERY_VECTORS);
-        for (int d = 0; d < VECTORS(DIM_QK); d++) {
-            const lanes x =
-                new_columns(load_columns(row, Q_STEP, DIM_QK, d), DIM_QK, d) * scale;
-            float each[SIMD_WIDTH];
-            VECTOR(vstore)(r < block->rows ? x : (lanes)(0.0f), 0, each);
-            for (int c = 0; c < SIMD_WIDTH; c++)
-                to[packed_index(r % QK_ROWS, d * SIMD_WIDTH + c)] = each[c];
-        }
-    }
-}
 
 /* Stores the partial results of a block's rows; o of a range without keys is never read. */
 INLINE void store_part(SHAPE_PARAMS, const struct row_block *block, const long part,
@@ -92,7 +74,7 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
                            const __global v_storage *restrict v SCORE_OPERANDS_PARAM PAGES_PARAM,
                            __global float *restrict workspace)
 {
-    lanes packed_q[BLOCK_M * VECTORS(DIM_QK)], o[BLOCK_M * VECTORS(DIM_V)], row_sum[BLOCK_M];
+    lanes packed_q[PACKED_Q_VECTORS], o[BLOCK_M * VECTORS(DIM_V)], row_sum[BLOCK_M];
     lanes row_max[ROW_VECTORS], factor[ROW_VECTORS];
     lanes scores[BLOCK_M * BLOCK_N / SIMD_WIDTH];
     float *s = (float *)scores;
@@ -136,7 +118,7 @@ NOINLINE void compute_part(SHAPE_PARAMS, struct row_block block, const long inde
         const int count = TILE_KEYS(keys);
         const float *factors = (const float *)factor;
         int hidden = 0;
-        multiply_keys(a, keys, count, block.rows, staged, packed_q, s);
+        multiply_keys(a, keys, count, &block, staged, packed_q, s);
         load_value_scales(keys, count);
         if ((PAGE_SIZE && count < BLOCK_N) || HIDES_ANYWHERE || j < block.all_begin ||
             j + BLOCK_N > block.all_end)
@@ -174,8 +156,14 @@ void split(PARAMETERS_split)
     LEAVE_IF_BEYOND(group / SPLIT_K * BLOCK_M, a.group * a.seq_q);
     block.kv_head = get_global_id(1);
     block.e = extent_of(a, at, block.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+#if OPERAND_TILES
+    CONFIGURE_TILES();
+#endif
     compute_part(a, at, block, group / SPLIT_K, group % SPLIT_K, q, k,
                  v SCORE_OPERANDS_ARG PAGES_ARG, workspace);
+#if OPERAND_TILES
+    RELEASE_TILES();
+#endif
 }
 
 /* ---- combine -------------------------------------------------------------------------------- */

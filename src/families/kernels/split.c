@@ -35,3 +35,31 @@ size_t ca_split_groups(const clattn_problem *p, size_t group_rows, size_t splits
 
     return product((const size_t[]){blocks, p->kv_heads, p->batch, splits}, 4);
 }
+
+void ca_split_ndrange(const clattn_problem *p, size_t group_rows, size_t splits,
+                      struct ca_ndrange *range)
+{
+    const size_t blocks = ca_split_divide(ca_split_rows_per_kv_head(p), group_rows);
+
+    *range = (struct ca_ndrange){{p->batch, p->kv_heads, blocks * splits}, {1, 1, 1}};
+}
+
+void ca_split_combine_ndrange(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)values;
+    (void)dev;
+    *range = (struct ca_ndrange){{p->seq_q, p->heads, p->batch}, {1, 1, 1}};
+}
+
+size_t ca_split_workspace_bytes(const clattn_problem *p, size_t splits, size_t width)
+{
+    const size_t columns = ca_split_divide(p->dim_v, width) * width;
+
+    return ca_split_rows(p) * splits * (columns + 2) * sizeof(cl_float);
+}
+
+int ca_is_for_split(const clattn_problem *p)
+{
+    return (ca_split_rows_per_kv_head(p) <= 32 || p->seq_q <= 16) && p->seq_kv >= 512;
+}

@@ -3,7 +3,7 @@
 #ifndef CA_SPLIT_H
 #define CA_SPLIT_H
 
-#include <clattn/problem.h>
+#include "families/family.h"
 
 /* n / by, rounded up. */
 size_t ca_split_divide(size_t n, size_t by);
@@ -16,5 +16,18 @@ size_t ca_split_rows(const clattn_problem *p);
 
 /* Work-groups that take group_rows rows each, times splits. */
 size_t ca_split_groups(const clattn_problem *p, size_t group_rows, size_t splits);
+
+/* The two launches of families for CPUs, whose work-items are groups. */
+void ca_split_ndrange(const clattn_problem *p, size_t group_rows, size_t splits,
+                      struct ca_ndrange *range);
+void ca_split_combine_ndrange(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev, struct ca_ndrange *range);
+
+/* What their partial results take, rows of whole vectors. */
+size_t ca_split_workspace_bytes(const clattn_problem *p, size_t splits, size_t width);
+
+/* Whether rows are few and keys many, for CPUs. Where queries fill SIMD lanes, few of a head leave most idle,
+ * however many heads share keys. */
+int ca_is_for_split(const clattn_problem *p);
 
 #endif

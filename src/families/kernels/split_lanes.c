@@ -31,36 +31,18 @@ static size_t groups(const clattn_problem *p, const size_t *values)
     return ca_split_groups(p, values[BLOCK_M_INDEX], values[SPLIT_K_INDEX]);
 }
 
-static void set_range(struct ca_ndrange *range, size_t x, size_t y, size_t z)
-{
-    *range = (struct ca_ndrange){{x, y, z}, {1, 1, 1}};
-}
-
 static void split_ndrange(const clattn_problem *p, const size_t *values,
                           const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    set_range(range, p->batch, p->kv_heads,
-              ca_split_divide(ca_split_rows_per_kv_head(p), values[BLOCK_M_INDEX]) *
-                  values[SPLIT_K_INDEX]);
-}
-
-static void combine_ndrange(const clattn_problem *p, const size_t *values,
-                            const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)values;
-    (void)dev;
-    set_range(range, p->seq_q, p->heads, p->batch);
+    ca_split_ndrange(p, values[BLOCK_M_INDEX], values[SPLIT_K_INDEX], range);
 }
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
-    const size_t columns =
-        ca_split_divide(p->dim_v, values[SIMD_WIDTH_INDEX]) * values[SIMD_WIDTH_INDEX];
-
     (void)dev;
-    return ca_split_rows(p) * values[SPLIT_K_INDEX] * (columns + 2) * sizeof(cl_float);
+    return ca_split_workspace_bytes(p, values[SPLIT_K_INDEX], values[SIMD_WIDTH_INDEX]);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -141,9 +123,7 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     if (!ca_fills_vectors(dev))
         return 5;
-    /* Where queries fill SIMD lanes, few of a head leave most idle, however many heads share keys. */
-    const int few = ca_split_rows_per_kv_head(p) <= 32 || p->seq_q <= 16;
-    return few && p->seq_kv >= 512 ? 92 : 30;
+    return ca_is_for_split(p) ? 92 : 30;
 }
 
 const struct ca_family ca_split_lanes = {
@@ -153,7 +133,7 @@ const struct ca_family ca_split_lanes = {
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
     .stages = {{"split", CA_SPLIT_ARGUMENTS, split_ndrange},
-               {"combine", CA_COMBINE_ARGUMENTS, combine_ndrange}},
+               {"combine", CA_COMBINE_ARGUMENTS, ca_split_combine_ndrange}},
     .num_stages = 2,
     .unsupported = unsupported,
     .adapt = adapt,

@@ -1,0 +1,145 @@
+/* The two products of split_amx between a block of rows and a tile of keys and values, by tiles of a matrix
+ * unit (amx/tiles.h). Q K^T has keys as rows and the block's rows as columns, so that keys are multiplied as
+ * they are staged, and is transposed; P V has the block's rows as rows, and values are multiplied as pairs of
+ * neighbouring keys.
+ *
+ * Needs BLOCK_M, a multiple of 16, BLOCK_N, a multiple of 32, and PREFETCH_TILES. */
+#ifndef CLATTN_AMX_SPLIT_PRODUCTS_H
+#define CLATTN_AMX_SPLIT_PRODUCTS_H
+#include "amx/stage_pairs.h"
+#include "score/key_lanes.h"
+
+#define STEP_KEYS (2 * TILE) /* of a step of either product */
+#define WHOLE_STEPS(n) (((n) + STEP_KEYS - 1) / STEP_KEYS * STEP_KEYS)
+#define PACKED_Q_VECTORS (KEY_OPERANDS * TILES(BLOCK_M))
+#define STAGED_K_VECTORS (BLOCK_N * TILES(KEY_OPERANDS)) /* of a tile of keys */
+#define WEIGHT_BLOCKS 1                                  /* values have no scales of blocks */
+
+/* The block's queries with rows in SIMD lanes, packed[n] = pair n of each, and their scales; zeros for rows
+ * beyond the last. */
+NOINLINE void pack_queries(SHAPE_PARAMS, struct row_block *block, const __global storage *q,
+                           lanes *packed SCORE_OPERANDS_PARAM)
+{
+    for (int r = 0; r < BLOCK_M; r++)
+        block->scale[r] =
+            r < block->rows
+                ? score_scale(a, at, block->head[r] SCORE_OPERANDS_ARG) * SCALE_UNIT
+                : 0.0f;
+    for (int r0 = 0; r0 < BLOCK_M; r0 += TILE) {
+        for (int n = 0; n < KEY_OPERANDS; n += TILE) {
+            lanes x[TILE];
+            UNROLL
+            for (int r = 0; r < TILE; r++) {
+                const __global ushort *row =
+                    q + at.q + block->b * a.q_stride[0] + block->head[r0 + r] * a.q_stride[1] +
+                    block->query[r0 + r] * a.q_stride[2];
+                x[r] = r0 + r < block->rows
+                           ? load_pairs_of_row(row + 2 * n * Q_STEP, Q_STEP, DIM_QK - 2 * n)
+                           : (lanes)(0.0f);
+            }
+            transpose(x);
+            UNROLL
+            for (int c = 0; c < TILE; c++)
+                packed[(n + c) * TILES(BLOCK_M) + r0 / TILE] = x[c];
+        }
+    }
+}
+
+/* Stages a tile of count keys. */
+NOINLINE void stage_keys(const struct attention_shape a, const struct key_range keys,
+                         const int count, lanes *staged)
+{
+    for (int n = 0; n < WHOLE_STEPS(count); n++)
+        stage_whole_pairs((uint *)staged + n * KEY_OPERANDS, n < count ? K_ROW(keys, n) : 0, K_STEP,
+                          DIM_QK);
+}
+
+/* s[r * BLOCK_N + n] = q[r] . k[n], scaled, for count keys; those after them are of zeros. */
+NOINLINE void multiply_keys(const struct attention_shape a, const struct key_range keys,
+                            const int count, const struct row_block *block, const lanes *staged,
+                            const lanes *q, float *s)
+{
+    const long row = ROW_BYTES_OF(BLOCK_M);
+
+    for (int n0 = 0; n0 < count; n0 += STEP_KEYS) {
+        lanes products[STEP_KEYS * TILES(BLOCK_M)];
+        multiply_all_tiles(STEP_KEYS / TILE, TILES(BLOCK_M), true, TILES(KEY_OPERANDS),
+                           (const uint *)staged + n0 * KEY_OPERANDS, ROW_BYTES_OF(KEY_OPERANDS), q,
+                           row, products, row);
+        for (int r0 = 0; r0 < block->rows; r0 += TILE) {
+            const lanes scale = VECTOR(vload)(0, block->scale + r0);
+            for (int n1 = 0; n1 < STEP_KEYS; n1 += TILE) {
+                lanes x[TILE];
+                if (r0 == 0) {
+                    UNROLL
+                    for (int n = 0; n < TILE; n++)
+                        prefetch_values(a, keys, n0 + n1 + n, BLOCK_N);
+                }
+                UNROLL
+                for (int n = 0; n < TILE; n++)
+                    x[n] = products[(n1 + n) * TILES(BLOCK_M) + r0 / TILE] * scale;
+                transpose(x);
+                UNROLL
+                for (int r = 0; r < TILE; r++)
+                    VECTOR(vstore)(x[r], 0, s + (r0 + r) * BLOCK_N + n0 + n1);
+            }
+        }
+    }
+}
+
+/* Pairs of neighbouring keys' values, with columns in SIMD lanes. */
+INLINE void stage_values(const struct attention_shape a, const struct key_range keys,
+                         const int count, lanes *staged)
+{
+    int n = 0;
+
+    for (; n < count; n += 2) {
+        const __global ushort *first = V_ROW(keys, n);
+        const __global ushort *second = n + 1 < count ? V_ROW(keys, n + 1) : 0;
+        lanes *to = staged + n / 2 * VECTORS(DIM_V);
+        prefetch_keys(a, keys, n, BLOCK_N);
+        prefetch_keys(a, keys, n + 1, BLOCK_N);
+        UNROLL_BY_8
+        for (int c = 0; c < VECTORS(DIM_V); c++) {
+            const long d = column_of(c, DIM_V);
+            to[c] = load_pairs_of_rows(first + d * V_STEP, second ? second + d * V_STEP : 0, V_STEP,
+                                       DIM_V - d);
+        }
+    }
+    for (n = n / 2 * VECTORS(DIM_V); n < WHOLE_STEPS(count) / 2 * VECTORS(DIM_V); n++)
+        staged[n] = 0.0f;
+}
+
+/* Weights rounded to bf16, a row of pairs of keys for each of the block's rows; zeros after count keys and the
+ * last row. */
+INLINE void stage_weights(const int count, const int rows, const float *p, ushort *staged)
+{
+    for (int r = 0; r < BLOCK_M; r++) {
+        for (int n = 0; n < WHOLE_STEPS(count); n += SIMD_WIDTH) {
+            const lanes x = VECTOR(vload)(0, p + r * BLOCK_N + n);
+            const ints in_use = COUNT_UP + (float)n < (float)(r < rows ? count : 0);
+            VECTOR(vstore)(round_any(in_use ? x : (lanes)(0.0f)), 0, staged + r * BLOCK_N + n);
+        }
+    }
+}
+
+/* o = o * factor + sum_n p[n] v[n] of all rows and columns. */
+NOINLINE void add_values(const struct attention_shape a, const struct key_range keys,
+                         const int count, const int rows, const float *factor, const float *p,
+                         lanes *scaled, lanes *o)
+{
+    lanes weights[BLOCK_M * BLOCK_N / 2 / SIMD_WIDTH], values[BLOCK_N / 2 * VECTORS(DIM_V)];
+    const long row = ROW_BYTES_OF(SIMD_WIDTH * VECTORS(DIM_V));
+
+    stage_values(a, keys, count, values);
+    stage_weights(count, rows, p, (ushort *)weights);
+    for (int r = 0; r < rows; r++) {
+        const lanes x = factor[r];
+        for (int c = 0; c < VECTORS(DIM_V) && factor[r] != 1.0f; c++)
+            o[r * VECTORS(DIM_V) + c] *= x;
+    }
+    multiply_all_tiles(TILES(BLOCK_M), VECTORS(DIM_V), false, WHOLE_STEPS(count) / STEP_KEYS,
+                       (const uint *)weights, ROW_BYTES_OF(BLOCK_N / 2), values, row, o, row);
+}
+
+#endif
