@@ -7,37 +7,46 @@
 #define STEP_ROWS (2 * TILE) /* of a register tile of Q K^T and dO V^T */
 #define STEP_VECTORS 2       /* of keys */
 #define STEP_LANES (STEP_ROWS * STEP_VECTORS)
+#define COLUMN_VECTORS (BLOCK_M / 2 / SIMD_WIDTH) /* of pairs of rows */
+#define KEY_PAIR_VECTORS (DQ_ROW / SIMD_WIDTH)
 
 #if STEP_ROWS != 32 || BLOCK_M % STEP_ROWS || BLOCK_VECTORS % STEP_VECTORS
 #error "a tile of queries and a block of keys must be whole register tiles"
 #endif
 
-/* `rows` rows of `row` pairs of neighbours of the dim become columns of pairs of neighbouring rows, BLOCK_M / 2
- * words each. Returns whether a value is infinite or NaN. */
-NOINLINE int transpose_pairs(const int row, const uint *from, const int rows, uint *to)
+/* From 32 rows of a vector of pairs of neighbours of the dim, `row` vectors apart: the first values of the pairs,
+ * or the second ones, as a column of pairs of rows each, `column` vectors apart. */
+INLINE void transpose_halves(const int second, const lanes *from, const int row, lanes *to,
+                             const int column)
+{
+    lanes x[TILE];
+
+    UNROLL
+    for (int r = 0; r < TILE; r++) {
+        const pair_words a = VECTOR(as_uint)(from[2 * r * row]);
+        const pair_words b = VECTOR(as_uint)(from[(2 * r + 1) * row]);
+        x[r] = second ? choose_halves(a >> 16, b) : choose_halves(a, b << 16);
+    }
+    transpose(x);
+    UNROLL
+    for (int c = 0; c < TILE; c++)
+        to[c * column] = x[c];
+}
+
+/* `rows` rows of `row` vectors of pairs of neighbours of the dim become columns of pairs of neighbouring rows,
+ * COLUMN_VECTORS each. Returns whether a value is infinite or NaN. */
+NOINLINE int transpose_pairs(const int row, const lanes *from, const int rows, lanes *to)
 {
     pair_words some = 0u;
 
+    for (int n = 0; n < rows * row; n++)
+        some |= nonfinite_pairs(VECTOR(as_uint)(from[n]));
     for (int n = 0; n < rows; n += STEP_ROWS) {
-        for (int d = 0; d < row; d += TILE) {
-            uint *first_to = to + 2 * d * (BLOCK_M / 2) + n / 2;
-            lanes first[TILE], second[TILE]; /* values of pairs, of both rows */
-            UNROLL
-            for (int r = 0; r < TILE; r++) {
-                const pair_words x = VECTOR(vload)(0, from + (n + 2 * r) * row + d);
-                const pair_words y = VECTOR(vload)(0, from + (n + 2 * r + 1) * row + d);
-                some |= nonfinite_pairs(x) | nonfinite_pairs(y);
-                first[r] = VECTOR(as_float)((x & ~UPPER_HALF) | y << 16);
-                second[r] = VECTOR(as_float)(x >> 16 | (y & UPPER_HALF));
-            }
-            transpose(first);
-            transpose(second);
-            UNROLL
-            for (int c = 0; c < TILE; c++) {
-                VECTOR(vstore)(VECTOR(as_uint)(first[c]), 0, first_to + 2 * c * (BLOCK_M / 2));
-                VECTOR(vstore)
-                (VECTOR(as_uint)(second[c]), 0, first_to + (2 * c + 1) * (BLOCK_M / 2));
-            }
+        for (int d = 0; d < row; d++) {
+            lanes *first_to = to + d * 2 * TILE * COLUMN_VECTORS + n / STEP_ROWS;
+            transpose_halves(0, from + n * row + d, row, first_to, 2 * COLUMN_VECTORS);
+            transpose_halves(1, from + n * row + d, row, first_to + COLUMN_VECTORS,
+                             2 * COLUMN_VECTORS);
         }
     }
     return any_lane(VECTOR(as_int)(some));
@@ -55,13 +64,13 @@ INLINE void store_pairs(const int any, const int n, const int m, const lanes p[2
 {
     lanes *p_to = tile->p + n / 2 * BLOCK_VECTORS + m,
           *ds_to = tile->ds + n / 2 * BLOCK_VECTORS + m;
-    uint *keys = tile->ds_keys + n * DQ_ROW + m / 2 * SIMD_WIDTH;
+    lanes *keys = tile->ds_keys + n * KEY_PAIR_VECTORS + m / 2;
 
     UNROLL
     for (int c = 0; c < 2; c++) {
         p_to[c] = pack(any, p[0][c], p[1][c]);
         ds_to[c] = pack(any, ds[0][c], ds[1][c]);
-        VECTOR(vstore)(VECTOR(as_uint)(pack(any, ds[c][0], ds[c][1])), 0, keys + c * DQ_ROW);
+        keys[c * KEY_PAIR_VECTORS] = pack(any, ds[c][0], ds[c][1]);
     }
 }
 

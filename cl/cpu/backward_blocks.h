@@ -48,7 +48,7 @@ struct query_tile {
     lanes q[BLOCK_M * OPERANDS(ROW_QK) / SIMD_WIDTH], d_o[BLOCK_M * OPERANDS(ROW_V) / SIMD_WIDTH];
 #if OPERAND_PAIRS /* pairs of rows, in backward_amx transposed, and what becomes of dS for dq: pairs of keys */
     lanes q_rows[BLOCK_M / 2 * ROW_QK / SIMD_WIDTH], d_o_rows[BLOCK_M / 2 * ROW_V / SIMD_WIDTH];
-    uint ds_keys[BLOCK_M * OPERANDS(BLOCK_N)];
+    lanes ds_keys[BLOCK_M * OPERANDS(BLOCK_N) / SIMD_WIDTH];
 #endif
 #if OPERAND_TILES
     lanes dq[BLOCK_M * VECTORS_QK]; /* sums over a chunk's blocks, [query][column] */
@@ -199,8 +199,8 @@ INLINE void load_query_tile(SHAPE_PARAMS, const struct head head, const long i, 
     copy_pairs(DIM_QK, q, a.q_stride[2], Q_STEP, count, copied, (uint *)tile->q);
     copy_pairs(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, copied, (uint *)tile->d_o);
     tile->nonfinite =
-        transpose_pairs(OPERANDS(ROW_QK), (const uint *)tile->q, copied, (uint *)tile->q_rows) |
-        transpose_pairs(OPERANDS(ROW_V), (const uint *)tile->d_o, copied, (uint *)tile->d_o_rows);
+        transpose_pairs(OPERANDS(ROW_QK) / SIMD_WIDTH, tile->q, copied, tile->q_rows) |
+        transpose_pairs(OPERANDS(ROW_V) / SIMD_WIDTH, tile->d_o, copied, tile->d_o_rows);
     for (int n = 0; n < copied * VECTORS_QK; n++)
         tile->dq[n] = 0.0f;
 #elif OPERAND_PAIRS

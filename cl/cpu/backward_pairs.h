@@ -44,14 +44,14 @@ NOINLINE void copy_pairs(const int dim, const __global ushort *p, const long row
 {
     for (int n = 0; n < rows; n++) {
         for (int d = 0; d < dim; d += 2 * SIMD_WIDTH) {
-            const pair_words x = VECTOR(as_uint)(load_pairs(dim, p, row, column, count, n, d));
+            const lanes x = load_pairs(dim, p, row, column, count, n, d);
             uint pairs[SIMD_WIDTH], *row_to = to + n * OPERANDS(ROW_OF(dim)) + d / 2;
-            if (d / 2 + SIMD_WIDTH <= OPERANDS(ROW_OF(dim))) {
-                VECTOR(vstore)(x, 0, row_to);
+            if (OPERAND_TILES) { /* rows are whole vectors */
+                *(lanes *)row_to = x;
                 continue;
             }
-            VECTOR(vstore)(x, 0, pairs);
-            for (int c = 0; d / 2 + c < OPERANDS(ROW_OF(dim)); c++)
+            VECTOR(vstore)(VECTOR(as_uint)(x), 0, pairs);
+            for (int c = 0; c < SIMD_WIDTH && d / 2 + c < OPERANDS(ROW_OF(dim)); c++)
                 row_to[c] = pairs[c];
         }
     }

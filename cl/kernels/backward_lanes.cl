@@ -116,7 +116,7 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct head head,
     if (WEIGHTS_IN_REGISTERS && !partial && !cut) {
         compute_pairs(a.scale * SCALE_UNIT, block, rows, tile);
         add_key_gradients(tile, rows, block);
-        add_query_gradients(tile->ds_keys, block->k_rows, block->keys, rows.begin, rows.end,
+        add_query_gradients((const operand *)tile->ds_keys, block->k_rows, block->keys, rows.begin, rows.end,
                             SUMS_OF(tile, dq));
         return;
     }
@@ -138,7 +138,7 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct head head,
                                     rows.end, dq);
 #if OPERAND_PAIRS
     pair_weights(rows, tile);
-    const operand *ds = tile->ds_keys;
+    const operand *ds = (const operand *)tile->ds_keys;
 #else
     const operand *ds = (const operand *)tile->ds;
 #endif
