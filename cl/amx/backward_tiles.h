@@ -118,13 +118,15 @@ INLINE void finish_pairs(const float scale, const int n0, const int m, const lan
     }
 }
 
-/* P and dS, as pairs, of rows of which all see all keys of the block, and which are whole steps. While the
- * products of a step are formed those of the step before become weights. */
+/* P and dS, as pairs, of rows of which all see all keys of the block, and which are whole steps but for rows
+ * after the tile's last, whose q and do are 0. While the products of a step are formed those of the step before
+ * become weights. */
 NOINLINE void compute_pairs(const float scale, const struct key_block *block,
                             const struct row_range rows, struct query_tile *tile)
 {
     const int columns = BLOCK_VECTORS / STEP_VECTORS;
-    const int begin = rows.begin / STEP_ROWS * columns, end = rows.end / STEP_ROWS * columns;
+    const int begin = rows.begin / STEP_ROWS * columns;
+    const int end = (rows.end + STEP_ROWS - 1) / STEP_ROWS * columns;
     lanes scores[2][STEP_LANES], gradients[2][STEP_LANES];
 
     for (int step = begin; step <= end; step++) {

@@ -281,7 +281,8 @@ INLINE long end_listed_query(const struct head head, const long j, const int key
 #endif
 
 /* Whether the tile is only partially visible to the block: rows are missing (with block lists so many that
- * the last are no register tile of dq), or may not see some key. */
+ * the last are no register tile of dq; in backward_amx any may, since the sums of their dq are dropped), or
+ * may not see some key. */
 INLINE int is_partial(const struct attention_shape a, const struct head head,
                       const struct key_block *block, const struct query_tile *tile)
 {
@@ -289,14 +290,14 @@ INLINE int is_partial(const struct attention_shape a, const struct head head,
 #if HAS_BLOCKS
     const struct listed_tile listed =
         listed_tile_at(head.bits, tile->i, tile->count, block->j, block->keys);
-    const int hides =
-        HAS_BIAS || (HAS_MASK ? !listed.all_full : !listed.all) || tile->count % DQ_ROWS != 0;
+    const int hides = HAS_BIAS || (HAS_MASK ? !listed.all_full : !listed.all) ||
+                      (!OPERAND_TILES && tile->count % DQ_ROWS != 0);
 #elif HAS_MARKS
     const int mark =
         mark_of_pairs(a, head.marks, head.b, head.h, tile->i, tile->count, block->j, block->keys);
-    const int hides = HAS_BIAS || !(mark & MARK_FULL) || tile->count < BLOCK_M;
+    const int hides = HAS_BIAS || !(mark & MARK_FULL) || (!OPERAND_TILES && tile->count < BLOCK_M);
 #else
-    const int hides = HIDES_ANYWHERE || tile->count < BLOCK_M;
+    const int hides = HIDES_ANYWHERE || (!OPERAND_TILES && tile->count < BLOCK_M);
 #endif
 
     return hides || block->keys < BLOCK_N || end_key(a, e, tile->i) < block->j + BLOCK_N ||
