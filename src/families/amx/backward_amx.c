@@ -77,10 +77,17 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return why ? why : reject(p, dev, least);
 }
 
+/* Where windows cut many tiles, these are smaller, and chunks of keys as large. */
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    if (p->seq_kv <= 2 * WIDTH)
-        values[BLOCK_VECTORS_INDEX] = 2;
+    if (p->causal || p->window_left != CLATTN_UNLIMITED || p->window_right != CLATTN_UNLIMITED) {
+        values[BLOCK_VECTORS_INDEX] = 4;
+        values[BLOCK_M_INDEX] = 128;
+        values[BLOCKS_PER_TILE_INDEX] = 8;
+    }
+    while (values[BLOCK_VECTORS_INDEX] > 2 &&
+           (block(values) / 2 >= p->seq_kv || (p->block_q && block(values) > p->block_kv)))
+        values[BLOCK_VECTORS_INDEX] /= 2;
     while (values[BLOCK_M_INDEX] > 32 && values[BLOCK_M_INDEX] / 2 >= p->seq_q)
         values[BLOCK_M_INDEX] /= 2;
     while (p->block_q && values[BLOCKS_PER_TILE_INDEX] > 1 &&
