@@ -8,8 +8,7 @@
 
 /* Local (1, 1, 1), global (blocks of keys, or 1; tiles of queries, or 1; heads * batch of the
  * bias). A tile of dbias, or its sum over the dimensions that the bias broadcasts over. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void backward_bias(PARAMETERS_backward_bias)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAMETERS_backward_bias)
 {
     const int over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
     const int over_i = a.bias_stride[2] == 0, over_j = a.bias_stride[3] == 0;
@@ -21,6 +20,9 @@ void backward_bias(PARAMETERS_backward_bias)
     struct query_tile tile;
     struct head head;
 
+#if OPERAND_TILES
+    CONFIGURE_TILES();
+#endif
     for (int n = 0; n < BLOCK_M * BLOCK_VECTORS; n++)
         sum[n] = 0.0f;
     for (head.b = own_b; head.b < (over_b ? a.batch : own_b + 1); head.b++) {
@@ -28,13 +30,13 @@ void backward_bias(PARAMETERS_backward_bias)
         for (head.h = own_h; head.h < (over_h ? a.heads : own_h + 1); head.h++) {
 #if HAS_BLOCKS
             head.keys_end = a.seq_kv;
-            head.bits = block_bits_of(a, workspace + at.workspace + BLOCK_BITS_BEGIN(a), head.b,
-                                      head.h);
+            head.bits =
+                block_bits_of(a, workspace + at.workspace + BLOCK_BITS_BEGIN(a), head.b, head.h);
 #endif
             for (long j = own_j; j < (over_j ? a.seq_kv : own_j + 1); j += BLOCK_N) {
                 load_key_block(a, at, head, j, k, v, &block);
-                const long end = min(end_query(a, head.e, j, block.keys),
-                                     over_i ? a.seq_q : own_i + BLOCK_M);
+                const long end =
+                    min(end_query(a, head.e, j, block.keys), over_i ? a.seq_q : own_i + BLOCK_M);
                 const long begin = first_query(a, head.e, j);
                 for (long i = own_i; i < end; i += BLOCK_M) {
                     const int count = (int)min(end - i, (long)BLOCK_M);
@@ -64,6 +66,9 @@ void backward_bias(PARAMETERS_backward_bias)
         if (over_j)
             STORE_BIAS(total, dbias, n * a.bias_stride[2]);
     }
+#if OPERAND_TILES
+    RELEASE_TILES();
+#endif
 }
 
 #endif

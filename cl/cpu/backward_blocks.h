@@ -46,9 +46,12 @@ struct query_tile {
     int count;
     int nonfinite; /* whether q or do has an infinity or a NaN */
     lanes q[BLOCK_M * OPERANDS(ROW_QK) / SIMD_WIDTH], d_o[BLOCK_M * OPERANDS(ROW_V) / SIMD_WIDTH];
-#if OPERAND_PAIRS /* pairs of rows, and what becomes of dS for dq: pairs of keys */
+#if OPERAND_PAIRS /* pairs of rows, in backward_amx transposed, and what becomes of dS for dq: pairs of keys */
     lanes q_rows[BLOCK_M / 2 * ROW_QK / SIMD_WIDTH], d_o_rows[BLOCK_M / 2 * ROW_V / SIMD_WIDTH];
-    uint ds_keys[BLOCK_M * OPERANDS(BLOCK_N)];
+    lanes ds_keys[BLOCK_M * OPERANDS(BLOCK_N) / SIMD_WIDTH];
+#endif
+#if OPERAND_TILES
+    lanes dq[BLOCK_M * VECTORS_QK]; /* sums over a chunk's blocks, [query][column] */
 #endif
     float minus_lse[BLOCK_M], minus_delta[BLOCK_M];
     lanes p[BLOCK_M * BLOCK_VECTORS], ds[BLOCK_M * BLOCK_VECTORS];
@@ -61,6 +64,9 @@ struct row_range {
 
 #if OPERAND_PAIRS
 #include "cpu/backward_pairs.h"
+#if OPERAND_TILES
+#include "amx/backward_tiles.h"
+#endif
 #else
 /* Packs rows of a tensor with rows in SIMD lanes, columns[d][row] times factor, and, if rows is not
  * null, as they are; zeros after the last. Returns whether a value is infinite or NaN. */
@@ -125,21 +131,20 @@ INLINE void load_key_block(SHAPE_PARAMS, const struct head head, const long j,
     v += at.v + head.b * a.v_stride[0] + kv_head * a.v_stride[1] + j * a.v_stride[2];
 #if OPERAND_PAIRS
     block->nonfinite = pack_row_pairs(DIM_QK, k, a.k_stride[2], K_STEP, block->keys, BLOCK_N,
-                                      (uint *)block->k_rows);
+                                      KEYS_APART, (uint *)block->k_rows);
     pack_columns(DIM_QK, k, a.k_stride[2], K_STEP, block->keys, block->k);
     pack_columns(DIM_V, v, a.v_stride[2], V_STEP, block->keys, block->v);
 #else
-    block->nonfinite = pack_rows(DIM_QK, k, a.k_stride[2], K_STEP, block->keys,
-                                 HAS_SOFTCAP ? a.scale : a.scale * UNIT, block->k,
-                                 (float *)block->k_rows);
+    block->nonfinite =
+        pack_rows(DIM_QK, k, a.k_stride[2], K_STEP, block->keys,
+                  HAS_SOFTCAP ? a.scale : a.scale * UNIT, block->k, (float *)block->k_rows);
     pack_rows(DIM_V, v, a.v_stride[2], V_STEP, block->keys, 1.0f, block->v, 0);
 #endif
 }
 
 /* Stores dk and dv of the block's keys. */
-INLINE void store_key_gradients(SHAPE_PARAMS, const struct head head,
-                                const struct key_block *block, __global storage *dk,
-                                __global storage *dv)
+INLINE void store_key_gradients(SHAPE_PARAMS, const struct head head, const struct key_block *block,
+                                __global storage *dk, __global storage *dv)
 {
     const long kv_head = head.h / a.group, j = block->j;
     const int count = (int)clamp(KEYS_END(head) - j, 0L, (long)BLOCK_N);
@@ -173,6 +178,12 @@ NOINLINE int copy_rows(const int dim, const __global storage *p, const long row,
 }
 #endif
 
+/* A NaN that stays one when it is rounded to bf16. */
+INLINE float without_payload(const float x)
+{
+    return x == x ? x : NAN;
+}
+
 /* Loads count queries from i on. rows: -lse and -delta of each. */
 INLINE void load_query_tile(SHAPE_PARAMS, const struct head head, const long i, const int count,
                             const __global storage *q, const __global storage *d_o,
@@ -183,20 +194,29 @@ INLINE void load_query_tile(SHAPE_PARAMS, const struct head head, const long i, 
     q += at.q + head.b * a.q_stride[0] + head.h * a.q_stride[1] + i * a.q_stride[2];
     d_o += at.d_o + head.b * a.d_o_stride[0] + head.h * a.d_o_stride[1] + i * a.d_o_stride[2];
     rows += 2 * (row_of(a, head.b, head.h, 0) + i);
-#if OPERAND_PAIRS
-    copy_pairs(DIM_QK, q, a.q_stride[2], Q_STEP, count, (uint *)tile->q);
-    copy_pairs(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, (uint *)tile->d_o);
-    tile->nonfinite = pack_row_pairs(DIM_QK, q, a.q_stride[2], Q_STEP, count, BLOCK_M,
-                                     (uint *)tile->q_rows) |
-                      pack_row_pairs(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, BLOCK_M,
-                                     (uint *)tile->d_o_rows);
+#if OPERAND_TILES
+    const int copied = (count + ROWS_OF_STEP - 1) / ROWS_OF_STEP * ROWS_OF_STEP;
+    copy_pairs(DIM_QK, q, a.q_stride[2], Q_STEP, count, copied, (uint *)tile->q);
+    copy_pairs(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, copied, (uint *)tile->d_o);
+    tile->nonfinite =
+        transpose_pairs(OPERANDS(ROW_QK) / SIMD_WIDTH, tile->q, copied, tile->q_rows) |
+        transpose_pairs(OPERANDS(ROW_V) / SIMD_WIDTH, tile->d_o, copied, tile->d_o_rows);
+    for (int n = 0; n < copied * VECTORS_QK; n++)
+        tile->dq[n] = 0.0f;
+#elif OPERAND_PAIRS
+    copy_pairs(DIM_QK, q, a.q_stride[2], Q_STEP, count, BLOCK_M, (uint *)tile->q);
+    copy_pairs(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, BLOCK_M, (uint *)tile->d_o);
+    tile->nonfinite =
+        pack_row_pairs(DIM_QK, q, a.q_stride[2], Q_STEP, count, BLOCK_M, 1, (uint *)tile->q_rows) |
+        pack_row_pairs(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, BLOCK_M, 1,
+                       (uint *)tile->d_o_rows);
 #else
     tile->nonfinite = copy_rows(DIM_QK, q, a.q_stride[2], Q_STEP, count, (float *)tile->q) |
                       copy_rows(DIM_V, d_o, a.d_o_stride[2], DO_STEP, count, (float *)tile->d_o);
 #endif
     for (int n = 0; n < BLOCK_M; n++) {
-        tile->minus_lse[n] = n < count ? rows[2 * n] : 0.0f;
-        tile->minus_delta[n] = n < count ? rows[2 * n + 1] : 0.0f;
+        tile->minus_lse[n] = n < count ? without_payload(rows[2 * n]) : 0.0f;
+        tile->minus_delta[n] = n < count ? without_payload(rows[2 * n + 1]) : 0.0f;
     }
 }
 
@@ -213,11 +233,9 @@ INLINE struct row_range unmarked_rows(const struct attention_shape a, const stru
                                       const struct key_block *block, const struct query_tile *tile,
                                       struct row_range rows)
 {
-    while (rows.begin < rows.end &&
-           (mark_of_row(a, head, block, tile, rows.begin) & MARK_EMPTY))
+    while (rows.begin < rows.end && (mark_of_row(a, head, block, tile, rows.begin) & MARK_EMPTY))
         rows.begin += MARK_M - (int)((tile->i + rows.begin) % MARK_M);
-    while (rows.begin < rows.end &&
-           (mark_of_row(a, head, block, tile, rows.end - 1) & MARK_EMPTY))
+    while (rows.begin < rows.end && (mark_of_row(a, head, block, tile, rows.end - 1) & MARK_EMPTY))
         rows.end -= 1 + (int)((tile->i + rows.end - 1) % MARK_M);
     return rows;
 }
@@ -226,8 +244,7 @@ INLINE struct row_range unmarked_rows(const struct attention_shape a, const stru
 /* The rows of the tile that may see keys of the block, by lengths, window, causality and marks: all
  * between the first and the last. */
 INLINE struct row_range visible_rows(const struct attention_shape a, const struct head head,
-                                     const struct key_block *block,
-                                     const struct query_tile *tile)
+                                     const struct key_block *block, const struct query_tile *tile)
 {
     const long begin = first_query(a, head.e, block->j) - tile->i;
     const long end = end_query(a, head.e, block->j, block->keys) - tile->i;
@@ -264,7 +281,8 @@ INLINE long end_listed_query(const struct head head, const long j, const int key
 #endif
 
 /* Whether the tile is only partially visible to the block: rows are missing (with block lists so many that
- * the last are no register tile of dq), or may not see some key. */
+ * the last are no register tile of dq; in backward_amx any may, since the sums of their dq are dropped), or
+ * may not see some key. */
 INLINE int is_partial(const struct attention_shape a, const struct head head,
                       const struct key_block *block, const struct query_tile *tile)
 {
@@ -273,17 +291,16 @@ INLINE int is_partial(const struct attention_shape a, const struct head head,
     const struct listed_tile listed =
         listed_tile_at(head.bits, tile->i, tile->count, block->j, block->keys);
     const int hides = HAS_BIAS || (HAS_MASK ? !listed.all_full : !listed.all) ||
-                      tile->count % DQ_ROWS != 0;
+                      (!OPERAND_TILES && tile->count % DQ_ROWS != 0);
 #elif HAS_MARKS
-    const int mark = mark_of_pairs(a, head.marks, head.b, head.h, tile->i, tile->count, block->j,
-                                   block->keys);
-    const int hides = HAS_BIAS || !(mark & MARK_FULL) || tile->count < BLOCK_M;
+    const int mark =
+        mark_of_pairs(a, head.marks, head.b, head.h, tile->i, tile->count, block->j, block->keys);
+    const int hides = HAS_BIAS || !(mark & MARK_FULL) || (!OPERAND_TILES && tile->count < BLOCK_M);
 #else
-    const int hides = HIDES_ANYWHERE || tile->count < BLOCK_M;
+    const int hides = HIDES_ANYWHERE || (!OPERAND_TILES && tile->count < BLOCK_M);
 #endif
 
-    return hides || block->keys < BLOCK_N ||
-           end_key(a, e, tile->i) < block->j + BLOCK_N ||
+    return hides || block->keys < BLOCK_N || end_key(a, e, tile->i) < block->j + BLOCK_N ||
            first_key(a, e, tile->i + tile->count - 1) > block->j;
 }
 

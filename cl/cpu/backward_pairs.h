@@ -32,57 +32,64 @@ NOINLINE void pack_columns(const int dim, const __global ushort *p, const long r
             for (int r = 0; r < SIMD_WIDTH; r++)
                 x[r] = load_pairs(dim, p, row, column, count, m * SIMD_WIDTH + r, d);
             transpose(x);
-            for (int c = 0; c < SIMD_WIDTH && d / 2 + c < OPERANDS(dim); c++)
+            for (int c = 0; c < SIMD_WIDTH && d / 2 + c < OPERANDS(ROW_OF(dim)); c++)
                 to[c * BLOCK_VECTORS] = x[c];
         }
     }
 }
 
-/* Copies BLOCK_M rows of a tensor, count of them in use, as pairs of neighbours; the rest are zeros. */
-NOINLINE void copy_pairs(const int dim, const __global ushort *p, const long row,
-                         const long column, const int count, uint *to)
+/* Copies rows of a tensor, count of `rows` in use, as pairs of neighbours; the rest are zeros. */
+NOINLINE void copy_pairs(const int dim, const __global ushort *p, const long row, const long column,
+                         const int count, const int rows, uint *to)
 {
-    for (int n = 0; n < BLOCK_M; n++) {
+    for (int n = 0; n < rows; n++) {
         for (int d = 0; d < dim; d += 2 * SIMD_WIDTH) {
             const lanes x = load_pairs(dim, p, row, column, count, n, d);
-            uint pairs[SIMD_WIDTH];
+            uint pairs[SIMD_WIDTH], *row_to = to + n * OPERANDS(ROW_OF(dim)) + d / 2;
+            if (OPERAND_TILES) { /* rows are whole vectors */
+                *(lanes *)row_to = x;
+                continue;
+            }
             VECTOR(vstore)(VECTOR(as_uint)(x), 0, pairs);
-            for (int c = 0; c < SIMD_WIDTH && d / 2 + c < OPERANDS(ROUNDED(dim)); c++)
-                to[n * OPERANDS(ROUNDED(dim)) + d / 2 + c] = pairs[c];
+            for (int c = 0; c < SIMD_WIDTH && d / 2 + c < OPERANDS(ROW_OF(dim)); c++)
+                row_to[c] = pairs[c];
         }
     }
 }
 
-/* Rows of a tensor, count of `rows` in use, as pairs of rows: to[n / 2][d] is the pair of rows n and
- * n + 1; zeros after the last. Returns whether a value is infinite or NaN. */
+/* Rows of a tensor, count of `rows` in use, as pairs of rows: each 2 apart rows are `apart` pairs of a row n
+ * and row n + apart; zeros after the last. Returns whether a value is infinite or NaN. */
 NOINLINE int pack_row_pairs(const int dim, const __global ushort *p, const long row,
-                            const long column, const int count, const int rows, uint *to)
+                            const long column, const int count, const int rows, const int apart,
+                            uint *to)
 {
     pair_words some = 0u;
 
-    for (int n = 0; n < rows; n += 2) {
-        const __global ushort *first = p + n * row, *second = first + row;
-        for (int d = 0; d < ROUNDED(dim); d += SIMD_WIDTH) {
+    for (int pair = 0; pair < rows / 2; pair++) {
+        const int n = pair / apart * 2 * apart + pair % apart;
+        const __global ushort *first = p + n * row, *second = first + apart * row;
+        for (int d = 0; d < ROW_OF(dim); d += SIMD_WIDTH) {
             pair_words x = 0u;
-            if (column == 1 && n + 1 < count && d + SIMD_WIDTH <= dim) {
+            if (column == 1 && n + apart < count && d + SIMD_WIDTH <= dim) {
                 x = interleave(first + d, second + d);
             } else if (n < count) {
                 uint pairs[SIMD_WIDTH];
                 for (int c = 0; c < SIMD_WIDTH; c++)
-                    pairs[c] = d + c >= dim ? 0
-                                            : (uint)first[(d + c) * column] |
-                                                  (n + 1 < count
-                                                       ? (uint)second[(d + c) * column] << 16
-                                                       : 0);
+                    pairs[c] =
+                        d + c >= dim
+                            ? 0
+                            : (uint)first[(d + c) * column] |
+                                  (n + apart < count ? (uint)second[(d + c) * column] << 16 : 0);
                 x = VECTOR(vload)(0, pairs);
             }
             some |= nonfinite_pairs(x);
-            VECTOR(vstore)(x, 0, to + n / 2 * ROUNDED(dim) + d);
+            VECTOR(vstore)(x, 0, to + pair * ROW_OF(dim) + d);
         }
     }
     return any_lane(VECTOR(as_int)(some));
 }
 
+#if !OPERAND_TILES
 /* P and dS of rows begin .. end - 1 become pairs of rows, in place: those of rows n and n + 1 to the place
  * of row n / 2, with zeros for rows outside; and dS pairs of keys, in ds_keys. */
 NOINLINE void pair_weights(const struct row_range rows, struct query_tile *tile)
@@ -101,7 +108,8 @@ NOINLINE void pair_weights(const struct row_range rows, struct query_tile *tile)
     }
     if (rows.begin % 2)
         for (int m = 0; m < BLOCK_VECTORS; m++)
-            p[(rows.begin - 1) * BLOCK_VECTORS + m] = ds[(rows.begin - 1) * BLOCK_VECTORS + m] = 0.0f;
+            p[(rows.begin - 1) * BLOCK_VECTORS + m] = ds[(rows.begin - 1) * BLOCK_VECTORS + m] =
+                0.0f;
     if (rows.end % 2)
         for (int m = 0; m < BLOCK_VECTORS; m++)
             p[rows.end * BLOCK_VECTORS + m] = ds[rows.end * BLOCK_VECTORS + m] = 0.0f;
@@ -114,5 +122,6 @@ NOINLINE void pair_weights(const struct row_range rows, struct query_tile *tile)
         }
     }
 }
+#endif
 
 #endif

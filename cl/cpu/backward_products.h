@@ -1,5 +1,5 @@
 /* The five products of backward_lanes and backward_dot between a tile of queries and a block of keys,
- * register-blocked. Keys are in SIMD lanes, but in dq, whose lanes are columns.
+ * register-blocked (those of backward_amx: amx/backward_products.h). Keys are in SIMD lanes, but in dq, whose lanes are columns.
  *
  * What is broadcast are operands (cpu/operands.h), floats or pairs: of neighbours of the dim in Q K^T and
  * dO V^T, of neighbouring rows in dk and dv, of neighbouring keys in dq. Products of pairs are scaled
@@ -19,9 +19,26 @@
 
 #define BLOCK_N (SIMD_WIDTH * BLOCK_VECTORS)
 #define VECTORS_QK (ROW_QK / SIMD_WIDTH)
-#define DQ_ROW OPERANDS(BLOCK_N) /* operands of keys in a row of dS */
+#define ROWS_OF_STEP (OPERAND_TILES ? 32 : VALUES_IN_OPERAND) /* of the depth of dk and dv */
+#define DQ_ROW OPERANDS(BLOCK_N)                              /* operands of keys in a row of dS */
+#define KEYS_APART                                                                                 \
+    (OPERAND_TILES ? SIMD_WIDTH : 1) /* of those in a pair: neighbours, or of two vectors */
 #define HIDDEN_BITS INT_MIN /* of -0, as a hidden pair weighs; NaN weights may be negative too */
 
+/* What becomes of products while they are accumulators. */
+enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
+
+#if OPERAND_PAIRS
+#define SCALE_PARAM const float scale,
+#define SCALE_ARG(x) x,
+#else
+#define SCALE_PARAM
+#define SCALE_ARG(x)
+#endif
+
+#if OPERAND_TILES
+#include "amx/backward_products.h"
+#else
 /* One step of multiply_rows() along the depth. */
 INLINE void multiply_column(const operand *x, const int row, const lanes *column,
                             lanes sum[QK_ROWS][BLOCK_VECTORS])
@@ -39,17 +56,6 @@ INLINE void multiply_column(const operand *x, const int row, const lanes *column
             sum[n][m] = MULTIPLY(y[m], z, sum[n][m]);
     }
 }
-
-/* What becomes of products while they are accumulators. */
-enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
-
-#if OPERAND_PAIRS
-#define SCALE_PARAM const float scale,
-#define SCALE_ARG(x) x,
-#else
-#define SCALE_PARAM
-#define SCALE_ARG(x)
-#endif
 
 /* products[n] = start[n] + rows[n] . columns (times scale) for rows begin .. end - 1 and those that share a
  * register tile with them; or, as `become` (constant) says, the exponentials of that, or factors[n]
@@ -156,34 +162,6 @@ INLINE void add_rows(const int dim, const lanes *w, const operand *rows, const i
                     sums + dim / DKV_COLUMNS * DKV_COLUMNS * BLOCK_VECTORS);
 }
 
-/* Value n of those that lie in operands `step` apart. */
-INLINE float value_along(const operand *p, const int step, const int n)
-{
-#if OPERAND_PAIRS
-    const uint pair = p[n / 2 * step];
-    return n % 2 ? second_of_word(pair) : first_of_word(pair);
-#else
-    return p[n * step];
-#endif
-}
-
-/* The same without the pairs that p says are hidden, by a weight of -0; rows are those of q or do. */
-NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, const operand *rows,
-                               const int row, const int begin, const int end, lanes *sums)
-{
-    for (int d = 0; d < dim; d++) {
-        for (int m = 0; m < BLOCK_VECTORS; m++) {
-            lanes sum = sums[d * BLOCK_VECTORS + m];
-            for (int n = begin; n < end; n++) {
-                const lanes y = value_along(rows + n * row, 1, d);
-                const ints hidden = VECTOR(as_int)(p[n * BLOCK_VECTORS + m]) == HIDDEN_BITS;
-                sum = hidden ? sum : fma(w[n * BLOCK_VECTORS + m], y, sum);
-            }
-            sums[d * BLOCK_VECTORS + m] = sum;
-        }
-    }
-}
-
 /* One step of add_query_columns() along the keys. */
 INLINE void add_query_key(const int vectors, const operand *w, const lanes *k,
                           lanes sum[DQ_ROWS][DQ_VECTORS])
@@ -206,7 +184,7 @@ INLINE void add_query_key(const int vectors, const operand *w, const lanes *k,
 /* to[n][..] += sum_j w[n][j] k[j][..] over `keys` keys, for DQ_ROWS rows and `vectors` (constant,
  * at most DQ_VECTORS) vectors of columns. */
 INLINE void add_query_columns(const int vectors, const operand *w, const lanes *k, const int keys,
-                           __global float *to)
+                              __global float *to)
 {
     lanes sum[DQ_ROWS][DQ_VECTORS];
 
@@ -233,22 +211,51 @@ INLINE void add_query_columns(const int vectors, const operand *w, const lanes *
 
 /* dQ += dS K for all columns and rows begin .. end - 1. Rows that share a register tile with them
  * change by what their w says. */
-NOINLINE void add_query_gradients(const operand *w, const lanes *k, const int keys,
-                                  const int begin, const int end, __global float *to)
+NOINLINE void add_query_gradients(const operand *w, const lanes *k, const int keys, const int begin,
+                                  const int end, __global float *to)
 {
     const int rest = VECTORS_QK / DQ_VECTORS * DQ_VECTORS, steps = OPERANDS(keys);
 
     for (int n = begin - begin % DQ_ROWS; n < end; n += DQ_ROWS) {
         for (int c = 0; c < rest; c += DQ_VECTORS)
             add_query_columns(DQ_VECTORS, w + n * DQ_ROW, k + c, steps,
-                           to + n * ROW_QK + c * SIMD_WIDTH);
+                              to + n * ROW_QK + c * SIMD_WIDTH);
         if (VECTORS_QK % DQ_VECTORS)
             add_query_columns(VECTORS_QK % DQ_VECTORS, w + n * DQ_ROW, k + rest, steps,
-                           to + n * ROW_QK + rest * SIMD_WIDTH);
+                              to + n * ROW_QK + rest * SIMD_WIDTH);
+    }
+}
+#endif
+
+/* Value n of those that lie in operands `step` apart, of which each has values n and n + apart. */
+INLINE float value_along(const operand *p, const int step, const int apart, const int n)
+{
+#if OPERAND_PAIRS
+    const uint pair = p[(n / (2 * apart) * apart + n % apart) * step];
+    return n / apart % 2 ? second_of_word(pair) : first_of_word(pair);
+#else
+    return p[n * step];
+#endif
+}
+
+/* add_rows() without the pairs that p says are hidden, by a weight of -0; rows are those of q or do. */
+NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, const operand *rows,
+                               const int row, const int begin, const int end, lanes *sums)
+{
+    for (int d = 0; d < dim; d++) {
+        for (int m = 0; m < BLOCK_VECTORS; m++) {
+            lanes sum = sums[d * BLOCK_VECTORS + m];
+            for (int n = begin; n < end; n++) {
+                const lanes y = value_along(rows + n * row, 1, 1, d);
+                const ints hidden = VECTOR(as_int)(p[n * BLOCK_VECTORS + m]) == HIDDEN_BITS;
+                sum = hidden ? sum : fma(w[n * BLOCK_VECTORS + m], y, sum);
+            }
+            sums[d * BLOCK_VECTORS + m] = sum;
+        }
     }
 }
 
-/* The same without the pairs that p says are hidden; changes no other row. */
+/* add_query_gradients() without the pairs that p says are hidden; changes no other row. */
 NOINLINE void add_visible_query_gradients(const float *p, const float *w, const operand *k,
                                           const int keys, const int begin, const int end,
                                           __global float *to)
@@ -259,7 +266,8 @@ NOINLINE void add_visible_query_gradients(const float *p, const float *w, const 
                 continue;
             for (int d = 0; d < DIM_QK; d++)
                 to[n * ROW_QK + d] =
-                    fma(w[n * BLOCK_N + j], value_along(k + d, ROW_QK, j), to[n * ROW_QK + d]);
+                    fma(w[n * BLOCK_N + j], value_along(k + d, ROW_QK, KEYS_APART, j),
+                        to[n * ROW_QK + d]);
         }
     }
 }

@@ -111,11 +111,20 @@ INLINE void transpose(lanes *x)
 
 /* ---- reductions ----------------------------------------------------------------------------- */
 
+/* Halves of a vector of 16, which are chosen by a shuffle as well. */
+#ifdef NO_SHUFFLEVECTOR
+#define LOW_HALF(x) shuffle(x, (uint8)(0, 1, 2, 3, 4, 5, 6, 7))
+#define HIGH_HALF(x) shuffle(x, (uint8)(8, 9, 10, 11, 12, 13, 14, 15))
+#else
+#define LOW_HALF(x) (x).lo
+#define HIGH_HALF(x) (x).hi
+#endif
+
 /* Not 0 if a lane is not. */
 INLINE int any_lane(const ints x)
 {
 #if SIMD_WIDTH == 16
-    const int8 y = x.lo | x.hi;
+    const int8 y = LOW_HALF(x) | HIGH_HALF(x);
     const int4 z = y.lo | y.hi;
 #elif SIMD_WIDTH == 8
     const int4 z = x.lo | x.hi;
@@ -129,7 +138,7 @@ INLINE int any_lane(const ints x)
 INLINE float sum_lanes(const lanes x)
 {
 #if SIMD_WIDTH == 16
-    const float8 y = x.lo + x.hi;
+    const float8 y = LOW_HALF(x) + HIGH_HALF(x);
     const float4 z = y.lo + y.hi;
 #elif SIMD_WIDTH == 8
     const float4 z = x.lo + x.hi;
@@ -144,7 +153,7 @@ INLINE float sum_lanes(const lanes x)
 INLINE float max_lanes(const lanes x, const float y)
 {
 #if SIMD_WIDTH == 16
-    const float8 u = x.lo > x.hi ? x.lo : x.hi;
+    const float8 l = LOW_HALF(x), h = HIGH_HALF(x), u = l > h ? l : h;
     const float4 v = u.lo > u.hi ? u.lo : u.hi;
 #elif SIMD_WIDTH == 8
     const float4 v = x.lo > x.hi ? x.lo : x.hi;

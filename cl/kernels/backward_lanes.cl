@@ -25,8 +25,7 @@
  *            does not see of a tile is left out.
  * Marks      backward_lanes leaves out what a first stage found that a mask or a bias hides throughout
  *            (score/mark_pairs.h), and reads no mask where it hides nothing.
- * Workspace  [rows][2] -lse in the scores' unit and -delta; [SPLIT_K][batch][heads][seq_q +
- *            DQ_ROWS][ROW_QK] sums of dq; [SPLIT_K][batch][heads] sums of dslopes; the bits of
+ * Workspace  [rows][2] -lse in the scores' unit and -delta; [SPLIT_K][batch][heads][SUM_ROWS][ROW_QK] sums of dq; [SPLIT_K][batch][heads] sums of dslopes; the bits of
  *            block lists, or the marks of masks and biases
  * Tunables   src/families/tunables/backward_lanes.def, all defined by the host; no fallbacks
  *            here. */
@@ -39,19 +38,27 @@
 #error "backward_lanes.cl must be built with all of its tunables defined"
 #endif
 
-#ifndef OPERAND_PAIRS /* 1: backward_dot.cl */
+#ifndef OPERAND_PAIRS /* 1: backward_dot.cl, backward_amx.cl */
 #define OPERAND_PAIRS 0
 #endif
-#define ROW_QK ROUNDED(DIM_QK)
-#define ROW_V ROUNDED(DIM_V)
+#ifndef OPERAND_TILES /* 1: backward_amx.cl */
+#define OPERAND_TILES 0
+#endif
+/* Elements of a row in private memory and in the workspace. */
+#define ROW_OF(dim) (OPERAND_TILES ? ((dim) + 31) / 32 * 32 : ROUNDED(dim))
+#define ROW_QK ROW_OF(DIM_QK)
+#define ROW_V ROW_OF(DIM_V)
 #include "common/sequence.h"
 #include "score/key_lanes.h"
 
-/* Among the sums of dq of one work-item: the first row of head h. After each head are rows that no
- * query has, since register tiles of DQ_ROWS rows are read and written. */
+/* After each head's sums of dq are rows that no query has, since register tiles of DQ_ROWS rows are read and
+ * written; tiles of a matrix unit are added up elsewhere first. */
+#define SUM_ROWS(a) (LONGEST_Q(a) + (OPERAND_TILES ? 0 : DQ_ROWS))
+
+/* Among the sums of dq of one work-item: the first row of head h. */
 INLINE long sum_row(const struct attention_shape a, const long b, const long h)
 {
-    return (b * a.heads + h) * (LONGEST_Q(a) + DQ_ROWS);
+    return (b * a.heads + h) * SUM_ROWS(a);
 }
 
 /* Where the sums of dq of a work-item begin in the workspace, on a cache line if that does; those
@@ -60,7 +67,7 @@ INLINE long sums_begin(const struct attention_shape a, const long split)
 {
     const long row_stats = (2 * a.batch * a.heads * LONGEST_Q(a) + 15) / 16 * 16;
 
-    return row_stats + split * a.batch * a.heads * (LONGEST_Q(a) + DQ_ROWS) * ROW_QK;
+    return row_stats + split * a.batch * a.heads * SUM_ROWS(a) * ROW_QK;
 }
 
 /* The bits of block lists, or the marks of masks and biases, come last in the workspace. */
@@ -86,20 +93,37 @@ NOINLINE void add_key_gradients(const struct query_tile *tile, const struct row_
 #endif
     const int begin = rows.begin / VALUES_IN_OPERAND, end = OPERANDS(rows.end);
 
-    add_rows(DIM_V, tile->p, d_o, ROW_V, begin, end, block->dv);
-    add_rows(DIM_QK, tile->ds, q, ROW_QK, begin, end, block->dk);
+    add_rows(DIM_V, tile->p, d_o, OPERAND_TILES ? BLOCK_M / 2 : ROW_V, begin, end, block->dv);
+    add_rows(DIM_QK, tile->ds, q, OPERAND_TILES ? BLOCK_M / 2 : ROW_QK, begin, end, block->dk);
 }
+
+/* Where dq of a tile is added to. */
+#if OPERAND_TILES
+#define SUMS_OF(tile, dq) (tile)->dq
+#else
+#define SUMS_OF(tile, dq) (dq)
+#endif
 
 /* Adds what some rows of a tile, all of one of full visibility, contribute to dk, dv and dq. */
 INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct head head,
                      struct key_block *block, const struct row_range rows, struct query_tile *tile,
                      __global float *dq, lanes *slope_sums SCORE_OPERANDS_PARAM)
 {
+    const operand *q = (const operand *)tile->q, *d_o = (const operand *)tile->d_o;
+    /* A step at an end may have a row that is hidden from the block. */
+    const int cut = rows.begin % ROWS_OF_STEP ||
+                    (rows.end % ROWS_OF_STEP && !(OPERAND_TILES && rows.end == tile->count));
+#if OPERAND_TILES
+    if (WEIGHTS_IN_REGISTERS && !partial && !cut) {
+        compute_pairs(a.scale * SCALE_UNIT, block, rows, tile);
+        add_key_gradients(tile, rows, block);
+        add_query_gradients((const operand *)tile->ds_keys, block->k_rows, block->keys, rows.begin, rows.end,
+                            SUMS_OF(tile, dq));
+        return;
+    }
+#endif
     const int hidden = compute_weights(partial, 0, a, at, head, block, rows, tile,
                                        slope_sums SCORE_OPERANDS_ARG);
-    const operand *q = (const operand *)tile->q, *d_o = (const operand *)tile->d_o;
-    /* A pair at an end may have a row that is hidden from the block. */
-    const int cut = rows.begin % VALUES_IN_OPERAND || rows.end % VALUES_IN_OPERAND;
     const int rows_apart = ((partial && hidden) || cut) && tile->nonfinite;
     const int keys_apart = partial && block->nonfinite; /* a weight of 0 would not keep it from other rows */
 
@@ -115,14 +139,14 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct head head,
                                     rows.end, dq);
 #if OPERAND_PAIRS
     pair_weights(rows, tile);
-    const operand *ds = tile->ds_keys;
+    const operand *ds = (const operand *)tile->ds_keys;
 #else
     const operand *ds = (const operand *)tile->ds;
 #endif
     if (!rows_apart)
         add_key_gradients(tile, rows, block);
     if (!keys_apart)
-        add_query_gradients(ds, block->k_rows, block->keys, rows.begin, rows.end, dq);
+        add_query_gradients(ds, block->k_rows, block->keys, rows.begin, rows.end, SUMS_OF(tile, dq));
 }
 
 /* Loads `count` blocks of keys from key j on, without gradients so far. */
@@ -261,6 +285,9 @@ NOINLINE void compute_split(SHAPE_PARAMS, const long split, const long kv_head,
                         add_tile(is_partial(a, head, block, &tile), a, at, head, block, rows,
                                  &tile, dq, &slope_sums SCORE_OPERANDS_ARG);
                 }
+#if OPERAND_TILES
+                add_query_sums(&tile, dq);
+#endif
             }
 #if HAS_DSLOPES
             slope_sums_of_heads[head.h] += sum_lanes(slope_sums);
@@ -286,8 +313,14 @@ void backward_lanes(PARAMETERS_backward_lanes)
 #if HAS_MARKS
     head.marks = all_marks(a, at, workspace);
 #endif
+#if OPERAND_TILES
+    CONFIGURE_TILES();
+#endif
     compute_split(a, at, split, kv_head, head, q, k, v SCORE_OPERANDS_ARG, d_o, dk, dv,
                   workspace);
+#if OPERAND_TILES
+    RELEASE_TILES();
+#endif
 }
 
 /* Global (seq_q, heads, batch): a row of dq. */

@@ -118,7 +118,8 @@ NOINLINE int compute_weights(const int partial, const int of_bias, SHAPE_PARAMS,
             *gradients = gradient;
         }
     }
-    clear_neighbours(rows, ds);
+    if (!OPERAND_TILES) /* pair_weights() does */
+        clear_neighbours(rows, ds);
     (void)slope_sums;
     return any_lane(hidden);
 }

@@ -164,6 +164,8 @@ static const struct item items[] = {
      "bwd bf16 h2 q19 k21 d11/13 bias=bf16:q alibi sinks dropout=0.3 dbias dslopes dsinks"},
     {"backward_lanes", SMALL_KEYS " BLOCKS_PER_TILE=2 SPLIT_K=2",
      "bwd f32 b2 h2/1 q29 k37 d11/13 causal=br bias=f32:h sinks klen dbias dsinks"},
+    {"backward_amx", "BLOCK_VECTORS=2 BLOCK_M=32 BLOCKS_PER_TILE=1 SPLIT_K=2",
+     "bwd bf16 h2/1 q37 k67 d11/13 causal=br bias=f32:h sinks dbias dsinks"},
     {"projection_lanes", SMALL_ROWS " SPLIT_K=1", "proj f32 b2 h3/2 q9 d5/7 w=oi bias=f32"},
     {"projection_lanes", SMALL_ROWS " SPLIT_K=2",
      "proj f16 h2 q5 d70/9 x=bhds bias=bf16 accumulate"},

@@ -1,12 +1,13 @@
 /* Gradients on CPUs: SIMD lanes are keys. How it computes: cl/kernels/backward_lanes.cl. And backward_dot,
  * the same with products of bf16 pairs: cl/kernels/backward_dot.cl. */
+#include "families/kernels/backward_lanes.h"
 #include "cl/score/mark_sizes.h"
 #include "device/capacity.h"
 #include "families/kernels/bf16_pairs.h"
 #include "families/kernels/block_bits.h"
+#include "families/kernels/block_sizes.h"
 #include "families/kernels/pair_marks.h"
 #include "families/registry.h"
-#include "problem/problem.h"
 
 #include <math.h>
 
@@ -28,22 +29,92 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
            sizeof(cl_float);
 }
 
-static size_t round_up_divide(const size_t n, const size_t by)
-{
-    return (n + by - 1) / by;
-}
-
 static void set_range(struct ca_ndrange *range, size_t x, size_t y, size_t z)
 {
     *range = (struct ca_ndrange){{x, y, z}, {1, 1, 1}};
 }
 
-static void rows_ndrange(const clattn_problem *p, const size_t *values,
-                         const clattn_device_info *dev, struct ca_ndrange *range)
+/* ---- what families of these kernels share ------------------------------------------------------ */
+
+void ca_backward_rows_ndrange(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)values;
     (void)dev;
     set_range(range, p->seq_q, p->heads, p->batch);
+}
+
+void ca_backward_bias_ndrange(const clattn_problem *p, const struct ca_backward_sizes *sizes,
+                              struct ca_ndrange *range)
+{
+    const size_t *stride = p->bias_layout.stride;
+
+    if (!p->dbias) {
+        set_range(range, 0, 0, 0);
+        return;
+    }
+    const size_t heads = stride[1] == 0 ? 1 : p->heads, batch = stride[0] == 0 ? 1 : p->batch;
+    /* What is summed over nothing is 0, and is written. */
+    set_range(range, stride[3] == 0 ? 1 : ca_divide_up(p->seq_kv, sizes->block_n),
+              stride[2] == 0 ? 1 : ca_divide_up(p->seq_q, sizes->block_m), heads * batch);
+}
+
+void ca_backward_heads_ndrange(const clattn_problem *p, const size_t *values,
+                               const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)values;
+    (void)dev;
+    set_range(range, p->dslopes || p->dsinks ? p->heads : 0, 1, 1);
+}
+
+size_t ca_backward_workspace_bytes(const clattn_problem *p, const struct ca_backward_sizes *sizes)
+{
+    const size_t heads = p->batch * p->heads;
+    const size_t sums = heads * (p->seq_q + sizes->rows_after) * sizes->row;
+    const size_t stats = ca_round_up(2 * heads * p->seq_q, 16);
+
+    return (stats + sizes->split_k * (sums + heads)) * sizeof(cl_float) +
+           ca_block_bits_bytes(p) + /* one of them is 0 */
+           ca_pair_marks_bytes(p, BACKWARD_MARK_QUERIES, sizes->block_n);
+}
+
+void ca_backward_marks_ndrange(const clattn_problem *p, const size_t *values,
+                               const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)values;
+    (void)dev;
+    ca_pair_marks_ndrange(p, BACKWARD_MARK_QUERIES, range);
+}
+
+size_t ca_backward_split(const clattn_problem *p, const clattn_device_info *dev)
+{
+    size_t split = 1;
+
+    while (split < 32 && split * p->kv_heads * p->batch < (size_t)4 * dev->compute_units)
+        split *= 2;
+    return split;
+}
+
+/* ---- backward_lanes ---------------------------------------------------------------------------- */
+
+static struct ca_backward_sizes sizes_of(const clattn_problem *p, const size_t *values)
+{
+    const size_t width = values[SIMD_WIDTH_INDEX];
+
+    return (struct ca_backward_sizes){.block_m = values[BLOCK_M_INDEX],
+                                      .block_n = width * values[BLOCK_VECTORS_INDEX],
+                                      .row = ca_round_up(p->dim_qk, width),
+                                      .rows_after = values[DQ_ROWS_INDEX],
+                                      .split_k = values[SPLIT_K_INDEX]};
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    const struct ca_backward_sizes sizes = sizes_of(p, values);
+
+    (void)dev;
+    return ca_backward_workspace_bytes(p, &sizes);
 }
 
 static void lanes_ndrange(const clattn_problem *p, const size_t *values,
@@ -56,48 +127,10 @@ static void lanes_ndrange(const clattn_problem *p, const size_t *values,
 static void bias_ndrange(const clattn_problem *p, const size_t *values,
                          const clattn_device_info *dev, struct ca_ndrange *range)
 {
-    const size_t *stride = p->bias_layout.stride;
-    const size_t block = values[SIMD_WIDTH_INDEX] * values[BLOCK_VECTORS_INDEX];
+    const struct ca_backward_sizes sizes = sizes_of(p, values);
 
     (void)dev;
-    if (!p->dbias) {
-        set_range(range, 0, 0, 0);
-        return;
-    }
-    const size_t heads = stride[1] == 0 ? 1 : p->heads, batch = stride[0] == 0 ? 1 : p->batch;
-    /* What is summed over nothing is 0, and is written. */
-    set_range(range, stride[3] == 0 ? 1 : round_up_divide(p->seq_kv, block),
-              stride[2] == 0 ? 1 : round_up_divide(p->seq_q, values[BLOCK_M_INDEX]), heads * batch);
-}
-
-static void heads_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)values;
-    (void)dev;
-    set_range(range, p->dslopes || p->dsinks ? p->heads : 0, 1, 1);
-}
-
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
-{
-    const size_t heads = p->batch * p->heads, width = values[SIMD_WIDTH_INDEX];
-    const size_t row = round_up_divide(p->dim_qk, width) * width;
-    const size_t sums = heads * (p->seq_q + values[DQ_ROWS_INDEX]) * row;
-    const size_t stats = round_up_divide(2 * heads * p->seq_q, 16) * 16;
-
-    (void)dev;
-    return (stats + values[SPLIT_K_INDEX] * (sums + heads)) * sizeof(cl_float) +
-           ca_block_bits_bytes(p) + /* one of them is 0 */
-           ca_pair_marks_bytes(p, BACKWARD_MARK_QUERIES, width * values[BLOCK_VECTORS_INDEX]);
-}
-
-static void marks_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)values;
-    (void)dev;
-    ca_pair_marks_ndrange(p, BACKWARD_MARK_QUERIES, range);
+    ca_backward_bias_ndrange(p, &sizes, range);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -133,7 +166,7 @@ static size_t vectors_of_column(const clattn_problem *p, const size_t width, con
     for (size_t mv = 1; column && mv <= (wide ? 4 : 3); mv++) {
         const size_t keys = width * mv;
         const double cost =
-            (p->block_kv >= keys ? (double)(round_up_divide(column, keys) * keys) / (double)column
+            (p->block_kv >= keys ? (double)ca_round_up(column, keys) / (double)column
                                  : 1.0 + (double)(keys - 1) / (double)p->block_kv) /
             speed[mv];
         if (cost < least) {
@@ -170,10 +203,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[BLOCK_M_INDEX] = p->seq_q >= 384 ? 96 : 48;
     if (p->block_q)
         adapt_to_blocks(p, wide, values);
-    values[SPLIT_K_INDEX] = 1;
-    while (values[SPLIT_K_INDEX] < 32 &&
-           values[SPLIT_K_INDEX] * p->kv_heads * p->batch < (size_t)4 * dev->compute_units)
-        values[SPLIT_K_INDEX] *= 2;
+    values[SPLIT_K_INDEX] = ca_backward_split(p, dev);
     if (reject(p, dev, values))
         values[BLOCK_M_INDEX] = 48;
     while (reject(p, dev, values) && values[BLOCKS_PER_TILE_INDEX] > 1)
@@ -197,34 +227,13 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return ca_fills_vectors(dev) ? 90 : 10;
 }
 
-/* Of both families. */
-#define STAGES                                                                                     \
-    {                                                                                              \
-        CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                              \
-            {"backward_rows",                                                                      \
-             CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_STARTS | CA_BIT(CA_WORKSPACE),     \
-             rows_ndrange},                                                                        \
-            {"backward_lanes", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV),              \
-             lanes_ndrange},                                                                       \
-            {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS) | CA_READ_ONLY,             \
-             bias_ndrange},                                                                        \
-            {"backward_heads",                                                                     \
-             CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DSLOPES) | CA_BIT(CA_DSINKS) |          \
-                 CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,                                  \
-             heads_ndrange},                                                                       \
-        {                                                                                          \
-            "backward_sum", CA_BIT(CA_DQ) | CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,       \
-                rows_ndrange                                                                       \
-        }                                                                                          \
-    }
-
 const struct ca_family ca_backward_lanes = {
     .name = "backward_lanes",
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_lanes,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = STAGES,
+    .stages = CA_BACKWARD_LANES_STAGES(lanes_ndrange, bias_ndrange),
     .num_stages = 7,
     .unsupported = unsupported,
     .adapt = adapt,
@@ -263,7 +272,7 @@ const struct ca_family ca_backward_dot = {
     .source = ca_source_backward_dot,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = STAGES,
+    .stages = CA_BACKWARD_LANES_STAGES(lanes_ndrange, bias_ndrange),
     .num_stages = 7,
     .unsupported = unsupported_by_pairs,
     .adapt = adapt,

@@ -1,0 +1,158 @@
+/* Tiles of queries of backward_amx: operands transposed, and weights that become pairs.
+ *
+ * Before including this: what backward_blocks.h defines before its packing. */
+#ifndef CLATTN_AMX_BACKWARD_TILES_H
+#define CLATTN_AMX_BACKWARD_TILES_H
+
+#define STEP_ROWS (2 * TILE) /* of a register tile of Q K^T and dO V^T */
+#define STEP_VECTORS 2       /* of keys */
+#define STEP_LANES (STEP_ROWS * STEP_VECTORS)
+#define COLUMN_VECTORS (BLOCK_M / 2 / SIMD_WIDTH) /* of pairs of rows */
+#define KEY_PAIR_VECTORS (DQ_ROW / SIMD_WIDTH)
+
+#if STEP_ROWS != 32 || BLOCK_M % STEP_ROWS || BLOCK_VECTORS % STEP_VECTORS
+#error "a tile of queries and a block of keys must be whole register tiles"
+#endif
+
+/* From 32 rows of a vector of pairs of neighbours of the dim, `row` vectors apart: the first values of the pairs,
+ * or the second ones, as a column of pairs of rows each, `column` vectors apart. */
+INLINE void transpose_halves(const int second, const lanes *from, const int row, lanes *to,
+                             const int column)
+{
+    lanes x[TILE];
+
+    UNROLL
+    for (int r = 0; r < TILE; r++) {
+        const pair_words a = VECTOR(as_uint)(from[2 * r * row]);
+        const pair_words b = VECTOR(as_uint)(from[(2 * r + 1) * row]);
+        x[r] = second ? choose_halves(a >> 16, b) : choose_halves(a, b << 16);
+    }
+    transpose(x);
+    UNROLL
+    for (int c = 0; c < TILE; c++)
+        to[c * column] = x[c];
+}
+
+/* `rows` rows of `row` vectors of pairs of neighbours of the dim become columns of pairs of neighbouring rows,
+ * COLUMN_VECTORS each. Returns whether a value is infinite or NaN. */
+NOINLINE int transpose_pairs(const int row, const lanes *from, const int rows, lanes *to)
+{
+    pair_words some = 0u;
+
+    for (int n = 0; n < rows * row; n++)
+        some |= nonfinite_pairs(VECTOR(as_uint)(from[n]));
+    for (int n = 0; n < rows; n += STEP_ROWS) {
+        for (int d = 0; d < row; d++) {
+            lanes *first_to = to + d * 2 * TILE * COLUMN_VECTORS + n / STEP_ROWS;
+            transpose_halves(0, from + n * row + d, row, first_to, 2 * COLUMN_VECTORS);
+            transpose_halves(1, from + n * row + d, row, first_to + COLUMN_VECTORS,
+                             2 * COLUMN_VECTORS);
+        }
+    }
+    return any_lane(VECTOR(as_int)(some));
+}
+
+INLINE lanes pack(const int any, const lanes a, const lanes b)
+{
+    return any ? pack_any_pairs(a, b) : pack_pairs(a, b);
+}
+
+/* P and dS of rows n and n + 1 and vectors m and m + 1 as pairs of rows, which lie where row n / 2 would, and dS
+ * as pairs of keys. any (constant): a NaN may be of any kind. */
+INLINE void store_pairs(const int any, const int n, const int m, const lanes p[2][2],
+                        const lanes ds[2][2], struct query_tile *tile)
+{
+    lanes *p_to = tile->p + n / 2 * BLOCK_VECTORS + m,
+          *ds_to = tile->ds + n / 2 * BLOCK_VECTORS + m;
+    lanes *keys = tile->ds_keys + n * KEY_PAIR_VECTORS + m / 2;
+
+    UNROLL
+    for (int c = 0; c < 2; c++) {
+        p_to[c] = pack(any, p[0][c], p[1][c]);
+        ds_to[c] = pack(any, ds[0][c], ds[1][c]);
+        keys[c * KEY_PAIR_VECTORS] = pack(any, ds[c][0], ds[c][1]);
+    }
+}
+
+/* P and dS of rows begin .. end - 1 become pairs, with zeros for rows that share a step with them. */
+NOINLINE void pair_weights(const struct row_range rows, struct query_tile *tile)
+{
+    const int begin = rows.begin - rows.begin % STEP_ROWS;
+    const int end = (rows.end + STEP_ROWS - 1) / STEP_ROWS * STEP_ROWS;
+
+    for (int n = begin; n < end; n += 2) {
+        for (int m = 0; m < BLOCK_VECTORS; m += STEP_VECTORS) {
+            lanes p[2][2], ds[2][2];
+            UNROLL
+            for (int r = 0; r < 2; r++) {
+                const bool in_use = n + r >= rows.begin && n + r < rows.end;
+                UNROLL
+                for (int c = 0; c < 2; c++) {
+                    p[r][c] = in_use ? tile->p[(n + r) * BLOCK_VECTORS + m + c] : (lanes)(0.0f);
+                    ds[r][c] = in_use ? tile->ds[(n + r) * BLOCK_VECTORS + m + c] : (lanes)(0.0f);
+                }
+            }
+            store_pairs(1, n, m, p, ds, tile);
+        }
+    }
+}
+
+/* Products of a step, of rows from n0 and vectors from m on, become weights and gradients of scores, as pairs. */
+INLINE void finish_pairs(const float scale, const int n0, const int m, const lanes *scores,
+                         const lanes *gradients, struct query_tile *tile)
+{
+    for (int n = 0; n < STEP_ROWS; n += 2) {
+        lanes p[2][2], ds[2][2];
+        UNROLL
+        for (int r = 0; r < 2; r++) {
+            const lanes minus_lse = tile->minus_lse[n0 + n + r];
+            const lanes minus_delta = tile->minus_delta[n0 + n + r];
+            UNROLL
+            for (int c = 0; c < 2; c++) {
+                const int at = (n + r) * STEP_VECTORS + c;
+                p[r][c] = EXPONENTIAL(fma(scores[at], (lanes)(scale), minus_lse));
+                ds[r][c] = p[r][c] * (gradients[at] + minus_delta);
+            }
+        }
+        store_pairs(0, n0 + n, m, p, ds, tile);
+    }
+}
+
+/* P and dS, as pairs, of rows of which all see all keys of the block, and which are whole steps but for rows
+ * after the tile's last, whose q and do are 0. While the products of a step are formed those of the step before
+ * become weights. */
+NOINLINE void compute_pairs(const float scale, const struct key_block *block,
+                            const struct row_range rows, struct query_tile *tile)
+{
+    const int columns = BLOCK_VECTORS / STEP_VECTORS;
+    const int begin = rows.begin / STEP_ROWS * columns;
+    const int end = (rows.end + STEP_ROWS - 1) / STEP_ROWS * columns;
+    lanes scores[2][STEP_LANES], gradients[2][STEP_LANES];
+
+    for (int step = begin; step <= end; step++) {
+        const int n = step / columns * STEP_ROWS, m = step % columns * STEP_VECTORS;
+        if (step < end) {
+            multiply_tiles(2, STEP_VECTORS, true, TILES(OPERANDS(DIM_QK)),
+                           (const uint *)tile->q + n * OPERANDS(ROW_QK),
+                           ROW_BYTES_OF(OPERANDS(ROW_QK)), block->k + m, BLOCK_ROW_BYTES,
+                           scores[step % 2], ROW_BYTES_OF(STEP_VECTORS * SIMD_WIDTH));
+            multiply_tiles(2, STEP_VECTORS, true, TILES(OPERANDS(DIM_V)),
+                           (const uint *)tile->d_o + n * OPERANDS(ROW_V),
+                           ROW_BYTES_OF(OPERANDS(ROW_V)), block->v + m, BLOCK_ROW_BYTES,
+                           gradients[step % 2], ROW_BYTES_OF(STEP_VECTORS * SIMD_WIDTH));
+        }
+        if (step > begin)
+            finish_pairs(scale, (step - 1) / columns * STEP_ROWS,
+                         (step - 1) % columns * STEP_VECTORS, scores[(step - 1) % 2],
+                         gradients[(step - 1) % 2], tile);
+    }
+}
+
+/* Adds the tile's sums of dq to those in the workspace. */
+NOINLINE void add_query_sums(const struct query_tile *tile, __global float *to)
+{
+    for (int n = 0; n < tile->count * VECTORS_QK; n++)
+        VECTOR(vstore)(VECTOR(vload)(n, to) + tile->dq[n], n, to);
+}
+
+#endif
