@@ -1,8 +1,8 @@
 /* What projections on CPUs share (kernels/projection_lanes.cl, kernels/projection_amx.cl): the offsets of
  * rows, columns and the depth, blocks of y, tiles of sums, and the sum of the parts of a split depth.
  *
- * Before including this: common/projection.h, cpu/simd_storage.h, SPLIT_K, BLOCK_M and BLOCK_N, and what the register tile
- * has: REGISTER_ROWS and PANEL columns. */
+ * Before including this: common/projection.h, cpu/operands.h, SPLIT_K, BLOCK_M and BLOCK_N, and what a tile
+ * of sums has: REGISTER_ROWS and PANEL columns. */
 #ifndef CLATTN_PROJECTION_BLOCKS_H
 #define CLATTN_PROJECTION_BLOCKS_H
 
@@ -22,7 +22,11 @@ typedef float result;
 #else
 typedef storage result;
 #define LOAD_RESULTS LOAD_VECTOR
+#if OPERAND_TILES
+#define STORE_RESULTS STORE_SUMS
+#else
 #define STORE_RESULTS STORE_VECTOR
+#endif
 #define LOAD_RESULT LOAD
 #define STORE_RESULT STORE
 #define UNIT_RESULT UNIT_Y_COLUMN

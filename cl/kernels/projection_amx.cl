@@ -21,17 +21,19 @@
 #define OPERAND_PAIRS 1
 #define OPERAND_TILES 1
 #define SIMD_WIDTH 16
-#define REGISTER_VECTORS 2
+#define REGISTER_VECTORS 1 /* of a panel, so that the rows of a tile follow each other */
+#define PANEL SIMD_WIDTH
 #define REGISTER_ROWS (2 * SIMD_WIDTH)
-#define PANEL (SIMD_WIDTH * REGISTER_VECTORS)
 #define STRIP_ROW (STRIP_K / 2)
-#include "amx/projection_strips.h"
 #include "common/builtins.h"
 #include "common/projection.h"
+
 #include "cpu/operands.h"
 #include "cpu/prefetch.h"
 #include "cpu/projection_blocks.h"
 #include "cpu/projection_pairs.h"
+
+#include "amx/projection_strips.h"
 
 #define PANEL_VECTORS (OPERANDS(BLOCK_K) * REGISTER_VECTORS)
 #define STEP (2 * TILE) /* of the depth, in a tile */
@@ -53,20 +55,23 @@ INLINE void pad_panels(const int num_columns, const int count, lanes *panels)
                 panels[c / PANEL * PANEL_VECTORS + k * REGISTER_VECTORS + v] = 0.0f;
 }
 
-/* tile += strip . panel, from zeros if `zero`. */
-NOINLINE void multiply_panel(const int rows, const int columns, const bool zero, const int steps,
-                             const uint *strip, const lanes *panel, lanes *tile)
+/* tiles += strip . panels, from zeros if `zero`, of one panel or two. */
+NOINLINE void multiply_panels(const int rows, const int columns, const bool zero, const int steps,
+                              const uint *strip, const lanes *panels, lanes *tiles)
 {
-    const long a_row = ROW_BYTES_OF(STRIP_ROW), b_row = PANEL * sizeof(float);
+    const long strip_row = ROW_BYTES_OF(STRIP_ROW), row = sizeof(lanes);
+    const long next_panel = PANEL_VECTORS * row, next_tile = REGISTER_ROWS * row;
 
     if (rows > TILE && columns > TILE)
-        multiply_tiles(2, 2, zero, steps, strip, a_row, panel, b_row, tile, b_row);
+        multiply_tiles_of(2, 2, zero, steps, strip, strip_row, panels, row, next_panel, tiles, row,
+                          next_tile);
     else if (columns > TILE)
-        multiply_tiles(1, 2, zero, steps, strip, a_row, panel, b_row, tile, b_row);
+        multiply_tiles_of(1, 2, zero, steps, strip, strip_row, panels, row, next_panel, tiles, row,
+                          next_tile);
     else if (rows > TILE)
-        multiply_tiles(2, 1, zero, steps, strip, a_row, panel, b_row, tile, b_row);
+        multiply_tiles_of(2, 1, zero, steps, strip, strip_row, panels, row, 0, tiles, row, 0);
     else
-        multiply_tiles(1, 1, zero, steps, strip, a_row, panel, b_row, tile, b_row);
+        multiply_tiles_of(1, 1, zero, steps, strip, strip_row, panels, row, 0, tiles, row, 0);
 }
 
 /* The strip from row r of the block on, times the panels, which have `depth` of the depth. first, last: of
@@ -85,20 +90,24 @@ NOINLINE void compute_strip(const struct block *b, const int r, const bool first
         const bool wraps = k + count == depth; /* the next is of the next rows */
         const int next_row = wraps ? r + REGISTER_ROWS : r, next = wraps ? 0 : k + count;
         pack_strip(x, b->x_rows + r, rows, depths + k, count, strip);
-        for (int n = 0; n < num_panels; n++) {
-            const int c = n * PANEL, columns = min(PANEL, b->columns - c);
-            lanes *tile = sums + n * REGISTER_ROWS * REGISTER_VECTORS;
+        for (int n = 0; n < num_panels; n += 2) {
+            const int c = n * PANEL, columns = min(2 * PANEL, b->columns - c);
+            lanes *tiles = sums + n * REGISTER_ROWS;
             if (next_row < b->rows)
                 prefetch_strip(x, b->x_rows + next_row, min(REGISTER_ROWS, b->rows - next_row),
-                               depths + next, min(most, depth - next), n, num_panels);
+                               depths + next, min(most, depth - next), n / 2, (num_panels + 1) / 2);
             if (begins && !START_WITH_ZEROS)
-                load_tile(true, results, b->result_rows + r, rows, b->result_columns + c, columns,
-                          b->biases + c, (float *)tile);
-            multiply_panel(rows, columns, begins && START_WITH_ZEROS, TILES(PAIRS_OF(count)), strip,
-                           panels + n * PANEL_VECTORS + k / 2 * REGISTER_VECTORS, tile);
+                for (int p = 0; p < columns; p += PANEL)
+                    load_tile(true, results, b->result_rows + r, rows, b->result_columns + c + p,
+                              min(PANEL, columns - p), b->biases + c + p,
+                              (float *)(tiles + p / PANEL * REGISTER_ROWS));
+            multiply_panels(rows, columns, begins && START_WITH_ZEROS, TILES(PAIRS_OF(count)),
+                            strip, panels + n * PANEL_VECTORS + k / 2, tiles);
             if (ends)
-                store_tile((const float *)tile, results, b->result_rows + r, rows,
-                           b->result_columns + c, columns);
+                for (int p = 0; p < columns; p += PANEL)
+                    store_tile((const float *)(tiles + p / PANEL * REGISTER_ROWS), results,
+                               b->result_rows + r, rows, b->result_columns + c + p,
+                               min(PANEL, columns - p));
         }
     }
 }
