@@ -99,7 +99,6 @@ Test(projection_amx, is_chosen_where_there_is_a_matrix_unit) {
 
     fixture_open(&f);
     cr_expect_str_eq(bf16_choice(&f, "proj bf16 q40 d16", unit), "projection_amx");
-    cr_expect_str_eq(bf16_choice(&f, "proj bf16 q40 d16 strict", unit), "projection_lanes");
     cr_expect_str_eq(bf16_choice(&f, "proj f16 q40 d16", unit), "projection_lanes");
     cr_expect_str_eq(bf16_choice(&f, "proj bf16 q40 d16", "avx512_bf16"), "projection_dot");
     cr_expect_str_eq(bf16_choice(&f, "proj bf16 q40 d16", ""), "projection_lanes");
@@ -109,9 +108,7 @@ Test(projection_amx, is_chosen_where_there_is_a_matrix_unit) {
 Test(projection_amx, refusals) {
     static const struct {
         const char *problem, *words;
-    } refused[] = {{"proj f32 q3 d8", "bf16 alone"},
-                   {"proj f16 q3 d8", "bf16 alone"},
-                   {"proj bf16 q3 d8 strict", "strict"}};
+    } refused[] = {{"proj f32 q3 d8", "bf16 alone"}, {"proj f16 q3 d8", "bf16 alone"}};
     const clattn_plan_options options = {.struct_size = sizeof options, .family = "projection_amx"};
     struct fixture f;
     char reason[512];
