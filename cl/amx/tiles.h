@@ -11,6 +11,7 @@
  *
  *   CONFIGURE_TILES(), RELEASE_TILES()   before the first product of a work-item, and after its last
  *   multiply_tiles()                     a product of up to 2 x 2 tiles
+ *   STORE_SUMS(x, p)                     rounds a row of c, in which no subnormals are, to bf16, nearest even
  *
  * The instruction is TDPBF16PS (Intel, Software Developer's Manual, volume 2): the products of first and of
  * second values are summed up apart, each by fused multiply-adds, then both sums are added, and that to c;
@@ -26,6 +27,7 @@
 #ifndef CLATTN_TILES_H
 #define CLATTN_TILES_H
 #include "cpu/pairs.h"
+#include "cpu/simd_storage.h"
 
 #if SIMD_WIDTH != 16
 #error "a row of a tile is a vector of 16"
@@ -72,13 +74,12 @@ NOINLINE void multiply_emulated(lanes *c, const lanes *a, const lanes *b)
         lanes first = 0.0f, second = 0.0f;
         for (int k = 0; k < TILE; k++) {
             const lanes x = words[k];
-            first = without_subnormals(fma(without_subnormals(first_of(x)),
-                                           without_subnormals(first_of(b[k])), first));
-            second = without_subnormals(fma(without_subnormals(second_of(x)),
-                                            without_subnormals(second_of(b[k])), second));
+            first = without_subnormals(
+                fma(without_subnormals(first_of(x)), without_subnormals(first_of(b[k])), first));
+            second = without_subnormals(
+                fma(without_subnormals(second_of(x)), without_subnormals(second_of(b[k])), second));
         }
-        c[r] = without_subnormals(without_subnormals(c[r]) +
-                                  without_subnormals(first + second));
+        c[r] = without_subnormals(without_subnormals(c[r]) + without_subnormals(first + second));
     }
 }
 #else
@@ -112,11 +113,25 @@ NOINLINE void configure_tiles(void)
 }
 #endif
 
+#if EMULATE
+#define STORE_SUMS(x, p) STORE_BF16(x, p)
+#else
+INLINE void store_sums(const lanes x, __global ushort *p)
+{
+    VECTOR(ushort) y;
+
+    __asm__("vcvtneps2bf16 %1, %t0" : "=v"(y) : "v"(x));
+    store_ushorts(y, p);
+}
+#define STORE_SUMS(x, p) store_sums((x), (p))
+#endif
+
 /* c = (zero ? 0 : c) + a b for `rows` times `columns` tiles (constants, 1 or 2), over `steps` tiles of the
- * depth. The rows of a, b and c are so many bytes apart; tiles of b and c lie side by side. */
-INLINE void multiply_tiles(const int rows, const int columns, const bool zero, const int steps,
-                           const uint *a, const long a_row, const lanes *b, const long b_row,
-                           lanes *c, const long c_row)
+ * depth. The rows of a, b and c are so many bytes apart, and the second tile of columns of b and of c from the
+ * first. */
+INLINE void multiply_tiles_of(const int rows, const int columns, const bool zero, const int steps,
+                              const uint *a, const long a_row, const lanes *b, const long b_row,
+                              const long b_next, lanes *c, const long c_row, const long c_next)
 {
     const uchar *a_tile = (const uchar *)a, *b_tile = (const uchar *)b;
     uchar *c_tile = (uchar *)c;
@@ -134,18 +149,18 @@ INLINE void multiply_tiles(const int rows, const int columns, const bool zero, c
     } else {
         LOAD_TILE(0, c_tile, c_row);
         if (columns > 1)
-            LOAD_TILE(1, c_tile + step, c_row);
+            LOAD_TILE(1, c_tile + c_next, c_row);
         if (rows > 1)
             LOAD_TILE(2, c_tile + TILE * c_row, c_row);
         if (rows > 1 && columns > 1)
-            LOAD_TILE(3, c_tile + TILE * c_row + step, c_row);
+            LOAD_TILE(3, c_tile + TILE * c_row + c_next, c_row);
     }
     for (int n = 0; n < steps; n++) {
         LOAD_TILE(6, b_tile, b_row);
         LOAD_TILE(4, a_tile, a_row);
         MULTIPLY_TILE(0, 4, 6);
         if (columns > 1) {
-            LOAD_TILE(7, b_tile + step, b_row);
+            LOAD_TILE(7, b_tile + b_next, b_row);
             MULTIPLY_TILE(1, 4, 7);
         }
         if (rows > 1) {
@@ -159,11 +174,21 @@ INLINE void multiply_tiles(const int rows, const int columns, const bool zero, c
     }
     STORE_TILE(0, c_tile, c_row);
     if (columns > 1)
-        STORE_TILE(1, c_tile + step, c_row);
+        STORE_TILE(1, c_tile + c_next, c_row);
     if (rows > 1)
         STORE_TILE(2, c_tile + TILE * c_row, c_row);
     if (rows > 1 && columns > 1)
-        STORE_TILE(3, c_tile + TILE * c_row + step, c_row);
+        STORE_TILE(3, c_tile + TILE * c_row + c_next, c_row);
+}
+
+/* The same with tiles of b and of c side by side. */
+INLINE void multiply_tiles(const int rows, const int columns, const bool zero, const int steps,
+                           const uint *a, const long a_row, const lanes *b, const long b_row,
+                           lanes *c, const long c_row)
+{
+    const long next = TILE * sizeof(float);
+
+    multiply_tiles_of(rows, columns, zero, steps, a, a_row, b, b_row, next, c, c_row, next);
 }
 
 /* The same for any number of tiles, so many vectors of columns. */

@@ -1,7 +1,8 @@
-/* Packing of projection_dot: as that of projection_lanes, with pairs of neighbours of the depth
- * (cpu/operands.h). The second value of the last pair of an odd depth is 0.
+/* Packing of projection_dot and projection_amx: as that of projection_lanes, with pairs of neighbours of the
+ * depth (cpu/operands.h). The second value of the last pair of an odd depth is 0.
  *
- * Before including this: what projection_lanes.cl defines before its packing. */
+ * Before including this: cpu/projection_blocks.h, REGISTER_VECTORS, BLOCK_K and, without OPERAND_TILES, what
+ * projection_lanes.cl says of strips. */
 #ifndef CLATTN_PROJECTION_PAIRS_H
 #define CLATTN_PROJECTION_PAIRS_H
 
@@ -40,42 +41,63 @@ INLINE void pack_vector(const __global ushort *w, const long *columns, const int
 NOINLINE void pack_panels(const __global ushort *w, const long *columns, const int num_columns,
                           const long *depths, const int count, lanes *panels)
 {
-    for (int c = 0; c < num_columns; c += SIMD_WIDTH) {
-        lanes *panel =
-            panels + c / PANEL * OPERANDS(BLOCK_K) * REGISTER_VECTORS + c % PANEL / SIMD_WIDTH;
-        if (!contiguous(UNIT_W_COLUMN, columns + c, SIMD_WIDTH, num_columns - c))
-            pack_vector(w, columns + c, num_columns - c, depths, count, panel);
-    }
-    if (!UNIT_W_COLUMN)
-        return;
-    for (int k = 0; k < count; k += 2) { /* each row from one end to the other */
-        const __global ushort *second = k + 1 < count ? w + depths[k + 1] : 0;
-        for (int c = 0; c < num_columns; c += SIMD_WIDTH) {
-            if (contiguous(true, columns + c, SIMD_WIDTH, num_columns - c))
+    int packed = 0; /* columns */
+
+#if UNIT_W_COLUMN
+    if (contiguous(true, columns, num_columns, num_columns)) {
+        packed = num_columns / SIMD_WIDTH * SIMD_WIDTH;
+        for (int k = 0; k < count; k += 2) { /* each row from one end to the other */
+            const __global ushort *first = w + columns[0] + depths[k];
+            const __global ushort *second = k + 1 < count ? w + columns[0] + depths[k + 1] : 0;
+            for (int c = 0; c < packed; c += SIMD_WIDTH)
                 panels[(c / PANEL * OPERANDS(BLOCK_K) + k / 2) * REGISTER_VECTORS +
                        c % PANEL / SIMD_WIDTH] =
-                    VECTOR(as_float)(interleave(w + depths[k] + columns[c],
-                                                second ? second + columns[c] : 0));
+                    VECTOR(as_float)(interleave(first + c, second ? second + c : 0));
+        }
+    }
+#endif
+    for (int c = packed; c < num_columns; c += SIMD_WIDTH) {
+        lanes *panel =
+            panels + c / PANEL * OPERANDS(BLOCK_K) * REGISTER_VECTORS + c % PANEL / SIMD_WIDTH;
+        if (contiguous(UNIT_W_COLUMN, columns + c, SIMD_WIDTH, num_columns - c)) {
+            for (int k = 0; k < count; k += 2)
+                panel[k / 2 * REGISTER_VECTORS] = VECTOR(as_float)(
+                    interleave(w + columns[c] + depths[k],
+                               k + 1 < count ? w + columns[c] + depths[k + 1] : 0));
+        } else {
+            pack_vector(w, columns + c, num_columns - c, depths, count, panel);
         }
     }
 }
 
+/* `count` of the depth of one row of an x that is contiguous along it, in runs. */
+INLINE void pack_row(const __global ushort *x, const long *depths, const int count, uint *to)
+{
+    int k = 0;
+
+    if (contiguous(true, depths, count, count))
+        for (; k + 2 * SIMD_WIDTH <= count; k += 2 * SIMD_WIDTH)
+            VECTOR(vstore)(UNALIGNED_PAIRS(x + depths[0] + k), 0, to + k / 2);
+    while (k < count) {
+        if (contiguous(true, depths + k, 2 * SIMD_WIDTH, count - k)) {
+            VECTOR(vstore)(UNALIGNED_PAIRS(x + depths[k]), 0, to + k / 2);
+            k += 2 * SIMD_WIDTH;
+        } else {
+            to[k / 2] = pair_at(x, depths, k, count);
+            k += 2;
+        }
+    }
+}
+
+#if !OPERAND_TILES
 /* At most SLAB strips of x, num_rows rows. */
 NOINLINE void pack_strips(const __global ushort *x, const long *rows, const int num_rows,
                           const long *depths, const int count, uint *strips)
 {
 #if UNIT_X_COLUMN
     for (int r = 0; r < num_rows; r++) {
-        uint *to = strips + r / REGISTER_ROWS * STRIP + r % REGISTER_ROWS * STRIP_ROW;
-        for (int k = 0; k < count;) {
-            if (contiguous(true, depths + k, 2 * SIMD_WIDTH, count - k)) {
-                VECTOR(vstore)(UNALIGNED_PAIRS(x + rows[r] + depths[k]), 0, to + k / 2);
-                k += 2 * SIMD_WIDTH;
-            } else {
-                to[k / 2] = pair_at(x + rows[r], depths, k, count);
-                k += 2;
-            }
-        }
+        pack_row(x + rows[r], depths, count,
+                 strips + r / REGISTER_ROWS * STRIP + r % REGISTER_ROWS * STRIP_ROW);
     }
 #else
     const bool wide = REGISTER_ROWS <= SIMD_WIDTH && num_rows >= SIMD_WIDTH &&
@@ -100,5 +122,6 @@ NOINLINE void pack_strips(const __global ushort *x, const long *rows, const int 
     }
 #endif
 }
+#endif
 
 #endif

@@ -45,62 +45,9 @@
 #include "cpu/gemm.h"
 
 #define PANEL (SIMD_WIDTH * REGISTER_VECTORS)
-/* A group has whole strips and panels, at most so many rows and columns. */
-#define MOST_ROWS ((BLOCK_M + REGISTER_ROWS - 1) / REGISTER_ROWS * REGISTER_ROWS)
-#define MOST_COLUMNS ((BLOCK_N + PANEL - 1) / PANEL * PANEL)
-#define SUM_RUN 256
-
-/* Sums of one part of the depth wait for the next in y, or in the workspace, if these are f32. */
-#if SPLIT_K > 1
-typedef float result;
-#define LOAD_RESULTS(p) VECTOR(vload)(0, (p))
-#define STORE_RESULTS(x, p) VECTOR(vstore)((x), 0, (p))
-#define LOAD_RESULT(p, n) ((p)[n])
-#define STORE_RESULT(x, p, n) ((p)[n] = (x))
-#define UNIT_RESULT 1
-#else
-typedef storage result;
-#define LOAD_RESULTS LOAD_VECTOR
-#define STORE_RESULTS STORE_VECTOR
-#define LOAD_RESULT LOAD
-#define STORE_RESULT STORE
-#define UNIT_RESULT UNIT_Y_COLUMN
-#endif
 #define KEEP_SUMS (SPLIT_K == 1 && DTYPE != DTYPE_F32)
 
-/* ---- offsets -------------------------------------------------------------------------------- */
-
-/* Index n stands for a pair: the outer index n / size and the inner n % size, with a stride for
- * each. */
-struct index_pair {
-    long size, outer_stride, inner_stride;
-};
-
-INLINE long offset_of(const struct index_pair p, const long n)
-{
-    return n / p.size * p.outer_stride + n % p.size * p.inner_stride;
-}
-
-/* The offsets of count indices from n on. */
-INLINE void list_offsets(const struct index_pair p, const long n, const int count, long *offsets)
-{
-    long outer = n / p.size, inner = n % p.size;
-
-    for (int c = 0; c < count; c++) {
-        offsets[c] = outer * p.outer_stride + inner * p.inner_stride;
-        if (++inner == p.size) {
-            inner = 0;
-            outer++;
-        }
-    }
-}
-
-/* Whether the first `count` of these offsets, of which there are `left`, are neighbours. unit: the
- * stride of inner indices is 1, without which the first and the last offset do not tell. */
-INLINE bool contiguous(const bool unit, const long *offsets, const int count, const int left)
-{
-    return unit && left >= count && offsets[count - 1] - offsets[0] == count - 1;
-}
+#include "cpu/projection_blocks.h"
 
 /* ---- packing -------------------------------------------------------------------------------- */
 
@@ -212,69 +159,7 @@ NOINLINE void pack_strips(const __global storage *x, const long *rows, const int
 #endif
 #endif
 
-/* ---- tiles of sums: REGISTER_ROWS x PANEL ---------------------------------------------------- */
-
-/* Whether the sums of the first part of the depth start with zeros. */
-#define START_WITH_ZEROS (SPLIT_K > 1 || (!HAS_BIAS && !HAS_ACCUMULATE))
-
-/* From y, or with `first` what the sums start with: the bias and what y held. */
-NOINLINE void load_tile(const int first, const __global result *y, const long *rows,
-                        const int num_rows, const long *columns, const int num_columns,
-                        const float *biases, float *tile)
-{
-    const bool held = HAS_ACCUMULATE || !first, biased = HAS_BIAS && first;
-
-    if (contiguous(UNIT_RESULT, columns, PANEL, num_columns)) {
-        for (int r = 0; r < num_rows; r++) {
-            const __global result *from = y + rows[r] + columns[0];
-            for (int c = 0; c < PANEL; c += SIMD_WIDTH) {
-                const lanes x = held ? LOAD_RESULTS(from + c) : (lanes)(0.0f);
-                const lanes bias = biased ? VECTOR(vload)(0, biases + c) : (lanes)(0.0f);
-                VECTOR(vstore)(x + bias, 0, tile + r * PANEL + c);
-            }
-        }
-        return;
-    }
-    for (int r = 0; r < num_rows; r++) {
-        for (int c = 0; c < num_columns; c++)
-            tile[r * PANEL + c] = (held ? LOAD_RESULT(y, rows[r] + columns[c]) : 0.0f) +
-                                  (biased ? biases[c] : 0.0f);
-    }
-}
-
-NOINLINE void store_tile(const float *tile, __global result *y, const long *rows,
-                         const int num_rows, const long *columns, const int num_columns)
-{
-    if (contiguous(UNIT_RESULT, columns, PANEL, num_columns)) {
-        for (int r = 0; r < num_rows; r++) {
-            __global result *to = y + rows[r] + columns[0];
-            UNROLL
-            for (int c = 0; c < PANEL; c += SIMD_WIDTH)
-                STORE_RESULTS(VECTOR(vload)(0, tile + r * PANEL + c), to + c);
-        }
-        return;
-    }
-    for (int r = 0; r < num_rows; r++) {
-        __global result *to = y + rows[r];
-        for (int c = 0; c < num_columns;) {
-            if (contiguous(UNIT_RESULT, columns + c, SIMD_WIDTH, num_columns - c)) {
-                STORE_RESULTS(VECTOR(vload)(0, tile + r * PANEL + c), to + columns[c]);
-                c += SIMD_WIDTH;
-            } else {
-                STORE_RESULT(tile[r * PANEL + c], to, columns[c]);
-                c++;
-            }
-        }
-    }
-}
-
 /* ---- kernels -------------------------------------------------------------------------------- */
-
-/* The first unit of part n of so many equal parts. */
-INLINE long part(const long units, const long n, const long parts)
-{
-    return units * n / parts;
-}
 
 /* The panels of one strip: whole ones, and vectors of the last. */
 NOINLINE void multiply_panel(const int rows, const int zero, const strip_rows strip,
@@ -309,53 +194,21 @@ INLINE void compute_tile(const bool first, const bool zero, const bool load, con
         store_tile((const float *)tile, y, rows, num_rows, columns, num_columns);
 }
 
-/* A work-item computes block (x, y) of so many of y, and part `split` of the depth. */
-struct group {
-    long x, y, groups_x, groups_y, split;
-};
-
 NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
                             __global float *restrict workspace)
 {
     lanes panels[MOST_COLUMNS / PANEL * OPERANDS(BLOCK_K) * REGISTER_VECTORS];
     lanes sums[(KEEP_SUMS ? MOST_ROWS * MOST_COLUMNS : REGISTER_ROWS * PANEL) / SIMD_WIDTH];
-    float biases[MOST_COLUMNS];
-    long x_rows[MOST_ROWS], y_rows[MOST_ROWS], w_columns[MOST_COLUMNS], y_columns[MOST_COLUMNS];
     long x_depths[BLOCK_K], w_depths[BLOCK_K];
+    struct block b;
 #if !IN_PLACE
     operand strips[SLAB * STRIP];
 #endif
 
-    const long all_rows = a.batch * a.seq_q, all_columns = a.heads * a.dim_v;
-    const long all_depth = a.kv_heads * a.dim_qk;
-    const long num_strips = (all_rows + REGISTER_ROWS - 1) / REGISTER_ROWS;
-    const long num_panels = (all_columns + PANEL - 1) / PANEL;
-    const long row = part(num_strips, group.y, group.groups_y) * REGISTER_ROWS;
-    const long column = part(num_panels, group.x, group.groups_x) * PANEL;
-    const long rows_end = part(num_strips, group.y + 1, group.groups_y) * REGISTER_ROWS;
-    const long columns_end = part(num_panels, group.x + 1, group.groups_x) * PANEL;
-    const int rows = min(rows_end, all_rows) - row;
-    const int columns = min(columns_end, all_columns) - column;
-    const long begin = part(all_depth, group.split, SPLIT_K);
-    const long end = part(all_depth, group.split + 1, SPLIT_K);
+    __global result *const results = find_block(group, a, at, x, w, y BIAS_ARG, workspace, &b);
     const struct index_pair depths_of_x = {a.dim_qk, a.q_stride[1], X_COLUMN_STEP};
     const struct index_pair depths_of_w = {a.dim_qk, a.k_stride[0], W_ROW_STEP};
-
-    list_offsets((struct index_pair){a.seq_q, a.q_stride[0], X_ROW_STEP}, row, rows, x_rows);
-    list_offsets((struct index_pair){a.dim_v, a.k_stride[2], W_COLUMN_STEP}, column, columns,
-                 w_columns);
-#if SPLIT_K == 1
-    __global storage *const results = y + at.o;
-    list_offsets((struct index_pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row, rows, y_rows);
-    list_offsets((struct index_pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, column, columns,
-                 y_columns);
-    for (int c = 0; c < columns; c++)
-        biases[c] = BIAS_OF(0, column + c);
-#else
-    __global float *const results = workspace + at.workspace + group.split * all_rows * all_columns;
-    list_offsets((struct index_pair){all_rows, 0, all_columns}, row, rows, y_rows);
-    list_offsets((struct index_pair){all_columns, 0, 1}, column, columns, y_columns);
-#endif
+    const long begin = b.begin, end = b.end;
     /* Equal parts of whole vectors. */
     const long parts = (end - begin + BLOCK_K - 1) / BLOCK_K;
     const bool keep = KEEP_SUMS && parts > 1;
@@ -366,7 +219,7 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
         const bool load = !(zero || (keep && k > begin)), store = !(keep && k + depth < end);
         list_offsets(depths_of_x, k, depth, x_depths);
         list_offsets(depths_of_w, k, depth, w_depths);
-        pack_panels(w + at.k, w_columns, columns, w_depths, depth, panels);
+        pack_panels(w + at.k, b.w_columns, b.columns, w_depths, depth, panels);
 #if IN_PLACE
         const int run = min(a.dim_qk, (long)depth);
         const int first = min(a.dim_qk - k % a.dim_qk, (long)depth);
@@ -374,61 +227,32 @@ NOINLINE void compute_block(const struct group group, PROJECTION_PARAMS,
 #else
         const struct runs runs = {OPERANDS(depth), OPERANDS(depth), OPERANDS(depth), 0};
 #endif
-        for (int r = 0; r < rows; r += REGISTER_ROWS) {
-            const int rows_here = min(REGISTER_ROWS, rows - r);
+        for (int r = 0; r < b.rows; r += REGISTER_ROWS) {
+            const int rows_here = min(REGISTER_ROWS, b.rows - r);
 #if IN_PLACE
             const __global float *strip[REGISTER_ROWS];
             for (int n = 0; n < rows_here; n++)
-                strip[n] = x + at.q + x_rows[r + n] + x_depths[0];
+                strip[n] = x + at.q + b.x_rows[r + n] + x_depths[0];
 #else
             if (r % (SLAB * REGISTER_ROWS) == 0)
-                pack_strips(x + at.q, x_rows + r, min(SLAB * REGISTER_ROWS, rows - r), x_depths,
+                pack_strips(x + at.q, b.x_rows + r, min(SLAB * REGISTER_ROWS, b.rows - r), x_depths,
                             depth, strips);
             const operand *strip = strips + r / REGISTER_ROWS % SLAB * STRIP;
 #endif
-            for (int c = 0; c < columns; c += PANEL) {
+            for (int c = 0; c < b.columns; c += PANEL) {
                 lanes *tile =
                     sums + (keep ? (r * MOST_COLUMNS + c * REGISTER_ROWS) / SIMD_WIDTH : 0);
                 compute_tile(k == begin, zero, load, store, strip,
-                             panels + c / PANEL * OPERANDS(BLOCK_K) * REGISTER_VECTORS, runs, results,
-                             y_rows + r, rows_here, y_columns + c, min(PANEL, columns - c),
-                             biases + c, tile);
+                             panels + c / PANEL * OPERANDS(BLOCK_K) * REGISTER_VECTORS, runs,
+                             results, b.result_rows + r, rows_here, b.result_columns + c,
+                             min(PANEL, b.columns - c), b.biases + c, tile);
             }
         }
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void projection_lanes(PARAMETERS_projection_lanes)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+projection_lanes(PARAMETERS_projection_lanes)
 {
-    const struct group group = {get_group_id(0), get_group_id(1), get_num_groups(0),
-                                get_num_groups(1), get_group_id(2)};
-
-    compute_block(group, a, at, x, w, y BIAS_ARG, workspace);
+    compute_block(find_group(), a, at, x, w, y BIAS_ARG, workspace);
 }
-
-#if SPLIT_K > 1
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void projection_sum(PARAMETERS_projection_sum)
-{
-    const long all_columns = a.heads * a.dim_v, count = a.batch * a.seq_q * all_columns;
-    const long row = get_group_id(1), first = (long)get_group_id(0) * SUM_RUN;
-    const int columns = min((long)SUM_RUN, all_columns - first);
-    float sums[SUM_RUN];
-    long offsets[SUM_RUN];
-
-    y += at.o + offset_of((struct index_pair){a.seq_q, a.o_stride[0], a.o_stride[2]}, row);
-    list_offsets((struct index_pair){a.dim_v, a.o_stride[1], Y_COLUMN_STEP}, first, columns,
-                 offsets);
-    for (int c = 0; c < columns; c++)
-        sums[c] = 0.0f;
-    for (int n = 0; n < SPLIT_K; n++) {
-        const __global float *from =
-            workspace + at.workspace + n * count + row * all_columns + first;
-        for (int c = 0; c < columns; c++)
-            sums[c] += from[c];
-    }
-    for (int c = 0; c < columns; c++)
-        STORE_Y(sums[c], y, offsets[c], 0, first + c);
-}
-#endif

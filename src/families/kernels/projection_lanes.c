@@ -16,18 +16,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char ca_source_projection_lanes[], ca_source_projection_dot[];
 
-enum { SLAB = 8, SUM_RUN = 256 }; /* as in the kernel */
-
-static size_t round_up_divide(size_t n, size_t by)
-{
-    return (n + by - 1) / by;
-}
-
-/* Groups of blocks of at most `block`, made of whole units, that share n. */
-static size_t blocks(size_t n, size_t unit, size_t block)
-{
-    return round_up_divide(round_up_divide(n, unit), round_up_divide(block, unit));
-}
+enum { SLAB = 8 }; /* as in the kernel */
 
 static size_t panel(const size_t *values)
 {
@@ -50,12 +39,13 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
 static size_t row_blocks(const clattn_problem *p, const size_t *values)
 {
-    return blocks(ca_projection_rows(p), values[REGISTER_ROWS_INDEX], values[BLOCK_M_INDEX]);
+    return ca_projection_blocks(ca_projection_rows(p), values[REGISTER_ROWS_INDEX],
+                                values[BLOCK_M_INDEX]);
 }
 
 static size_t column_blocks(const clattn_problem *p, const size_t *values)
 {
-    return blocks(ca_projection_columns(p), panel(values), values[BLOCK_N_INDEX]);
+    return ca_projection_blocks(ca_projection_columns(p), panel(values), values[BLOCK_N_INDEX]);
 }
 
 static void lanes_ndrange(const clattn_problem *p, const size_t *values,
@@ -70,10 +60,7 @@ static void sum_ndrange(const clattn_problem *p, const size_t *values,
                         const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    *range = (struct ca_ndrange){
-        {values[SPLIT_K_INDEX] > 1 ? round_up_divide(ca_projection_columns(p), SUM_RUN) : 0,
-         ca_projection_rows(p), 1},
-        {1, 1, 1}};
+    *range = ca_projection_sum_runs_ndrange(p, values[SPLIT_K_INDEX]);
 }
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
@@ -111,16 +98,16 @@ static double busiest(const clattn_problem *p, const clattn_device_info *dev, co
 {
     enum { PACKING = 80, STORING = 30, PANEL_BYTES = 5 << 18 };
     const size_t row_groups = row_blocks(p, values), column_groups = column_blocks(p, values);
-    const size_t rows = round_up_divide(ca_projection_rows(p), row_groups);
-    const size_t panels = round_up_divide(ca_projection_columns(p), panel(values));
-    const size_t columns = round_up_divide(panels, column_groups) * panel(values);
+    const size_t rows = ca_divide_up(ca_projection_rows(p), row_groups);
+    const size_t panels = ca_divide_up(ca_projection_columns(p), panel(values));
+    const size_t columns = ca_divide_up(panels, column_groups) * panel(values);
     const size_t all_depth = ca_projection_depth(p);
-    const size_t parts = round_up_divide(all_depth, values[BLOCK_K_INDEX]);
+    const size_t parts = ca_divide_up(all_depth, values[BLOCK_K_INDEX]);
     const size_t units = dev->compute_units ? dev->compute_units : 1;
 
-    if (round_up_divide(all_depth, parts ? parts : 1) * columns * sizeof(cl_float) > PANEL_BYTES)
+    if (ca_divide_up(all_depth, parts ? parts : 1) * columns * sizeof(cl_float) > PANEL_BYTES)
         return HUGE_VAL;
-    return (double)round_up_divide(row_groups * column_groups, units) * (double)columns *
+    return (double)ca_divide_up(row_groups * column_groups, units) * (double)columns *
            (double)(rows + PACKING) * (double)(all_depth + parts * STORING);
 }
 

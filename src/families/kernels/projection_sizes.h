@@ -35,6 +35,25 @@ static inline size_t ca_projection_split_bytes(const clattn_problem *p, size_t s
                       : 0;
 }
 
+/* ---- families for CPUs: cl/cpu/projection_blocks.h ------------------------------------------ */
+
+enum { CA_SUM_RUN = 256 }; /* columns of a work-item of the sum */
+
+/* Groups of blocks of at most `block`, made of whole units, that share n. */
+static inline size_t ca_projection_blocks(size_t n, size_t unit, size_t block)
+{
+    return ca_divide_up(ca_divide_up(n, unit), ca_divide_up(block, unit));
+}
+
+/* Of the stage that adds the parts: nothing without splits. */
+static inline struct ca_ndrange ca_projection_sum_runs_ndrange(const clattn_problem *p,
+                                                               size_t splits)
+{
+    return (struct ca_ndrange){{splits > 1 ? ca_divide_up(ca_projection_columns(p), CA_SUM_RUN) : 0,
+                                ca_projection_rows(p), 1},
+                               {1, 1, 1}};
+}
+
 /* ---- families whose work-groups own a tile of y: cl/gpu/projection_task.h --------------------- */
 
 enum { CA_SUM_ITEMS = 64 };

@@ -1,0 +1,73 @@
+/* Strips of x for tiles (amx/tiles.h): REGISTER_ROWS rows of STRIP_ROW words, pairs of neighbours of the
+ * depth. What a tile holds beyond the last row or the depth is 0.
+ *
+ * Before including this: cpu/projection_pairs.h, REGISTER_ROWS, STRIP_ROW. */
+#ifndef CLATTN_PROJECTION_STRIPS_H
+#define CLATTN_PROJECTION_STRIPS_H
+
+/* `count` of the depth of one row. */
+INLINE void pack_strip_row(const __global ushort *x, const long *depths, const int count, uint *row)
+{
+#if UNIT_X_COLUMN
+    pack_row(x, depths, count, row);
+#else
+    for (int k = 0; k < count; k += 2)
+        row[k / 2] = pair_at(x, depths, k, count);
+#endif
+}
+
+/* Rows that are neighbours in memory: the tile of TILE of them and as many pairs, transposed. */
+INLINE void pack_strip_tile(const __global ushort *x, const long *depths, const int count,
+                            uint *rows)
+{
+    lanes t[TILE];
+
+    for (int k = 0; k < TILE; k++) {
+        const int left = count - 2 * k;
+        t[k] = left <= 0 ? (lanes)(0.0f)
+                         : VECTOR(as_float)(
+                               interleave(x + depths[2 * k], left > 1 ? x + depths[2 * k + 1] : 0));
+    }
+    transpose(t);
+    UNROLL
+    for (int r = 0; r < TILE; r++)
+        VECTOR(vstore)(VECTOR(as_uint)(t[r]), 0, rows + r * STRIP_ROW);
+}
+
+/* At most REGISTER_ROWS rows. */
+NOINLINE void pack_strip(const __global ushort *x, const long *rows, const int num_rows,
+                         const long *depths, const int count, uint *strip)
+{
+    const int words = ROUNDED_TO_TILES(PAIRS_OF(count));
+    int r = 0;
+
+    for (; contiguous(!UNIT_X_COLUMN && UNIT_X_ROW, rows + r, TILE, num_rows - r); r += TILE)
+        for (int k = 0; k < words; k += TILE)
+            pack_strip_tile(x + rows[r], depths + 2 * k, count - 2 * k, strip + r * STRIP_ROW + k);
+    for (; r < ROUNDED_TO_TILES(num_rows); r++) {
+        uint *row = strip + r * STRIP_ROW;
+        int k = 0;
+        if (r < num_rows) {
+            pack_strip_row(x + rows[r], depths, count, row);
+            k = PAIRS_OF(count);
+        }
+        for (; k < words; k++)
+            row[k] = 0;
+    }
+}
+
+/* Part n of so many equal parts of a strip that is packed later. */
+INLINE void prefetch_strip(const __global ushort *x, const long *rows, const int num_rows,
+                           const long *depths, const int count, const int n, const int parts)
+{
+#if UNIT_X_COLUMN
+    for (int r = part(num_rows, n, parts); r < part(num_rows, n + 1, parts); r++)
+        for (int k = 0; k < count; k += 2 * SIMD_WIDTH)
+            PREFETCH_L2(x + rows[r] + depths[k]);
+#elif UNIT_X_ROW
+    for (int k = part(count, n, parts); k < part(count, n + 1, parts); k++)
+        PREFETCH_L2(x + rows[0] + depths[k]);
+#endif
+}
+
+#endif

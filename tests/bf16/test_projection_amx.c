@@ -1,0 +1,124 @@
+/* projection_amx: products by tiles of AMX, by the processor's instruction where it has one, and emulated as on
+ * one that lacks it, which both must give the same bits; and what is chosen. The sweep draws more
+ * (CLATTN_TEST_FAMILY=projection_amx, projection/sweep). */
+#include "context/context.h"
+#include "device/capacity.h"
+#include "tests/bf16/bf16_trials.h"
+#include "tests/support/unoptimised.h"
+#include "tests/trials/projection_trial.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(projection_amx, .init = unoptimised, .timeout = 300);
+
+/* All ways to pack, odd depths, strips, panels and parts of the depth that end within a tile, and sums that
+ * wait for several parts. */
+static const char *const projections[][2] = {
+    {"proj bf16 b2 h3/1 q37 d131/50 bias=f32",
+     "STRIP_K=64 BLOCK_K=64 BLOCK_M=32 BLOCK_N=32 SUMS_M=32 SPLIT_K=1"},
+    {"proj bf16 b2 h3/5 q37 d33/20 w=oi x=bshd y=bshd accumulate",
+     "STRIP_K=32 BLOCK_K=128 BLOCK_M=64 BLOCK_N=64 SUMS_M=64 SPLIT_K=2"},
+    {"proj bf16 b2 h2 q67 d75/33 x=bhds y=bhds bias=bf16 accumulate",
+     "STRIP_K=64 BLOCK_K=256 BLOCK_M=64 BLOCK_N=64 SUMS_M=32 SPLIT_K=1"},
+    {"proj bf16 b2 h2/3 q17 d45/35 x=0.0.90.2 w=0.0.0.7",
+     "STRIP_K=32 BLOCK_K=64 BLOCK_M=32 BLOCK_N=32 SUMS_M=32 SPLIT_K=2"},
+    {"proj bf16 q150 d300/70",
+     "STRIP_K=128 BLOCK_K=64 BLOCK_M=256 BLOCK_N=128 SUMS_M=64 SPLIT_K=1"},
+    {"proj bf16 q1 d200/90 w=oi",
+     "STRIP_K=256 BLOCK_K=256 BLOCK_M=32 BLOCK_N=64 SUMS_M=32 SPLIT_K=1"},
+};
+enum { NUM_PROJECTIONS = sizeof projections / sizeof *projections };
+
+static struct projection_trial make(const size_t number)
+{
+    struct projection_trial t = {.problem = fixture_problem(projections[number][0]),
+                                 .family = "projection_amx",
+                                 .seed = 3 + number};
+
+    snprintf(t.tunables, sizeof t.tunables, "%s", projections[number][1]);
+    return t;
+}
+
+ParameterizedTestParameters(projection_amx, options) {
+    return bf16_parts(NUM_PROJECTIONS);
+}
+
+/* The second time around with a NaN in x and an infinity in w, which zeros beside them must not spread. */
+ParameterizedTest(struct bf16_part *part, projection_amx, options) {
+    struct fixture f;
+
+    bf16_open(&f, part->emulated);
+    for (int poisoned = 0; poisoned < 2; poisoned++) {
+        struct projection_trial t = make(part->number);
+        t.poisoned = poisoned;
+        projection_pass(&f, &t);
+    }
+    fixture_close(&f);
+}
+
+static void run(struct projection_trial *t, const size_t number, const int emulated)
+{
+    struct fixture f;
+
+    bf16_open(&f, emulated);
+    *t = make(number);
+    projection_fill(t);
+    for (size_t n = 0; n < 16; n++) { /* sums of any size, and products that are flushed */
+        projection_set(t, PROJECTION_X, n, ldexp(1.0, n % 2 ? (int)n - 127 : (int)n));
+        projection_set(t, PROJECTION_W, 3 * n, ldexp(1.0, n % 3 ? -20 : 7));
+    }
+    projection_run(&f, t);
+    fixture_close(&f);
+}
+
+Test(projection_amx, emulation_has_the_instructions_bits) {
+    struct fixture f;
+
+    fixture_open(&f);
+    const int has = ca_multiplies_bf16_tiles(&f.context->device);
+    fixture_close(&f);
+    if (!has)
+        cr_skip_test("the processor has no matrix unit for bf16, or the system keeps no tiles");
+    for (size_t n = 0; n < 2; n++) {
+        struct projection_trial one, other;
+        run(&one, n, 0);
+        run(&other, n, 1);
+        cr_expect(memcmp(one.tensor[PROJECTION_Y].got, other.tensor[PROJECTION_Y].got,
+                         one.tensor[PROJECTION_Y].num_bytes) == 0,
+                  "%s", projections[n][0]);
+        projection_free(&one);
+        projection_free(&other);
+    }
+}
+
+Test(projection_amx, is_chosen_where_there_is_a_matrix_unit) {
+    static const char unit[] = "avx512_bf16 amx_bf16";
+    struct fixture f;
+
+    fixture_open(&f);
+    cr_expect_str_eq(bf16_choice(&f, "proj bf16 q40 d16", unit), "projection_amx");
+    cr_expect_str_eq(bf16_choice(&f, "proj f16 q40 d16", unit), "projection_lanes");
+    cr_expect_str_eq(bf16_choice(&f, "proj bf16 q40 d16", "avx512_bf16"), "projection_dot");
+    cr_expect_str_eq(bf16_choice(&f, "proj bf16 q40 d16", ""), "projection_lanes");
+    fixture_close(&f);
+}
+
+Test(projection_amx, refusals) {
+    static const struct {
+        const char *problem, *words;
+    } refused[] = {{"proj f32 q3 d8", "bf16 alone"}, {"proj f16 q3 d8", "bf16 alone"}};
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = "projection_amx"};
+    struct fixture f;
+    char reason[512];
+
+    fixture_open(&f);
+    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
+        const clattn_problem p = fixture_problem(refused[n].problem);
+        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) ==
+                  CLATTN_UNSUPPORTED);
+        cr_expect(strstr(reason, refused[n].words), "%s", reason);
+    }
+    fixture_close(&f);
+}
