@@ -34,6 +34,8 @@ try volatile_store.cl ""
 try volatile_store.cl -DWITHOUT
 try quotient.cl ""
 try quotient.cl -DUINT
+try one_turn.cl ""
+try one_turn.cl -DBOUND
 try prefetch.cl ""
 try prefetch.cl -DBUILTIN
 [ "$tried" -gt 0 ] || {
