@@ -1,12 +1,12 @@
 #!/bin/sh
-# sh tests/faults.sh [--every | --sample N] [BUILD] [PROGRAM...]: makes OpenCL's calls fail, one after
+# sh tests/faults.sh [--every] [--sample N] [BUILD] [PROGRAM...]: makes OpenCL's calls fail, one after
 # the other, in every program, and shows for each fault: an error in words and a status that is not
 # 0, or the right result; and the run after it, with the same caches, is as if nothing had happened.
 # Exits with 1 if one is not so.
 #
 # A layer of OpenCL's loader (tests/fault_layer, OPENCL_LAYERS) counts the calls of a run, over all
 # its processes, and fails the one that is asked for. Of each call the first two, the one in the
-# middle and the last fail; with --every all do; with --sample N every Nth fault is tried, from one
+# middle and the last fail; with --every all do (of `run` 45 000); with --sample N every Nth of these, from one
 # that the clock chooses and the last line names (FAULTS_FIRST=n chooses it again). BUILD is a folder
 # with the programs built (default: build/test-gcc). Caches are folders of their own. `clattn-bench
 # compare` and `report`, `clattn-tune merge` and `clattn-replay` are not here: they read and write files
@@ -15,10 +15,13 @@ set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 every=0
 sample=1
-case ${1:-} in
---every) every=1 && shift ;;
---sample) sample=$2 && shift 2 ;;
-esac
+while :; do
+    case ${1:-} in
+    --every) every=1 && shift ;;
+    --sample) sample=$2 && shift 2 ;;
+    *) break ;;
+    esac
+done
 build=${1:-$root/build/test-gcc}
 [ $# -eq 0 ] || shift
 wanted=$*

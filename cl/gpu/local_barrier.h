@@ -1,4 +1,4 @@
-/* The barrier of kernels whose threads share local memory. */
+/* The barrier of kernels whose threads share local memory, and a thread's number. */
 #ifndef CLATTN_LOCAL_BARRIER_H
 #define CLATTN_LOCAL_BARRIER_H
 
@@ -16,6 +16,10 @@
     } while (0)
 #else
 #define LOCAL_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+/* This thread's number in its group, where it is divided: Intel's runtime for CPUs takes an int that is a
+ * quotient of the size_t itself, by a power of two, for another one in each thread (tests/drivers/quotient.cl). */
+#define THIS_THREAD ((uint)get_local_id(0))
+
 #endif
 
 /* That of a work-group of so many threads (constant), which may be one: a thread alone sees what it has
@@ -26,5 +30,9 @@
         if ((threads) > 1)                                                                         \
             LOCAL_BARRIER();                                                                       \
     } while (0)
+
+/* This thread's number in its group, where it is divided: Intel's runtime for CPUs takes an int that is a
+ * quotient of the size_t itself, by a power of two, for another one in each thread (tests/drivers/quotient.cl). */
+#define THIS_THREAD ((uint)get_local_id(0))
 
 #endif

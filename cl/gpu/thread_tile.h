@@ -11,6 +11,7 @@
 #ifndef CLATTN_THREAD_TILE_H
 #define CLATTN_THREAD_TILE_H
 #include "common/multiply_add.h"
+#include "gpu/local_barrier.h"
 
 #define MIN(x, y) ((x) < (y) ? (x) : (y))
 #define MAX(x, y) ((x) > (y) ? (x) : (y))
@@ -64,7 +65,7 @@ INLINE void multiply_tiles(const __local float4 *owned, const int owned_stride,
                            const __local float4 *streamed, const int streamed_stride,
                            const int depth, float products[THREAD_M][THREAD_N])
 {
-    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
+    const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
     /* Constants away from one pointer each, which spares the loop its index arithmetic. */
     owned += ROW(0) * owned_stride;
@@ -136,7 +137,7 @@ INLINE void add_row(const bool leaves_out, const int dims4, const __local float4
 /* What the thread holds of its owned rows, to be joined with what the other threads of its rows do. */
 INLINE void store_partial(const float *x, __local float4 *partial)
 {
-    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
+    const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
 #pragma unroll
     for (int g = 0; g < QUADS; g++)

@@ -20,7 +20,7 @@
 __attribute__((always_inline)) static inline void draw_kept(SHAPE_PARAMS, const uint bh,
                                                             const long i0, const long j0 KEPT_PARAM)
 {
-    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
+    const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
     for (int c = 0; c < KEPT_COLUMNS; c++)
         for (int g = 0; g < QUADS; g++) {
@@ -37,7 +37,7 @@ __attribute__((always_inline)) static inline void draw_kept(SHAPE_PARAMS, const 
 static inline float kept_factor(const struct attention_shape a, const int row,
                                 const int c KEPT_PARAM)
 {
-    const int thread_n = get_local_id(0) % THREADS_N;
+    const int thread_n = THIS_THREAD % THREADS_N;
     const uchar bits = kept[(c * (THREADS_N / 4) + thread_n / 4) * KEPT_ROWS + row];
 
     return bits >> thread_n % 4 & 1 ? a.keep : 0.0f;

@@ -72,7 +72,7 @@ INLINE bool is_partial(const struct attention_shape a, const struct tile t)
 INLINE void quad_factors(const bool owns_keys, SHAPE_PARAMS, const struct tile t, const int r,
                          float x[4][THREAD_N] KEPT_PARAM)
 {
-    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
+    const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
     const uint bh = dropout_head(at, t.b, t.h);
 
 #pragma unroll
@@ -98,7 +98,7 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
                   float ds[THREAD_M][THREAD_N], volatile __local int *nonfinite, float *slope_sums,
                   float *bias_sums SCORE_OPERANDS_PARAM KEPT_PARAM)
 {
-    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
+    const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
     struct score_tile tile =
         score_tile_at(a, at, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
                       MAX(BLOCK_OWNED, BLOCK_STREAMED) SCORE_OPERANDS_ARG);

@@ -93,7 +93,7 @@ INLINE void add_rows(const bool partial, const struct matrix streamed,
                      __local float4 *rows, const volatile __local int *nonfinite,
                      float4 sums[THREAD_M][MAX_DIMS4])
 {
-    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
+    const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
     const int dims4 = DIMS4(streamed.dim), stride = THREADS_N * dims4;
     int first = 0;
 

@@ -382,7 +382,9 @@ struct token {
     bool lies;
 };
 
-/* The tokens of an item: `count` from token `first` of all batches on, and of which heads and columns. */
+/* The tokens of an item: `count` from token `first` of all batches on, and of which heads and columns.
+ * Loops over them have TOKENS in their conditions as well: of one token there is no loop then, of which Intel's
+ * runtime for CPUs takes a token too far (doc/drivers.md). */
 struct share {
     long first, first_head;
     int count, column;
@@ -438,7 +440,7 @@ INLINE struct token token_of(const struct attention_shape a, const long number)
     do {                                                                                           \
         struct twice powers[TURNED];                                                               \
         find_powers(a, (share).column, powers);                                                    \
-        for (int t = 0; t < (share).count; t++) {                                                  \
+        for (int t = 0; t < TOKENS && t < (share).count; t++) {                                    \
             const struct token token = token_of(a, (share).first + t);                             \
             find_turn(a, POSITION(token, (share).first + t), (share).column, powers,               \
                       (turns) + t TABLES);                                                         \
@@ -476,7 +478,7 @@ INLINE void append_head(const struct share share, const struct token *tokens, co
                         const long *stride, const long columns, const int format,
                         __global void *cache, const long at, const long *to_stride)
 {
-    for (int t = 0; t < share.count; t++) {
+    for (int t = 0; t < TOKENS && t < share.count; t++) {
         const struct token token = tokens[t];
         if (token.lies)
             append_row(share,
@@ -495,7 +497,7 @@ void append_tokens(PARAMETERS_append_tokens)
     struct token tokens[TOKENS];
     struct turn turns[TOKENS];
 
-    for (int t = 0; t < share.count; t++) {
+    for (int t = 0; t < TOKENS && t < share.count; t++) {
         struct token token = token_of(a, share.first + t);
 #if HAS_SLOTS
         const long slot = slots[at.q_lengths + share.first + t];
@@ -588,7 +590,7 @@ void rotate_queries(PARAMETERS_rotate_queries)
 
     FIND_TURNS(share, turns);
     for (long h = share.first_head; h < a.heads; h += HEAD_GROUPS) {
-        for (int t = 0; t < share.count; t++) {
+        for (int t = 0; t < TOKENS && t < share.count; t++) {
             const struct token token = token_of(a, share.first + t);
             const long to_step = OUT_STEP(a.o_stride[3]);
             __global storage *to = q_out + at.o + token.b * a.o_stride[0] + h * a.o_stride[1] +

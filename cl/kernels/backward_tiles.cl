@@ -156,7 +156,7 @@ INLINE void store_rows(float4 sums[THREAD_M][MAX_DIMS4], const float factor, con
                        const int rows, __global storage *to, const long row_step,
                        const long step, const int dim, const int width)
 {
-    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
+    const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++)
@@ -171,7 +171,7 @@ INLINE void store_rows(float4 sums[THREAD_M][MAX_DIMS4], const float factor, con
 INLINE void store_sums(const float *sums, const int used, const int rows, __local float4 *partial,
                        __global float *to)
 {
-    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
+    const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
     LOCAL_BARRIER(); /* what was there may be overwritten */
     store_partial(sums, partial);
@@ -197,7 +197,7 @@ void backward_keys(PARAMETERS_backward_keys)
 #if HAS_DROPOUT
     __local uchar *const kept = 0; /* for keys that are streamed */
 #endif
-    const int thread_n = get_local_id(0) % THREADS_N;
+    const int thread_n = THIS_THREAD % THREADS_N;
     const long blocks = BLOCKS_OF(LONGEST_KV), kv_heads = a.heads / a.group;
     const long kv_head = get_group_id(0) / blocks % kv_heads;
     float4 sums_k[THREAD_M][MAX_DIMS4], sums_v[THREAD_M][MAX_DIMS4];
@@ -274,7 +274,7 @@ void backward_queries(PARAMETERS_backward_queries)
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
 #endif
-    const int thread_m = get_local_id(0) / THREADS_N;
+    const int thread_m = THIS_THREAD / THREADS_N;
     const long blocks = BLOCKS_OF(LONGEST_Q(a)), bh = get_group_id(0) / blocks;
     float4 sums_q[THREAD_M][MAX_DIMS4];
     float2 statistics[THREAD_M];
@@ -351,7 +351,7 @@ void backward_bias(PARAMETERS_backward_bias)
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES];
 #endif
-    const int thread_n = get_local_id(0) % THREADS_N, thread_m = get_local_id(0) / THREADS_N;
+    const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
     const bool over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
     const long across = (a.seq_kv + BLOCK_STREAMED - 1) / BLOCK_STREAMED;
     const long down = (a.seq_q + BLOCK_OWNED - 1) / BLOCK_OWNED;

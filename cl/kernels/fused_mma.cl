@@ -458,10 +458,10 @@ void fused_mma(PARAMETERS_fused_mma)
 #endif
 #if EMULATE
     __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + get_local_id(0) / FRAGMENT_LANES * EXCHANGE_WORDS;
+    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
 #endif
-    const int lane = get_local_id(0) % FRAGMENT_LANES;
-    const int first_row = get_local_id(0) / FRAGMENT_LANES * TILE_ROWS; /* of the sub-group */
+    const int lane = THIS_THREAD % FRAGMENT_LANES;
+    const int first_row = THIS_THREAD / FRAGMENT_LANES * TILE_ROWS; /* of the sub-group */
     __local ushort *const q_tile = (__local ushort *)tiles, *const k_tile = q_tile + K_AT;
     __local ushort *const v_tile = q_tile + V_AT, *const q_rows = q_tile + first_row * ROW_STRIDE;
     const struct query_block block =

@@ -104,8 +104,8 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
     t.v_aligned = t.v_aligned &&
                   rows_aligned_of(V_DTYPE, t.v, a.v_stride[0], WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
 #endif
-    t.thread_m = get_local_id(0) / THREADS_N;
-    t.thread_n = get_local_id(0) % THREADS_N;
+    t.thread_m = THIS_THREAD / THREADS_N;
+    t.thread_n = THIS_THREAD % THREADS_N;
     return t;
 }
 

@@ -217,9 +217,9 @@ void projection_mma(PARAMETERS_projection_mma)
     __local long x_depths[2][BLOCK_K], w_depths[2][BLOCK_K], inner[BLOCK_K];
 #if EMULATE
     __local float exchanges[SUB_GROUPS_M * SUB_GROUPS_N * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + get_local_id(0) / FRAGMENT_LANES * EXCHANGE_WORDS;
+    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
 #endif
-    const int lane = get_local_id(0) % FRAGMENT_LANES, sub = get_local_id(0) / FRAGMENT_LANES;
+    const int lane = THIS_THREAD % FRAGMENT_LANES, sub = THIS_THREAD / FRAGMENT_LANES;
     const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
     const int first_column = sub % SUB_GROUPS_N * (BLOCK_N / SUB_GROUPS_N);
     const struct task t = find_task(a, at, x, w);

@@ -158,7 +158,7 @@ INLINE void multiply(const __local float4 *x_tile, const __local float4 *w_tile,
 INLINE void store_part(SHAPE_PARAMS, const struct task *t,
                        float4 sums[THREAD_M][THREAD_N / 4], __global float *workspace)
 {
-    const int thread_m = get_local_id(0) / THREADS_N, thread_n = get_local_id(0) % THREADS_N;
+    const int thread_m = THIS_THREAD / THREADS_N, thread_n = THIS_THREAD % THREADS_N;
 
     UNROLL
     for (int r = 0; r < THREAD_M; r++) {
@@ -183,7 +183,7 @@ INLINE void store_part(SHAPE_PARAMS, const struct task *t,
 INLINE void store_tile(SHAPE_PARAMS, const struct task *t,
                        float4 sums[THREAD_M][THREAD_N / 4], __global storage *y BIAS_PARAM)
 {
-    const int thread_m = get_local_id(0) / THREADS_N, thread_n = get_local_id(0) % THREADS_N;
+    const int thread_m = THIS_THREAD / THREADS_N, thread_n = THIS_THREAD % THREADS_N;
     const bool y_quads = UNIT_Y_COLUMN && a.dim_v % 4 == 0;
     const struct pair columns_of_y = {a.dim_v, a.o_stride[1], Y_COLUMN_STEP};
     long places[THREAD_N]; /* of the thread's columns, whose pairs may cost divisions */
@@ -265,7 +265,7 @@ void projection_tiles(PARAMETERS_projection_tiles)
             load_stage(w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now],
                        t.end - next, w_loaded);
         }
-        multiply(x_now, w_now, get_local_id(0) / THREADS_N, get_local_id(0) % THREADS_N, sums);
+        multiply(x_now, w_now, THIS_THREAD / THREADS_N, THIS_THREAD % THREADS_N, sums);
         if (STAGES == 1)
             LOCAL_BARRIER(); /* the stage may be overwritten */
     }

@@ -247,7 +247,7 @@ INLINE struct weigher find_weigher(const struct attention_shape a, const struct 
 INLINE struct cached find_keys(SHAPE_PARAMS, const struct task *task,
                                const __global k_storage *k)
 {
-    const int thread_n = get_local_id(0) / THREADS_D, thread_d = get_local_id(0) % THREADS_D;
+    const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
     const __global k_storage *const rows =
         K_PLACE(k, at.k + CACHE_BATCH(task->b) * a.k_stride[0] + task->kv_head * a.k_stride[1]);
     const struct cached keys = {
@@ -263,7 +263,7 @@ INLINE struct cached find_keys(SHAPE_PARAMS, const struct task *task,
 INLINE struct cached find_values(SHAPE_PARAMS, const struct task *task,
                                  const __global v_storage *v)
 {
-    const int thread_n = get_local_id(0) / THREADS_D, thread_d = get_local_id(0) % THREADS_D;
+    const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
     const __global v_storage *const rows =
         V_PLACE(v, at.v + CACHE_BATCH(task->b) * a.v_stride[0] + task->kv_head * a.v_stride[1]);
     const struct cached values = {
@@ -278,7 +278,7 @@ INLINE struct cached find_values(SHAPE_PARAMS, const struct task *task,
 
 INLINE void store_products(float products[BLOCK_M][THREAD_N], __local float4 *to)
 {
-    const int thread_n = get_local_id(0) / THREADS_D, thread_d = get_local_id(0) % THREADS_D;
+    const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
 
 #pragma unroll
     for (int r = 0; r < BLOCK_M; r++)
@@ -293,7 +293,7 @@ INLINE void store_products(float products[BLOCK_M][THREAD_N], __local float4 *to
 INLINE void rescale_sums(const __local float *factors,
                          float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES])
 {
-    const int thread_n = get_local_id(0) / THREADS_D;
+    const int thread_n = THIS_THREAD / THREADS_D;
 
 #pragma unroll
     for (int r = 0; r < BLOCK_M; r++) {
@@ -336,7 +336,7 @@ INLINE void store_sums(const struct attention_shape a, const struct task *task,
                        const struct shared *l, float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES],
                        __global float *results)
 {
-    const int thread_n = get_local_id(0) / THREADS_D, thread_d = get_local_id(0) % THREADS_D;
+    const int thread_n = THIS_THREAD / THREADS_D, thread_d = THIS_THREAD % THREADS_D;
 
 #pragma unroll
     for (int r = 0; r < BLOCK_M; r++) {
@@ -369,7 +369,7 @@ void split(PARAMETERS_split)
     __local float row_maxima[BLOCK_M * THREADS_N], row_sums[BLOCK_M * THREADS_N];
     __local float factors[BLOCK_M * THREADS_N];
     const struct shared l = {products_of_all, weights, row_maxima, row_sums, factors};
-    const int thread_n = get_local_id(0) / THREADS_D;
+    const int thread_n = THIS_THREAD / THREADS_D;
     LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(a) * BLOCK_M, a.group * a.seq_q);
     const struct task task = find_task(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const struct weigher w = find_weigher(a, &task);

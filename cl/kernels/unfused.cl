@@ -212,7 +212,7 @@ void scores(PARAMETERS_scores)
 {
     __local lanes k_tile[BLOCK_K * BLOCK_N / VECTOR_WIDTH]; /* [d][key] */
     __local float4 q_tile[BLOCK_K * BLOCK_M / 4];     /* [d][query] */
-    const int x = get_local_id(0) % THREADS_N, y = get_local_id(0) / THREADS_N;
+    const int x = THIS_THREAD % THREADS_N, y = THIS_THREAD / THREADS_N;
     const long key_tiles = max((a.seq_kv + BLOCK_N - 1) / BLOCK_N, 1L);
     const long query_tiles = (a.seq_q + SWEEPS * BLOCK_M - 1) / (SWEEPS * BLOCK_M);
     const long group = get_group_id(0), tile = group / key_tiles, bh = tile / query_tiles;
@@ -397,7 +397,7 @@ void values(PARAMETERS_values)
 {
     __local lanes v_tile[BLOCK_K * BLOCK_N / VECTOR_WIDTH]; /* [key][column] */
     __local float4 p_tile[BLOCK_K * BLOCK_M / 4];     /* [key][query] */
-    const int x = get_local_id(0) % THREADS_N, y = get_local_id(0) / THREADS_N;
+    const int x = THIS_THREAD % THREADS_N, y = THIS_THREAD / THREADS_N;
     const long column_tiles = (DIM_V + BLOCK_N - 1) / BLOCK_N;
     const long query_tiles = (a.seq_q + BLOCK_M - 1) / BLOCK_M;
     const long group = get_group_id(0), tile = group / column_tiles, bh = tile / query_tiles;

@@ -112,6 +112,23 @@ static cl_int locate(cl_mem buffer, cl_mem_object_type *type, cl_mem_flags *flag
     return CL_SUCCESS;
 }
 
+/* Where memory of the host is that a buffer was made over: of a part its parent's, from which `origin` counts.
+ * Intel's runtime for CPUs names a parent that is no object where the memory is shared virtual memory; the
+ * buffer then knows its own place. */
+static cl_int locate_host(cl_mem buffer, cl_mem parent, void **host, size_t *origin)
+{
+    const cl_int err =
+        clGetMemObjectInfo(parent ? parent : buffer, CL_MEM_HOST_PTR, sizeof *host, host, NULL);
+
+    if (err != CL_INVALID_MEM_OBJECT || !parent)
+        return err;
+    *host = NULL;
+    const cl_int own = clGetMemObjectInfo(buffer, CL_MEM_HOST_PTR, sizeof *host, host, NULL);
+    if (*host)
+        *origin = 0;
+    return own;
+}
+
 static clattn_status check_buffer(const clattn_context *owner, const struct ca_operand *operand,
                                   const clattn_buffer *given, struct room *room)
 {
@@ -140,12 +157,12 @@ static clattn_status check_buffer(const clattn_context *owner, const struct ca_o
     if (operand->written != 1 && flags & CL_MEM_WRITE_ONLY)
         return ca_fail(log, CLATTN_INVALID_ARGUMENT,
                        "%s is read by kernels, but its buffer is CL_MEM_WRITE_ONLY", name);
-    const cl_mem outermost = parent ? parent : given->buffer;
     if (flags & CL_MEM_USE_HOST_PTR)
-        err = clGetMemObjectInfo(outermost, CL_MEM_HOST_PTR, sizeof host, &host, NULL);
+        err = locate_host(given->buffer, parent, &host, &origin);
     if (err != CL_SUCCESS)
         return ca_fail_cl(log, err, "clGetMemObjectInfo for %s", name);
-    room->memory = host ? (const void *)&addresses : (const void *)outermost;
+    room->memory =
+        host ? (const void *)&addresses : (const void *)(parent ? parent : given->buffer);
     room->begin = (uintptr_t)host + origin;
     return CLATTN_SUCCESS;
 }

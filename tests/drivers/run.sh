@@ -32,6 +32,10 @@ for items in 1 2 4; do
 done
 try volatile_store.cl ""
 try volatile_store.cl -DWITHOUT
+try quotient.cl ""
+try quotient.cl -DUINT
+try one_turn.cl ""
+try one_turn.cl -DBOUND
 try prefetch.cl ""
 try prefetch.cl -DBUILTIN
 [ "$tried" -gt 0 ] || {
