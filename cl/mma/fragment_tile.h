@@ -118,12 +118,13 @@ static inline ushort4 load_elements(const __global storage *p, const bool aligne
 }
 
 /* Fills tile_rows x columns of a tile in rows with a matrix of rows x dim, and with 0 outside of
- * it; rows >= 1. With `finite` Infs and NaNs become 0 too, and the result tells whether this thread
+ * it; rows >= 1. places: 0, or where each row is, as load_tile() takes it. With `finite` Infs and NaNs become 0 too, and the result tells whether this thread
  * met one. All but the pointers, steps, rows and flags are constants once inlined. */
 __attribute__((always_inline)) static inline int
 fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int columns,
-          const __global storage *matrix, const long row_step, const long step, const int rows,
-          const int dim, const int width, const bool aligned, const bool finite)
+          const __global storage *matrix, const long row_step, const __local long *places,
+          const long step, const int rows, const int dim, const int width, const bool aligned,
+          const bool finite)
 {
     const int chunks = columns / width;
     int nonfinite = 0;
@@ -132,7 +133,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
         const int row = t / chunks, column = t % chunks * width;
         const bool inside = row < rows && column < dim;
         const __global storage *p =
-            matrix + min(row, rows - 1) * row_step + min(column, dim - width) * step;
+            matrix + ROW_PLACE(places, row, rows, row_step) + min(column, dim - width) * step;
         __local ushort *const to = tile + row * stride + column;
 #if HAS_COPIES
         if (width == 8 && aligned && !finite) {
@@ -160,8 +161,8 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
  * four keys that are neighbours as terms, and as many dims as one load may. */
 __attribute__((always_inline)) static inline int
 fill_packed(__local ushort *tile, const int tile_rows, const __global storage *matrix,
-            const long row_step, const long step, const int rows, const int dim, const int width,
-            const bool aligned, const bool finite)
+            const long row_step, const __local long *places, const long step, const int rows,
+            const int dim, const int width, const bool aligned, const bool finite)
 {
     const int wide = width == 1 ? 1 : 4, chunks = DIMS / wide;
     int nonfinite = 0;
@@ -175,7 +176,7 @@ fill_packed(__local ushort *tile, const int tile_rows, const __global storage *m
             const int key = slab * FRAGMENT_DEPTH + VALUE_KEY(depth + n);
             const bool inside = key < rows && d < dim;
             const __global storage *p =
-                matrix + min(key, rows - 1) * row_step + min(d, dim - wide) * step;
+                matrix + ROW_PLACE(places, key, rows, row_step) + min(d, dim - wide) * step;
             if (wide == 1)
                 x[n] = inside ? load_element(p) : (ushort)0;
             else

@@ -3,7 +3,7 @@
 #ifndef CA_SPLIT_H
 #define CA_SPLIT_H
 
-#include <clattn/problem.h>
+#include "families/family.h"
 
 /* n / by, rounded up. */
 size_t ca_split_divide(size_t n, size_t by);
@@ -16,5 +16,27 @@ size_t ca_split_rows(const clattn_problem *p);
 
 /* Work-groups that take group_rows rows each, times splits. */
 size_t ca_split_groups(const clattn_problem *p, size_t group_rows, size_t splits);
+
+/* ---- families for GPUs (cl/gpu/split_task.h, cl/gpu/split_combine.h) ---------------------------- */
+
+enum { CA_COMBINED_COLUMNS = 32 }; /* of a group of combine */
+
+size_t ca_split_workspace_bytes(const clattn_problem *p, size_t splits);
+
+/* Local memory of combine. */
+size_t ca_combine_bytes(size_t splits, size_t items);
+
+/* Work-groups of so many items. */
+struct ca_ndrange ca_split_ndrange(const clattn_problem *p, size_t group_rows, size_t splits,
+                                   size_t items);
+struct ca_ndrange ca_combine_ndrange(const clattn_problem *p, size_t items);
+
+/* Sets number split_k of values, which that tunable declares, to as many ranges as give the device work
+ * and the family does not reject. */
+void ca_split_suggest(const clattn_problem *p, const clattn_device_info *dev,
+                      const struct ca_tunable *tunable, size_t group_rows, size_t items,
+                      size_t *values, size_t split_k,
+                      const char *(*reject)(const clattn_problem *, const clattn_device_info *,
+                                            const size_t *));
 
 #endif
