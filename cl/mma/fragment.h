@@ -23,7 +23,7 @@
  *   WEIGHT_SOURCE(slab, e)    the sum that becomes element e of weights, slab by slab
  *   VALUE_KEY(depth)          the key of a slab that term depth of weights then is; with
  *                             WEIGHTS_IN_MEMORY, through which they pass in rows, term depth itself
- *   SUMS_ARE_PAIRS            1: sums 2 n and 2 n + 1 are of neighbouring keys
+ *   KEYS_OF_SUMS              so many sums that follow each other are of neighbouring keys or dims
  *   PACKED_VALUES             1: values lie in local memory as lanes hold them, else in rows
  *
  * IN_ORDER() ends a step: loads of the next are not moved before it, which would take registers.

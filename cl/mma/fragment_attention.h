@@ -219,11 +219,13 @@ INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SU
     UNROLL
     for (int part = 0; part < WEIGHT_PARTS; part++)
         UNROLL
-        for (int x = 0; x < KEY_SUMS; x += 2) {
+        for (int x = 0; x < KEY_SUMS; x += MAX(KEYS_OF_SUMS, 2)) {
             const uint word = take_pair(&p[x], &p[x + 1]);
             __local ushort *const rows = p_tile + part * BLOCK_M * P_STRIDE;
             __local ushort *const to = rows + ROW(SUM_QUERY(x % FRAGMENT_SUMS)) * P_STRIDE + KEY(x);
-#if SUMS_ARE_PAIRS
+#if KEYS_OF_SUMS == 4
+            *(__local uint2 *)to = (uint2)(word, take_pair(&p[x + 2], &p[x + 3]));
+#elif KEYS_OF_SUMS == 2
             *(__local uint *)to = word;
 #else
             *to = (ushort)word;
@@ -265,10 +267,13 @@ INLINE void multiply_pv(const __local ushort *v_tile, WEIGHTS_PARAM,
         for (int n = 0; n < DIM_TILES; n += OTHERS_AT_ONCE) {
             uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
 #if PACKED_VALUES
-            load_run(v_words,
-                     v_tile +
-                         packed_at(slab, FIRST_DIM + n * FRAGMENT_OTHERS + other_column(lane),
-                                   other_depth(lane, 0)), OTHER_WORDS);
+            UNROLL
+            for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)
+                load_run(v_words + w,
+                         v_tile + packed_at(slab,
+                                            FIRST_DIM + n * FRAGMENT_OTHERS + other_column(lane),
+                                            other_depth(lane, 2 * w)),
+                         PACKED_RUN / 2);
 #else
             load_values(v_words,
                         v_tile + slab * FRAGMENT_DEPTH * V_STRIDE + FIRST_DIM + n * FRAGMENT_OTHERS,

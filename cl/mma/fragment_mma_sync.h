@@ -20,7 +20,7 @@
 #define KEY_RUN 1
 #define OTHERS_AT_ONCE 2
 #define PACKED_VALUES 0
-#define SUMS_ARE_PAIRS 1
+#define KEYS_OF_SUMS 2
 #define HAS_COPIES 1
 
 #define SUM_QUERY(e) ((e) / 2)
