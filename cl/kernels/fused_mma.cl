@@ -41,51 +41,24 @@
 
 #define THREADS (FRAGMENT_LANES * SUB_GROUPS)
 #define LOAD_WIDTH 8
-#define TILE_ROWS (M_FRAGMENTS * FRAGMENT_QUERIES)
-#define BLOCK_M (SUB_GROUPS * TILE_ROWS)
-#define ROUND_UP(x, multiple) (((x) + (multiple) - 1) / (multiple) * (multiple))
+#define BLOCK_M (SUB_GROUPS * M_FRAGMENTS * FRAGMENT_QUERIES)
 #define MAX(x, y) ((x) > (y) ? (x) : (y))
-#define COLUMNS ROUND_UP(DIM_QK, FRAGMENT_DEPTH)
-#define DIMS ROUND_UP(DIM_V, OTHERS_AT_ONCE * FRAGMENT_OTHERS)
-#define DEPTHS (COLUMNS / FRAGMENT_DEPTH)
-#define KEY_TILES (BLOCK_N / FRAGMENT_OTHERS)
-#define KEY_SLABS (BLOCK_N / FRAGMENT_DEPTH)
-#define DIM_TILES (DIMS / FRAGMENT_OTHERS)
-#define KEY_SUMS (KEY_TILES * FRAGMENT_SUMS)
-#define DIM_SUMS (DIM_TILES * FRAGMENT_SUMS)
+#define SUB_GROUPS_N 1
+#define KV_PARTS 0
+#define HAS_ROW_TILES 0
 
 #include "gpu/tile_load.h"
-#include "mma/fragment_tile.h"
-
-/* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's. */
-#define ROW_STRIDE (COLUMNS + ROW_PADDING)
-#define V_STRIDE (DIMS + (PACKED_VALUES ? 0 : ROW_PADDING))
-#define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
-#define V_AT (K_AT + BLOCK_N * ROW_STRIDE)
-#define V_END (V_AT + BLOCK_N * V_STRIDE)
-#define LOCAL_ELEMENTS MAX(V_END, BLOCK_M * ROW_STRIDE)
-
-#if DTYPE == DTYPE_F16
-#define WEIGHT_PARTS (HAS_STRICT ? 2 : 1)
-#define WEIGHT_SCALE 32768.0f
-#else
-#define WEIGHT_PARTS (HAS_STRICT ? 3 : 1)
-#define WEIGHT_SCALE 1.0f
-#endif
-
-/* The row, in the block, of the n-th query of a lane in a fragment; key or dim of sum x. */
-#define ROW(n) (fragment_row + lane_query(lane, n))
-#define KEY(x) (KEY_STEP(x) + sum_other(lane, 0))
-#define KEY_STEP(x) ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS))
-
 #define MARK_ITEMS THREADS
 #include "gpu/query_block.h"
 #define BLOCK_BITS_BEGIN(a) 0
 #include "score/mark_blocks.h"
+#include "mma/fragment_attention.h"
 
-#if !HAS_COPIES
-static inline void copies_wait(void) {}
-#endif
+/* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's. */
+#define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
+#define V_AT (K_AT + BLOCK_N * ROW_STRIDE)
+#define V_END (V_AT + BLOCK_N * V_STRIDE)
+#define LOCAL_ELEMENTS MAX(V_END, BLOCK_M * ROW_STRIDE)
 
 /* ---- what the parts of the kernel share ------------------------------------------------------ */
 
@@ -119,7 +92,7 @@ INLINE struct task find_task(SHAPE_PARAMS, const struct query_block block,
 INLINE void stage_queries(const struct attention_shape a, const struct task *t,
                           __local ushort *q_tile)
 {
-    fill_rows(q_tile, ROW_STRIDE, BLOCK_M, COLUMNS, t->q, a.q_stride[2], Q_STEP, t->block.queries,
+    fill_rows(q_tile, ROW_STRIDE, BLOCK_M, COLUMNS, t->q, a.q_stride[2], 0, Q_STEP, t->block.queries,
               DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
 }
 
@@ -127,7 +100,7 @@ INLINE void stage_queries(const struct attention_shape a, const struct task *t,
  * inlined, and the addresses of all its loads would stay in registers. */
 #define STAGE_KEYS(t, j0, k_tile)                                                                  \
     fill_rows(k_tile, ROW_STRIDE, BLOCK_N, COLUMNS, (t).k + (j0) * a.k_stride[2], a.k_stride[2],   \
-              K_STEP, min((t).block.end - (j0), (long)BLOCK_N), DIM_QK, WIDTH(UNIT_K, DIM_QK),     \
+              0, K_STEP, min((t).block.end - (j0), (long)BLOCK_N), DIM_QK, WIDTH(UNIT_K, DIM_QK),     \
               (t).k_aligned, false)
 
 /* V of a tile of keys, with 0 for Infs and NaNs if `finite`; sets *nonfinite if there was one. */
@@ -137,10 +110,10 @@ INLINE void stage_values(const struct attention_shape a, const struct task *t,
 {
     const __global storage *from = t->v + keys->j0 * a.v_stride[2];
 #if PACKED_VALUES
-    const int found = fill_packed(v_tile, BLOCK_N, from, a.v_stride[2], V_STEP, keys->count, DIM_V,
+    const int found = fill_packed(v_tile, BLOCK_N, from, a.v_stride[2], 0, V_STEP, keys->count, DIM_V,
                                   WIDTH(UNIT_V, DIM_V), t->v_aligned, finite);
 #else
-    const int found = fill_rows(v_tile, V_STRIDE, BLOCK_N, DIMS, from, a.v_stride[2], V_STEP,
+    const int found = fill_rows(v_tile, V_STRIDE, BLOCK_N, DIMS, from, a.v_stride[2], 0, V_STEP,
                                 keys->count, DIM_V, WIDTH(UNIT_V, DIM_V), t->v_aligned, finite);
 #endif
     if (found)
@@ -148,7 +121,7 @@ INLINE void stage_values(const struct attention_shape a, const struct task *t,
 }
 
 #if HAS_DROPOUT
-/* Bit n of kept[four * BLOCK_M + row] tells whether the row's weight for key 4 * four + n stays. */
+/* Draws what is kept of the tile's weights. */
 static inline void draw_kept(SHAPE_PARAMS, const uint bh, const long i0, const long j0,
                              __local uchar *kept)
 {
@@ -158,141 +131,23 @@ static inline void draw_kept(SHAPE_PARAMS, const uint bh, const long i0, const l
         kept[t] = (x[0] > 0.0f) | (x[1] > 0.0f) << 1 | (x[2] > 0.0f) << 2 | (x[3] > 0.0f) << 3;
     }
 }
-#define KEPT_PARAM , const __local uchar *kept
-#define KEPT_ARG , kept
-#else
-#define KEPT_PARAM
-#define KEPT_ARG
 #endif
-
-/* ---- scores ---------------------------------------------------------------------------------- */
-
-/* The state of rows that have seen nothing. */
-INLINE void clear_rows(float row_max[M_FRAGMENTS][LANE_QUERIES],
-                       float row_sum[M_FRAGMENTS][LANE_QUERIES],
-                       float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS])
-{
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++) {
-        UNROLL
-        for (int n = 0; n < LANE_QUERIES; n++) {
-            row_max[f][n] = -INFINITY;
-            row_sum[f][n] = 0.0f;
-            seen[f][n] = 0.0f;
-        }
-        UNROLL
-        for (int x = 0; x < DIM_SUMS; x++)
-            out[f][x] = 0.0f;
-    }
-}
-
-/* The sub-group's fragments of queries at step d of the depth; q_tile: from its first row on. */
-INLINE void load_queries(const __local ushort *q_tile, const int d,
-                         uint words[M_FRAGMENTS][QUERY_WORDS], const int lane)
-{
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        load_query(words[f], q_tile + f * FRAGMENT_QUERIES * ROW_STRIDE + d * FRAGMENT_DEPTH,
-                   ROW_STRIDE, lane);
-}
-
-/* s = q k^T, with Q in registers if Q_RESIDENT. */
-INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
-                        uint q_words[Q_RESIDENT ? DEPTHS : 1][M_FRAGMENTS][QUERY_WORDS],
-                        float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
-{
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        UNROLL
-        for (int x = 0; x < KEY_SUMS; x++)
-            s[f][x] = 0.0f;
-    UNROLL
-    for (int d = 0; d < DEPTHS; d++) {
-        if (!Q_RESIDENT)
-            load_queries(q_tile, d, q_words[0], lane);
-        UNROLL
-        for (int n = 0; n < KEY_TILES; n += OTHERS_AT_ONCE) {
-            uint k_words[OTHERS_AT_ONCE * OTHER_WORDS];
-            load_keys(k_words, k_tile + n * FRAGMENT_OTHERS * ROW_STRIDE + d * FRAGMENT_DEPTH,
-                      ROW_STRIDE, lane);
-            UNROLL
-            for (int m = 0; m < OTHERS_AT_ONCE; m++)
-                UNROLL
-                for (int f = 0; f < M_FRAGMENTS; f++)
-                    multiply_add(s[f] + (n + m) * FRAGMENT_SUMS, q_words[Q_RESIDENT ? d : 0][f],
-                                 k_words + m * OTHER_WORDS FRAGMENT_ARG);
-        }
-        IN_ORDER();
-    }
-}
-
-/* Products of a fragment of queries become scores, -inf where a key is hidden; highest: of each row, of
- * all lanes that share it, and of what it was before. seen becomes 1 for rows that see one of the
- * keys. */
-INLINE void finish_scores(const struct attention_shape a, const struct score_tile tile,
-                          const struct keys *keys, const int fragment_row, float s[KEY_SUMS],
-                          float highest[LANE_QUERIES], float seen[LANE_QUERIES] FRAGMENT_PARAM)
-{
-    /* The lane's keys that a row sees, as constant steps from its first one: compared with each key
-     * itself, these would take a register each. */
-    int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
-
-    UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++) {
-        see_from[n] = -BLOCK_N;
-        see_to[n] = ROW(n) < tile.rows ? tile.keys - sum_other(lane, 0) : -BLOCK_N;
-#if HAS_WINDOW_LEFT
-        see_from[n] = ROW(n) + tile.window_begin - sum_other(lane, 0);
-#endif
-#if HAS_WINDOW_RIGHT
-        see_to[n] = min(see_to[n], ROW(n) + tile.window_end - sum_other(lane, 0));
-#endif
-    }
-    UNROLL
-    for (int x = 0; x < KEY_SUMS; x++) {
-        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-        struct score y = score_of(a, tile, ROW(here), KEY(x), s[x]);
-        if (keys->partial) {
-            const bool sees =
-                hide(a, tile, KEY_STEP(x) >= see_from[here] && KEY_STEP(x) < see_to[here],
-                     ROW(here), KEY(x), &y);
-            if (TRACKS_SEEN)
-                seen[here] = sees ? 1.0f : seen[here];
-            y.value = sees ? y.value : -INFINITY;
-        }
-        s[x] = y.value;
-        highest[here] = fmax(highest[here], s[x]);
-    }
-    query_maximum(highest FRAGMENT_ARG);
-}
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-/* Scores of a fragment become weights; what was summed before is scaled to them. */
-INLINE void weigh(const int fragment_row, const int lane, float s[KEY_SUMS],
-                  const float highest[LANE_QUERIES], float row_max[LANE_QUERIES],
-                  float row_sum[LANE_QUERIES], float out[DIM_SUMS] KEPT_PARAM)
+/* The keys that each of the lane's rows of a fragment sees (finish_scores()). */
+INLINE void find_window(const struct score_tile *tile, const int fragment_row, const int lane,
+                        int see_from[LANE_QUERIES], int see_to[LANE_QUERIES])
 {
-    float rescale[LANE_QUERIES];
-
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        rescale[n] = EXP2((row_max[n] - FINITE(highest[n])) * LOG2E);
-        row_max[n] = highest[n];
-        row_sum[n] *= rescale[n];
-    }
-    UNROLL
-    for (int x = 0; x < DIM_SUMS; x++)
-        out[x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
-    UNROLL
-    for (int x = 0; x < KEY_SUMS; x++) {
-        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-        const float weight = EXP2((s[x] - FINITE(highest[here])) * LOG2E);
-        row_sum[here] += weight;
-        s[x] = weight * WEIGHT_SCALE;
-#if HAS_DROPOUT
-        if (!(kept[KEY(x) / 4 * BLOCK_M + ROW(here)] >> KEY(x) % 4 & 1))
-            s[x] = 0.0f;
+        see_from[n] = -BLOCK_N;
+        see_to[n] = ROW(n) < tile->rows ? tile->keys - sum_other(lane, 0) : -BLOCK_N;
+#if HAS_WINDOW_LEFT
+        see_from[n] = ROW(n) + tile->window_begin - sum_other(lane, 0);
+#endif
+#if HAS_WINDOW_RIGHT
+        see_to[n] = min(see_to[n], ROW(n) + tile->window_end - sum_other(lane, 0));
 #endif
     }
 }
@@ -311,68 +166,20 @@ INLINE void weigh_tile(SHAPE_PARAMS, const struct query_block *block, const stru
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
         const int fragment_row = first_row + f * FRAGMENT_QUERIES;
+        int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
         float highest[LANE_QUERIES];
 
         UNROLL
         for (int n = 0; n < LANE_QUERIES; n++)
             highest[n] = row_max[f][n];
-        finish_scores(a, tile, keys, fragment_row, s[f], highest, seen[f] FRAGMENT_ARG);
+        find_window(&tile, fragment_row, lane, see_from, see_to);
+        finish_scores(a, &tile, keys->partial, see_from, see_to, fragment_row, s[f], highest,
+                      seen[f] FRAGMENT_ARG);
         weigh(fragment_row, lane, s[f], highest, row_max[f], row_sum[f], out[f] KEPT_ARG);
     }
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
-
-/* out += p v. */
-INLINE void multiply_pv(const __local ushort *v_tile, float p[M_FRAGMENTS][KEY_SUMS],
-                        float out[M_FRAGMENTS][DIM_SUMS] FRAGMENT_PARAM)
-{
-    UNROLL
-    for (int slab = 0; slab < KEY_SLABS; slab++) {
-        uint weights[M_FRAGMENTS][WEIGHT_PARTS][QUERY_WORDS];
-        UNROLL
-        for (int f = 0; f < M_FRAGMENTS; f++)
-            UNROLL
-            for (int part = 0; part < WEIGHT_PARTS; part++)
-                take_weights(weights[f][part], p[f], slab FRAGMENT_ARG);
-        UNROLL
-        for (int n = 0; n < DIM_TILES; n += OTHERS_AT_ONCE) {
-            uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
-#if PACKED_VALUES
-            load_run(v_words,
-                     v_tile + packed_at(slab, n * FRAGMENT_OTHERS + other_column(lane),
-                                        other_depth(lane, 0)), OTHER_WORDS);
-#else
-            load_values(v_words, v_tile + slab * FRAGMENT_DEPTH * V_STRIDE + n * FRAGMENT_OTHERS,
-                        V_STRIDE, lane);
-#endif
-            UNROLL
-            for (int m = 0; m < OTHERS_AT_ONCE; m++)
-                UNROLL
-                for (int part = 0; part < WEIGHT_PARTS; part++)
-                    UNROLL
-                    for (int f = 0; f < M_FRAGMENTS; f++)
-                        multiply_add(out[f] + (n + m) * FRAGMENT_SUMS, weights[f][part],
-                                     v_words + m * OTHER_WORDS FRAGMENT_ARG);
-        }
-        IN_ORDER();
-    }
-}
-
 /* ---- store ----------------------------------------------------------------------------------- */
-
-/* Whether all outputs are finite: 0 times each of them. */
-INLINE bool all_finite(float out[M_FRAGMENTS][DIM_SUMS])
-{
-    float check = 0.0f;
-
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        UNROLL
-        for (int x = 0; x < DIM_SUMS; x++)
-            check = fma(out[f][x], 0.0f, check);
-    return check == 0.0f;
-}
 
 /* The rows of a fragment, from row_sum of all lanes that share them: o and lse. */
 INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const int fragment_row,
@@ -410,7 +217,7 @@ INLINE void store_fragment(SHAPE_PARAMS, const struct query_block block, const i
     for (int x = 0; x < DIM_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
         const long i = block.i0 + ROW(here);
-        const int d = KEY(x);
+        const int d = DIM(x);
         if (i < a.seq_q && d < DIM_V)
             STORE_O(factor[here] == 0.0f ? 0.0f : out[x] * factor[here],
                     o + at.o + block.b * a.o_stride[0] + block.h * a.o_stride[1] +
@@ -470,7 +277,7 @@ void fused_mma(PARAMETERS_fused_mma)
     float out[M_FRAGMENTS][DIM_SUMS];
     float row_max[M_FRAGMENTS][LANE_QUERIES], row_sum[M_FRAGMENTS][LANE_QUERIES];
     float seen[M_FRAGMENTS][LANE_QUERIES]; /* 1 once the lane has met a visible key */
-    uint q_words[Q_RESIDENT ? DEPTHS : 1][M_FRAGMENTS][QUERY_WORDS];
+    uint q_words[Q_RESIDENT ? PART_DEPTHS : 1][M_FRAGMENTS][QUERY_WORDS];
     bool again = false; /* the second time around */
 
     /* load */
@@ -482,7 +289,7 @@ void fused_mma(PARAMETERS_fused_mma)
     LOCAL_BARRIER(); /* q is complete */
 #if Q_RESIDENT
     UNROLL
-    for (int d = 0; d < DEPTHS; d++)
+    for (int d = 0; d < PART_DEPTHS; d++)
         load_queries(q_rows, d, q_words[d], lane);
     LOCAL_BARRIER(); /* its place may be overwritten */
 #endif
@@ -508,6 +315,7 @@ void fused_mma(PARAMETERS_fused_mma)
             LOCAL_BARRIER(); /* K and V are complete */
 #endif
             /* scores */
+            clear_products(s);
             multiply_qk(q_rows, k_tile, q_words, s FRAGMENT_ARG);
 #if HAS_DROPOUT
             draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, kept);

@@ -57,16 +57,29 @@
 /* Where block t of a tile goes: `across` counts its rows or columns, along the depth. */
 struct slot {
     int across, along;
+    int turn; /* the thread's i-th of four rows or columns is i ^ turn */
 };
 
-/* Neighbouring threads have neighbours along the depth: with a BLOCK_K of 32 no two of their stores meet in
- * a bank of local memory; a sub-group reads whole sectors of 32 bytes whichever way the matrix lies. */
+/* Neighbouring threads have neighbours along the depth: a sub-group reads whole sectors of 32 bytes whichever
+ * way the matrix lies. No two of their stores meet in a bank of local memory (tests/offline/bank_conflicts.sh):
+ * rows of two threads beside each other across are eight apart where four would lie in the same banks, and
+ * in rows of 48 bytes every second pair of threads stores its four from the third on. */
 INLINE struct slot slot_of(const int t)
 {
+    const int four = t / (BLOCK_K / 4);
     struct slot s;
 
     s.along = t % (BLOCK_K / 4) * 4;
-    s.across = t / (BLOCK_K / 4) * 4;
+#if BLOCK_K == 32 && ROW_PADDING == 4
+    s.across = ((four & ~3) | (four & 1) << 1 | (four & 2) >> 1) * 4;
+#else
+    s.across = four * 4;
+#endif
+#if BLOCK_K == 16 && ROW_PADDING == 8
+    s.turn = four & 2;
+#else
+    s.turn = 0;
+#endif
     return s;
 }
 
@@ -101,12 +114,17 @@ INLINE void load_stage(const __global storage *matrix, const int block, const bo
             break;
         UNROLL
         for (int i = 0; i < 4; i++)
-            loaded[n][i] = depth_first ? load_four(matrix + across[s.across + i], along + s.along,
-                                                   left - s.along, quads)
+            loaded[n][i] = depth_first ? load_four(matrix + across[s.across + (i ^ s.turn)],
+                                                   along + s.along, left - s.along, quads)
                                        : load_four(matrix + along[s.along + i], across + s.across,
                                                    s.along + i < left ? 4 : 0, quads);
     }
 }
+
+/* What was loaded i-th, in the order of the rows that the thread stores, and where it stores its i-th. */
+#define TURNED(i) (s.turn && !depth_first ? loaded[n][i].zwxy : loaded[n][i])
+#define STAGE_FOUR(i)                                                                              \
+    ((__local ushort4 *)(tile + (s.across + ((i) ^ s.turn)) * STRIDE + s.along))
 
 /* From registers to a tile, along the depth. */
 INLINE void store_stage(ushort4 loaded[][4], const int block, const bool depth_first,
@@ -118,12 +136,11 @@ INLINE void store_stage(ushort4 loaded[][4], const int block, const bool depth_f
         if (!IS_IN_STAGE(t, block))
             break;
         const struct slot s = slot_of(t);
-        const ushort4 x = loaded[n][0], y = loaded[n][1], z = loaded[n][2], w = loaded[n][3];
-        __local ushort *const to = tile + s.across * STRIDE + s.along;
-        *(__local ushort4 *)to = depth_first ? x : (ushort4)(x.x, y.x, z.x, w.x);
-        *(__local ushort4 *)(to + STRIDE) = depth_first ? y : (ushort4)(x.y, y.y, z.y, w.y);
-        *(__local ushort4 *)(to + 2 * STRIDE) = depth_first ? z : (ushort4)(x.z, y.z, z.z, w.z);
-        *(__local ushort4 *)(to + 3 * STRIDE) = depth_first ? w : (ushort4)(x.w, y.w, z.w, w.w);
+        const ushort4 x = TURNED(0), y = TURNED(1), z = TURNED(2), w = TURNED(3);
+        *STAGE_FOUR(0) = depth_first ? x : (ushort4)(x.x, y.x, z.x, w.x);
+        *STAGE_FOUR(1) = depth_first ? y : (ushort4)(x.y, y.y, z.y, w.y);
+        *STAGE_FOUR(2) = depth_first ? z : (ushort4)(x.z, y.z, z.z, w.z);
+        *STAGE_FOUR(3) = depth_first ? w : (ushort4)(x.w, y.w, z.w, w.w);
     }
 }
 

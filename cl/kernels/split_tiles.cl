@@ -17,8 +17,7 @@
  *            In the end thread groups are merged as ranges are, by their row_max.
  * NDRange    local THREADS; split: a work-group for each (batch, kv head, range, BLOCK_M rows);
  *            combine: one for each row and 32 columns.
- * Workspace  [rows][SPLIT_K][DIM_V] o, then [rows][SPLIT_K][2] row_max and row_sum; rows are (batch,
- *            heads, seq_q). A range that saw nothing has a row_max of -inf and zeros.
+ * Workspace  partial results: gpu/split_task.h
  * Hidden     A hidden pair's weight is -0, a visible one's never, but where its score is -inf. In
  *            tiles that are not visible in full what has a weight of -0 is left out, whatever v holds.
  * Dropout    comes after the sum of the weights.
@@ -43,6 +42,9 @@
 #include "gpu/tile_load.h"
 #include "gpu/quantized_tile.h"
 #include "gpu/thread_keys.h"
+#include "gpu/split_task.h"
+#define COMBINE_THREADS THREADS
+#include "gpu/split_combine.h"
 #include "score/group_softmax.h"
 
 #define MAX(x, y) ((x) > (y) ? (x) : (y))
@@ -51,45 +53,7 @@
 #define SHARED_FLOAT4S MAX(THREADS_D * THREAD_STRIDE, SUM_FLOAT4S)
 #define WEIGHT_FLOAT4S (BLOCK_M * QUADS * THREADS_N)
 
-/* ---- places --------------------------------------------------------------------------------- */
-
-/* What a work-group computes. */
-struct task {
-    long b, kv_head, part;
-    long row;    /* its first, of those that share the kv head */
-    int rows;    /* in use, 1 .. BLOCK_M */
-    struct extent e;
-    long begin, end;         /* keys of its range */
-    long all_begin, all_end; /* those that all its rows may see */
-};
-
-/* The head and the query of row r, the last one's for those after it. */
-INLINE void row_of(const struct attention_shape a, const struct task *task, const int r, long *h,
-                   long *i)
-{
-    const uint row = (uint)task->row + min(r, task->rows - 1); /* the host limits them */
-
-    *h = task->kv_head * a.group + row / (uint)a.seq_q;
-    *i = row % (uint)a.seq_q;
-}
-
-/* Whole blocks of the keys that some row of the group may see: as many for each range, or one
- * less. */
-INLINE void find_range(const struct attention_shape a, struct task *task)
-{
-    const long first = task->row % a.seq_q;
-    const bool wraps = first + task->rows > a.seq_q;
-    const long low = wraps ? 0 : first, high = wraps ? a.seq_q - 1 : first + task->rows - 1;
-    /* Dropout's random numbers are for four keys, of which a thread group has all. */
-    const long begin = first_key(a, task->e, low) & ~3L;
-    const long end = end_key(a, task->e, min(high, max(task->e.queries - 1, low)));
-    const long blocks = (max(end - begin, 0L) + BLOCK_N - 1) / BLOCK_N;
-
-    task->begin = begin + blocks * task->part / SPLIT_K * BLOCK_N;
-    task->end = min(end, begin + blocks * (task->part + 1) / SPLIT_K * BLOCK_N);
-    task->all_begin = first_key(a, task->e, high);
-    task->all_end = min(end_key(a, task->e, low), end_key(a, task->e, high));
-}
+/* ---- load ----------------------------------------------------------------------------------- */
 
 /* The rows' queries: four columns of a thread, of a piece, of a chunk, of a row; 0 where there are
  * none. */
@@ -170,17 +134,6 @@ INLINE void add_values(const bool hides, const int thread_n, const int chunk,
             }
 }
 
-/* ---- merging -------------------------------------------------------------------------------- */
-
-INLINE float highest_of(const __local float *row_maxima, const int count)
-{
-    float highest = -INFINITY;
-
-    for (int n = 0; n < count; n++)
-        highest = fmax(highest, row_maxima[n]);
-    return highest;
-}
-
 /* ---- split ---------------------------------------------------------------------------------- */
 
 /* What a thread weighs: in step 2 the first ones have a row and a thread group each. */
@@ -196,25 +149,6 @@ struct shared {
     __local float4 *weights;
     __local float *row_maxima, *row_sums, *factors; /* of each row and thread group */
 };
-
-/* Of the longest sequence. */
-#define ROW_BLOCKS(a) (((a).group * LONGEST_Q(a) + BLOCK_M - 1) / BLOCK_M)
-
-INLINE struct task find_task(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
-{
-    const long blocks = ROW_BLOCKS(a);
-    const long group = get_group_id(0) / blocks;
-    struct task task;
-
-    task.b = group / SPLIT_K / a.kv_heads;
-    task.kv_head = group / SPLIT_K % a.kv_heads;
-    task.part = group % SPLIT_K;
-    task.row = get_group_id(0) % blocks * BLOCK_M;
-    task.rows = (int)min(a.group * a.seq_q - task.row, (long)BLOCK_M);
-    task.e = extent_of(a, at, task.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    find_range(a, &task);
-    return task;
-}
 
 INLINE struct weigher find_weigher(const struct attention_shape a, const struct task *task)
 {
@@ -236,13 +170,8 @@ INLINE struct weigher find_weigher(const struct attention_shape a, const struct 
  * row of page 0 on, and rows_aligned() is asked of all pages. */
 #if PAGE_SIZE
 #define FIRST_ROW(task, thread_n) 0
-#define ALIGNED(dtype, p, page_step, row_step, width)                                             \
-    (rows_aligned_of((dtype), (p), (row_step), (width)) &&                                        \
-     rows_aligned_of((dtype), (p), (page_step), (width)))
 #else
 #define FIRST_ROW(task, thread_n) ((task)->begin + KEY_OF(thread_n, 0))
-#define ALIGNED(dtype, p, page_step, row_step, width)                                             \
-    rows_aligned_of((dtype), (p), (row_step), (width))
 #endif
 INLINE struct cached find_keys(SHAPE_PARAMS, const struct task *task,
                                const __global k_storage *k)
@@ -253,7 +182,7 @@ INLINE struct cached find_keys(SHAPE_PARAMS, const struct task *task,
     const struct cached keys = {
         K_PLACE(rows, FIRST_ROW(task, thread_n) * a.k_stride[2]), a.k_stride[2], K_STEP, thread_n,
         thread_d,
-        K_CACHE || ALIGNED(K_DTYPE, rows, a.k_stride[0], a.k_stride[2],
+        K_CACHE || CACHE_ALIGNED(K_DTYPE, rows, a.k_stride[0], a.k_stride[2],
                            WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)),
         K_CACHE, K_DTYPE, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK)};
 
@@ -269,7 +198,7 @@ INLINE struct cached find_values(SHAPE_PARAMS, const struct task *task,
     const struct cached values = {
         V_PLACE(rows, FIRST_ROW(task, thread_n) * a.v_stride[2]), a.v_stride[2], V_STEP, thread_n,
         thread_d,
-        V_CACHE || ALIGNED(V_DTYPE, rows, a.v_stride[0], a.v_stride[2],
+        V_CACHE || CACHE_ALIGNED(V_DTYPE, rows, a.v_stride[0], a.v_stride[2],
                            WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)),
         V_CACHE, V_DTYPE, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V)};
 
@@ -325,9 +254,7 @@ INLINE void merge_groups(SHAPE_PARAMS, const struct task *task, const struct wei
         float sum = 0.0f;
         for (int n = thread; n < thread + THREADS_N; n++)
             sum = MULTIPLY_ADD(l->row_sums[n], l->factors[n], sum);
-        vstore2((float2)(highest, sum),
-                ((w->row.b * a.heads + w->row.h) * LONGEST_Q(a) + w->row.i) * SPLIT_K + task->part,
-                statistics);
+        vstore2((float2)(highest, sum), result_of(a, task, w->row.h, w->row.i), statistics);
     }
 }
 
@@ -348,9 +275,7 @@ INLINE void store_sums(const struct attention_shape a, const struct task *task,
                         n % PIECES] = sums[r][n] * factor;
         LOCAL_BARRIER(); /* the row's sums are complete */
         row_of(a, task, r, &h, &i);
-        __global float *const to =
-            results +
-            (((task->b * a.heads + h) * LONGEST_Q(a) + i) * SPLIT_K + task->part) * DIM_V;
+        __global float *const to = results + result_of(a, task, h, i) * DIM_V;
         for (int d = get_local_id(0); d < DIM_V && r < task->rows; d += THREADS) {
             float x = 0.0f;
             for (int n = 0; n < THREADS_N; n++)
@@ -437,67 +362,6 @@ void split(PARAMETERS_split)
 
     /* store */
     __global float *const results = workspace + at.workspace;
-    merge_groups(a, at, &task, &w, &l, row_max, row_sum,
-                 results + a.batch * a.heads * LONGEST_Q(a) * SPLIT_K * DIM_V);
+    merge_groups(a, at, &task, &w, &l, row_max, row_sum, STATISTICS(a, results));
     store_sums(a, &task, &l, sums, results);
-}
-
-/* ---- combine -------------------------------------------------------------------------------- */
-
-#define COLUMNS 32 /* of a group of combine */
-#define PARTS (THREADS / COLUMNS)
-
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
-void combine(PARAMETERS_combine)
-{
-    ENTER_SEQUENCE(get_group_id(0) / ((DIM_V + COLUMNS - 1) / COLUMNS) / LONGEST_Q(a) / a.heads);
-    __local float row_maxima[SPLIT_K], row_sums[SPLIT_K], factors[SPLIT_K], sums[THREADS];
-    const int thread = get_local_id(0), tiles = (DIM_V + COLUMNS - 1) / COLUMNS;
-    const long row = get_group_id(0) / tiles, i = row % LONGEST_Q(a);
-    const long bh = row / LONGEST_Q(a), b = bh / a.heads, h = bh % a.heads;
-    const int d = (int)(get_group_id(0) % tiles) * COLUMNS + thread % COLUMNS;
-    const __global float *const results = workspace + at.workspace;
-    const __global float *const statistics =
-        results + (a.batch * a.heads * LONGEST_Q(a) * DIM_V + 2 * row) * SPLIT_K;
-    const __global float *const column = results + row * SPLIT_K * DIM_V + min(d, DIM_V - 1);
-    float x = 0.0f;
-
-    LEAVE_IF_BEYOND(i, a.seq_q);
-    for (int n = thread; n < SPLIT_K; n += THREADS) {
-        row_maxima[n] = statistics[2 * n];
-        row_sums[n] = statistics[2 * n + 1];
-    }
-    LOCAL_BARRIER(); /* row_max and row_sum of all ranges are complete */
-    float highest = highest_of(row_maxima, SPLIT_K);
-#if HAS_SINKS
-    highest = fmax(highest, sinks[at.sinks + h]);
-#endif
-    for (int n = thread; n < SPLIT_K; n += THREADS)
-        factors[n] = EXP2((row_maxima[n] - FINITE(highest)) * LOG2E);
-    LOCAL_BARRIER(); /* the ranges' factors are complete */
-    for (int n = thread / COLUMNS; n < SPLIT_K; n += PARTS)
-        x = MULTIPLY_ADD(column[n * (long)DIM_V], factors[n], x);
-    sums[thread] = x;
-    LOCAL_BARRIER(); /* the sums of PARTS threads for each column are complete */
-    float row_sum = 0.0f, seen = 0.0f;
-    for (int n = 0; n < SPLIT_K; n++) {
-        row_sum = MULTIPLY_ADD(row_sums[n], factors[n], row_sum);
-        seen += row_sums[n];
-    }
-    /* 0 is a row of hidden keys or of -inf scores alone, not one of scores far below a sink; NaN
-     * goes on to o. */
-    const bool zero = seen == 0.0f;
-#if HAS_SINKS
-    row_sum += EXP2((sinks[at.sinks + h] - FINITE(highest)) * LOG2E);
-#endif
-#if HAS_LSE
-    if (thread == 0 && get_group_id(0) % tiles == 0)
-        lse[at.lse + LSE_HEAD(a, bh, h) + i] = zero ? -INFINITY : highest + log(row_sum);
-#endif
-    if (thread >= COLUMNS || d >= DIM_V)
-        return;
-    for (int n = 1; n < PARTS; n++)
-        x += sums[n * COLUMNS + thread];
-    STORE_O(zero ? 0.0f : x / row_sum,
-            o + at.o + b * a.o_stride[0] + h * a.o_stride[1] + i * a.o_stride[2], d * O_STEP);
 }

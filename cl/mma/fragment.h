@@ -21,7 +21,9 @@
  *   QUERY_RUN, KEY_RUN        words that are neighbours along the terms; 0: not even elements are
  *   OTHERS_AT_ONCE            tiles of keys or dims that are loaded together
  *   WEIGHT_SOURCE(slab, e)    the sum that becomes element e of weights, slab by slab
- *   VALUE_KEY(depth)          the key of a slab that term depth of weights then is
+ *   VALUE_KEY(depth)          the key of a slab that term depth of weights then is; with
+ *                             WEIGHTS_IN_MEMORY, through which they pass in rows, term depth itself
+ *   KEYS_OF_SUMS              so many sums that follow each other are of neighbouring keys or dims
  *   PACKED_VALUES             1: values lie in local memory as lanes hold them, else in rows
  *
  * IN_ORDER() ends a step: loads of the next are not moved before it, which would take registers.
@@ -63,6 +65,9 @@
 #endif
 #ifndef IN_ORDER
 #define IN_ORDER()
+#endif
+#ifndef HAS_COPIES
+#define HAS_COPIES 0
 #endif
 #ifndef SUB_GROUP_ATTRIBUTE
 #define SUB_GROUP_ATTRIBUTE

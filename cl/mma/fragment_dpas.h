@@ -28,6 +28,7 @@
 #define KEY_RUN 8
 #define OTHERS_AT_ONCE 1
 #define PACKED_VALUES 1
+#define KEYS_OF_SUMS 1
 
 #define SUM_QUERY(e) (e)
 static inline int lane_query(const int lane, const int n) { return n; }
@@ -43,9 +44,9 @@ static inline int query_depth(const int lane, const int e)
 static inline int other_column(const int lane) { return lane; }
 static inline int other_depth(const int lane, const int e) { return e; }
 
-/* In sub-groups of 8 a lane's two scores of a row, 8 keys apart, take the places of neighbours;
- * values are packed in that order too. */
-#if INSTRUCTION == INSTRUCTION_DPAS_8
+/* In sub-groups of 8 a lane's two scores of a row, 8 keys apart, take the places of neighbours, unless
+ * they pass through local memory; values are packed in that order too. */
+#if INSTRUCTION == INSTRUCTION_DPAS_8 && !WEIGHTS_IN_MEMORY
 #define WEIGHT_SOURCE(slab, e) (((slab) * 2 + (e) % 2) * 8 + (e) / 2)
 #define VALUE_KEY(depth) ((depth) % 2 * 8 + (depth) / 2)
 #else

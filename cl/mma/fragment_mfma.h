@@ -29,6 +29,7 @@
 #define KEY_RUN 2
 #define OTHERS_AT_ONCE 1
 #define PACKED_VALUES 1
+#define KEYS_OF_SUMS 4
 
 #define SUM_QUERY(e) 0
 static inline int lane_query(const int lane, const int n) { return lane % FRAGMENT_QUERIES; }

@@ -20,6 +20,7 @@
 #define KEY_RUN 1
 #define OTHERS_AT_ONCE 2
 #define PACKED_VALUES 0
+#define KEYS_OF_SUMS 2
 #define HAS_COPIES 1
 
 #define SUM_QUERY(e) ((e) / 2)

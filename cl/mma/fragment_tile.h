@@ -1,36 +1,26 @@
 /* Tiles of 16-bit elements in local memory: filled from matrices in global memory by the whole
  * work-group, and read as the operands of fragment.h.
  *
- * Rows are ROW_PADDING elements longer than needed, which spreads columns over the banks, and start
- * at 16 bytes. Packed values are rows of OTHER_ELEMENTS terms, as one lane holds them, of each dim,
- * then of the next lanes' terms: element (key, dim) is at packed_at().
- *
  * Before including this: tile_load.h, fragment.h; DIMS, the dims of packed values. */
 #ifndef CLATTN_FRAGMENT_TILE_H
 #define CLATTN_FRAGMENT_TILE_H
 
-#define ROW_PADDING 8
+#include "mma/tile_layout.h"
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
 /* Words that are neighbours in memory, aligned to their size up to 16 bytes. */
 static inline void load_run(uint *words, const __local ushort *from, const int run)
 {
-    if (run == 8) {
+    if (run >= 4) {
         vstore4(((const __local uint4 *)from)[0], 0, words);
-        vstore4(((const __local uint4 *)from)[1], 1, words);
+        if (run == 8)
+            vstore4(((const __local uint4 *)from)[1], 1, words);
     } else if (run == 2) {
         vstore2(*(const __local uint2 *)from, 0, words);
     } else {
         *words = as_uint(*(const __local ushort2 *)from);
     }
-}
-
-static inline int packed_at(const int slab, const int dim, const int depth)
-{
-    return ((slab * (FRAGMENT_DEPTH / OTHER_ELEMENTS) + depth / OTHER_ELEMENTS) * DIMS + dim) *
-               OTHER_ELEMENTS +
-           depth % OTHER_ELEMENTS;
 }
 
 #if !HAS_FRAGMENT_LOADS
@@ -118,21 +108,22 @@ static inline ushort4 load_elements(const __global storage *p, const bool aligne
 }
 
 /* Fills tile_rows x columns of a tile in rows with a matrix of rows x dim, and with 0 outside of
- * it; rows >= 1. With `finite` Infs and NaNs become 0 too, and the result tells whether this thread
+ * it; rows >= 1. places: 0, or where each row is, as load_tile() takes it. With `finite` Infs and NaNs become 0 too, and the result tells whether this thread
  * met one. All but the pointers, steps, rows and flags are constants once inlined. */
 __attribute__((always_inline)) static inline int
 fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int columns,
-          const __global storage *matrix, const long row_step, const long step, const int rows,
-          const int dim, const int width, const bool aligned, const bool finite)
+          const __global storage *matrix, const long row_step, const __local long *places,
+          const long step, const int rows, const int dim, const int width, const bool aligned,
+          const bool finite)
 {
-    const int chunks = columns / width;
+    const int wide = width < ROW_PADDING ? width : ROW_PADDING, chunks = columns / wide;
     int nonfinite = 0;
 
     for (int t = get_local_id(0); t < tile_rows * chunks; t += THREADS) {
-        const int row = t / chunks, column = t % chunks * width;
+        const int row = t / chunks, column = t % chunks * wide;
         const bool inside = row < rows && column < dim;
         const __global storage *p =
-            matrix + min(row, rows - 1) * row_step + min(column, dim - width) * step;
+            matrix + ROW_PLACE(places, row, rows, row_step) + min(column, dim - wide) * step;
         __local ushort *const to = tile + row * stride + column;
 #if HAS_COPIES
         if (width == 8 && aligned && !finite) {
@@ -140,34 +131,53 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
             continue;
         }
 #endif
-        if (width == 1) {
+        if (wide == 1) {
             ushort x = inside ? load_element(p) : (ushort)0;
             if (finite)
                 x = finite_element(x, &nonfinite);
             *to = x;
-        } else {
-            for (int n = 0; n < width; n += 4) {
+        } else if (wide == 4 || HAS_COPIES) { /* of 8 what was not copied: more would take registers */
+            for (int n = 0; n < wide; n += 4) {
                 const ushort4 x = inside ? load_elements(p + n, aligned) : (ushort4)0;
                 *(__local ushort4 *)(to + n) = finite ? finite_elements(x, &nonfinite) : x;
             }
+        } else {
+            ushort4 x = 0, y = 0;
+            if (inside && aligned) {
+                const uint4 both = *(const __global uint4 *)p;
+                x = as_ushort4((uint2)(both.x, both.y));
+                y = as_ushort4((uint2)(both.z, both.w));
+            } else if (inside) {
+                x = load_elements(p, false);
+                y = load_elements(p + 4, false);
+            }
+            if (finite) {
+                x = finite_elements(x, &nonfinite);
+                y = finite_elements(y, &nonfinite);
+            }
+            const uint2 first = as_uint2(x), second = as_uint2(y);
+            *(__local uint4 *)to = (uint4)(first.x, first.y, second.x, second.y);
         }
     }
     return nonfinite;
 }
 
 #if PACKED_VALUES
+/* Four terms of a thread's n-th dim. */
+#define PACKED_FOUR(n) ((__local ushort4 *)(tile + packed_at(slab, d + (n), depth)))
+
 /* Fills packed values with tile_rows keys and DIMS dims likewise; width is 1, 4 or 8. A thread takes
- * four keys that are neighbours as terms, and as many dims as one load may. */
+ * four keys that are neighbours as terms, and as many dims as one load may; neighbouring threads fill a piece. */
 __attribute__((always_inline)) static inline int
 fill_packed(__local ushort *tile, const int tile_rows, const __global storage *matrix,
-            const long row_step, const long step, const int rows, const int dim, const int width,
-            const bool aligned, const bool finite)
+            const long row_step, const __local long *places, const long step, const int rows,
+            const int dim, const int width, const bool aligned, const bool finite)
 {
-    const int wide = width == 1 ? 1 : 4, chunks = DIMS / wide;
+    const int wide = width == 1 ? 1 : 4, chunks = DIMS / wide, fours = PACKED_RUN / 4;
     int nonfinite = 0;
 
     for (int t = get_local_id(0); t < tile_rows / 4 * chunks; t += THREADS) {
-        const int four = t / chunks, d = t % chunks * wide;
+        const int four = t / (fours * chunks) * fours + t % fours, d = t / fours % chunks * wide;
         const int slab = four / (FRAGMENT_DEPTH / 4), depth = four % (FRAGMENT_DEPTH / 4) * 4;
         ushort4 x[4];
         UNROLL
@@ -175,7 +185,7 @@ fill_packed(__local ushort *tile, const int tile_rows, const __global storage *m
             const int key = slab * FRAGMENT_DEPTH + VALUE_KEY(depth + n);
             const bool inside = key < rows && d < dim;
             const __global storage *p =
-                matrix + min(key, rows - 1) * row_step + min(d, dim - wide) * step;
+                matrix + ROW_PLACE(places, key, rows, row_step) + min(d, dim - wide) * step;
             if (wide == 1)
                 x[n] = inside ? load_element(p) : (ushort)0;
             else
@@ -183,12 +193,11 @@ fill_packed(__local ushort *tile, const int tile_rows, const __global storage *m
             if (finite)
                 x[n] = finite_elements(x[n], &nonfinite);
         }
-        __local ushort4 *to = (__local ushort4 *)(tile + packed_at(slab, d, depth));
-        to[0] = (ushort4)(x[0].x, x[1].x, x[2].x, x[3].x);
+        *PACKED_FOUR(0) = (ushort4)(x[0].x, x[1].x, x[2].x, x[3].x);
         if (wide == 4) {
-            to[OTHER_ELEMENTS / 4] = (ushort4)(x[0].y, x[1].y, x[2].y, x[3].y);
-            to[OTHER_ELEMENTS / 2] = (ushort4)(x[0].z, x[1].z, x[2].z, x[3].z);
-            to[OTHER_ELEMENTS * 3 / 4] = (ushort4)(x[0].w, x[1].w, x[2].w, x[3].w);
+            *PACKED_FOUR(1) = (ushort4)(x[0].y, x[1].y, x[2].y, x[3].y);
+            *PACKED_FOUR(2) = (ushort4)(x[0].z, x[1].z, x[2].z, x[3].z);
+            *PACKED_FOUR(3) = (ushort4)(x[0].w, x[1].w, x[2].w, x[3].w);
         }
     }
     return nonfinite;

@@ -1,5 +1,5 @@
-/* Matrix instructions under every vendor's layout of fragments, emulated where the device has none:
- * random problems, and the conformance cases in f16 and bf16.
+/* Matrix instructions under every vendor's layout of fragments, emulated where the device has none, by both
+ * families of attention that multiply by them: random problems, and the conformance cases in f16 and bf16.
  *
  * CLATTN_TEST_LAYOUTS=all takes every conformance case in both dtypes for each layout (minutes),
  * CLATTN_TEST_SCALE=20 that many random programs for each, CLATTN_TEST_SEED=2 others.
@@ -27,20 +27,30 @@ static uint64_t from_environment(const char *name, const uint64_t otherwise)
     return text && text[0] ? strtoull(text, NULL, 10) : otherwise;
 }
 
+/* No pointers: it crosses processes. */
+struct layout {
+    char family[16];
+    size_t instruction; /* the tunable */
+};
+
 static struct criterion_test_params each_layout(void)
 {
-    static size_t layouts[LAYOUTS];
+    static struct layout layouts[2 * LAYOUTS];
 
-    for (size_t n = 0; n < LAYOUTS; n++)
-        layouts[n] = n + 1; /* tunable INSTRUCTION */
-    return cr_make_param_array(size_t, layouts, LAYOUTS);
+    for (size_t n = 0; n < 2 * LAYOUTS; n++) {
+        snprintf(layouts[n].family, sizeof layouts[n].family, "%s",
+                 n < LAYOUTS ? "fused_mma" : "split_mma");
+        layouts[n].instruction = n % LAYOUTS + 1;
+    }
+    return cr_make_param_array(struct layout, layouts, 2 * LAYOUTS);
 }
 
 /* False where the device has another instruction. */
-static int is_supported(const struct fixture *f, const clattn_problem *p, const char *tunables)
+static int is_supported(const struct fixture *f, const clattn_problem *p, const char *family,
+                        const char *tunables)
 {
     const clattn_plan_options options = {
-        .struct_size = sizeof options, .family = "fused_mma", .tunables = tunables};
+        .struct_size = sizeof options, .family = family, .tunables = tunables};
 
     return clattn_plan_supports(f->context, p, &options, NULL, 0) == CLATTN_SUCCESS;
 }
@@ -48,14 +58,15 @@ static int is_supported(const struct fixture *f, const clattn_problem *p, const 
 /* ---- random problems ------------------------------------------------------------------------- */
 
 /* A kind of problem whose program has the layout: INSTRUCTION is the family's first tunable. */
-static struct problem_kind draw_kind(struct rng *r, const struct fixture *f, const size_t layout)
+static struct problem_kind draw_kind(struct rng *r, const struct fixture *f,
+                                     const struct layout *layout)
 {
-    const struct ca_family *family = ca_family_find("fused_mma");
+    const struct ca_family *family = ca_family_find(layout->family);
     struct problem_kind kind;
 
     do
         kind = random_kind(r, family, clattn_context_device(f->context));
-    while (kind.values[0] != layout);
+    while (kind.values[0] != layout->instruction);
     return kind;
 }
 
@@ -63,25 +74,25 @@ ParameterizedTestParameters(layouts, sweep) {
     return each_layout();
 }
 
-ParameterizedTest(size_t *layout, layouts, sweep) {
+ParameterizedTest(struct layout *layout, layouts, sweep) {
     const uint64_t kinds = from_environment("CLATTN_TEST_SCALE", 1);
-    struct rng r = rng_seed(from_environment("CLATTN_TEST_SEED", 1) * 7919 + *layout);
+    struct rng r = rng_seed(from_environment("CLATTN_TEST_SEED", 1) * 7919 + layout->instruction);
     const clattn_problem any = fixture_problem("fwd f16 q3 k5 d8");
     char tunables[32];
     struct fixture f;
 
-    snprintf(tunables, sizeof tunables, "INSTRUCTION=%zu", *layout);
+    snprintf(tunables, sizeof tunables, "INSTRUCTION=%zu", layout->instruction);
     fixture_open(&f);
-    if (!is_supported(&f, &any, tunables))
+    if (!is_supported(&f, &any, layout->family, tunables))
         cr_skip_test("the device has another matrix instruction");
     for (uint64_t k = 0; k < kinds; k++) {
-        const struct problem_kind kind = draw_kind(&r, &f, *layout);
+        const struct problem_kind kind = draw_kind(&r, &f, layout);
         size_t passed = 0;
         for (int n = 0; n < 8 * SHAPES && passed < SHAPES; n++) {
             struct trial t = {
-                .problem = random_shape(&r, &kind), .family = "fused_mma", .seed = rng_next(&r)};
+                .problem = random_shape(&r, &kind), .family = layout->family, .seed = rng_next(&r)};
             memcpy(t.tunables, kind.tunables, sizeof t.tunables);
-            if (!is_supported(&f, &t.problem, t.tunables))
+            if (!is_supported(&f, &t.problem, t.family, t.tunables))
                 continue;
             trial_pass(&f, &t);
             passed++;
@@ -105,22 +116,22 @@ ParameterizedTestParameters(layouts, conformance) {
 }
 
 /* A program takes a second to compile: a case for each layout, of either dtype, if not all. */
-ParameterizedTest(size_t *layout, layouts, conformance) {
+ParameterizedTest(struct layout *layout, layouts, conformance) {
     const clattn_problem any = fixture_problem("fwd f16 q3 k5 d8");
-    struct trial t = {.family = "fused_mma", .seed = *layout};
+    struct trial t = {.family = layout->family, .seed = layout->instruction};
     const int all = all_cases();
     struct fixture f;
     int count;
     struct dirent **files = conformance_files(&count);
 
-    snprintf(t.tunables, sizeof t.tunables, "INSTRUCTION=%zu", *layout);
+    snprintf(t.tunables, sizeof t.tunables, "INSTRUCTION=%zu", layout->instruction);
     fixture_open(&f);
-    if (!is_supported(&f, &any, t.tunables))
+    if (!is_supported(&f, &any, t.family, t.tunables))
         cr_skip_test("the device has another matrix instruction");
-    for (int n = all ? 0 : (int)*layout * 7; n < count; n += all ? 1 : count) {
+    for (int n = all ? 0 : (int)layout->instruction * 7; n < count; n += all ? 1 : count) {
         const clattn_dtype dtypes[] = {CLATTN_F16, CLATTN_BF16};
         for (size_t d = 0; d < 2; d++)
-            if (all || d == *layout % 2)
+            if (all || d == layout->instruction % 2)
                 conformance_run(&f, files[n]->d_name, &dtypes[d], &t);
     }
     fixture_close(&f);

@@ -30,6 +30,10 @@ static const struct {
      "SPLIT_K=1",
      "bf16 x=bhds w=oi y=bshd",
      {"b2 h3/2 q33 d40/24", "q1 d7/3", "q70 d64/140", "b3 h1/5 q40 d17/64", "h2 q16 d200/32"}},
+    {"INSTRUCTION=4 BLOCK_M=64 BLOCK_N=64 SUB_GROUPS_M=2 SUB_GROUPS_N=2 BLOCK_K=32 STAGES=2 "
+     "SPLIT_K=1",
+     "f16 w=oi bias=f32",
+     {"b2 h3/2 q33 d40/24", "q1 d7/3", "q70 d64/140", "b3 h1/5 q40 d17/64", "h2 q16 d200/32"}},
     {"INSTRUCTION=5 BLOCK_M=32 BLOCK_N=32 SUB_GROUPS_M=4 SUB_GROUPS_N=4 BLOCK_K=16 STAGES=2 "
      "SPLIT_K=1",
      "f16 x=bshd y=bhds",

@@ -130,6 +130,8 @@ static void count_ptx(const char *text, struct counts *c)
         count_load(c->local_loads, 16);
     if (starts_one(text, global))
         count_load(c->global_loads, bytes);
+    if (starts(text, "cp.async.c")) /* to local memory, 16 bytes each */
+        count_load(c->global_loads, 16);
 }
 
 /* ---- Intel ------------------------------------------------------------------------------------ */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Whether tests that go over all families, mostly in f32, take this one. Those for matrix
- * instructions know 16 bits alone; their tests are in test_fused_mma.c and test_projection_mma.c.
+ * instructions know 16 bits alone; their tests are in test_fused_mma.c, test_split_mma.c and test_projection_mma.c.
  * split_tiles is left out unless CLATTN_TEST_FAMILIES=all: no CPU chooses it, and a program takes
  * PoCL over a second; its tests are in test_split_tiles.c. name NULL, the library's choice: yes;
  * unknown: no. */

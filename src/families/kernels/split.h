@@ -18,16 +18,38 @@ size_t ca_split_rows(const clattn_problem *p);
 size_t ca_split_groups(const clattn_problem *p, size_t group_rows, size_t splits);
 
 /* The two launches of families for CPUs, whose work-items are groups. */
-void ca_split_ndrange(const clattn_problem *p, size_t group_rows, size_t splits,
-                      struct ca_ndrange *range);
-void ca_split_combine_ndrange(const clattn_problem *p, const size_t *values,
+void ca_split_lanes_ndrange(const clattn_problem *p, size_t group_rows, size_t splits,
+                            struct ca_ndrange *range);
+void ca_combine_lanes_ndrange(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev, struct ca_ndrange *range);
 
 /* What their partial results take, rows of whole vectors. */
-size_t ca_split_workspace_bytes(const clattn_problem *p, size_t splits, size_t width);
+size_t ca_split_lanes_bytes(const clattn_problem *p, size_t splits, size_t width);
 
 /* Whether rows are few and keys many, for CPUs. Where queries fill SIMD lanes, few of a head leave most idle,
  * however many heads share keys. */
 int ca_is_for_split(const clattn_problem *p);
+
+/* ---- families for GPUs (cl/gpu/split_task.h, cl/gpu/split_combine.h) ---------------------------- */
+
+enum { CA_COMBINED_COLUMNS = 32 }; /* of a group of combine */
+
+size_t ca_split_workspace_bytes(const clattn_problem *p, size_t splits);
+
+/* Local memory of combine. */
+size_t ca_combine_bytes(size_t splits, size_t items);
+
+/* Work-groups of so many items. */
+struct ca_ndrange ca_split_ndrange(const clattn_problem *p, size_t group_rows, size_t splits,
+                                   size_t items);
+struct ca_ndrange ca_combine_ndrange(const clattn_problem *p, size_t items);
+
+/* Sets number split_k of values, which that tunable declares, to as many ranges as give the device work
+ * and the family does not reject. */
+void ca_split_suggest(const clattn_problem *p, const clattn_device_info *dev,
+                      const struct ca_tunable *tunable, size_t group_rows, size_t items,
+                      size_t *values, size_t split_k,
+                      const char *(*reject)(const clattn_problem *, const clattn_device_info *,
+                                            const size_t *));
 
 #endif

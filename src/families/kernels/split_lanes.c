@@ -35,14 +35,14 @@ static void split_ndrange(const clattn_problem *p, const size_t *values,
                           const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    ca_split_ndrange(p, values[BLOCK_M_INDEX], values[SPLIT_K_INDEX], range);
+    ca_split_lanes_ndrange(p, values[BLOCK_M_INDEX], values[SPLIT_K_INDEX], range);
 }
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_split_workspace_bytes(p, values[SPLIT_K_INDEX], values[SIMD_WIDTH_INDEX]);
+    return ca_split_lanes_bytes(p, values[SPLIT_K_INDEX], values[SIMD_WIDTH_INDEX]);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -133,7 +133,7 @@ const struct ca_family ca_split_lanes = {
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
     .stages = {{"split", CA_SPLIT_ARGUMENTS, split_ndrange},
-               {"combine", CA_COMBINE_ARGUMENTS, ca_split_combine_ndrange}},
+               {"combine", CA_COMBINE_ARGUMENTS, ca_combine_lanes_ndrange}},
     .num_stages = 2,
     .unsupported = unsupported,
     .adapt = adapt,

@@ -15,8 +15,6 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values);
 
 extern const char ca_source_split_tiles[];
 
-enum { COMBINED_COLUMNS = 32 }; /* of a group of combine */
-
 /* Whether keys or values take two bytes, so that eight are one load; queries are read once, singly. */
 static int reads_halves(const clattn_problem *p)
 {
@@ -62,10 +60,10 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
     const size_t queries = values[BLOCK_M_INDEX] * threads * thread_columns(values, p->dim_qk);
     const size_t shared =
         ca_larger(threads * (weights + 4), items * thread_columns(values, p->dim_v));
-    const size_t combine = 3 * values[SPLIT_K_INDEX] + items;
+    const size_t split = (queries + shared + weights + 3 * pairs) * sizeof(cl_float);
 
     /* Compilers align what lies beside the tiles. */
-    return ca_larger(queries + shared + weights + 3 * pairs, combine) * sizeof(cl_float) + 64;
+    return ca_larger(split, ca_combine_bytes(values[SPLIT_K_INDEX], items)) + 64;
 }
 
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
@@ -77,28 +75,22 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
     (void)dev;
-    return ca_split_rows(p) * values[SPLIT_K_INDEX] * (p->dim_v + 2) * sizeof(cl_float);
+    return ca_split_workspace_bytes(p, values[SPLIT_K_INDEX]);
 }
 
 static void split_ndrange(const clattn_problem *p, const size_t *values,
                           const clattn_device_info *dev, struct ca_ndrange *range)
 {
-    const size_t items = values[THREADS_INDEX];
-
     (void)dev;
-    *range = (struct ca_ndrange){
-        {items * ca_split_groups(p, values[BLOCK_M_INDEX], values[SPLIT_K_INDEX]), 1, 1},
-        {items, 1, 1}};
+    *range =
+        ca_split_ndrange(p, values[BLOCK_M_INDEX], values[SPLIT_K_INDEX], values[THREADS_INDEX]);
 }
 
 static void combine_ndrange(const clattn_problem *p, const size_t *values,
                             const clattn_device_info *dev, struct ca_ndrange *range)
 {
-    const size_t items = values[THREADS_INDEX];
-    const size_t tiles = ca_split_divide(p->dim_v, COMBINED_COLUMNS);
-
     (void)dev;
-    *range = (struct ca_ndrange){{items * tiles * ca_split_rows(p), 1, 1}, {items, 1, 1}};
+    *range = ca_combine_ndrange(p, values[THREADS_INDEX]);
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -149,7 +141,6 @@ static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, s
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
-    const size_t cores = ca_device_cores(dev);
 
     adapt_rows(p, dev, values);
     while (values[THREADS_INDEX] > most_items && values[THREADS_INDEX] > 32)
@@ -158,17 +149,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (values[THREADS_INDEX] > ca_larger(32, values[THREADS_D_INDEX]) &&
            local_bytes(p, values) > ca_smaller(dev->local_memory_bytes, 32768))
         values[THREADS_INDEX] /= 2;
-    values[SPLIT_K_INDEX] = 1;
-    for (size_t n = 1; n < tunables[SPLIT_K_INDEX].num_candidates; n++) {
-        const size_t splits = tunables[SPLIT_K_INDEX].candidates[n], before = values[SPLIT_K_INDEX];
-        if (ca_split_groups(p, values[BLOCK_M_INDEX], splits) * values[THREADS_INDEX] >
-                cores * 512 ||
-            p->seq_kv / splits < 128)
-            break;
-        values[SPLIT_K_INDEX] = splits;
-        if (reject(p, dev, values))
-            values[SPLIT_K_INDEX] = before;
-    }
+    ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], values[BLOCK_M_INDEX], values[THREADS_INDEX],
+                     values, SPLIT_K_INDEX, reject);
 }
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)

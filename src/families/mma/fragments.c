@@ -1,4 +1,6 @@
 #include "families/mma/fragments.h"
+#include "families/kernels/block_sizes.h"
+#include "problem/tensors.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -45,6 +47,31 @@ int ca_has_instruction(const clattn_device_info *dev, size_t instruction)
     const size_t own = ca_instruction_of(dev);
 
     return own == instruction || (own == CA_MFMA_32 && instruction == CA_MFMA_16);
+}
+
+/* What weighs on the registers, by which of 60 programs of fused_mma and 80 of split_mma tests/offline.sh's
+ * compilers spilled: scores, each with its weight, and more with a mask, a bias or dropout; outputs;
+ * queries, which two tiles hold twice while they are multiplied. */
+int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, size_t scores,
+                       size_t outputs, size_t queries)
+{
+    const int more = ca_keeps_more(p);
+
+    return (more ? 8 : 5) * scores + 4 * outputs + 2 * queries > f->most_pressure[more];
+}
+
+const char *ca_mma_refusal(const clattn_problem *p)
+{
+    if (p->dtype == CLATTN_F32)
+        return "matrix instructions take f16 and bf16, not f32";
+    if (ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
+        ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN)
+        return "matrix instructions take f16 and bf16, not quantized keys or values";
+    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
+        return "matrix instructions take two operands of one dtype";
+    if (p->scores != CLATTN_SCORES_NONE)
+        return "the scores never lie in memory, so they cannot be handed out";
+    return NULL;
 }
 
 const char *ca_fragment_options(size_t instruction, int emulate)

@@ -4,6 +4,7 @@
 #define CA_FRAGMENTS_H
 
 #include <clattn/device.h>
+#include <clattn/problem.h>
 #include <stddef.h>
 
 /* Tunable INSTRUCTION. */
@@ -15,7 +16,7 @@ struct ca_fragment {
     int packed_values;
     size_t registers; /* of 32 bits, that a work-item may keep throughout */
     size_t replicas;
-    /* Of fused_mma's pressure(), before registers are spilled: without what ca_keeps_more(), and with it. */
+    /* Before registers are spilled (ca_fragment_spills()): without what ca_keeps_more(), and with it. */
     size_t most_pressure[2];
 };
 
@@ -27,6 +28,14 @@ size_t ca_instruction_of(const clattn_device_info *dev);
 
 /* Whether the device has it, or another of the same unit. */
 int ca_has_instruction(const clattn_device_info *dev, size_t instruction);
+
+/* Whether compilers were seen to spill registers of a work-item with so many scores, outputs and, where these
+ * are held, words of queries. */
+int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, size_t scores,
+                       size_t outputs, size_t queries);
+
+/* Why no attention by matrix instructions can compute the problem; NULL if one may. */
+const char *ca_mma_refusal(const clattn_problem *p);
 
 /* What Intel's compiler is told for these instructions: a work-item gets half as many registers unless
  * asked. Else "". */

@@ -49,28 +49,17 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
     return values[M_FRAGMENTS_INDEX] * f->queries * (sums + q_halves / 2) / f->lanes;
 }
 
-/* What weighs on the registers, by which of 60 programs tests/offline.sh's compilers spilled: scores,
- * each with its weight, and more with a mask, a bias or dropout; outputs; queries, which two tiles
- * hold twice while they are multiplied. */
-static size_t pressure(const clattn_problem *p, const size_t *values)
-{
-    const struct ca_fragment *f = fragment_of(values);
-    const size_t rows = values[M_FRAGMENTS_INDEX] * f->queries;
-    const size_t scores = rows * values[BLOCK_N_INDEX] / f->lanes;
-    const size_t outputs = rows * padded_dim_v(p, f) / f->lanes;
-    const size_t queries = rows * ca_round_up(p->dim_qk, f->depth) * f->replicas / 2 / f->lanes;
-    const int held = values[Q_RESIDENT_INDEX] || values[M_FRAGMENTS_INDEX] > 1;
-
-    return (ca_keeps_more(p) ? 8 : 5) * scores + 4 * outputs + (held ? 2 * queries : 0);
-}
-
 /* The least blocks are taken as they are: there is nothing else to choose. */
 static int spills(const clattn_problem *p, const size_t *values)
 {
-    const int least =
-        values[BLOCK_N_INDEX] <= 16 && !values[Q_RESIDENT_INDEX] && values[M_FRAGMENTS_INDEX] == 1;
+    const struct ca_fragment *f = fragment_of(values);
+    const size_t rows = values[M_FRAGMENTS_INDEX] * f->queries;
+    const size_t queries = rows * ca_round_up(p->dim_qk, f->depth) * f->replicas / 2 / f->lanes;
+    const int held = values[Q_RESIDENT_INDEX] || values[M_FRAGMENTS_INDEX] > 1;
+    const int least = values[BLOCK_N_INDEX] <= 16 && !held;
 
-    return !least && pressure(p, values) > fragment_of(values)->most_pressure[ca_keeps_more(p)];
+    return !least && ca_fragment_spills(f, p, rows * values[BLOCK_N_INDEX] / f->lanes,
+                                        rows * padded_dim_v(p, f) / f->lanes, held ? queries : 0);
 }
 
 /* Follows the layout of local memory in cl/kernels/fused_mma.cl. */
@@ -111,19 +100,14 @@ static int has_registers(const clattn_problem *p, const clattn_device_info *dev)
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
-    if (p->dtype == CLATTN_F32)
-        return "matrix instructions take f16 and bf16, not f32";
-    if (ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
-        ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN)
-        return "matrix instructions take f16 and bf16, not quantized keys or values";
-    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
-        return "matrix instructions take two operands of one dtype";
+    const char *reason = ca_mma_refusal(p);
+
+    if (reason)
+        return reason;
     if (p->page_size)
         return CA_READS_NO_PAGES;
     if (p->dtype == CLATTN_F16 && p->dropout > 0.0f && ca_problem_dtype(p, CA_O) == CLATTN_F32)
         return "o in f32 would show how weights are rounded whose row's largest dropout left out";
-    if (p->scores != CLATTN_SCORES_NONE)
-        return "the scores never lie in memory, so they cannot be handed out";
     if (p->dim_qk > 256 || p->dim_v > 256)
         return "outputs of dims over 256 exceed the registers";
     if (!has_registers(p, dev))

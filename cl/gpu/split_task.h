@@ -1,0 +1,90 @@
+/* What a work-group of split-K computes on GPUs: BLOCK_M of the rows that share a kv head, which are the
+ * queries of all its query heads, and a range of the keys, one of SPLIT_K. It leaves partial results for
+ * gpu/split_combine.h.
+ *
+ * Workspace  [rows][SPLIT_K][DIM_V] o, then [rows][SPLIT_K][2] row_max and row_sum; rows are (batch,
+ *            heads, seq_q). A range that saw nothing has a row_max of -inf and zeros.
+ *
+ * Before including this: key_rows.h, sequence.h; BLOCK_M, BLOCK_N, SPLIT_K. */
+#ifndef CLATTN_SPLIT_TASK_H
+#define CLATTN_SPLIT_TASK_H
+
+/* What a work-group computes. */
+struct task {
+    long b, kv_head, part;
+    long row;    /* its first, of those that share the kv head */
+    int rows;    /* in use, 1 .. BLOCK_M */
+    struct extent e;
+    long begin, end;         /* keys of its range */
+    long all_begin, all_end; /* those that all its rows may see */
+};
+
+/* The head and the query of row r, the last one's for those after it. */
+INLINE void row_of(const struct attention_shape a, const struct task *task, const int r, long *h,
+                   long *i)
+{
+    const uint row = (uint)task->row + min(r, task->rows - 1); /* the host limits them */
+
+    *h = task->kv_head * a.group + row / (uint)a.seq_q;
+    *i = row % (uint)a.seq_q;
+}
+
+/* Whole blocks of the keys that some row of the group may see: as many for each range, or one
+ * less. */
+INLINE void find_range(const struct attention_shape a, struct task *task)
+{
+    const long first = task->row % a.seq_q;
+    const bool wraps = first + task->rows > a.seq_q;
+    const long low = wraps ? 0 : first, high = wraps ? a.seq_q - 1 : first + task->rows - 1;
+    /* Dropout's random numbers are for four keys, of which a thread group has all. */
+    const long begin = first_key(a, task->e, low) & ~3L;
+    const long end = end_key(a, task->e, min(high, max(task->e.queries - 1, low)));
+    const long blocks = (max(end - begin, 0L) + BLOCK_N - 1) / BLOCK_N;
+
+    task->begin = begin + blocks * task->part / SPLIT_K * BLOCK_N;
+    task->end = min(end, begin + blocks * (task->part + 1) / SPLIT_K * BLOCK_N);
+    task->all_begin = first_key(a, task->e, high);
+    task->all_end = min(end_key(a, task->e, low), end_key(a, task->e, high));
+}
+
+/* Of the longest sequence. */
+#define ROW_BLOCKS(a) (((a).group * LONGEST_Q(a) + BLOCK_M - 1) / BLOCK_M)
+
+INLINE struct task find_task(SHAPE_PARAMS Q_LENGTHS_PARAM KV_LENGTHS_PARAM)
+{
+    const long blocks = ROW_BLOCKS(a);
+    const long group = get_group_id(0) / blocks;
+    struct task task;
+
+    task.b = group / SPLIT_K / a.kv_heads;
+    task.kv_head = group / SPLIT_K % a.kv_heads;
+    task.part = group % SPLIT_K;
+    task.row = get_group_id(0) % blocks * BLOCK_M;
+    task.rows = (int)min(a.group * a.seq_q - task.row, (long)BLOCK_M);
+    task.e = extent_of(a, at, task.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    find_range(a, &task);
+    return task;
+}
+
+/* Which partial result is that of query i of head h. */
+INLINE long result_of(const struct attention_shape a, const struct task *task, const long h,
+                      const long i)
+{
+    return ((task->b * a.heads + h) * LONGEST_Q(a) + i) * SPLIT_K + task->part;
+}
+
+/* Of all partial results, in the workspace: row_max and row_sum. */
+#define STATISTICS(a, results) ((results) + (a).batch * (a).heads * LONGEST_Q(a) * SPLIT_K * DIM_V)
+
+/* Whether wide loads can read K or V, of which page or batch and row steps are these: rows of all
+ * pages are aligned then. */
+#if PAGE_SIZE
+#define CACHE_ALIGNED(dtype, p, page_step, row_step, width)                                       \
+    (rows_aligned_of((dtype), (p), (row_step), (width)) &&                                        \
+     rows_aligned_of((dtype), (p), (page_step), (width)))
+#else
+#define CACHE_ALIGNED(dtype, p, page_step, row_step, width)                                       \
+    rows_aligned_of((dtype), (p), (row_step), (width))
+#endif
+
+#endif

@@ -1,0 +1,308 @@
+/* What a sub-group computes of a tile of keys, fragment by fragment: products with K, their scores, the
+ * online softmax, products of the weights with V.
+ *
+ *   fused_mma   sub-groups have rows of their own, which are queries of one head, and all keys of the tile;
+ *               weights are operands where they are
+ *   split_mma   all sub-groups have all rows, which are queries of all heads that share a kv head: of the
+ *               tile's keys each weighs its part, and the weights of all, which pass through local memory
+ *               (WEIGHTS_IN_MEMORY), it multiplies with its part of V's dims
+ *
+ * Where K and V share a place in local memory (KV_PARTS), they come in so many parts one after the other:
+ * columns of K, keys of V.
+ *
+ * Before including this: fragment.h, score.h, tile_exp.h, tile_load.h; M_FRAGMENTS, BLOCK_N, Q_RESIDENT,
+ * SUB_GROUPS_N (1, or the sub-groups that share rows), KV_PARTS; BLOCK_M, the rows of the work-group;
+ * HAS_ROW_TILES, whether each row has a score_tile of its own; TRACKS_SEEN; MAX. */
+#ifndef CLATTN_FRAGMENT_ATTENTION_H
+#define CLATTN_FRAGMENT_ATTENTION_H
+
+#define TILE_ROWS (M_FRAGMENTS * FRAGMENT_QUERIES)
+#define DIVIDE_UP(x, by) (((x) + (by) - 1) / (by))
+#define ROUND_UP(x, multiple) (DIVIDE_UP(x, multiple) * (multiple))
+#define PARTS MAX(KV_PARTS, 1)
+#define PART_DEPTHS DIVIDE_UP(DIM_QK, PARTS * FRAGMENT_DEPTH)
+#define PART_COLUMNS (PART_DEPTHS * FRAGMENT_DEPTH)
+#define COLUMNS (PARTS * PART_COLUMNS)
+#define DIMS ROUND_UP(DIM_V, SUB_GROUPS_N * OTHERS_AT_ONCE * FRAGMENT_OTHERS)
+#define KEY_TILES (BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS)
+#define PART_KEYS (BLOCK_N / PARTS)
+#define PART_SLABS (PART_KEYS / FRAGMENT_DEPTH)
+#define DIM_TILES (DIMS / SUB_GROUPS_N / FRAGMENT_OTHERS)
+#define KEY_SUMS (KEY_TILES * FRAGMENT_SUMS)
+#define DIM_SUMS (DIM_TILES * FRAGMENT_SUMS)
+
+#include "mma/fragment_tile.h"
+
+#define ROW_STRIDE (COLUMNS + ROW_PADDING)
+#define K_STRIDE (PART_COLUMNS + ROW_PADDING)
+#define V_STRIDE (DIMS + (PACKED_VALUES ? 0 : ROW_PADDING))
+#define P_STRIDE (BLOCK_N + ROW_PADDING)
+
+#if DTYPE == DTYPE_F16
+#define WEIGHT_PARTS (HAS_STRICT ? 2 : 1)
+#define WEIGHT_SCALE 32768.0f
+#else
+#define WEIGHT_PARTS (HAS_STRICT ? 3 : 1)
+#define WEIGHT_SCALE 1.0f
+#endif
+
+/* Which of those that share its rows the sub-group is. */
+#if SUB_GROUPS_N > 1
+#define SUB_GROUP_N ((int)get_local_id(0) / FRAGMENT_LANES % SUB_GROUPS_N)
+#else
+#define SUB_GROUP_N 0
+#endif
+
+/* The row, in the block, of the n-th query of a lane in a fragment; key or dim of sum x. */
+#define ROW(n) (fragment_row + lane_query(lane, n))
+#define STEP(x) ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS))
+#define FIRST_KEY (SUB_GROUP_N * KEY_TILES * FRAGMENT_OTHERS)
+#define KEY(x) (FIRST_KEY + STEP(x) + sum_other(lane, 0))
+#define FIRST_DIM (SUB_GROUP_N * DIM_TILES * FRAGMENT_OTHERS)
+#define DIM(x) (FIRST_DIM + STEP(x) + sum_other(lane, 0))
+/* Of the lanes that share a query one. */
+#define FIRST_OF_QUERY(lane) (((lane) & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0)
+
+/* The score_tile of a lane's n-th query, and the query's row in it. */
+#if HAS_ROW_TILES
+#define QUERY_TILE(n) tiles[n]
+#define TILE_ROW(n) 0
+#else
+#define QUERY_TILE(n) tiles[0]
+#define TILE_ROW(n) ROW(n)
+#endif
+
+#if HAS_DROPOUT /* bit n of kept[four * BLOCK_M + row] tells whether the weight for key 4 * four + n stays */
+#define KEPT_PARAM , const __local uchar *kept
+#define KEPT_ARG , kept
+#else
+#define KEPT_PARAM
+#define KEPT_ARG
+#endif
+
+#if !HAS_COPIES
+static inline void copies_wait(void) {}
+#endif
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+/* The state of rows that have seen nothing. */
+INLINE void clear_rows(float row_max[M_FRAGMENTS][LANE_QUERIES],
+                       float row_sum[M_FRAGMENTS][LANE_QUERIES],
+                       float seen[M_FRAGMENTS][LANE_QUERIES], float out[M_FRAGMENTS][DIM_SUMS])
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++) {
+        UNROLL
+        for (int n = 0; n < LANE_QUERIES; n++) {
+            row_max[f][n] = -INFINITY;
+            row_sum[f][n] = 0.0f;
+            seen[f][n] = 0.0f;
+        }
+        UNROLL
+        for (int x = 0; x < DIM_SUMS; x++)
+            out[f][x] = 0.0f;
+    }
+}
+
+INLINE void clear_products(float s[M_FRAGMENTS][KEY_SUMS])
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+        for (int x = 0; x < KEY_SUMS; x++)
+            s[f][x] = 0.0f;
+}
+
+/* The sub-group's fragments of queries at step d of the depth; q_tile: from its first row on. */
+INLINE void load_queries(const __local ushort *q_tile, const int d,
+                         uint words[M_FRAGMENTS][QUERY_WORDS], const int lane)
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        load_query(words[f], q_tile + f * FRAGMENT_QUERIES * ROW_STRIDE + d * FRAGMENT_DEPTH,
+                   ROW_STRIDE, lane);
+}
+
+/* s += q k^T, with Q in registers if Q_RESIDENT; q_tile and k_tile: a part's columns. */
+INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
+                        uint q_words[Q_RESIDENT ? PART_DEPTHS : 1][M_FRAGMENTS][QUERY_WORDS],
+                        float s[M_FRAGMENTS][KEY_SUMS] FRAGMENT_PARAM)
+{
+    UNROLL
+    for (int d = 0; d < PART_DEPTHS; d++) {
+        if (!Q_RESIDENT)
+            load_queries(q_tile, d, q_words[0], lane);
+        UNROLL
+        for (int n = 0; n < KEY_TILES; n += OTHERS_AT_ONCE) {
+            uint k_words[OTHERS_AT_ONCE * OTHER_WORDS];
+            load_keys(k_words,
+                      k_tile + (FIRST_KEY + n * FRAGMENT_OTHERS) * K_STRIDE + d * FRAGMENT_DEPTH,
+                      K_STRIDE, lane);
+            UNROLL
+            for (int m = 0; m < OTHERS_AT_ONCE; m++)
+                UNROLL
+                for (int f = 0; f < M_FRAGMENTS; f++)
+                    multiply_add(s[f] + (n + m) * FRAGMENT_SUMS, q_words[Q_RESIDENT ? d : 0][f],
+                                 k_words + m * OTHER_WORDS FRAGMENT_ARG);
+        }
+        IN_ORDER();
+    }
+}
+
+/* Products of a fragment of queries become scores, -inf where a key is hidden; highest: of each row, of
+ * all lanes that share it, and of what it was before. seen becomes 1 for rows that see one of the
+ * keys. The keys that window and lengths let a row see are steps from the lane's first one, see_from
+ * to before see_to: compared with each key itself, these would take a register each. partial: some may
+ * be hidden. */
+INLINE void finish_scores(const struct attention_shape a, const struct score_tile *tiles,
+                          const bool partial, const int see_from[LANE_QUERIES],
+                          const int see_to[LANE_QUERIES], const int fragment_row,
+                          float s[KEY_SUMS], float highest[LANE_QUERIES],
+                          float seen[LANE_QUERIES] FRAGMENT_PARAM)
+{
+    UNROLL
+    for (int x = 0; x < KEY_SUMS; x++) {
+        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+        struct score y = score_of(a, QUERY_TILE(here), TILE_ROW(here), KEY(x), s[x]);
+        if (partial) {
+            const bool sees =
+                hide(a, QUERY_TILE(here), STEP(x) >= see_from[here] && STEP(x) < see_to[here],
+                     TILE_ROW(here), KEY(x), &y);
+            if (TRACKS_SEEN)
+                seen[here] = sees ? 1.0f : seen[here];
+            y.value = sees ? y.value : -INFINITY;
+        }
+        s[x] = y.value;
+        highest[here] = fmax(highest[here], s[x]);
+    }
+    query_maximum(highest FRAGMENT_ARG);
+}
+
+/* ---- softmax --------------------------------------------------------------------------------- */
+
+/* Scores of a fragment become weights; what was summed before is scaled to them. */
+INLINE void weigh(const int fragment_row, const int lane, float s[KEY_SUMS],
+                  const float highest[LANE_QUERIES], float row_max[LANE_QUERIES],
+                  float row_sum[LANE_QUERIES], float out[DIM_SUMS] KEPT_PARAM)
+{
+    float rescale[LANE_QUERIES];
+
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        rescale[n] = EXP2((row_max[n] - FINITE(highest[n])) * LOG2E);
+        row_max[n] = highest[n];
+        row_sum[n] *= rescale[n];
+    }
+    UNROLL
+    for (int x = 0; x < DIM_SUMS; x++)
+        out[x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
+    UNROLL
+    for (int x = 0; x < KEY_SUMS; x++) {
+        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+        const float weight = EXP2((s[x] - FINITE(highest[here])) * LOG2E);
+        row_sum[here] += weight;
+        s[x] = weight * WEIGHT_SCALE;
+#if HAS_DROPOUT
+        if (!(kept[KEY(x) / 4 * BLOCK_M + ROW(here)] >> KEY(x) % 4 & 1))
+            s[x] = 0.0f;
+#endif
+    }
+}
+
+#if WEIGHTS_IN_MEMORY
+/* The sub-group's weights of a fragment, rounded, for all of the work-group: each part of strict weights
+ * in a block of rows of its own. */
+INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SUMS],
+                          __local ushort *p_tile)
+{
+    UNROLL
+    for (int part = 0; part < WEIGHT_PARTS; part++)
+        UNROLL
+        for (int x = 0; x < KEY_SUMS; x += MAX(KEYS_OF_SUMS, 2)) {
+            const uint word = take_pair(&p[x], &p[x + 1]);
+            __local ushort *const rows = p_tile + part * BLOCK_M * P_STRIDE;
+            __local ushort *const to = rows + ROW(SUM_QUERY(x % FRAGMENT_SUMS)) * P_STRIDE + KEY(x);
+#if KEYS_OF_SUMS == 4
+            *(__local uint2 *)to = (uint2)(word, take_pair(&p[x + 2], &p[x + 3]));
+#elif KEYS_OF_SUMS == 2
+            *(__local uint *)to = word;
+#else
+            *to = (ushort)word;
+            rows[ROW(SUM_QUERY((x + 1) % FRAGMENT_SUMS)) * P_STRIDE + KEY(x + 1)] =
+                (ushort)(word >> 16);
+#endif
+        }
+}
+#endif
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* The operand of queries of fragment f made of weights slab FRAGMENT_DEPTH keys .. + FRAGMENT_DEPTH. */
+#if WEIGHTS_IN_MEMORY
+#define WEIGHTS_PARAM const __local ushort *p_tile
+#define GET_WEIGHTS(words, f, part, slab)                                                          \
+    load_query(words,                                                                              \
+               p_tile + ((part) * BLOCK_M + (f) * FRAGMENT_QUERIES) * P_STRIDE +                   \
+                   (slab) * FRAGMENT_DEPTH,                                                        \
+               P_STRIDE, lane)
+#else
+#define WEIGHTS_PARAM float p[M_FRAGMENTS][KEY_SUMS]
+#define GET_WEIGHTS(words, f, part, slab) take_weights(words, p[f], slab FRAGMENT_ARG)
+#endif
+
+/* out += p v, for a part of the tile's keys, from whose first key on v_tile and weights in memory are. */
+INLINE void multiply_pv(const __local ushort *v_tile, WEIGHTS_PARAM,
+                        float out[M_FRAGMENTS][DIM_SUMS] FRAGMENT_PARAM)
+{
+    UNROLL
+    for (int slab = 0; slab < PART_SLABS; slab++) {
+        uint weights[M_FRAGMENTS][WEIGHT_PARTS][QUERY_WORDS];
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++)
+            UNROLL
+            for (int part = 0; part < WEIGHT_PARTS; part++)
+                GET_WEIGHTS(weights[f][part], f, part, slab);
+        UNROLL
+        for (int n = 0; n < DIM_TILES; n += OTHERS_AT_ONCE) {
+            uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
+#if PACKED_VALUES
+            UNROLL
+            for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)
+                load_run(v_words + w,
+                         v_tile + packed_at(slab,
+                                            FIRST_DIM + n * FRAGMENT_OTHERS + other_column(lane),
+                                            other_depth(lane, 2 * w)),
+                         PACKED_RUN / 2);
+#else
+            load_values(v_words,
+                        v_tile + slab * FRAGMENT_DEPTH * V_STRIDE + FIRST_DIM + n * FRAGMENT_OTHERS,
+                        V_STRIDE, lane);
+#endif
+            UNROLL
+            for (int m = 0; m < OTHERS_AT_ONCE; m++)
+                UNROLL
+                for (int part = 0; part < WEIGHT_PARTS; part++)
+                    UNROLL
+                    for (int f = 0; f < M_FRAGMENTS; f++)
+                        multiply_add(out[f] + (n + m) * FRAGMENT_SUMS, weights[f][part],
+                                     v_words + m * OTHER_WORDS FRAGMENT_ARG);
+        }
+        IN_ORDER();
+    }
+}
+
+/* Whether all outputs are finite: 0 times each of them. */
+INLINE bool all_finite(float out[M_FRAGMENTS][DIM_SUMS])
+{
+    float check = 0.0f;
+
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+        for (int x = 0; x < DIM_SUMS; x++)
+            check = fma(out[f][x], 0.0f, check);
+    return check == 0.0f;
+}
+
+#endif

@@ -1,0 +1,31 @@
+/* Where elements of 16 bits lie in tiles of local memory. Plain C: tests/offline/bank_conflicts.c counts with
+ * it which accesses meet in a bank.
+ *
+ * Rows are ROW_PADDING elements longer than needed, which spreads columns over the banks, and start at as
+ * many bytes as a lane reads of them at once. Packed values are pieces of PACKED_RUN terms, which a lane
+ * reads at once, of each dim, then of the next terms: element (key, dim) is at packed_at().
+ *
+ * Before including this: fragment.h; DIMS, the dims of packed values. */
+#ifndef CLATTN_TILE_LAYOUT_H
+#define CLATTN_TILE_LAYOUT_H
+
+#if OTHER_WORDS == 2 && PACKED_VALUES /* lanes read 8 bytes of a row */
+#define ROW_PADDING 4
+#else
+#define ROW_PADDING 8
+#endif
+#define PACKED_RUN (OTHER_WORDS == 2 ? 4 : 8)
+#define PACKED_LINE (64 / PACKED_RUN) /* dims in 128 bytes, which are all banks */
+
+/* Dims change places within four, otherwise in each 128 bytes: lanes read neighbours of them, threads fill
+ * every fourth, and both meet in no bank. */
+static inline int packed_at(const int slab, const int dim, const int depth)
+{
+    const int place = dim ^ (dim / PACKED_LINE & 3);
+
+    return ((slab * (FRAGMENT_DEPTH / PACKED_RUN) + depth / PACKED_RUN) * DIMS + place) *
+               PACKED_RUN +
+           depth % PACKED_RUN;
+}
+
+#endif

@@ -1,0 +1,286 @@
+/* split_mma: forward attention for few queries and many keys by matrix instructions; see
+ * cl/kernels/split_mma.cl. */
+#include "device/capacity.h"
+#include "families/kernels/block_sizes.h"
+#include "families/kernels/split.h"
+#include "families/mma/fragments.h"
+#include "families/registry.h"
+
+static size_t work_items(const size_t *values);
+static size_t combine_items(const size_t *values);
+static size_t keys_at_once(const size_t *values);
+static size_t register_words(const clattn_problem *p, const size_t *values);
+static int spills(const clattn_problem *p, const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/split_mma.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_split_mma[];
+
+enum { LEAST_ROWS = 8 }; /* of a kv head, from which on matrix instructions pay */
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static const struct ca_fragment *fragment_of(const size_t *values)
+{
+    return ca_fragment_of(values[INSTRUCTION_INDEX]);
+}
+
+static size_t work_items(const size_t *values)
+{
+    return fragment_of(values)->lanes * values[SUB_GROUPS_INDEX];
+}
+
+static size_t combine_items(const size_t *values)
+{
+    return ca_round_up(work_items(values), CA_COMBINED_COLUMNS);
+}
+
+static size_t block_m(const size_t *values)
+{
+    return fragment_of(values)->queries * values[M_FRAGMENTS_INDEX];
+}
+
+/* The least that all sub-groups multiply with together: keys in the first product, dims in the second. */
+static size_t keys_at_once(const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+
+    return values[SUB_GROUPS_INDEX] * f->others * f->others_at_once;
+}
+
+static size_t padded_dim_v(const clattn_problem *p, const size_t *values)
+{
+    return ca_round_up(p->dim_v, keys_at_once(values));
+}
+
+static size_t parts(const size_t *values)
+{
+    return ca_larger(values[KV_PARTS_INDEX], 1);
+}
+
+static size_t part_columns(const clattn_problem *p, const size_t *values)
+{
+    const size_t depth = fragment_of(values)->depth;
+
+    return ca_divide_up(p->dim_qk, parts(values) * depth) * depth;
+}
+
+/* What a work-item keeps in registers of its rows: scores and outputs. */
+static size_t scores(const size_t *values)
+{
+    return block_m(values) * values[BLOCK_N_INDEX] / work_items(values);
+}
+
+static size_t outputs(const clattn_problem *p, const size_t *values)
+{
+    return block_m(values) * padded_dim_v(p, values) / work_items(values);
+}
+
+/* ... and queries, if they stay there, of a part of the columns. */
+static size_t queries(const clattn_problem *p, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+
+    return block_m(values) * part_columns(p, values) * f->replicas / 2 / f->lanes;
+}
+
+static size_t register_words(const clattn_problem *p, const size_t *values)
+{
+    return scores(values) + outputs(p, values) +
+           (values[Q_RESIDENT_INDEX] ? queries(p, values) : 0);
+}
+
+/* Where queries are held, what the rows of a fragment see weighs as much as five more words. */
+static int spills(const clattn_problem *p, const size_t *values)
+{
+    const size_t fragments = values[M_FRAGMENTS_INDEX];
+    const int held = values[Q_RESIDENT_INDEX] || fragments > 1;
+
+    return ca_fragment_spills(fragment_of(values), p, scores(values), outputs(p, values),
+                              held ? queries(p, values) + 5 * fragments : 0);
+}
+
+static size_t weight_parts(const clattn_problem *p)
+{
+    return !p->strict ? 1 : p->dtype == CLATTN_F16 ? 2 : 3;
+}
+
+/* Follows the local memory of cl/kernels/split_mma.cl. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t padding = 8, rows = block_m(values), keys = values[BLOCK_N_INDEX];
+    const struct ca_fragment *f = fragment_of(values);
+    const size_t columns = part_columns(p, values);
+    const size_t q = rows * (columns * parts(values) + padding);
+    const size_t k = keys * (columns + padding);
+    const size_t v =
+        keys / parts(values) * (padded_dim_v(p, values) + (f->packed_values ? 0 : padding));
+    const size_t kv = values[KV_PARTS_INDEX] ? ca_larger(k, v) : k + v;
+    const size_t elements = (values[Q_RESIDENT_INDEX] ? ca_larger(kv, q) : q + kv) +
+                            weight_parts(p) * rows * (keys + padding);
+    const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
+    const size_t places = rows + (p->page_size ? 4 * keys : 1);
+    const size_t split =
+        elements * sizeof(cl_ushort) + values[SUB_GROUPS_INDEX] * rows * sizeof(cl_float) +
+        places * sizeof(cl_long) +
+        (values[EMULATE_INDEX] ? values[SUB_GROUPS_INDEX] * exchanged * sizeof(cl_float) : 0);
+
+    /* Compilers align what lies beside the tiles. */
+    return ca_larger(split, ca_combine_bytes(values[SPLIT_K_INDEX], combine_items(values))) + 64;
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) * sizeof(cl_uint);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_split_workspace_bytes(p, values[SPLIT_K_INDEX]);
+}
+
+static void split_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = ca_split_ndrange(p, block_m(values), values[SPLIT_K_INDEX], work_items(values));
+}
+
+static void combine_ndrange(const clattn_problem *p, const size_t *values,
+                            const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    *range = ca_combine_ndrange(p, combine_items(values));
+}
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const char *reason = ca_mma_refusal(p);
+
+    (void)dev;
+    if (reason)
+        return reason;
+    if (p->dropout > 0.0f)
+        return "this family draws no dropout, which is for training";
+    if (p->block_q)
+        return CA_WALKS_NO_BLOCKS;
+    if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX || p->seq_kv > CL_INT_MAX)
+        return "more rows or keys of a kv head than 32 bits count";
+    return NULL;
+}
+
+static const char *more_options(const size_t *values, const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0);
+}
+
+static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    return reject(p, dev, values) == NULL;
+}
+
+/* Halves a tunable; 0 if no more than the least was left. */
+static int halve(size_t *values, size_t index, size_t least)
+{
+    if (values[index] <= least)
+        return 0;
+    values[index] /= 2;
+    return 1;
+}
+
+/* Finds room for K and V: side by side where the device copies in the background, else, so that two groups
+ * are resident, in turns; in smaller and smaller parts, and with fewer keys, until all fits. 0 if nothing
+ * does. */
+static int place_tiles(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t keys = values[BLOCK_N_INDEX], resident = values[Q_RESIDENT_INDEX];
+    size_t *const kv_parts = &values[KV_PARTS_INDEX];
+    const size_t fewest = values[INSTRUCTION_INDEX] == CA_MMA_SYNC ? 0 : 1;
+
+    for (; values[BLOCK_N_INDEX] >= keys_at_once(values); values[BLOCK_N_INDEX] /= 2)
+        for (*kv_parts = fewest; *kv_parts <= 8; *kv_parts += ca_larger(*kv_parts, 1)) {
+            values[Q_RESIDENT_INDEX] = resident;
+            if (fits(p, dev, values))
+                return 1;
+            values[Q_RESIDENT_INDEX] = 0;
+            if (fits(p, dev, values))
+                return 1;
+        }
+    values[BLOCK_N_INDEX] = keys;
+    values[Q_RESIDENT_INDEX] = resident;
+    *kv_parts = fewest;
+    return 0;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
+    const size_t own = ca_instruction_of(dev), rows = ca_split_rows_per_kv_head(p);
+    const int is_dpas = own == CA_DPAS_8 || own == CA_DPAS_16;
+
+    values[EMULATE_INDEX] = own == 0;
+    values[SPLIT_K_INDEX] = 1;
+    if (own == CA_MMA_SYNC)
+        values[EXP_INDEX] = 1;
+    if (own == 0) { /* of any instruction, on few work-items: speed does not matter */
+        values[SUB_GROUPS_INDEX] = 2;
+    } else {
+        values[INSTRUCTION_INDEX] = own == CA_MFMA_32 ? CA_MFMA_16 : own;
+        values[Q_RESIDENT_INDEX] = own == CA_MFMA_32;
+        if (is_dpas)
+            values[SUB_GROUPS_INDEX] = 8;
+    }
+    while (work_items(values) > most_items && values[SUB_GROUPS_INDEX] > 1)
+        values[SUB_GROUPS_INDEX] /= 2;
+    values[BLOCK_N_INDEX] = ca_larger(values[BLOCK_N_INDEX], keys_at_once(values));
+    while (values[M_FRAGMENTS_INDEX] < (is_dpas ? 2 : 4) && block_m(values) < rows)
+        values[M_FRAGMENTS_INDEX] *= 2;
+    while (!place_tiles(p, dev, values) &&
+           (halve(values, M_FRAGMENTS_INDEX, 1) || halve(values, SUB_GROUPS_INDEX, 1)))
+        ;
+    ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], block_m(values), work_items(values), values,
+                     SPLIT_K_INDEX, reject);
+}
+
+/* Never of itself where it would be emulated: that is for tests. */
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    /* Groups of families that do not split keys. */
+    const size_t groups = p->batch * p->heads * ca_divide_up(p->seq_q, 64);
+    /* Other families multiply these without matrix instructions. */
+    const int alone = p->page_size || ca_larger(p->dim_qk, p->dim_v) > 256;
+
+    if (!ca_instruction_of(dev))
+        return CA_ONLY_IF_FORCED;
+    if (ca_split_rows_per_kv_head(p) < LEAST_ROWS)
+        return 25;
+    if (alone)
+        return 98;
+    return p->seq_kv >= 256 && (p->seq_q <= 16 || groups < ca_device_cores(dev) / 2) ? 98 : 25;
+}
+
+const struct ca_family ca_split_mma = {
+    .name = "split_mma",
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_split_mma,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = {{"split", CA_SPLIT_ARGUMENTS, split_ndrange},
+               {"combine", CA_COMBINE_ARGUMENTS, combine_ndrange}},
+    .num_stages = 2,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .options = more_options,
+    .preference = preference,
+};
