@@ -5,11 +5,19 @@
 
 #include "mpi/internal.h"
 
-/* Compiles cl/kernels/shards.cl for the plan's dtype. */
+/* Makes the plan's queue, and compiles cl/kernels/shards.cl for its dtype. Closing releases all memory and
+ * the plans of parts as well. */
 void device_open(clattn_mpi_plan *plan);
 void device_close(clattn_mpi_plan *plan);
 
+/* Waits for what the caller has enqueued. */
+void device_wait_for(clattn_mpi_plan *plan, cl_command_queue queue);
+
 /* ---- memory ----------------------------------------------------------------------------------- */
+
+/* A fault unless a buffer of the caller's has so many elements. */
+void buffer_check(clattn_mpi_plan *plan, const char *name, const clattn_buffer *buffer,
+                  size_t elements, size_t element_bytes);
 
 /* At least so many bytes; NULL with a fault. What it held is lost if it has to grow. */
 cl_mem pool_take(clattn_mpi_plan *plan, enum pool_id id, size_t bytes);
@@ -37,7 +45,7 @@ void device_write(clattn_mpi_plan *plan, cl_mem to, size_t first_byte, const voi
 void device_fill(clattn_mpi_plan *plan, cl_mem buffer, size_t floats, float value);
 
 /* Waits for all that was enqueued, while at most MOST_REQUESTS messages make progress; timed as computing. */
-#define MOST_REQUESTS 2
+#define MOST_REQUESTS 4
 void device_finish(clattn_mpi_plan *plan, MPI_Request *requests, int count);
 
 /* ---- rows ------------------------------------------------------------------------------------- */

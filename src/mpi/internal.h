@@ -86,6 +86,8 @@ enum pool_id {
     POOL_O,         /* f32 sums of this place's queries: o, or dq */
     POOL_LSE,       /* ... and their lse */
     POOL_GRADIENTS, /* f32 sums of the keys at hand: dk, then dv */
+    POOL_GRADIENTS_OWN,
+    POOL_GRADIENTS_CAME,
     POOL_PART_DK,
     POOL_PART_DV,
     POOL_SLOPES,

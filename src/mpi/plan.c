@@ -1,5 +1,4 @@
 #include "mpi/execute.h"
-#include "mpi/part_plan.h"
 #include "mpi/shards.h"
 
 #include <clattn/version.h>
@@ -263,18 +262,8 @@ static void rehearse(clattn_mpi_plan *plan)
 
 static void make_device(clattn_mpi_plan *plan)
 {
-    const clattn_device_info *device = clattn_context_device(plan->context);
-    cl_int error;
-
     find_local(plan);
-    if (!clattn_context_opencl(plan->context)) {
-        fault_set(&plan->fault, CLATTN_NO_DEVICE, "its context has no device, only a profile");
-        return;
-    }
-    plan->queue =
-        clCreateCommandQueue(clattn_context_opencl(plan->context), device->device, 0, &error);
-    if (fault_cl(&plan->fault, error, "clCreateCommandQueue"))
-        device_open(plan);
+    device_open(plan);
     make_memory(plan);
     rehearse(plan);
 }
@@ -341,14 +330,7 @@ void clattn_mpi_plan_release(clattn_mpi_plan *plan)
 {
     if (!plan)
         return;
-    if (plan->queue)
-        clFinish(plan->queue);
-    part_plans_release(plan);
     device_close(plan);
-    if (plan->queue)
-        clReleaseCommandQueue(plan->queue);
-    for (int n = 0; n < STAGINGS; n++)
-        free(plan->stagings[n].bytes);
     partition_free(&plan->partition);
     free(plan->parts);
     free(plan->visible);
