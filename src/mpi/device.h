@@ -10,6 +10,10 @@
 void device_open(clattn_mpi_plan *plan);
 void device_close(clattn_mpi_plan *plan);
 
+/* How fast this rank's device computes and copies, without a plan. */
+void device_rates(clattn_context *context, const clattn_problem *whole,
+                  const clattn_plan_options *options, struct fault *fault, clattn_mpi_rates *rates);
+
 /* Waits for what the caller has enqueued. */
 void device_wait_for(clattn_mpi_plan *plan, cl_command_queue queue);
 

@@ -86,7 +86,6 @@ static void read_lists(clattn_mpi_plan *plan, const struct lists *lists)
                {plan->lengths.q_starts, lists->q_starts, batch + 1},
                {plan->lengths.kv_starts, lists->kv_starts, batch + 1}};
     uint64_t hash = HASH_BEGIN;
-    bool some = false;
 
     hash = hash_more(hash, &lists->seed, sizeof lists->seed);
     hash = hash_more(hash, &lists->offset, sizeof lists->offset);
@@ -96,13 +95,10 @@ static void read_lists(clattn_mpi_plan *plan, const struct lists *lists)
         device_read(plan, all[n].from->buffer, all[n].from->offset * sizeof *all[n].to, all[n].to,
                     all[n].count * sizeof *all[n].to);
         hash = hash_more(hash, all[n].to, all[n].count * sizeof *all[n].to);
-        some = true;
     }
     if (!all_alike(plan->communicator, hash))
         fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
                   "ranks do not have the same lengths, starts, dropout_seed and dropout_offset");
-    if (some && fault_none(&plan->fault))
-        find_visible(plan, &plan->lengths);
 }
 
 /* ---- heads -------------------------------------------------------------------------------------- */

@@ -136,12 +136,12 @@ struct clattn_mpi_plan {
     clattn_problem whole;
     clattn_problem local; /* of this rank's tensors */
     clattn_mpi_mode mode;
+    clattn_mpi_prediction prediction;
     size_t gather_bytes;
     const clattn_plan_options *options;
     struct partition partition;
     size_t heads, kv_heads, first_head; /* that this rank computes */
     struct part *parts;                 /* parts_room() of them */
-    bool *visible;                      /* places x places: place_sees() */
     int *messages;        /* counts and places of all-gathers, six times places (gather.c) */
     int *member_messages; /* of all-to-alls, four times members (heads.c) */
     MPI_Datatype page;    /* PAGE_BYTES */

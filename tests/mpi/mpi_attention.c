@@ -409,6 +409,17 @@ static const char *mode_name(const clattn_mpi_mode mode)
     return names[mode];
 }
 
+/* By these a rank that sends to itself alone would be as fast as one that computes: AUTO takes several modes. */
+static const clattn_mpi_rates rates = {.struct_size = sizeof rates,
+                                       .flops = 1e9,
+                                       .copy_bandwidth = 1e9,
+                                       .overhead = 1e-4,
+                                       .node_ranks = 2,
+                                       .node_latency = 1e-6,
+                                       .node_bandwidth = 1e9,
+                                       .latency = 1e-4,
+                                       .bandwidth = 1e8};
+
 /* How many elements are wrong, on all ranks; negative if the mode cannot be had. */
 static int run_manner(const struct world *world, const struct whole *whole, struct manner manner)
 {
@@ -416,7 +427,8 @@ static int run_manner(const struct world *world, const struct whole *whole, stru
                                         .mode = manner.mode,
                                         .heads_ranks = manner.heads_ranks,
                                         .gather_bytes = manner.gather_bytes,
-                                        .speed = manner.uneven ? 1 + world->rank % 3 : 0};
+                                        .speed = manner.uneven ? 1 + world->rank % 3 : 0,
+                                        .rates = &rates};
     struct local local = {.shard.struct_size = sizeof local.shard};
     int wrong, all = 0;
 
@@ -451,6 +463,7 @@ static int run_case(const struct world *world, const char *text, const clattn_op
         {CLATTN_MPI_ALL_GATHER, 0, 0, 0}, {CLATTN_MPI_ALL_GATHER, 0, 1, 20000},
         {CLATTN_MPI_HEADS, 0, 0, 0},      {CLATTN_MPI_HEADS_RING, 2, 1, 0},
         {CLATTN_MPI_HEADS_RING, 2, 0, 0}, {CLATTN_MPI_SPLIT_KV, 0, 1, 0},
+        {CLATTN_MPI_AUTO, 0, 1, 0},
     };
     struct whole whole;
     int failures = 0;
