@@ -280,8 +280,8 @@ CLATTN_API clattn_status clattn_mpi_forward(clattn_mpi_plan *plan, cl_command_qu
  * Computes dq, dk and dv, and dslopes and dsinks if the problem asks for them, of this rank's shard;
  * collective. dslopes and dsinks are the whole's, on every rank.
  *
- * Gradients with respect to a shard are sums over ranks, in f32. In f16 and bf16 each rank's share is
- * rounded to the dtype before it is added.
+ * Gradients with respect to a shard are sums over parts and ranks, in f32 whatever the dtype, and rounded to it
+ * once.
  *
  * @param plan     Of operation CLATTN_BACKWARD.
  * @param queue,tensors  As for clattn_mpi_forward(); o, lse and do are of the shard's queries.

@@ -54,7 +54,7 @@ void device_finish(clattn_mpi_plan *plan, MPI_Request *requests, int count);
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-/* KERNEL_COPY_ROWS, KERNEL_COPY_FLOATS, KERNEL_ADD_ROWS or KERNEL_STORE_ROWS; size: batch, heads, rows,
+/* KERNEL_COPY_ROWS, KERNEL_COPY_FLOATS, KERNEL_ADD_FLOATS or KERNEL_STORE_ROWS; size: batch, heads, rows,
  * dim. */
 void device_move(clattn_mpi_plan *plan, enum kernel kernel, const size_t size[4],
                  struct tensor from, struct tensor to);

@@ -71,7 +71,6 @@ struct part_plan { /* of a part's problem, by its text */
 enum kernel { /* cl/kernels/shards.cl */
               KERNEL_COPY_ROWS,
               KERNEL_COPY_FLOATS,
-              KERNEL_ADD_ROWS,
               KERNEL_ADD_FLOATS,
               KERNEL_STORE_ROWS,
               KERNEL_MERGE_STATE,

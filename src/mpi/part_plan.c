@@ -10,8 +10,7 @@ clattn_problem part_problem(const clattn_mpi_plan *plan, const struct part *part
     p.bias_layout = plan->local.bias_layout;
     p.mask_layout = plan->local.mask_layout;
     p.lse = 1;
-    if (p.operation == CLATTN_FORWARD)
-        p.o_f32 = p.dtype != CLATTN_F32;
+    p.o_f32 = p.dtype != CLATTN_F32;
     return p;
 }
 
