@@ -179,7 +179,7 @@ CLATTN_API clattn_status clattn_mpi_plan_create(MPI_Comm communicator, clattn_co
 
 /**
  * Measures the rates of the ranks' devices and of the network between them, by short executions and messages;
- * collective. Takes some tens of milliseconds beside the compilation of kernels. Several plans with the same
+ * collective. Takes some hundred milliseconds beside the compilation of kernels. Several plans with the same
  * rates choose alike.
  *
  * @param communicator,context,whole  As for clattn_mpi_plan_create(); operation, dtype and dims of the

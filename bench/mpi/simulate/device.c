@@ -177,7 +177,7 @@ void device_move(clattn_mpi_plan *plan, const enum kernel kernel, const size_t s
 {
     const double elements = (double)(size[0] * size[1] * size[2]) * (double)size[3];
     const bool floats = kernel == KERNEL_COPY_FLOATS || kernel == KERNEL_ADD_FLOATS;
-    const bool adds = kernel == KERNEL_ADD_ROWS || kernel == KERNEL_ADD_FLOATS;
+    const bool adds = kernel == KERNEL_ADD_FLOATS;
 
     (void)from;
     (void)to;

@@ -3,6 +3,7 @@
 #include "simulate/device.h"
 
 #include <clattn/clattn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +14,11 @@ static const char usage[] =
     "                NODE_BANDWIDTH LATENCY BANDWIDTH MODE[,MODE]... PROBLEM\n"
     "PROFILE: a device's facts, as in bench/profiles; numbers: those of clattn_mpi_rates; MODE: "
     "all-gather, ring,\n"
-    "heads, split-kv or heads-ring:N. Prints for each mode, separated by tabs: problem, ranks, "
+    "heads, split-kv or heads-ring:N; behind a '?' it is only predicted, with zeros for the rest. "
+    "Prints for each mode, separated by tabs: problem, ranks, "
     "mode, milliseconds\n"
-    "simulated and predicted, efficiency in percent, milliseconds that rank 0 computed, waited and "
+    "simulated and predicted, efficiency in percent likewise, milliseconds that rank 0 computed, "
+    "waited and "
     "copied, and GB\n"
     "of its device beside the tensors, as allocated and as predicted.\n";
 
@@ -87,24 +90,33 @@ static void run_mode(clattn_context *context, const char *text, const clattn_pro
 {
     clattn_mpi_prediction prediction = {.struct_size = sizeof prediction};
     clattn_mpi_plan_info info = {.struct_size = sizeof info};
-    clattn_mpi_options options = options_of(mode);
-    clattn_mpi_plan *plan;
+    const bool simulated = mode[0] != '?';
+    const char *const name = simulated ? mode : mode + 1;
+    clattn_mpi_options options = options_of(name);
+    clattn_mpi_plan *plan = NULL;
+    double seconds = 0, memory = 0;
 
-    if (clattn_mpi_plan_create(MPI_COMM_WORLD, context, whole, &options, &plan) != CLATTN_SUCCESS) {
+    if (simulated &&
+        clattn_mpi_plan_create(MPI_COMM_WORLD, context, whole, &options, &plan) != CLATTN_SUCCESS) {
         if (rank == 0)
             fprintf(stderr, "simulate: %s, %s, %d ranks: refused\n", text, mode, ranks);
         return;
     }
-    const double seconds = execute(plan, whole);
+    if (simulated) {
+        seconds = execute(plan, whole);
+        memory = device_memory(plan);
+        (void)clattn_mpi_plan_describe(plan, &info);
+    }
     if (rank == 0) {
         options.rates = &device_speeds.rates;
         (void)clattn_mpi_predict(whole, ranks, &options, &prediction);
-        (void)clattn_mpi_plan_describe(plan, &info);
         const double alone = clattn_problem_flops(whole) / device_speeds.rates.flops;
-        printf("%s\t%d\t%s\t%.3f\t%.3f\t%.1f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", text, ranks, mode,
-               1e3 * seconds, 1e3 * prediction.seconds, 100 * alone / ranks / seconds,
-               1e3 * info.seconds_computing, 1e3 * info.seconds_waiting, 1e3 * info.seconds_staging,
-               device_memory(plan) / 1e9, prediction.bytes_held / 1e9);
+        printf("%s\t%d\t%s\t%.3f\t%.3f\t%.1f\t%.1f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", text, ranks,
+               name, 1e3 * seconds, 1e3 * prediction.seconds,
+               simulated ? 100 * alone / ranks / seconds : 0,
+               100 * alone / ranks / prediction.seconds, 1e3 * info.seconds_computing,
+               1e3 * info.seconds_waiting, 1e3 * info.seconds_staging, memory / 1e9,
+               prediction.bytes_held / 1e9);
         fflush(stdout);
     }
     clattn_mpi_plan_release(plan);
