@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 common="plan options cost measure execute heads split gather ring shards partition parts fault"
 sources=
 for name in $common; do sources="$sources src/mpi/$name.c"; done
-smpicc -O2 -std=c11 -DCL_TARGET_OPENCL_VERSION=120 -Iinclude -Isrc -I. -Ibench/mpi -include bench/mpi/simulate/messages.h \
+smpicc -O2 -std=c11 -DCL_TARGET_OPENCL_VERSION=120 -Iinclude -Isrc -I. -include bench/mpi/simulate/messages.h \
     -o "$work/simulate" bench/mpi/simulate/*.c $sources -L"$build" -lclattn -Wl,-rpath,"$build" -lOpenCL -lm
 
 # Problem of Llama 3 8B: 32 heads, 8 of keys and values, dim 128, causal.

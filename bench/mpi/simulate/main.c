@@ -1,6 +1,6 @@
 /* Under smpirun: what an execution over ranks takes in each mode, with the communication of src/mpi and devices that
  * only take their time (device.c), and what the cost model predicts. See usage below. */
-#include "simulate/device.h"
+#include "bench/mpi/simulate/device.h"
 
 #include <clattn/clattn.h>
 #include <stdbool.h>
