@@ -1,6 +1,6 @@
 #!/bin/sh
-# sh tests/mpi.sh [RANKS...]: libclattn_mpi against double precision (tests/mpi/mpi_attention.c), and what goes wrong
-# on one rank (mpi_faults.c), with each MPI that is installed, Open MPI and MPICH, on 1, 2, 3, 4 and 7 ranks of this machine unless others are named.
+# sh tests/mpi.sh [RANKS...]: libclattn_mpi against double precision (tests/mpi/mpi_attention.c), what goes wrong
+# on one rank (mpi_faults.c) and the cost model (mpi_cost.c), with each MPI that is installed, Open MPI and MPICH, on 1, 2, 3, 4 and 7 ranks of this machine unless others are named.
 # Builds what it needs in build/mpi-NAME.
 #   --build DIR   with the MPI of that build alone, as CTest does
 # Ends with 1 if anything is wrong, with 77 if there is no MPI.
@@ -36,6 +36,7 @@ in_build() {
     losses=$1/tests/mpi/losses
     rm -f "$losses".*
     shift 2
+    "$programs/mpi_cost" || bad=1 # needs no ranks
     for ranks; do
         for program in mpi_faults mpi_attention; do
             timeout "${CLATTN_TEST_LIMIT:-1200}" "$run" -n "$ranks" "$programs/$program" || bad=1

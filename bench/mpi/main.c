@@ -13,18 +13,20 @@
 #include <string.h>
 #include <time.h>
 
-static const char help[] = "usage: mpirun -n N clattn-bench-mpi [OPTION]... PROBLEM...\n"
-                           "Times forward problems and gradients over N ranks, all modes in turns, "
-                           "and prints the median of the\n"
-                           "slowest rank's times, and how this rank 0 spent it. Results of forward "
-                           "are compared with double\n"
-                           "precision, of some rows of each rank.\n"
-                           "  --mode M      all-gather, ring, heads, split-kv or heads-ring:N; may "
-                           "be repeated; by default the\n"
-                           "                first three\n"
-                           "  --repeat N    times each, 7\n"
-                           "  --speed X     how fast this rank is; by default all are alike\n"
-                           "  --json FILE   rank 0 writes results there\n";
+static const char help[] =
+    "usage: mpirun -n N clattn-bench-mpi [OPTION]... PROBLEM...\n"
+    "Times forward problems and gradients over N ranks, all modes in turns, "
+    "and prints the median of the\n"
+    "slowest rank's times, how rank 0 spent it, and what the cost model "
+    "predicts from rates that are measured\n"
+    "before each problem. Results of forward are compared with double "
+    "precision, of some rows of each rank.\n"
+    "  --mode M      all-gather, ring, heads, split-kv, heads-ring:N or auto; "
+    "may be repeated; by default\n"
+    "                the first three\n"
+    "  --repeat N    times each, 7\n"
+    "  --speed X     how fast this rank is; by default all are alike\n"
+    "  --json FILE   rank 0 writes results there\n";
 
 enum { MOST_MODES = 16, MOST_REPEATS = 1000, SAMPLED_ROWS = 4 };
 
@@ -42,6 +44,7 @@ struct bench {
     const char *json;
     clattn_context *context;
     cl_command_queue queue;
+    clattn_mpi_rates rates;
     json_t *rows;
 };
 
@@ -127,6 +130,7 @@ static void open_run(const struct bench *bench, const clattn_problem *whole, str
     const clattn_mpi_options options = {.struct_size = sizeof options,
                                         .mode = mode->mode,
                                         .heads_ranks = mode->heads_ranks,
+                                        .rates = &bench->rates,
                                         .speed = bench->speed};
 
     memset(run, 0, sizeof *run);
@@ -268,6 +272,14 @@ static json_t *numbers(const double *x, const size_t count)
     return list;
 }
 
+static json_t *rates_of(const clattn_mpi_rates *r)
+{
+    return json_pack("{s:f, s:f, s:f, s:i, s:f, s:f, s:f, s:f}", "flops", r->flops,
+                     "copy_bandwidth", r->copy_bandwidth, "overhead", r->overhead, "node_ranks",
+                     r->node_ranks, "node_latency", r->node_latency, "node_bandwidth",
+                     r->node_bandwidth, "latency", r->latency, "bandwidth", r->bandwidth);
+}
+
 static void report_run(struct bench *bench, const char *text, const clattn_problem *whole,
                        const struct run *run)
 {
@@ -277,25 +289,28 @@ static void report_run(struct bench *bench, const char *text, const clattn_probl
 
     if (bench->rank != 0)
         return;
+    json_t *rates = rates_of(&bench->rates);
     (void)clattn_mpi_plan_describe(run->plan, &info);
     middle[0] = median_of(run->milliseconds, run->times);
     for (int n = 0; n < 3; n++)
         middle[n + 1] = median_of(run->parts[n], run->times);
-    printf("  %-12s %9.2f %10.1f %9.2f %9.2f %9.2f %7zu %9.1f", run->mode->name, middle[0],
-           clattn_problem_flops(whole) / middle[0] / 1e6, middle[1], middle[2], middle[3],
-           info.parts, (double)info.bytes_sent / 1e6);
+    printf("  %-12s %9.2f %10.2f %9.1f %9.2f %9.2f %9.2f %7zu %9.1f", run->mode->name, middle[0],
+           1e3 * info.seconds_predicted, clattn_problem_flops(whole) / middle[0] / 1e6, middle[1],
+           middle[2], middle[3], info.parts, (double)info.bytes_sent / 1e6);
     if (error >= 0)
         printf(" %6.3f", error);
     printf("\n");
     fflush(stdout);
     json_array_append_new(
         bench->rows,
-        json_pack("{s:s, s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:f}", "problem", text,
-                  "mode", run->mode->name, "heads_ranks", info.heads_ranks, "places", info.places,
-                  "milliseconds", numbers(run->milliseconds, run->times), "computing",
+        json_pack("{s:s, s:O, s:s, s:f, s:i, s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:f}", "problem",
+                  text, "rates", rates, "mode", run->mode->name, "predicted",
+                  1e3 * info.seconds_predicted, "heads_ranks", info.heads_ranks, "places",
+                  info.places, "milliseconds", numbers(run->milliseconds, run->times), "computing",
                   numbers(run->parts[0], run->times), "waiting", numbers(run->parts[1], run->times),
                   "staging", numbers(run->parts[2], run->times), "parts", (json_int_t)info.parts,
                   "bytes_sent", (json_int_t)info.bytes_sent, "error", error));
+    json_decref(rates);
 }
 
 static void run_problem(struct bench *bench, const char *text)
@@ -309,6 +324,8 @@ static void run_problem(struct bench *bench, const char *text)
     if (whole.bias || whole.mask || whole.alibi || whole.sinks || whole.q_lengths ||
         whole.kv_lengths || whole.total_q || whole.total_kv || whole.dslopes || whole.dsinks)
         quit(bench, "this program times problems of q, k and v alone");
+    if (clattn_mpi_measure(MPI_COMM_WORLD, bench->context, &whole, &bench->rates) != CLATTN_SUCCESS)
+        quit(bench, "no rates");
     if (bench->rank == 0)
         printf("%s\n", text);
     for (size_t n = 0; n < bench->num_modes; n++)
@@ -334,7 +351,8 @@ static bool add_mode(struct bench *bench, const char *name)
     static const struct mode known[] = {{CLATTN_MPI_ALL_GATHER, 0, "all-gather"},
                                         {CLATTN_MPI_RING, 0, "ring"},
                                         {CLATTN_MPI_HEADS, 0, "heads"},
-                                        {CLATTN_MPI_SPLIT_KV, 0, "split-kv"}};
+                                        {CLATTN_MPI_SPLIT_KV, 0, "split-kv"},
+                                        {CLATTN_MPI_AUTO, 0, "auto"}};
     struct mode mode = {CLATTN_MPI_HEADS_RING, 0, name};
 
     if (bench->num_modes == MOST_MODES)
@@ -422,8 +440,8 @@ int main(int argc, char **argv)
         quit(&bench, "no queue");
     if (bench.rank == 0)
         printf(
-            "%d ranks, %s, %u units each\n  mode                ms    GFLOP/s  computing   waiting"
-            "   staging   parts   MB sent  error\n",
+            "%d ranks, %s, %u units each\n  mode                ms  predicted   GFLOP/s computing"
+            "   waiting   staging   parts   MB sent  error\n",
             bench.ranks, clattn_context_device(bench.context)->name,
             (unsigned)clattn_context_device(bench.context)->compute_units);
     for (int n = first; n < argc; n++)

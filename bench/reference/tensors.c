@@ -62,11 +62,18 @@ static void set_rows(struct tensor_shape *s, const clattn_problem *p, size_t dim
     set_layout(s, layout, true);
 }
 
+/* Of what an operation writes. */
+static void set_written(struct tensor_shape *s, const clattn_problem *p)
+{
+    if (p->o_f32)
+        s->dtype = CLATTN_F32;
+}
+
 static void set_results(struct tensor_shape *s, const clattn_problem *p)
 {
     set_rows(s, p, p->dim_v, &p->o);
-    if (p->o_f32)
-        s->dtype = CLATTN_F32;
+    if (p->operation == CLATTN_FORWARD)
+        set_written(s, p);
 }
 
 static void set_lse(struct tensor_shape *s, const clattn_problem *p)

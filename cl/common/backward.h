@@ -103,7 +103,8 @@ __kernel void backward_rows(PARAMETERS_backward_rows)
     const float base = lse[at.lse + lse_of(a, b, h, i)] * UNIT;
     workspace += at.workspace + 2 * row_of(a, b, h, i);
     workspace[0] = base == -INFINITY ? base : -base;
-    workspace[1] = -row_delta(a, at, b, h, i, o, d_o);
+    /* Of results only those that are written may be f32. */
+    workspace[1] = -row_delta(a, at, b, h, i, (const __global storage *)o, d_o);
 }
 
 #endif

@@ -100,7 +100,7 @@ NOINLINE int pack_rows(const int dim, const __global storage *p, const long row,
 
 /* The inverse: rows of a tensor from columns[d][row] times factor. */
 NOINLINE void unpack_rows(const int dim, const lanes *columns, const float factor, const int count,
-                          __global storage *p, const long row, const long column)
+                          __global o_storage *p, const long row, const long column)
 {
     for (int m = 0; m < BLOCK_VECTORS; m++) {
         for (int d = 0; d < dim; d += SIMD_WIDTH) {
@@ -143,8 +143,9 @@ INLINE void load_key_block(SHAPE_PARAMS, const struct head head, const long j,
 }
 
 /* Stores dk and dv of the block's keys. */
-INLINE void store_key_gradients(SHAPE_PARAMS, const struct head head, const struct key_block *block,
-                                __global storage *dk, __global storage *dv)
+INLINE void store_key_gradients(SHAPE_PARAMS, const struct head head,
+                                const struct key_block *block, __global o_storage *dk,
+                                __global o_storage *dv)
 {
     const long kv_head = head.h / a.group, j = block->j;
     const int count = (int)clamp(KEYS_END(head) - j, 0L, (long)BLOCK_N);

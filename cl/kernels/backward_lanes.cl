@@ -226,8 +226,8 @@ NOINLINE void compute_split(SHAPE_PARAMS, const long split, const long kv_head,
                             struct head head, const __global storage *restrict q,
                             const __global storage *restrict k,
                             const __global storage *restrict v SCORE_OPERANDS_PARAM,
-                            const __global storage *restrict d_o, __global storage *restrict dk,
-                            __global storage *restrict dv, __global float *restrict workspace)
+                            const __global storage *restrict d_o, __global o_storage *restrict dk,
+                            __global o_storage *restrict dv, __global float *restrict workspace)
 {
     const long chunks = count_chunks(a);
     struct key_block blocks[BLOCKS_PER_TILE];

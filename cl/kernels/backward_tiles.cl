@@ -153,7 +153,7 @@ INLINE float2 statistic_of(SHAPE_PARAMS, const __global float *workspace, const 
 
 /* The owned rows' sums times factor, 0 for those not in use, to `rows` rows of a tensor. */
 INLINE void store_rows(float4 sums[THREAD_M][MAX_DIMS4], const float factor, const int used,
-                       const int rows, __global storage *to, const long row_step,
+                       const int rows, __global o_storage *to, const long row_step,
                        const long step, const int dim, const int width)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;

@@ -60,18 +60,6 @@ SHARD_KERNEL add_floats(const ulong4 size, const __global float *from, const ulo
         y[d] += x[d];
 }
 
-/* The same of elements of the dtype. */
-SHARD_KERNEL add_rows(const ulong4 size, const __global storage *from, const ulong4 from_at,
-                      __global float *sum, const ulong4 sum_at)
-{
-    if (!HAS_ROW(size))
-        return;
-    const __global storage *x = from + row_at(size, from_at);
-    __global float *y = sum + row_at(size, sum_at);
-    for (ulong d = get_local_id(0); d < size.w; d += COLUMNS)
-        y[d] += LOAD(x, d);
-}
-
 /* to = sum, rounded to the dtype. */
 SHARD_KERNEL store_rows(const ulong4 size, const __global float *sum, const ulong4 sum_at,
                         __global storage *to, const ulong4 to_at)

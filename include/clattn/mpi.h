@@ -30,6 +30,11 @@
  * of which place r has chunk r and chunk 2 n - 1 - r, one behind the other in its tensors ("zigzag").
  * With options.speed chunks are as long as their rank is fast.
  *
+ * CLATTN_MPI_AUTO takes the mode that a cost model (@ref clattn_mpi_predict()) finds fastest, from what each
+ * mode computes, copies and sends, and from rates (@ref clattn_mpi_rates): those of the options, or measured
+ * when the plan is made. Measured rates vary, and with them may the mode, and with the mode the rounding: give
+ * the rates for the same bits from one plan to the next.
+ *
  * All calls that are called collective are made by all ranks of the communicator, in the same order, from
  * one thread at a time, with arguments that agree; MPI must have been initialised (MPI_THREAD_FUNNELED is
  * enough if that thread is the main one). A rank that fails a check, that has no memory or whose device
@@ -46,15 +51,34 @@ CLATTN_BEGIN
 
 /** How keys come to queries; see above. */
 typedef enum clattn_mpi_mode {
-    CLATTN_MPI_AUTO =
-        0, /**< All-gather where keys and values of all ranks fit in one round, else the
-                              ring. */
+    CLATTN_MPI_AUTO = 0, /**< That of the next four which the rates make fastest. */
     CLATTN_MPI_ALL_GATHER = 1,
     CLATTN_MPI_RING = 2,
     CLATTN_MPI_HEADS = 3,      /**< kv_heads is a multiple of the ranks. */
     CLATTN_MPI_HEADS_RING = 4, /**< kv_heads and the ranks are multiples of heads_ranks. */
     CLATTN_MPI_SPLIT_KV = 5    /**< Forward only: every rank has all queries. */
 } clattn_mpi_mode;
+
+/**
+ * How fast ranks compute, copy and send. Ranks are counted node by node: a node is a machine with
+ * consecutive ranks, which reach each other faster than those of other nodes.
+ */
+typedef struct clattn_mpi_rates {
+    size_t struct_size; /**< sizeof(clattn_mpi_rates). */
+    double flops; /**< Operations a second of one rank's device, as clattn_problem_flops() counts
+                                them; where options.speed differ, of the mean of them. Over 0. */
+    double copy_bandwidth; /**< Bytes a second between a device and MPI's memory. Over 0. */
+    double overhead;     /**< Seconds that an execution takes beside its operations. At least 0. */
+    int node_ranks;      /**< Ranks of a node, at least 1. */
+    double node_latency; /**< Seconds from one rank of a node to another, whatever the size. */
+    double
+        node_bandwidth; /**< Bytes a second that a rank sends there, while it receives as many. Over
+                                0. */
+    double latency;     /**< Seconds from node to node. */
+    double
+        bandwidth; /**< Bytes a second that all ranks of a node together send to other nodes, while
+                                they receive as many. Over 0, whether there are other nodes or not. */
+} clattn_mpi_rates;
 
 /** What a plan is made with. All but struct_size may be 0. */
 typedef struct clattn_mpi_options {
@@ -69,6 +93,10 @@ typedef struct clattn_mpi_options {
     const clattn_plan_options
         *plan; /**< NULL, or how each part's plan is chosen; borrowed until the
                                           plan is released. May differ between ranks. */
+    const clattn_mpi_rates
+        *rates; /**< NULL: measured if mode is CLATTN_MPI_AUTO and there are several
+                                        ranks. Else given: the same on all ranks; read during the call
+                                        only. */
 } clattn_mpi_options;
 
 /** A prepared distributed computation. Unlike clattn_plan it is used by one thread at a time. */
@@ -98,7 +126,23 @@ typedef struct clattn_mpi_plan_info {
     size_t bytes_sent;        /**< To other ranks. */
     size_t parts; /**< Executions on the device: pairs of a range of queries and a range of
                                     keys that see each other. */
+    double
+        seconds_predicted; /**< Of any execution, by the cost model; 0 where there are no rates. */
 } clattn_mpi_plan_info;
+
+/** What the cost model expects of an execution, of the rank that takes longest. */
+typedef struct clattn_mpi_prediction {
+    size_t struct_size;       /**< Set by the caller to sizeof(clattn_mpi_prediction). */
+    clattn_mpi_mode mode;     /**< Never CLATTN_MPI_AUTO. */
+    int heads_ranks;          /**< As clattn_mpi_plan_info's. */
+    double seconds;           /**< Of an execution. */
+    double seconds_computing; /**< Of these, on the device. */
+    double seconds_waiting;   /**< ... for messages while nothing is computed. */
+    double seconds_staging;   /**< ... for copies between device and MPI's memory. */
+    double bytes_sent;        /**< By a rank. */
+    double bytes_held; /**< Memory of a rank's device beside the caller's tensors, without what its
+                                   kernels use as workspace. */
+} clattn_mpi_prediction;
 
 /**
  * Makes a plan; collective.
@@ -114,7 +158,7 @@ typedef struct clattn_mpi_plan_info {
  * @retval CLATTN_SUCCESS           Made. Kernels are compiled by now, but those that only certain
  *                                  lengths need.
  * @retval CLATTN_INVALID_ARGUMENT  A null, a struct_size of none of this library's versions, a mode that
- *                                  is none, heads_ranks or speed that cannot be, ranks whose problems,
+ *                                  is none, heads_ranks, speed or rates that cannot be, ranks whose problems,
  *                                  options or library versions differ.
  * @retval CLATTN_INVALID_PROBLEM   As clattn_problem_check().
  * @retval CLATTN_UNSUPPORTED       An operation other than these two; paged or quantized caches, block
@@ -132,6 +176,45 @@ CLATTN_API clattn_status clattn_mpi_plan_create(MPI_Comm communicator, clattn_co
                                                 const clattn_problem *whole,
                                                 const clattn_mpi_options *options,
                                                 clattn_mpi_plan **plan);
+
+/**
+ * Measures the rates of the ranks' devices and of the network between them, by short executions and messages;
+ * collective. Takes some hundred milliseconds beside the compilation of kernels. Several plans with the same
+ * rates choose alike.
+ *
+ * @param communicator,context,whole  As for clattn_mpi_plan_create(); operation, dtype and dims of the
+ *                                    problem say what is executed.
+ * @param rates                       Not null; receives the same on all ranks: the slowest device's and
+ *                                    the slowest messages'. Zeros on failure.
+ * @return                            As clattn_mpi_plan_create(), the same on all ranks.
+ */
+CLATTN_API clattn_status clattn_mpi_measure(MPI_Comm communicator, clattn_context *context,
+                                            const clattn_problem *whole, clattn_mpi_rates *rates);
+
+/**
+ * What an execution would take: the cost model of CLATTN_MPI_AUTO. Pure: needs neither ranks nor devices,
+ * and MPI need not be initialised.
+ *
+ * It adds up, step by step, the operations of the place that has most of them, by rates->flops, with
+ * rates->overhead for each execution, or the messages of that step if these take longer; and all copies
+ * between device and MPI's memory, during which neither goes on. An all-gather sends from each rank to each
+ * other, as MPI_Iallgatherv() of Open MPI does.
+ * Shards are equal. Lengths count as all there is, packed sequences as alike in all places.
+ *
+ * @param whole       As for clattn_mpi_plan_create(). Not null.
+ * @param ranks       At least 1.
+ * @param options     As for clattn_mpi_plan_create(), with rates; speed is not looked at. With
+ *                    CLATTN_MPI_AUTO the prediction is of the fastest mode. Not null.
+ * @param prediction  Not null; its struct_size set. Receives the result; unchanged on failure.
+ * @retval CLATTN_SUCCESS           Predicted.
+ * @retval CLATTN_INVALID_ARGUMENT  As clattn_mpi_plan_create(), or no rates.
+ * @retval CLATTN_INVALID_PROBLEM   As clattn_problem_check().
+ * @retval CLATTN_UNSUPPORTED       As clattn_mpi_plan_create(), but for devices.
+ * @retval CLATTN_OUT_OF_MEMORY     Host memory ran out.
+ */
+CLATTN_API clattn_status clattn_mpi_predict(const clattn_problem *whole, int ranks,
+                                            const clattn_mpi_options *options,
+                                            clattn_mpi_prediction *prediction);
 
 /** Gives up the plan; NULL is allowed. Collective, since it frees a communicator. */
 CLATTN_API void clattn_mpi_plan_release(clattn_mpi_plan *plan);
@@ -197,8 +280,8 @@ CLATTN_API clattn_status clattn_mpi_forward(clattn_mpi_plan *plan, cl_command_qu
  * Computes dq, dk and dv, and dslopes and dsinks if the problem asks for them, of this rank's shard;
  * collective. dslopes and dsinks are the whole's, on every rank.
  *
- * Gradients with respect to a shard are sums over ranks, in f32. In f16 and bf16 each rank's share is
- * rounded to the dtype before it is added.
+ * Gradients with respect to a shard are sums over parts and ranks, in f32 whatever the dtype, and rounded to it
+ * once.
  *
  * @param plan     Of operation CLATTN_BACKWARD.
  * @param queue,tensors  As for clattn_mpi_forward(); o, lse and do are of the shard's queries.

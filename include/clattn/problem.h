@@ -372,8 +372,9 @@ typedef struct clattn_problem {
     size_t page_size; /**< Keys in a page, any number from 1; 0: k and v are contiguous. Forward
                                only; see "Paged caches" above. */
     size_t pages;     /**< Pages in the pool, 1 to 2^31 - 1; 0 if page_size is 0. */
-    int o_f32; /**< Not 0: o is stored as f32, whatever the dtype; forward only. For partial results
-                    that are merged later, and for callers that go on in f32. */
+    int o_f32; /**< Not 0: what is written, o or backward dq, dk and dv, is stored as f32, whatever the
+                    dtype. For partial results that are merged or added later, and for callers that go
+                    on in f32. Backward reads o in the dtype. */
     size_t block_q;  /**< Queries in a block of the block lists, or 0: there are no lists, and this
                                and what follows are 0. See "Block lists" above. */
     size_t block_kv; /**< Keys in a block: at least 1, and so many that there are at most 2^30

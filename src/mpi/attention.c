@@ -299,7 +299,7 @@ void backward_begin(clattn_mpi_plan *plan, const struct backward_task *task)
                 2 * plan->heads, 0.0f);
 }
 
-/* What a part's gradients are written to: packed, in the dtype. */
+/* What a part's gradients are written to: packed, in f32. */
 struct part_gradients {
     struct tensor dq, dk, dv, lse;
 };
@@ -308,7 +308,7 @@ static struct part_gradients part_gradients_of(clattn_mpi_plan *plan,
                                                const struct backward_task *task,
                                                const struct piece *piece)
 {
-    const size_t batches = query_batches(piece), bytes = element_bytes(plan);
+    const size_t batches = query_batches(piece), bytes = sizeof(float);
     const size_t rows = piece->part->q.count, keys = piece->part->kv.count;
     const struct part_gradients g = {
         .dq = packed_in_pool(plan, POOL_PART_O, batches, plan->heads, rows, plan->whole.dim_qk,
@@ -332,13 +332,13 @@ static void add_gradients(clattn_mpi_plan *plan, const struct block *block,
     const size_t dims[2] = {plan->whole.dim_qk, plan->whole.dim_v};
     const size_t heads = plan->kv_heads, keys = piece->part->kv.count;
 
-    device_move(plan, KERNEL_ADD_ROWS,
+    device_move(plan, KERNEL_ADD_FLOATS,
                 (size_t[]){query_batches(piece), plan->heads, piece->part->q.count, dims[0]}, g->dq,
                 queries_of(piece, sums(plan, dims[0])));
-    device_move(plan, KERNEL_ADD_ROWS, (size_t[]){key_batches(piece), heads, keys, dims[0]}, g->dk,
-                keys_of(piece, block->dk));
-    device_move(plan, KERNEL_ADD_ROWS, (size_t[]){key_batches(piece), heads, keys, dims[1]}, g->dv,
-                keys_of(piece, block->dv));
+    device_move(plan, KERNEL_ADD_FLOATS, (size_t[]){key_batches(piece), heads, keys, dims[0]},
+                g->dk, keys_of(piece, block->dk));
+    device_move(plan, KERNEL_ADD_FLOATS, (size_t[]){key_batches(piece), heads, keys, dims[1]},
+                g->dv, keys_of(piece, block->dv));
 }
 
 /* A part's dslopes, floats even in f16, and their sum, which lies before them. */
@@ -380,11 +380,10 @@ static void backward_piece(clattn_mpi_plan *plan, const struct backward_task *ta
     const clattn_plan *made = part_plan(plan, &p);
     part_ints_make(plan, &task->lengths, part, &p, &ints);
     if (part->packed) { /* rows of sequences alone are written */
-        const size_t halves = element_bytes(plan) / 2, heads = plan->kv_heads;
-        const size_t keys = part->kv.count, rows = part->q.count;
-        device_fill(plan, g.dq.buffer, (plan->heads * rows * p.dim_qk * halves + 1) / 2, 0.0f);
-        device_fill(plan, g.dk.buffer, (heads * keys * p.dim_qk * halves + 1) / 2, 0.0f);
-        device_fill(plan, g.dv.buffer, (heads * keys * p.dim_v * halves + 1) / 2, 0.0f);
+        const size_t heads = plan->kv_heads, keys = part->kv.count;
+        device_fill(plan, g.dq.buffer, plan->heads * part->q.count * p.dim_qk, 0.0f);
+        device_fill(plan, g.dk.buffer, heads * keys * p.dim_qk, 0.0f);
+        device_fill(plan, g.dv.buffer, heads * keys * p.dim_v, 0.0f);
     }
     const clattn_backward tensors = {
         .struct_size = sizeof tensors,

@@ -5,11 +5,23 @@
 
 #include "mpi/internal.h"
 
-/* Compiles cl/kernels/shards.cl for the plan's dtype. */
+/* Makes the plan's queue, and compiles cl/kernels/shards.cl for its dtype. Closing releases all memory and
+ * the plans of parts as well. */
 void device_open(clattn_mpi_plan *plan);
 void device_close(clattn_mpi_plan *plan);
 
+/* How fast this rank's device computes and copies, without a plan. */
+void device_rates(clattn_context *context, const clattn_problem *whole,
+                  const clattn_plan_options *options, struct fault *fault, clattn_mpi_rates *rates);
+
+/* Waits for what the caller has enqueued. */
+void device_wait_for(clattn_mpi_plan *plan, cl_command_queue queue);
+
 /* ---- memory ----------------------------------------------------------------------------------- */
+
+/* A fault unless a buffer of the caller's has so many elements. */
+void buffer_check(clattn_mpi_plan *plan, const char *name, const clattn_buffer *buffer,
+                  size_t elements, size_t element_bytes);
 
 /* At least so many bytes; NULL with a fault. What it held is lost if it has to grow. */
 cl_mem pool_take(clattn_mpi_plan *plan, enum pool_id id, size_t bytes);
@@ -37,12 +49,12 @@ void device_write(clattn_mpi_plan *plan, cl_mem to, size_t first_byte, const voi
 void device_fill(clattn_mpi_plan *plan, cl_mem buffer, size_t floats, float value);
 
 /* Waits for all that was enqueued, while at most MOST_REQUESTS messages make progress; timed as computing. */
-#define MOST_REQUESTS 2
+#define MOST_REQUESTS 4
 void device_finish(clattn_mpi_plan *plan, MPI_Request *requests, int count);
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-/* KERNEL_COPY_ROWS, KERNEL_COPY_FLOATS, KERNEL_ADD_ROWS or KERNEL_STORE_ROWS; size: batch, heads, rows,
+/* KERNEL_COPY_ROWS, KERNEL_COPY_FLOATS, KERNEL_ADD_FLOATS or KERNEL_STORE_ROWS; size: batch, heads, rows,
  * dim. */
 void device_move(clattn_mpi_plan *plan, enum kernel kernel, const size_t size[4],
                  struct tensor from, struct tensor to);

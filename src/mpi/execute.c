@@ -26,27 +26,15 @@ static struct tensor own_tensor(clattn_mpi_plan *plan, const char *name,
                                 const struct extent e, const size_t bytes)
 {
     struct tensor tensor = tensor_packed_at(buffer->buffer, buffer->offset, e.heads, e.rows, e.dim);
-    size_t size = 0;
 
     if (layout && (layout->stride[0] | layout->stride[1] | layout->stride[2] | layout->stride[3]))
         memcpy(tensor.stride, layout->stride, sizeof tensor.stride);
     if (plan->dry || e.batches * e.heads * e.rows * e.dim == 0)
         return tensor;
-    if (buffer->pointer)
-        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT, "%s is a pointer, not a buffer", name);
-    else if (!buffer->buffer)
-        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT, "%s is not given", name);
-    else if (fault_cl(&plan->fault,
-                      clGetMemObjectInfo(buffer->buffer, CL_MEM_SIZE, sizeof size, &size, NULL),
-                      "clGetMemObjectInfo")) {
-        const size_t needed = tensor.offset + (e.batches - 1) * tensor.stride[0] +
-                              (e.heads - 1) * tensor.stride[1] + (e.rows - 1) * tensor.stride[2] +
-                              e.dim;
-        if (needed > size / bytes)
-            fault_set(&plan->fault, CLATTN_BUFFER_TOO_SMALL,
-                      "%s takes %zu elements from its buffer's begin, which holds %zu", name,
-                      needed, size / bytes);
-    }
+    buffer_check(plan, name, buffer,
+                 tensor.offset + (e.batches - 1) * tensor.stride[0] +
+                     (e.heads - 1) * tensor.stride[1] + (e.rows - 1) * tensor.stride[2] + e.dim,
+                 bytes);
     return tensor;
 }
 
@@ -98,7 +86,6 @@ static void read_lists(clattn_mpi_plan *plan, const struct lists *lists)
                {plan->lengths.q_starts, lists->q_starts, batch + 1},
                {plan->lengths.kv_starts, lists->kv_starts, batch + 1}};
     uint64_t hash = HASH_BEGIN;
-    bool some = false;
 
     hash = hash_more(hash, &lists->seed, sizeof lists->seed);
     hash = hash_more(hash, &lists->offset, sizeof lists->offset);
@@ -108,13 +95,10 @@ static void read_lists(clattn_mpi_plan *plan, const struct lists *lists)
         device_read(plan, all[n].from->buffer, all[n].from->offset * sizeof *all[n].to, all[n].to,
                     all[n].count * sizeof *all[n].to);
         hash = hash_more(hash, all[n].to, all[n].count * sizeof *all[n].to);
-        some = true;
     }
     if (!all_alike(plan->communicator, hash))
         fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
                   "ranks do not have the same lengths, starts, dropout_seed and dropout_offset");
-    if (some && fault_none(&plan->fault))
-        find_visible(plan, &plan->lengths);
 }
 
 /* ---- heads -------------------------------------------------------------------------------------- */
@@ -210,8 +194,7 @@ static bool begin_call(clattn_mpi_plan *plan, cl_command_queue queue, const stru
 {
     plan->times = (struct times){.begun = MPI_Wtime()};
     check_lists(plan, lists);
-    if (fault_none(&plan->fault))
-        fault_cl(&plan->fault, clFinish(queue), "clFinish");
+    device_wait_for(plan, queue);
     *status = fault_agree(plan->communicator, plan->context, &plan->fault);
     if (*status != CLATTN_SUCCESS)
         return false;

@@ -71,7 +71,6 @@ struct part_plan { /* of a part's problem, by its text */
 enum kernel { /* cl/kernels/shards.cl */
               KERNEL_COPY_ROWS,
               KERNEL_COPY_FLOATS,
-              KERNEL_ADD_ROWS,
               KERNEL_ADD_FLOATS,
               KERNEL_STORE_ROWS,
               KERNEL_MERGE_STATE,
@@ -86,6 +85,8 @@ enum pool_id {
     POOL_O,         /* f32 sums of this place's queries: o, or dq */
     POOL_LSE,       /* ... and their lse */
     POOL_GRADIENTS, /* f32 sums of the keys at hand: dk, then dv */
+    POOL_GRADIENTS_OWN,
+    POOL_GRADIENTS_CAME,
     POOL_PART_DK,
     POOL_PART_DV,
     POOL_SLOPES,
@@ -134,12 +135,12 @@ struct clattn_mpi_plan {
     clattn_problem whole;
     clattn_problem local; /* of this rank's tensors */
     clattn_mpi_mode mode;
+    clattn_mpi_prediction prediction;
     size_t gather_bytes;
     const clattn_plan_options *options;
     struct partition partition;
     size_t heads, kv_heads, first_head; /* that this rank computes */
     struct part *parts;                 /* parts_room() of them */
-    bool *visible;                      /* places x places: place_sees() */
     int *messages;        /* counts and places of all-gathers, six times places (gather.c) */
     int *member_messages; /* of all-to-alls, four times members (heads.c) */
     MPI_Datatype page;    /* PAGE_BYTES */

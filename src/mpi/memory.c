@@ -9,6 +9,30 @@ size_t element_bytes(const clattn_mpi_plan *plan)
     return plan->whole.dtype == CLATTN_F32 ? 4 : 2;
 }
 
+void device_wait_for(clattn_mpi_plan *plan, const cl_command_queue queue)
+{
+    if (fault_none(&plan->fault))
+        fault_cl(&plan->fault, clFinish(queue), "clFinish");
+}
+
+void buffer_check(clattn_mpi_plan *plan, const char *name, const clattn_buffer *buffer,
+                  const size_t elements, const size_t element_bytes)
+{
+    size_t size = 0;
+
+    if (buffer->pointer)
+        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT, "%s is a pointer, not a buffer", name);
+    else if (!buffer->buffer)
+        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT, "%s is not given", name);
+    else if (fault_cl(&plan->fault,
+                      clGetMemObjectInfo(buffer->buffer, CL_MEM_SIZE, sizeof size, &size, NULL),
+                      "clGetMemObjectInfo") &&
+             elements > size / element_bytes)
+        fault_set(&plan->fault, CLATTN_BUFFER_TOO_SMALL,
+                  "%s takes %zu elements from its buffer's begin, which holds %zu", name, elements,
+                  size / element_bytes);
+}
+
 cl_mem pool_take(clattn_mpi_plan *plan, const enum pool_id id, const size_t bytes)
 {
     struct pool *pool = &plan->pools[id];

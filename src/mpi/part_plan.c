@@ -5,28 +5,12 @@
 
 clattn_problem part_problem(const clattn_mpi_plan *plan, const struct part *part)
 {
-    clattn_problem p = plan->local;
+    clattn_problem p = part_shape(&plan->whole, plan->heads, plan->kv_heads, part);
 
-    p.batch = part->batches;
-    p.heads = plan->heads;
-    p.kv_heads = plan->kv_heads;
-    p.seq_q = part->q.count;
-    p.seq_kv = part->kv.count;
-    p.total_q = p.total_kv = 0;
-    p.q_lengths = p.q_lengths && !plan->whole.total_q;
-    p.kv_lengths = p.kv_lengths && !plan->whole.total_kv;
-    if (part->packed) {
-        p.total_q = p.seq_q;
-        p.total_kv = p.seq_kv;
-        p.seq_q = plan->whole.seq_q < p.seq_q ? plan->whole.seq_q : p.seq_q;
-        p.seq_kv = plan->whole.seq_kv < p.seq_kv ? plan->whole.seq_kv : p.seq_kv;
-    }
-    p.diagonal = depends_on_places(&plan->whole) ? CLATTN_OFFSET : CLATTN_TOP_LEFT;
-    p.diagonal_offset = p.diagonal == CLATTN_OFFSET ? part->diagonal : 0;
-    p.sinks = p.dsinks = 0; /* they count once, at the end */
+    p.bias_layout = plan->local.bias_layout;
+    p.mask_layout = plan->local.mask_layout;
     p.lse = 1;
-    if (p.operation == CLATTN_FORWARD)
-        p.o_f32 = p.dtype != CLATTN_F32;
+    p.o_f32 = p.dtype != CLATTN_F32;
     return p;
 }
 

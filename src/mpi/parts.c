@@ -160,6 +160,31 @@ size_t parts_of(const clattn_problem *whole, const struct lengths *lengths, cons
     return packed ? packed_together(whole, lengths, q, kv, parts, count) : count;
 }
 
+clattn_problem part_shape(const clattn_problem *whole, const size_t heads, const size_t kv_heads,
+                          const struct part *part)
+{
+    clattn_problem p = *whole;
+
+    p.batch = part->batches;
+    p.heads = heads;
+    p.kv_heads = kv_heads;
+    p.seq_q = part->q.count;
+    p.seq_kv = part->kv.count;
+    p.total_q = p.total_kv = 0;
+    p.q_lengths = p.q_lengths && !whole->total_q;
+    p.kv_lengths = p.kv_lengths && !whole->total_kv;
+    if (part->packed) {
+        p.total_q = p.seq_q;
+        p.total_kv = p.seq_kv;
+        p.seq_q = at_most(whole->seq_q, p.seq_q);
+        p.seq_kv = at_most(whole->seq_kv, p.seq_kv);
+    }
+    p.diagonal = depends_on_places(whole) ? CLATTN_OFFSET : CLATTN_TOP_LEFT;
+    p.diagonal_offset = p.diagonal == CLATTN_OFFSET ? part->diagonal : 0;
+    p.sinks = p.dsinks = 0; /* they count once, at the end */
+    return p;
+}
+
 bool shards_see(const clattn_problem *whole, const struct lengths *lengths, const struct shard *q,
                 const struct shard *kv, struct part *parts)
 {

@@ -34,6 +34,10 @@ size_t parts_room(const clattn_problem *whole);
 size_t parts_of(const clattn_problem *whole, const struct lengths *lengths, struct span q,
                 struct span kv, struct part *parts);
 
+/* The problem of a part of some of the heads, with layouts still those of the whole. */
+clattn_problem part_shape(const clattn_problem *whole, size_t heads, size_t kv_heads,
+                          const struct part *part);
+
 /* Whether the queries of one place see keys of another. */
 bool shards_see(const clattn_problem *whole, const struct lengths *lengths, const struct shard *q,
                 const struct shard *kv, struct part *parts);

@@ -1,92 +1,22 @@
+#include "mpi/cost.h"
 #include "mpi/execute.h"
-#include "mpi/part_plan.h"
+#include "mpi/measure.h"
 #include "mpi/shards.h"
 
 #include <clattn/version.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define GATHER_BYTES ((size_t)256 << 20)
-
-/* ---- what cannot be ---------------------------------------------------------------------------- */
-
-static bool layout_is_packed(const clattn_layout *layout)
-{
-    return !(layout->stride[0] | layout->stride[1] | layout->stride[2] | layout->stride[3]);
-}
-
-/* Why the whole cannot be distributed at all; NULL if it can. */
-static const char *refusal_of(const clattn_problem *p, const int members)
-{
-    const clattn_layout *layouts[] = {&p->q, &p->k, &p->v, &p->o, &p->d_o, &p->dq, &p->dk, &p->dv};
-
-    if (p->operation != CLATTN_FORWARD && p->operation != CLATTN_BACKWARD)
-        return "only forward and backward are distributed";
-    if (p->page_size || p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
-        return "caches that are paged, quantized or of another dtype are not distributed";
-    if (p->block_q || p->mask_keys)
-        return "block lists and mask_keys are not distributed";
-    if (p->scores != CLATTN_SCORES_NONE)
-        return "scores are not handed out by several ranks";
-    if (p->dbias)
-        return "dbias is not distributed";
-    if (p->o_f32)
-        return "o is stored in the problem's dtype";
-    if ((p->bias || p->mask) && (members > 1 || p->total_q || p->total_kv))
-        return "bias and mask are distributed neither where heads are exchanged nor in packed "
-               "batches";
-    if (p->dropout > 0.0f && (p->total_q || p->total_kv))
-        return "dropout of packed batches is not distributed";
-    for (size_t n = 0; n < sizeof layouts / sizeof *layouts; n++)
-        if (!layout_is_packed(layouts[n]) && layouts[n]->stride[3] != 1)
-            return "the innermost stride of a shard's tensors is 1";
-    return NULL;
-}
-
-static int members_of(const clattn_mpi_options *options, const int ranks)
-{
-    return options->mode == CLATTN_MPI_HEADS        ? ranks
-           : options->mode == CLATTN_MPI_HEADS_RING ? options->heads_ranks
-                                                    : 1;
-}
-
-static void check_options(clattn_mpi_plan *plan, const clattn_mpi_options *options)
-{
-    const int members = members_of(options, plan->ranks);
-    char reason[200];
-
-    if (options->struct_size != sizeof *options)
-        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
-                  "options->struct_size is %zu, not sizeof(clattn_mpi_options)",
-                  options->struct_size);
-    else if ((int)options->mode < CLATTN_MPI_AUTO || options->mode > CLATTN_MPI_SPLIT_KV)
-        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT, "options->mode is %d, which is none",
-                  (int)options->mode);
-    else if ((options->mode == CLATTN_MPI_HEADS_RING) != (options->heads_ranks != 0))
-        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
-                  "options->heads_ranks is for CLATTN_MPI_HEADS_RING, which needs it");
-    else if (members < 1 || plan->ranks % members != 0)
-        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
-                  "%d ranks are not a multiple of %d heads_ranks", plan->ranks, members);
-    else if (!(options->speed >= 0.0 && options->speed <= 1e300))
-        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
-                  "options->speed is %g, neither 0 nor above it", options->speed);
-    else if (plan->whole.struct_size != sizeof plan->whole)
-        fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
-                  "the problem was not made by clattn_problem_init()");
-    else if (refusal_of(&plan->whole, members))
-        fault_set(&plan->fault, CLATTN_UNSUPPORTED, "%s", refusal_of(&plan->whole, members));
-    else if (options->mode == CLATTN_MPI_SPLIT_KV && plan->whole.operation != CLATTN_FORWARD)
-        fault_set(&plan->fault, CLATTN_UNSUPPORTED,
-                  "CLATTN_MPI_SPLIT_KV is for decoding, which has no gradients");
-    else if (plan->whole.kv_heads % (size_t)members != 0)
-        fault_set(&plan->fault, CLATTN_UNSUPPORTED, "%zu kv_heads cannot be shared by %d ranks",
-                  plan->whole.kv_heads, members);
-    else if (clattn_problem_check(&plan->whole, reason, sizeof reason) != CLATTN_SUCCESS)
-        fault_set(&plan->fault, CLATTN_INVALID_PROBLEM, "%s", reason);
-}
-
 /* ---- what ranks agree on ------------------------------------------------------------------------ */
+
+static uint64_t hash_rates(uint64_t hash, const clattn_mpi_rates *r)
+{
+    if (!r || r->struct_size != sizeof *r)
+        return hash;
+    const double all[] = {r->flops,        r->copy_bandwidth, r->overhead, r->node_ranks,
+                          r->node_latency, r->node_bandwidth, r->latency,  r->bandwidth};
+    return hash_more(hash, all, sizeof all);
+}
 
 /* All ranks' problems, options and library versions are alike. */
 static void check_alike(clattn_mpi_plan *plan, const clattn_mpi_options *options)
@@ -100,28 +30,18 @@ static void check_alike(clattn_mpi_plan *plan, const clattn_mpi_options *options
     hash = hash_more(hash, &options->mode, sizeof options->mode);
     hash = hash_more(hash, &options->heads_ranks, sizeof options->heads_ranks);
     hash = hash_more(hash, &options->gather_bytes, sizeof options->gather_bytes);
+    hash = hash_rates(hash, options->rates);
     if (!all_alike(plan->communicator, hash))
         fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
                   "ranks do not have the same problem, options and version of clattn");
 }
 
 /* Every rank's speed; equal where none says one. */
-static void find_partition(clattn_mpi_plan *plan, const clattn_mpi_options *options,
-                           const int members)
+static void find_speeds(clattn_mpi_plan *plan, const clattn_mpi_options *options, double *speeds)
 {
-    double *speeds = calloc((size_t)plan->ranks, sizeof *speeds);
-    double none = 0;
     bool some = false, all = true;
 
-    if (!speeds)
-        fault_set(&plan->fault, CLATTN_OUT_OF_MEMORY, "no host memory for %d speeds", plan->ranks);
-    if (fault_agree(plan->communicator, plan->context, &plan->fault) != CLATTN_SUCCESS) {
-        free(speeds);
-        fault_set(&plan->fault, CLATTN_OUT_OF_MEMORY, "no host memory for the ranks' speeds");
-        return;
-    }
-    MPI_Allgather(options ? &options->speed : &none, 1, MPI_DOUBLE, speeds, 1, MPI_DOUBLE,
-                  plan->communicator);
+    MPI_Allgather(&options->speed, 1, MPI_DOUBLE, speeds, 1, MPI_DOUBLE, plan->communicator);
     for (int n = 0; n < plan->ranks; n++) {
         some = some || speeds[n] > 0;
         all = all && speeds[n] > 0;
@@ -131,23 +51,33 @@ static void find_partition(clattn_mpi_plan *plan, const clattn_mpi_options *opti
     if (some && !all)
         fault_set(&plan->fault, CLATTN_INVALID_ARGUMENT,
                   "options->speed is 0 on some ranks and not on others");
-    else if (!partition_make(&plan->whole, plan->ranks, members, plan->mode == CLATTN_MPI_SPLIT_KV,
-                             speeds, &plan->partition))
-        fault_set(&plan->fault, CLATTN_OUT_OF_MEMORY, "no host memory for %d shards", plan->ranks);
-    free(speeds);
 }
 
-/* Few large messages and executions where they take little memory, else the ring. */
-static clattn_mpi_mode choose_mode(const clattn_mpi_plan *plan, const clattn_mpi_mode wanted)
+/* Collective: the mode, by the cost model where the options leave it open, and what that expects if there are rates. */
+static clattn_status choose_mode(clattn_mpi_plan *plan, const clattn_mpi_options *options,
+                                 const double *speeds)
 {
-    const clattn_problem *p = &plan->whole;
-    const double bytes = (double)(p->total_kv ? 1 : p->batch) * (double)p->kv_heads *
-                         (double)whole_keys(p) * (double)(p->dim_qk + p->dim_v) *
-                         (double)element_bytes(plan);
+    const bool open = options->mode == CLATTN_MPI_AUTO && plan->ranks > 1;
+    clattn_mpi_rates measured;
+    double sum = 0;
 
-    if (wanted != CLATTN_MPI_AUTO)
-        return wanted;
-    return bytes <= (double)plan->gather_bytes ? CLATTN_MPI_ALL_GATHER : CLATTN_MPI_RING;
+    plan->prediction = (clattn_mpi_prediction){
+        .mode = options->mode == CLATTN_MPI_AUTO ? CLATTN_MPI_RING : options->mode,
+        .heads_ranks = options_members(options, plan->ranks)};
+    for (int n = 0; n < plan->ranks; n++)
+        sum += speeds[n];
+    if (!options->rates && open) {
+        const clattn_status status =
+            measure_rates(plan->communicator, plan->context, &plan->whole, options->plan,
+                          speeds[plan->rank] * plan->ranks / sum, &measured);
+        if (status != CLATTN_SUCCESS)
+            return status;
+    }
+    if ((options->rates || open) &&
+        !cost_of_options(&plan->whole, plan->ranks, speeds, options,
+                         options->rates ? options->rates : &measured, &plan->prediction))
+        fault_set(&plan->fault, CLATTN_OUT_OF_MEMORY, "no host memory for a cost model");
+    return fault_agree(plan->communicator, plan->context, &plan->fault);
 }
 
 /* ---- making it ---------------------------------------------------------------------------------- */
@@ -206,13 +136,12 @@ static void make_memory(clattn_mpi_plan *plan)
     struct lengths *lengths = &plan->lengths;
 
     plan->parts = calloc(parts_room(&plan->whole), sizeof *plan->parts);
-    plan->visible = calloc(places * places, sizeof *plan->visible);
     plan->messages = calloc(6 * places, sizeof *plan->messages);
     plan->member_messages = calloc(4 * members, sizeof *plan->member_messages);
     plan->ints = calloc(batch + 1, sizeof *plan->ints);
     plan->head_sums = calloc(2 * plan->whole.heads, sizeof *plan->head_sums);
-    bool ok = plan->parts && plan->visible && plan->messages && plan->member_messages &&
-              plan->ints && plan->head_sums;
+    bool ok =
+        plan->parts && plan->messages && plan->member_messages && plan->ints && plan->head_sums;
     cl_int **const lists[] = {plan->whole.q_lengths ? &lengths->q_lengths : NULL,
                               plan->whole.kv_lengths ? &lengths->kv_lengths : NULL,
                               plan->whole.total_q ? &lengths->q_starts : NULL,
@@ -251,7 +180,6 @@ static void rehearse(clattn_mpi_plan *plan)
     plan->dry = true;
     fill_lengths(plan);
     if (fault_none(&plan->fault)) {
-        find_visible(plan, &plan->lengths);
         if (plan->whole.operation == CLATTN_FORWARD)
             run_forward(plan, &(clattn_forward){.struct_size = sizeof(clattn_forward)});
         else
@@ -263,32 +191,58 @@ static void rehearse(clattn_mpi_plan *plan)
 
 static void make_device(clattn_mpi_plan *plan)
 {
-    const clattn_device_info *device = clattn_context_device(plan->context);
-    cl_int error;
-
     find_local(plan);
-    if (!clattn_context_opencl(plan->context)) {
-        fault_set(&plan->fault, CLATTN_NO_DEVICE, "its context has no device, only a profile");
-        return;
-    }
-    plan->queue =
-        clCreateCommandQueue(clattn_context_opencl(plan->context), device->device, 0, &error);
-    if (fault_cl(&plan->fault, error, "clCreateCommandQueue"))
-        device_open(plan);
+    device_open(plan);
     make_memory(plan);
     rehearse(plan);
 }
 
-static void set_sizes(clattn_mpi_plan *plan, const clattn_mpi_options *options, const int members)
+static void set_sizes(clattn_mpi_plan *plan, const clattn_mpi_options *options,
+                      const double *speeds)
 {
-    plan->gather_bytes = options->gather_bytes ? options->gather_bytes : GATHER_BYTES;
+    const int members = plan->prediction.heads_ranks;
+
+    plan->gather_bytes = options_gather_bytes(options);
     plan->options = options->plan;
-    plan->mode = choose_mode(plan, options->mode);
+    plan->mode = plan->prediction.mode;
     plan->place = plan->rank / members;
     plan->member = plan->rank % members;
     plan->heads = plan->whole.heads / (size_t)members;
     plan->kv_heads = plan->whole.kv_heads / (size_t)members;
     plan->first_head = plan->heads * (size_t)plan->member;
+    if (!partition_make(&plan->whole, plan->ranks, members, plan->mode == CLATTN_MPI_SPLIT_KV,
+                        speeds, &plan->partition))
+        fault_set(&plan->fault, CLATTN_OUT_OF_MEMORY, "no host memory for %d shards", plan->ranks);
+}
+
+/* Ranks agree after each part that may fail on one of them and that the next cannot do without. */
+static clattn_status make_plan(clattn_mpi_plan *plan, const clattn_mpi_options *options)
+{
+    double *speeds = calloc((size_t)plan->ranks, sizeof *speeds);
+    clattn_status status;
+
+    options_check(&plan->whole, plan->ranks, options, &plan->fault);
+    if (!speeds)
+        fault_set(&plan->fault, CLATTN_OUT_OF_MEMORY, "no host memory for %d speeds", plan->ranks);
+    check_alike(plan, options);
+    status = fault_agree(plan->communicator, plan->context, &plan->fault);
+    if (status == CLATTN_SUCCESS) {
+        find_speeds(plan, options, speeds);
+        status = fault_agree(plan->communicator, plan->context, &plan->fault);
+    }
+    if (status == CLATTN_SUCCESS)
+        status = choose_mode(plan, options, speeds);
+    if (status == CLATTN_SUCCESS) {
+        set_sizes(plan, options, speeds);
+        status = fault_agree(plan->communicator, plan->context, &plan->fault);
+    }
+    if (status == CLATTN_SUCCESS) {
+        make_communicators(plan);
+        make_device(plan);
+        status = fault_agree(plan->communicator, plan->context, &plan->fault);
+    }
+    free(speeds);
+    return status;
 }
 
 clattn_status clattn_mpi_plan_create(MPI_Comm communicator, clattn_context *context,
@@ -314,21 +268,7 @@ clattn_status clattn_mpi_plan_create(MPI_Comm communicator, clattn_context *cont
     MPI_Type_commit(&made->page);
     made->context = context;
     made->whole = *whole;
-    const int members = members_of(chosen, made->ranks);
-    check_options(made, chosen);
-    if (fault_none(&made->fault))
-        set_sizes(made, chosen, members);
-    check_alike(made, chosen);
-    clattn_status status = fault_agree(made->communicator, context, &made->fault);
-    if (status == CLATTN_SUCCESS) {
-        find_partition(made, chosen, members);
-        status = fault_agree(made->communicator, context, &made->fault);
-    }
-    if (status == CLATTN_SUCCESS) {
-        make_communicators(made);
-        make_device(made);
-        status = fault_agree(made->communicator, context, &made->fault);
-    }
+    const clattn_status status = make_plan(made, chosen);
     if (status != CLATTN_SUCCESS) {
         clattn_mpi_plan_release(made);
         return status;
@@ -341,17 +281,9 @@ void clattn_mpi_plan_release(clattn_mpi_plan *plan)
 {
     if (!plan)
         return;
-    if (plan->queue)
-        clFinish(plan->queue);
-    part_plans_release(plan);
     device_close(plan);
-    if (plan->queue)
-        clReleaseCommandQueue(plan->queue);
-    for (int n = 0; n < STAGINGS; n++)
-        free(plan->stagings[n].bytes);
     partition_free(&plan->partition);
     free(plan->parts);
-    free(plan->visible);
     free(plan->messages);
     free(plan->member_messages);
     free(plan->ints);
@@ -407,6 +339,7 @@ clattn_status clattn_mpi_plan_describe(const clattn_mpi_plan *plan, clattn_mpi_p
                                    .seconds_waiting = plan->times.waiting,
                                    .seconds_staging = plan->times.staging,
                                    .bytes_sent = plan->times.bytes_sent,
-                                   .parts = plan->times.parts};
+                                   .parts = plan->times.parts,
+                                   .seconds_predicted = plan->prediction.seconds};
     return CLATTN_SUCCESS;
 }

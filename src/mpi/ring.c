@@ -9,11 +9,11 @@ struct ring {
     unsigned char *stagings[2];     /* at step t stagings[t % 2] holds the keys at hand */
     cl_mem buffers[2];              /* likewise; of its own keys the caller's tensors */
     MPI_Request sent, received;     /* of this step */
-    MPI_Request gradients_sent;     /* of an earlier one */
+    MPI_Request gradients_sent;     /* of the step before */
+    MPI_Request gradients_received; /* of this step */
     MPI_Request homecoming;         /* of this place's gradients */
-    unsigned char *sums, *incoming; /* gradients that go on, and those that came */
-    unsigned char *home;            /* those of this place's keys by its own queries */
-    unsigned char *from_others;     /* ... and by those of others */
+    unsigned char *sums, *incoming; /* gradients that go on, and those that come */
+    unsigned char *from_others;     /* of this place's keys, by the queries of others */
 };
 
 enum { TAG_KEYS = 1, TAG_GRADIENTS = 2, TAG_HOME = 3 };
@@ -56,6 +56,7 @@ static struct ring ring_open(clattn_mpi_plan *plan, const struct tensor k, const
                         .sent = MPI_REQUEST_NULL,
                         .received = MPI_REQUEST_NULL,
                         .gradients_sent = MPI_REQUEST_NULL,
+                        .gradients_received = MPI_REQUEST_NULL,
                         .homecoming = MPI_REQUEST_NULL};
 
     if (ring.places == 1)
@@ -110,10 +111,12 @@ static void end_step(struct ring *ring, const int step)
 {
     clattn_mpi_plan *plan = ring->plan;
     const int coming = ring_place(ring, ring->me - step - 1);
-    MPI_Request requests[2] = {ring->sent, ring->received};
+    MPI_Request requests[MOST_REQUESTS] = {ring->sent, ring->received, ring->gradients_sent,
+                                           ring->gradients_received};
 
-    device_finish(plan, requests, 2);
-    wait_for(plan, requests, 2);
+    device_finish(plan, requests, MOST_REQUESTS);
+    wait_for(plan, requests, MOST_REQUESTS);
+    ring->gradients_sent = ring->gradients_received = MPI_REQUEST_NULL;
     if (step + 1 < ring->places && place_sees(plan, ring->me, coming))
         device_write(plan, ring->buffers[(step + 1) % 2], 0, ring->stagings[(step + 1) % 2],
                      keys_bytes(plan, rows_of(ring, coming)));
@@ -171,39 +174,68 @@ static int step_that_sees(const struct ring *ring, const int of_keys, const int 
     return 0;
 }
 
-static void add_floats(unsigned char *sum, const unsigned char *x, const size_t bytes)
+/* Whether dk and dv that are computed at step t join those of the places before, and go on. */
+static bool gradients_join(const struct ring *ring, const int step)
 {
-    float *to = (float *)(void *)sum;
-    const float *from = (const float *)(const void *)x;
+    const int of_keys = ring_place(ring, ring->me - step);
+    const int first = step_that_sees(ring, of_keys, 1);
 
-    for (size_t n = 0; n < bytes / sizeof *to; n++)
-        to[n] += from[n];
+    return step > 0 && first > 0 && step >= first && step <= step_that_sees(ring, of_keys, -1);
 }
 
-/* dk and dv that were computed at step t join those of the places before, and go on. Each place has asked
- * for what comes to it before it waits for what it has sent: nobody waits in a circle, however large the
- * messages. */
-static void pass_gradients(struct ring *ring, const int step, const cl_mem gradients)
+/* Whether others come before. */
+static bool gradients_come(const struct ring *ring, const int step)
+{
+    return gradients_join(ring, step) &&
+           step > step_that_sees(ring, ring_place(ring, ring->me - step), 1);
+}
+
+static int gradient_pages(const struct ring *ring, const int of_keys)
+{
+    return (int)(whole_pages(gradients_bytes(ring->plan, rows_of(ring, of_keys))) / PAGE_BYTES);
+}
+
+/* Asks for the gradients that those of step t join, before the step is computed: they travel meanwhile, and
+ * nobody waits in a circle, however large the messages. */
+static void expect_gradients(struct ring *ring, const int step)
+{
+    if (gradients_come(ring, step))
+        MPI_Irecv(ring->incoming, gradient_pages(ring, ring_place(ring, ring->me - step)),
+                  ring->plan->page, ring_place(ring, ring->me - 1), TAG_GRADIENTS, ring->plan->ring,
+                  &ring->gradients_received);
+}
+
+/* Adds gradients that came to those on the device. */
+static void add_gradients_that_came(struct ring *ring, const unsigned char *came, const size_t rows,
+                                    const struct tensor sums[2])
+{
+    clattn_mpi_plan *plan = ring->plan;
+    const size_t bytes = gradients_bytes(plan, rows);
+    cl_mem buffer = pool_take(plan, POOL_GRADIENTS_CAME, bytes);
+    struct tensor pair[2];
+
+    device_write(plan, buffer, 0, came, bytes);
+    packed_pair(plan, buffer, 0, rows, pair);
+    move_pair(plan, KERNEL_ADD_FLOATS, rows, pair, sums);
+}
+
+/* dk and dv that were computed at step t go on, with those that came. */
+static void pass_gradients(struct ring *ring, const int step, const cl_mem gradients,
+                           const struct tensor sums[2])
 {
     clattn_mpi_plan *plan = ring->plan;
     const int of_keys = ring_place(ring, ring->me - step);
     const size_t bytes = gradients_bytes(plan, rows_of(ring, of_keys));
-    const int pages = (int)(whole_pages(bytes) / PAGE_BYTES);
-    const int first = step_that_sees(ring, of_keys, 1), last = step_that_sees(ring, of_keys, -1);
-    MPI_Request received = MPI_REQUEST_NULL;
+    const bool goes_on = step < step_that_sees(ring, of_keys, -1);
 
-    if (first == 0 || step < first || step > last)
+    if (!gradients_join(ring, step))
         return;
-    if (step > first)
-        MPI_Irecv(ring->incoming, pages, plan->page, ring_place(ring, ring->me - 1), TAG_GRADIENTS,
-                  plan->ring, &received);
-    wait_for(plan, &ring->gradients_sent, 1);
+    if (gradients_come(ring, step))
+        add_gradients_that_came(ring, ring->incoming, rows_of(ring, of_keys), sums);
     device_read(plan, gradients, 0, ring->sums, bytes);
-    wait_for(plan, &received, 1);
-    if (step > first)
-        add_floats(ring->sums, ring->incoming, bytes);
-    MPI_Isend(ring->sums, pages, plan->page, step < last ? ring_place(ring, ring->me + 1) : of_keys,
-              step < last ? TAG_GRADIENTS : TAG_HOME, plan->ring, &ring->gradients_sent);
+    MPI_Isend(ring->sums, gradient_pages(ring, of_keys), plan->page,
+              goes_on ? ring_place(ring, ring->me + 1) : of_keys,
+              goes_on ? TAG_GRADIENTS : TAG_HOME, plan->ring, &ring->gradients_sent);
     plan->times.bytes_sent += whole_pages(bytes);
 }
 
@@ -211,29 +243,25 @@ static void pass_gradients(struct ring *ring, const int step, const cl_mem gradi
 static void expect_home(struct ring *ring)
 {
     const clattn_mpi_plan *plan = ring->plan;
-    const size_t bytes = whole_pages(gradients_bytes(plan, rows_of(ring, ring->me)));
     const int last = step_that_sees(ring, ring->me, -1);
 
     if (!plan->dry && last > 0)
-        MPI_Irecv(ring->from_others, (int)(bytes / PAGE_BYTES), plan->page,
+        MPI_Irecv(ring->from_others, gradient_pages(ring, ring->me), plan->page,
                   ring_place(ring, ring->me + last), TAG_HOME, plan->ring, &ring->homecoming);
 }
 
 /* The gradients of this place's keys are complete: from the last place that sees them, and its own. */
-static void take_home(struct ring *ring, const struct backward_task *task, const cl_mem gradients)
+static void take_home(struct ring *ring, const struct backward_task *task,
+                      const struct tensor own[2])
 {
     clattn_mpi_plan *plan = ring->plan;
-    const size_t rows = rows_of(ring, ring->me), bytes = gradients_bytes(plan, rows);
+    const size_t rows = rows_of(ring, ring->me);
     const bool others = ring->homecoming != MPI_REQUEST_NULL;
-    struct tensor sums[2];
 
     wait_for(plan, &ring->homecoming, 1);
-    if (others)
-        add_floats(ring->home, ring->from_others, bytes);
-    if (ring->places > 1)
-        device_write(plan, gradients, 0, ring->home, bytes);
-    packed_pair(plan, gradients, 0, rows, sums);
-    store_key_gradients(plan, task, (struct span){0, rows}, sums);
+    if (others || plan->dry)
+        add_gradients_that_came(ring, ring->from_others, rows, own);
+    store_key_gradients(plan, task, (struct span){0, rows}, own);
     wait_for(plan, &ring->gradients_sent, 1);
 }
 
@@ -241,33 +269,34 @@ void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task)
 {
     struct ring ring = ring_open(plan, task->k, task->v);
     const size_t most = whole_pages(gradients_bytes(plan, most_rows(&ring)));
-    cl_mem gradients = pool_take(plan, POOL_GRADIENTS, most);
+    cl_mem gradients[2] = {pool_take(plan, POOL_GRADIENTS_OWN, most),
+                           pool_take(plan, POOL_GRADIENTS, ring.places > 1 ? most : 1)};
+    struct tensor own[2], pair[2];
 
     if (ring.places > 1) {
         ring.sums = staging_take(plan, STAGING_GRADIENTS, most);
         ring.incoming = staging_take(plan, STAGING_GRADIENTS_NEXT, most);
-        ring.home = staging_take(plan, STAGING_GRADIENTS_OWN, most);
         ring.from_others = staging_take(plan, STAGING_GRADIENTS_HOME, most);
     }
     expect_home(&ring);
     stage_own_keys(&ring);
+    packed_pair(plan, gradients[0], 0, rows_of(&ring, ring.me), own);
     for (int step = 0; step < ring.places; step++) {
         const int place = ring_place(&ring, ring.me - step);
         const size_t bytes = gradients_bytes(plan, rows_of(&ring, place));
-        struct tensor pair[2];
-        if (!plan->dry)
+        if (!plan->dry) {
             pass_keys(&ring, step);
-        packed_pair(plan, gradients, 0, rows_of(&ring, place), pair);
-        device_fill(plan, gradients, bytes / sizeof(float), 0.0f);
+            expect_gradients(&ring, step);
+        }
+        packed_pair(plan, gradients[step > 0], 0, rows_of(&ring, place), pair);
+        device_fill(plan, gradients[step > 0], bytes / sizeof(float), 0.0f);
         for (int n = 0; n < CHUNKS * CHUNKS; n++) {
             const struct block block = block_at(&ring, step, n % CHUNKS, pair);
             backward_block(plan, task, n / CHUNKS, &block);
         }
         end_step(&ring, step);
-        if (step == 0 && ring.places > 1)
-            device_read(plan, gradients, 0, ring.home, bytes);
-        else if (step > 0 && !plan->dry)
-            pass_gradients(&ring, step, gradients);
+        if (!plan->dry)
+            pass_gradients(&ring, step, gradients[1], pair);
     }
-    take_home(&ring, task, gradients);
+    take_home(&ring, task, own);
 }

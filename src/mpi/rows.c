@@ -1,18 +1,19 @@
 #include "mpi/rows.h"
-#include "mpi/device.h"
+#include "mpi/part_plan.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 extern const char ca_source_shards[]; /* cl/kernels/shards.cl */
 
 static const char *const names[KERNELS] = {
-    [KERNEL_COPY_ROWS] = "copy_rows",     [KERNEL_COPY_FLOATS] = "copy_floats",
-    [KERNEL_ADD_ROWS] = "add_rows",       [KERNEL_ADD_FLOATS] = "add_floats",
-    [KERNEL_STORE_ROWS] = "store_rows",   [KERNEL_MERGE_STATE] = "merge_state",
-    [KERNEL_STORE_STATE] = "store_state", [KERNEL_SINK_GRADIENTS] = "sink_gradients",
+    [KERNEL_COPY_ROWS] = "copy_rows",           [KERNEL_COPY_FLOATS] = "copy_floats",
+    [KERNEL_ADD_FLOATS] = "add_floats",         [KERNEL_STORE_ROWS] = "store_rows",
+    [KERNEL_MERGE_STATE] = "merge_state",       [KERNEL_STORE_STATE] = "store_state",
+    [KERNEL_SINK_GRADIENTS] = "sink_gradients",
 };
 
-void device_open(clattn_mpi_plan *plan)
+static void compile_kernels(clattn_mpi_plan *plan)
 {
     const clattn_device_info *device = clattn_context_device(plan->context);
     const char *source = ca_source_shards;
@@ -40,8 +41,26 @@ void device_open(clattn_mpi_plan *plan)
     }
 }
 
+void device_open(clattn_mpi_plan *plan)
+{
+    const clattn_device_info *device = clattn_context_device(plan->context);
+    cl_int error;
+
+    if (!clattn_context_opencl(plan->context)) {
+        fault_set(&plan->fault, CLATTN_NO_DEVICE, "its context has no device, only a profile");
+        return;
+    }
+    plan->queue =
+        clCreateCommandQueue(clattn_context_opencl(plan->context), device->device, 0, &error);
+    if (fault_cl(&plan->fault, error, "clCreateCommandQueue"))
+        compile_kernels(plan);
+}
+
 void device_close(clattn_mpi_plan *plan)
 {
+    if (plan->queue)
+        clFinish(plan->queue);
+    part_plans_release(plan);
     for (int n = 0; n < KERNELS; n++)
         if (plan->kernels[n])
             clReleaseKernel(plan->kernels[n]);
@@ -50,6 +69,10 @@ void device_close(clattn_mpi_plan *plan)
             clReleaseMemObject(plan->pools[n].buffer);
     if (plan->program)
         clReleaseProgram(plan->program);
+    if (plan->queue)
+        clReleaseCommandQueue(plan->queue);
+    for (int n = 0; n < STAGINGS; n++)
+        free(plan->stagings[n].bytes);
 }
 
 /* ---- arguments -------------------------------------------------------------------------------- */

@@ -47,18 +47,9 @@ void move_pair(clattn_mpi_plan *plan, const enum kernel kernel, const size_t row
 
 bool place_sees(const clattn_mpi_plan *plan, const int of_queries, const int of_keys)
 {
-    return plan->visible[of_queries * plan->partition.places + of_keys];
-}
-
-void find_visible(clattn_mpi_plan *plan, const struct lengths *lengths)
-{
-    const int places = plan->partition.places;
     const struct shard *of = plan->partition.place;
 
-    for (int q = 0; q < places; q++)
-        for (int kv = 0; kv < places; kv++)
-            plan->visible[q * places + kv] =
-                shards_see(&plan->whole, lengths, &of[q], &of[kv], plan->parts);
+    return shards_see(&plan->whole, &plan->lengths, &of[of_queries], &of[of_keys], plan->parts);
 }
 
 void wait_for(clattn_mpi_plan *plan, MPI_Request *requests, const int count)

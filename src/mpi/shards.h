@@ -20,7 +20,9 @@ void gather_backward(clattn_mpi_plan *plan, const struct backward_task *task);
 /* ---- what both need (shards.c) ---------------------------------------------------------------- */
 
 /* Messages are counted in pages, so that an int counts enough of them. */
+#ifndef PAGE_BYTES
 #define PAGE_BYTES 4096
+#endif
 size_t whole_pages(size_t bytes);
 
 /* Batches of tensors of keys, and bytes of so many rows of keys and values of this rank's heads: in the
@@ -38,10 +40,8 @@ void packed_pair(const clattn_mpi_plan *plan, cl_mem buffer, size_t first, size_
 void move_pair(clattn_mpi_plan *plan, enum kernel kernel, size_t rows, const struct tensor from[2],
                const struct tensor to[2]);
 
-/* Whether the queries of one place see keys of another; of the tables made by the plan. */
+/* Whether the queries of one place see keys of another, with the execution's lengths. */
 bool place_sees(const clattn_mpi_plan *plan, int of_queries, int of_keys);
-/* Makes that table for an execution's lengths. */
-void find_visible(clattn_mpi_plan *plan, const struct lengths *lengths);
 
 /* Waits for messages; timed as waiting. */
 void wait_for(clattn_mpi_plan *plan, MPI_Request *requests, int count);

@@ -267,7 +267,6 @@ clattn_status ca_attention_check(const clattn_problem *p, char *reason, size_t b
         {"dbias is wanted, but there is no bias", p->dbias && !p->bias},
         {"dslopes is wanted, but there is no alibi", p->dslopes && !p->alibi},
         {"dsinks is wanted, but there are no sinks", p->dsinks && !p->sinks},
-        {"o_f32 is an option of forward only", p->o_f32 && p->operation == CLATTN_BACKWARD},
     };
 
     if (p->heads % p->kv_heads != 0) {

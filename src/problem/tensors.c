@@ -43,17 +43,18 @@ clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument)
     case CA_DBIAS:
         return p->bias_dtype;
     case CA_O:
-        return p->o_f32 ? CLATTN_F32 : p->dtype;
+        return p->o_f32 && p->operation == CLATTN_FORWARD ? CLATTN_F32 : p->dtype;
     case CA_K:
     case CA_V:
         return cache < CLATTN_CACHE_F32 ? p->dtype : (clattn_dtype)(cache - CLATTN_CACHE_F32);
     case CA_Q:
     case CA_DO:
-    case CA_DQ:
         return p->dtype;
+    case CA_DQ:
+        return p->o_f32 ? CLATTN_F32 : p->dtype;
     case CA_DK:
     case CA_DV:
-        return p->operation == CLATTN_APPEND ? p->cache_dtype : p->dtype;
+        return p->operation == CLATTN_APPEND ? p->cache_dtype : p->o_f32 ? CLATTN_F32 : p->dtype;
     default:
         return CLATTN_F32;
     }
@@ -129,6 +130,7 @@ static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors
     const size_t k_bytes = ca_cache_bytes(ca_problem_cache(p, CA_K), ca_problem_dtype(p, CA_K));
     const size_t v_bytes = ca_cache_bytes(ca_problem_cache(p, CA_V), ca_problem_dtype(p, CA_V));
     const size_t o_bytes = ca_dtype_bytes(ca_problem_dtype(p, CA_O));
+    const size_t gradient_bytes = ca_dtype_bytes(ca_problem_dtype(p, CA_DQ));
     const int backward = p->operation == CLATTN_BACKWARD;
 #define WRITTEN_NOBODY 0
 #define WRITTEN_FORWARD !backward

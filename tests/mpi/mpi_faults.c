@@ -94,6 +94,14 @@ static int plans_fail(struct world *world)
     wrong += plan_fails(world, "a speed on one rank only", text, text,
                         (clattn_mpi_options){.speed = last ? 1 : 0},
                         alone ? CLATTN_SUCCESS : CLATTN_INVALID_ARGUMENT, "0 on some ranks");
+    const clattn_mpi_rates rates = {sizeof rates, last ? 2e9 : 1e9, 1e9, 0, 1, 0, 1e9, 0, 1e9};
+    const clattn_mpi_rates bad_rates = {sizeof rates, 1e9, 1e9, 0, !last, 0, 1e9, 0, 1e9};
+    wrong += plan_fails(world, "other rates on one rank", text, text,
+                        (clattn_mpi_options){.rates = &rates},
+                        alone ? CLATTN_SUCCESS : CLATTN_INVALID_ARGUMENT, "the same problem");
+    wrong += plan_fails(world, "rates of no rank a node on one rank", text, text,
+                        (clattn_mpi_options){.rates = &bad_rates}, CLATTN_INVALID_ARGUMENT,
+                        alone ? rank : "rank ");
     wrong += plan_fails(world, "paged caches", "fwd f32 q4 k8 d8 page=4 klen",
                         "fwd f32 q4 k8 d8 page=4 klen", none, CLATTN_UNSUPPORTED, "paged");
     wrong += plan_fails(world, "three kv_heads for other numbers of ranks", "fwd f32 h3 q9 k9 d8",

@@ -80,7 +80,7 @@ static const struct {
     [STEP_DK] = {"steps in dk", 2, 2},
     [STEP_DV] = {"steps in dv", 2, 2},
     [LSE] = {"lse", 2, 1},
-    [O_F32] = {"o in f32", 2, 1},
+    [O_F32] = {"results in f32", 2, 3},
     [K_CACHE] = {"cache of k", 4, 1}, /* none; quantized; of another dtype */
     [V_CACHE] = {"cache of v", 4, 1},
     [SCORES] = {"scores", 5, 1},

@@ -42,13 +42,13 @@ static void draw_results(struct rng *r, clattn_problem *p)
         p->total_q = rng_one_in(r, 2);
         p->total_kv = rng_one_in(r, 2);
     }
+    p->o_f32 = p->dtype != CLATTN_F32 && rng_one_in(r, 4);
     if (p->operation == CLATTN_BACKWARD) {
         p->dbias = p->bias && p->total_q == 0 && p->total_kv == 0 && rng_one_in(r, 2);
         p->dslopes = p->alibi && rng_one_in(r, 2);
         p->dsinks = p->sinks && rng_one_in(r, 2);
     } else {
         p->lse = rng_one_in(r, 2);
-        p->o_f32 = p->dtype != CLATTN_F32 && rng_one_in(r, 4);
         p->k_cache = draw_cache(r, p->dim_qk);
         p->v_cache = draw_cache(r, p->dim_v);
         /* Seldom with block lists, which naive alone walks in pages. */

@@ -1,0 +1,499 @@
+#include "mpi/cost.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Of many places these are looked at, evenly spread. */
+#define SAMPLED_PLACES 16
+
+struct cost {
+    const clattn_problem *whole;
+    const struct partition *partition;
+    const double *speeds;
+    double mean_speed;
+    const clattn_mpi_rates *rates;
+    size_t gather_bytes;
+    size_t heads, kv_heads, batches; /* of a rank; batches of tensors of keys */
+    struct part *parts;
+    clattn_mpi_prediction sum;
+};
+
+static double greater(const double a, const double b)
+{
+    return a > b ? a : b;
+}
+
+static bool is_packed(const clattn_problem *whole)
+{
+    return whole->total_q || whole->total_kv;
+}
+
+static double element_bytes_of(const clattn_problem *whole)
+{
+    return whole->dtype == CLATTN_F32 ? 4 : 2;
+}
+
+/* ---- what a step computes ----------------------------------------------------------------------- */
+
+double cost_of_part(const clattn_problem *whole, const size_t heads, const size_t kv_heads,
+                    const struct part *part, const clattn_mpi_rates *rates, const double share)
+{
+    clattn_problem p = part_shape(whole, heads, kv_heads, part), plain;
+
+    clattn_problem_init(&plain);
+    p.q = p.k = p.v = p.o = p.d_o = p.dq = p.dk = p.dv = plain.q;
+    p.bias = p.mask = 0;
+    p.bias_layout = p.mask_layout = plain.bias_layout;
+    return rates->overhead + clattn_problem_flops(&p) / (rates->flops * share);
+}
+
+/* The slowest of a place's devices, as a share of the mean. */
+static double place_share(const struct cost *c, const int place)
+{
+    const int members = c->partition->heads_ranks;
+    double slowest = HUGE_VAL;
+
+    for (int n = place * members; n < (place + 1) * members; n++)
+        slowest = fmin(slowest, c->speeds[n]);
+    return slowest / c->mean_speed;
+}
+
+/* Seconds of a place's chunk of queries against keys. Where sequences of packed batches lie nobody knows: pairs
+ * count as if they were spread evenly. */
+static double seconds_of_pair(const struct cost *c, const int place, const struct span q,
+                              const struct span kv)
+{
+    const struct lengths none = {NULL, NULL, NULL, NULL};
+    const double share = place_share(c, place);
+    double seconds = 0;
+
+    if (q.count == 0 || kv.count == 0)
+        return 0;
+    if (is_packed(c->whole))
+        return c->rates->overhead + clattn_problem_flops(c->whole) * (double)c->heads /
+                                        (double)c->whole->heads * (double)q.count /
+                                        (double)whole_queries(c->whole) * (double)kv.count /
+                                        (double)whole_keys(c->whole) / (c->rates->flops * share);
+    const size_t count = parts_of(c->whole, &none, q, kv, c->parts);
+    for (size_t n = 0; n < count; n++)
+        seconds += cost_of_part(c->whole, c->heads, c->kv_heads, &c->parts[n], c->rates, share);
+    return seconds;
+}
+
+static double seconds_of_keys(const struct cost *c, const int place, const struct span *kv,
+                              const int spans)
+{
+    double seconds = 0;
+
+    for (int q = 0; q < CHUNKS; q++)
+        for (int n = 0; n < spans; n++)
+            seconds += seconds_of_pair(c, place, c->partition->place[place].q[q], kv[n]);
+    return seconds;
+}
+
+static int sample_stride(const struct cost *c)
+{
+    return (c->partition->places + SAMPLED_PLACES - 1) / SAMPLED_PLACES;
+}
+
+/* ---- what travels ------------------------------------------------------------------------------- */
+
+static bool one_node(const struct cost *c)
+{
+    return c->partition->ranks <= c->rates->node_ranks;
+}
+
+/* Every rank sends so many bytes to the one that is `stride` further on: of each node so many leave it. */
+static double shift_seconds(const struct cost *c, const double bytes, const int stride)
+{
+    const clattn_mpi_rates *r = c->rates;
+
+    if (one_node(c))
+        return r->node_latency + bytes / r->node_bandwidth;
+    const double leaving = stride < r->node_ranks ? stride : r->node_ranks;
+    return r->latency + bytes / fmin(r->node_bandwidth, r->bandwidth / leaving);
+}
+
+/* Each of `count` ranks, one beside the other, sends so many bytes to each other one. */
+static double to_all_seconds(const struct cost *c, const double bytes, const int count)
+{
+    const clattn_mpi_rates *r = c->rates;
+    const int near = count < r->node_ranks ? count : r->node_ranks;
+    const double within = bytes * (near - 1) / r->node_bandwidth;
+    const double between = bytes * near * (count - near) / r->bandwidth;
+
+    return (near < count ? r->latency : r->node_latency) + greater(within, between);
+}
+
+static void add_waiting(struct cost *c, const double seconds)
+{
+    c->sum.seconds_waiting += seconds;
+    c->sum.seconds += seconds;
+}
+
+static void add_copies(struct cost *c, const double bytes)
+{
+    c->sum.seconds_staging += bytes / c->rates->copy_bandwidth;
+    c->sum.seconds += bytes / c->rates->copy_bandwidth;
+}
+
+/* A step that computes while messages travel. */
+static void add_step(struct cost *c, const double computing, const double sending)
+{
+    c->sum.seconds_computing += computing;
+    c->sum.seconds += computing;
+    if (sending > computing)
+        add_waiting(c, sending - computing);
+}
+
+/* Bytes of keys and values of so many rows, of a rank's heads; gradients are f32. */
+static double pair_bytes(const struct cost *c, const double rows, const double element)
+{
+    return (double)c->batches * (double)c->kv_heads * rows *
+           (double)(c->whole->dim_qk + c->whole->dim_v) * element;
+}
+
+/* ---- modes -------------------------------------------------------------------------------------- */
+
+static double most_keys(const struct cost *c)
+{
+    double most = 0;
+
+    for (int n = 0; n < c->partition->places; n++)
+        most = greater(most, (double)chunks_count(c->partition->place[n].kv));
+    return most;
+}
+
+/* As ring.c: `computing` of each step; keys go on as long as a later step sees them, gradients from the first to the
+ * last one that does, and home. */
+static void cost_of_ring(struct cost *c, const double *computing)
+{
+    const int places = c->partition->places, stride = c->partition->heads_ranks;
+    const bool backward = c->whole->operation == CLATTN_BACKWARD;
+    const double keys = pair_bytes(c, most_keys(c), element_bytes_of(c->whole));
+    const double gradients = backward ? pair_bytes(c, most_keys(c), sizeof(float)) : 0;
+    int first = 0, last = 0;
+
+    for (int t = 1; t < places; t++)
+        if (computing[t] > 0) {
+            first = first ? first : t;
+            last = t;
+        }
+    if (last > 0)
+        add_copies(c, keys);
+    for (int t = 0; t < places; t++) {
+        const bool join = backward && first > 0 && t >= first && t <= last;
+        const double sent = (t < last ? keys : 0) + (join && t > first ? gradients : 0);
+        add_step(c, computing[t], sent > 0 ? shift_seconds(c, sent, stride) : 0);
+        c->sum.bytes_sent += (t < last ? keys : 0) + (join ? gradients : 0);
+        if (t + 1 < places && computing[t + 1] > 0)
+            add_copies(c, keys);
+        if (join)
+            add_copies(c, t > first ? 2 * gradients : gradients);
+    }
+    if (backward && last > 0) {
+        add_waiting(c, shift_seconds(c, gradients, stride));
+        add_copies(c, gradients);
+    }
+}
+
+static bool ring_steps(struct cost *c)
+{
+    const int places = c->partition->places;
+    double *computing = calloc((size_t)places, sizeof *computing);
+
+    if (!computing)
+        return false;
+    for (int t = 0; t < places; t++)
+        for (int n = 0; n < places; n += sample_stride(c)) {
+            const struct span *kv = c->partition->place[(n - t + places) % places].kv;
+            computing[t] = greater(computing[t], seconds_of_keys(c, n, kv, CHUNKS));
+        }
+    cost_of_ring(c, computing);
+    free(computing);
+    return true;
+}
+
+/* Rows of a range that ranks from one on have; the most that one of them has. */
+static double rows_of_ranks(const struct cost *c, const struct span range, const int first,
+                            const int count, double *most)
+{
+    double sum = 0;
+
+    *most = 0;
+    for (int n = first; n < first + count && n < c->partition->ranks; n++) {
+        double rows = 0;
+        for (int chunk = 0; chunk < CHUNKS; chunk++) {
+            const struct span *kv = &c->partition->place[n].kv[chunk];
+            rows += greater(0, fmin((double)span_end(*kv), (double)span_end(range)) -
+                                   greater((double)kv->first, (double)range.first));
+        }
+        sum += rows;
+        *most = greater(*most, rows);
+    }
+    return sum;
+}
+
+/* Each rank sends its keys of a round to each other one. */
+static double round_seconds(const struct cost *c, const struct span range)
+{
+    const clattn_mpi_rates *r = c->rates;
+    const double all = (double)range.count, ranks = c->partition->ranks;
+    const double row = pair_bytes(c, 1, element_bytes_of(c->whole));
+    const int node = one_node(c) ? c->partition->ranks : r->node_ranks;
+    double seconds = 0;
+
+    for (int n = 0; n < c->partition->ranks; n += node) {
+        double most;
+        const double rows = rows_of_ranks(c, range, n, node, &most);
+        const double within = greater(most * (node - 1), rows - most) * row / r->node_bandwidth;
+        const double between =
+            greater(rows * (ranks - node), node * (all - rows)) * row / r->bandwidth;
+        seconds = greater(seconds, node < ranks ? greater(within, between) : within);
+    }
+    return (one_node(c) ? r->node_latency : r->latency) + seconds;
+}
+
+static struct span round_of_keys(const struct cost *c, const size_t first)
+{
+    const size_t keys = whole_keys(c->whole);
+    const double each =
+        (double)c->gather_bytes / greater(1, pair_bytes(c, 1, element_bytes_of(c->whole)));
+    const size_t rows = each < 16 ? 16 : each < (double)keys ? (size_t)each / 16 * 16 : keys;
+
+    return (struct span){first, keys - first < rows ? keys - first : rows};
+}
+
+/* What the sampled places compute, and how long they take together with messages. */
+struct gather_steps {
+    double computing[SAMPLED_PLACES], seconds[SAMPLED_PLACES];
+};
+
+/* Adds the slowest place's steps, and begins anew: where ranks wait for each other. */
+static void add_slowest(struct cost *c, struct gather_steps *steps)
+{
+    int slowest = 0;
+
+    for (int n = 1; n < SAMPLED_PLACES; n++)
+        slowest = steps->seconds[n] > steps->seconds[slowest] ? n : slowest;
+    add_step(c, steps->computing[slowest], steps->seconds[slowest]);
+    *steps = (struct gather_steps){{0}, {0}};
+}
+
+/* As gather.c: forward, keys come while others still compute; backward all ranks meet at the end of each round. */
+static void cost_of_gather(struct cost *c)
+{
+    const size_t keys = whole_keys(c->whole);
+    const int ranks = c->partition->ranks;
+    const double element = element_bytes_of(c->whole), others = 1 - 1 / (double)ranks;
+    struct gather_steps steps = {{0}, {0}};
+    struct span round = round_of_keys(c, 0);
+
+    if (keys > 0 && ranks > 1)
+        add_waiting(c, round_seconds(c, round));
+    while (round.count > 0) {
+        const struct span next = round_of_keys(c, span_end(round));
+        const double bytes = pair_bytes(c, (double)round.count, element);
+        const double sums = pair_bytes(c, (double)round.count, sizeof(float));
+        const double sending = next.count > 0 && ranks > 1 ? round_seconds(c, next) : 0;
+        add_copies(c, bytes + bytes / ranks);
+        for (int n = 0; n < ranks; n += sample_stride(c)) {
+            const double computing = seconds_of_keys(c, n, &round, 1);
+            steps.computing[n / sample_stride(c)] += computing;
+            steps.seconds[n / sample_stride(c)] += greater(computing, sending);
+        }
+        c->sum.bytes_sent += bytes * others;
+        if (c->whole->operation == CLATTN_BACKWARD) {
+            add_slowest(c, &steps);
+            add_copies(c, sums + sums / ranks);
+            if (ranks > 1)
+                add_waiting(c, shift_seconds(c, sums * others, 1) +
+                                   (ranks - 2) * shift_seconds(c, 0, 1));
+            c->sum.bytes_sent += sums * others;
+        }
+        round = next;
+    }
+    add_slowest(c, &steps);
+}
+
+/* Queries of all ranks, with o and lse in f32. */
+static void cost_of_split(struct cost *c)
+{
+    const struct span all = {0, whole_queries(c->whole)};
+    const int places = c->partition->places;
+    const double state = (double)(c->whole->total_q ? 1 : c->whole->batch) * (double)c->heads *
+                         (double)all.count * (double)(c->whole->dim_v + 1) * sizeof(float);
+    double slowest = 0;
+
+    for (int n = 0; n < places; n++)
+        slowest = greater(slowest, seconds_of_pair(c, n, all, c->partition->place[n].kv[0]));
+    add_step(c, slowest, 0);
+    if (places == 1)
+        return;
+    add_copies(c, state * (1 + places));
+    add_waiting(c, to_all_seconds(c, state, places));
+    c->sum.bytes_sent += state * (places - 1);
+    c->sum.bytes_held += state;
+}
+
+/* Rows of all heads become all rows of some heads: of so many bytes of a rank. */
+static void add_exchange(struct cost *c, const double bytes)
+{
+    const int members = c->partition->heads_ranks;
+
+    add_copies(c, 2 * bytes);
+    add_waiting(c, to_all_seconds(c, bytes / members, members));
+    c->sum.bytes_sent += bytes * (members - 1) / members;
+    c->sum.bytes_held += bytes;
+}
+
+static void cost_of_exchanges(struct cost *c)
+{
+    const clattn_problem *p = c->whole;
+    const double element = element_bytes_of(p);
+    const double rows = (double)(p->total_q ? 1 : p->batch) * (double)whole_queries(p) *
+                        (double)p->heads / c->partition->ranks;
+    const double q = rows * (double)p->dim_qk * element, o = rows * (double)p->dim_v * element;
+    const double kv = (double)c->batches * (double)whole_keys(p) * (double)p->kv_heads *
+                      (double)(p->dim_qk + p->dim_v) * element / c->partition->ranks;
+
+    if (c->partition->heads_ranks == 1)
+        return;
+    add_exchange(c, q);
+    add_exchange(c, kv);
+    add_exchange(c, o);
+    if (p->operation == CLATTN_BACKWARD) {
+        add_exchange(c, o); /* do */
+        add_exchange(c, q); /* dq */
+        add_exchange(c, kv);
+    }
+}
+
+/* ---- memory ------------------------------------------------------------------------------------- */
+
+/* f32 sums of a place's rows, a part's results, and others' keys with their gradients. */
+static void add_memory(struct cost *c, const clattn_mpi_mode mode)
+{
+    const clattn_problem *p = c->whole;
+    const bool backward = p->operation == CLATTN_BACKWARD, gather = mode == CLATTN_MPI_ALL_GATHER;
+    const struct shard *shard = &c->partition->place[0];
+    const double element = element_bytes_of(p), own = (double)chunks_count(shard->kv);
+    const double round = (double)round_of_keys(c, 0).count;
+    const double row = (double)(p->total_q ? 1 : p->batch) * (double)c->heads *
+                       (double)(backward ? p->dim_qk : p->dim_v);
+    const double part_keys = gather ? round : (double)shard->kv[0].count;
+
+    c->sum.bytes_held +=
+        row * sizeof(float) * ((double)chunks_count(shard->q) + (double)shard->q[0].count);
+    if (backward)
+        c->sum.bytes_held += pair_bytes(c, part_keys, sizeof(float)) +
+                             pair_bytes(c, gather ? round : 3 * own, sizeof(float));
+    if (gather)
+        c->sum.bytes_held += 3 * pair_bytes(c, round, element);
+    else if (mode != CLATTN_MPI_SPLIT_KV && c->partition->places > 1)
+        c->sum.bytes_held += 2 * pair_bytes(c, own, element);
+}
+
+/* ---- together ----------------------------------------------------------------------------------- */
+
+bool cost_of_mode(const clattn_problem *whole, const struct partition *partition,
+                  const double *speeds, const clattn_mpi_mode mode, const size_t gather_bytes,
+                  const clattn_mpi_rates *rates, clattn_mpi_prediction *prediction)
+{
+    struct cost c = {
+        .whole = whole,
+        .partition = partition,
+        .speeds = speeds,
+        .rates = rates,
+        .gather_bytes = gather_bytes,
+        .heads = whole->heads / (size_t)partition->heads_ranks,
+        .kv_heads = whole->kv_heads / (size_t)partition->heads_ranks,
+        .batches = whole->total_kv ? 1 : whole->batch,
+        .parts = calloc(parts_room(whole), sizeof *c.parts),
+        .sum = {.struct_size = sizeof c.sum, .mode = mode, .heads_ranks = partition->heads_ranks}};
+    bool ok = c.parts != NULL;
+
+    for (int n = 0; n < partition->ranks; n++)
+        c.mean_speed += speeds[n] / partition->ranks;
+    if (ok) {
+        cost_of_exchanges(&c);
+        add_memory(&c, mode);
+        if (mode == CLATTN_MPI_ALL_GATHER)
+            cost_of_gather(&c);
+        else if (mode == CLATTN_MPI_SPLIT_KV)
+            cost_of_split(&c);
+        else
+            ok = ring_steps(&c);
+    }
+    if (ok)
+        *prediction = c.sum;
+    free(c.parts);
+    return ok;
+}
+
+static bool cost_with_heads(const clattn_problem *whole, const int ranks, const double *speeds,
+                            const clattn_mpi_mode mode, const int members,
+                            const size_t gather_bytes, const clattn_mpi_rates *rates,
+                            clattn_mpi_prediction *prediction)
+{
+    struct partition partition;
+
+    if (!partition_make(whole, ranks, members, mode == CLATTN_MPI_SPLIT_KV, speeds, &partition))
+        return false;
+    const bool ok = cost_of_mode(whole, &partition, speeds, mode, gather_bytes, rates, prediction);
+    partition_free(&partition);
+    return ok;
+}
+
+bool cost_of_options(const clattn_problem *whole, const int ranks, const double *speeds,
+                     const clattn_mpi_options *options, const clattn_mpi_rates *rates,
+                     clattn_mpi_prediction *prediction)
+{
+    const size_t gather_bytes = options_gather_bytes(options);
+    clattn_mpi_prediction best, other;
+
+    if (options->mode != CLATTN_MPI_AUTO)
+        return cost_with_heads(whole, ranks, speeds, options->mode, options_members(options, ranks),
+                               gather_bytes, rates, prediction);
+    if (!cost_with_heads(whole, ranks, speeds, ranks > 1 ? CLATTN_MPI_ALL_GATHER : CLATTN_MPI_RING,
+                         1, gather_bytes, rates, &best))
+        return false;
+    for (int members = 1; members <= ranks; members++) {
+        const clattn_mpi_mode mode = members == 1       ? CLATTN_MPI_RING
+                                     : members == ranks ? CLATTN_MPI_HEADS
+                                                        : CLATTN_MPI_HEADS_RING;
+        if (!options_share_heads(whole, ranks, members))
+            continue;
+        if (!cost_with_heads(whole, ranks, speeds, mode, members, gather_bytes, rates, &other))
+            return false;
+        if (other.seconds < 0.95 * best.seconds)
+            best = other;
+    }
+    *prediction = best;
+    return true;
+}
+
+/* ---- public ------------------------------------------------------------------------------------- */
+
+clattn_status clattn_mpi_predict(const clattn_problem *whole, const int ranks,
+                                 const clattn_mpi_options *options,
+                                 clattn_mpi_prediction *prediction)
+{
+    struct fault fault = {.status = CLATTN_SUCCESS};
+
+    if (!whole || ranks < 1 || !options || !prediction ||
+        prediction->struct_size != sizeof *prediction)
+        return CLATTN_INVALID_ARGUMENT;
+    options_check(whole, ranks, options, &fault);
+    if (!fault_none(&fault))
+        return fault.status;
+    if (!options->rates)
+        return CLATTN_INVALID_ARGUMENT;
+    double *speeds = calloc((size_t)ranks, sizeof *speeds);
+    for (int n = 0; speeds && n < ranks; n++)
+        speeds[n] = 1;
+    const bool ok =
+        speeds && cost_of_options(whole, ranks, speeds, options, options->rates, prediction);
+    free(speeds);
+    return ok ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
+}
