@@ -58,7 +58,7 @@ INLINE pair_words interleave(const __global ushort *first, const __global ushort
 }
 
 /* clang keeps vectors of 512 bits whole only in functions that pass one by value. */
-INLINE void store_pairs(const pair_words x, uint *to)
+INLINE void store_words(const pair_words x, uint *to)
 {
     VECTOR(vstore)(x, 0, to);
 }
@@ -70,7 +70,7 @@ INLINE void stage_pairs(uint *to, const __global ushort *p, const long step, con
 
     if (step == 1)
         for (; d + 2 * SIMD_WIDTH <= dim; d += 2 * SIMD_WIDTH)
-            store_pairs(UNALIGNED_PAIRS(p + d), to + d / 2);
+            store_words(UNALIGNED_PAIRS(p + d), to + d / 2);
     for (; d < dim; d += 2)
         to[d / 2] = load_pair(p + d * step, step, dim - d);
 }
