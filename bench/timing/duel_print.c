@@ -40,8 +40,8 @@ void duel_print(const struct duel *duel)
     const clattn_device_info *info = duel->target.info;
 
     ca_print_line(stdout, duel->problem, 0);
-    printf("%.75s, driver %.20s\n%zu rounds\n\n", info->name, info->driver_version,
-           duel->duellist[0].outcome.seconds.count);
+    ca_print_wrapped(stdout, 0, "%.75s, driver %.20s\n", info->name, info->driver_version);
+    printf("%zu rounds\n\n", duel->duellist[0].outcome.seconds.count);
     printf("   %10s  %-22s%s%8s  %-18s  %s\n", "ms", "95 % of its median", gap(), "to first",
            "95 % of the ratio", "verdict");
     for (size_t n = 0; n < duel->count; n++)
