@@ -34,10 +34,6 @@
 
 #include "mma/fragment.h"
 #include "gpu/tile_exp.h"
-#if HAS_DROPOUT
-#define RANDOM_LANES 1
-#include "common/philox.h"
-#endif
 
 #define THREADS (FRAGMENT_LANES * SUB_GROUPS)
 #define LOAD_WIDTH 8
@@ -56,6 +52,7 @@
 
 #include "gpu/tile_load.h"
 #include "mma/fragment_tile.h"
+#include "mma/fragment_dropout.h"
 
 /* Local memory, counted in elements. Q, where it stays in registers, passes through K's and V's. */
 #define ROW_STRIDE (COLUMNS + ROW_PADDING)
@@ -137,8 +134,8 @@ INLINE void stage_values(const struct attention_shape a, const struct task *t,
 {
     const __global storage *from = t->v + keys->j0 * a.v_stride[2];
 #if PACKED_VALUES
-    const int found = fill_packed(v_tile, BLOCK_N, from, a.v_stride[2], V_STEP, keys->count, DIM_V,
-                                  WIDTH(UNIT_V, DIM_V), t->v_aligned, finite);
+    const int found = fill_packed(v_tile, BLOCK_N, DIMS, from, a.v_stride[2], V_STEP, keys->count,
+                                  DIM_V, WIDTH(UNIT_V, DIM_V), t->v_aligned, finite);
 #else
     const int found = fill_rows(v_tile, V_STRIDE, BLOCK_N, DIMS, from, a.v_stride[2], V_STEP,
                                 keys->count, DIM_V, WIDTH(UNIT_V, DIM_V), t->v_aligned, finite);
@@ -146,24 +143,6 @@ INLINE void stage_values(const struct attention_shape a, const struct task *t,
     if (found)
         atomic_or(nonfinite, 1);
 }
-
-#if HAS_DROPOUT
-/* Bit n of kept[four * BLOCK_M + row] tells whether the row's weight for key 4 * four + n stays. */
-static inline void draw_kept(SHAPE_PARAMS, const uint bh, const long i0, const long j0,
-                             __local uchar *kept)
-{
-    for (int t = get_local_id(0); t < BLOCK_M * (BLOCK_N / 4); t += THREADS) {
-        float x[4];
-        dropout_factors(a, at, bh, (uint)(i0 + t % BLOCK_M), (uint)(j0 / 4 + t / BLOCK_M), x);
-        kept[t] = (x[0] > 0.0f) | (x[1] > 0.0f) << 1 | (x[2] > 0.0f) << 2 | (x[3] > 0.0f) << 3;
-    }
-}
-#define KEPT_PARAM , const __local uchar *kept
-#define KEPT_ARG , kept
-#else
-#define KEPT_PARAM
-#define KEPT_ARG
-#endif
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
@@ -291,7 +270,7 @@ INLINE void weigh(const int fragment_row, const int lane, float s[KEY_SUMS],
         row_sum[here] += weight;
         s[x] = weight * WEIGHT_SCALE;
 #if HAS_DROPOUT
-        if (!(kept[KEY(x) / 4 * BLOCK_M + ROW(here)] >> KEY(x) % 4 & 1))
+        if (!is_kept(kept, BLOCK_M, ROW(here), KEY(x)))
             s[x] = 0.0f;
 #endif
     }
@@ -340,7 +319,7 @@ INLINE void multiply_pv(const __local ushort *v_tile, float p[M_FRAGMENTS][KEY_S
             uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
 #if PACKED_VALUES
             load_run(v_words,
-                     v_tile + packed_at(slab, n * FRAGMENT_OTHERS + other_column(lane),
+                     v_tile + packed_at(DIMS, slab, n * FRAGMENT_OTHERS + other_column(lane),
                                         other_depth(lane, 0)), OTHER_WORDS);
 #else
             load_values(v_words, v_tile + slab * FRAGMENT_DEPTH * V_STRIDE + n * FRAGMENT_OTHERS,
@@ -454,7 +433,7 @@ void fused_mma(PARAMETERS_fused_mma)
     __local int not_finite;   /* not 0 once an output is Inf or NaN */
     __local int v_nonfinite; /* not 0 once an Inf or NaN of V became 0 */
 #if HAS_DROPOUT
-    __local uchar kept[BLOCK_M * (BLOCK_N / 4)];
+    __local uchar kept[KEPT_BYTES(BLOCK_M, BLOCK_N)];
 #endif
 #if EMULATE
     __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
@@ -510,7 +489,8 @@ void fused_mma(PARAMETERS_fused_mma)
             /* scores */
             multiply_qk(q_rows, k_tile, q_words, s FRAGMENT_ARG);
 #if HAS_DROPOUT
-            draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, kept);
+            draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,
+                      kept);
 #endif
 #if HAS_COPIES || HAS_DROPOUT
             copies_wait();

@@ -2,10 +2,10 @@
  * work-group, and read as the operands of fragment.h.
  *
  * Rows are ROW_PADDING elements longer than needed, which spreads columns over the banks, and start
- * at 16 bytes. Packed values are rows of OTHER_ELEMENTS terms, as one lane holds them, of each dim,
- * then of the next lanes' terms: element (key, dim) is at packed_at().
+ * at 16 bytes. Packed values are rows of OTHER_ELEMENTS terms, as one lane holds them, of each of `dims`
+ * dims, then of the next lanes' terms: element (key, dim) is at packed_at().
  *
- * Before including this: tile_load.h, fragment.h; DIMS, the dims of packed values. */
+ * Before including this: tile_load.h, fragment.h. */
 #ifndef CLATTN_FRAGMENT_TILE_H
 #define CLATTN_FRAGMENT_TILE_H
 
@@ -26,9 +26,9 @@ static inline void load_run(uint *words, const __local ushort *from, const int r
     }
 }
 
-static inline int packed_at(const int slab, const int dim, const int depth)
+static inline int packed_at(const int dims, const int slab, const int dim, const int depth)
 {
-    return ((slab * (FRAGMENT_DEPTH / OTHER_ELEMENTS) + depth / OTHER_ELEMENTS) * DIMS + dim) *
+    return ((slab * (FRAGMENT_DEPTH / OTHER_ELEMENTS) + depth / OTHER_ELEMENTS) * dims + dim) *
                OTHER_ELEMENTS +
            depth % OTHER_ELEMENTS;
 }
@@ -156,14 +156,14 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
 }
 
 #if PACKED_VALUES
-/* Fills packed values with tile_rows keys and DIMS dims likewise; width is 1, 4 or 8. A thread takes
+/* Fills packed values with tile_rows keys and `dims` dims likewise; width is 1, 4 or 8. A thread takes
  * four keys that are neighbours as terms, and as many dims as one load may. */
 __attribute__((always_inline)) static inline int
-fill_packed(__local ushort *tile, const int tile_rows, const __global storage *matrix,
-            const long row_step, const long step, const int rows, const int dim, const int width,
-            const bool aligned, const bool finite)
+fill_packed(__local ushort *tile, const int tile_rows, const int dims,
+            const __global storage *matrix, const long row_step, const long step, const int rows,
+            const int dim, const int width, const bool aligned, const bool finite)
 {
-    const int wide = width == 1 ? 1 : 4, chunks = DIMS / wide;
+    const int wide = width == 1 ? 1 : 4, chunks = dims / wide;
     int nonfinite = 0;
 
     for (int t = get_local_id(0); t < tile_rows / 4 * chunks; t += THREADS) {
@@ -183,7 +183,7 @@ fill_packed(__local ushort *tile, const int tile_rows, const __global storage *m
             if (finite)
                 x[n] = finite_elements(x[n], &nonfinite);
         }
-        __local ushort4 *to = (__local ushort4 *)(tile + packed_at(slab, d, depth));
+        __local ushort4 *to = (__local ushort4 *)(tile + packed_at(dims, slab, d, depth));
         to[0] = (ushort4)(x[0].x, x[1].x, x[2].x, x[3].x);
         if (wide == 4) {
             to[OTHER_ELEMENTS / 4] = (ushort4)(x[0].y, x[1].y, x[2].y, x[3].y);
