@@ -1,0 +1,241 @@
+/* backward_mma: gradients by matrix instructions; see cl/kernels/backward_mma.cl. */
+#include "families/kernels/backward_sizes.h"
+#include "families/kernels/block_sizes.h"
+#include "families/mma/fragments.h"
+#include "families/registry.h"
+
+static size_t work_items(const size_t *values);
+static size_t register_words(const clattn_problem *p, const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/backward_mma.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_backward_mma[];
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static const struct ca_fragment *fragment_of(const size_t *values)
+{
+    return ca_fragment_of(values[INSTRUCTION_INDEX]);
+}
+
+static size_t sub_groups(const size_t *values)
+{
+    return values[SUB_GROUPS_INDEX] * values[DIM_GROUPS_INDEX];
+}
+
+static size_t work_items(const size_t *values)
+{
+    return fragment_of(values)->lanes * sub_groups(values);
+}
+
+static size_t block_owned(const size_t *values)
+{
+    return fragment_of(values)->queries * values[SUB_GROUPS_INDEX];
+}
+
+/* Dims of results, of all sub-groups that divide them: DIMS() of cl/mma/fragment_gradients.h. */
+static size_t padded_dim(size_t dim, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+
+    return ca_round_up(dim, values[DIM_GROUPS_INDEX] * f->others * f->others_at_once);
+}
+
+/* What a work-item of backward_keys keeps in registers: two products, and two sums. */
+static size_t register_words(const clattn_problem *p, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+    const size_t dims = padded_dim(p->dim_qk, values) + padded_dim(p->dim_v, values);
+
+    return f->queries * (2 * values[BLOCK_STREAMED_INDEX] + dims / values[DIM_GROUPS_INDEX]) /
+           f->lanes;
+}
+
+/* A streamed row in local memory, in elements, for both products. */
+static size_t streamed_row(size_t dim, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+    const size_t padding = 8, columns = ca_round_up(dim, f->depth), dims = padded_dim(dim, values);
+
+    return f->packed_values ? ca_larger(columns + padding, dims)
+                            : ca_larger(columns, dims) + padding;
+}
+
+/* Follows the layout of local memory in cl/mma/fragment_gradients.h. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+    const size_t padding = 8, owned = block_owned(values), streamed = values[BLOCK_STREAMED_INDEX];
+    const size_t owned_row =
+        ca_round_up(p->dim_qk, f->depth) + ca_round_up(p->dim_v, f->depth) + 2 * padding;
+    const size_t elements = owned * owned_row + streamed * (streamed_row(p->dim_qk, values) +
+                                                            streamed_row(p->dim_v, values));
+    const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
+
+    /* Four ints more than there are: compilers align what lies beside the tiles. */
+    return elements * sizeof(cl_ushort) + streamed * sizeof(cl_float2) + 6 * sizeof(cl_int) +
+           (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
+           (values[EMULATE_INDEX] ? sub_groups(values) * exchanged * sizeof(cl_float) : 0);
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) * sizeof(cl_uint);
+}
+
+/* ---- the family ------------------------------------------------------------------------------ */
+
+/* The least of everything, of the instruction that the device has, or of the one that is emulated. */
+static void take_least(const clattn_device_info *dev, size_t *values)
+{
+    const size_t own = ca_instruction_of(dev);
+
+    values[INSTRUCTION_INDEX] = own ? own : CA_MMA_SYNC;
+    values[EMULATE_INDEX] = own == 0;
+    values[SUB_GROUPS_INDEX] = 1;
+    values[DIM_GROUPS_INDEX] = 4;
+    values[BLOCK_STREAMED_INDEX] = ca_larger(16, fragment_of(values)->others);
+    values[EXP_INDEX] = 2;
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    size_t least[NUM_TUNABLES];
+
+    if (p->dtype == CLATTN_F32)
+        return "matrix instructions take f16 and bf16, not f32";
+    if (p->strict)
+        return "weights and gradients of scores are rounded to the dtype, which a strict problem "
+               "does not allow";
+    take_least(dev, least);
+    return register_words(p, least) > fragment_of(least)->registers
+               ? "sums of such dims exceed the registers"
+               : NULL;
+}
+
+static const char *more_options(const size_t *values, const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0);
+}
+
+static int fits_registers(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) <= fragment_of(values)->registers;
+}
+
+static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    return fits_registers(p, values) && local_bytes(p, values) <= dev->local_memory_bytes;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
+    const size_t own = ca_instruction_of(dev), longest = ca_larger(p->seq_q, p->seq_kv);
+    size_t *const sub_rows = &values[SUB_GROUPS_INDEX];
+    size_t *const streamed = &values[BLOCK_STREAMED_INDEX];
+
+    values[EMULATE_INDEX] = own == 0;
+    if (own != 0)
+        values[INSTRUCTION_INDEX] = own;
+    else /* small blocks: speed does not matter, and tests have small problems */
+        *sub_rows = 2;
+    if (own == CA_MMA_SYNC)
+        values[EXP_INDEX] = 1;
+    while (!fits_registers(p, values) && *streamed > ca_larger(16, fragment_of(values)->others))
+        *streamed /= 2;
+    while (!fits_registers(p, values) && values[DIM_GROUPS_INDEX] < 4)
+        values[DIM_GROUPS_INDEX] *= 2;
+    while (*sub_rows > 1 && (work_items(values) > most_items || block_owned(values) / 2 >= longest))
+        *sub_rows /= 2;
+    while (!fits(p, dev, values) && *streamed > ca_larger(16, fragment_of(values)->others))
+        *streamed /= 2;
+    while (!fits(p, dev, values) && *sub_rows > 1)
+        *sub_rows /= 2;
+}
+
+/* Never of itself where it would be emulated: that is for tests. */
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_instruction_of(dev) ? 95 : CA_ONLY_IF_FORCED;
+}
+
+/* ---- stages --------------------------------------------------------------------------------- */
+
+static struct ca_backward_blocks blocks_of(const size_t *values)
+{
+    return (struct ca_backward_blocks){block_owned(values), values[BLOCK_STREAMED_INDEX],
+                                       work_items(values)};
+}
+
+static void marks_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_marks_ndrange(p, blocks_of(values), range);
+}
+
+static void rows_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_rows_ndrange(p, blocks_of(values), range);
+}
+
+static void keys_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_keys_ndrange(p, blocks_of(values), range);
+}
+
+static void queries_ndrange(const clattn_problem *p, const size_t *values,
+                            const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_queries_ndrange(p, blocks_of(values), range);
+}
+
+static void bias_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_bias_ndrange(p, blocks_of(values), range);
+}
+
+static void sums_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_sums_ndrange(p, blocks_of(values), range);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_backward_workspace_bytes(p, blocks_of(values));
+}
+
+const struct ca_family ca_backward_mma = {
+    .name = "backward_mma",
+    .operation = CLATTN_BACKWARD,
+    .source = ca_source_backward_mma,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = CA_BACKWARD_STAGES(marks_ndrange, rows_ndrange, keys_ndrange, queries_ndrange,
+                                 bias_ndrange, sums_ndrange),
+    .num_stages = CA_BACKWARD_NUM_STAGES,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .options = more_options,
+    .preference = preference,
+};
