@@ -132,14 +132,15 @@ INLINE void add_nonfinite_queries(SHAPE_PARAMS, struct tile t, const long begin,
                 if (y * 0.0f != 0.0f && counts(a, at, t, i, j, workspace SCORE_OPERANDS_ARG))
                     extra += of_k ? NAN : y * dropout_factor(a, at, t.b, t.h, i, j);
             }
-        if (extra != 0.0f && of_k)
-            STORE(extra, dk, at.dk + t.b * a.dk_stride[0] + kv_head * a.dk_stride[1] +
-                                 j * a.dk_stride[2] + d * DK_STEP);
-        if (extra != 0.0f && !of_k) {
-            const long to = at.dv + t.b * a.dv_stride[0] + kv_head * a.dv_stride[1] +
-                            j * a.dv_stride[2] + d_v * DV_STEP;
-            STORE(LOAD(dv, to) + extra, dv, to);
-        }
+        __global storage *const to = of_k
+                                         ? dk + at.dk + t.b * a.dk_stride[0] +
+                                               kv_head * a.dk_stride[1] + j * a.dk_stride[2] +
+                                               d * DK_STEP
+                                         : dv + at.dv + t.b * a.dv_stride[0] +
+                                               kv_head * a.dv_stride[1] + j * a.dv_stride[2] +
+                                               d_v * DV_STEP;
+        if (extra != 0.0f)
+            store_element(element_value(load_element(to)) + extra, to);
     }
 }
 
@@ -185,12 +186,12 @@ void backward_keys(PARAMETERS_backward_keys)
         STAGE_OWNED(v_rows(a, at, v, t.b, kv_head, t.j0, t.keys), here.owned_v);
     }
     do {
-        clear(sums_k, DIM_SUMS(DIM_QK));
-        clear(sums_v, DIM_SUMS(DIM_V));
+        CLEAR(sums_k);
+        CLEAR(sums_v);
         for (t.h = first_head; t.h < first_head + a.group; t.h++) {
             float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
-            clear(slope_sums, LANE_QUERIES);
-            clear(bias_sums, LANE_QUERIES);
+            CLEAR(slope_sums);
+            CLEAR(bias_sums);
             find_head(a, at, workspace, &t);
             for (t.i0 = next_queries(a, t, begin, begin, end); t.i0 < end;
                  t.i0 = next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end)) {
@@ -226,7 +227,7 @@ void backward_keys(PARAMETERS_backward_keys)
                            (t.b * a.heads + t.h) * a.seq_kv + t.j0 FRAGMENT_ARG);
 #endif
         }
-        if (!all_finite(sums_k, DIM_SUMS(DIM_QK)) || !all_finite(sums_v, DIM_SUMS(DIM_V)))
+        if (!all_finite(sums_k, DIM_QK) || !all_finite(sums_v, DIM_V))
             atomic_or(&not_finite, 1);
         LOCAL_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
@@ -265,8 +266,8 @@ INLINE void add_nonfinite_keys(SHAPE_PARAMS, const struct tile t, const long beg
                               counts(a, at, t, i, j, workspace SCORE_OPERANDS_ARG));
         }
         if (found)
-            STORE(NAN, dq, at.dq + t.b * a.dq_stride[0] + t.h * a.dq_stride[1] +
-                               i * a.dq_stride[2] + d * DQ_STEP);
+            store_element(NAN, dq + at.dq + t.b * a.dq_stride[0] + t.h * a.dq_stride[1] +
+                                   i * a.dq_stride[2] + d * DQ_STEP);
     }
 }
 
@@ -306,9 +307,9 @@ void backward_queries(PARAMETERS_backward_queries)
         statistics[n] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + OWNED_ROW(n));
     find_head(a, at, workspace, &t);
     do {
-        clear(sums_q, DIM_SUMS(DIM_QK));
-        clear(slope_sums, LANE_QUERIES);
-        clear(bias_sums, LANE_QUERIES);
+        CLEAR(sums_q);
+        CLEAR(slope_sums);
+        CLEAR(bias_sums);
         for (t.j0 = next_keys(a, t, begin, begin, end); t.j0 < end;
              t.j0 = next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end)) {
             float p[STREAMED_SUMS], ds[STREAMED_SUMS];
@@ -333,7 +334,7 @@ void backward_queries(PARAMETERS_backward_queries)
             RESTAGE_BARRIER(again); /* values are complete */
             add_rows(here.qk, DIM_QK, here.dim_group, ds, sums_q FRAGMENT_ARG);
         }
-        if (!all_finite(sums_q, DIM_SUMS(DIM_QK)))
+        if (!all_finite(sums_q, DIM_QK))
             atomic_or(&not_finite, 1);
         LOCAL_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
@@ -378,8 +379,8 @@ void backward_bias(PARAMETERS_backward_bias)
 
     t.i0 = tile.i0;
     t.j0 = tile.j0;
-    clear(sums, STREAMED_SUMS);
-    clear(unused, LANE_QUERIES);
+    CLEAR(sums);
+    CLEAR(unused);
     for (t.b = tile.b; t.b < tile.end_b; t.b++) {
         t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
         if (!enter_bias_tile(a, &t))

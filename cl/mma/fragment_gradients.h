@@ -25,7 +25,10 @@
     (ROUND_UP(dim, DIM_GROUPS * OTHERS_AT_ONCE * FRAGMENT_OTHERS) / DIM_GROUPS / FRAGMENT_OTHERS)
 #define DIMS(dim) (DIM_TILES(dim) * DIM_GROUPS * FRAGMENT_OTHERS)
 #define DIM_SUMS(dim) (DIM_TILES(dim) * FRAGMENT_SUMS)
+/* Of the longer rows. Loops over sums go to these: compilers may give up on unrolling others before a
+ * function's dim has become a constant, and sums that are indexed are not in registers. */
 #define MAX_DIM_TILES MAX(DIM_TILES(DIM_QK), DIM_TILES(DIM_V))
+#define MAX_DIM_SUMS (MAX_DIM_TILES * FRAGMENT_SUMS)
 
 /* Local memory, counted in elements. Streamed rows lie there in rows for the first product; for the second
  * one, where values are packed, in their place as such. */
@@ -74,18 +77,21 @@ INLINE void stage_values(const struct matrix m, const bool finite, __local ushor
 
 /* ---- first product --------------------------------------------------------------------------- */
 
-INLINE void clear(float *sums, const int count)
-{
-    UNROLL
-    for (int x = 0; x < count; x++)
-        sums[x] = 0.0f;
-}
+/* Of an array. */
+#define CLEAR(sums)                                                                                \
+    do {                                                                                           \
+        UNROLL                                                                                     \
+        for (int x = 0; x < (int)(sizeof(sums) / sizeof *(sums)); x++)                             \
+            (sums)[x] = 0.0f;                                                                      \
+    } while (0)
 
 /* The products of the sub-group's owned rows, from `owned` on, with streamed ones, of dim elements each. */
 INLINE void multiply_rows(const __local ushort *owned, const __local ushort *streamed,
                           const int dim, float products[STREAMED_SUMS] FRAGMENT_PARAM)
 {
-    clear(products, STREAMED_SUMS);
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++)
+        products[x] = 0.0f;
     UNROLL
     for (int d = 0; d < COLUMNS(dim); d += FRAGMENT_DEPTH) {
         uint owned_words[QUERY_WORDS];
@@ -102,6 +108,9 @@ INLINE void multiply_rows(const __local ushort *owned, const __local ushort *str
         }
         IN_ORDER();
     }
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++)
+        SUM_HERE(products[x]);
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
@@ -188,8 +197,27 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
 
 /* ---- second product -------------------------------------------------------------------------- */
 
-/* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims. A
- * loop to a constant: compilers may give up on unrolling others before dim has become one. */
+/* sums += weights times a slab of streamed rows of dim elements, in one or, of OTHERS_AT_ONCE, two tiles of
+ * dims from d on. */
+INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab, const int d,
+                      const uint weight_words[QUERY_WORDS], float *sums FRAGMENT_PARAM)
+{
+    uint words[OTHERS_AT_ONCE * OTHER_WORDS];
+
+#if PACKED_VALUES
+    load_run(words,
+             tile + packed_at(DIMS(dim), slab, d + other_column(lane), other_depth(lane, 0)),
+             OTHER_WORDS);
+#else
+    load_values(words, tile + slab * FRAGMENT_DEPTH * STREAMED_STRIDE(dim) + d,
+                STREAMED_STRIDE(dim), lane);
+#endif
+    UNROLL
+    for (int m = 0; m < OTHERS_AT_ONCE; m++)
+        multiply_add(sums + m * FRAGMENT_SUMS, weight_words, words + m * OTHER_WORDS FRAGMENT_ARG);
+}
+
+/* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims. */
 INLINE void add_rows(const __local ushort *tile, const int dim, const int dim_group,
                      float weights[STREAMED_SUMS], float *sums FRAGMENT_PARAM)
 {
@@ -200,37 +228,25 @@ INLINE void add_rows(const __local ushort *tile, const int dim, const int dim_gr
         uint weight_words[QUERY_WORDS];
         take_weights(weight_words, weights, slab FRAGMENT_ARG);
         UNROLL
-        for (int n = 0; n < (EMULATE ? tiles : MAX_DIM_TILES); n += OTHERS_AT_ONCE) {
-            const int d = (dim_group * tiles + n) * FRAGMENT_OTHERS;
-            uint words[OTHERS_AT_ONCE * OTHER_WORDS];
-            if (!EMULATE && n >= tiles)
-                break;
-#if PACKED_VALUES
-            load_run(words, tile + packed_at(DIMS(dim), slab, d + other_column(lane),
-                                             other_depth(lane, 0)), OTHER_WORDS);
-#else
-            load_values(words, tile + slab * FRAGMENT_DEPTH * STREAMED_STRIDE(dim) + d,
-                        STREAMED_STRIDE(dim), lane);
-#endif
-            UNROLL
-            for (int m = 0; m < OTHERS_AT_ONCE; m++)
-                multiply_add(sums + (n + m) * FRAGMENT_SUMS, weight_words,
-                             words + m * OTHER_WORDS FRAGMENT_ARG);
-        }
+        for (int n = 0; n < (EMULATE ? tiles : MAX_DIM_TILES); n += OTHERS_AT_ONCE)
+            if (EMULATE || n < tiles) /* no barrier in an `if` */
+                add_tiles(tile, dim, slab, (dim_group * tiles + n) * FRAGMENT_OTHERS, weight_words,
+                          sums + n * FRAGMENT_SUMS FRAGMENT_ARG);
         IN_ORDER();
     }
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Whether all of them are finite: 0 times each. */
-INLINE bool all_finite(const float *sums, const int count)
+/* Whether a lane's sums in rows of dim elements are all finite: 0 times each. */
+INLINE bool all_finite(const float *sums, const int dim)
 {
     float check = 0.0f;
 
     UNROLL
-    for (int x = 0; x < count; x++)
-        check = fma(sums[x], 0.0f, check);
+    for (int x = 0; x < MAX_DIM_SUMS; x++)
+        if (x < DIM_SUMS(dim))
+            check = fma(sums[x], 0.0f, check);
     return check == 0.0f;
 }
 
@@ -240,12 +256,12 @@ INLINE void store_rows(const float *sums, const int dim, const float factor, con
                        __global storage *to, const long row_step, const long step)
 {
     UNROLL
-    for (int x = 0; x < MAX_DIM_TILES * FRAGMENT_SUMS; x++) {
+    for (int x = 0; x < MAX_DIM_SUMS; x++) {
         const int own = OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS));
         const int d = (dim_group * DIM_TILES(dim) + x / FRAGMENT_SUMS) * FRAGMENT_OTHERS +
                       sum_other(lane, x % FRAGMENT_SUMS);
         if (x < DIM_SUMS(dim) && own < rows && d < dim)
-            STORE(own < used ? sums[x] * factor : 0.0f, to + own * row_step, d * step);
+            store_element(own < used ? sums[x] * factor : 0.0f, to + own * row_step + d * step);
     }
 }
 

@@ -109,6 +109,11 @@ static inline ushort load_element(const __global storage *p)
     return *(const __global ushort *)p;
 }
 
+static inline void store_element(const float x, __global storage *p)
+{
+    *(__global ushort *)p = element_round(x);
+}
+
 static inline ushort4 load_elements(const __global storage *p, const bool aligned)
 {
     if (!aligned)
@@ -126,9 +131,10 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
           const int dim, const int width, const bool aligned, const bool finite)
 {
     const int chunks = columns / width;
-    int nonfinite = 0;
+    int nonfinite = 0, first = get_local_id(0);
 
-    for (int t = get_local_id(0); t < tile_rows * chunks; t += THREADS) {
+    INDEX_HERE(first);
+    for (int t = first; t < tile_rows * chunks; t += THREADS) {
         const int row = t / chunks, column = t % chunks * width;
         const bool inside = row < rows && column < dim;
         const __global storage *p =
@@ -164,9 +170,10 @@ fill_packed(__local ushort *tile, const int tile_rows, const int dims,
             const int dim, const int width, const bool aligned, const bool finite)
 {
     const int wide = width == 1 ? 1 : 4, chunks = dims / wide;
-    int nonfinite = 0;
+    int nonfinite = 0, first = get_local_id(0);
 
-    for (int t = get_local_id(0); t < tile_rows / 4 * chunks; t += THREADS) {
+    INDEX_HERE(first);
+    for (int t = first; t < tile_rows / 4 * chunks; t += THREADS) {
         const int four = t / chunks, d = t % chunks * wide;
         const int slab = four / (FRAGMENT_DEPTH / 4), depth = four % (FRAGMENT_DEPTH / 4) * 4;
         ushort4 x[4];

@@ -27,6 +27,11 @@ static uint64_t from_environment(const char *name, const uint64_t otherwise)
     return text && text[0] ? strtoull(text, NULL, 10) : otherwise;
 }
 
+/* The families of attention that have them. */
+static const char *const families[] = {"fused_mma", "backward_mma"};
+
+enum { FAMILIES = sizeof families / sizeof *families };
+
 static struct criterion_test_params each_layout(void)
 {
     static size_t layouts[LAYOUTS];
@@ -37,10 +42,11 @@ static struct criterion_test_params each_layout(void)
 }
 
 /* False where the device has another instruction. */
-static int is_supported(const struct fixture *f, const clattn_problem *p, const char *tunables)
+static int is_supported(const struct fixture *f, const char *family, const clattn_problem *p,
+                        const char *tunables)
 {
     const clattn_plan_options options = {
-        .struct_size = sizeof options, .family = "fused_mma", .tunables = tunables};
+        .struct_size = sizeof options, .family = family, .tunables = tunables};
 
     return clattn_plan_supports(f->context, p, &options, NULL, 0) == CLATTN_SUCCESS;
 }
@@ -48,9 +54,9 @@ static int is_supported(const struct fixture *f, const clattn_problem *p, const 
 /* ---- random problems ------------------------------------------------------------------------- */
 
 /* A kind of problem whose program has the layout: INSTRUCTION is the family's first tunable. */
-static struct problem_kind draw_kind(struct rng *r, const struct fixture *f, const size_t layout)
+static struct problem_kind draw_kind(struct rng *r, const struct fixture *f,
+                                     const struct ca_family *family, const size_t layout)
 {
-    const struct ca_family *family = ca_family_find("fused_mma");
     struct problem_kind kind;
 
     do
@@ -59,29 +65,41 @@ static struct problem_kind draw_kind(struct rng *r, const struct fixture *f, con
     return kind;
 }
 
+/* A layout of a family, by index: parameters cross processes, pointers do not. */
+struct drawn {
+    size_t family, layout;
+};
+
 ParameterizedTestParameters(layouts, sweep) {
-    return each_layout();
+    static struct drawn list[FAMILIES * LAYOUTS];
+
+    for (size_t n = 0; n < FAMILIES * LAYOUTS; n++)
+        list[n] = (struct drawn){n / LAYOUTS, 1 + n % LAYOUTS};
+    return cr_make_param_array(struct drawn, list, FAMILIES * LAYOUTS);
 }
 
-ParameterizedTest(size_t *layout, layouts, sweep) {
+ParameterizedTest(struct drawn *drawn, layouts, sweep) {
     const uint64_t kinds = from_environment("CLATTN_TEST_SCALE", 1);
-    struct rng r = rng_seed(from_environment("CLATTN_TEST_SEED", 1) * 7919 + *layout);
-    const clattn_problem any = fixture_problem("fwd f16 q3 k5 d8");
+    const struct ca_family *family = ca_family_find(families[drawn->family]);
+    struct rng r = rng_seed(from_environment("CLATTN_TEST_SEED", 1) * 7919 +
+                            drawn->family * LAYOUTS + drawn->layout);
+    clattn_problem any = fixture_problem("fwd f16 q3 k5 d8");
     char tunables[32];
     struct fixture f;
 
-    snprintf(tunables, sizeof tunables, "INSTRUCTION=%zu", *layout);
+    any.operation = family->operation;
+    snprintf(tunables, sizeof tunables, "INSTRUCTION=%zu", drawn->layout);
     fixture_open(&f);
-    if (!is_supported(&f, &any, tunables))
+    if (!is_supported(&f, family->name, &any, tunables))
         cr_skip_test("the device has another matrix instruction");
     for (uint64_t k = 0; k < kinds; k++) {
-        const struct problem_kind kind = draw_kind(&r, &f, *layout);
+        const struct problem_kind kind = draw_kind(&r, &f, family, drawn->layout);
         size_t passed = 0;
         for (int n = 0; n < 8 * SHAPES && passed < SHAPES; n++) {
             struct trial t = {
-                .problem = random_shape(&r, &kind), .family = "fused_mma", .seed = rng_next(&r)};
+                .problem = random_shape(&r, &kind), .family = family->name, .seed = rng_next(&r)};
             memcpy(t.tunables, kind.tunables, sizeof t.tunables);
-            if (!is_supported(&f, &t.problem, t.tunables))
+            if (!is_supported(&f, family->name, &t.problem, t.tunables))
                 continue;
             trial_pass(&f, &t);
             passed++;
@@ -115,7 +133,7 @@ ParameterizedTest(size_t *layout, layouts, conformance) {
 
     snprintf(t.tunables, sizeof t.tunables, "INSTRUCTION=%zu", *layout);
     fixture_open(&f);
-    if (!is_supported(&f, &any, t.tunables))
+    if (!is_supported(&f, t.family, &any, t.tunables))
         cr_skip_test("the device has another matrix instruction");
     for (int n = all ? 0 : (int)*layout * 7; n < count; n += all ? 1 : count) {
         const clattn_dtype dtypes[] = {CLATTN_F16, CLATTN_BF16};
