@@ -104,6 +104,7 @@ static clattn_device_info gpu(const char *architecture, const unsigned sub_group
                               .sub_group_size = sub_group_size,
                               .max_work_group_size = 256,
                               .max_work_item_sizes = {256, 256, 256},
+                              .max_allocation_bytes = 1 << 30,
                               .local_memory_bytes = 48 << 10};
 
     snprintf(dev.architecture, sizeof dev.architecture, "%s", architecture);
