@@ -1,6 +1,6 @@
 /* backward_tiles: gradients for GPUs; see cl/kernels/backward_tiles.cl. */
 #include "device/capacity.h"
-#include "families/kernels/backward_sizes.h"
+#include "families/backward_sizes.h"
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
 

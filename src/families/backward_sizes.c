@@ -1,4 +1,4 @@
-#include "families/kernels/backward_sizes.h"
+#include "families/backward_sizes.h"
 #include "families/kernels/block_sizes.h"
 
 static struct ca_ndrange range_of(size_t groups, size_t items)
