@@ -202,7 +202,7 @@ Test(backward_mma, refusals) {
         const char *problem, *tunables, *words;
     } refused[] = {{"bwd f32 q3 k5 d8", "", "not f32"},
                    {"bwd f16 q3 k5 d8 strict", "", "strict"},
-                   {"bwd bf16 q3 k5 d1024", "", "exceed the registers"},
+                   {"bwd bf16 q3 k5 d1024", "", "exceed its registers"},
                    {"bwd f16 q3 k5 d8", "INSTRUCTION=3 BLOCK_STREAMED=16", "no whole fragments"}};
     struct fixture f;
     char reason[512];

@@ -138,34 +138,6 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
-/* The least of everything, of the instruction that the device has, or of the one that is emulated. */
-static void take_least(const clattn_device_info *dev, size_t *values)
-{
-    const size_t own = ca_instruction_of(dev);
-
-    values[INSTRUCTION_INDEX] = own ? own : CA_MMA_SYNC;
-    values[EMULATE_INDEX] = own == 0;
-    values[SUB_GROUPS_INDEX] = 1;
-    values[DIM_GROUPS_INDEX] = 4;
-    values[BLOCK_STREAMED_INDEX] = least_streamed(values);
-    values[EXP_INDEX] = 2;
-}
-
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
-{
-    size_t least[NUM_TUNABLES];
-
-    if (p->dtype == CLATTN_F32)
-        return "matrix instructions take f16 and bf16, not f32";
-    if (p->strict)
-        return "weights and gradients of scores are rounded to the dtype, which a strict problem "
-               "does not allow";
-    take_least(dev, least);
-    return register_words(p, least) > fragment_of(least)->registers
-               ? "sums of such dims exceed the registers"
-               : NULL;
-}
-
 static const char *more_options(const size_t *values, const clattn_device_info *dev)
 {
     (void)dev;
@@ -234,6 +206,20 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[BLOCK_STREAMED_INDEX] = 32;
         shrink(p, dev, values);
     }
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    size_t values[NUM_TUNABLES];
+
+    if (p->dtype == CLATTN_F32)
+        return "matrix instructions take f16 and bf16, not f32";
+    if (p->strict)
+        return "weights and gradients of scores are rounded to the dtype, which a strict problem "
+               "does not allow";
+    ca_tunables_default(tunables, NUM_TUNABLES, values);
+    adapt(p, dev, values);
+    return reject(p, dev, values);
 }
 
 /* Never of itself where it would be emulated: that is for tests. */
