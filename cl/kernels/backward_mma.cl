@@ -13,8 +13,8 @@
  *           DIM_GROUPS sub-groups have the same owned rows: each does 1. and 2., and 3. for a part of the
  *           dims, where one could not hold all sums in registers.
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
- * Sums      f32. p and ds are rounded to 16 bits once, as in FlashAttention. What dbias and dslopes are
- *           sums of is not.
+ * Sums      f32. p and ds are rounded to 16 bits once, as in FlashAttention: in f16 a ds over 65504 is
+ *           infinite. What dbias and dslopes are sums of is not rounded.
  * NDRange   local THREADS = FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS everywhere.
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
  * Hidden    A weight of 0 does not silence an Inf or NaN of a streamed row. Where some result comes to
@@ -72,11 +72,11 @@ INLINE struct place find_place(__local uint4 *tiles)
 {
     __local ushort *const all = (__local ushort *)tiles;
     const int sub = get_local_id(0) / FRAGMENT_LANES;
-    const struct place at = {all, all + OWNED_V_AT, all + STREAMED_QK_AT, all + STREAMED_V_AT,
+    const struct place here = {all, all + OWNED_V_AT, all + STREAMED_QK_AT, all + STREAMED_V_AT,
                              get_local_id(0) % FRAGMENT_LANES, sub / DIM_GROUPS * FRAGMENT_QUERIES,
                              sub % DIM_GROUPS};
 
-    return at;
+    return here;
 }
 
 /* The products of the sub-group's owned rows with the streamed ones. */
@@ -118,9 +118,9 @@ INLINE void add_nonfinite_queries(SHAPE_PARAMS, struct tile t, const long begin,
 
     for (int x = get_local_id(0); x < t.keys * (DIM_QK + DIM_V); x += THREADS) {
         const long j = t.j0 + x / (DIM_QK + DIM_V);
-        const int column = x % (DIM_QK + DIM_V), d = column % DIM_QK;
+        const int column = x % (DIM_QK + DIM_V);
         const bool of_k = column < DIM_QK;
-        const int d_v = column - DIM_QK;
+        const int d = of_k ? column : column - DIM_QK;
         float extra = 0.0f;
         for (t.h = kv_head * a.group; t.h < (kv_head + 1) * a.group; t.h++)
             for (long i = begin; i < end; i++) {
@@ -128,7 +128,7 @@ INLINE void add_nonfinite_queries(SHAPE_PARAMS, struct tile t, const long begin,
                     of_k ? LOAD(q, at.q + t.b * a.q_stride[0] + t.h * a.q_stride[1] +
                                        i * a.q_stride[2] + d * Q_STEP)
                          : LOAD(d_o, at.d_o + t.b * a.d_o_stride[0] + t.h * a.d_o_stride[1] +
-                                         i * a.d_o_stride[2] + d_v * DO_STEP);
+                                         i * a.d_o_stride[2] + d * DO_STEP);
                 if (y * 0.0f != 0.0f && counts(a, at, t, i, j, workspace SCORE_OPERANDS_ARG))
                     extra += of_k ? NAN : y * dropout_factor(a, at, t.b, t.h, i, j);
             }
@@ -138,7 +138,7 @@ INLINE void add_nonfinite_queries(SHAPE_PARAMS, struct tile t, const long begin,
                                                d * DK_STEP
                                          : dv + at.dv + t.b * a.dv_stride[0] +
                                                kv_head * a.dv_stride[1] + j * a.dv_stride[2] +
-                                               d_v * DV_STEP;
+                                               d * DV_STEP;
         if (extra != 0.0f)
             store_element(element_value(load_element(to)) + extra, to);
     }
