@@ -4,11 +4,12 @@
  * found to hide all (score/mark_pairs.h), are left out, and one of keys in pages ends where the table
  * hides keys (common/key_rows.h).
  *
- * Before including this: score.h, tile_exp.h, with dropout philox.h; BLOCK_M, BLOCK_N, MARK_ITEMS. */
+ * Before including this: score.h, tile_exp.h; BLOCK_M, BLOCK_N, MARK_ITEMS. */
 #ifndef CLATTN_QUERY_BLOCK_H
 #define CLATTN_QUERY_BLOCK_H
 #include "common/key_rows.h"
 #include "common/sequence.h"
+#include "gpu/pair_dropout.h"
 #include "score/blocks.h"
 #define MARK_M BLOCK_M
 #define MARK_N BLOCK_N
@@ -154,19 +155,6 @@ INLINE struct score_tile score_tile_of(SHAPE_PARAMS, const struct query_block bl
 INLINE long after_keys(const struct keys keys)
 {
     return keys.j0 + (PAGE_SIZE ? keys.count : BLOCK_N);
-}
-
-/* What the weight of a pair is multiplied by. */
-static inline float dropout_factor(SHAPE_PARAMS, const long b, const long h, const long i,
-                                   const long j)
-{
-#if HAS_DROPOUT
-    float x[4];
-    dropout_factors(a, at, dropout_head(at, b, h), (uint)i, (uint)(j / 4), x);
-    return x[j % 4];
-#else
-    return 1.0f;
-#endif
 }
 
 /* A row's outputs are `factor` times what was summed, or zero; lse is highest + log(total). */

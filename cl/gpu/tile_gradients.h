@@ -1,70 +1,9 @@
 /* The weights p and the gradients ds of scores, of a tile of BLOCK_OWNED owned and BLOCK_STREAMED streamed
  * rows: from products to what dq, dk, dv and the other gradients are sums of. Formulas: clattn/problem.h.
  *
- * Before including this: score.h, backward.h, mark_pairs.h, tile_products.h, tile_dropout.h. */
+ * Before including this: backward_tile.h, tile_products.h, tile_dropout.h. */
 #ifndef CLATTN_TILE_GRADIENTS_H
 #define CLATTN_TILE_GRADIENTS_H
-
-/* ---- matrices ------------------------------------------------------------------------------- */
-
-/* `rows` rows of one head from position i or j on. */
-INLINE struct matrix q_rows(SHAPE_PARAMS, const __global storage *q, const long b, const long h,
-                            const long i, const int rows)
-{
-    return matrix_of(q + at.q + b * a.q_stride[0] + h * a.q_stride[1] + i * a.q_stride[2],
-                     a.q_stride[2], Q_STEP, DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
-}
-
-INLINE struct matrix do_rows(SHAPE_PARAMS, const __global storage *d_o, const long b, const long h,
-                             const long i, const int rows)
-{
-    return matrix_of(d_o + at.d_o + b * a.d_o_stride[0] + h * a.d_o_stride[1] + i * a.d_o_stride[2],
-                     a.d_o_stride[2], DO_STEP, DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
-}
-
-INLINE struct matrix k_rows(SHAPE_PARAMS, const __global storage *k, const long b,
-                            const long kv_head, const long j, const int rows)
-{
-    return matrix_of(k + at.k + b * a.k_stride[0] + kv_head * a.k_stride[1] + j * a.k_stride[2],
-                     a.k_stride[2], K_STEP, DIM_QK, rows, WIDTH(UNIT_K, DIM_QK));
-}
-
-INLINE struct matrix v_rows(SHAPE_PARAMS, const __global storage *v, const long b,
-                            const long kv_head, const long j, const int rows)
-{
-    return matrix_of(v + at.v + b * a.v_stride[0] + kv_head * a.v_stride[1] + j * a.v_stride[2],
-                     a.v_stride[2], V_STEP, DIM_V, rows, WIDTH(UNIT_V, DIM_V));
-}
-
-/* ---- tiles ---------------------------------------------------------------------------------- */
-
-/* Queries from i0 on and keys from j0 on, those in use, of one head. */
-struct tile {
-    struct extent e;
-    long b, h, i0, j0;
-    int queries, keys;
-#if HAS_BLOCKS
-    struct block_bits bits; /* of the head's list */
-#elif HAS_MARKS
-    const __global uchar *marks; /* of all pairs; null if none were made */
-#endif
-};
-
-/* Whether some query of the tile may not see some key of it. */
-INLINE bool is_partial(const struct attention_shape a, const struct tile t)
-{
-#if HAS_BLOCKS
-    const bool hides = HAS_BIAS || hides_listed(t.bits, t.i0, t.queries, t.j0, t.keys);
-#elif HAS_MARKS
-    const bool hides = HAS_BIAS || !(mark_of_pairs(a, t.marks, t.b, t.h, t.i0, t.queries, t.j0,
-                                                   t.keys) & MARK_FULL);
-#else
-    const bool hides = HIDES_ANYWHERE;
-#endif
-
-    return hides || first_key(a, t.e, t.i0 + t.queries - 1) > t.j0 ||
-           end_key(a, t.e, t.i0) < t.j0 + t.keys;
-}
 
 #if HAS_DROPOUT
 /* x[n][c]: what the weights of owned row r + n of a thread, of a quad, and of its streamed row c are
@@ -128,23 +67,21 @@ INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial
                 sees = hide(a, tile, in_window(tile, row, key), row, key, &s);
                 finds_nonfinite = finds_nonfinite || (!sees && !finite);
             }
-            float weight = EXP2((s.value + statistic.x) * LOG2E);
 #if HAS_DROPOUT
             const float factor = factors_of_quad[r % 4][c];
-            const float gradient = weight * MULTIPLY_ADD(factor, ds[r][c], statistic.y);
-            weight *= factor;
 #else
-            const float gradient = weight * (ds[r][c] + statistic.y);
+            const float factor = 1.0f;
 #endif
+            const struct pair_gradient pair = pair_gradient_of(s, ds[r][c], statistic, factor);
 #if HAS_DSLOPES
-            slope_sums[r] = MULTIPLY_ADD(sees ? gradient : 0.0f, s.distance, slope_sums[r]);
+            slope_sums[r] = MULTIPLY_ADD(sees ? pair.ds : 0.0f, s.distance, slope_sums[r]);
 #endif
 #if HAS_DBIAS
-            bias_sums[r] += sees ? gradient : 0.0f;
+            bias_sums[r] += sees ? pair.ds : 0.0f;
 #endif
             /* Adding 0 makes 0 of -0, which stands for a hidden pair. */
-            p[r][c] = sees ? weight : -0.0f;
-            ds[r][c] = sees ? (ds_is_raw ? gradient : gradient * s.derivative) + 0.0f : -0.0f;
+            p[r][c] = sees ? pair.weight : -0.0f;
+            ds[r][c] = sees ? (ds_is_raw ? pair.ds : pair.ds * s.derivative) + 0.0f : -0.0f;
         }
     }
     if (finds_nonfinite)

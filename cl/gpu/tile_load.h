@@ -25,6 +25,22 @@ static inline bool rows_aligned(const __global storage *rows, const long row_ste
     return rows_aligned_of(DTYPE, rows, row_step, width);
 }
 
+/* Rows of a tensor. All but the pointer, the steps and the count are constants once inlined. */
+struct matrix {
+    const __global storage *p;
+    long row_step, step;
+    int dim, rows, width; /* width: elements that one load takes */
+    bool aligned;
+};
+
+INLINE struct matrix matrix_of(const __global storage *p, const long row_step, const long step,
+                               const int dim, const int rows, const int width)
+{
+    const struct matrix m = {p, row_step, step, dim, rows, width, rows_aligned(p, row_step, width)};
+
+    return m;
+}
+
 /* x with 0 for every Inf and NaN; tells whether there was one. */
 static inline float4 finite_or_0(const float4 x, int *nonfinite)
 {

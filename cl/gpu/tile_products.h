@@ -29,24 +29,6 @@
 #define ROWS_END (ROWS_AT + STAGE_N * THREADS_N * DIMS4(MAX_DIM))
 #define LOCAL_FLOAT4S MAX(STREAMED_END, ROWS_END)
 
-/* ---- matrices ------------------------------------------------------------------------------- */
-
-/* Rows of a tensor. All but the pointer, the steps and the count are constants once inlined. */
-struct matrix {
-    const __global storage *p;
-    long row_step, step;
-    int dim, rows, width; /* width: elements that one load takes */
-    bool aligned;
-};
-
-INLINE struct matrix matrix_of(const __global storage *p, const long row_step, const long step,
-                               const int dim, const int rows, const int width)
-{
-    const struct matrix m = {p, row_step, step, dim, rows, width, rows_aligned(p, row_step, width)};
-
-    return m;
-}
-
 /* ---- products ------------------------------------------------------------------------------- */
 
 INLINE void load_columns(__local float4 *tile, const int stride, const int tile_rows,

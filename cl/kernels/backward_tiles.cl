@@ -47,7 +47,6 @@
 #error "backward_tiles.cl must be built with all of its tunables defined"
 #endif
 
-#define BLOCKS_OF(rows) (((rows) + BLOCK_OWNED - 1) / BLOCK_OWNED) /* of owned rows */
 #define THREADS_M (BLOCK_OWNED / THREAD_M)
 #define THREADS (THREADS_N * THREADS_M)
 #define THREAD_N (BLOCK_STREAMED / THREADS_N)
@@ -59,77 +58,8 @@
 #define KEPT_COLUMNS THREAD_N
 #include "gpu/tile_dropout.h"
 
-/* What stands in the workspace before sums of dbias over keys or queries, and after these, in floats. */
-INLINE long bias_sums_begin(const struct attention_shape a)
-{
-    return (2 + HAS_DSLOPES) * a.batch * a.heads * LONGEST_Q(a);
-}
-
-INLINE long bias_sums_end(const struct attention_shape a)
-{
-    long count = 0;
-
-#if HAS_DBIAS
-    if (a.bias_stride[3] == 0)
-        count = a.batch * a.heads * a.seq_q;
-    else if (a.bias_stride[2] == 0)
-        count = a.batch * a.heads * a.seq_kv;
-#endif
-    return bias_sums_begin(a) + count;
-}
-
-#define BLOCK_BITS_BEGIN(a) bias_sums_end(a)
-#define MARKS_BEGIN(a) bias_sums_end(a)
-#define MARK_M MIN(BLOCK_OWNED, BLOCK_STREAMED)
-#define MARK_N MARK_M
-#define MARK_ITEMS THREADS
-#include "score/mark_pairs.h"
+#include "gpu/backward_tile.h"
 #include "gpu/tile_gradients.h"
-#include "score/mark_blocks.h"
-
-#if HAS_BLOCKS
-/* The bits of the head that a tile is of. */
-INLINE struct block_bits bits_of_tile(SHAPE_PARAMS, const struct tile t,
-                                      const __global float *workspace)
-{
-    return block_bits_of(a, workspace + at.workspace + BLOCK_BITS_BEGIN(a), t.b, t.h);
-}
-#endif
-
-/* The first tile of queries from i0 on, or of keys from j0 on, of which block lists have some pair, and
- * masks and biases are not marked as hiding all. */
-INLINE long next_queries(const struct attention_shape a, const struct tile t, const long begin,
-                         long i0, const long end)
-{
-#if HAS_BLOCKS
-    return i0 < end ? next_tile_of_queries(t.bits, t.j0, t.keys, begin, i0, end, BLOCK_STREAMED)
-                    : end;
-#else
-#if HAS_MARKS
-    while (i0 < end && mark_of_pairs(a, t.marks, t.b, t.h, i0, min(end - i0, (long)BLOCK_STREAMED),
-                                     t.j0, t.keys) & MARK_EMPTY)
-        i0 += BLOCK_STREAMED;
-#endif
-    return i0;
-#endif
-}
-
-INLINE long next_keys(const struct attention_shape a, const struct tile t, const long begin,
-                      long j0, const long end)
-{
-#if HAS_BLOCKS
-    return j0 < end ? next_tile_of_keys(t.bits, block_rows_of(t.i0, t.queries), begin, j0, end,
-                                        BLOCK_STREAMED)
-                    : end;
-#else
-#if HAS_MARKS
-    while (j0 < end && mark_of_pairs(a, t.marks, t.b, t.h, t.i0, t.queries, j0,
-                                     min(end - j0, (long)BLOCK_STREAMED)) & MARK_EMPTY)
-        j0 += BLOCK_STREAMED;
-#endif
-    return j0;
-#endif
-}
 
 /* ---- owned rows ----------------------------------------------------------------------------- */
 
@@ -140,13 +70,6 @@ INLINE void load_owned(const struct matrix owned_qk, const struct matrix owned_v
     load_columns(tiles, OWNED_STRIDE(DIM_QK), BLOCK_OWNED, 0, STAGED_DIM(DIM_QK), owned_qk);
     load_columns(tiles + OWNED_V_AT, OWNED_STRIDE(DIM_V), BLOCK_OWNED, 0, STAGED_DIM(DIM_V),
                  owned_v);
-}
-
-/* -lse and -delta of row i of a head, the last one's if there is no such row. */
-INLINE float2 statistic_of(SHAPE_PARAMS, const __global float *workspace, const long b, const long h,
-                           const long i)
-{
-    return vload2(row_of(a, b, h, min(i, a.seq_q - 1)), workspace + at.workspace);
 }
 
 /* ---- results -------------------------------------------------------------------------------- */
@@ -198,17 +121,10 @@ void backward_keys(PARAMETERS_backward_keys)
     __local uchar *const kept = 0; /* for keys that are streamed */
 #endif
     const int thread_n = THIS_THREAD % THREADS_N;
-    const long blocks = BLOCKS_OF(LONGEST_KV), kv_heads = a.heads / a.group;
-    const long kv_head = get_group_id(0) / blocks % kv_heads;
     float4 sums_k[THREAD_M][MAX_DIMS4], sums_v[THREAD_M][MAX_DIMS4];
     float slope_sums[THREAD_M], bias_sums[THREAD_M];
-    struct tile t;
-
-    /* With a limit to the right the first keys are seen by the most queries, and go first. */
-    t.b = get_group_id(0) / blocks / kv_heads;
-    t.j0 = get_group_id(0) % blocks * BLOCK_OWNED;
-    t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    t.keys = clamp(t.e.keys - t.j0, 0L, (long)BLOCK_OWNED);
+    struct tile t = owned_keys(a, at, LONGEST_KV Q_LENGTHS_ARG KV_LENGTHS_ARG);
+    const long kv_head = t.h / a.group;
     const long begin = first_query(a, t.e, t.j0), end = end_query(a, t.e, t.j0, t.keys);
     const int rows = min(a.seq_kv - t.j0, (long)BLOCK_OWNED);
     const struct matrix owned_k = k_rows(a, at, k, t.b, kv_head, t.j0, t.keys);
@@ -224,11 +140,7 @@ void backward_keys(PARAMETERS_backward_keys)
 #pragma unroll
         for (int r = 0; r < THREAD_M; r++)
             slope_sums[r] = bias_sums[r] = 0.0f;
-#if HAS_BLOCKS
-        t.bits = bits_of_tile(a, at, t, workspace);
-#elif HAS_MARKS
-        t.marks = all_marks(a, at, workspace);
-#endif
+        find_head(a, at, workspace, &t);
         for (t.i0 = next_queries(a, t, begin, begin, end); t.i0 < end;
              t.i0 = next_queries(a, t, begin, t.i0 + BLOCK_STREAMED, end)) {
             float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
@@ -275,27 +187,13 @@ void backward_queries(PARAMETERS_backward_queries)
     __local uchar kept[KEPT_BYTES];
 #endif
     const int thread_m = THIS_THREAD / THREADS_N;
-    const long blocks = BLOCKS_OF(LONGEST_Q(a)), bh = get_group_id(0) / blocks;
     float4 sums_q[THREAD_M][MAX_DIMS4];
     float2 statistics[THREAD_M];
     float slope_sums[THREAD_M], bias_sums[THREAD_M];
-    struct tile t;
+    struct tile t = owned_queries(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
 
-    t.b = bh / a.heads;
-    t.h = bh % a.heads;
-    /* With a limit to the right later blocks see more keys: the longest go first. */
-#if HAS_WINDOW_RIGHT
-    t.i0 = (blocks - 1 - get_group_id(0) % blocks) * BLOCK_OWNED;
-#else
-    t.i0 = get_group_id(0) % blocks * BLOCK_OWNED;
-#endif
     LEAVE_IF_BEYOND(t.i0, a.seq_q);
-    t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-    t.queries = clamp(t.e.queries - t.i0, 0L, (long)BLOCK_OWNED);
-    /* Both limits grow with the query: no row sees keys outside. */
-    const long seen_from = first_key(a, t.e, t.i0);
-    const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* the random numbers' step */
-    const long end = end_key(a, t.e, t.i0 + max(t.queries, 1) - 1);
+    const long begin = first_key_of_queries(a, t), end = end_key_of_queries(a, t);
     const int rows = min(a.seq_q - t.i0, (long)BLOCK_OWNED);
     const struct matrix owned_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
     const struct matrix owned_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
@@ -310,11 +208,7 @@ void backward_queries(PARAMETERS_backward_queries)
         slope_sums[r] = bias_sums[r] = 0.0f;
         statistics[r] = statistic_of(a, at, workspace, t.b, t.h, t.i0 + ROW(r));
     }
-#if HAS_BLOCKS
-    t.bits = bits_of_tile(a, at, t, workspace);
-#elif HAS_MARKS
-    t.marks = all_marks(a, at, workspace);
-#endif
+    find_head(a, at, workspace, &t);
     for (t.j0 = next_keys(a, t, begin, begin, end); t.j0 < end;
          t.j0 = next_keys(a, t, begin, t.j0 + BLOCK_STREAMED, end)) {
         float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
@@ -329,12 +223,12 @@ void backward_queries(PARAMETERS_backward_queries)
     }
 #if HAS_DSLOPES
     store_sums(slope_sums, t.queries, rows, tiles + WEIGHTS_AT,
-               workspace + at.workspace + 2 * a.batch * a.heads * LONGEST_Q(a) + bh * LONGEST_Q(a) +
-                   t.i0);
+               workspace + at.workspace + 2 * a.batch * a.heads * LONGEST_Q(a) +
+                   (t.b * a.heads + t.h) * LONGEST_Q(a) + t.i0);
 #endif
 #if HAS_DBIAS
     store_sums(bias_sums, t.queries, a.bias_stride[3] == 0 ? rows : 0, tiles + WEIGHTS_AT,
-               workspace + at.workspace + bias_sums_begin(a) + bh * a.seq_q + t.i0);
+               workspace + at.workspace + bias_sums_begin(a) + (t.b * a.heads + t.h) * a.seq_q + t.i0);
 #endif
     store_rows(sums_q, a.scale, t.queries, rows,
                dq + at.dq + t.b * a.dq_stride[0] + t.h * a.dq_stride[1] + t.i0 * a.dq_stride[2],
@@ -342,7 +236,7 @@ void backward_queries(PARAMETERS_backward_queries)
 }
 
 #if HAS_DBIAS
-/* A group for each BLOCK_OWNED queries and BLOCK_STREAMED keys of each head and batch of the bias. */
+/* A group for each tile of the bias. */
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
 void backward_bias(PARAMETERS_backward_bias)
 {
@@ -352,16 +246,12 @@ void backward_bias(PARAMETERS_backward_bias)
     __local uchar kept[KEPT_BYTES];
 #endif
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
-    const bool over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
-    const long across = (a.seq_kv + BLOCK_STREAMED - 1) / BLOCK_STREAMED;
-    const long down = (a.seq_q + BLOCK_OWNED - 1) / BLOCK_OWNED;
-    const long bias_heads = over_h ? 1 : a.heads, place = get_group_id(0) / across / down;
-    const long own_b = place / bias_heads, own_h = place % bias_heads;
+    const struct bias_tile tile = find_bias_tile(a);
     float sums[THREAD_M][THREAD_N], unused[THREAD_M];
     struct tile t;
 
-    t.i0 = get_group_id(0) / across % down * BLOCK_OWNED;
-    t.j0 = get_group_id(0) % across * BLOCK_STREAMED;
+    t.i0 = tile.i0;
+    t.j0 = tile.j0;
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++) {
         unused[r] = 0.0f;
@@ -369,19 +259,14 @@ void backward_bias(PARAMETERS_backward_bias)
         for (int c = 0; c < THREAD_N; c++)
             sums[r][c] = 0.0f;
     }
-    for (t.b = own_b; t.b < (over_b ? a.batch : own_b + 1); t.b++) {
+    for (t.b = tile.b; t.b < tile.end_b; t.b++) {
         t.e = extent_of(a, at, t.b Q_LENGTHS_ARG KV_LENGTHS_ARG);
-        t.queries = clamp(t.e.queries - t.i0, 0L, (long)BLOCK_OWNED);
-        t.keys = clamp(t.e.keys - t.j0, 0L, (long)BLOCK_STREAMED);
-        if (t.queries == 0 || first_key(a, t.e, t.i0) >= t.j0 + t.keys ||
-            end_key(a, t.e, t.i0 + t.queries - 1) <= t.j0)
+        if (!enter_bias_tile(a, &t))
             continue;
-        for (t.h = own_h; t.h < (over_h ? a.heads : own_h + 1); t.h++) {
+        for (t.h = tile.h; t.h < tile.end_h; t.h++) {
             float p[THREAD_M][THREAD_N], ds[THREAD_M][THREAD_N];
             float2 statistics[THREAD_M];
-#if HAS_BLOCKS
-            t.bits = bits_of_tile(a, at, t, workspace);
-#endif
+            find_head(a, at, workspace, &t);
             const struct matrix owned_q = q_rows(a, at, q, t.b, t.h, t.i0, t.queries);
             const struct matrix owned_do = do_rows(a, at, d_o, t.b, t.h, t.i0, t.queries);
             const struct matrix streamed_k = k_rows(a, at, k, t.b, t.h / a.group, t.j0, t.keys);
@@ -403,7 +288,7 @@ void backward_bias(PARAMETERS_backward_bias)
                     sums[r][c] += ds[r][c];
         }
     }
-    dbias += at.dbias + own_b * a.bias_stride[0] + own_h * a.bias_stride[1];
+    dbias += at.dbias + tile.b * a.bias_stride[0] + tile.h * a.bias_stride[1];
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++)
 #pragma unroll
@@ -415,126 +300,4 @@ void backward_bias(PARAMETERS_backward_bias)
 }
 #endif
 
-#if HAS_DSLOPES || HAS_DSINKS || HAS_DBIAS
-/* The sum of what the group's threads hold, for each of them. */
-INLINE float sum_of_group(const float x, __local float *partial)
-{
-    float total = 0.0f;
-
-    LOCAL_BARRIER(); /* what was there may be overwritten */
-    partial[get_local_id(0)] = x;
-    LOCAL_BARRIER(); /* the threads' parts are complete */
-    for (int n = 0; n < THREADS; n++)
-        total += partial[n];
-    return total;
-}
-
-/* A box of positions in (batch, heads, seq). */
-struct box {
-    long first[3], count[3], seq;
-};
-
-/* This thread's part in the sum of values over a box, without rows that sequences do not have. */
-INLINE float sum_of_box(SHAPE_PARAMS, const struct box box,
-                        const __global float *values Q_STARTS_PARAM)
-{
-    float sum = 0.0f;
-
-    for (long n = get_local_id(0); n < box.count[0] * box.count[1] * box.count[2]; n += THREADS) {
-        const long s = box.first[2] + n % box.count[2];
-        const long h = box.first[1] + n / box.count[2] % box.count[1];
-        const long b = box.first[0] + n / box.count[2] / box.count[1];
-#if HAS_TOTAL_Q
-        if (s >= queries_of(a, at, b Q_STARTS_ARG))
-            continue;
-#endif
-        sum += values[(b * a.heads + h) * box.seq + s];
-    }
-    return sum;
-}
-
-#if HAS_DSINKS
-/* This thread's part in dsinks of head h. */
-INLINE float sum_of_sinks(SHAPE_PARAMS, const float sink, const long h, const __global float *lse,
-                          const __global float *workspace Q_STARTS_PARAM)
-{
-    float sum = 0.0f;
-
-    for (long b = 0; b < a.batch; b++) {
-        long first = 0, queries = a.seq_q;
-#if HAS_TOTAL_Q
-        find_rows_of(q_starts + at.q_starts, b, a.total_q, a.seq_q, &first, &queries);
-#endif
-        for (long i = get_local_id(0); i < queries; i += THREADS)
-            sum += sink_term(sink, lse[at.lse + lse_of(a, b, h, first + i)],
-                             statistic_of(a, at, workspace, b, h, i).y);
-    }
-    return sum;
-}
-#endif
-
-#if HAS_DBIAS
-/* What element n of a dbias that broadcasts over queries or keys is summed over; the box begins at the
- * element's own position. */
-INLINE struct box box_of_bias(const struct attention_shape a, const long n)
-{
-    const bool over_b = a.bias_stride[0] == 0, over_h = a.bias_stride[1] == 0;
-    const bool over_i = a.bias_stride[2] == 0, over_j = a.bias_stride[3] == 0;
-    const long seq = over_j ? a.seq_q : a.seq_kv, places = over_i && over_j ? 1 : seq;
-    const long heads = over_h ? 1 : a.heads;
-    const struct box box = {{n / places / heads, n / places % heads, n % places},
-                            {over_b ? a.batch : 1, over_h ? a.heads : 1, seq / places},
-                            seq};
-
-    return box;
-}
-#endif
-
-/* A group for each head's sum for dslopes, then one for each head's for dsinks, if it has these, then
- * one for each element of dbias. */
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1)))
-void backward_sums(PARAMETERS_backward_sums)
-{
-    ENTER_BATCH;
-    __local float partial[THREADS];
-    const long group = get_group_id(0), slopes_end = HAS_DSLOPES ? a.heads : 0;
-    const long sinks_end = slopes_end + (HAS_DSINKS ? a.heads : 0);
-    float part = 0.0f;
-
-#if HAS_DSLOPES
-    const struct box head = {{0, group, 0}, {a.batch, 1, a.seq_q}, a.seq_q};
-    if (group < slopes_end)
-        part = sum_of_box(a, at, head,
-                          workspace + at.workspace + 2 * a.batch * a.heads * a.seq_q Q_STARTS_ARG);
-#endif
-#if HAS_DSINKS
-    const long h = group - slopes_end;
-    if (group >= slopes_end && group < sinks_end)
-        part = sum_of_sinks(a, at, sinks[at.sinks + h], h, lse, workspace Q_STARTS_ARG);
-#endif
-#if HAS_DBIAS
-    if (group >= sinks_end)
-        part = sum_of_box(a, at, box_of_bias(a, group - sinks_end),
-                          workspace + at.workspace + bias_sums_begin(a) Q_STARTS_ARG);
-#endif
-    const float sum = sum_of_group(part, partial);
-    if (get_local_id(0) != 0)
-        return;
-#if HAS_DSLOPES
-    if (group < slopes_end)
-        dslopes[at.dslopes + group] = sum;
-#endif
-#if HAS_DSINKS
-    if (group >= slopes_end && group < sinks_end)
-        dsinks[at.dsinks + h] = sum;
-#endif
-#if HAS_DBIAS
-    if (group >= sinks_end) {
-        const struct box box = box_of_bias(a, group - sinks_end);
-        STORE_BIAS(sum, dbias, at.dbias + box.first[0] * a.bias_stride[0] +
-                                   box.first[1] * a.bias_stride[1] +
-                                   box.first[2] * (a.bias_stride[2] + a.bias_stride[3]));
-    }
-#endif
-}
-#endif
+#include "gpu/backward_sums.h"

@@ -34,10 +34,6 @@
 
 #include "mma/fragment.h"
 #include "gpu/tile_exp.h"
-#if HAS_DROPOUT
-#define RANDOM_LANES 1
-#include "common/philox.h"
-#endif
 
 #define THREADS (FRAGMENT_LANES * SUB_GROUPS)
 #define LOAD_WIDTH 8
@@ -110,7 +106,7 @@ INLINE void stage_values(const struct attention_shape a, const struct task *t,
 {
     const __global storage *from = t->v + keys->j0 * a.v_stride[2];
 #if PACKED_VALUES
-    const int found = fill_packed(v_tile, BLOCK_N, from, a.v_stride[2], 0, V_STEP, keys->count, DIM_V,
+    const int found = fill_packed(v_tile, BLOCK_N, DIMS, from, a.v_stride[2], 0, V_STEP, keys->count, DIM_V,
                                   WIDTH(UNIT_V, DIM_V), t->v_aligned, finite);
 #else
     const int found = fill_rows(v_tile, V_STRIDE, BLOCK_N, DIMS, from, a.v_stride[2], 0, V_STEP,
@@ -119,19 +115,6 @@ INLINE void stage_values(const struct attention_shape a, const struct task *t,
     if (found)
         atomic_or(nonfinite, 1);
 }
-
-#if HAS_DROPOUT
-/* Draws what is kept of the tile's weights. */
-static inline void draw_kept(SHAPE_PARAMS, const uint bh, const long i0, const long j0,
-                             __local uchar *kept)
-{
-    for (int t = get_local_id(0); t < BLOCK_M * (BLOCK_N / 4); t += THREADS) {
-        float x[4];
-        dropout_factors(a, at, bh, (uint)(i0 + t % BLOCK_M), (uint)(j0 / 4 + t / BLOCK_M), x);
-        kept[t] = (x[0] > 0.0f) | (x[1] > 0.0f) << 1 | (x[2] > 0.0f) << 2 | (x[3] > 0.0f) << 3;
-    }
-}
-#endif
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
@@ -261,7 +244,7 @@ void fused_mma(PARAMETERS_fused_mma)
     __local int not_finite;   /* not 0 once an output is Inf or NaN */
     __local int v_nonfinite; /* not 0 once an Inf or NaN of V became 0 */
 #if HAS_DROPOUT
-    __local uchar kept[BLOCK_M * (BLOCK_N / 4)];
+    __local uchar kept[KEPT_BYTES(BLOCK_M, BLOCK_N)];
 #endif
 #if EMULATE
     __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
@@ -318,7 +301,8 @@ void fused_mma(PARAMETERS_fused_mma)
             clear_products(s);
             multiply_qk(q_rows, k_tile, q_words, s FRAGMENT_ARG);
 #if HAS_DROPOUT
-            draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, kept);
+            draw_kept(a, at, dropout_head(at, block.b, block.h), block.i0, keys.j0, BLOCK_M, BLOCK_N,
+                      kept);
 #endif
 #if HAS_COPIES || HAS_DROPOUT
             copies_wait();

@@ -36,7 +36,6 @@
 #define LOAD_WIDTH 4
 #include "gpu/tile_load.h"
 #include "gpu/projection_task.h"
-#define DIMS BLOCK_N
 #include "mma/fragment_tile.h"
 
 #define M_FRAGMENTS (BLOCK_M / SUB_GROUPS_M / FRAGMENT_QUERIES)

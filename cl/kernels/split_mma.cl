@@ -208,7 +208,7 @@ INLINE void list_places(SHAPE_PARAMS, const struct task *task, const struct keys
                     finite))                                                                       \
     atomic_or(&v_nonfinite, 1)
 #if PACKED_VALUES
-#define FILL_VALUES(...) fill_packed(l.v_tile, PART_KEYS, __VA_ARGS__)
+#define FILL_VALUES(...) fill_packed(l.v_tile, PART_KEYS, DIMS, __VA_ARGS__)
 #else
 #define FILL_VALUES(...) fill_rows(l.v_tile, V_STRIDE, PART_KEYS, DIMS, __VA_ARGS__)
 #endif
@@ -371,12 +371,12 @@ void split(PARAMETERS_split)
     __local int v_nonfinite; /* not 0 once an Inf or NaN of V became 0 */
 #if EMULATE
     __local float exchanges[SUB_GROUPS * EXCHANGE_WORDS];
-    __local float *const exchange = exchanges + get_local_id(0) / FRAGMENT_LANES * EXCHANGE_WORDS;
+    __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS;
 #endif
     __local ushort *const q_tile = (__local ushort *)tiles;
     const struct shared l = {q_tile, q_tile + K_AT, q_tile + V_AT, (__local ushort *)weights,
                              statistics, q_places, kv_places};
-    const int lane = get_local_id(0) % FRAGMENT_LANES;
+    const int lane = THIS_THREAD % FRAGMENT_LANES;
     LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(a) * BLOCK_M, a.group * a.seq_q);
     const struct task task = find_task(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG);
     const struct matrices m = find_matrices(a, at, &task, q, k, v);

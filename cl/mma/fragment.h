@@ -27,6 +27,8 @@
  *   PACKED_VALUES             1: values lie in local memory as lanes hold them, else in rows
  *
  * IN_ORDER() ends a step: loads of the next are not moved before it, which would take registers.
+ * SUM_HERE(x): a sum is not computed later, past a branch, with its operands in registers until there.
+ * INDEX_HERE(x): what follows from an index is not computed earlier, once before a loop, and kept.
  *
  * With EMULATE the lanes are consecutive work-items, in no lockstep, and what the hardware does
  * between lanes goes through local memory and barriers: all items of the work-group call these
@@ -69,6 +71,12 @@
 #ifndef HAS_COPIES
 #define HAS_COPIES 0
 #endif
+#ifndef SUM_HERE
+#define SUM_HERE(x)
+#endif
+#ifndef INDEX_HERE
+#define INDEX_HERE(x)
+#endif
 #ifndef SUB_GROUP_ATTRIBUTE
 #define SUB_GROUP_ATTRIBUTE
 #endif
@@ -88,10 +96,11 @@ static inline float element_value(const ushort x)
 #endif
 }
 
-#if !HAS_PACK_PAIR
 static inline ushort element_round(const float x)
 {
-#if DTYPE == DTYPE_F16 && !EMULATE && defined(cl_khr_fp16)
+#if HAS_PACK_PAIR
+    return (ushort)pack_pair(x, 0.0f);
+#elif DTYPE == DTYPE_F16 && !EMULATE && defined(cl_khr_fp16)
     return as_ushort((half)x); /* to nearest even, in one instruction */
 #elif DTYPE == DTYPE_F16
     ushort2 rounded = 0;
@@ -102,6 +111,7 @@ static inline ushort element_round(const float x)
 #endif
 }
 
+#if !HAS_PACK_PAIR
 static inline uint pack_pair(const float x, const float y)
 {
     return element_round(x) | (uint)element_round(y) << 16;

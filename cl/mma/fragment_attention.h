@@ -31,6 +31,7 @@
 #define KEY_SUMS (KEY_TILES * FRAGMENT_SUMS)
 #define DIM_SUMS (DIM_TILES * FRAGMENT_SUMS)
 
+#include "mma/fragment_dropout.h"
 #include "mma/fragment_tile.h"
 
 #define ROW_STRIDE (COLUMNS + ROW_PADDING)
@@ -48,7 +49,7 @@
 
 /* Which of those that share its rows the sub-group is. */
 #if SUB_GROUPS_N > 1
-#define SUB_GROUP_N ((int)get_local_id(0) / FRAGMENT_LANES % SUB_GROUPS_N)
+#define SUB_GROUP_N ((int)THIS_THREAD / FRAGMENT_LANES % SUB_GROUPS_N)
 #else
 #define SUB_GROUP_N 0
 #endif
@@ -70,14 +71,6 @@
 #else
 #define QUERY_TILE(n) tiles[0]
 #define TILE_ROW(n) ROW(n)
-#endif
-
-#if HAS_DROPOUT /* bit n of kept[four * BLOCK_M + row] tells whether the weight for key 4 * four + n stays */
-#define KEPT_PARAM , const __local uchar *kept
-#define KEPT_ARG , kept
-#else
-#define KEPT_PARAM
-#define KEPT_ARG
 #endif
 
 #if !HAS_COPIES
@@ -204,7 +197,7 @@ INLINE void weigh(const int fragment_row, const int lane, float s[KEY_SUMS],
         row_sum[here] += weight;
         s[x] = weight * WEIGHT_SCALE;
 #if HAS_DROPOUT
-        if (!(kept[KEY(x) / 4 * BLOCK_M + ROW(here)] >> KEY(x) % 4 & 1))
+        if (!is_kept(kept, BLOCK_M, ROW(here), KEY(x)))
             s[x] = 0.0f;
 #endif
     }
@@ -270,7 +263,7 @@ INLINE void multiply_pv(const __local ushort *v_tile, WEIGHTS_PARAM,
             UNROLL
             for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)
                 load_run(v_words + w,
-                         v_tile + packed_at(slab,
+                         v_tile + packed_at(DIMS, slab,
                                             FIRST_DIM + n * FRAGMENT_OTHERS + other_column(lane),
                                             other_depth(lane, 2 * w)),
                          PACKED_RUN / 2);

@@ -54,6 +54,8 @@ static inline int other_depth(const int lane, const int e)
 
 #if !EMULATE
 #define IN_ORDER() __builtin_amdgcn_sched_barrier(0)
+#define SUM_HERE(x) __asm volatile("" : "+v"(x))
+#define INDEX_HERE(x) __asm volatile("" : "+v"(x))
 #if INSTRUCTION == INSTRUCTION_MFMA_32
 #define SUM_VECTOR float16
 #define LOAD_SUM vload16

@@ -1,7 +1,7 @@
 /* Tiles of 16-bit elements in local memory: filled from matrices in global memory by the whole
  * work-group, and read as the operands of fragment.h.
  *
- * Before including this: tile_load.h, fragment.h; DIMS, the dims of packed values. */
+ * Before including this: tile_load.h, fragment.h. */
 #ifndef CLATTN_FRAGMENT_TILE_H
 #define CLATTN_FRAGMENT_TILE_H
 
@@ -99,6 +99,16 @@ static inline ushort load_element(const __global storage *p)
     return *(const __global ushort *)p;
 }
 
+/* Of a gradient. */
+static inline void store_result(const float x, __global o_storage *p)
+{
+#if O_DTYPE == DTYPE
+    *(__global ushort *)p = element_round(x);
+#else
+    STORE_O(x, p, 0);
+#endif
+}
+
 static inline ushort4 load_elements(const __global storage *p, const bool aligned)
 {
     if (!aligned)
@@ -117,9 +127,10 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
           const bool finite)
 {
     const int wide = width < ROW_PADDING ? width : ROW_PADDING, chunks = columns / wide;
-    int nonfinite = 0;
+    int nonfinite = 0, first = get_local_id(0);
 
-    for (int t = get_local_id(0); t < tile_rows * chunks; t += THREADS) {
+    INDEX_HERE(first);
+    for (int t = first; t < tile_rows * chunks; t += THREADS) {
         const int row = t / chunks, column = t % chunks * wide;
         const bool inside = row < rows && column < dim;
         const __global storage *p =
@@ -164,19 +175,21 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
 
 #if PACKED_VALUES
 /* Four terms of a thread's n-th dim. */
-#define PACKED_FOUR(n) ((__local ushort4 *)(tile + packed_at(slab, d + (n), depth)))
+#define PACKED_FOUR(n) ((__local ushort4 *)(tile + packed_at(dims, slab, d + (n), depth)))
 
-/* Fills packed values with tile_rows keys and DIMS dims likewise; width is 1, 4 or 8. A thread takes
+/* Fills packed values with tile_rows keys and `dims` dims likewise; width is 1, 4 or 8. A thread takes
  * four keys that are neighbours as terms, and as many dims as one load may; neighbouring threads fill a piece. */
 __attribute__((always_inline)) static inline int
-fill_packed(__local ushort *tile, const int tile_rows, const __global storage *matrix,
-            const long row_step, const __local long *places, const long step, const int rows,
-            const int dim, const int width, const bool aligned, const bool finite)
+fill_packed(__local ushort *tile, const int tile_rows, const int dims,
+            const __global storage *matrix, const long row_step, const __local long *places,
+            const long step, const int rows, const int dim, const int width, const bool aligned,
+            const bool finite)
 {
-    const int wide = width == 1 ? 1 : 4, chunks = DIMS / wide, fours = PACKED_RUN / 4;
-    int nonfinite = 0;
+    const int wide = width == 1 ? 1 : 4, chunks = dims / wide, fours = PACKED_RUN / 4;
+    int nonfinite = 0, first = get_local_id(0);
 
-    for (int t = get_local_id(0); t < tile_rows / 4 * chunks; t += THREADS) {
+    INDEX_HERE(first);
+    for (int t = first; t < tile_rows / 4 * chunks; t += THREADS) {
         const int four = t / (fours * chunks) * fours + t % fours, d = t / fours % chunks * wide;
         const int slab = four / (FRAGMENT_DEPTH / 4), depth = four % (FRAGMENT_DEPTH / 4) * 4;
         ushort4 x[4];

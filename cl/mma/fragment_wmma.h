@@ -39,6 +39,8 @@ static inline int other_depth(const int lane, const int e) { return e; }
 
 #if !EMULATE
 #define IN_ORDER() __builtin_amdgcn_sched_barrier(0)
+#define SUM_HERE(x) __asm volatile("" : "+v"(x))
+#define INDEX_HERE(x) __asm volatile("" : "+v"(x))
 
 static inline void multiply_add(float *sum, const uint *query, const uint *other,
                                 const int lane)

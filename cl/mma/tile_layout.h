@@ -3,9 +3,9 @@
  *
  * Rows are ROW_PADDING elements longer than needed, which spreads columns over the banks, and start at as
  * many bytes as a lane reads of them at once. Packed values are pieces of PACKED_RUN terms, which a lane
- * reads at once, of each dim, then of the next terms: element (key, dim) is at packed_at().
+ * reads at once, of each of `dims` dims, then of the next terms: element (key, dim) is at packed_at().
  *
- * Before including this: fragment.h; DIMS, the dims of packed values. */
+ * Before including this: fragment.h. */
 #ifndef CLATTN_TILE_LAYOUT_H
 #define CLATTN_TILE_LAYOUT_H
 
@@ -19,11 +19,11 @@
 
 /* Dims change places within four, otherwise in each 128 bytes: lanes read neighbours of them, threads fill
  * every fourth, and both meet in no bank. */
-static inline int packed_at(const int slab, const int dim, const int depth)
+static inline int packed_at(const int dims, const int slab, const int dim, const int depth)
 {
     const int place = dim ^ (dim / PACKED_LINE & 3);
 
-    return ((slab * (FRAGMENT_DEPTH / PACKED_RUN) + depth / PACKED_RUN) * DIMS + place) *
+    return ((slab * (FRAGMENT_DEPTH / PACKED_RUN) + depth / PACKED_RUN) * dims + place) *
                PACKED_RUN +
            depth % PACKED_RUN;
 }

@@ -33,16 +33,20 @@ struct layout {
     size_t instruction; /* the tunable */
 };
 
-static struct criterion_test_params each_layout(void)
-{
-    static struct layout layouts[2 * LAYOUTS];
+/* The families of attention that have them, forward first. */
+static const char *const families[] = {"fused_mma", "split_mma", "backward_mma"};
 
-    for (size_t n = 0; n < 2 * LAYOUTS; n++) {
-        snprintf(layouts[n].family, sizeof layouts[n].family, "%s",
-                 n < LAYOUTS ? "fused_mma" : "split_mma");
+enum { FORWARD = 2, FAMILIES = sizeof families / sizeof *families };
+
+static struct criterion_test_params each_layout(const size_t num_families)
+{
+    static struct layout layouts[FAMILIES * LAYOUTS];
+
+    for (size_t n = 0; n < num_families * LAYOUTS; n++) {
+        snprintf(layouts[n].family, sizeof layouts[n].family, "%s", families[n / LAYOUTS]);
         layouts[n].instruction = n % LAYOUTS + 1;
     }
-    return cr_make_param_array(struct layout, layouts, 2 * LAYOUTS);
+    return cr_make_param_array(struct layout, layouts, num_families * LAYOUTS);
 }
 
 /* False where the device has another instruction. */
@@ -71,16 +75,17 @@ static struct problem_kind draw_kind(struct rng *r, const struct fixture *f,
 }
 
 ParameterizedTestParameters(layouts, sweep) {
-    return each_layout();
+    return each_layout(FAMILIES);
 }
 
 ParameterizedTest(struct layout *layout, layouts, sweep) {
     const uint64_t kinds = from_environment("CLATTN_TEST_SCALE", 1);
     struct rng r = rng_seed(from_environment("CLATTN_TEST_SEED", 1) * 7919 + layout->instruction);
-    const clattn_problem any = fixture_problem("fwd f16 q3 k5 d8");
+    clattn_problem any = fixture_problem("fwd f16 q3 k5 d8");
     char tunables[32];
     struct fixture f;
 
+    any.operation = ca_family_find(layout->family)->operation;
     snprintf(tunables, sizeof tunables, "INSTRUCTION=%zu", layout->instruction);
     fixture_open(&f);
     if (!is_supported(&f, &any, layout->family, tunables))
@@ -112,7 +117,7 @@ static int all_cases(void)
 }
 
 ParameterizedTestParameters(layouts, conformance) {
-    return each_layout();
+    return each_layout(FORWARD);
 }
 
 /* A program takes a second to compile: a case for each layout, of either dtype, if not all. */

@@ -42,7 +42,6 @@ typedef unsigned __int128 uint4;
 
 enum { BANKS = 32, BANK_BYTES = 4, MOST_LANES = 64, ELEMENT = 2 };
 static int packed_dims; /* of V */
-#define DIMS packed_dims
 #include "mma/tile_layout.h"
 
 /* ---- phases ---------------------------------------------------------------------------------- */
@@ -153,7 +152,7 @@ static struct total read_values(const int dims, int *bytes)
         struct access access = {.bytes = PACKED_VALUES ? ELEMENT * PACKED_RUN : 16};
         for (int lane = 0; lane < FRAGMENT_LANES; lane++)
             access.at[lane] =
-                PACKED_VALUES ? ELEMENT * packed_at(0, other_column(lane), other_depth(lane, 2 * w))
+                PACKED_VALUES ? ELEMENT * packed_at(packed_dims, 0, other_column(lane), other_depth(lane, 2 * w))
                               : ELEMENT * (lane % 16 * (dims + ROW_PADDING) + lane / 16 * 8);
         *bytes = access.bytes;
         count(&access, &total);
@@ -195,7 +194,7 @@ static struct total fill_packed(const int dims, const int keys)
                 const int t = t0 + lane;
                 const int four = t / (fours * chunks) * fours + t % fours;
                 access.at[lane] = t < keys / 4 * chunks
-                                      ? ELEMENT * packed_at(four / (FRAGMENT_DEPTH / 4),
+                                      ? ELEMENT * packed_at(packed_dims, four / (FRAGMENT_DEPTH / 4),
                                                             t / fours % chunks * 4 + n,
                                                             four % (FRAGMENT_DEPTH / 4) * 4)
                                       : -1;

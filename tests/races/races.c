@@ -35,6 +35,7 @@ struct item {
 
 /* Small tiles, so that even these shapes have several along every dimension. */
 #define SMALL_FRAGMENTS "EMULATE=1 SUB_GROUPS=2 M_FRAGMENTS=1 EXP=2"
+#define SMALL_GRADIENTS "EMULATE=1 SUB_GROUPS=1 BLOCK_STREAMED=16 EXP=2"
 #define SMALL_TILES                                                                                \
     "BLOCK_M=8 BLOCK_N=8 THREADS_N=4 THREAD_M=4 BLOCK_K=8 STAGE_N=4 LOAD_WIDTH=4 PADDING=4"
 #define SMALL_GROUPS "THREADS_N=4 THREADS_M=2 THREAD_N=4 THREAD_M=4 VECTOR_WIDTH=4 BLOCK_K=8"
@@ -172,6 +173,12 @@ static const struct item items[] = {
      "bwd f32 b2 h2/1 q19 k21 d11/13 causal=br bias=f32:k mask=bqk qlen dbias"},
     {"backward_tiles", SMALL_BLOCKS " OWNED_RESIDENT=1",
      "bwd bf16 h2 q19 k21 d11/13 bias=bf16:q alibi sinks dropout=0.3 dbias dslopes dsinks"},
+    {"backward_mma", SMALL_GRADIENTS " INSTRUCTION=1 DIM_GROUPS=2",
+     "bwd f16 h2/1 q19 k35 d16/9 causal=br klen sinks mask=qk dsinks"},
+    {"backward_mma", SMALL_GRADIENTS " INSTRUCTION=5 DIM_GROUPS=1",
+     "bwd bf16 q19 k20 d16 window=9,* dropout=0.3 bias=f32:qk dbias"},
+    {"backward_mma", SMALL_GRADIENTS " INSTRUCTION=2 DIM_GROUPS=1",
+     "bwd f16 q19 k18 d9 alibi dslopes bias=f16:k dbias"},
     {"backward_lanes", SMALL_KEYS " BLOCKS_PER_TILE=2 SPLIT_K=2",
      "bwd f32 b2 h2/1 q29 k37 d11/13 causal=br bias=f32:h sinks klen dbias dsinks"},
     {"backward_amx", "BLOCK_VECTORS=2 BLOCK_M=32 BLOCKS_PER_TILE=1 SPLIT_K=2",

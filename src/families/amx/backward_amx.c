@@ -32,21 +32,21 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
            sizeof(cl_float) / 2;
 }
 
-static struct ca_backward_sizes sizes_of(const clattn_problem *p, const size_t *values)
+static struct ca_backward_lanes_sizes sizes_of(const clattn_problem *p, const size_t *values)
 {
-    return (struct ca_backward_sizes){.block_m = values[BLOCK_M_INDEX],
-                                      .block_n = block(values),
-                                      .row = ca_round_up(p->dim_qk, 2 * WIDTH),
-                                      .split_k = values[SPLIT_K_INDEX]};
+    return (struct ca_backward_lanes_sizes){.block_m = values[BLOCK_M_INDEX],
+                                            .block_n = block(values),
+                                            .row = ca_round_up(p->dim_qk, 2 * WIDTH),
+                                            .split_k = values[SPLIT_K_INDEX]};
 }
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
-    const struct ca_backward_sizes sizes = sizes_of(p, values);
+    const struct ca_backward_lanes_sizes sizes = sizes_of(p, values);
 
     (void)dev;
-    return ca_backward_workspace_bytes(p, &sizes);
+    return ca_backward_lanes_workspace_bytes(p, &sizes);
 }
 
 static void lanes_ndrange(const clattn_problem *p, const size_t *values,
@@ -59,10 +59,10 @@ static void lanes_ndrange(const clattn_problem *p, const size_t *values,
 static void bias_ndrange(const clattn_problem *p, const size_t *values,
                          const clattn_device_info *dev, struct ca_ndrange *range)
 {
-    const struct ca_backward_sizes sizes = sizes_of(p, values);
+    const struct ca_backward_lanes_sizes sizes = sizes_of(p, values);
 
     (void)dev;
-    ca_backward_bias_ndrange(p, &sizes, range);
+    ca_backward_lanes_bias_ndrange(p, &sizes, range);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)

@@ -36,16 +36,17 @@ static void set_range(struct ca_ndrange *range, size_t x, size_t y, size_t z)
 
 /* ---- what families of these kernels share ------------------------------------------------------ */
 
-void ca_backward_rows_ndrange(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev, struct ca_ndrange *range)
+void ca_backward_lanes_rows_ndrange(const clattn_problem *p, const size_t *values,
+                                    const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)values;
     (void)dev;
     set_range(range, p->seq_q, p->heads, p->batch);
 }
 
-void ca_backward_bias_ndrange(const clattn_problem *p, const struct ca_backward_sizes *sizes,
-                              struct ca_ndrange *range)
+void ca_backward_lanes_bias_ndrange(const clattn_problem *p,
+                                    const struct ca_backward_lanes_sizes *sizes,
+                                    struct ca_ndrange *range)
 {
     const size_t *stride = p->bias_layout.stride;
 
@@ -59,15 +60,16 @@ void ca_backward_bias_ndrange(const clattn_problem *p, const struct ca_backward_
               stride[2] == 0 ? 1 : ca_divide_up(p->seq_q, sizes->block_m), heads * batch);
 }
 
-void ca_backward_heads_ndrange(const clattn_problem *p, const size_t *values,
-                               const clattn_device_info *dev, struct ca_ndrange *range)
+void ca_backward_lanes_heads_ndrange(const clattn_problem *p, const size_t *values,
+                                     const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)values;
     (void)dev;
     set_range(range, p->dslopes || p->dsinks ? p->heads : 0, 1, 1);
 }
 
-size_t ca_backward_workspace_bytes(const clattn_problem *p, const struct ca_backward_sizes *sizes)
+size_t ca_backward_lanes_workspace_bytes(const clattn_problem *p,
+                                         const struct ca_backward_lanes_sizes *sizes)
 {
     const size_t heads = p->batch * p->heads;
     const size_t sums = heads * (p->seq_q + sizes->rows_after) * sizes->row;
@@ -78,8 +80,8 @@ size_t ca_backward_workspace_bytes(const clattn_problem *p, const struct ca_back
            ca_pair_marks_bytes(p, BACKWARD_MARK_QUERIES, sizes->block_n);
 }
 
-void ca_backward_marks_ndrange(const clattn_problem *p, const size_t *values,
-                               const clattn_device_info *dev, struct ca_ndrange *range)
+void ca_backward_lanes_marks_ndrange(const clattn_problem *p, const size_t *values,
+                                     const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)values;
     (void)dev;
@@ -97,24 +99,24 @@ size_t ca_backward_split(const clattn_problem *p, const clattn_device_info *dev)
 
 /* ---- backward_lanes ---------------------------------------------------------------------------- */
 
-static struct ca_backward_sizes sizes_of(const clattn_problem *p, const size_t *values)
+static struct ca_backward_lanes_sizes sizes_of(const clattn_problem *p, const size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX];
 
-    return (struct ca_backward_sizes){.block_m = values[BLOCK_M_INDEX],
-                                      .block_n = width * values[BLOCK_VECTORS_INDEX],
-                                      .row = ca_round_up(p->dim_qk, width),
-                                      .rows_after = values[DQ_ROWS_INDEX],
-                                      .split_k = values[SPLIT_K_INDEX]};
+    return (struct ca_backward_lanes_sizes){.block_m = values[BLOCK_M_INDEX],
+                                            .block_n = width * values[BLOCK_VECTORS_INDEX],
+                                            .row = ca_round_up(p->dim_qk, width),
+                                            .rows_after = values[DQ_ROWS_INDEX],
+                                            .split_k = values[SPLIT_K_INDEX]};
 }
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
                               const clattn_device_info *dev)
 {
-    const struct ca_backward_sizes sizes = sizes_of(p, values);
+    const struct ca_backward_lanes_sizes sizes = sizes_of(p, values);
 
     (void)dev;
-    return ca_backward_workspace_bytes(p, &sizes);
+    return ca_backward_lanes_workspace_bytes(p, &sizes);
 }
 
 static void lanes_ndrange(const clattn_problem *p, const size_t *values,
@@ -127,10 +129,10 @@ static void lanes_ndrange(const clattn_problem *p, const size_t *values,
 static void bias_ndrange(const clattn_problem *p, const size_t *values,
                          const clattn_device_info *dev, struct ca_ndrange *range)
 {
-    const struct ca_backward_sizes sizes = sizes_of(p, values);
+    const struct ca_backward_lanes_sizes sizes = sizes_of(p, values);
 
     (void)dev;
-    ca_backward_bias_ndrange(p, &sizes, range);
+    ca_backward_lanes_bias_ndrange(p, &sizes, range);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)

@@ -5,24 +5,26 @@
 
 #include "families/family.h"
 
-struct ca_backward_sizes {
+struct ca_backward_lanes_sizes {
     size_t block_m, block_n; /* queries in a tile, keys in a block */
     size_t row, rows_after;  /* of the sums of dq: columns of a row, and rows after each head */
     size_t split_k;          /* groups that share the keys of a kv head */
 };
 
-size_t ca_backward_workspace_bytes(const clattn_problem *p, const struct ca_backward_sizes *sizes);
+size_t ca_backward_lanes_workspace_bytes(const clattn_problem *p,
+                                         const struct ca_backward_lanes_sizes *sizes);
 
-void ca_backward_bias_ndrange(const clattn_problem *p, const struct ca_backward_sizes *sizes,
-                              struct ca_ndrange *range);
+void ca_backward_lanes_bias_ndrange(const clattn_problem *p,
+                                    const struct ca_backward_lanes_sizes *sizes,
+                                    struct ca_ndrange *range);
 
 /* As ca_stage.ndrange. */
-void ca_backward_rows_ndrange(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev, struct ca_ndrange *range);
-void ca_backward_heads_ndrange(const clattn_problem *p, const size_t *values,
-                               const clattn_device_info *dev, struct ca_ndrange *range);
-void ca_backward_marks_ndrange(const clattn_problem *p, const size_t *values,
-                               const clattn_device_info *dev, struct ca_ndrange *range);
+void ca_backward_lanes_rows_ndrange(const clattn_problem *p, const size_t *values,
+                                    const clattn_device_info *dev, struct ca_ndrange *range);
+void ca_backward_lanes_heads_ndrange(const clattn_problem *p, const size_t *values,
+                                     const clattn_device_info *dev, struct ca_ndrange *range);
+void ca_backward_lanes_marks_ndrange(const clattn_problem *p, const size_t *values,
+                                     const clattn_device_info *dev, struct ca_ndrange *range);
 
 /* The SPLIT_K that gives each compute unit some groups. */
 size_t ca_backward_split(const clattn_problem *p, const clattn_device_info *dev);
@@ -30,10 +32,10 @@ size_t ca_backward_split(const clattn_problem *p, const clattn_device_info *dev)
 /* The stages, with the ndrange() of two that depend on tunables. */
 #define CA_BACKWARD_LANES_STAGES(lanes_ndrange, bias_ndrange)                                      \
     {                                                                                              \
-        CA_MARK_BLOCKS, CA_MARK_PAIRS(ca_backward_marks_ndrange),                                  \
+        CA_MARK_BLOCKS, CA_MARK_PAIRS(ca_backward_lanes_marks_ndrange),                            \
             {"backward_rows",                                                                      \
              CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_STARTS | CA_BIT(CA_WORKSPACE),     \
-             ca_backward_rows_ndrange},                                                            \
+             ca_backward_lanes_rows_ndrange},                                                      \
             {"backward_lanes", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV),              \
              lanes_ndrange},                                                                       \
             {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS) | CA_READ_ONLY,             \
@@ -41,10 +43,10 @@ size_t ca_backward_split(const clattn_problem *p, const clattn_device_info *dev)
             {"backward_heads",                                                                     \
              CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DSLOPES) | CA_BIT(CA_DSINKS) |          \
                  CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,                                  \
-             ca_backward_heads_ndrange},                                                           \
+             ca_backward_lanes_heads_ndrange},                                                     \
         {                                                                                          \
             "backward_sum", CA_BIT(CA_DQ) | CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,       \
-                ca_backward_rows_ndrange                                                           \
+                ca_backward_lanes_rows_ndrange                                                     \
         }                                                                                          \
     }
 

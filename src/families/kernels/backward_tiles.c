@@ -1,8 +1,7 @@
 /* backward_tiles: gradients for GPUs; see cl/kernels/backward_tiles.cl. */
 #include "device/capacity.h"
-#include "families/kernels/block_bits.h"
+#include "families/backward_sizes.h"
 #include "families/kernels/block_sizes.h"
-#include "families/kernels/pair_marks.h"
 #include "families/registry.h"
 
 static size_t register_floats(const clattn_problem *p, const size_t *values);
@@ -165,107 +164,59 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 
 /* ---- stages --------------------------------------------------------------------------------- */
 
-static void set_groups(struct ca_ndrange *range, size_t groups, const size_t *values)
+static struct ca_backward_blocks blocks_of(const size_t *values)
 {
-    const size_t items = work_items(values);
-
-    *range = (struct ca_ndrange){{groups * items, 1, 1}, {items, 1, 1}};
-}
-
-static void rows_ndrange(const clattn_problem *p, const size_t *values,
-                         const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    const size_t items = work_items(values);
-
-    (void)dev;
-    *range = (struct ca_ndrange){{ca_round_up(p->seq_q, items), p->heads, p->batch}, {items, 1, 1}};
-}
-
-static void keys_ndrange(const clattn_problem *p, const size_t *values,
-                         const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    set_groups(range, ca_divide_up(p->seq_kv, values[BLOCK_OWNED_INDEX]) * p->kv_heads * p->batch,
-               values);
-}
-
-static void queries_ndrange(const clattn_problem *p, const size_t *values,
-                            const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    set_groups(range, ca_divide_up(p->seq_q, values[BLOCK_OWNED_INDEX]) * p->heads * p->batch,
-               values);
-}
-
-/* Which part of dbias's sums stays within rows of the pairs: see Workspace in the kernel. */
-static int sums_keys(const clattn_problem *p)
-{
-    return p->dbias && p->bias_layout.stride[3] == 0;
-}
-
-static int sums_queries(const clattn_problem *p)
-{
-    return p->dbias && p->bias_layout.stride[2] == 0 && !sums_keys(p);
-}
-
-/* Batches and heads of the bias. */
-static size_t bias_planes(const clattn_problem *p)
-{
-    const size_t *stride = p->bias_layout.stride;
-
-    return (stride[0] == 0 ? 1 : p->batch) * (stride[1] == 0 ? 1 : p->heads);
-}
-
-static void bias_ndrange(const clattn_problem *p, const size_t *values,
-                         const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    const size_t tiles = ca_divide_up(p->seq_kv, values[BLOCK_STREAMED_INDEX]) *
-                         ca_divide_up(p->seq_q, values[BLOCK_OWNED_INDEX]);
-
-    (void)dev;
-    set_groups(range, p->dbias && !sums_keys(p) && !sums_queries(p) ? tiles * bias_planes(p) : 0,
-               values);
-}
-
-static void sums_ndrange(const clattn_problem *p, const size_t *values,
-                         const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    const size_t head_sums = (p->dslopes ? p->heads : 0) + (p->dsinks ? p->heads : 0);
-    size_t elements = 0;
-
-    (void)dev;
-    if (sums_keys(p))
-        elements = bias_planes(p) * (p->bias_layout.stride[2] == 0 ? 1 : p->seq_q);
-    if (sums_queries(p))
-        elements = bias_planes(p) * p->seq_kv;
-    set_groups(range, head_sums + elements, values);
-}
-
-/* MARK_M and MARK_N of cl/kernels/backward_tiles.cl. */
-static size_t mark_rows(const size_t *values)
-{
-    return values[BLOCK_OWNED_INDEX] < values[BLOCK_STREAMED_INDEX] ? values[BLOCK_OWNED_INDEX]
-                                                                    : values[BLOCK_STREAMED_INDEX];
-}
-
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
-{
-    const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->heads * p->seq_kv;
-
-    (void)dev;
-    return (2 * rows + (p->dslopes ? rows : 0) + (sums_keys(p) ? rows : 0) +
-            (sums_queries(p) ? keys : 0)) *
-               sizeof(cl_float) +
-           ca_block_bits_bytes(p) + /* one of them is 0 */
-           ca_pair_marks_bytes(p, mark_rows(values), mark_rows(values));
+    return (struct ca_backward_blocks){values[BLOCK_OWNED_INDEX], values[BLOCK_STREAMED_INDEX],
+                                       work_items(values)};
 }
 
 static void marks_ndrange(const clattn_problem *p, const size_t *values,
                           const clattn_device_info *dev, struct ca_ndrange *range)
 {
     (void)dev;
-    ca_pair_marks_group_ndrange(p, mark_rows(values), mark_rows(values), work_items(values), range);
+    ca_backward_marks_ndrange(p, blocks_of(values), range);
+}
+
+static void rows_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_rows_ndrange(p, blocks_of(values), range);
+}
+
+static void keys_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_keys_ndrange(p, blocks_of(values), range);
+}
+
+static void queries_ndrange(const clattn_problem *p, const size_t *values,
+                            const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_queries_ndrange(p, blocks_of(values), range);
+}
+
+static void bias_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_bias_ndrange(p, blocks_of(values), range);
+}
+
+static void sums_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_sums_ndrange(p, blocks_of(values), range);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_backward_workspace_bytes(p, blocks_of(values));
 }
 
 const struct ca_family ca_backward_tiles = {
@@ -274,21 +225,9 @@ const struct ca_family ca_backward_tiles = {
     .source = ca_source_backward_tiles,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = {CA_MARK_BLOCKS,
-               CA_MARK_PAIRS(marks_ndrange),
-               {"backward_rows",
-                CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DO) | CA_STARTS | CA_BIT(CA_WORKSPACE),
-                rows_ndrange},
-               {"backward_keys", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV),
-                keys_ndrange},
-               {"backward_queries", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DQ), queries_ndrange},
-               {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS) | CA_READ_ONLY,
-                bias_ndrange},
-               {"backward_sums",
-                CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DBIAS) | CA_BIT(CA_DSLOPES) |
-                    CA_BIT(CA_DSINKS) | CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,
-                sums_ndrange}},
-    .num_stages = 7,
+    .stages = CA_BACKWARD_STAGES(marks_ndrange, rows_ndrange, keys_ndrange, queries_ndrange,
+                                 bias_ndrange, sums_ndrange),
+    .num_stages = CA_BACKWARD_NUM_STAGES,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,

@@ -104,6 +104,7 @@ static clattn_device_info gpu(const char *architecture, const unsigned sub_group
                               .sub_group_size = sub_group_size,
                               .max_work_group_size = 256,
                               .max_work_item_sizes = {256, 256, 256},
+                              .max_allocation_bytes = 1 << 30,
                               .local_memory_bytes = 48 << 10};
 
     snprintf(dev.architecture, sizeof dev.architecture, "%s", architecture);
@@ -129,7 +130,8 @@ static size_t value_of(const struct ca_family *family, const size_t *values, con
 static const struct {
     const char *family, *problem;
 } choices[] = {{"fused_mma", "fwd f16 b2 h8 q4096 k4096 d128 causal=br"},
-               {"projection_mma", "proj bf16 b2 h8/1 q2048 d1024/128 bias=f32"}};
+               {"projection_mma", "proj bf16 b2 h8/1 q2048 d1024/128 bias=f32"},
+               {"backward_mma", "bwd f16 b2 h8 q4096 k4096 d64 causal=br"}};
 
 enum { NUM_CHOICES = sizeof choices / sizeof *choices };
 

@@ -1,0 +1,22 @@
+/* Dropout of single pairs, for what is seldom computed. */
+#ifndef CLATTN_PAIR_DROPOUT_H
+#define CLATTN_PAIR_DROPOUT_H
+#if HAS_DROPOUT
+#define RANDOM_LANES 1
+#include "common/philox.h"
+#endif
+
+/* What the weight of a pair is multiplied by. */
+static inline float dropout_factor(SHAPE_PARAMS, const long b, const long h, const long i,
+                                   const long j)
+{
+#if HAS_DROPOUT
+    float x[4];
+    dropout_factors(a, at, dropout_head(at, b, h), (uint)i, (uint)(j / 4), x);
+    return x[j % 4];
+#else
+    return 1.0f;
+#endif
+}
+
+#endif

@@ -1,0 +1,283 @@
+/* Gradients of tiles by matrix instructions: owned rows are the fragments' queries, whichever tensor they
+ * are of, and streamed rows their others. Each sub-group has the products of FRAGMENT_QUERIES owned rows
+ * with all streamed rows of a tile in registers, STREAMED_SUMS to a lane; what becomes of these are the
+ * operands of the second product as they lie.
+ *
+ * Dims of results are divided among DIM_GROUPS sub-groups, which all have the products.
+ *
+ * Before including this: backward_tile.h, fragment_tile.h, fragment_dropout.h; MAX, ROUND_UP. */
+#ifndef CLATTN_FRAGMENT_GRADIENTS_H
+#define CLATTN_FRAGMENT_GRADIENTS_H
+
+#define STREAMED_TILES (BLOCK_STREAMED / FRAGMENT_OTHERS)
+#define STREAMED_SLABS (BLOCK_STREAMED / FRAGMENT_DEPTH)
+#define STREAMED_SUMS (STREAMED_TILES * FRAGMENT_SUMS)
+/* The n-th owned row of a lane, in the block, of a sub-group that has them from first_row on; the streamed
+ * row of sum x, in the tile, by a constant step from the lane's first. */
+#define OWNED_ROW(n) (first_row + lane_query(lane, n))
+#define STREAMED_STEP(x)                                                                           \
+    ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS))
+#define STREAMED_ROW(x) (STREAMED_STEP(x) + sum_other(lane, 0))
+
+/* Of rows of dim elements: tiles of dims that a sub-group sums, the dims of all of them, and what a lane
+ * has of these sums. */
+#define DIM_TILES(dim)                                                                             \
+    (ROUND_UP(dim, DIM_GROUPS * OTHERS_AT_ONCE * FRAGMENT_OTHERS) / DIM_GROUPS / FRAGMENT_OTHERS)
+#define DIMS(dim) (DIM_TILES(dim) * DIM_GROUPS * FRAGMENT_OTHERS)
+#define DIM_SUMS(dim) (DIM_TILES(dim) * FRAGMENT_SUMS)
+/* Of the longer rows. Loops over sums go to these: compilers may give up on unrolling others before a
+ * function's dim has become a constant, and sums that are indexed are not in registers. */
+#define MAX_DIM_TILES MAX(DIM_TILES(DIM_QK), DIM_TILES(DIM_V))
+#define MAX_DIM_SUMS (MAX_DIM_TILES * FRAGMENT_SUMS)
+
+/* Local memory, counted in elements. Streamed rows lie there in rows for the first product; for the second
+ * one, where values are packed, in their place as such. */
+#define COLUMNS(dim) ROUND_UP(dim, FRAGMENT_DEPTH)
+#define OWNED_STRIDE(dim) (COLUMNS(dim) + ROW_PADDING)
+#define STREAMED_COLUMNS(dim) (PACKED_VALUES ? COLUMNS(dim) : MAX(COLUMNS(dim), DIMS(dim)))
+#define STREAMED_STRIDE(dim) (STREAMED_COLUMNS(dim) + ROW_PADDING)
+#define STREAMED_ELEMENTS(dim)                                                                     \
+    (BLOCK_STREAMED * (PACKED_VALUES ? MAX(STREAMED_STRIDE(dim), DIMS(dim)) : STREAMED_STRIDE(dim)))
+#define OWNED_V_AT (BLOCK_OWNED * OWNED_STRIDE(DIM_QK))
+#define STREAMED_QK_AT (OWNED_V_AT + BLOCK_OWNED * OWNED_STRIDE(DIM_V))
+#define STREAMED_V_AT (STREAMED_QK_AT + STREAMED_ELEMENTS(DIM_QK))
+#define LOCAL_ELEMENTS (STREAMED_V_AT + STREAMED_ELEMENTS(DIM_V))
+
+#if !HAS_COPIES
+static inline void copies_wait(void) {}
+#endif
+
+/* ---- load ------------------------------------------------------------------------------------ */
+
+/* Macros: in a function the loop that fills the tile would be unrolled before it is inlined, and the
+ * addresses of all its loads would stay in registers. */
+#define STAGE_ROWS(m, tile, stride, tile_rows, columns)                                            \
+    fill_rows(tile, stride, tile_rows, columns, (m).p, (m).row_step, 0, (m).step, (m).rows,        \
+              (m).dim, (m).width, (m).aligned, false)
+#define STAGE_OWNED(m, tile) STAGE_ROWS(m, tile, OWNED_STRIDE((m).dim), BLOCK_OWNED, COLUMNS((m).dim))
+#define STAGE_STREAMED(m, tile)                                                                    \
+    STAGE_ROWS(m, tile, STREAMED_STRIDE((m).dim), BLOCK_STREAMED, STREAMED_COLUMNS((m).dim))
+
+/* Streamed rows as values of the second product, with 0 for Infs and NaNs if `finite`; sets *nonfinite if
+ * there was one. */
+INLINE void stage_values(const struct matrix m, const bool finite, __local ushort *tile,
+                         volatile __local int *nonfinite)
+{
+#if PACKED_VALUES
+    const int found = fill_packed(tile, BLOCK_STREAMED, DIMS(m.dim), m.p, m.row_step, 0, m.step,
+                                  m.rows, m.dim, m.width, m.aligned, finite);
+#else
+    const int found = fill_rows(tile, STREAMED_STRIDE(m.dim), BLOCK_STREAMED,
+                                STREAMED_COLUMNS(m.dim), m.p, m.row_step, 0, m.step, m.rows, m.dim,
+                                m.width, m.aligned, finite);
+#endif
+    if (found)
+        atomic_or(nonfinite, 1);
+}
+
+/* ---- first product --------------------------------------------------------------------------- */
+
+/* Of an array. */
+#define CLEAR(sums)                                                                                \
+    do {                                                                                           \
+        UNROLL                                                                                     \
+        for (int x = 0; x < (int)(sizeof(sums) / sizeof *(sums)); x++)                             \
+            (sums)[x] = 0.0f;                                                                      \
+    } while (0)
+
+/* The products of the sub-group's owned rows, from `owned` on, with streamed ones, of dim elements each. */
+INLINE void multiply_rows(const __local ushort *owned, const __local ushort *streamed,
+                          const int dim, float products[STREAMED_SUMS] FRAGMENT_PARAM)
+{
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++)
+        products[x] = 0.0f;
+    UNROLL
+    for (int d = 0; d < COLUMNS(dim); d += FRAGMENT_DEPTH) {
+        uint owned_words[QUERY_WORDS];
+        load_query(owned_words, owned + d, OWNED_STRIDE(dim), lane);
+        UNROLL
+        for (int n = 0; n < STREAMED_TILES; n += OTHERS_AT_ONCE) {
+            uint words[OTHERS_AT_ONCE * OTHER_WORDS];
+            load_keys(words, streamed + n * FRAGMENT_OTHERS * STREAMED_STRIDE(dim) + d,
+                      STREAMED_STRIDE(dim), lane);
+            UNROLL
+            for (int m = 0; m < OTHERS_AT_ONCE; m++)
+                multiply_add(products + (n + m) * FRAGMENT_SUMS, owned_words,
+                             words + m * OTHER_WORDS FRAGMENT_ARG);
+        }
+        IN_ORDER();
+    }
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++)
+        SUM_HERE(products[x]);
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* The streamed rows that see a lane's owned rows, or are seen by them, as far as windows and the numbers
+ * of rows go, as constant steps from the lane's first one: compared with each row itself, these would
+ * take a register each. */
+INLINE void find_visible(const bool owns_keys, const struct score_tile tile, const int first_row,
+                         const int lane, int see_from[LANE_QUERIES], int see_to[LANE_QUERIES])
+{
+    const int first = sum_other(lane, 0);
+
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        const int own = OWNED_ROW(n), from = own - first;
+        see_from[n] = -BLOCK_STREAMED;
+        see_to[n] = (owns_keys ? tile.rows : tile.keys) - first;
+#if HAS_WINDOW_LEFT
+        if (owns_keys)
+            see_to[n] = min(see_to[n], from - tile.window_begin + 1);
+        else
+            see_from[n] = from + tile.window_begin;
+#endif
+#if HAS_WINDOW_RIGHT
+        if (owns_keys)
+            see_from[n] = from - tile.window_end + 1;
+        else
+            see_to[n] = min(see_to[n], from + tile.window_end);
+#endif
+        if (own >= (owns_keys ? tile.keys : tile.rows))
+            see_to[n] = -BLOCK_STREAMED;
+    }
+}
+
+/* p and ds of a sub-group's owned rows from their products, in place: p after dropout, for dv; ds with
+ * softcap's derivative, without it if ds_is_raw; 0 of hidden pairs. Owned rows are keys if owns_keys.
+ * partial: some pair of the tile may be hidden, or is none. -lse and -delta of queries: owned ones in
+ * `owned`, else in `streamed`. slope_sums and bias_sums, of the lane's owned rows, collect ds times the
+ * distance, and ds. */
+INLINE void weigh(const bool owns_keys, const bool ds_is_raw, const bool partial, SHAPE_PARAMS,
+                  const struct tile t, const int first_row, const float2 *owned,
+                  const __local float2 *streamed, float p[STREAMED_SUMS], float ds[STREAMED_SUMS],
+                  float *slope_sums, float *bias_sums,
+                  const int lane SCORE_OPERANDS_PARAM KEPT_PARAM)
+{
+    struct score_tile tile =
+        score_tile_at(a, at, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
+                      MAX(BLOCK_OWNED, BLOCK_STREAMED) SCORE_OPERANDS_ARG);
+    int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
+
+#if HAS_BLOCKS
+    find_blocks(t.bits, t.i0, t.j0, &tile);
+#endif
+    find_visible(owns_keys, tile, first_row, lane, see_from, see_to);
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++) {
+        const int n = SUM_QUERY(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
+        const int row = owns_keys ? other : own, key = owns_keys ? own : other;
+        struct score s = score_of(a, tile, row, key, p[x]);
+        bool sees = true;
+        if (partial)
+            sees = hide(a, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n],
+                        row, key, &s);
+#if HAS_DROPOUT
+        const float factor =
+            is_kept(kept, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED, row, key) ? a.keep : 0.0f;
+#else
+        const float factor = 1.0f;
+#endif
+        const struct pair_gradient pair =
+            pair_gradient_of(s, ds[x], owns_keys ? streamed[other] : owned[n], factor);
+#if HAS_DSLOPES
+        slope_sums[n] = MULTIPLY_ADD(sees ? pair.ds : 0.0f, s.distance, slope_sums[n]);
+#endif
+#if HAS_DBIAS
+        bias_sums[n] += sees ? pair.ds : 0.0f;
+#endif
+        p[x] = sees ? pair.weight : 0.0f;
+        ds[x] = sees ? (ds_is_raw ? pair.ds : pair.ds * s.derivative) : 0.0f;
+    }
+    (void)slope_sums;
+    (void)bias_sums;
+}
+
+/* ---- second product -------------------------------------------------------------------------- */
+
+/* sums += weights times a slab of streamed rows of dim elements, in one or, of OTHERS_AT_ONCE, two tiles of
+ * dims from d on. */
+INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab, const int d,
+                      const uint weight_words[QUERY_WORDS], float *sums FRAGMENT_PARAM)
+{
+    uint words[OTHERS_AT_ONCE * OTHER_WORDS];
+
+#if PACKED_VALUES
+    UNROLL
+    for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)
+        load_run(words + w,
+                 tile + packed_at(DIMS(dim), slab, d + other_column(lane), other_depth(lane, 2 * w)),
+                 PACKED_RUN / 2);
+#else
+    load_values(words, tile + slab * FRAGMENT_DEPTH * STREAMED_STRIDE(dim) + d,
+                STREAMED_STRIDE(dim), lane);
+#endif
+    UNROLL
+    for (int m = 0; m < OTHERS_AT_ONCE; m++)
+        multiply_add(sums + m * FRAGMENT_SUMS, weight_words, words + m * OTHER_WORDS FRAGMENT_ARG);
+}
+
+/* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims. */
+INLINE void add_rows(const __local ushort *tile, const int dim, const int dim_group,
+                     float weights[STREAMED_SUMS], float *sums FRAGMENT_PARAM)
+{
+    const int tiles = DIM_TILES(dim);
+
+    UNROLL
+    for (int slab = 0; slab < STREAMED_SLABS; slab++) {
+        uint weight_words[QUERY_WORDS];
+        take_weights(weight_words, weights, slab FRAGMENT_ARG);
+        UNROLL
+        for (int n = 0; n < (EMULATE ? tiles : MAX_DIM_TILES); n += OTHERS_AT_ONCE)
+            if (EMULATE || n < tiles) /* no barrier in an `if` */
+                add_tiles(tile, dim, slab, (dim_group * tiles + n) * FRAGMENT_OTHERS, weight_words,
+                          sums + n * FRAGMENT_SUMS FRAGMENT_ARG);
+        IN_ORDER();
+    }
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/* Whether a lane's sums in rows of dim elements are all finite: 0 times each. */
+INLINE bool all_finite(const float *sums, const int dim)
+{
+    float check = 0.0f;
+
+    UNROLL
+    for (int x = 0; x < MAX_DIM_SUMS; x++)
+        if (x < DIM_SUMS(dim))
+            check = fma(sums[x], 0.0f, check);
+    return check == 0.0f;
+}
+
+/* The lane's sums times factor, 0 for owned rows from `used` on, to `rows` rows of dim elements. */
+INLINE void store_rows(const float *sums, const int dim, const float factor, const int used,
+                       const int rows, const int first_row, const int dim_group, const int lane,
+                       __global o_storage *to, const long row_step, const long step)
+{
+    UNROLL
+    for (int x = 0; x < MAX_DIM_SUMS; x++) {
+        const int own = OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS));
+        const int d = (dim_group * DIM_TILES(dim) + x / FRAGMENT_SUMS) * FRAGMENT_OTHERS +
+                      sum_other(lane, x % FRAGMENT_SUMS);
+        if (x < DIM_SUMS(dim) && own < rows && d < dim)
+            store_result(own < used ? sums[x] * factor : 0.0f, to + own * row_step + d * step);
+    }
+}
+
+/* What lanes hold of sums over each owned row, added up, to `rows` rows; 0 for those from `used` on. The
+ * first sub-group of those that share the rows has all of them. */
+INLINE void store_sums(float sums[LANE_QUERIES], const int used, const int rows,
+                       const int first_row, const int dim_group, __global float *to FRAGMENT_PARAM)
+{
+    query_sum(sums FRAGMENT_ARG);
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        if (dim_group == 0 && (lane & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0 &&
+            OWNED_ROW(n) < rows)
+            to[OWNED_ROW(n)] = OWNED_ROW(n) < used ? sums[n] : 0.0f;
+}
+
+#endif

@@ -1,0 +1,306 @@
+/* backward_mma: gradients by matrix instructions; see cl/kernels/backward_mma.cl. */
+#include "families/backward_sizes.h"
+#include "families/kernels/block_sizes.h"
+#include "families/mma/fragments.h"
+#include "families/registry.h"
+#include <stdint.h>
+
+/* Work-items of an emulated group: unoptimised, one takes up to 40 KB of a thread's stack on PoCL. */
+enum { MOST_EMULATED = 128 };
+
+static size_t work_items(const size_t *values);
+static size_t register_words(const clattn_problem *p, const size_t *values);
+static int spills(const clattn_problem *p, const size_t *values);
+static size_t local_bytes(const clattn_problem *p, const size_t *values);
+
+#define TUNABLES_DEF "families/tunables/backward_mma.def"
+#include "families/tunables/expand.h"
+
+extern const char ca_source_backward_mma[];
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static const struct ca_fragment *fragment_of(const size_t *values)
+{
+    return ca_fragment_of(values[INSTRUCTION_INDEX]);
+}
+
+static size_t sub_groups(const size_t *values)
+{
+    return values[SUB_GROUPS_INDEX] * values[DIM_GROUPS_INDEX];
+}
+
+static size_t work_items(const size_t *values)
+{
+    return fragment_of(values)->lanes * sub_groups(values);
+}
+
+static size_t block_owned(const size_t *values)
+{
+    return fragment_of(values)->queries * values[SUB_GROUPS_INDEX];
+}
+
+/* Dims of results, of all sub-groups that divide them: DIMS() of cl/mma/fragment_gradients.h. */
+static size_t padded_dim(size_t dim, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+
+    return ca_round_up(dim, values[DIM_GROUPS_INDEX] * f->others * f->others_at_once);
+}
+
+/* Of a work-item of backward_keys: two products, and two sums. */
+static size_t product_words(const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+
+    return f->queries * 2 * values[BLOCK_STREAMED_INDEX] / f->lanes;
+}
+
+static size_t sum_words(const clattn_problem *p, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+    const size_t dims = padded_dim(p->dim_qk, values) + padded_dim(p->dim_v, values);
+
+    return f->queries * (dims / values[DIM_GROUPS_INDEX]) / f->lanes;
+}
+
+/* What it keeps in registers. */
+static size_t register_words(const clattn_problem *p, const size_t *values)
+{
+    return product_words(values) + sum_words(p, values);
+}
+
+/* The least streamed rows. */
+static size_t least_streamed(const size_t *values)
+{
+    return ca_larger(16, fragment_of(values)->others);
+}
+
+/* The registers that it needs, by which of 100 programs tests/offline.sh's compilers spilled: besides
+ * those, addresses and operands, twice as many of WMMA's as it holds these twice; places in a mask and a
+ * bias, one for each pair; and what other options keep. */
+static size_t needed_registers(const clattn_problem *p, const size_t *values)
+{
+    const int twice = values[INSTRUCTION_INDEX] == CA_WMMA;
+    const size_t products = product_words(values);
+    const size_t pairs = (p->mask != 0) + (p->bias != 0);
+    const size_t scores = (p->softcap > 0.0f) + (p->alibi != 0) + (p->dropout > 0.0f);
+    const size_t places = (p->block_q > 0) + (p->total_q > 0 || p->total_kv > 0);
+    const size_t others = !twice ? 82 : p->dtype == CLATTN_BF16 ? 140 : 100;
+
+    return sum_words(p, values) + (twice ? 2 : 1) * products + pairs * (products + 16) +
+           scores * 16 + places * 32 + others;
+}
+
+/* The least blocks are taken as they are: there is nothing else to choose. Of the other instructions
+ * there are more registers. */
+static int spills(const clattn_problem *p, const size_t *values)
+{
+    const size_t instruction = values[INSTRUCTION_INDEX];
+    const int least =
+        values[BLOCK_STREAMED_INDEX] == least_streamed(values) && values[DIM_GROUPS_INDEX] == 4;
+
+    return (instruction == CA_MMA_SYNC || instruction == CA_WMMA) && !least &&
+           needed_registers(p, values) > 256;
+}
+
+/* A streamed row in local memory, in elements, for both products. */
+static size_t streamed_row(size_t dim, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+    const size_t padding = 8, columns = ca_round_up(dim, f->depth), dims = padded_dim(dim, values);
+
+    return f->packed_values ? ca_larger(columns + padding, dims)
+                            : ca_larger(columns, dims) + padding;
+}
+
+/* Follows the layout of local memory in cl/mma/fragment_gradients.h. */
+static size_t local_bytes(const clattn_problem *p, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+    const size_t padding = 8, owned = block_owned(values), streamed = values[BLOCK_STREAMED_INDEX];
+    const size_t owned_row =
+        ca_round_up(p->dim_qk, f->depth) + ca_round_up(p->dim_v, f->depth) + 2 * padding;
+    const size_t elements = owned * owned_row + streamed * (streamed_row(p->dim_qk, values) +
+                                                            streamed_row(p->dim_v, values));
+    const size_t exchanged = (f->queries + f->others) * f->depth * f->replicas;
+
+    /* Four ints more than there are: compilers align what lies beside the tiles. */
+    return elements * sizeof(cl_ushort) + streamed * sizeof(cl_float2) + 6 * sizeof(cl_int) +
+           (p->dropout > 0.0f ? owned * (streamed / 4) : 0) +
+           (values[EMULATE_INDEX] ? sub_groups(values) * exchanged * sizeof(cl_float) : 0);
+}
+
+static size_t private_bytes(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) * sizeof(cl_uint);
+}
+
+/* ---- the family ------------------------------------------------------------------------------ */
+
+static const char *more_options(const size_t *values, const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_fragment_options(values[INSTRUCTION_INDEX], values[EMULATE_INDEX] != 0);
+}
+
+static int fits_registers(const clattn_problem *p, const size_t *values)
+{
+    return register_words(p, values) <= fragment_of(values)->registers &&
+           (values[EMULATE_INDEX] || !spills(p, values));
+}
+
+static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+{
+    return fits_registers(p, values) && local_bytes(p, values) <= dev->local_memory_bytes;
+}
+
+/* Fewer streamed rows, or dims in more parts, until the registers hold all. */
+static void fit_registers(const clattn_problem *p, size_t *values)
+{
+    const size_t most = values[BLOCK_STREAMED_INDEX];
+
+    for (size_t parts = 1; parts <= 4; parts *= 2) {
+        values[DIM_GROUPS_INDEX] = parts;
+        values[BLOCK_STREAMED_INDEX] = most;
+        while (!fits_registers(p, values) && values[BLOCK_STREAMED_INDEX] > least_streamed(values))
+            values[BLOCK_STREAMED_INDEX] /= 2;
+        if (fits_registers(p, values))
+            return;
+    }
+}
+
+/* Fewer sub-groups until the device and the problem have a use for all, and local memory has room. */
+static void shrink(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t most_items =
+        ca_smaller(values[EMULATE_INDEX] ? MOST_EMULATED : SIZE_MAX,
+                   ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
+    size_t *const sub_rows = &values[SUB_GROUPS_INDEX];
+
+    fit_registers(p, values);
+    while (*sub_rows > 1 && (work_items(values) > most_items ||
+                             block_owned(values) / 2 >= ca_larger(p->seq_q, p->seq_kv)))
+        *sub_rows /= 2;
+    while (!fits(p, dev, values) && values[BLOCK_STREAMED_INDEX] > least_streamed(values))
+        values[BLOCK_STREAMED_INDEX] /= 2;
+    while (!fits(p, dev, values) && *sub_rows > 1)
+        *sub_rows /= 2;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t own = ca_instruction_of(dev);
+
+    values[EMULATE_INDEX] = own == 0;
+    if (own != 0)
+        values[INSTRUCTION_INDEX] = own;
+    else /* small blocks: speed does not matter, and tests have small problems */
+        values[SUB_GROUPS_INDEX] = 2;
+    if (own == CA_MMA_SYNC)
+        values[EXP_INDEX] = 1;
+    shrink(p, dev, values);
+    if (own == CA_MFMA_32 && sub_groups(values) < 4) { /* half as many rows for a sub-group */
+        values[INSTRUCTION_INDEX] = CA_MFMA_16;
+        values[SUB_GROUPS_INDEX] = 4;
+        values[BLOCK_STREAMED_INDEX] = 32;
+        shrink(p, dev, values);
+    }
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    size_t values[NUM_TUNABLES];
+
+    if (p->dtype == CLATTN_F32)
+        return "matrix instructions take f16 and bf16, not f32";
+    if (p->strict)
+        return "weights and gradients of scores are rounded to the dtype, which a strict problem "
+               "does not allow";
+    ca_tunables_default(tunables, NUM_TUNABLES, values);
+    adapt(p, dev, values);
+    return reject(p, dev, values);
+}
+
+/* Never of itself where it would be emulated: that is for tests. */
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_instruction_of(dev) ? 95 : CA_ONLY_IF_FORCED;
+}
+
+/* ---- stages --------------------------------------------------------------------------------- */
+
+static struct ca_backward_blocks blocks_of(const size_t *values)
+{
+    return (struct ca_backward_blocks){block_owned(values), values[BLOCK_STREAMED_INDEX],
+                                       work_items(values)};
+}
+
+static void marks_ndrange(const clattn_problem *p, const size_t *values,
+                          const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_marks_ndrange(p, blocks_of(values), range);
+}
+
+static void rows_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_rows_ndrange(p, blocks_of(values), range);
+}
+
+static void keys_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_keys_ndrange(p, blocks_of(values), range);
+}
+
+static void queries_ndrange(const clattn_problem *p, const size_t *values,
+                            const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_queries_ndrange(p, blocks_of(values), range);
+}
+
+static void bias_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_bias_ndrange(p, blocks_of(values), range);
+}
+
+static void sums_ndrange(const clattn_problem *p, const size_t *values,
+                         const clattn_device_info *dev, struct ca_ndrange *range)
+{
+    (void)dev;
+    ca_backward_sums_ndrange(p, blocks_of(values), range);
+}
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
+                              const clattn_device_info *dev)
+{
+    (void)dev;
+    return ca_backward_workspace_bytes(p, blocks_of(values));
+}
+
+const struct ca_family ca_backward_mma = {
+    .name = "backward_mma",
+    .operation = CLATTN_BACKWARD,
+    .source = ca_source_backward_mma,
+    .tunables = tunables,
+    .num_tunables = NUM_TUNABLES,
+    .stages = CA_BACKWARD_STAGES(marks_ndrange, rows_ndrange, keys_ndrange, queries_ndrange,
+                                 bias_ndrange, sums_ndrange),
+    .num_stages = CA_BACKWARD_NUM_STAGES,
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .options = more_options,
+    .preference = preference,
+};
