@@ -155,6 +155,7 @@ static clattn_status run_forward(clattn_context *ctx, const struct ca_trust_case
     clattn_problem p = c->problem;
 
     p.operation = CLATTN_FORWARD;
+    p.o_f32 = 0; /* of backward: gradients are f32, o is of the dtype */
     p.lse = 1;
     p.d_o = p.dq = p.dk = p.dv = (clattn_layout){{0}};
     p.dbias = p.dslopes = p.dsinks = 0;
@@ -200,6 +201,7 @@ static int compare_forward(const struct ca_trust_case *c, clattn_gradient_report
     size_t index[4];
 
     forward.problem.operation = CLATTN_FORWARD;
+    forward.problem.o_f32 = 0;
     forward.num_rows = rows;
     forward.rows = calloc(rows + 1, sizeof *forward.rows);
     forward.o = calloc(rows * p->dim_v + 1, sizeof *forward.o);
@@ -232,9 +234,7 @@ static void compare_device(const struct ca_trust_case *c, const struct ca_all_gr
     for (int k = 0; k < CA_NUM_GRADIENTS; k++) {
         const enum ca_argument gradient = (enum ca_argument)(CA_DQ + k);
         const struct ca_tensor *t = &g->tensor[k];
-        const clattn_dtype dtype = gradient <= CA_DV      ? c->problem.dtype
-                                   : gradient == CA_DBIAS ? c->problem.bias_dtype
-                                                          : CLATTN_F32;
+        const clattn_dtype dtype = ca_problem_dtype(&c->problem, gradient);
         size_t index[4];
         for (size_t n = 0; n < g->count[k]; n++) {
             ca_gradient_index(t, n, index);

@@ -122,9 +122,7 @@ static void finish(const clattn_problem *p, enum ca_argument gradient, const str
 {
     const double rounding = 2.0 * ca_trust_length_error(most_terms(p, gradient));
     const double factor = gradient == CA_DQ || gradient == CA_DK ? (double)p->scale : 1.0;
-    const clattn_dtype dtype = gradient <= CA_DV      ? p->dtype
-                               : gradient == CA_DBIAS ? p->bias_dtype
-                                                      : CLATTN_F32;
+    const clattn_dtype dtype = ca_problem_dtype(p, gradient);
 
     for (size_t n = 0; n < count; n++) {
         struct ca_bounded *x = &s->sum[n];
