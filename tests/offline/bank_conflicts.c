@@ -151,9 +151,10 @@ static struct total read_values(const int dims, int *bytes)
     for (int w = 0; w < (PACKED_VALUES ? OTHER_WORDS : 1); w += PACKED_RUN / 2) {
         struct access access = {.bytes = PACKED_VALUES ? ELEMENT * PACKED_RUN : 16};
         for (int lane = 0; lane < FRAGMENT_LANES; lane++)
-            access.at[lane] =
-                PACKED_VALUES ? ELEMENT * packed_at(packed_dims, 0, other_column(lane), other_depth(lane, 2 * w))
-                              : ELEMENT * (lane % 16 * (dims + ROW_PADDING) + lane / 16 * 8);
+            access.at[lane] = PACKED_VALUES
+                                  ? ELEMENT * packed_at(packed_dims, 0, other_column(lane),
+                                                        other_depth(lane, 2 * w))
+                                  : ELEMENT * (lane % 16 * (dims + ROW_PADDING) + lane / 16 * 8);
         *bytes = access.bytes;
         count(&access, &total);
     }
@@ -193,11 +194,12 @@ static struct total fill_packed(const int dims, const int keys)
             for (int lane = 0; lane < FRAGMENT_LANES; lane++) {
                 const int t = t0 + lane;
                 const int four = t / (fours * chunks) * fours + t % fours;
-                access.at[lane] = t < keys / 4 * chunks
-                                      ? ELEMENT * packed_at(packed_dims, four / (FRAGMENT_DEPTH / 4),
-                                                            t / fours % chunks * 4 + n,
-                                                            four % (FRAGMENT_DEPTH / 4) * 4)
-                                      : -1;
+                access.at[lane] =
+                    t < keys / 4 * chunks
+                        ? ELEMENT * packed_at(packed_dims, four / (FRAGMENT_DEPTH / 4),
+                                              t / fours % chunks * 4 + n,
+                                              four % (FRAGMENT_DEPTH / 4) * 4)
+                        : -1;
             }
             count(&access, &total);
         }
