@@ -7,7 +7,6 @@
 #ifndef CLATTN_AMX_FUSED_PRODUCTS_H
 #define CLATTN_AMX_FUSED_PRODUCTS_H
 
-#define STEP_KEYS (2 * TILE) /* rows of a step of Q K^T */
 #define BLOCK_ROW_BYTES ROW_BYTES_OF(BLOCK_M)
 
 /* Whether any of keys n0 .. n0 + QK_KEYS - 1 has a score that is not its product times a scale that is

@@ -9,7 +9,6 @@
 #include "amx/stage_pairs.h"
 #include "score/key_lanes.h"
 
-#define STEP_KEYS (2 * TILE) /* of a step of either product */
 #define WHOLE_STEPS(n) (((n) + STEP_KEYS - 1) / STEP_KEYS * STEP_KEYS)
 #define PACKED_Q_VECTORS (KEY_OPERANDS * TILES(BLOCK_M))
 #define STAGED_K_VECTORS (BLOCK_N * TILES(KEY_OPERANDS)) /* of a tile of keys */

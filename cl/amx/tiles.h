@@ -36,6 +36,7 @@
 #define TILES(n) (((n) + TILE - 1) / TILE)
 #define ROUNDED_TO_TILES(n) (TILES(n) * TILE)
 #define PAIRS_OF(n) (((n) + 1) / 2)
+#define STEP_KEYS (2 * TILE) /* keys that a register tile of Q K^T has as rows, and a tile of P V as its depth */
 #define ROW_BYTES_OF(words) ((long)(words) * (long)sizeof(uint))
 
 #if EMULATE

@@ -16,7 +16,7 @@
 #include "cpu/quantized_simd.h"
 
 #if OPERAND_TILES /* a tile of the depth of P V */
-#define KEYS_TOGETHER (2 * TILE)
+#define KEYS_TOGETHER STEP_KEYS
 #else
 #define KEYS_TOGETHER VALUES_IN_OPERAND
 #endif

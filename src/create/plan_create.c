@@ -24,18 +24,22 @@ static void ban(clattn_context *context, const struct ca_candidate *candidate,
                                verdict.reason);
 }
 
-static void print_verdict(clattn_context *context, clattn_status status,
-                          char text[2 * CA_REASON_BYTES])
+static void print_verdict(clattn_context *context, const struct ca_family *family,
+                          clattn_status status, char text[2 * CA_REASON_BYTES])
 {
+    const char *refused =
+        family->refused_by_system ? family->refused_by_system(&context->device) : NULL;
     char cause[CA_REASON_BYTES];
 
     if (status == CLATTN_BUILD_FAILED && ca_program_last_failure(context, cause))
         ca_reason(text, 2 * CA_REASON_BYTES, "does not build: %s", cause);
+    else if (status == CLATTN_UNSUPPORTED && refused)
+        ca_reason(text, 2 * CA_REASON_BYTES, "cannot be used: %s", refused);
     else
         ca_reason(text, 2 * CA_REASON_BYTES, "%s",
                   status == CLATTN_MISCOMPILED   ? "failed its self-check"
                   : status == CLATTN_NO_COMPILER ? "is not in the cache, and there is no compiler"
-                  : status == CLATTN_UNSUPPORTED ? "is refused by the operating system"
+                  : status == CLATTN_UNSUPPORTED ? "cannot be used"
                                                  : "does not build");
 }
 
@@ -64,7 +68,7 @@ clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *c
             ban(context, &choice->candidate, problem);
     }
     char what[2 * CA_REASON_BYTES];
-    print_verdict(context, status, what);
+    print_verdict(context, choices->list[choices->count - 1].candidate.family, status, what);
     if (choices->list[0].origin == CA_FORCED)
         return ca_fail(&context->log, status, "%s was forced, but it %s",
                        choices->list[0].candidate.family->name, what);

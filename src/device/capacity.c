@@ -53,6 +53,12 @@ int ca_multiplies_bf16_tiles(const clattn_device_info *dev)
     return cpu_has(dev, "amx_bf16");
 }
 
+int ca_bf16_pairs_are_fast(const clattn_device_info *dev)
+{
+    return ca_multiplies_bf16_pairs(dev) && !cpu_has(dev, "amx_bf16") &&
+           !cpu_has(dev, "amx_bf16_off");
+}
+
 size_t ca_device_cores(const clattn_device_info *dev)
 {
     const size_t engines = dev->sub_group_size >= 16 ? 8 : 16, units = dev->compute_units;

@@ -27,8 +27,14 @@ int ca_native_is_precise(const clattn_device_info *dev);
  * VDPBF16PS, of vectors of 16. */
 int ca_multiplies_bf16_pairs(const clattn_device_info *dev);
 
-/* Whether there is a matrix unit for tiles of bf16: x86's AMX, TDPBF16PS. */
+/* Whether there is a matrix unit for tiles of bf16 that the operating system lets processes use: x86's AMX,
+ * TDPBF16PS. */
 int ca_multiplies_bf16_tiles(const clattn_device_info *dev);
+
+/* Whether VDPBF16PS does more than multiply-adds in f32. Processors with such a matrix unit, in use or not, have
+ * the instruction at half the rate of those (measured on a Xeon), others at their rate, and each does the work
+ * of two. */
+int ca_bf16_pairs_are_fast(const clattn_device_info *dev);
 
 /* What runs work-groups independently of another: the compute units, but under Intel's driver for
  * GPUs, which counts vector engines, the Xe-cores of 16 or (where the least sub-group is 16) of 8.

@@ -73,8 +73,7 @@ static int has_amx_bf16(void)
     enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24 }; /* CPUID.(EAX=7, ECX=0):EDX */
     unsigned a, b, c, d = 0;
 
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & AMX_BF16) && (d & AMX_TILE) &&
-           system_keeps_tiles();
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & AMX_BF16) && (d & AMX_TILE);
 }
 
 void ca_processor_architecture(const char *device_name, char *architecture, size_t bytes)
@@ -87,7 +86,10 @@ void ca_processor_architecture(const char *device_name, char *architecture, size
         return;
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512bf16"))
-        snprintf(architecture, bytes, "avx512_bf16%s", has_amx_bf16() ? " amx_bf16" : "");
+        snprintf(architecture, bytes, "avx512_bf16%s",
+                 !has_amx_bf16()        ? ""
+                 : system_keeps_tiles() ? " amx_bf16"
+                                        : " amx_bf16_off");
 }
 #else
 void ca_processor_architecture(const char *device_name, char *architecture, size_t bytes)

@@ -35,6 +35,18 @@ void bf16_pass_program(struct fixture *f, const char *family, const struct bf16_
  * them. */
 void bf16_compare_with_emulation(const char *family, const struct bf16_program *program);
 
+/* Problems that the family refuses, each with words of the reason. */
+struct bf16_refusal {
+    const char *problem, *words;
+};
+void bf16_expect_refusals(const char *family, const struct bf16_refusal *refused, size_t count);
+
+/* Measuring judges the family's results on the problem as right, within the bounds of standard precision. */
+void bf16_expect_judged_right(const char *family, const char *problem);
+
+/* Skips the test where the processor has no matrix unit for bf16, or the system keeps no tiles. */
+void bf16_need_tiles(void);
+
 /* The family that such a problem gets, untuned, on this machine's device if that were a CPU with these words
  * for an architecture. Nothing is compiled. */
 const char *bf16_choice(struct fixture *f, const char *problem, const char *architecture);

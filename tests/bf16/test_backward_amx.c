@@ -132,22 +132,11 @@ static void run(struct trial *t, const int emulated)
     fixture_close(&f);
 }
 
-static int has_tiles(void)
-{
-    struct fixture f;
-
-    fixture_open(&f);
-    const int has = ca_multiplies_bf16_tiles(&f.context->device);
-    fixture_close(&f);
-    return has;
-}
-
 Test(backward_amx, emulation_has_the_instructions_bits) {
     static const enum tensor_id results[] = {TENSOR_DQ, TENSOR_DK, TENSOR_DV};
     struct trial one, other;
 
-    if (!has_tiles())
-        cr_skip_test("the processor has no matrix unit for bf16");
+    bf16_need_tiles();
     run(&one, 0);
     run(&other, 1);
     for (size_t n = 0; n < sizeof results / sizeof *results; n++) {
@@ -162,23 +151,7 @@ Test(backward_amx, emulation_has_the_instructions_bits) {
 
 /* A problem of real size that is judged by the library: its bound has room for what standard rounds. */
 Test(backward_amx, the_self_check_allows_what_standard_rounds) {
-    const clattn_problem problem = fixture_problem("bwd bf16 h2 q130 k200 d64");
-    struct ca_candidate candidate = {.family = ca_family_find("backward_amx")};
-    struct ca_reading reading;
-    struct ca_measurer m;
-    struct fixture f;
-
-    fixture_open_checked(&f, "");
-    ca_family_suggest(candidate.family, &problem, clattn_context_device(f.context),
-                      candidate.values);
-    cr_assert(ca_measurer_create(f.context, &problem, 1, &m) == CLATTN_SUCCESS, "%s", f.log.last);
-    m.build(m.user, &candidate, &reading);
-    cr_assert(reading.outcome == CA_CORRECT, "%s", reading.reason);
-    m.measure(m.user, 0, &candidate, 0.0, &reading);
-    cr_assert(reading.outcome == CA_CORRECT, "%s", reading.reason);
-    cr_expect(reading.error <= 1.0 && reading.error > 0.0);
-    ca_measurer_destroy(&m);
-    fixture_close(&f);
+    bf16_expect_judged_right("backward_amx", "bwd bf16 h2 q130 k200 d64");
 }
 
 /* With the instruction it is taken for standard problems; without it the next best. */
@@ -196,22 +169,10 @@ Test(backward_amx, is_chosen_where_there_is_a_matrix_unit) {
 }
 
 Test(backward_amx, refusals) {
-    static const struct {
-        const char *problem, *words;
-    } refused[] = {{"bwd f32 q3 k5 d8", "bf16 alone"},
-                   {"bwd f16 q3 k5 d8", "bf16 alone"},
-                   {"bwd bf16 q3 k5 d8 strict", "strict"},
-                   {"fwd bf16 q3 k5 d8", "backward only"}};
-    const clattn_plan_options options = {.struct_size = sizeof options, .family = "backward_amx"};
-    struct fixture f;
-    char reason[512];
+    static const struct bf16_refusal refused[] = {{"bwd f32 q3 k5 d8", "bf16 alone"},
+                                                  {"bwd f16 q3 k5 d8", "bf16 alone"},
+                                                  {"bwd bf16 q3 k5 d8 strict", "strict"},
+                                                  {"fwd bf16 q3 k5 d8", "backward only"}};
 
-    fixture_open(&f);
-    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
-        const clattn_problem p = fixture_problem(refused[n].problem);
-        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) ==
-                  CLATTN_UNSUPPORTED);
-        cr_expect(strstr(reason, refused[n].words), "%s", reason);
-    }
-    fixture_close(&f);
+    bf16_expect_refusals("backward_amx", refused, sizeof refused / sizeof *refused);
 }

@@ -190,23 +190,7 @@ Test(bf16_pairs, standard_is_not_strict) {
 
 /* A problem of real size that is judged by the library: its bound has room for what standard rounds. */
 Test(bf16_pairs, the_self_check_allows_what_standard_rounds) {
-    const clattn_problem problem = fixture_problem("fwd bf16 h2 q65 k130 d64 odtype=f32");
-    struct ca_candidate candidate = {.family = ca_family_find("fused_dot")};
-    struct ca_reading reading;
-    struct ca_measurer m;
-    struct fixture f;
-
-    fixture_open_checked(&f, "");
-    ca_family_suggest(candidate.family, &problem, clattn_context_device(f.context),
-                      candidate.values);
-    cr_assert(ca_measurer_create(f.context, &problem, 1, &m) == CLATTN_SUCCESS, "%s", f.log.last);
-    m.build(m.user, &candidate, &reading);
-    cr_assert(reading.outcome == CA_CORRECT, "%s", reading.reason);
-    m.measure(m.user, 0, &candidate, 0.0, &reading);
-    cr_assert(reading.outcome == CA_CORRECT, "%s", reading.reason);
-    cr_expect(reading.error <= 1.0 && reading.error > 0.0);
-    ca_measurer_destroy(&m);
-    fixture_close(&f);
+    bf16_expect_judged_right("fused_dot", "fwd bf16 h2 q65 k130 d64 odtype=f32");
 }
 
 /* ---- choosing --------------------------------------------------------------------------------- */
@@ -233,25 +217,14 @@ Test(bf16_pairs, is_chosen_where_there_is_an_instruction) {
 }
 
 Test(bf16_pairs, refusals) {
-    static const struct {
-        const char *problem, *words;
-    } refused[] = {{"fwd f32 q3 k5 d8", "bf16 alone"},
-                   {"fwd f16 q3 k5 d8", "bf16 alone"},
-                   {"fwd bf16 q3 k5 d8 strict", "strict"},
-                   {"fwd bf16 q3 k5 d32 kcache=q8_0", "stored otherwise"},
-                   {"fwd bf16 q3 k5 d32 vcache=f32", "stored otherwise"},
-                   {"fwd bf16 q3 k5 d32 mask=qk maskkeys=2", "columns of a mask"},
-                   {"fwd bf16 q3 k5 d8 scores=raw", "score matrix"}};
-    const clattn_plan_options options = {.struct_size = sizeof options, .family = "fused_dot"};
-    struct fixture f;
-    char reason[512];
+    static const struct bf16_refusal refused[] = {
+        {"fwd f32 q3 k5 d8", "bf16 alone"},
+        {"fwd f16 q3 k5 d8", "bf16 alone"},
+        {"fwd bf16 q3 k5 d8 strict", "strict"},
+        {"fwd bf16 q3 k5 d32 kcache=q8_0", "stored otherwise"},
+        {"fwd bf16 q3 k5 d32 vcache=f32", "stored otherwise"},
+        {"fwd bf16 q3 k5 d32 mask=qk maskkeys=2", "columns of a mask"},
+        {"fwd bf16 q3 k5 d8 scores=raw", "score matrix"}};
 
-    fixture_open(&f);
-    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
-        const clattn_problem p = fixture_problem(refused[n].problem);
-        cr_expect(clattn_plan_supports(f.context, &p, &options, reason, sizeof reason) ==
-                  CLATTN_UNSUPPORTED);
-        cr_expect(strstr(reason, refused[n].words), "%s", reason);
-    }
-    fixture_close(&f);
+    bf16_expect_refusals("fused_dot", refused, sizeof refused / sizeof *refused);
 }

@@ -74,13 +74,8 @@ static void run(struct projection_trial *t, const size_t number, const int emula
 }
 
 Test(projection_amx, emulation_has_the_instructions_bits) {
-    struct fixture f;
 
-    fixture_open(&f);
-    const int has = ca_multiplies_bf16_tiles(&f.context->device);
-    fixture_close(&f);
-    if (!has)
-        cr_skip_test("the processor has no matrix unit for bf16, or the system keeps no tiles");
+    bf16_need_tiles();
     for (size_t n = 0; n < 2; n++) {
         struct projection_trial one, other;
         run(&one, n, 0);

@@ -72,8 +72,6 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 
     if (why)
         return why;
-    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
-        return "the instruction takes two operands of bf16, and k or v is stored otherwise";
     if (p->mask_keys)
         return "where the columns of a mask begin a tile of keys may be cut";
     if (p->block_q && p->page_size)

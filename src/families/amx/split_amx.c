@@ -60,8 +60,6 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 
     if (why)
         return why;
-    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
-        return "the instruction takes two operands of bf16, and k or v is stored otherwise";
     if (p->block_q)
         return CA_WALKS_NO_BLOCKS;
     if (p->scores != CLATTN_SCORES_NONE)

@@ -15,9 +15,7 @@ const char *ca_bf16_pairs_width_refusal(const clattn_device_info *dev, size_t wi
 const char *ca_bf16_pairs_options(const size_t *values, const clattn_device_info *dev);
 
 /* The preference of a family that has `with` on a device with the instruction. Where it would be emulated
- * it is never taken of itself: that is for tests. Processors with a matrix unit for bf16 have the
- * instruction at half the rate of multiply-adds in f32 (measured on a Xeon with AMX), others at their
- * rate, and each does the work of two. */
+ * it is never taken of itself: that is for tests; where it is slow, behind families that compute in f32. */
 int ca_bf16_pairs_preference(const clattn_device_info *dev, int with);
 
 #endif

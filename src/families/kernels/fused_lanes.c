@@ -235,8 +235,6 @@ static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_de
 
     if (why)
         return why;
-    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
-        return "the instruction takes two operands of bf16, and k or v is stored otherwise";
     if (p->mask_keys)
         return "where the columns of a mask begin a pair of keys may be cut";
     return unsupported(p, dev);

@@ -237,54 +237,7 @@ static struct ca_backward_blocks blocks_of(const size_t *values)
                                        work_items(values)};
 }
 
-static void marks_ndrange(const clattn_problem *p, const size_t *values,
-                          const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    ca_backward_marks_ndrange(p, blocks_of(values), range);
-}
-
-static void rows_ndrange(const clattn_problem *p, const size_t *values,
-                         const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    ca_backward_rows_ndrange(p, blocks_of(values), range);
-}
-
-static void keys_ndrange(const clattn_problem *p, const size_t *values,
-                         const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    ca_backward_keys_ndrange(p, blocks_of(values), range);
-}
-
-static void queries_ndrange(const clattn_problem *p, const size_t *values,
-                            const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    ca_backward_queries_ndrange(p, blocks_of(values), range);
-}
-
-static void bias_ndrange(const clattn_problem *p, const size_t *values,
-                         const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    ca_backward_bias_ndrange(p, blocks_of(values), range);
-}
-
-static void sums_ndrange(const clattn_problem *p, const size_t *values,
-                         const clattn_device_info *dev, struct ca_ndrange *range)
-{
-    (void)dev;
-    ca_backward_sums_ndrange(p, blocks_of(values), range);
-}
-
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values,
-                              const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_backward_workspace_bytes(p, blocks_of(values));
-}
+#include "families/backward_stages.h"
 
 const struct ca_family ca_backward_mma = {
     .name = "backward_mma",
@@ -292,9 +245,8 @@ const struct ca_family ca_backward_mma = {
     .source = ca_source_backward_mma,
     .tunables = tunables,
     .num_tunables = NUM_TUNABLES,
-    .stages = CA_BACKWARD_STAGES(marks_ndrange, rows_ndrange, keys_ndrange, queries_ndrange,
-                                 bias_ndrange, sums_ndrange),
-    .num_stages = CA_BACKWARD_NUM_STAGES,
+    .stages = BACKWARD_STAGES,
+    .num_stages = BACKWARD_NUM_STAGES,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
