@@ -109,17 +109,14 @@ INLINE void stage_values(const struct attention_shape a, const struct key_range 
         staged[n] = 0.0f;
 }
 
-/* Weights rounded to bf16, a row of pairs of keys for each of the block's rows; zeros after count keys and the
- * last row. */
-INLINE void stage_weights(const int count, const int rows, const float *p, ushort *staged)
+/* Weights rounded to bf16, a row of pairs of keys for each of the block's rows. What stands after count keys is
+ * multiplied with zeros. */
+INLINE void stage_weights(const int count, const float *p, ushort *staged)
 {
-    for (int r = 0; r < BLOCK_M; r++) {
-        for (int n = 0; n < WHOLE_STEPS(count); n += SIMD_WIDTH) {
-            const lanes x = VECTOR(vload)(0, p + r * BLOCK_N + n);
-            const ints in_use = COUNT_UP + (float)n < (float)(r < rows ? count : 0);
-            VECTOR(vstore)(round_any(in_use ? x : (lanes)(0.0f)), 0, staged + r * BLOCK_N + n);
-        }
-    }
+    for (int r = 0; r < BLOCK_M; r++)
+        for (int n = 0; n < WHOLE_STEPS(count); n += SIMD_WIDTH)
+            VECTOR(vstore)(round_any(VECTOR(vload)(0, p + r * BLOCK_N + n)), 0,
+                           staged + r * BLOCK_N + n);
 }
 
 /* o = o * factor + sum_n p[n] v[n] of all rows and columns. */
@@ -131,7 +128,7 @@ NOINLINE void add_values(const struct attention_shape a, const struct key_range 
     const long row = ROW_BYTES_OF(SIMD_WIDTH * VECTORS(DIM_V));
 
     stage_values(a, keys, count, values);
-    stage_weights(count, rows, p, (ushort *)weights);
+    stage_weights(count, p, (ushort *)weights);
     for (int r = 0; r < rows; r++) {
         const lanes x = factor[r];
         for (int c = 0; c < VECTORS(DIM_V) && factor[r] != 1.0f; c++)

@@ -84,8 +84,7 @@ INLINE void add_tile(const int partial, SHAPE_PARAMS, const struct query_block b
         factor[m] = EXPONENTIAL(old_max[m] - base[m]);
         row_max[m] = new_max[m];
     }
-    /* What a step of P V multiplies beyond the tile are values of keys that the block does not see. */
-    if (HIDES && (partial || (OPERAND_TILES && count % KEYS_TOGETHER)) && check_values) {
+    if (HIDES && partial && check_values) { /* keys that round count up to whole steps are hidden too */
         if (*nonfinite < 0)
             *nonfinite = has_nonfinite(v, v_row, V_COLUMN, WHOLE_STEPS(count));
         mark_hidden = *nonfinite;

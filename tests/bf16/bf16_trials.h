@@ -27,7 +27,7 @@ struct bf16_program {
     const char *tunables, *options;
 };
 
-/* Runs the program of a family on several shapes, on infinities and NaN in v, and on subnormals. */
+/* Runs the program of a family on several shapes, on infinities and NaN in v, on subnormals and on low scores. */
 void bf16_pass_program(struct fixture *f, const char *family, const struct bf16_program *program,
                        uint64_t seed);
 

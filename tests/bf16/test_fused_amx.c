@@ -25,6 +25,7 @@ static const struct bf16_program programs[] = {
     {"BLOCK_VECTORS=2 BLOCK_N=128 BLOCKS_PER_TILE=1", "d24 blocks=16x7:60:h mask=qk lse"},
     {"BLOCK_VECTORS=1 BLOCK_N=64 BLOCKS_PER_TILE=1", "d16/40 scale=-0.3 window=*,20"},
     {"BLOCK_VECTORS=2 BLOCK_N=64 BLOCKS_PER_TILE=1", "d32 scale=0 k=0.0.0.1 lse"},
+    {"BLOCK_VECTORS=2 BLOCK_N=64 BLOCKS_PER_TILE=1", "d20/24 lse"},
 };
 enum { NUM_PROGRAMS = sizeof programs / sizeof *programs };
 
