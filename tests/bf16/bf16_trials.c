@@ -65,8 +65,6 @@ static void set_infinities(struct trial *t)
         trial_set(t, TENSOR_V, 0, h, 11, 3, INFINITY);
         trial_set(t, TENSOR_V, 0, h, 36, 5, NAN);
         trial_set(t, TENSOR_V, 1, h, 23, 4, -INFINITY);
-        for (size_t b = 0; b < t->problem.batch; b++) /* hidden, in a step of keys that are seen */
-            trial_set(t, TENSOR_V, b, h, 50 + 5 * b, 2, NAN);
     }
 }
 

@@ -26,6 +26,8 @@ static const struct bf16_program programs[] = {
     {"BLOCK_VECTORS=1 BLOCK_N=64 BLOCKS_PER_TILE=1", "d16/40 scale=-0.3 window=*,20"},
     {"BLOCK_VECTORS=2 BLOCK_N=64 BLOCKS_PER_TILE=1", "d32 scale=0 k=0.0.0.1 lse"},
     {"BLOCK_VECTORS=2 BLOCK_N=64 BLOCKS_PER_TILE=1", "d20/24 lse"},
+    /* The first block's 16 keys are half a step, in whose other half are infinities that later blocks see. */
+    {"BLOCK_VECTORS=1 BLOCK_N=64 BLOCKS_PER_TILE=4", "d17/7 causal=tl"},
 };
 enum { NUM_PROGRAMS = sizeof programs / sizeof *programs };
 
