@@ -241,8 +241,7 @@ void fused_mma(PARAMETERS_fused_mma)
     ENTER_SEQUENCE(get_group_id(0) / QUERY_BLOCKS(a) / a.heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8];
     __local int row_is_zero[BLOCK_M];
-    __local int not_finite;   /* not 0 once an output is Inf or NaN */
-    __local int v_nonfinite; /* not 0 once an Inf or NaN of V became 0 */
+    __local int not_finite, v_nonfinite; /* not 0 once an output is Inf or NaN; once one of V became 0 */
 #if HAS_DROPOUT
     __local uchar kept[KEPT_BYTES(BLOCK_M, BLOCK_N)];
 #endif
@@ -254,8 +253,7 @@ void fused_mma(PARAMETERS_fused_mma)
     const int first_row = THIS_THREAD / FRAGMENT_LANES * TILE_ROWS; /* of the sub-group */
     __local ushort *const q_tile = (__local ushort *)tiles, *const k_tile = q_tile + K_AT;
     __local ushort *const v_tile = q_tile + V_AT, *const q_rows = q_tile + first_row * ROW_STRIDE;
-    const struct query_block block =
-        find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG TILES_ARG);
+    const struct query_block block = find_query_block(a, at Q_LENGTHS_ARG KV_LENGTHS_ARG TILES_ARG);
     const struct task t = find_task(a, at, block, q, k, v);
     float out[M_FRAGMENTS][DIM_SUMS];
     float row_max[M_FRAGMENTS][LANE_QUERIES], row_sum[M_FRAGMENTS][LANE_QUERIES];
@@ -287,14 +285,13 @@ void fused_mma(PARAMETERS_fused_mma)
         for (; keys.j0 < block.end; keys = next) {
             float s[M_FRAGMENTS][KEY_SUMS];
 
-#if HAS_COPIES
             copies_wait();
-            LOCAL_BARRIER(); /* K is complete, V may be overwritten */
-            stage_values(a, &t, &keys, again, v_tile, &v_nonfinite);
-#else
-            LOCAL_BARRIER(); /* K and V may be overwritten */
+            LOCAL_BARRIER(); /* K that was copied is complete, else K and V may be overwritten */
+#if !HAS_COPIES
             STAGE_KEYS(t, keys.j0, k_tile);
+#endif
             stage_values(a, &t, &keys, again, v_tile, &v_nonfinite);
+#if !HAS_COPIES
             LOCAL_BARRIER(); /* K and V are complete */
 #endif
             /* scores */

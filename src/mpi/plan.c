@@ -1,6 +1,6 @@
-#include "mpi/cost.h"
 #include "mpi/execute.h"
-#include "mpi/measure.h"
+#include "mpi/rates/cost.h"
+#include "mpi/rates/measure.h"
 #include "mpi/shards.h"
 
 #include <clattn/version.h>

@@ -47,7 +47,7 @@ static size_t print_projection_options(const clattn_problem *p, char *text, size
     return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 }
 
-/* Those of a merge (see cl/kernels/merge_rows.cl). */
+/* Those of a merge (see cl/elementwise/merge_rows.cl). */
 static size_t print_merge_options(const clattn_problem *p, char *text, size_t text_bytes,
                                   size_t length)
 {
@@ -60,7 +60,7 @@ static size_t print_merge_options(const clattn_problem *p, char *text, size_t te
     return print_defines(defines, sizeof defines / sizeof *defines, text, text_bytes, length);
 }
 
-/* Those of an append (see cl/kernels/append_tokens.cl). */
+/* Those of an append (see cl/elementwise/append_tokens.cl). */
 static size_t print_append_options(const clattn_problem *p, char *text, size_t text_bytes,
                                    size_t length)
 {

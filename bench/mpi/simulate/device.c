@@ -1,7 +1,7 @@
 /* A device that computes nothing and takes its time: src/mpi/device.h for SimGrid's SMPI. Memory is counted, not
  * taken; the host's is shared by all ranks, and nobody looks at it. */
 #include "bench/mpi/simulate/device.h"
-#include "mpi/cost.h"
+#include "mpi/rates/cost.h"
 #include "mpi/shards.h"
 
 #include <smpi/smpi.h>

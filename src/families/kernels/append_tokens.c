@@ -1,5 +1,5 @@
 /* Appends: on CPUs rows of several tokens at a time, on GPUs 32 columns of a token. How:
- * cl/kernels/append_tokens.cl. */
+ * cl/elementwise/append_tokens.cl. */
 #include "device/capacity.h"
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
@@ -14,7 +14,7 @@ extern const char ca_source_append_tokens[];
 #define TOKEN_ARGUMENTS                                                                            \
     (CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_SINKS) | CA_BIT(CA_KV_LENGTHS))
 
-/* Follows the arrays in cl/kernels/append_tokens.cl. */
+/* Follows the arrays in cl/elementwise/append_tokens.cl. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t turned = p->rotary == CLATTN_ROTARY_NONE ? 0

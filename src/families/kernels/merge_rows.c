@@ -1,4 +1,4 @@
-/* Merges, on CPUs and GPUs: a row at a time. How it computes: cl/kernels/merge_rows.cl. */
+/* Merges, on CPUs and GPUs: a row at a time. How it computes: cl/elementwise/merge_rows.cl. */
 #include "families/kernels/block_sizes.h"
 #include "families/registry.h"
 

@@ -1,4 +1,4 @@
-#include "mpi/measure.h"
+#include "mpi/rates/measure.h"
 #include "mpi/device.h"
 #include "mpi/options.h"
 

@@ -1,4 +1,4 @@
-#include "mpi/cost.h"
+#include "mpi/rates/cost.h"
 
 #include <math.h>
 #include <stdlib.h>
